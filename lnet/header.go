@@ -1,0 +1,291 @@
+package lnet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Layout of the two headers (lnet-wire 4.2, 4.3). All numbers are
+// little-endian, a 20-byte NID is a byte string, handles are opaque.
+//
+//	nid4   nid16                       size  nid4, nid16
+//	  0      0   dest_nid              8, 20
+//	  8     20   src_nid               8, 20
+//	 16     40   dest_pid              4
+//	 20     44   src_pid               4
+//	 24     48   type                  4
+//	 28     52   payload_length        4
+//	 32     56   variant part          40
+//
+// The variant part by type (lnet-wire 4.5); what a type does not use is sent
+// as zero and ignored on receipt:
+//
+//	 0                      16           24            32         36         40
+//	+----------------------+------------+------+------+----------+----------+
+//	| ACK    dst_wmd       | match_bits |mlengt|                            |
+//	| PUT    ack_wmd       | match_bits | hdr_data    | ptl_index| offset   |
+//	| GET    return_wmd    | match_bits |portal|srcoff|sink_leng.|          |
+//	| REPLY  dst_wmd       |                                               |
+//	| HELLO  incarnation u64, type u32 |                                    |
+//	+----------------------+-----------------------------------------------+
+const (
+	// HeaderNID4Size is the size of a header with 4-byte addresses.
+	HeaderNID4Size = nid4Body + bodySize
+	// HeaderNID16Size is the size of a header with room for 16-byte addresses.
+	HeaderNID16Size = nid16Body + bodySize
+
+	nid4Fixed  = 2 * nid4Size     // where dest_pid is in a nid4 header
+	nid16Fixed = 2 * LargeNIDSize // and in a nid16 header
+	fixedSize  = 16               // dest_pid to payload_length
+	nid4Body   = nid4Fixed + fixedSize
+	nid16Body  = nid16Fixed + fixedSize
+	bodySize   = 40
+)
+
+// MsgType is what a message does (lnet-wire 4.4).
+type MsgType uint32
+
+const (
+	// MsgAck tells the sender of a PUT how much of it was taken.
+	MsgAck MsgType = 0
+	// MsgPut brings data.
+	MsgPut MsgType = 1
+	// MsgGet asks for data.
+	MsgGet MsgType = 2
+	// MsgReply brings the data that a GET asked for.
+	MsgReply MsgType = 3
+	// MsgHello is part of the handshake of socklnd V1 and no message of LNet.
+	MsgHello MsgType = 4
+)
+
+// String is "ACK", "PUT", "GET", "REPLY", "HELLO", or "type 9".
+func (t MsgType) String() string {
+	switch t {
+	case MsgAck:
+		return "ACK"
+	case MsgPut:
+		return "PUT"
+	case MsgGet:
+		return "GET"
+	case MsgReply:
+		return "REPLY"
+	case MsgHello:
+		return "HELLO"
+	}
+	return fmt.Sprintf("type %d", uint32(t))
+}
+
+// Header is the header of a message of any type; fields that its type does
+// not use are zero, and are not written. Which of the two layouts a header
+// travels in is a property of the connection (lnet-wire 4.9).
+type Header struct {
+	// Dest is the final destination, even on the way to a router; Src is
+	// where the message came from first.
+	Dest, Src NID
+	// DestPID and SrcPID are PIDLustre.
+	DestPID, SrcPID PID
+	// Type says what the message does and which fields below mean something.
+	Type MsgType
+	// PayloadLength is the number of bytes after the header.
+	PayloadLength uint32
+	// Handle is whom an answer is for: of the sender's descriptor in a PUT
+	// (NoHandle for no ACK) and in a GET, sent back in an ACK and a REPLY.
+	Handle Handle
+	// MatchBits of PUT and GET select a match entry; those of an ACK repeat
+	// the PUT's.
+	MatchBits uint64
+	// HdrData of a PUT is delivered with its event.
+	HdrData uint64
+	// Portal of PUT and GET, 0 to Portals-1.
+	Portal uint32
+	// Offset into the target's descriptor, if that is remotely managed: PUT
+	// offset, GET src_offset; in bytes.
+	Offset uint32
+	// Length in bytes: what of a PUT was taken (ACK mlength), or the room for
+	// the answer (GET sink_length).
+	Length uint32
+	// Incarnation of the sender, in a HELLO.
+	Incarnation uint64
+	// ConnType of the connection, in a HELLO.
+	ConnType uint32
+}
+
+var (
+	errLarge      = errors.New("does not fit into 4 address bytes")
+	errHasPayload = errors.New("must be 0")
+	errOverMTU    = fmt.Errorf("more than %d bytes", MTU)
+	errNotMessage = errors.New("no message of LNet")
+)
+
+// AppendNID4 appends the 72 bytes of the header with 4-byte addresses. A large
+// NID, which it cannot carry, is a *FieldError, and b is returned as it was.
+func (h *Header) AppendNID4(b []byte) ([]byte, error) {
+	dest, ok := h.Dest.NID4()
+	if !ok {
+		return b, h.fieldError("dest_nid", h.Dest, errLarge)
+	}
+	src, ok := h.Src.NID4()
+	if !ok {
+		return b, h.fieldError("src_nid", h.Src, errLarge)
+	}
+	n := len(b)
+	b = slices.Grow(b, HeaderNID4Size)[:n+HeaderNID4Size]
+	m := (*[HeaderNID4Size]byte)(b[n:])
+	binary.LittleEndian.PutUint64(m[0:8], dest)
+	binary.LittleEndian.PutUint64(m[8:16], src)
+	h.putFixed((*[fixedSize]byte)(m[nid4Fixed:]))
+	h.putBody((*[bodySize]byte)(m[nid4Body:]))
+	return b, nil
+}
+
+// AppendNID16 appends the 96 bytes of the header with room for 16-byte
+// addresses, which carries any NID.
+func (h *Header) AppendNID16(b []byte) []byte {
+	n := len(b)
+	b = slices.Grow(b, HeaderNID16Size)[:n+HeaderNID16Size]
+	m := (*[HeaderNID16Size]byte)(b[n:])
+	h.Dest.putLarge((*[LargeNIDSize]byte)(m[0:]))
+	h.Src.putLarge((*[LargeNIDSize]byte)(m[LargeNIDSize:]))
+	h.putFixed((*[fixedSize]byte)(m[nid16Fixed:]))
+	h.putBody((*[bodySize]byte)(m[nid16Body:]))
+	return b
+}
+
+func (h *Header) putFixed(m *[fixedSize]byte) {
+	binary.LittleEndian.PutUint32(m[0:4], uint32(h.DestPID))
+	binary.LittleEndian.PutUint32(m[4:8], uint32(h.SrcPID))
+	binary.LittleEndian.PutUint32(m[8:12], uint32(h.Type))
+	binary.LittleEndian.PutUint32(m[12:16], h.PayloadLength)
+}
+
+func (h *Header) putBody(m *[bodySize]byte) {
+	*m = [bodySize]byte{}
+	switch h.Type {
+	case MsgAck:
+		h.Handle.put((*[HandleSize]byte)(m[0:]))
+		binary.LittleEndian.PutUint64(m[16:24], h.MatchBits)
+		binary.LittleEndian.PutUint32(m[24:28], h.Length)
+	case MsgPut:
+		h.Handle.put((*[HandleSize]byte)(m[0:]))
+		binary.LittleEndian.PutUint64(m[16:24], h.MatchBits)
+		binary.LittleEndian.PutUint64(m[24:32], h.HdrData)
+		binary.LittleEndian.PutUint32(m[32:36], h.Portal)
+		binary.LittleEndian.PutUint32(m[36:40], h.Offset)
+	case MsgGet:
+		h.Handle.put((*[HandleSize]byte)(m[0:]))
+		binary.LittleEndian.PutUint64(m[16:24], h.MatchBits)
+		binary.LittleEndian.PutUint32(m[24:28], h.Portal)
+		binary.LittleEndian.PutUint32(m[28:32], h.Offset)
+		binary.LittleEndian.PutUint32(m[32:36], h.Length)
+	case MsgReply:
+		h.Handle.put((*[HandleSize]byte)(m[0:]))
+	case MsgHello:
+		binary.LittleEndian.PutUint64(m[0:8], h.Incarnation)
+		binary.LittleEndian.PutUint32(m[8:12], h.ConnType)
+	}
+}
+
+// DecodeNID4 reads a header with 4-byte addresses from the start of b. Any
+// type and length is taken, Validate judges them. A NID with reserved bits is
+// a *FieldError, a short b a *TruncatedError; then h is not changed.
+func (h *Header) DecodeNID4(b []byte) error {
+	if len(b) < HeaderNID4Size {
+		return &TruncatedError{What: "header", Need: HeaderNID4Size, Have: len(b)}
+	}
+	m := (*[HeaderNID4Size]byte)(b)
+	dest := binary.LittleEndian.Uint64(m[0:8])
+	src := binary.LittleEndian.Uint64(m[8:16])
+	if !validNID4(dest) {
+		return h.fieldError("dest_nid", hexNID4(dest), errNIDReserved)
+	}
+	if !validNID4(src) {
+		return h.fieldError("src_nid", hexNID4(src), errNIDReserved)
+	}
+	h.Dest, h.Src = NIDFrom4(dest), NIDFrom4(src)
+	h.getFixed((*[fixedSize]byte)(m[nid4Fixed:]))
+	h.getBody((*[bodySize]byte)(m[nid4Body:]))
+	return nil
+}
+
+// DecodeNID16 reads a header with room for 16-byte addresses from the start of
+// b, like DecodeNID4. A NID that DecodeLarge refuses is a *FieldError.
+func (h *Header) DecodeNID16(b []byte) error {
+	if len(b) < HeaderNID16Size {
+		return &TruncatedError{What: "header", Need: HeaderNID16Size, Have: len(b)}
+	}
+	m := (*[HeaderNID16Size]byte)(b)
+	dest, ok := getLarge((*[LargeNIDSize]byte)(m[0:]))
+	if !ok {
+		return dest.largeError("header", "dest_nid")
+	}
+	src, ok := getLarge((*[LargeNIDSize]byte)(m[LargeNIDSize:]))
+	if !ok {
+		return src.largeError("header", "src_nid")
+	}
+	h.Dest, h.Src = dest, src
+	h.getFixed((*[fixedSize]byte)(m[nid16Fixed:]))
+	h.getBody((*[bodySize]byte)(m[nid16Body:]))
+	return nil
+}
+
+func (h *Header) getFixed(m *[fixedSize]byte) {
+	h.DestPID = PID(binary.LittleEndian.Uint32(m[0:4]))
+	h.SrcPID = PID(binary.LittleEndian.Uint32(m[4:8]))
+	h.Type = MsgType(binary.LittleEndian.Uint32(m[8:12]))
+	h.PayloadLength = binary.LittleEndian.Uint32(m[12:16])
+}
+
+func (h *Header) getBody(m *[bodySize]byte) {
+	h.Handle, h.MatchBits, h.HdrData = Handle{}, 0, 0
+	h.Portal, h.Offset, h.Length = 0, 0, 0
+	h.Incarnation, h.ConnType = 0, 0
+	switch h.Type {
+	case MsgAck:
+		h.Handle = getHandle((*[HandleSize]byte)(m[0:]))
+		h.MatchBits = binary.LittleEndian.Uint64(m[16:24])
+		h.Length = binary.LittleEndian.Uint32(m[24:28])
+	case MsgPut:
+		h.Handle = getHandle((*[HandleSize]byte)(m[0:]))
+		h.MatchBits = binary.LittleEndian.Uint64(m[16:24])
+		h.HdrData = binary.LittleEndian.Uint64(m[24:32])
+		h.Portal = binary.LittleEndian.Uint32(m[32:36])
+		h.Offset = binary.LittleEndian.Uint32(m[36:40])
+	case MsgGet:
+		h.Handle = getHandle((*[HandleSize]byte)(m[0:]))
+		h.MatchBits = binary.LittleEndian.Uint64(m[16:24])
+		h.Portal = binary.LittleEndian.Uint32(m[24:28])
+		h.Offset = binary.LittleEndian.Uint32(m[28:32])
+		h.Length = binary.LittleEndian.Uint32(m[32:36])
+	case MsgReply:
+		h.Handle = getHandle((*[HandleSize]byte)(m[0:]))
+	case MsgHello:
+		h.Incarnation = binary.LittleEndian.Uint64(m[0:8])
+		h.ConnType = binary.LittleEndian.Uint32(m[8:12])
+	}
+}
+
+// Validate checks what a receiver checks first, before it knows anything of
+// addresses: the type, and the payload's length for that type (lnet-wire 4.7,
+// rows 1 to 3). A *FieldError is a protocol error: it costs the connection.
+func (h *Header) Validate() error {
+	switch h.Type {
+	case MsgAck, MsgGet:
+		if h.PayloadLength != 0 {
+			return h.fieldError("payload_length", h.PayloadLength, fmt.Errorf("%w in %v", errHasPayload, h.Type))
+		}
+	case MsgPut, MsgReply:
+		if h.PayloadLength > MTU {
+			return h.fieldError("payload_length", h.PayloadLength, errOverMTU)
+		}
+	default:
+		return h.fieldError("type", uint32(h.Type), errNotMessage)
+	}
+	return nil
+}
+
+// fieldError is apart from its callers to keep them small.
+func (h *Header) fieldError(field string, value any, err error) error {
+	return &FieldError{What: "header", Field: field, Value: value, Err: err}
+}

@@ -1,0 +1,153 @@
+package lnet
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// anyText is how the wildcard NID is written.
+const anyText = "<?>"
+
+// String is n as ParseNID reads it: "10.0.0.1@tcp", "2001:db8::10@tcp1",
+// "4660@kfi", "<?>" for the wildcard (lnet-wire 3.3). The zero NID is empty. A
+// NID of a net type without a name prints as hexadecimal words,
+// "1f@<17:0>", which cannot be read back.
+func (n NID) String() string {
+	b, _ := n.AppendText(nil)
+	return string(b)
+}
+
+// AppendText appends what String returns. It never fails.
+func (n NID) AppendText(b []byte) ([]byte, error) {
+	switch {
+	case n.IsZero():
+		return b, nil
+	case n.IsAny():
+		return append(b, anyText...), nil
+	}
+	b = n.appendAddress(b)
+	b = append(b, '@')
+	return n.Net().AppendText(b)
+}
+
+func (n NID) appendAddress(b []byte) []byte {
+	t := n.Net().Type()
+	if n.IsLarge() {
+		if t.ipv6() {
+			return n.IP().AppendTo(b)
+		}
+		a := n.addr16()
+		for i := 0; i < len(a); i += 4 {
+			if i > 0 {
+				b = append(b, ':')
+			}
+			b = strconv.AppendUint(b, uint64(binary.BigEndian.Uint32(a[i:])), 16)
+		}
+		return b
+	}
+	switch {
+	case t.IPAddressed():
+		return n.IP().AppendTo(b)
+	case t.name() == "":
+		return strconv.AppendUint(b, uint64(n.Number()), 16)
+	}
+	return strconv.AppendUint(b, uint64(n.Number()), 10)
+}
+
+// MarshalText is n as text, empty for the zero NID. It never fails.
+func (n NID) MarshalText() ([]byte, error) { return n.AppendText(nil) }
+
+// UnmarshalText is ParseNID, except that an empty text gives the zero NID. On
+// an error n keeps its value.
+func (n *NID) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*n = NID{}
+		return nil
+	}
+	v, err := ParseNID(string(text))
+	if err != nil {
+		return err
+	}
+	*n = v
+	return nil
+}
+
+var (
+	errDottedQuad = errors.New("address is not four decimal numbers 0 to 255 joined by dots")
+	errIPv6       = errors.New("address is not an IPv6 address without brackets and zone")
+	errNumber     = errors.New("address is not a number of 32 bits, decimal or hexadecimal after 0x")
+	errManyAt     = errors.New("more than one @")
+)
+
+// ParseNID reads ADDRESS[@NET], where the net is tcp when missing (lnet-wire
+// 3.2). The address is an IP address without brackets or zone, a number for
+// nets whose addresses are numbers, or anything at all for lo. "<?>" is the
+// wildcard; "*" is not. Host names are the caller's business.
+func ParseNID(s string) (NID, error) {
+	if s == anyText {
+		return AnyNID, nil
+	}
+	n, err := parseNID(s)
+	if err != nil {
+		return NID{}, &FieldError{What: "NID", Value: s, Err: err}
+	}
+	return n, nil
+}
+
+func parseNID(s string) (NID, error) {
+	address, name, found := strings.Cut(s, "@")
+	net := MakeNet(TypeTCP, 0)
+	if found {
+		if strings.Contains(name, "@") {
+			return NID{}, errManyAt
+		}
+		var err error
+		if net, err = parseNet(name, parseDecimal); err != nil {
+			return NID{}, err
+		}
+	}
+	t := net.Type()
+	switch {
+	case t == TypeLO:
+		return LoopbackNID, nil
+	case t.ipv6() && strings.Contains(address, ":"):
+		ip, err := netip.ParseAddr(address)
+		if err != nil || ip.Zone() != "" {
+			return NID{}, errIPv6
+		}
+		return NIDFromIP(net, ip), nil
+	case t.IPAddressed():
+		v, ok := parseDottedQuad(address)
+		if !ok {
+			return NID{}, errDottedQuad
+		}
+		return NIDFromNumber(net, v), nil
+	}
+	v, ok := parseAddress(address, ^uint32(0))
+	if !ok {
+		return NID{}, errNumber
+	}
+	return NIDFromNumber(net, v), nil
+}
+
+// parseDottedQuad reads an IPv4 address: exactly four numbers, decimal even
+// with leading zeros.
+func parseDottedQuad(s string) (uint32, bool) {
+	var v uint32
+	for i := range 4 {
+		part, rest, found := strings.Cut(s, ".")
+		if found != (i < 3) || len(part) > 3 {
+			return 0, false
+		}
+		octet, ok := parseDecimal(part, 255)
+		if !ok {
+			return 0, false
+		}
+		v = v<<8 | octet
+		s = rest
+	}
+	return v, true
+}

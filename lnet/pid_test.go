@@ -1,0 +1,71 @@
+package lnet
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestProcessIDText(t *testing.T) {
+	nid := "192.168.1.10@tcp"
+	tests := []struct {
+		in   string
+		pid  PID
+		text string
+	}{
+		{"12345-192.168.1.10@tcp", PIDLustre, "12345-192.168.1.10@tcp"},
+		{"192.168.1.10@tcp", PIDLustre, "12345-192.168.1.10@tcp"},
+		{"192.168.1.10", PIDLustre, "12345-192.168.1.10@tcp"},
+		{"0-192.168.1.10@tcp", 0, "0-192.168.1.10@tcp"},
+		{"7-192.168.1.10@tcp", 7, "7-192.168.1.10@tcp"},
+		{"LNET_PID_ANY-192.168.1.10@tcp", PIDAny, "LNET_PID_ANY-192.168.1.10@tcp"},
+		{"4294967295-192.168.1.10@tcp", PIDAny, "LNET_PID_ANY-192.168.1.10@tcp"},
+		{"U7-192.168.1.10@tcp", 7 | PIDUserFlag, "U7-192.168.1.10@tcp"},
+	}
+	for _, tt := range tests {
+		want := ProcessID{NID: mustNID(t, nid), PID: tt.pid}
+		got, err := ParseProcessID(tt.in)
+		if err != nil || got != want || got.String() != tt.text {
+			t.Errorf("ParseProcessID(%q) = %v, %v, want %v", tt.in, got, err, tt.text)
+		}
+	}
+}
+
+func TestParseProcessIDRefuses(t *testing.T) {
+	for _, in := range []string{
+		"", "-", "-10.0.0.1@tcp", "x-10.0.0.1@tcp", "4294967296-10.0.0.1@tcp", "12345-", "12345",
+		"U-10.0.0.1@tcp", "U2147483648-10.0.0.1@tcp", "1-2-10.0.0.1@tcp", "12345 10.0.0.1@tcp", "-1-10.0.0.1@tcp",
+	} {
+		got, err := ParseProcessID(in)
+		if err == nil || got != (ProcessID{}) {
+			t.Errorf("ParseProcessID(%q) = %v, %v, want an error", in, got, err)
+			continue
+		}
+		wantNamed(t, err)
+	}
+}
+
+func TestLoopbackProcessID(t *testing.T) {
+	for in, pid := range map[string]PID{"3-0@lo": 3, "0@lo": PIDLustre, "3-any-thing@lo": 3} {
+		if got, err := ParseProcessID(in); err != nil || got != (ProcessID{LoopbackNID, pid}) {
+			t.Errorf("ParseProcessID(%q) = %v, %v", in, got, err)
+		}
+	}
+}
+
+func TestProcessIDRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := ProcessID{
+			NID: rapid.OneOf(genInterfaceNID(), rapid.Just(AnyNID), rapid.Just(LoopbackNID)).Draw(t, "nid"),
+			PID: PID(rapid.Uint32().Draw(t, "pid")),
+		}
+		text, err := want.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got ProcessID
+		if err := got.UnmarshalText(text); err != nil || got != want {
+			t.Fatalf("%q gives %v, %v", text, got, err)
+		}
+	})
+}

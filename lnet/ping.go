@@ -1,0 +1,345 @@
+package lnet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Layout of a ping info (lnet-wire 7.2, 7.4). Numbers are in the sender's
+// byte order, which the magic tells; a large NID is never swapped.
+//
+//	 0           4           8           12          16
+//	+-----------+-----------+-----------+-----------+
+//	| pi_magic  |pi_features| pi_pid    | pi_nnis   |  number of small entries
+//	+-----------+-----------+-----------+-----------+
+//	| ns_nid (nid4) = 0@lo  | sequence  |ns_msg_size|  small entry 0
+//	+-----------------------+-----------+-----------+
+//	| ns_nid (nid4)         | ns_status | 0         |  small entries 1 to pi_nnis-1
+//	+-----------------------+-----------+-----------+
+//	| ns_status | nid_size, nid_type, nid_num, addr |  large entries, only with
+//	+-----------+-----------------------------------+  LARGE_ADDR: 4 + 8 + nid_size
+//	                                                   bytes rounded up to 4
+//	+-----------+
+//	| count     |                                      metadata, only with METADATA
+//	+-----------+-----------+-----------------------+  or an efa NID
+//	| nid4                  | 32 bytes              |  count times
+//	+-----------------------+-----------------------+
+//
+// ns_msg_size is 0, or with LARGE_ADDR the number of bytes up to the end of
+// the large entries; its lowest two bits are ignored.
+const (
+	pingHeaderSize   = 16
+	pingSmallSize    = 16
+	pingLargeSize    = 4 + LargeNIDSize // with an address of 16 bytes
+	pingLargeMin     = 8                // what must be left for one more large entry
+	pingMetadataHead = 4
+	pingMetadataSize = nid4Size + metadataDataSize
+	metadataDataSize = 32
+
+	// PingBufferMin is the smallest buffer that discovery and recovery pings
+	// offer, and the first that pushes are received into, in bytes: room for
+	// InterfacesMin small entries (lnet-wire 7.6).
+	PingBufferMin = pingHeaderSize + InterfacesMin*pingSmallSize
+)
+
+// PingInfo is what a node tells about itself: in the REPLY to a ping and in a
+// push (lnet-wire 7). The loopback entry is implied.
+type PingInfo struct {
+	// Features say what the node can do and what follows.
+	Features Features
+	// PID is PIDLustre.
+	PID PID
+	// Seq grows with every change of the list; only with FeatMultiRail.
+	Seq uint32
+	// NIs are the node's interfaces: first those with 4-byte addresses, then
+	// those with 16, each in the order of its configuration.
+	NIs []PingNI
+	// Metadata is what drivers say of some NIs; only efa has any.
+	Metadata []PingMetadata
+}
+
+// PingNI is one interface of a PingInfo.
+type PingNI struct {
+	NID    NID
+	Status NIStatus
+}
+
+// PingMetadata is what the driver of an NI adds to a PingInfo.
+type PingMetadata struct {
+	// NID has a 4-byte address.
+	NID NID
+	// Data means something to drivers of its type.
+	Data [metadataDataSize]byte
+}
+
+// listable tells whether n can be an interface of a node that others reach.
+// Other NIDs are neither written into a ping info nor taken from one: the
+// wildcard does not fit its layout, and 0@lo would make a peer of ourselves.
+func (n NID) listable() bool {
+	return !n.IsZero() && !n.IsAny() && n.Net().Type() != TypeLO
+}
+
+// inMetadata tells whether n can stand in the metadata.
+func (n NID) inMetadata() bool { return n.listable() && !n.IsLarge() }
+
+// counts tells how many entries of each kind Append writes.
+func (p *PingInfo) counts() (small, large, metadata int) {
+	small = 1 // 0@lo
+	for i := range p.NIs {
+		switch nid := p.NIs[i].NID; {
+		case !nid.listable():
+		case nid.IsLarge():
+			large++
+		default:
+			small++
+		}
+	}
+	for i := range p.Metadata {
+		if p.Metadata[i].NID.inMetadata() {
+			metadata++
+		}
+	}
+	return small, large, metadata
+}
+
+// Size is the number of bytes that Append appends.
+func (p *PingInfo) Size() int {
+	small, large, metadata := p.counts()
+	size := infoSize(small, large)
+	if metadata > 0 || p.Features&FeatMetadata != 0 {
+		size += pingMetadataHead + metadata*pingMetadataSize
+	}
+	return size
+}
+
+// infoSize is the size without metadata.
+func infoSize(small, large int) int {
+	return pingHeaderSize + small*pingSmallSize + large*pingLargeSize
+}
+
+// Append appends the info in that byte order. It sets FeatLargeAddr if there
+// are large NIDs and clears it if there are none, and sets FeatMetadata if
+// there is metadata; FeatPrimaryLarge is the caller's. An NI whose NID nobody
+// could reach (none, wildcard, loopback) and metadata of such or of a large
+// NID is left out.
+func (p *PingInfo) Append(b []byte, order binary.AppendByteOrder) []byte {
+	small, large, metadata := p.counts()
+	features, total := p.Features&^FeatLargeAddr, 0
+	if large > 0 {
+		features |= FeatLargeAddr
+		total = infoSize(small, large)
+	}
+	if metadata > 0 {
+		features |= FeatMetadata
+	}
+	b = order.AppendUint32(b, MagicPing)
+	b = order.AppendUint32(b, uint32(features))
+	b = order.AppendUint32(b, uint32(p.PID))
+	b = order.AppendUint32(b, uint32(small))
+	b = appendPingSmall(b, order, LoopbackNID, p.Seq, uint32(total))
+	for i := range p.NIs {
+		if ni := &p.NIs[i]; ni.NID.listable() && !ni.NID.IsLarge() {
+			b = appendPingSmall(b, order, ni.NID, uint32(ni.Status), 0)
+		}
+	}
+	for i := range p.NIs {
+		if ni := &p.NIs[i]; ni.NID.IsLarge() && ni.NID.listable() {
+			b = order.AppendUint32(b, uint32(ni.Status))
+			b = ni.NID.AppendLarge(b)
+		}
+	}
+	if features&FeatMetadata == 0 {
+		return b
+	}
+	b = order.AppendUint32(b, uint32(metadata))
+	for i := range p.Metadata {
+		if m := &p.Metadata[i]; m.NID.inMetadata() {
+			nid4, _ := m.NID.NID4()
+			b = order.AppendUint64(b, nid4)
+			b = append(b, m.Data[:]...)
+		}
+	}
+	return b
+}
+
+func appendPingSmall(b []byte, order binary.AppendByteOrder, n NID, status, size uint32) []byte {
+	nid4, _ := n.NID4()
+	b = order.AppendUint64(b, nid4)
+	b = order.AppendUint32(b, status)
+	return order.AppendUint32(b, size)
+}
+
+// Primary is the NID that the node goes by: the first large one with
+// FeatPrimaryLarge, else the first with a 4-byte address. It reports false if
+// there is none; such an info tells nothing about a peer (lnet-wire 7.5).
+func (p *PingInfo) Primary() (NID, bool) {
+	if p.Features&FeatPrimaryLarge != 0 {
+		i := slices.IndexFunc(p.NIs, func(ni PingNI) bool { return ni.NID.IsLarge() })
+		if i >= 0 {
+			return p.NIs[i].NID, true
+		}
+	}
+	if len(p.NIs) == 0 || p.NIs[0].NID.IsLarge() {
+		return NID{}, false
+	}
+	return p.NIs[0].NID, true
+}
+
+var (
+	errPingStatus   = errors.New("NI_STATUS is not set")
+	errPingLoopback = errors.New("first entry is not 0@lo")
+	errPingNoEntry  = errors.New("not even 0@lo")
+)
+
+// DecodePingInfo reads a ping info in either byte order from the start of b,
+// and refuses what lnet-wire 7.7 says to refuse. maxNIs is
+// lnet_interfaces_max, the most entries there may be, 0@lo included.
+//
+// An info that goes on after the end of b is a *TruncatedError: Need bytes
+// hold it all, and p is what could be read. Only metadata may be cut off
+// without an error. Any other error is a *MagicError or a *FieldError, and p
+// is zero.
+//
+// Entries that cannot be an interface of the sender are left out, as are
+// large ones of a size that no sender uses (lnet-wire 7.4).
+func DecodePingInfo(b []byte, maxNIs int) (p PingInfo, err error) {
+	if len(b) < pingHeaderSize {
+		return PingInfo{}, &TruncatedError{What: "ping info", Need: pingHeaderSize, Have: len(b)}
+	}
+	order, ok := MagicOrder(b, MagicPing)
+	if !ok {
+		return PingInfo{}, &MagicError{What: "ping info", Magic: binary.LittleEndian.Uint32(b)}
+	}
+	p.Features = Features(order.Uint32(b[4:]))
+	p.PID = PID(order.Uint32(b[8:]))
+	nnis := order.Uint32(b[12:])
+	switch {
+	case p.Features&FeatNIStatus == 0:
+		return PingInfo{}, pingError("pi_features", p.Features, errPingStatus)
+	case nnis == 0:
+		return PingInfo{}, pingError("pi_nnis", nnis, errPingNoEntry)
+	case int64(nnis) > int64(maxNIs):
+		return PingInfo{}, pingError("pi_nnis", nnis, tooMany(maxNIs))
+	}
+	small := pingHeaderSize + int(nnis)*pingSmallSize // where small entries end
+	if len(b) < pingHeaderSize+pingSmallSize {
+		return p, &TruncatedError{What: "ping info", Need: small, Have: len(b)}
+	}
+	end, err := p.decodeLoopback(b, order, small, maxNIs)
+	if err != nil {
+		return PingInfo{}, err
+	}
+	p.decodeSmall(b[:min(len(b), small)], order)
+	if len(b) > small {
+		p.decodeLarge(b[small:min(len(b), end)], order)
+	}
+	if len(p.NIs) >= maxNIs {
+		return PingInfo{}, pingError("entries", len(p.NIs)+1, tooMany(maxNIs))
+	}
+	if len(b) < end {
+		return p, &TruncatedError{What: "ping info", Need: end, Have: len(b)}
+	}
+	p.decodeMetadata(b[end:], order)
+	return p, nil
+}
+
+func pingError(field string, value any, err error) error {
+	return &FieldError{What: "ping info", Field: field, Value: value, Err: err}
+}
+
+func tooMany(maxNIs int) error { return fmt.Errorf("more than %d", maxNIs) }
+
+// decodeLoopback reads entry 0, which says where the large entries end; small
+// is where the small ones do.
+func (p *PingInfo) decodeLoopback(b []byte, order binary.ByteOrder, small, maxNIs int) (end int, err error) {
+	b = b[pingHeaderSize:]
+	nid4 := order.Uint64(b)
+	if want, _ := LoopbackNID.NID4(); nid4 != want {
+		return 0, pingError("ns_nid", hexNID4(nid4), errPingLoopback)
+	}
+	p.Seq = order.Uint32(b[8:])
+	if p.Features&FeatLargeAddr == 0 {
+		return small, nil
+	}
+	size := order.Uint32(b[12:]) &^ 3
+	// A claim beyond what maxNIs interfaces can fill would make the caller
+	// ping again with a buffer of that size.
+	limit := small + maxNIs*pingLargeSize
+	if int64(size) < int64(small) || int64(size) > int64(limit) {
+		return 0, pingError("ns_msg_size", size, fmt.Errorf("not within %d to %d bytes", small, limit))
+	}
+	return int(size), nil
+}
+
+// decodeSmall reads the small entries that are complete in b, which starts
+// with the header and ends with them.
+func (p *PingInfo) decodeSmall(b []byte, order binary.ByteOrder) {
+	b = b[pingHeaderSize+pingSmallSize:]
+	if len(b) < pingSmallSize {
+		return
+	}
+	p.NIs = make([]PingNI, 0, len(b)/pingSmallSize)
+	for ; len(b) >= pingSmallSize; b = b[pingSmallSize:] {
+		p.addNI(order.Uint64(b), order.Uint32(b[8:]))
+	}
+}
+
+func (p *PingInfo) addNI(nid4 uint64, status uint32) {
+	if n := NIDFrom4(nid4); validNID4(nid4) && n.listable() {
+		p.NIs = append(p.NIs, PingNI{NID: n, Status: NIStatus(status)})
+	}
+}
+
+// decodeLarge reads the large entries that are complete in b.
+func (p *PingInfo) decodeLarge(b []byte, order binary.ByteOrder) {
+	if len(b) < pingLargeMin {
+		return
+	}
+	large := make([]PingNI, 0, len(b)/pingLargeSize)
+	for len(b) >= pingLargeMin {
+		entry := 4 + 8 + (int(b[4])+3)&^3
+		if entry > len(b) {
+			break
+		}
+		var nid [LargeNIDSize]byte
+		copy(nid[:], b[4:entry])
+		n, ok := getLarge(&nid)
+		switch status := order.Uint32(b); {
+		case !ok || !n.listable():
+		case n.IsLarge():
+			large = append(large, PingNI{NID: n, Status: NIStatus(status)})
+		default:
+			// Nobody writes a 4-byte address here, but it is one.
+			p.NIs = append(p.NIs, PingNI{NID: n, Status: NIStatus(status)})
+		}
+		b = b[entry:]
+	}
+	p.NIs = append(p.NIs, large...)
+}
+
+// decodeMetadata reads what is there of the metadata. Senders reserve far more
+// room than they use and receivers cut it off, so that neither is an error.
+func (p *PingInfo) decodeMetadata(b []byte, order binary.ByteOrder) {
+	efa := func(ni PingNI) bool { return ni.NID.Net().Type() == TypeEFA && !ni.NID.IsLarge() }
+	if p.Features&FeatMetadata == 0 && !slices.ContainsFunc(p.NIs, efa) {
+		return
+	}
+	if len(b) < pingMetadataHead+pingMetadataSize {
+		return
+	}
+	count := order.Uint32(b)
+	b = b[pingMetadataHead:]
+	n := min(int64(count), int64(len(b)/pingMetadataSize))
+	if n == 0 {
+		return
+	}
+	p.Metadata = make([]PingMetadata, 0, n)
+	for range n {
+		if nid4 := order.Uint64(b); validNID4(nid4) && NIDFrom4(nid4).inMetadata() {
+			p.Metadata = append(p.Metadata, PingMetadata{NID: NIDFrom4(nid4), Data: [metadataDataSize]byte(b[nid4Size:])})
+		}
+		b = b[pingMetadataSize:]
+	}
+}
