@@ -1,0 +1,37 @@
+// Package testenv says what a test needs of the machine that it runs on. A
+// test that does not find it skips and says what is missing, unless
+// LNETD_TEST_ALL=1 asks for every test, when it fails instead.
+package testenv
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// All tells whether every test must run.
+func All() bool { return os.Getenv("LNETD_TEST_ALL") == "1" }
+
+// NeedRoot ends the test unless it runs with root's rights.
+func NeedRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		missing(t, "root (network namespaces, port 988)")
+	}
+}
+
+// NeedCommand ends the test unless the command is installed.
+func NeedCommand(t testing.TB, command, debianPackage string) {
+	t.Helper()
+	if _, err := exec.LookPath(command); err != nil {
+		missing(t, "the command "+command+" (Debian package "+debianPackage+")")
+	}
+}
+
+func missing(t testing.TB, what string) {
+	t.Helper()
+	if All() {
+		t.Fatal("needs " + what)
+	}
+	t.Skip("needs " + what)
+}

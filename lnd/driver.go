@@ -1,0 +1,162 @@
+package lnd
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Driver opens interfaces on networks of one type. A driver knows nothing of
+// the node above it but the Upper that each interface reports to.
+//
+// All methods are safe for concurrent use.
+type Driver interface {
+	// Type is the type of the nets that the driver serves.
+	Type() lnet.NetType
+
+	// Open brings one interface up: when it returns without an error the
+	// interface accepts connections and messages, and its upcalls may
+	// already run. Open may block for as long as ctx allows.
+	Open(ctx context.Context, c Config) (Interface, error)
+}
+
+// Config says what Driver.Open shall bring up.
+type Config struct {
+	// Net is the net that the interface joins.
+	Net lnet.Net
+	// Device names the network device, "eth0" or an alias "eth0:1". If it is
+	// empty the device that owns NID's address is taken, or, with no NID
+	// either, the driver's choice.
+	Device string
+	// NID, if not zero, is the NID that the interface must have.
+	NID lnet.NID
+	// Upper is told of everything that happens on the interface. Required.
+	Upper Upper
+	// Tunables are the tunables that all drivers share; a zero or negative
+	// field (PeerTimeout: negative) takes the driver's default.
+	Tunables Tunables
+	// Options are tunables of one driver for this interface alone, of the
+	// type that the driver documents; nil takes the driver's own defaults.
+	Options any
+	// Logger receives what an operator should see; nil discards.
+	Logger *slog.Logger
+}
+
+// Tunables are the flow-control tunables common to all drivers
+// (lnet-core 7.1, socklnd 18). They bind the node, not the driver: the driver
+// supplies defaults and bounds, the node counts.
+type Tunables struct {
+	// PeerTimeout is how long a router's silence is tolerated; 0 switches
+	// aliveness off, negative takes the default.
+	PeerTimeout time.Duration
+	// PeerCredits bounds the messages under way to one peer NI, 1 or more.
+	PeerCredits int
+	// PeerBufferCredits bounds the router buffers that one peer NI may
+	// occupy; 0 means PeerCredits.
+	PeerBufferCredits int
+	// Credits bounds the messages under way on the interface, at least
+	// PeerCredits.
+	Credits int
+}
+
+// Limits are what an interface can carry; they do not change while it is open.
+type Limits struct {
+	// MaxPayload is the largest payload of one message in bytes.
+	MaxPayload int
+	// MaxFragments is the largest number of segments in one payload.
+	MaxFragments int
+	// LargeNIDs says that headers with 16-byte addresses can be carried to
+	// peers that have one (lnet-wire 4.9).
+	LargeNIDs bool
+	// Timeout is the LND timeout T: a message that has made no progress for
+	// so long is completed with an error (socklnd 14).
+	Timeout time.Duration
+}
+
+// Interface is one NI's driver side. All methods are safe for concurrent use,
+// also from within upcalls and completions, unless said otherwise.
+type Interface interface {
+	// NID is the interface's NID; constant.
+	NID() lnet.NID
+	// Device names the network device in use; empty if there is none.
+	Device() string
+	// Limits tells what the interface can carry; constant.
+	Limits() Limits
+	// Tunables are those in force, defaults resolved; constant.
+	Tunables() Tunables
+	// Options are the driver's own tunables in force, of the type that
+	// Config.Options has; constant.
+	Options() any
+	// Link is the present link state.
+	Link() LinkState
+
+	// Send takes m over and never blocks. It runs in the caller's goroutine
+	// and may transmit at once. The driver completes m exactly once through
+	// m.Done, perhaps before Send returns, and owns m and the memory that it
+	// names until then. Messages to one peer that travel on one connection
+	// keep their order; nothing else about order is promised. On a closed
+	// interface m completes with ErrClosed.
+	Send(m *Tx)
+
+	// Receive answers an arrival: it says where m's payload goes. It is
+	// called exactly once for every arrival that Upper.Arrived accepted,
+	// within the upcall (the fast path) or later from any goroutine. It
+	// never blocks; it may complete m before it returns, and does so with an
+	// error if m's connection has died or the interface has been closed.
+	Receive(m *Rx, p Placement)
+
+	// Disconnect closes all connections with peer and completes what was on
+	// them, or waited for one, with an error. A later Send connects anew.
+	Disconnect(peer lnet.NID)
+
+	// Counters returns the driver's counters, for display; the order of
+	// names is stable.
+	Counters() []Counter
+
+	// Close stops the interface: it refuses new messages, completes all
+	// others with an error, and returns when every upcall has returned and
+	// every goroutine of the interface has ended, or when ctx is done. It
+	// must not be called from an upcall or a completion.
+	Close(ctx context.Context) error
+}
+
+// Registrar is implemented by interfaces that move payload by RDMA: memory
+// that an application registers once needs neither a copy nor a registration
+// per message afterwards.
+type Registrar interface {
+	// Register makes b known to the device. It may block.
+	Register(b []byte) (Registration, error)
+}
+
+// Registration is a device's hold on memory.
+type Registration interface {
+	// Release ends the registration. No message may be using the memory.
+	Release() error
+}
+
+// Counter is one named driver counter.
+type Counter struct {
+	Name  string // lower_case, stable
+	Value uint64
+}
+
+// LinkState tells whether an interface can carry traffic.
+type LinkState uint8
+
+const (
+	// LinkUp means that nothing is known against the interface.
+	LinkUp LinkState = iota
+	// LinkDown means a fatal link state: no carrier, the device is gone or
+	// lost its address (socklnd 17). Connections stay; the node prefers
+	// other interfaces and reports the NI as down.
+	LinkDown
+)
+
+func (s LinkState) String() string {
+	if s == LinkUp {
+		return "up"
+	}
+	return "down"
+}

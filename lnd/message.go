@@ -1,0 +1,75 @@
+package lnd
+
+import "github.com/lnetd/lnetd/lnet"
+
+// Tx is a message on its way out. The node embeds it in its own message
+// record and reuses it; sending allocates nothing.
+type Tx struct {
+	// Header goes on the wire. PayloadLength equals Payload.Length.
+	Header lnet.Header
+	// To is the next hop: the final destination or a router.
+	To lnet.ProcessID
+	// Payload is what follows the header; unchanged until completion.
+	Payload Memory
+	// Sink, in a GET, is where the answer belongs. A driver that can have it
+	// placed there by RDMA does so and sets Replied; others ignore it.
+	Sink Memory
+
+	// Replied is set by the driver before completion when the answer to a
+	// GET stands in Sink already, so that no REPLY message will come.
+	Replied bool
+	// ReplyLength is, with Replied, the length of the answer in bytes.
+	ReplyLength int
+
+	// Done hears of the completion. Required.
+	Done Sender
+}
+
+// Sender is told when a message has left.
+type Sender interface {
+	// Sent completes m: err is nil when the driver needs m's memory no more
+	// and the peer's side of the connection has been given all of it, else
+	// an error that StatusOf classifies. It runs in a goroutine of the
+	// driver or in that of a caller of Send, must not block, and may send
+	// again; the driver turns such sends into iteration, not recursion.
+	Sent(m *Tx, err error)
+}
+
+// Rx is a message on its way in. It belongs to the driver; the node may use it
+// from Upper.Arrived until it is completed (Receiver.Received returned), or,
+// if it is dropped, until Interface.Receive is called.
+type Rx struct {
+	// Header is the message's header as received.
+	Header lnet.Header
+	// From is the process at the other end of the connection: the source, or
+	// a router.
+	From lnet.ProcessID
+	// RDMA tells that the payload can be moved by the driver itself; a GET
+	// is then answered through Placement.Reply, without a REPLY message.
+	RDMA bool
+
+	// Driver is the driver's own; nobody else touches it.
+	Driver any
+}
+
+// Placement says what becomes of an arrived message's payload. The zero value
+// drops the message: the payload is consumed and nothing is reported.
+type Placement struct {
+	// Memory takes the first Memory.Length bytes of the payload; the rest is
+	// consumed and discarded. Its length is at most the payload's.
+	Memory Memory
+	// Reply, for a GET that arrived with RDMA set, is the answer.
+	Reply Memory
+	// Done hears when the bytes stand in Memory (or Reply has been moved).
+	// Nil drops the message.
+	Done Receiver
+}
+
+// Receiver is told when an arrived message's payload is in place.
+type Receiver interface {
+	// Received completes m: with a nil error every byte of
+	// Placement.Memory has been written; with an error its contents are
+	// undefined. It runs in a goroutine of the driver or in that of the
+	// caller of Receive, must not block, and may send.
+	Received(m *Rx, err error)
+}

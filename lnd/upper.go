@@ -1,0 +1,41 @@
+package lnd
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Upper is what an interface reports to: the node's side of one NI. Upcalls
+// come from the driver's goroutines, several at a time for different
+// connections, and must not block: whoever needs more hands over to a queue
+// of its own. They may call the interface's methods except Close. They may
+// begin before Driver.Open has returned, and have ended when Interface.Close
+// returns.
+type Upper interface {
+	// Arrived announces a message whose header m.Header is complete. The
+	// driver reads nothing more of it until Interface.Receive says where the
+	// payload goes, and holds back the messages behind it on the same
+	// connection until then.
+	//
+	// A non-nil error is a protocol error (lnet-wire 4.7): the driver closes
+	// the peer's connections, and Receive must not be called.
+	Arrived(m *Rx) error
+
+	// PeerDown tells that the last connection with a peer failed, or that
+	// none could be made (socklnd 15.4).
+	PeerDown(d PeerDown)
+
+	// LinkChanged tells of each change of the link state, which Link returns
+	// already.
+	LinkChanged(s LinkState)
+}
+
+// PeerDown describes a peer that a driver has lost.
+type PeerDown struct {
+	Peer lnet.NID
+	// LastAlive is when the peer last gave a sign of life; zero if never.
+	LastAlive time.Time
+	// Err is why; see StatusOf.
+	Err error
+}
