@@ -1,0 +1,199 @@
+package recording
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Side is one end of a connection.
+type Side uint8
+
+// The sides: Active opened the connection, Passive accepted it.
+const (
+	Active Side = iota
+	Passive
+)
+
+// Other is the other side.
+func (s Side) Other() Side { return 1 - s }
+
+func (s Side) String() string {
+	if s == Active {
+		return "active"
+	}
+	return "passive"
+}
+
+// End is how one side ended its stream.
+type End uint8
+
+// The ends. EndOpen: not before the recording ended.
+const (
+	EndOpen End = iota
+	EndFIN
+	EndRST
+)
+
+func (e End) String() string {
+	switch e {
+	case EndFIN:
+		return "FIN"
+	case EndRST:
+		return "RST"
+	}
+	return "open"
+}
+
+// Chunk is what one packet added to a stream.
+type Chunk struct {
+	At    time.Time
+	From  Side
+	Bytes []byte
+}
+
+// Conversation is one TCP connection.
+type Conversation struct {
+	// Addrs are the addresses of the sides.
+	Addrs [2]netip.AddrPort
+	// Opened is when the SYN was seen.
+	Opened time.Time
+	// Chunks are the bytes of both directions in the order in which they
+	// were seen, without retransmissions.
+	Chunks []Chunk
+	// Ends tells how each side ended.
+	Ends [2]End
+}
+
+// Stream is all that a side sent.
+func (c *Conversation) Stream(from Side) []byte {
+	var b []byte
+	for _, k := range c.Chunks {
+		if k.From == from {
+			b = append(b, k.Bytes...)
+		}
+	}
+	return b
+}
+
+// TimedUnit is a Unit with its place in a conversation.
+type TimedUnit struct {
+	Unit
+	From Side
+	// Begin and End are when its first and its last byte were seen.
+	Begin, End time.Time
+
+	lastChunk int
+}
+
+// Units takes both streams apart and returns their units in the order in
+// which they were complete. With an error, which says in which stream it is,
+// come the units that precede it.
+func (c *Conversation) Units() ([]TimedUnit, error) {
+	var (
+		units []TimedUnit
+		first error
+	)
+	for _, side := range []Side{Active, Passive} {
+		parsed, err := Parse(c.Stream(side))
+		if err != nil && first == nil {
+			first = fmt.Errorf("%v side of %v to %v: %w", side, c.Addrs[Active], c.Addrs[Passive], err)
+		}
+		units = append(units, c.place(side, parsed)...)
+	}
+	slices.SortStableFunc(units, func(a, b TimedUnit) int { return a.lastChunk - b.lastChunk })
+	return units, first
+}
+
+// place finds the times of units, which are in the order of their offsets.
+func (c *Conversation) place(from Side, parsed []Unit) []TimedUnit {
+	units := make([]TimedUnit, 0, len(parsed))
+	chunk, end := -1, 0 // a chunk and the offset in the stream of its end
+	chunkOf := func(offset int) int {
+		for offset >= end {
+			chunk++
+			if c.Chunks[chunk].From == from {
+				end += len(c.Chunks[chunk].Bytes)
+			}
+		}
+		return chunk
+	}
+	for _, u := range parsed {
+		t := TimedUnit{Unit: u, From: from}
+		t.Begin = c.Chunks[chunkOf(u.Offset)].At
+		t.lastChunk = chunkOf(u.Offset + len(u.Raw) - 1)
+		t.End = c.Chunks[t.lastChunk].At
+		units = append(units, t)
+	}
+	return units
+}
+
+var (
+	errNoStart = errors.New("the start of the connection was not recorded")
+	errGap     = errors.New("bytes were not recorded")
+)
+
+// addrPair identifies a connection, whichever side a segment comes from.
+type addrPair struct{ low, high netip.AddrPort }
+
+func pairOf(s segment) addrPair {
+	if s.from.Compare(s.to) < 0 {
+		return addrPair{s.from, s.to}
+	}
+	return addrPair{s.to, s.from}
+}
+
+// flow is a conversation while it is read.
+type flow struct {
+	conversation *Conversation
+	sides        [2]assembler
+}
+
+func newFlow(s segment, at time.Time) *flow {
+	return &flow{conversation: &Conversation{
+		Addrs:  [2]netip.AddrPort{Active: s.from, Passive: s.to},
+		Opened: at,
+	}}
+}
+
+// isRestart tells whether s opens a later connection between the same
+// addresses: it is a SYN and no copy of the one seen already.
+func (f *flow) isRestart(s segment) bool {
+	return s.syn && !s.ack &&
+		(s.from != f.conversation.Addrs[Active] || s.seq+1 != f.sides[Active].first)
+}
+
+func (f *flow) add(s segment, at time.Time) error {
+	c := f.conversation
+	side := Active
+	if s.from == c.Addrs[Passive] {
+		side = Passive
+	}
+	a := &f.sides[side]
+	if s.syn {
+		a.start(s.seq)
+		s.seq++
+	}
+	if !a.started && len(s.payload) > 0 {
+		return fmt.Errorf("%v to %v: %w", s.from, s.to, errNoStart)
+	}
+	if b := a.add(s); len(b) > 0 {
+		c.Chunks = append(c.Chunks, Chunk{At: at, From: side, Bytes: bytes.Clone(b)})
+	}
+	c.Ends[side] = a.end
+	return nil
+}
+
+// whole checks that no byte is missing in between.
+func (f *flow) whole() error {
+	for side := range f.sides {
+		if f.sides[side].missing() {
+			return fmt.Errorf("%v side of %v to %v: %w", Side(side),
+				f.conversation.Addrs[Active], f.conversation.Addrs[Passive], errGap)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package recording
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+)
+
+// Recording is what one pcap file holds.
+type Recording struct {
+	// Packets is the number of packets, of whatever kind.
+	Packets int
+	// Conversations are the TCP connections in the order in which they were
+	// opened.
+	Conversations []*Conversation
+}
+
+// Read reads a classic pcap file, compressed with gzip or not. A recording
+// with missing bytes, or of connections whose start it does not have, is an
+// error.
+func Read(r io.Reader) (*Recording, error) {
+	packets, err := newPacketReader(r)
+	if err != nil {
+		return nil, err
+	}
+	rec := &Recording{}
+	var all []*flow
+	open := map[addrPair]*flow{}
+	for {
+		p, err := packets.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		rec.Packets++
+		s, ok, err := parseSegment(packets.link, p.data)
+		if err != nil {
+			return nil, fmt.Errorf("packet %d: %w", rec.Packets, err)
+		}
+		if !ok {
+			continue
+		}
+		f := open[pairOf(s)]
+		if f == nil || f.isRestart(s) {
+			if !s.syn || s.ack {
+				return nil, fmt.Errorf("packet %d: %v to %v: %w", rec.Packets, s.from, s.to, errNoStart)
+			}
+			f = newFlow(s, p.at)
+			open[pairOf(s)] = f
+			all = append(all, f)
+		}
+		if err := f.add(s, p.at); err != nil {
+			return nil, fmt.Errorf("packet %d: %w", rec.Packets, err)
+		}
+	}
+	for _, f := range all {
+		if err := f.whole(); err != nil {
+			return nil, err
+		}
+		rec.Conversations = append(rec.Conversations, f.conversation)
+	}
+	return rec, nil
+}
+
+//go:embed testdata/*.pcap testdata/*.pcap.gz
+var files embed.FS
+
+// Names lists the recordings that Load knows.
+func Names() []string {
+	entries, err := fs.ReadDir(files, "testdata")
+	if err != nil {
+		panic(err) // the directory is part of the program
+	}
+	var names []string
+	for _, e := range entries {
+		name, _, _ := strings.Cut(e.Name(), ".pcap")
+		names = append(names, name)
+	}
+	return names
+}
+
+// Load reads one of the recordings that come with the package.
+func Load(name string) (*Recording, error) {
+	f, err := files.Open("testdata/" + name + ".pcap")
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = files.Open("testdata/" + name + ".pcap.gz")
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	rec, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return rec, nil
+}

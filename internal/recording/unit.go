@@ -1,0 +1,205 @@
+package recording
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Kind says what a Unit is.
+type Kind uint8
+
+// The kinds of units, in the order in which a stream has them.
+const (
+	KindRequest Kind = iota // acceptor request
+	KindHello
+	KindNoop
+	KindMessage // a frame with an LNet message
+)
+
+func (k Kind) String() string {
+	switch k {
+	case KindRequest:
+		return "CONNREQ"
+	case KindHello:
+		return "HELLO"
+	case KindNoop:
+		return "NOOP"
+	}
+	return "LNET"
+}
+
+// Unit is one element of a stream. Besides the first four fields those that
+// belong to the kind are set.
+type Unit struct {
+	Kind Kind
+	// Offset is the place of the unit in its stream.
+	Offset int
+	// Raw are its bytes, a part of the stream.
+	Raw []byte
+	// Order is the byte order of its sender.
+	Order binary.ByteOrder
+
+	Request lnet.AcceptorRequest // KindRequest
+	Hello   protocol.Hello       // KindHello
+
+	// Version is that of the sender's HELLO; Frame is zero in V1. Both are
+	// of KindNoop and KindMessage; Header and Payload of KindMessage.
+	Version protocol.Version
+	Frame   protocol.Frame
+	Header  lnet.Header
+	Payload []byte // a part of the stream
+}
+
+// Name is the name of the kind, for a message that of its LNet type.
+func (u *Unit) Name() string {
+	if u.Kind != KindMessage {
+		return u.Kind.String()
+	}
+	return u.Header.Type.String()
+}
+
+// IsPing tells whether the unit asks for ping info.
+func (u *Unit) IsPing() bool {
+	return u.Kind == KindMessage && u.Header.Type == lnet.MsgGet &&
+		u.Header.Portal == lnet.ReservedPortal && u.Header.MatchBits == lnet.PingMatchBits
+}
+
+// IsPush tells whether the unit brings ping info without having been asked.
+func (u *Unit) IsPush() bool {
+	return u.Kind == KindMessage && u.Header.Type == lnet.MsgPut &&
+		u.Header.Portal == lnet.ReservedPortal && u.Header.MatchBits == lnet.PingMatchBits
+}
+
+var errNoHello = errors.New("neither an acceptor request nor a HELLO nor a frame")
+
+// Parse takes apart what one side of a connection sent: an acceptor request
+// (active side), a HELLO, and messages. A stream that starts with a frame is
+// taken for one of V3, without what precedes.
+//
+// What is malformed or cut short is an error, which comes with the units
+// that precede it; in the latter case io.ErrUnexpectedEOF.
+func Parse(stream []byte) ([]Unit, error) {
+	p := parser{stream: stream}
+	var err error
+	for err == nil && p.at < len(stream) {
+		err = p.unit()
+	}
+	if err != nil {
+		return p.units, fmt.Errorf("at byte %d: %w", p.at, err)
+	}
+	return p.units, nil
+}
+
+// parser walks along a stream.
+type parser struct {
+	stream  []byte
+	at      int
+	units   []Unit
+	version protocol.Version // 0 until the HELLO
+	order   binary.ByteOrder
+}
+
+// take makes the next n bytes a unit.
+func (p *parser) take(u Unit, n int) {
+	u.Offset, u.Raw = p.at, p.stream[p.at:p.at+n]
+	p.units = append(p.units, u)
+	p.at += n
+}
+
+func (p *parser) unit() error {
+	rest := p.stream[p.at:]
+	switch {
+	case p.version == protocol.V1:
+		return p.message(rest)
+	case p.version != 0:
+		return p.frame(rest)
+	case len(rest) < 4:
+		return io.ErrUnexpectedEOF
+	}
+	le, be := binary.LittleEndian.Uint32(rest), binary.BigEndian.Uint32(rest)
+	switch {
+	case le == lnet.MagicAcceptor || be == lnet.MagicAcceptor:
+		return p.request(rest)
+	case le == lnet.MagicProto || be == lnet.MagicProto || le == lnet.MagicTCP:
+		return p.hello(rest)
+	case len(p.units) > 0:
+		return errNoHello
+	case le == protocol.FrameLNet || le == protocol.FrameNoop:
+		p.version, p.order = protocol.V3, binary.LittleEndian
+	case be == protocol.FrameLNet || be == protocol.FrameNoop:
+		p.version, p.order = protocol.V3, binary.BigEndian
+	default:
+		return errNoHello
+	}
+	return nil
+}
+
+func (p *parser) request(rest []byte) error {
+	size, err := lnet.AcceptorRequestNeed(rest)
+	if err != nil {
+		return err
+	}
+	r, order, err := lnet.DecodeAcceptorRequest(rest)
+	if err != nil {
+		return err
+	}
+	p.take(Unit{Kind: KindRequest, Request: r, Order: order}, size)
+	return nil
+}
+
+func (p *parser) hello(rest []byte) error {
+	need, err := protocol.HelloNeed(rest)
+	if err != nil {
+		return err
+	}
+	h, order, err := protocol.DecodeHello(rest[:min(need, len(rest))])
+	if err != nil {
+		return err
+	}
+	p.version, p.order = h.Version, order
+	p.take(Unit{Kind: KindHello, Hello: h, Order: order}, need)
+	return nil
+}
+
+func (p *parser) frame(rest []byte) error {
+	var f protocol.Frame
+	if err := f.Decode(rest, p.order); err != nil {
+		return err
+	}
+	if f.Type == protocol.FrameNoop {
+		p.take(Unit{Kind: KindNoop, Order: p.order, Version: p.version, Frame: f}, protocol.FrameSize)
+		return nil
+	}
+	return p.messageBehind(f, rest)
+}
+
+// message reads a message of V1, which has no frame.
+func (p *parser) message(rest []byte) error {
+	return p.messageBehind(protocol.Frame{}, rest)
+}
+
+func (p *parser) messageBehind(f protocol.Frame, rest []byte) error {
+	u := Unit{Kind: KindMessage, Order: p.order, Version: p.version, Frame: f}
+	overhead := p.version.Overhead()
+	if len(rest) < overhead {
+		return fmt.Errorf("message header: %w", io.ErrUnexpectedEOF)
+	}
+	if err := p.version.DecodeHeader(rest[overhead-p.version.HeaderSize():], &u.Header); err != nil {
+		return err
+	}
+	if err := u.Header.Validate(); err != nil {
+		return err
+	}
+	size := overhead + int(u.Header.PayloadLength)
+	if len(rest) < size {
+		return fmt.Errorf("payload: %w", io.ErrUnexpectedEOF)
+	}
+	u.Payload = rest[overhead:size]
+	p.take(u, size)
+	return nil
+}

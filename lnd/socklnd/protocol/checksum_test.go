@@ -1,0 +1,58 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+func TestChecksum(t *testing.T) {
+	digits := []byte("123456789")
+	tests := []struct {
+		name  string
+		parts [][]byte
+		want  uint32
+	}{
+		{"nothing", nil, ChecksumInit},
+		{"check value", [][]byte{digits}, 0x340bc6d9},
+		{"in parts", [][]byte{digits[:4], nil, digits[4:]}, 0x340bc6d9},
+	}
+	for _, c := range tests {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Checksum(ChecksumInit, c.parts...); got != c.want {
+				t.Errorf("%#x, want %#x", got, c.want)
+			}
+		})
+	}
+	if got := Checksum(Checksum(ChecksumInit, digits[:4]), digits[4:]); got != 0x340bc6d9 {
+		t.Errorf("continued: %#x", got)
+	}
+}
+
+// The two checksums of the worked example: what V2 sends, and what V3 would
+// take for the same message.
+func TestChecksumCoverage(t *testing.T) {
+	wire := unhex(t, messageExamples[2].dump)
+	frame, header, payload := wire[:FrameSize], wire[FrameSize:96], wire[96:]
+	tests := []struct {
+		version Version
+		want    uint32
+	}{{V2, 0x17e1b043}, {V3, 0xdfa47b80}, {V4, 0xdfa47b80}}
+	for _, c := range tests {
+		t.Run(c.version.String(), func(t *testing.T) {
+			got := Checksum(ChecksumStart(c.version, frame, header), payload)
+			if got != c.want {
+				t.Errorf("%#x, want %#x", got, c.want)
+			}
+		})
+	}
+}
+
+func TestChecksumOfNoop(t *testing.T) {
+	wire := unhex(t, frameExamples[4].dump)
+	if got, want := ChecksumStart(V2, wire, nil), binary.LittleEndian.Uint32(wire[4:]); got != want {
+		t.Errorf("V2: %#x, want %#x", got, want)
+	}
+	if got := ChecksumStart(V3, wire, nil); got != ChecksumInit {
+		t.Errorf("V3: %#x, want %#x", got, ChecksumInit)
+	}
+}
