@@ -1,0 +1,283 @@
+package socklnd
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Limits on what a peer may open (spec/README, "Settled questions" 9).
+const (
+	maxBulkConns = 127
+	// maxConnsPerSource bounds the inbound connections of one NI from one
+	// address: one CONTROL and as many of each other type as there may be.
+	maxConnsPerSource = 3*maxBulkConns + 1
+	// lastPrivilegedPort is the last source port that accept=secure admits.
+	lastPrivilegedPort = 1023
+	// acceptPause is the pause after a failed accept: out of descriptors.
+	acceptPause = 50 * time.Millisecond
+)
+
+// acceptor listens on one address, for all interfaces that have it.
+type acceptor struct {
+	d        *Driver
+	listener Listener
+	users    int // guarded by Driver.mu
+}
+
+// listen gives i its listeners, one or, with a port for bulk, two.
+func (d *Driver) listen(i *Interface) error {
+	if d.config.Accept == AcceptNone {
+		return nil
+	}
+	ports := []int{d.config.AcceptPort}
+	if b := d.config.AcceptPortBulk; b != 0 && b != d.config.AcceptPort {
+		ports = append(ports, b)
+	}
+	for _, port := range ports {
+		at := netip.AddrPortFrom(i.address, uint16(port))
+		if err := d.share(i, at); err != nil {
+			return &ListenError{Addr: at, Err: err}
+		}
+	}
+	return nil
+}
+
+// share makes i a user of the listener at an address.
+func (d *Driver) share(i *Interface, at netip.AddrPort) error {
+	d.mu.Lock()
+	a := d.listeners[at]
+	if a != nil {
+		a.users++
+		i.listening = append(i.listening, at)
+	}
+	d.mu.Unlock()
+	if a != nil {
+		return nil
+	}
+	l, err := d.config.Network.Listen(at, d.config.AcceptBacklog)
+	if err != nil {
+		return err
+	}
+	a = &acceptor{d: d, listener: l, users: 1}
+	d.mu.Lock()
+	d.listeners[at] = a
+	i.listening = append(i.listening, at)
+	d.group.Add(1)
+	d.mu.Unlock()
+	go a.accept()
+	return nil
+}
+
+func (a *acceptor) close() { _ = a.listener.Close() }
+
+// accept takes newcomers in, each with a goroutine of its own, until the
+// listener closes.
+func (a *acceptor) accept() {
+	defer a.d.group.Done()
+	for {
+		s, err := a.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			a.d.log.Warn("accept failed", "address", a.listener.Addr().String(), "cause", err)
+			<-time.After(acceptPause)
+			continue
+		}
+		if a.d.config.Accept == AcceptSecure && s.RemoteAddr().Port() > lastPrivilegedPort {
+			a.d.log.Debug("unprivileged port refused", "remote", s.RemoteAddr().String())
+			_ = s.Close()
+			continue
+		}
+		n := a.d.halfOpen.enter(s)
+		a.d.group.Add(1)
+		go a.d.welcome(n)
+	}
+}
+
+// welcome reads a newcomer's request and HELLO and decides on it. Nothing of
+// it is trusted before, and it has but a moment.
+func (d *Driver) welcome(n *newcomer) {
+	defer d.group.Done()
+	s := n.stream
+	err := d.introduce(n)
+	d.halfOpen.leave(n)
+	if err != nil {
+		_ = s.Close()
+		d.log.Debug("newcomer refused", "remote", s.RemoteAddr().String(), "cause", err)
+	}
+}
+
+// introduce reads what a newcomer says and, if all is well, makes it a
+// connection of its peer.
+func (d *Driver) introduce(n *newcomer) error {
+	s := n.stream
+	if err := s.SetReadDeadline(time.Now().Add(d.config.AcceptTimeout)); err != nil {
+		return err
+	}
+	setup := protocol.NewPassiveSetup()
+	var i *Interface
+	for {
+		got, err := s.Read([][]byte{setup.Want()})
+		if err != nil {
+			return err
+		}
+		step, err := setup.Filled(got)
+		if err != nil {
+			d.answer(s, i, err)
+			return err
+		}
+		switch step {
+		case protocol.GotRequest:
+			i = d.find(setup.Request.NID)
+			if i == nil {
+				return fmt.Errorf("request for %s: no such nid here", setup.Request.NID)
+			}
+		case protocol.GotHello:
+			return i.admit(n, setup.Hello, setup.Order)
+		}
+	}
+}
+
+// answer tells a newcomer which versions are known, where the protocol says
+// so (lnet-wire 5.4, socklnd 5.1).
+func (d *Driver) answer(s Stream, i *Interface, err error) {
+	var out []byte
+	var request *lnet.VersionError
+	var version *protocol.UnknownVersionError
+	switch {
+	case errors.As(err, &request), errors.Is(err, lnet.ErrProtocolQuery):
+		out = lnet.AppendAcceptorRefusal(nil, binary.LittleEndian)
+	case errors.As(err, &version) && i != nil:
+		h := i.hello(defaultVersion(i.address), i.nid, protocol.None)
+		out, _ = h.Append(nil, binary.LittleEndian) // our own NID always fits
+	}
+	if out != nil {
+		_ = writeAll(s, out, d.config.AcceptTimeout) // it is being refused anyway
+	}
+}
+
+// admit decides on a newcomer that has said its HELLO (socklnd 5.3).
+func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder) error {
+	s := n.stream
+	local, remote := s.LocalAddr().Addr(), s.RemoteAddr()
+	if remote.Port() > lastPrivilegedPort {
+		h.Src = lnet.NIDFromIP(i.nid.Net(), remote.Addr())
+		h.SrcPID = lnet.PIDUserFlag | lnet.PID(remote.Port())
+	}
+	if !i.admitSource(remote.Addr()) {
+		i.counters.refused.Add(1)
+		return fmt.Errorf("%s has %d connections", remote.Addr(), maxConnsPerSource)
+	}
+	p, err := i.callerFor(lnet.ProcessID{NID: h.Src, PID: h.SrcPID})
+	if err != nil {
+		i.releaseSource(remote.Addr())
+		return err
+	}
+	c := newConn(p, s, h.Type.Invert(), h.Version, order)
+	c.inbound = true
+
+	p.mu.Lock()
+	verdict := p.peering.Accept(protocol.Inbound{
+		Hello:       h,
+		Self:        i.nid,
+		Closing:     p.gone,
+		Connecting:  p.connecting && p.id.NID.IP() == remote.Addr(),
+		SameAddress: local == remote.Addr(),
+		Conns:       p.connsBetween(local, remote.Addr(), c.typ),
+		Limit:       acceptLimit(c.typ),
+	})
+	refuse := false
+	var stale []*conn
+	switch verdict {
+	case protocol.Register:
+		p.reserve(c)
+	case protocol.Refuse:
+		refuse = p.peering.MayRefuse()
+	case protocol.RefuseStale:
+		stale = p.detach(func(*conn) bool { return true })
+		refuse = p.peering.MayRefuse()
+	}
+	p.mu.Unlock()
+	for _, o := range stale {
+		o.kill(errStale)
+	}
+
+	reply := i.hello(h.Version, h.Src, c.typ)
+	reply.DstPID, reply.DstIncarnation = h.DstPID, h.DstIncarnation
+	if verdict != protocol.Register {
+		reply.Type = protocol.None
+	}
+	if verdict == protocol.Register || refuse {
+		err = i.replyHello(s, reply)
+	}
+	if verdict == protocol.Register && err == nil {
+		err = c.configure()
+	}
+	return i.admitted(p, c, verdict, err)
+}
+
+// replyHello sends the HELLO that answers.
+func (i *Interface) replyHello(s Stream, h protocol.Hello) error {
+	out, err := h.Append(nil, binary.LittleEndian)
+	if err != nil {
+		return err
+	}
+	return writeAll(s, out, i.driver.config.AcceptTimeout)
+}
+
+// admitted ends an admission.
+func (i *Interface) admitted(p *peer, c *conn, v protocol.Verdict, err error) error {
+	if v == protocol.Register && err != nil {
+		p.fail(c, err) // closes the stream and releases the source
+	}
+	if v == protocol.Register && err == nil {
+		i.counters.accepts.Add(1)
+		i.log.Debug("accepted", "peer", p.id.String(), "type", c.typ.String(),
+			"version", c.version.String(), "remote", c.remote.String())
+		p.establish(c)
+	}
+	p.accepted()
+	if v == protocol.Register {
+		return nil
+	}
+	i.counters.refused.Add(1)
+	i.releaseSource(c.remote.Addr())
+	return fmt.Errorf("hello from %s: %s", p.id, v)
+}
+
+// acceptLimit is how many connections of a type a peer may have: more than
+// any kernel wants, since refusing makes some of them try for ever.
+func acceptLimit(t protocol.ConnType) int {
+	if t == protocol.Control {
+		return 1
+	}
+	return maxBulkConns
+}
+
+// callerFor returns the peer that calls us, a new one if there is none, and
+// counts the call as being accepted.
+func (i *Interface) callerFor(id lnet.ProcessID) (*peer, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closing {
+		return nil, lnd.ErrClosed
+	}
+	p := i.peers[id]
+	if p == nil {
+		p = newPeer(i, id)
+		i.peers[id] = p
+	}
+	p.mu.Lock()
+	p.accepting++
+	p.mu.Unlock()
+	return p, nil
+}

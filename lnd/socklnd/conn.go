@@ -1,0 +1,142 @@
+package socklnd
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// conn is an established connection. Its reading side (reader.go) belongs to
+// its reader, its writing side (writer.go) to whoever holds the writer's role.
+type conn struct {
+	peer          *peer
+	stream        Stream
+	typ           protocol.ConnType
+	version       protocol.Version
+	local, remote netip.AddrPort
+	inbound       bool
+	reserved      bool // counted, but not yet carrying messages; guarded by peer.mu
+
+	closed chan struct{} // closed by kill
+
+	// Reading.
+	rx        *protocol.Receiver
+	m         lnd.Rx
+	placement lnd.Placement
+	placing   atomic.Uint32 // a placing
+	placed    chan struct{} // pokes a reader that waits for a placement
+	pieces    [][]byte      // of the placement's memory
+	open      bool          // the placement has been taken and is not complete
+	partial   atomic.Bool   // a message has begun and is not complete
+	large     atomic.Bool   // the receiver holds a large buffer
+	received  atomic.Uint64 // bytes
+
+	// Writing.
+	queuedBytes atomic.Int64 // payload and overhead of what is queued or being written
+	lastUse     atomic.Uint64
+	sent        atomic.Uint64 // bytes
+	mu          sync.Mutex
+	dead        bool
+	writing     bool // somebody holds the writer's role
+	owed        bool // and the interface's group waits for it to be given up
+	queued      txQueue
+	acks        protocol.AckQueue
+	w           writer
+	drainer     func()
+
+	progress progress // guarded by the reaper being one goroutine
+}
+
+// progress is what the reaper remembers of a connection.
+type progress struct {
+	received, acked   uint64
+	receivedAt, ackAt time.Time
+}
+
+func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order binary.ByteOrder) *conn {
+	c := &conn{
+		peer:    p,
+		stream:  s,
+		typ:     t,
+		version: v,
+		local:   s.LocalAddr(),
+		remote:  s.RemoteAddr(),
+		closed:  make(chan struct{}),
+		placed:  make(chan struct{}, 1),
+	}
+	c.rx = protocol.NewReceiver(v, order, &c.m.Header)
+	c.m.Driver = c
+	c.m.From = p.id
+	c.acks.Single = v == protocol.V2
+	c.drainer = c.drain
+	now := time.Now()
+	c.progress.receivedAt, c.progress.ackAt = now, now
+	return c
+}
+
+// kill closes the connection, which has left the peer, and fails what is
+// queued and has not been started. What is being written is failed by who
+// writes it.
+func (c *conn) kill(cause error) {
+	c.mu.Lock()
+	if c.dead {
+		c.mu.Unlock()
+		return
+	}
+	c.dead = true
+	if c.writing {
+		c.owed = true
+		c.peer.i.group.Add(1)
+	}
+	unstarted := c.queued.takeAll()
+	c.mu.Unlock()
+
+	close(c.closed)
+	_ = c.stream.Close() // nothing can be done about a failure
+	i := c.peer.i
+	i.counters.closes.Add(1)
+	i.counters.bytesSent.Add(c.sent.Load())
+	i.counters.bytesReceived.Add(c.received.Load())
+	if c.inbound {
+		i.releaseSource(c.remote.Addr())
+	}
+	i.failures.addAll(unstarted, c.unstartedError(cause))
+}
+
+// unstartedError classifies messages of which no byte was written. Unlike a
+// kernel, which fails them for good, we let LNet send them again on another
+// rail (socklnd 15.2): they cannot have arrived.
+func (c *conn) unstartedError(cause error) *lnd.Error {
+	return messageError("send", c.peer.id.NID, lnd.StatusLocalDropped, timeoutErrno(cause))
+}
+
+// configure sets the options of an established connection (socklnd 16).
+func (c *conn) configure() error {
+	cfg := &c.peer.i.driver.config
+	o := StreamOptions{
+		NoDelay:           !cfg.Nagle,
+		SendBuffer:        cfg.TxBufferSize,
+		ReceiveBuffer:     cfg.RxBufferSize,
+		KeepaliveIdle:     cfg.KeepaliveIdle,
+		KeepaliveInterval: cfg.KeepaliveInterval,
+		KeepaliveCount:    cfg.KeepaliveCount,
+		TOS:               c.peer.i.tos,
+		QuickAck:          cfg.EagerAck&int(c.typ) != 0,
+	}
+	if err := c.stream.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	if err := c.stream.SetWriteDeadline(time.Time{}); err != nil {
+		return err
+	}
+	return c.stream.Configure(o)
+}
+
+// unprivileged tells whether the peer's identity was made up by us.
+func (p *peer) unprivileged() bool { return p.id.PID&lnet.PIDUserFlag != 0 }

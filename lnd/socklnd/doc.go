@@ -1,0 +1,17 @@
+// Package socklnd is the LNet driver for TCP: it speaks ksocklnd's protocol
+// (spec socklnd) over the host's sockets, or over any other Network.
+//
+// Follow a message: Interface.Send picks a connection of the peer (peer.go),
+// the connection queues or writes it (writer.go); on the other side the
+// reader (reader.go) feeds protocol.Receiver, calls up, and reads the payload
+// into the place that comes back. opener.go and acceptor.go make connections,
+// reaper.go times them out. The protocol itself is in package protocol.
+//
+// Goroutines: one accept loop per listener and one for each newcomer that has
+// not finished its HELLO (Driver); per Interface a reaper and a link watcher;
+// a reader per connection; while needed, an opener per peer and a drainer per
+// connection whose stream is full. Close waits for all of them.
+//
+// Locks, in this order: Driver.mu, Interface.mu, peer.mu, conn.mu. None is
+// held across a system call, an upcall or a completion.
+package socklnd

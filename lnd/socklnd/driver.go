@@ -1,0 +1,270 @@
+package socklnd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+)
+
+// Driver is the socklnd driver. It owns the acceptors, which interfaces with
+// one address share, and the bound on connections that have not introduced
+// themselves.
+type Driver struct {
+	config Config
+	log    *slog.Logger
+
+	// group counts the goroutines of the acceptors.
+	group sync.WaitGroup
+
+	mu         sync.Mutex
+	closed     bool
+	interfaces map[lnet.NID]*Interface
+	listeners  map[netip.AddrPort]*acceptor
+	halfOpen   halfOpen
+	random     *rand.Rand
+}
+
+// New returns a driver with the given configuration, which it checks.
+func New(c Config) (*Driver, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Network == nil {
+		c.Network = HostNetwork()
+	}
+	if c.Wall == nil {
+		c.Wall = time.Now
+	}
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64()
+	}
+	log := c.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Driver{
+		config:     c,
+		log:        log,
+		interfaces: make(map[lnet.NID]*Interface),
+		listeners:  make(map[netip.AddrPort]*acceptor),
+		halfOpen:   newHalfOpen(c.MaxHalfOpen, c.MaxHalfOpenPerSource),
+		random:     rand.New(rand.NewPCG(c.Seed, c.Seed)),
+	}, nil
+}
+
+// Type is tcp.
+func (d *Driver) Type() lnet.NetType { return lnet.TypeTCP }
+
+// Open brings up an interface: it finds the device and the address, starts an
+// acceptor on the address unless another interface has one there already, and
+// watches the link. Config.Options may be an Options value. A port that cannot
+// be had is a *ListenError; a NID in use is ErrExists.
+func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
+	i, err := d.open(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("socklnd: open %s on %q: %w", c.Net, c.Device, err)
+	}
+	return i, nil
+}
+
+func (d *Driver) open(ctx context.Context, c lnd.Config) (*Interface, error) {
+	if c.Upper == nil {
+		return nil, errors.New("no upper")
+	}
+	if c.Net.Type() != lnet.TypeTCP {
+		return nil, fmt.Errorf("net type %s: not tcp", c.Net.Type())
+	}
+	if !c.NID.IsZero() && c.NID.Net() != c.Net {
+		return nil, fmt.Errorf("nid %s: not on the net", c.NID)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	dev, err := d.config.Network.Device(c.Device, c.NID)
+	if err != nil {
+		return nil, err
+	}
+	addr, err := chooseAddress(dev, c.NID)
+	if err != nil {
+		return nil, err
+	}
+	i, err := d.newInterface(c, dev, addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.enter(i); err != nil {
+		return nil, err
+	}
+	if err := d.listen(i); err != nil {
+		d.leave(i)
+		return nil, err
+	}
+	i.start()
+	return i, nil
+}
+
+// chooseAddress takes the NID's address if there is one, else the device's
+// first IPv4 address, else its first IPv6 address (socklnd 17).
+func chooseAddress(dev Device, nid lnet.NID) (netip.Addr, error) {
+	if !nid.IsZero() {
+		if want := nid.IP(); !dev.Has(want) {
+			return netip.Addr{}, fmt.Errorf("device %s has no address %s", dev.Name, want)
+		}
+		return nid.IP(), nil
+	}
+	for _, p := range dev.Addrs {
+		if p.Addr().Is4() {
+			return p.Addr(), nil
+		}
+	}
+	for _, p := range dev.Addrs {
+		if !p.Addr().IsLinkLocalUnicast() {
+			return p.Addr(), nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("device %s has no usable address", dev.Name)
+}
+
+// enter adds i to the driver's interfaces.
+func (d *Driver) enter(i *Interface) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return lnd.ErrClosed
+	}
+	if d.interfaces[i.nid] != nil {
+		return fmt.Errorf("nid %s: %w", i.nid, ErrExists)
+	}
+	d.interfaces[i.nid] = i
+	return nil
+}
+
+// leave takes i out, and the acceptors that nobody else uses.
+func (d *Driver) leave(i *Interface) {
+	d.mu.Lock()
+	delete(d.interfaces, i.nid)
+	var idle []*acceptor
+	for _, at := range i.listening {
+		a := d.listeners[at]
+		if a == nil {
+			continue
+		}
+		if a.users--; a.users == 0 {
+			delete(d.listeners, at)
+			idle = append(idle, a)
+		}
+	}
+	i.listening = nil
+	last := len(d.interfaces) == 0
+	d.mu.Unlock()
+	if last {
+		d.halfOpen.clear()
+	}
+	for _, a := range idle {
+		a.close()
+	}
+}
+
+// find returns the interface with exactly this NID.
+func (d *Driver) find(nid lnet.NID) *Interface {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.interfaces[nid]
+}
+
+// jitter returns a number from [0, 1).
+func (d *Driver) jitter() float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.random.Float64()
+}
+
+// newInterface resolves an interface's configuration.
+func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Interface, error) {
+	o := Options{ConnsPerPeer: -1}
+	switch v := c.Options.(type) {
+	case nil:
+	case Options:
+		o = v
+	default:
+		return nil, fmt.Errorf("options of type %T: not socklnd.Options", c.Options)
+	}
+	i := &Interface{
+		driver:      d,
+		nid:         lnet.NIDFromIP(c.Net, addr),
+		address:     addr,
+		device:      dev.Name,
+		upper:       c.Upper,
+		tunables:    resolveTunables(c.Tunables, d.config.Tunables),
+		timeout:     d.config.timeout(),
+		perPeer:     d.config.ConnsPerPeer,
+		tos:         d.config.TOS,
+		incarnation: uint64(d.config.Wall().UnixNano()),
+		peers:       make(map[lnet.ProcessID]*peer),
+		sources:     make(map[netip.Addr]int),
+	}
+	if o.ConnsPerPeer >= 0 {
+		i.perPeer = o.ConnsPerPeer
+	}
+	if i.perPeer > 127 {
+		return nil, fmt.Errorf("conns_per_peer %d: must be 0 to 127", i.perPeer)
+	}
+	if i.perPeer == 0 {
+		i.perPeer = protocol.ConnsPerPeer(dev.SpeedMbps)
+	}
+	if o.TOS != nil {
+		i.tos = *o.TOS
+	}
+	if i.tos > 255 {
+		return nil, fmt.Errorf("tos %d: must be -1 to 255", i.tos)
+	}
+	log := c.Logger
+	if log == nil {
+		log = d.log
+	}
+	i.log = log.With("nid", i.nid.String())
+	i.link.Store(uint32(linkOf(dev, addr)))
+	i.ctx, i.cancel = context.WithCancel(context.Background())
+	return i, nil
+}
+
+// resolveTunables fills in defaults and keeps peer credits within credits.
+func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
+	if t.PeerTimeout < 0 {
+		t.PeerTimeout = def.PeerTimeout
+	}
+	if t.Credits <= 0 {
+		t.Credits = def.Credits
+	}
+	if t.PeerCredits <= 0 {
+		t.PeerCredits = def.PeerCredits
+	}
+	if t.PeerBufferCredits <= 0 {
+		t.PeerBufferCredits = def.PeerBufferCredits
+	}
+	t.PeerCredits = min(t.PeerCredits, t.Credits)
+	return t
+}
+
+// Close closes what interfaces have left open and waits for the acceptors'
+// goroutines. Interfaces are closed first, by whoever opened them.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	n := len(d.interfaces)
+	d.mu.Unlock()
+	if n > 0 {
+		return fmt.Errorf("socklnd: close: %d interfaces are open", n)
+	}
+	d.group.Wait()
+	return nil
+}

@@ -1,0 +1,88 @@
+package socklnd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// ErrExists means that another interface of the driver has the NID.
+var ErrExists = errors.New("interface exists")
+
+// ListenError is a port that the acceptor cannot have: EADDRINUSE or EACCES,
+// mostly.
+type ListenError struct {
+	Addr netip.AddrPort
+	Err  error
+}
+
+func (e *ListenError) Error() string { return fmt.Sprintf("listen on %s: %v", e.Addr, e.Err) }
+
+func (e *ListenError) Unwrap() error { return e.Err }
+
+// Causes of closed connections and failed messages.
+var (
+	errEOF         = fmt.Errorf("%w: closed by the peer", lnd.ErrDisconnected)
+	errTruncated   = fmt.Errorf("%w: closed by the peer inside a message", lnd.ErrProtocol)
+	errStale       = fmt.Errorf("%w: the peer has restarted", lnd.ErrDisconnected)
+	errDisconnect  = fmt.Errorf("%w: closed on request", lnd.ErrDisconnected)
+	errReceiveTime = fmt.Errorf("%w: a message stopped arriving", lnd.ErrTimeout)
+	errSendTime    = fmt.Errorf("%w: the peer does not take what is sent", lnd.ErrTimeout)
+	errPendingTime = fmt.Errorf("%w: waiting for a connection: %w", lnd.ErrTimeout, syscall.ETIMEDOUT)
+	errClosing     = fmt.Errorf("%w: %w", lnd.ErrClosed, syscall.ENETDOWN)
+	errNoWay       = fmt.Errorf("%w: %w", lnd.ErrUnreachable, syscall.EHOSTUNREACH)
+)
+
+func messageError(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error {
+	return &lnd.Error{Driver: "socklnd", Op: op, Peer: peer, Status: s, Err: err}
+}
+
+// connectStatus is the health class of messages that waited for a connection
+// that could not be made (socklnd 15.2).
+func connectStatus(err error) lnd.Status {
+	switch {
+	case errors.Is(err, lnd.ErrClosed):
+		return lnd.StatusRemoteDropped
+	case isTimeout(err):
+		return lnd.StatusNetworkTimeout
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH),
+		errors.Is(err, syscall.ENETDOWN), errors.Is(err, io.EOF):
+		return lnd.StatusRemoteDropped
+	}
+	return lnd.StatusLocalError
+}
+
+// startedStatus is the health class of a message that was being written when
+// its connection failed (socklnd 15.2). Such a message is never sent again: it
+// may have arrived.
+func startedStatus(err error) lnd.Status {
+	if errors.Is(err, syscall.ETIMEDOUT) {
+		return lnd.StatusRemoteTimeout
+	}
+	return lnd.StatusLocalError
+}
+
+func isTimeout(err error) bool {
+	return errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lnd.ErrTimeout)
+}
+
+// timeoutErrno adds the errno that users know to a timeout of ours.
+func timeoutErrno(err error) error {
+	if isTimeout(err) && !errors.Is(err, syscall.ETIMEDOUT) {
+		return fmt.Errorf("%w: %w", err, syscall.ETIMEDOUT)
+	}
+	return err
+}
+
+// isClosed tells whether a stream failed because we closed it.
+func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }

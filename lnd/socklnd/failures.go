@@ -1,0 +1,77 @@
+package socklnd
+
+import (
+	"sync"
+
+	"github.com/lnetd/lnetd/lnd"
+)
+
+// failures completes messages that failed, one after the other: whoever adds
+// the first one completes those that are added meanwhile too. A completion
+// that sends again and fails again so becomes iteration, not recursion.
+type failures struct {
+	mu      sync.Mutex
+	idle    sync.Cond
+	queue   []failure
+	running bool
+}
+
+type failure struct {
+	m   *lnd.Tx
+	err error
+}
+
+// add completes m with err, in this goroutine or in the one that is at it.
+func (f *failures) add(m *lnd.Tx, err error) {
+	f.mu.Lock()
+	f.queue = append(f.queue, failure{m, err})
+	f.run()
+}
+
+// addAll is add for many messages with one error.
+func (f *failures) addAll(ms []*lnd.Tx, err error) {
+	if len(ms) == 0 {
+		return
+	}
+	f.mu.Lock()
+	for _, m := range ms {
+		f.queue = append(f.queue, failure{m, err})
+	}
+	f.run()
+}
+
+// run drains the queue unless somebody does. It is called with mu held and
+// releases it.
+func (f *failures) run() {
+	if f.running {
+		f.mu.Unlock()
+		return
+	}
+	f.running = true
+	for len(f.queue) > 0 {
+		batch := f.queue
+		f.queue = nil
+		f.mu.Unlock()
+		for _, x := range batch {
+			x.m.Done.Sent(x.m, x.err)
+		}
+		f.mu.Lock()
+	}
+	f.running = false
+	if f.idle.L != nil {
+		f.idle.Broadcast()
+	}
+	f.mu.Unlock()
+}
+
+// wait returns when nothing is being completed.
+func (f *failures) wait() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.idle.L == nil {
+		f.idle.L = &f.mu
+	}
+	for f.running {
+		f.idle.Wait()
+	}
+}

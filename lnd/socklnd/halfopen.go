@@ -1,0 +1,99 @@
+package socklnd
+
+import (
+	"net/netip"
+	"sync"
+)
+
+// halfOpen bounds the connections that have not introduced themselves, in all
+// and per source address. When there are too many the oldest goes, of the same
+// source or of the source that has most: who comes in good faith needs a
+// moment only, and so gets in while others sit and say nothing.
+type halfOpen struct {
+	total, perSource int
+
+	mu      sync.Mutex
+	count   int
+	sources map[netip.Addr][]*newcomer // oldest first
+	evicted uint64
+}
+
+// newcomer is a connection that has not introduced itself.
+type newcomer struct {
+	stream Stream
+	source netip.Addr
+}
+
+func newHalfOpen(total, perSource int) halfOpen {
+	return halfOpen{total: total, perSource: perSource, sources: make(map[netip.Addr][]*newcomer)}
+}
+
+// enter takes a connection in, and closes another if there are too many.
+func (h *halfOpen) enter(s Stream) *newcomer {
+	n := &newcomer{stream: s, source: s.RemoteAddr().Addr()}
+	h.mu.Lock()
+	var victim *newcomer
+	switch {
+	case len(h.sources[n.source]) >= h.perSource:
+		victim = h.sources[n.source][0]
+	case h.count >= h.total:
+		victim = h.sources[h.greediest()][0]
+	}
+	if victim != nil {
+		h.remove(victim)
+		h.evicted++
+	}
+	h.sources[n.source] = append(h.sources[n.source], n)
+	h.count++
+	h.mu.Unlock()
+	if victim != nil {
+		_ = victim.stream.Close() // its goroutine ends by itself
+	}
+	return n
+}
+
+// leave takes a connection out: it has introduced itself or gone.
+func (h *halfOpen) leave(n *newcomer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.remove(n)
+}
+
+// clear closes all of them.
+func (h *halfOpen) clear() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, list := range h.sources {
+		for _, n := range list {
+			_ = n.stream.Close()
+		}
+	}
+}
+
+func (h *halfOpen) remove(n *newcomer) {
+	list := h.sources[n.source]
+	for k, o := range list {
+		if o != n {
+			continue
+		}
+		if list = append(list[:k], list[k+1:]...); len(list) == 0 {
+			delete(h.sources, n.source)
+		} else {
+			h.sources[n.source] = list
+		}
+		h.count--
+		return
+	}
+}
+
+// greediest returns the source with most half-open connections.
+func (h *halfOpen) greediest() netip.Addr {
+	var most netip.Addr
+	n := 0
+	for a, list := range h.sources {
+		if len(list) > n {
+			most, n = a, len(list)
+		}
+	}
+	return most
+}

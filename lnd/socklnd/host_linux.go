@@ -1,0 +1,217 @@
+package socklnd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/jsimonetti/rtnetlink/v2"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// HostNetwork returns the host's network: its TCP sockets, and its devices as
+// rtnetlink tells of them.
+func HostNetwork() Network { return hostNetwork{} }
+
+type hostNetwork struct{}
+
+var errNoDevice = errors.New("no such network device")
+
+// Device implements Network.
+func (hostNetwork) Device(name string, nid lnet.NID) (Device, error) {
+	c, err := rtnetlink.Dial(nil)
+	if err != nil {
+		return Device{}, fmt.Errorf("rtnetlink: %w", err)
+	}
+	defer func() { _ = c.Close() }()
+	links, err := c.Link.List()
+	if err != nil {
+		return Device{}, fmt.Errorf("rtnetlink: list links: %w", err)
+	}
+	addresses, err := c.Address.List()
+	if err != nil {
+		return Device{}, fmt.Errorf("rtnetlink: list addresses: %w", err)
+	}
+	// An alias such as "eth0:1" is the label of an address.
+	base, _, alias := strings.Cut(name, ":")
+	for k := range links {
+		l := &links[k]
+		if l.Attributes == nil || base != "" && l.Attributes.Name != base {
+			continue
+		}
+		dev := describe(l)
+		label := ""
+		if alias {
+			dev.Name, label = name, name
+		}
+		dev.Addrs = addressesOf(addresses, l.Index, label)
+		if suitable(dev, name, nid) {
+			return dev, nil
+		}
+	}
+	return Device{}, noDevice(name, nid)
+}
+
+// suitable tells whether dev is the one that is looked for.
+func suitable(dev Device, name string, nid lnet.NID) bool {
+	switch {
+	case name != "":
+		return !strings.Contains(name, ":") || len(dev.Addrs) > 0
+	case !nid.IsZero():
+		return dev.Has(nid.IP())
+	}
+	return dev.Up && !dev.Loopback && slices.ContainsFunc(dev.Addrs, func(p netip.Prefix) bool {
+		return !p.Addr().IsLinkLocalUnicast()
+	})
+}
+
+func noDevice(name string, nid lnet.NID) error {
+	switch {
+	case name != "":
+		return fmt.Errorf("%q: %w", name, errNoDevice)
+	case !nid.IsZero():
+		return fmt.Errorf("address %s: %w", nid.IP(), errNoDevice)
+	}
+	return fmt.Errorf("first usable: %w", errNoDevice)
+}
+
+func describe(l *rtnetlink.LinkMessage) Device {
+	a := l.Attributes
+	operational := a.OperationalState == rtnetlink.OperStateUp || a.OperationalState == rtnetlink.OperStateUnknown
+	carrier := a.Carrier == nil || *a.Carrier != 0
+	return Device{
+		Name:      a.Name,
+		Up:        l.Flags&unix.IFF_UP != 0 && operational && carrier,
+		Loopback:  l.Flags&unix.IFF_LOOPBACK != 0,
+		SpeedMbps: speed(a.Name),
+	}
+}
+
+// speed reads the link speed in Mbit/s; a virtual device has none.
+func speed(device string) int {
+	b, err := os.ReadFile("/sys/class/net/" + device + "/speed")
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// addressesOf returns the addresses of the device with an index, those with a
+// label if one is given; temporary IPv6 addresses are passed over.
+func addressesOf(all []rtnetlink.AddressMessage, index uint32, label string) []netip.Prefix {
+	var out []netip.Prefix
+	for k := range all {
+		m := &all[k]
+		if m.Index != index || m.Attributes == nil || m.Family == unix.AF_INET6 && m.Flags&unix.IFA_F_TEMPORARY != 0 {
+			continue
+		}
+		if label != "" && m.Attributes.Label != label {
+			continue
+		}
+		ip := m.Attributes.Address
+		if m.Attributes.Local != nil {
+			ip = m.Attributes.Local
+		}
+		if a, ok := netip.AddrFromSlice(ip); ok {
+			out = append(out, netip.PrefixFrom(a.Unmap(), int(m.PrefixLength)))
+		}
+	}
+	return out
+}
+
+// Watch implements Network.
+func (hostNetwork) Watch(ctx context.Context, changed func()) error {
+	c, err := rtnetlink.Dial(&netlink.Config{
+		Groups: unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR,
+	})
+	if err != nil {
+		return fmt.Errorf("rtnetlink: %w", err)
+	}
+	defer func() { _ = c.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer stop()
+	// What changed between the first look and the subscription is not lost.
+	changed()
+	for {
+		if _, _, err := c.Receive(); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if !errors.Is(err, unix.ENOBUFS) {
+				return fmt.Errorf("rtnetlink: receive: %w", err)
+			}
+			// Events were lost; looking again makes up for them.
+		}
+		changed()
+	}
+}
+
+// Listen implements Network.
+func (hostNetwork) Listen(at netip.AddrPort, _ int) (Listener, error) {
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+	if err != nil {
+		return nil, err
+	}
+	return &hostListener{l}, nil
+}
+
+// Dial implements Network.
+func (hostNetwork) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error) {
+	d := net.Dialer{
+		LocalAddr: net.TCPAddrFromAddrPort(from),
+		KeepAlive: -1, // Configure sets it
+		Control: func(_, _ string, raw syscall.RawConn) error {
+			// One source port serves connections to many peers.
+			return control(raw, func(fd int) error {
+				if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+					return err
+				}
+				return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+			})
+		},
+	}
+	c, err := d.DialContext(ctx, "tcp", to.String())
+	if err != nil {
+		return nil, err
+	}
+	return newHostStream(c.(*net.TCPConn))
+}
+
+type hostListener struct{ l *net.TCPListener }
+
+func (h *hostListener) Accept() (Stream, error) {
+	c, err := h.l.AcceptTCP()
+	if err != nil {
+		return nil, err
+	}
+	return newHostStream(c)
+}
+
+func (h *hostListener) Addr() netip.AddrPort {
+	return h.l.Addr().(*net.TCPAddr).AddrPort()
+}
+
+func (h *hostListener) Close() error { return h.l.Close() }
+
+// control runs f on the descriptor.
+func control(raw syscall.RawConn, f func(fd int) error) error {
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
+}

@@ -1,0 +1,244 @@
+package socklnd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+)
+
+// Interface is socklnd's side of one NI. It implements lnd.Interface.
+type Interface struct {
+	driver   *Driver
+	nid      lnet.NID
+	address  netip.Addr
+	device   string
+	upper    lnd.Upper
+	tunables lnd.Tunables
+	log      *slog.Logger
+	timeout  time.Duration // T
+	perPeer  int           // conns_per_peer
+	tos      int
+	// incarnation tells the lives of the NI apart; every connection of one
+	// life carries the same (socklnd 6).
+	incarnation uint64
+	listening   []netip.AddrPort // guarded by Driver.mu
+
+	counters counters
+	link     atomic.Uint32
+	failures failures
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	// group counts goroutines, and writers that were under way when their
+	// connection died.
+	group sync.WaitGroup
+
+	mu      sync.RWMutex
+	closing bool
+	peers   map[lnet.ProcessID]*peer
+	sources map[netip.Addr]int // connections by remote address
+}
+
+var _ lnd.Interface = (*Interface)(nil)
+
+func (i *Interface) start() {
+	i.group.Add(2)
+	go i.reap()
+	go i.watchLink()
+}
+
+// NID implements lnd.Interface.
+func (i *Interface) NID() lnet.NID { return i.nid }
+
+// Device implements lnd.Interface.
+func (i *Interface) Device() string { return i.device }
+
+// Limits implements lnd.Interface.
+func (i *Interface) Limits() lnd.Limits {
+	return lnd.Limits{
+		MaxPayload:   lnet.MTU,
+		MaxFragments: lnet.MaxFragments,
+		LargeNIDs:    true,
+		Timeout:      i.timeout,
+	}
+}
+
+// Tunables implements lnd.Interface.
+func (i *Interface) Tunables() lnd.Tunables { return i.tunables }
+
+// Options implements lnd.Interface with an Options value.
+func (i *Interface) Options() any {
+	tos := i.tos
+	return Options{ConnsPerPeer: i.perPeer, TOS: &tos}
+}
+
+// Link implements lnd.Interface.
+func (i *Interface) Link() lnd.LinkState { return lnd.LinkState(i.link.Load()) }
+
+// Send implements lnd.Interface. A message for a peer without a connection
+// waits for one, for at most the LND timeout.
+func (i *Interface) Send(m *lnd.Tx) {
+	m.Replied = false
+	for {
+		p, err := i.peerFor(m.To)
+		if err != nil {
+			i.failures.add(m, err)
+			return
+		}
+		if p.send(m) {
+			return
+		}
+	}
+}
+
+// peerFor returns the peer, a new one if there is none.
+func (i *Interface) peerFor(id lnet.ProcessID) (*peer, error) {
+	i.mu.RLock()
+	p := i.peers[id]
+	i.mu.RUnlock()
+	if p != nil {
+		return p, nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if p := i.peers[id]; p != nil {
+		return p, nil
+	}
+	if i.closing {
+		return nil, messageError("send", id.NID, lnd.StatusRemoteDropped, errClosing)
+	}
+	if id.PID&lnet.PIDUserFlag != 0 {
+		// Nobody listens there; such a peer is reached over its own
+		// connections only (socklnd 12.4).
+		return nil, messageError("send", id.NID, lnd.StatusRemoteError, errNoWay)
+	}
+	if ip := id.NID.IP(); !ip.IsValid() || ip.Is4() != i.address.Is4() {
+		return nil, messageError("send", id.NID, lnd.StatusRemoteError, errNoWay)
+	}
+	p = newPeer(i, id)
+	p.callable()
+	i.peers[id] = p
+	return p, nil
+}
+
+// Receive implements lnd.Interface.
+func (i *Interface) Receive(m *lnd.Rx, p lnd.Placement) {
+	m.Driver.(*conn).receive(p)
+}
+
+// Disconnect implements lnd.Interface.
+func (i *Interface) Disconnect(nid lnet.NID) {
+	for _, p := range i.peersOf(nid) {
+		p.abandon(errDisconnect)
+	}
+}
+
+// peersOf returns the peers with the NID, whatever their PIDs; all peers for
+// a zero NID.
+func (i *Interface) peersOf(nid lnet.NID) []*peer {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	var found []*peer
+	for id, p := range i.peers {
+		if nid.IsZero() || id.NID == nid {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// forget takes p out of the table if nothing holds it there.
+func (i *Interface) forget(p *peer) {
+	i.mu.Lock()
+	p.mu.Lock()
+	if !p.gone && p.idle(time.Now()) {
+		p.gone = true
+		delete(i.peers, p.id)
+	}
+	p.mu.Unlock()
+	i.mu.Unlock()
+}
+
+// Counters implements lnd.Interface.
+func (i *Interface) Counters() []lnd.Counter {
+	peers := i.peersOf(lnet.NID{})
+	var live liveCounts
+	for _, p := range peers {
+		live.peers++
+		p.count(&live)
+	}
+	return i.counters.list(live)
+}
+
+// Close implements lnd.Interface. Messages that wait for a connection fail
+// with StatusRemoteDropped, those on connections as when one fails.
+func (i *Interface) Close(ctx context.Context) error {
+	i.mu.Lock()
+	if i.closing {
+		i.mu.Unlock()
+		return lnd.ErrClosed
+	}
+	i.closing = true
+	i.group.Add(1)
+	i.mu.Unlock()
+
+	i.driver.leave(i)
+	i.cancel()
+	for _, p := range i.peersOf(lnet.NID{}) {
+		p.abandon(errClosing)
+	}
+	i.group.Done()
+
+	done := make(chan struct{})
+	go func() {
+		i.group.Wait()
+		i.failures.wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(errors.New("socklnd: close "+i.nid.String()+": goroutines are still running"), ctx.Err())
+	}
+}
+
+// hello returns the HELLO that we send for a connection of type t.
+func (i *Interface) hello(v protocol.Version, to lnet.NID, t protocol.ConnType) protocol.Hello {
+	return protocol.Hello{
+		Version:        v,
+		Src:            i.nid,
+		Dst:            to,
+		SrcPID:         lnet.PIDLustre,
+		SrcIncarnation: i.incarnation,
+		Type:           t,
+	}
+}
+
+// admitSource counts a connection from a remote address; false means that the
+// address has as many as one peer may have.
+func (i *Interface) admitSource(a netip.Addr) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closing || i.sources[a] >= maxConnsPerSource {
+		return false
+	}
+	i.sources[a]++
+	return true
+}
+
+func (i *Interface) releaseSource(a netip.Addr) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.sources[a]--; i.sources[a] == 0 {
+		delete(i.sources, a)
+	}
+}

@@ -1,0 +1,334 @@
+package socklnd
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Privileged source ports, tried from the top (lnet-wire 5.3).
+const (
+	firstSourcePort = 1023
+	lastSourcePort  = 512
+)
+
+// open opens the connections that the peer lacks, one after the other
+// (socklnd 2.3, 7), until none is missing or an attempt fails hard.
+func (p *peer) open(ctx context.Context) {
+	defer p.i.group.Done()
+	deadline := time.Now().Add(p.i.timeout)
+	for {
+		t, wait, more := p.next()
+		if !more {
+			return
+		}
+		if wait > 0 {
+			if !sleep(ctx, wait) {
+				p.stopOpening()
+				return
+			}
+			continue
+		}
+		if time.Now().After(deadline) {
+			p.openFailed(errPendingTime)
+			return
+		}
+		outcome, err := p.attempt(ctx, t)
+		if err == nil {
+			err = p.attempted(t, outcome)
+		}
+		if err != nil {
+			p.openFailed(err)
+			return
+		}
+	}
+}
+
+// next says what an opener does next: open a connection of a type, pause, or,
+// if more is false, end.
+func (p *peer) next() (t protocol.ConnType, wait time.Duration, more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t, missing := p.wanted.Next()
+	if p.gone || !missing {
+		p.stopOpeningLocked()
+		return 0, 0, false
+	}
+	now := time.Now()
+	if p.accepting > 0 && p.id.NID.IP() != p.i.address {
+		// The peer is connecting to us: let it.
+		p.backoff.Pause(now)
+	}
+	if !p.backoff.Ready(now) {
+		p.connecting = false
+		return t, p.backoff.Next().Sub(now), true
+	}
+	p.connecting = true
+	return t, 0, true
+}
+
+func (p *peer) stopOpening() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopOpeningLocked()
+}
+
+func (p *peer) stopOpeningLocked() {
+	p.opening, p.connecting = false, false
+	p.stopOpener()
+	p.publish()
+}
+
+// attempted digests the outcome of an attempt; an error makes it a hard
+// failure.
+func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch o {
+	case protocol.Connected:
+		p.backoff.Succeed()
+		return nil
+	case protocol.Duplicate:
+		p.wanted.Skip(t)
+		p.backoff.Succeed()
+		return nil
+	}
+	if p.backoff.Refused() && !p.wanted.Settle() {
+		return fmt.Errorf("refused again and again: %s", o)
+	}
+	if o == protocol.Race {
+		p.backoff.Pause(time.Now())
+	}
+	return nil
+}
+
+// openFailed ends an opener after a hard failure: messages that wait fail,
+// unless the peer is connecting to us.
+func (p *peer) openFailed(err error) {
+	now := time.Now()
+	p.mu.Lock()
+	closing := p.gone || p.i.ctx.Err() != nil
+	p.backoff.Fail(now, p.i.driver.jitter())
+	p.stopOpeningLocked()
+	lost := p.accepting == 0
+	orphans := p.orphans(lost)
+	lost = lost && len(p.conns) == 0
+	lastAlive := p.lastAlive
+	p.mu.Unlock()
+
+	if closing {
+		err = errClosing
+	} else {
+		p.i.counters.connectFailures.Add(1)
+		p.i.log.Warn("connect failed", "peer", p.id.String(), "cause", err)
+	}
+	err = timeoutErrno(err)
+	p.i.failures.addAll(orphans, messageError("connect", p.id.NID, connectStatus(err), err))
+	if lost && !closing {
+		p.notifyDown(lastAlive, err)
+	}
+}
+
+// attempt opens one connection: request, HELLO, answer (socklnd 3, 5.4).
+func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outcome, error) {
+	i := p.i
+	cfg := &i.driver.config
+	ctx, cancel := context.WithTimeout(ctx, i.timeout)
+	defer cancel()
+	to := netip.AddrPortFrom(p.id.NID.IP(), cfg.connectPort(t))
+	s, err := i.dial(ctx, to)
+	if err != nil {
+		return 0, err
+	}
+	// A stream has a deadline but no context: end it when ctx ends.
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+
+	p.mu.Lock()
+	version := p.peering.Version
+	p.mu.Unlock()
+	if version == 0 {
+		version = defaultVersion(to.Addr())
+	}
+	sent := i.hello(version, p.id.NID, t)
+	reply, order, err := exchange(s, sent, cfg.AcceptTimeout, i.timeout)
+	if err != nil {
+		_ = s.Close()
+		return 0, err
+	}
+	if !stop() {
+		return 0, ctx.Err()
+	}
+	return p.connected(s, sent, reply, order)
+}
+
+// defaultVersion is the version to begin with: V4 over IPv6, else V3 (socklnd
+// 4.5).
+func defaultVersion(remote netip.Addr) protocol.Version {
+	if remote.Is4() {
+		return protocol.V3
+	}
+	return protocol.V4
+}
+
+// connectPort is the port that a connection of type t goes to.
+func (c *Config) connectPort(t protocol.ConnType) uint16 {
+	port := c.ConnectPort
+	if port == 0 {
+		port = c.AcceptPort
+	}
+	if t == protocol.Control {
+		return uint16(port)
+	}
+	switch {
+	case c.ConnectPortBulk != 0:
+		return uint16(c.ConnectPortBulk)
+	case c.ConnectPort == 0 && c.AcceptPortBulk != 0:
+		return uint16(c.AcceptPortBulk)
+	}
+	return uint16(port)
+}
+
+// exchange sends request and HELLO and reads the answer.
+func exchange(s Stream, sent protocol.Hello, write, read time.Duration) (protocol.Hello, binary.ByteOrder, error) {
+	var none protocol.Hello
+	out := lnet.AcceptorRequest{NID: sent.Dst}.Append(nil, binary.LittleEndian)
+	out, err := sent.Append(out, binary.LittleEndian)
+	if err != nil {
+		return none, nil, err
+	}
+	if err := writeAll(s, out, write); err != nil {
+		return none, nil, fmt.Errorf("send hello: %w", err)
+	}
+	if err := s.SetReadDeadline(time.Now().Add(read)); err != nil {
+		return none, nil, err
+	}
+	setup := protocol.NewActiveSetup()
+	for {
+		n, err := s.Read([][]byte{setup.Want()})
+		if err != nil {
+			return none, nil, fmt.Errorf("wait for hello: %w", timeoutErrno(err))
+		}
+		step, err := setup.Filled(n)
+		if err != nil {
+			return none, nil, fmt.Errorf("%w: %w", lnd.ErrProtocol, err)
+		}
+		if step == protocol.GotHello {
+			return setup.Hello, setup.Order, nil
+		}
+	}
+}
+
+// writeAll writes b within a time.
+func writeAll(s Stream, b []byte, within time.Duration) error {
+	if err := s.SetWriteDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	rest := [][]byte{b}
+	for {
+		n, err := s.TryWrite(rest)
+		if err != nil {
+			return err
+		}
+		if rest = skip(rest, n); len(rest) == 0 {
+			return nil
+		}
+		if n == 0 {
+			if err := s.AwaitWritable(); err != nil {
+				return timeoutErrno(err)
+			}
+		}
+	}
+}
+
+// connected decides on a connection whose HELLOs have been exchanged.
+func (p *peer) connected(s Stream, sent, reply protocol.Hello, order binary.ByteOrder) (protocol.Outcome, error) {
+	c := newConn(p, s, sent.Type, reply.Version, order)
+	p.mu.Lock()
+	if p.gone {
+		p.mu.Unlock()
+		_ = s.Close()
+		return 0, errClosing
+	}
+	outcome, err := p.peering.Connect(protocol.Outbound{
+		Want:        p.id,
+		Sent:        sent,
+		Reply:       reply,
+		SameAddress: c.local.Addr() == c.remote.Addr(),
+		Conns:       p.connsBetween(c.local.Addr(), c.remote.Addr(), c.typ),
+		Limit:       p.wanted.PerType,
+	})
+	var stale []*conn
+	if err == nil {
+		switch outcome {
+		case protocol.Connected:
+			p.reserve(c)
+		case protocol.Stale:
+			stale = p.detach(func(*conn) bool { return true })
+		}
+	}
+	p.mu.Unlock()
+	for _, o := range stale {
+		o.kill(errStale)
+	}
+	if err != nil || outcome != protocol.Connected {
+		_ = s.Close()
+		if err != nil {
+			err = fmt.Errorf("%w: %w", lnd.ErrProtocol, err)
+		}
+		return outcome, err
+	}
+	if err := c.configure(); err != nil {
+		p.fail(c, err)
+		return 0, err
+	}
+	p.i.counters.connects.Add(1)
+	p.i.log.Debug("connected", "peer", p.id.String(), "type", c.typ.String(),
+		"version", c.version.String(), "local", c.local.String(), "remote", c.remote.String())
+	p.establish(c)
+	return outcome, nil
+}
+
+// dial connects from the interface's address and, if it may, from a
+// privileged port, without which a kernel takes us for somebody else
+// (socklnd 5.2).
+func (i *Interface) dial(ctx context.Context, to netip.AddrPort) (Stream, error) {
+	network, mode := i.driver.config.Network, i.driver.config.SourcePorts
+	if mode != SourceAny {
+		s, err := i.dialPrivileged(ctx, to)
+		if err == nil || mode == SourcePrivileged || !errors.Is(err, syscall.EACCES) {
+			return s, err
+		}
+	}
+	return network.Dial(ctx, netip.AddrPortFrom(i.address, 0), to)
+}
+
+func (i *Interface) dialPrivileged(ctx context.Context, to netip.AddrPort) (Stream, error) {
+	for port := uint16(firstSourcePort); port >= lastSourcePort; port-- {
+		s, err := i.driver.config.Network.Dial(ctx, netip.AddrPortFrom(i.address, port), to)
+		if !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return s, err
+		}
+	}
+	return nil, fmt.Errorf("no free source port from %d to %d: %w", firstSourcePort, lastSourcePort, syscall.EADDRINUSE)
+}
+
+// sleep pauses; false means that ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

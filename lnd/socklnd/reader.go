@@ -1,0 +1,225 @@
+package socklnd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+)
+
+// A placing is where an arrived message stands between upcall and placement.
+// Whoever changes it last acts: the reader, or the caller of Receive.
+const (
+	placingUpcall uint32 = iota // the upcall runs or the reader has not looked yet
+	placingWait                 // the reader waits for a placement
+	placingDone                 // the placement is there
+	placingDead                 // the connection died; the placement fails when it comes
+)
+
+// read reads from the connection until it ends.
+func (c *conn) read() {
+	defer c.peer.i.group.Done()
+	err := c.readMessages()
+	if c.open {
+		// The connection went away inside a payload.
+		c.open = false
+		c.failPlacement(err)
+	}
+	c.rx.Close()
+	c.peer.fail(c, err)
+}
+
+func (c *conn) readMessages() error {
+	for {
+		n, err := c.stream.Read(c.rx.Buffers())
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			// The reaper found the connection idle.
+			if err := c.stream.SetReadDeadline(time.Time{}); err != nil {
+				return c.readError(err)
+			}
+			c.rx.Rest()
+			c.large.Store(false)
+			continue
+		}
+		if err != nil {
+			return c.readError(err)
+		}
+		c.received.Add(uint64(n))
+		c.rx.Filled(n)
+		c.peer.cork()
+		err = c.consume()
+		c.peer.uncork()
+		if err != nil {
+			return err
+		}
+		c.partial.Store(c.rx.Partial())
+		c.large.Store(c.rx.Large())
+	}
+}
+
+// readError explains the end of a stream (socklnd 13).
+func (c *conn) readError(err error) error {
+	switch {
+	case errors.Is(err, io.EOF) && c.rx.Partial():
+		c.peer.i.counters.protocolErrors.Add(1)
+		return errTruncated
+	case errors.Is(err, io.EOF):
+		return errEOF
+	case isClosed(err):
+		return errDisconnect
+	}
+	return err
+}
+
+// consume works through the bytes that have been read.
+func (c *conn) consume() error {
+	for {
+		event, err := c.rx.Next()
+		if err != nil {
+			return c.protocolError(err)
+		}
+		switch event {
+		case protocol.NeedBytes:
+			return nil
+		case protocol.GotNoop, protocol.GotAck:
+			if err := c.acknowledged(); err != nil {
+				return c.protocolError(err)
+			}
+		case protocol.GotHeader:
+			if err := c.arrive(); err != nil {
+				return err
+			}
+		case protocol.GotPayload:
+			if err := c.arrived(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (c *conn) protocolError(err error) error {
+	count := &c.peer.i.counters.protocolErrors
+	var sum *protocol.ChecksumError
+	if errors.As(err, &sum) {
+		count = &c.peer.i.counters.checksumErrors
+	}
+	count.Add(1)
+	return fmt.Errorf("%w: %w", lnd.ErrProtocol, err)
+}
+
+// acknowledged handles the cookies in the frame at hand. We never request an
+// acknowledgement, so that any is one too many (socklnd 10.3).
+func (c *conn) acknowledged() error {
+	cookies, err := protocol.Acknowledged(c.rx.Frame(), c.version)
+	if err != nil {
+		return err
+	}
+	if n := cookies.Len(); n > 0 {
+		return fmt.Errorf("frame: zc_cookies: %d acknowledged, none outstanding", n)
+	}
+	return nil
+}
+
+// arrive hands the header up and takes the placement, for which it waits if
+// need be; only this connection is held up.
+func (c *conn) arrive() error {
+	p := c.peer
+	if p.unprivileged() {
+		// Only its connection says who the peer is (socklnd 5.2).
+		c.m.Header.Src, c.m.Header.SrcPID = p.id.NID, p.id.PID
+	}
+	c.placing.Store(placingUpcall)
+	if err := p.i.upper.Arrived(&c.m); err != nil {
+		return c.protocolError(err)
+	}
+	if c.placing.CompareAndSwap(placingUpcall, placingWait) {
+		if err := c.await(); err != nil {
+			return err
+		}
+	}
+	return c.take()
+}
+
+// await waits for a placement. What has been sent meanwhile must leave, and the
+// receive timer stops (the reaper sees placingWait).
+func (c *conn) await() error {
+	c.peer.uncork()
+	defer c.peer.cork()
+	select {
+	case <-c.placed:
+		return nil
+	case <-c.closed:
+	}
+	if c.placing.Swap(placingDead) == placingDone {
+		c.failPlacement(errDisconnect)
+	}
+	return errDisconnect
+}
+
+// receive is Interface.Receive.
+func (c *conn) receive(p lnd.Placement) {
+	if c.placing.Load() == placingDead {
+		c.failReceive(p, errDisconnect)
+		return
+	}
+	c.placement = p
+	switch c.placing.Swap(placingDone) {
+	case placingWait:
+		c.placed <- struct{}{}
+	case placingDead:
+		c.failReceive(p, errDisconnect)
+	}
+}
+
+// take begins with the payload of the message whose placement has come.
+func (c *conn) take() error {
+	c.pieces = c.placement.Memory.AppendBuffers(c.pieces[:0])
+	if err := c.rx.Place(c.pieces); err != nil {
+		c.failPlacement(err)
+		return err
+	}
+	clear(c.pieces)
+	c.open = c.placement.Done != nil
+	return nil
+}
+
+// arrived completes the message at hand: the wanted part of its payload is in
+// place. A zero-copy request is acknowledged before the rest is skipped
+// (socklnd 10.2).
+func (c *conn) arrived() error {
+	if request := c.rx.Frame().Request; request != 0 {
+		routed := c.m.Header.Src != c.peer.id.NID
+		if err := c.peer.acknowledge(request, routed); err != nil {
+			return fmt.Errorf("acknowledge cookie %d: %w", request, err)
+		}
+	}
+	if c.open {
+		c.open = false
+		done := c.placement.Done
+		c.placement = lnd.Placement{}
+		done.Received(&c.m, nil)
+	}
+	return nil
+}
+
+// failPlacement completes the message at hand with an error.
+func (c *conn) failPlacement(cause error) {
+	p := c.placement
+	c.placement = lnd.Placement{}
+	c.failReceive(p, cause)
+}
+
+func (c *conn) failReceive(p lnd.Placement, cause error) {
+	if p.Done == nil {
+		return
+	}
+	if cause == nil {
+		cause = syscall.EIO
+	}
+	p.Done.Received(&c.m, messageError("receive", c.peer.id.NID, lnd.StatusRemoteError, cause))
+}

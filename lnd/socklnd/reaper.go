@@ -1,0 +1,145 @@
+package socklnd
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// minKeepaliveGap is the least time between two keepalives to a peer
+// (socklnd 11).
+const minKeepaliveGap = 10 * time.Second
+
+// reap looks at every peer at least four times within the LND timeout and ends
+// what has made no progress (socklnd 14). The message path keeps no time:
+// progress is a counter that has moved since the last look.
+func (i *Interface) reap() {
+	defer i.group.Done()
+	tick := time.NewTicker(min(time.Second, max(i.timeout/8, time.Millisecond)))
+	defer tick.Stop()
+	for {
+		select {
+		case <-i.ctx.Done():
+			return
+		case now := <-tick.C:
+			for _, p := range i.peersOf(lnet.NID{}) {
+				p.reap(now)
+			}
+		}
+	}
+}
+
+// reap ends what has timed out with one peer.
+func (p *peer) reap(now time.Time) {
+	p.failStale(now)
+	p.mu.Lock()
+	conns := make([]*conn, 0, len(p.conns))
+	for _, c := range p.conns {
+		if !c.reserved {
+			conns = append(conns, c)
+		}
+	}
+	forgettable := p.idle(now)
+	p.mu.Unlock()
+	if forgettable {
+		p.i.forget(p)
+		return
+	}
+	for _, c := range conns {
+		alive, err := c.check(now)
+		if err != nil {
+			p.fail(c, err)
+			return
+		}
+		if alive {
+			p.mu.Lock()
+			p.lastAlive = now
+			p.mu.Unlock()
+		}
+	}
+	p.keepalive(now)
+}
+
+// failStale fails messages that have waited too long for a connection.
+func (p *peer) failStale(now time.Time) {
+	p.mu.Lock()
+	n := 0
+	for n < len(p.pending) && now.Sub(p.pending[n].since) >= p.i.timeout {
+		n++
+	}
+	stale := p.pending[:n:n]
+	p.pending = p.pending[n:]
+	p.mu.Unlock()
+	for _, w := range stale {
+		p.i.counters.pendingTimeouts.Add(1)
+		p.i.failures.add(w.m, messageError("send", p.id.NID, lnd.StatusNetworkTimeout, errPendingTime))
+	}
+}
+
+// check tells whether the connection has shown life since the last look, and
+// fails if it should have and has not for the LND timeout.
+func (c *conn) check(now time.Time) (alive bool, err error) {
+	s, timeout := &c.progress, c.peer.i.timeout
+
+	received := c.received.Load()
+	switch {
+	case received != s.received:
+		s.received, s.receivedAt = received, now
+		alive = true
+	case !c.partial.Load() || c.placing.Load() == placingWait:
+		// Nothing is due, or it is we who hold the connection up.
+		if c.large.Load() && c.placing.Load() != placingWait {
+			_ = c.stream.SetReadDeadline(now) // wakes the reader to shed its buffer
+		}
+		s.receivedAt = now
+	case now.Sub(s.receivedAt) >= timeout:
+		c.peer.i.counters.receiveTimeouts.Add(1)
+		return false, errReceiveTime
+	}
+
+	sent := c.sent.Load()
+	if s.acked == sent && c.queuedBytes.Load() == 0 {
+		s.ackAt = now
+		return alive, nil
+	}
+	acked := sent - min(sent, uint64(c.stream.Unacked()))
+	switch {
+	case acked != s.acked:
+		s.acked, s.ackAt = acked, now
+		alive = true
+	case now.Sub(s.ackAt) >= timeout:
+		c.peer.i.counters.sendTimeouts.Add(1)
+		return false, errSendTime
+	}
+	return alive, nil
+}
+
+// keepalive sends a NOOP to a peer that has been silent for long, so that TCP
+// finds out whether it lives (socklnd 11).
+func (p *peer) keepalive(now time.Time) {
+	every := p.i.driver.config.Keepalive
+	if every <= 0 || p.unprivileged() {
+		return
+	}
+	p.mu.Lock()
+	due := len(p.conns) > 0 && now.Sub(p.lastAlive) >= every && now.Sub(p.lastPing) >= minKeepaliveGap
+	p.mu.Unlock()
+	if !due {
+		return
+	}
+	s := p.set.Load()
+	if s.version < protocol.V3 {
+		return
+	}
+	c := s.forNoop(true)
+	if c == nil || c.queuedBytes.Load() > 0 {
+		return
+	}
+	p.mu.Lock()
+	p.lastPing = now
+	p.mu.Unlock()
+	p.i.counters.keepalives.Add(1)
+	c.acknowledge(protocol.KeepaliveCookie)
+}

@@ -1,0 +1,215 @@
+package socklnd
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// hostStream is a TCP socket. It reads and writes with one readv or writev a
+// time, from vectors that live with it, so that a message allocates nothing.
+type hostStream struct {
+	conn          *net.TCPConn
+	raw           syscall.RawConn
+	local, remote netip.AddrPort
+
+	// Each direction has its vector and its result, and the functions that
+	// RawConn calls, made once.
+	read, write     transfer
+	readFn, writeFn func(fd uintptr) bool
+	writableFn      func(fd uintptr) bool
+}
+
+// transfer is one readv or writev.
+type transfer struct {
+	vector []unix.Iovec
+	n      int
+	errno  syscall.Errno
+}
+
+// maxVector is the largest number of pieces that the kernel takes (IOV_MAX).
+const maxVector = 1024
+
+func newHostStream(c *net.TCPConn) (*hostStream, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	s := &hostStream{
+		conn:   c,
+		raw:    raw,
+		local:  unmapped(c.LocalAddr()),
+		remote: unmapped(c.RemoteAddr()),
+	}
+	s.readFn = func(fd uintptr) bool {
+		s.read.do(unix.SYS_READV, fd)
+		return s.read.errno != unix.EAGAIN
+	}
+	s.writeFn = func(fd uintptr) bool {
+		s.write.do(unix.SYS_WRITEV, fd)
+		return true
+	}
+	s.writableFn = func(fd uintptr) bool {
+		// The poller forgets what it knew when this wait began: look.
+		p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+		n, err := unix.Poll(p[:], 0)
+		return n > 0 || err != nil && err != unix.EINTR
+	}
+	return s, nil
+}
+
+func unmapped(a net.Addr) netip.AddrPort {
+	p := a.(*net.TCPAddr).AddrPort()
+	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
+}
+
+// set points the vector at bufs.
+func (t *transfer) set(bufs [][]byte) {
+	t.vector = t.vector[:0]
+	for _, b := range bufs {
+		if len(b) == 0 {
+			continue
+		}
+		if len(t.vector) == maxVector {
+			break
+		}
+		v := unix.Iovec{Base: unsafe.SliceData(b)}
+		v.SetLen(len(b))
+		t.vector = append(t.vector, v)
+	}
+}
+
+// do makes the system call, which does not block: the socket is non-blocking.
+func (t *transfer) do(call, fd uintptr) {
+	for {
+		n, _, errno := unix.Syscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.vector))), uintptr(len(t.vector)))
+		if errno == unix.EINTR {
+			continue
+		}
+		t.n, t.errno = int(n), errno
+		return
+	}
+}
+
+// done forgets the memory that the vector points at.
+func (t *transfer) done() { clear(t.vector) }
+
+func (s *hostStream) LocalAddr() netip.AddrPort  { return s.local }
+func (s *hostStream) RemoteAddr() netip.AddrPort { return s.remote }
+
+func (s *hostStream) Read(bufs [][]byte) (int, error) {
+	s.read.set(bufs)
+	err := s.raw.Read(s.readFn)
+	s.read.done()
+	switch {
+	case err != nil:
+		return 0, plain(err)
+	case s.read.errno != 0:
+		return 0, os.NewSyscallError("readv", s.read.errno)
+	case s.read.n == 0:
+		return 0, io.EOF
+	}
+	return s.read.n, nil
+}
+
+func (s *hostStream) TryWrite(bufs [][]byte) (int, error) {
+	s.write.set(bufs)
+	err := s.raw.Write(s.writeFn)
+	s.write.done()
+	switch {
+	case err != nil:
+		return 0, plain(err)
+	case s.write.errno == unix.EAGAIN:
+		return 0, nil
+	case s.write.errno != 0:
+		return 0, os.NewSyscallError("writev", s.write.errno)
+	}
+	return s.write.n, nil
+}
+
+func (s *hostStream) AwaitWritable() error { return plain(s.raw.Write(s.writableFn)) }
+
+// plain takes net's wrapping off the errors that callers look for.
+func plain(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+func (s *hostStream) SetReadDeadline(t time.Time) error  { return s.conn.SetReadDeadline(t) }
+func (s *hostStream) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
+
+func (s *hostStream) Configure(o StreamOptions) error {
+	return control(s.raw, func(fd int) error { return configure(fd, o, s.remote.Addr().Is4()) })
+}
+
+// configure sets socket options (socklnd 16).
+func configure(fd int, o StreamOptions, ipv4 bool) error {
+	type option struct{ level, name, value int }
+	options := []option{
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, boolInt(o.NoDelay)},
+		{unix.IPPROTO_TCP, unix.TCP_LINGER2, -1},
+	}
+	if o.SendBuffer > 0 {
+		options = append(options, option{unix.SOL_SOCKET, unix.SO_SNDBUF, o.SendBuffer})
+	}
+	if o.ReceiveBuffer > 0 {
+		options = append(options, option{unix.SOL_SOCKET, unix.SO_RCVBUF, o.ReceiveBuffer})
+	}
+	if o.QuickAck {
+		options = append(options, option{unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1})
+	}
+	if o.KeepaliveIdle > 0 && o.KeepaliveInterval > 0 && o.KeepaliveCount > 0 {
+		options = append(options,
+			option{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, seconds(o.KeepaliveIdle)},
+			option{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, seconds(o.KeepaliveInterval)},
+			option{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, o.KeepaliveCount},
+			option{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1})
+	}
+	if o.TOS >= 0 {
+		// A kernel sets it only along with TCP keepalive; we do whenever it is
+		// asked for.
+		if ipv4 {
+			options = append(options, option{unix.IPPROTO_IP, unix.IP_TOS, o.TOS})
+		} else {
+			options = append(options, option{unix.IPPROTO_IPV6, unix.IPV6_TCLASS, o.TOS})
+		}
+	}
+	for _, x := range options {
+		if err := unix.SetsockoptInt(fd, x.level, x.name, x.value); err != nil {
+			return os.NewSyscallError("setsockopt", err)
+		}
+	}
+	return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// seconds rounds up to whole seconds.
+func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+func (s *hostStream) Unacked() int {
+	n := 0
+	_ = control(s.raw, func(fd int) (err error) {
+		n, err = unix.IoctlGetInt(fd, unix.SIOCOUTQ)
+		return err
+	})
+	return n
+}
+
+func (s *hostStream) Close() error { return s.conn.Close() }

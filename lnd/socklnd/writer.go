@@ -1,0 +1,362 @@
+package socklnd
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+)
+
+// Writing. Whoever queues a message on a connection on which nobody is
+// writing takes the writer's role and writes at once, in its own goroutine.
+// It keeps the role while it completes what it has written: what completions
+// send joins its next write instead of recursing. What the stream does not
+// take without blocking is left to a drainer, a goroutine of its own.
+
+const (
+	// A batch is what goes into one write.
+	maxBatch      = 64
+	maxBatchBytes = 256 << 10
+	maxPieces     = 512 // below the system's limit of 1024
+	// maxRounds is the number of batches that a sender writes before it
+	// leaves the rest to a drainer.
+	maxRounds = 32
+)
+
+// writer is the batch being written. It belongs to the holder of the role.
+type writer struct {
+	batch [maxBatch]*lnd.Tx
+	ends  [maxBatch]int // where in the batch's bytes each message ends
+	n     int           // messages in batch
+	first int           // the first that is not complete
+	wrote int           // bytes of the batch
+	total int
+	noops int // bytes of NOOPs before the messages
+
+	heads  []byte   // framing and LNet headers
+	pieces [][]byte // all of the batch
+	rest   [][]byte // what is left of pieces
+}
+
+// enqueue queues m and writes it, if nobody else does. False means that the
+// connection is dead and m untouched.
+func (c *conn) enqueue(m *lnd.Tx) bool {
+	c.mu.Lock()
+	if c.dead {
+		c.mu.Unlock()
+		return false
+	}
+	c.queue(m)
+	c.writeUnlock()
+	return true
+}
+
+// queue queues m. It is called with mu held, or before the connection is
+// known to others.
+func (c *conn) queue(m *lnd.Tx) {
+	c.queued.push(m)
+	c.queuedBytes.Add(int64(m.Payload.Length + c.version.Overhead()))
+}
+
+// acknowledge queues the acknowledgement of a cookie.
+func (c *conn) acknowledge(cookie uint64) {
+	c.mu.Lock()
+	if c.dead {
+		c.mu.Unlock()
+		return
+	}
+	c.acks.Add(cookie)
+	c.writeUnlock()
+}
+
+// writeUnlock releases mu and writes what is queued, unless somebody does so
+// already or a reader will at the end of its batch.
+func (c *conn) writeUnlock() {
+	p := c.peer
+	if c.writing {
+		c.mu.Unlock()
+		return
+	}
+	if p.corks.Load() > 0 {
+		p.dirty.Store(true)
+		if p.corks.Load() > 0 {
+			c.mu.Unlock()
+			return
+		}
+	}
+	c.writing = true
+	c.mu.Unlock()
+	c.flush()
+}
+
+// flushQueued writes what is queued, unless somebody does.
+func (c *conn) flushQueued() {
+	c.mu.Lock()
+	if c.writing || c.dead || c.queued.len() == 0 && c.acks.Len() == 0 {
+		c.mu.Unlock()
+		return
+	}
+	c.writing = true
+	c.mu.Unlock()
+	c.flush()
+}
+
+// flush writes without blocking until nothing is queued, and leaves what does
+// not fit to a drainer. The caller holds the role.
+func (c *conn) flush() {
+	for range maxRounds {
+		if !c.fill() {
+			return
+		}
+		if !c.push() {
+			break
+		}
+	}
+	c.startDrainer()
+}
+
+func (c *conn) startDrainer() {
+	c.mu.Lock()
+	if c.dead {
+		c.mu.Unlock()
+		c.failBatch(errDisconnect)
+		c.resign()
+		return
+	}
+	// The interface waits for dead connections' writers only, so that the
+	// drainer counts itself.
+	c.peer.i.group.Add(1)
+	c.mu.Unlock()
+	go c.drainer()
+}
+
+// drain is flush that blocks when the stream is full.
+func (c *conn) drain() {
+	defer c.peer.i.group.Done()
+	for {
+		for !c.push() {
+			err := c.stream.AwaitWritable()
+			if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				c.writeFailed(err)
+				break
+			}
+		}
+		if !c.fill() {
+			return
+		}
+	}
+}
+
+// fill takes the next batch from the queue. With nothing queued it gives the
+// role up and returns false.
+func (c *conn) fill() bool {
+	w := &c.w
+	w.n, w.first, w.wrote, w.total, w.noops = 0, 0, 0, 0, 0
+	w.heads = w.heads[:0]
+	clear(w.pieces)
+	w.pieces = w.pieces[:0]
+
+	c.mu.Lock()
+	if c.dead || c.queued.len() == 0 && c.acks.Len() == 0 {
+		c.resignLocked()
+		return false
+	}
+	piggyback := c.typ != protocol.BulkIn || c.version == protocol.V2
+	cookie := uint64(0)
+	if piggyback && c.queued.len() > 0 {
+		cookie, _ = c.acks.TakePiggyback()
+	}
+	for c.acks.Len() > 0 && w.noops < maxBatch*protocol.FrameSize {
+		f, _ := c.acks.Next()
+		c.checksumNoop(&f)
+		w.heads = f.Append(w.heads, binary.LittleEndian)
+		w.noops += protocol.FrameSize
+	}
+	pieces := 0
+	for c.queued.len() > 0 && w.n < maxBatch && w.total < maxBatchBytes {
+		m := c.queued.peek()
+		if pieces += 1 + len(m.Payload.Segments); pieces > maxPieces && w.n > 0 {
+			break
+		}
+		w.batch[w.n] = c.queued.pop()
+		w.n++
+		w.total += m.Payload.Length
+	}
+	c.mu.Unlock()
+	c.encode(cookie)
+	return true
+}
+
+// encode lays the batch out: all headers in heads, and pieces that alternate
+// between heads and payloads.
+func (c *conn) encode(cookie uint64) {
+	w := &c.w
+	if need := w.noops + w.n*c.version.Overhead(); cap(w.heads) < need {
+		// Pieces point into heads, which therefore must not move.
+		w.heads = append(make([]byte, 0, max(need, 4*c.version.Overhead())), w.heads...)
+	}
+	start := 0 // of the headers that no piece has taken up yet
+	total := w.noops
+	kept := 0
+	for _, m := range w.batch[:w.n] {
+		head := len(w.heads)
+		if err := c.appendHead(m, cookie); err != nil {
+			w.heads = w.heads[:head]
+			c.queuedBytes.Add(-int64(m.Payload.Length + c.version.Overhead()))
+			c.peer.i.failures.add(m, messageError("send", c.peer.id.NID, lnd.StatusLocalError, err))
+			continue
+		}
+		cookie = 0
+		total += len(w.heads) - head + m.Payload.Length
+		w.batch[kept], w.ends[kept] = m, total
+		kept++
+		if m.Payload.Length > 0 {
+			w.pieces = append(w.pieces, w.heads[start:len(w.heads):len(w.heads)])
+			w.pieces = m.Payload.AppendBuffers(w.pieces)
+			start = len(w.heads)
+		}
+	}
+	clear(w.batch[kept:w.n])
+	w.n, w.total = kept, total
+	if start < len(w.heads) {
+		w.pieces = append(w.pieces, w.heads[start:])
+	}
+	w.rest = w.pieces
+	if cookie != 0 {
+		// No message took the cookie along.
+		c.mu.Lock()
+		c.acks.Add(cookie)
+		c.mu.Unlock()
+	}
+}
+
+// appendHead appends m's framing and LNet headers to heads.
+func (c *conn) appendHead(m *lnd.Tx, cookie uint64) error {
+	w := &c.w
+	if !c.version.LargeNIDs() && (m.Header.Src.IsLarge() || m.Header.Dest.IsLarge()) {
+		return lnd.ErrLargeNID
+	}
+	at := len(w.heads)
+	if c.version.Framed() {
+		f := protocol.Frame{Type: protocol.FrameLNet, Ack: cookie}
+		w.heads = f.Append(w.heads, binary.LittleEndian)
+	}
+	var err error
+	w.heads, err = c.version.AppendHeader(w.heads, &m.Header)
+	if err == nil && c.checksums() {
+		sum := protocol.Checksum(protocol.ChecksumInit, w.heads[at:])
+		sum = protocol.Checksum(sum, m.Payload.AppendBuffers(nil)...)
+		binary.LittleEndian.PutUint32(w.heads[at+4:], sum)
+	}
+	return err
+}
+
+// checksums tells whether messages carry checksums: V2 alone may (socklnd 9).
+func (c *conn) checksums() bool {
+	return c.version == protocol.V2 && c.peer.i.driver.config.EnableChecksum
+}
+
+func (c *conn) checksumNoop(f *protocol.Frame) {
+	if c.checksums() {
+		var raw [protocol.FrameSize]byte
+		f.Put(raw[:], binary.LittleEndian)
+		f.Checksum = protocol.Checksum(protocol.ChecksumInit, raw[:])
+	}
+}
+
+// push writes the batch and completes its messages as they leave. False means
+// that the stream is full. A failure fails the rest of the batch and counts
+// as done.
+func (c *conn) push() bool {
+	w := &c.w
+	for len(w.rest) > 0 {
+		n, err := c.stream.TryWrite(w.rest)
+		if err != nil {
+			c.writeFailed(err)
+			return true
+		}
+		if n == 0 {
+			return false
+		}
+		c.sent.Add(uint64(n))
+		w.wrote += n
+		w.rest = skip(w.rest, n)
+		c.complete()
+	}
+	return true
+}
+
+// skip drops the first n bytes of bufs.
+func skip(bufs [][]byte, n int) [][]byte {
+	for len(bufs) > 0 && n >= len(bufs[0]) {
+		n -= len(bufs[0])
+		bufs = bufs[1:]
+	}
+	if n > 0 {
+		bufs[0] = bufs[0][n:]
+	}
+	return bufs
+}
+
+// complete completes the messages of the batch that have left whole.
+func (c *conn) complete() {
+	w := &c.w
+	for w.first < w.n && w.ends[w.first] <= w.wrote {
+		m := w.batch[w.first]
+		w.batch[w.first] = nil
+		w.first++
+		c.queuedBytes.Add(-int64(m.Payload.Length + c.version.Overhead()))
+		m.Done.Sent(m, nil)
+	}
+}
+
+// writeFailed closes the peer's connections after a failed write and fails
+// what is left of the batch.
+func (c *conn) writeFailed(err error) {
+	if !isClosed(err) {
+		c.peer.fail(c, err)
+	} else {
+		err = errDisconnect
+	}
+	c.failBatch(err)
+}
+
+// failBatch fails the messages of the batch that have not left. One of which
+// bytes have been written may have arrived, and is not for sending again.
+func (c *conn) failBatch(cause error) {
+	w := &c.w
+	w.rest = nil
+	for w.first < w.n {
+		m := w.batch[w.first]
+		start := w.noops
+		if w.first > 0 {
+			start = w.ends[w.first-1]
+		}
+		w.batch[w.first] = nil
+		w.first++
+		err := c.unstartedError(cause)
+		if w.wrote > start {
+			err = messageError("send", c.peer.id.NID, startedStatus(cause), timeoutErrno(cause))
+		}
+		c.peer.i.failures.add(m, err)
+	}
+}
+
+// resign gives the writer's role up.
+func (c *conn) resign() {
+	c.mu.Lock()
+	c.resignLocked()
+}
+
+// resignLocked is resign with mu held, which it releases.
+func (c *conn) resignLocked() {
+	c.writing = false
+	owed := c.owed
+	c.owed = false
+	c.mu.Unlock()
+	if owed {
+		c.peer.i.group.Done()
+	}
+}
