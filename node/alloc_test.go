@@ -1,0 +1,176 @@
+package node_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// traffic is one exchange that a test or a benchmark repeats.
+type traffic struct {
+	name string
+	make func(t testing.TB) func()
+}
+
+var loID = lnet.ProcessID{NID: lnet.LoopbackNID, PID: lnet.PIDLustre}
+
+func traffics() []traffic {
+	return []traffic{
+		{"put", func(t testing.TB) func() { p := newPair(t); return putting(t, p.a, p.b, p.idb, false) }},
+		{"put with ack", func(t testing.TB) func() { p := newPair(t); return putting(t, p.a, p.b, p.idb, true) }},
+		{"put with ack on 0@lo", func(t testing.TB) func() {
+			n := newNode(t, node.Config{})
+			return putting(t, n, n, loID, true)
+		}},
+		{"get", func(t testing.TB) func() { p := newPair(t); return getting(t, p.a, p.b, p.idb) }},
+		{"get on 0@lo", func(t testing.TB) func() {
+			n := newNode(t, node.Config{})
+			return getting(t, n, n, loID)
+		}},
+		{"bind, put, auto unlink", func(t testing.TB) func() {
+			p := newPair(t)
+			sink(t, p.b, node.OpPut)
+			acks := 0
+			data := make([]byte, 64)
+			var h node.Handler = node.HandlerFunc(func(e *node.Event) {
+				if e.Type == node.EventAck && e.Unlinked {
+					acks++
+				}
+			})
+			return func() {
+				before := acks
+				md := bind(t, p.a, node.MD{Bytes: data, Threshold: 2, Unlink: true, Handler: h})
+				put(t, p.a, md, p.idb, node.PutOptions{Portal: 1, Ack: true})
+				if acks != before+1 {
+					t.Fatal("no ACK")
+				}
+			}
+		}},
+		{"attach, put, auto unlink", func(t testing.TB) func() {
+			p := newPair(t)
+			data := make([]byte, 64)
+			h := bind(t, p.a, node.MD{Bytes: data, Threshold: node.Unlimited})
+			room := make([]byte, 64)
+			return func() {
+				attach(t, p.b, node.Entry{Portal: 1}, node.MD{Bytes: room, Threshold: 1, Unlink: true, Options: node.OpPut})
+				put(t, p.a, h, p.idb, node.PutOptions{Portal: 1})
+			}
+		}},
+		{"dropped put", func(t testing.TB) func() {
+			p := newPair(t)
+			h := bind(t, p.a, node.MD{Bytes: make([]byte, 64), Threshold: node.Unlimited})
+			return func() { put(t, p.a, h, p.idb, node.PutOptions{Portal: 2}) }
+		}},
+		{"waiting for an ack", func(t testing.TB) func() {
+			p := newPair(t)
+			sink(t, p.b, node.OpPut)
+			q := node.NewEventQueue(node.EventsOf(node.EventAck))
+			h := bind(t, p.a, node.MD{Bytes: make([]byte, 64), Threshold: node.Unlimited, Handler: q})
+			var e node.Event
+			ctx := context.Background()
+			return func() {
+				put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, Ack: true})
+				if err := q.Next(ctx, &e); err != nil || e.Type != node.EventAck {
+					t.Fatal(e.Type, err)
+				}
+			}
+		}},
+		{"queued for credits", func(t testing.TB) func() {
+			p := newPair(t)
+			sink(t, p.b, node.OpPut)
+			h := bind(t, p.a, node.MD{Bytes: make([]byte, 64), Threshold: node.Unlimited})
+			return func() {
+				p.fabric.hold(true)
+				for range 20 {
+					put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, Ack: true})
+				}
+				p.fabric.hold(false)
+			}
+		}},
+	}
+}
+
+// sink attaches an MD to portal 1 that takes all there is.
+func sink(t testing.TB, n *node.Node, options node.MDOptions) {
+	t.Helper()
+	attach(t, n, node.Entry{Portal: 1}, node.MD{
+		Bytes: make([]byte, 4096), Threshold: node.Unlimited,
+		Options: options | node.ManageRemote | node.Truncate,
+		Handler: node.HandlerFunc(func(*node.Event) {}),
+	})
+}
+
+func putting(t testing.TB, from, at *node.Node, to lnet.ProcessID, ack bool) func() {
+	t.Helper()
+	sink(t, at, node.OpPut)
+	acks := 0
+	h := bind(t, from, node.MD{
+		Bytes: make([]byte, 64), Threshold: node.Unlimited,
+		Handler: node.HandlerFunc(func(e *node.Event) {
+			if e.Type == node.EventAck {
+				acks++
+			}
+		}),
+	})
+	return func() {
+		before := acks
+		put(t, from, h, to, node.PutOptions{Portal: 1, Ack: ack})
+		if ack && acks != before+1 {
+			t.Fatal("no ACK")
+		}
+	}
+}
+
+func getting(t testing.TB, from, at *node.Node, to lnet.ProcessID) func() {
+	t.Helper()
+	sink(t, at, node.OpGet)
+	replies := 0
+	h := bind(t, from, node.MD{
+		Bytes: make([]byte, 64), Threshold: node.Unlimited,
+		Handler: node.HandlerFunc(func(e *node.Event) {
+			if e.Type == node.EventReply {
+				replies++
+			}
+		}),
+	})
+	return func() {
+		before := replies
+		if err := from.Get(h, to, node.GetOptions{Portal: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if replies != before+1 {
+			t.Fatal("no REPLY")
+		}
+	}
+}
+
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	for _, c := range traffics() {
+		t.Run(c.name, func(t *testing.T) {
+			f := c.make(t)
+			for range 300 { // pools and tables grow to their working size
+				f()
+			}
+			if got := testing.AllocsPerRun(1000, f); got != 0 && !raceEnabled {
+				t.Errorf("%v allocations per run, want 0", got)
+			}
+		})
+	}
+}
+
+// BenchmarkTraffic shows what the node itself costs: the fabric in memory has
+// no latency.
+func BenchmarkTraffic(b *testing.B) {
+	for _, c := range traffics() {
+		b.Run(c.name, func(b *testing.B) {
+			f := c.make(b)
+			f()
+			b.ReportAllocs()
+			for b.Loop() {
+				f()
+			}
+		})
+	}
+}

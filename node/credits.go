@@ -1,0 +1,116 @@
+package node
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// CreditInfo shows a kind of credit.
+type CreditInfo struct {
+	// Max is the number of credits, Available what is left of it, less than 0
+	// by the number of waiting messages, and Min the lowest it ever was.
+	Max, Available, Min int
+}
+
+// credits counts messages under way and keeps those that must wait, in order
+// (lnet-core 7). Taking and giving touch no lock while there are enough.
+type credits struct {
+	limit     int64
+	grants    uint8 // what a message holds that got one: heldPeer or heldBoth
+	available atomic.Int64
+	min       atomic.Int64
+
+	mu      sync.Mutex
+	waiting messageQueue
+	// owed are credits given while their taker was on its way to the queue.
+	owed int
+}
+
+func (c *credits) init(limit int, grants uint8) {
+	c.limit = int64(limit)
+	c.grants = grants
+	c.available.Store(c.limit)
+	c.min.Store(c.limit)
+}
+
+// take takes a credit for m. If it returns false m waits, and belongs to
+// whoever gives the credit.
+func (c *credits) take(m *message) bool {
+	left := c.available.Add(-1)
+	for low := c.min.Load(); left < low && !c.min.CompareAndSwap(low, left); low = c.min.Load() {
+	}
+	if left >= 0 {
+		m.held = c.grants
+		return true
+	}
+	if m.deadline == 0 {
+		m.deadline = m.node.now() + m.ni.lifetime
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owed > 0 {
+		c.owed--
+		m.held = c.grants
+		return true
+	}
+	c.waiting.push(m)
+	return false
+}
+
+// give gives a credit back and returns the message that it goes to, if any.
+func (c *credits) give() *message {
+	if c.available.Add(1) > 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.waiting.pop()
+	if m == nil {
+		c.owed++
+		return nil
+	}
+	m.held = c.grants
+	m.waited = true
+	return m
+}
+
+func (c *credits) info() CreditInfo {
+	return CreditInfo{Max: int(c.limit), Available: int(c.available.Load()), Min: int(c.min.Load())}
+}
+
+// weight is what a message adds to its peer NI's queued bytes.
+func (m *message) weight() int64 { return int64(m.tx.Payload.Length) + lnet.HeaderNID4Size }
+
+// takeCredits takes the credits that m lacks, the peer NI's first. If it
+// returns false m waits and is no longer the caller's.
+func (m *message) takeCredits() bool {
+	if m.peer == nil {
+		return true
+	}
+	if m.held == heldNone {
+		m.peer.queued.Add(m.weight())
+		if !m.peer.credits.take(m) {
+			return false
+		}
+	}
+	return m.held == heldBoth || m.ni.credits.take(m)
+}
+
+// giveCredits gives back what m holds, the NI's first (lnet-core 7.3), and
+// puts the messages that may go on in ready.
+func (m *message) giveCredits(ready *messageQueue) {
+	if m.held == heldBoth {
+		if w := m.ni.credits.give(); w != nil {
+			ready.push(w)
+		}
+	}
+	if m.held != heldNone {
+		m.peer.queued.Add(-m.weight())
+		if w := m.peer.credits.give(); w != nil {
+			ready.push(w)
+		}
+	}
+	m.held = heldNone
+}

@@ -1,0 +1,187 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// credited is a node with few credits and some peers.
+type credited struct {
+	*fabric
+	n     *node.Node
+	order *[]uint64 // HdrData of the frames that left
+}
+
+func newCredited(t testing.TB, peerCredits, niCredits int, peers ...string) *credited {
+	t.Helper()
+	c := &credited{fabric: newFabric(), n: newNode(t, node.Config{})}
+	c.addNIWith(t, c.n, lnd.Config{
+		NID: parseNID(t, "10.0.0.1@tcp"), Tunables: lnd.Tunables{PeerCredits: peerCredits, Credits: niCredits}})
+	for _, p := range peers {
+		c.addNI(t, newNode(t, node.Config{}), p)
+	}
+	var order []uint64
+	c.order = &order
+	c.sent = func(h lnet.Header, _ []byte) { order = append(order, h.HdrData) }
+	c.hold(true)
+	return c
+}
+
+func (c *credited) send(t testing.TB, to string, hdrData uint64, h node.Handler) lnet.Handle {
+	t.Helper()
+	md := bind(t, c.n, node.MD{Bytes: make([]byte, 28), Threshold: 1, Unlink: true, Handler: h})
+	put(t, c.n, md, process(t, to), node.PutOptions{Portal: 1, HdrData: hdrData})
+	return md
+}
+
+func TestPeerCredits(t *testing.T) {
+	c := newCredited(t, 2, 5, "10.0.0.2@tcp", "10.0.0.3@tcp")
+	for k := range uint64(5) {
+		c.send(t, "10.0.0.2@tcp", k, nil)
+	}
+	c.send(t, "10.0.0.3@tcp", 10, nil)
+	if got := c.pending(); got != 3 {
+		t.Errorf("%d messages with the driver, want 3", got)
+	}
+	want := []node.CreditInfo{{Max: 2, Available: -3, Min: -3}, {Max: 2, Available: 1, Min: 1}}
+	peers := c.n.Peers()
+	for k, p := range peers {
+		if p.Credits != want[k] {
+			t.Errorf("peer %s: %+v, want %+v", p.NID, p.Credits, want[k])
+		}
+	}
+	if got := peers[0].QueuedBytes; got != 5*(28+72) {
+		t.Errorf("%d bytes queued", got)
+	}
+	if got := c.n.NIs()[1].Credits; got != (node.CreditInfo{Max: 5, Available: 2, Min: 2}) {
+		t.Errorf("NI: %+v", got)
+	}
+	c.hold(false)
+	if d := cmp.Diff([]uint64{0, 1, 10, 2, 3, 4}, *c.order); d != "" {
+		t.Errorf("order (-want +got):\n%s", d)
+	}
+	for _, p := range c.n.Peers() {
+		if p.Credits.Available != 2 || p.QueuedBytes != 0 {
+			t.Errorf("afterwards: %+v", p)
+		}
+	}
+	if got := c.n.NIs()[1].Credits; got != (node.CreditInfo{Max: 5, Available: 5, Min: 2}) {
+		t.Errorf("NI afterwards: %+v", got)
+	}
+}
+
+// A message that waits for the NI holds its peer credit already; the NI's
+// waiters go first when both come free (lnet-core 7.3).
+func TestNICredits(t *testing.T) {
+	c := newCredited(t, 2, 2, "10.0.0.2@tcp", "10.0.0.3@tcp")
+	c.send(t, "10.0.0.2@tcp", 0, nil) // with the driver
+	c.send(t, "10.0.0.2@tcp", 1, nil) // with the driver
+	c.send(t, "10.0.0.3@tcp", 2, nil) // waits for the NI
+	c.send(t, "10.0.0.2@tcp", 3, nil) // waits for its peer
+	c.send(t, "10.0.0.3@tcp", 4, nil) // waits for the NI
+	c.send(t, "10.0.0.3@tcp", 5, nil) // waits for its peer
+	if got := c.n.NIs()[1].Credits; got.Available != -2 {
+		t.Errorf("NI: %+v", got)
+	}
+	peers := c.n.Peers()
+	if peers[0].Credits.Available != -1 || peers[1].Credits.Available != -1 {
+		t.Errorf("peers: %+v, %+v", peers[0].Credits, peers[1].Credits)
+	}
+	c.hold(false)
+	if d := cmp.Diff([]uint64{0, 1, 2, 4, 3, 5}, *c.order); d != "" {
+		t.Errorf("order (-want +got):\n%s", d)
+	}
+}
+
+func TestUnlinkWhileWaiting(t *testing.T) {
+	c := newCredited(t, 1, 1, "10.0.0.2@tcp")
+	c.send(t, "10.0.0.2@tcp", 0, nil)
+	var r recorder
+	var waiting []lnet.Handle
+	for k := range uint64(100) {
+		waiting = append(waiting, c.send(t, "10.0.0.2@tcp", 1+k, &r))
+	}
+	last := c.send(t, "10.0.0.2@tcp", 200, nil)
+	for _, h := range waiting {
+		if err := c.n.Unlink(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e := r.take(); e != nil {
+		t.Errorf("events: %v", e)
+	}
+	c.hold(false)
+	for _, e := range r.take() {
+		if e.Type != node.EventSend || !e.Unlinked || !errors.Is(e.Err, node.ErrCanceled) {
+			t.Errorf("event %+v, want the last SEND, canceled", e)
+		}
+	}
+	if d := cmp.Diff([]uint64{0, 200}, *c.order); d != "" {
+		t.Errorf("sent (-want +got):\n%s", d)
+	}
+	if err := c.n.Unlink(last); !errors.Is(err, node.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	if g := c.n.Counters(); g.Dropped != 0 || g.Committed != 0 {
+		t.Errorf("counters %+v", g)
+	}
+}
+
+// 50 s of LND timeout and two retries: a message that waits for more than
+// 151 s is dropped.
+func TestDeadlineWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCredited(t, 1, 1, "10.0.0.2@tcp")
+		var r recorder
+		c.send(t, "10.0.0.2@tcp", 0, nil)
+		c.send(t, "10.0.0.2@tcp", 1, &r)
+		time.Sleep(2 * time.Second)
+		c.send(t, "10.0.0.2@tcp", 2, nil)
+		time.Sleep(149*time.Second + time.Millisecond)
+		c.hold(false)
+		e := r.take()
+		if len(e) != 1 || !errors.Is(e[0].Err, node.ErrTimedOut) || lnd.StatusOf(e[0].Err) != lnd.StatusNetworkTimeout {
+			t.Errorf("events %+v", e)
+		}
+		if d := cmp.Diff([]uint64{0, 2}, *c.order); d != "" {
+			t.Errorf("sent (-want +got):\n%s", d)
+		}
+		if g := c.n.Counters(); g.Dropped != 1 || g.DroppedBytes != 28 || g.NetworkTimeouts != 0 {
+			t.Errorf("counters %+v", g)
+		}
+	})
+}
+
+// Messages that wait when their NI goes end with an error, all of them.
+func TestRemoveNIWithWaitingMessages(t *testing.T) {
+	c := newCredited(t, 1, 1, "10.0.0.2@tcp")
+	var r recorder
+	for k := range uint64(1000) {
+		c.send(t, "10.0.0.2@tcp", k, &r)
+	}
+	if err := c.n.RemoveNI(context.Background(), parseNID(t, "10.0.0.1@tcp")); err != nil {
+		t.Fatal(err)
+	}
+	c.hold(false)
+	e := r.take()
+	if len(e) != 1000 {
+		t.Errorf("%d events, want 1000", len(e))
+	}
+	for _, e := range e {
+		if !e.Unlinked || !errors.Is(e.Err, lnd.ErrClosed) {
+			t.Fatalf("event %+v", e)
+		}
+	}
+	if g := c.n.Counters(); g.LocalAborted != 1000 || g.Committed != 0 {
+		t.Errorf("counters %+v", g)
+	}
+}

@@ -1,0 +1,143 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// EventType is what happened to an MD (lnet-core 3.1).
+type EventType uint8
+
+// The values are those of lnet-core 3.1.
+const (
+	EventGet    EventType = iota + 1 // a remote GET was served
+	EventPut                         // a remote PUT stands in the MD
+	EventReply                       // the answer to our GET has arrived
+	EventAck                         // the acknowledgement of our PUT has arrived
+	EventSend                        // our PUT or GET has left, or has failed for good
+	EventUnlink                      // Unlink removed an MD with nothing under way
+)
+
+var eventNames = [...]string{"", "GET", "PUT", "REPLY", "ACK", "SEND", "UNLINK"}
+
+func (t EventType) String() string {
+	if t > 0 && int(t) < len(eventNames) {
+		return eventNames[t]
+	}
+	return fmt.Sprintf("event %d", uint8(t))
+}
+
+// Event tells of one operation on an MD (lnet-core 3.2). Fields that a type
+// does not use are zero.
+type Event struct {
+	Type EventType
+	// MsgType is the type of the message that made the event; with
+	// EventReply it is MsgGet if the answer came by RDMA.
+	MsgType lnet.MsgType
+	// Unlinked says that this is the last event of the MD.
+	Unlinked bool
+	// Portal is the portal named in the request.
+	Portal uint32
+	// Target is the destination named in the header; with EventSend the one
+	// that the caller asked for.
+	Target lnet.ProcessID
+	// Initiator is the process that sent the message, by primary NID; its NID
+	// is AnyNID with EventSend.
+	Initiator lnet.ProcessID
+	// Source is the process that sent the message, by the NID in the header.
+	Source lnet.ProcessID
+	// Sender is the immediate neighbour that the message came from.
+	Sender lnet.NID
+	// MatchBits and HdrData are those of the request.
+	MatchBits uint64
+	HdrData   uint64
+	// Requested (rlength) and Length (mlength) are the bytes asked for and
+	// the bytes accepted.
+	Requested int
+	Length    int
+	// Offset is where in the MD the bytes begin; with EventSend the remote
+	// offset asked for.
+	Offset int
+	// MD, Memory, Bytes, Options and UserPtr are those of the MD.
+	MD      lnet.Handle
+	Memory  lnd.Memory
+	Bytes   []byte
+	Options MDOptions
+	UserPtr any
+	// Err is nil if the operation succeeded. See ErrUnreachable, ErrTimedOut,
+	// ErrCanceled and lnd.StatusOf.
+	Err error
+}
+
+// Handler hears of an MD's events.
+type Handler interface {
+	// HandleEvent is called for one event of an MD at a time, in order. It
+	// runs in a goroutine of a driver or of a caller of Put, Get, Attach or
+	// Unlink. It must not block. It may call Put, Get, Attach, Bind and
+	// Unlink. The event is valid until it returns and must not be changed.
+	HandleEvent(e *Event)
+}
+
+// HandlerFunc makes a function a Handler.
+type HandlerFunc func(e *Event)
+
+// HandleEvent calls f.
+func (f HandlerFunc) HandleEvent(e *Event) { f(e) }
+
+// queuedEvent is an event that waits for an earlier handler call of its MD to
+// return.
+type queuedEvent struct {
+	event Event
+	next  *queuedEvent
+}
+
+// deliver runs d's handler for e, or leaves a copy of e to whoever is running
+// it at the moment. d.mu is held on entry and released; d may be gone
+// afterwards if e is its last event.
+func (n *Node) deliver(d *md, e *Event) {
+	if d.handler == nil {
+		last := d.finished && !d.draining
+		d.mu.Unlock()
+		if last {
+			n.freeMD(d)
+		}
+		return
+	}
+	if d.draining {
+		q := n.events.Get().(*queuedEvent)
+		q.event = *e
+		if d.events == nil {
+			d.events = q
+		} else {
+			d.eventsTail.next = q
+		}
+		d.eventsTail = q
+		d.mu.Unlock()
+		return
+	}
+	d.draining = true
+	h := d.handler
+	d.mu.Unlock()
+
+	h.HandleEvent(e)
+	for {
+		d.mu.Lock()
+		q := d.events
+		if q == nil {
+			d.draining = false
+			last := d.finished
+			d.mu.Unlock()
+			if last {
+				n.freeMD(d)
+			}
+			return
+		}
+		d.events = q.next
+		d.mu.Unlock()
+		h.HandleEvent(&q.event)
+		*q = queuedEvent{}
+		n.events.Put(q)
+	}
+}

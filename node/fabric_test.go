@@ -1,0 +1,478 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// fabric is a network in memory. Frames are delivered in order by whoever finds
+// the queue idle, or, with held set, by the test.
+type fabric struct {
+	mu      sync.Mutex
+	ports   map[lnet.NID]*port
+	head    *frame
+	tail    *frame
+	running bool
+	held    bool // frames wait for step
+
+	rdma bool                          // GETs are answered by RDMA
+	fail func(tx *lnd.Tx) error        // why a message cannot leave
+	sent func(h lnet.Header, b []byte) // sees every frame
+
+	frames sync.Pool
+}
+
+func newFabric() *fabric {
+	f := &fabric{ports: map[lnet.NID]*port{}}
+	f.frames.New = func() any {
+		fr := &frame{fabric: f}
+		fr.rx.Driver = fr
+		return fr
+	}
+	return f
+}
+
+// port is one interface on a fabric.
+type port struct {
+	fabric   *fabric
+	nid      lnet.NID
+	device   string
+	upper    lnd.Upper
+	tunables lnd.Tunables
+	options  any
+	onOpen   func(p *port)
+
+	mu     sync.Mutex
+	link   lnd.LinkState
+	closed bool
+	cut    []lnet.NID // peers that were disconnected
+}
+
+// driver opens ports. onOpen, if set, runs before Open returns.
+type driver struct {
+	fabric *fabric
+	typ    lnet.NetType
+	onOpen func(p *port)
+}
+
+func (d *driver) Type() lnet.NetType { return d.typ }
+
+var errNoDevice = errors.New("no such device")
+
+func (d *driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
+	if c.NID.IsZero() {
+		return nil, &lnd.Error{Driver: "fabric", Op: "open", Status: lnd.StatusLocalError, Err: errNoDevice}
+	}
+	t := c.Tunables
+	if t.PeerCredits <= 0 {
+		t.PeerCredits = 8
+	}
+	if t.Credits <= 0 {
+		t.Credits = 256
+	}
+	if t.PeerTimeout <= 0 {
+		t.PeerTimeout = 180 * time.Second
+	}
+	p := &port{fabric: d.fabric, nid: c.NID, device: c.Device, upper: c.Upper, tunables: t, options: c.Options}
+	d.fabric.mu.Lock()
+	d.fabric.ports[p.nid] = p
+	d.fabric.mu.Unlock()
+	if d.onOpen != nil {
+		d.onOpen(p)
+	}
+	return p, nil
+}
+
+func (p *port) NID() lnet.NID          { return p.nid }
+func (p *port) Device() string         { return p.device }
+func (p *port) Tunables() lnd.Tunables { return p.tunables }
+func (p *port) Options() any           { return p.options }
+
+func (p *port) Counters() []lnd.Counter {
+	return []lnd.Counter{{Name: "frames", Value: 1}}
+}
+func (p *port) Limits() lnd.Limits {
+	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: 256, LargeNIDs: true, Timeout: 50 * time.Second}
+}
+
+func (p *port) Link() lnd.LinkState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.link
+}
+
+func (p *port) setLink(s lnd.LinkState) {
+	p.mu.Lock()
+	p.link = s
+	p.mu.Unlock()
+	p.upper.LinkChanged(s)
+}
+
+func (p *port) Disconnect(peer lnet.NID) {
+	p.mu.Lock()
+	p.cut = append(p.cut, peer)
+	p.mu.Unlock()
+}
+
+func (p *port) Close(context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.fabric.mu.Lock()
+	delete(p.fabric.ports, p.nid)
+	p.fabric.mu.Unlock()
+	p.fabric.work() // what is held fails now
+	return nil
+}
+
+func (p *port) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
+// frame is a message on the way.
+type frame struct {
+	fabric    *fabric
+	from      *port
+	tx        *lnd.Tx
+	rx        lnd.Rx
+	payload   []byte
+	to        *port
+	placement lnd.Placement
+	next      *frame
+
+	mu     sync.Mutex
+	inCall bool // Arrived is running
+	placed bool
+}
+
+func (p *port) Send(tx *lnd.Tx) {
+	fr := p.fabric.frames.Get().(*frame)
+	fr.from, fr.tx, fr.to = p, tx, nil
+	fr.rx.Header = tx.Header
+	fr.rx.From = lnet.ProcessID{NID: p.nid, PID: lnet.PIDLustre}
+	fr.rx.RDMA = p.fabric.rdma && tx.Header.Type == lnet.MsgGet
+	fr.placed = false
+	p.fabric.enqueue(fr)
+	p.fabric.mu.Lock()
+	held := p.fabric.held
+	p.fabric.mu.Unlock()
+	if !held {
+		p.fabric.work()
+	}
+}
+
+func (f *fabric) enqueue(fr *frame) {
+	f.mu.Lock()
+	fr.next = nil
+	if f.head == nil {
+		f.head = fr
+	} else {
+		f.tail.next = fr
+	}
+	f.tail = fr
+	f.mu.Unlock()
+}
+
+// work delivers all that is queued, unless somebody else does so already.
+func (f *fabric) work() {
+	f.mu.Lock()
+	if f.running {
+		f.mu.Unlock()
+		return
+	}
+	f.running = true
+	for f.head != nil {
+		fr := f.head
+		f.head = fr.next
+		f.mu.Unlock()
+		f.deliver(fr)
+		f.mu.Lock()
+	}
+	f.running = false
+	f.mu.Unlock()
+}
+
+// step delivers the oldest frame and reports whether there was one.
+func (f *fabric) step() bool {
+	f.mu.Lock()
+	fr := f.head
+	if fr == nil {
+		f.mu.Unlock()
+		return false
+	}
+	f.head = fr.next
+	f.mu.Unlock()
+	f.deliver(fr)
+	return true
+}
+
+// pending counts the frames that are queued.
+func (f *fabric) pending() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for fr := f.head; fr != nil; fr = fr.next {
+		n++
+	}
+	return n
+}
+
+// hold makes frames wait for step, or lets them go.
+func (f *fabric) hold(on bool) {
+	f.mu.Lock()
+	f.held = on
+	f.mu.Unlock()
+	if !on {
+		f.work()
+	}
+}
+
+func fault(s lnd.Status, peer lnet.NID, err error) error {
+	return &lnd.Error{Driver: "fabric", Op: "send", Peer: peer, Status: s, Err: err}
+}
+
+func (f *fabric) deliver(fr *frame) {
+	if fr.to != nil { // it has arrived before, and its placement came late
+		fr.finish()
+		return
+	}
+	tx := fr.tx
+	if fr.from.isClosed() {
+		tx.Done.Sent(tx, fault(lnd.StatusLocalAborted, tx.To.NID, lnd.ErrClosed))
+		return
+	}
+	if f.fail != nil {
+		if err := f.fail(tx); err != nil {
+			tx.Done.Sent(tx, err)
+			return
+		}
+	}
+	f.mu.Lock()
+	to := f.ports[tx.To.NID]
+	f.mu.Unlock()
+	if to == nil {
+		tx.Done.Sent(tx, fault(lnd.StatusRemoteError, tx.To.NID, lnd.ErrUnreachable))
+		return
+	}
+	fr.to = to
+	if cap(fr.payload) < tx.Payload.Length {
+		fr.payload = make([]byte, tx.Payload.Length)
+	}
+	fr.payload = fr.payload[:tx.Payload.Length]
+	tx.Payload.CopyTo(fr.payload)
+	if f.sent != nil {
+		f.sent(tx.Header, append([]byte(nil), fr.payload...))
+	}
+	if !fr.rx.RDMA {
+		fr.tx = nil
+		tx.Done.Sent(tx, nil)
+	}
+	fr.arrive()
+}
+
+func (fr *frame) arrive() {
+	fr.inCall = true
+	err := fr.to.upper.Arrived(&fr.rx)
+	fr.mu.Lock()
+	fr.inCall = false
+	placed := fr.placed
+	fr.mu.Unlock()
+	switch {
+	case err != nil:
+		fr.to.Disconnect(fr.rx.From.NID)
+		if fr.tx != nil {
+			fr.tx.Done.Sent(fr.tx, fault(lnd.StatusRemoteError, fr.to.nid, err))
+		}
+	case placed:
+		fr.finish()
+	}
+}
+
+func (p *port) Receive(rx *lnd.Rx, place lnd.Placement) {
+	fr := rx.Driver.(*frame)
+	fr.mu.Lock()
+	fr.placement = place
+	fr.placed = true
+	now := !fr.inCall
+	fr.mu.Unlock()
+	if now {
+		p.fabric.enqueue(fr)
+		p.fabric.work()
+	}
+}
+
+func (fr *frame) finish() {
+	p := fr.placement
+	fr.placement = lnd.Placement{}
+	tx := fr.tx
+	if p.Done != nil {
+		if tx != nil {
+			tx.ReplyLength = copyInto(tx.Sink, p.Reply)
+			tx.Replied = true
+		}
+		p.Memory.CopyFrom(fr.payload)
+		p.Done.Received(&fr.rx, nil)
+	}
+	fr.tx, fr.to, fr.from = nil, nil, nil
+	fr.fabric.frames.Put(fr)
+	if tx != nil {
+		var err error
+		if !tx.Replied {
+			err = fault(lnd.StatusRemoteError, tx.To.NID, errors.New("nothing there"))
+		}
+		tx.Done.Sent(tx, err)
+	}
+}
+
+func copyInto(dst, src lnd.Memory) int {
+	b := make([]byte, src.Length)
+	src.CopyTo(b)
+	return dst.CopyFrom(b)
+}
+
+// arrive makes a message arrive at a port as if it came from a NID.
+func (p *port) inject(from lnet.NID, h lnet.Header, payload []byte) error {
+	fr := &frame{fabric: p.fabric, to: p, payload: payload, inCall: true}
+	fr.rx = lnd.Rx{Header: h, From: lnet.ProcessID{NID: from, PID: lnet.PIDLustre}, Driver: fr}
+	err := p.upper.Arrived(&fr.rx)
+	fr.mu.Lock()
+	fr.inCall = false
+	placed := fr.placed
+	fr.mu.Unlock()
+	if err == nil && placed {
+		done := fr.placement.Done
+		fr.placement.Memory.CopyFrom(payload)
+		if done != nil {
+			done.Received(&fr.rx, nil)
+		}
+	}
+	return err
+}
+
+// newNode makes a node that is closed when the test ends.
+func newNode(t testing.TB, c node.Config) *node.Node {
+	t.Helper()
+	n, err := node.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return n
+}
+
+// addNI gives a node an NI on the fabric.
+func (f *fabric) addNI(t testing.TB, n *node.Node, nid string) *port {
+	t.Helper()
+	return f.addNIWith(t, n, lnd.Config{NID: parseNID(t, nid), Device: "dev-" + nid})
+}
+
+func (f *fabric) addNIWith(t testing.TB, n *node.Node, c lnd.Config) *port {
+	t.Helper()
+	c.Net = c.NID.Net()
+	if _, err := n.AddNI(context.Background(), &driver{fabric: f, typ: c.Net.Type()}, c); err != nil {
+		t.Fatal(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ports[c.NID]
+}
+
+func parseNID(t testing.TB, s string) lnet.NID {
+	t.Helper()
+	nid, err := lnet.ParseNID(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nid
+}
+
+func process(t testing.TB, nid string) lnet.ProcessID {
+	t.Helper()
+	return lnet.ProcessID{NID: parseNID(t, nid), PID: lnet.PIDLustre}
+}
+
+// pair is two nodes on one net.
+type pair struct {
+	fabric *fabric
+	a, b   *node.Node
+	pa, pb *port
+	ida    lnet.ProcessID
+	idb    lnet.ProcessID
+}
+
+func newPair(t testing.TB) *pair {
+	t.Helper()
+	p := &pair{fabric: newFabric(), a: newNode(t, node.Config{}), b: newNode(t, node.Config{})}
+	p.pa = p.fabric.addNI(t, p.a, "10.77.0.11@tcp")
+	p.pb = p.fabric.addNI(t, p.b, "10.77.0.12@tcp")
+	p.ida, p.idb = process(t, "10.77.0.11@tcp"), process(t, "10.77.0.12@tcp")
+	return p
+}
+
+// recorder keeps the events of an MD.
+type recorder struct {
+	mu     sync.Mutex
+	events []node.Event
+}
+
+func (r *recorder) HandleEvent(e *node.Event) {
+	r.mu.Lock()
+	r.events = append(r.events, *e)
+	r.mu.Unlock()
+}
+
+// take returns what has come since the last take.
+func (r *recorder) take() []node.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.events
+	r.events = nil
+	return e
+}
+
+// types lists the types of what has come since the last take.
+func (r *recorder) types() []node.EventType {
+	var ts []node.EventType
+	for _, e := range r.take() {
+		ts = append(ts, e.Type)
+	}
+	return ts
+}
+
+func bind(t testing.TB, n *node.Node, d node.MD) lnet.Handle {
+	t.Helper()
+	h, err := n.Bind(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func attach(t testing.TB, n *node.Node, e node.Entry, d node.MD) lnet.Handle {
+	t.Helper()
+	h, err := n.Attach(e, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func put(t testing.TB, n *node.Node, h lnet.Handle, to lnet.ProcessID, o node.PutOptions) {
+	t.Helper()
+	if err := n.Put(h, to, o); err != nil {
+		t.Fatal(err)
+	}
+}

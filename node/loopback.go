@@ -1,0 +1,134 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// loopback is 0@lo's interface. What is sent to it arrives in the goroutine of
+// a caller of Send, but never within another arrival: whoever finds the queue
+// idle works until it is empty, and everybody else leaves messages there. So
+// handlers may send on and on, and the stack stays as it is.
+type loopback struct {
+	up   *ni
+	pool sync.Pool
+
+	mu         sync.Mutex
+	running    bool
+	head, tail *loopMessage
+}
+
+// loopMessage is a message on its way from 0@lo to 0@lo.
+type loopMessage struct {
+	tx        *lnd.Tx
+	rx        lnd.Rx
+	placement lnd.Placement
+	state     atomic.Uint32
+	next      *loopMessage
+}
+
+// States of a loopMessage.
+const (
+	loopArriving = iota // Upper.Arrived was not called or has not returned
+	loopParked          // it returned, and a placement is yet to come
+	loopPlaced          // the placement is known
+)
+
+// newLoopback makes the NI 0@lo.
+func newLoopback(n *Node) *ni {
+	i := &ni{node: n, nid: lnet.LoopbackNID, net: lnet.LoNet, loopback: true, lifetime: n.lifetime(0)}
+	l := &loopback{up: i}
+	l.pool.New = func() any {
+		m := new(loopMessage)
+		m.rx.Driver = m
+		return m
+	}
+	i.iface = l
+	i.open.Store(true)
+	return i
+}
+
+func (l *loopback) NID() lnet.NID               { return lnet.LoopbackNID }
+func (l *loopback) Device() string              { return "" }
+func (l *loopback) Tunables() lnd.Tunables      { return lnd.Tunables{} }
+func (l *loopback) Link() lnd.LinkState         { return lnd.LinkUp }
+func (l *loopback) Disconnect(lnet.NID)         {}
+func (l *loopback) Options() any                { return nil }
+func (l *loopback) Counters() []lnd.Counter     { return nil }
+func (l *loopback) Close(context.Context) error { return nil }
+func (l *loopback) Limits() lnd.Limits {
+	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: lnet.MaxFragments, LargeNIDs: true}
+}
+
+func (l *loopback) Send(tx *lnd.Tx) {
+	m := l.pool.Get().(*loopMessage)
+	m.tx = tx
+	m.rx.Header = tx.Header
+	m.rx.From = lnet.ProcessID{NID: lnet.LoopbackNID, PID: tx.Header.SrcPID}
+	m.state.Store(loopArriving)
+	l.run(m)
+}
+
+func (l *loopback) Receive(rx *lnd.Rx, p lnd.Placement) {
+	m := rx.Driver.(*loopMessage)
+	m.placement = p
+	if m.state.Swap(loopPlaced) == loopParked {
+		l.run(m)
+	}
+}
+
+// run queues m, and works off the queue unless somebody else does.
+func (l *loopback) run(m *loopMessage) {
+	l.mu.Lock()
+	m.next = nil
+	if l.head == nil {
+		l.head = m
+	} else {
+		l.tail.next = m
+	}
+	l.tail = m
+	if l.running {
+		l.mu.Unlock()
+		return
+	}
+	l.running = true
+	for l.head != nil {
+		m := l.head
+		l.head = m.next
+		l.mu.Unlock()
+		l.step(m)
+		l.mu.Lock()
+	}
+	l.running = false
+	l.mu.Unlock()
+}
+
+// step announces m, and completes it if its placement is known.
+func (l *loopback) step(m *loopMessage) {
+	if m.state.Load() == loopArriving {
+		if err := l.up.Arrived(&m.rx); err != nil {
+			l.complete(m, &lnd.Error{Driver: "loopback", Op: "send", Status: lnd.StatusLocalError, Err: err})
+			return
+		}
+		if m.state.CompareAndSwap(loopArriving, loopParked) {
+			return
+		}
+	}
+	if m.placement.Done != nil {
+		m.placement.Memory.CopyMemory(m.tx.Payload)
+		m.placement.Done.Received(&m.rx, nil)
+	}
+	l.complete(m, nil)
+}
+
+func (l *loopback) complete(m *loopMessage, err error) {
+	tx := m.tx
+	m.tx = nil
+	m.placement = lnd.Placement{}
+	l.pool.Put(m)
+	tx.Done.Sent(tx, err)
+}

@@ -1,0 +1,171 @@
+package node_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// A handler that sends to 0@lo again, a million times: the stack stays flat.
+func TestMillionDeepLoopback(t *testing.T) {
+	depth := 1_000_000
+	if raceEnabled { // which makes each message take twenty times as long
+		depth = 100_000
+	}
+	n := newNode(t, node.Config{})
+	var (
+		h        lnet.Handle
+		received int
+		deepest  int
+		pcs      [128]uintptr
+	)
+	attach(t, n, node.Entry{Portal: 1}, node.MD{
+		Bytes: make([]byte, 8), Threshold: node.Unlimited, Options: node.OpPut | node.ManageRemote,
+		Handler: node.HandlerFunc(func(*node.Event) {
+			received++
+			if received%1000 == 1 {
+				deepest = max(deepest, runtime.Callers(0, pcs[:]))
+			}
+			if received < depth {
+				if err := n.Put(h, loID, node.PutOptions{Portal: 1, Ack: true}); err != nil {
+					t.Error(err)
+				}
+			}
+		}),
+	})
+	acks := 0
+	h = bind(t, n, node.MD{Bytes: make([]byte, 8), Threshold: node.Unlimited, Handler: node.HandlerFunc(func(e *node.Event) {
+		if e.Type == node.EventAck {
+			acks++
+		}
+	})})
+	put(t, n, h, loID, node.PutOptions{Portal: 1, Ack: true})
+	if received != depth || acks != depth {
+		t.Errorf("%d messages and %d ACKs, want %d", received, acks, depth)
+	}
+	if deepest >= 64 {
+		t.Errorf("%d frames on the stack", deepest)
+	}
+}
+
+// Over a driver, too: the driver iterates, and the node adds no recursion.
+func TestDeepPingPong(t *testing.T) {
+	const depth = 20_000
+	p := newPair(t)
+	var (
+		h     lnet.Handle
+		acked int
+	)
+	sink(t, p.b, node.OpPut)
+	h = bind(t, p.a, node.MD{Bytes: make([]byte, 8), Threshold: node.Unlimited, Handler: node.HandlerFunc(func(e *node.Event) {
+		if e.Type != node.EventAck {
+			return
+		}
+		if acked++; acked < depth {
+			if err := p.a.Put(h, p.idb, node.PutOptions{Portal: 1, Ack: true}); err != nil {
+				t.Error(err)
+			}
+		}
+	})})
+	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, Ack: true})
+	if acked != depth {
+		t.Errorf("%d ACKs, want %d", acked, depth)
+	}
+}
+
+func TestLoopbackMessages(t *testing.T) {
+	p := newPair(t)
+	var at, from recorder
+	attach(t, p.a, node.Entry{Portal: 1}, node.MD{
+		Bytes: []byte("0123456789"), Threshold: node.Unlimited, Options: node.OpPut | node.OpGet | node.Truncate, Handler: &at})
+	h := bind(t, p.a, node.MD{Bytes: []byte("abc"), Threshold: 4, Unlink: true, Handler: &from})
+	put(t, p.a, h, loID, node.PutOptions{Portal: 1, Ack: true, Source: p.ida.NID})
+	if err := p.a.Get(h, loID, node.GetOptions{Portal: 1}); err != nil {
+		t.Fatal(err)
+	}
+	events := at.take()
+	if len(events) != 2 {
+		t.Fatalf("%d events", len(events))
+	}
+	for _, e := range events {
+		if e.Source != loID || e.Target != loID || e.Initiator != loID || e.Sender != loID.NID {
+			t.Errorf("%s: from %s by %s to %s over %s", e.Type, e.Source, e.Initiator, e.Target, e.Sender)
+		}
+	}
+	want := []node.EventType{node.EventSend, node.EventAck, node.EventSend, node.EventReply}
+	if d := cmp.Diff(want, from.types()); d != "" {
+		t.Error(d)
+	}
+	nis := p.a.NIs()
+	if lo := nis[0].Traffic; lo.Sent != (node.MessageCounts{Put: 2, Get: 2}) ||
+		lo.Received != (node.MessageCounts{Put: 1, Get: 1, Reply: 1, Ack: 1}) {
+		t.Errorf("traffic of 0@lo: %+v", lo)
+	}
+	if tcp := nis[1].Traffic; tcp != (node.Traffic{}) {
+		t.Errorf("traffic of tcp: %+v", tcp)
+	}
+}
+
+// A PUT to 0@lo that must wait for an entry is taken when one is attached, in
+// a handler too.
+func TestDelayedLoopback(t *testing.T) {
+	const waiting = 50
+	n := newNode(t, node.Config{})
+	if err := n.SetLazy(2); err != nil {
+		t.Fatal(err)
+	}
+	var got []uint64
+	var post func()
+	depth := 0
+	post = func() {
+		attach(t, n, node.Entry{Portal: 2}, node.MD{
+			Bytes: make([]byte, 8), Threshold: 1, Unlink: true, Options: node.OpPut,
+			Handler: node.HandlerFunc(func(e *node.Event) {
+				if depth++; depth > 1 {
+					t.Error("a handler ran within another")
+				}
+				got = append(got, e.HdrData)
+				post()
+				depth--
+			})})
+	}
+	var sent recorder
+	var want []uint64
+	for k := range uint64(waiting) {
+		h := bind(t, n, node.MD{Bytes: make([]byte, 8), Threshold: 1, Unlink: true, Handler: &sent})
+		put(t, n, h, loID, node.PutOptions{Portal: 2, HdrData: k})
+		want = append(want, k)
+	}
+	if e := sent.take(); e != nil {
+		t.Errorf("SEND events while the messages wait: %v", e)
+	}
+	post()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("taken (-want +got):\n%s", d)
+	}
+	if e := sent.take(); len(e) != waiting {
+		t.Errorf("%d SEND events, want %d", len(e), waiting)
+	}
+}
+
+// A message to another of our own NIDs goes through the driver (settled
+// question 1).
+func TestOwnNIDGoesThroughTheDriver(t *testing.T) {
+	f := newFabric()
+	n := newNode(t, node.Config{})
+	f.addNI(t, n, "10.0.0.1@tcp")
+	f.addNI(t, n, "10.0.0.2@tcp")
+	seen := watch(f)
+	sink(t, n, node.OpPut)
+	h := bind(t, n, node.MD{Bytes: make([]byte, 1), Threshold: 9})
+	for _, to := range []string{"10.0.0.2@tcp", "10.0.0.1@tcp"} {
+		put(t, n, h, process(t, to), node.PutOptions{Portal: 1})
+	}
+	if len(*seen) != 2 {
+		t.Errorf("%d frames, want 2", len(*seen))
+	}
+}

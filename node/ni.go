@@ -1,0 +1,164 @@
+package node
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// maxHealth is the health of an NI that nothing is known against.
+const maxHealth = 1000
+
+// ni is one of the node's interfaces: what a driver reports to.
+type ni struct {
+	node     *Node
+	nid      lnet.NID
+	net      lnet.Net
+	iface    lnd.Interface // set before open
+	tunables lnd.Tunables
+	loopback bool
+	// lifetime is how long after its commit a message may leave, in ns.
+	lifetime int64
+
+	link    atomic.Uint32 // lnd.LinkState
+	closing atomic.Bool   // set by RemoveNI: no arrival may wait any longer
+
+	credits credits
+	peers   peerMap
+	stats   trafficStats
+
+	// Upcalls may come before Driver.Open has returned the interface; these
+	// arrivals wait until it is known.
+	open    atomic.Bool
+	earlyMu sync.Mutex
+	early   []*lnd.Rx
+}
+
+// Health shows how an NI fares.
+type Health struct {
+	// Fatal says that the link is down; Value is 0 to 1000.
+	Fatal bool
+	Value int
+	HealthCounters
+	// Pings counts recovery pings; NextPing is when the next is due, zero if
+	// none is.
+	Pings    int
+	NextPing time.Time
+}
+
+// NIInfo describes an NI as `lnetctl net show -v 4` does.
+type NIInfo struct {
+	NID lnet.NID
+	Net lnet.Net
+	// Device is empty for 0@lo.
+	Device string
+	// Status is what ping info says of the NI.
+	Status lnet.NIStatus
+	Link   lnd.LinkState
+	// Tunables, Options and Limits are those in force; zero for 0@lo. Options
+	// are of the type that the driver documents.
+	Tunables lnd.Tunables
+	Options  any
+	Limits   lnd.Limits
+	Traffic  Traffic
+	Health   Health
+	// Credits bound the messages under way on the NI; zero for 0@lo.
+	Credits CreditInfo
+	// Driver are the driver's counters.
+	Driver []lnd.Counter
+}
+
+// holdBack keeps an arrival that came before the interface was known.
+func (i *ni) holdBack(rx *lnd.Rx) bool {
+	i.earlyMu.Lock()
+	defer i.earlyMu.Unlock()
+	if i.open.Load() {
+		return false
+	}
+	i.early = append(i.early, rx)
+	return true
+}
+
+// setOpen makes the interface known to upcalls and takes what came early.
+func (i *ni) setOpen() {
+	i.earlyMu.Lock()
+	early := i.early
+	i.early = nil
+	i.open.Store(true)
+	i.earlyMu.Unlock()
+	for _, rx := range early {
+		if err := i.receive(rx); err != nil {
+			// The upcall has returned: the connection is closed from here.
+			i.node.log.Warn("protocol error", "ni", i.nid, "from", rx.From, "err", err)
+			from := rx.From.NID
+			i.iface.Receive(rx, lnd.Placement{})
+			i.iface.Disconnect(from)
+		}
+	}
+}
+
+// peer returns the peer NI of a NID; 0@lo has none.
+func (i *ni) peer(nid lnet.NID) *peerNI {
+	if i.loopback {
+		return nil
+	}
+	return i.peers.get(nid, i.tunables.PeerCredits)
+}
+
+// PeerDown implements lnd.Upper.
+func (i *ni) PeerDown(d lnd.PeerDown) {
+	if !i.open.Load() { // AddNI is still writing what is read here
+		return
+	}
+	i.node.log.Debug("peer down", "ni", i.nid, "peer", d.Peer, "lastAlive", d.LastAlive, "err", d.Err)
+}
+
+// linkUnknown is the link state before the driver has told.
+const linkUnknown = 0xff
+
+// LinkChanged implements lnd.Upper: the ping info is rebuilt, with a new
+// sequence number, if the NI is in it. The upcall may come while AddNI still
+// works on the NI, which is then not in the topology.
+func (i *ni) LinkChanged(s lnd.LinkState) {
+	if i.link.Swap(uint32(s)) == uint32(s) {
+		return
+	}
+	n := i.node
+	n.infoMu.Lock()
+	present := slices.Contains(n.topology.Load().nis, i)
+	if present {
+		n.rebuildInfo()
+	}
+	n.infoMu.Unlock()
+	if present {
+		n.log.Info("link changed", "ni", i.nid, "link", s)
+	}
+}
+
+// status is the NI's status in ping info (lnet-core 12.1).
+func (i *ni) status() lnet.NIStatus {
+	if lnd.LinkState(i.link.Load()) == lnd.LinkDown {
+		return lnet.StatusDown
+	}
+	return lnet.StatusUp
+}
+
+func (i *ni) info() NIInfo {
+	s := NIInfo{
+		NID: i.nid, Net: i.net, Device: i.iface.Device(),
+		Status: i.status(), Link: lnd.LinkState(i.link.Load()),
+		Options: i.iface.Options(), Limits: i.iface.Limits(), Traffic: i.stats.traffic(),
+		Health: Health{Value: maxHealth, HealthCounters: i.stats.health()},
+	}
+	s.Health.Fatal = s.Link == lnd.LinkDown
+	if !i.loopback {
+		s.Tunables = i.tunables
+		s.Credits = i.credits.info()
+		s.Driver = i.iface.Counters()
+	}
+	return s
+}

@@ -1,0 +1,168 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// pingTarget is what others see when they ping this node. Node.infoMu guards
+// it.
+type pingTarget struct {
+	info   lnet.PingInfo
+	handle lnet.Handle
+}
+
+// rebuildInfo makes the ping info anew from the topology, under the next
+// sequence number, and puts it up before the old one is taken down: there is
+// no moment without. n.infoMu is held; no handler runs, since a target for
+// GETs has none and takes no waiting PUT.
+func (n *Node) rebuildInfo() {
+	info := lnet.PingInfo{
+		Features: lnet.FeatNIStatus | lnet.FeatRoutingDisabled | lnet.FeatMultiRail,
+		PID:      n.pid,
+		Seq:      n.target.info.Seq + 1,
+	}
+	if n.discovery {
+		info.Features |= lnet.FeatDiscovery
+	}
+	nis := n.topology.Load().nis
+	if len(nis) > 0 && nis[0].nid.IsLarge() {
+		info.Features |= lnet.FeatPrimaryLarge
+	}
+	for _, large := range [...]bool{false, true} {
+		for _, i := range nis {
+			if i.nid.IsLarge() == large {
+				info.NIs = append(info.NIs, lnet.PingNI{NID: i.nid, Status: i.status()})
+				if large {
+					info.Features |= lnet.FeatLargeAddr
+				}
+			}
+		}
+	}
+	h, err := n.attach(
+		Entry{Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits, Position: After},
+		MD{
+			Bytes:     info.Append(nil, binary.LittleEndian),
+			Threshold: Unlimited,
+			Options:   OpGet | Truncate | ManageRemote,
+		})
+	old := n.target.handle
+	n.target.info = info
+	if err != nil { // the node is closed: nobody asks any more
+		return
+	}
+	n.target.handle = h
+	if old != (lnet.Handle{}) {
+		_ = n.Unlink(old) // not found: the node was closed meanwhile
+	}
+}
+
+// PingInfo is what this node answers to pings.
+func (n *Node) PingInfo() lnet.PingInfo {
+	n.infoMu.Lock()
+	defer n.infoMu.Unlock()
+	info := n.target.info
+	info.NIs = append([]lnet.PingNI(nil), info.NIs...)
+	return info
+}
+
+// Sizes of a ping's room (lnet-wire 7.6).
+const (
+	pingHeader    = 16
+	pingEntryRoom = 24
+	pingRoomMax   = 3960
+	pingRounds    = 4 // a ping info that grows all the time is not followed further
+)
+
+// PingOptions are the parameters of a ping.
+type PingOptions struct {
+	// Source, if it is neither zero nor AnyNID, is the local NID to send from.
+	Source lnet.NID
+	// Entries is the number of NIDs that room is made for at first; 0:
+	// Config.InterfacesMax.
+	Entries int
+	// Room, if not 0, is that room in bytes instead, at most 1 MiB.
+	Room int
+}
+
+// Ping fetches another node's ping info, or our own from 0@lo. It asks again
+// with more room if there is more of it. It blocks until the answer is there,
+// the message fails (the error of the event: ErrUnreachable, a driver's), ctx
+// is done or the node closes. A PID of 0 stands for lnet.PIDLustre.
+func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet.PingInfo, error) {
+	if to.PID == 0 {
+		to.PID = lnet.PIDLustre
+	}
+	room := o.Room
+	if room == 0 {
+		entries := o.Entries
+		if entries <= 0 {
+			entries = n.interfacesMax
+		}
+		room = min(pingHeader+pingEntryRoom*min(entries, n.interfacesMax), pingRoomMax)
+	}
+	if room < pingHeader || room > lnet.MTU {
+		return lnet.PingInfo{}, fmt.Errorf("ping %s: room %d: not within %d to %d bytes: %w",
+			to, room, pingHeader, lnet.MTU, ErrInvalid)
+	}
+	for range pingRounds {
+		b, err := n.fetchInfo(ctx, to, o.Source, room)
+		if err != nil {
+			return lnet.PingInfo{}, fmt.Errorf("ping %s: %w", to, err)
+		}
+		info, err := lnet.DecodePingInfo(b, n.interfacesMax)
+		var short *lnet.TruncatedError
+		switch {
+		case err == nil:
+			return info, nil
+		case !errors.As(err, &short):
+			return lnet.PingInfo{}, fmt.Errorf("ping %s: %w", to, err)
+		case len(b) < min(short.Need, room):
+			return lnet.PingInfo{}, fmt.Errorf("ping %s: %d bytes of %d: %w", to, len(b), min(short.Need, room), ErrShortReply)
+		case short.Need > lnet.MTU:
+			return lnet.PingInfo{}, fmt.Errorf("ping %s: ping info of %d bytes: %w", to, short.Need, ErrInvalid)
+		}
+		room = short.Need
+		n.push.enlarge(room)
+	}
+	return lnet.PingInfo{}, fmt.Errorf("ping %s: ping info grew %d times: %w", to, pingRounds, ErrShortReply)
+}
+
+// fetchInfo gets a ping info of at most room bytes, as raw bytes.
+func (n *Node) fetchInfo(ctx context.Context, to lnet.ProcessID, source lnet.NID, room int) ([]byte, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(n.ctx, func() { cancel(ErrClosed) })
+	defer stop()
+
+	b := make([]byte, room)
+	q := NewEventQueue(EventsOf(EventReply))
+	h, err := n.Bind(MD{Bytes: b, Threshold: 2, Options: Truncate, Handler: q, Unlink: true})
+	if err != nil {
+		return nil, err
+	}
+	err = n.Get(h, to, GetOptions{Source: source, Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits})
+	if err != nil {
+		return nil, err
+	}
+	var e Event
+	for {
+		if q.Next(ctx, &e) != nil {
+			_ = n.Unlink(h) // not found: the answer came at this moment, and nobody wants it
+			return nil, context.Cause(ctx)
+		}
+		switch {
+		case e.Err != nil:
+			_ = n.Unlink(h) // not found: it was the last event
+			return nil, e.Err
+		case e.Type == EventReply:
+			return b[:e.Length], nil
+		case e.Type == EventUnlink:
+			return nil, ErrTimedOut
+		}
+	}
+}

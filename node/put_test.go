@@ -1,0 +1,481 @@
+package node_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// eventDiff compares events; errors by errors.Is, NIDs and memory by value.
+func eventDiff(want, got []node.Event) string {
+	return cmp.Diff(want, got,
+		cmp.Comparer(func(a, b lnet.NID) bool { return a == b }),
+		cmp.Comparer(func(a, b lnd.Memory) bool { return memoryBytes(a) == memoryBytes(b) }),
+		cmpopts.EquateErrors(), cmpopts.EquateEmpty())
+}
+
+func memoryBytes(m lnd.Memory) string {
+	b := make([]byte, m.Length)
+	m.CopyTo(b)
+	return string(b)
+}
+
+func memory(b []byte) lnd.Memory { return lnd.MemoryOf(b) }
+
+func TestPutIsDeliveredAndAcknowledged(t *testing.T) {
+	p := newPair(t)
+	var at, from recorder
+	sink := make([]byte, 16)
+	entry := attach(t, p.b, node.Entry{Portal: 7, MatchBits: 0x1234}, node.MD{
+		Bytes: sink, Threshold: node.Unlimited, Options: node.OpPut | node.Truncate, Handler: &at, UserPtr: "sink",
+	})
+	data := []byte("payload")
+	h := bind(t, p.a, node.MD{Bytes: data, Threshold: 2, Unlink: true, Handler: &from, UserPtr: "source"})
+	put(t, p.a, h, p.idb, node.PutOptions{Portal: 7, MatchBits: 0x1234, HdrData: 99, Offset: 3, Ack: true})
+
+	want := []node.Event{{
+		Type: node.EventPut, MsgType: lnet.MsgPut, Portal: 7, MatchBits: 0x1234, HdrData: 99,
+		Target: p.idb, Initiator: p.ida, Source: p.ida, Sender: p.ida.NID,
+		Requested: 7, Length: 7, Offset: 0,
+		MD: entry, Bytes: sink, Options: node.OpPut | node.Truncate, UserPtr: "sink",
+	}}
+	if d := eventDiff(want, at.take()); d != "" {
+		t.Errorf("target's events (-want +got):\n%s", d)
+	}
+	if got := string(sink[:7]); got != "payload" {
+		t.Errorf("sink holds %q", got)
+	}
+	self := lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDLustre}
+	want = []node.Event{{
+		Type: node.EventSend, MsgType: lnet.MsgPut, Portal: 7, MatchBits: 0x1234, HdrData: 99,
+		Target: p.idb, Initiator: self, Source: self, Sender: lnet.AnyNID,
+		Requested: 7, Length: 7, Offset: 3, MD: h, Bytes: data, UserPtr: "source",
+	}, {
+		Type: node.EventAck, MsgType: lnet.MsgAck, MatchBits: 0x1234, Unlinked: true,
+		Target: p.ida, Initiator: p.idb, Source: p.idb, Sender: p.idb.NID,
+		Length: 7, MD: h, Bytes: data, UserPtr: "source",
+	}}
+	if d := eventDiff(want, from.take()); d != "" {
+		t.Errorf("sender's events (-want +got):\n%s", d)
+	}
+	if err := p.a.Put(h, p.idb, node.PutOptions{}); !errors.Is(err, node.ErrNotFound) {
+		t.Errorf("put with an unlinked MD: %v, want ErrNotFound", err)
+	}
+}
+
+func TestGetIsAnswered(t *testing.T) {
+	for _, rdma := range []bool{false, true} {
+		p := newPair(t)
+		p.fabric.rdma = rdma
+		var at, from recorder
+		source := []byte("0123456789")
+		entry := attach(t, p.b, node.Entry{Portal: 9, MatchBits: 5, IgnoreBits: 2}, node.MD{
+			Bytes: source, Threshold: node.Unlimited, Options: node.OpGet | node.ManageRemote | node.Truncate, Handler: &at,
+		})
+		sink := make([]byte, 8)
+		h := bind(t, p.a, node.MD{Bytes: sink, Threshold: 2, Unlink: true, Handler: &from})
+		if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 9, MatchBits: 7, Offset: 4}); err != nil {
+			t.Fatal(err)
+		}
+		want := []node.Event{{
+			Type: node.EventGet, MsgType: lnet.MsgGet, Portal: 9, MatchBits: 7,
+			Target: p.idb, Initiator: p.ida, Source: p.ida, Sender: p.ida.NID,
+			Length: 6, Offset: 4, MD: entry, Bytes: source,
+			Options: node.OpGet | node.ManageRemote | node.Truncate,
+		}}
+		if d := eventDiff(want, at.take()); d != "" {
+			t.Errorf("rdma %v: target's events (-want +got):\n%s", rdma, d)
+		}
+		self := lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDLustre}
+		send := node.Event{
+			Type: node.EventSend, MsgType: lnet.MsgGet, Portal: 9, MatchBits: 7,
+			Target: p.idb, Initiator: self, Source: self, Sender: lnet.AnyNID,
+			Requested: 8, Length: 8, Offset: 4, MD: h, Bytes: sink,
+		}
+		reply := node.Event{
+			Type: node.EventReply, MsgType: lnet.MsgReply,
+			Target: p.ida, Initiator: p.idb, Source: p.idb, Sender: p.idb.NID,
+			Requested: 6, Length: 6, MD: h, Bytes: sink,
+		}
+		want = []node.Event{send, reply}
+		if rdma {
+			reply.MsgType = lnet.MsgGet
+			want = []node.Event{reply, send}
+		}
+		want[1].Unlinked = true
+		if d := eventDiff(want, from.take()); d != "" {
+			t.Errorf("rdma %v: requester's events (-want +got):\n%s", rdma, d)
+		}
+		if got := string(sink); got != "456789\x00\x00" {
+			t.Errorf("rdma %v: sink holds %q", rdma, got)
+		}
+	}
+}
+
+// The headers of a PUT with ACK and of a GET, as lnet-wire 4.6 fills them.
+func TestHeaders(t *testing.T) {
+	p := newPair(t)
+	var headers []lnet.Header
+	p.fabric.sent = func(h lnet.Header, _ []byte) { headers = append(headers, h) }
+	attach(t, p.b, node.Entry{Portal: 1}, node.MD{
+		Bytes: make([]byte, 4), Threshold: node.Unlimited,
+		Options: node.OpPut | node.OpGet | node.Truncate | node.ManageRemote,
+	})
+	h := bind(t, p.a, node.MD{Bytes: make([]byte, 6), Threshold: node.Unlimited, Options: node.Truncate})
+	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, HdrData: 2, Ack: true})
+	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1})
+	if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 1, Offset: 1}); err != nil {
+		t.Fatal(err)
+	}
+	to := lnet.Header{Dest: p.idb.NID, Src: p.ida.NID, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre}
+	back := lnet.Header{Dest: p.ida.NID, Src: p.idb.NID, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre}
+	with := func(h lnet.Header, f func(h *lnet.Header)) lnet.Header { f(&h); return h }
+	want := []lnet.Header{
+		with(to, func(x *lnet.Header) {
+			x.Type, x.PayloadLength, x.Handle, x.HdrData, x.Portal = lnet.MsgPut, 6, h, 2, 1
+		}),
+		with(back, func(x *lnet.Header) { x.Type, x.Handle, x.Length = lnet.MsgAck, h, 4 }),
+		with(to, func(x *lnet.Header) {
+			x.Type, x.PayloadLength, x.Handle, x.Portal = lnet.MsgPut, 6, lnet.NoHandle, 1
+		}),
+		with(to, func(x *lnet.Header) {
+			x.Type, x.Handle, x.Portal, x.Offset, x.Length = lnet.MsgGet, h, 1, 1, 6
+		}),
+		with(back, func(x *lnet.Header) { x.Type, x.Handle, x.PayloadLength = lnet.MsgReply, h, 3 }),
+	}
+	if d := cmp.Diff(want, headers, cmp.Comparer(func(a, b lnet.NID) bool { return a == b })); d != "" {
+		t.Errorf("headers (-want +got):\n%s", d)
+	}
+}
+
+func TestSendFailsWithAnEvent(t *testing.T) {
+	p := newPair(t)
+	local := process(t, "10.77.0.11@tcp").NID
+	for _, c := range []struct {
+		name   string
+		to     string
+		source lnet.NID
+		want   error
+	}{
+		{name: "no interface on the net", to: "10.0.0.1@o2ib", want: node.ErrUnreachable},
+		{name: "source on another net", to: "10.0.0.1@o2ib", source: local, want: node.ErrUnreachable},
+		{name: "source is not ours", to: "10.77.0.12@tcp", source: parseNID(t, "10.77.0.99@tcp"), want: node.ErrInvalid},
+		{name: "peer is not there", to: "10.77.0.77@tcp", want: lnd.ErrUnreachable},
+	} {
+		var r recorder
+		h := bind(t, p.a, node.MD{Bytes: []byte{1}, Threshold: 2, Unlink: true, Handler: &r})
+		put(t, p.a, h, process(t, c.to), node.PutOptions{Source: c.source, Portal: 1, Ack: true})
+		e := r.take()
+		if len(e) != 1 || e[0].Type != node.EventSend || !errors.Is(e[0].Err, c.want) {
+			t.Errorf("%s: events %+v, want one SEND with %v", c.name, e, c.want)
+		}
+		if err := p.a.Unlink(h); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if got := r.types(); !cmp.Equal(got, []node.EventType{node.EventUnlink}) {
+			t.Errorf("%s: after unlink: %v", c.name, got)
+		}
+	}
+	if c := p.a.Counters(); c.RemoteErrors != 1 || c.Trackers != 0 || c.Committed != 0 {
+		t.Errorf("counters %+v", c)
+	}
+}
+
+func TestRequestsThatCannotBeMade(t *testing.T) {
+	p := newPair(t)
+	attached := attach(t, p.a, node.Entry{Portal: 1}, node.MD{Threshold: 1, Options: node.OpPut})
+	used := bind(t, p.a, node.MD{Threshold: 0})
+	other := bind(t, p.b, node.MD{Threshold: 1})
+	for name, h := range map[string]lnet.Handle{
+		"attached": attached, "threshold 0": used, "unknown": {Interface: attached.Interface, Object: 4000001},
+		"another node's": other, "none": lnet.NoHandle,
+	} {
+		if err := p.a.Put(h, p.idb, node.PutOptions{}); !errors.Is(err, node.ErrNotFound) {
+			t.Errorf("put, %s: %v, want ErrNotFound", name, err)
+		}
+		if err := p.a.Get(h, p.idb, node.GetOptions{}); !errors.Is(err, node.ErrNotFound) {
+			t.Errorf("get, %s: %v, want ErrNotFound", name, err)
+		}
+	}
+}
+
+func TestMDsAreChecked(t *testing.T) {
+	n := newNode(t, node.Config{})
+	segments := make([]lnd.Segment, 257)
+	for _, c := range []struct {
+		name string
+		bind bool
+		md   node.MD
+	}{
+		{"bind with OpPut", true, node.MD{Options: node.OpPut}},
+		{"bind over 1 MiB", true, node.MD{Bytes: make([]byte, lnet.MTU+1)}},
+		{"attach without OpPut and OpGet", false, node.MD{}},
+		{"bytes and memory", true, node.MD{Bytes: []byte{1}, Memory: memory([]byte{1})}},
+		{"257 segments", true, node.MD{Memory: lnd.Memory{Segments: segments}}},
+		{"memory beyond its segments", true, node.MD{Memory: lnd.Memory{Segments: segments[:1], Length: 1}}},
+		{"offset beyond its segments", true, node.MD{Memory: lnd.Memory{Offset: 1}}},
+		{"threshold -2", true, node.MD{Threshold: -2}},
+		{"max_size negative", true, node.MD{Options: node.MaxSize, MaxSize: -1}},
+		{"max_size beyond the length", true, node.MD{Options: node.MaxSize, MaxSize: 2, Bytes: []byte{1}}},
+		{"unknown option", true, node.MD{Options: 1 << 31}},
+	} {
+		var err error
+		if c.bind {
+			_, err = n.Bind(c.md)
+		} else {
+			_, err = n.Attach(node.Entry{Portal: 1}, c.md)
+		}
+		if !errors.Is(err, node.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", c.name, err)
+		}
+	}
+	if _, err := n.Attach(node.Entry{Portal: 64}, node.MD{Options: node.OpPut}); !errors.Is(err, node.ErrInvalid) {
+		t.Errorf("portal 64: %v, want ErrInvalid", err)
+	}
+	if _, err := n.Attach(node.Entry{Portal: 1}, node.MD{Options: node.OpPut}); err != nil {
+		t.Error(err)
+	}
+	unique := node.Entry{Portal: 1, Match: process(t, "10.0.0.1@tcp")}
+	if _, err := n.Attach(unique, node.MD{Options: node.OpPut}); !errors.Is(err, node.ErrPortalClass) {
+		t.Errorf("unique entry on a wildcard portal: %v, want ErrPortalClass", err)
+	}
+}
+
+// An ACK says what was taken of the PUT; with AckDisable, or if the PUT was
+// dropped, there is none.
+func TestAck(t *testing.T) {
+	p := newPair(t)
+	for portal, options := range []node.MDOptions{
+		1: node.OpPut | node.Truncate, 2: node.OpPut | node.Truncate | node.AckDisable, 3: node.OpPut, 4: node.OpGet,
+	} {
+		if options != 0 {
+			attach(t, p.b, node.Entry{Portal: uint32(portal)}, node.MD{
+				Bytes: make([]byte, 3), Threshold: node.Unlimited, Options: options})
+		}
+	}
+	for portal, want := range map[uint32]int{1: 3, 2: -1, 3: -1, 4: -1, 5: -1, 200: -1} {
+		q := node.NewEventQueue(node.EventsOf(node.EventAck))
+		h := bind(t, p.a, node.MD{Bytes: make([]byte, 5), Threshold: node.Unlimited, Handler: q})
+		put(t, p.a, h, p.idb, node.PutOptions{Portal: portal, Ack: true})
+		got := -1
+		var e node.Event
+		if q.TryNext(&e) {
+			got = e.Length
+		}
+		if got != want {
+			t.Errorf("portal %d: ACK of %d, want %d", portal, got, want)
+		}
+	}
+	if c := p.b.Counters(); c.Dropped != 4 || c.DroppedBytes != 20 {
+		t.Errorf("dropped %d messages of %d bytes, want 4 of 20", c.Dropped, c.DroppedBytes)
+	}
+}
+
+func TestScatteredMemory(t *testing.T) {
+	p := newPair(t)
+	parts := [][]byte{make([]byte, 2), {}, make([]byte, 3), make([]byte, 8)}
+	var segments []lnd.Segment
+	for _, b := range parts {
+		segments = append(segments, lnd.Segment{Bytes: b})
+	}
+	for _, to := range []lnet.ProcessID{p.idb, {NID: lnet.LoopbackNID, PID: lnet.PIDLustre}} {
+		n := p.b
+		if to.NID.IsLoopback() {
+			n = p.a
+		}
+		attach(t, n, node.Entry{Portal: 1}, node.MD{
+			Memory:    lnd.Memory{Segments: segments, Offset: 1, Length: 10},
+			Threshold: node.Unlimited, Options: node.OpPut})
+		h := bind(t, p.a, node.MD{Threshold: node.Unlimited, Memory: lnd.Memory{
+			Segments: []lnd.Segment{{Bytes: []byte("-ab")}, {Bytes: []byte("cdefghij-")}}, Offset: 1, Length: 10}})
+		put(t, p.a, h, to, node.PutOptions{Portal: 1})
+		if got := string(bytes.Join(parts, []byte("|"))); got != "\x00a||bcd|efghij\x00\x00" {
+			t.Errorf("to %s: memory %q", to, got)
+		}
+		for _, b := range parts {
+			clear(b)
+		}
+	}
+}
+
+func TestUnlink(t *testing.T) {
+	p := newPair(t)
+
+	t.Run("nothing under way", func(t *testing.T) {
+		var r recorder
+		h := bind(t, p.a, node.MD{Threshold: 1, Handler: &r, UserPtr: 1})
+		if err := p.a.Unlink(h); err != nil {
+			t.Fatal(err)
+		}
+		want := []node.Event{{Type: node.EventUnlink, Unlinked: true, MD: h, UserPtr: 1}}
+		if d := eventDiff(want, r.take()); d != "" {
+			t.Error(d)
+		}
+		if err := p.a.Unlink(h); !errors.Is(err, node.ErrNotFound) {
+			t.Errorf("again: %v, want ErrNotFound", err)
+		}
+	})
+	t.Run("message under way", func(t *testing.T) {
+		p.fabric.hold(true)
+		defer p.fabric.hold(false)
+		var r recorder
+		h := bind(t, p.a, node.MD{Threshold: 2, Handler: &r})
+		put(t, p.a, h, p.idb, node.PutOptions{Portal: 60})
+		if err := p.a.Unlink(h); err != nil {
+			t.Fatal(err)
+		}
+		if e := r.take(); e != nil {
+			t.Errorf("events before the completion: %v", e)
+		}
+		p.fabric.step()
+		e := r.take()
+		if len(e) != 1 || e[0].Type != node.EventSend || !e[0].Unlinked || !errors.Is(e[0].Err, node.ErrTimedOut) {
+			t.Errorf("events %+v, want the last SEND, timed out", e)
+		}
+	})
+	t.Run("from the handler", func(t *testing.T) {
+		var types []node.EventType
+		var h lnet.Handle
+		h = bind(t, p.a, node.MD{Threshold: 2, Handler: node.HandlerFunc(func(e *node.Event) {
+			types = append(types, e.Type)
+			if e.Type == node.EventSend {
+				if err := p.a.Unlink(h); err != nil {
+					t.Error(err)
+				}
+				if len(types) != 1 {
+					t.Error("the UNLINK event came within the handler of another")
+				}
+			}
+		})})
+		put(t, p.a, h, p.idb, node.PutOptions{Portal: 60})
+		if d := cmp.Diff([]node.EventType{node.EventSend, node.EventUnlink}, types); d != "" {
+			t.Error(d)
+		}
+	})
+	t.Run("attached", func(t *testing.T) {
+		var r recorder
+		h := attach(t, p.b, node.Entry{Portal: 61}, node.MD{Threshold: 1, Options: node.OpPut, Handler: &r})
+		if err := p.b.Unlink(h); err != nil {
+			t.Fatal(err)
+		}
+		s := bind(t, p.a, node.MD{Threshold: 1})
+		put(t, p.a, s, p.idb, node.PutOptions{Portal: 61})
+		if got := r.types(); !cmp.Equal(got, []node.EventType{node.EventUnlink}) {
+			t.Errorf("events %v", got)
+		}
+	})
+}
+
+// Late and forged responses are dropped without a word (lnet-core 5.5, 5.6).
+func TestResponsesThatNobodyAwaits(t *testing.T) {
+	p := newPair(t)
+	var r recorder
+	data := []byte("mine")
+	put1 := bind(t, p.a, node.MD{Bytes: data, Threshold: 5, Handler: &r})
+	put(t, p.a, put1, p.idb, node.PutOptions{Portal: 50})
+	get1 := bind(t, p.a, node.MD{Bytes: data, Threshold: 2, Handler: &r})
+	if err := p.a.Get(get1, p.idb, node.GetOptions{Portal: 50}); err != nil {
+		t.Fatal(err)
+	}
+	r.take()
+	h := lnet.Header{Dest: p.ida.NID, Src: p.idb.NID, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre, Type: lnet.MsgReply}
+	stale := get1
+	stale.Interface--
+	for name, c := range map[string]struct {
+		handle  lnet.Handle
+		typ     lnet.MsgType
+		payload string
+	}{
+		"reply to a put":              {put1, lnet.MsgReply, "evil"},
+		"ack without one asked for":   {put1, lnet.MsgAck, ""},
+		"ack to a get":                {get1, lnet.MsgAck, ""},
+		"reply to a former life":      {stale, lnet.MsgReply, "evil"},
+		"reply too long":              {get1, lnet.MsgReply, "longer"},
+		"reply to an unknown MD":      {lnet.Handle{Interface: get1.Interface, Object: 99}, lnet.MsgReply, "evil"},
+		"reply with the empty handle": {lnet.NoHandle, lnet.MsgReply, "evil"},
+	} {
+		h.Handle, h.Type, h.PayloadLength = c.handle, c.typ, uint32(len(c.payload))
+		if err := p.pa.inject(p.idb.NID, h, []byte(c.payload)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if e := r.take(); e != nil || string(data) != "mine" {
+			t.Errorf("%s: events %v, memory %q", name, e, data)
+		}
+	}
+	if got := p.a.NIs()[1].Traffic.Dropped; got != (node.MessageCounts{Reply: 5, Ack: 2}) {
+		t.Errorf("dropped %+v", got)
+	}
+}
+
+func TestHandlersMayTakeTheirTime(t *testing.T) {
+	// Two messages for one MD, the second arriving while the handler of the
+	// first runs: its arrival does not wait, its event comes in order, and its
+	// ACK has left by then.
+	p := newPair(t)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var order []uint64
+	attach(t, p.b, node.Entry{Portal: 1}, node.MD{
+		Threshold: node.Unlimited, Options: node.OpPut,
+		Handler: node.HandlerFunc(func(e *node.Event) {
+			if e.HdrData == 1 {
+				close(entered)
+				<-leave
+			}
+			order = append(order, e.HdrData)
+		})})
+	h := lnet.Header{
+		Dest: p.idb.NID, Src: p.ida.NID, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre,
+		Type: lnet.MsgPut, Handle: lnet.NoHandle, Portal: 1,
+	}
+	first := make(chan error, 1)
+	go func() {
+		h := h
+		h.HdrData = 1
+		first <- p.pb.inject(p.ida.NID, h, nil)
+	}()
+	<-entered
+	for k := range uint64(3) {
+		h.HdrData = 2 + k
+		h.Handle = lnet.Handle{Interface: 1, Object: 1}
+		if err := p.pb.inject(p.ida.NID, h, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := p.b.NIs()[1].Traffic.Sent.Put; got != 3 {
+		t.Errorf("%d ACKs sent while the first handler ran, want 3", got)
+	}
+	close(leave)
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]uint64{1, 2, 3, 4}, order); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	retries, tracking := -1, node.ResponseTracking(4)
+	many := 200
+	for name, c := range map[string]node.Config{
+		"pid any":             {PID: lnet.PIDAny},
+		"negative retries":    {RetryCount: &retries},
+		"timeout too short":   {RetryCount: &many},
+		"negative timeout":    {TransactionTimeout: -time.Second},
+		"tracking beyond all": {ResponseTracking: &tracking},
+	} {
+		if _, err := node.New(c); !errors.Is(err, node.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", name, err)
+		}
+	}
+}

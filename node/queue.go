@@ -1,0 +1,109 @@
+package node
+
+import (
+	"context"
+	"sync"
+)
+
+// EventSet is a set of event types.
+type EventSet uint8
+
+// EventsOf returns the set of the given types.
+func EventsOf(types ...EventType) EventSet {
+	var s EventSet
+	for _, t := range types {
+		s |= 1 << t
+	}
+	return s
+}
+
+// AllEvents is the set of all types.
+const AllEvents EventSet = 0xff
+
+// EventQueue is a Handler that keeps events for goroutines that block until
+// one comes. Waiting costs one hand-over between goroutines, and no
+// allocation once the queue has grown to its working size.
+type EventQueue struct {
+	wanted EventSet
+	wake   chan struct{} // one token while the queue is not empty
+
+	mu     sync.Mutex
+	events []Event // ring
+	first  int
+	count  int
+}
+
+// NewEventQueue makes a queue that keeps events of the types in wanted, and
+// besides all that tell of an error or are the last of their MD. So a caller
+// who waits for an ACK need not be woken for the SEND.
+func NewEventQueue(wanted EventSet) *EventQueue {
+	return &EventQueue{wanted: wanted, wake: make(chan struct{}, 1), events: make([]Event, 4)}
+}
+
+// HandleEvent implements Handler.
+func (q *EventQueue) HandleEvent(e *Event) {
+	if q.wanted&(1<<e.Type) == 0 && e.Err == nil && !e.Unlinked {
+		return
+	}
+	q.mu.Lock()
+	if q.count == len(q.events) {
+		q.grow()
+	}
+	q.events[(q.first+q.count)%len(q.events)] = *e
+	q.count++
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *EventQueue) grow() {
+	events := make([]Event, 2*len(q.events))
+	k := copy(events, q.events[q.first:])
+	copy(events[k:], q.events[:q.first])
+	q.events, q.first = events, 0
+}
+
+// signal leaves a token for a waiter, if there is none yet.
+func (q *EventQueue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// TryNext stores the oldest event in e and returns true, or returns false if
+// there is none.
+func (q *EventQueue) TryNext(e *Event) bool {
+	q.mu.Lock()
+	if q.count == 0 {
+		q.mu.Unlock()
+		return false
+	}
+	*e = q.events[q.first]
+	q.events[q.first] = Event{}
+	q.first = (q.first + 1) % len(q.events)
+	q.count--
+	more := q.count > 0
+	q.mu.Unlock()
+	if more {
+		q.signal() // several may wait
+	}
+	return true
+}
+
+// Next waits for an event and stores it in e. It returns ctx's error if that
+// comes first.
+func (q *EventQueue) Next(ctx context.Context, e *Event) error {
+	done := ctx.Done()
+	for !q.TryNext(e) {
+		if done == nil { // a plain receive is cheaper than a select
+			<-q.wake
+			continue
+		}
+		select {
+		case <-q.wake:
+		case <-done:
+			return ctx.Err()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Many goroutines bind, send, get, attach and unlink at once, while an NI comes
+// and goes. Whatever happens, every MD has one last event, handlers of an MD
+// never overlap, and in the end all credits are back and nothing is left.
+func TestEverythingAtOnce(t *testing.T) {
+	const workers, rounds = 6, 1000
+	f := newFabric()
+	a, b := newNode(t, node.Config{}), newNode(t, node.Config{})
+	few := lnd.Tunables{PeerCredits: 2, Credits: 3}
+	f.addNIWith(t, a, lnd.Config{NID: parseNID(t, "10.0.0.1@tcp"), Tunables: few})
+	f.addNIWith(t, b, lnd.Config{NID: parseNID(t, "10.0.0.2@tcp"), Tunables: few})
+	if err := b.SetLazy(2); err != nil {
+		t.Fatal(err)
+	}
+	sink(t, b, node.OpPut|node.OpGet)
+	to := process(t, "10.0.0.2@tcp")
+
+	var begun, ended atomic.Int64
+	md := func(c node.MD) node.MD {
+		var running, over atomic.Bool
+		begun.Add(1)
+		c.Handler = node.HandlerFunc(func(e *node.Event) {
+			if running.Swap(true) {
+				t.Error("two handlers of one MD at once")
+			}
+			if over.Load() {
+				t.Errorf("%s after the last event", e.Type)
+			}
+			if e.Unlinked {
+				over.Store(true)
+				ended.Add(1)
+			}
+			running.Store(false)
+		})
+		return c
+	}
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for k := range rounds {
+				var h lnet.Handle
+				switch target := to; (w + k) % 5 {
+				case 0, 1:
+					if k%3 == 0 {
+						target = loID
+					}
+					h = bind(t, a, md(node.MD{Bytes: make([]byte, 32), Threshold: 4}))
+					put(t, a, h, target, node.PutOptions{Portal: 1 + uint32(k)%2, Ack: true})
+					put(t, a, h, target, node.PutOptions{Portal: 1})
+				case 2:
+					h = bind(t, a, md(node.MD{Bytes: make([]byte, 32), Threshold: 2}))
+					if err := a.Get(h, to, node.GetOptions{Portal: 1}); err != nil {
+						t.Error(err)
+					}
+				case 3:
+					h = attach(t, b, node.Entry{Portal: 2}, md(node.MD{Bytes: make([]byte, 32), Threshold: 3, Options: node.OpPut}))
+					if err := b.Unlink(h); err != nil {
+						t.Error(err)
+					}
+					continue
+				case 4:
+					h = bind(t, b, md(node.MD{Bytes: make([]byte, 16), Threshold: 2}))
+					put(t, b, h, process(t, "10.0.0.1@tcp"), node.PutOptions{Portal: 1})
+					if err := b.Unlink(h); err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				if err := a.Unlink(h); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		nid := parseNID(t, "10.0.0.3@tcp")
+		d := &driver{fabric: f, typ: lnet.TypeTCP}
+		for k := range 30 {
+			if _, err := a.AddNI(context.Background(), d, lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
+				t.Error(err)
+			}
+			if _, err := b.Ping(context.Background(), lnet.ProcessID{NID: nid}, node.PingOptions{}); err != nil {
+				t.Errorf("ping %d: %v", k, err)
+			}
+			if err := a.RemoveNI(context.Background(), nid); err != nil {
+				t.Error(err)
+			}
+			a.NIs()
+			a.Peers()
+			a.Counters()
+		}
+	})
+	all.Wait()
+	for _, n := range []*node.Node{a, b} {
+		if err := n.ClearLazy(2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.work()
+	if begun.Load() != ended.Load() {
+		t.Errorf("%d MDs, %d last events", begun.Load(), ended.Load())
+	}
+	for name, n := range map[string]*node.Node{"a": a, "b": b} {
+		if g := n.Counters(); g.Committed != 0 || g.Trackers != 0 {
+			t.Errorf("node %s: %+v", name, g)
+		}
+		for _, p := range n.Peers() {
+			if p.Credits.Available != p.Credits.Max || p.QueuedBytes != 0 {
+				t.Errorf("node %s, peer %s: %+v, %d bytes", name, p.NID, p.Credits, p.QueuedBytes)
+			}
+		}
+		if c := n.NIs()[1].Credits; c.Available != c.Max {
+			t.Errorf("node %s: %+v", name, c)
+		}
+	}
+}
+
+// Several goroutines and one MD: each message is acknowledged once, and events
+// come one at a time.
+func TestOneMDManySenders(t *testing.T) {
+	const senders, each = 4, 1000
+	p := newPair(t)
+	got := map[uint64]int{} // the handler of one MD runs alone
+	attach(t, p.b, node.Entry{Portal: 1}, node.MD{
+		Bytes: make([]byte, 8), Threshold: node.Unlimited, Options: node.OpPut | node.ManageRemote,
+		Handler: node.HandlerFunc(func(e *node.Event) { got[e.HdrData]++ })})
+	sends, acks := 0, 0
+	h := bind(t, p.a, node.MD{Bytes: make([]byte, 8), Threshold: 2 * senders * each, Unlink: true,
+		Handler: node.HandlerFunc(func(e *node.Event) {
+			switch e.Type {
+			case node.EventSend:
+				sends++
+			case node.EventAck:
+				acks++
+			}
+		})})
+	var all sync.WaitGroup
+	for s := range uint64(senders) {
+		all.Go(func() {
+			for k := range uint64(each) {
+				if err := p.a.Put(h, p.idb, node.PutOptions{Portal: 1, HdrData: s<<32 | k, Ack: true}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := p.a.Unlink(h); !errors.Is(err, node.ErrNotFound) {
+		t.Errorf("the MD is not unlinked: %v", err)
+	}
+	if sends != senders*each || acks != senders*each || len(got) != senders*each {
+		t.Errorf("%d SENDs, %d ACKs, %d PUTs, want %d of each", sends, acks, len(got), senders*each)
+	}
+	for k, n := range got {
+		if n != 1 {
+			t.Fatalf("message %x came %d times", k, n)
+		}
+	}
+	if d := cmp.Diff(uint64(senders*each), p.a.NIs()[1].Traffic.PutEgress.Samples); d != "" {
+		t.Error(d)
+	}
+}
