@@ -1,0 +1,124 @@
+package perf
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// The floor is what Go programs do that exchange messages over one TCP
+// connection without any protocol: read a header of 96 bytes, read what it
+// announces, write an answer. 96 bytes is the size of an LNet message without
+// payload on a V3 connection.
+const headSize = 96
+
+// floorServer answers on plain connections until ctx ends.
+func floorServer(ctx context.Context, l net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	for {
+		c, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer func() { _ = c.Close() }()
+			stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+			defer stop()
+			floorAnswer(c)
+		}()
+	}
+}
+
+// floorAnswer reads messages and answers each with one write. The header says
+// how many bytes follow it and how many the answer has besides its header.
+func floorAnswer(c net.Conn) {
+	// A read ahead of a few messages is what any server of small messages
+	// does; payloads larger than it go around it.
+	r := bufio.NewReaderSize(c, 64<<10)
+	head := make([]byte, headSize)
+	payload := make([]byte, 1<<20)
+	answer := make([]byte, headSize+1<<20)
+	for {
+		if _, err := io.ReadFull(r, head); err != nil {
+			return
+		}
+		in, out := binary.LittleEndian.Uint32(head), binary.LittleEndian.Uint32(head[4:])
+		if in > 1<<20 || out > 1<<20 {
+			return
+		}
+		if _, err := io.ReadFull(r, payload[:in]); err != nil {
+			return
+		}
+		if _, err := c.Write(answer[:headSize+out]); err != nil {
+			return
+		}
+	}
+}
+
+// floorClient measures on one plain connection.
+type floorClient struct {
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+func dialFloor(ctx context.Context, addr string) (*floorClient, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &floorClient{conn: c, r: bufio.NewReaderSize(c, 64<<10)}, nil
+}
+
+// exchange sends n messages with in bytes of payload, each of which is answered
+// with out bytes, with at most window of them under way, one write each.
+func (f *floorClient) exchange(n, in, out, window int) (time.Duration, error) {
+	message := make([]byte, headSize+in)
+	binary.LittleEndian.PutUint32(message, uint32(in))
+	binary.LittleEndian.PutUint32(message[4:], uint32(out))
+	answer := make([]byte, headSize+out)
+	start := time.Now()
+	if window == 1 {
+		for range n {
+			if _, err := f.conn.Write(message); err != nil {
+				return 0, err
+			}
+			if _, err := io.ReadFull(f.r, answer); err != nil {
+				return 0, err
+			}
+		}
+		return time.Since(start), nil
+	}
+
+	slots := make(chan struct{}, window)
+	var wg sync.WaitGroup
+	var writeErr error
+	wg.Go(func() {
+		for range n {
+			slots <- struct{}{}
+			if _, err := f.conn.Write(message); err != nil {
+				writeErr = err
+				return
+			}
+		}
+	})
+	for k := range n {
+		if _, err := io.ReadFull(f.r, answer); err != nil {
+			_ = f.conn.Close()
+			return 0, fmt.Errorf("answer %d of %d: %w", k, n, err)
+		}
+		<-slots
+	}
+	wg.Wait()
+	return time.Since(start), writeErr
+}

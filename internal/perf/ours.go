@@ -1,0 +1,207 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Where the passive node's memory is.
+const (
+	portal    = 20
+	putBits   = 1
+	getBits   = 2
+	memory    = 1 << 20
+	setupTime = 10 * time.Second
+)
+
+// ours is a node with one NI on a loopback address.
+type ours struct {
+	driver *socklnd.Driver
+	node   *node.Node
+	nid    lnet.NID
+}
+
+func startNode(ctx context.Context, address netip.Addr, port, peerCredits int, log *slog.Logger) (*ours, error) {
+	c := socklnd.DefaultConfig()
+	c.AcceptPort, c.AcceptPortBulk = port, port
+	c.Accept = socklnd.AcceptAll
+	c.Tunables.PeerCredits = peerCredits
+	c.Logger = log
+	d, err := socklnd.New(c)
+	if err != nil {
+		return nil, err
+	}
+	n, err := node.New(node.Config{Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	net := lnet.MakeNet(lnet.TypeTCP, 0)
+	info, err := n.AddNI(ctx, d, lnd.Config{Net: net, NID: lnet.NIDFromIP(net, address)})
+	if err != nil {
+		return nil, errors.Join(err, n.Close(ctx))
+	}
+	return &ours{driver: d, node: n, nid: info.NID}, nil
+}
+
+func (o *ours) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
+	defer cancel()
+	return errors.Join(o.node.Close(ctx), o.driver.Close())
+}
+
+// attach offers memory to PUT into and to GET from.
+func (o *ours) attach() error {
+	buf := make([]byte, memory)
+	for bits, option := range map[uint64]node.MDOptions{putBits: node.OpPut, getBits: node.OpGet} {
+		_, err := o.node.Attach(
+			node.Entry{Portal: portal, MatchBits: bits},
+			node.MD{Bytes: buf, Threshold: node.Unlimited, Options: option | node.ManageRemote | node.Truncate})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exchange is one kind of transfer: PUTs of in bytes, or GETs of out bytes.
+type exchange struct {
+	n, in, out, window int
+	blocking           bool // the caller waits for each; else handlers send the next
+}
+
+// run does n transfers with a peer and returns how long they took.
+func (o *ours) run(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
+	if x.blocking {
+		return o.runBlocking(ctx, to, x)
+	}
+	r := &run{o: o, to: lnet.ProcessID{NID: to, PID: lnet.PIDLustre}, x: x, done: make(chan struct{})}
+	handles := make([]lnet.Handle, x.window)
+	for k := range handles {
+		h, err := o.bind(x, r)
+		if err != nil {
+			return 0, err
+		}
+		handles[k] = h
+	}
+	start := time.Now()
+	for _, h := range handles {
+		r.next(h)
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	took := time.Since(start)
+	for _, h := range handles {
+		// An MD whose last SEND event is still to come unlinks after it.
+		if err := o.node.Unlink(h); err != nil {
+			return 0, err
+		}
+	}
+	return took, r.failure()
+}
+
+func (o *ours) bind(x exchange, h node.Handler) (lnet.Handle, error) {
+	return o.node.Bind(node.MD{
+		Bytes:     make([]byte, max(x.in, x.out)),
+		Threshold: node.Unlimited,
+		Handler:   h,
+	})
+}
+
+// start begins one transfer.
+func (x *exchange) start(n *node.Node, h lnet.Handle, to lnet.ProcessID) error {
+	if x.out > 0 {
+		return n.Get(h, to, node.GetOptions{Portal: portal, MatchBits: getBits})
+	}
+	return n.Put(h, to, node.PutOptions{Portal: portal, MatchBits: putBits, Ack: true})
+}
+
+// run is a series of transfers in which the end of one begins the next.
+type run struct {
+	o    *ours
+	to   lnet.ProcessID
+	x    exchange
+	done chan struct{}
+
+	begun, ended atomic.Int64
+	mu           sync.Mutex
+	err          error
+}
+
+func (r *run) next(h lnet.Handle) {
+	if r.begun.Add(1) > int64(r.x.n) {
+		return
+	}
+	if err := r.x.start(r.o.node, h, r.to); err != nil {
+		r.fail(err)
+	}
+}
+
+// HandleEvent implements node.Handler.
+func (r *run) HandleEvent(e *node.Event) {
+	switch {
+	case e.Err != nil:
+		r.fail(fmt.Errorf("%s: %w", e.Type, e.Err))
+	case e.Type == node.EventAck || e.Type == node.EventReply:
+		if r.ended.Add(1) == int64(r.x.n) {
+			close(r.done)
+			return
+		}
+		r.next(e.MD)
+	}
+}
+
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = err
+	}
+	if r.ended.Swap(int64(r.x.n)) < int64(r.x.n) {
+		close(r.done)
+	}
+}
+
+func (r *run) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// runBlocking does transfers one after the other, each awaited by the caller.
+func (o *ours) runBlocking(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
+	q := node.NewEventQueue(node.EventsOf(node.EventAck, node.EventReply))
+	h, err := o.bind(x, q)
+	if err != nil {
+		return 0, err
+	}
+	peer := lnet.ProcessID{NID: to, PID: lnet.PIDLustre}
+	var e node.Event
+	start := time.Now()
+	for range x.n {
+		if err := x.start(o.node, h, peer); err != nil {
+			return 0, err
+		}
+		if err := q.Next(ctx, &e); err != nil {
+			return 0, err
+		}
+		if e.Err != nil {
+			return 0, e.Err
+		}
+	}
+	took := time.Since(start)
+	return took, o.node.Unlink(h)
+}

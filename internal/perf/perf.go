@@ -1,0 +1,203 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Config says where and how long to measure.
+type Config struct {
+	// Server and Client are the addresses of the two nodes: of the host, and
+	// different.
+	Server, Client netip.Addr
+	// Port is where the nodes listen; Port+1 is the plain server's.
+	Port int
+	// Rounds is the number of times that each case is measured, Time how long
+	// a round of a case takes, roughly.
+	Rounds int
+	Time   time.Duration
+	// Logger receives the nodes' logs; nil discards.
+	Logger *slog.Logger
+}
+
+// DefaultConfig measures on loopback in about a minute and a half.
+func DefaultConfig() Config {
+	return Config{
+		Server: netip.AddrFrom4([4]byte{127, 0, 0, 3}),
+		Client: netip.AddrFrom4([4]byte{127, 0, 0, 2}),
+		Port:   9988,
+		Rounds: 7,
+		Time:   500 * time.Millisecond,
+	}
+}
+
+// highCredits are the peer credits of the cases with 64 messages in flight.
+const highCredits = 64
+
+// Serve runs the passive side until ctx ends. ready is called when it listens.
+func Serve(ctx context.Context, c Config, ready func()) error {
+	o, err := startNode(ctx, c.Server, c.Port, highCredits, c.Logger)
+	if err != nil {
+		return err
+	}
+	err = o.attach()
+	if err == nil {
+		err = serveFloor(ctx, c, ready)
+	}
+	return errors.Join(err, o.close())
+}
+
+func serveFloor(ctx context.Context, c Config, ready func()) error {
+	l, err := net.Listen("tcp", netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String())
+	if err != nil {
+		return err
+	}
+	ready()
+	return floorServer(ctx, l)
+}
+
+// test is a case to be measured both ways.
+type test struct {
+	name     string
+	in, out  int
+	window   int
+	blocking bool
+	credits  int
+	unit     unit
+	goal     float64
+	atLeast  bool // the goal is a lower bound
+}
+
+// unit says how a time per transfer is shown.
+type unit uint8
+
+const (
+	microseconds unit = iota
+	gigabytes
+	perSecond
+)
+
+func tests() []test {
+	var ts []test
+	for _, size := range []int{0, 96, 4096} {
+		ts = append(ts,
+			test{name: fmt.Sprintf("PUT+ACK %d B, handler sends the next", size), in: size, window: 1, credits: 8, goal: 1.3},
+			test{name: fmt.Sprintf("PUT+ACK %d B, caller blocks", size), in: size, window: 1, credits: 8, blocking: true, goal: 1.8})
+	}
+	return append(ts,
+		test{name: "PUT 1 MiB, 8 in flight", in: 1 << 20, window: 8, credits: 8, unit: gigabytes, goal: 0.95, atLeast: true},
+		test{name: "GET 1 MiB, 8 in flight", out: 1 << 20, window: 8, credits: 8, unit: gigabytes, goal: 0.95, atLeast: true},
+		test{name: "PUT 96 B, 64 in flight, peer_credits 64", in: 96, window: 64, credits: highCredits, unit: perSecond, goal: 3, atLeast: true},
+		test{name: "PUT 96 B, 64 in flight, peer_credits 8", in: 96, window: 64, credits: 8, unit: perSecond})
+}
+
+// Run measures every case against a Serve in another process and writes a
+// table to w.
+func Run(ctx context.Context, c Config, w io.Writer) error {
+	server := lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), c.Server)
+	clients := make(map[int]*ours)
+	for _, credits := range []int{8, highCredits} {
+		// Two nodes with their own addresses, so that each has its own
+		// connections and credits.
+		address := c.Client
+		if credits == highCredits {
+			address = address.Next().Next()
+		}
+		o, err := startNode(ctx, address, c.Port, credits, c.Logger)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = o.close() }()
+		clients[credits] = o
+	}
+	floor, err := dialFloor(ctx, netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = floor.conn.Close() }()
+
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "exchange\tlnetd\tplain TCP\tratio\tgoal\n")
+	for _, t := range tests() {
+		if err := measure(ctx, c, t, clients[t.credits], server, floor, table); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return table.Flush()
+}
+
+// measure runs one case, ours and plain in turn, and prints medians.
+func measure(ctx context.Context, c Config, t test, o *ours, to lnet.NID, floor *floorClient, w io.Writer) error {
+	x := exchange{n: 100, in: t.in, out: t.out, window: t.window, blocking: t.blocking}
+	if _, err := o.run(ctx, to, x); err != nil {
+		return err
+	}
+	took, err := floor.exchange(x.n, t.in, t.out, t.window)
+	if err != nil {
+		return err
+	}
+	x.n = max(100, int(c.Time/max(took/time.Duration(x.n), 1)))
+	var our, plain, ratios []float64
+	for range c.Rounds {
+		a, err := o.run(ctx, to, x)
+		if err != nil {
+			return err
+		}
+		b, err := floor.exchange(x.n, t.in, t.out, t.window)
+		if err != nil {
+			return err
+		}
+		our = append(our, t.figure(a, x.n))
+		plain = append(plain, t.figure(b, x.n))
+		ratios = append(ratios, t.figure(a, x.n)/t.figure(b, x.n))
+	}
+	_, err = fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\n", t.name, t.show(median(our)), t.show(median(plain)), median(ratios), t.goalText())
+	return err
+}
+
+// figure is a case's figure for n transfers in a time.
+func (t *test) figure(took time.Duration, n int) float64 {
+	each := took.Seconds() / float64(n)
+	switch t.unit {
+	case gigabytes:
+		return float64(max(t.in, t.out)) / each / 1e9
+	case perSecond:
+		return 1 / each
+	}
+	return each * 1e6
+}
+
+func (t *test) show(v float64) string {
+	switch t.unit {
+	case gigabytes:
+		return fmt.Sprintf("%.2f GB/s", v)
+	case perSecond:
+		return fmt.Sprintf("%.0f /s", v)
+	}
+	return fmt.Sprintf("%.1f µs", v)
+}
+
+func (t *test) goalText() string {
+	switch {
+	case t.goal == 0:
+		return ""
+	case t.atLeast:
+		return fmt.Sprintf("at least %.2f", t.goal)
+	}
+	return fmt.Sprintf("at most %.1f", t.goal)
+}
+
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	return s[len(s)/2]
+}
