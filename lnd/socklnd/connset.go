@@ -58,8 +58,7 @@ func (s *connSet) forNoop(nonblocking bool) *conn {
 	if nonblocking && s.version >= protocol.V3 {
 		return firstOf(s.bulkIn, nil, s.control, s.bulkOut)
 	}
-	c := firstOf(s.untyped, s.control, s.bulkIn, s.bulkOut)
-	return c
+	return firstOf(s.untyped, s.control, s.bulkIn, s.bulkOut)
 }
 
 // firstOf picks from the connections of its first pair of lists that has any.

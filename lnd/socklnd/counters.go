@@ -28,7 +28,7 @@ type counters struct {
 
 // liveCounts is what stands at the moment.
 type liveCounts struct {
-	peers, conns, pending   uint64
+	peers, conns, pending    uint64
 	bytesSent, bytesReceived uint64
 }
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // Driver is the socklnd driver. It owns the acceptors, which interfaces with

@@ -37,6 +37,7 @@ var (
 	errReceiveTime = fmt.Errorf("%w: a message stopped arriving", lnd.ErrTimeout)
 	errSendTime    = fmt.Errorf("%w: the peer does not take what is sent", lnd.ErrTimeout)
 	errPendingTime = fmt.Errorf("%w: waiting for a connection: %w", lnd.ErrTimeout, syscall.ETIMEDOUT)
+	errManyAcks    = fmt.Errorf("%w: %d acknowledgements wait to be read", lnd.ErrProtocol, maxAcks)
 	errClosing     = fmt.Errorf("%w: %w", lnd.ErrClosed, syscall.ENETDOWN)
 	errNoWay       = fmt.Errorf("%w: %w", lnd.ErrUnreachable, syscall.EHOSTUNREACH)
 )

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // Interface is socklnd's side of one NI. It implements lnd.Interface.

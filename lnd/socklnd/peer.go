@@ -329,8 +329,7 @@ func (p *peer) acknowledge(cookie uint64, routed bool) error {
 		return syscall.ENOTCONN
 	}
 	p.i.counters.acknowledgements.Add(1)
-	c.acknowledge(cookie)
-	return nil
+	return c.acknowledge(cookie)
 }
 
 // cork holds back what is sent to the peer until uncork: a reader works

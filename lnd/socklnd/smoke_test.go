@@ -50,7 +50,7 @@ func (u *echoUpper) Sent(m *lnd.Tx, err error) {
 		panic(err)
 	}
 }
-func (u *echoUpper) PeerDown(d lnd.PeerDown)      {}
+func (u *echoUpper) PeerDown(d lnd.PeerDown)     {}
 func (u *echoUpper) LinkChanged(s lnd.LinkState) {}
 
 func pair(tb testing.TB, size, max int) (a, b *echoUpper) {

@@ -23,6 +23,10 @@ const (
 	// maxRounds is the number of batches that a sender writes before it
 	// leaves the rest to a drainer.
 	maxRounds = 32
+	// maxAcks is the number of NOOPs that may wait on a connection. An honest
+	// peer has as many requests outstanding as it has credits, and their
+	// cookies merge.
+	maxAcks = 4096
 )
 
 // writer is the batch being written. It belongs to the holder of the role.
@@ -60,15 +64,22 @@ func (c *conn) queue(m *lnd.Tx) {
 	c.queuedBytes.Add(int64(m.Payload.Length + c.version.Overhead()))
 }
 
-// acknowledge queues the acknowledgement of a cookie.
-func (c *conn) acknowledge(cookie uint64) {
+// acknowledge queues the acknowledgement of a cookie. It fails if too many
+// wait: a peer that requests and does not read what comes back would make the
+// queue grow without end.
+func (c *conn) acknowledge(cookie uint64) error {
 	c.mu.Lock()
-	if c.dead {
+	switch {
+	case c.dead:
 		c.mu.Unlock()
-		return
+		return nil
+	case c.acks.Len() >= maxAcks:
+		c.mu.Unlock()
+		return errManyAcks
 	}
 	c.acks.Add(cookie)
 	c.writeUnlock()
+	return nil
 }
 
 // writeUnlock releases mu and writes what is queued, unless somebody does so

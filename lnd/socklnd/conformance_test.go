@@ -1,0 +1,171 @@
+package socklnd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/lndtest"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// TestConformance runs the driver over TCP on the loopback device through the
+// suite that all drivers share. It needs privileged ports: a peer that calls
+// from others is not taken for what its HELLO says (socklnd 5.2). The same
+// suite runs over simulated streams in package simlnd.
+func TestConformance(t *testing.T) {
+	testenv.NeedRoot(t)
+	for _, conns := range []int{1, 3} {
+		t.Run(fmt.Sprint(conns), func(t *testing.T) {
+			lndtest.Run(t, lndtest.Harness{
+				New:         func(t *testing.T, n int) *lndtest.World { return loopback(t, n, conns) },
+				Chain:       50_000,
+				MaxUnplaced: 1 + conns, // CONTROL, BULK_OUT
+				Ordered:     conns == 1,
+				Descriptors: true,
+				Allocations: true,
+			})
+		})
+	}
+}
+
+var tcp = lnet.MakeNet(lnet.TypeTCP, 0)
+
+// loopbackNID gives each node an address of its own, and each test process
+// different ones.
+func loopbackNID(k int) lnet.NID {
+	pid := os.Getpid()
+	return lnet.NIDFromIP(tcp, netip.AddrFrom4([4]byte{127, byte(16 + pid>>8%200), byte(pid), byte(k + 1)}))
+}
+
+// loopback makes a world of n nodes with a driver each.
+func loopback(t *testing.T, n, conns int) *lndtest.World {
+	network := &breakable{Network: socklnd.HostNetwork()}
+	drivers := make([]*socklnd.Driver, n)
+	for k := range drivers {
+		c := socklnd.DefaultConfig()
+		c.Network = network
+		c.ConnsPerPeer = conns
+		c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+		c.SourcePorts = socklnd.SourcePrivileged
+		c.MinReconnect, c.MaxReconnect = 10*time.Millisecond, 100*time.Millisecond
+		d, err := socklnd.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drivers[k] = d
+	}
+	return &lndtest.World{
+		NID: loopbackNID,
+		Open: func(ctx context.Context, k int, u lnd.Upper) (lnd.Interface, error) {
+			return drivers[k].Open(ctx, lnd.Config{Net: tcp, NID: loopbackNID(k), Upper: u})
+		},
+		Close: func() {
+			for _, d := range drivers {
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		Kill: func(a, b int) { network.kill(loopbackNID(a).IP(), loopbackNID(b).IP()) },
+	}
+}
+
+// breakable is a network whose streams can be made to fail as if the peer had
+// reset them.
+type breakable struct {
+	socklnd.Network
+	mu      sync.Mutex
+	streams map[*breakableStream]bool
+}
+
+func (b *breakable) add(s socklnd.Stream, err error) (socklnd.Stream, error) {
+	if err != nil {
+		return nil, err
+	}
+	w := &breakableStream{Stream: s, network: b}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.streams == nil {
+		b.streams = make(map[*breakableStream]bool)
+	}
+	b.streams[w] = true
+	return w, nil
+}
+
+// kill breaks all streams between two addresses.
+func (b *breakable) kill(x, y netip.Addr) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.streams {
+		local, remote := s.LocalAddr().Addr(), s.RemoteAddr().Addr()
+		if local == x && remote == y || local == y && remote == x {
+			s.broken.Store(true)
+			_ = s.Stream.Close() // may be closed already
+		}
+	}
+}
+
+func (b *breakable) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.Stream, error) {
+	return b.add(b.Network.Dial(ctx, from, to))
+}
+
+func (b *breakable) Listen(at netip.AddrPort, backlog int) (socklnd.Listener, error) {
+	l, err := b.Network.Listen(at, backlog)
+	return breakableListener{l, b}, err
+}
+
+type breakableListener struct {
+	socklnd.Listener
+	network *breakable
+}
+
+func (l breakableListener) Accept() (socklnd.Stream, error) {
+	return l.network.add(l.Listener.Accept())
+}
+
+type breakableStream struct {
+	socklnd.Stream
+	network        *breakable
+	broken, closed atomic.Bool
+}
+
+// explain turns what our closing did into what a reset looks like.
+func (s *breakableStream) explain(err error) error {
+	if err != nil && errors.Is(err, net.ErrClosed) && s.broken.Load() && !s.closed.Load() {
+		return syscall.ECONNRESET
+	}
+	return err
+}
+
+func (s *breakableStream) Read(bufs [][]byte) (int, error) {
+	n, err := s.Stream.Read(bufs)
+	return n, s.explain(err)
+}
+
+func (s *breakableStream) TryWrite(bufs [][]byte) (int, error) {
+	n, err := s.Stream.TryWrite(bufs)
+	return n, s.explain(err)
+}
+
+func (s *breakableStream) AwaitWritable() error { return s.explain(s.Stream.AwaitWritable()) }
+
+func (s *breakableStream) Close() error {
+	s.closed.Store(true)
+	s.network.mu.Lock()
+	delete(s.network.streams, s)
+	s.network.mu.Unlock()
+	return s.Stream.Close()
+}
