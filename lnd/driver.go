@@ -108,7 +108,8 @@ type Interface interface {
 	Receive(m *Rx, p Placement)
 
 	// Disconnect closes all connections with peer and completes what was on
-	// them, or waited for one, with an error. A later Send connects anew.
+	// them, or waited for one, with a StatusLocalAborted error. A later Send
+	// connects anew.
 	Disconnect(peer lnet.NID)
 
 	// Counters returns the driver's counters, for display; the order of

@@ -207,9 +207,7 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 		refuse = p.peering.MayRefuse()
 	}
 	p.mu.Unlock()
-	for _, o := range stale {
-		o.kill(errStale)
-	}
+	killAll(stale, errStale)
 
 	reply := i.hello(h.Version, h.Src, c.typ)
 	reply.DstPID, reply.DstIncarnation = h.DstPID, h.DstIncarnation

@@ -21,9 +21,10 @@ type conn struct {
 	version       protocol.Version
 	local, remote netip.AddrPort
 	inbound       bool
-	reserved      bool // counted, but not yet carrying messages; guarded by peer.mu
+	reserved      bool   // counted, but not yet carrying messages; guarded by peer.mu
+	set           uint64 // which of the peer's sets it belongs to; guarded by peer.mu
 
-	closed chan struct{} // closed by kill
+	closed chan struct{} // closed when the connection is dead
 
 	// Reading.
 	rx        *protocol.Receiver
@@ -43,8 +44,9 @@ type conn struct {
 	sent        atomic.Uint64 // bytes
 	mu          sync.Mutex
 	dead        bool
-	writing     bool // somebody holds the writer's role
-	owed        bool // and the interface's group waits for it to be given up
+	cause       error // of death
+	writing     bool  // somebody holds the writer's role
+	owed        bool  // and the interface's group waits for it to be given up
 	queued      txQueue
 	acks        protocol.AckQueue
 	w           writer
@@ -80,23 +82,35 @@ func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order b
 	return c
 }
 
-// kill closes the connection, which has left the peer, and fails what is
+// killAll closes connections, which have left their peer, and fails what is
 // queued and has not been started. What is being written is failed by who
-// writes it.
-func (c *conn) kill(cause error) {
-	c.mu.Lock()
-	if c.dead {
-		c.mu.Unlock()
-		return
+// writes it. All are dead before the first is closed, so that each knows the
+// true cause when the peer closes its side of the others.
+func killAll(victims []*conn, cause error) {
+	unstarted := make([][]*lnd.Tx, len(victims))
+	for n, c := range victims {
+		unstarted[n] = c.die(cause)
 	}
-	c.dead = true
+	for n, c := range victims {
+		c.bury()
+		c.peer.i.failures.addAll(unstarted[n], c.unstartedError(cause))
+	}
+}
+
+// die marks the connection dead and returns what was queued.
+func (c *conn) die(cause error) []*lnd.Tx {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dead, c.cause = true, cause
 	if c.writing {
 		c.owed = true
 		c.peer.i.group.Add(1)
 	}
-	unstarted := c.queued.takeAll()
-	c.mu.Unlock()
+	return c.queued.takeAll()
+}
 
+// bury closes a dead connection.
+func (c *conn) bury() {
 	close(c.closed)
 	_ = c.stream.Close() // nothing can be done about a failure
 	i := c.peer.i
@@ -106,14 +120,17 @@ func (c *conn) kill(cause error) {
 	if c.inbound {
 		i.releaseSource(c.remote.Addr())
 	}
-	i.failures.addAll(unstarted, c.unstartedError(cause))
 }
 
-// unstartedError classifies messages of which no byte was written. Unlike a
-// kernel, which fails them for good, we let LNet send them again on another
-// rail (socklnd 15.2): they cannot have arrived.
+// causeOfDeath is why a connection was killed; nil if it lives.
+func (c *conn) causeOfDeath() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause
+}
+
 func (c *conn) unstartedError(cause error) *lnd.Error {
-	return messageError("send", c.peer.id.NID, lnd.StatusLocalDropped, timeoutErrno(cause))
+	return messageError("send", c.peer.id.NID, unstartedStatus(cause), timeoutErrno(cause))
 }
 
 // configure sets the options of an established connection (socklnd 16).

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"syscall"
@@ -50,7 +49,9 @@ func messageError(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error 
 // that could not be made (socklnd 15.2).
 func connectStatus(err error) lnd.Status {
 	switch {
-	case errors.Is(err, lnd.ErrClosed):
+	case errors.Is(err, errDisconnect):
+		return lnd.StatusLocalAborted
+	case errors.Is(err, lnd.ErrClosed), errors.Is(err, lnd.ErrDisconnected):
 		return lnd.StatusRemoteDropped
 	case isTimeout(err):
 		return lnd.StatusNetworkTimeout
@@ -63,13 +64,25 @@ func connectStatus(err error) lnd.Status {
 }
 
 // startedStatus is the health class of a message that was being written when
-// its connection failed (socklnd 15.2). Such a message is never sent again: it
-// may have arrived.
-func startedStatus(err error) lnd.Status {
-	if errors.Is(err, syscall.ETIMEDOUT) {
+// its connection failed (socklnd 15.2). Such a message is not sent again.
+func startedStatus(cause error) lnd.Status {
+	switch {
+	case errors.Is(cause, errDisconnect):
+		return lnd.StatusLocalAborted
+	case errors.Is(cause, syscall.ETIMEDOUT):
 		return lnd.StatusRemoteTimeout
 	}
 	return lnd.StatusLocalError
+}
+
+// unstartedStatus is the health class of a message of which no byte was
+// written. Unlike a kernel, which fails it for good, we let LNet send it again
+// on another rail: it cannot have arrived.
+func unstartedStatus(cause error) lnd.Status {
+	if errors.Is(cause, errDisconnect) {
+		return lnd.StatusLocalAborted
+	}
+	return lnd.StatusLocalDropped
 }
 
 func isTimeout(err error) bool {
@@ -84,6 +97,3 @@ func timeoutErrno(err error) error {
 	}
 	return err
 }
-
-// isClosed tells whether a stream failed because we closed it.
-func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }

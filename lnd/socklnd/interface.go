@@ -137,7 +137,7 @@ func (i *Interface) Receive(m *lnd.Rx, p lnd.Placement) {
 // Disconnect implements lnd.Interface.
 func (i *Interface) Disconnect(nid lnet.NID) {
 	for _, p := range i.peersOf(nid) {
-		p.abandon(errDisconnect)
+		p.disconnect()
 	}
 }
 

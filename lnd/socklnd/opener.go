@@ -32,7 +32,7 @@ func (p *peer) open(ctx context.Context) {
 		}
 		if wait > 0 {
 			if !sleep(ctx, wait) {
-				p.stopOpening()
+				p.openCanceled()
 				return
 			}
 			continue
@@ -44,6 +44,10 @@ func (p *peer) open(ctx context.Context) {
 		outcome, err := p.attempt(ctx, t)
 		if err == nil {
 			err = p.attempted(t, outcome)
+		}
+		if err != nil && ctx.Err() != nil {
+			p.openCanceled()
+			return
 		}
 		if err != nil {
 			p.openFailed(err)
@@ -59,7 +63,7 @@ func (p *peer) next() (t protocol.ConnType, wait time.Duration, more bool) {
 	defer p.mu.Unlock()
 	t, missing := p.wanted.Next()
 	if p.gone || !missing {
-		p.stopOpeningLocked()
+		p.stopOpening()
 		return 0, 0, false
 	}
 	now := time.Now()
@@ -75,13 +79,8 @@ func (p *peer) next() (t protocol.ConnType, wait time.Duration, more bool) {
 	return t, 0, true
 }
 
+// stopOpening notes that the opener ends. p.mu is held.
 func (p *peer) stopOpening() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stopOpeningLocked()
-}
-
-func (p *peer) stopOpeningLocked() {
 	p.opening, p.connecting = false, false
 	p.stopOpener()
 	p.publish()
@@ -110,29 +109,42 @@ func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
 	return nil
 }
 
+// openCanceled ends an opener that was told to stop. What has been sent since
+// Disconnect makes it begin anew.
+func (p *peer) openCanceled() {
+	p.mu.Lock()
+	p.stopOpening()
+	cause := errClosing
+	if !p.gone {
+		cause = errDisconnect
+		if len(p.pending) > 0 {
+			p.call(time.Now())
+		}
+	}
+	orphans := p.orphans(!p.opening && p.accepting == 0)
+	p.mu.Unlock()
+	p.i.failures.addAll(orphans, messageError("connect", p.id.NID, connectStatus(cause), cause))
+	p.i.forget(p)
+}
+
 // openFailed ends an opener after a hard failure: messages that wait fail,
 // unless the peer is connecting to us.
 func (p *peer) openFailed(err error) {
 	now := time.Now()
 	p.mu.Lock()
-	closing := p.gone || p.i.ctx.Err() != nil
 	p.backoff.Fail(now, p.i.driver.jitter())
-	p.stopOpeningLocked()
+	p.stopOpening()
 	lost := p.accepting == 0
 	orphans := p.orphans(lost)
 	lost = lost && len(p.conns) == 0
 	lastAlive := p.lastAlive
 	p.mu.Unlock()
 
-	if closing {
-		err = errClosing
-	} else {
-		p.i.counters.connectFailures.Add(1)
-		p.i.log.Warn("connect failed", "peer", p.id.String(), "cause", err)
-	}
+	p.i.counters.connectFailures.Add(1)
+	p.i.log.Warn("connect failed", "peer", p.id.String(), "cause", err)
 	err = timeoutErrno(err)
 	p.i.failures.addAll(orphans, messageError("connect", p.id.NID, connectStatus(err), err))
-	if lost && !closing {
+	if lost {
 		p.notifyDown(lastAlive, err)
 	}
 }
@@ -167,7 +179,7 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 	if !stop() {
 		return 0, ctx.Err()
 	}
-	return p.connected(s, sent, reply, order)
+	return p.connected(ctx, s, sent, reply, order)
 }
 
 // defaultVersion is the version to begin with: V4 over IPv6, else V3 (socklnd
@@ -250,10 +262,10 @@ func writeAll(s Stream, b []byte, within time.Duration) error {
 }
 
 // connected decides on a connection whose HELLOs have been exchanged.
-func (p *peer) connected(s Stream, sent, reply protocol.Hello, order binary.ByteOrder) (protocol.Outcome, error) {
+func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hello, order binary.ByteOrder) (protocol.Outcome, error) {
 	c := newConn(p, s, sent.Type, reply.Version, order)
 	p.mu.Lock()
-	if p.gone {
+	if p.gone || ctx.Err() != nil {
 		p.mu.Unlock()
 		_ = s.Close()
 		return 0, errClosing
@@ -264,7 +276,9 @@ func (p *peer) connected(s Stream, sent, reply protocol.Hello, order binary.Byte
 		Reply:       reply,
 		SameAddress: c.local.Addr() == c.remote.Addr(),
 		Conns:       p.connsBetween(c.local.Addr(), c.remote.Addr(), c.typ),
-		Limit:       p.wanted.PerType,
+		// The peer has taken the connection: closing it because there are
+		// enough would make it close the whole set (socklnd 15.1).
+		Limit: maxBulkConns,
 	})
 	var stale []*conn
 	if err == nil {
@@ -276,9 +290,7 @@ func (p *peer) connected(s Stream, sent, reply protocol.Hello, order binary.Byte
 		}
 	}
 	p.mu.Unlock()
-	for _, o := range stale {
-		o.kill(errStale)
-	}
+	killAll(stale, errStale)
 	if err != nil || outcome != protocol.Connected {
 		_ = s.Close()
 		if err != nil {

@@ -36,6 +36,9 @@ type peer struct {
 	gone    bool // not in the interface's table any more
 	peering protocol.Peering
 	conns   []*conn
+	// sets counts the sets of connections that there have been: each begins
+	// with a CONTROL.
+	sets uint64
 	// wanted and backoff are the connect-control block; wanted is nil for a
 	// peer that called us: it is not called back while it exists.
 	wanted     *protocol.Wanted
@@ -158,7 +161,10 @@ func (p *peer) connsBetween(local, remote netip.Addr, t protocol.ConnType) int {
 // reserve counts c as one of the peer's connections, before it carries
 // messages. p.mu is held.
 func (p *peer) reserve(c *conn) {
-	c.reserved = true
+	if c.typ == protocol.Control {
+		p.sets++
+	}
+	c.reserved, c.set = true, p.sets
 	p.conns = append(p.conns, c)
 	if p.wanted != nil && c.remote.Addr() == p.id.NID.IP() {
 		p.wanted.Add(c.typ)
@@ -190,25 +196,27 @@ func (p *peer) establish(c *conn) bool {
 	return true
 }
 
-// fail closes, because of an error on c, all connections with c's remote
-// address (socklnd 15.1): the peer closes all of its side too.
+// fail closes, because of an error on c, all connections of c's set with c's
+// remote address (socklnd 15.1): the peer closes all of its side too. A kernel
+// closes those of later sets as well; but when the end of an old connection is
+// seen late, a peer that has reconnected would lose its new ones.
 func (p *peer) fail(c *conn, cause error) {
 	p.mu.Lock()
 	if !slices.Contains(p.conns, c) {
 		p.mu.Unlock()
 		return
 	}
-	victims := p.detach(func(o *conn) bool { return o.remote.Addr() == c.remote.Addr() })
+	victims := p.detach(func(o *conn) bool {
+		return o.remote.Addr() == c.remote.Addr() && o.set <= c.set
+	})
 	lost := len(p.conns) == 0 && !p.opening && p.accepting == 0
 	orphans := p.orphans(lost)
 	lastAlive := p.lastAlive
 	p.mu.Unlock()
 
 	p.i.log.Info("connections closed", "peer", p.id.String(), "count", len(victims), "cause", cause)
-	for _, v := range victims {
-		v.kill(cause)
-	}
-	p.i.failures.addAll(orphans, messageError("send", p.id.NID, lnd.StatusRemoteDropped, cause))
+	killAll(victims, cause)
+	p.i.failures.addAll(orphans, messageError("send", p.id.NID, connectStatus(cause), cause))
 	if lost {
 		p.notifyDown(lastAlive, cause)
 	}
@@ -261,6 +269,22 @@ func (p *peer) orphans(lost bool) []*lnd.Tx {
 	return ms
 }
 
+// disconnect closes all connections and gives up what waits for one.
+func (p *peer) disconnect() {
+	p.mu.Lock()
+	victims := p.detach(func(*conn) bool { return true })
+	orphans := p.orphans(true)
+	if p.opening {
+		// What is sent from now on waits until it has ended (openCanceled), so
+		// that the peer sees the end of the old connections first.
+		p.stopOpener()
+	}
+	p.mu.Unlock()
+	killAll(victims, errDisconnect)
+	p.i.failures.addAll(orphans, messageError("send", p.id.NID, lnd.StatusLocalAborted, errDisconnect))
+	p.i.forget(p)
+}
+
 // abandon closes everything with the peer and takes it out of the table.
 func (p *peer) abandon(cause error) {
 	p.i.mu.Lock()
@@ -276,10 +300,8 @@ func (p *peer) abandon(cause error) {
 	orphans := p.orphans(true)
 	p.mu.Unlock()
 	p.i.mu.Unlock()
-	for _, v := range victims {
-		v.kill(cause)
-	}
-	p.i.failures.addAll(orphans, messageError("send", p.id.NID, lnd.StatusRemoteDropped, cause))
+	killAll(victims, cause)
+	p.i.failures.addAll(orphans, messageError("send", p.id.NID, connectStatus(cause), cause))
 }
 
 // notifyDown tells the node that the peer is lost; not of processes that only

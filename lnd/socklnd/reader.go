@@ -70,8 +70,9 @@ func (c *conn) readError(err error) error {
 		return errTruncated
 	case errors.Is(err, io.EOF):
 		return errEOF
-	case isClosed(err):
-		return errDisconnect
+	}
+	if cause := c.causeOfDeath(); cause != nil {
+		return cause
 	}
 	return err
 }
@@ -155,16 +156,17 @@ func (c *conn) await() error {
 		return nil
 	case <-c.closed:
 	}
+	cause := c.causeOfDeath()
 	if c.placing.Swap(placingDead) == placingDone {
-		c.failPlacement(errDisconnect)
+		c.failPlacement(cause)
 	}
-	return errDisconnect
+	return cause
 }
 
 // receive is Interface.Receive.
 func (c *conn) receive(p lnd.Placement) {
 	if c.placing.Load() == placingDead {
-		c.failReceive(p, errDisconnect)
+		c.failReceive(p, c.causeOfDeath())
 		return
 	}
 	c.placement = p
@@ -172,7 +174,7 @@ func (c *conn) receive(p lnd.Placement) {
 	case placingWait:
 		c.placed <- struct{}{}
 	case placingDead:
-		c.failReceive(p, errDisconnect)
+		c.failReceive(p, c.causeOfDeath())
 	}
 }
 

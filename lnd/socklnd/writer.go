@@ -132,7 +132,7 @@ func (c *conn) startDrainer() {
 	c.mu.Lock()
 	if c.dead {
 		c.mu.Unlock()
-		c.failBatch(errDisconnect)
+		c.failBatch(c.causeOfDeath())
 		c.resign()
 		return
 	}
@@ -326,10 +326,9 @@ func (c *conn) complete() {
 // writeFailed closes the peer's connections after a failed write and fails
 // what is left of the batch.
 func (c *conn) writeFailed(err error) {
-	if !isClosed(err) {
-		c.peer.fail(c, err)
-	} else {
-		err = errDisconnect
+	c.peer.fail(c, err) // unless somebody has closed it before
+	if cause := c.causeOfDeath(); cause != nil {
+		err = cause
 	}
 	c.failBatch(err)
 }

@@ -35,7 +35,7 @@ type Receiver struct {
 	r, w  int
 	small [smallBuffer]byte
 	large *[largeBuffer]byte // buf's array if it is large
-	got   int                // bytes that the last read brought
+	full  bool               // the last read filled the small buffer
 
 	// exact forbids reading past the next header: the last payload was large.
 	exact bool
@@ -125,6 +125,7 @@ func (m *Receiver) Buffers() [][]byte {
 	if m.r == m.w {
 		m.r, m.w = 0, 0
 	}
+	m.resize()
 	m.iov = m.iov[:0]
 	switch m.state {
 	case receivePayload:
@@ -166,7 +167,6 @@ func (m *Receiver) tail(need int) []byte {
 
 // Filled reports that the first n bytes of Buffers have been filled.
 func (m *Receiver) Filled(n int) {
-	m.got = n
 	switch m.state {
 	case receivePayload:
 		direct := min(n, m.left)
@@ -177,12 +177,23 @@ func (m *Receiver) Filled(n int) {
 	default:
 		m.w += n
 	}
-	if m.w == smallBuffer && len(m.buf) == smallBuffer {
-		m.grow()
-	}
+	m.full = m.w == smallBuffer && m.large == nil
 }
 
-// grow changes to a large buffer: a read has filled the small one.
+// resize fits the buffer to the traffic. A read that fills the small one calls
+// for the large one, unless it did so with the beginning of a large payload:
+// that goes into place, and needs no buffer.
+func (m *Receiver) resize() {
+	direct := m.exact && m.state == receivePayload
+	switch {
+	case m.full && !direct:
+		m.grow()
+	case direct && m.large != nil && m.r == m.w:
+		m.release()
+	}
+	m.full = false
+}
+
 func (m *Receiver) grow() {
 	m.large = largeBuffers.Get().(*[largeBuffer]byte)
 	m.w = copy(m.large[:], m.buf[m.r:m.w])
