@@ -10,7 +10,7 @@ import (
 const lnetPort = 988
 
 // segmentSize is the payload of our TCP segments: one that no size of a
-// message divides, so that messages begin and end anywhere.
+// message divides, so that large messages end anywhere.
 const segmentSize = 1447
 
 // capture is a pcap file with made-up Ethernet, IPv4 and TCP headers.
@@ -85,19 +85,14 @@ func (s *sender) segment(flags byte, payload []byte) {
 	c.streamOf = append(c.streamOf, s.stream)
 }
 
-// add writes what tshark decodes of a stream, which is not
-// all (see faults.go). Messages in a row are sent in a row, so that tshark
-// has to find where each begins.
+// add writes what tshark decodes of a stream, which is not all (see faults.go).
+// Each message begins a segment: where the first bytes of one end a segment,
+// tshark may lose its place for good.
 func (c *capture) add(stream int, units []recording.Unit) {
 	s := c.open(stream)
-	var row []byte
 	for i := range units {
 		if shown(&units[i]) {
-			row = append(row, units[i].Raw...)
-			continue
+			s.send(units[i].Raw)
 		}
-		s.send(row)
-		row = row[:0]
 	}
-	s.send(row)
 }
