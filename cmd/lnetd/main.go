@@ -1,0 +1,156 @@
+// Command lnetd is a node on the LNet in user space.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/daemon"
+)
+
+// Exit statuses.
+const (
+	exitOK      = 0
+	exitFailure = 1   // lnetd could not do its work
+	exitUsage   = 2   // the command line or the configuration makes no sense
+	exitSignal  = 128 // plus the signal's number: a second signal came
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run runs lnetd with the arguments and returns the exit status.
+func run(args []string, stdout, stderr io.Writer) int {
+	var o options
+	cmd := o.command(func() error { return o.run(stdout, stderr) })
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.Execute()
+	var fault *control.Fault
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &fault):
+		fmt.Fprint(stderr, "lnetd: "+fault.Report())
+		if fault.Code != control.CodeConfigInvalid && fault.Code != control.CodeConfigUnreadable {
+			return exitFailure
+		}
+	case o.running:
+		fmt.Fprintf(stderr, "lnetd: %v\n", err)
+		return exitFailure
+	default:
+		fmt.Fprintf(stderr, "lnetd: %v\nTry 'lnetd --help'.\n", err)
+	}
+	return exitUsage
+}
+
+// options are the command line's.
+type options struct {
+	override  config.Override
+	file      string
+	reference bool
+	// running says that the command line was understood.
+	running bool
+}
+
+func (o *options) command(do func() error) *cobra.Command {
+	c := &cobra.Command{
+		Use:           "lnetd",
+		Short:         "a node on the LNet in user space",
+		Version:       control.BuildVersion(),
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(*cobra.Command, []string) error {
+			o.running = true
+			return do()
+		},
+	}
+	c.CompletionOptions.DisableDefaultCmd = true
+	c.SetVersionTemplate("lnetd {{.Version}}\n")
+	c.SetHelpTemplate(manPage)
+	f := c.Flags()
+	f.StringVar(&o.file, "config", "", "configuration `FILE`, YAML as \"lnetctl export\" prints it")
+	f.StringArrayVar(&o.override.Networks, "net", nil, "`NETS` to join, such as \"tcp(eth0),tcp1(eth1)\"; in place of the file's")
+	f.IntVar(&o.override.Port, "port", 0, "TCP `PORT` to listen on and to call (default 988)")
+	f.StringVar(&o.override.ControlSocket, "control-socket", "", "`PATH` of the control socket")
+	f.StringVar(&o.override.MetricsAddr, "metrics-addr", "", "`HOST:PORT` to serve Prometheus' /metrics on (default none)")
+	f.StringVar(&o.override.LogLevel, "log-level", "", "lowest `LEVEL` to log: debug, info, warn, error (default info)")
+	f.BoolVar(&o.reference, "print-reference-config", false, "print a configuration file with every key and its default, and exit")
+	return c
+}
+
+// run does what the options say.
+func (o *options) run(stdout, stderr io.Writer) error {
+	if o.reference {
+		_, err := stdout.Write(config.Reference)
+		return err
+	}
+	c, err := o.load()
+	if err != nil {
+		return err
+	}
+	log := daemon.NewLogger(stderr, c.LogLevel, c.LogFormat)
+	ctx, stop := untilSignal(func(sig os.Signal) { log.Info("signal", "signal", sig.String()) })
+	defer stop()
+	return daemon.New(c, log).Run(ctx)
+}
+
+// load reads the configuration file, if there is one, and puts the command
+// line over it.
+func (o *options) load() (config.Config, error) {
+	c := config.Default()
+	if o.file != "" {
+		b, err := os.ReadFile(o.file)
+		if err != nil {
+			return c, control.Fault{
+				Code: control.CodeConfigUnreadable, Text: "the configuration cannot be read",
+				Remedy: "check --config and the file's rights",
+			}.Because(err)
+		}
+		if c, err = config.Parse(o.file, b); err != nil {
+			return c, control.Fault{
+				Code: control.CodeConfigInvalid, Text: "the configuration has errors",
+				Remedy: "see the keys and their values with: lnetd --print-reference-config",
+			}.Because(err)
+		}
+	}
+	if err := c.Apply(o.override); err != nil {
+		return c, control.Fault{
+			Code: control.CodeConfigInvalid, Text: "the command line has errors", Remedy: "see lnetd --help",
+		}.Because(err)
+	}
+	return c, nil
+}
+
+// untilSignal returns a context that SIGTERM or SIGINT ends. A second one ends
+// the program at once.
+func untilSignal(heard func(os.Signal)) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		select {
+		case sig := <-signals:
+			heard(sig)
+			cancel()
+		case <-ctx.Done():
+			return
+		}
+		if sig, ok := (<-signals).(syscall.Signal); ok {
+			os.Exit(exitSignal + int(sig))
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); cancel() }
+}

@@ -1,0 +1,43 @@
+package main
+
+// manPage is the template of lnetd --help.
+const manPage = `NAME
+    lnetd - {{.Short}}
+
+SYNOPSIS
+    lnetd [OPTIONS]
+
+DESCRIPTION
+    lnetd joins LNet networks over TCP, answers pings, and is shown and tested
+    with lnetdctl. It runs in the foreground until SIGTERM or SIGINT, which end
+    it in good order; a second signal ends it at once.
+
+    Without --net and without nets in the configuration it takes "tcp" on the
+    first usable interface, or, if there is none, on the loopback interface.
+    Without the right to listen on port 988 and without --port it listens on,
+    and calls, port 9988; kernel nodes then cannot call it.
+
+    The configuration is what Lustre's "lnetctl export" prints, plus a section
+    "lnetd"; --print-reference-config shows every key. Options on the command
+    line override it.
+
+OPTIONS
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+
+SIGNALS
+    SIGTERM, SIGINT  close connections and end; again: end at once
+
+FILES
+    /run/lnetd/control.sock                 control socket of root's lnetd
+    $XDG_RUNTIME_DIR/lnetd/control.sock     of another user's
+    /tmp/lnetd-UID/control.sock             the same without XDG_RUNTIME_DIR
+    PATH.lock                               beside each socket: its owner's lock
+
+EXIT STATUS
+    0       ended by a signal, in good order
+    1       could not do its work: a port or the control socket is another's,
+            an interface is missing, ...
+    2       the command line or the configuration has errors
+    128+N   ended at once by a second signal, number N
+
+`

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// net show's options.
+type netShowOptions struct {
+	net     string
+	verbose string
+}
+
+func (p *program) netShowCommand() *cobra.Command {
+	var o netShowOptions
+	c := &cobra.Command{
+		Use:                   "show [--net NET] [--verbose [LEVEL]]",
+		DisableFlagsInUseLine: true,
+		Short:                 "print the nets and their NIs",
+		Long: `Without --verbose the NIDs, their status and interfaces are printed. Level 1,
+which --verbose without a number means, adds statistics and tunables; level 2
+messages by type and health; level 4 what user policies did.`,
+		Example: `lnetdctl net show
+lnetdctl net show --net tcp1 -v 2`,
+		Annotations: map[string]string{exitStatuses: `0    success
+1    help was asked for
+234  there is no such net, or the options make no sense (-22)
+255  there is no lnetd to talk to (-1)`},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unexpected operand '%s'", args[0])
+			}
+			return p.netShow(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&o.net, "net", "n", "", "print this `NET` only")
+	f.StringVarP(&o.verbose, "verbose", "v", "0", "`LEVEL` of detail, 0 to 4")
+	v := f.Lookup("verbose")
+	v.NoOptDefVal = "1"
+	v.Annotations = map[string][]string{optionalLevel: nil}
+	return c
+}
+
+func (p *program) netShow(ctx context.Context, o netShowOptions) error {
+	level, ok := parseNumber(o.verbose)
+	if !ok {
+		level = 1
+	}
+	client := p.client()
+	defer client.Close()
+	nets, err := client.Nets(ctx, o.net)
+	if err != nil {
+		return p.refused("show", "net", err)
+	}
+	if p.json {
+		return p.printJSON(control.Nets{Nets: nets})
+	}
+	return wide.write(p.stdout, netDocument(nets, level))
+}
+
+// netDocument is the document of "net show" (lnetctl 5.1).
+func netDocument(nets []control.Net, level int64) mapping {
+	list := sequence{}
+	for i := range nets {
+		nis := sequence{}
+		for j := range nets[i].NIs {
+			nis = append(nis, niDocument(&nets[i].NIs[j], level))
+		}
+		list = append(list, mapping{
+			{"net type", text(nets[i].Net.String())},
+			{"local NI(s)", nis},
+		})
+	}
+	return mapping{{"net", list}}
+}
+
+// niDocument holds of one NI what the level shows.
+func niDocument(ni *control.NI, level int64) mapping {
+	m := mapping{
+		{"nid", text(ni.NID.String())},
+		{"status", text(ni.Status)},
+	}
+	if len(ni.Interfaces) > 0 {
+		names := mapping{}
+		for i, name := range ni.Interfaces {
+			names = append(names, entry{strconv.Itoa(i), text(name)})
+		}
+		m = append(m, entry{"interfaces", names})
+	}
+	if level >= 1 {
+		m = append(m, entry{"statistics", statisticsDocument(&ni.Statistics)})
+	}
+	if level >= 4 {
+		m = append(m, entry{"udsp info", udspDocument(&ni.UDSP)})
+	}
+	if level >= 2 {
+		m = append(m,
+			entry{"sent_stats", countsDocument(&ni.Sent)},
+			entry{"received_stats", countsDocument(&ni.Received)},
+			entry{"dropped_stats", countsDocument(&ni.Dropped)},
+			entry{"health stats", healthDocument(&ni.Health)},
+		)
+	}
+	if level < 1 {
+		return m
+	}
+	m = append(m, entry{"tunables", mapping{
+		{"peer_timeout", number(ni.Tunables.PeerTimeout)},
+		{"peer_credits", number(ni.Tunables.PeerCredits)},
+		{"peer_buffer_credits", number(ni.Tunables.PeerBufferCredits)},
+		{"credits", number(ni.Tunables.Credits)},
+	}})
+	if len(ni.LND) > 0 {
+		lnd := mapping{}
+		for _, t := range ni.LND {
+			lnd = append(lnd, entry{t.Name, number(t.Value)})
+		}
+		m = append(m, entry{"lnd tunables", lnd})
+	}
+	return append(m,
+		entry{"dev cpt", number(ni.DevCPT)},
+		entry{"CPT", quoted(ni.CPT)},
+	)
+}
+
+func statisticsDocument(s *control.Statistics) mapping {
+	m := mapping{
+		{"send_count", number(s.Sent)},
+		{"recv_count", number(s.Received)},
+		{"drop_count", number(s.Dropped)},
+	}
+	for _, l := range []struct {
+		name string
+		*control.Latency
+	}{{"put_egress", &s.PutEgress}, {"get_rtt", &s.GetRTT}, {"put_ack", &s.PutAck}} {
+		m = append(m,
+			entry{l.name + "_samples", number(l.Samples)},
+			entry{l.name + "_min_nsec", number(l.Min)},
+			entry{l.name + "_max_nsec", number(l.Max)},
+			entry{l.name + "_avg_nsec", number(l.Avg)},
+		)
+	}
+	return m
+}
+
+func udspDocument(u *control.UDSPInfo) mapping {
+	m := mapping{
+		{"net priority", number(u.NetPriority)},
+		{"nid priority", number(u.NIDPriority)},
+	}
+	for _, list := range []struct {
+		name string
+		nids []lnet.NID
+	}{{"Preferred gateway NIDs", u.PreferredGateways}, {"Preferred source NIDs", u.PreferredSources}} {
+		if len(list.nids) == 0 {
+			continue
+		}
+		nids := mapping{}
+		for i, nid := range list.nids {
+			nids = append(nids, entry{"NID-" + strconv.Itoa(i), text(nid.String())})
+		}
+		m = append(m, entry{list.name, nids})
+	}
+	return m
+}
+
+func countsDocument(c *control.MessageCounts) mapping {
+	return mapping{
+		{"put", number(c.Put)},
+		{"get", number(c.Get)},
+		{"reply", number(c.Reply)},
+		{"ack", number(c.Ack)},
+		{"hello", number(c.Hello)},
+	}
+}
+
+func healthDocument(h *control.HealthStats) mapping {
+	return mapping{
+		{"fatal_error", number(h.FatalError)},
+		{"health value", number(h.Value)},
+		{"interrupts", number(h.Interrupts)},
+		{"dropped", number(h.Dropped)},
+		{"aborted", number(h.Aborted)},
+		{"no route", number(h.NoRoute)},
+		{"timeouts", number(h.Timeouts)},
+		{"error", number(h.Errors)},
+		{"ping_count", number(h.PingCount)},
+		{"next_ping", number(h.NextPing)},
+	}
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// ping's options.
+type pingOptions struct {
+	source  string
+	timeout string
+}
+
+func (p *program) pingCommand() *cobra.Command {
+	var o pingOptions
+	c := &cobra.Command{
+		Use:                   "ping [--source NID] [--timeout SECONDS] NIDS...",
+		DisableFlagsInUseLine: true,
+		Short:                 "ping nodes and print the NIDs that they have",
+		Long: `Each of NIDS is a NID, a comma list of NIDs, or a range such as
+10.0.0.[1-3]@tcp; a host name may stand in place of an address, and a process
+ID (12345-10.0.0.1@tcp) in place of a NID. The nodes are pinged one after the
+other. Those that answer are printed first, the failures behind them.`,
+		Example: `lnetdctl ping 10.0.0.1@tcp
+lnetdctl ping --timeout 5 10.0.0.[1-4]@tcp server7@tcp1`,
+		Annotations: map[string]string{exitStatuses: `0    every node answered
+1    help was asked for
+234  NIDS cannot be read, or the request was refused (-22)
+255  a node did not answer, or there is no lnetd to talk to (-1)`},
+		RunE: func(c *cobra.Command, args []string) error {
+			return p.ping(c.Context(), o, args)
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&o.source, "source", "s", "", "local `NID` that the pings leave from")
+	f.StringVarP(&o.timeout, "timeout", "t", "", "`SECONDS` to wait for each node; 180 if not given or not a number")
+	return c
+}
+
+func (p *program) ping(ctx context.Context, o pingOptions, operands []string) error {
+	if len(operands) == 0 {
+		return p.noTargets()
+	}
+	req := control.PingRequest{Source: o.source}
+	if n, ok := parseNumber(o.timeout); ok && n > 0 {
+		req.Timeout = float64(n)
+	}
+	if o.source != "" {
+		if _, err := lnet.ParseNID(o.source); err != nil {
+			return p.badSource(o.source, err)
+		}
+	}
+	var err error
+	if req.NIDs, err = p.expandTargets(ctx, operands); err != nil {
+		return p.badTargets(err)
+	}
+	client := p.client()
+	defer client.Close()
+	results, err := client.Ping(ctx, req)
+	if err != nil {
+		return p.refused("manage", "ping", err)
+	}
+	return p.showPings(results)
+}
+
+// showPings prints what came of a ping.
+func (p *program) showPings(results []control.PingResult) error {
+	var good, bad sequence
+	for _, r := range results {
+		if r.Error == nil {
+			good = append(good, answered(r))
+			continue
+		}
+		bad = append(bad, mapping{
+			{"ping", nil},
+			{"errno", number(r.Error.Errno)},
+			{"descr", text(r.Error.Text)},
+		})
+	}
+	if p.json {
+		if err := p.printJSON(control.PingReply{Results: results}); err != nil {
+			return err
+		}
+	} else {
+		var doc mapping
+		if len(good) > 0 {
+			doc = append(doc, entry{"ping", good})
+		}
+		if len(bad) > 0 {
+			doc = append(doc, entry{"manage", bad})
+		}
+		if err := narrow.write(p.stdout, doc); err != nil {
+			return err
+		}
+		for _, r := range results {
+			if r.Error != nil && r.Error.Remedy != "" {
+				p.hint(r.Target + ": " + r.Error.Remedy)
+			}
+		}
+	}
+	if len(bad) > 0 {
+		return status(exitFailure)
+	}
+	return nil
+}
+
+func answered(r control.PingResult) mapping {
+	nids := sequence{}
+	for _, nid := range r.NIDs {
+		name := nid.String()
+		if r.PID != lnet.PIDLustre {
+			name = fmt.Sprintf("%d-%s", uint32(r.PID), name)
+		}
+		nids = append(nids, mapping{{"nid", text(name)}})
+	}
+	return mapping{
+		{"primary nid", text(r.Primary.String())},
+		{"Multi-Rail", boolean(r.MultiRail)},
+		{"peer_ni", nids},
+	}
+}
+
+// noTargets answers a ping of nobody in lnetctl's words, which do not help; the
+// hint does.
+func (p *program) noTargets() error {
+	const needs = "Ping needs NID targets"
+	if p.json {
+		p.failJSON(&control.Fault{Code: control.CodeRequestInvalid, Errno: -22, Text: needs})
+		return status(exitInvalid)
+	}
+	fmt.Fprintln(p.stderr, "Writer error: write error")
+	p.hint(needs + ", for example: " + p.name + " ping 10.0.0.1@tcp")
+	return status(exitInvalid)
+}
+
+// badSource answers a source that is no NID: lnetctl prints nothing
+// (lnetctl 4.12).
+func (p *program) badSource(source string, err error) error {
+	if p.json {
+		p.failJSON(control.Fault{
+			Code: control.CodeRequestInvalid, Errno: -22, Text: "cannot parse source NID '" + source + "'",
+		}.Because(err))
+	}
+	p.hint(fmt.Sprintf("--source %s: %v", source, err))
+	return status(exitInvalid)
+}
+
+func (p *program) badTargets(err error) error {
+	if p.json {
+		p.failJSON(control.Fault{
+			Code: control.CodeRequestInvalid, Errno: -22, Text: "Unable to parse nidlist",
+		}.Because(err))
+		return status(exitInvalid)
+	}
+	newErrorDocument(p.stderr, "manage", "ping", -22, `"Unable to parse nidlist: `+err.Error()+`"`)
+	var list *listError
+	if errors.As(err, &list) && list.detail != nil {
+		p.hint(list.detail.Error())
+	}
+	return status(exitInvalid)
+}

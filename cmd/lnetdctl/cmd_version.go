@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+// versionPatience bounds the wait for a daemon that hangs.
+const versionPatience = 2 * time.Second
+
+func (p *program) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                   "version",
+		DisableFlagsInUseLine: true,
+		Short:                 "print the versions of this program and of the daemon",
+		Long: `The first line names this program, a second one the daemon that answers on
+the control socket, if one does.`,
+		Annotations: map[string]string{exitStatuses: "0    always"},
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.showVersion(c.Context())
+		},
+	}
+}
+
+func (p *program) showVersion(ctx context.Context) error {
+	c := p.client()
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, versionPatience)
+	defer cancel()
+	v, err := c.Version(ctx)
+	own := control.BuildVersion()
+	if p.json {
+		out := struct {
+			Version string           `json:"version"`
+			Daemon  *control.Version `json:"daemon,omitempty"`
+		}{Version: own}
+		if err == nil {
+			out.Daemon = &v
+		}
+		return p.printJSON(out)
+	}
+	fmt.Fprintf(p.stdout, "%s %s\n", p.name, own)
+	if err == nil {
+		fmt.Fprintf(p.stdout, "%s %s\n", v.Program, v.Version)
+	}
+	return nil
+}

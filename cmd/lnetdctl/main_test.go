@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"lnetdctl": main, "lnetctl": main})
+}
+
+// The scripts tell what lnetdctl does with a running lnetd.
+func TestScripts(t *testing.T) {
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, "../lnetd").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:  "testdata/script",
+		Cmds: daemontest.Commands(),
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			return daemontest.Setup(env)
+		},
+	})
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+)
+
+// parseNumber reads a number as C programs do: an optional sign, then decimal,
+// hexadecimal behind 0x, or octal behind 0. Anything left over, and overflow,
+// make it none (lnetctl 1.8).
+func parseNumber(s string) (int64, bool) {
+	digits := strings.TrimLeft(s, " \t")
+	sign := ""
+	if digits != "" && (digits[0] == '+' || digits[0] == '-') {
+		if digits[0] == '-' {
+			sign = "-"
+		}
+		digits = digits[1:]
+	}
+	base := 10
+	switch {
+	case len(digits) > 2 && (strings.HasPrefix(digits, "0x") || strings.HasPrefix(digits, "0X")):
+		base, digits = 16, digits[2:]
+	case len(digits) > 1 && digits[0] == '0':
+		base, digits = 8, digits[1:]
+	}
+	if digits == "" || strings.ContainsAny(digits, "_+-") {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(sign+digits, base, 64)
+	return n, err == nil
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+// Exit statuses: lnetctl's results cut to 8 bits (lnetctl 1.4).
+const (
+	exitOK      = 0
+	exitHelp    = 1   // help was asked for in place of a command's work
+	exitInvalid = 234 // -22: a request was refused, or makes no sense
+	exitFailure = 255 // -1: no such command, no daemon, a ping that failed
+)
+
+// program is one run of lnetdctl.
+type program struct {
+	// name is what the program was called as.
+	name           string
+	stdout, stderr io.Writer
+	// hints allows advice on stderr beside the documents. It is off where a
+	// script may compare the output with lnetctl's.
+	hints bool
+	// lookup resolves a host name; nil is the system's resolver.
+	lookup func(ctx context.Context, host string) ([]net.IP, error)
+
+	// Options of all commands.
+	socket string
+	json   bool
+}
+
+// status is an exit status as an error, for what has been reported already.
+type status int
+
+func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// run executes a command line without the program's name and returns the exit
+// status.
+func (p *program) run(args []string) int {
+	root := p.root()
+	line, err := readLine(root, args)
+	if err == nil {
+		err = p.execute(line)
+	} else {
+		p.misused(line, err)
+		if unknown := (*unknownCommand)(nil); errors.As(err, &unknown) {
+			return exitFailure
+		}
+		return exitInvalid
+	}
+	var st status
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &st):
+		return int(st)
+	}
+	p.fail(err)
+	return exitInvalid
+}
+
+// execute does what the command line asks for.
+func (p *program) execute(l line) error {
+	switch {
+	case l.word == wordList:
+		listCommands(p.stdout, l.cmd)
+		return nil
+	case l.word == wordVersion:
+		return p.showVersion(context.Background())
+	case l.word == wordHelp:
+		return l.cmd.Help()
+	case l.help:
+		if err := l.cmd.Help(); err != nil {
+			return err
+		}
+		return status(exitHelp)
+	case !l.cmd.Runnable():
+		return p.helpAll(l.cmd)
+	}
+	root := l.cmd.Root()
+	root.SetArgs(l.args)
+	return root.ExecuteContext(context.Background())
+}
+
+// helpAll answers a command word that wants another one after it.
+func (p *program) helpAll(group *cobra.Command) error {
+	if group.Root() == group {
+		_ = group.Help()
+		return status(exitInvalid)
+	}
+	for i, c := range visible(group) {
+		if i > 0 {
+			fmt.Fprintln(p.stdout)
+		}
+		_ = c.Help()
+	}
+	return status(exitInvalid)
+}
+
+// misused says what is wrong with the command line.
+func (p *program) misused(l line, err error) {
+	fmt.Fprintf(p.stderr, "%s: %v\n", p.name, err)
+	if unknown := (*unknownCommand)(nil); !errors.As(err, &unknown) && l.cmd != nil {
+		_ = l.cmd.Help()
+	}
+}
+
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   p.name,
+		Short: "show and test a running lnetd",
+		Long: `lnetdctl talks to lnetd through its control socket. Commands, options and
+output are those of Lustre's lnetctl; installed under the name lnetctl the
+program answers to that.
+
+Options may stand before, between and behind operands, as --option value or
+--option=value, and their names may be cut to any unambiguous beginning.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	f := root.PersistentFlags()
+	f.StringVar(&p.socket, "control-socket", "", "`PATH` of lnetd's control socket")
+	f.BoolVar(&p.json, "json", false, "print JSON as the control interface delivers it")
+	root.AddCommand(p.netCommand(), p.pingCommand(), p.versionCommand())
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	manPages(root)
+	return root
+}
+
+// client returns a client for the daemon.
+func (p *program) client() *control.Client {
+	path := p.socket
+	if path == "" {
+		path = os.Getenv("LNETD_CONTROL_SOCKET")
+	}
+	if path == "" {
+		path = control.FindSocket()
+	}
+	return control.NewClient(path)
+}
+
+// printJSON prints v for programs.
+func (p *program) printJSON(v any) error {
+	e := json.NewEncoder(p.stdout)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// hint gives advice to a person.
+func (p *program) hint(s string) {
+	if p.hints && !p.json && s != "" {
+		fmt.Fprintf(p.stderr, "# %s\n", s)
+	}
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"unicode"
+
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// listError is a list of NIDs that cannot be read: lnetctl's words, and what
+// lies behind them.
+type listError struct {
+	text   string
+	detail error
+}
+
+func (e *listError) Error() string { return e.text }
+func (e *listError) Unwrap() error { return e.detail }
+
+// expandTargets turns operands, each a comma list with ranges and host names,
+// into single NIDs in order (lnetctl 12.2).
+func (p *program) expandTargets(ctx context.Context, operands []string) ([]string, error) {
+	var targets []string
+	for _, operand := range operands {
+		for _, item := range splitList(operand) {
+			if item == "" {
+				continue
+			}
+			more, err := p.expandTarget(ctx, item)
+			if err != nil {
+				return nil, err
+			}
+			targets = append(targets, more...)
+			if len(targets) > control.PingTargetsMax {
+				return nil, &listError{text: "specifies more NIDs than allowed"}
+			}
+		}
+	}
+	if len(targets) == 0 {
+		return nil, &listError{text: "no valid NIDs in string"}
+	}
+	return targets, nil
+}
+
+func (p *program) expandTarget(ctx context.Context, item string) ([]string, error) {
+	if strings.Contains(item, "*") {
+		return nil, &listError{text: "asterisk not allowed in nidstring"}
+	}
+	address, network, ok := strings.Cut(item, "@")
+	if !ok {
+		return nil, &listError{
+			text:   "no valid NIDs in string",
+			detail: fmt.Errorf("%s: write %s@tcp, or with the net that is meant", item, item),
+		}
+	}
+	invalid := func(err error) error { return &listError{text: "invalid NID in nidstr", detail: err} }
+	if isHostName(address) {
+		n, err := lnet.ParseNet(network)
+		if err != nil {
+			return nil, invalid(err)
+		}
+		nid, err := p.resolve(ctx, address, n)
+		if err != nil {
+			return nil, invalid(err)
+		}
+		return []string{nid.String()}, nil
+	}
+	if id, err := lnet.ParseProcessID(item); err == nil {
+		if id.PID != lnet.PIDLustre {
+			return []string{id.String()}, nil
+		}
+		return []string{id.NID.String()}, nil
+	}
+	nids, err := lnet.ExpandNIDs(item, control.PingTargetsMax)
+	switch {
+	case errors.Is(err, lnet.ErrTooMany):
+		return nil, &listError{text: "specifies more NIDs than allowed", detail: err}
+	case err != nil:
+		return nil, invalid(err)
+	}
+	targets := make([]string, len(nids))
+	for i, nid := range nids {
+		targets[i] = nid.String()
+	}
+	return targets, nil
+}
+
+// isHostName tells a host name from an address: it begins with a letter and is
+// not an IPv6 address.
+func isHostName(s string) bool {
+	return s != "" && unicode.IsLetter(rune(s[0])) && !strings.ContainsAny(s, ":[")
+}
+
+// resolve finds the address of a host: the first IPv4 address, else the first
+// IPv6 address.
+func (p *program) resolve(ctx context.Context, host string, n lnet.Net) (lnet.NID, error) {
+	if !n.Type().IPAddressed() {
+		return lnet.NID{}, fmt.Errorf("%s@%s: a NID on this net has no host name", host, n)
+	}
+	lookup := p.lookup
+	if lookup == nil {
+		lookup = func(ctx context.Context, host string) ([]net.IP, error) {
+			return net.DefaultResolver.LookupIP(ctx, "ip", host)
+		}
+	}
+	ips, err := lookup(ctx, host)
+	if err != nil {
+		return lnet.NID{}, err
+	}
+	for _, ip := range ips {
+		if ip4 := ip.To4(); ip4 != nil {
+			return nidOf(n, ip4)
+		}
+	}
+	for _, ip := range ips {
+		return nidOf(n, ip)
+	}
+	return lnet.NID{}, errors.New(host + " has no address")
+}
+
+func nidOf(n lnet.Net, ip net.IP) (lnet.NID, error) {
+	return lnet.ParseNID(ip.String() + "@" + n.String())
+}
+
+// splitList splits at commas outside of brackets.
+func splitList(s string) []string {
+	var items []string
+	depth, begin := 0, 0
+	for i, c := range s {
+		switch {
+		case c == '[':
+			depth++
+		case c == ']':
+			depth--
+		case c == ',' && depth <= 0:
+			items = append(items, s[begin:i])
+			begin = i + 1
+		}
+	}
+	return append(items, s[begin:])
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+)
+
+// Ports of LNet over TCP.
+const (
+	// Port is where kernel nodes listen.
+	Port = 988
+	// UnprivilegedPort is where lnetd listens if it may not listen on Port
+	// and was not told where to.
+	UnprivilegedPort = 9988
+)
+
+// Config is a whole configuration, checked.
+type Config struct {
+	// NIs are the interfaces to bring up, in order. Upper and Logger are for
+	// the node to fill. None: lnetd finds one itself.
+	NIs []lnd.Config
+	// Globals are the node's.
+	Globals Globals
+	// Socklnd is the TCP driver's configuration.
+	Socklnd socklnd.Config
+	// PortGiven tells that the operator has chosen the port, so that no other
+	// may be taken in its place.
+	PortGiven bool
+	// AcceptGiven tells that the operator has chosen the accept mode.
+	AcceptGiven bool
+	// ControlSocket is the control socket's path; empty: the default.
+	ControlSocket string
+	// MetricsAddr is the address that metrics are served on; empty: none.
+	MetricsAddr string
+	// LogLevel is the lowest level that is logged.
+	LogLevel slog.Level
+	// LogFormat is FormatAuto, FormatJSON or FormatText.
+	LogFormat Format
+	// Warnings name what was written and has no effect, with its line.
+	Warnings []string
+}
+
+// Globals are the values of the "global" section that have an effect.
+type Globals struct {
+	InterfacesMax      int           // max_interfaces
+	Discovery          bool          // discovery
+	TransactionTimeout time.Duration // transaction_timeout
+	RetryCount         int           // retry_count
+}
+
+// Format is how log lines are written.
+type Format uint8
+
+// The formats of log lines.
+const (
+	FormatAuto Format = iota // text on a terminal, else JSON
+	FormatJSON
+	FormatText
+)
+
+// Default is the configuration of an empty file.
+func Default() Config {
+	return Config{
+		Globals: Globals{
+			InterfacesMax:      4096,
+			Discovery:          true,
+			TransactionTimeout: 150 * time.Second,
+			RetryCount:         2,
+		},
+		Socklnd:  socklnd.DefaultConfig(),
+		LogLevel: slog.LevelInfo,
+	}
+}
+
+// SetPort makes port both the port to listen on and the port to call.
+func (c *Config) SetPort(port int) {
+	c.PortGiven = true
+	c.Socklnd.AcceptPort, c.Socklnd.AcceptPortBulk = port, port
+	c.Socklnd.ConnectPort, c.Socklnd.ConnectPortBulk = port, port
+}
+
+// TakeUnprivilegedPort makes lnetd listen and call where it may without
+// privileges, and accept others that have none. A port to call that was
+// configured stays.
+func (c *Config) TakeUnprivilegedPort() {
+	s := &c.Socklnd
+	s.AcceptPort, s.AcceptPortBulk = UnprivilegedPort, UnprivilegedPort
+	if s.ConnectPort == 0 {
+		s.ConnectPort, s.ConnectPortBulk = UnprivilegedPort, UnprivilegedPort
+	}
+	s.Accept = socklnd.AcceptAll
+}
+
+// lndTimeout is the LND timeout that LNet derives (lnet-core 6.5).
+func (g *Globals) lndTimeout() time.Duration {
+	seconds := int(g.TransactionTimeout / time.Second)
+	return time.Duration(max((seconds-1)/(g.RetryCount+1), 1)) * time.Second
+}

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Override holds what the command line says over the file. Zero values leave
+// what the file says.
+type Override struct {
+	Networks      []string // module-parameter syntax: "tcp(eth0)", "tcp1(eth1,eth2)"
+	Port          int      // to listen on and to call
+	ControlSocket string
+	MetricsAddr   string
+	LogLevel      string
+}
+
+// Apply changes c as o says, or not at all. Errors name the option.
+func (c *Config) Apply(o Override) error {
+	next := *c
+	var errs []error
+	bad := func(option string, err error) {
+		errs = append(errs, fmt.Errorf("--%s: %w", option, err))
+	}
+	if len(o.Networks) > 0 {
+		nis, err := networks(o.Networks)
+		if err != nil {
+			bad("net", err)
+		}
+		next.NIs = nis
+	}
+	switch {
+	case o.Port < 0 || o.Port > math.MaxUint16:
+		bad("port", fmt.Errorf("%d is not in 1 to 65535", o.Port))
+	case o.Port > 0:
+		next.SetPort(o.Port)
+	}
+	if o.ControlSocket != "" {
+		next.ControlSocket = o.ControlSocket
+	}
+	if o.MetricsAddr != "" {
+		if err := checkAddr(o.MetricsAddr); err != nil {
+			bad("metrics-addr", err)
+		}
+		next.MetricsAddr = o.MetricsAddr
+	}
+	if o.LogLevel != "" {
+		level, err := parseLevel(o.LogLevel)
+		if err != nil {
+			bad("log-level", err)
+		}
+		next.LogLevel = level
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	*c = next
+	return nil
+}
+
+// networks reads "networks" strings (lnetctl 13.1). Several are one list.
+func networks(list []string) ([]lnd.Config, error) {
+	specs, err := lnet.ParseNetworks(strings.Join(list, ","))
+	if err != nil {
+		return nil, err
+	}
+	var nis []lnd.Config
+	for _, s := range specs {
+		if s.Net.Type() == lnet.TypeLO {
+			continue
+		}
+		if len(s.Interfaces) == 0 {
+			nis = append(nis, lnd.Config{Net: s.Net, Tunables: lnd.Tunables{PeerTimeout: -1}})
+		}
+		for _, i := range s.Interfaces {
+			nis = append(nis, lnd.Config{Net: s.Net, Device: i.Name, Tunables: lnd.Tunables{PeerTimeout: -1}})
+		}
+	}
+	if len(nis) == 0 {
+		return nil, errors.New("names no net besides lo")
+	}
+	return nis, nil
+}

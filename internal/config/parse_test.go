@@ -1,0 +1,417 @@
+package config
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+var sameNID = cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
+
+func mustParse(t *testing.T, text string) Config {
+	t.Helper()
+	c, err := Parse("f", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func netOf(t *testing.T, s string) lnet.Net {
+	t.Helper()
+	n, err := lnet.ParseNet(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func nidOf(t *testing.T, s string) lnet.NID {
+	t.Helper()
+	n, err := lnet.ParseNID(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// The reference holds every key, changes nothing, and draws no warning.
+func TestReference(t *testing.T) {
+	c, r, err := parse("reference.yaml", Reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range c.Warnings {
+		t.Error(w)
+	}
+	want := Default()
+	zero := 0
+	minus := -1
+	want.NIs = []lnd.Config{{
+		Net: netOf(t, "tcp"), Device: "eth0",
+		Tunables: lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256},
+		Options:  socklnd.Options{ConnsPerPeer: zero, TOS: &minus},
+	}}
+	want.PortGiven, want.AcceptGiven = true, true
+	want.Socklnd.ConnectPort, want.Socklnd.ConnectPortBulk = 988, 988
+	if diff := cmp.Diff(want, c, sameNID); diff != "" {
+		t.Errorf("the reference changes something (-default +reference):\n%s", diff)
+	}
+	for section, keys := range map[string][]string{
+		"global":        slices.Collect(maps.Keys(globalKeys)),
+		"lnetd":         append(slices.Collect(maps.Keys(lnetdKeys)), "socklnd"),
+		"lnetd.socklnd": slices.Collect(maps.Keys(socklndKeys)),
+	} {
+		for _, key := range keys {
+			if key != "max_intf" && !r.seen[section+"."+key] { // an old name of max_interfaces
+				t.Errorf("the reference lacks %s.%s", section, key)
+			}
+		}
+	}
+}
+
+func TestEmptyFile(t *testing.T) {
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n...\n", "net:\nglobal:\nlnetd:\n"} {
+		if diff := cmp.Diff(Default(), mustParse(t, text)); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+}
+
+// What lnetctl exports is taken as it is.
+func TestExports(t *testing.T) {
+	none := lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256}
+	ni := func(n, device string, conns, tos int) lnd.Config {
+		return lnd.Config{Net: netOf(t, n), Device: device, Tunables: none,
+			Options: socklnd.Options{ConnsPerPeer: conns, TOS: &tos}}
+	}
+	tests := []struct {
+		file     string
+		nis      []lnd.Config
+		warnings []string // the keys that are warned of
+	}{
+		{"export-tcp.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1)}, []string{"peer"}},
+		{"export-ipv6.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, []string{"peer"}},
+		{"export-multirail.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, []string{"peer"}},
+		{"export-router.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)},
+			[]string{"peer", "routing", "buffers"}},
+		{"export-backup.yaml", []lnd.Config{ni("tcp", "eth0", 2, 0), ni("tcp1", "eth1", 2, 0)},
+			[]string{"route", "peer", "global.max_recovery_ping_interval", "udsp"}},
+		{"export-2.15.yaml", []lnd.Config{
+			{Net: netOf(t, "tcp"), Device: "eth0", Tunables: none, Options: socklnd.Options{ConnsPerPeer: 1}},
+			{Net: netOf(t, "tcp1"), Device: "eth1", Tunables: none, Options: socklnd.Options{ConnsPerPeer: 1}},
+		}, []string{"route", "peer", "udsp"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.file, func(t *testing.T) {
+			b, err := os.ReadFile(filepath.Join("testdata", tt.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := Parse(tt.file, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.nis, c.NIs, sameNID); diff != "" {
+				t.Error(diff)
+			}
+			var keys []string
+			for _, w := range c.Warnings {
+				keys = append(keys, strings.Split(w, ": ")[1])
+			}
+			if diff := cmp.Diff(tt.warnings, keys); diff != "" {
+				t.Errorf("warnings: %s\n%s", diff, strings.Join(c.Warnings, "\n"))
+			}
+		})
+	}
+}
+
+func TestNIs(t *testing.T) {
+	def := lnd.Tunables{PeerTimeout: -1}
+	tests := []struct {
+		name string
+		text string
+		want []lnd.Config
+	}{
+		{"two interfaces in one item", `
+net:
+  - net type: tcp1
+    local NI(s):
+      - interfaces: {0: eth0, 1: "eth1:2[0,1]"}
+`, []lnd.Config{{Net: netOf(t, "tcp1"), Device: "eth0", Tunables: def}, {Net: netOf(t, "tcp1"), Device: "eth1:2", Tunables: def}}},
+		{"nid without interfaces", `
+net:
+  - net type: tcp
+    local NI(s):
+      - nid: 127.0.0.2@tcp
+`, []lnd.Config{{Net: netOf(t, "tcp"), NID: nidOf(t, "127.0.0.2@tcp"), Tunables: def}}},
+		{"interfaces win over the nid", `
+net:
+  - net type: tcp
+    local NI(s):
+      - nid: 127.0.0.2@tcp
+        interfaces:
+            0: eth0
+`, []lnd.Config{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: def}}},
+		{"older form without local NIs", `
+net:
+  - net type: tcp
+    interfaces:
+        0: eth0
+    tunables:
+        credits: 32
+`, []lnd.Config{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: lnd.Tunables{PeerTimeout: -1, Credits: 32}}}},
+		{"interfaces as a list", `
+net:
+  - net type: tcp
+    interfaces: [eth0, eth1]
+`, []lnd.Config{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: def}, {Net: netOf(t, "tcp"), Device: "eth1", Tunables: def}}},
+		{"tunables of the net, options of the item", `
+net:
+  - net type: tcp
+    tunables: {peer_timeout: 0, peer_credits: "16"}
+    lnd tunables: {conns_per_peer: 3}
+    local NI(s):
+      - interfaces: {0: eth0}
+      - interfaces: {0: eth1}
+        lnd tunables: {tos: 900, timeout: 7}
+`, []lnd.Config{
+			{Net: netOf(t, "tcp"), Device: "eth0", Tunables: lnd.Tunables{PeerCredits: 16}, Options: socklnd.Options{ConnsPerPeer: 3}},
+			{Net: netOf(t, "tcp"), Device: "eth1", Tunables: lnd.Tunables{PeerCredits: 16}, Options: socklnd.Options{ConnsPerPeer: -1, TOS: ptr(255)}},
+		}},
+		{"not positive means default", `
+net:
+  - net type: tcp
+    local NI(s):
+      - interfaces: {0: eth0}
+        tunables: {peer_timeout: -1, peer_credits: 0, credits: -1}
+`, []lnd.Config{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: def}}},
+		{"lo is passed over", `
+net:
+  - net type: lo
+    local NI(s):
+      - nid: 0@lo
+`, nil},
+		{"two documents, two sections", `
+net:
+  - net type: tcp
+    interfaces: [a]
+net:
+  - net type: tcp1
+    interfaces: [b]
+---
+net:
+  - net type: tcp2
+    interfaces: [c]
+`, []lnd.Config{
+			{Net: netOf(t, "tcp"), Device: "a", Tunables: def},
+			{Net: netOf(t, "tcp1"), Device: "b", Tunables: def},
+			{Net: netOf(t, "tcp2"), Device: "c", Tunables: def},
+		}},
+		{"aliases", `
+net:
+  - net type: tcp
+    interfaces: [a]
+    tunables: &t {credits: 9}
+  - net type: tcp1
+    interfaces: [b]
+    tunables: *t
+`, []lnd.Config{
+			{Net: netOf(t, "tcp"), Device: "a", Tunables: lnd.Tunables{PeerTimeout: -1, Credits: 9}},
+			{Net: netOf(t, "tcp1"), Device: "b", Tunables: lnd.Tunables{PeerTimeout: -1, Credits: 9}},
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, mustParse(t, tt.text).NIs, sameNID); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestLnetdSection(t *testing.T) {
+	c := mustParse(t, `
+lnetd:
+    port: 9000
+    connect_port: 988
+    accept: all
+    source_ports: any
+    control_socket: /x/y
+    metrics_addr: "[::1]:9100"
+    log_level: debug
+    log_format: json
+    socklnd:
+        sock_timeout: 0
+        min_reconnectms: 250
+        nagle: 1
+        tos: 16
+global:
+    transaction_timeout: 50
+    retry_count: 4
+    discovery: 0
+    max_interfaces: 3
+`)
+	want := Default()
+	want.PortGiven, want.AcceptGiven = true, true
+	want.ControlSocket, want.MetricsAddr = "/x/y", "[::1]:9100"
+	want.LogLevel, want.LogFormat = slog.LevelDebug, FormatJSON
+	want.Globals = Globals{InterfacesMax: 4096, TransactionTimeout: 50 * time.Second, RetryCount: 4}
+	s := &want.Socklnd
+	s.AcceptPort, s.AcceptPortBulk, s.ConnectPort, s.ConnectPortBulk = 9000, 9000, 988, 988
+	s.Accept, s.SourcePorts = socklnd.AcceptAll, socklnd.SourceAny
+	s.SockTimeout, s.LNetTimeout = 0, 9*time.Second // (50-1)/(4+1)
+	s.MinReconnect, s.Nagle, s.TOS = 250*time.Millisecond, true, 16
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Mistakes are named with file, line and key, all of them at once.
+func TestErrors(t *testing.T) {
+	tests := []struct {
+		name, text string
+		want       []string
+	}{
+		{"not YAML", "net: [", []string{"f: yaml: line 1: did not find expected node content"}},
+		{"not a mapping", "- a\n", []string{"f:1: a list where keys were expected"}},
+		{"net is no list", "net:\n    tcp: 1\n", []string{"f:2: net: a mapping where a list was expected"}},
+		{"no net type", "net:\n  - interfaces: [a]\n", []string{`f:2: net[0]: the key "net type" is missing`}},
+		{"net type without value", "net:\n  - net type:\n", []string{"f:2: net[0].net type: no value where a word was expected"}},
+		{"unknown net type", "net:\n  - net type: foo\n    interfaces: [a]\n", []string{"f:2: net[0].net type: "}},
+		{"neither interface nor nid", "net:\n  - net type: tcp\n", []string{`f:2: net[0]: neither "interfaces" nor "nid" is given`}},
+		{"bad nid", "net:\n  - net type: tcp\n    local NI(s):\n      - nid: 300.1.1.1@tcp\n",
+			[]string{"f:4: net[0].local NI(s)[0].nid: "}},
+		{"nid on another net", "net:\n  - net type: tcp\n    local NI(s):\n      - nid: 1.1.1.1@tcp1\n",
+			[]string{"f:4: net[0].local NI(s)[0].nid: 1.1.1.1@tcp1 is not on net tcp"}},
+		{"bad interface", "net:\n  - net type: tcp\n    interfaces: {0: \"eth0[1\"}\n",
+			[]string{`f:3: net[0].interfaces.0: interface "eth0[1": the bracket is not closed`}},
+		{"credits is a word", "net:\n  - net type: tcp\n    interfaces: [a]\n    tunables:\n        credits: many\n",
+			[]string{`f:5: net[0].tunables.credits: "many" is not a whole number`}},
+		{"credits is a mapping", "net:\n  - net type: tcp\n    interfaces: [a]\n    tunables:\n        credits: {a: 1}\n",
+			[]string{"f:5: net[0].tunables.credits: a mapping where a number was expected"}},
+		{"tunables is a list", "net:\n  - net type: tcp\n    interfaces: [a]\n    tunables: [1]\n",
+			[]string{"f:4: net[0].tunables: a list where keys were expected"}},
+		{"conns_per_peer out of range", "net:\n  - net type: tcp\n    interfaces: [a]\n    lnd tunables:\n        conns_per_peer: 128\n",
+			[]string{"f:5: net[0].lnd tunables.conns_per_peer: 128 is not in 0 to 127"}},
+		{"key twice", "lnetd:\n    port: 1\n    port: 2\n", []string{"f:3: lnetd.port: stands twice"}},
+		{"port", "lnetd:\n    port: 65536\n", []string{"f:2: lnetd.port: 65536 is not in 1 to 65535"}},
+		{"fraction", "lnetd:\n    port: 9.5\n", []string{`f:2: lnetd.port: "9.5" is not a whole number`}},
+		{"accept", "lnetd:\n    accept: some\n", []string{`f:2: lnetd.accept: "some" is none of secure, all, none`}},
+		{"source ports", "lnetd:\n    source_ports: few\n", []string{`f:2: lnetd.source_ports: "few" is none of auto, privileged, any`}},
+		{"log level", "lnetd:\n    log_level: loud\n", []string{`f:2: lnetd.log_level: "loud" is none of debug, info, warn, error`}},
+		{"log format", "lnetd:\n    log_format: xml\n", []string{`f:2: lnetd.log_format: "xml" is none of auto, json, text`}},
+		{"metrics address", "lnetd:\n    metrics_addr: here\n", []string{`f:2: lnetd.metrics_addr: "here" is not HOST:PORT`}},
+		{"key of ours unknown", "lnetd:\n    prot: 1\n", []string{"f:2: lnetd.prot: unknown key"}},
+		{"parameter unknown", "lnetd:\n    socklnd:\n        frob: 1\n", []string{"f:3: lnetd.socklnd.frob: unknown key"}},
+		{"parameters together", "lnetd:\n    socklnd:\n        min_reconnectms: 9000\n        max_reconnectms: 10\n",
+			[]string{"f: lnetd: socklnd: min_reconnectms, max_reconnectms"}},
+		{"untyped connections", "lnetd: {socklnd: {typed_conns: 0}}\n", []string{"f: lnetd: socklnd: typed_conns 0"}},
+		{"global without value", "global:\n    discovery:\n", []string{"f:2: global.discovery: no value where a number was expected"}},
+		{"global out of range", "global:\n    response_tracking: 4\n", []string{"f:2: global.response_tracking: 4 is not in 0 to 3"}},
+		{"retries too many", "global:\n    retry_count: 60\n    transaction_timeout: 50\n",
+			[]string{"f:3: global.transaction_timeout: transaction_timeout 50 s must be greater than retry_count 60"}},
+		{"retries without health", "global:\n    retry_count: 1\n    health_sensitivity: 0\n",
+			[]string{"f:2: global.retry_count: 1: must be 0 while health_sensitivity is 0"}},
+		{"several", "lnetd:\n    port: x\n    accept: y\nglobal:\n    discovery: z\n",
+			[]string{"f:2: lnetd.port: ", "f:3: lnetd.accept: ", "f:5: global.discovery: "}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Parse("f", []byte(tt.text))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			lines := strings.Split(err.Error(), "\n")
+			if len(lines) != len(tt.want) {
+				t.Fatalf("%d errors, want %d:\n%v", len(lines), len(tt.want), err)
+			}
+			for i, want := range tt.want {
+				if !strings.HasPrefix(lines[i], want) {
+					t.Errorf("error %q, want %q", lines[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	c := mustParse(t, `frob: 1
+route: []
+global:
+    numa_range: 7
+    what: 1
+net:
+  - net type: tcp
+    local NI(s):
+      - interfaces: {0: a}
+        tunables: {credits: 1, speed: 9}
+        lnd tunables: {ntx: 9}
+      - interfaces: {0: b}
+        tunables: {credits: 2}
+max_intf: 100
+`)
+	want := []string{
+		"f:1: frob: unknown section, ignored",
+		"f:2: route: this section is not supported yet and has no effect",
+		"f:4: global.numa_range: 7: this version does nothing with the value",
+		"f:5: global.what: unknown key, ignored",
+		"f:10: net[0].local NI(s)[0].tunables.speed: Ignoring unrecognized key 'speed' for 'tunables'",
+		"f:11: net[0].local NI(s)[0].lnd tunables.ntx: Ignoring unrecognized key 'ntx' for 'lnd tunables'",
+		"f:12: net[0].local NI(s)[1]: All tunables of NIs of a net should be the same; those of the first NI hold",
+	}
+	if diff := cmp.Diff(want, c.Warnings); diff != "" {
+		t.Error(diff)
+	}
+	if c.Globals.InterfacesMax != 100 || c.NIs[1].Tunables.Credits != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Health switched off switches resends off.
+func TestNoHealthNoRetries(t *testing.T) {
+	c := mustParse(t, "global:\n    health_sensitivity: 0\n")
+	if c.Globals.RetryCount != 0 || c.Socklnd.LNetTimeout != 149*time.Second {
+		t.Errorf("retry count %d, LND timeout %v", c.Globals.RetryCount, c.Socklnd.LNetTimeout)
+	}
+}
+
+// Whatever stands in a file: an error or a configuration that drivers take.
+func TestParseNeverPanics(t *testing.T) {
+	word := rapid.SampledFrom([]string{
+		"net", "net type", "local NI(s)", "interfaces", "nid", "tunables", "lnd tunables", "credits", "tos",
+		"global", "lnetd", "socklnd", "port", "accept", "retry_count", "tcp", "o2ib", "10.0.0.1@tcp", "1", "-1",
+		"x", "\n", "\n  ", "\n    ", ": ", "- ", "[", "]", "{", "}", ", ", "&a ", "*a", "\"", "~", "!!int ", "<<",
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(word, 0, 60).Draw(t, "words"), "")
+		c, err := Parse("f", []byte(text))
+		if err == nil {
+			err = c.Socklnd.Validate()
+		} else {
+			var p *problem
+			if !errors.As(err, &p) {
+				t.Errorf("%v does not say where", err)
+			}
+			return
+		}
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}

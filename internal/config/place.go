@@ -1,0 +1,170 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// place is a value in a file: where it stands and what it is called. Its
+// methods read the value as one kind of thing or note a problem.
+type place struct {
+	file *reading
+	path string
+	node *yaml.Node
+}
+
+// reading is one file under way.
+type reading struct {
+	name     string
+	problems []*problem
+	warnings []*problem
+	seen     map[string]bool // paths without indices, for the reference's test
+}
+
+// problem is one thing wrong in a file.
+type problem struct {
+	file string
+	line int
+	path string
+	text string
+}
+
+func (p *problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.file)
+	if p.line > 0 {
+		fmt.Fprintf(&b, ":%d", p.line)
+	}
+	if p.path != "" {
+		b.WriteString(": " + p.path)
+	}
+	return b.String() + ": " + p.text
+}
+
+// wrong notes a problem with the value.
+func (p place) wrong(format string, args ...any) {
+	p.file.problems = append(p.file.problems, p.problem(fmt.Sprintf(format, args...)))
+}
+
+// warn notes something about the value that the operator should know.
+func (p place) warn(format string, args ...any) {
+	p.file.warnings = append(p.file.warnings, p.problem(fmt.Sprintf(format, args...)))
+}
+
+func (p place) problem(text string) *problem {
+	return &problem{file: p.file.name, line: p.node.Line, path: p.path, text: text}
+}
+
+func (p place) below(path string, n *yaml.Node) place {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return place{file: p.file, path: path, node: n}
+}
+
+// what describes the value for a message.
+func (p place) what() string {
+	switch p.node.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	if p.empty() {
+		return "no value"
+	}
+	return strconv.Quote(p.node.Value)
+}
+
+// empty tells that a key has no value.
+func (p place) empty() bool {
+	return p.node.Kind == yaml.ScalarNode && p.node.Tag == "!!null" || p.node.Kind == 0
+}
+
+// member is one key of a mapping with its value.
+type member struct {
+	key   string
+	value place
+}
+
+// members returns a mapping's members in order. A key that stands twice is a
+// problem unless twice is set.
+func (p place) members(twice bool) []member {
+	if p.node.Kind != yaml.MappingNode {
+		p.wrong("%s where keys were expected", p.what())
+		return nil
+	}
+	var out []member
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(p.node.Content); i += 2 {
+		k, v := p.node.Content[i], p.node.Content[i+1]
+		if k.Kind != yaml.ScalarNode {
+			p.below(p.path, k).wrong("a key that is not a word")
+			continue
+		}
+		path := k.Value
+		if p.path != "" {
+			path = p.path + "." + k.Value
+		}
+		at := p.below(path, v)
+		if seen[k.Value] && !twice {
+			p.below(path, k).wrong("stands twice")
+			continue
+		}
+		seen[k.Value] = true
+		p.file.seen[path] = true
+		out = append(out, member{key: k.Value, value: at})
+	}
+	return out
+}
+
+// items returns a list's items.
+func (p place) items() []place {
+	if p.node.Kind != yaml.SequenceNode {
+		p.wrong("%s where a list was expected", p.what())
+		return nil
+	}
+	out := make([]place, len(p.node.Content))
+	for i, n := range p.node.Content {
+		out[i] = p.below(fmt.Sprintf("%s[%d]", p.path, i), n)
+	}
+	return out
+}
+
+// text reads a word.
+func (p place) text() (string, bool) {
+	if p.node.Kind != yaml.ScalarNode || p.empty() {
+		p.wrong("%s where a word was expected", p.what())
+		return "", false
+	}
+	return p.node.Value, true
+}
+
+// number reads a whole number from lo to hi. Quotes around it do not matter.
+func (p place) number(lo, hi int) (int, bool) {
+	n, ok := p.anyNumber()
+	if !ok {
+		return 0, false
+	}
+	if n < lo || n > hi {
+		p.wrong("%d is not in %d to %d", n, lo, hi)
+		return 0, false
+	}
+	return n, true
+}
+
+func (p place) anyNumber() (int, bool) {
+	if p.node.Kind != yaml.ScalarNode || p.empty() {
+		p.wrong("%s where a number was expected", p.what())
+		return 0, false
+	}
+	n, err := strconv.ParseInt(p.node.Value, 0, 64)
+	if err != nil || n != int64(int(n)) || strings.Contains(p.node.Value, "_") {
+		p.wrong("%q is not a whole number", p.node.Value)
+		return 0, false
+	}
+	return int(n), true
+}

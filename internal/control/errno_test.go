@@ -1,0 +1,87 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/node"
+)
+
+func TestErrno(t *testing.T) {
+	driver := func(err error) error {
+		return fmt.Errorf("ping: %w", &lnd.Error{Driver: "socklnd", Op: "connect", Status: lnd.StatusLocalError, Err: err})
+	}
+	tests := []struct {
+		name string
+		err  error
+		want syscall.Errno
+	}{
+		{"nil", nil, 0},
+		{"refused", driver(os.NewSyscallError("connect", syscall.ECONNREFUSED)), syscall.ECONNREFUSED},
+		{"no host", driver(syscall.EHOSTUNREACH), syscall.EHOSTUNREACH},
+		{"no net", driver(syscall.ENETUNREACH), syscall.ENETUNREACH},
+		{"reset", driver(syscall.ECONNRESET), syscall.ECONNRESET},
+		{"driver's timeout", driver(lnd.ErrTimeout), syscall.ETIMEDOUT},
+		{"request's deadline", fmt.Errorf("ping: %w", context.DeadlineExceeded), syscall.ETIMEDOUT},
+		{"stopped", context.Canceled, syscall.ECANCELED},
+		{"protocol", driver(lnd.ErrProtocol), syscall.EPROTO},
+		{"back-off", driver(fmt.Errorf("%w: %w", lnd.ErrUnreachable, syscall.EHOSTUNREACH)), syscall.EIO},
+		{"lost", driver(lnd.ErrDisconnected), syscall.EIO},
+		{"closed", driver(lnd.ErrClosed), syscall.ESHUTDOWN},
+		{"driver's timeout with its number", driver(fmt.Errorf("%w: %w", lnd.ErrTimeout, syscall.ETIMEDOUT)), syscall.ETIMEDOUT},
+		{"no path", fmt.Errorf("ping: %w", node.ErrUnreachable), syscall.EHOSTUNREACH},
+		{"node's timeout", node.ErrTimedOut, syscall.ETIMEDOUT},
+		{"node is closed", node.ErrClosed, syscall.ESHUTDOWN},
+		{"argument", node.ErrInvalid, syscall.EINVAL},
+		{"NID twice", node.ErrExists, syscall.EEXIST},
+		{"NIs", node.ErrTooMany, syscall.ENOSPC},
+		{"NI missing", node.ErrNotFound, syscall.ENOENT},
+		{"short", node.ErrShortReply, syscall.EPROTO},
+		{"unknown", errors.New("what"), syscall.EIO},
+	}
+	for _, tt := range tests {
+		if got := Errno(tt.err); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestStrerror(t *testing.T) {
+	for errno, want := range map[syscall.Errno]string{
+		syscall.EHOSTUNREACH: "No route to host",
+		syscall.ECONNREFUSED: "Connection refused",
+		syscall.ENETUNREACH:  "Network is unreachable",
+		syscall.EIO:          "Input/output error",
+		syscall.ETIMEDOUT:    "Connection timed out",
+		syscall.ENOENT:       "No such file or directory",
+	} {
+		if got := Strerror(errno); got != want {
+			t.Errorf("%d: %q, want %q", int(errno), got, want)
+		}
+	}
+}
+
+func TestFault(t *testing.T) {
+	f := Fault{Code: CodePortInUse, Text: "port 988 is in use", Remedy: "stop it"}.Because(syscall.EADDRINUSE)
+	if !errors.Is(f, syscall.EADDRINUSE) {
+		t.Error("the cause is not in the chain")
+	}
+	if got, want := f.Error(), "port 988 is in use: address already in use [port-used]; stop it"; got != want {
+		t.Errorf("Error() = %q, want %q", got, want)
+	}
+	want := "port 988 is in use [port-used]\n  cause:  address already in use\n  remedy: stop it\n"
+	if got := f.Report(); got != want {
+		t.Errorf("Report() = %q, want %q", got, want)
+	}
+	if got := FaultOf(fmt.Errorf("x: %w", f)); got != f {
+		t.Errorf("FaultOf(wrapped) = %v", got)
+	}
+	if got := FaultOf(errors.New("boom")); got.Code != CodeInternal || got.Cause != "boom" {
+		t.Errorf("FaultOf(other) = %+v", got)
+	}
+}

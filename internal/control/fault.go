@@ -1,0 +1,98 @@
+package control
+
+import (
+	"errors"
+	"strings"
+)
+
+// Code names a kind of failure for good: scripts and runbooks may rely on it.
+type Code string
+
+// Codes of the failures that operators meet.
+const (
+	CodeConfigInvalid     Code = "config-invalid"      // the configuration says something impossible
+	CodeConfigUnreadable  Code = "config-unreadable"   // the configuration file cannot be read
+	CodeSocketInUse       Code = "control-socket-used" // another process answers on the control socket
+	CodeSocketUnusable    Code = "control-socket-path" // the control socket's path cannot be used
+	CodePortInUse         Code = "port-used"           // another process listens on the port
+	CodePortForbidden     Code = "port-forbidden"      // no right to listen on the port
+	CodeInterface         Code = "interface"           // an NI cannot be brought up
+	CodeDaemonUnreachable Code = "daemon-unreachable"  // lnetdctl finds no lnetd
+	CodeRequestInvalid    Code = "request-invalid"     // a request makes no sense
+	CodeNetUnknown        Code = "net-unknown"         // not the name of a net
+	CodeNetAbsent         Code = "net-absent"          // the node has no NI on the net
+	CodePingFailed        Code = "ping-failed"         // a node did not answer
+	CodeStopping          Code = "stopping"            // lnetd is going down
+	CodeBusy              Code = "busy"                // too many requests at once
+	CodeInternal          Code = "internal"            // a defect in lnetd
+)
+
+// Fault is an error for an operator: what happened, why, and what helps.
+type Fault struct {
+	Code Code `json:"code"`
+	// Errno is the negative Linux error number that lnetctl would print;
+	// 0 if there is none.
+	Errno int `json:"errno,omitempty"`
+	// Text says what happened, in lnetctl's words where it has some.
+	Text string `json:"text"`
+	// Cause says why, as far as it is known.
+	Cause string `json:"cause,omitempty"`
+	// Remedy says what the operator can do.
+	Remedy string `json:"remedy,omitempty"`
+
+	err error
+}
+
+// Because returns f with err as its cause, which errors.Is and errors.As then
+// find.
+func (f Fault) Because(err error) *Fault {
+	f.err = err
+	if f.Cause == "" && err != nil {
+		f.Cause = err.Error()
+	}
+	return &f
+}
+
+// Error returns all of f on one line.
+func (f *Fault) Error() string {
+	var b strings.Builder
+	b.WriteString(f.Text)
+	if f.Cause != "" && f.Cause != f.Text {
+		b.WriteString(": ")
+		b.WriteString(f.Cause)
+	}
+	b.WriteString(" [")
+	b.WriteString(string(f.Code))
+	b.WriteString("]")
+	if f.Remedy != "" {
+		b.WriteString("; ")
+		b.WriteString(f.Remedy)
+	}
+	return b.String()
+}
+
+func (f *Fault) Unwrap() error { return f.err }
+
+// Report returns f over several lines, for a terminal.
+func (f *Fault) Report() string {
+	var b strings.Builder
+	b.WriteString(f.Text + " [" + string(f.Code) + "]\n")
+	if f.Cause != "" && f.Cause != f.Text {
+		b.WriteString("  cause:  " + indentMore(f.Cause) + "\n")
+	}
+	if f.Remedy != "" {
+		b.WriteString("  remedy: " + indentMore(f.Remedy) + "\n")
+	}
+	return b.String()
+}
+
+func indentMore(s string) string { return strings.ReplaceAll(s, "\n", "\n          ") }
+
+// FaultOf returns the Fault in err's chain, or one of CodeInternal around err.
+func FaultOf(err error) *Fault {
+	var f *Fault
+	if errors.As(err, &f) {
+		return f
+	}
+	return Fault{Code: CodeInternal, Errno: -int(Errno(err)), Text: "internal error"}.Because(err)
+}

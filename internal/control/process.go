@@ -1,0 +1,46 @@
+package control
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Process describes the owner of something that we wanted.
+type Process struct {
+	PID     int    // 0: not visible from here
+	UID     int    // -1: unknown
+	Command string // the command line; empty if it cannot be read
+	// Program and Version are what the process said of itself, if it did.
+	Program, Version string
+}
+
+// FindProcess describes the process with the given number as far as /proc
+// shows it.
+func FindProcess(pid int) Process {
+	p := Process{PID: pid, UID: -1}
+	dir := "/proc/" + strconv.Itoa(pid)
+	if b, err := os.ReadFile(dir + "/cmdline"); err == nil {
+		p.Command = strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " "))
+	}
+	return p
+}
+
+// String says who it is: `pid 4711, lnetd v1.0.0, "lnetd --port 9988"`.
+func (p Process) String() string {
+	if p.PID <= 0 {
+		return "a process that is not visible from here (another PID namespace, or no rights to look)"
+	}
+	s := fmt.Sprintf("pid %d", p.PID)
+	if p.Program != "" {
+		s += fmt.Sprintf(", %s %s", p.Program, p.Version)
+	}
+	if p.UID >= 0 {
+		s += fmt.Sprintf(", uid %d", p.UID)
+	}
+	if p.Command != "" {
+		s += fmt.Sprintf(", %q", p.Command)
+	}
+	return s
+}

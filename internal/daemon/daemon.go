@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/metrics"
+)
+
+// stopPatience bounds an orderly end; the node takes most of it, when peers do
+// not answer any more.
+const stopPatience = 15 * time.Second
+
+// Daemon is lnetd.
+type Daemon struct {
+	config  config.Config
+	log     *slog.Logger
+	started time.Time
+	// notify tells systemd; a test listens instead.
+	notify func(state string)
+}
+
+// New returns a daemon that will run with the given configuration and log to
+// log; nil discards.
+func New(c config.Config, log *slog.Logger) *Daemon {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	d := &Daemon{config: c, log: log, started: time.Now()}
+	d.notify = d.notifySystemd
+	return d
+}
+
+// Run brings the node up, serves it until ctx is done, and takes it down in
+// good order, which it bounds. It returns nil if all went well; what an
+// operator can do something about is a *control.Fault. A second Run is not
+// possible.
+func (d *Daemon) Run(ctx context.Context) error {
+	for _, w := range d.config.Warnings {
+		d.log.Warn("configuration: " + w)
+	}
+	path := d.config.ControlSocket
+	if path == "" {
+		path = control.DefaultSocket()
+	}
+	// The socket comes first: it is what tells a second lnetd from the first,
+	// before that one has disturbed anything.
+	socket, err := control.Listen(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = socket.Close() }()
+
+	node := newNodeTask(d.config, d.log)
+	tasks := []Task{node}
+	if d.config.MetricsAddr != "" {
+		l, err := listenMetrics(d.config.MetricsAddr)
+		if err != nil {
+			return err
+		}
+		d.log.Info("metrics", "address", l.Addr().String(), "path", "/metrics")
+		tasks = append(tasks, newServeTask("metrics", func(ctx context.Context) error {
+			return metrics.Serve(ctx, l, metrics.Handler(node, control.BuildVersion()), d.log)
+		}))
+		defer func() { _ = l.Close() }()
+	}
+	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
+		s := control.Server{Backend: &backend{daemon: d, node: node}, Logger: d.log}
+		return s.Serve(ctx, socket)
+	}))
+	return run(ctx, tasks,
+		func() {
+			d.log.Info("ready", "control_socket", path, "version", control.BuildVersion(), "pid", os.Getpid())
+			d.notify(daemon.SdNotifyReady)
+		},
+		func() {
+			d.log.Info("stopping")
+			d.notify(daemon.SdNotifyStopping)
+		}, stopPatience)
+}
+
+func (d *Daemon) notifySystemd(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		d.log.Warn("systemd was not notified", "state", state, "err", err)
+	}
+}
+
+func (d *Daemon) version() control.Version {
+	return control.Version{
+		Program: "lnetd", Version: control.BuildVersion(), Go: runtime.Version(),
+		PID: os.Getpid(), Started: d.started,
+	}
+}
+
+func listenMetrics(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err == nil {
+		return l, nil
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		if at, err := net.ResolveTCPAddr("tcp", addr); err == nil {
+			return nil, portInUse(at.AddrPort(), "give the metrics another address with --metrics-addr")
+		}
+	}
+	return nil, control.Fault{
+		Code: control.CodePortForbidden, Errno: -int(control.Errno(err)),
+		Text:   fmt.Sprintf("metrics cannot be served on %s", addr),
+		Remedy: "give the metrics another address with --metrics-addr",
+	}.Because(err)
+}
+
+// serveTask is a server that is ready as soon as it runs: its listener has
+// been made before.
+type serveTask struct {
+	name  string
+	serve func(context.Context) error
+	ready chan struct{}
+}
+
+func newServeTask(name string, serve func(context.Context) error) *serveTask {
+	return &serveTask{name: name, serve: serve, ready: make(chan struct{})}
+}
+
+func (t *serveTask) Run(ctx context.Context) error {
+	close(t.ready)
+	return t.serve(ctx)
+}
+
+func (t *serveTask) Ready() <-chan struct{} { return t.ready }
+func (t *serveTask) String() string         { return t.name }

@@ -1,0 +1,320 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+// daemonRun is a daemon under test.
+type daemonRun struct {
+	*Daemon
+	socket string
+	log    *lockedBuffer
+	states chan string // what systemd was told
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// lockedBuffer is a log that may be read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// start runs a daemon with the configuration on a network.
+func startDaemon(t *testing.T, n *fakeNetwork, text string) *daemonRun {
+	t.Helper()
+	c, err := config.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Socklnd.Network = n
+	if c.ControlSocket == "" {
+		c.ControlSocket = filepath.Join(t.TempDir(), "c.sock")
+	}
+	r := &daemonRun{
+		socket: c.ControlSocket, log: &lockedBuffer{}, states: make(chan string, 8), done: make(chan error, 1),
+	}
+	r.Daemon = New(c, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
+	r.notify = func(state string) { r.states <- state }
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go func() { r.done <- r.Run(ctx) }()
+	t.Cleanup(cancel)
+	return r
+}
+
+// ready waits until the daemon says so.
+func (r *daemonRun) ready(t *testing.T) *control.Client {
+	t.Helper()
+	select {
+	case s := <-r.states:
+		if s != "READY=1" {
+			t.Fatalf("systemd hears %q first; Run: %v", s, <-r.done)
+		}
+	case err := <-r.done:
+		t.Fatalf("Run: %v", err)
+	}
+	c := control.NewClient(r.socket)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// stop ends the daemon in good order.
+func (r *daemonRun) stop(t *testing.T) {
+	t.Helper()
+	r.cancel()
+	if err := <-r.done; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if s := <-r.states; s != "STOPPING=1" {
+		t.Errorf("systemd hears %q last", s)
+	}
+}
+
+// fault waits for the daemon's end and returns its fault.
+func (r *daemonRun) fault(t *testing.T, code control.Code) *control.Fault {
+	t.Helper()
+	err := <-r.done
+	var f *control.Fault
+	if !errors.As(err, &f) || f.Code != code {
+		t.Fatalf("Run: %v, want code %s", err, code)
+	}
+	if f.Remedy == "" || f.Cause == "" {
+		t.Errorf("cause or remedy is missing: %+v", f)
+	}
+	return f
+}
+
+var lo = device("lo", "127.0.0.1/8")
+
+func TestDaemon(t *testing.T) {
+	r := startDaemon(t, host(lo, device("eth0", "192.0.2.5/24")), "lnetd: {metrics_addr: '127.0.0.1:0'}")
+	c := r.ready(t)
+
+	v, err := c.Version(t.Context())
+	if err != nil || v.Program != "lnetd" || v.PID != os.Getpid() || v.Started.IsZero() {
+		t.Errorf("version %+v, %v", v, err)
+	}
+	nets, err := c.Nets(t.Context(), "")
+	if err != nil || len(nets) != 2 {
+		t.Fatalf("nets %+v, %v", nets, err)
+	}
+	lo := nets[0].NIs[0]
+	if lo.NID.String() != "0@lo" || lo.Status != "up" || lo.Health.Value != 0 || lo.LND != nil || lo.Interfaces != nil {
+		t.Errorf("lo: %+v", lo)
+	}
+	eth := nets[1].NIs[0]
+	if eth.NID.String() != "192.0.2.5@tcp" || eth.Status != "up" || eth.CPT != "[0]" || eth.DevCPT != -1 ||
+		eth.UDSP.NetPriority != -1 || eth.UDSP.NIDPriority != -1 || eth.Health.Value != 1000 {
+		t.Errorf("tcp: %+v", eth)
+	}
+	if diff := cmp.Diff([]string{"eth0"}, eth.Interfaces); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(control.Tunables{PeerTimeout: 180, PeerCredits: 8, Credits: 256}, eth.Tunables); diff != "" {
+		t.Error(diff)
+	}
+	wantLND := []control.Tunable{{Name: "conns_per_peer", Value: 1}, {Name: "timeout", Value: 50}, {Name: "tos", Value: -1}}
+	if diff := cmp.Diff(wantLND, eth.LND); diff != "" {
+		t.Error(diff)
+	}
+
+	pings, err := c.Ping(t.Context(), control.PingRequest{
+		NIDs: []string{"0@lo", "192.0.2.6@tcp", "10.0.0.1@tcp5"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := pings[0]; p.Error != nil || p.Primary.String() != "0@lo" || len(p.NIDs) != 1 || p.NIDs[0] != eth.NID || p.PID != 12345 {
+		t.Errorf("ping 0@lo: %+v", p)
+	}
+	for _, p := range pings[1:] {
+		if p.Error == nil || p.Error.Errno != -113 || p.Error.Text != "failed to ping "+p.Target+": No route to host" {
+			t.Errorf("ping %s: %+v", p.Target, p.Error)
+		}
+	}
+	pings, err = c.Ping(t.Context(), control.PingRequest{NIDs: []string{"192.0.2.6@tcp"}, Source: "192.0.2.9@tcp"})
+	if err != nil || pings[0].Error == nil || pings[0].Error.Errno != -22 {
+		t.Errorf("ping from elsewhere: %+v, %v", pings, err)
+	}
+
+	r.stop(t)
+	if _, err := os.Stat(r.socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket stays: %v", err)
+	}
+	if log := r.log.String(); !strings.Contains(log, "taking the first usable interface") {
+		t.Errorf("the log does not say how the net was chosen:\n%s", log)
+	}
+}
+
+func TestMetricsAreServed(t *testing.T) {
+	r := startDaemon(t, host(lo), "lnetd: {metrics_addr: '127.0.0.1:0'}")
+	r.ready(t)
+	_, rest, _ := strings.Cut(r.log.String(), `"msg":"metrics","address":"`)
+	addr, _, _ := strings.Cut(rest, `"`)
+	resp, err := http.Get("http://" + addr + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil || !strings.Contains(string(body), `lnet_ni_up{device="lo",net="tcp",nid="127.0.0.1@tcp"} 1`) {
+		t.Errorf("%v\n%s", err, body)
+	}
+	r.stop(t)
+}
+
+func TestLoopbackIsTheLastResort(t *testing.T) {
+	r := startDaemon(t, host(lo), "")
+	nets, err := r.ready(t).Nets(t.Context(), "tcp")
+	if err != nil || nets[0].NIs[0].NID.String() != "127.0.0.1@tcp" {
+		t.Errorf("%+v, %v", nets, err)
+	}
+	r.stop(t)
+	if log := r.log.String(); !strings.Contains(log, "taking the loopback interface") {
+		t.Errorf("the log does not say so:\n%s", log)
+	}
+}
+
+// Without the right to listen on 988 another port is taken, and the log says
+// what that means.
+func TestPortIsForbidden(t *testing.T) {
+	n := host(device("eth0", "192.0.2.5/24"))
+	n.forbidden = func(at netip.AddrPort) bool { return at.Port() < 1024 }
+	r := startDaemon(t, n, "")
+	r.ready(t)
+	r.stop(t)
+	log := r.log.String()
+	for _, want := range []string{
+		"no right to listen on port 988: listening on port 9988 with accept=all instead",
+		"kernel nodes cannot call this node: they call port 988 only",
+		"set connect_port to 988: those loaded with accept=all take it",
+		"CAP_NET_BIND_SERVICE",
+		`"port":9988,"accept":"all"`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log lacks %q:\n%s", want, log)
+		}
+	}
+}
+
+func TestChosenPortIsForbidden(t *testing.T) {
+	n := host(device("eth0", "192.0.2.5/24"))
+	n.forbidden = func(at netip.AddrPort) bool { return at.Port() < 1024 }
+	r := startDaemon(t, n, "lnetd: {port: 988}")
+	if f := r.fault(t, control.CodePortForbidden); !strings.Contains(f.Text, "192.0.2.5:988") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestPortIsInUse(t *testing.T) {
+	n := host(device("eth0", "192.0.2.5/24"))
+	n.taken = func(netip.AddrPort) bool { return true }
+	r := startDaemon(t, n, "")
+	if f := r.fault(t, control.CodePortInUse); !strings.Contains(f.Text, "192.0.2.5:988") || f.Errno != -int(syscall.EADDRINUSE) {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestNIsThatCannotBe(t *testing.T) {
+	tests := []struct{ name, text, says string }{
+		{"no such interface", "net: [{net type: tcp, interfaces: [eth9]}]", "NI tcp(eth9) cannot be brought up"},
+		{"no such address", "net: [{net type: tcp, nid: 192.0.2.99@tcp}]", "NI 192.0.2.99@tcp cannot be brought up"},
+		{"twice", "net: [{net type: tcp, interfaces: [eth0, eth0]}]", "NI tcp(eth0) cannot be brought up"},
+		{"no driver", "net: [{net type: o2ib, interfaces: [ib0]}]", "net o2ib cannot be brought up"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := startDaemon(t, host(device("eth0", "192.0.2.5/24")), tt.text)
+			if f := r.fault(t, control.CodeInterface); f.Text != tt.says {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+func TestSecondDaemonOnTheSocket(t *testing.T) {
+	first := startDaemon(t, host(lo), "")
+	first.ready(t)
+	second := startDaemon(t, host(lo), "lnetd: {control_socket: "+first.socket+"}")
+	f := second.fault(t, control.CodeSocketInUse)
+	if !strings.Contains(f.Cause, "lnetd "+control.BuildVersion()) {
+		t.Errorf("the owner is not named: %s", f.Cause)
+	}
+	first.stop(t)
+}
+
+func TestMetricsAddressInUse(t *testing.T) {
+	first := startDaemon(t, host(lo), "lnetd: {metrics_addr: '127.0.0.1:0'}")
+	first.ready(t)
+	_, rest, _ := strings.Cut(first.log.String(), `"msg":"metrics","address":"`)
+	addr, _, _ := strings.Cut(rest, `"`)
+	second := startDaemon(t, host(lo), "lnetd: {metrics_addr: '"+addr+"'}")
+	f := second.fault(t, control.CodePortInUse)
+	if !strings.Contains(f.Text, addr) {
+		t.Errorf("%+v", f)
+	}
+	first.stop(t)
+}
+
+func TestWarningsAreLogged(t *testing.T) {
+	r := startDaemon(t, host(lo), "frob: 1")
+	r.ready(t)
+	r.stop(t)
+	if !strings.Contains(r.log.String(), "test.yaml:1: frob: unknown section, ignored") {
+		t.Error(r.log.String())
+	}
+}
+
+func TestAcceptLikes(t *testing.T) {
+	tests := []struct {
+		text       string
+		privileged bool
+		want       bool
+	}{
+		{"lnetd: {port: 9988}", false, true},
+		{"lnetd: {port: 9988}", true, false},
+		{"lnetd: {port: 988}", false, false},
+		{"lnetd: {port: 9988, accept: secure}", false, false},
+		{"lnetd: {port: 9988, accept: none}", false, false},
+		{"", false, false},
+	}
+	for _, tt := range tests {
+		c, err := config.Parse("t", []byte(tt.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := acceptLikes(&c, func() bool { return tt.privileged }); got != tt.want {
+			t.Errorf("%q, privileged %v: %v", tt.text, tt.privileged, got)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package daemontest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+const patience = 30 * time.Second
+
+// Setup prepares a script: PORT is a TCP port that is free on 127.0.0.2 and
+// 127.0.0.3.
+func Setup(env *testscript.Env) error {
+	port, err := freePort("127.0.0.2", "127.0.0.3")
+	if err != nil {
+		return err
+	}
+	env.Setenv("PORT", strconv.Itoa(port))
+	env.Values[notifiesKey{}] = map[string]*Notify{}
+	return nil
+}
+
+// Commands are the commands of our own that scripts may use.
+//
+//	listen NAME             hear what the next process tells systemd, as NAME
+//	await NAME STATE        wait until it has told STATE
+//	terminate SOCKET        send SIGTERM to the lnetd behind a control socket
+//	hold SOCKET             begin a request, and stay in the middle of it
+//	exits STATUS PROG ARGS  run a program that must end with this status
+func Commands() map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
+		"listen": listen, "await": await, "terminate": terminate, "hold": hold, "exits": exits,
+	}
+}
+
+type notifiesKey struct{}
+
+func notifies(ts *testscript.TestScript) map[string]*Notify {
+	return ts.Value(notifiesKey{}).(map[string]*Notify)
+}
+
+func wantArgs(ts *testscript.TestScript, neg bool, args []string, least int, usage string) {
+	if neg || len(args) < least {
+		ts.Fatalf("usage: %s", usage)
+	}
+}
+
+func listen(ts *testscript.TestScript, neg bool, args []string) {
+	wantArgs(ts, neg, args, 1, "listen NAME")
+	n, err := NewNotify(ts.MkAbs(args[0] + ".notify"))
+	ts.Check(err)
+	ts.Defer(func() { _ = n.Close() })
+	notifies(ts)[args[0]] = n
+	ts.Setenv("NOTIFY_SOCKET", n.path)
+}
+
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	wantArgs(ts, neg, args, 2, "await NAME STATE")
+	n := notifies(ts)[args[0]]
+	if n == nil {
+		ts.Fatalf("await %s: listen to it first", args[0])
+	}
+	ts.Check(n.Await(args[1], patience))
+}
+
+func terminate(ts *testscript.TestScript, neg bool, args []string) {
+	wantArgs(ts, neg, args, 1, "terminate SOCKET")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c := control.NewClient(ts.MkAbs(args[0]))
+	defer c.Close()
+	v, err := c.Version(ctx)
+	ts.Check(err)
+	ts.Check(syscall.Kill(v.PID, syscall.SIGTERM))
+}
+
+func hold(ts *testscript.TestScript, neg bool, args []string) {
+	wantArgs(ts, neg, args, 1, "hold SOCKET")
+	conn, err := net.Dial("unix", ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Defer(func() { _ = conn.Close() })
+	ts.Check(conn.SetDeadline(time.Now().Add(patience)))
+	// The server asks for the body when the request is being worked on.
+	_, err = io.WriteString(conn, "POST /v1/ping HTTP/1.1\r\nHost: lnetd\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n")
+	ts.Check(err)
+	reply, err := bufio.NewReader(conn).ReadString('\n')
+	ts.Check(err)
+	if !strings.HasPrefix(reply, "HTTP/1.1 100 ") {
+		ts.Fatalf("hold %s: %s", args[0], reply)
+	}
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	wantArgs(ts, neg, args, 2, "exits STATUS PROGRAM [ARGS...]")
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// freePort finds a port that nobody listens on at any of the addresses.
+func freePort(addrs ...string) (int, error) {
+	for range 20 {
+		port, err := tryPort(addrs)
+		if err == nil {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("no free port on %v", addrs)
+}
+
+func tryPort(addrs []string) (int, error) {
+	port := 0
+	for _, addr := range addrs {
+		l, err := net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(port)))
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = l.Close() }()
+		port = l.Addr().(*net.TCPAddr).Port
+	}
+	return port, nil
+}

@@ -1,0 +1,50 @@
+package daemon
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+)
+
+// An interface that gets its link a moment after the start is waited for, as
+// at boot; one that never gets it is given up.
+func TestWaitForLink(t *testing.T) {
+	tests := []struct {
+		name    string
+		events  []socklnd.Device
+		pending bool
+		device  string // the interface that is taken; empty: loopback
+		took    time.Duration
+	}{
+		{"comes", []socklnd.Device{device("eth0", "192.0.2.5/24")}, true, "eth0", 0},
+		{"never comes", nil, true, "", linkPatience},
+		{"nothing to wait for", nil, false, "", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := host(lo)
+				n.events = tt.events
+				c := config.Default()
+				c.Socklnd.Network = n
+				task := newNodeTask(c, slog.New(slog.DiscardHandler))
+				task.linkPending = func() bool { return tt.pending }
+				begin := time.Now()
+				nis, err := task.interfaces(t.Context())
+				if err != nil || len(nis) != 1 || nis[0].Device != tt.device {
+					t.Errorf("%+v, %v", nis, err)
+				}
+				if tt.device == "" && nis[0].NID.String() != "127.0.0.1@tcp" {
+					t.Errorf("NID %s", nis[0].NID)
+				}
+				if took := time.Since(begin); took != tt.took {
+					t.Errorf("took %v, want %v", took, tt.took)
+				}
+			})
+		})
+	}
+}

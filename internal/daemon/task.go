@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Task is a part of the daemon with a life of its own.
+type Task interface {
+	// Run does the task's work until ctx is done and then returns nil, with
+	// nothing of it left. It is called once.
+	Run(ctx context.Context) error
+	// Ready is closed when others can rely on the task.
+	Ready() <-chan struct{}
+	// String names the task.
+	String() string
+}
+
+// errUnfinished means that tasks did not end in time.
+var errUnfinished = errors.New("did not stop in time")
+
+// running is a task that has been started.
+type running struct {
+	task   Task
+	cancel context.CancelFunc
+	err    error         // what Run returned
+	done   chan struct{} // closed when Run has returned
+}
+
+// run starts the tasks one after the other, each when the one before it is
+// ready, and calls started. When ctx is done or a task ends it calls stopping
+// and stops the tasks in the opposite order, each when the one after it has
+// ended; patience bounds that. It returns the errors of the tasks.
+func run(ctx context.Context, tasks []Task, started, stopping func(), patience time.Duration) error {
+	ended := make(chan struct{}, len(tasks))
+	var up []*running
+	all := true
+	for _, t := range tasks {
+		r := start(ctx, t, ended)
+		up = append(up, r)
+		select {
+		case <-t.Ready():
+			continue
+		case <-ended:
+		case <-ctx.Done():
+		}
+		all = false
+		break
+	}
+	if all {
+		started()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+	}
+	// What ended before it was told to is a failure, even without an error.
+	for _, r := range up {
+		select {
+		case <-r.done:
+			if r.err == nil && ctx.Err() == nil {
+				r.err = errors.New("ended by itself")
+			}
+		default:
+		}
+	}
+	stopping()
+	return stop(up, patience)
+}
+
+func start(ctx context.Context, t Task, ended chan<- struct{}) *running {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r := &running{task: t, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		r.err = t.Run(ctx)
+		close(r.done)
+		ended <- struct{}{}
+	}()
+	return r
+}
+
+func stop(up []*running, patience time.Duration) error {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	var errs []error
+	for i := len(up) - 1; i >= 0; i-- {
+		r := up[i]
+		r.cancel()
+		select {
+		case <-r.done:
+			if r.err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", r.task, r.err))
+			}
+		case <-timer.C:
+			var left []string
+			for _, r := range up[:i+1] {
+				r.cancel()
+				left = append(left, r.task.String())
+			}
+			errs = append(errs, fmt.Errorf("%s: %w", strings.Join(left, ", "), errUnfinished))
+			return errors.Join(errs...)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,131 @@
+package netns
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/testenv"
+)
+
+// Given two hosts on one wire, when lnetd runs on both with default options,
+// then they show what they have and ping each other. When one is killed, the
+// other notices, counts a lost peer, and fails pings in good time. When the
+// killed one runs again, pings work again in both directions, and the survivor
+// was not touched.
+func TestKillAndRestart(t *testing.T) {
+	a, b := pair(t)
+	p := build(t)
+	survivor := a.start(t, p)
+	victim := b.start(t, p)
+
+	out, status := survivor.ctl(t, p, "net", "show")
+	want := fmt.Sprintf(`net:
+-     net type: lo
+      local NI(s):
+      -     nid: 0@lo
+            status: up
+-     net type: tcp
+      local NI(s):
+      -     nid: %s
+            status: up
+            interfaces:
+                  0: eth0
+`, a.nid())
+	if status != 0 || out != want {
+		t.Errorf("net show: status %d\n%s", status, out)
+	}
+	survivor.wantPing(t, p, b)
+	victim.wantPing(t, p, a)
+
+	lost := survivor.counter(t, "peers_down_total")
+	victim.kill(t)
+	within(t, noticePatience, "the survivor counts a lost peer", func() error {
+		if now := survivor.counter(t, "peers_down_total"); now != lost+1 {
+			return fmt.Errorf("peers_down_total %d, before the loss %d", now, lost)
+		}
+		return nil
+	})
+	begin := time.Now()
+	out, status = survivor.ctl(t, p, "ping", b.nid())
+	if status != 255 || !strings.Contains(out, "descr: ! 'failed to ping "+b.nid()+": Connection refused'") {
+		t.Errorf("ping of a dead node: status %d\n%s", status, out)
+	}
+	if took := time.Since(begin); took > noticePatience {
+		t.Errorf("ping of a dead node took %v", took)
+	}
+
+	revived := b.start(t, p)
+	within(t, noticePatience, "the revived node answers", func() error {
+		if out, status := survivor.ctl(t, p, "ping", "--timeout", "5", b.nid()); status != 0 || out != answer(b) {
+			return fmt.Errorf("status %d\n%s", status, out)
+		}
+		return nil
+	})
+	revived.wantPing(t, p, a)
+	revived.stop(t)
+	survivor.stop(t)
+}
+
+// Given a wire that is cut, when a node is pinged, then the ping fails in the
+// time that it was given, and works again once the wire is whole.
+func TestCutWire(t *testing.T) {
+	a, b := pair(t)
+	p := build(t)
+	one := a.start(t, p)
+	other := b.start(t, p)
+	one.wantPing(t, p, b)
+
+	ip(t, "-n", b.name, "link", "set", "eth0", "down")
+	within(t, noticePatience, "the NI goes down", func() error {
+		if out, _ := one.ctl(t, p, "net", "show", "--net", "tcp"); !strings.Contains(out, "status: down") {
+			return fmt.Errorf("net show:\n%s", out)
+		}
+		return nil
+	})
+	if out, status := one.ctl(t, p, "ping", "--timeout", "1", b.nid()); status != 255 {
+		t.Errorf("ping over a cut wire: status %d\n%s", status, out)
+	}
+
+	ip(t, "-n", b.name, "link", "set", "eth0", "up")
+	within(t, noticePatience, "the other node answers", func() error {
+		if out, status := one.ctl(t, p, "ping", "--timeout", "5", b.nid()); status != 0 {
+			return fmt.Errorf("status %d\n%s", status, out)
+		}
+		return nil
+	})
+	if out, _ := one.ctl(t, p, "net", "show", "--net", "tcp"); !strings.Contains(out, "status: up") {
+		t.Errorf("net show:\n%s", out)
+	}
+	other.stop(t)
+	one.stop(t)
+}
+
+// Given users without root's rights on both hosts, when they run lnetd with
+// default options, then it says that it cannot have port 988, takes 9988, and
+// the two ping each other.
+func TestWithoutRights(t *testing.T) {
+	a, b := pair(t)
+	testenv.NeedCommand(t, "setpriv", "util-linux")
+	p := build(t)
+	const nobody = 65534
+	asNobody := []string{"setpriv", "--reuid", fmt.Sprint(nobody), "--regid", fmt.Sprint(nobody), "--clear-groups"}
+	for _, h := range []*host{a, b} {
+		if err := os.Chown(h.dir, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := a.start(t, p, asNobody...)
+	other := b.start(t, p, asNobody...)
+	one.wantPing(t, p, b)
+	other.wantPing(t, p, a)
+	for _, says := range []string{"no right to listen on port 988: listening on port 9988 with accept=all instead", "CAP_NET_BIND_SERVICE"} {
+		if !strings.Contains(one.log.String(), says) {
+			t.Errorf("the log lacks %q:\n%s", says, one.log)
+		}
+	}
+	other.stop(t)
+	one.stop(t)
+}
