@@ -46,7 +46,7 @@ func parseBase(s string, base int, limit uint32) (uint32, bool) {
 		return 0, false
 	}
 	v, err := strconv.ParseUint(s, base, 32)
-	if err != nil || uint32(v) > limit {
+	if err != nil || v > uint64(limit) {
 		return 0, false
 	}
 	return uint32(v), true

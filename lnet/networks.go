@@ -1,0 +1,240 @@
+package lnet
+
+import (
+	"errors"
+	"strings"
+)
+
+// Networks is the "networks" string: which nets a node is on, and with which
+// interfaces (lnet-wire 3.6, lnetctl 13.1).
+//
+//	networks = netspec { "," netspec }
+//	netspec  = net [ "(" iface { "," iface } ")" ] [ "[" cptlist "]" ]
+//	iface    = ifname [ "[" cptlist "]" ]
+//	cptlist  = rexpr { "," rexpr }
+//
+// "tcp0(eth0),o2ib0(ib0[0-3])[1]". A net may occur several times; its
+// interfaces add up. "lo" may occur and is left out: every node has it.
+type Networks []NetSpec
+
+// NetSpec is one net of a Networks.
+type NetSpec struct {
+	Net Net
+	// Interfaces each become an NI of the net; if there are none, the driver
+	// takes the first interface that it can use.
+	Interfaces []InterfaceSpec
+	// CPTs are the CPU partitions for interfaces that have none of their own;
+	// nil for all.
+	CPTs RangeExpr
+}
+
+// InterfaceSpec is one network interface of a NetSpec.
+type InterfaceSpec struct {
+	// Name is that of the interface or of an alias: "eth0", "eth0:1".
+	Name string
+	// CPTs are the CPU partitions of the NI; nil for those of the net.
+	CPTs RangeExpr
+}
+
+// maxModuleString is the longest text that the parser of module parameters
+// takes, in bytes.
+const maxModuleString = 4096
+
+var (
+	errTooLong       = errors.New("longer than 4096 bytes")
+	errEmptyElement  = errors.New("empty element")
+	errStray         = errors.New("stray text or brackets")
+	errInterfaceName = errors.New("name of an interface is empty or has blanks")
+	errInterfaceTwin = errors.New("interface occurs twice on the net")
+)
+
+// ParseNetworks reads a "networks" string. A comma at the end does no harm.
+func ParseNetworks(s string) (Networks, error) {
+	n, err := parseNetworks(s)
+	if err != nil {
+		return nil, &FieldError{What: "networks", Value: s, Err: err}
+	}
+	return n, nil
+}
+
+func parseNetworks(s string) (Networks, error) {
+	if len(s) > maxModuleString {
+		return nil, errTooLong
+	}
+	elements, err := splitOutside(s, ',')
+	if err != nil {
+		return nil, err
+	}
+	if last := len(elements) - 1; last > 0 && strings.Trim(elements[last], blanks) == "" {
+		elements = elements[:last]
+	}
+	n := make(Networks, 0, len(elements))
+	for _, e := range elements {
+		spec, err := parseNetSpec(e)
+		if err != nil {
+			return nil, err
+		}
+		if spec.Net != LoNet {
+			n = append(n, spec)
+		}
+	}
+	return n, n.check()
+}
+
+// check tells whether an interface is on a net twice.
+func (n Networks) check() error {
+	type place struct {
+		net  Net
+		name string
+	}
+	seen := make(map[place]bool)
+	for _, spec := range n {
+		for _, i := range spec.Interfaces {
+			at := place{spec.Net, i.Name}
+			if seen[at] {
+				return &FieldError{What: spec.Net.String(), Field: "interface", Value: i.Name, Err: errInterfaceTwin}
+			}
+			seen[at] = true
+		}
+	}
+	return nil
+}
+
+// splitOutside splits s at every sep that is not within parentheses or
+// brackets, which must pair and may nest only as in "(...[...]...)".
+func splitOutside(s string, sep byte) ([]string, error) {
+	var parts []string
+	start, paren, bracket := 0, false, false
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '(' && !paren && !bracket:
+			paren = true
+		case c == ')' && paren && !bracket:
+			paren = false
+		case c == '[' && !bracket:
+			bracket = true
+		case c == ']' && bracket:
+			bracket = false
+		case c == '(', c == ')', c == '[', c == ']':
+			return nil, errBrackets
+		case c == sep && !paren && !bracket:
+			parts = append(parts, s[start:i])
+			start = i + 1
+		}
+	}
+	if paren || bracket {
+		return nil, errBrackets
+	}
+	return append(parts, s[start:]), nil
+}
+
+// parseNetSpec reads one netspec, in which brackets are known to pair.
+func parseNetSpec(s string) (NetSpec, error) {
+	name, rest := cutBracket(s, "([")
+	if name == "" && rest == "" {
+		return NetSpec{}, errEmptyElement
+	}
+	net, err := ParseNet(name)
+	if err != nil {
+		return NetSpec{}, err
+	}
+	spec := NetSpec{Net: net}
+	if list, ok := strings.CutPrefix(rest, "("); ok {
+		list, rest, _ = strings.Cut(list, ")")
+		if spec.Interfaces, err = parseInterfaces(list); err != nil {
+			return NetSpec{}, err
+		}
+		rest = strings.Trim(rest, blanks)
+	}
+	spec.CPTs, err = parseCPTs(rest)
+	return spec, err
+}
+
+// cutBracket splits s before the first of the brackets, and trims both parts.
+func cutBracket(s, brackets string) (before, rest string) {
+	i := strings.IndexAny(s, brackets)
+	if i < 0 {
+		i = len(s)
+	}
+	return strings.Trim(s[:i], blanks), strings.Trim(s[i:], blanks)
+}
+
+func parseInterfaces(list string) ([]InterfaceSpec, error) {
+	items, err := splitOutside(list, ',')
+	if err != nil {
+		return nil, err
+	}
+	specs := make([]InterfaceSpec, 0, len(items))
+	for _, item := range items {
+		name, rest := cutBracket(item, "[")
+		if name == "" || strings.ContainsAny(name, blanks) {
+			return nil, errInterfaceName
+		}
+		cpts, err := parseCPTs(rest)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, InterfaceSpec{Name: name, CPTs: cpts})
+	}
+	return specs, nil
+}
+
+// parseCPTs reads "[...]" or nothing. How many CPTs there are is not known
+// here; see RangeExpr.Below.
+func parseCPTs(s string) (RangeExpr, error) {
+	if s == "" {
+		return nil, nil
+	}
+	list, ok := strings.CutPrefix(s, "[")
+	if !ok {
+		return nil, errStray
+	}
+	if list, ok = strings.CutSuffix(list, "]"); !ok || strings.ContainsAny(list, "[]") {
+		return nil, errStray
+	}
+	return parseRanges(list, ^uint32(0))
+}
+
+// CPTsOf are the CPU partitions of the interface with that index: its own, or
+// the net's. An index without an interface gives the net's.
+func (s *NetSpec) CPTsOf(i int) RangeExpr {
+	if i >= 0 && i < len(s.Interfaces) && s.Interfaces[i].CPTs != nil {
+		return s.Interfaces[i].CPTs
+	}
+	return s.CPTs
+}
+
+// String is the text that ParseNetworks reads; "lo" if there is no net.
+func (n Networks) String() string {
+	if len(n) == 0 {
+		return LoNet.String()
+	}
+	specs := make([]string, len(n))
+	for i := range n {
+		specs[i] = n[i].String()
+	}
+	return strings.Join(specs, ",")
+}
+
+// String is the net as in Networks.
+func (s *NetSpec) String() string {
+	b, _ := s.Net.AppendText(nil)
+	for i, iface := range s.Interfaces {
+		if i == 0 {
+			b = append(b, '(')
+		} else {
+			b = append(b, ',')
+		}
+		b = append(b, iface.Name...)
+		if iface.CPTs != nil {
+			b = iface.CPTs.appendList(b)
+		}
+	}
+	if len(s.Interfaces) > 0 {
+		b = append(b, ')')
+	}
+	if s.CPTs != nil {
+		b = s.CPTs.appendList(b)
+	}
+	return string(b)
+}

@@ -1,0 +1,92 @@
+package lnet
+
+import (
+	"errors"
+	"strings"
+)
+
+// ErrAsterisk says that a list of NIDs has a "*", which stands for too many.
+var ErrAsterisk = errors.New("asterisk not allowed in nidstring")
+
+// ExpandNIDs lists the NIDs of a text like "10.10.10.[1-3]@tcp,[6-12/4]@gni":
+// NIDs separated by commas, with brackets in their addresses or net numbers
+// (lnetctl 12.2):
+//
+//	list  = nid { "," nid }
+//	group = "[" item { "," item } "]"      anywhere in a nid, any number of them
+//	item  = number | lo "-" hi | lo "-" hi "/" stride
+//
+// Numbers are decimal, hexadecimal within an IPv6 address. A NID without a net
+// is on tcp. The order is that of the text, duplicates are kept. More than
+// limit NIDs are ErrTooMany, found out before they are made. Host names are the
+// caller's business.
+func ExpandNIDs(s string, limit int) ([]NID, error) {
+	nids, err := expandNIDs(s, limit)
+	if err != nil {
+		return nil, &FieldError{What: "NIDs", Value: s, Err: err}
+	}
+	return nids, nil
+}
+
+func expandNIDs(s string, limit int) ([]NID, error) {
+	var nids []NID
+	for item, rest, more := cutListItem(s); ; item, rest, more = cutListItem(rest) {
+		item = strings.Trim(item, blanks)
+		switch {
+		case item == "":
+			return nil, errEmptyElement
+		case strings.Contains(item, "*"):
+			return nil, ErrAsterisk
+		}
+		err := expandBrackets(item, limit-len(nids), nidGroup, func(text string) error {
+			n, err := ParseNID(text)
+			nids = append(nids, n)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return nids, nil
+		}
+	}
+}
+
+// cutListItem splits s at the first comma that no bracket is open at.
+func cutListItem(s string) (item, rest string, more bool) {
+	open := false
+	for i := range len(s) {
+		switch s[i] {
+		case '[':
+			open = true
+		case ']':
+			open = false
+		case ',':
+			if !open {
+				return s[:i], s[i+1:], true
+			}
+		}
+	}
+	return s, "", false
+}
+
+// nidGroup is the groupParser of NIDs.
+func nidGroup(before, group string, limit int) (alternatives, error) {
+	base := 10
+	if strings.Contains(before, ":") && !strings.Contains(before, "@") {
+		base = 16
+	}
+	var all alternatives
+	for item := range strings.SplitSeq(group, ",") {
+		p, err := parseProgression(strings.Trim(item, blanks), base)
+		if err != nil {
+			return nil, err
+		}
+		a, err := p.texts(base, limit-len(all))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a...)
+	}
+	return all, nil
+}

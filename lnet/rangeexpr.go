@@ -1,0 +1,192 @@
+package lnet
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A range expression is a set of numbers (lnet-wire 3.5, lnetctl 12.1), the
+// part from which NID lists, ip2nets patterns and CPT lists are made:
+//
+//	numrange = number | "*" | "[" rexpr { "," rexpr } "]"
+//	rexpr    = number | "*" | number "-" number [ "/" stride ]
+//
+// A number is hexadecimal after 0x, octal after 0, else decimal.
+
+// blanks may stand around the elements of most texts.
+const blanks = " \t\v\r\n"
+
+// Range is the numbers Lo, Lo+Stride, Lo+2*Stride and so on up to Hi. A Stride
+// of 0 counts as 1.
+type Range struct {
+	Lo, Hi, Stride uint32
+}
+
+// Match tells whether v is one of the numbers.
+func (r Range) Match(v uint32) bool {
+	return v >= r.Lo && v <= r.Hi && (v-r.Lo)%max(r.Stride, 1) == 0
+}
+
+// String is "7", "1-9" or "1-9/2".
+func (r Range) String() string { return string(r.append(nil)) }
+
+func (r Range) append(b []byte) []byte {
+	b = strconv.AppendUint(b, uint64(r.Lo), 10)
+	if r.Lo == r.Hi {
+		return b
+	}
+	b = append(b, '-')
+	b = strconv.AppendUint(b, uint64(r.Hi), 10)
+	if r.Stride > 1 {
+		b = append(b, '/')
+		b = strconv.AppendUint(b, uint64(r.Stride), 10)
+	}
+	return b
+}
+
+// RangeExpr is a range expression: the numbers of any of its ranges, which keep
+// the order of the text. The nil expression has no numbers.
+type RangeExpr []Range
+
+// ParseRangeExpr reads a single number, "*", or a list in brackets. No number
+// may exceed limit; "*" is 0 to limit.
+func ParseRangeExpr(s string, limit uint32) (RangeExpr, error) {
+	e, err := parseRangeExpr(s, limit)
+	if err != nil {
+		return nil, &FieldError{What: "range expression", Value: s, Err: err}
+	}
+	return e, nil
+}
+
+func parseRangeExpr(s string, limit uint32) (RangeExpr, error) {
+	s = strings.Trim(s, blanks)
+	if list, ok := strings.CutPrefix(s, "["); ok {
+		list, ok = strings.CutSuffix(list, "]")
+		if !ok {
+			return nil, errBrackets
+		}
+		return parseRanges(list, limit)
+	}
+	if s == "*" {
+		return RangeExpr{{Lo: 0, Hi: limit, Stride: 1}}, nil
+	}
+	v, err := parseRangeNumber(s, limit)
+	if err != nil {
+		return nil, err
+	}
+	return RangeExpr{{Lo: v, Hi: v, Stride: 1}}, nil
+}
+
+var (
+	errBrackets   = errors.New("brackets do not pair")
+	errWrongOrder = errors.New("range in wrong order")
+	errNoStride   = errors.New("stride is 0")
+)
+
+// parseRanges reads what stands between the brackets.
+func parseRanges(list string, limit uint32) (RangeExpr, error) {
+	e := make(RangeExpr, 0, strings.Count(list, ",")+1)
+	for item := range strings.SplitSeq(list, ",") {
+		r, err := parseRange(strings.Trim(item, blanks), limit)
+		if err != nil {
+			return nil, err
+		}
+		e = append(e, r)
+	}
+	return e, nil
+}
+
+func parseRange(s string, limit uint32) (Range, error) {
+	if s == "*" {
+		return Range{Lo: 0, Hi: limit, Stride: 1}, nil
+	}
+	low, high, isRange := strings.Cut(s, "-")
+	lo, err := parseRangeNumber(low, limit)
+	if err != nil {
+		return Range{}, err
+	}
+	if !isRange {
+		return Range{Lo: lo, Hi: lo, Stride: 1}, nil
+	}
+	high, step, hasStride := strings.Cut(high, "/")
+	hi, err := parseRangeNumber(high, limit)
+	if err != nil {
+		return Range{}, err
+	}
+	stride := uint32(1)
+	if hasStride {
+		if stride, err = parseRangeNumber(step, math.MaxUint32); err != nil {
+			return Range{}, err
+		}
+	}
+	switch {
+	case lo > hi:
+		return Range{}, errWrongOrder
+	case stride == 0:
+		// Kernels take it, and divide by it when they match.
+		return Range{}, errNoStride
+	case lo == hi:
+		stride = 1
+	}
+	return Range{Lo: lo, Hi: hi, Stride: stride}, nil
+}
+
+func parseRangeNumber(s string, limit uint32) (uint32, error) {
+	s = strings.Trim(s, blanks)
+	v, ok := parseAutoBase(s, limit)
+	if !ok {
+		return 0, fmt.Errorf("%s is not a number 0 to %d", shown(s), limit)
+	}
+	return v, nil
+}
+
+// Match tells whether v is one of the numbers.
+func (e RangeExpr) Match(v uint32) bool {
+	return slices.ContainsFunc(e, func(r Range) bool { return r.Match(v) })
+}
+
+// String is the expression in canonical form: "7", "[1-9/2]", "[0,5,7]". A "*"
+// becomes the range that it stands for.
+func (e RangeExpr) String() string { return string(e.append(nil)) }
+
+func (e RangeExpr) append(b []byte) []byte {
+	if len(e) == 1 && e[0].Lo == e[0].Hi {
+		return e[0].append(b)
+	}
+	return e.appendList(b)
+}
+
+// appendList is append with brackets even around a single number.
+func (e RangeExpr) appendList(b []byte) []byte {
+	b = append(b, '[')
+	for i, r := range e {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = r.append(b)
+	}
+	return append(b, ']')
+}
+
+// Below lists the numbers of e that are less than n, each once and in order: the
+// CPTs of a list, of n that the machine has. A number that is not less is an
+// error, unless it is from a "*" that had no limit when it was parsed.
+func (e RangeExpr) Below(n int) ([]int, error) {
+	for _, r := range e {
+		open := r.Hi == math.MaxUint32
+		if int64(r.Lo) >= int64(n) || int64(r.Hi) >= int64(n) && !open {
+			return nil, &FieldError{What: "range expression", Value: r, Err: fmt.Errorf("not below %d", n)}
+		}
+	}
+	var list []int
+	for v := range n {
+		if e.Match(uint32(v)) {
+			list = append(list, v)
+		}
+	}
+	return list, nil
+}
