@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"runtime/pprof"
 	"syscall"
 
@@ -31,6 +32,10 @@ func run() error {
 	flag.IntVar(&c.Port, "port", c.Port, "port of the nodes; the plain server takes the next")
 	flag.IntVar(&c.Rounds, "rounds", c.Rounds, "rounds of each case")
 	flag.DurationVar(&c.Time, "time", c.Time, "length of a round")
+	flag.Func("only", "measure only the cases whose name matches a `regexp`", func(s string) (err error) {
+		c.Only, err = regexp.Compile(s)
+		return err
+	})
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

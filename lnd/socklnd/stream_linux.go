@@ -139,6 +139,9 @@ func (s *hostStream) AwaitWritable() error { return plain(s.raw.Write(s.writable
 
 // plain takes net's wrapping off the errors that callers look for.
 func plain(err error) error {
+	if err == nil {
+		return nil // before anything escapes to the heap
+	}
 	var op *net.OpError
 	if errors.As(err, &op) {
 		return op.Err

@@ -1,0 +1,129 @@
+package perf
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// pair starts two nodes in this process, the second with memory to use.
+func pair(tb testing.TB, credits int) (client, server *ours) {
+	tb.Helper()
+	start := func(address string) *ours {
+		o, err := startNode(tb.Context(), netip.MustParseAddr(address), 9981, credits, nil)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() {
+			if err := o.close(); err != nil {
+				tb.Error(err)
+			}
+		})
+		return o
+	}
+	client, server = start("127.11.0.1"), start("127.11.0.2")
+	if err := server.attach(); err != nil {
+		tb.Fatal(err)
+	}
+	return client, server
+}
+
+var steady = []struct {
+	name string
+	x    exchange
+}{
+	{"PUT+ACK 0 B", exchange{window: 1}},
+	{"PUT+ACK 96 B", exchange{in: 96, window: 1}},
+	{"PUT+ACK 4096 B", exchange{in: 4096, window: 1}},
+	{"PUT+ACK 96 B, caller blocks", exchange{in: 96, window: 1, blocking: true}},
+	{"PUT+ACK 96 B, 64 in flight", exchange{in: 96, window: 64}},
+	{"GET 4096 B", exchange{out: 4096, window: 1}},
+	{"GET 1 MiB, 8 in flight", exchange{out: 1 << 20, window: 8}},
+}
+
+// TestSteadyStateAllocatesNothing runs messages of each kind through two whole
+// nodes and TCP and counts allocations on both sides.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	client, server := pair(t, 64)
+	for _, s := range steady {
+		t.Run(s.name, func(t *testing.T) {
+			x := s.x
+			x.n = 300
+			run := func() uint64 {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				if _, err := client.run(t.Context(), server.nid, x); err != nil {
+					t.Fatal(err)
+				}
+				runtime.ReadMemStats(&after)
+				return after.Mallocs - before.Mallocs
+			}
+			run() // pools grow to their working size
+			// A run allocates its descriptors and timers tick beside it: that
+			// does not grow with the messages.
+			few := run()
+			x.n = 3000
+			many := run()
+			if per := (float64(many) - float64(few)) / 2700; per > 0.02 && !raceEnabled {
+				t.Errorf("%.3f allocations per message, want 0", per)
+			}
+		})
+	}
+}
+
+// BenchmarkSteadyState shows time and allocations of both sides together.
+func BenchmarkSteadyState(b *testing.B) {
+	for _, s := range steady {
+		b.Run(s.name, func(b *testing.B) {
+			client, server := pair(b, 64)
+			x := s.x
+			x.n = 1000
+			if _, err := client.run(b.Context(), server.nid, x); err != nil {
+				b.Fatal(err)
+			}
+			x.n = b.N
+			b.SetBytes(int64(x.in + x.out))
+			b.ReportAllocs()
+			b.ResetTimer()
+			if _, err := client.run(b.Context(), server.nid, x); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestRunPrintsEveryCase runs the whole measurement, briefly.
+func TestRunPrintsEveryCase(t *testing.T) {
+	c := DefaultConfig()
+	c.Server, c.Client = netip.MustParseAddr("127.11.1.3"), netip.MustParseAddr("127.11.1.2")
+	c.Rounds, c.Time = 1, time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ready, served := make(chan struct{}), make(chan error, 1)
+	go func() { served <- Serve(ctx, c, func() { close(ready) }) }()
+	select {
+	case <-ready:
+	case err := <-served:
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := Run(ctx, c, &out); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range tests() {
+		if !strings.Contains(out.String(), x.name) {
+			t.Errorf("no line for %q in\n%s", x.name, out.String())
+		}
+	}
+	if got, want := strings.Count(out.String(), "\n"), 1+len(tests()); got != want {
+		t.Errorf("%d lines, want %d:\n%s", got, want, fmt.Sprint(&out))
+	}
+}
