@@ -11,7 +11,8 @@ import (
 // Some texts are shorthand for many: groups in brackets stand for one text for
 // each of their items, and several groups multiply (lnetctl 12.2, lnet-wire
 // 3.8). "10.0.[1,2].[5-6]" is 10.0.1.5, 10.0.1.6, 10.0.2.5 and 10.0.2.6. The
-// results are counted before any of them is made, and made one by one.
+// results are counted before any of them is made, and made one by one; none may
+// be longer than any NID is.
 
 var (
 	// ErrTooMany says that a shorthand stands for more than is allowed.
@@ -21,7 +22,13 @@ var (
 	errBracketOrder = errors.New("improper bracket ordering")
 	errMissing      = errors.New("number missing in brackets")
 	errNotMultiple  = errors.New("range is not a multiple of its stride")
+	errLongText     = fmt.Errorf("longer than %d bytes", maxExpanded)
 )
+
+// maxExpanded is how long a text may be that a shorthand stands for, in bytes: a
+// few times what the longest NID needs. Else each of many results could be as
+// long as all of the shorthand.
+const maxExpanded = 256
 
 // alternatives are the texts that stand at one place of a shorthand.
 type alternatives []string
@@ -60,9 +67,16 @@ func expandBrackets(s string, limit int, parse groupParser, yield func(string) e
 // which has one alternative, and counts what s is shorthand for.
 func splitGroups(s string, limit int, parse groupParser) (places []alternatives, count int, err error) {
 	count = 1
+	longest := 0 // of the texts so far
 	for rest := s; rest != ""; {
 		open := strings.IndexAny(rest, "[]")
 		if open < 0 {
+			open = len(rest)
+		}
+		if longest += open; longest > maxExpanded {
+			return nil, 0, errLongText
+		}
+		if open == len(rest) {
 			return append(places, alternatives{rest}), count, nil
 		}
 		if rest[open] == ']' {
@@ -83,10 +97,20 @@ func splitGroups(s string, limit int, parse groupParser) (places []alternatives,
 			return nil, 0, err
 		}
 		count *= len(a)
+		longest += a.longest()
 		places = append(places, alternatives{rest[:open]}, a)
 		rest = group[end+1:]
 	}
 	return places, count, nil
+}
+
+// longest is the length of the longest of the texts.
+func (a alternatives) longest() int {
+	n := 0
+	for _, s := range a {
+		n = max(n, len(s))
+	}
+	return n
 }
 
 // progression is a "lo-hi/stride" or "lo-hi" of a group.

@@ -19,17 +19,17 @@ import (
 //	 28     52   payload_length        4
 //	 32     56   variant part          40
 //
-// The variant part by type (lnet-wire 4.5); what a type does not use is sent
-// as zero and ignored on receipt:
+// The variant part by type (lnet-wire 4.5), with offsets into it; what a type
+// does not use is sent as zero and ignored on receipt:
 //
-//	 0                      16           24            32         36         40
-//	+----------------------+------------+------+------+----------+----------+
-//	| ACK    dst_wmd       | match_bits |mlengt|                            |
-//	| PUT    ack_wmd       | match_bits | hdr_data    | ptl_index| offset   |
-//	| GET    return_wmd    | match_bits |portal|srcoff|sink_leng.|          |
-//	| REPLY  dst_wmd       |                                               |
-//	| HELLO  incarnation u64, type u32 |                                    |
-//	+----------------------+-----------------------------------------------+
+//	       0           16           24          28           32            36       40
+//	ACK    | dst_wmd    | match_bits | mlength   |
+//	PUT    | ack_wmd    | match_bits | hdr_data (8 bytes)     | ptl_index   | offset |
+//	GET    | return_wmd | match_bits | ptl_index | src_offset | sink_length |
+//	REPLY  | dst_wmd    |
+//
+//	       0             8      12
+//	HELLO  | incarnation | type |
 const (
 	// HeaderNID4Size is the size of a header with 4-byte addresses.
 	HeaderNID4Size = nid4Body + bodySize

@@ -38,7 +38,7 @@ func expandNIDs(s string, limit int) ([]NID, error) {
 		case strings.Contains(item, "*"):
 			return nil, ErrAsterisk
 		}
-		err := expandBrackets(item, limit-len(nids), nidGroup, func(text string) error {
+		err := expandBrackets(item, limit-len(nids), nidGroups(item), func(text string) error {
 			n, err := ParseNID(text)
 			nids = append(nids, n)
 			return err
@@ -70,12 +70,21 @@ func cutListItem(s string) (item, rest string, more bool) {
 	return s, "", false
 }
 
-// nidGroup is the groupParser of NIDs.
-func nidGroup(before, group string, limit int) (alternatives, error) {
-	base := 10
-	if strings.Contains(before, ":") && !strings.Contains(before, "@") {
-		base = 16
+// nidGroups is the groupParser of that NID: groups within an IPv6 address,
+// which any of its colons gives away, are hexadecimal.
+func nidGroups(item string) groupParser {
+	address, _, _ := strings.Cut(item, "@")
+	ipv6 := strings.Contains(address, ":")
+	return func(before, group string, limit int) (alternatives, error) {
+		base := 10
+		if ipv6 && !strings.Contains(before, "@") {
+			base = 16
+		}
+		return numberGroup(group, base, limit)
 	}
+}
+
+func numberGroup(group string, base, limit int) (alternatives, error) {
 	var all alternatives
 	for item := range strings.SplitSeq(group, ",") {
 		p, err := parseProgression(strings.Trim(item, blanks), base)

@@ -22,6 +22,8 @@ func TestExpandNIDs(t *testing.T) {
 		"10.0.0.1@tcp[1-3]":              "10.0.0.1@tcp1 10.0.0.1@tcp2 10.0.0.1@tcp3",
 		"2001:db8::[e-11]@tcp":           "2001:db8::e@tcp 2001:db8::f@tcp 2001:db8::10@tcp 2001:db8::11@tcp",
 		"2001:db8::[1,a]:1@tcp[9-11]":    "2001:db8::1:1@tcp9 2001:db8::1:1@tcp10 2001:db8::1:1@tcp11 2001:db8::a:1@tcp9 2001:db8::a:1@tcp10 2001:db8::a:1@tcp11",
+		"[fd00-fd02]::1@tcp":             "fd00::1@tcp fd01::1@tcp fd02::1@tcp",
+		"[9-a]:[1,2]::@tcp[10]":          "9:1::@tcp10 9:2::@tcp10 a:1::@tcp10 a:2::@tcp10",
 		"10.0.0.[1-2]@tcp,[3,5]@gni":     "10.0.0.1@tcp 10.0.0.2@tcp 3@gni 5@gni",
 		"10.0.0.[1,1]@tcp":               "10.0.0.1@tcp 10.0.0.1@tcp",
 		"[4294967294-4294967295]@kfi":    "4294967294@kfi 4294967295@kfi",
@@ -103,6 +105,9 @@ func TestExpandNIDsRefuses(t *testing.T) {
 		"10.0.0.[0x1-0x2]@tcp":         anything,
 		"10.0.0.[1-2-3]@tcp":           anything,
 		strings.Repeat("[1-2]", 1<<20): ErrTooMany,
+		strings.Repeat("[1]", 1<<20):   errLongText,
+		strings.Repeat("x", 1<<20) + "[1-128]@lo":       errLongText,
+		"10.0.0.1@tcp" + strings.Repeat("0", 256) + "1": errLongText,
 	} {
 		nids, err := ExpandNIDs(in, 128)
 		if err == nil || want != nil && !errors.Is(err, want) || nids != nil {

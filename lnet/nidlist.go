@@ -20,7 +20,8 @@ import (
 // *@kfi". The zero list is empty and cannot be written. A list is not changed
 // after it was parsed, so that any number of goroutines may match.
 type NIDList struct {
-	nets []netPatterns // in the order in which they first occur
+	nets  []netPatterns // in the order in which they first occur
+	index map[Net]int   // where in nets a net is
 }
 
 // netPatterns are the patterns of one net.
@@ -41,15 +42,13 @@ var (
 	errEmptyList = errors.New("empty")
 	errNoNet     = errors.New("no @net")
 	errOctets    = errors.New("address is not four ranges joined by dots")
-	errMaskNet   = errors.New("addresses of this net have no netmask")
 	errMask      = errors.New("not an IPv4 or IPv6 address with a prefix length")
 )
 
 // ParseNIDList reads a list of patterns. What kernels take but cannot use is an
-// error: a stride of 0, a net number above 65535, and a netmask for addresses
-// that are numbers.
+// error: a stride of 0 and a net number above 65535.
 func ParseNIDList(s string) (NIDList, error) {
-	var l NIDList
+	l := NIDList{index: make(map[Net]int)}
 	for item := range strings.SplitSeq(s, " ") {
 		if item == "" {
 			continue
@@ -82,9 +81,6 @@ func (l *NIDList) parse(item string) error {
 	case address == "*":
 		*p = netPatterns{net: net, all: true}
 	case isMask(address):
-		if !net.Type().IPAddressed() {
-			return errMaskNet
-		}
 		mask, err := parseMask(address)
 		if err != nil {
 			return err
@@ -106,9 +102,10 @@ func (l *NIDList) parse(item string) error {
 
 // patterns are those of the net, new ones if there are none yet.
 func (l *NIDList) patterns(net Net) *netPatterns {
-	i := slices.IndexFunc(l.nets, func(p netPatterns) bool { return p.net == net })
-	if i < 0 {
+	i, ok := l.index[net]
+	if !ok {
 		i = len(l.nets)
+		l.index[net] = i
 		l.nets = append(l.nets, netPatterns{net: net})
 	}
 	return &l.nets[i]
@@ -165,12 +162,8 @@ func parseAddressRange(s string, ip bool) (addressRange, error) {
 // kernels take for an IPv4 address; netmasks match only on tcp and o2ib, as
 // they do there.
 func (l NIDList) Match(n NID) bool {
-	for i := range l.nets {
-		if p := &l.nets[i]; p.net == n.Net() {
-			return p.match(n)
-		}
-	}
-	return false
+	i, ok := l.index[n.Net()]
+	return ok && l.nets[i].match(n)
 }
 
 func (p *netPatterns) match(n NID) bool {
@@ -216,7 +209,9 @@ func (p *netPatterns) append(b []byte) []byte {
 	var singles []byte
 	for _, m := range p.masks {
 		switch {
-		case !m.IsSingleIP():
+		case !m.IsSingleIP(), m.Addr().Is4() && !p.net.Type().masks():
+			// An IPv4 address without its length is a range, which would match
+			// where a mask never does.
 			b = append(m.AppendTo(b), end...)
 		case m.Addr().Is4():
 			// Reads back as a range, so that it belongs next to those.
