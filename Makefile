@@ -1,0 +1,52 @@
+# The same steps as .ci/run takes, by name. `make help` lists them.
+
+ARGS ?=
+BENCHTIME ?= 1s
+FUZZTIME ?= 10s
+PKG ?= ./...
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test test-all race lint fmt check fuzz bench netns ci clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## lnetd, lnetdctl and lnetperf into bin/
+	go build -o bin/ ./cmd/...
+
+run: ## lnetd in the foreground; ARGS="--net tcp(lo) --port 9988"
+	go run ./cmd/lnetd $(ARGS)
+
+test: ## go test ./...; what needs root or a Debian package is skipped
+	go test $(PKG)
+
+test-all: ## every test, with the race detector, as .ci/run does; needs root, tshark, iproute2
+	.ci/run tools race
+
+race: ## go test -race ./...
+	go test -race $(PKG)
+
+lint: ## golangci-lint, import floors included
+	.ci/run tools lint
+
+fmt: ## format the code
+	gofmt -w .
+
+check: ## what .ci/run checks without running a test
+	.ci/run tools build vet format tidy lint
+
+fuzz: ## each fuzz target for FUZZTIME
+	FUZZTIME=$(FUZZTIME) .ci/run fuzz
+
+bench: ## lnetd beside plain TCP, then time and allocations of what is on the message path
+	go run ./cmd/lnetperf
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnd/socklnd/protocol ./node ./internal/perf
+
+netns: ## tests between network namespaces; needs root and iproute2
+	LNETD_TEST_ALL=1 go test -count=1 -v ./test/netns
+
+ci: ## all of .ci/run
+	.ci/run
+
+clean: ## remove bin/
+	rm -rf bin
