@@ -60,7 +60,7 @@ func loopback(t *testing.T, n, conns int) *lndtest.World {
 		c.ConnsPerPeer = conns
 		c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 		c.SourcePorts = socklnd.SourcePrivileged
-		c.MinReconnect, c.MaxReconnect = 10*time.Millisecond, 100*time.Millisecond
+		c.MinReconnect, c.MaxReconnect = 50*time.Millisecond, 200*time.Millisecond
 		d, err := socklnd.New(c)
 		if err != nil {
 			t.Fatal(err)

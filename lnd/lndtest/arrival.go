@@ -1,0 +1,101 @@
+package lndtest
+
+import (
+	"fmt"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// arrival is the record of a message that came in. It is its own receiver.
+type arrival struct {
+	n       *node
+	m       *lnd.Rx
+	i       lnd.Interface
+	header  lnet.Header
+	from    lnet.ProcessID
+	rdma    bool
+	refused bool // as a protocol error
+
+	memory      *guarded // where it goes; nil: dropped
+	placed      bool
+	wanted      bool // a completion is due
+	posthumous  bool // placed after Close
+	completions int
+	err         error
+}
+
+var _ lnd.Receiver = (*arrival)(nil)
+
+func (a *arrival) id() uint64   { return a.header.Handle.Object }
+func (a *arrival) payload() int { return int(a.header.PayloadLength) }
+
+// keep places the first length bytes in fresh memory.
+func (a *arrival) keep(length int) lnd.Placement {
+	return a.keepIn(newGuarded(length, 1))
+}
+
+func (a *arrival) keepIn(g *guarded) lnd.Placement {
+	a.memory = g
+	return lnd.Placement{Memory: g.memory(), Done: a}
+}
+
+// give notes that p was given. The records are locked.
+func (a *arrival) give(p lnd.Placement) {
+	a.placed, a.wanted, a.posthumous = true, p.Done != nil, a.n.closed
+}
+
+// Received implements lnd.Receiver.
+func (a *arrival) Received(m *lnd.Rx, err error) {
+	s := a.n.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !a.posthumous {
+		a.n.alive("Received")
+	}
+	if m != a.m {
+		s.fault("Received with another Rx than the one that arrived")
+	}
+	a.completions++
+	a.err = err
+	s.changed.Broadcast()
+}
+
+// done tells whether the payload is in place. The records are locked.
+func (a *arrival) done() bool { return a.completions > 0 && a.err == nil }
+
+// check checks the completion and the payload.
+func (a *arrival) check() {
+	t := a.n.s.t
+	t.Helper()
+	what := fmt.Sprintf("node %d: arrival of message %d, %s of %d bytes", a.n.k, a.id(), a.header.Type, a.payload())
+	want := 0
+	if a.wanted {
+		want = 1
+	}
+	if a.completions != want {
+		t.Errorf("%s: completed %d times, want %d", what, a.completions, want)
+	}
+	checkError(t, what, a.err)
+	if a.memory == nil {
+		return
+	}
+	if a.done() {
+		if err := a.memory.checkPattern(a.id()); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := a.memory.checkGuards(); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// sameHeader compares what arrived with what was sent.
+func (a *arrival) sameHeader(o *outgoing) string {
+	if o.Header == a.header {
+		return ""
+	}
+	return cmp.Diff(o.Header, a.header, cmp.Comparer(func(x, y lnet.NID) bool { return x == y }))
+}

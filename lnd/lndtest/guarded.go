@@ -1,0 +1,106 @@
+package lndtest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// guarded is scattered memory with guards before, between and after its
+// pieces, and inside the first and last ones, beyond the offset and length.
+type guarded struct {
+	backing  []byte
+	segments []lnd.Segment
+	length   int
+}
+
+const (
+	gap       = 8 // between pieces
+	margin    = 5 // in the first and last piece
+	guardByte = 0xa5
+)
+
+// newGuarded returns memory of the given length that lies in so many pieces,
+// of uneven sizes, some of them empty if there are more pieces than bytes.
+func newGuarded(length, pieces int) *guarded {
+	total := margin + length + margin
+	g := &guarded{
+		backing: bytes.Repeat([]byte{guardByte}, gap+total+pieces*gap),
+		length:  length,
+	}
+	at, left := gap, total
+	for k := range pieces {
+		n := left
+		if more := pieces - 1 - k; more > 0 {
+			// Between half and one and a half times an even share.
+			share := left / (more + 1)
+			n = share/2 + (k*7+3)%(share+1)
+			if k == 0 {
+				n = max(n, margin)
+			}
+			n = min(n, left-min(left, margin))
+		}
+		g.segments = append(g.segments, lnd.Segment{Bytes: g.backing[at : at+n]})
+		at += n + gap
+		left -= n
+	}
+	return g
+}
+
+// memory is what a message may name.
+func (g *guarded) memory() lnd.Memory {
+	return lnd.Memory{Segments: g.segments, Offset: margin, Length: g.length}
+}
+
+// fill writes the pattern of a message.
+func (g *guarded) fill(id uint64) { g.memory().CopyFrom(pattern(id, g.length)) }
+
+// checkPattern checks that the memory holds the beginning of a message.
+func (g *guarded) checkPattern(id uint64) error {
+	at, want := 0, pattern(id, g.length)
+	for _, got := range g.memory().AppendBuffers(nil) {
+		if !bytes.Equal(got, want[at:at+len(got)]) {
+			for k := range got {
+				if got[k] != want[at+k] {
+					return fmt.Errorf("payload of %d bytes is wrong from byte %d on: %#x, want %#x", g.length, at+k, got[k], want[at+k])
+				}
+			}
+		}
+		at += len(got)
+	}
+	if at != g.length {
+		return fmt.Errorf("memory of %d bytes, want %d", at, g.length)
+	}
+	return nil
+}
+
+// checkGuards checks that nothing outside was touched. It spoils the contents.
+func (g *guarded) checkGuards() error {
+	for _, b := range g.memory().AppendBuffers(nil) {
+		copy(b, bytes.Repeat([]byte{guardByte}, len(b)))
+	}
+	if n := len(g.backing) - bytes.Count(g.backing, []byte{guardByte}); n > 0 {
+		return fmt.Errorf("%d bytes outside the placement were written", n)
+	}
+	return nil
+}
+
+// pattern is the payload of a message: each byte depends on the message and on
+// the position. It must not be changed.
+func pattern(id uint64, n int) []byte {
+	at := id * 4099 % patterns
+	return table()[at : at+uint64(n)]
+}
+
+// patterns is the number of different payloads, a prime.
+const patterns = 1<<20 - 3
+
+var table = sync.OnceValue(func() []byte {
+	b := make([]byte, patterns+lnet.MTU)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
+	return b
+})

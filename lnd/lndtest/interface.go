@@ -1,0 +1,107 @@
+package lndtest
+
+import (
+	"regexp"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnd"
+)
+
+// Interface: what an interface tells of itself.
+var interfaceCases = []scenario{
+	{name: "Constants", nodes: 1, run: constants},
+	{name: "Counters", nodes: 2, run: counters},
+	{name: "Link", nodes: 2, needs: func(w *World) bool { return w.SetLink != nil }, run: link},
+	{name: "OpenAndClose", nodes: 2, run: openAndClose},
+}
+
+func constants(s *stage) {
+	n := s.open(1)
+	i := n[0].i
+	l, t := i.Limits(), i.Tunables()
+	if l.MaxPayload < 1 || l.MaxFragments < 1 || l.Timeout <= 0 {
+		s.t.Errorf("limits %+v", l)
+	}
+	if t.PeerCredits < 1 || t.Credits < t.PeerCredits || t.PeerTimeout < 0 || t.PeerBufferCredits < 0 {
+		s.t.Errorf("tunables %+v", t)
+	}
+	if got := i.Link(); got != lnd.LinkUp {
+		s.t.Errorf("link %s", got)
+	}
+	if i.Limits() != l || i.Tunables() != t || i.NID() != n[0].id.NID {
+		s.t.Error("a constant has changed")
+	}
+}
+
+var counterName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+
+func counters(s *stage) {
+	n := s.open(2)
+	names := func() (list []string, values map[string]uint64) {
+		values = make(map[string]uint64)
+		for _, c := range n[0].i.Counters() {
+			if _, twice := values[c.Name]; twice || !counterName.MatchString(c.Name) {
+				s.t.Errorf("counter %q: not lower_case, or there are two", c.Name)
+			}
+			list = append(list, c.Name)
+			values[c.Name] = c.Value
+		}
+		return list, values
+	}
+	before, values := names()
+	for range 3 {
+		s.awaitDelivered(n[1], n[0].puts(n[1], 10, 3000)...)
+		after, now := names()
+		if diff := cmp.Diff(before, after); diff != "" {
+			s.t.Errorf("names of counters changed (-before +after):\n%s", diff)
+		}
+		for name, v := range now {
+			if isTotal.MatchString(name) && v < values[name] {
+				s.t.Errorf("counter %s fell from %d to %d", name, values[name], v)
+			}
+		}
+		values = now
+		n[0].i.Disconnect(n[1].id.NID)
+		s.awaitWorking(n[0], n[1])
+	}
+}
+
+var isTotal = regexp.MustCompile(`_total$`)
+
+// link takes a device down and up: the node is told of each change, and
+// connections stay.
+func link(s *stage) {
+	n := s.open(2)
+	s.awaitDelivered(n[1], n[0].put(n[1], 10))
+	for _, want := range []lnd.LinkState{lnd.LinkDown, lnd.LinkUp} {
+		s.w.SetLink(0, want == lnd.LinkUp)
+		s.await("the change of the link", func() bool {
+			return len(n[0].links) > 0 && n[0].links[len(n[0].links)-1] == want
+		})
+		if got := n[0].i.Link(); got != want {
+			s.t.Errorf("link %s, want %s", got, want)
+		}
+	}
+	s.mu.Lock()
+	if got := n[0].links; len(got) != 2 {
+		s.t.Errorf("told of %v, want each change once", got)
+	}
+	if len(n[1].links) != 0 {
+		s.t.Errorf("the other node was told of %v", n[1].links)
+	}
+	s.mu.Unlock()
+	s.awaitWorking(n[0], n[1])
+}
+
+// openAndClose opens and closes, with and without traffic.
+func openAndClose(s *stage) {
+	for round := range 10 {
+		n := s.open(2)
+		if round%2 == 0 {
+			s.awaitWorking(n[0], n[1])
+		}
+		n[round/2%2].close()
+		n[1-round/2%2].close()
+	}
+}

@@ -1,0 +1,55 @@
+package lndtest
+
+import (
+	"os"
+	"testing"
+)
+
+// descriptors checks that opening, talking and closing leaves no file open.
+func descriptors(t *testing.T, h *Harness) {
+	before := 0
+	for round := range 3 {
+		s := newStage(t, h, 2)
+		n := s.open(2)
+		s.awaitDelivered(n[1], n[0].puts(n[1], 10, 3000)...)
+		s.finish()
+		s.w.Close()
+		files := openFiles(t)
+		if round == 0 {
+			before = files // the runtime has opened its own by now
+		} else if files != before {
+			t.Errorf("%d files are open after round %d, %d before", files, round, before)
+		}
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// allocations plays ping-pong and counts what a message costs.
+func allocations(t *testing.T, h *Harness) {
+	for _, size := range []int{0, 500, 5000} {
+		s := newStage(t, h, 2)
+		const warmUp, measured = 4000, 10_000
+		a, b, over := newGame(s, size)
+		run := func(length int) {
+			if err := play(a, b, over, length); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(warmUp)
+		perRun := testing.AllocsPerRun(1, func() { run(measured) })
+		a.close(s)
+		b.close(s)
+		s.w.Close()
+		if perMessage := perRun / measured; perMessage >= 0.01 {
+			t.Errorf("%d bytes: %.3f allocations per message", size, perMessage)
+		}
+	}
+}

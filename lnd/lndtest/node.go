@@ -1,0 +1,227 @@
+package lndtest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// node records what one node's interface reports, and sends. Its records are
+// guarded by stage.mu.
+type node struct {
+	s  *stage
+	k  int
+	id lnet.ProcessID
+
+	i      lnd.Interface // of the last life; nil before the first
+	ready  bool          // Open has returned, Close has not
+	closed bool          // Close has returned and the node was not opened again
+
+	policy   policy
+	hook     func(a *arrival) // called first of all, without the lock
+	held     []*arrival       // without a placement so far
+	arrivals map[uint64][]*arrival
+	order    []*arrival
+	sent     []*outgoing
+	downs    []lnd.PeerDown
+	links    []lnd.LinkState
+}
+
+var _ lnd.Upper = (*node)(nil)
+
+// policy decides on an arrival: where its payload goes, whether that is said
+// later, or that it is a protocol error. It is called with the records locked;
+// nil keeps everything at once.
+type policy func(a *arrival) (p lnd.Placement, later bool, err error)
+
+func keepAll(a *arrival) (lnd.Placement, bool, error) { return a.keep(a.payload()), false, nil }
+
+func holdAll(*arrival) (lnd.Placement, bool, error) { return lnd.Placement{}, true, nil }
+
+// open brings the node up.
+func (n *node) open() {
+	n.s.t.Helper()
+	n.s.note(func() { n.closed = false })
+	ctx, cancel := n.s.closeContext()
+	defer cancel()
+	i, err := n.s.w.Open(ctx, n.k, n)
+	if err != nil {
+		n.s.t.Fatalf("node %d: open: %v", n.k, err)
+	}
+	n.s.note(func() { n.i, n.ready = i, true })
+	n.place() // what arrived before Open had returned
+	if got := i.NID(); got != n.id.NID {
+		n.s.t.Fatalf("node %d: NID %s, want %s", n.k, got, n.id.NID)
+	}
+}
+
+// close takes the node down. From then on nothing may happen on it.
+func (n *node) close() {
+	n.s.t.Helper()
+	if !n.ready {
+		return
+	}
+	ctx, cancel := n.s.closeContext()
+	defer cancel()
+	if err := n.i.Close(ctx); err != nil {
+		n.s.t.Errorf("node %d: close: %v", n.k, err)
+	}
+	n.s.mu.Lock()
+	defer n.s.mu.Unlock()
+	n.ready, n.closed = false, true
+	for _, o := range n.sent {
+		if o.completions == 0 {
+			n.s.t.Errorf("node %d: message %d was not complete when Close returned", n.k, o.id())
+		}
+	}
+}
+
+// setPolicy says what becomes of further arrivals.
+func (n *node) setPolicy(p policy) { n.s.note(func() { n.policy = p }) }
+
+// setHook has f called in further upcalls of Arrived, before anything else.
+func (n *node) setHook(f func(*arrival)) { n.s.note(func() { n.hook = f }) }
+
+// Arrived implements lnd.Upper.
+func (n *node) Arrived(m *lnd.Rx) error {
+	s := n.s
+	s.mu.Lock()
+	n.alive("Arrived")
+	a := &arrival{n: n, m: m, header: m.Header, from: m.From, rdma: m.RDMA}
+	n.arrivals[a.id()] = append(n.arrivals[a.id()], a)
+	n.order = append(n.order, a)
+	if n.ready {
+		a.i = n.i
+	}
+	s.changed.Broadcast()
+	if hook := n.hook; hook != nil {
+		s.mu.Unlock()
+		hook(a)
+		s.mu.Lock()
+	}
+	decide := n.policy
+	if decide == nil {
+		decide = keepAll
+	}
+	p, later, err := decide(a)
+	if err == nil && (later || !n.ready) {
+		n.held = append(n.held, a)
+		s.mu.Unlock()
+		return nil
+	}
+	if err != nil {
+		a.refused = true
+		s.mu.Unlock()
+		return err
+	}
+	a.give(p)
+	s.mu.Unlock()
+	a.i.Receive(m, p)
+	return nil
+}
+
+// place tells where the payloads of held arrivals go, and of those to come:
+// they are kept whole. It may be called when the node is closed already.
+func (n *node) place() {
+	n.s.mu.Lock()
+	held := n.held
+	n.held = nil
+	n.policy = nil
+	var places []lnd.Placement
+	for _, a := range held {
+		p := a.keep(a.payload())
+		a.give(p)
+		places = append(places, p)
+		if a.i == nil {
+			a.i = n.i
+		}
+	}
+	n.s.mu.Unlock()
+	for k, a := range held {
+		a.i.Receive(a.m, places[k])
+	}
+}
+
+// placeLater is place from a goroutine of its own.
+func (n *node) placeLater() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.place()
+	}()
+	<-done
+}
+
+// PeerDown implements lnd.Upper.
+func (n *node) PeerDown(d lnd.PeerDown) {
+	n.s.mu.Lock()
+	defer n.s.mu.Unlock()
+	n.alive("PeerDown")
+	n.downs = append(n.downs, d)
+	n.s.changed.Broadcast()
+}
+
+// LinkChanged implements lnd.Upper.
+func (n *node) LinkChanged(l lnd.LinkState) {
+	n.s.mu.Lock()
+	defer n.s.mu.Unlock()
+	n.alive("LinkChanged")
+	n.links = append(n.links, l)
+	n.s.changed.Broadcast()
+}
+
+// alive notes an upcall or a completion after Close has returned.
+func (n *node) alive(what string) {
+	if n.closed {
+		n.s.fault(fmt.Sprintf("node %d: %s after Close had returned", n.k, what))
+	}
+}
+
+// downOf counts the notices that a peer is down. The records are locked.
+func (n *node) downOf(peer *node) int {
+	count := 0
+	for _, d := range n.downs {
+		if d.Peer == peer.id.NID {
+			count++
+		}
+	}
+	return count
+}
+
+// from counts arrivals from a peer. The records are locked.
+func (n *node) from(peer *node) int {
+	count := 0
+	for _, a := range n.order {
+		if a.from == peer.id {
+			count++
+		}
+	}
+	return count
+}
+
+func (n *node) describe(b *strings.Builder) {
+	open, failed := 0, 0
+	for _, o := range n.sent {
+		if o.completions == 0 {
+			open++
+		} else if o.err != nil {
+			failed++
+		}
+	}
+	fmt.Fprintf(b, "node %d: sent %d, not complete %d, failed %d; arrived %d, held %d; peers down %d\n",
+		n.k, len(n.sent), open, failed, len(n.order), len(n.held), len(n.downs))
+	for _, o := range n.sent {
+		if o.err != nil {
+			fmt.Fprintf(b, "\tmessage %d, %s of %d bytes: %v\n", o.id(), o.Header.Type, o.Payload.Length, o.err)
+			break
+		}
+	}
+}
+
+func asError(err error) (*lnd.Error, bool) {
+	var e *lnd.Error
+	return e, errors.As(err, &e)
+}

@@ -1,0 +1,192 @@
+package lndtest
+
+import (
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Peers: notices of loss, new connections after it, and the races of two
+// sides that call each other.
+var peerCases = []scenario{
+	{name: "DownAfterFailedConnect", nodes: 2, run: downAfterFailedConnect},
+	{name: "DownAfterLoss", nodes: 2, needs: canKill, run: downAfterLoss},
+	{name: "ReconnectIdle", nodes: 2, needs: canKill, run: reconnectIdle},
+	{name: "Disconnect", nodes: 3, run: disconnect},
+	{name: "DisconnectUnknown", nodes: 2, run: disconnectUnknown},
+	{name: "BothSendFirst", nodes: 2 * raceRounds, run: bothSendFirst},
+	{name: "BothConnectAtOnce", nodes: 2 * raceRounds, needs: func(w *World) bool { return w.Hold != nil }, run: bothConnectAtOnce},
+	{name: "EverybodySendsFirst", nodes: 4, run: everybodySendsFirst},
+}
+
+func downAfterFailedConnect(s *stage) {
+	n := s.open(1)
+	out := n[0].puts(s.nodes[1], 3, 10)
+	s.await("a notice", func() bool { return n[0].downOf(s.nodes[1]) > 0 })
+	s.awaitComplete(out)
+	s.checkDowns(n[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := n[0].downs[0]; !d.LastAlive.IsZero() {
+		s.t.Errorf("last alive %v, but it never was", d.LastAlive)
+	}
+}
+
+// downAfterLoss breaks connections until both sides have said so. Once need
+// not do: who is just opening another connection has not lost the peer.
+func downAfterLoss(s *stage) {
+	n := s.open(2)
+	const tries = 100
+	for k := 0; ; k++ {
+		s.awaitWorking(n[0], n[1])
+		s.awaitWorking(n[1], n[0])
+		s.w.Kill(0, 1)
+		if s.within(s.h.Patience/tries, func() bool { return n[0].downOf(n[1]) > 0 && n[1].downOf(n[0]) > 0 }) {
+			break
+		}
+		if k == tries {
+			s.t.Fatalf("no notices on both sides\n%s", s.describe())
+		}
+	}
+	s.mu.Lock()
+	for _, x := range n {
+		if d := x.downs[0]; d.LastAlive.IsZero() {
+			s.t.Errorf("node %d: last alive unknown, but a message had arrived", x.k)
+		}
+	}
+	s.mu.Unlock()
+	s.checkDowns(n[0])
+	s.checkDowns(n[1])
+	s.awaitWorking(n[0], n[1])
+}
+
+// checkDowns checks what notices say.
+func (s *stage) checkDowns(n *node) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range n.downs {
+		if d.Err == nil || lnd.StatusOf(d.Err) == lnd.StatusOK {
+			s.t.Errorf("node %d: notice %+v without an error", n.k, d)
+		}
+		checkError(s.t, "notice", d.Err)
+	}
+}
+
+// reconnectIdle breaks connections on which nothing is under way: the next
+// messages make new ones.
+func reconnectIdle(s *stage) {
+	n := s.open(2)
+	for range 5 {
+		s.awaitWorking(n[0], n[1])
+		s.awaitWorking(n[1], n[0])
+		s.w.Kill(0, 1)
+		s.settle()
+	}
+	s.checkOnce()
+}
+
+func disconnect(s *stage) {
+	n := s.open(3)
+	s.awaitDelivered(n[2], n[0].put(n[2], 10))
+	n[1].setPolicy(holdAll)
+	out := flood(n[0], n[1])
+	s.await("an arrival", func() bool { return len(n[1].held) > 0 })
+	n[0].i.Disconnect(n[1].id.NID)
+	s.awaitComplete(out)
+	s.checkSomeFailed(out)
+	s.mu.Lock()
+	for _, o := range out {
+		if got := lnd.StatusOf(o.err); o.err != nil && got != lnd.StatusLocalAborted {
+			s.t.Errorf("a message was completed with status %q, want %q: %v", got, lnd.StatusLocalAborted, o.err)
+			break
+		}
+	}
+	s.mu.Unlock()
+	n[1].placeLater()
+	s.awaitWorking(n[0], n[1])
+	s.awaitWorking(n[1], n[0])
+	s.awaitDelivered(n[2], n[0].put(n[2], 10)) // the other peer's connections stayed
+}
+
+func disconnectUnknown(s *stage) {
+	n := s.open(2)
+	n[0].i.Disconnect(n[1].id.NID)
+	n[0].i.Disconnect(lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 99), 1))
+	s.awaitDelivered(n[1], n[0].put(n[1], 10))
+}
+
+// raceRounds is how often a race is run, each time by two fresh nodes: whose
+// peer has just restarted may lose messages to its former life.
+const raceRounds = 6
+
+// bothSendFirst has both sides send their first messages at the same time.
+func bothSendFirst(s *stage) {
+	for k := range raceRounds {
+		a, b := s.nodes[2*k], s.nodes[2*k+1]
+		a.open()
+		b.open()
+		out := sendBothWays(a, b)
+		s.awaitDelivered(b, out[0]...)
+		s.awaitDelivered(a, out[1]...)
+	}
+}
+
+// bothConnectAtOnce is bothSendFirst with attempts to connect that leave at
+// the same moment.
+func bothConnectAtOnce(s *stage) {
+	for k := range raceRounds {
+		a, b := s.nodes[2*k], s.nodes[2*k+1]
+		a.open()
+		b.open()
+		release := s.w.Hold(a.k, b.k)
+		out := sendBothWays(a, b)
+		s.settle()
+		release()
+		s.awaitDelivered(b, out[0]...)
+		s.awaitDelivered(a, out[1]...)
+	}
+}
+
+// sendBothWays sends small and large messages from two goroutines.
+func sendBothWays(a, b *node) [2][]*outgoing {
+	var out [2][]*outgoing
+	start, done := make(chan struct{}), make(chan struct{})
+	for k, pair := range [2][2]*node{{a, b}, {b, a}} {
+		go func() {
+			<-start
+			for _, size := range []int{10, 20_000, 0, lnet.MTU, 927, 928} {
+				out[k] = append(out[k], pair[0].put(pair[1], size))
+			}
+			done <- struct{}{}
+		}()
+	}
+	close(start)
+	<-done
+	<-done
+	return out
+}
+
+func everybodySendsFirst(s *stage) {
+	n := s.open(4)
+	type sending struct {
+		to  *node
+		out []*outgoing
+	}
+	results := make(chan sending)
+	count := 0
+	for _, from := range n {
+		for _, to := range n {
+			if from != to {
+				count++
+				go func() { results <- sending{to, from.puts(to, 5, 3000)} }()
+			}
+		}
+	}
+	var all []sending
+	for range count {
+		all = append(all, <-results)
+	}
+	for _, x := range all {
+		s.awaitDelivered(x.to, x.out...)
+	}
+}

@@ -1,0 +1,252 @@
+package lndtest
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Reentrancy: upcalls and completions may send, and chains of messages that
+// send each other neither deepen the stack nor stop.
+var reentrancyCases = []scenario{
+	{name: "PingPong", nodes: 2, run: func(s *stage) { pingPong(s, 0, s.h.Chain) }},
+	{name: "PingPongLarge", nodes: 2, run: func(s *stage) { pingPong(s, 10_000, s.h.Chain/50) }},
+	{name: "SendFromSent", nodes: 2, run: func(s *stage) { sendFromSent(s, true) }},
+	{name: "SendFromFailedSent", nodes: 2, run: func(s *stage) { sendFromSent(s, false) }},
+	{name: "SendFromArrived", nodes: 2, run: sendFromArrived},
+	{name: "DisconnectFromUpcalls", nodes: 2, run: disconnectFromUpcalls},
+}
+
+// maxDepth bounds the frames of a stack in a handler: far more than any way
+// through a driver takes, far fewer than a chain has links.
+const maxDepth = 200
+
+func depth() int {
+	var frames [maxDepth + 1]uintptr
+	return runtime.Callers(1, frames[:])
+}
+
+// player is an upper that answers each message with one of its own and counts
+// down. It makes no records, so that it allocates nothing.
+type player struct {
+	i       lnd.Interface
+	to      lnet.ProcessID
+	tx      lnd.Tx
+	scratch lnd.Memory
+	// free counts what has happened of two things: the message before has
+	// left, and its answer has come. At 2 the next one goes out.
+	free    atomic.Int32
+	left    atomic.Int64 // answers to come
+	final   bool         // the last one has come; ordered by free
+	deepest int
+	over    chan<- error
+}
+
+func newPlayer(from, to *node, size int, over chan<- error) *player {
+	p := &player{to: to.id, over: over}
+	p.tx.Header = lnet.Header{
+		Type: lnet.MsgPut, Src: from.id.NID, Dest: to.id.NID, SrcPID: from.id.PID, DestPID: to.id.PID,
+		Handle: lnet.NoHandle, PayloadLength: uint32(size),
+	}
+	p.tx.To = to.id
+	p.tx.Payload = lnd.MemoryOf(make([]byte, size))
+	p.tx.Done = p
+	p.scratch = lnd.MemoryOf(make([]byte, size))
+	p.free.Store(1)
+	return p
+}
+
+func (p *player) open(s *stage, k int) {
+	ctx, cancel := s.closeContext()
+	defer cancel()
+	i, err := s.w.Open(ctx, k, p)
+	if err != nil {
+		s.t.Fatalf("node %d: open: %v", k, err)
+	}
+	p.i = i
+}
+
+func (p *player) close(s *stage) {
+	ctx, cancel := s.closeContext()
+	defer cancel()
+	if err := p.i.Close(ctx); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// Arrived implements lnd.Upper. No peer sends before both players are open.
+func (p *player) Arrived(m *lnd.Rx) error {
+	p.i.Receive(m, lnd.Placement{Memory: p.scratch.Slice(0, int(m.Header.PayloadLength)), Done: p})
+	return nil
+}
+
+// Received implements lnd.Receiver.
+func (p *player) Received(_ *lnd.Rx, err error) {
+	if err != nil {
+		p.end(err)
+		return
+	}
+	p.deepest = max(p.deepest, depth())
+	p.final = p.left.Add(-1) < 0
+	p.step()
+}
+
+// Sent implements lnd.Sender.
+func (p *player) Sent(_ *lnd.Tx, err error) {
+	if err != nil {
+		p.end(err)
+		return
+	}
+	p.step()
+}
+
+func (p *player) step() {
+	if p.free.Add(1) < 2 {
+		return
+	}
+	if p.final {
+		p.free.Store(1) // nothing is under way
+		p.end(nil)
+		return
+	}
+	p.free.Store(0)
+	p.i.Send(&p.tx)
+}
+
+func (p *player) end(err error) {
+	select {
+	case p.over <- err:
+	default:
+	}
+}
+
+func (p *player) PeerDown(lnd.PeerDown)     {}
+func (p *player) LinkChanged(lnd.LinkState) {}
+
+// newGame opens two players.
+func newGame(s *stage, size int) (a, b *player, over chan error) {
+	over = make(chan error, 2)
+	a = newPlayer(s.nodes[0], s.nodes[1], size, over)
+	b = newPlayer(s.nodes[1], s.nodes[0], size, over)
+	a.open(s, 0)
+	b.open(s, 1)
+	return a, b, over
+}
+
+// play has a and b exchange so many messages.
+func play(a, b *player, over <-chan error, length int) error {
+	a.left.Store(int64(length))
+	b.left.Store(int64(length / 2))
+	a.step()
+	return <-over
+}
+
+func pingPong(s *stage, size, length int) {
+	a, b, over := newGame(s, size)
+	if err := play(a, b, over, length); err != nil {
+		s.t.Error(err)
+	}
+	a.close(s)
+	b.close(s)
+	if d := max(a.deepest, b.deepest); d >= maxDepth {
+		s.t.Errorf("the stack was %d frames deep or more", d)
+	}
+}
+
+// chain sends a message from within the completion of the one before.
+type chain struct {
+	i       lnd.Interface
+	want    bool // success
+	left    int
+	deepest int
+	over    chan error
+}
+
+func (c *chain) Sent(m *lnd.Tx, err error) {
+	c.deepest = max(c.deepest, depth())
+	c.left--
+	switch {
+	case c.want != (err == nil):
+		c.over <- fmt.Errorf("with %d to go: completed with %w", c.left, err)
+	case c.left == 0:
+		c.over <- nil
+	default:
+		c.i.Send(m)
+	}
+}
+
+// sendFromSent chains messages by their completions: to a peer that drops them,
+// or to one that is not there.
+func sendFromSent(s *stage, reachable bool) {
+	n := s.open(1)
+	c := &chain{want: reachable, left: s.h.Chain, over: make(chan error, 1)}
+	if reachable {
+		s.nodes[1].open()
+		s.awaitWorking(n[0], s.nodes[1])
+		s.nodes[1].setPolicy(func(a *arrival) (lnd.Placement, bool, error) {
+			delete(a.n.arrivals, a.id()) // too many to keep
+			a.n.order = nil
+			return lnd.Placement{}, false, nil
+		})
+	} else {
+		// The first failure takes a connection attempt; those after it come
+		// at once, or in batches.
+		s.awaitComplete(n[0].puts(s.nodes[1], 1, 0))
+	}
+	o := n[0].message(lnet.MsgPut, s.nodes[1], 0, 1)
+	o.Done = c
+	c.i = n[0].i
+	c.i.Send(&o.Tx)
+	if err := <-c.over; err != nil {
+		s.t.Error(err)
+	}
+	if c.deepest >= maxDepth {
+		s.t.Errorf("the stack was %d frames deep or more", c.deepest)
+	}
+}
+
+// sendFromArrived answers from within the upcall, before the place is told.
+func sendFromArrived(s *stage) {
+	n := s.open(2)
+	for _, size := range []int{10, 5000} {
+		var answers []*outgoing
+		n[1].setHook(func(*arrival) {
+			o := n[1].put(n[0], size)
+			s.note(func() { answers = append(answers, o) })
+		})
+		out := n[0].puts(n[1], 100, size)
+		s.awaitDelivered(n[1], out...)
+		n[1].setHook(nil)
+		s.awaitDelivered(n[0], answers...)
+		if len(answers) != len(out) {
+			s.t.Errorf("%d answers to %d messages", len(answers), len(out))
+		}
+	}
+}
+
+// disconnectFromUpcalls calls the interface back from an upcall and from a
+// completion.
+func disconnectFromUpcalls(s *stage) {
+	n := s.open(2)
+	done := make(chan struct{}, 1)
+	o := n[0].message(lnet.MsgPut, n[1], 10, 1)
+	o.Done = senderFunc(func(*lnd.Tx, error) {
+		_ = n[0].i.Counters()
+		n[0].i.Disconnect(n[1].id.NID)
+		done <- struct{}{}
+	})
+	n[0].i.Send(&o.Tx)
+	<-done
+	s.awaitWorking(n[0], n[1])
+
+	n[1].setHook(func(a *arrival) {
+		_ = n[1].i.Counters()
+		n[1].i.Disconnect(a.from.NID)
+	})
+	s.awaitComplete(n[0].puts(n[1], 10, 3000))
+	n[1].setHook(nil)
+	s.awaitWorking(n[0], n[1])
+}

@@ -1,0 +1,194 @@
+package lndtest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// scenario is one case of the suite.
+type scenario struct {
+	name  string
+	nodes int
+	// needs tells whether the world can do what the case wants; nil: any can.
+	needs func(w *World) bool
+	run   func(s *stage)
+}
+
+// play runs the scenario and then checks what holds for all.
+func (c scenario) play(t *testing.T, h *Harness) {
+	if h.Bubble != nil {
+		h.Bubble(t, func(t *testing.T) { c.perform(t, h) })
+		return
+	}
+	before := goleak.IgnoreCurrent()
+	c.perform(t, h)
+	if !t.Failed() {
+		goleak.VerifyNone(t, before)
+	}
+}
+
+func (c scenario) perform(t *testing.T, h *Harness) {
+	s := newStage(t, h, c.nodes)
+	defer s.w.Close()
+	if c.needs != nil && !c.needs(s.w) {
+		return
+	}
+	defer s.finish()
+	c.run(s)
+}
+
+// stage is where a scenario plays: a world and a recorder for each node.
+type stage struct {
+	t     *testing.T
+	h     *Harness
+	w     *World
+	nodes []*node
+
+	mu      sync.Mutex // guards the records of all nodes
+	changed sync.Cond
+	lastID  uint64
+	faults  []string // found by handlers
+}
+
+func newStage(t *testing.T, h *Harness, n int) *stage {
+	s := &stage{t: t, h: h, w: h.New(t, n)}
+	s.changed.L = &s.mu
+	for k := range n {
+		s.nodes = append(s.nodes, &node{
+			s: s, k: k,
+			id:       lnet.ProcessID{NID: s.w.NID(k), PID: lnet.PIDLustre},
+			arrivals: make(map[uint64][]*arrival),
+		})
+	}
+	return s
+}
+
+// open opens the first n nodes and returns all.
+func (s *stage) open(n int) []*node {
+	s.t.Helper()
+	for _, n := range s.nodes[:n] {
+		n.open()
+	}
+	return s.nodes
+}
+
+// await waits until ok, which is called with the records locked, holds.
+func (s *stage) await(what string, ok func() bool) {
+	s.t.Helper()
+	if !s.within(s.h.Patience, ok) {
+		s.t.Fatalf("waited in vain for %s\n%s", what, s.describe())
+	}
+}
+
+// within waits until ok holds, but no longer than d.
+func (s *stage) within(d time.Duration, ok func() bool) bool {
+	late := false
+	timer := time.AfterFunc(d, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		late = true
+		s.changed.Broadcast()
+	})
+	defer timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !ok() {
+		if late {
+			return false
+		}
+		s.changed.Wait()
+	}
+	return true
+}
+
+// note runs f with the records locked and wakes who waits for them.
+func (s *stage) note(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+	s.changed.Broadcast()
+}
+
+// settle lets everything happen that happens by itself, where that can be
+// known.
+func (s *stage) settle() {
+	if s.h.Settle != nil {
+		s.h.Settle()
+	}
+}
+
+// pause lets some time go by: a retry comes no sooner.
+func (s *stage) pause(d time.Duration) {
+	s.within(d, func() bool { return false })
+}
+
+// finish closes what is open and checks what must hold at the end of each
+// scenario.
+func (s *stage) finish() {
+	s.t.Helper()
+	for _, n := range s.nodes {
+		n.place() // who closes owes nothing
+		n.close()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.faults {
+		s.t.Error(f)
+	}
+	for _, n := range s.nodes {
+		for _, o := range n.sent {
+			o.check()
+		}
+		for _, list := range n.arrivals {
+			for _, a := range list {
+				a.check()
+			}
+		}
+	}
+}
+
+// fault notes what a handler found wrong. The records are locked.
+func (s *stage) fault(text string) {
+	if len(s.faults) < 20 && !slices.Contains(s.faults, text) {
+		s.faults = append(s.faults, text)
+	}
+	s.changed.Broadcast()
+}
+
+// describe tells how far things have got.
+func (s *stage) describe() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	for _, n := range s.nodes {
+		n.describe(&b)
+	}
+	return b.String()
+}
+
+// closeContext bounds a Close.
+func (s *stage) closeContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), s.h.Patience)
+}
+
+// checkError checks that a completion's error is of a driver and classified.
+func checkError(t *testing.T, what string, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if e, ok := asError(err); !ok {
+		t.Errorf("%s: error %v (%T) is not a *lnd.Error", what, err, err)
+	} else if e.Status == lnd.StatusOK || e.Driver == "" || e.Op == "" || e.Err == nil {
+		t.Errorf("%s: error %#v lacks a field", what, e)
+	}
+}

@@ -1,0 +1,209 @@
+package simlnd
+
+import (
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Conn is a connection as the fabric sees it: the handle by which a test
+// breaks it. Forward is from the host that dialled to the one that listened.
+// All methods are safe for concurrent use.
+type Conn struct {
+	fabric *Fabric
+	serial uint64
+
+	mu    sync.Mutex
+	ends  [2]stream // the caller's, the listener's
+	pipes [2]pipe   // out of the caller's, out of the listener's
+	// death gives up ends that have heard nothing for too long.
+	death *time.Timer
+}
+
+// Direction is one way of a connection, or between two places, or both.
+type Direction uint8
+
+const (
+	Both     Direction = iota
+	Forward            // from the first place to the second; from caller to listener
+	Backward           // the other way
+)
+
+func (d Direction) forward() bool  { return d != Backward }
+func (d Direction) backward() bool { return d != Forward }
+
+// CutMode says what a connection that is cut looks like.
+type CutMode uint8
+
+const (
+	// CutReset resets both ends; what was delivered before can be read.
+	CutReset CutMode = iota
+	// CutEnd shows the reader an orderly end, and what comes after vanishes.
+	// The other direction goes on.
+	CutEnd
+	// CutStall stops the direction until Resume.
+	CutStall
+)
+
+func newConn(f *Fabric, from, to netip.AddrPort) *Conn {
+	c := &Conn{fabric: f}
+	for i := range c.ends {
+		s, p := &c.ends[i], &c.pipes[i]
+		s.c = c
+		s.out, s.in = p, &c.pipes[1-i]
+		s.readable.L, s.writable.L = &c.mu, &c.mu
+		p.c = c
+		p.from, p.to = s, &c.ends[1-i]
+		p.sendBuffer, p.receiveBuffer = f.config.SendBuffer, f.config.ReceiveBuffer
+		p.cut = never
+	}
+	c.ends[0].local, c.ends[0].remote = from, to
+	c.ends[1].local, c.ends[1].remote = to, from
+	return c
+}
+
+// From is the address of the end that dialled.
+func (c *Conn) From() netip.AddrPort { return c.ends[0].local }
+
+// To is the address that was dialled.
+func (c *Conn) To() netip.AddrPort { return c.ends[1].local }
+
+// Serial counts connections in the order in which they were established.
+func (c *Conn) Serial() uint64 { return c.serial }
+
+// Sent is the number of bytes written so far in one direction.
+func (c *Conn) Sent(d Direction) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := uint64(0)
+	c.each(d, func(p *pipe) { n += p.written })
+	return n
+}
+
+// Reset resets the connection at once: both ends read what has been delivered
+// and then ECONNRESET.
+func (c *Conn) Reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	caller, listener := c.ends[0].fail(errReset), c.ends[1].fail(errReset)
+	if caller || listener {
+		c.fabric.faults.resets.Add(1)
+	}
+}
+
+// Cut breaks a direction as soon as at bytes of it in all have been delivered.
+func (c *Conn) Cut(d Direction, at uint64, m CutMode) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.each(d, func(p *pipe) {
+		p.cut, p.cutMode = max(at, p.delivered), m
+		if p.cut == p.delivered {
+			p.cutNow()
+		}
+	})
+}
+
+// Stall holds back what is sent, without end and without a timeout.
+func (c *Conn) Stall(d Direction) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.each(d, func(p *pipe) {
+		if !p.stalled {
+			p.stalled = true
+			c.fabric.faults.stalls.Add(1)
+		}
+	})
+}
+
+// Resume ends Stall and CutStall.
+func (c *Conn) Resume(d Direction) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.each(d, func(p *pipe) {
+		p.stalled = false
+		p.advance(c.fabric.now())
+	})
+}
+
+// Corrupt flips the bits of mask in the byte at offset at, counted from the
+// beginning of the connection; bytes already read stay as they were.
+func (c *Conn) Corrupt(d Direction, at uint64, mask byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.each(d, func(p *pipe) {
+		p.flips = append(p.flips, flip{at, mask})
+		p.spoil()
+	})
+}
+
+func (c *Conn) each(d Direction, f func(*pipe)) {
+	if d.forward() {
+		f(&c.pipes[0])
+	}
+	if d.backward() {
+		f(&c.pipes[1])
+	}
+}
+
+// block cuts or heals the two ways.
+func (c *Conn) block(forward, backward bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.fabric.now()
+	c.pipes[0].block(forward, now)
+	c.pipes[1].block(backward, now)
+	c.armDeath(now)
+}
+
+// armDeath sets the timer that gives up ends which hear nothing: those that
+// wait for acknowledgements and those that probe (keepalive).
+func (c *Conn) armDeath(now time.Duration) {
+	at := forever
+	for i := range c.ends {
+		at = min(at, c.ends[i].deathAt())
+	}
+	switch {
+	case at == forever:
+		if c.death != nil {
+			c.death.Stop()
+		}
+	case c.death == nil:
+		c.death = time.AfterFunc(at-now, c.die)
+	default:
+		c.death.Reset(at - now)
+	}
+}
+
+func (c *Conn) die() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.fabric.now()
+	for i := range c.ends {
+		if s := &c.ends[i]; s.deathAt() <= now && s.fail(syscall.ETIMEDOUT) {
+			c.fabric.faults.timeouts.Add(1)
+		}
+	}
+	c.armDeath(now)
+}
+
+// deathAt is when the end gives up, with things as they stand.
+func (s *stream) deathAt() time.Duration {
+	if s.err != nil || s.closed || !s.out.blocked && !s.in.blocked {
+		return forever
+	}
+	since := s.c.fabric.now()
+	if s.out.blocked {
+		since = s.out.blockedSince
+	}
+	if s.in.blocked {
+		since = min(since, s.in.blockedSince)
+	}
+	if s.out.written > s.out.acked {
+		return max(since, s.out.unackedSince) + retransmitLimit
+	}
+	if s.keepalive > 0 {
+		return since + s.keepalive
+	}
+	return forever
+}

@@ -1,0 +1,331 @@
+package simlnd
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// pipe is one direction of a connection. Its bytes are counted from the
+// beginning:
+//
+//	read <= delivered <= written     what the reader took, can take, what was sent
+//	acked <= delivered               what the sender knows to be delivered
+//
+// The buffer begins at read. Once nobody reads any more, nothing is added to it.
+//
+// Everything in it is guarded by Conn.mu.
+type pipe struct {
+	c        *Conn
+	from, to *stream
+	link     Link
+	random   rand.PCG
+
+	sendBuffer, receiveBuffer int
+	buf                       ring
+	read, delivered           uint64
+	acked, written            uint64
+	segments                  segments
+	lastAt, freeAt            time.Duration // last arrival; when the line is free
+
+	timer   *time.Timer
+	timerAt time.Duration
+
+	blocked      bool // the way is cut: partition or a device that is down
+	blockedSince time.Duration
+	unackedSince time.Duration // when the oldest byte that is not acked was written
+	stalled      bool
+	gone         bool // nobody reads any more: bytes are answered with a reset when they arrive
+	void         bool // bytes vanish
+	finished     bool // the end of the stream has been delivered
+
+	cut     uint64 // the byte before which the cut happens
+	cutMode CutMode
+	flips   []flip
+}
+
+// A flip spoils one byte.
+type flip struct {
+	at   uint64
+	mask byte
+}
+
+const (
+	never   = ^uint64(0)                   // an offset
+	forever = time.Duration(math.MaxInt64) // a time
+)
+
+// write copies what fits of bufs into the pipe.
+func (p *pipe) write(bufs [][]byte, now time.Duration) int {
+	free := p.sendBuffer - int(p.written-p.acked)
+	start := p.written
+	for _, b := range bufs {
+		if free <= 0 {
+			break
+		}
+		b = b[:min(len(b), free)]
+		free -= len(b)
+		if !p.gone {
+			p.buf.append(b)
+		}
+		p.written += uint64(len(b))
+	}
+	n := int(p.written - start)
+	if n == 0 {
+		return 0
+	}
+	if p.void {
+		p.written = start
+		return n
+	}
+	if start == p.acked {
+		p.unackedSince = now
+	}
+	if len(p.flips) > 0 && !p.gone {
+		p.spoil()
+	}
+	p.schedule(segmentData, n, now)
+	p.advance(now)
+	if p.blocked || p.opposite().blocked {
+		p.c.armDeath(now)
+	}
+	return n
+}
+
+// spoil flips the bytes that are in the buffer.
+func (p *pipe) spoil() {
+	kept := p.flips[:0]
+	for _, f := range p.flips {
+		if f.at < p.read || f.at >= p.written {
+			kept = append(kept, f)
+			continue
+		}
+		p.buf.flip(int(f.at-p.read), f.mask)
+		p.c.fabric.faults.corruptions.Add(1)
+	}
+	p.flips = kept
+}
+
+// schedule sends n bytes, or an end, on its way.
+func (p *pipe) schedule(kind segmentKind, n int, now time.Duration) {
+	at := now
+	if p.link != (Link{}) {
+		at = p.depart(n, now) + p.delay()
+	}
+	p.lastAt = max(p.lastAt, at)
+	p.segments.push(segment{kind: kind, end: p.written, at: p.lastAt})
+}
+
+// depart returns when the last of n bytes is on the line.
+func (p *pipe) depart(n int, now time.Duration) time.Duration {
+	if p.link.Bandwidth == 0 {
+		return now
+	}
+	p.freeAt = max(p.freeAt, now) + time.Duration(int64(n)*int64(time.Second)/p.link.Bandwidth)
+	return p.freeAt
+}
+
+// delay draws a one-way delay.
+func (p *pipe) delay() time.Duration {
+	d := p.link.Latency
+	if p.link.Jitter > 0 {
+		d += time.Duration(p.random.Uint64() % uint64(p.link.Jitter))
+	}
+	if p.link.Loss > 0 && p.uniform() < p.link.Loss {
+		p.c.fabric.faults.losses.Add(1)
+		d += 2*p.link.Latency + retransmitFirst
+	}
+	return d
+}
+
+// uniform draws a number from [0, 1).
+func (p *pipe) uniform() float64 { return float64(p.random.Uint64()>>11) / (1 << 53) }
+
+func (p *pipe) opposite() *pipe {
+	if p == &p.c.pipes[0] {
+		return &p.c.pipes[1]
+	}
+	return &p.c.pipes[0]
+}
+
+// advance delivers what has arrived and fits, and sets the timer for what is
+// on its way.
+func (p *pipe) advance(now time.Duration) {
+	before := p.delivered
+	for p.segments.n() > 0 && !p.blocked && !p.stalled {
+		s := p.segments.front()
+		if s.at > now {
+			p.wakeAt(s.at, now)
+			break
+		}
+		if !p.deliver(s, now) {
+			break
+		}
+		p.segments.pop()
+	}
+	if p.delivered > before {
+		p.to.readable.Broadcast()
+	}
+	p.acknowledge(now)
+}
+
+// deliver delivers s as far as it fits and tells whether all of it did. It may
+// empty the queue of segments, by resetting the stream; then it returns false.
+func (p *pipe) deliver(s *segment, now time.Duration) bool {
+	switch s.kind {
+	case segmentEnd:
+		p.finish()
+		return true
+	case segmentReset:
+		p.c.fabric.faults.resets.Add(1)
+		p.to.fail(errReset)
+		return false
+	}
+	if p.gone {
+		// To a stream that was closed: TCP answers with a reset, which may
+		// already be here.
+		p.delivered = s.end
+		p.answerReset(now)
+		return p.segments.n() > 0
+	}
+	room := max(p.receiveBuffer-p.unread(), 0)
+	end := min(s.end, p.delivered+uint64(room))
+	if p.cut <= end {
+		p.delivered = p.cut
+		p.cutNow()
+		return false
+	}
+	p.delivered = end
+	return end == s.end
+}
+
+// cutNow carries out the cut.
+func (p *pipe) cutNow() {
+	p.cut = never
+	p.c.fabric.faults.cuts.Add(1)
+	switch p.cutMode {
+	case CutReset:
+		p.from.fail(errReset)
+		p.to.fail(errReset)
+	case CutEnd:
+		p.finish()
+		p.abandon()
+		p.void = true
+	case CutStall:
+		p.stalled = true
+	}
+}
+
+// abandon ends the storing of bytes for the reader and forgets those on their
+// way.
+func (p *pipe) abandon() {
+	p.drop()
+	p.gone = true
+}
+
+// finish shows the reader the end of the stream.
+func (p *pipe) finish() {
+	p.finished = true
+	p.to.readable.Broadcast()
+}
+
+// answerReset resets the writer of p, whose bytes nobody wants.
+func (p *pipe) answerReset(now time.Duration) {
+	back := p.opposite()
+	if back.to.err != nil || back.to.closed || back.segments.ends(segmentReset) {
+		return
+	}
+	back.schedule(segmentReset, 0, now)
+	back.advance(now)
+}
+
+// acknowledge tells the sender what has been delivered, unless the way back
+// is cut.
+func (p *pipe) acknowledge(now time.Duration) {
+	if p.acked == p.delivered || p.opposite().blocked {
+		return
+	}
+	p.acked = p.delivered
+	p.unackedSince = now
+	if p.writable() {
+		p.from.writable.Broadcast()
+	}
+}
+
+// writable tells whether a quarter of the buffer is free; waking a writer for
+// less is not worth it.
+func (p *pipe) writable() bool {
+	return int(p.written-p.acked)*4 <= p.sendBuffer*3
+}
+
+// unread is the number of bytes that the reader can have at once.
+func (p *pipe) unread() int {
+	if p.gone {
+		return p.buf.n
+	}
+	return int(p.delivered - p.read)
+}
+
+// take moves what has been delivered into bufs.
+func (p *pipe) take(bufs [][]byte, now time.Duration) int {
+	left, n := p.unread(), 0
+	for _, b := range bufs {
+		b = b[:min(len(b), left)]
+		p.buf.take(b)
+		left -= len(b)
+		n += len(b)
+	}
+	p.read += uint64(n)
+	if p.segments.n() > 0 {
+		p.advance(now) // the window has opened
+	}
+	return n
+}
+
+// wakeAt sets the timer.
+func (p *pipe) wakeAt(at, now time.Duration) {
+	if p.timerAt == at {
+		return
+	}
+	p.timerAt = at
+	if p.timer == nil {
+		p.timer = time.AfterFunc(at-now, p.wake)
+		return
+	}
+	p.timer.Reset(at - now)
+}
+
+func (p *pipe) wake() {
+	p.c.mu.Lock()
+	defer p.c.mu.Unlock()
+	p.timerAt = 0
+	p.advance(p.c.fabric.now())
+}
+
+// block cuts the way, or heals it. What was on its way is then sent again.
+func (p *pipe) block(blocked bool, now time.Duration) {
+	if p.blocked == blocked {
+		return
+	}
+	p.blocked = blocked
+	if blocked {
+		p.blockedSince = now
+		return
+	}
+	if p.segments.n() > 0 {
+		p.lastAt = max(p.lastAt, p.segments.delay(nextTry(p.blockedSince, now, retransmitFirst, retransmitMax)))
+	}
+	p.advance(now)
+	p.opposite().acknowledge(now)
+}
+
+// drop forgets what is on its way.
+func (p *pipe) drop() {
+	p.segments.clear()
+	p.buf.trim(p.buf.n - p.unread())
+	p.written, p.acked = p.delivered, p.delivered
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.timerAt = 0
+}

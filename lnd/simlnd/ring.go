@@ -1,0 +1,59 @@
+package simlnd
+
+import "math/bits"
+
+// ring is a queue of bytes that grows by doubling.
+type ring struct {
+	b    []byte // length 0 or a power of two
+	head int
+	n    int
+}
+
+const ringMin = 1 << 10
+
+// append adds a copy of b at the end.
+func (r *ring) append(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	if r.n+len(b) > len(r.b) {
+		r.grow(r.n + len(b))
+	}
+	at := (r.head + r.n) & (len(r.b) - 1)
+	k := copy(r.b[at:], b)
+	copy(r.b, b[k:])
+	r.n += len(b)
+}
+
+// take moves bytes from the beginning to b, which must not be longer than the
+// ring.
+func (r *ring) take(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	k := copy(b, r.b[r.head:])
+	copy(b[k:], r.b)
+	r.discard(len(b))
+}
+
+// discard drops n bytes from the beginning.
+func (r *ring) discard(n int) {
+	if r.n -= n; r.n == 0 {
+		r.head = 0
+		return
+	}
+	r.head = (r.head + n) & (len(r.b) - 1)
+}
+
+// trim drops n bytes from the end.
+func (r *ring) trim(n int) { r.n -= n }
+
+// flip changes the byte at an index.
+func (r *ring) flip(at int, mask byte) { r.b[(r.head+at)&(len(r.b)-1)] ^= mask }
+
+func (r *ring) grow(n int) {
+	b := make([]byte, max(ringMin, 1<<bits.Len(uint(n-1))))
+	k := copy(b, r.b[r.head:min(r.head+r.n, len(r.b))])
+	copy(b[k:], r.b[:r.n-k])
+	r.b, r.head = b, 0
+}

@@ -1,0 +1,245 @@
+package simlnd
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/socklnd"
+)
+
+// stream is one end of a connection. Its state is guarded by Conn.mu.
+type stream struct {
+	c             *Conn
+	in, out       *pipe
+	local, remote netip.AddrPort
+
+	readable, writable sync.Cond
+	closed             bool
+	err                error // why the stream is dead
+	keepalive          time.Duration
+
+	readBound, writeBound bound
+}
+
+// bound is a deadline.
+type bound struct {
+	at    time.Duration // 0: none
+	timer *time.Timer
+}
+
+var _ socklnd.Stream = (*stream)(nil)
+
+const errReset = syscall.ECONNRESET
+
+func (s *stream) LocalAddr() netip.AddrPort  { return s.local }
+func (s *stream) RemoteAddr() netip.AddrPort { return s.remote }
+
+// Read implements socklnd.Stream.
+func (s *stream) Read(bufs [][]byte) (int, error) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	for {
+		switch {
+		case s.closed:
+			return 0, net.ErrClosed
+		case s.readBound.passed(s.c.fabric):
+			return 0, os.ErrDeadlineExceeded
+		case s.in.unread() > 0:
+			return s.in.take(bufs, s.c.fabric.now()), nil
+		case s.in.finished:
+			return 0, io.EOF
+		case s.err != nil:
+			return 0, s.err
+		}
+		s.readable.Wait()
+	}
+}
+
+// TryWrite implements socklnd.Stream.
+func (s *stream) TryWrite(bufs [][]byte) (int, error) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if err := s.unusable(); err != nil {
+		return 0, err
+	}
+	return s.out.write(bufs, s.c.fabric.now()), nil
+}
+
+// AwaitWritable implements socklnd.Stream.
+func (s *stream) AwaitWritable() error {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	for {
+		if err := s.unusable(); err != nil {
+			return err
+		}
+		if s.out.writable() {
+			return nil
+		}
+		s.writable.Wait()
+	}
+}
+
+func (s *stream) unusable() error {
+	switch {
+	case s.closed:
+		return net.ErrClosed
+	case s.err != nil:
+		return s.err
+	case s.writeBound.passed(s.c.fabric):
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// SetReadDeadline implements socklnd.Stream.
+func (s *stream) SetReadDeadline(t time.Time) error {
+	return s.bound(&s.readBound, t, s.readable.Broadcast)
+}
+
+// SetWriteDeadline implements socklnd.Stream.
+func (s *stream) SetWriteDeadline(t time.Time) error {
+	return s.bound(&s.writeBound, t, s.writable.Broadcast)
+}
+
+// bound sets a deadline; wake wakes those who wait when it passes.
+func (s *stream) bound(b *bound, t time.Time, wake func()) error {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.closed {
+		return net.ErrClosed
+	}
+	b.stop()
+	b.at = 0
+	if t.IsZero() {
+		return nil
+	}
+	left := time.Until(t)
+	b.at = max(s.c.fabric.now()+left, 1)
+	switch {
+	case left <= 0:
+		wake()
+	case b.timer == nil:
+		b.timer = time.AfterFunc(left, func() {
+			s.c.mu.Lock()
+			defer s.c.mu.Unlock()
+			wake()
+		})
+	default:
+		b.timer.Reset(left)
+	}
+	return nil
+}
+
+func (b *bound) passed(f *Fabric) bool { return b.at > 0 && f.now() >= b.at }
+
+func (b *bound) stop() {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+}
+
+func (s *stream) wake() {
+	s.readable.Broadcast()
+	s.writable.Broadcast()
+}
+
+// Configure implements socklnd.Stream: it takes the buffer sizes and the
+// keepalive; the rest has no meaning here.
+func (s *stream) Configure(o socklnd.StreamOptions) error {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if err := s.unusable(); err != nil {
+		return err
+	}
+	if o.SendBuffer > 0 {
+		s.out.sendBuffer = o.SendBuffer
+	}
+	if o.ReceiveBuffer > 0 {
+		s.in.receiveBuffer = o.ReceiveBuffer
+	}
+	s.keepalive = 0
+	if o.KeepaliveIdle > 0 && o.KeepaliveInterval > 0 && o.KeepaliveCount > 0 {
+		s.keepalive = o.KeepaliveIdle + time.Duration(o.KeepaliveCount)*o.KeepaliveInterval
+	}
+	if s.in.blocked || s.out.blocked {
+		s.c.armDeath(s.c.fabric.now())
+	}
+	return nil
+}
+
+// Unacked implements socklnd.Stream.
+func (s *stream) Unacked() int {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return int(s.out.written - s.out.acked)
+}
+
+// Close implements socklnd.Stream. What was written before is still delivered,
+// unless bytes were left unread: then the peer sees a reset.
+func (s *stream) Close() error {
+	s.c.mu.Lock()
+	if s.closed {
+		s.c.mu.Unlock()
+		return net.ErrClosed
+	}
+	s.closed = true
+	s.readBound.stop()
+	s.writeBound.stop()
+	s.wake()
+	if s.err == nil {
+		s.hangUp(s.c.fabric.now())
+	}
+	over := s.c.ends[0].closed && s.c.ends[1].closed
+	if over {
+		s.c.release()
+	}
+	s.c.mu.Unlock()
+	s.c.fabric.forget(s, over)
+	return nil
+}
+
+// hangUp tells the peer of the end.
+func (s *stream) hangUp(now time.Duration) {
+	unread := s.in.unread() > 0
+	s.in.gone = true // what arrives from now on is answered with a reset
+	if unread {
+		s.out.drop()
+		s.out.schedule(segmentReset, 0, now)
+	} else {
+		s.out.schedule(segmentEnd, 0, now)
+	}
+	s.out.advance(now)
+	s.in.advance(now)
+}
+
+// fail kills the stream at this end and tells whether it was alive: what has
+// been delivered can be read, then err. The peer learns of it when it sends.
+func (s *stream) fail(err error) bool {
+	if s.err != nil || s.closed {
+		return false
+	}
+	s.err = err
+	s.out.drop()
+	s.in.abandon()
+	s.wake()
+	return true
+}
+
+// release lets go of the buffers and timers of a connection both ends of
+// which are closed. Conn.mu is held.
+func (c *Conn) release() {
+	for i := range c.pipes {
+		p := &c.pipes[i]
+		p.abandon()
+		p.buf = ring{}
+	}
+	if c.death != nil {
+		c.death.Stop()
+	}
+}
