@@ -119,7 +119,8 @@ type Interface interface {
 	// Close stops the interface: it refuses new messages, completes all
 	// others with an error, and returns when every upcall has returned and
 	// every goroutine of the interface has ended, or when ctx is done. It
-	// must not be called from an upcall or a completion.
+	// must not be called from an upcall or a completion. A second call returns
+	// ErrClosed.
 	Close(ctx context.Context) error
 }
 

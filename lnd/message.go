@@ -27,9 +27,10 @@ type Tx struct {
 
 // Sender is told when a message has left.
 type Sender interface {
-	// Sent completes m: err is nil when the driver needs m's memory no more
-	// and the peer's side of the connection has been given all of it, else
-	// an error that StatusOf classifies. It runs in a goroutine of the
+	// Sent completes m: err is nil when all of m has been handed to the
+	// transport and the driver needs its memory no more, else an error that
+	// StatusOf classifies. Whether it has arrived is for the layer above to
+	// find out. It runs in a goroutine of the
 	// driver or in that of a caller of Send, must not block, and may send
 	// again; the driver turns such sends into iteration, not recursion.
 	Sent(m *Tx, err error)

@@ -15,8 +15,9 @@ import (
 type Upper interface {
 	// Arrived announces a message whose header m.Header is complete. The
 	// driver reads nothing more of it until Interface.Receive says where the
-	// payload goes, and holds back the messages behind it on the same
-	// connection until then.
+	// payload goes. A peer whose messages are not placed is held back: by
+	// then no more of them arrive than it has connections or credits. Other
+	// peers notice nothing.
 	//
 	// A non-nil error is a protocol error (lnet-wire 4.7): the driver closes
 	// the peer's connections, and Receive must not be called.

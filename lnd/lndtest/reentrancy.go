@@ -30,9 +30,11 @@ func depth() int {
 }
 
 // player is an upper that answers each message with one of its own and counts
-// down. It makes no records, so that it allocates nothing.
+// down. It makes no records, so that it allocates nothing. Its fields are
+// atomic because what orders the two players' steps is the network between
+// them, of which the race detector knows nothing.
 type player struct {
-	i       lnd.Interface
+	i       atomic.Value // lnd.Interface
 	to      lnet.ProcessID
 	tx      lnd.Tx
 	scratch lnd.Memory
@@ -40,8 +42,8 @@ type player struct {
 	// left, and its answer has come. At 2 the next one goes out.
 	free    atomic.Int32
 	left    atomic.Int64 // answers to come
-	final   bool         // the last one has come; ordered by free
-	deepest int
+	final   atomic.Bool  // the last one has come
+	deepest atomic.Int64
 	over    chan<- error
 }
 
@@ -66,20 +68,23 @@ func (p *player) open(s *stage, k int) {
 	if err != nil {
 		s.t.Fatalf("node %d: open: %v", k, err)
 	}
-	p.i = i
+	p.i.Store(i)
 }
+
+func (p *player) down() lnd.Interface { return p.i.Load().(lnd.Interface) }
 
 func (p *player) close(s *stage) {
 	ctx, cancel := s.closeContext()
 	defer cancel()
-	if err := p.i.Close(ctx); err != nil {
+	if err := p.down().Close(ctx); err != nil {
 		s.t.Error(err)
 	}
 }
 
 // Arrived implements lnd.Upper. No peer sends before both players are open.
 func (p *player) Arrived(m *lnd.Rx) error {
-	p.i.Receive(m, lnd.Placement{Memory: p.scratch.Slice(0, int(m.Header.PayloadLength)), Done: p})
+	_ = p.left.Load() // orders the use of scratch
+	p.down().Receive(m, lnd.Placement{Memory: p.scratch.Slice(0, int(m.Header.PayloadLength)), Done: p})
 	return nil
 }
 
@@ -89,8 +94,8 @@ func (p *player) Received(_ *lnd.Rx, err error) {
 		p.end(err)
 		return
 	}
-	p.deepest = max(p.deepest, depth())
-	p.final = p.left.Add(-1) < 0
+	p.deepest.Store(max(p.deepest.Load(), int64(depth())))
+	p.final.Store(p.left.Add(-1) < 0)
 	p.step()
 }
 
@@ -107,13 +112,13 @@ func (p *player) step() {
 	if p.free.Add(1) < 2 {
 		return
 	}
-	if p.final {
+	if p.final.Load() {
 		p.free.Store(1) // nothing is under way
 		p.end(nil)
 		return
 	}
 	p.free.Store(0)
-	p.i.Send(&p.tx)
+	p.down().Send(&p.tx)
 }
 
 func (p *player) end(err error) {
@@ -151,7 +156,7 @@ func pingPong(s *stage, size, length int) {
 	}
 	a.close(s)
 	b.close(s)
-	if d := max(a.deepest, b.deepest); d >= maxDepth {
+	if d := max(a.deepest.Load(), b.deepest.Load()); d >= maxDepth {
 		s.t.Errorf("the stack was %d frames deep or more", d)
 	}
 }

@@ -3,7 +3,6 @@ package simlnd
 import (
 	"context"
 	"net"
-	"net/netip"
 	"slices"
 	"sync/atomic"
 )
@@ -136,11 +135,4 @@ func (f *Fabric) Break(a, b Place) int {
 		c.Reset()
 	}
 	return len(conns)
-}
-
-// Owner returns the device that has an address, nil if there is none.
-func (f *Fabric) Owner(a netip.Addr) *Device {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.owners[a]
 }

@@ -96,6 +96,7 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 			return false
 		}
 		now := time.Now()
+		p.mayCallBack()
 		p.call(now)
 		s := p.set.Load()
 		c := s.forMessage(s.version.Overhead()+m.Payload.Length, p.i.driver.config.MinBulk)
@@ -114,6 +115,14 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 		p.mu.Unlock()
 		p.i.failures.add(m, messageError("send", p.id.NID, lnd.StatusRemoteError, errNoWay))
 		return true
+	}
+}
+
+// mayCallBack makes a peer that called us one that we call, if its connections
+// have gone or its call came to nothing. p.mu is held.
+func (p *peer) mayCallBack() {
+	if p.wanted == nil && len(p.conns) == 0 && p.accepting == 0 && !p.unprivileged() {
+		p.callable()
 	}
 }
 
@@ -228,6 +237,10 @@ func (p *peer) fail(c *conn, cause error) {
 func (p *peer) accepted() {
 	p.mu.Lock()
 	p.accepting--
+	if len(p.pending) > 0 {
+		p.mayCallBack()
+		p.call(time.Now())
+	}
 	orphans := p.orphans(len(p.conns) == 0 && !p.opening && p.accepting == 0)
 	p.mu.Unlock()
 	p.i.failures.addAll(orphans, messageError("send", p.id.NID, lnd.StatusRemoteDropped, errNoWay))
