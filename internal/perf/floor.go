@@ -81,19 +81,23 @@ func dialFloor(ctx context.Context, addr string) (*floorClient, error) {
 }
 
 // exchange sends n messages with in bytes of payload, each of which is answered
-// with out bytes, with at most window of them under way, one write each.
+// with out bytes, with at most window of them under way, one write each. Like
+// any program with so many under way it has memory for each of them.
 func (f *floorClient) exchange(n, in, out, window int) (time.Duration, error) {
-	message := make([]byte, headSize+in)
-	binary.LittleEndian.PutUint32(message, uint32(in))
-	binary.LittleEndian.PutUint32(message[4:], uint32(out))
-	answer := make([]byte, headSize+out)
+	messages, answers := make([][]byte, window), make([][]byte, window)
+	for k := range window {
+		messages[k] = make([]byte, headSize+in)
+		binary.LittleEndian.PutUint32(messages[k], uint32(in))
+		binary.LittleEndian.PutUint32(messages[k][4:], uint32(out))
+		answers[k] = make([]byte, headSize+out)
+	}
 	start := time.Now()
 	if window == 1 {
 		for range n {
-			if _, err := f.conn.Write(message); err != nil {
+			if _, err := f.conn.Write(messages[0]); err != nil {
 				return 0, err
 			}
-			if _, err := io.ReadFull(f.r, answer); err != nil {
+			if _, err := io.ReadFull(f.r, answers[0]); err != nil {
 				return 0, err
 			}
 		}
@@ -104,16 +108,16 @@ func (f *floorClient) exchange(n, in, out, window int) (time.Duration, error) {
 	var wg sync.WaitGroup
 	var writeErr error
 	wg.Go(func() {
-		for range n {
+		for k := range n {
 			slots <- struct{}{}
-			if _, err := f.conn.Write(message); err != nil {
+			if _, err := f.conn.Write(messages[k%window]); err != nil {
 				writeErr = err
 				return
 			}
 		}
 	})
 	for k := range n {
-		if _, err := io.ReadFull(f.r, answer); err != nil {
+		if _, err := io.ReadFull(f.r, answers[k%window]); err != nil {
 			_ = f.conn.Close()
 			return 0, fmt.Errorf("answer %d of %d: %w", k, n, err)
 		}
