@@ -85,6 +85,7 @@ func (a *acceptor) accept() {
 	for {
 		s, err := a.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
+			a.d.halfOpen.clear(a)
 			return
 		}
 		if err != nil {
@@ -97,7 +98,7 @@ func (a *acceptor) accept() {
 			_ = s.Close()
 			continue
 		}
-		n := a.d.halfOpen.enter(s)
+		n := a.d.halfOpen.enter(a, s)
 		a.d.group.Add(1)
 		go a.d.welcome(n)
 	}
@@ -142,6 +143,9 @@ func (d *Driver) introduce(n *newcomer) error {
 				return fmt.Errorf("request for %s: no such nid here", setup.Request.NID)
 			}
 		case protocol.GotHello:
+			if !d.halfOpen.leave(n) {
+				return net.ErrClosed
+			}
 			return i.admit(n, setup.Hello, setup.Order)
 		}
 	}
@@ -182,6 +186,7 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 		i.releaseSource(remote.Addr())
 		return err
 	}
+	defer i.group.Done()
 	c := newConn(p, s, h.Type.Invert(), h.Version, order)
 	c.inbound = true
 
@@ -262,7 +267,7 @@ func acceptLimit(t protocol.ConnType) int {
 }
 
 // callerFor returns the peer that calls us, a new one if there is none, and
-// counts the call as being accepted.
+// counts the call as being accepted, and as one of the interface's goroutines.
 func (i *Interface) callerFor(id lnet.ProcessID) (*peer, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -277,5 +282,6 @@ func (i *Interface) callerFor(id lnet.ProcessID) (*peer, error) {
 	p.mu.Lock()
 	p.accepting++
 	p.mu.Unlock()
+	i.group.Add(1)
 	return p, nil
 }

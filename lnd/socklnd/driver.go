@@ -164,11 +164,7 @@ func (d *Driver) leave(i *Interface) {
 		}
 	}
 	i.listening = nil
-	last := len(d.interfaces) == 0
 	d.mu.Unlock()
-	if last {
-		d.halfOpen.clear()
-	}
 	for _, a := range idle {
 		a.close()
 	}

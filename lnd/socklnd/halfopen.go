@@ -14,6 +14,7 @@ type halfOpen struct {
 
 	mu      sync.Mutex
 	count   int
+	entered uint64
 	sources map[netip.Addr][]*newcomer // oldest first
 	evicted uint64
 }
@@ -22,6 +23,8 @@ type halfOpen struct {
 type newcomer struct {
 	stream Stream
 	source netip.Addr
+	via    *acceptor
+	number uint64 // in the order of arrival
 }
 
 func newHalfOpen(total, perSource int) halfOpen {
@@ -29,9 +32,11 @@ func newHalfOpen(total, perSource int) halfOpen {
 }
 
 // enter takes a connection in, and closes another if there are too many.
-func (h *halfOpen) enter(s Stream) *newcomer {
-	n := &newcomer{stream: s, source: s.RemoteAddr().Addr()}
+func (h *halfOpen) enter(via *acceptor, s Stream) *newcomer {
+	n := &newcomer{stream: s, source: s.RemoteAddr().Addr(), via: via}
 	h.mu.Lock()
+	h.entered++
+	n.number = h.entered
 	var victim *newcomer
 	switch {
 	case len(h.sources[n.source]) >= h.perSource:
@@ -52,25 +57,28 @@ func (h *halfOpen) enter(s Stream) *newcomer {
 	return n
 }
 
-// leave takes a connection out: it has introduced itself or gone.
-func (h *halfOpen) leave(n *newcomer) {
+// leave takes a connection out: it has introduced itself or gone. False means
+// that it had to go before.
+func (h *halfOpen) leave(n *newcomer) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.remove(n)
+	return h.remove(n)
 }
 
-// clear closes all of them.
-func (h *halfOpen) clear() {
+// clear closes those that came through an acceptor.
+func (h *halfOpen) clear(via *acceptor) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, list := range h.sources {
 		for _, n := range list {
-			_ = n.stream.Close()
+			if n.via == via {
+				_ = n.stream.Close()
+			}
 		}
 	}
 }
 
-func (h *halfOpen) remove(n *newcomer) {
+func (h *halfOpen) remove(n *newcomer) bool {
 	list := h.sources[n.source]
 	for k, o := range list {
 		if o != n {
@@ -82,17 +90,19 @@ func (h *halfOpen) remove(n *newcomer) {
 			h.sources[n.source] = list
 		}
 		h.count--
-		return
+		return true
 	}
+	return false
 }
 
-// greediest returns the source with most half-open connections.
+// greediest returns the source with most half-open connections, of several the
+// one that has waited longest.
 func (h *halfOpen) greediest() netip.Addr {
 	var most netip.Addr
-	n := 0
+	n, oldest := 0, uint64(0)
 	for a, list := range h.sources {
-		if len(list) > n {
-			most, n = a, len(list)
+		if len(list) > n || len(list) == n && list[0].number < oldest {
+			most, n, oldest = a, len(list), list[0].number
 		}
 	}
 	return most

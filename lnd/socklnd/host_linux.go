@@ -161,9 +161,18 @@ func (hostNetwork) Watch(ctx context.Context, changed func()) error {
 }
 
 // Listen implements Network.
-func (hostNetwork) Listen(at netip.AddrPort, _ int) (Listener, error) {
+func (hostNetwork) Listen(at netip.AddrPort, backlog int) (Listener, error) {
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
 	if err != nil {
+		return nil, err
+	}
+	raw, err := l.SyscallConn()
+	if err == nil {
+		// Package net takes the system's largest; listening again corrects it.
+		err = control(raw, func(fd int) error { return os.NewSyscallError("listen", unix.Listen(fd, backlog)) })
+	}
+	if err != nil {
+		_ = l.Close()
 		return nil, err
 	}
 	return &hostListener{l}, nil

@@ -115,18 +115,21 @@ func (i *Interface) peerFor(id lnet.ProcessID) (*peer, error) {
 	if i.closing {
 		return nil, messageError("send", id.NID, lnd.StatusRemoteDropped, errClosing)
 	}
-	if id.PID&lnet.PIDUserFlag != 0 {
-		// Nobody listens there; such a peer is reached over its own
-		// connections only (socklnd 12.4).
-		return nil, messageError("send", id.NID, lnd.StatusRemoteError, errNoWay)
-	}
-	if ip := id.NID.IP(); !ip.IsValid() || ip.Is4() != i.address.Is4() {
+	if !i.canCall(id) {
 		return nil, messageError("send", id.NID, lnd.StatusRemoteError, errNoWay)
 	}
 	p = newPeer(i, id)
 	p.callable()
 	i.peers[id] = p
 	return p, nil
+}
+
+// canCall tells whether connections to a peer can be made: its NID is an
+// address of our family, and somebody listens there. An unprivileged peer is
+// reached over its own connections only (socklnd 12.4).
+func (i *Interface) canCall(id lnet.ProcessID) bool {
+	ip := id.NID.IP()
+	return id.PID&lnet.PIDUserFlag == 0 && ip.IsValid() && ip.Is4() == i.address.Is4()
 }
 
 // Receive implements lnd.Interface.

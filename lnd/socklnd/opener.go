@@ -100,8 +100,13 @@ func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
 		p.backoff.Succeed()
 		return nil
 	}
-	if p.backoff.Refused() && !p.wanted.Settle() {
-		return fmt.Errorf("refused again and again: %s", o)
+	if p.backoff.Refused() {
+		if !p.wanted.Settle() {
+			return fmt.Errorf("refused again and again: %s", o)
+		}
+		// What there is will do. Later refusals are another story.
+		p.backoff.Succeed()
+		return nil
 	}
 	if o == protocol.Race {
 		p.backoff.Pause(time.Now())
@@ -115,7 +120,7 @@ func (p *peer) openCanceled() {
 	p.mu.Lock()
 	p.stopOpening()
 	cause := errClosing
-	if !p.gone {
+	if !p.gone && p.i.ctx.Err() == nil {
 		cause = errDisconnect
 		if len(p.pending) > 0 {
 			p.call(time.Now())
@@ -130,9 +135,9 @@ func (p *peer) openCanceled() {
 // openFailed ends an opener after a hard failure: messages that wait fail,
 // unless the peer is connecting to us.
 func (p *peer) openFailed(err error) {
-	now := time.Now()
+	now, jitter := time.Now(), p.i.driver.jitter()
 	p.mu.Lock()
-	p.backoff.Fail(now, p.i.driver.jitter())
+	p.backoff.Fail(now, jitter)
 	p.stopOpening()
 	lost := p.accepting == 0
 	orphans := p.orphans(lost)
@@ -174,6 +179,9 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 	reply, order, err := exchange(s, sent, cfg.AcceptTimeout, i.timeout)
 	if err != nil {
 		_ = s.Close()
+		if end := ctx.Err(); end != nil {
+			err = fmt.Errorf("exchange hellos: %w", end) // it closed the stream
+		}
 		return 0, err
 	}
 	if !stop() {

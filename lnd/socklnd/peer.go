@@ -121,7 +121,7 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 // mayCallBack makes a peer that called us one that we call, if its connections
 // have gone or its call came to nothing. p.mu is held.
 func (p *peer) mayCallBack() {
-	if p.wanted == nil && len(p.conns) == 0 && p.accepting == 0 && !p.unprivileged() {
+	if p.wanted == nil && len(p.conns) == 0 && p.accepting == 0 && p.i.canCall(p.id) {
 		p.callable()
 	}
 }
@@ -215,6 +215,8 @@ func (p *peer) fail(c *conn, cause error) {
 		p.mu.Unlock()
 		return
 	}
+	p.i.group.Add(1) // whoever sends may be here: Close must wait
+	defer p.i.group.Done()
 	victims := p.detach(func(o *conn) bool {
 		return o.remote.Addr() == c.remote.Addr() && o.set <= c.set
 	})
@@ -232,8 +234,8 @@ func (p *peer) fail(c *conn, cause error) {
 	p.i.forget(p)
 }
 
-// accepted ends what callerFor began. Where it came to nothing, messages may
-// have waited for it in vain.
+// accepted ends what callerFor began. Where it came to nothing, or to a
+// connection that carries no messages, some may have waited for it in vain.
 func (p *peer) accepted() {
 	p.mu.Lock()
 	p.accepting--
@@ -285,12 +287,19 @@ func (p *peer) orphans(lost bool) []*lnd.Tx {
 // disconnect closes all connections and gives up what waits for one.
 func (p *peer) disconnect() {
 	p.mu.Lock()
+	if p.gone {
+		p.mu.Unlock()
+		return
+	}
+	p.i.group.Add(1) // Close must wait
+	defer p.i.group.Done()
 	victims := p.detach(func(*conn) bool { return true })
 	orphans := p.orphans(true)
 	if p.opening {
 		// What is sent from now on waits until it has ended (openCanceled), so
 		// that the peer sees the end of the old connections first.
 		p.stopOpener()
+		p.backoff.Resume()
 	}
 	p.mu.Unlock()
 	killAll(victims, errDisconnect)

@@ -159,9 +159,11 @@ func (s *hostStream) Configure(o StreamOptions) error {
 // configure sets socket options (socklnd 16).
 func configure(fd int, o StreamOptions, ipv4 bool) error {
 	type option struct{ level, name, value int }
+	probe := o.KeepaliveIdle > 0 && o.KeepaliveInterval > 0 && o.KeepaliveCount > 0
 	options := []option{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY, boolInt(o.NoDelay)},
 		{unix.IPPROTO_TCP, unix.TCP_LINGER2, -1},
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, boolInt(probe)}, // package net turns it on
 	}
 	if o.SendBuffer > 0 {
 		options = append(options, option{unix.SOL_SOCKET, unix.SO_SNDBUF, o.SendBuffer})
@@ -172,12 +174,14 @@ func configure(fd int, o StreamOptions, ipv4 bool) error {
 	if o.QuickAck {
 		options = append(options, option{unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1})
 	}
-	if o.KeepaliveIdle > 0 && o.KeepaliveInterval > 0 && o.KeepaliveCount > 0 {
+	keepalive := o.KeepaliveIdle > 0 && o.KeepaliveInterval > 0 && o.KeepaliveCount > 0
+	// It is set either way: package net switches it on for accepted sockets.
+	options = append(options, option{unix.SOL_SOCKET, unix.SO_KEEPALIVE, boolInt(keepalive)})
+	if keepalive {
 		options = append(options,
 			option{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, seconds(o.KeepaliveIdle)},
 			option{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, seconds(o.KeepaliveInterval)},
-			option{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, o.KeepaliveCount},
-			option{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1})
+			option{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, o.KeepaliveCount})
 	}
 	if o.TOS >= 0 {
 		// A kernel sets it only along with TCP keepalive; we do whenever it is

@@ -43,6 +43,9 @@ func (b *Backoff) Fail(now time.Time, jitter float64) {
 // next attempt comes after Min.
 func (b *Backoff) Pause(now time.Time) { b.next = now.Add(b.Min) }
 
+// Resume ends a pause; the interval after failures stays what it was.
+func (b *Backoff) Resume() { b.next = time.Time{} }
+
 // Refused counts a refusal (race, other version, stale) and tells whether the
 // limit has been reached.
 func (b *Backoff) Refused() bool {

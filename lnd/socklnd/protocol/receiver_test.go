@@ -254,7 +254,7 @@ func drawMessages(t *rapid.T, v Version) []sentMessage {
 			n.frame.Checksum = checksum
 			return n
 		}
-		size := rapid.OneOf(rapid.IntRange(0, 200), rapid.IntRange(0, 5000), rapid.SampledFrom([]int{4095, 4096, 70000})).Draw(t, "size")
+		size := rapid.OneOf(rapid.IntRange(0, 200), rapid.IntRange(0, 5000), rapid.SampledFrom([]int{4095, 4096, 17000})).Draw(t, "size")
 		m := putOf(size)
 		m.frame.Checksum = checksum
 		if v.Framed() {
@@ -282,7 +282,8 @@ func TestReceiverGivesTheSameEventsHoweverTheStreamIsCut(t *testing.T) {
 		stream := encodeStream(t, v, order, messages)
 		limit := rapid.SampledFrom([]int{3, 100, 5000, 200000}).Draw(t, "limit")
 		r := newReception(v, order, messages)
-		if err := r.feed(stream, func() int { return rapid.IntRange(1, limit).Draw(t, "chunk") }); err != nil {
+		sizes := rapid.SliceOfN(rapid.IntRange(1, limit), 1, 8).Draw(t, "chunks")
+		if err := r.feed(stream, func() int { return sizes[r.reads%len(sizes)] }); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(wantedEvents(v, messages), r.events, equalNIDs); diff != "" {

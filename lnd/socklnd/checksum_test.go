@@ -1,0 +1,122 @@
+package socklnd
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// withSum puts the checksum into a message that stands alone in b, or a wrong
+// one.
+func withSum(v protocol.Version, b []byte, payload int, right bool) []byte {
+	sum := protocol.Checksum(protocol.ChecksumInit, b)
+	if v > protocol.V2 {
+		sum = protocol.Checksum(protocol.ChecksumInit, b[len(b)-payload:])
+	}
+	if !right {
+		sum ^= 0x100
+	}
+	binary.LittleEndian.PutUint32(b[4:], sum)
+	return b
+}
+
+func TestChecksumsOnV2BothWays(t *testing.T) {
+	n := start(t, func(c *Config) { c.EnableChecksum = true })
+	p := newPuppet(n)
+	p.version = protocol.V2
+	w := p.connect(protocol.Control)
+	for k, size := range []int{0, 10, 5000, 100000} {
+		w.send(withSum(protocol.V2, w.message(pattern(size), func(f *protocol.Frame, _ *lnet.Header) {
+			f.Request = uint64(k + 2)
+		}), size, true))
+		n.arrival()
+		checkSum(t, w.read(protocol.FrameSize))
+		s := n.put(p.id(), size)
+		checkSum(t, w.read(protocol.V2.Overhead()+size))
+		s.done()
+	}
+}
+
+// checkSum checks the checksum of a V2 message.
+func checkSum(t *testing.T, b []byte) {
+	t.Helper()
+	got := binary.LittleEndian.Uint32(b[4:])
+	clear(b[4:8])
+	if want := protocol.Checksum(protocol.ChecksumInit, b); got != want {
+		t.Errorf("checksum %#08x of %d bytes, want %#08x", got, len(b), want)
+	}
+}
+
+func TestNoChecksumsFromV3On(t *testing.T) {
+	for v := protocol.V3; v <= protocol.V4; v++ {
+		n := start(t, func(c *Config) { c.EnableChecksum = true })
+		p := newPuppet(n)
+		p.version = v
+		w := p.connect(protocol.Control)
+		s := n.put(p.id(), 100)
+		if f, _, _ := w.receive(); f.Checksum != 0 {
+			t.Errorf("%s: checksum %#08x", v, f.Checksum)
+		}
+		s.done()
+	}
+}
+
+func TestReceivedChecksumsAreVerified(t *testing.T) {
+	for v := protocol.V2; v <= protocol.V4; v++ {
+		for _, size := range []int{10, 5000, 100000} {
+			t.Run(fmt.Sprintf("%s %d", v, size), func(t *testing.T) {
+				n := start(t, nil)
+				p := newPuppet(n)
+				p.version = v
+				w := p.connect(protocol.Control)
+				w.send(withSum(v, w.message(pattern(size), nil), size, true))
+				n.arrival()
+
+				// A bad one behind which nobody looks costs nothing.
+				n.onArrival(func(a *arrival) error { a.place(lnd.MemoryOf(make([]byte, size/2))); return nil })
+				w.send(withSum(v, w.message(pattern(size), nil), size, false))
+				n.arrival()
+
+				n.onArrival(func(a *arrival) error { a.place(lnd.MemoryOf(make([]byte, size))); return nil })
+				w.send(withSum(v, w.message(pattern(size), nil), size, false))
+				if a := await(t, n.arrived, "arrival"); lnd.StatusOf(a.err) != lnd.StatusRemoteError {
+					t.Errorf("the bad one arrived with %v, want a remote error", a.err)
+				}
+				w.ends()
+				if sums, others := n.counter("checksum_errors_total"), n.counter("protocol_errors_total"); sums != 1 || others != 0 {
+					t.Errorf("%d checksum errors, %d protocol errors; want 1 and 0", sums, others)
+				}
+			})
+		}
+	}
+}
+
+func TestABadChecksumIsNotAcknowledged(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n)
+	_, _, w := p.callUs()
+	w.send(withSum(protocol.V3, w.message(pattern(100), func(f *protocol.Frame, _ *lnet.Header) { f.Request = 5 }), 100, false))
+	w.ends()
+}
+
+func TestABadChecksumOfANoop(t *testing.T) {
+	for v := protocol.V2; v <= protocol.V4; v++ {
+		n := start(t, nil)
+		p := newPuppet(n)
+		p.version = v
+		w := p.connect(protocol.Control)
+		f := protocol.Frame{Type: protocol.FrameNoop}
+		w.send(withSum(v, f.Append(nil, binary.LittleEndian), 0, true))
+		w.put(1)
+		n.arrival()
+		w.send(withSum(v, f.Append(nil, binary.LittleEndian), 0, false))
+		w.ends()
+		if got := n.counter("checksum_errors_total"); got != 1 {
+			t.Errorf("%s: %d checksum errors", v, got)
+		}
+	}
+}

@@ -1,0 +1,386 @@
+package socklnd
+
+import (
+	"bytes"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+func TestTheFirstMessageOpensASet(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n).listen()
+	s := n.put(p.id(), 10)
+	w, h := p.accept()
+	want := protocol.Hello{
+		Version: protocol.V3, Src: n.NID(), Dst: p.nid(), SrcPID: lnet.PIDLustre,
+		SrcIncarnation: n.incarnation, Type: protocol.Control,
+	}
+	if diff := cmp.Diff(want, h, equalNIDs); diff != "" {
+		t.Errorf("HELLO (-want +got):\n%s", diff)
+	}
+	w.answer(protocol.Control)
+	if _, _, payload := w.receive(); !bytes.Equal(payload, pattern(10)) {
+		t.Error("another payload")
+	}
+	s.done()
+	for _, c := range []protocol.ConnType{protocol.BulkIn, protocol.BulkOut} {
+		next := p.take()
+		if next.typ != c.Invert() {
+			t.Errorf("next came %s, want %s", next.typ.Invert(), c)
+		}
+	}
+}
+
+// set opens a whole set from the node's side and returns the puppet's ends.
+func (p *puppet) set(count int) (control *wire, bulkIn, bulkOut []*wire) {
+	p.t.Helper()
+	s := p.node.put(p.id(), 0)
+	for range count {
+		w := p.take()
+		switch w.typ {
+		case protocol.Control:
+			control = w
+		case protocol.BulkIn:
+			bulkIn = append(bulkIn, w)
+		case protocol.BulkOut:
+			bulkOut = append(bulkOut, w)
+		}
+	}
+	control.receive()
+	s.done()
+	p.node.awaitSettled(p.id())
+	return control, bulkIn, bulkOut
+}
+
+// awaitSettled waits until the opener has ended.
+func (n *node) awaitSettled(id lnet.ProcessID) {
+	n.t.Helper()
+	n.awaitState(id, "the opener's end", func(p *peer) bool { return !p.opening && p.accepting == 0 })
+}
+
+// awaitState waits for a state of a peer, which no event tells of.
+func (n *node) awaitState(id lnet.ProcessID, what string, reached func(*peer) bool) {
+	n.t.Helper()
+	n.awaitTable(what, func() bool {
+		p := n.peers[id]
+		if p == nil {
+			return false
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return reached(p)
+	})
+}
+
+// awaitTable waits for a state of the table of peers.
+func (n *node) awaitTable(what string, reached func() bool) {
+	n.t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); ; <-tick.C {
+		n.mu.RLock()
+		ok := reached()
+		n.mu.RUnlock()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			n.t.Fatalf("no %s within %v", what, patience)
+		}
+	}
+}
+
+func TestConnsPerPeer4GivesNineConnections(t *testing.T) {
+	n := start(t, func(c *Config) { c.ConnsPerPeer = 4 })
+	p := newPuppet(n).listen()
+	control, in, out := p.set(9)
+	if control == nil || len(in) != 4 || len(out) != 4 {
+		t.Errorf("%d BULK_IN and %d BULK_OUT", len(in), len(out))
+	}
+	if got := n.counter("connects_total"); got != 9 {
+		t.Errorf("%d connections", got)
+	}
+	// Nobody calls again: the next message goes out on what there is.
+	s := n.put(p.id(), 10)
+	control.receive()
+	s.done()
+}
+
+func TestARaceIsTriedAgainAfterAPause(t *testing.T) {
+	const pause = 100 * time.Millisecond
+	n := start(t, func(c *Config) { c.MinReconnect = pause })
+	p := newPuppet(n).listen()
+	s := n.put(p.id(), 10)
+	p.decline()
+	begin := time.Now()
+	w := p.take()
+	if d := time.Since(begin); d < pause*9/10 {
+		t.Errorf("called again after %v, want a pause of %v", d, pause)
+	}
+	w.receive()
+	s.done()
+}
+
+func TestThreeRefusalsAreAHardFailure(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n).listen()
+	s := n.put(p.id(), 10)
+	for range 3 {
+		p.decline()
+	}
+	s.fails(lnd.StatusLocalError)
+	if d := await(t, n.down, "PeerDown"); d.Peer != p.nid() || !d.LastAlive.IsZero() {
+		t.Errorf("%+v", d)
+	}
+	if got := n.counter("connect_failures_total"); got != 1 {
+		t.Errorf("%d hard failures", got)
+	}
+}
+
+// TestAfterThreeRefusalsAPartOfTheSetWillDo shows that one connection of each
+// type is enough for a node whose peer wants no more, and that a later run of
+// refusals is counted from its beginning.
+func TestAfterThreeRefusalsAPartOfTheSetWillDo(t *testing.T) {
+	n := start(t, func(c *Config) { c.ConnsPerPeer = 2 })
+	p := newPuppet(n).listen()
+	s := n.put(p.id(), 0)
+	ends := []*wire{p.take(), p.take(), p.take()}
+	for range 3 {
+		p.decline()
+	}
+	n.awaitSettled(p.id())
+	ends[0].receive()
+	s.done()
+	s = n.put(p.id(), 5000)
+	ends[2].receive()
+	s.done()
+	if got := n.counter("connect_failures_total"); got != 0 {
+		t.Errorf("%d hard failures", got)
+	}
+	// Then all is lost, and at the next attempt the peer refuses once.
+	for _, w := range ends {
+		_ = w.Close()
+	}
+	await(t, n.down, "PeerDown")
+	s = n.put(p.id(), 0)
+	p.decline()
+	p.take().receive()
+	s.done()
+}
+
+func TestARefusalInAnotherVersionIsFollowedByThatVersion(t *testing.T) {
+	for v := protocol.V1; v <= protocol.V2; v++ {
+		n := start(t, nil)
+		p := newPuppet(n).listen()
+		p.version = v
+		s := n.put(p.id(), 10)
+		w, h := p.accept()
+		if h.Version != protocol.V3 {
+			t.Errorf("first HELLO of %s", h.Version)
+		}
+		w.answer(protocol.None)
+		w.ends()
+		if w, h = p.accept(); h.Version != v {
+			t.Errorf("second HELLO of %s, want %s", h.Version, v)
+		}
+		w.answer(protocol.Control)
+		w.receive()
+		s.done()
+	}
+}
+
+func TestAnAnswerInAnotherVersionSetsTheVersion(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n).listen()
+	p.version = protocol.V2
+	s := n.put(p.id(), 10)
+	w := p.take()
+	w.receive()
+	s.done()
+	if _, h := p.accept(); h.Version != protocol.V2 {
+		t.Errorf("the next HELLO is of %s, want v2", h.Version)
+	}
+}
+
+func TestAnAnswerOfANewLifeClosesTheOldConnections(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n).listen()
+	s := n.put(p.id(), 10)
+	old := p.take()
+	old.receive()
+	s.done()
+	w, _ := p.accept() // BULK_IN
+	p.life++
+	w.answer(protocol.BulkOut)
+	w.ends()
+	old.ends()
+	s = n.put(p.id(), 10)
+	p.take().receive()
+	s.done()
+}
+
+func TestARefusalByANewLifeClosesTheOldConnections(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n).listen()
+	s := n.put(p.id(), 10)
+	old := p.take()
+	old.receive()
+	s.done()
+	w, _ := p.accept() // BULK_IN
+	p.life++
+	w.answer(protocol.None)
+	w.ends()
+	old.ends()
+	s = n.put(p.id(), 10)
+	if again := p.take(); again.typ != protocol.Control {
+		t.Errorf("%s was called first", again.typ)
+	} else {
+		again.receive()
+	}
+	s.done()
+}
+
+func TestHardFailuresOfAnAttempt(t *testing.T) {
+	const timeout = 300 * time.Millisecond
+	for _, test := range []struct {
+		name   string
+		answer func(w *wire, h protocol.Hello) // nil: nobody listens
+		want   lnd.Status
+		errno  error
+	}{
+		{"nobody listens", nil, lnd.StatusRemoteDropped, syscall.ECONNREFUSED},
+		{"another NID answers", func(w *wire, h protocol.Hello) {
+			h.Src, h.SrcIncarnation = w.p.node.NID(), 1
+			w.say(h)
+		}, lnd.StatusLocalError, lnd.ErrProtocol},
+		{"another PID answers", func(w *wire, _ protocol.Hello) {
+			h := w.p.hello(protocol.Control)
+			h.SrcPID = 1
+			w.say(h)
+		}, lnd.StatusLocalError, lnd.ErrProtocol},
+		{"another type answers", func(w *wire, _ protocol.Hello) { w.answer(protocol.BulkIn) },
+			lnd.StatusLocalError, lnd.ErrProtocol},
+		{"the acceptor refuses the version", func(w *wire, _ protocol.Hello) {
+			w.send(lnet.AppendAcceptorRefusal(nil, w.p.order))
+		}, lnd.StatusLocalError, lnd.ErrProtocol},
+		{"closed without an answer", func(w *wire, _ protocol.Hello) { _ = w.Close() },
+			lnd.StatusRemoteDropped, nil},
+		{"no answer", func(*wire, protocol.Hello) {}, lnd.StatusNetworkTimeout, syscall.ETIMEDOUT},
+		{"half an answer", func(w *wire, _ protocol.Hello) { w.send([]byte{0x63, 0x69, 0x72, 0x45, 3}) },
+			lnd.StatusNetworkTimeout, syscall.ETIMEDOUT},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := start(t, func(c *Config) { c.SockTimeout = timeout })
+			p := newPuppet(n)
+			if test.answer != nil {
+				p.listen()
+			}
+			first, second := n.put(p.id(), 10), n.put(p.id(), 5000)
+			if test.answer != nil {
+				test.answer(p.accept())
+			}
+			for _, s := range []*sending{first, second} {
+				if err := s.fails(test.want); test.errno != nil && !errors.Is(err, test.errno) {
+					t.Errorf("error %v, want %v in it", err, test.errno)
+				}
+			}
+			d := await(t, n.down, "PeerDown")
+			if d.Peer != p.nid() || lnd.StatusOf(d.Err) != test.want {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+// TestASendWithinThePauseFailsAtOnce shows the pause after a hard failure, and
+// that a message after it makes a new attempt.
+func TestASendWithinThePauseFailsAtOnce(t *testing.T) {
+	const pause = 500 * time.Millisecond
+	n := start(t, func(c *Config) { c.MinReconnect, c.MaxReconnect = pause, pause })
+	p := newPuppet(n)
+	n.put(p.id(), 10).fails(lnd.StatusRemoteDropped)
+	begin := time.Now()
+	p.listen()
+	err := n.put(p.id(), 10).fails(lnd.StatusRemoteError)
+	if !errors.Is(err, lnd.ErrUnreachable) || !errors.Is(err, syscall.EHOSTUNREACH) {
+		t.Errorf("error %v", err)
+	}
+	n.awaitState(p.id(), "end of the pause", func(p *peer) bool { return p.backoff.Ready(time.Now()) })
+	if d := time.Since(begin); d < pause/2 {
+		t.Errorf("the pause ended after %v", d)
+	}
+	s := n.put(p.id(), 10)
+	p.take().receive()
+	s.done()
+}
+
+func TestNobodyCallsAProcessWithTheUserFlag(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n).listen()
+	id := lnet.ProcessID{NID: p.nid(), PID: lnet.PIDUserFlag | 5}
+	if err := n.put(id, 0).fails(lnd.StatusRemoteError); !errors.Is(err, syscall.EHOSTUNREACH) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestNobodyCallsAnotherAddressFamily(t *testing.T) {
+	n := start(t, nil)
+	nid, err := lnet.ParseNID("2001:db8::1@tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.put(lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}, 0).fails(lnd.StatusRemoteError)
+}
+
+func TestTrafficWithOneself(t *testing.T) {
+	n := start(t, func(c *Config) { c.ConnsPerPeer = 2 })
+	for _, size := range []int{0, 100, 5000, 1 << 20} {
+		s := n.put(n.id(), size)
+		if a := n.arrival(); !bytes.Equal(a.payload, pattern(size)) || a.from != n.id() {
+			t.Errorf("%d bytes from %s, want %d", len(a.payload), a.from, size)
+		}
+		s.done()
+	}
+}
+
+// TestTheHigherNIDWins shows both sides of a simultaneous connect (socklnd 6).
+func TestTheHigherNIDWins(t *testing.T) {
+	t.Run("we are higher", func(t *testing.T) {
+		n := start(t, nil)
+		p := lowerPuppet(n).listen()
+		s := n.put(p.id(), 10)
+		ours, _ := p.accept()
+		p.refused(protocol.Control)
+		p.refused(protocol.Control)
+		p.call(protocol.Control).ends() // not a third time
+		ours.answer(protocol.Control)
+		ours.receive()
+		s.done()
+	})
+	t.Run("we are lower", func(t *testing.T) {
+		n := start(t, nil)
+		p := newPuppet(n).listen()
+		s := n.put(p.id(), 10)
+		ours, _ := p.accept()
+		theirs := p.connect(protocol.Control)
+		theirs.receive() // it need not wait for ours
+		s.done()
+		ours.answer(protocol.None)
+		ours.ends()
+		for _, c := range []protocol.ConnType{protocol.BulkIn, protocol.BulkOut} {
+			p.connect(c)
+		}
+		n.awaitSettled(p.id())
+		if got := n.counter("connections"); got != 3 {
+			t.Errorf("%d connections stand, want the peer's 3", got)
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package socklnd
+
+import (
+	"context"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestListenersHaveTheBacklogAskedFor reads it back from the kernel.
+func TestListenersHaveTheBacklogAskedFor(t *testing.T) {
+	for _, backlog := range []int{1, 7, 127} {
+		l, err := HostNetwork().Listen(netip.AddrPortFrom(newAddress(), testPort), backlog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := l.(*hostListener).l.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = control(raw, func(fd int) error {
+			info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+			if err == nil && int(info.Sacked) != backlog { // of a listener it is the backlog
+				t.Errorf("backlog %d, want %d", info.Sacked, backlog)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestConfiguredOptionsOfBothEnds shows that TCP keepalive is on exactly when
+// it is asked for, whatever Go's defaults are, and that the other options
+// arrive (socklnd 16).
+func TestConfiguredOptionsOfBothEnds(t *testing.T) {
+	at := netip.AddrPortFrom(newAddress(), testPort)
+	l, err := HostNetwork().Listen(at, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for name, c := range map[string]struct {
+		options StreamOptions
+		want    map[[2]int]int
+	}{
+		"nothing": {StreamOptions{TOS: -1}, map[[2]int]int{
+			{unix.SOL_SOCKET, unix.SO_KEEPALIVE}: 0,
+			{unix.IPPROTO_TCP, unix.TCP_NODELAY}: 0,
+			{unix.IPPROTO_IP, unix.IP_TOS}:       0,
+		}},
+		"no probes": {StreamOptions{KeepaliveIdle: time.Second, KeepaliveInterval: time.Second, TOS: -1}, map[[2]int]int{
+			{unix.SOL_SOCKET, unix.SO_KEEPALIVE}: 0,
+		}},
+		"all": {StreamOptions{NoDelay: true, KeepaliveIdle: 30 * time.Second, KeepaliveInterval: 5 * time.Second, KeepaliveCount: 5, TOS: 0x20}, map[[2]int]int{
+			{unix.SOL_SOCKET, unix.SO_KEEPALIVE}:   1,
+			{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}:  30,
+			{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}: 5,
+			{unix.IPPROTO_TCP, unix.TCP_KEEPCNT}:   5,
+			{unix.IPPROTO_TCP, unix.TCP_NODELAY}:   1,
+			{unix.IPPROTO_IP, unix.IP_TOS}:         0x20,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			active, err := HostNetwork().Dial(context.Background(), netip.AddrPortFrom(newAddress(), 0), at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = active.Close() }()
+			passive, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = passive.Close() }()
+			for end, s := range map[string]Stream{"active": active, "passive": passive} {
+				if err := s.Configure(c.options); err != nil {
+					t.Fatalf("%s: %v", end, err)
+				}
+				for option, want := range c.want {
+					if got := getOption(t, s.(*hostStream).raw, option[0], option[1]); got != want {
+						t.Errorf("%s: option %v is %d, want %d", end, option, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func getOption(t *testing.T, raw syscall.RawConn, level, name int) int {
+	t.Helper()
+	value := 0
+	err := control(raw, func(fd int) (err error) {
+		value, err = unix.GetsockoptInt(fd, level, name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}

@@ -1,0 +1,244 @@
+package socklnd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// testPort is the port of all acceptors in tests; every node and every peer has
+// an address of its own.
+const testPort = 7988
+
+var tcp = lnet.MakeNet(lnet.TypeTCP, 0)
+
+var addresses atomic.Uint32
+
+// newAddress returns a loopback address that no other test has; other test
+// processes have others.
+func newAddress() netip.Addr {
+	k := addresses.Add(1)
+	return netip.AddrFrom4([4]byte{127, byte(224 + os.Getpid()%31), byte(k >> 8), byte(k)})
+}
+
+// await receives an event.
+func await[T any](t testing.TB, ch <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v, ok := <-ch:
+		if !ok {
+			t.Fatalf("no %s", what)
+		}
+		return v
+	case <-time.After(patience):
+		t.Fatalf("no %s within %v", what, patience)
+		panic("unreachable")
+	}
+}
+
+// node is an interface under test and what its upcalls told.
+type node struct {
+	*Interface
+	t      testing.TB
+	driver *Driver
+
+	arrived chan *arrival
+	down    chan lnd.PeerDown
+	hook    atomic.Pointer[func(*arrival) error]
+}
+
+// onArrival has f deal with arrivals, which are else placed in new memory; what
+// it returns Arrived returns.
+func (n *node) onArrival(f func(*arrival) error) { n.hook.Store(&f) }
+
+// arrival is a message that arrived and, when complete, its payload.
+type arrival struct {
+	node    *node
+	rx      *lnd.Rx
+	header  lnet.Header
+	from    lnet.ProcessID
+	memory  lnd.Memory
+	payload []byte
+	err     error
+}
+
+// place says where the payload goes.
+func (a *arrival) place(m lnd.Memory) {
+	a.memory = m
+	a.node.Receive(a.rx, lnd.Placement{Memory: m, Done: a})
+}
+
+// drop says that nobody wants it.
+func (a *arrival) drop() { a.node.Receive(a.rx, lnd.Placement{}) }
+
+// Received implements lnd.Receiver.
+func (a *arrival) Received(_ *lnd.Rx, err error) {
+	if a.err = err; err == nil {
+		a.payload = make([]byte, a.memory.Length)
+		a.memory.CopyTo(a.payload)
+	}
+	a.node.arrived <- a
+}
+
+// start opens an interface on an address of its own. Its clock is fast: 20 ms
+// for a second of ksocklnd's reconnect intervals.
+func start(t testing.TB, edit func(*Config)) *node {
+	t.Helper()
+	c := DefaultConfig()
+	c.Network = disguised{HostNetwork()}
+	c.AcceptPort, c.AcceptPortBulk = testPort, testPort
+	c.MinReconnect, c.MaxReconnect = 20*time.Millisecond, 100*time.Millisecond
+	c.ConnsPerPeer = 1
+	c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if edit != nil {
+		edit(&c)
+	}
+	return startAt(t, c, newAddress())
+}
+
+func startAt(t testing.TB, c Config, addr netip.Addr) *node {
+	t.Helper()
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{t: t, driver: d, arrived: make(chan *arrival, 1<<16), down: make(chan lnd.PeerDown, 1<<10)}
+	i, err := d.Open(context.Background(), lnd.Config{Net: tcp, NID: lnet.NIDFromIP(tcp, addr), Upper: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Interface = i.(*Interface)
+	t.Cleanup(n.stop)
+	return n
+}
+
+// stop closes the interface and the driver, once.
+func (n *node) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := n.Close(ctx); errors.Is(err, lnd.ErrClosed) {
+		return
+	} else if err != nil {
+		n.t.Error(err)
+	}
+	if err := n.driver.Close(); err != nil {
+		n.t.Error(err)
+	}
+}
+
+func (n *node) id() lnet.ProcessID { return lnet.ProcessID{NID: n.NID(), PID: lnet.PIDLustre} }
+
+// Arrived implements lnd.Upper.
+func (n *node) Arrived(m *lnd.Rx) error {
+	a := &arrival{node: n, rx: m, header: m.Header, from: m.From}
+	if f := n.hook.Load(); f != nil {
+		return (*f)(a)
+	}
+	a.place(lnd.MemoryOf(make([]byte, m.Header.PayloadLength)))
+	return nil
+}
+
+// PeerDown implements lnd.Upper.
+func (n *node) PeerDown(d lnd.PeerDown) {
+	select {
+	case n.down <- d:
+	default: // nobody counts so many
+	}
+}
+
+// LinkChanged implements lnd.Upper.
+func (n *node) LinkChanged(lnd.LinkState) {}
+
+// arrival waits for a message that arrived whole.
+func (n *node) arrival() *arrival {
+	n.t.Helper()
+	a := await(n.t, n.arrived, "arrival")
+	if a.err != nil {
+		n.t.Fatalf("arrival failed: %v", a.err)
+	}
+	return a
+}
+
+// sending is a message on its way out.
+type sending struct {
+	t    testing.TB
+	tx   lnd.Tx
+	sent chan error
+}
+
+// Sent implements lnd.Sender.
+func (s *sending) Sent(_ *lnd.Tx, err error) { s.sent <- err }
+
+// put sends a PUT with n bytes.
+func (n *node) put(to lnet.ProcessID, nbytes int) *sending {
+	return n.putWith(n.NID(), to, pattern(nbytes))
+}
+
+func (n *node) putWith(src lnet.NID, to lnet.ProcessID, payload []byte) *sending {
+	s := &sending{t: n.t, sent: make(chan error, 2)}
+	s.tx = lnd.Tx{
+		Header:  putHeader(src, to.NID, len(payload)),
+		To:      to,
+		Payload: lnd.MemoryOf(payload),
+		Done:    s,
+	}
+	n.Send(&s.tx)
+	return s
+}
+
+func putHeader(src, dest lnet.NID, nbytes int) lnet.Header {
+	return lnet.Header{
+		Type: lnet.MsgPut, Src: src, Dest: dest, SrcPID: lnet.PIDLustre, DestPID: lnet.PIDLustre,
+		PayloadLength: uint32(nbytes), Handle: lnet.NoHandle, MatchBits: 0x1234, Portal: 26,
+	}
+}
+
+// pattern is n bytes of which no two neighbouring stretches are alike.
+func pattern(n int) []byte {
+	b := make([]byte, n)
+	for k := range b {
+		b[k] = byte(k ^ k>>8 ^ k>>16)
+	}
+	return b
+}
+
+// done waits for a message to leave.
+func (s *sending) done() {
+	s.t.Helper()
+	if err := await(s.t, s.sent, "completion"); err != nil {
+		s.t.Fatalf("send: %v", err)
+	}
+}
+
+// fails waits for a message to fail with a status.
+func (s *sending) fails(want lnd.Status) error {
+	s.t.Helper()
+	err := await(s.t, s.sent, "completion")
+	if got := lnd.StatusOf(err); err == nil || got != want {
+		s.t.Errorf("the message was completed with status %q, want %q: %v", got, want, err)
+	}
+	return err
+}
+
+// counter is the value of a counter.
+func (n *node) counter(name string) uint64 {
+	n.t.Helper()
+	for _, c := range n.Counters() {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	n.t.Fatalf("no counter %s", name)
+	return 0
+}

@@ -1,0 +1,144 @@
+package socklnd
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+)
+
+// hold has the node keep back messages of a size until they are taken from the
+// channel and placed.
+func (n *node) hold(size int) <-chan *arrival {
+	held := make(chan *arrival, 100)
+	n.onArrival(func(a *arrival) error {
+		if int(a.header.PayloadLength) == size {
+			held <- a
+			return nil
+		}
+		a.place(lnd.MemoryOf(make([]byte, a.header.PayloadLength)))
+		return nil
+	})
+	return held
+}
+
+// passes lets d pass: another peer of the node begins a message and does not
+// finish it, and is cut off after the LND timeout, as often as it takes.
+func (n *node) passes(d time.Duration) {
+	n.t.Helper()
+	for begin := time.Now(); time.Since(begin) < d; {
+		p := newPuppet(n)
+		w := p.connect(protocol.Control)
+		w.send([]byte{0xc1})
+		w.ends()
+	}
+}
+
+// TestALatePlacementHoldsUpItsConnectionOnly shows a message that waits: what
+// is behind it on the connection waits too, the set's other connections go on,
+// and no timer runs, however long it takes.
+func TestALatePlacementHoldsUpItsConnectionOnly(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	n := start(t, func(c *Config) { c.SockTimeout = timeout })
+	held := n.hold(33)
+	p := newPuppet(n)
+	control, _, bulk := p.callUs()
+
+	control.put(33)
+	late := await(t, held, "arrival")
+	control.put(44) // behind it
+	bulk.put(5000)  // beside it
+	if a := n.arrival(); len(a.payload) != 5000 {
+		t.Errorf("%d bytes came past", len(a.payload))
+	}
+	s := n.put(p.id(), 10)
+	control.receive()
+	s.done()
+	n.passes(2 * timeout)
+	await(t, n.down, "PeerDown of the clock")
+
+	late.place(lnd.MemoryOf(make([]byte, 33)))
+	for _, size := range []int{33, 44} {
+		if a := n.arrival(); !bytes.Equal(a.payload, pattern(size)) {
+			t.Errorf("%d bytes came, want %d", len(a.payload), size)
+		}
+	}
+}
+
+func TestAfterALatePlacementTheTimerRunsAgain(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	n := start(t, func(c *Config) { c.SockTimeout = timeout })
+	held := n.hold(5000)
+	p := newPuppet(n)
+	control, _, bulk := p.callUs()
+	bulk.send(bulk.message(pattern(5000), nil)[:1000])
+	late := await(t, held, "arrival")
+	n.passes(2 * timeout)
+	begin := time.Now()
+	late.place(lnd.MemoryOf(make([]byte, 5000)))
+	if a := await(t, n.arrived, "arrival"); lnd.StatusOf(a.err) != lnd.StatusRemoteError || !errors.Is(a.err, lnd.ErrTimeout) {
+		t.Errorf("arrival with %v, want a timeout", a.err)
+	}
+	if d := time.Since(begin); d < timeout*8/10 {
+		t.Errorf("timed out %v after the placement, want %v", d, timeout)
+	}
+	control.ends()
+}
+
+func TestAPlacementForAConnectionThatIsGone(t *testing.T) {
+	n := start(t, nil)
+	held := n.hold(33)
+	p := newPuppet(n)
+	control, bulkIn, _ := p.callUs()
+	control.put(33)
+	late := await(t, held, "arrival")
+	_ = bulkIn.Close() // the set goes, while the message waits
+	await(t, n.down, "PeerDown")
+	late.place(lnd.MemoryOf(make([]byte, 33)))
+	if a := await(t, n.arrived, "arrival"); lnd.StatusOf(a.err) != lnd.StatusRemoteError {
+		t.Errorf("arrival with %v, want a remote error", a.err)
+	}
+	// The same for one that nobody wants.
+	control, bulkIn, _ = p.callUs()
+	control.put(33)
+	late = await(t, held, "arrival")
+	_ = bulkIn.Close()
+	await(t, n.down, "PeerDown")
+	late.drop()
+}
+
+func TestCloseWhileAMessageWaits(t *testing.T) {
+	n := start(t, nil)
+	held := n.hold(33)
+	p := newPuppet(n)
+	w := p.connect(protocol.Control)
+	w.put(33)
+	late := await(t, held, "arrival")
+	n.stop()
+	late.place(lnd.MemoryOf(make([]byte, 33)))
+	if a := await(t, n.arrived, "arrival"); a.err == nil {
+		t.Error("a payload that nobody read has arrived")
+	}
+}
+
+func TestWhatWaitsIsAnsweredMeanwhile(t *testing.T) {
+	// Given a message whose placement comes later, when the upcall sends, then
+	// that leaves before the placement.
+	n := start(t, nil)
+	p := newPuppet(n)
+	held := make(chan *arrival, 1)
+	n.onArrival(func(a *arrival) error {
+		n.put(p.id(), 10)
+		held <- a
+		return nil
+	})
+	w := p.connect(protocol.Control)
+	n.awaitSettled(p.id())
+	w.put(33)
+	w.receive()
+	(<-held).place(lnd.MemoryOf(make([]byte, 33)))
+	n.arrival()
+}

@@ -1,0 +1,231 @@
+package socklnd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// plainly has a node use the host's network without a disguise.
+func plainly(accept Accept) func(*Config) {
+	return func(c *Config) {
+		c.Network = HostNetwork()
+		c.Accept = accept
+	}
+}
+
+func TestSecureRefusesUnprivilegedPortsWithoutAByte(t *testing.T) {
+	n := start(t, plainly(AcceptSecure))
+	p := newPuppet(n)
+	w := p.dial()
+	// What we say may cross the close; the answer is the end all the same.
+	h := p.hello(protocol.Control)
+	b, err := h.Append(p.request(), p.order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = w.Write(b)
+	w.ends()
+	if got := n.counter("accepts_total") + n.counter("refused_total"); got != 0 {
+		t.Errorf("%d were heard", got)
+	}
+}
+
+// TestAnUnprivilegedPeerIsKnownByItsPort shows accept=all: what such a peer
+// says of itself does not count (socklnd 5.2).
+func TestAnUnprivilegedPeerIsKnownByItsPort(t *testing.T) {
+	n := start(t, plainly(AcceptAll))
+	p := newPuppet(n)
+	other := newPuppet(n)
+	w := p.dial()
+	h := p.hello(protocol.Control)
+	h.Src, h.SrcPID = other.nid(), 77
+	w.send(p.request())
+	w.say(h)
+	if h := w.hello(); h.Type != protocol.Control || h.Dst != p.nid() {
+		t.Fatalf("answer %+v", h)
+	}
+	port := w.LocalAddr().(*net.TCPAddr).AddrPort().Port()
+	want := lnet.ProcessID{NID: p.nid(), PID: lnet.PIDUserFlag | lnet.PID(port)}
+
+	w.send(w.message(pattern(10), func(_ *protocol.Frame, h *lnet.Header) { h.Src, h.SrcPID = other.nid(), 88 }))
+	a := n.arrival()
+	if a.from != want || a.header.Src != want.NID || a.header.SrcPID != want.PID {
+		t.Errorf("from %s, src_nid %s, src_pid %s; want %s", a.from, a.header.Src, a.header.SrcPID, want)
+	}
+	// Messages reach it over its own connection.
+	s := n.put(want, 10)
+	w.receive()
+	s.done()
+	// A second connection from another port is another process.
+	w2 := p.connect(protocol.Control)
+	w2.put(1)
+	if a := n.arrival(); a.from == want || a.from.NID != want.NID {
+		t.Errorf("from %s", a.from)
+	}
+	// When it is gone nobody calls it, and nobody hears that it is down.
+	_ = w.Close()
+	n.awaitGone(want)
+	n.put(want, 10).fails(lnd.StatusRemoteError)
+	select {
+	case d := <-n.down:
+		t.Errorf("%+v", d)
+	default:
+	}
+}
+
+// awaitGone waits until the interface has forgotten a peer.
+func (n *node) awaitGone(id lnet.ProcessID) {
+	n.t.Helper()
+	n.awaitTable("the end of "+id.String(), func() bool { return n.peers[id] == nil })
+}
+
+func TestAcceptNoneHasNoAcceptor(t *testing.T) {
+	n := start(t, plainly(AcceptNone))
+	_, err := net.Dial("tcp", netip.AddrPortFrom(n.address, testPort).String())
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("error %v, want a refused connection", err)
+	}
+}
+
+// TestPrivilegedSourcePorts shows the ports that a set comes from: those of
+// each peer count down from 1023, whatever other peers have.
+func TestPrivilegedSourcePorts(t *testing.T) {
+	testenv.NeedRoot(t)
+	n := start(t, func(c *Config) {
+		plainly(AcceptSecure)(c)
+		c.ConnsPerPeer = 4
+		c.SourcePorts = SourcePrivileged
+	})
+	for range 2 {
+		p := newPuppet(n).listen()
+		s := n.put(p.id(), 10)
+		types := []protocol.ConnType{
+			protocol.Control,
+			protocol.BulkIn, protocol.BulkOut, protocol.BulkIn, protocol.BulkOut,
+			protocol.BulkIn, protocol.BulkOut, protocol.BulkIn, protocol.BulkOut,
+		}
+		for k, c := range types {
+			w := p.take()
+			from := w.RemoteAddr().(*net.TCPAddr).AddrPort()
+			if w.typ.Invert() != c || from.Port() != uint16(1023-k) || from.Addr() != n.address {
+				t.Errorf("connection %d is %s from %s, want %s from port %d", k, w.typ.Invert(), from, c, 1023-k)
+			}
+		}
+		s.done()
+	}
+}
+
+func TestAPortInUseIsPassedOver(t *testing.T) {
+	testenv.NeedRoot(t)
+	n := start(t, func(c *Config) { plainly(AcceptSecure)(c); c.SourcePorts = SourcePrivileged })
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: n.address.AsSlice(), Port: 1023})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	p := newPuppet(n).listen()
+	s := n.put(p.id(), 10)
+	w := p.take()
+	if port := w.RemoteAddr().(*net.TCPAddr).Port; port != 1022 {
+		t.Errorf("from port %d, want 1022", port)
+	}
+	w.receive()
+	s.done()
+}
+
+func TestSecureTakesPrivilegedPorts(t *testing.T) {
+	testenv.NeedRoot(t)
+	n := start(t, plainly(AcceptSecure))
+	p := newPuppet(n)
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: p.addr.AsSlice(), Port: 700}}
+	c, err := d.Dial("tcp", netip.AddrPortFrom(n.address, testPort).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := p.wire(c)
+	w.send(p.request())
+	w.say(p.hello(protocol.Control))
+	if h := w.hello(); h.Type != protocol.Control {
+		t.Errorf("answer %+v", h)
+	}
+	w.put(10)
+	if a := n.arrival(); a.from != p.id() || !bytes.Equal(a.payload, pattern(10)) {
+		t.Errorf("%d bytes from %s", len(a.payload), a.from)
+	}
+}
+
+// refusingPorts is a network on which the process may bind no privileged port.
+type refusingPorts struct{ disguised }
+
+func (n refusingPorts) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error) {
+	if p := from.Port(); p != 0 && p <= lastPrivilegedPort {
+		return nil, os.NewSyscallError("bind", syscall.EACCES)
+	}
+	return n.disguised.Dial(ctx, from, to)
+}
+
+func TestWithoutPrivilegesAnyPortWillDo(t *testing.T) {
+	n := start(t, func(c *Config) { c.Network = refusingPorts{disguised{HostNetwork()}} })
+	p := newPuppet(n).listen()
+	s := n.put(p.id(), 10)
+	p.take().receive()
+	s.done()
+}
+
+func TestWithoutPrivilegesAndWithoutLeave(t *testing.T) {
+	n := start(t, func(c *Config) {
+		c.Network = refusingPorts{disguised{HostNetwork()}}
+		c.SourcePorts = SourcePrivileged
+	})
+	p := newPuppet(n).listen()
+	if err := n.put(p.id(), 10).fails(lnd.StatusLocalError); !errors.Is(err, syscall.EACCES) {
+		t.Errorf("error %v, want EACCES", err)
+	}
+}
+
+func TestBulkConnectionsGoToTheirOwnPort(t *testing.T) {
+	n := start(t, func(c *Config) { c.AcceptPortBulk = testPort + 1 })
+	p := newPuppet(n).listen()
+	bulk, err := net.Listen("tcp", netip.AddrPortFrom(p.addr, testPort+1).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = bulk.Close() }()
+	s := n.put(p.id(), 10)
+	w := p.take()
+	w.receive()
+	s.done()
+	c, err := bulk.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := p.wire(c).read(16)
+	if _, _, err := lnet.DecodeAcceptorRequest(first); err != nil {
+		t.Error(err)
+	}
+	_ = c.Close()
+	// The node listens on both.
+	for _, port := range []uint16{testPort, testPort + 1} {
+		c, err := net.Dial("tcp", netip.AddrPortFrom(n.address, port).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := p.wire(c)
+		w.send([]byte("nonsense"))
+		if _, err := w.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,317 @@
+package socklnd
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// byteOrder is what both byte orders of encoding/binary are.
+type byteOrder interface {
+	binary.ByteOrder
+	binary.AppendByteOrder
+}
+
+// puppet is a peer that says what the test makes it say, by hand.
+type puppet struct {
+	t       testing.TB
+	node    *node
+	addr    netip.Addr
+	life    uint64
+	version protocol.Version
+	order   byteOrder
+	ln      *net.TCPListener
+}
+
+func newPuppet(n *node) *puppet {
+	return &puppet{t: n.t, node: n, addr: newAddress(), life: 1000, version: protocol.V3, order: binary.LittleEndian}
+}
+
+// higherPuppet has a higher NID than the node, lowerPuppet a lower one.
+func lowerPuppet(n *node) *puppet {
+	p := newPuppet(n)
+	a := p.addr.As4()
+	a[1] -= 220
+	p.addr = netip.AddrFrom4(a)
+	return p
+}
+
+func (p *puppet) nid() lnet.NID      { return lnet.NIDFromIP(tcp, p.addr) }
+func (p *puppet) id() lnet.ProcessID { return lnet.ProcessID{NID: p.nid(), PID: lnet.PIDLustre} }
+
+// hello is what the puppet says for a connection of type c.
+func (p *puppet) hello(c protocol.ConnType) protocol.Hello {
+	return protocol.Hello{
+		Version: p.version, Src: p.nid(), Dst: p.node.NID(), SrcPID: lnet.PIDLustre, SrcIncarnation: p.life, Type: c,
+	}
+}
+
+// wire is one end of a TCP connection in the puppet's hands.
+type wire struct {
+	net.Conn
+	p       *puppet
+	t       testing.TB
+	version protocol.Version
+	typ     protocol.ConnType
+}
+
+// dial connects, and says nothing.
+func (p *puppet) dial() *wire {
+	p.t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: p.addr.AsSlice()}, Timeout: patience}
+	c, err := d.Dial("tcp", netip.AddrPortFrom(p.node.address, testPort).String())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.wire(c)
+}
+
+func (p *puppet) wire(c net.Conn) *wire {
+	w := &wire{Conn: c, p: p, t: p.t, version: p.version}
+	p.t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		p.t.Fatal(err)
+	}
+	return w
+}
+
+// request is the acceptor request for the node.
+func (p *puppet) request() []byte {
+	return lnet.AcceptorRequest{NID: p.node.NID()}.Append(nil, p.order)
+}
+
+// call dials and says request and HELLO.
+func (p *puppet) call(c protocol.ConnType) *wire {
+	p.t.Helper()
+	w := p.dial()
+	w.typ = c
+	h := p.hello(c)
+	b, err := h.Append(p.request(), p.order)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	w.send(b)
+	return w
+}
+
+// connect makes a connection and expects to be taken.
+func (p *puppet) connect(c protocol.ConnType) *wire {
+	p.t.Helper()
+	w := p.call(c)
+	if h := w.hello(); h.Type != c.Invert() {
+		p.t.Fatalf("answer of type %s to a HELLO of type %s", h.Type, c)
+	}
+	return w
+}
+
+// refused calls and expects NONE, and the end.
+func (p *puppet) refused(c protocol.ConnType) protocol.Hello {
+	p.t.Helper()
+	w := p.call(c)
+	h := w.hello()
+	if h.Type != protocol.None {
+		p.t.Fatalf("answer of type %s, want NONE", h.Type)
+	}
+	w.ends()
+	return h
+}
+
+// listen makes the puppet reachable.
+func (p *puppet) listen() *puppet {
+	p.t.Helper()
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: p.addr.AsSlice(), Port: testPort})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = l.Close() })
+	p.ln = l
+	return p
+}
+
+// accept takes a call and reads request and HELLO.
+func (p *puppet) accept() (*wire, protocol.Hello) {
+	p.t.Helper()
+	if err := p.ln.SetDeadline(time.Now().Add(patience)); err != nil {
+		p.t.Fatal(err)
+	}
+	c, err := p.ln.Accept()
+	if err != nil {
+		p.t.Fatalf("the node does not call: %v", err)
+	}
+	w := p.wire(c)
+	request := w.read(16)
+	if r, _, err := lnet.DecodeAcceptorRequest(request); err != nil || r.NID != p.nid() {
+		p.t.Fatalf("request % x for %s (%v), want one for %s", request, r.NID, err, p.nid())
+	}
+	h := w.hello()
+	w.typ = h.Type.Invert()
+	return w, h
+}
+
+// answer sends the puppet's HELLO.
+func (w *wire) answer(c protocol.ConnType) {
+	w.t.Helper()
+	h := w.p.hello(c)
+	w.say(h)
+	w.version = h.Version
+}
+
+func (w *wire) say(h protocol.Hello) {
+	w.t.Helper()
+	b, err := h.Append(nil, w.p.order)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.send(b)
+}
+
+// take accepts a call and says yes.
+func (p *puppet) take() *wire {
+	p.t.Helper()
+	w, h := p.accept()
+	w.answer(h.Type.Invert())
+	return w
+}
+
+// decline accepts a call and says NONE.
+func (p *puppet) decline() {
+	p.t.Helper()
+	w, _ := p.accept()
+	w.answer(protocol.None)
+	w.ends()
+}
+
+func (w *wire) send(b []byte) {
+	w.t.Helper()
+	if _, err := w.Write(b); err != nil {
+		w.t.Fatalf("write: %v", err)
+	}
+}
+
+func (w *wire) read(n int) []byte {
+	w.t.Helper()
+	b := make([]byte, n)
+	if got, err := io.ReadFull(w, b); err != nil {
+		w.t.Fatalf("read %d of %d bytes: %v", got, n, err)
+	}
+	return b
+}
+
+// hello reads the node's HELLO.
+func (w *wire) hello() protocol.Hello {
+	w.t.Helper()
+	var b []byte
+	for {
+		need, err := protocol.HelloNeed(b)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if need <= len(b) {
+			break
+		}
+		b = append(b, w.read(need-len(b))...)
+	}
+	h, order, err := protocol.DecodeHello(b)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if order != binary.ByteOrder(binary.LittleEndian) {
+		w.t.Errorf("HELLO in order %s", order)
+	}
+	return h
+}
+
+// ends expects that the node has closed the connection and said nothing.
+func (w *wire) ends() {
+	w.t.Helper()
+	b := make([]byte, 1000)
+	n, err := w.Read(b)
+	if n > 0 {
+		w.t.Fatalf("%d bytes came, want the end: % x", n, b[:n])
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		w.t.Fatal("the connection stays open")
+	}
+	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		w.t.Fatal(err)
+	}
+}
+
+// noop sends a NOOP.
+func (w *wire) noop(c0, c1 uint64) {
+	w.t.Helper()
+	f := protocol.Frame{Type: protocol.FrameNoop, Request: c0, Ack: c1}
+	w.send(f.Append(nil, w.p.order))
+}
+
+// message encodes a PUT to the node.
+func (w *wire) message(payload []byte, edit func(*protocol.Frame, *lnet.Header)) []byte {
+	w.t.Helper()
+	f := protocol.Frame{Type: protocol.FrameLNet}
+	h := putHeader(w.p.nid(), w.p.node.NID(), len(payload))
+	if edit != nil {
+		edit(&f, &h)
+	}
+	var b []byte
+	if w.version.Framed() {
+		b = f.Append(b, w.p.order)
+	}
+	b, err := w.version.AppendHeader(b, &h)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return append(b, payload...)
+}
+
+// put sends a PUT with n bytes.
+func (w *wire) put(n int) {
+	w.t.Helper()
+	w.send(w.message(pattern(n), nil))
+}
+
+// request sends a PUT with n bytes that wants to be acknowledged.
+func (w *wire) request(n int, cookie uint64) {
+	w.t.Helper()
+	w.send(w.message(pattern(n), func(f *protocol.Frame, _ *lnet.Header) { f.Request = cookie }))
+}
+
+// frame reads a framing header of the node's.
+func (w *wire) frame() protocol.Frame {
+	w.t.Helper()
+	var f protocol.Frame
+	if err := f.Decode(w.read(protocol.FrameSize), binary.LittleEndian); err != nil {
+		w.t.Fatal(err)
+	}
+	return f
+}
+
+// receive reads a message of the node's.
+func (w *wire) receive() (f protocol.Frame, h lnet.Header, payload []byte) {
+	w.t.Helper()
+	if w.version.Framed() {
+		if f = w.frame(); f.Type != protocol.FrameLNet {
+			w.t.Fatalf("a NOOP (%d, %d), want a message", f.Request, f.Ack)
+		}
+	}
+	if err := w.version.DecodeHeader(w.read(w.version.HeaderSize()), &h); err != nil {
+		w.t.Fatal(err)
+	}
+	return f, h, w.read(int(h.PayloadLength))
+}
+
+// orderOpposite is the other byte order.
+func orderOpposite(o byteOrder) byteOrder {
+	if o == byteOrder(binary.LittleEndian) {
+		return binary.BigEndian
+	}
+	return binary.LittleEndian
+}

@@ -1,0 +1,248 @@
+package socklnd
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+)
+
+func TestAMessageThatStopsArriving(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	for _, cut := range []int{1, 30, protocol.V3.Overhead(), protocol.V3.Overhead() + 4000} {
+		t.Run(fmt.Sprint(cut), func(t *testing.T) {
+			n := start(t, func(c *Config) { c.SockTimeout = timeout })
+			p := newPuppet(n)
+			control, bulkIn, bulkOut := p.callUs()
+			begin := time.Now()
+			bulkOut.send(bulkOut.message(pattern(5000), nil)[:cut])
+			for _, w := range []*wire{control, bulkIn, bulkOut} {
+				w.ends()
+			}
+			if d := time.Since(begin); d < timeout {
+				t.Errorf("closed after %v, T is %v", d, timeout)
+			}
+			if cut >= protocol.V3.Overhead() {
+				if a := await(t, n.arrived, "arrival"); !errors.Is(a.err, lnd.ErrTimeout) {
+					t.Errorf("arrival with %v, want a timeout", a.err)
+				}
+			}
+			if d := await(t, n.down, "PeerDown"); !errors.Is(d.Err, lnd.ErrTimeout) {
+				t.Errorf("%+v", d)
+			}
+			if got := n.counter("receive_timeouts_total"); got != 1 {
+				t.Errorf("%d receive timeouts", got)
+			}
+		})
+	}
+}
+
+// TestEachByteStartsTheReceiveTimerAgain shows a message that takes longer than
+// T, and an idle connection that outlives T.
+func TestEachByteStartsTheReceiveTimerAgain(t *testing.T) {
+	const timeout = 400 * time.Millisecond
+	n := start(t, func(c *Config) { c.SockTimeout = timeout })
+	idle := newPuppet(n).connect(protocol.Control)
+	p := newPuppet(n)
+	w := p.connect(protocol.Control)
+	begin := time.Now()
+	m := w.message(pattern(10), nil)
+	tick := time.NewTicker(timeout / 10)
+	defer tick.Stop()
+	for k := range m {
+		w.send(m[k : k+1])
+		if k%4 == 3 {
+			<-tick.C
+		}
+	}
+	n.arrival()
+	if d := time.Since(begin); d < 2*timeout {
+		t.Errorf("the message took only %v", d)
+	}
+	idle.put(1)
+	n.arrival()
+}
+
+// stuff has the node send to a peer that reads nothing, until the connection
+// takes no more.
+func (n *node) stuff(p *puppet) []*sending {
+	n.t.Helper()
+	sent := []*sending{n.put(p.id(), 1000), n.put(p.id(), 1000)}
+	for range 64 {
+		sent = append(sent, n.put(p.id(), 1<<20))
+	}
+	return sent
+}
+
+// outcomes checks messages of a connection that failed: first those that left,
+// then at most one that had been started, then those that had not.
+func outcomes(t *testing.T, sent []*sending, started, unstarted lnd.Status) {
+	t.Helper()
+	var got []lnd.Status
+	counts := map[lnd.Status]int{}
+	for _, s := range sent {
+		status := lnd.StatusOf(await(t, s.sent, "completion"))
+		got = append(got, status)
+		counts[status]++
+	}
+	k := 0
+	for k < len(got) && got[k] == lnd.StatusOK {
+		k++
+	}
+	if k < len(got) && got[k] == started {
+		k++
+	}
+	for _, s := range got[k:] {
+		if s != unstarted {
+			t.Fatalf("status %v, want some ok, one %q, and some %q", got, started, unstarted)
+		}
+	}
+	if counts[lnd.StatusOK] == 0 || counts[unstarted] == 0 || counts[started] == 0 && started != unstarted {
+		t.Errorf("status counts %v", counts)
+	}
+}
+
+func smallBuffers(c *Config) { c.TxBufferSize = 128 << 10 }
+
+func TestAPeerThatDoesNotRead(t *testing.T) {
+	const timeout = 300 * time.Millisecond
+	n := start(t, func(c *Config) { smallBuffers(c); c.SockTimeout = timeout })
+	p := newPuppet(n)
+	p.callUs()
+	begin := time.Now()
+	sent := n.stuff(p)
+	outcomes(t, sent, lnd.StatusLocalError, lnd.StatusLocalDropped)
+	if d := time.Since(begin); d < timeout {
+		t.Errorf("closed after %v, T is %v", d, timeout)
+	}
+	if d := await(t, n.down, "PeerDown"); !errors.Is(d.Err, lnd.ErrTimeout) {
+		t.Errorf("%+v", d)
+	}
+	if got := n.counter("send_timeouts_total"); got != 1 {
+		t.Errorf("%d send timeouts", got)
+	}
+}
+
+func TestAPeerThatReadsSlowlyIsNotCutOff(t *testing.T) {
+	const timeout = 400 * time.Millisecond
+	n := start(t, func(c *Config) { smallBuffers(c); c.SockTimeout = timeout })
+	p := newPuppet(n)
+	_, bulkIn, _ := p.callUs()
+	if err := bulkIn.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	s := n.put(p.id(), 1<<20)
+	tick := time.NewTicker(timeout / 8)
+	defer tick.Stop()
+	for range 20 {
+		bulkIn.read(32 << 10)
+		<-tick.C
+	}
+	bulkIn.read(1<<20 + protocol.V3.Overhead() - 20*32<<10)
+	s.done()
+	if d := time.Since(begin); d < 2*timeout {
+		t.Errorf("the message took only %v", d)
+	}
+}
+
+// TestAMessageThatWaitsForAConnectionTooLong shows the timer of a message that
+// has none: the peer refuses once, and never answers the second call.
+func TestAMessageThatWaitsForAConnectionTooLong(t *testing.T) {
+	const timeout = 300 * time.Millisecond
+	n := start(t, func(c *Config) { c.SockTimeout, c.MinReconnect, c.MaxReconnect = timeout, timeout/2, timeout })
+	p := newPuppet(n).listen()
+	begin := time.Now()
+	s := n.put(p.id(), 10)
+	p.decline()
+	if err := s.fails(lnd.StatusNetworkTimeout); !errors.Is(err, syscall.ETIMEDOUT) {
+		t.Errorf("error %v, want ETIMEDOUT in it", err)
+	}
+	if d := time.Since(begin); d < timeout || d > 3*timeout {
+		t.Errorf("failed after %v, T is %v", d, timeout)
+	}
+	if got := n.counter("pending_timeouts_total"); got != 1 {
+		t.Errorf("%d pending timeouts", got)
+	}
+}
+
+func TestAConnectionThatIsReset(t *testing.T) {
+	n := start(t, smallBuffers)
+	p := newPuppet(n)
+	_, bulkIn, _ := p.callUs()
+	sent := n.stuff(p)
+	bulkIn.read(1 << 16)
+	if err := bulkIn.Conn.(*net.TCPConn).SetLinger(0); err != nil {
+		t.Fatal(err)
+	}
+	_ = bulkIn.Close()
+	outcomes(t, sent, lnd.StatusLocalError, lnd.StatusLocalDropped)
+}
+
+func TestCloseWithMessagesQueuedAndWaiting(t *testing.T) {
+	n := start(t, smallBuffers)
+	p := newPuppet(n)
+	p.callUs()
+	queued := n.stuff(p)
+	other := newPuppet(n).listen()
+	waiting := n.put(other.id(), 10)
+	other.accept()
+	n.stop()
+	outcomes(t, queued, lnd.StatusLocalError, lnd.StatusLocalDropped)
+	if err := waiting.fails(lnd.StatusRemoteDropped); !errors.Is(err, syscall.ENETDOWN) {
+		t.Errorf("error %v, want ENETDOWN in it", err)
+	}
+	n.put(p.id(), 10).fails(lnd.StatusRemoteDropped)
+	select {
+	case d := <-n.down:
+		t.Errorf("PeerDown %+v of a closed interface", d)
+	default:
+	}
+}
+
+func TestDisconnectWithMessagesQueuedAndWaiting(t *testing.T) {
+	n := start(t, smallBuffers)
+	p := newPuppet(n)
+	p.callUs()
+	queued := n.stuff(p)
+	other := newPuppet(n).listen()
+	waiting := n.put(other.id(), 10)
+	other.accept()
+	n.Disconnect(p.nid())
+	n.Disconnect(other.nid())
+	outcomes(t, queued, lnd.StatusLocalAborted, lnd.StatusLocalAborted)
+	waiting.fails(lnd.StatusLocalAborted)
+}
+
+func TestKeepalivesAfterSilence(t *testing.T) {
+	const silence = 100 * time.Millisecond
+	n := start(t, func(c *Config) { c.Keepalive = silence })
+	old := newPuppet(n) // V2 knows none
+	old.version = protocol.V2
+	oldEnd := old.connect(protocol.Control)
+
+	p := newPuppet(n)
+	begin := time.Now()
+	control, bulkIn, bulkOut := p.callUs()
+	bulkOut.acknowledged(protocol.KeepaliveCookie)
+	if d := time.Since(begin); d < silence {
+		t.Errorf("the NOOP came after %v", d)
+	}
+	alone := newPuppet(n) // has no BULK_OUT to send it on
+	alone.connect(protocol.Control).acknowledged(protocol.KeepaliveCookie)
+
+	if got := n.counter("keepalives_total"); got != 2 {
+		t.Errorf("%d keepalives counted", got)
+	}
+	for _, id := range []*puppet{old, p} {
+		n.Disconnect(id.nid())
+	}
+	for _, w := range []*wire{oldEnd, control, bulkIn, bulkOut} {
+		w.ends() // and nothing else came, for the next one is due in 10 s
+	}
+}
