@@ -22,6 +22,9 @@ type credits struct {
 	available atomic.Int64
 	min       atomic.Int64
 
+	// answers counts the ACKs and REPLYs among those that wait.
+	answers atomic.Int64
+
 	mu      sync.Mutex
 	waiting messageQueue
 	// owed are credits given while their taker was on its way to the queue.
@@ -55,6 +58,9 @@ func (c *credits) take(m *message) bool {
 		m.held = c.grants
 		return true
 	}
+	if m.isAnswer() {
+		c.answers.Add(1)
+	}
 	c.waiting.push(m)
 	return false
 }
@@ -70,6 +76,9 @@ func (c *credits) give() *message {
 	if m == nil {
 		c.owed++
 		return nil
+	}
+	if m.isAnswer() {
+		c.answers.Add(-1)
 	}
 	m.held = c.grants
 	m.waited = true

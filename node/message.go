@@ -80,6 +80,11 @@ func (n *Node) freeMessage(m *message) {
 	n.messages.Put(m)
 }
 
+// isAnswer tells whether m, on its way out, is an ACK or a REPLY.
+func (m *message) isAnswer() bool {
+	return m.tx.Header.Type == lnet.MsgAck || m.tx.Header.Type == lnet.MsgReply
+}
+
 // commit counts m as under way on i (lnet-core 2.3).
 func (m *message) commit(i *ni, p *peerNI) {
 	m.ni, m.peer = i, p

@@ -7,8 +7,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// pushesKept bounds the nodes whose last push is kept: anybody may push.
-const pushesKept = 4096
+// Bounds on what is kept of last pushes, since anybody may push: nodes, and
+// what their pushes list together.
+const (
+	pushesKept      = 4096
+	pushEntriesKept = 1 << 16
+)
 
 // Push is the last ping info that another node pushed (lnet-wire 7.8).
 type Push struct {
@@ -27,6 +31,8 @@ type pushTarget struct {
 	mu   sync.Mutex
 	room int // of the next MD
 	last map[lnet.NID]Push
+	// entries counts what the pushes in last list.
+	entries int
 	// spare is the memory of the last MD, lacking how many MDs are to be put
 	// up. While one is, pushes that wait on the portal may be taken.
 	spare   []byte
@@ -106,19 +112,30 @@ func (t *pushTarget) enlarge(room int) {
 	t.mu.Unlock()
 }
 
-// keep stores a push in place of the last one of its source, or, when there
-// are too many, of any one.
+// keep stores a push in place of the last one of its source, and of any others
+// when there are too many.
 func (t *pushTarget) keep(p Push) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, known := t.last[p.Source]; !known && len(t.last) >= pushesKept {
-		for nid := range t.last {
-			delete(t.last, nid)
+	t.forget(p.Source)
+	for nid := range t.last {
+		if len(t.last) < pushesKept && t.entries+p.entries() <= pushEntriesKept {
 			break
 		}
+		t.forget(nid)
 	}
 	t.last[p.Source] = p
+	t.entries += p.entries()
 }
+
+// forget drops the last push of a source. t.mu is held.
+func (t *pushTarget) forget(source lnet.NID) {
+	t.entries -= t.last[source].entries()
+	delete(t.last, source)
+}
+
+// entries counts what the push lists.
+func (p Push) entries() int { return len(p.Info.NIs) + len(p.Info.Metadata) }
 
 // LastPush returns the last push from a NID, if there was one and it is kept.
 func (n *Node) LastPush(from lnet.NID) (Push, bool) {

@@ -78,8 +78,18 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	return nil
 }
 
+// answersWaitingMax is how many answers may wait for a neighbour to read
+// them. One that asks on all the same loses its requests, as if nothing had
+// matched: its connection cannot stand still instead, since two nodes that do
+// so to each other would wait for ever.
+const answersWaitingMax = 16384
+
 // request matches an arrived PUT or GET.
 func (m *message) request(h *lnet.Header) {
+	if m.peer != nil && m.peer.credits.answers.Load() >= answersWaitingMax {
+		m.dropArrival()
+		return
+	}
 	m.handle = h.Handle
 	m.remoteOffset = int(h.Offset)
 	switch m.node.portals.match(m.node, m) {
@@ -205,8 +215,9 @@ func (m *message) payload() int {
 }
 
 // answer turns an arrived request into its ACK or REPLY, which leaves from the
-// NI that the request came to, to the NID that it came from, and back through
-// the router that it came through, if any.
+// NI that the request came to, for the NID that it came from, by way of the
+// neighbour that brought it (lnet-core 5.4): a router, or the asker itself. So
+// nobody can make this node call others by lying about a source.
 func (m *message) answer(t lnet.MsgType) {
 	e := &m.event
 	h := &m.tx.Header
@@ -223,11 +234,7 @@ func (m *message) answer(t lnet.MsgType) {
 	}
 	m.tx.To = e.Source
 	if e.Sender != e.Source.NID {
-		if e.Sender.Net() != e.Source.NID.Net() {
-			m.tx.To = lnet.ProcessID{NID: e.Sender, PID: lnet.PIDLustre}
-		} else {
-			m.peer = m.ni.peer(e.Source.NID)
-		}
+		m.tx.To = lnet.ProcessID{NID: e.Sender, PID: lnet.PIDLustre}
 	}
 }
 

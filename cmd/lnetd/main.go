@@ -58,6 +58,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 // options are the command line's.
 type options struct {
 	override  config.Override
+	port      int
 	file      string
 	reference bool
 	// running says that the command line was understood.
@@ -72,7 +73,10 @@ func (o *options) command(do func() error) *cobra.Command {
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("port") {
+				o.override.Port = &o.port
+			}
 			o.running = true
 			return do()
 		},
@@ -83,7 +87,7 @@ func (o *options) command(do func() error) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.file, "config", "", "configuration `FILE`, YAML as \"lnetctl export\" prints it")
 	f.StringArrayVar(&o.override.Networks, "net", nil, "`NETS` to join, such as \"tcp(eth0),tcp1(eth1)\"; in place of the file's")
-	f.IntVar(&o.override.Port, "port", 0, "TCP `PORT` to listen on and to call (default 988)")
+	f.IntVar(&o.port, "port", 0, "TCP `PORT` to listen on and to call (default 988)")
 	f.StringVar(&o.override.ControlSocket, "control-socket", "", "`PATH` of the control socket")
 	f.StringVar(&o.override.MetricsAddr, "metrics-addr", "", "`HOST:PORT` to serve Prometheus' /metrics on (default none)")
 	f.StringVar(&o.override.LogLevel, "log-level", "", "lowest `LEVEL` to log: debug, info, warn, error (default info)")

@@ -1,0 +1,156 @@
+package node_test
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// answersKept is how many answers one neighbour may let wait.
+const answersKept = 16384
+
+// Given a peer that asks and asks and does not read a single answer, when its
+// requests have made as many answers wait as one neighbour may, then further
+// ones are dropped, other peers are answered as ever, and it is served again
+// as soon as it reads.
+func TestPeerThatDoesNotReadAnswers(t *testing.T) {
+	const requests = 3 * answersKept
+	f := newFabric()
+	n := newNode(t, node.Config{})
+	p := f.addNIWith(t, n, lnd.Config{
+		NID: parseNID(t, "10.0.0.1@tcp"), Tunables: lnd.Tunables{PeerCredits: 8, Credits: 256}})
+	greedy, other := process(t, "10.0.0.2@tcp"), process(t, "10.0.0.3@tcp")
+	for _, id := range []lnet.ProcessID{greedy, other} {
+		f.addNI(t, newNode(t, node.Config{}), id.NID.String())
+	}
+	sink(t, n, node.OpPut|node.OpGet)
+	ask := func(from lnet.ProcessID, typ lnet.MsgType) {
+		t.Helper()
+		err := p.inject(from.NID, lnet.Header{
+			Dest: p.nid, Src: from.NID, DestPID: lnet.PIDLustre, SrcPID: from.PID,
+			Type: typ, Handle: lnet.Handle{Interface: 1, Object: 1}, Portal: 1,
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.hold(true)
+	for k := range requests {
+		ask(greedy, lnet.MsgPut+lnet.MsgType(k%2))
+	}
+	const kept = answersKept + 8 // those with credits are with the driver
+	if c := n.Counters(); c.Committed != kept || c.Dropped != requests-kept {
+		t.Errorf("%d messages under way, %d dropped; want %d, %d", c.Committed, c.Dropped, kept, requests-kept)
+	}
+	before := f.pending()
+	ask(other, lnet.MsgGet)
+	if got := f.pending(); got != before+1 {
+		t.Errorf("%d answers to the other peer, want 1", got-before)
+	}
+
+	f.hold(false)
+	dropped := n.Counters().Dropped
+	ask(greedy, lnet.MsgGet)
+	if c := n.Counters(); c.Committed != 0 || c.Dropped != dropped {
+		t.Errorf("when it reads again: %d under way, %d dropped", c.Committed, c.Dropped-dropped)
+	}
+}
+
+// Messages that wait because this node sends much are no reason to drop a
+// request.
+func TestOwnMessagesWaitWithoutHarm(t *testing.T) {
+	c := newCredited(t, 1, 1, "10.0.0.2@tcp")
+	h := bind(t, c.n, node.MD{Threshold: node.Unlimited})
+	for range answersKept + 2 {
+		put(t, c.n, h, process(t, "10.0.0.2@tcp"), node.PutOptions{Portal: 1})
+	}
+	sink(t, c.n, node.OpGet)
+	err := c.ports[parseNID(t, "10.0.0.1@tcp")].inject(parseNID(t, "10.0.0.2@tcp"), lnet.Header{
+		Dest: parseNID(t, "10.0.0.1@tcp"), Src: parseNID(t, "10.0.0.2@tcp"), Type: lnet.MsgGet, Portal: 1,
+	}, nil)
+	if got := c.n.Counters(); err != nil || got.Dropped != 0 {
+		t.Errorf("%v, %d dropped", err, got.Dropped)
+	}
+	c.hold(false)
+}
+
+// Given a neighbour that puts other nodes' NIDs into its headers, when it is
+// answered, then over its own connection: nobody else is called, and the
+// table of peers does not grow.
+func TestForgedSourcesAreAnsweredWhereTheyCameFrom(t *testing.T) {
+	p := newPair(t)
+	sink(t, p.b, node.OpPut|node.OpGet)
+	var answered []lnet.NID
+	p.fabric.fail = func(tx *lnd.Tx) error {
+		answered = append(answered, tx.To.NID)
+		return nil
+	}
+	const sources = 1000
+	for k := range uint32(sources) {
+		err := p.pb.inject(p.ida.NID, lnet.Header{
+			Dest: p.idb.NID, Src: lnet.NIDFromNumber(p.idb.NID.Net(), 0x0a000000+k),
+			Type: lnet.MsgPut + lnet.MsgType(k%2), Handle: lnet.Handle{Interface: 1, Object: 1}, Portal: 1,
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(answered) != sources {
+		t.Fatalf("%d answers, want %d", len(answered), sources)
+	}
+	for _, to := range answered {
+		if to != p.ida.NID {
+			t.Fatalf("answer to %s, want all to %s", to, p.ida.NID)
+		}
+	}
+	if peers := p.b.Peers(); len(peers) != 1 {
+		t.Errorf("%d peers, want 1", len(peers))
+	}
+}
+
+// Given pushes as large as they may be from many sources, when all have come,
+// then those that are kept have so many entries and no more.
+func TestPushesAreKeptWithinBounds(t *testing.T) {
+	const sources, nis, metadata, most = 64, 4000, 4000, 1 << 16
+	p := newPair(t)
+	info := lnet.PingInfo{Features: lnet.FeatNIStatus | lnet.FeatMultiRail, PID: lnet.PIDLustre}
+	for k := range uint32(nis) {
+		nid := lnet.NIDFromNumber(p.ida.NID.Net(), 0x0a000001+k)
+		info.NIs = append(info.NIs, lnet.PingNI{NID: nid, Status: lnet.StatusUp})
+	}
+	for k := range uint32(metadata) {
+		info.Metadata = append(info.Metadata, lnet.PingMetadata{NID: lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeEFA, 0), k+1)})
+	}
+	payload := info.Append(nil, binary.LittleEndian)
+	kept := 0
+	for range 2 { // the second time there is room for each
+		kept = 0
+		for k := range uint32(sources) {
+			from := lnet.NIDFromNumber(p.ida.NID.Net(), 0x0b000000+k)
+			err := p.pb.inject(from, lnet.Header{
+				Dest: p.idb.NID, Src: from, Type: lnet.MsgPut, Handle: lnet.NoHandle,
+				MatchBits: lnet.PingMatchBits, PayloadLength: uint32(len(payload)),
+			}, payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			push, ok := p.b.LastPush(from)
+			if !ok {
+				t.Fatalf("the push from %s, the last one, was not kept", from)
+			}
+			if k > 0 && push.Err != nil {
+				t.Fatalf("push from %s: %v", from, push.Err)
+			}
+		}
+		for k := range uint32(sources) {
+			push, _ := p.b.LastPush(lnet.NIDFromNumber(p.ida.NID.Net(), 0x0b000000+k))
+			kept += len(push.Info.NIs) + len(push.Info.Metadata)
+		}
+	}
+	if kept == 0 || kept > most {
+		t.Errorf("%d entries kept, want 1 to %d", kept, most)
+	}
+}
