@@ -23,7 +23,9 @@ type Segment struct {
 type Region struct {
 	// Bytes is the registered memory.
 	Bytes []byte
-	// Registrations holds each interface's hold on it, by interface.
+	// Registrations holds each interface's hold on it, by interface. Drivers
+	// read it without a lock: it is complete before the first message names
+	// the Region, and who adds an interface makes a new Region.
 	Registrations map[Interface]Registration
 }
 

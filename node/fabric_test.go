@@ -47,7 +47,6 @@ type port struct {
 	upper    lnd.Upper
 	tunables lnd.Tunables
 	options  any
-	onOpen   func(p *port)
 
 	mu     sync.Mutex
 	link   lnd.LinkState

@@ -14,8 +14,9 @@ type Position uint8
 const (
 	// Before is the head of the list.
 	Before Position = iota
-	// After is its tail, and so is Local here, where a portal has one list.
+	// After is its tail.
 	After
+	// Local is After here, where a portal has one list.
 	Local
 )
 

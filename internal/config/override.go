@@ -14,7 +14,7 @@ import (
 // what the file says.
 type Override struct {
 	Networks      []string // module-parameter syntax: "tcp(eth0)", "tcp1(eth1,eth2)"
-	Port          int      // to listen on and to call
+	Port          *int     // to listen on and to call
 	ControlSocket string
 	MetricsAddr   string
 	LogLevel      string
@@ -34,11 +34,11 @@ func (c *Config) Apply(o Override) error {
 		}
 		next.NIs = nis
 	}
-	switch {
-	case o.Port < 0 || o.Port > math.MaxUint16:
-		bad("port", fmt.Errorf("%d is not in 1 to 65535", o.Port))
-	case o.Port > 0:
-		next.SetPort(o.Port)
+	if p := o.Port; p != nil {
+		if *p < 1 || *p > math.MaxUint16 {
+			bad("port", fmt.Errorf("%d is not in 1 to 65535", *p))
+		}
+		next.SetPort(*p)
 	}
 	if o.ControlSocket != "" {
 		next.ControlSocket = o.ControlSocket

@@ -15,7 +15,7 @@ func TestApply(t *testing.T) {
 	c := mustParse(t, "net: [{net type: tcp9, interfaces: [x]}]\nlnetd: {port: 1, metrics_addr: ':9'}\n")
 	err := c.Apply(Override{
 		Networks:      []string{"tcp(eth0,eth1),tcp1", "tcp2(eth2)"},
-		Port:          7000,
+		Port:          new(7000),
 		ControlSocket: "/c",
 		MetricsAddr:   "127.0.0.1:9100",
 		LogLevel:      "warn",
@@ -53,7 +53,7 @@ func TestApplyNothing(t *testing.T) {
 func TestApplyWhole(t *testing.T) {
 	c := Default()
 	err := c.Apply(Override{
-		Networks: []string{"tcp(eth0"}, Port: 70000, ControlSocket: "/c", MetricsAddr: "x", LogLevel: "loud",
+		Networks: []string{"tcp(eth0"}, Port: new(70000), ControlSocket: "/c", MetricsAddr: "x", LogLevel: "loud",
 	})
 	if err == nil {
 		t.Fatal("no error")

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -23,7 +24,7 @@ const (
 	replyPatience   = 30 * time.Second
 	idlePatience    = 2 * time.Minute
 	stopPatience    = 2 * time.Second
-	requestsAtOnce  = 64
+	requestsAtOnce  = 64 // of those that wait for other nodes, and of the others
 )
 
 // Backend is the daemon as the control interface sees it. Its methods are
@@ -78,30 +79,37 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // Handler returns the HTTP handler that Serve uses.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/version", s.version)
-	mux.HandleFunc("GET /v1/nets", s.nets)
-	mux.HandleFunc("POST /v1/ping", s.ping)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	quick, slow := make(chan struct{}, requestsAtOnce), make(chan struct{}, requestsAtOnce)
+	mux.HandleFunc("GET /v1/version", s.within(quick, s.version))
+	mux.HandleFunc("GET /v1/nets", s.within(quick, s.nets))
+	mux.HandleFunc("POST /v1/ping", s.within(slow, s.ping))
+	mux.HandleFunc("/", s.within(quick, func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, http.StatusNotFound, &Fault{
 			Code:   CodeRequestInvalid,
 			Text:   "no such request: " + r.Method + " " + r.URL.Path,
+			Errno:  -int(syscall.EOPNOTSUPP),
 			Remedy: "lnetdctl and lnetd may be of different versions",
 		})
-	})
-	places := make(chan struct{}, requestsAtOnce)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	}))
+	return mux
+}
+
+// within bounds the requests that h works on at once by the room of places.
+func (s *Server) within(places chan struct{}, h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case places <- struct{}{}:
 			defer func() { <-places }()
 		default:
 			s.refuse(w, http.StatusServiceUnavailable, &Fault{
-				Code: CodeBusy, Text: "too many requests at once", Remedy: "try again later",
+				Code: CodeBusy, Errno: -int(syscall.EBUSY),
+				Text: "too many requests at once", Remedy: "try again later",
 			})
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, requestBodyMax)
-		mux.ServeHTTP(w, r)
-	})
+		h(w, r)
+	}
 }
 
 func (s *Server) version(w http.ResponseWriter, _ *http.Request) {

@@ -1,6 +1,7 @@
 package tshark
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -107,7 +108,8 @@ func run(dir string, file []byte) ([]byte, error) {
 	// Settings of the user who runs the test do not matter.
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	text, err := cmd.Output()
-	if exit, ok := err.(*exec.ExitError); ok {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
 		return nil, fmt.Errorf("tshark: %w: %s", err, exit.Stderr)
 	}
 	return text, err

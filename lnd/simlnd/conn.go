@@ -24,6 +24,7 @@ type Conn struct {
 // Direction is one way of a connection, or between two places, or both.
 type Direction uint8
 
+// The directions.
 const (
 	Both     Direction = iota
 	Forward            // from the first place to the second; from caller to listener

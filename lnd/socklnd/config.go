@@ -92,6 +92,7 @@ type Options struct {
 // Accept is an accept mode (lnet-wire 5.4).
 type Accept uint8
 
+// The accept modes.
 const (
 	AcceptSecure Accept = iota // source ports up to 1023 only
 	AcceptAll                  // any source port
@@ -123,10 +124,11 @@ func (a *Accept) UnmarshalText(text []byte) error {
 // (socklnd 5.2).
 type SourcePorts uint8
 
+// Which local ports to call from.
 const (
-	SourceAuto SourcePorts = iota
-	SourcePrivileged
-	SourceAny
+	SourceAuto       SourcePorts = iota // privileged ones if the process may bind them
+	SourcePrivileged                    // 1023 down to 512
+	SourceAny                           // whatever the system gives
 )
 
 // DefaultConfig returns the defaults of Lustre 2.17 (socklnd 19).

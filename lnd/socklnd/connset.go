@@ -55,10 +55,13 @@ func (s *connSet) forMessage(n, minBulk int) *conn {
 // peer's BULK_OUT; where there is none, any connection will do: the peer's
 // request must not stay unanswered (socklnd 10.3).
 func (s *connSet) forNoop(nonblocking bool) *conn {
-	if nonblocking && s.version >= protocol.V3 {
+	switch {
+	case s.version < protocol.V3:
+		return firstOf(s.untyped, s.control, s.bulkIn, s.bulkOut)
+	case nonblocking:
 		return firstOf(s.bulkIn, nil, s.control, s.bulkOut)
 	}
-	return firstOf(s.untyped, s.control, s.bulkIn, s.bulkOut)
+	return firstOf(s.control, nil, s.bulkIn, s.bulkOut)
 }
 
 // firstOf picks from the connections of its first pair of lists that has any.

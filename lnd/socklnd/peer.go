@@ -182,12 +182,12 @@ func (p *peer) reserve(c *conn) {
 }
 
 // establish lets a reserved connection carry messages, beginning with those
-// that waited for it. False means that it was closed meanwhile.
-func (p *peer) establish(c *conn) bool {
+// that waited for it; unless it was closed meanwhile.
+func (p *peer) establish(c *conn) {
 	p.mu.Lock()
 	if !slices.Contains(p.conns, c) {
 		p.mu.Unlock()
-		return false
+		return
 	}
 	c.reserved = false
 	p.lastAlive = time.Now()
@@ -202,7 +202,6 @@ func (p *peer) establish(c *conn) bool {
 	p.mu.Unlock()
 	go c.read()
 	c.flushQueued()
-	return true
 }
 
 // fail closes, because of an error on c, all connections of c's set with c's
