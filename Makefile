@@ -14,7 +14,7 @@ help: ## list the targets
 build: ## lnetd, lnetdctl and lnetperf into bin/
 	go build -o bin/ ./cmd/...
 
-run: ## lnetd in the foreground; ARGS="--net tcp(lo) --port 9988"
+run: ## lnetd in the foreground; ARGS="--net 'tcp(lo)' --port 9988"
 	go run ./cmd/lnetd $(ARGS)
 
 test: ## go test ./...; what needs root or a Debian package is skipped

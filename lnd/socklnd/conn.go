@@ -55,7 +55,8 @@ type conn struct {
 	progress progress // guarded by the reaper being one goroutine
 }
 
-// progress is what the reaper remembers of a connection.
+// progress is what the reaper remembers of a connection. A time is that of the
+// last progress, zero while none is due.
 type progress struct {
 	received, acked   uint64
 	receivedAt, ackAt time.Time
@@ -77,8 +78,6 @@ func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order b
 	c.m.From = p.id
 	c.acks.Single = v == protocol.V2
 	c.drainer = c.drain
-	now := time.Now()
-	c.progress.receivedAt, c.progress.ackAt = now, now
 	return c
 }
 

@@ -283,11 +283,13 @@ func TestHardFailuresOfAnAttempt(t *testing.T) {
 			if test.answer != nil {
 				p.listen()
 			}
-			first, second := n.put(p.id(), 10), n.put(p.id(), 5000)
+			sent := []*sending{n.put(p.id(), 10)}
 			if test.answer != nil {
-				test.answer(p.accept())
+				w, h := p.accept()
+				sent = append(sent, n.put(p.id(), 5000)) // while the first waits
+				test.answer(w, h)
 			}
-			for _, s := range []*sending{first, second} {
+			for _, s := range sent {
 				if err := s.fails(test.want); test.errno != nil && !errors.Is(err, test.errno) {
 					t.Errorf("error %v, want %v in it", err, test.errno)
 				}

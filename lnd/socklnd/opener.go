@@ -20,6 +20,9 @@ const (
 	lastSourcePort  = 512
 )
 
+// kernelPort is where kernel nodes listen.
+const kernelPort = 988
+
 // open opens the connections that the peer lacks, one after the other
 // (socklnd 2.3, 7), until none is missing or an attempt fails hard.
 func (p *peer) open(ctx context.Context) {
@@ -161,9 +164,12 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 	ctx, cancel := context.WithTimeout(ctx, i.timeout)
 	defer cancel()
 	to := netip.AddrPortFrom(p.id.NID.IP(), cfg.connectPort(t))
-	s, err := i.dial(ctx, to)
+	s, privileged, err := i.dial(ctx, to)
 	if err != nil {
 		return 0, err
+	}
+	if !privileged {
+		p.useControlAlone()
 	}
 	// A stream has a deadline but no context: end it when ctx ends.
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
@@ -188,6 +194,16 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 		return 0, ctx.Err()
 	}
 	return p.connected(ctx, s, sent, reply, order)
+}
+
+// useControlAlone forgoes bulk connections: to a peer that is called from an
+// unprivileged port each connection is a process of its own, which it can answer
+// on that very connection only, and nothing is ever sent on its BULK_IN.
+func (p *peer) useControlAlone() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wanted.Skip(protocol.BulkIn)
+	p.wanted.Skip(protocol.BulkOut)
 }
 
 // defaultVersion is the version to begin with: V4 over IPv6, else V3 (socklnd
@@ -320,15 +336,20 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 // dial connects from the interface's address and, if it may, from a
 // privileged port, without which a kernel takes us for somebody else
 // (socklnd 5.2).
-func (i *Interface) dial(ctx context.Context, to netip.AddrPort) (Stream, error) {
-	network, mode := i.driver.config.Network, i.driver.config.SourcePorts
+func (i *Interface) dial(ctx context.Context, to netip.AddrPort) (s Stream, privileged bool, err error) {
+	mode := i.driver.config.SourcePorts
 	if mode != SourceAny {
 		s, err := i.dialPrivileged(ctx, to)
 		if err == nil || mode == SourcePrivileged || !errors.Is(err, syscall.EACCES) {
-			return s, err
+			return s, true, err
 		}
 	}
-	return network.Dial(ctx, netip.AddrPortFrom(i.address, 0), to)
+	if to.Addr().Is6() && to.Port() == kernelPort {
+		// A kernel with accept=all does not survive such a call.
+		return nil, false, fmt.Errorf("call %s from an unprivileged port: %w", to, syscall.EACCES)
+	}
+	s, err = i.driver.config.Network.Dial(ctx, netip.AddrPortFrom(i.address, 0), to)
+	return s, false, err
 }
 
 func (i *Interface) dialPrivileged(ctx context.Context, to netip.AddrPort) (Stream, error) {

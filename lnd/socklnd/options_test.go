@@ -80,6 +80,7 @@ func TestSocketOptions(t *testing.T) {
 				p := newPuppet(n)
 				if side == "passive" {
 					p.connect(protocol.Control)
+					n.awaitState(p.id(), "connection in use", func(p *peer) bool { return len(p.set.Load().control) == 1 })
 				} else {
 					p.listen()
 					n.put(p.id(), 0)
@@ -210,5 +211,45 @@ func TestConfigIsChecked(t *testing.T) {
 		if _, err := New(c); err == nil {
 			t.Errorf("%s: a bad value is taken", name)
 		}
+	}
+}
+
+func TestAcceptModesAsText(t *testing.T) {
+	for text, want := range map[string]Accept{"secure": AcceptSecure, "all": AcceptAll, "none": AcceptNone} {
+		var a Accept
+		if err := a.UnmarshalText([]byte(text)); err != nil || a != want || a.String() != text {
+			t.Errorf("%q became %v, error %v", text, a, err)
+		}
+	}
+	a := AcceptAll
+	if err := a.UnmarshalText([]byte("some")); err == nil || a != AcceptAll {
+		t.Errorf("%q became %v, error %v", "some", a, err)
+	}
+}
+
+func TestOptionsOfOneInterface(t *testing.T) {
+	n := start(t, nil)
+	tos := 0x20
+	other, err := n.driver.Open(context.Background(), lnd.Config{
+		Net: tcp, NID: lnet.NIDFromIP(tcp, newAddress()), Upper: n,
+		Options:  Options{ConnsPerPeer: 3, TOS: &tos},
+		Tunables: lnd.Tunables{PeerCredits: 1000, Credits: 50, PeerTimeout: -1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := other.(*Interface)
+	if o := i.Options().(Options); o.ConnsPerPeer != 3 || *o.TOS != tos {
+		t.Errorf("options %d, %d", o.ConnsPerPeer, *o.TOS)
+	}
+	if o := n.Options().(Options); o.ConnsPerPeer != 1 || *o.TOS != -1 {
+		t.Errorf("the first one's options %d, %d", o.ConnsPerPeer, *o.TOS)
+	}
+	want := lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 50, Credits: 50}
+	if got := i.Tunables(); got != want {
+		t.Errorf("tunables %+v, want %+v", got, want)
+	}
+	if err := i.Close(context.Background()); err != nil {
+		t.Error(err)
 	}
 }

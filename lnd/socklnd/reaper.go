@@ -23,7 +23,8 @@ func (i *Interface) reap() {
 		select {
 		case <-i.ctx.Done():
 			return
-		case now := <-tick.C:
+		case <-tick.C:
+			now := time.Now() // the tick may be old
 			for _, p := range i.peersOf(lnet.NID{}) {
 				p.reap(now)
 			}
@@ -93,6 +94,8 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 		if c.large.Load() && c.placing.Load() != placingWait {
 			_ = c.stream.SetReadDeadline(now) // wakes the reader to shed its buffer
 		}
+		s.receivedAt = time.Time{}
+	case s.receivedAt.IsZero():
 		s.receivedAt = now
 	case now.Sub(s.receivedAt) >= timeout:
 		c.peer.i.counters.receiveTimeouts.Add(1)
@@ -101,7 +104,7 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 
 	sent := c.sent.Load()
 	if s.acked == sent && c.queuedBytes.Load() == 0 {
-		s.ackAt = now
+		s.ackAt = time.Time{}
 		return alive, nil
 	}
 	acked := sent - min(sent, uint64(c.stream.Unacked()))
@@ -109,6 +112,8 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 	case acked != s.acked:
 		s.acked, s.ackAt = acked, now
 		alive = true
+	case s.ackAt.IsZero():
+		s.ackAt = now
 	case now.Sub(s.ackAt) >= timeout:
 		c.peer.i.counters.sendTimeouts.Add(1)
 		return false, errSendTime

@@ -110,7 +110,7 @@ func outcomes(t *testing.T, sent []*sending, started, unstarted lnd.Status) {
 func smallBuffers(c *Config) { c.TxBufferSize = 128 << 10 }
 
 func TestAPeerThatDoesNotRead(t *testing.T) {
-	const timeout = 300 * time.Millisecond
+	const timeout = time.Second
 	n := start(t, func(c *Config) { smallBuffers(c); c.SockTimeout = timeout })
 	p := newPuppet(n)
 	p.callUs()

@@ -1,0 +1,142 @@
+package socklnd
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// six is the host's network in which loopback addresses of IPv4 appear as
+// fd00::a.b.c.d.
+type six struct{ disguised }
+
+func toSix(a netip.Addr) netip.Addr {
+	b := [16]byte{0: 0xfd}
+	four := a.As4()
+	copy(b[12:], four[:])
+	return netip.AddrFrom16(b)
+}
+
+func fromSix(a netip.Addr) netip.Addr {
+	b := a.As16()
+	return netip.AddrFrom4([4]byte(b[12:]))
+}
+
+func (six) Device(string, lnet.NID) (Device, error) {
+	return Device{Name: "six0", Up: true, Addrs: []netip.Prefix{
+		netip.MustParsePrefix("fe80::1/64"), netip.PrefixFrom(toSix(sixAddress), 64),
+	}}, nil
+}
+
+var sixAddress = newAddress()
+
+func (s six) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error) {
+	stream, err := s.disguised.Dial(ctx, netip.AddrPortFrom(fromSix(from.Addr()), 0), netip.AddrPortFrom(fromSix(to.Addr()), to.Port()))
+	if err != nil {
+		return nil, err
+	}
+	return sixStream{stream}, nil
+}
+
+func (s six) Listen(at netip.AddrPort, backlog int) (Listener, error) {
+	l, err := s.disguised.Listen(netip.AddrPortFrom(fromSix(at.Addr()), at.Port()), backlog)
+	return sixListener{l}, err
+}
+
+type sixListener struct{ Listener }
+
+func (l sixListener) Accept() (Stream, error) {
+	s, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return sixStream{s}, nil
+}
+
+type sixStream struct{ Stream }
+
+func (s sixStream) LocalAddr() netip.AddrPort {
+	return netip.AddrPortFrom(toSix(s.Stream.LocalAddr().Addr()), s.Stream.LocalAddr().Port())
+}
+
+func (s sixStream) RemoteAddr() netip.AddrPort {
+	return netip.AddrPortFrom(toSix(s.Stream.RemoteAddr().Addr()), s.Stream.RemoteAddr().Port())
+}
+
+func (s sixStream) Configure(StreamOptions) error { return nil } // the socket is not of IPv6
+
+// TestIPv6SpeaksV4 shows the defaults on IPv6: the address is the first that is
+// not link-local, requests are of version 2, HELLOs of V4.
+func TestIPv6SpeaksV4(t *testing.T) {
+	c := DefaultConfig()
+	c.Network = six{disguised{HostNetwork()}}
+	c.AcceptPort, c.AcceptPortBulk, c.ConnsPerPeer = testPort, testPort, 1
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{t: t, driver: d, arrived: make(chan *arrival, 10), down: make(chan lnd.PeerDown, 10)}
+	i, err := d.Open(context.Background(), lnd.Config{Net: tcp, Upper: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Interface = i.(*Interface)
+	t.Cleanup(n.stop)
+	if want := lnet.NIDFromIP(tcp, toSix(sixAddress)); n.NID() != want || n.Device() != "six0" {
+		t.Fatalf("NID %s on %s, want %s", n.NID(), n.Device(), want)
+	}
+
+	four := newAddress()
+	nid := lnet.NIDFromIP(tcp, toSix(four))
+	id := lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}
+	l, err := net.Listen("tcp", netip.AddrPortFrom(four, testPort).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	s := n.put(id, 10)
+	stream, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &puppet{t: t, node: n, addr: four, life: 5, version: protocol.V4, order: binary.LittleEndian}
+	w := p.wire(stream)
+	r, _, err := lnet.DecodeAcceptorRequest(w.read(28))
+	if err != nil || r.NID != nid || r.Version != 2 {
+		t.Errorf("request %+v, error %v", r, err)
+	}
+	h := w.hello()
+	if h.Version != protocol.V4 || h.Src != n.NID() || h.Dst != nid || h.Type != protocol.Control {
+		t.Errorf("HELLO %+v", h)
+	}
+	w.say(protocol.Hello{Version: protocol.V4, Src: nid, SrcPID: lnet.PIDLustre, SrcIncarnation: 5, Type: protocol.Control})
+	_, header, _ := w.receive()
+	if header.Dest != nid || header.Src != n.NID() {
+		t.Errorf("message from %s to %s", header.Src, header.Dest)
+	}
+	s.done()
+
+	// A stranger of an unknown version learns that it is V4 here.
+	w = p.wire(mustDial(t, netip.AddrPortFrom(sixAddress, testPort)))
+	w.send(lnet.AcceptorRequest{NID: n.NID()}.Append(nil, binary.LittleEndian))
+	w.send(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, lnet.MagicProto), 9))
+	if h := w.hello(); h.Version != protocol.V4 || h.Src != n.NID() || h.Dst != n.NID() || h.Type != protocol.None {
+		t.Errorf("answer %+v", h)
+	}
+	w.ends()
+}
+
+func mustDial(t *testing.T, to netip.AddrPort) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
