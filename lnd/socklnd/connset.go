@@ -73,7 +73,8 @@ func firstOf(yes1, yes2, fallback1, fallback2 []*conn) *conn {
 }
 
 // leastLoaded returns the connection with the fewest bytes queued, of equal
-// ones the least recently used (socklnd 12.3).
+// ones the least recently used (socklnd 12.3). What the socket has taken does
+// not count: to ask it would cost a system call a message.
 func leastLoaded(a, b []*conn) *conn {
 	if len(a) == 1 && len(b) == 0 {
 		return a[0]

@@ -5,13 +5,26 @@ import (
 	"net/netip"
 )
 
-// disguised is the host's network for tests without root's rights: streams go
-// out from any port, and come in as if from a privileged one.
+// disguised is the host's network for tests without root's rights: streams that
+// should go out from a privileged port go out from any, and all come in as if
+// from a privileged one.
 type disguised struct{ Network }
 
 func (d disguised) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error) {
-	return d.Network.Dial(ctx, netip.AddrPortFrom(from.Addr(), 0), to)
+	s, err := d.Network.Dial(ctx, netip.AddrPortFrom(from.Addr(), 0), to)
+	if err != nil || from.Port() == 0 {
+		return s, err
+	}
+	return disguisedCall{s, from}, nil
 }
+
+// disguisedCall is a stream that seems to come from where it should.
+type disguisedCall struct {
+	Stream
+	from netip.AddrPort
+}
+
+func (s disguisedCall) LocalAddr() netip.AddrPort { return s.from }
 
 func (d disguised) Listen(at netip.AddrPort, backlog int) (Listener, error) {
 	l, err := d.Network.Listen(at, backlog)

@@ -142,8 +142,8 @@ func (hostNetwork) Watch(ctx context.Context, changed func()) error {
 		return fmt.Errorf("rtnetlink: %w", err)
 	}
 	defer func() { _ = c.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-	defer stop()
+	release := closeWith(ctx, c)
+	defer release()
 	// What changed between the first look and the subscription is not lost.
 	changed()
 	for {

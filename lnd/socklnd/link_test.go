@@ -74,6 +74,7 @@ func TestLinkStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Interface = i.(*Interface)
+	l.Counters() // takes a lock, after which whoever is admitted sees the line above
 	t.Cleanup(l.stop)
 	if l.Link() != lnd.LinkUp {
 		t.Error("the link is down from the beginning")

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
+	"sync"
 	"syscall"
 	"time"
 
@@ -172,8 +174,8 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 		p.useControlAlone()
 	}
 	// A stream has a deadline but no context: end it when ctx ends.
-	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
-	defer stop()
+	release := closeWith(ctx, s)
+	defer release()
 
 	p.mu.Lock()
 	version := p.peering.Version
@@ -190,10 +192,27 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 		}
 		return 0, err
 	}
-	if !stop() {
+	if release() {
 		return 0, ctx.Err()
 	}
 	return p.connected(ctx, s, sent, reply, order)
+}
+
+// closeWith closes c when ctx ends, until the function that it returns is
+// called. That waits for a close under way, and tells whether there was one.
+func closeWith(ctx context.Context, c io.Closer) (release func() (closed bool)) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		_ = c.Close()
+	})
+	return sync.OnceValue(func() bool {
+		if stop() {
+			return false
+		}
+		<-done
+		return true
+	})
 }
 
 // useControlAlone forgoes bulk connections: to a peer that is called from an

@@ -23,7 +23,10 @@ func (n *node) socketOptions(id lnet.ProcessID, options map[string][2]int) map[s
 			return false
 		}
 		s := p.conns[0].stream
-		if d, ok := s.(disguisedStream); ok {
+		switch d := s.(type) {
+		case disguisedStream:
+			s = d.Stream
+		case disguisedCall:
 			s = d.Stream
 		}
 		err := control(s.(*hostStream).raw, func(fd int) error {

@@ -176,12 +176,23 @@ func (n refusingPorts) Dial(ctx context.Context, from, to netip.AddrPort) (Strea
 	return n.disguised.Dial(ctx, from, to)
 }
 
+// TestWithoutPrivilegesAnyPortWillDo shows a node that may not bind a
+// privileged port: it calls from another, and CONTROL alone carries everything,
+// since to the peer each connection is a process of its own.
 func TestWithoutPrivilegesAnyPortWillDo(t *testing.T) {
 	n := start(t, func(c *Config) { c.Network = refusingPorts{disguised{HostNetwork()}} })
 	p := newPuppet(n).listen()
 	s := n.put(p.id(), 10)
-	p.take().receive()
+	w := p.take()
+	w.receive()
 	s.done()
+	n.awaitSettled(p.id())
+	s = n.put(p.id(), 5000)
+	w.receive()
+	s.done()
+	if got := n.counter("connections"); got != 1 {
+		t.Errorf("%d connections, want CONTROL alone", got)
+	}
 }
 
 func TestWithoutPrivilegesAndWithoutLeave(t *testing.T) {

@@ -73,8 +73,9 @@ func TestEachByteStartsTheReceiveTimerAgain(t *testing.T) {
 func (n *node) stuff(p *puppet) []*sending {
 	n.t.Helper()
 	sent := []*sending{n.put(p.id(), 1000), n.put(p.id(), 1000)}
-	for range 64 {
-		sent = append(sent, n.put(p.id(), 1<<20))
+	payload := pattern(1 << 20) // made once: sending must not take as long as a timeout
+	for range 24 {
+		sent = append(sent, n.putWith(n.NID(), p.id(), payload))
 	}
 	return sent
 }
