@@ -98,6 +98,9 @@ func (a *acceptor) accept() {
 			_ = s.Close()
 			continue
 		}
+		// One that had to go for another has a goroutine until it notices: wait
+		// rather than let those add up.
+		a.d.welcoming <- struct{}{}
 		n := a.d.halfOpen.enter(a, s)
 		a.d.group.Add(1)
 		go a.d.welcome(n)
@@ -108,6 +111,7 @@ func (a *acceptor) accept() {
 // it is trusted before, and it has but a moment.
 func (d *Driver) welcome(n *newcomer) {
 	defer d.group.Done()
+	defer func() { <-d.welcoming }()
 	s := n.stream
 	err := d.introduce(n)
 	d.halfOpen.leave(n)

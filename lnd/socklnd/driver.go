@@ -24,6 +24,9 @@ type Driver struct {
 
 	// group counts the goroutines of the acceptors.
 	group sync.WaitGroup
+	// welcoming bounds the goroutines of newcomers: those that are half-open
+	// and those that are on their way out.
+	welcoming chan struct{}
 
 	mu         sync.Mutex
 	closed     bool
@@ -56,6 +59,7 @@ func New(c Config) (*Driver, error) {
 		log:        log,
 		interfaces: make(map[lnet.NID]*Interface),
 		listeners:  make(map[netip.AddrPort]*acceptor),
+		welcoming:  make(chan struct{}, 2*c.MaxHalfOpen),
 		halfOpen:   newHalfOpen(c.MaxHalfOpen, c.MaxHalfOpenPerSource),
 		random:     rand.New(rand.NewPCG(c.Seed, c.Seed)),
 	}, nil

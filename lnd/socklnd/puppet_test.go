@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -30,6 +32,8 @@ type puppet struct {
 	version protocol.Version
 	order   byteOrder
 	ln      *net.TCPListener
+	// window is the receive buffer of what it dials, 0: the system's choice.
+	window int
 }
 
 func newPuppet(n *node) *puppet {
@@ -68,6 +72,13 @@ type wire struct {
 func (p *puppet) dial() *wire {
 	p.t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: p.addr.AsSlice()}, Timeout: patience}
+	if p.window > 0 {
+		d.Control = func(_, _ string, raw syscall.RawConn) error {
+			return control(raw, func(fd int) error {
+				return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, p.window)
+			})
+		}
+	}
 	c, err := d.Dial("tcp", netip.AddrPortFrom(p.node.address, testPort).String())
 	if err != nil {
 		p.t.Fatal(err)
