@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 // The scripts tell what lnetd does as a process.
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "../lnetdctl").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "../lnetdctl").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	testscript.Run(t, testscript.Params{

@@ -32,8 +32,8 @@ type Harness struct {
 	// MaxUnplaced is the largest number of messages that the driver announces
 	// of one peer while it has been told the place of none; 0 does not check.
 	MaxUnplaced int
-	// Ordered says that messages of one size to one peer travel on one
-	// connection, and so must keep their order.
+	// Ordered says that small messages to one peer travel on one connection
+	// from the first, and so must keep their order.
 	Ordered bool
 	// Descriptors says that the process's open files shall be counted.
 	Descriptors bool

@@ -26,9 +26,16 @@ func manySenders(s *stage, senders, each, size int) {
 	wg.Wait()
 	for _, list := range out {
 		s.awaitDelivered(n[1], list...)
-		s.checkOrder(n[1], list)
+		if size < largeMessage {
+			s.checkOrder(n[1], list)
+		}
 	}
 }
+
+// largeMessage is where messages begin that may have a connection of their
+// own: while it is being opened they travel with the small ones, and those that
+// come after it stands may overtake them.
+const largeMessage = 1000
 
 // orderHeldBack holds every third message for a while.
 func orderHeldBack(s *stage) {

@@ -79,7 +79,7 @@ type programs struct{ lnetd, lnetdctl string }
 func build(t *testing.T) programs {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir, "../../cmd/lnetd", "../../cmd/lnetdctl").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "../../cmd/lnetd", "../../cmd/lnetdctl").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	// Another user may run them.
