@@ -19,6 +19,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -253,8 +254,8 @@ func (p *play) ping(s step) error {
 // push sends our ping info as discovery will, and waits for the ACK.
 func (p *play) push() error {
 	info := p.node.PingInfo()
-	q := node.NewEventQueue(node.EventsOf(node.EventAck))
-	h, err := p.node.Bind(node.MD{Bytes: info.Append(nil, binary.LittleEndian), Threshold: 2, Unlink: true, Handler: q})
+	q := node.NewEventQueue(node.EventsOf(portals.EventAck))
+	h, err := p.node.Bind(portals.MD{Bytes: info.Append(nil, binary.LittleEndian), Threshold: 2, Unlink: true, Handler: q})
 	if err != nil {
 		return err
 	}
@@ -263,7 +264,7 @@ func (p *play) push() error {
 	if err != nil {
 		return err
 	}
-	var e node.Event
+	var e portals.Event
 	if err := q.Next(context.Background(), &e); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -51,15 +52,15 @@ func TestEmittedFramesInTshark(t *testing.T) {
 func exchangeBothWays(t *testing.T, from, to *tapped, k uint64, size int) {
 	t.Helper()
 	bits := 0x0123456789abcd00 | k
-	got := node.NewEventQueue(node.EventsOf(node.EventPut, node.EventGet))
-	target, err := to.node.Attach(node.Entry{Portal: 26, MatchBits: bits}, node.MD{
-		Bytes: make([]byte, size+64), Threshold: node.Unlimited,
-		Options: node.OpPut | node.OpGet | node.ManageRemote, Handler: got})
+	got := node.NewEventQueue(node.EventsOf(portals.EventPut, portals.EventGet))
+	target, err := to.node.Attach(portals.Entry{Portal: 26, MatchBits: bits}, portals.MD{
+		Bytes: make([]byte, size+64), Threshold: portals.Unlimited,
+		Options: portals.OpPut | portals.OpGet | portals.ManageRemote, Handler: got})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent := node.NewEventQueue(node.EventsOf(node.EventAck, node.EventReply))
-	h, err := from.node.Bind(node.MD{Bytes: make([]byte, size), Threshold: node.Unlimited, Handler: sent})
+	sent := node.NewEventQueue(node.EventsOf(portals.EventAck, portals.EventReply))
+	h, err := from.node.Bind(portals.MD{Bytes: make([]byte, size), Threshold: portals.Unlimited, Handler: sent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func await(t *testing.T, q *node.EventQueue) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	var e node.Event
+	var e portals.Event
 	if err := q.Next(ctx, &e); err != nil {
 		t.Fatal(err)
 	}

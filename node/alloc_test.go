@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -31,17 +32,17 @@ func traffics() []traffic {
 		}},
 		{"bind, put, auto unlink", func(t testing.TB) func() {
 			p := newPair(t)
-			sink(t, p.b, node.OpPut)
+			sink(t, p.b, portals.OpPut)
 			acks := 0
 			data := make([]byte, 64)
-			var h node.Handler = node.HandlerFunc(func(e *node.Event) {
-				if e.Type == node.EventAck && e.Unlinked {
+			var h portals.Handler = portals.HandlerFunc(func(e *portals.Event) {
+				if e.Type == portals.EventAck && e.Unlinked {
 					acks++
 				}
 			})
 			return func() {
 				before := acks
-				md := bind(t, p.a, node.MD{Bytes: data, Threshold: 2, Unlink: true, Handler: h})
+				md := bind(t, p.a, portals.MD{Bytes: data, Threshold: 2, Unlink: true, Handler: h})
 				put(t, p.a, md, p.idb, node.PutOptions{Portal: 1, Ack: true})
 				if acks != before+1 {
 					t.Fatal("no ACK")
@@ -51,36 +52,36 @@ func traffics() []traffic {
 		{"attach, put, auto unlink", func(t testing.TB) func() {
 			p := newPair(t)
 			data := make([]byte, 64)
-			h := bind(t, p.a, node.MD{Bytes: data, Threshold: node.Unlimited})
+			h := bind(t, p.a, portals.MD{Bytes: data, Threshold: portals.Unlimited})
 			room := make([]byte, 64)
 			return func() {
-				attach(t, p.b, node.Entry{Portal: 1}, node.MD{Bytes: room, Threshold: 1, Unlink: true, Options: node.OpPut})
+				attach(t, p.b, portals.Entry{Portal: 1}, portals.MD{Bytes: room, Threshold: 1, Unlink: true, Options: portals.OpPut})
 				put(t, p.a, h, p.idb, node.PutOptions{Portal: 1})
 			}
 		}},
 		{"dropped put", func(t testing.TB) func() {
 			p := newPair(t)
-			h := bind(t, p.a, node.MD{Bytes: make([]byte, 64), Threshold: node.Unlimited})
+			h := bind(t, p.a, portals.MD{Bytes: make([]byte, 64), Threshold: portals.Unlimited})
 			return func() { put(t, p.a, h, p.idb, node.PutOptions{Portal: 2}) }
 		}},
 		{"waiting for an ack", func(t testing.TB) func() {
 			p := newPair(t)
-			sink(t, p.b, node.OpPut)
-			q := node.NewEventQueue(node.EventsOf(node.EventAck))
-			h := bind(t, p.a, node.MD{Bytes: make([]byte, 64), Threshold: node.Unlimited, Handler: q})
-			var e node.Event
+			sink(t, p.b, portals.OpPut)
+			q := node.NewEventQueue(node.EventsOf(portals.EventAck))
+			h := bind(t, p.a, portals.MD{Bytes: make([]byte, 64), Threshold: portals.Unlimited, Handler: q})
+			var e portals.Event
 			ctx := context.Background()
 			return func() {
 				put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, Ack: true})
-				if err := q.Next(ctx, &e); err != nil || e.Type != node.EventAck {
+				if err := q.Next(ctx, &e); err != nil || e.Type != portals.EventAck {
 					t.Fatal(e.Type, err)
 				}
 			}
 		}},
 		{"queued for credits", func(t testing.TB) func() {
 			p := newPair(t)
-			sink(t, p.b, node.OpPut)
-			h := bind(t, p.a, node.MD{Bytes: make([]byte, 64), Threshold: node.Unlimited})
+			sink(t, p.b, portals.OpPut)
+			h := bind(t, p.a, portals.MD{Bytes: make([]byte, 64), Threshold: portals.Unlimited})
 			return func() {
 				p.fabric.hold(true)
 				for range 20 {
@@ -93,23 +94,23 @@ func traffics() []traffic {
 }
 
 // sink attaches an MD to portal 1 that takes all there is.
-func sink(t testing.TB, n *node.Node, options node.MDOptions) {
+func sink(t testing.TB, n *node.Node, options portals.MDOptions) {
 	t.Helper()
-	attach(t, n, node.Entry{Portal: 1}, node.MD{
-		Bytes: make([]byte, 4096), Threshold: node.Unlimited,
-		Options: options | node.ManageRemote | node.Truncate,
-		Handler: node.HandlerFunc(func(*node.Event) {}),
+	attach(t, n, portals.Entry{Portal: 1}, portals.MD{
+		Bytes: make([]byte, 4096), Threshold: portals.Unlimited,
+		Options: options | portals.ManageRemote | portals.Truncate,
+		Handler: portals.HandlerFunc(func(*portals.Event) {}),
 	})
 }
 
 func putting(t testing.TB, from, at *node.Node, to lnet.ProcessID, ack bool) func() {
 	t.Helper()
-	sink(t, at, node.OpPut)
+	sink(t, at, portals.OpPut)
 	acks := 0
-	h := bind(t, from, node.MD{
-		Bytes: make([]byte, 64), Threshold: node.Unlimited,
-		Handler: node.HandlerFunc(func(e *node.Event) {
-			if e.Type == node.EventAck {
+	h := bind(t, from, portals.MD{
+		Bytes: make([]byte, 64), Threshold: portals.Unlimited,
+		Handler: portals.HandlerFunc(func(e *portals.Event) {
+			if e.Type == portals.EventAck {
 				acks++
 			}
 		}),
@@ -125,12 +126,12 @@ func putting(t testing.TB, from, at *node.Node, to lnet.ProcessID, ack bool) fun
 
 func getting(t testing.TB, from, at *node.Node, to lnet.ProcessID) func() {
 	t.Helper()
-	sink(t, at, node.OpGet)
+	sink(t, at, portals.OpGet)
 	replies := 0
-	h := bind(t, from, node.MD{
-		Bytes: make([]byte, 64), Threshold: node.Unlimited,
-		Handler: node.HandlerFunc(func(e *node.Event) {
-			if e.Type == node.EventReply {
+	h := bind(t, from, portals.MD{
+		Bytes: make([]byte, 64), Threshold: portals.Unlimited,
+		Handler: portals.HandlerFunc(func(e *portals.Event) {
+			if e.Type == portals.EventReply {
 				replies++
 			}
 		}),

@@ -41,8 +41,8 @@ type HealthCounters struct {
 }
 
 // Counters are the node's counters (lnet-core 10.1), in the order in which
-// they are shown. Errors stays 0, and so do, as long as nothing is resent or
-// routed, the counters of that.
+// they are shown. Errors stays 0, and so do Routed and RoutedBytes: the node
+// does not route.
 type Counters struct {
 	Committed, CommittedMax uint64 // msgs_alloc, msgs_max
 	Trackers                uint64 // rst_alloc
@@ -173,25 +173,6 @@ func (i *ni) countDropped(p *peerNI, t lnet.MsgType, nbytes int) {
 	}
 }
 
-// countFailure counts a completion by its health class, where that is the
-// fault: a local one on the NI, others on the peer NI (discovery 9.2). A
-// failure after the message's deadline tells nothing.
-func (m *message) countFailure(err error) {
-	if m.deadline != 0 && m.node.now() > m.deadline {
-		return
-	}
-	s := lnd.StatusOf(err)
-	if int(s) >= statuses {
-		s = lnd.StatusLocalError
-	}
-	m.node.stats.status[s].Add(1)
-	if s < lnd.StatusRemoteError {
-		m.ni.stats.status[s].Add(1)
-	} else if m.peer != nil {
-		m.peer.stats.status[s].Add(1)
-	}
-}
-
 func counts(c *[messageTypes]atomic.Uint64) MessageCounts {
 	return MessageCounts{
 		Put: c[lnet.MsgPut].Load(), Get: c[lnet.MsgGet].Load(), Reply: c[lnet.MsgReply].Load(),
@@ -250,30 +231,34 @@ func (s *trafficStats) reset() {
 
 // nodeStats are the counters that belong to no NI.
 type nodeStats struct {
-	committed, committedMax atomic.Int64
-	trackers                atomic.Int64
-	responseTimeouts        atomic.Uint64
-	status                  [statuses]atomic.Uint64
+	committed, committedMax          atomic.Int64
+	responseTimeouts                 atomic.Uint64
+	resent                           atomic.Uint64
+	failedResends, successfulResends atomic.Uint64
+	status                           [statuses]atomic.Uint64
 }
 
 // Counters returns the node's counters.
 func (n *Node) Counters() Counters {
 	at := func(k lnd.Status) uint64 { return n.stats.status[k].Load() }
 	c := Counters{
-		Committed:        uint64(max(0, n.stats.committed.Load())),
-		CommittedMax:     uint64(n.stats.committedMax.Load()),
-		Trackers:         uint64(max(0, n.stats.trackers.Load())),
-		ResponseTimeouts: n.stats.responseTimeouts.Load(),
-		LocalInterrupts:  at(lnd.StatusLocalInterrupt),
-		LocalDropped:     at(lnd.StatusLocalDropped),
-		LocalAborted:     at(lnd.StatusLocalAborted),
-		LocalNoRoute:     at(lnd.StatusLocalNoRoute),
-		LocalTimeouts:    at(lnd.StatusLocalTimeout),
-		LocalErrors:      at(lnd.StatusLocalError),
-		RemoteDropped:    at(lnd.StatusRemoteDropped),
-		RemoteErrors:     at(lnd.StatusRemoteError),
-		RemoteTimeouts:   at(lnd.StatusRemoteTimeout),
-		NetworkTimeouts:  at(lnd.StatusNetworkTimeout),
+		Committed:         uint64(max(0, n.stats.committed.Load())),
+		CommittedMax:      uint64(n.stats.committedMax.Load()),
+		Trackers:          uint64(n.table.Trackers()),
+		Resent:            n.stats.resent.Load(),
+		ResponseTimeouts:  n.stats.responseTimeouts.Load(),
+		FailedResends:     n.stats.failedResends.Load(),
+		SuccessfulResends: n.stats.successfulResends.Load(),
+		LocalInterrupts:   at(lnd.StatusLocalInterrupt),
+		LocalDropped:      at(lnd.StatusLocalDropped),
+		LocalAborted:      at(lnd.StatusLocalAborted),
+		LocalNoRoute:      at(lnd.StatusLocalNoRoute),
+		LocalTimeouts:     at(lnd.StatusLocalTimeout),
+		LocalErrors:       at(lnd.StatusLocalError),
+		RemoteDropped:     at(lnd.StatusRemoteDropped),
+		RemoteErrors:      at(lnd.StatusRemoteError),
+		RemoteTimeouts:    at(lnd.StatusRemoteTimeout),
+		NetworkTimeouts:   at(lnd.StatusNetworkTimeout),
 	}
 	n.infoMu.Lock()
 	defer n.infoMu.Unlock()
@@ -303,6 +288,9 @@ func (n *Node) ResetCounters() {
 	defer n.infoMu.Unlock()
 	n.stats.committedMax.Store(n.stats.committed.Load())
 	n.stats.responseTimeouts.Store(0)
+	n.stats.resent.Store(0)
+	n.stats.failedResends.Store(0)
+	n.stats.successfulResends.Store(0)
 	for k := range n.stats.status {
 		n.stats.status[k].Store(0)
 	}
@@ -310,6 +298,6 @@ func (n *Node) ResetCounters() {
 	n.lo.stats.reset()
 	for _, i := range n.topology.Load().nis {
 		i.stats.reset()
-		i.peers.each(func(p *peerNI) { p.stats.reset() })
 	}
+	n.peers.each(func(p *peerNI) { p.stats.reset() })
 }

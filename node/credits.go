@@ -17,7 +17,7 @@ type CreditInfo struct {
 // credits counts messages under way and keeps those that must wait, in order
 // (lnet-core 7). Taking and giving touch no lock while there are enough.
 type credits struct {
-	limit     int64
+	limit     atomic.Int64
 	grants    uint8 // what a message holds that got one: heldPeer or heldBoth
 	available atomic.Int64
 	min       atomic.Int64
@@ -32,10 +32,10 @@ type credits struct {
 }
 
 func (c *credits) init(limit int, grants uint8) {
-	c.limit = int64(limit)
+	c.limit.Store(int64(limit))
 	c.grants = grants
-	c.available.Store(c.limit)
-	c.min.Store(c.limit)
+	c.available.Store(int64(limit))
+	c.min.Store(int64(limit))
 }
 
 // take takes a credit for m. If it returns false m waits, and belongs to
@@ -47,9 +47,6 @@ func (c *credits) take(m *message) bool {
 	if left >= 0 {
 		m.held = c.grants
 		return true
-	}
-	if m.deadline == 0 {
-		m.deadline = m.node.now() + m.ni.lifetime
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,8 +82,25 @@ func (c *credits) give() *message {
 	return m
 }
 
+// resize sets the number of credits, 1 or more, and returns the messages that
+// go on if it has grown.
+func (c *credits) resize(limit int) (ready messageQueue) {
+	old := c.limit.Swap(int64(limit))
+	more := int64(limit) - old
+	if more < 0 {
+		c.available.Add(more)
+	}
+	for ; more > 0; more-- {
+		if m := c.give(); m != nil {
+			ready.push(m)
+		}
+	}
+	c.min.Store(c.available.Load())
+	return ready
+}
+
 func (c *credits) info() CreditInfo {
-	return CreditInfo{Max: int(c.limit), Available: int(c.available.Load()), Min: int(c.min.Load())}
+	return CreditInfo{Max: int(c.limit.Load()), Available: int(c.available.Load()), Min: int(c.min.Load())}
 }
 
 // weight is what a message adds to its peer NI's queued bytes.

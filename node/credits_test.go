@@ -11,6 +11,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -36,13 +37,14 @@ func newCredited(t testing.TB, peerCredits, niCredits int, peers ...string) *cre
 	return c
 }
 
-func (c *credited) send(t testing.TB, to string, hdrData uint64, h node.Handler) lnet.Handle {
+func (c *credited) send(t testing.TB, to string, hdrData uint64, h portals.Handler) lnet.Handle {
 	t.Helper()
-	md := bind(t, c.n, node.MD{Bytes: make([]byte, 28), Threshold: 1, Unlink: true, Handler: h})
+	md := bind(t, c.n, portals.MD{Bytes: make([]byte, 28), Threshold: 1, Unlink: true, Handler: h})
 	put(t, c.n, md, process(t, to), node.PutOptions{Portal: 1, HdrData: hdrData})
 	return md
 }
 
+// lnet-core 7.1 (1)-(2), 7.2 (4), 7.2 (7), 7.2 waiting, 7.3 (2), 7.3 order
 func TestPeerCredits(t *testing.T) {
 	c := newCredited(t, 2, 5, "10.0.0.2@tcp", "10.0.0.3@tcp")
 	for k := range uint64(5) {
@@ -81,6 +83,8 @@ func TestPeerCredits(t *testing.T) {
 
 // A message that waits for the NI holds its peer credit already; the NI's
 // waiters go first when both come free (lnet-core 7.3).
+//
+// lnet-core 7.2 (5), 7.2 waiting, 7.3 (1), 7.3 order
 func TestNICredits(t *testing.T) {
 	c := newCredited(t, 2, 2, "10.0.0.2@tcp", "10.0.0.3@tcp")
 	c.send(t, "10.0.0.2@tcp", 0, nil) // with the driver
@@ -102,6 +106,7 @@ func TestNICredits(t *testing.T) {
 	}
 }
 
+// lnet-core 2.2 aborted (1), 7.2 (3)
 func TestUnlinkWhileWaiting(t *testing.T) {
 	c := newCredited(t, 1, 1, "10.0.0.2@tcp")
 	c.send(t, "10.0.0.2@tcp", 0, nil)
@@ -121,7 +126,7 @@ func TestUnlinkWhileWaiting(t *testing.T) {
 	}
 	c.hold(false)
 	for _, e := range r.take() {
-		if e.Type != node.EventSend || !e.Unlinked || !errors.Is(e.Err, node.ErrCanceled) {
+		if e.Type != portals.EventSend || !e.Unlinked || !errors.Is(e.Err, node.ErrCanceled) {
 			t.Errorf("event %+v, want the last SEND, canceled", e)
 		}
 	}
@@ -138,6 +143,8 @@ func TestUnlinkWhileWaiting(t *testing.T) {
 
 // 50 s of LND timeout and two retries: a message that waits for more than
 // 151 s is dropped.
+//
+// lnet-core 2.3, 7.2 (1), 7.2 counted
 func TestDeadlineWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCredited(t, 1, 1, "10.0.0.2@tcp")

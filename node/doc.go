@@ -1,15 +1,16 @@
 // Package node is one node on the LNet: its interfaces (NIs), the messages it
-// sends, receives and matches, credits, the ping responder and the pinger.
-// Programs call it; below it are drivers, known as lnd.Driver only.
+// sends and receives, peers, credits, health, resends, fault rules, the ping
+// responder and the pinger. Programs call it; below it are package portals, which
+// matches, and drivers, known as lnd.Driver only.
 //
-// Goroutines: the monitor, from New to Close. All else, handlers, ACKs and
-// REPLYs too, runs in the caller's goroutine or a driver's.
+// Goroutines: the monitor, from New to Close, which sends again, pings what is
+// not well and ends what is overdue. All else, handlers, ACKs and REPLYs too,
+// runs in the caller's goroutine or a driver's.
 //
-// Lock order: configuration slot, infoMu, portal.mu, md.mu, then the leaves
-// (all others). None is held across a driver call or a handler, but the slot.
-//
-// A message record belongs to whoever runs it: a caller, a credit or delay
-// queue, or the driver until it calls Sent or Received. An arrived PUT's record
-// becomes its ACK, a GET's its REPLY. An MD's memory is the node's until the
-// event with Unlinked.
+// Lock order: configuration slot, infoMu, portals' locks, heldMessages.mu, then
+// the leaves (all others). None is held across a driver call or a handler, but
+// the slot. A message record belongs to whoever runs it: a caller, a queue
+// (credits, resends, held), portals while it delays it, or the driver until it
+// calls Sent or Received. An arrived PUT's record becomes its ACK, a GET's its
+// REPLY. An MD's memory is the node's until the event with Unlinked.
 package node

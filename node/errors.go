@@ -6,37 +6,43 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // Errors of calls and events, wrapped with what was attempted. The errno that
 // LNet has for each is named for those who must show one.
 var (
 	// ErrClosed means that the node is closed or closing (ESHUTDOWN).
-	ErrClosed = errors.New("node closed")
+	ErrClosed = portals.ErrClosed
 	// ErrInvalid means that an argument makes no sense (EINVAL).
-	ErrInvalid = errors.New("invalid argument")
+	ErrInvalid = portals.ErrInvalid
 	// ErrExists means that the NID or the device is in use already (EEXIST).
 	ErrExists = errors.New("already in use")
 	// ErrTooMany means that no more interfaces may be added (ENOSPC).
 	ErrTooMany = errors.New("too many interfaces")
 	// ErrNotFound means that there is no such MD, that it is unlinked or used
 	// up, or that there is no such NI (ENOENT).
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = portals.ErrNotFound
 	// ErrPortalClass means that a unique entry was attached to a portal of
 	// wildcard entries or the other way round (EPERM).
-	ErrPortalClass = errors.New("portal is of the other class")
+	ErrPortalClass = portals.ErrPortalClass
 	// ErrUnreachable means that no NI leads to the target (EHOSTUNREACH).
 	ErrUnreachable = errors.New("no path to the target")
 	// ErrTimedOut means that a deadline passed, or that the MD was unlinked
 	// while the operation was under way (ETIMEDOUT).
-	ErrTimedOut = errors.New("timed out")
+	ErrTimedOut = portals.ErrTimedOut
 	// ErrCanceled means that the MD was unlinked before the message left
 	// (ECANCELED).
-	ErrCanceled = errors.New("canceled")
+	ErrCanceled = portals.ErrCanceled
+	// ErrFailNID means that FailNID forbids the target (EIO).
+	ErrFailNID = errors.New("target was told to fail")
 	// ErrShortReply means that a ping was answered with less than the ping
 	// info's size and the room allow (lnet-wire 7.6).
 	ErrShortReply = errors.New("short reply")
 )
+
+// errRule is why a message fails that a fault rule hits.
+var errRule = errors.New("hit by a fault rule")
 
 // ProtocolError says how a peer broke the protocol (lnet-wire 4.7). It is what
 // a driver gets from Upper.Arrived, and is an lnd.ErrProtocol.

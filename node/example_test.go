@@ -3,8 +3,10 @@ package node_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -20,9 +22,9 @@ func ExampleNode_Put() {
 
 	// The receiving side: memory on portal 30, and a handler.
 	inbox := make([]byte, 64)
-	_, err = n.Attach(node.Entry{Portal: 30, MatchBits: 7}, node.MD{
-		Bytes: inbox, Threshold: node.Unlimited, Options: node.OpPut | node.Truncate,
-		Handler: node.HandlerFunc(func(e *node.Event) {
+	_, err = n.Attach(portals.Entry{Portal: 30, MatchBits: 7}, portals.MD{
+		Bytes: inbox, Threshold: portals.Unlimited, Options: portals.OpPut | portals.Truncate,
+		Handler: portals.HandlerFunc(func(e *portals.Event) {
 			fmt.Printf("%s from %s: %s\n", e.Type, e.Source, e.Bytes[e.Offset:e.Offset+e.Length])
 		}),
 	})
@@ -32,8 +34,8 @@ func ExampleNode_Put() {
 	}
 
 	// The sending side: memory, and a queue for its events.
-	acks := node.NewEventQueue(node.EventsOf(node.EventAck))
-	h, err := n.Bind(node.MD{Bytes: []byte("hello"), Threshold: 2, Unlink: true, Handler: acks})
+	acks := node.NewEventQueue(node.EventsOf(portals.EventAck))
+	h, err := n.Bind(portals.MD{Bytes: []byte("hello"), Threshold: 2, Unlink: true, Handler: acks})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -43,7 +45,7 @@ func ExampleNode_Put() {
 		fmt.Println(err)
 		return
 	}
-	var e node.Event
+	var e portals.Event
 	if err := acks.Next(ctx, &e); err != nil {
 		fmt.Println(err)
 		return
@@ -54,9 +56,10 @@ func ExampleNode_Put() {
 	// ACK: 5 bytes taken
 }
 
-// A GET from the node itself.
-func ExampleNode_Get() {
-	ctx := context.Background()
+// A GET that the caller waits for.
+func ExampleNode_GetWait() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	n, err := node.New(node.Config{})
 	if err != nil {
 		fmt.Println(err)
@@ -64,31 +67,21 @@ func ExampleNode_Get() {
 	}
 	defer func() { _ = n.Close(ctx) }()
 
-	_, err = n.Attach(node.Entry{Portal: 30}, node.MD{
-		Bytes: []byte("the answer"), Threshold: node.Unlimited, Options: node.OpGet | node.ManageRemote,
+	_, err = n.Attach(portals.Entry{Portal: 30}, portals.MD{
+		Bytes: []byte("the answer"), Threshold: portals.Unlimited, Options: portals.OpGet | portals.ManageRemote,
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	sink := make([]byte, 6)
-	replies := node.NewEventQueue(node.EventsOf(node.EventReply))
-	h, err := n.Bind(node.MD{Bytes: sink, Threshold: 2, Unlink: true, Handler: replies})
+	to := lnet.ProcessID{NID: lnet.LoopbackNID, PID: lnet.PIDLustre}
+	length, err := n.GetWait(ctx, sink, to, node.GetOptions{Portal: 30, Offset: 4})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	to := lnet.ProcessID{NID: lnet.LoopbackNID, PID: lnet.PIDLustre}
-	if err := n.Get(h, to, node.GetOptions{Portal: 30, Offset: 4}); err != nil {
-		fmt.Println(err)
-		return
-	}
-	var e node.Event
-	if err := replies.Next(ctx, &e); err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Printf("%s: %s\n", e.Type, sink[:e.Length])
+	fmt.Printf("%s\n", sink[:length])
 	// Output:
-	// REPLY: answer
+	// answer
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -424,17 +425,17 @@ func newPair(t testing.TB) *pair {
 // recorder keeps the events of an MD.
 type recorder struct {
 	mu     sync.Mutex
-	events []node.Event
+	events []portals.Event
 }
 
-func (r *recorder) HandleEvent(e *node.Event) {
+func (r *recorder) HandleEvent(e *portals.Event) {
 	r.mu.Lock()
 	r.events = append(r.events, *e)
 	r.mu.Unlock()
 }
 
 // take returns what has come since the last take.
-func (r *recorder) take() []node.Event {
+func (r *recorder) take() []portals.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.events
@@ -443,15 +444,15 @@ func (r *recorder) take() []node.Event {
 }
 
 // types lists the types of what has come since the last take.
-func (r *recorder) types() []node.EventType {
-	var ts []node.EventType
+func (r *recorder) types() []portals.EventType {
+	var ts []portals.EventType
 	for _, e := range r.take() {
 		ts = append(ts, e.Type)
 	}
 	return ts
 }
 
-func bind(t testing.TB, n *node.Node, d node.MD) lnet.Handle {
+func bind(t testing.TB, n *node.Node, d portals.MD) lnet.Handle {
 	t.Helper()
 	h, err := n.Bind(d)
 	if err != nil {
@@ -460,7 +461,7 @@ func bind(t testing.TB, n *node.Node, d node.MD) lnet.Handle {
 	return h
 }
 
-func attach(t testing.TB, n *node.Node, e node.Entry, d node.MD) lnet.Handle {
+func attach(t testing.TB, n *node.Node, e portals.Entry, d portals.MD) lnet.Handle {
 	t.Helper()
 	h, err := n.Attach(e, d)
 	if err != nil {

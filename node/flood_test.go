@@ -6,6 +6,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -26,7 +27,7 @@ func TestPeerThatDoesNotReadAnswers(t *testing.T) {
 	for _, id := range []lnet.ProcessID{greedy, other} {
 		f.addNI(t, newNode(t, node.Config{}), id.NID.String())
 	}
-	sink(t, n, node.OpPut|node.OpGet)
+	sink(t, n, portals.OpPut|portals.OpGet)
 	ask := func(from lnet.ProcessID, typ lnet.MsgType) {
 		t.Helper()
 		err := p.inject(from.NID, lnet.Header{
@@ -63,11 +64,11 @@ func TestPeerThatDoesNotReadAnswers(t *testing.T) {
 // request.
 func TestOwnMessagesWaitWithoutHarm(t *testing.T) {
 	c := newCredited(t, 1, 1, "10.0.0.2@tcp")
-	h := bind(t, c.n, node.MD{Threshold: node.Unlimited})
+	h := bind(t, c.n, portals.MD{Threshold: portals.Unlimited})
 	for range answersKept + 2 {
 		put(t, c.n, h, process(t, "10.0.0.2@tcp"), node.PutOptions{Portal: 1})
 	}
-	sink(t, c.n, node.OpGet)
+	sink(t, c.n, portals.OpGet)
 	err := c.ports[parseNID(t, "10.0.0.1@tcp")].inject(parseNID(t, "10.0.0.2@tcp"), lnet.Header{
 		Dest: parseNID(t, "10.0.0.1@tcp"), Src: parseNID(t, "10.0.0.2@tcp"), Type: lnet.MsgGet, Portal: 1,
 	}, nil)
@@ -82,7 +83,7 @@ func TestOwnMessagesWaitWithoutHarm(t *testing.T) {
 // table of peers does not grow.
 func TestForgedSourcesAreAnsweredWhereTheyCameFrom(t *testing.T) {
 	p := newPair(t)
-	sink(t, p.b, node.OpPut|node.OpGet)
+	sink(t, p.b, portals.OpPut|portals.OpGet)
 	var answered []lnet.NID
 	p.fabric.fail = func(tx *lnd.Tx) error {
 		answered = append(answered, tx.To.NID)

@@ -7,10 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
 // A handler that sends to 0@lo again, a million times: the stack stays flat.
+//
+// lnet-core 3.3 (7)
 func TestMillionDeepLoopback(t *testing.T) {
 	depth := 1_000_000
 	if raceEnabled { // which makes each message take twenty times as long
@@ -23,9 +26,9 @@ func TestMillionDeepLoopback(t *testing.T) {
 		deepest  int
 		pcs      [128]uintptr
 	)
-	attach(t, n, node.Entry{Portal: 1}, node.MD{
-		Bytes: make([]byte, 8), Threshold: node.Unlimited, Options: node.OpPut | node.ManageRemote,
-		Handler: node.HandlerFunc(func(*node.Event) {
+	attach(t, n, portals.Entry{Portal: 1}, portals.MD{
+		Bytes: make([]byte, 8), Threshold: portals.Unlimited, Options: portals.OpPut | portals.ManageRemote,
+		Handler: portals.HandlerFunc(func(*portals.Event) {
 			received++
 			if received%1000 == 1 {
 				deepest = max(deepest, runtime.Callers(0, pcs[:]))
@@ -38,8 +41,8 @@ func TestMillionDeepLoopback(t *testing.T) {
 		}),
 	})
 	acks := 0
-	h = bind(t, n, node.MD{Bytes: make([]byte, 8), Threshold: node.Unlimited, Handler: node.HandlerFunc(func(e *node.Event) {
-		if e.Type == node.EventAck {
+	h = bind(t, n, portals.MD{Bytes: make([]byte, 8), Threshold: portals.Unlimited, Handler: portals.HandlerFunc(func(e *portals.Event) {
+		if e.Type == portals.EventAck {
 			acks++
 		}
 	})})
@@ -60,9 +63,9 @@ func TestDeepPingPong(t *testing.T) {
 		h     lnet.Handle
 		acked int
 	)
-	sink(t, p.b, node.OpPut)
-	h = bind(t, p.a, node.MD{Bytes: make([]byte, 8), Threshold: node.Unlimited, Handler: node.HandlerFunc(func(e *node.Event) {
-		if e.Type != node.EventAck {
+	sink(t, p.b, portals.OpPut)
+	h = bind(t, p.a, portals.MD{Bytes: make([]byte, 8), Threshold: portals.Unlimited, Handler: portals.HandlerFunc(func(e *portals.Event) {
+		if e.Type != portals.EventAck {
 			return
 		}
 		if acked++; acked < depth {
@@ -77,12 +80,13 @@ func TestDeepPingPong(t *testing.T) {
 	}
 }
 
+// lnet-core 7.1 loopback, 12.3
 func TestLoopbackMessages(t *testing.T) {
 	p := newPair(t)
 	var at, from recorder
-	attach(t, p.a, node.Entry{Portal: 1}, node.MD{
-		Bytes: []byte("0123456789"), Threshold: node.Unlimited, Options: node.OpPut | node.OpGet | node.Truncate, Handler: &at})
-	h := bind(t, p.a, node.MD{Bytes: []byte("abc"), Threshold: 4, Unlink: true, Handler: &from})
+	attach(t, p.a, portals.Entry{Portal: 1}, portals.MD{
+		Bytes: []byte("0123456789"), Threshold: portals.Unlimited, Options: portals.OpPut | portals.OpGet | portals.Truncate, Handler: &at})
+	h := bind(t, p.a, portals.MD{Bytes: []byte("abc"), Threshold: 4, Unlink: true, Handler: &from})
 	put(t, p.a, h, loID, node.PutOptions{Portal: 1, Ack: true, Source: p.ida.NID})
 	if err := p.a.Get(h, loID, node.GetOptions{Portal: 1}); err != nil {
 		t.Fatal(err)
@@ -96,7 +100,7 @@ func TestLoopbackMessages(t *testing.T) {
 			t.Errorf("%s: from %s by %s to %s over %s", e.Type, e.Source, e.Initiator, e.Target, e.Sender)
 		}
 	}
-	want := []node.EventType{node.EventSend, node.EventAck, node.EventSend, node.EventReply}
+	want := []portals.EventType{portals.EventSend, portals.EventAck, portals.EventSend, portals.EventReply}
 	if d := cmp.Diff(want, from.types()); d != "" {
 		t.Error(d)
 	}
@@ -122,9 +126,9 @@ func TestDelayedLoopback(t *testing.T) {
 	var post func()
 	depth := 0
 	post = func() {
-		attach(t, n, node.Entry{Portal: 2}, node.MD{
-			Bytes: make([]byte, 8), Threshold: 1, Unlink: true, Options: node.OpPut,
-			Handler: node.HandlerFunc(func(e *node.Event) {
+		attach(t, n, portals.Entry{Portal: 2}, portals.MD{
+			Bytes: make([]byte, 8), Threshold: 1, Unlink: true, Options: portals.OpPut,
+			Handler: portals.HandlerFunc(func(e *portals.Event) {
 				if depth++; depth > 1 {
 					t.Error("a handler ran within another")
 				}
@@ -136,7 +140,7 @@ func TestDelayedLoopback(t *testing.T) {
 	var sent recorder
 	var want []uint64
 	for k := range uint64(waiting) {
-		h := bind(t, n, node.MD{Bytes: make([]byte, 8), Threshold: 1, Unlink: true, Handler: &sent})
+		h := bind(t, n, portals.MD{Bytes: make([]byte, 8), Threshold: 1, Unlink: true, Handler: &sent})
 		put(t, n, h, loID, node.PutOptions{Portal: 2, HdrData: k})
 		want = append(want, k)
 	}
@@ -154,14 +158,16 @@ func TestDelayedLoopback(t *testing.T) {
 
 // A message to another of our own NIDs goes through the driver (settled
 // question 1).
+//
+// lnet-core 12.3
 func TestOwnNIDGoesThroughTheDriver(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})
 	f.addNI(t, n, "10.0.0.1@tcp")
 	f.addNI(t, n, "10.0.0.2@tcp")
 	seen := watch(f)
-	sink(t, n, node.OpPut)
-	h := bind(t, n, node.MD{Bytes: make([]byte, 1), Threshold: 9})
+	sink(t, n, portals.OpPut)
+	h := bind(t, n, portals.MD{Bytes: make([]byte, 1), Threshold: 9})
 	for _, to := range []string{"10.0.0.2@tcp", "10.0.0.1@tcp"} {
 		put(t, n, h, process(t, to), node.PutOptions{Portal: 1})
 	}

@@ -3,33 +3,35 @@ package node
 import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // message is the record of one message, from the call or the arrival to its
 // last completion. An arrived PUT's record becomes its ACK and a GET's its
 // REPLY. Records are pooled.
 type message struct {
-	tx    lnd.Tx
-	event Event
-	node  *Node
+	tx   lnd.Tx
+	op   portals.Operation // with the event
+	node *Node
 
 	ni   *ni      // the NI that it travels on
 	peer *peerNI  // next hop, or the neighbour it came from; nil on 0@lo
-	md   *md      // the MD that it holds a reference to
 	rx   *lnd.Rx  // the arrival that has no placement yet
 	next *message // messageQueue's
 
-	// Of an arrived request.
-	handle       lnet.Handle // where the ACK or REPLY belongs
-	wanted       int         // payload length of a PUT, sink length of a GET
-	remoteOffset int
-	ack          bool // an ACK is due
+	source lnet.NID // that the path must begin with, if not zero or AnyNID
+	hop    lnet.NID // that it must lead to next, if not zero
 
 	started  int64 // when the request was made; see Node.now
 	deadline int64 // 0: none yet
+	bound    bool  // op is an operation on an MD
 	held     uint8 // credits held: heldNone, heldPeer, heldBoth
 	waited   bool  // it was on a credit queue
 	counted  bool  // in stats.committed
+	recovery bool  // a recovery ping, for this very NID
+	reserved bool  // a request to the portal that is LNet's own
+	delayed  bool  // delay rules have been asked about this attempt
+	retries  uint8
 }
 
 // Credits are taken in this order, and never skipped but on 0@lo.
@@ -61,8 +63,8 @@ func (q *messageQueue) pop() *message {
 	return m
 }
 
-// newMessage returns a record whose fields but node and tx.Done are zero, or
-// are set by everyone who uses them: tx.Header, tx.To, event.
+// newMessage returns a record whose fields but node, tx.Done and op.Owner are
+// zero, or are set by everyone who uses them: tx.Header, tx.To, op.Event.
 func (n *Node) newMessage() *message { return n.messages.Get().(*message) }
 
 // freeMessage takes a record back; the caller was its owner.
@@ -72,11 +74,12 @@ func (n *Node) freeMessage(m *message) {
 	}
 	m.tx.Payload, m.tx.Sink = lnd.Memory{}, lnd.Memory{}
 	m.tx.Replied, m.tx.ReplyLength = false, 0
-	m.event.Memory, m.event.Bytes, m.event.UserPtr, m.event.Err = lnd.Memory{}, nil, nil, nil
-	m.ni, m.peer, m.md, m.rx, m.next = nil, nil, nil, nil, nil
-	m.handle, m.wanted, m.remoteOffset = lnet.Handle{}, 0, 0
-	m.ack, m.waited, m.counted = false, false, false
+	m.op = portals.Operation{Owner: m.op.Owner}
+	m.ni, m.peer, m.rx, m.next = nil, nil, nil, nil
+	m.source, m.hop = lnet.NID{}, lnet.NID{}
 	m.started, m.deadline, m.held = 0, 0, heldNone
+	m.bound, m.waited, m.counted, m.recovery, m.reserved, m.delayed = false, false, false, false, false, false
+	m.retries = 0
 	n.messages.Put(m)
 }
 
@@ -92,3 +95,21 @@ func (m *message) commit(i *ni, p *peerNI) {
 	s := &m.node.stats
 	raise(&s.committedMax, s.committed.Add(1))
 }
+
+// due sets when m must have left.
+func (m *message) due() {
+	n := m.node
+	m.deadline = n.now() + n.parameters.Load().lifetime(m.ni.lndTimeout)
+}
+
+// finish ends m's operation on its MD, whose handler hears of it.
+func (m *message) finish(err error) {
+	m.bound = false
+	m.node.table.Finish(&m.op, err)
+}
+
+// aborted says that m's MD was unlinked while m was under way.
+func (m *message) aborted() bool { return m.bound && m.node.table.Aborted(&m.op) }
+
+// messageOf is the message that an operation belongs to.
+func messageOf(o *portals.Operation) *message { return o.Owner.(*message) }

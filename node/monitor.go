@@ -3,61 +3,71 @@ package node
 import (
 	"time"
 
-	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// runMonitor is the node's one goroutine: it keeps the coarse clock, and looks
-// for responses that are overdue every half transaction timeout, as kernels do
-// (lnet-core 6.4, 12.2).
+// runMonitor is the node's one goroutine: every second, or as soon as somebody
+// wakes it, it does what waits for it (lnet-core 12.2).
 func (n *Node) runMonitor() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	scan := int64(max(n.timeout/2, time.Second))
-	next := n.now() + scan
-	var mds []*md
+	scanned := n.now()
+	var overdue []portals.Overdue
 	for {
 		select {
 		case <-n.ctx.Done():
 			return
+		case <-n.wake:
 		case <-tick.C:
 		}
 		now := n.now()
 		n.second.Store(now/int64(time.Second) + 1)
-		if now >= next {
-			next = now + scan
-			mds = n.expire(now, mds[:0])
-			clear(mds)
+		n.resendAll()
+		if n.faults.Active() || n.held.any() {
+			n.release(n.held.take(func(h *heldMessage) bool { return h.until <= now }))
+		}
+		if now-scanned >= int64(max(n.parameters.Load().TransactionTimeout/2, time.Second)) {
+			scanned = now
+			overdue = n.table.AppendOverdue(overdue[:0], now)
+			n.expire(overdue)
+		}
+		n.runRecovery(now)
+		if n.infoStale.Swap(false) {
+			n.infoMu.Lock()
+			n.rebuildInfo()
+			n.infoMu.Unlock()
 		}
 	}
 }
 
-// tracks says whether a request's response is to be watched. d.mu is held.
-func (n *Node) tracks(d *md, t lnet.MsgType) bool {
-	switch {
-	case d.options&NoTrackResponse != 0:
-		return false
-	case d.options&TrackResponse != 0:
-		return true
-	case t == lnet.MsgPut:
-		return n.tracking&TrackPuts != 0
+// wakeMonitor makes the monitor look at once.
+func (n *Node) wakeMonitor() {
+	select {
+	case n.wake <- struct{}{}:
 	default:
-		return n.tracking&TrackGets != 0
 	}
 }
 
-// expire unlinks the MDs whose response is overdue.
-func (n *Node) expire(now int64, mds []*md) []*md {
-	mds = n.handles.appendAll(mds)
-	for _, d := range mds {
-		d.mu.Lock()
-		overdue := d.deadline != 0 && d.deadline <= now && !d.zombie
-		h := d.handle
-		d.mu.Unlock()
-		if !overdue || n.Unlink(h) != nil {
-			continue
+// renewInfo has the monitor make the ping info anew.
+func (n *Node) renewInfo() {
+	n.infoStale.Store(true)
+	n.wakeMonitor()
+}
+
+// expire unlinks the MDs whose response is overdue. The neighbour that the
+// request went to is held to be at fault (lnet-core 6.4).
+func (n *Node) expire(overdue []portals.Overdue) {
+	for _, o := range overdue {
+		if n.table.Unlink(o.Handle) != nil {
+			continue // it came at the last moment
 		}
 		n.stats.responseTimeouts.Add(1)
-		n.log.Debug("response overdue", "md", h)
+		n.log.Debug("response overdue", "md", o.Handle, "hop", o.Hop)
+		if o.Hop.IsZero() {
+			continue
+		}
+		if p := n.peers.find(o.Hop); p != nil {
+			n.losePeerHealth(p, n.parameters.Load().HealthSensitivity)
+		}
 	}
-	return mds
 }

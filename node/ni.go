@@ -10,9 +10,6 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// maxHealth is the health of an NI that nothing is known against.
-const maxHealth = 1000
-
 // ni is one of the node's interfaces: what a driver reports to.
 type ni struct {
 	node     *Node
@@ -21,14 +18,16 @@ type ni struct {
 	iface    lnd.Interface // set before open
 	tunables lnd.Tunables
 	loopback bool
-	// lifetime is how long after its commit a message may leave, in ns.
-	lifetime int64
+	// lndTimeout is the driver's LND timeout, 0 if it has none.
+	lndTimeout time.Duration
 
 	link    atomic.Uint32 // lnd.LinkState
 	closing atomic.Bool   // set by RemoveNI: no arrival may wait any longer
+	down    atomic.Bool   // what ping info says while the link is up
 
 	credits credits
-	peers   peerMap
+	turn    atomic.Uint64 // messages that were sent on it by choice
+	health  health
 	stats   trafficStats
 
 	// Upcalls may come before Driver.Open has returned the interface; these
@@ -36,18 +35,6 @@ type ni struct {
 	open    atomic.Bool
 	earlyMu sync.Mutex
 	early   []*lnd.Rx
-}
-
-// Health shows how an NI fares.
-type Health struct {
-	// Fatal says that the link is down; Value is 0 to 1000.
-	Fatal bool
-	Value int
-	HealthCounters
-	// Pings counts recovery pings; NextPing is when the next is due, zero if
-	// none is.
-	Pings    int
-	NextPing time.Time
 }
 
 // NIInfo describes an NI as `lnetctl net show -v 4` does.
@@ -106,7 +93,7 @@ func (i *ni) peer(nid lnet.NID) *peerNI {
 	if i.loopback {
 		return nil
 	}
-	return i.peers.get(nid, i.tunables.PeerCredits)
+	return i.node.peers.get(nid, func() int { return i.tunables.PeerCredits })
 }
 
 // PeerDown implements lnd.Upper.
@@ -141,7 +128,7 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 
 // status is the NI's status in ping info (lnet-core 12.1).
 func (i *ni) status() lnet.NIStatus {
-	if lnd.LinkState(i.link.Load()) == lnd.LinkDown {
+	if i.down.Load() || lnd.LinkState(i.link.Load()) == lnd.LinkDown {
 		return lnet.StatusDown
 	}
 	return lnet.StatusUp
@@ -152,7 +139,7 @@ func (i *ni) info() NIInfo {
 		NID: i.nid, Net: i.net, Device: i.iface.Device(),
 		Status: i.status(), Link: lnd.LinkState(i.link.Load()),
 		Options: i.iface.Options(), Limits: i.iface.Limits(), Traffic: i.stats.traffic(),
-		Health: Health{Value: maxHealth, HealthCounters: i.stats.health()},
+		Health: i.node.healthInfo(&i.health, &i.stats),
 	}
 	s.Health.Fatal = s.Link == lnd.LinkDown
 	if !i.loopback {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // topology is a snapshot of the NIs but 0@lo, by net in the order in which the
@@ -88,6 +89,7 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c lnd.Config) (*ni, erro
 		c.Tunables = first.tunables
 	}
 	i := &ni{node: n, net: c.Net}
+	i.health.init()
 	i.link.Store(linkUnknown)
 	c.Upper = i
 	if c.Logger == nil {
@@ -113,6 +115,7 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c lnd.Config) (*ni, erro
 	n.topology.Store(n.topology.Load().with(i))
 	n.rebuildInfo()
 	n.infoMu.Unlock()
+	n.giveCredits(c.Net, i.tunables.PeerCredits)
 	i.setOpen()
 	return i, nil
 }
@@ -122,7 +125,7 @@ func (i *ni) adopt(iface lnd.Interface) {
 	i.iface = iface
 	i.nid = iface.NID()
 	i.tunables = iface.Tunables()
-	i.lifetime = i.node.lifetime(iface.Limits().Timeout)
+	i.lndTimeout = iface.Limits().Timeout
 	i.link.CompareAndSwap(linkUnknown, uint32(iface.Link())) // an upcall knows better
 	i.credits.init(i.tunables.Credits, heldBoth)
 }
@@ -180,7 +183,8 @@ func (n *Node) removeNI(ctx context.Context, nid lnet.NID) error {
 	n.rebuildInfo()
 	n.infoMu.Unlock()
 	i.closing.Store(true)
-	n.dropDelayed(i)
+	dropAll(n.table.DropDelayed(func(o *portals.Operation) bool { return messageOf(o).ni == i }))
+	n.dropHeld(i)
 	err = i.iface.Close(ctx)
 
 	var c Counters
@@ -189,6 +193,24 @@ func (n *Node) removeNI(ctx context.Context, nid lnet.NID) error {
 	n.retired.add(&c)
 	n.infoMu.Unlock()
 	return err
+}
+
+// giveCredits gives the peer NIs on a net as many credits as its NIs say
+// (lnet-core 7.1).
+func (n *Node) giveCredits(net lnet.Net, limit int) {
+	var ready messageQueue
+	n.peers.each(func(p *peerNI) {
+		if p.nid.Net() != net || int(p.credits.limit.Load()) == limit {
+			return
+		}
+		q := p.credits.resize(limit)
+		for m := q.pop(); m != nil; m = q.pop() {
+			ready.push(m)
+		}
+	})
+	for m := ready.pop(); m != nil; m = ready.pop() {
+		n.transmit(m)
+	}
 }
 
 // NIs lists the NIs: 0@lo, then the others by net in the order in which the

@@ -12,9 +12,11 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
+// lnet-core 7.1 bounds, 12.5
 func TestAddNIIsChecked(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{InterfacesMax: 16})
@@ -59,6 +61,7 @@ func TestAddNIIsChecked(t *testing.T) {
 	}
 }
 
+// lnet-core 7.1 defaults, 7.1 tunables, 12.1
 func TestNIs(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})
@@ -93,7 +96,10 @@ func TestNIs(t *testing.T) {
 	}
 }
 
-// The chooser prefers an NI whose link is up, and a given source decides.
+// A peer that is known by one NID is served by the NI that served it first; one
+// that was configured by an NI whose link is up. A given source decides.
+//
+// lnet-core 6.2 self, 6.3 (1)
 func TestChoiceOfNI(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})
@@ -104,8 +110,8 @@ func TestChoiceOfNI(t *testing.T) {
 	f.addNI(t, peer, "10.0.0.9@tcp")
 	f.addNI(t, peer, "10.0.0.9@tcp1")
 	var r recorder
-	attach(t, peer, node.Entry{Portal: 1}, node.MD{Threshold: node.Unlimited, Options: node.OpPut, Handler: &r})
-	h := bind(t, n, node.MD{Threshold: node.Unlimited})
+	attach(t, peer, portals.Entry{Portal: 1}, portals.MD{Threshold: portals.Unlimited, Options: portals.OpPut, Handler: &r})
+	h := bind(t, n, portals.MD{Threshold: portals.Unlimited})
 	check := func(step, to, source, want string) {
 		t.Helper()
 		o := node.PutOptions{Portal: 1}
@@ -122,10 +128,15 @@ func TestChoiceOfNI(t *testing.T) {
 	check("other net", "10.0.0.9@tcp1", "", "10.0.0.1@tcp1")
 	check("given", "10.0.0.9@tcp", "10.0.0.2@tcp", "10.0.0.2@tcp")
 	first.setLink(lnd.LinkDown)
+	check("first down, but it has served the peer", "10.0.0.9@tcp", "", "10.0.0.1@tcp")
+	if err := n.AddPeer(parseNID(t, "10.0.0.9@tcp")); err != nil {
+		t.Fatal(err)
+	}
 	check("first down", "10.0.0.9@tcp", "", "10.0.0.2@tcp")
 	check("given though down", "10.0.0.9@tcp", "10.0.0.1@tcp", "10.0.0.1@tcp")
 	second.setLink(lnd.LinkDown)
-	check("all down", "10.0.0.9@tcp", "", "10.0.0.1@tcp")
+	check("all down, by turns", "10.0.0.9@tcp", "", "10.0.0.1@tcp")
+	check("all down, by turns", "10.0.0.9@tcp", "", "10.0.0.2@tcp")
 }
 
 // Upcalls may come before Open has returned.
@@ -134,7 +145,7 @@ func TestEarlyUpcalls(t *testing.T) {
 	n := newNode(t, node.Config{})
 	nid, from := parseNID(t, "10.0.0.1@tcp"), parseNID(t, "10.0.0.2@tcp")
 	var r recorder
-	attach(t, n, node.Entry{Portal: 1}, node.MD{Threshold: node.Unlimited, Options: node.OpPut, Handler: &r})
+	attach(t, n, portals.Entry{Portal: 1}, portals.MD{Threshold: portals.Unlimited, Options: portals.OpPut, Handler: &r})
 	h := lnet.Header{Dest: nid, Src: from, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre, Type: lnet.MsgPut, Handle: lnet.NoHandle, Portal: 1}
 	d := &driver{fabric: f, typ: lnet.TypeTCP, onOpen: func(p *port) {
 		p.setLink(lnd.LinkDown)
@@ -166,6 +177,8 @@ func TestEarlyUpcalls(t *testing.T) {
 }
 
 // The table of lnet-wire 4.7.
+//
+// lnet-core 4.3 (1), 5.1 (1), 5.2 (1), 5.2 (3a), 5.2 (3b), 5.2 (3d)
 func TestArrivalsAreValidated(t *testing.T) {
 	p := newPair(t)
 	p.fabric.addNI(t, p.b, "10.78.0.12@tcp1")
@@ -210,6 +223,8 @@ func TestArrivalsAreValidated(t *testing.T) {
 }
 
 // Requests that came through a router are answered through it.
+//
+// lnet-core 5.4 (3)
 func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 	p := newPair(t)
 	router, far := parseNID(t, "10.77.0.1@tcp"), parseNID(t, "10.5.0.1@o2ib")
@@ -218,7 +233,7 @@ func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 		to = append(to, tx.To, lnet.ProcessID{NID: tx.Header.Dest, PID: tx.Header.DestPID})
 		return nil
 	}
-	sink(t, p.b, node.OpPut|node.OpGet)
+	sink(t, p.b, portals.OpPut|portals.OpGet)
 	h := lnet.Header{Dest: p.idb.NID, Src: far, DestPID: lnet.PIDLustre, SrcPID: 77, Handle: lnet.Handle{Interface: 1, Object: 1}, Portal: 1}
 	for _, typ := range []lnet.MsgType{lnet.MsgPut, lnet.MsgGet} {
 		h.Type = typ
@@ -234,35 +249,38 @@ func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 
 // A response that does not come unlinks the MD, between one and one and a half
 // transaction timeouts after the request.
+//
+// lnet-core 6.4 (1)-(3), 6.4 tracker (3)-(4)
 func TestOverdueResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
-		off := node.TrackNone
+		off := node.DefaultParameters()
+		off.ResponseTracking = node.TrackNone
 		watched := newNode(t, node.Config{})
-		free := newNode(t, node.Config{ResponseTracking: &off})
+		free := newNode(t, node.Config{Parameters: &off})
 		f.addNI(t, watched, "10.0.0.1@tcp")
 		f.addNI(t, free, "10.0.0.2@tcp")
 		peer := newNode(t, node.Config{})
 		f.addNI(t, peer, "10.0.0.9@tcp")
-		sink(t, peer, node.OpPut)
+		sink(t, peer, portals.OpPut)
 		to := process(t, "10.0.0.9@tcp")
 		const answered, unanswered = 1, 9 // portals
 		cases := []struct {
 			n       *node.Node
 			portal  uint32
-			options node.MDOptions
+			options portals.MDOptions
 			overdue bool
 			r       recorder
 		}{
 			{n: watched, portal: unanswered, overdue: true},
 			{n: watched, portal: answered},
-			{n: watched, portal: unanswered, options: node.NoTrackResponse},
+			{n: watched, portal: unanswered, options: portals.NoTrackResponse},
 			{n: free, portal: unanswered},
-			{n: free, portal: unanswered, options: node.TrackResponse, overdue: true},
+			{n: free, portal: unanswered, options: portals.TrackResponse, overdue: true},
 		}
 		for k := range cases {
 			c := &cases[k]
-			h := bind(t, c.n, node.MD{Threshold: 3, Options: c.options, Handler: &c.r})
+			h := bind(t, c.n, portals.MD{Threshold: 3, Options: c.options, Handler: &c.r})
 			put(t, c.n, h, to, node.PutOptions{Portal: c.portal, Ack: true})
 			c.r.take()
 		}
@@ -286,7 +304,7 @@ func TestOverdueResponses(t *testing.T) {
 				}
 				continue
 			}
-			if len(e) != 1 || e[0].Type != node.EventUnlink || !e[0].Unlinked || e[0].Err != nil {
+			if len(e) != 1 || e[0].Type != portals.EventUnlink || !e[0].Unlinked || e[0].Err != nil {
 				t.Errorf("case %d: %+v, want UNLINK", k, e)
 			}
 		}
@@ -296,6 +314,7 @@ func TestOverdueResponses(t *testing.T) {
 	})
 }
 
+// lnet-core 12.6
 func TestClosedNode(t *testing.T) {
 	f := newFabric()
 	n, err := node.New(node.Config{})
@@ -303,15 +322,15 @@ func TestClosedNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.addNI(t, n, "10.0.0.1@tcp")
-	h := bind(t, n, node.MD{Threshold: 1})
+	h := bind(t, n, portals.MD{Threshold: 1})
 	ctx := context.Background()
 	for range 2 {
 		if err := n.Close(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, bindErr := n.Bind(node.MD{})
-	_, attachErr := n.Attach(node.Entry{Portal: 1}, node.MD{Options: node.OpPut})
+	_, bindErr := n.Bind(portals.MD{})
+	_, attachErr := n.Attach(portals.Entry{Portal: 1}, portals.MD{Options: portals.OpPut})
 	_, addErr := n.AddNI(ctx, &driver{fabric: f, typ: lnet.TypeTCP}, lnd.Config{})
 	_, pingErr := n.Ping(ctx, loID, node.PingOptions{})
 	for what, err := range map[string]error{
@@ -329,6 +348,8 @@ func TestClosedNode(t *testing.T) {
 }
 
 // A driver that hangs in Open does not keep the node from closing.
+//
+// lnet-core 12.6
 func TestCloseInterruptsAddNI(t *testing.T) {
 	n, err := node.New(node.Config{})
 	if err != nil {

@@ -5,31 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
-)
-
-// Defaults of Config (lnet-core 13).
-const (
-	DefaultInterfacesMax      = lnet.InterfacesMax
-	DefaultTransactionTimeout = 150 * time.Second
-	DefaultRetryCount         = 2
-	DefaultResponseTracking   = TrackAll
-)
-
-// ResponseTracking says which requests are watched for a missing response,
-// unless their MD says otherwise (lnet-core 6.4).
-type ResponseTracking uint8
-
-// The values are those of lnet_response_tracking.
-const (
-	TrackNone ResponseTracking = iota
-	TrackGets
-	TrackPuts
-	TrackAll
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node/fault"
 )
 
 // Config says how a node shall be; the zero value is a good one.
@@ -46,35 +29,36 @@ type Config struct {
 	InterfacesMax int
 	// DisableDiscovery clears FeatDiscovery in ping info.
 	DisableDiscovery bool
-	// TransactionTimeout is how long a response may take; 0: 150 s.
-	TransactionTimeout time.Duration
-	// RetryCount is how often a message may be sent again; nil: 2.
-	RetryCount *int
-	// ResponseTracking says which requests are watched; nil: all.
-	ResponseTracking *ResponseTracking
+	// Parameters are those that may be changed later; nil: DefaultParameters.
+	Parameters *Parameters
+	// Seed makes the choices of fault rules repeatable; 0: they are not.
+	Seed uint64
 }
 
 // Node is a node on the LNet. All methods are safe for concurrent use.
 type Node struct {
 	pid           lnet.PID
 	log           *slog.Logger
-	cookie        uint64    // interface cookie (lnet-core 1.4)
 	start         time.Time // see now
 	interfacesMax int
 	discovery     bool
-	timeout       time.Duration
-	retries       int
-	tracking      ResponseTracking
+	parameters    atomic.Pointer[Parameters]
 
 	topology atomic.Pointer[topology]
 	lo       *ni
-	objects  atomic.Uint64 // MDs made so far
-	handles  handleTable
-	portals  portalTable
+	peers    peerMap
+	table    *portals.Table
+	faults   *fault.Rules
 	stats    nodeStats
 	second   atomic.Int64 // seconds since start, kept by the monitor
+	messages sync.Pool
 
-	messages, mds, events sync.Pool
+	// What waits for the monitor.
+	wake      chan struct{} // one token while there is something to do
+	resends   resendQueue
+	held      heldMessages
+	recovery  recovery
+	infoStale atomic.Bool
 
 	// slot is held by whoever changes the configuration.
 	slot chan struct{}
@@ -94,11 +78,30 @@ type Node struct {
 
 // New makes a node with the interface 0@lo, which answers pings. Close ends it.
 func New(c Config) (*Node, error) {
+	parameters := DefaultParameters()
+	if c.Parameters != nil {
+		parameters = *c.Parameters
+	}
+	if err := parameters.check(); err != nil {
+		return nil, fmt.Errorf("node: %w", err)
+	}
+	if c.PID == lnet.PIDAny {
+		return nil, fmt.Errorf("node: pid %d: %w", c.PID, ErrInvalid)
+	}
+	wall := c.Wall
+	if wall == nil {
+		wall = time.Now
+	}
+	seed := c.Seed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
 	n := &Node{
 		pid: c.PID, log: c.Logger, start: time.Now(), interfacesMax: c.InterfacesMax,
-		discovery: !c.DisableDiscovery, timeout: c.TransactionTimeout,
-		retries: DefaultRetryCount, tracking: DefaultResponseTracking,
-		slot: make(chan struct{}, 1),
+		discovery: !c.DisableDiscovery,
+		table:     portals.New(portals.Config{Cookie: uint64(wall().UnixNano())}),
+		faults:    fault.New(seed),
+		slot:      make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
 	if n.pid == 0 {
 		n.pid = lnet.PIDLustre
@@ -107,43 +110,19 @@ func New(c Config) (*Node, error) {
 		n.log = slog.New(slog.DiscardHandler)
 	}
 	if n.interfacesMax < lnet.InterfacesMin { // as kernels do
-		n.interfacesMax = DefaultInterfacesMax
+		n.interfacesMax = lnet.InterfacesMax
 	}
-	if n.timeout == 0 {
-		n.timeout = DefaultTransactionTimeout
-	}
-	if c.RetryCount != nil {
-		n.retries = *c.RetryCount
-	}
-	if c.ResponseTracking != nil {
-		n.tracking = *c.ResponseTracking
-	}
-	switch {
-	case n.pid == lnet.PIDAny:
-		return nil, fmt.Errorf("node: pid %d: %w", n.pid, ErrInvalid)
-	case n.retries < 0:
-		return nil, fmt.Errorf("node: retry count %d: %w", n.retries, ErrInvalid)
-	case n.timeout <= time.Duration(n.retries)*time.Second:
-		return nil, fmt.Errorf("node: transaction timeout %v: not more than the retry count %d in seconds: %w",
-			n.timeout, n.retries, ErrInvalid)
-	case n.tracking > TrackAll:
-		return nil, fmt.Errorf("node: response tracking %d: not within 0 to 3: %w", n.tracking, ErrInvalid)
-	}
-	wall := c.Wall
-	if wall == nil {
-		wall = time.Now
-	}
-	n.cookie = uint64(wall().UnixNano())
-
+	n.parameters.Store(&parameters)
+	n.peers.init()
 	n.messages.New = func() any {
 		m := &message{node: n}
 		m.tx.Done = m
+		m.op.Owner = m
 		return m
 	}
-	n.mds.New = func() any { return new(md) }
-	n.events.New = func() any { return new(queuedEvent) }
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.topology.Store(&topology{})
+	n.second.Store(1) // 0 is never
 	n.lo = newLoopback(n)
 
 	n.infoMu.Lock()
@@ -156,19 +135,6 @@ func New(c Config) (*Node, error) {
 
 // now is the time since the node's start in ns, never 0.
 func (n *Node) now() int64 { return int64(time.Since(n.start)) + 1 }
-
-// lifetime is how long after its commit a message may leave, by the NI's LND
-// timeout (lnet-core 2.3).
-func (n *Node) lifetime(lndTimeout time.Duration) int64 {
-	if lndTimeout > 0 {
-		return int64(lndTimeout)*int64(n.retries+1) + int64(time.Second)
-	}
-	return int64(n.timeout)
-}
-
-// primary is the primary NID of the node that a NID belongs to. Nothing is
-// known of other nodes' NIDs here, so that each NID is its own.
-func (n *Node) primary(nid lnet.NID) lnet.NID { return nid }
 
 // PID is the node's process ID.
 func (n *Node) PID() lnet.PID { return n.pid }
@@ -210,13 +176,17 @@ func (n *Node) Close(ctx context.Context) error {
 		return nil
 	}
 	n.monitor.Wait()
-	n.dropDelayed(nil)
-
 	nis := n.topology.Load().nis
+	n.lo.closing.Store(true)
+	for _, i := range nis {
+		i.closing.Store(true)
+	}
+	n.held.close()
+	n.dropHeld(nil)
+	dropAll(n.table.DropDelayed(nil))
 	errs := make([]error, len(nis))
 	var closers sync.WaitGroup
 	for k, i := range nis {
-		i.closing.Store(true)
 		closers.Go(func() {
 			if err := i.iface.Close(ctx); err != nil {
 				errs[k] = fmt.Errorf("close interface %s: %w", i.nid, err)
@@ -227,7 +197,11 @@ func (n *Node) Close(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	n.handles.close()
+	waiting := n.resends.close()
+	for m := waiting.pop(); m != nil; m = waiting.pop() {
+		m.left(ErrCanceled)
+	}
+	n.table.Close()
 	n.closed = true
 	return nil
 }

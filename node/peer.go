@@ -1,22 +1,42 @@
 package node
 
 import (
-	"encoding/binary"
-	"maps"
+	"errors"
+	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// peerNI is what the node keeps per NI and NID of another node: credits and
-// figures. It is made by the first message, and stays as long as the NI.
+// peer is another node that is known by several NIDs. It never changes: a new
+// one replaces it.
+type peer struct {
+	primary lnet.NID
+	nids    []lnet.NID // the primary one first
+	nis     []*peerNI  // of the same order
+	// aliases are, for each NI, all NIDs but the primary one: what matching
+	// takes for the same initiator.
+	aliases []lnet.NID
+}
+
+// peerNI is what the node keeps of a NID of another node: credits, health and
+// figures. It is made by the first message, and stays (discovery 2.4).
 type peerNI struct {
-	nid       lnet.NID
-	credits   credits
-	queued    atomic.Int64 // bytes under way or waiting, headers included
+	nid lnet.NID
+	// peer is the node that it belongs to; nil: one that has this NID alone.
+	peer atomic.Pointer[peer]
+	next atomic.Pointer[peerNI] // peerMap's
+
+	credits credits
+	queued  atomic.Int64  // bytes under way or waiting, headers included
+	turn    atomic.Uint64 // messages that were sent to it by choice
+
+	// preferred is the NI that first served a peer that is known by one NID
+	// (discovery 2.5).
+	preferred atomic.Pointer[ni]
 	lastAlive atomic.Int64 // second of the node's clock; 0: never heard
+	health    health
 	stats     trafficStats
 }
 
@@ -27,87 +47,152 @@ func (p *peerNI) heard(second int64) {
 	}
 }
 
-const peerShards = 64 // power of two
-
-// peerMap finds an NI's peers. Reading takes no lock: each shard's map is
-// replaced whole when a peer comes.
-type peerMap struct {
-	shards [peerShards]peerShard
+// prefer makes i the NI that serves the peer NI, if it has none.
+func (p *peerNI) prefer(i *ni) {
+	if q := p.preferred.Load(); q == nil || q.closing.Load() {
+		p.preferred.CompareAndSwap(q, i)
+	}
 }
 
-type peerShard struct {
-	peers atomic.Pointer[map[lnet.NID]*peerNI]
-	mu    sync.Mutex
+// alone says that the peer has no NID but this.
+func (p *peerNI) alone() bool {
+	q := p.peer.Load()
+	return q == nil || len(q.nids) == 1
 }
 
-func (m *peerMap) shard(nid lnet.NID) *peerShard {
-	var b [24]byte
-	nid.AppendLarge(b[:0])
-	h := binary.LittleEndian.Uint64(b[0:]) ^ binary.LittleEndian.Uint64(b[8:])*0x9e3779b97f4a7c15 ^
-		binary.LittleEndian.Uint64(b[16:])
-	return &m.shards[h*0x9e3779b97f4a7c15>>58]
+// primary is the primary NID of the node that the peer NI belongs to.
+func (p *peerNI) primary() lnet.NID {
+	if q := p.peer.Load(); q != nil {
+		return q.primary
+	}
+	return p.nid
 }
 
-// get returns the peer with this NID, a new one if need be.
-func (m *peerMap) get(nid lnet.NID, limit int) *peerNI {
-	s := m.shard(nid)
-	if peers := s.peers.Load(); peers != nil {
-		if p := (*peers)[nid]; p != nil {
-			return p
+// peerFor returns the peer NI with this NID, a new one if need be. Its credits
+// are those of our NIs on its net.
+func (n *Node) peerFor(nid lnet.NID) *peerNI {
+	return n.peers.get(nid, func() int {
+		if i := n.topology.Load().first(nid.Net()); i != nil {
+			return i.tunables.PeerCredits
+		}
+		return 0
+	})
+}
+
+// initiator is the primary NID of the node that a NID belongs to and what else
+// that node is known by.
+func (n *Node) initiator(nid lnet.NID, neighbour *peerNI) (lnet.NID, []lnet.NID) {
+	p := neighbour
+	if p == nil || p.nid != nid {
+		p = n.peers.find(nid)
+	}
+	if p == nil {
+		return nid, nil
+	}
+	if q := p.peer.Load(); q != nil {
+		return q.primary, q.aliases
+	}
+	return nid, nil
+}
+
+// AddPeer says that a node has all these NIDs and is known by the first, its
+// primary one: messages for one of them may go to any. A peer with that
+// primary NID gets them in place of those it had. ErrExists: a NID belongs to
+// another such peer; ErrInvalid: a NID makes no sense, or is ours.
+func (n *Node) AddPeer(primary lnet.NID, others ...lnet.NID) error {
+	nids := append([]lnet.NID{primary}, others...)
+	if err := n.addPeer(nids); err != nil {
+		return fmt.Errorf("add peer %s: %w", primary, err)
+	}
+	return nil
+}
+
+func (n *Node) addPeer(nids []lnet.NID) error {
+	for k, nid := range nids {
+		switch {
+		case nid.IsZero() || nid.IsAny() || nid.IsLoopback():
+			return fmt.Errorf("nid %s: %w", nid, ErrInvalid)
+		case slices.Contains(nids[:k], nid):
+			return fmt.Errorf("nid %s: twice: %w", nid, ErrInvalid)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	peers := map[lnet.NID]*peerNI{}
-	if old := s.peers.Load(); old != nil {
-		if p := (*old)[nid]; p != nil {
-			return p
+	n.infoMu.Lock()
+	defer n.infoMu.Unlock()
+	for _, nid := range nids {
+		if n.topology.Load().find(nid) != nil {
+			return fmt.Errorf("nid %s: of this node: %w", nid, ErrInvalid)
 		}
-		peers = maps.Clone(*old)
-	}
-	p := &peerNI{nid: nid}
-	p.credits.init(limit, heldPeer)
-	peers[nid] = p
-	s.peers.Store(&peers)
-	return p
-}
-
-// each calls f for every peer.
-func (m *peerMap) each(f func(p *peerNI)) {
-	for k := range m.shards {
-		if peers := m.shards[k].peers.Load(); peers != nil {
-			for _, p := range *peers {
-				f(p)
+		if p := n.peers.find(nid); p != nil {
+			if q := p.peer.Load(); q != nil && q.primary != nids[0] {
+				return fmt.Errorf("nid %s: of peer %s: %w", nid, q.primary, ErrExists)
 			}
 		}
 	}
+	q := &peer{primary: nids[0], nids: slices.Clone(nids), aliases: slices.Clone(nids[1:])}
+	for _, nid := range nids {
+		q.nis = append(q.nis, n.peerFor(nid))
+	}
+	if old := q.nis[0].peer.Load(); old != nil {
+		for _, p := range old.nis {
+			p.peer.Store(nil)
+		}
+	}
+	for _, p := range q.nis {
+		p.peer.Store(q)
+	}
+	return nil
 }
 
-// PeerInfo describes a peer NI as one of our NIs sees it (lnet-core 10.2).
+var errNotPrimary = errors.New("not the primary NID of a configured peer")
+
+// RemovePeer undoes AddPeer: each NID stands for itself again. ErrNotFound if
+// primary is not the primary NID of such a peer.
+func (n *Node) RemovePeer(primary lnet.NID) error {
+	n.infoMu.Lock()
+	defer n.infoMu.Unlock()
+	p := n.peers.find(primary)
+	if p == nil {
+		return fmt.Errorf("remove peer %s: %w", primary, ErrNotFound)
+	}
+	q := p.peer.Load()
+	if q == nil || q.primary != primary {
+		return fmt.Errorf("remove peer %s: %w: %w", primary, errNotPrimary, ErrNotFound)
+	}
+	for _, p := range q.nis {
+		p.peer.Store(nil)
+	}
+	return nil
+}
+
+// PeerInfo describes a peer NI (lnet-core 10.2).
 type PeerInfo struct {
 	NID lnet.NID
-	// NI is the local NI.
-	NI lnet.NID
-	// Credits bound the messages under way to the peer NI.
+	// Primary is the primary NID of the node that it belongs to.
+	Primary lnet.NID
+	// Credits bound the messages under way to the peer NI; zero if none of our
+	// NIs is on its net.
 	Credits CreditInfo
 	// QueuedBytes are the bytes under way or waiting, headers included.
 	QueuedBytes int64
 	Traffic     Traffic
-	Health      HealthCounters
+	Health      Health
 }
 
-// Peers lists the peer NIs that messages went to or came from, by NI and NID.
+// Peers lists the peer NIs that messages went to or came from, and those of
+// AddPeer, by NID.
 func (n *Node) Peers() []PeerInfo {
 	var all []PeerInfo
-	for _, i := range n.topology.Load().nis {
-		first := len(all)
-		i.peers.each(func(p *peerNI) {
-			all = append(all, PeerInfo{
-				NID: p.nid, NI: i.nid, Credits: p.credits.info(), QueuedBytes: p.queued.Load(),
-				Traffic: p.stats.traffic(), Health: p.stats.health(),
-			})
-		})
-		slices.SortFunc(all[first:], func(a, b PeerInfo) int { return a.NID.Compare(b.NID) })
-	}
+	t := n.topology.Load()
+	n.peers.each(func(p *peerNI) {
+		info := PeerInfo{
+			NID: p.nid, Primary: p.primary(), QueuedBytes: p.queued.Load(),
+			Traffic: p.stats.traffic(), Health: n.healthInfo(&p.health, &p.stats),
+		}
+		if t.first(p.nid.Net()) != nil {
+			info.Credits = p.credits.info()
+		}
+		all = append(all, info)
+	})
+	slices.SortFunc(all, func(a, b PeerInfo) int { return a.NID.Compare(b.NID) })
 	return all
 }

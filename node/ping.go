@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // pingTarget is what others see when they ping this node. Node.infoMu guards
@@ -43,13 +44,14 @@ func (n *Node) rebuildInfo() {
 			}
 		}
 	}
-	h, err := n.attach(
-		Entry{Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits, Position: After},
-		MD{
+	h, accepted, dropped, err := n.table.Attach(
+		portals.Entry{Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits, Position: portals.After},
+		portals.MD{
 			Bytes:     info.Append(nil, binary.LittleEndian),
-			Threshold: Unlimited,
-			Options:   OpGet | Truncate | ManageRemote,
+			Threshold: portals.Unlimited,
+			Options:   portals.OpGet | portals.Truncate | portals.ManageRemote,
 		})
+	n.settle(accepted, dropped)
 	old := n.target.handle
 	n.target.info = info
 	if err != nil { // the node is closed: nobody asks any more
@@ -57,7 +59,7 @@ func (n *Node) rebuildInfo() {
 	}
 	n.target.handle = h
 	if old != (lnet.Handle{}) {
-		_ = n.Unlink(old) // not found: the node was closed meanwhile
+		_ = n.table.Unlink(old) // not found: the node was closed meanwhile
 	}
 }
 
@@ -134,35 +136,12 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 
 // fetchInfo gets a ping info of at most room bytes, as raw bytes.
 func (n *Node) fetchInfo(ctx context.Context, to lnet.ProcessID, source lnet.NID, room int) ([]byte, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := context.AfterFunc(n.ctx, func() { cancel(ErrClosed) })
-	defer stop()
-
 	b := make([]byte, room)
-	q := NewEventQueue(EventsOf(EventReply))
-	h, err := n.Bind(MD{Bytes: b, Threshold: 2, Options: Truncate, Handler: q, Unlink: true})
+	length, err := n.GetWait(ctx, b, to, GetOptions{
+		Source: source, Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits,
+	})
 	if err != nil {
 		return nil, err
 	}
-	err = n.Get(h, to, GetOptions{Source: source, Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits})
-	if err != nil {
-		return nil, err
-	}
-	var e Event
-	for {
-		if q.Next(ctx, &e) != nil {
-			_ = n.Unlink(h) // not found: the answer came at this moment, and nobody wants it
-			return nil, context.Cause(ctx)
-		}
-		switch {
-		case e.Err != nil:
-			_ = n.Unlink(h) // not found: it was the last event
-			return nil, e.Err
-		case e.Type == EventReply:
-			return b[:e.Length], nil
-		case e.Type == EventUnlink:
-			return nil, ErrTimedOut
-		}
-	}
+	return b[:length], nil
 }

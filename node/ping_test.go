@@ -15,6 +15,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -37,6 +38,8 @@ func watch(f *fabric) *[]wire {
 
 // The conversation of captures/a-tcp-ping-discovery-on: the same messages in
 // the same order, with the same handles but for the interface cookies.
+//
+// lnet-core 10.1, 10.1 reset, 10.2
 func TestConversationOfCaptureA(t *testing.T) {
 	const cookieA, cookieB = 0x18e9bb6583f950e4, 0x18e9bb6665b108cf
 	f := newFabric()
@@ -65,7 +68,7 @@ func TestConversationOfCaptureA(t *testing.T) {
 	push := func(n *node.Node, to lnet.ProcessID) {
 		t.Helper()
 		info := n.PingInfo()
-		h := bind(t, n, node.MD{Bytes: info.Append(nil, binary.LittleEndian), Threshold: 2, Unlink: true})
+		h := bind(t, n, portals.MD{Bytes: info.Append(nil, binary.LittleEndian), Threshold: 2, Unlink: true})
 		put(t, n, h, to, node.PutOptions{MatchBits: lnet.PingMatchBits, Ack: true})
 	}
 	ping(a, idb, node.PingOptions{})
@@ -172,7 +175,7 @@ func TestHandlesOfCaptureJ(t *testing.T) {
 	push := func(n *node.Node, to lnet.ProcessID) {
 		t.Helper()
 		info := n.PingInfo()
-		h := bind(t, n, node.MD{Bytes: info.Append(nil, binary.LittleEndian), Threshold: 2, Unlink: true})
+		h := bind(t, n, portals.MD{Bytes: info.Append(nil, binary.LittleEndian), Threshold: 2, Unlink: true})
 		put(t, n, h, to, node.PutOptions{MatchBits: lnet.PingMatchBits, Ack: true})
 	}
 	for _, room := range []int{0, 272} {
@@ -206,6 +209,7 @@ func TestHandlesOfCaptureJ(t *testing.T) {
 	}
 }
 
+// lnet-core 12.1, 12.4, 12.5
 func TestPingInfoFollowsTheNIs(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{DisableDiscovery: true})
@@ -282,10 +286,10 @@ func TestLargePingInfo(t *testing.T) {
 	pushOf := b.PingInfo()
 	push := func() int {
 		t.Helper()
-		q := node.NewEventQueue(node.EventsOf(node.EventAck))
-		h := bind(t, b, node.MD{Bytes: pushOf.Append(nil, binary.LittleEndian), Threshold: 2, Unlink: true, Handler: q})
-		put(t, b, h, ida, node.PutOptions{MatchBits: lnet.PingMatchBits, Ack: true})
-		var e node.Event
+		q := node.NewEventQueue(node.EventsOf(portals.EventAck))
+		h := bind(t, b, portals.MD{Bytes: pushOf.Append(nil, binary.LittleEndian), Threshold: 2, Unlink: true, Handler: q})
+		put(t, b, h, ida, node.PutOptions{Source: idb.NID, MatchBits: lnet.PingMatchBits, Ack: true})
+		var e portals.Event
 		if !q.TryNext(&e) {
 			t.Fatal("no ACK")
 		}
@@ -308,7 +312,7 @@ func TestLargePingInfo(t *testing.T) {
 
 func TestPushesThatAreNotPingInfos(t *testing.T) {
 	p := newPair(t)
-	h := bind(t, p.a, node.MD{Bytes: []byte("no ping info at all"), Threshold: node.Unlimited})
+	h := bind(t, p.a, portals.MD{Bytes: []byte("no ping info at all"), Threshold: portals.Unlimited})
 	for range 3 {
 		put(t, p.a, h, p.idb, node.PutOptions{MatchBits: lnet.PingMatchBits})
 	}
@@ -322,6 +326,8 @@ func TestPushesThatAreNotPingInfos(t *testing.T) {
 }
 
 // Pushes that come while there is no memory for them wait, and none is lost.
+//
+// lnet-core 4.6 (5)
 func TestManyPushesAtOnce(t *testing.T) {
 	const nodes = 200
 	p := newPair(t)
@@ -403,6 +409,7 @@ func TestShortReply(t *testing.T) {
 	}
 }
 
+// lnet-core 12.6
 func TestCloseEndsPings(t *testing.T) {
 	f := newFabric()
 	n, err := node.New(node.Config{})

@@ -11,17 +11,20 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
 // The rows of lnet-core 4.2: one entry on portal 1 with 10 bytes, one request.
+//
+// lnet-core 4.2 (1)-(4), 4.2 (6)-(8), 4.2 quirk
 func TestOneEntry(t *testing.T) {
 	const dropped = -1
 	p := newPair(t)
 	for _, c := range []struct {
 		name    string
-		entry   node.Entry
-		md      node.MD
+		entry   portals.Entry
+		md      portals.MD
 		get     bool
 		bits    uint64
 		offset  uint32
@@ -32,31 +35,31 @@ func TestOneEntry(t *testing.T) {
 		{name: "fits", length: 10, want: 10},
 		{name: "nothing to carry", length: 0, want: 0},
 		{name: "too long", length: 11, want: dropped},
-		{name: "too long, truncated", md: node.MD{Options: node.Truncate}, length: 11, want: 10},
+		{name: "too long, truncated", md: portals.MD{Options: portals.Truncate}, length: 11, want: 10},
 		{name: "operation not allowed", length: 1, get: true, want: dropped},
 		{name: "other bits", bits: 1, length: 1, want: dropped},
-		{name: "other bits, ignored", entry: node.Entry{IgnoreBits: 3}, bits: 1, length: 1, want: 1},
-		{name: "other bits, others ignored", entry: node.Entry{IgnoreBits: 2}, bits: 1, length: 1, want: dropped},
-		{name: "used up", md: node.MD{Threshold: -2}, length: 1, want: dropped},
-		{name: "other process", entry: node.Entry{Match: lnet.ProcessID{NID: lnet.AnyNID, PID: 1}}, length: 1, want: dropped},
-		{name: "same process", entry: node.Entry{Match: lnet.ProcessID{NID: lnet.AnyNID, PID: 12345}}, length: 1, want: 1},
-		{name: "other node", entry: node.Entry{Match: lnet.ProcessID{NID: p.idb.NID, PID: lnet.PIDAny}}, length: 1, want: dropped},
-		{name: "same node", entry: node.Entry{Match: lnet.ProcessID{NID: p.ida.NID, PID: lnet.PIDAny}}, length: 1, want: 1},
+		{name: "other bits, ignored", entry: portals.Entry{IgnoreBits: 3}, bits: 1, length: 1, want: 1},
+		{name: "other bits, others ignored", entry: portals.Entry{IgnoreBits: 2}, bits: 1, length: 1, want: dropped},
+		{name: "used up", md: portals.MD{Threshold: -2}, length: 1, want: dropped},
+		{name: "other process", entry: portals.Entry{Match: lnet.ProcessID{NID: lnet.AnyNID, PID: 1}}, length: 1, want: dropped},
+		{name: "same process", entry: portals.Entry{Match: lnet.ProcessID{NID: lnet.AnyNID, PID: 12345}}, length: 1, want: 1},
+		{name: "other node", entry: portals.Entry{Match: lnet.ProcessID{NID: p.idb.NID, PID: lnet.PIDAny}}, length: 1, want: dropped},
+		{name: "same node", entry: portals.Entry{Match: lnet.ProcessID{NID: p.ida.NID, PID: lnet.PIDAny}}, length: 1, want: 1},
 		{name: "own offset", offset: 5, length: 10, want: 10},
-		{name: "remote offset", md: node.MD{Options: node.ManageRemote}, offset: 5, length: 5, want: 5, wantOff: 5},
-		{name: "remote offset, too long", md: node.MD{Options: node.ManageRemote}, offset: 5, length: 6, want: dropped},
-		{name: "remote offset, truncated", md: node.MD{Options: node.ManageRemote | node.Truncate}, offset: 8, length: 6, want: 2, wantOff: 8},
-		{name: "beyond the end", md: node.MD{Options: node.ManageRemote}, offset: 11, length: 1, want: dropped},
-		{name: "beyond the end, truncated", md: node.MD{Options: node.ManageRemote | node.Truncate}, offset: 1 << 31, length: 6, want: 0, wantOff: 1 << 31},
-		{name: "beyond the end, nothing to carry", md: node.MD{Options: node.ManageRemote}, offset: 99, length: 0, want: 0, wantOff: 99},
-		{name: "max size", md: node.MD{Options: node.MaxSize, MaxSize: 4}, length: 4, want: 4},
-		{name: "over max size", md: node.MD{Options: node.MaxSize, MaxSize: 4}, length: 5, want: dropped},
-		{name: "over max size, truncated", md: node.MD{Options: node.MaxSize | node.Truncate, MaxSize: 4}, length: 5, want: 4},
-		{name: "max size at a remote offset", md: node.MD{Options: node.MaxSize | node.Truncate | node.ManageRemote, MaxSize: 4},
+		{name: "remote offset", md: portals.MD{Options: portals.ManageRemote}, offset: 5, length: 5, want: 5, wantOff: 5},
+		{name: "remote offset, too long", md: portals.MD{Options: portals.ManageRemote}, offset: 5, length: 6, want: dropped},
+		{name: "remote offset, truncated", md: portals.MD{Options: portals.ManageRemote | portals.Truncate}, offset: 8, length: 6, want: 2, wantOff: 8},
+		{name: "beyond the end", md: portals.MD{Options: portals.ManageRemote}, offset: 11, length: 1, want: dropped},
+		{name: "beyond the end, truncated", md: portals.MD{Options: portals.ManageRemote | portals.Truncate}, offset: 1 << 31, length: 6, want: 0, wantOff: 1 << 31},
+		{name: "beyond the end, nothing to carry", md: portals.MD{Options: portals.ManageRemote}, offset: 99, length: 0, want: 0, wantOff: 99},
+		{name: "max size", md: portals.MD{Options: portals.MaxSize, MaxSize: 4}, length: 4, want: 4},
+		{name: "over max size", md: portals.MD{Options: portals.MaxSize, MaxSize: 4}, length: 5, want: dropped},
+		{name: "over max size, truncated", md: portals.MD{Options: portals.MaxSize | portals.Truncate, MaxSize: 4}, length: 5, want: 4},
+		{name: "max size at a remote offset", md: portals.MD{Options: portals.MaxSize | portals.Truncate | portals.ManageRemote, MaxSize: 4},
 			offset: 8, length: 5, want: 2, wantOff: 8},
-		{name: "get", get: true, md: node.MD{Options: node.OpGet}, length: 10, want: 10},
-		{name: "get too long", get: true, md: node.MD{Options: node.OpGet}, length: 12, want: dropped},
-		{name: "get truncated at an offset", get: true, md: node.MD{Options: node.OpGet | node.Truncate | node.ManageRemote},
+		{name: "get", get: true, md: portals.MD{Options: portals.OpGet}, length: 10, want: 10},
+		{name: "get too long", get: true, md: portals.MD{Options: portals.OpGet}, length: 12, want: dropped},
+		{name: "get truncated at an offset", get: true, md: portals.MD{Options: portals.OpGet | portals.Truncate | portals.ManageRemote},
 			offset: 7, length: 12, want: 3, wantOff: 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -66,15 +69,15 @@ func TestOneEntry(t *testing.T) {
 			c.md.Handler = &r
 			switch c.md.Threshold {
 			case 0:
-				c.md.Threshold = node.Unlimited
+				c.md.Threshold = portals.Unlimited
 			case -2:
 				c.md.Threshold = 0
 			}
-			if c.md.Options&node.OpGet == 0 {
-				c.md.Options |= node.OpPut
+			if c.md.Options&portals.OpGet == 0 {
+				c.md.Options |= portals.OpPut
 			}
 			target := attach(t, p.b, c.entry, c.md)
-			h := bind(t, p.a, node.MD{Bytes: make([]byte, c.length), Threshold: 2})
+			h := bind(t, p.a, portals.MD{Bytes: make([]byte, c.length), Threshold: 2})
 			if c.get {
 				if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 1, MatchBits: c.bits, Offset: c.offset}); err != nil {
 					t.Fatal(err)
@@ -101,19 +104,21 @@ func TestOneEntry(t *testing.T) {
 }
 
 // An MD with its own offset fills up; one that drops ends the search.
+//
+// lnet-core 2.2 exhausted, 4.2 (8)-(10), 4.3 (4)
 func TestSeveralEntries(t *testing.T) {
 	p := newPair(t)
 	var first, second recorder
-	attach(t, p.b, node.Entry{Portal: 1, Position: node.After}, node.MD{
-		Bytes: make([]byte, 10), Threshold: node.Unlimited, Unlink: true,
-		Options: node.OpPut | node.MaxSize, MaxSize: 4, Handler: &first,
+	attach(t, p.b, portals.Entry{Portal: 1, Position: portals.After}, portals.MD{
+		Bytes: make([]byte, 10), Threshold: portals.Unlimited, Unlink: true,
+		Options: portals.OpPut | portals.MaxSize, MaxSize: 4, Handler: &first,
 	})
-	attach(t, p.b, node.Entry{Portal: 1, Position: node.After}, node.MD{
-		Bytes: make([]byte, 10), Threshold: node.Unlimited, Options: node.OpPut, Handler: &second,
+	attach(t, p.b, portals.Entry{Portal: 1, Position: portals.After}, portals.MD{
+		Bytes: make([]byte, 10), Threshold: portals.Unlimited, Options: portals.OpPut, Handler: &second,
 	})
 	send := func(n int) {
 		t.Helper()
-		h := bind(t, p.a, node.MD{Bytes: make([]byte, n), Threshold: 1, Unlink: true})
+		h := bind(t, p.a, portals.MD{Bytes: make([]byte, n), Threshold: 1, Unlink: true})
 		put(t, p.a, h, p.idb, node.PutOptions{Portal: 1})
 	}
 	send(4) // at 0
@@ -138,6 +143,7 @@ func TestSeveralEntries(t *testing.T) {
 	}
 }
 
+// lnet-core 2.2 attach (3), 2.3 committed, 4.3 (2), 4.6, 4.6 (1)-(3), 5.4 (1)
 func TestLazyPortal(t *testing.T) {
 	p := newPair(t)
 	if err := p.b.SetLazy(64); !errors.Is(err, node.ErrInvalid) {
@@ -146,10 +152,10 @@ func TestLazyPortal(t *testing.T) {
 	if err := p.b.SetLazy(3); err != nil {
 		t.Fatal(err)
 	}
-	acks := node.NewEventQueue(node.EventsOf(node.EventAck))
+	acks := node.NewEventQueue(node.EventsOf(portals.EventAck))
 	send := func(data string, bits uint64) {
 		t.Helper()
-		h := bind(t, p.a, node.MD{Bytes: []byte(data), Threshold: 2, Unlink: true, Handler: acks})
+		h := bind(t, p.a, portals.MD{Bytes: []byte(data), Threshold: 2, Unlink: true, Handler: acks})
 		put(t, p.a, h, p.idb, node.PutOptions{Portal: 3, MatchBits: bits, Ack: true})
 	}
 	send("one", 1)
@@ -161,7 +167,7 @@ func TestLazyPortal(t *testing.T) {
 	}
 
 	// A GET never waits.
-	g := bind(t, p.a, node.MD{Bytes: make([]byte, 1), Threshold: 2})
+	g := bind(t, p.a, portals.MD{Bytes: make([]byte, 1), Threshold: 2})
 	if err := p.a.Get(g, p.idb, node.GetOptions{Portal: 3}); err != nil {
 		t.Fatal(err)
 	}
@@ -173,8 +179,8 @@ func TestLazyPortal(t *testing.T) {
 	// does not match, "three" is taken.
 	var r recorder
 	room := make([]byte, 8)
-	attach(t, p.b, node.Entry{Portal: 3, MatchBits: 1}, node.MD{
-		Bytes: room, Threshold: 2, Unlink: true, Options: node.OpPut | node.MaxSize, MaxSize: 3, Handler: &r})
+	attach(t, p.b, portals.Entry{Portal: 3, MatchBits: 1}, portals.MD{
+		Bytes: room, Threshold: 2, Unlink: true, Options: portals.OpPut | portals.MaxSize, MaxSize: 3, Handler: &r})
 	events := r.take()
 	if len(events) != 1 || string(room[:3]) != "one" {
 		t.Errorf("events %+v, memory %q", events, room)
@@ -191,12 +197,13 @@ func TestLazyPortal(t *testing.T) {
 	if got := p.b.Counters(); got.Dropped != 5 || got.Committed != 0 {
 		t.Errorf("after clearing: %+v", got)
 	}
-	var e node.Event
+	var e portals.Event
 	if !acks.TryNext(&e) || e.Length != 3 || acks.TryNext(&e) {
 		t.Errorf("ACKs: %+v", e)
 	}
 }
 
+// lnet-core 4.6 (4), 12.5
 func TestRemovedNILosesItsDelayedMessages(t *testing.T) {
 	p := newPair(t)
 	if err := p.b.SetLazy(3); err != nil {
@@ -204,7 +211,7 @@ func TestRemovedNILosesItsDelayedMessages(t *testing.T) {
 	}
 	second := p.fabric.addNI(t, p.b, "10.77.0.13@tcp")
 	for _, to := range []lnet.ProcessID{p.idb, {NID: second.nid, PID: lnet.PIDLustre}} {
-		h := bind(t, p.a, node.MD{Bytes: []byte("x"), Threshold: 1, Unlink: true})
+		h := bind(t, p.a, portals.MD{Bytes: []byte("x"), Threshold: 1, Unlink: true})
 		put(t, p.a, h, to, node.PutOptions{Portal: 3})
 	}
 	if err := p.b.RemoveNI(context.Background(), second.nid); err != nil {
@@ -214,7 +221,7 @@ func TestRemovedNILosesItsDelayedMessages(t *testing.T) {
 		t.Errorf("counters %+v", g)
 	}
 	var r recorder
-	attach(t, p.b, node.Entry{Portal: 3}, node.MD{Bytes: make([]byte, 1), Threshold: 9, Options: node.OpPut, Handler: &r})
+	attach(t, p.b, portals.Entry{Portal: 3}, portals.MD{Bytes: make([]byte, 1), Threshold: 9, Options: portals.OpPut, Handler: &r})
 	if e := r.take(); len(e) != 1 || e[0].Target != p.idb {
 		t.Errorf("events %+v", e)
 	}
@@ -236,13 +243,13 @@ type modelEntry struct {
 	maxSize      int // -1: no such option
 	offset       int
 	threshold    int
-	options      node.MDOptions
+	options      portals.MDOptions
 	unlink       bool
 }
 
 type modelPut struct {
 	id      uint64
-	op      node.MDOptions
+	op      portals.MDOptions
 	bits    uint64
 	length  int
 	offset  int
@@ -259,7 +266,7 @@ func (m *model) try(e *modelEntry, r *modelPut) bool {
 		return false
 	}
 	offset := e.offset
-	if e.options&node.ManageRemote != 0 {
+	if e.options&portals.ManageRemote != 0 {
 		offset = r.offset
 	}
 	room := e.length - offset
@@ -271,7 +278,7 @@ func (m *model) try(e *modelEntry, r *modelPut) bool {
 	}
 	n := r.length
 	if n > room {
-		if e.options&node.Truncate == 0 {
+		if e.options&portals.Truncate == 0 {
 			r.dropped = true
 			return true
 		}
@@ -300,17 +307,17 @@ func (m *model) request(r modelPut) {
 			return
 		}
 	}
-	if r.op == node.OpPut && m.lazy {
+	if r.op == portals.OpPut && m.lazy {
 		m.delayed = append(m.delayed, r)
 	}
 }
 
-func (m *model) attach(e *modelEntry, at node.Position) {
+func (m *model) attach(e *modelEntry, at portals.Position) {
 	l := &m.exact
 	if e.ignore != 0 {
 		l = &m.ignoring
 	}
-	if at == node.Before {
+	if at == portals.Before {
 		*l = slices.Insert(*l, 0, e)
 	} else {
 		*l = append(*l, e)
@@ -326,6 +333,8 @@ func (m *model) attach(e *modelEntry, at node.Position) {
 }
 
 // Matching on one portal, in random steps, against the model.
+//
+// lnet-core 4.2 (1)-(3), 4.2 (6)-(10), 4.3 (4)-(5)
 func TestMatchingEqualsTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, err := node.New(node.Config{})
@@ -350,17 +359,17 @@ func TestMatchingEqualsTheModel(t *testing.T) {
 					id: next, bits: bits.Draw(t, "bits"), ignore: bits.Draw(t, "ignore"),
 					length: size.Draw(t, "length"), maxSize: -1,
 					threshold: rapid.IntRange(-1, 3).Draw(t, "threshold"), unlink: rapid.Bool().Draw(t, "unlink"),
-					options: rapid.SampledFrom([]node.MDOptions{node.OpPut, node.OpGet, node.OpPut | node.OpGet}).Draw(t, "op"),
+					options: rapid.SampledFrom([]portals.MDOptions{portals.OpPut, portals.OpGet, portals.OpPut | portals.OpGet}).Draw(t, "op"),
 				}
-				for _, o := range []node.MDOptions{node.Truncate, node.ManageRemote} {
+				for _, o := range []portals.MDOptions{portals.Truncate, portals.ManageRemote} {
 					if rapid.Bool().Draw(t, "option") {
 						e.options |= o
 					}
 				}
-				md := node.MD{
+				md := portals.MD{
 					Bytes: make([]byte, e.length), Threshold: e.threshold, Unlink: e.unlink, Options: e.options, UserPtr: e.id,
-					Handler: node.HandlerFunc(func(ev *node.Event) {
-						if ev.Type == node.EventUnlink {
+					Handler: portals.HandlerFunc(func(ev *portals.Event) {
+						if ev.Type == portals.EventUnlink {
 							return
 						}
 						got = append(got, fmt.Sprintf("%d by %d: %d at %d", ev.HdrData, ev.UserPtr, ev.Length, ev.Offset))
@@ -368,10 +377,10 @@ func TestMatchingEqualsTheModel(t *testing.T) {
 				}
 				if rapid.Bool().Draw(t, "max size") {
 					e.maxSize = rapid.IntRange(0, e.length).Draw(t, "max size")
-					md.Options, md.MaxSize = md.Options|node.MaxSize, e.maxSize
+					md.Options, md.MaxSize = md.Options|portals.MaxSize, e.maxSize
 				}
-				at := rapid.SampledFrom([]node.Position{node.Before, node.After}).Draw(t, "position")
-				h, err := n.Attach(node.Entry{Portal: 5, MatchBits: e.bits, IgnoreBits: e.ignore, Position: at}, md)
+				at := rapid.SampledFrom([]portals.Position{portals.Before, portals.After}).Draw(t, "position")
+				h, err := n.Attach(portals.Entry{Portal: 5, MatchBits: e.bits, IgnoreBits: e.ignore, Position: at}, md)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -380,8 +389,8 @@ func TestMatchingEqualsTheModel(t *testing.T) {
 			},
 			"put": func(t *rapid.T) {
 				next++
-				r := modelPut{id: uint64(next), op: node.OpPut, bits: bits.Draw(t, "bits"), length: size.Draw(t, "length"), offset: size.Draw(t, "offset")}
-				h, err := n.Bind(node.MD{Bytes: make([]byte, r.length), Threshold: 1, Unlink: true})
+				r := modelPut{id: uint64(next), op: portals.OpPut, bits: bits.Draw(t, "bits"), length: size.Draw(t, "length"), offset: size.Draw(t, "offset")}
+				h, err := n.Bind(portals.MD{Bytes: make([]byte, r.length), Threshold: 1, Unlink: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -391,8 +400,8 @@ func TestMatchingEqualsTheModel(t *testing.T) {
 				m.request(r)
 			},
 			"get": func(t *rapid.T) {
-				r := modelPut{id: 0, op: node.OpGet, bits: bits.Draw(t, "bits"), length: size.Draw(t, "length"), offset: size.Draw(t, "offset")}
-				h, err := n.Bind(node.MD{Bytes: make([]byte, r.length), Threshold: 2})
+				r := modelPut{id: 0, op: portals.OpGet, bits: bits.Draw(t, "bits"), length: size.Draw(t, "length"), offset: size.Draw(t, "offset")}
+				h, err := n.Bind(portals.MD{Bytes: make([]byte, r.length), Threshold: 2})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // Bounds on what is kept of last pushes, since anybody may push: nodes, and
@@ -43,10 +44,7 @@ type pushTarget struct {
 func (n *Node) startPushTarget() {
 	n.push.room = lnet.PingBufferMin
 	n.push.last = map[lnet.NID]Push{}
-	p := &n.portals.portals[lnet.ReservedPortal]
-	p.mu.Lock()
-	p.lazy = true
-	p.mu.Unlock()
+	_ = n.table.SetLazy(lnet.ReservedPortal) // there is such a portal
 	n.postPush(nil)
 }
 
@@ -76,9 +74,13 @@ func (n *Node) postPush(spare []byte) {
 }
 
 func (n *Node) putUpPush(b []byte) {
-	_, err := n.attach(
-		Entry{Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits, Position: After},
-		MD{Bytes: b, Threshold: 1, Unlink: true, Options: OpPut | Truncate, Handler: HandlerFunc(n.pushed)})
+	_, accepted, dropped, err := n.table.Attach(
+		portals.Entry{Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits, Position: portals.After},
+		portals.MD{
+			Bytes: b, Threshold: 1, Unlink: true,
+			Options: portals.OpPut | portals.Truncate, Handler: portals.HandlerFunc(n.pushed),
+		})
+	n.settle(accepted, dropped)
 	if err != nil {
 		n.log.Debug("push target not put up", "err", err) // the node is closing
 	}
@@ -86,8 +88,8 @@ func (n *Node) putUpPush(b []byte) {
 
 // pushed takes a push. The MD is gone with this event, and a new one is there
 // before the ACK leaves.
-func (n *Node) pushed(e *Event) {
-	if e.Type != EventPut {
+func (n *Node) pushed(e *portals.Event) {
+	if e.Type != portals.EventPut {
 		return
 	}
 	b := e.Bytes

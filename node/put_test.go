@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -12,13 +11,14 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // eventDiff compares events; errors by errors.Is, NIDs and memory by value.
-func eventDiff(want, got []node.Event) string {
+func eventDiff(want, got []portals.Event) string {
 	return cmp.Diff(want, got,
 		cmp.Comparer(func(a, b lnet.NID) bool { return a == b }),
 		cmp.Comparer(func(a, b lnd.Memory) bool { return memoryBytes(a) == memoryBytes(b) }),
@@ -33,22 +33,23 @@ func memoryBytes(m lnd.Memory) string {
 
 func memory(b []byte) lnd.Memory { return lnd.MemoryOf(b) }
 
+// lnet-core 3.1, 3.2, 3.3 (8), 5.3 (1), 5.3 (3), 5.6 (2), 6.1 threshold
 func TestPutIsDeliveredAndAcknowledged(t *testing.T) {
 	p := newPair(t)
 	var at, from recorder
 	sink := make([]byte, 16)
-	entry := attach(t, p.b, node.Entry{Portal: 7, MatchBits: 0x1234}, node.MD{
-		Bytes: sink, Threshold: node.Unlimited, Options: node.OpPut | node.Truncate, Handler: &at, UserPtr: "sink",
+	entry := attach(t, p.b, portals.Entry{Portal: 7, MatchBits: 0x1234}, portals.MD{
+		Bytes: sink, Threshold: portals.Unlimited, Options: portals.OpPut | portals.Truncate, Handler: &at, UserPtr: "sink",
 	})
 	data := []byte("payload")
-	h := bind(t, p.a, node.MD{Bytes: data, Threshold: 2, Unlink: true, Handler: &from, UserPtr: "source"})
+	h := bind(t, p.a, portals.MD{Bytes: data, Threshold: 2, Unlink: true, Handler: &from, UserPtr: "source"})
 	put(t, p.a, h, p.idb, node.PutOptions{Portal: 7, MatchBits: 0x1234, HdrData: 99, Offset: 3, Ack: true})
 
-	want := []node.Event{{
-		Type: node.EventPut, MsgType: lnet.MsgPut, Portal: 7, MatchBits: 0x1234, HdrData: 99,
+	want := []portals.Event{{
+		Type: portals.EventPut, MsgType: lnet.MsgPut, Portal: 7, MatchBits: 0x1234, HdrData: 99,
 		Target: p.idb, Initiator: p.ida, Source: p.ida, Sender: p.ida.NID,
 		Requested: 7, Length: 7, Offset: 0,
-		MD: entry, Bytes: sink, Options: node.OpPut | node.Truncate, UserPtr: "sink",
+		MD: entry, Bytes: sink, Options: portals.OpPut | portals.Truncate, UserPtr: "sink",
 	}}
 	if d := eventDiff(want, at.take()); d != "" {
 		t.Errorf("target's events (-want +got):\n%s", d)
@@ -57,12 +58,12 @@ func TestPutIsDeliveredAndAcknowledged(t *testing.T) {
 		t.Errorf("sink holds %q", got)
 	}
 	self := lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDLustre}
-	want = []node.Event{{
-		Type: node.EventSend, MsgType: lnet.MsgPut, Portal: 7, MatchBits: 0x1234, HdrData: 99,
+	want = []portals.Event{{
+		Type: portals.EventSend, MsgType: lnet.MsgPut, Portal: 7, MatchBits: 0x1234, HdrData: 99,
 		Target: p.idb, Initiator: self, Source: self, Sender: lnet.AnyNID,
 		Requested: 7, Length: 7, Offset: 3, MD: h, Bytes: data, UserPtr: "source",
 	}, {
-		Type: node.EventAck, MsgType: lnet.MsgAck, MatchBits: 0x1234, Unlinked: true,
+		Type: portals.EventAck, MsgType: lnet.MsgAck, MatchBits: 0x1234, Unlinked: true,
 		Target: p.ida, Initiator: p.idb, Source: p.idb, Sender: p.idb.NID,
 		Length: 7, MD: h, Bytes: data, UserPtr: "source",
 	}}
@@ -74,44 +75,45 @@ func TestPutIsDeliveredAndAcknowledged(t *testing.T) {
 	}
 }
 
+// lnet-core 3.1, 3.2, 3.2 notes (1), 3.2 notes (3), 3.3 (3), 5.4 (1), 5.4 (4)-(5), 5.5 (3)
 func TestGetIsAnswered(t *testing.T) {
 	for _, rdma := range []bool{false, true} {
 		p := newPair(t)
 		p.fabric.rdma = rdma
 		var at, from recorder
 		source := []byte("0123456789")
-		entry := attach(t, p.b, node.Entry{Portal: 9, MatchBits: 5, IgnoreBits: 2}, node.MD{
-			Bytes: source, Threshold: node.Unlimited, Options: node.OpGet | node.ManageRemote | node.Truncate, Handler: &at,
+		entry := attach(t, p.b, portals.Entry{Portal: 9, MatchBits: 5, IgnoreBits: 2}, portals.MD{
+			Bytes: source, Threshold: portals.Unlimited, Options: portals.OpGet | portals.ManageRemote | portals.Truncate, Handler: &at,
 		})
 		sink := make([]byte, 8)
-		h := bind(t, p.a, node.MD{Bytes: sink, Threshold: 2, Unlink: true, Handler: &from})
+		h := bind(t, p.a, portals.MD{Bytes: sink, Threshold: 2, Unlink: true, Handler: &from})
 		if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 9, MatchBits: 7, Offset: 4}); err != nil {
 			t.Fatal(err)
 		}
-		want := []node.Event{{
-			Type: node.EventGet, MsgType: lnet.MsgGet, Portal: 9, MatchBits: 7,
+		want := []portals.Event{{
+			Type: portals.EventGet, MsgType: lnet.MsgGet, Portal: 9, MatchBits: 7,
 			Target: p.idb, Initiator: p.ida, Source: p.ida, Sender: p.ida.NID,
 			Length: 6, Offset: 4, MD: entry, Bytes: source,
-			Options: node.OpGet | node.ManageRemote | node.Truncate,
+			Options: portals.OpGet | portals.ManageRemote | portals.Truncate,
 		}}
 		if d := eventDiff(want, at.take()); d != "" {
 			t.Errorf("rdma %v: target's events (-want +got):\n%s", rdma, d)
 		}
 		self := lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDLustre}
-		send := node.Event{
-			Type: node.EventSend, MsgType: lnet.MsgGet, Portal: 9, MatchBits: 7,
+		send := portals.Event{
+			Type: portals.EventSend, MsgType: lnet.MsgGet, Portal: 9, MatchBits: 7,
 			Target: p.idb, Initiator: self, Source: self, Sender: lnet.AnyNID,
 			Requested: 8, Length: 8, Offset: 4, MD: h, Bytes: sink,
 		}
-		reply := node.Event{
-			Type: node.EventReply, MsgType: lnet.MsgReply,
+		reply := portals.Event{
+			Type: portals.EventReply, MsgType: lnet.MsgReply,
 			Target: p.ida, Initiator: p.idb, Source: p.idb, Sender: p.idb.NID,
 			Requested: 6, Length: 6, MD: h, Bytes: sink,
 		}
-		want = []node.Event{send, reply}
+		want = []portals.Event{send, reply}
 		if rdma {
 			reply.MsgType = lnet.MsgGet
-			want = []node.Event{reply, send}
+			want = []portals.Event{reply, send}
 		}
 		want[1].Unlinked = true
 		if d := eventDiff(want, from.take()); d != "" {
@@ -124,15 +126,17 @@ func TestGetIsAnswered(t *testing.T) {
 }
 
 // The headers of a PUT with ACK and of a GET, as lnet-wire 4.6 fills them.
+//
+// lnet-core 5.3 (2), 5.3 (4), 5.4 (2), 6.1 (4), 6.2, 6.3 (2)
 func TestHeaders(t *testing.T) {
 	p := newPair(t)
 	var headers []lnet.Header
 	p.fabric.sent = func(h lnet.Header, _ []byte) { headers = append(headers, h) }
-	attach(t, p.b, node.Entry{Portal: 1}, node.MD{
-		Bytes: make([]byte, 4), Threshold: node.Unlimited,
-		Options: node.OpPut | node.OpGet | node.Truncate | node.ManageRemote,
+	attach(t, p.b, portals.Entry{Portal: 1}, portals.MD{
+		Bytes: make([]byte, 4), Threshold: portals.Unlimited,
+		Options: portals.OpPut | portals.OpGet | portals.Truncate | portals.ManageRemote,
 	})
-	h := bind(t, p.a, node.MD{Bytes: make([]byte, 6), Threshold: node.Unlimited, Options: node.Truncate})
+	h := bind(t, p.a, portals.MD{Bytes: make([]byte, 6), Threshold: portals.Unlimited, Options: portals.Truncate})
 	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, HdrData: 2, Ack: true})
 	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1})
 	if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 1, Offset: 1}); err != nil {
@@ -159,6 +163,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// lnet-core 3.3 (6), 6.1 (6)
 func TestSendFailsWithAnEvent(t *testing.T) {
 	p := newPair(t)
 	local := process(t, "10.77.0.11@tcp").NID
@@ -174,16 +179,16 @@ func TestSendFailsWithAnEvent(t *testing.T) {
 		{name: "peer is not there", to: "10.77.0.77@tcp", want: lnd.ErrUnreachable},
 	} {
 		var r recorder
-		h := bind(t, p.a, node.MD{Bytes: []byte{1}, Threshold: 2, Unlink: true, Handler: &r})
+		h := bind(t, p.a, portals.MD{Bytes: []byte{1}, Threshold: 2, Unlink: true, Handler: &r})
 		put(t, p.a, h, process(t, c.to), node.PutOptions{Source: c.source, Portal: 1, Ack: true})
 		e := r.take()
-		if len(e) != 1 || e[0].Type != node.EventSend || !errors.Is(e[0].Err, c.want) {
+		if len(e) != 1 || e[0].Type != portals.EventSend || !errors.Is(e[0].Err, c.want) {
 			t.Errorf("%s: events %+v, want one SEND with %v", c.name, e, c.want)
 		}
 		if err := p.a.Unlink(h); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if got := r.types(); !cmp.Equal(got, []node.EventType{node.EventUnlink}) {
+		if got := r.types(); !cmp.Equal(got, []portals.EventType{portals.EventUnlink}) {
 			t.Errorf("%s: after unlink: %v", c.name, got)
 		}
 	}
@@ -192,11 +197,12 @@ func TestSendFailsWithAnEvent(t *testing.T) {
 	}
 }
 
+// lnet-core 3.3 (6), 6.1 (2)
 func TestRequestsThatCannotBeMade(t *testing.T) {
 	p := newPair(t)
-	attached := attach(t, p.a, node.Entry{Portal: 1}, node.MD{Threshold: 1, Options: node.OpPut})
-	used := bind(t, p.a, node.MD{Threshold: 0})
-	other := bind(t, p.b, node.MD{Threshold: 1})
+	attached := attach(t, p.a, portals.Entry{Portal: 1}, portals.MD{Threshold: 1, Options: portals.OpPut})
+	used := bind(t, p.a, portals.MD{Threshold: 0})
+	other := bind(t, p.b, portals.MD{Threshold: 1})
 	for name, h := range map[string]lnet.Handle{
 		"attached": attached, "threshold 0": used, "unknown": {Interface: attached.Interface, Object: 4000001},
 		"another node's": other, "none": lnet.NoHandle,
@@ -210,66 +216,69 @@ func TestRequestsThatCannotBeMade(t *testing.T) {
 	}
 }
 
+// lnet-core 2.1 (1), 2.1 (3), 2.2 validate (1)-(2), 2.2 validate (4), 2.2 bind (1)-(2)
 func TestMDsAreChecked(t *testing.T) {
 	n := newNode(t, node.Config{})
 	segments := make([]lnd.Segment, 257)
 	for _, c := range []struct {
 		name string
 		bind bool
-		md   node.MD
+		md   portals.MD
 	}{
-		{"bind with OpPut", true, node.MD{Options: node.OpPut}},
-		{"bind over 1 MiB", true, node.MD{Bytes: make([]byte, lnet.MTU+1)}},
-		{"attach without OpPut and OpGet", false, node.MD{}},
-		{"bytes and memory", true, node.MD{Bytes: []byte{1}, Memory: memory([]byte{1})}},
-		{"257 segments", true, node.MD{Memory: lnd.Memory{Segments: segments}}},
-		{"memory beyond its segments", true, node.MD{Memory: lnd.Memory{Segments: segments[:1], Length: 1}}},
-		{"offset beyond its segments", true, node.MD{Memory: lnd.Memory{Offset: 1}}},
-		{"threshold -2", true, node.MD{Threshold: -2}},
-		{"max_size negative", true, node.MD{Options: node.MaxSize, MaxSize: -1}},
-		{"max_size beyond the length", true, node.MD{Options: node.MaxSize, MaxSize: 2, Bytes: []byte{1}}},
-		{"unknown option", true, node.MD{Options: 1 << 31}},
+		{"bind with OpPut", true, portals.MD{Options: portals.OpPut}},
+		{"bind over 1 MiB", true, portals.MD{Bytes: make([]byte, lnet.MTU+1)}},
+		{"attach without OpPut and OpGet", false, portals.MD{}},
+		{"bytes and memory", true, portals.MD{Bytes: []byte{1}, Memory: memory([]byte{1})}},
+		{"257 segments", true, portals.MD{Memory: lnd.Memory{Segments: segments}}},
+		{"memory beyond its segments", true, portals.MD{Memory: lnd.Memory{Segments: segments[:1], Length: 1}}},
+		{"offset beyond its segments", true, portals.MD{Memory: lnd.Memory{Offset: 1}}},
+		{"threshold -2", true, portals.MD{Threshold: -2}},
+		{"max_size negative", true, portals.MD{Options: portals.MaxSize, MaxSize: -1}},
+		{"max_size beyond the length", true, portals.MD{Options: portals.MaxSize, MaxSize: 2, Bytes: []byte{1}}},
+		{"unknown option", true, portals.MD{Options: 1 << 31}},
 	} {
 		var err error
 		if c.bind {
 			_, err = n.Bind(c.md)
 		} else {
-			_, err = n.Attach(node.Entry{Portal: 1}, c.md)
+			_, err = n.Attach(portals.Entry{Portal: 1}, c.md)
 		}
 		if !errors.Is(err, node.ErrInvalid) {
 			t.Errorf("%s: %v, want ErrInvalid", c.name, err)
 		}
 	}
-	if _, err := n.Attach(node.Entry{Portal: 64}, node.MD{Options: node.OpPut}); !errors.Is(err, node.ErrInvalid) {
+	if _, err := n.Attach(portals.Entry{Portal: 64}, portals.MD{Options: portals.OpPut}); !errors.Is(err, node.ErrInvalid) {
 		t.Errorf("portal 64: %v, want ErrInvalid", err)
 	}
-	if _, err := n.Attach(node.Entry{Portal: 1}, node.MD{Options: node.OpPut}); err != nil {
+	if _, err := n.Attach(portals.Entry{Portal: 1}, portals.MD{Options: portals.OpPut}); err != nil {
 		t.Error(err)
 	}
-	unique := node.Entry{Portal: 1, Match: process(t, "10.0.0.1@tcp")}
-	if _, err := n.Attach(unique, node.MD{Options: node.OpPut}); !errors.Is(err, node.ErrPortalClass) {
+	unique := portals.Entry{Portal: 1, Match: process(t, "10.0.0.1@tcp")}
+	if _, err := n.Attach(unique, portals.MD{Options: portals.OpPut}); !errors.Is(err, node.ErrPortalClass) {
 		t.Errorf("unique entry on a wildcard portal: %v, want ErrPortalClass", err)
 	}
 }
 
 // An ACK says what was taken of the PUT; with AckDisable, or if the PUT was
 // dropped, there is none.
+//
+// lnet-core 4.3 (1), 4.5 (2)-(3), 5.3 (2)
 func TestAck(t *testing.T) {
 	p := newPair(t)
-	for portal, options := range []node.MDOptions{
-		1: node.OpPut | node.Truncate, 2: node.OpPut | node.Truncate | node.AckDisable, 3: node.OpPut, 4: node.OpGet,
+	for portal, options := range []portals.MDOptions{
+		1: portals.OpPut | portals.Truncate, 2: portals.OpPut | portals.Truncate | portals.AckDisable, 3: portals.OpPut, 4: portals.OpGet,
 	} {
 		if options != 0 {
-			attach(t, p.b, node.Entry{Portal: uint32(portal)}, node.MD{
-				Bytes: make([]byte, 3), Threshold: node.Unlimited, Options: options})
+			attach(t, p.b, portals.Entry{Portal: uint32(portal)}, portals.MD{
+				Bytes: make([]byte, 3), Threshold: portals.Unlimited, Options: options})
 		}
 	}
 	for portal, want := range map[uint32]int{1: 3, 2: -1, 3: -1, 4: -1, 5: -1, 200: -1} {
-		q := node.NewEventQueue(node.EventsOf(node.EventAck))
-		h := bind(t, p.a, node.MD{Bytes: make([]byte, 5), Threshold: node.Unlimited, Handler: q})
+		q := node.NewEventQueue(node.EventsOf(portals.EventAck))
+		h := bind(t, p.a, portals.MD{Bytes: make([]byte, 5), Threshold: portals.Unlimited, Handler: q})
 		put(t, p.a, h, p.idb, node.PutOptions{Portal: portal, Ack: true})
 		got := -1
-		var e node.Event
+		var e portals.Event
 		if q.TryNext(&e) {
 			got = e.Length
 		}
@@ -282,6 +291,7 @@ func TestAck(t *testing.T) {
 	}
 }
 
+// lnet-core 5.3 (3)
 func TestScatteredMemory(t *testing.T) {
 	p := newPair(t)
 	parts := [][]byte{make([]byte, 2), {}, make([]byte, 3), make([]byte, 8)}
@@ -294,10 +304,10 @@ func TestScatteredMemory(t *testing.T) {
 		if to.NID.IsLoopback() {
 			n = p.a
 		}
-		attach(t, n, node.Entry{Portal: 1}, node.MD{
+		attach(t, n, portals.Entry{Portal: 1}, portals.MD{
 			Memory:    lnd.Memory{Segments: segments, Offset: 1, Length: 10},
-			Threshold: node.Unlimited, Options: node.OpPut})
-		h := bind(t, p.a, node.MD{Threshold: node.Unlimited, Memory: lnd.Memory{
+			Threshold: portals.Unlimited, Options: portals.OpPut})
+		h := bind(t, p.a, portals.MD{Threshold: portals.Unlimited, Memory: lnd.Memory{
 			Segments: []lnd.Segment{{Bytes: []byte("-ab")}, {Bytes: []byte("cdefghij-")}}, Offset: 1, Length: 10}})
 		put(t, p.a, h, to, node.PutOptions{Portal: 1})
 		if got := string(bytes.Join(parts, []byte("|"))); got != "\x00a||bcd|efghij\x00\x00" {
@@ -309,16 +319,17 @@ func TestScatteredMemory(t *testing.T) {
 	}
 }
 
+// lnet-core 2.2 unlink (1)-(3), 2.2 unlink (5)-(6), 2.2 aborted (2), 3.4 (4)
 func TestUnlink(t *testing.T) {
 	p := newPair(t)
 
 	t.Run("nothing under way", func(t *testing.T) {
 		var r recorder
-		h := bind(t, p.a, node.MD{Threshold: 1, Handler: &r, UserPtr: 1})
+		h := bind(t, p.a, portals.MD{Threshold: 1, Handler: &r, UserPtr: 1})
 		if err := p.a.Unlink(h); err != nil {
 			t.Fatal(err)
 		}
-		want := []node.Event{{Type: node.EventUnlink, Unlinked: true, MD: h, UserPtr: 1}}
+		want := []portals.Event{{Type: portals.EventUnlink, Unlinked: true, MD: h, UserPtr: 1}}
 		if d := eventDiff(want, r.take()); d != "" {
 			t.Error(d)
 		}
@@ -330,7 +341,7 @@ func TestUnlink(t *testing.T) {
 		p.fabric.hold(true)
 		defer p.fabric.hold(false)
 		var r recorder
-		h := bind(t, p.a, node.MD{Threshold: 2, Handler: &r})
+		h := bind(t, p.a, portals.MD{Threshold: 2, Handler: &r})
 		put(t, p.a, h, p.idb, node.PutOptions{Portal: 60})
 		if err := p.a.Unlink(h); err != nil {
 			t.Fatal(err)
@@ -340,16 +351,16 @@ func TestUnlink(t *testing.T) {
 		}
 		p.fabric.step()
 		e := r.take()
-		if len(e) != 1 || e[0].Type != node.EventSend || !e[0].Unlinked || !errors.Is(e[0].Err, node.ErrTimedOut) {
+		if len(e) != 1 || e[0].Type != portals.EventSend || !e[0].Unlinked || !errors.Is(e[0].Err, node.ErrTimedOut) {
 			t.Errorf("events %+v, want the last SEND, timed out", e)
 		}
 	})
 	t.Run("from the handler", func(t *testing.T) {
-		var types []node.EventType
+		var types []portals.EventType
 		var h lnet.Handle
-		h = bind(t, p.a, node.MD{Threshold: 2, Handler: node.HandlerFunc(func(e *node.Event) {
+		h = bind(t, p.a, portals.MD{Threshold: 2, Handler: portals.HandlerFunc(func(e *portals.Event) {
 			types = append(types, e.Type)
-			if e.Type == node.EventSend {
+			if e.Type == portals.EventSend {
 				if err := p.a.Unlink(h); err != nil {
 					t.Error(err)
 				}
@@ -359,32 +370,34 @@ func TestUnlink(t *testing.T) {
 			}
 		})})
 		put(t, p.a, h, p.idb, node.PutOptions{Portal: 60})
-		if d := cmp.Diff([]node.EventType{node.EventSend, node.EventUnlink}, types); d != "" {
+		if d := cmp.Diff([]portals.EventType{portals.EventSend, portals.EventUnlink}, types); d != "" {
 			t.Error(d)
 		}
 	})
 	t.Run("attached", func(t *testing.T) {
 		var r recorder
-		h := attach(t, p.b, node.Entry{Portal: 61}, node.MD{Threshold: 1, Options: node.OpPut, Handler: &r})
+		h := attach(t, p.b, portals.Entry{Portal: 61}, portals.MD{Threshold: 1, Options: portals.OpPut, Handler: &r})
 		if err := p.b.Unlink(h); err != nil {
 			t.Fatal(err)
 		}
-		s := bind(t, p.a, node.MD{Threshold: 1})
+		s := bind(t, p.a, portals.MD{Threshold: 1})
 		put(t, p.a, s, p.idb, node.PutOptions{Portal: 61})
-		if got := r.types(); !cmp.Equal(got, []node.EventType{node.EventUnlink}) {
+		if got := r.types(); !cmp.Equal(got, []portals.EventType{portals.EventUnlink}) {
 			t.Errorf("events %v", got)
 		}
 	})
 }
 
 // Late and forged responses are dropped without a word (lnet-core 5.5, 5.6).
+//
+// lnet-core 5.2 (11), 5.5 (1)-(2), 5.6 (1)
 func TestResponsesThatNobodyAwaits(t *testing.T) {
 	p := newPair(t)
 	var r recorder
 	data := []byte("mine")
-	put1 := bind(t, p.a, node.MD{Bytes: data, Threshold: 5, Handler: &r})
+	put1 := bind(t, p.a, portals.MD{Bytes: data, Threshold: 5, Handler: &r})
 	put(t, p.a, put1, p.idb, node.PutOptions{Portal: 50})
-	get1 := bind(t, p.a, node.MD{Bytes: data, Threshold: 2, Handler: &r})
+	get1 := bind(t, p.a, portals.MD{Bytes: data, Threshold: 2, Handler: &r})
 	if err := p.a.Get(get1, p.idb, node.GetOptions{Portal: 50}); err != nil {
 		t.Fatal(err)
 	}
@@ -418,6 +431,7 @@ func TestResponsesThatNobodyAwaits(t *testing.T) {
 	}
 }
 
+// lnet-core 3.3 (1), 3.3 (4), 3.4 (1)
 func TestHandlersMayTakeTheirTime(t *testing.T) {
 	// Two messages for one MD, the second arriving while the handler of the
 	// first runs: its arrival does not wait, its event comes in order, and its
@@ -425,9 +439,9 @@ func TestHandlersMayTakeTheirTime(t *testing.T) {
 	p := newPair(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var order []uint64
-	attach(t, p.b, node.Entry{Portal: 1}, node.MD{
-		Threshold: node.Unlimited, Options: node.OpPut,
-		Handler: node.HandlerFunc(func(e *node.Event) {
+	attach(t, p.b, portals.Entry{Portal: 1}, portals.MD{
+		Threshold: portals.Unlimited, Options: portals.OpPut,
+		Handler: portals.HandlerFunc(func(e *portals.Event) {
 			if e.HdrData == 1 {
 				close(entered)
 				<-leave
@@ -461,21 +475,5 @@ func TestHandlersMayTakeTheirTime(t *testing.T) {
 	}
 	if d := cmp.Diff([]uint64{1, 2, 3, 4}, order); d != "" {
 		t.Error(d)
-	}
-}
-
-func TestConfigIsChecked(t *testing.T) {
-	retries, tracking := -1, node.ResponseTracking(4)
-	many := 200
-	for name, c := range map[string]node.Config{
-		"pid any":             {PID: lnet.PIDAny},
-		"negative retries":    {RetryCount: &retries},
-		"timeout too short":   {RetryCount: &many},
-		"negative timeout":    {TransactionTimeout: -time.Second},
-		"tracking beyond all": {ResponseTracking: &tracking},
-	} {
-		if _, err := node.New(c); !errors.Is(err, node.ErrInvalid) {
-			t.Errorf("%s: %v, want ErrInvalid", name, err)
-		}
 	}
 }

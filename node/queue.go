@@ -3,13 +3,15 @@ package node
 import (
 	"context"
 	"sync"
+
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // EventSet is a set of event types.
 type EventSet uint8
 
 // EventsOf returns the set of the given types.
-func EventsOf(types ...EventType) EventSet {
+func EventsOf(types ...portals.EventType) EventSet {
 	var s EventSet
 	for _, t := range types {
 		s |= 1 << t
@@ -20,7 +22,7 @@ func EventsOf(types ...EventType) EventSet {
 // AllEvents is the set of all types.
 const AllEvents EventSet = 0xff
 
-// EventQueue is a Handler that keeps events for goroutines that block until
+// EventQueue is a portals.Handler that keeps events for goroutines that block until
 // one comes. Waiting costs one hand-over between goroutines, and no
 // allocation once the queue has grown to its working size.
 type EventQueue struct {
@@ -28,7 +30,7 @@ type EventQueue struct {
 	wake   chan struct{} // one token while the queue is not empty
 
 	mu     sync.Mutex
-	events []Event // ring
+	events []portals.Event // ring
 	first  int
 	count  int
 }
@@ -37,11 +39,11 @@ type EventQueue struct {
 // besides all that tell of an error or are the last of their MD. So a caller
 // who waits for an ACK need not be woken for the SEND.
 func NewEventQueue(wanted EventSet) *EventQueue {
-	return &EventQueue{wanted: wanted, wake: make(chan struct{}, 1), events: make([]Event, 4)}
+	return &EventQueue{wanted: wanted, wake: make(chan struct{}, 1), events: make([]portals.Event, 4)}
 }
 
-// HandleEvent implements Handler.
-func (q *EventQueue) HandleEvent(e *Event) {
+// HandleEvent implements portals.Handler.
+func (q *EventQueue) HandleEvent(e *portals.Event) {
 	if q.wanted&(1<<e.Type) == 0 && e.Err == nil && !e.Unlinked {
 		return
 	}
@@ -56,7 +58,7 @@ func (q *EventQueue) HandleEvent(e *Event) {
 }
 
 func (q *EventQueue) grow() {
-	events := make([]Event, 2*len(q.events))
+	events := make([]portals.Event, 2*len(q.events))
 	k := copy(events, q.events[q.first:])
 	copy(events[k:], q.events[:q.first])
 	q.events, q.first = events, 0
@@ -72,14 +74,14 @@ func (q *EventQueue) signal() {
 
 // TryNext stores the oldest event in e and returns true, or returns false if
 // there is none.
-func (q *EventQueue) TryNext(e *Event) bool {
+func (q *EventQueue) TryNext(e *portals.Event) bool {
 	q.mu.Lock()
 	if q.count == 0 {
 		q.mu.Unlock()
 		return false
 	}
 	*e = q.events[q.first]
-	q.events[q.first] = Event{}
+	q.events[q.first] = portals.Event{}
 	q.first = (q.first + 1) % len(q.events)
 	q.count--
 	more := q.count > 0
@@ -92,7 +94,7 @@ func (q *EventQueue) TryNext(e *Event) bool {
 
 // Next waits for an event and stores it in e. It returns ctx's error if that
 // comes first.
-func (q *EventQueue) Next(ctx context.Context, e *Event) error {
+func (q *EventQueue) Next(ctx context.Context, e *portals.Event) error {
 	done := ctx.Done()
 	for !q.TryNext(e) {
 		if done == nil { // a plain receive is cheaper than a select

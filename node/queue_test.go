@@ -8,21 +8,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
 func TestEventQueueKeepsWhatIsWanted(t *testing.T) {
-	q := node.NewEventQueue(node.EventsOf(node.EventAck, node.EventPut))
+	q := node.NewEventQueue(node.EventsOf(portals.EventAck, portals.EventPut))
 	failure := errors.New("failure")
-	for k, e := range []node.Event{
-		{Type: node.EventAck}, {Type: node.EventSend}, {Type: node.EventSend, Err: failure}, {Type: node.EventGet},
-		{Type: node.EventPut}, {Type: node.EventUnlink, Unlinked: true}, {Type: node.EventReply}, {Type: node.EventAck},
+	for k, e := range []portals.Event{
+		{Type: portals.EventAck}, {Type: portals.EventSend}, {Type: portals.EventSend, Err: failure}, {Type: portals.EventGet},
+		{Type: portals.EventPut}, {Type: portals.EventUnlink, Unlinked: true}, {Type: portals.EventReply}, {Type: portals.EventAck},
 	} {
 		e.HdrData = uint64(k)
 		q.HandleEvent(&e)
 	}
 	var got []uint64
-	var e node.Event
+	var e portals.Event
 	for q.TryNext(&e) {
 		got = append(got, e.HdrData)
 	}
@@ -49,7 +50,7 @@ func TestEventQueueServesSeveralWaiters(t *testing.T) {
 			if w%2 == 0 {
 				ctx = context.Background()
 			}
-			var e node.Event
+			var e portals.Event
 			for range each {
 				if err := q.Next(ctx, &e); err != nil {
 					t.Error(err)
@@ -62,7 +63,7 @@ func TestEventQueueServesSeveralWaiters(t *testing.T) {
 		})
 	}
 	for k := range uint64(waiters * each) {
-		q.HandleEvent(&node.Event{Type: node.EventAck, HdrData: k})
+		q.HandleEvent(&portals.Event{Type: portals.EventAck, HdrData: k})
 	}
 	all.Wait()
 	if len(seen) != waiters*each {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // Arrived implements lnd.Upper (lnet-core 5.2).
@@ -17,10 +18,9 @@ func (i *ni) Arrived(rx *lnd.Rx) error {
 
 // Reasons why a message that is not for the NI it came to is an error.
 var (
-	errDirect    = errors.New("destination on the net that it came over: should have gone there directly")
-	errOtherNI   = errors.New("destination is another NID of this node")
-	errRDMAAfar  = errors.New("RDMA request for another node")
-	errSinkRange = errors.New("sink_length: more than the MTU")
+	errDirect   = errors.New("destination on the net that it came over: should have gone there directly")
+	errOtherNI  = errors.New("destination is another NID of this node")
+	errRDMAAfar = errors.New("RDMA request for another node")
 )
 
 func (i *ni) receive(rx *lnd.Rx) error {
@@ -32,7 +32,8 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	if h.Dest != i.nid {
 		return i.misdirected(rx)
 	}
-	if n.closing.Load() {
+	faults := n.faults.Active()
+	if n.closing.Load() || faults && n.dropByRule(i, rx) {
 		i.countDropped(nil, h.Type, int(h.PayloadLength))
 		i.iface.Receive(rx, lnd.Placement{})
 		return nil
@@ -41,41 +42,53 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	m.commit(i, i.peer(rx.From.NID))
 	if m.peer != nil {
 		m.peer.heard(n.second.Load())
+		m.peer.prefer(i)
 	}
 	m.rx = rx
-	e := &m.event
+	if faults && m.holdArrival() {
+		return nil
+	}
+	m.dispatch()
+	return nil
+}
+
+// dispatch deals with an arrived message by its type (lnet-core 5.3 to 5.6).
+func (m *message) dispatch() {
+	h := &m.rx.Header
+	e := &m.op.Event
 	e.MsgType = h.Type
 	e.Unlinked = false
 	e.Target = lnet.ProcessID{NID: h.Dest, PID: h.DestPID}
 	e.Source = lnet.ProcessID{NID: h.Src, PID: h.SrcPID}
-	e.Initiator = lnet.ProcessID{NID: n.primary(h.Src), PID: h.SrcPID}
-	e.Sender = rx.From.NID
+	e.Initiator.NID, m.op.Aliases = m.node.initiator(h.Src, m.peer)
+	e.Initiator.PID = h.SrcPID
+	e.Sender = m.rx.From.NID
 	e.Portal, e.MatchBits, e.HdrData = h.Portal, h.MatchBits, h.HdrData
 	e.Requested, e.Length, e.Offset = int(h.PayloadLength), 0, 0
 
 	switch h.Type {
 	case lnet.MsgPut:
-		e.Type = EventPut
-		m.wanted = int(h.PayloadLength)
-		m.request(h)
+		e.Type = portals.EventPut
+		m.op.Length = int(h.PayloadLength)
+		m.match(h)
 	case lnet.MsgGet:
-		e.Type = EventGet
-		m.wanted = int(h.Length)
+		e.Type = portals.EventGet
+		m.op.Length = int(h.Length)
 		if h.Length > lnet.MTU {
 			// The REPLY could not be carried; no requester means this.
-			n.log.Debug("get dropped", "ni", i.nid, "from", rx.From, "err", errSinkRange)
 			m.dropArrival()
-			return nil
+			return
 		}
-		m.request(h)
+		m.match(h)
 	case lnet.MsgReply:
-		e.Type = EventReply
-		m.reply(h)
+		e.Type = portals.EventReply
+		e.Portal, e.MatchBits, e.HdrData = 0, 0, 0
+		m.claim(m.node.table.TakeReply(h.Handle, &m.op, int(h.PayloadLength)))
 	default:
-		e.Type = EventAck
-		m.acked(h)
+		e.Type = portals.EventAck
+		e.Portal, e.HdrData, e.Length = 0, 0, int(h.Length)
+		m.claim(m.node.table.TakeAck(h.Handle, &m.op))
 	}
-	return nil
 }
 
 // answersWaitingMax is how many answers may wait for a neighbour to read
@@ -84,132 +97,123 @@ func (i *ni) receive(rx *lnd.Rx) error {
 // so to each other would wait for ever.
 const answersWaitingMax = 16384
 
-// request matches an arrived PUT or GET.
-func (m *message) request(h *lnet.Header) {
+// match looks for the MD of an arrived PUT or GET.
+func (m *message) match(h *lnet.Header) {
 	if m.peer != nil && m.peer.credits.answers.Load() >= answersWaitingMax {
 		m.dropArrival()
 		return
 	}
-	m.handle = h.Handle
-	m.remoteOffset = int(h.Offset)
-	switch m.node.portals.match(m.node, m) {
-	case verdictAccept:
+	m.op.Handle, m.op.Gone = h.Handle, &m.ni.closing
+	m.op.RemoteOffset = int(h.Offset)
+	switch m.node.table.Match(&m.op) {
+	case portals.Accept:
 		m.place()
-	case verdictDrop:
+	case portals.Drop:
 		m.dropArrival()
+	case portals.Delay:
+		// The table has it, and may have given it to somebody else by now.
 	}
 }
 
-// claim finds the bound MD that an arrived REPLY or ACK names, and returns it
-// with d.mu held; nil if the message must be dropped.
-func (m *message) claim(h lnet.Handle, awaited uint8) *md {
-	d := m.node.find(h)
-	if d == nil {
-		return nil
-	}
-	d.mu.Lock()
-	if d.handle != h || d.zombie || d.threshold == 0 || d.portal != nil || d.awaits&awaited == 0 {
-		d.mu.Unlock()
-		return nil
-	}
-	return d
-}
-
-// reply places an arrived REPLY (lnet-core 5.5).
-func (m *message) reply(h *lnet.Header) {
-	d := m.claim(h.Handle, awaitReply)
-	if d == nil {
+// claim takes an arrived REPLY or ACK whose MD was found.
+func (m *message) claim(found bool) {
+	if !found {
 		m.dropArrival()
 		return
 	}
-	length := int(h.PayloadLength)
-	if length > d.mem.Length {
-		if d.options&Truncate == 0 {
-			d.mu.Unlock()
-			m.dropArrival()
-			return
+	m.place()
+}
+
+// place says where the payload of an arrived message goes.
+func (m *message) place() {
+	m.bound = true
+	p := lnd.Placement{Done: m}
+	switch m.op.Event.Type {
+	case portals.EventPut, portals.EventReply:
+		p.Memory = m.op.Memory()
+	case portals.EventGet:
+		if m.rx.RDMA {
+			p.Reply = m.op.Memory()
+		} else { // the REPLY leaves when the GET is consumed
+			m.tx.Payload = m.op.Memory()
 		}
-		length = d.mem.Length
 	}
-	d.spend()
-	d.describe(&m.event)
-	memory := d.cut(0, length)
-	d.mu.Unlock()
-	m.md = d
-	e := &m.event
-	e.Portal, e.MatchBits, e.HdrData = 0, 0, 0
-	e.Length = length
-	m.ni.iface.Receive(m.rx, lnd.Placement{Memory: memory, Done: m})
-}
-
-// acked takes an arrived ACK (lnet-core 5.6).
-func (m *message) acked(h *lnet.Header) {
-	d := m.claim(h.Handle, awaitAck)
-	if d == nil {
-		m.dropArrival()
-		return
-	}
-	d.spend()
-	d.describe(&m.event)
-	d.mu.Unlock()
-	m.md = d
-	e := &m.event
-	e.Portal, e.HdrData = 0, 0
-	e.Length = int(h.Length)
-	m.ni.iface.Receive(m.rx, lnd.Placement{Done: m})
+	m.ni.iface.Receive(m.rx, p)
 }
 
 // dropArrival gives up an arrived message (lnet-core 4.5).
 func (m *message) dropArrival() {
 	i, rx := m.ni, m.rx
-	i.countDropped(m.peer, m.event.MsgType, m.event.Requested)
+	i.countDropped(m.peer, rx.Header.Type, int(rx.Header.PayloadLength))
 	m.node.freeMessage(m)
 	i.iface.Receive(rx, lnd.Placement{})
+}
+
+// dropAll gives up messages that waited on portals.
+func dropAll(waited portals.Operations) {
+	for o := waited.Next(); o != nil; o = waited.Next() {
+		messageOf(o).dropArrival()
+	}
 }
 
 // Received implements lnd.Receiver.
 func (m *message) Received(rx *lnd.Rx, err error) {
 	n := m.node
-	e := &m.event
+	e := &m.op.Event
 	m.rx = nil
 	if err != nil {
-		m.countFailure(err)
-		n.finish(m, err)
+		m.failed(err)
+		m.finish(err)
 		n.freeMessage(m)
 		return
 	}
+	m.succeeded(true)
 	m.countReceived(e.MsgType, m.payload())
 	switch e.Type {
-	case EventPut:
+	case portals.EventPut:
 		// The ACK is made up first: the event is the handler's until it is
 		// through, and the ACK leaves only then.
-		ack := m.ack
+		ack := m.op.Ack
 		if ack {
 			m.answer(lnet.MsgAck)
 		}
-		n.finish(m, nil)
+		m.finish(nil)
 		if ack {
 			n.transmit(m)
 			return
 		}
-	case EventGet:
+		n.freeMessage(m)
+	case portals.EventGet:
 		if !rx.RDMA {
 			m.answer(lnet.MsgReply)
 			n.transmit(m)
 			return
 		}
 		m.countSent(lnet.MsgReply, e.Length)
-		n.finish(m, nil)
+		m.finish(nil)
+		n.freeMessage(m)
 	default:
-		n.finish(m, nil)
+		m.answered(nil)
 	}
-	n.freeMessage(m)
+}
+
+// answered ends an ACK or a REPLY that has come for a request of ours.
+func (m *message) answered(err error) {
+	if m.op.Issued != 0 && err == nil {
+		kind := latencyPutAck
+		if m.op.Event.Type == portals.EventReply {
+			kind = latencyGetRTT
+		}
+		m.sample(kind, m.node.now()-m.op.Issued)
+	}
+	m.finish(err)
+	m.node.freeMessage(m)
 }
 
 // payload is how much payload an arrived message brought that was taken.
 func (m *message) payload() int {
-	if m.event.Type == EventPut || m.event.Type == EventReply {
-		return m.event.Length
+	if t := m.op.Event.Type; t == portals.EventPut || t == portals.EventReply {
+		return m.op.Event.Length
 	}
 	return 0
 }
@@ -219,12 +223,12 @@ func (m *message) payload() int {
 // neighbour that brought it (lnet-core 5.4): a router, or the asker itself. So
 // nobody can make this node call others by lying about a source.
 func (m *message) answer(t lnet.MsgType) {
-	e := &m.event
+	e := &m.op.Event
 	h := &m.tx.Header
 	*h = lnet.Header{
 		Dest: e.Source.NID, DestPID: e.Source.PID,
 		Src: m.ni.nid, SrcPID: m.node.pid,
-		Type: t, Handle: m.handle,
+		Type: t, Handle: m.op.Handle,
 	}
 	if t == lnet.MsgAck {
 		h.MatchBits = e.MatchBits
@@ -236,6 +240,8 @@ func (m *message) answer(t lnet.MsgType) {
 	if e.Sender != e.Source.NID {
 		m.tx.To = lnet.ProcessID{NID: e.Sender, PID: lnet.PIDLustre}
 	}
+	m.source, m.hop = m.ni.nid, e.Sender
+	m.due()
 }
 
 // misdirected deals with a message for somebody else: an error if the sender

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // PutOptions are the parameters of a PUT.
@@ -41,6 +42,7 @@ type request struct {
 	offset    uint32
 	hdrData   uint64
 	wantReply bool // an ACK or a REPLY
+	recovery  bool // a recovery ping
 }
 
 // Put sends the memory of the bound MD h. It never blocks: if it returns nil
@@ -70,38 +72,31 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	if n.closing.Load() {
 		return fmt.Errorf("%s to %s: %w", r.typ, to, ErrClosed)
 	}
-	d := n.find(h)
-	if d == nil {
-		return fmt.Errorf("%s to %s: descriptor %s: %w", r.typ, to, h, ErrNotFound)
+	if n.faults.Active() && n.faults.Fails(to.NID) {
+		return fmt.Errorf("%s to %s: %w", r.typ, to, ErrFailNID)
 	}
 	m := n.newMessage()
-	now := n.now()
-	e := &m.event
-
-	d.mu.Lock()
-	if d.handle != h || d.zombie || d.threshold == 0 || d.portal != nil {
-		d.mu.Unlock()
-		n.freeMessage(m)
-		return fmt.Errorf("%s to %s: descriptor %s: %w", r.typ, to, h, ErrNotFound)
-	}
-	d.spend()
+	m.source, m.recovery, m.reserved = r.source, r.recovery, r.portal == lnet.ReservedPortal
+	m.started = n.now()
+	p, noPath := n.choose(m.demand(to.NID))
+	parameters := n.parameters.Load()
+	b := portals.Begin{Type: r.typ, Response: r.wantReply}
 	if r.wantReply {
-		d.due++
-		if r.typ == lnet.MsgGet {
-			d.awaits |= awaitReply
-		} else {
-			d.awaits |= awaitAck
-		}
-		if n.tracks(d, r.typ) {
-			n.track(d, now)
+		b.Track = parameters.tracks(r.typ)
+		b.Now, b.Deadline = m.started, m.started+int64(parameters.TransactionTimeout)
+		if p.peer != nil {
+			b.Hop = p.peer.nid
 		}
 	}
-	m.md = d
-	d.describe(e)
-	memory := d.mem
-	d.mu.Unlock()
+	memory, err := n.table.Begin(h, &m.op, b)
+	if err != nil {
+		n.freeMessage(m)
+		return fmt.Errorf("%s to %s: %w", r.typ, to, err)
+	}
+	m.bound = true
 
-	e.Type = EventSend
+	e := &m.op.Event
+	e.Type = portals.EventSend
 	e.MsgType = r.typ
 	e.Portal = r.portal
 	e.Target = to
@@ -127,20 +122,32 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 		hd.Length = uint32(memory.Length)
 		m.tx.Sink = memory
 	}
-
-	m.started = now
-	c, err := n.choose(r.source, to.NID)
-	if err != nil {
-		n.finish(m, fmt.Errorf("%s to %s: %w", r.typ, to, err))
-		n.freeMessage(m)
+	if noPath != nil {
+		m.left(fmt.Errorf("%s to %s: %w", r.typ, to, noPath))
 		return nil
 	}
-	m.commit(c.ni, c.ni.peer(c.hop))
-	hd.Src, hd.Dest = c.ni.nid, c.target
-	m.tx.To = lnet.ProcessID{NID: c.hop, PID: to.PID}
-	m.deadline = now + c.ni.lifetime
+	m.commit(p.ni, p.peer)
+	m.take(p)
 	n.transmit(m)
 	return nil
+}
+
+// demand is what m needs of a path to a target.
+func (m *message) demand(target lnet.NID) demand {
+	return demand{source: m.source, target: target, exact: m.recovery, hop: m.hop, fresh: m.reserved}
+}
+
+// take makes m, on its way out, travel by p.
+func (m *message) take(p path) {
+	m.ni, m.peer = p.ni, p.peer
+	h := &m.tx.Header
+	h.Src, h.Dest = p.ni.nid, p.target
+	m.tx.To = lnet.ProcessID{NID: p.target, PID: h.DestPID}
+	if p.peer != nil && p.peer.nid != p.target {
+		m.tx.To = lnet.ProcessID{NID: p.peer.nid, PID: lnet.PIDLustre}
+	}
+	m.waited, m.delayed = false, false
+	m.due()
 }
 
 // transmit takes m through credits to the driver (lnet-core 7.2), and with it
@@ -154,13 +161,25 @@ func (n *Node) transmit(m *message) {
 				if errors.Is(err, ErrTimedOut) {
 					m.ni.countDropped(m.peer, m.tx.Header.Type, m.tx.Payload.Length)
 				}
-				m.left(err)
+				m.ended(err)
 				continue
 			}
 		}
-		if m.takeCredits() {
-			m.ni.iface.Send(&m.tx)
+		if !m.takeCredits() {
+			continue
 		}
+		if n.faults.Active() {
+			held, err := m.inject()
+			if held {
+				continue
+			}
+			if err != nil {
+				m.giveCredits(&ready)
+				m.ended(err)
+				continue
+			}
+		}
+		m.ni.iface.Send(&m.tx)
 	}
 }
 
@@ -172,12 +191,8 @@ func (m *message) stale() error {
 	if m.node.now() > m.deadline {
 		return errOverdue
 	}
-	if d := m.md; d != nil {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.aborted {
-			return ErrCanceled
-		}
+	if m.aborted() {
+		return ErrCanceled
 	}
 	return nil
 }
@@ -190,8 +205,22 @@ func (m *message) Sent(_ *lnd.Tx, err error) {
 	for w := ready.pop(); w != nil; w = ready.pop() {
 		n.transmit(w)
 	}
-	if err == nil {
+	m.ended(err)
+}
+
+// ended deals with an attempt to send m that is over: it counts for the health
+// of those who took part, and another may follow.
+func (m *message) ended(err error) {
+	switch {
+	case err == nil:
 		m.countSent(m.tx.Header.Type, m.tx.Payload.Length)
+		m.succeeded(false)
+		if m.retries > 0 {
+			m.node.stats.successfulResends.Add(1)
+		}
+	case errors.Is(err, ErrCanceled):
+	case m.failed(err) && m.again():
+		return
 	}
 	m.left(err)
 }
@@ -199,12 +228,9 @@ func (m *message) Sent(_ *lnd.Tx, err error) {
 // left ends m: it has left the node, or never will.
 func (m *message) left(err error) {
 	n := m.node
-	if err != nil && !errors.Is(err, ErrCanceled) {
-		m.countFailure(err)
-	}
 	switch m.tx.Header.Type {
 	case lnet.MsgPut:
-		if err == nil {
+		if err == nil && m.retries == 0 {
 			m.sample(latencyPutEgress, n.now()-m.started)
 		}
 	case lnet.MsgGet:
@@ -212,38 +238,32 @@ func (m *message) left(err error) {
 			n.replied(m)
 		}
 	}
-	if m.md != nil {
-		n.finish(m, err)
+	if m.bound {
+		m.finish(err)
 	}
 	n.freeMessage(m)
 }
 
 // replied makes the REPLY event of a GET that the driver had answered by RDMA.
 func (n *Node) replied(get *message) {
-	d := get.md
 	m := n.newMessage()
 	m.commit(get.ni, get.peer)
 	h := &get.tx.Header
-	m.event = Event{
-		Type: EventReply, MsgType: lnet.MsgGet,
+	nid, _ := n.initiator(h.Dest, get.peer)
+	m.op.Event = portals.Event{
+		Type: portals.EventReply, MsgType: lnet.MsgGet,
 		Target:    lnet.ProcessID{NID: h.Src, PID: h.SrcPID},
-		Initiator: lnet.ProcessID{NID: n.primary(h.Dest), PID: h.DestPID},
+		Initiator: lnet.ProcessID{NID: nid, PID: h.DestPID},
 		Source:    lnet.ProcessID{NID: h.Dest, PID: h.DestPID},
 		Sender:    get.tx.To.NID,
 		Requested: get.tx.ReplyLength,
 	}
-	d.mu.Lock()
-	if d.zombie || d.threshold == 0 {
-		d.mu.Unlock()
+	length := min(get.tx.ReplyLength, get.tx.Sink.Length)
+	if !n.table.TakeReply(h.Handle, &m.op, length) {
 		n.freeMessage(m)
 		return
 	}
-	d.spend()
-	d.describe(&m.event)
-	m.event.Length = min(get.tx.ReplyLength, d.mem.Length)
-	d.mu.Unlock()
-	m.md = d
-	m.countReceived(lnet.MsgReply, m.event.Length)
-	n.finish(m, nil)
-	n.freeMessage(m)
+	m.op.Event.Requested = get.tx.ReplyLength
+	m.countReceived(lnet.MsgReply, length)
+	m.answered(nil)
 }

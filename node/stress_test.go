@@ -11,12 +11,15 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
 // Many goroutines bind, send, get, attach and unlink at once, while an NI comes
 // and goes. Whatever happens, every MD has one last event, handlers of an MD
 // never overlap, and in the end all credits are back and nothing is left.
+//
+// lnet-core 3.3 (1)-(2)
 func TestEverythingAtOnce(t *testing.T) {
 	const workers, rounds = 6, 1000
 	f := newFabric()
@@ -27,14 +30,14 @@ func TestEverythingAtOnce(t *testing.T) {
 	if err := b.SetLazy(2); err != nil {
 		t.Fatal(err)
 	}
-	sink(t, b, node.OpPut|node.OpGet)
+	sink(t, b, portals.OpPut|portals.OpGet)
 	to := process(t, "10.0.0.2@tcp")
 
 	var begun, ended atomic.Int64
-	md := func(c node.MD) node.MD {
+	md := func(c portals.MD) portals.MD {
 		var running, over atomic.Bool
 		begun.Add(1)
-		c.Handler = node.HandlerFunc(func(e *node.Event) {
+		c.Handler = portals.HandlerFunc(func(e *portals.Event) {
 			if running.Swap(true) {
 				t.Error("two handlers of one MD at once")
 			}
@@ -59,22 +62,22 @@ func TestEverythingAtOnce(t *testing.T) {
 					if k%3 == 0 {
 						target = loID
 					}
-					h = bind(t, a, md(node.MD{Bytes: make([]byte, 32), Threshold: 4}))
+					h = bind(t, a, md(portals.MD{Bytes: make([]byte, 32), Threshold: 4}))
 					put(t, a, h, target, node.PutOptions{Portal: 1 + uint32(k)%2, Ack: true})
 					put(t, a, h, target, node.PutOptions{Portal: 1})
 				case 2:
-					h = bind(t, a, md(node.MD{Bytes: make([]byte, 32), Threshold: 2}))
+					h = bind(t, a, md(portals.MD{Bytes: make([]byte, 32), Threshold: 2}))
 					if err := a.Get(h, to, node.GetOptions{Portal: 1}); err != nil {
 						t.Error(err)
 					}
 				case 3:
-					h = attach(t, b, node.Entry{Portal: 2}, md(node.MD{Bytes: make([]byte, 32), Threshold: 3, Options: node.OpPut}))
+					h = attach(t, b, portals.Entry{Portal: 2}, md(portals.MD{Bytes: make([]byte, 32), Threshold: 3, Options: portals.OpPut}))
 					if err := b.Unlink(h); err != nil {
 						t.Error(err)
 					}
 					continue
 				case 4:
-					h = bind(t, b, md(node.MD{Bytes: make([]byte, 16), Threshold: 2}))
+					h = bind(t, b, md(portals.MD{Bytes: make([]byte, 16), Threshold: 2}))
 					put(t, b, h, process(t, "10.0.0.1@tcp"), node.PutOptions{Portal: 1})
 					if err := b.Unlink(h); err != nil {
 						t.Error(err)
@@ -132,20 +135,22 @@ func TestEverythingAtOnce(t *testing.T) {
 
 // Several goroutines and one MD: each message is acknowledged once, and events
 // come one at a time.
+//
+// lnet-core 3.3 (1)-(2)
 func TestOneMDManySenders(t *testing.T) {
 	const senders, each = 4, 1000
 	p := newPair(t)
 	got := map[uint64]int{} // the handler of one MD runs alone
-	attach(t, p.b, node.Entry{Portal: 1}, node.MD{
-		Bytes: make([]byte, 8), Threshold: node.Unlimited, Options: node.OpPut | node.ManageRemote,
-		Handler: node.HandlerFunc(func(e *node.Event) { got[e.HdrData]++ })})
+	attach(t, p.b, portals.Entry{Portal: 1}, portals.MD{
+		Bytes: make([]byte, 8), Threshold: portals.Unlimited, Options: portals.OpPut | portals.ManageRemote,
+		Handler: portals.HandlerFunc(func(e *portals.Event) { got[e.HdrData]++ })})
 	sends, acks := 0, 0
-	h := bind(t, p.a, node.MD{Bytes: make([]byte, 8), Threshold: 2 * senders * each, Unlink: true,
-		Handler: node.HandlerFunc(func(e *node.Event) {
+	h := bind(t, p.a, portals.MD{Bytes: make([]byte, 8), Threshold: 2 * senders * each, Unlink: true,
+		Handler: portals.HandlerFunc(func(e *portals.Event) {
 			switch e.Type {
-			case node.EventSend:
+			case portals.EventSend:
 				sends++
-			case node.EventAck:
+			case portals.EventAck:
 				acks++
 			}
 		})})

@@ -2,10 +2,10 @@ package config
 
 import (
 	"log/slog"
-	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/node"
 )
 
 // Ports of LNet over TCP.
@@ -45,10 +45,11 @@ type Config struct {
 
 // Globals are the values of the "global" section that have an effect.
 type Globals struct {
-	InterfacesMax      int           // max_interfaces
-	Discovery          bool          // discovery
-	TransactionTimeout time.Duration // transaction_timeout
-	RetryCount         int           // retry_count
+	InterfacesMax int  // max_interfaces
+	Discovery     bool // discovery
+	// Parameters are transaction_timeout, retry_count, health_sensitivity,
+	// response_tracking, recovery_limit and max_recovery_ping_interval.
+	node.Parameters
 }
 
 // Format is how log lines are written.
@@ -65,10 +66,9 @@ const (
 func Default() Config {
 	return Config{
 		Globals: Globals{
-			InterfacesMax:      4096,
-			Discovery:          true,
-			TransactionTimeout: 150 * time.Second,
-			RetryCount:         2,
+			InterfacesMax: 4096,
+			Discovery:     true,
+			Parameters:    node.DefaultParameters(),
 		},
 		Socklnd:  socklnd.DefaultConfig(),
 		LogLevel: slog.LevelInfo,
@@ -92,10 +92,4 @@ func (c *Config) TakeUnprivilegedPort() {
 		s.ConnectPort, s.ConnectPortBulk = UnprivilegedPort, UnprivilegedPort
 	}
 	s.Accept = socklnd.AcceptAll
-}
-
-// lndTimeout is the LND timeout that LNet derives (lnet-core 6.5).
-func (g *Globals) lndTimeout() time.Duration {
-	seconds := int(g.TransactionTimeout / time.Second)
-	return time.Duration(max((seconds-1)/(g.RetryCount+1), 1)) * time.Second
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"math"
 	"time"
+
+	"github.com/lnetd/lnetd/node"
 )
 
 // globalKeys are the keys of "global" (lnetctl 6). A value that this version
@@ -15,13 +17,13 @@ var globalKeys = map[string]*globalKey{
 	"drop_asym_route":            {lo: 0},
 	"retry_count":                {lo: 0, apply: func(g *Globals, v int) { g.RetryCount = v }},
 	"transaction_timeout":        {lo: 1, apply: func(g *Globals, v int) { g.TransactionTimeout = seconds(v) }},
-	"health_sensitivity":         {lo: 0, hi: 1000, usual: 100},
+	"health_sensitivity":         {lo: 0, hi: 1000, apply: func(g *Globals, v int) { g.HealthSensitivity = v }},
 	"recovery_interval":          {lo: math.MinInt32, ignored: true}, // obsolete
 	"router_sensitivity":         {lo: 0, hi: 100, usual: 100},
 	"lnd_timeout":                {lo: math.MinInt32, ignored: true}, // derived, only shown
-	"response_tracking":          {lo: 0, hi: 3, usual: 3},
-	"recovery_limit":             {lo: 0},
-	"max_recovery_ping_interval": {lo: 1, usual: 900},
+	"response_tracking":          {lo: 0, hi: 3, apply: func(g *Globals, v int) { g.ResponseTracking = node.ResponseTracking(v) }},
+	"recovery_limit":             {lo: 0, apply: func(g *Globals, v int) { g.RecoveryLimit = seconds(v) }},
+	"max_recovery_ping_interval": {lo: 1, apply: func(g *Globals, v int) { g.MaxRecoveryPingInterval = seconds(v) }},
 }
 
 // globalKey is one key of "global".
@@ -46,7 +48,6 @@ func interfacesMax(v int) int {
 // applyGlobals takes the values of "global". Those that bound each other are
 // compared when all are known (lnetctl 7.3).
 func (c *Config) applyGlobals(f fileGlobals) {
-	sensitivity := 100
 	for name, at := range f {
 		key := globalKeys[name]
 		hi := key.hi
@@ -61,14 +62,11 @@ func (c *Config) applyGlobals(f fileGlobals) {
 		case v != key.usual:
 			at.warn("%d: this version does nothing with the value", v)
 		}
-		if ok && name == "health_sensitivity" {
-			sensitivity = v
-		}
 	}
 	g := &c.Globals
-	if at, ok := f["retry_count"]; ok && sensitivity == 0 && g.RetryCount > 0 {
+	if at, ok := f["retry_count"]; ok && g.HealthSensitivity == 0 && g.RetryCount > 0 {
 		at.wrong("%d: must be 0 while health_sensitivity is 0", g.RetryCount)
-	} else if sensitivity == 0 {
+	} else if g.HealthSensitivity == 0 {
 		g.RetryCount = 0
 	}
 	for _, name := range []string{"transaction_timeout", "retry_count"} {

@@ -28,7 +28,7 @@ func parse(name string, data []byte) (Config, *reading, error) {
 	}
 	c.applyGlobals(f.globals)
 	c.applyLnetd(f.lnetd)
-	c.Socklnd.LNetTimeout = c.Globals.lndTimeout()
+	c.Socklnd.LNetTimeout = c.Globals.LNDTimeout()
 	if len(r.problems) == 0 {
 		if err := c.Socklnd.Validate(); err != nil {
 			r.problems = append(r.problems, &problem{file: name, path: "lnetd", text: err.Error()})

@@ -17,6 +17,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
 )
 
 var sameNID = cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
@@ -109,7 +110,7 @@ func TestExports(t *testing.T) {
 		{"export-router.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)},
 			[]string{"peer", "routing", "buffers"}},
 		{"export-backup.yaml", []lnd.Config{ni("tcp", "eth0", 2, 0), ni("tcp1", "eth1", 2, 0)},
-			[]string{"route", "peer", "global.max_recovery_ping_interval", "udsp"}},
+			[]string{"route", "peer", "udsp"}},
 		{"export-2.15.yaml", []lnd.Config{
 			{Net: netOf(t, "tcp"), Device: "eth0", Tunables: none, Options: socklnd.Options{ConnsPerPeer: 1}},
 			{Net: netOf(t, "tcp1"), Device: "eth1", Tunables: none, Options: socklnd.Options{ConnsPerPeer: 1}},
@@ -271,7 +272,8 @@ global:
 	want.PortGiven, want.AcceptGiven = true, true
 	want.ControlSocket, want.MetricsAddr = "/x/y", "[::1]:9100"
 	want.LogLevel, want.LogFormat = slog.LevelDebug, FormatJSON
-	want.Globals = Globals{InterfacesMax: 4096, TransactionTimeout: 50 * time.Second, RetryCount: 4}
+	want.Globals = Globals{InterfacesMax: 4096, Parameters: node.DefaultParameters()}
+	want.Globals.TransactionTimeout, want.Globals.RetryCount = 50*time.Second, 4
 	s := &want.Socklnd
 	s.AcceptPort, s.AcceptPortBulk, s.ConnectPort, s.ConnectPortBulk = 9000, 9000, 988, 988
 	s.Accept, s.SourcePorts = socklnd.AcceptAll, socklnd.SourceAny

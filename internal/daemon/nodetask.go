@@ -42,11 +42,10 @@ func (t *nodeTask) String() string         { return "node" }
 func (t *nodeTask) Run(ctx context.Context) error {
 	g := t.config.Globals
 	n, err := node.New(node.Config{
-		Logger:             t.log,
-		InterfacesMax:      g.InterfacesMax,
-		DisableDiscovery:   !g.Discovery,
-		TransactionTimeout: g.TransactionTimeout,
-		RetryCount:         &g.RetryCount,
+		Logger:           t.log,
+		InterfacesMax:    g.InterfacesMax,
+		DisableDiscovery: !g.Discovery,
+		Parameters:       &g.Parameters,
 	})
 	if err != nil {
 		return control.Fault{Code: control.CodeConfigInvalid, Text: "the node cannot be made"}.Because(err)

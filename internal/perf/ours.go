@@ -13,6 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -63,10 +64,10 @@ func (o *ours) close() error {
 // attach offers memory to PUT into and to GET from.
 func (o *ours) attach() error {
 	buf := make([]byte, memory)
-	for bits, option := range map[uint64]node.MDOptions{putBits: node.OpPut, getBits: node.OpGet} {
+	for bits, option := range map[uint64]portals.MDOptions{putBits: portals.OpPut, getBits: portals.OpGet} {
 		_, err := o.node.Attach(
-			node.Entry{Portal: portal, MatchBits: bits},
-			node.MD{Bytes: buf, Threshold: node.Unlimited, Options: option | node.ManageRemote | node.Truncate})
+			portals.Entry{Portal: portal, MatchBits: bits},
+			portals.MD{Bytes: buf, Threshold: portals.Unlimited, Options: option | portals.ManageRemote | portals.Truncate})
 		if err != nil {
 			return err
 		}
@@ -113,10 +114,10 @@ func (o *ours) run(ctx context.Context, to lnet.NID, x exchange) (time.Duration,
 	return took, r.failure()
 }
 
-func (o *ours) bind(x exchange, h node.Handler) (lnet.Handle, error) {
-	return o.node.Bind(node.MD{
+func (o *ours) bind(x exchange, h portals.Handler) (lnet.Handle, error) {
+	return o.node.Bind(portals.MD{
 		Bytes:     make([]byte, max(x.in, x.out)),
-		Threshold: node.Unlimited,
+		Threshold: portals.Unlimited,
 		Handler:   h,
 	})
 }
@@ -150,12 +151,12 @@ func (r *run) next(h lnet.Handle) {
 	}
 }
 
-// HandleEvent implements node.Handler.
-func (r *run) HandleEvent(e *node.Event) {
+// HandleEvent implements portals.Handler.
+func (r *run) HandleEvent(e *portals.Event) {
 	switch {
 	case e.Err != nil:
 		r.fail(fmt.Errorf("%s: %w", e.Type, e.Err))
-	case e.Type == node.EventAck || e.Type == node.EventReply:
+	case e.Type == portals.EventAck || e.Type == portals.EventReply:
 		if r.ended.Add(1) == int64(r.x.n) {
 			close(r.done)
 			return
@@ -183,13 +184,13 @@ func (r *run) failure() error {
 
 // runBlocking does transfers one after the other, each awaited by the caller.
 func (o *ours) runBlocking(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
-	q := node.NewEventQueue(node.EventsOf(node.EventAck, node.EventReply))
+	q := node.NewEventQueue(node.EventsOf(portals.EventAck, portals.EventReply))
 	h, err := o.bind(x, q)
 	if err != nil {
 		return 0, err
 	}
 	peer := lnet.ProcessID{NID: to, PID: lnet.PIDLustre}
-	var e node.Event
+	var e portals.Event
 	start := time.Now()
 	for range x.n {
 		if err := x.start(o.node, h, peer); err != nil {

@@ -12,6 +12,7 @@ import (
 type Faults struct {
 	Resets       uint64 // connections reset, by order or because the other end was closed
 	Cuts         uint64 // Conn.Cut, Config.CutChance
+	HalfCloses   uint64 // those of them with CutEnd
 	Stalls       uint64 // Conn.Stall
 	Partitions   uint64 // Fabric.Partition
 	DevicesDown  uint64 // Device.SetUp(false)
@@ -27,7 +28,7 @@ type Faults struct {
 }
 
 type counters struct {
-	resets, cuts, stalls, partitions, devicesDown, crashes, losses, requestsLost,
+	resets, cuts, halfCloses, stalls, partitions, devicesDown, crashes, losses, requestsLost,
 	refusals, unreachable, timeouts, overflows, corruptions, held atomic.Uint64
 }
 
@@ -37,6 +38,7 @@ func (f *Fabric) Faults() Faults {
 	return Faults{
 		Resets:       c.resets.Load(),
 		Cuts:         c.cuts.Load(),
+		HalfCloses:   c.halfCloses.Load(),
 		Stalls:       c.stalls.Load(),
 		Partitions:   c.partitions.Load(),
 		DevicesDown:  c.devicesDown.Load(),

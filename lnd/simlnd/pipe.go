@@ -208,6 +208,7 @@ func (p *pipe) cutNow() {
 		p.from.fail(errReset)
 		p.to.fail(errReset)
 	case CutEnd:
+		p.c.fabric.faults.halfCloses.Add(1)
 		p.finish()
 		p.abandon()
 		p.void = true

@@ -248,6 +248,7 @@ func TestARefusalByANewLifeClosesTheOldConnections(t *testing.T) {
 	s.done()
 }
 
+// discovery 9.8
 func TestHardFailuresOfAnAttempt(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	for _, test := range []struct {
@@ -304,6 +305,8 @@ func TestHardFailuresOfAnAttempt(t *testing.T) {
 
 // TestASendWithinThePauseFailsAtOnce shows the pause after a hard failure, and
 // that a message after it makes a new attempt.
+//
+// discovery 9.8
 func TestASendWithinThePauseFailsAtOnce(t *testing.T) {
 	const pause = 500 * time.Millisecond
 	n := start(t, func(c *Config) { c.MinReconnect, c.MaxReconnect = pause, pause })

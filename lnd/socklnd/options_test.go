@@ -206,8 +206,9 @@ func TestConfigIsChecked(t *testing.T) {
 		"conns_per_peer":     func(c *Config) { c.ConnsPerPeer = 128 },
 		"tos":                func(c *Config) { c.TOS = 256 },
 		"typed_conns":        func(c *Config) { c.TypedConns = false },
-		"credits":            func(c *Config) { c.Tunables.Credits = 0 },
-		"peer_credits":       func(c *Config) { c.Tunables.PeerCredits = 0 },
+		// lnet-core 7.1 bounds
+		"credits":      func(c *Config) { c.Tunables.Credits = 0 },
+		"peer_credits": func(c *Config) { c.Tunables.PeerCredits = 0 },
 	} {
 		c := DefaultConfig()
 		edit(&c)
@@ -248,6 +249,7 @@ func TestOptionsOfOneInterface(t *testing.T) {
 	if o := n.Options().(Options); o.ConnsPerPeer != 1 || *o.TOS != -1 {
 		t.Errorf("the first one's options %d, %d", o.ConnsPerPeer, *o.TOS)
 	}
+	// lnet-core 7.1 defaults, 7.1 bounds
 	want := lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 50, Credits: 50}
 	if got := i.Tunables(); got != want {
 		t.Errorf("tunables %+v, want %+v", got, want)

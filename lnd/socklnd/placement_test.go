@@ -88,6 +88,7 @@ func TestAfterALatePlacementTheTimerRunsAgain(t *testing.T) {
 	control.ends()
 }
 
+// discovery 9.8
 func TestAPlacementForAConnectionThatIsGone(t *testing.T) {
 	n := start(t, nil)
 	held := n.hold(33)

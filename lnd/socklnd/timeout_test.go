@@ -157,6 +157,8 @@ func TestAPeerThatReadsSlowlyIsNotCutOff(t *testing.T) {
 
 // TestAMessageThatWaitsForAConnectionTooLong shows the timer of a message that
 // has none: the peer refuses once, and never answers the second call.
+//
+// discovery 9.8
 func TestAMessageThatWaitsForAConnectionTooLong(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	n := start(t, func(c *Config) { c.SockTimeout, c.MinReconnect, c.MaxReconnect = timeout, timeout/2, timeout })
@@ -175,6 +177,7 @@ func TestAMessageThatWaitsForAConnectionTooLong(t *testing.T) {
 	}
 }
 
+// discovery 9.8
 func TestAConnectionThatIsReset(t *testing.T) {
 	n := start(t, smallBuffers)
 	p := newPuppet(n)

@@ -1,7 +1,8 @@
-package node
+package portals
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -15,6 +16,9 @@ const (
 	handleShards = 64 // power of two
 )
 
+// scanBuckets is how many buckets a scan looks at before it lets others in.
+const scanBuckets = 256
+
 // handleTable finds linked MDs by object cookie. Chains run through the MDs,
 // so that neither insert nor remove allocates in steady state.
 type handleTable struct {
@@ -22,14 +26,17 @@ type handleTable struct {
 }
 
 type handleShard struct {
-	mu      sync.Mutex
-	buckets []*md // length a power of two, or 0
-	count   int
-	closed  bool
-	_       [16]byte // a cache line of its own
+	mu       sync.Mutex
+	buckets  []*md // length a power of two, or 0
+	count    int
+	closed   bool
+	trackers atomic.Int64 // MDs here with a deadline
+	_        [8]byte      // a cache line of its own
 }
 
-func shardOf(object uint64) int { return int(object>>objectShift) & (handleShards - 1) }
+func (t *handleTable) shard(object uint64) *handleShard {
+	return &t.shards[object>>objectShift&(handleShards-1)]
+}
 
 func (s *handleShard) bucket(object uint64) **md {
 	return &s.buckets[int(object>>objectShift/handleShards)&(len(s.buckets)-1)]
@@ -39,7 +46,7 @@ func (s *handleShard) bucket(object uint64) **md {
 // another one, by the time the caller looks: it must compare the handle under
 // md.mu.
 func (t *handleTable) find(object uint64) *md {
-	s := &t.shards[shardOf(object)]
+	s := t.shard(object)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count == 0 {
@@ -55,7 +62,7 @@ func (t *handleTable) find(object uint64) *md {
 
 // insert adds d; ErrClosed after close.
 func (t *handleTable) insert(d *md) error {
-	s := &t.shards[shardOf(d.handle.Object)]
+	s := t.shard(d.handle.Object)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -85,7 +92,7 @@ func (s *handleShard) grow() {
 
 // remove takes d out; it does nothing if d is not there.
 func (t *handleTable) remove(d *md) {
-	s := &t.shards[shardOf(d.handle.Object)]
+	s := t.shard(d.handle.Object)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count == 0 {
@@ -111,30 +118,35 @@ func (t *handleTable) close() {
 	}
 }
 
-// appendAll appends every linked MD to ds.
-func (t *handleTable) appendAll(ds []*md) []*md {
-	for i := range t.shards {
-		s := &t.shards[i]
+// appendOverdue appends the handles of MDs whose deadline has passed. A table
+// that grows meanwhile may show an MD twice, but keeps none back.
+func (s *handleShard) appendOverdue(dst []Overdue, now int64) []Overdue {
+	for from := 0; ; from += scanBuckets {
 		s.mu.Lock()
-		for _, d := range s.buckets {
+		if from >= len(s.buckets) {
+			s.mu.Unlock()
+			return dst
+		}
+		for _, d := range s.buckets[from:min(from+scanBuckets, len(s.buckets))] {
 			for ; d != nil; d = d.chain {
-				ds = append(ds, d)
+				if deadline := d.deadline.Load(); deadline != 0 && deadline <= now {
+					dst = append(dst, Overdue{Handle: d.handle})
+				}
 			}
 		}
 		s.mu.Unlock()
 	}
-	return ds
 }
 
 // find returns the MD that h names, or nil: see handleTable.find.
-func (n *Node) find(h lnet.Handle) *md {
-	if h.Interface != n.cookie {
+func (t *Table) find(h lnet.Handle) *md {
+	if h.Interface != t.cookie {
 		return nil
 	}
-	return n.handles.find(h.Object)
+	return t.handles.find(h.Object)
 }
 
-// nextObject is the object cookie of a new MD.
-func (n *Node) nextObject() uint64 {
-	return (n.objects.Add(1)-1)<<objectShift | objectMD
+// nextHandle is the handle of a new MD.
+func (t *Table) nextHandle() lnet.Handle {
+	return lnet.Handle{Interface: t.cookie, Object: (t.objects.Add(1)-1)<<objectShift | objectMD}
 }

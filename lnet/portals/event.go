@@ -1,4 +1,4 @@
-package node
+package portals
 
 import (
 	"fmt"
@@ -60,23 +60,24 @@ type Event struct {
 	// Offset is where in the MD the bytes begin; with EventSend the remote
 	// offset asked for.
 	Offset int
-	// MD, Memory, Bytes, Options and UserPtr are those of the MD.
+	// MD, Memory, Bytes, Options and UserPtr are those of the MD: Bytes if it
+	// was made with them, else Memory.
 	MD      lnet.Handle
 	Memory  lnd.Memory
 	Bytes   []byte
 	Options MDOptions
 	UserPtr any
-	// Err is nil if the operation succeeded. See ErrUnreachable, ErrTimedOut,
-	// ErrCanceled and lnd.StatusOf.
+	// Err is nil if the operation succeeded. See ErrTimedOut, ErrCanceled and
+	// lnd.StatusOf.
 	Err error
 }
 
 // Handler hears of an MD's events.
 type Handler interface {
-	// HandleEvent is called for one event of an MD at a time, in order. It
-	// runs in a goroutine of a driver or of a caller of Put, Get, Attach or
-	// Unlink. It must not block. It may call Put, Get, Attach, Bind and
-	// Unlink. The event is valid until it returns and must not be changed.
+	// HandleEvent is called for one event of an MD at a time, in order, and
+	// under no lock. It runs in the goroutine that ended the operation. It
+	// must not block. It may make, use and unlink MDs. The event is valid
+	// until it returns and must not be changed.
 	HandleEvent(e *Event)
 }
 
@@ -94,19 +95,20 @@ type queuedEvent struct {
 }
 
 // deliver runs d's handler for e, or leaves a copy of e to whoever is running
-// it at the moment. d.mu is held on entry and released; d may be gone
-// afterwards if e is its last event.
-func (n *Node) deliver(d *md, e *Event) {
+// it at the moment. So a handler that makes further events of its MD does not
+// recurse. d.mu is held on entry and released; d may be gone afterwards if e
+// is its last event.
+func (t *Table) deliver(d *md, e *Event) {
 	if d.handler == nil {
-		last := d.finished && !d.draining
+		last := d.finished
 		d.mu.Unlock()
 		if last {
-			n.freeMD(d)
+			t.freeMD(d)
 		}
 		return
 	}
 	if d.draining {
-		q := n.events.Get().(*queuedEvent)
+		q := t.events.Get().(*queuedEvent)
 		q.event = *e
 		if d.events == nil {
 			d.events = q
@@ -130,14 +132,18 @@ func (n *Node) deliver(d *md, e *Event) {
 			last := d.finished
 			d.mu.Unlock()
 			if last {
-				n.freeMD(d)
+				t.freeMD(d)
 			}
 			return
 		}
 		d.events = q.next
 		d.mu.Unlock()
 		h.HandleEvent(&q.event)
-		*q = queuedEvent{}
-		n.events.Put(q)
+		t.freeEvent(q)
 	}
+}
+
+func (t *Table) freeEvent(q *queuedEvent) {
+	*q = queuedEvent{}
+	t.events.Put(q)
 }

@@ -1,0 +1,185 @@
+package portals
+
+import (
+	"fmt"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Position says where among its portal's entries an entry goes.
+type Position uint8
+
+const (
+	// Before is ahead of all others.
+	Before Position = iota
+	// After is behind all others.
+	After
+	// Local is After here, where a portal is one table.
+	Local
+)
+
+// Entry says which requests an attached MD takes (lnet-core 2.1).
+type Entry struct {
+	// Portal is the portal, 0 to 63. Portal 0 is LNet's own.
+	Portal uint32
+	// Match is who may send: AnyNID and PIDAny stand for everybody, and so
+	// does the zero value. The NID is the sender's primary one.
+	Match lnet.ProcessID
+	// MatchBits must equal the request's, but where IgnoreBits has ones.
+	MatchBits, IgnoreBits uint64
+	// Position is where the entry goes among those of its portal. Entries
+	// with IgnoreBits come before those without, wherever either goes.
+	Position Position
+}
+
+// matchID is Match with wildcards in place of the zero value.
+func (e *Entry) matchID() lnet.ProcessID {
+	if e.Match == (lnet.ProcessID{}) {
+		return lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDAny}
+	}
+	return e.Match
+}
+
+// class is the kind of portal that e belongs on (lnet-core 2.1 step 2).
+func (e *Entry) class() portalClass {
+	id := e.matchID()
+	if e.IgnoreBits == 0 && !id.NID.IsAny() && id.PID != lnet.PIDAny {
+		return classUnique
+	}
+	return classWildcard
+}
+
+// Attach makes an MD that requests to a portal find. It takes OpPut, OpGet or
+// both. Delayed PUTs are offered to it at once: the caller receives those in
+// accepted, and gives up those in dropped (lnet-core 4.6). Errors are
+// ErrInvalid, ErrPortalClass and ErrClosed.
+func (t *Table) Attach(e Entry, c MD) (h lnet.Handle, accepted, dropped Operations, err error) {
+	h, accepted, dropped, err = t.attach(&e, &c)
+	if err != nil {
+		return lnet.NoHandle, Operations{}, Operations{}, fmt.Errorf("attach to portal %d: %w", e.Portal, err)
+	}
+	return h, accepted, dropped, nil
+}
+
+func (t *Table) attach(e *Entry, c *MD) (h lnet.Handle, accepted, dropped Operations, err error) {
+	if e.Portal >= lnet.Portals {
+		err = fmt.Errorf("portal %d: not below %d: %w", e.Portal, lnet.Portals, ErrInvalid)
+		return h, accepted, dropped, err
+	}
+	if e.Position > Local {
+		err = fmt.Errorf("position %d: not within 0 to %d: %w", e.Position, Local, ErrInvalid)
+		return h, accepted, dropped, err
+	}
+	if c.Options&(OpPut|OpGet) == 0 {
+		err = fmt.Errorf("options %#x: neither OpPut nor OpGet: %w", uint32(c.Options), ErrInvalid)
+		return h, accepted, dropped, err
+	}
+	if _, err = c.check(); err != nil {
+		return h, accepted, dropped, err
+	}
+	d := t.newMD(c)
+	h = d.handle
+	p := &t.portals[e.Portal]
+	p.mu.Lock()
+	err = t.link(p, d, e)
+	if err == nil {
+		accepted, dropped = t.offer(p, d)
+	}
+	p.mu.Unlock()
+	if err != nil {
+		t.freeMD(d)
+	}
+	return h, accepted, dropped, err
+}
+
+// link puts the new MD d on p. p.mu is held.
+func (t *Table) link(p *portal, d *md, e *Entry) error {
+	class := e.class()
+	switch {
+	case p.closed:
+		return ErrClosed
+	case p.class != classNone && p.class != class:
+		return ErrPortalClass
+	}
+	d.mu.Lock() // for those who still hold d from its former life
+	d.portal = p
+	d.mu.Unlock()
+	if err := t.handles.insert(d); err != nil {
+		return err
+	}
+	p.class = class
+	p.index.add(d, e)
+	return nil
+}
+
+// Verdict is what matching decided about a request.
+type Verdict uint8
+
+const (
+	// Accept: the operation has an MD, an offset and a length; its Memory is
+	// to be filled or read, and Finish ends it.
+	Accept Verdict = iota + 1
+	// Drop: the request is to be given up (lnet-core 4.5). The operation has
+	// ended.
+	Drop
+	// Delay: the table keeps the PUT until an entry takes it or it is
+	// dropped. Another goroutine may have it by now.
+	Delay
+)
+
+// Match searches an arrived PUT's or GET's portal, by o.Event's Type, Portal,
+// MatchBits and Initiator (lnet-core 4).
+func (t *Table) Match(o *Operation) Verdict {
+	e := &o.Event
+	if e.Portal >= lnet.Portals || o.Length < 0 {
+		return Drop
+	}
+	p := &t.portals[e.Portal]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return Drop
+	}
+	if d := p.index.first(o); d != nil {
+		return t.apply(p, d, o)
+	}
+	if e.Type != EventPut || !p.lazy || o.Gone != nil && o.Gone.Load() {
+		return Drop
+	}
+	p.delayed.push(o)
+	return Delay
+}
+
+// apply lets d, which matches, take or drop o (lnet-core 4.2 steps 6 to 10).
+// p.mu is held.
+func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
+	e := &o.Event
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	offset := d.offset
+	if d.options&ManageRemote != 0 {
+		offset = o.RemoteOffset
+	}
+	length, room := o.Length, d.room(offset)
+	if length > room {
+		if d.options&Truncate == 0 {
+			return Drop
+		}
+		length = room
+	}
+	d.spend()
+	d.offset = offset + length
+	o.md = d
+	o.answered = false
+	o.Issued = 0
+	o.Ack = e.Type == EventPut && d.options&AckDisable == 0 && o.Handle != lnet.NoHandle
+	d.describe(e)
+	e.Offset, e.Length = offset, length
+	if d.exhausted() { // for good: nothing gives an attached MD operations or room
+		p.index.remove(d)
+		if d.unlink {
+			t.retire(d)
+		}
+	}
+	return Accept
+}

@@ -1,0 +1,230 @@
+package portals
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// MDOptions are the options of a memory descriptor (lnet-core 2.2).
+type MDOptions uint32
+
+// The values are those of lnet-core 2.2.
+const (
+	// OpPut lets PUTs match; OpGet lets GETs match. Attached MDs have at
+	// least one of them, others neither.
+	OpPut MDOptions = 0x0001
+	OpGet MDOptions = 0x0002
+	// ManageRemote takes the offset from the request, not from the MD.
+	ManageRemote MDOptions = 0x0004
+	// Truncate shortens a request that is too long instead of dropping it.
+	Truncate MDOptions = 0x0010
+	// AckDisable keeps PUTs into the MD unacknowledged.
+	AckDisable MDOptions = 0x0020
+	// MaxSize makes MD.MaxSize valid.
+	MaxSize MDOptions = 0x0080
+	// TrackResponse and NoTrackResponse force response tracking on or off;
+	// the second wins.
+	TrackResponse   MDOptions = 0x0400
+	NoTrackResponse MDOptions = 0x0800
+	// Discard allows a driver to drop payload; none of ours does.
+	Discard MDOptions = 0x4000
+)
+
+const mdOptionsKnown = OpPut | OpGet | ManageRemote | Truncate | AckDisable | MaxSize |
+	TrackResponse | NoTrackResponse | Discard
+
+// Unlimited is the threshold of an MD that takes any number of operations.
+const Unlimited = -1
+
+// MD describes memory for messages (lnet-core 2.2). The memory must stay as it
+// is until the event with Unlinked; an MD that is unlinked while operations
+// are under way has that event with the last of them.
+type MD struct {
+	// Memory is the memory, at most 256 segments. Bytes, if it is not nil,
+	// stands for Memory when that is one unregistered piece, and costs no
+	// allocation. At most one of both may be given; neither is an empty MD.
+	Memory lnd.Memory
+	Bytes  []byte
+	// Threshold is the number of operations allowed, or Unlimited. A PUT that
+	// is acknowledged and a GET count twice: SEND, then ACK or REPLY.
+	Threshold int
+	// Unlink unlinks the MD when it is used up: by the threshold, or, with
+	// MaxSize, when less than MaxSize bytes are left.
+	Unlink bool
+	// MaxSize bounds one request, with the option MaxSize.
+	MaxSize int
+	// Options are the options.
+	Options MDOptions
+	// Handler hears of events; nil: nobody does.
+	Handler Handler
+	// UserPtr is handed back in every event.
+	UserPtr any
+}
+
+// md is a linked MD, with the match entry that it is attached to.
+type md struct {
+	mu sync.Mutex
+
+	// Constant while the MD is linked. handle and portal change under mu.
+	handle  lnet.Handle
+	mem     lnd.Memory
+	segment [1]lnd.Segment // backs mem for MD.Bytes
+	options MDOptions
+	unlink  bool
+	maxSize int
+	handler Handler
+	userPtr any
+	portal  *portal // nil if bound
+	chain   *md     // handleShard's, guarded by it
+	place   place   // portal's, guarded by it
+
+	// Guarded by mu.
+	zombie     bool  // unlinked: not to be found again
+	aborted    bool  // unlinked by Unlink
+	finished   bool  // the last event is queued, or was delivered
+	draining   bool  // somebody is running the handler
+	awaits     uint8 // responses that a request has asked for: awaitAck, awaitReply
+	offset     int
+	threshold  int
+	refs       int // operations under way
+	due        int // responses that have not come yet
+	events     *queuedEvent
+	eventsTail *queuedEvent
+	deadline   atomic.Int64 // of the response watched, 0: none; scans read it without mu
+	issued     int64        // when the request was made
+	hop        lnet.NID     // where it went
+}
+
+const (
+	awaitAck = 1 << iota
+	awaitReply
+)
+
+// exhausted says that the MD can take no further operation. d.mu is held.
+func (d *md) exhausted() bool {
+	return d.threshold == 0 || d.options&MaxSize != 0 && (d.offset < 0 || d.offset > d.mem.Length-d.maxSize)
+}
+
+// left is how many bytes there are from offset on. An offset beyond the end,
+// which wraps to a negative one where an int has 32 bits, leaves none
+// (lnet-core 4.2, quirk).
+func (d *md) left(offset int) int {
+	if offset < 0 || offset > d.mem.Length {
+		return 0
+	}
+	return d.mem.Length - offset
+}
+
+// room is how many bytes a request at offset may have (lnet-core 4.2 step 7).
+// An in-range MaxSize can still lead past the end of the memory with
+// ManageRemote, where kernels write on; here the end is the end.
+func (d *md) room(offset int) int {
+	if d.options&MaxSize != 0 {
+		return min(d.maxSize, d.left(offset))
+	}
+	return d.left(offset)
+}
+
+// spend takes one operation and a reference. d.mu is held.
+func (d *md) spend() {
+	if d.threshold > 0 {
+		d.threshold--
+	}
+	d.refs++
+}
+
+// describe fills in what an event tells of its MD. d.mu is held.
+func (d *md) describe(e *Event) {
+	e.MD = d.handle
+	if e.Bytes = d.segment[0].Bytes; e.Bytes != nil {
+		e.Memory = lnd.Memory{} // d.mem's segment will serve other MDs
+	} else {
+		e.Memory = d.mem
+	}
+	e.Options = d.options
+	e.UserPtr = d.userPtr
+}
+
+// cut is the part of the MD's memory that an operation uses. Nothing lies
+// beyond the end, where only empty requests can be.
+func (d *md) cut(offset, length int) lnd.Memory {
+	if length == 0 {
+		return lnd.Memory{}
+	}
+	return d.mem.Slice(offset, length)
+}
+
+// newMD makes an MD of c, which was checked, that nobody can find yet.
+func (t *Table) newMD(c *MD) *md {
+	d := t.mds.Get().(*md)
+	d.mu.Lock() // for those who still hold d from its former life
+	defer d.mu.Unlock()
+	d.handle = t.nextHandle()
+	d.mem = c.Memory
+	if c.Bytes != nil {
+		d.segment[0] = lnd.Segment{Bytes: c.Bytes}
+		d.mem = lnd.Memory{Segments: d.segment[:], Length: len(c.Bytes)}
+	}
+	d.options = c.Options
+	d.maxSize = c.MaxSize
+	d.unlink = c.Unlink
+	d.handler = c.Handler
+	d.userPtr = c.UserPtr
+	d.threshold = c.Threshold
+	return d
+}
+
+// check is the validation of lnet-core 2.2. It returns the length of the
+// memory.
+func (c *MD) check() (length int, err error) {
+	m := &c.Memory
+	if c.Bytes != nil {
+		if m.Segments != nil || m.Length != 0 {
+			return 0, fmt.Errorf("both bytes and memory given: %w", ErrInvalid)
+		}
+		m = &lnd.Memory{Length: len(c.Bytes)}
+	} else {
+		if len(m.Segments) > lnet.MaxFragments {
+			return 0, fmt.Errorf("memory: %d segments: more than %d: %w", len(m.Segments), lnet.MaxFragments, ErrInvalid)
+		}
+		room := 0
+		for i := range m.Segments {
+			room += len(m.Segments[i].Bytes)
+		}
+		if m.Offset < 0 || m.Length < 0 || m.Offset > room-m.Length {
+			return 0, fmt.Errorf("memory: offset %d, length %d: beyond the %d bytes of its segments: %w",
+				m.Offset, m.Length, room, ErrInvalid)
+		}
+	}
+	if c.Threshold < Unlimited {
+		return 0, fmt.Errorf("threshold %d: %w", c.Threshold, ErrInvalid)
+	}
+	if c.Options&^mdOptionsKnown != 0 {
+		return 0, fmt.Errorf("options %#x: unknown: %w", uint32(c.Options&^mdOptionsKnown), ErrInvalid)
+	}
+	if c.Options&MaxSize != 0 && (c.MaxSize < 0 || c.MaxSize > m.Length) {
+		return 0, fmt.Errorf("max_size %d: not within 0 to %d: %w", c.MaxSize, m.Length, ErrInvalid)
+	}
+	return m.Length, nil
+}
+
+// freeMD takes back an MD that nobody can find and nothing uses.
+func (t *Table) freeMD(d *md) {
+	d.mu.Lock()
+	d.handle = lnet.NoHandle
+	d.mem = lnd.Memory{}
+	d.segment[0] = lnd.Segment{}
+	d.handler, d.userPtr = nil, nil
+	d.portal, d.chain = nil, nil
+	d.offset, d.threshold, d.refs = 0, 0, 0
+	d.zombie, d.aborted, d.finished = false, false, false
+	d.events, d.eventsTail = nil, nil
+	d.deadline.Store(0)
+	d.issued, d.hop, d.awaits, d.due = 0, lnet.NID{}, 0, 0
+	d.mu.Unlock()
+	t.mds.Put(d)
+}

@@ -1,0 +1,250 @@
+package portals
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Operation is the record of one operation on an MD: an arrived request or
+// response, or a request that is made. Its owner embeds it in the record of
+// the message, so that it costs no allocation, and may use it again once the
+// operation has ended: by Drop, by a false or an error, or by Finish.
+//
+// The zero value is ready. The owner fills in what the message says before it
+// hands the operation to the table, and leaves it alone while the table keeps
+// it (Delay).
+type Operation struct {
+	// Event is what the MD's handler will see. The owner sets the fields that
+	// the message tells of, the table those of the MD, and Type, Length and
+	// Offset where matching decides them.
+	Event Event
+	// Owner is the record that the operation belongs to. The table does not
+	// look at it.
+	Owner any
+
+	// Length is, of an arrived request, how many bytes it asks for: the
+	// payload length of a PUT, the sink length of a GET.
+	Length int
+	// RemoteOffset is the offset that an arrived request names, 0 to 2^32-1.
+	RemoteOffset int
+	// Handle is where the answer to an arrived request belongs.
+	Handle lnet.Handle
+	// Aliases are other NIDs of the initiator's peer, whose primary one is
+	// Event.Initiator.NID (lnet-core 4.2 step 5). The slice must not be
+	// changed while the table keeps the operation.
+	Aliases []lnet.NID
+	// Gone, if it is not nil and holds true, keeps the operation from being
+	// delayed. Who stores true and calls DropDelayed afterwards knows that
+	// nothing is left waiting.
+	Gone *atomic.Bool
+
+	// Ack is a result of Match: an ACK is due when the PUT is complete.
+	Ack bool
+	// Issued is a result of TakeReply and TakeAck: when the request was made,
+	// or 0 if it is not tracked, or not any more.
+	Issued int64
+
+	md       *md
+	answered bool       // a request that asked for a response
+	next     *Operation // of Operations
+}
+
+// Memory is the part of the MD's memory that an accepted or begun operation
+// uses. It is empty once the operation has ended.
+func (o *Operation) Memory() lnd.Memory {
+	d := o.md
+	if d == nil {
+		return lnd.Memory{}
+	}
+	switch o.Event.Type {
+	case EventPut, EventGet:
+		return d.cut(o.Event.Offset, o.Event.Length)
+	case EventReply:
+		return d.cut(0, o.Event.Length)
+	case EventSend:
+		return d.mem
+	}
+	return lnd.Memory{}
+}
+
+// Operations is a FIFO of operations.
+type Operations struct{ head, tail *Operation }
+
+func (q *Operations) push(o *Operation) {
+	o.next = nil
+	if q.head == nil {
+		q.head = o
+	} else {
+		q.tail.next = o
+	}
+	q.tail = o
+}
+
+// Next takes the oldest operation out and returns it, or nil if there is none.
+func (q *Operations) Next() *Operation {
+	o := q.head
+	if o != nil {
+		q.head, o.next = o.next, nil
+	}
+	return o
+}
+
+// Begin says what kind of request begins.
+type Begin struct {
+	// Type is MsgPut or MsgGet.
+	Type lnet.MsgType
+	// Response says that an ACK or a REPLY is asked for.
+	Response bool
+	// Track says that such a response is to be watched. The MD's options
+	// TrackResponse and NoTrackResponse have the last word (lnet-core 6.4).
+	Track bool
+	// Now is the time, and Deadline until when the response must have come.
+	Now, Deadline int64
+	// Hop is the neighbour that the request goes to; see Rehop.
+	Hop lnet.NID
+}
+
+// Begin starts a request from the bound MD h, whose whole memory it returns
+// (lnet-core 6.1, 6.2). It takes one operation off the threshold. o's event
+// becomes a SEND event as far as the MD and Begin tell; Finish ends it. The
+// error is ErrNotFound if the MD is unknown, attached or used up; o has ended
+// then.
+func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (lnd.Memory, error) {
+	d := t.claim(h)
+	if d == nil {
+		return lnd.Memory{}, fmt.Errorf("descriptor %s: %w", h, ErrNotFound)
+	}
+	d.spend()
+	o.answered = b.Response
+	if b.Response {
+		d.due++
+		if b.Type == lnet.MsgGet {
+			d.awaits |= awaitReply
+		} else {
+			d.awaits |= awaitAck
+		}
+		if d.tracks(b.Track) {
+			t.track(d, &b)
+		}
+	}
+	memory := d.mem
+	o.md = d
+	e := &o.Event
+	e.Type, e.MsgType = EventSend, b.Type
+	e.Requested, e.Length = memory.Length, memory.Length
+	d.describe(e)
+	d.mu.Unlock()
+	return memory, nil
+}
+
+// Aborted tells whether Unlink was called for the MD of o, an operation that
+// has not ended. A message that has not left by then must not.
+func (t *Table) Aborted(o *Operation) bool {
+	d := o.md
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.aborted
+}
+
+// claim returns the bound MD that h names and that has operations left, with
+// its mu held; nil if there is none.
+func (t *Table) claim(h lnet.Handle) *md {
+	d := t.find(h)
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	if d.handle != h || d.zombie || d.threshold == 0 || d.portal != nil {
+		d.mu.Unlock()
+		return nil
+	}
+	return d
+}
+
+// TakeReply starts an arrived REPLY to the request that h names, with that
+// many bytes of payload (lnet-core 5.5). If it returns false the message must
+// be dropped, and o has ended. Else o.Event.Length bytes are wanted, in
+// o.Memory(), and Finish ends o.
+//
+// Only an MD that a GET was made from takes a REPLY, though the handle be
+// right: a peer that is sent a PUT cannot write into its memory. Kernels go by
+// the handle alone.
+func (t *Table) TakeReply(h lnet.Handle, o *Operation, payload int) bool {
+	d := t.claim(h)
+	if d == nil {
+		return false
+	}
+	length := min(payload, d.mem.Length)
+	if d.awaits&awaitReply == 0 || payload < 0 || length < payload && d.options&Truncate == 0 {
+		d.mu.Unlock()
+		return false
+	}
+	o.Event.Type, o.Event.Length = EventReply, length
+	d.take(o)
+	return true
+}
+
+// TakeAck starts an arrived ACK of the PUT that h names (lnet-core 5.6). If it
+// returns false the message must be dropped, and o has ended; else Finish ends
+// it. Only an MD that a PUT with an ACK was made from takes an ACK.
+func (t *Table) TakeAck(h lnet.Handle, o *Operation) bool {
+	d := t.claim(h)
+	if d == nil {
+		return false
+	}
+	if d.awaits&awaitAck == 0 {
+		d.mu.Unlock()
+		return false
+	}
+	o.Event.Type = EventAck
+	d.take(o)
+	return true
+}
+
+// take makes o an operation on d. d.mu is held on entry and released.
+func (d *md) take(o *Operation) {
+	d.spend()
+	o.Issued = 0
+	if d.deadline.Load() != 0 {
+		o.Issued = d.issued
+	}
+	o.answered = false
+	o.md = d
+	d.describe(&o.Event)
+	d.mu.Unlock()
+}
+
+// Finish ends an accepted, taken or begun operation with its outcome, and
+// delivers o.Event (lnet-core 3.4). An operation on an MD that was unlinked
+// meanwhile ends with ErrTimedOut instead of nil.
+func (t *Table) Finish(o *Operation, err error) {
+	d := o.md
+	e := &o.Event
+	d.mu.Lock()
+	d.refs--
+	if err == nil && d.aborted {
+		err = ErrTimedOut
+	}
+	e.Err = err
+	if e.Type == EventAck || e.Type == EventReply || e.Type == EventSend && err != nil && o.answered {
+		d.due = max(0, d.due-1)
+	}
+	unlinkable := d.refs == 0 && (d.zombie || d.unlink && d.exhausted())
+	// Kernels wait on for an MD with operations left, and unlink it though
+	// it was answered. Here the wait ends when all responses have come.
+	if unlinkable || d.due == 0 || d.refs == 0 && d.threshold < 0 {
+		t.untrack(d)
+	}
+	if unlinkable {
+		if !d.zombie {
+			t.retire(d)
+		}
+		d.finished = true
+	}
+	e.Unlinked = unlinkable
+	o.md = nil
+	t.deliver(d, e)
+}

@@ -1,0 +1,140 @@
+package portals_test
+
+import (
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+)
+
+// Three processes: alias is another NID of here's node.
+var (
+	here  = lnet.ProcessID{NID: lnet.NIDFromNumber(tcp, 1), PID: lnet.PIDLustre}
+	alias = lnet.ProcessID{NID: lnet.NIDFromNumber(tcp, 2), PID: lnet.PIDLustre}
+	there = lnet.ProcessID{NID: lnet.NIDFromNumber(tcp, 3), PID: lnet.PIDLustre}
+
+	anybody = lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDAny}
+)
+
+const (
+	tcp lnet.Net = 2 << 16
+
+	cookie = 0x17f1a2b300000001
+)
+
+// recorder keeps the events of an MD.
+type recorder struct{ events []portals.Event }
+
+func (r *recorder) HandleEvent(e *portals.Event) { r.events = append(r.events, *e) }
+
+// take returns what has come since the last take.
+func (r *recorder) take() []portals.Event {
+	events := r.events
+	r.events = nil
+	return events
+}
+
+// types are the types of events, the last of an MD with an exclamation mark.
+func types(events []portals.Event) string {
+	s := ""
+	for i := range events {
+		if i > 0 {
+			s += " "
+		}
+		s += events[i].Type.String()
+		if events[i].Unlinked {
+			s += "!"
+		}
+		if events[i].Err != nil {
+			s += " (" + events[i].Err.Error() + ")"
+		}
+	}
+	return s
+}
+
+func newTable() *portals.Table { return portals.New(portals.Config{Cookie: cookie}) }
+
+// attach attaches an MD to a portal that nothing is delayed on.
+func attach(t testing.TB, table *portals.Table, e portals.Entry, d portals.MD) lnet.Handle {
+	t.Helper()
+	h, accepted, dropped, err := table.Attach(e, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if accepted.Next() != nil || dropped.Next() != nil {
+		t.Fatal("something was delayed")
+	}
+	return h
+}
+
+func bind(t testing.TB, table *portals.Table, d portals.MD) lnet.Handle {
+	t.Helper()
+	h, err := table.Bind(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// arrived is a PUT, or a GET, from here to portal 1.
+func arrived(typ portals.EventType, bits uint64, length int) *portals.Operation {
+	o := &portals.Operation{Length: length, Handle: lnet.NoHandle}
+	o.Event.Type, o.Event.MsgType = typ, lnet.MsgPut
+	if typ == portals.EventGet {
+		o.Event.MsgType = lnet.MsgGet
+	}
+	o.Event.Portal, o.Event.MatchBits = 1, bits
+	o.Event.Initiator, o.Event.Source = here, here
+	o.Event.Sender = here.NID
+	return o
+}
+
+// match matches o and fails unless the verdict is want.
+func match(t testing.TB, table *portals.Table, o *portals.Operation, want portals.Verdict) {
+	t.Helper()
+	if got := table.Match(o); got != want {
+		t.Fatalf("verdict %d, want %d", got, want)
+	}
+}
+
+// begin makes a request from h.
+func begin(t testing.TB, table *portals.Table, h lnet.Handle, b portals.Begin) *portals.Operation {
+	t.Helper()
+	o := new(portals.Operation)
+	if _, err := table.Begin(h, o, b); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+var (
+	putWithAck = portals.Begin{Type: lnet.MsgPut, Response: true}
+	putAlone   = portals.Begin{Type: lnet.MsgPut}
+	get        = portals.Begin{Type: lnet.MsgGet, Response: true}
+)
+
+// tracked is b, made at now and watched for 100.
+func tracked(b portals.Begin, now int64) portals.Begin {
+	b.Track, b.Now, b.Deadline, b.Hop = true, now, now+100, there.NID
+	return b
+}
+
+// queue lists what is in q.
+func queue(q portals.Operations) []*portals.Operation {
+	var list []*portals.Operation
+	for o := q.Next(); o != nil; o = q.Next() {
+		list = append(list, o)
+	}
+	return list
+}
+
+// segments is memory in pieces of the given lengths.
+func segments(lengths ...int) lnd.Memory {
+	var m lnd.Memory
+	for _, n := range lengths {
+		m.Segments = append(m.Segments, lnd.Segment{Bytes: make([]byte, n)})
+		m.Length += n
+	}
+	return m
+}

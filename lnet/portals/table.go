@@ -1,0 +1,168 @@
+package portals
+
+import (
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Config says how a Table shall be.
+type Config struct {
+	// Cookie is the interface cookie of the handles (lnet-core 1.4). It
+	// should differ from those of former lives of the node.
+	Cookie uint64
+}
+
+// Table is a node's MDs and portals. All methods are safe for concurrent use,
+// and none blocks.
+type Table struct {
+	cookie  uint64
+	objects atomic.Uint64 // MDs made so far
+	handles handleTable
+	portals [lnet.Portals]portal
+
+	mds, events, shapes sync.Pool
+}
+
+// New makes an empty table.
+func New(c Config) *Table {
+	t := &Table{cookie: c.Cookie}
+	t.mds.New = func() any { return new(md) }
+	t.events.New = func() any { return new(queuedEvent) }
+	t.shapes.New = func() any { return new(shape) }
+	seed := maphash.MakeSeed()
+	for k := range t.portals {
+		x := &t.portals[k].index
+		x.seed, x.shapes = seed, &t.shapes
+	}
+	return t
+}
+
+// portalClass is fixed by the first entry that a portal ever gets.
+type portalClass uint8
+
+const (
+	classNone portalClass = iota
+	classUnique
+	classWildcard
+)
+
+// portal is one of 64: the entries that can take a request, and the requests
+// that wait for one.
+type portal struct {
+	mu      sync.Mutex
+	class   portalClass
+	lazy    bool
+	closed  bool
+	index   index
+	delayed Operations
+}
+
+// Close ends matching: no MD can be made or found any more, and every request
+// is dropped. MDs that are left go without an event, unless an operation on
+// them is still to Finish. It returns the requests that were delayed.
+func (t *Table) Close() (dropped Operations) {
+	for k := range t.portals {
+		p := &t.portals[k]
+		p.mu.Lock()
+		p.closed = true
+		for o := p.delayed.Next(); o != nil; o = p.delayed.Next() {
+			dropped.push(o)
+		}
+		p.mu.Unlock()
+	}
+	t.handles.close()
+	return dropped
+}
+
+// Bind makes an MD to send from, or to get into. It neither matches requests
+// nor may have OpPut or OpGet, and holds at most 1 MiB. Errors are ErrInvalid
+// and ErrClosed.
+func (t *Table) Bind(c MD) (lnet.Handle, error) {
+	h, err := t.bind(&c)
+	if err != nil {
+		return lnet.NoHandle, fmt.Errorf("bind: %w", err)
+	}
+	return h, nil
+}
+
+func (t *Table) bind(c *MD) (lnet.Handle, error) {
+	if c.Options&(OpPut|OpGet) != 0 {
+		return lnet.NoHandle, fmt.Errorf("options %#x: a bound MD has no OpPut or OpGet: %w", uint32(c.Options), ErrInvalid)
+	}
+	length, err := c.check()
+	if err != nil {
+		return lnet.NoHandle, err
+	}
+	if length > lnet.MTU {
+		return lnet.NoHandle, fmt.Errorf("length %d: more than %d bytes: %w", length, lnet.MTU, ErrInvalid)
+	}
+	d := t.newMD(c)
+	h := d.handle
+	if err := t.handles.insert(d); err != nil {
+		t.freeMD(d)
+		return lnet.NoHandle, err
+	}
+	return h, nil
+}
+
+// Unlink unlinks an MD: no further request finds it. Operations under way go
+// on, messages that have not left yet are canceled: see Aborted. The MD's last
+// event has Unlinked set: an UNLINK event if nothing is under way, which comes
+// before Unlink returns unless a handler of the MD is running, else that of
+// the last operation. The error is ErrNotFound.
+func (t *Table) Unlink(h lnet.Handle) error {
+	if d := t.find(h); d != nil && t.unlink(d, h) {
+		return nil
+	}
+	return fmt.Errorf("unlink %s: %w", h, ErrNotFound)
+}
+
+// unlink unlinks d if it still is the MD that h names.
+func (t *Table) unlink(d *md, h lnet.Handle) bool {
+	d.mu.Lock()
+	p := d.portal
+	ok := d.handle == h
+	d.mu.Unlock()
+	if !ok {
+		return false
+	}
+	if p != nil {
+		p.mu.Lock()
+	}
+	d.mu.Lock()
+	if d.handle != h || d.zombie {
+		d.mu.Unlock()
+		if p != nil {
+			p.mu.Unlock()
+		}
+		return false
+	}
+	d.aborted = true
+	t.retire(d)
+	t.untrack(d)
+	if p != nil {
+		p.index.remove(d)
+		p.mu.Unlock()
+	}
+	if d.refs > 0 {
+		d.mu.Unlock()
+		return true
+	}
+	d.finished = true
+	q := t.events.Get().(*queuedEvent)
+	q.event.Type, q.event.Unlinked = EventUnlink, true
+	d.describe(&q.event)
+	t.deliver(d, &q.event)
+	t.freeEvent(q)
+	return true
+}
+
+// retire makes d a zombie, no longer to be found by its handle. d.mu is held.
+func (t *Table) retire(d *md) {
+	d.zombie = true
+	t.handles.remove(d)
+}

@@ -1,0 +1,202 @@
+package portals_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+)
+
+// overdue lists the handles of what AppendOverdue finds.
+func overdue(table *portals.Table, now int64) []lnet.Handle {
+	var handles []lnet.Handle
+	for _, o := range table.AppendOverdue(nil, now) {
+		handles = append(handles, o.Handle)
+	}
+	slices.SortFunc(handles, func(a, b lnet.Handle) int { return int(a.Object) - int(b.Object) })
+	return handles
+}
+
+// Which requests are watched, by parameter and option.
+func TestWhichResponsesAreTracked(t *testing.T) {
+	// lnet-core 6.4 (1)-(3), 6.1 (5)
+	const on, off = portals.TrackResponse, portals.NoTrackResponse
+	for _, c := range []struct {
+		begin     portals.Begin
+		parameter bool
+		options   portals.MDOptions
+		want      int
+	}{
+		{get, true, 0, 1},
+		{get, false, 0, 0},
+		{get, false, on, 1},
+		{get, true, off, 0},
+		{get, true, on | off, 0},
+		{putWithAck, true, 0, 1},
+		{putWithAck, false, 0, 0},
+		{putWithAck, false, on, 1},
+		{putWithAck, true, off, 0},
+		{putAlone, true, on, 0},
+	} {
+		table := newTable()
+		h := bind(t, table, portals.MD{Threshold: 9, Options: c.options})
+		b := tracked(c.begin, 1)
+		b.Track = c.parameter
+		o := begin(t, table, h, b)
+		if got := table.Trackers(); got != c.want {
+			t.Errorf("%+v: %d trackers", c, got)
+		}
+		if got := len(overdue(table, 1000)); got != c.want {
+			t.Errorf("%+v: %d overdue", c, got)
+		}
+		table.Finish(o, nil)
+	}
+}
+
+func TestOverdue(t *testing.T) {
+	// lnet-core 6.4 tracker (1)-(2), 2.2 unlink (4)
+	table := newTable()
+	var r recorder
+	h := bind(t, table, portals.MD{Threshold: 9, Handler: &r})
+	first := begin(t, table, h, tracked(get, 1)) // until 101
+	for now, want := range map[int64]int{100: 0, 101: 1, 102: 1} {
+		if got := len(overdue(table, now)); got != want {
+			t.Errorf("at %d: %d overdue", now, got)
+		}
+	}
+	second := begin(t, table, h, tracked(get, 50)) // one tracker, until 150
+	if got := overdue(table, 149); len(got) != 0 || table.Trackers() != 1 {
+		t.Errorf("overdue %v, %d trackers", got, table.Trackers())
+	}
+	list := table.AppendOverdue([]portals.Overdue{{}}, 150)
+	if d := cmp.Diff([]portals.Overdue{{}, {Handle: h, Hop: there.NID}}, list, cmp.Comparer(func(a, b lnet.NID) bool { return a == b })); d != "" {
+		t.Errorf("overdue (-want +got):\n%s", d)
+	}
+	table.Rehop(first, alias.NID)
+	if list := table.AppendOverdue(nil, 150); len(list) != 1 || list[0].Hop != alias.NID {
+		t.Errorf("after a resend: %v", list)
+	}
+	table.Finish(first, nil)
+	table.Finish(second, nil)
+	r.take()
+	if err := table.Unlink(h); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.take(); types(got) != "UNLINK!" || table.Trackers() != 0 || len(overdue(table, 150)) != 0 {
+		t.Errorf("events %s, %d trackers", types(got), table.Trackers())
+	}
+}
+
+// A PUT without an ACK does not move the hop of another request's tracker.
+func TestRehopIsTheTrackedRequests(t *testing.T) {
+	table := newTable()
+	h := bind(t, table, portals.MD{Threshold: 9})
+	plain := begin(t, table, h, putAlone)
+	table.Rehop(plain, alias.NID)
+	asked := begin(t, table, h, tracked(putWithAck, 1))
+	table.Rehop(plain, alias.NID)
+	if list := table.AppendOverdue(nil, 500); len(list) != 1 || list[0].Hop != there.NID {
+		t.Errorf("overdue %v", list)
+	}
+	table.Finish(plain, nil)
+	table.Finish(asked, nil)
+	if table.Trackers() != 1 {
+		t.Error("the ACK is no longer waited for")
+	}
+}
+
+// When a wait ends other than by Unlink.
+func TestWhenTrackingEnds(t *testing.T) {
+	// lnet-core 3.4 (5), 6.4 tracker (3)
+	bad := errors.New("bad")
+	for _, c := range []struct {
+		name string
+		md   portals.MD
+		run  func(table *portals.Table, h lnet.Handle, sent, reply *portals.Operation)
+		want int
+	}{
+		{
+			"response is there, the SEND is not through", portals.MD{Threshold: 9},
+			func(table *portals.Table, h lnet.Handle, _, reply *portals.Operation) {
+				table.TakeReply(h, reply, 0)
+				table.Finish(reply, nil)
+			}, 0,
+		},
+		{
+			"SEND is through", portals.MD{Threshold: 9},
+			func(table *portals.Table, _ lnet.Handle, sent, _ *portals.Operation) { table.Finish(sent, nil) }, 1,
+		},
+		{
+			"SEND is not through for good", portals.MD{Threshold: 9},
+			func(table *portals.Table, _ lnet.Handle, sent, _ *portals.Operation) { table.Finish(sent, bad) }, 0,
+		},
+		{
+			"unlimited MD with nothing under way", portals.MD{Threshold: portals.Unlimited},
+			func(table *portals.Table, _ lnet.Handle, sent, _ *portals.Operation) { table.Finish(sent, nil) }, 0,
+		},
+		{
+			"one of two responses", portals.MD{Threshold: 9},
+			func(table *portals.Table, h lnet.Handle, _, reply *portals.Operation) {
+				begin(t, table, h, tracked(get, 1))
+				table.TakeReply(h, reply, 0)
+				table.Finish(reply, nil)
+			}, 1,
+		},
+		{
+			"unlinkable", portals.MD{Threshold: 1, Unlink: true},
+			func(table *portals.Table, _ lnet.Handle, sent, _ *portals.Operation) { table.Finish(sent, nil) }, 0,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := newTable()
+			h := bind(t, table, c.md)
+			sent := begin(t, table, h, tracked(get, 1))
+			c.run(table, h, sent, new(portals.Operation))
+			if got := table.Trackers(); got != c.want {
+				t.Errorf("%d trackers, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// Issued is when a watched request was made.
+func TestIssued(t *testing.T) {
+	table := newTable()
+	h := bind(t, table, portals.MD{Threshold: 9})
+	begin(t, table, h, tracked(get, 5))
+	begin(t, table, h, tracked(putWithAck, 7))
+	var ack, reply, late portals.Operation
+	if !table.TakeReply(h, &reply, 0) || reply.Issued != 7 {
+		t.Errorf("REPLY: issued %d", reply.Issued)
+	}
+	if !table.TakeAck(h, &ack) || ack.Issued != 7 {
+		t.Errorf("ACK: issued %d", ack.Issued)
+	}
+	table.Finish(&reply, nil)
+	table.Finish(&ack, nil)
+	if !table.TakeAck(h, &late) || late.Issued != 0 {
+		t.Errorf("second ACK: issued %d", late.Issued)
+	}
+}
+
+// Among many MDs the watched ones are found, whatever shard they are in.
+func TestOverdueAmongMany(t *testing.T) {
+	table := newTable()
+	var want []lnet.Handle
+	for i := range 50_000 {
+		h := bind(t, table, portals.MD{Threshold: 9})
+		if i%97 == 0 {
+			begin(t, table, h, tracked(get, int64(i%2*1000+1)))
+			if i%2 == 0 {
+				want = append(want, h)
+			}
+		}
+	}
+	if d := cmp.Diff(want, overdue(table, 500)); d != "" {
+		t.Errorf("overdue (-want +got):\n%s", d)
+	}
+}

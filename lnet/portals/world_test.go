@@ -1,0 +1,93 @@
+package portals_test
+
+import (
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+)
+
+// exchange is one operation in either world.
+type exchange struct {
+	portals.Operation
+	id int
+
+	// The model's.
+	on       *modelMD
+	response bool
+}
+
+// world is what a story can be told in: the table or the model.
+type world interface {
+	attach(e portals.Entry, d portals.MD) (h lnet.Handle, accepted, dropped []*exchange, err error)
+	bind(d portals.MD) (lnet.Handle, error)
+	unlink(h lnet.Handle) error
+	match(x *exchange) portals.Verdict
+	setLazy(p uint32)
+	clearLazy(p uint32) []*exchange
+	dropDelayed(which func(*exchange) bool) []*exchange
+	close() []*exchange
+	begin(h lnet.Handle, x *exchange, b portals.Begin) (int, error)
+	rehop(x *exchange, hop lnet.NID)
+	aborted(x *exchange) bool
+	take(h lnet.Handle, x *exchange, t portals.EventType, payload int) bool
+	finish(x *exchange, err error)
+	memory(x *exchange) (offset, length int)
+	overdue(now int64) []portals.Overdue
+	tracked() int
+}
+
+// real is the table as a world.
+type real struct{ *portals.Table }
+
+func exchanges(q portals.Operations) []*exchange {
+	var list []*exchange
+	for _, o := range queue(q) {
+		list = append(list, o.Owner.(*exchange))
+	}
+	return list
+}
+
+func (r real) attach(e portals.Entry, d portals.MD) (lnet.Handle, []*exchange, []*exchange, error) {
+	h, accepted, dropped, err := r.Attach(e, d)
+	return h, exchanges(accepted), exchanges(dropped), err
+}
+
+func (r real) bind(d portals.MD) (lnet.Handle, error)  { return r.Bind(d) }
+func (r real) unlink(h lnet.Handle) error              { return r.Unlink(h) }
+func (r real) match(x *exchange) portals.Verdict       { return r.Match(&x.Operation) }
+func (r real) close() []*exchange                      { return exchanges(r.Close()) }
+func (r real) rehop(x *exchange, hop lnet.NID)         { r.Rehop(&x.Operation, hop) }
+func (r real) aborted(x *exchange) bool                { return r.Aborted(&x.Operation) }
+func (r real) finish(x *exchange, err error)           { r.Finish(&x.Operation, err) }
+func (r real) overdue(now int64) []portals.Overdue     { return r.AppendOverdue(nil, now) }
+func (r real) tracked() int                            { return r.Trackers() }
+func (r real) memory(x *exchange) (offset, length int) { m := x.Memory(); return m.Offset, m.Length }
+
+func (r real) setLazy(p uint32) {
+	if err := r.SetLazy(p); err != nil {
+		panic(err)
+	}
+}
+
+func (r real) clearLazy(p uint32) []*exchange {
+	dropped, err := r.ClearLazy(p)
+	if err != nil {
+		panic(err)
+	}
+	return exchanges(dropped)
+}
+
+func (r real) dropDelayed(which func(*exchange) bool) []*exchange {
+	return exchanges(r.DropDelayed(func(o *portals.Operation) bool { return which(o.Owner.(*exchange)) }))
+}
+
+func (r real) begin(h lnet.Handle, x *exchange, b portals.Begin) (int, error) {
+	m, err := r.Begin(h, &x.Operation, b)
+	return m.Length, err
+}
+
+func (r real) take(h lnet.Handle, x *exchange, t portals.EventType, payload int) bool {
+	if t == portals.EventAck {
+		return r.TakeAck(h, &x.Operation)
+	}
+	return r.TakeReply(h, &x.Operation, payload)
+}

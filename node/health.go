@@ -1,0 +1,222 @@
+package node
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// health is how an NI or a peer NI fares, 0 to MaxHealth, and where its
+// recovery stands (discovery 9.1, 9.7).
+type health struct {
+	value    atomic.Int32
+	pings    atomic.Int32 // since a message last came
+	nextPing atomic.Int64 // ns of the node's clock; 0: none is planned
+	// recovering says that it is in the queue of those that are pinged,
+	// pending that a ping is under way.
+	recovering, pending atomic.Bool
+}
+
+func (h *health) init() { h.value.Store(MaxHealth) }
+
+func (h *health) full() bool { return h.value.Load() == MaxHealth }
+
+// add changes the value by d within its bounds. It returns the value and
+// whether that is a new one.
+func (h *health) add(d int) (int, bool) {
+	for {
+		old := h.value.Load()
+		v := min(max(int(old)+d, 0), MaxHealth)
+		if v == int(old) {
+			return v, false
+		}
+		if h.value.CompareAndSwap(old, int32(v)) {
+			return v, true
+		}
+	}
+}
+
+// answered forgets the pings that had no answer: a message has come.
+func (h *health) answered() {
+	if h.pings.Load() != 0 {
+		h.pings.Store(0)
+	}
+}
+
+// Health shows how an NI or a peer NI fares.
+type Health struct {
+	// Fatal says that the NI's link is down; a peer NI has none.
+	Fatal bool
+	// Value is 0 to MaxHealth.
+	Value int
+	HealthCounters
+	// Pings counts the recovery pings since a message last came; NextPing is
+	// when the next is due, zero if none is.
+	Pings    int
+	NextPing time.Time
+}
+
+func (n *Node) healthInfo(h *health, s *trafficStats) Health {
+	info := Health{Value: int(h.value.Load()), HealthCounters: s.health(), Pings: int(h.pings.Load())}
+	if at := h.nextPing.Load(); at != 0 {
+		info.NextPing = n.start.Add(time.Duration(at))
+	}
+	return info
+}
+
+// Classes of a status (discovery 9.2).
+const (
+	hurtsLocal = 1 << iota
+	hurtsRemote
+	resendable
+)
+
+var statusClass = [statuses]uint8{
+	lnd.StatusLocalInterrupt: hurtsLocal | resendable,
+	lnd.StatusLocalDropped:   hurtsLocal | resendable,
+	lnd.StatusLocalAborted:   hurtsLocal | resendable,
+	lnd.StatusLocalNoRoute:   hurtsLocal | resendable,
+	lnd.StatusLocalError:     hurtsLocal,
+	lnd.StatusLocalTimeout:   hurtsLocal | resendable,
+	lnd.StatusRemoteError:    hurtsRemote,
+	lnd.StatusRemoteDropped:  hurtsRemote | resendable,
+	lnd.StatusRemoteTimeout:  hurtsRemote,
+	lnd.StatusNetworkTimeout: hurtsLocal | hurtsRemote,
+}
+
+// succeeded credits a message that left or arrived well to the NI, and one
+// that arrived to the neighbour too (discovery 9.5).
+func (m *message) succeeded(arrived bool) {
+	n, i := m.node, m.ni
+	if i.loopback || m.peer == nil {
+		return
+	}
+	if !i.health.full() {
+		i.gainHealth(n.parameters.Load().HealthSensitivity)
+	}
+	if !arrived {
+		return
+	}
+	i.health.answered()
+	p := m.peer
+	p.health.answered()
+	if !p.health.full() {
+		if v, _ := p.health.add(n.parameters.Load().HealthSensitivity); v < MaxHealth {
+			n.recoverPeer(p)
+		}
+	}
+}
+
+// failed charges a message's failure to those whose fault it is. It returns
+// whether another attempt makes sense (discovery 9.2 to 9.4). A failure after
+// the message's deadline tells nothing.
+func (m *message) failed(err error) (again bool) {
+	n, i, p := m.node, m.ni, m.peer
+	if i.loopback || p == nil || m.deadline != 0 && n.now() > m.deadline {
+		return false
+	}
+	s := lnd.StatusOf(err)
+	if int(s) >= statuses {
+		s = lnd.StatusLocalError
+	}
+	n.stats.status[s].Add(1)
+	class := statusClass[s]
+	sensitivity := n.parameters.Load().HealthSensitivity
+	if class&hurtsLocal != 0 {
+		if s < lnd.StatusRemoteError {
+			i.stats.status[s].Add(1)
+		}
+		i.loseHealth(sensitivity)
+	}
+	if class&hurtsRemote != 0 {
+		p.stats.status[s].Add(1)
+		if !p.alone() && n.topology.Load().find(p.nid) == nil {
+			n.losePeerHealth(p, sensitivity)
+		}
+	}
+	switch {
+	case class&resendable == 0:
+		return false
+	case class&hurtsLocal != 0:
+		return len(n.topology.Load().nis) > 1
+	default:
+		return !p.alone()
+	}
+}
+
+// gainHealth raises an NI's health; at its best the NI is up again.
+func (i *ni) gainHealth(d int) {
+	if v, changed := i.health.add(d); changed && v == MaxHealth {
+		i.setDown(false)
+	}
+}
+
+// loseHealth lowers an NI's health; at 0 the NI is down. What is not at its
+// best is pinged until it is.
+func (i *ni) loseHealth(d int) {
+	v, changed := i.health.add(-d)
+	if changed && v == 0 {
+		i.setDown(true)
+	}
+	if v < MaxHealth {
+		i.node.recoverNI(i)
+	}
+}
+
+// losePeerHealth lowers a peer NI's health.
+func (n *Node) losePeerHealth(p *peerNI, d int) {
+	if v, _ := p.health.add(-d); v < MaxHealth {
+		n.recoverPeer(p)
+	}
+}
+
+// setDown stores what ping info says of an NI whose link is up.
+func (i *ni) setDown(down bool) {
+	if i.down.Swap(down) != down {
+		i.node.renewInfo()
+	}
+}
+
+// SetNIHealth sets an NI's health by hand; what is not within 0 to MaxHealth
+// means MaxHealth. ErrNotFound: there is no such NI.
+func (n *Node) SetNIHealth(nid lnet.NID, value int) error {
+	i := n.topology.Load().find(nid)
+	if i == nil {
+		return fmt.Errorf("set health of %s: %w", nid, ErrNotFound)
+	}
+	v := healthValue(value)
+	i.health.value.Store(int32(v))
+	switch v {
+	case 0:
+		i.setDown(true)
+	case MaxHealth:
+		i.setDown(false)
+		return nil
+	}
+	n.recoverNI(i)
+	return nil
+}
+
+// SetPeerHealth sets a peer NI's health by hand, like SetNIHealth.
+func (n *Node) SetPeerHealth(nid lnet.NID, value int) error {
+	p := n.peers.find(nid)
+	if p == nil {
+		return fmt.Errorf("set health of %s: %w", nid, ErrNotFound)
+	}
+	v := healthValue(value)
+	p.health.value.Store(int32(v))
+	if v < MaxHealth {
+		n.admit(&p.health, p.asPatient(n))
+	}
+	return nil
+}
+
+func healthValue(v int) int {
+	if v < 0 || v > MaxHealth {
+		return MaxHealth
+	}
+	return v
+}

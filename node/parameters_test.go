@@ -1,0 +1,85 @@
+package node_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// lnet-core 6.5 (1)-(2)
+func TestParametersAreChecked(t *testing.T) {
+	if _, err := node.New(node.Config{PID: lnet.PIDAny}); !errors.Is(err, node.ErrInvalid) {
+		t.Errorf("pid any: %v, want ErrInvalid", err)
+	}
+	n := newNode(t, node.Config{})
+	for name, change := range map[string]func(p *node.Parameters){
+		"negative retries":             func(p *node.Parameters) { p.RetryCount = -1 },
+		"timeout of the retry count":   func(p *node.Parameters) { p.RetryCount = 150 },
+		"negative timeout":             func(p *node.Parameters) { p.TransactionTimeout = -time.Second },
+		"tracking beyond all":          func(p *node.Parameters) { p.ResponseTracking = 4 },
+		"sensitivity beyond 1000":      func(p *node.Parameters) { p.HealthSensitivity = 1001 },
+		"negative sensitivity":         func(p *node.Parameters) { p.HealthSensitivity = -1 },
+		"negative recovery limit":      func(p *node.Parameters) { p.RecoveryLimit = -1 },
+		"recovery pings without pause": func(p *node.Parameters) { p.MaxRecoveryPingInterval = 0 },
+	} {
+		p := node.DefaultParameters()
+		change(&p)
+		if _, err := node.New(node.Config{Parameters: &p}); !errors.Is(err, node.ErrInvalid) {
+			t.Errorf("%s: New: %v, want ErrInvalid", name, err)
+		}
+		if err := n.SetParameters(p); !errors.Is(err, node.ErrInvalid) {
+			t.Errorf("%s: SetParameters: %v, want ErrInvalid", name, err)
+		}
+	}
+	if got := n.Parameters(); got != node.DefaultParameters() {
+		t.Errorf("parameters changed: %+v", got)
+	}
+	retries := node.DefaultParameters()
+	retries.HealthSensitivity = 0
+	if _, err := node.New(node.Config{Parameters: &retries}); !errors.Is(err, node.ErrInvalid) {
+		t.Errorf("retries without sensitivity: New: %v, want ErrInvalid", err)
+	}
+}
+
+// The LND timeout follows from the transaction timeout and the retry count;
+// a sensitivity of 0 takes the retries away, for good.
+//
+// lnet-core 6.5 (3), 6.5 sensitivity
+func TestDerivedParameters(t *testing.T) {
+	n := newNode(t, node.Config{})
+	p := n.Parameters()
+	if got := p.LNDTimeout(); got != 49*time.Second {
+		t.Errorf("LND timeout %v by default, want 49 s", got)
+	}
+	p.TransactionTimeout, p.RetryCount = 10*time.Second, 4
+	if got := p.LNDTimeout(); got != time.Second {
+		t.Errorf("LND timeout %v, want 1 s", got)
+	}
+	p = n.Parameters()
+	p.HealthSensitivity = 0
+	if err := n.SetParameters(p); err != nil {
+		t.Fatal(err)
+	}
+	p = n.Parameters()
+	if p.RetryCount != 0 || p.LNDTimeout() != 149*time.Second {
+		t.Errorf("retries %d, LND timeout %v without sensitivity; want 0, 149 s", p.RetryCount, p.LNDTimeout())
+	}
+	p.HealthSensitivity = 100
+	if err := n.SetParameters(p); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.Parameters().RetryCount; got != 0 {
+		t.Errorf("retries %d with sensitivity again, want 0", got)
+	}
+	p.HealthSensitivity, p.RetryCount = 0, 1
+	if err := n.SetParameters(p); err != nil || n.Parameters().RetryCount != 0 {
+		t.Errorf("sensitivity to 0: %v, retries %d", err, n.Parameters().RetryCount)
+	}
+	p.RetryCount = 1
+	if err := n.SetParameters(p); !errors.Is(err, node.ErrInvalid) {
+		t.Errorf("retries without sensitivity: %v, want ErrInvalid", err)
+	}
+}

@@ -1,0 +1,123 @@
+package node
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+const peerShards = 64 // power of two
+
+// peerMap finds peer NIs by NID. Whoever finds takes no lock: chains run
+// through the peer NIs, and when a shard grows, a search that goes astray on
+// the way looks again under the lock.
+type peerMap struct {
+	seed   maphash.Seed
+	shards [peerShards]peerShard
+}
+
+type peerShard struct {
+	buckets atomic.Pointer[[]atomic.Pointer[peerNI]]
+	mu      sync.Mutex
+	count   int
+}
+
+func (m *peerMap) init() { m.seed = maphash.MakeSeed() }
+
+func (m *peerMap) shard(nid lnet.NID) (*peerShard, uint64) {
+	h := maphash.Comparable(m.seed, nid)
+	return &m.shards[h%peerShards], h / peerShards
+}
+
+// search looks in the buckets as they are.
+func (s *peerShard) search(nid lnet.NID, hash uint64) *peerNI {
+	buckets := s.buckets.Load()
+	if buckets == nil {
+		return nil
+	}
+	p := (*buckets)[hash&uint64(len(*buckets)-1)].Load()
+	for p != nil && p.nid != nid {
+		p = p.next.Load()
+	}
+	return p
+}
+
+// find returns the peer NI with this NID, or nil.
+func (m *peerMap) find(nid lnet.NID) *peerNI {
+	s, hash := m.shard(nid)
+	if p := s.search(nid, hash); p != nil {
+		return p
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.search(nid, hash)
+}
+
+// get returns the peer NI with this NID, a new one, with as many credits as
+// limit says, if need be.
+func (m *peerMap) get(nid lnet.NID, limit func() int) *peerNI {
+	s, hash := m.shard(nid)
+	if p := s.search(nid, hash); p != nil {
+		return p
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.search(nid, hash); p != nil {
+		return p
+	}
+	p := &peerNI{nid: nid}
+	p.credits.init(limit(), heldPeer)
+	p.health.init()
+	if buckets := s.buckets.Load(); buckets == nil || s.count >= len(*buckets) {
+		m.grow(s)
+	}
+	s.count++
+	s.add(p, hash)
+	return p
+}
+
+func (s *peerShard) add(p *peerNI, hash uint64) {
+	buckets := *s.buckets.Load()
+	b := &buckets[hash&uint64(len(buckets)-1)]
+	p.next.Store(b.Load())
+	b.Store(p)
+}
+
+func (m *peerMap) grow(s *peerShard) {
+	old := s.buckets.Load()
+	size := 4
+	if old != nil {
+		size = 2 * len(*old)
+	}
+	var all []*peerNI
+	s.each(func(p *peerNI) { all = append(all, p) })
+	buckets := make([]atomic.Pointer[peerNI], size)
+	s.buckets.Store(&buckets)
+	for _, p := range all {
+		_, hash := m.shard(p.nid)
+		s.add(p, hash)
+	}
+}
+
+// each calls f for every peer NI of the shard. s.mu is held.
+func (s *peerShard) each(f func(p *peerNI)) {
+	if buckets := s.buckets.Load(); buckets != nil {
+		for k := range *buckets {
+			for p := (*buckets)[k].Load(); p != nil; p = p.next.Load() {
+				f(p)
+			}
+		}
+	}
+}
+
+// each calls f for every peer NI; f must not look for one.
+func (m *peerMap) each(f func(p *peerNI)) {
+	for k := range m.shards {
+		s := &m.shards[k]
+		s.mu.Lock()
+		s.each(f)
+		s.mu.Unlock()
+	}
+}

@@ -1,0 +1,76 @@
+package node_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Given a peer with two NIDs, when it sends from the second, then the event
+// and the entry know it by the first, and the answer goes to the second.
+//
+// lnet-core 4.1, 4.2 (5), 5.2 (8), 5.3 (4)
+func TestInitiatorIsThePrimaryNID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, node.DefaultParameters(), 2, 1)
+		var headers []lnet.Header
+		r.sent = func(h lnet.Header, _ []byte) { headers = append(headers, h) }
+		for _, c := range []struct {
+			portal uint32
+			match  lnet.NID
+			taken  bool
+		}{
+			{10, r.na[0], true},
+			{11, r.na[1], true}, // another NID of the same peer
+			{12, lnet.AnyNID, true},
+			{13, r.nb[0], false},
+		} {
+			var at, from recorder
+			attach(t, r.b, portals.Entry{Portal: c.portal, Match: lnet.ProcessID{NID: c.match, PID: lnet.PIDLustre}}, portals.MD{
+				Bytes: make([]byte, 4), Threshold: portals.Unlimited, Options: portals.OpPut, Handler: &at})
+			h := bind(t, r.a, portals.MD{Bytes: make([]byte, 1), Threshold: 2, Handler: &from})
+			headers = nil
+			put(t, r.a, h, lnet.ProcessID{NID: r.nb[0], PID: lnet.PIDLustre},
+				node.PutOptions{Portal: c.portal, Source: r.na[1], Ack: true})
+			e := at.take()
+			if !c.taken {
+				if e != nil {
+					t.Errorf("portal %d: taken: %+v", c.portal, e)
+				}
+				continue
+			}
+			if len(e) != 1 || e[0].Initiator.NID != r.na[0] || e[0].Source.NID != r.na[1] || e[0].Sender != r.na[1] {
+				t.Errorf("portal %d: events %+v, want one by %s from %s", c.portal, e, r.na[0], r.na[1])
+			}
+			if len(headers) != 2 || headers[1].Type != lnet.MsgAck || headers[1].Dest != r.na[1] {
+				t.Errorf("portal %d: headers %+v, want the ACK to %s", c.portal, headers, r.na[1])
+			}
+		}
+	})
+}
+
+// SEND names the NID that was asked for, wherever the message went.
+//
+// lnet-core 3.2 notes (2), 6.3 (1)-(2)
+func TestSendNamesTheTargetAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, node.DefaultParameters(), 1, 2)
+		elsewhere := 0
+		for range 4 {
+			if e := r.put(t, node.PutOptions{}); e.Target.NID != r.nb[0] {
+				t.Errorf("target %s, want %s", e.Target, r.nb[0])
+			}
+			for _, d := range r.took() {
+				if d.to != r.nb[0] {
+					elsewhere++
+				}
+			}
+		}
+		if elsewhere == 0 {
+			t.Error("all messages went to the NID asked for")
+		}
+	})
+}

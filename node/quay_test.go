@@ -1,0 +1,79 @@
+package node_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// quay is an NI whose arrivals the test brings, and completes itself.
+type quay struct {
+	*port
+	placed []placed
+}
+
+// placed is a call of Receive.
+type placed struct {
+	rx    *lnd.Rx
+	place lnd.Placement
+}
+
+// Receive implements lnd.Interface.
+func (q *quay) Receive(rx *lnd.Rx, place lnd.Placement) {
+	q.placed = append(q.placed, placed{rx, place})
+}
+
+// quayDriver opens its one quay.
+type quayDriver struct {
+	driver
+	quay *quay
+}
+
+func (d *quayDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
+	iface, err := d.driver.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	d.quay.port = iface.(*port)
+	return d.quay, nil
+}
+
+func (f *fabric) addQuay(t testing.TB, n *node.Node, nid string) *quay {
+	t.Helper()
+	d := &quayDriver{driver{fabric: f, typ: lnet.TypeTCP}, &quay{}}
+	c := lnd.Config{NID: parseNID(t, nid)}
+	c.Net = c.NID.Net()
+	if _, err := n.AddNI(context.Background(), d, c); err != nil {
+		t.Fatal(err)
+	}
+	return d.quay
+}
+
+// arrive brings a message from a neighbour.
+func (q *quay) arrive(from lnet.NID, h lnet.Header, rdma bool) error {
+	if h.Dest.IsZero() {
+		h.Dest = q.nid
+	}
+	if h.Src.IsZero() {
+		h.Src = from
+	}
+	h.SrcPID, h.DestPID = lnet.PIDLustre, lnet.PIDLustre
+	return q.upper.Arrived(&lnd.Rx{Header: h, From: lnet.ProcessID{NID: from, PID: lnet.PIDLustre}, RDMA: rdma})
+}
+
+// take returns the calls of Receive since the last take.
+func (q *quay) take() []placed {
+	p := q.placed
+	q.placed = nil
+	return p
+}
+
+// complete ends an arrival as a driver does.
+func (p placed) complete(err error) {
+	if p.place.Done != nil {
+		p.place.Done.Received(p.rx, err)
+	}
+}

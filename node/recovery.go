@@ -1,0 +1,169 @@
+package node
+
+import (
+	"math/bits"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+)
+
+// recovery holds the NIs and peer NIs whose health is not at its best. The
+// monitor pings each until it is (discovery 9.7).
+type recovery struct {
+	mu       sync.Mutex
+	patients []*patient
+}
+
+// patient is an NI or a peer NI in the queue, and the handler of its pings.
+type patient struct {
+	node   *Node
+	ni     *ni // nil: a peer NI
+	peer   *peerNI
+	health *health
+	ping   lnet.Handle // the last one's MD; the monitor's
+}
+
+// recoverNI puts an NI in the queue.
+func (n *Node) recoverNI(i *ni) {
+	n.admit(&i.health, func() *patient { return &patient{node: n, ni: i, health: &i.health} })
+}
+
+// recoverPeer puts a peer NI in the queue, if it was ever heard and has not
+// been silent for too long.
+func (n *Node) recoverPeer(p *peerNI) {
+	if p.lastAlive.Load() == 0 || n.agedOut(p) {
+		return
+	}
+	n.admit(&p.health, p.asPatient(n))
+}
+
+func (p *peerNI) asPatient(n *Node) func() *patient {
+	return func() *patient { return &patient{node: n, peer: p, health: &p.health} }
+}
+
+// agedOut tells whether p has been silent for longer than the recovery limit,
+// and then forgets its pings.
+func (n *Node) agedOut(p *peerNI) bool {
+	limit := n.parameters.Load().RecoveryLimit
+	if limit <= 0 || n.second.Load()-p.lastAlive.Load() <= int64(limit/time.Second) {
+		return false
+	}
+	p.health.pings.Store(0)
+	return true
+}
+
+// admit puts whoever h is the health of in the queue, unless it is there.
+func (n *Node) admit(h *health, newPatient func() *patient) {
+	if h.recovering.Load() || h.recovering.Swap(true) {
+		return
+	}
+	h.nextPing.Store(n.now() + n.pingInterval(h))
+	r := &n.recovery
+	r.mu.Lock()
+	r.patients = append(r.patients, newPatient())
+	r.mu.Unlock()
+}
+
+// pingInterval is the pause before the next ping: 1, 2, 4 s and so on.
+func (n *Node) pingInterval(h *health) int64 {
+	longest := n.parameters.Load().MaxRecoveryPingInterval
+	count := int(h.pings.Load())
+	if count > bits.Len64(uint64(longest/time.Second))-1 {
+		return int64(longest)
+	}
+	return int64(time.Second) << count
+}
+
+// runRecovery pings those who are due. The monitor calls it.
+func (n *Node) runRecovery(now int64) {
+	r := &n.recovery
+	r.mu.Lock()
+	patients := slices.Clone(r.patients)
+	r.mu.Unlock()
+	for _, p := range patients {
+		if n.mended(p) {
+			n.discharge(p)
+			continue
+		}
+		if p.health.nextPing.Load() <= now && !p.health.pending.Swap(true) {
+			p.health.pings.Add(1)
+			p.health.nextPing.Store(now + n.pingInterval(p.health))
+			n.pingPatient(p)
+		}
+	}
+}
+
+// mended says that a patient needs no ping any more.
+func (n *Node) mended(p *patient) bool {
+	if p.health.full() {
+		return true
+	}
+	if p.ni != nil {
+		return p.ni.closing.Load()
+	}
+	return n.agedOut(p.peer)
+}
+
+// discharge takes p out of the queue.
+func (n *Node) discharge(p *patient) {
+	r := &n.recovery
+	r.mu.Lock()
+	r.patients = slices.DeleteFunc(r.patients, func(o *patient) bool { return o == p })
+	r.mu.Unlock()
+	p.health.nextPing.Store(0)
+	p.health.recovering.Store(false)
+	if p.health.pending.Load() {
+		_ = n.table.Unlink(p.ping) // not found: it is through
+	}
+	if !n.mended(p) { // hurt again while it left
+		if p.ni != nil {
+			n.recoverNI(p.ni)
+		} else {
+			n.recoverPeer(p.peer)
+		}
+	}
+}
+
+// pingPatient sends a ping that nothing stands in for: it is not sent again,
+// and goes to exactly this NID.
+func (n *Node) pingPatient(p *patient) {
+	h, err := n.table.Bind(portals.MD{
+		Bytes: make([]byte, lnet.PingBufferMin), Threshold: 2, Unlink: true,
+		Options: portals.Truncate | portals.TrackResponse, Handler: p,
+	})
+	if err != nil { // the node is closing
+		p.health.pending.Store(false)
+		return
+	}
+	p.ping = h
+	r := request{
+		typ: lnet.MsgGet, portal: lnet.ReservedPortal, bits: lnet.PingMatchBits,
+		wantReply: true, recovery: true,
+	}
+	to := lnet.ProcessID{PID: lnet.PIDLustre}
+	if p.ni != nil {
+		to.NID = p.ni.nid
+	} else {
+		to.NID = p.peer.nid
+	}
+	if n.request(h, to, &r) != nil {
+		_ = n.table.Unlink(h) // not found: closing
+	}
+}
+
+// HandleEvent hears of a ping. An answer counts for a peer NI as a message that
+// came from it; our own NI gains by it here.
+func (p *patient) HandleEvent(e *portals.Event) {
+	switch {
+	case e.Err != nil && !e.Unlinked:
+		_ = p.node.table.Unlink(e.MD) // not found: it is through
+	case e.Err == nil && e.Type == portals.EventReply && p.ni != nil:
+		p.ni.gainHealth(p.node.parameters.Load().HealthSensitivity)
+	}
+	if e.Unlinked {
+		p.health.pending.Store(false)
+	}
+}

@@ -1,0 +1,222 @@
+package node_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// pingsTo returns when a sent recovery pings to nid, in whole seconds.
+func (r *rails) pingsTo(nid lnet.NID) []int {
+	var at []int
+	for _, d := range r.took() {
+		if d.typ == lnet.MsgGet && d.to == nid && d.sink == 272 {
+			at = append(at, int(d.at.Round(time.Second)/time.Second))
+		}
+	}
+	return at
+}
+
+// steps are the pauses between pings.
+func steps(at []int) []int {
+	var s []int
+	for k := 1; k < len(at); k++ {
+		s = append(s, at[k]-at[k-1])
+	}
+	return s
+}
+
+// Given an NI without health whose pings fail, then they come after 0, 2, 6,
+// 14, 30 s and so on, each from the better NI, and the step has its bound.
+//
+// discovery 9.7
+// lnet-core 12.2
+func TestRecoveryPingsOfAnNI(t *testing.T) {
+	for _, c := range []struct {
+		most time.Duration
+		time time.Duration
+		want []int // steps
+	}{
+		{900 * time.Second, 70 * time.Second, []int{2, 4, 8, 16, 32}},
+		{4 * time.Second, 21 * time.Second, []int{2, 4, 4, 4, 4}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := node.DefaultParameters()
+			p.MaxRecoveryPingInterval = c.most
+			r := newRails(t, p, 2, 1)
+			r.fails(func(tx *lnd.Tx) error {
+				if tx.Header.Src != r.na[1] {
+					t.Errorf("from %s", tx.Header.Src)
+				}
+				return as(lnd.StatusRemoteError)(tx)
+			})
+			if err := r.a.SetNIHealth(r.na[0], 0); err != nil {
+				t.Fatal(err)
+			}
+			r.begin = time.Now()
+			time.Sleep(c.time)
+			at := r.pingsTo(r.na[0])
+			if len(at) == 0 || at[0] > 1 {
+				t.Fatalf("pings at %v s, want the first at once", at)
+			}
+			if d := cmp.Diff(c.want, steps(at)); d != "" {
+				t.Errorf("pauses between pings (-want +got):\n%s", d)
+			}
+			h := r.a.NIs()[1].Health
+			if h.Value != 0 || h.Pings != len(at) || !h.NextPing.After(time.Now()) {
+				t.Errorf("health %+v after %d pings", h, len(at))
+			}
+		})
+	}
+}
+
+// Given an NI or a peer NI that answers, then it is well again soon, and the
+// pings end.
+//
+// discovery 9.7
+func TestRecoverySucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, node.DefaultParameters(), 2, 2)
+		for _, nid := range r.na {
+			if err := r.a.SetNIHealth(nid, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.hears(t)
+		if err := r.a.SetPeerHealth(r.nb[1], 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if nis, peers := r.healthOf(); lost(nis) != 0 || lost(peers) != 0 {
+			t.Errorf("NIs %v, peer NIs %v", nis, peers)
+		}
+		for _, i := range r.a.NIs()[1:] {
+			if i.Status != lnet.StatusUp || !i.Health.NextPing.IsZero() {
+				t.Errorf("%s: %v, %+v", i.NID, i.Status, i.Health)
+			}
+		}
+		r.took()
+		time.Sleep(60 * time.Second)
+		if left := r.took(); left != nil {
+			t.Errorf("sent after that: %+v", left)
+		}
+	})
+}
+
+// A peer NI is pinged at its own NID only once it has been heard from.
+//
+// discovery 9.4, 9.7
+func TestRecoveryPingsOfAPeer(t *testing.T) {
+	for _, heard := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRails(t, node.DefaultParameters(), 1, 2)
+			if heard {
+				r.hears(t)
+			}
+			r.fails(as(lnd.StatusRemoteError))
+			r.put(t, node.PutOptions{})
+			left := r.took()
+			if len(left) != 1 {
+				t.Fatalf("transmissions %+v", left)
+			}
+			time.Sleep(10 * time.Second)
+			if got := len(r.pingsTo(left[0].to)) > 0; got != heard {
+				t.Errorf("heard %v, pinged %v", heard, got)
+			}
+		})
+	}
+}
+
+// Given a recovery ping that is under way, then there is no second one; and
+// one that fails is not sent again otherwise than by its schedule.
+//
+// discovery 9.6, 9.7
+func TestOneRecoveryPingAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, node.DefaultParameters(), 2, 1)
+		r.hold(true)
+		if err := r.a.SetNIHealth(r.na[0], 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		if got := r.pending(); got != 1 {
+			t.Errorf("%d pings under way, want 1", got)
+		}
+		r.fails(as(lnd.StatusLocalDropped)) // of a class that others are resent for
+		r.step()
+		synctest.Wait()
+		if got := r.a.Counters().Resent; got != 0 {
+			t.Errorf("%d resent", got)
+		}
+		r.fails(nil)
+		r.hold(false)
+	})
+}
+
+// What is lost for longer than the limit is not looked for any more.
+//
+// discovery 9.4
+func TestRecoveryLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := node.DefaultParameters()
+		p.RecoveryLimit, p.MaxRecoveryPingInterval = 20*time.Second, 4*time.Second
+		r := newRails(t, p, 1, 2)
+		r.hears(t)
+		r.fails(as(lnd.StatusRemoteError))
+		r.put(t, node.PutOptions{})
+		to := r.took()[0].to
+		time.Sleep(15 * time.Second)
+		if got := r.pingsTo(to); len(got) == 0 {
+			t.Error("no pings within the limit")
+		}
+		time.Sleep(30 * time.Second)
+		r.took()
+		time.Sleep(30 * time.Second)
+		if got := r.pingsTo(to); got != nil {
+			t.Errorf("pings at %v s", got)
+		}
+	})
+}
+
+// The node's own pings are watched though the parameter says none; a user's
+// ping goes by the parameter.
+//
+// lnet-core 6.4 own
+func TestOwnPingsAreTracked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := node.DefaultParameters()
+		p.ResponseTracking = node.TrackNone
+		r := newRails(t, p, 2, 1)
+		r.hold(true)
+		defer r.hold(false)
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.a.Ping(t.Context(), lnet.ProcessID{NID: r.nb[0]}, node.PingOptions{})
+			done <- err
+		}()
+		synctest.Wait()
+		if got := r.a.Counters().Trackers; got != 0 || r.pending() != 1 {
+			t.Errorf("a user's ping: %d trackers, %d messages", got, r.pending())
+		}
+		if err := r.a.SetNIHealth(r.na[0], 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := r.a.Counters().Trackers; got != 1 || r.pending() != 2 {
+			t.Errorf("a recovery ping: %d trackers, %d messages", got, r.pending())
+		}
+		r.hold(false)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
