@@ -218,7 +218,7 @@ func TestRDMARequestForAnotherNode(t *testing.T) {
 }
 
 // Given a neighbour that nobody has heard of, when it sends, then it is a peer
-// NI of the NI that it came to, with the credits of the net.
+// NI with the credits of the net, and is served by the NI that it came to.
 //
 // lnet-core 5.2 (5), 7.1 (2)
 func TestNeighbourBecomesAPeer(t *testing.T) {
@@ -239,5 +239,20 @@ func TestNeighbourBecomesAPeer(t *testing.T) {
 	p := n.Peers()
 	if len(p) != 1 || p[0].NID != router || p[0].Credits != (node.CreditInfo{Max: 8, Available: 8, Min: 8}) {
 		t.Errorf("peers %+v, want %s alone", p, router)
+	}
+	f.addNI(t, newNode(t, node.Config{}), router.String())
+	var from []lnet.NID
+	f.sent = func(h lnet.Header, _ []byte) { from = append(from, h.Src) }
+	h := bind(t, n, portals.MD{Threshold: portals.Unlimited})
+	for range 3 {
+		put(t, n, h, lnet.ProcessID{NID: router, PID: lnet.PIDLustre}, node.PutOptions{Portal: 9})
+	}
+	for _, src := range from {
+		if src != q.nid {
+			t.Errorf("sent from %s, want from %s", src, q.nid)
+		}
+	}
+	if len(from) != 3 {
+		t.Errorf("%d messages sent, want 3", len(from))
 	}
 }

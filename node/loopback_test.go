@@ -105,6 +105,9 @@ func TestLoopbackMessages(t *testing.T) {
 		t.Error(d)
 	}
 	nis := p.a.NIs()
+	if c := nis[0].Credits; c != (node.CreditInfo{}) || len(p.a.Peers()) != 0 {
+		t.Errorf("0@lo has credits %+v, and peers %+v", c, p.a.Peers())
+	}
 	if lo := nis[0].Traffic; lo.Sent != (node.MessageCounts{Put: 2, Get: 2}) ||
 		lo.Received != (node.MessageCounts{Put: 1, Get: 1, Reply: 1, Ack: 1}) {
 		t.Errorf("traffic of 0@lo: %+v", lo)

@@ -250,7 +250,7 @@ func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 // A response that does not come unlinks the MD, between one and one and a half
 // transaction timeouts after the request.
 //
-// lnet-core 6.4 (1)-(3), 6.4 tracker (3)-(4)
+// lnet-core 6.4 (1)-(3), 6.4 tracker (3)-(4), 12.2
 func TestOverdueResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node/fault"
@@ -188,7 +189,8 @@ func (n *Node) Close(ctx context.Context) error {
 	var closers sync.WaitGroup
 	for k, i := range nis {
 		closers.Go(func() {
-			if err := i.iface.Close(ctx); err != nil {
+			// A second Close of ours finds some that are closed.
+			if err := i.iface.Close(ctx); err != nil && !errors.Is(err, lnd.ErrClosed) {
 				errs[k] = fmt.Errorf("close interface %s: %w", i.nid, err)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
@@ -73,4 +74,37 @@ func TestSendNamesTheTargetAskedFor(t *testing.T) {
 			t.Error("all messages went to the NID asked for")
 		}
 	})
+}
+
+// Given a peer NI on a net that we have no NI on, then it has no credits, and
+// those of the net as long as there is one.
+//
+// lnet-core 7.1 remote
+func TestCreditsOfAPeerOnAnotherNet(t *testing.T) {
+	f := newFabric()
+	n := newNode(t, node.Config{})
+	f.addNI(t, n, "10.0.0.1@tcp")
+	near, far := parseNID(t, "10.0.0.9@tcp"), parseNID(t, "10.9.0.9@tcp9")
+	if err := n.AddPeer(near, far); err != nil {
+		t.Fatal(err)
+	}
+	check := func(step string, want int) {
+		t.Helper()
+		for _, p := range n.Peers() {
+			if p.NID == far && (p.Credits.Max != want || p.Credits.Available != want) {
+				t.Errorf("%s: %+v, want %d", step, p.Credits, want)
+			}
+		}
+	}
+	check("no NI on its net", 0)
+	f.addNIWith(t, n, lnd.Config{NID: parseNID(t, "10.9.0.1@tcp9"), Tunables: lnd.Tunables{PeerCredits: 5, Credits: 7}})
+	check("one", 5)
+	f.addNI(t, n, "10.9.0.2@tcp9")
+	check("two", 5)
+	for k, nid := range []string{"10.9.0.1@tcp9", "10.9.0.2@tcp9"} {
+		if err := n.RemoveNI(t.Context(), parseNID(t, nid)); err != nil {
+			t.Fatal(err)
+		}
+		check("NIs removed", []int{5, 0}[k])
+	}
 }

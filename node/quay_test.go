@@ -52,6 +52,27 @@ func (f *fabric) addQuay(t testing.TB, n *node.Node, nid string) *quay {
 	return d.quay
 }
 
+// patientPort is an NI whose driver has no LND timeout.
+type patientPort struct{ *port }
+
+// Limits implements lnd.Interface.
+func (p patientPort) Limits() lnd.Limits {
+	l := p.port.Limits()
+	l.Timeout = 0
+	return l
+}
+
+// patientDriver opens them.
+type patientDriver struct{ driver }
+
+func (d *patientDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
+	iface, err := d.driver.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return patientPort{iface.(*port)}, nil
+}
+
 // arrive brings a message from a neighbour.
 func (q *quay) arrive(from lnet.NID, h lnet.Header, rdma bool) error {
 	if h.Dest.IsZero() {

@@ -79,6 +79,13 @@ func (r *rails) fails(fate func(tx *lnd.Tx) error) {
 	r.mu.Unlock()
 }
 
+// restart begins to measure time anew.
+func (r *rails) restart() {
+	r.mu.Lock()
+	r.begin = time.Now()
+	r.mu.Unlock()
+}
+
 // as makes every message fail with a class.
 func as(s lnd.Status) func(tx *lnd.Tx) error {
 	return func(tx *lnd.Tx) error { return fault(s, tx.To.NID, lnd.ErrDisconnected) }

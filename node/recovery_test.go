@@ -59,7 +59,7 @@ func TestRecoveryPingsOfAnNI(t *testing.T) {
 			if err := r.a.SetNIHealth(r.na[0], 0); err != nil {
 				t.Fatal(err)
 			}
-			r.begin = time.Now()
+			r.restart()
 			time.Sleep(c.time)
 			at := r.pingsTo(r.na[0])
 			if len(at) == 0 || at[0] > 1 {
@@ -113,6 +113,7 @@ func TestRecoverySucceeds(t *testing.T) {
 // A peer NI is pinged at its own NID only once it has been heard from.
 //
 // discovery 9.4, 9.7
+// lnet-core 5.2 (7)
 func TestRecoveryPingsOfAPeer(t *testing.T) {
 	for _, heard := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
@@ -110,6 +111,74 @@ func TestSecondRequestMovesTheDeadline(t *testing.T) {
 		synctest.Wait()
 		if d := cmp.Diff([]portals.EventType{portals.EventUnlink}, r.types()); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)
+		}
+	})
+}
+
+// Given a driver without an LND timeout, then a message may wait for as long as
+// a transaction may take.
+//
+// lnet-core 2.3
+func TestDeadlineWithoutAnLNDTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &credited{fabric: newFabric(), n: newNode(t, node.Config{}), order: new([]uint64)}
+		nid := parseNID(t, "10.0.0.1@tcp")
+		_, err := c.n.AddNI(t.Context(), &patientDriver{driver{fabric: c.fabric, typ: lnet.TypeTCP}},
+			lnd.Config{Net: nid.Net(), NID: nid, Tunables: lnd.Tunables{PeerCredits: 1, Credits: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.addNI(t, newNode(t, node.Config{}), "10.0.0.2@tcp")
+		c.hold(true)
+		var first, late, early recorder
+		c.send(t, "10.0.0.2@tcp", 0, &first)
+		c.send(t, "10.0.0.2@tcp", 1, &late)
+		time.Sleep(2 * time.Second)
+		c.send(t, "10.0.0.2@tcp", 2, &early)
+		time.Sleep(148*time.Second + time.Millisecond)
+		c.hold(false)
+		if e := late.take(); len(e) != 1 || !errors.Is(e[0].Err, node.ErrTimedOut) {
+			t.Errorf("after more than 150 s: events %+v, want a timeout", e)
+		}
+		if e := early.take(); len(e) != 1 || e[0].Err != nil {
+			t.Errorf("after 148 s: events %+v, want SEND", e)
+		}
+	})
+}
+
+// Given a request that no path leads to, then its SEND event says why, it is
+// not tried again, and nobody's health or count suffers.
+//
+// lnet-core 6.1 (6), 6.3 errors (1)
+func TestNoPathTouchesNoHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, node.DefaultParameters(), 2, 2)
+		before := r.a.Counters()
+		for _, c := range []struct {
+			to, source string
+			want       error
+		}{
+			{to: "10.0.0.1@o2ib", want: node.ErrUnreachable},
+			{to: "10.0.0.1@o2ib", source: r.na[0].String(), want: node.ErrUnreachable},
+			{to: r.nb[0].String(), source: r.nb[0].String(), want: node.ErrInvalid},
+		} {
+			o := node.PutOptions{Portal: 1}
+			if c.source != "" {
+				o.Source = parseNID(t, c.source)
+			}
+			var e recorder
+			h := bind(t, r.a, portals.MD{Threshold: 1, Unlink: true, Handler: &e})
+			put(t, r.a, h, process(t, c.to), o)
+			synctest.Wait()
+			if got := e.take(); len(got) != 1 || got[0].Type != portals.EventSend || !errors.Is(got[0].Err, c.want) {
+				t.Errorf("to %s from %q: events %+v, want SEND with %v", c.to, c.source, got, c.want)
+			}
+		}
+		if nis, peers := r.healthOf(); lost(nis) != 0 || lost(peers) != 0 {
+			t.Errorf("NIs %v, peer NIs %v", nis, peers)
+		}
+		if got := r.a.Counters(); got != before {
+			t.Errorf("counters changed (-before +after):\n%s", cmp.Diff(before, got))
 		}
 	})
 }

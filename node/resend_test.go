@@ -15,7 +15,7 @@ import (
 // one NI and NID and with two of each.
 //
 // discovery 9.2, 9.4, 9.6
-// lnet-core 10.1
+// lnet-core 6.3 errors (2), 10.1
 func TestFailureClasses(t *testing.T) {
 	counter := func(c node.Counters, s lnd.Status) uint64 {
 		return [...]uint64{

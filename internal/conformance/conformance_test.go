@@ -1,0 +1,84 @@
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write docs/conformance.md")
+
+// module returns the root of the module that the test runs in.
+func module(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod above")
+		}
+	}
+}
+
+// scanned returns the rules and the tests of this module.
+func scanned(t *testing.T) ([]Section, map[string][]Test) {
+	t.Helper()
+	sections, err := Rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := Scan(os.DirFS(module(t)), sections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sections, shown
+}
+
+// Each rule has a test, or a reason why there is none, and not both.
+func TestEveryRuleHasATest(t *testing.T) {
+	sections, shown := scanned(t)
+	for _, s := range sections {
+		for _, r := range s.Rules {
+			switch tests := shown[r.ID]; {
+			case len(tests) == 0 && r.Reason == "":
+				t.Errorf("%s, %s: no test has a tag with it, and rules.txt has no reason", r.ID, r.Title)
+			case len(tests) > 0 && r.Reason != "":
+				t.Errorf("%s: %s shows it; the reason in rules.txt does not hold: %s", r.ID, tests[0].Name, r.Reason)
+			}
+		}
+	}
+}
+
+// docs/conformance.md says what the tests say. It is written with -update.
+func TestPage(t *testing.T) {
+	sections, shown := scanned(t)
+	file := filepath.Join(module(t), "docs", "conformance.md")
+	want := Page(sections, shown)
+	got, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if bytes.Equal(got, want) {
+		return
+	}
+	if *update {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Errorf("docs/conformance.md is stale, make conformance writes it anew (-is +shall be):\n%s",
+		cmp.Diff(strings.Split(string(got), "\n"), strings.Split(string(want), "\n")))
+}

@@ -1,0 +1,149 @@
+package conformance
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func tree(files map[string]string) fstest.MapFS {
+	m := fstest.MapFS{}
+	for name, text := range files {
+		m[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return m
+}
+
+// A tag counts for the test around it, or for those that use what it is in.
+func TestScan(t *testing.T) {
+	shown, err := Scan(tree(map[string]string{
+		"go.mod": "module m",
+		"a/a_test.go": `package a_test
+
+import "testing"
+
+// TestDoc has its tag here.
+//
+// lnet-core 5.2 (3)
+func TestDoc(t *testing.T) {}
+
+func TestBody(t *testing.T) {
+	for range []int{
+		1, // discovery 9.1
+	} {
+		var rows int // not the package's
+		_ = rows
+	}
+	m := machine{}
+	m.step()
+}
+
+func TestRows(t *testing.T) { use() }
+
+func use() { _ = rows }
+
+/*
+discovery 9.1
+*/
+func ExampleRuns() {
+	// Output: x
+}
+`,
+		"a/rows_test.go": `package a_test
+
+// rows is used by a function that a test calls.
+// lnet-core 2.2 options
+var rows = []int{}
+
+type machine struct{}
+
+// lnet-core 2.2 attach (2)
+func (m *machine) step() {}
+`,
+		"b/b_test.go": `package b
+
+func FuzzB(f *testing.F) { // lnet-core 2.2 attach (1), 5.2 (1)
+}
+`,
+		// None of these is looked at.
+		"a/a.go":               "package a // lnet-core 77",
+		"a/testdata/x_test.go": "package x // lnet-core 77",
+		".git/x_test.go":       "package x // lnet-core 77",
+		"tools/go.mod":         "module tools",
+		"tools/x_test.go":      "package x // lnet-core 77",
+	}), few(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, fuzz := Test{"a/a_test.go", "TestBody"}, Test{"b/b_test.go", "FuzzB"}
+	want := map[string][]Test{
+		"lnet-core 2.2 attach (1)": {fuzz},
+		"lnet-core 2.2 attach (2)": {body},
+		"lnet-core 2.2 options":    {{"a/a_test.go", "TestRows"}},
+		"lnet-core 5.2 (1)":        {fuzz},
+		"lnet-core 5.2 (3a)":       {{"a/a_test.go", "TestDoc"}},
+		"lnet-core 5.2 (3b)":       {{"a/a_test.go", "TestDoc"}},
+		"discovery 9.1":            {{"a/a_test.go", "ExampleRuns"}, body},
+	}
+	if d := cmp.Diff(want, shown); d != "" {
+		t.Errorf("shown (-want +got):\n%s", d)
+	}
+}
+
+// Every error of every file is told, with its place.
+func TestScanErrors(t *testing.T) {
+	_, err := Scan(tree(map[string]string{
+		"a/a_test.go": `package a
+
+// discovery 9.9
+func TestUnknown(t *testing.T) {}
+
+// discovery 9.1 and more
+func TestForm(t *testing.T) {}
+
+// discovery 9.1
+func helper() {}
+
+// discovery 9.1
+
+func TestApart(t *testing.T) {}
+
+func Testing() {
+	// discovery 9.1
+}
+
+func Example() {
+	// discovery 9.1
+}
+
+func BenchmarkX(b *testing.B) {
+	// discovery 9.1
+}
+
+func TestMain(m *testing.M) {
+	// discovery 9.1
+}
+`}), few(t))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	const unused = `: tag "discovery 9.1": no test has or uses what this tag stands in`
+	want := []string{
+		"a/a_test.go:12:1" + unused,
+		"a/a_test.go:17:2" + unused,
+		"a/a_test.go:21:2" + unused,
+		"a/a_test.go:25:2" + unused,
+		"a/a_test.go:29:2" + unused,
+		`a/a_test.go:3:1: tag "discovery 9.9": discovery 9.9: not in rules.txt`,
+		`a/a_test.go:6:1: tag "discovery 9.1 and more": "9.1 and more" is not of the form SECTION [LIST] [(N)[-(M)]]`,
+		"a/a_test.go:9:1" + unused,
+	}
+	if d := cmp.Diff(want, strings.Split(err.Error(), "\n")); d != "" {
+		t.Errorf("errors (-want +got):\n%s", d)
+	}
+	if _, err := Scan(tree(map[string]string{"a/a_test.go": "package"}), few(t)); err == nil {
+		t.Error("a file that does not parse: no error")
+	}
+}

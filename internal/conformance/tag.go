@@ -1,0 +1,101 @@
+package conformance
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// item is one of those that a tag has.
+type item struct {
+	section     string // with its document
+	list        string
+	first, last int    // 0: no number
+	letter      string // with first == last only
+}
+
+var (
+	tagForm  = regexp.MustCompile(`^(lnet-core|discovery) ([0-9].*)$`)
+	itemForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)*)(?: ([a-z]+))?(?: \(([0-9]+)([a-z])?\)(?:-\(([0-9]+)\))?)?$`)
+)
+
+// parseTag returns the items of a line of a comment, none if it is not a tag.
+func parseTag(line string) ([]item, error) {
+	form := tagForm.FindStringSubmatch(strings.TrimSpace(line))
+	if form == nil {
+		return nil, nil
+	}
+	var items []item
+	for text := range strings.SplitSeq(form[2], ",") {
+		it, err := parseItem(form[1], strings.TrimSpace(text))
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+func parseItem(document, text string) (item, error) {
+	form := itemForm.FindStringSubmatch(text)
+	if form == nil {
+		return item{}, fmt.Errorf("%q is not of the form SECTION [LIST] [(N)[-(M)]]", text)
+	}
+	it := item{section: document + " " + form[1], list: form[2], letter: form[4]}
+	if form[3] != "" {
+		first, err := strconv.Atoi(form[3])
+		if err != nil || first == 0 {
+			return item{}, fmt.Errorf("%q: no such number", text)
+		}
+		it.first, it.last = first, first
+	}
+	if form[5] != "" {
+		last, err := strconv.Atoi(form[5])
+		if err != nil || last <= it.first || it.letter != "" {
+			return item{}, fmt.Errorf("%q: no such range", text)
+		}
+		it.last = last
+	}
+	return it, nil
+}
+
+// matches tells whether the item names the rule at p.
+func (it item) matches(p place) bool {
+	return it.section == p.section && it.list == p.list && it.first <= p.number && p.number <= it.last &&
+		(it.letter == "" || it.letter == p.letter)
+}
+
+// resolve returns the ids of the rules that an item names. Each number of a
+// range must be that of a rule.
+func resolve(sections []Section, it item) ([]string, error) {
+	var ids []string
+	numbers := map[int]bool{}
+	for _, s := range sections {
+		for _, r := range s.Rules {
+			if it.matches(r.place) {
+				ids = append(ids, r.ID)
+				numbers[r.place.number] = true
+			}
+		}
+	}
+	if len(numbers) != it.last-it.first+1 {
+		return nil, fmt.Errorf("%s: not in rules.txt", it)
+	}
+	return ids, nil
+}
+
+// String is the item as it stands in a tag.
+func (it item) String() string {
+	s := it.section
+	if it.list != "" {
+		s += " " + it.list
+	}
+	if it.first != 0 {
+		s += fmt.Sprintf(" (%d%s)", it.first, it.letter)
+	}
+	if it.last != it.first {
+		s += fmt.Sprintf("-(%d)", it.last)
+	}
+	return s
+}

@@ -1,0 +1,77 @@
+package conformance
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// few is a specification of three sections.
+func few(t *testing.T) []Section {
+	t.Helper()
+	sections, err := parseRules(strings.Join([]string{
+		"= lnet-core 2.2\tDescriptors",
+		"lnet-core 2.2 attach (1)\tfirst",
+		"lnet-core 2.2 attach (2)\tsecond",
+		"lnet-core 2.2 options\toptions",
+		"lnet-core 2.2 pages\tpages\tinternal: none here",
+		"= lnet-core 5.2\tSteps",
+		"lnet-core 5.2 (1)\tone",
+		"lnet-core 5.2 (2)\ttwo",
+		"lnet-core 5.2 (3a)\tthree | a",
+		"lnet-core 5.2 (3b)\tthree b",
+		"= discovery 9.1\tHealth",
+		"discovery 9.1\thealth",
+	}, "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sections
+}
+
+func TestTags(t *testing.T) {
+	sections := few(t)
+	for _, c := range []struct {
+		line string
+		want string // ids, or the error
+	}{
+		{"an ordinary comment", ""},
+		{"lnet-core", ""},
+		{"the rows of lnet-core 5.2", ""},
+		{" lnet-core 5.2 (1)", "lnet-core 5.2 (1)"},
+		{" discovery 9.1\n", "discovery 9.1"},
+		{" lnet-core 5.2 (3)", "lnet-core 5.2 (3a)|lnet-core 5.2 (3b)"},
+		{" lnet-core 5.2 (3b), 2.2 options", "lnet-core 5.2 (3b)|lnet-core 2.2 options"},
+		{" lnet-core 2.2 attach (1)-(2),5.2 (1)", "lnet-core 2.2 attach (1)|lnet-core 2.2 attach (2)|lnet-core 5.2 (1)"},
+		{" lnet-core 2.2 attach (1)-(3)", "lnet-core 2.2 attach (1)-(3): not in rules.txt"},
+		{" lnet-core 5.2 (2)-(4)", "lnet-core 5.2 (2)-(4): not in rules.txt"},
+		{" lnet-core 5.2 (2)-(3)", "lnet-core 5.2 (2)|lnet-core 5.2 (3a)|lnet-core 5.2 (3b)"},
+		{" lnet-core 5.2", "lnet-core 5.2: not in rules.txt"},
+		{" lnet-core 2.2 attach", "lnet-core 2.2 attach: not in rules.txt"},
+		{" lnet-core 5.2 (3c)", "lnet-core 5.2 (3c): not in rules.txt"},
+		{" lnet-core 9.1", "lnet-core 9.1: not in rules.txt"},
+		{" lnet-core 5.2 (1): fits", `"5.2 (1): fits" is not of the form SECTION [LIST] [(N)[-(M)]]`},
+		{" lnet-core 5.2 (1),", `"" is not of the form SECTION [LIST] [(N)[-(M)]]`},
+		{" lnet-core 5.2 (3a)-(4)", `"5.2 (3a)-(4)": no such range`},
+		{" lnet-core 5.2 (3)-(1)", `"5.2 (3)-(1)": no such range`},
+		{" lnet-core 5.2 (0)", `"5.2 (0)": no such number`},
+		{" lnet-core 5.2 (99999999999999999999)", `"5.2 (99999999999999999999)": no such number`},
+	} {
+		var ids []string
+		items, err := parseTag(c.line)
+		for _, it := range items {
+			named, notNamed := resolve(sections, it)
+			if ids = append(ids, named...); notNamed != nil {
+				err = notNamed
+			}
+		}
+		got := strings.Join(ids, "|")
+		if err != nil {
+			got = err.Error()
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%q (-want +got):\n%s", c.line, d)
+		}
+	}
+}

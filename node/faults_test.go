@@ -1,0 +1,243 @@
+package node_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+	faults "github.com/lnetd/lnetd/node/fault"
+)
+
+func addFault(t testing.TB, n *node.Node, r faults.Rule) {
+	t.Helper()
+	if err := n.AddFault(r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Given a NID that shall fail, then requests to it are refused without an
+// event and spend nothing, and what it sends is dropped.
+//
+// lnet-core 5.2 (4), 6.1 (1), 3.3 (6), 11.4
+func TestFailNID(t *testing.T) {
+	p := newPair(t)
+	var at, from recorder
+	attach(t, p.b, portals.Entry{Portal: 1}, portals.MD{
+		Bytes: make([]byte, 1), Threshold: 3, Options: portals.OpPut | portals.ManageRemote, Handler: &at})
+	h := bind(t, p.a, portals.MD{Bytes: make([]byte, 1), Threshold: 2, Handler: &from})
+	if err := p.a.FailNID(p.idb.NID, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.a.Put(h, p.idb, node.PutOptions{Portal: 1}); !errors.Is(err, node.ErrFailNID) {
+		t.Errorf("PUT: %v, want ErrFailNID", err)
+	}
+	if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 1}); !errors.Is(err, node.ErrFailNID) {
+		t.Errorf("GET: %v, want ErrFailNID", err)
+	}
+	if e := from.take(); e != nil {
+		t.Errorf("events of what was refused: %v", e)
+	}
+	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1})
+	if e := at.take(); len(e) != 1 {
+		t.Errorf("after the second: %d messages taken, want 1", len(e))
+	}
+
+	if err := p.b.FailNID(lnet.AnyNID, faults.Forever); err != nil {
+		t.Fatal(err)
+	}
+	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1})
+	if e := at.take(); e != nil {
+		t.Errorf("taken though it fails: %v", e)
+	}
+	if c := p.b.Counters(); c.Dropped != 1 || c.DroppedBytes != 1 {
+		t.Errorf("%d messages of %d bytes dropped, want 1 of 1", c.Dropped, c.DroppedBytes)
+	}
+	if err := p.b.FailNID(lnet.AnyNID, 0); err != nil {
+		t.Fatal(err)
+	}
+	put(t, p.a, bind(t, p.a, portals.MD{Bytes: make([]byte, 1), Threshold: 1}), p.idb, node.PutOptions{Portal: 1})
+	if e := at.take(); len(e) != 1 {
+		t.Errorf("after the end of it: %d messages taken, want 1", len(e))
+	}
+}
+
+// A drop rule takes arrivals before anything is matched; with another NI's
+// filter, another type's or another portal's it does not.
+//
+// lnet-core 5.2 (4), 4.5 (2)-(3), 11.1
+func TestDropRulesOnArrival(t *testing.T) {
+	p := newPair(t)
+	mine := faults.Only(p.idb.NID)
+	for _, c := range []struct {
+		name string
+		rule faults.Rule
+		hits bool
+	}{
+		{"everything", faults.Rule{}, true},
+		{"this NI", faults.Rule{Local: mine}, true},
+		{"another NI", faults.Rule{Local: faults.Only(p.ida.NID)}, false},
+		{"from here", faults.Rule{Source: faults.On(p.ida.NID.Net()), Dest: mine}, true},
+		{"from elsewhere", faults.Rule{Source: mine}, false},
+		{"PUTs", faults.Rule{Messages: faults.Put}, true},
+		{"GETs", faults.Rule{Messages: faults.Get}, false},
+		{"the portal", faults.Rule{Portals: 1 << 1}, true},
+		{"another portal", faults.Rule{Portals: 1 << 2}, false},
+		{"what is sent", faults.Rule{Statuses: faults.RandomStatus}, false},
+	} {
+		var at, from recorder
+		target := attach(t, p.b, portals.Entry{Portal: 1}, portals.MD{
+			Bytes: make([]byte, 4), Threshold: 1, Options: portals.OpPut, Handler: &at})
+		c.rule.Kind, c.rule.Rate = faults.Drop, 1
+		addFault(t, p.b, c.rule)
+		before := p.b.Counters()
+		h := bind(t, p.a, portals.MD{Bytes: make([]byte, 4), Threshold: 2, Handler: &from})
+		put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, Ack: true})
+		after := p.b.Counters()
+		want, dropped := []portals.EventType{portals.EventSend, portals.EventAck}, uint64(0)
+		if c.hits {
+			want, dropped = want[:1], 1
+		}
+		if c.rule.Statuses != 0 { // the ACK is what b sends
+			want = want[:1]
+		}
+		if d := cmp.Diff(want, from.types()); d != "" {
+			t.Errorf("%s: sender's events (-want +got):\n%s", c.name, d)
+		}
+		if got := at.take(); (got == nil) != c.hits || after.Dropped-before.Dropped != dropped ||
+			after.DroppedBytes-before.DroppedBytes != 4*dropped {
+			t.Errorf("%s: events %v, dropped %d of %d bytes", c.name, got,
+				after.Dropped-before.Dropped, after.DroppedBytes-before.DroppedBytes)
+		}
+		if n := p.b.RemoveFaults(faults.Drop, faults.NIDFilter{}, faults.NIDFilter{}); n != 1 {
+			t.Errorf("%s: %d rules removed", c.name, n)
+		}
+		if c.hits { // its one operation is left
+			put(t, p.a, bind(t, p.a, portals.MD{Threshold: 1}), p.idb, node.PutOptions{Portal: 1})
+			if d := cmp.Diff([]portals.EventType{portals.EventPut}, at.types()); d != "" {
+				t.Errorf("%s: without the rule (-want +got):\n%s", c.name, d)
+			}
+		}
+		if err := p.b.Unlink(target); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A rule with a class makes a send fail with it, as often as it is tried; the
+// driver never sees the message.
+//
+// lnet-core 11.1
+// discovery 9.6
+func TestDropRulesOnSending(t *testing.T) {
+	for _, c := range []struct {
+		status lnd.Status
+		resent uint64
+	}{
+		{lnd.StatusLocalDropped, 2},
+		{lnd.StatusLocalError, 0},
+		{lnd.StatusRemoteDropped, 2},
+		{lnd.StatusRemoteTimeout, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRails(t, node.DefaultParameters(), 2, 2)
+			addFault(t, r.a, faults.Rule{Kind: faults.Drop, Rate: 1, Statuses: faults.StatusOf(c.status)})
+			e := r.put(t, node.PutOptions{})
+			if left := r.took(); left != nil {
+				t.Errorf("%s: the driver got %+v", c.status, left)
+			}
+			if lnd.StatusOf(e.Err) != c.status {
+				t.Errorf("%s: event's error %v", c.status, e.Err)
+			}
+			if got := r.a.Counters(); got.Resent != c.resent || got.FailedResends != c.resent/2 || got.Committed != 0 {
+				t.Errorf("%s: %d resent, %d failed resends, want %d and %d",
+					c.status, got.Resent, got.FailedResends, c.resent, c.resent/2)
+			}
+			if s := r.a.Faults(faults.Drop); len(s) != 1 || s[0].Counts.Hits != c.resent+1 {
+				t.Errorf("%s: rules %+v, want one with %d hits", c.status, s, c.resent+1)
+			}
+		})
+	}
+}
+
+// A delay rule holds an arrival before it is matched, for its latency or until
+// it is removed.
+//
+// lnet-core 5.2 (9), 11.2
+func TestDelayRuleOnArrival(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPair(t)
+			addFault(t, p.b, faults.Rule{Kind: faults.Delay, Rate: 1, Latency: 10 * time.Second, Messages: faults.Put})
+			h := bind(t, p.a, portals.MD{Bytes: make([]byte, 1), Threshold: portals.Unlimited})
+			put(t, p.a, h, p.idb, node.PutOptions{Portal: 1})
+			time.Sleep(10*time.Second - time.Millisecond)
+			synctest.Wait()
+			var r recorder // attached only now: nothing was matched before
+			attach(t, p.b, portals.Entry{Portal: 1}, portals.MD{
+				Bytes: make([]byte, 1), Threshold: 1, Options: portals.OpPut, Handler: &r})
+			if e := r.take(); e != nil || p.b.Counters().Committed != 1 {
+				t.Errorf("events %v, %d messages under way; want none and 1", e, p.b.Counters().Committed)
+			}
+			if removed {
+				p.b.RemoveFaults(faults.Delay, faults.NIDFilter{}, faults.NIDFilter{})
+			} else {
+				time.Sleep(time.Second + time.Millisecond) // it is looked at once a second
+				synctest.Wait()
+			}
+			if d := cmp.Diff([]portals.EventType{portals.EventPut}, r.types()); d != "" {
+				t.Errorf("removed %v: events (-want +got):\n%s", removed, d)
+			}
+		})
+	}
+}
+
+// A delay rule holds what is sent when it has its credits; who waits for them
+// longer than a message may is dropped, and the other one leaves.
+//
+// lnet-core 7.2 (1), 7.2 (6), 7.2 counted, 11.2
+func TestDelayRuleOnSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCredited(t, 1, 1, "10.0.0.2@tcp")
+		c.hold(false)
+		p := c.n.Parameters()
+		p.RetryCount = 0 // 51 s
+		if err := c.n.SetParameters(p); err != nil {
+			t.Fatal(err)
+		}
+		addFault(t, c.n, faults.Rule{Kind: faults.Delay, Rate: 1, Latency: 55 * time.Second})
+		var first, second recorder
+		c.send(t, "10.0.0.2@tcp", 1, &first)
+		c.send(t, "10.0.0.2@tcp", 2, &second)
+		time.Sleep(55*time.Second - time.Millisecond)
+		synctest.Wait()
+		peer := c.n.Peers()[0]
+		if e := first.take(); e != nil || peer.Credits.Available != -1 || c.n.NIs()[1].Credits.Available != 0 {
+			t.Errorf("events %v, peer %+v, NI %+v", e, peer.Credits, c.n.NIs()[1].Credits)
+		}
+		time.Sleep(time.Second + time.Millisecond)
+		synctest.Wait()
+		if d := cmp.Diff([]uint64{1}, *c.order); d != "" {
+			t.Errorf("sent (-want +got):\n%s", d)
+		}
+		if e := first.take(); len(e) != 1 || e[0].Err != nil {
+			t.Errorf("the first one's events %+v", e)
+		}
+		if e := second.take(); len(e) != 1 || !errors.Is(e[0].Err, node.ErrTimedOut) {
+			t.Errorf("the second one's events %+v", e)
+		}
+		peer = c.n.Peers()[0]
+		if peer.Traffic.Dropped != (node.MessageCounts{Put: 1}) || peer.Credits.Available != 1 || peer.QueuedBytes != 0 {
+			t.Errorf("peer %+v", peer)
+		}
+		if g := c.n.Counters(); g.Dropped != 1 || g.DroppedBytes != 28 || g.Committed != 0 {
+			t.Errorf("counters %+v", g)
+		}
+	})
+}
