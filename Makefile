@@ -2,14 +2,19 @@
 
 ARGS ?=
 BENCHTIME ?= 1s
+FIRST ?= 1
 FUZZTIME ?= 10s
 PKG ?= ./...
+RACE ?=
+RAILS ?= 2
+SEEDS ?= 10000
+TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench netns ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim soak conformance ci clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## lnetd, lnetdctl and lnetperf into bin/
 	go build -o bin/ ./cmd/...
@@ -40,10 +45,20 @@ fuzz: ## each fuzz target for FUZZTIME
 
 bench: ## lnetd beside plain TCP, then time and allocations of what is on the message path
 	go run ./cmd/lnetperf
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnd/socklnd/protocol ./node ./internal/perf
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnet/portals ./lnd/socklnd/protocol ./node ./internal/perf
+	go test -run '^$$' -bench '^BenchmarkPutAck$$' -benchmem -benchtime $(BENCHTIME) -cpu 1 ./node # msgs/s of one core
 
 netns: ## tests between network namespaces; needs root and iproute2
 	LNETD_TEST_ALL=1 go test -count=1 -v ./test/netns
+
+sim: ## SEEDS seeded scenarios of whole nodes with faults, from seed FIRST on
+	go test -count=1 -timeout 0 -v -run '^TestSeeds$$' ./internal/simulation -seeds $(SEEDS) -first $(FIRST)
+
+soak: ## two nodes in two processes over TCP with connections that break, for TIME; RACE=1, RAILS=2
+	go test $(if $(RACE),-race) -count=1 -timeout 0 -v -run '^TestSoak$$' ./test/soak -soak $(TIME) -rails $(RAILS)
+
+conformance: ## docs/conformance.md: which test shows which rule of the specification
+	go test -count=1 -run '^TestPage$$' ./internal/conformance -update
 
 ci: ## all of .ci/run
 	.ci/run

@@ -1,0 +1,100 @@
+package soak
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Config says how long and how hard to soak. Both processes have the same.
+type Config struct {
+	// Time is how long messages are sent, besides what it takes to drain.
+	Time time.Duration
+	// Transaction is the nodes' transaction timeout, whole seconds: a lost
+	// answer ends its operation between one and one and a half of it.
+	Transaction time.Duration
+	// Window is how many operations each side keeps under way, besides those
+	// that wait for an answer that was lost.
+	Window int
+	// Rails is how many nets join the two nodes.
+	Rails int
+	// KillMin and KillMax bound the time between two kills in each process.
+	KillMin, KillMax time.Duration
+	// Seed makes the plan of messages and kills; what meets what differs from
+	// run to run all the same.
+	Seed uint64
+	// Sample is the time between two looks at memory and rates.
+	Sample time.Duration
+	// First is the first of the loopback addresses used, two for each rail.
+	First netip.Addr
+	// Port is where the nodes listen.
+	Port int
+}
+
+// DefaultConfig is the whole soak.
+func DefaultConfig() Config {
+	pid := os.Getpid() // other runs on the same host have other addresses
+	return Config{
+		Time:        30 * time.Minute,
+		Transaction: 20 * time.Second,
+		Window:      64,
+		Rails:       1,
+		KillMin:     50 * time.Millisecond,
+		KillMax:     500 * time.Millisecond,
+		Seed:        uint64(time.Now().UnixNano()),
+		Sample:      5 * time.Second,
+		First:       netip.AddrFrom4([4]byte{127, byte(16 + pid>>8%200), byte(pid), 1}),
+		Port:        9985,
+	}
+}
+
+// Validate names the first field that is out of range.
+func (c *Config) Validate() error {
+	switch {
+	case c.Time <= 0:
+		return fmt.Errorf("time %v: must be positive", c.Time)
+	case c.Transaction < 2*time.Second:
+		return fmt.Errorf("transaction timeout %v: must be at least 2s", c.Transaction)
+	case c.Window < 1:
+		return fmt.Errorf("window %d: must be at least 1", c.Window)
+	case c.Rails < 1 || c.Rails > 4:
+		return fmt.Errorf("rails %d: must be 1 to 4", c.Rails)
+	case c.KillMin <= 0 || c.KillMax < c.KillMin:
+		return fmt.Errorf("kills %v to %v apart: must be positive and in order", c.KillMin, c.KillMax)
+	case c.Sample <= 0:
+		return fmt.Errorf("sample %v: must be positive", c.Sample)
+	}
+	return nil
+}
+
+// A side is one of the two processes.
+type side int
+
+const (
+	parent side = iota
+	child
+)
+
+func (s side) String() string { return [...]string{"parent", "child"}[s] }
+
+func (s side) other() side { return 1 - s }
+
+// nid is the NID of a side's NI on a rail.
+func (c *Config) nid(s side, rail int) lnet.NID {
+	a := c.First.As4()
+	a[3] += byte(int(s)*c.Rails + rail)
+	return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, uint16(rail)), netip.AddrFrom4(a))
+}
+
+// seed is the seed of a side's plan.
+func (c *Config) seed(s side) uint64 { return mix(c.Seed + uint64(s)) }
+
+// parkAfter is how long an operation counts against the window; one that is
+// still under way then has most likely lost its answer.
+const parkAfter = 150 * time.Millisecond
+
+// patience bounds the drain, and how long the nodes may take to come to rest.
+func (c *Config) patience() time.Duration { return 2*c.Transaction + 15*time.Second }

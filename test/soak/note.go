@@ -1,0 +1,58 @@
+package soak
+
+import (
+	"encoding/gob"
+	"io"
+	"sync"
+)
+
+// topic says what a note is about.
+type topic uint8
+
+const (
+	noteConfig  topic = iota // parent: what to do; the child makes its node
+	noteReady                // child: its node can be reached
+	noteStart                // parent: begin
+	notePage                 // a page of the sender's account is settled
+	noteSample               // child: a sample
+	noteStop                 // parent: begin nothing more, and drain
+	noteDrained              // all that was begun has ended
+	noteFlushed              // all pages have been sent
+	noteReport               // child: its node is closed, and this is what it did
+)
+
+// note is what the processes tell each other. Which fields count depends on
+// the topic.
+type note struct {
+	Topic  topic
+	Config Config
+	Page   uint64
+	Acked  *bitmap
+	Sample Sample
+	Report Report
+}
+
+// notes are the pipes to the other process. Writing is safe for concurrent use.
+type notes struct {
+	mu  sync.Mutex
+	out *gob.Encoder
+	in  *gob.Decoder
+}
+
+func newNotes(in io.Reader, out io.Writer) *notes {
+	return &notes{in: gob.NewDecoder(in), out: gob.NewEncoder(out)}
+}
+
+func (n *notes) write(x *note) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.out.Encode(x)
+}
+
+func (n *notes) read() (*note, error) {
+	x := new(note)
+	if err := n.in.Decode(x); err != nil {
+		return nil, err
+	}
+	return x, nil
+}

@@ -1,0 +1,75 @@
+package soak
+
+import "math/rand/v2"
+
+// kind is a kind of operation.
+type kind uint8
+
+const (
+	plainPut kind = iota // without ACK
+	ackedPut
+	fetch // GET
+	kinds
+)
+
+func (k kind) String() string { return [...]string{"PUT", "PUT+ACK", "GET"}[k] }
+
+// plan is what a message is to be. It follows from the sender's seed and the
+// sequence number alone, so that the receiver knows what to expect.
+type plan struct {
+	kind   kind
+	size   int // bytes of payload, 0 to 1 MiB
+	offset int // where in the pattern the payload begins
+}
+
+const maxSize = 1 << 20
+
+// planOf is the plan of message seq.
+func planOf(seed, seq uint64) plan {
+	h := mix(seed + seq*0x9e3779b97f4a7c15)
+	p := plan{offset: int(h >> 44)} // 20 bits
+	switch k := h & 0xff; {
+	case k < 64:
+		p.kind = plainPut
+	case k < 192:
+		p.kind = ackedPut
+	default:
+		p.kind = fetch
+	}
+	limit := maxSize
+	switch k := h >> 8 & 0xff; {
+	case k < 100:
+		limit = 128
+	case k < 190:
+		limit = 4096
+	case k < 243:
+		limit = 64 << 10
+	case k == 255: // as large as can be
+		p.size = maxSize
+		return p
+	}
+	p.size = int(mix(h) % uint64(limit+1))
+	return p
+}
+
+// mix spreads a number's bits (SplitMix64's last step).
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// newPattern returns the bytes that all payloads are cut from: the same in
+// both processes, and different at every offset.
+func newPattern() []byte {
+	b := make([]byte, 2*maxSize)
+	var seed [32]byte
+	copy(seed[:], "lnetd soak")
+	_, _ = rand.NewChaCha8(seed).Read(b) // never fails
+	return b
+}
+
+// of cuts a plan's payload from the pattern.
+func (p plan) of(pattern []byte) []byte { return pattern[p.offset:][:p.size:p.size] }

@@ -1,0 +1,125 @@
+package soak
+
+import (
+	"bytes"
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+// receiver has memory for PUTs, posted anew when it is full, and a source for
+// GETs. It checks what comes against the plan of the peer's sender.
+type receiver struct {
+	node     *node.Node
+	from     lnet.NID // primary NID of the peer
+	seed     uint64   // of the peer's plan
+	pattern  []byte
+	register *register
+	findings *findings
+
+	whole  atomic.Uint64 // PUTs delivered
+	broken atomic.Uint64 // PUTs that a lost connection cut short
+	served atomic.Uint64 // GETs answered, or at least tried
+}
+
+// Memory for PUTs: a buffer is unlinked when less than one more message fits.
+const (
+	buffers    = 6
+	bufferSize = 4 * maxSize
+)
+
+func newReceiver(n *node.Node, from lnet.NID, seed uint64, pattern []byte, f *findings) *receiver {
+	return &receiver{node: n, from: from, seed: seed, pattern: pattern, register: newRegister(), findings: f}
+}
+
+// post offers memory. PUTs that find none wait for it.
+func (r *receiver) post() error {
+	if err := r.node.SetLazy(putPortal); err != nil {
+		return err
+	}
+	for range buffers {
+		b := &buffer{r: r, bytes: make([]byte, bufferSize)}
+		if err := b.post(); err != nil {
+			return err
+		}
+	}
+	_, err := r.node.Attach(
+		entry{Portal: getPortal, MatchBits: getBits, IgnoreBits: seqMask},
+		md{Bytes: r.pattern, Threshold: unlimited, Options: opGet | manageRemote, Handler: portals.HandlerFunc(r.handleGet)})
+	return err
+}
+
+// buffer is memory for PUTs, and the handler of its MD.
+type buffer struct {
+	r     *receiver
+	bytes []byte
+}
+
+func (b *buffer) post() error {
+	_, err := b.r.node.Attach(
+		entry{Portal: putPortal, MatchBits: putBits, IgnoreBits: seqMask, Position: after},
+		md{Bytes: b.bytes, Threshold: unlimited, Unlink: true, MaxSize: maxSize, Options: opPut | maxSizeValid, Handler: b})
+	return err
+}
+
+// HandleEvent implements the handler of the buffer's MD.
+func (b *buffer) HandleEvent(e *event) {
+	if e.Type != eventPut {
+		b.r.findings.add("unexpected %s at the receiver", e.Type)
+		return
+	}
+	b.r.handlePut(e, b.bytes[e.Offset:][:e.Length])
+	if e.Unlinked {
+		if err := b.post(); err != nil {
+			b.r.findings.add("post memory again: %v", err)
+		}
+	}
+}
+
+func (r *receiver) handlePut(e *event, payload []byte) {
+	seq := e.MatchBits & seqMask
+	if err := r.register.arrived(seq, e.Err == nil); err != nil {
+		r.findings.add("PUT: %v", err)
+	}
+	r.checkOrigin(e, seq)
+	if e.HdrData != seq {
+		r.findings.add("message %d: hdr_data %d", seq, e.HdrData)
+	}
+	p := planOf(r.seed, seq)
+	if p.kind == fetch || e.Length != p.size {
+		r.findings.add("message %d: a PUT of %d bytes, want a %s of %d", seq, e.Length, p.kind, p.size)
+		return
+	}
+	if e.Err != nil {
+		r.broken.Add(1)
+		return
+	}
+	r.whole.Add(1)
+	if !bytes.Equal(payload, p.of(r.pattern)) {
+		r.findings.add("message %d: a PUT of %d bytes with the wrong content", seq, e.Length)
+	}
+}
+
+func (r *receiver) handleGet(e *event) {
+	if e.Type != eventGet {
+		r.findings.add("unexpected %s at the source of GETs", e.Type)
+		return
+	}
+	seq := e.MatchBits & seqMask
+	r.served.Add(1)
+	if err := r.register.arrived(seq, e.Err == nil); err != nil {
+		r.findings.add("GET: %v", err)
+	}
+	r.checkOrigin(e, seq)
+	if p := planOf(r.seed, seq); p.kind != fetch || e.Length != p.size || e.Offset != p.offset {
+		r.findings.add("message %d: a GET of %d bytes at %d, want a %s of %d at %d", seq, e.Length, e.Offset, p.kind, p.size, p.offset)
+	}
+}
+
+func (r *receiver) checkOrigin(e *event, seq uint64) {
+	if e.Initiator.NID != r.from || e.Initiator.PID != lnet.PIDLustre {
+		r.findings.add("message %d: from %s, want %s", seq, e.Initiator, r.from)
+	}
+}

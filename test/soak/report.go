@@ -1,0 +1,129 @@
+package soak
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/lnetd/lnetd/node"
+)
+
+// Report is what one process did and found.
+type Report struct {
+	Side  string
+	Ran   time.Duration
+	Begun uint64 // operations
+	Bytes uint64 // payload of the operations that ended well
+	// Operations by kind: ended well, without an answer in time, not sent.
+	Done, Lost, Failed map[string]uint64
+	// Failures are the errors of SEND events by class.
+	Failures map[string]uint64
+	Kills    map[string]uint64
+	// Stall is the longest time in which no operation ended well.
+	Stall time.Duration
+	// Rested is how long after the last operation the node was at rest.
+	Rested time.Duration
+
+	// What came from the peer: PUTs whole and broken off, GETs; and how many
+	// that the peer has an ACK for were looked up here.
+	Delivered, Broken, Served, Confirmed uint64
+
+	Counters node.Counters
+	Samples  []Sample
+
+	Found    int      // violations
+	Findings []string // the first of them
+}
+
+// judge adds what the samples tell to the findings.
+func (r *Report) judge(c *Config) {
+	for _, t := range trends(r.Samples, c.warmUp()) {
+		if !t.flat() {
+			r.Found++
+			r.Findings = append(r.Findings, "grows: "+t.String())
+		}
+	}
+}
+
+// warmUp is when everything has its working size: operations that have lost
+// their answer have begun to end by then.
+func (c *Config) warmUp() time.Duration { return max(2*c.Transaction, c.Time/20) }
+
+// print writes both reports side by side.
+func printReports(w io.Writer, c *Config, reports []Report) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name string, figure func(r *Report) string) {
+		fmt.Fprintf(table, "%s", name)
+		for k := range reports {
+			fmt.Fprintf(table, "\t%s", figure(&reports[k]))
+		}
+		fmt.Fprintln(table)
+	}
+	row("", func(r *Report) string { return r.Side })
+	row("ran", func(r *Report) string { return r.Ran.Round(time.Second).String() })
+	for k := range kinds {
+		name := k.String()
+		row(name+" ended well", func(r *Report) string {
+			return fmt.Sprintf("%d (%.0f/s)", r.Done[name], float64(r.Done[name])/r.Ran.Seconds())
+		})
+		row(name+" without an answer in time", func(r *Report) string { return fmt.Sprint(r.Lost[name]) })
+		row(name+" not sent", func(r *Report) string { return fmt.Sprint(r.Failed[name]) })
+	}
+	row("payload", func(r *Report) string {
+		return fmt.Sprintf("%.2f GB (%.0f MB/s)", float64(r.Bytes)/1e9, float64(r.Bytes)/1e6/r.Ran.Seconds())
+	})
+	row("PUTs received whole", func(r *Report) string { return fmt.Sprint(r.Delivered) })
+	row("PUTs broken off", func(r *Report) string { return fmt.Sprint(r.Broken) })
+	row("GETs served", func(r *Report) string { return fmt.Sprint(r.Served) })
+	row("acknowledged and found here", func(r *Report) string { return fmt.Sprint(r.Confirmed) })
+	row("failures of SEND", func(r *Report) string { return list(r.Failures) })
+	row("kills", func(r *Report) string { return list(r.Kills) })
+	row("resent", func(r *Report) string {
+		return fmt.Sprintf("%d, well %d, in vain %d", r.Counters.Resent, r.Counters.SuccessfulResends, r.Counters.FailedResends)
+	})
+	row("response timeouts", func(r *Report) string { return fmt.Sprint(r.Counters.ResponseTimeouts) })
+	row("dropped", func(r *Report) string { return fmt.Sprint(r.Counters.Dropped) })
+	row("committed at most", func(r *Report) string { return fmt.Sprint(r.Counters.CommittedMax) })
+	row("longest stall", func(r *Report) string { return r.Stall.Round(time.Millisecond).String() })
+	row("at rest after", func(r *Report) string { return r.Rested.Round(time.Millisecond).String() })
+	all := make([][]trend, len(reports))
+	for k := range reports {
+		all[k] = trends(reports[k].Samples, c.warmUp())
+	}
+	if len(all) > 0 && all[0] != nil {
+		for i, t := range all[0] {
+			fmt.Fprintf(table, "%s, first and last quarter", t.name)
+			for k := range all {
+				if i < len(all[k]) {
+					fmt.Fprintf(table, "\t%s", strings.TrimSpace(fmt.Sprintf("%d -> %d %s", all[k][i].first, all[k][i].last, all[k][i].unit)))
+				}
+			}
+			fmt.Fprintln(table)
+		}
+	}
+	row("violations", func(r *Report) string { return fmt.Sprint(r.Found) })
+	_ = table.Flush() // output for a person
+	for _, r := range reports {
+		for _, f := range r.Findings {
+			fmt.Fprintf(w, "%s: %s\n", r.Side, f)
+		}
+	}
+}
+
+// list writes counts by name, those that are not 0.
+func list(m map[string]uint64) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if m[name] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", name, m[name]))
+		}
+	}
+	if parts == nil {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}

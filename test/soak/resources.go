@@ -1,0 +1,98 @@
+package soak
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"time"
+)
+
+// Sample is what a process uses, and has done, at one moment.
+type Sample struct {
+	At          time.Duration // since the start
+	Live        uint64        // heap: bytes that the collector found reachable
+	Sinks       uint64        // of those: memory for GETs, by how many have waited at once
+	Heap        uint64        // heap: bytes in spans in use
+	Resident    uint64        // bytes, as the kernel sees it
+	Goroutines  int
+	Descriptors int
+	Done        uint64 // operations that ended well
+	Parked      int    // operations that wait for a lost answer
+	Kills       uint64
+}
+
+// butSinks is a number of bytes less the sinks, in KiB. How many sinks there
+// are follows from how many answers were ever missing at once, a record that
+// is broken late in a run, too.
+func (s *Sample) butSinks(n uint64) uint64 { return (n - min(n, s.Sinks)) >> 10 }
+
+// look takes a sample of the process. It collects garbage, so that Live is
+// that of the moment.
+func look(at time.Duration) Sample {
+	runtime.GC()
+	m := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/unused:bytes"},
+	}
+	metrics.Read(m)
+	return Sample{
+		At:          at,
+		Live:        m[0].Value.Uint64(),
+		Heap:        m[1].Value.Uint64() + m[2].Value.Uint64(),
+		Resident:    residentBytes(),
+		Goroutines:  runtime.NumGoroutine(),
+		Descriptors: descriptors(),
+	}
+}
+
+// trend is a figure at the beginning and at the end of a run.
+type trend struct {
+	name        string
+	first, last uint64
+	unit        string
+	// slack is by how much last may exceed first, beyond an eighth of it.
+	slack uint64
+}
+
+func (t trend) flat() bool { return t.last <= t.first+t.first/8+t.slack }
+
+func (t trend) String() string {
+	return fmt.Sprintf("%s: first quarter %d %s, last quarter %d %s", t.name, t.first, t.unit, t.last, t.unit)
+}
+
+// trendsMin is the number of samples after the warm-up that trends are told
+// from.
+const trendsMin = 16
+
+// trends compares the medians of the first and the last quarter of the samples
+// that were taken after the warm-up; nil if there are too few.
+func trends(samples []Sample, warmUp time.Duration) []trend {
+	k := slices.IndexFunc(samples, func(s Sample) bool { return s.At >= warmUp })
+	if k < 0 || len(samples)-k < trendsMin {
+		return nil
+	}
+	samples = samples[k:]
+	quarter := len(samples) / 4
+	first, last := samples[:quarter], samples[len(samples)-quarter:]
+	of := func(name, unit string, slack uint64, figure func(s *Sample) uint64) trend {
+		return trend{name: name, unit: unit, slack: slack, first: median(first, figure), last: median(last, figure)}
+	}
+	return []trend{
+		of("live heap but sinks", "KiB", 4<<10, func(s *Sample) uint64 { return s.butSinks(s.Live) }),
+		of("heap in use but sinks", "KiB", 8<<10, func(s *Sample) uint64 { return s.butSinks(s.Heap) }),
+		of("resident but sinks", "KiB", 8<<10, func(s *Sample) uint64 { return s.butSinks(s.Resident) }),
+		of("goroutines", "", 8, func(s *Sample) uint64 { return uint64(s.Goroutines) }),
+		of("descriptors", "", 8, func(s *Sample) uint64 { return uint64(s.Descriptors) }),
+	}
+}
+
+func median(samples []Sample, figure func(s *Sample) uint64) uint64 {
+	v := make([]uint64, len(samples))
+	for k := range samples {
+		v[k] = figure(&samples[k])
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}

@@ -1,0 +1,245 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// ErrFailed says that a soak has found violations; they are in its output.
+var ErrFailed = errors.New("soak failed")
+
+// Run soaks as the parent. child is a command, not started, whose process
+// calls Serve with its standard input and output. Samples and reports go to
+// w. Run blocks until both processes are through; it returns ErrFailed if
+// there were violations, or another error if the soak could not be done. When
+// ctx ends the soak ends early.
+func Run(ctx context.Context, c Config, child *exec.Cmd, w io.Writer, log *slog.Logger) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	in, err := child.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := child.Start(); err != nil {
+		return err
+	}
+	n := newNotes(out, in)
+	reports, err := lead(ctx, c, n, w, log)
+	if err != nil {
+		_ = in.Close()
+		return errors.Join(err, child.Wait())
+	}
+	err = errors.Join(in.Close(), child.Wait())
+	found := 0
+	for k := range reports {
+		reports[k].judge(&c)
+		found += reports[k].Found
+	}
+	printReports(w, &c, reports)
+	if err == nil && found > 0 {
+		err = fmt.Errorf("%d violations: %w", found, ErrFailed)
+	}
+	return err
+}
+
+// lead is the parent's part of the conversation.
+func lead(ctx context.Context, c Config, n *notes, w io.Writer, log *slog.Logger) ([]Report, error) {
+	if err := n.write(&note{Topic: noteConfig, Config: c}); err != nil {
+		return nil, err
+	}
+	p, err := newParty(ctx, c, parent, n, log)
+	if err != nil {
+		return nil, err
+	}
+	x, err := n.read()
+	if err != nil || x.Topic != noteReady {
+		return nil, errors.Join(fmt.Errorf("child: not ready: %w", err), p.rig.close())
+	}
+	if err := n.write(&note{Topic: noteStart}); err != nil {
+		return nil, errors.Join(err, p.rig.close())
+	}
+	show := newShow(w, &c)
+
+	ctx, cancel := context.WithTimeout(ctx, c.Time)
+	defer cancel()
+	theirs := make(chan Report, 1)
+	drained, flushed, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		defer close(theirs)
+		defer close(gone)
+		defer cancel() // a child that is gone ends the soak
+		for {
+			x, err := n.read()
+			if err != nil {
+				p.findings.add("child: %v", err)
+				return
+			}
+			switch x.Topic {
+			case notePage:
+				p.settled(x.Page, x.Acked)
+			case noteSample:
+				show.add(child, x.Sample)
+			case noteDrained:
+				close(drained)
+			case noteFlushed:
+				close(flushed)
+			case noteReport:
+				theirs <- x.Report
+				return
+			}
+		}
+	})
+	// An error of the pipe means that the child is gone, which the reader
+	// finds, too.
+	told := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		_ = n.write(&note{Topic: noteStop})
+		close(told)
+	})
+
+	p.work(ctx, func(s Sample) { show.add(parent, s) })
+	<-told
+	_ = n.write(&note{Topic: noteDrained})
+	await(drained, gone)
+	_ = p.flush()
+	await(flushed, gone)
+	p.rest()
+	reader.Wait()
+	reports := []Report{p.finish()}
+	if r, ok := <-theirs; ok {
+		reports = append(reports, r)
+	}
+	return reports, nil
+}
+
+// await waits for either.
+func await(a, b <-chan struct{}) {
+	select {
+	case <-a:
+	case <-b:
+	}
+}
+
+// Serve soaks as the child, at the other end of the parent's pipes. It returns
+// an error if the parent is gone before it is through.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger) error {
+	n := newNotes(in, out)
+	x, err := n.read()
+	if err != nil || x.Topic != noteConfig {
+		return fmt.Errorf("no configuration: %w", err)
+	}
+	p, err := newParty(ctx, x.Config, child, n, log)
+	if err != nil {
+		return err
+	}
+	if err := n.write(&note{Topic: noteReady}); err != nil {
+		return err
+	}
+	if x, err := n.read(); err != nil || x.Topic != noteStart {
+		return fmt.Errorf("no start: %w", err)
+	}
+
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	drained, flushed := make(chan struct{}), make(chan struct{})
+	read := make(chan error, 1)
+	go func() { read <- p.follow(stop, drained, flushed) }()
+	p.work(ctx, func(s Sample) { _ = n.write(&note{Topic: noteSample, Sample: s}) })
+	if err := n.write(&note{Topic: noteDrained}); err != nil {
+		return err
+	}
+	lost := func(done <-chan struct{}) error {
+		select {
+		case <-done:
+			return nil
+		case err := <-read:
+			return fmt.Errorf("parent: %w", err)
+		}
+	}
+	if err := lost(drained); err != nil {
+		return err
+	}
+	if err := p.flush(); err != nil {
+		return err
+	}
+	if err := lost(flushed); err != nil {
+		return err
+	}
+	p.rest()
+	// The reader, which waits for the end of the input, is the one goroutine
+	// that is left besides those there were.
+	p.base.Goroutines++
+	if err := n.write(&note{Topic: noteReport, Report: p.finish()}); err != nil {
+		return err
+	}
+	if err := <-read; !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// follow reads the parent's notes until the pipe ends.
+func (p *party) follow(stop func(), drained, flushed chan struct{}) error {
+	defer stop() // a parent that is gone ends the soak
+	for {
+		x, err := p.notes.read()
+		if err != nil {
+			return err
+		}
+		switch x.Topic {
+		case notePage:
+			p.settled(x.Page, x.Acked)
+		case noteStop:
+			stop()
+		case noteDrained:
+			close(drained)
+		case noteFlushed:
+			close(flushed)
+		}
+	}
+}
+
+// show prints samples of both processes, not more than a screen or two of
+// them.
+type show struct {
+	mu    sync.Mutex
+	w     io.Writer
+	every time.Duration
+	next  [2]time.Duration
+	last  [2]Sample
+}
+
+const showRows = 60
+
+func newShow(w io.Writer, c *Config) *show {
+	fmt.Fprintf(w, "soak of %v, seed %d, %d rail(s), window %d, transaction timeout %v, kills every %v to %v on each side\n",
+		c.Time, c.Seed, c.Rails, c.Window, c.Transaction, c.KillMin, c.KillMax)
+	fmt.Fprintf(w, "%8s %-6s %10s %10s %10s %10s %10s %10s %8s %7s\n",
+		"at", "side", "done/s", "parked", "live KiB", "sinks KiB", "RSS KiB", "goroutines", "files", "kills")
+	return &show{w: w, every: max(c.Sample, c.Time/showRows)}
+}
+
+func (h *show) add(s side, x Sample) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x.At < h.next[s] {
+		return
+	}
+	h.next[s] = x.At + h.every - h.every/8 // ticks come a bit early or late
+	rate := float64(x.Done-h.last[s].Done) / (x.At - h.last[s].At).Seconds()
+	h.last[s] = x
+	fmt.Fprintf(h.w, "%8v %-6s %10.0f %10d %10d %10d %10d %10d %8d %7d\n", x.At.Round(100*time.Millisecond), s,
+		rate, x.Parked, x.Live>>10, x.Sinks>>10, x.Resident>>10, x.Goroutines, x.Descriptors, x.Kills)
+}
