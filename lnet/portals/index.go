@@ -28,14 +28,14 @@ type group struct {
 	head, tail int64 // orders given out so far: [head, tail)
 }
 
-// place is where an entry stands.
+// place is where an entry stands. What a search looks at comes first.
 type place struct {
-	shape          *shape // nil: nowhere
-	key            key
+	chain          *md // of the first of a ring: that of the next key in the bucket
 	hash           uint64
-	order          int64 // in its group; less is asked first
-	next, previous *md   // the ring of entries with the same key, in order
-	chain          *md   // of the first of a ring: that of the next key in the bucket
+	key            key
+	order          int64  // in its group; less is asked first
+	shape          *shape // nil: nowhere
+	next, previous *md    // the ring of entries with the same key, in order
 }
 
 func (x *index) group(m *mask) *group {

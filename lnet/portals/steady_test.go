@@ -25,8 +25,8 @@ func posted(t testing.TB, n, shapes int) *portals.Table {
 	return table
 }
 
-// put returns a function that matches and finishes a PUT to one of n entries
-// after the other, jumping about.
+// putting returns a function that matches and finishes a PUT to one of n
+// entries after the other, jumping about.
 func putting(t testing.TB, table *portals.Table, n int) func() {
 	o := arrived(portals.EventPut, 0, 0)
 	next := 0
@@ -156,19 +156,24 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A match costs the same among ten entries and among a million, but for what
-// the processor's caches do; it costs more with more shapes.
+// BenchmarkMatch is a PUT to one of ten entries (near), or to all of them in
+// turn (far), among so many. Near ones cost the same among ten and among a
+// million; far ones cost what the processor takes to fetch an MD from memory.
+// Either costs more with more masks.
 func BenchmarkMatch(b *testing.B) {
 	for _, n := range []int{10, 1000, 1_000_000} {
 		for _, shapes := range []int{1, 4, 16} {
-			b.Run(fmt.Sprintf("entries=%d/masks=%d", n, shapes), func(b *testing.B) {
-				f := putting(b, posted(b, n, shapes), n)
-				f()
-				b.ReportAllocs()
-				for b.Loop() {
+			table := posted(b, n, shapes)
+			for name, among := range map[string]int{"near": 10, "far": n} {
+				b.Run(fmt.Sprintf("entries=%d/masks=%d/%s", n, shapes, name), func(b *testing.B) {
+					f := putting(b, table, among)
 					f()
-				}
-			})
+					b.ReportAllocs()
+					for b.Loop() {
+						f()
+					}
+				})
+			}
 		}
 	}
 }
@@ -213,5 +218,30 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.ReadMemStats(&after)
 		runtime.KeepAlive(table)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "bytes/entry")
+	}
+}
+
+// BenchmarkFloor is what far matches are measured by: a pointer from a table
+// at random, then a record of an MD's size changed in each of the cache lines
+// that a match touches, one after the other, without any matching.
+func BenchmarkFloor(b *testing.B) {
+	const lines, words = 5, 44 // 352 bytes
+	for _, bits := range []int{3, 20} {
+		b.Run(fmt.Sprintf("entries=%d", 1<<bits), func(b *testing.B) {
+			slot := func(i uint64) uint64 { return i * 0x9e3779b97f4a7c15 >> (64 - bits) }
+			records := make([]*[words]uint64, 1<<bits)
+			for i := range records {
+				records[i] = new([words]uint64)
+			}
+			next := uint64(0)
+			for b.Loop() {
+				next += 7919
+				r := records[slot(next)]
+				for l := range lines {
+					r[8*l] += next >> 63
+					next += r[8*l] // nothing, but the processor has to wait for it
+				}
+			}
+		})
 	}
 }

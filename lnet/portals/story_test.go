@@ -340,7 +340,7 @@ func TestStoriesEqualTheModels(t *testing.T) {
 			story = append(story, drawDeed(t, 2))
 		}
 		want := tellIn(newModel(), story)
-		got := tellIn(real{newTable()}, story)
+		got := tellIn(actual{newTable()}, story)
 		if d := cmp.Diff(want, got); d != "" {
 			t.Fatalf("story (-model +table):\n%s", d)
 		}

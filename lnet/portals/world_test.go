@@ -35,8 +35,8 @@ type world interface {
 	tracked() int
 }
 
-// real is the table as a world.
-type real struct{ *portals.Table }
+// actual is the table as a world.
+type actual struct{ *portals.Table }
 
 func exchanges(q portals.Operations) []*exchange {
 	var list []*exchange
@@ -46,29 +46,29 @@ func exchanges(q portals.Operations) []*exchange {
 	return list
 }
 
-func (r real) attach(e portals.Entry, d portals.MD) (lnet.Handle, []*exchange, []*exchange, error) {
+func (r actual) attach(e portals.Entry, d portals.MD) (lnet.Handle, []*exchange, []*exchange, error) {
 	h, accepted, dropped, err := r.Attach(e, d)
 	return h, exchanges(accepted), exchanges(dropped), err
 }
 
-func (r real) bind(d portals.MD) (lnet.Handle, error)  { return r.Bind(d) }
-func (r real) unlink(h lnet.Handle) error              { return r.Unlink(h) }
-func (r real) match(x *exchange) portals.Verdict       { return r.Match(&x.Operation) }
-func (r real) close() []*exchange                      { return exchanges(r.Close()) }
-func (r real) rehop(x *exchange, hop lnet.NID)         { r.Rehop(&x.Operation, hop) }
-func (r real) aborted(x *exchange) bool                { return r.Aborted(&x.Operation) }
-func (r real) finish(x *exchange, err error)           { r.Finish(&x.Operation, err) }
-func (r real) overdue(now int64) []portals.Overdue     { return r.AppendOverdue(nil, now) }
-func (r real) tracked() int                            { return r.Trackers() }
-func (r real) memory(x *exchange) (offset, length int) { m := x.Memory(); return m.Offset, m.Length }
+func (r actual) bind(d portals.MD) (lnet.Handle, error)  { return r.Bind(d) }
+func (r actual) unlink(h lnet.Handle) error              { return r.Unlink(h) }
+func (r actual) match(x *exchange) portals.Verdict       { return r.Match(&x.Operation) }
+func (r actual) close() []*exchange                      { return exchanges(r.Close()) }
+func (r actual) rehop(x *exchange, hop lnet.NID)         { r.Rehop(&x.Operation, hop) }
+func (r actual) aborted(x *exchange) bool                { return r.Aborted(&x.Operation) }
+func (r actual) finish(x *exchange, err error)           { r.Finish(&x.Operation, err) }
+func (r actual) overdue(now int64) []portals.Overdue     { return r.AppendOverdue(nil, now) }
+func (r actual) tracked() int                            { return r.Trackers() }
+func (r actual) memory(x *exchange) (offset, length int) { m := x.Memory(); return m.Offset, m.Length }
 
-func (r real) setLazy(p uint32) {
+func (r actual) setLazy(p uint32) {
 	if err := r.SetLazy(p); err != nil {
 		panic(err)
 	}
 }
 
-func (r real) clearLazy(p uint32) []*exchange {
+func (r actual) clearLazy(p uint32) []*exchange {
 	dropped, err := r.ClearLazy(p)
 	if err != nil {
 		panic(err)
@@ -76,16 +76,16 @@ func (r real) clearLazy(p uint32) []*exchange {
 	return exchanges(dropped)
 }
 
-func (r real) dropDelayed(which func(*exchange) bool) []*exchange {
+func (r actual) dropDelayed(which func(*exchange) bool) []*exchange {
 	return exchanges(r.DropDelayed(func(o *portals.Operation) bool { return which(o.Owner.(*exchange)) }))
 }
 
-func (r real) begin(h lnet.Handle, x *exchange, b portals.Begin) (int, error) {
+func (r actual) begin(h lnet.Handle, x *exchange, b portals.Begin) (int, error) {
 	m, err := r.Begin(h, &x.Operation, b)
 	return m.Length, err
 }
 
-func (r real) take(h lnet.Handle, x *exchange, t portals.EventType, payload int) bool {
+func (r actual) take(h lnet.Handle, x *exchange, t portals.EventType, payload int) bool {
 	if t == portals.EventAck {
 		return r.TakeAck(h, &x.Operation)
 	}
