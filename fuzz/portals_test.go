@@ -104,6 +104,8 @@ func (m *matching) event(d *matchingMD, e *portals.Event) {
 		m.t.Fatal("two handler calls at a time")
 	case e.Type == portals.EventUnlink && (!d.unlinked || d.under > 0 || !e.Unlinked):
 		m.t.Fatalf("UNLINK with %d operations under way, unlinked %v", d.under, d.unlinked)
+	case len(e.Data()) != e.DataMemory().Length || len(e.Data()) > 0 && len(e.Data()) != e.Length:
+		m.t.Fatalf("data %d, length %d", len(e.Data()), e.Length)
 	case e.UserPtr != any(d) || len(e.Bytes) != len(d.md.Bytes):
 		m.t.Fatal("another MD's event")
 	}
@@ -256,7 +258,7 @@ func (m *matching) attach() {
 	b, c := m.byte(), m.byte()
 	d.entry = portals.Entry{
 		Portal: uint32(b & 1), Position: portals.Position(b >> 1 & 1), MatchBits: uint64(b >> 2 & 3), IgnoreBits: uint64(b >> 4 & 3),
-		Match: lnet.ProcessID{NID: m.nid(c), PID: lnet.PID(c >> 2 & 1)},
+		Match: lnet.ProcessID{NID: m.nid(c), PID: 1 + lnet.PID(c>>2&1)},
 	}
 	if c&8 != 0 || d.entry.Portal == 0 {
 		d.entry.Match.PID = lnet.PIDAny // so that portal 0 is for wildcards
@@ -281,7 +283,7 @@ func (m *matching) request() {
 		o.Event.Type = portals.EventGet
 	}
 	o.Event.Portal, o.Event.MatchBits = uint32(b>>1&1), uint64(b>>2&3)
-	o.Event.Initiator = lnet.ProcessID{NID: m.nid(b >> 4), PID: lnet.PID(b >> 6 & 1)}
+	o.Event.Initiator = lnet.ProcessID{NID: m.nid(b >> 4), PID: 1 + lnet.PID(b>>6&1)}
 	if b&128 != 0 {
 		o.Aliases = []lnet.NID{m.nid(0), m.nid(1)}
 	}
@@ -354,7 +356,9 @@ func (m *matching) lazyDeed() {
 	b := m.byte()
 	p := uint32(b & 1)
 	switch b >> 1 & 3 {
-	case 0, 1:
+	case 0:
+		m.expire(int64(b >> 3 & 3))
+	case 1:
 		if err := m.table.SetLazy(p); err != nil {
 			m.t.Fatal(err)
 		}
@@ -371,6 +375,27 @@ func (m *matching) lazyDeed() {
 		long := func(o *portals.Operation) bool { return o.Length > 3 }
 		m.dropped(m.table.DropDelayed(long))
 		m.left(long)
+	}
+}
+
+// expire unlinks what is overdue.
+func (m *matching) expire(now int64) {
+	for _, o := range m.table.AppendOverdue(nil, now) {
+		i := slices.IndexFunc(m.mds, func(d *matchingMD) bool { return d.handle == o.Handle })
+		if i < 0 || now < 2 {
+			m.t.Fatalf("%v is overdue at %d", o.Handle, now)
+		}
+		d := m.mds[i]
+		was := d.unlinked
+		d.unlinked = true // the handler hears of it before the call returns
+		err := m.table.UnlinkOverdue(o.Handle, now)
+		d.aborted = d.aborted || err == nil
+		switch {
+		case was && err == nil:
+			m.t.Fatal("unlinked twice")
+		case err != nil:
+			d.unlinked = was // a handler called before made it go, or wait on
+		}
 	}
 }
 

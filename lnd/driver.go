@@ -102,9 +102,11 @@ type Interface interface {
 
 	// Receive answers an arrival: it says where m's payload goes. It is
 	// called exactly once for every arrival that Upper.Arrived accepted,
-	// within the upcall (the fast path) or later from any goroutine. It
-	// never blocks; it may complete m before it returns, and does so with an
-	// error if m's connection has died or the interface has been closed.
+	// within the upcall (the fast path) or later from any goroutine, also if
+	// it has been withdrawn (Upper.Withdrawn). It never blocks; it may
+	// complete m before it returns. If m's connection has died or the
+	// interface has been closed, it completes m with an error, at the latest
+	// when the upcall that tells so has returned.
 	Receive(m *Rx, p Placement)
 
 	// Disconnect closes all connections with peer and completes what was on

@@ -23,6 +23,20 @@ type Upper interface {
 	// the peer's connections, and Receive must not be called.
 	Arrived(m *Rx) error
 
+	// Withdrawn tells that the connection of an arrival that Arrived has
+	// accepted died, or was closed, before its placement was given: the
+	// payload will not come. The upper side still answers with
+	// Interface.Receive exactly once, within the upcall or soon after it, which
+	// then completes m with an error, or just ends if the placement drops it.
+	//
+	// It comes after Arrived has returned, at most once for an arrival, without
+	// a lock of the driver's, and in no order with PeerDown. A placement given
+	// at the same moment may cross it: Receive may be under way, or even have
+	// returned, when Withdrawn comes, which the upper side then ignores. In any
+	// case m stands for the arrival as long as the upcall lasts: it is neither
+	// completed nor used for another one before Withdrawn has returned.
+	Withdrawn(m *Rx)
+
 	// PeerDown tells that the last connection with a peer failed, or that
 	// none could be made (socklnd 15.4).
 	PeerDown(d PeerDown)

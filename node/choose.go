@@ -34,7 +34,7 @@ type path struct {
 // choose finds a path. ErrInvalid: the source is not ours, or the target is no
 // NID; ErrUnreachable: no NI of ours is on a net of the target.
 func (n *Node) choose(d demand) (path, error) {
-	if d.target.IsLoopback() {
+	if d.target.IsLoopback() && d.hop.IsZero() {
 		return path{ni: n.lo, target: d.target}, nil
 	}
 	if d.target.IsZero() || d.target.IsAny() {
@@ -46,10 +46,11 @@ func (n *Node) choose(d demand) (path, error) {
 	}
 	p := n.peers.find(d.target)
 	if p == nil {
-		if t.first(d.target.Net()) == nil {
+		i := t.first(d.target.Net())
+		if i == nil {
 			return path{}, fmt.Errorf("%s: no interface on %s: %w", d.target, d.target.Net(), ErrUnreachable)
 		}
-		p = n.peerFor(d.target)
+		p = n.peerFor(d.target, i)
 	}
 	var best path
 	q := p.peer.Load()
@@ -88,7 +89,7 @@ func (n *Node) pathFrom(t *topology, d demand) (path, error) {
 	case i.net != hop.Net():
 		return path{}, fmt.Errorf("%s from %s: %w", d.target, d.source, ErrUnreachable)
 	}
-	p := n.peerFor(hop)
+	p := n.peerFor(hop, i)
 	if d.hop.IsZero() {
 		p.prefer(i)
 	}

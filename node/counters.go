@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -264,7 +265,7 @@ func (n *Node) Counters() Counters {
 	defer n.infoMu.Unlock()
 	c.add(&n.retired)
 	n.lo.stats.addTo(&c)
-	for _, i := range n.topology.Load().nis {
+	for _, i := range slices.Concat(n.topology.Load().nis, n.leaving) {
 		i.stats.addTo(&c)
 	}
 	return c

@@ -21,6 +21,7 @@ type credits struct {
 	grants    uint8 // what a message holds that got one: heldPeer or heldBoth
 	available atomic.Int64
 	min       atomic.Int64
+	surplus   atomic.Int64 // credits that are out and are not to come back
 
 	// answers counts the ACKs and REPLYs among those that wait.
 	answers atomic.Int64
@@ -64,6 +65,9 @@ func (c *credits) take(m *message) bool {
 
 // give gives a credit back and returns the message that it goes to, if any.
 func (c *credits) give() *message {
+	if c.surplus.Load() > 0 && lower(&c.surplus) {
+		return nil
+	}
 	if c.available.Add(1) > 0 {
 		return nil
 	}
@@ -82,13 +86,15 @@ func (c *credits) give() *message {
 	return m
 }
 
-// resize sets the number of credits, 1 or more, and returns the messages that
-// go on if it has grown.
+// resize sets the number of credits and returns the messages that go on if it
+// has grown. Where more are out than shall be, those that come back are not
+// given again.
 func (c *credits) resize(limit int) (ready messageQueue) {
-	old := c.limit.Swap(int64(limit))
-	more := int64(limit) - old
-	if more < 0 {
-		c.available.Add(more)
+	more := int64(limit) - c.limit.Swap(int64(limit))
+	for ; more < 0; more++ {
+		if !lower(&c.available) {
+			c.surplus.Add(1)
+		}
 	}
 	for ; more > 0; more-- {
 		if m := c.give(); m != nil {
@@ -97,6 +103,16 @@ func (c *credits) resize(limit int) (ready messageQueue) {
 	}
 	c.min.Store(c.available.Load())
 	return ready
+}
+
+// lower takes one off a, unless nothing is left.
+func lower(a *atomic.Int64) bool {
+	for v := a.Load(); v > 0; v = a.Load() {
+		if a.CompareAndSwap(v, v-1) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *credits) info() CreditInfo {

@@ -192,3 +192,93 @@ func TestRemoveNIWithWaitingMessages(t *testing.T) {
 		t.Errorf("counters %+v", g)
 	}
 }
+
+// Given a peer NI with all its credits out over an NI that is going, when
+// another NI comes with fewer credits, then no more messages are under way than
+// that NI allows, also when the old ones come back.
+//
+// lnet-core 7.1 (2)
+func TestCreditsShrinkWhileTheyAreOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := node.DefaultParameters()
+		p.RetryCount = 0
+		n := newNode(t, node.Config{Parameters: &p})
+		f := newFabric()
+		f.addNI(t, newNode(t, node.Config{}), "10.0.0.9@tcp")
+		to := process(t, "10.0.0.9@tcp")
+		old := f.addStubborn(t, n, lnd.Config{NID: parseNID(t, "10.0.0.1@tcp"), Tunables: lnd.Tunables{PeerCredits: 8, Credits: 8}})
+		f.hold(true)
+		var r recorder
+		h := bind(t, n, portals.MD{Threshold: portals.Unlimited, Handler: &r})
+		for range 8 {
+			put(t, n, h, to, node.PutOptions{})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := n.RemoveNI(ctx, old.nid); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("remove: %v, want DeadlineExceeded", err)
+		}
+		f.addNIWith(t, n, lnd.Config{NID: parseNID(t, "10.0.0.2@tcp"), Tunables: lnd.Tunables{PeerCredits: 1, Credits: 8}})
+		for range 8 {
+			f.step() // what the old NI has
+		}
+		if e := r.take(); len(e) != 8 {
+			t.Fatalf("%d messages of the old NI ended, want 8", len(e))
+		}
+		for range 4 {
+			put(t, n, h, to, node.PutOptions{})
+		}
+		for k := range 4 {
+			if got := f.pending(); got != 1 {
+				t.Errorf("message %d: %d at a time, want 1", k, got)
+			}
+			f.step()
+		}
+		if e, c := r.take(), n.Peers()[0].Credits; len(e) != 4 || c.Max != 1 || c.Available != 1 {
+			t.Errorf("%d messages sent, credits %+v; want 4, 1 of 1", len(e), c)
+		}
+		close(old.release)
+		f.hold(false)
+	})
+}
+
+// Given the last NI on a net on its way out, when a neighbour that nobody has
+// heard of asks over it, then the answer ends like any other: it does not wait
+// for credits that never come.
+//
+// lnet-core 7.1 (2)
+func TestStrangerOnANIThatGoesGetsCredits(t *testing.T) {
+	n := newNode(t, node.Config{})
+	s := newFabric().addStubborn(t, n, lnd.Config{NID: parseNID(t, "10.0.0.1@tcp")})
+	sink(t, n, portals.OpGet)
+	from := parseNID(t, "10.0.0.2@tcp")
+	s.during = func() {
+		err := s.inject(from, lnet.Header{
+			Type: lnet.MsgGet, Src: from, Dest: s.nid, Portal: 1, Length: 8, Handle: lnet.Handle{Interface: 1, Object: 1}}, nil)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	close(s.release)
+	if err := n.RemoveNI(t.Context(), s.nid); err != nil {
+		t.Fatal(err)
+	}
+	if c := n.Counters(); c.Received != 1 || c.Committed != 0 {
+		t.Errorf("%d received, %d under way; want 1, 0", c.Received, c.Committed)
+	}
+}
+
+// More peer credits than credits make no sense: they are as many.
+//
+// lnet-core 7.1 bounds
+func TestPeerCreditsAreCappedAtCredits(t *testing.T) {
+	c := newCredited(t, 8, 4, "10.0.0.2@tcp")
+	for k := range uint64(6) {
+		c.send(t, "10.0.0.2@tcp", k, nil)
+	}
+	ni, peer := c.n.NIs()[1], c.n.Peers()[0]
+	if ni.Tunables.PeerCredits != 4 || peer.Credits != (node.CreditInfo{Max: 4, Available: -2, Min: -2}) {
+		t.Errorf("peer credits %d, peer %+v; want 4", ni.Tunables.PeerCredits, peer.Credits)
+	}
+	c.hold(false)
+}

@@ -25,7 +25,7 @@ func ExampleNode_Put() {
 	_, err = n.Attach(portals.Entry{Portal: 30, MatchBits: 7}, portals.MD{
 		Bytes: inbox, Threshold: portals.Unlimited, Options: portals.OpPut | portals.Truncate,
 		Handler: portals.HandlerFunc(func(e *portals.Event) {
-			fmt.Printf("%s from %s: %s\n", e.Type, e.Source, e.Bytes[e.Offset:e.Offset+e.Length])
+			fmt.Printf("%s from %s: %s\n", e.Type, e.Source, e.Data())
 		}),
 	})
 	if err != nil {
@@ -46,8 +46,8 @@ func ExampleNode_Put() {
 		return
 	}
 	var e portals.Event
-	if err := acks.Next(ctx, &e); err != nil {
-		fmt.Println(err)
+	if err := acks.Next(ctx, &e); err != nil || e.Err != nil { // errors come here too
+		fmt.Println(err, e.Err)
 		return
 	}
 	fmt.Printf("%s: %d bytes taken\n", e.Type, e.Length)

@@ -30,7 +30,7 @@ func (n *Node) hold(m *message, about *fault.Message) bool {
 	h := &n.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
+	if h.closed || m.ni.closing.Load() {
 		return false
 	}
 	until, rule, held := n.faults.Hold(about, n.now())
@@ -64,25 +64,38 @@ func (h *heldMessages) any() bool {
 	return len(h.list) > 0
 }
 
-// release lets messages go on.
+// release lets messages go on, but for those whose MD was unlinked meanwhile.
 func (n *Node) release(messages []heldMessage) {
 	for _, h := range messages {
-		if h.m.rx != nil {
+		switch {
+		case h.m.rx != nil:
 			h.m.dispatch()
-		} else {
+		case h.m.aborted():
+			n.giveUp(h.m)
+		default:
 			n.transmit(h.m)
 		}
 	}
 }
 
-// dropHeld gives up the arrivals that are held, of one NI or, with nil, of all,
-// and lets what would leave by it go on to its end.
+// giveUp ends a held message that would have left.
+func (n *Node) giveUp(m *message) {
+	var ready messageQueue
+	m.giveCredits(&ready)
+	n.end(m, ErrCanceled)
+	for m := ready.pop(); m != nil; m = ready.pop() {
+		n.transmit(m)
+	}
+}
+
+// dropHeld gives up the messages that are held, of one NI or, with nil, of all
+// (lnet-core 11.2, 12.5).
 func (n *Node) dropHeld(i *ni) {
 	for _, h := range n.held.take(func(h *heldMessage) bool { return i == nil || h.m.ni == i }) {
 		if h.m.rx != nil {
 			h.m.dropArrival()
 		} else {
-			n.transmit(h.m)
+			n.giveUp(h.m)
 		}
 	}
 }

@@ -241,3 +241,57 @@ func TestDelayRuleOnSending(t *testing.T) {
 		}
 	})
 }
+
+// Who unlinks the MD of a message that a rule holds does not want it any more:
+// it is not sent when its time has come, and who waited for its credit goes on.
+//
+// lnet-core 2.2 aborted (1), 11.2
+func TestUnlinkedMessageThatIsHeld(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCredited(t, 1, 1, "10.0.0.2@tcp")
+			c.hold(false)
+			addFault(t, c.n, faults.Rule{Kind: faults.Delay, Rate: 1, Latency: 5 * time.Second})
+			var r recorder
+			h := c.send(t, "10.0.0.2@tcp", 1, &r)
+			c.send(t, "10.0.0.2@tcp", 2, nil)
+			if err := c.n.Unlink(h); err != nil {
+				t.Fatal(err)
+			}
+			if removed {
+				c.n.RemoveFaults(faults.Delay, faults.NIDFilter{}, faults.NIDFilter{})
+			} else {
+				time.Sleep(15 * time.Second)
+			}
+			synctest.Wait()
+			if e := r.take(); len(e) != 1 || !e[0].Unlinked || !errors.Is(e[0].Err, node.ErrCanceled) {
+				t.Errorf("removed %v: events %+v, want the last SEND, canceled", removed, e)
+			}
+			if d := cmp.Diff([]uint64{2}, *c.order); d != "" {
+				t.Errorf("removed %v: sent (-want +got):\n%s", removed, d)
+			}
+		})
+	}
+}
+
+// What is sent to 0@lo never meets a driver, and so no rule for sending.
+//
+// lnet-core 11.1, 12.3
+func TestRulesLeaveLoopbackSendsAlone(t *testing.T) {
+	n := newNode(t, node.Config{})
+	sink(t, n, portals.OpPut)
+	addFault(t, n, faults.Rule{Kind: faults.Drop, Rate: 1, Statuses: faults.RandomStatus})
+	for range 10 {
+		var r recorder
+		put(t, n, bind(t, n, portals.MD{Threshold: 2, Unlink: true, Handler: &r}), loID, node.PutOptions{Portal: 1, Ack: true})
+		events := r.take()
+		for _, e := range events {
+			if e.Err != nil {
+				t.Errorf("%s: %v", e.Type, e.Err)
+			}
+		}
+		if len(events) != 2 {
+			t.Errorf("%d events, want SEND and ACK", len(events))
+		}
+	}
+}

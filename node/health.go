@@ -115,7 +115,7 @@ func (m *message) succeeded(arrived bool) {
 // the message's deadline tells nothing.
 func (m *message) failed(err error) (again bool) {
 	n, i, p := m.node, m.ni, m.peer
-	if i.loopback || p == nil || m.deadline != 0 && n.now() > m.deadline {
+	if i == nil || i.loopback || p == nil || m.deadline != 0 && n.now() > m.deadline {
 		return false
 	}
 	s := lnd.StatusOf(err)
@@ -141,25 +141,25 @@ func (m *message) failed(err error) (again bool) {
 	case class&resendable == 0:
 		return false
 	case class&hurtsLocal != 0:
-		return len(n.topology.Load().nis) > 1
+		return n.topology.Load().other(i)
 	default:
 		return !p.alone()
 	}
 }
 
-// gainHealth raises an NI's health; at its best the NI is up again.
+// gainHealth raises an NI's health.
 func (i *ni) gainHealth(d int) {
 	if v, changed := i.health.add(d); changed && v == MaxHealth {
-		i.setDown(false)
+		i.updateStatus()
 	}
 }
 
-// loseHealth lowers an NI's health; at 0 the NI is down. What is not at its
-// best is pinged until it is.
+// loseHealth lowers an NI's health. What is not at its best is pinged until it
+// is.
 func (i *ni) loseHealth(d int) {
 	v, changed := i.health.add(-d)
 	if changed && v == 0 {
-		i.setDown(true)
+		i.updateStatus()
 	}
 	if v < MaxHealth {
 		i.node.recoverNI(i)
@@ -173,10 +173,20 @@ func (n *Node) losePeerHealth(p *peerNI, d int) {
 	}
 }
 
-// setDown stores what ping info says of an NI whose link is up.
-func (i *ni) setDown(down bool) {
+// updateStatus makes ping info say that an NI is down whose health has fallen
+// to 0, and up again when it is at its best (lnet-core 12.1).
+func (i *ni) updateStatus() {
+	i.statusMu.Lock()
+	defer i.statusMu.Unlock()
+	down := i.down.Load()
+	switch i.health.value.Load() {
+	case 0:
+		down = true
+	case MaxHealth:
+		down = false
+	}
 	if i.down.Swap(down) != down {
-		i.node.renewInfo()
+		i.node.restateInfo()
 	}
 }
 
@@ -189,14 +199,10 @@ func (n *Node) SetNIHealth(nid lnet.NID, value int) error {
 	}
 	v := healthValue(value)
 	i.health.value.Store(int32(v))
-	switch v {
-	case 0:
-		i.setDown(true)
-	case MaxHealth:
-		i.setDown(false)
-		return nil
+	i.updateStatus()
+	if v < MaxHealth {
+		n.recoverNI(i)
 	}
-	n.recoverNI(i)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,4 +182,34 @@ func TestOverdueResponseCostsHealth(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Given health that falls and rises at the same time, when all is quiet, then
+// the status is that of the health which remained.
+//
+// lnet-core 12.1
+func TestStatusFollowsHealthUnderContention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pairs = 2
+		rounds := 60_000
+		if raceEnabled {
+			rounds /= 6
+		}
+		p := newPair(t)
+		for range rounds {
+			var all sync.WaitGroup
+			for k := range 2 * pairs {
+				all.Go(func() {
+					if err := p.a.SetNIHealth(p.ida.NID, k%2*node.MaxHealth); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			i := p.a.NIs()[1]
+			if down := i.Status == lnet.StatusDown; down != (i.Health.Value == 0) {
+				t.Fatalf("status %v, health %d", i.Status, i.Health.Value)
+			}
+		}
+	})
 }

@@ -40,8 +40,8 @@ const (
 
 // newLoopback makes the NI 0@lo.
 func newLoopback(n *Node) *ni {
-	i := &ni{node: n, nid: lnet.LoopbackNID, net: lnet.LoNet, loopback: true}
-	i.health.init()
+	i := newNI(n, lnet.LoNet)
+	i.nid, i.loopback = lnet.LoopbackNID, true
 	l := &loopback{up: i}
 	l.pool.New = func() any {
 		m := new(loopMessage)

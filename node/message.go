@@ -31,7 +31,9 @@ type message struct {
 	recovery bool  // a recovery ping, for this very NID
 	reserved bool  // a request to the portal that is LNet's own
 	delayed  bool  // delay rules have been asked about this attempt
-	retries  uint8
+	retries  int
+	step     step  // what comes next, in runQueue
+	err      error // of stepEnd
 }
 
 // Credits are taken in this order, and never skipped but on 0@lo.
@@ -52,6 +54,20 @@ func (q *messageQueue) push(m *message) {
 		q.tail.next = m
 	}
 	q.tail = m
+}
+
+// append moves the messages of another queue to the end of this one.
+func (q *messageQueue) append(o *messageQueue) {
+	switch {
+	case o.head == nil:
+		return
+	case q.head == nil:
+		q.head = o.head
+	default:
+		q.tail.next = o.head
+	}
+	q.tail = o.tail
+	*o = messageQueue{}
 }
 
 // pop returns the oldest message, or nil.
@@ -79,7 +95,7 @@ func (n *Node) freeMessage(m *message) {
 	m.source, m.hop = lnet.NID{}, lnet.NID{}
 	m.started, m.deadline, m.held = 0, 0, heldNone
 	m.bound, m.waited, m.counted, m.recovery, m.reserved, m.delayed = false, false, false, false, false, false
-	m.retries = 0
+	m.retries, m.err = 0, nil
 	n.messages.Put(m)
 }
 

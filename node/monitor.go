@@ -11,6 +11,7 @@ import (
 func (n *Node) runMonitor() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	defer close(n.ended)
 	scanned := n.now()
 	var overdue []portals.Overdue
 	for {
@@ -29,12 +30,12 @@ func (n *Node) runMonitor() {
 		if now-scanned >= int64(max(n.parameters.Load().TransactionTimeout/2, time.Second)) {
 			scanned = now
 			overdue = n.table.AppendOverdue(overdue[:0], now)
-			n.expire(overdue)
+			n.expire(overdue, now)
 		}
 		n.runRecovery(now)
 		if n.infoStale.Swap(false) {
 			n.infoMu.Lock()
-			n.rebuildInfo()
+			n.postInfo()
 			n.infoMu.Unlock()
 		}
 	}
@@ -48,17 +49,18 @@ func (n *Node) wakeMonitor() {
 	}
 }
 
-// renewInfo has the monitor make the ping info anew.
-func (n *Node) renewInfo() {
+// restateInfo has the monitor put up the ping info with the NIs' present status,
+// under the same sequence number (discovery 4.4).
+func (n *Node) restateInfo() {
 	n.infoStale.Store(true)
 	n.wakeMonitor()
 }
 
 // expire unlinks the MDs whose response is overdue. The neighbour that the
 // request went to is held to be at fault (lnet-core 6.4).
-func (n *Node) expire(overdue []portals.Overdue) {
+func (n *Node) expire(overdue []portals.Overdue, now int64) {
 	for _, o := range overdue {
-		if n.table.Unlink(o.Handle) != nil {
+		if n.table.UnlinkOverdue(o.Handle, now) != nil {
 			continue // it came at the last moment
 		}
 		n.stats.responseTimeouts.Add(1)

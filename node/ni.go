@@ -8,6 +8,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // ni is one of the node's interfaces: what a driver reports to.
@@ -29,6 +30,12 @@ type ni struct {
 	turn    atomic.Uint64 // messages that were sent on it by choice
 	health  health
 	stats   trafficStats
+
+	statusMu sync.Mutex // held while down follows health
+
+	closeOnce sync.Once
+	closed    chan struct{} // the driver is done with it; closeErr is set
+	closeErr  error
 
 	// Upcalls may come before Driver.Open has returned the interface; these
 	// arrivals wait until it is known.
@@ -93,7 +100,25 @@ func (i *ni) peer(nid lnet.NID) *peerNI {
 	if i.loopback {
 		return nil
 	}
-	return i.node.peers.get(nid, func() int { return i.tunables.PeerCredits })
+	return i.node.peerFor(nid, i)
+}
+
+// newNI makes an NI that no driver has opened yet.
+func newNI(n *Node, net lnet.Net) *ni {
+	i := &ni{node: n, net: net, closed: make(chan struct{})}
+	i.link.Store(linkUnknown)
+	i.health.init()
+	return i
+}
+
+// Withdrawn implements lnd.Upper: the message is given up if it still waits.
+func (i *ni) Withdrawn(rx *lnd.Rx) {
+	n := i.node
+	mine := func(m *message) bool { return m.rx == rx }
+	dropAll(n.table.DropDelayed(func(o *portals.Operation) bool { return mine(messageOf(o)) }))
+	for _, h := range n.held.take(func(h *heldMessage) bool { return mine(h.m) }) {
+		h.m.dropArrival()
+	}
 }
 
 // PeerDown implements lnd.Upper.

@@ -36,6 +36,11 @@ func (t *topology) first(net lnet.Net) *ni {
 	return nil
 }
 
+// other tells whether there is an NI besides i.
+func (t *topology) other(i *ni) bool {
+	return slices.ContainsFunc(t.nis, func(o *ni) bool { return o != i })
+}
+
 // with returns a topology that has i too, behind the others of its net.
 func (t *topology) with(i *ni) *topology {
 	at := len(t.nis)
@@ -86,11 +91,12 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c lnd.Config) (*ni, erro
 		return nil, err
 	}
 	if first := t.first(c.Net); first != nil {
+		if c.Tunables != (lnd.Tunables{}) && c.Tunables != first.tunables {
+			n.log.Warn("the tunables of the net hold", "net", c.Net, "tunables", first.tunables)
+		}
 		c.Tunables = first.tunables
 	}
-	i := &ni{node: n, net: c.Net}
-	i.health.init()
-	i.link.Store(linkUnknown)
+	i := newNI(n, c.Net)
 	c.Upper = i
 	if c.Logger == nil {
 		c.Logger = n.log
@@ -105,9 +111,13 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c lnd.Config) (*ni, erro
 		err = t.vacant(c.Net, i.nid, iface.Device())
 	}
 	if err != nil {
+		n.infoMu.Lock()
+		n.leaving = append(n.leaving, i)
+		n.infoMu.Unlock()
 		i.closing.Store(true)
 		i.setOpen()
-		_ = iface.Close(ctx) // the error that counts is the other one
+		i.close()
+		_ = i.awaitClose(ctx) // the error that counts is the other one
 		return nil, err
 	}
 
@@ -115,7 +125,7 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c lnd.Config) (*ni, erro
 	n.topology.Store(n.topology.Load().with(i))
 	n.rebuildInfo()
 	n.infoMu.Unlock()
-	n.giveCredits(c.Net, i.tunables.PeerCredits)
+	n.renewCredits(c.Net, i.tunables.PeerCredits)
 	i.setOpen()
 	return i, nil
 }
@@ -125,6 +135,7 @@ func (i *ni) adopt(iface lnd.Interface) {
 	i.iface = iface
 	i.nid = iface.NID()
 	i.tunables = iface.Tunables()
+	i.tunables.PeerCredits = min(i.tunables.PeerCredits, i.tunables.Credits)
 	i.lndTimeout = iface.Limits().Timeout
 	i.link.CompareAndSwap(linkUnknown, uint32(iface.Link())) // an upcall knows better
 	i.credits.init(i.tunables.Credits, heldBoth)
@@ -135,7 +146,7 @@ func (i *ni) admissible(net lnet.Net) error {
 	if i.nid.Net() != net {
 		return fmt.Errorf("driver opened %s, not on %s: %w", i.nid, net, ErrInvalid)
 	}
-	if i.tunables.PeerCredits < 1 || i.tunables.Credits < i.tunables.PeerCredits {
+	if i.tunables.PeerCredits < 1 {
 		return fmt.Errorf("peer_credits %d, credits %d: %w", i.tunables.PeerCredits, i.tunables.Credits, ErrInvalid)
 	}
 	return nil
@@ -157,7 +168,7 @@ func (t *topology) vacant(net lnet.Net, nid lnet.NID, device string) error {
 // RemoveNI takes an interface away and closes it: messages on it end with an
 // error. It blocks until the driver is done with it or ctx is. ErrNotFound:
 // there is no such NI; ErrInvalid: it is 0@lo. After another error the NI is
-// gone, but the driver may still be busy with it.
+// gone, but the driver may still be busy with it. A handler must not call it.
 func (n *Node) RemoveNI(ctx context.Context, nid lnet.NID) error {
 	if err := n.removeNI(ctx, nid); err != nil {
 		return fmt.Errorf("remove interface %s: %w", nid, err)
@@ -180,36 +191,61 @@ func (n *Node) removeNI(ctx context.Context, nid lnet.NID) error {
 	}
 	n.infoMu.Lock()
 	n.topology.Store(n.topology.Load().without(i))
+	n.leaving = append(n.leaving, i)
 	n.rebuildInfo()
 	n.infoMu.Unlock()
 	i.closing.Store(true)
 	dropAll(n.table.DropDelayed(func(o *portals.Operation) bool { return messageOf(o).ni == i }))
 	n.dropHeld(i)
-	err = i.iface.Close(ctx)
-
-	var c Counters
-	i.stats.addTo(&c)
-	n.infoMu.Lock()
-	n.retired.add(&c)
-	n.infoMu.Unlock()
-	return err
+	i.close()
+	return i.awaitClose(ctx)
 }
 
-// giveCredits gives the peer NIs on a net as many credits as its NIs say
-// (lnet-core 7.1).
-func (n *Node) giveCredits(net lnet.Net, limit int) {
-	var ready messageQueue
+// close has the driver close the interface, once, in a goroutine that Node.Close
+// waits for.
+func (i *ni) close() {
+	i.closeOnce.Do(func() {
+		go func() {
+			i.closeErr = i.iface.Close(context.Background())
+			i.node.retire(i)
+			close(i.closed)
+		}()
+	})
+}
+
+// awaitClose waits until the driver is done with the interface or ctx is.
+func (i *ni) awaitClose(ctx context.Context) error {
+	select {
+	case <-i.closed:
+		return i.closeErr
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// retire forgets an NI that was leaving, but for its totals.
+func (n *Node) retire(i *ni) {
+	n.infoMu.Lock()
+	defer n.infoMu.Unlock()
+	if !slices.Contains(n.leaving, i) {
+		return // the node closes, and keeps it
+	}
+	var c Counters
+	i.stats.addTo(&c)
+	n.retired.add(&c)
+	n.leaving = slices.DeleteFunc(n.leaving, func(o *ni) bool { return o == i })
+}
+
+// renewCredits gives the peer NIs on a net as many credits as its NIs say.
+func (n *Node) renewCredits(net lnet.Net, limit int) {
+	var others []*peerNI
 	n.peers.each(func(p *peerNI) {
-		if p.nid.Net() != net || int(p.credits.limit.Load()) == limit {
-			return
-		}
-		q := p.credits.resize(limit)
-		for m := q.pop(); m != nil; m = q.pop() {
-			ready.push(m)
+		if p.nid.Net() == net && int(p.credits.limit.Load()) != limit {
+			others = append(others, p)
 		}
 	})
-	for m := ready.pop(); m != nil; m = ready.pop() {
-		n.transmit(m)
+	for _, p := range others {
+		n.giveCredits(p, limit)
 	}
 }
 

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node/fault"
@@ -54,10 +54,11 @@ type Node struct {
 	second   atomic.Int64 // seconds since start, kept by the monitor
 	messages sync.Pool
 
-	// What waits for the monitor.
+	// What waits for the monitor, and, in steps, for whoever is at it.
 	wake      chan struct{} // one token while there is something to do
 	resends   resendQueue
 	held      heldMessages
+	steps     runQueue
 	recovery  recovery
 	infoStale atomic.Bool
 
@@ -67,13 +68,16 @@ type Node struct {
 	infoMu sync.Mutex
 	target pingTarget
 	push   pushTarget
-	// retired are the totals of NIs that are gone.
+	// leaving are NIs that are not in topology any more and whose driver is
+	// not done with them; retired are the totals of those that are gone.
+	leaving []*ni
 	retired Counters
 
 	closing atomic.Bool
 	ctx     context.Context // ends when Close begins
 	cancel  context.CancelFunc
-	monitor sync.WaitGroup
+	ended   chan struct{} // by the monitor when it is through
+	hands   hands
 	closed  bool // Close is through; the slot's holder's
 }
 
@@ -100,10 +104,10 @@ func New(c Config) (*Node, error) {
 	n := &Node{
 		pid: c.PID, log: c.Logger, start: time.Now(), interfacesMax: c.InterfacesMax,
 		discovery: !c.DisableDiscovery,
-		table:     portals.New(portals.Config{Cookie: uint64(wall().UnixNano())}),
 		faults:    fault.New(seed),
-		slot:      make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		slot:      make(chan struct{}, 1), wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
+	n.table = portals.New(portals.Config{Cookie: uint64(wall().UnixNano()), Hand: n.hands.run})
 	if n.pid == 0 {
 		n.pid = lnet.PIDLustre
 	}
@@ -130,7 +134,7 @@ func New(c Config) (*Node, error) {
 	n.rebuildInfo()
 	n.infoMu.Unlock()
 	n.startPushTarget()
-	n.monitor.Go(n.runMonitor)
+	go n.runMonitor()
 	return n, nil
 }
 
@@ -176,8 +180,10 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.closed {
 		return nil
 	}
-	n.monitor.Wait()
-	nis := n.topology.Load().nis
+	n.infoMu.Lock()
+	t := n.topology.Load()
+	nis := slices.Concat(t.nis, n.leaving)
+	n.infoMu.Unlock()
 	n.lo.closing.Store(true)
 	for _, i := range nis {
 		i.closing.Store(true)
@@ -185,17 +191,23 @@ func (n *Node) Close(ctx context.Context) error {
 	n.held.close()
 	n.dropHeld(nil)
 	dropAll(n.table.DropDelayed(nil))
-	errs := make([]error, len(nis))
-	var closers sync.WaitGroup
-	for k, i := range nis {
-		closers.Go(func() {
-			// A second Close of ours finds some that are closed.
-			if err := i.iface.Close(ctx); err != nil && !errors.Is(err, lnd.ErrClosed) {
-				errs[k] = fmt.Errorf("close interface %s: %w", i.nid, err)
-			}
-		})
+
+	for _, i := range nis {
+		i.close()
 	}
-	closers.Wait()
+	var errs []error
+	for _, i := range nis {
+		if err := i.awaitClose(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("close interface %s: %w", i.nid, err))
+		}
+	}
+	for _, ended := range []<-chan struct{}{n.ended, n.hands.ended()} {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			errs = append(errs, fmt.Errorf("a handler is busy: %w", ctx.Err()))
+		}
+	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

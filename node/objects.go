@@ -9,46 +9,46 @@ import (
 
 // Attach makes an MD that requests to a portal find. It takes OpPut, OpGet or
 // both. PUTs that wait on a lazy portal are offered to it before Attach
-// returns, so that handlers may run meanwhile. ErrInvalid, ErrPortalClass,
-// ErrClosed.
+// returns, so that handlers may run meanwhile. Portal 0 is LNet's own;
+// e.Match.NID may be any of a peer's. ErrInvalid, ErrPortalClass, ErrClosed.
 func (n *Node) Attach(e portals.Entry, d portals.MD) (lnet.Handle, error) {
+	if e.Portal == lnet.ReservedPortal {
+		return lnet.NoHandle, fmt.Errorf("attach to portal %d: it is LNet's own: %w", e.Portal, ErrInvalid)
+	}
+	e.Match.NID, _ = n.initiator(e.Match.NID, nil)
 	h, accepted, dropped, err := n.table.Attach(e, d)
 	n.settle(accepted, dropped)
-	if err != nil {
-		return lnet.NoHandle, fmt.Errorf("attach to portal %d: %w", e.Portal, err)
-	}
-	return h, nil
+	return h, err
 }
 
 // settle deals with the PUTs that a new MD has taken or refused.
 func (n *Node) settle(accepted, dropped portals.Operations) {
+	var q messageQueue
 	for o := accepted.Next(); o != nil; o = accepted.Next() {
-		messageOf(o).place()
+		m := messageOf(o)
+		m.step = stepPlace
+		q.push(m)
 	}
-	dropAll(dropped)
+	for o := dropped.Next(); o != nil; o = dropped.Next() {
+		m := messageOf(o)
+		m.step = stepDrop
+		q.push(m)
+	}
+	if q.head != nil {
+		n.run(&q)
+	}
 }
 
 // Bind makes an MD to send from, or to get into. It neither matches requests
 // nor may have OpPut or OpGet, and holds at most 1 MiB. ErrInvalid, ErrClosed.
-func (n *Node) Bind(d portals.MD) (lnet.Handle, error) {
-	h, err := n.table.Bind(d)
-	if err != nil {
-		return lnet.NoHandle, fmt.Errorf("bind: %w", err)
-	}
-	return h, nil
-}
+func (n *Node) Bind(d portals.MD) (lnet.Handle, error) { return n.table.Bind(d) }
 
 // Unlink unlinks an MD: no further request finds it. Operations under way go
 // on, messages that have not left yet are canceled. The MD's last event has
 // Unlinked set: an UNLINK event if nothing is under way, which comes before
 // Unlink returns unless a handler of the MD is running, else that of the last
 // operation. Unlink never blocks. ErrNotFound.
-func (n *Node) Unlink(h lnet.Handle) error {
-	if err := n.table.Unlink(h); err != nil {
-		return fmt.Errorf("unlink %s: %w", h, err)
-	}
-	return nil
-}
+func (n *Node) Unlink(h lnet.Handle) error { return n.table.Unlink(h) }
 
 // SetLazy makes PUTs that no entry takes wait on the portal, instead of being
 // dropped. The connection that each came on waits with it. ErrInvalid.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -61,6 +62,10 @@ func (p *Parameters) LNDTimeout() time.Duration {
 	return max((p.TransactionTimeout-time.Second)/time.Duration(p.RetryCount+1), time.Second).Truncate(time.Second)
 }
 
+// longest bounds every time, so that none overflows: as many seconds as a
+// kernel's parameter can say.
+const longest = math.MaxInt32 * time.Second
+
 // check says what of p makes no sense.
 func (p *Parameters) check() error {
 	switch {
@@ -69,16 +74,19 @@ func (p *Parameters) check() error {
 	case p.TransactionTimeout <= time.Duration(p.RetryCount)*time.Second:
 		return fmt.Errorf("transaction timeout %v: not more than the retry count %d in seconds: %w",
 			p.TransactionTimeout, p.RetryCount, ErrInvalid)
+	case p.TransactionTimeout > longest:
+		return fmt.Errorf("transaction timeout %v: more than %v: %w", p.TransactionTimeout, longest, ErrInvalid)
 	case p.HealthSensitivity < 0 || p.HealthSensitivity > MaxHealth:
 		return fmt.Errorf("health sensitivity %d: not within 0 to %d: %w", p.HealthSensitivity, MaxHealth, ErrInvalid)
 	case p.HealthSensitivity == 0 && p.RetryCount > 0:
 		return fmt.Errorf("retry count %d: must be 0 while the health sensitivity is: %w", p.RetryCount, ErrInvalid)
 	case p.ResponseTracking > TrackAll:
 		return fmt.Errorf("response tracking %d: not within 0 to 3: %w", p.ResponseTracking, ErrInvalid)
-	case p.RecoveryLimit < 0:
-		return fmt.Errorf("recovery limit %v: %w", p.RecoveryLimit, ErrInvalid)
-	case p.MaxRecoveryPingInterval < time.Second:
-		return fmt.Errorf("max recovery ping interval %v: less than a second: %w", p.MaxRecoveryPingInterval, ErrInvalid)
+	case p.RecoveryLimit < 0 || p.RecoveryLimit > longest:
+		return fmt.Errorf("recovery limit %v: not within 0 to %v: %w", p.RecoveryLimit, longest, ErrInvalid)
+	case p.MaxRecoveryPingInterval < time.Second || p.MaxRecoveryPingInterval > longest:
+		return fmt.Errorf("max recovery ping interval %v: not within 1s to %v: %w",
+			p.MaxRecoveryPingInterval, longest, ErrInvalid)
 	}
 	return nil
 }
@@ -86,10 +94,14 @@ func (p *Parameters) check() error {
 // lifetime is how long after its commit a message may leave by an NI, in ns
 // (lnet-core 2.3).
 func (p *Parameters) lifetime(lndTimeout time.Duration) int64 {
-	if lndTimeout > 0 {
-		return int64(lndTimeout)*int64(p.RetryCount+1) + int64(time.Second)
+	attempts := time.Duration(p.RetryCount) + 1
+	switch {
+	case lndTimeout <= 0:
+		return int64(p.TransactionTimeout)
+	case lndTimeout > longest/attempts:
+		return int64(longest)
 	}
-	return int64(p.TransactionTimeout)
+	return int64(lndTimeout*attempts + time.Second)
 }
 
 // tracks says whether the response to a request of type t is watched.

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -23,6 +24,9 @@ func TestParametersAreChecked(t *testing.T) {
 		"sensitivity beyond 1000":      func(p *node.Parameters) { p.HealthSensitivity = 1001 },
 		"negative sensitivity":         func(p *node.Parameters) { p.HealthSensitivity = -1 },
 		"negative recovery limit":      func(p *node.Parameters) { p.RecoveryLimit = -1 },
+		"timeout without end":          func(p *node.Parameters) { p.TransactionTimeout = math.MaxInt64 },
+		"recovery limit without end":   func(p *node.Parameters) { p.RecoveryLimit = math.MaxInt64 },
+		"recovery pause without end":   func(p *node.Parameters) { p.MaxRecoveryPingInterval = math.MaxInt64 },
 		"recovery pings without pause": func(p *node.Parameters) { p.MaxRecoveryPingInterval = 0 },
 	} {
 		p := node.DefaultParameters()

@@ -15,10 +15,13 @@ type peer struct {
 	primary lnet.NID
 	nids    []lnet.NID // the primary one first
 	nis     []*peerNI  // of the same order
-	// aliases are, for each NI, all NIDs but the primary one: what matching
-	// takes for the same initiator.
+	// aliases are NIDs but the primary one, for entries that were attached
+	// under one of them before the node knew to whom it belongs.
 	aliases []lnet.NID
 }
+
+// aliasesMax bounds what matching costs for a peer with many NIDs.
+const aliasesMax = 16
 
 // peerNI is what the node keeps of a NID of another node: credits, health and
 // figures. It is made by the first message, and stays (discovery 2.4).
@@ -68,15 +71,22 @@ func (p *peerNI) primary() lnet.NID {
 	return p.nid
 }
 
-// peerFor returns the peer NI with this NID, a new one if need be. Its credits
-// are those of our NIs on its net.
-func (n *Node) peerFor(nid lnet.NID) *peerNI {
-	return n.peers.get(nid, func() int {
-		if i := n.topology.Load().first(nid.Net()); i != nil {
-			return i.tunables.PeerCredits
-		}
-		return 0
-	})
+// peerFor returns the peer NI with this NID, a new one if need be. It has the
+// credits that an NI on its net has for each, or, with a nil NI, none for now.
+func (n *Node) peerFor(nid lnet.NID, i *ni) *peerNI {
+	p := n.peers.get(nid)
+	if i != nil && p.credits.limit.Load() == 0 {
+		n.giveCredits(p, i.tunables.PeerCredits)
+	}
+	return p
+}
+
+// giveCredits sets how many credits p has (lnet-core 7.1).
+func (n *Node) giveCredits(p *peerNI, limit int) {
+	ready := p.credits.resize(limit)
+	for m := ready.pop(); m != nil; m = ready.pop() {
+		n.transmit(m)
+	}
 }
 
 // initiator is the primary NID of the node that a NID belongs to and what else
@@ -128,9 +138,9 @@ func (n *Node) addPeer(nids []lnet.NID) error {
 			}
 		}
 	}
-	q := &peer{primary: nids[0], nids: slices.Clone(nids), aliases: slices.Clone(nids[1:])}
+	q := &peer{primary: nids[0], nids: slices.Clone(nids), aliases: slices.Clone(nids[1:min(len(nids), 1+aliasesMax)])}
 	for _, nid := range nids {
-		q.nis = append(q.nis, n.peerFor(nid))
+		q.nis = append(q.nis, n.peerFor(nid, n.topology.Load().first(nid.Net())))
 	}
 	if old := q.nis[0].peer.Load(); old != nil {
 		for _, p := range old.nis {

@@ -55,9 +55,8 @@ func (m *peerMap) find(nid lnet.NID) *peerNI {
 	return s.search(nid, hash)
 }
 
-// get returns the peer NI with this NID, a new one, with as many credits as
-// limit says, if need be.
-func (m *peerMap) get(nid lnet.NID, limit func() int) *peerNI {
+// get returns the peer NI with this NID, a new one without credits if need be.
+func (m *peerMap) get(nid lnet.NID) *peerNI {
 	s, hash := m.shard(nid)
 	if p := s.search(nid, hash); p != nil {
 		return p
@@ -68,7 +67,7 @@ func (m *peerMap) get(nid lnet.NID, limit func() int) *peerNI {
 		return p
 	}
 	p := &peerNI{nid: nid}
-	p.credits.init(limit(), heldPeer)
+	p.credits.init(0, heldPeer)
 	p.health.init()
 	if buckets := s.buckets.Load(); buckets == nil || s.count >= len(*buckets) {
 		m.grow(s)

@@ -108,3 +108,31 @@ func TestCreditsOfAPeerOnAnotherNet(t *testing.T) {
 		check("NIs removed", []int{5, 0}[k])
 	}
 }
+
+// Given an entry for any of a peer's NIDs, the last of many too, when the peer
+// sends from another of them, then the entry matches.
+//
+// lnet-core 4.1, 4.2 (5)
+func TestEntryForAnyNIDOfAPeer(t *testing.T) {
+	const nids = 24
+	p := newPair(t)
+	all := []lnet.NID{p.ida.NID}
+	for k := range uint32(nids - 1) {
+		all = append(all, lnet.NIDFromNumber(p.ida.NID.Net(), 0x0a000001+k))
+	}
+	if err := p.b.AddPeer(all[0], all[1:]...); err != nil {
+		t.Fatal(err)
+	}
+	for k, nid := range all {
+		var r recorder
+		h := attach(t, p.b, portals.Entry{Portal: 1, Match: lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}}, portals.MD{
+			Threshold: portals.Unlimited, Options: portals.OpPut, Handler: &r})
+		put(t, p.a, bind(t, p.a, portals.MD{Threshold: 1}), p.idb, node.PutOptions{Portal: 1})
+		if e := r.take(); len(e) != 1 {
+			t.Errorf("entry for NID %d of %d: %d events, want 1", k, nids, len(e))
+		}
+		if err := p.b.Unlink(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -14,18 +14,25 @@ import (
 // it.
 type pingTarget struct {
 	info   lnet.PingInfo
+	seq    uint32
 	handle lnet.Handle
 }
 
-// rebuildInfo makes the ping info anew from the topology, under the next
-// sequence number, and puts it up before the old one is taken down: there is
-// no moment without. n.infoMu is held; no handler runs, since a target for
-// GETs has none and takes no waiting PUT.
+// rebuildInfo makes the ping info anew under the next sequence number: the NIs
+// have changed. It goes up before the old one is taken down: there is no moment
+// without. n.infoMu is held; no handler runs, since a target for GETs has none
+// and takes no waiting PUT.
 func (n *Node) rebuildInfo() {
+	n.target.seq++
+	n.postInfo()
+}
+
+// postInfo puts up ping info as it is now. n.infoMu is held.
+func (n *Node) postInfo() {
 	info := lnet.PingInfo{
 		Features: lnet.FeatNIStatus | lnet.FeatRoutingDisabled | lnet.FeatMultiRail,
 		PID:      n.pid,
-		Seq:      n.target.info.Seq + 1,
+		Seq:      n.target.seq,
 	}
 	if n.discovery {
 		info.Features |= lnet.FeatDiscovery
@@ -137,9 +144,8 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 // fetchInfo gets a ping info of at most room bytes, as raw bytes.
 func (n *Node) fetchInfo(ctx context.Context, to lnet.ProcessID, source lnet.NID, room int) ([]byte, error) {
 	b := make([]byte, room)
-	length, err := n.GetWait(ctx, b, to, GetOptions{
-		Source: source, Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits,
-	})
+	o := GetOptions{Source: source, Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits}
+	length, err := n.wait(ctx, b, portals.EventReply, 0, func(h lnet.Handle) error { return n.Get(h, to, o) })
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -429,4 +430,31 @@ func TestCloseEndsPings(t *testing.T) {
 	if err := <-done; !errors.Is(err, node.ErrClosed) && !errors.Is(err, lnd.ErrClosed) {
 		t.Errorf("%v, want ErrClosed", err)
 	}
+}
+
+// Given an NI whose health falls to 0 and comes back, then ping info says so
+// under the same sequence number: the NIs are the same (discovery 4.4).
+//
+// lnet-core 12.1
+func TestStatusKeepsTheSequenceNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		want := p.b.PingInfo().Seq
+		for _, c := range []struct {
+			health int
+			status lnet.NIStatus
+		}{{0, lnet.StatusDown}, {node.MaxHealth, lnet.StatusUp}, {0, lnet.StatusDown}} {
+			if err := p.b.SetNIHealth(p.idb.NID, c.health); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			info, err := p.a.Ping(t.Context(), p.idb, node.PingOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Seq != want || len(info.NIs) != 1 || info.NIs[0].Status != c.status {
+				t.Errorf("health %d: sequence number %d, %+v; want %d, %v", c.health, info.Seq, info.NIs, want, c.status)
+			}
+		}
+	})
 }

@@ -247,8 +247,10 @@ func TestMDsAreChecked(t *testing.T) {
 			t.Errorf("%s: %v, want ErrInvalid", c.name, err)
 		}
 	}
-	if _, err := n.Attach(portals.Entry{Portal: 64}, portals.MD{Options: portals.OpPut}); !errors.Is(err, node.ErrInvalid) {
-		t.Errorf("portal 64: %v, want ErrInvalid", err)
+	for _, portal := range []uint32{lnet.ReservedPortal, 64} {
+		if _, err := n.Attach(portals.Entry{Portal: portal}, portals.MD{Options: portals.OpPut}); !errors.Is(err, node.ErrInvalid) {
+			t.Errorf("portal %d: %v, want ErrInvalid", portal, err)
+		}
 	}
 	if _, err := n.Attach(portals.Entry{Portal: 1}, portals.MD{Options: portals.OpPut}); err != nil {
 		t.Error(err)

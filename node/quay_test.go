@@ -13,6 +13,7 @@ import (
 type quay struct {
 	*port
 	placed []placed
+	dead   bool // connections are: every message fails within Receive
 }
 
 // placed is a call of Receive.
@@ -23,7 +24,12 @@ type placed struct {
 
 // Receive implements lnd.Interface.
 func (q *quay) Receive(rx *lnd.Rx, place lnd.Placement) {
-	q.placed = append(q.placed, placed{rx, place})
+	p := placed{rx, place}
+	if q.dead {
+		p.complete(&lnd.Error{Driver: "quay", Op: "receive", Status: lnd.StatusRemoteError, Err: lnd.ErrDisconnected})
+		return
+	}
+	q.placed = append(q.placed, p)
 }
 
 // quayDriver opens its one quay.
@@ -75,14 +81,22 @@ func (d *patientDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, 
 
 // arrive brings a message from a neighbour.
 func (q *quay) arrive(from lnet.NID, h lnet.Header, rdma bool) error {
-	if h.Dest.IsZero() {
-		h.Dest = q.nid
-	}
 	if h.Src.IsZero() {
 		h.Src = from
 	}
+	_, err := q.announce(from, h, rdma)
+	return err
+}
+
+// announce brings a message from a neighbour, whatever source its header says,
+// and returns what the driver knows it by.
+func (q *quay) announce(from lnet.NID, h lnet.Header, rdma bool) (*lnd.Rx, error) {
+	if h.Dest.IsZero() {
+		h.Dest = q.nid
+	}
 	h.SrcPID, h.DestPID = lnet.PIDLustre, lnet.PIDLustre
-	return q.upper.Arrived(&lnd.Rx{Header: h, From: lnet.ProcessID{NID: from, PID: lnet.PIDLustre}, RDMA: rdma})
+	rx := &lnd.Rx{Header: h, From: lnet.ProcessID{NID: from, PID: lnet.PIDLustre}, RDMA: rdma}
+	return rx, q.upper.Arrived(rx)
 }
 
 // take returns the calls of Receive since the last take.

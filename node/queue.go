@@ -23,7 +23,10 @@ func EventsOf(types ...portals.EventType) EventSet {
 const AllEvents EventSet = 0xff
 
 // EventQueue is a portals.Handler that keeps events for goroutines that block until
-// one comes. Waiting costs one hand-over between goroutines, and no
+// one comes. NewEventQueue makes it. It grows as events come and are not taken:
+// whoever shares an MD with peers that are not trusted bounds the MD's threshold
+// or takes them fast. An MD that is left when its node closes sends no event;
+// give Next a context that ends then. Waiting costs one hand-over between goroutines, and no
 // allocation once the queue has grown to its working size.
 type EventQueue struct {
 	wanted EventSet

@@ -18,15 +18,25 @@ func (i *ni) Arrived(rx *lnd.Rx) error {
 
 // Reasons why a message that is not for the NI it came to is an error.
 var (
-	errDirect   = errors.New("destination on the net that it came over: should have gone there directly")
-	errOtherNI  = errors.New("destination is another NID of this node")
-	errRDMAAfar = errors.New("RDMA request for another node")
+	errDirect    = errors.New("destination on the net that it came over: should have gone there directly")
+	errOtherNI   = errors.New("destination is another NID of this node")
+	errRDMAAfar  = errors.New("RDMA request for another node")
+	errSource    = errors.New("source is no NID of another node")
+	errNeighbour = errors.New("neighbour is not on the net that it came over")
 )
 
 func (i *ni) receive(rx *lnd.Rx) error {
 	h := &rx.Header
 	if err := h.Validate(); err != nil {
 		return i.protocolError(rx, err)
+	}
+	if !i.loopback {
+		if s := h.Src; s.IsZero() || s.IsAny() || s.IsLoopback() {
+			return i.protocolError(rx, errSource)
+		}
+		if rx.From.NID.Net() != i.net {
+			return i.protocolError(rx, errNeighbour)
+		}
 	}
 	n := i.node
 	if h.Dest != i.nid {
@@ -68,6 +78,10 @@ func (m *message) dispatch() {
 
 	switch h.Type {
 	case lnet.MsgPut:
+		if h.Portal == lnet.ReservedPortal && h.MatchBits != lnet.PingMatchBits {
+			m.dropArrival() // nothing will ever take it
+			return
+		}
 		e.Type = portals.EventPut
 		m.op.Length = int(h.PayloadLength)
 		m.match(h)
@@ -172,7 +186,7 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 	switch e.Type {
 	case portals.EventPut:
 		// The ACK is made up first: the event is the handler's until it is
-		// through, and the ACK leaves only then.
+		// through, or, if another call of the handler runs, is queued.
 		ack := m.op.Ack
 		if ack {
 			m.answer(lnet.MsgAck)

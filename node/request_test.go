@@ -182,3 +182,34 @@ func TestNoPathTouchesNoHealth(t *testing.T) {
 		}
 	})
 }
+
+// A PID of 0 stands for 12345, on the wire and in the event.
+//
+// lnet-core 6.1 (4), 6.2
+func TestPIDZeroIsLustre(t *testing.T) {
+	p := newPair(t)
+	sink(t, p.b, portals.OpPut|portals.OpGet)
+	sink(t, p.a, portals.OpPut|portals.OpGet)
+	p.fabric.sent = func(h lnet.Header, _ []byte) {
+		if h.DestPID != lnet.PIDLustre {
+			t.Errorf("%s to PID %d", h.Type, h.DestPID)
+		}
+	}
+	for _, nid := range []lnet.NID{p.idb.NID, lnet.LoopbackNID} {
+		var r recorder
+		h := bind(t, p.a, portals.MD{Bytes: make([]byte, 1), Threshold: portals.Unlimited, Handler: &r})
+		put(t, p.a, h, lnet.ProcessID{NID: nid}, node.PutOptions{Portal: 1, Ack: true})
+		if err := p.a.Get(h, lnet.ProcessID{NID: nid}, node.GetOptions{Portal: 1}); err != nil {
+			t.Fatal(err)
+		}
+		events := r.take()
+		if len(events) != 4 {
+			t.Errorf("to %s: %d events, want SEND, ACK, SEND and REPLY", nid, len(events))
+		}
+		for _, e := range events {
+			if e.Type == portals.EventSend && e.Target.PID != lnet.PIDLustre {
+				t.Errorf("to %s: SEND to %s", nid, e.Target)
+			}
+		}
+	}
+}

@@ -44,7 +44,7 @@ func (m *message) again() bool {
 		return false
 	}
 	limit := n.parameters.Load().RetryCount
-	if int(m.retries) >= limit {
+	if m.retries >= limit {
 		if limit > 0 {
 			n.stats.failedResends.Add(1)
 		}
@@ -73,7 +73,7 @@ func (n *Node) resendAll() {
 			continue
 		}
 		m.take(p)
-		if m.bound {
+		if m.bound && p.peer != nil {
 			n.table.Rehop(&m.op, p.peer.nid)
 		}
 		n.stats.resent.Add(1)

@@ -281,3 +281,58 @@ func TestCloseEndsResends(t *testing.T) {
 		}
 	})
 }
+
+// A retry count beyond a byte's range ends all the same.
+//
+// discovery 9.6
+func TestManyRetriesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const retries = 300
+		p := node.DefaultParameters()
+		p.RetryCount, p.TransactionTimeout = retries, 1000*time.Second
+		r := newRails(t, p, 2, 2)
+		tries := 0
+		r.fails(func(tx *lnd.Tx) error {
+			if tries++; tries > 2*retries {
+				return nil // it would never end
+			}
+			return as(lnd.StatusLocalDropped)(tx)
+		})
+		if e := r.put(t, node.PutOptions{}); tries != retries+1 || e.Err == nil {
+			t.Errorf("%d transmissions, event's error %v; want %d and one", tries, e.Err, retries+1)
+		}
+		r.fails(nil)
+	})
+}
+
+// Given two rails with messages on both and more in the queues, when one is
+// removed, then what was on it goes by the other.
+//
+// discovery 9.6
+// lnet-core 12.5
+func TestRemovedRailLeavesItsMessagesToTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const messages = 40
+		r := newRails(t, node.DefaultParameters(), 2, 2)
+		r.hold(true)
+		var e recorder
+		h := bind(t, r.a, portals.MD{Bytes: make([]byte, 4), Threshold: portals.Unlimited, Handler: &e})
+		for range messages {
+			put(t, r.a, h, lnet.ProcessID{NID: r.nb[0], PID: lnet.PIDLustre}, node.PutOptions{Portal: 1})
+		}
+		if err := r.a.RemoveNI(t.Context(), r.na[1]); err != nil {
+			t.Fatal(err)
+		}
+		r.hold(false)
+		synctest.Wait()
+		events := e.take()
+		for _, e := range events {
+			if e.Err != nil {
+				t.Errorf("%v, though another rail stands by", e.Err)
+			}
+		}
+		if c := r.a.Counters(); len(events) != messages || c.Resent == 0 || c.Committed != 0 {
+			t.Errorf("%d events, %d resent, %d under way; want %d, some, 0", len(events), c.Resent, c.Committed, messages)
+		}
+	})
+}

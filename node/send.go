@@ -45,8 +45,10 @@ type request struct {
 	recovery  bool // a recovery ping
 }
 
-// Put sends the memory of the bound MD h. It never blocks: if it returns nil
-// a SEND event follows, perhaps before Put returns, with the error if the
+// Put sends the memory of the bound MD h. A PID of 0 stands for
+// lnet.PIDLustre. It never blocks: if it returns nil
+// a SEND event follows, perhaps before Put returns (to 0@lo all happens before,
+// and what handlers send there meanwhile, too), with the error if the
 // message could not leave; with Ack an ACK event may come before or after. An
 // error means that there will be no event: ErrNotFound if the MD is unknown,
 // attached or used up, ErrClosed.
@@ -69,6 +71,9 @@ func (n *Node) Get(h lnet.Handle, to lnet.ProcessID, o GetOptions) error {
 }
 
 func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
+	if to.PID == 0 {
+		to.PID = lnet.PIDLustre
+	}
 	if n.closing.Load() {
 		return fmt.Errorf("%s to %s: %w", r.typ, to, ErrClosed)
 	}
@@ -123,7 +128,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 		m.tx.Sink = memory
 	}
 	if noPath != nil {
-		m.left(fmt.Errorf("%s to %s: %w", r.typ, to, noPath))
+		n.end(m, fmt.Errorf("%s to %s: %w", r.typ, to, noPath))
 		return nil
 	}
 	m.commit(p.ni, p.peer)
@@ -161,21 +166,21 @@ func (n *Node) transmit(m *message) {
 				if errors.Is(err, ErrTimedOut) {
 					m.ni.countDropped(m.peer, m.tx.Header.Type, m.tx.Payload.Length)
 				}
-				m.ended(err)
+				n.end(m, err)
 				continue
 			}
 		}
 		if !m.takeCredits() {
 			continue
 		}
-		if n.faults.Active() {
+		if n.faults.Active() && !m.ni.loopback { // LNDs ask the rules, and 0@lo is none
 			held, err := m.inject()
 			if held {
 				continue
 			}
 			if err != nil {
 				m.giveCredits(&ready)
-				m.ended(err)
+				n.end(m, err)
 				continue
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
@@ -98,6 +99,62 @@ func TestWaitsThatEndEarly(t *testing.T) {
 		}()
 		if _, err := n.GetWait(context.Background(), make([]byte, 1), to, o); !errors.Is(err, node.ErrClosed) {
 			t.Errorf("node closes: %v, want ErrClosed", err)
+		}
+	})
+}
+
+// Given a node that tracks no responses, when none comes, then a wait ends all
+// the same, within one and a half transaction timeouts.
+//
+// lnet-core 6.4 (2)
+func TestWaitsEndWithoutTracking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const nobody = 9 // portal
+		_, n, _, to, _ := waiting(t)
+		p := n.Parameters()
+		p.ResponseTracking = node.TrackNone
+		if err := n.SetParameters(p); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		for name, wait := range map[string]func() (int, error){
+			"put": func() (int, error) {
+				return n.PutWait(ctx, []byte("x"), to, node.PutOptions{Portal: nobody, Ack: true})
+			},
+			"get": func() (int, error) { return n.GetWait(ctx, make([]byte, 1), to, node.GetOptions{Portal: nobody}) },
+		} {
+			began := time.Now()
+			_, err := wait()
+			if d := time.Since(began); !errors.Is(err, node.ErrTimedOut) || d < p.TransactionTimeout || d > p.TransactionTimeout*3/2+2*time.Second {
+				t.Errorf("%s: %v after %v, want ErrTimedOut after 150 s to 227 s", name, err, d)
+			}
+		}
+	})
+}
+
+// Given a PUT that is acknowledged before the driver is through with it, when
+// the driver then reports a failure, then PutWait succeeds: the data are there.
+//
+// lnet-core 3.3 (3)
+func TestAcknowledgedThoughTheSendFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		p.fabric.hold(true)
+		p.fabric.fail = func(tx *lnd.Tx) error { return fault(lnd.StatusRemoteTimeout, tx.To.NID, lnd.ErrDisconnected) }
+		var got int
+		done := outcome(func() (err error) {
+			got, err = p.a.PutWait(t.Context(), []byte("abc"), p.idb, node.PutOptions{Portal: 1, Ack: true})
+			return err
+		})
+		synctest.Wait()
+		if err := p.pa.inject(p.idb.NID, p.ackOfHead(2), nil); err != nil {
+			t.Fatal(err)
+		}
+		awaits(t, "while the driver has the memory", done)
+		p.fabric.hold(false)
+		if err := <-done; err != nil || got != 2 {
+			t.Errorf("%d, %v; want 2 bytes", got, err)
 		}
 	})
 }

@@ -21,6 +21,9 @@ type arrival struct {
 
 	memory      *guarded // where it goes; nil: dropped
 	placed      bool
+	prompt      bool // placed within the upcall
+	withdrawn   bool
+	telling     bool // the upcall that withdraws it runs
 	wanted      bool // a completion is due
 	posthumous  bool // placed after Close
 	completions int
@@ -57,6 +60,9 @@ func (a *arrival) Received(m *lnd.Rx, err error) {
 	}
 	if m != a.m {
 		s.fault("Received with another Rx than the one that arrived")
+	}
+	if a.telling {
+		s.fault(fmt.Sprintf("node %d: Received while Withdrawn runs", a.n.k))
 	}
 	a.completions++
 	a.err = err

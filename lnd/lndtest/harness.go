@@ -85,6 +85,7 @@ func Run(t *testing.T, h Harness) {
 		{"Placement", placementCases},
 		{"Order", orderCases},
 		{"Completion", completionCases},
+		{"Withdrawal", withdrawalCases},
 		{"Peers", peerCases},
 		{"Reentrancy", reentrancyCases},
 		{"Load", loadCases},
@@ -101,6 +102,7 @@ func Run(t *testing.T, h Harness) {
 	}
 	if h.Descriptors {
 		t.Run("Descriptors", func(t *testing.T) { descriptors(t, &h) })
+		t.Run("DescriptorsOfTheWithdrawn", func(t *testing.T) { descriptorsOfTheWithdrawn(t, &h) })
 	}
 	if h.Allocations {
 		t.Run("Allocations", func(t *testing.T) { allocations(t, &h) })

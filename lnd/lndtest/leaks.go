@@ -23,6 +23,38 @@ func descriptors(t *testing.T, h *Harness) {
 	}
 }
 
+// descriptorsOfTheWithdrawn checks that a peer that has gone leaves no file
+// open although its arrivals still wait for their placement.
+func descriptorsOfTheWithdrawn(t *testing.T, h *Harness) {
+	s := newStage(t, h, 2)
+	defer s.w.Close()
+	defer s.finish()
+	before := 0
+	for round := range 3 {
+		n := s.nodes
+		s.restore()
+		a := s.park(n[0], n[1], parkable)
+		n[0].close()
+		s.awaitWithdrawn(a)
+		if round == 0 {
+			before = openFiles(t) // the runtime has opened its own by now
+		}
+		files := openFiles(t)
+		for range 1000 {
+			if files <= before {
+				break
+			}
+			s.pause(h.Patience / 10_000) // connections of the same peer may still be closing
+			files = openFiles(t)
+		}
+		if files > before {
+			t.Errorf("%d files are open after round %d, %d after the first", files, round, before)
+		}
+		n[1].place()
+		s.awaitFailed(a)
+	}
+}
+
 func openFiles(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

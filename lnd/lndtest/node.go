@@ -22,7 +22,9 @@ type node struct {
 
 	policy   policy
 	hook     func(a *arrival) // called first of all, without the lock
+	gone     func(a *arrival) // called in Withdrawn, without the lock
 	held     []*arrival       // without a placement so far
+	current  map[*lnd.Rx]*arrival
 	arrivals map[uint64][]*arrival
 	order    []*arrival
 	sent     []*outgoing
@@ -91,6 +93,7 @@ func (n *node) Arrived(m *lnd.Rx) error {
 	s.mu.Lock()
 	n.alive("Arrived")
 	a := &arrival{n: n, m: m, header: m.Header, from: m.From, rdma: m.RDMA}
+	n.current[m] = a
 	n.arrivals[a.id()] = append(n.arrivals[a.id()], a)
 	n.order = append(n.order, a)
 	if n.ready {
@@ -118,21 +121,55 @@ func (n *node) Arrived(m *lnd.Rx) error {
 		return err
 	}
 	a.give(p)
+	a.prompt = true
 	s.mu.Unlock()
 	a.i.Receive(m, p)
 	return nil
 }
 
+// Withdrawn implements lnd.Upper.
+func (n *node) Withdrawn(m *lnd.Rx) {
+	s := n.s
+	s.mu.Lock()
+	n.alive("Withdrawn")
+	a := n.current[m]
+	switch {
+	case a == nil || a.refused:
+		s.fault(fmt.Sprintf("node %d: Withdrawn without an arrival", n.k))
+		s.mu.Unlock()
+		return
+	case a.withdrawn:
+		s.fault(fmt.Sprintf("node %d: Withdrawn twice for an arrival", n.k))
+	case a.prompt:
+		s.fault(fmt.Sprintf("node %d: Withdrawn for an arrival that was placed within its upcall", n.k))
+	case a.completions > 0:
+		s.fault(fmt.Sprintf("node %d: Withdrawn for an arrival that was complete", n.k))
+	}
+	a.withdrawn, a.telling = true, true
+	gone := n.gone
+	s.changed.Broadcast()
+	s.mu.Unlock()
+	if gone != nil {
+		gone(a)
+	}
+	s.note(func() { a.telling = false })
+}
+
 // place tells where the payloads of held arrivals go, and of those to come:
 // they are kept whole. It may be called when the node is closed already.
 func (n *node) place() {
+	n.answer(func(a *arrival) lnd.Placement { return a.keep(a.payload()) })
+}
+
+// answer places held arrivals; those to come are kept whole.
+func (n *node) answer(with func(*arrival) lnd.Placement) {
 	n.s.mu.Lock()
 	held := n.held
 	n.held = nil
 	n.policy = nil
 	var places []lnd.Placement
 	for _, a := range held {
-		p := a.keep(a.payload())
+		p := with(a)
 		a.give(p)
 		places = append(places, p)
 		if a.i == nil {

@@ -128,6 +128,7 @@ func (p *player) end(err error) {
 	}
 }
 
+func (p *player) Withdrawn(*lnd.Rx)         {}
 func (p *player) PeerDown(lnd.PeerDown)     {}
 func (p *player) LinkChanged(lnd.LinkState) {}
 

@@ -66,6 +66,7 @@ func newStage(t *testing.T, h *Harness, n int) *stage {
 		s.nodes = append(s.nodes, &node{
 			s: s, k: k,
 			id:       lnet.ProcessID{NID: s.w.NID(k), PID: lnet.PIDLustre},
+			current:  make(map[*lnd.Rx]*arrival),
 			arrivals: make(map[uint64][]*arrival),
 		})
 	}

@@ -37,8 +37,12 @@ func TestCutAtAByte(t *testing.T) {
 					if !bytes.Equal(got, data[:4321]) || err != m.end {
 						t.Errorf("read %d bytes, %v", len(got), err)
 					}
-					if n := p.f.Faults().Cuts; n != 1 {
-						t.Errorf("%d cuts counted", n)
+					halfCloses := uint64(0)
+					if m.mode == CutEnd {
+						halfCloses = 1
+					}
+					if f := p.f.Faults(); f.Cuts != 1 || f.HalfCloses != halfCloses {
+						t.Errorf("%d cuts counted, %d half closes", f.Cuts, f.HalfCloses)
 					}
 					if m.mode == CutEnd {
 						mustWrite(t, p.accepted, []byte("the other way goes on"))
@@ -49,6 +53,27 @@ func TestCutAtAByte(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// What is sent behind a cut vanishes while there is a reader; once it has
+// gone the sender learns of it, as on any other stream.
+func TestCutEndOfAHostThatCrashed(t *testing.T) {
+	cut := func(p *pair) { p.conn.Cut(Forward, 0, CutEnd) }
+	crash := func(p *pair) { p.b.Crash() }
+	orders := map[string][]func(*pair){"CutFirst": {cut, crash}, "CrashFirst": {crash, cut}}
+	for name, order := range orders {
+		t.Run(name, func(t *testing.T) {
+			connect(t, Config{Link: Link{Latency: time.Millisecond}}, func(t *testing.T, p *pair) {
+				for _, f := range order {
+					f(p)
+				}
+				mustWrite(t, p.caller, []byte("who is there?"))
+				if n, err := p.caller.Read(bufs("answer")); err != syscall.ECONNRESET {
+					t.Errorf("read %d bytes, %v", n, err)
+				}
+			})
+		})
 	}
 }
 

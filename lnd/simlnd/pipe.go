@@ -76,6 +76,9 @@ func (p *pipe) write(bufs [][]byte, now time.Duration) int {
 	}
 	if p.void {
 		p.written = start
+		if (p.to.closed || p.to.err != nil) && !p.blocked && !p.stalled {
+			p.answerReset(now) // nobody is there any more
+		}
 		return n
 	}
 	if start == p.acked {
@@ -159,6 +162,7 @@ func (p *pipe) advance(now time.Duration) {
 			break
 		}
 		if !p.deliver(s, now) {
+			p.overtake(now)
 			break
 		}
 		p.segments.pop()
@@ -197,6 +201,19 @@ func (p *pipe) deliver(s *segment, now time.Duration) bool {
 	}
 	p.delivered = end
 	return end == s.end
+}
+
+// overtake delivers a reset that is queued behind bytes for which there is no
+// room: it waits for no window.
+func (p *pipe) overtake(now time.Duration) {
+	if p.gone || p.stalled || !p.segments.ends(segmentReset) || p.segments.front().kind != segmentData {
+		return
+	}
+	if s := p.segments.last(); s.at > now {
+		p.wakeAt(s.at, now)
+	} else {
+		p.deliver(s, now)
+	}
 }
 
 // cutNow carries out the cut.

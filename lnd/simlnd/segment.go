@@ -26,10 +26,12 @@ type segments struct {
 func (q *segments) n() int          { return len(q.list) - q.head }
 func (q *segments) front() *segment { return &q.list[q.head] }
 
+func (q *segments) last() *segment { return &q.list[len(q.list)-1] }
+
 // push appends s; bytes that arrive together are one segment.
 func (q *segments) push(s segment) {
 	if q.n() > 0 {
-		if last := &q.list[len(q.list)-1]; last.kind == segmentData && s.kind == segmentData && last.at == s.at {
+		if last := q.last(); last.kind == segmentData && s.kind == segmentData && last.at == s.at {
 			last.end = s.end
 			return
 		}
@@ -51,7 +53,7 @@ func (q *segments) clear() { q.list, q.head = q.list[:0], 0 }
 
 // ends tells whether the last segment is of the kind.
 func (q *segments) ends(k segmentKind) bool {
-	return q.n() > 0 && q.list[len(q.list)-1].kind == k
+	return q.n() > 0 && q.last().kind == k
 }
 
 // delay lets nothing arrive before at and returns the last arrival.

@@ -60,6 +60,19 @@ func (s *stream) Read(bufs [][]byte) (int, error) {
 	}
 }
 
+// Ended implements socklnd.Stream.
+func (s *stream) Ended() error {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	switch {
+	case s.closed:
+		return net.ErrClosed
+	case s.in.finished:
+		return io.EOF
+	}
+	return s.err
+}
+
 // TryWrite implements socklnd.Stream.
 func (s *stream) TryWrite(bufs [][]byte) (int, error) {
 	s.c.mu.Lock()

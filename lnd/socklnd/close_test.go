@@ -84,6 +84,7 @@ func (u *silentUpper) Arrived(m *lnd.Rx) error {
 	u.i.Receive(m, lnd.Placement{})
 	return nil
 }
+func (u *silentUpper) Withdrawn(*lnd.Rx)         { u.calls.Add(1) }
 func (u *silentUpper) PeerDown(lnd.PeerDown)     { u.calls.Add(1) }
 func (u *silentUpper) LinkChanged(lnd.LinkState) { u.calls.Add(1) }
 

@@ -162,6 +162,8 @@ func (s *breakableStream) TryWrite(bufs [][]byte) (int, error) {
 
 func (s *breakableStream) AwaitWritable() error { return s.explain(s.Stream.AwaitWritable()) }
 
+func (s *breakableStream) Ended() error { return s.explain(s.Stream.Ended()) }
+
 func (s *breakableStream) Close() error {
 	s.closed.Store(true)
 	s.network.mu.Lock()

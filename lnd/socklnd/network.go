@@ -87,6 +87,12 @@ type Stream interface {
 	SetReadDeadline(t time.Time) error
 	SetWriteDeadline(t time.Time) error
 
+	// Ended looks, without reading and without blocking, whether the peer's
+	// side is over, whatever is left to read: nil if it is not, io.EOF after
+	// an orderly end, else what broke the stream. It may run beside all other
+	// calls.
+	Ended() error
+
 	// Configure sets the options of an established connection.
 	Configure(o StreamOptions) error
 

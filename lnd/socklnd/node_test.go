@@ -53,9 +53,10 @@ type node struct {
 	t      testing.TB
 	driver *Driver
 
-	arrived chan *arrival
-	down    chan lnd.PeerDown
-	hook    atomic.Pointer[func(*arrival) error]
+	arrived   chan *arrival
+	withdrawn chan *lnd.Rx
+	down      chan lnd.PeerDown
+	hook      atomic.Pointer[func(*arrival) error]
 }
 
 // onArrival has f deal with arrivals, which are else placed in new memory; what
@@ -113,7 +114,12 @@ func startAt(t testing.TB, c Config, addr netip.Addr) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{t: t, driver: d, arrived: make(chan *arrival, 1<<16), down: make(chan lnd.PeerDown, 1<<10)}
+	n := &node{
+		t: t, driver: d,
+		arrived:   make(chan *arrival, 1<<16),
+		withdrawn: make(chan *lnd.Rx, 1<<10),
+		down:      make(chan lnd.PeerDown, 1<<10),
+	}
 	i, err := d.Open(context.Background(), lnd.Config{Net: tcp, NID: lnet.NIDFromIP(tcp, addr), Upper: n})
 	if err != nil {
 		t.Fatal(err)
@@ -148,6 +154,9 @@ func (n *node) Arrived(m *lnd.Rx) error {
 	a.place(lnd.MemoryOf(make([]byte, m.Header.PayloadLength)))
 	return nil
 }
+
+// Withdrawn implements lnd.Upper.
+func (n *node) Withdrawn(m *lnd.Rx) { n.withdrawn <- m }
 
 // PeerDown implements lnd.Upper.
 func (n *node) PeerDown(d lnd.PeerDown) {

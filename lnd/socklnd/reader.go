@@ -15,10 +15,11 @@ import (
 // A placing is where an arrived message stands between upcall and placement.
 // Whoever changes it last acts: the reader, or the caller of Receive.
 const (
-	placingUpcall uint32 = iota // the upcall runs or the reader has not looked yet
-	placingWait                 // the reader waits for a placement
-	placingDone                 // the placement is there
-	placingDead                 // the connection died; the placement fails when it comes
+	placingUpcall    uint32 = iota // the upcall runs or the reader has not looked yet
+	placingWait                    // the reader waits for a placement
+	placingDone                    // the placement is there
+	placingWithdrawn               // the connection died; the reader is telling so
+	placingDead                    // it has told; the placement fails when it comes
 )
 
 // read reads from the connection until it ends.
@@ -146,8 +147,11 @@ func (c *conn) arrive() error {
 	return c.take()
 }
 
-// await waits for a placement. What has been sent meanwhile must leave, and the
-// receive timer stops (the reaper sees placingWait).
+// await waits for a placement. What has been sent meanwhile must leave, the
+// receive timer stops, and the reaper watches for the peer's end, which nobody
+// reads (it sees placingWait). If the connection dies first, the arrival is
+// withdrawn; a placement that comes while the upper side is being told fails
+// here, afterwards, so that m lasts as long as the upcall.
 func (c *conn) await() error {
 	c.peer.uncork()
 	defer c.peer.cork()
@@ -157,9 +161,13 @@ func (c *conn) await() error {
 	case <-c.closed:
 	}
 	cause := c.causeOfDeath()
-	if c.placing.Swap(placingDead) == placingDone {
-		c.failPlacement(cause)
+	if c.placing.CompareAndSwap(placingWait, placingWithdrawn) {
+		c.peer.i.upper.Withdrawn(&c.m)
+		if c.placing.CompareAndSwap(placingWithdrawn, placingDead) {
+			return cause
+		}
 	}
+	c.failPlacement(cause)
 	return cause
 }
 
@@ -174,7 +182,7 @@ func (c *conn) receive(p lnd.Placement) {
 	case placingWait:
 		c.placed <- struct{}{}
 	case placingDead:
-		c.failReceive(p, c.causeOfDeath())
+		c.failPlacement(c.causeOfDeath())
 	}
 }
 

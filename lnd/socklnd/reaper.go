@@ -1,6 +1,8 @@
 package socklnd
 
 import (
+	"errors"
+	"io"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -80,9 +82,16 @@ func (p *peer) failStale(now time.Time) {
 }
 
 // check tells whether the connection has shown life since the last look, and
-// fails if it should have and has not for the LND timeout.
+// fails if it should have and has not for the LND timeout, or if it has ended
+// while nobody reads it.
 func (c *conn) check(now time.Time) (alive bool, err error) {
 	s, timeout := &c.progress, c.peer.i.timeout
+
+	if c.placing.Load() == placingWait {
+		if err := c.ended(); err != nil {
+			return false, err
+		}
+	}
 
 	received := c.received.Load()
 	switch {
@@ -119,6 +128,24 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 		return false, errSendTime
 	}
 	return alive, nil
+}
+
+// ended tells how a connection has ended whose reader waits for a placement,
+// so that the reader would never see it.
+//
+// What the peer sent before its end may lie in the socket whole, and a kernel
+// would read it when the placement comes. We count it as lost with the
+// connection: an LNet peer closes no half of a connection in good order, it is
+// going away, and a message that waits for one that has gone may wait for ever.
+//
+// An end behind more bytes than our receive window takes cannot arrive. Then it
+// is the peer's reset that shows here, the answer to a TCP keepalive or a NOOP.
+func (c *conn) ended() error {
+	err := c.stream.Ended()
+	if errors.Is(err, io.EOF) {
+		return errEOF // whether inside a message, only reading would tell
+	}
+	return err
 }
 
 // keepalive sends a NOOP to a peer that has been silent for long, so that TCP

@@ -137,6 +137,27 @@ func (s *hostStream) TryWrite(bufs [][]byte) (int, error) {
 
 func (s *hostStream) AwaitWritable() error { return plain(s.raw.Write(s.writableFn)) }
 
+// Ended implements Stream.
+func (s *hostStream) Ended() error { return plain(control(s.raw, ended)) }
+
+func ended(fd int) error {
+	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	if _, err := unix.Poll(p[:], 0); err != nil {
+		return nil // interrupted, or short of memory: the next look tells
+	}
+	if p[0].Revents&unix.POLLERR != 0 {
+		errno, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+		if err == nil && errno != 0 {
+			return os.NewSyscallError("poll", syscall.Errno(errno))
+		}
+		// A writer has been told; that the stream is over shows all the same.
+	}
+	if p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP) != 0 {
+		return io.EOF
+	}
+	return nil
+}
+
 // plain takes net's wrapping off the errors that callers look for.
 func plain(err error) error {
 	if err == nil {

@@ -22,8 +22,10 @@ const (
 type Entry struct {
 	// Portal is the portal, 0 to 63. Portal 0 is LNet's own.
 	Portal uint32
-	// Match is who may send: AnyNID and PIDAny stand for everybody, and so
-	// does the zero value. The NID is the sender's primary one.
+	// Match is who may send; the NID is the sender's primary one. AnyNID and
+	// a zero NID stand for every NID, PIDAny and PID 0 for every PID, each by
+	// itself: no entry can ask for PID 0 alone. An entry that names a NID and
+	// a PID, and has no IgnoreBits, is unique; all others are wildcards.
 	Match lnet.ProcessID
 	// MatchBits must equal the request's, but where IgnoreBits has ones.
 	MatchBits, IgnoreBits uint64
@@ -32,12 +34,16 @@ type Entry struct {
 	Position Position
 }
 
-// matchID is Match with wildcards in place of the zero value.
+// matchID is Match with wildcards in place of zeros.
 func (e *Entry) matchID() lnet.ProcessID {
-	if e.Match == (lnet.ProcessID{}) {
-		return lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDAny}
+	id := e.Match
+	if id.NID.IsZero() {
+		id.NID = lnet.AnyNID
 	}
-	return e.Match
+	if id.PID == 0 {
+		id.PID = lnet.PIDAny
+	}
+	return id
 }
 
 // class is the kind of portal that e belongs on (lnet-core 2.1 step 2).
@@ -53,6 +59,11 @@ func (e *Entry) class() portalClass {
 // both. Delayed PUTs are offered to it at once: the caller receives those in
 // accepted, and gives up those in dropped (lnet-core 4.6). Errors are
 // ErrInvalid, ErrPortalClass and ErrClosed.
+//
+// The first entry that a portal gets makes it one of unique entries or of
+// wildcards for good, though the entry go or its MD be used up from the start.
+// Entry and MD come as one here: an Attach that fails has attached neither,
+// and decides nothing.
 func (t *Table) Attach(e Entry, c MD) (h lnet.Handle, accepted, dropped Operations, err error) {
 	h, accepted, dropped, err = t.attach(&e, &c)
 	if err != nil {
@@ -63,7 +74,7 @@ func (t *Table) Attach(e Entry, c MD) (h lnet.Handle, accepted, dropped Operatio
 
 func (t *Table) attach(e *Entry, c *MD) (h lnet.Handle, accepted, dropped Operations, err error) {
 	if e.Portal >= lnet.Portals {
-		err = fmt.Errorf("portal %d: not below %d: %w", e.Portal, lnet.Portals, ErrInvalid)
+		err = fmt.Errorf("not below %d: %w", lnet.Portals, ErrInvalid) // Attach names the portal
 		return h, accepted, dropped, err
 	}
 	if e.Position > Local {
@@ -119,8 +130,10 @@ const (
 	// Accept: the operation has an MD, an offset and a length; its Memory is
 	// to be filled or read, and Finish ends it.
 	Accept Verdict = iota + 1
-	// Drop: the request is to be given up (lnet-core 4.5). The operation has
-	// ended.
+	// Drop: the request is to be given up (lnet-core 4.5): no entry takes it,
+	// it is too long for the one that matches, that one's handler is too far
+	// behind (see Handler), or too many wait on the portal already (see
+	// SetLazy). The operation has ended.
 	Drop
 	// Delay: the table keeps the PUT until an entry takes it or it is
 	// dropped. Another goroutine may have it by now.
@@ -146,6 +159,9 @@ func (t *Table) Match(o *Operation) Verdict {
 	if e.Type != EventPut || !p.lazy || o.Gone != nil && o.Gone.Load() {
 		return Drop
 	}
+	if p.delayed.count >= delayedMax {
+		return Drop
+	}
 	p.delayed.push(o)
 	return Delay
 }
@@ -156,6 +172,9 @@ func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
 	e := &o.Event
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.waiting >= waitingMax {
+		return Drop
+	}
 	offset := d.offset
 	if d.options&ManageRemote != 0 {
 		offset = o.RemoteOffset

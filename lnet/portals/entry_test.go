@@ -35,6 +35,8 @@ func TestPortalClass(t *testing.T) {
 		"any PID":     {Match: lnet.ProcessID{NID: here.NID, PID: lnet.PIDAny}},
 		"anybody":     {Match: anybody},
 		"zero match":  {},
+		"zero NID":    {Match: lnet.ProcessID{PID: here.PID}},
+		"zero PID":    {Match: lnet.ProcessID{NID: here.NID}},
 	}
 	d := portals.MD{Options: portals.OpPut, Threshold: 1}
 	for name, wildcard := range wildcards {
@@ -67,7 +69,11 @@ func TestFailedAttachLeavesNothing(t *testing.T) {
 		}
 	}
 	match(t, table, arrived(portals.EventPut, 0, 0), portals.Drop)
-	attach(t, table, portals.Entry{Portal: 1}, portals.MD{Threshold: 1, Options: portals.OpPut})
+	// One that is used up from the start is attached all the same.
+	attach(t, table, portals.Entry{Portal: 1}, portals.MD{Options: portals.OpPut})
+	if _, _, _, err := table.Attach(portals.Entry{Portal: 1, Match: here}, portals.MD{Options: portals.OpPut}); !errors.Is(err, portals.ErrPortalClass) {
+		t.Errorf("the other class: %v", err)
+	}
 }
 
 // The rows of lnet-core 4.2: one entry on portal 1 with 10 bytes, one request.
@@ -105,6 +111,11 @@ func TestOneEntry(t *testing.T) {
 		{name: "GET, truncated", op: get, options: portals.OpGet | portals.Truncate, length: 30, want: 10},
 		{name: "GET, too long", op: get, options: portals.OpGet, length: 30, drop: true},
 
+		{name: "zero NID", entry: only(lnet.NID{}, here.PID), length: 1, want: 1},
+		{name: "zero NID, other PID", entry: only(lnet.NID{}, 7), length: 1, drop: true},
+		{name: "zero PID", entry: only(here.NID, 0), length: 1, want: 1},
+		{name: "zero PID, other NID", entry: only(there.NID, 0), length: 1, drop: true},
+
 		{name: "other bits", bits: 1, length: 1, drop: true},
 		{name: "other bits, ignored", entry: entry{IgnoreBits: 3}, bits: 1, length: 1, want: 1},
 		{name: "other bits, others ignored", entry: entry{IgnoreBits: 2}, bits: 1, length: 1, drop: true},
@@ -121,7 +132,6 @@ func TestOneEntry(t *testing.T) {
 		{name: "another NID of the same peer", entry: only(alias.NID, 12345), aliases: []lnet.NID{alias.NID}, length: 1, want: 1},
 		{name: "a NID of another peer", entry: only(there.NID, 12345), aliases: []lnet.NID{alias.NID}, length: 1, drop: true},
 		{name: "same peer, other PID", entry: only(alias.NID, 1), aliases: []lnet.NID{alias.NID}, length: 1, drop: true},
-		{name: "nobody's NID", entry: only(lnet.NID{}, 12345), from: there, length: 1, drop: true},
 
 		{name: "own offset", offset: 5, length: 10, want: 10},
 		{name: "remote offset", options: portals.ManageRemote, offset: 5, length: 5, want: 5, wantOff: 5},

@@ -30,7 +30,11 @@ func (t EventType) String() string {
 }
 
 // Event tells of one operation on an MD (lnet-core 3.2). Fields that a type
-// does not use are zero.
+// does not use are zero, with these exceptions: the table leaves what it does
+// not know as the operation's owner set it; with EventSend the NIDs of
+// Initiator and Source, and Sender, are AnyNID, and Target, Portal, MatchBits,
+// HdrData and Offset are what the caller asked for; MD, Memory or Bytes,
+// Options and UserPtr are set with every type, EventUnlink included.
 type Event struct {
 	Type EventType
 	// MsgType is the type of the message that made the event; with
@@ -58,7 +62,9 @@ type Event struct {
 	Requested int
 	Length    int
 	// Offset is where in the MD the bytes begin; with EventSend the remote
-	// offset asked for.
+	// offset asked for. If Length is 0 it may lie beyond the MD's memory:
+	// with ManageRemote an empty request may name any offset, so that Bytes
+	// must not be cut by hand. See Data.
 	Offset int
 	// MD, Memory, Bytes, Options and UserPtr are those of the MD: Bytes if it
 	// was made with them, else Memory.
@@ -72,12 +78,49 @@ type Event struct {
 	Err error
 }
 
+// holds tells whether the event is of bytes that have come into the MD or left
+// it.
+func (e *Event) holds() bool {
+	return e.Length > 0 && (e.Type == EventPut || e.Type == EventGet || e.Type == EventReply)
+}
+
+// Data is the bytes in the MD that a PUT or REPLY has filled or a GET has read:
+// Length bytes from Offset on, in place. It is empty with all other types, if
+// Length is 0, and if the MD was not made with Bytes: see DataMemory. If Err is
+// not nil the bytes may be anything. They are the MD's memory itself: with
+// ManageRemote, later requests may overwrite them while the handler looks.
+func (e *Event) Data() []byte {
+	if !e.holds() || e.Bytes == nil {
+		return nil
+	}
+	return e.Bytes[e.Offset : e.Offset+e.Length : e.Offset+e.Length]
+}
+
+// DataMemory is Data for MDs made with Memory. With one made with Bytes it is
+// the same bytes as Data, but allocates.
+func (e *Event) DataMemory() lnd.Memory {
+	if !e.holds() {
+		return lnd.Memory{}
+	}
+	if e.Bytes != nil {
+		return lnd.MemoryOf(e.Data())
+	}
+	return e.Memory.Slice(e.Offset, e.Length)
+}
+
 // Handler hears of an MD's events.
 type Handler interface {
 	// HandleEvent is called for one event of an MD at a time, in order, and
-	// under no lock. It runs in the goroutine that ended the operation. It
+	// under no lock. It runs in the goroutine of whoever delivers the MD's
+	// events at the moment: a driver's, that of a caller of the node, for
+	// this or another message, or one of the table's owner (Config.Hand). It
 	// must not block. It may make, use and unlink MDs. The event is valid
 	// until it returns and must not be changed.
+	//
+	// While 16384 events of an MD wait for the handler to return, the MD
+	// takes no further PUTs and GETs, which are dropped as if they were too
+	// long. SEND, ACK and REPLY events have no such limit: the MD's threshold
+	// bounds them, if it has one.
 	HandleEvent(e *Event)
 }
 
@@ -86,6 +129,15 @@ type HandlerFunc func(e *Event)
 
 // HandleEvent calls f.
 func (f HandlerFunc) HandleEvent(e *Event) { f(e) }
+
+const (
+	// waitingMax is how many events may wait for an MD's handler before
+	// strangers can add no more.
+	waitingMax = 16384
+	// drainMax is how many events a goroutine delivers that were left to it,
+	// before it hands the rest over.
+	drainMax = 64
+)
 
 // queuedEvent is an event that waits for an earlier handler call of its MD to
 // return.
@@ -116,6 +168,7 @@ func (t *Table) deliver(d *md, e *Event) {
 			d.eventsTail.next = q
 		}
 		d.eventsTail = q
+		d.waiting++
 		d.mu.Unlock()
 		return
 	}
@@ -124,7 +177,14 @@ func (t *Table) deliver(d *md, e *Event) {
 	d.mu.Unlock()
 
 	h.HandleEvent(e)
-	for {
+	t.drain(d)
+}
+
+// drain runs d's handler for the events that wait, until there are none or it
+// is time to hand over. The caller is the one who set d.draining, or was handed
+// it; d may be gone afterwards.
+func (t *Table) drain(d *md) {
+	for n := 0; ; n++ {
 		d.mu.Lock()
 		q := d.events
 		if q == nil {
@@ -136,7 +196,14 @@ func (t *Table) deliver(d *md, e *Event) {
 			}
 			return
 		}
+		if n == drainMax && t.hand != nil {
+			d.mu.Unlock()
+			t.hand(func() { t.drain(d) })
+			return
+		}
 		d.events = q.next
+		d.waiting--
+		h := d.handler
 		d.mu.Unlock()
 		h.HandleEvent(&q.event)
 		t.freeEvent(q)

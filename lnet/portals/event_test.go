@@ -269,3 +269,74 @@ func TestNoEventWithAnError(t *testing.T) {
 		t.Errorf("events %s", got)
 	}
 }
+
+// Data is what a program would cut out of the MD, and nothing beyond its end.
+func TestData(t *testing.T) {
+	// lnet-core 3.2, 4.2 quirk
+	text := "0123456789"
+	for _, c := range []struct {
+		name           string
+		typ            portals.EventType
+		offset, length int
+		want           string
+	}{
+		{"PUT", portals.EventPut, 3, 4, "3456"},
+		{"GET", portals.EventGet, 0, 10, "0123456789"},
+		{"REPLY", portals.EventReply, 0, 4, "0123"},
+		{"empty PUT", portals.EventPut, 3, 0, ""},
+		{"empty PUT beyond the end", portals.EventPut, 1 << 30, 0, ""},
+		{"empty PUT just beyond the end", portals.EventPut, 11, 0, ""},
+		{"SEND, whose offset is the peer's", portals.EventSend, 99, 10, ""},
+		{"ACK, whose length is the peer's", portals.EventAck, 0, 99, ""},
+		{"UNLINK", portals.EventUnlink, 0, 0, ""},
+	} {
+		e := portals.Event{Type: c.typ, Offset: c.offset, Length: c.length, Bytes: []byte(text)}
+		if got := string(e.Data()); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		if d := e.Data(); cap(d) != len(d) {
+			t.Errorf("%s: %d bytes, and %d more", c.name, len(d), cap(d)-len(d))
+		}
+		whole := segments(3, 6, 2) // the first byte is not the MD's
+		whole.CopyFrom([]byte("x" + text))
+		scattered := e
+		scattered.Bytes, scattered.Memory = nil, whole.Slice(1, 10)
+		if got := scattered.Data(); got != nil {
+			t.Errorf("%s: %q of an MD without bytes", c.name, got)
+		}
+		for _, e := range []portals.Event{e, scattered} {
+			m := e.DataMemory()
+			got := make([]byte, m.Length)
+			m.CopyTo(got)
+			if string(got) != c.want {
+				t.Errorf("%s: memory %q, want %q", c.name, got, c.want)
+			}
+		}
+		if n := testing.AllocsPerRun(100, func() { e.Data(); scattered.DataMemory() }); n > 0 && !raceEnabled {
+			t.Errorf("%s: %v allocations", c.name, n)
+		}
+	}
+}
+
+// An empty request may name any offset, which a handler had better not cut by.
+func TestDataOfAnEmptyPut(t *testing.T) {
+	// lnet-core 4.2 quirk, 4.2 (6)
+	table := newTable()
+	called := false
+	attach(t, table, portals.Entry{Portal: 1}, portals.MD{
+		Bytes: make([]byte, 64), Threshold: portals.Unlimited, Options: portals.OpPut | portals.ManageRemote,
+		Handler: portals.HandlerFunc(func(e *portals.Event) {
+			called = true
+			if e.Offset != 1<<30 || len(e.Data()) != 0 || e.DataMemory().Length != 0 {
+				t.Errorf("offset %d, %d bytes", e.Offset, len(e.Data()))
+			}
+		}),
+	})
+	o := arrived(portals.EventPut, 0, 0)
+	o.RemoteOffset = 1 << 30
+	match(t, table, o, portals.Accept)
+	table.Finish(o, nil)
+	if !called {
+		t.Error("no event")
+	}
+}

@@ -113,6 +113,14 @@ func (t *handleTable) close() {
 		s := &t.shards[i]
 		s.mu.Lock()
 		s.closed = true
+		for _, d := range s.buckets {
+			for d != nil { // one that is in use must not keep others
+				next := d.chain
+				d.chain = nil
+				s.untrack(d)
+				d = next
+			}
+		}
 		s.buckets, s.count = nil, 0
 		s.mu.Unlock()
 	}
@@ -129,7 +137,7 @@ func (s *handleShard) appendOverdue(dst []Overdue, now int64) []Overdue {
 		}
 		for _, d := range s.buckets[from:min(from+scanBuckets, len(s.buckets))] {
 			for ; d != nil; d = d.chain {
-				if deadline := d.deadline.Load(); deadline != 0 && deadline <= now {
+				if d.overdue(now) {
 					dst = append(dst, Overdue{Handle: d.handle})
 				}
 			}

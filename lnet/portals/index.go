@@ -91,6 +91,16 @@ func (x *index) remove(d *md) {
 	}
 }
 
+// clear takes out all entries.
+func (x *index) clear() {
+	for _, g := range []*group{&x.ignoring, &x.exact} {
+		for s := g.shapes; s != nil; s = s.next {
+			s.scatter()
+		}
+		g.shapes = nil
+	}
+}
+
 // first returns the entry that o meets first of those that match it, or nil.
 func (x *index) first(o *Operation) *md {
 	if d := x.ignoring.first(x.seed, o); d != nil {

@@ -6,6 +6,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
+// delayedMax is how many PUTs may wait on a portal: 16384, as many as a node
+// lets answers wait for one neighbour. They hold what their drivers received
+// them into, and whoever may send can make them.
+const delayedMax = 16384
+
 // offer offers the delayed PUTs to a new entry, in order, until it is used up
 // (lnet-core 4.6). p.mu is held.
 func (t *Table) offer(p *portal, d *md) (accepted, dropped Operations) {
@@ -26,7 +31,8 @@ func (t *Table) offer(p *portal, d *md) (accepted, dropped Operations) {
 }
 
 // SetLazy makes PUTs that no entry takes wait on the portal, instead of being
-// dropped. The error is ErrInvalid.
+// dropped. While 16384 wait, further ones are dropped all the same. The error
+// is ErrInvalid.
 func (t *Table) SetLazy(portal uint32) error {
 	if portal >= lnet.Portals {
 		return fmt.Errorf("portal %d: not below %d: %w", portal, lnet.Portals, ErrInvalid)

@@ -132,3 +132,37 @@ func TestDropDelayed(t *testing.T) {
 	attach(t, table, portals.Entry{Portal: 2, MatchBits: 1}, portals.MD{Threshold: 1, Options: portals.OpPut})
 	match(t, table, o, portals.Accept)
 }
+
+// Who sends to a lazy portal that nobody attends to fills it up, not the
+// memory; and what goes makes room.
+func TestDelayedAreBounded(t *testing.T) {
+	// lnet-core 4.6 (1)
+	const most = 16384
+	table := newTable()
+	all := delay(t, table, make([]uint64, most)...)
+	match(t, table, arrived(portals.EventPut, 0, 2), portals.Drop)
+	if err := table.SetLazy(2); err != nil {
+		t.Fatal(err)
+	}
+	other := arrived(portals.EventPut, 0, 2)
+	other.Event.Portal = 2
+	match(t, table, other, portals.Delay) // a portal's affair
+
+	same(t, "dropped", all, table.DropDelayed(func(o *portals.Operation) bool { return o == all[7] }), 7)
+	match(t, table, all[7], portals.Delay)
+	match(t, table, arrived(portals.EventPut, 0, 2), portals.Drop)
+	_, accepted, dropped, err := table.Attach(portals.Entry{Portal: 1},
+		portals.MD{Bytes: make([]byte, 6), Threshold: 3, Unlink: true, Options: portals.OpPut})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "accepted", all, accepted, 0, 1, 2)
+	same(t, "dropped", all, dropped)
+	for range 3 {
+		match(t, table, arrived(portals.EventPut, 1, 2), portals.Delay)
+	}
+	match(t, table, arrived(portals.EventPut, 1, 2), portals.Drop)
+	if got := queue(table.Close()); len(got) != most+1 {
+		t.Errorf("%d delayed at the end", len(got))
+	}
+}

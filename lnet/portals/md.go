@@ -40,17 +40,27 @@ const mdOptionsKnown = OpPut | OpGet | ManageRemote | Truncate | AckDisable | Ma
 // Unlimited is the threshold of an MD that takes any number of operations.
 const Unlimited = -1
 
-// MD describes memory for messages (lnet-core 2.2). The memory must stay as it
-// is until the event with Unlinked; an MD that is unlinked while operations
-// are under way has that event with the last of them.
+// MD describes memory for messages (lnet-core 2.2). The memory must stay valid
+// until the handler has the event with Unlinked; an MD that is unlinked while
+// operations are under way has that event with the last of them. Without a
+// handler no call and no event tells when the memory is free again: Unlink may
+// return while a driver still reads or fills it. It is then free when the table
+// is closed and every operation has ended, as they have when the node that owns
+// it is closed.
+//
+// The zero MD takes nothing: see Threshold.
 type MD struct {
 	// Memory is the memory, at most 256 segments. Bytes, if it is not nil,
 	// stands for Memory when that is one unregistered piece, and costs no
 	// allocation. At most one of both may be given; neither is an empty MD.
 	Memory lnd.Memory
 	Bytes  []byte
-	// Threshold is the number of operations allowed, or Unlimited. A PUT that
-	// is acknowledged and a GET count twice: SEND, then ACK or REPLY.
+	// Threshold is the number of operations allowed, or Unlimited. 0, which is
+	// what a forgotten Threshold says, TAKES NOTHING: such an MD is valid and
+	// has a handle, but is used up from the start. No request matches it,
+	// none can be made from it, and it stays until Unlink even if Unlink is
+	// set. A PUT that is acknowledged and a GET count twice: SEND, then ACK
+	// or REPLY.
 	Threshold int
 	// Unlink unlinks the MD when it is used up: by the threshold, or, with
 	// MaxSize, when less than MaxSize bytes are left.
@@ -59,7 +69,7 @@ type MD struct {
 	MaxSize int
 	// Options are the options.
 	Options MDOptions
-	// Handler hears of events; nil: nobody does.
+	// Handler hears of events; nil: nobody does, the end of the MD included.
 	Handler Handler
 	// UserPtr is handed back in every event.
 	UserPtr any
@@ -81,7 +91,8 @@ type md struct {
 	zombie    bool  // unlinked: not to be found again
 	aborted   bool  // unlinked by Unlink
 	finished  bool  // the last event is queued, or was delivered
-	draining  bool  // somebody is running the handler
+	draining  bool  // somebody is running the handler, or is about to
+	several   bool  // more than one response has been outstanding at a time
 
 	// Constant while the MD is linked. handle and portal change under mu.
 	unlink  bool
@@ -98,6 +109,7 @@ type md struct {
 	// Guarded by mu.
 	events     *queuedEvent // that wait for the handler, oldest first
 	eventsTail *queuedEvent
+	waiting    int          // how many they are
 	due        int          // responses that have not come yet
 	deadline   atomic.Int64 // of the response watched, 0: none; scans read it without mu
 	issued     int64        // when the request was made
@@ -227,8 +239,8 @@ func (t *Table) freeMD(d *md) {
 	d.handler, d.userPtr = nil, nil
 	d.portal, d.chain = nil, nil
 	d.offset, d.threshold, d.refs = 0, 0, 0
-	d.zombie, d.aborted, d.finished = false, false, false
-	d.events, d.eventsTail = nil, nil
+	d.zombie, d.aborted, d.finished, d.several = false, false, false, false
+	d.events, d.eventsTail, d.waiting = nil, nil, 0
 	d.deadline.Store(0)
 	d.issued, d.hop, d.awaits, d.due = 0, lnet.NID{}, 0, 0
 	d.mu.Unlock()

@@ -2,8 +2,10 @@ package portals_test
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
+	"weak"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -264,5 +266,58 @@ func TestClosed(t *testing.T) {
 	}
 	if got := queue(table.Close()); len(got) != 0 {
 		t.Errorf("closed twice: %v", got)
+	}
+}
+
+// A closed table keeps nothing: neither the MDs nor, by way of one whose
+// operation goes on, their neighbours.
+func TestClosedTableKeepsNoMemory(t *testing.T) {
+	table := newTable()
+	var kept []weak.Pointer[[64]byte]
+	room := func() []byte {
+		b := new([64]byte)
+		kept = append(kept, weak.Make(b))
+		return b[:]
+	}
+	for range 20 {
+		for _, e := range []portals.Entry{{Portal: 1}, {Portal: 1, MatchBits: 4}, {Portal: 1, IgnoreBits: 1}, {Portal: 2, Match: here}} {
+			attach(t, table, e, portals.MD{Bytes: room(), Threshold: portals.Unlimited, Options: portals.OpPut})
+		}
+		bind(t, table, portals.MD{Bytes: room(), Threshold: portals.Unlimited})
+	}
+	for i := range uint64(1000) { // keys enough for a table on the move
+		attach(t, table, portals.Entry{Portal: 3, MatchBits: i}, portals.MD{Bytes: room(), Threshold: 1, Options: portals.OpPut})
+	}
+	var r recorder
+	var going []*portals.Operation
+	for _, p := range []uint32{1, 3} {
+		attach(t, table, portals.Entry{Portal: p, MatchBits: 4}, portals.MD{Threshold: portals.Unlimited, Options: portals.OpPut, Handler: &r})
+		o := arrived(portals.EventPut, 4, 0)
+		o.Event.Portal = p
+		match(t, table, o, portals.Accept)
+		going = append(going, o)
+	}
+	h := bind(t, table, portals.MD{Threshold: 9, Handler: &r})
+	going = append(going, begin(t, table, h, tracked(get, 1)))
+
+	table.Close()
+	if n := table.Trackers(); n != 0 {
+		t.Errorf("%d trackers", n)
+	}
+	runtime.GC()
+	left := 0
+	for _, p := range kept {
+		if p.Value() != nil {
+			left++
+		}
+	}
+	if left > 0 {
+		t.Errorf("%d of %d MDs keep their memory", left, len(kept))
+	}
+	for _, o := range going {
+		table.Finish(o, nil)
+	}
+	if got := types(r.take()); got != "PUT PUT SEND" || table.Trackers() != 0 {
+		t.Errorf("events %s, %d trackers", got, table.Trackers())
 	}
 }

@@ -40,6 +40,7 @@ type modelMD struct {
 	waiting  []portals.Event
 	asked    map[portals.EventType]bool // which responses
 	due      int
+	several  bool // responses were due at a time
 	deadline int64
 	issued   int64
 	hop      lnet.NID
@@ -83,8 +84,11 @@ func (m *model) attach(e portals.Entry, d portals.MD) (h lnet.Handle, accepted, 
 	if e.Portal >= lnet.Portals || d.Options&(portals.OpPut|portals.OpGet) == 0 || !valid(&d) {
 		return lnet.NoHandle, nil, nil, portals.ErrInvalid
 	}
-	if e.Match == (lnet.ProcessID{}) {
-		e.Match = anybody
+	if e.Match.NID == (lnet.NID{}) {
+		e.Match.NID = lnet.AnyNID
+	}
+	if e.Match.PID == 0 {
+		e.Match.PID = lnet.PIDAny
 	}
 	class := "wildcard"
 	if e.IgnoreBits == 0 && e.Match.NID != lnet.AnyNID && e.Match.PID != lnet.PIDAny {
@@ -218,6 +222,9 @@ func (m *model) dropDelayed(which func(*exchange) bool) (dropped []*exchange) {
 
 func (m *model) close() []*exchange {
 	m.closed = true
+	for _, d := range m.found {
+		m.untrack(d)
+	}
 	m.found = nil
 	return m.dropDelayed(func(*exchange) bool { return true })
 }
@@ -297,6 +304,9 @@ func (m *model) begin(h lnet.Handle, x *exchange, b portals.Begin) (int, error) 
 		return d.length, nil
 	}
 	d.due++
+	if d.due > 1 {
+		d.several = true
+	}
 	if b.Type == lnet.MsgGet {
 		d.asked[portals.EventReply] = true
 	} else {
@@ -356,7 +366,7 @@ func (m *model) untrack(d *modelMD) {
 	}
 }
 
-// 3.4; the wait for responses also ends when all have come.
+// 3.4; the wait for a response also ends with it, if it was the only one.
 func (m *model) finish(x *exchange, err error) {
 	d, e := x.on, &x.Event
 	x.on = nil
@@ -365,12 +375,11 @@ func (m *model) finish(x *exchange, err error) {
 		err = portals.ErrTimedOut
 	}
 	e.Err = err
-	response := e.Type == portals.EventAck || e.Type == portals.EventReply
-	if response || e.Type == portals.EventSend && x.response && err != nil {
+	if e.Type == portals.EventAck || e.Type == portals.EventReply {
 		d.due = max(0, d.due-1)
 	}
 	e.Unlinked = d.refs == 0 && (d.zombie || d.Unlink && d.exhausted())
-	if e.Unlinked || d.refs == 0 && d.left < 0 || d.due == 0 {
+	if e.Unlinked || d.refs == 0 && d.left < 0 || d.due == 0 && !d.several {
 		m.untrack(d)
 	}
 	if e.Unlinked && !d.zombie {
@@ -398,6 +407,14 @@ func (m *model) overdue(now int64) (list []portals.Overdue) {
 		}
 	}
 	return list
+}
+
+// 6.4
+func (m *model) unlinkOverdue(h lnet.Handle, now int64) error {
+	if d := m.found[h]; d == nil || d.deadline == 0 || d.deadline > now {
+		return portals.ErrNotFound
+	}
+	return m.unlink(h)
 }
 
 func (m *model) tracked() int { return m.trackers }

@@ -71,7 +71,10 @@ func (o *Operation) Memory() lnd.Memory {
 }
 
 // Operations is a FIFO of operations.
-type Operations struct{ head, tail *Operation }
+type Operations struct {
+	head, tail *Operation
+	count      int
+}
 
 func (q *Operations) push(o *Operation) {
 	o.next = nil
@@ -81,6 +84,7 @@ func (q *Operations) push(o *Operation) {
 		q.tail.next = o
 	}
 	q.tail = o
+	q.count++
 }
 
 // Next takes the oldest operation out and returns it, or nil if there is none.
@@ -88,6 +92,7 @@ func (q *Operations) Next() *Operation {
 	o := q.head
 	if o != nil {
 		q.head, o.next = o.next, nil
+		q.count--
 	}
 	return o
 }
@@ -120,6 +125,7 @@ func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (lnd.Memory, error) 
 	d.spend()
 	o.answered = b.Response
 	if b.Response {
+		d.several = d.several || d.due > 0
 		d.due++
 		if b.Type == lnet.MsgGet {
 			d.awaits |= awaitReply
@@ -229,13 +235,11 @@ func (t *Table) Finish(o *Operation, err error) {
 		err = ErrTimedOut
 	}
 	e.Err = err
-	if e.Type == EventAck || e.Type == EventReply || e.Type == EventSend && err != nil && o.answered {
-		d.due = max(0, d.due-1)
+	if (e.Type == EventAck || e.Type == EventReply) && d.due > 0 {
+		d.due--
 	}
 	unlinkable := d.refs == 0 && (d.zombie || d.unlink && d.exhausted())
-	// Kernels wait on for an MD with operations left, and unlink it though
-	// it was answered. Here the wait ends when all responses have come.
-	if unlinkable || d.due == 0 || d.refs == 0 && d.threshold < 0 {
+	if unlinkable || d.answered() || d.refs == 0 && d.threshold < 0 {
 		t.untrack(d)
 	}
 	if unlinkable {

@@ -166,6 +166,25 @@ func (s *shape) move(n int) {
 	}
 }
 
+// scatter makes all entries forget their places, and so each other. The shape
+// is of no use afterwards.
+func (s *shape) scatter() {
+	for _, buckets := range [][]*md{s.old, s.buckets} {
+		for _, first := range buckets {
+			for first != nil {
+				next := first.place.chain
+				for d := first; d.place.shape != nil; {
+					after := d.place.next
+					d.place = place{}
+					d = after
+				}
+				first = next
+			}
+		}
+	}
+	s.old, s.buckets = nil, nil
+}
+
 // clear makes an empty shape fit for another mask. It keeps a table that is
 // not too large.
 func (s *shape) clear() {

@@ -38,10 +38,10 @@ type deed struct {
 var (
 	kinds = []string{
 		"attach", "attach", "attach", "bind", "bind", "unlink", "match", "match", "match", "match",
-		"begin", "begin", "take", "take", "finish", "finish", "finish", "lazy", "clear", "drop", "rehop", "overdue",
+		"begin", "begin", "take", "take", "finish", "finish", "finish", "lazy", "clear", "drop", "rehop", "overdue", "expire",
 	}
-	pids = []lnet.PID{lnet.PIDLustre, lnet.PIDLustre, 7, lnet.PIDAny}
-	nids = []lnet.NID{here.NID, alias.NID, there.NID, lnet.AnyNID}
+	pids = []lnet.PID{lnet.PIDLustre, lnet.PIDLustre, 7, lnet.PIDAny, 0}
+	nids = []lnet.NID{here.NID, alias.NID, there.NID, lnet.AnyNID, {}}
 )
 
 // drawDeed draws a deed; handlers of its MDs go on for depth levels.
@@ -93,7 +93,7 @@ func drawDeed(t *rapid.T, depth int) deed {
 		d.Put, d.Length = boolean("ack"), number("payload", 0, 7)
 	case "lazy", "clear":
 		d.Portal = uint32(number("portal", 1, 2))
-	case "overdue":
+	case "overdue", "expire":
 		d.Now = int64(number("now", 1, 110))
 	case "finish":
 		d.Fail = number("outcome", 0, 3) == 0
@@ -270,6 +270,9 @@ func (s *teller) tell(d *deed) {
 		list := s.w.overdue(d.Now)
 		slices.SortFunc(list, func(a, b portals.Overdue) int { return int(a.Handle.Object) - int(b.Handle.Object) })
 		s.say("overdue %v", list)
+	case "expire":
+		err := s.w.unlinkOverdue(s.handle(d.Which), d.Now)
+		s.say("unlinked: %v", kindOf(err))
 	}
 	s.say("%d tracked", s.w.tracked())
 }

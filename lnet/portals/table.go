@@ -14,6 +14,15 @@ type Config struct {
 	// Cookie is the interface cookie of the handles (lnet-core 1.4). It
 	// should differ from those of former lives of the node.
 	Cookie uint64
+	// Hand runs run in another goroutine. It must do so once, sooner or
+	// later, even if the owner is about to close: events wait for it. It is
+	// called under no lock, must not block, and must not call run itself.
+	//
+	// It is for fairness: a goroutine that delivers an event also delivers
+	// those of the same MD that others leave behind meanwhile, which could be
+	// without end. After 64 of them it hands the rest over, and so does the
+	// goroutine that run is in. With nil it goes on.
+	Hand func(run func())
 }
 
 // Table is a node's MDs and portals. All methods are safe for concurrent use,
@@ -23,13 +32,14 @@ type Table struct {
 	objects atomic.Uint64 // MDs made so far
 	handles handleTable
 	portals [lnet.Portals]portal
+	hand    func(run func()) // or nil
 
 	mds, events, shapes sync.Pool
 }
 
 // New makes an empty table.
 func New(c Config) *Table {
-	t := &Table{cookie: c.Cookie}
+	t := &Table{cookie: c.Cookie, hand: c.Hand}
 	t.mds.New = func() any { return new(md) }
 	t.events.New = func() any { return new(queuedEvent) }
 	t.shapes.New = func() any { return new(shape) }
@@ -41,7 +51,8 @@ func New(c Config) *Table {
 	return t
 }
 
-// portalClass is fixed by the first entry that a portal ever gets.
+// portalClass is fixed by the first entry that a portal ever gets, by an Attach
+// that succeeds (lnet-core 2.1 step 3).
 type portalClass uint8
 
 const (
@@ -63,12 +74,15 @@ type portal struct {
 
 // Close ends matching: no MD can be made or found any more, and every request
 // is dropped. MDs that are left go without an event, unless an operation on
-// them is still to Finish. It returns the requests that were delayed.
+// them is still to Finish. A closed table keeps no MD and no memory; those of
+// operations under way live on with these alone. Close returns the requests
+// that were delayed.
 func (t *Table) Close() (dropped Operations) {
 	for k := range t.portals {
 		p := &t.portals[k]
 		p.mu.Lock()
 		p.closed = true
+		p.index.clear()
 		for o := p.delayed.Next(); o != nil; o = p.delayed.Next() {
 			dropped.push(o)
 		}
@@ -112,45 +126,66 @@ func (t *Table) bind(c *MD) (lnet.Handle, error) {
 // Unlink unlinks an MD: no further request finds it. Operations under way go
 // on, messages that have not left yet are canceled: see Aborted. The MD's last
 // event has Unlinked set: an UNLINK event if nothing is under way, which comes
-// before Unlink returns unless a handler of the MD is running, else that of
-// the last operation. The error is ErrNotFound.
+// before Unlink returns unless earlier events of the MD are still being
+// delivered, else that of the last operation. The error is ErrNotFound.
 func (t *Table) Unlink(h lnet.Handle) error {
-	if d := t.find(h); d != nil && t.unlink(d, h) {
-		return nil
+	d := t.hold(h)
+	if d == nil {
+		return fmt.Errorf("unlink %s: %w", h, ErrNotFound)
 	}
-	return fmt.Errorf("unlink %s: %w", h, ErrNotFound)
+	t.unlink(d)
+	return nil
 }
 
-// unlink unlinks d if it still is the MD that h names.
-func (t *Table) unlink(d *md, h lnet.Handle) bool {
+// hold returns the MD that h names, with its mu held and, if it is attached,
+// its portal's; nil if there is none.
+func (t *Table) hold(h lnet.Handle) *md {
+	d := t.find(h)
+	if d == nil {
+		return nil
+	}
 	d.mu.Lock()
 	p := d.portal
 	ok := d.handle == h
 	d.mu.Unlock()
 	if !ok {
-		return false
+		return nil
 	}
 	if p != nil {
 		p.mu.Lock()
 	}
 	d.mu.Lock()
-	if d.handle != h || d.zombie {
-		d.mu.Unlock()
-		if p != nil {
-			p.mu.Unlock()
-		}
-		return false
+	if d.handle == h && !d.zombie {
+		return d
 	}
+	d.mu.Unlock()
+	if p != nil {
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+// release undoes hold.
+func (d *md) release() {
+	p := d.portal
+	d.mu.Unlock()
+	if p != nil {
+		p.mu.Unlock()
+	}
+}
+
+// unlink unlinks d, which is held, and releases it.
+func (t *Table) unlink(d *md) {
 	d.aborted = true
 	t.retire(d)
 	t.untrack(d)
-	if p != nil {
+	if p := d.portal; p != nil {
 		p.index.remove(d)
 		p.mu.Unlock()
 	}
 	if d.refs > 0 {
 		d.mu.Unlock()
-		return true
+		return
 	}
 	d.finished = true
 	q := t.events.Get().(*queuedEvent)
@@ -158,7 +193,6 @@ func (t *Table) unlink(d *md, h lnet.Handle) bool {
 	d.describe(&q.event)
 	t.deliver(d, &q.event)
 	t.freeEvent(q)
-	return true
 }
 
 // retire makes d a zombie, no longer to be found by its handle. d.mu is held.

@@ -1,6 +1,10 @@
 package portals
 
-import "github.com/lnetd/lnetd/lnet"
+import (
+	"fmt"
+
+	"github.com/lnetd/lnetd/lnet"
+)
 
 // Overdue is a request whose response has not come in time.
 type Overdue struct {
@@ -22,20 +26,37 @@ func (d *md) tracks(parameter bool) bool {
 // track starts to wait for the response to a request, or moves the deadline of
 // the wait (lnet-core 6.4). d.mu is held.
 func (t *Table) track(d *md, b *Begin) {
-	if d.deadline.Load() == 0 {
+	if d.deadline.Swap(b.Deadline) == 0 {
 		t.handles.shard(d.handle.Object).trackers.Add(1)
 	}
-	d.deadline.Store(b.Deadline)
 	d.issued = b.Now
 	d.hop = b.Hop
 }
 
 // untrack ends the wait, if there is one. d.mu is held.
-func (t *Table) untrack(d *md) {
-	if d.deadline.Load() != 0 {
-		d.deadline.Store(0)
-		t.handles.shard(d.handle.Object).trackers.Add(-1)
+func (t *Table) untrack(d *md) { t.handles.shard(d.handle.Object).untrack(d) }
+
+// untrack ends the wait of an MD of the shard, if there is one.
+func (s *handleShard) untrack(d *md) {
+	if d.deadline.Swap(0) != 0 {
+		s.trackers.Add(-1)
 	}
+}
+
+// answered says that no response is outstanding. Kernels wait on for an MD
+// with operations left, and unlink it though it was answered. Here the wait
+// ends with the response, but only if there never was more than one to wait
+// for at a time: else the ACK that is one too many from one peer would pass for
+// that of another who never answered. A request whose sending failed is
+// outstanding for good, so that the program hears an UNLINK event at least.
+// d.mu is held.
+func (d *md) answered() bool { return d.due == 0 && !d.several }
+
+// overdue says that a response is watched, and should have come by now. While
+// d.mu is not held, this may change.
+func (d *md) overdue(now int64) bool {
+	deadline := d.deadline.Load()
+	return deadline != 0 && deadline <= now
 }
 
 // Rehop notes that the request o, which has not ended, goes to another
@@ -62,8 +83,9 @@ func (t *Table) Trackers() int {
 }
 
 // AppendOverdue appends the watched requests whose deadline is now or earlier,
-// for the caller to Unlink. It looks at a few MDs at a time, so that others go
-// on meanwhile; those with nothing to watch cost nothing but their place.
+// for the caller to call UnlinkOverdue. It looks at a few MDs at a time, so that
+// others go on meanwhile; those with nothing to watch cost nothing but their
+// place.
 func (t *Table) AppendOverdue(dst []Overdue, now int64) []Overdue {
 	first := len(dst)
 	for i := range t.handles.shards {
@@ -81,11 +103,27 @@ func (t *Table) AppendOverdue(dst []Overdue, now int64) []Overdue {
 			continue
 		}
 		d.mu.Lock()
-		deadline := d.deadline.Load()
-		if d.handle == o.Handle && !d.zombie && deadline != 0 && deadline <= now {
+		if d.handle == o.Handle && !d.zombie && d.overdue(now) {
 			dst = append(dst, Overdue{Handle: o.Handle, Hop: d.hop})
 		}
 		d.mu.Unlock()
 	}
 	return dst
+}
+
+// UnlinkOverdue is Unlink for what AppendOverdue found. It looks again whether a
+// response is watched and its deadline is now or earlier: if the response has
+// come in the meantime, or another request was made, the MD stays, and the error
+// is ErrNotFound.
+func (t *Table) UnlinkOverdue(h lnet.Handle, now int64) error {
+	d := t.hold(h)
+	if d == nil {
+		return fmt.Errorf("unlink %s: %w", h, ErrNotFound)
+	}
+	if !d.overdue(now) {
+		d.release()
+		return fmt.Errorf("unlink %s: not overdue: %w", h, ErrNotFound)
+	}
+	t.unlink(d)
+	return nil
 }

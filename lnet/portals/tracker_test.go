@@ -83,7 +83,7 @@ func TestOverdue(t *testing.T) {
 	table.Finish(first, nil)
 	table.Finish(second, nil)
 	r.take()
-	if err := table.Unlink(h); err != nil {
+	if err := table.UnlinkOverdue(h, 150); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.take(); types(got) != "UNLINK!" || table.Trackers() != 0 || len(overdue(table, 150)) != 0 {
@@ -131,7 +131,15 @@ func TestWhenTrackingEnds(t *testing.T) {
 			func(table *portals.Table, _ lnet.Handle, sent, _ *portals.Operation) { table.Finish(sent, nil) }, 1,
 		},
 		{
-			"SEND is not through for good", portals.MD{Threshold: 9},
+			"SEND has failed for good", portals.MD{Threshold: 9},
+			func(table *portals.Table, _ lnet.Handle, sent, _ *portals.Operation) { table.Finish(sent, bad) }, 1,
+		},
+		{
+			"SEND has failed, unlimited MD", portals.MD{Threshold: portals.Unlimited},
+			func(table *portals.Table, _ lnet.Handle, sent, _ *portals.Operation) { table.Finish(sent, bad) }, 0,
+		},
+		{
+			"SEND has failed, unlinkable", portals.MD{Threshold: 1, Unlink: true},
 			func(table *portals.Table, _ lnet.Handle, sent, _ *portals.Operation) { table.Finish(sent, bad) }, 0,
 		},
 		{
@@ -145,6 +153,26 @@ func TestWhenTrackingEnds(t *testing.T) {
 				table.TakeReply(h, reply, 0)
 				table.Finish(reply, nil)
 			}, 1,
+		},
+		{
+			"both of two responses", portals.MD{Threshold: 9},
+			func(table *portals.Table, h lnet.Handle, _, reply *portals.Operation) {
+				begin(t, table, h, tracked(get, 1))
+				for range 2 { // or the first one twice: who can tell?
+					table.TakeReply(h, reply, 0)
+					table.Finish(reply, nil)
+				}
+			}, 1,
+		},
+		{
+			"one response after the other", portals.MD{Threshold: 9},
+			func(table *portals.Table, h lnet.Handle, _, reply *portals.Operation) {
+				table.TakeReply(h, reply, 0)
+				table.Finish(reply, nil)
+				begin(t, table, h, tracked(get, 1))
+				table.TakeReply(h, reply, 0)
+				table.Finish(reply, nil)
+			}, 0,
 		},
 		{
 			"unlinkable", portals.MD{Threshold: 1, Unlink: true},
@@ -178,9 +206,83 @@ func TestIssued(t *testing.T) {
 	}
 	table.Finish(&reply, nil)
 	table.Finish(&ack, nil)
-	if !table.TakeAck(h, &late) || late.Issued != 0 {
-		t.Errorf("second ACK: issued %d", late.Issued)
+	if !table.TakeAck(h, &late) || late.Issued != 7 {
+		t.Errorf("second ACK while both are watched: issued %d", late.Issued)
 	}
+	table.Finish(&late, nil)
+
+	once := bind(t, table, portals.MD{Threshold: 9})
+	begin(t, table, once, tracked(putWithAck, 5))
+	for _, want := range []int64{5, 0} {
+		if !table.TakeAck(once, &ack) || ack.Issued != want {
+			t.Errorf("ACK of one request: issued %d, want %d", ack.Issued, want)
+		}
+		table.Finish(&ack, nil)
+	}
+}
+
+// A request that could not be sent is not forgotten: its MD has an UNLINK event
+// in the end.
+func TestFailedSendExpires(t *testing.T) {
+	// lnet-core 6.4 tracker (3), 6.4 tracker (5)
+	table := newTable()
+	var r recorder
+	h := bind(t, table, portals.MD{Threshold: 2, Unlink: true, Handler: &r})
+	table.Finish(begin(t, table, h, tracked(get, 1)), errors.New("no path"))
+	for _, o := range table.AppendOverdue(nil, 101) {
+		if err := table.UnlinkOverdue(o.Handle, 101); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := types(r.take()); got != "SEND (no path) UNLINK!" {
+		t.Errorf("events %s", got)
+	}
+}
+
+// What changes between AppendOverdue and UnlinkOverdue counts.
+func TestUnlinkOverdueLooksAgain(t *testing.T) {
+	// lnet-core 6.4 tracker (1), 6.4 tracker (5)
+	for _, c := range []struct {
+		name string
+		then func(table *portals.Table, h lnet.Handle)
+		want error
+	}{
+		{"nothing happens", func(*portals.Table, lnet.Handle) {}, nil},
+		{"the response comes", func(table *portals.Table, h lnet.Handle) {
+			var o portals.Operation
+			table.TakeReply(h, &o, 0)
+			table.Finish(&o, nil)
+		}, portals.ErrNotFound},
+		{"another request is made", func(table *portals.Table, h lnet.Handle) {
+			table.Finish(begin(t, table, h, tracked(get, 2)), nil)
+		}, portals.ErrNotFound},
+		{"it is unlinked", func(table *portals.Table, h lnet.Handle) {
+			if err := table.Unlink(h); err != nil {
+				t.Error(err)
+			}
+		}, portals.ErrNotFound},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := newTable()
+			h := bind(t, table, portals.MD{Threshold: 9})
+			table.Finish(begin(t, table, h, tracked(get, 1)), nil)
+			if got := overdue(table, 101); len(got) != 1 {
+				t.Fatalf("overdue %v", got)
+			}
+			c.then(table, h)
+			if err := table.UnlinkOverdue(h, 101); !errors.Is(err, c.want) {
+				t.Errorf("unlink: %v, want %v", err, c.want)
+			}
+		})
+	}
+	table := newTable()
+	attached := attach(t, table, portals.Entry{Portal: 1}, portals.MD{Threshold: 1, Options: portals.OpPut})
+	for _, h := range []lnet.Handle{attached, lnet.NoHandle} {
+		if err := table.UnlinkOverdue(h, 1<<62); !errors.Is(err, portals.ErrNotFound) {
+			t.Errorf("%v: %v", h, err)
+		}
+	}
+	match(t, table, arrived(portals.EventPut, 0, 0), portals.Accept) // no lock is left behind
 }
 
 // Among many MDs the watched ones are found, whatever shard they are in.

@@ -32,6 +32,7 @@ type world interface {
 	finish(x *exchange, err error)
 	memory(x *exchange) (offset, length int)
 	overdue(now int64) []portals.Overdue
+	unlinkOverdue(h lnet.Handle, now int64) error
 	tracked() int
 }
 
@@ -51,15 +52,19 @@ func (r actual) attach(e portals.Entry, d portals.MD) (lnet.Handle, []*exchange,
 	return h, exchanges(accepted), exchanges(dropped), err
 }
 
-func (r actual) bind(d portals.MD) (lnet.Handle, error)  { return r.Bind(d) }
-func (r actual) unlink(h lnet.Handle) error              { return r.Unlink(h) }
-func (r actual) match(x *exchange) portals.Verdict       { return r.Match(&x.Operation) }
-func (r actual) close() []*exchange                      { return exchanges(r.Close()) }
-func (r actual) rehop(x *exchange, hop lnet.NID)         { r.Rehop(&x.Operation, hop) }
-func (r actual) aborted(x *exchange) bool                { return r.Aborted(&x.Operation) }
-func (r actual) finish(x *exchange, err error)           { r.Finish(&x.Operation, err) }
-func (r actual) overdue(now int64) []portals.Overdue     { return r.AppendOverdue(nil, now) }
-func (r actual) tracked() int                            { return r.Trackers() }
+func (r actual) bind(d portals.MD) (lnet.Handle, error) { return r.Bind(d) }
+func (r actual) unlink(h lnet.Handle) error             { return r.Unlink(h) }
+func (r actual) match(x *exchange) portals.Verdict      { return r.Match(&x.Operation) }
+func (r actual) close() []*exchange                     { return exchanges(r.Close()) }
+func (r actual) rehop(x *exchange, hop lnet.NID)        { r.Rehop(&x.Operation, hop) }
+func (r actual) aborted(x *exchange) bool               { return r.Aborted(&x.Operation) }
+func (r actual) finish(x *exchange, err error)          { r.Finish(&x.Operation, err) }
+func (r actual) overdue(now int64) []portals.Overdue    { return r.AppendOverdue(nil, now) }
+func (r actual) tracked() int                           { return r.Trackers() }
+func (r actual) unlinkOverdue(h lnet.Handle, now int64) error {
+	return r.UnlinkOverdue(h, now)
+}
+
 func (r actual) memory(x *exchange) (offset, length int) { m := x.Memory(); return m.Offset, m.Length }
 
 func (r actual) setLazy(p uint32) {

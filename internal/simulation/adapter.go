@@ -1,0 +1,77 @@
+package simulation
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/node/fault"
+)
+
+// What the simulation uses of the node's API, in one place.
+type (
+	// MD is a memory descriptor.
+	MD = portals.MD
+	// Entry is a match entry.
+	Entry = portals.Entry
+	// Event is an event.
+	Event = portals.Event
+)
+
+const (
+	opPut           = portals.OpPut
+	opGet           = portals.OpGet
+	manageRemote    = portals.ManageRemote
+	truncate        = portals.Truncate
+	maxSize         = portals.MaxSize
+	noTrackResponse = portals.NoTrackResponse
+	unlimited       = portals.Unlimited
+	after           = portals.After
+
+	eventGet    = portals.EventGet
+	eventPut    = portals.EventPut
+	eventReply  = portals.EventReply
+	eventAck    = portals.EventAck
+	eventSend   = portals.EventSend
+	eventUnlink = portals.EventUnlink
+)
+
+// newNode makes a node with a scenario's parameters.
+func newNode(s *scenario, wall func() time.Time, log *slog.Logger) (*node.Node, error) {
+	p := node.DefaultParameters()
+	p.TransactionTimeout = s.transaction
+	p.RetryCount = s.retries
+	p.HealthSensitivity = s.sensitivity
+	p.MaxRecoveryPingInterval = 4 * time.Second
+	return node.New(node.Config{Logger: log, Wall: wall, Parameters: &p, Seed: s.seed})
+}
+
+// delayMax bounds what a rule holds messages for.
+const delayMax = 2 * time.Second
+
+// rule is a fault rule of a kind of fault, for whatever comes along.
+func rule(f Fault, status lnd.Status, rate int, latency time.Duration, only lnet.MsgType) fault.Rule {
+	r := fault.Rule{Kind: fault.Drop, Rate: rate}
+	switch f {
+	case FaultRuleFail:
+		r.Statuses = 1 << status
+	case FaultRuleDelay:
+		r.Kind, r.Latency = fault.Delay, latency
+	}
+	if only != lnet.MsgHello {
+		r.Messages = 1 << only
+	}
+	return r
+}
+
+// removeRules takes all rules of a kind away and returns how often they hit.
+func removeRules(n *node.Node, k fault.Kind) (hits uint64) {
+	for _, s := range n.Faults(k) {
+		hits += s.Counts.Hits
+	}
+	n.RemoveFaults(k, fault.NIDFilter{}, fault.NIDFilter{})
+	return hits
+}

@@ -1,0 +1,291 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// checkHealth looks at every health value.
+func (w *world) checkHealth() {
+	for _, m := range w.members {
+		l := m.current()
+		if l == nil {
+			continue
+		}
+		for _, i := range l.node.NIs() {
+			w.checkValue(l, i.NID, i.Health.Value)
+		}
+		for _, p := range l.node.Peers() {
+			w.checkValue(l, p.NID, p.Health.Value)
+		}
+	}
+}
+
+func (w *world) checkValue(l *life, nid lnet.NID, v int) {
+	if v < 0 || v > node.MaxHealth {
+		w.violate("%v: health of %v is %d", l, nid, v)
+	}
+	if v < node.MaxHealth {
+		w.count(FaultUnhealthy, 1)
+	}
+}
+
+// inspect counts what a node went through, before it ends.
+func (w *world) inspect(l *life) {
+	starved := false
+	for _, p := range l.node.Peers() {
+		starved = starved || p.Credits.Min < 0
+	}
+	for _, i := range l.node.NIs() {
+		starved = starved || i.Credits.Min < 0
+	}
+	if starved {
+		w.count(FaultCredits, 1)
+	}
+}
+
+// drain ends the traffic and waits until every operation has ended.
+func (w *world) drain() {
+	w.addf("drain")
+	w.mu.Lock()
+	w.stopped = true
+	w.mu.Unlock()
+	w.heal()
+	w.later.Wait()
+	for _, m := range w.members {
+		if err := m.current().node.ClearLazy(portalLazy); err != nil {
+			w.violate("%v: clear lazy: %v", m, err)
+		}
+	}
+	w.settle()
+}
+
+// settle waits until every operation has ended, or should have.
+func (w *world) settle() {
+	for {
+		w.mu.Lock()
+		open, late := 0, time.Duration(0)
+		for _, o := range w.ops {
+			if !o.settled() {
+				open++
+				late = max(late, o.sendBy, o.endBy)
+			}
+		}
+		w.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		if w.since() > late+time.Second {
+			break
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.ops {
+		if !o.settled() {
+			w.violate("%v does not end: began at %v, %d SEND events (%v), last event %t",
+				o, o.began, o.sends, o.sendErr, o.md.ended)
+		}
+	}
+}
+
+// calmRounds bounds how often the nodes may try after the faults are over:
+// streams that died unnoticed are found out by trying, and reconnecting has
+// its pauses.
+const calmRounds = 6
+
+// calm has every node reach others now that nothing is broken any more.
+func (w *world) calm() {
+	w.addf("calm")
+	type need struct {
+		from, to *member
+		rail     int
+		kind     opKind
+		op       *operation
+	}
+	var needs []*need
+	for k, m := range w.members {
+		to := w.members[(k+1)%len(w.members)]
+		for rail := range w.rails {
+			needs = append(needs, &need{from: m, to: to, rail: rail, kind: opAcked}, &need{from: to, to: m, rail: rail, kind: opFetch})
+		}
+	}
+	for round := 0; len(needs) > 0; round++ {
+		if round > 0 {
+			w.result.Retried += uint64(len(needs))
+			time.Sleep(time.Second)
+		}
+		for _, n := range needs {
+			o := w.newOperation(n.kind, n.to, n.to.nids[n.rail])
+			o.length = 100
+			n.op = o
+			n.to.current().oneShot(o, portalOneShot, fitExact, anyone, 1)()
+			n.from.current().launch(o)
+		}
+		w.settle()
+		var left []*need
+		w.mu.Lock()
+		for _, n := range needs {
+			if n.op.delivered == 0 || n.op.acks+n.op.replies == 0 {
+				left = append(left, n)
+			}
+		}
+		w.mu.Unlock()
+		needs = left
+		if round == calmRounds {
+			for _, n := range needs {
+				w.violate("all faults are over, and %v still cannot reach %v: %v, SEND error %v, %d delivered",
+					n.from, n.to, n.op, n.op.sendErr, n.op.delivered)
+			}
+			return
+		}
+	}
+}
+
+// quietWithin bounds how long gauges may take to return to where they were
+// when the last operation has ended.
+const quietWithin = 30 * time.Second
+
+// finish takes everything down and looks at what is left.
+func (w *world) finish() {
+	w.addf("finish")
+	w.quiet()
+	w.unlinkAll()
+	for _, m := range w.members {
+		m.end(false)
+	}
+	if conns := w.network.Conns(); len(conns) > 0 {
+		w.violate("%d streams are left", len(conns))
+	}
+	w.mu.Lock()
+	w.faultsOfNetwork(w.network.Faults())
+	for _, m := range w.members {
+		w.result.Faults[FaultWallJump] += m.wall.hits
+	}
+	w.mu.Unlock()
+	w.network.Close()
+	for _, o := range w.ops {
+		w.judge(o)
+	}
+	for _, d := range w.descriptors {
+		if !d.failed {
+			d.check()
+		}
+		w.memory.release(d.memory)
+	}
+	w.result.Violations = w.failures
+}
+
+// quiet waits until credits, queues and messages are as in the beginning.
+func (w *world) quiet() {
+	deadline := w.since() + quietWithin
+	for _, m := range w.members {
+		l := m.current()
+		for {
+			what := l.busy()
+			if what == "" {
+				break
+			}
+			if w.since() > deadline {
+				w.violate("%v is not idle: %s", l, what)
+				break
+			}
+			time.Sleep(250 * time.Millisecond)
+		}
+	}
+}
+
+// busy says what a node has under way; empty if nothing.
+func (l *life) busy() string {
+	c := l.node.Counters()
+	if c.Committed != 0 || c.Trackers != 0 {
+		return fmt.Sprintf("%d messages, %d trackers", c.Committed, c.Trackers)
+	}
+	for _, i := range l.node.NIs() {
+		if i.Credits.Available != i.Credits.Max {
+			return fmt.Sprintf("%v has %d of %d credits", i.NID, i.Credits.Available, i.Credits.Max)
+		}
+	}
+	for _, p := range l.node.Peers() {
+		if p.Credits.Available != p.Credits.Max || p.QueuedBytes != 0 {
+			return fmt.Sprintf("peer %v has %d of %d credits, %d bytes queued",
+				p.NID, p.Credits.Available, p.Credits.Max, p.QueuedBytes)
+		}
+	}
+	return ""
+}
+
+// unlinkAll unlinks every descriptor that is still there: nothing is under way
+// on any, so that each has its last event at once.
+func (w *world) unlinkAll() {
+	w.mu.Lock()
+	ds := w.descriptors
+	w.mu.Unlock()
+	for _, d := range ds {
+		w.mu.Lock()
+		linked := !d.ended && !d.failed && !d.owner.closed && d.handle.Interface != 0
+		w.mu.Unlock()
+		if !linked {
+			continue
+		}
+		d.owner.unlink(d)
+		w.mu.Lock()
+		if !d.ended {
+			w.violate("%v: no last event", d)
+		}
+		w.mu.Unlock()
+	}
+}
+
+// blessed tells whether an operation went as it should when nothing is in its
+// way.
+func (o *operation) blessed() bool {
+	answered := o.kind == opPlain || o.acks+o.replies == 1
+	switch {
+	case o.sendErr != nil:
+		return o.giveUp > 0
+	case o.never:
+		return o.delivered == 0
+	case o.giveUp > 0, o.portal == portalMailbox:
+		return true
+	}
+	return o.delivered == 1 && answered
+}
+
+// judge says what became of an operation when all is over.
+func (w *world) judge(o *operation) {
+	if o.from == nil || o.refused != nil {
+		return
+	}
+	dead := o.from.number != o.from.member.lives-1
+	if o.sends != 1 {
+		w.violate("%v: %d SEND events", o, o.sends)
+	}
+	if o.acks > 0 && o.delivered != 1 {
+		w.violate("%v: acknowledged, and delivered %d times", o, o.delivered)
+	}
+	if o.replies > 0 && o.delivered != 1 {
+		w.violate("%v: answered, and served %d times", o, o.delivered)
+	}
+	if w.faultless() && !o.blessed() {
+		w.violate("%v: nothing was broken, and yet: SEND error %v, delivered %d times, %d ACKs, %d REPLYs",
+			o, o.sendErr, o.delivered, o.acks, o.replies)
+	}
+	gone := o.sends == 1 && o.sendErr == nil && !o.target.IsLoopback()
+	switch {
+	case o.kind == opFetch && o.delivered > 0 && o.replies+o.stale == 0 && !dead && o.giveUp == 0:
+		w.result.Faults[FaultLostReply]++
+	case o.kind == opAcked && o.delivered > 0 && o.acks+o.stale == 0 && !dead && o.giveUp == 0:
+		w.result.Faults[FaultLostAck]++
+	case gone && o.portal == portalEmpty:
+		w.result.Faults[FaultNoEntry]++
+	case gone && o.never && o.entry != nil && o.entry.memory.n < o.length:
+		w.result.Faults[FaultSmallMD]++
+	case o.late > 0 && o.delivered > 0 && o.takenAt >= o.began+o.late:
+		w.result.Faults[FaultLazyQueue]++
+	}
+}

@@ -1,0 +1,363 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// descriptor is an MD and what is known of it. It is the handler of its own
+// events.
+type descriptor struct {
+	w      *world
+	owner  *life
+	name   string
+	memory *region
+
+	// Of attached ones.
+	portal    uint32
+	options   uint32
+	maxSize   int
+	only      *operation // the one operation that it is for; nil: any with its tag
+	content   stream     // of a target for GETs
+	tag       uint32
+	continued func()      // posts the next one
+	inside    atomic.Bool // a handler is running
+
+	// Guarded by world.mu.
+	op       *operation // of bound ones, unless they are shared
+	handle   lnet.Handle
+	taken    []span // bytes that may have been written, or were read
+	next     int    // where the next remote offset is
+	unlinked bool   // the program called Unlink
+	ended    bool   // the last event has come
+	failed   bool   // Attach or Bind failed
+}
+
+// span is a range of bytes.
+type span struct{ off, n int }
+
+func (d *descriptor) String() string {
+	return fmt.Sprintf("%v's %s (md %d)", d.owner, d.name, d.handle.Object)
+}
+
+// newDescriptor registers a descriptor and completes its MD.
+func (l *life) newDescriptor(name string, r *region, md *MD) *descriptor {
+	w := l.member.w
+	d := &descriptor{w: w, owner: l, name: name, memory: r, options: uint32(md.Options), maxSize: md.MaxSize}
+	r.describe(md)
+	md.Handler = d
+	md.UserPtr = d
+	w.mu.Lock()
+	w.descriptors = append(w.descriptors, d)
+	w.mu.Unlock()
+	return d
+}
+
+// attach attaches a descriptor.
+func (l *life) attach(d *descriptor, e Entry, md MD) bool {
+	w := l.member.w
+	d.portal, d.tag = e.Portal, uint32(e.MatchBits>>32)
+	h, err := l.node.Attach(e, md)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		d.failed = true
+		if !l.ending {
+			w.violate("%v: attach: %v", d, err)
+		}
+		return false
+	}
+	d.know(h)
+	return true
+}
+
+// bind makes the descriptor of an operation.
+func (l *life) bind(o *operation) (*descriptor, lnet.Handle, error) {
+	w := l.member.w
+	md := MD{Unlink: true, Threshold: 1}
+	switch {
+	case o.threshold != 0:
+		md.Threshold = o.threshold
+	case o.kind != opPlain:
+		md.Threshold = 2
+	}
+	if o.untracked {
+		md.Options |= noTrackResponse
+	}
+	r := w.memory.region(o.length, o.pieces)
+	if o.kind != opFetch {
+		r.fill(o.stream)
+	}
+	d := l.newDescriptor(o.kind.String(), r, &md)
+	d.op = o
+	h, err := l.node.Bind(md)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		d.failed = true
+		return d, h, err
+	}
+	d.know(h)
+	return d, h, nil
+}
+
+// know notes the handle. w.mu is held.
+func (d *descriptor) know(h lnet.Handle) {
+	if d.handle != (lnet.Handle{}) && d.handle != h {
+		d.w.violate("%v: event for md %v", d, h)
+	}
+	d.handle = h
+	switch l := d.owner; l.cookie {
+	case h.Interface:
+	case 0:
+		l.cookie = h.Interface
+	default:
+		d.w.violate("%v: cookie %#x, was %#x", d, h.Interface, l.cookie)
+	}
+}
+
+// HandleEvent implements portals.Handler.
+func (d *descriptor) HandleEvent(e *Event) {
+	if d.inside.Swap(true) {
+		d.w.violate("%v: two handler calls at once", d)
+	}
+	d.w.mu.Lock()
+	next := d.event(e)
+	d.w.mu.Unlock()
+	d.inside.Store(false)
+	if next != nil {
+		next()
+	}
+}
+
+// event checks an event and returns what is to be done about it. w.mu is held.
+func (d *descriptor) event(e *Event) func() {
+	w := d.w
+	w.addf("%v: %v of %d of %d bytes at %d, bits %#x, from %v, unlinked %t, err %v",
+		d, e.Type, e.Length, e.Requested, e.Offset, e.MatchBits, e.Source.NID, e.Unlinked, e.Err)
+	d.know(e.MD)
+	if e.UserPtr != d {
+		w.violate("%v: event %v has another's user pointer", d, e.Type)
+	}
+	if d.ended {
+		w.violate("%v: event %v after the last", d, e.Type)
+	}
+	if d.owner.closed {
+		w.violate("%v: event %v after the node's end", d, e.Type)
+	}
+	var next func()
+	o := d.op
+	switch {
+	case e.Type == eventUnlink:
+		if !e.Unlinked || e.Err != nil {
+			w.violate("%v: event %+v", d, *e)
+		}
+		if o != nil && !d.unlinked {
+			o.expired = true
+			w.result.Expired++
+			if o.complete() {
+				w.violate("%v: unlinked as overdue, but it was answered", o)
+			}
+		}
+	case e.Type == eventSend && o != nil:
+		o.sent(d, e)
+	case e.Type == eventAck && o != nil:
+		o.acked(d, e)
+	case e.Type == eventReply && o != nil:
+		o.replied(d, e)
+	case (e.Type == eventPut || e.Type == eventGet) && o == nil:
+		next = d.request(e)
+	default:
+		w.violate("%v: event %v", d, e.Type)
+	}
+	if o != nil && !e.Unlinked && (o.sendErr != nil || o.threshold != 0 && !o.linger && o.complete()) {
+		next = func() { d.owner.unlink(d) }
+	}
+	if e.Unlinked {
+		d.ended = true
+		if o != nil && w.since() > o.endBy {
+			w.violate("%v: ended %v after its deadline", o, w.since()-o.endBy)
+		}
+		if d.continued != nil && !d.unlinked && !w.stopped {
+			return both(next, d.continued)
+		}
+	}
+	return next
+}
+
+func both(f, g func()) func() {
+	if f == nil {
+		return g
+	}
+	return func() { f(); g() }
+}
+
+// request takes a PUT or GET event. w.mu is held.
+func (d *descriptor) request(e *Event) func() {
+	w := d.w
+	o := w.operationOf(e.MatchBits)
+	if o == nil {
+		w.violate("%v: %v of nobody, match bits %#x", d, e.Type, e.MatchBits)
+		return nil
+	}
+	if err := d.mayTake(o, e); err != nil {
+		w.violate("%v took %v: %v; event %+v", d, o, err, *e)
+		return nil
+	}
+	if o.delivered+o.broken > 0 {
+		w.violate("%v took %v, which was delivered before: %d times, %d times in part", d, o, o.delivered, o.broken)
+	}
+	for _, s := range d.taken {
+		if o.kind != opFetch && s.off < e.Offset+e.Length && e.Offset < s.off+s.n {
+			w.violate("%v took %v at %d+%d, where %d+%d was taken", d, o, e.Offset, e.Length, s.off, s.n)
+		}
+	}
+	if o.kind != opFetch {
+		d.taken = append(d.taken, span{e.Offset, e.Length})
+	}
+	// An MD that the program has unlinked tells of no success, though there
+	// was one (lnet-core 2.2).
+	if e.Err != nil && (!d.unlinked || !errors.Is(e.Err, node.ErrTimedOut)) {
+		o.broken++
+		w.result.Broken++
+		return nil
+	}
+	o.delivered++
+	o.takenLen = e.Length
+	o.takenAt = w.since()
+	if e.Length < o.length {
+		w.result.Truncated++
+	}
+	if o.kind == opFetch {
+		w.result.Gets++
+	} else {
+		w.result.Puts++
+		if err := d.memory.holds(e.Offset, e.Length, o.stream, 0); err != nil {
+			w.violate("%v took %v: %v", d, o, err)
+		}
+	}
+	if f := o.answered; f != nil {
+		return f
+	}
+	if r := o.response; r != nil && !w.stopped {
+		return func() { d.owner.launch(r) }
+	}
+	return nil
+}
+
+// mayTake tells whether a request may have been matched as its event says.
+func (d *descriptor) mayTake(o *operation, e *Event) error {
+	if o.from == nil {
+		return errors.New("was never made")
+	}
+	from := o.from.member
+	fromNID := func(nid lnet.NID) bool {
+		if o.target.IsLoopback() {
+			return nid.IsLoopback()
+		}
+		return from.has(nid)
+	}
+	switch {
+	case o.never:
+		return errors.New("nothing may take it")
+	case o.to != d.owner.member:
+		return errors.New("meant for another node")
+	case o.portal != d.portal || e.Portal != d.portal:
+		return errors.New("wrong portal")
+	case o.entry != d && (o.entry != nil || d.only != nil):
+		return errors.New("meant for another descriptor")
+	case o.tag != d.tag:
+		return errors.New("wrong tag")
+	case (e.Type == eventGet) != (o.kind == opFetch) || e.MsgType != o.msgType():
+		return errors.New("wrong type")
+	case e.Type == eventPut && e.HdrData != o.hdrData():
+		return errors.New("wrong hdr_data")
+	case !fromNID(e.Source.NID) || !fromNID(e.Initiator.NID) || !fromNID(e.Sender):
+		return errors.New("wrong source")
+	case !o.target.IsLoopback() && !o.to.has(e.Target.NID):
+		return errors.New("wrong target")
+	case e.Initiator.PID != lnet.PIDLustre || e.Source.PID != lnet.PIDLustre:
+		return errors.New("wrong PID")
+	}
+	requested := o.length
+	if e.Type == eventGet {
+		requested = 0
+	}
+	if e.Requested != requested {
+		return fmt.Errorf("rlength %d, not %d", e.Requested, requested)
+	}
+	return d.mayHold(o, e)
+}
+
+// mayHold tells whether offset and length are those of lnet-core 4.2.
+func (d *descriptor) mayHold(o *operation, e *Event) error {
+	offset := e.Offset
+	if d.options&uint32(manageRemote) != 0 {
+		offset = o.offset
+	}
+	room := max(0, d.memory.n-offset)
+	if d.options&uint32(maxSize) != 0 {
+		room = min(room, d.maxSize)
+	}
+	want := min(o.length, room)
+	switch {
+	case offset != e.Offset:
+		return fmt.Errorf("offset %d, not %d", e.Offset, offset)
+	case o.length > room && d.options&uint32(truncate) == 0:
+		return fmt.Errorf("%d bytes where there is room for %d", o.length, room)
+	case e.Length != want:
+		return fmt.Errorf("mlength %d, not %d", e.Length, want)
+	}
+	return nil
+}
+
+// check looks at the memory when all is over.
+func (d *descriptor) check() {
+	w := d.w
+	if err := d.memory.guarded(); err != nil {
+		w.violate("%v: %v", d, err)
+	}
+	if o := d.op; o != nil && o.kind != opFetch {
+		if err := d.memory.holds(0, d.memory.n, o.stream, 0); err != nil {
+			w.violate("%v: the source of %v has changed: %v", d, o, err)
+		}
+		return
+	}
+	if d.options&uint32(opGet) != 0 {
+		if err := d.memory.holds(0, d.memory.n, d.content, 0); err != nil {
+			w.violate("%v: content has changed: %v", d, err)
+		}
+		return
+	}
+	d.checkBlank()
+}
+
+// checkBlank finds bytes that were written to though no event says so. Ranges
+// that were taken may overlap: an MD that takes an answer to a former life may
+// take its own besides.
+func (d *descriptor) checkBlank() {
+	for at := 0; at < d.memory.n; {
+		end, next := at, d.memory.n // what begins before at ends there, or the next begins there
+		for _, s := range d.taken {
+			switch {
+			case s.off <= at:
+				end = max(end, s.off+s.n)
+			case s.n > 0:
+				next = min(next, s.off)
+			}
+		}
+		if end > at {
+			at = end
+			continue
+		}
+		if err := d.memory.blank(at, next-at); err != nil {
+			d.w.violate("%v: beside what was taken, %v", d, err)
+			return
+		}
+		at = next
+	}
+}

@@ -1,0 +1,155 @@
+package simulation
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node/fault"
+)
+
+// memberFaults are the kinds that one goroutine inflicts on nodes.
+var memberFaults = [...]Fault{
+	FaultRestart, FaultRestart, FaultDuplicateCookie, FaultLinkDown, FaultNIRemoved, FaultWallJump,
+}
+
+// breakMembers inflicts the nodes' faults, spread over the scenario.
+func (w *world) breakMembers(r *rand.Rand) {
+	for _, f := range w.memberFaults {
+		pause(time.Duration(r.Int64N(int64(w.duration) / int64(len(w.memberFaults)))))
+		m, other := w.pair(r)
+		w.addf("%v: %v", f, m)
+		switch f {
+		case FaultRestart:
+			w.restart(r, m, other, rebirthNew)
+			w.count(FaultRestart, 1)
+		case FaultDuplicateCookie:
+			w.restart(r, m, other, rebirthCookie+rebirth(r.IntN(2)))
+		case FaultLinkDown:
+			w.linkDown(r, m, other)
+		case FaultNIRemoved:
+			w.removeNI(r, m, other)
+		case FaultWallJump:
+			d := time.Duration(r.Int64N(int64(1000 * time.Hour)))
+			if r.IntN(2) == 0 {
+				d = -d
+			}
+			m.wall.jump(d)
+			if r.IntN(2) == 0 {
+				w.restart(r, m, other, rebirthNew)
+			} else {
+				w.removeNI(r, m, other)
+			}
+		}
+		w.addf("%v: over", f)
+	}
+}
+
+// restart ends a member's life, and gives it another.
+func (w *world) restart(r *rand.Rand, m, other *member, how rebirth) {
+	w.exchange(r, m, other)
+	if how != rebirthNew || r.IntN(3) == 0 {
+		w.haunt(r, m, other, how)
+		return
+	}
+	m.end(r.IntN(3) > 0)
+	if l := other.current(); l != nil {
+		l.launch(w.draw(r, l, m, w.length(r))) // to nobody
+	}
+	if r.IntN(2) == 0 {
+		pause(episode(r))
+	}
+	m.start(how)
+	w.exchange(r, m, other)
+}
+
+// haunt restarts a member while answers to it are held back, and has its new
+// life use the same handles that they are for.
+func (w *world) haunt(r *rand.Rand, m, other *member, how rebirth) {
+	l, asked := m.current(), other.current()
+	first := l.burn(0)
+	for _, t := range [...]lnet.MsgType{lnet.MsgAck, lnet.MsgReply} {
+		if err := asked.node.AddFault(rule(FaultRuleDelay, 0, 1, delayMax, t)); err != nil {
+			w.violate("%v: add rule: %v", asked, err)
+		}
+	}
+	w.ask(r, l, other)
+	pause(delayMax / 4)
+	m.end(r.IntN(3) > 0)
+	m.start(how)
+	if l = m.current(); l != nil {
+		l.burn(first)
+		w.ask(r, l, other)
+	}
+	pause(delayMax)
+	w.count(FaultRuleDelay, removeRules(asked.node, fault.Delay))
+}
+
+// ask sends a few requests that are answered.
+func (w *world) ask(r *rand.Rand, l *life, to *member) {
+	for range 6 {
+		o := w.newOperation(opAcked+opKind(r.IntN(2)), to, to.nids[r.IntN(w.rails)])
+		o.length = r.IntN(1024)
+		to.current().oneShot(o, portalOneShot, fitExact, anyone, 1)()
+		l.launch(o)
+	}
+}
+
+// burn makes descriptors until the next one has at least the given object
+// cookie, and returns what it has.
+func (l *life) burn(until uint64) uint64 {
+	for {
+		h, err := l.node.Bind(MD{})
+		if err != nil {
+			l.member.w.violate("%v: bind: %v", l, err)
+			return 0
+		}
+		if err := l.node.Unlink(h); err != nil {
+			l.member.w.violate("%v: unlink: %v", l, err)
+		}
+		if h.Object >= until {
+			return h.Object
+		}
+	}
+}
+
+// linkDown takes a device down for a while.
+func (w *world) linkDown(r *rand.Rand, m, other *member) {
+	w.exchange(r, m, other)
+	rail := r.IntN(w.rails)
+	m.devices[rail].SetUp(false)
+	w.exchange(r, m, other)
+	pause(episode(r))
+	for _, i := range m.current().node.NIs() {
+		if i.NID == m.nids[rail] && i.Link == lnd.LinkDown {
+			w.count(FaultLinkDown, 1)
+		}
+	}
+	m.devices[rail].SetUp(true)
+}
+
+// removeNI takes an NI away for a while.
+func (w *world) removeNI(r *rand.Rand, m, other *member) {
+	w.exchange(r, m, other)
+	rail := r.IntN(w.rails)
+	l := m.current()
+	l.removeNI(rail)
+	w.exchange(r, m, other)
+	if r.IntN(2) == 0 {
+		pause(episode(r))
+	}
+	l.addNI(rail)
+	w.count(FaultNIRemoved, 1)
+}
+
+// hasAddress tells whether an address is one of the member's.
+func (m *member) hasAddress(a netip.Addr) bool {
+	for _, nid := range m.nids {
+		if nid.IP() == a {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,167 @@
+package simulation
+
+import (
+	"bytes"
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/lnetd/lnetd/lnd"
+)
+
+// What memory holds before anybody writes to it: around a region and between
+// its pieces, and inside.
+const (
+	guardByte = 0xa5
+	blankByte = 0x5c
+
+	guardSize = 32 // before and behind a region
+	gapSize   = 8  // between two pieces
+)
+
+var (
+	guards = bytes.Repeat([]byte{guardByte}, guardSize)
+	blanks = bytes.Repeat([]byte{blankByte}, 4096)
+)
+
+// region is the memory of a descriptor: one piece or several, with guards
+// around each.
+type region struct {
+	backing []byte
+	pieces  []lnd.Segment
+	n       int
+}
+
+// Memory hands memory on from one Run to the next. The zero value is ready; it
+// is safe for concurrent use.
+type Memory struct {
+	pools [32]sync.Pool // by the logarithm of the size
+}
+
+// region returns n blank bytes in the given number of pieces.
+func (m *Memory) region(n, pieces int) *region {
+	pieces = max(1, min(pieces, n))
+	total := 2*guardSize + n + (pieces-1)*gapSize
+	class := bits.Len(uint(total - 1))
+	backing, _ := m.pools[class].Get().(*[]byte)
+	if backing == nil {
+		b := make([]byte, 1<<class)
+		backing = &b
+	}
+	r := &region{backing: (*backing)[:total], n: n, pieces: make([]lnd.Segment, 0, pieces)}
+	copy(r.backing, guards)
+	at, left := guardSize, n
+	for k := range pieces {
+		size := left / (pieces - k)
+		if k < pieces-1 {
+			size = max(1, size/2+(k*7+3)%(size+1))
+			size = min(size, left-(pieces-1-k))
+		}
+		b := r.backing[at : at+size : at+size]
+		for c := b; len(c) > 0; {
+			c = c[copy(c, blanks):]
+		}
+		r.pieces = append(r.pieces, lnd.Segment{Bytes: b})
+		at += size
+		left -= size
+		if k < pieces-1 {
+			at += copy(r.backing[at:at+gapSize], guards)
+		}
+	}
+	copy(r.backing[at:], guards)
+	return r
+}
+
+// release takes the memory back; nothing may use it any more.
+func (m *Memory) release(r *region) {
+	b := r.backing[:cap(r.backing)]
+	m.pools[bits.Len(uint(len(b)-1))].Put(&b)
+	r.backing, r.pieces = nil, nil
+}
+
+// each calls f with the pieces of the n bytes at off, and where each begins,
+// until it returns false.
+func (r *region) each(off, n int, f func(b []byte, at int) bool) {
+	start := 0
+	for _, p := range r.pieces {
+		from, to := max(off, start), min(off+n, start+len(p.Bytes))
+		if from < to && !f(p.Bytes[from-start:to-start], from) {
+			return
+		}
+		start += len(p.Bytes)
+	}
+}
+
+// fill writes the beginning of a stream to the whole region.
+func (r *region) fill(s stream) {
+	r.each(0, r.n, func(b []byte, at int) bool { s.fill(b, at); return true })
+}
+
+// holds tells whether the n bytes at off are those of a stream from its byte
+// from on.
+func (r *region) holds(off, n int, s stream, from int) error {
+	var err error
+	r.each(off, n, func(b []byte, at int) bool {
+		if k := s.differs(b, from+at-off); k >= 0 {
+			var head [8]byte
+			r.each(off, 8, func(b []byte, at int) bool { copy(head[at-off:], b); return true })
+			err = fmt.Errorf("byte %d of %d is not stream %#x's; it begins % x", at+k-off, n, uint64(s), head)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// blank tells whether nobody has written to the n bytes at off.
+func (r *region) blank(off, n int) error {
+	var err error
+	r.each(off, n, func(b []byte, at int) bool {
+		for c := b; len(c) > 0; {
+			k := min(len(c), len(blanks))
+			if !bytes.Equal(c[:k], blanks[:k]) {
+				k = slices.IndexFunc(c, func(x byte) bool { return x != blankByte })
+				err = fmt.Errorf("byte %d was written to", at+len(b)-len(c)+k)
+				return false
+			}
+			c = c[k:]
+		}
+		return true
+	})
+	return err
+}
+
+// guarded tells whether nobody has written outside.
+func (r *region) guarded() error {
+	at := 0
+	check := func(n int) error {
+		if g := r.backing[at : at+n]; !bytes.Equal(g, guards[:n]) {
+			return fmt.Errorf("guard of %d bytes at %d of %d holds % x", n, at, len(r.backing), g)
+		}
+		at += n
+		return nil
+	}
+	if err := check(guardSize); err != nil {
+		return err
+	}
+	for k, p := range r.pieces {
+		at += len(p.Bytes)
+		n := gapSize
+		if k == len(r.pieces)-1 {
+			n = guardSize
+		}
+		if err := check(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describe puts the region into an MD, as bytes if it is one piece.
+func (r *region) describe(d *MD) {
+	if len(r.pieces) == 1 {
+		d.Bytes = r.pieces[0].Bytes
+		return
+	}
+	d.Memory = lnd.Memory{Segments: r.pieces, Length: r.n}
+}

@@ -1,0 +1,213 @@
+package simulation
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/simlnd"
+)
+
+// networkFaults are the kinds that one goroutine inflicts on the network.
+var networkFaults = [...]Fault{
+	FaultCut, FaultHalfClose, FaultStall, FaultReset, FaultPartition, FaultOneWay, FaultSlow, FaultRace, FaultLostReply,
+	FaultRuleDrop, FaultRuleFail, FaultRuleDelay, FaultUnhealthy, FaultPeerRemoved,
+	FaultUnlinked, FaultLazyCleared,
+}
+
+// episodeMax bounds how long a fault lasts.
+const episodeMax = 6 * time.Second
+
+// episode draws how long a fault lasts: a moment, or longer than timeouts.
+func episode(r *rand.Rand) time.Duration {
+	d := 100*time.Millisecond + time.Duration(r.Int64N(int64(900*time.Millisecond)))
+	if r.IntN(3) == 0 {
+		d = time.Duration(r.Int64N(int64(episodeMax)))
+	}
+	return d
+}
+
+// breakNetwork inflicts the network's faults, spread over the scenario.
+func (w *world) breakNetwork(r *rand.Rand) {
+	for _, f := range w.networkFaults {
+		pause(time.Duration(r.Int64N(int64(w.duration) / int64(len(w.networkFaults)))))
+		a, b := w.pair(r)
+		w.addf("%v: %v, %v", f, a, b)
+		switch f {
+		case FaultCut:
+			w.cut(r, a, b, simlnd.CutReset)
+		case FaultHalfClose:
+			w.cut(r, a, b, simlnd.CutEnd)
+		case FaultStall:
+			w.stall(r, a, b)
+		case FaultReset:
+			w.exchange(r, a, b)
+			w.count(FaultReset, uint64(w.network.Break(a.host, b.host)))
+		case FaultPartition:
+			w.partition(r, a, b, simlnd.Both, f)
+		case FaultOneWay:
+			w.partition(r, a, b, simlnd.Forward, f)
+		case FaultSlow:
+			w.slow(r, a, b)
+		case FaultRace:
+			w.race(r, a, b)
+		case FaultLostReply:
+			w.loseReply(r, a, b)
+		case FaultRuleDrop, FaultRuleFail, FaultRuleDelay:
+			w.rule(r, a, b, f)
+		case FaultUnhealthy:
+			w.hurt(r, a, b)
+		case FaultPeerRemoved:
+			w.forget(r, a, b)
+		case FaultUnlinked:
+			w.unlinkTargets(r, a, b)
+		case FaultLazyCleared:
+			w.clearLazy(r, a, b)
+		}
+		w.addf("%v: over", f)
+	}
+}
+
+// count counts hits.
+func (w *world) count(f Fault, n uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.result.Faults[f] += n
+}
+
+// exchange has two members send each other something, for faults to bite on.
+func (w *world) exchange(r *rand.Rand, a, b *member) {
+	for range 1 + r.IntN(4) {
+		n := w.length(r)
+		if r.IntN(4) == 0 {
+			n = w.fabric.SendBuffer/2 + r.IntN(64<<10) // more than a stream takes at once
+		}
+		if l := a.current(); l != nil {
+			l.launch(w.draw(r, l, b, n))
+		}
+		a, b = b, a
+	}
+}
+
+// streams are the connections between two members.
+func (w *world) streams(a, b *member) []*simlnd.Conn { return w.network.ConnsBetween(a.host, b.host) }
+
+// cut breaks one of the streams between two members at a byte to come.
+func (w *world) cut(r *rand.Rand, a, b *member, m simlnd.CutMode) {
+	w.exchange(r, a, b)
+	for _, c := range w.streams(a, b) {
+		d := simlnd.Forward + simlnd.Direction(r.IntN(2))
+		c.Cut(d, c.Sent(d)+r.Uint64N(1<<r.IntN(12)), m)
+	}
+	w.exchange(r, a, b)
+}
+
+// stall holds the streams between two members up, for a while or until all
+// faults are over. What stalls is not the network, where acknowledgements would
+// stop too: it is a reader that has gone to sleep.
+func (w *world) stall(r *rand.Rand, a, b *member) {
+	w.exchange(r, a, b)
+	d := simlnd.Forward + simlnd.Direction(r.IntN(2))
+	conns := w.streams(a, b)
+	sent := make([]uint64, len(conns))
+	for k, c := range conns {
+		sent[k] = c.Sent(d)
+		c.Stall(d)
+	}
+	w.exchange(r, a, b)
+	pause(episode(r))
+	asleep := r.IntN(4) == 0
+	for k, c := range conns {
+		if c.Sent(d) > sent[k] {
+			w.count(FaultStall, 1)
+		}
+		if !asleep {
+			c.Resume(d)
+		}
+	}
+}
+
+// heal ends the faults that have no end of their own.
+func (w *world) heal() {
+	for _, c := range w.network.Conns() {
+		c.Resume(simlnd.Both)
+	}
+}
+
+// partition cuts two members off from each other, or the second from the
+// first.
+func (w *world) partition(r *rand.Rand, a, b *member, d simlnd.Direction, f Fault) {
+	if r.IntN(2) == 0 {
+		w.exchange(r, a, b)
+	}
+	sent := w.sentBetween(a, b)
+	lost := w.network.Faults().RequestsLost
+	w.network.Partition(a.host, b.host, d)
+	w.exchange(r, a, b)
+	pause(episode(r))
+	if w.sentBetween(a, b) > sent || w.network.Faults().RequestsLost > lost {
+		w.count(f, 1)
+	}
+	w.network.Heal(a.host, b.host, d)
+}
+
+func (w *world) sentBetween(a, b *member) (n uint64) {
+	for _, c := range w.streams(a, b) {
+		n += c.Sent(simlnd.Both)
+	}
+	return n
+}
+
+// slow makes b take what a sends slowly.
+func (w *world) slow(r *rand.Rand, a, b *member) {
+	sent := w.sentBetween(a, b)
+	link := w.fabric.Link
+	link.Bandwidth = slowest + r.Int64N(64<<10)
+	w.network.SetLink(a.host, b.host, simlnd.Forward, link)
+	for range 4 {
+		w.exchange(r, a, b)
+	}
+	pause(episode(r))
+	if w.sentBetween(a, b) > sent {
+		w.count(FaultSlow, 1)
+	}
+	w.network.SetLink(a.host, b.host, simlnd.Forward, w.fabric.Link)
+}
+
+// race makes two members without a connection call each other at once.
+func (w *world) race(r *rand.Rand, a, b *member) {
+	there := w.network.Hold(a.host, b.host, simlnd.Forward)
+	back := w.network.Hold(a.host, b.host, simlnd.Backward)
+	w.network.Break(a.host, b.host)
+	for range 20 {
+		w.exchange(r, a, b)
+		pause(50 * time.Millisecond)
+		if there.Waiting() > 0 && back.Waiting() > 0 {
+			w.count(FaultRace, 1)
+			break
+		}
+	}
+	there.Release()
+	back.Release()
+}
+
+// loseReply has a fetch something from b, whose answer does not arrive.
+func (w *world) loseReply(r *rand.Rand, a, b *member) {
+	w.exchange(r, a, b)
+	pause(100 * time.Millisecond)
+	from, to := a.current(), b.current()
+	if from == nil || to == nil {
+		return
+	}
+	o := w.newOperation(opFetch, b, b.nids[r.IntN(w.rails)])
+	o.length = 64 + r.IntN(4<<10)
+	for _, c := range w.streams(a, b) {
+		d := simlnd.Forward
+		if a.hasAddress(c.From().Addr()) {
+			d = simlnd.Backward
+		}
+		c.Cut(d, c.Sent(d)+1+r.Uint64N(90), simlnd.CutReset)
+	}
+	o.answered = func() { w.network.Break(a.host, b.host) }
+	to.oneShot(o, portalOneShot, fitExact, anyone, 1)()
+	from.launch(o)
+}

@@ -1,0 +1,114 @@
+package simulation
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// rule has a node's own fault rules break what it exchanges with another.
+func (w *world) rule(r *rand.Rand, a, b *member, f Fault) {
+	l := a.current()
+	if l == nil {
+		return
+	}
+	status := lnd.StatusLocalInterrupt + lnd.Status(r.IntN(int(lnd.StatusNetworkTimeout)))
+	only := lnet.MsgType(r.IntN(int(lnet.MsgHello) + 1))
+	latency := 1 + time.Duration(r.Int64N(int64(delayMax)))
+	one := rule(f, status, 1+r.IntN(3), latency, only)
+	if err := l.node.AddFault(one); err != nil {
+		w.violate("%v: add rule %+v: %v", l, one, err)
+		return
+	}
+	for range 3 {
+		w.exchange(r, a, b)
+		pause(episode(r) / 3)
+	}
+	w.count(f, removeRules(l.node, one.Kind))
+}
+
+// hurt sets healths by hand.
+func (w *world) hurt(r *rand.Rand, a, b *member) {
+	l := a.current()
+	if l == nil {
+		return
+	}
+	rail, value := r.IntN(w.rails), r.IntN(node.MaxHealth+1)
+	if r.IntN(2) == 0 {
+		_ = l.node.SetNIHealth(a.nids[rail], value) // the NI may have been removed
+	} else {
+		_ = l.node.SetPeerHealth(b.nids[rail], value) // the peer may be unknown
+	}
+	w.exchange(r, a, b)
+	w.checkHealth()
+}
+
+// forget has a node forget for a while which NIDs are another's.
+func (w *world) forget(r *rand.Rand, a, b *member) {
+	l := a.current()
+	if l == nil || !w.byHand {
+		return
+	}
+	w.exchange(r, a, b)
+	if err := l.node.RemovePeer(b.nids[0]); err != nil {
+		w.violate("%v: remove peer %v: %v", l, b, err)
+		return
+	}
+	w.exchange(r, a, b)
+	pause(episode(r))
+	if err := l.node.AddPeer(b.nids[0], b.nids[1:]...); err != nil {
+		w.violate("%v: add peer %v: %v", l, b, err)
+	}
+	w.count(FaultPeerRemoved, 1)
+}
+
+// unlinkTargets unlinks some of a node's targets, under what arrives for them.
+func (w *world) unlinkTargets(r *rand.Rand, a, b *member) {
+	l := b.current()
+	if l == nil {
+		return
+	}
+	for range 4 {
+		w.exchange(r, a, b)
+	}
+	w.mu.Lock()
+	var targets []*descriptor
+	for _, d := range w.descriptors {
+		if d.owner == l && d.op == nil && !d.ended && !d.failed && d.handle.Interface != 0 && r.IntN(3) == 0 {
+			targets = append(targets, d)
+		}
+	}
+	w.mu.Unlock()
+	time.Sleep(time.Duration(r.Int64N(int64(10 * time.Millisecond))))
+	for _, d := range targets {
+		l.unlink(d)
+	}
+	w.count(FaultUnlinked, uint64(len(targets)))
+}
+
+// clearLazy drops what waits on a node's lazy portal.
+func (w *world) clearLazy(r *rand.Rand, a, b *member) {
+	l := b.current()
+	if l == nil {
+		return
+	}
+	for range 3 {
+		o := w.newOperation(opAcked, b, b.nids[r.IntN(w.rails)])
+		o.portal, o.never, o.length = portalLazy, true, r.IntN(8<<10)
+		if from := a.current(); from != nil {
+			from.launch(o)
+		}
+	}
+	pause(episode(r))
+	dropped := l.node.Counters().Dropped
+	if err := l.node.ClearLazy(portalLazy); err != nil {
+		w.violate("%v: clear lazy: %v", l, err)
+	}
+	w.count(FaultLazyCleared, l.node.Counters().Dropped-dropped)
+	if err := l.node.SetLazy(portalLazy); err != nil {
+		w.violate("%v: lazy portal: %v", l, err)
+	}
+}

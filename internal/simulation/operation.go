@@ -1,0 +1,315 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// opKind is what an operation is.
+type opKind uint8
+
+const (
+	opPlain opKind = iota // a PUT without acknowledgement
+	opAcked               // a PUT with one
+	opFetch               // a GET
+)
+
+func (k opKind) String() string { return [...]string{"put", "put+ack", "get"}[k] }
+
+// operation is one PUT or GET: what was meant, and what became of it.
+type operation struct {
+	number uint32 // the low half of the match bits
+	kind   opKind
+	from   *life // set by launch
+	to     *member
+	target lnet.NID
+	source lnet.NID // zero: any
+	portal uint32
+	tag    uint32 // the high half of the match bits
+	offset int    // remote
+	length int
+	stream stream // of a PUT's payload
+	pieces int    // of its memory
+	// entry is the descriptor that alone may take it; nil: a standing one.
+	entry *descriptor
+	// never says that nothing may take it.
+	never bool
+	// content is what a GET brings: so many bytes of a stream.
+	content     stream
+	contentFrom int
+	contentLen  int
+
+	untracked bool          // MD option NoTrackResponse
+	threshold int           // of the MD; 0: just enough, so that it unlinks itself
+	linger    bool          // the program unlinks it by giveUp, not at once
+	giveUp    time.Duration // the program unlinks the MD so long after; 0: never
+	late      time.Duration // the entry is posted so long after
+	response  *operation    // what the target's handler sends back
+	answered  func()        // called by the handler that served it
+
+	// What follows is guarded by world.mu.
+
+	md     *descriptor
+	handle lnet.Handle
+	began  time.Duration
+	sendBy time.Duration // the SEND event's deadline
+	endBy  time.Duration // the MD's last event's; 0: none
+
+	refused   error // by the call
+	sends     int
+	sendErr   error
+	delivered int // PUT or GET events at the target without an error
+	broken    int // and with one
+	takenLen  int
+	takenAt   time.Duration
+	acks      int
+	replies   int
+	stale     int  // answers meant for another life with the same cookie
+	expired   bool // ended by its tracker
+}
+
+func (o *operation) String() string {
+	return fmt.Sprintf("op %d (%v %v -> %v %v, portal %d, tag %d, offset %d, length %d)",
+		o.number, o.kind, o.from, o.to, o.target, o.portal, o.tag, o.offset, o.length)
+}
+
+// bits are the match bits.
+func (o *operation) bits() uint64 { return uint64(o.tag)<<32 | uint64(o.number) }
+
+// hdrData goes along with a PUT.
+func (o *operation) hdrData() uint64 { return ^o.bits() }
+
+// newOperation numbers an operation. w.mu is not held.
+func (w *world) newOperation(k opKind, to *member, target lnet.NID) *operation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := &operation{kind: k, to: to, target: target, pieces: 1, number: uint32(len(w.ops) + 1)}
+	w.ops = append(w.ops, o)
+	o.stream = stream(w.seed<<32 | uint64(o.number))
+	return o
+}
+
+// operationOf finds the operation with these match bits. w.mu is held.
+func (w *world) operationOf(bits uint64) *operation {
+	k := uint32(bits)
+	if k == 0 || int(k) > len(w.ops) || w.ops[k-1].bits() != bits {
+		return nil
+	}
+	return w.ops[k-1]
+}
+
+// launch makes the call. It may run in a handler.
+func (l *life) launch(o *operation) {
+	w := l.member.w
+	d, h, err := l.bind(o)
+	if err != nil {
+		w.refuse(l, o, err)
+		return
+	}
+	w.mu.Lock()
+	o.from, o.handle, o.began = l, h, w.since()
+	o.sendBy = o.began + w.sendWithin()
+	o.endBy = o.sendBy
+	switch {
+	case o.giveUp > 0:
+		o.endBy = max(o.endBy, o.began+o.giveUp+2*w.lndTimeout+w.slack())
+	case o.kind != opPlain:
+		o.endBy = max(o.endBy, o.began+w.responseWithin())
+	}
+	o.md = d
+	if w.byHandle[h] != nil {
+		w.result.Faults[FaultDuplicateCookie]++
+	}
+	w.byHandle[h] = append(w.byHandle[h], o)
+	w.result.Operations++
+	w.mu.Unlock()
+	w.addf("%v begins, md %d.%d", o, h.Interface, h.Object)
+
+	to := lnet.ProcessID{NID: o.target, PID: lnet.PIDLustre}
+	if o.kind == opFetch {
+		err = l.node.Get(h, to, node.GetOptions{
+			Source: o.source, Portal: o.portal, MatchBits: o.bits(), Offset: uint32(o.offset),
+		})
+	} else {
+		err = l.node.Put(h, to, node.PutOptions{
+			Source: o.source, Portal: o.portal, MatchBits: o.bits(), Offset: uint32(o.offset),
+			HdrData: o.hdrData(), Ack: o.kind == opAcked,
+		})
+	}
+	if err != nil {
+		w.refuse(l, o, err)
+		l.unlink(d)
+		return
+	}
+	if o.giveUp > 0 {
+		w.after(o.giveUp, func() { l.unlink(d) })
+	}
+}
+
+// refuse notes that a call made no operation.
+func (w *world) refuse(l *life, o *operation, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o.from, o.refused = l, err
+	w.result.Refused++
+	w.addf("%v refused: %v", o, err)
+	if !l.ending {
+		w.violate("%v: refused: %v", o, err)
+	}
+	if o.sends > 0 {
+		w.violate("%v: refused, but there was an event", o)
+	}
+}
+
+// unlink unlinks a descriptor that is still linked.
+func (l *life) unlink(d *descriptor) {
+	w := l.member.w
+	w.mu.Lock()
+	if d.ended || l.ending {
+		w.mu.Unlock()
+		return
+	}
+	d.unlinked = true
+	h := d.handle
+	w.mu.Unlock()
+	if err := l.node.Unlink(h); err != nil && !errors.Is(err, node.ErrNotFound) {
+		w.violate("%v: unlink: %v", d, err)
+	}
+}
+
+// sent takes a SEND event. w.mu is held.
+func (o *operation) sent(d *descriptor, e *Event) {
+	w, now := d.w, d.w.since()
+	o.sends++
+	o.sendErr = e.Err
+	if o.sends > 1 {
+		w.violate("%v: %d SEND events", o, o.sends)
+	}
+	if now > o.sendBy {
+		w.violate("%v: SEND event %v after its deadline, err %v", o, now-o.sendBy, e.Err)
+	}
+	if e.MsgType != o.msgType() || e.Target.NID != o.target || e.Portal != o.portal ||
+		e.MatchBits != o.bits() || e.Requested != o.length || e.Length != o.length || e.Offset != o.offset {
+		w.violate("%v: SEND event %+v", o, *e)
+	}
+	if e.Err == nil {
+		w.result.Sent++
+	} else {
+		w.result.SendFailed++
+	}
+}
+
+// msgType is the type of the request's message.
+func (o *operation) msgType() lnet.MsgType {
+	if o.kind == opFetch {
+		return lnet.MsgGet
+	}
+	return lnet.MsgPut
+}
+
+// acked takes an ACK event. w.mu is held.
+func (o *operation) acked(d *descriptor, e *Event) {
+	w := d.w
+	if e.Err != nil { // it came when the MD was gone already
+		return
+	}
+	if e.MatchBits != o.bits() {
+		for _, other := range w.byHandle[o.handle] {
+			if other != o && other.kind == opAcked && e.MatchBits == other.bits() {
+				o.stale++
+				w.result.Faults[FaultStaleAnswer]++
+				return
+			}
+		}
+		w.violate("%v: ACK event for match bits %#x", o, e.MatchBits)
+		return
+	}
+	o.acks++
+	w.result.Acks++
+	switch {
+	case o.kind != opAcked:
+		w.violate("%v: an ACK that nobody asked for", o)
+	case o.acks > 1:
+		w.violate("%v: %d ACK events", o, o.acks)
+	case o.delivered > 0 && e.Length != o.takenLen:
+		w.violate("%v: ACK of %d bytes, %d were taken", o, e.Length, o.takenLen)
+	}
+}
+
+// replied takes a REPLY event. w.mu is held.
+func (o *operation) replied(d *descriptor, e *Event) {
+	w := d.w
+	if e.Length > 0 {
+		d.taken = append(d.taken, span{0, e.Length})
+	}
+	if e.Err != nil {
+		return
+	}
+	if err := o.answers(d, e); err != nil {
+		for _, other := range w.byHandle[o.handle] {
+			if other != o && other.kind == opFetch && other.answers(d, e) == nil {
+				o.stale++
+				w.result.Faults[FaultStaleAnswer]++
+				return
+			}
+		}
+		if d.pinged(e.Length) {
+			o.stale++
+			w.result.Faults[FaultStaleAnswer]++
+			return
+		}
+		w.violate("%v: REPLY event: %v", o, err)
+		return
+	}
+	o.replies++
+	w.result.Replies++
+	if o.replies > 1 {
+		w.violate("%v: %d REPLY events", o, o.replies)
+	}
+}
+
+// pinged tells whether the first n bytes are the answer to a ping, which nodes
+// send of their own accord, of a former life with the same cookie.
+func (d *descriptor) pinged(n int) bool {
+	if d.owner.birth == rebirthNew {
+		return false
+	}
+	b := make([]byte, 0, n)
+	d.memory.each(0, n, func(piece []byte, _ int) bool { b = append(b, piece...); return true })
+	_, err := lnet.DecodePingInfo(b, lnet.InterfacesMax)
+	return err == nil
+}
+
+// answers tells whether a REPLY is the operation's.
+func (o *operation) answers(d *descriptor, e *Event) error {
+	switch {
+	case o.kind != opFetch:
+		return errors.New("nobody asked")
+	case o.never:
+		return errors.New("nobody can have answered")
+	case e.Length != o.contentLen || e.Requested != o.contentLen:
+		return fmt.Errorf("%d of %d bytes, not %d", e.Length, e.Requested, o.contentLen)
+	}
+	return d.memory.holds(0, o.contentLen, o.content, o.contentFrom)
+}
+
+// settled tells whether nothing more is to come of it. w.mu is held.
+func (o *operation) settled() bool {
+	return o.refused != nil || o.from == nil || o.from.closed || o.sends > 0 && o.md.ended
+}
+
+// complete tells whether all events have come that can be hoped for. w.mu is
+// held.
+func (o *operation) complete() bool {
+	switch o.kind {
+	case opAcked:
+		return o.sends > 0 && o.acks+o.stale > 0
+	case opFetch:
+		return o.sends > 0 && o.replies+o.stale > 0
+	}
+	return o.sends > 0
+}

@@ -1,0 +1,84 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/simlnd"
+)
+
+// Options are what is not the seed's to decide.
+type Options struct {
+	// Memory is used by several Runs, so that each need not make its own; nil:
+	// it does.
+	Memory *Memory
+	// Verbose adds what nodes and drivers log to the trace.
+	Verbose bool
+}
+
+// Run runs the scenario of a seed. It must be called in a testing/synctest
+// bubble, and returns when everything in it has ended.
+func Run(seed uint64, o Options) *Result {
+	w := newWorld(newScenario(seed), o)
+	w.torture()
+	w.drain()
+	w.calm()
+	w.finish()
+	r := &w.result
+	r.Seed, r.Scenarios, r.Simulated, r.Trace = seed, 1, w.since(), &w.trace
+	return r
+}
+
+// torture runs traffic and faults.
+func (w *world) torture() {
+	var agents sync.WaitGroup
+	done := make(chan struct{})
+	agent := func(k uint64, f func(r *rand.Rand)) {
+		r := rand.New(rand.NewPCG(w.seed, k))
+		agents.Go(func() { f(r) })
+	}
+	agent(1, w.breakNetwork)
+	agent(2, w.breakMembers)
+	for k := range w.agents {
+		agent(3+uint64(k), w.traffic)
+	}
+	var inspector sync.WaitGroup
+	inspector.Go(func() {
+		tick := time.NewTicker(3 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				w.checkHealth()
+			case <-done:
+				return
+			}
+		}
+	})
+	agents.Wait()
+	close(done)
+	inspector.Wait()
+}
+
+// failuresKept bounds the failures that a result names.
+const failuresKept = 20
+
+// violate notes that something is not as it must be. world.mu may be held.
+func (w *world) violate(format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
+	w.addf("VIOLATION: %s", what)
+	w.failuresMu.Lock()
+	defer w.failuresMu.Unlock()
+	w.failures++
+	if len(w.result.Failures) < failuresKept {
+		w.result.Failures = append(w.result.Failures, fmt.Sprintf("%.6f: %s", w.since().Seconds(), what))
+	}
+}
+
+// faultsOfNetwork takes over the network's own counts.
+func (w *world) faultsOfNetwork(f simlnd.Faults) {
+	w.result.Faults[FaultCut] += f.Cuts - f.HalfCloses
+	w.result.Faults[FaultHalfClose] += f.HalfCloses
+}

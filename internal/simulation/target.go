@@ -1,0 +1,165 @@
+package simulation
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Every node's portals.
+const (
+	portalMailbox = 10 + iota // a few MDs with a running offset, posted anew when they are full
+	portalSlots               // ManageRemote: each PUT has a place of its own
+	portalOneShot             // an MD for one operation
+	portalLazy                // the same, but lazy and posted late
+	portalUnique              // the same, for one initiator alone
+	portalStore               // content for GETs
+	portalEmpty               // no entry ever
+)
+
+const (
+	mailboxSize = 8 << 10
+	mailboxMax  = 2 << 10 // of one message
+	storeSize   = 16 << 10
+
+	// Stores by tag.
+	storeTruncates = 1
+	storeRefuses   = 2
+
+	tagIgnored = 1<<32 - 1 // the low half of the match bits
+)
+
+// postStanding posts what is there from the start of a life.
+func (l *life) postStanding() {
+	w := l.member.w
+	if err := l.node.SetLazy(portalLazy); err != nil {
+		w.violate("%v: lazy portal: %v", l, err)
+	}
+	for box := range uint64(2) {
+		l.postMailbox(rand.New(rand.NewPCG(w.seed, uint64(l.member.index)<<32|uint64(l.number)<<8|box)))
+	}
+	for tag := range uint32(2) {
+		l.postStore(storeTruncates + tag)
+	}
+}
+
+// postMailbox posts a mailbox, and the next one when it is full: at once, or
+// when it gets round to it.
+func (l *life) postMailbox(r *rand.Rand) {
+	w := l.member.w
+	md := MD{Options: opPut | maxSize, MaxSize: mailboxMax, Unlink: true, Threshold: unlimited}
+	if r.IntN(2) == 0 {
+		md.Options |= truncate
+	}
+	if r.IntN(3) == 0 {
+		md.Threshold = 1 + r.IntN(8)
+	}
+	d := l.newDescriptor("mailbox", w.memory.region(mailboxSize, 1+r.IntN(3)), &md)
+	pause := time.Duration(r.IntN(2)) * time.Duration(r.Int64N(int64(2*time.Second)))
+	d.continued = func() {
+		if pause == 0 {
+			l.postMailbox(r)
+			return
+		}
+		w.after(pause, func() {
+			if l.running() {
+				l.postMailbox(r)
+			}
+		})
+	}
+	l.attach(d, Entry{Portal: portalMailbox, IgnoreBits: tagIgnored}, md)
+}
+
+// running tells whether the life goes on.
+func (l *life) running() bool {
+	l.member.w.mu.Lock()
+	defer l.member.w.mu.Unlock()
+	return !l.ending
+}
+
+// postStore posts content to be fetched.
+func (l *life) postStore(tag uint32) {
+	w := l.member.w
+	md := MD{Options: opGet | manageRemote, Threshold: unlimited}
+	if tag == storeTruncates {
+		md.Options |= truncate
+	}
+	d := l.newDescriptor("store", w.memory.region(storeSize, int(tag)), &md)
+	d.content = l.member.store()
+	d.memory.fill(d.content)
+	l.attach(d, Entry{Portal: portalStore, MatchBits: uint64(tag) << 32, IgnoreBits: tagIgnored}, md)
+}
+
+// store is the content of the member's stores.
+func (m *member) store() stream { return stream(0xc0<<56 | m.w.seed<<16 | uint64(m.index)) }
+
+// slot gives a PUT a place of its own in a large MD of the target's, a new one
+// if the last is full.
+func (l *life) slot(o *operation, r *rand.Rand) {
+	w := l.member.w
+	w.mu.Lock()
+	d := l.slots
+	if d == nil || d.memory.n-d.next < o.length {
+		l.member.generation++
+		tag := l.member.generation
+		w.mu.Unlock()
+		md := MD{Options: opPut | manageRemote, Threshold: unlimited}
+		d = l.newDescriptor("slots", w.memory.region(max(8<<10, 2*o.length), 1+r.IntN(3)), &md)
+		if !l.attach(d, Entry{Portal: portalSlots, MatchBits: uint64(tag) << 32, IgnoreBits: tagIgnored}, md) {
+			o.never = true
+			return
+		}
+		w.mu.Lock()
+		l.slots = d
+	}
+	o.tag, o.offset = d.tag, d.next
+	d.next += o.length + r.IntN(16)
+	d.next = min(d.next, d.memory.n)
+	o.entry = d
+	w.mu.Unlock()
+}
+
+// fit says how large a one-shot MD is.
+type fit uint8
+
+const (
+	fitExact     fit = iota
+	fitLoose         // there is room to spare
+	fitTruncates     // too small, and the message is shortened
+	fitRefuses       // too small, and the message is dropped
+)
+
+// oneShot makes a descriptor that is for one operation alone, and the function
+// that posts it.
+func (l *life) oneShot(o *operation, portal uint32, f fit, match lnet.ProcessID, pieces int) (post func()) {
+	w := l.member.w
+	o.portal = portal
+	n := o.length
+	md := MD{Options: opPut, Threshold: 1, Unlink: true}
+	if o.kind == opFetch {
+		md.Options = opGet
+	}
+	switch f {
+	case fitExact:
+	case fitLoose:
+		n += 1 + n/3
+	case fitTruncates:
+		n /= 2
+		md.Options |= truncate
+	case fitRefuses:
+		n /= 2
+		o.never = o.never || n < o.length
+	}
+	d := l.newDescriptor("one-shot", w.memory.region(n, pieces), &md)
+	d.only = o
+	o.entry = d
+	if o.kind == opFetch {
+		d.content = o.stream
+		d.memory.fill(d.content)
+		o.content, o.contentLen = d.content, min(n, o.length)
+	}
+	return func() {
+		l.attach(d, Entry{Portal: portal, Match: match, MatchBits: o.bits(), Position: after}, md)
+	}
+}

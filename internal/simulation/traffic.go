@@ -1,0 +1,269 @@
+package simulation
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// beat is the grid that agents wake up on, so that several of them do at once.
+const beat = 5 * time.Millisecond
+
+// pause waits for about d.
+func pause(d time.Duration) { time.Sleep(d.Round(beat)) }
+
+// traffic makes an agent's share of the scenario's operations.
+func (w *world) traffic(r *rand.Rand) {
+	share := w.scenario.operations / w.agents
+	gap := float64(w.duration) / float64(share)
+	burst := 0
+	for range share {
+		if burst > 0 {
+			burst--
+		} else {
+			pause(time.Duration(r.ExpFloat64() * gap))
+			if r.IntN(20) == 0 {
+				burst = r.IntN(25)
+			}
+		}
+		from, to := w.pair(r)
+		switch {
+		case r.IntN(12) == 0:
+			to = from
+		case burst == 0 && r.IntN(20) == 0:
+			w.storm(r)
+		}
+		l := from.current()
+		switch {
+		case l == nil:
+		case r.IntN(40) == 0:
+			w.ping(r, l, to)
+		default:
+			l.launch(w.draw(r, l, to, w.length(r)))
+		}
+	}
+}
+
+// storm sends to one node's mailbox together with every other agent that has
+// the same idea within the second, so that many handler calls and credits of
+// one kind are wanted at once.
+func (w *world) storm(r *rand.Rand) {
+	second := w.since().Truncate(time.Second) + time.Second
+	time.Sleep(second - w.since())
+	to := w.members[int(second/time.Second)%len(w.members)]
+	for range 8 {
+		from := w.members[r.IntN(len(w.members))].current()
+		if from == nil {
+			continue
+		}
+		o := w.newOperation(opKind(r.IntN(2)), to, to.nids[0])
+		o.portal, o.length = portalMailbox, r.IntN(100)
+		if from.member == to {
+			o.target = lnet.LoopbackNID
+		}
+		from.launch(o)
+	}
+}
+
+// ping asks a node for its NIDs.
+func (w *world) ping(r *rand.Rand, l *life, to *member) {
+	target := lnet.ProcessID{NID: to.nids[r.IntN(w.rails)]}
+	within := time.Duration(1+r.IntN(5)) * time.Second
+	w.later.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), within)
+		defer cancel()
+		began := w.since()
+		info, err := l.node.Ping(ctx, target, node.PingOptions{})
+		if took := w.since() - began; took > within {
+			w.violate("%v: ping of %v took %v", l, target, took)
+		}
+		w.addf("%v: ping of %v: %d NIs, %v", l, target, len(info.NIs), err)
+		w.mu.Lock()
+		w.result.Pings++
+		if err != nil {
+			w.result.PingsFailed++
+		}
+		w.mu.Unlock()
+		for _, i := range info.NIs {
+			if !to.has(i.NID) && !i.NID.IsLoopback() {
+				w.violate("%v: ping of %v tells of %v", l, target, i.NID)
+			}
+		}
+		if err != nil && w.faultless() {
+			w.violate("%v: nothing was broken, and yet: ping of %v: %v", l, target, err)
+		}
+	})
+}
+
+// pair draws two members.
+func (w *world) pair(r *rand.Rand) (from, to *member) {
+	a := r.IntN(len(w.members))
+	b := r.IntN(len(w.members) - 1)
+	if b >= a {
+		b++
+	}
+	return w.members[a], w.members[b]
+}
+
+// length draws the length of a message: small ones mostly.
+func (w *world) length(r *rand.Rand) int {
+	switch k := r.IntN(100); {
+	case k < 8:
+		return 0
+	case k < 50:
+		return 1 + r.IntN(95)
+	case k < 75:
+		return 96 + r.IntN(904)
+	case k < 92:
+		return 1 + r.IntN(8<<10)
+	case k < 99:
+		return 1 + r.IntN(64<<10)
+	}
+	return w.largest - r.IntN(2)*r.IntN(w.largest)
+}
+
+// draw draws an operation and posts what it needs at its target.
+func (w *world) draw(r *rand.Rand, from *life, to *member, length int) *operation {
+	kind := opKind(r.IntN(3))
+	rail := r.IntN(w.rails)
+	target := to.nids[rail]
+	var source lnet.NID
+	switch {
+	case to == from.member && r.IntN(3) > 0:
+		target = lnet.LoopbackNID
+	case r.IntN(3) == 0:
+		source = from.member.nids[rail]
+	}
+	o := w.newOperation(kind, to, target)
+	o.source = source
+	o.length = length
+	if r.IntN(4) == 0 {
+		o.pieces = 2 + r.IntN(5)
+	}
+	switch r.IntN(8) {
+	case 0:
+		o.threshold = unlimited
+	case 1:
+		o.threshold = 3 + r.IntN(3)
+	}
+	o.linger = o.threshold != 0 && r.IntN(2) == 0
+	o.untracked = r.IntN(10) == 0
+	if o.threshold != 0 || o.untracked {
+		o.giveUp = 2 * w.transaction
+	}
+	if r.IntN(15) == 0 {
+		o.giveUp = time.Duration(r.Int64N(int64(time.Second)))
+	}
+	l := to.current()
+	if l == nil {
+		o.portal, o.never = portalEmpty, true
+		return o
+	}
+	if kind == opFetch {
+		l.drawGet(r, o)
+	} else {
+		l.drawPut(r, o, from)
+	}
+	return o
+}
+
+var (
+	anyone = lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDAny}
+	fits   = [...]fit{fitExact, fitExact, fitLoose, fitTruncates, fitRefuses}
+)
+
+// drawPut decides where at l a PUT goes.
+func (l *life) drawPut(r *rand.Rand, o *operation, from *life) {
+	w := l.member.w
+	switch k := r.IntN(20); {
+	case k < 6:
+		o.portal = portalMailbox
+		if o.length > 2*mailboxMax {
+			o.length = r.IntN(2 * mailboxMax)
+		}
+		if r.IntN(2) == 0 {
+			o.response = w.respond(r, o, from)
+		}
+	case k < 10:
+		o.portal = portalSlots
+		l.slot(o, r)
+	case k < 14:
+		l.oneShot(o, portalOneShot, fits[r.IntN(len(fits))], anyone, 1+r.IntN(3))()
+	case k < 17 && !w.faultless(): // its connection waits with it
+		o.late = 1 + time.Duration(r.Int64N(int64(1500*time.Millisecond)))
+		post := l.oneShot(o, portalLazy, fits[r.IntN(len(fits))], anyone, 1)
+		w.after(o.late, func() {
+			if l.running() {
+				post()
+			}
+		})
+	case k < 19:
+		l.drawUnique(r, o, from)
+	default:
+		o.portal, o.never = portalEmpty, true
+	}
+}
+
+// drawUnique has a PUT go to an entry for one initiator, which may be another.
+func (l *life) drawUnique(r *rand.Rand, o *operation, from *life) {
+	who := o.target // 0@lo is its own source
+	if !who.IsLoopback() {
+		if o.source.IsZero() {
+			o.source = from.member.nids[l.member.rail(o.target)]
+		}
+		who = o.source
+		if l.member.w.byHand && l.member != from.member {
+			who = from.member.nids[0]
+		}
+	}
+	if r.IntN(4) == 0 {
+		who = from.member.other().nids[0]
+		o.never = true
+	}
+	l.oneShot(o, portalUnique, fitExact, lnet.ProcessID{NID: who, PID: lnet.PIDLustre}, 1)()
+}
+
+// rail is the rail of one of the member's NIDs.
+func (m *member) rail(nid lnet.NID) int {
+	for k, n := range m.nids {
+		if n == nid {
+			return k
+		}
+	}
+	return 0
+}
+
+// other is another member.
+func (m *member) other() *member { return m.w.members[(m.index+1)%len(m.w.members)] }
+
+// respond makes the PUT that the handler of o sends back.
+func (w *world) respond(r *rand.Rand, o *operation, to *life) *operation {
+	target := o.target
+	if !target.IsLoopback() {
+		target = to.member.nids[o.to.rail(target)]
+	}
+	a := w.newOperation(opKind(r.IntN(2)), to.member, target)
+	a.length = r.IntN(2048)
+	to.oneShot(a, portalOneShot, fitExact, anyone, 1)()
+	return a
+}
+
+// drawGet decides what at l a GET fetches.
+func (l *life) drawGet(r *rand.Rand, o *operation) {
+	switch k := r.IntN(20); {
+	case k < 12:
+		o.portal = portalStore
+		o.tag = storeTruncates + uint32(r.IntN(2))
+		o.offset = r.IntN(storeSize + 64)
+		o.content, o.contentFrom = l.member.store(), o.offset
+		o.contentLen = min(o.length, max(0, storeSize-o.offset))
+		o.never = o.tag == storeRefuses && o.contentLen < o.length
+	case k < 18:
+		l.oneShot(o, portalOneShot, fits[r.IntN(len(fits))], anyone, 1+r.IntN(3))()
+	default:
+		o.portal, o.never = portalEmpty, true
+	}
+}

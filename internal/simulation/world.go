@@ -1,0 +1,336 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/simlnd"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// patience bounds every call that brings something up or down.
+const patience = 2 * time.Minute
+
+// world is one scenario under way.
+type world struct {
+	*scenario
+	trace
+	memory  *Memory
+	verbose bool
+
+	network *simlnd.Fabric
+	members []*member
+
+	// mu guards what follows, and the fields of lives, operations and
+	// descriptors that say so. It is held within handlers, but never across a
+	// call of a node.
+	mu          sync.Mutex
+	ops         []*operation // by number, from 1
+	byHandle    map[lnet.Handle][]*operation
+	descriptors []*descriptor
+	result      Result
+	stopped     bool // no new traffic
+
+	failuresMu sync.Mutex // guards failures and result.Failures
+	failures   int
+
+	// later counts the timers that have yet to run.
+	later sync.WaitGroup
+}
+
+// member is a host with a node on it, which may die and come back.
+type member struct {
+	w       *world
+	index   int
+	host    *simlnd.Host
+	devices []*simlnd.Device
+	nids    []lnet.NID // by rail
+
+	wall wall
+	born time.Time // by the wall clock: the cookie of the present or last life
+
+	// Guarded by world.mu.
+	life  *life // nil while the node is down
+	lives int
+	// generation counts the mailboxes of portalSlots.
+	generation uint32
+}
+
+// life is a node from its start to its end.
+type life struct {
+	member *member
+	number int
+	birth  rebirth
+	node   *node.Node
+	driver *socklnd.Driver
+
+	// Guarded by world.mu.
+	cookie  uint64 // of handles; 0: none is known yet
+	ending  bool   // Close has been called
+	closed  bool   // Close has returned
+	slots   *descriptor
+	present []bool // NIs, by rail
+}
+
+// newWorld builds the network and starts the nodes.
+func newWorld(s *scenario, o Options) *world {
+	w := &world{
+		scenario: s, memory: o.Memory, verbose: o.Verbose,
+		trace:    trace{start: time.Now()},
+		byHandle: map[lnet.Handle][]*operation{},
+	}
+	if w.memory == nil {
+		w.memory = new(Memory)
+	}
+	w.addf("seed %d: %v", s.seed, s)
+	w.network = simlnd.New(s.fabric)
+	for k := range s.nodes {
+		w.members = append(w.members, w.newMember(k))
+	}
+	for _, m := range w.members {
+		m.start(rebirthNew)
+	}
+	return w
+}
+
+func (w *world) newMember(k int) *member {
+	m := &member{w: w, index: k, host: w.network.Host(fmt.Sprint("host", k))}
+	m.wall.offset = time.Duration(k) * time.Hour
+	for rail := range w.rails {
+		a := netip.AddrFrom4([4]byte{10, byte(rail), 0, byte(k + 1)})
+		if w.ipv6 {
+			a = netip.AddrFrom16([16]byte{0xfd, 14: byte(rail), 15: byte(k + 1)})
+		}
+		m.devices = append(m.devices, m.host.AddDevice(fmt.Sprint("eth", rail), a.String()))
+		m.nids = append(m.nids, lnet.NIDFromIP(w.net(rail), a))
+	}
+	return m
+}
+
+// net is the net of a rail.
+func (w *world) net(rail int) lnet.Net {
+	if w.oneNet {
+		rail = 0
+	}
+	return lnet.MakeNet(lnet.TypeTCP, uint16(rail))
+}
+
+func (m *member) String() string { return fmt.Sprint("node", m.index) }
+
+func (l *life) String() string { return fmt.Sprintf("node%d.%d", l.member.index, l.number) }
+
+// has tells whether the NID is the member's.
+func (m *member) has(nid lnet.NID) bool {
+	for _, n := range m.nids {
+		if n == nid {
+			return true
+		}
+	}
+	return false
+}
+
+// current returns the member's life; nil if it is down.
+func (m *member) current() *life {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	return m.life
+}
+
+// rebirth says what a new life has in common with the one before.
+type rebirth uint8
+
+const (
+	rebirthNew    rebirth = iota // nothing
+	rebirthCookie                // the cookie of its handles
+	rebirthTwin                  // and the incarnation of its NIs, so that nobody can tell
+)
+
+// start gives the member a new life. Everything in it is of one moment, by the
+// wall clock.
+func (m *member) start(r rebirth) {
+	w := m.w
+	if r == rebirthNew {
+		m.born = m.wall.now()
+	}
+	m.wall.freeze(m.born)
+	log := slog.New(slog.DiscardHandler)
+	if w.verbose {
+		log = w.logger(m.String())
+	}
+	c := w.driver()
+	c.Wall = m.wall.now
+	c.Logger = log
+	d, err := simlnd.NewDriver(m.host, c)
+	if err != nil {
+		w.violate("%v: driver: %v", m, err)
+		return
+	}
+	n, err := newNode(w.scenario, m.wall.now, log)
+	if err != nil {
+		w.violate("%v: node: %v", m, err)
+		return
+	}
+	w.mu.Lock()
+	l := &life{member: m, number: m.lives, birth: r, node: n, driver: d, present: make([]bool, w.rails)}
+	m.lives++
+	w.mu.Unlock()
+	w.addf("%v starts, rebirth %d", l, r)
+	if r == rebirthCookie {
+		m.wall.freeze(time.Time{})
+		m.wall.freeze(m.wall.now())
+	}
+	for rail := range w.rails {
+		l.addNI(rail)
+	}
+	m.wall.freeze(time.Time{})
+	l.addPeers()
+	l.postStanding()
+	w.mu.Lock()
+	m.life = l
+	w.mu.Unlock()
+}
+
+// addNI brings the NI of a rail up.
+func (l *life) addNI(rail int) {
+	w := l.member.w
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	nid := l.member.nids[rail]
+	if _, err := l.node.AddNI(ctx, l.driver, lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
+		w.violate("%v: add %v: %v", l, nid, err)
+		return
+	}
+	w.mu.Lock()
+	l.present[rail] = true
+	w.mu.Unlock()
+}
+
+// addPeers tells the node which NIDs belong together.
+func (l *life) addPeers() {
+	w := l.member.w
+	if !w.byHand {
+		return
+	}
+	for _, m := range w.members {
+		if m == l.member {
+			continue
+		}
+		if err := l.node.AddPeer(m.nids[0], m.nids[1:]...); err != nil {
+			w.violate("%v: add peer %v: %v", l, m, err)
+		}
+	}
+}
+
+// removeNI takes the NI of a rail away.
+func (l *life) removeNI(rail int) {
+	w := l.member.w
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	w.mu.Lock()
+	l.present[rail] = false
+	w.mu.Unlock()
+	if err := l.node.RemoveNI(ctx, l.member.nids[rail]); err != nil {
+		w.violate("%v: remove %v: %v", l, l.member.nids[rail], err)
+	}
+}
+
+// end ends the member's life. A crash cuts all its streams off first, and
+// nobody is told.
+func (m *member) end(crash bool) {
+	w := m.w
+	w.mu.Lock()
+	l := m.life
+	m.life = nil
+	l.ending = true
+	w.mu.Unlock()
+	w.addf("%v ends, crash %t", l, crash)
+	if crash {
+		m.host.Crash()
+	}
+	w.inspect(l)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := l.node.Close(ctx); err != nil {
+		w.violate("%v: close: %v", l, err)
+	}
+	if err := l.driver.Close(); err != nil {
+		w.violate("%v: close driver: %v", l, err)
+	}
+	if took := time.Since(began); took > closeWithin {
+		w.violate("%v: close took %v", l, took)
+	}
+	w.mu.Lock()
+	l.closed = true
+	w.result.Report.add(l.node.Counters())
+	w.mu.Unlock()
+	w.addf("%v has ended", l)
+}
+
+// closeWithin bounds how long a node may take to close.
+const closeWithin = 30 * time.Second
+
+// after calls f later, in a goroutine of its own; drain waits for it.
+func (w *world) after(d time.Duration, f func()) {
+	w.later.Add(1)
+	time.AfterFunc(d, func() {
+		defer w.later.Done()
+		f()
+	})
+}
+
+// since is the time since the scenario began.
+func (w *world) since() time.Duration { return time.Since(w.start) }
+
+// wall is a member's wall clock: it may jump, and may stand still.
+type wall struct {
+	mu     sync.Mutex
+	offset time.Duration
+	frozen time.Time // zero: it goes
+	last   int64     // the latest reading
+	jumped bool      // since the latest reading
+	hits   uint64    // readings that a jump was seen by
+}
+
+// now reads the clock. A clock that goes shows no time twice, lest two lives
+// have one cookie by chance.
+func (c *wall) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.jumped {
+		c.jumped = false
+		c.hits++
+	}
+	if !c.frozen.IsZero() {
+		return c.frozen
+	}
+	t := time.Now().Add(c.offset)
+	if t.UnixNano() == c.last {
+		c.offset++
+		t = t.Add(1)
+	}
+	c.last = t.UnixNano()
+	return t
+}
+
+// jump sets the clock forwards or backwards.
+func (c *wall) jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += d
+	c.jumped = true
+}
+
+// freeze stops the clock at t; the zero time lets it go on.
+func (c *wall) freeze(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = t
+}

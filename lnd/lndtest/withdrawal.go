@@ -1,0 +1,165 @@
+package lndtest
+
+import (
+	"sync"
+
+	"github.com/lnetd/lnetd/lnd"
+)
+
+// Withdrawal: an arrival that waits for its placement does not outlive its
+// connection unnoticed. The node is told, once, and its answer then ends the
+// matter. What must not happen at any time is checked by node.Withdrawn.
+var withdrawalCases = []scenario{
+	{name: "ConnectionKilled", nodes: 2, needs: canKill, run: func(s *stage) {
+		withdrawals(s, func(n []*node) { s.w.Kill(n[0].k, n[1].k) })
+	}},
+	{name: "PeerCloses", nodes: 2, run: func(s *stage) {
+		withdrawals(s, func(n []*node) { n[0].close() })
+	}},
+	{name: "PeerDisconnects", nodes: 2, run: func(s *stage) {
+		withdrawals(s, func(n []*node) { n[0].i.Disconnect(n[1].id.NID) })
+	}},
+	{name: "Disconnect", nodes: 2, run: func(s *stage) {
+		withdrawals(s, func(n []*node) { n[1].i.Disconnect(n[0].id.NID) })
+	}},
+	{name: "Close", nodes: 2, run: func(s *stage) {
+		withdrawals(s, func(n []*node) { n[1].close() })
+	}},
+	{name: "DisconnectWithinArrived", nodes: 2, run: withdrawnAtOnce},
+	{name: "AnsweredWithinWithdrawn", nodes: 2, run: answeredWithinWithdrawn},
+	{name: "PlacedAtTheSameMoment", nodes: 2, run: placedAtTheSameMoment},
+}
+
+// parkable is a payload that fits into any buffer on the way. What does not can
+// keep a peer's end from arriving for as long as a transport probes.
+const parkable = 2000
+
+// park sends a message and returns its arrival, which waits.
+func (s *stage) park(from, to *node, size int) *arrival {
+	s.t.Helper()
+	to.setPolicy(holdAll)
+	o := from.put(to, size)
+	s.await("an arrival that waits", func() bool {
+		return len(to.held) > 0 && to.held[len(to.held)-1].id() == o.id()
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return to.arrivals[o.id()][0]
+}
+
+// awaitWithdrawn waits until a is withdrawn.
+func (s *stage) awaitWithdrawn(a *arrival) {
+	s.t.Helper()
+	s.await("Withdrawn", func() bool { return a.withdrawn && !a.telling })
+}
+
+// awaitFailed waits until a is complete, with an error.
+func (s *stage) awaitFailed(a *arrival) {
+	s.t.Helper()
+	s.await("completion of what was withdrawn", func() bool { return a.completions > 0 })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.err == nil {
+		s.t.Errorf("an arrival of %d bytes that was withdrawn has been completed without an error", a.payload())
+	}
+}
+
+// restore opens what is closed and lets messages through again.
+func (s *stage) restore() {
+	s.t.Helper()
+	for _, n := range s.nodes {
+		if !n.ready {
+			n.open()
+		}
+	}
+	s.awaitWorking(s.nodes[0], s.nodes[1])
+	s.awaitWorking(s.nodes[1], s.nodes[0])
+}
+
+// withdrawals has a connection end while an arrival waits on it, which is then
+// placed, or dropped.
+func withdrawals(s *stage, end func(n []*node)) {
+	n := s.open(2)
+	answers := map[string]func(*arrival) lnd.Placement{
+		"kept":    func(a *arrival) lnd.Placement { return a.keep(a.payload()) },
+		"dropped": func(*arrival) lnd.Placement { return lnd.Placement{} },
+	}
+	for what, with := range answers {
+		for _, size := range []int{10, parkable} {
+			s.restore()
+			a := s.park(n[0], n[1], size)
+			end(n)
+			s.awaitWithdrawn(a)
+			n[1].answer(with)
+			if what == "kept" {
+				s.awaitFailed(a)
+			}
+		}
+	}
+	s.settle()
+	s.restore()
+	s.checkOnce()
+}
+
+// withdrawnAtOnce loses the connection before Arrived has returned.
+func withdrawnAtOnce(s *stage) {
+	n := s.open(2)
+	n[1].setHook(func(a *arrival) { n[1].i.Disconnect(a.from.NID) })
+	a := s.park(n[0], n[1], parkable)
+	s.awaitWithdrawn(a)
+	n[1].setHook(nil)
+	n[1].place()
+	s.awaitFailed(a)
+	s.restore()
+}
+
+// answeredWithinWithdrawn answers from within the upcall, and sends.
+func answeredWithinWithdrawn(s *stage) {
+	n := s.open(2)
+	for range 3 {
+		s.restore()
+		a := s.park(n[0], n[1], parkable)
+		var sent []*outgoing
+		s.note(func() {
+			n[1].gone = func(*arrival) {
+				o := n[1].put(n[0], 10)
+				s.note(func() { sent = append(sent, o) })
+				n[1].place()
+			}
+		})
+		n[1].i.Disconnect(n[0].id.NID)
+		s.awaitWithdrawn(a)
+		s.awaitFailed(a)
+		s.note(func() { n[1].gone = nil })
+		s.awaitComplete(sent)
+	}
+	s.restore()
+}
+
+// placedAtTheSameMoment has placement and withdrawal cross. That the arrival
+// is completed once, whoever wins, is checked at the end.
+func placedAtTheSameMoment(s *stage) {
+	n := s.open(2)
+	for round := range 10 {
+		s.restore()
+		a := s.park(n[0], n[1], parkable)
+		var both sync.WaitGroup
+		start := make(chan struct{})
+		both.Go(func() {
+			<-start
+			n[1].i.Disconnect(n[0].id.NID)
+		})
+		both.Go(func() {
+			<-start
+			if round%2 == 0 {
+				n[1].place()
+			} else {
+				n[1].answer(func(*arrival) lnd.Placement { return lnd.Placement{} })
+			}
+		})
+		close(start)
+		both.Wait()
+		s.await("completion", func() bool { return a.completions > 0 || !a.wanted })
+	}
+	s.restore()
+}

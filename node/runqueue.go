@@ -1,0 +1,56 @@
+package node
+
+import "sync"
+
+// step is what happens next to a message in a runQueue.
+type step uint8
+
+const (
+	stepEnd   step = iota // the attempt to send it is over: message.ended
+	stepPlace             // it has found an MD that was attached meanwhile
+	stepDrop              // such an MD refused it
+)
+
+// runQueue takes the steps of messages that come to nothing without a driver,
+// or whose driver may fail them at once. Handlers run in these steps, and what
+// they begin may end in the same way: whoever finds the queue idle works it off,
+// and everybody else leaves messages there. So the stack stays as it is.
+type runQueue struct {
+	mu       sync.Mutex
+	running  bool
+	messages messageQueue
+}
+
+// run has messages take their next steps, in this call unless somebody is at it.
+func (n *Node) run(messages *messageQueue) {
+	q := &n.steps
+	q.mu.Lock()
+	q.messages.append(messages)
+	if q.running {
+		q.mu.Unlock()
+		return
+	}
+	q.running = true
+	for m := q.messages.pop(); m != nil; m = q.messages.pop() {
+		q.mu.Unlock()
+		switch m.step {
+		case stepEnd:
+			m.ended(m.err)
+		case stepPlace:
+			m.place()
+		case stepDrop:
+			m.dropArrival()
+		}
+		q.mu.Lock()
+	}
+	q.running = false
+	q.mu.Unlock()
+}
+
+// end ends m, which no driver has, with err.
+func (n *Node) end(m *message, err error) {
+	m.err, m.step = err, stepEnd
+	var q messageQueue
+	q.push(m)
+	n.run(&q)
+}
