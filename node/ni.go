@@ -42,6 +42,7 @@ type ni struct {
 	open    atomic.Bool
 	earlyMu sync.Mutex
 	early   []*lnd.Rx
+	lost    []*lnd.Rx // of early: withdrawn meanwhile
 }
 
 // NIInfo describes an NI as `lnetctl net show -v 4` does.
@@ -81,10 +82,15 @@ func (i *ni) holdBack(rx *lnd.Rx) bool {
 func (i *ni) setOpen() {
 	i.earlyMu.Lock()
 	early := i.early
-	i.early = nil
+	lost := i.lost
+	i.early, i.lost = nil, nil
 	i.open.Store(true)
 	i.earlyMu.Unlock()
 	for _, rx := range early {
+		if slices.Contains(lost, rx) {
+			i.iface.Receive(rx, lnd.Placement{})
+			continue
+		}
 		if err := i.receive(rx); err != nil {
 			// The upcall has returned: the connection is closed from here.
 			i.node.log.Warn("protocol error", "ni", i.nid, "from", rx.From, "err", err)
@@ -113,6 +119,11 @@ func newNI(n *Node, net lnet.Net) *ni {
 
 // Withdrawn implements lnd.Upper: the message is given up if it still waits.
 func (i *ni) Withdrawn(rx *lnd.Rx) {
+	i.earlyMu.Lock()
+	if slices.Contains(i.early, rx) {
+		i.lost = append(i.lost, rx)
+	}
+	i.earlyMu.Unlock()
 	n := i.node
 	mine := func(m *message) bool { return m.rx == rx }
 	dropAll(n.table.DropDelayed(func(o *portals.Operation) bool { return mine(messageOf(o)) }))

@@ -144,6 +144,11 @@ func TestEarlyUpcalls(t *testing.T) {
 	var r recorder
 	attach(t, n, portals.Entry{Portal: 1}, portals.MD{Threshold: portals.Unlimited, Options: portals.OpPut, Handler: &r})
 	h := lnet.Header{Dest: nid, Src: from, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre, Type: lnet.MsgPut, Handle: lnet.NoHandle, Portal: 1}
+	const lazy = 5 // portal
+	if err := n.SetLazy(lazy); err != nil {
+		t.Fatal(err)
+	}
+	var lost frame // its connection dies early too
 	d := &driver{fabric: f, typ: lnet.TypeTCP, onOpen: func(p *port) {
 		p.setLink(lnd.LinkDown)
 		if err := p.inject(from, h, nil); err != nil {
@@ -154,6 +159,13 @@ func TestEarlyUpcalls(t *testing.T) {
 		if err := p.inject(from, bad, nil); err != nil {
 			t.Error(err)
 		}
+		lost.fabric, lost.to, lost.inCall = f, p, true
+		lost.rx = lnd.Rx{Driver: &lost, From: lnet.ProcessID{NID: from, PID: lnet.PIDLustre}, Header: h}
+		lost.rx.Header.Portal = lazy
+		if err := p.upper.Arrived(&lost.rx); err != nil {
+			t.Error(err)
+		}
+		p.upper.Withdrawn(&lost.rx)
 		if e := r.take(); e != nil {
 			t.Errorf("events before the interface is known: %v", e)
 		}
@@ -167,6 +179,9 @@ func TestEarlyUpcalls(t *testing.T) {
 	}
 	if e := r.take(); len(e) != 1 {
 		t.Errorf("events %v", e)
+	}
+	if c := n.Counters(); c.Committed != 0 || !lost.placed {
+		t.Errorf("%d messages wait, the lost one dropped: %v", c.Committed, lost.placed)
 	}
 	if d := cmp.Diff([]lnet.NID{from}, f.ports[nid].cut, cmp.Comparer(func(a, b lnet.NID) bool { return a == b })); d != "" {
 		t.Errorf("disconnected (-want +got):\n%s", d)
