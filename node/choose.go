@@ -54,12 +54,11 @@ func (n *Node) choose(d demand) (path, error) {
 	}
 	var best path
 	q := p.peer.Load()
-	switch {
-	case q != nil && !d.exact:
+	if q != nil && !d.exact {
 		for _, p := range q.nis {
 			t.improve(&best, p)
 		}
-	default:
+	} else {
 		if i := p.preferred.Load(); i != nil && !d.fresh && !i.closing.Load() {
 			return path{ni: i, peer: p, target: p.nid}, nil
 		}

@@ -58,12 +58,6 @@ func (h *heldMessages) take(which func(*heldMessage) bool) []heldMessage {
 	return out
 }
 
-func (h *heldMessages) any() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.list) > 0
-}
-
 // release lets messages go on, but for those whose MD was unlinked meanwhile.
 func (n *Node) release(messages []heldMessage) {
 	for _, h := range messages {
@@ -83,21 +77,7 @@ func (n *Node) giveUp(m *message) {
 	var ready messageQueue
 	m.giveCredits(&ready)
 	n.end(m, ErrCanceled)
-	for m := ready.pop(); m != nil; m = ready.pop() {
-		n.transmit(m)
-	}
-}
-
-// dropHeld gives up the messages that are held, of one NI or, with nil, of all
-// (lnet-core 11.2, 12.5).
-func (n *Node) dropHeld(i *ni) {
-	for _, h := range n.held.take(func(h *heldMessage) bool { return i == nil || h.m.ni == i }) {
-		if h.m.rx != nil {
-			h.m.dropArrival()
-		} else {
-			n.giveUp(h.m)
-		}
-	}
+	n.transmitAll(&ready)
 }
 
 // close holds nothing any more.

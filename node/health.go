@@ -215,7 +215,7 @@ func (n *Node) SetPeerHealth(nid lnet.NID, value int) error {
 	v := healthValue(value)
 	p.health.value.Store(int32(v))
 	if v < MaxHealth {
-		n.admit(&p.health, p.asPatient(n))
+		n.admit(patient{node: n, peer: p, health: &p.health})
 	}
 	return nil
 }

@@ -24,9 +24,7 @@ func (n *Node) runMonitor() {
 		now := n.now()
 		n.second.Store(now/int64(time.Second) + 1)
 		n.resendAll()
-		if n.faults.Active() || n.held.any() {
-			n.release(n.held.take(func(h *heldMessage) bool { return h.until <= now }))
-		}
+		n.release(n.held.take(func(h *heldMessage) bool { return h.until <= now }))
 		if now-scanned >= int64(max(n.parameters.Load().TransactionTimeout/2, time.Second)) {
 			scanned = now
 			overdue = n.table.AppendOverdue(overdue[:0], now)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // ni is one of the node's interfaces: what a driver reports to.
@@ -124,12 +123,7 @@ func (i *ni) Withdrawn(rx *lnd.Rx) {
 		i.lost = append(i.lost, rx)
 	}
 	i.earlyMu.Unlock()
-	n := i.node
-	mine := func(m *message) bool { return m.rx == rx }
-	dropAll(n.table.DropDelayed(func(o *portals.Operation) bool { return mine(messageOf(o)) }))
-	for _, h := range n.held.take(func(h *heldMessage) bool { return mine(h.m) }) {
-		h.m.dropArrival()
-	}
+	i.node.dropWaiting(func(m *message) bool { return m.rx == rx })
 }
 
 // PeerDown implements lnd.Upper.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // topology is a snapshot of the NIs but 0@lo, by net in the order in which the
@@ -195,8 +194,7 @@ func (n *Node) removeNI(ctx context.Context, nid lnet.NID) error {
 	n.rebuildInfo()
 	n.infoMu.Unlock()
 	i.closing.Store(true)
-	dropAll(n.table.DropDelayed(func(o *portals.Operation) bool { return messageOf(o).ni == i }))
-	n.dropHeld(i)
+	n.dropWaiting(func(m *message) bool { return m.ni == i })
 	i.close()
 	return i.awaitClose(ctx)
 }

@@ -189,8 +189,7 @@ func (n *Node) Close(ctx context.Context) error {
 		i.closing.Store(true)
 	}
 	n.held.close()
-	n.dropHeld(nil)
-	dropAll(n.table.DropDelayed(nil))
+	n.dropWaiting(func(*message) bool { return true })
 
 	for _, i := range nis {
 		i.close()

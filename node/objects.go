@@ -24,16 +24,8 @@ func (n *Node) Attach(e portals.Entry, d portals.MD) (lnet.Handle, error) {
 // settle deals with the PUTs that a new MD has taken or refused.
 func (n *Node) settle(accepted, dropped portals.Operations) {
 	var q messageQueue
-	for o := accepted.Next(); o != nil; o = accepted.Next() {
-		m := messageOf(o)
-		m.step = stepPlace
-		q.push(m)
-	}
-	for o := dropped.Next(); o != nil; o = dropped.Next() {
-		m := messageOf(o)
-		m.step = stepDrop
-		q.push(m)
-	}
+	q.plan(accepted, stepPlace)
+	q.plan(dropped, stepDrop)
 	if q.head != nil {
 		n.run(&q)
 	}

@@ -84,9 +84,7 @@ func (n *Node) peerFor(nid lnet.NID, i *ni) *peerNI {
 // giveCredits sets how many credits p has (lnet-core 7.1).
 func (n *Node) giveCredits(p *peerNI, limit int) {
 	ready := p.credits.resize(limit)
-	for m := ready.pop(); m != nil; m = ready.pop() {
-		n.transmit(m)
-	}
+	n.transmitAll(&ready)
 }
 
 // initiator is the primary NID of the node that a NID belongs to and what else

@@ -163,6 +163,19 @@ func (m *message) dropArrival() {
 	i.iface.Receive(rx, lnd.Placement{})
 }
 
+// dropWaiting gives up the messages that wait on lazy portals or that delay
+// rules hold, and that which says yes to (lnet-core 4.6, 11.2, 12.5).
+func (n *Node) dropWaiting(which func(*message) bool) {
+	dropAll(n.table.DropDelayed(func(o *portals.Operation) bool { return which(messageOf(o)) }))
+	for _, h := range n.held.take(func(h *heldMessage) bool { return which(h.m) }) {
+		if h.m.rx != nil {
+			h.m.dropArrival()
+		} else {
+			n.giveUp(h.m)
+		}
+	}
+}
+
 // dropAll gives up messages that waited on portals.
 func dropAll(waited portals.Operations) {
 	for o := waited.Next(); o != nil; o = waited.Next() {
@@ -207,20 +220,20 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 		m.finish(nil)
 		n.freeMessage(m)
 	default:
-		m.answered(nil)
+		m.answered()
 	}
 }
 
 // answered ends an ACK or a REPLY that has come for a request of ours.
-func (m *message) answered(err error) {
-	if m.op.Issued != 0 && err == nil {
+func (m *message) answered() {
+	if m.op.Issued != 0 {
 		kind := latencyPutAck
 		if m.op.Event.Type == portals.EventReply {
 			kind = latencyGetRTT
 		}
 		m.sample(kind, m.node.now()-m.op.Issued)
 	}
-	m.finish(err)
+	m.finish(nil)
 	m.node.freeMessage(m)
 }
 
@@ -239,23 +252,15 @@ func (m *message) payload() int {
 func (m *message) answer(t lnet.MsgType) {
 	e := &m.op.Event
 	h := &m.tx.Header
-	*h = lnet.Header{
-		Dest: e.Source.NID, DestPID: e.Source.PID,
-		Src: m.ni.nid, SrcPID: m.node.pid,
-		Type: t, Handle: m.op.Handle,
-	}
+	*h = lnet.Header{DestPID: e.Source.PID, SrcPID: m.node.pid, Type: t, Handle: m.op.Handle}
 	if t == lnet.MsgAck {
 		h.MatchBits = e.MatchBits
 		h.Length = uint32(e.Length)
 	} else {
 		h.PayloadLength = uint32(e.Length)
 	}
-	m.tx.To = e.Source
-	if e.Sender != e.Source.NID {
-		m.tx.To = lnet.ProcessID{NID: e.Sender, PID: lnet.PIDLustre}
-	}
 	m.source, m.hop = m.ni.nid, e.Sender
-	m.due()
+	m.take(path{ni: m.ni, peer: m.peer, target: e.Source.NID})
 }
 
 // misdirected deals with a message for somebody else: an error if the sender

@@ -28,7 +28,7 @@ type patient struct {
 
 // recoverNI puts an NI in the queue.
 func (n *Node) recoverNI(i *ni) {
-	n.admit(&i.health, func() *patient { return &patient{node: n, ni: i, health: &i.health} })
+	n.admit(patient{node: n, ni: i, health: &i.health})
 }
 
 // recoverPeer puts a peer NI in the queue, if it was ever heard and has not
@@ -37,11 +37,7 @@ func (n *Node) recoverPeer(p *peerNI) {
 	if p.lastAlive.Load() == 0 || n.agedOut(p) {
 		return
 	}
-	n.admit(&p.health, p.asPatient(n))
-}
-
-func (p *peerNI) asPatient(n *Node) func() *patient {
-	return func() *patient { return &patient{node: n, peer: p, health: &p.health} }
+	n.admit(patient{node: n, peer: p, health: &p.health})
 }
 
 // agedOut tells whether p has been silent for longer than the recovery limit,
@@ -55,15 +51,16 @@ func (n *Node) agedOut(p *peerNI) bool {
 	return true
 }
 
-// admit puts whoever h is the health of in the queue, unless it is there.
-func (n *Node) admit(h *health, newPatient func() *patient) {
+// admit puts p in the queue, unless it is there.
+func (n *Node) admit(p patient) {
+	h := p.health
 	if h.recovering.Load() || h.recovering.Swap(true) {
 		return
 	}
 	h.nextPing.Store(n.now() + n.pingInterval(h))
 	r := &n.recovery
 	r.mu.Lock()
-	r.patients = append(r.patients, newPatient())
+	r.patients = append(r.patients, new(p))
 	r.mu.Unlock()
 }
 

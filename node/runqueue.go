@@ -1,6 +1,10 @@
 package node
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/lnetd/lnetd/lnet/portals"
+)
 
 // step is what happens next to a message in a runQueue.
 type step uint8
@@ -19,6 +23,15 @@ type runQueue struct {
 	mu       sync.Mutex
 	running  bool
 	messages messageQueue
+}
+
+// plan appends the messages of operations, whose next step is s.
+func (q *messageQueue) plan(operations portals.Operations, s step) {
+	for o := operations.Next(); o != nil; o = operations.Next() {
+		m := messageOf(o)
+		m.step = s
+		q.push(m)
+	}
 }
 
 // run has messages take their next steps, in this call unless somebody is at it.

@@ -100,16 +100,14 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	}
 	m.bound = true
 
-	e := &m.op.Event
-	e.Type = portals.EventSend
-	e.MsgType = r.typ
+	e := &m.op.Event // of which Begin has set what the MD tells
 	e.Portal = r.portal
 	e.Target = to
 	e.Initiator = lnet.ProcessID{NID: lnet.AnyNID, PID: n.pid}
 	e.Source = e.Initiator
 	e.Sender = lnet.AnyNID
 	e.MatchBits, e.HdrData = r.bits, r.hdrData
-	e.Requested, e.Length, e.Offset = memory.Length, memory.Length, int(r.offset)
+	e.Offset = int(r.offset)
 
 	hd := &m.tx.Header
 	*hd = lnet.Header{
@@ -188,6 +186,13 @@ func (n *Node) transmit(m *message) {
 	}
 }
 
+// transmitAll transmits the messages of a queue, in order.
+func (n *Node) transmitAll(q *messageQueue) {
+	for m := q.pop(); m != nil; m = q.pop() {
+		n.transmit(m)
+	}
+}
+
 // errOverdue is the fate of a message that waited for credits for too long.
 var errOverdue = &lnd.Error{Driver: "node", Op: "send", Status: lnd.StatusNetworkTimeout, Err: ErrTimedOut}
 
@@ -204,12 +209,9 @@ func (m *message) stale() error {
 
 // Sent implements lnd.Sender.
 func (m *message) Sent(_ *lnd.Tx, err error) {
-	n := m.node
 	var ready messageQueue
 	m.giveCredits(&ready)
-	for w := ready.pop(); w != nil; w = ready.pop() {
-		n.transmit(w)
-	}
+	m.node.transmitAll(&ready)
 	m.ended(err)
 }
 
@@ -268,7 +270,6 @@ func (n *Node) replied(get *message) {
 		n.freeMessage(m)
 		return
 	}
-	m.op.Event.Requested = get.tx.ReplyLength
 	m.countReceived(lnet.MsgReply, length)
-	m.answered(nil)
+	m.answered()
 }
