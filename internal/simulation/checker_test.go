@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // stage is a world without nodes, for events made by hand: an acknowledged PUT
@@ -35,7 +36,7 @@ func newStage() *stage {
 	}
 	s := &stage{world: w}
 	handle := uint64(1)
-	place := func(l *life, md MD, n int) *descriptor {
+	place := func(l *life, md portals.MD, n int) *descriptor {
 		d := l.newDescriptor("md", w.memory.region(n, 1), &md)
 		d.handle = lnet.Handle{Interface: l.cookie, Object: handle}
 		d.portal = portalOneShot
@@ -46,7 +47,7 @@ func newStage() *stage {
 		o := w.newOperation(k, w.members[1], w.members[1].nids[0])
 		o.from, o.portal, o.length = lives[0], portalOneShot, 64
 		o.sendBy, o.endBy = time.Second, 2*time.Second
-		d := place(lives[0], MD{}, 64)
+		d := place(lives[0], portals.MD{}, 64)
 		d.op, o.md, o.handle = o, d, d.handle
 		w.byHandle[d.handle] = []*operation{o}
 		return o, d
@@ -54,9 +55,9 @@ func newStage() *stage {
 	s.put, s.source = begin(opAcked)
 	s.source.memory.fill(s.put.stream)
 	s.get, s.sink = begin(opFetch)
-	s.inbox = place(lives[1], MD{Options: opPut}, 64)
+	s.inbox = place(lives[1], portals.MD{Options: portals.OpPut}, 64)
 	s.inbox.only, s.put.entry = s.put, s.inbox
-	s.store = place(lives[1], MD{Options: opGet}, 64)
+	s.store = place(lives[1], portals.MD{Options: portals.OpGet}, 64)
 	s.store.only, s.get.entry = s.get, s.store
 	s.store.content = s.get.stream
 	s.store.memory.fill(s.store.content)
@@ -65,50 +66,50 @@ func newStage() *stage {
 }
 
 // arrival is the event of o at its target.
-func (s *stage) arrival(o *operation) Event {
+func (s *stage) arrival(o *operation) portals.Event {
 	from := lnet.ProcessID{NID: o.from.member.nids[0], PID: lnet.PIDLustre}
-	e := Event{
-		Type: eventPut, MsgType: lnet.MsgPut, Portal: o.portal, MatchBits: o.bits(), HdrData: o.hdrData(),
+	e := portals.Event{
+		Type: portals.EventPut, MsgType: lnet.MsgPut, Portal: o.portal, MatchBits: o.bits(), HdrData: o.hdrData(),
 		Target: lnet.ProcessID{NID: o.target}, Initiator: from, Source: from, Sender: from.NID,
 		Requested: o.length, Length: o.length, MD: o.entry.handle, UserPtr: o.entry, Unlinked: true,
 	}
 	if o.kind == opFetch {
-		e.Type, e.MsgType, e.HdrData, e.Requested = eventGet, lnet.MsgGet, 0, 0
+		e.Type, e.MsgType, e.HdrData, e.Requested = portals.EventGet, lnet.MsgGet, 0, 0
 	}
 	return e
 }
 
-func (s *stage) sent(o *operation) Event {
-	return Event{
-		Type: eventSend, MsgType: o.msgType(), Portal: o.portal, MatchBits: o.bits(),
+func (s *stage) sent(o *operation) portals.Event {
+	return portals.Event{
+		Type: portals.EventSend, MsgType: o.msgType(), Portal: o.portal, MatchBits: o.bits(),
 		Target: lnet.ProcessID{NID: o.target}, Requested: o.length, Length: o.length,
 		MD: o.md.handle, UserPtr: o.md,
 	}
 }
 
-func (s *stage) ack() Event {
-	return Event{
-		Type: eventAck, MsgType: lnet.MsgAck, MatchBits: s.put.bits(), Length: 64,
+func (s *stage) ack() portals.Event {
+	return portals.Event{
+		Type: portals.EventAck, MsgType: lnet.MsgAck, MatchBits: s.put.bits(), Length: 64,
 		MD: s.source.handle, UserPtr: s.source, Unlinked: true,
 	}
 }
 
-func (s *stage) reply() Event {
-	return Event{
-		Type: eventReply, MsgType: lnet.MsgReply, Length: 64, Requested: 64,
+func (s *stage) reply() portals.Event {
+	return portals.Event{
+		Type: portals.EventReply, MsgType: lnet.MsgReply, Length: 64, Requested: 64,
 		MD: s.sink.handle, UserPtr: s.sink, Unlinked: true,
 	}
 }
 
 // deliver writes what arrives and shows the event, changed by each edit.
-func (s *stage) deliver(d *descriptor, e Event, edits ...func(*Event)) {
+func (s *stage) deliver(d *descriptor, e portals.Event, edits ...func(*portals.Event)) {
 	for _, edit := range edits {
 		edit(&e)
 	}
 	switch e.Type {
-	case eventPut:
+	case portals.EventPut:
 		s.put.stream.fill(d.memory.pieces[0].Bytes[e.Offset:e.Offset+e.Length], 0)
-	case eventReply:
+	case portals.EventReply:
 		s.get.content.fill(d.memory.pieces[0].Bytes[:e.Length], 0)
 	}
 	d.HandleEvent(&e)
@@ -154,11 +155,11 @@ func TestChecker(t *testing.T) {
 	}{
 		{"Faultless", func(s *stage) { s.all() }, ""},
 		{"PutTwice", func(s *stage) {
-			s.deliver(s.inbox, s.arrival(s.put), func(e *Event) { e.Unlinked = false })
+			s.deliver(s.inbox, s.arrival(s.put), func(e *portals.Event) { e.Unlinked = false })
 			s.all()
 		}, "delivered before"},
 		{"PutAgainAfterBrokenOff", func(s *stage) {
-			s.deliver(s.inbox, s.arrival(s.put), func(e *Event) { e.Unlinked, e.Err = false, errors.New("cut") })
+			s.deliver(s.inbox, s.arrival(s.put), func(e *portals.Event) { e.Unlinked, e.Err = false, errors.New("cut") })
 			s.all()
 		}, "delivered before: 0 times, 1 times in part"},
 		{"AckedButNotDelivered", func(s *stage) {
@@ -166,18 +167,18 @@ func TestChecker(t *testing.T) {
 			s.deliver(s.source, s.ack())
 		}, "acknowledged, and delivered 0 times"},
 		{"AckOfAnother", func(s *stage) {
-			s.deliver(s.source, s.ack(), func(e *Event) { e.MatchBits = s.get.bits() })
+			s.deliver(s.source, s.ack(), func(e *portals.Event) { e.MatchBits = s.get.bits() })
 		}, "ACK event for match bits"},
 		{"AckOfAFormerLife", func(s *stage) {
 			former := s.newOperation(opAcked, s.members[1], s.members[1].nids[0])
 			s.byHandle[s.put.handle] = append(s.byHandle[s.put.handle], former)
 			s.deliver(s.source, s.sent(s.put))
-			s.deliver(s.source, s.ack(), func(e *Event) { e.MatchBits = former.bits() })
+			s.deliver(s.source, s.ack(), func(e *portals.Event) { e.MatchBits = former.bits() })
 			s.deliver(s.sink, s.sent(s.get))
 		}, ""},
 		{"AckOfTooMuch", func(s *stage) {
 			s.deliver(s.inbox, s.arrival(s.put))
-			s.deliver(s.source, s.ack(), func(e *Event) { e.Length = 65 })
+			s.deliver(s.source, s.ack(), func(e *portals.Event) { e.Length = 65 })
 		}, "ACK of 65 bytes"},
 		{"SentTwice", func(s *stage) {
 			s.deliver(s.source, s.sent(s.put))
@@ -198,19 +199,19 @@ func TestChecker(t *testing.T) {
 			s.deliver(s.source, s.ack())
 		}, "ended 1s after its deadline"},
 		{"WrongDescriptor", func(s *stage) {
-			s.deliver(s.store, s.arrival(s.put), func(e *Event) { e.MD, e.UserPtr = s.store.handle, s.store })
+			s.deliver(s.store, s.arrival(s.put), func(e *portals.Event) { e.MD, e.UserPtr = s.store.handle, s.store })
 		}, "meant for another descriptor"},
 		{"WrongPortal", func(s *stage) {
-			s.deliver(s.inbox, s.arrival(s.put), func(e *Event) { e.Portal++ })
+			s.deliver(s.inbox, s.arrival(s.put), func(e *portals.Event) { e.Portal++ })
 		}, "wrong portal"},
 		{"WrongSource", func(s *stage) {
-			s.deliver(s.inbox, s.arrival(s.put), func(e *Event) { e.Source.NID = s.members[1].nids[0] })
+			s.deliver(s.inbox, s.arrival(s.put), func(e *portals.Event) { e.Source.NID = s.members[1].nids[0] })
 		}, "wrong source"},
 		{"NobodysPut", func(s *stage) {
-			s.deliver(s.inbox, s.arrival(s.put), func(e *Event) { e.MatchBits += 100 })
+			s.deliver(s.inbox, s.arrival(s.put), func(e *portals.Event) { e.MatchBits += 100 })
 		}, "of nobody"},
 		{"WrongLength", func(s *stage) {
-			s.deliver(s.inbox, s.arrival(s.put), func(e *Event) { e.Length = 63 })
+			s.deliver(s.inbox, s.arrival(s.put), func(e *portals.Event) { e.Length = 63 })
 		}, "mlength 63, not 64"},
 		{"WrongPayload", func(s *stage) {
 			e := s.arrival(s.put)
@@ -231,8 +232,8 @@ func TestChecker(t *testing.T) {
 		{"OverdueThoughAnswered", func(s *stage) {
 			s.deliver(s.source, s.sent(s.put))
 			s.deliver(s.inbox, s.arrival(s.put))
-			s.deliver(s.source, s.ack(), func(e *Event) { e.Unlinked = false })
-			s.deliver(s.source, Event{Type: eventUnlink, Unlinked: true, MD: s.source.handle, UserPtr: s.source})
+			s.deliver(s.source, s.ack(), func(e *portals.Event) { e.Unlinked = false })
+			s.deliver(s.source, portals.Event{Type: portals.EventUnlink, Unlinked: true, MD: s.source.handle, UserPtr: s.source})
 		}, "unlinked as overdue"},
 		{"SourceChanged", func(s *stage) {
 			s.all()
@@ -241,14 +242,14 @@ func TestChecker(t *testing.T) {
 		{"WrittenBehindTheReply", func(s *stage) {
 			s.get.contentLen = 60
 			s.deliver(s.store, s.arrival(s.get))
-			s.deliver(s.sink, s.reply(), func(e *Event) { e.Length, e.Requested = 60, 60 })
+			s.deliver(s.sink, s.reply(), func(e *portals.Event) { e.Length, e.Requested = 60, 60 })
 			s.sink.memory.pieces[0].Bytes[61]++
 		}, "byte 61 was written to"},
 		{"AnswersOfTwoLives", func(s *stage) { // found by seed 16452
 			former := s.newOperation(opFetch, s.members[1], s.members[1].nids[0])
 			former.content, former.contentLen = s.get.content, 20
 			s.byHandle[s.get.handle] = append(s.byHandle[s.get.handle], former)
-			s.deliver(s.sink, s.reply(), func(e *Event) { e.Length, e.Requested, e.Unlinked = 20, 20, false })
+			s.deliver(s.sink, s.reply(), func(e *portals.Event) { e.Length, e.Requested, e.Unlinked = 20, 20, false })
 			s.all()
 		}, ""},
 		{"AnswerToAFormerLifesPing", func(s *stage) { // found by seed 52143

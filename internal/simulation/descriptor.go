@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -19,7 +20,7 @@ type descriptor struct {
 
 	// Of attached ones.
 	portal    uint32
-	options   uint32
+	options   portals.MDOptions
 	maxSize   int
 	only      *operation // the one operation that it is for; nil: any with its tag
 	content   stream     // of a target for GETs
@@ -45,9 +46,9 @@ func (d *descriptor) String() string {
 }
 
 // newDescriptor registers a descriptor and completes its MD.
-func (l *life) newDescriptor(name string, r *region, md *MD) *descriptor {
+func (l *life) newDescriptor(name string, r *region, md *portals.MD) *descriptor {
 	w := l.member.w
-	d := &descriptor{w: w, owner: l, name: name, memory: r, options: uint32(md.Options), maxSize: md.MaxSize}
+	d := &descriptor{w: w, owner: l, name: name, memory: r, options: md.Options, maxSize: md.MaxSize}
 	r.describe(md)
 	md.Handler = d
 	md.UserPtr = d
@@ -58,7 +59,7 @@ func (l *life) newDescriptor(name string, r *region, md *MD) *descriptor {
 }
 
 // attach attaches a descriptor.
-func (l *life) attach(d *descriptor, e Entry, md MD) bool {
+func (l *life) attach(d *descriptor, e portals.Entry, md portals.MD) bool {
 	w := l.member.w
 	d.portal, d.tag = e.Portal, uint32(e.MatchBits>>32)
 	h, err := l.node.Attach(e, md)
@@ -78,7 +79,7 @@ func (l *life) attach(d *descriptor, e Entry, md MD) bool {
 // bind makes the descriptor of an operation.
 func (l *life) bind(o *operation) (*descriptor, lnet.Handle, error) {
 	w := l.member.w
-	md := MD{Unlink: true, Threshold: 1}
+	md := portals.MD{Unlink: true, Threshold: 1}
 	switch {
 	case o.threshold != 0:
 		md.Threshold = o.threshold
@@ -86,7 +87,7 @@ func (l *life) bind(o *operation) (*descriptor, lnet.Handle, error) {
 		md.Threshold = 2
 	}
 	if o.untracked {
-		md.Options |= noTrackResponse
+		md.Options |= portals.NoTrackResponse
 	}
 	r := w.memory.region(o.length, o.pieces)
 	if o.kind != opFetch {
@@ -121,7 +122,7 @@ func (d *descriptor) know(h lnet.Handle) {
 }
 
 // HandleEvent implements portals.Handler.
-func (d *descriptor) HandleEvent(e *Event) {
+func (d *descriptor) HandleEvent(e *portals.Event) {
 	if d.inside.Swap(true) {
 		d.w.violate("%v: two handler calls at once", d)
 	}
@@ -135,7 +136,7 @@ func (d *descriptor) HandleEvent(e *Event) {
 }
 
 // event checks an event and returns what is to be done about it. w.mu is held.
-func (d *descriptor) event(e *Event) func() {
+func (d *descriptor) event(e *portals.Event) func() {
 	w := d.w
 	w.addf("%v: %v of %d of %d bytes at %d, bits %#x, from %v, unlinked %t, err %v",
 		d, e.Type, e.Length, e.Requested, e.Offset, e.MatchBits, e.Source.NID, e.Unlinked, e.Err)
@@ -152,7 +153,7 @@ func (d *descriptor) event(e *Event) func() {
 	var next func()
 	o := d.op
 	switch {
-	case e.Type == eventUnlink:
+	case e.Type == portals.EventUnlink:
 		if !e.Unlinked || e.Err != nil {
 			w.violate("%v: event %+v", d, *e)
 		}
@@ -163,13 +164,13 @@ func (d *descriptor) event(e *Event) func() {
 				w.violate("%v: unlinked as overdue, but it was answered", o)
 			}
 		}
-	case e.Type == eventSend && o != nil:
+	case e.Type == portals.EventSend && o != nil:
 		o.sent(d, e)
-	case e.Type == eventAck && o != nil:
+	case e.Type == portals.EventAck && o != nil:
 		o.acked(d, e)
-	case e.Type == eventReply && o != nil:
+	case e.Type == portals.EventReply && o != nil:
 		o.replied(d, e)
-	case (e.Type == eventPut || e.Type == eventGet) && o == nil:
+	case (e.Type == portals.EventPut || e.Type == portals.EventGet) && o == nil:
 		next = d.request(e)
 	default:
 		w.violate("%v: event %v", d, e.Type)
@@ -197,7 +198,7 @@ func both(f, g func()) func() {
 }
 
 // request takes a PUT or GET event. w.mu is held.
-func (d *descriptor) request(e *Event) func() {
+func (d *descriptor) request(e *portals.Event) func() {
 	w := d.w
 	o := w.operationOf(e.MatchBits)
 	if o == nil {
@@ -250,7 +251,7 @@ func (d *descriptor) request(e *Event) func() {
 }
 
 // mayTake tells whether a request may have been matched as its event says.
-func (d *descriptor) mayTake(o *operation, e *Event) error {
+func (d *descriptor) mayTake(o *operation, e *portals.Event) error {
 	if o.from == nil {
 		return errors.New("was never made")
 	}
@@ -272,9 +273,9 @@ func (d *descriptor) mayTake(o *operation, e *Event) error {
 		return errors.New("meant for another descriptor")
 	case o.tag != d.tag:
 		return errors.New("wrong tag")
-	case (e.Type == eventGet) != (o.kind == opFetch) || e.MsgType != o.msgType():
+	case (e.Type == portals.EventGet) != (o.kind == opFetch) || e.MsgType != o.msgType():
 		return errors.New("wrong type")
-	case e.Type == eventPut && e.HdrData != o.hdrData():
+	case e.Type == portals.EventPut && e.HdrData != o.hdrData():
 		return errors.New("wrong hdr_data")
 	case !fromNID(e.Source.NID) || !fromNID(e.Initiator.NID) || !fromNID(e.Sender):
 		return errors.New("wrong source")
@@ -284,7 +285,7 @@ func (d *descriptor) mayTake(o *operation, e *Event) error {
 		return errors.New("wrong PID")
 	}
 	requested := o.length
-	if e.Type == eventGet {
+	if e.Type == portals.EventGet {
 		requested = 0
 	}
 	if e.Requested != requested {
@@ -294,20 +295,20 @@ func (d *descriptor) mayTake(o *operation, e *Event) error {
 }
 
 // mayHold tells whether offset and length are those of lnet-core 4.2.
-func (d *descriptor) mayHold(o *operation, e *Event) error {
+func (d *descriptor) mayHold(o *operation, e *portals.Event) error {
 	offset := e.Offset
-	if d.options&uint32(manageRemote) != 0 {
+	if d.options&portals.ManageRemote != 0 {
 		offset = o.offset
 	}
 	room := max(0, d.memory.n-offset)
-	if d.options&uint32(maxSize) != 0 {
+	if d.options&portals.MaxSize != 0 {
 		room = min(room, d.maxSize)
 	}
 	want := min(o.length, room)
 	switch {
 	case offset != e.Offset:
 		return fmt.Errorf("offset %d, not %d", e.Offset, offset)
-	case o.length > room && d.options&uint32(truncate) == 0:
+	case o.length > room && d.options&portals.Truncate == 0:
 		return fmt.Errorf("%d bytes where there is room for %d", o.length, room)
 	case e.Length != want:
 		return fmt.Errorf("mlength %d, not %d", e.Length, want)
@@ -327,7 +328,7 @@ func (d *descriptor) check() {
 		}
 		return
 	}
-	if d.options&uint32(opGet) != 0 {
+	if d.options&portals.OpGet != 0 {
 		if err := d.memory.holds(0, d.memory.n, d.content, 0); err != nil {
 			w.violate("%v: content has changed: %v", d, err)
 		}

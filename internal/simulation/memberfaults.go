@@ -7,6 +7,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node/fault"
 )
 
@@ -101,7 +102,7 @@ func (w *world) ask(r *rand.Rand, l *life, to *member) {
 // cookie, and returns what it has.
 func (l *life) burn(until uint64) uint64 {
 	for {
-		h, err := l.node.Bind(MD{})
+		h, err := l.node.Bind(portals.MD{})
 		if err != nil {
 			l.member.w.violate("%v: bind: %v", l, err)
 			return 0

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // What memory holds before anybody writes to it: around a region and between
@@ -158,7 +159,7 @@ func (r *region) guarded() error {
 }
 
 // describe puts the region into an MD, as bytes if it is one piece.
-func (r *region) describe(d *MD) {
+func (r *region) describe(d *portals.MD) {
 	if len(r.pieces) == 1 {
 		d.Bytes = r.pieces[0].Bytes
 		return

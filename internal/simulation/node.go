@@ -6,37 +6,8 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/fault"
-)
-
-// What the simulation uses of the node's API, in one place.
-type (
-	// MD is a memory descriptor.
-	MD = portals.MD
-	// Entry is a match entry.
-	Entry = portals.Entry
-	// Event is an event.
-	Event = portals.Event
-)
-
-const (
-	opPut           = portals.OpPut
-	opGet           = portals.OpGet
-	manageRemote    = portals.ManageRemote
-	truncate        = portals.Truncate
-	maxSize         = portals.MaxSize
-	noTrackResponse = portals.NoTrackResponse
-	unlimited       = portals.Unlimited
-	after           = portals.After
-
-	eventGet    = portals.EventGet
-	eventPut    = portals.EventPut
-	eventReply  = portals.EventReply
-	eventAck    = portals.EventAck
-	eventSend   = portals.EventSend
-	eventUnlink = portals.EventUnlink
 )
 
 // newNode makes a node with a scenario's parameters.

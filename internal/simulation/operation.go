@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -182,7 +183,7 @@ func (l *life) unlink(d *descriptor) {
 }
 
 // sent takes a SEND event. w.mu is held.
-func (o *operation) sent(d *descriptor, e *Event) {
+func (o *operation) sent(d *descriptor, e *portals.Event) {
 	w, now := d.w, d.w.since()
 	o.sends++
 	o.sendErr = e.Err
@@ -212,7 +213,7 @@ func (o *operation) msgType() lnet.MsgType {
 }
 
 // acked takes an ACK event. w.mu is held.
-func (o *operation) acked(d *descriptor, e *Event) {
+func (o *operation) acked(d *descriptor, e *portals.Event) {
 	w := d.w
 	if e.Err != nil { // it came when the MD was gone already
 		return
@@ -241,7 +242,7 @@ func (o *operation) acked(d *descriptor, e *Event) {
 }
 
 // replied takes a REPLY event. w.mu is held.
-func (o *operation) replied(d *descriptor, e *Event) {
+func (o *operation) replied(d *descriptor, e *portals.Event) {
 	w := d.w
 	if e.Length > 0 {
 		d.taken = append(d.taken, span{0, e.Length})
@@ -285,7 +286,7 @@ func (d *descriptor) pinged(n int) bool {
 }
 
 // answers tells whether a REPLY is the operation's.
-func (o *operation) answers(d *descriptor, e *Event) error {
+func (o *operation) answers(d *descriptor, e *portals.Event) error {
 	switch {
 	case o.kind != opFetch:
 		return errors.New("nobody asked")

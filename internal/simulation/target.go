@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // Every node's portals.
@@ -48,9 +49,9 @@ func (l *life) postStanding() {
 // when it gets round to it.
 func (l *life) postMailbox(r *rand.Rand) {
 	w := l.member.w
-	md := MD{Options: opPut | maxSize, MaxSize: mailboxMax, Unlink: true, Threshold: unlimited}
+	md := portals.MD{Options: portals.OpPut | portals.MaxSize, MaxSize: mailboxMax, Unlink: true, Threshold: portals.Unlimited}
 	if r.IntN(2) == 0 {
-		md.Options |= truncate
+		md.Options |= portals.Truncate
 	}
 	if r.IntN(3) == 0 {
 		md.Threshold = 1 + r.IntN(8)
@@ -68,7 +69,7 @@ func (l *life) postMailbox(r *rand.Rand) {
 			}
 		})
 	}
-	l.attach(d, Entry{Portal: portalMailbox, IgnoreBits: tagIgnored}, md)
+	l.attach(d, portals.Entry{Portal: portalMailbox, IgnoreBits: tagIgnored}, md)
 }
 
 // running tells whether the life goes on.
@@ -81,14 +82,14 @@ func (l *life) running() bool {
 // postStore posts content to be fetched.
 func (l *life) postStore(tag uint32) {
 	w := l.member.w
-	md := MD{Options: opGet | manageRemote, Threshold: unlimited}
+	md := portals.MD{Options: portals.OpGet | portals.ManageRemote, Threshold: portals.Unlimited}
 	if tag == storeTruncates {
-		md.Options |= truncate
+		md.Options |= portals.Truncate
 	}
 	d := l.newDescriptor("store", w.memory.region(storeSize, int(tag)), &md)
 	d.content = l.member.store()
 	d.memory.fill(d.content)
-	l.attach(d, Entry{Portal: portalStore, MatchBits: uint64(tag) << 32, IgnoreBits: tagIgnored}, md)
+	l.attach(d, portals.Entry{Portal: portalStore, MatchBits: uint64(tag) << 32, IgnoreBits: tagIgnored}, md)
 }
 
 // store is the content of the member's stores.
@@ -104,9 +105,9 @@ func (l *life) slot(o *operation, r *rand.Rand) {
 		l.member.generation++
 		tag := l.member.generation
 		w.mu.Unlock()
-		md := MD{Options: opPut | manageRemote, Threshold: unlimited}
+		md := portals.MD{Options: portals.OpPut | portals.ManageRemote, Threshold: portals.Unlimited}
 		d = l.newDescriptor("slots", w.memory.region(max(8<<10, 2*o.length), 1+r.IntN(3)), &md)
-		if !l.attach(d, Entry{Portal: portalSlots, MatchBits: uint64(tag) << 32, IgnoreBits: tagIgnored}, md) {
+		if !l.attach(d, portals.Entry{Portal: portalSlots, MatchBits: uint64(tag) << 32, IgnoreBits: tagIgnored}, md) {
 			o.never = true
 			return
 		}
@@ -136,9 +137,9 @@ func (l *life) oneShot(o *operation, portal uint32, f fit, match lnet.ProcessID,
 	w := l.member.w
 	o.portal = portal
 	n := o.length
-	md := MD{Options: opPut, Threshold: 1, Unlink: true}
+	md := portals.MD{Options: portals.OpPut, Threshold: 1, Unlink: true}
 	if o.kind == opFetch {
-		md.Options = opGet
+		md.Options = portals.OpGet
 	}
 	switch f {
 	case fitExact:
@@ -146,7 +147,7 @@ func (l *life) oneShot(o *operation, portal uint32, f fit, match lnet.ProcessID,
 		n += 1 + n/3
 	case fitTruncates:
 		n /= 2
-		md.Options |= truncate
+		md.Options |= portals.Truncate
 	case fitRefuses:
 		n /= 2
 		o.never = o.never || n < o.length
@@ -160,6 +161,6 @@ func (l *life) oneShot(o *operation, portal uint32, f fit, match lnet.ProcessID,
 		o.content, o.contentLen = d.content, min(n, o.length)
 	}
 	return func() {
-		l.attach(d, Entry{Portal: portal, Match: match, MatchBits: o.bits(), Position: after}, md)
+		l.attach(d, portals.Entry{Portal: portal, Match: match, MatchBits: o.bits(), Position: portals.After}, md)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -145,7 +146,7 @@ func (w *world) draw(r *rand.Rand, from *life, to *member, length int) *operatio
 	}
 	switch r.IntN(8) {
 	case 0:
-		o.threshold = unlimited
+		o.threshold = portals.Unlimited
 	case 1:
 		o.threshold = 3 + r.IntN(3)
 	}

@@ -46,8 +46,8 @@ func (r *receiver) post() error {
 		}
 	}
 	_, err := r.node.Attach(
-		entry{Portal: getPortal, MatchBits: getBits, IgnoreBits: seqMask},
-		md{Bytes: r.pattern, Threshold: unlimited, Options: opGet | manageRemote, Handler: portals.HandlerFunc(r.handleGet)})
+		portals.Entry{Portal: getPortal, MatchBits: getBits, IgnoreBits: seqMask},
+		portals.MD{Bytes: r.pattern, Threshold: portals.Unlimited, Options: portals.OpGet | portals.ManageRemote, Handler: portals.HandlerFunc(r.handleGet)})
 	return err
 }
 
@@ -59,14 +59,14 @@ type buffer struct {
 
 func (b *buffer) post() error {
 	_, err := b.r.node.Attach(
-		entry{Portal: putPortal, MatchBits: putBits, IgnoreBits: seqMask, Position: after},
-		md{Bytes: b.bytes, Threshold: unlimited, Unlink: true, MaxSize: maxSize, Options: opPut | maxSizeValid, Handler: b})
+		portals.Entry{Portal: putPortal, MatchBits: putBits, IgnoreBits: seqMask, Position: portals.After},
+		portals.MD{Bytes: b.bytes, Threshold: portals.Unlimited, Unlink: true, MaxSize: maxSize, Options: portals.OpPut | portals.MaxSize, Handler: b})
 	return err
 }
 
 // HandleEvent implements the handler of the buffer's MD.
-func (b *buffer) HandleEvent(e *event) {
-	if e.Type != eventPut {
+func (b *buffer) HandleEvent(e *portals.Event) {
+	if e.Type != portals.EventPut {
 		b.r.findings.add("unexpected %s at the receiver", e.Type)
 		return
 	}
@@ -78,7 +78,7 @@ func (b *buffer) HandleEvent(e *event) {
 	}
 }
 
-func (r *receiver) handlePut(e *event, payload []byte) {
+func (r *receiver) handlePut(e *portals.Event, payload []byte) {
 	seq := e.MatchBits & seqMask
 	if err := r.register.arrived(seq, e.Err == nil); err != nil {
 		r.findings.add("PUT: %v", err)
@@ -102,8 +102,8 @@ func (r *receiver) handlePut(e *event, payload []byte) {
 	}
 }
 
-func (r *receiver) handleGet(e *event) {
-	if e.Type != eventGet {
+func (r *receiver) handleGet(e *portals.Event) {
+	if e.Type != portals.EventGet {
 		r.findings.add("unexpected %s at the source of GETs", e.Type)
 		return
 	}
@@ -118,7 +118,7 @@ func (r *receiver) handleGet(e *event) {
 	}
 }
 
-func (r *receiver) checkOrigin(e *event, seq uint64) {
+func (r *receiver) checkOrigin(e *portals.Event, seq uint64) {
 	if e.Initiator.NID != r.from || e.Initiator.PID != lnet.PIDLustre {
 		r.findings.add("message %d: from %s, want %s", seq, e.Initiator, r.from)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 )
 
 // What arrives is held against the plan of the peer's sender.
@@ -19,18 +20,18 @@ func TestReceiverChecksArrivals(t *testing.T) {
 	from := lnet.ProcessID{NID: c.nid(child, 0), PID: lnet.PIDLustre}
 	for _, x := range []struct {
 		name, want string
-		spoil      func(e *event, payload []byte)
+		spoil      func(e *portals.Event, payload []byte)
 	}{
-		{"right", "", func(*event, []byte) {}},
-		{"one byte", "wrong content", func(_ *event, b []byte) { b[p.size-1] ^= 1 }},
-		{"cut short", "want a PUT+ACK of", func(e *event, _ []byte) { e.Length-- }},
-		{"another's header data", "hdr_data", func(e *event, _ []byte) { e.HdrData++ }},
-		{"another's source", "want " + from.NID.String(), func(e *event, _ []byte) { e.Initiator.NID = c.nid(parent, 0) }},
+		{"right", "", func(*portals.Event, []byte) {}},
+		{"one byte", "wrong content", func(_ *portals.Event, b []byte) { b[p.size-1] ^= 1 }},
+		{"cut short", "want a PUT+ACK of", func(e *portals.Event, _ []byte) { e.Length-- }},
+		{"another's header data", "hdr_data", func(e *portals.Event, _ []byte) { e.HdrData++ }},
+		{"another's source", "want " + from.NID.String(), func(e *portals.Event, _ []byte) { e.Initiator.NID = c.nid(parent, 0) }},
 	} {
 		var f findings
 		r := newReceiver(nil, from.NID, 1, pattern, &f)
 		payload := append([]byte(nil), p.of(pattern)...)
-		e := &event{Type: eventPut, MatchBits: putBits | seq, HdrData: seq, Initiator: from, Length: p.size}
+		e := &portals.Event{Type: portals.EventPut, MatchBits: putBits | seq, HdrData: seq, Initiator: from, Length: p.size}
 		x.spoil(e, payload)
 		r.handlePut(e, payload[:e.Length])
 		n, texts := f.list()

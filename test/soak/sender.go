@@ -11,6 +11,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -118,7 +119,7 @@ func (s *sender) issue() {
 	o.slot.Store(true)
 	o.begun.Store(s.now())
 	seq := o.seq
-	d := md{Bytes: o.plan.of(s.pattern), Threshold: 2, Unlink: true, Handler: o}
+	d := portals.MD{Bytes: o.plan.of(s.pattern), Threshold: 2, Unlink: true, Handler: o}
 	switch o.plan.kind {
 	case plainPut:
 		d.Threshold = 1
@@ -168,14 +169,14 @@ func sinkClass(n int) int {
 }
 
 // HandleEvent implements the handler of the operation's MD.
-func (o *op) HandleEvent(e *event) {
+func (o *op) HandleEvent(e *portals.Event) {
 	s := o.s
 	if e.MD != o.md || o.begun.Load() == 0 {
 		s.findings.add("%s of %s after its last event", e.Type, e.MD)
 		return
 	}
 	switch e.Type {
-	case eventSend:
+	case portals.EventSend:
 		if o.sent {
 			s.findings.add("message %d: a second SEND", o.seq)
 		}
@@ -190,9 +191,9 @@ func (o *op) HandleEvent(e *event) {
 				}
 			}
 		}
-	case eventAck, eventReply:
+	case portals.EventAck, portals.EventReply:
 		o.answer(e)
-	case eventUnlink:
+	case portals.EventUnlink:
 	default:
 		s.findings.add("message %d: unexpected %s", o.seq, e.Type)
 	}
@@ -202,9 +203,9 @@ func (o *op) HandleEvent(e *event) {
 }
 
 // answer checks an ACK or a REPLY.
-func (o *op) answer(e *event) {
+func (o *op) answer(e *portals.Event) {
 	s := o.s
-	wanted := map[kind]bool{ackedPut: e.Type == eventAck, fetch: e.Type == eventReply}[o.plan.kind]
+	wanted := map[kind]bool{ackedPut: e.Type == portals.EventAck, fetch: e.Type == portals.EventReply}[o.plan.kind]
 	if !wanted {
 		s.findings.add("message %d: a %s to a %s", o.seq, e.Type, o.plan.kind)
 	}
@@ -217,7 +218,7 @@ func (o *op) answer(e *event) {
 	o.answered = true
 	if e.Length != o.plan.size {
 		s.findings.add("message %d: %s of %d bytes, want %d", o.seq, e.Type, e.Length, o.plan.size)
-	} else if e.Type == eventReply && !bytes.Equal(o.sink, o.plan.of(s.pattern)) {
+	} else if e.Type == portals.EventReply && !bytes.Equal(o.sink, o.plan.of(s.pattern)) {
 		s.findings.add("message %d: a REPLY of %d bytes with the wrong content", o.seq, e.Length)
 	}
 }
