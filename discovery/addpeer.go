@@ -1,0 +1,86 @@
+package discovery
+
+import (
+	"errors"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// AddPeer says that a node has all these NIDs, as an upper layer knows (7.6). The
+// first that can be used is the reference: with lock it stays the primary NID
+// whatever the node says, and what the others turn out to be is merged under it.
+// It returns the reference. ErrNoPeer if no NID can be used, else the error of
+// the last one.
+func (m *Machine) AddPeer(now time.Duration, nids []lnet.NID, lock bool) (lnet.NID, error) {
+	m.begin(now)
+	defer m.end()
+	if m.stopped {
+		return lnet.NID{}, ErrClosed
+	}
+	flags := State(0)
+	if !m.local.Mode.passive() {
+		flags = MultiRail
+	}
+	first := flags
+	if lock {
+		first |= LockPrimary
+	}
+	var reference lnet.NID
+	err := ErrNoPeer
+	for _, nid := range nids {
+		switch {
+		case !usable(nid) || m.local.Mode.passive() && !m.isLocal(nid.Net()):
+		case reference.IsZero():
+			if reference, err = m.addReference(nid, first); err != nil {
+				reference = lnet.NID{}
+			}
+		case m.local.Mode.passive():
+			_, _ = m.make(nid, first) // whoever has it keeps it
+		default:
+			m.addAlias(nid, reference, flags, lock)
+		}
+	}
+	if reference.IsZero() {
+		return reference, err
+	}
+	return reference, nil
+}
+
+func (m *Machine) addReference(nid lnet.NID, s State) (lnet.NID, error) {
+	p, err := m.make(nid, s)
+	switch {
+	case errors.Is(err, ErrLocked):
+		return p.primary, nil
+	case err == nil, errors.Is(err, ErrExists):
+		if !m.local.Mode.passive() {
+			m.requeue(p)
+		}
+		return nid, nil
+	}
+	return nid, refuse("add", nid, nid, err)
+}
+
+// addAlias has a NID discovered that belongs to the peer of reference, as it is
+// said; with lock its first reply merges it there. A NID that is there already
+// stays.
+func (m *Machine) addAlias(nid, reference lnet.NID, s State, lock bool) {
+	to := m.nis[reference]
+	if i := m.nis[nid]; i != nil && to != nil && i.peer == to.peer {
+		return
+	}
+	p, err := m.make(nid, s)
+	if err != nil && !errors.Is(err, ErrExists) {
+		return
+	}
+	created := err == nil && !p.state.Has(Configured)
+	marked := lock && !p.state.Has(Configured|LockPrimary)
+	if marked {
+		p.doing().mergeInto = reference
+		m.clear(p, NIDsUpToDate)
+		m.set(p, ForcePing)
+	}
+	if created || marked {
+		m.requeue(p)
+	}
+}

@@ -1,0 +1,209 @@
+package discovery
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// ConfigureOptions say what kind of peer an administrator wants.
+type ConfigureOptions struct {
+	// SingleRail: the peer is not Multi-Rail, and has at most one NID per net.
+	SingleRail bool
+	// Lock: the primary NID is locked.
+	Lock bool
+}
+
+func (o ConfigureOptions) state() State {
+	s := Configured
+	if !o.SingleRail {
+		s |= MultiRail
+	}
+	if o.Lock {
+		s |= LockPrimary
+	}
+	return s
+}
+
+// Configure makes a peer as an administrator wants it, or adds NIDs to it: all of
+// it or, with an error, nothing (7.7). A peer that traffic or discovery has made
+// is made anew. Errors are of *PeerError: ErrInvalid, ErrExists, ErrLocked,
+// ErrPermission, ErrBusy (a gateway), ErrNotUnique.
+func (m *Machine) Configure(now time.Duration, primary lnet.NID, others []lnet.NID, o ConfigureOptions) error {
+	m.begin(now)
+	defer m.end()
+	if nid, err := m.checkConfigure(primary, others, o); err != nil {
+		return refuse("add", primary, nid, err)
+	}
+	p, _ := m.make(primary, o.state())
+	for _, nid := range others {
+		_ = m.add(p, nid, !o.SingleRail, byAdmin) // it was checked
+	}
+	return nil
+}
+
+// checkConfigure says which NID stands in the way, and why.
+func (m *Machine) checkConfigure(primary lnet.NID, others []lnet.NID, o ConfigureOptions) (lnet.NID, error) {
+	if m.stopped {
+		return primary, ErrClosed
+	}
+	if !usable(primary) {
+		return primary, ErrInvalid
+	}
+	p, err := m.checkMake(primary, o.state())
+	if err != nil {
+		return primary, err
+	}
+	if p == nil || !p.state.Has(Configured) {
+		p = &peer{primary: primary, nis: []*ni{{nid: primary}}, state: o.state()} // as it will be
+	}
+	nets := map[lnet.Net]lnet.NID{primary.Net(): primary}
+	for _, nid := range others {
+		if !usable(nid) {
+			return nid, ErrInvalid
+		}
+		if nid == primary {
+			continue
+		}
+		if _, _, err := m.checkAdd(p, nid, !o.SingleRail, byAdmin); err != nil {
+			return nid, err
+		}
+		if has, ok := nets[nid.Net()]; o.SingleRail && ok && has != nid {
+			return nid, ErrNotUnique
+		}
+		nets[nid.Net()] = nid
+	}
+	return lnet.NID{}, nil
+}
+
+// checkMake: the rules for a peer that exists (7.6, 7.7). It returns the peer that
+// has the NID, if any. ErrExists and ErrLocked are no reason for make to fail if
+// the caller is AddPeer.
+func (m *Machine) checkMake(nid lnet.NID, s State) (*peer, error) {
+	i := m.nis[nid]
+	if i == nil {
+		return nil, nil
+	}
+	p := i.peer
+	switch {
+	case p.state.Has(Configured) && p.primary != nid:
+		return p, ErrExists
+	case p.state.Has(Configured) && p.state.Has(MultiRail) != s.Has(MultiRail):
+		return p, ErrPermission
+	case p.state.Has(Configured):
+		return p, nil
+	case p.state.Has(LockPrimary) && p.primary == nid:
+		return p, ErrExists
+	case p.state.Has(LockPrimary):
+		return p, ErrLocked
+	case p.primary == nid && !s.Has(Configured|LockPrimary):
+		return p, ErrExists
+	case p.routes > 0:
+		return p, ErrBusy
+	}
+	return p, nil
+}
+
+// make makes a peer with these flags, in place of one that has the NID (7.6). It
+// returns the peer that has it afterwards.
+func (m *Machine) make(nid lnet.NID, s State) (*peer, error) {
+	p, err := m.checkMake(nid, s)
+	switch {
+	case err != nil, p != nil && p.state.Has(Configured):
+		return p, err
+	case p != nil:
+		m.destroy(p)
+	}
+	p = m.create(nid)
+	p.state = s
+	if s.Has(LockPrimary) {
+		p.lockTime = m.now
+	}
+	return p, nil
+}
+
+// AddNID adds a NID to a peer that an administrator made (7.7). Errors are of
+// *PeerError: ErrInvalid, ErrNotFound, ErrNotPrimary, ErrPermission, ErrExists,
+// ErrNotUnique.
+func (m *Machine) AddNID(now time.Duration, primary, nid lnet.NID, o ConfigureOptions) error {
+	m.begin(now)
+	defer m.end()
+	if !usable(nid) {
+		return refuse("add to", primary, nid, ErrInvalid)
+	}
+	i := m.nis[primary]
+	var err error
+	switch {
+	case i == nil || !i.peer.state.Has(Configured):
+		err = ErrNotFound
+	case i.peer.primary != primary:
+		err = ErrNotPrimary
+	case i.peer.state.Has(MultiRail) == o.SingleRail:
+		err = ErrPermission
+	default:
+		err = m.add(i.peer, nid, !o.SingleRail, byAdmin)
+	}
+	return refuse("add to", primary, nid, err)
+}
+
+// Delete deletes a peer (7.7). One whose primary NID is locked keeps that NID, and
+// is discovered anew. Errors are of *PeerError: ErrNotFound, ErrNotPrimary,
+// ErrBusy (a gateway).
+func (m *Machine) Delete(now time.Duration, primary lnet.NID) error {
+	return m.deletePeer(now, primary, func(p *peer) {
+		if !p.state.Has(LockPrimary) {
+			m.destroy(p)
+			return
+		}
+		for _, i := range append([]*ni(nil), p.nis...) {
+			if i.nid != primary {
+				_ = m.remove(p, i.nid, keepPrimary, byAdmin) // no gateway, not the primary one
+			}
+		}
+		m.clear(p, NIDsUpToDate)
+	})
+}
+
+// ForceDelete is Delete for a peer with a locked primary NID, too.
+func (m *Machine) ForceDelete(now time.Duration, primary lnet.NID) error {
+	return m.deletePeer(now, primary, m.destroy)
+}
+
+func (m *Machine) deletePeer(now time.Duration, primary lnet.NID, how func(*peer)) error {
+	m.begin(now)
+	defer m.end()
+	i := m.nis[primary]
+	var err error
+	switch {
+	case i == nil:
+		err = ErrNotFound
+	case i.peer.primary != primary:
+		err = ErrNotPrimary
+	case i.peer.routes > 0:
+		err = ErrBusy
+	default:
+		how(i.peer)
+	}
+	return refuse("delete", primary, primary, err)
+}
+
+// DeleteNID takes a NID from a peer (7.8); the primary one is Delete. Errors are of
+// *PeerError: ErrNotFound, ErrNotPrimary, ErrOtherPeer, ErrBusy, ErrPermission.
+func (m *Machine) DeleteNID(now time.Duration, primary, nid lnet.NID) error {
+	if nid == primary {
+		return m.Delete(now, primary)
+	}
+	m.begin(now)
+	defer m.end()
+	i := m.nis[primary]
+	var err error
+	switch {
+	case i == nil:
+		err = ErrNotFound
+	case i.peer.primary != primary:
+		err = ErrNotPrimary
+	default:
+		err = m.remove(i.peer, nid, keepPrimary, byAdmin)
+	}
+	return refuse("delete from", primary, nid, err)
+}

@@ -1,0 +1,216 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// merge is the work of making a peer what it says that it is. It is done in
+// pieces: there may be thousands of NIDs.
+type merge struct {
+	data *Content
+	set  map[lnet.NID]struct{} // of data
+	// frozen: discovery is disabled for the peer, only the status counts.
+	frozen bool
+	verify bool
+	at     int
+	old    []lnet.NID // what the peer had beyond data; nil until all of data is done
+	pruned bool       // old is made
+}
+
+// process looks at the data of a peer (6.6).
+func (m *Machine) process(p *peer) {
+	w := p.work
+	c := w.data
+	w.data = nil
+	m.clear(p, DataPresent)
+	m.set(p, NIDsUpToDate)
+	primary, ok := c.Info.Primary()
+	if !ok || !usable(primary) {
+		return
+	}
+	if into := w.mergeInto; !into.IsZero() {
+		w.mergeInto = lnet.NID{}
+		if err := m.setPrimary(p, into); err != nil {
+			m.warn(p, fmt.Sprintf("nid %s cannot be its primary NID: %v", into, err))
+		}
+	}
+	owner := m.nis[primary]
+	switch {
+	case m.local.Mode == Verify:
+		if p.primary != primary && !p.primary.IsLoopback() {
+			m.warn(p, fmt.Sprintf("says that its primary nid is %s", primary))
+		}
+	case p.primary == primary, m.disabled(p) && c.lists(p.primary) && !p.primary.IsLoopback():
+	case owner == nil || owner.peer == p || p.primary.IsLoopback():
+		// A peer that is used by one NID, and calls itself otherwise (it is behind
+		// an address translation, say), goes on being used by that one.
+		if err := m.setPrimary(p, primary); err != nil && !m.disabled(p) {
+			m.clear(p, NIDsUpToDate)
+			m.set(p, ForcePing)
+			m.endRound(p, fmt.Errorf("primary nid %s: %w", primary, err))
+			return
+		}
+	default:
+		m.handOver(p, owner.peer, c)
+		return
+	}
+	if p.primary == primary && c.Info.Features&lnet.FeatMultiRail != 0 {
+		m.number(p, c.Info.Seq) // which nobody took while it went by another NID
+	}
+	m.startMerge(p, c)
+}
+
+// handOver gives the data of p to x, which has the NID that p calls its primary
+// one (7.2). By and by x gets all that p has.
+func (m *Machine) handOver(p, x *peer, c *Content) {
+	if !p.state.Has(NoDiscovery) {
+		m.clear(x, NoDiscovery)
+	}
+	if p.state.Has(MultiRail) && !x.state.Has(Configured) {
+		m.becomeMultiRail(x)
+	}
+	w, xw := p.work, x.doing()
+	if !w.source.IsZero() {
+		xw.source = w.source
+	}
+	if !w.destination.IsZero() {
+		xw.destination = w.destination
+	}
+	m.enqueueFront(x)
+	if x.state.Has(MultiRail) {
+		switch {
+		case c.Info.Seq > x.seq:
+			m.number(x, c.Info.Seq)
+		case xw.data != nil:
+			c = xw.data
+		}
+	}
+	xw.data = nil
+	m.clear(x, DataPresent|ForcePing)
+	if x.state.Has(PingFailed) {
+		m.clear(x, PingFailed)
+		xw.pingErr = nil
+	}
+	m.set(x, NIDsUpToDate)
+	// As if x had got the data itself: what it hears else has to agree, and the
+	// peer may go by another of its NIDs than before (settled question 19).
+	m.compare(x, c.Info.Seq, c.digest())
+	primary, _ := c.Info.Primary()
+	if i := m.nis[primary]; !m.disabled(x) && i != nil && i.peer == x {
+		_ = m.setPrimary(x, primary) // it has the NID already
+	}
+	m.startMerge(x, c)
+}
+
+func (c *Content) lists(nid lnet.NID) bool {
+	for i := range c.Info.NIs {
+		if c.Info.NIs[i].NID == nid {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Machine) startMerge(p *peer, c *Content) {
+	j := &merge{data: c, frozen: m.disabled(p), verify: m.local.Mode == Verify, set: make(map[lnet.NID]struct{}, len(c.Info.NIs))}
+	for i := range c.Info.NIs {
+		j.set[c.Info.NIs[i].NID] = struct{}{}
+	}
+	p.doing().merge = j
+	m.learnRouter(p, c)
+	m.mergeSome(p)
+}
+
+// mergeSome does a piece of a merge (7.1).
+func (m *Machine) mergeSome(p *peer) {
+	j := p.work.merge
+	nis := j.data.Info.NIs
+	for n := 0; n < mergeChunk; n++ {
+		switch {
+		case j.at < len(nis):
+			m.mergeNI(p, j, nis[j.at])
+			j.at++
+		case !j.pruned:
+			j.pruned = true
+			for _, i := range p.nis {
+				if _, ok := j.set[i.nid]; !ok && (j.verify || !j.frozen) && !i.nid.IsLoopback() {
+					j.old = append(j.old, i.nid)
+				}
+			}
+		case len(j.old) > 0:
+			nid := j.old[0]
+			j.old = j.old[1:]
+			m.prune(p, j, nid)
+		default:
+			m.endMerge(p, j)
+			return
+		}
+	}
+}
+
+// mergeNI: 7.1, steps 3 and 5.
+func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
+	if !usable(ni.NID) {
+		return
+	}
+	i := m.nis[ni.NID]
+	mine := i != nil && i.peer == p
+	switch {
+	case mine:
+	case j.verify:
+		m.warn(p, fmt.Sprintf("says that it has nid %s", ni.NID))
+		return
+	case j.frozen:
+		return
+	default:
+		multiRail := j.data.Info.Features&lnet.FeatMultiRail != 0
+		if err := m.add(p, ni.NID, multiRail, byPeer); err != nil && !p.state.Has(Configured) {
+			m.warn(p, fmt.Sprintf("nid %s is not added: %v", ni.NID, err))
+		}
+		if m.nis[ni.NID] == nil {
+			return
+		}
+	}
+	m.act(MarkStatus{NID: ni.NID, Status: ni.Status})
+}
+
+// prune takes away a NID that the peer does not name (7.1, step 6).
+func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
+	if i := m.nis[nid]; i == nil || i.peer != p {
+		return
+	}
+	if j.verify {
+		m.warn(p, fmt.Sprintf("does not say that it has nid %s", nid))
+		return
+	}
+	d := keepPrimary
+	if p.routes > 0 {
+		d = nextPrimary
+	}
+	err := ErrBusy
+	if len(p.nis) > 1 {
+		err = m.remove(p, nid, d, byPeer)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrPermission):
+		m.act(MarkStatus{NID: nid, Status: lnet.StatusDown})
+	default:
+		m.warn(p, fmt.Sprintf("nid %s is not removed: %v", nid, err))
+	}
+}
+
+// endMerge: 7.1, steps 7 and 8.
+func (m *Machine) endMerge(p *peer, j *merge) {
+	p.work.merge = nil
+	primary, _ := j.data.Info.Primary()
+	if !j.frozen && !j.verify && p.promote(primary) {
+		m.changedNIDs(p)
+	}
+	if p.routes > 0 {
+		m.heard = append(m.heard, GatewayInfo{Peer: p.id, Info: &j.data.Info})
+	}
+}

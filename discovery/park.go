@@ -1,0 +1,92 @@
+package discovery
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// waiter is a caller that waits for the end of a round.
+type waiter struct {
+	key Key
+	nid lnet.NID
+}
+
+// Park keeps a message to a NID whose View says that it must wait, until the
+// peer is known (5.1, 5.3). The key comes back in exactly one Release, perhaps at
+// once: things may have changed since the View was read.
+func (m *Machine) Park(now time.Duration, nid lnet.NID, key Key) {
+	m.begin(now)
+	p := m.findOrCreate(nid)
+	switch {
+	case m.stopped:
+		m.enqueueRelease([]Key{key}, ErrClosed)
+	case p == nil:
+		m.enqueueRelease([]Key{key}, ErrNoPeer)
+	case !p.state.mustWait(m.local, p.told, p.untold):
+		m.enqueueRelease([]Key{key}, nil)
+	default:
+		m.enqueue(p)
+		p.work.parked = append(p.work.parked, key)
+	}
+	m.end()
+}
+
+func (m *Machine) enqueueRelease(keys []Key, err error) {
+	if len(keys) == 0 {
+		return
+	}
+	m.released = append(m.released, Release{keys, err})
+}
+
+// release hands some messages back.
+func (m *Machine) release() {
+	for room := releaseChunk; room > 0 && len(m.released) > 0; {
+		r := &m.released[0]
+		n := min(room, len(r.Keys))
+		room -= n
+		m.act(Release{r.Keys[:n:n], r.Err})
+		if r.Keys = r.Keys[n:]; len(r.Keys) == 0 {
+			m.released[0] = Release{}
+			m.released = m.released[1:]
+		}
+	}
+	if len(m.released) == 0 {
+		m.released = nil
+	}
+}
+
+// wake ends the wait for a round of p. A round that ends well leaves p up to date,
+// so that nobody needs to wait for another one (6.8).
+func (m *Machine) wake(p *peer, err error) {
+	for _, w := range p.work.waiters {
+		m.ready(w, err)
+	}
+	p.work.waiters = nil
+}
+
+func (m *Machine) ready(w waiter, err error) {
+	a := Wake{Waiter: w.key, NID: w.nid, Primary: w.nid, Err: err}
+	if i := m.nis[w.nid]; i != nil && err == nil {
+		a.Primary = i.peer.primary
+	}
+	m.woken = append(m.woken, a)
+}
+
+// rehome has a caller whose peer is gone wait for the round of the one that has
+// the NID now, a new one if need be: it wants to know of the NID, not of a peer.
+func (m *Machine) rehome(w waiter) {
+	i := m.nis[w.nid]
+	switch {
+	case m.stopped:
+		m.ready(w, ErrClosed)
+		return
+	case i == nil:
+		m.enqueue(m.create(w.nid))
+		i = m.nis[w.nid]
+	case !i.peer.state.Has(Discovering):
+		m.ready(w, nil)
+		return
+	}
+	i.peer.work.waiters = append(i.peer.work.waiters, w)
+}

@@ -1,0 +1,269 @@
+package discovery
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// peer is a node, as far as its identity goes (2.1).
+type peer struct {
+	id      PeerID
+	primary lnet.NID
+	nis     []*ni // grouped by net (2.2)
+	state   State
+	// seq is the last sequence number of the peer, told that of ours which it has
+	// acknowledged.
+	seq, told uint32
+	// heard and digest describe the data with the highest number since our last
+	// ping left, if hears is set (settled question 19).
+	heard    uint32
+	digest   uint64
+	hears    bool
+	tries    uint8 // rounds that failed in a row, to bound retries
+	dirty    bool
+	queued   bool
+	untold   bool  // our last push did not reach it
+	dataSize int32 // of the largest ping info ever seen
+	lockTime time.Duration
+	routes   int   // that lead through it
+	work     *work // nil while there is nothing under way
+
+	prev, next   *peer // all peers
+	qprev, qnext *peer // the queue
+	due          time.Duration
+	slot         int // in timers, from 1; 0: none
+	view         *View
+}
+
+// ni is a NID of a peer.
+type ni struct {
+	nid    lnet.NID
+	peer   *peer
+	routes int // that were added with this NID
+}
+
+// work is what a peer has while something is under way or waits.
+type work struct {
+	ping, push RequestID
+	pushed     uint32 // sequence number under way
+	void       bool   // the push under way tells a life of the peer that is over
+	// source and destination are our NID that the last reply came to and the
+	// peer's that it came from; zero: any.
+	source, destination lnet.NID
+	// mergeInto is the NID of the peer that this one is to be absorbed by (7.6).
+	mergeInto        lnet.NID
+	net              lnet.Net // that is being checked
+	data             *Content
+	merge            *merge
+	pingErr, pushErr error
+	repings          int
+	parked           []Key
+	waiters          []waiter
+}
+
+func (p *peer) doing() *work {
+	if p.work == nil {
+		p.work = &work{}
+	}
+	return p.work
+}
+
+// rest drops what is not needed while nothing is under way.
+func (p *peer) rest() {
+	w := p.work
+	if w == nil || p.state.Has(Discovering|PingFailed|PushFailed) || w.ping != 0 || w.push != 0 || w.data != nil || w.merge != nil || len(w.parked)+len(w.waiters) > 0 ||
+		!w.mergeInto.IsZero() || w.net != 0 || !w.destination.IsZero() && p.state.Has(MultiRail) {
+		return
+	}
+	p.work = nil
+}
+
+func (p *peer) has(nid lnet.NID) bool { return p.find(nid) != nil }
+
+func (p *peer) find(nid lnet.NID) *ni {
+	for _, i := range p.nis {
+		if i.nid == nid {
+			return i
+		}
+	}
+	return nil
+}
+
+// onNet is the first NID of the peer on a net, zero if there is none.
+func (p *peer) onNet(n lnet.Net) lnet.NID {
+	for _, i := range p.nis {
+		if i.nid.Net() == n {
+			return i.nid
+		}
+	}
+	return lnet.NID{}
+}
+
+// insert puts an NI behind the last one of its net.
+func (p *peer) insert(i *ni) {
+	at := len(p.nis)
+	for k := len(p.nis) - 1; k >= 0; k-- {
+		if p.nis[k].nid.Net() == i.nid.Net() {
+			at = k + 1
+			break
+		}
+	}
+	p.nis = slices.Insert(p.nis, at, i)
+	i.peer = p
+	p.routes += i.routes
+}
+
+func (p *peer) remove(i *ni) {
+	if k := slices.Index(p.nis, i); k >= 0 {
+		p.nis = slices.Delete(p.nis, k, k+1)
+		p.routes -= i.routes
+	}
+}
+
+// promote moves a NID's net to the front, and the NID to the front of that
+// (7.1). It reports whether that changed anything.
+func (p *peer) promote(nid lnet.NID) bool {
+	if len(p.nis) == 0 || p.nis[0].nid == nid || !p.has(nid) {
+		return false
+	}
+	rank := func(i *ni) int {
+		switch {
+		case i.nid == nid:
+			return 0
+		case i.nid.Net() == nid.Net():
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(p.nis, func(a, b *ni) int { return rank(a) - rank(b) })
+	return true
+}
+
+// create makes a peer of an unknown NID.
+func (m *Machine) create(nid lnet.NID) *peer {
+	m.lastPeer++
+	p := &peer{id: m.lastPeer, primary: nid}
+	p.prev = m.last
+	if m.last != nil {
+		m.last.next = p
+	} else {
+		m.first = p
+	}
+	m.last = p
+	m.count++
+	m.attach(p, nid)
+	return p
+}
+
+// attach gives a peer a NID that nobody has.
+func (m *Machine) attach(p *peer, nid lnet.NID) {
+	i := &ni{nid: nid}
+	m.nis[nid] = i
+	p.insert(i)
+	m.act(Attach{NID: nid, Peer: p.id})
+	m.changedNIDs(p)
+}
+
+// destroy makes a peer go. Its messages are sent again; who waits for it looks
+// for the peer that has the NID then.
+func (m *Machine) destroy(p *peer) {
+	m.cancelPing(p)
+	m.cancelPush(p)
+	m.queue.remove(p)
+	m.timers.remove(p)
+	if w := p.work; w != nil {
+		if m.stopped {
+			m.enqueueRelease(w.parked, ErrCanceled)
+		} else {
+			m.enqueueRelease(w.parked, nil)
+		}
+		m.orphans = append(m.orphans, w.waiters...)
+		p.work = nil
+	}
+	for _, i := range p.nis {
+		delete(m.nis, i.nid)
+		m.act(Detach{NID: i.nid, Peer: p.id})
+	}
+	p.nis, p.routes = nil, 0
+	for _, s := range m.sweeps {
+		if s.next == p {
+			s.next = p.next
+		}
+	}
+	if p.prev != nil {
+		p.prev.next = p.next
+	} else {
+		m.first = p.next
+	}
+	if p.next != nil {
+		p.next.prev = p.prev
+	} else {
+		m.last = p.prev
+	}
+	m.count--
+	p.state = p.state&^(Discovering|DataPresent|ForcePing|ForcePush) | MarkDeleted
+	p.view = nil
+	m.act(Gone{m.publish(p)})
+}
+
+// publish makes the View of a peer as it is.
+func (m *Machine) publish(p *peer) *View {
+	v := p.view
+	if v != nil && v.NIDs != nil && v.Primary == p.primary && v.State == p.state && v.Seq == p.seq &&
+		v.Told == p.told && v.Untold == p.untold && v.Gateway == (p.routes > 0) {
+		return v
+	}
+	next := &View{ID: p.id, Primary: p.primary, State: p.state, Seq: p.seq, Told: p.told, Untold: p.untold, Gateway: p.routes > 0}
+	if v != nil && v.NIDs != nil {
+		next.NIDs = v.NIDs
+	} else if len(p.nis) > 0 {
+		next.NIDs = make([]lnet.NID, len(p.nis))
+		for k, i := range p.nis {
+			next.NIDs[k] = i.nid
+		}
+	}
+	p.view = next
+	return next
+}
+
+// changed notes that the View of a peer is old.
+func (m *Machine) changed(p *peer) {
+	if !p.dirty {
+		p.dirty = true
+		m.dirty = append(m.dirty, p)
+	}
+}
+
+// changedNIDs notes that its NIDs, or their order, are too.
+func (m *Machine) changedNIDs(p *peer) {
+	p.view = nil
+	m.changed(p)
+}
+
+func (m *Machine) set(p *peer, f State) {
+	if p.state&f != f {
+		p.state |= f
+		m.changed(p)
+	}
+}
+
+func (m *Machine) clear(p *peer, f State) {
+	if p.state&f != 0 {
+		p.state &^= f
+		m.changed(p)
+	}
+}
+
+func (m *Machine) upToDate(p *peer) bool { return p.state.upToDate(m.local, p.told) }
+
+func (m *Machine) disabled(p *peer) bool { return p.state.disabled(m.local) }
+
+// becomeMultiRail: what traffic made of it before is void (2.5).
+func (m *Machine) becomeMultiRail(p *peer) {
+	if !p.state.Has(MultiRail) {
+		m.set(p, MultiRail)
+		m.act(ForgetPreferred{p.id})
+	}
+}

@@ -1,0 +1,89 @@
+package discovery
+
+// queue is the request list (section 6). Peers whose round runs and that are not
+// in it wait for an event.
+type queue struct{ first, last *peer }
+
+func (q *queue) pushBack(p *peer) {
+	p.queued = true
+	p.qprev, p.qnext = q.last, nil
+	if q.last != nil {
+		q.last.qnext = p
+	} else {
+		q.first = p
+	}
+	q.last = p
+}
+
+func (q *queue) pushFront(p *peer) {
+	p.queued = true
+	p.qprev, p.qnext = nil, q.first
+	if q.first != nil {
+		q.first.qprev = p
+	} else {
+		q.last = p
+	}
+	q.first = p
+}
+
+func (q *queue) remove(p *peer) {
+	if !p.queued {
+		return
+	}
+	if p.qprev != nil {
+		p.qprev.qnext = p.qnext
+	} else {
+		q.first = p.qnext
+	}
+	if p.qnext != nil {
+		p.qnext.qprev = p.qprev
+	} else {
+		q.last = p.qprev
+	}
+	p.queued, p.qprev, p.qnext = false, nil, nil
+}
+
+func (q *queue) pop() *peer {
+	p := q.first
+	if p != nil {
+		q.remove(p)
+	}
+	return p
+}
+
+// enqueue puts a peer on the list, unless it is there, and begins a round if none
+// runs.
+func (m *Machine) enqueue(p *peer) {
+	m.join(p)
+	if !p.queued {
+		m.queue.pushBack(p)
+	}
+}
+
+// enqueueFront makes it the next peer.
+func (m *Machine) enqueueFront(p *peer) {
+	m.join(p)
+	m.queue.remove(p)
+	m.queue.pushFront(p)
+}
+
+// join begins a round if none runs: what the last one ended with is forgotten.
+func (m *Machine) join(p *peer) {
+	if p.state.Has(Discovering) {
+		return
+	}
+	m.set(p, Discovering)
+	w := p.doing()
+	w.repings = 0
+	if w.ping == 0 && w.push == 0 {
+		m.timers.remove(p)
+	}
+}
+
+// requeue is for an event that a peer may have waited for. A late one finds it
+// up to date and starts nothing; but data is always looked at (section 10).
+func (m *Machine) requeue(p *peer) {
+	if !m.upToDate(p) || p.state.Has(DataPresent) {
+		m.enqueue(p)
+	}
+}

@@ -1,0 +1,260 @@
+package discovery
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Reply is the answer to a ping.
+type Reply struct {
+	// To is our NID that it came to, From the peer's that it came from.
+	To, From lnet.NID
+	// Content is what it says.
+	Content Content
+}
+
+// PingReply says that a ping was answered (6.7).
+func (m *Machine) PingReply(now time.Duration, id RequestID, r Reply) {
+	m.begin(now)
+	if p := m.requests[id]; p != nil && p.work.ping == id {
+		m.ended(id)
+		p.work.source, p.work.destination = r.To, r.From
+		m.replied(p, &r.Content)
+		m.requeue(p)
+	}
+	m.end()
+}
+
+func (m *Machine) replied(p *peer, c *Content) {
+	w := p.work
+	if c.Err != nil {
+		w.pingErr = nil
+		m.set(p, PingFailed)
+		return
+	}
+	if c.Info.Features&lnet.FeatDiscovery == 0 || m.local.Mode.passive() {
+		m.doesNotDiscover(p, Discovered|MultiRail)
+	} else {
+		m.clear(p, NoDiscovery)
+	}
+	m.learnMultiRail(p, c)
+	p.dataSize = max(p.dataSize, int32(min(c.Size, lnet.MTU)))
+	if c.Short {
+		m.enlarge(c.Size)
+		w.pingErr = nil
+		m.set(p, PingFailed)
+		return
+	}
+	if P, ok := c.Info.Primary(); ok && P == p.primary && c.Info.Features&lnet.FeatMultiRail != 0 {
+		m.number(p, c.Info.Seq)
+	}
+	digest := c.digest()
+	if p.hears && (c.Info.Seq < p.heard || digest != p.digest) {
+		m.askAgain(p)
+	}
+	m.hear(p, c.Info.Seq, digest)
+	w.data = c
+	m.set(p, DataPresent)
+}
+
+// PushReceived says that a push came from a NID (6.7). The ACK and the new MD
+// are the node's, whatever is made of it. A push from a NID that belongs to no
+// peer is ignored.
+func (m *Machine) PushReceived(now time.Duration, from lnet.NID, c Content) {
+	m.begin(now)
+	if i := m.nis[from]; i != nil && !m.stopped {
+		p := i.peer
+		m.pushed(p, &c)
+		if !m.upToDate(p) || p.state.Has(DataPresent|MarkDeletion) {
+			if p.queued || p.work != nil && p.work.merge != nil { // it has had its turn
+				m.enqueue(p)
+			} else {
+				m.enqueueFront(p)
+			}
+		}
+	}
+	m.end()
+}
+
+func (m *Machine) pushed(p *peer, c *Content) {
+	if c.Err != nil {
+		m.clear(p, NIDsUpToDate)
+		m.set(p, ForcePing)
+		return
+	}
+	p.dataSize = max(p.dataSize, int32(min(c.Size, lnet.MTU)))
+	if c.Info.Features&lnet.FeatMultiRail == 0 {
+		m.warn(p, "push without MULTI_RAIL")
+		return
+	}
+	switch {
+	case c.Info.Features&lnet.FeatDiscovery != 0:
+		m.clear(p, NoDiscovery)
+	case p.state.Has(Discovering):
+		m.set(p, NoDiscovery)
+	default:
+		m.doesNotDiscover(p, Discovered)
+	}
+	m.learnMultiRail(p, c)
+	if c.Short || c.Cut {
+		m.enlarge(c.Size)
+		m.clear(p, NIDsUpToDate)
+		m.set(p, ForcePing)
+		return
+	}
+	m.number(p, c.Info.Seq)
+	m.clear(p, NIDsUpToDate)
+	m.compare(p, c.Info.Seq, c.digest())
+	// Kernels keep the older of two with one number, and lose a status that is
+	// told anew under the same one.
+	if w := p.doing(); w.data == nil || c.Info.Seq >= w.data.Info.Seq {
+		w.data = c
+		m.set(p, DataPresent)
+	}
+}
+
+// doesNotDiscover notes that we or the peer have discovery turned off. What was
+// learned of a peer that has one of the given flags cannot be taken apart: it
+// has to go (6.9), unless an administrator said it (quirk of 6.9).
+func (m *Machine) doesNotDiscover(p *peer, learned State) {
+	if p.state.Has(learned) && !p.state.Has(Configured|NoDiscovery) {
+		if m.local.Mode == Verify {
+			m.warn(p, "discovers no more")
+		} else {
+			m.set(p, MarkDeletion)
+		}
+	}
+	m.set(p, NoDiscovery)
+}
+
+// learnMultiRail: step 5 of a ping reply and 6 of a push.
+func (m *Machine) learnMultiRail(p *peer, c *Content) {
+	is, says := p.state.Has(MultiRail), c.Info.Features&lnet.FeatMultiRail != 0
+	switch {
+	case is == says:
+	case p.state.Has(Configured) && says:
+		m.warn(p, "configured as not Multi-Rail, but says that it is")
+	case p.state.Has(Configured):
+		m.warn(p, "configured as Multi-Rail, but says that it is not")
+	case m.local.Mode == Verify || says && (m.local.Mode.passive() || p.state.Has(NoDiscovery)):
+	case says:
+		// Whether it routes counts from here on, not only from the merge.
+		m.learnRouter(p, c)
+		m.becomeMultiRail(p)
+	default:
+		m.warn(p, "is Multi-Rail no more")
+		m.clear(p, MultiRail)
+	}
+}
+
+// learnRouter notes whether the peer forwards.
+func (m *Machine) learnRouter(p *peer, c *Content) {
+	if c.Info.Features&lnet.FeatRoutingDisabled != 0 {
+		m.clear(p, RouterEnabled)
+	} else {
+		m.set(p, RouterEnabled)
+	}
+}
+
+// enlarge makes room for pushes as long as ping info has been seen.
+func (m *Machine) enlarge(size int) {
+	if size = min(size, lnet.MTU); size > m.pushRoom {
+		m.pushRoom = size
+		m.act(EnlargePush{size})
+	}
+}
+
+// number notes the sequence number that a peer sent. A lower one is taken; the
+// peer has perhaps begun a new life, in which nobody has told it of us.
+func (m *Machine) number(p *peer, seq uint32) {
+	if seq == p.seq {
+		return
+	}
+	if seq < p.seq {
+		m.act(Log{Peer: p.primary, Text: fmt.Sprintf("sequence number %d after %d: rebooted?", seq, p.seq)})
+		m.forgetTold(p)
+	}
+	p.seq = seq
+	m.changed(p)
+}
+
+// forgetTold: what we told the peer was told to a former life of it.
+func (m *Machine) forgetTold(p *peer) {
+	if p.told != 0 {
+		p.told = 0
+		m.changed(p)
+	}
+	if p.work != nil {
+		p.work.void = true
+	}
+}
+
+// hear remembers the data with the highest number since our last ping left.
+func (m *Machine) hear(p *peer, seq uint32, digest uint64) {
+	if !p.hears || seq >= p.heard {
+		p.hears, p.heard, p.digest = true, seq, digest
+	}
+}
+
+// compare has a peer pinged once more if what came now is older than, or differs
+// from, what came since our last ping left.
+func (m *Machine) compare(p *peer, seq uint32, digest uint64) {
+	if p.hears && (seq < p.heard || seq == p.heard && digest != p.digest) {
+		m.askAgain(p)
+	}
+	m.hear(p, seq, digest)
+}
+
+// askAgain has a peer pinged once more, whose messages contradict each other:
+// some of them were overtaken, or come from a former life. The answer to that
+// ping is what counts (settled question 19).
+func (m *Machine) askAgain(p *peer) {
+	if w := p.doing(); w.repings < repingsMax {
+		w.repings++
+		m.set(p, ForcePing)
+	}
+}
+
+// PushAcked says that a push was acknowledged (6.7).
+func (m *Machine) PushAcked(now time.Duration, id RequestID) {
+	m.begin(now)
+	if p := m.requests[id]; p != nil && p.work.push == id {
+		m.ended(id)
+		m.reached(p, true)
+		if w := p.work; !w.void && p.told != w.pushed {
+			p.told = w.pushed
+			m.changed(p)
+		}
+		if p.state.Has(Discovering) {
+			m.enqueue(p)
+		} else {
+			m.requeue(p)
+			p.rest()
+		}
+	}
+	m.end()
+}
+
+// Restarted says that the node with this NID has begun a new life, as its driver
+// sees by its incarnation: what the two knew of each other is void. The next
+// message to it waits for a new round.
+func (m *Machine) Restarted(now time.Duration, nid lnet.NID) {
+	m.begin(now)
+	if i := m.nis[nid]; i != nil {
+		p := i.peer
+		m.forgetTold(p)
+		if p.seq != 0 {
+			p.seq = 0
+			m.changed(p)
+		}
+		p.hears = false
+		m.clear(p, NIDsUpToDate)
+		m.set(p, ForcePing) // the answer to a ping under way may be of the former life
+		if p.state.Has(Discovering) {
+			m.enqueue(p)
+		}
+	}
+	m.end()
+}

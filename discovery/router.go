@@ -1,0 +1,63 @@
+package discovery
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// AddRoute says that one more route leads through a NID, whose peer is made if
+// need be: a gateway is not deleted, and is a gateway by whatever NID.
+// ErrNoPeer if nobody can have the NID.
+func (m *Machine) AddRoute(now time.Duration, gateway lnet.NID) error {
+	m.begin(now)
+	defer m.end()
+	p := m.findOrCreate(gateway)
+	if p == nil || gateway.IsLoopback() {
+		return refuse("route through", gateway, gateway, ErrNoPeer)
+	}
+	m.addRoutes(p, gateway, 1)
+	return nil
+}
+
+// RemoveRoute undoes one AddRoute; after a MoveRoutes it is to be called with
+// the NID that the routes moved to. ErrNotFound if there is no such route.
+func (m *Machine) RemoveRoute(now time.Duration, gateway lnet.NID) error {
+	m.begin(now)
+	defer m.end()
+	i := m.nis[gateway]
+	if i == nil || i.routes == 0 {
+		return refuse("remove route through", gateway, gateway, ErrNotFound)
+	}
+	i.routes--
+	i.peer.routes--
+	if i.peer.routes == 0 && i.peer.work != nil {
+		i.peer.work.net = 0 // lnet-core 8.1
+	}
+	m.changed(i.peer)
+	return nil
+}
+
+func (m *Machine) addRoutes(p *peer, nid lnet.NID, n int) {
+	m.nis[nid].routes += n
+	p.routes += n
+	m.changed(p)
+}
+
+// CheckRouter begins a check of the gateway that has a NID, over one of its nets
+// (lnet-core 8.5). GatewayChecked tells its end. It does nothing, and reports
+// false, if there is no such gateway or a check runs.
+func (m *Machine) CheckRouter(now time.Duration, gateway lnet.NID, over lnet.Net) bool {
+	m.begin(now)
+	defer m.end()
+	i := m.nis[gateway]
+	if i == nil || i.peer.routes == 0 || i.peer.state.Has(RouterDiscovery) || m.stopped {
+		return false
+	}
+	p := i.peer
+	m.clear(p, NIDsUpToDate)
+	m.set(p, ForcePing|ForcePush|RouterDiscovery)
+	p.doing().net = over
+	m.enqueue(p)
+	return true
+}

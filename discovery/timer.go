@@ -1,0 +1,104 @@
+package discovery
+
+import "time"
+
+// timers is a heap of the peers that time does something to: a ping or push that
+// is late, or a failed round that is tried again.
+type timers []*peer
+
+func (t *timers) set(p *peer, due time.Duration) {
+	p.due = due
+	if p.slot == 0 {
+		*t = append(*t, p)
+		p.slot = len(*t)
+	}
+	t.down(t.up(p.slot - 1))
+}
+
+func (t *timers) remove(p *peer) {
+	if p.slot == 0 {
+		return
+	}
+	k, end := p.slot-1, len(*t)-1
+	t.swap(k, end)
+	(*t)[end] = nil
+	*t = (*t)[:end]
+	p.slot = 0
+	if k < end {
+		t.down(t.up(k))
+	}
+}
+
+func (t timers) swap(a, b int) {
+	t[a], t[b] = t[b], t[a]
+	t[a].slot, t[b].slot = a+1, b+1
+}
+
+func (t timers) up(k int) int {
+	for k > 0 {
+		parent := (k - 1) / 2
+		if t[parent].due <= t[k].due {
+			break
+		}
+		t.swap(k, parent)
+		k = parent
+	}
+	return k
+}
+
+func (t timers) down(k int) {
+	for {
+		least := k
+		for child := 2*k + 1; child <= 2*k+2 && child < len(t); child++ {
+			if t[child].due < t[least].due {
+				least = child
+			}
+		}
+		if least == k {
+			return
+		}
+		t.swap(k, least)
+		k = least
+	}
+}
+
+// fire does what is due, for a bounded number of peers.
+func (m *Machine) fire() {
+	for range sweepChunk {
+		if len(m.timers) == 0 || m.timers[0].due > m.now {
+			return
+		}
+		p := m.timers[0]
+		m.timers.remove(p)
+		w := p.work
+		switch {
+		case w != nil && w.ping != 0:
+			id := w.ping
+			m.act(Cancel{id})
+			m.failed(id, ErrTimedOut)
+		case w != nil && w.push != 0:
+			id := w.push
+			m.act(Cancel{id})
+			m.failed(id, ErrTimedOut)
+		case m.stopped:
+		default:
+			m.requeue(p)
+		}
+	}
+}
+
+// guard bounds the wait for a ping or push that has just left.
+func (m *Machine) guard(p *peer) {
+	if m.timeout > 0 {
+		m.timers.set(p, m.now+m.timeout)
+	}
+}
+
+// retry has a failed round tried again (settled question 19).
+func (m *Machine) retry(p *peer) {
+	if p.tries >= retries && !p.untold { // of messages to those others nobody hears
+		return
+	}
+	m.timers.set(p, m.now+retryFirst<<p.tries)
+	p.tries = min(p.tries+1, retries)
+}

@@ -1,0 +1,95 @@
+package selection
+
+// netFigures are what counts for a pair of a net of the peer and the same net
+// here (selection 5.1).
+type netFigures struct {
+	peer *PeerNet
+	// local is nil where nets behind routers are compared, and the figures of
+	// local nets are 0 then.
+	local                       *Net
+	peerHealth, localHealth     int
+	peerPriority, localPriority uint32
+	peerTurn, localTurn         uint64
+}
+
+// read fills f, whose figures of a local net are 0, in place: such structs are
+// copied seldom and late.
+func (f *netFigures) read(p *PeerNet, l *Net) {
+	f.peer, f.peerHealth, f.peerPriority, f.peerTurn = p, p.Health(), p.priority.get(), p.turn.Load()
+	if l != nil {
+		f.local, f.localHealth, f.localPriority, f.localTurn = l, l.Health(), l.priority.get(), l.turn.Load()
+	}
+}
+
+// better tells whether the challenger f beats the incumbent g, and by what.
+func (f *netFigures) better(g *netFigures) (bool, Criterion) {
+	switch {
+	case f.peerHealth != g.peerHealth:
+		return f.peerHealth > g.peerHealth, ByPeerNetHealth
+	case f.peerPriority != g.peerPriority:
+		return f.peerPriority < g.peerPriority, ByPeerNetPriority
+	case f.localHealth != g.localHealth:
+		return f.localHealth > g.localHealth, ByNetHealth
+	case f.localPriority != g.localPriority:
+		return f.localPriority < g.localPriority, ByNetPriority
+	case f.peerTurn != g.peerTurn:
+		return f.peerTurn < g.peerTurn, ByPeerNetTurn
+	case f.localTurn != g.localTurn:
+		return f.localTurn < g.localTurn, ByNetTurn
+	}
+	return false, ByOrder
+}
+
+// bestNet chooses among the nets that the peer shares with this node; it
+// returns nils if there is none.
+func (c *chooser) bestNet(p *Peer) (*PeerNet, *Net) {
+	if id := c.r.DiscoveryNet; id != 0 {
+		if pn, ln := p.Net(id), c.v.Local.Net(id); pn != nil && ln != nil {
+			return pn, ln
+		}
+	}
+	var best, f netFigures
+	for _, pn := range p.Nets {
+		ln := c.v.Local.Net(pn.ID)
+		if ln == nil || c.r.From != nil && len(pn.NIs) == 1 && pn.NIs[0] == c.r.From {
+			continue
+		}
+		f.read(pn, ln)
+		if c.t != nil {
+			c.t.nets = append(c.t.nets, f)
+		}
+		if best.peer == nil {
+			best = f
+		} else if better, _ := f.better(&best); better {
+			best = f
+		}
+	}
+	if c.t != nil {
+		c.t.endNets("net", p, "not a net of this node")
+	}
+	return best.peer, best.local
+}
+
+// bestRemoteNet chooses among the peer's nets to which there are routes
+// (selection 5.5); it returns nil if there is none.
+func (c *chooser) bestRemoteNet(p *Peer) *PeerNet {
+	var best, f netFigures
+	for _, pn := range p.Nets {
+		if len(c.v.Routing.To(pn.ID)) == 0 {
+			continue
+		}
+		f.read(pn, nil)
+		if c.t != nil {
+			c.t.nets = append(c.t.nets, f)
+		}
+		if best.peer == nil {
+			best = f
+		} else if better, _ := f.better(&best); better {
+			best = f
+		}
+	}
+	if c.t != nil {
+		c.t.endNets("remote net", p, "no route")
+	}
+	return best.peer
+}

@@ -1,0 +1,67 @@
+package selection
+
+// niFigures are what counts for a local NI (selection 5.2).
+type niFigures struct {
+	ni       *NI
+	fatal    bool
+	health   int32
+	priority uint32
+	affinity uint32
+	distance uint32
+	credits  int64
+	turn     uint64
+}
+
+func (f *niFigures) read(c *chooser, i *NI) {
+	f.ni, f.fatal, f.health, f.priority = i, i.Fatal.Load(), i.Health.Load(), i.priority.get()
+	f.distance, f.credits, f.turn = c.v.Distances.Between(c.r.CPT, i.CPT), i.Credits.Load(), i.turn.Load()
+	if c.r.Affinity != nil {
+		f.affinity = c.r.Affinity(i)
+	} else {
+		f.distance = max(f.distance, c.v.NUMARange)
+	}
+}
+
+// better tells whether the challenger f beats the incumbent g, and by what.
+func (f *niFigures) better(g *niFigures) (bool, Criterion) {
+	switch {
+	case f.fatal != g.fatal:
+		return g.fatal, ByFatal
+	case f.health != g.health:
+		return f.health > g.health, ByNIHealth
+	case f.priority != g.priority:
+		return f.priority < g.priority, ByNIPriority
+	case f.affinity != g.affinity:
+		return f.affinity < g.affinity, ByAffinity
+	case f.distance != g.distance:
+		return f.distance < g.distance, ByDistance
+	case f.credits != g.credits:
+		return f.credits > g.credits, ByNICredits
+	case f.turn != g.turn:
+		return f.turn < g.turn, ByNITurn
+	}
+	return false, ByOrder
+}
+
+// bestNI chooses among the NIs of a net. None is ever excluded.
+func (c *chooser) bestNI(n *Net) *NI {
+	if len(n.NIs) == 1 && c.t == nil {
+		return n.NIs[0]
+	}
+	var best, f niFigures
+	for _, i := range n.NIs {
+		f.read(c, i)
+		if c.t != nil {
+			c.t.nis = append(c.t.nis, f)
+		}
+		if best.ni == nil {
+			best = f
+		} else if better, _ := f.better(&best); better {
+			best = f
+		}
+	}
+	if c.t != nil {
+		c.t.endNIs()
+	}
+	return best.ni
+}

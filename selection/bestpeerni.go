@@ -1,0 +1,87 @@
+package selection
+
+// peerNIFigures are what counts for a peer NI (selection 5.4).
+type peerNIFigures struct {
+	ni        *PeerNI
+	health    int32
+	priority  uint32
+	preferred bool
+	credits   int64
+	turn      uint64
+}
+
+// read fills f with those of p when i, if it is not nil, is sent from.
+func (f *peerNIFigures) read(p *PeerNI, i *NI) {
+	f.ni, f.health, f.priority = p, p.Health.Load(), p.priority.get()
+	f.preferred = i != nil && p.sources.Load().has(i.NID)
+	f.credits, f.turn = p.Credits.Load(), p.turn.Load()
+}
+
+// better tells whether the challenger f beats the incumbent g, and by what.
+func (f *peerNIFigures) better(g *peerNIFigures) (bool, Criterion) {
+	switch {
+	case f.health != g.health:
+		return f.health > g.health, ByPeerNIHealth
+	case f.priority != g.priority:
+		return f.priority < g.priority, ByPeerNIPriority
+	case f.preferred != g.preferred:
+		return f.preferred, ByPreference
+	case f.credits != g.credits:
+		return f.credits > g.credits, ByPeerNICredits
+	case f.turn != g.turn:
+		return f.turn < g.turn, ByPeerNITurn
+	}
+	return false, ByOrder
+}
+
+// improve makes best the better of itself and every peer NI of the net, but for
+// the one that the message came from: it never goes back.
+func (c *chooser) improve(best *peerNIFigures, n *PeerNet, from *NI) {
+	var f peerNIFigures
+	for _, p := range n.NIs {
+		if p == c.r.From {
+			continue
+		}
+		f.read(p, from)
+		if c.t != nil {
+			c.t.peerNIs = append(c.t.peerNIs, f)
+		}
+		if best.ni == nil {
+			*best = f
+		} else if better, _ := f.better(best); better {
+			*best = f
+		}
+	}
+}
+
+// bestPeerNI chooses among the peer NIs of a net; it returns nil if none is
+// left.
+func (c *chooser) bestPeerNI(n *PeerNet, from *NI) *PeerNI {
+	var best peerNIFigures
+	c.improve(&best, n, from)
+	if c.t != nil {
+		c.t.endPeerNIs("peer NI")
+	}
+	return best.ni
+}
+
+// bestGatewayNI chooses among the gateway's NIDs on a net, or, if that is nil, on
+// all nets of this node (selection 5.6). Priorities count across nets.
+func (c *chooser) bestGatewayNI(gateway *Peer, on *Net) *PeerNI {
+	var best peerNIFigures
+	if on != nil {
+		if n := gateway.Net(on.ID); n != nil {
+			c.improve(&best, n, nil)
+		}
+	} else {
+		for _, n := range gateway.Nets {
+			if c.v.Local.Net(n.ID) != nil {
+				c.improve(&best, n, nil)
+			}
+		}
+	}
+	if c.t != nil {
+		c.t.endPeerNIs("peer NI of gateway " + gateway.Primary.String())
+	}
+	return best.ni
+}

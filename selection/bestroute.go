@@ -1,0 +1,94 @@
+package selection
+
+import "github.com/lnetd/lnetd/lnet"
+
+// routeFigures are what counts for a route (selection 5.5).
+type routeFigures struct {
+	route     *Route
+	gateway   *PeerNI
+	preferred bool
+	priority  uint32
+	hops      uint32
+	health    int32
+	queued    int64
+	credits   int64
+	turn      uint64
+}
+
+// better tells whether the challenger f beats the incumbent g, and by what. Of
+// equal routes the last wins.
+func (f *routeFigures) better(g *routeFigures) (bool, Criterion) {
+	switch {
+	case f.preferred != g.preferred:
+		return f.preferred, ByPreferredRouter
+	case f.priority != g.priority:
+		return f.priority < g.priority, ByRoutePriority
+	case f.hops != g.hops:
+		return f.hops < g.hops, ByHops
+	case f.health != g.health:
+		return f.health > g.health, ByGatewayHealth
+	case f.queued != g.queued:
+		return f.queued < g.queued, ByGatewayQueue
+	case f.credits != g.credits:
+		return f.credits > g.credits, ByGatewayCredits
+	case f.turn != g.turn:
+		return f.turn < g.turn, ByRouteTurn
+	}
+	return true, ByOrder
+}
+
+// routeChoice is a route, the gateway's NI to use, and the turn that the route
+// gets by that.
+type routeChoice struct {
+	route   *Route
+	gateway *PeerNI
+	turn    uint64
+}
+
+// bestRoute chooses among the routes to a net for a message to final, by
+// gateways that are on the net of the source, if that is given. The route is
+// nil if there is none.
+func (c *chooser) bestRoute(to lnet.Net, final *PeerNI, on *Net) routeChoice {
+	var best routeFigures
+	turn := uint64(0)
+	preferred := final.routers.Load()
+	for _, r := range c.v.Routing.To(to) {
+		if why := r.obstacle(c.v); why != "" {
+			c.t.excludeRoute(r, why)
+			continue
+		}
+		peer := r.Gateway.peer.Load()
+		if peer == final.peer.Load() { // it takes messages for itself on its own nets only
+			c.t.excludeRoute(r, "the gateway is the destination itself")
+			continue
+		}
+		if c.r.From != nil && peer == c.r.From.peer.Load() { // it would come back
+			c.t.excludeRoute(r, "the message came from there")
+			continue
+		}
+		gateway := c.bestGatewayNI(peer, on)
+		if gateway == nil {
+			c.t.excludeRoute(r, "gateway not on the net of the source")
+			continue
+		}
+		f := routeFigures{
+			route: r, gateway: gateway,
+			preferred: preferred.has(peer.Primary), priority: r.Priority, hops: r.hops(),
+			health: gateway.Health.Load(), queued: gateway.Queued.Load(), credits: gateway.Credits.Load(),
+			turn: r.turn.Load(),
+		}
+		turn = max(turn, f.turn)
+		if c.t != nil {
+			c.t.routes = append(c.t.routes, f)
+		}
+		if best.route == nil {
+			best = f
+		} else if better, _ := f.better(&best); better {
+			best = f
+		}
+	}
+	if c.t != nil {
+		c.t.endRoutes(to)
+	}
+	return routeChoice{route: best.route, gateway: best.gateway, turn: turn + 1}
+}

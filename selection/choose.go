@@ -1,0 +1,251 @@
+package selection
+
+import (
+	"fmt"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// chooser makes one choice. With a trace it also notes why.
+type chooser struct {
+	v *View
+	r *Request
+	t *trace
+}
+
+// Choose finds the path for a message (selection 3 to 5), and changes nothing.
+// ErrSource: the source is not ours; ErrUnreachable: there is no path;
+// ErrInconsistent: a view is incomplete. Only errors allocate. The request is
+// not kept.
+func (v *View) Choose(r *Request) (Decision, error) {
+	c := chooser{v: v, r: r}
+	return c.choose()
+}
+
+// handling is one of the cases of selection 4.
+type handling uint8
+
+const (
+	loopback handling = iota
+	sourceLocal
+	sourceRemote
+	exactLocal
+	exactRemote
+	anyOfPeer
+)
+
+// classify finds the case (selection 3, step 5).
+func (c *chooser) classify(p *Peer) handling {
+	r, net := c.r, c.r.Dest.NID.Net()
+	if r.given() {
+		if net == r.Source.Net() {
+			return sourceLocal
+		}
+		return sourceRemote
+	}
+	local := c.v.Local.Net(net) != nil
+	exact := !p.MultiRail || r.Recovery || r.Forward && local && !c.mayRedirect()
+	switch {
+	case !exact:
+		return anyOfPeer
+	case local:
+		return exactLocal
+	default:
+		return exactRemote
+	}
+}
+
+// mayRedirect tells whether a router on the last hop may hand a message to
+// another NID of the multi-rail peer that it is for (selection 4.4).
+func (c *chooser) mayRedirect() bool {
+	d := c.r.Dest
+	return c.r.FromMultiRail && (!d.Up.Load() || d.Health.Load() < MaxHealth)
+}
+
+func (c *chooser) choose() (Decision, error) {
+	d := c.r.Dest
+	if d.NID.IsLoopback() {
+		c.t.enter(loopback)
+		return c.loopback()
+	}
+	p := d.peer.Load()
+	if p == nil {
+		return Decision{}, fmt.Errorf("%s belongs to no peer: %w", d.NID, ErrInconsistent)
+	}
+	h := c.classify(p)
+	c.t.enter(h)
+	switch h {
+	case sourceLocal, sourceRemote:
+		return c.fromSource(p, h == sourceLocal)
+	case exactLocal:
+		return c.exactLocal(p)
+	case exactRemote:
+		return c.exactRemote(p)
+	default:
+		return c.anyOfPeer(p)
+	}
+}
+
+func (c *chooser) loopback() (Decision, error) {
+	n := c.v.Local.Net(lnet.LoNet)
+	if n == nil {
+		return Decision{}, fmt.Errorf("0@lo: %w", ErrInconsistent)
+	}
+	return Decision{NI: n.NIs[0], Final: c.r.Dest}, nil
+}
+
+// direct is a path without a gateway.
+func (c *chooser) direct(i *NI, n *Net, to *PeerNI) Decision {
+	return Decision{NI: i, Next: to, Final: to, local: c.v.Local, net: n}
+}
+
+// fromSource serves requests with a source, be the peer multi-rail or not
+// (selection 4.1, 4.2). On a local net nothing else is looked at.
+func (c *chooser) fromSource(p *Peer, local bool) (Decision, error) {
+	i, n := c.v.Local.Find(c.r.Source)
+	if i == nil {
+		return Decision{}, fmt.Errorf("%s: %w", c.r.Source, ErrSource)
+	}
+	var d Decision
+	if local {
+		d = c.direct(i, n, c.r.Dest)
+	} else {
+		var err error
+		if d, err = c.routed(p, i, n); err != nil {
+			return Decision{}, err
+		}
+	}
+	d.prefer = c.prefers(p)
+	return d, nil
+}
+
+// prefers tells whether the chosen NI is to serve the destination from now on,
+// unless one does already.
+func (c *chooser) prefers(p *Peer) bool {
+	return !p.MultiRail && !c.r.Response
+}
+
+// served is the NI that serves the destination's net, if it is still there: the
+// preferred one of the first peer NI that has a preference (selection 4.3).
+func (c *chooser) served(p *Peer) (*NI, *Net) {
+	pn := p.Net(c.r.Dest.NID.Net())
+	if pn == nil {
+		return nil, nil
+	}
+	// From an NI on another net, which a policy may well name, the destination
+	// can only be reached through a gateway.
+	on := c.v.Local.Net(pn.ID)
+	for _, q := range pn.NIs {
+		if s := q.sources.Load(); s != nil {
+			for _, nid := range s.nids {
+				if i, n := c.v.Local.Find(nid); i != nil && (on == nil || n == on) {
+					return i, n
+				}
+			}
+			return nil, nil
+		}
+		if first := q.first.Load(); first != nil {
+			i, n := c.v.Local.Find(*first)
+			if on != nil && n != on {
+				return nil, nil
+			}
+			return i, n
+		}
+	}
+	return nil, nil
+}
+
+// exactLocal serves peers of one NID each, and what must reach just that NID
+// (selection 4.3).
+func (c *chooser) exactLocal(p *Peer) (Decision, error) {
+	dest := c.r.Dest
+	n := c.v.Local.Net(dest.NID.Net())
+	if dest == c.r.From {
+		return Decision{}, fmt.Errorf("%s: the message came from there: %w", dest.NID, ErrUnreachable)
+	}
+	var d Decision
+	if !c.r.Forward && !c.r.Reserved && !c.r.Recovery {
+		if i, on := c.served(p); i != nil {
+			c.t.servedBy(i)
+			d = c.direct(i, on, dest)
+		}
+	}
+	if d.NI == nil {
+		d = c.direct(c.bestNI(n), n, dest)
+	}
+	d.prefer = !c.r.Forward && c.prefers(p)
+	return d, nil
+}
+
+// exactRemote is the same through a gateway.
+func (c *chooser) exactRemote(p *Peer) (Decision, error) {
+	i, n := c.served(p)
+	if i != nil {
+		c.t.servedBy(i)
+	}
+	d, err := c.routed(p, i, n)
+	if err != nil {
+		return Decision{}, err
+	}
+	d.prefer = c.prefers(p)
+	return d, nil
+}
+
+// anyOfPeer serves messages to a multi-rail peer, for which any of its NIDs
+// will do; gateways only if it shares no net with this node (selection 4.3).
+func (c *chooser) anyOfPeer(p *Peer) (Decision, error) {
+	pn, n := c.bestNet(p)
+	if pn == nil {
+		return c.routed(p, nil, nil)
+	}
+	i := c.bestNI(n)
+	to := c.bestPeerNI(pn, i)
+	switch {
+	case to == nil:
+		return Decision{}, fmt.Errorf("%s: no other NID on %s: %w", c.r.Dest.NID, pn.ID, ErrUnreachable)
+	case to.NID.IsLoopback():
+		return Decision{NI: i, Final: to}, nil
+	}
+	return c.direct(i, n, to), nil
+}
+
+// routed finds a path through a gateway, from a given NI or, if that is nil,
+// from any (selection 5.5).
+func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
+	final := c.r.Dest
+	d := Decision{NI: i, net: n, local: c.v.Local}
+	if hop := c.r.Hop; hop != nil && c.v.Routing.gateway(hop.peer.Load()) {
+		c.t.hopGiven(hop)
+		d.Next = hop
+	} else {
+		to := final.NID.Net()
+		// A peer that is not multi-rail keeps the NID that was asked for.
+		if i == nil && !c.r.Forward && p.MultiRail && !c.r.Recovery {
+			pn := c.bestRemoteNet(p)
+			if pn == nil {
+				return Decision{}, fmt.Errorf("%s: no net of its peer is local or has a route: %w", final.NID, ErrUnreachable)
+			}
+			if final = c.bestPeerNI(pn, nil); final == nil {
+				return Decision{}, fmt.Errorf("%s: no other NID on %s: %w", c.r.Dest.NID, pn.ID, ErrUnreachable)
+			}
+			to = pn.ID
+		}
+		if len(c.v.Routing.To(to)) == 0 {
+			return Decision{}, fmt.Errorf("%s: no route to %s: %w", final.NID, to, ErrUnreachable)
+		}
+		best := c.bestRoute(to, final, n)
+		if best.route == nil {
+			return Decision{}, fmt.Errorf("%s: no usable route to %s: %w", final.NID, to, ErrUnreachable)
+		}
+		d.Next, d.Route, d.routeTurn = best.gateway, best.route, best.turn
+	}
+	d.Final = final
+	if d.NI == nil {
+		on := c.v.Local.Net(d.Next.NID.Net())
+		if on == nil {
+			return Decision{}, fmt.Errorf("gateway %s is on no local net: %w", d.Next.NID, ErrInconsistent)
+		}
+		d.NI, d.net = c.bestNI(on), on
+	}
+	return d, nil
+}

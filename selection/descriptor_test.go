@@ -1,0 +1,120 @@
+package selection
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// selection 6.7, 6.4 (1)-(3)
+func TestDescriptor(t *testing.T) {
+	for _, c := range []struct {
+		text, prints string
+		match, not   string // NIDs
+	}{
+		{"tcp", "tcp", "10.0.0.1@tcp 2001:db8::1@tcp", "10.0.0.1@tcp1 10.0.0.1@o2ib"},
+		{"tcp0", "tcp", "10.0.0.1@tcp", "10.0.0.1@tcp1"},
+		{"tcp7", "tcp7", "10.0.0.1@tcp7", "10.0.0.1@tcp"},
+		{"tcp*", "tcp[0-4294967295]", "10.0.0.1@tcp 10.0.0.1@tcp65535", "10.0.0.1@o2ib"},
+		{"tcp[1-3]", "tcp[1-3]", "10.0.0.1@tcp1 10.0.0.1@tcp3", "10.0.0.1@tcp 10.0.0.1@tcp4"},
+		{"tcp[1,2]", "tcp[1,2]", "10.0.0.1@tcp1 10.0.0.1@tcp2", "10.0.0.1@tcp3"},
+		{"o2ib[1-10/2, 13, 14]", "o2ib[1-10/2,13,14]", "1.1.1.1@o2ib3 1.1.1.1@o2ib14", "1.1.1.1@o2ib2 1.1.1.1@o2ib15"},
+		{"bxi3f2", "bxi3f2", "5@bxi3f2", "5@bxi3f"},
+		{"lo", "lo", "0@lo", "10.0.0.1@tcp"},
+		{"10.0.0.1@tcp", "10.0.0.1@tcp", "10.0.0.1@tcp", "10.0.0.2@tcp 10.0.0.1@tcp1 a00:1::@tcp"},
+		{"10.0.0.[2-5]@tcp", "10.0.0.[2-5]@tcp", "10.0.0.2@tcp 10.0.0.5@tcp", "10.0.0.1@tcp 10.0.0.6@tcp"},
+		{"10.0.[1,3].*@tcp*", "10.0.[1,3].[0-255]@tcp[0-4294967295]", "10.0.3.255@tcp9", "10.0.2.1@tcp"},
+		{"192.168.0.[1-10/2]@tcp", "192.168.0.[1-10/2]@tcp", "192.168.0.9@tcp", "192.168.0.10@tcp"},
+		{"*.*.*.*@tcp", "[0-255].[0-255].[0-255].[0-255]@tcp", "10.0.0.1@tcp 2001:db8::1@tcp", "10.0.0.1@tcp1"},
+		{"*@tcp", "[0-255].[0-255].[0-255].[0-255]@tcp", "10.0.0.1@tcp", "10.0.0.1@tcp1"},
+		{"[0-255].[0-255].[0-255].[0-255]@tcp", "[0-255].[0-255].[0-255].[0-255]@tcp", "10.0.0.1@tcp", "10.0.0.1@tcp1"},
+		{"21@gni", "21@gni", "21@gni", "22@gni"},
+		{"*@kfi", "[0-4294967295]@kfi", "22@kfi", "22@kfi1"},
+		{"[1-4294967295]@ptlf", "[1-4294967295]@ptlf", "7@ptlf", "0@ptlf"},
+		{"tcp[5]", "tcp5", "1.1.1.1@tcp5", "1.1.1.1@tcp"},
+		{"tcp[3-3]", "tcp3", "1.1.1.1@tcp3", "1.1.1.1@tcp"},
+	} {
+		d, err := ParseDescriptor(c.text)
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		if d.String() != c.prints {
+			t.Errorf("%s prints %s, want %s", c.text, d, c.prints)
+		}
+		if again, err := ParseDescriptor(d.String()); err != nil || !again.Equal(d) {
+			t.Errorf("%s prints %s, which reads as %s (%v)", c.text, d, again, err)
+		}
+		for k, list := range []string{c.match, c.not} {
+			for _, s := range strings.Fields(list) {
+				nid, err := lnet.ParseNID(s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.MatchNID(nid) != (k == 0) {
+					t.Errorf("%s matches %s: %v", c.text, nid, k != 0)
+				}
+			}
+		}
+	}
+}
+
+// selection 6.7
+func TestDescriptorRefuses(t *testing.T) {
+	for text, why := range map[string]string{
+		"":                       "unknown type",
+		"@tcp":                   "1 parts where tcp has 4",
+		"udp":                    "unknown type",
+		"tcpx":                   "not part of an expression",
+		"10.0.0.1@":              "unknown type",
+		"10.0.0@tcp":             "3 parts where tcp has 4",
+		"10.0.0.1.1@tcp":         "5 parts where tcp has 4",
+		"10.0.0.256@tcp":         "not a number 0 to 255",
+		"10.0.0.[5-2]@tcp":       "wrong order",
+		"10.0.0.[1-5/0]@tcp":     "stride is 0",
+		"10.0.0.[1-5@tcp":        "brackets",
+		"10.0.0.[]@tcp":          "not a number",
+		"10.0.0.010@tcp":         "leading zero",
+		"0x10@gni":               "not part of an expression",
+		"1.2@gni":                "2 parts where gni has 1",
+		"4294967296@gni":         "not a number",
+		"tcp4294967296":          "not a number",
+		"tcp[1-3":                "brackets",
+		"lo1":                    "lo has no number",
+		"10.0.0.1@tcp@o2ib":      "not part of an expression",
+		"2001:db8::1@tcp":        "1 parts where tcp has 4",
+		strings.Repeat("1", 5e3): "longer than 4096",
+	} {
+		d, err := ParseDescriptor(text)
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), why) || !d.IsZero() {
+			t.Errorf("%.20s: %v, %v; want %s", text, d, err, why)
+		}
+	}
+	keep, _ := ParseDescriptor("tcp")
+	if err := keep.UnmarshalText([]byte("udp")); err == nil || keep.String() != "tcp" {
+		t.Errorf("%v, %v", keep, err)
+	}
+	if err := keep.UnmarshalText(nil); err != nil || !keep.IsZero() || keep.String() != "" || keep.MatchNet(0) {
+		t.Errorf("%v, %v", keep, err)
+	}
+}
+
+// selection 6.3 (1)
+func TestDescriptorEqual(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"tcp", "tcp0", true}, {"*@tcp", "*.*.*.*@tcp", true}, {"10.0.0.[1,2]@tcp", "10.0.0.[ 1, 2 ]@tcp", true},
+		{"10.0.0.[1,2]@tcp", "10.0.0.[2,1]@tcp", false}, {"10.0.0.[1,2]@tcp", "10.0.0.[1-2]@tcp", false},
+		{"tcp", "*@tcp", false}, {"tcp", "tcp1", false}, {"tcp", "o2ib", false},
+	} {
+		a, errA := ParseDescriptor(c.a)
+		b, errB := ParseDescriptor(c.b)
+		if errA != nil || errB != nil || a.Equal(b) != c.want || b.Equal(a) != c.want {
+			t.Errorf("%s and %s: %v (%v, %v)", c.a, c.b, a.Equal(b), errA, errB)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package selection
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Explanation is a choice and the reasons for it.
+type Explanation struct {
+	// Case is which of the procedures was followed, in words.
+	Case string
+	// Steps are in the order in which they were taken. A step without
+	// candidates is a remark.
+	Steps []Step
+	// Decision is what Choose returns, if Err is nil.
+	Decision Decision
+	Err      error
+}
+
+// Step is one of the choices that make up the whole.
+type Step struct {
+	// What was chosen: "net", "NI", "peer NI", "remote net", "route to o2ib".
+	What string
+	// Candidates are ranked, the chosen one first.
+	Candidates []Candidate
+	// Excluded could not be chosen.
+	Excluded []Exclusion
+}
+
+// Candidate is one that could have been chosen.
+type Candidate struct {
+	Name string
+	// By is what put it behind the candidate above it.
+	By Criterion
+	// Figures are those that count, the most important one first.
+	Figures []Figure
+}
+
+// Figure is what a criterion compares: 0 or 1 for what holds or does not, and
+// NoPriority as -1.
+type Figure struct {
+	Criterion Criterion
+	Value     int64
+}
+
+// Exclusion is what could not be chosen, and why.
+type Exclusion struct {
+	Name, Why string
+}
+
+// Explain chooses as Choose does, and says why. It changes nothing.
+func (v *View) Explain(r *Request) Explanation {
+	t := &trace{}
+	c := chooser{v: v, r: r, t: t}
+	d, err := c.choose()
+	return Explanation{Case: t.handling, Steps: t.steps, Decision: d, Err: err}
+}
+
+var handlingNames = [...]string{
+	loopback:     "loopback",
+	sourceLocal:  "given source, local destination",
+	sourceRemote: "given source, remote destination",
+	exactLocal:   "this very NID, on a local net",
+	exactRemote:  "this very NID, behind a router",
+	anyOfPeer:    "any NID of a multi-rail peer",
+}
+
+// trace notes the candidates of a choice. The nil trace notes nothing.
+type trace struct {
+	handling string
+	steps    []Step
+	excluded []Exclusion
+
+	nets    []netFigures
+	nis     []niFigures
+	peerNIs []peerNIFigures
+	routes  []routeFigures
+}
+
+func (t *trace) enter(h handling) {
+	if t != nil {
+		t.handling = handlingNames[h]
+	}
+}
+
+func (t *trace) servedBy(i *NI) {
+	if t != nil {
+		t.steps = append(t.steps, Step{What: "NI " + i.NID.String() + " is the preferred one"})
+	}
+}
+
+func (t *trace) hopGiven(hop *PeerNI) {
+	if t != nil {
+		t.steps = append(t.steps, Step{What: "back through gateway " + hop.NID.String()})
+	}
+}
+
+func (t *trace) excludeRoute(r *Route, why string) {
+	if t != nil {
+		t.excluded = append(t.excluded, Exclusion{Name: r.Gateway.NID.String(), Why: why})
+	}
+}
+
+// end closes a step.
+func (t *trace) end(what string, ranked []Candidate) {
+	if len(ranked)+len(t.excluded) > 0 {
+		t.steps = append(t.steps, Step{What: what, Candidates: ranked, Excluded: t.excluded})
+	}
+	t.excluded = nil
+}
+
+// endNets closes the choice among the nets of a peer; those that were no
+// candidates were left out for the reason why.
+func (t *trace) endNets(what string, p *Peer, why string) {
+	for _, n := range p.Nets {
+		if !slices.ContainsFunc(t.nets, func(f netFigures) bool { return f.peer == n }) {
+			t.excluded = append(t.excluded, Exclusion{Name: n.ID.String(), Why: why})
+		}
+	}
+	t.end(what, rank(t.nets, (*netFigures).better, (*netFigures).describe))
+	t.nets = nil
+}
+
+func (t *trace) endNIs() {
+	t.end("NI", rank(t.nis, (*niFigures).better, (*niFigures).describe))
+	t.nis = nil
+}
+
+func (t *trace) endPeerNIs(what string) {
+	// The routes left out so far belong to a later step.
+	excluded := t.excluded
+	t.excluded = nil
+	t.end(what, rank(t.peerNIs, (*peerNIFigures).better, (*peerNIFigures).describe))
+	t.peerNIs, t.excluded = nil, excluded
+}
+
+func (t *trace) endRoutes(to lnet.Net) {
+	t.end("route to "+to.String(), rank(t.routes, (*routeFigures).better, (*routeFigures).describe))
+	t.routes = nil
+}
+
+// rank orders candidates as the walk over them would choose them one after the
+// other.
+func rank[F any](seen []F, better func(f, g *F) (bool, Criterion), describe func(*F) Candidate) []Candidate {
+	order := make([]*F, 0, len(seen))
+	for k := range seen {
+		at := 0
+		for ; at < len(order); at++ {
+			if wins, _ := better(&seen[k], order[at]); wins {
+				break
+			}
+		}
+		order = append(order, nil)
+		copy(order[at+1:], order[at:])
+		order[at] = &seen[k]
+	}
+	ranked := make([]Candidate, len(order))
+	for k, f := range order {
+		ranked[k] = describe(f)
+		if k > 0 {
+			_, ranked[k].By = better(f, order[k-1])
+		}
+	}
+	return ranked
+}
+
+func (f *netFigures) describe() Candidate {
+	c := Candidate{Name: f.peer.ID.String(), Figures: []Figure{
+		{ByPeerNetHealth, int64(f.peerHealth)}, {ByPeerNetPriority, shown(f.peerPriority)},
+	}}
+	if f.local != nil {
+		c.Figures = append(c.Figures, Figure{ByNetHealth, int64(f.localHealth)}, Figure{ByNetPriority, shown(f.localPriority)})
+	}
+	c.Figures = append(c.Figures, Figure{ByPeerNetTurn, int64(f.peerTurn)})
+	if f.local != nil {
+		c.Figures = append(c.Figures, Figure{ByNetTurn, int64(f.localTurn)})
+	}
+	return c
+}
+
+func (f *niFigures) describe() Candidate {
+	return Candidate{Name: f.ni.NID.String(), Figures: []Figure{
+		{ByFatal, flag(f.fatal)}, {ByNIHealth, int64(f.health)}, {ByNIPriority, shown(f.priority)},
+		{ByAffinity, int64(f.affinity)}, {ByDistance, int64(f.distance)}, {ByNICredits, f.credits}, {ByNITurn, int64(f.turn)},
+	}}
+}
+
+func (f *peerNIFigures) describe() Candidate {
+	return Candidate{Name: f.ni.NID.String(), Figures: []Figure{
+		{ByPeerNIHealth, int64(f.health)}, {ByPeerNIPriority, shown(f.priority)}, {ByPreference, flag(f.preferred)},
+		{ByPeerNICredits, f.credits}, {ByPeerNITurn, int64(f.turn)},
+	}}
+}
+
+func (f *routeFigures) describe() Candidate {
+	return Candidate{Name: f.gateway.NID.String(), Figures: []Figure{
+		{ByPreferredRouter, flag(f.preferred)}, {ByRoutePriority, int64(f.priority)}, {ByHops, int64(f.hops)},
+		{ByGatewayHealth, int64(f.health)}, {ByGatewayQueue, f.queued}, {ByGatewayCredits, f.credits}, {ByRouteTurn, int64(f.turn)},
+	}}
+}
+
+// shown is a priority as tools show it.
+func shown(priority uint32) int64 {
+	if priority == NoPriority {
+		return -1
+	}
+	return int64(priority)
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Value is the figure of a criterion, 0 if the candidate has none.
+func (c *Candidate) Value(by Criterion) int64 {
+	for _, f := range c.Figures {
+		if f.Criterion == by {
+			return f.Value
+		}
+	}
+	return 0
+}
+
+// String is the figure's value in words.
+func (f Figure) String() string {
+	switch f.Criterion {
+	case ByFatal:
+		return [...]string{"up", "down"}[f.Value&1]
+	case ByPreference, ByPreferredRouter:
+		return [...]string{"no", "yes"}[f.Value&1]
+	case ByPeerNetPriority, ByNetPriority, ByNIPriority, ByPeerNIPriority:
+		if f.Value < 0 {
+			return "none"
+		}
+	}
+	return strconv.FormatInt(f.Value, 10)
+}
+
+// String is the explanation as text, a line for each candidate:
+//
+//	any NID of a multi-rail peer
+//	NI
+//	  1. 10.0.0.1@tcp
+//	  2. 10.0.0.2@tcp      NI health 900, 10.0.0.1@tcp has 1000
+//	path: 10.0.0.1@tcp to 10.0.0.11@tcp
+func (e *Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, e.Case)
+	for i := range e.Steps {
+		e.Steps[i].write(&b)
+	}
+	d := &e.Decision
+	switch {
+	case e.Err != nil:
+		fmt.Fprintf(&b, "no path: %v\n", e.Err)
+	case d.Loopback():
+		fmt.Fprintln(&b, "path: 0@lo")
+	case d.Routed():
+		fmt.Fprintf(&b, "path: %s to %s through %s\n", d.NI.NID, d.Final.NID, d.Next.NID)
+	default:
+		fmt.Fprintf(&b, "path: %s to %s\n", d.NI.NID, d.Final.NID)
+	}
+	return b.String()
+}
+
+func (s *Step) write(b *strings.Builder) {
+	fmt.Fprintln(b, s.What)
+	for k := range s.Candidates {
+		c := &s.Candidates[k]
+		switch c.By {
+		case ByNothing:
+			fmt.Fprintf(b, "  %d. %s\n", k+1, c.Name)
+		case ByOrder:
+			fmt.Fprintf(b, "  %d. %-24s equal to %s\n", k+1, c.Name, s.Candidates[k-1].Name)
+		default:
+			above := &s.Candidates[k-1]
+			fmt.Fprintf(b, "  %d. %-24s %s %s, %s has %s\n", k+1, c.Name, c.By,
+				Figure{c.By, c.Value(c.By)}, above.Name, Figure{c.By, above.Value(c.By)})
+		}
+	}
+	for _, x := range s.Excluded {
+		fmt.Fprintf(b, "  -  %-24s %s\n", x.Name, x.Why)
+	}
+}

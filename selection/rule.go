@@ -1,0 +1,63 @@
+package selection
+
+import "fmt"
+
+// Rule is a selection policy of a user (selection 6.1).
+//
+//	Src              priority of local nets, or with an address of local NIs
+//	Dst              priority of peer nets, or with an address of peer NIs
+//	Src and Dst      the NIs that match Src are preferred for peer NIs that match Dst
+//	Dst and Rte      the gateways that match Rte are preferred for those
+//
+// A preference never excludes what it does not name.
+type Rule struct {
+	Src, Dst, Rte Descriptor
+	// Priority is that of a rule with Src or Dst alone; 0 is the best.
+	Priority uint32
+}
+
+// HasPriority tells whether the rule gives a priority; else it is about
+// preferred NIs or gateways.
+func (r *Rule) HasPriority() bool { return r.Rte.IsZero() && (r.Src.IsZero() || r.Dst.IsZero()) }
+
+// check refuses combinations without a meaning. Kernels store some of them,
+// without any effect.
+func (r *Rule) check() error {
+	switch {
+	case !r.Src.IsZero() && !r.Dst.IsZero() && !r.Rte.IsZero():
+		return fmt.Errorf("src %s, dst %s and rte %s together: %w", r.Src, r.Dst, r.Rte, ErrInvalid)
+	case !r.Src.IsZero() && !r.Rte.IsZero():
+		return fmt.Errorf("src %s and rte %s together: %w", r.Src, r.Rte, ErrInvalid)
+	case r.Src.IsZero() && r.Dst.IsZero() && !r.Rte.IsZero():
+		return fmt.Errorf("rte %s alone: %w", r.Rte, ErrInvalid)
+	case r.Src.IsZero() && r.Dst.IsZero():
+		return fmt.Errorf("neither src nor dst: %w", ErrInvalid)
+	case r.Priority == NoPriority:
+		return fmt.Errorf("priority %d stands for none: %w", r.Priority, ErrInvalid)
+	case !r.HasPriority() && r.Priority != 0:
+		return fmt.Errorf("priority %d of a pair: %w", r.Priority, ErrInvalid)
+	}
+	return nil
+}
+
+// sameMatch tells whether both rules are about the same objects.
+func (r *Rule) sameMatch(o *Rule) bool {
+	return r.Src.Equal(o.Src) && r.Dst.Equal(o.Dst) && r.Rte.Equal(o.Rte)
+}
+
+// String is the rule as options of a command.
+func (r Rule) String() string {
+	s := ""
+	for _, part := range []struct {
+		name string
+		d    Descriptor
+	}{{"src", r.Src}, {"dst", r.Dst}, {"rte", r.Rte}} {
+		if !part.d.IsZero() {
+			s += fmt.Sprintf("--%s %s ", part.name, part.d)
+		}
+	}
+	if r.HasPriority() {
+		return s + fmt.Sprintf("--priority %d", r.Priority)
+	}
+	return s[:max(len(s)-1, 0)]
+}

@@ -1,0 +1,163 @@
+package selection
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// typed is a rule; local is the pattern unless there is a remote one.
+func typed(w *world, id int, typ RuleType, local, remote string, priority uint32) TypedRule {
+	if typ == RulePeer {
+		return TypedRule{ID: id, Type: typ, Local: w.descriptor(local), Remote: w.descriptor(remote), Priority: priority}
+	}
+	return TypedRule{ID: id, Type: typ, Pattern: w.descriptor(local), Priority: priority}
+}
+
+func addTyped(w *world, typ RuleType, local, remote string, priority uint32) int {
+	w.t.Helper()
+	id, err := w.policies.AddTyped(typed(w, AnyID, typ, local, remote, priority))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.apply()
+	return id
+}
+
+// selection 7
+func TestTypedRulesApply(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		typ           RuleType
+		local, remote string
+		want          map[string]string
+	}{
+		{"net", RuleNet, "tcp", "", map[string]string{"net tcp": "3", "peer net of B1": "3", "peer net of B2": "3"}},
+		{"nid", RuleNID, "10.0.0.[2-11]@tcp", "", map[string]string{"A2": "3", "B1": "3 [] []"}},
+		{"peer", RulePeer, "A2", "10.0.0.*@tcp", map[string]string{"B1": "-1 [A2] []", "B2": "-1 [A2] []"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			rails([]string{"A1", "A2", "O1"}, []string{"B1", "B2", "PO"})(w)
+			before := state(w)
+			addTyped(w, c.typ, c.local, c.remote, 3)
+			if diff := cmp.Diff(c.want, differs(before, state(w))); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if len(w.policies.Rules()) != 0 {
+				t.Error("shown among the rules that have places")
+			}
+		})
+	}
+}
+
+// selection 7
+func TestWhichTypedRuleCounts(t *testing.T) {
+	w := newWorld(t)
+	rails(a12, b12)(w)
+	addTyped(w, RulePeer, "A1", "tcp", 5)
+	addTyped(w, RulePeer, "A2", "B1", 1)
+	addTyped(w, RuleNID, "10.0.0.[1-20]@tcp", "", 4)
+	addTyped(w, RuleNID, "B1", "", 2)
+	if err := w.rule("", "B2", "", 9, Append); err != nil {
+		t.Fatal(err)
+	}
+	got := state(w)
+	for name, want := range map[string]string{"B1": "4 [A2] []", "B2": "9 [A1] []", "A1": "4"} {
+		if got[name] != want {
+			t.Errorf("%s: %s, want %s", name, got[name], want)
+		}
+	}
+}
+
+// selection 7
+func TestTypedRulesKeepTheirIDs(t *testing.T) {
+	w := newWorld(t)
+	ids := func() (all []int) {
+		for _, r := range w.policies.Typed() {
+			all = append(all, r.ID)
+		}
+		return all
+	}
+	expect := func(want ...int) {
+		t.Helper()
+		if diff := cmp.Diff(want, ids()); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	}
+	for k, net := range []string{"tcp", "tcp1", "tcp2"} {
+		if id := addTyped(w, RuleNet, net, "", 0); id != k {
+			t.Errorf("id %d", id)
+		}
+	}
+	remove := func(id int, typ RuleType, local, remote string) error {
+		return w.policies.DeleteTyped(typed(w, id, typ, local, remote, 0))
+	}
+	if err := remove(2, RuleNet, "", ""); err != nil {
+		t.Error(err)
+	}
+	if id := addTyped(w, RulePeer, "A1", "B1", 0); id != 3 {
+		t.Errorf("an id was used again: %d", id)
+	}
+	expect(0, 1, 3)
+	for _, c := range []struct {
+		name          string
+		id            int
+		typ           RuleType
+		local, remote string
+		want          error
+	}{
+		{"id of another type", 3, RuleNet, "", "", ErrNotFound},
+		{"id and the pattern of another", 0, RuleNet, "tcp1", "", ErrNotFound},
+		{"unknown id", 9, RuleNet, "", "", ErrNotFound},
+		{"unknown pattern", AnyID, RuleNet, "tcp9", "", ErrNotFound},
+		{"nothing", AnyID, RuleNet, "", "", ErrInvalid},
+		{"pattern", AnyID, RuleNet, "tcp1", "", nil},
+		{"id and pattern", 0, RuleNet, "tcp", "", nil},
+		{"pair", AnyID, RulePeer, "A1", "B1", nil},
+	} {
+		if err := remove(c.id, c.typ, c.local, c.remote); !errors.Is(err, c.want) {
+			t.Errorf("delete %s: %v", c.name, err)
+		}
+	}
+	expect()
+	// As after an import.
+	for _, id := range []int{12, 4} {
+		if got, err := w.policies.AddTyped(TypedRule{ID: id, Type: RuleNet, Pattern: w.descriptor(map[int]string{12: "tcp", 4: "tcp1"}[id])}); err != nil || got != id {
+			t.Errorf("%d, %v", got, err)
+		}
+	}
+	if id := addTyped(w, RuleNet, "o2ib", "", 0); id != 13 {
+		t.Errorf("id %d", id)
+	}
+	expect(4, 12, 13)
+}
+
+// selection 7
+func TestTypedRulesRefused(t *testing.T) {
+	w := newWorld(t)
+	addTyped(w, RuleNet, "tcp", "", 1)
+	for _, c := range []struct {
+		name string
+		rule TypedRule
+		want error
+	}{
+		{"the same match", typed(w, AnyID, RuleNet, "tcp", "", 2), ErrExists},
+		{"the same id", typed(w, 0, RuleNet, "tcp7", "", 2), ErrExists},
+		{"an id below 0", typed(w, -7, RuleNet, "tcp7", "", 2), ErrInvalid},
+		{"net with an address", typed(w, AnyID, RuleNet, "A1", "", 0), ErrInvalid},
+		{"nid without an address", typed(w, AnyID, RuleNID, "tcp", "", 0), ErrInvalid},
+		{"no pattern", typed(w, AnyID, RuleNID, "", "", 0), ErrInvalid},
+		{"half a pair", typed(w, AnyID, RulePeer, "A1", "", 0), ErrInvalid},
+		{"a pair with a pattern", TypedRule{ID: AnyID, Type: RulePeer, Pattern: w.descriptor("tcp")}, ErrInvalid},
+		{"unknown type", TypedRule{ID: AnyID, Type: 9, Pattern: w.descriptor("tcp")}, ErrInvalid},
+	} {
+		if _, err := w.policies.AddTyped(c.rule); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if RulePeer.String() != "peer" || RuleType(9).String() != "rule type 9" {
+		t.Error("names of types")
+	}
+}
