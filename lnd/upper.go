@@ -41,6 +41,23 @@ type Upper interface {
 	// none could be made (socklnd 15.4).
 	PeerDown(d PeerDown)
 
+	// PeerRestarted tells that the peer has begun a new life since it was last
+	// connected: what it knew is gone. It comes before the first Arrived of that
+	// life and once per interface and life, not for the first life that the
+	// interface meets, and without a lock of the driver's. No connection of the
+	// new life is used before the upcall has returned.
+	//
+	// It is in no order with PeerDown, which need not come at all if the peer
+	// was back before it was missed. Messages of the life before may be on their
+	// way up when it comes.
+	//
+	// Drivers remember peers that have gone as far as bounded memory allows; one
+	// that has been forgotten is met for the first time again. What a peer says
+	// of its life is as true as what it says of its NID. Processes other than
+	// lnet.PIDLustre on the peer's NID have lives of their own, of which nobody
+	// is told.
+	PeerRestarted(peer lnet.NID)
+
 	// LinkChanged tells of each change of the link state, which Link returns
 	// already.
 	LinkChanged(s LinkState)

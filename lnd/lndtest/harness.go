@@ -55,6 +55,9 @@ type World struct {
 	// Required.
 	Close func()
 
+	// Renew replaces node k's driver by another one, as a new process does. The
+	// node's interface is not open.
+	Renew func(k int)
 	// Kill breaks all connections between two nodes, noticeably for both.
 	Kill func(a, b int)
 	// Isolate makes everything between two nodes vanish until heal is called.
@@ -87,6 +90,7 @@ func Run(t *testing.T, h Harness) {
 		{"Completion", completionCases},
 		{"Withdrawal", withdrawalCases},
 		{"Peers", peerCases},
+		{"Restart", restartCases},
 		{"Reentrancy", reentrancyCases},
 		{"Load", loadCases},
 		{"Interface", interfaceCases},

@@ -19,10 +19,13 @@ type node struct {
 	i      lnd.Interface // of the last life; nil before the first
 	ready  bool          // Open has returned, Close has not
 	closed bool          // Close has returned and the node was not opened again
+	births []uint64      // of each life: the last message there was
+	met    map[*node]*acquaintance
 
 	policy   policy
 	hook     func(a *arrival) // called first of all, without the lock
 	gone     func(a *arrival) // called in Withdrawn, without the lock
+	reborn   func(peer *node) // called in PeerRestarted, without the lock
 	held     []*arrival       // without a placement so far
 	current  map[*lnd.Rx]*arrival
 	arrivals map[uint64][]*arrival
@@ -46,7 +49,11 @@ func holdAll(*arrival) (lnd.Placement, bool, error) { return lnd.Placement{}, tr
 // open brings the node up.
 func (n *node) open() {
 	n.s.t.Helper()
-	n.s.note(func() { n.closed = false })
+	n.s.note(func() {
+		n.closed = false
+		n.births = append(n.births, n.s.lastID)
+		n.met = make(map[*node]*acquaintance)
+	})
 	ctx, cancel := n.s.closeContext()
 	defer cancel()
 	i, err := n.s.w.Open(ctx, n.k, n)
@@ -93,6 +100,7 @@ func (n *node) Arrived(m *lnd.Rx) error {
 	s.mu.Lock()
 	n.alive("Arrived")
 	a := &arrival{n: n, m: m, header: m.Header, from: m.From, rdma: m.RDMA}
+	n.meets(a)
 	n.current[m] = a
 	n.arrivals[a.id()] = append(n.arrivals[a.id()], a)
 	n.order = append(n.order, a)

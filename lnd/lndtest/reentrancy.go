@@ -130,6 +130,7 @@ func (p *player) end(err error) {
 
 func (p *player) Withdrawn(*lnd.Rx)         {}
 func (p *player) PeerDown(lnd.PeerDown)     {}
+func (p *player) PeerRestarted(lnet.NID)    {}
 func (p *player) LinkChanged(lnd.LinkState) {}
 
 // newGame opens two players.

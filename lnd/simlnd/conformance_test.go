@@ -104,8 +104,7 @@ func (f fabric) world(t *testing.T, n int) *lndtest.World {
 	hosts := make([]*simlnd.Host, n)
 	drivers := make([]*socklnd.Driver, n)
 	nid := func(k int) lnet.NID { return lnet.NIDFromIP(net, f.address(k)) }
-	for k := range n {
-		hosts[k] = fab.Host(fmt.Sprint("host", k), f.address(k).String())
+	renew := func(k int) {
 		c := socklnd.DefaultConfig()
 		c.ConnsPerPeer = f.connsPerPeer
 		if f.reconnect > 0 {
@@ -117,6 +116,15 @@ func (f fabric) world(t *testing.T, n int) *lndtest.World {
 			t.Fatal(err)
 		}
 		drivers[k] = d
+	}
+	closeDriver := func(d *socklnd.Driver) {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for k := range n {
+		hosts[k] = fab.Host(fmt.Sprint("host", k), f.address(k).String())
+		renew(k)
 	}
 	var mu sync.Mutex
 	cut := map[[2]string]int{}
@@ -136,11 +144,13 @@ func (f fabric) world(t *testing.T, n int) *lndtest.World {
 		},
 		Close: func() {
 			for _, d := range drivers {
-				if err := d.Close(); err != nil {
-					t.Error(err)
-				}
+				closeDriver(d)
 			}
 			fab.Close()
+		},
+		Renew: func(k int) {
+			closeDriver(drivers[k])
+			renew(k)
 		},
 		Kill: func(a, b int) { fab.Break(hosts[a], hosts[b]) },
 		Isolate: func(a, b int) func() {

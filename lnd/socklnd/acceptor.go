@@ -215,8 +215,10 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 		stale = p.detach(func(*conn) bool { return true })
 		refuse = p.peering.MayRefuse()
 	}
+	news := p.met(remote.Addr())
 	p.mu.Unlock()
 	killAll(stale, errStale)
+	p.tell(news)
 
 	reply := i.hello(h.Version, h.Src, c.typ)
 	reply.DstPID, reply.DstIncarnation = h.DstPID, h.DstIncarnation

@@ -86,6 +86,7 @@ func (u *silentUpper) Arrived(m *lnd.Rx) error {
 }
 func (u *silentUpper) Withdrawn(*lnd.Rx)         { u.calls.Add(1) }
 func (u *silentUpper) PeerDown(lnd.PeerDown)     { u.calls.Add(1) }
+func (u *silentUpper) PeerRestarted(lnet.NID)    { u.calls.Add(1) }
 func (u *silentUpper) LinkChanged(lnd.LinkState) { u.calls.Add(1) }
 
 type completed chan error

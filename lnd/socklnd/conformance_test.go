@@ -54,7 +54,7 @@ func loopbackNID(k int) lnet.NID {
 func loopback(t *testing.T, n, conns int) *lndtest.World {
 	network := &breakable{Network: socklnd.HostNetwork()}
 	drivers := make([]*socklnd.Driver, n)
-	for k := range drivers {
+	renew := func(k int) {
 		c := socklnd.DefaultConfig()
 		c.Network = network
 		c.ConnsPerPeer = conns
@@ -67,6 +67,14 @@ func loopback(t *testing.T, n, conns int) *lndtest.World {
 		}
 		drivers[k] = d
 	}
+	closeDriver := func(d *socklnd.Driver) {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for k := range drivers {
+		renew(k)
+	}
 	return &lndtest.World{
 		NID: loopbackNID,
 		Open: func(ctx context.Context, k int, u lnd.Upper) (lnd.Interface, error) {
@@ -74,10 +82,12 @@ func loopback(t *testing.T, n, conns int) *lndtest.World {
 		},
 		Close: func() {
 			for _, d := range drivers {
-				if err := d.Close(); err != nil {
-					t.Error(err)
-				}
+				closeDriver(d)
 			}
+		},
+		Renew: func(k int) {
+			closeDriver(drivers[k])
+			renew(k)
 		},
 		Kill: func(a, b int) { network.kill(loopbackNID(a).IP(), loopbackNID(b).IP()) },
 	}

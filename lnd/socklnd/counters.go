@@ -15,6 +15,7 @@ type counters struct {
 	refused          atomic.Uint64 // newcomers answered NONE or dropped after their HELLO
 	closes           atomic.Uint64 // connections closed
 	peersDown        atomic.Uint64 // peers lost
+	peersRestarted   atomic.Uint64 // new lives of peers
 	protocolErrors   atomic.Uint64
 	checksumErrors   atomic.Uint64
 	receiveTimeouts  atomic.Uint64
@@ -43,6 +44,7 @@ func (c *counters) list(live liveCounts) []lnd.Counter {
 		{Name: "refused_total", Value: c.refused.Load()},
 		{Name: "closes_total", Value: c.closes.Load()},
 		{Name: "peers_down_total", Value: c.peersDown.Load()},
+		{Name: "peers_restarted_total", Value: c.peersRestarted.Load()},
 		{Name: "protocol_errors_total", Value: c.protocolErrors.Load()},
 		{Name: "checksum_errors_total", Value: c.checksumErrors.Load()},
 		{Name: "receive_timeouts_total", Value: c.receiveTimeouts.Load()},

@@ -44,7 +44,9 @@ type Interface struct {
 	mu      sync.RWMutex
 	closing bool
 	peers   map[lnet.ProcessID]*peer
-	sources map[netip.Addr]int // connections by remote address
+	// departed are peers that have left the table.
+	departed departed
+	sources  map[netip.Addr]int // connections by remote address
 }
 
 var _ lnd.Interface = (*Interface)(nil)
@@ -165,6 +167,7 @@ func (i *Interface) forget(p *peer) {
 	if !p.gone && p.idle(time.Now()) {
 		p.gone = true
 		delete(i.peers, p.id)
+		i.departed.keep(p.id, p.peering.Lives, p.home)
 	}
 	p.mu.Unlock()
 	i.mu.Unlock()

@@ -56,7 +56,9 @@ type node struct {
 	arrived   chan *arrival
 	withdrawn chan *lnd.Rx
 	down      chan lnd.PeerDown
+	restarted chan lnet.NID
 	hook      atomic.Pointer[func(*arrival) error]
+	onRestart atomic.Pointer[func(lnet.NID)] // called before restarted gets it
 }
 
 // onArrival has f deal with arrivals, which are else placed in new memory; what
@@ -119,6 +121,7 @@ func startAt(t testing.TB, c Config, addr netip.Addr) *node {
 		arrived:   make(chan *arrival, 1<<16),
 		withdrawn: make(chan *lnd.Rx, 1<<10),
 		down:      make(chan lnd.PeerDown, 1<<10),
+		restarted: make(chan lnet.NID, 1<<10),
 	}
 	i, err := d.Open(context.Background(), lnd.Config{Net: tcp, NID: lnet.NIDFromIP(tcp, addr), Upper: n})
 	if err != nil {
@@ -162,6 +165,17 @@ func (n *node) Withdrawn(m *lnd.Rx) { n.withdrawn <- m }
 func (n *node) PeerDown(d lnd.PeerDown) {
 	select {
 	case n.down <- d:
+	default: // nobody counts so many
+	}
+}
+
+// PeerRestarted implements lnd.Upper.
+func (n *node) PeerRestarted(peer lnet.NID) {
+	if f := n.onRestart.Load(); f != nil {
+		(*f)(peer)
+	}
+	select {
+	case n.restarted <- peer:
 	default: // nobody counts so many
 	}
 }

@@ -332,8 +332,10 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 			stale = p.detach(func(*conn) bool { return true })
 		}
 	}
+	news := p.met(c.remote.Addr())
 	p.mu.Unlock()
 	killAll(stale, errStale)
+	p.tell(news)
 	if err != nil || outcome != protocol.Connected {
 		_ = s.Close()
 		if err != nil {

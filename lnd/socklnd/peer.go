@@ -35,6 +35,8 @@ type peer struct {
 	mu      sync.Mutex
 	gone    bool // not in the interface's table any more
 	peering protocol.Peering
+	home    bool          // it was met at its NID's own address
+	told    chan struct{} // closed when the node knows of its latest restart; nil: none
 	conns   []*conn
 	// sets counts the sets of connections that there have been: each begins
 	// with a CONTROL.
@@ -60,8 +62,10 @@ type waiting struct {
 
 var emptySet = &connSet{missing: true}
 
+// newPeer makes a peer that may have been known before. i.mu is held.
 func newPeer(i *Interface, id lnet.ProcessID) *peer {
 	p := &peer{i: i, id: id}
+	p.peering.Lives, p.home = i.departed.recall(id)
 	p.set.Store(emptySet)
 	return p
 }
@@ -184,6 +188,7 @@ func (p *peer) reserve(c *conn) {
 // establish lets a reserved connection carry messages, beginning with those
 // that waited for it; unless it was closed meanwhile.
 func (p *peer) establish(c *conn) {
+	p.awaitTold()
 	p.mu.Lock()
 	if !slices.Contains(p.conns, c) {
 		p.mu.Unlock()
@@ -225,11 +230,11 @@ func (p *peer) fail(c *conn, cause error) {
 	p.mu.Unlock()
 
 	p.i.log.Info("connections closed", "peer", p.id.String(), "count", len(victims), "cause", cause)
-	killAll(victims, cause)
-	p.i.failures.addAll(orphans, messageError("send", p.id.NID, connectStatus(cause), cause))
-	if lost {
+	if lost { // before messages fail, which would be sent here again
 		p.notifyDown(lastAlive, cause)
 	}
+	killAll(victims, cause)
+	p.i.failures.addAll(orphans, messageError("send", p.id.NID, connectStatus(cause), cause))
 	p.i.forget(p)
 }
 

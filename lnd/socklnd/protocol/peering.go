@@ -12,7 +12,26 @@ import (
 type Peering struct {
 	Version     Version // 0: none recorded
 	Incarnation uint64
-	refusals    int // in a row
+	// Lives outlast the connections. Who forgets a peer may keep them, for the
+	// Peering of the same peer later on.
+	Lives     Lives
+	restarted bool
+	refusals  int // in a row
+}
+
+// Restarted tells, once, that the HELLO judged last has shown a life of the
+// peer's that is neither the first nor one that was met before, whatever has
+// become of the connection.
+func (p *Peering) Restarted() bool {
+	restarted := p.restarted
+	p.restarted = false
+	return restarted
+}
+
+func (p *Peering) meet(incarnation uint64) {
+	if p.Lives.Meet(incarnation) {
+		p.restarted = true
+	}
 }
 
 // maxRefusals is how often in a row a peer is told NONE. More crash kernels:
@@ -70,6 +89,9 @@ func (p *Peering) Accept(in Inbound) Verdict {
 		return Drop
 	case in.Connecting && h.Src.Compare(in.Self) < 0:
 		return Refuse
+	}
+	p.meet(h.SrcIncarnation)
+	switch {
 	case p.Version == 0:
 		p.Version, p.Incarnation = h.Version, h.SrcIncarnation
 	case p.Version != h.Version || p.Incarnation != h.SrcIncarnation:
@@ -124,6 +146,7 @@ func (p *Peering) Connect(out Outbound) (Outcome, error) {
 	if !refused && reply.Type.Invert() != sent.Type {
 		return 0, fmt.Errorf("hello: type %v: does not answer %v", reply.Type, sent.Type)
 	}
+	p.meet(reply.SrcIncarnation)
 	if p.Version == 0 {
 		p.Version, p.Incarnation = reply.Version, reply.SrcIncarnation
 	} else if p.Version != reply.Version || p.Incarnation != reply.SrcIncarnation {

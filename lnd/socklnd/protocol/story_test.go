@@ -173,6 +173,7 @@ func (s *story) accept(c *call) {
 		Hello: c.sent, Self: x.nid, Connecting: x.connecting, Conns: x.count(c.sent.Type.Invert()), Limit: x.limit(c.sent.Type),
 	})
 	s.printf("%s: %s", x.name, v)
+	s.tell(x, c.from)
 	reply := Hello{Version: c.sent.Version, Src: x.nid, Dst: c.from.nid, SrcPID: lnet.PIDLustre, SrcIncarnation: x.life, Type: None}
 	answered := false
 	switch v {
@@ -211,6 +212,7 @@ func (s *story) answer(c *call) {
 		return
 	}
 	s.printf("%s: %s", x.name, outcome)
+	s.tell(x, c.to)
 	switch outcome {
 	case Connected:
 		x.add(link{c.sent.Type, c.id})
@@ -231,6 +233,13 @@ func (s *story) answer(c *call) {
 	}
 	if outcome == Race {
 		x.backoff.Pause(s.now)
+	}
+}
+
+// tell says what x has found out about a peer.
+func (s *story) tell(x, peer *side) {
+	if x.peering.Restarted() {
+		s.printf("%s: %s has restarted", x.name, peer.name)
 	}
 }
 

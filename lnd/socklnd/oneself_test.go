@@ -1,0 +1,57 @@
+package socklnd
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+	"testing"
+)
+
+// A connection with oneself has both of its ends here, one as the other side's
+// counterpart of each type: n connections make n BULK_IN and n BULK_OUT.
+//
+// sanity-lnet 5 (230)
+func TestConnsPerPeerWithOneself(t *testing.T) {
+	for count := 4; count <= 15; count++ {
+		n := start(t, func(c *Config) { c.ConnsPerPeer = count })
+		if o := n.Options().(Options); o.ConnsPerPeer != count {
+			t.Errorf("conns_per_peer %d, shown as %d", count, o.ConnsPerPeer)
+		}
+		s := n.put(n.id(), 100)
+		n.arrival()
+		s.done()
+		n.awaitSettled(n.id())
+		if got := n.counter("connections"); got != uint64(2+2*count) {
+			t.Errorf("conns_per_peer %d: %d ends of connections, want %d", count, got, 2+2*count)
+		}
+		n.stop()
+	}
+}
+
+// An NI that was given by its NID listens on that address and port, and on no other.
+//
+// sanity-lnet 5 (290)
+func TestListenerIsBoundToTheNID(t *testing.T) {
+	n := start(t, nil)
+	address := n.NID().IP()
+	dial := func(a netip.AddrPort) error {
+		c, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", a.String())
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	}
+	if err := dial(netip.AddrPortFrom(address, testPort)); err != nil {
+		t.Errorf("its address: %v", err)
+	}
+	for name, a := range map[string]netip.AddrPort{
+		"another address": netip.AddrPortFrom(newAddress(), testPort),
+		"another port":    netip.AddrPortFrom(address, testPort+1),
+	} {
+		if err := dial(a); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%s: %v, want it refused", name, err)
+		}
+	}
+}

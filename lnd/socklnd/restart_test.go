@@ -1,0 +1,232 @@
+package socklnd
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// toldOf checks which restarts the node was told of since the last look.
+func (n *node) toldOf(want ...lnet.NID) {
+	n.t.Helper()
+	var got []lnet.NID
+	for len(n.restarted) > 0 {
+		got = append(got, <-n.restarted)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		n.t.Errorf("told of restarts %v, want %v", got, want)
+	}
+}
+
+// visits connects, says something that arrives, and goes.
+func (p *puppet) visits() {
+	p.t.Helper()
+	w := p.connect(protocol.Control)
+	w.put(10)
+	p.node.arrival()
+	_ = w.Close()
+	p.node.awaitGone(p.id())
+}
+
+// TestALifeThatComesLateIsNoRestart shows a HELLO of a life that is over, while
+// the next one is connected: all connections end, as after any other
+// incarnation (socklnd 5.3, rule 6), and nobody is told of a restart; nor when
+// the true life comes back.
+func TestALifeThatComesLateIsNoRestart(t *testing.T) {
+	for _, lateIsTaken := range []bool{false, true} {
+		t.Run(fmt.Sprint("late is taken ", lateIsTaken), func(t *testing.T) {
+			n := start(t, nil)
+			old, young := newPuppet(n), newPuppet(n)
+			young.addr, young.life = old.addr, old.life+1
+			old.visits()
+			n.toldOf()
+			w := young.connect(protocol.Control)
+			n.toldOf(young.nid())
+			if lateIsTaken { // nobody is connected
+				_ = w.Close()
+				n.awaitGone(young.id())
+				w = old.connect(protocol.Control)
+				young.refused(protocol.Control)
+			} else {
+				old.refused(protocol.Control)
+			}
+			w.ends()
+			w = young.connect(protocol.Control)
+			w.put(10)
+			n.arrival()
+			n.toldOf()
+			young.life++
+			young.refused(protocol.Control)
+			n.toldOf(young.nid())
+			young.visits()
+			n.toldOf()
+			if got := n.counter("peers_restarted_total"); got != 2 {
+				t.Errorf("%d restarts counted, want 2", got)
+			}
+		})
+	}
+}
+
+// TestARestartIsKnownAfterThePeerWasForgotten shows that the last life is known
+// when nothing else is left of a peer, which called or was called.
+func TestARestartIsKnownAfterThePeerWasForgotten(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n)
+	for range 3 {
+		p.visits()
+		p.visits()
+		n.toldOf()
+		p.life++
+		p.visits()
+		n.toldOf(p.nid())
+	}
+	p.listen()
+	p.life++
+	s := n.put(p.id(), 10)
+	w := p.take()
+	w.receive()
+	s.done()
+	n.toldOf(p.nid())
+}
+
+// TestARestartIsKnownFromAnAnswer shows that a NONE tells of a new life too.
+func TestARestartIsKnownFromAnAnswer(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n)
+	p.visits()
+	p.listen()
+	p.life++
+	s := n.put(p.id(), 10)
+	p.decline()
+	n.awaitState(p.id(), "verdict on the answer", func(p *peer) bool { return p.told != nil })
+	p.take().receive()
+	s.done()
+	n.toldOf(p.nid())
+}
+
+// TestNoConnectionOfANewLifeIsUsedBeforeTheNodeKnows has several connections of
+// a new life come up while the upcall runs: their messages wait, and so does
+// what is sent on them.
+func TestNoConnectionOfANewLifeIsUsedBeforeTheNodeKnows(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n)
+	p.visits()
+	p.life++
+	running, over := make(chan lnet.NID, 10), make(chan struct{})
+	release := sync.OnceFunc(func() { close(over) })
+	t.Cleanup(release)
+	hold := func(peer lnet.NID) {
+		running <- peer
+		<-over
+	}
+	n.onRestart.Store(&hold)
+	told := make(chan bool, 100) // at each arrival: had the upcall returned?
+	n.onArrival(func(a *arrival) error {
+		select {
+		case <-over:
+			told <- true
+		default:
+			told <- false
+		}
+		a.drop()
+		return nil
+	})
+	teller := p.call(protocol.Control)
+	await(t, running, "PeerRestarted")
+	var wires []*wire
+	for _, c := range []protocol.ConnType{protocol.BulkIn, protocol.BulkOut, protocol.BulkOut} {
+		w := p.connect(c) // the answer comes without the node
+		w.put(10)
+		wires = append(wires, w)
+	}
+	n.awaitState(p.id(), "four connections", func(p *peer) bool { return len(p.conns) == 4 })
+	s := n.put(p.id(), 5000)
+	if got := len(told); got > 0 {
+		t.Errorf("%d messages arrived before the node knew", got)
+	}
+	release()
+	teller.hello()
+	teller.put(10)
+	for range 1 + len(wires) {
+		if !await(t, told, "arrival") {
+			t.Error("a message arrived before the node knew")
+		}
+	}
+	s.done()
+	n.toldOf(p.nid())
+}
+
+// TestRestartsAreToldInTheirOrder has a peer begin a third life while the node
+// is being told of the second.
+func TestRestartsAreToldInTheirOrder(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n)
+	p.visits()
+	p.life++
+	calls, goOn, end := make(chan lnet.NID, 10), make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(end) })
+	hold := func(peer lnet.NID) {
+		calls <- peer
+		select {
+		case <-goOn:
+		case <-end:
+		}
+	}
+	n.onRestart.Store(&hold)
+	second := p.call(protocol.Control)
+	await(t, calls, "PeerRestarted")
+	p.life++
+	third := p.call(protocol.Control) // refused: the second life is connected
+	second.ends()
+	if len(calls) > 0 {
+		t.Error("the upcalls cross")
+	}
+	goOn <- struct{}{}
+	await(t, calls, "PeerRestarted of the third life")
+	goOn <- struct{}{}
+	if h := third.hello(); h.Type != protocol.None {
+		t.Errorf("answer of type %s, want NONE", h.Type)
+	}
+	p.visits()
+	n.toldOf(p.nid(), p.nid())
+}
+
+// TestOtherProcessesOfAPeerHaveTheirOwnLives shows that neither another PID nor
+// an unprivileged port makes a restart.
+func TestOtherProcessesOfAPeerHaveTheirOwnLives(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n)
+	p.visits()
+	// The second life comes while the first is connected, the third when nobody is.
+	for life, want := range []protocol.ConnType{protocol.Control, protocol.None, protocol.Control} {
+		w := p.dial()
+		h := p.hello(protocol.Control)
+		h.SrcPID, h.SrcIncarnation = 77, 5+uint64(life)
+		w.send(p.request())
+		w.say(h)
+		if got := w.hello(); got.Type != want {
+			t.Fatalf("answer of type %s to life %d, want %s", got.Type, life+1, want)
+		}
+		if life > 0 {
+			_ = w.Close()
+			n.awaitGone(lnet.ProcessID{NID: p.nid(), PID: 77})
+		}
+	}
+	p.visits()
+	n.toldOf()
+
+	n = start(t, plainly(AcceptAll))
+	p = newPuppet(n)
+	for range 3 {
+		w := p.connect(protocol.Control)
+		w.put(10)
+		from := n.arrival().from
+		p.life++
+		_ = w.Close()
+		n.awaitGone(from)
+	}
+	n.toldOf()
+}
