@@ -102,6 +102,7 @@ func diffInfo(want, got PingInfo) string {
 	return cmp.Diff(want, got, cmpopts.EquateComparable(NID{}), cmpopts.EquateEmpty())
 }
 
+// discovery 4.1
 func TestPingInfoGolden(t *testing.T) {
 	for _, g := range goldenPings(t) {
 		t.Run(g.name, func(t *testing.T) {
@@ -125,6 +126,8 @@ func TestPingInfoGolden(t *testing.T) {
 }
 
 // Bytes of a big-endian sender: numbers swapped, large NIDs not.
+//
+// discovery 4.1
 func TestPingInfoBigEndian(t *testing.T) {
 	dump := unhex(t, `70 69 6e 67 00 00 00 3e 00 00 30 39 00 00 00 02
 	                  00 09 00 00 00 00 00 00 00 00 00 04 00 00 00 48
@@ -141,6 +144,7 @@ func TestPingInfoBigEndian(t *testing.T) {
 	}
 }
 
+// discovery 4.1
 func TestPingInfoRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := genPingInfo().Draw(t, "info")
@@ -201,6 +205,8 @@ func le(words ...uint32) []byte {
 const loWord = 0x00090000 // high half of the nid4 of 0@lo
 
 // Everything that lnet-wire 7.7 has refused, and claims beyond reason.
+//
+// discovery 4.2
 func TestDecodePingInfoRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -233,6 +239,7 @@ func TestDecodePingInfoRefuses(t *testing.T) {
 	}
 }
 
+// discovery 4.2
 func TestDecodePingInfoEntryLimit(t *testing.T) {
 	p := PingInfo{Features: FeatNIStatus, NIs: []PingNI{
 		{mustNID(t, "10.0.0.1@tcp"), StatusUp}, {mustNID(t, "2001:db8::1@tcp"), StatusUp},
@@ -317,6 +324,8 @@ func TestMetadataTruncation(t *testing.T) {
 }
 
 // An efa NID alone announces metadata, too.
+//
+// discovery 4.1
 func TestMetadataOfEFA(t *testing.T) {
 	b := unhex(t, goldenPings(t)[5].dump)
 	b[4] = 0x1e
@@ -350,6 +359,8 @@ func largeEntry(size int, nid NID) []byte {
 }
 
 // Each size is stepped over by its own length; only real addresses are kept.
+//
+// discovery 4.1
 func TestLargeEntrySizes(t *testing.T) {
 	large, small := mustNID(t, "2001:db8::1@tcp"), mustNID(t, "10.0.0.7@tcp")
 	for size := range 256 {
@@ -376,6 +387,8 @@ func TestLargeEntrySizes(t *testing.T) {
 }
 
 // An entry beyond the end ends the list without an error.
+//
+// discovery 4.2
 func TestLargeEntryCrossesEnd(t *testing.T) {
 	large := mustNID(t, "2001:db8::1@tcp")
 	whole := largeEntry(12, large)
@@ -402,6 +415,8 @@ func TestPingInfoTrailingBytes(t *testing.T) {
 }
 
 // NIDs that would make a peer of nobody, or of ourselves, are left out.
+//
+// discovery 4.2
 func TestPingInfoSkipsUnusableNIDs(t *testing.T) {
 	b := le(MagicPing, 0x1e, 12345, 6, 0, loWord, 1, 0)
 	for _, nid4 := range []uint64{
@@ -431,6 +446,7 @@ func TestPingInfoBitFlips(t *testing.T) {
 	}
 }
 
+// discovery 4.3
 func TestPingInfoPrimary(t *testing.T) {
 	small, large := PingNI{NID: mustNID(t, "10.0.0.1@tcp")}, PingNI{NID: mustNID(t, "2001:db8::1@tcp")}
 	for _, tt := range []struct {

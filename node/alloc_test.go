@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
@@ -29,6 +30,14 @@ func traffics() []traffic {
 		{"get on 0@lo", func(t testing.TB) func() {
 			n := newNode(t, node.Config{})
 			return getting(t, n, n, loID)
+		}},
+		{"put with ack, discovered rails", func(t testing.TB) func() {
+			p := newDiscoveredPair(t)
+			return putting(t, p.a, p.b, p.idb, true)
+		}},
+		{"get, discovered rails", func(t testing.TB) func() {
+			p := newDiscoveredPair(t)
+			return getting(t, p.a, p.b, p.idb)
 		}},
 		{"bind, put, auto unlink", func(t testing.TB) func() {
 			p := newPair(t)
@@ -91,6 +100,37 @@ func traffics() []traffic {
 			}
 		}},
 	}
+}
+
+// newDiscoveredPair is a pair with two NIs each, that have discovered each other
+// and are through with it.
+func newDiscoveredPair(t testing.TB) *pair {
+	t.Helper()
+	on := node.DefaultParameters()
+	p := &pair{fabric: newFabric(), a: newNode(t, node.Config{Parameters: &on}), b: newNode(t, node.Config{Parameters: &on})}
+	p.pa = p.fabric.addNI(t, p.a, "10.77.0.11@tcp")
+	p.fabric.addNI(t, p.a, "10.77.0.21@tcp")
+	p.pb = p.fabric.addNI(t, p.b, "10.77.0.12@tcp")
+	p.fabric.addNI(t, p.b, "10.77.0.22@tcp")
+	p.ida, p.idb = process(t, "10.77.0.11@tcp"), process(t, "10.77.0.12@tcp")
+	done := func(n *node.Node, nid lnet.NID) bool {
+		const flags = discovery.MultiRail | discovery.Discovered | discovery.NIDsUpToDate
+		q, _ := n.Peer(nid)
+		return q.State == flags && q.Told == 3
+	}
+	for range 10 { // the end of one's round may begin another round of the other
+		for n, nid := range map[*node.Node]lnet.NID{p.a: p.idb.NID, p.b: p.ida.NID} {
+			if _, err := n.Discover(context.Background(), nid, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if done(p.a, p.idb.NID) && done(p.b, p.ida.NID) {
+			p.fabric.settle()
+			return p
+		}
+	}
+	t.Fatal("discovery does not end")
+	return nil
 }
 
 // sink attaches an MD to portal 1 that takes all there is.

@@ -236,7 +236,7 @@ func TestNeighbourBecomesAPeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := n.Peers()
+	p := peerNIs(n)
 	if len(p) != 1 || p[0].NID != router || p[0].Credits != (node.CreditInfo{Max: 8, Available: 8, Min: 8}) {
 		t.Errorf("peers %+v, want %s alone", p, router)
 	}

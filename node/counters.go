@@ -42,8 +42,7 @@ type HealthCounters struct {
 }
 
 // Counters are the node's counters (lnet-core 10.1), in the order in which
-// they are shown. Errors stays 0, and so do Routed and RoutedBytes: the node
-// does not route.
+// they are shown. Errors stays 0. Sent and Received leave out what was Routed.
 type Counters struct {
 	Committed, CommittedMax uint64 // msgs_alloc, msgs_max
 	Trackers                uint64 // rst_alloc
@@ -237,6 +236,23 @@ type nodeStats struct {
 	resent                           atomic.Uint64
 	failedResends, successfulResends atomic.Uint64
 	status                           [statuses]atomic.Uint64
+	// passed is what came for others, routed what of it has left again.
+	passed, routed tally
+}
+
+// tally counts messages and their bytes.
+type tally struct{ messages, bytes atomic.Uint64 }
+
+func (t *tally) add(nbytes int) {
+	t.messages.Add(1)
+	if nbytes > 0 {
+		t.bytes.Add(uint64(nbytes))
+	}
+}
+
+func (t *tally) reset() {
+	t.messages.Store(0)
+	t.bytes.Store(0)
 }
 
 // Counters returns the node's counters.
@@ -268,8 +284,15 @@ func (n *Node) Counters() Counters {
 	for _, i := range slices.Concat(n.topology.Load().nis, n.leaving) {
 		i.stats.addTo(&c)
 	}
+	passed, routed := &n.stats.passed, &n.stats.routed
+	c.Routed, c.RoutedBytes = routed.messages.Load(), routed.bytes.Load()
+	c.Sent, c.SentBytes = less(c.Sent, c.Routed), less(c.SentBytes, c.RoutedBytes)
+	c.Received, c.ReceivedBytes = less(c.Received, passed.messages.Load()), less(c.ReceivedBytes, passed.bytes.Load())
 	return c
 }
+
+// less is a-b, or 0 while the figures are still being counted.
+func less(a, b uint64) uint64 { return a - min(a, b) }
 
 // add adds the totals of NIs that are gone.
 func (c *Counters) add(o *Counters) {
@@ -295,6 +318,8 @@ func (n *Node) ResetCounters() {
 	for k := range n.stats.status {
 		n.stats.status[k].Store(0)
 	}
+	n.stats.passed.reset()
+	n.stats.routed.reset()
 	n.retired = Counters{}
 	n.lo.stats.reset()
 	for _, i := range n.topology.Load().nis {

@@ -18,8 +18,7 @@ type CreditInfo struct {
 // (lnet-core 7). Taking and giving touch no lock while there are enough.
 type credits struct {
 	limit     atomic.Int64
-	grants    uint8 // what a message holds that got one: heldPeer or heldBoth
-	available atomic.Int64
+	available *atomic.Int64
 	min       atomic.Int64
 	surplus   atomic.Int64 // credits that are out and are not to come back
 
@@ -28,13 +27,15 @@ type credits struct {
 
 	mu      sync.Mutex
 	waiting messageQueue
-	// owed are credits given while their taker was on its way to the queue.
-	owed int
+	// owed are credits given while their taker was on its way to the queue, excess
+	// those that were on their way to one that has been withdrawn.
+	owed, excess int
 }
 
-func (c *credits) init(limit int, grants uint8) {
+// init makes c count in available.
+func (c *credits) init(available *atomic.Int64, limit int) {
+	c.available = available
 	c.limit.Store(int64(limit))
-	c.grants = grants
 	c.available.Store(int64(limit))
 	c.min.Store(int64(limit))
 }
@@ -46,14 +47,12 @@ func (c *credits) take(m *message) bool {
 	for low := c.min.Load(); left < low && !c.min.CompareAndSwap(low, left); low = c.min.Load() {
 	}
 	if left >= 0 {
-		m.held = c.grants
 		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.owed > 0 {
 		c.owed--
-		m.held = c.grants
 		return true
 	}
 	if m.isAnswer() {
@@ -65,14 +64,23 @@ func (c *credits) take(m *message) bool {
 
 // give gives a credit back and returns the message that it goes to, if any.
 func (c *credits) give() *message {
-	if c.surplus.Load() > 0 && lower(&c.surplus) {
+	if c.surplus.Load() > 0 && lower(&c.surplus, 1) == 1 {
 		return nil
 	}
 	if c.available.Add(1) > 0 {
 		return nil
 	}
+	return c.hand()
+}
+
+// hand hands a credit that has been counted to the message that waits for it.
+func (c *credits) hand() *message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.excess > 0 { // who has queued up since has a credit of its own coming
+		c.excess--
+		return nil
+	}
 	m := c.waiting.pop()
 	if m == nil {
 		c.owed++
@@ -81,9 +89,29 @@ func (c *credits) give() *message {
 	if m.isAnswer() {
 		c.answers.Add(-1)
 	}
-	m.held = c.grants
-	m.waited = true
 	return m
+}
+
+// withdraw takes out the waiting messages that which says yes to.
+func (c *credits) withdraw(which func(*message) bool) (out messageQueue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.waiting
+	c.waiting = messageQueue{}
+	for m := all.pop(); m != nil; m = all.pop() {
+		if !which(m) {
+			c.waiting.push(m)
+			continue
+		}
+		if m.isAnswer() {
+			c.answers.Add(-1)
+		}
+		if c.available.Add(1) > 0 {
+			c.excess++
+		}
+		out.push(m)
+	}
+	return out
 }
 
 // resize sets the number of credits and returns the messages that go on if it
@@ -91,12 +119,21 @@ func (c *credits) give() *message {
 // given again.
 func (c *credits) resize(limit int) (ready messageQueue) {
 	more := int64(limit) - c.limit.Swap(int64(limit))
-	for ; more < 0; more++ {
-		if !lower(&c.available) {
-			c.surplus.Add(1)
-		}
+	if more < 0 {
+		c.surplus.Add(-more - lower(c.available, -more))
+	}
+	if more > 0 {
+		more -= lower(&c.surplus, more)
 	}
 	for ; more > 0; more-- {
+		// While there is none left to give, nobody waits.
+		if v := c.available.Load(); v >= 0 {
+			if c.available.CompareAndSwap(v, v+more) {
+				break
+			}
+			more++
+			continue
+		}
 		if m := c.give(); m != nil {
 			ready.push(m)
 		}
@@ -105,14 +142,18 @@ func (c *credits) resize(limit int) (ready messageQueue) {
 	return ready
 }
 
-// lower takes one off a, unless nothing is left.
-func lower(a *atomic.Int64) bool {
-	for v := a.Load(); v > 0; v = a.Load() {
-		if a.CompareAndSwap(v, v-1) {
-			return true
+// lower takes as much off a as there is, by at most. It returns how much.
+func lower(a *atomic.Int64, by int64) int64 {
+	for {
+		v := a.Load()
+		n := min(v, by)
+		if n <= 0 {
+			return 0
+		}
+		if a.CompareAndSwap(v, v-n) {
+			return n
 		}
 	}
-	return false
 }
 
 func (c *credits) info() CreditInfo {
@@ -129,27 +170,45 @@ func (m *message) takeCredits() bool {
 		return true
 	}
 	if m.held == heldNone {
-		m.peer.queued.Add(m.weight())
-		if !m.peer.credits.take(m) {
+		m.peer.Queued.Add(m.weight())
+		if !m.peer.tx.take(m) {
 			return false
 		}
+		m.held = heldPeer
 	}
-	return m.held == heldBoth || m.ni.credits.take(m)
+	if m.held == heldBoth {
+		return true
+	}
+	if !m.ni.tx.take(m) {
+		return false
+	}
+	m.held = heldBoth
+	return true
 }
 
 // giveCredits gives back what m holds, the NI's first (lnet-core 7.3), and
 // puts the messages that may go on in ready.
 func (m *message) giveCredits(ready *messageQueue) {
 	if m.held == heldBoth {
-		if w := m.ni.credits.give(); w != nil {
+		if w := m.ni.tx.give(); w != nil {
+			w.held, w.waited = heldBoth, true
 			ready.push(w)
 		}
 	}
 	if m.held != heldNone {
-		m.peer.queued.Add(-m.weight())
-		if w := m.peer.credits.give(); w != nil {
+		m.peer.Queued.Add(-m.weight())
+		if w := m.peer.tx.give(); w != nil {
+			w.held, w.waited = heldPeer, true
 			ready.push(w)
 		}
 	}
 	m.held = heldNone
+}
+
+// goOn transmits messages that a peer NI has new credits for.
+func (n *Node) goOn(ready *messageQueue) {
+	for m := ready.pop(); m != nil; m = ready.pop() {
+		m.held, m.waited = heldPeer, true
+		n.transmit(m)
+	}
 }

@@ -55,7 +55,7 @@ func TestPeerCredits(t *testing.T) {
 		t.Errorf("%d messages with the driver, want 3", got)
 	}
 	want := []node.CreditInfo{{Max: 2, Available: -3, Min: -3}, {Max: 2, Available: 1, Min: 1}}
-	peers := c.n.Peers()
+	peers := peerNIs(c.n)
 	for k, p := range peers {
 		if p.Credits != want[k] {
 			t.Errorf("peer %s: %+v, want %+v", p.NID, p.Credits, want[k])
@@ -71,7 +71,7 @@ func TestPeerCredits(t *testing.T) {
 	if d := cmp.Diff([]uint64{0, 1, 10, 2, 3, 4}, *c.order); d != "" {
 		t.Errorf("order (-want +got):\n%s", d)
 	}
-	for _, p := range c.n.Peers() {
+	for _, p := range peerNIs(c.n) {
 		if p.Credits.Available != 2 || p.QueuedBytes != 0 {
 			t.Errorf("afterwards: %+v", p)
 		}
@@ -96,7 +96,7 @@ func TestNICredits(t *testing.T) {
 	if got := c.n.NIs()[1].Credits; got.Available != -2 {
 		t.Errorf("NI: %+v", got)
 	}
-	peers := c.n.Peers()
+	peers := peerNIs(c.n)
 	if peers[0].Credits.Available != -1 || peers[1].Credits.Available != -1 {
 		t.Errorf("peers: %+v, %+v", peers[0].Credits, peers[1].Credits)
 	}
@@ -145,6 +145,7 @@ func TestUnlinkWhileWaiting(t *testing.T) {
 // 151 s is dropped.
 //
 // lnet-core 2.3, 7.2 (1), 7.2 counted
+// sanity-lnet 7 (253)
 func TestDeadlineWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCredited(t, 1, 1, "10.0.0.2@tcp")
@@ -200,7 +201,7 @@ func TestRemoveNIWithWaitingMessages(t *testing.T) {
 // lnet-core 7.1 (2)
 func TestCreditsShrinkWhileTheyAreOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := node.DefaultParameters()
+		p := static()
 		p.RetryCount = 0
 		n := newNode(t, node.Config{Parameters: &p})
 		f := newFabric()
@@ -234,7 +235,7 @@ func TestCreditsShrinkWhileTheyAreOut(t *testing.T) {
 			}
 			f.step()
 		}
-		if e, c := r.take(), n.Peers()[0].Credits; len(e) != 4 || c.Max != 1 || c.Available != 1 {
+		if e, c := r.take(), peerNIs(n)[0].Credits; len(e) != 4 || c.Max != 1 || c.Available != 1 {
 			t.Errorf("%d messages sent, credits %+v; want 4, 1 of 1", len(e), c)
 		}
 		close(old.release)
@@ -276,7 +277,7 @@ func TestPeerCreditsAreCappedAtCredits(t *testing.T) {
 	for k := range uint64(6) {
 		c.send(t, "10.0.0.2@tcp", k, nil)
 	}
-	ni, peer := c.n.NIs()[1], c.n.Peers()[0]
+	ni, peer := c.n.NIs()[1], peerNIs(c.n)[0]
 	if ni.Tunables.PeerCredits != 4 || peer.Credits != (node.CreditInfo{Max: 4, Available: -2, Min: -2}) {
 		t.Errorf("peer credits %d, peer %+v; want 4", ni.Tunables.PeerCredits, peer.Credits)
 	}

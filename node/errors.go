@@ -20,6 +20,10 @@ var (
 	ErrExists = errors.New("already in use")
 	// ErrTooMany means that no more interfaces may be added (ENOSPC).
 	ErrTooMany = errors.New("too many interfaces")
+	// ErrRouted means that there are routes to the net (EUSERS).
+	ErrRouted = errors.New("there are routes to the net")
+	// ErrBusy means that the router is still stopping (EBUSY).
+	ErrBusy = errors.New("busy")
 	// ErrNotFound means that there is no such MD, that it is unlinked or used
 	// up, or that there is no such NI (ENOENT).
 	ErrNotFound = portals.ErrNotFound

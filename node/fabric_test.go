@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
@@ -21,7 +22,8 @@ type fabric struct {
 	head    *frame
 	tail    *frame
 	running bool
-	held    bool // frames wait for step
+	idle    sync.Cond // of mu: running has ended
+	held    bool      // frames wait for step
 
 	rdma bool                          // GETs are answered by RDMA
 	fail func(tx *lnd.Tx) error        // why a message cannot leave
@@ -32,6 +34,7 @@ type fabric struct {
 
 func newFabric() *fabric {
 	f := &fabric{ports: map[lnet.NID]*port{}}
+	f.idle.L = &f.mu
 	f.frames.New = func() any {
 		fr := &frame{fabric: f}
 		fr.rx.Driver = fr
@@ -198,6 +201,16 @@ func (f *fabric) work() {
 		f.mu.Lock()
 	}
 	f.running = false
+	f.idle.Broadcast()
+	f.mu.Unlock()
+}
+
+// settle waits until nobody delivers frames.
+func (f *fabric) settle() {
+	f.mu.Lock()
+	for f.running {
+		f.idle.Wait()
+	}
 	f.mu.Unlock()
 }
 
@@ -358,9 +371,20 @@ func (p *port) inject(from lnet.NID, h lnet.Header, payload []byte) error {
 	return err
 }
 
-// newNode makes a node that is closed when the test ends.
+// static are the default parameters of a node that pings nobody, so that the only
+// messages are a test's own.
+func static() node.Parameters {
+	p := node.DefaultParameters()
+	p.Discovery = discovery.Static
+	return p
+}
+
+// newNode makes a node that ends with the test, a static one unless c has parameters.
 func newNode(t testing.TB, c node.Config) *node.Node {
 	t.Helper()
+	if c.Parameters == nil {
+		c.Parameters = new(static())
+	}
 	n, err := node.New(c)
 	if err != nil {
 		t.Fatal(err)

@@ -58,8 +58,8 @@ func (h *heldMessages) take(which func(*heldMessage) bool) []heldMessage {
 	return out
 }
 
-// release lets messages go on, but for those whose MD was unlinked meanwhile.
-func (n *Node) release(messages []heldMessage) {
+// letGo lets messages go on, but for those whose MD was unlinked meanwhile.
+func (n *Node) letGo(messages []heldMessage) {
 	for _, h := range messages {
 		switch {
 		case h.m.rx != nil:
@@ -89,7 +89,7 @@ func (h *heldMessages) close() {
 
 // aboutArrival is what rules see of a message that came to i.
 func (i *ni) aboutArrival(h *lnet.Header) fault.Message {
-	return fault.Message{Source: h.Src, Dest: h.Dest, Local: i.nid, Type: h.Type, Portal: h.Portal}
+	return fault.Message{Source: h.Src, Dest: h.Dest, Local: i.NID, Type: h.Type, Portal: h.Portal}
 }
 
 // dropByRule tells whether an arrived message is to be discarded.
@@ -142,7 +142,7 @@ func (n *Node) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 	n.held.mu.Lock()
 	gone := n.faults.Remove(k, source, dest)
 	n.held.mu.Unlock()
-	n.release(n.held.take(func(h *heldMessage) bool {
+	n.letGo(n.held.take(func(h *heldMessage) bool {
 		return slices.Contains(gone, h.rule)
 	}))
 	return len(gone)

@@ -146,7 +146,7 @@ func TestDropRulesOnSending(t *testing.T) {
 		{lnd.StatusRemoteTimeout, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRails(t, node.DefaultParameters(), 2, 2)
+			r := newRails(t, static(), 2, 2)
 			addFault(t, r.a, faults.Rule{Kind: faults.Drop, Rate: 1, Statuses: faults.StatusOf(c.status)})
 			e := r.put(t, node.PutOptions{})
 			if left := r.took(); left != nil {
@@ -217,7 +217,7 @@ func TestDelayRuleOnSending(t *testing.T) {
 		c.send(t, "10.0.0.2@tcp", 2, &second)
 		time.Sleep(55*time.Second - time.Millisecond)
 		synctest.Wait()
-		peer := c.n.Peers()[0]
+		peer := peerNIs(c.n)[0]
 		if e := first.take(); e != nil || peer.Credits.Available != -1 || c.n.NIs()[1].Credits.Available != 0 {
 			t.Errorf("events %v, peer %+v, NI %+v", e, peer.Credits, c.n.NIs()[1].Credits)
 		}
@@ -232,7 +232,7 @@ func TestDelayRuleOnSending(t *testing.T) {
 		if e := second.take(); len(e) != 1 || !errors.Is(e[0].Err, node.ErrTimedOut) {
 			t.Errorf("the second one's events %+v", e)
 		}
-		peer = c.n.Peers()[0]
+		peer = peerNIs(c.n)[0]
 		if peer.Traffic.Dropped != (node.MessageCounts{Put: 1}) || peer.Credits.Available != 1 || peer.QueuedBytes != 0 {
 			t.Errorf("peer %+v", peer)
 		}

@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"encoding/binary"
 	"testing"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -109,49 +108,5 @@ func TestForgedSourcesAreAnsweredWhereTheyCameFrom(t *testing.T) {
 	}
 	if peers := p.b.Peers(); len(peers) != 1 {
 		t.Errorf("%d peers, want 1", len(peers))
-	}
-}
-
-// Given pushes as large as they may be from many sources, when all have come,
-// then those that are kept have so many entries and no more.
-func TestPushesAreKeptWithinBounds(t *testing.T) {
-	const sources, nis, metadata, most = 64, 4000, 4000, 1 << 16
-	p := newPair(t)
-	info := lnet.PingInfo{Features: lnet.FeatNIStatus | lnet.FeatMultiRail, PID: lnet.PIDLustre}
-	for k := range uint32(nis) {
-		nid := lnet.NIDFromNumber(p.ida.NID.Net(), 0x0a000001+k)
-		info.NIs = append(info.NIs, lnet.PingNI{NID: nid, Status: lnet.StatusUp})
-	}
-	for k := range uint32(metadata) {
-		info.Metadata = append(info.Metadata, lnet.PingMetadata{NID: lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeEFA, 0), k+1)})
-	}
-	payload := info.Append(nil, binary.LittleEndian)
-	kept := 0
-	for range 2 { // the second time there is room for each
-		kept = 0
-		for k := range uint32(sources) {
-			from := lnet.NIDFromNumber(p.ida.NID.Net(), 0x0b000000+k)
-			err := p.pb.inject(from, lnet.Header{
-				Dest: p.idb.NID, Src: from, Type: lnet.MsgPut, Handle: lnet.NoHandle,
-				MatchBits: lnet.PingMatchBits, PayloadLength: uint32(len(payload)),
-			}, payload)
-			if err != nil {
-				t.Fatal(err)
-			}
-			push, ok := p.b.LastPush(from)
-			if !ok {
-				t.Fatalf("the push from %s, the last one, was not kept", from)
-			}
-			if k > 0 && push.Err != nil {
-				t.Fatalf("push from %s: %v", from, push.Err)
-			}
-		}
-		for k := range uint32(sources) {
-			push, _ := p.b.LastPush(lnet.NIDFromNumber(p.ida.NID.Net(), 0x0b000000+k))
-			kept += len(push.Info.NIs) + len(push.Info.Metadata)
-		}
-	}
-	if kept == 0 || kept > most {
-		t.Errorf("%d entries kept, want 1 to %d", kept, most)
 	}
 }

@@ -12,15 +12,13 @@ import (
 // health is how an NI or a peer NI fares, 0 to MaxHealth, and where its
 // recovery stands (discovery 9.1, 9.7).
 type health struct {
-	value    atomic.Int32
-	pings    atomic.Int32 // since a message last came
-	nextPing atomic.Int64 // ns of the node's clock; 0: none is planned
+	value    *atomic.Int32 // of the selection.NI or PeerNI
+	pings    atomic.Int32  // since a message last came
+	nextPing atomic.Int64  // ns of the node's clock; 0: none is planned
 	// recovering says that it is in the queue of those that are pinged,
 	// pending that a ping is under way.
 	recovering, pending atomic.Bool
 }
-
-func (h *health) init() { h.value.Store(MaxHealth) }
 
 func (h *health) full() bool { return h.value.Load() == MaxHealth }
 
@@ -103,7 +101,11 @@ func (m *message) succeeded(arrived bool) {
 	i.health.answered()
 	p := m.peer
 	p.health.answered()
-	if !p.health.full() {
+	switch {
+	case p.health.full():
+	case p.gateway() || n.router.forwards():
+		p.health.value.Store(MaxHealth)
+	default:
 		if v, _ := p.health.add(n.parameters.Load().HealthSensitivity); v < MaxHealth {
 			n.recoverPeer(p)
 		}
@@ -133,7 +135,7 @@ func (m *message) failed(err error) (again bool) {
 	}
 	if class&hurtsRemote != 0 {
 		p.stats.status[s].Add(1)
-		if !p.alone() && n.topology.Load().find(p.nid) == nil {
+		if (!p.alone() || p.gateway() || n.router.forwards()) && n.topology.Load().find(p.NID) == nil {
 			n.losePeerHealth(p, sensitivity)
 		}
 	}
@@ -141,10 +143,18 @@ func (m *message) failed(err error) (again bool) {
 	case class&resendable == 0:
 		return false
 	case class&hurtsLocal != 0:
-		return n.topology.Load().other(i)
+		return n.topology.Load().other(i) || m.reroutable()
 	default:
-		return !p.alone()
+		return !p.alone() || m.reroutable()
 	}
+}
+
+// reroutable tells whether m, which goes through a gateway, could go through
+// another one. The specification has messages resent only if the neighbour has
+// several NIDs, but a gateway that cannot be connected with has not seen m.
+func (m *message) reroutable() bool {
+	return m.tx.To.NID != m.tx.Header.Dest && (m.from == nil || m.forward) &&
+		len(m.node.topology.Load().view.Routing.To(m.tx.Header.Dest.Net())) > 1
 }
 
 // gainHealth raises an NI's health.
@@ -185,9 +195,22 @@ func (i *ni) updateStatus() {
 	case MaxHealth:
 		down = false
 	}
-	if i.down.Swap(down) != down {
+	if i.down.Swap(down) == down {
+		return
+	}
+	if i.node.router.forwards() {
+		i.node.restate()
+	} else {
 		i.node.restateInfo()
 	}
+}
+
+// setDown says what ping info tells of the NI while its link is up. It reports
+// whether that is news.
+func (i *ni) setDown(down bool) bool {
+	i.statusMu.Lock()
+	defer i.statusMu.Unlock()
+	return i.down.Swap(down) != down
 }
 
 // SetNIHealth sets an NI's health by hand; what is not within 0 to MaxHealth

@@ -30,7 +30,7 @@ func TestHealthStaysInRange(t *testing.T) {
 			{100, -1, 900, 1000},
 			{100, 2000, 900, 1000},
 		} {
-			p := node.DefaultParameters()
+			p := static()
 			p.HealthSensitivity, p.RetryCount = c.sensitivity, 0
 			r := newRails(t, p, 1, 1)
 			if err := r.a.SetNIHealth(r.na[0], c.set); err != nil {
@@ -55,7 +55,7 @@ func TestHealthStaysInRange(t *testing.T) {
 // discovery 9.5
 func TestSuccessMends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRails(t, node.DefaultParameters(), 1, 1)
+		r := newRails(t, static(), 1, 1)
 		set := func() {
 			t.Helper()
 			if err := r.a.SetNIHealth(r.na[0], 500); err != nil {
@@ -94,7 +94,7 @@ func TestSuccessMends(t *testing.T) {
 // lnet-core 12.1
 func TestStatusFollowsHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := node.DefaultParameters()
+		p := static()
 		p.HealthSensitivity = 500
 		r := newRails(t, p, 1, 1)
 		check := func(step string, want lnet.NIStatus) {
@@ -131,10 +131,11 @@ func TestStatusFollowsHealth(t *testing.T) {
 //
 // discovery 9.4
 // lnet-core 6.4 tracker (2), 6.4 tracker (5)
+// selection 5.7 (5)
 func TestOverdueResponseCostsHealth(t *testing.T) {
 	for _, nids := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRails(t, node.DefaultParameters(), 1, nids)
+			r := newRails(t, static(), 1, nids)
 			tries := 0
 			var last lnet.NID
 			r.fails(func(tx *lnd.Tx) error {
@@ -175,7 +176,7 @@ func TestOverdueResponseCostsHealth(t *testing.T) {
 			if got := r.a.Counters().ResponseTimeouts - before; got != 1 {
 				t.Errorf("%d NIDs: %d response timeouts", nids, got)
 			}
-			for _, p := range r.a.Peers() {
+			for _, p := range peerNIs(r.a) {
 				if p.NID == last && p.Health.Value > 900 {
 					t.Errorf("%d NIDs: health of %s is %d", nids, last, p.Health.Value)
 				}

@@ -46,9 +46,7 @@ func TestNeighbourOfAnotherNetIsRefused(t *testing.T) {
 	n := newNode(t, node.Config{})
 	q := newFabric().addQuay(t, n, "10.0.0.1@tcp")
 	other := parseNID(t, "10.9.9.9@tcp7")
-	if err := n.AddPeer(parseNID(t, "10.0.0.7@tcp"), other); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, n, parseNID(t, "10.0.0.7@tcp"), other)
 	err := q.arrive(other, lnet.Header{
 		Type: lnet.MsgGet, MatchBits: lnet.PingMatchBits, Length: 272, Handle: lnet.Handle{Interface: 1, Object: 1}}, false)
 	for _, c := range q.take() {
@@ -121,6 +119,7 @@ type deaf struct{}
 func (deaf) Arrived(*lnd.Rx) error     { return nil }
 func (deaf) Withdrawn(*lnd.Rx)         {}
 func (deaf) PeerDown(lnd.PeerDown)     {}
+func (deaf) PeerRestarted(lnet.NID)    {}
 func (deaf) LinkChanged(lnd.LinkState) {}
 func (deaf) Sent(*lnd.Tx, error)       {}
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selection"
 )
 
 // loopback is 0@lo's interface. What is sent to it arrives in the goroutine of
@@ -41,7 +42,8 @@ const (
 // newLoopback makes the NI 0@lo.
 func newLoopback(n *Node) *ni {
 	i := newNI(n, lnet.LoNet)
-	i.nid, i.loopback = lnet.LoopbackNID, true
+	i.Init(lnet.LoopbackNID, selection.UnknownCPT, i)
+	i.loopback = true
 	l := &loopback{up: i}
 	l.pool.New = func() any {
 		m := new(loopMessage)

@@ -20,13 +20,20 @@ type message struct {
 	next *message // messageQueue's
 
 	source lnet.NID // that the path must begin with, if not zero or AnyNID
-	hop    lnet.NID // that it must lead to next, if not zero
+	// from is the neighbour that brought what m answers or, with forward,
+	// m itself.
+	from *peerNI
+	over lnet.Net // that it shall go by, if not 0: a check of a router
+
+	forward bool    // this node is but a router for it
+	passage uint8   // how far it has come in the router
+	buffer  *buffer // of the router, that its payload is in
 
 	started  int64 // when the request was made; see Node.now
 	deadline int64 // 0: none yet
 	bound    bool  // op is an operation on an MD
 	held     uint8 // credits held: heldNone, heldPeer, heldBoth
-	waited   bool  // it was on a credit queue
+	waited   bool  // it was on a queue for tx credits
 	counted  bool  // in stats.committed
 	recovery bool  // a recovery ping, for this very NID
 	reserved bool  // a request to the portal that is LNet's own
@@ -92,7 +99,8 @@ func (n *Node) freeMessage(m *message) {
 	m.tx.Replied, m.tx.ReplyLength = false, 0
 	m.op = portals.Operation{Owner: m.op.Owner}
 	m.ni, m.peer, m.rx, m.next = nil, nil, nil, nil
-	m.source, m.hop = lnet.NID{}, lnet.NID{}
+	m.source, m.from, m.over = lnet.NID{}, nil, 0
+	m.forward, m.passage, m.buffer = false, passageNone, nil
 	m.started, m.deadline, m.held = 0, 0, heldNone
 	m.bound, m.waited, m.counted, m.recovery, m.reserved, m.delayed = false, false, false, false, false, false
 	m.retries, m.err = 0, nil
@@ -107,14 +115,22 @@ func (m *message) isAnswer() bool {
 // commit counts m as under way on i (lnet-core 2.3).
 func (m *message) commit(i *ni, p *peerNI) {
 	m.ni, m.peer = i, p
+	m.count()
+}
+
+func (m *message) count() {
 	m.counted = true
 	s := &m.node.stats
 	raise(&s.committedMax, s.committed.Add(1))
 }
 
-// due sets when m must have left.
+// due sets when m must have left; a router gives everything a try (lnet-core
+// 9.3).
 func (m *message) due() {
 	n := m.node
+	if m.forward {
+		return
+	}
 	m.deadline = n.now() + n.parameters.Load().lifetime(m.ni.lndTimeout)
 }
 

@@ -3,10 +3,11 @@ package node
 import (
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// runMonitor is the node's one goroutine: every second, or as soon as somebody
+// runMonitor is the monitor: every second, or as soon as somebody
 // wakes it, it does what waits for it (lnet-core 12.2).
 func (n *Node) runMonitor() {
 	tick := time.NewTicker(time.Second)
@@ -23,18 +24,26 @@ func (n *Node) runMonitor() {
 		}
 		now := n.now()
 		n.second.Store(now/int64(time.Second) + 1)
+		n.discoverer.exchanges.sendAll(n)
 		n.resendAll()
-		n.release(n.held.take(func(h *heldMessage) bool { return h.until <= now }))
+		strays := n.strays.take()
+		n.passOn(&strays)
+		n.letGo(n.held.take(func(h *heldMessage) bool { return h.until <= now }))
 		if now-scanned >= int64(max(n.parameters.Load().TransactionTimeout/2, time.Second)) {
 			scanned = now
 			overdue = n.table.AppendOverdue(overdue[:0], now)
 			n.expire(overdue, now)
 		}
 		n.runRecovery(now)
+		n.runRouter()
+		n.push.tend(n)
 		if n.infoStale.Swap(false) {
 			n.infoMu.Lock()
 			n.postInfo()
 			n.infoMu.Unlock()
+		}
+		if n.pushAll.Swap(false) {
+			n.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.ForcePushAll(now) })
 		}
 	}
 }

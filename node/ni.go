@@ -6,14 +6,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selection"
 )
 
 // ni is one of the node's interfaces: what a driver reports to.
 type ni struct {
+	selection.NI
 	node     *Node
-	nid      lnet.NID
 	net      lnet.Net
 	iface    lnd.Interface // set before open
 	tunables lnd.Tunables
@@ -25,10 +27,12 @@ type ni struct {
 	closing atomic.Bool   // set by RemoveNI: no arrival may wait any longer
 	down    atomic.Bool   // what ping info says while the link is up
 
-	credits credits
-	turn    atomic.Uint64 // messages that were sent on it by choice
-	health  health
-	stats   trafficStats
+	tx     credits
+	health health
+	stats  trafficStats
+	// lastPing is the second of the node's clock at which another node's ping
+	// came last, kept on routers (lnet-core 9.2).
+	lastPing atomic.Int64
 
 	statusMu sync.Mutex // held while down follows health
 
@@ -60,6 +64,9 @@ type NIInfo struct {
 	Limits   lnd.Limits
 	Traffic  Traffic
 	Health   Health
+	Policy   PolicyInfo
+	// DeviceCPT is where the device is, selection.UnknownCPT if nobody knows.
+	DeviceCPT int
 	// Credits bound the messages under way on the NI; zero for 0@lo.
 	Credits CreditInfo
 	// Driver are the driver's counters.
@@ -92,7 +99,7 @@ func (i *ni) setOpen() {
 		}
 		if err := i.receive(rx); err != nil {
 			// The upcall has returned: the connection is closed from here.
-			i.node.log.Warn("protocol error", "ni", i.nid, "from", rx.From, "err", err)
+			i.node.log.Warn("protocol error", "ni", i.NID, "from", rx.From, "err", err)
 			from := rx.From.NID
 			i.iface.Receive(rx, lnd.Placement{})
 			i.iface.Disconnect(from)
@@ -100,19 +107,11 @@ func (i *ni) setOpen() {
 	}
 }
 
-// peer returns the peer NI of a NID; 0@lo has none.
-func (i *ni) peer(nid lnet.NID) *peerNI {
-	if i.loopback {
-		return nil
-	}
-	return i.node.peerFor(nid, i)
-}
-
 // newNI makes an NI that no driver has opened yet.
 func newNI(n *Node, net lnet.Net) *ni {
 	i := &ni{node: n, net: net, closed: make(chan struct{})}
 	i.link.Store(linkUnknown)
-	i.health.init()
+	i.health.value = &i.Health
 	return i
 }
 
@@ -131,7 +130,17 @@ func (i *ni) PeerDown(d lnd.PeerDown) {
 	if !i.open.Load() { // AddNI is still writing what is read here
 		return
 	}
-	i.node.log.Debug("peer down", "ni", i.nid, "peer", d.Peer, "lastAlive", d.LastAlive, "err", d.Err)
+	i.node.log.Debug("peer down", "ni", i.NID, "peer", d.Peer, "lastAlive", d.LastAlive, "err", d.Err)
+	i.node.lost(i, d.Peer)
+}
+
+// PeerRestarted implements lnd.Upper: what the two knew of each other is void.
+func (i *ni) PeerRestarted(nid lnet.NID) {
+	if !i.open.Load() { // AddNI is still writing what is read here
+		return
+	}
+	i.node.log.Info("peer restarted", "net", i.net, "peer", nid)
+	i.node.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.Restarted(now, nid) })
 }
 
 // linkUnknown is the link state before the driver has told.
@@ -144,6 +153,7 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 	if i.link.Swap(uint32(s)) == uint32(s) {
 		return
 	}
+	i.Fatal.Store(fatal(s))
 	n := i.node
 	n.infoMu.Lock()
 	present := slices.Contains(n.topology.Load().nis, i)
@@ -152,7 +162,7 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 	}
 	n.infoMu.Unlock()
 	if present {
-		n.log.Info("link changed", "ni", i.nid, "link", s)
+		n.log.Info("link changed", "ni", i.NID, "link", s)
 	}
 }
 
@@ -166,15 +176,20 @@ func (i *ni) status() lnet.NIStatus {
 
 func (i *ni) info() NIInfo {
 	s := NIInfo{
-		NID: i.nid, Net: i.net, Device: i.iface.Device(),
+		NID: i.NID, Net: i.net, Device: i.iface.Device(),
 		Status: i.status(), Link: lnd.LinkState(i.link.Load()),
 		Options: i.iface.Options(), Limits: i.iface.Limits(), Traffic: i.stats.traffic(),
-		Health: i.node.healthInfo(&i.health, &i.stats),
+		Health:    i.node.healthInfo(&i.health, &i.stats),
+		Policy:    PolicyInfo{NetPriority: selection.NoPriority, NIDPriority: i.Priority()},
+		DeviceCPT: i.CPT,
+	}
+	if net := i.node.topology.Load().view.Local.Net(i.net); net != nil {
+		s.Policy.NetPriority = net.Priority()
 	}
 	s.Health.Fatal = s.Link == lnd.LinkDown
 	if !i.loopback {
 		s.Tunables = i.tunables
-		s.Credits = i.credits.info()
+		s.Credits = i.tx.info()
 		s.Driver = i.iface.Counters()
 	}
 	return s

@@ -4,63 +4,20 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selection"
 )
-
-// topology is a snapshot of the NIs but 0@lo, by net in the order in which the
-// nets came, and by NI within a net. It never changes: a new one replaces it.
-type topology struct {
-	nis []*ni
-}
-
-// find returns the NI with this NID, or nil.
-func (t *topology) find(nid lnet.NID) *ni {
-	for _, i := range t.nis {
-		if i.nid == nid {
-			return i
-		}
-	}
-	return nil
-}
-
-// first returns the first NI on a net, or nil.
-func (t *topology) first(net lnet.Net) *ni {
-	for _, i := range t.nis {
-		if i.net == net {
-			return i
-		}
-	}
-	return nil
-}
-
-// other tells whether there is an NI besides i.
-func (t *topology) other(i *ni) bool {
-	return slices.ContainsFunc(t.nis, func(o *ni) bool { return o != i })
-}
-
-// with returns a topology that has i too, behind the others of its net.
-func (t *topology) with(i *ni) *topology {
-	at := len(t.nis)
-	for k, o := range t.nis {
-		if o.net == i.net {
-			at = k + 1
-		}
-	}
-	return &topology{nis: slices.Insert(slices.Clone(t.nis), at, i)}
-}
-
-// without returns a topology that lacks i.
-func (t *topology) without(i *ni) *topology {
-	return &topology{nis: slices.DeleteFunc(slices.Clone(t.nis), func(o *ni) bool { return o == i })}
-}
 
 // AddNI brings an interface up and adds it; the first on a net makes the net.
 // Further ones take over the net's tunables. c.Upper is the node's, and
 // c.Logger too if it is nil. AddNI blocks until the driver has opened the
 // interface or ctx is done. ErrExists: the NID, or on this net the device, is
-// in use; ErrTooMany; ErrInvalid; ErrClosed; or the driver's error.
+// in use; ErrRouted: there are routes to the net; ErrTooMany; ErrInvalid;
+// ErrClosed; or the driver's error.
 func (n *Node) AddNI(ctx context.Context, d lnd.Driver, c lnd.Config) (NIInfo, error) {
 	i, err := n.addNI(ctx, d, c)
 	if err != nil {
@@ -83,14 +40,17 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c lnd.Config) (*ni, erro
 		return nil, fmt.Errorf("nid %s: not on %s: %w", c.NID, c.Net, ErrInvalid)
 	}
 	t := n.topology.Load()
-	if len(t.nis) >= n.interfacesMax-1 {
+	if len(t.view.Routing.To(c.Net)) > 0 {
+		return nil, fmt.Errorf("net %s: %w", c.Net, ErrRouted)
+	}
+	if len(t.nis) >= n.parameters.Load().InterfacesMax-1 {
 		return nil, fmt.Errorf("%d interfaces: %w", len(t.nis), ErrTooMany)
 	}
 	if err := t.vacant(c.Net, c.NID, c.Device); err != nil {
 		return nil, err
 	}
 	if first := t.first(c.Net); first != nil {
-		if c.Tunables != (lnd.Tunables{}) && c.Tunables != first.tunables {
+		if contradicts(c.Tunables, first.tunables) {
 			n.log.Warn("the tunables of the net hold", "net", c.Net, "tunables", first.tunables)
 		}
 		c.Tunables = first.tunables
@@ -107,43 +67,78 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c lnd.Config) (*ni, erro
 	i.adopt(iface)
 	err = i.admissible(c.Net)
 	if err == nil {
-		err = t.vacant(c.Net, i.nid, iface.Device())
+		err = t.vacant(c.Net, i.NID, iface.Device())
 	}
 	if err != nil {
-		n.infoMu.Lock()
-		n.leaving = append(n.leaving, i)
-		n.infoMu.Unlock()
-		i.closing.Store(true)
-		i.setOpen()
-		i.close()
-		_ = i.awaitClose(ctx) // the error that counts is the other one
+		n.turnAway(ctx, i)
 		return nil, err
 	}
 
-	n.infoMu.Lock()
-	n.topology.Store(n.topology.Load().with(i))
-	n.rebuildInfo()
-	n.infoMu.Unlock()
-	n.renewCredits(c.Net, i.tunables.PeerCredits)
+	if err := n.joinNet(ctx, i); err != nil {
+		n.turnAway(ctx, i)
+		return nil, err
+	}
+	n.equipAll(c.Net)
 	i.setOpen()
 	return i, nil
+}
+
+// contradicts tells whether tunables that somebody wants, where they say
+// something, are not those that there are.
+func contradicts(want, have lnd.Tunables) bool {
+	return want.PeerTimeout > 0 && want.PeerTimeout != have.PeerTimeout ||
+		want.PeerCredits > 0 && want.PeerCredits != have.PeerCredits ||
+		want.PeerBufferCredits > 0 && want.PeerBufferCredits != have.PeerBufferCredits ||
+		want.Credits > 0 && want.Credits != have.Credits
+}
+
+// joinNet puts an NI into the topology. When the first message may use it, it has
+// what policies give it.
+func (n *Node) joinNet(ctx context.Context, i *ni) error {
+	i.lastPing.Store(n.second.Load())
+	return n.discoverer.try(ctx, func(*discovery.Machine, time.Duration) error {
+		n.infoMu.Lock()
+		defer n.infoMu.Unlock()
+		t := n.topology.Load()
+		if len(t.view.Routing.To(i.net)) > 0 { // they came while the driver was at work
+			return fmt.Errorf("net %s: %w", i.net, ErrRouted)
+		}
+		next := t.with(i)
+		n.discoverer.compile(next)
+		n.topology.Store(next)
+		n.rebuildInfo()
+		return nil
+	})
+}
+
+// turnAway closes an interface that does not become an NI.
+func (n *Node) turnAway(ctx context.Context, i *ni) {
+	n.infoMu.Lock()
+	n.leaving = append(n.leaving, i)
+	n.infoMu.Unlock()
+	i.closing.Store(true)
+	i.setOpen()
+	i.close()
+	_ = i.awaitClose(ctx) // the error that counts is another one
 }
 
 // adopt takes over an interface that a driver has opened.
 func (i *ni) adopt(iface lnd.Interface) {
 	i.iface = iface
-	i.nid = iface.NID()
+	i.Init(iface.NID(), i.node.numa.OfDevice(iface.Device()), i)
 	i.tunables = iface.Tunables()
 	i.tunables.PeerCredits = min(i.tunables.PeerCredits, i.tunables.Credits)
 	i.lndTimeout = iface.Limits().Timeout
-	i.link.CompareAndSwap(linkUnknown, uint32(iface.Link())) // an upcall knows better
-	i.credits.init(i.tunables.Credits, heldBoth)
+	if link := iface.Link(); i.link.CompareAndSwap(linkUnknown, uint32(link)) { // an upcall knows better
+		i.Fatal.Store(fatal(link))
+	}
+	i.tx.init(&i.Credits, i.tunables.Credits)
 }
 
 // admissible checks what the driver made of the configuration.
 func (i *ni) admissible(net lnet.Net) error {
-	if i.nid.Net() != net {
-		return fmt.Errorf("driver opened %s, not on %s: %w", i.nid, net, ErrInvalid)
+	if i.NID.Net() != net {
+		return fmt.Errorf("driver opened %s, not on %s: %w", i.NID, net, ErrInvalid)
 	}
 	if i.tunables.PeerCredits < 1 {
 		return fmt.Errorf("peer_credits %d, credits %d: %w", i.tunables.PeerCredits, i.tunables.Credits, ErrInvalid)
@@ -154,7 +149,7 @@ func (i *ni) admissible(net lnet.Net) error {
 // vacant says whether a NID and a device may join a net.
 func (t *topology) vacant(net lnet.Net, nid lnet.NID, device string) error {
 	for _, i := range t.nis {
-		if i.nid == nid {
+		if i.NID == nid {
 			return fmt.Errorf("nid %s: %w", nid, ErrExists)
 		}
 		if i.net == net && device != "" && i.iface.Device() == device {
@@ -165,9 +160,10 @@ func (t *topology) vacant(net lnet.Net, nid lnet.NID, device string) error {
 }
 
 // RemoveNI takes an interface away and closes it: messages on it end with an
-// error. It blocks until the driver is done with it or ctx is. ErrNotFound:
-// there is no such NI; ErrInvalid: it is 0@lo. After another error the NI is
-// gone, but the driver may still be busy with it. A handler must not call it.
+// error. With the last one on a net go the routes through gateways there, and
+// peers that cannot be reached any more (discovery 8.3). It blocks until the driver is done with it or ctx is. ErrNotFound:
+// there is no such NI; ErrInvalid: it is 0@lo. After another error, unless ctx
+// had ended before, the NI is gone, but the driver may still be busy with it. A handler must not call it.
 func (n *Node) RemoveNI(ctx context.Context, nid lnet.NID) error {
 	if err := n.removeNI(ctx, nid); err != nil {
 		return fmt.Errorf("remove interface %s: %w", nid, err)
@@ -188,15 +184,34 @@ func (n *Node) removeNI(ctx context.Context, nid lnet.NID) error {
 	if i == nil {
 		return ErrNotFound
 	}
-	n.infoMu.Lock()
-	n.topology.Store(n.topology.Load().without(i))
-	n.leaving = append(n.leaving, i)
-	n.rebuildInfo()
-	n.infoMu.Unlock()
-	i.closing.Store(true)
+	if err := n.leaveNet(ctx, i); err != nil {
+		return err
+	}
 	n.dropWaiting(func(m *message) bool { return m.ni == i })
 	i.close()
 	return i.awaitClose(ctx)
+}
+
+// leaveNet takes an NI out of the topology, and with the last one on a net the
+// routes through gateways there.
+func (n *Node) leaveNet(ctx context.Context, i *ni) error {
+	return n.discoverer.call(ctx, func(m *discovery.Machine) {
+		last := n.topology.Load().lastOn(i)
+		if last {
+			n.discoverer.dropRoutes(func(r *selection.Route) bool { return r.Gateway.Peer().Net(i.net) != nil })
+		}
+		n.infoMu.Lock()
+		next := n.topology.Load().without(i)
+		n.discoverer.compile(next)
+		n.topology.Store(next)
+		n.leaving = append(n.leaving, i)
+		n.rebuildInfo()
+		n.infoMu.Unlock()
+		i.closing.Store(true)
+		if last {
+			m.RemoveNet(n.machineNow(), i.net, next.nets())
+		}
+	})
 }
 
 // close has the driver close the interface, once, in a goroutine that Node.Close
@@ -234,16 +249,17 @@ func (n *Node) retire(i *ni) {
 	n.leaving = slices.DeleteFunc(n.leaving, func(o *ni) bool { return o == i })
 }
 
-// renewCredits gives the peer NIs on a net as many credits as its NIs say.
-func (n *Node) renewCredits(net lnet.Net, limit int) {
-	var others []*peerNI
+// equipAll gives the peer NIs on a net as many credits as its NIs say.
+func (n *Node) equipAll(net lnet.Net) {
+	var there []*peerNI
 	n.peers.each(func(p *peerNI) {
-		if p.nid.Net() == net && int(p.credits.limit.Load()) != limit {
-			others = append(others, p)
+		if p.NID.Net() == net {
+			there = append(there, p)
 		}
 	})
-	for _, p := range others {
-		n.giveCredits(p, limit)
+	t := n.topology.Load()
+	for _, p := range there {
+		n.equip(p, t)
 	}
 }
 

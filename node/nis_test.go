@@ -17,9 +17,12 @@ import (
 )
 
 // lnet-core 7.1 bounds, 12.5
+// sanity-lnet 5 (301)
 func TestAddNIIsChecked(t *testing.T) {
 	f := newFabric()
-	n := newNode(t, node.Config{InterfacesMax: 16})
+	few := static()
+	few.InterfacesMax = 16
+	n := newNode(t, node.Config{Parameters: &few})
 	tcp, o2ib := parseNID(t, "10.0.0.1@tcp"), parseNID(t, "10.0.0.1@o2ib")
 	f.addNIWith(t, n, lnd.Config{NID: tcp, Device: "eth0"})
 	for _, c := range []struct {
@@ -59,6 +62,7 @@ func TestAddNIIsChecked(t *testing.T) {
 }
 
 // lnet-core 7.1 defaults, 7.1 tunables, 12.1
+// sanity-lnet 5 (108)
 func TestNIs(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})
@@ -97,6 +101,8 @@ func TestNIs(t *testing.T) {
 // that was configured by an NI whose link is up. A given source decides.
 //
 // lnet-core 6.2 self, 6.3 (1)
+// discovery 2.5 (1)
+// selection 3 (2)
 func TestChoiceOfNI(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})
@@ -126,12 +132,11 @@ func TestChoiceOfNI(t *testing.T) {
 	check("given", "10.0.0.9@tcp", "10.0.0.2@tcp", "10.0.0.2@tcp")
 	first.setLink(lnd.LinkDown)
 	check("first down, but it has served the peer", "10.0.0.9@tcp", "", "10.0.0.1@tcp")
-	if err := n.AddPeer(parseNID(t, "10.0.0.9@tcp")); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, n, parseNID(t, "10.0.0.9@tcp"))
 	check("first down", "10.0.0.9@tcp", "", "10.0.0.2@tcp")
 	check("given though down", "10.0.0.9@tcp", "10.0.0.1@tcp", "10.0.0.1@tcp")
 	second.setLink(lnd.LinkDown)
+	check("all down, by turns, of which that was one", "10.0.0.9@tcp", "", "10.0.0.2@tcp")
 	check("all down, by turns", "10.0.0.9@tcp", "", "10.0.0.1@tcp")
 	check("all down, by turns", "10.0.0.9@tcp", "", "10.0.0.2@tcp")
 }
@@ -234,29 +239,60 @@ func TestArrivalsAreValidated(t *testing.T) {
 	}
 }
 
-// Requests that came through a router are answered through it.
+// Given two routers to a net, when a request comes through one, then the answers
+// go back through it, though the route through the other is the better one. Is it
+// no gateway, they take a route that is up; as there is none, they do not leave.
 //
 // lnet-core 5.4 (3)
 func TestAnswersGoBackThroughTheRouter(t *testing.T) {
-	p := newPair(t)
-	router, far := parseNID(t, "10.77.0.1@tcp"), parseNID(t, "10.5.0.1@o2ib")
-	var to []lnet.ProcessID
-	p.fabric.fail = func(tx *lnd.Tx) error {
-		to = append(to, tx.To, lnet.ProcessID{NID: tx.Header.Dest, PID: tx.Header.DestPID})
-		return nil
-	}
-	sink(t, p.b, portals.OpPut|portals.OpGet)
-	h := lnet.Header{Dest: p.idb.NID, Src: far, DestPID: lnet.PIDLustre, SrcPID: 77, Handle: lnet.Handle{Interface: 1, Object: 1}, Portal: 1}
-	for _, typ := range []lnet.MsgType{lnet.MsgPut, lnet.MsgGet} {
-		h.Type = typ
-		if err := p.pb.inject(router, h, nil); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		router, other := parseNID(t, "10.77.0.1@tcp"), parseNID(t, "10.77.0.2@tcp")
+		far := parseNID(t, "10.5.0.1@o2ib")
+		type answer struct{ via, to lnet.ProcessID }
+		var answers []answer
+		p.fabric.fail = func(tx *lnd.Tx) error {
+			if h := &tx.Header; h.Type == lnet.MsgAck || h.Type == lnet.MsgReply {
+				answers = append(answers, answer{tx.To, lnet.ProcessID{NID: h.Dest, PID: h.DestPID}})
+				return nil
+			}
+			return fault(lnd.StatusRemoteError, tx.To.NID, lnd.ErrUnreachable) // no router answers pings
+		}
+		sink(t, p.b, portals.OpPut|portals.OpGet)
+		check := func(step string, via ...lnet.NID) {
+			t.Helper()
+			answers = nil
+			h := lnet.Header{Dest: p.idb.NID, Src: far, DestPID: lnet.PIDLustre, SrcPID: 77, Handle: lnet.Handle{Interface: 1, Object: 1}, Portal: 1}
+			for _, typ := range []lnet.MsgType{lnet.MsgPut, lnet.MsgGet} {
+				h.Type = typ
+				if err := p.pb.inject(router, h, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait()
+			var want []answer
+			for _, nid := range via {
+				want = append(want, answer{lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}, lnet.ProcessID{NID: far, PID: 77}})
+			}
+			if d := cmp.Diff(want, answers, cmp.AllowUnexported(answer{}), sameNID); d != "" {
+				t.Errorf("%s: answers (-want +got):\n%s", step, d)
+			}
+			if c := p.b.Counters().Committed; c != 0 {
+				t.Errorf("%s: %d messages under way", step, c)
+			}
+		}
+		check("no route")
+		for priority, gateway := range []lnet.NID{other, router} {
+			if err := p.b.AddRoute(t.Context(), far.Net(), gateway, node.RouteOptions{Priority: uint32(priority)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check("two routes", router, router)
+		if err := p.b.DeleteRoute(t.Context(), far.Net(), router); err != nil {
 			t.Fatal(err)
 		}
-	}
-	via, end := lnet.ProcessID{NID: router, PID: lnet.PIDLustre}, lnet.ProcessID{NID: far, PID: 77}
-	if len(to) != 4 || to[0] != via || to[1] != end || to[2] != via || to[3] != end {
-		t.Errorf("answers to %v", to)
-	}
+		check("a route through another, which does not answer")
+	})
 }
 
 // A response that does not come unlinks the MD, between one and one and a half
@@ -266,7 +302,7 @@ func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 func TestOverdueResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
-		off := node.DefaultParameters()
+		off := static()
 		off.ResponseTracking = node.TrackNone
 		watched := newNode(t, node.Config{})
 		free := newNode(t, node.Config{Parameters: &off})
@@ -327,6 +363,7 @@ func TestOverdueResponses(t *testing.T) {
 }
 
 // lnet-core 12.6
+// selection 3 errors
 func TestClosedNode(t *testing.T) {
 	f := newFabric()
 	n, err := node.New(node.Config{})

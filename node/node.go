@@ -14,6 +14,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node/fault"
+	"github.com/lnetd/lnetd/node/numa"
+	"github.com/lnetd/lnetd/selection"
 )
 
 // Config says how a node shall be; the zero value is a good one.
@@ -25,29 +27,35 @@ type Config struct {
 	// Wall is the wall clock, which the interface cookie is taken from; nil:
 	// time.Now.
 	Wall func() time.Time
-	// InterfacesMax bounds NIs and the entries of ping info taken, 0@lo
-	// included; less than 16: 4096.
-	InterfacesMax int
-	// DisableDiscovery clears FeatDiscovery in ping info.
-	DisableDiscovery bool
 	// Parameters are those that may be changed later; nil: DefaultParameters.
 	Parameters *Parameters
-	// Seed makes the choices of fault rules repeatable; 0: they are not.
+	// Routing makes the node a router from the start, of which others hear at
+	// once.
+	Routing bool
+	// Buffers are the sizes of a router's pools, which SetBuffers changes.
+	Buffers Buffers
+	// NUMA tells where devices are; nil: nobody knows.
+	NUMA *numa.Machine
+	// Seed makes the choices of fault rules and the places of routes repeatable;
+	// 0: they are not.
 	Seed uint64
 }
 
 // Node is a node on the LNet. All methods are safe for concurrent use.
 type Node struct {
-	pid           lnet.PID
-	log           *slog.Logger
-	start         time.Time // see now
-	interfacesMax int
-	discovery     bool
-	parameters    atomic.Pointer[Parameters]
+	pid        lnet.PID
+	log        *slog.Logger
+	start      time.Time // see now
+	numa       *numa.Machine
+	parameters atomic.Pointer[Parameters]
 
 	topology atomic.Pointer[topology]
 	lo       *ni
 	peers    peerMap
+	// rules are the policies as they were given, compiled what they come to.
+	rules    atomic.Pointer[selection.Policies]
+	compiled atomic.Pointer[selection.Compiled]
+	router   router
 	table    *portals.Table
 	faults   *fault.Rules
 	stats    nodeStats
@@ -57,10 +65,14 @@ type Node struct {
 	// What waits for the monitor, and, in steps, for whoever is at it.
 	wake      chan struct{} // one token while there is something to do
 	resends   resendQueue
+	strays    resendQueue // that wait in a router for nobody
 	held      heldMessages
 	steps     runQueue
 	recovery  recovery
 	infoStale atomic.Bool
+	pushAll   atomic.Bool // peers shall hear of it
+
+	discoverer discoverer
 
 	// slot is held by whoever changes the configuration.
 	slot chan struct{}
@@ -102,10 +114,9 @@ func New(c Config) (*Node, error) {
 		seed = rand.Uint64()
 	}
 	n := &Node{
-		pid: c.PID, log: c.Logger, start: time.Now(), interfacesMax: c.InterfacesMax,
-		discovery: !c.DisableDiscovery,
-		faults:    fault.New(seed),
-		slot:      make(chan struct{}, 1), wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		pid: c.PID, log: c.Logger, start: time.Now(), numa: c.NUMA,
+		faults: fault.New(seed),
+		slot:   make(chan struct{}, 1), wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	n.table = portals.New(portals.Config{Cookie: uint64(wall().UnixNano()), Hand: n.hands.run})
 	if n.pid == 0 {
@@ -114,9 +125,10 @@ func New(c Config) (*Node, error) {
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
-	if n.interfacesMax < lnet.InterfacesMin { // as kernels do
-		n.interfacesMax = lnet.InterfacesMax
+	if n.numa == nil {
+		n.numa = &numa.Machine{}
 	}
+	parameters.settle()
 	n.parameters.Store(&parameters)
 	n.peers.init()
 	n.messages.New = func() any {
@@ -126,14 +138,23 @@ func New(c Config) (*Node, error) {
 		return m
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.topology.Store(&topology{})
 	n.second.Store(1) // 0 is never
 	n.lo = newLoopback(n)
+	t := &topology{lo: n.lo}
+	t.view.Distances = n.numa.Distances()
+	n.topology.Store(t.having(nil).under(&parameters))
+	n.rules.Store(&selection.Policies{})
+	n.discoverer.init(n, seed)
+	n.router.init(c.Buffers)
+	if c.Routing {
+		n.startForwarding(RoutingEnabled)
+	}
 
 	n.infoMu.Lock()
 	n.rebuildInfo()
 	n.infoMu.Unlock()
 	n.startPushTarget()
+	go n.discoverer.run()
 	go n.runMonitor()
 	return n, nil
 }
@@ -163,13 +184,16 @@ func (n *Node) configure(ctx context.Context) (context.Context, func(), error) {
 	return ctx, func() { stop(); cancel(nil); <-n.slot }, nil
 }
 
-// Close shuts the node down: no new work is taken, waiting messages are given
-// up, drivers are closed, which ends messages under way with an error. MDs
+// Close shuts the node down. A router first goes on forwarding until its peers
+// have heard of it (see DisableRouting). Then no new work is taken, waiting messages
+// are given up, drivers are closed, which ends messages under way with an error. MDs
 // that are left go without an event. It returns when all that is done, or,
 // with an error, when ctx is; it may then be called again. It must not be
 // called from a handler.
 func (n *Node) Close(ctx context.Context) error {
+	n.drain(ctx)
 	n.closing.Store(true)
+	n.stopForwarding()
 	n.cancel()
 	select {
 	case n.slot <- struct{}{}:
@@ -197,10 +221,10 @@ func (n *Node) Close(ctx context.Context) error {
 	var errs []error
 	for _, i := range nis {
 		if err := i.awaitClose(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("close interface %s: %w", i.nid, err))
+			errs = append(errs, fmt.Errorf("close interface %s: %w", i.NID, err))
 		}
 	}
-	for _, ended := range []<-chan struct{}{n.ended, n.hands.ended()} {
+	for _, ended := range []<-chan struct{}{n.ended, n.discoverer.ended, n.hands.ended()} {
 		select {
 		case <-ended:
 		case <-ctx.Done():
@@ -209,6 +233,10 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
+	}
+	strays := n.strays.close()
+	for m := strays.pop(); m != nil; m = strays.pop() {
+		m.dropForward()
 	}
 	waiting := n.resends.close()
 	for m := waiting.pop(); m != nil; m = waiting.pop() {

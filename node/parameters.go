@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -43,6 +44,34 @@ type Parameters struct {
 	// MaxRecoveryPingInterval bounds the pause between such pings, a second or
 	// more.
 	MaxRecoveryPingInterval time.Duration
+
+	// Discovery says what is made of what peers tell of themselves.
+	Discovery discovery.Mode
+	// InterfacesMax bounds NIs and the entries of ping info taken, 0@lo
+	// included; less than 16: 4096.
+	InterfacesMax int
+	// NUMARange is the NUMA distance up to which NIs count as equally near.
+	NUMARange uint32
+
+	// RouterCheckInterval is how often each net of a gateway is checked; 0: not
+	// at all, a gateway is discovered when it is first used.
+	RouterCheckInterval time.Duration
+	// RouterPingTimeout is how long a router waits beyond RouterCheckInterval
+	// for pings from others before it calls the NIs of a net down.
+	RouterPingTimeout time.Duration
+	// DropAsymRoute drops messages from routers by which nothing is sent back.
+	DropAsymRoute bool
+	// AsymmetricRoutes keeps single-hop routes in use when their gateway is
+	// down on the remote net (avoid_asym_router_failure is 0).
+	AsymmetricRoutes bool
+	// CheckRoutersBeforeUse makes new routes, and their gateways, count as down
+	// until the first check.
+	CheckRoutersBeforeUse bool
+	// IgnorePeerDown ignores what drivers tell of lost peers (auto_down is 0).
+	IgnorePeerDown bool
+	// PeerBufferCredits is how many router buffers a neighbour may hold on nets
+	// that say nothing of it; 0: as many as it has peer credits.
+	PeerBufferCredits int
 }
 
 // DefaultParameters are those of a kernel node.
@@ -53,6 +82,9 @@ func DefaultParameters() Parameters {
 		HealthSensitivity:       100,
 		ResponseTracking:        TrackAll,
 		MaxRecoveryPingInterval: 900 * time.Second,
+		InterfacesMax:           lnet.InterfacesMax,
+		RouterCheckInterval:     60 * time.Second,
+		RouterPingTimeout:       50 * time.Second,
 	}
 }
 
@@ -65,6 +97,13 @@ func (p *Parameters) LNDTimeout() time.Duration {
 // longest bounds every time, so that none overflows: as many seconds as a
 // kernel's parameter can say.
 const longest = math.MaxInt32 * time.Second
+
+// settle puts what is allowed, but not used as it is, in its place.
+func (p *Parameters) settle() {
+	if p.InterfacesMax < lnet.InterfacesMin { // as kernels do
+		p.InterfacesMax = lnet.InterfacesMax
+	}
+}
 
 // check says what of p makes no sense.
 func (p *Parameters) check() error {
@@ -87,6 +126,14 @@ func (p *Parameters) check() error {
 	case p.MaxRecoveryPingInterval < time.Second || p.MaxRecoveryPingInterval > longest:
 		return fmt.Errorf("max recovery ping interval %v: not within 1s to %v: %w",
 			p.MaxRecoveryPingInterval, longest, ErrInvalid)
+	case p.Discovery > discovery.Static:
+		return fmt.Errorf("discovery mode %d: %w", p.Discovery, ErrInvalid)
+	case p.RouterCheckInterval < 0 || p.RouterCheckInterval > longest:
+		return fmt.Errorf("router check interval %v: not within 0 to %v: %w", p.RouterCheckInterval, longest, ErrInvalid)
+	case p.RouterPingTimeout < 0 || p.RouterPingTimeout > longest:
+		return fmt.Errorf("router ping timeout %v: not within 0 to %v: %w", p.RouterPingTimeout, longest, ErrInvalid)
+	case p.PeerBufferCredits < 0:
+		return fmt.Errorf("peer buffer credits %d: %w", p.PeerBufferCredits, ErrInvalid)
 	}
 	return nil
 }
@@ -117,14 +164,24 @@ func (n *Node) Parameters() Parameters { return *n.parameters.Load() }
 
 // SetParameters puts p in force, for what begins from now on. ErrInvalid if
 // fields of it contradict each other. A sensitivity that becomes 0 takes the
-// retry count with it.
+// retry count with it. When discovery is turned off every multi-rail peer is told
+// so first.
 func (n *Node) SetParameters(p Parameters) error {
-	if old := n.parameters.Load(); p.HealthSensitivity == 0 && old.HealthSensitivity > 0 {
+	n.infoMu.Lock()
+	defer n.infoMu.Unlock()
+	old := n.parameters.Load()
+	if p.HealthSensitivity == 0 && old.HealthSensitivity > 0 {
 		p.RetryCount = 0
 	}
 	if err := p.check(); err != nil {
 		return fmt.Errorf("set parameters: %w", err)
 	}
+	p.settle()
 	n.parameters.Store(&p)
+	n.topology.Store(n.topology.Load().under(&p))
+	if p.Discovery != old.Discovery {
+		n.postInfo()
+		n.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.SetMode(now, p.Discovery) })
+	}
 	return nil
 }

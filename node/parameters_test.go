@@ -38,7 +38,7 @@ func TestParametersAreChecked(t *testing.T) {
 			t.Errorf("%s: SetParameters: %v, want ErrInvalid", name, err)
 		}
 	}
-	if got := n.Parameters(); got != node.DefaultParameters() {
+	if got := n.Parameters(); got != static() {
 		t.Errorf("parameters changed: %+v", got)
 	}
 	retries := node.DefaultParameters()

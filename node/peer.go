@@ -1,46 +1,62 @@
 package node
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selection"
 )
 
-// peer is another node that is known by several NIDs. It never changes: a new
-// one replaces it.
+// peer is another node, as discovery knows it.
 type peer struct {
-	primary lnet.NID
-	nids    []lnet.NID // the primary one first
-	nis     []*peerNI  // of the same order
-	// aliases are NIDs but the primary one, for entries that were attached
-	// under one of them before the node knew to whom it belongs.
-	aliases []lnet.NID
+	view atomic.Pointer[discovery.View] // nil for a moment
+
+	// The rest is the discoverer's.
+	rail *selection.Peer
+	dead bool // a gateway that did not answer
+	check
 }
 
 // aliasesMax bounds what matching costs for a peer with many NIDs.
 const aliasesMax = 16
 
 // peerNI is what the node keeps of a NID of another node: credits, health and
-// figures. It is made by the first message, and stays (discovery 2.4).
+// figures. The first message makes it, and it stays until its peer is deleted
+// (discovery 2.4).
 type peerNI struct {
-	nid lnet.NID
-	// peer is the node that it belongs to; nil: one that has this NID alone.
+	selection.PeerNI
+	// peer is the node that it belongs to; nil: discovery has not heard of it.
 	peer atomic.Pointer[peer]
 	next atomic.Pointer[peerNI] // peerMap's
+	gone atomic.Bool            // not in the map any more
 
-	credits credits
-	queued  atomic.Int64  // bytes under way or waiting, headers included
-	turn    atomic.Uint64 // messages that were sent to it by choice
-
-	// preferred is the NI that first served a peer that is known by one NID
-	// (discovery 2.5).
-	preferred atomic.Pointer[ni]
-	lastAlive atomic.Int64 // second of the node's clock; 0: never heard
+	tx     credits // of messages to it
+	router credits // of messages from it that this node forwards
+	// lastAlive is a second of the node's clock, 0: never heard.
+	lastAlive atomic.Int64
 	health    health
 	stats     trafficStats
+}
+
+func newPeerNI(nid lnet.NID) *peerNI {
+	p := &peerNI{}
+	p.Init(nid, p)
+	p.tx.init(&p.Credits, 0)
+	p.router.init(new(atomic.Int64), 0)
+	p.health.value = &p.Health
+	// Until discovery tells more it is a peer of its own.
+	selection.NewPeer(nil, selection.Identity{Primary: nid}, []*selection.PeerNI{&p.PeerNI}).Publish()
+	return p
+}
+
+// peerNIOf is the peer NI of a choice.
+func peerNIOf(p *selection.PeerNI) *peerNI {
+	if p == nil {
+		return nil
+	}
+	return p.Owner.(*peerNI)
 }
 
 // heard notes a sign of life.
@@ -50,157 +66,226 @@ func (p *peerNI) heard(second int64) {
 	}
 }
 
-// prefer makes i the NI that serves the peer NI, if it has none.
-func (p *peerNI) prefer(i *ni) {
-	if q := p.preferred.Load(); q == nil || q.closing.Load() {
-		p.preferred.CompareAndSwap(q, i)
+// view is what discovery knows of the peer, nil: nothing yet.
+func (p *peerNI) view() *discovery.View {
+	if q := p.peer.Load(); q != nil {
+		return q.view.Load()
 	}
+	return nil
 }
 
 // alone says that the peer has no NID but this.
 func (p *peerNI) alone() bool {
-	q := p.peer.Load()
-	return q == nil || len(q.nids) == 1
+	v := p.view()
+	return v == nil || len(v.NIDs) <= 1
 }
 
-// primary is the primary NID of the node that the peer NI belongs to.
-func (p *peerNI) primary() lnet.NID {
-	if q := p.peer.Load(); q != nil {
-		return q.primary
-	}
-	return p.nid
+// gateway says that routes lead through the peer.
+func (p *peerNI) gateway() bool {
+	v := p.view()
+	return v != nil && v.Gateway
 }
 
-// peerFor returns the peer NI with this NID, a new one if need be. It has the
-// credits that an NI on its net has for each, or, with a nil NI, none for now.
-func (n *Node) peerFor(nid lnet.NID, i *ni) *peerNI {
-	p := n.peers.get(nid)
-	if i != nil && p.credits.limit.Load() == 0 {
-		n.giveCredits(p, i.tunables.PeerCredits)
+// identity is the primary NID of the node that the peer NI belongs to and what
+// that is known by.
+func (p *peerNI) identity() (primary lnet.NID, aliases []lnet.NID) {
+	v := p.view()
+	if v == nil || len(v.NIDs) <= 1 {
+		return p.NID, nil
 	}
+	return v.Primary, v.NIDs[:min(len(v.NIDs), aliasesMax)]
+}
+
+// peerFor returns the peer NI with this NID, a new one if need be, of which
+// discovery then hears.
+func (n *Node) peerFor(nid lnet.NID) *peerNI {
+	if p := n.peers.find(nid); p != nil {
+		return p
+	}
+	return n.meet(nid, nil)
+}
+
+// meet makes a peer NI, which the NI that it was heard on serves from now on.
+func (n *Node) meet(nid lnet.NID, i *ni) *peerNI {
+	p, made := n.peers.get(nid)
+	if !made {
+		return p
+	}
+	n.equip(p, n.topology.Load())
+	for c := n.compiled.Load(); c != nil; { // until it is the one in force
+		c.ApplyPeer(p.Peer())
+		now := n.compiled.Load()
+		if now == c {
+			break
+		}
+		c = now
+	}
+	if i != nil {
+		p.Prefer(&i.NI)
+	}
+	n.discoverer.meet(nid)
 	return p
 }
 
-// giveCredits sets how many credits p has (lnet-core 7.1).
-func (n *Node) giveCredits(p *peerNI, limit int) {
-	ready := p.credits.resize(limit)
-	n.transmitAll(&ready)
+// equip gives p the credits that an NI on its net has for each (lnet-core 7.1).
+// Where there is no such NI all stays as it is: messages may still wait.
+func (n *Node) equip(p *peerNI, t *topology) {
+	i := t.first(p.NID.Net())
+	if i == nil {
+		return
+	}
+	tx, router := i.tunables.PeerCredits, i.tunables.PeerBufferCredits
+	if router <= 0 {
+		router = n.parameters.Load().PeerBufferCredits
+	}
+	if router <= 0 {
+		router = tx
+	}
+	if int(p.tx.limit.Load()) != tx {
+		ready := p.tx.resize(tx)
+		n.goOn(&ready)
+	}
+	if int(p.router.limit.Load()) != router {
+		ready := p.router.resize(router)
+		n.forwardAll(&ready)
+	}
 }
 
 // initiator is the primary NID of the node that a NID belongs to and what else
 // that node is known by.
 func (n *Node) initiator(nid lnet.NID, neighbour *peerNI) (lnet.NID, []lnet.NID) {
 	p := neighbour
-	if p == nil || p.nid != nid {
+	if p == nil || p.NID != nid {
 		p = n.peers.find(nid)
 	}
 	if p == nil {
 		return nid, nil
 	}
-	if q := p.peer.Load(); q != nil {
-		return q.primary, q.aliases
-	}
-	return nid, nil
+	return p.identity()
 }
 
-// AddPeer says that a node has all these NIDs and is known by the first, its
-// primary one: messages for one of them may go to any. A peer with that
-// primary NID gets them in place of those it had. ErrExists: a NID belongs to
-// another such peer; ErrInvalid: a NID makes no sense, or is ours.
-func (n *Node) AddPeer(primary lnet.NID, others ...lnet.NID) error {
-	nids := append([]lnet.NID{primary}, others...)
-	if err := n.addPeer(nids); err != nil {
-		return fmt.Errorf("add peer %s: %w", primary, err)
+// Aliveness is whether a peer NI answers, as far as anybody looks (lnet-core
+// 10.2).
+type Aliveness uint8
+
+// Values of Aliveness.
+const (
+	AliveUnknown Aliveness = iota
+	AliveUp
+	AliveDown
+)
+
+// String is "NA", "up" or "down".
+func (a Aliveness) String() string {
+	switch a {
+	case AliveUp:
+		return "up"
+	case AliveDown:
+		return "down"
 	}
-	return nil
+	return "NA"
 }
 
-func (n *Node) addPeer(nids []lnet.NID) error {
-	for k, nid := range nids {
-		switch {
-		case nid.IsZero() || nid.IsAny() || nid.IsLoopback():
-			return fmt.Errorf("nid %s: %w", nid, ErrInvalid)
-		case slices.Contains(nids[:k], nid):
-			return fmt.Errorf("nid %s: twice: %w", nid, ErrInvalid)
-		}
-	}
-	n.infoMu.Lock()
-	defer n.infoMu.Unlock()
-	for _, nid := range nids {
-		if n.topology.Load().find(nid) != nil {
-			return fmt.Errorf("nid %s: of this node: %w", nid, ErrInvalid)
-		}
-		if p := n.peers.find(nid); p != nil {
-			if q := p.peer.Load(); q != nil && q.primary != nids[0] {
-				return fmt.Errorf("nid %s: of peer %s: %w", nid, q.primary, ErrExists)
-			}
-		}
-	}
-	q := &peer{primary: nids[0], nids: slices.Clone(nids), aliases: slices.Clone(nids[1:min(len(nids), 1+aliasesMax)])}
-	for _, nid := range nids {
-		q.nis = append(q.nis, n.peerFor(nid, n.topology.Load().first(nid.Net())))
-	}
-	if old := q.nis[0].peer.Load(); old != nil {
-		for _, p := range old.nis {
-			p.peer.Store(nil)
-		}
-	}
-	for _, p := range q.nis {
-		p.peer.Store(q)
-	}
-	return nil
-}
-
-var errNotPrimary = errors.New("not the primary NID of a configured peer")
-
-// RemovePeer undoes AddPeer: each NID stands for itself again. ErrNotFound if
-// primary is not the primary NID of such a peer.
-func (n *Node) RemovePeer(primary lnet.NID) error {
-	n.infoMu.Lock()
-	defer n.infoMu.Unlock()
-	p := n.peers.find(primary)
-	if p == nil {
-		return fmt.Errorf("remove peer %s: %w", primary, ErrNotFound)
-	}
-	q := p.peer.Load()
-	if q == nil || q.primary != primary {
-		return fmt.Errorf("remove peer %s: %w: %w", primary, errNotPrimary, ErrNotFound)
-	}
-	for _, p := range q.nis {
-		p.peer.Store(nil)
-	}
-	return nil
-}
-
-// PeerInfo describes a peer NI (lnet-core 10.2).
+// PeerInfo describes a peer.
 type PeerInfo struct {
-	NID lnet.NID
-	// Primary is the primary NID of the node that it belongs to.
+	// Primary is the NID that it goes by.
 	Primary lnet.NID
-	// Credits bound the messages under way to the peer NI; zero if none of our
-	// NIs is on its net.
-	Credits CreditInfo
+	// MultiRail says that any of its NIDs will do.
+	MultiRail bool
+	// State has discovery's flags.
+	State discovery.State
+	// Seq is the last sequence number that the peer sent, Told the last of ours
+	// that it acknowledged.
+	Seq, Told uint32
+	// Gateway says that routes lead through the peer.
+	Gateway bool
+	// NIs are grouped by net, the primary NID's net first.
+	NIs []PeerNIInfo
+}
+
+// PeerNIInfo describes a peer NI (lnet-core 10.2).
+type PeerNIInfo struct {
+	NID       lnet.NID
+	Aliveness Aliveness
+	// Credits bound the messages under way to the peer NI, RouterCredits those
+	// from it that this node forwards; zero if none of our NIs is on its net.
+	Credits, RouterCredits CreditInfo
 	// QueuedBytes are the bytes under way or waiting, headers included.
 	QueuedBytes int64
-	Traffic     Traffic
-	Health      Health
+	// Refs counts messages under way or waiting, and one more.
+	Refs    int
+	Traffic Traffic
+	Health  Health
+	Policy  PolicyInfo
 }
 
-// Peers lists the peer NIs that messages went to or came from, and those of
-// AddPeer, by NID.
+// PolicyInfo is what policies make of an NI or a peer NI.
+type PolicyInfo struct {
+	// NetPriority and NIDPriority are selection.NoPriority if there is none.
+	NetPriority, NIDPriority uint32
+	// Gateways and Sources are the NIDs that are preferred for a peer NI.
+	Gateways, Sources []lnet.NID
+}
+
+// Peers lists the peers, the oldest first: those that messages went to or came
+// from, and those that were configured. A handler must not call it.
 func (n *Node) Peers() []PeerInfo {
-	var all []PeerInfo
+	var views []*discovery.View
+	// A closed node has none.
+	_ = n.discoverer.call(n.ctx, func(m *discovery.Machine) { views = slices.Collect(m.Peers()) })
+	infos := make([]PeerInfo, 0, len(views))
+	for _, v := range views {
+		if !v.Primary.IsLoopback() {
+			infos = append(infos, n.peerInfo(v))
+		}
+	}
+	return infos
+}
+
+// Peer describes the peer that has a NID. A handler must not call it.
+func (n *Node) Peer(nid lnet.NID) (PeerInfo, bool) {
+	var v *discovery.View
+	if n.discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) }) != nil || v == nil {
+		return PeerInfo{}, false
+	}
+	return n.peerInfo(v), true
+}
+
+func (n *Node) peerInfo(v *discovery.View) PeerInfo {
+	info := PeerInfo{
+		Primary: v.Primary, MultiRail: v.State.Has(discovery.MultiRail), State: v.State,
+		Seq: v.Seq, Told: v.Told, Gateway: v.Gateway,
+	}
 	t := n.topology.Load()
-	n.peers.each(func(p *peerNI) {
-		info := PeerInfo{
-			NID: p.nid, Primary: p.primary(), QueuedBytes: p.queued.Load(),
-			Traffic: p.stats.traffic(), Health: n.healthInfo(&p.health, &p.stats),
+	for _, nid := range v.NIDs {
+		if p := n.peers.find(nid); p != nil {
+			info.NIs = append(info.NIs, n.peerNIInfo(p, v, t))
 		}
-		if t.first(p.nid.Net()) != nil {
-			info.Credits = p.credits.info()
+	}
+	return info
+}
+
+func (n *Node) peerNIInfo(p *peerNI, v *discovery.View, t *topology) PeerNIInfo {
+	info := PeerNIInfo{
+		NID: p.NID, QueuedBytes: p.Queued.Load(), Refs: 1,
+		Traffic: p.stats.traffic(), Health: n.healthInfo(&p.health, &p.stats),
+		Policy: PolicyInfo{
+			NetPriority: selection.NoPriority, NIDPriority: p.Priority(), Gateways: p.Routers(), Sources: p.Sources(),
+		},
+	}
+	if net := p.Peer().Net(p.NID.Net()); net != nil {
+		info.Policy.NetPriority = net.Priority()
+	}
+	i := t.first(p.NID.Net())
+	if i != nil {
+		info.Credits, info.RouterCredits = p.tx.info(), p.router.info()
+		info.Refs += max(0, info.Credits.Max-info.Credits.Available)
+	}
+	if v.Gateway || n.router.forwards() && i != nil && i.tunables.PeerTimeout > 0 {
+		info.Aliveness = AliveDown
+		if p.Up.Load() {
+			info.Aliveness = AliveUp
 		}
-		all = append(all, info)
-	})
-	slices.SortFunc(all, func(a, b PeerInfo) int { return a.NID.Compare(b.NID) })
-	return all
+	}
+	return info
 }

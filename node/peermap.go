@@ -38,7 +38,7 @@ func (s *peerShard) search(nid lnet.NID, hash uint64) *peerNI {
 		return nil
 	}
 	p := (*buckets)[hash&uint64(len(*buckets)-1)].Load()
-	for p != nil && p.nid != nid {
+	for p != nil && p.NID != nid {
 		p = p.next.Load()
 	}
 	return p
@@ -55,26 +55,39 @@ func (m *peerMap) find(nid lnet.NID) *peerNI {
 	return s.search(nid, hash)
 }
 
-// get returns the peer NI with this NID, a new one without credits if need be.
-func (m *peerMap) get(nid lnet.NID) *peerNI {
+// get returns the peer NI with this NID, and whether it was made for that.
+func (m *peerMap) get(nid lnet.NID) (*peerNI, bool) {
 	s, hash := m.shard(nid)
-	if p := s.search(nid, hash); p != nil {
-		return p
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.search(nid, hash); p != nil {
-		return p
+		return p, false
 	}
-	p := &peerNI{nid: nid}
-	p.credits.init(0, heldPeer)
-	p.health.init()
+	p := newPeerNI(nid)
 	if buckets := s.buckets.Load(); buckets == nil || s.count >= len(*buckets) {
 		m.grow(s)
 	}
 	s.count++
 	s.add(p, hash)
-	return p
+	return p, true
+}
+
+// remove takes p out. Whoever passes it in a search still finds its way.
+func (m *peerMap) remove(p *peerNI) {
+	s, hash := m.shard(p.NID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.search(p.NID, hash) != p {
+		return
+	}
+	p.gone.Store(true)
+	s.count--
+	buckets := *s.buckets.Load()
+	at := &buckets[hash&uint64(len(buckets)-1)]
+	for at.Load() != p {
+		at = &at.Load().next
+	}
+	at.Store(p.next.Load())
 }
 
 func (s *peerShard) add(p *peerNI, hash uint64) {
@@ -95,7 +108,7 @@ func (m *peerMap) grow(s *peerShard) {
 	buckets := make([]atomic.Pointer[peerNI], size)
 	s.buckets.Store(&buckets)
 	for _, p := range all {
-		_, hash := m.shard(p.nid)
+		_, hash := m.shard(p.NID)
 		s.add(p, hash)
 	}
 }

@@ -1,14 +1,33 @@
 package node_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
+
+// configure makes a multi-rail peer of a node.
+func configure(t testing.TB, n *node.Node, primary lnet.NID, others ...lnet.NID) {
+	t.Helper()
+	if err := n.ConfigurePeer(context.Background(), primary, others, discovery.ConfigureOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// peerNIs lists the NIs of all peers of a node, the oldest peer first.
+func peerNIs(n *node.Node) []node.PeerNIInfo {
+	var all []node.PeerNIInfo
+	for _, p := range n.Peers() {
+		all = append(all, p.NIs...)
+	}
+	return all
+}
 
 // Given a peer with two NIDs, when it sends from the second, then the event
 // and the entry know it by the first, and the answer goes to the second.
@@ -16,7 +35,7 @@ import (
 // lnet-core 4.1, 4.2 (5), 5.2 (8), 5.3 (4)
 func TestInitiatorIsThePrimaryNID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRails(t, node.DefaultParameters(), 2, 1)
+		r := newRails(t, static(), 2, 1)
 		var headers []lnet.Header
 		r.sent = func(h lnet.Header, _ []byte) { headers = append(headers, h) }
 		for _, c := range []struct {
@@ -58,7 +77,7 @@ func TestInitiatorIsThePrimaryNID(t *testing.T) {
 // lnet-core 3.2 notes (2), 6.3 (1)-(2)
 func TestSendNamesTheTargetAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRails(t, node.DefaultParameters(), 1, 2)
+		r := newRails(t, static(), 1, 2)
 		elsewhere := 0
 		for range 4 {
 			if e := r.put(t, node.PutOptions{}); e.Target.NID != r.nb[0] {
@@ -85,12 +104,10 @@ func TestCreditsOfAPeerOnAnotherNet(t *testing.T) {
 	n := newNode(t, node.Config{})
 	f.addNI(t, n, "10.0.0.1@tcp")
 	near, far := parseNID(t, "10.0.0.9@tcp"), parseNID(t, "10.9.0.9@tcp9")
-	if err := n.AddPeer(near, far); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, n, near, far)
 	check := func(step string, want int) {
 		t.Helper()
-		for _, p := range n.Peers() {
+		for _, p := range peerNIs(n) {
 			if p.NID == far && (p.Credits.Max != want || p.Credits.Available != want) {
 				t.Errorf("%s: %+v, want %d", step, p.Credits, want)
 			}
@@ -120,9 +137,7 @@ func TestEntryForAnyNIDOfAPeer(t *testing.T) {
 	for k := range uint32(nids - 1) {
 		all = append(all, lnet.NIDFromNumber(p.ida.NID.Net(), 0x0a000001+k))
 	}
-	if err := p.b.AddPeer(all[0], all[1:]...); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, p.b, all[0], all[1:]...)
 	for k, nid := range all {
 		var r recorder
 		h := attach(t, p.b, portals.Entry{Portal: 1, Match: lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}}, portals.MD{

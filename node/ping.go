@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 )
@@ -14,53 +16,68 @@ import (
 // it.
 type pingTarget struct {
 	info   lnet.PingInfo
+	bytes  []byte // of it; they never change
 	seq    uint32
 	handle lnet.Handle
 }
 
 // rebuildInfo makes the ping info anew under the next sequence number: the NIs
-// have changed. It goes up before the old one is taken down: there is no moment
+// have changed, of which peers hear. It goes up before the old one is taken down: there is no moment
 // without. n.infoMu is held; no handler runs, since a target for GETs has none
 // and takes no waiting PUT.
 func (n *Node) rebuildInfo() {
 	n.target.seq++
 	n.postInfo()
+	t := n.topology.Load().told(n.target.seq)
+	n.topology.Store(t)
+	n.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.SetSeq(now, t.local.Seq, t.nets()) })
+}
+
+// pingBytes are the ping info as it is now. They are not to be changed.
+func (n *Node) pingBytes() []byte {
+	n.infoMu.Lock()
+	defer n.infoMu.Unlock()
+	return n.target.bytes
 }
 
 // postInfo puts up ping info as it is now. n.infoMu is held.
 func (n *Node) postInfo() {
 	info := lnet.PingInfo{
-		Features: lnet.FeatNIStatus | lnet.FeatRoutingDisabled | lnet.FeatMultiRail,
+		Features: lnet.FeatNIStatus | lnet.FeatMultiRail,
 		PID:      n.pid,
 		Seq:      n.target.seq,
 	}
-	if n.discovery {
+	if m := n.parameters.Load().Discovery; m == discovery.On || m == discovery.Verify {
 		info.Features |= lnet.FeatDiscovery
 	}
+	if !n.router.announced() {
+		info.Features |= lnet.FeatRoutingDisabled
+	}
 	nis := n.topology.Load().nis
-	if len(nis) > 0 && nis[0].nid.IsLarge() {
+	if len(nis) > 0 && nis[0].NID.IsLarge() {
 		info.Features |= lnet.FeatPrimaryLarge
 	}
 	for _, large := range [...]bool{false, true} {
 		for _, i := range nis {
-			if i.nid.IsLarge() == large {
-				info.NIs = append(info.NIs, lnet.PingNI{NID: i.nid, Status: i.status()})
+			if i.NID.IsLarge() == large {
+				info.NIs = append(info.NIs, lnet.PingNI{NID: i.NID, Status: i.status()})
 				if large {
 					info.Features |= lnet.FeatLargeAddr
 				}
 			}
 		}
 	}
+	bytes := info.Append(nil, binary.LittleEndian)
 	h, accepted, dropped, err := n.table.Attach(
 		portals.Entry{Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits, Position: portals.After},
 		portals.MD{
-			Bytes:     info.Append(nil, binary.LittleEndian),
+			Bytes:     bytes,
 			Threshold: portals.Unlimited,
 			Options:   portals.OpGet | portals.Truncate | portals.ManageRemote,
 		})
 	n.settle(accepted, dropped)
 	old := n.target.handle
-	n.target.info = info
+	n.target.info, n.target.bytes = info, bytes
 	if err != nil { // the node is closed: nobody asks any more
 		return
 	}
@@ -92,7 +109,7 @@ type PingOptions struct {
 	// Source, if it is neither zero nor AnyNID, is the local NID to send from.
 	Source lnet.NID
 	// Entries is the number of NIDs that room is made for at first; 0:
-	// Config.InterfacesMax.
+	// Parameters.InterfacesMax.
 	Entries int
 	// Room, if not 0, is that room in bytes instead, at most 1 MiB.
 	Room int
@@ -106,13 +123,14 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 	if to.PID == 0 {
 		to.PID = lnet.PIDLustre
 	}
+	interfacesMax := n.parameters.Load().InterfacesMax
 	room := o.Room
 	if room == 0 {
 		entries := o.Entries
 		if entries <= 0 {
-			entries = n.interfacesMax
+			entries = interfacesMax
 		}
-		room = min(pingHeader+pingEntryRoom*min(entries, n.interfacesMax), pingRoomMax)
+		room = min(pingHeader+pingEntryRoom*min(entries, interfacesMax), pingRoomMax)
 	}
 	if room < pingHeader || room > lnet.MTU {
 		return lnet.PingInfo{}, fmt.Errorf("ping %s: room %d: not within %d to %d bytes: %w",
@@ -123,7 +141,7 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 		if err != nil {
 			return lnet.PingInfo{}, fmt.Errorf("ping %s: %w", to, err)
 		}
-		info, err := lnet.DecodePingInfo(b, n.interfacesMax)
+		info, err := lnet.DecodePingInfo(b, interfacesMax)
 		var short *lnet.TruncatedError
 		switch {
 		case err == nil:
@@ -136,7 +154,7 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 			return lnet.PingInfo{}, fmt.Errorf("ping %s: ping info of %d bytes: %w", to, short.Need, ErrInvalid)
 		}
 		room = short.Need
-		n.push.enlarge(room)
+		n.push.enlarge(n, room)
 	}
 	return lnet.PingInfo{}, fmt.Errorf("ping %s: ping info grew %d times: %w", to, pingRounds, ErrShortReply)
 }

@@ -1,49 +1,37 @@
 package node
 
 import (
-	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// Bounds on what is kept of last pushes, since anybody may push: nodes, and
-// what their pushes list together.
-const (
-	pushesKept      = 4096
-	pushEntriesKept = 1 << 16
-)
-
-// Push is the last ping info that another node pushed (lnet-wire 7.8).
-type Push struct {
-	// Source is the NID that it came from.
-	Source lnet.NID
-	// Info is what could be read of it.
-	Info lnet.PingInfo
-	// Truncated says that it did not fit; the next one of its size will.
-	Truncated bool
-	// Err is why Info is incomplete or invalid, nil if it is neither.
-	Err error
-}
+// pushesUnread is how many pushes may wait to be looked at; then no memory is put
+// up for more, and they wait on the portal.
+const pushesUnread = 64
 
 // pushTarget takes pushes: one MD for one push, put up again after each.
 type pushTarget struct {
 	mu   sync.Mutex
-	room int // of the next MD
-	last map[lnet.NID]Push
-	// entries counts what the pushes in last list.
-	entries int
+	room int         // of the next MD
+	md   lnet.Handle // that is up, if none is lacking
+	size int         // of its memory
 	// spare is the memory of the last MD, lacking how many MDs are to be put
 	// up. While one is, pushes that wait on the portal may be taken.
 	spare   []byte
 	lacking int
+
+	unread atomic.Int32
+	idle   atomic.Bool // no MD is up, as too many pushes are unread
 }
 
 // startPushTarget makes portal 0 ready for pushes.
 func (n *Node) startPushTarget() {
 	n.push.room = lnet.PingBufferMin
-	n.push.last = map[lnet.NID]Push{}
 	_ = n.table.SetLazy(lnet.ReservedPortal) // there is such a portal
 	n.postPush(nil)
 }
@@ -74,12 +62,20 @@ func (n *Node) postPush(spare []byte) {
 }
 
 func (n *Node) putUpPush(b []byte) {
-	_, accepted, dropped, err := n.table.Attach(
+	h, accepted, dropped, err := n.table.Attach(
 		portals.Entry{Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits, Position: portals.After},
 		portals.MD{
 			Bytes: b, Threshold: 1, Unlink: true,
 			Options: portals.OpPut | portals.Truncate, Handler: portals.HandlerFunc(n.pushed),
 		})
+	t := &n.push
+	t.mu.Lock()
+	t.md, t.size = h, len(b)
+	small := t.size < t.room
+	t.mu.Unlock()
+	if small { // more was asked for meanwhile
+		n.wakeMonitor()
+	}
 	n.settle(accepted, dropped)
 	if err != nil {
 		n.log.Debug("push target not put up", "err", err) // the node is closing
@@ -87,62 +83,60 @@ func (n *Node) putUpPush(b []byte) {
 }
 
 // pushed takes a push. The MD is gone with this event, and a new one is there
-// before the ACK leaves.
+// before the ACK leaves, unless there is too much to read.
 func (n *Node) pushed(e *portals.Event) {
-	if e.Type != portals.EventPut {
-		return
-	}
 	b := e.Bytes
-	if e.Err == nil {
-		p := Push{Source: e.Source.NID, Truncated: e.Length < e.Requested}
-		p.Info, p.Err = lnet.DecodePingInfo(b[:e.Length], n.interfacesMax)
-		if p.Truncated && p.Err == nil {
-			p.Err = fmt.Errorf("push of %d bytes: room for %d", e.Requested, e.Length)
+	if e.Type == portals.EventPut {
+		c := discovery.Content{Err: e.Err}
+		if e.Err == nil {
+			c = n.readInfo(b[:e.Length], e.Length < e.Requested, e.Source.NID)
+			if c.Cut {
+				c.Size = max(c.Size, e.Requested)
+			}
 		}
-		if p.Truncated {
-			n.push.enlarge(e.Requested)
+		if gateway := n.peers.find(e.Sender); c.Err == nil && gateway != nil && n.leadsBack(gateway, e.Source.NID.Net()) {
+			n.peerFor(e.Source.NID) // nothing else makes a peer of who is behind a router
 		}
-		n.push.keep(p)
+		if n.hearPush(e.Source.NID, c) {
+			return // the monitor puts up another one
+		}
 	}
 	n.postPush(b)
 }
 
-// enlarge makes the next MD hold room bytes at least.
-func (t *pushTarget) enlarge(room int) {
+// hearPush hands a push to discovery, and tells whether enough of them wait there.
+func (n *Node) hearPush(from lnet.NID, c discovery.Content) (enough bool) {
+	t := &n.push
+	if enough = t.unread.Add(1) > pushesUnread; enough {
+		t.idle.Store(true)
+	}
+	n.discoverer.post(func(m *discovery.Machine, now time.Duration) {
+		m.PushReceived(now, from, c)
+		if t.unread.Add(-1) < pushesUnread/2 && t.idle.Load() {
+			n.wakeMonitor()
+		}
+	})
+	return enough
+}
+
+// enlarge makes the MD hold room bytes at least.
+func (t *pushTarget) enlarge(n *Node, room int) {
 	t.mu.Lock()
 	t.room = max(t.room, min(room, lnet.MTU))
 	t.mu.Unlock()
+	n.wakeMonitor()
 }
 
-// keep stores a push in place of the last one of its source, and of any others
-// when there are too many.
-func (t *pushTarget) keep(p Push) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.forget(p.Source)
-	for nid := range t.last {
-		if len(t.last) < pushesKept && t.entries+p.entries() <= pushEntriesKept {
-			break
-		}
-		t.forget(nid)
+// tend puts up memory again when enough has been read, and larger memory when
+// that was asked for. The monitor calls it.
+func (t *pushTarget) tend(n *Node) {
+	if t.unread.Load() < pushesUnread/2 && t.idle.Swap(false) {
+		n.postPush(nil)
 	}
-	t.last[p.Source] = p
-	t.entries += p.entries()
-}
-
-// forget drops the last push of a source. t.mu is held.
-func (t *pushTarget) forget(source lnet.NID) {
-	t.entries -= t.last[source].entries()
-	delete(t.last, source)
-}
-
-// entries counts what the push lists.
-func (p Push) entries() int { return len(p.Info.NIs) + len(p.Info.Metadata) }
-
-// LastPush returns the last push from a NID, if there was one and it is kept.
-func (n *Node) LastPush(from lnet.NID) (Push, bool) {
-	n.push.mu.Lock()
-	defer n.push.mu.Unlock()
-	p, ok := n.push.last[from]
-	return p, ok
+	t.mu.Lock()
+	md, small := t.md, t.size < t.room
+	t.mu.Unlock()
+	if small {
+		_ = n.table.Unlink(md) // not found: the next one is larger
+	}
 }

@@ -128,6 +128,7 @@ func TestGetIsAnswered(t *testing.T) {
 // The headers of a PUT with ACK and of a GET, as lnet-wire 4.6 fills them.
 //
 // lnet-core 5.3 (2), 5.3 (4), 5.4 (2), 6.1 (4), 6.2, 6.3 (2)
+// selection 3 (7), 5.7 (4)
 func TestHeaders(t *testing.T) {
 	p := newPair(t)
 	var headers []lnet.Header
@@ -164,6 +165,7 @@ func TestHeaders(t *testing.T) {
 }
 
 // lnet-core 3.3 (6), 6.1 (6)
+// selection 3 errors
 func TestSendFailsWithAnEvent(t *testing.T) {
 	p := newPair(t)
 	local := process(t, "10.77.0.11@tcp").NID

@@ -47,12 +47,8 @@ func newRails(t testing.TB, p node.Parameters, nisA, nisB int) *rails {
 		r.nb = append(r.nb, lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), 0x0a000101+uint32(k)))
 		r.addNI(t, r.b, r.nb[k].String())
 	}
-	if err := r.a.AddPeer(r.nb[0], r.nb[1:]...); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.b.AddPeer(r.na[0], r.na[1:]...); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, r.a, r.nb[0], r.nb[1:]...)
+	configure(t, r.b, r.na[0], r.na[1:]...)
 	r.fail = func(tx *lnd.Tx) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -133,7 +129,7 @@ func (r *rails) healthOf() (nis, peers []int) {
 		nis = append(nis, i.Health.Value)
 	}
 	for _, nid := range r.nb {
-		for _, p := range r.a.Peers() {
+		for _, p := range peerNIs(r.a) {
 			if p.NID == nid {
 				peers = append(peers, p.Health.Value)
 			}

@@ -39,22 +39,32 @@ func (i *ni) receive(rx *lnd.Rx) error {
 		}
 	}
 	n := i.node
-	if h.Dest != i.nid {
-		return i.misdirected(rx)
+	forward := h.Dest != i.NID
+	if forward {
+		if err := i.astray(rx); err != nil {
+			return i.protocolError(rx, err)
+		}
+	}
+	if n.router.forwards() {
+		i.noteRouterPing(h)
+	} else if forward {
+		i.dropAtOnce(rx)
+		return nil
 	}
 	faults := n.faults.Active()
-	if n.closing.Load() || faults && n.dropByRule(i, rx) {
-		i.countDropped(nil, h.Type, int(h.PayloadLength))
-		i.iface.Receive(rx, lnd.Placement{})
+	if n.closing.Load() && !forward || faults && n.dropByRule(i, rx) {
+		i.dropAtOnce(rx)
+		return nil
+	}
+	neighbour := i.neighbour(rx.From.NID)
+	if neighbour != nil && h.Src.Net() != i.net && !n.admitRouted(neighbour, h.Src.Net(), !forward) {
+		i.dropAtOnce(rx)
 		return nil
 	}
 	m := n.newMessage()
-	m.commit(i, i.peer(rx.From.NID))
-	if m.peer != nil {
-		m.peer.heard(n.second.Load())
-		m.peer.prefer(i)
-	}
+	m.commit(i, neighbour)
 	m.rx = rx
+	m.forward = forward
 	if faults && m.holdArrival() {
 		return nil
 	}
@@ -62,8 +72,36 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	return nil
 }
 
+// neighbour is the peer NI that a message came from, of which that is a sign of
+// life; nil on 0@lo.
+func (i *ni) neighbour(nid lnet.NID) *peerNI {
+	if i.loopback {
+		return nil
+	}
+	n := i.node
+	p := n.peers.find(nid)
+	if p == nil {
+		p = n.meet(nid, i)
+	}
+	p.heard(n.second.Load())
+	if !p.Up.Load() {
+		n.revive(p)
+	}
+	return p
+}
+
+// dropAtOnce gives up an arrival that has no record.
+func (i *ni) dropAtOnce(rx *lnd.Rx) {
+	i.countDropped(nil, rx.Header.Type, int(rx.Header.PayloadLength))
+	i.iface.Receive(rx, lnd.Placement{})
+}
+
 // dispatch deals with an arrived message by its type (lnet-core 5.3 to 5.6).
 func (m *message) dispatch() {
+	if m.forward {
+		m.enterRouter()
+		return
+	}
 	h := &m.rx.Header
 	e := &m.op.Event
 	e.MsgType = h.Type
@@ -113,7 +151,7 @@ const answersWaitingMax = 16384
 
 // match looks for the MD of an arrived PUT or GET.
 func (m *message) match(h *lnet.Header) {
-	if m.peer != nil && m.peer.credits.answers.Load() >= answersWaitingMax {
+	if m.peer != nil && m.peer.tx.answers.Load() >= answersWaitingMax {
 		m.dropArrival()
 		return
 	}
@@ -163,10 +201,11 @@ func (m *message) dropArrival() {
 	i.iface.Receive(rx, lnd.Placement{})
 }
 
-// dropWaiting gives up the messages that wait on lazy portals or that delay
-// rules hold, and that which says yes to (lnet-core 4.6, 11.2, 12.5).
+// dropWaiting gives up the messages that wait on lazy portals or in the router, or
+// that delay rules hold, and that which says yes to (lnet-core 4.6, 11.2, 12.5).
 func (n *Node) dropWaiting(which func(*message) bool) {
 	dropAll(n.table.DropDelayed(func(o *portals.Operation) bool { return which(messageOf(o)) }))
+	n.dropForwards(which)
 	for _, h := range n.held.take(func(h *heldMessage) bool { return which(h.m) }) {
 		if h.m.rx != nil {
 			h.m.dropArrival()
@@ -188,6 +227,10 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 	n := m.node
 	e := &m.op.Event
 	m.rx = nil
+	if m.forward {
+		m.forwardOn(err)
+		return
+	}
 	if err != nil {
 		m.failed(err)
 		m.finish(err)
@@ -201,19 +244,20 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 		// The ACK is made up first: the event is the handler's until it is
 		// through, or, if another call of the handler runs, is queued.
 		ack := m.op.Ack
+		source := e.Source.NID
 		if ack {
 			m.answer(lnet.MsgAck)
 		}
 		m.finish(nil)
 		if ack {
-			n.transmit(m)
+			n.sendAnswer(m, source)
 			return
 		}
 		n.freeMessage(m)
 	case portals.EventGet:
 		if !rx.RDMA {
 			m.answer(lnet.MsgReply)
-			n.transmit(m)
+			n.sendAnswer(m, e.Source.NID)
 			return
 		}
 		m.countSent(lnet.MsgReply, e.Length)
@@ -245,10 +289,8 @@ func (m *message) payload() int {
 	return 0
 }
 
-// answer turns an arrived request into its ACK or REPLY, which leaves from the
-// NI that the request came to, for the NID that it came from, by way of the
-// neighbour that brought it (lnet-core 5.4): a router, or the asker itself. So
-// nobody can make this node call others by lying about a source.
+// answer makes an arrived request its ACK or REPLY, which leaves from the NI that
+// the request came to.
 func (m *message) answer(t lnet.MsgType) {
 	e := &m.op.Event
 	h := &m.tx.Header
@@ -259,28 +301,30 @@ func (m *message) answer(t lnet.MsgType) {
 	} else {
 		h.PayloadLength = uint32(e.Length)
 	}
-	m.source, m.hop = m.ni.nid, e.Sender
-	m.take(path{ni: m.ni, peer: m.peer, target: e.Source.NID})
+	m.source, m.from = m.ni.NID, m.peer
 }
 
-// misdirected deals with a message for somebody else: an error if the sender
-// should have known better, else it is dropped, since this node does not
-// route (lnet-core 5.2 step 3).
-func (i *ni) misdirected(rx *lnd.Rx) error {
+// sendAnswer sends it to where the request came from.
+func (n *Node) sendAnswer(m *message, to lnet.NID) {
+	p := n.plan(m, to)
+	n.follow(m, &p)
+}
+
+// astray says why a message that is not for this NI is an error: its sender
+// should have known better (lnet-core 5.2 step 3).
+func (i *ni) astray(rx *lnd.Rx) error {
 	h := &rx.Header
 	switch {
 	case h.Dest.Net() == i.net:
-		return i.protocolError(rx, errDirect)
+		return errDirect
 	case h.Dest.IsLoopback() || i.node.topology.Load().find(h.Dest) != nil:
-		return i.protocolError(rx, errOtherNI)
+		return errOtherNI
 	case rx.RDMA && h.Type == lnet.MsgGet:
-		return i.protocolError(rx, errRDMAAfar)
+		return errRDMAAfar
 	}
-	i.countDropped(i.peer(rx.From.NID), h.Type, int(h.PayloadLength))
-	i.iface.Receive(rx, lnd.Placement{})
 	return nil
 }
 
 func (i *ni) protocolError(rx *lnd.Rx, err error) error {
-	return &ProtocolError{NI: i.nid, From: rx.From, Err: err}
+	return &ProtocolError{NI: i.NID, From: rx.From, Err: err}
 }

@@ -101,7 +101,7 @@ func (n *Node) mended(p *patient) bool {
 	if p.ni != nil {
 		return p.ni.closing.Load()
 	}
-	return n.agedOut(p.peer)
+	return p.peer.gone.Load() || n.agedOut(p.peer)
 }
 
 // discharge takes p out of the queue.
@@ -142,9 +142,9 @@ func (n *Node) pingPatient(p *patient) {
 	}
 	to := lnet.ProcessID{PID: lnet.PIDLustre}
 	if p.ni != nil {
-		to.NID = p.ni.nid
+		to.NID = p.ni.NID
 	} else {
-		to.NID = p.peer.nid
+		to.NID = p.peer.NID
 	}
 	if n.request(h, to, &r) != nil {
 		_ = n.table.Unlink(h) // not found: closing

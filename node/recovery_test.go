@@ -37,6 +37,8 @@ func steps(at []int) []int {
 //
 // discovery 9.7
 // lnet-core 12.2
+// selection 4.5 (2)
+// sanity-lnet 7 (210)
 func TestRecoveryPingsOfAnNI(t *testing.T) {
 	for _, c := range []struct {
 		most time.Duration
@@ -47,7 +49,7 @@ func TestRecoveryPingsOfAnNI(t *testing.T) {
 		{4 * time.Second, 21 * time.Second, []int{2, 4, 4, 4, 4}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := node.DefaultParameters()
+			p := static()
 			p.MaxRecoveryPingInterval = c.most
 			r := newRails(t, p, 2, 1)
 			r.fails(func(tx *lnd.Tx) error {
@@ -82,7 +84,7 @@ func TestRecoveryPingsOfAnNI(t *testing.T) {
 // discovery 9.7
 func TestRecoverySucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRails(t, node.DefaultParameters(), 2, 2)
+		r := newRails(t, static(), 2, 2)
 		for _, nid := range r.na {
 			if err := r.a.SetNIHealth(nid, 0); err != nil {
 				t.Fatal(err)
@@ -117,7 +119,7 @@ func TestRecoverySucceeds(t *testing.T) {
 func TestRecoveryPingsOfAPeer(t *testing.T) {
 	for _, heard := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRails(t, node.DefaultParameters(), 1, 2)
+			r := newRails(t, static(), 1, 2)
 			if heard {
 				r.hears(t)
 			}
@@ -141,7 +143,7 @@ func TestRecoveryPingsOfAPeer(t *testing.T) {
 // discovery 9.6, 9.7
 func TestOneRecoveryPingAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRails(t, node.DefaultParameters(), 2, 1)
+		r := newRails(t, static(), 2, 1)
 		r.hold(true)
 		if err := r.a.SetNIHealth(r.na[0], 0); err != nil {
 			t.Fatal(err)
@@ -165,9 +167,10 @@ func TestOneRecoveryPingAtATime(t *testing.T) {
 // What is lost for longer than the limit is not looked for any more.
 //
 // discovery 9.4
+// sanity-lnet 7 (210)
 func TestRecoveryLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := node.DefaultParameters()
+		p := static()
 		p.RecoveryLimit, p.MaxRecoveryPingInterval = 20*time.Second, 4*time.Second
 		r := newRails(t, p, 1, 2)
 		r.hears(t)
@@ -193,7 +196,7 @@ func TestRecoveryLimit(t *testing.T) {
 // lnet-core 6.4 own
 func TestOwnPingsAreTracked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := node.DefaultParameters()
+		p := static()
 		p.ResponseTracking = node.TrackNone
 		r := newRails(t, p, 2, 1)
 		r.hold(true)

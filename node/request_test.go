@@ -150,9 +150,10 @@ func TestDeadlineWithoutAnLNDTimeout(t *testing.T) {
 // not tried again, and nobody's health or count suffers.
 //
 // lnet-core 6.1 (6), 6.3 errors (1)
+// selection 3 errors
 func TestNoPathTouchesNoHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRails(t, node.DefaultParameters(), 2, 2)
+		r := newRails(t, static(), 2, 2)
 		before := r.a.Counters()
 		for _, c := range []struct {
 			to, source string

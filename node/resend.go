@@ -2,8 +2,8 @@ package node
 
 import "sync"
 
-// resendQueue holds messages that shall be sent once more. The monitor takes
-// them (discovery 9.6).
+// resendQueue holds messages that shall be sent once more, or at last. The
+// monitor takes them (discovery 5.3, 9.6).
 type resendQueue struct {
 	mu       sync.Mutex
 	messages messageQueue
@@ -29,6 +29,22 @@ func (q *resendQueue) take() messageQueue {
 	return all
 }
 
+// withdraw takes out the messages that which says yes to.
+func (q *resendQueue) withdraw(which func(*message) bool) (out messageQueue) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.messages
+	q.messages = messageQueue{}
+	for m := all.pop(); m != nil; m = all.pop() {
+		if which(m) {
+			out.push(m)
+		} else {
+			q.messages.push(m)
+		}
+	}
+	return out
+}
+
 func (q *resendQueue) close() messageQueue {
 	q.mu.Lock()
 	q.closed = true
@@ -51,6 +67,7 @@ func (m *message) again() bool {
 		return false
 	}
 	m.retries++
+	m.err = nil // that of stepEnd; in the queue it is why m shall not be sent
 	if !n.resends.push(m) {
 		return false
 	}
@@ -58,25 +75,31 @@ func (m *message) again() bool {
 	return true
 }
 
-// resendAll sends what waits for it. Paths are chosen from scratch, towards
-// the NID that the last attempt was for.
+// resendAll sends what waits for it: messages that failed, and those whose wait
+// for discovery is over, with its error if it failed. Paths are chosen from
+// scratch, towards the NID that the last attempt was for.
 func (n *Node) resendAll() {
 	waiting := n.resends.take()
 	for m := waiting.pop(); m != nil; m = waiting.pop() {
-		if m.aborted() {
-			m.left(ErrCanceled)
-			continue
-		}
-		p, err := n.choose(m.demand(m.tx.Header.Dest))
-		if err != nil {
+		err := m.err
+		m.err = nil
+		switch {
+		case err != nil:
 			m.left(err)
-			continue
+		case m.aborted():
+			m.left(ErrCanceled)
+		default:
+			n.relaunch(m, m.tx.Header.Dest)
 		}
-		m.take(p)
-		if m.bound && p.peer != nil {
-			n.table.Rehop(&m.op, p.peer.nid)
-		}
-		n.stats.resent.Add(1)
-		n.transmit(m)
 	}
+}
+
+// unpark sends m, which waited for discovery, or ends it with err.
+func (n *Node) unpark(m *message, err error) {
+	m.err = err
+	if n.resends.push(m) {
+		n.wakeMonitor()
+		return
+	}
+	m.left(ErrCanceled)
 }

@@ -16,6 +16,7 @@ import (
 //
 // discovery 9.2, 9.4, 9.6
 // lnet-core 6.3 errors (2), 10.1
+// sanity-lnet 7 (204), 7 (205), 7 (207)
 func TestFailureClasses(t *testing.T) {
 	counter := func(c node.Counters, s lnd.Status) uint64 {
 		return [...]uint64{
@@ -45,7 +46,7 @@ func TestFailureClasses(t *testing.T) {
 				if several {
 					count = 2
 				}
-				r := newRails(t, node.DefaultParameters(), count, count)
+				r := newRails(t, static(), count, count)
 				r.fails(as(c.status))
 				e := r.put(t, node.PutOptions{})
 				tries := 1
@@ -88,10 +89,11 @@ func TestFailureClasses(t *testing.T) {
 // the other rail, and the program sees a SEND without an error.
 //
 // discovery 9.6
+// selection 4.7
 func TestResendTakesAnotherPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, s := range []lnd.Status{lnd.StatusLocalDropped, lnd.StatusRemoteDropped} {
-			r := newRails(t, node.DefaultParameters(), 2, 2)
+			r := newRails(t, static(), 2, 2)
 			tries := 0
 			r.fails(func(tx *lnd.Tx) error {
 				if tries++; tries == 1 {
@@ -111,7 +113,7 @@ func TestResendTakesAnotherPath(t *testing.T) {
 			if c.Resent != 1 || c.SuccessfulResends != 1 || c.FailedResends != 0 || c.Sent != 1 || c.Committed != 0 {
 				t.Errorf("%s: counters %+v", s, c)
 			}
-			for _, p := range r.a.Peers() {
+			for _, p := range peerNIs(r.a) {
 				if p.Credits.Available != p.Credits.Max || p.QueuedBytes != 0 {
 					t.Errorf("%s: peer %+v", s, p)
 				}
@@ -124,9 +126,10 @@ func TestResendTakesAnotherPath(t *testing.T) {
 //
 // discovery 9.6
 // lnet-core 6.2 self
+// selection 3 (3), 4.7
 func TestResendKeepsTheSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRails(t, node.DefaultParameters(), 2, 2)
+		r := newRails(t, static(), 2, 2)
 		r.fails(as(lnd.StatusLocalTimeout))
 		r.put(t, node.PutOptions{Source: r.na[1]})
 		left := r.took()
@@ -147,7 +150,7 @@ func TestResendKeepsTheSource(t *testing.T) {
 // lnet-core 2.3
 func TestResendRenewsTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRails(t, node.DefaultParameters(), 2, 2)
+		r := newRails(t, static(), 2, 2)
 		r.fails(func(tx *lnd.Tx) error {
 			if tx.Header.Type == lnet.MsgPut {
 				return as(lnd.StatusLocalDropped)(tx)
@@ -188,7 +191,7 @@ func TestResendRenewsTheDeadline(t *testing.T) {
 func TestLateCompletions(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			p := node.DefaultParameters()
+			p := static()
 			p.RetryCount = 0 // 51 s
 			r := newRails(t, p, 2, 2)
 			r.fails(as(lnd.StatusLocalDropped))
@@ -223,7 +226,7 @@ func TestLateCompletions(t *testing.T) {
 // lnet-core 2.2 aborted (1)
 func TestUnlinkedMessageIsNotResent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRails(t, node.DefaultParameters(), 2, 2)
+		r := newRails(t, static(), 2, 2)
 		r.fails(as(lnd.StatusLocalDropped))
 		var e recorder
 		h := bind(t, r.a, portals.MD{Bytes: make([]byte, 4), Threshold: 2, Handler: &e})
@@ -253,7 +256,7 @@ func TestUnlinkedMessageIsNotResent(t *testing.T) {
 func TestCloseEndsResends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const messages = 100
-		r := newRails(t, node.DefaultParameters(), 2, 2)
+		r := newRails(t, static(), 2, 2)
 		r.fails(as(lnd.StatusLocalDropped))
 		var e recorder
 		h := bind(t, r.a, portals.MD{Bytes: make([]byte, 4), Threshold: portals.Unlimited, Handler: &e})
@@ -289,7 +292,7 @@ func TestCloseEndsResends(t *testing.T) {
 func TestManyRetriesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const retries = 300
-		p := node.DefaultParameters()
+		p := static()
 		p.RetryCount, p.TransactionTimeout = retries, 1000*time.Second
 		r := newRails(t, p, 2, 2)
 		tries := 0
@@ -314,7 +317,7 @@ func TestManyRetriesEnd(t *testing.T) {
 func TestRemovedRailLeavesItsMessagesToTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const messages = 40
-		r := newRails(t, node.DefaultParameters(), 2, 2)
+		r := newRails(t, static(), 2, 2)
 		r.hold(true)
 		var e recorder
 		h := bind(t, r.a, portals.MD{Bytes: make([]byte, 4), Threshold: portals.Unlimited, Handler: &e})

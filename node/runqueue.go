@@ -10,9 +10,11 @@ import (
 type step uint8
 
 const (
-	stepEnd   step = iota // the attempt to send it is over: message.ended
-	stepPlace             // it has found an MD that was attached meanwhile
-	stepDrop              // such an MD refused it
+	stepEnd     step = iota // the attempt to send it is over: message.ended
+	stepLeave               // it is given up, at nobody's cost: message.left
+	stepPlace               // it has found an MD that was attached meanwhile
+	stepDrop                // such an MD refused it
+	stepForward             // it has got what it waited for in the router
 )
 
 // runQueue takes the steps of messages that come to nothing without a driver,
@@ -49,10 +51,14 @@ func (n *Node) run(messages *messageQueue) {
 		switch m.step {
 		case stepEnd:
 			m.ended(m.err)
+		case stepLeave:
+			m.left(m.err)
 		case stepPlace:
 			m.place()
 		case stepDrop:
 			m.dropArrival()
+		case stepForward:
+			m.goThrough()
 		}
 		q.mu.Lock()
 	}
@@ -61,8 +67,13 @@ func (n *Node) run(messages *messageQueue) {
 }
 
 // end ends m, which no driver has, with err.
-func (n *Node) end(m *message, err error) {
-	m.err, m.step = err, stepEnd
+func (n *Node) end(m *message, err error) { n.finally(m, stepEnd, err) }
+
+// abandon ends m, for whose fate err nobody's health suffers.
+func (n *Node) abandon(m *message, err error) { n.finally(m, stepLeave, err) }
+
+func (n *Node) finally(m *message, s step, err error) {
+	m.err, m.step = err, s
 	var q messageQueue
 	q.push(m)
 	n.run(&q)

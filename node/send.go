@@ -41,8 +41,9 @@ type request struct {
 	bits      uint64
 	offset    uint32
 	hdrData   uint64
-	wantReply bool // an ACK or a REPLY
-	recovery  bool // a recovery ping
+	wantReply bool     // an ACK or a REPLY
+	recovery  bool     // a recovery ping
+	over      lnet.Net // the net to go by, if not 0
 }
 
 // Put sends the memory of the bound MD h. A PID of 0 stands for
@@ -81,17 +82,16 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 		return fmt.Errorf("%s to %s: %w", r.typ, to, ErrFailNID)
 	}
 	m := n.newMessage()
-	m.source, m.recovery, m.reserved = r.source, r.recovery, r.portal == lnet.ReservedPortal
+	m.source, m.recovery, m.reserved, m.over = r.source, r.recovery, r.portal == lnet.ReservedPortal, r.over
 	m.started = n.now()
-	p, noPath := n.choose(m.demand(to.NID))
+	m.tx.Header.Type = r.typ
+	p := n.plan(m, to.NID)
 	parameters := n.parameters.Load()
 	b := portals.Begin{Type: r.typ, Response: r.wantReply}
 	if r.wantReply {
 		b.Track = parameters.tracks(r.typ)
 		b.Now, b.Deadline = m.started, m.started+int64(parameters.TransactionTimeout)
-		if p.peer != nil {
-			b.Hop = p.peer.nid
-		}
+		b.Hop = p.hop()
 	}
 	memory, err := n.table.Begin(h, &m.op, b)
 	if err != nil {
@@ -125,32 +125,12 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 		hd.Length = uint32(memory.Length)
 		m.tx.Sink = memory
 	}
-	if noPath != nil {
-		n.end(m, fmt.Errorf("%s to %s: %w", r.typ, to, noPath))
-		return nil
+	hd.Dest = to.NID
+	if p.err != nil {
+		p.err = fmt.Errorf("%s to %s: %w", r.typ, to, p.err)
 	}
-	m.commit(p.ni, p.peer)
-	m.take(p)
-	n.transmit(m)
+	n.follow(m, &p)
 	return nil
-}
-
-// demand is what m needs of a path to a target.
-func (m *message) demand(target lnet.NID) demand {
-	return demand{source: m.source, target: target, exact: m.recovery, hop: m.hop, fresh: m.reserved}
-}
-
-// take makes m, on its way out, travel by p.
-func (m *message) take(p path) {
-	m.ni, m.peer = p.ni, p.peer
-	h := &m.tx.Header
-	h.Src, h.Dest = p.ni.nid, p.target
-	m.tx.To = lnet.ProcessID{NID: p.target, PID: h.DestPID}
-	if p.peer != nil && p.peer.nid != p.target {
-		m.tx.To = lnet.ProcessID{NID: p.peer.nid, PID: lnet.PIDLustre}
-	}
-	m.waited, m.delayed = false, false
-	m.due()
 }
 
 // transmit takes m through credits to the driver (lnet-core 7.2), and with it
@@ -158,10 +138,14 @@ func (m *message) take(p path) {
 func (n *Node) transmit(m *message) {
 	var ready messageQueue
 	for ; m != nil; m = ready.pop() {
-		if m.waited {
+		if m.waited || m.forward {
 			if err := m.stale(); err != nil {
 				m.giveCredits(&ready)
-				if errors.Is(err, ErrTimedOut) {
+				if m.forward && !m.waited {
+					n.abandon(m, err)
+					continue
+				}
+				if !m.forward && !errors.Is(err, ErrCanceled) {
 					m.ni.countDropped(m.peer, m.tx.Header.Type, m.tx.Payload.Length)
 				}
 				n.end(m, err)
@@ -193,15 +177,22 @@ func (n *Node) transmitAll(q *messageQueue) {
 	}
 }
 
-// errOverdue is the fate of a message that waited for credits for too long.
-var errOverdue = &lnd.Error{Driver: "node", Op: "send", Status: lnd.StatusNetworkTimeout, Err: ErrTimedOut}
+// What becomes of a message that waited for credits for too long, and of one
+// from elsewhere whose next hop does not answer.
+var (
+	errOverdue = &lnd.Error{Driver: "node", Op: "send", Status: lnd.StatusNetworkTimeout, Err: ErrTimedOut}
+	errHopDown = &lnd.Error{Driver: "node", Op: "forward", Status: lnd.StatusRemoteDropped, Err: ErrUnreachable}
+)
 
-// stale checks a message that comes from a credit queue (lnet-core 7.2).
+// stale checks a message that comes from a credit queue or from elsewhere
+// (lnet-core 7.2).
 func (m *message) stale() error {
-	if m.node.now() > m.deadline {
+	switch {
+	case m.deadline != 0 && m.node.now() > m.deadline:
 		return errOverdue
-	}
-	if m.aborted() {
+	case m.forward && !m.peer.Up.Load() && m.ni.tunables.PeerTimeout > 0 && m.node.router.forwards():
+		return errHopDown
+	case m.aborted():
 		return ErrCanceled
 	}
 	return nil
@@ -221,6 +212,9 @@ func (m *message) ended(err error) {
 	switch {
 	case err == nil:
 		m.countSent(m.tx.Header.Type, m.tx.Payload.Length)
+		if m.forward {
+			m.node.stats.routed.add(m.tx.Payload.Length)
+		}
 		m.succeeded(false)
 		if m.retries > 0 {
 			m.node.stats.successfulResends.Add(1)
@@ -235,6 +229,13 @@ func (m *message) ended(err error) {
 // left ends m: it has left the node, or never will.
 func (m *message) left(err error) {
 	n := m.node
+	if m.forward {
+		if err != nil {
+			m.ni.countDropped(m.peer, m.tx.Header.Type, m.tx.Payload.Length)
+		}
+		n.passed(m)
+		return
+	}
 	switch m.tx.Header.Type {
 	case lnet.MsgPut:
 		if err == nil && m.retries == 0 {

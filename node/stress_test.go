@@ -6,9 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
@@ -17,13 +20,24 @@ import (
 
 // Many goroutines bind, send, get, attach and unlink at once, while an NI comes
 // and goes. Whatever happens, every MD has one last event, handlers of an MD
-// never overlap, and in the end all credits are back and nothing is left.
+// never overlap, and in the end all credits are back and nothing is left. So it
+// is when messages wait for discovery, too.
 //
 // lnet-core 3.3 (1)-(2)
 func TestEverythingAtOnce(t *testing.T) {
+	for _, mode := range []discovery.Mode{discovery.Static, discovery.On} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { everythingAtOnce(t, mode) })
+		})
+	}
+}
+
+func everythingAtOnce(t *testing.T, mode discovery.Mode) {
 	const workers, rounds = 6, 1000
 	f := newFabric()
-	a, b := newNode(t, node.Config{}), newNode(t, node.Config{})
+	p := node.DefaultParameters()
+	p.Discovery = mode
+	a, b := newNode(t, node.Config{Parameters: &p}), newNode(t, node.Config{Parameters: &p})
 	few := lnd.Tunables{PeerCredits: 2, Credits: 3}
 	f.addNIWith(t, a, lnd.Config{NID: parseNID(t, "10.0.0.1@tcp"), Tunables: few})
 	f.addNIWith(t, b, lnd.Config{NID: parseNID(t, "10.0.0.2@tcp"), Tunables: few})
@@ -109,12 +123,15 @@ func TestEverythingAtOnce(t *testing.T) {
 		}
 	})
 	all.Wait()
+	synctest.Wait()
 	for _, n := range []*node.Node{a, b} {
 		if err := n.ClearLazy(2); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f.work()
+	time.Sleep(2 * p.TransactionTimeout) // what waits for an answer of the NI that is gone
+	synctest.Wait()
 	if begun.Load() != ended.Load() {
 		t.Errorf("%d MDs, %d last events", begun.Load(), ended.Load())
 	}
@@ -122,7 +139,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		if g := n.Counters(); g.Committed != 0 || g.Trackers != 0 {
 			t.Errorf("node %s: %+v", name, g)
 		}
-		for _, p := range n.Peers() {
+		for _, p := range peerNIs(n) {
 			if p.Credits.Available != p.Credits.Max || p.QueuedBytes != 0 {
 				t.Errorf("node %s, peer %s: %+v, %d bytes", name, p.NID, p.Credits, p.QueuedBytes)
 			}

@@ -15,7 +15,11 @@ const delayedMax = 16384
 // (lnet-core 4.6). p.mu is held.
 func (t *Table) offer(p *portal, d *md) (accepted, dropped Operations) {
 	var kept Operations
-	for o := p.delayed.Next(); o != nil; o = p.delayed.Next() {
+	for d.place.shape != nil { // it is not used up
+		o := p.delayed.Next()
+		if o == nil {
+			break
+		}
 		if !d.matches(o) {
 			kept.push(o)
 			continue
@@ -26,6 +30,7 @@ func (t *Table) offer(p *portal, d *md) (accepted, dropped Operations) {
 			dropped.push(o)
 		}
 	}
+	kept.join(&p.delayed)
 	p.delayed = kept
 	return accepted, dropped
 }

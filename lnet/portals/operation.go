@@ -87,6 +87,21 @@ func (q *Operations) push(o *Operation) {
 	q.count++
 }
 
+// join moves the operations of another queue to the end of this one.
+func (q *Operations) join(o *Operations) {
+	switch {
+	case o.head == nil:
+		return
+	case q.head == nil:
+		q.head = o.head
+	default:
+		q.tail.next = o.head
+	}
+	q.tail = o.tail
+	q.count += o.count
+	*o = Operations{}
+}
+
 // Next takes the oldest operation out and returns it, or nil if there is none.
 func (q *Operations) Next() *Operation {
 	o := q.head

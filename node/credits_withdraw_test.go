@@ -1,0 +1,27 @@
+package node
+
+import (
+	"sync/atomic"
+	"testing"
+)
+
+// A credit comes back at the moment at which the only waiter is withdrawn: it is
+// not counted twice.
+func TestGiveMeetsWithdraw(t *testing.T) {
+	var c credits
+	c.init(new(atomic.Int64), 1)
+	if !c.take(&message{}) || c.take(&message{}) {
+		t.Fatal("there is one credit")
+	}
+	c.available.Add(1) // give has counted it, and is about to look who waits
+	c.withdraw(func(*message) bool { return true })
+	if m := c.hand(); m != nil {
+		t.Fatal("nobody waits any more")
+	}
+	if !c.take(&message{}) {
+		t.Error("the credit is gone")
+	}
+	if c.take(&message{}) {
+		t.Error("there are two credits")
+	}
+}

@@ -1,0 +1,400 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// discoverer runs discovery's machine on a goroutine of its own: events come in
+// by post and call, what is to be sent goes to the monitor. It never sends
+// itself, nor runs a handler while the node is open.
+type discoverer struct {
+	node  *Node
+	wake  chan struct{} // one token while there is something in inbox
+	ended chan struct{}
+
+	mu     sync.Mutex
+	inbox  []event
+	closed bool // nothing is taken any more
+
+	// The rest is the goroutine's.
+	machine  *discovery.Machine
+	peers    map[discovery.PeerID]*peer
+	parked   map[discovery.Key]*message
+	waiters  map[discovery.Key]chan<- discovery.Wake
+	lastKey  discovery.Key
+	policies *selection.Policies
+	rng      *rand.Rand
+	moved    bool // NIDs of gateways have come, gone or changed owners
+
+	exchanges exchanges
+}
+
+// event is something that the machine shall hear of.
+type event struct {
+	park *message // a message that waits for the peer with nid
+	meet bool     // a peer NI that is new
+	nid  lnet.NID
+	do   func(m *discovery.Machine, now time.Duration)
+	// call, if somebody waits for do.
+	call *call
+}
+
+// call is somebody's wait for an event.
+type call struct {
+	state atomic.Uint32
+	done  chan struct{} // closed when do has run, and what it led to is done
+}
+
+// States of a call.
+const (
+	callWaiting = iota
+	callRunning
+	callWithdrawn
+)
+
+func (d *discoverer) init(n *Node, seed uint64) {
+	d.node = n
+	d.wake, d.ended = make(chan struct{}, 1), make(chan struct{})
+	d.peers = map[discovery.PeerID]*peer{}
+	d.parked = map[discovery.Key]*message{}
+	d.waiters = map[discovery.Key]chan<- discovery.Wake{}
+	d.policies = &selection.Policies{}
+	d.rng = rand.New(rand.NewPCG(seed, 0))
+	d.exchanges.init()
+	t := n.topology.Load()
+	d.machine = discovery.New(discovery.Config{Local: t.local})
+}
+
+// put hands an event over; false: the node is closed.
+func (d *discoverer) put(e event) bool {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return false
+	}
+	d.inbox = append(d.inbox, e)
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (d *discoverer) post(f func(m *discovery.Machine, now time.Duration)) bool {
+	return d.put(event{do: f})
+}
+
+// meet tells of a NID that messages go to or come from.
+func (d *discoverer) meet(nid lnet.NID) { d.put(event{meet: true, nid: nid}) }
+
+// park keeps m until the peer with the NID is known.
+func (d *discoverer) park(m *message, nid lnet.NID) {
+	if !d.put(event{park: m, nid: nid}) {
+		d.node.end(m, ErrClosed)
+	}
+}
+
+// want has a peer discovered that nothing waits for.
+func (d *discoverer) want(p *peerNI) {
+	if v := p.view(); v != nil && v.State.Has(discovery.Discovering) {
+		return
+	}
+	d.post(func(m *discovery.Machine, now time.Duration) { m.Want(now, p.NID) })
+}
+
+// call runs f and waits until it, and all that was posted before, is done. An
+// error, ErrClosed or ctx's, says that f does not run.
+func (d *discoverer) call(ctx context.Context, f func(m *discovery.Machine)) error {
+	c := &call{done: make(chan struct{})}
+	if !d.put(event{do: func(m *discovery.Machine, _ time.Duration) { f(m) }, call: c}) {
+		return ErrClosed
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		if c.state.CompareAndSwap(callWaiting, callWithdrawn) {
+			return context.Cause(ctx)
+		}
+		<-c.done
+		return nil
+	}
+}
+
+// try is call for what may be refused.
+func (d *discoverer) try(ctx context.Context, f func(m *discovery.Machine, now time.Duration) error) error {
+	var err error
+	failed := d.call(ctx, func(m *discovery.Machine) { err = f(m, d.node.machineNow()) })
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// machineNow is the machine's clock.
+func (n *Node) machineNow() time.Duration { return time.Duration(n.now()) }
+
+func (d *discoverer) take() []event {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	events := d.inbox
+	d.inbox = nil
+	return events
+}
+
+// stepsAtOnce bounds what the machine does before it hears of new events.
+const stepsAtOnce = 16
+
+// run is the goroutine.
+func (d *discoverer) run() {
+	defer close(d.ended)
+	n := d.node
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for n.ctx.Err() == nil {
+		for _, e := range d.take() {
+			d.hear(e)
+		}
+		for k := 0; k < stepsAtOnce && d.machine.Ready(); k++ {
+			d.machine.Step(n.machineNow())
+			d.act()
+		}
+		if d.machine.Ready() {
+			continue
+		}
+		pause := d.checkRouters()
+		if due, ok := d.machine.Due(); ok {
+			pause = min(pause, due-n.machineNow())
+		}
+		d.act()
+		if d.machine.Ready() || pause <= 0 {
+			d.machine.Step(n.machineNow())
+			d.act()
+			continue
+		}
+		timer.Reset(pause)
+		select {
+		case <-d.wake:
+		case <-timer.C:
+		case <-n.ctx.Done():
+		}
+	}
+	d.stop()
+}
+
+// stop ends what waits.
+func (d *discoverer) stop() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	for _, e := range d.take() {
+		d.hear(e)
+	}
+	now := d.node.machineNow()
+	d.machine.Stop(now)
+	for d.act(); d.machine.Ready(); d.act() {
+		d.machine.Step(now)
+	}
+}
+
+func (d *discoverer) hear(e event) {
+	if e.call != nil && !e.call.state.CompareAndSwap(callWaiting, callRunning) {
+		return
+	}
+	now := d.node.machineNow()
+	switch {
+	case e.park != nil:
+		d.lastKey++
+		d.parked[d.lastKey] = e.park
+		d.machine.Park(now, e.nid, d.lastKey)
+	case e.meet:
+		d.machine.Meet(now, e.nid)
+	default:
+		e.do(d.machine, now)
+	}
+	d.act()
+	if e.call != nil {
+		close(e.call.done)
+	}
+}
+
+// act does what the machine wants done.
+func (d *discoverer) act() {
+	for {
+		actions := d.machine.Actions()
+		if len(actions) == 0 && !d.moved {
+			return
+		}
+		for _, a := range actions {
+			d.do(a)
+		}
+		if d.moved {
+			d.moved = false
+			d.rebindRoutes()
+		}
+	}
+}
+
+func (d *discoverer) do(a discovery.Action) {
+	n := d.node
+	switch a := a.(type) {
+	case discovery.SendPing:
+		d.exchanges.begin(n, &exchange{node: n, id: a.ID, to: a.To, over: a.Net, size: a.Size})
+	case discovery.SendPush:
+		d.exchanges.begin(n, &exchange{node: n, id: a.ID, to: a.To, source: a.Source, push: true})
+	case discovery.Cancel:
+		d.exchanges.cancel(n, a.ID)
+	case discovery.Attach:
+		d.attach(a.NID, a.Peer)
+	case discovery.Detach:
+		if p := n.peers.find(a.NID); p != nil {
+			n.equip(p, n.topology.Load()) // nobody finds it any more who would
+			n.peers.remove(p)
+			n.freeStrays(p)
+		}
+		d.touched(a.NID)
+	case discovery.SetPrimary:
+		n.log.Debug("primary nid", "old", a.Old, "new", a.New)
+		d.touched(a.New)
+	case discovery.ViewChanged:
+		d.publish(d.peers[a.View.ID], a.View)
+	case discovery.Gone:
+		if q := d.peers[a.View.ID]; q != nil {
+			q.view.Store(a.View)
+			delete(d.peers, a.View.ID)
+		}
+	case discovery.MarkStatus:
+		n.markStatus(a.NID, a.Status == lnet.StatusUp)
+	case discovery.ForgetPreferred:
+		// Publishing a multi-rail peer does that.
+	case discovery.Release:
+		for _, key := range a.Keys {
+			m := d.parked[key]
+			delete(d.parked, key)
+			n.unpark(m, parkError(a.Err))
+		}
+	case discovery.Wake:
+		if w := d.waiters[a.Waiter]; w != nil {
+			delete(d.waiters, a.Waiter)
+			w <- a
+		}
+	case discovery.EnlargePush:
+		n.push.enlarge(n, a.Size)
+	case discovery.GatewayInfo:
+		d.gatewayInfo(d.peers[a.Peer], a.Info)
+	case discovery.GatewayChecked:
+		d.gatewayChecked(d.peers[a.Peer], a.Err)
+	case discovery.MoveRoutes:
+		d.moveRoutes(a.From, a.To)
+	case discovery.Log:
+		if a.Warn {
+			n.log.Warn("discovery", "peer", a.Peer, "what", a.Text)
+		} else {
+			n.log.Info("discovery", "peer", a.Peer, "what", a.Text)
+		}
+	default:
+		panic(fmt.Sprintf("node: action %T", a))
+	}
+}
+
+// parkError is what a message ends with that waited in vain.
+func parkError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, discovery.ErrCanceled), errors.Is(err, discovery.ErrClosed):
+		return ErrCanceled
+	case errors.Is(err, discovery.ErrTimedOut):
+		return fmt.Errorf("discovery: %w: %w", err, ErrTimedOut)
+	}
+	return fmt.Errorf("discovery: %w", err)
+}
+
+// attach makes a NID a peer's.
+func (d *discoverer) attach(nid lnet.NID, id discovery.PeerID) {
+	q := d.peers[id]
+	if q == nil {
+		q = &peer{}
+		d.peers[id] = q
+	}
+	d.node.peerFor(nid).peer.Store(q)
+	d.touched(nid)
+}
+
+// touched notes that what routes know of a NID may be old.
+func (d *discoverer) touched(nid lnet.NID) {
+	d.moved = d.moved || d.node.topology.Load().view.Routing.Uses(nid)
+}
+
+// publish lets everybody see what has become of a peer.
+func (d *discoverer) publish(q *peer, v *discovery.View) {
+	if q == nil { // it has no NID
+		return
+	}
+	old := q.view.Load()
+	q.view.Store(v)
+	if q.rail != nil && old != nil && sameNIDs(old.NIDs, v.NIDs) && q.rail.Identity == q.identify(v) {
+		return
+	}
+	d.rail(q, v)
+}
+
+// sameNIDs tells whether both are the same list: views share it.
+func sameNIDs(a, b []lnet.NID) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+func (q *peer) identify(v *discovery.View) selection.Identity {
+	return selection.Identity{
+		Primary:        v.Primary,
+		MultiRail:      v.State.Has(discovery.MultiRail),
+		NoDiscovery:    v.State.Has(discovery.NoDiscovery),
+		RoutingEnabled: v.State.Has(discovery.RouterEnabled),
+		Dead:           q.dead,
+	}
+}
+
+// rail makes what choices look at in a peer.
+func (d *discoverer) rail(q *peer, v *discovery.View) {
+	n := d.node
+	nis := make([]*selection.PeerNI, 0, len(v.NIDs))
+	for _, nid := range v.NIDs {
+		nis = append(nis, &n.peerFor(nid).PeerNI)
+	}
+	old := q.rail
+	if old == nil && len(nis) > 0 {
+		old = nis[0].Peer() // what was made when it was met
+	}
+	q.rail = selection.NewPeer(old, q.identify(v), nis)
+	if c := n.compiled.Load(); c != nil {
+		c.ApplyPeer(q.rail)
+	}
+	q.rail.Publish()
+}
+
+// compile puts policies in force for a topology that is to be published, and for
+// all peers.
+func (d *discoverer) compile(next *topology) {
+	n := d.node
+	c := d.policies.Compile(next.view.Local, next.view.Routing)
+	c.ApplyLocal(next.view.Local)
+	if c.SamePeers(n.compiled.Swap(c)) {
+		return
+	}
+	for _, q := range d.peers {
+		if q.rail != nil {
+			c.ApplyPeer(q.rail)
+		}
+	}
+}

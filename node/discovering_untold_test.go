@@ -1,0 +1,52 @@
+package node_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// A peer that pushes do not reach for a while (nothing else is lost): it has to
+// hear of our new NI after that, at the latest when there is traffic.
+func TestPeerIsNeverTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		p := node.DefaultParameters()
+		a, b := newNode(t, node.Config{Parameters: &p}), newNode(t, node.Config{Parameters: &p})
+		pa := f.addNI(t, a, "10.0.0.1@tcp")
+		pb := f.addNI(t, b, "10.0.0.2@tcp")
+		inbox(t, b)
+		if err := say(t, a, "10.0.0.2@tcp"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		var broken atomic.Bool
+		f.fail = func(tx *lnd.Tx) error {
+			h := tx.Header
+			if broken.Load() && h.Type == lnet.MsgPut && h.Portal == 0 && h.Dest == pb.nid {
+				return fault(lnd.StatusNetworkTimeout, tx.To.NID, lnd.ErrUnreachable)
+			}
+			return nil
+		}
+		_ = pa
+		broken.Store(true)
+		f.addNI(t, a, "10.0.0.3@tcp")
+		time.Sleep(30 * time.Minute)
+		broken.Store(false)
+		for range 120 {
+			if err := say(t, a, "10.0.0.2@tcp"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		if q, _ := b.Peer(parseNID(t, "10.0.0.1@tcp")); len(q.NIs) != 2 {
+			mine, _ := a.Peer(parseNID(t, "10.0.0.2@tcp"))
+			t.Errorf("two hours of traffic later the peer knows %v; %d told, state %s", nidsOf(q), mine.Told, mine.State)
+		}
+	})
+}

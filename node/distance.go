@@ -1,0 +1,48 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Distance is how far a NID is (lnet-core 12.7).
+type Distance struct {
+	// Hops is 0 for this node's own NIDs, 1 on a local net, else what the best
+	// route says and one more.
+	Hops int
+	// From is the local NID that would be used: the NID itself, or that of the
+	// first NI that leads there.
+	From lnet.NID
+	// Order says which of several NIDs is to be preferred: the lower, the better.
+	// It is 0 for 0@lo and 1 for other NIDs of this node, then comes the first NI
+	// on the net, in the order of configuration, then what is behind routers.
+	Order int
+}
+
+// Distance tells how far a NID is. ErrUnreachable: no NI and no route leads there.
+func (n *Node) Distance(to lnet.NID) (Distance, error) {
+	t := n.topology.Load()
+	switch {
+	case to.IsLoopback():
+		return Distance{From: to}, nil
+	case t.find(to) != nil:
+		return Distance{From: to, Order: 1}, nil
+	}
+	for k, i := range t.nis {
+		if i.net == to.Net() {
+			return Distance{Hops: 1, From: i.NID, Order: 2 + k}, nil
+		}
+	}
+	d := Distance{}
+	for _, r := range t.view.Routing.To(to.Net()) {
+		hops := int(effective(r.Hops)) + 1
+		if i := t.first(r.Gateway.NID.Net()); i != nil && (d.Hops == 0 || hops < d.Hops) {
+			d = Distance{Hops: hops, From: i.NID, Order: 2 + len(t.nis)}
+		}
+	}
+	if d.Hops == 0 {
+		return d, fmt.Errorf("distance of %s: %w", to, ErrUnreachable)
+	}
+	return d, nil
+}

@@ -1,0 +1,230 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// plan is what becomes of a message that shall leave (selection 3): it waits for
+// discovery of park, it takes the path d, it stays in this node, or there is err.
+type plan struct {
+	park *peerNI
+	d    selection.Decision
+	// target is the NID that goes into the header.
+	target   lnet.NID
+	loopback bool
+	err      error
+}
+
+// hop is the NID of the neighbour that the path leads to, zero if none is known
+// yet.
+func (p *plan) hop() lnet.NID {
+	if p.d.Next == nil {
+		return lnet.NID{}
+	}
+	return p.d.Next.NID
+}
+
+// plan decides what becomes of m, which is for a NID, and changes nothing.
+func (n *Node) plan(m *message, target lnet.NID) (p plan) {
+	if target.IsLoopback() && (m.from == nil || m.forward) {
+		p.target, p.loopback = target, true
+		return p
+	}
+	if target.IsZero() || target.IsAny() {
+		p.err = fmt.Errorf("target %s: %w", target, ErrInvalid)
+		return p
+	}
+	t := n.topology.Load()
+	r := selection.Request{
+		Source: m.source, Reserved: m.reserved, Recovery: m.recovery, DiscoveryNet: m.over, CPT: n.here(t),
+	}
+	dest := n.destination(m, target, &r, t)
+	if dest == nil {
+		p.err = fmt.Errorf("%s: neither net nor route: %w", target, ErrUnreachable)
+		return p
+	}
+	if m.discovers() && dest.view().MustWait(t.local) {
+		if !m.forward || n.roomToWait(m) {
+			p.park = dest
+			return p
+		}
+		n.discoverer.want(dest)
+	}
+	if p.d, p.err = t.view.Choose(&r); p.err != nil {
+		p.err = pathError(p.err)
+		return p
+	}
+	p.target = p.d.Final.NID
+	if r.Response {
+		p.target = target
+	}
+	if p.d.Loopback() {
+		p.loopback = true
+		return p
+	}
+	if p.d.Routed() && m.discovers() && n.parameters.Load().RouterCheckInterval == 0 {
+		if gateway := peerNIOf(p.d.Next); gateway.view().MustWait(t.local) {
+			p.park = gateway
+		}
+	}
+	return p
+}
+
+// destination is the peer NI that m is for, and completes the request r.
+//
+// An answer leaves for the NID that the request came from by way of the
+// neighbour that brought it: a router, or the asker itself (lnet-core 5.4). So
+// nobody can make this node call others by lying about a source, nor fill its
+// memory with peers. Nor does a router make peers of what it cannot reach, or
+// need not know; nil: it cannot.
+func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t *topology) *peerNI {
+	var dest *peerNI
+	switch {
+	case m.forward:
+		switch dest = n.peers.find(target); {
+		case dest != nil:
+		case t.first(target.Net()) != nil:
+			dest = n.peerFor(target)
+		case len(t.view.Routing.To(target.Net())) == 0:
+			return nil
+		case m.discovers():
+			dest = n.peerFor(target)
+		default:
+			dest = newPeerNI(target)
+		}
+		r.Forward, r.From = true, &m.from.PeerNI
+		if source := n.peers.find(m.tx.Header.Src); source != nil {
+			r.FromMultiRail = source.Peer().MultiRail
+		}
+	case m.from == nil:
+		dest = n.peerFor(target)
+	default:
+		r.Response, r.Hop = true, &m.from.PeerNI
+		dest = m.from
+		if target.Net() != dest.NID.Net() {
+			far := n.peers.find(target)
+			if far == nil && !dest.gateway() { // by another router, perhaps
+				far = newPeerNI(target)
+			}
+			if far != nil {
+				dest = far
+			}
+		}
+	}
+	r.Dest = &dest.PeerNI
+	return dest
+}
+
+// discovers tells whether m's peer must be known before m leaves: requests but
+// for LNet's own portal, ours or others' (discovery 5.1).
+func (m *message) discovers() bool {
+	return !m.reserved && (m.tx.Header.Type == lnet.MsgPut || m.tx.Header.Type == lnet.MsgGet)
+}
+
+// here is where the sender runs, which stands for where the first byte to send
+// lies (selection 5.3). On a machine with one NUMA node nobody asks.
+func (n *Node) here(t *topology) int {
+	if t.view.Distances == nil {
+		return selection.UnknownCPT
+	}
+	return n.numa.Here()
+}
+
+// pathError gives a failed choice this package's errors.
+func pathError(err error) error {
+	switch {
+	case errors.Is(err, selection.ErrSource):
+		return fmt.Errorf("%w: %w", err, ErrInvalid)
+	case errors.Is(err, selection.ErrUnreachable):
+		return fmt.Errorf("%w: %w", err, ErrUnreachable)
+	}
+	return err
+}
+
+// follow does with m what the plan says; m is the caller's no more.
+func (n *Node) follow(m *message, p *plan) {
+	switch {
+	case p.err != nil:
+		n.abandon(m, p.err) // no NI has been chosen
+		return
+	case p.park != nil:
+		n.discoverer.park(m, p.park.NID)
+		return
+	case p.loopback:
+		m.take(n.lo, nil, p.target)
+	default:
+		p.d.Commit()
+		m.take(p.d.NI.Owner.(*ni), peerNIOf(p.d.Next), p.target)
+	}
+	if !m.counted {
+		m.count()
+	}
+	n.transmit(m)
+}
+
+// take makes m, on its way out, leave by an NI for a neighbour; the target goes
+// into the header.
+func (m *message) take(i *ni, next *peerNI, target lnet.NID) {
+	m.ni, m.peer = i, next
+	h := &m.tx.Header
+	h.Dest = target
+	if !m.forward {
+		h.Src = i.NID
+	}
+	m.tx.To = lnet.ProcessID{NID: target, PID: h.DestPID}
+	if next != nil && next.NID != target {
+		m.tx.To = lnet.ProcessID{NID: next.NID, PID: lnet.PIDLustre}
+	}
+	m.waited, m.delayed = false, false
+	m.due()
+}
+
+// relaunch sends m, which waited for discovery or failed, anew.
+func (n *Node) relaunch(m *message, target lnet.NID) {
+	p := n.plan(m, target)
+	if p.park == nil && p.err == nil {
+		if hop := p.hop(); m.bound && !hop.IsZero() {
+			n.table.Rehop(&m.op, hop)
+		}
+		if m.retries > 0 {
+			n.stats.resent.Add(1)
+		}
+	}
+	n.follow(m, &p)
+}
+
+// ExplainOptions are what a choice may depend on.
+type ExplainOptions struct {
+	// Source, if it is neither zero nor AnyNID, is the local NID to send from.
+	Source lnet.NID
+	// Portal is that of the PUT or GET.
+	Portal uint32
+}
+
+// Explain says which way a PUT or GET to a NID would take now, and why. It
+// changes nothing: nobody is discovered, and a NID that nobody knows counts as
+// a peer of its own.
+func (n *Node) Explain(to lnet.NID, o ExplainOptions) selection.Explanation {
+	t := n.topology.Load()
+	dest := n.peers.find(to)
+	if dest == nil {
+		dest = newPeerNI(to)
+	}
+	r := selection.Request{
+		Source: o.Source, Dest: &dest.PeerNI, Reserved: o.Portal == lnet.ReservedPortal, CPT: n.here(t),
+	}
+	e := t.view.Explain(&r)
+	if !r.Reserved && dest.view().MustWait(t.local) {
+		e.Steps = append([]selection.Step{{
+			What: "the peer is not known, or not as it is now: a message waits for its discovery, which may open other paths",
+		}}, e.Steps...)
+	}
+	if e.Err != nil {
+		e.Err = pathError(e.Err)
+	}
+	return e
+}

@@ -1,0 +1,323 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// RoutingState is whether a node forwards messages, and says so (lnet-core 9.1).
+type RoutingState uint8
+
+// The values are those that commands show. In all but RoutingDisabled the node
+// forwards; only in RoutingEnabled it tells others that it does.
+const (
+	RoutingDisabled RoutingState = iota
+	RoutingEnabled
+	RoutingStopping
+	RoutingStarting
+)
+
+// PoolInfo describes a pool of router buffers.
+type PoolInfo struct {
+	// Pages of 4096 bytes are the size of a buffer.
+	Pages int
+	// Buffers is how many there may be, Credits how many are free, less than 0 by
+	// the number of messages that wait, MinCredits the lowest that ever was.
+	Buffers, Credits, MinCredits int
+}
+
+// RoutingInfo describes the router role.
+type RoutingInfo struct {
+	State RoutingState
+	// Ever says that the node has forwarded since it began.
+	Ever bool
+	// Pools are those of tiny, small and large buffers.
+	Pools [poolKinds]PoolInfo
+}
+
+// How a router stops (settled question 23).
+const (
+	drainMost  = 10 * time.Second // that it goes on forwarding at most
+	drainLeast = 2 * time.Second  // that it does so at least: peers must hear of it
+)
+
+// router is the node's router role.
+type router struct {
+	state atomic.Uint32 // RoutingState
+	pools [poolKinds]pool
+
+	ever  atomic.Bool
+	mu    sync.Mutex // guards changes of state, and the rest
+	sizes Buffers
+	// until is when starting ends, or stopping at the latest; since is when
+	// stopping began; seconds of the node's clock.
+	since, until int64
+}
+
+func (r *router) init(b Buffers) {
+	r.sizes = b
+	for k := range r.pools {
+		r.pools[k].init(poolSizes[k].pages)
+	}
+}
+
+// forwards says that the node forwards messages.
+func (r *router) forwards() bool { return RoutingState(r.state.Load()) != RoutingDisabled }
+
+// announced says that it tells others that it does.
+func (r *router) announced() bool { return RoutingState(r.state.Load()) == RoutingEnabled }
+
+// EnableRouting makes the node a router. It forwards at once, and tells others
+// so after RouterCheckInterval and RouterPingTimeout, when it knows which of its
+// NIs are alive. ErrBusy while it is stopping; ErrClosed. It does not wait.
+func (n *Node) EnableRouting() error {
+	ready, err := n.enableRouting()
+	n.forwardAll(&ready)
+	return err
+}
+
+func (n *Node) enableRouting() (ready messageQueue, err error) {
+	r := &n.router
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch RoutingState(r.state.Load()) {
+	case RoutingStopping:
+		return ready, fmt.Errorf("enable routing: still stopping: %w", ErrBusy)
+	case RoutingDisabled:
+	default:
+		return ready, nil
+	}
+	if n.closing.Load() {
+		return ready, fmt.Errorf("enable routing: %w", ErrClosed)
+	}
+	r.until = n.second.Load() + n.parameters.Load().silence()
+	n.log.Info("routing starts")
+	return n.startForwarding(RoutingStarting), nil
+}
+
+// startForwarding makes the pools and returns who waits for them still, from an
+// earlier time. router.mu is held, or nobody else is there.
+func (n *Node) startForwarding(s RoutingState) (ready messageQueue) {
+	r := &n.router
+	r.ever.Store(true)
+	ready = r.resize(r.sizes.numbers())
+	for _, i := range n.topology.Load().nis {
+		i.lastPing.Store(n.second.Load()) // all count as alive for now
+	}
+	r.state.Store(uint32(s))
+	return ready
+}
+
+// resize sets how many buffers there are and returns the messages that go on.
+func (r *router) resize(numbers [poolKinds]int) (ready messageQueue) {
+	for k := range r.pools {
+		more := r.pools[k].resize(numbers[k])
+		ready.append(&more)
+	}
+	return ready
+}
+
+// DisableRouting ends the router role: peers are told at once, and what they
+// still send is forwarded for a while, at most 10 s; then it is dropped. It does
+// not wait for that.
+func (n *Node) DisableRouting() {
+	r := &n.router
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := RoutingState(r.state.Load()); s == RoutingDisabled || s == RoutingStopping {
+		return
+	}
+	r.state.Store(uint32(RoutingStopping))
+	r.since = n.second.Load()
+	r.until = r.since + int64(drainMost/time.Second)
+	n.log.Info("routing stops")
+	n.restate()
+}
+
+// SetBuffers sets the sizes of the pools; a number less than 0 leaves one as it
+// is, 0 stands for the default. They hold when the node forwards.
+func (n *Node) SetBuffers(b Buffers) {
+	ready := n.setBuffers(b)
+	n.forwardAll(&ready)
+}
+
+func (n *Node) setBuffers(b Buffers) (ready messageQueue) {
+	r := &n.router
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range []struct {
+		size *int
+		to   int
+	}{{&r.sizes.Tiny, b.Tiny}, {&r.sizes.Small, b.Small}, {&r.sizes.Large, b.Large}} {
+		if s.to >= 0 {
+			*s.size = s.to
+		}
+	}
+	numbers := r.sizes.numbers()
+	for k, s := range poolSizes {
+		if numbers[k] < s.least {
+			n.log.Warn("few router buffers", "pages", s.pages, "buffers", numbers[k], "recommended", s.least)
+		}
+	}
+	if r.forwards() {
+		ready = r.resize(numbers)
+	}
+	return ready
+}
+
+// Buffers are the sizes of the pools that hold, or will, when the node forwards.
+func (n *Node) Buffers() Buffers {
+	n.router.mu.Lock()
+	defer n.router.mu.Unlock()
+	sizes := n.router.sizes.numbers()
+	return Buffers{Tiny: sizes[tinyPool], Small: sizes[smallPool], Large: sizes[largePool]}
+}
+
+// Routing describes the router role.
+func (n *Node) Routing() RoutingInfo {
+	r := &n.router
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info := RoutingInfo{State: RoutingState(r.state.Load()), Ever: r.ever.Load()}
+	for k := range r.pools {
+		c := r.pools[k].credits.info()
+		info.Pools[k] = PoolInfo{
+			Pages: r.pools[k].pages, Buffers: c.Max, Credits: c.Available, MinCredits: c.Min,
+		}
+	}
+	return info
+}
+
+// runRouter moves the state on and looks which NIs are alive. The monitor calls
+// it every second.
+func (n *Node) runRouter() {
+	r := &n.router
+	if !r.forwards() {
+		return
+	}
+	second := n.second.Load()
+	started, stopped := r.due(second)
+	if stopped {
+		n.stopForwarding()
+		return
+	}
+	if started {
+		n.log.Info("routing enabled")
+		n.restate()
+	}
+	n.checkNets(second)
+}
+
+// due ends the starting of the router if it is time, and says whether it is, or
+// whether the stopping is over.
+func (r *router) due(second int64) (started, stopped bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch RoutingState(r.state.Load()) {
+	case RoutingStarting:
+		if started = second >= r.until; started {
+			r.state.Store(uint32(RoutingEnabled))
+		}
+	case RoutingStopping:
+		stopped = second >= r.until || second >= r.since+int64(drainLeast/time.Second) && r.idle()
+	}
+	return started, stopped
+}
+
+func (r *router) idle() bool {
+	for k := range r.pools {
+		if !r.pools[k].idle() {
+			return false
+		}
+	}
+	return true
+}
+
+// stopForwarding ends the router role: what waits is dropped, and the buffers are
+// freed as they come back.
+func (n *Node) stopForwarding() {
+	r := &n.router
+	r.mu.Lock()
+	was := RoutingState(r.state.Swap(uint32(RoutingDisabled)))
+	r.resize([poolKinds]int{}) // to nothing: nobody goes on
+	r.mu.Unlock()
+	if was != RoutingDisabled {
+		n.dropForwards(func(*message) bool { return true })
+		n.log.Info("routing disabled")
+	}
+}
+
+// drain ends the router role and waits until that is done, or ctx is. Peers hear
+// of it by a push, and what they send until then is forwarded.
+func (n *Node) drain(ctx context.Context) {
+	if !n.router.forwards() {
+		return
+	}
+	n.DisableRouting()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for n.router.forwards() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// silence is how long no ping may come on a net before its NIs count as down.
+func (p *Parameters) silence() int64 {
+	return int64((p.RouterPingTimeout + p.RouterCheckInterval) / time.Second)
+}
+
+// checkNets calls NIs down on whose net nobody has pinged for long (lnet-core
+// 9.2).
+func (n *Node) checkNets(second int64) {
+	silence := n.parameters.Load().silence()
+	last := map[lnet.Net]int64{}
+	nis := n.topology.Load().nis
+	for _, i := range nis {
+		last[i.net] = max(last[i.net], i.lastPing.Load())
+	}
+	changed := false
+	for _, i := range nis {
+		if second-last[i.net] < silence || !i.setDown(true) {
+			continue
+		}
+		if second-i.lastPing.Load() < silence { // one came at this moment
+			i.setDown(false)
+			continue
+		}
+		n.log.Info("nobody pings on the net", "ni", i.NID)
+		changed = true
+	}
+	if changed {
+		n.restate()
+	}
+}
+
+// noteRouterPing notes a ping from another node, by which it may see that this NI
+// of a router is alive.
+func (i *ni) noteRouterPing(h *lnet.Header) {
+	if h.Type != lnet.MsgGet || h.Portal != lnet.ReservedPortal || i.loopback || i.node.topology.Load().find(h.Src) != nil {
+		return
+	}
+	if second := i.node.second.Load(); i.lastPing.Load() != second {
+		i.lastPing.Store(second)
+	}
+	if i.down.Load() && i.setDown(false) {
+		i.node.restate()
+	}
+}
+
+// restate has ping info put up as it is now, under the same sequence number, and
+// every multi-rail peer told (discovery 4.4, 5.2).
+func (n *Node) restate() {
+	n.pushAll.Store(true)
+	n.restateInfo()
+}

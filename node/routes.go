@@ -1,0 +1,385 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// RouteOptions say what counts for a route besides its gateway.
+type RouteOptions struct {
+	// Hops is 1 to 255, or 0 if nobody knows, which counts as 1.
+	Hops uint32
+	// Priority is 0 for the best.
+	Priority uint32
+}
+
+// RouteInfo describes a route (lnet-core 8.1).
+type RouteInfo struct {
+	Net     lnet.Net
+	Gateway lnet.NID
+	RouteOptions
+	// Up says that the route may be used, SingleHop that the gateway was seen to
+	// be on the net itself.
+	Up, SingleHop bool
+}
+
+// hopsMax is the largest number of hops that a route may say.
+const hopsMax = 255
+
+// AddRoute adds a way to a remote net, at a random place among those with equal
+// figures, so that nodes spread over routers (lnet-core 8.1). The gateway is
+// checked at once. ErrInvalid: an argument makes no sense; ErrExists: the net is
+// local, or there is such a route; ErrUnreachable: no NI is on the gateway's net;
+// ErrClosed; or ctx's error. A handler must not call it.
+func (n *Node) AddRoute(ctx context.Context, net lnet.Net, gateway lnet.NID, o RouteOptions) error {
+	err := n.discoverer.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+		return n.discoverer.addRoute(m, now, net, gateway, o)
+	})
+	if err != nil {
+		return fmt.Errorf("add route to %s by %s: %w", net, gateway, err)
+	}
+	return nil
+}
+
+func (d *discoverer) addRoute(
+	m *discovery.Machine, now time.Duration, net lnet.Net, gateway lnet.NID, o RouteOptions,
+) error {
+	n := d.node
+	t := n.topology.Load()
+	switch {
+	case gateway.IsZero() || gateway.IsAny() || gateway.IsLoopback():
+		return fmt.Errorf("gateway %s: %w", gateway, ErrInvalid)
+	case net == 0 || net.Type() == lnet.TypeLO || net == lnet.AnyNID.Net():
+		return fmt.Errorf("net %s: %w", net, ErrInvalid)
+	case gateway.Net() == net:
+		return fmt.Errorf("the gateway is on %s itself: %w", net, ErrInvalid)
+	case o.Hops > hopsMax:
+		return fmt.Errorf("%d hops: not within 1 to %d: %w", o.Hops, hopsMax, ErrInvalid)
+	case t.find(gateway) != nil:
+		return fmt.Errorf("the gateway is this node: %w", ErrInvalid)
+	case t.first(net) != nil:
+		return fmt.Errorf("%s is a local net: %w", net, ErrExists)
+	case t.first(gateway.Net()) == nil:
+		return fmt.Errorf("no interface on %s: %w", gateway.Net(), ErrUnreachable)
+	}
+	p := n.peerFor(gateway)
+	for _, r := range t.view.Routing.To(net) {
+		if r.Gateway.NID == gateway || p.peer.Load() != nil && peerNIOf(r.Gateway).peer.Load() == p.peer.Load() {
+			return fmt.Errorf("by %s: %w", r.Gateway.NID, ErrExists)
+		}
+	}
+	if err := m.AddRoute(now, gateway); err != nil {
+		return err
+	}
+	d.act()
+	r := &selection.Route{}
+	p = n.peerFor(gateway)
+	r.Init(net, &p.PeerNI, o.Priority, o.Hops)
+	if n.parameters.Load().CheckRoutersBeforeUse && !p.view().State.Has(discovery.RouterDiscovered) {
+		r.Up.Store(false)
+		p.Up.Store(false)
+	}
+	d.route(t.view.Routing.With(r, d.rng.IntN(1+len(t.view.Routing.To(net)))))
+	if q := p.peer.Load(); q != nil {
+		q.due = nil
+	}
+	return nil
+}
+
+// route puts a route table in force.
+func (d *discoverer) route(table *selection.Routing) {
+	n := d.node
+	n.infoMu.Lock()
+	defer n.infoMu.Unlock()
+	next := n.topology.Load().by(table)
+	d.compile(next)
+	n.topology.Store(next)
+}
+
+// DeleteRoute deletes the routes to a net, 0 for any, through the peer that has
+// the gateway NID, zero for any (lnet-core 8.1). ErrNotFound: there is no route to
+// the net; ErrClosed; or ctx's error. A handler must not call it.
+func (n *Node) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) error {
+	err := n.discoverer.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+		if net != 0 && len(n.topology.Load().view.Routing.To(net)) == 0 {
+			return ErrNotFound
+		}
+		var through *peer
+		if p := n.peers.find(gateway); p != nil {
+			through = p.peer.Load()
+		}
+		n.discoverer.dropRoutes(func(r *selection.Route) bool {
+			return (net == 0 || r.Net == net) && (gateway.IsZero() || r.Gateway.NID == gateway ||
+				through != nil && peerNIOf(r.Gateway).peer.Load() == through)
+		})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("delete route to %s by %s: %w", net, gateway, err)
+	}
+	return nil
+}
+
+// dropRoutes deletes the routes that which says yes to.
+func (d *discoverer) dropRoutes(which func(*selection.Route) bool) {
+	n := d.node
+	table := n.topology.Load().view.Routing
+	now := n.machineNow()
+	for _, r := range table.Routes() {
+		if !which(r) {
+			continue
+		}
+		table = table.Without(r)
+		if err := d.machine.RemoveRoute(now, r.Gateway.NID); err != nil {
+			n.log.Warn("route", "net", r.Net, "gateway", r.Gateway.NID, "err", err)
+		}
+	}
+	d.route(table)
+	d.act()
+}
+
+// Routes lists the routes, those of a net together.
+func (n *Node) Routes() []RouteInfo {
+	t := n.topology.Load()
+	infos := []RouteInfo{}
+	for _, r := range t.view.Routing.Routes() {
+		infos = append(infos, RouteInfo{
+			Net: r.Net, Gateway: r.Gateway.NID, RouteOptions: RouteOptions{Hops: r.Hops, Priority: r.Priority},
+			Up: r.Alive(&t.view), SingleHop: r.SingleHop.Load(),
+		})
+	}
+	return infos
+}
+
+// rebindRoutes makes routes lead through the peer NIs that have their gateways'
+// NIDs now.
+func (d *discoverer) rebindRoutes() {
+	n := d.node
+	table := n.topology.Load().view.Routing
+	routes := table.Routes()
+	for k, r := range routes {
+		if p := n.peers.find(r.Gateway.NID); p != nil && &p.PeerNI != r.Gateway {
+			routes[k] = through(r, p)
+		}
+	}
+	d.route(selection.NewRouting(routes))
+}
+
+// moveRoutes has routes through a NID lead through another one. Of two that are
+// then alike the one with the better figures stays (lnet-core 8.1).
+func (d *discoverer) moveRoutes(from, to lnet.NID) {
+	n := d.node
+	owner := n.peerFor(to)
+	table := n.topology.Load().view.Routing
+	for _, r := range table.Routes() {
+		if r.Gateway.NID != from {
+			continue
+		}
+		moved := through(r, owner)
+		at := slices.Index(table.To(r.Net), r)
+		table = table.Without(r)
+		for _, o := range table.To(r.Net) {
+			if peerNIOf(o.Gateway).peer.Load() != owner.peer.Load() {
+				continue
+			}
+			gone := o
+			if r.Priority >= o.Priority || effective(r.Hops) >= effective(o.Hops) {
+				gone = moved
+			}
+			d.forgetRoute(gone)
+			if gone == moved {
+				moved = nil
+			} else {
+				table = table.Without(o)
+			}
+			break
+		}
+		if moved != nil {
+			table = table.With(moved, at)
+		}
+	}
+	d.route(table)
+}
+
+// effective is the number of hops that counts.
+func effective(hops uint32) uint32 { return max(hops, 1) }
+
+// forgetRoute tells the machine that a route is gone.
+func (d *discoverer) forgetRoute(r *selection.Route) {
+	if err := d.machine.RemoveRoute(d.node.machineNow(), r.Gateway.NID); err != nil {
+		d.node.log.Warn("route", "net", r.Net, "gateway", r.Gateway.NID, "err", err)
+	}
+}
+
+// through is r through another peer NI.
+func through(r *selection.Route, p *peerNI) *selection.Route {
+	moved := &selection.Route{}
+	moved.Init(r.Net, &p.PeerNI, r.Priority, r.Hops)
+	moved.Up.Store(r.Up.Load())
+	moved.SingleHop.Store(r.SingleHop.Load())
+	return moved
+}
+
+// gatewayRoutes calls f for each route through a peer.
+func (d *discoverer) gatewayRoutes(q *peer, f func(*selection.Route)) {
+	for _, r := range d.node.topology.Load().view.Routing.Routes() {
+		if peerNIOf(r.Gateway).peer.Load() == q {
+			f(r)
+		}
+	}
+}
+
+// gatewayInfo takes in what a gateway told (lnet-core 8.3).
+func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
+	if q == nil {
+		return
+	}
+	n := d.node
+	if info.Features&lnet.FeatRoutingDisabled != 0 {
+		d.gatewayRoutes(q, func(r *selection.Route) { r.Up.Store(false) })
+		return
+	}
+	symmetric := !n.parameters.Load().AsymmetricRoutes
+	d.gatewayRoutes(q, func(r *selection.Route) {
+		up := upOn(q.rail, r.Gateway.NID.Net())
+		single, netUp := false, false
+		for _, i := range info.NIs {
+			if i.NID.Net() == r.Net {
+				single = true
+				netUp = netUp || i.Status == lnet.StatusUp
+			}
+		}
+		r.SingleHop.Store(single)
+		if r.Hops == 1 && !single {
+			n.log.Warn("route: one hop, but the gateway is not on the net", "net", r.Net, "gateway", r.Gateway.NID)
+		}
+		if symmetric && (r.Hops == 1 || single) {
+			up = up && netUp
+		}
+		r.Up.Store(up)
+	})
+}
+
+// upOn tells whether a peer has a NID on a net whose status is up.
+func upOn(q *selection.Peer, net lnet.Net) bool {
+	on := q.Net(net)
+	return on != nil && slices.ContainsFunc(on.NIs, func(p *selection.PeerNI) bool { return p.Up.Load() })
+}
+
+// gatewayChecked notes whether a gateway has answered (discovery 6.8).
+func (d *discoverer) gatewayChecked(q *peer, err error) {
+	if q == nil {
+		return
+	}
+	if err != nil {
+		if v := q.view.Load(); v != nil {
+			for _, nid := range v.NIDs {
+				if p := d.node.peers.find(nid); p != nil {
+					p.Up.Store(false)
+				}
+			}
+		}
+		d.gatewayRoutes(q, func(r *selection.Route) { r.Up.Store(false) })
+	}
+	d.setDead(q, err != nil)
+}
+
+func (d *discoverer) setDead(q *peer, dead bool) {
+	if q.dead == dead {
+		return
+	}
+	q.dead = dead
+	v := q.view.Load()
+	if v == nil {
+		return
+	}
+	d.node.log.Info("gateway", "peer", v.Primary, "dead", dead)
+	d.rail(q, v)
+}
+
+// admitRouted tells whether a message that a router brought from a net may come
+// in (lnet-core 5.2 step 6).
+func (n *Node) admitRouted(gateway *peerNI, from lnet.Net, forUs bool) bool {
+	strict := forUs && n.parameters.Load().DropAsymRoute
+	dead := gateway.Peer().Dead
+	if !strict && !dead {
+		return true
+	}
+	if strict && !n.leadsBack(gateway, from) {
+		return false
+	}
+	if dead {
+		q := gateway.peer.Load()
+		n.discoverer.post(func(*discovery.Machine, time.Duration) { n.discoverer.reviveGateway(q, from) })
+	}
+	return true
+}
+
+// leadsBack tells whether a route through a neighbour leads to a net.
+func (n *Node) leadsBack(gateway *peerNI, to lnet.Net) bool {
+	q := gateway.peer.Load()
+	return q != nil && slices.ContainsFunc(n.topology.Load().view.Routing.To(to), func(r *selection.Route) bool {
+		return peerNIOf(r.Gateway).peer.Load() == q
+	})
+}
+
+// reviveGateway: a gateway that counted as dead has brought a message from a net.
+func (d *discoverer) reviveGateway(q *peer, from lnet.Net) {
+	v := q.view.Load()
+	if !q.dead || v == nil {
+		return
+	}
+	for _, nid := range v.NIDs {
+		if p := d.node.peers.find(nid); p != nil && nid.Net() == from {
+			p.Up.Store(true)
+		}
+	}
+	if v.Disabled(d.node.topology.Load().local) {
+		d.gatewayRoutes(q, func(r *selection.Route) {
+			if r.Net == from {
+				r.Up.Store(true)
+			}
+		})
+	}
+	d.setDead(q, false)
+}
+
+// revive notes that a message has come from a peer NI that counted as down.
+func (n *Node) revive(p *peerNI) {
+	if p.Up.Swap(true) || !p.gateway() || p.Peer().Dead { // see reviveGateway
+		return
+	}
+	n.discoverer.post(func(*discovery.Machine, time.Duration) { n.discoverer.notifyRoutes(p, true) })
+}
+
+// lost notes that a driver has lost a peer (lnet-core 8.4).
+func (n *Node) lost(i *ni, nid lnet.NID) {
+	p := n.peers.find(nid)
+	if p == nil || n.parameters.Load().IgnorePeerDown {
+		return
+	}
+	p.Up.Store(false)
+	if !p.gateway() || n.topology.Load().better(i) { // routes follow, even if that was known
+		return
+	}
+	n.discoverer.post(func(*discovery.Machine, time.Duration) { n.discoverer.notifyRoutes(p, false) })
+}
+
+// notifyRoutes: of a gateway that is not discovered, the routes made with a NID
+// follow what is heard of that NID.
+func (d *discoverer) notifyRoutes(p *peerNI, up bool) {
+	if !p.view().Disabled(d.node.topology.Load().local) {
+		return
+	}
+	for _, r := range d.node.topology.Load().view.Routing.Routes() {
+		if r.Gateway == &p.PeerNI {
+			r.Up.Store(up)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package node_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+// lnet-core 8.5 (1), 8.5 (3), 8.5 when
+func TestChecksOfAGateway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := node.DefaultParameters()
+		g := newGuided(t, p, "10.77.3.1@tcp3", "10.77.4.1@tcp4")
+		g.fabric.addNI(t, g.node, "10.77.3.10@tcp3")
+		g.fabric.addNI(t, g.node, "10.77.5.10@tcp5") // the gateway is not there
+		time.Sleep(10 * time.Minute)
+		if came := g.gateway.take(); len(came) != 0 {
+			t.Errorf("without a route: %+v", came)
+		}
+		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+		time.Sleep(20 * time.Second) // it is known on both nets by now
+		g.gateway.take()
+		const minutes = 10
+		time.Sleep(minutes * time.Minute)
+
+		near, second := parseNID(t, gatewayNear), parseNID(t, "10.77.3.1@tcp3")
+		last := map[lnet.NID]time.Time{}
+		count := map[lnet.NID]int{}
+		var before lnet.NID
+		for _, a := range pings(g.gateway.take()) {
+			if a.over != near && a.over != second {
+				t.Errorf("ping over %s", a.over)
+			}
+			if a.over == before {
+				t.Errorf("two pings in a row over %s", a.over)
+			}
+			if at, ok := last[a.over]; ok {
+				if d := a.at.Sub(at); d < 60*time.Second || d > 62*time.Second {
+					t.Errorf("pings over %s %v apart", a.over, d)
+				}
+			}
+			last[a.over], before = a.at, a.over
+			count[a.over]++
+		}
+		for nid, n := range count {
+			if n < minutes-1 || n > minutes {
+				t.Errorf("%d pings over %s in %d minutes", n, nid, minutes)
+			}
+		}
+		if len(count) != 2 {
+			t.Errorf("pings over %v", count)
+		}
+
+		if err := g.node.DeleteRoute(context.Background(), 0, lnet.NID{}); err != nil {
+			t.Fatal(err)
+		}
+		g.gateway.take()
+		time.Sleep(10 * time.Minute)
+		if came := g.gateway.take(); len(came) != 0 {
+			t.Errorf("without a route again: %+v", came)
+		}
+	})
+}
+
+// Nobody waits for a check, nor for its failure.
+//
+// lnet-core 8.5 (2)
+func TestMessagesDoNotWaitForChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuided(t, node.DefaultParameters())
+		takesPuts(t, g.node)
+		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+		g.gateway.set(&g.gateway.silent, true)
+		time.Sleep(61 * time.Second)
+		if seen := pings(g.gateway.take()); len(seen) < 2 {
+			t.Fatalf("%d pings", len(seen))
+		}
+		// A check is under way, and has no answer.
+		h := bind(t, g.node, portals.MD{Threshold: 1, Unlink: true})
+		put(t, g.node, h, process(t, gatewayNear), node.PutOptions{Portal: 4})
+		synctest.Wait()
+		if came := g.gateway.take(); len(came) != 1 || came[0].header.Portal != 4 {
+			t.Errorf("%+v", came)
+		}
+	})
+}
+
+// lnet-core 8.5 never, 9.3 (4)
+// selection 5.5 (5)
+// discovery 5.1 routed
+func TestGatewaysThatAreNotChecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := node.DefaultParameters()
+		p.RouterCheckInterval = 0
+		r := newRouted(t, 1, p)
+		type leg struct {
+			src, dest string // of the header
+			to        string // the next hop
+			typ       lnet.MsgType
+		}
+		var mu sync.Mutex
+		var seen []leg
+		r.fabric.failBy(func(tx *lnd.Tx) error {
+			if h := &tx.Header; h.Type != lnet.MsgPut || h.Portal != lnet.ReservedPortal { // nothing waits for pushes
+				mu.Lock()
+				seen = append(seen, leg{h.Src.String(), h.Dest.String(), tx.To.NID.String(), h.Type})
+				mu.Unlock()
+			}
+			return nil
+		})
+		time.Sleep(30 * time.Second) // less than it takes until the router calls silent nets down
+		synctest.Wait()
+		mu.Lock()
+		if len(seen) != 0 {
+			t.Errorf("without use: %v", seen)
+		}
+		mu.Unlock()
+		if err := r.put(t, []byte("a")); err != nil {
+			t.Fatal(err)
+		}
+		const client, server = "10.77.0.10@tcp", "10.77.1.20@tcp1"
+		near, far := routerNIDs[0][0], routerNIDs[0][1]
+		synctest.Wait()
+		mu.Lock()
+		all := slices.Clone(seen)
+		mu.Unlock()
+		at := -1
+		for _, l := range []leg{
+			{client, near, near, lnet.MsgGet}, // the client asks the gateway before it uses it
+			{near, client, client, lnet.MsgReply},
+			{client, server, near, lnet.MsgPut},
+			{far, server, server, lnet.MsgGet}, // and the gateway the server
+			{server, far, far, lnet.MsgReply},
+			{client, server, server, lnet.MsgPut},
+			{server, client, far, lnet.MsgAck},
+			{server, client, client, lnet.MsgAck},
+		} {
+			next := slices.Index(all[at+1:], l)
+			if next < 0 {
+				t.Fatalf("%v does not come, or too early: %v", l, all)
+			}
+			at += 1 + next
+		}
+		for _, n := range []*node.Node{r.client, r.server, r.routers[0]} {
+			sound(t, "afterwards", n)
+		}
+	})
+}
+
+// What is not checked is down, peers too.
+//
+// lnet-core 8.5 before
+func TestPeersAreDownBeforeTheyAreChecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := node.DefaultParameters()
+		p.CheckRoutersBeforeUse = true
+		g := newGuided(t, p)
+		g.gateway.set(&g.gateway.silent, true)
+		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+		if r, i := routeTo(t, g.node, "tcp1"), peerNI(t, g.node, gatewayNear); r.Up || i.Aliveness != node.AliveDown {
+			t.Errorf("unchecked: %+v, %v", r, i.Aliveness)
+		}
+		g.gateway.set(&g.gateway.silent, false)
+		time.Sleep(5 * time.Minute)
+		if r, i := routeTo(t, g.node, "tcp1"), peerNI(t, g.node, gatewayNear); !r.Up || i.Aliveness != node.AliveUp {
+			t.Errorf("checked: %+v, %v", r, i.Aliveness)
+		}
+	})
+}

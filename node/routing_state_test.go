@@ -1,0 +1,353 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// between is a node on tcp and tcp1 with a multi-rail neighbour on each, which
+// it knows.
+type between struct {
+	fabric    *fabric
+	node      *node.Node
+	near, far *actor
+	ports     [2]*port
+}
+
+func newBetween(t testing.TB, c node.Config) *between {
+	t.Helper()
+	b := &between{fabric: newFabric()}
+	if c.Parameters == nil {
+		c.Parameters = new(node.DefaultParameters())
+	}
+	b.node = newNode(t, c)
+	b.ports = [2]*port{b.fabric.addNI(t, b.node, gatewayNear), b.fabric.addNI(t, b.node, gatewayFar)}
+	b.near, b.far = newActor(t, b.fabric, "10.77.0.10@tcp"), newActor(t, b.fabric, behind)
+	for _, a := range []*actor{b.near, b.far} {
+		if _, err := b.node.Discover(context.Background(), a.ports[0].nid, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Wait()
+	b.take()
+	return b
+}
+
+func (b *between) take() (near, far []arrived) { return b.near.take(), b.far.take() }
+
+// send has the near neighbour send a PUT to the far one, and tells whether it
+// arrived.
+func (b *between) send(t testing.TB) bool {
+	t.Helper()
+	b.far.take()
+	b.near.send(0, b.ports[0].nid, lnet.Header{
+		Src: b.near.ports[0].nid, Dest: b.far.ports[0].nid, Type: lnet.MsgPut, Portal: 4, Handle: lnet.NoHandle,
+	}, []byte("payload"))
+	synctest.Wait()
+	return slices.ContainsFunc(b.far.take(), func(a arrived) bool { return a.header.Portal == 4 && string(a.payload) == "payload" })
+}
+
+// ping has an actor ping the node.
+func (b *between) ping(a *actor, to lnet.NID) {
+	a.send(0, to, lnet.Header{
+		Src: a.ports[0].nid, Dest: to, Type: lnet.MsgGet, MatchBits: lnet.PingMatchBits, Length: lnet.PingBufferMin,
+		Handle: lnet.Handle{Interface: 1, Object: 1},
+	}, nil)
+	synctest.Wait()
+}
+
+// pushed are the ping infos that were pushed to an actor since the last take.
+func pushed(t testing.TB, a *actor) (infos []lnet.PingInfo) {
+	t.Helper()
+	for _, p := range pushes(a.take()) {
+		info, err := lnet.DecodePingInfo(p.payload, lnet.InterfacesMax)
+		if err != nil {
+			t.Fatal(err)
+		}
+		infos = append(infos, info)
+	}
+	return infos
+}
+
+// toldBoth checks that both neighbours were pushed what the node says now.
+func (b *between) toldBoth(t testing.TB, step string) {
+	t.Helper()
+	now := b.node.PingInfo()
+	for _, a := range []*actor{b.near, b.far} {
+		infos := pushed(t, a)
+		if len(infos) == 0 {
+			t.Errorf("%s: %s was not told", step, a.ports[0].nid)
+			continue
+		}
+		last := infos[len(infos)-1]
+		if last.Features != now.Features || last.Seq != now.Seq || !slices.Equal(last.NIs, now.NIs) {
+			t.Errorf("%s: %s was told %+v; now it is %+v", step, a.ports[0].nid, last, now)
+		}
+	}
+}
+
+// lnet-core 9.1 (1)-(2), 9.3 (1), 5.2 (3d)
+func TestRoutingIsTurnedOnAndOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBetween(t, node.Config{})
+		n := b.node
+		state := func(step string, want node.RoutingState) {
+			t.Helper()
+			if s := n.Routing().State; s != want {
+				t.Errorf("%s: state %d; want %d", step, s, want)
+			}
+			if silent := n.PingInfo().Features&lnet.FeatRoutingDisabled != 0; silent != (want != node.RoutingEnabled) {
+				t.Errorf("%s: says that it does not forward: %v", step, silent)
+			}
+		}
+		state("at first", node.RoutingDisabled)
+		if n.Routing().Ever {
+			t.Error("pools were made")
+		}
+		dropped := n.Counters().Dropped
+		if b.send(t) || n.Counters().Dropped != dropped+1 {
+			t.Errorf("forwarded though disabled, or not dropped: %+v", n.Counters())
+		}
+		seq := n.PingInfo().Seq
+
+		if err := n.EnableRouting(); err != nil {
+			t.Fatal(err)
+		}
+		state("enabled", node.RoutingStarting)
+		if !b.send(t) {
+			t.Error("starting: not forwarded")
+		}
+		if err := n.EnableRouting(); err != nil {
+			t.Errorf("enabled again: %v", err)
+		}
+		b.take()
+		time.Sleep(108 * time.Second)
+		state("after 108 s", node.RoutingStarting)
+		time.Sleep(4 * time.Second)
+		state("after 112 s", node.RoutingEnabled)
+		if s := n.PingInfo().Seq; s != seq {
+			t.Errorf("number %d; was %d", s, seq)
+		}
+		b.toldBoth(t, "enabled")
+		if !b.send(t) {
+			t.Error("enabled: not forwarded")
+		}
+		if err := n.EnableRouting(); err != nil {
+			t.Errorf("enabled again: %v", err)
+		}
+
+		b.take()
+		n.DisableRouting()
+		synctest.Wait()
+		state("disabled", node.RoutingStopping)
+		b.toldBoth(t, "disabled")
+		if !b.send(t) {
+			t.Error("stopping: not forwarded")
+		}
+		if err := n.EnableRouting(); !errors.Is(err, node.ErrBusy) {
+			t.Errorf("enabled while stopping: %v", err)
+		}
+		n.DisableRouting() // no news
+		time.Sleep(4 * time.Second)
+		state("idle", node.RoutingDisabled)
+		if b.send(t) {
+			t.Error("disabled: forwarded")
+		}
+		if r := n.Routing(); !r.Ever {
+			t.Errorf("%+v", r)
+		}
+		for _, p := range n.Routing().Pools {
+			if p.Buffers != 0 || p.Credits != 0 {
+				t.Errorf("pool %+v", p)
+			}
+		}
+		n.DisableRouting()
+		state("disabled again", node.RoutingDisabled)
+		if err := n.EnableRouting(); err != nil {
+			t.Errorf("enabled anew: %v", err)
+		}
+		state("enabled anew", node.RoutingStarting)
+		sound(t, "at the end", n)
+	})
+}
+
+// lnet-core 9.1 (3)
+func TestRoutingFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBetween(t, node.Config{Routing: true})
+		if s := b.node.Routing(); s.State != node.RoutingEnabled || !s.Ever {
+			t.Errorf("%+v", s)
+		}
+		if f := b.node.PingInfo().Features; f&lnet.FeatRoutingDisabled != 0 {
+			t.Errorf("features %v", f)
+		}
+		if !b.send(t) {
+			t.Error("not forwarded")
+		}
+	})
+}
+
+// While routing starts and stops an NI that comes or goes does not make the node
+// say that it forwards.
+//
+// lnet-core 9.1 rebuilt
+func TestNIsChangeWhileRoutingDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBetween(t, node.Config{})
+		n := b.node
+		change := func(step string) {
+			t.Helper()
+			seq := n.PingInfo().Seq
+			silent := func(when string) {
+				t.Helper()
+				info := n.PingInfo()
+				seq++
+				if info.Features&lnet.FeatRoutingDisabled == 0 || info.Seq != seq {
+					t.Errorf("%s, %s: features %v, number %d; want %d", step, when, info.Features, info.Seq, seq)
+				}
+			}
+			b.fabric.addNI(t, n, "10.77.2.1@tcp2")
+			silent("an NI came")
+			if err := n.RemoveNI(context.Background(), parseNID(t, "10.77.2.1@tcp2")); err != nil {
+				t.Fatal(err)
+			}
+			silent("it went")
+		}
+		if err := n.EnableRouting(); err != nil {
+			t.Fatal(err)
+		}
+		change("starting")
+		time.Sleep(112 * time.Second)
+		if s := n.Routing().State; s != node.RoutingEnabled {
+			t.Fatalf("state %d", s)
+		}
+		n.DisableRouting()
+		change("stopping")
+		time.Sleep(4 * time.Second)
+		if s := n.Routing().State; s != node.RoutingDisabled {
+			t.Errorf("state %d", s)
+		}
+		change("disabled")
+	})
+}
+
+// lnet-core 9.2 silent, 9.2 heard, 5.2 (2)
+func TestSilentNets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBetween(t, node.Config{Routing: true})
+		second := b.fabric.addNI(t, b.node, "10.77.1.2@tcp1")
+		n := b.node
+		check := func(step string, near, far, also lnet.NIStatus) {
+			t.Helper()
+			want := map[string]lnet.NIStatus{gatewayNear: near, gatewayFar: far, "10.77.1.2@tcp1": also}
+			for nid, s := range statuses(n) {
+				if s != want[nid] {
+					t.Errorf("%s: %s is %v", step, nid, s)
+				}
+			}
+		}
+		up, down := lnet.StatusUp, lnet.StatusDown
+		begin := time.Now()
+		b.take()
+		for time.Since(begin) < 100*time.Second { // only on tcp somebody pings
+			time.Sleep(20 * time.Second)
+			b.ping(b.near, b.ports[0].nid)
+		}
+		check("after 100 s", up, up, up)
+		seq := n.PingInfo().Seq
+		b.take()
+		time.Sleep(13 * time.Second)
+		check("after 113 s", up, down, down)
+		b.toldBoth(t, "tcp1 is silent")
+		if s := n.PingInfo().Seq; s != seq {
+			t.Errorf("number %d; was %d", s, seq)
+		}
+
+		// Our own pings tell nothing, nor do messages that are no pings.
+		if _, err := n.Discover(context.Background(), b.far.ports[0].nid, true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Ping(context.Background(), lnet.ProcessID{NID: second.nid}, node.PingOptions{Source: b.ports[1].nid}); err != nil {
+			t.Fatal(err)
+		}
+		b.far.send(0, b.ports[1].nid, lnet.Header{
+			Src: b.far.ports[0].nid, Dest: b.ports[1].nid, Type: lnet.MsgPut, Portal: 9, Handle: lnet.NoHandle,
+		}, nil)
+		time.Sleep(3 * time.Second)
+		check("no pings from elsewhere", up, down, down)
+
+		// A ping brings the NI up that it came over, and only that.
+		b.take()
+		b.ping(b.far, second.nid)
+		check("a ping over the second NI", up, down, up)
+		b.toldBoth(t, "a ping over the second NI")
+		b.ping(b.far, b.ports[1].nid)
+		check("and over the first", up, up, up)
+		b.toldBoth(t, "and over the first")
+		b.ping(b.far, b.ports[1].nid)
+		if near, _ := b.take(); len(pushes(near)) != 0 {
+			t.Error("no news was pushed")
+		}
+
+		// A ping that is forwarded is one from elsewhere too.
+		time.Sleep(3 * time.Minute)
+		check("all are silent", down, down, down)
+		b.near.send(0, b.ports[0].nid, lnet.Header{
+			Src: b.near.ports[0].nid, Dest: b.far.ports[0].nid, Type: lnet.MsgGet, MatchBits: lnet.PingMatchBits,
+			Length: 272, Handle: lnet.Handle{Interface: 1, Object: 1},
+		}, nil)
+		synctest.Wait()
+		check("a ping went through", up, down, down)
+	})
+}
+
+// lnet-core 9.2 fatal
+func TestRouterLosesALink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBetween(t, node.Config{Routing: true})
+		b.ports[1].setLink(lnd.LinkDown)
+		synctest.Wait()
+		if s := statuses(b.node); s[gatewayNear] != lnet.StatusUp || s[gatewayFar] != lnet.StatusDown {
+			t.Errorf("%v", s)
+		}
+		b.toldBoth(t, "link down")
+		b.ports[1].setLink(lnd.LinkUp)
+		synctest.Wait()
+		if s := statuses(b.node); s[gatewayFar] != lnet.StatusUp {
+			t.Errorf("%v", s)
+		}
+		b.toldBoth(t, "link up")
+	})
+}
+
+// A node that was no router for long does not call its nets silent at once.
+//
+// lnet-core 9.2 begun
+func TestSilenceBeginsWithRouting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBetween(t, node.Config{})
+		time.Sleep(time.Hour)
+		if s := statuses(b.node); s[gatewayNear] != lnet.StatusUp || s[gatewayFar] != lnet.StatusUp {
+			t.Errorf("before: %v", s)
+		}
+		if err := b.node.EnableRouting(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Second)
+		if s := statuses(b.node); s[gatewayNear] != lnet.StatusUp || s[gatewayFar] != lnet.StatusUp {
+			t.Errorf("100 s later: %v", s)
+		}
+		time.Sleep(13 * time.Second)
+		if s := statuses(b.node); s[gatewayNear] != lnet.StatusDown || s[gatewayFar] != lnet.StatusDown {
+			t.Errorf("113 s later: %v", s)
+		}
+	})
+}

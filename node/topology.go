@@ -1,0 +1,138 @@
+package node
+
+import (
+	"slices"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// topology is a snapshot of what all messages look at. It never changes: a new
+// one replaces it, while Node.infoMu is held.
+type topology struct {
+	lo *ni
+	// nis are the NIs but 0@lo, by net in the order in which the nets came, and
+	// by NI within a net.
+	nis []*ni
+	// view is the same for choices, with routes and what parameters say.
+	view selection.View
+	// local is what we are to peers.
+	local discovery.Local
+}
+
+// find returns the NI with this NID, or nil.
+func (t *topology) find(nid lnet.NID) *ni {
+	for _, i := range t.nis {
+		if i.NID == nid {
+			return i
+		}
+	}
+	return nil
+}
+
+// first returns the first NI on a net, or nil.
+func (t *topology) first(net lnet.Net) *ni {
+	for _, i := range t.nis {
+		if i.net == net {
+			return i
+		}
+	}
+	return nil
+}
+
+// other tells whether there is an NI besides i.
+func (t *topology) other(i *ni) bool {
+	return slices.ContainsFunc(t.nis, func(o *ni) bool { return o != i })
+}
+
+// lastOn tells whether i is the only NI on its net.
+func (t *topology) lastOn(i *ni) bool {
+	return !slices.ContainsFunc(t.nis, func(o *ni) bool { return o != i && o.net == i.net })
+}
+
+// nets are those that there are NIs on.
+func (t *topology) nets() []lnet.Net {
+	var nets []lnet.Net
+	for _, i := range t.nis {
+		if len(nets) == 0 || nets[len(nets)-1] != i.net {
+			nets = append(nets, i.net)
+		}
+	}
+	return nets
+}
+
+// with returns a topology that has i too, behind the others of its net.
+func (t *topology) with(i *ni) *topology {
+	at := len(t.nis)
+	for k, o := range t.nis {
+		if o.net == i.net {
+			at = k + 1
+		}
+	}
+	return t.having(slices.Insert(slices.Clone(t.nis), at, i))
+}
+
+// without returns a topology that lacks i.
+func (t *topology) without(i *ni) *topology {
+	return t.having(slices.DeleteFunc(slices.Clone(t.nis), func(o *ni) bool { return o == i }))
+}
+
+func (t *topology) having(nis []*ni) *topology {
+	next := *t
+	next.nis = nis
+	rails := make([]*selection.NI, 0, 1+len(nis))
+	rails = append(rails, &t.lo.NI)
+	for _, i := range nis {
+		rails = append(rails, &i.NI)
+	}
+	next.view.Local = selection.NewLocal(t.view.Local, rails)
+	return &next
+}
+
+// under returns a topology that follows these parameters.
+func (t *topology) under(p *Parameters) *topology {
+	next := *t
+	next.local.Mode = p.Discovery
+	next.view.DiscoveryOff = p.Discovery == discovery.Off || p.Discovery == discovery.Static
+	next.view.NUMARange = p.NUMARange
+	next.view.AsymmetricRoutes = p.AsymmetricRoutes
+	return &next
+}
+
+// by returns a topology with other routes.
+func (t *topology) by(routing *selection.Routing) *topology {
+	next := *t
+	next.view.Routing = routing
+	return &next
+}
+
+// told returns a topology with another sequence number of our ping info.
+func (t *topology) told(seq uint32) *topology {
+	next := *t
+	next.local.Seq = seq
+	return &next
+}
+
+// better tells whether another NI on the same net works better than i.
+func (t *topology) better(i *ni) bool {
+	down := i.Fatal.Load()
+	for _, o := range t.nis {
+		if o == i || o.net != i.net {
+			continue
+		}
+		if d := o.Fatal.Load(); d != down {
+			if down {
+				return true
+			}
+			continue
+		}
+		if o.Health.Load() > i.Health.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+func fatal(s lnd.LinkState) bool { return s == lnd.LinkDown }
