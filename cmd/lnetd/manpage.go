@@ -18,14 +18,18 @@ DESCRIPTION
     and calls, port 9988; kernel nodes then cannot call it.
 
     The configuration is what Lustre's "lnetctl export" prints, plus a section
-    "lnetd"; --print-reference-config shows every key. Options on the command
-    line override it.
+    "lnetd"; --print-reference-config shows every key. It names nets, peers,
+    routes, policies, whether the node is a router, and the global values. What
+    it names is there when lnetd is ready; a route by a gateway that no net of
+    this node leads to is left out with a warning, everything else that cannot
+    be done ends lnetd. Options on the command line override the file.
 
 OPTIONS
 {{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
 
 SIGNALS
-    SIGTERM, SIGINT  close connections and end; again: end at once
+    SIGTERM, SIGINT  close connections and end, a router when what is under
+                     way has passed, 10 s at most; again: end at once
 
 FILES
     /run/lnetd/control.sock                 control socket of root's lnetd

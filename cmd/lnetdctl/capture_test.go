@@ -17,38 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/controltest"
 	"github.com/lnetd/lnetd/lnet"
 )
-
-// cannedNode answers as the recorded nodes did.
-type cannedNode struct {
-	nets  []control.Net
-	pings map[string]any // by NID: the NIDs of the answer, or an error
-}
-
-func (n *cannedNode) Version() control.Version {
-	return control.Version{Program: "lnetd", Version: "v1.2.3", PID: 4711}
-}
-
-func (n *cannedNode) Nets() []control.Net { return n.nets }
-
-func (n *cannedNode) Ping(_ context.Context, to lnet.ProcessID, source lnet.NID) (control.PingResult, error) {
-	switch answer := n.pings[to.NID.String()].(type) {
-	case error:
-		return control.PingResult{}, answer
-	case []string:
-		res := control.PingResult{Primary: to.NID, PID: to.PID}
-		for _, s := range answer {
-			nid, err := lnet.ParseNID(s)
-			if err != nil {
-				return res, err
-			}
-			res.NIDs = append(res.NIDs, nid)
-		}
-		return res, nil
-	}
-	return control.PingResult{}, errors.New("the test knows no such node: " + to.String() + " from " + source.String())
-}
 
 // serve answers for a node on a socket and returns its path.
 func serve(t *testing.T, node control.Backend) string {
@@ -66,29 +37,105 @@ func serve(t *testing.T, node control.Backend) string {
 	return path
 }
 
-// cannedPeer is the recorded node called name, with its pings.
-func cannedPeer(t *testing.T, name string) *cannedNode {
+// cannedNode is a node that answers as the recorded ones did.
+type cannedNode struct {
+	controltest.Daemon
+	answers map[string]any // by NID: the NIDs of a ping's answer, or an error
+}
+
+func newCannedNode() *cannedNode {
+	n := &cannedNode{Daemon: controltest.Daemon{Is: control.Version{Program: "lnetd", Version: "v1.2.3", PID: 4711}}}
+	n.PingFunc = n.ping
+	n.DiscoverFunc = n.discover
+	return n
+}
+
+func (n *cannedNode) ping(_ context.Context, to lnet.ProcessID, source lnet.NID) (control.PingResult, error) {
+	switch answer := n.answers[to.NID.String()].(type) {
+	case error:
+		return control.PingResult{}, answer
+	case []string:
+		res := control.PingResult{Primary: to.NID, PID: to.PID}
+		for _, s := range answer {
+			nid, err := lnet.ParseNID(s)
+			if err != nil {
+				return res, err
+			}
+			res.NIDs = append(res.NIDs, nid)
+		}
+		return res, nil
+	}
+	return control.PingResult{}, errors.New("the test knows no such node: " + to.String() + " from " + source.String())
+}
+
+// discover finds what the recorded node had found: the peer that has the NID,
+// for 0@lo its own, if that one was ever reached.
+func (n *cannedNode) discover(_ context.Context, nid lnet.NID, _ bool) (control.Peer, error) {
+	if err, ok := n.answers[nid.String()].(error); ok {
+		return control.Peer{}, err
+	}
+	p, ok := n.Peer(nid)
+	if !ok {
+		return p, errors.New("the test knows no such peer: " + nid.String())
+	}
+	return p, nil
+}
+
+// readTestdata reads a JSON file.
+func readTestdata(t *testing.T, name string, into any) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "nets-"+name+".json"))
+	b, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var nets control.Nets
-	if err := json.Unmarshal(b, &nets); err != nil {
-		t.Fatal(err)
+	if err := json.Unmarshal(b, into); err != nil {
+		t.Fatal(name, err)
 	}
+}
+
+// cannedPeer is the recorded node called name, with its pings.
+func cannedPeer(t *testing.T, name string) *cannedNode {
+	t.Helper()
+	n := newCannedNode()
+	var nets control.Nets
+	readTestdata(t, "nets-"+name+".json", &nets)
+	n.NetList = nets.Nets
+	var peers control.Peers
+	readTestdata(t, "peers-"+name+".json", &peers)
+	n.PeerList = peers.Peers
+	readTestdata(t, "stats-"+name+".json", &n.Totals)
+	readTestdata(t, "globals-"+name+".json", &n.Values)
 	peerB := []string{"10.77.0.12@tcp", "10.78.0.12@tcp1"}
 	peerA := []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}
-	return &cannedNode{nets: nets.Nets, pings: map[string]any{
+	n.answers = map[string]any{
 		"10.77.0.12@tcp":  peerB,
 		"10.78.0.12@tcp1": peerB,
 		"0@lo":            peerA,
 		"10.77.0.11@tcp":  peerA,
+		"10.77.0.98@tcp":  syscall.EHOSTUNREACH,
 		"10.77.0.99@tcp":  syscall.EHOSTUNREACH,
 		"10.77.0.12@tcp5": syscall.EHOSTUNREACH,
 		"10.77.0.1@tcp":   syscall.ECONNREFUSED,
 		"10.99.0.1@tcp":   syscall.ENETUNREACH,
-	}}
+	}
+	return n
+}
+
+// given are the commands that had brought the recorded nodes where a recording
+// begins. The routes had not come up.
+var given = map[string][]string{
+	"27-route-show-peerA.txt": {"route add --net tcp9 --gateway 10.77.0.12@tcp --hop 1"},
+	"27-route-show-peerB.txt": {"route add --net tcp9 --gateway 10.77.0.11@tcp --hop 1"},
+	"28-udsp-show-peerA.txt":  recordedPolicies,
+	"28-udsp-show-peerB.txt":  recordedPolicies,
+}
+
+var recordedPolicies = []string{
+	"udsp add --src tcp --priority 0",
+	"udsp add --src tcp --dst 10.78.0.12@tcp1",
+	"udsp add --src 10.78.0.*@tcp1 --priority 1",
+	"udsp add --src 10.77.0.[11-12]@tcp --dst 10.77.0.[1-100/2]@tcp",
+	"udsp add --dst 10.77.0.12@tcp --rte 10.77.0.20@tcp",
 }
 
 // recorded is one command of a recording.
@@ -130,39 +177,70 @@ func readRecording(t *testing.T, path string) []recorded {
 }
 
 // Every lnetctl command of the recordings prints the recorded bytes and ends
-// with the recorded status.
+// with the recorded status. The commands of one recording tell one story.
 func TestOutputIsLnetctls(t *testing.T) {
 	files, err := filepath.Glob("testdata/captures/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no recordings", err)
 	}
 	for _, file := range files {
-		for _, r := range readRecording(t, file) {
-			t.Run(filepath.Base(file)+"/"+strings.Join(r.args, "_"), func(t *testing.T) {
-				var out bytes.Buffer
-				p := program{
-					name: "lnetctl", stdout: &out, stderr: &out,
-					socket: serve(t, cannedPeer(t, r.node)),
-					lookup: func(_ context.Context, host string) ([]net.IP, error) {
-						return nil, &net.DNSError{Err: "no such host", Name: host}
-					},
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			nodes := map[string]*recordedNode{}
+			for _, r := range readRecording(t, file) {
+				n := nodes[r.node]
+				if n == nil {
+					n = newRecordedNode(t, r.node, filepath.Base(file))
+					nodes[r.node] = n
 				}
-				got := p.run(append([]string{"--control-socket", p.socket}, r.args...))
-				if diff := cmp.Diff(r.output, out.String()); diff != "" {
-					t.Errorf("output (-recorded +got):\n%s", diff)
-				}
-				if got != r.status {
-					t.Errorf("exit status %d, recorded %d", got, r.status)
-				}
-			})
+				t.Run(strings.Join(r.args, "_"), func(t *testing.T) {
+					got, status := n.run(r.args)
+					if diff := cmp.Diff(r.output, got); diff != "" {
+						t.Errorf("output (-recorded +got):\n%s", diff)
+					}
+					if status != r.status {
+						t.Errorf("exit status %d, recorded %d", status, r.status)
+					}
+				})
+			}
+		})
+	}
+}
+
+// recordedNode is a recorded node that commands are sent to.
+type recordedNode struct{ socket string }
+
+func newRecordedNode(t *testing.T, name, file string) *recordedNode {
+	t.Helper()
+	canned := cannedPeer(t, name)
+	n := &recordedNode{socket: serve(t, canned)}
+	for _, command := range given[file] {
+		if out, status := n.run(strings.Fields(command)); status != exitOK {
+			t.Fatalf("%s: status %d\n%s", command, status, out)
 		}
 	}
+	for k := range canned.RouteList {
+		canned.RouteList[k].Up = false
+	}
+	return n
+}
+
+// run is a run of lnetctl: its output, and its exit status.
+func (n *recordedNode) run(args []string) (string, int) {
+	var out bytes.Buffer
+	p := program{
+		name: "lnetctl", stdout: &out, stderr: &out,
+		lookup: func(_ context.Context, host string) ([]net.IP, error) {
+			return nil, &net.DNSError{Err: "no such host", Name: host}
+		},
+	}
+	status := p.run(append([]string{"--control-socket", n.socket}, args...))
+	return out.String(), status
 }
 
 // answerOf is the recorded answer of a NID, parsed.
 func (n *cannedNode) answerOf(t *testing.T, nid string) []lnet.NID {
 	t.Helper()
-	res, err := n.Ping(t.Context(), lnet.ProcessID{NID: mustNID(t, nid)}, lnet.NID{})
+	res, err := n.ping(t.Context(), lnet.ProcessID{NID: mustNID(t, nid)}, lnet.NID{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -19,50 +18,29 @@ type netShowOptions struct {
 
 func (p *program) netShowCommand() *cobra.Command {
 	var o netShowOptions
-	c := &cobra.Command{
-		Use:                   "show [--net NET] [--verbose [LEVEL]]",
-		DisableFlagsInUseLine: true,
-		Short:                 "print the nets and their NIs",
-		Long: `Without --verbose the NIDs, their status and interfaces are printed. Level 1,
+	c := leaf(manual{
+		use:   "show [--net NET] [--verbose [LEVEL]]",
+		short: "print the nets and their NIs",
+		long: `Without --verbose the NIDs, their status and interfaces are printed. Level 1,
 which --verbose without a number means, adds statistics and tunables; level 2
 messages by type and health; level 4 what user policies did.`,
-		Example: `lnetdctl net show
+		example: `lnetdctl net show
 lnetdctl net show --net tcp1 -v 2`,
-		Annotations: map[string]string{exitStatuses: `0    success
+		exits: `0    success
 1    help was asked for
 234  there is no such net, or the options make no sense (-22)
-255  there is no lnetd to talk to (-1)`},
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unexpected operand '%s'", args[0])
-			}
-			return p.netShow(c.Context(), o)
-		},
-	}
-	f := c.Flags()
-	f.StringVarP(&o.net, "net", "n", "", "print this `NET` only")
-	f.StringVarP(&o.verbose, "verbose", "v", "0", "`LEVEL` of detail, 0 to 4")
-	v := f.Lookup("verbose")
-	v.NoOptDefVal = "1"
-	v.Annotations = map[string][]string{optionalLevel: nil}
+255  there is no lnetd to talk to (-1)`,
+	}, func(ctx context.Context) error { return p.netShow(ctx, o) })
+	c.Flags().StringVarP(&o.net, "net", "n", "", "print this `NET` only")
+	verbosity(c, &o.verbose, "`LEVEL` of detail, 0 to 4")
 	return c
 }
 
 func (p *program) netShow(ctx context.Context, o netShowOptions) error {
-	level, ok := parseNumber(o.verbose)
-	if !ok {
-		level = 1
-	}
-	client := p.client()
-	defer client.Close()
-	nets, err := client.Nets(ctx, o.net)
-	if err != nil {
-		return p.refused("show", "net", err)
-	}
-	if p.json {
-		return p.printJSON(control.Nets{Nets: nets})
-	}
-	return wide.write(p.stdout, netDocument(nets, level))
+	return show(p, errorForm{op: "show", entity: "net"}, wide,
+		func(c *control.Client) ([]control.Net, error) { return c.Nets(ctx, o.net) },
+		func(nets []control.Net) any { return control.Nets{Nets: nets} },
+		func(nets []control.Net) mapping { return netDocument(nets, verbosityLevel(o.verbose)) })
 }
 
 // netDocument is the document of "net show" (lnetctl 5.1).

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -17,26 +16,24 @@ type pingOptions struct {
 	timeout string
 }
 
+var pingErrors = errorForm{op: "manage", entity: "ping"}
+
 func (p *program) pingCommand() *cobra.Command {
 	var o pingOptions
-	c := &cobra.Command{
-		Use:                   "ping [--source NID] [--timeout SECONDS] NIDS...",
-		DisableFlagsInUseLine: true,
-		Short:                 "ping nodes and print the NIDs that they have",
-		Long: `Each of NIDS is a NID, a comma list of NIDs, or a range such as
+	c := command(manual{
+		use:   "ping [--source NID] [--timeout SECONDS] NIDS...",
+		short: "ping nodes and print the NIDs that they have",
+		long: `Each of NIDS is a NID, a comma list of NIDs, or a range such as
 10.0.0.[1-3]@tcp; a host name may stand in place of an address, and a process
 ID (12345-10.0.0.1@tcp) in place of a NID. The nodes are pinged one after the
 other. Those that answer are printed first, the failures behind them.`,
-		Example: `lnetdctl ping 10.0.0.1@tcp
+		example: `lnetdctl ping 10.0.0.1@tcp
 lnetdctl ping --timeout 5 10.0.0.[1-4]@tcp server7@tcp1`,
-		Annotations: map[string]string{exitStatuses: `0    every node answered
+		exits: `0    every node answered
 1    help was asked for
 234  NIDS cannot be read, or the request was refused (-22)
-255  a node did not answer, or there is no lnetd to talk to (-1)`},
-		RunE: func(c *cobra.Command, args []string) error {
-			return p.ping(c.Context(), o, args)
-		},
-	}
+255  a node did not answer, or there is no lnetd to talk to (-1)`,
+	}, func(ctx context.Context, operands []string) error { return p.ping(ctx, o, operands) })
 	f := c.Flags()
 	f.StringVarP(&o.source, "source", "s", "", "local `NID` that the pings leave from")
 	f.StringVarP(&o.timeout, "timeout", "t", "", "`SECONDS` to wait for each node; 180 if not given or not a number")
@@ -57,20 +54,20 @@ func (p *program) ping(ctx context.Context, o pingOptions, operands []string) er
 		}
 	}
 	var err error
-	if req.NIDs, err = p.expandTargets(ctx, operands); err != nil {
-		return p.badTargets(err)
+	if req.NIDs, err = p.expandTargets(ctx, operands, control.PingTargetsMax); err != nil {
+		return p.badList(pingErrors, err)
 	}
 	client := p.client()
 	defer client.Close()
 	results, err := client.Ping(ctx, req)
 	if err != nil {
-		return p.refused("manage", "ping", err)
+		return p.refused(pingErrors, err)
 	}
-	return p.showPings(results)
+	return p.showResults("ping", results)
 }
 
-// showPings prints what came of a ping.
-func (p *program) showPings(results []control.PingResult) error {
+// showResults prints what came of a ping or a discovery.
+func (p *program) showResults(action string, results []control.PingResult) error {
 	var good, bad sequence
 	for _, r := range results {
 		if r.Error == nil {
@@ -78,7 +75,7 @@ func (p *program) showPings(results []control.PingResult) error {
 			continue
 		}
 		bad = append(bad, mapping{
-			{"ping", nil},
+			{action, nil},
 			{"errno", number(r.Error.Errno)},
 			{"descr", text(r.Error.Text)},
 		})
@@ -88,14 +85,7 @@ func (p *program) showPings(results []control.PingResult) error {
 			return err
 		}
 	} else {
-		var doc mapping
-		if len(good) > 0 {
-			doc = append(doc, entry{"ping", good})
-		}
-		if len(bad) > 0 {
-			doc = append(doc, entry{"manage", bad})
-		}
-		if err := narrow.write(p.stdout, doc); err != nil {
+		if err := narrow.write(p.stdout, append(section(action, good), section("manage", bad)...)); err != nil {
 			return err
 		}
 		for _, r := range results {
@@ -148,20 +138,5 @@ func (p *program) badSource(source string, err error) error {
 		}.Because(err))
 	}
 	p.hint(fmt.Sprintf("--source %s: %v", source, err))
-	return status(exitInvalid)
-}
-
-func (p *program) badTargets(err error) error {
-	if p.json {
-		p.failJSON(control.Fault{
-			Code: control.CodeRequestInvalid, Errno: -22, Text: "Unable to parse nidlist",
-		}.Because(err))
-		return status(exitInvalid)
-	}
-	newErrorDocument(p.stderr, "manage", "ping", -22, `"Unable to parse nidlist: `+err.Error()+`"`)
-	var list *listError
-	if errors.As(err, &list) && list.detail != nil {
-		p.hint(list.detail.Error())
-	}
 	return status(exitInvalid)
 }

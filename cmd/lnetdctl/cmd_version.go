@@ -14,17 +14,14 @@ import (
 const versionPatience = 2 * time.Second
 
 func (p *program) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:                   "version",
-		DisableFlagsInUseLine: true,
-		Short:                 "print the versions of this program and of the daemon",
-		Long: `The first line names this program, a second one the daemon that answers on
+	return command(manual{
+		use:   "version",
+		short: "print the versions of this program and of the daemon",
+		long: `The first line names this program, a second one the daemon that answers on
 the control socket, if one does.`,
-		Annotations: map[string]string{exitStatuses: "0    always"},
-		RunE: func(c *cobra.Command, _ []string) error {
-			return p.showVersion(c.Context())
-		},
-	}
+		example: "lnetdctl version",
+		exits:   "0    always",
+	}, func(ctx context.Context, _ []string) error { return p.showVersion(ctx) })
 }
 
 func (p *program) showVersion(ctx context.Context) error {

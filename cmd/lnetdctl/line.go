@@ -40,11 +40,15 @@ func (e *unknownCommand) Error() string {
 // number without a sign (lnetctl 4.4).
 const optionalLevel = "optional-level"
 
+// numberOperand marks commands whose operand is a number, also a negative one.
+const numberOperand = "number-operand"
+
 // readLine reads a command line as getopt_long does: options anywhere, long
 // names cut to an unambiguous beginning, values attached or apart. The line is
 // filled as far as it was understood even if there is an error.
 func readLine(root *cobra.Command, args []string) (line, error) {
 	l := line{cmd: root}
+	var negative []string
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		next := func() (string, bool) {
@@ -64,6 +68,8 @@ func readLine(root *cobra.Command, args []string) (line, error) {
 				return l, l.helpFor(args[i+1:])
 			}
 			used, err = l.long(a[2:], next)
+		case l.takesNumber(a):
+			negative = append(negative, a)
 		case len(a) > 1 && a[0] == '-':
 			used, err = l.short(a[1:], next)
 		case l.cmd.HasSubCommands():
@@ -83,7 +89,17 @@ func readLine(root *cobra.Command, args []string) (line, error) {
 			i++
 		}
 	}
+	if len(negative) > 0 {
+		l.args = append(append(l.args, "--"), negative...)
+	}
 	return l, nil
+}
+
+// takesNumber tells whether an argument is an operand in spite of its dash.
+func (l *line) takesNumber(a string) bool {
+	_, takes := l.cmd.Annotations[numberOperand]
+	_, ok := parseNumber(a)
+	return takes && ok
 }
 
 // commonWord takes one of the words of every level.

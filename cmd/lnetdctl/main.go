@@ -1,4 +1,4 @@
-// Command lnetdctl shows and tests a running lnetd. Its grammar and its
+// Command lnetdctl shows, changes and tests a running lnetd. Its grammar and its
 // output are those of Lustre's lnetctl; installed under that name it answers
 // to it.
 package main

@@ -24,6 +24,9 @@ func TestScripts(t *testing.T) {
 		Dir:  "testdata/script",
 		Cmds: daemontest.Commands(),
 		Setup: func(env *testscript.Env) error {
+			// A program with the race detector in it lingers for a second when it
+			// ends, and a script runs dozens.
+			env.Setenv("GORACE", "atexit_sleep_ms=10")
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			return daemontest.Setup(env)
 		},

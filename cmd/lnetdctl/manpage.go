@@ -38,8 +38,12 @@ func manPage(w io.Writer, c *cobra.Command) {
 	section("SYNOPSIS", synopsis)
 	section("DESCRIPTION", c.Long)
 	var commands strings.Builder
+	width := 10
 	for _, sub := range visible(c) {
-		fmt.Fprintf(&commands, "%-10s %s\n", sub.Name(), sub.Short)
+		width = max(width, len(sub.Name()))
+	}
+	for _, sub := range visible(c) {
+		fmt.Fprintf(&commands, "%-*s %s\n", width, sub.Name(), sub.Short)
 	}
 	section("COMMANDS", commands.String())
 	c.InitDefaultHelpFlag()

@@ -118,7 +118,7 @@ func (p *program) misused(l line, err error) {
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   p.name,
-		Short: "show and test a running lnetd",
+		Short: "show, change and test a running lnetd",
 		Long: `lnetdctl talks to lnetd through its control socket. Commands, options and
 output are those of Lustre's lnetctl; installed under the name lnetctl the
 program answers to that.
@@ -132,7 +132,10 @@ Options may stand before, between and behind operands, as --option value or
 	f := root.PersistentFlags()
 	f.StringVar(&p.socket, "control-socket", "", "`PATH` of lnetd's control socket")
 	f.BoolVar(&p.json, "json", false, "print JSON as the control interface delivers it")
-	root.AddCommand(p.netCommand(), p.pingCommand(), p.versionCommand())
+	root.AddCommand(
+		p.discoverCommand(), p.explainCommand(), p.faultCommand(), p.globalCommand(), p.netCommand(), p.peerCommand(),
+		p.pingCommand(), p.routeCommand(), p.routingCommand(), p.selectionCommand(), p.setCommand(), p.statsCommand(),
+		p.udspCommand(), p.versionCommand())
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	manPages(root)

@@ -64,7 +64,7 @@ func TestHelp(t *testing.T) {
 		status int
 		has    string
 	}{
-		{[]string{"--help"}, 0, "show and test a running lnetd"},
+		{[]string{"--help"}, 0, "show, change and test a running lnetd"},
 		{[]string{"help"}, 0, "COMMANDS"},
 		{[]string{"help", "ping"}, 0, "--source NID"},
 		{[]string{"ping", "--help"}, 1, "lnetdctl ping 10.0.0.1@tcp"},
@@ -90,7 +90,11 @@ func TestHelp(t *testing.T) {
 
 func TestListCommands(t *testing.T) {
 	got := runProgram(program{}, "--list-commands")
-	want := ran{"net                 ping                version\n", "", 0}
+	want := ran{`discover            explain             fault               global
+net                 peer                ping                route
+routing             selection           set                 stats
+udsp                version
+`, "", 0}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(ran{})); diff != "" {
 		t.Error(diff)
 	}
@@ -107,7 +111,7 @@ func TestVersion(t *testing.T) {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
-	got := runProgram(program{}, "version", "--control-socket", serve(t, &cannedNode{}))
+	got := runProgram(program{}, "version", "--control-socket", serve(t, newCannedNode()))
 	if !strings.HasSuffix(got.stdout, "\nlnetd v1.2.3\n") {
 		t.Errorf("with a daemon: %q", got.stdout)
 	}
@@ -153,7 +157,7 @@ show:
 // Preferred NIDs appear at level 4 only, and only if there are some.
 func TestPreferredNIDs(t *testing.T) {
 	node := cannedPeer(t, "peerA")
-	ni := &node.nets[1].NIs[0]
+	ni := &node.NetList[1].NIs[0]
 	ni.UDSP.PreferredGateways = node.answerOf(t, "10.77.0.12@tcp")
 	ni.UDSP.PreferredSources = node.answerOf(t, "10.77.0.11@tcp")
 	path := serve(t, node)
@@ -227,7 +231,7 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &nets); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(cannedPeer(t, "peerA").nets, nets.Nets, cmp.Comparer(func(a, b lnet.NID) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(cannedPeer(t, "peerA").NetList, nets.Nets, cmp.Comparer(func(a, b lnet.NID) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/lnetd/lnetd/internal/control"
@@ -16,28 +18,34 @@ import (
 // lies behind them.
 type listError struct {
 	text   string
+	errno  int // 0: -22
 	detail error
 }
 
 func (e *listError) Error() string { return e.text }
 func (e *listError) Unwrap() error { return e.detail }
 
+// tooMany are more NIDs than may be named at once.
+func tooMany(detail error) error {
+	return &listError{text: "specifies more NIDs than allowed", errno: -int(syscall.E2BIG), detail: detail}
+}
+
 // expandTargets turns operands, each a comma list with ranges and host names,
-// into single NIDs in order (lnetctl 12.2).
-func (p *program) expandTargets(ctx context.Context, operands []string) ([]string, error) {
+// into single NIDs in order, limit at most (lnetctl 12.2).
+func (p *program) expandTargets(ctx context.Context, operands []string, limit int) ([]string, error) {
 	var targets []string
 	for _, operand := range operands {
 		for _, item := range splitList(operand) {
 			if item == "" {
 				continue
 			}
-			more, err := p.expandTarget(ctx, item)
+			more, err := p.expandTarget(ctx, item, limit)
 			if err != nil {
 				return nil, err
 			}
 			targets = append(targets, more...)
-			if len(targets) > control.PingTargetsMax {
-				return nil, &listError{text: "specifies more NIDs than allowed"}
+			if len(targets) > limit {
+				return nil, tooMany(nil)
 			}
 		}
 	}
@@ -47,7 +55,7 @@ func (p *program) expandTargets(ctx context.Context, operands []string) ([]strin
 	return targets, nil
 }
 
-func (p *program) expandTarget(ctx context.Context, item string) ([]string, error) {
+func (p *program) expandTarget(ctx context.Context, item string, limit int) ([]string, error) {
 	if strings.Contains(item, "*") {
 		return nil, &listError{text: "asterisk not allowed in nidstring"}
 	}
@@ -76,10 +84,10 @@ func (p *program) expandTarget(ctx context.Context, item string) ([]string, erro
 		}
 		return []string{id.NID.String()}, nil
 	}
-	nids, err := lnet.ExpandNIDs(item, control.PingTargetsMax)
+	nids, err := lnet.ExpandNIDs(item, limit)
 	switch {
 	case errors.Is(err, lnet.ErrTooMany):
-		return nil, &listError{text: "specifies more NIDs than allowed", detail: err}
+		return nil, tooMany(err)
 	case err != nil:
 		return nil, invalid(err)
 	}
@@ -143,4 +151,37 @@ func splitList(s string) []string {
 		}
 	}
 	return append(items, s[begin:])
+}
+
+// expandNIDs is expandTargets for what has no processes.
+func (p *program) expandNIDs(ctx context.Context, list string, limit int) ([]lnet.NID, error) {
+	targets, err := p.expandTargets(ctx, []string{list}, limit)
+	if err != nil {
+		return nil, err
+	}
+	nids := make([]lnet.NID, len(targets))
+	for k, target := range targets {
+		if nids[k], err = lnet.ParseNID(target); err != nil {
+			return nil, &listError{text: "invalid NID in nidstr", detail: err}
+		}
+	}
+	return nids, nil
+}
+
+// badList reports a list of NIDs that cannot be read.
+func (p *program) badList(form errorForm, err error) error {
+	f := control.Fault{Code: control.CodeRequestInvalid, Errno: -22, Text: "Unable to parse nidlist: " + err.Error()}
+	var list *listError
+	if errors.As(err, &list) {
+		if list.errno != 0 {
+			f.Errno = list.errno
+		}
+		if list.detail != nil {
+			f.Cause = list.detail.Error()
+		}
+	}
+	if !p.json {
+		f.Text = strconv.Quote(f.Text) // as lnetctl has it
+	}
+	return p.refused(form, f.Because(nil))
 }

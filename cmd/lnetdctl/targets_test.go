@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/control"
 )
 
 func TestExpandTargets(t *testing.T) {
@@ -56,7 +58,7 @@ func TestExpandTargets(t *testing.T) {
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := p.expandTargets(t.Context(), tt.operands)
+			got, err := p.expandTargets(t.Context(), tt.operands, control.PingTargetsMax)
 			if msg := errorText(err); msg != tt.err {
 				t.Fatalf("error %q, want %q", msg, tt.err)
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selection"
 )
 
 // Ports of LNet over TCP.
@@ -22,8 +23,19 @@ type Config struct {
 	// NIs are the interfaces to bring up, in order. Upper and Logger are for
 	// the node to fill. None: lnetd finds one itself.
 	NIs []lnd.Config
-	// Globals are the node's.
-	Globals Globals
+	// Parameters are those of the node: "global", "numa", and of "lnetd" what
+	// discovery and routers need.
+	Parameters node.Parameters
+	// RouterSensitivity is a percentage that has no effect and is but shown.
+	RouterSensitivity int
+	// Peers, Routes and the rules are in the order in which they are to be made.
+	Peers      []Peer
+	Routes     []Route
+	Rules      []selection.Rule
+	TypedRules []selection.TypedRule
+	// Routing says whether the node forwards, with Buffers.
+	Routing Routing
+	Buffers node.Buffers
 	// Socklnd is the TCP driver's configuration.
 	Socklnd socklnd.Config
 	// PortGiven tells that the operator has chosen the port, so that no other
@@ -43,15 +55,6 @@ type Config struct {
 	Warnings []string
 }
 
-// Globals are the values of the "global" section that have an effect.
-type Globals struct {
-	InterfacesMax int  // max_interfaces
-	Discovery     bool // discovery
-	// Parameters are transaction_timeout, retry_count, health_sensitivity,
-	// response_tracking, recovery_limit and max_recovery_ping_interval.
-	node.Parameters
-}
-
 // Format is how log lines are written.
 type Format uint8
 
@@ -65,13 +68,10 @@ const (
 // Default is the configuration of an empty file.
 func Default() Config {
 	return Config{
-		Globals: Globals{
-			InterfacesMax: 4096,
-			Discovery:     true,
-			Parameters:    node.DefaultParameters(),
-		},
-		Socklnd:  socklnd.DefaultConfig(),
-		LogLevel: slog.LevelInfo,
+		Parameters:        node.DefaultParameters(),
+		RouterSensitivity: routerSensitivity,
+		Socklnd:           socklnd.DefaultConfig(),
+		LogLevel:          slog.LevelInfo,
 	}
 }
 

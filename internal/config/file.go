@@ -12,6 +12,12 @@ import (
 // values have not been judged.
 type file struct {
 	nets    []fileNet
+	peers   []filePeer
+	routes  []place
+	rules   []place // items of "udsp"
+	typed   []place // items of "selection", there and in "lnetd"
+	routing []place // values of "enable"
+	buffers map[string]place
 	globals fileGlobals
 	lnetd   fileLnetd
 }
@@ -53,10 +59,28 @@ type fileLnetd struct {
 	socklnd map[string]place
 }
 
-// Sections of lnetctl's files that this version reads over.
-var unsupported = map[string]bool{
-	"route": true, "routing": true, "buffers": true, "peer": true, "udsp": true,
-	"ip2nets": true, "statistics": true, "numa": true,
+// fileSections are the sections of a file. A section may stand twice: lnetctl
+// applies one after the other.
+var fileSections = map[string]func(*file, place){
+	"net": func(f *file, at place) {
+		for _, item := range at.optionalItems() {
+			f.nets = append(f.nets, readNet(item))
+		}
+	},
+	"peer":      func(f *file, at place) { f.peers = append(f.peers, readPeers(at)...) },
+	"peers":     func(f *file, at place) { f.peers = append(f.peers, readPeerLists(at)...) },
+	"route":     func(f *file, at place) { f.routes = append(f.routes, at.optionalItems()...) },
+	"udsp":      func(f *file, at place) { f.rules = append(f.rules, at.optionalItems()...) },
+	"selection": func(f *file, at place) { f.typed = append(f.typed, at.optionalItems()...) },
+	"routing":   func(f *file, at place) { f.routing = append(f.routing, readRouting(at)...) },
+	"buffers":   func(f *file, at place) { f.buffers = readBuffers(at) },
+	"numa":      (*file).numa,
+	"global":    (*file).global,
+	"lnetd":     (*file).lnetdSection,
+	"ip2nets": func(_ *file, at place) {
+		at.warn("this section is not supported yet and has no effect")
+	},
+	"statistics": func(*file, place) {}, // of older exports: a state
 }
 
 // read reads all documents of a file.
@@ -86,30 +110,37 @@ func (r *reading) read(data []byte) file {
 }
 
 func (f *file) sections(top place) {
-	// A section may stand twice: lnetctl applies one after the other.
 	for _, m := range top.members(true) {
+		read := fileSections[m.key]
 		switch {
-		case m.key == "net":
-			for _, item := range m.value.optionalItems() {
-				f.nets = append(f.nets, readNet(item))
-			}
-		case m.key == "global":
-			for _, g := range m.value.optionalMembers() {
-				if globalKeys[g.key] == nil {
-					g.value.warn("unknown key, ignored")
-					continue
-				}
-				f.globals[g.key] = g.value
-			}
+		case read != nil:
+			read(f, m.value)
 		case globalKeys[m.key] != nil: // the older form
 			f.globals[m.key] = m.value
-		case m.key == "lnetd":
-			f.lnetd.read(m.value)
-		case unsupported[m.key]:
-			m.value.warn("this section is not supported yet and has no effect")
 		default:
 			m.value.warn("unknown section, ignored")
 		}
+	}
+}
+
+func (f *file) global(at place) {
+	for _, m := range at.optionalMembers() {
+		if globalKeys[m.key] == nil {
+			m.value.warn("unknown key, ignored")
+			continue
+		}
+		f.globals[m.key] = m.value
+	}
+}
+
+// numa takes the older name of a global value.
+func (f *file) numa(at place) {
+	for _, m := range at.optionalMembers() {
+		if m.key != "range" {
+			m.value.warn("unknown key, ignored")
+			continue
+		}
+		f.globals["numa_range"] = m.value
 	}
 }
 
@@ -136,7 +167,7 @@ func readNet(at place) fileNet {
 	named := false
 	for _, m := range at.members(false) {
 		switch m.key {
-		case "net type":
+		case "net type", "net": // "net" in the Multi-Rail design
 			n.name, named = m.value, true
 		case "local NI(s)":
 			n.list = true
@@ -151,8 +182,8 @@ func readNet(at place) fileNet {
 			n.own.member(m)
 		}
 	}
-	if !named && at.node.Kind == yaml.MappingNode {
-		at.wrong("the key \"net type\" is missing")
+	if !named {
+		at.missing("net type")
 	}
 	return n
 }
@@ -161,19 +192,26 @@ func readNet(at place) fileNet {
 func (ni *fileNI) member(m member) {
 	switch m.key {
 	case "interfaces":
-		if m.value.node.Kind == yaml.SequenceNode {
-			ni.interfaces = m.value.items()
-			return
+		for _, at := range m.value.values() {
+			ni.interfaces = append(ni.interfaces, at.named("intf"))
+			if at.node.Kind == yaml.MappingNode {
+				if cpts, ok := at.member("CPT"); ok {
+					cpts.checkCPTs()
+				}
+			}
 		}
-		for _, i := range m.value.optionalMembers() {
-			ni.interfaces = append(ni.interfaces, i.value)
-		}
+	case "intf":
+		ni.interfaces = append(ni.interfaces, m.value)
+	case "pattern":
+		m.value.wrong("patterns of addresses are not supported: name the interface")
 	case "nid":
 		ni.nid = &m.value
 	case "tunables":
 		ni.tunables = readTunables(m.value)
 	case "lnd tunables":
 		ni.lnd = readLND(m.value)
+	case "CPT":
+		m.value.checkCPTs()
 	}
 }
 
@@ -217,9 +255,9 @@ func readLND(at place) *fileLND {
 	return t
 }
 
-// read takes the section "lnetd". Keys here are our own: an unknown one is a
-// mistake.
-func (l *fileLnetd) read(at place) {
+// lnetdSection takes the section "lnetd". Keys here are our own: an unknown one is
+// a mistake.
+func (f *file) lnetdSection(at place) {
 	for _, m := range at.optionalMembers() {
 		switch {
 		case m.key == "socklnd":
@@ -228,10 +266,12 @@ func (l *fileLnetd) read(at place) {
 					s.value.wrong("unknown key")
 					continue
 				}
-				l.socklnd[s.key] = s.value
+				f.lnetd.socklnd[s.key] = s.value
 			}
+		case m.key == "selection":
+			f.typed = append(f.typed, m.value.optionalItems()...)
 		case lnetdKeys[m.key] != nil:
-			l.own[m.key] = m.value
+			f.lnetd.own[m.key] = m.value
 		default:
 			m.value.wrong("unknown key")
 		}

@@ -7,7 +7,9 @@ import (
 	"net"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/node"
 )
 
 // lnetdKeys are the keys of the section "lnetd".
@@ -65,6 +67,36 @@ var lnetdKeys = map[string]func(*Config, place){
 			c.LogLevel = level
 		}
 	},
+	"discovery": func(c *Config, at place) {
+		if s, ok := at.text(); ok {
+			m, known := discoveryModes[s]
+			if !known {
+				at.wrong("%q is none of on, off, verify", s)
+				return
+			}
+			c.Parameters.Discovery = m
+		}
+	},
+	"alive_router_check_interval": parameter(0, maxSeconds, func(p *node.Parameters, n int) { p.RouterCheckInterval = seconds(n) }),
+	"router_ping_timeout":         parameter(1, maxSeconds, func(p *node.Parameters, n int) { p.RouterPingTimeout = seconds(n) }),
+	"avoid_asym_router_failure":   parameter(0, 1, func(p *node.Parameters, n int) { p.AsymmetricRoutes = n == 0 }),
+	"check_routers_before_use":    parameter(0, 1, func(p *node.Parameters, n int) { p.CheckRoutersBeforeUse = n != 0 }),
+	"auto_down":                   parameter(0, 1, func(p *node.Parameters, n int) { p.IgnorePeerDown = n == 0 }),
+	"peer_buffer_credits":         parameter(0, 1<<24, func(p *node.Parameters, n int) { p.PeerBufferCredits = n }),
+	// Of older releases, without effect (lnet-core 8.5).
+	"dead_router_check_interval":    obsolete,
+	"live_router_check_interval":    obsolete,
+	"router_sensitivity_percentage": obsolete,
+	"forwarding": func(c *Config, at place) {
+		if s, ok := at.text(); ok {
+			r, known := forwarding[s]
+			if !known {
+				at.wrong("%q is none of enabled, disabled", s)
+				return
+			}
+			c.Routing = r
+		}
+	},
 	"log_format": func(c *Config, at place) {
 		if s, ok := at.text(); ok {
 			f, known := formats[s]
@@ -76,6 +108,27 @@ var lnetdKeys = map[string]func(*Config, place){
 		}
 	},
 }
+
+// maxSeconds is a day: more is a slip.
+const maxSeconds = 24 * 3600
+
+// parameter takes a whole number for a parameter of the node.
+func parameter(lo, hi int, set func(*node.Parameters, int)) func(*Config, place) {
+	return func(c *Config, at place) {
+		if n, ok := at.number(lo, hi); ok {
+			set(&c.Parameters, n)
+		}
+	}
+}
+
+// obsolete takes a whole number that means nothing.
+func obsolete(_ *Config, at place) { at.number(math.MinInt32, math.MaxInt32) }
+
+var discoveryModes = map[string]discovery.Mode{
+	"on": discovery.On, "off": discovery.Off, "verify": discovery.Verify,
+}
+
+var forwarding = map[string]Routing{"enabled": RoutingAtOnce, "disabled": RoutingOff}
 
 var sourcePorts = map[string]socklnd.SourcePorts{
 	"auto": socklnd.SourceAuto, "privileged": socklnd.SourcePrivileged, "any": socklnd.SourceAny,
@@ -129,12 +182,18 @@ func truth(set func(*socklnd.Config, bool)) func(*socklnd.Config, place) {
 
 func millis(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-func (c *Config) applyLnetd(f fileLnetd) {
-	for name, at := range f.own {
+// applyLnetd takes the section "lnetd". It comes after "global", which has fewer
+// words for discovery.
+func (c *Config) applyLnetd(f *file) {
+	before := c.Parameters.Discovery
+	for name, at := range f.lnetd.own {
 		lnetdKeys[name](c, at)
 	}
-	for name, at := range f.socklnd {
+	for name, at := range f.lnetd.socklnd {
 		socklndKeys[name](&c.Socklnd, at)
+	}
+	if _, given := f.globals["discovery"]; given && (before == discovery.Off) != (c.Parameters.Discovery == discovery.Off) {
+		f.lnetd.own["discovery"].warn("%s holds over the value in \"global\"", c.Parameters.Discovery)
 	}
 }
 

@@ -27,8 +27,15 @@ func parse(name string, data []byte) (Config, *reading, error) {
 		c.addNet(n)
 	}
 	c.applyGlobals(f.globals)
-	c.applyLnetd(f.lnetd)
-	c.Socklnd.LNetTimeout = c.Globals.LNDTimeout()
+	c.applyLnetd(&f)
+	c.addPeers(f.peers)
+	for _, at := range f.routes {
+		c.addRoute(at)
+	}
+	c.addRules(f.rules)
+	c.addTypedRules(f.typed)
+	c.applyRouting(&f)
+	c.Socklnd.LNetTimeout = c.Parameters.LNDTimeout()
 	if len(r.problems) == 0 {
 		if err := c.Socklnd.Validate(); err != nil {
 			r.problems = append(r.problems, &problem{file: name, path: "lnetd", text: err.Error()})
@@ -137,12 +144,16 @@ func (ni *fileNI) places(n lnet.Net) []lnd.Config {
 
 // deviceName takes an interface's name without a CPT expression behind it.
 func deviceName(s string) (string, error) {
-	name, cpt, has := strings.Cut(s, "[")
+	name, cpts, has := strings.Cut(s, "[")
 	switch {
-	case has && !strings.HasSuffix(cpt, "]"):
+	case has && !strings.HasSuffix(cpts, "]"):
 		return "", fmt.Errorf("interface %q: the bracket is not closed", s)
 	case name == "" || strings.ContainsAny(name, " \t/,"):
 		return "", fmt.Errorf("interface %q: not the name of an interface", s)
+	case has:
+		if err := checkCPTs("[" + cpts); err != nil {
+			return "", fmt.Errorf("interface %q: %w", s, err)
+		}
 	}
 	return name, nil
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/node"
 )
 
 var sameNID = cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
@@ -73,7 +73,10 @@ func TestReference(t *testing.T) {
 	}
 	for section, keys := range map[string][]string{
 		"global":        slices.Collect(maps.Keys(globalKeys)),
-		"lnetd":         append(slices.Collect(maps.Keys(lnetdKeys)), "socklnd"),
+		"lnetd":         append(slices.Collect(maps.Keys(lnetdKeys)), "socklnd", "selection"),
+		"buffers":       {"tiny", "small", "large"},
+		"routing":       {"enable"},
+		"numa":          {"range"},
 		"lnetd.socklnd": slices.Collect(maps.Keys(socklndKeys)),
 	} {
 		for _, key := range keys {
@@ -81,6 +84,24 @@ func TestReference(t *testing.T) {
 				t.Errorf("the reference lacks %s.%s", section, key)
 			}
 		}
+	}
+}
+
+// The examples in the reference's comments can be taken as they are.
+func TestReferenceExamples(t *testing.T) {
+	var text strings.Builder
+	for line := range strings.Lines(string(Reference)) {
+		if _, example, ok := strings.Cut(line, "#: "); ok {
+			text.WriteString(example)
+		}
+	}
+	c := mustParse(t, text.String())
+	for _, w := range c.Warnings {
+		t.Error(w)
+	}
+	if len(c.Peers) != 1 || len(c.Routes) != 4 || len(c.Rules) != 3 || len(c.TypedRules) != 2 {
+		t.Errorf("%d peers, %d routes, %d rules, %d typed rules:\n%s",
+			len(c.Peers), len(c.Routes), len(c.Rules), len(c.TypedRules), &text)
 	}
 }
 
@@ -100,46 +121,70 @@ func TestExports(t *testing.T) {
 			Options: socklnd.Options{ConnsPerPeer: conns, TOS: &tos}}
 	}
 	tests := []struct {
-		file     string
-		nis      []lnd.Config
-		warnings []string // the keys that are warned of
+		file string
+		nis  []lnd.Config
+		// How much else there is.
+		peers, routes, rules int
 	}{
-		{"export-tcp.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1)}, []string{"peer"}},
-		{"export-ipv6.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, []string{"peer"}},
-		{"export-multirail.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, []string{"peer"}},
-		{"export-router.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)},
-			[]string{"peer", "routing", "buffers"}},
-		{"export-backup.yaml", []lnd.Config{ni("tcp", "eth0", 2, 0), ni("tcp1", "eth1", 2, 0)},
-			[]string{"route", "peer", "udsp"}},
+		{"export-tcp.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1)}, 1, 0, 0},
+		{"export-ipv6.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, 1, 0, 0},
+		{"export-multirail.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, 2, 0, 0},
+		{"export-router.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, 2, 0, 0},
+		{"export-backup.yaml", []lnd.Config{ni("tcp", "eth0", 2, 0), ni("tcp1", "eth1", 2, 0)}, 9, 1, 5},
+		{"export-full.yaml", []lnd.Config{ni("tcp", "eth0", 2, 0), ni("tcp1", "eth1", 2, 0)}, 9, 1, 5},
 		{"export-2.15.yaml", []lnd.Config{
 			{Net: netOf(t, "tcp"), Device: "eth0", Tunables: none, Options: socklnd.Options{ConnsPerPeer: 1}},
 			{Net: netOf(t, "tcp1"), Device: "eth1", Tunables: none, Options: socklnd.Options{ConnsPerPeer: 1}},
-		}, []string{"route", "peer", "udsp"}},
+		}, 4, 1, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.file, func(t *testing.T) {
-			b, err := os.ReadFile(filepath.Join("testdata", tt.file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := Parse(tt.file, b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := parseFile(t, tt.file)
 			if diff := cmp.Diff(tt.nis, c.NIs, sameNID); diff != "" {
 				t.Error(diff)
 			}
-			var keys []string
 			for _, w := range c.Warnings {
-				keys = append(keys, strings.Split(w, ": ")[1])
+				t.Error(w)
 			}
-			if diff := cmp.Diff(tt.warnings, keys); diff != "" {
-				t.Errorf("warnings: %s\n%s", diff, strings.Join(c.Warnings, "\n"))
+			if len(c.Peers) != tt.peers || len(c.Routes) != tt.routes || len(c.Rules) != tt.rules {
+				t.Errorf("%d peers, %d routes, %d rules: want %d, %d, %d",
+					len(c.Peers), len(c.Routes), len(c.Rules), tt.peers, tt.routes, tt.rules)
 			}
 		})
 	}
 }
 
+func parseFile(t *testing.T, name string) Config {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Parse(name, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A full export says the same as a backup of the same node.
+func TestFullExportIsABackup(t *testing.T) {
+	backup, full := parseFile(t, "export-backup.yaml"), parseFile(t, "export-full.yaml")
+	for _, c := range []*Config{&backup, &full} {
+		for k := range c.Peers {
+			c.Peers[k].Where = ""
+		}
+		c.Routes[0].Where = ""
+	}
+	if diff := cmp.Diff(backup, full, sameNID); diff != "" {
+		t.Error(diff)
+	}
+	if p := backup.Parameters; p.InterfacesMax != 100 || p.MaxRecoveryPingInterval != 100*time.Second {
+		t.Errorf("%+v", p)
+	}
+}
+
+// sanity-lnet 5 (450)
 func TestNIs(t *testing.T) {
 	def := lnd.Tunables{PeerTimeout: -1}
 	tests := []struct {
@@ -206,6 +251,18 @@ net:
     local NI(s):
       - nid: 0@lo
 `, nil},
+		{"as the Multi-Rail design has it", `
+net:
+  - net: tcp1
+    interfaces:
+      - {intf: eth0, CPT: "0"}
+      - intf: eth1
+  - {net: tcp2, intf: eth2}
+`, []lnd.Config{
+			{Net: netOf(t, "tcp1"), Device: "eth0", Tunables: def},
+			{Net: netOf(t, "tcp1"), Device: "eth1", Tunables: def},
+			{Net: netOf(t, "tcp2"), Device: "eth2", Tunables: def},
+		}},
 		{"two documents, two sections", `
 net:
   - net type: tcp
@@ -249,6 +306,13 @@ func ptr[T any](v T) *T { return &v }
 func TestLnetdSection(t *testing.T) {
 	c := mustParse(t, `
 lnetd:
+    discovery: verify
+    alive_router_check_interval: 0
+    router_ping_timeout: 5
+    avoid_asym_router_failure: 0
+    check_routers_before_use: 1
+    auto_down: 0
+    peer_buffer_credits: 16
     port: 9000
     connect_port: 988
     accept: all
@@ -265,15 +329,21 @@ lnetd:
 global:
     transaction_timeout: 50
     retry_count: 4
-    discovery: 0
     max_interfaces: 3
+    drop_asym_route: 1
+    router_sensitivity: 50
+numa:
+    range: 20
 `)
 	want := Default()
 	want.PortGiven, want.AcceptGiven = true, true
 	want.ControlSocket, want.MetricsAddr = "/x/y", "[::1]:9100"
 	want.LogLevel, want.LogFormat = slog.LevelDebug, FormatJSON
-	want.Globals = Globals{InterfacesMax: 4096, Parameters: node.DefaultParameters()}
-	want.Globals.TransactionTimeout, want.Globals.RetryCount = 50*time.Second, 4
+	want.Parameters.TransactionTimeout, want.Parameters.RetryCount = 50*time.Second, 4
+	want.Parameters.Discovery, want.Parameters.DropAsymRoute, want.Parameters.NUMARange = discovery.Verify, true, 20
+	want.Parameters.RouterCheckInterval, want.Parameters.RouterPingTimeout = 0, 5*time.Second
+	want.Parameters.AsymmetricRoutes, want.Parameters.CheckRoutersBeforeUse, want.Parameters.IgnorePeerDown = true, true, true
+	want.Parameters.PeerBufferCredits, want.RouterSensitivity = 16, 50
 	s := &want.Socklnd
 	s.AcceptPort, s.AcceptPortBulk, s.ConnectPort, s.ConnectPortBulk = 9000, 9000, 988, 988
 	s.Accept, s.SourcePorts = socklnd.AcceptAll, socklnd.SourceAny
@@ -286,10 +356,7 @@ global:
 
 // Mistakes are named with file, line and key, all of them at once.
 func TestErrors(t *testing.T) {
-	tests := []struct {
-		name, text string
-		want       []string
-	}{
+	testErrors(t, []errorTest{
 		{"not YAML", "net: [", []string{"f: yaml: line 1: did not find expected node content"}},
 		{"not a mapping", "- a\n", []string{"f:1: a list where keys were expected"}},
 		{"net is no list", "net:\n    tcp: 1\n", []string{"f:2: net: a mapping where a list was expected"}},
@@ -297,6 +364,9 @@ func TestErrors(t *testing.T) {
 		{"net type without value", "net:\n  - net type:\n", []string{"f:2: net[0].net type: no value where a word was expected"}},
 		{"unknown net type", "net:\n  - net type: foo\n    interfaces: [a]\n", []string{"f:2: net[0].net type: "}},
 		{"neither interface nor nid", "net:\n  - net type: tcp\n", []string{`f:2: net[0]: neither "interfaces" nor "nid" is given`}},
+		{"interface without a name", "net:\n  - {net: tcp, interfaces: [{CPT: 1}]}\n",
+			[]string{"f:2: net[0].interfaces[0]: a mapping where a word was expected"}},
+		{"pattern", "net:\n  - {net: tcp, pattern: 10.0.0.*, intf: a}\n", []string{"f:2: net[0].pattern: patterns of addresses are not supported"}},
 		{"bad nid", "net:\n  - net type: tcp\n    local NI(s):\n      - nid: 300.1.1.1@tcp\n",
 			[]string{"f:4: net[0].local NI(s)[0].nid: "}},
 		{"nid on another net", "net:\n  - net type: tcp\n    local NI(s):\n      - nid: 1.1.1.1@tcp1\n",
@@ -332,31 +402,16 @@ func TestErrors(t *testing.T) {
 			[]string{"f:2: global.retry_count: 1: must be 0 while health_sensitivity is 0"}},
 		{"several", "lnetd:\n    port: x\n    accept: y\nglobal:\n    discovery: z\n",
 			[]string{"f:2: lnetd.port: ", "f:3: lnetd.accept: ", "f:5: global.discovery: "}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := Parse("f", []byte(tt.text))
-			if err == nil {
-				t.Fatal("no error")
-			}
-			lines := strings.Split(err.Error(), "\n")
-			if len(lines) != len(tt.want) {
-				t.Fatalf("%d errors, want %d:\n%v", len(lines), len(tt.want), err)
-			}
-			for i, want := range tt.want {
-				if !strings.HasPrefix(lines[i], want) {
-					t.Errorf("error %q, want %q", lines[i], want)
-				}
-			}
-		})
-	}
+		{"discovery", "lnetd: {discovery: 1}\n", []string{`f:1: lnetd.discovery: "1" is none of on, off, verify`}},
+		{"router timer", "lnetd: {router_ping_timeout: 0}\n", []string{"f:1: lnetd.router_ping_timeout: 0 is not in 1 to 86400"}},
+	})
 }
 
 func TestWarnings(t *testing.T) {
 	c := mustParse(t, `frob: 1
-route: []
+ip2nets: []
 global:
-    numa_range: 7
+    discovery: 0
     what: 1
 net:
   - net type: tcp
@@ -367,20 +422,33 @@ net:
       - interfaces: {0: b}
         tunables: {credits: 2}
 max_intf: 100
+lnetd:
+    discovery: verify
+numa:
+    distance: 1
+buffers:
+    huge: 1
+routing:
+    mode: 1
+statistics:
+    send_count: 1
 `)
 	want := []string{
 		"f:1: frob: unknown section, ignored",
-		"f:2: route: this section is not supported yet and has no effect",
-		"f:4: global.numa_range: 7: this version does nothing with the value",
+		"f:2: ip2nets: this section is not supported yet and has no effect",
 		"f:5: global.what: unknown key, ignored",
 		"f:10: net[0].local NI(s)[0].tunables.speed: Ignoring unrecognized key 'speed' for 'tunables'",
 		"f:11: net[0].local NI(s)[0].lnd tunables.ntx: Ignoring unrecognized key 'ntx' for 'lnd tunables'",
 		"f:12: net[0].local NI(s)[1]: All tunables of NIs of a net should be the same; those of the first NI hold",
+		`f:16: lnetd.discovery: verify holds over the value in "global"`,
+		"f:18: numa.distance: unknown key, ignored",
+		"f:20: buffers.huge: unknown key, ignored",
+		"f:22: routing.mode: unknown key, ignored",
 	}
 	if diff := cmp.Diff(want, c.Warnings); diff != "" {
 		t.Error(diff)
 	}
-	if c.Globals.InterfacesMax != 100 || c.NIs[1].Tunables.Credits != 1 {
+	if c.Parameters.InterfacesMax != 100 || c.Parameters.Discovery != discovery.Verify || c.NIs[1].Tunables.Credits != 1 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -388,8 +456,8 @@ max_intf: 100
 // Health switched off switches resends off.
 func TestNoHealthNoRetries(t *testing.T) {
 	c := mustParse(t, "global:\n    health_sensitivity: 0\n")
-	if c.Globals.RetryCount != 0 || c.Socklnd.LNetTimeout != 149*time.Second {
-		t.Errorf("retry count %d, LND timeout %v", c.Globals.RetryCount, c.Socklnd.LNetTimeout)
+	if c.Parameters.RetryCount != 0 || c.Socklnd.LNetTimeout != 149*time.Second {
+		t.Errorf("retry count %d, LND timeout %v", c.Parameters.RetryCount, c.Socklnd.LNetTimeout)
 	}
 }
 
@@ -398,6 +466,8 @@ func TestParseNeverPanics(t *testing.T) {
 	word := rapid.SampledFrom([]string{
 		"net", "net type", "local NI(s)", "interfaces", "nid", "tunables", "lnd tunables", "credits", "tos",
 		"global", "lnetd", "socklnd", "port", "accept", "retry_count", "tcp", "o2ib", "10.0.0.1@tcp", "1", "-1",
+		"peer", "primary nid", "peer ni", "peers", "nids", "route", "gateway", "hop", "routing", "enable", "buffers", "udsp",
+		"idx", "src", "dst", "rte", "action", "priority", "selection", "type", "numa", "range", "10.0.0.[1-3]@tcp", "tcp*",
 		"x", "\n", "\n  ", "\n    ", ": ", "- ", "[", "]", "{", "}", ", ", "&a ", "*a", "\"", "~", "!!int ", "<<",
 	})
 	rapid.Check(t, func(t *rapid.T) {

@@ -2,10 +2,14 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selection"
 )
 
 // place is a value in a file: where it stands and what it is called. Its
@@ -134,6 +138,47 @@ func (p place) items() []place {
 	return out
 }
 
+// member returns the value of one key of a mapping; other keys are passed over.
+func (p place) member(key string) (place, bool) {
+	for _, m := range p.members(false) {
+		if m.key == key {
+			return m.value, true
+		}
+	}
+	return place{}, false
+}
+
+// values returns the items of a list, or the values of a mapping whose keys only
+// number them.
+func (p place) values() []place {
+	if p.node.Kind == yaml.SequenceNode {
+		return p.items()
+	}
+	var out []place
+	for _, m := range p.optionalMembers() {
+		out = append(out, m.value)
+	}
+	return out
+}
+
+// named returns the value itself or, if it is a mapping, that of its one key that
+// counts (lnetctl 11).
+func (p place) named(key string) place {
+	if p.node.Kind == yaml.MappingNode {
+		if at, ok := p.member(key); ok {
+			return at
+		}
+	}
+	return p
+}
+
+// missing notes that a mapping lacks a key.
+func (p place) missing(key string) {
+	if p.node.Kind == yaml.MappingNode { // else that is noted
+		p.wrong("the key %q is missing", key)
+	}
+}
+
 // text reads a word.
 func (p place) text() (string, bool) {
 	if p.node.Kind != yaml.ScalarNode || p.empty() {
@@ -167,4 +212,77 @@ func (p place) anyNumber() (int, bool) {
 		return 0, false
 	}
 	return int(n), true
+}
+
+// priority reads a whole number from 0 that is shown as such.
+func (p place) priority() (uint32, bool) {
+	n, ok := p.number(0, math.MaxInt32)
+	return uint32(n), ok
+}
+
+// truth reads a boolean in any of YAML's spellings.
+func (p place) truth() (bool, bool) {
+	s, ok := p.text()
+	if !ok {
+		return false, false
+	}
+	switch strings.ToLower(s) {
+	case "true", "yes", "on", "y", "1":
+		return true, true
+	case "false", "no", "off", "n", "0":
+		return false, true
+	}
+	p.wrong("%q is neither true nor false", s)
+	return false, false
+}
+
+// net reads the name of a net.
+func (p place) net() (lnet.Net, bool) {
+	s, ok := p.text()
+	if !ok {
+		return 0, false
+	}
+	n, err := lnet.ParseNet(s)
+	if err != nil {
+		p.wrong("%v", err)
+		return 0, false
+	}
+	return n, true
+}
+
+// nids reads a NID, or several with the ranges of lnetctl 12.2; at most limit.
+func (p place) nids(limit int) ([]lnet.NID, bool) {
+	s, ok := p.text()
+	if !ok {
+		return nil, false
+	}
+	nids, err := lnet.ExpandNIDs(s, limit)
+	switch {
+	case err != nil:
+		p.wrong("%v", err)
+	case len(nids) == 0:
+		p.wrong("%q names no NID", s)
+	default:
+		return nids, true
+	}
+	return nil, false
+}
+
+// descriptor reads the pattern of a rule.
+func (p place) descriptor() (selection.Descriptor, bool) {
+	s, ok := p.text()
+	if !ok {
+		return selection.Descriptor{}, false
+	}
+	d, err := selection.ParseDescriptor(s)
+	if err != nil {
+		p.wrong("%q: %v", s, err)
+		return d, false
+	}
+	return d, true
+}
+
+// where is the value's place for an operator: "file:line: key".
+func (p place) where() string {
+	return fmt.Sprintf("%s:%d: %s", p.file.name, p.node.Line, p.path)
 }

@@ -36,36 +36,28 @@ func NewClient(path string) *Client {
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Version asks who the daemon is.
-func (c *Client) Version(ctx context.Context) (Version, error) {
-	var v Version
-	err := c.call(ctx, replyPatience, http.MethodGet, "/v1/version", nil, &v)
-	return v, err
+// get asks a question; parameters without a value are left out.
+func (c *Client) get(ctx context.Context, path string, q query, reply any) error {
+	values := url.Values{}
+	for name, v := range q {
+		if v != "" {
+			values.Set(name, v)
+		}
+	}
+	if len(values) > 0 {
+		path += "?" + values.Encode()
+	}
+	return c.call(ctx, replyPatience, http.MethodGet, path, nil, reply)
 }
 
-// Nets asks for the nets, or, with a name, for one.
-func (c *Client) Nets(ctx context.Context, name string) ([]Net, error) {
-	path := "/v1/nets"
-	if name != "" {
-		path += "?" + url.Values{"net": {name}}.Encode()
-	}
-	var n Nets
-	err := c.call(ctx, replyPatience, http.MethodGet, path, nil, &n)
-	return n.Nets, err
+// post makes or changes something.
+func (c *Client) post(ctx context.Context, path string, request any) error {
+	return c.call(ctx, replyPatience, http.MethodPost, path, request, &done{})
 }
 
-// Ping has the daemon ping nodes and returns one result for each, in order.
-func (c *Client) Ping(ctx context.Context, r PingRequest) ([]PingResult, error) {
-	each := PingTimeout
-	if r.Timeout > 0 {
-		each = time.Duration(min(r.Timeout, PingTimeoutMax.Seconds()) * float64(time.Second))
-	}
-	var p PingReply
-	err := c.call(ctx, replyPatience+time.Duration(len(r.NIDs))*each, http.MethodPost, "/v1/ping", r, &p)
-	if err == nil && len(p.Results) != len(r.NIDs) {
-		err = c.garbled(fmt.Errorf("%d results for %d targets", len(p.Results), len(r.NIDs)))
-	}
-	return p.Results, err
+// remove deletes something.
+func (c *Client) remove(ctx context.Context, path string, request any) error {
+	return c.call(ctx, replyPatience, http.MethodDelete, path, request, &done{})
 }
 
 // call makes one request; reply is filled only if the answer is 200.
@@ -92,9 +84,12 @@ func (c *Client) call(ctx context.Context, patience time.Duration, method, path 
 		return c.unreachable(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, replyBodyMax))
-	if err != nil {
+	b, err := io.ReadAll(io.LimitReader(resp.Body, replyBodyMax+1))
+	switch {
+	case err != nil:
 		return c.unreachable(err)
+	case len(b) > replyBodyMax:
+		return c.garbled(fmt.Errorf("a reply of more than %d bytes", replyBodyMax))
 	}
 	if resp.StatusCode != http.StatusOK {
 		var r refusal

@@ -3,9 +3,10 @@
 // the client that lnetdctl is, the socket file with its lock, and Fault, the
 // error that an operator gets to read.
 //
-//	GET  /v1/version            who answers
-//	GET  /v1/nets[?net=NET]     the node's nets and NIs with their counters
-//	POST /v1/ping               ping nodes, one after the other
+// Each noun (/v1/nets, peers, routes, routing, globals, udsp, selection, faults,
+// stats) has a file with its GET, POST and DELETE and the client's calls;
+// Server.Handler lists them all. ping and discover wait for other nodes; explain
+// only asks. A change is made whole or not at all, and one after the other.
 //
 // Whoever may write to the socket file (mode 0660) may do everything.
 // The server's goroutines are net/http's; Serve starts them and waits for them.

@@ -7,8 +7,11 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/node/fault"
+	"github.com/lnetd/lnetd/selection"
 )
 
 // Errno classifies err by the Linux error number that lnetctl prints for it.
@@ -48,6 +51,31 @@ var errnoOf = []struct {
 	{node.ErrPortalClass, syscall.EPERM},
 	{node.ErrCanceled, syscall.ECANCELED},
 	{node.ErrShortReply, syscall.EPROTO},
+	{node.ErrBusy, syscall.EBUSY},
+	{discovery.ErrInvalid, syscall.EINVAL},
+	{discovery.ErrPermission, syscall.EPERM},
+	{discovery.ErrNotFound, syscall.ENOENT},
+	{discovery.ErrNotPrimary, syscall.ENODEV},
+	{discovery.ErrExists, syscall.EEXIST},
+	{discovery.ErrLocked, syscall.EALREADY},
+	{discovery.ErrOtherPeer, syscall.ECHILD},
+	{discovery.ErrBusy, syscall.EBUSY},
+	{discovery.ErrNotUnique, syscall.ENOTUNIQ},
+	{discovery.ErrNoPeer, syscall.ENETRESET},
+	{discovery.ErrPingFailed, syscall.EHOSTUNREACH},
+	{discovery.ErrUnderWay, syscall.EALREADY},
+	{discovery.ErrAgain, syscall.EAGAIN},
+	{discovery.ErrClosed, syscall.ESHUTDOWN},
+	{discovery.ErrCanceled, syscall.ECANCELED},
+	{discovery.ErrTimedOut, syscall.ETIMEDOUT},
+	{discovery.ErrBadInfo, syscall.EPROTO},
+	{selection.ErrSource, syscall.EINVAL},
+	{selection.ErrUnreachable, syscall.EHOSTUNREACH},
+	{selection.ErrInconsistent, syscall.EFAULT},
+	{selection.ErrExists, syscall.EALREADY},
+	{selection.ErrNotFound, syscall.ENOENT},
+	{selection.ErrInvalid, syscall.EINVAL},
+	{fault.ErrInvalid, syscall.EINVAL},
 	{lnd.ErrTimeout, syscall.ETIMEDOUT},
 	{context.DeadlineExceeded, syscall.ETIMEDOUT},
 	{os.ErrDeadlineExceeded, syscall.ETIMEDOUT},
@@ -64,15 +92,4 @@ func Strerror(e syscall.Errno) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-// pingRemedies say what to look at when a ping failed.
-var pingRemedies = map[syscall.Errno]string{
-	syscall.EHOSTUNREACH: "check that the node is up and that both nodes have an NI on this net",
-	syscall.ENETUNREACH:  "check the IP routes to the node",
-	syscall.ECONNREFUSED: "check that LNet runs on the node and listens on the port that is called (988 unless configured)",
-	syscall.ECONNRESET:   "check that the node has exactly this NID, and that it accepts our source port (accept: secure refuses ports above 1023)",
-	syscall.ETIMEDOUT:    "check firewalls between the nodes and the load of the node",
-	syscall.EIO:          "the connection was lost or a new one is not due yet; try again, and see lnetd's log",
-	syscall.EPROTO:       "see lnetd's log: the node does not speak the protocol as expected",
 }

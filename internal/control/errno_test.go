@@ -8,8 +8,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/node/fault"
+	"github.com/lnetd/lnetd/selection"
 )
 
 func TestErrno(t *testing.T) {
@@ -42,6 +45,17 @@ func TestErrno(t *testing.T) {
 		{"NIs", node.ErrTooMany, syscall.ENOSPC},
 		{"NI missing", node.ErrNotFound, syscall.ENOENT},
 		{"short", node.ErrShortReply, syscall.EPROTO},
+		{"routing stops", node.ErrBusy, syscall.EBUSY},
+		{"gateway", &discovery.PeerError{Op: "delete", Err: discovery.ErrBusy}, syscall.EBUSY},
+		{"unknown peer", &discovery.PeerError{Err: discovery.ErrNotFound}, syscall.ENOENT},
+		{"not the primary NID", &discovery.PeerError{Err: discovery.ErrNotPrimary}, syscall.ENODEV},
+		{"locked peer", &discovery.PeerError{Err: discovery.ErrLocked}, syscall.EALREADY},
+		{"ping of a discovery", discovery.ErrPingFailed, syscall.EHOSTUNREACH},
+		{"discovery's timeout", discovery.ErrTimedOut, syscall.ETIMEDOUT},
+		{"rule twice", selection.ErrExists, syscall.EALREADY},
+		{"rule missing", selection.ErrNotFound, syscall.ENOENT},
+		{"rule", selection.ErrInvalid, syscall.EINVAL},
+		{"fault rule", fault.ErrInvalid, syscall.EINVAL},
 		{"unknown", errors.New("what"), syscall.EIO},
 	}
 	for _, tt := range tests {

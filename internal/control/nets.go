@@ -1,6 +1,10 @@
 package control
 
-import "github.com/lnetd/lnetd/lnet"
+import (
+	"context"
+
+	"github.com/lnetd/lnetd/lnet"
+)
 
 // Nets is the reply to GET /v1/nets.
 type Nets struct {
@@ -101,4 +105,39 @@ type Tunable struct {
 type Counter struct {
 	Name  string `json:"name"`
 	Value uint64 `json:"value"`
+}
+
+func (h *handlers) nets(_ context.Context, q query) (Nets, *Fault) {
+	want, fault := q.net()
+	if fault != nil {
+		return Nets{}, fault
+	}
+	nets := h.Backend.Nets()
+	if want != 0 {
+		nets = only(nets, want)
+		if len(nets) == 0 {
+			return Nets{}, &Fault{
+				Code: CodeNetAbsent, Errno: -3, Text: "Network is down",
+				Cause:  "the node has no NI on " + want.String(),
+				Remedy: "see the nets that it has with: lnetdctl net show",
+			}
+		}
+	}
+	return Nets{Nets: listed(nets)}, nil
+}
+
+func only(nets []Net, want lnet.Net) []Net {
+	for i := range nets {
+		if nets[i].Net == want {
+			return nets[i : i+1]
+		}
+	}
+	return nil
+}
+
+// Nets asks for the nets, or, with a name, for one.
+func (c *Client) Nets(ctx context.Context, name string) ([]Net, error) {
+	var n Nets
+	err := c.get(ctx, "/v1/nets", query{"net": name}, &n)
+	return n.Nets, err
 }

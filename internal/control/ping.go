@@ -1,12 +1,15 @@
 package control
 
 import (
+	"context"
+	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Limits and defaults of POST /v1/ping.
+// Limits and defaults of POST /v1/ping and POST /v1/discover.
 const (
 	// PingTargetsMax bounds the targets of one request.
 	PingTargetsMax = 1024
@@ -27,12 +30,14 @@ type PingRequest struct {
 	Timeout float64 `json:"timeout,omitempty"`
 }
 
-// PingReply is the reply to POST /v1/ping: one result per target, in order.
+// PingReply is the reply to POST /v1/ping and POST /v1/discover: one result per
+// target, in order.
 type PingReply struct {
 	Results []PingResult `json:"results"`
 }
 
-// PingResult is what came of one target: either Error or the rest.
+// PingResult is what came of one target of a ping or a discovery: either Error
+// or the rest.
 type PingResult struct {
 	// Target repeats the target as it was asked for.
 	Target string `json:"target"`
@@ -45,4 +50,66 @@ type PingResult struct {
 	// NIDs are the target's NIDs as it told them, without 0@lo.
 	NIDs  []lnet.NID `json:"nids,omitempty"`
 	Error *Fault     `json:"error,omitempty"`
+}
+
+// Ping has the daemon ping nodes and returns one result for each, in order.
+func (c *Client) Ping(ctx context.Context, r PingRequest) ([]PingResult, error) {
+	return c.results(ctx, "/v1/ping", r, len(r.NIDs), r.timeout())
+}
+
+// results asks for something about n targets, each of which may take some time.
+func (c *Client) results(ctx context.Context, path string, request any, n int, each time.Duration) ([]PingResult, error) {
+	var p PingReply
+	err := c.call(ctx, targetsPatience(n, each), http.MethodPost, path, request, &p)
+	if err == nil && len(p.Results) != n {
+		err = c.garbled(fmt.Errorf("%d results for %d targets", len(p.Results), n))
+	}
+	return p.Results, err
+}
+
+func (h *handlers) ping(w http.ResponseWriter, r *http.Request) {
+	var req PingRequest
+	if fault := decode(r.Body, &req); fault != nil {
+		h.refuse(w, fault)
+		return
+	}
+	targets, source, fault := req.parse()
+	if fault != nil {
+		h.refuse(w, fault)
+		return
+	}
+	h.each(w, r, req.NIDs, req.timeout(), func(ctx context.Context, i int) (PingResult, error) {
+		return h.Backend.Ping(ctx, targets[i], source)
+	}, func(target string, err error) *Fault {
+		return targetFault(CodePingFailed, "ping", target, err)
+	})
+}
+
+// parse checks the request.
+func (r *PingRequest) parse() (targets []lnet.ProcessID, source lnet.NID, _ *Fault) {
+	if fault := checkTargets(r.NIDs); fault != nil {
+		return nil, source, fault
+	}
+	for _, s := range r.NIDs {
+		id, err := lnet.ParseProcessID(s)
+		if err != nil {
+			return nil, source, invalidRequest("cannot parse NID '"+s+"'", err)
+		}
+		targets = append(targets, id)
+	}
+	if r.Source != "" {
+		var err error
+		if source, err = lnet.ParseNID(r.Source); err != nil {
+			return nil, source, invalidRequest("cannot parse source NID '"+r.Source+"'", err)
+		}
+	}
+	return targets, source, nil
+}
+
+// timeout is the wait for each target.
+func (r *PingRequest) timeout() time.Duration {
+	if r.Timeout <= 0 {
+		return PingTimeout
+	}
+	return time.Duration(min(r.Timeout, PingTimeoutMax.Seconds()) * float64(time.Second))
 }

@@ -19,8 +19,9 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// fakeBackend is a daemon of the test's making.
+// fakeBackend is a daemon of the test's making that can do no more than this.
 type fakeBackend struct {
+	Backend
 	version Version
 	nets    []Net
 	ping    func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (PingResult, error)
@@ -148,7 +149,7 @@ func TestPing(t *testing.T) {
 			Code: CodePingFailed, Errno: -111,
 			Text:   "failed to ping 10.0.0.2@tcp: Connection refused",
 			Cause:  "wrapped: d: connect 10.0.0.2@tcp: connection refused",
-			Remedy: pingRemedies[syscall.ECONNREFUSED],
+			Remedy: targetRemedies[syscall.ECONNREFUSED],
 		}},
 		{Target: "7-10.0.0.3@tcp", Primary: nid(t, "10.0.0.3@tcp"), PID: 7, NIDs: []lnet.NID{nid(t, "10.0.0.3@tcp")}},
 	}

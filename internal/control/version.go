@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"runtime/debug"
 	"time"
 )
@@ -21,4 +22,13 @@ func BuildVersion() string {
 		return "devel"
 	}
 	return info.Main.Version
+}
+
+func (h *handlers) version(context.Context, query) (Version, *Fault) { return h.Backend.Version(), nil }
+
+// Version asks who the daemon is.
+func (c *Client) Version(ctx context.Context) (Version, error) {
+	var v Version
+	err := c.get(ctx, "/v1/version", nil, &v)
+	return v, err
 }

@@ -2,29 +2,30 @@ package daemon
 
 import (
 	"context"
-	"time"
+	"errors"
+	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control"
-	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/node/fault"
+	"github.com/lnetd/lnetd/selection"
 )
 
-// A process in user space is one CPU partition; no device belongs to one.
-const (
-	allCPTs  = "[0]"
-	noDevCPT = -1
-)
-
-// noPriority is how "no user policy" shows.
-const noPriority = -1
-
-// backend shows the node to the control interface.
+// backend shows the node to the control interface, and changes it. It implements
+// control.Backend; what a method does is said there.
 type backend struct {
 	daemon *Daemon
 	node   *nodeTask
+	// routerSensitivity has no effect: it is kept to be shown.
+	routerSensitivity atomic.Int64
+}
+
+func newBackend(d *Daemon, n *nodeTask) *backend {
+	b := &backend{daemon: d, node: n}
+	b.routerSensitivity.Store(int64(d.config.RouterSensitivity))
+	return b
 }
 
 func (b *backend) Version() control.Version { return b.daemon.version() }
@@ -36,9 +37,21 @@ func (b *backend) Nets() []control.Net {
 			nets = append(nets, control.Net{Net: info.Net})
 		}
 		n := &nets[len(nets)-1]
-		n.NIs = append(n.NIs, controlNI(&info))
+		n.NIs = append(n.NIs, controlNI(&info, b.node.cpts()))
 	}
 	return nets
+}
+
+func (b *backend) SetNIHealth(nid lnet.NID, value int) error {
+	if !nid.IsZero() {
+		return b.node.Node.SetNIHealth(nid, value)
+	}
+	return setAll(b.node.NIs(), func(i *node.NIInfo) error {
+		if i.NID.IsLoopback() {
+			return nil
+		}
+		return b.node.Node.SetNIHealth(i.NID, value)
+	})
 }
 
 func (b *backend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (control.PingResult, error) {
@@ -46,99 +59,97 @@ func (b *backend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) 
 	if err != nil {
 		return control.PingResult{}, err
 	}
-	// Nothing is discovered: the NID that was pinged stands for the peer.
+	// A ping discovers nothing: what is known of the peer is from before, and of
+	// a stranger the NID that was pinged stands for the peer.
 	res := control.PingResult{Primary: to.NID, PID: info.PID}
+	if peer, ok := b.node.Peer(to.NID); ok {
+		res.Primary, res.MultiRail = peer.Primary, peer.MultiRail
+	}
 	for _, ni := range info.NIs {
 		res.NIDs = append(res.NIDs, ni.NID)
 	}
 	return res, nil
 }
 
-// controlNI describes an NI as lnetctl shows it.
-func controlNI(i *node.NIInfo) control.NI {
-	ni := control.NI{
-		NID:    i.NID,
-		Status: "down",
-		Statistics: control.Statistics{
-			Sent:      i.Traffic.Sent.Total(),
-			Received:  i.Traffic.Received.Total(),
-			Dropped:   i.Traffic.Dropped.Total(),
-			PutEgress: latency(i.Traffic.PutEgress),
-			GetRTT:    latency(i.Traffic.GetRTT),
-			PutAck:    latency(i.Traffic.PutAck),
-		},
-		UDSP:     control.UDSPInfo{NetPriority: noPriority, NIDPriority: noPriority},
-		Sent:     control.MessageCounts(i.Traffic.Sent),
-		Received: control.MessageCounts(i.Traffic.Received),
-		Dropped:  control.MessageCounts(i.Traffic.Dropped),
-		Health: control.HealthStats{
-			Value:      i.Health.Value,
-			Interrupts: i.Health.Interrupts,
-			Dropped:    i.Health.Dropped,
-			Aborted:    i.Health.Aborted,
-			NoRoute:    i.Health.NoRoute,
-			Timeouts:   i.Health.Timeouts,
-			Errors:     i.Health.Errors,
-			PingCount:  uint64(i.Health.Pings),
-			NextPing:   sinceBoot(i.Health.NextPing),
-		},
-		Tunables: control.Tunables{
-			PeerTimeout:       int(i.Tunables.PeerTimeout / time.Second),
-			PeerCredits:       i.Tunables.PeerCredits,
-			PeerBufferCredits: i.Tunables.PeerBufferCredits,
-			Credits:           i.Tunables.Credits,
-		},
-		LND:    lndTunables(i),
-		DevCPT: noDevCPT,
-		CPT:    allCPTs,
+func (b *backend) Discover(ctx context.Context, nid lnet.NID, force bool) (control.Peer, error) {
+	info, err := b.node.Discover(ctx, nid, force)
+	if err != nil {
+		return control.Peer{}, err
 	}
-	for _, c := range i.Driver {
-		ni.Counters = append(ni.Counters, control.Counter(c))
-	}
-	if i.Status == lnet.StatusUp {
-		ni.Status = "up"
-	}
-	if i.Health.Fatal {
-		ni.Health.FatalError = 1
-	}
-	if i.Device != "" {
-		ni.Interfaces = []string{i.Device}
-	}
-	if i.NID.IsLoopback() {
-		ni.Health.Value = 0 // kernels keep none for it
-	}
-	return ni
+	return controlPeer(&info), nil
 }
 
-// lndTunables are the driver's own tunables (lnetctl 5.1 item 8).
-func lndTunables(i *node.NIInfo) []control.Tunable {
-	o, ok := i.Options.(socklnd.Options)
+func (b *backend) Peers() []control.Peer {
+	var peers []control.Peer
+	for _, info := range b.node.Peers() {
+		peers = append(peers, controlPeer(&info))
+	}
+	return peers
+}
+
+func (b *backend) Peer(nid lnet.NID) (control.Peer, bool) {
+	info, ok := b.node.Peer(nid)
 	if !ok {
-		return nil
+		return control.Peer{}, false
 	}
-	tos := int64(-1)
-	if o.TOS != nil {
-		tos = int64(*o.TOS)
-	}
-	return []control.Tunable{
-		{Name: "conns_per_peer", Value: int64(o.ConnsPerPeer)},
-		{Name: "timeout", Value: int64(i.Limits.Timeout / time.Second)},
-		{Name: "tos", Value: tos},
-	}
+	return controlPeer(&info), true
 }
 
-func latency(l node.Latency) control.Latency {
-	return control.Latency{Samples: l.Samples, Min: uint64(l.Min), Max: uint64(l.Max), Avg: uint64(l.Avg)}
+// AddPeer refuses a gateway, also one that the configuration file has made a peer
+// before it was a gateway (lnetctl 4.10, 8.3).
+func (b *backend) AddPeer(ctx context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions) error {
+	if p, ok := b.node.Peer(primary); ok && p.Gateway {
+		return &discovery.PeerError{Op: "add", Peer: primary, Err: discovery.ErrBusy}
+	}
+	return b.node.ConfigurePeer(ctx, primary, others, o)
 }
 
-// sinceBoot is when t is, in seconds since boot; 0 for the zero time.
-func sinceBoot(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return 0
-	}
-	return now.Sec + int64(time.Until(t)/time.Second)
+func (b *backend) DeletePeer(ctx context.Context, primary lnet.NID, force bool) error {
+	return b.node.DeletePeer(ctx, primary, force)
 }
+
+func (b *backend) DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []lnet.NID) error {
+	return b.node.DeletePeerNIDs(ctx, primary, nids)
+}
+
+func (b *backend) SetPeerHealth(nid lnet.NID, value int) error {
+	if !nid.IsZero() {
+		return b.node.Node.SetPeerHealth(nid, value)
+	}
+	return setAll(b.node.Peers(), func(p *node.PeerInfo) error {
+		return setAll(p.NIs, func(i *node.PeerNIInfo) error { return b.node.Node.SetPeerHealth(i.NID, value) })
+	})
+}
+
+// setAll calls set for each of a list. What has gone meanwhile needs nothing.
+func setAll[T any](list []T, set func(*T) error) error {
+	var errs []error
+	for k := range list {
+		if err := set(&list[k]); err != nil && !errors.Is(err, node.ErrNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (b *backend) Rules() []selection.Rule           { return b.node.Rules() }
+func (b *backend) TypedRules() []selection.TypedRule { return b.node.TypedRules() }
+
+func (b *backend) ChangePolicies(ctx context.Context, change func(p *selection.Policies) error) error {
+	return b.node.ChangePolicies(ctx, change)
+}
+
+func (b *backend) Explain(to, source lnet.NID, portal uint32) selection.Explanation {
+	return b.node.Explain(to, node.ExplainOptions{Source: source, Portal: portal})
+}
+
+func (b *backend) AddFault(r fault.Rule) error { return b.node.AddFault(r) }
+
+func (b *backend) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
+	return b.node.RemoveFaults(k, source, dest)
+}
+
+func (b *backend) Faults(k fault.Kind) []fault.Status { return b.node.Faults(k) }
+func (b *backend) ResetFaults()                       { b.node.ResetFaults() }
+func (b *backend) Counters() control.Counters         { return control.Counters(b.node.Counters()) }
+func (b *backend) ResetCounters()                     { b.node.ResetCounters() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -16,11 +17,13 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/metrics"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/node/numa"
 )
 
 // stopPatience bounds an orderly end; the node takes most of it, when peers do
 // not answer any more.
-const stopPatience = 15 * time.Second
+const stopPatience = closePatience + 5*time.Second
 
 // Daemon is lnetd.
 type Daemon struct {
@@ -29,6 +32,16 @@ type Daemon struct {
 	started time.Time
 	// notify tells systemd; a test listens instead.
 	notify func(state string)
+	// sysfs is where the machine's layout is read.
+	sysfs fs.FS
+	// programs use the node in this process.
+	programs []program
+}
+
+// program is part of this process and no part of lnetd.
+type program struct {
+	name string
+	run  func(context.Context, *node.Node) error
 }
 
 // New returns a daemon that will run with the given configuration and log to
@@ -37,9 +50,16 @@ func New(c config.Config, log *slog.Logger) *Daemon {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	d := &Daemon{config: c, log: log, started: time.Now()}
+	d := &Daemon{config: c, log: log, started: time.Now(), sysfs: os.DirFS("/sys")}
 	d.notify = d.notifySystemd
 	return d
+}
+
+// Use adds a program that uses the node in this process, before Run. It is called
+// once the node is up, and must return when ctx is done; if it ends earlier so does
+// the daemon.
+func (d *Daemon) Use(name string, run func(ctx context.Context, n *node.Node) error) {
+	d.programs = append(d.programs, program{name: name, run: run})
 }
 
 // Run brings the node up, serves it until ctx is done, and takes it down in
@@ -62,8 +82,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	defer func() { _ = socket.Close() }()
 
-	node := newNodeTask(d.config, d.log)
+	node := newNodeTask(d.config, d.machine(), d.log)
 	tasks := []Task{node}
+	for _, p := range d.programs {
+		tasks = append(tasks, newServeTask(p.name, func(ctx context.Context) error { return p.run(ctx, node.Node) }))
+	}
 	if d.config.MetricsAddr != "" {
 		l, err := listenMetrics(d.config.MetricsAddr)
 		if err != nil {
@@ -76,7 +99,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		defer func() { _ = l.Close() }()
 	}
 	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
-		s := control.Server{Backend: &backend{daemon: d, node: node}, Logger: d.log}
+		s := control.Server{Backend: newBackend(d, node), Logger: d.log}
 		return s.Serve(ctx, socket)
 	}))
 	return run(ctx, tasks,
@@ -88,6 +111,17 @@ func (d *Daemon) Run(ctx context.Context) error {
 			d.log.Info("stopping")
 			d.notify(daemon.SdNotifyStopping)
 		}, stopPatience)
+}
+
+// machine is the NUMA layout; nil, with which all is equally near, if it cannot be
+// read.
+func (d *Daemon) machine() *numa.Machine {
+	m, err := numa.Read(d.sysfs)
+	if err != nil {
+		d.log.Warn("the NUMA layout cannot be read: all interfaces count as equally near", "err", err)
+		return nil
+	}
+	return m
 }
 
 func (d *Daemon) notifySystemd(state string) {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -65,6 +66,7 @@ func startDaemon(t *testing.T, n *fakeNetwork, text string) *daemonRun {
 	}
 	r.Daemon = New(c, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
 	r.notify = func(state string) { r.states <- state }
+	r.sysfs = fstest.MapFS{}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	go func() { r.done <- r.Run(ctx) }()

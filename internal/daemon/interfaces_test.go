@@ -31,7 +31,7 @@ func TestWaitForLink(t *testing.T) {
 				n.events = tt.events
 				c := config.Default()
 				c.Socklnd.Network = n
-				task := newNodeTask(c, slog.New(slog.DiscardHandler))
+				task := newNodeTask(c, nil, slog.New(slog.DiscardHandler))
 				task.linkPending = func() bool { return tt.pending }
 				begin := time.Now()
 				nis, err := task.interfaces(t.Context())

@@ -14,25 +14,36 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/node/numa"
 )
 
-// closePatience bounds the node's own end.
-const closePatience = 10 * time.Second
+// closePatience bounds the node's own end: a router drains for up to 10 s first
+// (lnet-core 9.1), then peers that do not answer any more take their time.
+const closePatience = 20 * time.Second
 
 // nodeTask is the node with its drivers. The node may be used once the task is
 // ready.
 type nodeTask struct {
 	*node.Node
-	config config.Config
-	log    *slog.Logger
-	driver *socklnd.Driver
+	config  config.Config
+	machine *numa.Machine // nil: one NUMA node
+	log     *slog.Logger
+	driver  *socklnd.Driver
 	// linkPending tells whether an interface may become usable soon.
 	linkPending func() bool
 	ready       chan struct{}
 }
 
-func newNodeTask(c config.Config, log *slog.Logger) *nodeTask {
-	return &nodeTask{config: c, log: log, linkPending: linkPending, ready: make(chan struct{})}
+func newNodeTask(c config.Config, m *numa.Machine, log *slog.Logger) *nodeTask {
+	return &nodeTask{config: c, machine: m, log: log, linkPending: linkPending, ready: make(chan struct{})}
+}
+
+// cpts is the number of CPU partitions.
+func (t *nodeTask) cpts() int {
+	if t.machine == nil {
+		return 1
+	}
+	return t.machine.CPTs()
 }
 
 func (t *nodeTask) Ready() <-chan struct{} { return t.ready }
@@ -40,12 +51,12 @@ func (t *nodeTask) String() string         { return "node" }
 
 // Run brings the node and its NIs up, waits, and takes them down.
 func (t *nodeTask) Run(ctx context.Context) error {
-	g := t.config.Globals
 	n, err := node.New(node.Config{
-		Logger:           t.log,
-		InterfacesMax:    g.InterfacesMax,
-		DisableDiscovery: !g.Discovery,
-		Parameters:       &g.Parameters,
+		Logger:     t.log,
+		Parameters: &t.config.Parameters,
+		NUMA:       t.machine,
+		Routing:    t.config.Routing == config.RoutingAtOnce,
+		Buffers:    t.config.Buffers,
 	})
 	if err != nil {
 		return control.Fault{Code: control.CodeConfigInvalid, Text: "the node cannot be made"}.Because(err)
@@ -74,9 +85,23 @@ func (t *nodeTask) down() error {
 	return t.driver.Close()
 }
 
-// up brings the NIs up. If the port is forbidden and nobody has asked for it,
-// another one is taken.
+// up does what the configuration says, in the order in which one thing needs
+// another: rules hold for what comes after them, routes need NIs, and a peer can
+// be configured until it is a gateway.
 func (t *nodeTask) up(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		t.addRules, t.addNIs, t.addPeers, t.addRoutes, t.checkGateways, t.startRouting,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addNIs brings the NIs up. If the port is forbidden and nobody has asked for it,
+// another one is taken.
+func (t *nodeTask) addNIs(ctx context.Context) error {
 	nis, err := t.interfaces(ctx)
 	if err != nil {
 		return err

@@ -15,6 +15,9 @@ import (
 type Source interface {
 	Counters() node.Counters
 	NIs() []node.NIInfo
+	Peers() []node.PeerInfo
+	Routes() []node.RouteInfo
+	Routing() node.RoutingInfo
 }
 
 // collector reads a Source. It is unchecked: drivers name counters of their
@@ -64,6 +67,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		n := niMetrics{ch: ch, labels: []string{ni.Net.String(), ni.NID.String(), ni.Device}}
 		n.collect(&ni)
 	}
+	collectPeers(ch, c.source.Peers())
+	collectRoutes(ch, c.source.Routes())
+	collectRouter(ch, c.source.Routing())
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v int, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 }
 
 func (c *collector) collectNode(ch chan<- prometheus.Metric) {

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -19,10 +21,16 @@ import (
 type fakeSource struct {
 	counters node.Counters
 	nis      []node.NIInfo
+	peers    []node.PeerInfo
+	routes   []node.RouteInfo
+	routing  node.RoutingInfo
 }
 
-func (s *fakeSource) Counters() node.Counters { return s.counters }
-func (s *fakeSource) NIs() []node.NIInfo      { return s.nis }
+func (s *fakeSource) Counters() node.Counters   { return s.counters }
+func (s *fakeSource) NIs() []node.NIInfo        { return s.nis }
+func (s *fakeSource) Peers() []node.PeerInfo    { return s.peers }
+func (s *fakeSource) Routes() []node.RouteInfo  { return s.routes }
+func (s *fakeSource) Routing() node.RoutingInfo { return s.routing }
 
 func scrape(t *testing.T, s Source) string {
 	t.Helper()
@@ -61,7 +69,7 @@ func TestMetrics(t *testing.T) {
 	}
 	got := scrape(t, s)
 	const ni = `device="eth0",`
-	for _, want := range []string{
+	contains(t, got, []string{
 		`lnet_messages_committed 3`,
 		`lnet_messages_committed_max 9`,
 		`lnet_response_trackers 2`,
@@ -86,13 +94,19 @@ func TestMetrics(t *testing.T) {
 		`lnet_lnd_peers_down_total{` + ni + `lnd="tcp",net="tcp1",nid="10.0.0.1@tcp1"} 13`,
 		`lnetd_build_info{version="v1.2.3"} 1`,
 		`go_goroutines `,
-	} {
+	})
+	if strings.Contains(got, `lnet_ni_credits{device="",`) {
+		t.Error("0@lo has credits")
+	}
+}
+
+// contains looks for lines that begin like the wanted ones.
+func contains(t *testing.T, got string, lines []string) {
+	t.Helper()
+	for _, want := range lines {
 		if !strings.Contains(got, "\n"+want) {
 			t.Errorf("no line %s", want)
 		}
-	}
-	if strings.Contains(got, `lnet_ni_credits{device="",`) {
-		t.Error("0@lo has credits")
 	}
 	if t.Failed() {
 		t.Log(got)
@@ -135,4 +149,66 @@ func TestServe(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Errorf("Serve: %v", err)
 	}
+}
+
+func TestPeerMetrics(t *testing.T) {
+	ni := func(n uint16, health int) node.PeerNIInfo {
+		nid, err := lnet.ParseNID(fmt.Sprintf("10.0.%d.%d@tcp", n>>8, n&0xff))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return node.PeerNIInfo{NID: nid, Health: node.Health{Value: health}}
+	}
+	s := &fakeSource{}
+	for n := range uint16(peerNIsMax) {
+		p := node.PeerInfo{NIs: []node.PeerNIInfo{ni(2*n+2, 1000), ni(2*n+3, 700)}}
+		p.Primary = p.NIs[0].NID
+		s.peers = append(s.peers, p)
+	}
+	s.peers[0].State = discovery.MultiRail | discovery.Configured
+	s.peers[1].State = discovery.MultiRail | discovery.PingFailed
+	s.peers[1].NIs[1].Health.Value = 0
+	got := scrape(t, s)
+	contains(t, got, []string{
+		`lnet_peers 1000`,
+		`lnet_peers_in_state{state="multi_rail"} 2`,
+		`lnet_peers_in_state{state="configured"} 1`,
+		`lnet_peers_in_state{state="ping_failed"} 1`,
+		`lnet_peers_in_state{state="discovered"} 0`,
+		`lnet_peer_nis{health="full"} 1000`,
+		`lnet_peer_nis{health="reduced"} 999`,
+		`lnet_peer_nis{health="none"} 1`,
+		`lnet_peer_ni_health{nid="10.0.0.3@tcp",primary="10.0.0.2@tcp"} 700`,
+		`lnet_peer_ni_health{nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 0`,
+	})
+	if n := strings.Count(got, "\nlnet_peer_ni_health{"); n != peerNIsMax {
+		t.Errorf("%d series of peer NIs", n)
+	}
+}
+
+func TestRouterMetrics(t *testing.T) {
+	s := &fakeSource{
+		counters: node.Counters{Routed: 12, RoutedBytes: 4096},
+		routes:   []node.RouteInfo{{Up: true}, {}, {}},
+	}
+	got := scrape(t, s)
+	contains(t, got, []string{
+		`lnet_messages_total{direction="routed"} 12`,
+		`lnet_payload_bytes_total{direction="routed"} 4096`,
+		`lnet_routes{state="up"} 1`,
+		`lnet_routes{state="down"} 2`,
+		`lnet_routing_state 0`,
+	})
+	if strings.Contains(got, "lnet_router_buffers") {
+		t.Error("a node that never was a router has buffers")
+	}
+	s.routing = node.RoutingInfo{State: node.RoutingStarting, Ever: true}
+	s.routing.Pools[1] = node.PoolInfo{Pages: 1, Buffers: 8, Credits: -1, MinCredits: -4}
+	contains(t, scrape(t, s), []string{
+		`lnet_routing_state 3`,
+		`lnet_router_buffers{kind="all",pool="small"} 8`,
+		`lnet_router_buffers{kind="available",pool="small"} -1`,
+		`lnet_router_buffers{kind="min",pool="small"} -4`,
+		`lnet_router_buffers{kind="all",pool="large"} 0`,
+	})
 }

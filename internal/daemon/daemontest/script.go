@@ -20,10 +20,10 @@ import (
 
 const patience = 30 * time.Second
 
-// Setup prepares a script: PORT is a TCP port that is free on 127.0.0.2 and
-// 127.0.0.3.
+// Setup prepares a script: PORT is a TCP port that is free on 127.0.0.2 to
+// 127.0.0.5.
 func Setup(env *testscript.Env) error {
-	port, err := freePort("127.0.0.2", "127.0.0.3")
+	port, err := freePort("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+var discoverErrors = errorForm{op: "manage", entity: "discover"}
+
+func (p *program) discoverCommand() *cobra.Command {
+	var force bool
+	c := command(manual{
+		use:   "discover [--force] NIDS...",
+		short: "discover peers and print the NIDs that they have",
+		long: `The peers are asked for their NIDs, which go into the peer table, and are told
+ours. A peer that is up to date is not asked again, unless --force is given.
+NIDS is as for ping; 0@lo is the node itself.`,
+		example: `lnetdctl discover 10.0.0.1@tcp
+lnetdctl discover --force 10.0.0.[1-4]@tcp`,
+		exits: `0    every peer was discovered
+1    help was asked for
+234  NIDS cannot be read, or the request was refused (-22)
+255  a peer could not be discovered, NIDS are missing, or there is no lnetd to
+     talk to (-1)`,
+	}, func(ctx context.Context, operands []string) error { return p.discover(ctx, force, operands) })
+	c.Flags().BoolVarP(&force, "force", "f", false, "discover peers that are up to date too")
+	return c
+}
+
+func (p *program) discover(ctx context.Context, force bool, operands []string) error {
+	if len(operands) == 0 {
+		const missing = "Missing nid argument"
+		if p.json {
+			p.failJSON(&control.Fault{Code: control.CodeRequestInvalid, Errno: -22, Text: missing})
+		} else {
+			fmt.Fprintln(p.stdout, missing)
+		}
+		return status(exitFailure)
+	}
+	nids, err := p.expandTargets(ctx, operands, control.PingTargetsMax)
+	if err != nil {
+		return p.badList(discoverErrors, err)
+	}
+	client := p.client()
+	defer client.Close()
+	results, err := client.Discover(ctx, control.DiscoverRequest{NIDs: nids, Force: force})
+	if err != nil {
+		return p.refused(discoverErrors, err)
+	}
+	return p.showResults("discover", results)
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// explain's options.
+type explainOptions struct {
+	source, portal string
+	figures        bool
+}
+
+var explainErrors = errorForm{op: "show", entity: "explain"}
+
+func (p *program) explainCommand() *cobra.Command {
+	var o explainOptions
+	c := command(manual{
+		use:   "explain [--source NID] [--portal N] [--verbose] NID",
+		short: "print which way a message to a NID would take now, and why",
+		long: `The path is printed first, then the choices that led to it. Each lists those
+that could be chosen by rank, the chosen one first, with what decided the rank,
+and those that could not, with the reason. Nothing is sent, and nothing changes:
+the next message may go another way where it is the turn of another NI.`,
+		example: `lnetdctl explain 10.0.1.7@tcp1
+lnetdctl explain --source 10.0.0.1@tcp --verbose 10.9.0.1@o2ib`,
+		exits: `0    there is a path
+1    help was asked for
+234  NID is missing, or is none (-22)
+255  there is no path, or no lnetd to talk to (-1)`,
+	}, func(ctx context.Context, operands []string) error { return p.explain(ctx, o, operands) })
+	f := c.Flags()
+	f.StringVarP(&o.source, "source", "s", "", "local `NID` that the message is to leave from")
+	f.StringVarP(&o.portal, "portal", "p", "", "portal `N` that the message is for; 0 is that of pings and pushes")
+	f.BoolVarP(&o.figures, "verbose", "v", false, "print every figure that counts")
+	return c
+}
+
+func (p *program) explain(ctx context.Context, o explainOptions, operands []string) error {
+	if len(operands) != 1 {
+		p.hint("explain needs one NID, for example: " + p.name + " explain 10.0.0.1@tcp")
+		return needsHelp{exitInvalid}
+	}
+	if o.portal != "" {
+		n, ok := parseNumber(o.portal)
+		if !ok || n < 0 || n > 63 {
+			return p.invalid(explainErrors, -22, "portal '"+o.portal+"' is not within 0 to 63", "")
+		}
+		o.portal = fmt.Sprint(n)
+	}
+	nids, err := p.expandNIDs(ctx, operands[0], 1)
+	if err != nil {
+		return p.badList(explainErrors, err)
+	}
+	client := p.client()
+	defer client.Close()
+	e, err := client.Explain(ctx, nids[0].String(), o.source, o.portal)
+	if err != nil {
+		return p.refused(explainErrors, err)
+	}
+	if p.json {
+		err = p.printJSON(e)
+	} else {
+		_, err = fmt.Fprint(p.stdout, explanation(&e, o.figures))
+	}
+	if err == nil && e.Path == nil {
+		p.hint("see the nets with: " + p.name + " net show, and the routes with: " + p.name + " route show -v")
+		err = status(exitFailure)
+	}
+	return err
+}
+
+// explanation is an explanation for people:
+//
+//	path  10.0.0.1@tcp -> 10.0.0.11@tcp
+//	case  any NID of a multi-rail peer
+//
+//	1. NI
+//	   > 10.0.0.1@tcp  NI health 1000, the next has 900
+//	     10.0.0.2@tcp  NI health 900, the one above has 1000
+//	   x 10.0.0.3@tcp  excluded: down
+func explanation(e *control.Explanation, figures bool) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, "path  "+pathText(e.Path))
+	if e.Path == nil {
+		fmt.Fprintln(&b, "why   "+e.Error)
+	}
+	if e.Case != "" {
+		fmt.Fprintln(&b, "case  "+e.Case)
+	}
+	for i := range e.Steps {
+		s := &e.Steps[i]
+		fmt.Fprintf(&b, "\n%d. %s\n", i+1, s.What)
+		stepTable(s, figures).write(&b, "   ")
+	}
+	return b.String()
+}
+
+func pathText(p *control.Path) string {
+	switch {
+	case p == nil:
+		return "none"
+	case p.To.IsLoopback():
+		return lnet.LoopbackNID.String() + ", within the node"
+	case !p.Gateway.IsZero():
+		return p.From.String() + " -> " + p.Gateway.String() + " (gateway) -> " + p.To.String()
+	default:
+		return p.From.String() + " -> " + p.To.String()
+	}
+}
+
+// Marks of the chosen one, of others, and of those that could not be chosen.
+const (
+	chosenMark   = ">"
+	otherMark    = " "
+	excludedMark = "x"
+)
+
+// stepTable is a step as a table: mark, name, with figures those, and why.
+func stepTable(s *control.ExplainedStep, figures bool) table {
+	var columns []string
+	if figures {
+		columns = criteria(s.Candidates)
+	}
+	var t table
+	if len(columns) > 0 {
+		t = append(t, header(columns)...)
+	}
+	line := func(mark, name string, figure func(criterion string) string, why string) {
+		cells := []string{mark, name}
+		for _, by := range columns {
+			cells = append(cells, figure(by))
+		}
+		t = append(t, append(cells, why))
+	}
+	for k := range s.Candidates {
+		c := &s.Candidates[k]
+		mark := otherMark
+		if k == 0 {
+			mark = chosenMark
+		}
+		line(mark, c.Name, func(by string) string { return figureText(c, by) }, why(s.Candidates, k))
+	}
+	for _, x := range s.Excluded {
+		line(excludedMark, x.Name, func(string) string { return "" }, "excluded: "+x.Why)
+	}
+	return t
+}
+
+// header is the head of the columns, in two lines: the last word of a name
+// stands below the others.
+func header(columns []string) table {
+	upper, lower := []string{"", ""}, []string{"", ""}
+	for _, name := range columns {
+		cut := strings.LastIndexByte(name, ' ')
+		upper = append(upper, name[:max(cut, 0)])
+		lower = append(lower, name[cut+1:])
+	}
+	return table{append(upper, ""), append(lower, "why")}
+}
+
+// criteria are all that the candidates have, in order.
+func criteria(candidates []control.RankedCandidate) []string {
+	var all []string
+	seen := map[string]bool{}
+	for i := range candidates {
+		at := 0 // behind the criterion that stands before it in this candidate
+		for _, f := range candidates[i].Figures {
+			if !seen[f.Criterion] {
+				seen[f.Criterion] = true
+				all = append(all[:at], append([]string{f.Criterion}, all[at:]...)...)
+			}
+			for k := range all {
+				if all[k] == f.Criterion {
+					at = k + 1
+				}
+			}
+		}
+	}
+	return all
+}
+
+func figureText(c *control.RankedCandidate, criterion string) string {
+	for _, f := range c.Figures {
+		if f.Criterion == criterion {
+			return f.Text
+		}
+	}
+	return "-"
+}
+
+// why says what gave a candidate its rank.
+func why(candidates []control.RankedCandidate, k int) string {
+	if len(candidates) == 1 {
+		return "the only one"
+	}
+	other, who, at := k-1, "the one above", k
+	if k == 0 {
+		other, who, at = 1, "the next", 1
+	}
+	by := candidates[at].By
+	switch {
+	case by != control.ByOrder:
+		return fmt.Sprintf("%s %s, %s has %s", by, figureText(&candidates[k], by), who, figureText(&candidates[other], by))
+	case k == 0:
+		return "equal to " + who + ", and first in order"
+	default:
+		return "equal to " + who + ", but later in order"
+	}
+}

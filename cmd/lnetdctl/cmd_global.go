@@ -1,0 +1,29 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+func (p *program) globalCommand() *cobra.Command {
+	return group("global", "the node's parameters", leaf(manual{
+		use:     "show",
+		short:   "print the node's parameters",
+		long:    "Times are in seconds. All but lnd_timeout, which follows from others, can be set.",
+		example: "lnetdctl global show",
+	}, func(ctx context.Context) error {
+		return show(p, errorForm{op: "show", entity: "global"}, classic,
+			func(c *control.Client) (control.Globals, error) { return c.Globals(ctx) },
+			func(g control.Globals) any { return g },
+			func(g control.Globals) mapping {
+				values := mapping{}
+				for _, v := range g.Values() {
+					values = append(values, entry{v.Name, number(v.Value)})
+				}
+				return mapping{{"global", values}}
+			})
+	}))
+}

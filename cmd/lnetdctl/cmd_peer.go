@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+func (p *program) peerCommand() *cobra.Command {
+	return group("peer", "the peers that the node knows of",
+		p.peerAddCommand(), p.peerDelCommand(), p.peerShowCommand(), p.peerListCommand(), p.peerSetCommand())
+}
+
+// peerOptions are those of "peer add" and "peer del".
+type peerOptions struct {
+	primary, nids string
+	nonMR, lock   bool
+	force         bool
+}
+
+func (o *peerOptions) add(c *cobra.Command, nids string) {
+	c.Flags().StringVarP(&o.primary, "prim_nid", "k", "", "the peer's primary `NID`")
+	c.Flags().StringVarP(&o.nids, "nid", "n", "", nids)
+}
+
+var (
+	peerAddErrors = errorForm{op: "add", entity: "peer"}
+	// A peer that is not there is no news to lnetctl.
+	peerDelErrors  = errorForm{op: "del", entity: "peer", silent: []control.Code{control.CodePeerUnknown}}
+	peerShowErrors = errorForm{op: "show", entity: "peer", silent: []control.Code{control.CodePeerUnknown}}
+	peerSetErrors  = errorForm{kind: oldDocument, op: "peer", entity: "set", exit: exitInvalid}
+)
+
+func (p *program) peerAddCommand() *cobra.Command {
+	var o peerOptions
+	c := leaf(manual{
+		use:   "add --prim_nid NID [--nid NIDS] [--non_mr] [--lock_prim]",
+		short: "make a peer, or add NIDs to it",
+		long: `NIDS is a comma list with ranges, as for ping. Discovery does not change the
+NIDs of a peer that was added. Either all NIDs are added or none.`,
+		example: `lnetdctl peer add --prim_nid 10.0.0.1@tcp --nid 10.0.1.1@tcp1
+lnetdctl peer add --prim_nid 10.0.0.9@tcp --nid 10.0.0.[10-12]@tcp --lock_prim`,
+		exits: peerExits,
+	}, func(ctx context.Context) error { return p.peerAdd(ctx, o) })
+	o.add(c, "further `NIDS` of the peer")
+	c.Flags().BoolVarP(&o.nonMR, "non_mr", "m", false, "the peer is not Multi-Rail")
+	c.Flags().BoolVarP(&o.lock, "lock_prim", "l", false, "discovery may not change the primary NID")
+	return c
+}
+
+const peerExits = `0    success
+1    help was asked for
+234  there is no such peer, or the request was refused (-22)
+255  there is no lnetd to talk to (-1)`
+
+func (p *program) peerAdd(ctx context.Context, o peerOptions) error {
+	r := control.PeerAddition{SingleRail: o.nonMR, LockPrimary: o.lock}
+	if err := p.peerNIDs(ctx, o, peerAddErrors, &r.Primary, &r.NIDs); err != nil {
+		return err
+	}
+	return p.tell(peerAddErrors, func(c *control.Client) error { return c.AddPeer(ctx, r) })
+}
+
+func (p *program) peerDelCommand() *cobra.Command {
+	var o peerOptions
+	c := leaf(manual{
+		use:   "del --prim_nid NID [--nid NIDS] [--force]",
+		short: "delete a peer, or NIDs of it",
+		long: `Without --nid, or if the primary NID is among NIDS, the peer is deleted. Of a
+peer with a locked primary NID that NID stays, unless --force is given. A
+gateway cannot be deleted as long as routes lead through it.`,
+		example: `lnetdctl peer del --prim_nid 10.0.0.1@tcp --nid 10.0.1.1@tcp1
+lnetdctl peer del --prim_nid 10.0.0.9@tcp --force`,
+		exits: peerExits,
+	}, func(ctx context.Context) error { return p.peerDel(ctx, o) })
+	o.add(c, "`NIDS` to delete")
+	c.Flags().BoolVarP(&o.force, "force", "f", false, "delete a peer with a locked primary NID too")
+	return c
+}
+
+func (p *program) peerDel(ctx context.Context, o peerOptions) error {
+	r := control.PeerDeletion{Force: o.force}
+	if err := p.peerNIDs(ctx, o, peerDelErrors, &r.Primary, &r.NIDs); err != nil {
+		return err
+	}
+	return p.tell(peerDelErrors, func(c *control.Client) error { return c.DeletePeer(ctx, r) })
+}
+
+// peerNIDs reads the NIDs of a peer; the error has been reported.
+func (p *program) peerNIDs(
+	ctx context.Context, o peerOptions, form errorForm, primary *lnet.NID, others *[]lnet.NID,
+) error {
+	if o.primary == "" {
+		form.silent = []control.Code{control.CodeRequestInvalid} // as lnetctl is
+		return p.invalid(form, -22, "missing primary NID", "name the peer's primary NID with --prim_nid")
+	}
+	nids, err := p.expandNIDs(ctx, o.primary, 1)
+	if err != nil {
+		return p.badList(form, err)
+	}
+	*primary = nids[0]
+	if o.nids != "" {
+		if *others, err = p.expandNIDs(ctx, o.nids, control.PeerNIDsMax); err != nil {
+			return p.badList(form, err)
+		}
+	}
+	return nil
+}
+
+func (p *program) peerSetCommand() *cobra.Command {
+	var o healthOptions
+	var state string
+	c := leaf(manual{
+		use:   "set {--nid NID | --all} [--health VALUE]",
+		short: "set the health of peers' NIDs",
+		long: `A health below 1000 makes the NID less preferred than others of its peer, and
+has it pinged until it is at its best again.
+
+The flags of a peer's state belong to discovery; --state is refused.`,
+		example: `lnetdctl peer set --nid 10.0.0.1@tcp --health 500
+lnetdctl peer set --all --health 1000`,
+	}, func(ctx context.Context) error {
+		if state != "" {
+			return p.invalid(peerSetErrors, -95, "the state of a peer cannot be set",
+				fmt.Sprintf("%s discover --force makes a peer's state anew", p.name))
+		}
+		return p.setHealth(ctx, peerSetErrors, o, (*control.Client).SetPeerHealth)
+	})
+	o.add(c, "peer's NID")
+	c.Flags().StringVarP(&state, "state", "s", "", "refused: `FLAGS` of the peer's state")
+	return c
+}

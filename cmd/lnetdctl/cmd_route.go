@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+func (p *program) routeCommand() *cobra.Command {
+	return group("route", "the routes to nets that the node is not on",
+		p.routeAddCommand(), p.routeDelCommand(), p.routeShowCommand())
+}
+
+// routeOptions are those of all commands about routes.
+type routeOptions struct {
+	net, gateway   string
+	hops, priority string
+}
+
+func (o *routeOptions) add(c *cobra.Command, gateway string) {
+	c.Flags().StringVarP(&o.net, "net", "n", "", "`NET` that the route leads to")
+	c.Flags().StringVarP(&o.gateway, "gateway", "g", "", gateway)
+}
+
+func (o *routeOptions) addFigures(c *cobra.Command, hops, priority string) {
+	f := c.Flags()
+	f.StringVarP(&o.hops, "hop", "c", "", hops)
+	f.StringVar(&o.hops, "hop-count", "", "the same as --hop `N`")
+	f.StringVarP(&o.priority, "priority", "p", "", priority)
+}
+
+var (
+	routeAddErrors = errorForm{op: "add", entity: "route"}
+	routeDelErrors = errorForm{op: "del", entity: "route", silent: []control.Code{control.CodeRouteUnknown}}
+	routeMissing   = errorForm{kind: plainText}
+)
+
+func (p *program) routeAddCommand() *cobra.Command {
+	var o routeOptions
+	c := leaf(manual{
+		use:   "add --net NET --gateway NIDS [--hop N] [--priority N]",
+		short: "add routes",
+		long: `NIDS is a NID of the gateway on a net of this node, or, for a route by each of
+several, a comma list with ranges. Either all routes are added or none.
+A priority of 0 is the best; among routes of one priority the one with fewer
+hops is taken.`,
+		example: `lnetdctl route add --net o2ib --gateway 10.0.0.7@tcp
+lnetdctl route add --net tcp2 --gateway 10.0.0.[7-8]@tcp --hop 2 --priority 1`,
+		exits: `0    success
+1    help was asked for
+234  a route cannot be added, or the options make no sense (-22)
+255  there is no lnetd to talk to (-1)`,
+	}, func(ctx context.Context) error { return p.routeAdd(ctx, o) })
+	o.add(c, "`NIDS` of gateways")
+	o.addFigures(c, "number `N` of hops, 1 to 255", "priority `N`, 0 is the best")
+	return c
+}
+
+func (p *program) routeAdd(ctx context.Context, o routeOptions) error {
+	net, gateways, err := p.routeEnds(ctx, o, routeAddErrors)
+	if err != nil {
+		return err
+	}
+	r := control.RouteAddition{Net: net, Gateways: gateways}
+	// What is not a number counts as not given (lnetctl 4.6); -1 is how an
+	// undefined number of hops shows.
+	if n, ok := parseNumber(o.hops); ok && n != -1 {
+		if n < 1 || n > control.RouteHopsMax {
+			return p.invalid(routeAddErrors, -22, "invalid hop count must be between 1 and 255", "")
+		}
+		r.Hops = uint32(n)
+	}
+	if n, ok := parseNumber(o.priority); ok {
+		if n < 0 {
+			return p.invalid(routeAddErrors, -22, "invalid priority, must not be negative", "")
+		}
+		r.Priority = uint32(min(n, 1<<31)) // what is more than 31 bits long is refused
+	}
+	return p.tell(routeAddErrors, func(c *control.Client) error { return c.AddRoutes(ctx, r) })
+}
+
+func (p *program) routeDelCommand() *cobra.Command {
+	var o routeOptions
+	c := leaf(manual{
+		use:   "del --net NET --gateway NIDS",
+		short: "delete routes",
+		long: `Either all routes are deleted or, if one of them does not exist, none. Like
+lnetctl's the command then succeeds, but with --json it fails.`,
+		example: `lnetdctl route del --net o2ib --gateway 10.0.0.7@tcp`,
+		exits: `0    success, also if there is no such route
+1    help was asked for
+234  the options make no sense (-22)
+255  there is no lnetd to talk to (-1)`,
+	}, func(ctx context.Context) error { return p.routeDel(ctx, o) })
+	o.add(c, "`NIDS` of gateways")
+	return c
+}
+
+func (p *program) routeDel(ctx context.Context, o routeOptions) error {
+	net, gateways, err := p.routeEnds(ctx, o, routeDelErrors)
+	if err != nil {
+		return err
+	}
+	unknown := false
+	err = p.tell(routeDelErrors, func(c *control.Client) error {
+		err := c.DeleteRoutes(ctx, control.RouteDeletion{Net: net, Gateways: gateways})
+		unknown = err != nil && control.FaultOf(err).Code == control.CodeRouteUnknown
+		return err
+	})
+	if unknown && !p.json {
+		return nil
+	}
+	return err
+}
+
+// routeEnds reads where routes lead and through whom; the error has been
+// reported.
+func (p *program) routeEnds(ctx context.Context, o routeOptions, form errorForm) (lnet.Net, []lnet.NID, error) {
+	const missing = "missing mandatory parameters:"
+	switch {
+	case o.net == "" && o.gateway == "":
+		return 0, nil, p.invalid(routeMissing, -22, missing+"'net , gateway'", "")
+	case o.net == "":
+		return 0, nil, p.invalid(routeMissing, -22, missing+"'net'", "")
+	case o.gateway == "":
+		return 0, nil, p.invalid(routeMissing, -22, missing+"'gateway'", "")
+	}
+	net, err := lnet.ParseNet(o.net)
+	if err != nil {
+		return 0, nil, p.invalid(form, -2, "cannot parse net", err.Error())
+	}
+	gateways, err := p.expandNIDs(ctx, o.gateway, control.RouteGatewaysMax)
+	if err != nil {
+		return 0, nil, p.badList(form, err)
+	}
+	return net, gateways, nil
+}
+
+func (p *program) routeShowCommand() *cobra.Command {
+	var o routeOptions
+	var level string
+	c := leaf(manual{
+		use:   "show [--net NET] [--gateway NID] [--hop N] [--priority N] [--verbose]",
+		short: "print the routes",
+		long: `With --verbose hops, priority, state and type are printed too; hop -1 is an
+undefined number of hops. Only routes with all that is given are printed.`,
+		example: `lnetdctl route show -v
+lnetdctl route show --net o2ib`,
+	}, func(ctx context.Context) error {
+		filter := control.RouteFilter{Net: o.net, Gateway: o.gateway, Hops: -1, Priority: -1}
+		if n, ok := parseNumber(o.hops); ok {
+			filter.Hops = max(n, 0) // -1 shows what has none
+		}
+		if n, ok := parseNumber(o.priority); ok {
+			filter.Priority = n
+		}
+		return show(p, errorForm{op: "show", entity: "route"}, wide,
+			func(c *control.Client) ([]control.Route, error) { return c.Routes(ctx, filter) },
+			func(routes []control.Route) any { return control.Routes{Routes: routes} },
+			func(routes []control.Route) mapping { return routesDocument(routes, verbosityLevel(level)) })
+	})
+	o.add(c, "`NID` of the gateway")
+	o.addFigures(c, "number `N` of hops", "priority `N`")
+	verbosity(c, &level, "print all; a `LEVEL` makes no difference")
+	return c
+}
+
+// routesDocument is the document of "route show" (lnetctl 5.2).
+func routesDocument(routes []control.Route, level int64) mapping {
+	var list sequence
+	for i := range routes {
+		r := &routes[i]
+		m := mapping{
+			{"net", text(r.Net.String())},
+			{"gateway", text(r.Gateway.String())},
+		}
+		if level >= 1 {
+			hops, state, kind := int64(r.Hops), "down", "multi-hop"
+			if hops == 0 {
+				hops = -1
+			}
+			if r.Up {
+				state = "up"
+			}
+			if r.SingleHop {
+				kind = "single-hop"
+			}
+			m = append(m,
+				entry{"hop", number(hops)},
+				entry{"priority", number(uint64(r.Priority))},
+				entry{"state", text(state)},
+				entry{"type", text(kind)},
+			)
+		}
+		list = append(list, m)
+	}
+	return section("route", list)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+func (p *program) routingCommand() *cobra.Command {
+	return group("routing", "forwarding between nets", leaf(manual{
+		use:   "show",
+		short: "print whether the node forwards, and its router buffers",
+		long: `Nothing is printed on a node that never forwarded since lnetd started. enable
+is 0 for no, 1 for yes, 2 while it stops and 3 while it starts.`,
+		example: "lnetdctl routing show",
+	}, func(ctx context.Context) error {
+		return show(p, errorForm{op: "show", entity: "routing"}, classic,
+			func(c *control.Client) (control.Routing, error) { return c.Routing(ctx) },
+			func(r control.Routing) any { return r },
+			routingDocument)
+	}))
+}
+
+// routingDocument is the document of "routing show" (lnetctl 5.3).
+func routingDocument(r control.Routing) mapping {
+	if !r.Ever {
+		return nil
+	}
+	var list sequence
+	for cpt := range r.CPTs {
+		pools := &r.CPTs[cpt]
+		list = append(list, mapping{{fmt.Sprintf("cpt[%d]", cpt), mapping{
+			{"tiny", poolDocument(&pools.Tiny)},
+			{"small", poolDocument(&pools.Small)},
+			{"large", poolDocument(&pools.Large)},
+		}}})
+	}
+	list = append(list, mapping{{"enable", number(int(r.State))}})
+	b := r.Buffers()
+	return mapping{
+		{"routing", list},
+		{"buffers", mapping{
+			{"tiny", number(b.Tiny)},
+			{"small", number(b.Small)},
+			{"large", number(b.Large)},
+		}},
+	}
+}
+
+func poolDocument(p *control.Pool) mapping {
+	return mapping{
+		{"npages", number(p.Pages)},
+		{"nbuffers", number(p.Buffers)},
+		{"credits", number(p.Credits)},
+		{"mincredits", number(p.MinCredits)},
+	}
+}

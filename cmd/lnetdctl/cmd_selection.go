@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"math"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+func (p *program) selectionCommand() *cobra.Command {
+	c := group("selection", "selection rules by type, each with an id of its own")
+	for _, kind := range ruleKinds {
+		c.AddCommand(group(kind.name, kind.about,
+			p.selectionAddCommand(&kind), p.selectionDelCommand(&kind), p.selectionShowCommand(&kind)))
+	}
+	return c
+}
+
+// ruleKind is a type of selection rules (lnetctl 11).
+type ruleKind struct {
+	name, about string
+	// patterns are the names of its options.
+	patterns []string
+	// long says what a rule does, example adds one.
+	long, example string
+}
+
+var ruleKinds = []ruleKind{
+	{
+		name: "net", about: "rules that give nets a priority", patterns: []string{"net"},
+		long:    "The nets of this node and of peers that match get the priority; 0 is the best.",
+		example: "--net 'o2ib*' --priority 0",
+	}, {
+		name: "nid", about: "rules that give NIDs a priority", patterns: []string{"nid"},
+		long:    "The NIs of this node and of peers whose NIDs match get the priority; 0 is the best.",
+		example: "--nid 10.0.0.[1-4]@tcp --priority 1",
+	}, {
+		name: "peer", about: "rules that pair local NIs with peers' NIDs", patterns: []string{"local", "remote"},
+		long: `The local NIs that match are preferred for the NIDs of peers that match. Of
+several rules about a NID that with the best priority decides; 0 is the best.`,
+		example: "--local 10.0.0.1@tcp --remote 10.0.0.[10-20]@tcp --priority 0",
+	},
+}
+
+// selectionOptions are those of all commands about selection rules.
+type selectionOptions struct {
+	patterns     map[string]*string
+	priority, id string
+}
+
+func (o *selectionOptions) addPatterns(c *cobra.Command, k *ruleKind) {
+	o.patterns = map[string]*string{}
+	for _, name := range k.patterns {
+		o.patterns[name] = c.Flags().String(name, "", "`PATTERN` as for udsp add")
+	}
+}
+
+func (o *selectionOptions) addID(c *cobra.Command, usage string) {
+	c.Flags().StringVar(&o.id, "id", "", usage)
+}
+
+func (k *ruleKind) synopsis(verb string) string {
+	for _, name := range k.patterns {
+		verb += " --" + name + " PATTERN"
+	}
+	return verb
+}
+
+func (p *program) selectionAddCommand(k *ruleKind) *cobra.Command {
+	var o selectionOptions
+	c := leaf(manual{
+		use: k.synopsis("add") + " [--priority N]", short: "add a rule", long: k.long,
+		example: "lnetdctl selection " + k.name + " add " + k.example,
+		exits:   udspExits,
+	}, func(ctx context.Context) error {
+		r, err := p.selectionRule(k, &o, selectionErrors("add"))
+		if err != nil {
+			return err
+		}
+		return p.tell(selectionErrors("add"), func(c *control.Client) error { return c.AddSelection(ctx, r) })
+	})
+	o.addPatterns(c, k)
+	c.Flags().StringVar(&o.priority, "priority", "", "priority `N`; 0, the best, if not given")
+	return c
+}
+
+func (p *program) selectionDelCommand(k *ruleKind) *cobra.Command {
+	var o selectionOptions
+	c := leaf(manual{
+		use: k.synopsis("del") + " | --id N", short: "delete a rule",
+		long:    "The rule is named by its id, by its patterns, or by both, which must then agree.",
+		example: "lnetdctl selection " + k.name + " del --id 0",
+		exits:   udspExits,
+	}, func(ctx context.Context) error {
+		r, err := p.selectionRule(k, &o, selectionErrors("del"))
+		if err != nil {
+			return err
+		}
+		return p.tell(selectionErrors("del"), func(c *control.Client) error { return c.DeleteSelection(ctx, r) })
+	})
+	o.addPatterns(c, k)
+	o.addID(c, "id `N` of the rule")
+	return c
+}
+
+func (p *program) selectionShowCommand(k *ruleKind) *cobra.Command {
+	var o selectionOptions
+	c := leaf(manual{
+		use: "show [--id N]", short: "print the rules",
+		example: "lnetdctl selection " + k.name + " show",
+		exits:   udspExits,
+	}, func(ctx context.Context) error {
+		r, err := p.selectionRule(k, &o, selectionErrors("show"))
+		if err != nil {
+			return err
+		}
+		id := ""
+		if r.ID != nil {
+			id = strconv.Itoa(*r.ID)
+		}
+		return show(p, selectionErrors("show"), classic,
+			func(c *control.Client) ([]control.SelectionRule, error) { return c.Selection(ctx, k.name, id) },
+			func(rules []control.SelectionRule) any { return control.Selection{Rules: rules} },
+			selectionDocument)
+	})
+	o.addID(c, "print the rule with the id `N` only")
+	return c
+}
+
+func selectionErrors(op string) errorForm {
+	return errorForm{kind: oldDocument, op: op, entity: "selection"}
+}
+
+// selectionRule reads the options; the error has been reported.
+func (p *program) selectionRule(k *ruleKind, o *selectionOptions, form errorForm) (control.SelectionRule, error) {
+	r := control.SelectionRule{Type: k.name}
+	into := map[string]*control.Pattern{"net": &r.Net, "nid": &r.NID, "local": &r.Local, "remote": &r.Remote}
+	for name, pattern := range o.patterns {
+		if *pattern == "" {
+			continue
+		}
+		var err error
+		if *into[name], err = control.ParsePattern(*pattern); err != nil {
+			return r, p.invalid(form, -22, "failed to parse "+name+" parameter", err.Error())
+		}
+	}
+	number := func(name, given string) (int64, error) {
+		n, ok := parseNumber(given)
+		if !ok || n < 0 || n > math.MaxInt32 {
+			return 0, p.invalid(form, -22, "Invalid "+name+` "`+given+`"`, "")
+		}
+		return n, nil
+	}
+	if o.priority != "" {
+		n, err := number("priority", o.priority)
+		if err != nil {
+			return r, err
+		}
+		r.Priority = uint32(n)
+	}
+	if o.id != "" {
+		n, err := number("id", o.id)
+		if err != nil {
+			return r, err
+		}
+		id := int(n)
+		r.ID = &id
+	}
+	return r, nil
+}
+
+// selectionDocument is the document of "selection ... show" (lnetctl 11).
+func selectionDocument(rules []control.SelectionRule) mapping {
+	var list sequence
+	for i := range rules {
+		r := &rules[i]
+		m := mapping{{"type", text(r.Type)}}
+		m = appendPattern(m, "net", r.Net)
+		m = appendPattern(m, "nid", r.NID)
+		m = appendPattern(m, "local", r.Local)
+		m = appendPattern(m, "remote", r.Remote)
+		m = append(m, entry{"priority", number(uint64(r.Priority))})
+		if r.ID != nil {
+			m = append(m, entry{"id", number(*r.ID)})
+		}
+		list = append(list, m)
+	}
+	return section("selection", list)
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+// A settable is a word that "set" knows.
+type settable struct {
+	name  string
+	about string
+	// set asks for the change; value is a number.
+	set func(ctx context.Context, c *control.Client, value int64) error
+}
+
+// aboutGlobals says what the parameters mean (lnetctl 6).
+var aboutGlobals = map[string]string{
+	"numa_range":                 "NUMA distance up to which NIs count as equally near",
+	"max_interfaces":             "most NIDs that a node may tell of itself, 16 or more",
+	"discovery":                  "0: peers are not discovered; 1: they are",
+	"drop_asym_route":            "1: drop messages that come by another route than ours",
+	"retry_count":                "how often a message is sent again after a failure",
+	"transaction_timeout":        "seconds until a message has failed for good",
+	"health_sensitivity":         "what a failure takes from the health of an NI, 0 to 1000",
+	"recovery_interval":          "obsolete, without effect",
+	"router_sensitivity":         "percent of full health that a router's NI needs",
+	"response_tracking":          "requests watched for a response: 0 none, 1 GET, 2 PUT, 3 both",
+	"recovery_limit":             "seconds to try to bring an NI back, 0 for ever",
+	"max_recovery_ping_interval": "most seconds between pings that try to bring an NI back",
+}
+
+func settables() []settable {
+	buffers := func(change func(r *control.RoutingChange, n *int)) func(context.Context, *control.Client, int64) error {
+		return func(ctx context.Context, c *control.Client, value int64) error {
+			var r control.RoutingChange
+			n := int(min(max(value, math.MinInt32), math.MaxInt32))
+			change(&r, &n)
+			return c.SetRouting(ctx, r)
+		}
+	}
+	all := []settable{
+		{"tiny_buffers", "router buffers without payload; 0 is the default",
+			buffers(func(r *control.RoutingChange, n *int) { r.Tiny = n })},
+		{"small_buffers", "router buffers of one page; 0 is the default",
+			buffers(func(r *control.RoutingChange, n *int) { r.Small = n })},
+		{"large_buffers", "router buffers of 1 MiB; 0 is the default",
+			buffers(func(r *control.RoutingChange, n *int) { r.Large = n })},
+		{"routing", "1: forward messages between nets; 0: do not", func(ctx context.Context, c *control.Client, value int64) error {
+			enabled := value == 1
+			return c.SetRouting(ctx, control.RoutingChange{Enabled: &enabled})
+		}},
+	}
+	for _, name := range control.SettableGlobals() {
+		all = append(all, settable{name, aboutGlobals[name], func(ctx context.Context, c *control.Client, value int64) error {
+			var r control.GlobalsChange
+			r.Set(name, value)
+			return c.SetGlobals(ctx, r)
+		}})
+	}
+	return all
+}
+
+func (p *program) setCommand() *cobra.Command {
+	c := group("set", "set a parameter of the node")
+	for _, s := range settables() {
+		c.AddCommand(command(manual{
+			use:   s.name + " VALUE",
+			short: s.about,
+			long: `The value is in force at once, until lnetd restarts. See all with:
+lnetdctl global show, and those of routers with: lnetdctl routing show.`,
+			example: "lnetdctl set " + s.name + " 1",
+			number:  true,
+			exits: `0    success
+1    help was asked for
+195  the value is not possible (-61)
+222  a number of buffers is negative (-34)
+234  the value is not possible, or none was given (-22)
+255  the value is not a number, or there is no lnetd to talk to (-1)`,
+		}, func(ctx context.Context, operands []string) error { return p.set(ctx, &s, operands) }))
+	}
+	return c
+}
+
+func (p *program) set(ctx context.Context, s *settable, operands []string) error {
+	if len(operands) != 1 {
+		p.hint("set " + s.name + " needs one value")
+		return needsHelp{exitInvalid}
+	}
+	value, ok := parseNumber(operands[0])
+	parser := errorForm{kind: oldDocument, op: "parser", entity: "set"}
+	switch {
+	case !ok:
+		return p.invalid(parser, -1, "cannot parse "+s.name+" value", "name a number")
+	case s.name == "routing" && value != 0 && value != 1:
+		return p.invalid(parser, -1, "cannot parse routing value. It is 0 or 1", "")
+	}
+	return p.tell(errorForm{kind: oldDocument, op: "add", entity: s.name},
+		func(c *control.Client) error { return s.set(ctx, c, value) })
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"math"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+func (p *program) udspCommand() *cobra.Command {
+	return group("udsp", "policies for the choice of paths",
+		p.udspAddCommand(), p.udspDelCommand(), p.udspShowCommand())
+}
+
+// udspErrors are of all commands about policies: lnetctl calls each "add".
+var udspErrors = errorForm{kind: oldDocument, op: "add", entity: "udsp"}
+
+const udspExits = `0    success
+1    help was asked for
+142  there is such a rule already (-114)
+234  the rule makes no sense (-22)
+254  there is no such rule (-2)
+255  there is no lnetd to talk to (-1)`
+
+// udspOptions are those of "udsp add".
+type udspOptions struct {
+	src, dst, rte   string
+	priority, index string
+}
+
+func (p *program) udspAddCommand() *cobra.Command {
+	var o udspOptions
+	c := leaf(manual{
+		use:   "add [--src PATTERN] [--dst PATTERN] [--rte PATTERN] [--priority N] [--idx N]",
+		short: "add a policy",
+		long: `A rule with --src alone gives local nets or NIs a priority, one with --dst alone
+nets or NIDs of peers; 0 is the best, and the default. With --src and --dst the
+NIs of --src are preferred for the NIDs of --dst, with --dst and --rte the
+gateways of --rte. What is not preferred may still be chosen.
+
+PATTERN is a net such as tcp or tcp[1-3], which stands for all of its NIDs too,
+or NIDs such as 10.0.0.[2-8/2]@tcp or *@tcp. Of rules about the same object the
+first one decides.`,
+		example: `lnetdctl udsp add --src tcp1 --priority 0
+lnetdctl udsp add --src 10.0.0.1@tcp --dst 10.0.0.[10-20]@tcp
+lnetdctl udsp add --dst '*@o2ib' --rte 10.0.0.7@tcp --idx 0`,
+		exits: udspExits,
+	}, func(ctx context.Context) error { return p.udspAdd(ctx, o) })
+	f := c.Flags()
+	f.StringVarP(&o.src, "src", "s", "", "`PATTERN` of local nets or NIDs")
+	f.StringVarP(&o.dst, "dst", "d", "", "`PATTERN` of nets or NIDs of peers")
+	f.StringVarP(&o.rte, "rte", "r", "", "`PATTERN` of gateways' NIDs")
+	f.StringVarP(&o.priority, "priority", "p", "", "priority `N`, 0 is the best")
+	f.StringVarP(&o.index, "idx", "i", "", "place `N` of the rule in the list; the end if not given")
+	return c
+}
+
+func (p *program) udspAdd(ctx context.Context, o udspOptions) error {
+	if o.src+o.dst+o.rte == "" {
+		p.hint("name whom the rule is about: --src, --dst, or one of them with another")
+		return needsHelp{exitOK}
+	}
+	var r control.UDSPRule
+	if o.priority != "" {
+		n, err := p.udspNumber("priority", o.priority)
+		if err != nil {
+			return err
+		}
+		priority := uint32(n)
+		r.Priority = &priority
+	}
+	if o.index != "" {
+		n, err := p.udspNumber("index", o.index)
+		if err != nil {
+			return err
+		}
+		r.Index = &n
+	}
+	for _, d := range []struct {
+		name, pattern string
+		to            *control.Pattern
+	}{{"src", o.src, &r.Src}, {"dst", o.dst, &r.Dst}, {"rte", o.rte, &r.Rte}} {
+		if d.pattern == "" {
+			continue
+		}
+		var err error
+		if *d.to, err = control.ParsePattern(d.pattern); err != nil {
+			return p.invalid(udspErrors, -22, "failed to parse "+d.name+" parameter", err.Error())
+		}
+	}
+	return p.tell(udspErrors, func(c *control.Client) error { return c.AddUDSP(ctx, r) })
+}
+
+// udspNumber reads a number that is not negative; the error has been reported.
+func (p *program) udspNumber(what, given string) (int, error) {
+	n, ok := parseNumber(given)
+	if !ok || n < 0 || n > math.MaxInt32 {
+		return 0, p.invalid(errorForm{kind: plainText}, -22, "Invalid "+what+` "`+given+`"`, "")
+	}
+	return int(n), nil
+}
+
+func (p *program) udspDelCommand() *cobra.Command {
+	var index string
+	var all bool
+	c := leaf(manual{
+		use:     "del {--idx N | --all}",
+		short:   "delete policies",
+		long:    "Rules behind a deleted one move up.",
+		example: "lnetdctl udsp del --idx 0\nlnetdctl udsp del --all",
+		exits:   udspExits,
+	}, func(ctx context.Context) error {
+		plain := errorForm{kind: plainText}
+		switch {
+		case all && index != "":
+			return p.invalid(plain, -22, "Cannot combine --all with --idx", "")
+		case !all && index == "":
+			return p.invalid(plain, -22, "Must specify --idx or --all", "")
+		}
+		r := control.UDSPDeletion{All: all}
+		if !all {
+			n, err := p.udspNumber("index", index)
+			if err != nil {
+				return err
+			}
+			r.Index = &n
+		}
+		return p.tell(udspErrors, func(c *control.Client) error { return c.DeleteUDSP(ctx, r) })
+	})
+	c.Flags().StringVarP(&index, "idx", "i", "", "place `N` of the rule")
+	c.Flags().BoolVarP(&all, "all", "a", false, "every rule")
+	return c
+}
+
+func (p *program) udspShowCommand() *cobra.Command {
+	var index string
+	c := leaf(manual{
+		use:     "show [--idx N]",
+		short:   "print the policies",
+		example: "lnetdctl udsp show",
+		exits:   udspExits,
+	}, func(ctx context.Context) error {
+		one := ""
+		if index != "" {
+			n, err := p.udspNumber("index", index)
+			if err != nil {
+				return err
+			}
+			one = strconv.Itoa(n)
+		}
+		return show(p, errorForm{kind: oldDocument, op: "show", entity: "udsp"}, classic,
+			func(c *control.Client) ([]control.UDSPRule, error) { return c.UDSP(ctx, one) },
+			func(rules []control.UDSPRule) any { return control.UDSP{Rules: rules} },
+			rulesDocument)
+	})
+	c.Flags().StringVarP(&index, "idx", "i", "", "print the rule at place `N` only")
+	return c
+}
+
+// rulesDocument is the document of "udsp show" (lnetctl 5.8).
+func rulesDocument(rules []control.UDSPRule) mapping {
+	var list sequence
+	for i := range rules {
+		r := &rules[i]
+		m := mapping{}
+		if r.Index != nil {
+			m = append(m, entry{"idx", number(*r.Index)})
+		}
+		m = appendPattern(m, "src", r.Src)
+		m = appendPattern(m, "dst", r.Dst)
+		m = appendPattern(m, "rte", r.Rte)
+		if r.Priority != nil {
+			m = append(m, entry{"action", mapping{{"priority", number(uint64(*r.Priority))}}})
+		}
+		list = append(list, m)
+	}
+	return section("udsp", list)
+}
+
+// appendPattern appends a pattern, if there is one.
+func appendPattern(m mapping, key string, d control.Pattern) mapping {
+	if d.IsZero() {
+		return m
+	}
+	return append(m, entry{key, text(d.String())})
+}

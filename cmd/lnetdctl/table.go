@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// table is lines of cells: a mark, a name, numbers, and a remark.
+type table [][]string
+
+// write prints the table behind an indent. Numbers stand at the right of their
+// columns.
+func (t table) write(b *strings.Builder, indent string) {
+	var widths []int
+	for _, line := range t {
+		for k, c := range line {
+			if k == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[k] = max(widths[k], utf8.RuneCountInString(c))
+		}
+	}
+	for _, line := range t {
+		text := indent
+		for k, c := range line {
+			pad := strings.Repeat(" ", widths[k]-utf8.RuneCountInString(c))
+			switch {
+			case k == 0:
+				text += c + pad
+			case k == 1:
+				text += " " + c + pad
+			case k < len(line)-1:
+				text += "  " + pad + c
+			default:
+				text += "  " + c
+			}
+		}
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+}

@@ -1,0 +1,212 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+)
+
+// The tests below are cases of the reference's regression suites, as far as a file
+// alone shows them.
+
+// sanity-lnet 2 (27), 4 (104), 5 (230), 5 (265)
+func TestCasesThatAreRefused(t *testing.T) {
+	const ni = "net:\n  - net type: tcp\n    local NI(s):\n      - interfaces: {0: eth0}\n        "
+	var tests []errorTest
+	for _, c := range []struct{ name, text, want string }{
+		{"a key without value", "global:\n    discovery:\n", "f:2: global.discovery: no value where a number was expected"},
+		{"the same in the older form", "discovery:\n", "f:1: discovery: no value where a number was expected"},
+		{"a value that is no number", "global:\n    discovery: foo\n", `f:2: global.discovery: "foo" is not a whole number`},
+		{"the same in the older form", "discovery: foo\n", `f:1: discovery: "foo" is not a whole number`},
+		{"response_tracking -10", "global: {response_tracking: -10}\n", "f:1: global.response_tracking: -10 is not in 0 to 3"},
+		{"response_tracking 10", "global: {response_tracking: 10}\n", "f:1: global.response_tracking: 10 is not in 0 to 3"},
+		{"conns_per_peer 200", ni + "lnd tunables: {conns_per_peer: 200}\n",
+			"f:5: net[0].local NI(s)[0].lnd tunables.conns_per_peer: 200 is not in 0 to 127"},
+		{"conns_per_peer 10^24", ni + "lnd tunables: {conns_per_peer: 1000000000000000000000000}\n",
+			`f:5: net[0].local NI(s)[0].lnd tunables.conns_per_peer: "1000000000000000000000000" is not a whole number`},
+		{"conns_per_peer foo", ni + "lnd tunables: {conns_per_peer: foo}\n",
+			`f:5: net[0].local NI(s)[0].lnd tunables.conns_per_peer: "foo" is not a whole number`},
+		{"CPTs the wrong way round, quoted", ni + "CPT: \"[1-0]\"\n",
+			`f:5: net[0].local NI(s)[0].CPT: "[1-0]": not a list of CPU partitions: `},
+		{"CPTs the wrong way round", ni + "CPT: [1-0]\n", `f:5: net[0].local NI(s)[0].CPT[0]: "1-0": not a list of CPU partitions: `},
+		{"no CPT, quoted", ni + "CPT: \"[]\"\n", `f:5: net[0].local NI(s)[0].CPT: "[]": not a list of CPU partitions: `},
+		{"no CPT", ni + "CPT: []\n", "f:5: net[0].local NI(s)[0].CPT: names no CPU partition"},
+		{"no text for CPTs", ni + "CPT: \"\"\n", `f:5: net[0].local NI(s)[0].CPT: "": not a list of CPU partitions: `},
+		{"no value for CPTs", ni + "CPT:\n", "f:5: net[0].local NI(s)[0].CPT: no value where a word was expected"},
+		{"CPTs behind an interface", "net:\n  - net type: tcp\n    interfaces: {0: \"eth0[1-0]\"}\n",
+			`f:3: net[0].interfaces.0: interface "eth0[1-0]": "[1-0]": not a list of CPU partitions: `},
+		{"CPTs of the Multi-Rail design", "net:\n  - {net: tcp, interfaces: [{intf: eth0, CPT: x}]}\n",
+			`f:2: net[0].interfaces[0].CPT: "x": not a list of CPU partitions: `},
+	} {
+		tests = append(tests, errorTest{c.name, c.text, []string{c.want}})
+	}
+	testErrors(t, tests)
+}
+
+// A section that nobody knows is named in a warning, and the rest holds.
+//
+// sanity-lnet 2 (27)
+func TestUnknownSection(t *testing.T) {
+	c := mustParse(t, "foo: 1\nglobal:\n    numa_range: 7\n")
+	if want := []string{"f:1: foo: unknown section, ignored"}; !slices.Equal(c.Warnings, want) || c.Parameters.NUMARange != 7 {
+		t.Errorf("warnings %q, NUMA range %d", c.Warnings, c.Parameters.NUMARange)
+	}
+}
+
+// sanity-lnet 4 (104)
+func TestResponseTrackingOfFiles(t *testing.T) {
+	for k, text := range []string{"0", "1", "2", "3"} {
+		c := mustParse(t, "global:\n    response_tracking: "+text+"\n")
+		if int(c.Parameters.ResponseTracking) != k {
+			t.Errorf("%s: %d", text, c.Parameters.ResponseTracking)
+		}
+	}
+}
+
+// sanity-lnet 5 (170)
+func TestTunablesOfSeveralNIs(t *testing.T) {
+	const warning = "All tunables of NIs of a net should be the same"
+	tests := []struct {
+		name, text string
+		timeouts   []time.Duration // peer_timeout, -1: the default
+		conns      []int           // conns_per_peer, 0: the default
+		warns      bool
+	}{
+		{"each with its CPTs", `
+      - interfaces: {0: eth0}
+        CPT: "[0]"
+      - interfaces: {0: eth1}
+        CPT: "[1]"
+`, []time.Duration{-1, -1}, []int{0, 0}, false},
+		{"CPTs in other forms", `
+      - interfaces: {0: "eth0[0,2]"}
+        CPT: [0, 2]
+      - interfaces: {0: eth1}
+        CPT: ["0-1", 3]
+`, []time.Duration{-1, -1}, []int{0, 0}, false},
+		{"lnd tunables alone", `
+      - interfaces: {0: eth0}
+        lnd tunables: {conns_per_peer: 5}
+`, []time.Duration{-1}, []int{5}, false},
+		{"lnd tunables that differ", `
+      - interfaces: {0: eth0}
+        lnd tunables: {conns_per_peer: 5}
+      - interfaces: {0: eth1}
+        lnd tunables: {conns_per_peer: 3}
+`, []time.Duration{-1, -1}, []int{5, 3}, false},
+		{"the second has them", `
+      - interfaces: {0: eth0}
+      - interfaces: {0: eth1}
+        tunables: {peer_timeout: 181}
+        lnd tunables: {conns_per_peer: 3}
+`, []time.Duration{-1, -1}, []int{0, 3}, true},
+		{"the net has them", `
+      - interfaces: {0: eth0}
+      - interfaces: {0: eth1}
+    tunables: {peer_timeout: 182}
+    lnd tunables: {conns_per_peer: 3}
+`, []time.Duration{182 * time.Second, 182 * time.Second}, []int{3, 3}, false},
+		{"tunables that differ", `
+      - interfaces: {0: eth0}
+        tunables: {peer_timeout: 181}
+      - interfaces: {0: eth1}
+        tunables: {peer_timeout: 182}
+`, []time.Duration{181 * time.Second, 181 * time.Second}, []int{0, 0}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := mustParse(t, "net:\n  - net type: tcp\n    local NI(s):"+tt.text)
+			var want []lnd.Config
+			for k := range tt.timeouts {
+				ni := lnd.Config{Net: netOf(t, "tcp"), Device: []string{"eth0", "eth1"}[k], Tunables: lnd.Tunables{PeerTimeout: tt.timeouts[k]}}
+				if n := tt.conns[k]; n != 0 {
+					ni.Options = socklnd.Options{ConnsPerPeer: n}
+				}
+				want = append(want, ni)
+			}
+			if diff := cmp.Diff(want, c.NIs, sameNID); diff != "" {
+				t.Error(diff)
+			}
+			if warned := strings.Contains(strings.Join(c.Warnings, "\n"), warning); warned != tt.warns || !tt.warns && len(c.Warnings) > 0 {
+				t.Errorf("warnings %q", c.Warnings)
+			}
+		})
+	}
+}
+
+// A file's tos is kept within a byte, where a command's would be refused (lnetctl
+// 9.1).
+//
+// sanity-lnet 5 (232)
+func TestTOSOfFiles(t *testing.T) {
+	for text, want := range map[string]int{"-1": -1, "104": 104, "106": 106, "300": 255, "-7": -1} {
+		c := mustParse(t, "net:\n  - net type: tcp\n    interfaces: [eth0]\n    lnd tunables: {tos: "+text+"}\n")
+		if o, ok := c.NIs[0].Options.(socklnd.Options); !ok || o.TOS == nil || *o.TOS != want {
+			t.Errorf("tos %s: %+v", text, c.NIs[0].Options)
+		}
+	}
+	if c := mustParse(t, "net:\n  - net type: tcp\n    interfaces: [eth0]\n"); c.NIs[0].Options != nil {
+		t.Errorf("no tos: %+v", c.NIs[0].Options)
+	}
+}
+
+// What udsp show and export print of rules makes the same rules again: with a
+// priority of 0, pairs, ranges and strides, and in their order.
+//
+// selection 6.9 import
+func TestShownRulesLoadAgain(t *testing.T) {
+	const shown = `udsp:
+    - idx: 0
+      src: tcp
+      action:
+          priority: 0
+    - idx: 1
+      src: tcp
+      dst: 10.78.0.12@tcp1
+    - idx: 2
+      src: 10.78.0.[0-255]@tcp1
+      action:
+          priority: 1
+    - idx: 3
+      dst: 10.77.0.12@tcp
+      action:
+          priority: 2
+    - idx: 4
+      src: 10.77.0.[11-12]@tcp
+      dst: 10.77.0.[1-100/2]@tcp
+    - idx: 5
+      dst: 10.77.0.12@tcp
+      rte: 10.77.0.20@tcp
+`
+	want := []string{
+		"--src tcp --priority 0",
+		"--src tcp --dst 10.78.0.12@tcp1",
+		"--src 10.78.0.[0-255]@tcp1 --priority 1",
+		"--dst 10.77.0.12@tcp --priority 2",
+		"--src 10.77.0.[11-12]@tcp --dst 10.77.0.[1-100/2]@tcp",
+		"--dst 10.77.0.12@tcp --rte 10.77.0.20@tcp",
+	}
+	c := mustParse(t, shown)
+	if diff := cmp.Diff(want, ruleTexts(c.Rules)); diff != "" || len(c.Warnings) > 0 {
+		t.Errorf("%s\nwarnings %q", diff, c.Warnings)
+	}
+}
+
+// Parameters of older routers are taken and change nothing.
+//
+// lnet-core 8.5 ignored
+func TestObsoleteRouterParameters(t *testing.T) {
+	c := mustParse(t, `
+global: {router_sensitivity: 100}
+lnetd: {dead_router_check_interval: 5, live_router_check_interval: 6, router_sensitivity_percentage: 70}
+`)
+	if diff := cmp.Diff(Default(), c); diff != "" {
+		t.Error(diff)
+	}
+}

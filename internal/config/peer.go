@@ -1,0 +1,153 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// peerNIDsMax bounds the NIDs of one peer (lnetctl 12.2).
+const peerNIDsMax = 128
+
+// Peer is a peer to configure (lnetctl 9.3, 11).
+type Peer struct {
+	Primary lnet.NID
+	// Others are its further NIDs, without the primary one and 0@lo.
+	Others []lnet.NID
+	// SingleRail says that the peer is not Multi-Rail.
+	SingleRail bool
+	// Where is the place in the file, "name:line: key".
+	Where string
+}
+
+// filePeer is an item of "peer" or "peers".
+type filePeer struct {
+	at        place
+	primary   *place // nil: the first of nids
+	multiRail *place
+	nids      []place
+}
+
+// readPeers reads "peer". Keys that describe a state are passed over.
+func readPeers(at place) []filePeer {
+	var peers []filePeer
+	for _, item := range at.optionalItems() {
+		p := filePeer{at: item}
+		for _, m := range item.members(false) {
+			switch m.key {
+			case "primary nid":
+				p.primary = &m.value
+			case "Multi-Rail":
+				p.multiRail = &m.value
+			case "peer ni":
+				for _, ni := range m.value.optionalItems() {
+					if nid, ok := ni.member("nid"); ok {
+						p.nids = append(p.nids, nid)
+					} else {
+						ni.missing("nid")
+					}
+				}
+			}
+		}
+		if p.primary == nil {
+			item.missing("primary nid")
+			continue
+		}
+		peers = append(peers, p)
+	}
+	return peers
+}
+
+// readPeerLists reads "peers", the form of the Multi-Rail design (lnetctl 11): all
+// NIDs of a peer, the primary one first.
+func readPeerLists(at place) []filePeer {
+	var peers []filePeer
+	for _, item := range at.optionalItems() {
+		p := filePeer{at: item}
+		list, ok := item.member("nids")
+		if !ok {
+			item.missing("nids")
+			continue
+		}
+		if p.nids = list.values(); len(p.nids) == 0 {
+			list.wrong("names no NID")
+			continue
+		}
+		peers = append(peers, p)
+	}
+	return peers
+}
+
+// addPeers judges the peers. A peer that stands twice gets the NIDs of both.
+func (c *Config) addPeers(list []filePeer) {
+	owner := map[lnet.NID]lnet.NID{} // primary NIDs
+	for _, f := range list {
+		p, ok := f.peer()
+		if !ok {
+			continue
+		}
+		for _, nid := range append([]lnet.NID{p.Primary}, p.Others...) {
+			if other, taken := owner[nid]; taken && other != p.Primary {
+				f.at.wrong("%s belongs to the peer %s already", nid, other)
+				ok = false
+				continue
+			}
+			owner[nid] = p.Primary
+		}
+		if ok {
+			c.Peers = append(c.Peers, p)
+		}
+	}
+}
+
+func (f *filePeer) peer() (Peer, bool) {
+	p := Peer{Where: f.at.where()}
+	primary := f.primary
+	if primary == nil {
+		primary = &f.nids[0]
+	}
+	first, ok := primary.nids(1)
+	if !ok {
+		return p, false
+	}
+	p.Primary = first[0]
+	if p.Primary.IsLoopback() {
+		primary.wrong("%s is this node", p.Primary)
+		return p, false
+	}
+	if f.multiRail != nil {
+		multiRail, valid := f.multiRail.truth()
+		p.SingleRail, ok = !multiRail, valid
+	}
+	for _, at := range f.nids {
+		nids, valid := at.nids(peerNIDsMax)
+		ok = ok && valid
+		for _, nid := range nids {
+			// A node that talks to itself shows 0@lo among its own NIDs.
+			if nid != p.Primary && !nid.IsLoopback() && !slices.Contains(p.Others, nid) {
+				p.Others = append(p.Others, nid)
+			}
+		}
+	}
+	if len(p.Others) >= peerNIDsMax {
+		f.at.wrong("%d NIDs: a peer has %d at most", 1+len(p.Others), peerNIDsMax)
+		return p, false
+	}
+	if nid, clash := p.sameNet(); ok && clash {
+		f.at.wrong("%s: a peer that is not Multi-Rail has one NID on a net", nid)
+		return p, false
+	}
+	return p, ok
+}
+
+// sameNet returns a NID that a peer with one NID on each net cannot have.
+func (p *Peer) sameNet() (lnet.NID, bool) {
+	nets := map[lnet.Net]bool{p.Primary.Net(): true}
+	for _, nid := range p.Others {
+		if p.SingleRail && nets[nid.Net()] {
+			return nid, true
+		}
+		nets[nid.Net()] = true
+	}
+	return lnet.NID{}, false
+}

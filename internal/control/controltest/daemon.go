@@ -1,0 +1,350 @@
+package controltest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/node/fault"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// Daemon is a control.Backend in memory. Its fields are what it shows; they are
+// set before it is used, and read after it. The zero value is a node without
+// anything.
+type Daemon struct {
+	Is        control.Version
+	NetList   []control.Net
+	PeerList  []control.Peer
+	RouteList []control.Route
+	Forwards  control.Routing
+	Buffers   control.Buffers // as set last, with -1 for what was left as it is
+	Values    control.Globals
+	Policies  selection.Policies
+	Totals    control.Counters
+
+	// PingFunc, DiscoverFunc and ExplainFunc answer; without one nobody is
+	// reached.
+	PingFunc     func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (control.PingResult, error)
+	DiscoverFunc func(ctx context.Context, nid lnet.NID, force bool) (control.Peer, error)
+	ExplainFunc  func(to, source lnet.NID, portal uint32) selection.Explanation
+
+	// Refuse, if it returns an error, has an operation refused: "AddRoute
+	// 10.0.0.1@tcp". It is called before all that changes something, and may
+	// block.
+	Refuse func(operation string) error
+	// Done are the operations that changed something, in order.
+	Done []string
+
+	mu     sync.Mutex
+	faults *fault.Rules
+}
+
+var _ control.Backend = (*Daemon)(nil)
+
+// change makes a change unless it is refused.
+func (d *Daemon) change(operation string, do func() error) error {
+	if d.Refuse != nil {
+		if err := d.Refuse(operation); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := do(); err != nil {
+		return err
+	}
+	d.Done = append(d.Done, operation)
+	return nil
+}
+
+// Version is Is.
+func (d *Daemon) Version() control.Version { return d.Is }
+
+// Nets is NetList.
+func (d *Daemon) Nets() []control.Net { return d.NetList }
+
+// SetNIHealth sets the health of NIs in NetList.
+func (d *Daemon) SetNIHealth(nid lnet.NID, value int) error {
+	return d.change(fmt.Sprintf("SetNIHealth %s %d", nid, value), func() error {
+		found := nid.IsZero()
+		for _, n := range d.NetList {
+			for i := range n.NIs {
+				if has := n.NIs[i].NID; !has.IsLoopback() && (nid.IsZero() || has == nid) {
+					n.NIs[i].Health.Value = value
+					found = true
+				}
+			}
+		}
+		return known(found)
+	})
+}
+
+// Ping asks PingFunc.
+func (d *Daemon) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (control.PingResult, error) {
+	if d.PingFunc == nil {
+		return control.PingResult{}, node.ErrUnreachable
+	}
+	return d.PingFunc(ctx, to, source)
+}
+
+// Discover asks DiscoverFunc.
+func (d *Daemon) Discover(ctx context.Context, nid lnet.NID, force bool) (control.Peer, error) {
+	if d.DiscoverFunc == nil {
+		return control.Peer{}, node.ErrUnreachable
+	}
+	return d.DiscoverFunc(ctx, nid, force)
+}
+
+// Peers is PeerList.
+func (d *Daemon) Peers() []control.Peer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.PeerList)
+}
+
+// Peer looks in PeerList.
+func (d *Daemon) Peer(nid lnet.NID) (control.Peer, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if k := d.find(nid); k >= 0 {
+		return d.PeerList[k], true
+	}
+	return control.Peer{}, false
+}
+
+// find is the place of the peer that has a NID, or -1.
+func (d *Daemon) find(nid lnet.NID) int {
+	return slices.IndexFunc(d.PeerList, func(p control.Peer) bool {
+		return slices.ContainsFunc(p.NIs, func(i control.PeerNI) bool { return i.NID == nid })
+	})
+}
+
+// AddPeer adds to PeerList; NIDs that other peers have are left out.
+func (d *Daemon) AddPeer(
+	_ context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions,
+) error {
+	return d.change(fmt.Sprintf("AddPeer %s %v %+v", primary, others, o), func() error {
+		k := d.find(primary)
+		if k < 0 {
+			k = len(d.PeerList)
+			d.PeerList = append(d.PeerList, control.Peer{
+				Primary: primary, MultiRail: !o.SingleRail, State: discovery.Configured, NIs: []control.PeerNI{newPeerNI(primary)},
+			})
+		}
+		for _, nid := range others {
+			if d.find(nid) < 0 {
+				d.PeerList[k].NIs = append(d.PeerList[k].NIs, newPeerNI(nid))
+			}
+		}
+		return nil
+	})
+}
+
+func newPeerNI(nid lnet.NID) control.PeerNI {
+	return control.PeerNI{
+		NID: nid, State: "NA", Refs: 1,
+		UDSP:   control.UDSPInfo{NetPriority: -1, NIDPriority: -1},
+		Health: control.PeerHealthStats{Value: node.MaxHealth},
+	}
+}
+
+// DeletePeer takes a peer out of PeerList.
+func (d *Daemon) DeletePeer(_ context.Context, primary lnet.NID, force bool) error {
+	return d.change(fmt.Sprintf("DeletePeer %s %v", primary, force), func() error {
+		k := d.find(primary)
+		d.PeerList = slices.Delete(d.PeerList, k, k+1)
+		return nil
+	})
+}
+
+// DeletePeerNIDs takes NIDs away from a peer in PeerList.
+func (d *Daemon) DeletePeerNIDs(_ context.Context, primary lnet.NID, nids []lnet.NID) error {
+	return d.change(fmt.Sprintf("DeletePeerNIDs %s %v", primary, nids), func() error {
+		p := &d.PeerList[d.find(primary)]
+		p.NIs = slices.DeleteFunc(slices.Clone(p.NIs), func(i control.PeerNI) bool { return slices.Contains(nids, i.NID) })
+		return nil
+	})
+}
+
+// SetPeerHealth sets the health of NIDs in PeerList.
+func (d *Daemon) SetPeerHealth(nid lnet.NID, value int) error {
+	return d.change(fmt.Sprintf("SetPeerHealth %s %d", nid, value), func() error {
+		found := nid.IsZero()
+		for _, p := range d.PeerList {
+			for i := range p.NIs {
+				if nid.IsZero() || p.NIs[i].NID == nid {
+					p.NIs[i].Health.Value = value
+					found = true
+				}
+			}
+		}
+		return known(found)
+	})
+}
+
+func known(found bool) error {
+	if !found {
+		return node.ErrNotFound
+	}
+	return nil
+}
+
+// Routes is RouteList.
+func (d *Daemon) Routes() []control.Route {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.RouteList)
+}
+
+// AddRoute makes a route that is up. It refuses as a node does.
+func (d *Daemon) AddRoute(_ context.Context, r control.Route) error {
+	return d.change(fmt.Sprintf("AddRoute %s %s %d %d", r.Net, r.Gateway, r.Hops, r.Priority), func() error {
+		local := func(n lnet.Net) bool {
+			return slices.ContainsFunc(d.NetList, func(o control.Net) bool { return o.Net == n })
+		}
+		switch {
+		case r.Gateway.Net() == r.Net || r.Gateway.IsLoopback():
+			return node.ErrInvalid
+		case !local(r.Gateway.Net()):
+			return node.ErrUnreachable
+		case local(r.Net) || d.route(r.Net, r.Gateway) >= 0:
+			return node.ErrExists
+		}
+		r.Up, r.SingleHop = true, false
+		d.RouteList = append(d.RouteList, r)
+		return nil
+	})
+}
+
+func (d *Daemon) route(n lnet.Net, gateway lnet.NID) int {
+	return slices.IndexFunc(d.RouteList, func(r control.Route) bool { return r.Net == n && r.Gateway == gateway })
+}
+
+// DeleteRoute takes a route out of RouteList.
+func (d *Daemon) DeleteRoute(_ context.Context, n lnet.Net, gateway lnet.NID) error {
+	return d.change(fmt.Sprintf("DeleteRoute %s %s", n, gateway), func() error {
+		k := d.route(n, gateway)
+		if k < 0 {
+			return node.ErrNotFound
+		}
+		d.RouteList = slices.Delete(d.RouteList, k, k+1)
+		return nil
+	})
+}
+
+// Routing is Forwards.
+func (d *Daemon) Routing() control.Routing { return d.Forwards }
+
+// SetRouting changes Forwards, at once.
+func (d *Daemon) SetRouting(_ context.Context, enabled bool) error {
+	return d.change(fmt.Sprintf("SetRouting %v", enabled), func() error {
+		d.Forwards.State = control.RoutingDisabled
+		if enabled {
+			d.Forwards.State = control.RoutingEnabled
+			d.Forwards.Ever = true
+		}
+		return nil
+	})
+}
+
+// SetBuffers sets Buffers.
+func (d *Daemon) SetBuffers(_ context.Context, b control.Buffers) error {
+	return d.change(fmt.Sprintf("SetBuffers %+v", b), func() error { d.Buffers = b; return nil })
+}
+
+// Globals is Values.
+func (d *Daemon) Globals() control.Globals {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Values
+}
+
+// SetGlobals changes Values. It refuses as a node does.
+func (d *Daemon) SetGlobals(_ context.Context, c control.GlobalsChange) error {
+	return d.change("SetGlobals", func() error {
+		v := d.Values
+		for _, w := range []struct{ from, to *int64 }{
+			{c.NUMARange, &v.NUMARange}, {c.MaxInterfaces, &v.MaxInterfaces}, {c.Discovery, &v.Discovery},
+			{c.DropAsymRoute, &v.DropAsymRoute}, {c.RetryCount, &v.RetryCount},
+			{c.TransactionTimeout, &v.TransactionTimeout}, {c.HealthSensitivity, &v.HealthSensitivity},
+			{c.RouterSensitivity, &v.RouterSensitivity}, {c.ResponseTracking, &v.ResponseTracking},
+			{c.RecoveryLimit, &v.RecoveryLimit}, {c.MaxRecoveryPingInterval, &v.MaxRecoveryPingInterval},
+		} {
+			if w.from != nil {
+				*w.to = *w.from
+			}
+		}
+		if v.RetryCount >= v.TransactionTimeout || v.RetryCount > 0 && v.HealthSensitivity == 0 {
+			return fmt.Errorf("retry count %d: %w", v.RetryCount, node.ErrInvalid)
+		}
+		v.LNDTimeout = max((v.TransactionTimeout-1)/(v.RetryCount+1), 1)
+		d.Values = v
+		return nil
+	})
+}
+
+// Rules are those of Policies.
+func (d *Daemon) Rules() []selection.Rule {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Policies.Rules()
+}
+
+// TypedRules are those of Policies.
+func (d *Daemon) TypedRules() []selection.TypedRule {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Policies.Typed()
+}
+
+// ChangePolicies changes Policies.
+func (d *Daemon) ChangePolicies(_ context.Context, change func(p *selection.Policies) error) error {
+	return d.change("ChangePolicies", func() error { return change(&d.Policies) })
+}
+
+// Explain asks ExplainFunc.
+func (d *Daemon) Explain(to, source lnet.NID, portal uint32) selection.Explanation {
+	if d.ExplainFunc == nil {
+		return selection.Explanation{Err: selection.ErrUnreachable}
+	}
+	return d.ExplainFunc(to, source, portal)
+}
+
+// rules are the fault rules, of which the zero value has none.
+func (d *Daemon) rules() *fault.Rules {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.faults == nil {
+		d.faults = fault.New(1)
+	}
+	return d.faults
+}
+
+// AddFault adds a rule that Arrive then looks at.
+func (d *Daemon) AddFault(r fault.Rule) error { return d.rules().Add(r, 1) }
+
+// RemoveFaults removes rules.
+func (d *Daemon) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
+	return len(d.rules().Remove(k, source, dest))
+}
+
+// Faults lists the rules.
+func (d *Daemon) Faults(k fault.Kind) []fault.Status { return d.rules().List(k) }
+
+// ResetFaults zeroes what the rules have counted.
+func (d *Daemon) ResetFaults() { d.rules().Reset() }
+
+// Arrive shows the fault rules a message, and tells whether it is dropped.
+func (d *Daemon) Arrive(m fault.Message) bool { return d.rules().DropArrival(&m, 2) }
+
+// Counters is Totals.
+func (d *Daemon) Counters() control.Counters { return d.Totals }
+
+// ResetCounters zeroes Totals.
+func (d *Daemon) ResetCounters() { d.Totals = control.Counters{} }

@@ -1,0 +1,6 @@
+// Package controltest has a daemon in memory, for tests of the control interface
+// and of programs that use it. It keeps what it is told as a node would, but has
+// no network.
+//
+// The package starts no goroutine.
+package controltest

@@ -1,0 +1,286 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node/fault"
+)
+
+// FaultRules is the reply to GET /v1/faults.
+type FaultRules struct {
+	Rules []FaultRule `json:"rules"`
+}
+
+// FaultRule is a rule by which messages go wrong on purpose, and the body of
+// POST /v1/faults (lnetctl 15).
+type FaultRule struct {
+	// Kind is FaultDrop or FaultDelay.
+	Kind string `json:"kind"`
+	// Source and Dest are compared with the header, Local with the NI that a
+	// message arrives on: a NID, "*@NET" or "*". The first two must be given.
+	Source string `json:"source"`
+	Dest   string `json:"dest"`
+	Local  string `json:"local,omitempty"`
+	// Portals restrict a rule to PUTs and GETs of these portals, 0 to 63.
+	Portals []int `json:"portals,omitempty"`
+	// Messages are "put", "ack", "get" or "reply"; none are all.
+	Messages []string `json:"messages,omitempty"`
+	// Rate hits one of every so many messages, Interval one in every so many
+	// seconds. A rule has one of them.
+	Rate     int `json:"rate,omitempty"`
+	Interval int `json:"interval,omitempty"`
+	// Latency is how many seconds a delay rule holds a message.
+	Latency int `json:"latency,omitempty"`
+	// Statuses make a drop rule fail sends: "local_dropped" and so on, or
+	// "random".
+	Statuses []string `json:"statuses,omitempty"`
+	Random   bool     `json:"random,omitempty"`
+	DropAll  bool     `json:"drop_all,omitempty"`
+	// Counts is what a rule has done; nothing to add one with.
+	Counts *FaultCounts `json:"counts,omitempty"`
+}
+
+// FaultCounts is what a fault rule has done.
+type FaultCounts struct {
+	Matched uint64 `json:"matched"`
+	Hits    uint64 `json:"hits"`
+	Put     uint64 `json:"put"`
+	Ack     uint64 `json:"ack"`
+	Get     uint64 `json:"get"`
+	Reply   uint64 `json:"reply"`
+}
+
+// FaultDeletion is the body of DELETE /v1/faults: the rules of a kind that have
+// these filters, or all of the kind.
+type FaultDeletion struct {
+	Kind   string `json:"kind"`
+	Source string `json:"source,omitempty"`
+	Dest   string `json:"dest,omitempty"`
+	All    bool   `json:"all,omitempty"`
+}
+
+// Kinds of fault rules.
+const (
+	FaultDrop  = "drop"
+	FaultDelay = "delay"
+)
+
+// PortalMask are the portals of the rule as bits, 0 if it is about all.
+func (r *FaultRule) PortalMask() uint64 {
+	var m uint64
+	for _, p := range r.Portals {
+		m |= 1 << p
+	}
+	return m
+}
+
+// MessageMask are the message types of the rule as bits by their numbers, 0 if
+// it is about all.
+func (r *FaultRule) MessageMask() uint64 {
+	var m fault.MessageMask
+	for _, name := range r.Messages {
+		if t, err := fault.ParseMessage(name); err == nil {
+			m |= t
+		}
+	}
+	return uint64(m)
+}
+
+// faultPortalMax is the last portal that a rule can name.
+const faultPortalMax = lnet.Portals - 1
+
+// Faults asks for the fault rules of a kind.
+func (c *Client) Faults(ctx context.Context, kind string) ([]FaultRule, error) {
+	var f FaultRules
+	err := c.get(ctx, "/v1/faults", query{"kind": kind}, &f)
+	return f.Rules, err
+}
+
+// AddFault adds a fault rule.
+func (c *Client) AddFault(ctx context.Context, r FaultRule) error {
+	return c.post(ctx, "/v1/faults", r)
+}
+
+// DeleteFaults deletes fault rules.
+func (c *Client) DeleteFaults(ctx context.Context, r FaultDeletion) error {
+	return c.remove(ctx, "/v1/faults", r)
+}
+
+// ResetFaults zeroes the counts of all fault rules.
+func (c *Client) ResetFaults(ctx context.Context) error {
+	return c.post(ctx, "/v1/faults/reset", done{})
+}
+
+func (h *handlers) faults(_ context.Context, q query) (FaultRules, *Fault) {
+	kind, f := faultKind(q["kind"])
+	if f != nil {
+		return FaultRules{}, f
+	}
+	out := FaultRules{Rules: []FaultRule{}}
+	for _, s := range h.Backend.Faults(kind) {
+		out.Rules = append(out.Rules, shownFault(&s))
+	}
+	return out, nil
+}
+
+func (h *handlers) addFault(_ context.Context, r *FaultRule) *Fault {
+	rule, f := r.parse()
+	if f != nil {
+		f.Text = "failed to add " + r.Kind + " rule: " + f.Text
+		return f
+	}
+	if err := h.Backend.AddFault(rule); err != nil {
+		return worded("failed to add "+r.Kind+" rule", CodeRuleInvalid, err)
+	}
+	return nil
+}
+
+func (h *handlers) deleteFaults(_ context.Context, r *FaultDeletion) *Fault {
+	kind, f := faultKind(r.Kind)
+	if f != nil {
+		return f
+	}
+	if r.All == (r.Source != "" || r.Dest != "") || !r.All && (r.Source == "" || r.Dest == "") {
+		return invalidRequest("either source and dest or all are needed", nil)
+	}
+	var source, dest fault.NIDFilter
+	if !r.All {
+		if source, f = faultFilter("source", r.Source); f != nil {
+			return f
+		}
+		if dest, f = faultFilter("dest", r.Dest); f != nil {
+			return f
+		}
+	}
+	if h.Backend.RemoveFaults(kind, source, dest) == 0 {
+		return &Fault{
+			Code: CodeRuleUnknown, Errno: -int(syscall.ENOENT),
+			Text:   "failed to delete " + r.Kind + " rule: " + Strerror(syscall.ENOENT),
+			Remedy: "see the rules with: lnetdctl fault " + r.Kind + " show",
+		}
+	}
+	return nil
+}
+
+func (h *handlers) resetFaults(context.Context, *done) *Fault {
+	h.Backend.ResetFaults()
+	return nil
+}
+
+func faultKind(name string) (fault.Kind, *Fault) {
+	for _, k := range []fault.Kind{fault.Drop, fault.Delay} {
+		if k.String() == name {
+			return k, nil
+		}
+	}
+	return 0, invalidRequest(fmt.Sprintf("kind %q of a fault rule is not drop or delay", name), nil)
+}
+
+func faultFilter(field, text string) (fault.NIDFilter, *Fault) {
+	f, err := fault.ParseNIDFilter(text)
+	if err != nil {
+		return f, Fault{
+			Code: CodeRuleInvalid, Errno: -int(syscall.EINVAL),
+			Text: "cannot parse " + field + " '" + text + "'", Remedy: "name a NID, *@NET, or * for all",
+		}.Because(err)
+	}
+	return f, nil
+}
+
+// parse is the rule as package fault has it.
+func (r *FaultRule) parse() (rule fault.Rule, f *Fault) {
+	if rule.Kind, f = faultKind(r.Kind); f != nil {
+		return rule, f
+	}
+	if r.Source == "" || r.Dest == "" {
+		return rule, invalidRequest("source and dest are needed", nil)
+	}
+	if rule.Source, f = faultFilter("source", r.Source); f != nil {
+		return rule, f
+	}
+	if rule.Dest, f = faultFilter("dest", r.Dest); f != nil {
+		return rule, f
+	}
+	if r.Local != "" {
+		if rule.Local, f = faultFilter("local", r.Local); f != nil {
+			return rule, f
+		}
+	}
+	for _, p := range r.Portals {
+		if p < 0 || p > faultPortalMax {
+			return rule, invalidRequest(fmt.Sprintf("portal %d is not within 0 to %d", p, faultPortalMax), nil)
+		}
+		rule.Portals |= 1 << p
+	}
+	for _, name := range r.Messages {
+		m, err := fault.ParseMessage(name)
+		if err != nil {
+			return rule, invalidRequest("cannot parse message type '"+name+"'", err)
+		}
+		rule.Messages |= m
+	}
+	for _, name := range r.Statuses {
+		s, err := fault.ParseStatus(name)
+		if err != nil {
+			return rule, invalidRequest("cannot parse health error '"+name+"'", err)
+		}
+		rule.Statuses |= s
+	}
+	rule.Rate, rule.Random, rule.DropAll = r.Rate, r.Random, r.DropAll
+	for _, t := range []struct {
+		name    string
+		seconds int
+		to      *time.Duration
+	}{{"interval", r.Interval, &rule.Interval}, {"latency", r.Latency, &rule.Latency}} {
+		if t.seconds < 0 || t.seconds > math.MaxInt32 {
+			return rule, invalidRequest(fmt.Sprintf("%s %d is out of range", t.name, t.seconds), nil)
+		}
+		*t.to = time.Duration(t.seconds) * time.Second
+	}
+	return rule, nil
+}
+
+// shownFault is a rule with its counts as it goes over the socket.
+func shownFault(s *fault.Status) FaultRule {
+	r := FaultRule{
+		Kind: s.Kind.String(), Source: s.Source.String(), Dest: s.Dest.String(),
+		Rate: s.Rate, Interval: int(s.Interval / time.Second), Latency: int(s.Latency / time.Second),
+		Random: s.Random, DropAll: s.DropAll,
+		Counts: (*FaultCounts)(&s.Counts),
+	}
+	if !s.Local.IsAny() {
+		r.Local = s.Local.String()
+	}
+	for p := range faultPortalMax + 1 {
+		if s.Portals&(1<<p) != 0 {
+			r.Portals = append(r.Portals, p)
+		}
+	}
+	for t := lnet.MsgAck; t <= lnet.MsgReply; t++ {
+		if s.Messages&(1<<t) != 0 {
+			r.Messages = append(r.Messages, strings.ToLower(t.String()))
+		}
+	}
+	r.Statuses = statusNames(s.Statuses)
+	return r
+}
+
+func statusNames(m fault.StatusMask) []string {
+	if m == fault.RandomStatus {
+		return []string{"random"}
+	}
+	var names []string
+	for s := lnd.StatusLocalInterrupt; s <= lnd.StatusNetworkTimeout; s++ {
+		if m&fault.StatusOf(s) != 0 {
+			names = append(names, strings.ReplaceAll(s.String(), " ", "_"))
+		}
+	}
+	return names
+}

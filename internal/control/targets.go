@@ -1,0 +1,76 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// each has one of the named targets after the other answered for, and replies
+// with all results. A target that fails does not end it.
+func (h *handlers) each(
+	w http.ResponseWriter, r *http.Request, targets []string, timeout time.Duration,
+	one func(ctx context.Context, i int) (PingResult, error),
+	words func(target string, err error) *Fault,
+) {
+	// The default bounds are for short requests.
+	rc := http.NewResponseController(w)
+	patience := time.Now().Add(targetsPatience(len(targets), timeout))
+	if err := errors.Join(rc.SetReadDeadline(patience), rc.SetWriteDeadline(patience)); err != nil {
+		h.logger().Debug("extend deadlines", "err", err)
+	}
+	reply := PingReply{Results: make([]PingResult, 0, len(targets))}
+	for i, target := range targets {
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		res, err := one(ctx, i)
+		cancel()
+		if err != nil {
+			res = PingResult{Error: words(target, err)}
+		}
+		res.Target = target
+		reply.Results = append(reply.Results, res)
+	}
+	h.reply(w, http.StatusOK, reply)
+}
+
+func targetsPatience(n int, timeout time.Duration) time.Duration {
+	return replyPatience + time.Duration(n)*timeout
+}
+
+func checkTargets(targets []string) *Fault {
+	switch {
+	case len(targets) == 0:
+		return invalidRequest("NID targets are needed", nil)
+	case len(targets) > PingTargetsMax:
+		return &Fault{Code: CodeRequestInvalid, Errno: -int(syscall.E2BIG), Text: "specifies more NIDs than allowed"}
+	}
+	return nil
+}
+
+// targetFault puts what befell a target into lnetctl's words (lnetctl 5.5).
+func targetFault(code Code, action, target string, err error) *Fault {
+	var f *Fault
+	if errors.As(err, &f) {
+		return f
+	}
+	errno := Errno(err)
+	return Fault{
+		Code:   code,
+		Errno:  -int(errno),
+		Text:   "failed to " + action + " " + target + ": " + Strerror(errno),
+		Remedy: targetRemedies[errno],
+	}.Because(err)
+}
+
+// targetRemedies say what to look at when a node did not answer.
+var targetRemedies = map[syscall.Errno]string{
+	syscall.EHOSTUNREACH: "check that the node is up and that both nodes have an NI on this net",
+	syscall.ENETUNREACH:  "check the IP routes to the node",
+	syscall.ECONNREFUSED: "check that LNet runs on the node and listens on the port that is called (988 unless configured)",
+	syscall.ECONNRESET:   "check that the node has exactly this NID, and that it accepts our source port (accept: secure refuses ports above 1023)",
+	syscall.ETIMEDOUT:    "check firewalls between the nodes and the load of the node",
+	syscall.EIO:          "the connection was lost or a new one is not due yet; try again, and see lnetd's log",
+	syscall.EPROTO:       "see lnetd's log: the node does not speak the protocol as expected",
+}

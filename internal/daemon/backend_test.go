@@ -1,0 +1,304 @@
+package daemon
+
+import (
+	"errors"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/node/fault"
+	"github.com/lnetd/lnetd/node/numa"
+	"github.com/lnetd/lnetd/selection"
+)
+
+var _ control.Backend = (*backend)(nil)
+
+func TestPeersByHand(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	ctx := t.Context()
+	primary, second := nid(t, "10.77.0.20@tcp"), nid(t, "10.78.0.20@tcp1")
+	if err := r.AddPeer(ctx, primary, []lnet.NID{second}, discovery.ConfigureOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p, ok := r.Peer(second)
+	if want := "10.77.0.20@tcp: 10.77.0.20@tcp 10.78.0.20@tcp1 multi-rail configured"; !ok || peerText(&p) != want {
+		t.Errorf("%+v, %v", p, ok)
+	}
+	if ni := p.NIs[0]; ni.State != "NA" || ni.UDSP.NetPriority != -1 || ni.UDSP.NIDPriority != -1 || ni.Health.Value != 1000 {
+		t.Errorf("%+v", ni)
+	}
+	if err := r.DeletePeerNIDs(ctx, primary, []lnet.NID{second}); err != nil {
+		t.Error(err)
+	}
+	if err := r.DeletePeer(ctx, second, false); !errors.Is(err, discovery.ErrNotFound) {
+		t.Errorf("a NID that was deleted: %v", err)
+	}
+	if err := r.DeletePeer(ctx, primary, true); err != nil {
+		t.Error(err)
+	}
+	if _, ok := r.Peer(primary); ok || len(r.Peers()) > 0 {
+		t.Errorf("peers %+v", r.Peers())
+	}
+}
+
+func TestDiscoverOurselves(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	p, err := r.Discover(t.Context(), lnet.LoopbackNID, true)
+	if err != nil || !p.MultiRail {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := r.Discover(t.Context(), nid(t, "10.77.0.20@tcp"), false); err == nil {
+		t.Error("a node that is not there was discovered")
+	}
+}
+
+func TestRoutesByHand(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	ctx := t.Context()
+	route := control.Route{Net: lnet.MakeNet(lnet.TypeTCP, 7), Gateway: nid(t, "10.77.0.20@tcp"), Hops: 2, Priority: 3}
+	if err := r.AddRoute(ctx, route); err != nil {
+		t.Fatal(err)
+	}
+	got := r.Routes()
+	if len(got) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	route.Up, route.SingleHop = got[0].Up, got[0].SingleHop
+	if got[0] != route {
+		t.Errorf("%+v", got)
+	}
+	if err := r.AddPeer(ctx, route.Gateway, nil, discovery.ConfigureOptions{}); !errors.Is(err, discovery.ErrBusy) {
+		t.Errorf("a gateway is configured as peer: %v", err)
+	}
+	if err := r.DeleteRoute(ctx, route.Net, route.Gateway); err != nil || len(r.Routes()) > 0 {
+		t.Errorf("%+v, %v", r.Routes(), err)
+	}
+}
+
+// sanity-lnet 4 (50)
+func TestRoutingByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startNode(t, parse(t, twoNets)).ready(t)
+		ctx := t.Context()
+		// Numbers are remembered while the node does not forward.
+		if err := r.SetBuffers(ctx, control.Buffers{Tiny: 4, Small: 3, Large: 2}); err != nil {
+			t.Error(err)
+		}
+		if err := r.SetBuffers(ctx, control.Buffers{Tiny: -1, Small: 5, Large: -1}); err != nil {
+			t.Error(err)
+		}
+		if err := r.SetRouting(ctx, true); err != nil {
+			t.Fatal(err)
+		}
+		got := r.Routing()
+		if p := got.CPTs[0]; len(got.CPTs) != 1 || p.Tiny.Buffers != 4 || p.Small.Buffers != 5 || p.Large.Buffers != 2 {
+			t.Errorf("%+v", got)
+		}
+		if err := r.SetRouting(ctx, false); err != nil {
+			t.Error(err)
+		}
+		if err := r.SetRouting(ctx, true); !errors.Is(err, node.ErrBusy) {
+			t.Errorf("enabled while it stops: %v", err)
+		}
+		after(11 * time.Second)
+		if got := r.Routing(); node.RoutingState(got.State) != node.RoutingDisabled || !got.Ever {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestSetGlobals(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	v := func(n int64) *int64 { return &n }
+	err := r.SetGlobals(t.Context(), control.GlobalsChange{
+		NUMARange: v(20), MaxInterfaces: v(64), Discovery: v(0), DropAsymRoute: v(1), RetryCount: v(4), TransactionTimeout: v(50),
+		HealthSensitivity: v(7), RouterSensitivity: v(40), ResponseTracking: v(1), RecoveryLimit: v(300), MaxRecoveryPingInterval: v(9),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := control.Globals{
+		NUMARange: 20, MaxInterfaces: 64, Discovery: 0, DropAsymRoute: 1, RetryCount: 4, TransactionTimeout: 50, HealthSensitivity: 7,
+		RouterSensitivity: 40, LNDTimeout: 9, ResponseTracking: 1, RecoveryLimit: 300, MaxRecoveryPingInterval: 9,
+	}
+	if diff := cmp.Diff(want, r.Globals()); diff != "" {
+		t.Error(diff)
+	}
+	// Whole or not at all.
+	err = r.SetGlobals(t.Context(), control.GlobalsChange{RouterSensitivity: v(1), NUMARange: v(1), RetryCount: v(60)})
+	if !errors.Is(err, node.ErrInvalid) {
+		t.Errorf("retries beyond the timeout: %v", err)
+	}
+	if diff := cmp.Diff(want, r.Globals()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDiscoveryMode(t *testing.T) {
+	tests := []struct {
+		now  discovery.Mode
+		on   bool
+		want discovery.Mode
+	}{
+		{discovery.On, true, discovery.On},
+		{discovery.On, false, discovery.Off},
+		{discovery.Off, true, discovery.On},
+		{discovery.Verify, true, discovery.Verify},
+		{discovery.Verify, false, discovery.Off},
+	}
+	for _, tt := range tests {
+		if got := discoveryMode(tt.now, tt.on); got != tt.want {
+			t.Errorf("%s, set to %v: %s", tt.now, tt.on, got)
+		}
+	}
+}
+
+func TestSetHealth(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+"peer: [{primary nid: 10.77.0.20@tcp, peer ni: [{nid: 10.78.0.20@tcp1}]}]\n")).ready(t)
+	one := nid(t, "10.77.0.11@tcp")
+	if err := r.SetNIHealth(one, 500); err != nil {
+		t.Error(err)
+	}
+	if err := r.SetNIHealth(nid(t, "10.9.9.9@tcp"), 500); !errors.Is(err, node.ErrNotFound) {
+		t.Errorf("an NI that is not there: %v", err)
+	}
+	if err := r.SetPeerHealth(nid(t, "10.9.9.9@tcp"), 500); !errors.Is(err, node.ErrNotFound) {
+		t.Errorf("a peer NI that is not there: %v", err)
+	}
+	health := func() []int {
+		var all []int
+		for _, n := range r.Nets() {
+			all = append(all, n.NIs[0].Health.Value)
+		}
+		return all
+	}
+	if diff := cmp.Diff([]int{0, 500, 1000}, health()); diff != "" {
+		t.Error(diff)
+	}
+	if err := r.SetNIHealth(lnet.NID{}, 100); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]int{0, 100, 100}, health()); diff != "" {
+		t.Error(diff)
+	}
+	if err := r.SetPeerHealth(lnet.NID{}, 300); err != nil {
+		t.Error(err)
+	}
+	for _, ni := range r.Peers()[0].NIs {
+		if ni.Health.Value != 300 {
+			t.Errorf("%+v", ni)
+		}
+	}
+}
+
+func TestPoliciesByHand(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	src, err := selection.ParseDescriptor("tcp1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.ChangePolicies(t.Context(), func(p *selection.Policies) error {
+		return p.Add(selection.Rule{Src: src, Priority: 3}, selection.Append)
+	})
+	if err != nil || len(r.Rules()) != 1 {
+		t.Fatalf("%v, %v", r.Rules(), err)
+	}
+	if udsp := r.Nets()[2].NIs[0].UDSP; udsp.NetPriority != 3 || udsp.NIDPriority != -1 {
+		t.Errorf("%+v", udsp)
+	}
+	refused := errors.New("no")
+	if err := r.ChangePolicies(t.Context(), func(p *selection.Policies) error { p.DeleteAll(); return refused }); !errors.Is(err, refused) {
+		t.Errorf("error %v", err)
+	}
+	if len(r.Rules()) != 1 {
+		t.Errorf("rules %v", r.Rules())
+	}
+	if e := r.Explain(nid(t, "10.9.9.9@tcp9"), lnet.NID{}, 4); !errors.Is(e.Err, selection.ErrUnreachable) {
+		t.Errorf("%s", &e)
+	}
+}
+
+func TestFaultsByHand(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	all, err := fault.ParseNIDFilter("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.AddFault(fault.Rule{Kind: fault.Drop, Source: all, Dest: all, Rate: 1}); err != nil {
+		t.Fatal(err)
+	}
+	r.ResetFaults()
+	if f := r.Faults(fault.Drop); len(f) != 1 {
+		t.Errorf("%+v", f)
+	}
+	if n := r.RemoveFaults(fault.Drop, all, all); n != 1 {
+		t.Errorf("%d removed", n)
+	}
+	if c := r.Counters(); c.Dropped != 0 {
+		t.Errorf("%+v", c)
+	}
+	r.ResetCounters()
+}
+
+func TestPeerNIAsShown(t *testing.T) {
+	in := node.PeerInfo{
+		Primary: nid(t, "1@gni"), MultiRail: true, State: discovery.Configured, Seq: 3, Told: 4, Gateway: true,
+		NIs: []node.PeerNIInfo{{
+			NID: nid(t, "1@gni"), Aliveness: node.AliveDown, Credits: node.CreditInfo{Max: 8, Available: -1, Min: -2},
+			RouterCredits: node.CreditInfo{Max: 9, Available: 7, Min: 6}, QueuedBytes: 100, Refs: 2,
+			Traffic: node.Traffic{
+				Sent: node.MessageCounts{Put: 1, Get: 2}, Received: node.MessageCounts{Ack: 5}, Dropped: node.MessageCounts{Hello: 1},
+				GetRTT: node.Latency{Samples: 1, Min: time.Microsecond, Max: time.Microsecond, Avg: time.Microsecond},
+			},
+			Health: node.Health{Value: 900, Pings: 2, HealthCounters: node.HealthCounters{
+				RemoteDropped: 1, RemoteTimeouts: 2, RemoteErrors: 3, NetworkTimeouts: 4,
+			}},
+			Policy: node.PolicyInfo{
+				NetPriority: selection.NoPriority, NIDPriority: 2,
+				Gateways: []lnet.NID{nid(t, "2@gni")}, Sources: []lnet.NID{nid(t, "3@gni")},
+			},
+		}},
+	}
+	want := control.Peer{
+		Primary: nid(t, "1@gni"), MultiRail: true, State: discovery.Configured, Seq: 3, Told: 4, Gateway: true,
+		NIs: []control.PeerNI{{
+			NID: nid(t, "1@gni"), State: "down", Credits: control.Credits{Max: 8, Available: -1, Min: -2},
+			RouterCredits: control.Credits{Max: 9, Available: 7, Min: 6}, QueuedBytes: 100, Refs: 2,
+			Statistics: control.Statistics{Sent: 3, Received: 5, Dropped: 1, GetRTT: control.Latency{Samples: 1, Min: 1000, Max: 1000, Avg: 1000}},
+			Sent:       control.MessageCounts{Put: 1, Get: 2}, Received: control.MessageCounts{Ack: 5}, Dropped: control.MessageCounts{Hello: 1},
+			Health: control.PeerHealthStats{Value: 900, Dropped: 1, Timeouts: 2, Errors: 3, NetworkTimeouts: 4, PingCount: 2},
+			UDSP: control.UDSPInfo{
+				NetPriority: -1, NIDPriority: 2,
+				PreferredGateways: []lnet.NID{nid(t, "2@gni")}, PreferredSources: []lnet.NID{nid(t, "3@gni")},
+			},
+		}},
+	}
+	same := cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
+	if diff := cmp.Diff(want, controlPeer(&in), same); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCPTs(t *testing.T) {
+	two, err := numa.Read(fstest.MapFS{
+		"devices/system/node/node0/cpulist":  {Data: []byte("0-1\n")},
+		"devices/system/node/node0/distance": {Data: []byte("10 20\n")},
+		"devices/system/node/node1/cpulist":  {Data: []byte("2-3\n")},
+		"devices/system/node/node1/distance": {Data: []byte("20 10\n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, task := range map[string]nodeTask{"[0]": {}, "[0,1]": {machine: two}} {
+		if got := allCPTs(task.cpts()); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

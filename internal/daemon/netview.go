@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// controlNI describes an NI as lnetctl shows it.
+func controlNI(i *node.NIInfo, cpts int) control.NI {
+	ni := control.NI{
+		NID:        i.NID,
+		Status:     "down",
+		Statistics: statistics(&i.Traffic),
+		UDSP:       udspInfo(&i.Policy),
+		Sent:       control.MessageCounts(i.Traffic.Sent),
+		Received:   control.MessageCounts(i.Traffic.Received),
+		Dropped:    control.MessageCounts(i.Traffic.Dropped),
+		Health: control.HealthStats{
+			Value:      i.Health.Value,
+			Interrupts: i.Health.Interrupts,
+			Dropped:    i.Health.Dropped,
+			Aborted:    i.Health.Aborted,
+			NoRoute:    i.Health.NoRoute,
+			Timeouts:   i.Health.Timeouts,
+			Errors:     i.Health.Errors,
+			PingCount:  uint64(i.Health.Pings),
+			NextPing:   sinceBoot(i.Health.NextPing),
+		},
+		Tunables: control.Tunables{
+			PeerTimeout:       int(i.Tunables.PeerTimeout / time.Second),
+			PeerCredits:       i.Tunables.PeerCredits,
+			PeerBufferCredits: i.Tunables.PeerBufferCredits,
+			Credits:           i.Tunables.Credits,
+		},
+		LND:    lndTunables(i),
+		DevCPT: i.DeviceCPT,
+		CPT:    allCPTs(cpts),
+	}
+	for _, c := range i.Driver {
+		ni.Counters = append(ni.Counters, control.Counter(c))
+	}
+	if i.Status == lnet.StatusUp {
+		ni.Status = "up"
+	}
+	if i.Health.Fatal {
+		ni.Health.FatalError = 1
+	}
+	if i.Device != "" {
+		ni.Interfaces = []string{i.Device}
+	}
+	if i.NID.IsLoopback() {
+		ni.Health.Value = 0 // kernels keep none for it
+		ni.DevCPT = selection.UnknownCPT
+	}
+	return ni
+}
+
+// lndTunables are the driver's own tunables (lnetctl 5.1 item 8).
+func lndTunables(i *node.NIInfo) []control.Tunable {
+	o, ok := i.Options.(socklnd.Options)
+	if !ok {
+		return nil
+	}
+	tos := int64(-1)
+	if o.TOS != nil {
+		tos = int64(*o.TOS)
+	}
+	return []control.Tunable{
+		{Name: "conns_per_peer", Value: int64(o.ConnsPerPeer)},
+		{Name: "timeout", Value: int64(i.Limits.Timeout / time.Second)},
+		{Name: "tos", Value: tos},
+	}
+}
+
+func statistics(t *node.Traffic) control.Statistics {
+	return control.Statistics{
+		Sent:      t.Sent.Total(),
+		Received:  t.Received.Total(),
+		Dropped:   t.Dropped.Total(),
+		PutEgress: latency(t.PutEgress),
+		GetRTT:    latency(t.GetRTT),
+		PutAck:    latency(t.PutAck),
+	}
+}
+
+// udspInfo is what policies did to an NI or a peer NI; the greatest priority, none,
+// shows as -1.
+func udspInfo(p *node.PolicyInfo) control.UDSPInfo {
+	return control.UDSPInfo{
+		NetPriority:       int(int32(p.NetPriority)),
+		NIDPriority:       int(int32(p.NIDPriority)),
+		PreferredGateways: p.Gateways,
+		PreferredSources:  p.Sources,
+	}
+}
+
+// allCPTs is "[0,1,2]": no NI is bound to some of them.
+func allCPTs(n int) string {
+	list := make([]string, max(n, 1))
+	for k := range list {
+		list[k] = strconv.Itoa(k)
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
+
+func latency(l node.Latency) control.Latency {
+	return control.Latency{Samples: l.Samples, Min: uint64(l.Min), Max: uint64(l.Max), Avg: uint64(l.Avg)}
+}
+
+// sinceBoot is when t is, in seconds since boot; 0 for the zero time.
+func sinceBoot(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0
+	}
+	return now.Sec + int64(time.Until(t)/time.Second)
+}

@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/node"
+)
+
+// controlPeer describes a peer as lnetctl shows it.
+func controlPeer(i *node.PeerInfo) control.Peer {
+	p := control.Peer{
+		Primary: i.Primary, MultiRail: i.MultiRail, State: i.State, Seq: i.Seq, Told: i.Told, Gateway: i.Gateway,
+		NIs: make([]control.PeerNI, 0, len(i.NIs)),
+	}
+	for k := range i.NIs {
+		p.NIs = append(p.NIs, controlPeerNI(&i.NIs[k]))
+	}
+	return p
+}
+
+func controlPeerNI(i *node.PeerNIInfo) control.PeerNI {
+	return control.PeerNI{
+		NID:           i.NID,
+		State:         i.Aliveness.String(),
+		Credits:       control.Credits(i.Credits),
+		RouterCredits: control.Credits(i.RouterCredits),
+		QueuedBytes:   i.QueuedBytes,
+		Refs:          i.Refs,
+		Statistics:    statistics(&i.Traffic),
+		UDSP:          udspInfo(&i.Policy),
+		Sent:          control.MessageCounts(i.Traffic.Sent),
+		Received:      control.MessageCounts(i.Traffic.Received),
+		Dropped:       control.MessageCounts(i.Traffic.Dropped),
+		Health: control.PeerHealthStats{
+			Value:           i.Health.Value,
+			Dropped:         i.Health.RemoteDropped,
+			Timeouts:        i.Health.RemoteTimeouts,
+			Errors:          i.Health.RemoteErrors,
+			NetworkTimeouts: i.Health.NetworkTimeouts,
+			PingCount:       uint64(i.Health.Pings),
+			NextPing:        sinceBoot(i.Health.NextPing),
+		},
+	}
+}

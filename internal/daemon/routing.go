@@ -1,0 +1,51 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+func (b *backend) Routes() []control.Route {
+	var routes []control.Route
+	for _, r := range b.node.Routes() {
+		routes = append(routes, control.Route{
+			Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority, Up: r.Up, SingleHop: r.SingleHop,
+		})
+	}
+	return routes
+}
+
+func (b *backend) AddRoute(ctx context.Context, r control.Route) error {
+	return b.node.AddRoute(ctx, r.Net, r.Gateway, node.RouteOptions{Hops: r.Hops, Priority: r.Priority})
+}
+
+func (b *backend) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) error {
+	return b.node.DeleteRoute(ctx, net, gateway)
+}
+
+func (b *backend) Routing() control.Routing {
+	info := b.node.Routing()
+	return control.Routing{
+		State: control.RoutingState(info.State),
+		Ever:  info.Ever,
+		CPTs: []control.Pools{{
+			Tiny: control.Pool(info.Pools[0]), Small: control.Pool(info.Pools[1]), Large: control.Pool(info.Pools[2]),
+		}},
+	}
+}
+
+func (b *backend) SetRouting(_ context.Context, enabled bool) error {
+	if enabled {
+		return b.node.EnableRouting()
+	}
+	b.node.DisableRouting()
+	return nil
+}
+
+func (b *backend) SetBuffers(_ context.Context, buffers control.Buffers) error {
+	b.node.SetBuffers(node.Buffers(buffers))
+	return nil
+}

@@ -1,0 +1,316 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// nodeRun is a node under test as the control interface sees it.
+type nodeRun struct {
+	*backend
+	log    *lockedBuffer
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func parse(t *testing.T, text string) config.Config {
+	t.Helper()
+	c, err := config.Parse("t.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// startNode starts a node with the configuration on a host with the interfaces
+// eth0, 10.77.0.11, and eth1, 10.78.0.11, and no wire.
+func startNode(t *testing.T, c config.Config) *nodeRun {
+	t.Helper()
+	c.Socklnd.Network = host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24"))
+	r := &nodeRun{log: &lockedBuffer{}, done: make(chan error, 1)}
+	d := New(c, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
+	task := newNodeTask(c, nil, d.log)
+	r.backend = newBackend(d, task)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go func() { r.done <- task.Run(ctx) }()
+	t.Cleanup(cancel)
+	return r
+}
+
+// ready waits until the node is up.
+func (r *nodeRun) ready(t *testing.T) *nodeRun {
+	t.Helper()
+	select {
+	case <-r.node.Ready():
+	case err := <-r.done:
+		t.Fatalf("Run: %v", err)
+	}
+	t.Cleanup(func() {
+		r.cancel()
+		if err := <-r.done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return r
+}
+
+func nid(t *testing.T, s string) lnet.NID {
+	t.Helper()
+	n, err := lnet.ParseNID(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// peerText is "primary=NID NID ... flags".
+func peerText(p *control.Peer) string {
+	s := p.Primary.String() + ":"
+	for _, ni := range p.NIs {
+		s += " " + ni.NID.String()
+	}
+	if p.MultiRail {
+		s += " multi-rail"
+	}
+	if p.State.Has(discovery.Configured) {
+		s += " configured"
+	}
+	if p.Gateway {
+		s += " gateway"
+	}
+	return s
+}
+
+func peerTexts(peers []control.Peer) []string {
+	var out []string
+	for k := range peers {
+		out = append(out, peerText(&peers[k]))
+	}
+	slices.Sort(out)
+	return out
+}
+
+const twoNets = `
+net:
+  - net type: tcp
+    interfaces: [eth0]
+  - net type: tcp1
+    interfaces: [eth1]
+`
+
+// What a kernel node exported does what it says.
+func TestExportIsApplied(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "config", "testdata", "export-backup.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startNode(t, parse(t, string(b))).ready(t)
+	want := []string{
+		"10.77.0.11@tcp: 10.77.0.11@tcp 10.78.0.11@tcp1 multi-rail configured",
+		"10.77.0.12@tcp5: 10.77.0.12@tcp5 configured",
+		"10.77.0.12@tcp: 10.77.0.12@tcp 10.78.0.12@tcp1 multi-rail configured gateway",
+		"10.77.0.1@tcp: 10.77.0.1@tcp configured",
+		"10.77.0.20@tcp: 10.77.0.20@tcp configured",
+		"10.77.0.60@tcp: 10.77.0.60@tcp multi-rail configured",
+		"10.77.0.98@tcp: 10.77.0.98@tcp configured",
+		"10.77.0.99@tcp: 10.77.0.99@tcp configured",
+		"10.99.0.1@tcp: 10.99.0.1@tcp configured",
+	}
+	if diff := cmp.Diff(want, peerTexts(r.Peers())); diff != "" {
+		t.Error(diff)
+	}
+	routes := r.Routes()
+	if len(routes) != 1 || routes[0].Net.String() != "tcp9" || routes[0].Gateway != nid(t, "10.77.0.12@tcp") || routes[0].Hops != 1 {
+		t.Errorf("routes %+v", routes)
+	}
+	rules := r.Rules()
+	if len(rules) != 5 || rules[4].String() != "--dst 10.77.0.12@tcp --rte 10.77.0.20@tcp" {
+		t.Errorf("rules %v", rules)
+	}
+	if nis := r.Nets()[1].NIs; nis[0].NID != nid(t, "10.77.0.11@tcp") {
+		t.Errorf("NIs %+v", nis)
+	}
+	g := r.Globals()
+	wantGlobals := control.Globals{
+		MaxInterfaces: 100, Discovery: 1, RetryCount: 2, TransactionTimeout: 150, HealthSensitivity: 100,
+		RouterSensitivity: 100, LNDTimeout: 49, ResponseTracking: 3, MaxRecoveryPingInterval: 100,
+	}
+	if diff := cmp.Diff(wantGlobals, g); diff != "" {
+		t.Error(diff)
+	}
+	if r.Routing().Ever {
+		t.Errorf("routing %+v", r.Routing())
+	}
+	// The gateway cannot be configured by a command for that.
+	err = r.AddPeer(t.Context(), nid(t, "10.77.0.12@tcp"), nil, discovery.ConfigureOptions{})
+	if !errors.Is(err, discovery.ErrBusy) {
+		t.Errorf("a gateway is added as peer: %v", err)
+	}
+}
+
+func TestTypedRulesAreApplied(t *testing.T) {
+	r := startNode(t, parse(t, "selection: [{id: 4, type: net, net: tcp*, priority: 0}]\n"+twoNets)).ready(t)
+	if rules := r.TypedRules(); len(rules) != 1 || rules[0].ID != 4 {
+		t.Errorf("%+v", rules)
+	}
+}
+
+// A gateway that may not be reached, or a net that is here already, costs the route
+// and no more; the log says why.
+func TestRoutesThatLeadNowhere(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+`
+route:
+  - {net: tcp7, gateway: 10.9.9.9@tcp2}
+  - {net: tcp1, gateway: 10.77.0.20@tcp}
+  - {net: tcp8, gateway: '10.77.0.[20-21]@tcp', hop: 3, priority: 2}
+  - {net: tcp8, gateway: 10.77.0.20@tcp}
+`)).ready(t)
+	var got []string
+	for _, route := range r.Routes() {
+		got = append(got, route.Net.String()+" "+route.Gateway.String())
+		if route.Hops != 3 || route.Priority != 2 {
+			t.Errorf("%+v", route)
+		}
+	}
+	slices.Sort(got) // routes are at random places
+	if diff := cmp.Diff([]string{"tcp8 10.77.0.20@tcp", "tcp8 10.77.0.21@tcp"}, got); diff != "" {
+		t.Error(diff)
+	}
+	log := r.log.String()
+	for _, want := range []string{
+		`"net":"tcp7","gateway":"10.9.9.9@tcp2","at":"t.yaml:9: route[0]"`,
+		`"net":"tcp1","gateway":"10.77.0.20@tcp","at":"t.yaml:10: route[1]"`,
+		`"net":"tcp8","gateway":"10.77.0.20@tcp","at":"t.yaml:12: route[3]"`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log lacks %s:\n%s", want, log)
+		}
+	}
+}
+
+// The entry of a gateway that nobody had discovered does not keep it from being
+// discovered here.
+func TestGatewayThatWasNotDiscovered(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+`
+route:
+  - {net: tcp7, gateway: 10.77.0.20@tcp}
+peer:
+  - {primary nid: 10.77.0.20@tcp, Multi-Rail: false, peer ni: [{nid: 10.77.0.20@tcp}]}
+`)).ready(t)
+	p, ok := r.Peer(nid(t, "10.77.0.20@tcp"))
+	if !ok || !p.Gateway || p.State.Has(discovery.Configured) {
+		t.Errorf("%+v, %v", p, ok)
+	}
+}
+
+func TestPeerThatCannotBe(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+`
+peer:
+  - {primary nid: 10.77.0.20@tcp, Multi-Rail: false}
+  - {primary nid: 10.77.0.20@tcp, Multi-Rail: true}
+`))
+	err := <-r.done
+	var f *control.Fault
+	if !errors.As(err, &f) || f.Code != control.CodeConfigInvalid || f.Errno != -1 ||
+		f.Text != "t.yaml:10: peer[1]: the peer 10.77.0.20@tcp cannot be configured" {
+		t.Errorf("Run: %v", err)
+	}
+	if !errors.Is(err, discovery.ErrPermission) {
+		t.Errorf("the cause is lost: %v", err)
+	}
+}
+
+func TestRoutingAtStart(t *testing.T) {
+	for text, want := range map[string]node.RoutingState{
+		"":                               node.RoutingDisabled,
+		"routing: {enable: 1}\n":         node.RoutingStarting,
+		"lnetd: {forwarding: enabled}\n": node.RoutingEnabled,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := startNode(t, parse(t, twoNets+"buffers: {tiny: 16, small: 8, large: 4}\n"+text)).ready(t)
+			got := r.Routing()
+			if node.RoutingState(got.State) != want || got.Ever != (want != node.RoutingDisabled) {
+				t.Errorf("%q: %+v", text, got)
+			}
+			if p := got.CPTs[0]; want != node.RoutingDisabled && (p.Tiny.Buffers != 16 || p.Small.Buffers != 8 || p.Large.Buffers != 4) {
+				t.Errorf("%q: %+v", text, p)
+			}
+		})
+	}
+}
+
+// A router says so to others after the two timers, and drains before it ends.
+func TestLifeOfARouter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startNode(t, parse(t, twoNets+`
+routing: {enable: 1}
+lnetd: {alive_router_check_interval: 20, router_ping_timeout: 10}
+`)).ready(t)
+		state := func() node.RoutingState { return node.RoutingState(r.Routing().State) }
+		after(29 * time.Second)
+		if s := state(); s != node.RoutingStarting {
+			t.Errorf("state %d before its time", s)
+		}
+		after(2 * time.Second)
+		if s := state(); s != node.RoutingEnabled {
+			t.Errorf("state %d after its time", s)
+		}
+		begin := time.Now()
+		r.cancel()
+		err := <-r.done
+		r.done <- err // for the cleanup
+		if took := time.Since(begin); err != nil || took == 0 || took > closePatience {
+			t.Errorf("%v after %v", err, took)
+		}
+		if s := state(); s != node.RoutingDisabled {
+			t.Errorf("state %d at the end", s)
+		}
+	})
+}
+
+// after lets time pass in a bubble.
+func after(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// With check_routers_before_use the start waits for an answer, and goes on without
+// one.
+//
+// lnet-core 8.5 before
+func TestGatewaysAreChecked(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+`
+route:
+  - {net: tcp7, gateway: 10.77.0.20@tcp}
+  - {net: tcp8, gateway: 10.77.0.20@tcp}
+lnetd: {check_routers_before_use: 1}
+`)).ready(t)
+	if n := strings.Count(r.log.String(), "gateway does not answer: its routes are down"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, r.log)
+	}
+}
+
+func TestStopWhileSettingUp(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+"peer: [{primary nid: 10.77.0.20@tcp}]\n"))
+	r.cancel()
+	if err := <-r.done; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
