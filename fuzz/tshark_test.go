@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/tshark"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
@@ -116,7 +117,9 @@ func startTapped(t *testing.T, tap *tap, address string) *tapped {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := node.New(node.Config{})
+	parameters := node.DefaultParameters()
+	parameters.Discovery = discovery.Static // the test says what is sent
+	n, err := node.New(node.Config{Parameters: &parameters})
 	if err != nil {
 		t.Fatal(err)
 	}

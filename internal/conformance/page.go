@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"fmt"
-	"path"
 	"strings"
 )
 
@@ -10,56 +9,78 @@ import (
 // Links are those of a file in the directory docs.
 func Page(sections []Section, shown map[string][]Test) []byte {
 	var b strings.Builder
-	rules, tested, reasoned := 0, 0, 0
-	for _, s := range sections {
-		for _, r := range s.Rules {
-			rules++
-			switch {
-			case len(shown[r.ID]) > 0:
-				tested++
-			case r.Reason != "":
-				reasoned++
-			}
-		}
-	}
 	b.WriteString(`# Which test shows which rule
 
-Each numbered rule of the specification's chapters on objects, events,
-matching, receiving, sending and credits, and each section on counters, faults,
-lifecycle and health, with the tests that show it or the reason why there is
-none. Tests name the rules in comments; ` + "`go doc ./internal/conformance`" + ` says
-how. This page is made by ` + "`make conformance`" + `, and the tests fail if it is stale
-or if a rule has neither test nor reason.
+Each numbered rule of the specification, and each section without numbers, with
+the tests that show it or the reason why there is none. Tests name the rules in
+comments; ` + "`go doc ./internal/conformance`" + ` says how. This page is made by
+` + "`make conformance`" + `, and the tests fail if it is stale or if a rule has neither
+test nor reason.
 
+| document | rules | with tests | with a reason | with neither |
+|---|---|---|---|---|
 `)
-	fmt.Fprintf(&b, "%d rules: %d with tests, %d with a reason, %d with neither.\n",
-		rules, tested, reasoned, rules-tested-reasoned)
+	for _, document := range documents {
+		var c count
+		for _, s := range sections {
+			if s.document() == document {
+				c.add(s.Rules, shown)
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", document, c.rules, c.tested, c.reasoned, c.rules-c.tested-c.reasoned)
+	}
+	suitesBegun := false
 	for _, s := range sections {
-		fmt.Fprintf(&b, "\n## %s: %s\n\n| rule | about | shown by |\n|---|---|---|\n", s.ID, cell(s.Title))
-		document, _, _ := strings.Cut(s.ID, " ")
+		heading := "rule | about"
+		if s.document() == suites {
+			heading = "case | what is done, and expected"
+			if !suitesBegun {
+				suitesBegun = true
+				b.WriteString(`
+# Which test shows which behaviour
+
+The cases of the reference's regression suites, by their numbers there. Ours are
+other tests: they show the same behaviour, mostly without a network.
+`)
+			}
+		}
+		fmt.Fprintf(&b, "\n## %s: %s\n\n| %s | shown by |\n|---|---|---|\n", s.ID, cell(s.Title), heading)
 		for _, r := range s.Rules {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n",
-				strings.ReplaceAll(strings.TrimPrefix(r.ID, document+" "), " ", "\u00a0"), cell(r.Title), proof(r, shown[r.ID]))
+				strings.ReplaceAll(strings.TrimPrefix(r.ID, s.document()+" "), " ", "\u00a0"), cell(r.Title), proof(r, shown[r.ID]))
 		}
 	}
 	return []byte(b.String())
 }
 
-// proof is what the page says beside a rule.
-func proof(r Rule, tests []Test) string {
-	if len(tests) == 0 {
-		return "*" + cell(r.Reason) + "*"
+// count is how many rules are shown.
+type count struct{ rules, tested, reasoned int }
+
+func (c *count) add(rules []Rule, shown map[string][]Test) {
+	for _, r := range rules {
+		c.rules++
+		switch {
+		case len(shown[r.ID]) > 0:
+			c.tested++
+		case r.Reason != "":
+			c.reasoned++
+		}
 	}
-	var links []string
-	for _, t := range tests {
-		links = append(links, fmt.Sprintf("[%s.%s](../%s)", path.Base(path.Dir(t.File)), t.Name, t.File))
-	}
-	return strings.Join(links, ", ")
 }
 
-func cell(s string) string {
-	if s == "" {
-		return "none"
+// proof is what the page says beside a rule.
+func proof(r Rule, tests []Test) string {
+	switch {
+	case len(tests) > 0:
+		var links []string
+		for _, t := range tests {
+			links = append(links, fmt.Sprintf("[%s](../%s)", t, t.File))
+		}
+		return strings.Join(links, ", ")
+	case r.Reason != "":
+		return "*" + cell(r.Reason) + "*"
 	}
-	return strings.ReplaceAll(s, "|", `\|`)
+	return "**neither test nor reason**"
 }
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

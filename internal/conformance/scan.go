@@ -13,10 +13,19 @@ import (
 	"strings"
 )
 
-// A Test is a function that go test runs.
+// A Test is a function that go test runs, or a script that such a one plays.
 type Test struct {
 	File string // its path, from the module's root, with slashes
-	Name string
+	Name string // of the function; empty for a script
+}
+
+// String is the test's name behind that of its package.
+func (t Test) String() string {
+	dir, script, ok := strings.Cut(t.File, "/testdata/")
+	if ok {
+		return path.Base(dir) + " " + path.Base(script)
+	}
+	return path.Base(path.Dir(t.File)) + "." + t.Name
 }
 
 // Scan returns the tests that the test files of a module show each rule with,
@@ -51,8 +60,9 @@ func Scan(module fs.FS, sections []Section) (map[string][]Test, error) {
 	}
 	shown := map[string][]Test{}
 	var errs []error
-	for _, p := range packages {
+	for key, p := range packages {
 		errs = append(errs, scanPackage(files, p, sections, shown)...)
+		errs = append(errs, scanScripts(module, path.Dir(key), p, sections, shown))
 	}
 	for id, tests := range shown {
 		slices.SortFunc(tests, func(a, b Test) int {
@@ -60,6 +70,7 @@ func Scan(module fs.FS, sections []Section) (map[string][]Test, error) {
 		})
 		shown[id] = slices.Compact(tests)
 	}
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return shown, errors.Join(errs...)
 }
@@ -88,14 +99,9 @@ func scanPackage(files *token.FileSet, p []*ast.File, sections []Section, shown 
 		for _, group := range f.Comments {
 			for _, c := range group.List {
 				for line := range strings.Lines(commentText(c)) {
-					items, err := parseTag(line)
-					if err == nil && items == nil {
+					ids, err := tagged(sections, line)
+					if err == nil && ids == nil {
 						continue
-					}
-					var ids []string
-					for _, it := range items {
-						named, notNamed := resolve(sections, it)
-						ids, err = append(ids, named...), cmp.Or(err, notNamed)
 					}
 					tests := uses.testsAround(f, c)
 					if err == nil && len(tests) == 0 {

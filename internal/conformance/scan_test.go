@@ -67,6 +67,19 @@ func (m *machine) step() {}
 func FuzzB(f *testing.F) { // lnet-core 2.2 attach (1), 5.2 (1)
 }
 `,
+		"c/c_test.go": `package c
+
+import "testing"
+
+const dir = "testdata/scripts/"
+
+func TestScripts(t *testing.T) { play("testdata/script", "testdata/none", dir) }
+`,
+		"c/testdata/script/x.txtar":   "# A story.\n# lnet-core 5.2 (2)\nexec ls\n",
+		"c/testdata/scripts/deep/y":   "# discovery 9.1\n",
+		"c/testdata/script-of-nobody": "# lnet-core 77\n",
+		"c/testdata/other/z":          "# lnet-core 77\n",
+		"b/testdata/script/x":         "# lnet-core 77\n",
 		// None of these is looked at.
 		"a/a.go":               "package a // lnet-core 77",
 		"a/testdata/x_test.go": "package x // lnet-core 77",
@@ -85,7 +98,8 @@ func FuzzB(f *testing.F) { // lnet-core 2.2 attach (1), 5.2 (1)
 		"lnet-core 5.2 (1)":        {fuzz},
 		"lnet-core 5.2 (3a)":       {{"a/a_test.go", "TestDoc"}},
 		"lnet-core 5.2 (3b)":       {{"a/a_test.go", "TestDoc"}},
-		"discovery 9.1":            {{"a/a_test.go", "ExampleRuns"}, body},
+		"lnet-core 5.2 (2)":        {{File: "c/testdata/script/x.txtar"}},
+		"discovery 9.1":            {{"a/a_test.go", "ExampleRuns"}, body, {File: "c/testdata/scripts/deep/y"}},
 	}
 	if d := cmp.Diff(want, shown); d != "" {
 		t.Errorf("shown (-want +got):\n%s", d)
@@ -125,7 +139,11 @@ func BenchmarkX(b *testing.B) {
 func TestMain(m *testing.M) {
 	// discovery 9.1
 }
-`}), few(t))
+
+var _ = "testdata/script"
+`,
+		"a/testdata/script/x": "\n# discovery 9.2\n",
+	}), few(t))
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -136,9 +154,10 @@ func TestMain(m *testing.M) {
 		"a/a_test.go:21:2" + unused,
 		"a/a_test.go:25:2" + unused,
 		"a/a_test.go:29:2" + unused,
-		`a/a_test.go:3:1: tag "discovery 9.9": discovery 9.9: not in rules.txt`,
+		`a/a_test.go:3:1: tag "discovery 9.9": discovery 9.9: no such rule`,
 		`a/a_test.go:6:1: tag "discovery 9.1 and more": "9.1 and more" is not of the form SECTION [LIST] [(N)[-(M)]]`,
 		"a/a_test.go:9:1" + unused,
+		`a/testdata/script/x:2: tag "discovery 9.2": discovery 9.2: no such rule`,
 	}
 	if d := cmp.Diff(want, strings.Split(err.Error(), "\n")); d != "" {
 		t.Errorf("errors (-want +got):\n%s", d)

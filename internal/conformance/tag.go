@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -15,8 +16,15 @@ type item struct {
 	letter      string // with first == last only
 }
 
+// suites is the document whose numbers are names: of test cases of the
+// reference's regression suites.
+const suites = "sanity-lnet"
+
+// documents are those that have rules.
+var documents = []string{"lnet-core", "discovery", "selection", suites}
+
 var (
-	tagForm  = regexp.MustCompile(`^(lnet-core|discovery) ([0-9].*)$`)
+	tagForm  = regexp.MustCompile(`^(` + strings.Join(documents, "|") + `) ([0-9].*)$`)
 	itemForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)*)(?: ([a-z]+))?(?: \(([0-9]+)([a-z])?\)(?:-\(([0-9]+)\))?)?$`)
 )
 
@@ -35,6 +43,18 @@ func parseTag(line string) ([]item, error) {
 		items = append(items, it)
 	}
 	return items, nil
+}
+
+// tagged returns the ids of the rules that a line of a comment names, none if it
+// is not a tag.
+func tagged(sections []Section, line string) ([]string, error) {
+	items, err := parseTag(line)
+	var ids []string
+	for _, it := range items {
+		named, notNamed := resolve(sections, it)
+		ids, err = append(ids, named...), cmp.Or(err, notNamed)
+	}
+	return ids, err
 }
 
 func parseItem(document, text string) (item, error) {
@@ -80,7 +100,7 @@ func resolve(sections []Section, it item) ([]string, error) {
 		}
 	}
 	if len(numbers) != it.last-it.first+1 {
-		return nil, fmt.Errorf("%s: not in rules.txt", it)
+		return nil, fmt.Errorf("%s: no such rule", it)
 	}
 	return ids, nil
 }

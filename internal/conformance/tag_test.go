@@ -7,10 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// few is a specification of three sections.
+// few is a specification of four sections.
 func few(t *testing.T) []Section {
 	t.Helper()
-	sections, err := parseRules(strings.Join([]string{
+	sections, err := parseRules("x.txt", strings.Join([]string{
 		"= lnet-core 2.2\tDescriptors",
 		"lnet-core 2.2 attach (1)\tfirst",
 		"lnet-core 2.2 attach (2)\tsecond",
@@ -23,6 +23,9 @@ func few(t *testing.T) []Section {
 		"lnet-core 5.2 (3b)\tthree b",
 		"= discovery 9.1\tHealth",
 		"discovery 9.1\thealth",
+		"= sanity-lnet 2\tPeers",
+		"sanity-lnet 2 (7)\tseven",
+		"sanity-lnet 2 (99a)\tninety-nine",
 	}, "\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -41,16 +44,20 @@ func TestTags(t *testing.T) {
 		{"the rows of lnet-core 5.2", ""},
 		{" lnet-core 5.2 (1)", "lnet-core 5.2 (1)"},
 		{" discovery 9.1\n", "discovery 9.1"},
+		{" sanity-lnet 2 (7), 2 (99a)", "sanity-lnet 2 (7)|sanity-lnet 2 (99a)"},
+		{" sanity-lnet 2 (7)-(8)", "sanity-lnet 2 (7)-(8): no such rule"},
+		{" selection 5.1 (1)", "selection 5.1 (1): no such rule"},
+		{" sanity 2 (7)", ""},
 		{" lnet-core 5.2 (3)", "lnet-core 5.2 (3a)|lnet-core 5.2 (3b)"},
 		{" lnet-core 5.2 (3b), 2.2 options", "lnet-core 5.2 (3b)|lnet-core 2.2 options"},
 		{" lnet-core 2.2 attach (1)-(2),5.2 (1)", "lnet-core 2.2 attach (1)|lnet-core 2.2 attach (2)|lnet-core 5.2 (1)"},
-		{" lnet-core 2.2 attach (1)-(3)", "lnet-core 2.2 attach (1)-(3): not in rules.txt"},
-		{" lnet-core 5.2 (2)-(4)", "lnet-core 5.2 (2)-(4): not in rules.txt"},
+		{" lnet-core 2.2 attach (1)-(3)", "lnet-core 2.2 attach (1)-(3): no such rule"},
+		{" lnet-core 5.2 (2)-(4)", "lnet-core 5.2 (2)-(4): no such rule"},
 		{" lnet-core 5.2 (2)-(3)", "lnet-core 5.2 (2)|lnet-core 5.2 (3a)|lnet-core 5.2 (3b)"},
-		{" lnet-core 5.2", "lnet-core 5.2: not in rules.txt"},
-		{" lnet-core 2.2 attach", "lnet-core 2.2 attach: not in rules.txt"},
-		{" lnet-core 5.2 (3c)", "lnet-core 5.2 (3c): not in rules.txt"},
-		{" lnet-core 9.1", "lnet-core 9.1: not in rules.txt"},
+		{" lnet-core 5.2", "lnet-core 5.2: no such rule"},
+		{" lnet-core 2.2 attach", "lnet-core 2.2 attach: no such rule"},
+		{" lnet-core 5.2 (3c)", "lnet-core 5.2 (3c): no such rule"},
+		{" lnet-core 9.1", "lnet-core 9.1: no such rule"},
 		{" lnet-core 5.2 (1): fits", `"5.2 (1): fits" is not of the form SECTION [LIST] [(N)[-(M)]]`},
 		{" lnet-core 5.2 (1),", `"" is not of the form SECTION [LIST] [(N)[-(M)]]`},
 		{" lnet-core 5.2 (3a)-(4)", `"5.2 (3a)-(4)": no such range`},
@@ -58,14 +65,7 @@ func TestTags(t *testing.T) {
 		{" lnet-core 5.2 (0)", `"5.2 (0)": no such number`},
 		{" lnet-core 5.2 (99999999999999999999)", `"5.2 (99999999999999999999)": no such number`},
 	} {
-		var ids []string
-		items, err := parseTag(c.line)
-		for _, it := range items {
-			named, notNamed := resolve(sections, it)
-			if ids = append(ids, named...); notNamed != nil {
-				err = notNamed
-			}
-		}
+		ids, err := tagged(sections, c.line)
 		got := strings.Join(ids, "|")
 		if err != nil {
 			got = err.Error()

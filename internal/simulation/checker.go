@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -19,7 +20,10 @@ func (w *world) checkHealth() {
 			w.checkValue(l, i.NID, i.Health.Value)
 		}
 		for _, p := range l.node.Peers() {
-			w.checkValue(l, p.NID, p.Health.Value)
+			w.checkIdentity(l, &p)
+			for _, i := range p.NIs {
+				w.checkValue(l, i.NID, i.Health.Value)
+			}
 		}
 	}
 }
@@ -37,13 +41,20 @@ func (w *world) checkValue(l *life, nid lnet.NID, v int) {
 func (w *world) inspect(l *life) {
 	starved := false
 	for _, p := range l.node.Peers() {
-		starved = starved || p.Credits.Min < 0
+		for _, i := range p.NIs {
+			starved = starved || i.Credits.Min < 0
+		}
 	}
 	for _, i := range l.node.NIs() {
 		starved = starved || i.Credits.Min < 0
 	}
 	if starved {
 		w.count(FaultCredits, 1)
+	}
+	for _, p := range l.node.Routing().Pools {
+		if p.MinCredits < 0 {
+			w.count(FaultBuffers, 1)
+		}
 	}
 }
 
@@ -101,19 +112,46 @@ const calmRounds = 6
 // calm has every node reach others now that nothing is broken any more.
 func (w *world) calm() {
 	w.addf("calm")
-	type need struct {
-		from, to *member
-		rail     int
-		kind     opKind
-		op       *operation
-	}
 	var needs []*need
 	for k, m := range w.members {
 		to := w.members[(k+1)%len(w.members)]
 		for rail := range w.rails {
-			needs = append(needs, &need{from: m, to: to, rail: rail, kind: opAcked}, &need{from: to, to: m, rail: rail, kind: opFetch})
+			if m.absent[rail] || to.absent[rail] {
+				continue
+			}
+			if m.may(to) {
+				needs = append(needs, &need{from: m, to: to, rail: rail, kind: opAcked})
+			}
+			if to.may(m) {
+				needs = append(needs, &need{from: to, to: m, rail: rail, kind: opFetch})
+			}
 		}
 	}
+	w.meet(needs)
+}
+
+// may tells whether m is sure to reach another one: it knows of no NIDs that are not
+// there, because it was told by hand, or by a member that only verifies, which pushes
+// to nobody.
+func (m *member) may(to *member) bool {
+	for _, rail := range m.w.homes[to.index] {
+		if (m.configured || to.mode == discovery.Verify) && to.absent[rail] {
+			return false
+		}
+	}
+	return true
+}
+
+// need is that a message gets from one member to another.
+type need struct {
+	from, to *member
+	rail     int
+	kind     opKind
+	op       *operation
+}
+
+// meet has messages sent until each was answered.
+func (w *world) meet(needs []*need) {
 	for round := 0; len(needs) > 0; round++ {
 		if round > 0 {
 			w.result.Retried += uint64(len(needs))
@@ -210,10 +248,23 @@ func (l *life) busy() string {
 			return fmt.Sprintf("%v has %d of %d credits", i.NID, i.Credits.Available, i.Credits.Max)
 		}
 	}
+	for k, p := range l.node.Routing().Pools {
+		if p.Credits != p.Buffers {
+			return fmt.Sprintf("router pool %d has %d of %d buffers", k, p.Credits, p.Buffers)
+		}
+	}
 	for _, p := range l.node.Peers() {
-		if p.Credits.Available != p.Credits.Max || p.QueuedBytes != 0 {
-			return fmt.Sprintf("peer %v has %d of %d credits, %d bytes queued",
-				p.NID, p.Credits.Available, p.Credits.Max, p.QueuedBytes)
+		if p.State.Has(underWay) {
+			return fmt.Sprintf("peer %v is %v", p.Primary, p.State)
+		}
+		for _, i := range p.NIs {
+			if i.RouterCredits.Available != i.RouterCredits.Max {
+				return fmt.Sprintf("peer %v has %d of %d router credits", i.NID, i.RouterCredits.Available, i.RouterCredits.Max)
+			}
+			if i.Credits.Available != i.Credits.Max || i.QueuedBytes != 0 {
+				return fmt.Sprintf("peer %v has %d of %d credits, %d bytes queued",
+					i.NID, i.Credits.Available, i.Credits.Max, i.QueuedBytes)
+			}
 		}
 	}
 	return ""

@@ -258,6 +258,14 @@ func TestChecker(t *testing.T) {
 			s.pinged()
 			s.deliver(s.source, s.sent(s.put))
 		}, ""},
+		{"AckOfAFormerLifesPush", func(s *stage) {
+			s.source.owner.birth = rebirthTwin
+			s.deliver(s.source, s.ack(), func(e *portals.Event) { e.MatchBits, e.Unlinked = lnet.PingMatchBits, false })
+			s.all()
+		}, ""},
+		{"AckOfNobodysPush", func(s *stage) {
+			s.deliver(s.source, s.ack(), func(e *portals.Event) { e.MatchBits = lnet.PingMatchBits })
+		}, "ACK event for match bits"},
 		{"AnswerToNobodysPing", (*stage).pinged, "REPLY event: 48 of 64 bytes"},
 		{"WrittenBetween", func(s *stage) {
 			s.all()

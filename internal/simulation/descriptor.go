@@ -255,7 +255,7 @@ func (d *descriptor) mayTake(o *operation, e *portals.Event) error {
 	if o.from == nil {
 		return errors.New("was never made")
 	}
-	from := o.from.member
+	w, from := d.w, o.from.member
 	fromNID := func(nid lnet.NID) bool {
 		if o.target.IsLoopback() {
 			return nid.IsLoopback()
@@ -277,7 +277,7 @@ func (d *descriptor) mayTake(o *operation, e *portals.Event) error {
 		return errors.New("wrong type")
 	case e.Type == portals.EventPut && e.HdrData != o.hdrData():
 		return errors.New("wrong hdr_data")
-	case !fromNID(e.Source.NID) || !fromNID(e.Initiator.NID) || !fromNID(e.Sender):
+	case !fromNID(e.Source.NID) || !fromNID(e.Initiator.NID) || !fromNID(e.Sender) && !w.routed(e.Sender):
 		return errors.New("wrong source")
 	case !o.target.IsLoopback() && !o.to.has(e.Target.NID):
 		return errors.New("wrong target")

@@ -2,10 +2,12 @@
 // decides everything: how many nodes and rails, what traffic, which faults and
 // when. A checker watches all the while that no message is delivered twice or
 // to the wrong place, that every operation ends once and in time, that no byte
-// is written which should not be, and that nothing is left at the end.
+// is written which should not be, that nothing is left at the end, and that
+// nodes that discover each other know each other as they are. In some scenarios
+// routers join them.
 //
-// Run makes one scenario; it is called in a testing/synctest bubble, by the
-// tests of this package alone. `make sim` runs many seeds.
+// Run makes one scenario; it is called in a testing/synctest bubble. `make sim`
+// runs many seeds.
 //
 // Goroutines of a Run: agents that make traffic, two that inflict faults (the
 // network's and the nodes'), pings, timers and the inspector, all ended when it

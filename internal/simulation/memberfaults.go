@@ -14,6 +14,7 @@ import (
 // memberFaults are the kinds that one goroutine inflicts on nodes.
 var memberFaults = [...]Fault{
 	FaultRestart, FaultRestart, FaultDuplicateCookie, FaultLinkDown, FaultNIRemoved, FaultWallJump,
+	FaultNISet, FaultNISet, FaultSwitched, FaultSwitched,
 }
 
 // breakMembers inflicts the nodes' faults, spread over the scenario.
@@ -21,6 +22,9 @@ func (w *world) breakMembers(r *rand.Rand) {
 	for _, f := range w.memberFaults {
 		pause(time.Duration(r.Int64N(int64(w.duration) / int64(len(w.memberFaults)))))
 		m, other := w.pair(r)
+		if w.routers > 0 && other.routes() && r.IntN(2) == 0 {
+			m, other = other, m
+		}
 		w.addf("%v: %v", f, m)
 		switch f {
 		case FaultRestart:
@@ -32,6 +36,10 @@ func (w *world) breakMembers(r *rand.Rand) {
 			w.linkDown(r, m, other)
 		case FaultNIRemoved:
 			w.removeNI(r, m, other)
+		case FaultNISet:
+			w.changeNIs(r, m, other)
+		case FaultSwitched:
+			w.switchDiscovery(r, m, other)
 		case FaultWallJump:
 			d := time.Duration(r.Int64N(int64(1000 * time.Hour)))
 			if r.IntN(2) == 0 {
@@ -54,6 +62,9 @@ func (w *world) restart(r *rand.Rand, m, other *member, how rebirth) {
 	if how != rebirthNew || r.IntN(3) == 0 {
 		w.haunt(r, m, other, how)
 		return
+	}
+	if m.routes() {
+		w.count(FaultRouterLost, 1)
 	}
 	m.end(r.IntN(3) > 0)
 	if l := other.current(); l != nil {
@@ -91,7 +102,7 @@ func (w *world) haunt(r *rand.Rand, m, other *member, how rebirth) {
 // ask sends a few requests that are answered.
 func (w *world) ask(r *rand.Rand, l *life, to *member) {
 	for range 6 {
-		o := w.newOperation(opAcked+opKind(r.IntN(2)), to, to.nids[r.IntN(w.rails)])
+		o := w.newOperation(opAcked+opKind(r.IntN(2)), to, to.draw(r))
 		o.length = r.IntN(1024)
 		to.current().oneShot(o, portalOneShot, fitExact, anyone, 1)()
 		l.launch(o)
@@ -119,7 +130,7 @@ func (l *life) burn(until uint64) uint64 {
 // linkDown takes a device down for a while.
 func (w *world) linkDown(r *rand.Rand, m, other *member) {
 	w.exchange(r, m, other)
-	rail := r.IntN(w.rails)
+	rail := m.drawRail(r)
 	m.devices[rail].SetUp(false)
 	w.exchange(r, m, other)
 	pause(episode(r))
@@ -134,7 +145,7 @@ func (w *world) linkDown(r *rand.Rand, m, other *member) {
 // removeNI takes an NI away for a while.
 func (w *world) removeNI(r *rand.Rand, m, other *member) {
 	w.exchange(r, m, other)
-	rail := r.IntN(w.rails)
+	rail := m.drawRail(r)
 	l := m.current()
 	l.removeNI(rail)
 	w.exchange(r, m, other)
@@ -142,6 +153,7 @@ func (w *world) removeNI(r *rand.Rand, m, other *member) {
 		pause(episode(r))
 	}
 	l.addNI(rail)
+	l.addRoutes()
 	w.count(FaultNIRemoved, 1)
 }
 

@@ -11,7 +11,7 @@ import (
 var networkFaults = [...]Fault{
 	FaultCut, FaultHalfClose, FaultStall, FaultReset, FaultPartition, FaultOneWay, FaultSlow, FaultRace, FaultLostReply,
 	FaultRuleDrop, FaultRuleFail, FaultRuleDelay, FaultUnhealthy, FaultPeerRemoved,
-	FaultUnlinked, FaultLazyCleared,
+	FaultUnlinked, FaultLazyCleared, FaultForced, FaultForced, FaultPeerRemoved,
 }
 
 // episodeMax bounds how long a fault lasts.
@@ -58,6 +58,8 @@ func (w *world) breakNetwork(r *rand.Rand) {
 			w.hurt(r, a, b)
 		case FaultPeerRemoved:
 			w.forget(r, a, b)
+		case FaultForced:
+			w.rediscover(r, a, b)
 		case FaultUnlinked:
 			w.unlinkTargets(r, a, b)
 		case FaultLazyCleared:
@@ -198,7 +200,7 @@ func (w *world) loseReply(r *rand.Rand, a, b *member) {
 	if from == nil || to == nil {
 		return
 	}
-	o := w.newOperation(opFetch, b, b.nids[r.IntN(w.rails)])
+	o := w.newOperation(opFetch, b, b.draw(r))
 	o.length = 64 + r.IntN(4<<10)
 	for _, c := range w.streams(a, b) {
 		d := simlnd.Forward

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -11,13 +12,19 @@ import (
 )
 
 // newNode makes a node with a scenario's parameters.
-func newNode(s *scenario, wall func() time.Time, log *slog.Logger) (*node.Node, error) {
+func newNode(s *scenario, mode discovery.Mode, routes bool, wall func() time.Time, log *slog.Logger) (*node.Node, error) {
 	p := node.DefaultParameters()
+	p.Discovery = mode
 	p.TransactionTimeout = s.transaction
 	p.RetryCount = s.retries
 	p.HealthSensitivity = s.sensitivity
 	p.MaxRecoveryPingInterval = 4 * time.Second
-	return node.New(node.Config{Logger: log, Wall: wall, Parameters: &p, Seed: s.seed})
+	if s.routers > 0 {
+		p.RouterCheckInterval, p.RouterPingTimeout = s.checkInterval, 2*s.checkInterval
+	}
+	return node.New(node.Config{
+		Logger: log, Wall: wall, Parameters: &p, Seed: s.seed, Routing: routes, Buffers: s.buffers,
+	})
 }
 
 // delayMax bounds what a rule holds messages for.

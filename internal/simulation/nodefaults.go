@@ -36,33 +36,14 @@ func (w *world) hurt(r *rand.Rand, a, b *member) {
 	if l == nil {
 		return
 	}
-	rail, value := r.IntN(w.rails), r.IntN(node.MaxHealth+1)
+	value := r.IntN(node.MaxHealth + 1)
 	if r.IntN(2) == 0 {
-		_ = l.node.SetNIHealth(a.nids[rail], value) // the NI may have been removed
+		_ = l.node.SetNIHealth(a.draw(r), value) // the NI may have been removed
 	} else {
-		_ = l.node.SetPeerHealth(b.nids[rail], value) // the peer may be unknown
+		_ = l.node.SetPeerHealth(b.draw(r), value) // the peer may be unknown
 	}
 	w.exchange(r, a, b)
 	w.checkHealth()
-}
-
-// forget has a node forget for a while which NIDs are another's.
-func (w *world) forget(r *rand.Rand, a, b *member) {
-	l := a.current()
-	if l == nil || !w.byHand {
-		return
-	}
-	w.exchange(r, a, b)
-	if err := l.node.RemovePeer(b.nids[0]); err != nil {
-		w.violate("%v: remove peer %v: %v", l, b, err)
-		return
-	}
-	w.exchange(r, a, b)
-	pause(episode(r))
-	if err := l.node.AddPeer(b.nids[0], b.nids[1:]...); err != nil {
-		w.violate("%v: add peer %v: %v", l, b, err)
-	}
-	w.count(FaultPeerRemoved, 1)
 }
 
 // unlinkTargets unlinks some of a node's targets, under what arrives for them.
@@ -96,7 +77,7 @@ func (w *world) clearLazy(r *rand.Rand, a, b *member) {
 		return
 	}
 	for range 3 {
-		o := w.newOperation(opAcked, b, b.nids[r.IntN(w.rails)])
+		o := w.newOperation(opAcked, b, b.draw(r))
 		o.portal, o.never, o.length = portalLazy, true, r.IntN(8<<10)
 		if from := a.current(); from != nil {
 			from.launch(o)

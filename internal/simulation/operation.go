@@ -113,13 +113,17 @@ func (l *life) launch(o *operation) {
 	}
 	w.mu.Lock()
 	o.from, o.handle, o.began = l, h, w.since()
-	o.sendBy = o.began + w.sendWithin()
+	waits := time.Duration(0)
+	if !o.target.IsLoopback() {
+		waits = w.discoverWithin()
+	}
+	o.sendBy = o.began + w.sendWithin() + waits
 	o.endBy = o.sendBy
 	switch {
 	case o.giveUp > 0:
-		o.endBy = max(o.endBy, o.began+o.giveUp+2*w.lndTimeout+w.slack())
+		o.endBy = max(o.endBy, o.began+o.giveUp+2*w.lndTimeout+w.slack()+waits)
 	case o.kind != opPlain:
-		o.endBy = max(o.endBy, o.began+w.responseWithin())
+		o.endBy = max(o.endBy, o.began+w.responseWithin()+waits)
 	}
 	o.md = d
 	if w.byHandle[h] != nil {
@@ -225,6 +229,11 @@ func (o *operation) acked(d *descriptor, e *portals.Event) {
 				w.result.Faults[FaultStaleAnswer]++
 				return
 			}
+		}
+		if e.MatchBits == lnet.PingMatchBits && d.owner.birth != rebirthNew { // of a push of that life's
+			o.stale++
+			w.result.Faults[FaultStaleAnswer]++
+			return
 		}
 		w.violate("%v: ACK event for match bits %#x", o, e.MatchBits)
 		return

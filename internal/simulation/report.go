@@ -30,7 +30,13 @@ const (
 	FaultNIRemoved                    // an NI is removed under traffic, and added again
 	FaultWallJump                     // the wall clock has jumped when it is read
 	FaultUnhealthy                    // an NI or a peer NI is seen in bad health
-	FaultPeerRemoved                  // a node forgets which NIDs belong together, and is told again
+	FaultPeerRemoved                  // a peer is deleted by hand, and configured again if it was
+	FaultNISet                        // an NI came or went for good
+	FaultSwitched                     // discovery was switched off, on or to verify
+	FaultForced                       // a peer was discovered by hand, whatever was known
+	FaultUndiscovered                 // such a discovery failed
+	FaultRouterLost                   // a router was restarted
+	FaultBuffers                      // messages wait for a router's buffers
 	FaultRuleDrop                     // a fault rule discards a message
 	FaultRuleFail                     // a fault rule fails one that is sent
 	FaultRuleDelay                    // a fault rule holds one
@@ -46,7 +52,7 @@ const (
 var faultNames = [faultKinds]string{
 	"cut", "half close", "stall", "reset", "partition", "one-way partition", "slow receiver",
 	"connection race", "lost reply", "lost ack", "restart", "duplicate cookie", "stale answer", "link down",
-	"NI removed", "wall-clock jump", "bad health", "peer removed", "rule: drop", "rule: fail", "rule: delay", "credit starvation", "target unlinked", "lazy portal cleared", "no entry", "small MD", "lazy queue",
+	"NI removed", "wall-clock jump", "bad health", "peer removed", "NI set changed", "discovery switched", "discovered by hand", "discovery failed", "router restarted", "router buffers", "rule: drop", "rule: fail", "rule: delay", "credit starvation", "target unlinked", "lazy portal cleared", "no entry", "small MD", "lazy queue",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -74,6 +80,7 @@ type Report struct {
 	Expired             uint64 // ended by a response tracker
 	Pings, PingsFailed  uint64
 	Retried             uint64 // attempts beyond the first after the faults
+	Views               uint64 // of peers that were compared with what they are
 	Violations          int
 	Faults              [faultKinds]uint64
 	Nodes               node.Counters // summed over all lives
@@ -102,6 +109,8 @@ func (r *Report) add(c node.Counters) {
 	n.NetworkTimeouts += c.NetworkTimeouts
 	n.SentBytes += c.SentBytes
 	n.ReceivedBytes += c.ReceivedBytes
+	n.Routed += c.Routed
+	n.RoutedBytes += c.RoutedBytes
 }
 
 // Add adds another report.
@@ -122,6 +131,7 @@ func (r *Report) Add(o *Report) {
 	r.Pings += o.Pings
 	r.PingsFailed += o.PingsFailed
 	r.Retried += o.Retried
+	r.Views += o.Views
 	r.Violations += o.Violations
 	for k := range r.Faults {
 		r.Faults[k] += o.Faults[k]
@@ -154,9 +164,11 @@ func (r *Report) Print(w io.Writer) {
 	line("responses overdue", r.Expired)
 	line("pings, failed", fmt.Sprint(r.Pings, ", ", r.PingsFailed))
 	line("tried again at the end", r.Retried)
+	line("views compared", r.Views)
 	n := &r.Nodes
 	line("messages sent", fmt.Sprintf("%d, %d bytes", n.Sent, n.SentBytes))
 	line("messages received", fmt.Sprintf("%d, %d bytes", n.Received, n.ReceivedBytes))
+	line("messages routed", fmt.Sprintf("%d, %d bytes", n.Routed, n.RoutedBytes))
 	line("messages dropped", n.Dropped)
 	line("resent", fmt.Sprintf("%d, %d successful, %d given up", n.Resent, n.SuccessfulResends, n.FailedResends))
 	line("local failures", fmt.Sprintf("%d dropped, %d aborted, %d timeout, %d error",

@@ -25,6 +25,7 @@ func Run(seed uint64, o Options) *Result {
 	w.torture()
 	w.drain()
 	w.calm()
+	w.agree()
 	w.finish()
 	r := &w.result
 	r.Seed, r.Scenarios, r.Simulated, r.Trace = seed, 1, w.since(), &w.trace

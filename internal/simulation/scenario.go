@@ -3,11 +3,14 @@ package simulation
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/node"
 )
 
 // scenario is what a seed says before anything happens.
@@ -19,8 +22,18 @@ type scenario struct {
 	// else each rail is a net of its own.
 	oneNet bool
 	ipv6   bool
-	// byHand says that every node knows which NIDs the others have.
-	byHand bool
+	// modes are what members do with what others tell, and configured which of
+	// them are told by hand which NIDs the others have.
+	modes      []discovery.Mode
+	configured []bool
+	// absent are the NIs, by member and rail, that are not there at first.
+	absent [][]bool
+	// routers are the first members, which forward messages; 0: all others can
+	// reach each other. homes are the rails, by member, that there are NIs on.
+	routers       int
+	homes         [][]int
+	checkInterval time.Duration // of gateways
+	buffers       node.Buffers
 
 	fabric       simlnd.Config
 	tunables     lnd.Tunables
@@ -48,7 +61,11 @@ func newScenario(seed uint64) *scenario {
 	s.rails = 1 + min(r.IntN(4), r.IntN(4))
 	s.oneNet = r.IntN(3) == 0
 	s.ipv6 = r.IntN(8) == 0
-	s.byHand = r.IntN(2) == 0
+	if r.IntN(4) == 0 {
+		s.drawRouters(r)
+	}
+	s.drawHomes()
+	s.drawKnowledge(r)
 
 	s.fabric = simlnd.Config{Seed: seed ^ 0xfab, Link: drawLink(r)}
 	if r.IntN(3) == 0 {
@@ -92,11 +109,95 @@ func newScenario(seed uint64) *scenario {
 	for range 1 + r.IntN(7) {
 		s.networkFaults = append(s.networkFaults, networkFaults[r.IntN(len(networkFaults))])
 	}
+	if s.routers == 0 && s.rails > 1 && r.IntN(3) == 0 {
+		s.drawAbsent(r)
+	}
 	for range r.IntN(4) {
 		s.memberFaults = append(s.memberFaults, memberFaults[r.IntN(len(memberFaults))])
 	}
 	return s
 }
+
+// drawKnowledge draws how members know of each other's NIDs.
+func (s *scenario) drawKnowledge(r *rand.Rand) {
+	s.modes, s.configured = make([]discovery.Mode, s.nodes), make([]bool, s.nodes)
+	s.absent = make([][]bool, s.nodes)
+	how := r.IntN(10)
+	if s.routers > 0 && how != 4 { // routers are known by discovery, if only by some
+		how = 9
+	}
+	for k := range s.nodes {
+		some := r.IntN(3) == 0
+		s.absent[k] = make([]bool, s.rails)
+		for rail := range s.rails {
+			s.absent[k][rail] = !slices.Contains(s.homes[k], rail)
+		}
+		switch how {
+		case 0: // as there was no discovery
+			s.modes[k], s.configured[k] = discovery.Static, true
+		case 1:
+			s.configured[k] = true
+		case 2, 3:
+			s.configured[k] = some
+		case 4, 5:
+			if some {
+				s.modes[k] = discovery.Off
+			}
+		case 6:
+			s.configured[k] = some
+			if r.IntN(3) == 0 {
+				s.modes[k] = discovery.Verify
+			}
+		}
+	}
+}
+
+// drawAbsent draws NIs that come later, if at all.
+func (s *scenario) drawAbsent(r *rand.Rand) {
+	for range 1 + r.IntN(s.nodes) {
+		k, rail := r.IntN(s.nodes), r.IntN(s.rails)
+		s.absent[k][rail] = true
+		if !s.joined(s.absent) {
+			s.absent[k][rail] = false
+		}
+	}
+}
+
+// joined tells whether every two members share a net with these NIs absent.
+func (s *scenario) joined(absent [][]bool) bool {
+	for a := range s.nodes {
+		for b := range a {
+			if s.sharedRail(absent[a], absent[b]) < 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// sharedRail is a rail of b that a can reach, less than 0 if there is none.
+func (s *scenario) sharedRail(a, b []bool) int {
+	if s.routers > 0 { // any will do
+		for rail := range s.rails {
+			if !a[rail] && !b[rail] {
+				return rail
+			}
+		}
+		return slices.Index(b, false)
+	}
+	for rail := range s.rails {
+		if b[rail] {
+			continue
+		}
+		if !a[rail] || s.oneNet && slices.Contains(a, false) {
+			return rail
+		}
+	}
+	return -1
+}
+
+// discovers says that messages may wait for discovery.
+func (s *scenario) discovers() bool { return s.modes[0] != discovery.Static }
 
 // faultless says that nothing is ever broken, so that every operation must
 // come to its end as meant.
@@ -117,8 +218,8 @@ func drawLink(r *rand.Rand) simlnd.Link {
 }
 
 func (s *scenario) String() string {
-	return fmt.Sprintf("%d nodes, %d rails (one net %t, ipv6 %t, peers by hand %t), link %+v, credits %d/%d, conns_per_peer %d, T %v, retries %d, LND timeout %v, %d operations in %v",
-		s.nodes, s.rails, s.oneNet, s.ipv6, s.byHand, s.fabric.Link, s.tunables.PeerCredits, s.tunables.Credits, s.connsPerPeer,
+	return fmt.Sprintf("%d nodes, %d rails (one net %t, ipv6 %t), %d routers, discovery %v, configured %v, absent %v, link %+v, credits %d/%d, conns_per_peer %d, T %v, retries %d, LND timeout %v, %d operations in %v",
+		s.nodes, s.rails, s.oneNet, s.ipv6, s.routers, s.modes, s.configured, s.absent, s.fabric.Link, s.tunables.PeerCredits, s.tunables.Credits, s.connsPerPeer,
 		s.transaction, s.retries, s.lndTimeout, s.operations, s.duration)
 }
 
@@ -156,6 +257,18 @@ func (s *scenario) lifetime() time.Duration {
 func (s *scenario) sendWithin() time.Duration {
 	attempt := s.lifetime() + s.lndTimeout*2 + delayMax + 3*time.Second
 	return attempt*time.Duration(s.retries+1) + s.slack()
+}
+
+// exchanges bounds how many pings and pushes a message waits for in a row: one of
+// each, and some more as the peer changes meanwhile, or is merged with another.
+const exchanges = 6
+
+// discoverWithin bounds how long a message waits for discovery.
+func (s *scenario) discoverWithin() time.Duration {
+	if !s.discovers() {
+		return 0
+	}
+	return exchanges * (max(s.sendWithin(), s.responseWithin()) - s.slack() + 2*time.Second)
 }
 
 // responseWithin bounds the time from a call to the end of the wait for its

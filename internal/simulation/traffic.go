@@ -38,10 +38,14 @@ func (w *world) traffic(r *rand.Rand) {
 			w.storm(r)
 		}
 		l := from.current()
-		switch {
-		case l == nil:
-		case r.IntN(40) == 0:
+		if l == nil {
+			continue
+		}
+		switch r.IntN(40) {
+		case 0:
 			w.ping(r, l, to)
+		case 1:
+			w.discover(r, l, to)
 		default:
 			l.launch(w.draw(r, l, to, w.length(r)))
 		}
@@ -60,7 +64,7 @@ func (w *world) storm(r *rand.Rand) {
 		if from == nil {
 			continue
 		}
-		o := w.newOperation(opKind(r.IntN(2)), to, to.nids[0])
+		o := w.newOperation(opKind(r.IntN(2)), to, w.target(r, from.member, to))
 		o.portal, o.length = portalMailbox, r.IntN(100)
 		if from.member == to {
 			o.target = lnet.LoopbackNID
@@ -71,7 +75,7 @@ func (w *world) storm(r *rand.Rand) {
 
 // ping asks a node for its NIDs.
 func (w *world) ping(r *rand.Rand, l *life, to *member) {
-	target := lnet.ProcessID{NID: to.nids[r.IntN(w.rails)]}
+	target := lnet.ProcessID{NID: w.target(r, l.member, to)}
 	within := time.Duration(1+r.IntN(5)) * time.Second
 	w.later.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), within)
@@ -129,14 +133,13 @@ func (w *world) length(r *rand.Rand) int {
 // draw draws an operation and posts what it needs at its target.
 func (w *world) draw(r *rand.Rand, from *life, to *member, length int) *operation {
 	kind := opKind(r.IntN(3))
-	rail := r.IntN(w.rails)
-	target := to.nids[rail]
+	target := w.target(r, from.member, to)
 	var source lnet.NID
 	switch {
 	case to == from.member && r.IntN(3) > 0:
 		target = lnet.LoopbackNID
 	case r.IntN(3) == 0:
-		source = from.member.nids[rail]
+		source = from.member.towards(target)
 	}
 	o := w.newOperation(kind, to, target)
 	o.source = source
@@ -213,28 +216,18 @@ func (l *life) drawUnique(r *rand.Rand, o *operation, from *life) {
 	who := o.target // 0@lo is its own source
 	if !who.IsLoopback() {
 		if o.source.IsZero() {
-			o.source = from.member.nids[l.member.rail(o.target)]
+			o.source = from.member.towards(o.target)
 		}
 		who = o.source
-		if l.member.w.byHand && l.member != from.member {
+		if l.member.configured && l.member != from.member {
 			who = from.member.nids[0]
 		}
 	}
 	if r.IntN(4) == 0 {
-		who = from.member.other().nids[0]
+		who = from.member.other().draw(r)
 		o.never = true
 	}
 	l.oneShot(o, portalUnique, fitExact, lnet.ProcessID{NID: who, PID: lnet.PIDLustre}, 1)()
-}
-
-// rail is the rail of one of the member's NIDs.
-func (m *member) rail(nid lnet.NID) int {
-	for k, n := range m.nids {
-		if n == nid {
-			return k
-		}
-	}
-	return 0
 }
 
 // other is another member.
@@ -244,7 +237,7 @@ func (m *member) other() *member { return m.w.members[(m.index+1)%len(m.w.member
 func (w *world) respond(r *rand.Rand, o *operation, to *life) *operation {
 	target := o.target
 	if !target.IsLoopback() {
-		target = to.member.nids[o.to.rail(target)]
+		target = to.member.towards(target)
 	}
 	a := w.newOperation(opKind(r.IntN(2)), to.member, target)
 	a.length = r.IntN(2048)

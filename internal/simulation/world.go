@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
@@ -52,6 +54,8 @@ type member struct {
 	host    *simlnd.Host
 	devices []*simlnd.Device
 	nids    []lnet.NID // by rail
+	// configured says that it is told by hand which NIDs the others have.
+	configured bool
 
 	wall wall
 	born time.Time // by the wall clock: the cookie of the present or last life
@@ -59,6 +63,11 @@ type member struct {
 	// Guarded by world.mu.
 	life  *life // nil while the node is down
 	lives int
+	// mode is what it does with what others tell; switched says that this was
+	// another once. absent are the rails without an NI, but for a while.
+	mode     discovery.Mode
+	switched bool
+	absent   []bool
 	// generation counts the mailboxes of portalSlots.
 	generation uint32
 }
@@ -77,6 +86,7 @@ type life struct {
 	closed  bool   // Close has returned
 	slots   *descriptor
 	present []bool // NIs, by rail
+	cut     bool   // its last NI on a net was removed once
 }
 
 // newWorld builds the network and starts the nodes.
@@ -101,7 +111,10 @@ func newWorld(s *scenario, o Options) *world {
 }
 
 func (w *world) newMember(k int) *member {
-	m := &member{w: w, index: k, host: w.network.Host(fmt.Sprint("host", k))}
+	m := &member{
+		w: w, index: k, host: w.network.Host(fmt.Sprint("host", k)),
+		mode: w.modes[k], configured: w.configured[k], absent: slices.Clone(w.absent[k]),
+	}
 	m.wall.offset = time.Duration(k) * time.Hour
 	for rail := range w.rails {
 		a := netip.AddrFrom4([4]byte{10, byte(rail), 0, byte(k + 1)})
@@ -172,7 +185,7 @@ func (m *member) start(r rebirth) {
 		w.violate("%v: driver: %v", m, err)
 		return
 	}
-	n, err := newNode(w.scenario, m.wall.now, log)
+	n, err := newNode(w.scenario, m.mode, m.routes(), m.wall.now, log)
 	if err != nil {
 		w.violate("%v: node: %v", m, err)
 		return
@@ -186,11 +199,14 @@ func (m *member) start(r rebirth) {
 		m.wall.freeze(time.Time{})
 		m.wall.freeze(m.wall.now())
 	}
-	for rail := range w.rails {
-		l.addNI(rail)
+	for rail, absent := range m.absent {
+		if !absent {
+			l.addNI(rail)
+		}
 	}
 	m.wall.freeze(time.Time{})
 	l.addPeers()
+	l.addRoutes()
 	l.postStanding()
 	w.mu.Lock()
 	m.life = l
@@ -215,17 +231,31 @@ func (l *life) addNI(rail int) {
 // addPeers tells the node which NIDs belong together.
 func (l *life) addPeers() {
 	w := l.member.w
-	if !w.byHand {
+	if !l.member.configured {
 		return
 	}
 	for _, m := range w.members {
-		if m == l.member {
-			continue
-		}
-		if err := l.node.AddPeer(m.nids[0], m.nids[1:]...); err != nil {
-			w.violate("%v: add peer %v: %v", l, m, err)
+		if m != l.member {
+			l.configure(m)
 		}
 	}
+}
+
+// configure tells the node which NIDs a member has.
+func (l *life) configure(m *member) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := l.node.ConfigurePeer(ctx, m.nids[0], m.nids[1:], discovery.ConfigureOptions{})
+	if err != nil && l.running() && !l.cutOff() {
+		l.member.w.violate("%v: configure peer %v: %v", l, m, err)
+	}
+}
+
+// cutOff tells whether the node's last NI on a net was removed once.
+func (l *life) cutOff() bool {
+	l.member.w.mu.Lock()
+	defer l.member.w.mu.Unlock()
+	return l.cut
 }
 
 // removeNI takes the NI of a rail away.
@@ -235,6 +265,11 @@ func (l *life) removeNI(rail int) {
 	defer cancel()
 	w.mu.Lock()
 	l.present[rail] = false
+	left := false
+	for k, present := range l.present {
+		left = left || present && w.net(k) == w.net(rail)
+	}
+	l.cut = l.cut || !left
 	w.mu.Unlock()
 	if err := l.node.RemoveNI(ctx, l.member.nids[rail]); err != nil {
 		w.violate("%v: remove %v: %v", l, l.member.nids[rail], err)

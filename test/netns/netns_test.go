@@ -10,18 +10,20 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
+// sanity-lnet 5 (200)
+//
 // Given two hosts on one wire, when lnetd runs on both with default options,
 // then they show what they have and ping each other. When one is killed, the
 // other notices, counts a lost peer, and fails pings in good time. When the
 // killed one runs again, pings work again in both directions, and the survivor
 // was not touched.
 func TestKillAndRestart(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
-	p := build(t)
-	survivor := a.start(t, p)
-	victim := b.start(t, p)
+	survivor := a.start(t)
+	victim := b.start(t)
 
-	out, status := survivor.ctl(t, p, "net", "show")
+	out, status := survivor.ctl(t, "net", "show")
 	want := fmt.Sprintf(`net:
 -     net type: lo
       local NI(s):
@@ -37,8 +39,8 @@ func TestKillAndRestart(t *testing.T) {
 	if status != 0 || out != want {
 		t.Errorf("net show: status %d\n%s", status, out)
 	}
-	survivor.wantPing(t, p, b)
-	victim.wantPing(t, p, a)
+	survivor.wantPing(t, b)
+	victim.wantPing(t, a)
 
 	lost := survivor.counter(t, "peers_down_total")
 	victim.kill(t)
@@ -49,7 +51,7 @@ func TestKillAndRestart(t *testing.T) {
 		return nil
 	})
 	begin := time.Now()
-	out, status = survivor.ctl(t, p, "ping", b.nid())
+	out, status = survivor.ctl(t, "ping", b.nid())
 	if status != 255 || !strings.Contains(out, "descr: ! 'failed to ping "+b.nid()+": Connection refused'") {
 		t.Errorf("ping of a dead node: status %d\n%s", status, out)
 	}
@@ -57,14 +59,14 @@ func TestKillAndRestart(t *testing.T) {
 		t.Errorf("ping of a dead node took %v", took)
 	}
 
-	revived := b.start(t, p)
+	revived := b.start(t)
 	within(t, noticePatience, "the revived node answers", func() error {
-		if out, status := survivor.ctl(t, p, "ping", "--timeout", "5", b.nid()); status != 0 || out != answer(b) {
+		if out, status := survivor.ctl(t, "ping", "--timeout", "5", b.nid()); status != 0 || out != answer(b) {
 			return fmt.Errorf("status %d\n%s", status, out)
 		}
 		return nil
 	})
-	revived.wantPing(t, p, a)
+	revived.wantPing(t, a)
 	revived.stop(t)
 	survivor.stop(t)
 }
@@ -72,31 +74,31 @@ func TestKillAndRestart(t *testing.T) {
 // Given a wire that is cut, when a node is pinged, then the ping fails in the
 // time that it was given, and works again once the wire is whole.
 func TestCutWire(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
-	p := build(t)
-	one := a.start(t, p)
-	other := b.start(t, p)
-	one.wantPing(t, p, b)
+	one := a.start(t)
+	other := b.start(t)
+	one.wantPing(t, b)
 
-	ip(t, "-n", b.name, "link", "set", "eth0", "down")
+	pull(t, 0, a, b)
 	within(t, noticePatience, "the NI goes down", func() error {
-		if out, _ := one.ctl(t, p, "net", "show", "--net", "tcp"); !strings.Contains(out, "status: down") {
+		if out, _ := one.ctl(t, "net", "show", "--net", "tcp"); !strings.Contains(out, "status: down") {
 			return fmt.Errorf("net show:\n%s", out)
 		}
 		return nil
 	})
-	if out, status := one.ctl(t, p, "ping", "--timeout", "1", b.nid()); status != 255 {
+	if out, status := one.ctl(t, "ping", "--timeout", "1", b.nid()); status != 255 {
 		t.Errorf("ping over a cut wire: status %d\n%s", status, out)
 	}
 
-	ip(t, "-n", b.name, "link", "set", "eth0", "up")
+	plug(t, 0, a, b)
 	within(t, noticePatience, "the other node answers", func() error {
-		if out, status := one.ctl(t, p, "ping", "--timeout", "5", b.nid()); status != 0 {
+		if out, status := one.ctl(t, "ping", "--timeout", "5", b.nid()); status != 0 {
 			return fmt.Errorf("status %d\n%s", status, out)
 		}
 		return nil
 	})
-	if out, _ := one.ctl(t, p, "net", "show", "--net", "tcp"); !strings.Contains(out, "status: up") {
+	if out, _ := one.ctl(t, "net", "show", "--net", "tcp"); !strings.Contains(out, "status: up") {
 		t.Errorf("net show:\n%s", out)
 	}
 	other.stop(t)
@@ -107,9 +109,9 @@ func TestCutWire(t *testing.T) {
 // default options, then it says that it cannot have port 988, takes 9988, and
 // the two ping each other.
 func TestWithoutRights(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	testenv.NeedCommand(t, "setpriv", "util-linux")
-	p := build(t)
 	const nobody = 65534
 	asNobody := []string{"setpriv", "--reuid", fmt.Sprint(nobody), "--regid", fmt.Sprint(nobody), "--clear-groups"}
 	for _, h := range []*host{a, b} {
@@ -117,10 +119,10 @@ func TestWithoutRights(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	one := a.start(t, p, asNobody...)
-	other := b.start(t, p, asNobody...)
-	one.wantPing(t, p, b)
-	other.wantPing(t, p, a)
+	one := a.start(t, asNobody...)
+	other := b.start(t, asNobody...)
+	one.wantPing(t, b)
+	other.wantPing(t, a)
 	for _, says := range []string{"no right to listen on port 988: listening on port 9988 with accept=all instead", "CAP_NET_BIND_SERVICE"} {
 		if !strings.Contains(one.log.String(), says) {
 			t.Errorf("the log lacks %q:\n%s", says, one.log)
@@ -128,4 +130,25 @@ func TestWithoutRights(t *testing.T) {
 	}
 	other.stop(t)
 	one.stop(t)
+}
+
+// sanity-lnet 5 (109)
+//
+// Given an interface with an alias, when lnetd is told to take both, in either
+// order, then it has two NIs with the two addresses.
+func TestAlias(t *testing.T) {
+	t.Parallel()
+	a, _ := pair(t)
+	ip(t, "-n", a.name, "addr", "add", "10.213.200.1/24", "dev", "eth0", "label", "eth0:0")
+	for _, nets := range []string{"tcp(eth0:0,eth0)", "tcp(eth0,eth0:0)"} {
+		d := a.run(t, nil, nil, nil, program(t, "lnetd"), "--control-socket", a.socket(), "--net", nets)
+		out := d.must(t, "net", "show")
+		for _, nid := range []string{a.nid(), "10.213.200.1@tcp"} {
+			if !strings.Contains(out, "nid: "+nid+"\n") {
+				t.Errorf("%s: no NI %s:\n%s", nets, nid, out)
+			}
+		}
+		d.must(t, "ping", a.nid(), "10.213.200.1@tcp")
+		d.stop(t)
+	}
 }

@@ -1,7 +1,8 @@
 // Package soak runs two nodes in two processes over TCP on the loopback device,
 // at full rate and with connections killed at random, and checks that nothing
 // that was acknowledged is lost, nothing comes twice, every operation ends
-// exactly once and memory stays flat. Its test runs it for some seconds,
+// exactly once and memory stays flat. Each node knows one NID of the other and
+// learns the rest by discovery; then all rails carry messages. Its test runs it for some seconds,
 // `make soak TIME=30m` for longer.
 //
 // Run is the parent process; it talks to Serve, the child, over pipes. Both

@@ -46,7 +46,7 @@ func newParty(ctx context.Context, c Config, s side, n *notes, log *slog.Logger)
 			p.findings.add("page %d: %v", page, err)
 		}
 	}
-	p.receiver = newReceiver(p.rig.node, peer.NID, c.seed(s.other()), pattern, &p.findings)
+	p.receiver = newReceiver(p.rig.node, c.nids(s.other()), c.seed(s.other()), pattern, &p.findings)
 	if err := p.receiver.post(); err != nil {
 		return nil, fmt.Errorf("%s: %w", s, err)
 	}
@@ -170,6 +170,10 @@ func (p *party) report() Report {
 		Kills: p.breaker.kills(), Stall: p.stall, Rested: p.rested, Confirmed: p.confirms,
 		Delivered: v.whole.Load(), Broken: v.broken.Load(), Served: v.served.Load(),
 		Counters: p.rig.node.Counters(),
+	}
+	var err error
+	if r.Rails, err = p.rig.rails(p.config.nids(p.side.other())); err != nil {
+		p.findings.add("rails: %v", err)
 	}
 	for k := range kinds {
 		r.Done[k.String()], r.Lost[k.String()], r.Failed[k.String()] = s.done[k].Load(), s.lost[k].Load(), s.failed[k].Load()

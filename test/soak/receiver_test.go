@@ -29,7 +29,7 @@ func TestReceiverChecksArrivals(t *testing.T) {
 		{"another's source", "want " + from.NID.String(), func(e *portals.Event, _ []byte) { e.Initiator.NID = c.nid(parent, 0) }},
 	} {
 		var f findings
-		r := newReceiver(nil, from.NID, 1, pattern, &f)
+		r := newReceiver(nil, c.nids(child), 1, pattern, &f)
 		payload := append([]byte(nil), p.of(pattern)...)
 		e := &portals.Event{Type: portals.EventPut, MatchBits: putBits | seq, HdrData: seq, Initiator: from, Length: p.size}
 		x.spoil(e, payload)

@@ -32,6 +32,9 @@ type Report struct {
 	// that the peer has an ACK for were looked up here.
 	Delivered, Broken, Served, Confirmed uint64
 
+	// Rails are the messages sent to each of the peer's NIDs.
+	Rails []uint64
+
 	Counters node.Counters
 	Samples  []Sample
 
@@ -80,6 +83,7 @@ func printReports(w io.Writer, c *Config, reports []Report) {
 	row("PUTs broken off", func(r *Report) string { return fmt.Sprint(r.Broken) })
 	row("GETs served", func(r *Report) string { return fmt.Sprint(r.Served) })
 	row("acknowledged and found here", func(r *Report) string { return fmt.Sprint(r.Confirmed) })
+	row("sent by rail", func(r *Report) string { return fmt.Sprint(r.Rails) })
 	row("failures of SEND", func(r *Report) string { return list(r.Failures) })
 	row("kills", func(r *Report) string { return list(r.Kills) })
 	row("resent", func(r *Report) string {

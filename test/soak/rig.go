@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -52,16 +54,13 @@ func newRig(ctx context.Context, c *Config, s side, network socklnd.Network, log
 			return nil, errors.Join(err, r.close())
 		}
 	}
-	if err = r.node.AddPeer(c.nid(s.other(), 0), c.others(s.other())...); err != nil {
-		return nil, errors.Join(err, r.close())
-	}
 	return r, nil
 }
 
-// others are a side's NIDs but the primary one.
-func (c *Config) others(s side) []lnet.NID {
+// nids are a side's, the primary one first.
+func (c *Config) nids(s side) []lnet.NID {
 	var nids []lnet.NID
-	for rail := 1; rail < c.Rails; rail++ {
+	for rail := range c.Rails {
 		nids = append(nids, c.nid(s, rail))
 	}
 	return nids
@@ -103,8 +102,13 @@ func (r *rig) unrest() error {
 		}
 	}
 	for _, p := range r.node.Peers() {
-		if p.Credits.Available != p.Credits.Max || p.QueuedBytes != 0 {
-			say("peer %s: %d of %d credits, %d bytes queued", p.NID, p.Credits.Available, p.Credits.Max, p.QueuedBytes)
+		if p.State.Has(discovery.Discovering) {
+			say("peer %s: %s", p.Primary, p.State)
+		}
+		for _, i := range p.NIs {
+			if i.Credits.Available != i.Credits.Max || i.QueuedBytes != 0 {
+				say("peer %s: %d of %d credits, %d bytes queued", i.NID, i.Credits.Available, i.Credits.Max, i.QueuedBytes)
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -121,7 +125,9 @@ func (r *rig) ailing(say func(format string, args ...any)) {
 		tell("NI", i.NID, &i.Health)
 	}
 	for _, p := range r.node.Peers() {
-		tell("peer", p.NID, &p.Health)
+		for _, i := range p.NIs {
+			tell("peer", i.NID, &i.Health)
+		}
 	}
 }
 
@@ -142,6 +148,34 @@ func (r *rig) settle(patience time.Duration) error {
 			return fmt.Errorf("%v after the last operation ended: %w", patience, err)
 		}
 	}
+}
+
+// leastShare is what part of the messages each rail has to carry, where rails
+// share them: one in so many.
+const leastShare = 20
+
+// rails are the messages sent to each NID of the other side, which was told by
+// discovery, but for the first. It says what is not as it should be.
+func (r *rig) rails(nids []lnet.NID) (sent []uint64, _ error) {
+	p, ok := r.node.Peer(nids[0])
+	if !ok {
+		return nil, fmt.Errorf("peer %s is unknown", nids[0])
+	}
+	all := uint64(0)
+	for _, i := range p.NIs {
+		sent = append(sent, i.Traffic.Sent.Total())
+		all += i.Traffic.Sent.Total()
+	}
+	var known []lnet.NID
+	for k, i := range p.NIs {
+		if known = append(known, i.NID); sent[k] < all/leastShare {
+			return sent, fmt.Errorf("%s was sent %d of %d messages", i.NID, sent[k], all)
+		}
+	}
+	if p.Primary != nids[0] || !p.MultiRail || !slices.Equal(known, nids) {
+		return sent, fmt.Errorf("peer %s is known as %s with %s, %s", nids[0], p.Primary, known, p.State)
+	}
+	return sent, nil
 }
 
 // to is the process that a side's peer is known as.

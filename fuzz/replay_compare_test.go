@@ -1,0 +1,94 @@
+package fuzz
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// said is all that a unit says, field by field.
+type said struct {
+	Name    string
+	Order   string
+	Request lnet.AcceptorRequest
+	Hello   protocol.Hello
+	Version protocol.Version
+	Frame   protocol.Frame
+	Header  lnet.Header
+	Info    *lnet.PingInfo // of a payload that is one
+	Payload []byte         // other payload
+}
+
+func read(u *recording.Unit) said {
+	s := said{Name: u.Name(), Order: fmt.Sprint(u.Order), Request: u.Request, Hello: u.Hello,
+		Version: u.Version, Frame: u.Frame, Header: u.Header, Payload: u.Payload}
+	if info, err := lnet.DecodePingInfo(u.Payload, lnet.InterfacesMax); err == nil {
+		s.Info, s.Payload = &info, nil
+	}
+	return s
+}
+
+// difference says in which fields what we sent, got, is not what the recorded
+// node sent. Nothing is exempt: besides the fields all bytes must be the same.
+func difference(want, got *recording.Unit) string {
+	if bytes.Equal(want.Raw, got.Raw) {
+		return ""
+	}
+	diff := cmp.Diff(read(want), read(got), cmp.Comparer(func(a, b lnet.NID) bool { return a == b }))
+	if diff == "" {
+		diff = fmt.Sprintf("the same fields, other bytes: % x, want % x", got.Raw, want.Raw)
+	}
+	return diff
+}
+
+// An allowance is something in which our node may differ from the recorded one.
+// Each is used by name; a role that does not need one that it names fails.
+type allowance string
+
+const (
+	// The numbers of memory descriptors within a node say nothing to others,
+	// but for being sent back. Ours are the kernel's as long as both do the same;
+	// but kernels' selftest makes descriptors that the test does not, and a kernel
+	// changes features in the ping info that is there, where ours puts up another
+	// one. The cookie beside the number must be the recorded one.
+	objectNumbers allowance = "numbers of descriptors"
+
+	// The ACK of a push leaves beside what the push, or the peer's ACK that came
+	// with it, has discovery do: push in its turn, and let go what waited. In a
+	// kernel the ACK of the same segment is mostly last, in ours mostly first. The
+	// order of ACKs among themselves, and of all else, must be the recorded one.
+	placesOfACKs allowance = "place of an ACK"
+
+	// Kernels send long payloads without a copy, and ask to be told when they
+	// may use the memory again. Ours never does (socklnd 10), so that the kernel
+	// does not tell.
+	zeroCopyRequests allowance = "requests for zero-copy acknowledgements"
+)
+
+// byChance are those that depend on which of two goroutines is first, and are
+// allowed in every role.
+var byChance = []allowance{objectNumbers, placesOfACKs}
+
+// allow puts recorded values in the place of ours, where a difference is
+// allowed, and returns the names of these.
+func allow(want, got *recording.Unit) (used []allowance) {
+	if want.Kind != recording.KindMessage || got.Kind != recording.KindMessage {
+		return nil
+	}
+	w, g := &want.Header, &got.Header
+	if w.Type == g.Type && (g.Type == lnet.MsgGet || g.Type == lnet.MsgPut) && !w.Handle.IsNone() && !g.Handle.IsNone() &&
+		w.Handle.Interface == g.Handle.Interface && w.Handle.Object != g.Handle.Object {
+		g.Handle = w.Handle
+		used = append(used, objectNumbers)
+	}
+	if w, g := want.Frame.Request, &got.Frame.Request; w != 0 && *g == 0 {
+		*g = w
+		used = append(used, zeroCopyRequests)
+	}
+	return used
+}

@@ -1,0 +1,129 @@
+package fuzz
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/tshark"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// probe pings our node from the kernels' side on every CONTROL connection. The
+// next that it says there must be the answer: all that it had to say before has
+// been heard.
+func (p *play) probe() {
+	p.t.Helper()
+	if calls := p.stage.unexpected(); len(calls) > 0 {
+		p.t.Errorf("our node has called as no kernel did: %v", calls)
+	}
+	for _, c := range p.order() {
+		p.pingOn(c)
+	}
+}
+
+// pingOn has a kernel ping our node on a CONTROL connection, and waits for the
+// answer.
+func (p *play) pingOn(c *recording.Conversation) {
+	p.t.Helper()
+	k := slices.IndexFunc(p.steps, func(s *step) bool { return s.c == c && s.Kind == recording.KindHello && !s.ours })
+	hello := p.steps[k].Hello
+	if hello.Type != protocol.Control {
+		return
+	}
+	u := recording.Unit{Kind: recording.KindMessage, Version: hello.Version}
+	u.Frame.Type = protocol.FrameLNet
+	u.Header = lnet.Header{
+		Type: lnet.MsgGet, Dest: hello.Dst, Src: hello.Src, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre,
+		Handle: lnet.Handle{Interface: 1, Object: uint64(k)}, MatchBits: lnet.PingMatchBits, Length: lnet.PingBufferMin,
+	}
+	rewrite(p.t, &u)
+	p.wire(c).say(&u)
+	got := p.wire(c).next("the answer to a ping of ours")
+	if got.Kind != recording.KindMessage || got.Header.Type != lnet.MsgReply || got.Header.Handle != u.Header.Handle {
+		p.t.Errorf("%s: we say more than the kernel: %+v", c.Addrs[recording.Active], read(&got))
+	}
+}
+
+// compareState compares what our node knows of its peers with what the kernel
+// knew in the end.
+func (p *play) compareState() {
+	p.t.Helper()
+	var got []string
+	for _, q := range p.node.Peers() {
+		var nids []string
+		for _, i := range q.NIs {
+			nids = append(nids, i.NID.String())
+		}
+		got = append(got, fmt.Sprintf("%s multi-rail %t: %s", q.Primary, q.MultiRail, strings.Join(nids, " ")))
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(p.role.peers, got); diff != "" {
+		p.t.Errorf("peers: kernel (-), we (+):\n%s", diff)
+	}
+	for _, r := range p.node.Routes() {
+		if !r.Up || !r.SingleHop {
+			p.t.Errorf("route %+v, want it up", r)
+		}
+	}
+}
+
+// end closes our node, which has nothing to say but, as a router, that it is one
+// no more (settled question 23).
+func (p *play) end() {
+	p.t.Helper()
+	wasRouter := p.node.Routing().State != node.RoutingDisabled
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := p.node.Close(ctx); err != nil {
+		p.t.Error(err)
+	}
+	farewells := 0
+	for c, w := range p.wires {
+		for _, u := range w.rest() {
+			info, _ := lnet.DecodePingInfo(u.Payload, lnet.InterfacesMax)
+			if wasRouter && u.IsPush() && info.Features&lnet.FeatRoutingDisabled != 0 {
+				farewells++
+				continue
+			}
+			p.t.Errorf("%s: we say more than the kernel: %+v", c.Addrs[recording.Active], read(&u))
+		}
+	}
+	if wasRouter && farewells != len(p.role.peers) {
+		p.t.Errorf("%d of %d peers were told that we route no more", farewells, len(p.role.peers))
+	}
+}
+
+// checkAllowances checks that a role names just what it needs, besides what is a
+// matter of chance.
+func (p *play) checkAllowances() {
+	p.t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(p.used)) {
+		if !slices.Contains(byChance, name) && !slices.Contains(p.role.differs, name) {
+			p.t.Errorf("differs %d times in the %s: not allowed here", p.used[name], name)
+		}
+	}
+	for _, name := range p.role.differs {
+		if p.used[name] == 0 {
+			p.t.Errorf("never differs in the %s, as is allowed", name)
+		}
+	}
+	p.t.Logf("differs in %v", p.used)
+}
+
+// streams are what our node has said on each connection.
+func (p *play) streams() []tshark.Stream {
+	var streams []tshark.Stream
+	for _, c := range p.order() {
+		name := fmt.Sprintf("%s %s %s", p.role.file, p.role.name, c.Addrs[recording.Active])
+		streams = append(streams, tshark.Stream{Name: name, Bytes: p.wires[c].got})
+	}
+	return streams
+}

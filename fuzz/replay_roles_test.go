@@ -1,0 +1,363 @@
+package fuzz
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// role is a node of a recording in whose place ours is.
+type role struct {
+	file, name string
+	devices    []device
+	nis        []ni
+	parameters func(p *node.Parameters)
+	// server is whom selftest's client sends its requests to; "": we are the
+	// server.
+	server string
+	acts   []act
+	// peers are what the kernel knew of others in the end.
+	peers   []string
+	differs []allowance
+}
+
+type device struct{ name, addrs string }
+
+type ni struct{ nid, device string }
+
+// act is what an administrator did.
+type act struct {
+	at time.Duration // since the first packet; it comes before the steps then
+	do func(p *play)
+}
+
+// Nodes of the recordings.
+var (
+	ethA  = []device{{"eth0", "10.77.0.11/24 fd77::11/64"}, {"eth1", "10.78.0.11/24"}}
+	ethB  = []device{{"eth0", "10.77.0.12/24 fd77::12/64"}, {"eth1", "10.78.0.12/24"}}
+	ethB1 = []device{{"eth0", "10.78.0.12/24"}}
+	ethC  = []device{{"eth0", "10.77.0.13/24"}}
+	ethR  = []device{{"eth0", "10.77.0.20/24"}, {"eth1", "10.78.0.20/24"}}
+)
+
+var roles = slices.Concat(
+	discoveryAndRouting,
+	consoleApart,
+	selftestRoles("e-lst-brw-write-4k", nil, nil),
+	selftestRoles("e-lst-brw-write-1m", []allowance{zeroCopyRequests}, nil),
+	selftestRoles("e4-min-bulk-threshold", nil, nil),
+	selftestRoles("f-lst-brw-read-4k", nil, nil),
+	selftestRoles("f-lst-brw-read-1m", nil, []allowance{zeroCopyRequests}),
+)
+
+// consoleApart has selftest's console on a third node.
+var consoleApart = []*role{
+	{
+		file: "d-lst-ping", name: "peerA", devices: ethA, nis: []ni{{"10.77.0.11@tcp", "eth0"}},
+		acts: []act{{0, startSelftest}, {580 * time.Millisecond, sendNext}},
+		peers: []string{
+			"10.77.0.12@tcp multi-rail true: 10.77.0.12@tcp", "10.77.0.13@tcp multi-rail true: 10.77.0.13@tcp",
+		},
+	},
+	{
+		file: "d-lst-ping", name: "peerB", devices: ethB, nis: []ni{{"10.77.0.12@tcp", "eth0"}},
+		acts: []act{{0, startSelftest}},
+		peers: []string{
+			"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp", "10.77.0.13@tcp multi-rail true: 10.77.0.13@tcp",
+		},
+	},
+	{
+		file: "d-lst-ping", name: "peerC", devices: ethC, nis: []ni{{"10.77.0.13@tcp", "eth0"}},
+		acts: []act{{0, startSelftest}, {0, sendNext}, {160 * time.Millisecond, sendNext}},
+		peers: []string{
+			"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp", "10.77.0.12@tcp multi-rail true: 10.77.0.12@tcp",
+		},
+	},
+}
+
+var discoveryAndRouting = []*role{
+	{
+		file: "a-tcp-ping-discovery-on", name: "peerA", devices: ethA, nis: []ni{{"10.77.0.11@tcp", "eth0"}},
+		acts: []act{
+			{0, ping("10.77.0.12@tcp")},
+			{2500 * time.Millisecond, ping("10.77.0.12@tcp")},
+			{3900 * time.Millisecond, discover("10.77.0.12@tcp")},
+		},
+		peers: []string{"10.77.0.12@tcp multi-rail true: 10.77.0.12@tcp"},
+	},
+	{
+		file: "a-tcp-ping-discovery-on", name: "peerB", devices: ethB, nis: []ni{{"10.77.0.12@tcp", "eth0"}},
+		acts:  []act{{5300 * time.Millisecond, ping("10.77.0.11@tcp")}},
+		peers: []string{"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp"},
+	},
+	{
+		file: "b-tcp-ping-discovery-off", name: "peerA", devices: ethA, nis: []ni{{"10.77.0.11@tcp", "eth0"}},
+		parameters: discoveryOff, server: "10.77.0.12@tcp",
+		acts: []act{
+			{0, ping("10.77.0.12@tcp")},
+			{1500 * time.Millisecond, discover("10.77.0.12@tcp")},
+			{10 * time.Second, startSelftest},
+		},
+		peers: []string{"10.77.0.12@tcp multi-rail false: 10.77.0.12@tcp"},
+	},
+	{
+		file: "b-tcp-ping-discovery-off", name: "peerB", devices: ethB, nis: []ni{{"10.77.0.12@tcp", "eth0"}},
+		parameters: discoveryOff,
+		acts: []act{
+			{10 * time.Second, startSelftest},
+			// The first answer to a request waits until its sender has been pinged.
+			{10130 * time.Millisecond, sendNext},
+		},
+		peers: []string{"10.77.0.11@tcp multi-rail false: 10.77.0.11@tcp"},
+	},
+	{
+		file: "c-multirail-discovery", name: "peerA", devices: ethA,
+		nis:    []ni{{"10.77.0.11@tcp", "eth0"}, {"10.78.0.11@tcp1", "eth1"}},
+		server: "10.77.0.12@tcp",
+		acts: []act{
+			{0, discover("10.77.0.12@tcp")},
+			{20 * time.Second, lastUsed("10.78.0.12:1023")},
+			{21 * time.Second, startSelftest},
+		},
+		peers: []string{"10.77.0.12@tcp multi-rail true: 10.77.0.12@tcp 10.78.0.12@tcp1"},
+	},
+	{
+		file: "c-multirail-discovery", name: "peerB", devices: ethB,
+		nis: []ni{{"10.77.0.12@tcp", "eth0"}, {"10.78.0.12@tcp1", "eth1"}},
+		acts: []act{
+			{3500 * time.Millisecond, lastUsed("10.78.0.12:1023")},
+			{3600 * time.Millisecond, func(p *play) { p.addNI(ni{"10.77.0.12@tcp9", "eth0"}) }},
+			{9200 * time.Millisecond, removeNI("10.77.0.12@tcp9")},
+			{21 * time.Second, startSelftest},
+		},
+		peers: []string{"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp 10.78.0.11@tcp1"},
+	},
+	{
+		file: "j-ipv6-large-nid", name: "peerA", devices: ethA, nis: []ni{{"fd77::11@tcp", "eth0"}},
+		acts: []act{
+			{0, ping("fd77::12@tcp")},
+			{2500 * time.Millisecond, discover("fd77::12@tcp")},
+			{5 * time.Second, func(p *play) { p.addNI(ni{"10.78.0.11@tcp1", "eth1"}) }},
+			{14400 * time.Millisecond, ping("fd77::12@tcp")},
+			{16800 * time.Millisecond, ping("10.78.0.12@tcp1")},
+		},
+		peers: []string{"fd77::12@tcp multi-rail true: fd77::12@tcp 10.78.0.12@tcp1"},
+	},
+	{
+		file: "j-ipv6-large-nid", name: "peerB", devices: ethB, nis: []ni{{"fd77::12@tcp", "eth0"}},
+		acts: []act{
+			{9700 * time.Millisecond, func(p *play) { p.addNI(ni{"10.78.0.12@tcp1", "eth1"}) }},
+		},
+		peers: []string{"fd77::11@tcp multi-rail true: fd77::11@tcp 10.78.0.11@tcp1"},
+	},
+	{
+		file: "i-routed-tcp-tcp1", name: "peerA", devices: ethA, nis: []ni{{"10.77.0.11@tcp", "eth0"}},
+		parameters: checkedRouters, server: "10.78.0.12@tcp1",
+		acts: []act{
+			{0, addRoute("tcp1", "10.77.0.20@tcp")},
+			{10 * time.Second, routeIs(false)},
+			{14 * time.Second, routeIs(true)},
+			{15300 * time.Millisecond, checkRouter},
+			{29600 * time.Millisecond, checkRouter},
+			{36600 * time.Millisecond, ping("10.78.0.12@tcp1")},
+			{39 * time.Second, discover("10.78.0.12@tcp1")},
+			{45 * time.Second, checkRouter},
+			{47 * time.Second, startSelftest},
+			{60300 * time.Millisecond, checkRouter},
+		},
+		peers: []string{
+			"10.77.0.20@tcp multi-rail true: 10.77.0.20@tcp 10.78.0.20@tcp1",
+			"10.78.0.12@tcp1 multi-rail true: 10.78.0.12@tcp1",
+		},
+	},
+	{
+		file: "i-routed-tcp-tcp1", name: "peerB", devices: ethB1, nis: []ni{{"10.78.0.12@tcp1", "eth0"}},
+		parameters: checkedRouters,
+		acts: []act{
+			{500 * time.Millisecond, addRoute("tcp", "10.78.0.20@tcp1")},
+			{10 * time.Second, routeIs(false)},
+			{14 * time.Second, routeIs(true)},
+			{15900 * time.Millisecond, checkRouter},
+			{31200 * time.Millisecond, checkRouter},
+			{46600 * time.Millisecond, checkRouter},
+			{47 * time.Second, startSelftest},
+			{60900 * time.Millisecond, checkRouter},
+		},
+		peers: []string{
+			"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp",
+			"10.77.0.20@tcp multi-rail true: 10.77.0.20@tcp 10.78.0.20@tcp1",
+		},
+		differs: []allowance{zeroCopyRequests},
+	},
+	{
+		file: "i-routed-tcp-tcp1", name: "router", devices: ethR,
+		nis:  []ni{{"10.77.0.20@tcp", "eth0"}, {"10.78.0.20@tcp1", "eth1"}},
+		acts: []act{{12 * time.Second, startRouting}},
+		peers: []string{
+			"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp",
+			"10.78.0.12@tcp1 multi-rail true: 10.78.0.12@tcp1",
+		},
+		differs: []allowance{zeroCopyRequests},
+	},
+}
+
+// selftestRoles are those of a recording in which selftest's client says the
+// first word: it waits until discovery is through.
+func selftestRoles(file string, client, server []allowance) []*role {
+	return []*role{
+		{
+			file: file, name: "peerA", devices: ethA, nis: []ni{{"10.77.0.11@tcp", "eth0"}}, server: "10.77.0.12@tcp",
+			acts:    []act{{0, startSelftest}, {0, sendNext}},
+			peers:   []string{"10.77.0.12@tcp multi-rail true: 10.77.0.12@tcp"},
+			differs: client,
+		},
+		{
+			file: file, name: "peerB", devices: ethB, nis: []ni{{"10.77.0.12@tcp", "eth0"}},
+			acts:    []act{{0, startSelftest}},
+			peers:   []string{"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp"},
+			differs: server,
+		},
+	}
+}
+
+func discoveryOff(p *node.Parameters) { p.Discovery = discovery.Off }
+
+// ping is lnetctl ping.
+func ping(nid string) func(p *play) {
+	return func(p *play) {
+		p.ask(func() error {
+			_, err := p.node.Ping(context.Background(), lnet.ProcessID{NID: parseNID(p, nid)}, node.PingOptions{})
+			return err
+		})
+	}
+}
+
+// discover is lnetctl discover.
+func discover(nid string) func(p *play) {
+	return func(p *play) {
+		p.ask(func() error {
+			_, err := p.node.Discover(context.Background(), parseNID(p, nid), false)
+			return err
+		})
+	}
+}
+
+func removeNI(nid string) func(p *play) {
+	return func(p *play) {
+		if err := p.node.RemoveNI(p.t.Context(), parseNID(p, nid)); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// lastUsed makes the rail of a connection the one that our node has used last, as
+// the kernel had, by an answer on it: the next choice among rails is the other
+// one. Of an ACK and a push on two rails at one time, either may be the later one
+// in ours; where the turns begin says nothing.
+func lastUsed(active string) func(p *play) {
+	return func(p *play) {
+		for _, c := range p.order() {
+			if c.Addrs[recording.Active].String() == active {
+				p.pingOn(c)
+			}
+		}
+	}
+}
+
+// sendNext has our node send its next message of selftest's.
+func sendNext(p *play) {
+	for _, s := range p.steps {
+		if s.ours && !s.done && p.isSelftest(s) {
+			p.send(s)
+			return
+		}
+	}
+}
+
+func parseNID(p *play, text string) lnet.NID {
+	nid, err := lnet.ParseNID(text)
+	if err != nil {
+		p.t.Error(err)
+	}
+	return nid
+}
+
+// soon has a gateway checked as soon as there is something to check. The test
+// then says itself when checks come (checkRouter): what passes between two is
+// a quarter of a minute in the recording.
+const soon = time.Nanosecond
+
+func checkedRouters(p *node.Parameters) { p.RouterCheckInterval = soon }
+
+// untilChecked has no check begin after the one whose ping our node says next.
+func untilChecked(p *play) {
+	p.onPing = func() { setCheckInterval(p, 0) }
+}
+
+func setCheckInterval(p *play, interval time.Duration) {
+	parameters := p.node.Parameters()
+	parameters.RouterCheckInterval = interval
+	if err := p.node.SetParameters(parameters); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// addRoute is lnetctl route add with --hop 1. The gateway is checked at once.
+func addRoute(net, gateway string) func(p *play) {
+	return func(p *play) {
+		to, err := lnet.ParseNet(net)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if err := p.node.AddRoute(p.t.Context(), to, parseNID(p, gateway), node.RouteOptions{Hops: 1}); err != nil {
+			p.t.Fatal(err)
+		}
+		untilChecked(p)
+	}
+}
+
+// checkRouter lets the check of the gateway come that is due.
+func checkRouter(p *play) {
+	setCheckInterval(p, soon)
+	for _, r := range p.node.Routes() {
+		// The discoverer looks at its parameters when it has something to do.
+		p.ask(func() error {
+			_, err := p.node.PrimaryNID(context.Background(), r.Gateway)
+			return err
+		})
+	}
+	untilChecked(p)
+}
+
+// routeIs checks what lnetctl route show says.
+func routeIs(up bool) func(p *play) {
+	return func(p *play) {
+		for _, r := range p.node.Routes() {
+			if r.Up != up {
+				p.t.Errorf("route to %s by %s is up: %t, want %t", r.Net, r.Gateway, r.Up, up)
+			}
+		}
+	}
+}
+
+// startRouting makes our node a router that says so in the time that a node
+// takes to do it, but with short parameters: what it forwards comes later.
+func startRouting(p *play) {
+	recorded := p.node.Parameters()
+	short := recorded
+	short.RouterCheckInterval, short.RouterPingTimeout = time.Second, time.Second
+	if err := p.node.SetParameters(short); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.node.EnableRouting(); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.node.SetParameters(recorded); err != nil {
+		p.t.Fatal(err)
+	}
+}

@@ -1,0 +1,232 @@
+package fuzz
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// stage is a Network on which our node has the addresses of a recorded node,
+// and the kernels that we play have theirs. Underneath are TCP sockets on
+// loopback.
+type stage struct {
+	socklnd.Network
+	t       *testing.T
+	devices []socklnd.Device
+	kernels net.Listener // listens for all kernels
+
+	mu    sync.Mutex
+	used  map[call]bool // source ports are in use towards an address
+	calls map[call]chan net.Conn
+	ready map[call]chan struct{} // closed when our node may use the connection
+	ours  map[netip.AddrPort]*stageListener
+}
+
+// call is a TCP connection's addresses, that of who calls first.
+type call struct{ from, to netip.AddrPort }
+
+func newStage(t *testing.T, devices []socklnd.Device) *stage {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return &stage{Network: socklnd.HostNetwork(), t: t, devices: devices, kernels: l,
+		used: map[call]bool{}, calls: map[call]chan net.Conn{}, ready: map[call]chan struct{}{},
+		ours: map[netip.AddrPort]*stageListener{}}
+}
+
+// Device implements socklnd.Network.
+func (s *stage) Device(name string, nid lnet.NID) (socklnd.Device, error) {
+	for _, d := range s.devices {
+		if d.Name == name || name == "" && d.Has(nid.IP()) {
+			return d, nil
+		}
+	}
+	return socklnd.Device{}, fmt.Errorf("device %q for %s: %w", name, nid, syscall.ENODEV)
+}
+
+// Watch implements socklnd.Network: nothing ever changes.
+func (s *stage) Watch(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return nil
+}
+
+// Listen implements socklnd.Network.
+func (s *stage) Listen(at netip.AddrPort, backlog int) (socklnd.Listener, error) {
+	l, err := s.Network.Listen(netip.MustParseAddrPort("127.0.0.1:0"), backlog)
+	if err != nil {
+		return nil, err
+	}
+	ours := &stageListener{Listener: l, s: s, at: at, callers: make(chan netip.AddrPort, 8)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ours[at] = ours
+	return ours, nil
+}
+
+// Dial implements socklnd.Network. The connection is put where accept finds it.
+func (s *stage) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.Stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := call{from, to}
+	if s.used[c] {
+		return nil, syscall.EADDRINUSE
+	}
+	at := s.kernels.Addr().(*net.TCPAddr).AddrPort()
+	stream, err := s.Network.Dial(ctx, netip.MustParseAddrPort("127.0.0.1:0"), at)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.kernels.Accept()
+	if err != nil {
+		_ = stream.Close()
+		return nil, err
+	}
+	s.used[c] = true
+	s.slot(c) <- conn
+	return &stageStream{Stream: stream, local: from, remote: to, ready: s.gate(c)}, nil
+}
+
+// slot is where a connection of our node's waits. s.mu is held.
+func (s *stage) slot(c call) chan net.Conn {
+	if s.calls[c] == nil {
+		s.calls[c] = make(chan net.Conn, 1)
+	}
+	return s.calls[c]
+}
+
+// gate is closed when our node may use a connection. s.mu is held.
+func (s *stage) gate(c call) chan struct{} {
+	if s.ready[c] == nil {
+		s.ready[c] = make(chan struct{})
+	}
+	return s.ready[c]
+}
+
+// await waits until our node may use a connection, whose HELLOs have been said.
+func (s *stage) await(c call) {
+	s.t.Helper()
+	s.mu.Lock()
+	ready := s.gate(c)
+	s.mu.Unlock()
+	select {
+	case <-ready:
+	case <-time.After(patience):
+		s.t.Fatalf("our node does not take the connection from %s to %s", c.from, c.to)
+	}
+}
+
+// accept takes a call of our node, from and to where the recorded node called.
+func (s *stage) accept(c call) net.Conn {
+	s.t.Helper()
+	s.mu.Lock()
+	slot := s.slot(c)
+	s.mu.Unlock()
+	select {
+	case conn := <-slot:
+		s.t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	case <-time.After(patience):
+		s.t.Fatalf("our node does not call %s from %s", c.to, c.from)
+		return nil
+	}
+}
+
+// unexpected lists the calls of our node that nobody has taken.
+func (s *stage) unexpected() []call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var left []call
+	for c, slot := range s.calls {
+		if len(slot) > 0 {
+			left = append(left, c)
+		}
+	}
+	return left
+}
+
+// call calls our node as a kernel did.
+func (s *stage) call(c call) net.Conn {
+	s.t.Helper()
+	s.mu.Lock()
+	l := s.ours[c.to]
+	s.mu.Unlock()
+	if l == nil {
+		s.t.Fatalf("our node does not listen on %s", c.to)
+	}
+	l.callers <- c.from
+	conn, err := net.Dial("tcp", l.Listener.Addr().String())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// stageListener is our node's listener on an address of the recording.
+type stageListener struct {
+	socklnd.Listener
+	s       *stage
+	at      netip.AddrPort
+	callers chan netip.AddrPort // who calls next
+}
+
+// Accept implements socklnd.Listener.
+func (l *stageListener) Accept() (socklnd.Stream, error) {
+	stream, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	from := <-l.callers
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	return &stageStream{Stream: stream, local: l.at, remote: from, ready: l.s.gate(call{from, l.at})}, nil
+}
+
+// Addr implements socklnd.Listener.
+func (l *stageListener) Addr() netip.AddrPort { return l.at }
+
+// stageStream has the addresses of the recording.
+type stageStream struct {
+	socklnd.Stream
+	local, remote netip.AddrPort
+
+	configured atomic.Bool
+	once       sync.Once
+	ready      chan struct{}
+}
+
+// Configure implements socklnd.Stream: the HELLOs are through.
+func (s *stageStream) Configure(o socklnd.StreamOptions) error {
+	s.configured.Store(true)
+	return s.Stream.Configure(o)
+}
+
+// Read implements socklnd.Stream. The first one after Configure is for messages:
+// the connection is one of those that are chosen from.
+func (s *stageStream) Read(bufs [][]byte) (int, error) {
+	if s.configured.Load() {
+		s.once.Do(func() { close(s.ready) })
+	}
+	return s.Stream.Read(bufs)
+}
+
+func (s *stageStream) LocalAddr() netip.AddrPort  { return s.local }
+func (s *stageStream) RemoteAddr() netip.AddrPort { return s.remote }
+
+// has tells whether an address is our node's.
+func (s *stage) has(a netip.Addr) bool {
+	return slices.ContainsFunc(s.devices, func(d socklnd.Device) bool { return d.Has(a) })
+}

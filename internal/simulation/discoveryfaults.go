@@ -1,0 +1,185 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// drawRail draws a rail that the member has an NI on.
+func (m *member) drawRail(r *rand.Rand) int {
+	for {
+		if rail := r.IntN(m.w.rails); !m.absent[rail] {
+			return rail
+		}
+	}
+}
+
+// changeNIs adds an NI that is absent, or takes one away for good, while peers
+// know of it, unless members would lose sight of each other.
+func (w *world) changeNIs(r *rand.Rand, m, other *member) {
+	for range 1 + r.IntN(2) {
+		if w.routers > 0 {
+			return
+		}
+		w.exchange(r, m, other)
+		rail := r.IntN(w.rails)
+		m.absent[rail] = !m.absent[rail]
+		if !w.joinedNow() {
+			m.absent[rail] = false
+			return
+		}
+		l := m.current()
+		w.addf("%v: NI %v absent %t", l, m.nids[rail], m.absent[rail])
+		if m.absent[rail] {
+			l.removeNI(rail)
+		} else {
+			l.addNI(rail)
+		}
+		w.count(FaultNISet, 1)
+		w.exchange(r, m, other)
+		if r.IntN(2) == 0 {
+			pause(episode(r))
+		}
+	}
+}
+
+func (w *world) joinedNow() bool {
+	absent := make([][]bool, len(w.members))
+	for k, m := range w.members {
+		absent[k] = m.absent
+	}
+	return w.joined(absent)
+}
+
+// switchDiscovery has a member do something else with what others tell, for a
+// while or for good.
+func (w *world) switchDiscovery(r *rand.Rand, m, other *member) {
+	if !w.discovers() {
+		return
+	}
+	l := m.current()
+	w.exchange(r, m, other)
+	was := m.mode
+	switch {
+	case r.IntN(6) == 0:
+		l.turn((was + 1) % discovery.Static)
+	case was == discovery.On:
+		l.turn(discovery.Off)
+	default:
+		l.turn(discovery.On)
+	}
+	w.exchange(r, m, other)
+	if r.IntN(3) > 0 {
+		pause(episode(r))
+	}
+	if r.IntN(4) > 0 {
+		l.turn(was)
+		w.exchange(r, m, other)
+	}
+}
+
+// turn puts a mode in force.
+func (l *life) turn(mode discovery.Mode) {
+	w, m := l.member.w, l.member
+	w.addf("%v: discovery %v", l, mode)
+	m.mode, m.switched = mode, true
+	p := l.node.Parameters()
+	p.Discovery = mode
+	if err := l.node.SetParameters(p); err != nil {
+		w.violate("%v: discovery %v: %v", l, mode, err)
+	}
+	w.count(FaultSwitched, 1)
+}
+
+// forget has a node forget what it knows of another one by one of its NIDs.
+// What it was told by hand, it is told again.
+func (w *world) forget(r *rand.Rand, a, b *member) {
+	l := a.current()
+	if l == nil {
+		return
+	}
+	w.exchange(r, a, b)
+	p, ok := l.node.Peer(b.draw(r))
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := l.node.DeletePeer(ctx, p.Primary, r.IntN(4) == 0)
+	overtaken := errors.Is(err, discovery.ErrNotFound) || errors.Is(err, discovery.ErrNotPrimary)
+	switch {
+	case err == nil:
+		w.count(FaultPeerRemoved, 1)
+	case errors.Is(err, discovery.ErrBusy) && b.routes(): // there are routes by it
+	case overtaken && !a.configured, errors.Is(err, node.ErrClosed) && !l.running():
+	default:
+		w.violate("%v: delete peer %v: %v", l, p.Primary, err)
+	}
+	w.exchange(r, a, b)
+	pause(episode(r))
+	if a.configured {
+		l.configure(b)
+	}
+}
+
+// rediscover discovers a node by hand, several times at once.
+func (w *world) rediscover(r *rand.Rand, a, b *member) {
+	w.exchange(r, a, b)
+	for range 1 + r.IntN(4) {
+		if l := a.current(); l != nil {
+			w.discover(r, l, b)
+			w.count(FaultForced, 1)
+		}
+		if r.IntN(2) == 0 {
+			w.exchange(r, a, b)
+		}
+		if r.IntN(2) == 0 {
+			a, b = b, a
+		}
+	}
+}
+
+// discover discovers a node by one of its NIDs.
+func (w *world) discover(r *rand.Rand, l *life, to *member) {
+	nid, force := w.target(r, l.member, to), r.IntN(3) > 0
+	if to == l.member {
+		nid = lnet.LoopbackNID
+	}
+	w.later.Go(func() {
+		w.discoverNow(l, to, nid, force)
+	})
+}
+
+// discoverNow waits until a node is discovered, and tells whether it was.
+func (w *world) discoverNow(l *life, to *member, nid lnet.NID, force bool) bool {
+	within := w.discoverWithin() + w.slack()
+	if !w.discovers() { // other than messages, who asks for it waits
+		within = patience
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	began := w.since()
+	w.addf("%v: discover %v, force %t", l, nid, force)
+	p, err := l.node.Discover(ctx, nid, force)
+	w.addf("%v: discovered %v: %v, %v with %d NIs, told %d, %v", l, nid, err, p.Primary, len(p.NIs), p.Told, p.State)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && w.since()-began >= within:
+		w.violate("%v: discovery of %v has no end after %v", l, nid, within)
+	case err == nil:
+		for _, i := range p.NIs {
+			if !to.has(i.NID) {
+				w.violate("%v: discovered %v, which has %v", l, nid, i.NID)
+			}
+		}
+	case w.faultless():
+		w.violate("%v: nothing was broken, and yet: discover %v: %v", l, nid, err)
+	default:
+		w.count(FaultUndiscovered, 1)
+	}
+	return err == nil
+}

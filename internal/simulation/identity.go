@@ -1,0 +1,193 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// checkIdentity looks at what a node knows of another: whatever goes wrong, it
+// never takes the NIDs of two nodes for those of one. It may be its own peer, as
+// messages to its NIDs go over the network (settled question 1).
+func (w *world) checkIdentity(l *life, p *node.PeerInfo) {
+	owner := w.owner(p.Primary)
+	if owner == nil {
+		w.violate("%v: peer %v is nobody", l, p.Primary)
+		return
+	}
+	for _, i := range p.NIs {
+		if !owner.has(i.NID) {
+			w.violate("%v: peer %v of %v has %v", l, p.Primary, owner, i.NID)
+		}
+	}
+}
+
+// owner is the member that a NID is of, nil if there is none.
+func (w *world) owner(nid lnet.NID) *member {
+	for _, m := range w.members {
+		if m.has(nid) {
+			return m
+		}
+	}
+	return nil
+}
+
+// agreement bounds how long rounds may run that the last messages have begun.
+const agreement = time.Minute
+
+// agree has every two members send each other one more message, and then looks
+// whether each knows the other as it is (settled question 19).
+func (w *world) agree() {
+	if !w.discovers() {
+		return
+	}
+	w.addf("agree")
+	w.meet(w.needs(func(a, b *member) bool { return true }))
+	for _, a := range w.members {
+		for _, b := range w.members {
+			// Nobody is told when discovery is switched on (discovery 5.2).
+			if a != b && a.may(b) && (a.switched || b.switched) {
+				w.find(a, b)
+			}
+		}
+	}
+	w.rest()
+	// That a member has begun a new life is noticed on each rail by itself, and
+	// each time what is known of it is void.
+	for range w.rails * w.rails {
+		needs := w.needs(w.outdated)
+		if len(needs) == 0 {
+			break
+		}
+		w.meet(needs)
+		w.rest()
+	}
+	for _, a := range w.members {
+		for _, b := range w.members {
+			if a != b && a.may(b) {
+				w.compare(a, b)
+			}
+		}
+	}
+}
+
+// needs are that each of some pairs of members exchange a message.
+func (w *world) needs(which func(a, b *member) bool) []*need {
+	var needs []*need
+	for _, a := range w.members {
+		for _, b := range w.members {
+			if a != b && a.may(b) && which(a, b) {
+				needs = append(needs, &need{from: a, to: b, rail: w.sharedRail(a.absent, b.absent), kind: opAcked})
+			}
+		}
+	}
+	return needs
+}
+
+// outdated tells whether a's next message to b waits for discovery.
+func (w *world) outdated(a, b *member) bool {
+	p, ok := a.current().node.Peer(b.nids[w.sharedRail(a.absent, b.absent)])
+	return ok && !p.State.Has(discovery.NIDsUpToDate)
+}
+
+// find has a discover b.
+func (w *world) find(a, b *member) {
+	nid := b.nids[w.sharedRail(a.absent, b.absent)]
+	for round := 0; !w.discoverNow(a.current(), b, nid, false); round++ {
+		if round == calmRounds {
+			w.violate("all faults are over, and %v cannot discover %v", a, b)
+			return
+		}
+		w.result.Retried++
+		time.Sleep(time.Second)
+	}
+}
+
+// underWay is set while something is, a push that a round did not wait for too.
+const underWay = discovery.Discovering | discovery.PingSent | discovery.PushSent
+
+// rest waits until all rounds have ended, and ended well.
+func (w *world) rest() {
+	deadline := w.since() + agreement
+	for w.restless() && w.since() < deadline { // quiet names who does not come to rest
+		time.Sleep(250 * time.Millisecond)
+	}
+}
+
+// restless tells whether a round runs, or failed between two members that can
+// reach each other and comes again.
+func (w *world) restless() bool {
+	for _, a := range w.members {
+		n := a.current().node
+		for _, p := range n.Peers() {
+			if p.State.Has(underWay) {
+				return true
+			}
+		}
+		for _, b := range w.members {
+			if a == b || !a.may(b) {
+				continue
+			}
+			if p, _ := n.Peer(b.nids[w.sharedRail(a.absent, b.absent)]); p.State.Has(discovery.Rediscover) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// compare holds what a knows of b against what b says of itself.
+func (w *world) compare(a, b *member) {
+	la, lb := a.current(), b.current()
+	nid := b.nids[w.sharedRail(a.absent, b.absent)]
+	p, ok := la.node.Peer(nid)
+	if !ok {
+		w.violate("%v does not know %v", la, nid)
+		return
+	}
+	var nids []lnet.NID
+	for _, i := range p.NIs {
+		nids = append(nids, i.NID)
+	}
+	slices.SortFunc(nids, lnet.NID.Compare)
+	var want node.PeerInfo
+	var wantNIDs []lnet.NID
+	switch {
+	case a.configured && la.cut: // what was told is gone with the net (discovery 8.3)
+		return
+	case a.configured:
+		want = node.PeerInfo{Primary: b.nids[0], MultiRail: true}
+		wantNIDs = slices.Clone(b.nids)
+	case a.mode == discovery.Verify, b.mode == discovery.Verify:
+		return
+	case a.mode == discovery.On && b.mode == discovery.On:
+		info := lb.node.PingInfo()
+		want = node.PeerInfo{MultiRail: true, Seq: info.Seq, Told: la.node.PingInfo().Seq}
+		if p.Seq == 0 { // no push of it came, and it answered as somebody else (discovery 6.7)
+			want.Seq = 0
+		}
+		want.Primary, _ = info.Primary()
+		for _, i := range info.NIs {
+			if !i.NID.IsLoopback() {
+				wantNIDs = append(wantNIDs, i.NID)
+			}
+		}
+	case a.switched || b.switched:
+		return
+	default:
+		want = node.PeerInfo{Primary: nid, Seq: p.Seq, Told: p.Told}
+		wantNIDs = []lnet.NID{nid}
+	}
+	slices.SortFunc(wantNIDs, lnet.NID.Compare)
+	w.result.Views++
+	if a.configured {
+		want.Seq, want.Told = p.Seq, p.Told
+	}
+	if p.Primary != want.Primary || p.MultiRail != want.MultiRail || p.Seq != want.Seq || p.Told != want.Told || !slices.Equal(nids, wantNIDs) {
+		w.violate("%v knows %v as %v with %v, seq %d, told %d, %v; it is %v with %v, seq %d, told %d, Multi-Rail %t",
+			la, lb, p.Primary, nids, p.Seq, p.Told, p.State, want.Primary, wantNIDs, want.Seq, want.Told, want.MultiRail)
+	}
+}

@@ -1,0 +1,220 @@
+package netns
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/rpc"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/config"
+	lnetd "github.com/lnetd/lnetd/internal/daemon"
+	"github.com/lnetd/lnetd/node"
+)
+
+// partyEnv, in the environment of the test binary, makes it a party; the value is
+// the path of its configuration file.
+const partyEnv = "LNETD_NETNS_PARTY"
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	if path := os.Getenv(partyEnv); path != "" {
+		if err := serveParty(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
+	var err error
+	if scratch, err = os.MkdirTemp("", fmt.Sprintf("%s%d-", scratches, os.Getpid())); err == nil {
+		// Another user may run the programs there.
+		err = os.Chmod(scratch, 0o755)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	sweep()
+	// Tests wait for timeouts most of the time.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// serveParty is lnetd with a load besides, which is commanded over standard input
+// and output; it ends when the input does, or by SIGTERM.
+func serveParty(path string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	c, err := config.Parse(path, b)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	d := lnetd.New(c, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	d.Use("load", func(ctx context.Context, n *node.Node) error {
+		l, err := newLoads(n)
+		if err != nil {
+			return err
+		}
+		s := rpc.NewServer()
+		if err := s.RegisterName("Load", l); err != nil {
+			return err
+		}
+		go func() {
+			s.ServeConn(stdio{})
+			stop()
+		}()
+		<-ctx.Done()
+		return nil
+	})
+	return d.Run(ctx)
+}
+
+// stdio is standard input and output as one connection.
+type stdio struct{}
+
+func (stdio) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
+func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
+func (stdio) Close() error                { return errors.Join(os.Stdin.Close(), os.Stdout.Close()) }
+
+// party is a running lnetd with a load.
+type party struct {
+	*daemon
+	client *rpc.Client
+}
+
+// startParty runs a party on the host and waits until it is ready.
+func (h *host) startParty(t *testing.T, c *configuration) *party {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, toParty := pipe(t)
+	fromParty, out := pipe(t)
+	p := &party{client: rpc.NewClient(duplex{fromParty, toParty})}
+	t.Cleanup(func() { _ = p.client.Close() })
+	p.daemon = h.run(t, []string{partyEnv + "=" + h.write(t, c)}, in, out, self)
+	if err := errors.Join(in.Close(), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	// lnetd is ready; wait for the load to be, too.
+	p.call(t, "Arrivals", 0, &Arrivals{})
+	return p
+}
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, w
+}
+
+// duplex is two pipes as one connection.
+type duplex struct{ from, to *os.File }
+
+func (d duplex) Read(p []byte) (int, error)  { return d.from.Read(p) }
+func (d duplex) Write(p []byte) (int, error) { return d.to.Write(p) }
+func (d duplex) Close() error                { return errors.Join(d.to.Close(), d.from.Close()) }
+
+func (p *party) call(t *testing.T, method string, args, reply any) {
+	t.Helper()
+	call := p.client.Go("Load."+method, args, reply, make(chan *rpc.Call, 1))
+	select {
+	case <-call.Done:
+	case <-time.After(callPatience):
+		t.Fatalf("%s on %s: no answer in %v", method, p.host.nid(), callPatience)
+	}
+	if call.Error != nil {
+		t.Fatalf("%s on %s: %v", method, p.host.nid(), call.Error)
+	}
+}
+
+// callPatience bounds a call; the longest waits for all operations' ends.
+const callPatience = answersDown + 2*lateness
+
+// load is one that runs.
+type load struct {
+	from, to *party
+	number   int // in the match bits
+	id       int // with its party
+}
+
+// numbers tells loads apart, also those that follow each other.
+var numbers atomic.Int32
+
+// begin has p send to another party.
+func (p *party) begin(t *testing.T, to *party, kind Plan) *load {
+	t.Helper()
+	l := &load{from: p, to: to, number: int(numbers.Add(1))}
+	kind.To, kind.Number = to.host.nid(), l.number
+	p.call(t, "Begin", &kind, &l.id)
+	return l
+}
+
+// look is the report so far.
+func (l *load) look(t *testing.T) *Report {
+	t.Helper()
+	var r Report
+	l.from.call(t, "Look", l.id, &r)
+	return &r
+}
+
+// end stops the load, waits until every operation has ended, and checks what
+// holds however the network fares: each had its events, contents were right, what
+// was acknowledged has arrived, and nothing twice.
+func (l *load) end(t *testing.T) *Report {
+	t.Helper()
+	var r Report
+	l.from.call(t, "End", l.id, &r)
+	var a Arrivals
+	l.to.call(t, "Arrivals", l.number, &a)
+	for _, f := range append(r.Findings, a.Findings...) {
+		t.Errorf("%s to %s: %s", l.from.host.nid(), l.to.host.nid(), f)
+	}
+	if missing := r.Acknowledged.without(a.Arrived); missing != 0 {
+		t.Errorf("%s to %s: %d PUTs were acknowledged and have not arrived", l.from.host.nid(), l.to.host.nid(), missing)
+	}
+	t.Logf("%s to %s: %s", l.from.host.nid(), l.to.host.nid(), &r)
+	return &r
+}
+
+// goesOn waits until n more operations have ended well.
+func (l *load) goesOn(t *testing.T, n uint64, patience time.Duration) {
+	t.Helper()
+	before := l.look(t).done()
+	within(t, patience, "the load goes on", func() error {
+		if now := l.look(t).done(); now < before+n {
+			return fmt.Errorf("%d operations since, want %d", now-before, n)
+		}
+		return nil
+	})
+}
+
+// wantRest checks that nothing is under way on a daemon any more.
+func (d *daemon) wantRest(t *testing.T) {
+	t.Helper()
+	within(t, answersDown, "rest on "+d.host.nid(), func() error {
+		if c := d.counters(t); c.Committed != 0 {
+			return fmt.Errorf("%d messages committed", c.Committed)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,280 @@
+package netns
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/node"
+)
+
+// rails makes two parties on networks 0 and 1, tcp and tcp1.
+func rails(t *testing.T, c *configuration) (w *world, a, b *party) {
+	t.Helper()
+	w = newWorld(t, 2)
+	x, y := w.host(t, 0, 1), w.host(t, 0, 1)
+	return w, x.startParty(t, c), y.startParty(t, c)
+}
+
+// mixed is what goes over rails and through routers: messages of all sizes that
+// drivers treat differently, and not so many that the machine is busy.
+var mixed = Plan{
+	Sizes: []int{64, 4096, 1024, 20000, 0, 512, 65536, 2048, 1, 900, 3000, 8192, 300, 16384, 96},
+	Rate:  100, Window: 1 << 14,
+}
+
+// Given two nodes that have two networks in common, when each sends to the other
+// by one NID, then nothing fails, and both rails carry the same number of
+// messages, within 5 %.
+func TestTwoRails(t *testing.T) {
+	t.Parallel()
+	_, a, b := rails(t, &configuration{patient: true})
+	plan := mixed
+	plan.Rate = 400
+	ab, ba := a.begin(t, b, plan), b.begin(t, a, plan)
+	ab.goesOn(t, 100, noticePatience)
+	ba.goesOn(t, 100, noticePatience)
+	before := [2][2]traffic{{a.traffic(t, 0), a.traffic(t, 1)}, {b.traffic(t, 0), b.traffic(t, 1)}}
+	ab.goesOn(t, 1000, noticePatience)
+	ba.goesOn(t, 1000, noticePatience)
+	ab.end(t).wantNoFailure(t)
+	ba.end(t).wantNoFailure(t)
+	for k, p := range []*party{a, b} {
+		tcp, tcp1 := p.traffic(t, 0).since(before[k][0]), p.traffic(t, 1).since(before[k][1])
+		t.Logf("%s: sent %d and %d, received %d and %d", p.host.nid(), tcp.sent, tcp1.sent, tcp.received, tcp1.received)
+		wantEven(t, "sent", tcp.sent, tcp1.sent)
+		wantEven(t, "received", tcp.received, tcp1.received)
+		p.wantRest(t)
+	}
+	a.stop(t)
+	b.stop(t)
+}
+
+// wantEven checks that two rails carried the same, within 5 % of the mean.
+func wantEven(t *testing.T, what string, x, y uint64) {
+	t.Helper()
+	if mean := (x + y) / 2; max(x, y)-min(x, y) > mean/20 {
+		t.Errorf("%s: %d and %d messages, want the same within 5 %%", what, x, y)
+	}
+}
+
+func (r *Report) wantNoFailure(t *testing.T) {
+	t.Helper()
+	for k, f := range r.Failures {
+		if k == 5 {
+			break
+		}
+		t.Errorf("operation failed: %s", &f)
+	}
+	if r.Slowest > transaction {
+		t.Errorf("an operation took %v, want %v at most", r.Slowest, transaction)
+	}
+}
+
+// wantCarrying checks that both rails carry messages of the load, soon.
+func (l *load) wantCarrying(t *testing.T, patience time.Duration) {
+	t.Helper()
+	for network := range 2 {
+		before := l.from.traffic(t, network)
+		within(t, patience, fmt.Sprintf("%s carries", lnetOf(network)), func() error {
+			now := l.from.traffic(t, network).since(before)
+			if now.sent < 20 || now.received < 20 {
+				return fmt.Errorf("%d sent and %d received", now.sent, now.received)
+			}
+			return nil
+		})
+	}
+}
+
+// Given load over two rails, when one link loses its carrier for less than T, on
+// one end or on both, then no PUT+ACK and no GET fails, none takes longer than a
+// transaction timeout, the other rail carries meanwhile, and afterwards both do.
+func TestShortCut(t *testing.T) {
+	t.Parallel()
+	_, a, b := rails(t, &configuration{patient: true})
+	ab, ba := a.begin(t, b, mixed), b.begin(t, a, mixed)
+	ab.wantCarrying(t, noticePatience)
+	for _, cut := range [][]*host{{a.host, b.host}, {a.host}} {
+		before := ab.look(t).done()
+		pull(t, 1, cut...)
+		pass(t, shortCut)
+		plug(t, 1, cut...)
+		if n := ab.look(t).done() - before; n < 20 {
+			t.Errorf("%d operations ended well while the link was cut, want more", n)
+		}
+		ab.wantCarrying(t, noticePatience)
+		ba.wantCarrying(t, noticePatience)
+	}
+	for _, l := range []*load{ab, ba} {
+		r := l.end(t)
+		r.wantNoFailure(t)
+		r.wantNoStall(t)
+	}
+	a.wantRest(t)
+	b.wantRest(t)
+	a.stop(t)
+	b.stop(t)
+}
+
+// shortCut is far less than T, which is (60-1)/2 s there: TCP tries again within a
+// cut's length after the repair.
+const shortCut = 2 * time.Second
+
+// Given load over two rails, when one of them is cut for longer than T, then what
+// was under way on it fails cleanly, traffic moves to the other rail in the time
+// that each end has for it, nothing fails any more until the repair, and then both
+// rails carry again and nothing fails.
+func TestLongCut(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		cut  func(t *testing.T, w *world, a, b *host) (mend func())
+		// noticed is how long each end has until it uses the rail no more.
+		noticedA, noticedB time.Duration
+	}{
+		{"carrier at both ends", func(t *testing.T, _ *world, a, b *host) func() {
+			pull(t, 1, a, b)
+			return func() { plug(t, 1, a, b) }
+		}, told, told},
+		{"carrier at one end", func(t *testing.T, _ *world, a, _ *host) func() {
+			pull(t, 1, a)
+			return func() { plug(t, 1, a) }
+		}, told, moved},
+		{"silent", func(t *testing.T, w *world, _, _ *host) func() {
+			return w.blackHole(t, 1)
+		}, moved, moved},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w, a, b := rails(t, &configuration{})
+			loads := map[*load]time.Duration{a.begin(t, b, mixed): c.noticedA, b.begin(t, a, mixed): c.noticedB}
+			for l := range loads {
+				l.wantCarrying(t, noticePatience)
+			}
+			begin := time.Now()
+			mend := c.cut(t, w, a.host, b.host)
+			pass(t, max(c.noticedA, c.noticedB)+time.Second)
+			idle := [2]traffic{a.traffic(t, 1), b.traffic(t, 1)}
+			pass(t, tt)
+			for k, p := range []*party{a, b} {
+				// Recovery pings try the rail.
+				if n := p.traffic(t, 1).since(idle[k]).sent; n > 10 {
+					t.Errorf("%s sent %d messages by the rail that is cut, in %v", p.host.nid(), n, tt)
+				}
+			}
+			repaired := time.Now()
+			mend()
+			for l := range loads {
+				l.wantCarrying(t, recoveryPatience)
+			}
+			t.Logf("both rails carry %v after the repair", time.Since(repaired).Round(time.Millisecond))
+			for l := range loads {
+				l.from.wantHealthy(t, recoveryPatience, l.to.host)
+			}
+			both := time.Now()
+			t.Logf("health is back %v after the repair", both.Sub(repaired).Round(time.Millisecond))
+			for l := range loads {
+				l.goesOn(t, 200, noticePatience)
+			}
+			for l, noticed := range loads {
+				r := l.end(t)
+				r.wantCleanFailures(t)
+				r.wantNoStall(t)
+				if len(r.Failures) > 0 {
+					t.Logf("the last that failed began %v after the cut", r.lastBegun().Sub(begin).Round(time.Millisecond))
+				}
+				r.wantNoneFailed(t, "once the cut must have been noticed", begin.Add(noticed), repaired)
+				r.wantNoneFailed(t, "once both rails are well again", both, time.Now())
+			}
+			for _, p := range []*party{a, b} {
+				p.wantRest(t)
+				c := p.counters(t)
+				t.Logf("%s: %d resent, %d with success; local errors %d, remote errors %d, network timeouts %d, no answer in time %d",
+					p.host.nid(), c.Resent, c.SuccessfulResends, c.LocalErrors, c.RemoteErrors, c.NetworkTimeouts, c.ResponseTimeouts)
+			}
+			a.stop(t)
+			b.stop(t)
+		})
+	}
+}
+
+// wantHealthy waits until recovery pings have brought back the health of the party's
+// NIs and those of a peer.
+func (p *party) wantHealthy(t *testing.T, patience time.Duration, peer *host) {
+	t.Helper()
+	within(t, patience, "health of "+peer.nid(), func() error {
+		for _, network := range peer.networks {
+			ours, theirs := p.ni(t, network).Health.Value, p.health(t, peer.nidOn(network))
+			if ours != node.MaxHealth || theirs != node.MaxHealth {
+				return fmt.Errorf("on %s ours is %d, theirs %d", lnetOf(network), ours, theirs)
+			}
+		}
+		return nil
+	})
+}
+
+// recoveryPatience bounds how long it takes after a repair until health is back:
+// the last requests without an answer lower it when they time out, and then it takes
+// a few pings.
+const recoveryPatience = answersDown + noticePatience
+
+// told bounds how long it takes until an NI whose carrier is gone is used no more:
+// the kernel tells at once.
+const told = 2 * time.Second
+
+// moved bounds how long traffic may go into a black hole: until its connections
+// are found dead, and then, because what was written counts as sent, until the
+// attempt to connect again has failed too.
+const moved = connectionsDown + tt + 3*time.Second
+
+// lastBegun is when the last of the failures began.
+func (r *Report) lastBegun() (last time.Time) {
+	for _, f := range r.Failures {
+		if f.Begun.After(last) {
+			last = f.Begun
+		}
+	}
+	return last
+}
+
+// wantCleanFailures checks that what failed ended in time, and for a reason that
+// the network had; more are such reasons besides those of a broken rail.
+func (r *Report) wantCleanFailures(t *testing.T, more ...string) {
+	t.Helper()
+	reasons := append(slices.Clone(more), errNoAnswer.Error(), lnd.StatusLocalError.String(), lnd.StatusLocalDropped.String(),
+		lnd.StatusRemoteError.String(), lnd.StatusRemoteDropped.String(), lnd.StatusRemoteTimeout.String(), lnd.StatusNetworkTimeout.String())
+	bad := 0
+	for _, f := range r.Failures {
+		took := f.Ended.Sub(f.Begun)
+		if took <= answersDown+lateness && slices.Contains(reasons, f.Cause) {
+			continue
+		}
+		if bad++; bad <= 5 {
+			t.Errorf("not a clean failure (at most %v, and one of %q): %s", answersDown, reasons, &f)
+		}
+	}
+	if bad > 0 {
+		t.Errorf("%d failures were not clean", bad)
+	}
+}
+
+// wantNoStall checks that something ended well at all times: what still has a path
+// does not wait for what has none.
+func (r *Report) wantNoStall(t *testing.T) {
+	t.Helper()
+	if most := tt * 3 / 4; r.Stall > most {
+		t.Errorf("nothing ended well for %v, want %v at most", r.Stall, most)
+	}
+}
+
+// wantNoneFailed checks that no operation failed that began in a span.
+func (r *Report) wantNoneFailed(t *testing.T, when string, from, until time.Time) {
+	t.Helper()
+	failed := r.begunBetween(from, until)
+	if len(failed) > 0 {
+		t.Errorf("%s: %d operations failed that began then; one is %s, begun %v after", when, len(failed), &failed[0],
+			failed[0].Begun.Sub(from).Round(time.Millisecond))
+	}
+}

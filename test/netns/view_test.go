@@ -1,0 +1,84 @@
+package netns
+
+import (
+	"context"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+// What a daemon shows, as values; the commands' text is looked at where it matters.
+
+// ask is a question to the control socket.
+func ask[T any](t *testing.T, d *daemon, question func(context.Context, *control.Client) (T, error)) T {
+	t.Helper()
+	c := control.NewClient(d.socket)
+	defer c.Close()
+	answer, err := question(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// ni is the NI on a network.
+func (d *daemon) ni(t *testing.T, network int) control.NI {
+	t.Helper()
+	nets := ask(t, d, func(ctx context.Context, c *control.Client) ([]control.Net, error) {
+		return c.Nets(ctx, lnetOf(network))
+	})
+	return nets[0].NIs[0]
+}
+
+// counter is a counter of the driver on the NI of the first network.
+func (d *daemon) counter(t *testing.T, name string) uint64 {
+	t.Helper()
+	ni := d.ni(t, d.host.networks[0])
+	for _, k := range ni.Counters {
+		if k.Name == name {
+			return k.Value
+		}
+	}
+	t.Fatalf("no counter %s in %+v", name, ni.Counters)
+	return 0
+}
+
+// traffic is the number of messages that an NI has sent and received.
+type traffic struct{ sent, received uint64 }
+
+func (d *daemon) traffic(t *testing.T, network int) traffic {
+	t.Helper()
+	s := d.ni(t, network).Statistics
+	return traffic{sent: s.Sent, received: s.Received}
+}
+
+// since is what came after an earlier look.
+func (c traffic) since(before traffic) traffic {
+	return traffic{sent: c.sent - before.sent, received: c.received - before.received}
+}
+
+func (d *daemon) routes(t *testing.T) []control.Route {
+	t.Helper()
+	return ask(t, d, func(ctx context.Context, c *control.Client) ([]control.Route, error) {
+		return c.Routes(ctx, control.AllRoutes)
+	})
+}
+
+// health is the health of the peer NI with a NID, -1 if nobody knows it.
+func (d *daemon) health(t *testing.T, nid string) int {
+	t.Helper()
+	peers := ask(t, d, func(ctx context.Context, c *control.Client) ([]control.Peer, error) { return c.Peers(ctx, "") })
+	for _, p := range peers {
+		for _, ni := range p.NIs {
+			if ni.NID.String() == nid {
+				return ni.Health.Value
+			}
+		}
+	}
+	return -1
+}
+
+func (d *daemon) counters(t *testing.T) control.Counters {
+	t.Helper()
+	return ask(t, d, func(ctx context.Context, c *control.Client) (control.Counters, error) { return c.Stats(ctx) })
+}

@@ -1,0 +1,190 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/testenv"
+)
+
+// world is hosts and the networks between them. Each host is a namespace, and so
+// is the room where the switches stand.
+type world struct {
+	id    string // begins the names of its namespaces
+	hosts int
+}
+
+// worlds tells those of one process apart.
+var worlds atomic.Int32
+
+// namespaces begins the names of all namespaces of these tests; a process ID
+// follows.
+const namespaces = "lnetd-"
+
+// newWorld makes networks 0 to n-1 without hosts.
+func newWorld(t *testing.T, n int) *world {
+	t.Helper()
+	testenv.NeedRoot(t)
+	testenv.NeedCommand(t, "ip", "iproute2")
+	testenv.NeedCommand(t, "nft", "nftables")
+	w := &world{id: fmt.Sprintf("%s%d-%d-", namespaces, os.Getpid(), worlds.Add(1))}
+	w.namespace(t, w.room())
+	for k := range n {
+		ip(t, "-n", w.room(), "link", "add", bridge(k), "type", "bridge")
+		ip(t, "-n", w.room(), "link", "set", bridge(k), "up")
+	}
+	return w
+}
+
+func (w *world) namespace(t *testing.T, name string) {
+	t.Helper()
+	ip(t, "netns", "add", name)
+	t.Cleanup(func() {
+		if out, err := exec.Command("ip", "netns", "del", name).CombinedOutput(); err != nil {
+			t.Errorf("ip netns del %s: %v\n%s", name, err, out)
+		}
+	})
+}
+
+func (w *world) room() string { return w.id + "room" }
+
+func bridge(network int) string { return fmt.Sprintf("net%d", network) }
+
+// sweep deletes what test processes left that were killed: namespaces, and the
+// directories of what all tests share.
+func sweep() {
+	left, _ := filepath.Glob("/run/netns/" + namespaces + "*")
+	for _, path := range left {
+		if orphan(path, namespaces) {
+			_ = exec.Command("ip", "netns", "del", filepath.Base(path)).Run()
+		}
+	}
+	left, _ = filepath.Glob(filepath.Join(os.TempDir(), scratches+"*"))
+	for _, path := range left {
+		if orphan(path, scratches) {
+			_ = os.RemoveAll(path)
+		}
+	}
+}
+
+// orphan tells whether a name is the prefix and the ID of a process that is gone.
+func orphan(path, prefix string) bool {
+	id, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), prefix), "-")
+	pid, err := strconv.Atoi(id)
+	return err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+}
+
+// host is a namespace with one interface, eth0 and so on, for each of its
+// networks.
+type host struct {
+	world    *world
+	name     string // of the namespace
+	number   int
+	networks []int
+	dir      string // for the host's sockets and files
+}
+
+// host adds a host that is on the given networks.
+func (w *world) host(t *testing.T, networks ...int) *host {
+	t.Helper()
+	w.hosts++
+	h := &host{world: w, name: w.id + strconv.Itoa(w.hosts), number: w.hosts, networks: networks, dir: t.TempDir()}
+	// Another user may run what is there.
+	if err := os.Chmod(filepath.Dir(h.dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.namespace(t, h.name)
+	ip(t, "-n", h.name, "link", "set", "lo", "up")
+	for k, network := range networks {
+		dev := fmt.Sprintf("eth%d", k)
+		ip(t, "link", "add", dev, "netns", h.name, "type", "veth", "peer", "name", h.port(network), "netns", w.room())
+		ip(t, "-n", w.room(), "link", "set", h.port(network), "master", bridge(network))
+		ip(t, "-n", w.room(), "link", "set", h.port(network), "up")
+		ip(t, "-n", h.name, "addr", "add", h.addr(network)+"/24", "dev", dev)
+		ip(t, "-n", h.name, "link", "set", dev, "up")
+	}
+	return h
+}
+
+// pair makes two hosts on one network.
+func pair(t *testing.T) (a, b *host) {
+	t.Helper()
+	w := newWorld(t, 1)
+	return w.host(t, 0), w.host(t, 0)
+}
+
+// port is the name of the host's port at a network's switch.
+func (h *host) port(network int) string { return ports(network) + strconv.Itoa(h.number) }
+
+// ports begins the names of all ports of a network's switch.
+func ports(network int) string { return fmt.Sprintf("n%dh", network) }
+
+// addr is the host's address on a network.
+func (h *host) addr(network int) string { return fmt.Sprintf("10.213.%d.%d", network, h.number) }
+
+// lnetOf is the LNet of a network.
+func lnetOf(network int) string {
+	if network == 0 {
+		return "tcp"
+	}
+	return fmt.Sprintf("tcp%d", network)
+}
+
+// nid is the host's NID on its first network.
+func (h *host) nid() string { return h.nidOn(h.networks[0]) }
+
+func (h *host) nidOn(network int) string { return h.addr(network) + "@" + lnetOf(network) }
+
+// pull cuts the cables of hosts to a network: their interfaces lose the carrier.
+func pull(t *testing.T, network int, hosts ...*host) {
+	t.Helper()
+	for _, h := range hosts {
+		ip(t, "-n", h.world.room(), "link", "set", h.port(network), "down")
+	}
+}
+
+// plug undoes pull.
+func plug(t *testing.T, network int, hosts ...*host) {
+	t.Helper()
+	for _, h := range hosts {
+		ip(t, "-n", h.world.room(), "link", "set", h.port(network), "up")
+	}
+}
+
+// blackHole has a network's switch drop every frame, which nobody is told of.
+// What it returns mends it.
+func (w *world) blackHole(t *testing.T, network int) (mend func()) {
+	t.Helper()
+	table := fmt.Sprintf("hole%d", network)
+	w.nft(t, fmt.Sprintf("add table bridge %s\n"+
+		"add chain bridge %[1]s frames { type filter hook forward priority 0; }\n"+
+		"add rule bridge %[1]s frames oifname \"%s*\" drop\n", table, ports(network)))
+	return func() {
+		t.Helper()
+		w.nft(t, "delete table bridge "+table+"\n")
+	}
+}
+
+func (w *world) nft(t *testing.T, rules string) {
+	t.Helper()
+	cmd := exec.Command("ip", "netns", "exec", w.room(), "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(rules)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("nft: %v\n%s\n%s", err, rules, out)
+	}
+}
+
+func ip(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
