@@ -24,6 +24,7 @@ func TestForgedRoutedPushes(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
+		synctest.Wait() // nobody looks at f.sent
 		var mu sync.Mutex
 		pings := 0
 		f.sent = func(h lnet.Header, b []byte) {
