@@ -217,7 +217,7 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 	}
 	news := p.met(remote.Addr())
 	p.mu.Unlock()
-	killAll(stale, errStale)
+	killAll(stale, errStale, nil)
 	p.tell(news)
 
 	reply := i.hello(h.Version, h.Src, c.typ)

@@ -84,14 +84,20 @@ func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order b
 // killAll closes connections, which have left their peer, and fails what is
 // queued and has not been started. What is being written is failed by who
 // writes it. All are dead before the first is closed, so that each knows the
-// true cause when the peer closes its side of the others.
-func killAll(victims []*conn, cause error) {
+// true cause when the peer closes its side of the others. If tell is not nil it is
+// called when all are closed, and before messages fail that were not started.
+func killAll(victims []*conn, cause error, tell func()) {
 	unstarted := make([][]*lnd.Tx, len(victims))
 	for n, c := range victims {
 		unstarted[n] = c.die(cause)
 	}
-	for n, c := range victims {
+	for _, c := range victims {
 		c.bury()
+	}
+	if tell != nil {
+		tell()
+	}
+	for n, c := range victims {
 		c.peer.i.failures.addAll(unstarted[n], c.unstartedError(cause))
 	}
 }

@@ -334,7 +334,7 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 	}
 	news := p.met(c.remote.Addr())
 	p.mu.Unlock()
-	killAll(stale, errStale)
+	killAll(stale, errStale, nil)
 	p.tell(news)
 	if err != nil || outcome != protocol.Connected {
 		_ = s.Close()

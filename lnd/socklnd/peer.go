@@ -230,10 +230,11 @@ func (p *peer) fail(c *conn, cause error) {
 	p.mu.Unlock()
 
 	p.i.log.Info("connections closed", "peer", p.id.String(), "count", len(victims), "cause", cause)
-	if lost { // before messages fail, which would be sent here again
-		p.notifyDown(lastAlive, cause)
-	}
-	killAll(victims, cause)
+	killAll(victims, cause, func() {
+		if lost { // before messages fail, which would be sent here again
+			p.notifyDown(lastAlive, cause)
+		}
+	})
 	p.i.failures.addAll(orphans, messageError("send", p.id.NID, connectStatus(cause), cause))
 	p.i.forget(p)
 }
@@ -306,7 +307,7 @@ func (p *peer) disconnect() {
 		p.backoff.Resume()
 	}
 	p.mu.Unlock()
-	killAll(victims, errDisconnect)
+	killAll(victims, errDisconnect, nil)
 	p.i.failures.addAll(orphans, messageError("send", p.id.NID, lnd.StatusLocalAborted, errDisconnect))
 	p.i.forget(p)
 }
@@ -326,7 +327,7 @@ func (p *peer) abandon(cause error) {
 	orphans := p.orphans(true)
 	p.mu.Unlock()
 	p.i.mu.Unlock()
-	killAll(victims, cause)
+	killAll(victims, cause, nil)
 	p.i.failures.addAll(orphans, messageError("send", p.id.NID, connectStatus(cause), cause))
 }
 
