@@ -63,12 +63,13 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 				return after.Mallocs - before.Mallocs
 			}
 			run() // pools grow to their working size
-			// A run allocates its descriptors and timers tick beside it: that
-			// does not grow with the messages.
+			// A run allocates its descriptors and timers tick beside it, and a
+			// machine under load starts a drainer now and then: that does not
+			// grow with the messages, of which each would add 1 at least.
 			few := run()
 			x.n = 3000
 			many := run()
-			if per := (float64(many) - float64(few)) / 2700; per > 0.02 && !raceEnabled {
+			if per := (float64(many) - float64(few)) / 2700; per > 0.2 && !raceEnabled {
 				t.Errorf("%.3f allocations per message, want 0", per)
 			}
 		})
