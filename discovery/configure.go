@@ -172,19 +172,27 @@ func (m *Machine) ForceDelete(now time.Duration, primary lnet.NID) error {
 func (m *Machine) deletePeer(now time.Duration, primary lnet.NID, how func(*peer)) error {
 	m.begin(now)
 	defer m.end()
-	i := m.nis[primary]
-	var err error
+	p, err := m.named(primary)
 	switch {
-	case i == nil:
-		err = ErrNotFound
-	case i.peer.primary != primary:
-		err = ErrNotPrimary
-	case i.peer.routes > 0:
+	case err != nil:
+	case p.routes > 0:
 		err = ErrBusy
 	default:
-		how(i.peer)
+		how(p)
 	}
 	return refuse("delete", primary, primary, err)
+}
+
+// named is the peer with that primary NID.
+func (m *Machine) named(primary lnet.NID) (*peer, error) {
+	i := m.nis[primary]
+	switch {
+	case i == nil:
+		return nil, ErrNotFound
+	case i.peer.primary != primary:
+		return nil, ErrNotPrimary
+	}
+	return i.peer, nil
 }
 
 // DeleteNID takes a NID from a peer (7.8); the primary one is Delete. Errors are of
@@ -195,15 +203,9 @@ func (m *Machine) DeleteNID(now time.Duration, primary, nid lnet.NID) error {
 	}
 	m.begin(now)
 	defer m.end()
-	i := m.nis[primary]
-	var err error
-	switch {
-	case i == nil:
-		err = ErrNotFound
-	case i.peer.primary != primary:
-		err = ErrNotPrimary
-	default:
-		err = m.remove(i.peer, nid, keepPrimary, byAdmin)
+	p, err := m.named(primary)
+	if err == nil {
+		err = m.remove(p, nid, keepPrimary, byAdmin)
 	}
 	return refuse("delete from", primary, nid, err)
 }

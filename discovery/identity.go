@@ -82,16 +82,7 @@ func (m *Machine) move(p *peer, i *ni) {
 // holds, with its primary NID.
 func (m *Machine) takeOver(p, x *peer) {
 	nid := x.primary
-	type gateway struct {
-		nid    lnet.NID
-		routes int
-	}
-	var gateways []gateway
-	for _, i := range x.nis {
-		if i.routes > 0 {
-			gateways = append(gateways, gateway{i.nid, i.routes})
-		}
-	}
+	gateways := x.gateways()
 	locked := x.state.Has(LockPrimary) && (!p.state.Has(LockPrimary) || x.lockTime < p.lockTime)
 	contradict := x.hears && p.hears && x.digest != p.digest || x.seq != 0 && x.seq != p.seq
 	m.destroy(x)

@@ -257,16 +257,7 @@ func (m *Machine) endRound(p *peer, err error) {
 
 // unlearn: 6.9. What a gateway's routes lead through becomes a peer of its own.
 func (m *Machine) unlearn(p *peer) {
-	type gateway struct {
-		nid    lnet.NID
-		routes int
-	}
-	var gateways []gateway
-	for _, i := range p.nis {
-		if i.routes > 0 {
-			gateways = append(gateways, gateway{i.nid, i.routes})
-		}
-	}
+	gateways := p.gateways()
 	m.destroy(p)
 	for _, g := range gateways {
 		m.addRoutes(m.create(g.nid), g.nid, g.routes)

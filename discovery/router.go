@@ -38,6 +38,23 @@ func (m *Machine) RemoveRoute(now time.Duration, gateway lnet.NID) error {
 	return nil
 }
 
+// gateway is a NID that routes were added with, and their number.
+type gateway struct {
+	nid    lnet.NID
+	routes int
+}
+
+// gateways are those of the peer.
+func (p *peer) gateways() []gateway {
+	var all []gateway
+	for _, i := range p.nis {
+		if i.routes > 0 {
+			all = append(all, gateway{i.nid, i.routes})
+		}
+	}
+	return all
+}
+
 func (m *Machine) addRoutes(p *peer, nid lnet.NID, n int) {
 	m.nis[nid].routes += n
 	p.routes += n

@@ -97,7 +97,7 @@ func (m *Machine) ForcePushAll(now time.Duration) {
 // SetMode says what is done with what peers tell from now on. When discovery is
 // turned off every Multi-Rail peer is told so; the ping info must say it
 // already. When it is turned on nobody is told (5.2). The node publishes Local
-// afterwards.
+// before.
 func (m *Machine) SetMode(now time.Duration, mode Mode) {
 	m.begin(now)
 	if mode.passive() && !m.local.Mode.passive() {

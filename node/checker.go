@@ -31,7 +31,7 @@ func (d *discoverer) checkRouters() time.Duration {
 	now := n.machineNow()
 	var seen []*peer
 	for _, r := range routes {
-		q := peerNIOf(r.Gateway).peer.Load()
+		q := gatewayOf(r)
 		if q == nil || slices.Contains(seen, q) {
 			continue
 		}

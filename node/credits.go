@@ -96,20 +96,14 @@ func (c *credits) hand() *message {
 func (c *credits) withdraw(which func(*message) bool) (out messageQueue) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := c.waiting
-	c.waiting = messageQueue{}
-	for m := all.pop(); m != nil; m = all.pop() {
-		if !which(m) {
-			c.waiting.push(m)
-			continue
-		}
+	out = c.waiting.withdraw(which)
+	for m := out.head; m != nil; m = m.next {
 		if m.isAnswer() {
 			c.answers.Add(-1)
 		}
 		if c.available.Add(1) > 0 {
 			c.excess++
 		}
-		out.push(m)
 	}
 	return out
 }

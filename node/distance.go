@@ -36,7 +36,7 @@ func (n *Node) Distance(to lnet.NID) (Distance, error) {
 	}
 	d := Distance{}
 	for _, r := range t.view.Routing.To(to.Net()) {
-		hops := int(effective(r.Hops)) + 1
+		hops := int(r.HopCount()) + 1
 		if i := t.first(r.Gateway.NID.Net()); i != nil && (d.Hops == 0 || hops < d.Hops) {
 			d = Distance{Hops: hops, From: i.NID, Order: 2 + len(t.nis)}
 		}

@@ -77,6 +77,20 @@ func (q *messageQueue) append(o *messageQueue) {
 	*o = messageQueue{}
 }
 
+// withdraw takes out the messages that which says yes to, in order.
+func (q *messageQueue) withdraw(which func(*message) bool) (out messageQueue) {
+	all := *q
+	*q = messageQueue{}
+	for m := all.pop(); m != nil; m = all.pop() {
+		if which(m) {
+			out.push(m)
+		} else {
+			q.push(m)
+		}
+	}
+	return out
+}
+
 // pop returns the oldest message, or nil.
 func (q *messageQueue) pop() *message {
 	m := q.head

@@ -30,19 +30,10 @@ func (q *resendQueue) take() messageQueue {
 }
 
 // withdraw takes out the messages that which says yes to.
-func (q *resendQueue) withdraw(which func(*message) bool) (out messageQueue) {
+func (q *resendQueue) withdraw(which func(*message) bool) messageQueue {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	all := q.messages
-	q.messages = messageQueue{}
-	for m := all.pop(); m != nil; m = all.pop() {
-		if which(m) {
-			out.push(m)
-		} else {
-			q.messages.push(m)
-		}
-	}
-	return out
+	return q.messages.withdraw(which)
 }
 
 func (q *resendQueue) close() messageQueue {

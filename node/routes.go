@@ -29,8 +29,8 @@ type RouteInfo struct {
 	Up, SingleHop bool
 }
 
-// hopsMax is the largest number of hops that a route may say.
-const hopsMax = 255
+// HopsMax is the largest number of hops that a route may say.
+const HopsMax = 255
 
 // AddRoute adds a way to a remote net, at a random place among those with equal
 // figures, so that nodes spread over routers (lnet-core 8.1). The gateway is
@@ -59,8 +59,8 @@ func (d *discoverer) addRoute(
 		return fmt.Errorf("net %s: %w", net, ErrInvalid)
 	case gateway.Net() == net:
 		return fmt.Errorf("the gateway is on %s itself: %w", net, ErrInvalid)
-	case o.Hops > hopsMax:
-		return fmt.Errorf("%d hops: not within 1 to %d: %w", o.Hops, hopsMax, ErrInvalid)
+	case o.Hops > HopsMax:
+		return fmt.Errorf("%d hops: not within 1 to %d: %w", o.Hops, HopsMax, ErrInvalid)
 	case t.find(gateway) != nil:
 		return fmt.Errorf("the gateway is this node: %w", ErrInvalid)
 	case t.first(net) != nil:
@@ -70,7 +70,7 @@ func (d *discoverer) addRoute(
 	}
 	p := n.peerFor(gateway)
 	for _, r := range t.view.Routing.To(net) {
-		if r.Gateway.NID == gateway || p.peer.Load() != nil && peerNIOf(r.Gateway).peer.Load() == p.peer.Load() {
+		if r.Gateway.NID == gateway || p.peer.Load() != nil && gatewayOf(r) == p.peer.Load() {
 			return fmt.Errorf("by %s: %w", r.Gateway.NID, ErrExists)
 		}
 	}
@@ -91,6 +91,10 @@ func (d *discoverer) addRoute(
 	}
 	return nil
 }
+
+// gatewayOf is the peer that a route leads through, nil while discovery has not
+// heard of it.
+func gatewayOf(r *selection.Route) *peer { return peerNIOf(r.Gateway).peer.Load() }
 
 // route puts a route table in force.
 func (d *discoverer) route(table *selection.Routing) {
@@ -116,7 +120,7 @@ func (n *Node) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) 
 		}
 		n.discoverer.dropRoutes(func(r *selection.Route) bool {
 			return (net == 0 || r.Net == net) && (gateway.IsZero() || r.Gateway.NID == gateway ||
-				through != nil && peerNIOf(r.Gateway).peer.Load() == through)
+				through != nil && gatewayOf(r) == through)
 		})
 		return nil
 	})
@@ -128,17 +132,13 @@ func (n *Node) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) 
 
 // dropRoutes deletes the routes that which says yes to.
 func (d *discoverer) dropRoutes(which func(*selection.Route) bool) {
-	n := d.node
-	table := n.topology.Load().view.Routing
-	now := n.machineNow()
+	table := d.node.topology.Load().view.Routing
 	for _, r := range table.Routes() {
 		if !which(r) {
 			continue
 		}
 		table = table.Without(r)
-		if err := d.machine.RemoveRoute(now, r.Gateway.NID); err != nil {
-			n.log.Warn("route", "net", r.Net, "gateway", r.Gateway.NID, "err", err)
-		}
+		d.forgetRoute(r)
 	}
 	d.route(table)
 	d.act()
@@ -185,11 +185,11 @@ func (d *discoverer) moveRoutes(from, to lnet.NID) {
 		at := slices.Index(table.To(r.Net), r)
 		table = table.Without(r)
 		for _, o := range table.To(r.Net) {
-			if peerNIOf(o.Gateway).peer.Load() != owner.peer.Load() {
+			if gatewayOf(o) != owner.peer.Load() {
 				continue
 			}
 			gone := o
-			if r.Priority >= o.Priority || effective(r.Hops) >= effective(o.Hops) {
+			if r.Priority >= o.Priority || r.HopCount() >= o.HopCount() {
 				gone = moved
 			}
 			d.forgetRoute(gone)
@@ -206,9 +206,6 @@ func (d *discoverer) moveRoutes(from, to lnet.NID) {
 	}
 	d.route(table)
 }
-
-// effective is the number of hops that counts.
-func effective(hops uint32) uint32 { return max(hops, 1) }
 
 // forgetRoute tells the machine that a route is gone.
 func (d *discoverer) forgetRoute(r *selection.Route) {
@@ -229,7 +226,7 @@ func through(r *selection.Route, p *peerNI) *selection.Route {
 // gatewayRoutes calls f for each route through a peer.
 func (d *discoverer) gatewayRoutes(q *peer, f func(*selection.Route)) {
 	for _, r := range d.node.topology.Load().view.Routing.Routes() {
-		if peerNIOf(r.Gateway).peer.Load() == q {
+		if gatewayOf(r) == q {
 			f(r)
 		}
 	}
@@ -247,7 +244,7 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 	}
 	symmetric := !n.parameters.Load().AsymmetricRoutes
 	d.gatewayRoutes(q, func(r *selection.Route) {
-		up := upOn(q.rail, r.Gateway.NID.Net())
+		up := q.rail.UpOn(r.Gateway.NID.Net())
 		single, netUp := false, false
 		for _, i := range info.NIs {
 			if i.NID.Net() == r.Net {
@@ -264,12 +261,6 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 		}
 		r.Up.Store(up)
 	})
-}
-
-// upOn tells whether a peer has a NID on a net whose status is up.
-func upOn(q *selection.Peer, net lnet.Net) bool {
-	on := q.Net(net)
-	return on != nil && slices.ContainsFunc(on.NIs, func(p *selection.PeerNI) bool { return p.Up.Load() })
 }
 
 // gatewayChecked notes whether a gateway has answered (discovery 6.8).
@@ -325,7 +316,7 @@ func (n *Node) admitRouted(gateway *peerNI, from lnet.Net, forUs bool) bool {
 func (n *Node) leadsBack(gateway *peerNI, to lnet.Net) bool {
 	q := gateway.peer.Load()
 	return q != nil && slices.ContainsFunc(n.topology.Load().view.Routing.To(to), func(r *selection.Route) bool {
-		return peerNIOf(r.Gateway).peer.Load() == q
+		return gatewayOf(r) == q
 	})
 }
 

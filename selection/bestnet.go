@@ -40,6 +40,21 @@ func (f *netFigures) better(g *netFigures) (bool, Criterion) {
 	return false, ByOrder
 }
 
+// weighNet makes a net the best one if it is better. The net here is nil where
+// nets behind routers are compared.
+func (c *chooser) weighNet(best *netFigures, pn *PeerNet, ln *Net) {
+	var f netFigures
+	f.read(pn, ln)
+	if c.t != nil {
+		c.t.nets = append(c.t.nets, f)
+	}
+	if best.peer == nil {
+		*best = f
+	} else if better, _ := f.better(best); better {
+		*best = f
+	}
+}
+
 // bestNet chooses among the nets that the peer shares with this node; it
 // returns nils if there is none.
 func (c *chooser) bestNet(p *Peer) (*PeerNet, *Net) {
@@ -48,21 +63,13 @@ func (c *chooser) bestNet(p *Peer) (*PeerNet, *Net) {
 			return pn, ln
 		}
 	}
-	var best, f netFigures
+	var best netFigures
 	for _, pn := range p.Nets {
 		ln := c.v.Local.Net(pn.ID)
 		if ln == nil || c.r.From != nil && len(pn.NIs) == 1 && pn.NIs[0] == c.r.From {
 			continue
 		}
-		f.read(pn, ln)
-		if c.t != nil {
-			c.t.nets = append(c.t.nets, f)
-		}
-		if best.peer == nil {
-			best = f
-		} else if better, _ := f.better(&best); better {
-			best = f
-		}
+		c.weighNet(&best, pn, ln)
 	}
 	if c.t != nil {
 		c.t.endNets("net", p, "not a net of this node")
@@ -73,19 +80,10 @@ func (c *chooser) bestNet(p *Peer) (*PeerNet, *Net) {
 // bestRemoteNet chooses among the peer's nets to which there are routes
 // (selection 5.5); it returns nil if there is none.
 func (c *chooser) bestRemoteNet(p *Peer) *PeerNet {
-	var best, f netFigures
+	var best netFigures
 	for _, pn := range p.Nets {
-		if len(c.v.Routing.To(pn.ID)) == 0 {
-			continue
-		}
-		f.read(pn, nil)
-		if c.t != nil {
-			c.t.nets = append(c.t.nets, f)
-		}
-		if best.peer == nil {
-			best = f
-		} else if better, _ := f.better(&best); better {
-			best = f
+		if len(c.v.Routing.To(pn.ID)) > 0 {
+			c.weighNet(&best, pn, nil)
 		}
 	}
 	if c.t != nil {

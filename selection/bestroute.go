@@ -73,7 +73,7 @@ func (c *chooser) bestRoute(to lnet.Net, final *PeerNI, on *Net) routeChoice {
 		}
 		f := routeFigures{
 			route: r, gateway: gateway,
-			preferred: preferred.has(peer.Primary), priority: r.Priority, hops: r.hops(),
+			preferred: preferred.has(peer.Primary), priority: r.Priority, hops: r.HopCount(),
 			health: gateway.Health.Load(), queued: gateway.Queued.Load(), credits: gateway.Credits.Load(),
 			turn: r.turn.Load(),
 		}

@@ -195,8 +195,8 @@ func (p *Peer) Net(id lnet.Net) *PeerNet {
 	return nil
 }
 
-// up tells whether the peer has a NID on the net whose status is up.
-func (p *Peer) up(net lnet.Net) bool {
+// UpOn tells whether the peer has a NID on the net whose status is up.
+func (p *Peer) UpOn(net lnet.Net) bool {
 	n := p.Net(net)
 	if n == nil {
 		return false

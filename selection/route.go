@@ -37,8 +37,8 @@ func (r *Route) Init(net lnet.Net, gateway *PeerNI, priority, hops uint32) {
 // its net.
 func (r *Route) Turn() uint64 { return r.turn.Load() }
 
-// hops is the number of hops that counts.
-func (r *Route) hops() uint32 { return max(r.Hops, 1) }
+// HopCount is the number of hops that counts: 1 if it is undefined.
+func (r *Route) HopCount() uint32 { return max(r.Hops, 1) }
 
 // Alive tells whether v may use the route (lnet-core 8.2).
 func (r *Route) Alive(v *View) bool { return r.obstacle(v) == "" }
@@ -55,9 +55,9 @@ func (r *Route) obstacle(v *View) string {
 		if !r.Up.Load() {
 			return "route down"
 		}
-	case !gateway.up(r.Gateway.NID.Net()):
+	case !gateway.UpOn(r.Gateway.NID.Net()):
 		return "gateway down on the local net"
-	case !v.AsymmetricRoutes && (r.Hops == 1 || r.SingleHop.Load()) && !gateway.up(r.Net):
+	case !v.AsymmetricRoutes && (r.Hops == 1 || r.SingleHop.Load()) && !gateway.UpOn(r.Net):
 		return "gateway down on the remote net"
 	case !gateway.RoutingEnabled:
 		return "routing disabled on the gateway"

@@ -7,11 +7,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Bounds of a route.
-const (
-	gatewaysMax = 1024 // that one entry names by ranges
-	hopsMax     = 255
-)
+// gatewaysMax bounds the gateways that one entry names by ranges.
+const gatewaysMax = 1024
 
 // Route is a way to a remote net (lnetctl 9.2).
 type Route struct {
@@ -80,8 +77,8 @@ func (p place) hops() (uint32, bool) {
 		return 0, false
 	case n == -1, n == math.MaxUint32:
 		return 0, true
-	case n < 1 || n > hopsMax:
-		p.wrong("%d is not in 1 to %d", n, hopsMax)
+	case n < 1 || n > node.HopsMax:
+		p.wrong("%d is not in 1 to %d", n, node.HopsMax)
 		return 0, false
 	}
 	return uint32(n), true

@@ -17,7 +17,7 @@ const (
 	// RouteGatewaysMax bounds the gateways that one request names.
 	RouteGatewaysMax = 256
 	// RouteHopsMax is the most hops that a route may have.
-	RouteHopsMax = 255
+	RouteHopsMax = node.HopsMax
 )
 
 // Routes is the reply to GET /v1/routes.

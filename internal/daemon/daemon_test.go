@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/fstest"
@@ -20,34 +18,17 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
 // daemonRun is a daemon under test.
 type daemonRun struct {
 	*Daemon
 	socket string
-	log    *lockedBuffer
+	log    *daemontest.Log
 	states chan string // what systemd was told
 	cancel context.CancelFunc
 	done   chan error
-}
-
-// lockedBuffer is a log that may be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // start runs a daemon with the configuration on a network.
@@ -62,7 +43,7 @@ func startDaemon(t *testing.T, n *fakeNetwork, text string) *daemonRun {
 		c.ControlSocket = filepath.Join(t.TempDir(), "c.sock")
 	}
 	r := &daemonRun{
-		socket: c.ControlSocket, log: &lockedBuffer{}, states: make(chan string, 8), done: make(chan error, 1),
+		socket: c.ControlSocket, log: &daemontest.Log{}, states: make(chan string, 8), done: make(chan error, 1),
 	}
 	r.Daemon = New(c, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
 	r.notify = func(state string) { r.states <- state }

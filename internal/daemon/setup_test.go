@@ -17,6 +17,7 @@ import (
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -24,7 +25,7 @@ import (
 // nodeRun is a node under test as the control interface sees it.
 type nodeRun struct {
 	*backend
-	log    *lockedBuffer
+	log    *daemontest.Log
 	cancel context.CancelFunc
 	done   chan error
 }
@@ -43,7 +44,7 @@ func parse(t *testing.T, text string) config.Config {
 func startNode(t *testing.T, c config.Config) *nodeRun {
 	t.Helper()
 	c.Socklnd.Network = host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24"))
-	r := &nodeRun{log: &lockedBuffer{}, done: make(chan error, 1)}
+	r := &nodeRun{log: &daemontest.Log{}, done: make(chan error, 1)}
 	d := New(c, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
 	task := newNodeTask(c, nil, d.log)
 	r.backend = newBackend(d, task)

@@ -156,22 +156,24 @@ func (s *stage) awaitDelivered(to *node, out ...*outgoing) {
 	}
 }
 
+// attempts is how often a message is sent that may get lost with a connection.
+const attempts = 200
+
 // awaitWorking sends until a message gets through: after a fault the first
 // ones may fail.
 func (s *stage) awaitWorking(from, to *node) {
 	s.t.Helper()
-	const tries = 200
-	for range tries {
+	for range attempts {
 		o := from.put(to, 10)
 		s.awaitComplete([]*outgoing{o})
 		if o.err == nil {
-			if s.within(s.h.Patience/tries, func() bool { return len(to.arrivals[o.id()]) > 0 }) {
+			if s.within(s.h.Patience/attempts, func() bool { return len(to.arrivals[o.id()]) > 0 }) {
 				s.awaitDelivered(to, o)
 				return
 			}
 			continue // lost with a connection that was on its way out
 		}
-		s.pause(s.h.Patience / tries)
+		s.pause(s.h.Patience / attempts)
 	}
 	s.t.Fatalf("no message gets from node %d to node %d\n%s", from.k, to.k, s.describe())
 }

@@ -34,17 +34,21 @@ var withdrawalCases = []scenario{
 // keep a peer's end from arriving for as long as a transport probes.
 const parkable = 2000
 
-// park sends a message and returns its arrival, which waits.
+// park sends until a message has arrived, which then waits, and returns it. One
+// may get lost with a connection that is still on its way out.
 func (s *stage) park(from, to *node, size int) *arrival {
 	s.t.Helper()
 	to.setPolicy(holdAll)
-	o := from.put(to, size)
-	s.await("an arrival that waits", func() bool {
-		return len(to.held) > 0 && to.held[len(to.held)-1].id() == o.id()
-	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return to.arrivals[o.id()][0]
+	for range attempts {
+		from.put(to, size)
+		if s.within(s.h.Patience/attempts, func() bool { return len(to.held) > 0 }) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return to.held[0]
+		}
+	}
+	s.t.Fatalf("no message to node %d waits there\n%s", to.k, s.describe())
+	return nil
 }
 
 // awaitWithdrawn waits until a is withdrawn.

@@ -1,7 +1,6 @@
 package netns
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -55,25 +54,8 @@ type daemon struct {
 	host   *host
 	cmd    *exec.Cmd
 	socket string
-	log    *lockedBuffer
+	log    *daemontest.Log
 	ended  chan error // what Wait returned
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // start runs lnetd on the host with nothing but a control socket, through a
@@ -101,7 +83,7 @@ func (h *host) run(t *testing.T, env []string, stdin io.Reader, stdout io.Writer
 		t.Fatal(err)
 	}
 	defer func() { _ = notify.Close() }()
-	d := &daemon{host: h, socket: h.socket(), log: &lockedBuffer{}, ended: make(chan error, 1)}
+	d := &daemon{host: h, socket: h.socket(), log: &daemontest.Log{}, ended: make(chan error, 1)}
 	// ip and what stands before lnetd end by becoming the next program: the
 	// process is lnetd itself.
 	d.cmd = exec.Command("ip", append([]string{"netns", "exec", h.name}, command...)...)
