@@ -104,6 +104,41 @@ func TestMessagesOnAConnectionKeepTheirOrder(t *testing.T) {
 	}
 }
 
+// TestAnswersLeaveAmidABatch shows that a reader does not hold back all that is
+// sent while it works through what it has read at once.
+func TestAnswersLeaveAmidABatch(t *testing.T) {
+	const count, early = 40, 32
+	n := start(t, nil)
+	p := newPuppet(n)
+	control, _, _ := p.callUs()
+	heard := make(chan struct{})
+	answers := make(chan *sending, count)
+	arrivals := 0
+	n.onArrival(func(a *arrival) error {
+		answers <- n.put(p.id(), 0)
+		if arrivals++; arrivals == count {
+			<-heard
+		}
+		a.drop()
+		return nil
+	})
+	var stream []byte
+	for range count {
+		stream = append(stream, control.message(nil, nil)...)
+	}
+	control.send(stream)
+	for range early {
+		control.receive()
+	}
+	close(heard)
+	for range count - early {
+		control.receive()
+	}
+	for range count {
+		await(t, answers, "an answer").done()
+	}
+}
+
 func TestScatteredMemory(t *testing.T) {
 	n := start(t, nil)
 	n.onArrival(func(a *arrival) error {

@@ -26,9 +26,10 @@ type peer struct {
 	turn atomic.Uint64 // counts choices between connections
 
 	// corks counts readers that are working through a batch of arrivals;
-	// what is sent meanwhile is queued, dirty is set, and the reader writes it
-	// at the end of its batch. dirty is set before corks is looked at, and
-	// looked at after corks is lowered, so that nothing stays behind.
+	// what is sent meanwhile is queued, up to maxCorked messages, dirty is set,
+	// and the reader writes it at the end of its batch. dirty is set before
+	// corks is looked at, and looked at after corks is lowered, so that nothing
+	// stays behind.
 	corks atomic.Int32
 	dirty atomic.Bool
 

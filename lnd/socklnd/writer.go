@@ -20,6 +20,10 @@ const (
 	maxBatch      = 64
 	maxBatchBytes = 256 << 10
 	maxPieces     = 512 // below the system's limit of 1024
+	// maxCorked is how many messages a reader holds back for the end of its
+	// batch. With half of them on their way, the peer works on these while we
+	// work on the rest: else each side would wait for the other's whole batch.
+	maxCorked = maxBatch / 2
 	// maxRounds is the number of batches that a sender writes before it
 	// leaves the rest to a drainer.
 	maxRounds = 32
@@ -83,14 +87,15 @@ func (c *conn) acknowledge(cookie uint64) error {
 }
 
 // writeUnlock releases mu and writes what is queued, unless somebody does so
-// already or a reader will at the end of its batch.
+// already, or a reader will at the end of its batch and not too much waits for
+// that.
 func (c *conn) writeUnlock() {
 	p := c.peer
 	if c.writing {
 		c.mu.Unlock()
 		return
 	}
-	if p.corks.Load() > 0 {
+	if c.queued.len() < maxCorked && p.corks.Load() > 0 {
 		p.dirty.Store(true)
 		if p.corks.Load() > 0 {
 			c.mu.Unlock()
