@@ -1,0 +1,126 @@
+package latency
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// The scale: bucket 0 is below 1 µs (in truth 1.024 µs), then each doubling has
+// 8 buckets, so that a bucket is at most 12.5 % wide, up to 73 minutes; what is
+// longer goes into the last bucket.
+const (
+	unitBits = 10 // 1024 ns
+	subBits  = 3
+	subs     = 1 << subBits
+	octaves  = 32
+
+	// Buckets is the number of buckets.
+	Buckets = 1 + octaves*subs
+)
+
+// bucket is the bucket that d belongs to.
+func bucket(d time.Duration) int {
+	if d < 1<<unitBits {
+		return 0
+	}
+	e := bits.Len64(uint64(d)) - 1 // 2^e <= d
+	sub := int(uint64(d)>>(e-subBits)) & (subs - 1)
+	return min(1+(e-unitBits)*subs+sub, Buckets-1)
+}
+
+// Bounds are the least duration that belongs to a bucket, 0 to Buckets-1, and
+// the least that does not any more; the last bucket has no end.
+func Bounds(k int) (from, to time.Duration) { return lower(k), lower(k + 1) }
+
+func lower(k int) time.Duration {
+	if k == 0 {
+		return 0
+	}
+	k--
+	return time.Duration(subs+k%subs) << (unitBits - subBits + k/subs)
+}
+
+// Recorder counts durations. It is safe for concurrent use. The zero value is
+// ready.
+type Recorder struct {
+	counts   [Buckets]atomic.Uint64
+	sum, max atomic.Int64
+}
+
+// Record counts a duration; a negative one is 0.
+func (r *Recorder) Record(d time.Duration) {
+	d = max(d, 0)
+	r.counts[bucket(d)].Add(1)
+	r.sum.Add(int64(d))
+	for {
+		longest := r.max.Load()
+		if int64(d) <= longest || r.max.CompareAndSwap(longest, int64(d)) {
+			return
+		}
+	}
+}
+
+// AddTo adds what was recorded to h. A duration that is being recorded may be
+// in the counts and not yet in the sum.
+func (r *Recorder) AddTo(h *Histogram) {
+	for k := range r.counts {
+		h.Counts[k] += r.counts[k].Load()
+	}
+	h.Sum += time.Duration(r.sum.Load())
+	h.Max = max(h.Max, time.Duration(r.max.Load()))
+}
+
+// Histogram is a plain value: what recorders have counted. The zero value is
+// empty.
+type Histogram struct {
+	Counts [Buckets]uint64
+	Sum    time.Duration
+	Max    time.Duration
+}
+
+// Merge adds another histogram.
+func (h *Histogram) Merge(o *Histogram) {
+	for k, n := range o.Counts {
+		h.Counts[k] += n
+	}
+	h.Sum += o.Sum
+	h.Max = max(h.Max, o.Max)
+}
+
+// Count is the number of durations.
+func (h *Histogram) Count() (n uint64) {
+	for _, c := range h.Counts {
+		n += c
+	}
+	return n
+}
+
+// Mean is the mean, 0 if nothing was counted.
+func (h *Histogram) Mean() time.Duration {
+	if n := h.Count(); n > 0 {
+		return h.Sum / time.Duration(n)
+	}
+	return 0
+}
+
+// Quantile is a duration that a part q, 0 to 1, of all durations does not
+// exceed, rounded up by at most 12.5 %, but never above Max; 0 if nothing was
+// counted.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	n := h.Count()
+	if n == 0 {
+		return 0
+	}
+	rank := uint64(min(max(q, 0), 1)*float64(n-1)) + 1
+	var seen uint64
+	for k, c := range h.Counts {
+		if seen += c; seen >= rank {
+			if k == Buckets-1 {
+				return h.Max
+			}
+			return min(lower(k+1)-1, h.Max)
+		}
+	}
+	return h.Max
+}

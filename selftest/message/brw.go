@@ -1,0 +1,118 @@
+package message
+
+import "fmt"
+
+// BRW requests and replies (selftest 2.3, 5).
+//
+//	24          32        40   44       48
+//	+-----------+---------+----+--------+-------+
+//	| reply ID  | bulk ID | op | length | flags |
+//	+-----------+---------+----+--------+-------+
+const (
+	offBRWOp     = 40
+	offBRWLength = 44
+	offBRWFlags  = 48
+)
+
+// Bounds of a bulk in bytes.
+const (
+	MaxBulk  = 1 << 20
+	PageSize = 4096 // the unit of sizes without BulkLength
+)
+
+// What a BRW does, seen from the client.
+const (
+	BRWRead  = 1
+	BRWWrite = 2
+)
+
+// Check says what of a bulk is filled and checked.
+type Check uint32
+
+// The checks.
+const (
+	CheckNone    Check = 1
+	CheckSimple  Check = 2
+	CheckFull    Check = 3
+	CheckDiscard Check = 4 // nothing, and the receiver may drop the data
+)
+
+// Valid tells whether there is such a check.
+func (c Check) Valid() bool { return c >= CheckNone && c <= CheckDiscard }
+
+// Looks tells whether the check looks at data at all.
+func (c Check) Looks() bool { return c == CheckSimple || c == CheckFull }
+
+func (c Check) String() string {
+	switch c {
+	case CheckNone:
+		return "none"
+	case CheckSimple:
+		return "simple"
+	case CheckFull:
+		return "full"
+	case CheckDiscard:
+		return "discard"
+	}
+	return fmt.Sprintf("check %d", uint32(c))
+}
+
+// BRWRequest asks a server to send or to fetch a bulk.
+type BRWRequest struct {
+	Header
+	ReplyID uint64
+	BulkID  uint64
+	Op      uint32 // BRWRead or BRWWrite
+	Length  uint32 // bytes
+	Check   Check
+}
+
+// Service is ServiceBRW.
+func (*BRWRequest) Service() Service { return ServiceBRW }
+
+// Append appends the encoded message.
+func (m *BRWRequest) Append(b []byte) []byte {
+	b, v := m.begin(b, TypeBRWRequest)
+	v.put64(offReplyID, m.ReplyID)
+	v.put64(offBulkID, m.BulkID)
+	v.put32(offBRWOp, m.Op)
+	v.put32(offBRWLength, m.Length)
+	v.put32(offBRWFlags, uint32(m.Check))
+	return b
+}
+
+// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+func (m *BRWRequest) Decode(b []byte) error {
+	h, v, err := expect(b, TypeBRWRequest)
+	if err != nil {
+		return err
+	}
+	*m = BRWRequest{
+		Header: h, ReplyID: v.u64(offReplyID), BulkID: v.u64(offBulkID), Op: v.u32(offBRWOp),
+		Length: v.u32(offBRWLength), Check: Check(v.u32(offBRWFlags)),
+	}
+	return nil
+}
+
+// BRWReply answers a BRWRequest.
+type BRWReply struct {
+	Header
+	Status Status
+}
+
+// Append appends the encoded message.
+func (m *BRWReply) Append(b []byte) []byte {
+	b, v := m.begin(b, TypeBRWRequest.Reply())
+	v.put32(offStatus, uint32(m.Status))
+	return b
+}
+
+// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+func (m *BRWReply) Decode(b []byte) error {
+	h, v, err := expect(b, TypeBRWRequest.Reply())
+	if err != nil {
+		return err
+	}
+	*m = BRWReply{Header: h, Status: Status(v.u32(offStatus))}
+	return nil
+}

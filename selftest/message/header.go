@@ -1,0 +1,220 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// Size is the length of every message in bytes.
+const Size = 160
+
+// Version is the only version there is.
+const Version = 1
+
+// Magic begins every message, in its sender's byte order.
+const Magic = 0xeeb0f00d
+
+// The header (selftest 2.1). Requests have their reply's match bits behind it,
+// replies their status.
+//
+//	0         4         8         12        16        20        24
+//	+---------+---------+---------+---------+---------+---------+---------+
+//	| magic   | version | type    |    0    |    0    | features| body ...
+//	+---------+---------+---------+---------+---------+---------+---------+
+const (
+	offMagic    = 0
+	offVersion  = 4
+	offType     = 8
+	offFeatures = 20
+
+	offReplyID = 24 // of requests
+	offBulkID  = 32 // of requests with bulk
+	offStatus  = 24 // of replies
+)
+
+// Order is the byte order of a message's sender.
+type Order uint8
+
+// The orders. What this project sends is little endian.
+const (
+	LittleEndian Order = iota
+	BigEndian
+)
+
+func (o Order) String() string {
+	if o == BigEndian {
+		return "big endian"
+	}
+	return "little endian"
+}
+
+// Features are what a session can do beyond the first version (selftest 2.4).
+type Features uint32
+
+// BulkLength makes bulk sizes bytes with an offset, not pages.
+const BulkLength Features = 1
+
+// Supported are the features that there are.
+const Supported = BulkLength
+
+// Header is what all messages have in common. The type is not in it: each
+// struct has its own.
+type Header struct {
+	Order    Order
+	Version  uint32 // Version, unless somebody else's is to be imitated
+	Features Features
+}
+
+// NewHeader is the header of a message of ours.
+func NewHeader(f Features) Header { return Header{Version: Version, Features: f} }
+
+// Errors of Decode and Peek, wrapped with what was there instead.
+var (
+	// ErrSize means that a message is not of 160 bytes.
+	ErrSize = errors.New("not 160 bytes")
+	// ErrMagic means that a message does not begin with Magic.
+	ErrMagic = errors.New("bad magic")
+	// ErrType means that it is a message of another type.
+	ErrType = errors.New("message of another type")
+)
+
+// view is a message as bytes, with its byte order.
+type view struct {
+	b   *[Size]byte
+	big bool
+}
+
+func (v view) u8(off int) uint8 { return v.b[off] }
+
+func (v view) u16(off int) uint16 {
+	n := uint16(v.b[off]) | uint16(v.b[off+1])<<8
+	if v.big {
+		n = bits.ReverseBytes16(n)
+	}
+	return n
+}
+
+func (v view) u32(off int) uint32 {
+	b := v.b[off : off+4 : off+4]
+	n := uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
+	if v.big {
+		n = bits.ReverseBytes32(n)
+	}
+	return n
+}
+
+func (v view) u64(off int) uint64 {
+	b := v.b[off : off+8 : off+8]
+	n := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+	if v.big {
+		n = bits.ReverseBytes64(n)
+	}
+	return n
+}
+
+func (v view) put8(off int, n uint8) { v.b[off] = n }
+
+func (v view) put16(off int, n uint16) {
+	if v.big {
+		n = bits.ReverseBytes16(n)
+	}
+	v.b[off], v.b[off+1] = byte(n), byte(n>>8)
+}
+
+func (v view) put32(off int, n uint32) {
+	if v.big {
+		n = bits.ReverseBytes32(n)
+	}
+	b := v.b[off : off+4 : off+4]
+	b[0], b[1], b[2], b[3] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)
+}
+
+func (v view) put64(off int, n uint64) {
+	if v.big {
+		n = bits.ReverseBytes64(n)
+	}
+	b := v.b[off : off+8 : off+8]
+	b[0], b[1], b[2], b[3] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)
+	b[4], b[5], b[6], b[7] = byte(n>>32), byte(n>>40), byte(n>>48), byte(n>>56)
+}
+
+// begin appends a message with a header and nothing but zeros behind it.
+func (h *Header) begin(dst []byte, t Type) ([]byte, view) {
+	dst = append(dst, make([]byte, Size)...) // does not allocate by itself
+	v := view{(*[Size]byte)(dst[len(dst)-Size:]), h.Order == BigEndian}
+	v.put32(offMagic, Magic)
+	v.put32(offVersion, h.Version)
+	v.put32(offType, uint32(t))
+	v.put32(offFeatures, uint32(h.Features))
+	return dst, v
+}
+
+// look reads the header, of whatever type.
+func look(b []byte) (h Header, t Type, v view, err error) {
+	if len(b) != Size {
+		return h, 0, v, fmt.Errorf("message of %d bytes: %w", len(b), ErrSize)
+	}
+	v.b = (*[Size]byte)(b)
+	switch m := v.u32(offMagic); m {
+	case Magic:
+	case bits.ReverseBytes32(Magic):
+		v.big = true
+		h.Order = BigEndian
+	default:
+		return Header{}, 0, v, fmt.Errorf("magic %#x: %w", m, ErrMagic)
+	}
+	h.Version = v.u32(offVersion)
+	h.Features = Features(v.u32(offFeatures))
+	return h, Type(v.u32(offType)), v, nil
+}
+
+// expect reads the header of a message that must be of type t.
+func expect(b []byte, t Type) (Header, view, error) {
+	h, got, v, err := look(b)
+	if err == nil && got != t {
+		err = fmt.Errorf("%s where a %s was expected: %w", got, t, ErrType)
+	}
+	return h, v, err
+}
+
+// Peek reads the header of a message and tells its type, which may be one that
+// nobody knows.
+func Peek(b []byte) (Header, Type, error) {
+	h, t, _, err := look(b)
+	return h, t, err
+}
+
+// ReplyID reads a request's reply match bits, whatever its type and version;
+// 0 if it is no message.
+func ReplyID(b []byte) uint64 {
+	_, _, v, err := look(b)
+	if err != nil {
+		return 0
+	}
+	return v.u64(offReplyID)
+}
+
+// SetIDs writes the match bits of the reply into an encoded request and, if
+// bulk is not 0, those of the bulk. It panics if b is no message.
+func SetIDs(b []byte, reply, bulk uint64) {
+	_, _, v, err := look(b)
+	if err != nil {
+		panic("message: set IDs: " + err.Error())
+	}
+	v.put64(offReplyID, reply)
+	if bulk != 0 {
+		v.put64(offBulkID, bulk)
+	}
+}
+
+// ReplyStatus reads a reply's header and status. Errors are ErrSize, ErrMagic
+// and ErrType.
+func ReplyStatus(b []byte, t Type) (Header, Status, error) {
+	h, v, err := expect(b, t)
+	if err != nil {
+		return Header{}, 0, err
+	}
+	return h, Status(v.u32(offStatus)), nil
+}

@@ -1,0 +1,34 @@
+package message
+
+import "syscall"
+
+// Status is a reply's outcome: a positive Linux errno, or 0.
+type Status uint32
+
+// The statuses that nodes and consoles give.
+const (
+	OK      Status = 0
+	ENOENT  Status = 2
+	ESRCH   Status = 3
+	ENOMEM  Status = 12
+	EBUSY   Status = 16
+	EEXIST  Status = 17
+	EINVAL  Status = 22
+	EPROTO  Status = 71
+	EBADMSG Status = 74
+)
+
+// Err is nil for OK, else the errno.
+func (s Status) Err() error {
+	if s == OK {
+		return nil
+	}
+	return syscall.Errno(s)
+}
+
+func (s Status) String() string {
+	if s == OK {
+		return "ok"
+	}
+	return syscall.Errno(s).Error()
+}

@@ -1,0 +1,118 @@
+package pattern
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/lnetd/lnetd/selftest/message"
+)
+
+// Word is what a bulk consists of, in its sender's byte order.
+const Word = 0xeeb0eeb1eeb2eeb3
+
+// PoisonWord stands in a receiver's memory until data come.
+const PoisonWord = 0xbeefbeefbeefbeef
+
+const (
+	wordSize  = 8
+	chunkSize = 4096
+)
+
+// The pattern, chunk by chunk, to copy from and to compare with.
+var (
+	little = chunk(binary.LittleEndian, Word)
+	big    = chunk(binary.BigEndian, Word)
+	poison = chunk(binary.LittleEndian, PoisonWord)
+)
+
+func chunk(o binary.ByteOrder, word uint64) *[chunkSize]byte {
+	c := new([chunkSize]byte)
+	for k := 0; k < chunkSize; k += wordSize {
+		o.PutUint64(c[k:], word)
+	}
+	return c
+}
+
+func of(o message.Order) *[chunkSize]byte {
+	if o == message.BigEndian {
+		return big
+	}
+	return little
+}
+
+// Fill fills b with the pattern, as a sender of byte order o does. A rest of
+// less than 8 bytes gets the beginning of a word.
+func Fill(b []byte, o message.Order) { repeat(b, of(o)) }
+
+func repeat(b []byte, c *[chunkSize]byte) {
+	for len(b) > 0 {
+		b = b[copy(b, c[:]):]
+	}
+}
+
+// Poison fills b with poison where Check will look.
+func Poison(b []byte, c message.Check) {
+	switch {
+	case c == message.CheckFull:
+		repeat(b, poison)
+	case c == message.CheckSimple && len(b) >= wordSize:
+		copy(b, poison[:wordSize])
+		copy(b[lastWord(b):], poison[:wordSize])
+	}
+}
+
+// lastWord is the offset of the last whole word in b, which has one.
+func lastWord(b []byte) int { return (len(b) - wordSize) &^ (wordSize - 1) }
+
+// MismatchError says where a bulk is not what it should be.
+type MismatchError struct {
+	Offset    int // of the word
+	Got, Want uint64
+}
+
+func (e *MismatchError) Error() string {
+	if e.Got == PoisonWord {
+		return fmt.Sprintf("bulk: nothing came at offset %d", e.Offset)
+	}
+	return fmt.Sprintf("bulk: %#x at offset %d, want %#x", e.Got, e.Offset, e.Want)
+}
+
+// Check looks for the pattern in b, as a sender of byte order o writes it, and
+// returns a *MismatchError with the first word that is another. A rest of less
+// than 8 bytes is not looked at. Checks that look at nothing find nothing.
+func Check(b []byte, c message.Check, o message.Order) error {
+	switch {
+	case c == message.CheckFull:
+		return checkAll(b[:len(b)&^(wordSize-1)], of(o))
+	case c == message.CheckSimple && len(b) >= wordSize:
+		if err := checkWord(b, 0, of(o)); err != nil {
+			return err
+		}
+		return checkWord(b, lastWord(b), of(o))
+	}
+	return nil
+}
+
+func checkAll(b []byte, c *[chunkSize]byte) error {
+	for off := 0; off < len(b); off += chunkSize {
+		end := min(off+chunkSize, len(b))
+		if bytes.Equal(b[off:end], c[:end-off]) {
+			continue
+		}
+		for ; off < end; off += wordSize {
+			if err := checkWord(b, off, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkWord(b []byte, off int, c *[chunkSize]byte) error {
+	got := binary.LittleEndian.Uint64(b[off:])
+	if want := binary.LittleEndian.Uint64(c[:]); got != want {
+		return &MismatchError{Offset: off, Got: got, Want: want}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"syscall"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Errors of calls.
+var (
+	// ErrTimedOut means that a call's time was up (ETIMEDOUT).
+	ErrTimedOut = errors.New("RPC timed out")
+	// ErrAborted means that the call was aborted (EINTR).
+	ErrAborted = errors.New("RPC aborted")
+	// ErrClosed means that the client, or its node, is closed (ESHUTDOWN).
+	ErrClosed = errors.New("RPC client closed")
+	// ErrBadReply means that what came is no reply to the request (EBADMSG).
+	ErrBadReply = errors.New("malformed reply")
+	// ErrBadVersion means a reply of a version that nobody knows (EPROTO).
+	ErrBadVersion = errors.New("reply of an unknown version")
+	// ErrShortBulk means that the bulk was not moved as a whole (EMSGSIZE).
+	ErrShortBulk = errors.New("bulk not of the length asked for")
+	// ErrInvalid means that the call cannot be made: its target is not one
+	// process, or its bulk is longer than 1 MiB (EINVAL).
+	ErrInvalid = errors.New("invalid call")
+)
+
+var errnos = []struct {
+	err   error
+	errno syscall.Errno
+}{
+	{ErrTimedOut, syscall.ETIMEDOUT},
+	{ErrAborted, syscall.EINTR},
+	{ErrClosed, syscall.ESHUTDOWN},
+	{ErrBadReply, syscall.EBADMSG},
+	{ErrBadVersion, syscall.EPROTO},
+	{ErrShortBulk, syscall.EMSGSIZE},
+	{ErrInvalid, syscall.EINVAL},
+	{node.ErrUnreachable, syscall.EHOSTUNREACH},
+	{node.ErrTimedOut, syscall.ETIMEDOUT},
+	{node.ErrCanceled, syscall.ECANCELED},
+	{node.ErrClosed, syscall.ESHUTDOWN},
+	{node.ErrInvalid, syscall.EINVAL},
+	{lnd.ErrUnreachable, syscall.EHOSTUNREACH},
+	{lnd.ErrTimeout, syscall.ETIMEDOUT},
+	{lnd.ErrDisconnected, syscall.ECONNABORTED},
+	{lnd.ErrClosed, syscall.ESHUTDOWN},
+	{context.DeadlineExceeded, syscall.ETIMEDOUT},
+	{context.Canceled, syscall.EINTR},
+}
+
+// Errno is the number by which consoles show an error of a call; 0 for nil, EIO
+// for what has no better one.
+func Errno(err error) syscall.Errno {
+	if err == nil {
+		return 0
+	}
+	for _, e := range errnos {
+		if errors.Is(err, e.err) {
+			return e.errno
+		}
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) && errno != 0 {
+		return errno
+	}
+	return syscall.EIO
+}
