@@ -1,0 +1,104 @@
+package selftest
+
+import (
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/selftest/message"
+)
+
+// batch is tests that are started together (selftest 4.8, 4.9). Its list
+// belongs to the framework's goroutine, and is read under Agent.mu.
+type batch struct {
+	session *session
+	id      uint64
+	tests   []*test // by index - 1
+	active  atomic.Int32
+}
+
+// batch is selftest 4.9. It returns false if there is to be no reply.
+func (a *Agent) batch(q *message.BatchRequest) (message.BatchReply, bool) {
+	s := a.session
+	r := message.BatchReply{Session: a.sessionID()}
+	if !s.is(q.Session) {
+		r.Status = message.ESRCH
+		return r, true
+	}
+	b := s.batches[q.Batch]
+	if b == nil {
+		r.Status = message.ENOENT
+		return r, true
+	}
+	switch q.Op {
+	case message.BatchRun:
+		b.run()
+	case message.BatchStop:
+		b.stop(q.Arg != 0)
+	case message.BatchQuery:
+		switch n := q.Test; {
+		case n == 0:
+			r.Active = uint32(b.active.Load())
+		case int64(n) > int64(len(b.tests)):
+			r.Status = message.ENOENT
+		default:
+			r.Active = uint32(b.tests[n-1].active.Load())
+		}
+	default:
+		return r, false
+	}
+	return r, true
+}
+
+// running tells whether a unit of the batch is.
+func (b *batch) running() bool { return b.active.Load() > 0 }
+
+// run starts all units, unless the batch is running already.
+func (b *batch) run() {
+	if b.running() {
+		return
+	}
+	clients := int32(0)
+	for _, t := range b.tests {
+		if len(t.units) > 0 {
+			clients++
+		}
+	}
+	if clients == 0 {
+		return
+	}
+	b.active.Store(clients)
+	b.session.holds.Add(1)
+	for _, t := range b.tests {
+		if len(t.units) > 0 {
+			t.begin()
+		}
+	}
+	a := b.session.agent
+	tests := b.tests[:len(b.tests):len(b.tests)]
+	// A unit may keep this goroutine: on 0@lo it runs the others' messages, too.
+	a.spawn(func() {
+		for _, t := range tests {
+			for k := range t.units {
+				t.units[k].run()
+			}
+		}
+	})
+}
+
+// stop ends all units after their RPCs, or, by force, has those aborted.
+func (b *batch) stop(force bool) {
+	if !b.running() {
+		return
+	}
+	for _, t := range b.tests {
+		t.stop(force)
+	}
+}
+
+// unload ends the server tests.
+func (b *batch) unload() {
+	for _, t := range b.tests {
+		if !t.client {
+			b.session.agent.unload(t)
+		}
+	}
+}

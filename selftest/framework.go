@@ -1,0 +1,106 @@
+package selftest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/lnetd/lnetd/selftest/message"
+)
+
+// runFramework handles framework requests one at a time until Close, and ends
+// the session when none has come for too long (selftest 4.1). A request stops
+// that timer; it begins anew when the request has been handled.
+func (a *Agent) runFramework() {
+	defer close(a.ended)
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	for {
+		select {
+		case <-a.ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+			a.expire()
+		case in := <-a.requests:
+			timer.Stop()
+			a.handle(in)
+			if a.session != nil && a.config.SessionTimeout > 0 {
+				timer.Reset(a.config.SessionTimeout)
+			}
+		}
+	}
+}
+
+// handle handles one framework request (selftest 4).
+func (a *Agent) handle(in *inbound) {
+	if in.list != nil { // again, with its destinations
+		a.fetching--
+	}
+	if s := a.session; s != nil && s.features != in.header.Features &&
+		in.service != message.ServiceMakeSession && in.service != message.ServiceDebug &&
+		in.service != message.ServiceJoin { // which the console's session decides on
+		in.refuse(message.EPROTO)
+		return
+	}
+	b, out := in.request[:], in.reply[:0]
+	answered := true
+	switch in.service {
+	case message.ServiceMakeSession:
+		var q message.MakeSessionRequest
+		_ = q.Decode(b) // the type was looked at, as with all others
+		r := a.makeSession(&q)
+		r.Header = a.header()
+		r.Append(out)
+	case message.ServiceRemoveSession:
+		var q message.RemoveSessionRequest
+		_ = q.Decode(b)
+		r := a.removeSession(&q)
+		r.Header = a.header()
+		r.Append(out)
+	case message.ServiceDebug:
+		var q message.DebugRequest
+		_ = q.Decode(b)
+		r := a.debug(&q)
+		r.Header = a.header()
+		r.Append(out)
+	case message.ServiceStat:
+		var q message.StatRequest
+		_ = q.Decode(b)
+		r := a.stat(&q)
+		r.Header = a.header()
+		r.Append(out)
+	case message.ServiceBatch:
+		var q message.BatchRequest
+		_ = q.Decode(b)
+		var r message.BatchReply
+		r, answered = a.batch(&q)
+		r.Header = a.header()
+		r.Append(out)
+	case message.ServiceTest:
+		var q message.TestRequest
+		_ = q.Decode(b)
+		status, err := a.addTest(in, &q)
+		if errors.Is(err, errFetching) {
+			return
+		}
+		answered = err == nil
+		r := message.TestReply{Header: a.header(), Status: status, Session: a.sessionID()}
+		r.Append(out)
+	case message.ServiceJoin:
+		f := a.join.Load()
+		if answered = f != nil; answered {
+			var q message.JoinRequest
+			_ = q.Decode(b)
+			r := (*f)(in.from, &q)
+			if r.Version == 0 {
+				r.Header = a.header()
+			}
+			r.Append(out)
+		}
+	}
+	if !answered {
+		in.drop()
+		return
+	}
+	in.answer()
+}

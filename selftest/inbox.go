@@ -1,0 +1,274 @@
+package selftest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/selftest/message"
+	"github.com/lnetd/lnetd/selftest/ring"
+)
+
+// Request buffers (selftest 1, 4.8). A portal always has baseBuffers, so that
+// requests that nobody serves are dropped rather than holding up the
+// connection that they came on, with all that is behind them. A server test
+// adds between serverBuffers and its loop, and buffersMargin; buffers of all
+// tests are at most maxBuffers.
+const (
+	baseBuffers   = 256
+	serverBuffers = 256
+	buffersMargin = 64
+	maxBuffers    = 8192
+)
+
+// waitingPart is the part of MaxServing, one in so many, from which on requests
+// wait at their senders, if they can.
+const waitingPart = 4
+
+// inbox is the posted request buffers of a portal, and the requests that are
+// being served. A buffer is replaced as soon as a request is in it, unless too
+// many are being served: then requests wait at their senders, since the portal
+// is lazy. But not while requests being served wait for data of their clients:
+// these may come behind the next request on the same connection, so that nothing
+// would go on any more. Then more are served, and what is too much is dropped.
+type inbox struct {
+	agent  *Agent
+	portal uint32
+	serve  func(*inbound) // called in a handler; owns the request
+
+	mu      sync.Mutex
+	wanted  int // buffers that should be posted
+	posting bool
+	closed  bool
+	posted  ring.Ring[inbound] // waiting for requests
+	busy    ring.Ring[inbound] // being served
+	waiting int                // those of them that wait for data
+	free    ring.Ring[inbound]
+	deaf    chan struct{} // closed when no buffer is posted after close
+	idle    chan struct{} // closed when nothing is being served either
+}
+
+func newInbox(a *Agent, portal uint32, serve func(*inbound)) *inbox {
+	return &inbox{agent: a, portal: portal, serve: serve, deaf: make(chan struct{}), idle: make(chan struct{})}
+}
+
+// add changes the number of buffers that should be posted.
+func (b *inbox) add(n int) error {
+	b.mu.Lock()
+	b.wanted += n
+	var surplus []lnet.Handle
+	most := min(b.wanted, maxBuffers)
+	for in := range b.posted.All() {
+		if len(surplus) >= b.posted.Len()-most {
+			break
+		}
+		if in.known {
+			surplus = append(surplus, in.handle)
+		}
+	}
+	b.mu.Unlock()
+	for _, h := range surplus {
+		_ = b.agent.node.Unlink(h) // not found: a request has come
+	}
+	return b.post()
+}
+
+// post posts the buffers that are missing. One goroutine does it at a time: a
+// new buffer may find a request waiting, whose handler comes here, too.
+func (b *inbox) post() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.posting {
+		return nil
+	}
+	b.posting = true
+	defer func() { b.posting = false }()
+	for b.short() {
+		in := b.free.First()
+		if in == nil {
+			in = newInbound(b)
+		} else {
+			b.free.Remove(&in.links)
+		}
+		b.posted.Add(in, &in.links)
+		in.serial++
+		in.known = false
+		serial := in.serial
+		b.mu.Unlock()
+		h, err := b.agent.node.Attach(portals.Entry{
+			Portal: b.portal, IgnoreBits: ^uint64(0), Position: portals.After,
+		}, portals.MD{
+			Bytes: in.request[:], Threshold: 1, Unlink: true,
+			Options: portals.OpPut | portals.Truncate, Handler: (*requestEvents)(in),
+		})
+		b.mu.Lock()
+		if err != nil {
+			if !in.gone {
+				b.posted.Remove(&in.links)
+				b.keep(in)
+			}
+			return err
+		}
+		if in.serial == serial {
+			in.handle, in.known = h, true
+		}
+		if b.closed { // which did not know the handle
+			b.mu.Unlock()
+			_ = b.agent.node.Unlink(h) // not found: a request has come
+			b.mu.Lock()
+		}
+	}
+	return nil
+}
+
+// short tells whether a buffer is to be posted; b.mu is held.
+func (b *inbox) short() bool {
+	if b.closed || b.posted.Len() >= min(b.wanted, maxBuffers) {
+		return false
+	}
+	most, have := b.agent.config.MaxServing, b.posted.Len()+b.busy.Len()
+	if b.waiting > 0 {
+		return have < most || b.posted.Len() == 0
+	}
+	return have < max(most/waitingPart, 1)
+}
+
+// await counts a request that waits for data, or, with -1, does not any more.
+func (b *inbox) await(n int) {
+	b.mu.Lock()
+	b.waiting += n
+	short := b.posted.Len() == 0 && b.short()
+	b.mu.Unlock()
+	if short {
+		_ = b.post() // an error is the node's end
+	}
+}
+
+// keep puts an inbound that is in no ring aside.
+func (b *inbox) keep(in *inbound) {
+	in.serial++
+	in.known = false
+	b.free.Add(in, &in.links)
+	b.settle()
+}
+
+// settle tells those who wait for the end what has come to it; b.mu is held.
+func (b *inbox) settle() {
+	if b.closed && b.posted.Len() == 0 {
+		closeOnce(b.deaf)
+		if b.busy.Len() == 0 {
+			closeOnce(b.idle)
+		}
+	}
+}
+
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+// requestEvents is an inbound as the handler of its posted buffer.
+type requestEvents inbound
+
+// HandleEvent implements portals.Handler.
+func (r *requestEvents) HandleEvent(e *portals.Event) {
+	in := (*inbound)(r)
+	b := in.inbox
+	b.mu.Lock()
+	if in.gone {
+		b.mu.Unlock()
+		return
+	}
+	b.posted.Remove(&in.links)
+	if e.Type == portals.EventUnlink { // given back, or the end
+		b.keep(in)
+		b.mu.Unlock()
+		return
+	}
+	in.reset()
+	b.busy.Add(in, &in.links)
+	b.settle() // it may have been the last that was posted
+	excess := b.busy.Len() > b.agent.config.MaxServing
+	b.mu.Unlock()
+	_ = b.post() // an error is the node's end
+	if excess {
+		b.agent.counters.Received.Add(1)
+		in.drop()
+		return
+	}
+	in.arrived(e)
+}
+
+// release takes back a request that is served.
+func (b *inbox) release(in *inbound) {
+	b.mu.Lock()
+	b.busy.Remove(&in.links)
+	b.keep(in)
+	starved := b.short()
+	b.mu.Unlock()
+	if starved {
+		_ = b.post() // an error is the node's end
+	}
+}
+
+// abort ends the serving of all present requests without a reply.
+func (b *inbox) abort() {
+	type victim struct {
+		in     *inbound
+		serial uint64
+	}
+	b.mu.Lock()
+	victims := make([]victim, 0, b.busy.Len())
+	for in := range b.busy.All() {
+		victims = append(victims, victim{in, in.serial})
+	}
+	b.mu.Unlock()
+	for _, v := range victims {
+		v.in.abort(v.serial)
+	}
+}
+
+// close gives all posted buffers up. gone says that the node is closed, so that
+// no event tells of their end.
+func (b *inbox) close(gone bool) {
+	b.mu.Lock()
+	b.closed = true
+	handles := make([]lnet.Handle, 0, b.posted.Len())
+	for in := range b.posted.All() {
+		switch {
+		case gone:
+			b.posted.Remove(&in.links)
+			in.gone = true // the node may have it for a while
+		case in.known:
+			handles = append(handles, in.handle)
+		}
+	}
+	b.settle()
+	b.mu.Unlock()
+	for _, h := range handles {
+		_ = b.agent.node.Unlink(h) // not found: a request has come
+	}
+}
+
+// wait waits for a channel of the inbox, or for ctx.
+func (b *inbox) wait(ctx context.Context, c <-chan struct{}) error {
+	select {
+	case <-c:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// buffers is how many a server test adds (selftest 4.8).
+func (c *Config) buffers(s message.Service, loop uint32) int {
+	items := c.BRWWorkItems
+	if s == message.ServicePing {
+		items = c.PingWorkItems
+	}
+	return max(serverBuffers, int(min(int64(items), int64(loop)))+buffersMargin)
+}

@@ -1,0 +1,92 @@
+package selftest
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/selftest/latency"
+	"github.com/lnetd/lnetd/selftest/message"
+)
+
+// SessionInfo describes a node's session.
+type SessionInfo struct {
+	ID         message.SessionID
+	Name       string
+	Features   message.Features
+	Made       time.Time
+	References int
+	BRWErrors  uint32
+	PingErrors uint32
+	Batches    []BatchInfo // by ID
+}
+
+// BatchInfo describes a batch.
+type BatchInfo struct {
+	ID    uint64
+	Tests []TestInfo // by index
+}
+
+// TestInfo describes a test.
+type TestInfo struct {
+	Index   int // from 1
+	Service message.Service
+	Client  bool
+	// Units is how many there are, Active how many of them run; 0 of a server.
+	Units, Active int
+	// Latency are the times from a request to the end of its RPC, those that
+	// failed left out, since the test was added.
+	Latency latency.Histogram
+}
+
+// Session describes the session; false if there is none.
+func (a *Agent) Session() (SessionInfo, bool) {
+	a.mu.Lock()
+	s := a.session
+	if s == nil {
+		a.mu.Unlock()
+		return SessionInfo{}, false
+	}
+	i := SessionInfo{
+		ID: s.id, Name: s.name.Printable(), Features: s.features, Made: s.made, References: s.refs,
+		BRWErrors: s.brwErrors.Load(), PingErrors: s.pingErrors.Load(),
+	}
+	var tests [][]*test
+	for _, b := range s.batches {
+		i.Batches = append(i.Batches, BatchInfo{ID: b.id})
+		tests = append(tests, slices.Clone(b.tests))
+	}
+	a.mu.Unlock()
+	for k := range i.Batches {
+		i.Batches[k].Tests = describe(tests[k])
+	}
+	slices.SortFunc(i.Batches, func(x, y BatchInfo) int { return cmp.Compare(x.ID, y.ID) })
+	return i, true
+}
+
+func describe(tests []*test) (list []TestInfo) {
+	for k, t := range tests {
+		list = append(list, TestInfo{
+			Index: k + 1, Service: t.service, Client: t.client,
+			Units: len(t.units), Active: int(t.active.Load()), Latency: t.latencies(),
+		})
+	}
+	return list
+}
+
+// Latency is the Latency of one test of the session, as TestInfo has it; false
+// if there is no such test.
+func (a *Agent) Latency(batch uint64, index int) (latency.Histogram, bool) {
+	var t *test
+	a.mu.Lock()
+	if a.session != nil {
+		if b := a.session.batches[batch]; b != nil && index >= 1 && index <= len(b.tests) {
+			t = b.tests[index-1]
+		}
+	}
+	a.mu.Unlock()
+	if t == nil {
+		return latency.Histogram{}, false
+	}
+	return t.latencies(), true
+}

@@ -1,0 +1,146 @@
+package selftest
+
+import (
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/selftest/message"
+	"github.com/lnetd/lnetd/selftest/pattern"
+)
+
+// heavy is the size from which bulks are filled and checked in goroutines of
+// their own: a driver's goroutine has other messages to read.
+const heavy = 64 << 10
+
+// serveTest serves a request to a test service, in a handler.
+func (a *Agent) serveTest(in *inbound) {
+	if a.server(in.service).Load() == 0 { // nobody has asked for it
+		in.drop()
+		return
+	}
+	if in.header.Features&^message.Supported != 0 {
+		in.refuse(message.EPROTO)
+		return
+	}
+	if in.service == message.ServicePing {
+		in.ping()
+		return
+	}
+	in.serveBRW()
+}
+
+// server counts the loaded server tests of a service.
+func (a *Agent) server(s message.Service) *atomic.Int32 {
+	return &a.servers[s-message.ServiceBRW]
+}
+
+// ping answers a ping (selftest 6).
+func (in *inbound) ping() {
+	var q message.PingRequest
+	if q.Decode(in.request[:]) != nil || q.Magic != message.PingMagic {
+		in.drop()
+		return
+	}
+	r := message.PingReply{Header: in.inbox.agent.header(), Magic: q.Magic, Seq: q.Seq}
+	r.Append(in.reply[:0])
+	in.answer()
+}
+
+// serveBRW begins with a BRW request (selftest 5).
+func (in *inbound) serveBRW() {
+	a := in.inbox.agent
+	if in.brw.Decode(in.request[:]) != nil || !validBRW(&in.brw) {
+		in.refuse(message.EINVAL)
+		return
+	}
+	if n := int(in.brw.Length); in.brw.Op == message.BRWRead && !a.inject() {
+		in.bulk, in.shared = a.source()[:n:n], true
+		in.send()
+		return
+	}
+	in.shared = false
+	if b := a.serverMemory.take(&in.waiter, in.from.NID, int(in.brw.Length)); b != nil {
+		in.granted(b)
+		return
+	}
+	// A tear-down that came before the request was in the queue did not find it.
+	in.mu.Lock()
+	aborted := in.aborted
+	in.mu.Unlock()
+	if aborted && a.serverMemory.forget(&in.waiter) {
+		in.drop()
+	}
+}
+
+// validBRW tells whether a request can be served.
+func validBRW(q *message.BRWRequest) bool {
+	n := q.Length
+	switch {
+	case q.Op != message.BRWRead && q.Op != message.BRWWrite, !q.Check.Valid():
+		return false
+	case n == 0 || n > message.MaxBulk:
+		return false
+	case q.Features&message.BulkLength == 0 && n%message.PageSize != 0:
+		return false
+	}
+	return !q.Check.Looks() || n%8 == 0
+}
+
+// granted goes on when there is memory for the bulk.
+func (in *inbound) granted(b []byte) {
+	in.bulk = b
+	if in.heavy() {
+		in.inbox.agent.spawn(in.prepare)
+		return
+	}
+	in.prepare()
+}
+
+// heavy tells whether to fill or check the bulk is much work.
+func (in *inbound) heavy() bool { return len(in.bulk) >= heavy && in.brw.Check == message.CheckFull }
+
+// prepare fills the bulk to be sent, or poisons the memory for one.
+func (in *inbound) prepare() {
+	if in.brw.Op == message.BRWRead {
+		in.inbox.agent.spoil(in.bulk, in.brw.Check)
+		in.send()
+		return
+	}
+	pattern.Poison(in.bulk, in.brw.Check)
+	in.fetch()
+}
+
+// sent goes on when the client has the bulk, or at least when it has left.
+func (in *inbound) sent() {
+	a := in.inbox.agent
+	a.counters.BulkPut.Add(uint64(len(in.bulk)))
+	r := message.BRWReply{Header: a.header()}
+	r.Append(in.reply[:0])
+	in.answer()
+}
+
+// fetched goes on when the client's bulk has come.
+func (in *inbound) fetched() {
+	in.dataArrived()
+	if in.received != len(in.bulk) {
+		in.drop()
+		return
+	}
+	in.inbox.agent.counters.BulkGet.Add(uint64(in.received))
+	if in.heavy() {
+		in.inbox.agent.spawn(in.examine)
+		return
+	}
+	in.examine()
+}
+
+// examine checks the client's bulk and answers.
+func (in *inbound) examine() {
+	r := message.BRWReply{Header: in.inbox.agent.header()}
+	if pattern.Check(in.bulk, in.brw.Check, in.header.Order) != nil {
+		r.Status = message.EBADMSG
+	}
+	r.Append(in.reply[:0])
+	in.inbox.agent.serverMemory.put(&in.waiter, in.bulk)
+	in.bulk = nil
+	in.answer()
+}

@@ -1,0 +1,189 @@
+package selftest
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/selftest/message"
+)
+
+// session is what a console has set up on this node (selftest 4). It and what
+// hangs on it belong to the framework's goroutine; Agent.mu guards what others
+// read, too.
+type session struct {
+	agent    *Agent
+	id       message.SessionID
+	name     message.Name
+	features message.Features
+	made     time.Time
+	refs     int
+
+	brwErrors, pingErrors atomic.Uint32
+
+	batches map[uint64]*batch
+	tests   int
+	// holds are the running batches, and one for as long as this is the node's
+	// session.
+	holds atomic.Int32
+}
+
+// sessionID is that of the session, or NoSession.
+func (a *Agent) sessionID() message.SessionID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.session == nil {
+		return message.NoSession
+	}
+	return a.session.id
+}
+
+// is tells whether a session is the node's; a nil session is nobody's.
+func (s *session) is(id message.SessionID) bool { return s != nil && s.id == id }
+
+// refer changes a session's references and returns what they are.
+func (a *Agent) refer(s *session, n int) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.refs += n
+	return s.refs
+}
+
+// timeout is what replies say of the session's life, in seconds.
+func (a *Agent) timeout() uint32 { return uint32(a.config.SessionTimeout / time.Second) }
+
+// makeSession is selftest 4.4.
+func (a *Agent) makeSession(q *message.MakeSessionRequest) message.MakeSessionReply {
+	s := a.session
+	switch {
+	case q.Session.NID.IsAny():
+		return message.MakeSessionReply{Status: message.EINVAL, Session: a.sessionID()}
+	case s.is(q.Session):
+		a.refer(s, +1)
+		return message.MakeSessionReply{Session: s.id, Timeout: a.timeout()}
+	case s != nil && !q.Force:
+		return message.MakeSessionReply{Status: message.EBUSY, Session: s.id, Timeout: a.timeout(), Name: s.name}
+	case q.Features&^message.Supported != 0:
+		return message.MakeSessionReply{Status: message.EPROTO, Session: a.sessionID()}
+	}
+	a.deactivate()
+	s = &session{
+		agent: a, id: q.Session, name: q.Name, features: q.Features, made: time.Now(), refs: 1,
+		batches: map[uint64]*batch{},
+	}
+	s.holds.Store(1)
+	a.work.Add(1) // until letGo
+	a.mu.Lock()
+	a.session = s
+	a.features.Store(uint32(s.features))
+	a.mu.Unlock()
+	a.config.Logger.Log(a.ctx, a.sessionLevel(), "selftest: session made", "session", s.id.String(), "name", s.name.String())
+	return message.MakeSessionReply{Session: s.id, Timeout: a.timeout()}
+}
+
+// removeSession is selftest 4.5.
+func (a *Agent) removeSession(q *message.RemoveSessionRequest) message.RemoveSessionReply {
+	s := a.session
+	switch {
+	case q.Session.NID.IsAny():
+		return message.RemoveSessionReply{Status: message.EINVAL, Session: a.sessionID()}
+	case s == nil:
+		return message.RemoveSessionReply{Status: message.ESRCH, Session: message.NoSession}
+	case !s.is(q.Session):
+		return message.RemoveSessionReply{Status: message.EBUSY, Session: s.id}
+	}
+	if a.refer(s, -1) > 0 {
+		return message.RemoveSessionReply{Session: s.id}
+	}
+	a.deactivate()
+	return message.RemoveSessionReply{Session: message.NoSession}
+}
+
+// debug is selftest 4.6.
+func (a *Agent) debug(q *message.DebugRequest) message.DebugReply {
+	s := a.session
+	switch {
+	case q.Features&^message.Supported != 0:
+		return message.DebugReply{Status: message.EPROTO, Session: a.sessionID()}
+	case s == nil:
+		return message.DebugReply{Status: message.ESRCH, Session: message.NoSession}
+	}
+	return message.DebugReply{Session: s.id, Timeout: a.timeout(), Name: s.name}
+}
+
+// stat is selftest 4.7.
+func (a *Agent) stat(q *message.StatRequest) message.StatReply {
+	s := a.session
+	switch {
+	case q.Session.NID.IsAny():
+		return message.StatReply{Status: message.EINVAL, Session: a.sessionID()}
+	case !s.is(q.Session):
+		return message.StatReply{Status: message.ESRCH, Session: a.sessionID()}
+	}
+	c := a.node.Counters()
+	return message.StatReply{
+		Session: s.id,
+		Framework: message.FrameworkCounters{
+			RunningMS:      uint32(time.Since(s.made).Milliseconds()),
+			ActiveBatches:  uint32(s.holds.Load() - 1),
+			ZombieSessions: uint32(a.zombies.Load()),
+			BRWErrors:      s.brwErrors.Load(),
+			PingErrors:     s.pingErrors.Load(),
+		},
+		RPC: a.counters.Snapshot(),
+		LNet: message.LNetCounters{
+			MessagesAllocated: uint32(c.Committed), MessagesMax: uint32(c.CommittedMax), Errors: uint32(c.Errors),
+			SendCount: uint32(c.Sent), ReceiveCount: uint32(c.Received),
+			RouteCount: uint32(c.Routed), DropCount: uint32(c.Dropped),
+			SendLength: c.SentBytes, ReceiveLength: c.ReceivedBytes,
+			RouteLength: c.RoutedBytes, DropLength: c.DroppedBytes,
+		},
+	}
+}
+
+// expire ends a session that its console has left alone (selftest 4.1).
+func (a *Agent) expire() {
+	if a.session != nil {
+		a.config.Logger.Warn("selftest: session expired", "session", a.session.id.String(), "name", a.session.name.String(),
+			"timeout", a.config.SessionTimeout)
+		a.deactivate()
+	}
+}
+
+// deactivate ends the session, if there is one (selftest 4.2). Its units go on
+// until their RPCs are aborted; so long it is a zombie. Only the framework's
+// goroutine calls it, or whoever has seen that one end.
+func (a *Agent) deactivate() {
+	a.mu.Lock()
+	s := a.session
+	a.session = nil
+	a.features.Store(uint32(message.Supported))
+	a.mu.Unlock()
+	if s == nil {
+		return
+	}
+	a.zombies.Add(1)
+	for _, b := range s.batches {
+		b.stop(true)
+		b.unload()
+	}
+	a.tests.abort()
+	s.letGo()
+	a.config.Logger.Log(a.ctx, a.sessionLevel(), "selftest: session ended", "session", s.id.String())
+}
+
+// letGo takes a hold away; with the last one the session is gone.
+func (s *session) letGo() {
+	if s.holds.Add(-1) > 0 {
+		return
+	}
+	a := s.agent
+	for _, b := range s.batches {
+		for _, t := range b.tests {
+			a.units.Add(-int64(len(t.units)))
+		}
+	}
+	a.zombies.Add(-1)
+	a.clientMemory.rest()
+	a.serverMemory.rest()
+	a.work.Done()
+}

@@ -1,0 +1,25 @@
+package selftest
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/lnetd/lnetd/selftest/message"
+	"github.com/lnetd/lnetd/selftest/pattern"
+)
+
+// spoil fills a bulk and adds 1 to InjectErrors to one word that the receiver
+// looks at.
+func (a *Agent) spoil(b []byte, c message.Check) {
+	pattern.Fill(b, message.LittleEndian)
+	if !c.Looks() {
+		return
+	}
+	at := rand.IntN(len(b)/8) * 8
+	if c == message.CheckSimple && at != 0 {
+		at = len(b) - 8
+	}
+	w := b[at : at+8]
+	binary.LittleEndian.PutUint64(w, binary.LittleEndian.Uint64(w)+1+rand.Uint64N(uint64(a.config.InjectErrors)))
+	a.spoilt.Add(1)
+}

@@ -1,0 +1,229 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selftest/latency"
+	"github.com/lnetd/lnetd/selftest/message"
+)
+
+// test is one test of a batch: its units if this node is a client, its buffers
+// if it is a server.
+type test struct {
+	batch   *batch
+	service message.Service
+	client  bool
+	buffers int // of a server
+	units   []unit
+	// latency are recorders that units share: with one each these would be most of
+	// what a unit takes, and one for all would be a bottleneck.
+	latency []latency.Recorder
+
+	loop        uint32
+	stopOnError bool
+	op          uint32
+	length      uint32
+	check       message.Check
+
+	active   atomic.Int32 // units that run
+	stopping atomic.Bool
+	aborting atomic.Bool
+}
+
+// maxRecorders bounds the recorders of a test. Units of one destination, whose
+// events mostly come in the same goroutine, have the same one.
+const maxRecorders = 4
+
+// endless begins the loop counts that are negative as kernels see them.
+const endless = 1 << 31
+
+// addTest is selftest 4.8. A client's test comes twice: first without its list of
+// destinations, which is fetched then (errFetching), and again with it. Another
+// error says that there is to be no reply.
+func (a *Agent) addTest(in *inbound, q *message.TestRequest) (message.Status, error) {
+	switch {
+	case q.Loop == 0, q.Concurrency == 0, q.Concurrency > message.MaxConcurrency, q.Session.NID.IsAny(),
+		q.Destinations > message.MaxDestinations, q.Client && q.Destinations == 0, !q.Tests.IsTest():
+		return message.EINVAL, nil
+	}
+	s := a.session
+	if !s.is(q.Session) {
+		return message.ENOENT, nil
+	}
+	b := s.batches[q.Batch]
+	if b != nil && b.running() {
+		return message.EBUSY, nil
+	}
+	if s.tests >= a.config.MaxTests {
+		return message.ENOMEM, nil
+	}
+	t := &test{service: q.Tests, client: q.Client, loop: q.Loop, stopOnError: q.StopOnError}
+	if q.Client {
+		if status, err := a.populate(in, t, q); status != message.OK || err != nil {
+			return status, err
+		}
+	} else {
+		t.buffers = a.config.buffers(q.Tests, q.Loop)
+		a.server(t.service).Add(1)
+		_ = a.tests.add(t.buffers) // an error is the node's end
+	}
+	if q.Tests == message.ServicePing && q.Client {
+		a.pingSeq.Store(0)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if b == nil {
+		b = &batch{session: s, id: q.Batch}
+		s.batches[q.Batch] = b
+	}
+	t.batch = b
+	b.tests = append(b.tests, t)
+	s.tests++
+	return message.OK, nil
+}
+
+// unload ends a server test.
+func (a *Agent) unload(t *test) {
+	a.server(t.service).Add(-1)
+	_ = a.tests.add(-t.buffers) // an error is the node's end
+}
+
+// populate makes the units of a client test: one per destination and degree of
+// concurrency.
+func (a *Agent) populate(in *inbound, t *test, q *message.TestRequest) (message.Status, error) {
+	n := int64(q.Destinations) * int64(q.Concurrency)
+	if a.units.Load()+n > int64(a.config.MaxUnits) {
+		return message.ENOMEM, nil
+	}
+	if in.list == nil {
+		if a.fetching >= maxFetching {
+			return message.ENOMEM, nil
+		}
+		a.fetchDestinations(in, q)
+		return message.OK, errFetching
+	}
+	if err := in.list.err; err != nil {
+		a.counters.Event(err)
+		return message.OK, err
+	}
+	list := in.list.bytes
+	if q.Tests == message.ServiceBRW {
+		length, err := q.BRW.Bytes(q.Features)
+		if err != nil {
+			a.config.Logger.Log(a.ctx, a.sessionLevel(), "selftest: refused a test", "err", err)
+			return message.EINVAL, nil
+		}
+		t.op, t.check, t.length = q.BRW.Op, message.Check(q.BRW.Flags), length
+	}
+	t.units = make([]unit, n)
+	t.latency = make([]latency.Recorder, min(int(q.Destinations), maxRecorders))
+	for k := range int(q.Destinations) {
+		d, ok := message.DecodeDestination(list, k, q.Order)
+		to := lnet.ProcessID{NID: d.NID.NID(), PID: d.PID}
+		if !ok || to.NID.IsAny() || to.NID.IsZero() || to.PID == 0 || to.PID == lnet.PIDAny {
+			return message.EINVAL, nil
+		}
+		for c := range int(q.Concurrency) {
+			u := &t.units[k*int(q.Concurrency)+c]
+			u.init(a, t, to)
+			u.latency = &t.latency[k%len(t.latency)]
+		}
+	}
+	a.units.Add(n)
+	return message.OK, nil
+}
+
+// destinationList is what came of fetching a list.
+type destinationList struct {
+	bytes []byte
+	err   error // no list has come
+}
+
+// errFetching says that a request goes on when its list has come.
+var errFetching = errors.New("selftest: destinations are being fetched")
+
+// maxFetching bounds the lists that are being fetched, of 1 MiB at most each.
+const maxFetching = 16
+
+// fetchDestinations fetches the list of a client's destinations (selftest
+// 2.3.3), for RPCTimeout at most, and hands the request to the framework again.
+// Others are handled meanwhile: who does not give the list, having gone or by
+// intent, must not keep others from asking for the session, or ending it. Nothing
+// else touches the request until the framework has it again.
+func (a *Agent) fetchDestinations(in *inbound, q *message.TestRequest) {
+	a.fetching++
+	in.awaitData()
+	n, features, bits := int(q.Destinations), q.Features, q.BulkID
+	a.fetches.Go(func() {
+		list := new(destinationList)
+		list.bytes, list.err = a.getDestinations(in, n, features, bits)
+		in.dataArrived()
+		in.list = list
+		a.requests <- in // there is room: it is still one of those being served
+	})
+}
+
+func (a *Agent) getDestinations(in *inbound, n int, f message.Features, bits uint64) ([]byte, error) {
+	size := n * message.DestinationSize
+	if f&message.BulkLength == 0 {
+		size = message.DestinationsSize(n) // whole blocks are offered
+	}
+	b := make([]byte, size)
+	ctx := a.ctx
+	if a.config.RPCTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, a.config.RPCTimeout)
+		defer cancel()
+	}
+	got, err := a.node.GetWait(ctx, b, in.from, node.GetOptions{
+		Source: in.self, Portal: message.ReplyPortal, MatchBits: bits,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.counters.BulkGet.Add(uint64(got))
+	return b[:got], nil
+}
+
+// begin makes the units ready to run.
+func (t *test) begin() {
+	t.stopping.Store(false)
+	t.aborting.Store(false)
+	t.active.Store(int32(len(t.units)))
+	for k := range t.units {
+		t.units[k].left = t.loop
+	}
+}
+
+// stop has the units end.
+func (t *test) stop(force bool) {
+	t.stopping.Store(true)
+	if force {
+		t.aborting.Store(true)
+	}
+	for k := range t.units {
+		t.units[k].stop(force)
+	}
+}
+
+// unitEnded is called by each unit, as the last that it does.
+func (t *test) unitEnded() {
+	if t.active.Add(-1) > 0 {
+		return
+	}
+	if b := t.batch; b.active.Add(-1) == 0 {
+		b.session.letGo()
+	}
+}
+
+// latencies adds up what the units have seen.
+func (t *test) latencies() (h latency.Histogram) {
+	for k := range t.latency {
+		t.latency[k].AddTo(&h)
+	}
+	return h
+}

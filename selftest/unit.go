@@ -1,0 +1,270 @@
+package selftest
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selftest/latency"
+	"github.com/lnetd/lnetd/selftest/message"
+	"github.com/lnetd/lnetd/selftest/pattern"
+	"github.com/lnetd/lnetd/selftest/rpc"
+)
+
+// unit makes the RPCs of a client test to one destination, one after the other
+// (selftest 4.10). It has no goroutine: the end of an RPC begins the next, in
+// the handler that sees it.
+type unit struct {
+	agent *Agent
+	test  *test
+	call  rpc.Call
+	left  uint32 // RPCs; from endless on they do not count
+	seq   uint32 // of a ping
+	phase atomic.Uint32
+
+	bulk    []byte // taken from the memory
+	waiter  memoryWaiter
+	latency *latency.Recorder // shared with others of the test
+}
+
+// Phases of a unit. Start may end an RPC before it returns; then the loop that
+// called it goes on, so that RPCs that follow each other do not recurse.
+const (
+	phaseIdle uint32 = iota
+	phaseStarting
+	phaseWaiting
+	phaseEnded
+)
+
+// inlineMax is how many RPCs may end within Start one after the other, before
+// the goroutine gets back to its own work.
+const inlineMax = 64
+
+// pause is how long a unit waits after an RPC that failed, if it goes on at
+// all: without it a destination that cannot be reached would keep a processor
+// busy. It deviates from kernels.
+const pause = 100 * time.Millisecond
+
+func (u *unit) init(a *Agent, t *test, to lnet.ProcessID) {
+	u.agent, u.test = a, t
+	u.call.To, u.call.Service, u.call.Timeout, u.call.Waiter = to, t.service, a.config.RPCTimeout, u
+	u.waiter.granted = u.granted
+}
+
+// run makes RPCs until one is under way, memory is waited for, or the unit has
+// ended. Nothing may touch the unit after it, but for what run left under way.
+func (u *unit) run() {
+	for range inlineMax {
+		if u.finished() {
+			u.end()
+			return
+		}
+		if !u.memory() {
+			return
+		}
+		if !u.launch() {
+			return
+		}
+		if !u.evaluate() {
+			return
+		}
+	}
+	u.agent.spawn(u.run)
+}
+
+// finished tells whether there is no RPC to be made any more.
+func (u *unit) finished() bool { return u.left == 0 || u.test.stopping.Load() }
+
+// end is the last that the unit does.
+func (u *unit) end() {
+	u.release()
+	u.test.unitEnded()
+}
+
+// memory sees to the memory for a bulk that comes or is to be spoilt; false if
+// the unit must wait for it. Other bulks are the agent's.
+func (u *unit) memory() bool {
+	t := u.test
+	u.call.Bulk = rpc.Bulk{}
+	if t.service != message.ServiceBRW {
+		return true
+	}
+	if u.bulk == nil {
+		if t.op == message.BRWWrite && !u.agent.inject() {
+			u.call.Bulk.Bytes = u.agent.source()[:t.length:t.length]
+			return true
+		}
+		b := u.agent.clientMemory.take(&u.waiter, u.call.To.NID, int(t.length))
+		if b == nil {
+			// A stop that came before the unit was in the queue did not find it.
+			if t.stopping.Load() && u.agent.clientMemory.forget(&u.waiter) {
+				u.end()
+			}
+			return false
+		}
+		u.bulk = b
+	}
+	u.call.Bulk = rpc.Bulk{Bytes: u.bulk, Sink: t.op == message.BRWRead, Discard: t.check == message.CheckDiscard}
+	if u.call.Bulk.Sink {
+		pattern.Poison(u.bulk, t.check)
+	} else {
+		u.agent.spoil(u.bulk, t.check)
+	}
+	return true
+}
+
+// granted goes on when there is memory.
+func (u *unit) granted(b []byte) {
+	u.bulk = b
+	u.run()
+}
+
+// launch starts an RPC; true if it has ended already.
+func (u *unit) launch() bool {
+	a, t := u.agent, u.test
+	h := message.NewHeader(t.batch.session.features)
+	if t.service == message.ServicePing {
+		u.seq = a.pingSeq.Add(1) - 1
+		now := a.config.Wall()
+		q := message.PingRequest{
+			Header: h, Magic: message.PingMagic, Seq: u.seq,
+			Seconds: now.Unix(), Nanoseconds: int64(now.Nanosecond()),
+		}
+		q.Append(u.call.Request()[:0])
+	} else {
+		q := message.BRWRequest{Header: h, Op: t.op, Length: t.length, Check: t.check}
+		q.Append(u.call.Request()[:0])
+	}
+	u.phase.Store(phaseStarting)
+	a.client.Start(&u.call)
+	if t.aborting.Load() { // it came before there was anything to abort
+		u.call.Abort()
+	}
+	return !u.phase.CompareAndSwap(phaseStarting, phaseWaiting)
+}
+
+// Ended implements rpc.Waiter.
+func (u *unit) Ended(*rpc.Call) {
+	if u.phase.Swap(phaseEnded) == phaseStarting {
+		return
+	}
+	if len(u.bulk) >= heavy && u.test.check == message.CheckFull {
+		u.agent.spawn(u.proceed)
+		return
+	}
+	u.proceed()
+}
+
+// proceed goes on after an RPC.
+func (u *unit) proceed() {
+	if u.evaluate() {
+		u.run()
+	}
+}
+
+// evaluate looks at how an RPC has ended; true if another is to follow at once,
+// or the unit has to look whether it is through.
+func (u *unit) evaluate() bool {
+	err := u.call.Err()
+	if err == nil {
+		u.latency.Record(u.call.Took())
+		err = u.examine()
+	} else if u.test.stopping.Load() {
+		err = nil // it was stopped; run sees that
+	}
+	if u.call.Abandoned() {
+		u.abandon()
+		return false
+	}
+	u.release()
+	if u.left < endless {
+		u.left--
+	}
+	if err == nil {
+		return true
+	}
+	u.countError(err)
+	if u.test.stopOnError {
+		u.end()
+		return false
+	}
+	u.agent.later(pause, u.run)
+	return false
+}
+
+// examine looks at a reply, and at a bulk that was read.
+func (u *unit) examine() error {
+	t := u.test
+	if t.service == message.ServicePing {
+		var r message.PingReply
+		switch err := r.Decode(u.call.Reply()); {
+		case err != nil:
+			return err
+		case r.Status != message.OK:
+			return r.Status.Err()
+		case r.Magic != message.PingMagic || r.Seq != u.seq:
+			return message.EBADMSG.Err()
+		}
+		return nil
+	}
+	var r message.BRWReply
+	switch err := r.Decode(u.call.Reply()); {
+	case err != nil:
+		return err
+	case r.Status != message.OK:
+		return r.Status.Err()
+	}
+	if t.op == message.BRWRead {
+		return pattern.Check(u.bulk, t.check, r.Order)
+	}
+	return nil
+}
+
+func (u *unit) countError(err error) {
+	u.agent.config.Logger.Debug("selftest: RPC of a unit failed", "to", u.call.To.String(), "err", err)
+	s := u.test.batch.session
+	if u.test.service == message.ServicePing {
+		s.pingErrors.Add(1)
+	} else {
+		s.brwErrors.Add(1)
+	}
+}
+
+// release gives memory back.
+func (u *unit) release() {
+	if u.bulk != nil {
+		u.agent.clientMemory.put(&u.waiter, u.bulk)
+		u.bulk = nil
+	}
+	u.call.Bulk = rpc.Bulk{}
+}
+
+// abandon ends the unit of a node that was closed under it.
+func (u *unit) abandon() {
+	if u.bulk != nil {
+		u.agent.clientMemory.lose(&u.waiter, u.bulk)
+		u.bulk = nil
+	}
+	u.test.stopping.Store(true)
+	u.test.unitEnded()
+}
+
+// stop has the unit end: test.stopping is set.
+func (u *unit) stop(force bool) {
+	if u.agent.clientMemory.forget(&u.waiter) {
+		u.end()
+		return
+	}
+	if force {
+		u.call.Abort()
+	}
+}
+
+// later runs f after a while; Close waits for it.
+func (a *Agent) later(d time.Duration, f func()) {
+	a.work.Add(1)
+	time.AfterFunc(d, func() {
+		defer a.work.Done()
+		f()
+	})
+}
