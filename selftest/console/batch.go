@@ -1,0 +1,366 @@
+package console
+
+import (
+	"context"
+	"math"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/selftest/message"
+)
+
+// Bounds of what a session holds.
+const (
+	maxBatches = 4096
+	maxTests   = 4096 // of a batch
+)
+
+// batch is tests that run together; Console.mu guards it.
+type batch struct {
+	name             string
+	id               uint64
+	tests            []*test // by index - 1
+	clients, servers roster
+	told             map[*member]uint32 // how many of its tests a node has
+	unsure           map[*member]bool   // perhaps it has more: it did not answer
+
+	running bool
+	runs    int // counts them: a run's end must not be taken for the next one's
+}
+
+// roster is a list of nodes, each once.
+type roster struct {
+	list []*member
+	in   map[*member]bool
+}
+
+// note notes which nodes have a test now.
+func (r *roster) note(b *batch, index map[*member]uint32, asked []*member, came *Result) {
+	for k, m := range asked {
+		if !r.in[m] {
+			if r.in == nil {
+				r.in = map[*member]bool{}
+			}
+			r.in[m] = true
+			r.list = append(r.list, m)
+		}
+		switch n := &came.Nodes[k]; {
+		case n.RPC != 0:
+			b.unsure[m] = true
+		case n.Success:
+			b.told[m]++
+			if !b.unsure[m] {
+				index[m] = b.told[m]
+			}
+		}
+	}
+}
+
+// BatchInfo describes a batch.
+type BatchInfo struct {
+	Name    string     `json:"name"`
+	ID      uint64     `json:"id"`
+	Running bool       `json:"running"`
+	Clients Members    `json:"clients"`
+	Servers Members    `json:"servers"`
+	Tests   []TestInfo `json:"tests"`
+}
+
+// TestInfo describes a test of a batch.
+type TestInfo struct {
+	Index int `json:"index"` // from 1
+	Test
+	Clients Members `json:"clients"`
+	Servers Members `json:"servers"`
+}
+
+func (s *session) batch(name string) *batch {
+	for _, b := range s.batches {
+		if b.name == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// newBatch adds a batch; c.mu is held.
+func (c *Console) newBatch(s *session, name string) {
+	c.batches++
+	s.batches = append(s.batches, &batch{name: name, id: c.batches, told: map[*member]uint32{}, unsure: map[*member]bool{}})
+}
+
+// AddBatch adds a batch without tests. There is one named "batch" from the
+// start. Errors: EEXIST, EINVAL the name.
+func (c *Console) AddBatch(key Key, name string) error {
+	if err := checkName("batch", name); err != nil {
+		return err
+	}
+	return c.view(key, func(s *session) error {
+		switch {
+		case s.batch(name) != nil:
+			return &Error{Errno: syscall.EEXIST, What: "batch", Name: name}
+		case len(s.batches) >= maxBatches:
+			return refuse(syscall.ENOMEM, "batch", name, "%d batches are the most", maxBatches)
+		}
+		c.newBatch(s, name)
+		return nil
+	})
+}
+
+// Batches are the names of all batches, in the order in which they were added.
+func (c *Console) Batches(key Key) (names []string, err error) {
+	err = c.view(key, func(s *session) error {
+		names = make([]string, 0, len(s.batches))
+		for _, b := range s.batches {
+			names = append(names, b.name)
+		}
+		return nil
+	})
+	return names, err
+}
+
+// Batch describes a batch; ENOENT.
+func (c *Console) Batch(key Key, name string) (i BatchInfo, err error) {
+	err = c.view(key, func(s *session) error {
+		b := s.batch(name)
+		if b == nil {
+			return notFound("batch", name)
+		}
+		i = BatchInfo{
+			Name: b.name, ID: b.id, Running: b.running, Tests: make([]TestInfo, 0, len(b.tests)),
+			Clients: membersOf(b.clients.list), Servers: membersOf(b.servers.list),
+		}
+		for k, t := range b.tests {
+			i.Tests = append(i.Tests, TestInfo{
+				Index: k + 1, Test: t.Test, Clients: membersOf(t.from.members), Servers: membersOf(t.to.members),
+			})
+		}
+		return nil
+	})
+	return i, err
+}
+
+// request is one about the batch; c.mu is held.
+func (b *batch) request(s *session, op message.BatchOp) message.BatchRequest {
+	return message.BatchRequest{Header: s.header(), Session: s.id, Batch: b.id, Op: op}
+}
+
+// legs asks nodes the same.
+func (b *batch) legs(list []*member, q message.BatchRequest) []*leg {
+	legs := make([]*leg, len(list))
+	for k, m := range list {
+		legs[k] = &leg{member: m, request: &q, reply: new(message.BatchReply)}
+	}
+	return legs
+}
+
+// Run starts the tests of a batch on all its clients. They end when their loops
+// are used up, by Stop, or after stopAfter, if that is not 0. A batch that runs
+// is started where it has ended. Errors: ENOENT; EINVAL no tests; ENETDOWN a
+// client is not active.
+func (c *Console) Run(ctx context.Context, key Key, name string, stopAfter time.Duration) (Result, error) {
+	x, err := c.change(ctx, key)
+	if err != nil {
+		return Result{}, err
+	}
+	defer x.end()
+	s := x.session
+	c.mu.Lock()
+	b := s.batch(name)
+	var legs []*leg
+	switch {
+	case b == nil:
+		err = notFound("batch", name)
+	case stopAfter < 0:
+		err = refuse(syscall.EINVAL, "batch", name, "timeout %v", stopAfter)
+	case len(b.clients.list) == 0:
+		err = refuse(syscall.EINVAL, "batch", name, "no node has a test of it")
+	default:
+		n := membersOf(b.clients.list).Count
+		if n.Active < n.Total {
+			err = refuse(syscall.ENETDOWN, "batch", name, "%d of its %d clients are not active", n.Total-n.Active, n.Total)
+			break
+		}
+		b.runs++
+		q := b.request(s, message.BatchRun)
+		q.Arg = uint32(min((stopAfter+time.Second-1)/time.Second, math.MaxInt32)) // nodes ignore it
+		legs = b.legs(b.clients.list, q)
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return Result{}, err
+	}
+	r := c.transact(x.ctx, s, defaultLimit, legs, nil)
+	c.mu.Lock()
+	if r.Succeeded > 0 {
+		b.running = true
+		if stopAfter > 0 && !s.ending {
+			s.work.Add(1)
+			run := b.runs
+			c.work.Go(func() {
+				defer s.work.Done()
+				c.stopLater(s, b, run, stopAfter)
+			})
+		}
+	}
+	c.mu.Unlock()
+	return r, stopped(x.ctx)
+}
+
+// stopLater stops a run after a while, unless it is over by then.
+func (c *Console) stopLater(s *session, b *batch, run int, after time.Duration) {
+	t := time.NewTimer(after)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.ctx.Done():
+		return
+	}
+	select {
+	case s.slot <- struct{}{}:
+		defer func() { <-s.slot }()
+	case <-s.ctx.Done():
+		return
+	}
+	c.mu.Lock()
+	over := b.runs != run || !b.running
+	c.mu.Unlock()
+	if !over {
+		c.stop(s.ctx, s, b, false)
+	}
+}
+
+// Stop has the tests of a batch end on all its clients: after their current
+// RPCs, or, by force, at once. Query tells when they have. Errors: ENOENT.
+func (c *Console) Stop(ctx context.Context, key Key, name string, force bool) (Result, error) {
+	x, err := c.change(ctx, key)
+	if err != nil {
+		return Result{}, err
+	}
+	defer x.end()
+	c.mu.Lock()
+	b := x.batch(name)
+	c.mu.Unlock()
+	if b == nil {
+		return Result{}, notFound("batch", name)
+	}
+	r := c.stop(x.ctx, x.session, b, force)
+	return r, stopped(x.ctx)
+}
+
+func (c *Console) stop(ctx context.Context, s *session, b *batch, force bool) Result {
+	c.mu.Lock()
+	q := b.request(s, message.BatchStop)
+	if force {
+		q.Arg = 1
+	}
+	legs := b.legs(b.clients.list, q)
+	for _, l := range legs {
+		if l.member.state == Down {
+			l.limit = minLimit // it has not answered before
+		}
+	}
+	c.mu.Unlock()
+	const eperm = message.Status(syscall.EPERM)
+	r := c.transact(ctx, s, defaultLimit, legs, func(status message.Status) bool {
+		return status == message.OK || status == eperm
+	})
+	if r.OK() {
+		c.mu.Lock()
+		b.running = false
+		c.mu.Unlock()
+	}
+	return r
+}
+
+// QueryOptions say what to ask about a batch.
+type QueryOptions struct {
+	// Test is the index of a test, from 1; 0: the batch as a whole.
+	Test int `json:"test"`
+	// Servers are to be asked, not clients. They always are idle: only clients
+	// know of tests that run.
+	Servers bool `json:"servers"`
+	// Timeout is how long nodes may take, 3 s at least; 0: 30 s.
+	Timeout time.Duration `json:"timeout,omitempty"`
+}
+
+// QueryResult tells on how many nodes a batch, or a test, runs. A node's Active
+// is not 0 where it does.
+type QueryResult struct {
+	Result
+	Running int `json:"running"`
+	Idle    int `json:"idle"`
+	Failed  int `json:"failed"`
+}
+
+// Query asks the nodes of a batch whether it runs. Errors: ENOENT the batch or
+// the test.
+func (c *Console) Query(ctx context.Context, key Key, name string, o QueryOptions) (QueryResult, error) {
+	x, err := c.begin(ctx, key)
+	if err != nil {
+		return QueryResult{}, err
+	}
+	defer x.end()
+	s := x.session
+	c.mu.Lock()
+	b := s.batch(name)
+	var legs []*leg
+	runs := 0
+	switch {
+	case b == nil:
+		err = notFound("batch", name)
+	case o.Test < 0 || o.Test > len(b.tests):
+		err = refuse(syscall.ENOENT, "test", "", "batch %q has %d tests, no number %d", name, len(b.tests), o.Test)
+	default:
+		runs = b.runs
+		legs = b.queries(s, o)
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return QueryResult{}, err
+	}
+	r := QueryResult{Result: c.transact(x.ctx, s, limitOf(o.Timeout, math.MaxInt64), legs, nil)}
+	for k := range r.Nodes {
+		switch n := &r.Nodes[k]; {
+		case !n.Success:
+			r.Failed++
+		case n.Active > 0:
+			r.Running++
+		default:
+			r.Idle++
+		}
+	}
+	if o.Test == 0 && !o.Servers && r.Idle == len(legs) {
+		c.mu.Lock()
+		if b.runs == runs { // else another run was begun meanwhile
+			b.running = false
+		}
+		c.mu.Unlock()
+	}
+	return r, stopped(x.ctx)
+}
+
+// queries asks about the batch or one of its tests; c.mu is held.
+func (b *batch) queries(s *session, o QueryOptions) []*leg {
+	q := b.request(s, message.BatchQuery)
+	if o.Test == 0 {
+		if o.Servers {
+			return b.legs(b.servers.list, q)
+		}
+		return b.legs(b.clients.list, q)
+	}
+	t := b.tests[o.Test-1]
+	list, index := t.from.members, t.clientIndex
+	if o.Servers {
+		list, index = t.to.members, t.serverIndex
+	}
+	legs := make([]*leg, len(list))
+	for k, m := range list {
+		own := q
+		if own.Test = index[m]; own.Test == 0 {
+			own.Test = math.MaxUint32 // ENOENT: it has no such test
+		}
+		legs[k] = &leg{member: m, request: &own, reply: new(message.BatchReply)}
+	}
+	return legs
+}

@@ -1,0 +1,301 @@
+package console
+
+import (
+	"context"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selftest/message"
+)
+
+// maxGroups bounds the groups of a session, those that processes join included.
+const maxGroups = 4096
+
+// group is a list of nodes; Console.mu guards it.
+type group struct {
+	name    string
+	members []*member
+	tests   int  // that use it: it must not change
+	joined  bool // a process that joined has made it
+}
+
+// GroupInfo describes a group.
+type GroupInfo struct {
+	Name string `json:"name"`
+	// InUse tells that a test uses the group, so that it cannot change.
+	InUse bool `json:"in_use"`
+	Members
+}
+
+// GroupAddition is what came of AddGroup.
+type GroupAddition struct {
+	Lists []Addition `json:"lists"`
+	// Deleted tells that no node came, so that there is no group now.
+	Deleted bool `json:"deleted"`
+	// Compatible tells that the session has lost features to an old node.
+	Compatible bool `json:"compatible"`
+}
+
+// Addition is what came of one list of NIDs.
+type Addition struct {
+	IDs string `json:"ids"`
+	// Error says what is wrong with the list, so that nobody was asked.
+	Error *Error `json:"error,omitempty"`
+	// Added tells that at least one node of the list is in the session.
+	Added bool `json:"added"`
+	// Result are the nodes that were asked: new ones.
+	Result Result `json:"result"`
+}
+
+func (s *session) group(name string) *group {
+	for _, g := range s.groups {
+		if g.name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+func (s *session) newGroup(name string) *group {
+	g := &group{name: name}
+	s.groups = append(s.groups, g)
+	return g
+}
+
+func (s *session) newMember(id lnet.ProcessID) *member {
+	m := &member{id: id, state: Unknown, features: s.features}
+	s.byID[id] = m
+	s.members = append(s.members, m)
+	return m
+}
+
+func (g *group) has(m *member) bool { return slices.Contains(g.members, m) }
+
+func (g *group) add(m *member) {
+	g.members = append(g.members, m)
+	m.groups++
+}
+
+// leaveGroup takes nodes out of a group, and that out of the session if it is left
+// empty. The nodes that are in no other are returned: they must be removed.
+func (s *session) leaveGroup(g *group, leaving []*member) (gone []*member) {
+	out := make(map[*member]bool, len(leaving))
+	for _, m := range leaving {
+		out[m] = true
+		if m.groups--; m.groups == 0 {
+			delete(s.byID, m.id)
+			gone = append(gone, m)
+		}
+	}
+	g.members = slices.DeleteFunc(g.members, func(m *member) bool { return out[m] })
+	// The list may be in use by whoever ends the session: it is not changed.
+	members := make([]*member, 0, len(s.members)-len(gone))
+	for _, m := range s.members {
+		if m.groups > 0 {
+			members = append(members, m)
+		}
+	}
+	s.members = members
+	if len(g.members) == 0 {
+		s.groups = slices.DeleteFunc(s.groups, func(o *group) bool { return o == g })
+	}
+	return gone
+}
+
+// AddGroup makes a group of the nodes that are in lists of NIDs, which are made
+// to take part in the session (selftest 7.4). If none does the group is deleted
+// again. Errors: EEXIST, EINVAL a bad name or no list; EPROTO nodes have other
+// features than the session, and were left out of it.
+func (c *Console) AddGroup(ctx context.Context, key Key, name string, lists []string) (GroupAddition, error) {
+	x, err := c.change(ctx, key)
+	if err != nil {
+		return GroupAddition{}, err
+	}
+	defer x.end()
+	if err := checkName("group", name); err != nil {
+		return GroupAddition{}, err
+	}
+	if len(lists) == 0 {
+		return GroupAddition{}, refuse(syscall.EINVAL, "group", name, "no nodes")
+	}
+	a := GroupAddition{Lists: make([]Addition, len(lists))}
+	parsed := make([][]lnet.ProcessID, len(lists))
+	total := 0
+	for k, text := range lists {
+		a.Lists[k].IDs = text
+		parsed[k], a.Lists[k].Error = parseIDs(text)
+		if total += len(parsed[k]); total > maxRows {
+			return GroupAddition{}, tooMany("group", name)
+		}
+	}
+
+	c.mu.Lock()
+	s := x.session
+	if s.group(name) != nil {
+		c.mu.Unlock()
+		return GroupAddition{}, &Error{Errno: syscall.EEXIST, What: "group", Name: name}
+	}
+	if len(s.groups) >= maxGroups || len(s.members)+total > maxNodes {
+		c.mu.Unlock()
+		return GroupAddition{}, refuse(syscall.ENOMEM, "group", name, "%d groups and %d nodes are the most", maxGroups, maxNodes)
+	}
+	g := s.newGroup(name)
+	var fresh []*member
+	asked := make([][]int, len(lists)) // indices into fresh
+	in := make(map[*member]bool, total)
+	for k, ids := range parsed {
+		for _, id := range ids {
+			m := s.byID[id]
+			if m == nil {
+				m = s.newMember(id)
+				asked[k] = append(asked[k], len(fresh))
+				fresh = append(fresh, m)
+			}
+			if !in[m] {
+				in[m] = true
+				g.add(m)
+			}
+		}
+	}
+	c.mu.Unlock()
+
+	made, compatible, mismatch := c.makeSessions(x, fresh)
+	a.Compatible = compatible
+	c.mu.Lock()
+	added := false
+	for k := range a.Lists {
+		l := &a.Lists[k]
+		l.Result.Nodes = make([]NodeResult, 0, len(asked[k]))
+		for _, at := range asked[k] {
+			l.Result.Nodes = append(l.Result.Nodes, made.Nodes[at])
+		}
+		l.Result.total()
+		for _, id := range parsed[k] {
+			if m := s.byID[id]; m != nil && m.state == Active {
+				l.Added = true
+			}
+		}
+	}
+	for _, m := range g.members {
+		added = added || m.state == Active
+	}
+	var gone []*member
+	if a.Deleted = !added; a.Deleted {
+		if len(g.members) == 0 { // nothing but bad lists
+			s.groups = slices.DeleteFunc(s.groups, func(o *group) bool { return o == g })
+		} else {
+			gone = s.leaveGroup(g, slices.Clone(g.members))
+		}
+	}
+	c.mu.Unlock()
+	c.remove(x.removal(), s, gone)
+	if err := stopped(x.ctx); err != nil {
+		return a, err
+	}
+	return a, mismatch
+}
+
+// removal is the context in which nodes that are let go are told so: not that of
+// a caller who may have lost patience, nor the session's, whose end does not know
+// these nodes any more.
+func (x *command) removal() context.Context { return x.console.ctx }
+
+// makeSessions makes nodes take part in the session. The first one decides on
+// its features (selftest 7.4); compatible tells that some were lost, the error
+// (EPROTO) that nodes have others.
+func (c *Console) makeSessions(x *command, members []*member) (r Result, compatible bool, mismatch error) {
+	s := x.session
+	legs := make([]*leg, len(members))
+	c.mu.Lock()
+	for k, m := range members {
+		m.makes++ // perhaps; who does not answer may have done it nevertheless
+		m.features = s.features
+		legs[k] = &leg{member: m, reply: new(message.MakeSessionReply), request: &message.MakeSessionRequest{
+			Header: s.header(), Session: s.id, Force: s.force, Name: s.name,
+		}}
+	}
+	c.mu.Unlock()
+	r = c.transact(x.ctx, s, defaultLimit, legs, nil)
+
+	var others []*member
+	c.mu.Lock()
+	for k := range r.Nodes {
+		n, m := &r.Nodes[k], members[k]
+		if n.RPC != 0 {
+			if unreached(n.RPC) {
+				m.makes--
+			}
+			continue
+		}
+		reply, _ := legs[k].reply.(*message.MakeSessionReply)
+		if reply.Status != message.OK {
+			m.makes--
+			continue
+		}
+		m.features = reply.Features
+		m.timeout = time.Duration(reply.Timeout) * time.Second
+		s.keepOn(m.timeout)
+		if !s.decided {
+			s.decided = true
+			compatible = reply.Features&s.features != s.features
+			s.features &= reply.Features
+		}
+		if reply.Features != s.features {
+			n.Success, n.Status = false, syscall.EPROTO
+			others = append(others, m)
+		}
+	}
+	c.mu.Unlock()
+	if len(others) > 0 {
+		c.remove(x.removal(), s, others)
+		c.mu.Lock()
+		for k := range r.Nodes {
+			r.Nodes[k].State = members[k].state
+		}
+		mismatch = refuse(syscall.EPROTO, "nodes", others[0].id.String(),
+			"%d nodes have other features than the session, %#x", len(others), uint32(s.features))
+		c.mu.Unlock()
+	}
+	r.total()
+	return r, compatible, mismatch
+}
+
+// unreached tells that an RPC has failed because there was no way to its node, so
+// that this has not heard of it.
+func unreached(e syscall.Errno) bool {
+	return e == syscall.EHOSTUNREACH || e == syscall.ENETUNREACH || e == syscall.ECONNREFUSED
+}
+
+// DeleteGroup deletes a group; nodes that are in no other leave the session.
+// Errors: ENOENT; EBUSY a test uses it.
+func (c *Console) DeleteGroup(ctx context.Context, key Key, name string) (Result, error) {
+	g, err := c.changeGroup(ctx, key, name, func(*member) bool { return true })
+	return g.Result, err
+}
+
+// Groups are the names of all groups, in the order in which they were added.
+func (c *Console) Groups(key Key) (names []string, err error) {
+	err = c.view(key, func(s *session) error {
+		names = make([]string, 0, len(s.groups))
+		for _, g := range s.groups {
+			names = append(names, g.name)
+		}
+		return nil
+	})
+	return names, err
+}
+
+// Group describes a group; ENOENT.
+func (c *Console) Group(key Key, name string) (i GroupInfo, err error) {
+	err = c.view(key, func(s *session) error {
+		g := s.group(name)
+		if g == nil {
+			return notFound("group", name)
+		}
+		i = GroupInfo{Name: g.name, InUse: g.tests > 0, Members: membersOf(g.members)}
+		return nil
+	})
+	return i, err
+}

@@ -1,0 +1,195 @@
+package console
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/selftest/latency"
+)
+
+// Interval is what a target's nodes have done between two samples.
+type Interval struct {
+	Name string `json:"name"`
+	// Nodes count; Failed ones have not answered both times.
+	Nodes  int `json:"nodes"`
+	Failed int `json:"failed"`
+	// Receive and Send are of LNet messages: those of tests, and all others.
+	Receive Traffic `json:"receive"`
+	Send    Traffic `json:"send"`
+	RPC     RPCs    `json:"rpc"`
+	// Latency is that of the clients that it is known of; nil: of none.
+	Latency *Percentiles `json:"latency,omitempty"`
+}
+
+// Traffic is in one direction.
+type Traffic struct {
+	Rate      Figure `json:"rate"`      // messages per second
+	Bandwidth Figure `json:"bandwidth"` // bytes per second
+}
+
+// RPCs are what nodes count of RPCs: Sent, Received and bulk, which servers move,
+// per second; of those that failed, how many there were on all nodes.
+type RPCs struct {
+	Sent     Figure `json:"sent"`
+	Received Figure `json:"received"`
+	BulkGet  Figure `json:"bulk_get"` // bytes
+	BulkPut  Figure `json:"bulk_put"` // bytes
+	Errors   uint64 `json:"errors"`
+	Dropped  uint64 `json:"dropped"`
+	Expired  uint64 `json:"expired"`
+}
+
+// Figure is what nodes did, per node. Min is the smallest that is not 0.
+type Figure struct {
+	Avg float64 `json:"avg"`
+	Min float64 `json:"min"`
+	Max float64 `json:"max"`
+}
+
+// add counts a node; done is to be called at the end.
+func (f *Figure) add(v float64) {
+	f.Avg += v // a sum so far
+	f.Max = max(f.Max, v)
+	if v > 0 && (f.Min == 0 || v < f.Min) {
+		f.Min = v
+	}
+}
+
+func (f *Figure) done(nodes int) {
+	if nodes > 0 {
+		f.Avg /= float64(nodes)
+	}
+}
+
+// Percentiles are of the times of RPCs.
+type Percentiles struct {
+	Nodes int           `json:"nodes"` // that it is known of
+	Count uint64        `json:"count"` // RPCs
+	Mean  time.Duration `json:"mean"`
+	P50   time.Duration `json:"p50"`
+	P90   time.Duration `json:"p90"`
+	P99   time.Duration `json:"p99"`
+	P999  time.Duration `json:"p999"`
+	Max   time.Duration `json:"max"`
+}
+
+// Since is what has happened since an older sample of the same targets
+// (selftest 9): ErrGroupChanged if they are not the same.
+func (s Sample) Since(old Sample) ([]Interval, error) {
+	if len(s.Targets) != len(old.Targets) {
+		return nil, ErrGroupChanged
+	}
+	list := make([]Interval, len(s.Targets))
+	for k := range s.Targets {
+		a, b := &old.Targets[k], &s.Targets[k]
+		if a.Name != b.Name || len(a.Nodes) != len(b.Nodes) {
+			return nil, ErrGroupChanged
+		}
+		v := &list[k]
+		v.Name = b.Name
+		times := timesOf{}
+		for i := range b.Nodes {
+			x, y := &a.Nodes[i], &b.Nodes[i]
+			if x.ID != y.ID {
+				return nil, ErrGroupChanged
+			}
+			if !x.Success || !y.Success {
+				v.Failed++
+				continue
+			}
+			v.add(x, y)
+			times.add(x.Latency, y.Latency)
+		}
+		v.done()
+		v.Latency = times.percentiles()
+	}
+	return list, nil
+}
+
+// add counts a node that has answered both times. Counters of 32 bits wrap; the
+// node's own clock counts.
+func (v *Interval) add(x, y *NodeSample) {
+	v.Nodes++
+	seconds := float64(y.Framework.RunningMS-x.Framework.RunningMS) / 1000
+	rate := func(f *Figure, n float64) {
+		if seconds > 0 {
+			f.add(n / seconds)
+		}
+	}
+	short := func(f *Figure, x, y uint32) { rate(f, float64(y-x)) }
+	long := func(f *Figure, x, y uint64) { rate(f, float64(y-x)) }
+	short(&v.Receive.Rate, x.LNet.ReceiveCount, y.LNet.ReceiveCount)
+	short(&v.Send.Rate, x.LNet.SendCount, y.LNet.SendCount)
+	long(&v.Receive.Bandwidth, x.LNet.ReceiveLength, y.LNet.ReceiveLength)
+	long(&v.Send.Bandwidth, x.LNet.SendLength, y.LNet.SendLength)
+	short(&v.RPC.Sent, x.RPCs.Sent, y.RPCs.Sent)
+	short(&v.RPC.Received, x.RPCs.Received, y.RPCs.Received)
+	long(&v.RPC.BulkGet, x.RPCs.BulkGet, y.RPCs.BulkGet)
+	long(&v.RPC.BulkPut, x.RPCs.BulkPut, y.RPCs.BulkPut)
+	v.RPC.Errors += uint64(y.RPCs.Errors - x.RPCs.Errors)
+	v.RPC.Dropped += uint64(y.RPCs.Dropped - x.RPCs.Dropped)
+	v.RPC.Expired += uint64(y.RPCs.Expired - x.RPCs.Expired)
+}
+
+func (v *Interval) done() {
+	for _, f := range []*Figure{
+		&v.Receive.Rate, &v.Send.Rate, &v.Receive.Bandwidth, &v.Send.Bandwidth,
+		&v.RPC.Sent, &v.RPC.Received, &v.RPC.BulkGet, &v.RPC.BulkPut,
+	} {
+		f.done(v.Nodes)
+	}
+}
+
+// timesOf adds up the latencies of a target's nodes.
+type timesOf struct {
+	nodes int
+	all   latency.Histogram
+}
+
+// add adds what was recorded from x to y; all of y if x is not of the same tests.
+func (t *timesOf) add(x, y *latency.Histogram) {
+	if y == nil {
+		return
+	}
+	t.nodes++
+	h := *y
+	if x != nil && within(x, y) {
+		for k, n := range x.Counts {
+			h.Counts[k] -= n
+		}
+		h.Sum -= x.Sum
+		// When the longest was is not known: the end of its bucket is.
+		for k := len(h.Counts) - 1; k >= 0; k-- {
+			if h.Counts[k] > 0 {
+				if _, end := latency.Bounds(k); k < len(h.Counts)-1 {
+					h.Max = min(h.Max, end-1)
+				}
+				break
+			}
+			if k == 0 {
+				h.Max = 0
+			}
+		}
+	}
+	t.all.Merge(&h)
+}
+
+// within tells whether y may have come of x by recording more.
+func within(x, y *latency.Histogram) bool {
+	for k, n := range x.Counts {
+		if y.Counts[k] < n {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *timesOf) percentiles() *Percentiles {
+	if t.nodes == 0 {
+		return nil
+	}
+	h := &t.all
+	return &Percentiles{
+		Nodes: t.nodes, Count: h.Count(), Mean: h.Mean(), Max: h.Max,
+		P50: h.Quantile(0.5), P90: h.Quantile(0.9), P99: h.Quantile(0.99), P999: h.Quantile(0.999),
+	}
+}

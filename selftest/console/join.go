@@ -1,0 +1,85 @@
+package console
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selftest/message"
+)
+
+// joinTimeout is what a session on a node that has joined is taken to live, as
+// nodes do by default: they are not asked.
+const joinTimeout = 100 * time.Second
+
+// Bounds of what processes that join may make, so that there is room for what
+// users want: anybody may join, under any PID, and each is kept alive.
+const (
+	maxJoinedGroups = 256
+	maxJoinedNodes  = 1024
+)
+
+// joinedGroups is how many groups processes that joined have made; Console.mu is
+// held.
+func (s *session) joinedGroups() (n int) {
+	for _, g := range s.groups {
+		if g.joined {
+			n++
+		}
+	}
+	return n
+}
+
+// joinedNodes is how many nodes have come in by joining; Console.mu is held.
+func (s *session) joinedNodes() (n int) {
+	for _, m := range s.members {
+		if m.joined {
+			n++
+		}
+	}
+	return n
+}
+
+// join answers a process that asks to be taken into a group (selftest 7.9).
+func (c *Console) join(from lnet.ProcessID, q *message.JoinRequest) message.JoinReply {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.session
+	if s == nil || s.ending {
+		return message.JoinReply{Status: message.ESRCH, Session: message.NoSession}
+	}
+	r := message.JoinReply{Header: s.header(), Session: s.id}
+	g := s.group(q.Group.String())
+	m := s.byID[from]
+	_, short := message.NID4Of(from.NID)
+	switch {
+	case q.Features != s.features:
+		r.Status = message.EPROTO
+	case !q.Session.NID.IsAny() && q.Session != s.id:
+		r.Status = message.EBUSY
+	case g != nil && g.tests > 0:
+		r.Status = message.EBUSY
+	case g != nil && m != nil && g.has(m):
+		r.Status = message.EEXIST
+	case !short || checkName("group", q.Group.String()) != nil:
+		r.Status = message.EINVAL
+	case g == nil && (len(s.groups) >= maxGroups || s.joinedGroups() >= maxJoinedGroups),
+		m == nil && (len(s.members) >= maxNodes || s.joinedNodes() >= maxJoinedNodes):
+		r.Status = message.ENOMEM
+	}
+	if r.Status != message.OK {
+		return r
+	}
+	if g == nil {
+		g = s.newGroup(q.Group.String())
+		g.joined = true
+	}
+	if m == nil {
+		m = s.newMember(from)
+		m.timeout, m.features, m.joined = joinTimeout, s.features, true
+	}
+	m.makes = max(m.makes, 1)
+	m.state, m.contact = Active, time.Now()
+	g.add(m)
+	r.Timeout, r.Name = uint32(s.timeout/time.Second), s.name
+	return r
+}

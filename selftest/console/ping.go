@@ -1,0 +1,116 @@
+package console
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Target says which nodes to ask: exactly one of the session's, a group's, a
+// batch's clients or servers, or some by NID, which need not be in the session.
+type Target struct {
+	Session bool     `json:"session,omitempty"`
+	Group   string   `json:"group,omitempty"`
+	Batch   string   `json:"batch,omitempty"`
+	Servers bool     `json:"servers,omitempty"` // of the batch
+	Nodes   []string `json:"nodes,omitempty"`   // lists of NIDs
+}
+
+// find finds the nodes; c.mu is held.
+func (s *session) find(t *Target) ([]*member, error) {
+	chosen := 0
+	for _, b := range []bool{t.Session, t.Group != "", t.Batch != "", len(t.Nodes) > 0} {
+		if b {
+			chosen++
+		}
+	}
+	if chosen != 1 {
+		return nil, refuse(syscall.EINVAL, "nodes", "", "one of session, group, batch and nodes must be given, not %d", chosen)
+	}
+	switch {
+	case t.Session:
+		return s.members, nil
+	case t.Group != "":
+		g := s.group(t.Group)
+		if g == nil {
+			return nil, notFound("group", t.Group)
+		}
+		return g.members, nil
+	case t.Batch != "":
+		b := s.batch(t.Batch)
+		switch {
+		case b == nil:
+			return nil, notFound("batch", t.Batch)
+		case t.Servers:
+			return b.servers.list, nil
+		}
+		return b.clients.list, nil
+	}
+	var list []*member
+	seen := map[lnet.ProcessID]bool{}
+	rows := 0
+	for _, text := range t.Nodes {
+		found, err := s.byIDs(text)
+		if err != nil {
+			return nil, err
+		}
+		if rows += len(found); rows > maxRows {
+			return nil, tooMany("nodes", "")
+		}
+		for _, m := range found {
+			if !seen[m.id] {
+				seen[m.id] = true
+				list = append(list, m)
+			}
+		}
+	}
+	return list, nil
+}
+
+// byIDs are the nodes of a list of NIDs; those that are not in the session are
+// made for the occasion. c.mu is held.
+func (s *session) byIDs(text string) ([]*member, error) {
+	ids, err := parseIDs(text)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]*member, 0, len(ids))
+	for _, id := range ids {
+		m := s.byID[id]
+		if m == nil {
+			m = &member{id: id, state: Unknown, features: s.features}
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// Ping asks nodes which session they are in, within timeout: 3 to 30 s, 0 for
+// 30 s. Each row has a state, and, if the node is active or busy, its session's
+// console and name. Errors: EINVAL; ENOENT the group or the batch.
+func (c *Console) Ping(ctx context.Context, key Key, t Target, timeout time.Duration) (Result, error) {
+	x, err := c.begin(ctx, key)
+	if err != nil {
+		return Result{}, err
+	}
+	defer x.end()
+	c.mu.Lock()
+	list, err := x.find(&t)
+	legs := make([]*leg, 0, len(list))
+	for _, m := range list {
+		legs = append(legs, c.debug(x.session, m))
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return Result{}, err
+	}
+	r := c.transact(x.ctx, x.session, limitOf(timeout, maxAsk), legs, nil)
+	for k := range r.Nodes {
+		n := &r.Nodes[k]
+		n.Success = n.Success && n.State == Active
+	}
+	r.total()
+	return r, stopped(x.ctx)
+}

@@ -1,0 +1,167 @@
+package console
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selftest/latency"
+	"github.com/lnetd/lnetd/selftest/message"
+)
+
+// Sample is the counters of nodes at one time.
+type Sample struct {
+	Targets []TargetSample `json:"targets"`
+}
+
+// TargetSample is the sample of a group, or of a list of NIDs.
+type TargetSample struct {
+	Name  string       `json:"name"`
+	Nodes []NodeSample `json:"nodes"`
+	// Failed nodes have no counters.
+	Failed int `json:"failed"`
+}
+
+// NodeSample is the sample of a node; without Success the counters mean nothing.
+type NodeSample struct {
+	NodeResult
+	Framework message.FrameworkCounters `json:"framework"`
+	RPCs      message.RPCCounters       `json:"rpcs"`
+	LNet      message.LNetCounters      `json:"lnet"`
+	// Latency are the times of RPCs of the node's clients; nil: nobody knows.
+	Latency *latency.Histogram `json:"latency,omitempty"`
+}
+
+// Stat reads the counters of groups, or of nodes by lists of NIDs, within
+// timeout: 3 to 30 s, 0 for 30 s. Errors: ENOENT no group of that name, nor a
+// list of NIDs.
+func (c *Console) Stat(ctx context.Context, key Key, targets []string, timeout time.Duration) (Sample, error) {
+	x, err := c.begin(ctx, key)
+	if err != nil {
+		return Sample{}, err
+	}
+	defer x.end()
+	return c.stat(x, targets, timeout)
+}
+
+func (c *Console) stat(x *command, targets []string, timeout time.Duration) (Sample, error) {
+	if len(targets) == 0 {
+		return Sample{}, refuse(syscall.EINVAL, "group", "", "no group and no nodes")
+	}
+	lists := make([][]int, len(targets)) // indices into legs
+	var legs []*leg
+	at := map[lnet.ProcessID]int{}
+	rows := 0
+	c.mu.Lock()
+	for t, name := range targets {
+		list, err := x.target(name)
+		if rows += len(list); err == nil && rows > maxRows {
+			err = tooMany("nodes", "")
+		}
+		if err != nil {
+			c.mu.Unlock()
+			return Sample{}, err
+		}
+		for _, m := range list {
+			k, ok := at[m.id]
+			if !ok {
+				k = len(legs)
+				at[m.id] = k
+				legs = append(legs, &leg{
+					member: m, reply: new(message.StatReply),
+					request: &message.StatRequest{Header: x.header(), Session: x.id},
+				})
+			}
+			lists[t] = append(lists[t], k)
+		}
+	}
+	c.mu.Unlock()
+	r := c.transact(x.ctx, x.session, limitOf(timeout, maxAsk), legs, nil)
+	nodes := make([]NodeSample, len(legs))
+	for k, l := range legs {
+		n := &nodes[k]
+		n.NodeResult = r.Nodes[k]
+		if !n.Success {
+			continue
+		}
+		reply, _ := l.reply.(*message.StatReply)
+		n.Framework, n.RPCs, n.LNet = reply.Framework, reply.RPC, reply.LNet
+		if h, ok := c.Latencies(l.member.id.NID); ok {
+			n.Latency = &h
+		}
+	}
+	s := Sample{Targets: make([]TargetSample, len(targets))}
+	for t, name := range targets {
+		v := &s.Targets[t]
+		v.Name, v.Nodes = name, make([]NodeSample, 0, len(lists[t]))
+		for _, k := range lists[t] {
+			v.Nodes = append(v.Nodes, nodes[k])
+			if !nodes[k].Success {
+				v.Failed++
+			}
+		}
+	}
+	return s, stopped(x.ctx)
+}
+
+// target is the nodes of a group, or of a list of NIDs; c.mu is held.
+func (s *session) target(name string) ([]*member, error) {
+	if g := s.group(name); g != nil {
+		return g.members, nil
+	}
+	list, err := s.byIDs(name)
+	if err != nil {
+		return nil, refuse(syscall.ENOENT, "group", name, "no group, and %v", err)
+	}
+	return list, nil
+}
+
+// WatchOptions say what to watch.
+type WatchOptions struct {
+	Targets []string      `json:"targets"` // as Stat has them
+	Delay   time.Duration `json:"delay"`   // from a sample to the next, at least 1 s
+	Timeout time.Duration `json:"timeout"` // of each sample, as Stat has it
+	Count   int           `json:"count"`   // intervals; negative: until ctx is done
+}
+
+// minDelay keeps a watch from being a load of its own.
+const minDelay = time.Second
+
+// Watch takes a sample every Delay and calls see with what has happened since
+// the one before, Count times. see runs in the caller's goroutine; its error ends
+// the watch. Other errors: as Stat, ErrGroupChanged, and the cause of ctx. The
+// session is not idle while it is watched. Its end does not wait for see, which
+// may therefore take its time, and end the session itself; ESHUTDOWN: it has ended.
+func (c *Console) Watch(ctx context.Context, key Key, o WatchOptions, see func([]Interval) error) error {
+	x, err := c.begin(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer x.end()
+	tick := time.NewTicker(max(o.Delay, minDelay))
+	defer tick.Stop()
+	old, err := c.stat(x, o.Targets, o.Timeout)
+	for k := 0; err == nil && k != o.Count; k++ {
+		select {
+		case <-tick.C:
+		case <-x.ctx.Done():
+			return stopped(x.ctx)
+		}
+		var now Sample
+		if now, err = c.stat(x, o.Targets, o.Timeout); err != nil {
+			break
+		}
+		var list []Interval
+		if list, err = now.Since(old); err != nil {
+			break
+		}
+		x.pause()
+		err = see(list)
+		if over := x.resume(); err == nil {
+			err = over
+		}
+		old = now
+	}
+	return err
+}

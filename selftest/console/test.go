@@ -1,0 +1,245 @@
+package console
+
+import (
+	"context"
+	"math"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/selftest/message"
+)
+
+// TestKind is what a test does.
+type TestKind string
+
+// The kinds.
+const (
+	BulkTest TestKind = "brw"
+	PingTest TestKind = "ping"
+)
+
+// Test is a test to be added to a batch.
+type Test struct {
+	Batch string   `json:"batch"`
+	From  string   `json:"from"` // the clients' group
+	To    string   `json:"to"`   // the servers'
+	Kind  TestKind `json:"kind"` // in whatever case
+	// Loop is how many RPCs each unit makes; negative: no end. Not 0.
+	Loop int32 `json:"loop"`
+	// Concurrency is the number of units per client and server, 1 to 1024.
+	Concurrency int `json:"concurrency"`
+	// Distribute clients share Span servers, 1 to 341.
+	Distribute int `json:"distribute"`
+	Span       int `json:"span"`
+	// BRW holds the parameters of a BulkTest.
+	BRW BRW `json:"brw"`
+	// Timeout is how long nodes may take to answer, 3 s at least; 0: 30 s.
+	Timeout time.Duration `json:"timeout,omitempty"`
+}
+
+// BRW says how bulk is moved.
+type BRW struct {
+	Write bool `json:"write"` // from client to server; else the other way
+	// Size in bytes: a multiple of 8, up to 1 MiB. Offset in the client's memory:
+	// a multiple of 8. Kernels can be brought down by a bulk that touches more
+	// pages than its size alone would, so that none such is allowed.
+	Size   int `json:"size"`
+	Offset int `json:"offset"`
+	// Check is "none" (or empty), "simple", "full" or "discard".
+	Check string `json:"check,omitempty"`
+}
+
+// TestAddition is what came of AddTest. If servers failed, clients were not asked.
+type TestAddition struct {
+	Index   int    `json:"index"` // in the batch, from 1
+	Servers Result `json:"servers"`
+	Clients Result `json:"clients"`
+}
+
+// OK tells whether all nodes have the test.
+func (a *TestAddition) OK() bool { return a.Servers.OK() && a.Clients.OK() }
+
+// test is a test of a batch; Console.mu guards it.
+type test struct {
+	Test
+	from, to *group
+	// A node's place of the test among those of the batch that it was told of:
+	// by that it is asked. 0: it does not have it, or nobody knows its place.
+	clientIndex, serverIndex map[*member]uint32
+}
+
+// check looks at what needs no session.
+func (t *Test) check() error {
+	fail := func(format string, args ...any) error {
+		return refuse(syscall.EINVAL, "test", string(t.Kind), format, args...)
+	}
+	t.Kind = TestKind(strings.ToLower(string(t.Kind)))
+	switch {
+	case t.Kind != BulkTest && t.Kind != PingTest:
+		return fail("no such kind of test")
+	case t.Loop == 0:
+		return fail("loop 0")
+	case t.Concurrency < 1 || t.Concurrency > message.MaxConcurrency:
+		return fail("concurrency %d is not in 1 to %d", t.Concurrency, message.MaxConcurrency)
+	case t.Distribute < 1 || t.Distribute > math.MaxInt32:
+		return fail("distribution %d:%d", t.Distribute, t.Span)
+	case t.Span < 1 || t.Span > message.DestinationsPerBlock:
+		return fail("span %d is not in 1 to %d", t.Span, message.DestinationsPerBlock)
+	}
+	if t.Kind == PingTest {
+		t.BRW = BRW{}
+		return nil
+	}
+	b := &t.BRW
+	if _, ok := b.check(); !ok {
+		return fail("no check %q", b.Check)
+	}
+	pages := (b.Size + message.PageSize - 1) / message.PageSize
+	switch {
+	case b.Size < 8 || b.Size > message.MaxBulk || b.Size%8 != 0:
+		return fail("size %d is not a multiple of 8 in 8 to %d", b.Size, message.MaxBulk)
+	case b.Offset < 0 || b.Offset > math.MaxInt32 || b.Offset%8 != 0:
+		return fail("offset %d is not a multiple of 8", b.Offset)
+	case b.Offset%message.PageSize+b.Size > pages*message.PageSize:
+		return fail("%d bytes from offset %d on touch more pages than %d bytes need", b.Size, b.Offset, b.Size)
+	}
+	return nil
+}
+
+func (b *BRW) check() (message.Check, bool) {
+	switch b.Check {
+	case "", "none":
+		return message.CheckNone, true
+	case "simple":
+		return message.CheckSimple, true
+	case "full":
+		return message.CheckFull, true
+	case "discard":
+		return message.CheckDiscard, true
+	}
+	return 0, false
+}
+
+// request is a request to a server; clients have more.
+func (t *Test) request(s *session, batch uint64) message.TestRequest {
+	q := message.TestRequest{
+		Header: s.header(), Session: s.id, Batch: batch, Tests: message.ServicePing,
+		Concurrency: uint32(t.Concurrency), StopOnError: true,
+	}
+	if t.Kind == PingTest {
+		return q
+	}
+	check, _ := t.BRW.check()
+	q.Tests = message.ServiceBRW
+	q.BRW = message.BRWParameters{Op: message.BRWRead, Flags: uint32(check)}
+	if t.BRW.Write {
+		q.BRW.Op = message.BRWWrite
+	}
+	if s.features&message.BulkLength == 0 {
+		q.BRW.Pages = uint32(t.BRW.Size / message.PageSize)
+	} else {
+		q.BRW.Length, q.BRW.Offset = uint32(t.BRW.Size), uint32(t.BRW.Offset)
+	}
+	return q
+}
+
+// AddTest adds a test to a batch, first on the servers, then on the clients
+// (selftest 7.5). From then on its groups cannot change. Where nodes fail the
+// test has its index nevertheless, and what has come of it is in the result.
+// Errors: ENOENT batch or group; EINVAL a parameter, or a group without active
+// nodes; EBUSY the batch runs; ENETDOWN a node is not active.
+func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, error) {
+	if err := t.check(); err != nil {
+		return TestAddition{}, err
+	}
+	x, err := c.change(ctx, key)
+	if err != nil {
+		return TestAddition{}, err
+	}
+	defer x.end()
+	s := x.session
+
+	c.mu.Lock()
+	b, from, to, err := s.admit(&t)
+	if err != nil {
+		c.mu.Unlock()
+		return TestAddition{}, err
+	}
+	from.tests++
+	to.tests++
+	v := &test{Test: t, from: from, to: to, clientIndex: map[*member]uint32{}, serverIndex: map[*member]uint32{}}
+	base := t.request(s, b.id)
+	c.mu.Unlock()
+
+	// The groups are held now: their lists do not change.
+	limit := limitOf(t.Timeout, math.MaxInt64)
+	legs := make([]*leg, len(to.members))
+	for k, m := range to.members {
+		q := base
+		q.Loop = serverLoop(len(from.members), len(to.members), t.Distribute, t.Span, t.Concurrency)
+		legs[k] = &leg{member: m, request: &q, reply: new(message.TestReply)}
+	}
+	a := TestAddition{Servers: c.transact(x.ctx, s, limit, legs, nil), Clients: Result{Nodes: []NodeResult{}}}
+	c.mu.Lock()
+	b.servers.note(b, v.serverIndex, to.members, &a.Servers)
+	c.mu.Unlock()
+
+	if a.Servers.OK() {
+		legs = make([]*leg, len(from.members))
+		for i, m := range from.members {
+			q := base
+			q.Loop, q.Client, q.Destinations = uint32(t.Loop), true, uint32(t.Span)
+			list := make([]message.Destination, 0, t.Span)
+			for _, k := range servers(i, t.Distribute, t.Span, len(to.members)) {
+				list = append(list, to.members[k].destination())
+			}
+			legs[i] = &leg{
+				member: m, request: &q, reply: new(message.TestReply),
+				bulk: message.AppendDestinations(nil, list, message.LittleEndian)[:t.Span*message.DestinationSize],
+			}
+		}
+		a.Clients = c.transact(x.ctx, s, limit, legs, nil)
+		c.mu.Lock()
+		b.clients.note(b, v.clientIndex, from.members, &a.Clients)
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	b.tests = append(b.tests, v)
+	a.Index = len(b.tests)
+	c.mu.Unlock()
+	return a, stopped(x.ctx)
+}
+
+// admit tells whether a test may be added; c.mu is held.
+func (s *session) admit(t *Test) (b *batch, from, to *group, err error) {
+	b, from, to = s.batch(t.Batch), s.group(t.From), s.group(t.To)
+	switch {
+	case b == nil:
+		return nil, nil, nil, notFound("batch", t.Batch)
+	case b.running:
+		return nil, nil, nil, refuse(syscall.EBUSY, "batch", t.Batch, "it is running")
+	case len(b.tests) >= maxTests:
+		return nil, nil, nil, refuse(syscall.ENOMEM, "batch", t.Batch, "%d tests are the most", maxTests)
+	case from == nil:
+		return nil, nil, nil, notFound("group", t.From)
+	case to == nil:
+		return nil, nil, nil, notFound("group", t.To)
+	case t.Span > len(to.members):
+		err = refuse(syscall.EINVAL, "test", string(t.Kind), "span %d over a group of %d nodes", t.Span, len(to.members))
+	case t.Kind == BulkTest && s.features&message.BulkLength == 0 && (t.BRW.Size%message.PageSize != 0 || t.BRW.Offset != 0):
+		err = refuse(syscall.EINVAL, "test", string(t.Kind),
+			"size %d, offset %d: nodes of this session know whole pages only", t.BRW.Size, t.BRW.Offset)
+	}
+	for _, g := range []*group{from, to} {
+		n := membersOf(g.members).Count
+		switch {
+		case err != nil:
+		case n.Active == 0:
+			err = refuse(syscall.EINVAL, "group", g.name, "none of its nodes is active")
+		case n.Active < n.Total:
+			err = refuse(syscall.ENETDOWN, "group", g.name, "%d of its %d nodes are not active", n.Total-n.Active, n.Total)
+		}
+	}
+	return b, from, to, err
+}

@@ -1,0 +1,288 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selftest/message"
+	"github.com/lnetd/lnetd/selftest/rpc"
+)
+
+// Limits of transactions (selftest 7.3).
+const (
+	defaultLimit = 30 * time.Second
+	minLimit     = 3 * time.Second
+	maxAsk       = 30 * time.Second // of ping and stat
+	// longLimit is from where on an RPC that is overdue counts as timed out;
+	// with less time it is interrupted.
+	longLimit = 6 * time.Second
+	// grace is how long RPCs may take to end after their time is up, so that
+	// they tell by themselves how they have ended.
+	grace = 100 * time.Millisecond
+)
+
+// limitOf is a user's time limit within bounds; 0 stands for the default.
+func limitOf(d, most time.Duration) time.Duration {
+	if d == 0 {
+		return defaultLimit
+	}
+	return min(max(d, minLimit), most)
+}
+
+// Result is what came of asking a set of nodes (selftest 7.3).
+type Result struct {
+	Nodes []NodeResult `json:"nodes"`
+	// Answered nodes have replied, Unanswered have not. Succeeded and Refused
+	// are those of the former that did, and did not, do what they were asked.
+	Answered   int `json:"answered"`
+	Unanswered int `json:"unanswered"`
+	Succeeded  int `json:"succeeded"`
+	Refused    int `json:"refused"`
+	// RPCErrno is the first node's that did not answer, Errno the first's that
+	// refused.
+	RPCErrno syscall.Errno `json:"rpc_errno,omitempty"`
+	Errno    syscall.Errno `json:"errno,omitempty"`
+}
+
+// OK tells whether all nodes did what they were asked.
+func (r *Result) OK() bool { return r.Unanswered == 0 && r.Refused == 0 }
+
+// NodeResult is what came of asking one node. RPC says why it has not answered;
+// else Status is its answer, and the rest describes what it said.
+type NodeResult struct {
+	ID     lnet.ProcessID `json:"id"`
+	State  State          `json:"state"`
+	RPC    syscall.Errno  `json:"rpc,omitempty"`
+	Status syscall.Errno  `json:"status,omitempty"`
+	// Session is the one that the node is in; nil: in none.
+	Session *SessionRef `json:"session,omitempty"`
+	// Active are, after a query, running tests of a batch, or units of a test.
+	Active uint32 `json:"active,omitempty"`
+	// Success tells whether the node did what it was asked.
+	Success bool `json:"success"`
+}
+
+// SessionRef names a session that a node is in. Nodes tell the name only when
+// they are asked for it, and when they are busy.
+type SessionRef struct {
+	// NID is the console's, as the node tells it.
+	NID   message.NID4 `json:"nid"`
+	Stamp int64        `json:"stamp"`
+	Name  string       `json:"name,omitempty"`
+}
+
+// total counts.
+func (r *Result) total() {
+	*r = Result{Nodes: r.Nodes}
+	for k := range r.Nodes {
+		n := &r.Nodes[k]
+		switch {
+		case n.RPC != 0:
+			r.Unanswered++
+			if r.RPCErrno == 0 {
+				r.RPCErrno = n.RPC
+			}
+		case n.Success:
+			r.Answered++
+			r.Succeeded++
+		default:
+			r.Answered++
+			r.Refused++
+			if r.Errno == 0 {
+				r.Errno = n.Status
+			}
+		}
+	}
+}
+
+// leg is the RPC to one node of a transaction.
+type leg struct {
+	member  *member
+	request message.Request
+	reply   message.Reply // read only if the leg's result has no RPC error
+	bulk    []byte
+	limit   time.Duration // 0: the transaction's
+
+	call  rpc.Call
+	index int
+	ended chan<- *leg
+	due   time.Time
+	over  bool
+}
+
+// Ended implements rpc.Waiter. The channel has room for all.
+func (l *leg) Ended(*rpc.Call) { l.ended <- l }
+
+// giveUp ends a leg that nobody waits for any more. Where the node is to fetch a
+// bulk it is left to its own timeout: a node that finds none would answer
+// nobody, the one who ends the session included, until its RPC has timed out.
+func (l *leg) giveUp() {
+	if l.bulk == nil {
+		l.call.Abort()
+	}
+}
+
+// transact makes an RPC to each node at once and returns when all have ended or
+// their time is up, or ctx is done. It may leave calls behind that are about to
+// end, which are the RPC client's; nobody hears of that. accept tells
+// which statuses are a success; nil: 0.
+func (c *Console) transact(
+	ctx context.Context, s *session, limit time.Duration, legs []*leg, accept func(message.Status) bool,
+) Result {
+	r := Result{Nodes: make([]NodeResult, len(legs))}
+	ended := make(chan *leg, len(legs))
+	start := time.Now()
+	for k, l := range legs {
+		l.index, l.ended = k, ended
+		if l.limit == 0 {
+			l.limit = limit
+		}
+		l.due = start.Add(l.limit)
+		l.call.To, l.call.Service, l.call.Waiter = l.member.id, l.request.Service(), l
+		l.call.Bulk = rpc.Bulk{Bytes: l.bulk}
+		switch {
+		case l.limit >= longLimit:
+			l.call.Timeout = l.limit
+			l.due = l.due.Add(grace)
+		case l.bulk != nil:
+			l.call.Timeout = longLimit // see giveUp
+		}
+		l.call.SetRequest(l.request)
+		c.client.Start(&l.call)
+	}
+	timer := time.NewTimer(time.Until(earliest(legs)))
+	defer timer.Stop()
+	for left := len(legs); left > 0; {
+		select {
+		case l := <-ended:
+			if l.over {
+				continue
+			}
+			err := l.call.Err()
+			if err == nil {
+				err = l.reply.Decode(l.call.Reply())
+			}
+			r.Nodes[l.index] = c.finish(s, l, err, accept)
+			left--
+		case <-timer.C:
+			now := time.Now()
+			for _, l := range legs {
+				if !l.over && !l.due.After(now) {
+					l.giveUp()
+					r.Nodes[l.index] = c.finish(s, l, overdue(l.limit), accept)
+					left--
+				}
+			}
+			if left > 0 {
+				timer.Reset(time.Until(earliest(legs)))
+			}
+		case <-ctx.Done():
+			for _, l := range legs {
+				if !l.over {
+					l.giveUp()
+					r.Nodes[l.index] = c.finish(s, l, rpc.ErrAborted, accept)
+				}
+			}
+			left = 0
+		}
+	}
+	r.total()
+	return r
+}
+
+func overdue(limit time.Duration) error {
+	if limit < longLimit {
+		return rpc.ErrAborted
+	}
+	return rpc.ErrTimedOut
+}
+
+// earliest is when the first leg that is not over is due.
+func earliest(legs []*leg) (t time.Time) {
+	for _, l := range legs {
+		if !l.over && (t.IsZero() || l.due.Before(t)) {
+			t = l.due
+		}
+	}
+	return t
+}
+
+// finish notes how a leg has ended.
+func (c *Console) finish(s *session, l *leg, err error, accept func(message.Status) bool) NodeResult {
+	l.over = true
+	n := NodeResult{ID: l.member.id}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := l.member
+	if err != nil {
+		n.RPC = rpc.Errno(err)
+		// Who was not waited for is not down for that.
+		if !errors.Is(err, rpc.ErrAborted) || !time.Now().Before(l.due) {
+			m.state = Down
+		}
+		n.State = m.state
+		return n
+	}
+	a := answerOf(l.reply)
+	m.contact = time.Now()
+	switch a.session {
+	case message.NoSession:
+		m.state = Unknown
+	case s.id:
+		m.state = Active
+	default:
+		m.state = Busy
+	}
+	n.State = m.state
+	n.Status = syscall.Errno(a.status)
+	n.Active = a.active
+	n.Success = a.status == message.OK
+	if accept != nil {
+		n.Success = accept(a.status)
+	}
+	if a.session != message.NoSession {
+		n.Session = &SessionRef{NID: a.session.NID, Stamp: a.session.Stamp, Name: a.name}
+	}
+	return n
+}
+
+// answer is what replies of all services tell.
+type answer struct {
+	status  message.Status
+	session message.SessionID
+	name    string
+	active  uint32
+}
+
+func answerOf(r message.Reply) answer {
+	switch r := r.(type) {
+	case *message.MakeSessionReply:
+		a := answer{status: r.Status, session: r.Session}
+		if r.Status == message.EBUSY { // else it is not filled in
+			a.name = r.Name.Printable()
+		}
+		return a
+	case *message.RemoveSessionReply:
+		return answer{status: r.Status, session: r.Session}
+	case *message.DebugReply:
+		a := answer{status: r.Status, session: r.Session}
+		if r.Status == message.OK {
+			a.name = r.Name.Printable()
+		}
+		return a
+	case *message.BatchReply:
+		a := answer{status: r.Status, session: r.Session}
+		if r.Status == message.OK {
+			a.active = r.Active
+		}
+		return a
+	case *message.TestReply:
+		return answer{status: r.Status, session: r.Session}
+	case *message.StatReply:
+		return answer{status: r.Status, session: r.Session}
+	}
+	panic("console: reply of an unknown type")
+}
