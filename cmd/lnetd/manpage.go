@@ -19,10 +19,11 @@ DESCRIPTION
 
     The configuration is what Lustre's "lnetctl export" prints, plus a section
     "lnetd"; --print-reference-config shows every key. It names nets, peers,
-    routes, policies, whether the node is a router, and the global values. What
-    it names is there when lnetd is ready; a route by a gateway that no net of
-    this node leads to is left out with a warning, everything else that cannot
-    be done ends lnetd. Options on the command line override the file.
+    routes, policies, the global values, whether the node is a router, and
+    whether it takes part in LNet selftest. What it names is there when lnetd is
+    ready; a route by a gateway that no net of this node leads to is left out
+    with a warning, everything else that cannot be done ends lnetd. Options on
+    the command line override the file.
 
 OPTIONS
 {{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}

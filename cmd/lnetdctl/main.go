@@ -1,6 +1,6 @@
 // Command lnetdctl shows, changes and tests a running lnetd. Its grammar and its
-// output are those of Lustre's lnetctl; installed under that name it answers
-// to it.
+// output are those of Lustre's lnetctl, and under the word lst those of its lst;
+// installed under either name it answers to it.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 func main() {
 	p := program{
 		name:   filepath.Base(os.Args[0]),
+		stdin:  os.Stdin,
 		stdout: os.Stdout,
 		stderr: os.Stderr,
 		hints:  isTerminal(os.Stderr),

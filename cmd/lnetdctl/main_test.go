@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"lnetdctl": main, "lnetctl": main})
+	testscript.Main(m, map[string]func(){"lnetdctl": main, "lnetctl": main, "lst": main})
 }
 
 // The scripts tell what lnetdctl does with a running lnetd.
@@ -20,9 +20,11 @@ func TestScripts(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "../lnetd").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
+	commands := daemontest.Commands()
+	commands["until"] = until
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/script",
-		Cmds: daemontest.Commands(),
+		Cmds: commands,
 		Setup: func(env *testscript.Env) error {
 			// A program with the race detector in it lingers for a second when it
 			// ends, and a script runs dozens.

@@ -57,7 +57,11 @@ func manPage(w io.Writer, c *cobra.Command) {
 		statuses = commonExitStatuses
 	}
 	section("EXIT STATUS", statuses)
-	section("ENVIRONMENT", "LNETD_CONTROL_SOCKET  path of lnetd's control socket, if --control-socket is not given")
+	environment := "LNETD_CONTROL_SOCKET  path of lnetd's control socket, if --control-socket is not given"
+	if isLst(c) {
+		environment += lstEnvironment
+	}
+	section("ENVIRONMENT", environment)
 }
 
 // options describes options, one a line.

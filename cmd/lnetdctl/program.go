@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -26,13 +27,19 @@ const (
 // program is one run of lnetdctl.
 type program struct {
 	// name is what the program was called as.
-	name           string
+	name string
+	// stdin has commands for lst without arguments; nil: none.
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	// hints allows advice on stderr beside the documents. It is off where a
 	// script may compare the output with lnetctl's.
 	hints bool
 	// lookup resolves a host name; nil is the system's resolver.
 	lookup func(ctx context.Context, host string) ([]net.IP, error)
+
+	// pause waits between the steps of commands that go on; nil: as long as they
+	// ask for.
+	pause func(ctx context.Context, d time.Duration) error
 
 	// Options of all commands.
 	socket string
@@ -49,9 +56,13 @@ func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 func (p *program) run(args []string) int {
 	root := p.root()
 	line, err := readLine(root, args)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = p.execute(line)
-	} else {
+	case isLst(line.cmd):
+		p.lstMisused(line, err)
+		return exitFailure
+	default:
 		p.misused(line, err)
 		if unknown := (*unknownCommand)(nil); errors.As(err, &unknown) {
 			return exitFailure
@@ -66,6 +77,9 @@ func (p *program) run(args []string) int {
 		return int(st)
 	}
 	p.fail(err)
+	if isLst(line.cmd) {
+		return exitFailure
+	}
 	return exitInvalid
 }
 
@@ -88,7 +102,7 @@ func (p *program) execute(l line) error {
 		return p.helpAll(l.cmd)
 	}
 	root := l.cmd.Root()
-	root.SetArgs(l.args)
+	root.SetArgs(append([]string{}, l.args...)) // not nil, for which cobra takes the process's
 	return root.ExecuteContext(context.Background())
 }
 
@@ -115,7 +129,41 @@ func (p *program) misused(l line, err error) {
 	}
 }
 
+// wait waits for d, or until ctx is done.
+func (p *program) wait(ctx context.Context, d time.Duration) error {
+	if p.pause != nil {
+		return p.pause(ctx, d)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// root is all commands; called as lst, the program has those of lst alone.
 func (p *program) root() *cobra.Command {
+	var root *cobra.Command
+	if p.name == lstName {
+		root = p.lstCommand()
+	} else {
+		root = p.commands()
+	}
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	f := root.PersistentFlags()
+	f.StringVar(&p.socket, "control-socket", p.socket, "`PATH` of lnetd's control socket")
+	f.BoolVar(&p.json, "json", p.json, "print JSON as the control interface delivers it")
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	manPages(root)
+	return root
+}
+
+func (p *program) commands() *cobra.Command {
 	root := &cobra.Command{
 		Use:   p.name,
 		Short: "show, change and test a running lnetd",
@@ -125,20 +173,11 @@ program answers to that.
 
 Options may stand before, between and behind operands, as --option value or
 --option=value, and their names may be cut to any unambiguous beginning.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
 	}
-	root.CompletionOptions.DisableDefaultCmd = true
-	f := root.PersistentFlags()
-	f.StringVar(&p.socket, "control-socket", "", "`PATH` of lnetd's control socket")
-	f.BoolVar(&p.json, "json", false, "print JSON as the control interface delivers it")
 	root.AddCommand(
-		p.discoverCommand(), p.explainCommand(), p.faultCommand(), p.globalCommand(), p.netCommand(), p.peerCommand(),
+		p.discoverCommand(), p.explainCommand(), p.faultCommand(), p.globalCommand(), p.lstCommand(), p.netCommand(), p.peerCommand(),
 		p.pingCommand(), p.routeCommand(), p.routingCommand(), p.selectionCommand(), p.setCommand(), p.statsCommand(),
 		p.udspCommand(), p.versionCommand())
-	root.SetOut(p.stdout)
-	root.SetErr(p.stderr)
-	manPages(root)
 	return root
 }
 
@@ -160,6 +199,10 @@ func (p *program) printJSON(v any) error {
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
+
+// printJSONLine prints v on one line, for programs that follow a command that goes
+// on.
+func (p *program) printJSONLine(v any) error { return json.NewEncoder(p.stdout).Encode(v) }
 
 // hint gives advice to a person.
 func (p *program) hint(s string) {

@@ -91,9 +91,9 @@ func TestHelp(t *testing.T) {
 func TestListCommands(t *testing.T) {
 	got := runProgram(program{}, "--list-commands")
 	want := ran{`discover            explain             fault               global
-net                 peer                ping                route
-routing             selection           set                 stats
-udsp                version
+lst                 net                 peer                ping
+route               routing             selection           set
+stats               udsp                version
 `, "", 0}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(ran{})); diff != "" {
 		t.Error(diff)

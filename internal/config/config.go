@@ -38,6 +38,8 @@ type Config struct {
 	Buffers node.Buffers
 	// Socklnd is the TCP driver's configuration.
 	Socklnd socklnd.Config
+	// Selftest says whether the node serves LNet selftest, and within which bounds.
+	Selftest Selftest
 	// PortGiven tells that the operator has chosen the port, so that no other
 	// may be taken in its place.
 	PortGiven bool
@@ -71,6 +73,7 @@ func Default() Config {
 		Parameters:        node.DefaultParameters(),
 		RouterSensitivity: routerSensitivity,
 		Socklnd:           socklnd.DefaultConfig(),
+		Selftest:          defaultSelftest(),
 		LogLevel:          slog.LevelInfo,
 	}
 }

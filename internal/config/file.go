@@ -53,10 +53,12 @@ type fileLND struct {
 // fileGlobals holds values of "global" by key.
 type fileGlobals map[string]place
 
-// fileLnetd holds values of "lnetd" by key, and of "lnetd.socklnd".
+// fileLnetd holds values of "lnetd" by key, of "lnetd.socklnd" and of
+// "lnetd.selftest".
 type fileLnetd struct {
-	own     map[string]place
-	socklnd map[string]place
+	own      map[string]place
+	socklnd  map[string]place
+	selftest map[string]place
 }
 
 // fileSections are the sections of a file. A section may stand twice: lnetctl
@@ -87,7 +89,7 @@ var fileSections = map[string]func(*file, place){
 func (r *reading) read(data []byte) file {
 	f := file{
 		globals: fileGlobals{},
-		lnetd:   fileLnetd{own: map[string]place{}, socklnd: map[string]place{}},
+		lnetd:   fileLnetd{own: map[string]place{}, socklnd: map[string]place{}, selftest: map[string]place{}},
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	for {
@@ -267,6 +269,14 @@ func (f *file) lnetdSection(at place) {
 					continue
 				}
 				f.lnetd.socklnd[s.key] = s.value
+			}
+		case m.key == "selftest":
+			for _, s := range m.value.optionalMembers() {
+				if selftestKeys[s.key] == nil {
+					s.value.wrong("unknown key")
+					continue
+				}
+				f.lnetd.selftest[s.key] = s.value
 			}
 		case m.key == "selection":
 			f.typed = append(f.typed, m.value.optionalItems()...)

@@ -192,6 +192,9 @@ func (c *Config) applyLnetd(f *file) {
 	for name, at := range f.lnetd.socklnd {
 		socklndKeys[name](&c.Socklnd, at)
 	}
+	for name, at := range f.lnetd.selftest {
+		selftestKeys[name](&c.Selftest, at)
+	}
 	if _, given := f.globals["discovery"]; given && (before == discovery.Off) != (c.Parameters.Discovery == discovery.Off) {
 		f.lnetd.own["discovery"].warn("%s holds over the value in \"global\"", c.Parameters.Discovery)
 	}

@@ -72,12 +72,13 @@ func TestReference(t *testing.T) {
 		t.Errorf("the reference changes something (-default +reference):\n%s", diff)
 	}
 	for section, keys := range map[string][]string{
-		"global":        slices.Collect(maps.Keys(globalKeys)),
-		"lnetd":         append(slices.Collect(maps.Keys(lnetdKeys)), "socklnd", "selection"),
-		"buffers":       {"tiny", "small", "large"},
-		"routing":       {"enable"},
-		"numa":          {"range"},
-		"lnetd.socklnd": slices.Collect(maps.Keys(socklndKeys)),
+		"global":         slices.Collect(maps.Keys(globalKeys)),
+		"lnetd":          append(slices.Collect(maps.Keys(lnetdKeys)), "socklnd", "selftest", "selection"),
+		"buffers":        {"tiny", "small", "large"},
+		"routing":        {"enable"},
+		"numa":           {"range"},
+		"lnetd.socklnd":  slices.Collect(maps.Keys(socklndKeys)),
+		"lnetd.selftest": slices.Collect(maps.Keys(selftestKeys)),
 	} {
 		for _, key := range keys {
 			if key != "max_intf" && !r.seen[section+"."+key] { // an old name of max_interfaces

@@ -91,6 +91,9 @@ type Backend interface {
 	// ResetFaults zeroes what the rules have counted.
 	ResetFaults()
 
+	// Selftest is LNet selftest.
+	Selftest() Selftest
+
 	// Counters are the node's.
 	Counters() Counters
 	// ResetCounters zeroes them, and those of all NIs and peer NIs.

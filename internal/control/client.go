@@ -64,26 +64,40 @@ func (c *Client) remove(ctx context.Context, path string, request any) error {
 func (c *Client) call(ctx context.Context, patience time.Duration, method, path string, body, reply any) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	resp, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return c.read(resp, reply)
+}
+
+// send makes a request and returns the answer as far as its head.
+func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
 		if err != nil {
-			return c.garbled(err)
+			return nil, c.garbled(err)
 		}
 		content = bytes.NewReader(b)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://lnetd"+path, content)
 	if err != nil {
-		return c.garbled(err)
+		return nil, c.garbled(err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return c.unreachable(err)
+		return nil, c.unreachable(err)
 	}
-	defer func() { _ = resp.Body.Close() }()
+	return resp, nil
+}
+
+// read reads the body of an answer.
+func (c *Client) read(resp *http.Response, reply any) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, replyBodyMax+1))
 	switch {
 	case err != nil:

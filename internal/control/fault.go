@@ -33,6 +33,15 @@ const (
 	CodeRuleInvalid       Code = "rule-invalid"        // a policy or fault rule makes no sense
 	CodeRuleExists        Code = "rule-exists"         // there is such a policy already
 	CodeRuleUnknown       Code = "rule-unknown"        // there is no such policy or fault rule
+	CodeLstDisabled       Code = "lst-disabled"        // the node does not take part in selftest
+	CodeLstNoSession      Code = "lst-no-session"      // there is no session, or it is ending
+	CodeLstKey            Code = "lst-key"             // the session has another key
+	CodeLstUnknown        Code = "lst-unknown"         // there is no such group, batch or test
+	CodeLstExists         Code = "lst-exists"          // there is such a session, group or batch already
+	CodeLstInvalid        Code = "lst-invalid"         // a command of lst makes no sense, or is a hazard
+	CodeLstBusy           Code = "lst-busy"            // a session, group or batch is in use
+	CodeLstNotActive      Code = "lst-not-active"      // nodes are not active
+	CodeLstRefused        Code = "lst-refused"         // a command of lst failed otherwise
 	CodeStopping          Code = "stopping"            // lnetd is going down
 	CodeBusy              Code = "busy"                // too many requests at once
 	CodeInternal          Code = "internal"            // a defect in lnetd
@@ -46,6 +55,9 @@ type Fault struct {
 	Errno int `json:"errno,omitempty"`
 	// Text says what happened, in lnetctl's words where it has some.
 	Text string `json:"text"`
+	// Subject is the name of what is concerned, where a client puts that into
+	// words of its own.
+	Subject string `json:"subject,omitempty"`
 	// Cause says why, as far as it is known.
 	Cause string `json:"cause,omitempty"`
 	// Remedy says what the operator can do.

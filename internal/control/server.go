@@ -20,7 +20,7 @@ const (
 	replyPatience   = 30 * time.Second
 	idlePatience    = 2 * time.Minute
 	stopPatience    = 2 * time.Second
-	requestsAtOnce  = 64 // of those that wait for other nodes, and of the others
+	requestsAtOnce  = 64 // of each kind
 )
 
 // Server answers control requests. Its zero value with a Backend works.
@@ -63,9 +63,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) Handler() http.Handler {
 	h := handlers{Server: s, turn: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
-	// What is answered at once, what waits for other nodes, and what changes
-	// something do not take each other's places.
-	for _, routes := range []map[string]http.HandlerFunc{h.quick(), h.slow(), h.changes()} {
+	// What is answered at once, what waits for other nodes, what changes something,
+	// and what stays do not take each other's places.
+	for _, routes := range []map[string]http.HandlerFunc{h.quick(), h.slow(), h.changes(), h.lst(), h.holds()} {
 		places := make(chan struct{}, requestsAtOnce)
 		for pattern, handler := range routes {
 			mux.HandleFunc(pattern, s.within(places, handler))
@@ -95,6 +95,7 @@ func (h *handlers) quick() map[string]http.HandlerFunc {
 		"GET /v1/explain":   ask(h, h.explain, "nid", "source", "portal"),
 		"GET /v1/faults":    ask(h, h.faults, "kind"),
 		"GET /v1/stats":     ask(h, h.stats),
+		"GET /v1/lst":       ask(h, h.lstStatus),
 		"/":                 h.nothing,
 	}
 }

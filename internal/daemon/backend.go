@@ -18,12 +18,13 @@ import (
 type backend struct {
 	daemon *Daemon
 	node   *nodeTask
+	lst    *selftestTask
 	// routerSensitivity has no effect: it is kept to be shown.
 	routerSensitivity atomic.Int64
 }
 
-func newBackend(d *Daemon, n *nodeTask) *backend {
-	b := &backend{daemon: d, node: n}
+func newBackend(d *Daemon, n *nodeTask, lst *selftestTask) *backend {
+	b := &backend{daemon: d, node: n, lst: lst}
 	b.routerSensitivity.Store(int64(d.config.RouterSensitivity))
 	return b
 }
@@ -151,5 +152,6 @@ func (b *backend) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 
 func (b *backend) Faults(k fault.Kind) []fault.Status { return b.node.Faults(k) }
 func (b *backend) ResetFaults()                       { b.node.ResetFaults() }
+func (b *backend) Selftest() control.Selftest         { return b.lst }
 func (b *backend) Counters() control.Counters         { return control.Counters(b.node.Counters()) }
 func (b *backend) ResetCounters()                     { b.node.ResetCounters() }

@@ -23,7 +23,7 @@ import (
 
 // stopPatience bounds an orderly end; the node takes most of it, when peers do
 // not answer any more.
-const stopPatience = closePatience + 5*time.Second
+const stopPatience = closePatience + selftestPatience + 5*time.Second
 
 // Daemon is lnetd.
 type Daemon struct {
@@ -82,10 +82,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	defer func() { _ = socket.Close() }()
 
-	node := newNodeTask(d.config, d.machine(), d.log)
-	tasks := []Task{node}
+	up := newNodeTask(d.config, d.machine(), d.log)
+	lst := newSelftestTask(d.config.Selftest, func() *node.Node { return up.Node }, d.log)
+	tasks := []Task{up, lst}
 	for _, p := range d.programs {
-		tasks = append(tasks, newServeTask(p.name, func(ctx context.Context) error { return p.run(ctx, node.Node) }))
+		tasks = append(tasks, newServeTask(p.name, func(ctx context.Context) error { return p.run(ctx, up.Node) }))
 	}
 	if d.config.MetricsAddr != "" {
 		l, err := listenMetrics(d.config.MetricsAddr)
@@ -94,12 +95,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 		d.log.Info("metrics", "address", l.Addr().String(), "path", "/metrics")
 		tasks = append(tasks, newServeTask("metrics", func(ctx context.Context) error {
-			return metrics.Serve(ctx, l, metrics.Handler(node, control.BuildVersion()), d.log)
+			return metrics.Serve(ctx, l, metrics.Handler(up, control.BuildVersion()), d.log)
 		}))
 		defer func() { _ = l.Close() }()
 	}
 	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
-		s := control.Server{Backend: newBackend(d, node), Logger: d.log}
+		s := control.Server{Backend: newBackend(d, up, lst), Logger: d.log}
 		return s.Serve(ctx, socket)
 	}))
 	return run(ctx, tasks,

@@ -47,7 +47,7 @@ func startNode(t *testing.T, c config.Config) *nodeRun {
 	r := &nodeRun{log: &daemontest.Log{}, done: make(chan error, 1)}
 	d := New(c, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
 	task := newNodeTask(c, nil, d.log)
-	r.backend = newBackend(d, task)
+	r.backend = newBackend(d, task, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	go func() { r.done <- task.Run(ctx) }()

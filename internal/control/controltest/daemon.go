@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control"
@@ -12,6 +13,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/fault"
 	"github.com/lnetd/lnetd/selection"
+	"github.com/lnetd/lnetd/selftest/console"
 )
 
 // Daemon is a control.Backend in memory. Its fields are what it shows; they are
@@ -27,6 +29,7 @@ type Daemon struct {
 	Values    control.Globals
 	Policies  selection.Policies
 	Totals    control.Counters
+	Lst       control.Selftest // nil: LNet selftest is not enabled, and cannot be
 
 	// PingFunc, DiscoverFunc and ExplainFunc answer; without one nobody is
 	// reached.
@@ -342,6 +345,22 @@ func (d *Daemon) ResetFaults() { d.rules().Reset() }
 
 // Arrive shows the fault rules a message, and tells whether it is dropped.
 func (d *Daemon) Arrive(m fault.Message) bool { return d.rules().DropArrival(&m, 2) }
+
+// Selftest is d.Lst.
+func (d *Daemon) Selftest() control.Selftest {
+	if d.Lst == nil {
+		return noSelftest{}
+	}
+	return d.Lst
+}
+
+// noSelftest is a daemon that takes no part in LNet selftest.
+type noSelftest struct{}
+
+func (noSelftest) Status() control.LstStatus           { return control.LstStatus{} }
+func (noSelftest) Enable(control.LstBounds) error      { return syscall.EOPNOTSUPP }
+func (noSelftest) Disable(context.Context, bool) error { return syscall.ENODEV }
+func (noSelftest) Console() (*console.Console, error)  { return nil, syscall.ENODEV }
 
 // Counters is Totals.
 func (d *Daemon) Counters() control.Counters { return d.Totals }

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+// lstName is the word for selftest's commands, and the name under which the
+// program takes no others.
+const lstName = "lst"
+
+// lstExits is the EXIT STATUS section of lst's commands.
+const lstExits = `0    success
+1    help was asked for in place of the command's work
+254  no node could be added to a group (-2)
+255  the command was refused, makes no sense, or there is no lnetd to talk to (-1)`
+
+// lstEnvironment is the ENVIRONMENT section's part on lst.
+const lstEnvironment = `
+LST_SESSION           the session's key: a number, not 0
+LST_FEATURES          features of a new session, in hexadecimal`
+
+// lstCommand is all of lst (selftest 8). Its output, and the numbers with which it
+// ends, are those of Lustre 2.15.
+func (p *program) lstCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   lstName,
+		Short: "test the network with LNet selftest",
+		Long: `A console makes a session on nodes, sorts them into groups, gives those tests
+to run against each other, and reads their counters. The grammar and the output
+are those of Lustre's lst; installed under that name the program takes lst's
+commands alone. lnetd holds the session, and ends it on all nodes when no
+command has come for its timeout.
+
+Every command but new_session and show_session needs the session's key in
+LST_SESSION. Nodes that run lnetd take part when that is enabled (lst enable);
+those that run Lustre when lnet_selftest is loaded.
+
+Without a command lst reads commands from standard input, one a line, and succeeds
+whatever becomes of them.`,
+		Example: `export LST_SESSION=$$
+lst new_session --timeout 300 rw
+lst add_group clients 10.0.0.[1-4]@tcp
+lst add_group servers 10.0.0.[10-11]@tcp
+lst add_batch b
+lst add_test --batch b --concurrency 8 --from clients --to servers brw read size=1M
+lst run b
+lst stat --count 10 clients servers
+lst show_error clients servers
+lst stop b
+lst end_session`,
+		Annotations: map[string]string{exitStatuses: lstExits},
+		RunE:        func(c *cobra.Command, _ []string) error { return p.lstInteractive() },
+	}
+	c.AddCommand(
+		p.lstNewSessionCommand(), p.lstEndSessionCommand(), p.lstShowSessionCommand(), p.lstPingCommand(),
+		p.lstAddGroupCommand(), p.lstDeleteGroupCommand(), p.lstUpdateGroupCommand(), p.lstListGroupCommand(),
+		p.lstStatCommand(), p.lstShowErrorCommand(),
+		p.lstAddBatchCommand(), p.lstRunCommand(), p.lstStopCommand(), p.lstListBatchCommand(), p.lstQueryCommand(),
+		p.lstAddTestCommand(),
+		p.lstQuickCommand(), p.lstEnableCommand(), p.lstDisableCommand(), p.lstStatusCommand())
+	return c
+}
+
+// lstNames are the commands of Lustre's lst, as it lists them; ours are not among
+// them.
+var lstNames = []string{
+	"new_session", "end_session", "show_session", "ping", "add_group", "del_group", "update_group", "list_group",
+	"stat", "show_error", "add_batch", "run", "stop", "list_batch", "query", "add_test", "help", "--list-commands",
+}
+
+// isLst tells whether a command is lst or one of its commands.
+func isLst(c *cobra.Command) bool {
+	for ; c != nil; c = c.Parent() {
+		if c.Name() == lstName {
+			return true
+		}
+	}
+	return false
+}
+
+// lstMisused says what is wrong with a command line of lst.
+func (p *program) lstMisused(l line, err error) {
+	if unknown := (*unknownCommand)(nil); !errors.As(err, &unknown) {
+		p.misused(l, err)
+		return
+	}
+	fmt.Fprintln(p.stdout, "Try interactive use without arguments or use one of:")
+	for _, name := range lstNames {
+		fmt.Fprintf(p.stdout, "\"%s\"\n", name)
+	}
+	fmt.Fprintln(p.stdout, "as argument.")
+	p.hint("and besides those of Lustre: quick, enable, disable, status")
+}
+
+// lstInteractive does the commands that stdin has.
+func (p *program) lstInteractive() error {
+	prompt := func() {
+		if p.hints && p.stdin == os.Stdin && isTerminal(os.Stdin) && isTerminal(os.Stdout) {
+			fmt.Fprint(p.stdout, "lst > ")
+		}
+	}
+	if p.stdin == nil {
+		return nil
+	}
+	lines := bufio.NewScanner(p.stdin)
+	for prompt(); lines.Scan(); prompt() {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		if words[0] == "quit" || words[0] == "exit" {
+			break
+		}
+		one := *p
+		one.stdin = nil
+		if p.name != lstName {
+			words = append([]string{lstName}, words...)
+		}
+		_ = one.run(words) // it has said what was wrong
+	}
+	return lines.Err()
+}
+
+// lstKey is the session's key; false if the environment has none.
+func lstKey() (control.LstKey, bool) {
+	n, err := strconv.ParseInt(strings.TrimSpace(os.Getenv("LST_SESSION")), 10, 64)
+	return control.LstKey(n), err == nil && n != 0
+}
+
+// inSession does a command that needs the session's key.
+func (p *program) inSession(do func(c *control.Client, key control.LstKey) error) error {
+	key, ok := lstKey()
+	if !ok {
+		return p.lstFail(control.CodeLstKey, -int(syscall.EACCES), "Can't find env LST_SESSION or value is not valid")
+	}
+	c := p.client()
+	defer c.Close()
+	return do(c, key)
+}
+
+// lstLeaf is a command of lst that run does in the session. operands are the least
+// and the most that it takes; -1: any number.
+func (p *program) lstLeaf(
+	m manual, least, most int,
+	run func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error,
+) *cobra.Command {
+	if m.exits == "" {
+		m.exits = lstExits
+	}
+	return command(m, func(ctx context.Context, operands []string) error {
+		if err := lstOperands(operands, least, most); err != nil {
+			return err
+		}
+		return p.inSession(func(c *control.Client, key control.LstKey) error { return run(ctx, c, key, operands) })
+	})
+}
+
+// lstOperands checks their number.
+func lstOperands(operands []string, least, most int) error {
+	if len(operands) < least || most >= 0 && len(operands) > most {
+		return needsHelp{exitFailure}
+	}
+	return nil
+}
+
+// lstFail reports what need not be asked, in lst's words.
+func (p *program) lstFail(code control.Code, errno int, text string) error {
+	if p.json {
+		p.failJSON(&control.Fault{Code: code, Errno: errno, Text: text})
+	} else {
+		fmt.Fprintln(p.stderr, text)
+	}
+	return status(exitFailure)
+}
+
+// lstWords are what a command of lst says when it is refused.
+type lstWords struct {
+	// what is unknown, or exists already; empty in commands of our own, which give
+	// the reason in place of lst's sentences.
+	what string
+	// failed is said with the error number's text where lst has no sentence of
+	// its own.
+	failed string
+}
+
+// lstRefused reports a refusal (selftest 8) and returns the exit status.
+func (p *program) lstRefused(w lstWords, err error) error {
+	f := control.FaultOf(err)
+	if p.json {
+		p.failJSON(f)
+		return status(exitFailure)
+	}
+	text, reason := "", ""
+	switch errno := syscall.Errno(-f.Errno); {
+	case f.Code == control.CodeDaemonUnreachable, f.Code == control.CodeLstDisabled:
+		text = f.Text
+		if f.Code == control.CodeDaemonUnreachable && f.Cause != "" {
+			text += ": " + f.Cause
+		}
+		reason = f.Remedy
+	case f.Code == control.CodeStopping:
+		text = f.Text
+	case errno == syscall.ESRCH:
+		text = "No session exists"
+	case errno == syscall.ESHUTDOWN:
+		text = "Session is shutting down"
+	case errno == syscall.EACCES:
+		text = "Unmatched session key or not root"
+	case w.what == "":
+		text = w.failed + ": " + control.Strerror(errno)
+		if f.Code == control.CodeRequestInvalid {
+			text = w.failed + ": " + whatIsInvalid(f)
+		} else if f.Cause != "" && f.Cause != errno.Error() {
+			text = w.failed + ": " + f.Cause
+		}
+	case errno == syscall.ENOENT:
+		text = "Can't find " + w.what + " in current session"
+	case errno == syscall.EINVAL:
+		text, reason = "Invalid parameters list in command line", f.Cause
+		if f.Code == control.CodeRequestInvalid {
+			reason = whatIsInvalid(f)
+		}
+	case errno == syscall.EFAULT:
+		text = "Bad parameter address"
+	case errno == syscall.EEXIST:
+		text = w.what + " already exists"
+	default:
+		text = w.failed + ": " + control.Strerror(errno)
+		if f.Code == control.CodeLstRefused {
+			reason = f.Cause
+		} else {
+			p.hint(f.Cause)
+		}
+	}
+	fmt.Fprintln(p.stderr, text)
+	if reason != "" {
+		fmt.Fprintln(p.stderr, reason)
+	} else {
+		p.hint(f.Remedy)
+	}
+	return status(exitFailure)
+}
+
+// whatIsInvalid is what lnetd finds wrong with a request.
+func whatIsInvalid(f *control.Fault) string {
+	if f.Cause == "" {
+		return f.Text
+	}
+	return f.Text + ": " + f.Cause
+}
+
+// lstNodesFailed reports the nodes that did not do what they were asked, and how
+// many they are.
+func (p *program) lstNodesFailed(op string, r *control.LstResult) int {
+	n := 0
+	for k := range r.Nodes {
+		v := &r.Nodes[k]
+		switch {
+		case v.RPC != 0:
+			fmt.Fprintf(p.stderr, "%s RPC failed on %s: %s\n", op, v.ID, lstRPCError(v.RPC))
+		case v.Status != 0 && r.Refused > 0:
+			fmt.Fprintf(p.stderr, "operation %s failed on %s: %s\n", op, v.ID, control.Strerror(v.Status))
+		default:
+			continue
+		}
+		n++
+	}
+	return n
+}
+
+// lstRPCError is the text of why an RPC failed: lst asks for that of the negative
+// number, of which the C library knows nothing.
+func lstRPCError(errno syscall.Errno) string { return fmt.Sprintf("Unknown error -%d", int(errno)) }

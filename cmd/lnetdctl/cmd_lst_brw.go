@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+// brwMax is the longest bulk of a BRW test, and brwDefault the usual one; bytes
+// (selftest 5, 8).
+const (
+	brwMax     = 1 << 20
+	brwDefault = 4096
+)
+
+// lstText is an error in lst's own words, which begin as sentences do.
+type lstText string
+
+func (t lstText) Error() string { return string(t) }
+
+func lstSays(format string, args ...any) error { return lstText(fmt.Sprintf(format, args...)) }
+
+// brwParameters reads the words after "brw" (selftest 8): in any order, names in
+// any case. Errors are lst's own words.
+func brwParameters(words []string) (control.LstBRW, error) {
+	b := control.LstBRW{Size: brwDefault, Check: "none"}
+	checked, discarded := false, false
+	for _, w := range words {
+		name, value, given := strings.Cut(w, "=")
+		switch name = strings.ToLower(name); {
+		case !given && (name == "read" || name == "r"):
+			b.Write = false
+		case !given && (name == "write" || name == "w"):
+			b.Write = true
+		case !given && (name == "skip_rx_copy" || name == "skip-rx-copy"):
+			discarded = true
+		case given && (name == "size" || name == "s"):
+			n, ok := brwSize(value)
+			if !ok || n < 1 {
+				return b, lstSays("Invalid size %s", value)
+			}
+			if n > brwMax {
+				return b, lstSays("Size exceed limitation: %d bytes", n)
+			}
+			b.Size = int(n)
+		case given && name == "off":
+			n, ok := brwSize(value)
+			if !ok || n < 0 || n%8 != 0 || n > brwMax {
+				return b, lstSays("Invalid offset %s", value)
+			}
+			b.Offset = int(n)
+		case given && (name == "check" || name == "c"):
+			switch value = strings.ToLower(value); value {
+			case "full", "simple", "discard":
+				b.Check, checked = value, value != "discard"
+			default:
+				return b, lstSays("Invalid flag for check: %s", value)
+			}
+		default:
+			return b, lstSays("Unknow parameter: %s", w)
+		}
+	}
+	if discarded {
+		if checked {
+			return b, fmt.Errorf("skip_rx_copy conflicts with check=%s", b.Check)
+		}
+		b.Check = "discard"
+	}
+	return b, nil
+}
+
+// brwSize reads a number of bytes, perhaps with k or m behind it.
+func brwSize(s string) (int64, bool) {
+	unit := int64(1)
+	if n := len(s); n > 0 {
+		switch s[n-1] {
+		case 'k', 'K':
+			unit, s = 1<<10, s[:n-1]
+		case 'm', 'M':
+			unit, s = 1<<20, s[:n-1]
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil {
+		return 0, false
+	}
+	return n * unit, true
+}

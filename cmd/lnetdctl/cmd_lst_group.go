@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+// exitNoNodes is the exit status of an add_group that nobody came of (-2).
+const exitNoNodes = 254
+
+func (p *program) lstAddGroupCommand() *cobra.Command {
+	return p.lstLeaf(manual{
+		use:   "add_group NAME IDS...",
+		short: "make a group of nodes that join the session",
+		long: `Each of IDS is a NID, or several with ranges: 10.0.0.[1-4,8/2]@tcp. Nodes that do
+not answer, or are in another's session, are told of, and listed as such.`,
+		example: "lnetdctl lst add_group servers 10.0.0.[10-11]@tcp 10.0.0.20@tcp",
+	}, 2, -1, func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error {
+		return p.lstAddGroup(ctx, c, control.LstAddGroup{Key: key, Name: operands[0], IDs: operands[1:]})
+	})
+}
+
+func (p *program) lstAddGroup(ctx context.Context, c *control.Client, r control.LstAddGroup) error {
+	added, err := c.LstAddGroup(ctx, r)
+	if err != nil {
+		return p.lstRefused(lstWords{what: "group", failed: "Failed to add nodes to group"}, err)
+	}
+	if p.json {
+		if err := p.printJSON(added); err != nil {
+			return err
+		}
+		if added.Deleted {
+			return status(exitNoNodes)
+		}
+		return nil
+	}
+	if !p.lstShowAdded(r.Name, &added) {
+		return status(exitNoNodes)
+	}
+	return nil
+}
+
+// lstShowAdded prints what came of a group; false if there is none.
+func (p *program) lstShowAdded(name string, added *control.LstGroupAddition) bool {
+	for k := range added.Lists {
+		a := &added.Lists[k]
+		if a.Error != nil {
+			fmt.Fprintf(p.stderr, "Ignore invalid id list %s\n", a.IDs)
+			if a.Error.Reason != "" {
+				fmt.Fprintln(p.stderr, a.Error.Reason)
+			}
+			continue
+		}
+		p.lstNodesFailed("create session", &a.Result)
+		if a.Added {
+			fmt.Fprintf(p.stdout, "%s are added to session\n", a.IDs)
+		}
+	}
+	if added.Compatible {
+		fmt.Fprintln(p.stderr, "Session is in compatible mode: some nodes have fewer features")
+	}
+	if added.Deleted {
+		fmt.Fprintf(p.stderr, "No nodes added successfully, deleting group %s\n", name)
+		fmt.Fprintln(p.stdout, "Group is deleted")
+		return false
+	}
+	return true
+}
+
+func (p *program) lstDeleteGroupCommand() *cobra.Command {
+	return p.lstLeaf(manual{
+		use:     "del_group NAME",
+		short:   "delete a group that no test uses",
+		example: "lnetdctl lst del_group servers",
+	}, 1, 1, func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error {
+		r, err := c.LstDeleteGroup(ctx, control.LstNamed{Key: key, Name: operands[0]})
+		if err != nil {
+			return p.lstRefused(lstWords{what: "group", failed: "Failed to delete group"}, err)
+		}
+		if p.json {
+			return p.printJSON(r)
+		}
+		fmt.Fprintln(p.stdout, "Group is deleted")
+		return nil
+	})
+}
+
+// lstCleanable are the words that --clean takes.
+var lstCleanable = map[string][]control.LstState{
+	"active":  {control.LstActive},
+	"busy":    {control.LstBusy},
+	"down":    {control.LstDown},
+	"unknown": {control.LstUnknown},
+	"invalid": {control.LstBusy, control.LstDown, control.LstUnknown},
+}
+
+func (p *program) lstUpdateGroupCommand() *cobra.Command {
+	var refresh bool
+	var clean, remove string
+	c := p.lstLeaf(manual{
+		use:   "update_group --refresh | --clean STATE | --remove IDS NAME",
+		short: "change a group that no test uses",
+		example: `lnetdctl lst update_group --refresh servers
+lnetdctl lst update_group --clean down servers`,
+		long: `A group that becomes empty disappears.`,
+	}, 1, 1, func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error {
+		r := control.LstUpdateGroup{Key: key, Name: operands[0], Refresh: refresh}
+		if !one(refresh, clean != "", remove != "") {
+			return needsHelp{exitFailure}
+		}
+		if clean != "" {
+			states, known := lstCleanable[clean]
+			if !known {
+				return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "Unknown state "+clean)
+			}
+			r.Clean = states
+		}
+		if remove != "" {
+			r.Remove = []string{remove}
+		}
+		changed, err := c.LstUpdateGroup(ctx, r)
+		if err != nil {
+			return p.lstRefused(lstWords{what: "group", failed: "Failed to update group"}, err)
+		}
+		if p.json {
+			return p.printJSON(changed)
+		}
+		// Nodes that are dropped are told, but need not answer.
+		if refresh && p.lstNodesFailed("update group", &changed.Result) > 0 {
+			return status(exitFailure)
+		}
+		return nil
+	})
+	f := c.Flags()
+	f.BoolVarP(&refresh, "refresh", "f", false, "ask nodes that are not active to join again")
+	f.StringVarP(&clean, "clean", "c", "", "drop nodes in `STATE`: active, busy, down, unknown, invalid (not active)")
+	f.StringVarP(&remove, "remove", "r", "", "drop the nodes `IDS`")
+	return c
+}
+
+// one tells whether exactly one is true.
+func one(given ...bool) bool {
+	n := 0
+	for _, b := range given {
+		if b {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// lstStateOptions are the options by which nodes of a list are chosen.
+type lstStateOptions struct {
+	active, busy, down, unknown, invalid, all bool
+}
+
+// shows tells whether nodes are to be listed one by one, and match whether one in
+// a state is.
+func (o *lstStateOptions) shows() bool {
+	return o.active || o.busy || o.down || o.unknown || o.invalid || o.all
+}
+
+func (o *lstStateOptions) match(s control.LstState) bool {
+	switch s {
+	case control.LstActive:
+		return o.all || o.active
+	case control.LstBusy:
+		return o.all || o.invalid || o.busy
+	case control.LstDown:
+		return o.all || o.invalid || o.down
+	}
+	return o.all || o.invalid || o.unknown
+}
+
+// nodes prints those that match, and returns how many they are.
+func (o *lstStateOptions) nodes(p *program, nodes []control.LstGroupNode) int {
+	n := 0
+	for _, v := range nodes {
+		if o.match(v.State) {
+			fmt.Fprintf(p.stdout, "\t%s: %s\n", v.ID, v.State)
+			n++
+		}
+	}
+	return n
+}
+
+// lstCountHeader is the line above numbers of nodes by state.
+const lstCountHeader = "\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL"
+
+func lstCount(c control.LstCount) string {
+	return fmt.Sprintf("\t%d\t%d\t%d\t%d\t%d", c.Active, c.Busy, c.Down, c.Unknown, c.Total)
+}
+
+func (p *program) lstListGroupCommand() *cobra.Command {
+	var o lstStateOptions
+	c := p.lstLeaf(manual{
+		use:   "list_group [--active] [--busy] [--down] [--unknown] [--all] [GROUP...]",
+		short: "list the groups, or the nodes of groups",
+		example: `lnetdctl lst list_group
+lnetdctl lst list_group --all servers`,
+	}, 0, -1, func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error {
+		if len(operands) == 0 {
+			return p.lstListGroups(ctx, c, key)
+		}
+		return p.lstShowGroups(ctx, c, key, operands, &o)
+	})
+	f := c.Flags()
+	f.BoolVar(&o.active, "active", false, "list active nodes")
+	f.BoolVar(&o.busy, "busy", false, "list nodes in another session")
+	f.BoolVar(&o.down, "down", false, "list nodes that did not answer")
+	f.BoolVar(&o.unknown, "unknown", false, "list nodes that are in no session or were not asked")
+	f.BoolVar(&o.all, "all", false, "list all nodes")
+	return c
+}
+
+func (p *program) lstListGroups(ctx context.Context, c *control.Client, key control.LstKey) error {
+	names, err := c.LstGroups(ctx, key)
+	if err != nil {
+		return p.lstRefused(lstWords{what: "group", failed: "Failed to list groups"}, err)
+	}
+	return p.lstShowNames(names, "groups")
+}
+
+// lstShowNames prints a numbered list of names.
+func (p *program) lstShowNames(names []string, what string) error {
+	if p.json {
+		return p.printJSON(control.LstNames{Names: names})
+	}
+	for k, name := range names {
+		fmt.Fprintf(p.stdout, "%d) %s\n", k+1, name)
+	}
+	fmt.Fprintf(p.stdout, "Total %d %s\n", len(names), what)
+	return nil
+}
+
+// lstShowGroups describes groups. Of one that there is not lst says nothing.
+func (p *program) lstShowGroups(
+	ctx context.Context, c *control.Client, key control.LstKey, names []string, o *lstStateOptions,
+) error {
+	groups := []control.LstGroup{}
+	for _, name := range names {
+		g, err := c.LstGroup(ctx, control.LstNamed{Key: key, Name: name})
+		switch {
+		case isErrno(err, syscall.ENOENT):
+			p.hint("there is no group " + name)
+			continue
+		case err != nil:
+			return p.lstRefused(lstWords{what: "group", failed: "Failed to list group"}, err)
+		}
+		groups = append(groups, g)
+	}
+	if p.json {
+		return p.printJSON(groups)
+	}
+	if !o.shows() {
+		fmt.Fprintln(p.stdout, lstCountHeader)
+	}
+	for k := range groups {
+		g := &groups[k]
+		if !o.shows() {
+			fmt.Fprintf(p.stdout, "%s\t%s\n", lstCount(g.Count), g.Name)
+			continue
+		}
+		fmt.Fprintf(p.stdout, "Group [ %s ]\n", g.Name)
+		if n := o.nodes(p, g.Nodes); n > 0 {
+			fmt.Fprintf(p.stdout, "Total %d nodes [ %s ]\n", n, g.Name)
+		} else {
+			fmt.Fprintf(p.stdout, "No nodes found [ %s ]\n", g.Name)
+		}
+	}
+	return nil
+}

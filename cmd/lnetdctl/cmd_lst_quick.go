@@ -1,0 +1,493 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+const (
+	// quickTimeout is how long a session of quick outlives a console that lnetd
+	// has lost: its own commands come every second.
+	quickTimeout = 60
+	// quickEnd bounds the end of quick once it was told to end.
+	quickEnd = 40 * time.Second
+	// quickInterval is how often quick prints figures.
+	quickInterval = time.Second
+	// quickSize is that of the requests' data, unless it is given.
+	quickSize = "1M"
+)
+
+// errInterrupted is the cause of an end by a signal.
+type errInterrupted struct{ signal syscall.Signal }
+
+func (e errInterrupted) Error() string { return e.signal.String() }
+
+// quickOptions are quick's.
+type quickOptions struct {
+	from, to                []string
+	size, check, distribute string
+	offset                  string
+	write, ping             bool
+	duration                time.Duration
+	concurrency             int
+}
+
+func (p *program) lstQuickCommand() *cobra.Command {
+	var o quickOptions
+	var seconds string
+	c := command(manual{
+		use:   "quick --from IDS --to IDS [OPTIONS]",
+		short: "run one test from some nodes to others (not in Lustre's lst)",
+		long: `Makes a session, runs a test in it, shows figures every second, and ends the
+session whatever happens: also when the program is interrupted or killed, lnetd
+ends it on all nodes.
+
+IDS are NIDs with ranges, or several with commas between. Figures are per
+client: MiB/s of data read or written, requests per second, and the times of
+requests from their beginning to their end; these are known of this node's own
+lnetd alone.`,
+		example: `lnetdctl lst quick --from 10.0.0.1@tcp --to 10.0.0.2@tcp --size 1M
+lnetdctl lst quick --from 10.0.0.[1-4]@tcp --to 10.0.0.9@tcp --size 4K --write --check full --time 60s`,
+		exits: `0      no node has seen an error
+1      help was asked for in place of the command's work
+128+N  ended by signal N: 130 by Ctrl-C
+255    a node could not take part or has seen errors, the command makes no
+       sense, or there is no lnetd to talk to (-1)`,
+	}, func(ctx context.Context, operands []string) error {
+		if err := lstOperands(operands, 0, 0); err != nil {
+			return err
+		}
+		var err error
+		if o.duration, err = parseSeconds(seconds); err != nil {
+			return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "--time "+err.Error())
+		}
+		return p.lstQuick(ctx, &o)
+	})
+	f := c.Flags()
+	f.StringArrayVar(&o.from, "from", nil, "clients: `IDS`")
+	f.StringArrayVar(&o.to, "to", nil, "servers: `IDS`")
+	f.StringVar(&o.size, "size", quickSize, "`SIZE` of each request's data, with k or M behind")
+	f.StringVar(&o.offset, "offset", "0", "`BYTES` from a page's beginning to the data, at the clients")
+	f.BoolVar(&o.write, "write", false, "clients send the data; else they get it")
+	f.StringVar(&o.check, "check", "none", "`MODE` of checking the data: none, simple, full, discard")
+	f.BoolVar(&o.ping, "ping", false, "requests without data")
+	f.IntVar(&o.concurrency, "concurrency", 8, "`N` requests at once from each client to each server")
+	f.StringVar(&o.distribute, "distribute", "1:1", "`N:M` clients share servers: N clients have the same M")
+	f.StringVar(&seconds, "time", "10s", "`TIME` to run, such as 10s or 5m")
+	return c
+}
+
+// parseSeconds reads a duration, of seconds if it has no unit.
+func parseSeconds(s string) (time.Duration, error) {
+	if n, ok := parseNumber(s); ok {
+		s = fmt.Sprintf("%ds", n)
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Second || d > 24*time.Hour {
+		return 0, fmt.Errorf("%s is not a time of 1s to 24h", s)
+	}
+	return d, nil
+}
+
+// quick is one run of the command.
+type quick struct {
+	*program
+	options *quickOptions
+	client  *control.Client
+	key     control.LstKey
+	batch   control.LstTest
+	first   control.LstSample
+	result  quickResult
+	// lost says that the session, or lnetd, is gone, and that this has been told.
+	lost bool
+}
+
+// quickResult is what quick's --json prints at its end.
+type quickResult struct {
+	Seconds  float64              `json:"seconds"`
+	Interval *control.LstInterval `json:"total,omitempty"`
+	Troubles []control.LstTrouble `json:"troubles"`
+	Failed   bool                 `json:"failed"`
+}
+
+// lstQuick is the command, from the making of the session to its end.
+func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
+	q := &quick{program: p, options: o, client: p.client(), key: control.LstKey(rand.Int64N(1<<31-1) + 1)}
+	defer q.client.Close()
+	test, err := o.test()
+	if err != nil {
+		return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), err.Error())
+	}
+	q.batch = test
+	q.batch.Key = q.key
+	q.result.Troubles = []control.LstTrouble{}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := onSignal(cancel)
+	defer stop()
+	_, err = q.client.LstNewSession(ctx, control.LstNewSession{Key: q.key, Name: defaultSessionName(), Timeout: quickTimeout})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return q.over(ctx, q.end(ctx)) // it may have been made
+	case err != nil:
+		if isErrno(err, syscall.EEXIST) {
+			p.hint("lst show_session tells of it; lst end_session ends it")
+		}
+		return q.over(ctx, p.lstRefused(lstWords{what: "session", failed: "Failed to create session"}, err))
+	}
+	release, err := q.client.LstHoldSession(context.WithoutCancel(ctx), q.key)
+	if err == nil {
+		defer release()
+		err = q.run(ctx)
+	} else {
+		err = p.lstRefused(lstWords{failed: "Failed to hold the session"}, err)
+	}
+	return q.over(ctx, errors.Join(err, q.end(ctx)))
+}
+
+// onSignal cancels when a signal comes that would end the program; the next one
+// does. Output that nobody reads is an error, not a signal.
+func onSignal(cancel context.CancelCauseFunc) (stop func()) {
+	signal.Ignore(syscall.SIGPIPE) // until the program's end: there is output to the last
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			if n, ok := s.(syscall.Signal); ok {
+				cancel(errInterrupted{n})
+			}
+		case <-done:
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+		<-ended
+	}
+}
+
+// over is the exit status: that of a signal if there was one.
+func (q *quick) over(ctx context.Context, err error) error {
+	var by errInterrupted
+	if errors.As(context.Cause(ctx), &by) {
+		return status(128 + int(by.signal))
+	}
+	if err != nil {
+		return status(exitFailure)
+	}
+	return nil
+}
+
+// test is the test that the options describe.
+func (o *quickOptions) test() (control.LstTest, error) {
+	t := control.LstTest{
+		Batch: defaultBatch, From: "from", To: "to", Kind: control.LstKindPing, Loop: -1, Concurrency: o.concurrency,
+	}
+	if len(o.from) == 0 || len(o.to) == 0 {
+		return t, errors.New("--from and --to are needed")
+	}
+	var ok bool
+	if t.Distribute, t.Span, ok = parseDistribute(o.distribute); !ok {
+		return t, fmt.Errorf("--distribute %s is not N:M", o.distribute)
+	}
+	if o.concurrency < 1 || o.concurrency > 1024 {
+		return t, fmt.Errorf("--concurrency %d is not within 1 to 1024", o.concurrency)
+	}
+	check := strings.ToLower(o.check)
+	if o.ping {
+		if o.write || o.size != quickSize || o.offset != "0" || check != "none" {
+			return t, errors.New("--ping has no data for --size, --offset, --write and --check")
+		}
+		return t, nil
+	}
+	t.Kind = control.LstKindBRW
+	words := []string{"read", "size=" + o.size, "off=" + o.offset}
+	if o.write {
+		words[0] = "write"
+	}
+	if check != "none" {
+		words = append(words, "check="+check)
+	}
+	var err error
+	t.BRW, err = brwParameters(words)
+	return t, err
+}
+
+// run sets the test up, runs it, and shows what comes of it. What went wrong has
+// been told when it returns.
+func (q *quick) run(ctx context.Context) error {
+	failed := status(exitFailure)
+	for _, g := range []struct {
+		name string
+		ids  []string
+	}{{"from", q.options.from}, {"to", q.options.to}} {
+		ok, err := q.addGroup(ctx, g.name, g.ids)
+		switch {
+		case err != nil:
+			return q.refused(ctx, "Failed to add nodes", err)
+		case !ok:
+			return failed
+		}
+	}
+	added, err := q.client.LstAddTest(ctx, q.batch)
+	if err != nil {
+		return q.refused(ctx, "Failed to add test", err)
+	}
+	if q.nodesFailed("add test", &added.Servers, &added.Clients) {
+		return failed
+	}
+	if q.first, err = q.sample(ctx); err != nil {
+		return q.refused(ctx, "Failed to stat", err)
+	}
+	started, err := q.client.LstRun(ctx, control.LstRun{Key: q.key, Batch: q.batch.Batch})
+	if err != nil {
+		return q.refused(ctx, "Failed to run batch", err)
+	}
+	if q.nodesFailed("run batch", &started) {
+		return failed
+	}
+	return q.watch(ctx)
+}
+
+// refused tells why a command failed, unless it was interrupted.
+func (q *quick) refused(ctx context.Context, failed string, err error) error {
+	if ctx.Err() != nil {
+		return status(exitFailure)
+	}
+	if q.lost && isLost(err) {
+		return status(exitFailure)
+	}
+	q.lost = q.lost || isLost(err)
+	return q.lstRefused(lstWords{failed: failed}, err)
+}
+
+// isLost tells whether an error is that of all further commands as well.
+func isLost(err error) bool {
+	switch control.FaultOf(err).Code {
+	case control.CodeDaemonUnreachable, control.CodeStopping, control.CodeLstDisabled, control.CodeLstNoSession, control.CodeLstKey:
+		return true
+	}
+	return isErrno(err, syscall.ESHUTDOWN)
+}
+
+// complain tells what nodes have done wrong, line by line.
+func (q *quick) complain(lines []string) {
+	if q.json {
+		q.failJSON(&control.Fault{
+			Code: control.CodeLstNotActive, Errno: -int(syscall.ENETDOWN), Text: "not all nodes take part",
+			Cause: strings.Join(lines, "\n"),
+		})
+		return
+	}
+	for _, line := range lines {
+		fmt.Fprintln(q.stderr, line)
+	}
+}
+
+// nodesFailed is lstNodesFailed for several results.
+func (q *quick) nodesFailed(op string, results ...*control.LstResult) bool {
+	var text strings.Builder
+	said := *q.program
+	said.stderr = &text
+	for _, r := range results {
+		said.lstNodesFailed(op, r)
+	}
+	if text.Len() == 0 {
+		return false
+	}
+	q.complain(strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n"))
+	return true
+}
+
+// addGroup makes a group of which every node must take part.
+func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, error) {
+	added, err := q.client.LstAddGroup(ctx, control.LstAddGroup{Key: q.key, Name: name, IDs: ids})
+	if err != nil {
+		return false, err
+	}
+	var wrong []string
+	for k := range added.Lists {
+		a := &added.Lists[k]
+		if a.Error != nil {
+			wrong = append(wrong, fmt.Sprintf("Invalid --%s %s: %s", name, a.IDs, a.Error.Reason))
+		}
+		for i := range a.Result.Nodes {
+			n := &a.Result.Nodes[i]
+			why := ""
+			switch {
+			case n.RPC != 0:
+				why = control.Strerror(n.RPC) + "; is it up, and LNet selftest enabled there?"
+			case n.State == control.LstBusy && n.Session != nil:
+				why = fmt.Sprintf("it is in the session %s of %s", n.Session.Name, n.Session.NID)
+			case n.Status != 0:
+				why = control.Strerror(n.Status)
+			default:
+				continue
+			}
+			wrong = append(wrong, fmt.Sprintf("%s does not take part: %s", n.ID, why))
+		}
+	}
+	if wrong != nil {
+		q.complain(wrong)
+	}
+	return wrong == nil && !added.Deleted, nil
+}
+
+// sample reads the counters of clients and servers.
+func (q *quick) sample(ctx context.Context) (control.LstSample, error) {
+	return q.client.LstStat(ctx, control.LstStat{Key: q.key, Targets: []string{q.batch.From, q.batch.To}, Timeout: 5})
+}
+
+// watch shows what the clients do, until the time is up, all have ended, or ctx is
+// done. Then the units are told to stop.
+func (q *quick) watch(ctx context.Context) error {
+	begun := time.Now()
+	old := q.first
+	last := old
+	var told error
+	for elapsed := time.Duration(0); elapsed < q.options.duration; elapsed = time.Since(begun) {
+		if err := q.wait(ctx, min(quickInterval, q.options.duration-elapsed)); err != nil {
+			break
+		}
+		now, err := q.sample(ctx)
+		if err != nil {
+			told = q.refused(ctx, "Failed to stat", err)
+			break
+		}
+		last = now
+		if err := q.show(time.Since(begun), old, now); err != nil {
+			told = err
+			break
+		}
+		old = now
+		if troubled(&now) {
+			break // units stop at their first error
+		}
+	}
+	q.result.Seconds = time.Since(begun).Seconds()
+	return errors.Join(told, q.finish(ctx, last))
+}
+
+// troubled tells whether a node counts errors of tests, or cannot be asked.
+func troubled(s *control.LstSample) bool {
+	for _, t := range s.Troubles(true) {
+		if t.Total() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// show prints a line of figures.
+func (q *quick) show(at time.Duration, old, now control.LstSample) error {
+	i, err := now.Since(old)
+	if err != nil {
+		return err
+	}
+	clients := &i[0]
+	if q.json {
+		return q.printJSONLine(clients)
+	}
+	_, err = fmt.Fprintf(q.stdout, "%4.0fs  %s\n", at.Seconds(), q.figures(clients))
+	return err
+}
+
+// figures are those of the clients on a line.
+func (q *quick) figures(i *control.LstInterval) string {
+	traffic := &i.Receive
+	if q.batch.BRW.Write || q.options.ping {
+		traffic = &i.Send
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%9.2f MiB/s  %8.0f RPC/s  latency ", traffic.Bandwidth.Avg/(1<<20), i.RPC.Sent.Avg)
+	if l := i.Latency; l == nil {
+		b.WriteString("n/a")
+	} else {
+		fmt.Fprintf(&b, "p50 %s p90 %s p99 %s max %s",
+			shortDuration(l.P50), shortDuration(l.P90), shortDuration(l.P99), shortDuration(l.Max))
+	}
+	if i.Failed > 0 {
+		fmt.Fprintf(&b, "  (%d of %d nodes did not answer)", i.Failed, i.Failed+i.Nodes)
+	}
+	return b.String()
+}
+
+// finish stops the test and prints what it was as a whole, up to the last sample,
+// also if the session is lost.
+func (q *quick) finish(ctx context.Context, last control.LstSample) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickEnd)
+	defer cancel()
+	err := q.stop(ctx)
+	q.result.Failed = q.result.Failed || err != nil
+	if i, err := last.Since(q.first); err == nil {
+		q.result.Interval = &i[0]
+	}
+	if q.json {
+		if err := q.printJSONLine(&q.result); err != nil {
+			return err
+		}
+	} else {
+		if q.result.Interval != nil {
+			fmt.Fprintf(q.stdout, "total  %s\n", q.figures(q.result.Interval))
+		}
+		for k := range q.result.Troubles {
+			q.lstShowTrouble(&q.result.Troubles[k], true)
+		}
+	}
+	if q.result.Failed {
+		return status(exitFailure)
+	}
+	return nil
+}
+
+// stop stops the test, and asks all nodes for the errors that they have seen.
+func (q *quick) stop(ctx context.Context) error {
+	if q.lost {
+		return status(exitFailure)
+	}
+	if _, err := q.client.LstStop(ctx, control.LstStop{Key: q.key, Batch: q.batch.Batch}); err != nil {
+		return q.refused(ctx, "Failed to stop batch", err)
+	}
+	after, err := q.sample(ctx)
+	if err != nil {
+		return q.refused(ctx, "Failed to stat", err)
+	}
+	for _, t := range after.Troubles(true) {
+		if t.Total() > 0 {
+			q.result.Troubles = append(q.result.Troubles, t)
+			q.result.Failed = true
+		}
+	}
+	return nil
+}
+
+// end ends the session, also when ctx is done.
+func (q *quick) end(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickEnd)
+	defer cancel()
+	err := q.client.LstEndSession(ctx, q.key)
+	switch {
+	case err == nil, isErrno(err, syscall.ESRCH), isErrno(err, syscall.EACCES): // gone, or another's already
+		return nil
+	case q.lost && isLost(err):
+		return status(exitFailure)
+	}
+	return q.lstRefused(lstWords{failed: "Failed to end session"}, err)
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+// sessionNameMax is how long a session's name may be (selftest 8).
+const sessionNameMax = 31
+
+func (p *program) lstNewSessionCommand() *cobra.Command {
+	var timeout int
+	var force bool
+	c := command(manual{
+		use:   "new_session [--timeout SECONDS] [--force] [NAME]",
+		short: "make a session",
+		long: `The session is the console's only one, and LST_SESSION is its key; without
+LST_SESSION a key is made up, which show_session tells. NAME is user@host if it
+is not given. LST_FEATURES, in hexadecimal, sets the session's features.`,
+		example: "lnetdctl lst new_session --timeout 300 rw",
+		exits:   lstExits,
+	}, func(ctx context.Context, operands []string) error {
+		return p.lstNewSession(ctx, operands, timeout, force)
+	})
+	c.Flags().IntVarP(&timeout, "timeout", "t", 300, "`SECONDS` without a command after which the session ends")
+	c.Flags().BoolVarP(&force, "force", "f", false, "take the place of sessions that there are, here and on nodes")
+	return c
+}
+
+func (p *program) lstNewSession(ctx context.Context, operands []string, timeout int, force bool) error {
+	if err := lstOperands(operands, 0, 1); err != nil {
+		return err
+	}
+	if timeout <= 0 {
+		return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "Invalid timeout value")
+	}
+	key, _ := lstKey() // without one the console makes it up
+	r := control.LstNewSession{Key: key, Timeout: timeout, Force: force, Name: defaultSessionName()}
+	if len(operands) == 1 {
+		r.Name = operands[0]
+	}
+	if len(r.Name) > sessionNameMax {
+		return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "Name size is limited to "+strconv.Itoa(sessionNameMax))
+	}
+	if s := os.Getenv("LST_FEATURES"); s != "" {
+		n, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(s), "0x"), 16, 32)
+		if err != nil {
+			return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "Invalid session features "+s)
+		}
+		features := uint32(n)
+		r.Features = &features
+	}
+	client := p.client()
+	defer client.Close()
+	s, err := client.LstNewSession(ctx, r)
+	if err != nil {
+		return p.lstRefused(lstWords{what: "session", failed: "Failed to create session"}, err)
+	}
+	if p.json {
+		return p.printJSON(s)
+	}
+	forced := "No"
+	if s.Force {
+		forced = "Yes"
+	}
+	fmt.Fprintf(p.stdout, "SESSION: %s FEATURES: %x TIMEOUT: %d FORCE: %s\n", s.Name, s.Features, int(s.Timeout.Seconds()), forced)
+	if key == 0 {
+		p.hint(fmt.Sprintf("export LST_SESSION=%d", s.Key))
+	}
+	return nil
+}
+
+// defaultSessionName is user@host.
+func defaultSessionName() string {
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return sessionName(name + "@" + host)
+}
+
+// sessionName cuts a name to what a session's may be.
+func sessionName(name string) string {
+	name = name[:min(len(name), sessionNameMax)]
+	return strings.ToValidUTF8(name, "") // perhaps it was cut within a character
+}
+
+func (p *program) lstEndSessionCommand() *cobra.Command {
+	return p.lstLeaf(manual{
+		use:     "end_session",
+		short:   "end the session on all nodes",
+		example: "lnetdctl lst end_session",
+	}, 0, 0, func(ctx context.Context, c *control.Client, key control.LstKey, _ []string) error {
+		if err := c.LstEndSession(ctx, key); err != nil {
+			return p.lstRefused(lstWords{what: "session", failed: "Failed to end session"}, err)
+		}
+		if p.json {
+			return p.printJSON(struct{}{})
+		}
+		fmt.Fprintln(p.stdout, "session is ended")
+		return nil
+	})
+}
+
+func (p *program) lstShowSessionCommand() *cobra.Command {
+	return command(manual{
+		use:     "show_session",
+		short:   "describe the session, its key too",
+		example: "lnetdctl lst show_session",
+		exits:   lstExits,
+	}, func(ctx context.Context, operands []string) error {
+		if err := lstOperands(operands, 0, 0); err != nil {
+			return err
+		}
+		client := p.client()
+		defer client.Close()
+		s, err := client.LstShowSession(ctx)
+		if err != nil {
+			return p.lstRefused(lstWords{what: "session", failed: "Failed to show session"}, err)
+		}
+		if p.json {
+			return p.printJSON(s)
+		}
+		fmt.Fprintf(p.stdout, "%s ID: %d@%s, KEY: %d FEATURES: %x NODES: %d\n", s.Name, s.Stamp, s.NID, s.Key, s.Features, s.Nodes)
+		return nil
+	})
+}
+
+func (p *program) lstPingCommand() *cobra.Command {
+	var target control.LstTarget
+	var nodes string
+	timeout := 5
+	c := p.lstLeaf(manual{
+		use:   "ping --session | --group NAME | --batch NAME [--server] | --nodes IDS [--timeout SECONDS]",
+		short: "ask nodes which session they are in",
+		long: `Prints each node's state: Active if it is in this session, Busy in another's,
+Down if it does not answer, else Unknown. The state is remembered.`,
+		example: "lnetdctl lst ping --group servers",
+	}, 0, 0, func(ctx context.Context, c *control.Client, key control.LstKey, _ []string) error {
+		t := target
+		if nodes != "" {
+			t.Nodes = []string{nodes}
+		}
+		return p.lstPing(ctx, c, control.LstPing{Key: key, Target: t, Timeout: max(timeout, 1)})
+	})
+	f := c.Flags()
+	f.BoolVarP(&target.Session, "session", "s", false, "all nodes of the session")
+	f.StringVarP(&target.Group, "group", "g", "", "the nodes of the group `NAME`")
+	f.StringVarP(&target.Batch, "batch", "b", "", "the clients of the batch `NAME`")
+	f.BoolVarP(&target.Servers, "server", "v", false, "with --batch, its servers")
+	f.StringVarP(&nodes, "nodes", "n", "", "the nodes `IDS`")
+	f.IntVarP(&timeout, "timeout", "t", timeout, "`SECONDS` to wait, 3 to 30")
+	return c
+}
+
+func (p *program) lstPing(ctx context.Context, c *control.Client, r control.LstPing) error {
+	t := &r.Target
+	if !one(t.Session, t.Group != "", t.Batch != "", len(t.Nodes) > 0) || t.Servers && t.Batch == "" {
+		return needsHelp{exitFailure}
+	}
+	name := cmp.Or(t.Group, t.Batch, strings.Join(t.Nodes, " "), "session")
+	res, err := c.LstPing(ctx, r)
+	switch {
+	case err != nil && isErrno(err, syscall.ENOENT) && !p.json:
+		return p.noCount("Failed to get", name)
+	case err != nil:
+		return p.lstRefused(lstWords{what: "ping", failed: "Failed to ping"}, err)
+	case p.json:
+		return p.printJSON(res)
+	case len(res.Nodes) == 0:
+		fmt.Fprintf(p.stdout, "Target %s is empty\n", name)
+	}
+	for k := range res.Nodes {
+		n := &res.Nodes[k]
+		session, console := "<NULL>", "LNET_NID_ANY"
+		if s := n.Session; s != nil {
+			console = s.NID.String()
+			if n.State == control.LstActive || n.State == control.LstBusy {
+				session = s.Name
+			}
+		}
+		fmt.Fprintf(p.stdout, "\t%s: %s [session: %s id: %s]\n", n.ID, n.State, session, console)
+	}
+	return nil
+}
+
+// noCount is what lst says of the name of a group or a batch that there is not.
+func (p *program) noCount(how, name string) error {
+	fmt.Fprintf(p.stderr, "%s count of nodes from %s: %s\n", how, name, control.Strerror(syscall.ENOENT))
+	return status(exitFailure)
+}
+
+// isErrno tells whether err is lnetd's refusal with an error number.
+func isErrno(err error, errno syscall.Errno) bool {
+	f := (*control.Fault)(nil)
+	return errors.As(err, &f) && f.Code != control.CodeDaemonUnreachable && f.Errno == -int(errno)
+}

@@ -1,0 +1,82 @@
+package config
+
+import (
+	"math"
+	"time"
+
+	"github.com/lnetd/lnetd/selftest"
+)
+
+// Selftest is what "selftest" in "lnetd" says.
+type Selftest struct {
+	// Enabled has the node serve tests, and be a console, from its start; else
+	// that is for "lnetdctl lst enable".
+	Enabled bool
+	// Agent is the agent's part: its bounds and module parameters.
+	Agent selftest.Config
+}
+
+// SelftestMemory is the default of "memory", SelftestMemoryMin the least that it
+// may be, a bulk of 1 MiB for each side, and SelftestMemoryMax the most; bytes.
+const (
+	SelftestMemory    = 256 << 20
+	SelftestMemoryMin = 2 << 20
+	SelftestMemoryMax = 1 << 40
+)
+
+// SetMemory divides n bytes of bulk buffers: one half for what the node asks for
+// as a client, the other for what it serves.
+func (s *Selftest) SetMemory(n int) {
+	s.Agent.ClientMemory = n / 2
+	s.Agent.ServerMemory = n - n/2
+}
+
+// Memory is what SetMemory has divided.
+func (s *Selftest) Memory() int { return s.Agent.ClientMemory + s.Agent.ServerMemory }
+
+// defaultSelftest spells the agent's own defaults out, for the reference.
+func defaultSelftest() Selftest {
+	s := Selftest{Agent: selftest.Config{
+		SessionTimeout: 100 * time.Second, RPCTimeout: 64 * time.Second,
+		BRWWorkItems: 2048, PingWorkItems: 2048,
+		MaxUnits: 65536, MaxTests: 4096, MaxServing: 65536,
+	}}
+	s.SetMemory(SelftestMemory)
+	return s
+}
+
+// selftestKeys are the keys of "selftest", module parameters under their own
+// names (selftest 10). Where 0 stands for never, that is a negative value for
+// the agent.
+var selftestKeys = map[string]func(*Selftest, place){
+	"enabled": func(s *Selftest, at place) {
+		if b, ok := at.truth(); ok {
+			s.Enabled = b
+		}
+	},
+	"memory":             bounded(SelftestMemoryMin>>20, SelftestMemoryMax>>20, func(s *Selftest, n int) { s.SetMemory(n << 20) }),
+	"units":              bounded(1, 1<<24, func(s *Selftest, n int) { s.Agent.MaxUnits = n }),
+	"tests":              bounded(1, 1<<20, func(s *Selftest, n int) { s.Agent.MaxTests = n }),
+	"requests":           bounded(1, 1<<20, func(s *Selftest, n int) { s.Agent.MaxServing = n }),
+	"session_timeout":    bounded(0, maxSeconds, func(s *Selftest, n int) { s.Agent.SessionTimeout = seconds(orNever(n)) }),
+	"rpc_timeout":        bounded(0, maxSeconds, func(s *Selftest, n int) { s.Agent.RPCTimeout = seconds(orNever(n)) }),
+	"brw_srv_workitems":  bounded(1, 1<<20, func(s *Selftest, n int) { s.Agent.BRWWorkItems = n }),
+	"ping_srv_workitems": bounded(1, 1<<20, func(s *Selftest, n int) { s.Agent.PingWorkItems = n }),
+	"brw_inject_errors":  bounded(0, math.MaxInt32, func(s *Selftest, n int) { s.Agent.InjectErrors = n }),
+}
+
+func bounded(lo, hi int, set func(*Selftest, int)) func(*Selftest, place) {
+	return func(s *Selftest, at place) {
+		if n, ok := at.number(lo, hi); ok {
+			set(s, n)
+		}
+	}
+}
+
+// orNever is a number of seconds, or -1 for 0.
+func orNever(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
