@@ -45,7 +45,7 @@ fuzz: ## each fuzz target for FUZZTIME
 
 bench: ## lnetd beside plain TCP, then time and allocations of what is on the message path
 	go run ./cmd/lnetperf
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnet/portals ./selection ./lnd/socklnd/protocol ./node ./internal/perf
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnet/portals ./selection ./lnd/socklnd/protocol ./node ./selftest ./internal/perf
 	go test -run '^$$' -bench '^BenchmarkPutAck$$' -benchmem -benchtime $(BENCHTIME) -cpu 1 ./node # msgs/s of one core
 
 netns: ## tests between network namespaces; needs root and iproute2

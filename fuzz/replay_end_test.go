@@ -79,6 +79,9 @@ func (p *play) compareState() {
 // no more (settled question 23).
 func (p *play) end() {
 	p.t.Helper()
+	if p.selftest != nil {
+		p.selftest.end()
+	}
 	wasRouter := p.node.Routing().State != node.RoutingDisabled
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -106,7 +109,7 @@ func (p *play) end() {
 func (p *play) checkAllowances() {
 	p.t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(p.used)) {
-		if !slices.Contains(byChance, name) && !slices.Contains(p.role.differs, name) {
+		if !slices.Contains(byChance, name) && !slices.Contains(p.role.chance, name) && !slices.Contains(p.role.differs, name) {
 			p.t.Errorf("differs %d times in the %s: not allowed here", p.used[name], name)
 		}
 	}

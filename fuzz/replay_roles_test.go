@@ -24,6 +24,7 @@ type role struct {
 	// peers are what the kernel knew of others in the end.
 	peers   []string
 	differs []allowance
+	chance  []allowance // besides those that are a matter of chance in every role
 }
 
 type device struct{ name, addrs string }

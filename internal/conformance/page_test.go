@@ -18,6 +18,7 @@ func TestPageRows(t *testing.T) {
 	want := `| lnet-core | 8 | 2 | 1 | 5 |
 | discovery | 1 | 0 | 0 | 1 |
 | selection | 0 | 0 | 0 | 0 |
+| selftest | 0 | 0 | 0 | 0 |
 | sanity-lnet | 2 | 1 | 0 | 1 |
 
 ## lnet-core 2.2: Descriptors

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selftest"
+	"github.com/lnetd/lnetd/selftest/message"
 )
 
 // Config says where and how long to measure.
@@ -34,7 +36,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// DefaultConfig measures on loopback in about a minute and a half.
+// DefaultConfig measures on loopback in about two and a half minutes.
 func DefaultConfig() Config {
 	return Config{
 		Server: netip.AddrFrom4([4]byte{127, 0, 0, 3}),
@@ -55,8 +57,15 @@ func Serve(ctx context.Context, c Config, ready func()) error {
 		return err
 	}
 	err = o.attach()
+	var a *selftest.Agent
+	if err == nil {
+		a, err = selftest.Enable(o.node, selftest.Config{Logger: c.Logger})
+	}
 	if err == nil {
 		err = serveFloor(ctx, c, ready)
+		last, cancel := context.WithTimeout(context.Background(), setupTime)
+		defer cancel()
+		err = errors.Join(err, a.Close(last))
 	}
 	return errors.Join(err, o.close())
 }
@@ -76,6 +85,7 @@ type test struct {
 	in, out  int
 	window   int
 	blocking bool
+	selftest bool // RPCs of LNet selftest: a ping, or a BRW of in or out bytes
 	credits  int
 	unit     unit
 	goal     float64
@@ -98,18 +108,41 @@ func tests() []test {
 			test{name: fmt.Sprintf("PUT+ACK %d B, handler sends the next", size), in: size, window: 1, credits: 8, goal: 1.3},
 			test{name: fmt.Sprintf("PUT+ACK %d B, caller blocks", size), in: size, window: 1, credits: 8, blocking: true, goal: 1.8})
 	}
-	return append(ts,
+	ts = append(ts,
 		test{name: "PUT 1 MiB, 8 in flight", in: 1 << 20, window: 8, credits: 8, unit: gigabytes, goal: 0.95, atLeast: true},
 		test{name: "GET 1 MiB, 8 in flight", out: 1 << 20, window: 8, credits: 8, unit: gigabytes, goal: 0.95, atLeast: true},
 		test{name: "PUT 96 B, 64 in flight, peer_credits 64", in: 96, window: 64, credits: highCredits, unit: perSecond, goal: 3, atLeast: true},
 		test{name: "PUT 96 B, 64 in flight, peer_credits 8", in: 96, window: 64, credits: 8, unit: perSecond})
+
+	lst := func(t test) {
+		t.selftest = true
+		ts = append(ts, t)
+	}
+	lst(test{name: "lst ping, concurrency 1", window: 1, credits: 8, goal: 1.3})
+	lst(test{name: "lst ping, concurrency 64, peer_credits 64", window: 64, credits: highCredits, unit: perSecond, goal: 3, atLeast: true})
+	lst(test{name: "lst ping, concurrency 64, peer_credits 8", window: 64, credits: 8, unit: perSecond})
+	for _, name := range []string{"write", "read"} {
+		size := func(n int) test {
+			if name == "write" {
+				return test{in: n}
+			}
+			return test{out: n}
+		}
+		large, small := size(1<<20), size(4096)
+		large.name, large.window, large.credits, large.unit = "lst brw "+name+" 1 MiB, concurrency 8", 8, 8, gigabytes
+		large.goal, large.atLeast = 0.9, true
+		small.name, small.window, small.credits, small.unit = "lst brw "+name+" 4 KiB, concurrency 8", 8, 8, perSecond
+		lst(large)
+		lst(small)
+	}
+	return ts
 }
 
 // Run measures every case against a Serve in another process and writes a
 // table to w.
 func Run(ctx context.Context, c Config, w io.Writer) error {
 	server := lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), c.Server)
-	clients := make(map[int]*ours)
+	clients, testers := make(map[int]*ours), make(map[int]*tester)
 	for _, credits := range []int{8, highCredits} {
 		// Two nodes with their own addresses, so that each has its own
 		// connections and credits.
@@ -123,6 +156,12 @@ func Run(ctx context.Context, c Config, w io.Writer) error {
 		}
 		defer func() { _ = o.close() }()
 		clients[credits] = o
+		t, err := o.newTester()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = t.close() }()
+		testers[credits] = t
 	}
 	floor, err := dialFloor(ctx, netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String())
 	if err != nil {
@@ -136,31 +175,43 @@ func Run(ctx context.Context, c Config, w io.Writer) error {
 		if c.Only != nil && !c.Only.MatchString(t.name) {
 			continue
 		}
-		if err := measure(ctx, c, t, clients[t.credits], server, floor, table); err != nil {
+		run := func(x exchange) (time.Duration, error) { return clients[t.credits].run(ctx, server, x) }
+		var err error
+		if t.selftest {
+			err = testers[t.credits].within(ctx, server, func(run runner) error { return measure(c, t, run, floor, table) })
+		} else {
+			err = measure(c, t, run, floor, table)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
 	return table.Flush()
 }
 
+// runner makes the transfers of an exchange and returns how long they took.
+type runner func(x exchange) (time.Duration, error)
+
 // measure runs one case, ours and plain in turn, and prints medians.
-func measure(ctx context.Context, c Config, t test, o *ours, to lnet.NID, floor *floorClient, w io.Writer) error {
-	x := exchange{n: 100, in: t.in, out: t.out, window: t.window, blocking: t.blocking}
-	if _, err := o.run(ctx, to, x); err != nil {
+func measure(c Config, t test, run runner, floor *floorClient, w io.Writer) error {
+	x := exchange{n: 128, in: t.in, out: t.out, window: t.window, blocking: t.blocking}
+	if _, err := run(x); err != nil {
 		return err
 	}
-	took, err := floor.exchange(x.n, t.in, t.out, t.window)
+	in, out := t.plain()
+	took, err := floor.exchange(x.n, in, out, t.window)
 	if err != nil {
 		return err
 	}
-	x.n = max(100, int(c.Time/max(took/time.Duration(x.n), 1)))
+	x.n = max(x.n, int(c.Time/max(took/time.Duration(x.n), 1)))
+	x.n -= x.n % t.window
 	var our, plain, ratios []float64
 	for range c.Rounds {
-		a, err := o.run(ctx, to, x)
+		a, err := run(x)
 		if err != nil {
 			return err
 		}
-		b, err := floor.exchange(x.n, t.in, t.out, t.window)
+		b, err := floor.exchange(x.n, in, out, t.window)
 		if err != nil {
 			return err
 		}
@@ -170,6 +221,15 @@ func measure(ctx context.Context, c Config, t test, o *ours, to lnet.NID, floor 
 	}
 	_, err = fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\n", t.name, t.show(median(our)), t.show(median(plain)), median(ratios), t.goalText())
 	return err
+}
+
+// plain is what a message and its answer carry in the plain exchange: of a
+// selftest's ping, as much as its messages.
+func (t *test) plain() (in, out int) {
+	if t.selftest && t.in+t.out == 0 {
+		return message.Size, message.Size
+	}
+	return t.in, t.out
 }
 
 // figure is a case's figure for n transfers in a time.

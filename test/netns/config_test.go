@@ -18,6 +18,8 @@ type configuration struct {
 	patient bool
 	// alone turns discovery off.
 	alone bool
+	// selftest has the node take part in LNet selftest, with these keys besides.
+	selftest []string
 }
 
 // route leads to a network through a gateway that is known by its NID on another.
@@ -88,6 +90,9 @@ func (h *host) write(t *testing.T, c *configuration) string {
 	put("    alive_router_check_interval: %d\n    router_ping_timeout: %d", routerCheck, routerSilence)
 	// Of lnd_timeout, and back soon.
 	put("    socklnd:\n        sock_timeout: 0\n        min_reconnectms: 500\n        max_reconnectms: 1000")
+	if c.selftest != nil {
+		put("    selftest: {enabled: true, %s}", strings.Join(c.selftest, ", "))
+	}
 	path := filepath.Join(h.dir, "lnetd.yaml")
 	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,154 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selftest"
+	"github.com/lnetd/lnetd/selftest/console"
+)
+
+// poll is how often a client is asked whether its batch has ended; on average
+// half of it is added to what a run takes, a few thousandths.
+const poll = 500 * time.Microsecond
+
+// tester is a node that tests others by LNet selftest: console and client.
+type tester struct {
+	ours    *ours
+	agent   *selftest.Agent
+	console *console.Console
+}
+
+// sessionKey is that of the console's sessions, one after the other.
+const sessionKey = 1
+
+func (o *ours) newTester() (*tester, error) {
+	a, err := selftest.Enable(o.node, selftest.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return &tester{ours: o, agent: a, console: console.New(o.node, a, console.Config{})}, nil
+}
+
+func (t *tester) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
+	defer cancel()
+	return errors.Join(t.console.Close(ctx), t.agent.Close(ctx))
+}
+
+// within calls f in a session with a server. What f is given adds a batch for
+// each new exchange, and runs it.
+func (t *tester) within(ctx context.Context, server lnet.NID, f func(run runner) error) error {
+	if err := t.begin(ctx, server); err != nil {
+		return err
+	}
+	batches := map[exchange]string{}
+	fastest := map[exchange]time.Duration{}
+	err := f(func(x exchange) (time.Duration, error) {
+		name, ok := batches[x]
+		if !ok {
+			name = fmt.Sprint("batch", len(batches))
+			batches[x] = name
+			if err := t.add(ctx, name, x); err != nil {
+				return 0, err
+			}
+		}
+		took, err := t.run(ctx, name, fastest[x])
+		if !ok || took < fastest[x] {
+			fastest[x] = took
+		}
+		return took, err
+	})
+	return errors.Join(err, t.console.EndSession(ctx, sessionKey))
+}
+
+// begin begins a session.
+func (t *tester) begin(ctx context.Context, server lnet.NID) error {
+	if _, err := t.console.NewSession(ctx, console.SessionOptions{Key: sessionKey, Name: "perf"}); err != nil {
+		return err
+	}
+	for name, nid := range map[string]lnet.NID{"clients": t.ours.nid, "servers": server} {
+		g, err := t.console.AddGroup(ctx, sessionKey, name, []string{nid.String()})
+		if err != nil {
+			return err
+		}
+		if g.Deleted {
+			return fmt.Errorf("node %s is not in the session: %+v", nid, g.Lists[0])
+		}
+	}
+	return nil
+}
+
+// add adds a batch that makes n RPCs in all.
+func (t *tester) add(ctx context.Context, batch string, x exchange) error {
+	if err := t.console.AddBatch(sessionKey, batch); err != nil {
+		return err
+	}
+	q := console.Test{
+		Batch: batch, From: "clients", To: "servers", Kind: console.PingTest,
+		Loop: int32(x.n / x.window), Concurrency: x.window, Distribute: 1, Span: 1,
+	}
+	if !x.ping() {
+		q.Kind, q.BRW = console.BulkTest, console.BRW{Write: x.in > 0, Size: max(x.in, x.out)}
+	}
+	a, err := t.console.AddTest(ctx, sessionKey, q)
+	if err == nil && !a.OK() {
+		err = fmt.Errorf("test refused: %+v", a)
+	}
+	return err
+}
+
+// ping tells whether an exchange, seen as a test, moves no bulk.
+func (x *exchange) ping() bool { return max(x.in, x.out) == 0 }
+
+// run runs a batch and returns how long it took. At first it lets most of the
+// time pass that the run is expected to take, so as not to disturb it.
+func (t *tester) run(ctx context.Context, batch string, expected time.Duration) (time.Duration, error) {
+	quiet := time.NewTimer(expected * 15 / 16)
+	defer quiet.Stop()
+	start := time.Now()
+	r, err := t.console.Run(ctx, sessionKey, batch, 0)
+	if err != nil {
+		return 0, err
+	}
+	if !r.OK() {
+		return 0, fmt.Errorf("run: %+v", r)
+	}
+	select {
+	case <-quiet.C:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		s, ok := t.agent.Session()
+		switch {
+		case !ok:
+			return 0, errors.New("the session has ended")
+		case s.BRWErrors+s.PingErrors > 0:
+			return 0, fmt.Errorf("%d brw errors, %d ping errors", s.BRWErrors, s.PingErrors)
+		case !active(&s):
+			return time.Since(start), nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+func active(s *selftest.SessionInfo) bool {
+	for _, b := range s.Batches {
+		for _, t := range b.Tests {
+			if t.Active > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

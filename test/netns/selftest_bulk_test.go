@@ -1,0 +1,148 @@
+package netns
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+// bulks are sizes with the offsets that go with them: data may not touch more pages
+// than its length needs.
+var bulks = []struct {
+	words  string
+	length int
+}{
+	{"size=1K", 1 << 10},
+	{"size=1024 off=3072", 1 << 10},
+	{"s=4k off=4096", 4 << 10},
+	{"size=20000 off=480", 20000},
+	{"size=64K", 64 << 10},
+	{"size=256K off=8192", 256 << 10},
+	{"size=1048568 off=8", mebibyte - 8},
+	{"size=1M", mebibyte},
+}
+
+// Every size meets each of these; the concurrencies are dealt out by turns.
+var (
+	bulkOps       = []string{"read", "write"}
+	bulkChecks    = []string{"", "check=simple", "check=full", "check=discard"}
+	concurrencies = []int{64, 1, 16, 2, 32, 8, 4}
+)
+
+// bulkVolume is about how much data a test moves; bytes. loopMost keeps those of
+// small sizes short.
+const (
+	bulkVolume = 4 * mebibyte
+	loopMost   = 20
+)
+
+// batchPatience bounds the run of a batch that ends by itself.
+const batchPatience = patientTransaction * time.Second
+
+// Given three lnetd on one network, or with a router before the server, when a user
+// at the first one has the second one send pings, and bulk data both ways, of all
+// sizes, with all offsets, checks and concurrencies, to the third, then nothing
+// fails, the client has made as many requests as it was told to in each test, and
+// the server has got as many, and as much data.
+//
+// selftest 3 counters, 5 (1), 11 (2)
+func TestSelftest(t *testing.T) {
+	t.Parallel()
+	t.Run("one network", func(t *testing.T) {
+		t.Parallel()
+		testSelftest(t, newBed(t, 1, 1, &configuration{patient: true}, roomy...))
+	})
+	t.Run("through a router", func(t *testing.T) {
+		t.Parallel()
+		testSelftest(t, newRoutedBed(t, 1, 1, roomy...))
+	})
+}
+
+func testSelftest(t *testing.T, b *bed) {
+	t.Helper()
+	u := b.session(t)
+	var moved uint64
+	var routed control.Counters
+	if b.router != nil {
+		routed = b.router.counters(t)
+	}
+	for k := range bulks {
+		moved += testBulk(t, b, u, k)
+	}
+	if b.router != nil {
+		now := b.router.counters(t)
+		if n := now.RoutedBytes - routed.RoutedBytes; n < moved {
+			t.Errorf("the router passed %d bytes on, want at least %d", n, moved)
+		}
+	}
+	t.Logf("%.1f MB of bulk data", float64(moved)/1e6)
+	u.wantNoErrors(t)
+	u.endSession(t, b.all())
+	b.end(t)
+}
+
+// testBulk runs a batch of tests with the k-th size, and returns how much data that
+// has moved.
+func testBulk(t *testing.T, b *bed, u user, k int) uint64 {
+	t.Helper()
+	client, server := b.clients[0], b.servers[0]
+	batch := fmt.Sprintf("b%d", k)
+	var tests []string
+	var requests []int // by test
+	total := control.LstCounters{}
+	add := func(kind string, concurrency, loop int) {
+		tests = append(tests, fmt.Sprintf("--concurrency %d --loop %d --from c --to s %s", concurrency, loop, kind))
+		requests = append(requests, concurrency*loop)
+		total.Received += uint32(concurrency * loop)
+	}
+	for i, op := range bulkOps {
+		for j, check := range bulkChecks {
+			concurrency := concurrencies[(k+i*len(bulkChecks)+j)%len(concurrencies)]
+			loop := min(max(bulkVolume/bulks[k].length/concurrency, 1), loopMost)
+			add(fmt.Sprintf("brw %s %s %s", op, check, bulks[k].words), concurrency, loop)
+			if n := int64(concurrency*loop) * int64(bulks[k].length); op == "read" {
+				total.BulkPut += uint64(n)
+			} else {
+				total.BulkGet += uint64(n)
+			}
+		}
+	}
+	add("ping", concurrencies[k%len(concurrencies)], loopMost)
+	u.addTests(t, batch, tests...)
+
+	atClient, atServer := client.selftest(t).Counters, server.selftest(t).Counters
+	u.run(t, batch)
+	u.wantStopped(t, batchPatience, batch)
+
+	// The console has asked nothing of the server meanwhile.
+	if got := since(server.selftest(t).Counters, atServer); got != total {
+		t.Errorf("%s: the server counts %+v, want %+v", batch, got, total)
+	}
+	status := client.selftest(t)
+	got := since(status.Counters, atClient)
+	got.Received = 0 // the console's
+	if want := (control.LstCounters{Sent: total.Received}); got != want {
+		t.Errorf("%s: the client counts %+v, want %+v", batch, got, want)
+	}
+	id := ask(t, u.at, func(ctx context.Context, c *control.Client) (control.LstBatch, error) {
+		return c.LstBatch(ctx, control.LstNamed{Key: control.LstKey(u.key), Name: batch})
+	}).ID
+	seen := 0
+	for _, v := range status.Session.Tests {
+		if v.Batch != id {
+			continue
+		}
+		want := uint64(requests[v.Index-1])
+		if !v.Client || v.Active != 0 || v.Latency == nil || v.Latency.Count != want {
+			t.Errorf("%s: test %q on the client: %+v, want %d requests", batch, tests[v.Index-1], v, want)
+		}
+		seen++
+	}
+	if seen != len(tests) {
+		t.Errorf("%s: the client has %d tests, want %d", batch, seen, len(tests))
+	}
+	return total.BulkGet + total.BulkPut
+}

@@ -1,0 +1,267 @@
+package netns
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/control"
+)
+
+// roomy are nodes of LNet selftest that nobody looks after for long: no session
+// expires while a test is set up. 64 MiB of bulk data make large tests wait.
+var roomy = []string{"memory: 64", "session_timeout: 600"}
+
+// bed is nodes that take part in LNet selftest: the console, the clients, and the
+// servers, which are behind a router if there is one.
+type bed struct {
+	world            *world
+	console          *party
+	clients, servers []*party
+	router           *daemon // nil: none
+	// configuration is that of all nodes, unless there is a router.
+	configuration *configuration
+}
+
+// newBed starts them all. selftest are keys of its section of the configuration.
+func newBed(t *testing.T, clients, servers int, c *configuration, selftest ...string) *bed {
+	t.Helper()
+	b := &bed{world: newWorld(t, 1), configuration: c}
+	c.selftest = selftest
+	b.console = b.world.host(t, 0).startParty(t, c)
+	for range clients {
+		b.clients = append(b.clients, b.world.host(t, 0).startParty(t, c))
+	}
+	for range servers {
+		b.servers = append(b.servers, b.world.host(t, 0).startParty(t, c))
+	}
+	return b
+}
+
+// newRoutedBed is newBed with a router before the servers.
+func newRoutedBed(t *testing.T, clients, servers int, selftest ...string) *bed {
+	t.Helper()
+	b := &bed{world: newWorld(t, 2)}
+	gateway := b.world.host(t, 0, 1)
+	b.router = gateway.startWith(t, &configuration{patient: true, router: true})
+	near := &configuration{patient: true, selftest: selftest, routes: []route{{to: 1, on: 0, gateway: gateway, hops: 1}}}
+	far := &configuration{patient: true, selftest: selftest, routes: []route{{to: 0, on: 1, gateway: gateway, hops: 1}}}
+	b.console = b.world.host(t, 0).startParty(t, near)
+	for range clients {
+		b.clients = append(b.clients, b.world.host(t, 0).startParty(t, near))
+	}
+	for range servers {
+		b.servers = append(b.servers, b.world.host(t, 1).startParty(t, far))
+	}
+	for _, p := range b.all() {
+		p.wantRoutes(t, announced+lateness, 1)
+	}
+	return b
+}
+
+func (b *bed) all() []*party {
+	return slices.Concat([]*party{b.console}, b.clients, b.servers)
+}
+
+// end checks that nothing is left on any node, and ends them.
+func (b *bed) end(t *testing.T) {
+	t.Helper()
+	for _, p := range b.all() {
+		p.wantNoSession(t, noticePatience)
+		p.wantRest(t)
+	}
+	for _, p := range b.all() {
+		p.stop(t)
+	}
+	if b.router != nil {
+		b.router.wantRest(t)
+		b.router.stop(t)
+	}
+}
+
+// nids names parties that follow each other as users do, with a range.
+func nids(parties []*party) string {
+	first, last := parties[0].host, parties[len(parties)-1].host
+	if first == last {
+		return first.nid()
+	}
+	network := first.networks[0]
+	return fmt.Sprintf("10.213.%d.[%d-%d]@%s", network, first.number, last.number, lnetOf(network))
+}
+
+// id is how lst prints a node.
+func (d *daemon) id() string { return "12345-" + d.host.nid() }
+
+// user is who sits at a console, with a session's key in the environment.
+type user struct {
+	at  *daemon
+	key int32
+}
+
+// keys tells the sessions of users apart.
+var keys atomic.Int32
+
+func (d *daemon) user() user { return user{d, keys.Add(1)} }
+
+// said is what a command has come to.
+type said struct {
+	stdout, stderr string
+	status         int
+}
+
+// lst runs one of lst's commands.
+func (u user) lst(t *testing.T, args ...string) said {
+	t.Helper()
+	return u.do(t, "", args...)
+}
+
+func (u user) do(t *testing.T, stdin string, args ...string) said {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program(t, "lnetdctl"), append([]string{"lst"}, args...)...)
+	cmd.Env = u.environ()
+	cmd.Stdin = strings.NewReader(stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatalf("lst %q: %v", args, err)
+	}
+	return said{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+func (u user) environ() []string {
+	return append(os.Environ(), "LNETD_CONTROL_SOCKET="+u.at.socket, fmt.Sprintf("LST_SESSION=%d", u.key))
+}
+
+// want checks what a command says on stdout. It succeeds, and complains of nothing.
+func (u user) want(t *testing.T, stdout string, args ...string) {
+	t.Helper()
+	u.wantSaid(t, said{stdout: stdout}, args...)
+}
+
+func (u user) wantSaid(t *testing.T, want said, args ...string) {
+	t.Helper()
+	if got := u.lst(t, args...); got != want {
+		t.Fatalf("lst %q at %s:\n%s\nwant\n%s", args, u.at.host.nid(), got, want)
+	}
+}
+
+func (s said) String() string {
+	return fmt.Sprintf("status %d\n%s--stderr--\n%s", s.status, s.stdout, s.stderr)
+}
+
+// lines has lst read commands, and checks what all of them say.
+func (u user) lines(t *testing.T, stdout string, commands ...string) {
+	t.Helper()
+	want := said{stdout: stdout}
+	if got := u.do(t, strings.Join(commands, "\n")+"\n"); got != want {
+		t.Fatalf("lst at %s, with\n%s\nsays\n%s\nwant\n%s", u.at.host.nid(), strings.Join(commands, "\n"), got, want)
+	}
+}
+
+// session makes a session with the clients in a group c and the servers in s.
+func (b *bed) session(t *testing.T) user {
+	t.Helper()
+	u := b.console.user()
+	u.begin(t, b.clients, b.servers)
+	return u
+}
+
+func (u user) begin(t *testing.T, clients, servers []*party) {
+	t.Helper()
+	u.lines(t, fmt.Sprintf("SESSION: test FEATURES: 1 TIMEOUT: 300 FORCE: No\n%s are added to session\n%s are added to session\n",
+		nids(clients), nids(servers)),
+		"new_session test", "add_group c "+nids(clients), "add_group s "+nids(servers))
+}
+
+// addTests makes a batch of tests, each given as add_test has it.
+func (u user) addTests(t *testing.T, batch string, tests ...string) {
+	t.Helper()
+	commands := []string{"add_batch " + batch}
+	for _, v := range tests {
+		commands = append(commands, "add_test --batch "+batch+" "+v)
+	}
+	u.lines(t, strings.Repeat("Test was added successfully\n", len(tests)), commands...)
+}
+
+func (u user) run(t *testing.T, batch string) {
+	t.Helper()
+	u.want(t, batch+" is running now\n", "run", batch)
+}
+
+// wantStopped waits until all tests of a batch have ended by themselves.
+func (u user) wantStopped(t *testing.T, patience time.Duration, batch string) {
+	t.Helper()
+	within(t, patience, "the batch "+batch+" is through", func() error {
+		if s := u.lst(t, "query", batch); s != (said{stdout: batch + " [0] is stopped\n"}) {
+			return errors.New(s.String())
+		}
+		return nil
+	})
+}
+
+// wantNoErrors checks that show_error has nothing to show.
+func (u user) wantNoErrors(t *testing.T) {
+	t.Helper()
+	u.want(t, "c:\nTotal 0 error nodes in c\ns:\nTotal 0 error nodes in s\n", "show_error", "c", "s")
+}
+
+// endSession ends it, and checks that it is over on all nodes that are given.
+func (u user) endSession(t *testing.T, on []*party) {
+	t.Helper()
+	u.want(t, "session is ended\n", "end_session")
+	for _, p := range on {
+		p.wantNoSession(t, lateness)
+	}
+}
+
+// selftest is what lst status shows.
+func (d *daemon) selftest(t *testing.T) control.LstStatus {
+	t.Helper()
+	return ask(t, d, func(ctx context.Context, c *control.Client) (control.LstStatus, error) { return c.LstStatus(ctx) })
+}
+
+// wantNoSession waits until the node is in no session, nor has one as a console.
+func (d *daemon) wantNoSession(t *testing.T, patience time.Duration) {
+	t.Helper()
+	within(t, patience, "no session on "+d.host.nid(), func() error {
+		switch s := d.selftest(t); {
+		case s.Console != nil:
+			return fmt.Errorf("it is the console of %+v", *s.Console)
+		case s.Session != nil:
+			return fmt.Errorf("it is in %+v", *s.Session)
+		}
+		return nil
+	})
+}
+
+// wantRequests waits until a node has sent and received more requests: its tests
+// run.
+func (d *daemon) wantRequests(t *testing.T, n uint32) {
+	t.Helper()
+	before := d.selftest(t).Counters
+	within(t, noticePatience, "requests of tests on "+d.host.nid(), func() error {
+		if c := d.selftest(t).Counters; c.Sent+c.Received-before.Sent-before.Received < n {
+			return fmt.Errorf("%d requests, before %d", c.Sent+c.Received, before.Sent+before.Received)
+		}
+		return nil
+	})
+}
+
+// since is what came after an earlier look.
+func since(now, before control.LstCounters) control.LstCounters {
+	return control.LstCounters{
+		Errors: now.Errors - before.Errors, Sent: now.Sent - before.Sent, Received: now.Received - before.Received,
+		Dropped: now.Dropped - before.Dropped, Expired: now.Expired - before.Expired,
+		BulkGet: now.BulkGet - before.BulkGet, BulkPut: now.BulkPut - before.BulkPut,
+	}
+}
