@@ -26,9 +26,9 @@ func TestEachArrivalIsPlacedOnce(t *testing.T) {
 	attach(t, n, portals.Entry{Portal: 1}, portals.MD{
 		Bytes: make([]byte, 8), Threshold: portals.Unlimited, Handler: &r,
 		Options: portals.OpPut | portals.OpGet | portals.ManageRemote | portals.Truncate})
-	f.fail = func(tx *lnd.Tx) error { // the neighbour is a name only
+	f.failBy(func(tx *lnd.Tx) error { // the neighbour is a name only
 		return fault(lnd.StatusRemoteError, tx.To.NID, lnd.ErrUnreachable)
-	}
+	})
 	// One request of each kind is under way.
 	h := bind(t, n, portals.MD{Bytes: make([]byte, 4), Threshold: portals.Unlimited, Options: portals.Truncate, Handler: &r})
 	f.hold(true)
@@ -242,7 +242,7 @@ func TestNeighbourBecomesAPeer(t *testing.T) {
 	}
 	f.addNI(t, newNode(t, node.Config{}), router.String())
 	var from []lnet.NID
-	f.sent = func(h lnet.Header, _ []byte) { from = append(from, h.Src) }
+	f.show(func(h lnet.Header, _ []byte) { from = append(from, h.Src) })
 	h := bind(t, n, portals.MD{Threshold: portals.Unlimited})
 	for range 3 {
 		put(t, n, h, lnet.ProcessID{NID: router, PID: lnet.PIDLustre}, node.PutOptions{Portal: 9})

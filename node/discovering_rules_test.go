@@ -105,7 +105,7 @@ func TestNIThatHearsAStrangerServesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sources []string
-	f.sent = func(h lnet.Header, _ []byte) { sources = append(sources, h.Src.String()) }
+	f.show(func(h lnet.Header, _ []byte) { sources = append(sources, h.Src.String()) })
 	h := bind(t, n, portals.MD{Threshold: portals.Unlimited})
 	for range 3 {
 		put(t, n, h, process(t, "10.0.0.9@tcp"), node.PutOptions{Portal: 1})

@@ -56,7 +56,7 @@ type sentMessage struct {
 // record notes what is sent from now on.
 func (f *fabric) record() *[]sentMessage {
 	var all []sentMessage
-	f.sent = func(h lnet.Header, p []byte) { all = append(all, sentMessage{h, p}) }
+	f.show(func(h lnet.Header, p []byte) { all = append(all, sentMessage{h, p}) })
 	return &all
 }
 

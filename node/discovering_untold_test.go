@@ -18,7 +18,7 @@ func TestPeerIsNeverTold(t *testing.T) {
 		f := newFabric()
 		p := node.DefaultParameters()
 		a, b := newNode(t, node.Config{Parameters: &p}), newNode(t, node.Config{Parameters: &p})
-		pa := f.addNI(t, a, "10.0.0.1@tcp")
+		f.addNI(t, a, "10.0.0.1@tcp")
 		pb := f.addNI(t, b, "10.0.0.2@tcp")
 		inbox(t, b)
 		if err := say(t, a, "10.0.0.2@tcp"); err != nil {
@@ -26,14 +26,13 @@ func TestPeerIsNeverTold(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		var broken atomic.Bool
-		f.fail = func(tx *lnd.Tx) error {
+		f.failBy(func(tx *lnd.Tx) error {
 			h := tx.Header
 			if broken.Load() && h.Type == lnet.MsgPut && h.Portal == 0 && h.Dest == pb.nid {
 				return fault(lnd.StatusNetworkTimeout, tx.To.NID, lnd.ErrUnreachable)
 			}
 			return nil
-		}
-		_ = pa
+		})
 		broken.Store(true)
 		f.addNI(t, a, "10.0.0.3@tcp")
 		time.Sleep(30 * time.Minute)

@@ -26,8 +26,8 @@ type fabric struct {
 	held    bool      // frames wait for step
 
 	rdma bool                          // GETs are answered by RDMA
-	fail func(tx *lnd.Tx) error        // why a message cannot leave
-	sent func(h lnet.Header, b []byte) // sees every frame
+	fail func(tx *lnd.Tx) error        // see failBy
+	sent func(h lnet.Header, b []byte) // see show
 
 	frames sync.Pool
 }
@@ -249,6 +249,20 @@ func (f *fabric) hold(on bool) {
 	}
 }
 
+// failBy has fail say why a message cannot leave; nil: it can.
+func (f *fabric) failBy(fail func(tx *lnd.Tx) error) {
+	f.mu.Lock()
+	f.fail = fail
+	f.mu.Unlock()
+}
+
+// show has sent see every frame.
+func (f *fabric) show(sent func(h lnet.Header, b []byte)) {
+	f.mu.Lock()
+	f.sent = sent
+	f.mu.Unlock()
+}
+
 func fault(s lnd.Status, peer lnet.NID, err error) error {
 	return &lnd.Error{Driver: "fabric", Op: "send", Peer: peer, Status: s, Err: err}
 }
@@ -263,15 +277,15 @@ func (f *fabric) deliver(fr *frame) {
 		tx.Done.Sent(tx, fault(lnd.StatusLocalAborted, tx.To.NID, lnd.ErrClosed))
 		return
 	}
-	if f.fail != nil {
-		if err := f.fail(tx); err != nil {
+	f.mu.Lock()
+	to, fail, sent := f.ports[tx.To.NID], f.fail, f.sent
+	f.mu.Unlock()
+	if fail != nil {
+		if err := fail(tx); err != nil {
 			tx.Done.Sent(tx, err)
 			return
 		}
 	}
-	f.mu.Lock()
-	to := f.ports[tx.To.NID]
-	f.mu.Unlock()
 	if to == nil {
 		tx.Done.Sent(tx, fault(lnd.StatusRemoteError, tx.To.NID, lnd.ErrUnreachable))
 		return
@@ -282,8 +296,8 @@ func (f *fabric) deliver(fr *frame) {
 	}
 	fr.payload = fr.payload[:tx.Payload.Length]
 	tx.Payload.CopyTo(fr.payload)
-	if f.sent != nil {
-		f.sent(tx.Header, append([]byte(nil), fr.payload...))
+	if sent != nil {
+		sent(tx.Header, append([]byte(nil), fr.payload...))
 	}
 	if !fr.rx.RDMA {
 		fr.tx = nil

@@ -27,13 +27,13 @@ func TestForgedRoutedPushes(t *testing.T) {
 		synctest.Wait() // nobody looks at f.sent
 		var mu sync.Mutex
 		pings := 0
-		f.sent = func(h lnet.Header, b []byte) {
+		f.show(func(h lnet.Header, b []byte) {
 			mu.Lock()
 			defer mu.Unlock()
 			if h.Portal == 0 && (h.Type == lnet.MsgGet || h.Type == lnet.MsgPut) && h.Src == q.nid && h.Dest.Net() == parseNet(t, "tcp1") {
 				pings++
 			}
-		}
+		})
 		evil := parseNID(t, "10.0.0.66@tcp")
 		const count = 2000
 		for k := range count {

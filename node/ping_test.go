@@ -45,19 +45,19 @@ func sinks(seen []wire) []uint32 {
 // watch keeps all frames. What it returns may be read when all is quiet.
 func watch(f *fabric) *[]wire {
 	var seen []wire
-	f.sent = func(h lnet.Header, b []byte) {
+	f.show(func(h lnet.Header, b []byte) {
 		seen = append(seen, wire{h.Type, h.Src, h.Handle, h.Length, hex.EncodeToString(b)})
-	}
+	})
 	return &seen
 }
 
 // slow makes every frame take a while. It is for synctest bubbles.
 func slow(f *fabric, d time.Duration) {
 	sent := f.sent
-	f.sent = func(h lnet.Header, b []byte) {
+	f.show(func(h lnet.Header, b []byte) {
 		time.Sleep(d)
 		sent(h, b)
-	}
+	})
 }
 
 // discover runs a round of n with the peer that has the NID, and returns when all

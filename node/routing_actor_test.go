@@ -169,14 +169,6 @@ func (c *cue) Received(*lnd.Rx, error) {
 	c.stage.port.Send(&c.tx)
 }
 
-// failBy sets fabric.fail when there has been traffic already.
-func (f *fabric) failBy(fail func(tx *lnd.Tx) error) {
-	synctest.Wait()
-	f.mu.Lock()
-	f.fail = fail
-	f.mu.Unlock()
-}
-
 // addRoute adds a route and waits until the gateway has been checked.
 func addRoute(t testing.TB, n *node.Node, net, gateway string, o node.RouteOptions) {
 	t.Helper()

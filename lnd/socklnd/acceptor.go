@@ -198,7 +198,7 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 	verdict := p.peering.Accept(protocol.Inbound{
 		Hello:       h,
 		Self:        i.nid,
-		Closing:     p.gone,
+		Closing:     p.gone || s.Ended() != nil,
 		Connecting:  p.connecting && p.id.NID.IP() == remote.Addr(),
 		SameAddress: local == remote.Addr(),
 		Conns:       p.connsBetween(local, remote.Addr(), c.typ),

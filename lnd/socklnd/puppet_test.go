@@ -114,6 +114,29 @@ func (p *puppet) call(c protocol.ConnType) *wire {
 	return w
 }
 
+// passes calls, and has gone before the node can have read of it: the HELLO and
+// the end of the stream come in one segment.
+func (p *puppet) passes(c protocol.ConnType) {
+	p.t.Helper()
+	w := p.dial()
+	raw, err := w.Conn.(syscall.Conn).SyscallConn()
+	if err == nil {
+		err = control(raw, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_CORK, 1) })
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	h := p.hello(c)
+	b, err := h.Append(p.request(), p.order)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	w.send(b)
+	if err := w.Close(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // connect makes a connection and expects to be taken.
 func (p *puppet) connect(c protocol.ConnType) *wire {
 	p.t.Helper()

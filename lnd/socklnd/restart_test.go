@@ -70,6 +70,27 @@ func TestALifeThatComesLateIsNoRestart(t *testing.T) {
 	}
 }
 
+// TestACallerThatHasGoneEndsNothing shows a connection that is over when its HELLO
+// is read, of the present life or of a former one: those that have come up since do
+// not end with it, and nobody is told of a restart.
+func TestACallerThatHasGoneEndsNothing(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n)
+	control, _, _ := p.callUs()
+	for k, former := range []uint64{0, 1} {
+		gone := newPuppet(n)
+		gone.addr, gone.life = p.addr, p.life-former
+		gone.passes(protocol.BulkOut)
+		n.awaitTable("a refusal", func() bool { return n.counter("refused_total") == uint64(k+1) })
+		s := n.put(p.id(), 10)
+		control.receive()
+		s.done()
+		control.put(10)
+		n.arrival()
+	}
+	n.toldOf()
+}
+
 // TestARestartIsKnownAfterThePeerWasForgotten shows that the last life is known
 // when nothing else is left of a peer, which called or was called.
 func TestARestartIsKnownAfterThePeerWasForgotten(t *testing.T) {

@@ -69,7 +69,9 @@ type Inbound struct {
 	Hello Hello
 	// Self is our NI's NID.
 	Self lnet.NID
-	// Closing: the NI is shutting down or the peer is being torn down.
+	// Closing: the NI is shutting down, the peer is being torn down, or this
+	// caller has gone already: it may be of a set, or a life, that is over, and
+	// those that have come up since must not end with it.
 	Closing bool
 	// Connecting: we are connecting to the address that this one comes from.
 	Connecting bool
