@@ -3,6 +3,7 @@ package socklnd
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
@@ -83,15 +84,25 @@ func (n *node) awaitState(id lnet.ProcessID, what string, reached func(*peer) bo
 // awaitTable waits for a state of the table of peers.
 func (n *node) awaitTable(what string, reached func() bool) {
 	n.t.Helper()
+	n.awaitThat(what, func() bool {
+		n.mu.RLock()
+		defer n.mu.RUnlock()
+		return reached()
+	})
+}
+
+// awaitCounter waits until a counter has a value.
+func (n *node) awaitCounter(name string, value uint64) {
+	n.t.Helper()
+	n.awaitThat(fmt.Sprint(name, " ", value), func() bool { return n.counter(name) == value })
+}
+
+// awaitThat waits for what no event tells of.
+func (n *node) awaitThat(what string, reached func() bool) {
+	n.t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); ; <-tick.C {
-		n.mu.RLock()
-		ok := reached()
-		n.mu.RUnlock()
-		if ok {
-			return
-		}
+	for deadline := time.Now().Add(patience); !reached(); <-tick.C {
 		if time.Now().After(deadline) {
 			n.t.Fatalf("no %s within %v", what, patience)
 		}

@@ -313,6 +313,13 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 		_ = s.Close()
 		return 0, errClosing
 	}
+	// Who has said yes and gone since may be of a life that is over, as one that
+	// calls may (protocol.Inbound); after NONE the peer closes.
+	if reply.Type != protocol.None && s.Ended() != nil {
+		p.mu.Unlock()
+		_ = s.Close()
+		return 0, errEOF
+	}
 	outcome, err := p.peering.Connect(protocol.Outbound{
 		Want:        p.id,
 		Sent:        sent,

@@ -119,21 +119,27 @@ func (p *puppet) call(c protocol.ConnType) *wire {
 func (p *puppet) passes(c protocol.ConnType) {
 	p.t.Helper()
 	w := p.dial()
-	raw, err := w.Conn.(syscall.Conn).SyscallConn()
-	if err == nil {
-		err = control(raw, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_CORK, 1) })
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	h := p.hello(c)
 	b, err := h.Append(p.request(), p.order)
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	w.sendLast(b)
+}
+
+// sendLast sends b and the end of the stream in one segment.
+func (w *wire) sendLast(b []byte) {
+	w.t.Helper()
+	raw, err := w.Conn.(syscall.Conn).SyscallConn()
+	if err == nil {
+		err = control(raw, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_CORK, 1) })
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	w.send(b)
 	if err := w.Close(); err != nil {
-		p.t.Fatal(err)
+		w.t.Fatal(err)
 	}
 }
 

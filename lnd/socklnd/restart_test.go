@@ -81,13 +81,39 @@ func TestACallerThatHasGoneEndsNothing(t *testing.T) {
 		gone := newPuppet(n)
 		gone.addr, gone.life = p.addr, p.life-former
 		gone.passes(protocol.BulkOut)
-		n.awaitTable("a refusal", func() bool { return n.counter("refused_total") == uint64(k+1) })
+		n.awaitCounter("refused_total", uint64(k+1))
 		s := n.put(p.id(), 10)
 		control.receive()
 		s.done()
 		control.put(10)
 		n.arrival()
 	}
+	n.toldOf()
+}
+
+// TestAnAnswerOfOneThatHasGoneEndsNothing shows that of a life that is over the
+// answer to our call may come when the next one has called us.
+func TestAnAnswerOfOneThatHasGoneEndsNothing(t *testing.T) {
+	n := start(t, nil)
+	old, young := newPuppet(n).listen(), newPuppet(n)
+	young.addr, young.life = old.addr, old.life+1
+	first := n.put(old.id(), 10)
+	call, h := old.accept()
+	w := young.connect(protocol.Control)
+	answer := old.hello(h.Type.Invert())
+	b, err := answer.Append(nil, old.order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.sendLast(b)
+	n.awaitCounter("connect_failures_total", 1)
+	second := n.put(young.id(), 10)
+	w.receive()
+	w.receive()
+	first.done()
+	second.done()
+	w.put(10)
+	n.arrival()
 	n.toldOf()
 }
 
