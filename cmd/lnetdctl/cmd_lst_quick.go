@@ -108,7 +108,9 @@ type quick struct {
 	key     control.LstKey
 	batch   control.LstTest
 	first   control.LstSample
-	result  quickResult
+	// seen are the troubles for which the test was ended before its time.
+	seen   []control.LstTrouble
+	result quickResult
 	// lost says that the session, or lnetd, is gone, and that this has been told.
 	lost bool
 }
@@ -152,7 +154,7 @@ func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
 		defer release()
 		err = q.run(ctx)
 	} else {
-		err = p.lstRefused(lstWords{failed: "Failed to hold the session"}, err)
+		err = q.refused(ctx, "Failed to hold the session", err)
 	}
 	return q.over(ctx, errors.Join(err, q.end(ctx)))
 }
@@ -162,7 +164,10 @@ func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
 func onSignal(cancel context.CancelCauseFunc) (stop func()) {
 	signal.Ignore(syscall.SIGPIPE) // until the program's end: there is output to the last
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -344,10 +349,13 @@ func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, 
 			wrong = append(wrong, fmt.Sprintf("%s does not take part: %s", n.ID, why))
 		}
 	}
+	if wrong == nil && added.Deleted { // those of the other group, which have gone
+		wrong = []string{fmt.Sprintf("No node of --%s takes part", name)}
+	}
 	if wrong != nil {
 		q.complain(wrong)
 	}
-	return wrong == nil && !added.Deleted, nil
+	return wrong == nil, nil
 }
 
 // sample reads the counters of clients and servers.
@@ -377,7 +385,7 @@ func (q *quick) watch(ctx context.Context) error {
 			break
 		}
 		old = now
-		if troubled(&now) {
+		if q.seen = troubles(&now); q.seen != nil {
 			break // units stop at their first error
 		}
 	}
@@ -385,14 +393,15 @@ func (q *quick) watch(ctx context.Context) error {
 	return errors.Join(told, q.finish(ctx, last))
 }
 
-// troubled tells whether a node counts errors of tests, or cannot be asked.
-func troubled(s *control.LstSample) bool {
+// troubles are the targets with nodes that count errors of tests, or cannot be
+// asked.
+func troubles(s *control.LstSample) (list []control.LstTrouble) {
 	for _, t := range s.Troubles(true) {
 		if t.Total() > 0 {
-			return true
+			list = append(list, t)
 		}
 	}
-	return false
+	return list
 }
 
 // show prints a line of figures.
@@ -469,12 +478,12 @@ func (q *quick) stop(ctx context.Context) error {
 	if err != nil {
 		return q.refused(ctx, "Failed to stat", err)
 	}
-	for _, t := range after.Troubles(true) {
-		if t.Total() > 0 {
-			q.result.Troubles = append(q.result.Troubles, t)
-			q.result.Failed = true
-		}
+	found := troubles(&after)
+	if found == nil {
+		found = q.seen // a node could not be asked then, but can now
 	}
+	q.result.Troubles = append(q.result.Troubles, found...)
+	q.result.Failed = found != nil
 	return nil
 }
 

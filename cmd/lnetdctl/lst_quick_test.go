@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lnetd/lnetd/internal/control"
 )
 
 // A quick test whose session is taken away says so once, and prints what it knows.
@@ -38,19 +43,42 @@ func TestLstQuickIsRobbed(t *testing.T) {
 	}
 }
 
-// Interrupted while its session is being made, quick ends that: lnetd may have made
-// it nevertheless.
-func TestLstQuickInterruptedAtOnce(t *testing.T) {
+// fakeLnetd answers what it is asked with what answer returns, until the test ends.
+func fakeLnetd(t *testing.T, answer func(command string, r *http.Request) (status int, body any)) (socket string) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "c.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	var commands []string
 	lnetd := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // else the client is not seen to go
-		command := filepath.Base(r.URL.Path)
+		status, body := answer(filepath.Base(r.URL.Path), r)
+		b, err := json.Marshal(body)
+		if err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write(b)
+	})}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = lnetd.Serve(l)
+	}()
+	t.Cleanup(func() {
+		_ = lnetd.Close()
+		<-served
+	})
+	return path
+}
+
+// Interrupted while its session is being made, quick ends that: lnetd may have made
+// it nevertheless.
+func TestLstQuickInterruptedAtOnce(t *testing.T) {
+	var mu sync.Mutex
+	var commands []string
+	path := fakeLnetd(t, func(command string, r *http.Request) (int, any) {
 		mu.Lock()
 		commands = append(commands, command)
 		mu.Unlock()
@@ -59,19 +87,9 @@ func TestLstQuickInterruptedAtOnce(t *testing.T) {
 				t.Error(err)
 			}
 			<-r.Context().Done()
-			return
 		}
-		_, _ = w.Write([]byte("{}\n"))
-	})}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = lnetd.Serve(l)
-	}()
-	defer func() {
-		_ = lnetd.Close()
-		<-served
-	}()
+		return http.StatusOK, struct{}{}
+	})
 	var out, errs bytes.Buffer
 	p := program{name: "lnetdctl", stdout: &out, stderr: &errs, socket: path}
 	status := p.run(strings.Fields("lst quick --from 10.77.0.11@tcp --to 10.77.0.12@tcp"))
@@ -82,5 +100,88 @@ func TestLstQuickInterruptedAtOnce(t *testing.T) {
 	defer mu.Unlock()
 	if want := []string{"new_session", "end_session"}; !slices.Equal(commands, want) {
 		t.Errorf("commands %v, want %v", commands, want)
+	}
+}
+
+// The end of a terminal does not end quick when it was told so, as by nohup.
+func TestLstQuickUnderNohup(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP)
+	defer signal.Reset(syscall.SIGHUP)
+	path := fakeLnetd(t, func(command string, _ *http.Request) (int, any) {
+		if command == "new_session" {
+			if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
+				t.Error(err)
+			}
+		}
+		if command == "stat" {
+			return http.StatusOK, sampleOf(true)
+		}
+		return http.StatusOK, struct{}{}
+	})
+	var out, errs bytes.Buffer
+	p := program{name: "lnetdctl", stdout: &out, stderr: &errs, socket: path, pause: func(context.Context, time.Duration) error {
+		return errors.New("enough")
+	}}
+	status := p.run(strings.Fields("lst quick --from 10.77.0.11@tcp --to 10.77.0.12@tcp --time 1h"))
+	if status != exitOK || errs.Len() > 0 {
+		t.Errorf("status %d, stdout %q, stderr %q", status, out.String(), errs.String())
+	}
+}
+
+// sampleOf is a sample of a client that has answered, or has not, and a server.
+func sampleOf(answered bool) any {
+	row := func(group, id string, answered bool) any {
+		node := map[string]any{"id": id, "state": "Active", "success": answered}
+		if !answered {
+			node["rpc"] = syscall.ETIMEDOUT
+		}
+		return map[string]any{"name": group, "nodes": []any{node}}
+	}
+	return map[string]any{"targets": []any{row("from", "12345-10.77.0.11@tcp", answered), row("to", "12345-10.77.0.12@tcp", true)}}
+}
+
+// Quick never fails without a word, nor with the same one twice, and a test that it
+// has ended before its time was no success.
+func TestLstQuickSaysWhy(t *testing.T) {
+	stopping := control.Fault{Code: control.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "Network is down"}
+	for name, row := range map[string]struct {
+		command string // that goes wrong
+		call    int    // the how maniest of its name does
+		status  int
+		body    any
+		want    string // on stderr
+	}{
+		"lnetd stops": {"hold_session", 1, http.StatusServiceUnavailable, map[string]any{"error": stopping}, "Network is down\n"},
+		"a group of nobody": {
+			"add_group", 2, http.StatusOK, control.LstGroupAddition{Deleted: true}, "No node of --to takes part\n",
+		},
+		"a node that is silent once": {
+			"stat", 2, http.StatusOK, sampleOf(false), "RPC failure, can't show error on 12345-10.77.0.11@tcp\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			calls := map[string]int{}
+			over := false
+			path := fakeLnetd(t, func(command string, _ *http.Request) (int, any) {
+				mu.Lock()
+				defer mu.Unlock()
+				calls[command]++
+				if over || command == row.command && calls[command] == row.call {
+					over = row.status != http.StatusOK
+					return row.status, row.body
+				}
+				if command == "stat" {
+					return http.StatusOK, sampleOf(true)
+				}
+				return http.StatusOK, struct{}{}
+			})
+			var out, errs bytes.Buffer
+			p := program{name: "lnetdctl", stdout: &out, stderr: &errs, socket: path, pause: noPause}
+			status := p.run(strings.Fields("lst quick --from 10.77.0.11@tcp --to 10.77.0.12@tcp --time 1h"))
+			if status != exitFailure || errs.String() != row.want {
+				t.Errorf("status %d, stdout %q, stderr %q", status, out.String(), errs.String())
+			}
+		})
 	}
 }

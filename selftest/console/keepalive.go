@@ -23,12 +23,22 @@ func (c *Console) keep(s *session) {
 			return
 		case <-s.look.C:
 		}
-		legs, patience := c.stale(s)
-		if len(legs) > 0 {
-			c.transact(s.ctx, s, patience, legs, nil)
-			s.work.Done()
+		if legs, patience := c.stale(s); len(legs) > 0 {
+			c.work.Go(func() { c.ask(s, patience, legs) })
 		}
 	}
+}
+
+// ask asks nodes whether they are there. Those that do not answer hold up none that
+// are due next.
+func (c *Console) ask(s *session, patience time.Duration, legs []*leg) {
+	c.transact(s.ctx, s, patience, legs, nil)
+	c.mu.Lock()
+	for _, l := range legs {
+		l.member.asked = false
+	}
+	c.mu.Unlock()
+	s.work.Done()
 }
 
 // keepOn sees to it that a node that gives the session up after a time is asked
@@ -58,7 +68,8 @@ func (c *Console) stale(s *session) (legs []*leg, patience time.Duration) {
 		return nil, 0
 	}
 	for _, m := range s.members {
-		if m.state == Active && m.timeout > 0 && now.Sub(m.contact) >= m.timeout/2 {
+		if m.state == Active && m.timeout > 0 && !m.asked && now.Sub(m.contact) >= m.timeout/2 {
+			m.asked = true
 			legs = append(legs, c.debug(s, m))
 		}
 	}

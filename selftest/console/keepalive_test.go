@@ -55,3 +55,57 @@ func TestNodesAreAskedInTime(t *testing.T) {
 		}
 	}
 }
+
+// Given a node that does not answer, when it is asked whether it is there, then
+// another that gives the session up early is asked in time nevertheless.
+//
+// selftest 7.7 (1)
+func TestANodeThatIsSilentHoldsUpNoOther(t *testing.T) {
+	// The silent node is asked when the other is about to be due, or when it comes in.
+	for name, row := range map[string]struct {
+		silent, other time.Duration // session timeouts
+		apart         time.Duration // from the one's coming to the other's
+	}{
+		"at once":  {2 * time.Second, time.Second, 850 * time.Millisecond},
+		"meantime": {16 * time.Second, 2 * time.Second, 9 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, 0, func(t *testing.T, s *stage) {
+				answer := func(timeout time.Duration, then func(q message.Request) []byte) func(q message.Request) []byte {
+					return func(q message.Request) []byte {
+						if q, ok := q.(*message.MakeSessionRequest); ok {
+							then(q)
+							r := message.MakeSessionReply{
+								Header: message.NewHeader(1), Session: q.Session, Timeout: uint32(timeout / time.Second),
+							}
+							return r.Append(nil)
+						}
+						return then(q)
+					}
+				}
+				s.act("10.0.0.1", answer(row.silent, func(message.Request) []byte { return nil }))
+				var mu sync.Mutex
+				var contacts []time.Time
+				obey := obedient(1)
+				s.act("10.0.0.2", answer(row.other, func(q message.Request) []byte {
+					mu.Lock()
+					defer mu.Unlock()
+					contacts = append(contacts, time.Now())
+					return obey(q)
+				}))
+				s.session()
+				s.group("silent", "1")
+				time.Sleep(row.apart)
+				s.group("other", "2")
+				time.Sleep(20 * time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				for k, at := range append(contacts, time.Now())[1:] {
+					if gap := at.Sub(contacts[k]); gap >= row.other {
+						t.Errorf("not asked for %v", gap)
+					}
+				}
+			})
+		})
+	}
+}

@@ -102,6 +102,7 @@ type member struct {
 	features message.Features // of the session on the node
 	contact  time.Time        // of the last answer
 	joined   bool             // it came in by itself
+	asked    bool             // whether it is there, and has not answered yet
 	// makes is how often the session may have been made on the node, which counts
 	// references: so often it must be removed.
 	makes int
