@@ -36,6 +36,18 @@ import (
 // happens on two connections is played in the recorded order, but ours may be
 // ahead of it. In the end another decoder reads all that ours has said.
 func TestReplay(t *testing.T) {
+	playAll(t, roles, func(p *play) {
+		p.run()
+		p.probe()
+		p.compareState()
+		p.compareDelivered()
+		p.end()
+	})
+}
+
+// playAll plays all roles, each to its end by what course says, and has another
+// decoder read what we have said.
+func playAll(t *testing.T, roles []*role, course func(p *play)) {
 	var mu sync.Mutex
 	var said []tshark.Stream
 	t.Run("roles", func(t *testing.T) {
@@ -44,11 +56,7 @@ func TestReplay(t *testing.T) {
 				t.Parallel()
 				p := newPlay(t, r)
 				p.startNode()
-				p.run()
-				p.probe()
-				p.compareState()
-				p.compareDelivered()
-				p.end()
+				course(p)
 				p.checkAllowances()
 				mu.Lock()
 				defer mu.Unlock()
