@@ -66,7 +66,25 @@ const (
 	defaultMaxServing     = 65536
 )
 
+// DefaultConfig is the zero Config with its numbers spelled out.
+func DefaultConfig() (c Config) {
+	c.fill()
+	return c
+}
+
+// complete replaces all that stands for something else.
 func (c *Config) complete() {
+	c.fill()
+	if c.Wall == nil {
+		c.Wall = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// fill replaces the numbers that stand for others.
+func (c *Config) fill() {
 	zero := func(v *int, d int) {
 		if *v <= 0 {
 			*v = d
@@ -93,12 +111,6 @@ func (c *Config) complete() {
 	zero(&c.MaxUnits, defaultMaxUnits)
 	zero(&c.MaxTests, defaultMaxTests)
 	zero(&c.MaxServing, defaultMaxServing)
-	if c.Wall == nil {
-		c.Wall = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
 }
 
 // Agent is selftest on one node. All methods are safe for concurrent use.

@@ -147,36 +147,7 @@ func (in *inbound) end() {
 // refuse answers with nothing but a status.
 func (in *inbound) refuse(s message.Status) {
 	a := in.inbox.agent
-	b, h := in.reply[:0], a.header()
-	switch in.service {
-	case message.ServiceBRW:
-		r := message.BRWReply{Header: h, Status: s}
-		r.Append(b)
-	case message.ServicePing:
-		r := message.PingReply{Header: h, Status: s}
-		r.Append(b)
-	case message.ServiceMakeSession:
-		r := message.MakeSessionReply{Header: h, Status: s, Session: a.sessionID()}
-		r.Append(b)
-	case message.ServiceRemoveSession:
-		r := message.RemoveSessionReply{Header: h, Status: s, Session: a.sessionID()}
-		r.Append(b)
-	case message.ServiceBatch:
-		r := message.BatchReply{Header: h, Status: s, Session: a.sessionID()}
-		r.Append(b)
-	case message.ServiceTest:
-		r := message.TestReply{Header: h, Status: s, Session: a.sessionID()}
-		r.Append(b)
-	case message.ServiceStat:
-		r := message.StatReply{Header: h, Status: s, Session: a.sessionID()}
-		r.Append(b)
-	case message.ServiceJoin:
-		r := message.JoinReply{Header: h, Status: s, Session: a.sessionID()}
-		r.Append(b)
-	default:
-		r := message.DebugReply{Header: h, Status: s, Session: a.sessionID()}
-		r.Append(b)
-	}
+	message.AppendRefusal(in.reply[:0], a.header(), in.service, s, a.sessionID())
 	in.answer()
 }
 

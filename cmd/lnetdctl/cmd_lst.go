@@ -263,20 +263,24 @@ func whatIsInvalid(f *control.Fault) string {
 // lstNodesFailed reports the nodes that did not do what they were asked, and how
 // many they are.
 func (p *program) lstNodesFailed(op string, r *control.LstResult) int {
-	n := 0
-	for k := range r.Nodes {
-		v := &r.Nodes[k]
-		switch {
-		case v.RPC != 0:
-			fmt.Fprintf(p.stderr, "%s RPC failed on %s: %s\n", op, v.ID, lstRPCError(v.RPC))
-		case v.Status != 0 && r.Refused > 0:
-			fmt.Fprintf(p.stderr, "operation %s failed on %s: %s\n", op, v.ID, control.Strerror(v.Status))
-		default:
-			continue
-		}
-		n++
+	lines := lstFailures(op, r)
+	for _, line := range lines {
+		fmt.Fprintln(p.stderr, line)
 	}
-	return n
+	return len(lines)
+}
+
+// lstFailures are those nodes, a line each.
+func lstFailures(op string, r *control.LstResult) (lines []string) {
+	for k := range r.Nodes {
+		switch v := &r.Nodes[k]; {
+		case v.RPC != 0:
+			lines = append(lines, fmt.Sprintf("%s RPC failed on %s: %s", op, v.ID, lstRPCError(v.RPC)))
+		case v.Status != 0 && r.Refused > 0:
+			lines = append(lines, fmt.Sprintf("operation %s failed on %s: %s", op, v.ID, control.Strerror(v.Status)))
+		}
+	}
+	return lines
 }
 
 // lstRPCError is the text of why an RPC failed: lst asks for that of the negative

@@ -73,18 +73,24 @@ func brwParameters(words []string) (control.LstBRW, error) {
 
 // brwSize reads a number of bytes, perhaps with k or m behind it.
 func brwSize(s string) (int64, bool) {
-	unit := int64(1)
-	if n := len(s); n > 0 {
-		switch s[n-1] {
-		case 'k', 'K':
-			unit, s = 1<<10, s[:n-1]
-		case 'm', 'M':
-			unit, s = 1<<20, s[:n-1]
-		}
-	}
+	s, unit := cutUnit(s, "km")
 	n, err := strconv.ParseInt(s, 10, 32)
 	if err != nil {
 		return 0, false
 	}
-	return n * unit, true
+	return n << unit, true
+}
+
+// cutUnit takes the last letter off s if it is one of units, of which each is 1024
+// times the one before, in either case. It returns what that shifts a number by.
+func cutUnit(s, units string) (number string, shift int) {
+	if s == "" {
+		return "", 0
+	}
+	last := len(s) - 1
+	k := strings.IndexByte(units, s[last]|0x20) // 0x20 makes a letter small
+	if k < 0 {
+		return s, 0
+	}
+	return s[:last], 10 * (k + 1)
 }

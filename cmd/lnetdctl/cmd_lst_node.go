@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -67,18 +66,12 @@ func (p *program) lstDisableCommand() *cobra.Command {
 
 // memorySize reads a number of bytes, perhaps with a unit behind it.
 func memorySize(s string) (int64, bool) {
-	if s == "" {
-		return 0, false
-	}
-	unit := strings.IndexByte("kmgt", s[len(s)-1]|0x20) + 1 // 0x20 makes a letter small
-	if unit > 0 {
-		s = s[:len(s)-1]
-	}
+	s, unit := cutUnit(s, "kmgt")
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n > control.LstMemoryMax>>(10*unit) {
+	if err != nil || n > control.LstMemoryMax>>unit {
 		return 0, false
 	}
-	return n << (10 * unit), true
+	return n << unit, true
 }
 
 // lstSwitch enables or disables.

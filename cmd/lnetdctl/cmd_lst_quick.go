@@ -306,18 +306,16 @@ func (q *quick) complain(lines []string) {
 	}
 }
 
-// nodesFailed is lstNodesFailed for several results.
+// nodesFailed tells which nodes have failed, if any has.
 func (q *quick) nodesFailed(op string, results ...*control.LstResult) bool {
-	var text strings.Builder
-	said := *q.program
-	said.stderr = &text
+	var lines []string
 	for _, r := range results {
-		said.lstNodesFailed(op, r)
+		lines = append(lines, lstFailures(op, r)...)
 	}
-	if text.Len() == 0 {
+	if lines == nil {
 		return false
 	}
-	q.complain(strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n"))
+	q.complain(lines)
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selection"
+	"github.com/lnetd/lnetd/selftest"
 )
 
 // Ports of LNet over TCP.
@@ -73,7 +74,7 @@ func Default() Config {
 		Parameters:        node.DefaultParameters(),
 		RouterSensitivity: routerSensitivity,
 		Socklnd:           socklnd.DefaultConfig(),
-		Selftest:          defaultSelftest(),
+		Selftest:          Selftest{Agent: selftest.DefaultConfig()},
 		LogLevel:          slog.LevelInfo,
 	}
 }

@@ -257,27 +257,26 @@ func readLND(at place) *fileLND {
 	return t
 }
 
+// takeKnown takes the members of a mapping whose keys are known.
+func takeKnown[K any](at place, known map[string]K, into map[string]place) {
+	for _, m := range at.optionalMembers() {
+		if _, ok := known[m.key]; !ok {
+			m.value.wrong("unknown key")
+			continue
+		}
+		into[m.key] = m.value
+	}
+}
+
 // lnetdSection takes the section "lnetd". Keys here are our own: an unknown one is
 // a mistake.
 func (f *file) lnetdSection(at place) {
 	for _, m := range at.optionalMembers() {
 		switch {
 		case m.key == "socklnd":
-			for _, s := range m.value.optionalMembers() {
-				if socklndKeys[s.key] == nil {
-					s.value.wrong("unknown key")
-					continue
-				}
-				f.lnetd.socklnd[s.key] = s.value
-			}
+			takeKnown(m.value, socklndKeys, f.lnetd.socklnd)
 		case m.key == "selftest":
-			for _, s := range m.value.optionalMembers() {
-				if selftestKeys[s.key] == nil {
-					s.value.wrong("unknown key")
-					continue
-				}
-				f.lnetd.selftest[s.key] = s.value
-			}
+			takeKnown(m.value, selftestKeys, f.lnetd.selftest)
 		case m.key == "selection":
 			f.typed = append(f.typed, m.value.optionalItems()...)
 		case lnetdKeys[m.key] != nil:

@@ -2,7 +2,6 @@ package config
 
 import (
 	"math"
-	"time"
 
 	"github.com/lnetd/lnetd/selftest"
 )
@@ -16,10 +15,9 @@ type Selftest struct {
 	Agent selftest.Config
 }
 
-// SelftestMemory is the default of "memory", SelftestMemoryMin the least that it
-// may be, a bulk of 1 MiB for each side, and SelftestMemoryMax the most; bytes.
+// SelftestMemoryMin is the least that "memory" may be, a bulk of 1 MiB for each
+// side, and SelftestMemoryMax the most; bytes.
 const (
-	SelftestMemory    = 256 << 20
 	SelftestMemoryMin = 2 << 20
 	SelftestMemoryMax = 1 << 40
 )
@@ -33,17 +31,6 @@ func (s *Selftest) SetMemory(n int) {
 
 // Memory is what SetMemory has divided.
 func (s *Selftest) Memory() int { return s.Agent.ClientMemory + s.Agent.ServerMemory }
-
-// defaultSelftest spells the agent's own defaults out, for the reference.
-func defaultSelftest() Selftest {
-	s := Selftest{Agent: selftest.Config{
-		SessionTimeout: 100 * time.Second, RPCTimeout: 64 * time.Second,
-		BRWWorkItems: 2048, PingWorkItems: 2048,
-		MaxUnits: 65536, MaxTests: 4096, MaxServing: 65536,
-	}}
-	s.SetMemory(SelftestMemory)
-	return s
-}
 
 // selftestKeys are the keys of "selftest", module parameters under their own
 // names (selftest 10). Where 0 stands for never, that is a negative value for

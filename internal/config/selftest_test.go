@@ -72,7 +72,7 @@ func TestSelftestPage(t *testing.T) {
 	if len(examples) != 1 {
 		t.Fatalf("%d examples", len(examples))
 	}
-	want := defaultSelftest()
+	want := Default().Selftest
 	want.Enabled = true
 	if c := mustParse(t, string(examples[0][1])); len(c.Warnings) > 0 || !cmp.Equal(want, c.Selftest) {
 		t.Errorf("%v; %s", c.Warnings, cmp.Diff(want, c.Selftest))

@@ -308,17 +308,19 @@ func writeAll(s Stream, b []byte, within time.Duration) error {
 func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hello, order binary.ByteOrder) (protocol.Outcome, error) {
 	c := newConn(p, s, sent.Type, reply.Version, order)
 	p.mu.Lock()
-	if p.gone || ctx.Err() != nil {
-		p.mu.Unlock()
-		_ = s.Close()
-		return 0, errClosing
+	var gone error
+	switch {
+	case p.gone || ctx.Err() != nil:
+		gone = errClosing
+	case reply.Type != protocol.None && s.Ended() != nil:
+		// Who has said yes and gone since may be of a life that is over, as one
+		// that calls may (protocol.Inbound); after NONE the peer closes.
+		gone = errEOF
 	}
-	// Who has said yes and gone since may be of a life that is over, as one that
-	// calls may (protocol.Inbound); after NONE the peer closes.
-	if reply.Type != protocol.None && s.Ended() != nil {
+	if gone != nil {
 		p.mu.Unlock()
 		_ = s.Close()
-		return 0, errEOF
+		return 0, gone
 	}
 	outcome, err := p.peering.Connect(protocol.Outbound{
 		Want:        p.id,

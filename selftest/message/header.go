@@ -209,6 +209,18 @@ func SetIDs(b []byte, reply, bulk uint64) {
 	}
 }
 
+// AppendRefusal appends a service's reply that says nothing but a status and, but
+// for test services, whose replies have none, a session.
+func AppendRefusal(b []byte, h Header, of Service, s Status, id SessionID) []byte {
+	t, _ := of.Request()
+	b, v := h.begin(b, t.Reply())
+	v.put32(offStatus, uint32(s))
+	if !of.IsTest() {
+		v.putSessionID(offReplySession, id)
+	}
+	return b
+}
+
 // ReplyStatus reads a reply's header and status. Errors are ErrSize, ErrMagic
 // and ErrType.
 func ReplyStatus(b []byte, t Type) (Header, Status, error) {
