@@ -114,6 +114,11 @@ type Interface interface {
 	// connects anew.
 	Disconnect(peer lnet.NID)
 
+	// Refusals returns how many callers the interface has turned away, by
+	// reason. Those whose words do not tell which interface they want count on
+	// one that they may have meant.
+	Refusals() RefusalCounts
+
 	// Counters returns the driver's counters, for display; the order of
 	// names is stable.
 	Counters() []Counter

@@ -236,6 +236,7 @@ type nodeStats struct {
 	resent                           atomic.Uint64
 	failedResends, successfulResends atomic.Uint64
 	status                           [statuses]atomic.Uint64
+	drops                            dropTally
 	// passed is what came for others, routed what of it has left again.
 	passed, routed tally
 }
@@ -304,8 +305,8 @@ func (c *Counters) add(o *Counters) {
 	c.DroppedBytes += o.DroppedBytes
 }
 
-// ResetCounters zeroes the node's counters and the counts and latencies of
-// every NI and peer NI. The gauges Committed and Trackers stay true, other
+// ResetCounters zeroes the node's counters, drops and refusals and the counts and
+// latencies of every NI and peer NI. The gauges Committed and Trackers stay true, other
 // than kernels'.
 func (n *Node) ResetCounters() {
 	n.infoMu.Lock()
@@ -318,9 +319,13 @@ func (n *Node) ResetCounters() {
 	for k := range n.stats.status {
 		n.stats.status[k].Store(0)
 	}
+	for r := range n.stats.drops {
+		n.stats.drops[r].Store(0)
+	}
 	n.stats.passed.reset()
 	n.stats.routed.reset()
 	n.retired = Counters{}
+	n.refusalsBefore = n.refusals()
 	n.lo.stats.reset()
 	for _, i := range n.topology.Load().nis {
 		i.stats.reset()

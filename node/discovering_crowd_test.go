@@ -49,11 +49,13 @@ func (d crowdDriver) Open(_ context.Context, c lnd.Config) (lnd.Interface, error
 	return o, nil
 }
 
-func (d *door) NID() lnet.NID       { return d.nid }
-func (d *door) Device() string      { return d.nid.String() }
-func (d *door) Options() any        { return nil }
-func (d *door) Link() lnd.LinkState { return lnd.LinkUp }
-func (d *door) Disconnect(lnet.NID) {}
+func (d *door) NID() lnet.NID               { return d.nid }
+func (d *door) Device() string              { return d.nid.String() }
+func (d *door) Options() any                { return nil }
+func (d *door) Link() lnd.LinkState         { return lnd.LinkUp }
+func (d *door) Disconnect(lnet.NID)         {}
+func (d *door) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
+
 func (d *door) Counters() []lnd.Counter {
 	return nil
 }

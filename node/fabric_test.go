@@ -98,6 +98,8 @@ func (p *port) Device() string         { return p.device }
 func (p *port) Tunables() lnd.Tunables { return p.tunables }
 func (p *port) Options() any           { return p.options }
 
+func (p *port) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
+
 func (p *port) Counters() []lnd.Counter {
 	return []lnd.Counter{{Name: "frames", Value: 1}}
 }

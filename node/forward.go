@@ -37,7 +37,7 @@ func (n *Node) freeStrays(p *peerNI) {
 	for m := strays.pop(); m != nil; m = strays.pop() {
 		m.passage = passageCredit
 		if !n.strays.push(m) {
-			m.dropForward()
+			m.dropForward(DropClosing)
 		}
 	}
 	n.wakeMonitor()
@@ -58,13 +58,13 @@ func (r *router) poolFor(payload int) *pool {
 func (m *message) enterPool() {
 	r := &m.node.router
 	if !r.forwards() { // it was switched off meanwhile
-		m.dropForward()
+		m.dropForward(DropNotRouter)
 		return
 	}
 	n := m.node
 	if !r.poolFor(int(m.tx.Header.PayloadLength)).credits.take(m) {
 		if !r.forwards() { // it was switched off at this moment
-			n.dropForwards(func(*message) bool { return true })
+			n.dropForwards(DropNotRouter, func(*message) bool { return true })
 		}
 		return
 	}
@@ -85,6 +85,7 @@ func (m *message) forwardOn(err error) {
 	n := m.node
 	if err != nil {
 		m.failed(err)
+		n.dropped(DropConnection, m.ni, m.from, &m.tx.Header)
 		n.passed(m)
 		return
 	}
@@ -105,9 +106,9 @@ func (n *Node) roomToWait(m *message) bool {
 }
 
 // dropForward gives up m, whose payload has not been taken in.
-func (m *message) dropForward() {
+func (m *message) dropForward(r DropReason) {
 	rx, i := m.rx, m.ni
-	i.countDropped(m.from, rx.Header.Type, int(rx.Header.PayloadLength))
+	i.drop(r, m.from, &rx.Header, int(rx.Header.PayloadLength))
 	m.rx = nil
 	m.node.passed(m)
 	i.iface.Receive(rx, lnd.Placement{})
@@ -167,7 +168,7 @@ func (m *message) goThrough() {
 
 // dropForwards gives up the messages that wait in the router and that which says
 // yes to.
-func (n *Node) dropForwards(which func(*message) bool) {
+func (n *Node) dropForwards(r DropReason, which func(*message) bool) {
 	if !n.router.ever.Load() {
 		return
 	}
@@ -181,6 +182,6 @@ func (n *Node) dropForwards(which func(*message) bool) {
 		out.append(&waiting)
 	}
 	for m := out.pop(); m != nil; m = out.pop() {
-		m.dropForward()
+		m.dropForward(r)
 	}
 }

@@ -62,6 +62,7 @@ func (l *loopback) Link() lnd.LinkState         { return lnd.LinkUp }
 func (l *loopback) Disconnect(lnet.NID)         {}
 func (l *loopback) Options() any                { return nil }
 func (l *loopback) Counters() []lnd.Counter     { return nil }
+func (l *loopback) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
 func (l *loopback) Close(context.Context) error { return nil }
 func (l *loopback) Limits() lnd.Limits {
 	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: lnet.MaxFragments, LargeNIDs: true}

@@ -69,6 +69,8 @@ type NIInfo struct {
 	DeviceCPT int
 	// Credits bound the messages under way on the NI; zero for 0@lo.
 	Credits CreditInfo
+	// Refusals are callers that the driver turned away, since the NI is there.
+	Refusals lnd.RefusalCounts
 	// Driver are the driver's counters.
 	Driver []lnd.Counter
 }
@@ -94,7 +96,7 @@ func (i *ni) setOpen() {
 	i.earlyMu.Unlock()
 	for _, rx := range early {
 		if slices.Contains(lost, rx) {
-			i.iface.Receive(rx, lnd.Placement{})
+			i.dropAtOnce(rx, DropConnection)
 			continue
 		}
 		if err := i.receive(rx); err != nil {
@@ -122,7 +124,7 @@ func (i *ni) Withdrawn(rx *lnd.Rx) {
 		i.lost = append(i.lost, rx)
 	}
 	i.earlyMu.Unlock()
-	i.node.dropWaiting(func(m *message) bool { return m.rx == rx })
+	i.node.dropWaiting(DropConnection, func(m *message) bool { return m.rx == rx })
 }
 
 // PeerDown implements lnd.Upper.
@@ -190,6 +192,7 @@ func (i *ni) info() NIInfo {
 	if !i.loopback {
 		s.Tunables = i.tunables
 		s.Credits = i.tx.info()
+		s.Refusals = i.iface.Refusals()
 		s.Driver = i.iface.Counters()
 	}
 	return s

@@ -187,7 +187,7 @@ func (n *Node) removeNI(ctx context.Context, nid lnet.NID) error {
 	if err := n.leaveNet(ctx, i); err != nil {
 		return err
 	}
-	n.dropWaiting(func(m *message) bool { return m.ni == i })
+	n.dropWaiting(DropClosing, func(m *message) bool { return m.ni == i })
 	i.close()
 	return i.awaitClose(ctx)
 }
@@ -246,6 +246,9 @@ func (n *Node) retire(i *ni) {
 	var c Counters
 	i.stats.addTo(&c)
 	n.retired.add(&c)
+	for r, of := range i.iface.Refusals() {
+		n.retiredRefusals[r] += of
+	}
 	n.leaving = slices.DeleteFunc(n.leaving, func(o *ni) bool { return o == i })
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node/fault"
@@ -84,6 +85,9 @@ type Node struct {
 	// not done with them; retired are the totals of those that are gone.
 	leaving []*ni
 	retired Counters
+	// retiredRefusals are those of NIs that are gone, refusalsBefore those before
+	// the counters were last zeroed.
+	retiredRefusals, refusalsBefore lnd.RefusalCounts
 
 	closing atomic.Bool
 	ctx     context.Context // ends when Close begins
@@ -213,7 +217,7 @@ func (n *Node) Close(ctx context.Context) error {
 		i.closing.Store(true)
 	}
 	n.held.close()
-	n.dropWaiting(func(*message) bool { return true })
+	n.dropWaiting(DropClosing, func(*message) bool { return true })
 
 	for _, i := range nis {
 		i.close()
@@ -236,7 +240,7 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	strays := n.strays.close()
 	for m := strays.pop(); m != nil; m = strays.pop() {
-		m.dropForward()
+		m.dropForward(DropClosing)
 	}
 	waiting := n.resends.close()
 	for m := waiting.pop(); m != nil; m = waiting.pop() {

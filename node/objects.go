@@ -49,6 +49,6 @@ func (n *Node) SetLazy(portal uint32) error { return n.table.SetLazy(portal) }
 // ClearLazy undoes SetLazy and drops what waits on the portal. ErrInvalid.
 func (n *Node) ClearLazy(portal uint32) error {
 	dropped, err := n.table.ClearLazy(portal)
-	dropAll(dropped)
+	dropAll(DropNoMatch, dropped)
 	return err
 }

@@ -97,7 +97,7 @@ func (n *Node) pushed(e *portals.Event) {
 		if gateway := n.peers.find(e.Sender); c.Err == nil && gateway != nil && n.leadsBack(gateway, e.Source.NID.Net()) {
 			n.peerFor(e.Source.NID) // nothing else makes a peer of who is behind a router
 		}
-		if n.hearPush(e.Source.NID, c) {
+		if n.hearPush(e, c) {
 			return // the monitor puts up another one
 		}
 	}
@@ -105,12 +105,22 @@ func (n *Node) pushed(e *portals.Event) {
 }
 
 // hearPush hands a push to discovery, and tells whether enough of them wait there.
-func (n *Node) hearPush(from lnet.NID, c discovery.Content) (enough bool) {
+func (n *Node) hearPush(e *portals.Event, c discovery.Content) (enough bool) {
 	t := &n.push
+	from, cut := e.Source.NID, e.Err != nil
+	h := lnet.Header{Type: e.MsgType, Src: from, Dest: e.Target.NID, Portal: e.Portal, MatchBits: e.MatchBits}
 	if enough = t.unread.Add(1) > pushesUnread; enough {
 		t.idle.Store(true)
 	}
 	n.discoverer.post(func(m *discovery.Machine, now time.Duration) {
+		switch { // of a peer that is known, what is lost is asked for
+		case cut:
+			n.dropped(DropConnection, nil, nil, &h)
+		case c.Err != nil:
+			n.dropped(DropMalformed, nil, nil, &h)
+		case m.Find(from) == nil:
+			n.dropped(DropUnknownPeer, nil, nil, &h)
+		}
 		m.PushReceived(now, from, c)
 		if t.unread.Add(-1) < pushesUnread/2 && t.idle.Load() {
 			n.wakeMonitor()

@@ -27,38 +27,34 @@ var (
 
 func (i *ni) receive(rx *lnd.Rx) error {
 	h := &rx.Header
-	if err := h.Validate(); err != nil {
-		return i.protocolError(rx, err)
-	}
-	if !i.loopback {
-		if s := h.Src; s.IsZero() || s.IsAny() || s.IsLoopback() {
-			return i.protocolError(rx, errSource)
-		}
-		if rx.From.NID.Net() != i.net {
-			return i.protocolError(rx, errNeighbour)
-		}
+	if err := i.sound(rx); err != nil {
+		return i.protocolError(rx, DropMalformed, err)
 	}
 	n := i.node
 	forward := h.Dest != i.NID
 	if forward {
-		if err := i.astray(rx); err != nil {
-			return i.protocolError(rx, err)
+		if r, err := i.astray(rx); err != nil {
+			return i.protocolError(rx, r, err)
 		}
 	}
 	if n.router.forwards() {
 		i.noteRouterPing(h)
 	} else if forward {
-		i.dropAtOnce(rx)
+		i.dropAtOnce(rx, DropNotRouter)
+		return nil
+	}
+	if n.closing.Load() && !forward {
+		i.dropAtOnce(rx, DropClosing)
 		return nil
 	}
 	faults := n.faults.Active()
-	if n.closing.Load() && !forward || faults && n.dropByRule(i, rx) {
-		i.dropAtOnce(rx)
+	if faults && n.dropByRule(i, rx) {
+		i.dropAtOnce(rx, DropFaultRule)
 		return nil
 	}
 	neighbour := i.neighbour(rx.From.NID)
 	if neighbour != nil && h.Src.Net() != i.net && !n.admitRouted(neighbour, h.Src.Net(), !forward) {
-		i.dropAtOnce(rx)
+		i.dropAtOnce(rx, DropAsymmetric)
 		return nil
 	}
 	m := n.newMessage()
@@ -69,6 +65,20 @@ func (i *ni) receive(rx *lnd.Rx) error {
 		return nil
 	}
 	m.dispatch()
+	return nil
+}
+
+// sound says why a message makes no sense at all.
+func (i *ni) sound(rx *lnd.Rx) error {
+	if err := rx.Header.Validate(); err != nil || i.loopback {
+		return err
+	}
+	if s := rx.Header.Src; s.IsZero() || s.IsAny() || s.IsLoopback() {
+		return errSource
+	}
+	if rx.From.NID.Net() != i.net {
+		return errNeighbour
+	}
 	return nil
 }
 
@@ -91,8 +101,8 @@ func (i *ni) neighbour(nid lnet.NID) *peerNI {
 }
 
 // dropAtOnce gives up an arrival that has no record.
-func (i *ni) dropAtOnce(rx *lnd.Rx) {
-	i.countDropped(nil, rx.Header.Type, int(rx.Header.PayloadLength))
+func (i *ni) dropAtOnce(rx *lnd.Rx, r DropReason) {
+	i.drop(r, nil, &rx.Header, int(rx.Header.PayloadLength))
 	i.iface.Receive(rx, lnd.Placement{})
 }
 
@@ -117,7 +127,7 @@ func (m *message) dispatch() {
 	switch h.Type {
 	case lnet.MsgPut:
 		if h.Portal == lnet.ReservedPortal && h.MatchBits != lnet.PingMatchBits {
-			m.dropArrival() // nothing will ever take it
+			m.dropArrival(DropNoMatch) // nothing will ever take it
 			return
 		}
 		e.Type = portals.EventPut
@@ -128,7 +138,7 @@ func (m *message) dispatch() {
 		m.op.Length = int(h.Length)
 		if h.Length > lnet.MTU {
 			// The REPLY could not be carried; no requester means this.
-			m.dropArrival()
+			m.dropArrival(DropTooLong)
 			return
 		}
 		m.match(h)
@@ -152,7 +162,7 @@ const answersWaitingMax = 16384
 // match looks for the MD of an arrived PUT or GET.
 func (m *message) match(h *lnet.Header) {
 	if m.peer != nil && m.peer.tx.answers.Load() >= answersWaitingMax {
-		m.dropArrival()
+		m.dropArrival(DropAnswersFull)
 		return
 	}
 	m.op.Handle, m.op.Gone = h.Handle, &m.ni.closing
@@ -161,7 +171,7 @@ func (m *message) match(h *lnet.Header) {
 	case portals.Accept:
 		m.place()
 	case portals.Drop:
-		m.dropArrival()
+		m.dropArrival(reasonOf(m.op.Cause))
 	case portals.Delay:
 		// The table has it, and may have given it to somebody else by now.
 	}
@@ -170,7 +180,7 @@ func (m *message) match(h *lnet.Header) {
 // claim takes an arrived REPLY or ACK whose MD was found.
 func (m *message) claim(found bool) {
 	if !found {
-		m.dropArrival()
+		m.dropArrival(reasonOf(m.op.Cause))
 		return
 	}
 	m.place()
@@ -194,21 +204,21 @@ func (m *message) place() {
 }
 
 // dropArrival gives up an arrived message (lnet-core 4.5).
-func (m *message) dropArrival() {
+func (m *message) dropArrival(r DropReason) {
 	i, rx := m.ni, m.rx
-	i.countDropped(m.peer, rx.Header.Type, int(rx.Header.PayloadLength))
+	i.drop(r, m.peer, &rx.Header, int(rx.Header.PayloadLength))
 	m.node.freeMessage(m)
 	i.iface.Receive(rx, lnd.Placement{})
 }
 
 // dropWaiting gives up the messages that wait on lazy portals or in the router, or
 // that delay rules hold, and that which says yes to (lnet-core 4.6, 11.2, 12.5).
-func (n *Node) dropWaiting(which func(*message) bool) {
-	dropAll(n.table.DropDelayed(func(o *portals.Operation) bool { return which(messageOf(o)) }))
-	n.dropForwards(which)
+func (n *Node) dropWaiting(r DropReason, which func(*message) bool) {
+	dropAll(r, n.table.DropDelayed(func(o *portals.Operation) bool { return which(messageOf(o)) }))
+	n.dropForwards(r, which)
 	for _, h := range n.held.take(func(h *heldMessage) bool { return which(h.m) }) {
 		if h.m.rx != nil {
-			h.m.dropArrival()
+			h.m.dropArrival(r)
 		} else {
 			n.giveUp(h.m)
 		}
@@ -216,9 +226,9 @@ func (n *Node) dropWaiting(which func(*message) bool) {
 }
 
 // dropAll gives up messages that waited on portals.
-func dropAll(waited portals.Operations) {
+func dropAll(r DropReason, waited portals.Operations) {
 	for o := waited.Next(); o != nil; o = waited.Next() {
-		messageOf(o).dropArrival()
+		messageOf(o).dropArrival(r)
 	}
 }
 
@@ -312,19 +322,21 @@ func (n *Node) sendAnswer(m *message, to lnet.NID) {
 
 // astray says why a message that is not for this NI is an error: its sender
 // should have known better (lnet-core 5.2 step 3).
-func (i *ni) astray(rx *lnd.Rx) error {
+func (i *ni) astray(rx *lnd.Rx) (DropReason, error) {
 	h := &rx.Header
 	switch {
 	case h.Dest.Net() == i.net:
-		return errDirect
+		return DropMisdirected, errDirect
 	case h.Dest.IsLoopback() || i.node.topology.Load().find(h.Dest) != nil:
-		return errOtherNI
+		return DropOtherNI, errOtherNI
 	case rx.RDMA && h.Type == lnet.MsgGet:
-		return errRDMAAfar
+		return DropMisdirected, errRDMAAfar
 	}
-	return nil
+	return 0, nil
 }
 
-func (i *ni) protocolError(rx *lnd.Rx, err error) error {
+// protocolError ends a message that costs its sender the connection.
+func (i *ni) protocolError(rx *lnd.Rx, r DropReason, err error) error {
+	i.node.dropped(r, i, nil, &rx.Header)
 	return &ProtocolError{NI: i.NID, From: rx.From, Err: err}
 }

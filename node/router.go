@@ -247,7 +247,7 @@ func (n *Node) stopForwarding() {
 	r.resize([poolKinds]int{}) // to nothing: nobody goes on
 	r.mu.Unlock()
 	if was != RoutingDisabled {
-		n.dropForwards(func(*message) bool { return true })
+		n.dropForwards(DropNotRouter, func(*message) bool { return true })
 		n.log.Info("routing disabled")
 	}
 }

@@ -65,10 +65,12 @@ func (d *handDriver) Open(_ context.Context, c lnd.Config) (lnd.Interface, error
 	return h, nil
 }
 
-func (h *hand) NID() lnet.NID           { return h.nid }
-func (h *hand) Device() string          { return "hand-" + h.nid.String() }
-func (h *hand) Tunables() lnd.Tunables  { return h.tunables }
-func (h *hand) Options() any            { return nil }
+func (h *hand) NID() lnet.NID               { return h.nid }
+func (h *hand) Device() string              { return "hand-" + h.nid.String() }
+func (h *hand) Tunables() lnd.Tunables      { return h.tunables }
+func (h *hand) Options() any                { return nil }
+func (h *hand) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
+
 func (h *hand) Counters() []lnd.Counter { return nil }
 func (h *hand) Link() lnd.LinkState     { return lnd.LinkUp }
 func (h *hand) Disconnect(lnet.NID)     {}

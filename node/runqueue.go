@@ -56,7 +56,7 @@ func (n *Node) run(messages *messageQueue) {
 		case stepPlace:
 			m.place()
 		case stepDrop:
-			m.dropArrival()
+			m.dropArrival(reasonOf(m.op.Cause))
 		case stepForward:
 			m.goThrough()
 		}

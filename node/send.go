@@ -145,9 +145,6 @@ func (n *Node) transmit(m *message) {
 					n.abandon(m, err)
 					continue
 				}
-				if !m.forward && !errors.Is(err, ErrCanceled) {
-					m.ni.countDropped(m.peer, m.tx.Header.Type, m.tx.Payload.Length)
-				}
 				n.end(m, err)
 				continue
 			}
@@ -229,10 +226,10 @@ func (m *message) ended(err error) {
 // left ends m: it has left the node, or never will.
 func (m *message) left(err error) {
 	n := m.node
+	if err != nil {
+		m.lost(err)
+	}
 	if m.forward {
-		if err != nil {
-			m.ni.countDropped(m.peer, m.tx.Header.Type, m.tx.Payload.Length)
-		}
 		n.passed(m)
 		return
 	}
@@ -268,6 +265,8 @@ func (n *Node) replied(get *message) {
 	}
 	length := min(get.tx.ReplyLength, get.tx.Sink.Length)
 	if !n.table.TakeReply(h.Handle, &m.op, length) {
+		reply := lnet.Header{Type: lnet.MsgReply, Src: h.Dest, Dest: h.Src}
+		n.dropped(reasonOf(m.op.Cause), m.ni, m.peer, &reply)
 		n.freeMessage(m)
 		return
 	}

@@ -10,16 +10,22 @@ import (
 )
 
 func (p *program) statsCommand() *cobra.Command {
-	return group("stats", "the node's counters", leaf(manual{
-		use:     "show",
-		short:   "print the node's counters",
-		example: "lnetdctl stats show",
+	var level string
+	c := leaf(manual{
+		use:   "show [--verbose]",
+		short: "print the node's counters",
+		long: `With --verbose, which is lnetdctl's own, also how many messages were dropped and
+how many callers turned away, by reason.`,
+		example: `lnetdctl stats show
+lnetdctl stats show -v`,
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "statistics"}, classic,
-			func(c *control.Client) (control.Counters, error) { return c.Stats(ctx) },
-			func(s control.Counters) any { return s },
-			statsDocument)
-	}), leaf(manual{
+			func(c *control.Client) (control.Stats, error) { return c.Stats(ctx) },
+			func(s control.Stats) any { return s },
+			func(s control.Stats) mapping { return statsDocument(&s, verbosityLevel(level)) })
+	})
+	verbosity(c, &level, "print reasons too; a `LEVEL` above 0 makes no difference")
+	return group("stats", "the node's counters", c, leaf(manual{
 		use:     "reset",
 		short:   "zero the counters of the node, its NIs and its peers",
 		example: "lnetdctl stats reset",
@@ -31,11 +37,23 @@ func (p *program) statsCommand() *cobra.Command {
 
 // statsDocument is the document of "stats show" (lnetctl 5.6), whose keys are
 // those of the control interface.
-func statsDocument(s control.Counters) mapping {
-	v := reflect.ValueOf(s)
+func statsDocument(s *control.Stats, level int64) mapping {
+	v := reflect.ValueOf(s.Counters)
 	counters := mapping{}
 	for k := range v.NumField() {
 		counters = append(counters, entry{v.Type().Field(k).Tag.Get("json"), number(v.Field(k).Uint())})
 	}
-	return mapping{{"statistics", counters}}
+	m := mapping{{"statistics", counters}}
+	if level >= 1 {
+		m = append(m, entry{"drops", reasonsDocument(s.Drops)}, entry{"refusals", reasonsDocument(s.Refusals)})
+	}
+	return m
+}
+
+func reasonsDocument(reasons []control.Reason) mapping {
+	m := mapping{}
+	for _, r := range reasons {
+		m = append(m, entry{r.Reason, number(r.Count)})
+	}
+	return m
 }

@@ -338,7 +338,7 @@ func TestShowsAsJSON(t *testing.T) {
 	}
 	for line, into := range map[string]interface{ empty() bool }{
 		"peer show": &asJSON[control.Peers]{}, "peer list": &asJSON[control.Peers]{}, "route show": &asJSON[control.Routes]{},
-		"routing show": &asJSON[control.Routing]{}, "global show": &asJSON[control.Globals]{}, "stats show": &asJSON[control.Counters]{},
+		"routing show": &asJSON[control.Routing]{}, "global show": &asJSON[control.Globals]{}, "stats show": &asJSON[control.Stats]{},
 		"udsp show": &asJSON[control.UDSP]{}, "selection net show": &asJSON[control.Selection]{}, "fault drop show": &asJSON[control.FaultRules]{},
 		"discover 0@lo": &asJSON[control.PingReply]{},
 	} {

@@ -94,8 +94,8 @@ type Backend interface {
 	// Selftest is LNet selftest.
 	Selftest() Selftest
 
-	// Counters are the node's.
-	Counters() Counters
+	// Stats are the node's counters.
+	Stats() Stats
 	// ResetCounters zeroes them, and those of all NIs and peer NIs.
 	ResetCounters()
 }

@@ -122,13 +122,14 @@ func TestSetGlobalsTogether(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	d := &controltest.Daemon{Totals: control.Counters(node.Counters{Committed: 1, Sent: 5, DroppedBytes: 9})}
+	d := &controltest.Daemon{Totals: control.Counters(node.Counters{Committed: 1, Sent: 5, DroppedBytes: 9}),
+		Drops: []control.Reason{{Reason: "no_match", Count: 3}}, Refusals: []control.Reason{{Reason: "bad_magic", Count: 400}}}
 	c, _ := serve(t, d)
 	got, err := c.Stats(t.Context())
-	if diff := cmp.Diff(d.Totals, got); diff != "" || err != nil {
+	if diff := cmp.Diff(d.Stats(), got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
-	if err := c.ResetStats(t.Context()); err != nil || d.Totals != (control.Counters{}) {
+	if err := c.ResetStats(t.Context()); err != nil || !cmp.Equal(d.Stats(), control.Stats{}) {
 		t.Error(err, d.Totals)
 	}
 }

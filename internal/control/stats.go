@@ -2,8 +2,23 @@ package control
 
 import "context"
 
-// Counters is the reply to GET /v1/stats: the node's counters in the order in
-// which they are shown (lnetctl 5.6).
+// Stats is the reply to GET /v1/stats.
+type Stats struct {
+	Counters
+	// Drops are messages that were dropped, Refusals callers that were turned away,
+	// by reason.
+	Drops    []Reason `json:"drops"`
+	Refusals []Reason `json:"refusals"`
+}
+
+// Reason is how often something happened for a reason.
+type Reason struct {
+	Reason string `json:"reason"`
+	Count  uint64 `json:"count"`
+}
+
+// Counters are the node's counters in the order in which they are shown (lnetctl
+// 5.6).
 type Counters struct {
 	Committed         uint64 `json:"msgs_alloc"`
 	CommittedMax      uint64 `json:"msgs_max"`
@@ -34,8 +49,8 @@ type Counters struct {
 }
 
 // Stats asks for the node's counters.
-func (c *Client) Stats(ctx context.Context) (Counters, error) {
-	var s Counters
+func (c *Client) Stats(ctx context.Context) (Stats, error) {
+	var s Stats
 	err := c.get(ctx, "/v1/stats", nil, &s)
 	return s, err
 }
@@ -45,7 +60,7 @@ func (c *Client) ResetStats(ctx context.Context) error {
 	return c.post(ctx, "/v1/stats/reset", done{})
 }
 
-func (h *handlers) stats(context.Context, query) (Counters, *Fault) { return h.Backend.Counters(), nil }
+func (h *handlers) stats(context.Context, query) (Stats, *Fault) { return h.Backend.Stats(), nil }
 
 func (h *handlers) resetStats(context.Context, *done) *Fault {
 	h.Backend.ResetCounters()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/fault"
@@ -153,5 +154,15 @@ func (b *backend) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 func (b *backend) Faults(k fault.Kind) []fault.Status { return b.node.Faults(k) }
 func (b *backend) ResetFaults()                       { b.node.ResetFaults() }
 func (b *backend) Selftest() control.Selftest         { return b.lst }
-func (b *backend) Counters() control.Counters         { return control.Counters(b.node.Counters()) }
 func (b *backend) ResetCounters()                     { b.node.ResetCounters() }
+
+func (b *backend) Stats() control.Stats {
+	s := control.Stats{Counters: control.Counters(b.node.Counters())}
+	for r, count := range b.node.Drops() {
+		s.Drops = append(s.Drops, control.Reason{Reason: node.DropReason(r).String(), Count: count})
+	}
+	for r, count := range b.node.Refusals() {
+		s.Refusals = append(s.Refusals, control.Reason{Reason: lnd.Refusal(r).String(), Count: count})
+	}
+	return s
+}

@@ -241,7 +241,7 @@ func TestFaultsByHand(t *testing.T) {
 	if n := r.RemoveFaults(fault.Drop, all, all); n != 1 {
 		t.Errorf("%d removed", n)
 	}
-	if c := r.Counters(); c.Dropped != 0 {
+	if c := r.Stats(); c.Dropped != 0 {
 		t.Errorf("%+v", c)
 	}
 	r.ResetCounters()

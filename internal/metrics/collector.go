@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -14,6 +15,7 @@ import (
 // called at every scrape, from any goroutine.
 type Source interface {
 	Counters() node.Counters
+	Drops() node.DropCounts
 	NIs() []node.NIInfo
 	Peers() []node.PeerInfo
 	Routes() []node.RouteInfo
@@ -45,6 +47,7 @@ var (
 	bytesDesc        = desc("payload_bytes_total", "Payload by what became of its message.", "direction")
 	failuresDesc     = desc("failures_total", "Messages that failed, by health class.", "class")
 	resendsDesc      = desc("resends_total", "Messages sent again, by outcome: all of them, succeeded, failed.", "outcome")
+	dropsDesc        = desc("dropped_messages_total", "Messages that were dropped, by reason.", "reason")
 	timeoutsDesc     = desc("response_timeouts_total", "Requests whose response did not come in time.")
 
 	niUpDesc       = niDesc("up", "1 while the NI's status is up.")
@@ -52,6 +55,7 @@ var (
 	niMessagesDesc = niDesc("messages_total", "Messages by type. Sent ACKs count as put, sent REPLYs as get, as in Lustre.",
 		"direction", "type")
 	niFailuresDesc = niDesc("failures_total", "Messages that failed on the NI, by health class.", "class")
+	niRefusalsDesc = niDesc("refused_callers_total", "Callers that were turned away, by reason.", "reason")
 	niLatencyDesc  = niDesc("latency_seconds", "Latency; the quantiles 0 and 1 are its extremes.", "operation")
 	niCreditsDesc  = niDesc("credits", "Credits of the NI: max, available (below 0: messages wait), min (lowest ever).", "kind")
 )
@@ -109,6 +113,9 @@ func (c *collector) collectNode(ch chan<- prometheus.Metric) {
 	counter(resendsDesc, k.SuccessfulResends, "succeeded")
 	counter(resendsDesc, k.FailedResends, "failed")
 	counter(timeoutsDesc, k.ResponseTimeouts)
+	for r, n := range c.source.Drops() {
+		counter(dropsDesc, n, node.DropReason(r).String())
+	}
 }
 
 // niMetrics collects the metrics of one NI.
@@ -154,6 +161,9 @@ func (n niMetrics) collect(ni *node.NIInfo) {
 	n.gauge(niCreditsDesc, float64(ni.Credits.Max), "max")
 	n.gauge(niCreditsDesc, float64(ni.Credits.Available), "available")
 	n.gauge(niCreditsDesc, float64(ni.Credits.Min), "min")
+	for r, count := range ni.Refusals {
+		n.counter(niRefusalsDesc, count, lnd.Refusal(r).String())
+	}
 	n.driver(ni)
 }
 

@@ -20,6 +20,7 @@ import (
 
 type fakeSource struct {
 	counters node.Counters
+	drops    node.DropCounts
 	nis      []node.NIInfo
 	peers    []node.PeerInfo
 	routes   []node.RouteInfo
@@ -27,6 +28,7 @@ type fakeSource struct {
 }
 
 func (s *fakeSource) Counters() node.Counters   { return s.counters }
+func (s *fakeSource) Drops() node.DropCounts    { return s.drops }
 func (s *fakeSource) NIs() []node.NIInfo        { return s.nis }
 func (s *fakeSource) Peers() []node.PeerInfo    { return s.peers }
 func (s *fakeSource) Routes() []node.RouteInfo  { return s.routes }
@@ -53,6 +55,7 @@ func TestMetrics(t *testing.T) {
 			Committed: 3, CommittedMax: 9, Trackers: 2, Sent: 100, Received: 90, Dropped: 1, SentBytes: 1 << 40,
 			RemoteDropped: 7, Resent: 5, ResponseTimeouts: 4,
 		},
+		drops: node.DropCounts{node.DropNoMatch: 31, node.DropClosing: 1},
 		nis: []node.NIInfo{
 			{NID: lnet.LoopbackNID, Net: lnet.MakeNet(lnet.TypeLO, 0), Status: lnet.StatusUp},
 			{
@@ -61,9 +64,10 @@ func TestMetrics(t *testing.T) {
 					Sent:   node.MessageCounts{Put: 11, Get: 12},
 					GetRTT: node.Latency{Samples: 4, Min: time.Millisecond, Max: time.Second, Avg: 250 * time.Millisecond},
 				},
-				Health:  node.Health{Value: 900, HealthCounters: node.HealthCounters{Timeouts: 6}},
-				Credits: node.CreditInfo{Max: 256, Available: -2, Min: -5},
-				Driver:  []lnd.Counter{{Name: "peers", Value: 8}, {Name: "peers_down_total", Value: 13}},
+				Health:   node.Health{Value: 900, HealthCounters: node.HealthCounters{Timeouts: 6}},
+				Credits:  node.CreditInfo{Max: 256, Available: -2, Min: -5},
+				Refusals: lnd.RefusalCounts{lnd.RefusedMagic: 400},
+				Driver:   []lnd.Counter{{Name: "peers", Value: 8}, {Name: "peers_down_total", Value: 13}},
 			},
 		},
 	}
@@ -79,6 +83,11 @@ func TestMetrics(t *testing.T) {
 		`lnet_failures_total{class="remote_dropped"} 7`,
 		`lnet_resends_total{outcome="all"} 5`,
 		`lnet_response_timeouts_total 4`,
+		`lnet_dropped_messages_total{reason="no_match"} 31`,
+		`lnet_dropped_messages_total{reason="no_route"} 0`,
+		`lnet_dropped_messages_total{reason="closing"} 1`,
+		`lnet_ni_refused_callers_total{` + ni + `net="tcp1",nid="10.0.0.1@tcp1",reason="bad_magic"} 400`,
+		`lnet_ni_refused_callers_total{` + ni + `net="tcp1",nid="10.0.0.1@tcp1",reason="closing"} 0`,
 		`lnet_ni_up{device="",net="lo",nid="0@lo"} 1`,
 		`lnet_ni_up{` + ni + `net="tcp1",nid="10.0.0.1@tcp1"} 0`,
 		`lnet_ni_health{` + ni + `net="tcp1",nid="10.0.0.1@tcp1"} 900`,

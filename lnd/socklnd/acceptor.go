@@ -3,7 +3,6 @@ package socklnd
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"time"
@@ -29,7 +28,7 @@ const (
 type acceptor struct {
 	d        *Driver
 	listener Listener
-	users    int // guarded by Driver.mu
+	users    []*Interface // guarded by Driver.mu
 }
 
 // listen gives i its listeners, one or, with a port for bulk, two.
@@ -55,7 +54,7 @@ func (d *Driver) share(i *Interface, at netip.AddrPort) error {
 	d.mu.Lock()
 	a := d.listeners[at]
 	if a != nil {
-		a.users++
+		a.users = append(a.users, i)
 		i.listening = append(i.listening, at)
 	}
 	d.mu.Unlock()
@@ -66,7 +65,7 @@ func (d *Driver) share(i *Interface, at netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	a = &acceptor{d: d, listener: l, users: 1}
+	a = &acceptor{d: d, listener: l, users: []*Interface{i}}
 	d.mu.Lock()
 	d.listeners[at] = a
 	i.listening = append(i.listening, at)
@@ -94,7 +93,7 @@ func (a *acceptor) accept() {
 			continue
 		}
 		if a.d.config.Accept == AcceptSecure && s.RemoteAddr().Port() > lastPrivilegedPort {
-			a.d.log.Debug("unprivileged port refused", "remote", s.RemoteAddr().String())
+			a.refused(nil, s, errPort)
 			_ = s.Close()
 			continue
 		}
@@ -112,45 +111,46 @@ func (a *acceptor) accept() {
 func (d *Driver) welcome(n *newcomer) {
 	defer d.group.Done()
 	defer func() { <-d.welcoming }()
-	s := n.stream
-	err := d.introduce(n)
-	d.halfOpen.leave(n)
+	i, err := d.introduce(n)
+	if d.halfOpen.leave(n); n.evicted != nil {
+		err = n.evicted
+	}
 	if err != nil {
-		_ = s.Close()
-		d.log.Debug("newcomer refused", "remote", s.RemoteAddr().String(), "cause", err)
+		n.via.refused(i, n.stream, err) // first: who sees the end may look at the counters
+		_ = n.stream.Close()
 	}
 }
 
 // introduce reads what a newcomer says and, if all is well, makes it a
-// connection of its peer.
-func (d *Driver) introduce(n *newcomer) error {
+// connection of its peer. It returns the interface that the newcomer wants, as
+// soon as it has said that.
+func (d *Driver) introduce(n *newcomer) (i *Interface, err error) {
 	s := n.stream
 	if err := s.SetReadDeadline(time.Now().Add(d.config.AcceptTimeout)); err != nil {
-		return err
+		return nil, err
 	}
 	setup := protocol.NewPassiveSetup()
-	var i *Interface
 	for {
 		got, err := s.Read([][]byte{setup.Want()})
 		if err != nil {
-			return err
+			return i, unheard(err)
 		}
 		step, err := setup.Filled(got)
 		if err != nil {
 			d.answer(s, i, err)
-			return err
+			return i, misunderstood(err)
 		}
 		switch step {
 		case protocol.GotRequest:
 			i = d.find(setup.Request.NID)
 			if i == nil {
-				return fmt.Errorf("request for %s: no such nid here", setup.Request.NID)
+				return nil, refusal(lnd.RefusedNID, "request for %s: no such nid here", setup.Request.NID)
 			}
 		case protocol.GotHello:
 			if !d.halfOpen.leave(n) {
-				return net.ErrClosed
+				return i, net.ErrClosed
 			}
-			return i.admit(n, setup.Hello, setup.Order)
+			return i, i.admit(n, setup.Hello, setup.Order)
 		}
 	}
 }
@@ -182,8 +182,7 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 		h.SrcPID = lnet.PIDUserFlag | lnet.PID(remote.Port())
 	}
 	if !i.admitSource(remote.Addr()) {
-		i.counters.refused.Add(1)
-		return fmt.Errorf("%s has %d connections", remote.Addr(), maxConnsPerSource)
+		return refusal(lnd.RefusedMany, "%s has %d connections", remote.Addr(), maxConnsPerSource)
 	}
 	p, err := i.callerFor(lnet.ProcessID{NID: h.Src, PID: h.SrcPID})
 	if err != nil {
@@ -195,7 +194,7 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 	c.inbound = true
 
 	p.mu.Lock()
-	verdict := p.peering.Accept(protocol.Inbound{
+	in := protocol.Inbound{
 		Hello:       h,
 		Self:        i.nid,
 		Closing:     p.gone || s.Ended() != nil,
@@ -203,7 +202,8 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 		SameAddress: local == remote.Addr(),
 		Conns:       p.connsBetween(local, remote.Addr(), c.typ),
 		Limit:       acceptLimit(c.typ),
-	})
+	}
+	verdict := p.peering.Accept(in)
 	refuse := false
 	var stale []*conn
 	switch verdict {
@@ -231,6 +231,9 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 	if verdict == protocol.Register && err == nil {
 		err = c.configure()
 	}
+	if verdict != protocol.Register {
+		err = refusal(refusalFor(verdict, &in), "hello from %s: %s", p.id, verdict)
+	}
 	return i.admitted(p, c, verdict, err)
 }
 
@@ -256,11 +259,10 @@ func (i *Interface) admitted(p *peer, c *conn, v protocol.Verdict, err error) er
 	}
 	p.accepted()
 	if v == protocol.Register {
-		return nil
+		return err
 	}
-	i.counters.refused.Add(1)
 	i.releaseSource(c.remote.Addr())
-	return fmt.Errorf("hello from %s: %s", p.id, v)
+	return err
 }
 
 // acceptLimit is how many connections of a type a peer may have: more than

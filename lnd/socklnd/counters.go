@@ -12,7 +12,7 @@ type counters struct {
 	connects         atomic.Uint64 // connections that we opened
 	connectFailures  atomic.Uint64 // hard failures of attempts to connect
 	accepts          atomic.Uint64 // connections that peers opened
-	refused          atomic.Uint64 // newcomers answered NONE or dropped after their HELLO
+	refused          lnd.RefusalTally
 	closes           atomic.Uint64 // connections closed
 	peersDown        atomic.Uint64 // peers lost
 	peersRestarted   atomic.Uint64 // new lives of peers
@@ -34,6 +34,7 @@ type liveCounts struct {
 }
 
 func (c *counters) list(live liveCounts) []lnd.Counter {
+	refused := c.refused.Counts()
 	return []lnd.Counter{
 		{Name: "peers", Value: live.peers},
 		{Name: "connections", Value: live.conns},
@@ -41,7 +42,7 @@ func (c *counters) list(live liveCounts) []lnd.Counter {
 		{Name: "connects_total", Value: c.connects.Load()},
 		{Name: "connect_failures_total", Value: c.connectFailures.Load()},
 		{Name: "accepts_total", Value: c.accepts.Load()},
-		{Name: "refused_total", Value: c.refused.Load()},
+		{Name: "refused_total", Value: refused.Total()},
 		{Name: "closes_total", Value: c.closes.Load()},
 		{Name: "peers_down_total", Value: c.peersDown.Load()},
 		{Name: "peers_restarted_total", Value: c.peersRestarted.Load()},

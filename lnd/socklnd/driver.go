@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 type Driver struct {
 	config Config
 	log    *slog.Logger
+
+	refusals *lnd.LogLimit[refusalKey]
 
 	// group counts the goroutines of the acceptors.
 	group sync.WaitGroup
@@ -57,6 +60,7 @@ func New(c Config) (*Driver, error) {
 	return &Driver{
 		config:     c,
 		log:        log,
+		refusals:   lnd.NewLogLimit[refusalKey](refusalInterval, refusalLines),
 		interfaces: make(map[lnet.NID]*Interface),
 		listeners:  make(map[netip.AddrPort]*acceptor),
 		welcoming:  make(chan struct{}, 2*c.MaxHalfOpen),
@@ -162,7 +166,8 @@ func (d *Driver) leave(i *Interface) {
 		if a == nil {
 			continue
 		}
-		if a.users--; a.users == 0 {
+		a.users = slices.DeleteFunc(a.users, func(o *Interface) bool { return o == i })
+		if len(a.users) == 0 {
 			delete(d.listeners, at)
 			idle = append(idle, a)
 		}

@@ -16,7 +16,6 @@ type halfOpen struct {
 	count   int
 	entered uint64
 	sources map[netip.Addr][]*newcomer // oldest first
-	evicted uint64
 }
 
 // newcomer is a connection that has not introduced itself.
@@ -25,6 +24,9 @@ type newcomer struct {
 	source netip.Addr
 	via    *acceptor
 	number uint64 // in the order of arrival
+	// evicted is why it had to go before it was through, guarded by halfOpen.mu
+	// until it has left.
+	evicted error
 }
 
 func newHalfOpen(total, perSource int) halfOpen {
@@ -46,7 +48,7 @@ func (h *halfOpen) enter(via *acceptor, s Stream) *newcomer {
 	}
 	if victim != nil {
 		h.remove(victim)
-		h.evicted++
+		victim.evicted = errStrangers
 	}
 	h.sources[n.source] = append(h.sources[n.source], n)
 	h.count++
@@ -72,6 +74,7 @@ func (h *halfOpen) clear(via *acceptor) {
 	for _, list := range h.sources {
 		for _, n := range list {
 			if n.via == via {
+				n.evicted = errClosing
 				_ = n.stream.Close()
 			}
 		}

@@ -173,6 +173,9 @@ func (i *Interface) forget(p *peer) {
 	i.mu.Unlock()
 }
 
+// Refusals implements lnd.Interface.
+func (i *Interface) Refusals() lnd.RefusalCounts { return i.counters.refused.Counts() }
+
 // Counters implements lnd.Interface.
 func (i *Interface) Counters() []lnd.Counter {
 	peers := i.peersOf(lnet.NID{})
@@ -234,7 +237,7 @@ func (i *Interface) hello(v protocol.Version, to lnet.NID, t protocol.ConnType) 
 func (i *Interface) admitSource(a netip.Addr) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.closing || i.sources[a] >= maxConnsPerSource {
+	if i.sources[a] >= maxConnsPerSource {
 		return false
 	}
 	i.sources[a]++

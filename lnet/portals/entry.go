@@ -130,10 +130,8 @@ const (
 	// Accept: the operation has an MD, an offset and a length; its Memory is
 	// to be filled or read, and Finish ends it.
 	Accept Verdict = iota + 1
-	// Drop: the request is to be given up (lnet-core 4.5): no entry takes it,
-	// it is too long for the one that matches, that one's handler is too far
-	// behind (see Handler), or too many wait on the portal already (see
-	// SetLazy). The operation has ended.
+	// Drop: the request is to be given up (lnet-core 4.5), for the reason in the
+	// operation's Cause. The operation has ended.
 	Drop
 	// Delay: the table keeps the PUT until an entry takes it or it is
 	// dropped. Another goroutine may have it by now.
@@ -143,27 +141,39 @@ const (
 // Match searches an arrived PUT's or GET's portal, by o.Event's Type, Portal,
 // MatchBits and Initiator (lnet-core 4).
 func (t *Table) Match(o *Operation) Verdict {
+	o.Cause = CauseNone
 	e := &o.Event
-	if e.Portal >= lnet.Portals || o.Length < 0 {
-		return Drop
+	if e.Portal >= lnet.Portals {
+		return o.drop(CauseNoPortal)
+	}
+	if o.Length < 0 {
+		return o.drop(CauseTooLong)
 	}
 	p := &t.portals[e.Portal]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return Drop
+		return o.drop(CauseClosed)
 	}
 	if d := p.index.first(o); d != nil {
 		return t.apply(p, d, o)
 	}
-	if e.Type != EventPut || !p.lazy || o.Gone != nil && o.Gone.Load() {
-		return Drop
-	}
-	if p.delayed.count >= delayedMax {
-		return Drop
+	switch {
+	case e.Type != EventPut || !p.lazy:
+		return o.drop(CauseNoMatch)
+	case o.Gone != nil && o.Gone.Load():
+		return o.drop(CauseClosed)
+	case p.delayed.count >= delayedMax:
+		return o.drop(CauseFull)
 	}
 	p.delayed.push(o)
 	return Delay
+}
+
+// drop ends o for a cause.
+func (o *Operation) drop(c Cause) Verdict {
+	o.Cause = c
+	return Drop
 }
 
 // apply lets d, which matches, take or drop o (lnet-core 4.2 steps 6 to 10).
@@ -173,7 +183,7 @@ func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.waiting >= waitingMax {
-		return Drop
+		return o.drop(CauseBehind)
 	}
 	offset := d.offset
 	if d.options&ManageRemote != 0 {
@@ -182,7 +192,7 @@ func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
 	length, room := o.Length, d.room(offset)
 	if length > room {
 		if d.options&Truncate == 0 {
-			return Drop
+			return o.drop(CauseTooLong)
 		}
 		length = room
 	}

@@ -46,6 +46,9 @@ type Operation struct {
 	// Issued is a result of TakeReply and TakeAck: when the request was made,
 	// or 0 if it is not tracked, or not any more.
 	Issued int64
+	// Cause is a result of whatever gives the operation up: Match, Attach,
+	// TakeReply and TakeAck.
+	Cause Cause
 
 	md       *md
 	answered bool       // a request that asked for a response
@@ -133,7 +136,7 @@ type Begin struct {
 // error is ErrNotFound if the MD is unknown, attached or used up; o has ended
 // then.
 func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (lnd.Memory, error) {
-	d := t.claim(h)
+	d, _ := t.claim(h)
 	if d == nil {
 		return lnd.Memory{}, fmt.Errorf("descriptor %s: %w", h, ErrNotFound)
 	}
@@ -171,18 +174,26 @@ func (t *Table) Aborted(o *Operation) bool {
 }
 
 // claim returns the bound MD that h names and that has operations left, with
-// its mu held; nil if there is none.
-func (t *Table) claim(h lnet.Handle) *md {
+// its mu held; nil and why if there is none.
+func (t *Table) claim(h lnet.Handle) (*md, Cause) {
 	d := t.find(h)
 	if d == nil {
-		return nil
+		return nil, CauseNoMD
 	}
 	d.mu.Lock()
-	if d.handle != h || d.zombie || d.threshold == 0 || d.portal != nil {
-		d.mu.Unlock()
-		return nil
+	var c Cause
+	switch {
+	case d.handle != h, d.zombie:
+		c = CauseNoMD
+	case d.portal != nil:
+		c = CauseUnasked
+	case d.threshold == 0:
+		c = CauseUsedUp
+	default:
+		return d, CauseNone
 	}
-	return d
+	d.mu.Unlock()
+	return nil, c
 }
 
 // TakeReply starts an arrived REPLY to the request that h names, with that
@@ -194,12 +205,19 @@ func (t *Table) claim(h lnet.Handle) *md {
 // right: a peer that is sent a PUT cannot write into its memory. Kernels go by
 // the handle alone.
 func (t *Table) TakeReply(h lnet.Handle, o *Operation, payload int) bool {
-	d := t.claim(h)
+	d, c := t.claim(h)
 	if d == nil {
+		o.Cause = c
 		return false
 	}
 	length := min(payload, d.mem.Length)
-	if d.awaits&awaitReply == 0 || payload < 0 || length < payload && d.options&Truncate == 0 {
+	switch {
+	case d.awaits&awaitReply == 0:
+		c = CauseUnasked
+	case payload < 0 || length < payload && d.options&Truncate == 0:
+		c = CauseTooLong
+	}
+	if o.Cause = c; c != CauseNone {
 		d.mu.Unlock()
 		return false
 	}
@@ -212,12 +230,14 @@ func (t *Table) TakeReply(h lnet.Handle, o *Operation, payload int) bool {
 // returns false the message must be dropped, and o has ended; else Finish ends
 // it. Only an MD that a PUT with an ACK was made from takes an ACK.
 func (t *Table) TakeAck(h lnet.Handle, o *Operation) bool {
-	d := t.claim(h)
+	d, c := t.claim(h)
 	if d == nil {
+		o.Cause = c
 		return false
 	}
 	if d.awaits&awaitAck == 0 {
 		d.mu.Unlock()
+		o.Cause = CauseUnasked
 		return false
 	}
 	o.Event.Type = EventAck

@@ -80,5 +80,5 @@ func (d *daemon) health(t *testing.T, nid string) int {
 
 func (d *daemon) counters(t *testing.T) control.Counters {
 	t.Helper()
-	return ask(t, d, func(ctx context.Context, c *control.Client) (control.Counters, error) { return c.Stats(ctx) })
+	return ask(t, d, func(ctx context.Context, c *control.Client) (control.Stats, error) { return c.Stats(ctx) }).Counters
 }

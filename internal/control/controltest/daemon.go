@@ -29,6 +29,8 @@ type Daemon struct {
 	Values    control.Globals
 	Policies  selection.Policies
 	Totals    control.Counters
+	Drops     []control.Reason
+	Refusals  []control.Reason
 	Lst       control.Selftest // nil: LNet selftest is not enabled, and cannot be
 
 	// PingFunc, DiscoverFunc and ExplainFunc answer; without one nobody is
@@ -362,8 +364,10 @@ func (noSelftest) Enable(control.LstBounds) error      { return syscall.EOPNOTSU
 func (noSelftest) Disable(context.Context, bool) error { return syscall.ENODEV }
 func (noSelftest) Console() (*console.Console, error)  { return nil, syscall.ENODEV }
 
-// Counters is Totals.
-func (d *Daemon) Counters() control.Counters { return d.Totals }
+// Stats is Totals with Drops and Refusals.
+func (d *Daemon) Stats() control.Stats {
+	return control.Stats{Counters: d.Totals, Drops: d.Drops, Refusals: d.Refusals}
+}
 
-// ResetCounters zeroes Totals.
-func (d *Daemon) ResetCounters() { d.Totals = control.Counters{} }
+// ResetCounters zeroes Totals, Drops and Refusals.
+func (d *Daemon) ResetCounters() { d.Totals, d.Drops, d.Refusals = control.Counters{}, nil, nil }

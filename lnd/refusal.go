@@ -1,0 +1,59 @@
+package lnd
+
+import "sync/atomic"
+
+// Refusal says why an interface turned a caller away: somebody who wanted a
+// connection, and has none.
+type Refusal uint8
+
+// Every caller ends as a connection or under one of these.
+const (
+	RefusedPort      Refusal = iota // came from an unprivileged port (socklnd 3)
+	RefusedMagic                    // does not speak the protocol
+	RefusedVersion                  // speaks a version that is not known, or asked which are
+	RefusedNID                      // wants a NID that is not here
+	RefusedHello                    // introduced itself in a way that makes no sense
+	RefusedSlow                     // did not introduce itself in time
+	RefusedGone                     // went away before it was let in
+	RefusedMany                     // too many callers, or connections with its address
+	RefusedDuplicate                // there are enough connections of the type with it
+	RefusedRace                     // it is being called itself
+	RefusedStale                    // is of another life or version than its connections
+	RefusedClosing                  // the interface is closing
+	Refusals         = iota         // how many reasons there are
+)
+
+var refusalNames = [Refusals]string{
+	"unprivileged_port", "bad_magic", "bad_version", "wrong_nid", "bad_hello", "too_slow", "went_away",
+	"too_many", "duplicate", "race", "stale", "closing",
+}
+
+// String is the name by which commands and metrics know the reason, lower_case
+// and stable.
+func (r Refusal) String() string { return refusalNames[r] }
+
+// RefusalCounts are numbers of callers by why they were turned away.
+type RefusalCounts [Refusals]uint64
+
+// Total is the sum over all reasons.
+func (c *RefusalCounts) Total() (sum uint64) {
+	for _, n := range c {
+		sum += n
+	}
+	return sum
+}
+
+// RefusalTally counts refusals, for drivers. The zero value is ready; it is safe
+// for concurrent use.
+type RefusalTally [Refusals]atomic.Uint64
+
+// Add counts one.
+func (t *RefusalTally) Add(r Refusal) { t[r].Add(1) }
+
+// Counts returns what has been counted.
+func (t *RefusalTally) Counts() (c RefusalCounts) {
+	for r := range t {
+		c[r] = t[r].Load()
+	}
+	return c
+}

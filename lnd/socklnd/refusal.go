@@ -1,0 +1,140 @@
+package socklnd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// What is logged of callers that were turned away, whoever they are: of each
+// address and reason a line a minute, and of so many of them.
+const (
+	refusalInterval = time.Minute
+	refusalLines    = 64
+)
+
+// refusalKey is what one line a minute is about.
+type refusalKey struct {
+	from   netip.Addr
+	reason lnd.Refusal
+}
+
+// refusedError is why a caller was turned away.
+type refusedError struct {
+	reason lnd.Refusal
+	err    error
+}
+
+func (e *refusedError) Error() string { return e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
+
+func refusal(r lnd.Refusal, format string, args ...any) error {
+	return &refusedError{reason: r, err: fmt.Errorf(format, args...)}
+}
+
+var (
+	errPort      = &refusedError{lnd.RefusedPort, errors.New("unprivileged port")}
+	errStrangers = &refusedError{lnd.RefusedMany, errors.New("too many that say nothing")}
+)
+
+// unheard is the error of a caller that could not be read from.
+func unheard(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &refusedError{lnd.RefusedSlow, err}
+	}
+	return &refusedError{lnd.RefusedGone, err}
+}
+
+// misunderstood is the error of a caller whose words make no sense.
+func misunderstood(err error) error {
+	var magic *lnet.MagicError
+	var hello *protocol.MagicError
+	var version *lnet.VersionError
+	var unknown *protocol.UnknownVersionError
+	r := lnd.RefusedHello
+	switch {
+	case errors.As(err, &magic), errors.As(err, &hello):
+		r = lnd.RefusedMagic
+	case errors.As(err, &version), errors.As(err, &unknown), errors.Is(err, lnet.ErrProtocolQuery):
+		r = lnd.RefusedVersion
+	}
+	return &refusedError{r, err}
+}
+
+// refusalFor is the reason behind a verdict that is not Register.
+func refusalFor(v protocol.Verdict, in *protocol.Inbound) lnd.Refusal {
+	switch {
+	case v == protocol.Drop && !in.Hello.Type.Valid():
+		return lnd.RefusedHello
+	case v == protocol.Drop:
+		return lnd.RefusedClosing
+	case v == protocol.RefuseStale:
+		return lnd.RefusedStale
+	case in.Connecting && in.Hello.Src.Compare(in.Self) < 0:
+		return lnd.RefusedRace
+	}
+	return lnd.RefusedDuplicate
+}
+
+// ordinary tells that a reason belongs to the life of peers that mean well, of
+// which nobody needs to hear.
+func ordinary(r lnd.Refusal) bool {
+	switch r {
+	case lnd.RefusedDuplicate, lnd.RefusedRace, lnd.RefusedStale, lnd.RefusedClosing:
+		return true
+	}
+	return false
+}
+
+// refused counts and tells of a caller that was turned away by i, or, as nil, by
+// one of those that listen here.
+func (a *acceptor) refused(i *Interface, s Stream, err error) {
+	reason := lnd.RefusedGone
+	var refused *refusedError
+	switch {
+	case errors.As(err, &refused):
+		reason = refused.reason
+	case errors.Is(err, lnd.ErrClosed):
+		reason = lnd.RefusedClosing
+	}
+	d := a.d
+	if i == nil {
+		i = a.anyUser()
+	}
+	if i != nil {
+		i.counters.refused.Add(reason)
+	}
+	remote := s.RemoteAddr()
+	level := slog.LevelDebug
+	var skipped, others uint64
+	if !ordinary(reason) {
+		var pass bool
+		if skipped, others, pass = d.refusals.Pass(time.Now(), refusalKey{remote.Addr(), reason}); pass {
+			level = slog.LevelInfo
+		}
+	}
+	if !d.log.Enabled(context.Background(), level) {
+		return
+	}
+	d.log.Log(context.Background(), level, "caller refused", "remote", remote.String(),
+		"reason", reason.String(), "cause", err, "not_logged", skipped, "not_logged_others", others)
+}
+
+// anyUser is an interface that listens here, the first of several; nil if none
+// does any more.
+func (a *acceptor) anyUser() *Interface {
+	a.d.mu.Lock()
+	defer a.d.mu.Unlock()
+	if len(a.users) == 0 {
+		return nil
+	}
+	return a.users[0]
+}
