@@ -14,7 +14,7 @@ import (
 type health struct {
 	value    *atomic.Int32 // of the selection.NI or PeerNI
 	pings    atomic.Int32  // since a message last came
-	nextPing atomic.Int64  // ns of the node's clock; 0: none is planned
+	nextPing atomic.Int64  // a second of the node's clock; 0: none is planned
 	// recovering says that it is in the queue of those that are pinged,
 	// pending that a ping is under way.
 	recovering, pending atomic.Bool
@@ -60,7 +60,7 @@ type Health struct {
 func (n *Node) healthInfo(h *health, s *trafficStats) Health {
 	info := Health{Value: int(h.value.Load()), HealthCounters: s.health(), Pings: int(h.pings.Load())}
 	if at := h.nextPing.Load(); at != 0 {
-		info.NextPing = n.start.Add(time.Duration(at))
+		info.NextPing = n.start.Add(time.Duration(at-1) * time.Second) // the first second is 1
 	}
 	return info
 }

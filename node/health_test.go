@@ -165,10 +165,10 @@ func TestOverdueResponseCostsHealth(t *testing.T) {
 			if got := e.take(); got != nil {
 				t.Errorf("%d NIDs: too early: %v", nids, got)
 			}
-			// The next look is at 150 s, or a tick later. Recovery pings begin
+			// The next look is at 185 s. Recovery pings begin
 			// thereafter and mend what they can: they must not here.
 			r.fails(as(lnd.StatusRemoteError))
-			time.Sleep(2 * time.Second)
+			time.Sleep(36 * time.Second)
 			synctest.Wait()
 			if d := cmp.Diff([]portals.EventType{portals.EventUnlink}, e.types()); d != "" {
 				t.Errorf("%d NIDs: events (-want +got):\n%s", nids, d)

@@ -8,12 +8,14 @@ import (
 )
 
 // runMonitor is the monitor: every second, or as soon as somebody
-// wakes it, it does what waits for it (lnet-core 12.2).
+// wakes it, it does what waits for it (lnet-core 12.2). What it does every few
+// seconds it counts in whole ones: a tick comes a moment late, now more, now less,
+// and what is due at a tick would else come at the one after as often as not.
 func (n *Node) runMonitor() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	defer close(n.ended)
-	scanned := n.now()
+	scanned := n.second.Load()
 	var overdue []portals.Overdue
 	for {
 		select {
@@ -23,18 +25,19 @@ func (n *Node) runMonitor() {
 		case <-tick.C:
 		}
 		now := n.now()
-		n.second.Store(now/int64(time.Second) + 1)
+		second := now/int64(time.Second) + 1
+		n.second.Store(second)
 		n.discoverer.exchanges.sendAll(n)
 		n.resendAll()
 		strays := n.strays.take()
 		n.passOn(&strays)
 		n.letGo(n.held.take(func(h *heldMessage) bool { return h.until <= now }))
-		if now-scanned >= int64(max(n.parameters.Load().TransactionTimeout/2, time.Second)) {
-			scanned = now
+		if second-scanned >= n.parameters.Load().scanInterval() {
+			scanned = second
 			overdue = n.table.AppendOverdue(overdue[:0], now)
 			n.expire(overdue, now)
 		}
-		n.runRecovery(now)
+		n.runRecovery(second)
 		n.runRouter()
 		n.push.tend(n)
 		if n.infoStale.Swap(false) {

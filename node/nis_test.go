@@ -295,7 +295,7 @@ func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 	})
 }
 
-// A response that does not come unlinks the MD, between one and one and a half
+// A response that does not come unlinks the MD, between one and one and a quarter
 // transaction timeouts after the request.
 //
 // lnet-core 6.4 (1)-(3), 6.4 tracker (3)-(4), 12.2
@@ -342,7 +342,7 @@ func TestOverdueResponses(t *testing.T) {
 				t.Errorf("case %d: too early: %v", k, e)
 			}
 		}
-		time.Sleep(77 * time.Second)
+		time.Sleep(39 * time.Second)
 		synctest.Wait()
 		for k := range cases {
 			e := cases[k].r.take()

@@ -151,6 +151,13 @@ func (p *Parameters) lifetime(lndTimeout time.Duration) int64 {
 	return int64(lndTimeout*attempts + time.Second)
 }
 
+// scanInterval is how often, in seconds, overdue responses are looked for: one is
+// found within a quarter of the transaction timeout after it was due. Kernels take
+// up to a half (lnet-core 12.2).
+func (p *Parameters) scanInterval() int64 {
+	return max(int64(p.TransactionTimeout/time.Second)/4, 1)
+}
+
 // tracks says whether the response to a request of type t is watched.
 func (p *Parameters) tracks(t lnet.MsgType) bool {
 	if t == lnet.MsgPut {

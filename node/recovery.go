@@ -57,25 +57,25 @@ func (n *Node) admit(p patient) {
 	if h.recovering.Load() || h.recovering.Swap(true) {
 		return
 	}
-	h.nextPing.Store(n.now() + n.pingInterval(h))
+	h.nextPing.Store(n.second.Load() + n.pingInterval(h))
 	r := &n.recovery
 	r.mu.Lock()
 	r.patients = append(r.patients, new(p))
 	r.mu.Unlock()
 }
 
-// pingInterval is the pause before the next ping: 1, 2, 4 s and so on.
+// pingInterval is the pause before the next ping in seconds: 1, 2, 4 and so on.
 func (n *Node) pingInterval(h *health) int64 {
-	longest := n.parameters.Load().MaxRecoveryPingInterval
+	longest := int64(n.parameters.Load().MaxRecoveryPingInterval / time.Second)
 	count := int(h.pings.Load())
-	if count > bits.Len64(uint64(longest/time.Second))-1 {
-		return int64(longest)
+	if count > bits.Len64(uint64(longest))-1 {
+		return longest
 	}
-	return int64(time.Second) << count
+	return 1 << count
 }
 
 // runRecovery pings those who are due. The monitor calls it.
-func (n *Node) runRecovery(now int64) {
+func (n *Node) runRecovery(second int64) {
 	r := &n.recovery
 	r.mu.Lock()
 	patients := slices.Clone(r.patients)
@@ -85,9 +85,9 @@ func (n *Node) runRecovery(now int64) {
 			n.discharge(p)
 			continue
 		}
-		if p.health.nextPing.Load() <= now && !p.health.pending.Swap(true) {
+		if p.health.nextPing.Load() <= second && !p.health.pending.Swap(true) {
 			p.health.pings.Add(1)
-			p.health.nextPing.Store(now + n.pingInterval(p.health))
+			p.health.nextPing.Store(second + n.pingInterval(p.health))
 			n.pingPatient(p)
 		}
 	}

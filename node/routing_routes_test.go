@@ -96,7 +96,7 @@ func TestRoutesAreShown(t *testing.T) {
 		shown("before the gateway has answered", one, two, three)
 
 		gateway.set(&gateway.silent, false)
-		time.Sleep(3 * time.Minute) // it is checked again
+		time.Sleep(4 * time.Minute) // it is checked again
 		// It has no NID on tcp3, and one hop was promised: a warning, but nothing
 		// is up there.
 		one.SingleHop, three.Up = true, false
@@ -295,7 +295,7 @@ func TestRoutesOfOneGatewayMerge(t *testing.T) {
 					t.Fatalf("routes %+v", n.Routes())
 				}
 				gateway.set(&gateway.silent, false)
-				time.Sleep(3 * time.Minute) // it is checked again
+				time.Sleep(4 * time.Minute) // it is checked again
 				if r := routeTo(t, n, "tcp1"); r.Gateway != parseNID(t, c.stays) || !r.Up {
 					t.Errorf("route %+v; want that by %s", r, c.stays)
 				}

@@ -10,7 +10,7 @@ import (
 // PutWait sends b and waits until it is acknowledged, with o.Ack, or has left.
 // It returns how much of it the target took, which without an acknowledgement
 // nobody can know: then it is len(b). An error is that of the message, ctx's
-// if it ends first, ErrTimedOut if no acknowledgement comes within one and a half
+// if it ends first, ErrTimedOut if no acknowledgement comes within one and a quarter
 // transaction timeouts, or ErrClosed. When ctx has ended or the node has closed
 // the message may still be under way: b must then stay as it is for good. A
 // handler must not call it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control"
@@ -20,12 +21,14 @@ type backend struct {
 	daemon *Daemon
 	node   *nodeTask
 	lst    *selftestTask
+	// boot is when the machine was booted, on the monotonic clock.
+	boot time.Time
 	// routerSensitivity has no effect: it is kept to be shown.
 	routerSensitivity atomic.Int64
 }
 
 func newBackend(d *Daemon, n *nodeTask, lst *selftestTask) *backend {
-	b := &backend{daemon: d, node: n, lst: lst}
+	b := &backend{daemon: d, node: n, lst: lst, boot: bootTime()}
 	b.routerSensitivity.Store(int64(d.config.RouterSensitivity))
 	return b
 }
@@ -39,7 +42,7 @@ func (b *backend) Nets() []control.Net {
 			nets = append(nets, control.Net{Net: info.Net})
 		}
 		n := &nets[len(nets)-1]
-		n.NIs = append(n.NIs, controlNI(&info, b.node.cpts()))
+		n.NIs = append(n.NIs, controlNI(&info, b.node.cpts(), b.boot))
 	}
 	return nets
 }
@@ -78,13 +81,13 @@ func (b *backend) Discover(ctx context.Context, nid lnet.NID, force bool) (contr
 	if err != nil {
 		return control.Peer{}, err
 	}
-	return controlPeer(&info), nil
+	return controlPeer(&info, b.boot), nil
 }
 
 func (b *backend) Peers() []control.Peer {
 	var peers []control.Peer
 	for _, info := range b.node.Peers() {
-		peers = append(peers, controlPeer(&info))
+		peers = append(peers, controlPeer(&info, b.boot))
 	}
 	return peers
 }
@@ -94,7 +97,7 @@ func (b *backend) Peer(nid lnet.NID) (control.Peer, bool) {
 	if !ok {
 		return control.Peer{}, false
 	}
-	return controlPeer(&info), true
+	return controlPeer(&info, b.boot), true
 }
 
 // AddPeer refuses a gateway, also one that the configuration file has made a peer

@@ -281,7 +281,7 @@ func TestPeerNIAsShown(t *testing.T) {
 		}},
 	}
 	same := cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
-	if diff := cmp.Diff(want, controlPeer(&in), same); diff != "" {
+	if diff := cmp.Diff(want, controlPeer(&in, bootTime()), same); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -300,5 +300,20 @@ func TestCPTs(t *testing.T) {
 		if got := allCPTs(task.cpts()); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// Given a time that lies on the border of two seconds, then it shows as the same
+// however often it is looked at.
+func TestATimeShowsTheSameEachTime(t *testing.T) {
+	boot := bootTime()
+	due := boot.Add(7 * time.Second)
+	for range 1000 {
+		if got := secondsSince(boot, due); got != 7 {
+			t.Fatalf("shown as %d, want 7", got)
+		}
+	}
+	if got := secondsSince(boot, time.Time{}); got != 0 {
+		t.Errorf("no time shows as %d", got)
 	}
 }

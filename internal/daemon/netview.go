@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// controlNI describes an NI as lnetctl shows it.
-func controlNI(i *node.NIInfo, cpts int) control.NI {
+// controlNI describes an NI as lnetctl shows it, with times since boot.
+func controlNI(i *node.NIInfo, cpts int, boot time.Time) control.NI {
 	ni := control.NI{
 		NID:        i.NID,
 		Status:     "down",
@@ -33,7 +33,7 @@ func controlNI(i *node.NIInfo, cpts int) control.NI {
 			Timeouts:   i.Health.Timeouts,
 			Errors:     i.Health.Errors,
 			PingCount:  uint64(i.Health.Pings),
-			NextPing:   sinceBoot(i.Health.NextPing),
+			NextPing:   secondsSince(boot, i.Health.NextPing),
 		},
 		Tunables: control.Tunables{
 			PeerTimeout:       int(i.Tunables.PeerTimeout / time.Second),
@@ -116,14 +116,20 @@ func latency(l node.Latency) control.Latency {
 	return control.Latency{Samples: l.Samples, Min: uint64(l.Min), Max: uint64(l.Max), Avg: uint64(l.Avg)}
 }
 
-// sinceBoot is when t is, in seconds since boot; 0 for the zero time.
-func sinceBoot(t time.Time) int64 {
+// bootTime is when the machine was booted. Asked for anew each time it would
+// differ by the moment between two looks at clocks, and what is shown with it.
+func bootTime() time.Time {
+	var up unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
+		return time.Now()
+	}
+	return time.Now().Add(-time.Duration(up.Nano()))
+}
+
+// secondsSince is when t is, in seconds since boot; 0 for the zero time.
+func secondsSince(boot, t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return 0
-	}
-	return now.Sec + int64(time.Until(t)/time.Second)
+	return int64(t.Sub(boot) / time.Second)
 }

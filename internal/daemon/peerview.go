@@ -1,23 +1,25 @@
 package daemon
 
 import (
+	"time"
+
 	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/node"
 )
 
-// controlPeer describes a peer as lnetctl shows it.
-func controlPeer(i *node.PeerInfo) control.Peer {
+// controlPeer describes a peer as lnetctl shows it, with times since boot.
+func controlPeer(i *node.PeerInfo, boot time.Time) control.Peer {
 	p := control.Peer{
 		Primary: i.Primary, MultiRail: i.MultiRail, State: i.State, Seq: i.Seq, Told: i.Told, Gateway: i.Gateway,
 		NIs: make([]control.PeerNI, 0, len(i.NIs)),
 	}
 	for k := range i.NIs {
-		p.NIs = append(p.NIs, controlPeerNI(&i.NIs[k]))
+		p.NIs = append(p.NIs, controlPeerNI(&i.NIs[k], boot))
 	}
 	return p
 }
 
-func controlPeerNI(i *node.PeerNIInfo) control.PeerNI {
+func controlPeerNI(i *node.PeerNIInfo, boot time.Time) control.PeerNI {
 	return control.PeerNI{
 		NID:           i.NID,
 		State:         i.Aliveness.String(),
@@ -37,7 +39,7 @@ func controlPeerNI(i *node.PeerNIInfo) control.PeerNI {
 			Errors:          i.Health.RemoteErrors,
 			NetworkTimeouts: i.Health.NetworkTimeouts,
 			PingCount:       uint64(i.Health.Pings),
-			NextPing:        sinceBoot(i.Health.NextPing),
+			NextPing:        secondsSince(boot, i.Health.NextPing),
 		},
 	}
 }

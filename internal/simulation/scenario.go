@@ -275,5 +275,5 @@ func (s *scenario) discoverWithin() time.Duration {
 // response: the tracker's life, the monitor's ticks, and a response that is
 // arriving by then (lnet-core 6.4).
 func (s *scenario) responseWithin() time.Duration {
-	return s.transaction*3/2 + 2*s.lndTimeout + delayMax + 4*time.Second + s.slack()
+	return s.transaction*5/4 + 2*s.lndTimeout + delayMax + 4*time.Second + s.slack()
 }

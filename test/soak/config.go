@@ -14,7 +14,7 @@ type Config struct {
 	// Time is how long messages are sent, besides what it takes to drain.
 	Time time.Duration
 	// Transaction is the nodes' transaction timeout, whole seconds: a lost
-	// answer ends its operation between one and one and a half of it.
+	// answer ends its operation between one and one and a quarter of it.
 	Transaction time.Duration
 	// Window is how many operations each side keeps under way, besides those
 	// that wait for an answer that was lost.
