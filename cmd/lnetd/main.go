@@ -108,6 +108,7 @@ func (o *options) run(stdout, stderr io.Writer) error {
 	log := daemon.NewLogger(stderr, c.LogLevel, c.LogFormat)
 	ctx, stop := untilSignal(func(sig os.Signal) { log.Info("signal", "signal", sig.String()) })
 	defer stop()
+	defer onHangup(func() { log.Warn("SIGHUP: nothing is reloaded yet; restart lnetd to change its configuration") })()
 	return daemon.New(c, log).Run(ctx)
 }
 
@@ -157,4 +158,22 @@ func untilSignal(heard func(os.Signal)) (context.Context, func()) {
 		}
 	}()
 	return ctx, func() { signal.Stop(signals); cancel() }
+}
+
+// onHangup calls heard for each SIGHUP, which would end the program, until the
+// function that it returns has been called.
+func onHangup(heard func()) (stop func()) {
+	signals, stopped := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-signals:
+				heard()
+			case <-stopped:
+				return
+			}
+		}
+	}()
+	return func() { signal.Stop(signals); close(stopped) }
 }

@@ -31,6 +31,7 @@ OPTIONS
 SIGNALS
     SIGTERM, SIGINT  close connections and end, a router when what is under
                      way has passed, 10 s at most; again: end at once
+    SIGHUP           is logged; nothing is reloaded yet
 
 FILES
     /run/lnetd/control.sock                 control socket of root's lnetd

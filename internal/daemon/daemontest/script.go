@@ -23,7 +23,7 @@ const patience = 30 * time.Second
 // Setup prepares a script: PORT is a TCP port that is free on 127.0.0.2 to
 // 127.0.0.5.
 func Setup(env *testscript.Env) error {
-	port, err := freePort("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
+	port, err := FreePort("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
 	if err != nil {
 		return err
 	}
@@ -118,8 +118,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// freePort finds a port that nobody listens on at any of the addresses.
-func freePort(addrs ...string) (int, error) {
+// FreePort finds a port that nobody listens on at any of the addresses.
+func FreePort(addrs ...string) (int, error) {
 	for range 20 {
 		port, err := tryPort(addrs)
 		if err == nil {
