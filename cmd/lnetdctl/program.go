@@ -89,7 +89,10 @@ func (p *program) execute(l line) error {
 	case l.word == wordList:
 		listCommands(p.stdout, l.cmd)
 		return nil
-	case l.word == wordVersion:
+	case l.word == wordVersion: // no command: nobody else reads the options
+		if err := l.cmd.Root().PersistentFlags().Parse(l.args); err != nil {
+			return err
+		}
 		return p.showVersion(context.Background())
 	case l.word == wordHelp:
 		return l.cmd.Help()

@@ -100,20 +100,24 @@ stats               udsp                version
 	}
 }
 
+// Options that stand before --version hold for it as for commands.
 func TestVersion(t *testing.T) {
 	nobody := filepath.Join(t.TempDir(), "none")
+	socket := serve(t, newCannedNode())
+	t.Setenv("LNETD_CONTROL_SOCKET", socket)
 	for _, args := range [][]string{{"version"}, {"--version"}, {"net", "version"}} {
-		got := runProgram(program{name: "lnetctl", socket: nobody}, append(args, "--control-socket", nobody)...)
-		if args[0] != "version" {
-			got = runProgram(program{name: "lnetctl"}, append([]string{"--control-socket", nobody}, args...)...)
-		}
+		got := runProgram(program{name: "lnetctl"}, append([]string{"--control-socket", nobody}, args...)...)
 		if got.status != 0 || !strings.HasPrefix(got.stdout, "lnetctl ") || strings.Count(got.stdout, "\n") != 1 {
-			t.Errorf("%v: %+v", args, got)
+			t.Errorf("%v without a daemon: %+v", args, got)
 		}
-	}
-	got := runProgram(program{}, "version", "--control-socket", serve(t, newCannedNode()))
-	if !strings.HasSuffix(got.stdout, "\nlnetd v1.2.3\n") {
-		t.Errorf("with a daemon: %q", got.stdout)
+		got = runProgram(program{name: "lnetctl"}, append([]string{"--control-socket", socket}, args...)...)
+		if !strings.HasSuffix(got.stdout, "\nlnetd v1.2.3\n") {
+			t.Errorf("%v with a daemon: %+v", args, got)
+		}
+		got = runProgram(program{name: "lnetctl"}, append([]string{"--json"}, args...)...)
+		if !strings.Contains(got.stdout, `"version": "v1.2.3"`) {
+			t.Errorf("--json %v: %+v", args, got)
+		}
 	}
 }
 
