@@ -170,9 +170,9 @@ func (p *program) commands() *cobra.Command {
 	root := &cobra.Command{
 		Use:   p.name,
 		Short: "show, change and test a running lnetd",
-		Long: `lnetdctl talks to lnetd through its control socket. Commands, options and
-output are those of Lustre's lnetctl; installed under the name lnetctl the
-program answers to that.
+		Long: `lnetdctl talks to lnetd through its control socket, which, unless it is named,
+must be root's or the caller's own. Commands, options and output are those of
+Lustre's lnetctl; installed under the name lnetctl the program answers to that.
 
 Options may stand before, between and behind operands, as --option value or
 --option=value, and their names may be cut to any unambiguous beginning.`,
@@ -184,14 +184,15 @@ Options may stand before, between and behind operands, as --option value or
 	return root
 }
 
-// client returns a client for the daemon.
+// client returns a client for the daemon: the one that is named, or the one that
+// is found.
 func (p *program) client() *control.Client {
 	path := p.socket
 	if path == "" {
 		path = os.Getenv("LNETD_CONTROL_SOCKET")
 	}
 	if path == "" {
-		path = control.FindSocket()
+		return control.FindClient()
 	}
 	return control.NewClient(path)
 }

@@ -21,16 +21,41 @@ const replyBodyMax = 64 << 20
 // use. All errors are Faults.
 type Client struct {
 	path string
-	http http.Client
+	// trusts tells whether a daemon of this user's is asked; nil: any is.
+	trusts func(uid int) bool
+	http   http.Client
 }
 
-// NewClient returns a client for the socket at path; nothing is connected yet.
+// NewClient returns a client for the socket at path, which somebody has named
+// and therefore trusts; nothing is connected yet.
 func NewClient(path string) *Client {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		d := net.Dialer{Timeout: headPatience}
-		return d.DialContext(ctx, "unix", path)
+	c := &Client{path: path}
+	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return c.dial(ctx)
+	}}
+	return c
+}
+
+// FindClient returns a client for the socket that FindSocket finds. It asks a
+// daemon of root's or the caller's alone: another user's may say anything, and
+// may have been put where the caller's would be.
+func FindClient() *Client {
+	c := NewClient(FindSocket())
+	c.trusts = rootsOrOwn
+	return c
+}
+
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	d := net.Dialer{Timeout: headPatience}
+	conn, err := d.DialContext(ctx, "unix", c.path)
+	if err != nil || c.trusts == nil {
+		return conn, err
 	}
-	return &Client{path: path, http: http.Client{Transport: &http.Transport{DialContext: dial}}}
+	if owner := listenerOf(conn); !c.trusts(owner.UID) {
+		_ = conn.Close()
+		return nil, &foreignError{owner}
+	}
+	return conn, nil
 }
 
 // Close drops idle connections.
@@ -133,6 +158,11 @@ func (c *Client) unreachable(err error) error {
 		Errno:  -int(Errno(err)),
 		Text:   "cannot reach lnetd at " + c.path,
 		Remedy: "name the right socket with --control-socket or LNETD_CONTROL_SOCKET",
+	}
+	if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
+		f.Cause = foreign.Error()
+		f.Remedy = "if you trust that user, name the socket with --control-socket or LNETD_CONTROL_SOCKET"
+		return f.Because(err)
 	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

@@ -41,7 +41,7 @@ func sharedRunDir(uid int, tmp string) string {
 func DefaultSocket() string { return filepath.Join(RunDir(), socketName) }
 
 // FindSocket is where lnetdctl looks for lnetd if it is not told: at the
-// default place, or, if there is nothing, at root's.
+// default place, or, if there is nothing, at root's. See FindClient.
 func FindSocket() string {
 	own := DefaultSocket()
 	if _, err := os.Lstat(own); errors.Is(err, fs.ErrNotExist) {

@@ -133,16 +133,7 @@ func ownerOf(path string) Process {
 		return lockHolder(path + ".lock")
 	}
 	defer func() { _ = conn.Close() }()
-	p := Process{UID: -1}
-	if raw, err := conn.(*net.UnixConn).SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) {
-			cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-			if err == nil && cred.Pid > 0 {
-				p = FindProcess(int(cred.Pid))
-				p.UID = int(cred.Uid)
-			}
-		})
-	}
+	p := listenerOf(conn)
 	ctx, cancel := context.WithTimeout(context.Background(), ownerPatience)
 	defer cancel()
 	c := NewClient(path)
