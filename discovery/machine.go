@@ -167,10 +167,15 @@ func (m *Machine) Find(nid lnet.NID) *View {
 
 // Peers yields the View of each peer, the oldest first. The Machine must not be
 // used meanwhile.
-func (m *Machine) Peers() iter.Seq[*View] {
+func (m *Machine) Peers() iter.Seq[*View] { return m.PeersAfter(0) }
+
+// PeersAfter yields, as Peers does, the peers that are younger than the one with
+// the ID, which need not be there any more: whoever reads a part at a time and
+// goes on after the last one sees no peer twice and misses none that stays.
+func (m *Machine) PeersAfter(id PeerID) iter.Seq[*View] {
 	return func(yield func(*View) bool) {
 		for p := m.first; p != nil; p = p.next {
-			if !yield(m.publish(p)) {
+			if p.id > id && !yield(m.publish(p)) {
 				return
 			}
 		}

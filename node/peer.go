@@ -1,7 +1,8 @@
 package node
 
 import (
-	"slices"
+	"context"
+	"iter"
 	"sync/atomic"
 
 	"github.com/lnetd/lnetd/discovery"
@@ -188,6 +189,8 @@ func (a Aliveness) String() string {
 
 // PeerInfo describes a peer.
 type PeerInfo struct {
+	// ID grows with the peers' youth; see PeersAfter.
+	ID discovery.PeerID
 	// Primary is the NID that it goes by.
 	Primary lnet.NID
 	// MultiRail says that any of its NIDs will do.
@@ -230,16 +233,51 @@ type PolicyInfo struct {
 // Peers lists the peers, the oldest first: those that messages went to or came
 // from, and those that were configured. A handler must not call it.
 func (n *Node) Peers() []PeerInfo {
-	var views []*discovery.View
-	// A closed node has none.
-	_ = n.discoverer.call(n.ctx, func(m *discovery.Machine) { views = slices.Collect(m.Peers()) })
-	infos := make([]PeerInfo, 0, len(views))
-	for _, v := range views {
-		if !v.Primary.IsLoopback() {
-			infos = append(infos, n.peerInfo(v))
+	infos := []PeerInfo{}
+	for info, err := range n.PeersAfter(n.ctx, 0) {
+		if err != nil {
+			break // a closed node has none
 		}
+		infos = append(infos, info)
 	}
 	return infos
+}
+
+// peersAtOnce bounds what PeersAfter keeps, and has the discoverer do, at once.
+const peersAtOnce = 512
+
+// PeersAfter yields the peers as Peers lists them, from the first on that is
+// younger than the one with the ID, 0 for all, in little memory however many
+// there are. They may come and go meanwhile: none comes twice, and none that
+// stays is missing. An error, ErrClosed or ctx's, is the last thing that comes. A
+// handler must not call it.
+func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[PeerInfo, error] {
+	return func(yield func(PeerInfo, error) bool) {
+		views := make([]*discovery.View, 0, peersAtOnce)
+		for {
+			views = views[:0]
+			err := n.discoverer.call(ctx, func(m *discovery.Machine) {
+				for v := range m.PeersAfter(id) {
+					if views = append(views, v); len(views) == peersAtOnce {
+						break
+					}
+				}
+			})
+			if err != nil {
+				yield(PeerInfo{}, err)
+				return
+			}
+			for _, v := range views {
+				id = v.ID
+				if !v.Primary.IsLoopback() && !yield(n.peerInfo(v), nil) {
+					return
+				}
+			}
+			if len(views) < peersAtOnce {
+				return
+			}
+		}
+	}
 }
 
 // Peer describes the peer that has a NID. A handler must not call it.
@@ -253,7 +291,7 @@ func (n *Node) Peer(nid lnet.NID) (PeerInfo, bool) {
 
 func (n *Node) peerInfo(v *discovery.View) PeerInfo {
 	info := PeerInfo{
-		Primary: v.Primary, MultiRail: v.State.Has(discovery.MultiRail), State: v.State,
+		ID: v.ID, Primary: v.Primary, MultiRail: v.State.Has(discovery.MultiRail), State: v.State,
 		Seq: v.Seq, Told: v.Told, Gateway: v.Gateway,
 	}
 	t := n.topology.Load()
