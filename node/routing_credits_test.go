@@ -287,3 +287,32 @@ func TestNextHopWithoutAliveness(t *testing.T) {
 		r.sound(t, "afterwards")
 	})
 }
+
+// A router does not ask whether one lives who can be reached only over the
+// connections that it made.
+//
+// lnet-core 7.2 (2)
+func TestNextHopUnprivileged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHanded(t, node.Buffers{}, lnd.Tunables{})
+		r.puts(t, asker, 1, 100)
+		r.far.finish(1, nil)
+		r.far.upper.PeerDown(lnd.PeerDown{Peer: parseNID(t, behind), Err: lnd.ErrUnreachable})
+		for _, c := range []struct {
+			pid  lnet.PID
+			sent int
+		}{{lnet.PIDLustre, 0}, {lnet.PIDUserFlag | 40000, 1}} {
+			a := &arrival{hand: r.near, rx: lnd.Rx{From: process(t, asker), Header: lnet.Header{
+				Type: lnet.MsgAck, Src: parseNID(t, asker), Dest: parseNID(t, behind), SrcPID: lnet.PIDLustre, DestPID: c.pid,
+			}}}
+			a.rx.Driver = a
+			if err := r.near.upper.Arrived(&a.rx); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.far.waiting(); got != c.sent {
+				t.Errorf("for PID %s: %d are sent; want %d", c.pid, got, c.sent)
+			}
+		}
+		r.sound(t, "afterwards")
+	})
+}

@@ -187,7 +187,7 @@ func (m *message) stale() error {
 	switch {
 	case m.deadline != 0 && m.node.now() > m.deadline:
 		return errOverdue
-	case m.forward && !m.peer.Up.Load() && m.ni.tunables.PeerTimeout > 0 && m.node.router.forwards():
+	case m.forward && m.tx.To.PID&lnet.PIDUserFlag == 0 && !m.peer.Up.Load() && m.ni.tunables.PeerTimeout > 0 && m.node.router.forwards():
 		return errHopDown
 	case m.aborted():
 		return ErrCanceled
