@@ -177,7 +177,7 @@ func (d *Driver) answer(s Stream, i *Interface, err error) {
 func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder) error {
 	s := n.stream
 	local, remote := s.LocalAddr().Addr(), s.RemoteAddr()
-	if remote.Port() > lastPrivilegedPort {
+	if remote.Port() > lastPrivilegedPort && !i.believes(&h, remote.Addr()) {
 		h.Src = lnet.NIDFromIP(i.nid.Net(), remote.Addr())
 		h.SrcPID = lnet.PIDUserFlag | lnet.PID(remote.Port())
 	}
@@ -235,6 +235,17 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 		err = refusal(refusalFor(verdict, &in), "hello from %s: %s", p.id, verdict)
 	}
 	return i.admitted(p, c, verdict, err)
+}
+
+// believes tells whether a caller from an unprivileged port is whom its HELLO
+// names. A kernel believes none, and makes each connection a process of its own
+// (socklnd 5.2): so do we where nodes are called at a privileged port, since the
+// caller need not be who listens there. Where they are called at another one,
+// any user may do that as well, and a node is whoever has its address. Else
+// such nodes would have several names each, of which a router could pass none on.
+func (i *Interface) believes(h *protocol.Hello, from netip.Addr) bool {
+	return i.driver.config.connectPort(protocol.Control) > lastPrivilegedPort &&
+		h.Src == lnet.NIDFromIP(i.nid.Net(), from) && h.SrcPID&lnet.PIDUserFlag == 0
 }
 
 // replyHello sends the HELLO that answers.

@@ -45,10 +45,19 @@ func TestSecureRefusesUnprivilegedPortsWithoutAByte(t *testing.T) {
 	}
 }
 
-// TestAnUnprivilegedPeerIsKnownByItsPort shows accept=all: what such a peer
-// says of itself does not count (socklnd 5.2).
+// callingAt has a node accept all, and call others at a port.
+func callingAt(port int) func(*Config) {
+	return func(c *Config) {
+		plainly(AcceptAll)(c)
+		c.ConnectPort = port
+	}
+}
+
+// TestAnUnprivilegedPeerIsKnownByItsPort shows accept=all where nodes are called
+// at a privileged port: what such a peer says of itself does not count (socklnd
+// 5.2).
 func TestAnUnprivilegedPeerIsKnownByItsPort(t *testing.T) {
-	n := start(t, plainly(AcceptAll))
+	n := start(t, callingAt(kernelPort))
 	p := newPuppet(n)
 	other := newPuppet(n)
 	w := p.dial()
@@ -85,6 +94,61 @@ func TestAnUnprivilegedPeerIsKnownByItsPort(t *testing.T) {
 	case d := <-n.down:
 		t.Errorf("%+v", d)
 	default:
+	}
+}
+
+// TestWhoAnUnprivilegedPeerIs shows whose word is taken: where nodes are called at
+// an unprivileged port, that of one who calls from the address of its NID, about
+// itself and, since it may be a router, about others.
+func TestWhoAnUnprivilegedPeerIs(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		port   int  // that the node calls others at; 0: its own
+		liar   bool // its HELLO names another address
+		pid    lnet.PID
+		madeUp bool
+	}{
+		{"as it says", 0, false, lnet.PIDLustre, false},
+		{"another process", 0, false, 77, false},
+		{"another address", 0, true, lnet.PIDLustre, true},
+		{"a made-up process", 0, false, lnet.PIDUserFlag | 7, true},
+		{"nodes are privileged", kernelPort, false, lnet.PIDLustre, true},
+		{"the last privileged port", lastPrivilegedPort, false, lnet.PIDLustre, true},
+		{"the first unprivileged port", lastPrivilegedPort + 1, false, lnet.PIDLustre, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := start(t, callingAt(c.port))
+			p := newPuppet(n)
+			w := p.dial()
+			h := p.hello(protocol.Control)
+			h.SrcPID = c.pid
+			if c.liar {
+				h.Src = newPuppet(n).nid()
+			}
+			w.send(p.request())
+			w.say(h)
+			if h := w.hello(); h.Type != protocol.Control || h.Dst != p.nid() {
+				t.Fatalf("answer %+v", h)
+			}
+			who := lnet.ProcessID{NID: p.nid(), PID: c.pid}
+			if c.madeUp {
+				who.PID = lnet.PIDUserFlag | lnet.PID(w.LocalAddr().(*net.TCPAddr).Port)
+			}
+			behind := lnet.ProcessID{NID: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 7), p.addr), PID: 88}
+			w.send(w.message(pattern(10), func(_ *protocol.Frame, h *lnet.Header) { h.Src, h.SrcPID = behind.NID, behind.PID }))
+			source := behind
+			if c.madeUp {
+				source = who
+			}
+			a := n.arrival()
+			if got := (lnet.ProcessID{NID: a.header.Src, PID: a.header.SrcPID}); a.from != who || got != source {
+				t.Errorf("from %s, source %s; want %s, %s", a.from, got, who, source)
+			}
+			// It is reached over the connection that it made.
+			s := n.put(who, 10)
+			w.receive()
+			s.done()
+		})
 	}
 }
 

@@ -242,7 +242,7 @@ func TestRestartsAreToldInTheirOrder(t *testing.T) {
 }
 
 // TestOtherProcessesOfAPeerHaveTheirOwnLives shows that neither another PID nor
-// an unprivileged port makes a restart.
+// an identity that was made up makes a restart.
 func TestOtherProcessesOfAPeerHaveTheirOwnLives(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -265,8 +265,20 @@ func TestOtherProcessesOfAPeerHaveTheirOwnLives(t *testing.T) {
 	p.visits()
 	n.toldOf()
 
-	n = start(t, plainly(AcceptAll))
-	p = newPuppet(n)
+	n, _ = unprivilegedLives(t, kernelPort)
+	n.toldOf()
+
+	// Where nobody has a privileged port it is the node itself that restarts.
+	n, p = unprivilegedLives(t, 0)
+	n.toldOf(p.nid(), p.nid())
+}
+
+// unprivilegedLives has a node that calls others at a port be called by three
+// lives of a peer, from unprivileged ports.
+func unprivilegedLives(t *testing.T, port int) (*node, *puppet) {
+	t.Helper()
+	n := start(t, callingAt(port))
+	p := newPuppet(n)
 	for range 3 {
 		w := p.connect(protocol.Control)
 		w.put(10)
@@ -275,5 +287,5 @@ func TestOtherProcessesOfAPeerHaveTheirOwnLives(t *testing.T) {
 		_ = w.Close()
 		n.awaitGone(from)
 	}
-	n.toldOf()
+	return n, p
 }
