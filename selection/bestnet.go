@@ -7,16 +7,20 @@ type netFigures struct {
 	// local is nil where nets behind routers are compared, and the figures of
 	// local nets are 0 then.
 	local                       *Net
+	trouble                     Trouble
 	peerHealth, localHealth     int
 	peerPriority, localPriority uint32
 	peerTurn, localTurn         uint64
 }
 
 // read fills f, whose figures of a local net are 0, in place: such structs are
-// copied seldom and late.
-func (f *netFigures) read(p *PeerNet, l *Net) {
+// copied seldom and late. A net here whose links are all down is in as much trouble
+// as the least of those that are better (leastTrouble).
+func (f *netFigures) read(p *PeerNet, l *Net, least Trouble) {
+	f.trouble = p.trouble().on(l)
 	f.peer, f.peerHealth, f.peerPriority, f.peerTurn = p, p.Health(), p.priority.get(), p.turn.Load()
 	if l != nil {
+		f.trouble = max(f.trouble, least)
 		f.local, f.localHealth, f.localPriority, f.localTurn = l, l.Health(), l.priority.get(), l.turn.Load()
 	}
 }
@@ -24,6 +28,8 @@ func (f *netFigures) read(p *PeerNet, l *Net) {
 // better tells whether the challenger f beats the incumbent g, and by what.
 func (f *netFigures) better(g *netFigures) (bool, Criterion) {
 	switch {
+	case f.trouble != g.trouble:
+		return f.trouble < g.trouble, ByPeerNetTrouble
 	case f.peerHealth != g.peerHealth:
 		return f.peerHealth > g.peerHealth, ByPeerNetHealth
 	case f.peerPriority != g.peerPriority:
@@ -42,9 +48,9 @@ func (f *netFigures) better(g *netFigures) (bool, Criterion) {
 
 // weighNet makes a net the best one if it is better. The net here is nil where
 // nets behind routers are compared.
-func (c *chooser) weighNet(best *netFigures, pn *PeerNet, ln *Net) {
+func (c *chooser) weighNet(best *netFigures, pn *PeerNet, ln *Net, least Trouble) {
 	var f netFigures
-	f.read(pn, ln)
+	f.read(pn, ln, least)
 	if c.t != nil {
 		c.t.nets = append(c.t.nets, f)
 	}
@@ -64,17 +70,23 @@ func (c *chooser) bestNet(p *Peer) (*PeerNet, *Net) {
 		}
 	}
 	var best netFigures
+	least := c.leastTrouble(p)
 	for _, pn := range p.Nets {
 		ln := c.v.Local.Net(pn.ID)
-		if ln == nil || c.r.From != nil && len(pn.NIs) == 1 && pn.NIs[0] == c.r.From {
+		if ln == nil || c.cameFrom(pn) {
 			continue
 		}
-		c.weighNet(&best, pn, ln)
+		c.weighNet(&best, pn, ln, least)
 	}
 	if c.t != nil {
 		c.t.endNets("net", p, "not a net of this node")
 	}
 	return best.peer, best.local
+}
+
+// cameFrom tells whether the message came from the peer's one NID on the net.
+func (c *chooser) cameFrom(n *PeerNet) bool {
+	return c.r.From != nil && len(n.NIs) == 1 && n.NIs[0] == c.r.From
 }
 
 // bestRemoteNet chooses among the peer's nets to which there are routes
@@ -83,7 +95,7 @@ func (c *chooser) bestRemoteNet(p *Peer) *PeerNet {
 	var best netFigures
 	for _, pn := range p.Nets {
 		if len(c.v.Routing.To(pn.ID)) > 0 {
-			c.weighNet(&best, pn, nil)
+			c.weighNet(&best, pn, nil, NoTrouble)
 		}
 	}
 	if c.t != nil {

@@ -4,6 +4,7 @@ package selection
 type niFigures struct {
 	ni       *NI
 	fatal    bool
+	trouble  Trouble
 	health   int32
 	priority uint32
 	affinity uint32
@@ -12,8 +13,9 @@ type niFigures struct {
 	turn     uint64
 }
 
-func (f *niFigures) read(c *chooser, i *NI) {
+func (f *niFigures) read(c *chooser, i *NI, to troubles) {
 	f.ni, f.fatal, f.health, f.priority = i, i.Fatal.Load(), i.Health.Load(), i.priority.get()
+	f.trouble = to.from(i)
 	f.distance, f.credits, f.turn = c.v.Distances.Between(c.r.CPT, i.CPT), i.Credits.Load(), i.turn.Load()
 	if c.r.Affinity != nil {
 		f.affinity = c.r.Affinity(i)
@@ -27,6 +29,8 @@ func (f *niFigures) better(g *niFigures) (bool, Criterion) {
 	switch {
 	case f.fatal != g.fatal:
 		return g.fatal, ByFatal
+	case f.trouble != g.trouble:
+		return f.trouble < g.trouble, ByNITrouble
 	case f.health != g.health:
 		return f.health > g.health, ByNIHealth
 	case f.priority != g.priority:
@@ -43,14 +47,15 @@ func (f *niFigures) better(g *niFigures) (bool, Criterion) {
 	return false, ByOrder
 }
 
-// bestNI chooses among the NIs of a net. None is ever excluded.
-func (c *chooser) bestNI(n *Net) *NI {
+// bestNI chooses among the NIs of a net for a message to where these are the
+// troubles. None is ever excluded.
+func (c *chooser) bestNI(n *Net, to troubles) *NI {
 	if len(n.NIs) == 1 && c.t == nil {
 		return n.NIs[0]
 	}
 	var best, f niFigures
 	for _, i := range n.NIs {
-		f.read(c, i)
+		f.read(c, i, to)
 		if c.t != nil {
 			c.t.nis = append(c.t.nis, f)
 		}

@@ -3,6 +3,7 @@ package selection
 // peerNIFigures are what counts for a peer NI (selection 5.4).
 type peerNIFigures struct {
 	ni        *PeerNI
+	trouble   Trouble
 	health    int32
 	priority  uint32
 	preferred bool
@@ -11,8 +12,8 @@ type peerNIFigures struct {
 }
 
 // read fills f with those of p when i, if it is not nil, is sent from.
-func (f *peerNIFigures) read(p *PeerNI, i *NI) {
-	f.ni, f.health, f.priority = p, p.Health.Load(), p.priority.get()
+func (f *peerNIFigures) read(c *chooser, p *PeerNI, i *NI) {
+	f.ni, f.trouble, f.health, f.priority = p, c.trouble(p, i), p.Health.Load(), p.priority.get()
 	f.preferred = i != nil && p.sources.Load().has(i.NID)
 	f.credits, f.turn = p.Credits.Load(), p.turn.Load()
 }
@@ -20,6 +21,8 @@ func (f *peerNIFigures) read(p *PeerNI, i *NI) {
 // better tells whether the challenger f beats the incumbent g, and by what.
 func (f *peerNIFigures) better(g *peerNIFigures) (bool, Criterion) {
 	switch {
+	case f.trouble != g.trouble:
+		return f.trouble < g.trouble, ByPeerNITrouble
 	case f.health != g.health:
 		return f.health > g.health, ByPeerNIHealth
 	case f.priority != g.priority:
@@ -42,7 +45,7 @@ func (c *chooser) improve(best *peerNIFigures, n *PeerNet, from *NI) {
 		if p == c.r.From {
 			continue
 		}
-		f.read(p, from)
+		f.read(c, p, from)
 		if c.t != nil {
 			c.t.peerNIs = append(c.t.peerNIs, f)
 		}

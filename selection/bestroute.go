@@ -6,6 +6,7 @@ import "github.com/lnetd/lnetd/lnet"
 type routeFigures struct {
 	route     *Route
 	gateway   *PeerNI
+	trouble   Trouble
 	preferred bool
 	priority  uint32
 	hops      uint32
@@ -19,6 +20,8 @@ type routeFigures struct {
 // equal routes the last wins.
 func (f *routeFigures) better(g *routeFigures) (bool, Criterion) {
 	switch {
+	case f.trouble != g.trouble:
+		return f.trouble < g.trouble, ByGatewayTrouble
 	case f.preferred != g.preferred:
 		return f.preferred, ByPreferredRouter
 	case f.priority != g.priority:
@@ -72,7 +75,7 @@ func (c *chooser) bestRoute(to lnet.Net, final *PeerNI, on *Net) routeChoice {
 			continue
 		}
 		f := routeFigures{
-			route: r, gateway: gateway,
+			route: r, gateway: gateway, trouble: c.trouble(gateway, nil),
 			preferred: preferred.has(peer.Primary), priority: r.Priority, hops: r.HopCount(),
 			health: gateway.Health.Load(), queued: gateway.Queued.Load(), credits: gateway.Credits.Load(),
 			turn: r.turn.Load(),

@@ -59,7 +59,7 @@ func (c *chooser) classify(p *Peer) handling {
 // another NID of the multi-rail peer that it is for (selection 4.4).
 func (c *chooser) mayRedirect() bool {
 	d := c.r.Dest
-	return c.r.FromMultiRail && (!d.Up.Load() || d.Health.Load() < MaxHealth)
+	return c.r.FromMultiRail && (!d.Up.Load() || d.trouble() != 0 || d.Health.Load() < MaxHealth)
 }
 
 func (c *chooser) choose() (Decision, error) {
@@ -171,7 +171,7 @@ func (c *chooser) exactLocal(p *Peer) (Decision, error) {
 		}
 	}
 	if d.NI == nil {
-		d = c.direct(c.bestNI(n), n, dest)
+		d = c.direct(c.bestNI(n, dest.trouble()), n, dest)
 	}
 	d.prefer = !c.r.Forward && c.prefers(p)
 	return d, nil
@@ -198,7 +198,7 @@ func (c *chooser) anyOfPeer(p *Peer) (Decision, error) {
 	if pn == nil {
 		return c.routed(p, nil, nil)
 	}
-	i := c.bestNI(n)
+	i := c.bestNI(n, pn.trouble())
 	to := c.bestPeerNI(pn, i)
 	switch {
 	case to == nil:
@@ -245,7 +245,7 @@ func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 		if on == nil {
 			return Decision{}, fmt.Errorf("gateway %s is on no local net: %w", d.Next.NID, ErrInconsistent)
 		}
-		d.NI, d.net = c.bestNI(on), on
+		d.NI, d.net = c.bestNI(on, d.Next.trouble()), on
 	}
 	return d, nil
 }

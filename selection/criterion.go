@@ -9,6 +9,7 @@ type Criterion uint8
 // value stands for the one and only candidate.
 const (
 	ByNothing Criterion = iota
+	ByPeerNetTrouble
 	ByPeerNetHealth
 	ByPeerNetPriority
 	ByNetHealth
@@ -16,17 +17,20 @@ const (
 	ByPeerNetTurn
 	ByNetTurn
 	ByFatal
+	ByNITrouble
 	ByNIHealth
 	ByNIPriority
 	ByAffinity
 	ByDistance
 	ByNICredits
 	ByNITurn
+	ByPeerNITrouble
 	ByPeerNIHealth
 	ByPeerNIPriority
 	ByPreference
 	ByPeerNICredits
 	ByPeerNITurn
+	ByGatewayTrouble
 	ByPreferredRouter
 	ByRoutePriority
 	ByHops
@@ -40,6 +44,7 @@ const (
 
 var criterionNames = [...]string{
 	ByNothing:         "",
+	ByPeerNetTrouble:  "peer net trouble",
 	ByPeerNetHealth:   "peer net health",
 	ByPeerNetPriority: "peer net priority",
 	ByNetHealth:       "net health",
@@ -47,17 +52,20 @@ var criterionNames = [...]string{
 	ByPeerNetTurn:     "peer net turn",
 	ByNetTurn:         "net turn",
 	ByFatal:           "link",
+	ByNITrouble:       "trouble from here",
 	ByNIHealth:        "NI health",
 	ByNIPriority:      "NI priority",
 	ByAffinity:        "device affinity",
 	ByDistance:        "NUMA distance",
 	ByNICredits:       "NI credits",
 	ByNITurn:          "NI turn",
+	ByPeerNITrouble:   "peer NI trouble",
 	ByPeerNIHealth:    "peer NI health",
 	ByPeerNIPriority:  "peer NI priority",
 	ByPreference:      "preferred source",
 	ByPeerNICredits:   "peer NI credits",
 	ByPeerNITurn:      "peer NI turn",
+	ByGatewayTrouble:  "gateway trouble",
 	ByPreferredRouter: "preferred router",
 	ByRoutePriority:   "route priority",
 	ByHops:            "hops",

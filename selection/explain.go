@@ -170,7 +170,7 @@ func rank[F any](seen []F, better func(f, g *F) (bool, Criterion), describe func
 
 func (f *netFigures) describe() Candidate {
 	c := Candidate{Name: f.peer.ID.String(), Figures: []Figure{
-		{ByPeerNetHealth, int64(f.peerHealth)}, {ByPeerNetPriority, shown(f.peerPriority)},
+		{ByPeerNetTrouble, int64(f.trouble)}, {ByPeerNetHealth, int64(f.peerHealth)}, {ByPeerNetPriority, shown(f.peerPriority)},
 	}}
 	if f.local != nil {
 		c.Figures = append(c.Figures, Figure{ByNetHealth, int64(f.localHealth)}, Figure{ByNetPriority, shown(f.localPriority)})
@@ -184,21 +184,21 @@ func (f *netFigures) describe() Candidate {
 
 func (f *niFigures) describe() Candidate {
 	return Candidate{Name: f.ni.NID.String(), Figures: []Figure{
-		{ByFatal, flag(f.fatal)}, {ByNIHealth, int64(f.health)}, {ByNIPriority, shown(f.priority)},
+		{ByFatal, flag(f.fatal)}, {ByNITrouble, int64(f.trouble)}, {ByNIHealth, int64(f.health)}, {ByNIPriority, shown(f.priority)},
 		{ByAffinity, int64(f.affinity)}, {ByDistance, int64(f.distance)}, {ByNICredits, f.credits}, {ByNITurn, int64(f.turn)},
 	}}
 }
 
 func (f *peerNIFigures) describe() Candidate {
 	return Candidate{Name: f.ni.NID.String(), Figures: []Figure{
-		{ByPeerNIHealth, int64(f.health)}, {ByPeerNIPriority, shown(f.priority)}, {ByPreference, flag(f.preferred)},
+		{ByPeerNITrouble, int64(f.trouble)}, {ByPeerNIHealth, int64(f.health)}, {ByPeerNIPriority, shown(f.priority)}, {ByPreference, flag(f.preferred)},
 		{ByPeerNICredits, f.credits}, {ByPeerNITurn, int64(f.turn)},
 	}}
 }
 
 func (f *routeFigures) describe() Candidate {
 	return Candidate{Name: f.gateway.NID.String(), Figures: []Figure{
-		{ByPreferredRouter, flag(f.preferred)}, {ByRoutePriority, int64(f.priority)}, {ByHops, int64(f.hops)},
+		{ByGatewayTrouble, int64(f.trouble)}, {ByPreferredRouter, flag(f.preferred)}, {ByRoutePriority, int64(f.priority)}, {ByHops, int64(f.hops)},
 		{ByGatewayHealth, int64(f.health)}, {ByGatewayQueue, f.queued}, {ByGatewayCredits, f.credits}, {ByRouteTurn, int64(f.turn)},
 	}}
 }
@@ -233,6 +233,8 @@ func (f Figure) String() string {
 	switch f.Criterion {
 	case ByFatal:
 		return [...]string{"up", "down"}[f.Value&1]
+	case ByPeerNetTrouble, ByNITrouble, ByPeerNITrouble, ByGatewayTrouble:
+		return Trouble(f.Value).String()
 	case ByPreference, ByPreferredRouter:
 		return [...]string{"no", "yes"}[f.Value&1]
 	case ByPeerNetPriority, ByNetPriority, ByNIPriority, ByPeerNIPriority:

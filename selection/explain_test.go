@@ -53,6 +53,18 @@ peer NI
   2. 10.0.0.11@tcp            preferred source no, 10.0.0.12@tcp has yes
 path: 10.0.0.1@tcp to 10.0.0.12@tcp
 `},
+		{"trouble", rails(a12, []string{"B1", "B2", "B3"}, stalled("A1", "B1"), stalled("A1", "B2"), down("B3")), "B1", nil, `any NID of a multi-rail peer
+net
+  1. tcp
+NI
+  1. 10.0.0.2@tcp
+  2. 10.0.0.1@tcp             trouble from here not answering, 10.0.0.2@tcp has none
+peer NI
+  1. 10.0.0.11@tcp
+  2. 10.0.0.12@tcp            equal to 10.0.0.11@tcp
+  3. 10.0.0.13@tcp            peer NI trouble link down, 10.0.0.12@tcp has none
+path: 10.0.0.2@tcp to 10.0.0.11@tcp
+`},
 		{"the NI that serves", lone(a12, sent), "B1", nil, `this very NID, on a local net
 NI 10.0.0.1@tcp is the preferred one
 path: 10.0.0.1@tcp to 10.0.0.11@tcp
@@ -129,7 +141,7 @@ func TestCandidateFigures(t *testing.T) {
 	r := w.to("B1")
 	e := w.view.Explain(&r)
 	ni := e.Steps[1].Candidates[1]
-	want := []Figure{{ByFatal, 0}, {ByNIHealth, 1000}, {ByNIPriority, -1}, {ByAffinity, 0}, {ByDistance, 0}, {ByNICredits, -2}, {ByNITurn, 0}}
+	want := []Figure{{ByFatal, 0}, {ByNITrouble, 0}, {ByNIHealth, 1000}, {ByNIPriority, -1}, {ByAffinity, 0}, {ByDistance, 0}, {ByNICredits, -2}, {ByNITurn, 0}}
 	if diff := cmp.Diff(want, ni.Figures); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

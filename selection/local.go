@@ -30,6 +30,7 @@ type NI struct {
 
 	priority priority
 	turn     atomic.Uint64
+	place    uint // among all NIs that there have been; 0 before it is in a Local
 }
 
 // Init makes i a healthy NI without credits.
@@ -78,6 +79,7 @@ type Local struct {
 	// NI was not given.
 	loopback *Net
 	turn     atomic.Uint64
+	places   uint // given out
 }
 
 // NewLocal makes the view that follows old, which may be nil, with these NIs in
@@ -86,11 +88,16 @@ func NewLocal(old *Local, nis []*NI) *Local {
 	l := &Local{}
 	if old != nil {
 		l.turn.Store(old.turn.Load())
+		l.places = old.places
 	}
 	for _, i := range nis {
 		if i.NID.IsLoopback() {
 			l.loopback = &Net{ID: lnet.LoNet, NIs: []*NI{i}}
 			continue
+		}
+		if i.place == 0 {
+			l.places++
+			i.place = l.places
 		}
 		id := i.NID.Net()
 		n := l.Net(id)

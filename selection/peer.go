@@ -26,6 +26,7 @@ type PeerNI struct {
 	// credit or wait for it.
 	Queued atomic.Int64
 
+	troubles atomic.Uint64
 	priority priority
 	turn     atomic.Uint64
 	// sources and routers are what policies prefer.

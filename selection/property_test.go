@@ -42,6 +42,10 @@ func drawView(t *rapid.T) (*View, *Peer) {
 		p.Init(nid, nil)
 		p.Up.Store(rapid.Bool().Draw(t, "up"))
 		p.Health.Store(int32(500 * few.Draw(t, "peer health")))
+		if rapid.IntRange(0, 3).Draw(t, "troubled") == 0 {
+			p.SetStalled(rapid.SampledFrom(local).Draw(t, "stalled from"), true)
+			p.SetToldDown(rapid.Bool().Draw(t, "told down"))
+		}
 		p.Credits.Store(few.Draw(t, "peer credits"))
 		p.Queued.Store(few.Draw(t, "queued"))
 		p.priority.set(priorities.Draw(t, "peer priority"))
