@@ -98,7 +98,7 @@ func TestFreshRoute(t *testing.T) {
 					t.Errorf("ping: %v; the gateway had it: %v", err, used)
 				}
 				g.gateway.set(&g.gateway.silent, false)
-				time.Sleep(3 * time.Minute)
+				time.Sleep(4 * time.Minute) // the unanswered check ends, and the next one finds it up
 				if r := routeTo(t, g.node, "tcp1"); !r.Up {
 					t.Errorf("checked: %+v", r)
 				}
