@@ -183,36 +183,6 @@ func (n *Node) losePeerHealth(p *peerNI, d int) {
 	}
 }
 
-// updateStatus makes ping info say that an NI is down whose health has fallen
-// to 0, and up again when it is at its best (lnet-core 12.1).
-func (i *ni) updateStatus() {
-	i.statusMu.Lock()
-	defer i.statusMu.Unlock()
-	down := i.down.Load()
-	switch i.health.value.Load() {
-	case 0:
-		down = true
-	case MaxHealth:
-		down = false
-	}
-	if i.down.Swap(down) == down {
-		return
-	}
-	if i.node.router.forwards() {
-		i.node.restate()
-	} else {
-		i.node.restateInfo()
-	}
-}
-
-// setDown says what ping info tells of the NI while its link is up. It reports
-// whether that is news.
-func (i *ni) setDown(down bool) bool {
-	i.statusMu.Lock()
-	defer i.statusMu.Unlock()
-	return i.down.Swap(down) != down
-}
-
 // SetNIHealth sets an NI's health by hand; what is not within 0 to MaxHealth
 // means MaxHealth. ErrNotFound: there is no such NI.
 func (n *Node) SetNIHealth(nid lnet.NID, value int) error {

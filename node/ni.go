@@ -25,7 +25,7 @@ type ni struct {
 
 	link    atomic.Uint32 // lnd.LinkState
 	closing atomic.Bool   // set by RemoveNI: no arrival may wait any longer
-	down    atomic.Bool   // what ping info says while the link is up
+	stored  atomic.Uint32 // a DownReason, which link says the rest of; see down
 
 	tx     credits
 	health health
@@ -34,7 +34,7 @@ type ni struct {
 	// came last, kept on routers (lnet-core 9.2).
 	lastPing atomic.Int64
 
-	statusMu sync.Mutex // held while down follows health
+	statusMu sync.Mutex // held while stored changes
 
 	closeOnce sync.Once
 	closed    chan struct{} // the driver is done with it; closeErr is set
@@ -54,8 +54,9 @@ type NIInfo struct {
 	Net lnet.Net
 	// Device is empty for 0@lo.
 	Device string
-	// Status is what ping info says of the NI.
+	// Status is what ping info says of the NI, Down why it is down.
 	Status lnet.NIStatus
+	Down   DownReason
 	Link   lnd.LinkState
 	// Tunables, Options and Limits are those in force; zero for 0@lo. Options
 	// are of the type that the driver documents.
@@ -168,18 +169,10 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 	}
 }
 
-// status is the NI's status in ping info (lnet-core 12.1).
-func (i *ni) status() lnet.NIStatus {
-	if i.down.Load() || lnd.LinkState(i.link.Load()) == lnd.LinkDown {
-		return lnet.StatusDown
-	}
-	return lnet.StatusUp
-}
-
 func (i *ni) info() NIInfo {
 	s := NIInfo{
 		NID: i.NID, Net: i.net, Device: i.iface.Device(),
-		Status: i.status(), Link: lnd.LinkState(i.link.Load()),
+		Status: i.status(), Down: i.down(), Link: lnd.LinkState(i.link.Load()),
 		Options: i.iface.Options(), Limits: i.iface.Limits(), Traffic: i.stats.traffic(),
 		Health:    i.node.healthInfo(&i.health, &i.stats),
 		Policy:    PolicyInfo{NetPriority: selection.NoPriority, NIDPriority: i.Priority()},

@@ -248,6 +248,7 @@ func (n *Node) stopForwarding() {
 	r.mu.Unlock()
 	if was != RoutingDisabled {
 		n.dropForwards(DropNotRouter, func(*message) bool { return true })
+		n.endSilence()
 		n.log.Info("routing disabled")
 	}
 }
@@ -286,15 +287,16 @@ func (n *Node) checkNets(second int64) {
 	}
 	changed := false
 	for _, i := range nis {
-		if second-last[i.net] < silence || !i.setDown(true) {
+		if second-last[i.net] < silence || i.down()&DownSilence != 0 {
 			continue
 		}
+		news := i.blame(DownSilence, true)
 		if second-i.lastPing.Load() < silence { // one came at this moment
-			i.setDown(false)
+			i.blame(DownSilence, false)
 			continue
 		}
 		n.log.Info("nobody pings on the net", "ni", i.NID)
-		changed = true
+		changed = changed || news
 	}
 	if changed {
 		n.restate()
@@ -310,7 +312,7 @@ func (i *ni) noteRouterPing(h *lnet.Header) {
 	if second := i.node.second.Load(); i.lastPing.Load() != second {
 		i.lastPing.Store(second)
 	}
-	if i.down.Load() && i.setDown(false) {
+	if i.stored.Load() != 0 && i.blame(DownHealth|DownSilence, false) {
 		i.node.restate()
 	}
 }

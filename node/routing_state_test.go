@@ -351,3 +351,74 @@ func TestSilenceBeginsWithRouting(t *testing.T) {
 		}
 	})
 }
+
+// Given a router that called an NI down since nobody pinged on its net, when
+// routing is switched off, then the NI is up again, and who had heard otherwise
+// hears it; an NI that is down for another reason too stays down for that one. The
+// node says why at any time.
+//
+// lnet-core 9.2 silent, 12.1
+func TestSilenceEndsWithRouting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBetween(t, node.Config{Routing: true})
+		n := b.node
+		check := func(step string, near, far node.DownReason, shown string) {
+			t.Helper()
+			nis := n.NIs()[1:]
+			if nis[0].Down != near || nis[1].Down != far {
+				t.Errorf("%s: down for %q, %q; want %q, %q", step, nis[0].Down, nis[1].Down, near, far)
+			}
+			if got := nis[1].Down.String(); got != shown {
+				t.Errorf("%s: shown as %q, want %q", step, got, shown)
+			}
+			for _, i := range nis {
+				if (i.Status == lnet.StatusDown) != (i.Down != 0) {
+					t.Errorf("%s: %s is %v for %q", step, i.NID, i.Status, i.Down)
+				}
+			}
+		}
+		check("at first", 0, 0, "")
+		time.Sleep(112 * time.Second)
+		check("silence", node.DownSilence, node.DownSilence, "nobody pings on the net")
+		b.ports[1].setLink(lnd.LinkDown)
+		b.fabric.failBy(func(tx *lnd.Tx) error { return fault(lnd.StatusRemoteError, tx.To.NID, lnd.ErrDisconnected) })
+		if err := n.SetNIHealth(b.ports[1].nid, 0); err != nil {
+			t.Fatal(err)
+		}
+		check("all at once", node.DownSilence, node.DownSilence|node.DownLink|node.DownHealth, "link down, no health, nobody pings on the net")
+		n.DisableRouting()
+		time.Sleep(11 * time.Second)
+		check("routing is off", 0, node.DownLink|node.DownHealth, "link down, no health")
+		b.ports[1].setLink(lnd.LinkUp)
+		check("the link is up", 0, node.DownHealth, "no health")
+		b.fabric.failBy(nil)
+		b.take()
+		if err := n.SetNIHealth(b.ports[1].nid, 1000); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		check("all is well", 0, 0, "")
+	})
+}
+
+// lnet-core 9.2 silent
+func TestTheEndOfSilenceIsPushed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBetween(t, node.Config{Routing: true})
+		time.Sleep(112 * time.Second)
+		b.node.DisableRouting()
+		synctest.Wait()
+		b.take()
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		told := pushed(t, b.near)
+		if len(told) == 0 {
+			t.Fatal("nobody is told")
+		}
+		for _, i := range told[len(told)-1].NIs {
+			if i.Status == lnet.StatusDown {
+				t.Errorf("%s is said to be down", i.NID)
+			}
+		}
+	})
+}

@@ -22,7 +22,8 @@ func (p *program) netShowCommand() *cobra.Command {
 		use:   "show [--net NET] [--verbose [LEVEL]]",
 		short: "print the nets and their NIs",
 		long: `Without --verbose the NIDs, their status and interfaces are printed. Level 1,
-which --verbose without a number means, adds statistics and tunables; level 2
+which --verbose without a number means, adds statistics, tunables and why an NI
+is down; level 2
 messages by type and health; level 4 what user policies did.`,
 		example: `lnetdctl net show
 lnetdctl net show --net tcp1 -v 2`,
@@ -71,6 +72,9 @@ func niDocument(ni *control.NI, level int64) mapping {
 			names = append(names, entry{strconv.Itoa(i), text(name)})
 		}
 		m = append(m, entry{"interfaces", names})
+	}
+	if level >= 1 && ni.Reason != "" { // a line of ours
+		m = append(m, entry{"status reason", text(ni.Reason)})
 	}
 	if level >= 1 {
 		m = append(m, entry{"statistics", statisticsDocument(&ni.Statistics)})

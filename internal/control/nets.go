@@ -20,7 +20,8 @@ type Net struct {
 // NI is all that "net show -v 4" prints about one local NI (lnetctl 5.1).
 type NI struct {
 	NID        lnet.NID      `json:"nid"`
-	Status     string        `json:"status"` // "up" or "down"
+	Status     string        `json:"status"`                  // "up" or "down"
+	Reason     string        `json:"status_reason,omitempty"` // why it is down
 	Interfaces []string      `json:"interfaces,omitempty"`
 	Statistics Statistics    `json:"statistics"`
 	UDSP       UDSPInfo      `json:"udsp_info"`

@@ -19,6 +19,7 @@ func controlNI(i *node.NIInfo, cpts int, boot time.Time) control.NI {
 	ni := control.NI{
 		NID:        i.NID,
 		Status:     "down",
+		Reason:     i.Down.String(),
 		Statistics: statistics(&i.Traffic),
 		UDSP:       udspInfo(&i.Policy),
 		Sent:       control.MessageCounts(i.Traffic.Sent),

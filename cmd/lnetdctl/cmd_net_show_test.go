@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Given an NI that is down, then "net show -v" says why, in a line that is not
+// there without -v, nor for one that is up.
+//
+// lnet-core 12.1
+func TestNetShowSaysWhyAnNIIsDown(t *testing.T) {
+	for _, tt := range []struct {
+		reason string
+		level  int64
+		want   bool
+	}{{"", 4, false}, {"link down", 0, false}, {"link down", 1, true}, {"link down, no health", 4, true}} {
+		nid, err := lnet.ParseNID("10.0.0.1@tcp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ni := control.NI{NID: nid, Status: "down", Reason: tt.reason}
+		var b bytes.Buffer
+		if err := wide.write(&b, netDocument([]control.Net{{Net: nid.Net(), NIs: []control.NI{ni}}}, tt.level)); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "status: down\n            status reason: "+tt.reason+"\n"); got != tt.want {
+			t.Errorf("%q at level %d:\n%s", tt.reason, tt.level, b.String())
+		}
+	}
+}
