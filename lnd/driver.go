@@ -70,9 +70,6 @@ type Limits struct {
 	// LargeNIDs says that headers with 16-byte addresses can be carried to
 	// peers that have one (lnet-wire 4.9).
 	LargeNIDs bool
-	// Timeout is the LND timeout T: a message that has made no progress for
-	// so long is completed with an error (socklnd 14).
-	Timeout time.Duration
 }
 
 // Interface is one NI's driver side. All methods are safe for concurrent use,
@@ -86,6 +83,10 @@ type Interface interface {
 	Limits() Limits
 	// Tunables are those in force, defaults resolved; constant.
 	Tunables() Tunables
+	// Timeout is the LND timeout T in force: a message that has made no progress
+	// for so long is completed with an error (socklnd 14). It may change, with
+	// Upper.LNDTimeout; 0: there is none.
+	Timeout() time.Duration
 	// Options are the driver's own tunables in force, of the type that
 	// Config.Options has; constant.
 	Options() any

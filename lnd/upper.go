@@ -58,6 +58,11 @@ type Upper interface {
 	// is told.
 	PeerRestarted(peer lnet.NID)
 
+	// LNDTimeout is the LND timeout that follows from LNet's own (lnet-core 6.5),
+	// for interfaces that are told none of their own; 0: there is none, and the
+	// driver takes its default. It may be another one each time.
+	LNDTimeout() time.Duration
+
 	// LinkChanged tells of each change of the link state, which Link returns
 	// already.
 	LinkChanged(s LinkState)

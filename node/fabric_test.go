@@ -104,8 +104,9 @@ func (p *port) Counters() []lnd.Counter {
 	return []lnd.Counter{{Name: "frames", Value: 1}}
 }
 func (p *port) Limits() lnd.Limits {
-	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: 256, LargeNIDs: true, Timeout: 50 * time.Second}
+	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: 256, LargeNIDs: true}
 }
+func (p *port) Timeout() time.Duration { return 50 * time.Second }
 
 func (p *port) Link() lnd.LinkState {
 	p.mu.Lock()

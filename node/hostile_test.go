@@ -120,6 +120,7 @@ func (deaf) Arrived(*lnd.Rx) error     { return nil }
 func (deaf) Withdrawn(*lnd.Rx)         {}
 func (deaf) PeerDown(lnd.PeerDown)     {}
 func (deaf) PeerRestarted(lnet.NID)    {}
+func (deaf) LNDTimeout() time.Duration { return 0 }
 func (deaf) LinkChanged(lnd.LinkState) {}
 func (deaf) Sent(*lnd.Tx, error)       {}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -64,6 +65,7 @@ func (l *loopback) Options() any                { return nil }
 func (l *loopback) Counters() []lnd.Counter     { return nil }
 func (l *loopback) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
 func (l *loopback) Close(context.Context) error { return nil }
+func (l *loopback) Timeout() time.Duration      { return 0 }
 func (l *loopback) Limits() lnd.Limits {
 	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: lnet.MaxFragments, LargeNIDs: true}
 }

@@ -145,7 +145,7 @@ func (m *message) due() {
 	if m.forward {
 		return
 	}
-	m.deadline = n.now() + n.parameters.Load().lifetime(m.ni.lndTimeout)
+	m.deadline = n.now() + n.parameters.Load().lifetime(m.ni.iface.Timeout())
 }
 
 // finish ends m's operation on its MD, whose handler hears of it.

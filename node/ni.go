@@ -20,8 +20,6 @@ type ni struct {
 	iface    lnd.Interface // set before open
 	tunables lnd.Tunables
 	loopback bool
-	// lndTimeout is the driver's LND timeout, 0 if it has none.
-	lndTimeout time.Duration
 
 	link    atomic.Uint32 // lnd.LinkState
 	closing atomic.Bool   // set by RemoveNI: no arrival may wait any longer
@@ -58,14 +56,15 @@ type NIInfo struct {
 	Status lnet.NIStatus
 	Down   DownReason
 	Link   lnd.LinkState
-	// Tunables, Options and Limits are those in force; zero for 0@lo. Options
-	// are of the type that the driver documents.
-	Tunables lnd.Tunables
-	Options  any
-	Limits   lnd.Limits
-	Traffic  Traffic
-	Health   Health
-	Policy   PolicyInfo
+	// Tunables, Options, Limits and the LND timeout are those in force; zero for
+	// 0@lo. Options are of the type that the driver documents.
+	Tunables   lnd.Tunables
+	Options    any
+	Limits     lnd.Limits
+	LNDTimeout time.Duration
+	Traffic    Traffic
+	Health     Health
+	Policy     PolicyInfo
 	// DeviceCPT is where the device is, selection.UnknownCPT if nobody knows.
 	DeviceCPT int
 	// Credits bound the messages under way on the NI; zero for 0@lo.
@@ -146,6 +145,10 @@ func (i *ni) PeerRestarted(nid lnet.NID) {
 	i.node.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.Restarted(now, nid) })
 }
 
+// LNDTimeout implements lnd.Upper. A message's deadline follows from the driver's
+// answer to it (message.due), so that both change together.
+func (i *ni) LNDTimeout() time.Duration { return i.node.parameters.Load().LNDTimeout() }
+
 // linkUnknown is the link state before the driver has told.
 const linkUnknown = 0xff
 
@@ -173,7 +176,7 @@ func (i *ni) info() NIInfo {
 	s := NIInfo{
 		NID: i.NID, Net: i.net, Device: i.iface.Device(),
 		Status: i.status(), Down: i.down(), Link: lnd.LinkState(i.link.Load()),
-		Options: i.iface.Options(), Limits: i.iface.Limits(), Traffic: i.stats.traffic(),
+		Options: i.iface.Options(), Limits: i.iface.Limits(), LNDTimeout: i.iface.Timeout(), Traffic: i.stats.traffic(),
 		Health:    i.node.healthInfo(&i.health, &i.stats),
 		Policy:    PolicyInfo{NetPriority: selection.NoPriority, NIDPriority: i.Priority()},
 		DeviceCPT: i.CPT,

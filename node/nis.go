@@ -128,7 +128,6 @@ func (i *ni) adopt(iface lnd.Interface) {
 	i.Init(iface.NID(), i.node.numa.OfDevice(iface.Device()), i)
 	i.tunables = iface.Tunables()
 	i.tunables.PeerCredits = min(i.tunables.PeerCredits, i.tunables.Credits)
-	i.lndTimeout = iface.Limits().Timeout
 	if link := iface.Link(); i.link.CompareAndSwap(linkUnknown, uint32(link)) { // an upcall knows better
 		i.Fatal.Store(fatal(link))
 	}

@@ -89,7 +89,7 @@ func DefaultParameters() Parameters {
 }
 
 // LNDTimeout is the LND timeout that follows from p: that of drivers which are
-// told none of their own.
+// told none of their own, running ones too.
 func (p *Parameters) LNDTimeout() time.Duration {
 	return max((p.TransactionTimeout-time.Second)/time.Duration(p.RetryCount+1), time.Second).Truncate(time.Second)
 }

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -61,12 +62,8 @@ func (f *fabric) addQuay(t testing.TB, n *node.Node, nid string) *quay {
 // patientPort is an NI whose driver has no LND timeout.
 type patientPort struct{ *port }
 
-// Limits implements lnd.Interface.
-func (p patientPort) Limits() lnd.Limits {
-	l := p.port.Limits()
-	l.Timeout = 0
-	return l
-}
+// Timeout implements lnd.Interface.
+func (p patientPort) Timeout() time.Duration { return 0 }
 
 // patientDriver opens them.
 type patientDriver struct{ driver }

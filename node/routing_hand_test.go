@@ -75,8 +75,9 @@ func (h *hand) Counters() []lnd.Counter { return nil }
 func (h *hand) Link() lnd.LinkState     { return lnd.LinkUp }
 func (h *hand) Disconnect(lnet.NID)     {}
 func (h *hand) Limits() lnd.Limits {
-	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: 256, LargeNIDs: true, Timeout: 50 * time.Second}
+	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: 256, LargeNIDs: true}
 }
+func (h *hand) Timeout() time.Duration { return 50 * time.Second }
 
 func (h *hand) Send(tx *lnd.Tx) {
 	h.mu.Lock()

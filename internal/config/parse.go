@@ -35,7 +35,6 @@ func parse(name string, data []byte) (Config, *reading, error) {
 	c.addRules(f.rules)
 	c.addTypedRules(f.typed)
 	c.applyRouting(&f)
-	c.Socklnd.LNetTimeout = c.Parameters.LNDTimeout()
 	if len(r.problems) == 0 {
 		if err := c.Socklnd.Validate(); err != nil {
 			r.problems = append(r.problems, &problem{file: name, path: "lnetd", text: err.Error()})

@@ -348,7 +348,7 @@ numa:
 	s := &want.Socklnd
 	s.AcceptPort, s.AcceptPortBulk, s.ConnectPort, s.ConnectPortBulk = 9000, 9000, 988, 988
 	s.Accept, s.SourcePorts = socklnd.AcceptAll, socklnd.SourceAny
-	s.SockTimeout, s.LNetTimeout = 0, 9*time.Second // (50-1)/(4+1)
+	s.SockTimeout = 0
 	s.MinReconnect, s.Nagle, s.TOS = 250*time.Millisecond, true, 16
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Error(diff)
@@ -457,8 +457,8 @@ statistics:
 // Health switched off switches resends off.
 func TestNoHealthNoRetries(t *testing.T) {
 	c := mustParse(t, "global:\n    health_sensitivity: 0\n")
-	if c.Parameters.RetryCount != 0 || c.Socklnd.LNetTimeout != 149*time.Second {
-		t.Errorf("retry count %d, LND timeout %v", c.Parameters.RetryCount, c.Socklnd.LNetTimeout)
+	if c.Parameters.RetryCount != 0 || c.Parameters.LNDTimeout() != 149*time.Second {
+		t.Errorf("retry count %d, LND timeout %v", c.Parameters.RetryCount, c.Parameters.LNDTimeout())
 	}
 }
 

@@ -77,7 +77,7 @@ func lndTunables(i *node.NIInfo) []control.Tunable {
 	}
 	return []control.Tunable{
 		{Name: "conns_per_peer", Value: int64(o.ConnsPerPeer)},
-		{Name: "timeout", Value: int64(i.Limits.Timeout / time.Second)},
+		{Name: "timeout", Value: int64(i.LNDTimeout / time.Second)},
 		{Name: "tos", Value: tos},
 	}
 }

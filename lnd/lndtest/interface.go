@@ -20,7 +20,7 @@ func constants(s *stage) {
 	n := s.open(1)
 	i := n[0].i
 	l, t := i.Limits(), i.Tunables()
-	if l.MaxPayload < 1 || l.MaxFragments < 1 || l.Timeout <= 0 {
+	if l.MaxPayload < 1 || l.MaxFragments < 1 || i.Timeout() <= 0 {
 		s.t.Errorf("limits %+v", l)
 	}
 	if t.PeerCredits < 1 || t.Credits < t.PeerCredits || t.PeerTimeout < 0 || t.PeerBufferCredits < 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -208,6 +209,9 @@ func (n *node) PeerDown(d lnd.PeerDown) {
 	n.downs = append(n.downs, d)
 	n.s.changed.Broadcast()
 }
+
+// LNDTimeout implements lnd.Upper.
+func (n *node) LNDTimeout() time.Duration { return 0 }
 
 // LinkChanged implements lnd.Upper.
 func (n *node) LinkChanged(l lnd.LinkState) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -131,6 +132,7 @@ func (p *player) end(err error) {
 func (p *player) Withdrawn(*lnd.Rx)         {}
 func (p *player) PeerDown(lnd.PeerDown)     {}
 func (p *player) PeerRestarted(lnet.NID)    {}
+func (p *player) LNDTimeout() time.Duration { return 0 }
 func (p *player) LinkChanged(lnd.LinkState) {}
 
 // newGame opens two players.

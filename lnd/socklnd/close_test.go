@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/simlnd"
@@ -87,6 +88,7 @@ func (u *silentUpper) Arrived(m *lnd.Rx) error {
 func (u *silentUpper) Withdrawn(*lnd.Rx)         { u.calls.Add(1) }
 func (u *silentUpper) PeerDown(lnd.PeerDown)     { u.calls.Add(1) }
 func (u *silentUpper) PeerRestarted(lnet.NID)    { u.calls.Add(1) }
+func (u *silentUpper) LNDTimeout() time.Duration { return 0 }
 func (u *silentUpper) LinkChanged(lnd.LinkState) { u.calls.Add(1) }
 
 type completed chan error

@@ -43,11 +43,9 @@ type Config struct {
 	// privileged if the process may bind them, else any.
 	SourcePorts SourcePorts
 
-	// SockTimeout is the LND timeout T; 0 takes LNetTimeout.
+	// SockTimeout is the LND timeout T; 0 takes that of LNet, whatever it is at
+	// the time (lnd.Upper.LNDTimeout).
 	SockTimeout time.Duration
-	// LNetTimeout is the timeout that LNet derives from its transaction
-	// timeout and retry count, used where SockTimeout is 0.
-	LNetTimeout time.Duration
 
 	MinReconnect time.Duration // min_reconnectms
 	MaxReconnect time.Duration // max_reconnectms
@@ -146,7 +144,6 @@ func DefaultConfig() Config {
 		MaxHalfOpen:          256,
 		MaxHalfOpenPerSource: 8,
 		SockTimeout:          50 * time.Second,
-		LNetTimeout:          49 * time.Second,
 		MinReconnect:         time.Second,
 		MaxReconnect:         60 * time.Second,
 		TypedConns:           true,
@@ -182,7 +179,7 @@ func (c *Config) Validate() error {
 		return bad("accept_timeout", c.AcceptTimeout, "must be positive")
 	case c.MaxHalfOpen < 1 || c.MaxHalfOpenPerSource < 1:
 		return bad("half-open limit", min(c.MaxHalfOpen, c.MaxHalfOpenPerSource), "must be at least 1")
-	case c.SockTimeout < 0 || c.timeout() <= 0:
+	case c.SockTimeout < 0:
 		return bad("sock_timeout", c.SockTimeout, "must be positive, or 0 for LNet's")
 	case c.MinReconnect <= 0 || c.MaxReconnect < c.MinReconnect:
 		return bad("min_reconnectms, max_reconnectms", c.MinReconnect, "must be positive and in order")
@@ -202,10 +199,5 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// timeout is T (socklnd 14).
-func (c *Config) timeout() time.Duration {
-	if c.SockTimeout > 0 {
-		return c.SockTimeout
-	}
-	return c.LNetTimeout
-}
+// defaultTimeout is T where neither SockTimeout nor LNet says what it is.
+const defaultTimeout = 49 * time.Second

@@ -210,7 +210,6 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		device:      dev.Name,
 		upper:       c.Upper,
 		tunables:    resolveTunables(c.Tunables, d.config.Tunables),
-		timeout:     d.config.timeout(),
 		perPeer:     d.config.ConnsPerPeer,
 		tos:         d.config.TOS,
 		incarnation: uint64(d.config.Wall().UnixNano()),

@@ -23,8 +23,7 @@ type Interface struct {
 	upper    lnd.Upper
 	tunables lnd.Tunables
 	log      *slog.Logger
-	timeout  time.Duration // T
-	perPeer  int           // conns_per_peer
+	perPeer  int // conns_per_peer
 	tos      int
 	// incarnation tells the lives of the NI apart; every connection of one
 	// life carries the same (socklnd 6).
@@ -69,8 +68,18 @@ func (i *Interface) Limits() lnd.Limits {
 		MaxPayload:   lnet.MTU,
 		MaxFragments: lnet.MaxFragments,
 		LargeNIDs:    true,
-		Timeout:      i.timeout,
 	}
+}
+
+// Timeout implements lnd.Interface: T (socklnd 14).
+func (i *Interface) Timeout() time.Duration {
+	if t := i.driver.config.SockTimeout; t > 0 {
+		return t
+	}
+	if t := i.upper.LNDTimeout(); t > 0 {
+		return t
+	}
+	return defaultTimeout
 }
 
 // Tunables implements lnd.Interface.

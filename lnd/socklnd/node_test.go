@@ -53,6 +53,8 @@ type node struct {
 	t      testing.TB
 	driver *Driver
 
+	lndTimeout atomic.Int64 // LNet's, 0: none
+
 	arrived   chan *arrival
 	withdrawn chan *lnd.Rx
 	down      chan lnd.PeerDown
@@ -179,6 +181,9 @@ func (n *node) PeerRestarted(peer lnet.NID) {
 	default: // nobody counts so many
 	}
 }
+
+// LNDTimeout implements lnd.Upper.
+func (n *node) LNDTimeout() time.Duration { return time.Duration(n.lndTimeout.Load()) }
 
 // LinkChanged implements lnd.Upper.
 func (n *node) LinkChanged(lnd.LinkState) {}

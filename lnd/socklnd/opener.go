@@ -29,7 +29,7 @@ const kernelPort = 988
 // (socklnd 2.3, 7), until none is missing or an attempt fails hard.
 func (p *peer) open(ctx context.Context) {
 	defer p.i.group.Done()
-	deadline := time.Now().Add(p.i.timeout)
+	began := time.Now()
 	for {
 		t, wait, more := p.next()
 		if !more {
@@ -42,7 +42,7 @@ func (p *peer) open(ctx context.Context) {
 			}
 			continue
 		}
-		if time.Now().After(deadline) {
+		if time.Since(began) > p.i.Timeout() {
 			p.openFailed(errPendingTime)
 			return
 		}
@@ -163,7 +163,8 @@ func (p *peer) openFailed(err error) {
 func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outcome, error) {
 	i := p.i
 	cfg := &i.driver.config
-	ctx, cancel := context.WithTimeout(ctx, i.timeout)
+	timeout := i.Timeout()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	to := netip.AddrPortFrom(p.id.NID.IP(), cfg.connectPort(t))
 	s, privileged, err := i.dial(ctx, to)
@@ -184,7 +185,7 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 		version = defaultVersion(to.Addr())
 	}
 	sent := i.hello(version, p.id.NID, t)
-	reply, order, err := exchange(s, sent, cfg.AcceptTimeout, i.timeout)
+	reply, order, err := exchange(s, sent, cfg.AcceptTimeout, timeout)
 	if err != nil {
 		_ = s.Close()
 		if end := ctx.Err(); end != nil {

@@ -198,7 +198,6 @@ func TestConfigIsChecked(t *testing.T) {
 		"half-open":          func(c *Config) { c.MaxHalfOpen = 0 },
 		"half-open (source)": func(c *Config) { c.MaxHalfOpenPerSource = 0 },
 		"sock_timeout":       func(c *Config) { c.SockTimeout = -1 },
-		"no timeout":         func(c *Config) { c.SockTimeout, c.LNetTimeout = 0, 0 },
 		"min_reconnect":      func(c *Config) { c.MinReconnect = 0 },
 		"max_reconnect":      func(c *Config) { c.MaxReconnect = c.MinReconnect - 1 },
 		"min_bulk":           func(c *Config) { c.MinBulk = -1 },

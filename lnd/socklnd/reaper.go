@@ -19,7 +19,7 @@ const minKeepaliveGap = 10 * time.Second
 // progress is a counter that has moved since the last look.
 func (i *Interface) reap() {
 	defer i.group.Done()
-	tick := time.NewTicker(min(time.Second, max(i.timeout/8, time.Millisecond)))
+	tick := time.NewTimer(i.lookInterval())
 	defer tick.Stop()
 	for {
 		select {
@@ -30,8 +30,14 @@ func (i *Interface) reap() {
 			for _, p := range i.peersOf(lnet.NID{}) {
 				p.reap(now)
 			}
+			tick.Reset(i.lookInterval())
 		}
 	}
+}
+
+// lookInterval is the pause until the next look: T may have changed.
+func (i *Interface) lookInterval() time.Duration {
+	return min(time.Second, max(i.Timeout()/8, time.Millisecond))
 }
 
 // reap ends what has timed out with one peer.
@@ -67,9 +73,10 @@ func (p *peer) reap(now time.Time) {
 
 // failStale fails messages that have waited too long for a connection.
 func (p *peer) failStale(now time.Time) {
+	timeout := p.i.Timeout()
 	p.mu.Lock()
 	n := 0
-	for n < len(p.pending) && now.Sub(p.pending[n].since) >= p.i.timeout {
+	for n < len(p.pending) && now.Sub(p.pending[n].since) >= timeout {
 		n++
 	}
 	stale := p.pending[:n:n]
@@ -85,7 +92,7 @@ func (p *peer) failStale(now time.Time) {
 // fails if it should have and has not for the LND timeout, or if it has ended
 // while nobody reads it.
 func (c *conn) check(now time.Time) (alive bool, err error) {
-	s, timeout := &c.progress, c.peer.i.timeout
+	s, timeout := &c.progress, c.peer.i.Timeout()
 
 	if c.placing.Load() == placingWait {
 		if err := c.ended(); err != nil {

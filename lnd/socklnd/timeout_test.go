@@ -253,3 +253,41 @@ func TestKeepalivesAfterSilence(t *testing.T) {
 		w.ends() // and nothing else came, for the next one is due in 10 s
 	}
 }
+
+// TestTheTimeoutFollowsLNets shows an interface that is told no timeout of its own,
+// whose LNet shortens its: for what waits already too. With one of its own it keeps
+// that.
+//
+// lnet-core 6.5
+func TestTheTimeoutFollowsLNets(t *testing.T) {
+	for _, own := range []time.Duration{0, time.Hour} {
+		t.Run(fmt.Sprint(own), func(t *testing.T) {
+			n := start(t, func(c *Config) { c.SockTimeout = own })
+			if got := n.Timeout(); own == 0 && got != defaultTimeout {
+				t.Errorf("without LNet's T is %v, want %v", got, defaultTimeout)
+			}
+			n.lndTimeout.Store(int64(time.Hour))
+			p := newPuppet(n)
+			control, _, bulkOut := p.callUs()
+			bulkOut.send(bulkOut.message(pattern(5000), nil)[:100])
+			mute := newPuppet(n).listen()
+			s := n.put(mute.id(), 10)
+			mute.accept()
+			if got := n.Timeout(); got != time.Hour {
+				t.Errorf("T is %v, want an hour", got)
+			}
+			n.lndTimeout.Store(int64(300 * time.Millisecond))
+			if own != 0 {
+				if got := n.Timeout(); got != own {
+					t.Errorf("T is %v, want its own", got)
+				}
+				return
+			}
+			if got := n.Timeout(); got != 300*time.Millisecond {
+				t.Errorf("T is %v, want LNet's", got)
+			}
+			control.ends()
+			_ = s.fails(lnd.StatusNetworkTimeout)
+		})
+	}
+}
