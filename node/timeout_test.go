@@ -32,7 +32,7 @@ func (d *followingDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface
 // then the LND timeout of a driver that has none of its own, what the node shows of
 // it, and how long a message may wait change with it.
 //
-// lnet-core 6.5, 2.3
+// lnet-core 6.5 (3), 2.3
 func TestTimeoutsFollowTheirSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &credited{fabric: newFabric(), n: newNode(t, node.Config{}), order: new([]uint64)}

@@ -258,7 +258,7 @@ func TestKeepalivesAfterSilence(t *testing.T) {
 // whose LNet shortens its: for what waits already too. With one of its own it keeps
 // that.
 //
-// lnet-core 6.5
+// lnet-core 6.5 (3)
 func TestTheTimeoutFollowsLNets(t *testing.T) {
 	for _, own := range []time.Duration{0, time.Hour} {
 		t.Run(fmt.Sprint(own), func(t *testing.T) {
