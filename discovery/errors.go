@@ -51,6 +51,9 @@ var (
 	// ErrBadInfo means that a peer went on answering with what cannot be used
 	// (EPROTO).
 	ErrBadInfo = errors.New("unusable ping info")
+	// ErrFull means that there is no room for more NIDs that nobody configured
+	// (ENOSPC).
+	ErrFull = errors.New("no room for more NIDs")
 )
 
 // PeerError says which operation on which peer was refused.

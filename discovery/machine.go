@@ -34,6 +34,10 @@ type Config struct {
 	// ResponseTimeout bounds the wait for the end of a ping or push, in case
 	// that the node's own trackers miss it; 0: it is not bounded here.
 	ResponseTimeout time.Duration
+	// Full, if set, says that there is no room for more NIDs: none is added on the
+	// word of the peer that claims it. It is called while the Machine works, and
+	// must not use it.
+	Full func() bool
 }
 
 // Machine is discovery's state. One goroutine at a time may use it; times never
@@ -42,6 +46,7 @@ type Machine struct {
 	local   Local
 	nets    map[lnet.Net]struct{}
 	timeout time.Duration
+	full    func() bool
 	stopped bool
 	now     time.Duration
 
@@ -68,8 +73,11 @@ type Machine struct {
 // New makes a Machine that knows no peer.
 func New(c Config) *Machine {
 	m := &Machine{
-		local: c.Local, timeout: c.ResponseTimeout,
+		local: c.Local, timeout: c.ResponseTimeout, full: c.Full,
 		nis: map[lnet.NID]*ni{}, requests: map[RequestID]*peer{}, pushRoom: lnet.PingBufferMin,
+	}
+	if m.full == nil {
+		m.full = func() bool { return false }
 	}
 	m.setNets(c.Nets)
 	return m

@@ -167,7 +167,7 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 		return
 	default:
 		multiRail := j.data.Info.Features&lnet.FeatMultiRail != 0
-		if err := m.add(p, ni.NID, multiRail, byPeer); err != nil && !p.state.Has(Configured) {
+		if err := m.add(p, ni.NID, multiRail, byPeer); err != nil && !p.state.Has(Configured) && !errors.Is(err, ErrFull) {
 			m.warn(p, fmt.Sprintf("nid %s is not added: %v", ni.NID, err))
 		}
 		if m.nis[ni.NID] == nil {

@@ -150,6 +150,9 @@ func lower(a *atomic.Int64, by int64) int64 {
 	}
 }
 
+// out tells whether some are out, or waited for.
+func (c *credits) out() bool { return c.available.Load() != c.limit.Load() || c.surplus.Load() != 0 }
+
 func (c *credits) info() CreditInfo {
 	return CreditInfo{Max: int(c.limit.Load()), Available: int(c.available.Load()), Min: int(c.min.Load())}
 }

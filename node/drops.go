@@ -30,6 +30,8 @@ const (
 	DropAnswersFull                     // too many answers wait for the neighbour that asks
 	DropNotRouter                       // it is for another node, and this one does not forward
 	DropNoRoute                         // it is for a net that no route leads to
+	DropAbsent                          // it is for another node, which was not reached a moment ago
+	DropPeerBound                       // it is from or for a NID that is not known, and there is room for no more
 	DropHopDown                         // it is for another node, whose next hop does not answer
 	DropAsymmetric                      // it came through a router that no route back leads through
 	DropOtherNI                         // it is for this node, and came to another of its NIs
@@ -46,7 +48,7 @@ const (
 
 var dropNames = [DropReasons]string{
 	"no_match", "no_portal", "too_long", "no_md", "used_up", "unasked", "handler_behind", "portal_full", "answers_full",
-	"not_router", "no_route", "hop_down", "asymmetric_route", "other_ni", "misdirected", "malformed", "unknown_peer",
+	"not_router", "no_route", "absent", "peer_bound", "hop_down", "asymmetric_route", "other_ni", "misdirected", "malformed", "unknown_peer",
 	"fault_rule", "overdue", "not_sent", "connection_lost", "closing",
 }
 
@@ -170,6 +172,10 @@ func (n *Node) reasonFor(err error) DropReason {
 		return DropFaultRule
 	case errors.Is(err, ErrClosed), errors.Is(err, lnd.ErrClosed), n.closing.Load():
 		return DropClosing
+	case errors.Is(err, errAbsent):
+		return DropAbsent
+	case errors.Is(err, errNoRoom):
+		return DropPeerBound
 	case errors.Is(err, ErrUnreachable):
 		return DropNoRoute
 	}

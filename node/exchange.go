@@ -156,6 +156,9 @@ func (e *exchange) tell(v *portals.Event) {
 	}
 	r := discovery.Reply{To: v.Target.NID, From: v.Source.NID}
 	r.Content = e.node.readInfo(v.Bytes[:min(v.Length, len(v.Bytes))], v.Length >= e.size, r.From)
+	if r.Content.Err == nil && !e.node.admitInfo(v.Sender, &r.Content.Info) {
+		r.Content.Err = discovery.ErrFull
+	}
 	e.post(func(m *discovery.Machine, now time.Duration) { m.PingReply(now, e.id, r) })
 }
 

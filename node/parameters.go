@@ -50,6 +50,9 @@ type Parameters struct {
 	// InterfacesMax bounds NIs and the entries of ping info taken, 0@lo
 	// included; less than 16: 4096.
 	InterfacesMax int
+	// PeerNIsMax bounds the NIDs of peers that nobody configured; less than 16:
+	// 65,536.
+	PeerNIsMax int
 	// NUMARange is the NUMA distance up to which NIs count as equally near.
 	NUMARange uint32
 
@@ -83,6 +86,7 @@ func DefaultParameters() Parameters {
 		ResponseTracking:        TrackAll,
 		MaxRecoveryPingInterval: 900 * time.Second,
 		InterfacesMax:           lnet.InterfacesMax,
+		PeerNIsMax:              PeerNIsMax,
 		RouterCheckInterval:     60 * time.Second,
 		RouterPingTimeout:       50 * time.Second,
 	}
@@ -102,6 +106,9 @@ const longest = math.MaxInt32 * time.Second
 func (p *Parameters) settle() {
 	if p.InterfacesMax < lnet.InterfacesMin { // as kernels do
 		p.InterfacesMax = lnet.InterfacesMax
+	}
+	if p.PeerNIsMax < PeerNIsMin {
+		p.PeerNIsMax = PeerNIsMax
 	}
 }
 

@@ -42,17 +42,22 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	r := selection.Request{
 		Source: m.source, Reserved: m.reserved, Recovery: m.recovery, DiscoveryNet: m.over, CPT: n.here(t),
 	}
-	dest := n.destination(m, target, &r, t)
-	if dest == nil {
-		p.err = fmt.Errorf("%s: neither net nor route: %w", target, ErrUnreachable)
+	dest, err := n.destination(m, target, &r, t)
+	if err != nil {
+		p.err = fmt.Errorf("%s: %w", target, err)
 		return p
+	}
+	if m.uses(dest, t) {
+		dest.use(n.second.Load())
 	}
 	if m.discovers() && dest.view().MustWait(t.local) {
 		if !m.forward || n.roomToWait(m) {
 			p.park = dest
 			return p
 		}
-		n.discoverer.want(dest)
+		if !dest.hearsay.Load() {
+			n.discoverer.want(dest)
+		}
 	}
 	if p.d, p.err = t.view.Choose(&r); p.err != nil {
 		p.err = pathError(p.err)
@@ -79,22 +84,14 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 // An answer leaves for the NID that the request came from by way of the
 // neighbour that brought it: a router, or the asker itself (lnet-core 5.4). So
 // nobody can make this node call others by lying about a source, nor fill its
-// memory with peers. Nor does a router make peers of what it cannot reach, or
-// need not know; nil: it cannot.
-func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t *topology) *peerNI {
+// memory with peers.
+func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t *topology) (*peerNI, error) {
 	var dest *peerNI
 	switch {
 	case m.forward:
-		switch dest = n.peers.find(target); {
-		case dest != nil:
-		case t.first(target.Net()) != nil:
-			dest = n.peerFor(target)
-		case len(t.view.Routing.To(target.Net())) == 0:
-			return nil
-		case m.discovers():
-			dest = n.peerFor(target)
-		default:
-			dest = newPeerNI(target)
+		var err error
+		if dest, err = n.farEnd(m, target, t); err != nil {
+			return nil, err
 		}
 		r.Forward, r.From = true, &m.from.PeerNI
 		if source := n.peers.find(m.tx.Header.Src); source != nil {
@@ -116,7 +113,49 @@ func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t 
 		}
 	}
 	r.Dest = &dest.PeerNI
-	return dest
+	return dest, nil
+}
+
+// uses tells whether m is of use to somebody: it is a program's request, or goes
+// on to a node that is known to be there.
+func (m *message) uses(dest *peerNI, t *topology) bool {
+	if m.forward {
+		return dest.view().UpToDate(t.local)
+	}
+	return m.from == nil && !m.reserved
+}
+
+// Why a router does not know where to send a message.
+var (
+	errNoWay  = fmt.Errorf("neither net nor route: %w", ErrUnreachable)
+	errAbsent = fmt.Errorf("did not answer a moment ago: %w", ErrUnreachable)
+	errNoRoom = fmt.Errorf("too many peers are unknown: %w", ErrUnreachable)
+)
+
+// farEnd is the peer NI that m, which this node forwards, is for. A router makes
+// no peers of what it cannot reach, need not know, or has just tried in vain.
+func (n *Node) farEnd(m *message, target lnet.NID, t *topology) (*peerNI, error) {
+	if dest := n.peers.find(target); dest != nil {
+		return dest, nil
+	}
+	if t.first(target.Net()) != nil {
+		if n.absent.away(target, n.second.Load()) {
+			return nil, errAbsent
+		}
+		if dest := n.hearOf(target, m.from); dest != nil {
+			return dest, nil
+		}
+		return nil, errNoRoom
+	}
+	if len(t.view.Routing.To(target.Net())) == 0 {
+		return nil, errNoWay
+	}
+	if m.discovers() {
+		if dest := n.hearOf(target, m.from); dest != nil {
+			return dest, nil
+		}
+	}
+	return newPeerNI(target), nil // the next router may know
 }
 
 // discovers tells whether m's peer must be known before m leaves: requests but

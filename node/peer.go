@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
@@ -24,8 +25,13 @@ type peer struct {
 const aliasesMax = 16
 
 // peerNI is what the node keeps of a NID of another node: credits, health and
-// figures. The first message makes it, and it stays until its peer is deleted
-// (discovery 2.4).
+// figures. The first message makes it, and it stays until its peer is deleted or,
+// if nobody configured that, forgotten (see strangers).
+//
+// The map has the one reference to it that counts. Whoever has found it there may
+// use it as long as he likes: when it leaves the map meanwhile its credits still
+// come back to it and messages that wait for them go on, and the next message to
+// the NID makes another one.
 type peerNI struct {
 	selection.PeerNI
 	// peer is the node that it belongs to; nil: discovery has not heard of it.
@@ -35,10 +41,14 @@ type peerNI struct {
 
 	tx     credits // of messages to it
 	router credits // of messages from it that this node forwards
-	// lastAlive is a second of the node's clock, 0: never heard.
-	lastAlive atomic.Int64
-	health    health
-	stats     trafficStats
+	// lastAlive is a second of the node's clock, 0: never heard. used is when
+	// somebody here last had a use for it, 0: never; born when it was made.
+	lastAlive, used, born atomic.Int64
+	// hearsay says that it was made because others spoke of it.
+	hearsay atomic.Bool
+	news    lnd.Meter // of what it tells of others
+	health  health
+	stats   trafficStats
 }
 
 func newPeerNI(nid lnet.NID) *peerNI {
@@ -64,6 +74,13 @@ func peerNIOf(p *selection.PeerNI) *peerNI {
 func (p *peerNI) heard(second int64) {
 	if p.lastAlive.Load() != second {
 		p.lastAlive.Store(second)
+	}
+}
+
+// use notes that somebody here has a use for the peer NI.
+func (p *peerNI) use(second int64) {
+	if p.used.Load() != second {
+		p.used.Store(second)
 	}
 }
 
@@ -112,6 +129,7 @@ func (n *Node) meet(nid lnet.NID, i *ni) *peerNI {
 	if !made {
 		return p
 	}
+	p.born.Store(n.second.Load())
 	n.equip(p, n.topology.Load())
 	for c := n.compiled.Load(); c != nil; { // until it is the one in force
 		c.ApplyPeer(p.Peer())

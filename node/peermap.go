@@ -15,6 +15,7 @@ const peerShards = 64 // power of two
 // the way looks again under the lock.
 type peerMap struct {
 	seed   maphash.Seed
+	count  atomic.Int64
 	shards [peerShards]peerShard
 }
 
@@ -68,6 +69,7 @@ func (m *peerMap) get(nid lnet.NID) (*peerNI, bool) {
 		m.grow(s)
 	}
 	s.count++
+	m.count.Add(1)
 	s.add(p, hash)
 	return p, true
 }
@@ -82,6 +84,7 @@ func (m *peerMap) remove(p *peerNI) {
 	}
 	p.gone.Store(true)
 	s.count--
+	m.count.Add(-1)
 	buckets := *s.buckets.Load()
 	at := &buckets[hash&uint64(len(buckets)-1)]
 	for at.Load() != p {

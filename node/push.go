@@ -95,7 +95,7 @@ func (n *Node) pushed(e *portals.Event) {
 			}
 		}
 		if gateway := n.peers.find(e.Sender); c.Err == nil && gateway != nil && n.leadsBack(gateway, e.Source.NID.Net()) {
-			n.peerFor(e.Source.NID) // nothing else makes a peer of who is behind a router
+			n.hearOf(e.Source.NID, gateway) // nothing else makes a peer of who is behind a router
 		}
 		if n.hearPush(e, c) {
 			return // the monitor puts up another one
@@ -107,7 +107,7 @@ func (n *Node) pushed(e *portals.Event) {
 // hearPush hands a push to discovery, and tells whether enough of them wait there.
 func (n *Node) hearPush(e *portals.Event, c discovery.Content) (enough bool) {
 	t := &n.push
-	from, cut := e.Source.NID, e.Err != nil
+	from, cut, fits := e.Source.NID, e.Err != nil, n.admitInfo(e.Sender, &c.Info)
 	h := lnet.Header{Type: e.MsgType, Src: from, Dest: e.Target.NID, Portal: e.Portal, MatchBits: e.MatchBits}
 	if enough = t.unread.Add(1) > pushesUnread; enough {
 		t.idle.Store(true)
@@ -120,8 +120,14 @@ func (n *Node) hearPush(e *portals.Event, c discovery.Content) (enough bool) {
 			n.dropped(DropMalformed, nil, nil, &h)
 		case m.Find(from) == nil:
 			n.dropped(DropUnknownPeer, nil, nil, &h)
+		case !fits:
+			n.dropped(DropPeerBound, nil, nil, &h)
 		}
-		m.PushReceived(now, from, c)
+		if fits {
+			m.PushReceived(now, from, c)
+		} else {
+			m.Missed(now, from)
+		}
 		if t.unread.Add(-1) < pushesUnread/2 && t.idle.Load() {
 			n.wakeMonitor()
 		}

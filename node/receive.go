@@ -53,6 +53,10 @@ func (i *ni) receive(rx *lnd.Rx) error {
 		return nil
 	}
 	neighbour := i.neighbour(rx.From.NID)
+	if neighbour == nil && !i.loopback {
+		i.dropAtOnce(rx, DropPeerBound)
+		return nil
+	}
 	if neighbour != nil && h.Src.Net() != i.net && !n.admitRouted(neighbour, h.Src.Net(), !forward) {
 		i.dropAtOnce(rx, DropAsymmetric)
 		return nil
@@ -83,7 +87,7 @@ func (i *ni) sound(rx *lnd.Rx) error {
 }
 
 // neighbour is the peer NI that a message came from, of which that is a sign of
-// life; nil on 0@lo.
+// life; nil on 0@lo, or if there are too many.
 func (i *ni) neighbour(nid lnet.NID) *peerNI {
 	if i.loopback {
 		return nil
@@ -91,6 +95,9 @@ func (i *ni) neighbour(nid lnet.NID) *peerNI {
 	n := i.node
 	p := n.peers.find(nid)
 	if p == nil {
+		if n.strangersFull() {
+			return nil
+		}
 		p = n.meet(nid, i)
 	}
 	p.heard(n.second.Load())

@@ -213,6 +213,9 @@ func (m *message) ended(err error) {
 			m.node.stats.routed.add(m.tx.Payload.Length)
 		}
 		m.succeeded(false)
+		if m.peer != nil {
+			m.peer.use(m.node.second.Load())
+		}
 		if m.retries > 0 {
 			m.node.stats.successfulResends.Add(1)
 		}
@@ -230,6 +233,9 @@ func (m *message) left(err error) {
 		m.lost(err)
 	}
 	if m.forward {
+		if err != nil {
+			n.missing(m.tx.Header.Dest)
+		}
 		n.passed(m)
 		return
 	}

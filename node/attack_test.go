@@ -1,0 +1,221 @@
+package node_test
+
+import (
+	"context"
+	"flag"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// attack is the size of attacks: how many strangers are made up. 200000 shows what
+// an attacker can reach within minutes.
+var attack = flag.Int("attack", 20000, "how many strangers attack")
+
+// attacked is the bound on peer NIs in attacks: a tenth of the strangers, or what a
+// node has by default.
+func attacked() node.Parameters {
+	p := node.DefaultParameters()
+	p.PeerNIsMax = min(*attack/10, node.PeerNIsMax)
+	return p
+}
+
+// madeUp is a NID that nobody has.
+func madeUp(net lnet.Net, k int) lnet.NID { return lnet.NIDFromNumber(net, uint32(0x0b000000+k)) }
+
+// withstood checks that a node keeps no more of an attack than it may.
+func withstood(t *testing.T, n *node.Node, before uint64) {
+	t.Helper()
+	synctest.Wait()
+	nis := 0
+	for _, p := range n.Peers() {
+		nis += len(p.NIs)
+	}
+	used := int64(liveHeap()) - int64(before)
+	i := n.PeerNIs()
+	t.Logf("%d strangers: %d peer NIs, %.1f MB of heap; %d forgotten, %d refused",
+		*attack, nis, float64(used)/(1<<20), i.Forgotten, i.Refused)
+	if most := i.Max + i.Max/8 + i.Named + 8; nis > most || i.Count > most {
+		t.Errorf("%d peer NIs are shown, %d there; want %d at most", nis, i.Count, most)
+	}
+	if most := int64(i.Max)*4096 + 8<<20; used > most {
+		t.Errorf("%d bytes of heap, want %d at most", used, most)
+	}
+	runtime.KeepAlive(n)
+}
+
+// pace lets as many steps pass within a second as there is room for callers in.
+func pace(k int) {
+	each := min(*attack/400, 1000)
+	if k%each == each-1 {
+		synctest.Wait()
+		time.Sleep(time.Second)
+	}
+}
+
+// besieged is a node with a gateway to tcp1 and a friend, of which it knows.
+type besieged struct {
+	fabric *fabric
+	node   *node.Node
+	port   *port
+	friend lnet.NID
+}
+
+func newBesieged(t *testing.T) *besieged {
+	t.Helper()
+	b := &besieged{fabric: newFabric()}
+	newActor(t, b.fabric, "10.0.0.9@tcp", "10.0.1.9@tcp1")
+	b.node = newNode(t, node.Config{Parameters: new(attacked())})
+	b.port = b.fabric.addNI(t, b.node, "10.0.0.1@tcp")
+	addRoute(t, b.node, "tcp1", "10.0.0.9@tcp", node.RouteOptions{})
+	b.friend = newActor(t, b.fabric, "10.0.0.7@tcp").ports[0].nid
+	b.meet(t)
+	if err := b.node.ConfigurePeer(context.Background(), parseNID(t, "10.0.0.8@tcp"), nil, discovery.ConfigureOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// meet has the friend discovered, which is of use for a program.
+func (b *besieged) meet(t *testing.T) {
+	t.Helper()
+	if _, err := b.node.Discover(context.Background(), b.friend, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keeps checks that what must not go is still there.
+func (b *besieged) keeps(t *testing.T) {
+	t.Helper()
+	for _, nid := range []string{"10.0.0.7@tcp", "10.0.0.8@tcp", "10.0.0.9@tcp"} {
+		if _, ok := b.node.Peer(parseNID(t, nid)); !ok {
+			t.Errorf("%s has been forgotten", nid)
+		}
+	}
+	if r := routeTo(t, b.node, "tcp1"); !r.Up {
+		t.Errorf("the route is down: %+v", r)
+	}
+}
+
+// Given a neighbour that claims to be our gateway, when it pushes for strangers
+// behind it, then few of them are kept, and nobody has to go for them.
+func TestAttackOfPushesThroughAGateway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBesieged(t)
+		before := liveHeap()
+		for k := range *attack {
+			from := madeUp(parseNet(t, "tcp1"), k)
+			info := infoWith(1, 0, from)
+			if err := b.port.inject(parseNID(t, "10.0.0.9@tcp"), pushHeader(from, b.port.nid, info), info); err != nil {
+				t.Fatal(err)
+			}
+			pace(k)
+		}
+		withstood(t, b.node, before)
+		b.keeps(t)
+	})
+}
+
+// Given neighbours that each push as many NIDs as they may name, when that are more
+// than there is room for, then few are kept.
+func TestAttackOfLongPushes(t *testing.T) {
+	const length = 4000
+	synctest.Test(t, func(t *testing.T) {
+		b := newBesieged(t)
+		before := liveHeap()
+		net := parseNet(t, "tcp")
+		nids := make([]lnet.NID, length)
+		for k := range *attack / length * 3 {
+			for j := range nids {
+				nids[j] = madeUp(net, k*length+j)
+			}
+			for seq := range uint32(2) { // the first one makes room
+				info := infoWith(1+seq, 0, nids...)
+				if err := b.port.inject(nids[0], pushHeader(nids[0], b.port.nid, info), info); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				time.Sleep(time.Second)
+			}
+		}
+		withstood(t, b.node, before)
+		b.keeps(t)
+	})
+}
+
+// Given strangers that call, one after the other, and say a word, when there are
+// more than there is room for, then those that have been silent for longest go.
+func TestAttackOfCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBesieged(t)
+		before := liveHeap()
+		for k := range *attack {
+			from := madeUp(b.port.nid.Net(), k)
+			h := pushHeader(from, b.port.nid, nil)
+			h.Portal = 7
+			if err := b.port.inject(from, h, nil); err != nil {
+				t.Fatal(err)
+			}
+			if pace(k); k%1000 == 0 {
+				h.Src = b.friend
+				if err := b.port.inject(b.friend, h, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		withstood(t, b.node, before)
+		b.keeps(t)
+		if _, ok := b.node.Peer(madeUp(b.port.nid.Net(), *attack-1)); !ok {
+			t.Error("the last caller is not known")
+		}
+	})
+}
+
+// Given a router whose neighbour sends messages to NIDs that nobody has, when there
+// are many, then they are dropped, the NIDs are forgotten, and each is tried again
+// only after a while.
+func TestAttackOfMadeUpDestinations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		n := newNode(t, node.Config{Parameters: new(attacked()), Routing: true})
+		near := f.addNI(t, n, "10.0.0.1@tcp")
+		f.addNI(t, n, "10.0.1.1@tcp1")
+		var calls atomic.Int64
+		f.failBy(func(tx *lnd.Tx) error {
+			if tx.To.NID.Net() == parseNet(t, "tcp1") {
+				calls.Add(1)
+			}
+			return nil
+		})
+		from := newActor(t, f, "10.0.0.7@tcp").ports[0].nid
+		before := liveHeap()
+		for k := range *attack {
+			to := madeUp(parseNet(t, "tcp1"), k%(*attack*3/4)) // some twice
+			h := pushHeader(from, to, nil)
+			h.Portal = 7
+			if err := near.inject(from, h, nil); err != nil {
+				t.Fatal(err)
+			}
+			pace(k)
+		}
+		time.Sleep(5 * time.Minute)
+		withstood(t, n, before)
+		t.Logf("%d calls", calls.Load())
+		if left := n.PeerNIs().Count; left > 8 {
+			t.Errorf("%d peer NIs are left", left)
+		}
+		if c := calls.Load(); c > int64(*attack) {
+			t.Errorf("%d calls for %d messages", c, *attack)
+		}
+		if c := n.Counters(); c.Committed != 0 || c.Dropped < uint64(*attack) {
+			t.Errorf("%d messages under way, %d dropped", c.Committed, c.Dropped)
+		}
+	})
+}

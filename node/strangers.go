@@ -1,0 +1,234 @@
+package node
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// PeerNIsMax is the default of Parameters.PeerNIsMax, PeerNIsMin its least value.
+const (
+	PeerNIsMax = 65536
+	PeerNIsMin = 16
+)
+
+// newsRate is how many NIDs that are not known yet one neighbour may bring: as
+// destination of what it wants forwarded, as source of a push that comes through
+// it, as NIDs of a peer beyond newsFree.
+var newsRate = lnd.Rate{Every: time.Second / 256, Burst: 4096}
+
+// newsFree is how many new NIDs any peer may name: as many as every node takes.
+const newsFree = lnet.InterfacesMin
+
+const (
+	// unused is how long, in seconds, nobody had a use for a peer that goes before
+	// more must. One that never was of use counts as if it had been that long ago
+	// when it was made.
+	unused = 3600
+	// roomPause is the pause, in seconds, after all peers were looked at and not
+	// enough could go; boundPause that between two lines in the log.
+	roomPause  = 1
+	boundPause = 600
+)
+
+// strangers bounds the peer NIs that nobody configured. When there are as many as
+// PeerNIsMax the discoverer has peers forgotten, those first of which nobody had a
+// use for longest; not those with messages under way or waiting, a round of
+// discovery, or somebody's word behind them. What comes when there is no room, and
+// is not this node's own wish, is not taken in.
+type strangers struct {
+	// named is how many peer NIs had somebody's word behind them when they were
+	// last counted; 0 when some of that has been taken back since.
+	named              atomic.Int64
+	forgotten, refused atomic.Uint64
+
+	// The discoverer's; seconds of the node's clock.
+	again, told int64
+}
+
+// PeerNIsInfo tells of the peer NIs that the node keeps.
+type PeerNIsInfo struct {
+	// Count is how many there are, Named how many of them were configured or lead
+	// to a configured net, when they were last counted; Max bounds the others.
+	Count, Named, Max int
+	// Forgotten is how many had to go for others, Refused how often one was not
+	// taken in.
+	Forgotten, Refused uint64
+}
+
+// PeerNIs tells how many peer NIs there are.
+func (n *Node) PeerNIs() PeerNIsInfo {
+	s := &n.strangers
+	return PeerNIsInfo{
+		Count: int(n.peers.count.Load()), Named: int(s.named.Load()), Max: n.parameters.Load().PeerNIsMax,
+		Forgotten: s.forgotten.Load(), Refused: s.refused.Load(),
+	}
+}
+
+// strangersOver is by how many peer NIs there are too many.
+func (n *Node) strangersOver() int {
+	return int(n.peers.count.Load()-n.strangers.named.Load()) - n.parameters.Load().PeerNIsMax
+}
+
+// strangersFull says that nobody new is taken in who calls, or whom a neighbour
+// speaks of: the discoverer does not keep up.
+func (n *Node) strangersFull() bool {
+	return n.refuse(n.strangersOver() >= n.parameters.Load().PeerNIsMax/8)
+}
+
+// mergesFull says that no NID is taken in on its peer's word. So nobody who has
+// been of use within the hour has to go for one.
+func (n *Node) mergesFull() bool { return n.refuse(n.strangersOver() >= 0) }
+
+// refuse counts what is refused.
+func (n *Node) refuse(yes bool) bool {
+	if yes {
+		n.strangers.refused.Add(1)
+	}
+	return yes
+}
+
+// admitNews tells whether a neighbour may bring count NIDs that are not known.
+func (n *Node) admitNews(from *peerNI, count int) bool {
+	if count <= 0 {
+		return true
+	}
+	if n.strangersFull() {
+		return false
+	}
+	return !n.refuse(from != nil && !from.news.Take(newsRate, n.now(), count))
+}
+
+// admitInfo is admitNews for the NIDs of a node that tells of itself.
+func (n *Node) admitInfo(from lnet.NID, info *lnet.PingInfo) bool {
+	if len(info.NIs) <= newsFree || n.parameters.Load().Discovery != discovery.On {
+		return true // others make no peer NIs of what they are told
+	}
+	count := 0
+	for k := range info.NIs {
+		if n.peers.find(info.NIs[k].NID) == nil {
+			count++
+		}
+	}
+	return n.admitNews(n.peers.find(from), min(count-newsFree, newsRate.Burst))
+}
+
+// hearOf returns the peer NI with a NID that a neighbour speaks of; nil: it is not
+// known, and there is no room, or the neighbour speaks of too many.
+func (n *Node) hearOf(nid lnet.NID, from *peerNI) *peerNI {
+	if p := n.peers.find(nid); p != nil {
+		return p
+	}
+	if !n.admitNews(from, 1) {
+		return nil
+	}
+	p := n.meet(nid, nil)
+	p.hearsay.Store(true)
+	return p
+}
+
+// lastUse is when somebody had a use for a peer; false: something is under way
+// with it. Who names many NIDs that nobody uses is held to be of none: else one
+// with thousands could have as many others forgotten by being used itself.
+func (n *Node) lastUse(v *discovery.View) (second int64, idle bool) {
+	proofs, born := 0, int64(0)
+	for _, nid := range v.NIDs {
+		p := n.peers.find(nid)
+		if p == nil {
+			continue
+		}
+		if p.Queued.Load() != 0 || p.router.out() || p.health.pending.Load() {
+			return 0, false
+		}
+		born = max(born, p.born.Load())
+		if use := max(p.lastAlive.Load(), p.used.Load()); use > 0 {
+			second = max(second, use)
+			proofs++
+		}
+	}
+	if proofs == 0 || len(v.NIDs)-proofs > newsFree {
+		return born - unused, true
+	}
+	return second, true
+}
+
+// makeRoom has peers forgotten if there are too many: of those that were of no use
+// for an hour an eighth of all at once, of others no more than callers need, for
+// whom there is a little room beyond the bound, which merges cannot take.
+func (d *discoverer) makeRoom() {
+	n := d.node
+	s := &n.strangers
+	now := n.second.Load()
+	if n.strangersOver() < 0 || now < s.again {
+		return
+	}
+	old := d.leastUsed()
+	if n.strangersOver() < 0 { // there was more that was configured
+		return
+	}
+	most := n.parameters.Load().PeerNIsMax
+	before := n.peers.count.Load()
+	for _, o := range old {
+		over := n.strangersOver()
+		if over <= -most/8 || over <= most/16 && o.last > now-unused {
+			break
+		}
+		d.machine.Forget(n.machineNow(), o.nid)
+		d.act()
+	}
+	s.forgotten.Add(uint64(before - n.peers.count.Load()))
+	if n.strangersOver() > -most/8 {
+		s.again = now + roomPause
+	}
+	if s.told == 0 || now >= s.told+boundPause {
+		s.told = now
+		n.log.Warn("too many NIDs of peers that nobody configured: those that were not used for longest are forgotten",
+			"peer_nis_max", most, "forgotten", s.forgotten.Load(), "refused", s.refused.Load())
+	}
+}
+
+// disused is a peer that may be forgotten.
+type disused struct {
+	nid  lnet.NID
+	last int64
+}
+
+// leastUsed counts the peer NIs with somebody's word behind them, and lists the
+// peers that may go, in the order in which they should.
+func (d *discoverer) leastUsed() (old []disused) {
+	n := d.node
+	named := 0
+	for v, hold := range d.machine.Holds() {
+		switch hold {
+		case discovery.Named:
+			named += len(v.NIDs)
+		case discovery.Free:
+			if last, idle := n.lastUse(v); idle {
+				old = append(old, disused{v.NIDs[0], last})
+			}
+		}
+	}
+	n.strangers.named.Store(int64(named))
+	slices.SortStableFunc(old, func(a, b disused) int { return int(a.last - b.last) })
+	return old
+}
+
+// forget lets go of the peer with a NID that nobody answers by, if nothing keeps
+// it.
+func (d *discoverer) forget(nid lnet.NID) {
+	d.post(func(m *discovery.Machine, now time.Duration) {
+		if p := d.node.peers.find(nid); p != nil && p.unproven() {
+			m.Forget(now, nid)
+		}
+	})
+}
+
+// unproven says that others spoke of the peer NI, and nobody else: it was never
+// heard, and nobody here had a use for it.
+func (p *peerNI) unproven() bool {
+	return p.hearsay.Load() && p.lastAlive.Load() == 0 && p.used.Load() == 0
+}
