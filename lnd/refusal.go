@@ -16,6 +16,7 @@ const (
 	RefusedSlow                     // did not introduce itself in time
 	RefusedGone                     // went away before it was let in
 	RefusedMany                     // too many callers, or connections with its address
+	RefusedClaims                   // its address has called by too many other NIDs
 	RefusedDuplicate                // there are enough connections of the type with it
 	RefusedRace                     // it is being called itself
 	RefusedStale                    // is of another life or version than its connections
@@ -25,7 +26,7 @@ const (
 
 var refusalNames = [Refusals]string{
 	"unprivileged_port", "bad_magic", "bad_version", "wrong_nid", "bad_hello", "too_slow", "went_away",
-	"too_many", "duplicate", "race", "stale", "closing",
+	"too_many", "too_many_nids", "duplicate", "race", "stale", "closing",
 }
 
 // String is the name by which commands and metrics know the reason, lower_case

@@ -184,7 +184,7 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 	if !i.admitSource(remote.Addr()) {
 		return refusal(lnd.RefusedMany, "%s has %d connections", remote.Addr(), maxConnsPerSource)
 	}
-	p, err := i.callerFor(lnet.ProcessID{NID: h.Src, PID: h.SrcPID})
+	p, err := i.callerFor(lnet.ProcessID{NID: h.Src, PID: h.SrcPID}, remote.Addr())
 	if err != nil {
 		i.releaseSource(remote.Addr())
 		return err
@@ -285,9 +285,10 @@ func acceptLimit(t protocol.ConnType) int {
 	return maxBulkConns
 }
 
-// callerFor returns the peer that calls us, a new one if there is none, and
-// counts the call as being accepted, and as one of the interface's goroutines.
-func (i *Interface) callerFor(id lnet.ProcessID) (*peer, error) {
+// callerFor returns the peer that calls us from an address, a new one if there is
+// none, and counts the call as being accepted, and as one of the interface's
+// goroutines.
+func (i *Interface) callerFor(id lnet.ProcessID, from netip.Addr) (*peer, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.closing {
@@ -295,6 +296,9 @@ func (i *Interface) callerFor(id lnet.ProcessID) (*peer, error) {
 	}
 	p := i.peers[id]
 	if p == nil {
+		if id.NID.IP() != from && !i.claims.take(from, time.Now()) {
+			return nil, refusal(lnd.RefusedClaims, "%s calls by too many NIDs", from)
+		}
 		p = newPeer(i, id)
 		i.peers[id] = p
 	}

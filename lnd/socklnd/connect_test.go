@@ -314,6 +314,42 @@ func TestHardFailuresOfAnAttempt(t *testing.T) {
 	}
 }
 
+// pauseOf is what is known of attempts to call a peer, in the table or out of it.
+func (n *node) pauseOf(id lnet.ProcessID) *protocol.Backoff {
+	if p := n.peers[id]; p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return new(p.backoff)
+	}
+	for _, m := range []map[lnet.ProcessID]protocol.Backoff{n.departed.failed.young, n.departed.failed.old} {
+		if b, ok := m[id]; ok {
+			return &b
+		}
+	}
+	return &protocol.Backoff{}
+}
+
+// TestAFailedCallIsRemembered shows that a peer that could not be called leaves the
+// table, and is left alone all the same, whoever sends to it.
+func TestAFailedCallIsRemembered(t *testing.T) {
+	n := start(t, func(c *Config) { c.MinReconnect, c.MaxReconnect = time.Hour, time.Hour })
+	p := newPuppet(n)
+	n.put(p.id(), 10).fails(lnd.StatusRemoteDropped)
+	n.awaitGone(p.id())
+	p.listen()
+	for range 3 {
+		n.put(p.id(), 10).fails(lnd.StatusRemoteError)
+		n.awaitGone(p.id())
+	}
+	if got := n.counter("connect_failures_total"); got != 1 {
+		t.Errorf("%d attempts, want 1", got)
+	}
+	p.visits() // it is there: what was is forgotten
+	s := n.put(p.id(), 10)
+	p.take().receive()
+	s.done()
+}
+
 // TestASendWithinThePauseFailsAtOnce shows the pause after a hard failure, and
 // that a message after it makes a new attempt.
 //
@@ -329,7 +365,7 @@ func TestASendWithinThePauseFailsAtOnce(t *testing.T) {
 	if !errors.Is(err, lnd.ErrUnreachable) || !errors.Is(err, syscall.EHOSTUNREACH) {
 		t.Errorf("error %v", err)
 	}
-	n.awaitState(p.id(), "end of the pause", func(p *peer) bool { return p.backoff.Ready(time.Now()) })
+	n.awaitTable("end of the pause", func() bool { return n.pauseOf(p.id()).Ready(time.Now()) })
 	if d := time.Since(begin); d < pause/2 {
 		t.Errorf("the pause ended after %v", d)
 	}

@@ -1,6 +1,8 @@
 package socklnd
 
 import (
+	"time"
+
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -10,18 +12,21 @@ import (
 const (
 	rememberedAtHome  = 8192
 	rememberedClaimed = 512
+	rememberedFailed  = 8192
 )
 
-// departed remembers the lives of peers that have left an interface's table, so
-// that one that comes back with another is known to have restarted. It needs
-// no clock: who has gone is forgotten for others that went later.
+// departed remembers peers that have left an interface's table: their lives, so
+// that one that comes back with another is known to have restarted, and how long
+// one that could not be called is left alone. It needs no clock: who has gone is
+// forgotten for others that went later.
 //
 // A HELLO may claim any NID. Peers that were met at their NID's own address are
 // kept apart from those that only claimed theirs: a host can make others be
 // forgotten with no more names than it has addresses. The zero value remembers
 // nobody.
 type departed struct {
-	home, claimed generations
+	home, claimed generations[lnet.NID, protocol.Lives]
+	failed        generations[lnet.ProcessID, protocol.Backoff]
 }
 
 // keep remembers a peer that leaves; none that has never been met, nor a process
@@ -35,6 +40,21 @@ func (d *departed) keep(id lnet.ProcessID, lives protocol.Lives, home bool) {
 	} else {
 		d.claimed.put(id.NID, lives, rememberedClaimed)
 	}
+}
+
+// keepFailed remembers how long a peer that could not be called is left alone.
+func (d *departed) keepFailed(id lnet.ProcessID, b protocol.Backoff) {
+	if !b.Next().IsZero() {
+		d.failed.put(id, b, rememberedFailed)
+	}
+}
+
+// recallFailed hands that out, unless it was so long ago that it does not count.
+func (d *departed) recallFailed(id lnet.ProcessID, now time.Time) (b protocol.Backoff) {
+	if b, _ = d.failed.take(id); now.After(b.Next().Add(b.Max)) {
+		return protocol.Backoff{}
+	}
+	return b
 }
 
 // recall hands out, for good, what is remembered of a peer that comes.
@@ -52,28 +72,28 @@ func (d *departed) recall(id lnet.ProcessID) (lives protocol.Lives, home bool) {
 // generations are a memory in two parts: when the young one is full the old one
 // is given up and the young one is the old one. So at least the last size
 // entries are there, and at most twice as many.
-type generations struct {
-	young, old map[lnet.NID]protocol.Lives
+type generations[K comparable, V any] struct {
+	young, old map[K]V
 }
 
 // put adds an entry, which is not there.
-func (g *generations) put(nid lnet.NID, lives protocol.Lives, size int) {
+func (g *generations[K, V]) put(key K, v V, size int) {
 	if len(g.young) >= size {
 		g.old, g.young = g.young, nil
 	}
 	if g.young == nil {
-		g.young = make(map[lnet.NID]protocol.Lives)
+		g.young = make(map[K]V)
 	}
-	g.young[nid] = lives
+	g.young[key] = v
 }
 
 // take takes an entry out.
-func (g *generations) take(nid lnet.NID) (lives protocol.Lives, found bool) {
-	for _, m := range []map[lnet.NID]protocol.Lives{g.young, g.old} {
-		if lives, found = m[nid]; found {
-			delete(m, nid)
-			return lives, true
+func (g *generations[K, V]) take(key K) (v V, found bool) {
+	for _, m := range []map[K]V{g.young, g.old} {
+		if v, found = m[key]; found {
+			delete(m, key)
+			return v, true
 		}
 	}
-	return lives, false
+	return v, false
 }

@@ -2,6 +2,7 @@ package socklnd
 
 import (
 	"testing"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
@@ -114,5 +115,31 @@ func TestClaimedNIDsAreKeptApart(t *testing.T) {
 		if _, home := n.departed.recall(p.id()); !home {
 			t.Errorf("%s does not count as at home", p.nid())
 		}
+	}
+}
+
+// TestFailedCallsAreBounded shows that any number of peers that nobody can call
+// take bounded memory, and that the latest are left alone.
+func TestFailedCallsAreBounded(t *testing.T) {
+	var d departed
+	now := time.Now()
+	b := protocol.Backoff{Min: time.Second, Max: time.Minute}
+	b.Fail(now, 0)
+	const many = 10 * rememberedFailed
+	for k := range many {
+		d.keepFailed(process(k), b)
+	}
+	if got := len(d.failed.young) + len(d.failed.old); got > 2*rememberedFailed {
+		t.Errorf("%d are remembered", got)
+	}
+	if b := d.recallFailed(process(many-1), now); b.Ready(now) {
+		t.Error("the last one may be called at once")
+	}
+	if b := d.recallFailed(process(many-2), now.Add(2*time.Minute)); !b.Next().IsZero() {
+		t.Error("a failure of long ago counts")
+	}
+	d.keepFailed(process(many), protocol.Backoff{})
+	if _, found := d.failed.take(process(many)); found {
+		t.Error("a peer that has not failed is remembered")
 	}
 }

@@ -215,6 +215,7 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		incarnation: uint64(d.config.Wall().UnixNano()),
 		peers:       make(map[lnet.ProcessID]*peer),
 		sources:     make(map[netip.Addr]int),
+		claims:      claims{rate: claimRate},
 	}
 	if o.ConnsPerPeer >= 0 {
 		i.perPeer = o.ConnsPerPeer

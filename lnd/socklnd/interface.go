@@ -46,6 +46,7 @@ type Interface struct {
 	// departed are peers that have left the table.
 	departed departed
 	sources  map[netip.Addr]int // connections by remote address
+	claims   claims
 }
 
 var _ lnd.Interface = (*Interface)(nil)
@@ -173,10 +174,11 @@ func (i *Interface) peersOf(nid lnet.NID) []*peer {
 func (i *Interface) forget(p *peer) {
 	i.mu.Lock()
 	p.mu.Lock()
-	if !p.gone && p.idle(time.Now()) {
+	if !p.gone && p.idle() {
 		p.gone = true
 		delete(i.peers, p.id)
 		i.departed.keep(p.id, p.peering.Lives, p.home)
+		i.departed.keepFailed(p.id, p.backoff)
 	}
 	p.mu.Unlock()
 	i.mu.Unlock()

@@ -67,6 +67,7 @@ var emptySet = &connSet{missing: true}
 func newPeer(i *Interface, id lnet.ProcessID) *peer {
 	p := &peer{i: i, id: id}
 	p.peering.Lives, p.home = i.departed.recall(id)
+	p.backoff = i.departed.recallFailed(id, time.Now())
 	p.set.Store(emptySet)
 	return p
 }
@@ -76,7 +77,7 @@ func newPeer(i *Interface, id lnet.ProcessID) *peer {
 func (p *peer) callable() {
 	c := &p.i.driver.config
 	p.wanted = &protocol.Wanted{PerType: p.i.perPeer}
-	p.backoff = protocol.Backoff{Min: c.MinReconnect, Max: c.MaxReconnect}
+	p.backoff.Min, p.backoff.Max = c.MinReconnect, c.MaxReconnect
 }
 
 // send queues or writes m, or fails it. It returns false if the peer has left
@@ -180,8 +181,10 @@ func (p *peer) reserve(c *conn) {
 	}
 	c.reserved, c.set = true, p.sets
 	p.conns = append(p.conns, c)
-	if p.wanted != nil && c.remote.Addr() == p.id.NID.IP() {
-		p.wanted.Add(c.typ)
+	if c.remote.Addr() == p.id.NID.IP() {
+		if p.wanted != nil {
+			p.wanted.Add(c.typ)
+		}
 		p.backoff.Reset()
 	}
 }
@@ -348,13 +351,9 @@ func (p *peer) notifyDown(lastAlive time.Time, cause error) {
 }
 
 // idle tells that nothing keeps the peer in the table: no connection, no
-// attempt, no message, and no back-off that must be remembered. p.mu is held.
-func (p *peer) idle(now time.Time) bool {
-	if len(p.conns) > 0 || p.opening || p.accepting > 0 || len(p.pending) > 0 {
-		return false
-	}
-	next := p.backoff.Next()
-	return next.IsZero() || now.After(next.Add(p.i.driver.config.MaxReconnect))
+// attempt, no message. p.mu is held.
+func (p *peer) idle() bool {
+	return len(p.conns) == 0 && !p.opening && p.accepting == 0 && len(p.pending) == 0
 }
 
 // count adds what stands to live.

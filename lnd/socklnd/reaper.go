@@ -50,7 +50,7 @@ func (p *peer) reap(now time.Time) {
 			conns = append(conns, c)
 		}
 	}
-	forgettable := p.idle(now)
+	forgettable := p.idle()
 	p.mu.Unlock()
 	if forgettable {
 		p.i.forget(p)
