@@ -144,7 +144,7 @@ type Agent struct {
 	pingSeq  atomic.Uint32
 	spoilt   atomic.Uint64
 
-	malformedLog, sessionLog logLimit
+	logs logLimits
 }
 
 // JoinHandler answers the JOIN request of a process, as consoles do. It runs
@@ -156,7 +156,7 @@ type JoinHandler func(from lnet.ProcessID, q *message.JoinRequest) message.JoinR
 // at a time per node.
 func Enable(n *node.Node, c Config) (*Agent, error) {
 	c.complete()
-	a := &Agent{config: c, node: n, ended: make(chan struct{})}
+	a := &Agent{config: c, node: n, ended: make(chan struct{}), logs: newLogLimits()}
 	a.client = rpc.New(n, rpc.Config{Counters: &a.counters, Wall: c.Wall})
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.features.Store(uint32(message.Supported))

@@ -2,49 +2,43 @@ package selftest
 
 import (
 	"log/slog"
-	"sync/atomic"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// logLimit lets one message in a while pass: what others do to a node must not
-// fill its log. The zero value is ready; it is safe for concurrent use.
-type logLimit struct {
-	next    atomic.Int64 // Unix time in nanoseconds
-	skipped atomic.Uint64
+// sessionInterval is between two messages about sessions.
+const sessionInterval = 100 * time.Millisecond
+
+// logLimits bound what others make a node log: of malformed requests one line a
+// minute and sender, of sessions ten a second.
+type logLimits struct {
+	malformed *lnd.LogLimit[lnet.NID]
+	sessions  *lnd.LogLimit[struct{}]
 }
 
-// Intervals between messages.
-const (
-	malformedInterval = time.Minute
-	sessionInterval   = 100 * time.Millisecond
-)
-
-// pass tells whether a message may be logged now: one per interval.
-func (l *logLimit) pass(interval time.Duration) bool {
-	now := time.Now().UnixNano()
-	next := l.next.Load()
-	if now < next || !l.next.CompareAndSwap(next, now+int64(interval)) {
-		l.skipped.Add(1)
-		return false
+func newLogLimits() logLimits {
+	return logLimits{
+		malformed: lnd.NewLogLimit[lnet.NID](time.Minute, 64),
+		sessions:  lnd.NewLogLimit[struct{}](sessionInterval, 1),
 	}
-	return true
 }
 
 // malformed logs a message that makes no sense.
 func (a *Agent) malformed(from lnet.ProcessID, err error) {
-	if !a.malformedLog.pass(malformedInterval) {
+	skipped, others, ok := a.logs.malformed.Pass(time.Now(), from.NID)
+	if !ok {
 		return
 	}
 	a.config.Logger.Warn("selftest: dropped a malformed request", "from", from.String(), "err", err,
-		"not_logged", a.malformedLog.skipped.Swap(0))
+		"not_logged", skipped, "not_logged_of_others", others)
 }
 
 // sessionLevel is the level at which to log what consoles do with sessions:
 // anybody may make and end them as fast as he likes.
 func (a *Agent) sessionLevel() slog.Level {
-	if a.sessionLog.pass(sessionInterval) {
+	if _, _, ok := a.logs.sessions.Pass(time.Now(), struct{}{}); ok {
 		return slog.LevelInfo
 	}
 	return slog.LevelDebug

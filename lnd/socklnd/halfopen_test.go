@@ -157,7 +157,7 @@ func TestWhoHasIntroducedItselfIsNotEvicted(t *testing.T) {
 }
 
 // awaitHalfOpen waits until so many newcomers stand.
-func (d *Driver) awaitHalfOpen(t *testing.T, count int) {
+func (d *Driver) awaitHalfOpen(t testing.TB, count int) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

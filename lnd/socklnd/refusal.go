@@ -124,8 +124,14 @@ func (a *acceptor) refused(i *Interface, s Stream, err error) {
 	if !d.log.Enabled(context.Background(), level) {
 		return
 	}
-	d.log.Log(context.Background(), level, "caller refused", "remote", remote.String(),
-		"reason", reason.String(), "cause", err, "not_logged", skipped, "not_logged_others", others)
+	attributes := []any{"remote", remote.String(), "reason", reason.String(), "cause", err}
+	if skipped > 0 {
+		attributes = append(attributes, "not_logged", skipped)
+	}
+	if others > 0 {
+		attributes = append(attributes, "not_logged_of_others", others)
+	}
+	d.log.Log(context.Background(), level, "caller refused", attributes...)
 }
 
 // anyUser is an interface that listens here, the first of several; nil if none

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -39,9 +41,12 @@ func Setup(env *testscript.Env) error {
 //	terminate SOCKET        send SIGTERM to the lnetd behind a control socket
 //	hold SOCKET             begin a request, and stay in the middle of it
 //	exits STATUS PROG ARGS  run a program that must end with this status
+//	junk COUNT ADDRESS      connect so often, and each time talk nonsense until the end
+//	fetch URL FILE          get a page
 func Commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
-		"listen": listen, "await": await, "terminate": terminate, "hold": hold, "exits": exits,
+		"listen": listen, "await": await, "terminate": terminate, "hold": hold, "exits": exits, "junk": junk,
+		"fetch": fetch,
 	}
 }
 
@@ -116,6 +121,34 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
 	}
+}
+
+func junk(ts *testscript.TestScript, neg bool, args []string) {
+	wantArgs(ts, neg, args, 2, "junk COUNT ADDRESS")
+	count, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	for range count {
+		c, err := net.Dial("tcp", args[1])
+		ts.Check(err)
+		ts.Check(c.SetDeadline(time.Now().Add(patience)))
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\n\r\n") // what was refused already takes nothing
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			ts.Fatalf("junk: still welcome")
+		}
+		_ = c.Close()
+	}
+}
+
+func fetch(ts *testscript.TestScript, neg bool, args []string) {
+	wantArgs(ts, neg, args, 2, "fetch URL FILE")
+	client := &http.Client{Timeout: patience}
+	defer client.CloseIdleConnections()
+	r, err := client.Get(args[0])
+	ts.Check(err)
+	defer func() { _ = r.Body.Close() }()
+	b, err := io.ReadAll(r.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o600))
 }
 
 // FreePort finds a port that nobody listens on at any of the addresses.

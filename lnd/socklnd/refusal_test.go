@@ -1,0 +1,157 @@
+package socklnd
+
+import (
+	"bytes"
+	"encoding/binary"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// awaitRefusals waits until callers have been refused for a reason, and fails if
+// others have been for another one.
+func (n *node) awaitRefusals(r lnd.Refusal, count uint64) {
+	n.t.Helper()
+	deadline := time.Now().Add(patience)
+	for n.Refusals()[r] < count && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	for k, got := range n.Refusals() {
+		want := uint64(0)
+		if lnd.Refusal(k) == r {
+			want = count
+		}
+		if got != want {
+			n.t.Errorf("%d refused as %s, want %d", got, lnd.Refusal(k), want)
+		}
+	}
+}
+
+// refusalCases are the ways in which a caller is turned away, one each.
+var refusalCases = []struct {
+	name   string
+	reason lnd.Refusal
+	edit   func(*Config)
+	calls  func(p *puppet)
+}{
+	{"unprivileged port", lnd.RefusedPort, plainly(AcceptSecure), func(p *puppet) { p.dial().ends() }},
+	{"no acceptor request", lnd.RefusedMagic, nil, func(p *puppet) { p.dial().send([]byte("SSH-2.0-x\r\n")) }},
+	{"no HELLO", lnd.RefusedMagic, nil, func(p *puppet) { p.dial().send(append(p.request(), "GET / HTTP/1.1"...)) }},
+	{"acceptor version 9", lnd.RefusedVersion, nil, func(p *puppet) {
+		p.dial().send(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, lnet.MagicAcceptor), 9))
+	}},
+	{"question for versions", lnd.RefusedVersion, nil, func(p *puppet) {
+		p.dial().send(binary.LittleEndian.AppendUint32(nil, lnet.MagicProto))
+	}},
+	{"HELLO version 5", lnd.RefusedVersion, nil, func(p *puppet) {
+		b := binary.LittleEndian.AppendUint32(p.request(), lnet.MagicProto)
+		p.dial().send(binary.LittleEndian.AppendUint32(b, 5))
+	}},
+	{"NID of somebody else", lnd.RefusedNID, nil, func(p *puppet) {
+		p.dial().send(lnet.AcceptorRequest{NID: p.nid()}.Append(nil, binary.LittleEndian))
+	}},
+	{"HELLO of type NONE", lnd.RefusedHello, nil, func(p *puppet) { p.call(protocol.None).ends() }},
+	{"HELLO of type 4", lnd.RefusedHello, nil, func(p *puppet) { p.call(4).ends() }},
+	{"says nothing", lnd.RefusedSlow, func(c *Config) { c.AcceptTimeout = 20 * time.Millisecond }, func(p *puppet) { p.dial().ends() }},
+	{"goes before it has said all", lnd.RefusedGone, nil, func(p *puppet) {
+		w := p.dial()
+		w.send(p.request()[:5])
+		_ = w.Close()
+	}},
+	{"one too many that say nothing", lnd.RefusedMany, func(c *Config) { c.MaxHalfOpenPerSource = 1 }, func(p *puppet) {
+		first := p.dial()
+		p.node.driver.awaitHalfOpen(p.t, 1)
+		p.dial()
+		first.ends()
+	}},
+	{"one too many of an address", lnd.RefusedMany, nil, func(p *puppet) {
+		p.node.mu.Lock()
+		p.node.sources[p.addr] = maxConnsPerSource
+		p.node.mu.Unlock()
+		p.call(protocol.Control).ends()
+	}},
+	{"second CONTROL", lnd.RefusedDuplicate, nil, func(p *puppet) {
+		p.connect(protocol.Control)
+		p.refused(protocol.Control)
+	}},
+	{"is being called", lnd.RefusedRace, nil, func(p *puppet) {
+		low := lowerPuppet(p.node).listen()
+		p.node.put(low.id(), 10)
+		low.accept()
+		low.refused(protocol.Control)
+	}},
+	{"new life", lnd.RefusedStale, nil, func(p *puppet) {
+		p.connect(protocol.Control)
+		p.life++
+		p.refused(protocol.Control)
+	}},
+	{"comes when the interface goes", lnd.RefusedClosing, nil, func(p *puppet) {
+		p.node.mu.Lock()
+		p.node.closing = true
+		p.node.mu.Unlock()
+		p.call(protocol.Control).ends()
+		p.node.mu.Lock()
+		p.node.closing = false // for the end of the test
+		p.node.mu.Unlock()
+	}},
+}
+
+// Whoever is turned away counts under one reason.
+func TestEveryRefusalHasAReason(t *testing.T) {
+	shown := map[lnd.Refusal]bool{}
+	for _, c := range refusalCases {
+		shown[c.reason] = true
+		t.Run(c.name, func(t *testing.T) {
+			n := start(t, c.edit)
+			c.calls(newPuppet(n))
+			n.awaitRefusals(c.reason, 1)
+		})
+	}
+	for r := range lnd.Refusal(lnd.Refusals) {
+		if !shown[r] {
+			t.Errorf("nobody is refused as %s", r)
+		}
+	}
+}
+
+// safeBuffer is what several goroutines log to.
+type safeBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+// Given 400 callers from one address that talk nonsense, then 400 are counted, and
+// the log at info has one line.
+func TestJunkIsCountedAndHardlyLogged(t *testing.T) {
+	const callers = 400
+	log := &safeBuffer{}
+	n := start(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+	p := newPuppet(n)
+	for range callers {
+		w := p.dial()
+		w.send([]byte("GET / HTTP/1.1\r\n\r\n"))
+		w.ends()
+	}
+	n.awaitRefusals(lnd.RefusedMagic, callers)
+	if lines := strings.Count(log.String(), "caller refused"); lines != 1 {
+		t.Errorf("%d lines, want one:\n%s", lines, log)
+	}
+}
