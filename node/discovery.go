@@ -123,6 +123,7 @@ func (n *Node) ConfigurePeer(
 // NID keeps that NID, unless force is set. Errors are as with ConfigurePeer.
 func (n *Node) DeletePeer(ctx context.Context, primary lnet.NID, force bool) error {
 	return n.discoverer.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+		n.strangers.recount()
 		if force {
 			return m.ForceDelete(now, primary)
 		}
@@ -134,6 +135,7 @@ func (n *Node) DeletePeer(ctx context.Context, primary lnet.NID, force bool) err
 // With the first error it ends. Errors are as with ConfigurePeer.
 func (n *Node) DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []lnet.NID) error {
 	return n.discoverer.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+		n.strangers.recount()
 		for _, nid := range nids {
 			if err := m.DeleteNID(now, primary, nid); err != nil {
 				return err

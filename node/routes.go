@@ -118,6 +118,7 @@ func (n *Node) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) 
 		if p := n.peers.find(gateway); p != nil {
 			through = p.peer.Load()
 		}
+		n.strangers.recount()
 		n.discoverer.dropRoutes(func(r *selection.Route) bool {
 			return (net == 0 || r.Net == net) && (gateway.IsZero() || r.Gateway.NID == gateway ||
 				through != nil && gatewayOf(r) == through)

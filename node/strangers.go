@@ -50,6 +50,13 @@ type strangers struct {
 	again, told int64
 }
 
+// recount has the peer NIs looked at again before more strangers come, as somebody
+// takes his word back. The discoverer calls it.
+func (s *strangers) recount() {
+	s.named.Store(0)
+	s.again = 0
+}
+
 // PeerNIsInfo tells of the peer NIs that the node keeps.
 type PeerNIsInfo struct {
 	// Count is how many there are, Named how many of them were configured or lead

@@ -82,6 +82,7 @@ var lnetdKeys = map[string]func(*Config, place){
 	"avoid_asym_router_failure":   parameter(0, 1, func(p *node.Parameters, n int) { p.AsymmetricRoutes = n == 0 }),
 	"check_routers_before_use":    parameter(0, 1, func(p *node.Parameters, n int) { p.CheckRoutersBeforeUse = n != 0 }),
 	"auto_down":                   parameter(0, 1, func(p *node.Parameters, n int) { p.IgnorePeerDown = n == 0 }),
+	"peer_nis_max":                parameter(node.PeerNIsMin, 1<<24, func(p *node.Parameters, n int) { p.PeerNIsMax = n }),
 	"peer_buffer_credits":         parameter(0, 1<<24, func(p *node.Parameters, n int) { p.PeerBufferCredits = n }),
 	// Of older releases, without effect (lnet-core 8.5).
 	"dead_router_check_interval":    obsolete,

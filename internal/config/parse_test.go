@@ -314,6 +314,7 @@ lnetd:
     check_routers_before_use: 1
     auto_down: 0
     peer_buffer_credits: 16
+    peer_nis_max: 1000
     port: 9000
     connect_port: 988
     accept: all
@@ -345,6 +346,7 @@ numa:
 	want.Parameters.RouterCheckInterval, want.Parameters.RouterPingTimeout = 0, 5*time.Second
 	want.Parameters.AsymmetricRoutes, want.Parameters.CheckRoutersBeforeUse, want.Parameters.IgnorePeerDown = true, true, true
 	want.Parameters.PeerBufferCredits, want.RouterSensitivity = 16, 50
+	want.Parameters.PeerNIsMax = 1000
 	s := &want.Socklnd
 	s.AcceptPort, s.AcceptPortBulk, s.ConnectPort, s.ConnectPortBulk = 9000, 9000, 988, 988
 	s.Accept, s.SourcePorts = socklnd.AcceptAll, socklnd.SourceAny

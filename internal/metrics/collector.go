@@ -1,11 +1,14 @@
 package metrics
 
 import (
+	"context"
+	"iter"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -17,7 +20,8 @@ type Source interface {
 	Counters() node.Counters
 	Drops() node.DropCounts
 	NIs() []node.NIInfo
-	Peers() []node.PeerInfo
+	PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[node.PeerInfo, error]
+	PeerNIs() node.PeerNIsInfo
 	Routes() []node.RouteInfo
 	Routing() node.RoutingInfo
 }
@@ -71,7 +75,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		n := niMetrics{ch: ch, labels: []string{ni.Net.String(), ni.NID.String(), ni.Device}}
 		n.collect(&ni)
 	}
-	collectPeers(ch, c.source.Peers())
+	collectPeers(ch, c.source)
 	collectRoutes(ch, c.source.Routes())
 	collectRouter(ch, c.source.Routing())
 }

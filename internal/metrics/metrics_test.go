@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,6 +24,7 @@ type fakeSource struct {
 	drops    node.DropCounts
 	nis      []node.NIInfo
 	peers    []node.PeerInfo
+	peerNIs  node.PeerNIsInfo
 	routes   []node.RouteInfo
 	routing  node.RoutingInfo
 }
@@ -30,7 +32,16 @@ type fakeSource struct {
 func (s *fakeSource) Counters() node.Counters   { return s.counters }
 func (s *fakeSource) Drops() node.DropCounts    { return s.drops }
 func (s *fakeSource) NIs() []node.NIInfo        { return s.nis }
-func (s *fakeSource) Peers() []node.PeerInfo    { return s.peers }
+func (s *fakeSource) PeerNIs() node.PeerNIsInfo { return s.peerNIs }
+func (s *fakeSource) PeersAfter(context.Context, discovery.PeerID) iter.Seq2[node.PeerInfo, error] {
+	return func(yield func(node.PeerInfo, error) bool) {
+		for _, p := range s.peers {
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
 func (s *fakeSource) Routes() []node.RouteInfo  { return s.routes }
 func (s *fakeSource) Routing() node.RoutingInfo { return s.routing }
 
@@ -168,7 +179,7 @@ func TestPeerMetrics(t *testing.T) {
 		}
 		return node.PeerNIInfo{NID: nid, Health: node.Health{Value: health}}
 	}
-	s := &fakeSource{}
+	s := &fakeSource{peerNIs: node.PeerNIsInfo{Count: 2000, Named: 3, Max: 65536, Forgotten: 4, Refused: 5}}
 	for n := range uint16(peerNIsMax) {
 		p := node.PeerInfo{NIs: []node.PeerNIInfo{ni(2*n+2, 1000), ni(2*n+3, 700)}}
 		p.Primary = p.NIs[0].NID
@@ -187,6 +198,10 @@ func TestPeerMetrics(t *testing.T) {
 		`lnet_peer_nis{health="full"} 1000`,
 		`lnet_peer_nis{health="reduced"} 999`,
 		`lnet_peer_nis{health="none"} 1`,
+		`lnet_peer_nis_max 65536`,
+		`lnet_peer_nis_configured 3`,
+		`lnet_peer_nis_forgotten_total 4`,
+		`lnet_peer_nis_refused_total 5`,
 		`lnet_peer_ni_health{nid="10.0.0.3@tcp",primary="10.0.0.2@tcp"} 700`,
 		`lnet_peer_ni_health{nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 0`,
 	})

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,10 +15,14 @@ import (
 const peerNIsMax = 1000
 
 var (
-	peersDesc      = desc("peers", "Peers that the node knows.")
-	peerStatesDesc = desc("peers_in_state", "Peers that have a flag of discovery; a peer may have several.", "state")
-	peerNIsDesc    = desc("peer_nis", "NIDs of peers, by health: full, reduced, none.", "health")
-	peerHealthDesc = desc("peer_ni_health", "Health of a peer's NID, 0 to 1000; of the oldest 1000 NIDs.", "primary", "nid")
+	peersDesc            = desc("peers", "Peers that the node knows.")
+	peerStatesDesc       = desc("peers_in_state", "Peers that have a flag of discovery; a peer may have several.", "state")
+	peerNIsDesc          = desc("peer_nis", "NIDs of peers, by health: full, reduced, none.", "health")
+	peerNIsMaxDesc       = desc("peer_nis_max", "Most NIDs of peers that nobody configured.")
+	peerNIsNamedDesc     = desc("peer_nis_configured", "NIDs of peers that were configured or are gateways.")
+	peerNIsForgottenDesc = desc("peer_nis_forgotten_total", "NIDs of peers that were forgotten, as there were too many.")
+	peerNIsRefusedDesc   = desc("peer_nis_refused_total", "NIDs of peers that were not taken in: too many, or too fast.")
+	peerHealthDesc       = desc("peer_ni_health", "Health of a peer's NID, 0 to 1000; of the oldest 1000 NIDs.", "primary", "nid")
 )
 
 // peerStates are the flags that are counted; the others come and go within a
@@ -28,41 +33,58 @@ var peerStates = []discovery.State{
 	discovery.BadConfig,
 }
 
-func collectPeers(ch chan<- prometheus.Metric, peers []node.PeerInfo) {
-	gauge(ch, peersDesc, len(peers))
-	for _, s := range peerStates {
-		n := 0
-		for k := range peers {
-			if peers[k].State.Has(s) {
-				n++
-			}
-		}
-		gauge(ch, peerStatesDesc, n, strings.ToLower(s.String()))
-	}
-	collectPeerHealth(ch, peers)
+// peerCensus is what is counted while the peers pass by: there is never more than
+// a page of them in memory.
+type peerCensus struct {
+	peers               int
+	states              []int // by peerStates
+	full, reduced, none int
+	shown               int
 }
 
-func collectPeerHealth(ch chan<- prometheus.Metric, peers []node.PeerInfo) {
-	var full, reduced, none, shown int
-	for k := range peers {
-		p := &peers[k]
-		for j := range p.NIs {
-			ni := &p.NIs[j]
-			switch ni.Health.Value {
-			case node.MaxHealth:
-				full++
-			case 0:
-				none++
-			default:
-				reduced++
-			}
-			if shown < peerNIsMax {
-				gauge(ch, peerHealthDesc, ni.Health.Value, p.Primary.String(), ni.NID.String())
-				shown++
-			}
+func collectPeers(ch chan<- prometheus.Metric, s Source) {
+	c := peerCensus{states: make([]int, len(peerStates))}
+	for p, err := range s.PeersAfter(context.Background(), 0) {
+		if err != nil {
+			break // a closed node has none
+		}
+		c.add(ch, &p)
+	}
+	gauge(ch, peersDesc, c.peers)
+	for k, s := range peerStates {
+		gauge(ch, peerStatesDesc, c.states[k], strings.ToLower(s.String()))
+	}
+	gauge(ch, peerNIsDesc, c.full, "full")
+	gauge(ch, peerNIsDesc, c.reduced, "reduced")
+	gauge(ch, peerNIsDesc, c.none, "none")
+	info := s.PeerNIs()
+	gauge(ch, peerNIsMaxDesc, info.Max)
+	gauge(ch, peerNIsNamedDesc, info.Named)
+	ch <- prometheus.MustNewConstMetric(peerNIsForgottenDesc, prometheus.CounterValue, float64(info.Forgotten))
+	ch <- prometheus.MustNewConstMetric(peerNIsRefusedDesc, prometheus.CounterValue, float64(info.Refused))
+}
+
+// add counts a peer, and shows the health of its NIDs if it is one of the oldest.
+func (c *peerCensus) add(ch chan<- prometheus.Metric, p *node.PeerInfo) {
+	c.peers++
+	for k, s := range peerStates {
+		if p.State.Has(s) {
+			c.states[k]++
 		}
 	}
-	gauge(ch, peerNIsDesc, full, "full")
-	gauge(ch, peerNIsDesc, reduced, "reduced")
-	gauge(ch, peerNIsDesc, none, "none")
+	for j := range p.NIs {
+		ni := &p.NIs[j]
+		switch ni.Health.Value {
+		case node.MaxHealth:
+			c.full++
+		case 0:
+			c.none++
+		default:
+			c.reduced++
+		}
+		if c.shown < peerNIsMax {
+			c.shown++
+			gauge(ch, peerHealthDesc, ni.Health.Value, p.Primary.String(), ni.NID.String())
+		}
+	}
 }

@@ -1,0 +1,278 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+// narrow are parameters of a node that pings nobody and keeps few peers.
+func narrow(nis int) *node.Parameters {
+	p := static()
+	p.PeerNIsMax = nis
+	return &p
+}
+
+// calls has strangers say a word to a port, one a second.
+func calls(t *testing.T, p *port, first, count int) {
+	t.Helper()
+	for k := range count {
+		from := madeUp(p.nid.Net(), first+k)
+		h := pushHeader(from, p.nid, nil)
+		h.Portal = 7
+		if err := p.inject(from, h, nil); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+	}
+}
+
+func known(n *node.Node, nid lnet.NID) bool {
+	_, ok := n.Peer(nid)
+	return ok
+}
+
+// Given a full house, when strangers come, then those go that have been silent for
+// longest, in that order, and nobody else.
+func TestTheLeastRecentlyUsedGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		n := newNode(t, node.Config{Parameters: narrow(32)})
+		p := f.addNI(t, n, "10.0.0.1@tcp")
+		calls(t, p, 0, 32)
+		time.Sleep(2 * time.Hour)
+		calls(t, p, 0, 4) // the oldest come back
+		calls(t, p, 32, 4)
+		for k := range 36 {
+			if want := k < 4 || k >= 12; known(n, madeUp(p.nid.Net(), k)) != want && (k < 8 || k >= 12) {
+				t.Errorf("stranger %d: known %v, want %v", k, !want, want)
+			}
+		}
+		if i := n.PeerNIs(); i.Count > 33 || i.Forgotten < 4 || i.Refused != 0 {
+			t.Errorf("%+v", i)
+		}
+	})
+}
+
+// Given peers of which somebody still has something, when strangers come in any
+// number, then these stay, whatever their age.
+func TestWhoIsNeededStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		n := newNode(t, node.Config{Parameters: narrow(32)})
+		p := f.addNI(t, n, "10.0.0.1@tcp")
+		ctx := context.Background()
+		nid := func(k int) lnet.NID { return parseNID(t, fmt.Sprintf("10.0.0.%d@tcp", k)) }
+		configured, locked, gateway, sent, waiting := nid(2), nid(3), nid(4), nid(5), nid(6)
+		configure(t, n, configured)
+		if _, err := n.AddPeer(ctx, []lnet.NID{locked}, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.AddRoute(ctx, parseNet(t, "tcp9"), gateway, node.RouteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		f.hold(true) // what is sent is under way, and beyond the credits waits
+		for _, to := range []lnet.NID{sent, waiting} {
+			count := 1
+			if to == waiting {
+				count = 20
+			}
+			for range count {
+				h := bind(t, n, portals.MD{Bytes: []byte("x"), Threshold: 1, Unlink: true})
+				put(t, n, h, lnet.ProcessID{NID: to}, node.PutOptions{Portal: 5})
+			}
+		}
+		time.Sleep(time.Hour)
+		calls(t, p, 0, 500)
+		for _, keep := range []lnet.NID{configured, locked, gateway, sent, waiting} {
+			if !known(n, keep) {
+				t.Errorf("%s has been forgotten", keep)
+			}
+		}
+		if i := n.PeerNIs(); i.Named != 3 || i.Count > 32+32/8+i.Named {
+			t.Errorf("%+v", i)
+		}
+		f.hold(false)
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		calls(t, p, 500, 100)
+		for _, gone := range []lnet.NID{sent, waiting} {
+			if known(n, gone) {
+				t.Errorf("%s is still known", gone)
+			}
+		}
+		// What nobody stands behind any more counts, and goes.
+		if err := n.DeleteRoute(ctx, 0, gateway); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour)
+		calls(t, p, 600, 100)
+		if i := n.PeerNIs(); known(n, gateway) || i.Named != 2 || i.Count > 32+32/8+i.Named {
+			t.Errorf("gateway known %v, %+v", known(n, gateway), i)
+		}
+	})
+}
+
+// Given messages that hold a peer NI while it is forgotten, when they go on, then
+// they arrive, all credits come back, and the peer is met anew.
+func TestForgottenWhileUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		n := newNode(t, node.Config{Parameters: narrow(16)})
+		p := f.addNI(t, n, "10.0.0.1@tcp")
+		friend := newNode(t, node.Config{})
+		f.addNI(t, friend, "10.0.0.2@tcp")
+		id := process(t, "10.0.0.1@tcp")
+		if err := n.SetLazy(1); err != nil {
+			t.Fatal(err)
+		}
+		q := node.NewEventQueue(node.EventsOf(portals.EventAck))
+		const puts = 12 // more than credits
+		for range puts {
+			h := bind(t, friend, portals.MD{Bytes: []byte("x"), Threshold: 2, Unlink: true, Handler: q})
+			put(t, friend, h, id, node.PutOptions{Portal: 1, Ack: true})
+		}
+		synctest.Wait() // they wait on the portal, and hold the peer NI that they came from
+		calls(t, p, 0, 100)
+		if known(n, parseNID(t, "10.0.0.2@tcp")) {
+			t.Fatal("the friend is still known")
+		}
+		sink(t, n, portals.OpPut)
+		for range puts {
+			var e portals.Event
+			if err := q.Next(t.Context(), &e); err != nil || e.Err != nil {
+				t.Fatalf("%v, %v", err, e.Err)
+			}
+		}
+		synctest.Wait()
+		if err := ping(friend, id, lnet.NID{}); err != nil {
+			t.Error(err)
+		}
+		if !known(n, parseNID(t, "10.0.0.2@tcp")) {
+			t.Error("the friend is not known")
+		}
+		sound(t, "node", n)
+		sound(t, "friend", friend)
+	})
+}
+
+// Given a neighbour that speaks of others faster than one may, when it goes on
+// more slowly, then it is heard; and what was not read of a peer is asked for by
+// the next message to it.
+func TestNewsAreRationed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		n := newNode(t, node.Config{Parameters: new(node.DefaultParameters())})
+		p := f.addNI(t, n, "10.0.0.1@tcp")
+		long := make([]lnet.NID, 3000)
+		says := func(seq uint32, first int) {
+			t.Helper()
+			for j := range long {
+				long[j] = madeUp(p.nid.Net(), first+j)
+			}
+			long[0] = parseNID(t, "10.0.0.2@tcp")
+			b := infoWith(seq, 0, long...)
+			if err := p.inject(long[0], pushHeader(long[0], p.nid, b), b); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		has := func(seq uint32) {
+			t.Helper()
+			if q, _ := n.Peer(long[0]); q.Seq != seq || len(q.NIs) != len(long) {
+				t.Errorf("peer at %d with %d NIDs, want %d, %d", q.Seq, len(q.NIs), seq, len(long))
+			}
+		}
+		says(1, 0) // makes room for long ones
+		says(2, 0)
+		has(2)
+		says(3, 10000)
+		has(2)
+		if d := n.Drops()[node.DropPeerBound]; d != 1 {
+			t.Errorf("%d pushes dropped, want 1", d)
+		}
+		if q, _ := n.Peer(long[0]); q.State.Has(discovery.NIDsUpToDate) {
+			t.Error("the peer counts as up to date")
+		}
+		time.Sleep(time.Minute)
+		says(3, 10000)
+		has(3)
+	})
+}
+
+// Given a destination that a router did not reach, when more comes for it, then it
+// is dropped at once, until a while has passed, which grows; and when the
+// destination calls it is known at once.
+func TestAbsentDestinations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		n := newNode(t, node.Config{Parameters: new(node.DefaultParameters()), Routing: true})
+		near := f.addNI(t, n, "10.0.0.1@tcp")
+		far := f.addNI(t, n, "10.0.1.1@tcp1")
+		from := newActor(t, f, "10.0.0.7@tcp").ports[0].nid
+		to := parseNID(t, "10.0.1.7@tcp1")
+		tries := 0
+		f.failBy(func(tx *lnd.Tx) error {
+			if tx.To.NID == to {
+				tries++
+			}
+			return nil
+		})
+		send := func() {
+			t.Helper()
+			h := pushHeader(from, to, nil)
+			h.Portal = 7
+			if err := near.inject(from, h, nil); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		begin := time.Now()
+		var at []time.Duration
+		for range 300 {
+			if was := tries; true {
+				send()
+				if tries != was {
+					at = append(at, time.Since(begin).Truncate(time.Second))
+				}
+			}
+			if known(n, to) {
+				t.Fatal("it is a peer")
+			}
+			time.Sleep(time.Second)
+		}
+		if len(at) < 5 || len(at) > 12 {
+			t.Errorf("tried at %v", at)
+		}
+		for k := 2; k < len(at); k++ {
+			if last, gap := at[k-1]-at[k-2], at[k]-at[k-1]; gap < min(2*last-2*time.Second, 59*time.Second) {
+				t.Errorf("tried at %v", at)
+			}
+		}
+		if d := n.Drops()[node.DropAbsent]; d != uint64(300-len(at)) {
+			t.Errorf("%d dropped at once, %d tries", d, len(at))
+		}
+		there := newActor(t, f, to.String())
+		h := pushHeader(to, far.nid, nil)
+		h.Portal = 7
+		if err := far.inject(to, h, nil); err != nil {
+			t.Fatal(err)
+		}
+		there.take()
+		send()
+		time.Sleep(time.Second)
+		if came := there.take(); len(came) == 0 {
+			t.Error("nothing arrives at who is back")
+		}
+	})
+}
