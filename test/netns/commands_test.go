@@ -14,20 +14,20 @@ func TestPolicy(t *testing.T) {
 	t.Parallel()
 	_, a, b := rails(t, &configuration{patient: true})
 	want := fmt.Sprintf("discover:\n- primary nid: %[1]s\n  Multi-Rail: true\n  peer_ni:\n  - nid: %[1]s\n  - nid: %[2]s\n", b.host.nidOn(0), b.host.nidOn(1))
-	if out := a.must(t, "discover", b.host.nidOn(1)); out != want {
+	if out := a.Must(t, "discover", b.host.nidOn(1)); out != want {
 		t.Errorf("discover:\n%swant\n%s", out, want)
 	}
-	peer := a.must(t, "peer", "show", "-v", "3", "--nid", b.host.nid())
+	peer := a.Must(t, "peer", "show", "-v", "3", "--nid", b.host.nid())
 	wantLines(t, peer, "primary nid: "+b.host.nid(), "Multi-Rail: true",
 		"nid: "+b.host.nidOn(0), "health value: 1000", "nid: "+b.host.nidOn(1), "health value: 1000")
 
 	l := a.begin(t, b, mixed)
 	l.wantCarrying(t, noticePatience)
-	if out := a.must(t, "udsp", "add", "--src", "tcp1", "--priority", "0"); out != "" {
+	if out := a.Must(t, "udsp", "add", "--src", "tcp1", "--priority", "0"); out != "" {
 		t.Errorf("udsp add: %s", out)
 	}
-	wantLines(t, a.must(t, "udsp", "show"), "idx: 0", "src: tcp1", "priority: 0")
-	why := a.must(t, "explain", b.host.nid())
+	wantLines(t, a.Must(t, "udsp", "show"), "idx: 0", "src: tcp1", "priority: 0")
+	why := a.Must(t, "explain", b.host.nid())
 	wantLines(t, why, fmt.Sprintf("path  %s -> %s", a.host.nidOn(1), b.host.nidOn(1)), "> tcp1  net priority 0, the next has none", "tcp   net priority none, the one above has 0")
 	l.goesOn(t, 50, noticePatience) // what had chosen its path before has left
 	tcp, tcp1 := a.traffic(t, 0), a.traffic(t, 1)
@@ -40,16 +40,16 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("with the policy %d messages were sent on tcp1, want at least 200", n)
 	}
 
-	a.must(t, "udsp", "del", "--idx", "0")
-	if out := a.must(t, "udsp", "show"); out != "" {
+	a.Must(t, "udsp", "del", "--idx", "0")
+	if out := a.Must(t, "udsp", "show"); out != "" {
 		t.Errorf("udsp show after the deletion:\n%s", out)
 	}
 	l.wantCarrying(t, noticePatience)
 	l.end(t).wantNoFailure(t)
 	a.wantRest(t)
 	b.wantRest(t)
-	a.stop(t)
-	b.stop(t)
+	a.Stop(t)
+	b.Stop(t)
 }
 
 // wantLines checks that a text has lines that contain these, in this order.

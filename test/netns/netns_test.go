@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/namespace"
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
@@ -23,7 +25,7 @@ func TestKillAndRestart(t *testing.T) {
 	survivor := a.start(t)
 	victim := b.start(t)
 
-	out, status := survivor.ctl(t, "net", "show")
+	out, status := survivor.Ctl(t, "net", "show")
 	want := fmt.Sprintf(`net:
 -     net type: lo
       local NI(s):
@@ -43,15 +45,15 @@ func TestKillAndRestart(t *testing.T) {
 	victim.wantPing(t, a)
 
 	lost := survivor.counter(t, "peers_down_total")
-	victim.kill(t)
-	within(t, noticePatience, "the survivor counts a lost peer", func() error {
+	victim.Kill(t)
+	daemontest.Within(t, noticePatience, "the survivor counts a lost peer", func() error {
 		if now := survivor.counter(t, "peers_down_total"); now != lost+1 {
 			return fmt.Errorf("peers_down_total %d, before the loss %d", now, lost)
 		}
 		return nil
 	})
 	begin := time.Now()
-	out, status = survivor.ctl(t, "ping", b.nid())
+	out, status = survivor.Ctl(t, "ping", b.nid())
 	if status != 255 || !strings.Contains(out, "descr: ! 'failed to ping "+b.nid()+": Connection refused'") {
 		t.Errorf("ping of a dead node: status %d\n%s", status, out)
 	}
@@ -60,15 +62,15 @@ func TestKillAndRestart(t *testing.T) {
 	}
 
 	revived := b.start(t)
-	within(t, noticePatience, "the revived node answers", func() error {
-		if out, status := survivor.ctl(t, "ping", "--timeout", "5", b.nid()); status != 0 || out != answer(b) {
+	daemontest.Within(t, noticePatience, "the revived node answers", func() error {
+		if out, status := survivor.Ctl(t, "ping", "--timeout", "5", b.nid()); status != 0 || out != answer(b) {
 			return fmt.Errorf("status %d\n%s", status, out)
 		}
 		return nil
 	})
 	revived.wantPing(t, a)
-	revived.stop(t)
-	survivor.stop(t)
+	revived.Stop(t)
+	survivor.Stop(t)
 }
 
 // Given a wire that is cut, when a node is pinged, then the ping fails in the
@@ -81,28 +83,28 @@ func TestCutWire(t *testing.T) {
 	one.wantPing(t, b)
 
 	pull(t, 0, a, b)
-	within(t, noticePatience, "the NI goes down", func() error {
-		if out, _ := one.ctl(t, "net", "show", "--net", "tcp"); !strings.Contains(out, "status: down") {
+	daemontest.Within(t, noticePatience, "the NI goes down", func() error {
+		if out, _ := one.Ctl(t, "net", "show", "--net", "tcp"); !strings.Contains(out, "status: down") {
 			return fmt.Errorf("net show:\n%s", out)
 		}
 		return nil
 	})
-	if out, status := one.ctl(t, "ping", "--timeout", "1", b.nid()); status != 255 {
+	if out, status := one.Ctl(t, "ping", "--timeout", "1", b.nid()); status != 255 {
 		t.Errorf("ping over a cut wire: status %d\n%s", status, out)
 	}
 
 	plug(t, 0, a, b)
-	within(t, noticePatience, "the other node answers", func() error {
-		if out, status := one.ctl(t, "ping", "--timeout", "5", b.nid()); status != 0 {
+	daemontest.Within(t, noticePatience, "the other node answers", func() error {
+		if out, status := one.Ctl(t, "ping", "--timeout", "5", b.nid()); status != 0 {
 			return fmt.Errorf("status %d\n%s", status, out)
 		}
 		return nil
 	})
-	if out, _ := one.ctl(t, "net", "show", "--net", "tcp"); !strings.Contains(out, "status: up") {
+	if out, _ := one.Ctl(t, "net", "show", "--net", "tcp"); !strings.Contains(out, "status: up") {
 		t.Errorf("net show:\n%s", out)
 	}
-	other.stop(t)
-	one.stop(t)
+	other.Stop(t)
+	one.Stop(t)
 }
 
 // Given users without root's rights on both hosts, when they run lnetd with
@@ -124,12 +126,12 @@ func TestWithoutRights(t *testing.T) {
 	one.wantPing(t, b)
 	other.wantPing(t, a)
 	for _, says := range []string{"no right to listen on port 988: listening on port 9988 with accept=all instead", "CAP_NET_BIND_SERVICE"} {
-		if !strings.Contains(one.log.String(), says) {
-			t.Errorf("the log lacks %q:\n%s", says, one.log)
+		if !strings.Contains(one.Log.String(), says) {
+			t.Errorf("the log lacks %q:\n%s", says, one.Log)
 		}
 	}
-	other.stop(t)
-	one.stop(t)
+	other.Stop(t)
+	one.Stop(t)
 }
 
 // sanity-lnet 5 (109)
@@ -139,16 +141,16 @@ func TestWithoutRights(t *testing.T) {
 func TestAlias(t *testing.T) {
 	t.Parallel()
 	a, _ := pair(t)
-	ip(t, "-n", a.name, "addr", "add", "10.213.200.1/24", "dev", "eth0", "label", "eth0:0")
+	namespace.IP(t, "-n", a.name, "addr", "add", "10.213.200.1/24", "dev", "eth0", "label", "eth0:0")
 	for _, nets := range []string{"tcp(eth0:0,eth0)", "tcp(eth0,eth0:0)"} {
 		d := a.run(t, nil, nil, nil, program(t, "lnetd"), "--control-socket", a.socket(), "--net", nets)
-		out := d.must(t, "net", "show")
+		out := d.Must(t, "net", "show")
 		for _, nid := range []string{a.nid(), "10.213.200.1@tcp"} {
 			if !strings.Contains(out, "nid: "+nid+"\n") {
 				t.Errorf("%s: no NI %s:\n%s", nets, nid, out)
 			}
 		}
-		d.must(t, "ping", a.nid(), "10.213.200.1@tcp")
-		d.stop(t)
+		d.Must(t, "ping", a.nid(), "10.213.200.1@tcp")
+		d.Stop(t)
 	}
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	lnetd "github.com/lnetd/lnetd/internal/daemon"
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/namespace"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -34,16 +36,12 @@ func run(m *testing.M) int {
 		return 0
 	}
 	var err error
-	if scratch, err = os.MkdirTemp("", fmt.Sprintf("%s%d-", scratches, os.Getpid())); err == nil {
-		// Another user may run the programs there.
-		err = os.Chmod(scratch, 0o755)
-	}
-	if err != nil {
+	if scratch, err = namespace.Scratch("lnetd-netns-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	sweep()
+	namespace.Sweep(namespaces)
 	// Tests wait for timeouts most of the time.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -200,7 +198,7 @@ func (l *load) end(t *testing.T) *Report {
 func (l *load) goesOn(t *testing.T, n uint64, patience time.Duration) {
 	t.Helper()
 	before := l.look(t).done()
-	within(t, patience, "the load goes on", func() error {
+	daemontest.Within(t, patience, "the load goes on", func() error {
 		if now := l.look(t).done(); now < before+n {
 			return fmt.Errorf("%d operations since, want %d", now-before, n)
 		}
@@ -211,7 +209,7 @@ func (l *load) goesOn(t *testing.T, n uint64, patience time.Duration) {
 // wantRest checks that nothing is under way on a daemon any more.
 func (d *daemon) wantRest(t *testing.T) {
 	t.Helper()
-	within(t, answersDown, "rest on "+d.host.nid(), func() error {
+	daemontest.Within(t, answersDown, "rest on "+d.host.nid(), func() error {
 		if c := d.counters(t); c.Committed != 0 {
 			return fmt.Errorf("%d messages committed", c.Committed)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/node"
 )
@@ -48,8 +49,8 @@ func TestTwoRails(t *testing.T) {
 		wantEven(t, "received", tcp.received, tcp1.received)
 		p.wantRest(t)
 	}
-	a.stop(t)
-	b.stop(t)
+	a.Stop(t)
+	b.Stop(t)
 }
 
 // wantEven checks that two rails carried the same, within 5 % of the mean.
@@ -78,7 +79,7 @@ func (l *load) wantCarrying(t *testing.T, patience time.Duration) {
 	t.Helper()
 	for network := range 2 {
 		before := l.from.traffic(t, network)
-		within(t, patience, fmt.Sprintf("%s carries", lnetOf(network)), func() error {
+		daemontest.Within(t, patience, fmt.Sprintf("%s carries", lnetOf(network)), func() error {
 			now := l.from.traffic(t, network).since(before)
 			if now.sent < 20 || now.received < 20 {
 				return fmt.Errorf("%d sent and %d received", now.sent, now.received)
@@ -114,8 +115,8 @@ func TestShortCut(t *testing.T) {
 	}
 	a.wantRest(t)
 	b.wantRest(t)
-	a.stop(t)
-	b.stop(t)
+	a.Stop(t)
+	b.Stop(t)
 }
 
 // shortCut is far less than T, which is (60-1)/2 s there: TCP tries again within a
@@ -194,8 +195,8 @@ func TestLongCut(t *testing.T) {
 				t.Logf("%s: %d resent, %d with success; local errors %d, remote errors %d, network timeouts %d, no answer in time %d",
 					p.host.nid(), c.Resent, c.SuccessfulResends, c.LocalErrors, c.RemoteErrors, c.NetworkTimeouts, c.ResponseTimeouts)
 			}
-			a.stop(t)
-			b.stop(t)
+			a.Stop(t)
+			b.Stop(t)
 		})
 	}
 }
@@ -204,7 +205,7 @@ func TestLongCut(t *testing.T) {
 // NIs and those of a peer.
 func (p *party) wantHealthy(t *testing.T, patience time.Duration, peer *host) {
 	t.Helper()
-	within(t, patience, "health of "+peer.nid(), func() error {
+	daemontest.Within(t, patience, "health of "+peer.nid(), func() error {
 		for _, network := range peer.networks {
 			ours, theirs := p.ni(t, network).Health.Value, p.health(t, peer.nidOn(network))
 			if ours != node.MaxHealth || theirs != node.MaxHealth {

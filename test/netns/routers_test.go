@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
 // large fills one of a router's large buffers with each message.
@@ -34,9 +36,9 @@ func TestRouter(t *testing.T) {
 		h.wantRoutes(t, announced+lateness, 2)
 	}
 
-	wantLines(t, client.must(t, "route", "show", "-v", "--net", "tcp2"),
+	wantLines(t, client.Must(t, "route", "show", "-v", "--net", "tcp2"),
 		"net: tcp2", "gateway: "+gateway.nidOn(0), "hop: 1", "state: up", "type: single-hop")
-	wantLines(t, router.must(t, "routing", "show"),
+	wantLines(t, router.Must(t, "routing", "show"),
 		"tiny:", "npages: 0", "small:", "npages: 1", "large:", "npages: 256", "enable: 1", "large: 1024")
 
 	before := router.counters(t)
@@ -56,16 +58,16 @@ func TestRouter(t *testing.T) {
 		t.Errorf("the router passed %d bytes on, want at least the %d of the operations", routed, bytes)
 	}
 
-	wantLines(t, client.must(t, "explain", server.host.nid()),
+	wantLines(t, client.Must(t, "explain", server.host.nid()),
 		fmt.Sprintf("path  %s -> %s (gateway) -> %s", client.host.nid(), gateway.nidOn(0), server.host.nid()))
 
 	l := client.begin(t, server, mixed)
 	l.goesOn(t, 100, noticePatience)
 	killed := time.Now()
-	router.kill(t)
+	router.Kill(t)
 	client.wantRoutes(t, noticePatience, 0)
 	server.wantRoutes(t, noticePatience, 0)
-	wantLines(t, client.must(t, "route", "show", "-v", "--net", "tcp2"), "net: tcp2", "state: down")
+	wantLines(t, client.Must(t, "route", "show", "-v", "--net", "tcp2"), "net: tcp2", "state: down")
 	t.Logf("routes are down %v after the router's death", time.Since(killed).Round(time.Millisecond))
 	router = gateway.startWith(t, &configuration{router: true})
 	revived := time.Now()
@@ -81,16 +83,16 @@ func TestRouter(t *testing.T) {
 	r.wantNoneFailed(t, "once messages pass again", again, time.Now())
 	for _, h := range hosts {
 		h.wantRest(t)
-		h.stop(t)
+		h.Stop(t)
 	}
 	router.wantRest(t)
-	router.stop(t)
+	router.Stop(t)
 }
 
 // wantRoutes waits until so many of the daemon's routes are up, and no others.
 func (d *daemon) wantRoutes(t *testing.T, patience time.Duration, up int) {
 	t.Helper()
-	within(t, patience, fmt.Sprintf("%d routes of %s up", up, d.host.nid()), func() error {
+	daemontest.Within(t, patience, fmt.Sprintf("%d routes of %s up", up, d.host.nid()), func() error {
 		n := 0
 		for _, r := range d.routes(t) {
 			if r.Up {
@@ -116,12 +118,12 @@ func TestTwoRouters(t *testing.T) {
 		die     func(t *testing.T, h *host, d *daemon)
 		noticed time.Duration
 	}{
-		{"killed", func(t *testing.T, _ *host, d *daemon) { d.kill(t) }, told},
+		{"killed", func(t *testing.T, _ *host, d *daemon) { d.Kill(t) }, told},
 		{"without power", func(t *testing.T, h *host, d *daemon) {
 			for _, network := range h.networks {
 				pull(t, network, h)
 			}
-			d.kill(t)
+			d.Kill(t)
 		}, moved},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -178,11 +180,11 @@ func TestTwoRouters(t *testing.T) {
 			}
 			for _, p := range []*party{client, server} {
 				p.wantRest(t)
-				p.stop(t)
+				p.Stop(t)
 			}
 			for _, d := range routers {
 				d.wantRest(t)
-				d.stop(t)
+				d.Stop(t)
 			}
 		})
 	}
@@ -217,7 +219,7 @@ func testRouterChain(t *testing.T, alone bool) {
 	for _, d := range append(routers, client.daemon, server.daemon) {
 		d.wantRoutes(t, announced+lateness, 1)
 	}
-	wantLines(t, client.must(t, "route", "show", "-v"), "hop: 2", "state: up", "type: multi-hop")
+	wantLines(t, client.Must(t, "route", "show", "-v"), "hop: 2", "state: up", "type: multi-hop")
 	loads := []*load{client.begin(t, server, large), server.begin(t, client, large), client.begin(t, server, mixed)}
 	for _, l := range loads {
 		l.goesOn(t, 30, noticePatience)
@@ -236,10 +238,10 @@ func testRouterChain(t *testing.T, alone bool) {
 	}
 	for _, p := range ends {
 		p.wantRest(t)
-		p.stop(t)
+		p.Stop(t)
 	}
 	for _, d := range routers {
-		d.stop(t)
+		d.Stop(t)
 	}
 }
 
@@ -248,7 +250,7 @@ func wantRouting(t *testing.T, patience time.Duration, routers ...*daemon) {
 	t.Helper()
 	for _, d := range routers {
 		before := d.counters(t).Routed
-		within(t, patience, "messages pass through "+d.host.nid(), func() error {
+		daemontest.Within(t, patience, "messages pass through "+d.host.nid(), func() error {
 			if n := d.counters(t).Routed - before; n < 50 {
 				return fmt.Errorf("%d have", n)
 			}

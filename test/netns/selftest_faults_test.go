@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
 // Given a node that spoils what it sends, when others read from it, or it writes to
@@ -42,8 +44,8 @@ func TestSelftestSpoiltData(t *testing.T) {
 	u.begin(t, []*party{honest}, []*party{spoiler})
 	u.wantNoErrors(t)
 	u.endSession(t, []*party{honest, spoiler})
-	honest.stop(t)
-	spoiler.stop(t)
+	honest.Stop(t)
+	spoiler.Stop(t)
 }
 
 // flipByte has a network's switch change one byte, of the next frame in which the
@@ -85,7 +87,7 @@ func TestSelftestFlippedByte(t *testing.T) {
 		u.addTests(t, "b", "--concurrency 3 --from c --to s brw "+op+" check=full size=1M")
 		mend := b.world.flipByte(t, 0)
 		u.run(t, "b")
-		within(t, noticePatience, op+": the error is counted", func() error {
+		daemontest.Within(t, noticePatience, op+": the error is counted", func() error {
 			if s := client.selftest(t).Session; s.BRWErrors == 0 {
 				return fmt.Errorf("%+v", s)
 			}
@@ -130,10 +132,10 @@ func TestSelftestNodeDies(t *testing.T) {
 		name string
 		die  func(t *testing.T, p *party)
 	}{
-		{"killed", func(t *testing.T, p *party) { p.kill(t) }},
+		{"killed", func(t *testing.T, p *party) { p.Kill(t) }},
 		{"without power", func(t *testing.T, p *party) {
 			pull(t, 0, p.host)
-			p.kill(t)
+			p.Kill(t)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -157,7 +159,7 @@ func testNodeDies(t *testing.T, die func(t *testing.T, p *party)) {
 
 	die(t, dead)
 	died := time.Now()
-	within(t, rpcTimeout*time.Second+noticePatience, "its client's units end", func() error {
+	daemontest.Within(t, rpcTimeout*time.Second+noticePatience, "its client's units end", func() error {
 		if s := lonely.selftest(t).Session; s.BRWErrors != 4 || s.Tests[0].Active != 0 {
 			return fmt.Errorf("%d errors, %+v", s.BRWErrors, s.Tests)
 		}
@@ -198,7 +200,7 @@ func testNodeDies(t *testing.T, die func(t *testing.T, p *party)) {
 	for _, p := range []*party{b.console, lonely, server} {
 		p.wantNoSession(t, lateness)
 		p.wantRest(t)
-		p.stop(t)
+		p.Stop(t)
 	}
 	t.Logf("the whole took %v from the first death on", time.Since(died).Round(time.Millisecond))
 }

@@ -37,7 +37,7 @@ func TestSelftestTypicalScript(t *testing.T) {
 	var parties []*party
 	for range 4 {
 		p := w.host(t, 0).startParty(t, &configuration{patient: true})
-		p.must(t, "lst", "enable", "--memory", "64M")
+		p.Must(t, "lst", "enable", "--memory", "64M")
 		parties = append(parties, p)
 	}
 	c, s := nids(parties[:2]), nids(parties[2:])
@@ -84,7 +84,7 @@ func TestSelftestTypicalScript(t *testing.T) {
 	for _, p := range parties {
 		p.wantNoSession(t, lateness)
 		p.wantRest(t)
-		p.must(t, "lst", "disable")
-		p.stop(t)
+		p.Must(t, "lst", "disable")
+		p.Stop(t)
 	}
 }

@@ -31,7 +31,7 @@ func TestSelftestConsoleDies(t *testing.T) {
 		return u
 	}
 	begin()
-	b.console.stop(t)
+	b.console.Stop(t)
 	for _, p := range nodes {
 		if s := p.selftest(t).Session; s != nil {
 			t.Errorf("the console has gone, and %s still is in %+v", p.host.nid(), s)
@@ -43,7 +43,7 @@ func TestSelftestConsoleDies(t *testing.T) {
 	lastSign := time.Now()
 	active := "Active [session: test id: " + b.console.host.nid() + "]\n"
 	u.want(t, "\t"+client.id()+": "+active+"\t"+server.id()+": "+active, "ping", "--session")
-	b.console.kill(t)
+	b.console.Kill(t)
 	killed := time.Now()
 	for _, p := range nodes {
 		p.wantNoSession(t, sessionTimeout*time.Second+lateness)
@@ -61,7 +61,7 @@ func TestSelftestConsoleDies(t *testing.T) {
 	}
 	for _, p := range nodes {
 		p.wantNoSession(t, lateness)
-		p.stop(t)
+		p.Stop(t)
 	}
 }
 
@@ -178,6 +178,6 @@ func TestSelftestSecondConsole(t *testing.T) {
 		client.id(), server.id(), other.host.nid()), "ping", "--group", "g")
 	rival.want(t, "session is ended\n", "end_session")
 	other.wantNoSession(t, lateness)
-	other.stop(t)
+	other.Stop(t)
 	b.end(t)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
 // roomy are nodes of LNet selftest that nobody looks after for long: no session
@@ -79,11 +80,11 @@ func (b *bed) end(t *testing.T) {
 		p.wantRest(t)
 	}
 	for _, p := range b.all() {
-		p.stop(t)
+		p.Stop(t)
 	}
 	if b.router != nil {
 		b.router.wantRest(t)
-		b.router.stop(t)
+		b.router.Stop(t)
 	}
 }
 
@@ -139,7 +140,7 @@ func (u user) do(t *testing.T, stdin string, args ...string) said {
 }
 
 func (u user) environ() []string {
-	return append(os.Environ(), "LNETD_CONTROL_SOCKET="+u.at.socket, fmt.Sprintf("LST_SESSION=%d", u.key))
+	return append(os.Environ(), "LNETD_CONTROL_SOCKET="+u.at.Socket, fmt.Sprintf("LST_SESSION=%d", u.key))
 }
 
 // want checks what a command says on stdout. It succeeds, and complains of nothing.
@@ -201,7 +202,7 @@ func (u user) run(t *testing.T, batch string) {
 // wantStopped waits until all tests of a batch have ended by themselves.
 func (u user) wantStopped(t *testing.T, patience time.Duration, batch string) {
 	t.Helper()
-	within(t, patience, "the batch "+batch+" is through", func() error {
+	daemontest.Within(t, patience, "the batch "+batch+" is through", func() error {
 		if s := u.lst(t, "query", batch); s != (said{stdout: batch + " [0] is stopped\n"}) {
 			return errors.New(s.String())
 		}
@@ -233,7 +234,7 @@ func (d *daemon) selftest(t *testing.T) control.LstStatus {
 // wantNoSession waits until the node is in no session, nor has one as a console.
 func (d *daemon) wantNoSession(t *testing.T, patience time.Duration) {
 	t.Helper()
-	within(t, patience, "no session on "+d.host.nid(), func() error {
+	daemontest.Within(t, patience, "no session on "+d.host.nid(), func() error {
 		switch s := d.selftest(t); {
 		case s.Console != nil:
 			return fmt.Errorf("it is the console of %+v", *s.Console)
@@ -249,7 +250,7 @@ func (d *daemon) wantNoSession(t *testing.T, patience time.Duration) {
 func (d *daemon) wantRequests(t *testing.T, n uint32) {
 	t.Helper()
 	before := d.selftest(t).Counters
-	within(t, noticePatience, "requests of tests on "+d.host.nid(), func() error {
+	daemontest.Within(t, noticePatience, "requests of tests on "+d.host.nid(), func() error {
 		if c := d.selftest(t).Counters; c.Sent+c.Received-before.Sent-before.Received < n {
 			return fmt.Errorf("%d requests, before %d", c.Sent+c.Received, before.Sent+before.Received)
 		}

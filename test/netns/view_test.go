@@ -12,7 +12,7 @@ import (
 // ask is a question to the control socket.
 func ask[T any](t *testing.T, d *daemon, question func(context.Context, *control.Client) (T, error)) T {
 	t.Helper()
-	c := control.NewClient(d.socket)
+	c := control.NewClient(d.Socket)
 	defer c.Close()
 	answer, err := question(t.Context(), c)
 	if err != nil {

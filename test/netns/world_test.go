@@ -1,7 +1,6 @@
 package netns
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
+	"github.com/lnetd/lnetd/internal/namespace"
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
@@ -36,51 +35,17 @@ func newWorld(t *testing.T, n int) *world {
 	testenv.NeedCommand(t, "ip", "iproute2")
 	testenv.NeedCommand(t, "nft", "nftables")
 	w := &world{id: fmt.Sprintf("%s%d-%d-", namespaces, os.Getpid(), worlds.Add(1))}
-	w.namespace(t, w.room())
+	namespace.New(t, w.room())
 	for k := range n {
-		ip(t, "-n", w.room(), "link", "add", bridge(k), "type", "bridge")
-		ip(t, "-n", w.room(), "link", "set", bridge(k), "up")
+		namespace.IP(t, "-n", w.room(), "link", "add", bridge(k), "type", "bridge")
+		namespace.IP(t, "-n", w.room(), "link", "set", bridge(k), "up")
 	}
 	return w
-}
-
-func (w *world) namespace(t *testing.T, name string) {
-	t.Helper()
-	ip(t, "netns", "add", name)
-	t.Cleanup(func() {
-		if out, err := exec.Command("ip", "netns", "del", name).CombinedOutput(); err != nil {
-			t.Errorf("ip netns del %s: %v\n%s", name, err, out)
-		}
-	})
 }
 
 func (w *world) room() string { return w.id + "room" }
 
 func bridge(network int) string { return fmt.Sprintf("net%d", network) }
-
-// sweep deletes what test processes left that were killed: namespaces, and the
-// directories of what all tests share.
-func sweep() {
-	left, _ := filepath.Glob("/run/netns/" + namespaces + "*")
-	for _, path := range left {
-		if orphan(path, namespaces) {
-			_ = exec.Command("ip", "netns", "del", filepath.Base(path)).Run()
-		}
-	}
-	left, _ = filepath.Glob(filepath.Join(os.TempDir(), scratches+"*"))
-	for _, path := range left {
-		if orphan(path, scratches) {
-			_ = os.RemoveAll(path)
-		}
-	}
-}
-
-// orphan tells whether a name is the prefix and the ID of a process that is gone.
-func orphan(path, prefix string) bool {
-	id, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), prefix), "-")
-	pid, err := strconv.Atoi(id)
-	return err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
-}
 
 // host is a namespace with one interface, eth0 and so on, for each of its
 // networks.
@@ -101,15 +66,9 @@ func (w *world) host(t *testing.T, networks ...int) *host {
 	if err := os.Chmod(filepath.Dir(h.dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	w.namespace(t, h.name)
-	ip(t, "-n", h.name, "link", "set", "lo", "up")
+	namespace.New(t, h.name)
 	for k, network := range networks {
-		dev := fmt.Sprintf("eth%d", k)
-		ip(t, "link", "add", dev, "netns", h.name, "type", "veth", "peer", "name", h.port(network), "netns", w.room())
-		ip(t, "-n", w.room(), "link", "set", h.port(network), "master", bridge(network))
-		ip(t, "-n", w.room(), "link", "set", h.port(network), "up")
-		ip(t, "-n", h.name, "addr", "add", h.addr(network)+"/24", "dev", dev)
-		ip(t, "-n", h.name, "link", "set", dev, "up")
+		namespace.Cable(t, h.name, fmt.Sprintf("eth%d", k), h.addr(network)+"/24", w.room(), h.port(network), bridge(network))
 	}
 	return h
 }
@@ -147,7 +106,7 @@ func (h *host) nidOn(network int) string { return h.addr(network) + "@" + lnetOf
 func pull(t *testing.T, network int, hosts ...*host) {
 	t.Helper()
 	for _, h := range hosts {
-		ip(t, "-n", h.world.room(), "link", "set", h.port(network), "down")
+		namespace.IP(t, "-n", h.world.room(), "link", "set", h.port(network), "down")
 	}
 }
 
@@ -155,7 +114,7 @@ func pull(t *testing.T, network int, hosts ...*host) {
 func plug(t *testing.T, network int, hosts ...*host) {
 	t.Helper()
 	for _, h := range hosts {
-		ip(t, "-n", h.world.room(), "link", "set", h.port(network), "up")
+		namespace.IP(t, "-n", h.world.room(), "link", "set", h.port(network), "up")
 	}
 }
 
@@ -179,12 +138,5 @@ func (w *world) nft(t *testing.T, rules string) {
 	cmd.Stdin = strings.NewReader(rules)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("nft: %v\n%s\n%s", err, rules, out)
-	}
-}
-
-func ip(t *testing.T, args ...string) {
-	t.Helper()
-	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-		t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }

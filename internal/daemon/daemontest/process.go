@@ -1,0 +1,164 @@
+package daemontest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	startPatience = 2 * time.Minute
+	// stopPatience is more than lnetd gives itself.
+	stopPatience = time.Minute
+	ctlPatience  = 3 * time.Minute
+)
+
+// Launch says how lnetd is run.
+type Launch struct {
+	// Name is what the test calls it.
+	Name string
+	// Namespace is the network namespace that it runs in.
+	Namespace string
+	// Programs is the directory of lnetdctl.
+	Programs string
+	// Socket is the control socket that it will have.
+	Socket string
+	// Command is lnetd, or what becomes lnetd, and its arguments.
+	Command []string
+	// Env comes on top of the test's environment.
+	Env    []string
+	Stdin  io.Reader
+	Stdout io.Writer
+}
+
+// Process is a running lnetd.
+type Process struct {
+	Launch
+	// Log is what it has said.
+	Log *Log
+
+	cmd   *exec.Cmd
+	ended chan error // what Wait returned
+}
+
+// Build builds lnetd and lnetdctl into a directory.
+func Build(dir string) error {
+	const module = "github.com/lnetd/lnetd/cmd/"
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", dir, module+"lnetd", module+"lnetdctl")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Run starts lnetd and waits until it is ready. It is killed at the test's end if
+// it still runs.
+func Run(t *testing.T, l Launch) *Process {
+	t.Helper()
+	notify, err := NewNotify(filepath.Join(t.TempDir(), "notify"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = notify.Close() }()
+	p := &Process{Launch: l, Log: &Log{}, ended: make(chan error, 1)}
+	// ip and what stands before lnetd end by becoming the next program: the
+	// process is lnetd itself.
+	p.cmd = exec.Command("ip", append([]string{"netns", "exec", l.Namespace}, l.Command...)...)
+	p.cmd.Env = append(append(os.Environ(), notify.Env()), l.Env...)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = l.Stdin, l.Stdout, p.Log
+	// Should the tests be killed, nothing of them goes on.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.ended <- p.cmd.Wait() }()
+	t.Cleanup(func() {
+		p.Kill(t)
+		if t.Failed() {
+			t.Logf("log of lnetd on %s:\n%s", l.Name, p.Log)
+		}
+	})
+	if err := notify.Await("READY=1", startPatience); err != nil {
+		t.Fatalf("lnetd on %s: %v\n%s", l.Name, err, p.Log)
+	}
+	return p
+}
+
+// Kill ends lnetd without giving it a chance, if it still runs.
+func (p *Process) Kill(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("kill: %v", err)
+	}
+	p.ended <- <-p.ended // wait, and let others wait too
+}
+
+// Stop ends lnetd with SIGTERM and checks that it ends well.
+func (p *Process) Stop(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-p.ended:
+		if err != nil {
+			t.Errorf("lnetd: %v\n%s", err, p.Log)
+		}
+		p.ended <- err
+	case <-time.After(stopPatience):
+		t.Errorf("lnetd still runs %v after SIGTERM", stopPatience)
+	}
+}
+
+// Ctl runs lnetdctl against the daemon and returns stdout and exit status.
+func (p *Process) Ctl(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), ctlPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(p.Programs, "lnetdctl"), append([]string{"--control-socket", p.Socket}, args...)...)
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		t.Logf("lnetdctl %q on %s: %s", args, p.Name, exit.Stderr)
+	case err != nil:
+		t.Fatalf("lnetdctl %q: %v", args, err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// Must is Ctl of a command that has to succeed.
+func (p *Process) Must(t *testing.T, args ...string) string {
+	t.Helper()
+	out, status := p.Ctl(t, args...)
+	if status != 0 {
+		t.Fatalf("lnetdctl %q on %s: status %d\n%s", args, p.Name, status, out)
+	}
+	return out
+}
+
+// Within tries f until it succeeds or d is over.
+func Within(t *testing.T, d time.Duration, what string, f func() error) {
+	t.Helper()
+	over := time.After(d)
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-over:
+			t.Fatalf("%s: not within %v: %v", what, d, err)
+		case <-again.C:
+		}
+	}
+}
