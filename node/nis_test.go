@@ -199,6 +199,7 @@ func TestEarlyUpcalls(t *testing.T) {
 func TestArrivalsAreValidated(t *testing.T) {
 	p := newPair(t)
 	p.fabric.addNI(t, p.b, "10.78.0.12@tcp1")
+	p.fabric.addNI(t, p.b, "10.77.0.13@tcp")
 	good := lnet.Header{
 		Dest: p.idb.NID, Src: p.ida.NID, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre,
 		Type: lnet.MsgPut, Handle: lnet.NoHandle, Portal: 9,
@@ -219,7 +220,8 @@ func TestArrivalsAreValidated(t *testing.T) {
 		{"HELLO", func(h *lnet.Header) { h.Type = lnet.MsgHello }, true},
 		{"type 5", func(h *lnet.Header) { h.Type = 5 }, true},
 		{"for a neighbour", func(h *lnet.Header) { h.Dest = parseNID(t, "10.77.0.99@tcp") }, true},
-		{"for another NI of ours", func(h *lnet.Header) { h.Dest = parseNID(t, "10.78.0.12@tcp1") }, true},
+		{"for another NI of ours", func(h *lnet.Header) { h.Dest = parseNID(t, "10.78.0.12@tcp1") }, false},
+		{"for another NI of ours on the same net", func(h *lnet.Header) { h.Dest = parseNID(t, "10.77.0.13@tcp") }, false},
 		{"for 0@lo", func(h *lnet.Header) { h.Dest = lnet.LoopbackNID }, true},
 		{"for another net", func(h *lnet.Header) { h.Dest = parseNID(t, "10.0.0.1@o2ib") }, false},
 	} {

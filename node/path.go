@@ -87,6 +87,9 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 // memory with peers.
 func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t *topology) (*peerNI, error) {
 	var dest *peerNI
+	if m.from == nil || m.forward {
+		target = n.nearer(t, target, r.Source)
+	}
 	switch {
 	case m.forward:
 		var err error
@@ -249,14 +252,20 @@ type ExplainOptions struct {
 // a peer of its own.
 func (n *Node) Explain(to lnet.NID, o ExplainOptions) selection.Explanation {
 	t := n.topology.Load()
-	dest := n.peers.find(to)
+	near := n.nearer(t, to, o.Source)
+	dest := n.peers.find(near)
 	if dest == nil {
-		dest = newPeerNI(to)
+		dest = newPeerNI(near)
 	}
 	r := selection.Request{
 		Source: o.Source, Dest: &dest.PeerNI, Reserved: o.Portal == lnet.ReservedPortal, CPT: n.here(t),
 	}
 	e := t.view.Explain(&r)
+	if near != to {
+		e.Steps = append([]selection.Step{{
+			What: fmt.Sprintf("%s is a NID of the gateway %s, which takes messages for itself by that one", to, near),
+		}}, e.Steps...)
+	}
 	if !r.Reserved && dest.view().MustWait(t.local) {
 		e.Steps = append([]selection.Step{{
 			What: "the peer is not known, or not as it is now: a message waits for its discovery, which may open other paths",

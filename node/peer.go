@@ -18,6 +18,8 @@ type peer struct {
 	// The rest is the discoverer's.
 	rail *selection.Peer
 	dead bool // a gateway that did not answer
+	// lists are the NIDs that a gateway last said it has.
+	lists []lnet.NID
 	check
 }
 

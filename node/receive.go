@@ -19,7 +19,7 @@ func (i *ni) Arrived(rx *lnd.Rx) error {
 // Reasons why a message that is not for the NI it came to is an error.
 var (
 	errDirect    = errors.New("destination on the net that it came over: should have gone there directly")
-	errOtherNI   = errors.New("destination is another NID of this node")
+	errLoopback  = errors.New("destination is 0@lo")
 	errRDMAAfar  = errors.New("RDMA request for another node")
 	errSource    = errors.New("source is no NID of another node")
 	errNeighbour = errors.New("neighbour is not on the net that it came over")
@@ -32,18 +32,26 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	}
 	n := i.node
 	forward := h.Dest != i.NID
-	if forward {
+	// Kernels take a message for another NID of theirs for a protocol error. It
+	// costs its sender nothing but itself here: the connections are shared.
+	ours := forward && n.topology.Load().find(h.Dest) != nil
+	if forward && !ours {
 		if r, err := i.astray(rx); err != nil {
 			return i.protocolError(rx, r, err)
 		}
 	}
-	if n.router.forwards() {
+	routes := n.router.forwards()
+	if routes {
 		i.noteRouterPing(h)
-	} else if forward {
+	}
+	switch {
+	case ours:
+		i.dropAtOnce(rx, DropOtherNI)
+		return nil
+	case forward && !routes:
 		i.dropAtOnce(rx, DropNotRouter)
 		return nil
-	}
-	if n.closing.Load() && !forward {
+	case n.closing.Load() && !forward:
 		i.dropAtOnce(rx, DropClosing)
 		return nil
 	}
@@ -327,15 +335,15 @@ func (n *Node) sendAnswer(m *message, to lnet.NID) {
 	n.follow(m, &p)
 }
 
-// astray says why a message that is not for this NI is an error: its sender
+// astray says why a message that is for another node is an error: its sender
 // should have known better (lnet-core 5.2 step 3).
 func (i *ni) astray(rx *lnd.Rx) (DropReason, error) {
 	h := &rx.Header
 	switch {
 	case h.Dest.Net() == i.net:
 		return DropMisdirected, errDirect
-	case h.Dest.IsLoopback() || i.node.topology.Load().find(h.Dest) != nil:
-		return DropOtherNI, errOtherNI
+	case h.Dest.IsLoopback():
+		return DropMisdirected, errLoopback
 	case rx.RDMA && h.Type == lnet.MsgGet:
 		return DropMisdirected, errRDMAAfar
 	}

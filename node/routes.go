@@ -101,7 +101,7 @@ func (d *discoverer) route(table *selection.Routing) {
 	n := d.node
 	n.infoMu.Lock()
 	defer n.infoMu.Unlock()
-	next := n.topology.Load().by(table)
+	next := n.topology.Load().by(table, d.farNIDs(table))
 	d.compile(next)
 	n.topology.Store(next)
 }
@@ -238,6 +238,7 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 	if q == nil {
 		return
 	}
+	d.listed(q, info)
 	n := d.node
 	if info.Features&lnet.FeatRoutingDisabled != 0 {
 		d.gatewayRoutes(q, func(r *selection.Route) { r.Up.Store(false) })

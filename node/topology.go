@@ -18,6 +18,8 @@ type topology struct {
 	nis []*ni
 	// view is the same for choices, with routes and what parameters say.
 	view selection.View
+	// far are the NIDs of the routes' gateways.
+	far farNIDs
 	// local is what we are to peers.
 	local discovery.Local
 }
@@ -101,10 +103,10 @@ func (t *topology) under(p *Parameters) *topology {
 	return &next
 }
 
-// by returns a topology with other routes.
-func (t *topology) by(routing *selection.Routing) *topology {
+// by returns a topology with other routes, whose gateways have these NIDs.
+func (t *topology) by(routing *selection.Routing, far farNIDs) *topology {
 	next := *t
-	next.view.Routing = routing
+	next.view.Routing, next.far = routing, far
 	return &next
 }
 
