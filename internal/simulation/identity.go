@@ -163,6 +163,8 @@ func (w *world) compare(a, b *member) {
 		wantNIDs = slices.Clone(b.nids)
 	case a.mode == discovery.Verify, b.mode == discovery.Verify:
 		return
+	case !b.may(a): // nor has it sent once more, so that it may have news to tell
+		return
 	case a.mode == discovery.On && b.mode == discovery.On:
 		info := lb.node.PingInfo()
 		want = node.PeerInfo{MultiRail: true, Seq: info.Seq, Told: la.node.PingInfo().Seq}
