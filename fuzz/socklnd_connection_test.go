@@ -88,6 +88,7 @@ func (s *stranger) end() {
 	s.neighbourIsWell()
 	s.await(longEnough)
 	s.neighbourIsWell()
+	synctest.Wait() // its last answer has been told of
 	s.checkOperations()
 	s.checkCredits()
 	s.checkDriver()
