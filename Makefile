@@ -11,7 +11,7 @@ SEEDS ?= 10000
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim soak conformance ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence soak conformance ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ netns: ## tests between network namespaces; needs root and iproute2
 
 sim: ## SEEDS seeded scenarios of whole nodes with faults, from seed FIRST on
 	go test -count=1 -timeout 0 -v -run '^TestSeeds$$' ./internal/simulation -seeds $(SEEDS) -first $(FIRST)
+
+convergence: ## SEEDS seeded worlds of discovery's machines with faults, from seed FIRST on
+	go test -count=1 -timeout 0 -v -run '^TestNodesConverge$$' ./discovery -seeds $(SEEDS) -first $(FIRST)
 
 soak: ## two nodes in two processes over TCP with connections that break, for TIME; RACE=1, RAILS=2
 	go test $(if $(RACE),-race) -count=1 -timeout 0 -v -run '^TestSoak$$' ./test/soak -soak $(TIME) -rails $(RAILS)

@@ -1,0 +1,408 @@
+package discovery
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+type kind uint8
+
+const (
+	kindPing kind = iota
+	kindReply
+	kindPush
+	kindAck
+)
+
+func (k kind) String() string { return [...]string{"ping", "reply", "push", "ACK"}[k] }
+
+// letter is a message under way.
+type letter struct {
+	kind     kind
+	from, to lnet.NID
+	sender   *simNode
+	net      lnet.Net // to go over; 0: any
+	life     int      // of the sender
+	written  int      // when, by the world's count of lives
+	id       RequestID
+	asker    *simNode // who gets the reply or ACK
+	asked    int      // its life
+	content  Content
+	room     int
+}
+
+type simNode struct {
+	w     *world
+	name  int
+	life  int
+	began int // when this life did, by the world's count of lives
+	nids  []lnet.NID
+	seq   uint32
+	m     *Machine
+	lives map[*simNode]int // of others, as last seen
+}
+
+// world is nodes and what is under way between them. All that happens in it
+// follows from its seed.
+type world struct {
+	random   *rand.Rand
+	now      time.Duration
+	nodes    []*simNode
+	letters  []letter
+	calm     bool // nothing is lost any more
+	notices  bool // drivers tell of new lives
+	lives    int  // that have begun
+	key      Key
+	parked   map[Key]*simNode
+	failures []string
+	trace    *strings.Builder // nil: what happens is not written down
+}
+
+var errLost = errors.New("lost")
+
+func newWorld(seed uint64, trace *strings.Builder) *world {
+	w := &world{random: rand.New(rand.NewPCG(seed, 1)), parked: map[Key]*simNode{}, notices: seed%2 == 0, trace: trace}
+	for name := range 2 + int(seed/2)%2 {
+		n := &simNode{w: w, name: name}
+		n.nids = []lnet.NID{n.nid(0)}
+		if w.random.IntN(2) == 0 {
+			n.nids = append(n.nids, n.nid(1))
+		}
+		n.begin()
+		w.nodes = append(w.nodes, n)
+	}
+	return w
+}
+
+func (w *world) tracef(format string, a ...any) {
+	if w.trace != nil {
+		fmt.Fprintf(w.trace, "%v ", w.now)
+		fmt.Fprintf(w.trace, format+"\n", a...)
+	}
+}
+
+func (w *world) errorf(format string, a ...any) {
+	w.failures = append(w.failures, fmt.Sprintf(format, a...))
+}
+
+// nid is the node's NID on a net.
+func (n *simNode) nid(net int) lnet.NID {
+	return lnet.NIDFromNumber(lnet.Net(lnet.TypeTCP)<<16|lnet.Net(net), 10<<24|uint32(net)<<16|uint32(n.name)+1)
+}
+
+// begin is a new life.
+func (n *simNode) begin() {
+	n.life++
+	n.w.lives++
+	n.began = n.w.lives
+	n.seq = uint32(len(n.nids)) + 1
+	n.m = New(Config{Local: Local{Seq: n.seq}, Nets: n.nets()})
+	n.lives = map[*simNode]int{}
+	n.w.tracef("node %d begins life %d with %v seq %d", n.name, n.life, n.nids, n.seq)
+}
+
+func (n *simNode) nets() (nets []lnet.Net) {
+	for _, nid := range n.nids {
+		nets = append(nets, nid.Net())
+	}
+	return nets
+}
+
+func (n *simNode) info() []byte {
+	info := lnet.PingInfo{
+		Features: lnet.FeatNIStatus | lnet.FeatRoutingDisabled | lnet.FeatMultiRail | lnet.FeatDiscovery,
+		PID:      lnet.PIDLustre, Seq: n.seq,
+	}
+	for _, nid := range n.nids {
+		info.NIs = append(info.NIs, lnet.PingNI{NID: nid, Status: lnet.StatusUp})
+	}
+	return info.Append(nil, binary.LittleEndian)
+}
+
+// own is the node's NID on the net of another one.
+func (n *simNode) own(of lnet.NID) (lnet.NID, bool) {
+	i := slices.IndexFunc(n.nids, func(nid lnet.NID) bool { return nid.Net() == of.Net() })
+	if i < 0 {
+		return lnet.NID{}, false
+	}
+	return n.nids[i], true
+}
+
+// run steps the machine, to the end or not.
+func (n *simNode) run(steps int) {
+	for range steps {
+		n.act()
+		if !n.m.Ready() {
+			break
+		}
+		n.m.Step(n.w.now)
+	}
+	n.act()
+	if err := n.m.check(); err != nil {
+		n.w.errorf("node %d: %v", n.name, err)
+	}
+}
+
+func (n *simNode) act() {
+	for _, a := range n.m.Actions() {
+		if n.w.trace != nil {
+			n.w.tracef("node %d: %s", n.name, a)
+		}
+		switch a := a.(type) {
+		case SendPing:
+			n.send(letter{kind: kindPing, to: a.To, net: a.Net, id: a.ID, room: a.Size})
+		case SendPush:
+			n.send(letter{kind: kindPush, to: a.To, id: a.ID, content: Read(n.info(), false, lnet.InterfacesMax)})
+		case Release:
+			for _, k := range a.Keys {
+				if n.w.parked[k] != n {
+					n.w.errorf("node %d: key %d is released, and was not parked", n.name, k)
+				}
+				delete(n.w.parked, k)
+			}
+		}
+	}
+}
+
+// send picks a path as selection would: a NID of the peer that can be reached.
+func (n *simNode) send(l letter) {
+	l.sender, l.life, l.written = n, n.life, n.w.lives
+	ways := []lnet.NID{l.to}
+	if v := n.m.Find(l.to); v != nil && v.State.Has(MultiRail) {
+		ways = slices.Clone(v.NIDs)
+		n.w.random.Shuffle(len(ways), func(i, j int) { ways[i], ways[j] = ways[j], ways[i] })
+	}
+	for _, to := range ways {
+		if from, ok := n.own(to); ok && n.w.owner(to) != nil && (l.net == 0 || to.Net() == l.net) {
+			l.from, l.to = from, to
+			n.w.letters = append(n.w.letters, l)
+			return
+		}
+	}
+	if n.w.random.IntN(2) == 0 {
+		n.m.Refused(n.w.now, l.id, errLost)
+	} else {
+		n.m.Failed(n.w.now, l.id, errLost)
+	}
+}
+
+func (w *world) owner(nid lnet.NID) *simNode {
+	for _, n := range w.nodes {
+		if slices.Contains(n.nids, nid) {
+			return n
+		}
+	}
+	return nil
+}
+
+// lose tells the sender of a ping or push, or who waits for the answer.
+func (w *world) lose(l letter) {
+	w.tracef("lost: %s #%d of node %d, life %d", l.kind, l.id, l.sender.name, l.life)
+	switch l.kind {
+	case kindPing, kindPush:
+		if l.life == l.sender.life {
+			l.sender.m.Failed(w.now, l.id, ErrTimedOut)
+		}
+	case kindReply, kindAck:
+		if l.asker.life == l.asked {
+			l.asker.m.Failed(w.now, l.id, ErrTimedOut)
+		}
+	}
+}
+
+// deliver takes one letter, any one: they overtake each other.
+func (w *world) deliver() {
+	k := w.random.IntN(len(w.letters))
+	l := w.letters[k]
+	w.letters = slices.Delete(w.letters, k, k+1)
+	n := w.owner(l.to)
+	switch {
+	case n == nil, !w.calm && w.random.IntN(6) == 0:
+		w.lose(l)
+		return
+	case n.lives[l.sender] > l.life, w.early(l, n): // its connection is closed
+		w.lose(l)
+		return
+	}
+	if seen := n.lives[l.sender]; seen != l.life {
+		n.lives[l.sender] = l.life
+		if seen != 0 && w.notices {
+			for _, nid := range n.m.viewOf(l.from) {
+				n.m.Restarted(w.now, nid)
+			}
+		}
+	}
+	n.m.Meet(w.now, l.from)
+	if w.trace != nil {
+		w.tracef("node %d gets %s #%d from %s, life %d seq %d", n.name, l.kind, l.id, l.from, l.life, l.content.Info.Seq)
+	}
+	answer := letter{from: l.to, to: l.from, sender: n, life: n.life, written: w.lives, id: l.id, asker: l.sender, asked: l.life}
+	switch l.kind {
+	case kindPing:
+		b := n.info()
+		answer.kind = kindReply
+		answer.content = Read(b[:min(len(b), l.room)], len(b) >= l.room, lnet.InterfacesMax)
+		w.letters = append(w.letters, answer)
+	case kindPush:
+		answer.kind = kindAck
+		w.letters = append(w.letters, answer)
+		n.m.PushReceived(w.now, l.from, l.content)
+	case kindReply:
+		if n.life == l.asked {
+			n.m.PingReply(w.now, l.id, Reply{To: l.to, From: l.from, Content: l.content})
+		}
+	case kindAck:
+		if n.life == l.asked {
+			n.m.PushAcked(w.now, l.id)
+		}
+	}
+	n.run(1 + w.random.IntN(4))
+}
+
+// early tells whether a letter was written before the life of n's began that is to
+// get it, and is lost with that of before. Where drivers tell of new lives it may
+// arrive: there the writer hears that it has to tell n again. Where none does, it
+// cannot know: the new life may say just what that of before has said.
+func (w *world) early(l letter, n *simNode) bool { return !w.notices && l.written < n.began }
+
+// viewOf is the one NID, if it is known.
+func (m *Machine) viewOf(nid lnet.NID) []lnet.NID {
+	if m.Find(nid) == nil {
+		return nil
+	}
+	return []lnet.NID{nid}
+}
+
+// talk has a node send to another one.
+func (w *world) talk(n, to *simNode) {
+	nids := slices.DeleteFunc(slices.Clone(to.nids), func(nid lnet.NID) bool { _, ok := n.own(nid); return !ok })
+	if len(nids) == 0 {
+		return
+	}
+	nid := nids[w.random.IntN(len(nids))]
+	if !n.m.Find(nid).MustWait(n.m.Local()) {
+		return
+	}
+	w.key++
+	w.parked[w.key] = n
+	n.m.Park(w.now, nid, w.key)
+	n.run(1 + w.random.IntN(4))
+}
+
+// trouble is everything that can happen.
+func (w *world) trouble() {
+	for range 60 + w.random.IntN(120) {
+		n := w.nodes[w.random.IntN(len(w.nodes))]
+		switch c := w.random.IntN(40); {
+		case c < 24 && len(w.letters) > 0:
+			w.deliver()
+		case c < 30:
+			w.talk(n, w.nodes[w.random.IntN(len(w.nodes))])
+		case c < 32: // an NI comes or goes; the first stays, so that all can meet
+			nid := n.nid(1 + w.random.IntN(2))
+			if k := slices.Index(n.nids, nid); k >= 0 {
+				n.nids = slices.Delete(n.nids, k, k+1)
+			} else {
+				n.nids = slices.Insert(n.nids, w.random.IntN(len(n.nids)+1), nid)
+			}
+			n.seq++
+			w.tracef("node %d has %v seq %d", n.name, n.nids, n.seq)
+			n.m.SetSeq(w.now, n.seq, n.nets())
+		case c < 33:
+			for k, p := range w.parked {
+				if p == n {
+					delete(w.parked, k)
+				}
+			}
+			n.begin()
+		case c < 35:
+			w.now += time.Duration(w.random.IntN(10)) * time.Second
+			n.m.Step(w.now)
+		case c < 36:
+			n.m.ForcePushAll(w.now)
+		}
+		n.run(w.random.IntN(4))
+	}
+}
+
+// settle is the time after the last fault.
+func (w *world) settle() {
+	w.calm = true
+	w.tracef("calm")
+	w.quiet()
+	for _, n := range w.nodes {
+		for _, to := range w.nodes {
+			if to != n {
+				w.talk(n, to)
+			}
+		}
+		w.quiet()
+	}
+}
+
+// quietMax is more than happens in any world before it comes to rest.
+const quietMax = 10_000
+
+// quiet lets all happen that is on its way, timers included.
+func (w *world) quiet() {
+	for range quietMax {
+		next := time.Duration(-1)
+		for _, n := range w.nodes {
+			n.run(1000)
+			if due, ok := n.m.Due(); ok && (next < 0 || due < next) {
+				next = due
+			}
+		}
+		switch {
+		case len(w.letters) > 0:
+			w.deliver()
+		case next >= 0:
+			w.now = max(w.now, next)
+			for _, n := range w.nodes {
+				n.m.Step(w.now)
+			}
+		default:
+			return
+		}
+	}
+	w.errorf("the nodes do not come to rest")
+}
+
+// verify looks whether each node knows what each other one is.
+func (w *world) verify() {
+	if len(w.parked) != 0 {
+		w.errorf("parked, and never released: %v", w.parked)
+	}
+	for _, n := range w.nodes {
+		for _, of := range w.nodes {
+			if of != n {
+				w.verifyKnown(n, of)
+			}
+		}
+	}
+}
+
+func (w *world) verifyKnown(n, of *simNode) {
+	v := n.m.Find(of.nid(0))
+	if v == nil {
+		w.errorf("node %d does not know node %d", n.name, of.name)
+		return
+	}
+	same := v.Primary == of.nids[0] && len(v.NIDs) == len(of.nids)
+	for _, nid := range of.nids {
+		same = same && slices.Contains(v.NIDs, nid)
+	}
+	if !same {
+		w.errorf("node %d of node %d, which has %v: %s", n.name, of.name, of.nids, v)
+	}
+	if !v.UpToDate(n.m.Local()) {
+		w.errorf("node %d of node %d: not up to date: %s", n.name, of.name, v)
+	}
+}
