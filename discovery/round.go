@@ -170,8 +170,8 @@ func (m *Machine) failed(id RequestID, err error) {
 func (m *Machine) Refused(now time.Duration, id RequestID, err error) {
 	m.begin(now)
 	if p, ping := m.ended(id); p != nil {
-		if ping {
-			m.clear(p, PingFailed)
+		if ping { // which is wanted still
+			m.clear(p, PingFailed|NIDsUpToDate)
 		} else {
 			m.clear(p, PushFailed)
 		}
