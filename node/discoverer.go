@@ -174,7 +174,7 @@ func (d *discoverer) run() {
 		if d.machine.Ready() {
 			continue
 		}
-		pause := d.checkRouters()
+		pause := min(d.checkRouters(), d.cramped())
 		if due, ok := d.machine.Due(); ok {
 			pause = min(pause, due-n.machineNow())
 		}

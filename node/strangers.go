@@ -198,6 +198,14 @@ func (d *discoverer) makeRoom() {
 	}
 }
 
+// cramped is when to make room again, though nobody may come who tells.
+func (d *discoverer) cramped() time.Duration {
+	if n := d.node; n.strangersOver() > n.parameters.Load().PeerNIsMax/16 {
+		return roomPause * time.Second
+	}
+	return idle
+}
+
 // disused is a peer that may be forgotten.
 type disused struct {
 	nid  lnet.NID
