@@ -172,8 +172,14 @@ func TestAttackOfCallers(t *testing.T) {
 		}
 		withstood(t, b.node, before)
 		b.keeps(t)
-		if _, ok := b.node.Peer(madeUp(b.port.nid.Net(), *attack-1)); !ok {
-			t.Error("the last caller is not known")
+		late := 0
+		for k := range *attack / 20 { // if not more than there is room for call at once
+			if _, ok := b.node.Peer(madeUp(b.port.nid.Net(), *attack-1-k)); ok {
+				late++
+			}
+		}
+		if late < *attack/40 {
+			t.Errorf("of the last %d callers %d are known", *attack/20, late)
 		}
 	})
 }

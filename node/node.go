@@ -120,16 +120,13 @@ func New(c Config) (*Node, error) {
 		seed = rand.Uint64()
 	}
 	n := &Node{
-		pid: c.PID, log: c.Logger, start: time.Now(), numa: c.NUMA,
+		pid: c.PID, log: lnd.BoundedLog(c.Logger), start: time.Now(), numa: c.NUMA,
 		faults: fault.New(seed),
 		slot:   make(chan struct{}, 1), wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	n.table = portals.New(portals.Config{Cookie: uint64(wall().UnixNano()), Hand: n.hands.run})
 	if n.pid == 0 {
 		n.pid = lnet.PIDLustre
-	}
-	if n.log == nil {
-		n.log = slog.New(slog.DiscardHandler)
 	}
 	if n.numa == nil {
 		n.numa = &numa.Machine{}

@@ -292,7 +292,11 @@ func (d *discoverer) setDead(q *peer, dead bool) {
 	if v == nil {
 		return
 	}
-	d.node.log.Info("gateway", "peer", v.Primary, "dead", dead)
+	if dead {
+		d.node.log.Info("gateway does not answer", "peer", v.Primary)
+	} else {
+		d.node.log.Info("gateway answers", "peer", v.Primary)
+	}
 	d.rail(q, v)
 }
 

@@ -43,6 +43,8 @@ func known(n *node.Node, nid lnet.NID) bool {
 
 // Given a full house, when strangers come, then those go that have been silent for
 // longest, in that order, and nobody else.
+//
+// discovery 2.4 age
 func TestTheLeastRecentlyUsedGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

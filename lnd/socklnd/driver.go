@@ -53,13 +53,9 @@ func New(c Config) (*Driver, error) {
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64()
 	}
-	log := c.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	return &Driver{
 		config:     c,
-		log:        log,
+		log:        lnd.BoundedLog(c.Logger),
 		refusals:   lnd.NewLogLimit[refusalKey](refusalInterval, refusalLines),
 		interfaces: make(map[lnet.NID]*Interface),
 		listeners:  make(map[netip.AddrPort]*acceptor),
