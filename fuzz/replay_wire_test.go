@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 10 * time.Second
+const patience = 3 * time.Minute
 
 // wire is a kernel's end of a connection with our node.
 type wire struct {

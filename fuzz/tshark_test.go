@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/tshark"
@@ -89,7 +88,7 @@ func exchangeBothWays(t *testing.T, from, to *tapped, k uint64, size int) {
 
 func await(t *testing.T, q *node.EventQueue) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var e portals.Event
 	if err := q.Next(ctx, &e); err != nil {
@@ -124,7 +123,7 @@ func startTapped(t *testing.T, tap *tap, address string) *tapped {
 		t.Fatal(err)
 	}
 	stop := sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := errors.Join(n.Close(ctx), d.Close()); err != nil {
 			t.Error(err)

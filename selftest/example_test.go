@@ -20,7 +20,7 @@ import (
 
 // A node with an agent is asked to join a session by another one.
 func ExampleEnable() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	fabric := simlnd.New(simlnd.Config{})
 	defer fabric.Close()

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	untilPatience = 30 * time.Second
+	untilPatience = 3 * time.Minute
 	untilInterval = 20 * time.Millisecond
 )
 

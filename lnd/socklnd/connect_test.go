@@ -126,18 +126,20 @@ func TestConnsPerPeer4GivesNineConnections(t *testing.T) {
 }
 
 func TestARaceIsTriedAgainAfterAPause(t *testing.T) {
-	const pause = 100 * time.Millisecond
-	n := start(t, func(c *Config) { c.MinReconnect = pause })
-	p := newPuppet(n).listen()
-	s := n.put(p.id(), 10)
-	p.decline()
-	begin := time.Now()
-	w := p.take()
-	if d := time.Since(begin); d < pause*9/10 {
-		t.Errorf("called again after %v, want a pause of %v", d, pause)
-	}
-	w.receive()
-	s.done()
+	inBubble(t, func(t *testing.T, m *memoryNetwork) {
+		const pause = 100 * time.Millisecond
+		n := start(t, func(c *Config) { m.use(c); c.MinReconnect = pause })
+		p := newPuppet(n).listen()
+		s := n.put(p.id(), 10)
+		p.decline()
+		begin := time.Now()
+		w := p.take()
+		if d := time.Since(begin); d < pause*9/10 {
+			t.Errorf("called again after %v, want a pause of %v", d, pause)
+		}
+		w.receive()
+		s.done()
+	})
 }
 
 func TestThreeRefusalsAreAHardFailure(t *testing.T) {
@@ -290,26 +292,28 @@ func TestHardFailuresOfAnAttempt(t *testing.T) {
 			lnd.StatusNetworkTimeout, syscall.ETIMEDOUT},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			n := start(t, func(c *Config) { c.SockTimeout = timeout })
-			p := newPuppet(n)
-			if test.answer != nil {
-				p.listen()
-			}
-			sent := []*sending{n.put(p.id(), 10)}
-			if test.answer != nil {
-				w, h := p.accept()
-				sent = append(sent, n.put(p.id(), 5000)) // while the first waits
-				test.answer(w, h)
-			}
-			for _, s := range sent {
-				if err := s.fails(test.want); test.errno != nil && !errors.Is(err, test.errno) {
-					t.Errorf("error %v, want %v in it", err, test.errno)
+			inBubble(t, func(t *testing.T, m *memoryNetwork) {
+				n := start(t, func(c *Config) { m.use(c); c.SockTimeout = timeout })
+				p := newPuppet(n)
+				if test.answer != nil {
+					p.listen()
 				}
-			}
-			d := await(t, n.down, "PeerDown")
-			if d.Peer != p.nid() || lnd.StatusOf(d.Err) != test.want {
-				t.Errorf("%+v", d)
-			}
+				sent := []*sending{n.put(p.id(), 10)}
+				if test.answer != nil {
+					w, h := p.accept()
+					sent = append(sent, n.put(p.id(), 5000)) // while the first waits
+					test.answer(w, h)
+				}
+				for _, s := range sent {
+					if err := s.fails(test.want); test.errno != nil && !errors.Is(err, test.errno) {
+						t.Errorf("error %v, want %v in it", err, test.errno)
+					}
+				}
+				d := await(t, n.down, "PeerDown")
+				if d.Peer != p.nid() || lnd.StatusOf(d.Err) != test.want {
+					t.Errorf("%+v", d)
+				}
+			})
 		})
 	}
 }
@@ -355,23 +359,25 @@ func TestAFailedCallIsRemembered(t *testing.T) {
 //
 // discovery 9.8
 func TestASendWithinThePauseFailsAtOnce(t *testing.T) {
-	const pause = 500 * time.Millisecond
-	n := start(t, func(c *Config) { c.MinReconnect, c.MaxReconnect = pause, pause })
-	p := newPuppet(n)
-	n.put(p.id(), 10).fails(lnd.StatusRemoteDropped)
-	begin := time.Now()
-	p.listen()
-	err := n.put(p.id(), 10).fails(lnd.StatusRemoteError)
-	if !errors.Is(err, lnd.ErrUnreachable) || !errors.Is(err, syscall.EHOSTUNREACH) {
-		t.Errorf("error %v", err)
-	}
-	n.awaitTable("end of the pause", func() bool { return n.pauseOf(p.id()).Ready(time.Now()) })
-	if d := time.Since(begin); d < pause/2 {
-		t.Errorf("the pause ended after %v", d)
-	}
-	s := n.put(p.id(), 10)
-	p.take().receive()
-	s.done()
+	inBubble(t, func(t *testing.T, m *memoryNetwork) {
+		const pause = 500 * time.Millisecond
+		n := start(t, func(c *Config) { m.use(c); c.MinReconnect, c.MaxReconnect = pause, pause })
+		p := newPuppet(n)
+		n.put(p.id(), 10).fails(lnd.StatusRemoteDropped)
+		begin := time.Now()
+		p.listen()
+		err := n.put(p.id(), 10).fails(lnd.StatusRemoteError)
+		if !errors.Is(err, lnd.ErrUnreachable) || !errors.Is(err, syscall.EHOSTUNREACH) {
+			t.Errorf("error %v", err)
+		}
+		n.awaitTable("end of the pause", func() bool { return n.pauseOf(p.id()).Ready(time.Now()) })
+		if d := time.Since(begin); d < pause/2 {
+			t.Errorf("the pause ended after %v", d)
+		}
+		s := n.put(p.id(), 10)
+		p.take().receive()
+		s.done()
+	})
 }
 
 func TestNobodyCallsAProcessWithTheUserFlag(t *testing.T) {

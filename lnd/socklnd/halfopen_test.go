@@ -177,38 +177,40 @@ func (d *Driver) awaitHalfOpen(t testing.TB, count int) {
 // TestCloseEndsNewcomers shows that an interface takes those with it that have
 // come to its acceptor and not said whom they want, and nobody else.
 func TestCloseEndsNewcomers(t *testing.T) {
-	n := start(t, nil)
-	neighbour := &node{t: t, driver: n.driver, arrived: make(chan *arrival, 10), down: make(chan lnd.PeerDown, 10)}
-	i, err := n.driver.Open(context.Background(), lnd.Config{Net: tcp, NID: lnet.NIDFromIP(tcp, newAddress()), Upper: neighbour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	neighbour.Interface = i.(*Interface)
-	silent := newPuppet(n).dial()
-	other := newPuppet(neighbour)
-	late := other.dial()
-	n.driver.awaitHalfOpen(t, 2)
+	inBubble(t, func(t *testing.T, m *memoryNetwork) {
+		n := start(t, m.use)
+		neighbour := &node{t: t, driver: n.driver, arrived: make(chan *arrival, 10), down: make(chan lnd.PeerDown, 10)}
+		i, err := n.driver.Open(context.Background(), lnd.Config{Net: tcp, NID: lnet.NIDFromIP(tcp, newAddress()), Upper: neighbour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		neighbour.Interface = i.(*Interface)
+		silent := newPuppet(n).dial()
+		other := newPuppet(neighbour)
+		late := other.dial()
+		n.driver.awaitHalfOpen(t, 2)
 
-	begin := time.Now()
-	if err := n.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	silent.ends()
-	if d := time.Since(begin); d > DefaultConfig().AcceptTimeout/2 {
-		t.Errorf("a newcomer stayed for %v", d)
-	}
-	h := other.hello(protocol.Control)
-	late.send(other.request())
-	late.say(h)
-	if h := late.hello(); h.Type != protocol.Control {
-		t.Errorf("the neighbour's newcomer is answered %+v", h)
-	}
-	if err := neighbour.Close(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if err := n.driver.Close(); err != nil {
-		t.Error(err)
-	}
+		begin := time.Now()
+		if err := n.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		silent.ends()
+		if d := time.Since(begin); d > 0 {
+			t.Errorf("a newcomer stayed for %v", d)
+		}
+		h := other.hello(protocol.Control)
+		late.send(other.request())
+		late.say(h)
+		if h := late.hello(); h.Type != protocol.Control {
+			t.Errorf("the neighbour's newcomer is answered %+v", h)
+		}
+		if err := neighbour.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := n.driver.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // pausingLog stops whoever logs a message until it is told to go on.

@@ -31,9 +31,16 @@ type puppet struct {
 	life    uint64
 	version protocol.Version
 	order   byteOrder
-	ln      *net.TCPListener
+	ln      puppetListener
 	// window is the receive buffer of what it dials, 0: the system's choice.
 	window int
+}
+
+// puppetListener is a TCP listener or a memory network's.
+type puppetListener interface {
+	Accept() (net.Conn, error)
+	Close() error
+	SetDeadline(at time.Time) error
 }
 
 func newPuppet(n *node) *puppet {
@@ -71,6 +78,14 @@ type wire struct {
 // dial connects, and says nothing.
 func (p *puppet) dial() *wire {
 	p.t.Helper()
+	at := netip.AddrPortFrom(p.node.address, testPort)
+	if m, ok := p.node.driver.config.Network.(*memoryNetwork); ok {
+		s, err := m.dial(netip.AddrPortFrom(p.addr, 0), at)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return p.wire(memoryEnd{s})
+	}
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: p.addr.AsSlice()}, Timeout: patience}
 	if p.window > 0 {
 		d.Control = func(_, _ string, raw syscall.RawConn) error {
@@ -79,7 +94,7 @@ func (p *puppet) dial() *wire {
 			})
 		}
 	}
-	c, err := d.Dial("tcp", netip.AddrPortFrom(p.node.address, testPort).String())
+	c, err := d.Dial("tcp", at.String())
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -168,7 +183,15 @@ func (p *puppet) refused(c protocol.ConnType) protocol.Hello {
 // listen makes the puppet reachable.
 func (p *puppet) listen() *puppet {
 	p.t.Helper()
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: p.addr.AsSlice(), Port: testPort})
+	var l puppetListener
+	var err error
+	if m, ok := p.node.driver.config.Network.(*memoryNetwork); ok {
+		var in *memoryListener
+		in, err = m.listen(netip.AddrPortFrom(p.addr, testPort))
+		l = memoryDoor{in}
+	} else {
+		l, err = net.ListenTCP("tcp", &net.TCPAddr{IP: p.addr.AsSlice(), Port: testPort})
+	}
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -45,27 +45,26 @@ func TestAMessageThatStopsArriving(t *testing.T) {
 // TestEachByteStartsTheReceiveTimerAgain shows a message that takes longer than
 // T, and an idle connection that outlives T.
 func TestEachByteStartsTheReceiveTimerAgain(t *testing.T) {
-	const timeout = 400 * time.Millisecond
-	n := start(t, func(c *Config) { c.SockTimeout = timeout })
-	idle := newPuppet(n).connect(protocol.Control)
-	p := newPuppet(n)
-	w := p.connect(protocol.Control)
-	begin := time.Now()
-	m := w.message(pattern(10), nil)
-	tick := time.NewTicker(timeout / 10)
-	defer tick.Stop()
-	for k := range m {
-		w.send(m[k : k+1])
-		if k%4 == 3 {
-			<-tick.C
+	inBubble(t, func(t *testing.T, m *memoryNetwork) {
+		const timeout = 400 * time.Millisecond
+		n := start(t, func(c *Config) { m.use(c); c.SockTimeout = timeout })
+		idle := newPuppet(n).connect(protocol.Control)
+		p := newPuppet(n)
+		w := p.connect(protocol.Control)
+		begin := time.Now()
+		message := w.message(pattern(10), nil)
+		const pieces = 5
+		for k := range pieces {
+			time.Sleep(timeout * 3 / 4)
+			w.send(message[len(message)*k/pieces : len(message)*(k+1)/pieces])
 		}
-	}
-	n.arrival()
-	if d := time.Since(begin); d < 2*timeout {
-		t.Errorf("the message took only %v", d)
-	}
-	idle.put(1)
-	n.arrival()
+		n.arrival()
+		if d := time.Since(begin); d < 2*timeout {
+			t.Errorf("the message took only %v", d)
+		}
+		idle.put(1)
+		n.arrival()
+	})
 }
 
 // stuff has the node send to a peer that reads nothing, until the connection
@@ -130,29 +129,27 @@ func TestAPeerThatDoesNotRead(t *testing.T) {
 }
 
 // TestAPeerThatReadsSlowlyIsNotCutOff shows messages that take longer than T
-// to leave. T is longer here than TCP's own timers, which come to bear where a
-// window is closed most of the time.
+// to leave.
 func TestAPeerThatReadsSlowlyIsNotCutOff(t *testing.T) {
-	const timeout, slices = time.Second, 16
-	n := start(t, func(c *Config) { smallBuffers(c); c.SockTimeout = timeout })
-	p := newPuppet(n)
-	p.window = 256 << 10
-	_, bulkIn, _ := p.callUs()
-	begin := time.Now()
-	first, second := n.put(p.id(), 1<<20), n.put(p.id(), 1<<20)
-	tick := time.NewTicker(timeout * 5 / 4 / slices)
-	defer tick.Stop()
-	total := 2 * (1<<20 + protocol.V3.Overhead())
-	for range slices {
-		<-tick.C
-		bulkIn.read(total / slices)
-	}
-	bulkIn.read(total % slices)
-	first.done()
-	second.done()
-	if d := time.Since(begin); d < timeout {
-		t.Errorf("the messages took only %v", d)
-	}
+	inBubble(t, func(t *testing.T, m *memoryNetwork) {
+		const timeout, slices = time.Second, 8
+		n := start(t, func(c *Config) { m.use(c); c.SockTimeout = timeout })
+		p := newPuppet(n)
+		_, bulkIn, _ := p.callUs()
+		begin := time.Now()
+		first, second := n.put(p.id(), 1<<20), n.put(p.id(), 1<<20)
+		total := 2 * (1<<20 + protocol.V3.Overhead())
+		for range slices {
+			time.Sleep(timeout * 3 / 4)
+			bulkIn.read(total / slices)
+		}
+		bulkIn.read(total % slices)
+		first.done()
+		second.done()
+		if d := time.Since(begin); d < timeout {
+			t.Errorf("the messages took only %v", d)
+		}
+	})
 }
 
 // TestAMessageThatWaitsForAConnectionTooLong shows the timer of a message that
@@ -160,21 +157,23 @@ func TestAPeerThatReadsSlowlyIsNotCutOff(t *testing.T) {
 //
 // discovery 9.8
 func TestAMessageThatWaitsForAConnectionTooLong(t *testing.T) {
-	const timeout = 300 * time.Millisecond
-	n := start(t, func(c *Config) { c.SockTimeout, c.MinReconnect, c.MaxReconnect = timeout, timeout/2, timeout })
-	p := newPuppet(n).listen()
-	begin := time.Now()
-	s := n.put(p.id(), 10)
-	p.decline()
-	if err := s.fails(lnd.StatusNetworkTimeout); !errors.Is(err, syscall.ETIMEDOUT) {
-		t.Errorf("error %v, want ETIMEDOUT in it", err)
-	}
-	if d := time.Since(begin); d < timeout || d > 3*timeout {
-		t.Errorf("failed after %v, T is %v", d, timeout)
-	}
-	if got := n.counter("pending_timeouts_total"); got != 1 {
-		t.Errorf("%d pending timeouts", got)
-	}
+	inBubble(t, func(t *testing.T, m *memoryNetwork) {
+		const timeout = 300 * time.Millisecond
+		n := start(t, func(c *Config) { m.use(c); c.SockTimeout, c.MinReconnect, c.MaxReconnect = timeout, timeout/2, timeout })
+		p := newPuppet(n).listen()
+		begin := time.Now()
+		s := n.put(p.id(), 10)
+		p.decline()
+		if err := s.fails(lnd.StatusNetworkTimeout); !errors.Is(err, syscall.ETIMEDOUT) {
+			t.Errorf("error %v, want ETIMEDOUT in it", err)
+		}
+		if d := time.Since(begin); d < timeout || d > timeout+timeout/8 {
+			t.Errorf("failed after %v, T is %v", d, timeout)
+		}
+		if got := n.counter("pending_timeouts_total"); got != 1 {
+			t.Errorf("%d pending timeouts", got)
+		}
+	})
 }
 
 // discovery 9.8
@@ -227,31 +226,33 @@ func TestDisconnectWithMessagesQueuedAndWaiting(t *testing.T) {
 }
 
 func TestKeepalivesAfterSilence(t *testing.T) {
-	const silence = 100 * time.Millisecond
-	n := start(t, func(c *Config) { c.Keepalive = silence })
-	old := newPuppet(n) // V2 knows none
-	old.version = protocol.V2
-	oldEnd := old.connect(protocol.Control)
+	inBubble(t, func(t *testing.T, m *memoryNetwork) {
+		const silence = 100 * time.Millisecond
+		n := start(t, func(c *Config) { m.use(c); c.Keepalive = silence })
+		old := newPuppet(n) // V2 knows none
+		old.version = protocol.V2
+		oldEnd := old.connect(protocol.Control)
 
-	p := newPuppet(n)
-	begin := time.Now()
-	control, bulkIn, bulkOut := p.callUs()
-	bulkOut.acknowledged(protocol.KeepaliveCookie)
-	if d := time.Since(begin); d < silence {
-		t.Errorf("the NOOP came after %v", d)
-	}
-	alone := newPuppet(n) // has no BULK_OUT to send it on
-	alone.connect(protocol.Control).acknowledged(protocol.KeepaliveCookie)
+		p := newPuppet(n)
+		begin := time.Now()
+		control, bulkIn, bulkOut := p.callUs()
+		bulkOut.acknowledged(protocol.KeepaliveCookie)
+		if d := time.Since(begin); d < silence {
+			t.Errorf("the NOOP came after %v", d)
+		}
+		alone := newPuppet(n) // has no BULK_OUT to send it on
+		alone.connect(protocol.Control).acknowledged(protocol.KeepaliveCookie)
 
-	if got := n.counter("keepalives_total"); got != 2 {
-		t.Errorf("%d keepalives counted", got)
-	}
-	for _, id := range []*puppet{old, p} {
-		n.Disconnect(id.nid())
-	}
-	for _, w := range []*wire{oldEnd, control, bulkIn, bulkOut} {
-		w.ends() // and nothing else came, for the next one is due in 10 s
-	}
+		if got := n.counter("keepalives_total"); got != 2 {
+			t.Errorf("%d keepalives counted", got)
+		}
+		for _, id := range []*puppet{old, p} {
+			n.Disconnect(id.nid())
+		}
+		for _, w := range []*wire{oldEnd, control, bulkIn, bulkOut} {
+			w.ends() // and nothing else came, for the next one is due in 10 s
+		}
+	})
 }
 
 // TestTheTimeoutFollowsLNets shows an interface that is told no timeout of its own,

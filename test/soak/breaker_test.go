@@ -101,7 +101,7 @@ func connect(t *testing.T) (near *stream, far socklnd.Stream) {
 		_ = l.Close()
 	})
 	for _, s := range []socklnd.Stream{near, far} {
-		if err := s.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := s.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}

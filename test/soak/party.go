@@ -124,7 +124,7 @@ func (p *party) rest() {
 }
 
 const (
-	endPatience = 2 * time.Second
+	endPatience = time.Minute
 	// extraDescriptors are those that the Go runtime opens once, for its
 	// poller.
 	extraDescriptors = 3

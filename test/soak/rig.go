@@ -23,7 +23,7 @@ type rig struct {
 
 const (
 	retries   = 1
-	setupTime = 10 * time.Second
+	setupTime = 2 * time.Minute
 	// Fewer than the window, so that messages wait for credits.
 	peerCredits = 32
 )

@@ -125,10 +125,7 @@ func (p *Process) Ctl(t *testing.T, args ...string) (string, int) {
 	cmd := exec.CommandContext(ctx, filepath.Join(p.Programs, "lnetdctl"), append([]string{"--control-socket", p.Socket}, args...)...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		t.Logf("lnetdctl %q on %s: %s", args, p.Name, exit.Stderr)
-	case err != nil:
+	if err != nil && !errors.As(err, &exit) {
 		t.Fatalf("lnetdctl %q: %v", args, err)
 	}
 	return string(out), cmd.ProcessState.ExitCode()
@@ -144,13 +141,11 @@ func (p *Process) Must(t *testing.T, args ...string) string {
 	return out
 }
 
-// Within tries f until it succeeds or d is over.
+// Within tries f until it succeeds or d is over, ever less often.
 func Within(t *testing.T, d time.Duration, what string, f func() error) {
 	t.Helper()
 	over := time.After(d)
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
 		err := f()
 		if err == nil {
 			return
@@ -158,7 +153,7 @@ func Within(t *testing.T, d time.Duration, what string, f func() error) {
 		select {
 		case <-over:
 			t.Fatalf("%s: not within %v: %v", what, d, err)
-		case <-again.C:
+		case <-time.After(pause):
 		}
 	}
 }

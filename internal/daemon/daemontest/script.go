@@ -20,7 +20,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control"
 )
 
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // Setup prepares a script: PORT is a TCP port that is free on 127.0.0.2 to
 // 127.0.0.5.
