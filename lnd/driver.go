@@ -120,6 +120,13 @@ type Interface interface {
 	// one that they may have meant.
 	Refusals() RefusalCounts
 
+	// Recall takes back messages of which no byte has been written: those to
+	// peer, or to all with the zero NID, that which says yes to are completed with
+	// ErrRecalled, within the call or soon after it. It is best effort: what is
+	// written at that moment goes on. which is called under the driver's locks, also
+	// after Recall has returned; it must be quick and call nothing of the driver.
+	Recall(peer lnet.NID, which func(m *Tx) bool)
+
 	// Counters returns the driver's counters, for display; the order of
 	// names is stable.
 	Counters() []Counter

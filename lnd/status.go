@@ -84,6 +84,9 @@ var (
 	// ErrUnreachable means that there is no connection with the peer and
 	// none is being made (socklnd 12.4).
 	ErrUnreachable = errors.New("no connection with the peer")
+	// ErrRecalled means that Interface.Recall took the message back: no byte of
+	// it was written, and it is nobody's fault.
+	ErrRecalled = errors.New("recalled")
 	// ErrTimeout means that a message made no progress within the LND
 	// timeout.
 	ErrTimeout = errors.New("timed out")

@@ -63,6 +63,14 @@ type Upper interface {
 	// driver takes its default. It may be another one each time.
 	LNDTimeout() time.Duration
 
+	// PeerStalled tells that what is sent to the peer, or waits for a connection
+	// with it, has made no progress since a time, a second or more ago, although
+	// the transport tries, or, with the zero time, that this is over: the peer
+	// answers, or nothing is left of it that could. It comes again at each look
+	// while it lasts, one call of an interface at a time. Nothing is closed for it:
+	// the transport may still heal. Interface.Recall takes back what has not begun.
+	PeerStalled(peer lnet.NID, since time.Time)
+
 	// LinkChanged tells of each change of the link state, which Link returns
 	// already.
 	LinkChanged(s LinkState)

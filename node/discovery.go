@@ -154,6 +154,7 @@ func (n *Node) markStatus(nid lnet.NID, up bool) {
 	if p == nil {
 		return
 	}
+	n.calledDown(p, !up)
 	switch {
 	case p.Up.Swap(up) != up:
 		if !up {

@@ -127,6 +127,11 @@ func (p *port) Disconnect(peer lnet.NID) {
 	p.mu.Unlock()
 }
 
+// Recall takes back what the fabric holds.
+func (p *port) Recall(to lnet.NID, which func(*lnd.Tx) bool) {
+	p.fabric.recall(p, func(tx *lnd.Tx) bool { return (to.IsZero() || tx.To.NID == to) && which(tx) })
+}
+
 func (p *port) Close(context.Context) error {
 	p.mu.Lock()
 	p.closed = true
@@ -173,6 +178,31 @@ func (p *port) Send(tx *lnd.Tx) {
 	p.fabric.mu.Unlock()
 	if !held {
 		p.fabric.work()
+	}
+}
+
+// recall completes what p has sent, which says yes to, and nobody has delivered.
+func (f *fabric) recall(p *port, which func(*lnd.Tx) bool) {
+	f.mu.Lock()
+	var back []*lnd.Tx
+	fr := f.head
+	f.head, f.tail = nil, nil
+	for fr != nil {
+		next := fr.next
+		fr.next = nil
+		switch {
+		case fr.from == p && which(fr.tx):
+			back = append(back, fr.tx)
+		case f.head == nil:
+			f.head, f.tail = fr, fr
+		default:
+			f.tail.next, f.tail = fr, fr
+		}
+		fr = next
+	}
+	f.mu.Unlock()
+	for _, tx := range back {
+		tx.Done.Sent(tx, fault(lnd.StatusLocalInterrupt, tx.To.NID, lnd.ErrRecalled))
 	}
 }
 

@@ -135,9 +135,7 @@ func (m *message) failed(err error) (again bool) {
 	}
 	if class&hurtsRemote != 0 {
 		p.stats.status[s].Add(1)
-		if (!p.alone() || p.gateway() || n.router.forwards()) && n.topology.Load().find(p.NID) == nil {
-			n.losePeerHealth(p, sensitivity)
-		}
+		n.blame(p)
 	}
 	switch {
 	case class&resendable == 0:
@@ -173,6 +171,13 @@ func (i *ni) loseHealth(d int) {
 	}
 	if v < MaxHealth {
 		i.node.recoverNI(i)
+	}
+}
+
+// blame charges a failure to a peer NI, unless there is no choice but it.
+func (n *Node) blame(p *peerNI) {
+	if (!p.alone() || p.gateway() || n.router.forwards()) && n.topology.Load().find(p.NID) == nil {
+		n.losePeerHealth(p, n.parameters.Load().HealthSensitivity)
 	}
 }
 

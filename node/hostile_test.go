@@ -116,13 +116,14 @@ func (p *pair) ackOfHead(length uint32) lnet.Header {
 // deaf is the upper side of a host that never takes what it is sent.
 type deaf struct{}
 
-func (deaf) Arrived(*lnd.Rx) error     { return nil }
-func (deaf) Withdrawn(*lnd.Rx)         {}
-func (deaf) PeerDown(lnd.PeerDown)     {}
-func (deaf) PeerRestarted(lnet.NID)    {}
-func (deaf) LNDTimeout() time.Duration { return 0 }
-func (deaf) LinkChanged(lnd.LinkState) {}
-func (deaf) Sent(*lnd.Tx, error)       {}
+func (deaf) Arrived(*lnd.Rx) error           { return nil }
+func (deaf) Withdrawn(*lnd.Rx)               {}
+func (deaf) PeerDown(lnd.PeerDown)           {}
+func (deaf) PeerRestarted(lnet.NID)          {}
+func (deaf) LNDTimeout() time.Duration       { return 0 }
+func (deaf) LinkChanged(lnd.LinkState)       {}
+func (deaf) Sent(*lnd.Tx, error)             {}
+func (deaf) PeerStalled(lnet.NID, time.Time) {}
 
 // Given a node with two NIs, when a host sends it thousands of pings from 0@lo,
 // or from itself without ever reading an answer, and its connections break,

@@ -66,6 +66,9 @@ func (l *loopback) Counters() []lnd.Counter     { return nil }
 func (l *loopback) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
 func (l *loopback) Close(context.Context) error { return nil }
 func (l *loopback) Timeout() time.Duration      { return 0 }
+
+func (l *loopback) Recall(lnet.NID, func(*lnd.Tx) bool) {} // nothing waits here
+
 func (l *loopback) Limits() lnd.Limits {
 	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: lnet.MaxFragments, LargeNIDs: true}
 }

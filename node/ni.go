@@ -167,6 +167,9 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 		n.rebuildInfo()
 	}
 	n.infoMu.Unlock()
+	if present && fatal(s) {
+		n.reroute(i, nil)
+	}
 	if present {
 		n.log.Info("link changed", "ni", i.NID, "link", s)
 	}

@@ -242,6 +242,7 @@ func (n *Node) retire(i *ni) {
 	if !slices.Contains(n.leaving, i) {
 		return // the node closes, and keeps it
 	}
+	n.forgetStalls(i)
 	var c Counters
 	i.stats.addTo(&c)
 	n.retired.add(&c)

@@ -261,6 +261,7 @@ func (n *Node) Explain(to lnet.NID, o ExplainOptions) selection.Explanation {
 		Source: o.Source, Dest: &dest.PeerNI, Reserved: o.Portal == lnet.ReservedPortal, CPT: n.here(t),
 	}
 	e := t.view.Explain(&r)
+	e.Steps = append(t.remarks(dest.Peer()), e.Steps...)
 	if near != to {
 		e.Steps = append([]selection.Step{{
 			What: fmt.Sprintf("%s is a NID of the gateway %s, which takes messages for itself by that one", to, near),

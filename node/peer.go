@@ -46,6 +46,9 @@ type peerNI struct {
 	// lastAlive is a second of the node's clock, 0: never heard. used is when
 	// somebody here last had a use for it, 0: never; born when it was made.
 	lastAlive, used, born atomic.Int64
+	// stalledSince is since when it has not answered, Unix time in ns, while it is
+	// in such trouble.
+	stalledSince atomic.Int64
 	// hearsay says that it was made because others spoke of it.
 	hearsay atomic.Bool
 	news    lnd.Meter // of what it tells of others
@@ -239,6 +242,7 @@ type PeerNIInfo struct {
 	Refs    int
 	Traffic Traffic
 	Health  Health
+	Trouble PeerTrouble
 	Policy  PolicyInfo
 }
 
@@ -326,7 +330,7 @@ func (n *Node) peerInfo(v *discovery.View) PeerInfo {
 func (n *Node) peerNIInfo(p *peerNI, v *discovery.View, t *topology) PeerNIInfo {
 	info := PeerNIInfo{
 		NID: p.NID, QueuedBytes: p.Queued.Load(), Refs: 1,
-		Traffic: p.stats.traffic(), Health: n.healthInfo(&p.health, &p.stats),
+		Traffic: p.stats.traffic(), Health: n.healthInfo(&p.health, &p.stats), Trouble: t.troubleInfo(p),
 		Policy: PolicyInfo{
 			NetPriority: selection.NoPriority, NIDPriority: p.Priority(), Gateways: p.Routers(), Sources: p.Sources(),
 		},

@@ -36,12 +36,18 @@ type departure struct {
 // newRails makes nodes of so many NIs. It is for synctest bubbles.
 func newRails(t testing.TB, p node.Parameters, nisA, nisB int) *rails {
 	t.Helper()
+	return newRailsWith(t, p, lnd.Tunables{}, nisA, nisB)
+}
+
+// newRailsWith is newRails with tunables of a's NIs.
+func newRailsWith(t testing.TB, p node.Parameters, tunables lnd.Tunables, nisA, nisB int) *rails {
+	t.Helper()
 	r := &rails{fabric: newFabric(), begin: time.Now()}
 	r.a = newNode(t, node.Config{Parameters: &p})
 	r.b = newNode(t, node.Config{})
 	for k := range nisA {
 		r.na = append(r.na, lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), 0x0a000001+uint32(k)))
-		r.addNI(t, r.a, r.na[k].String())
+		r.addNIWith(t, r.a, lnd.Config{NID: r.na[k], Device: "dev-" + r.na[k].String(), Tunables: tunables})
 	}
 	for k := range nisB {
 		r.nb = append(r.nb, lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), 0x0a000101+uint32(k)))

@@ -125,12 +125,13 @@ func (a *actor) send(port int, hop lnet.NID, h lnet.Header, payload []byte) {
 	a.ports[port].Send(&c.tx)
 }
 
-func (*stage) PeerDown(lnd.PeerDown)     {}
-func (*stage) LNDTimeout() time.Duration { return 0 }
-func (*stage) LinkChanged(lnd.LinkState) {}
-func (*stage) Withdrawn(*lnd.Rx)         {}
-func (*stage) PeerRestarted(lnet.NID)    {}
-func (*cue) Sent(*lnd.Tx, error)         {}
+func (*stage) PeerDown(lnd.PeerDown)           {}
+func (*stage) LNDTimeout() time.Duration       { return 0 }
+func (*stage) LinkChanged(lnd.LinkState)       {}
+func (*stage) Withdrawn(*lnd.Rx)               {}
+func (*stage) PeerRestarted(lnet.NID)          {}
+func (*cue) Sent(*lnd.Tx, error)               {}
+func (*stage) PeerStalled(lnet.NID, time.Time) {}
 
 func (s *stage) Arrived(rx *lnd.Rx) error {
 	c := &cue{stage: s, payload: make([]byte, rx.Header.PayloadLength), header: rx.Header, from: rx.From}

@@ -220,6 +220,9 @@ func (m *message) ended(err error) {
 			m.node.stats.successfulResends.Add(1)
 		}
 	case errors.Is(err, ErrCanceled):
+	case errors.Is(err, lnd.ErrRecalled):
+		m.node.unpark(m, nil)
+		return
 	case m.failed(err) && m.again():
 		return
 	}

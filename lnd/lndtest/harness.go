@@ -91,6 +91,7 @@ func Run(t *testing.T, h Harness) {
 		{"Withdrawal", withdrawalCases},
 		{"Peers", peerCases},
 		{"Restart", restartCases},
+		{"Stall", stallCases},
 		{"Reentrancy", reentrancyCases},
 		{"Load", loadCases},
 		{"Interface", interfaceCases},

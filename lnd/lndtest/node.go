@@ -33,6 +33,7 @@ type node struct {
 	order    []*arrival
 	sent     []*outgoing
 	downs    []lnd.PeerDown
+	stalls   map[lnet.NID]time.Time // of peers that do not answer
 	links    []lnd.LinkState
 }
 
@@ -54,6 +55,7 @@ func (n *node) open() {
 		n.closed = false
 		n.births = append(n.births, n.s.lastID)
 		n.met = make(map[*node]*acquaintance)
+		n.stalls = make(map[lnet.NID]time.Time)
 	})
 	ctx, cancel := n.s.closeContext()
 	defer cancel()
@@ -212,6 +214,26 @@ func (n *node) PeerDown(d lnd.PeerDown) {
 
 // LNDTimeout implements lnd.Upper.
 func (n *node) LNDTimeout() time.Duration { return 0 }
+
+// PeerStalled implements lnd.Upper.
+func (n *node) PeerStalled(peer lnet.NID, since time.Time) {
+	s := n.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.alive("PeerStalled")
+	before, known := n.stalls[peer]
+	switch {
+	case since.IsZero() && !known:
+		s.fault(fmt.Sprintf("node %d: told that %s answers, of which it has not been told that it does not", n.k, peer))
+	case since.IsZero():
+		delete(n.stalls, peer)
+	case time.Since(since) < time.Second || known && since.After(before):
+		s.fault(fmt.Sprintf("node %d: %s does not answer since %v, before it was since %v", n.k, peer, since, before))
+	default:
+		n.stalls[peer] = since
+	}
+	s.changed.Broadcast()
+}
 
 // LinkChanged implements lnd.Upper.
 func (n *node) LinkChanged(l lnd.LinkState) {

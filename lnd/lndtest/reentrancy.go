@@ -129,11 +129,12 @@ func (p *player) end(err error) {
 	}
 }
 
-func (p *player) Withdrawn(*lnd.Rx)         {}
-func (p *player) PeerDown(lnd.PeerDown)     {}
-func (p *player) PeerRestarted(lnet.NID)    {}
-func (p *player) LNDTimeout() time.Duration { return 0 }
-func (p *player) LinkChanged(lnd.LinkState) {}
+func (p *player) Withdrawn(*lnd.Rx)               {}
+func (p *player) PeerDown(lnd.PeerDown)           {}
+func (p *player) PeerRestarted(lnet.NID)          {}
+func (p *player) LNDTimeout() time.Duration       { return 0 }
+func (p *player) LinkChanged(lnd.LinkState)       {}
+func (p *player) PeerStalled(lnet.NID, time.Time) {}
 
 // newGame opens two players.
 func newGame(s *stage, size int) (a, b *player, over chan error) {

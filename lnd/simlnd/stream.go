@@ -193,6 +193,22 @@ func (s *stream) Unacked() int {
 	return int(s.out.written - s.out.acked)
 }
 
+// Trying implements socklnd.Stream.
+func (s *stream) Trying() (trying bool, silent time.Duration) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	now, since := s.c.fabric.now(), s.out.unackedSince
+	if s.out.blocked {
+		since = max(since, s.out.blockedSince)
+	}
+	if s.in.blocked {
+		silent = now - s.in.blockedSince
+		since = max(since, s.in.blockedSince)
+	}
+	trying = (s.out.blocked || s.in.blocked) && s.out.written > s.out.acked && now-since >= retransmitFirst
+	return trying, silent
+}
+
 // Close implements socklnd.Stream. What was written before is still delivered,
 // unless bytes were left unread: then the peer sees a reset.
 func (s *stream) Close() error {

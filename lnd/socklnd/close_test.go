@@ -85,11 +85,12 @@ func (u *silentUpper) Arrived(m *lnd.Rx) error {
 	u.i.Receive(m, lnd.Placement{})
 	return nil
 }
-func (u *silentUpper) Withdrawn(*lnd.Rx)         { u.calls.Add(1) }
-func (u *silentUpper) PeerDown(lnd.PeerDown)     { u.calls.Add(1) }
-func (u *silentUpper) PeerRestarted(lnet.NID)    { u.calls.Add(1) }
-func (u *silentUpper) LNDTimeout() time.Duration { return 0 }
-func (u *silentUpper) LinkChanged(lnd.LinkState) { u.calls.Add(1) }
+func (u *silentUpper) Withdrawn(*lnd.Rx)               { u.calls.Add(1) }
+func (u *silentUpper) PeerDown(lnd.PeerDown)           { u.calls.Add(1) }
+func (u *silentUpper) PeerRestarted(lnet.NID)          { u.calls.Add(1) }
+func (u *silentUpper) LNDTimeout() time.Duration       { return 0 }
+func (u *silentUpper) LinkChanged(lnd.LinkState)       { u.calls.Add(1) }
+func (u *silentUpper) PeerStalled(lnet.NID, time.Time) { u.calls.Add(1) }
 
 type completed chan error
 

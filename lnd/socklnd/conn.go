@@ -51,6 +51,8 @@ type conn struct {
 	acks        protocol.AckQueue
 	w           writer
 	drainer     func()
+	// recalling is what whoever holds the role shall give back (recall).
+	recalling func(*lnd.Tx) bool
 
 	progress progress // guarded by the reaper being one goroutine
 }
@@ -60,6 +62,11 @@ type conn struct {
 type progress struct {
 	received, acked   uint64
 	receivedAt, ackAt time.Time
+	movedAt           time.Time // when the peer's stack was seen to acknowledge last
+	idleAt            time.Time // when nothing was under way last
+	flight            bool      // something is
+	stalled           time.Time // stalledSince
+	linkUps           uint32    // Interface.linkUps, as seen last
 }
 
 func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order binary.ByteOrder) *conn {

@@ -21,6 +21,7 @@ type counters struct {
 	receiveTimeouts  atomic.Uint64
 	sendTimeouts     atomic.Uint64
 	pendingTimeouts  atomic.Uint64
+	stalls           atomic.Uint64 // times that a peer stopped answering
 	keepalives       atomic.Uint64 // NOOPs sent to a silent peer
 	acknowledgements atomic.Uint64 // zero-copy requests acknowledged
 	bytesSent        atomic.Uint64
@@ -51,6 +52,7 @@ func (c *counters) list(live liveCounts) []lnd.Counter {
 		{Name: "receive_timeouts_total", Value: c.receiveTimeouts.Load()},
 		{Name: "send_timeouts_total", Value: c.sendTimeouts.Load()},
 		{Name: "pending_timeouts_total", Value: c.pendingTimeouts.Load()},
+		{Name: "stalls_total", Value: c.stalls.Load()},
 		{Name: "keepalives_total", Value: c.keepalives.Load()},
 		{Name: "zc_acks_total", Value: c.acknowledgements.Load()},
 		{Name: "sent_bytes_total", Value: c.bytesSent.Load() + live.bytesSent},

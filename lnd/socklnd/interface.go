@@ -32,6 +32,7 @@ type Interface struct {
 
 	counters counters
 	link     atomic.Uint32
+	linkUps  atomic.Uint32 // how often the link came back
 	failures failures
 
 	ctx    context.Context

@@ -28,6 +28,9 @@ func (i *Interface) checkLink() {
 	if lnd.LinkState(i.link.Swap(uint32(state))) == state {
 		return
 	}
+	if state == lnd.LinkUp {
+		i.linkUps.Add(1) // nothing is closed for what happened while it was away
+	}
 	i.log.Warn("link state changed", "device", i.device, "state", state.String())
 	i.upper.LinkChanged(state)
 }

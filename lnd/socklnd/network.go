@@ -100,6 +100,11 @@ type Stream interface {
 	// acknowledged.
 	Unacked() int
 
+	// Trying tells whether the stack sends again what the peer's has not
+	// acknowledged, or probes it, in vain so far, and how long ago the peer's last
+	// gave a sign of life.
+	Trying() (trying bool, silent time.Duration)
+
 	// Close ends the stream at once in both directions; bytes not yet sent
 	// may be lost. Blocked calls return net.ErrClosed.
 	Close() error

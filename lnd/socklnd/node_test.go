@@ -185,6 +185,9 @@ func (n *node) PeerRestarted(peer lnet.NID) {
 // LNDTimeout implements lnd.Upper.
 func (n *node) LNDTimeout() time.Duration { return time.Duration(n.lndTimeout.Load()) }
 
+// PeerStalled implements lnd.Upper.
+func (n *node) PeerStalled(lnet.NID, time.Time) {}
+
 // LinkChanged implements lnd.Upper.
 func (n *node) LinkChanged(lnd.LinkState) {}
 

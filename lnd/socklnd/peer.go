@@ -53,6 +53,9 @@ type peer struct {
 	pending    []waiting
 	lastAlive  time.Time
 	lastPing   time.Time // keepalive
+	// stalledSince is since when the node knows that the peer does not answer;
+	// the reaper's.
+	stalledSince time.Time
 }
 
 // waiting is a message that waits for a connection.
@@ -352,7 +355,11 @@ func (p *peer) notifyDown(lastAlive time.Time, cause error) {
 
 // idle tells that nothing keeps the peer in the table: no connection, no
 // attempt, no message. p.mu is held.
-func (p *peer) idle() bool {
+func (p *peer) idle() bool { return p.stalledSince.IsZero() && p.spent() }
+
+// spent is idle, except that the node may still count the peer as one that does
+// not answer. p.mu is held.
+func (p *peer) spent() bool {
 	return len(p.conns) == 0 && !p.opening && p.accepting == 0 && len(p.pending) == 0
 }
 

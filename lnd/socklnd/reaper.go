@@ -3,6 +3,7 @@ package socklnd
 import (
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -15,23 +16,32 @@ import (
 const minKeepaliveGap = 10 * time.Second
 
 // reap looks at every peer at least four times within the LND timeout and ends
-// what has made no progress (socklnd 14). The message path keeps no time:
+// what has made no progress (socklnd 14); at peers to which something is under way
+// it looks more often, to see whether they answer. The message path keeps no time:
 // progress is a counter that has moved since the last look.
 func (i *Interface) reap() {
 	defer i.group.Done()
-	tick := time.NewTimer(i.lookInterval())
-	defer tick.Stop()
+	timer := time.NewTimer(i.lookInterval())
+	defer timer.Stop()
+	var peers []*peer // to look at
+	var all time.Time // when to look at all
 	for {
 		select {
 		case <-i.ctx.Done():
 			return
-		case <-tick.C:
-			now := time.Now() // the tick may be old
-			for _, p := range i.peersOf(lnet.NID{}) {
-				p.reap(now)
-			}
-			tick.Reset(i.lookInterval())
+		case <-timer.C:
 		}
+		now := time.Now() // the tick may be old
+		every := i.lookInterval()
+		if !now.Before(all) {
+			peers, all = i.peersOf(lnet.NID{}), now.Add(every)
+		}
+		peers = slices.DeleteFunc(peers, func(p *peer) bool { return !p.reap(now) })
+		pause := every
+		if len(peers) > 0 {
+			pause = every / looksPerReap
+		}
+		timer.Reset(min(pause, time.Until(all)))
 	}
 }
 
@@ -40,8 +50,9 @@ func (i *Interface) lookInterval() time.Duration {
 	return min(time.Second, max(i.Timeout()/8, time.Millisecond))
 }
 
-// reap ends what has timed out with one peer.
-func (p *peer) reap(now time.Time) {
+// reap ends what has timed out with one peer, and tells whether something is
+// under way to it.
+func (p *peer) reap(now time.Time) (flight bool) {
 	p.failStale(now)
 	p.mu.Lock()
 	conns := make([]*conn, 0, len(p.conns))
@@ -50,25 +61,32 @@ func (p *peer) reap(now time.Time) {
 			conns = append(conns, c)
 		}
 	}
-	forgettable := p.idle()
+	flight = len(p.pending) > 0
+	forgettable := p.spent()
 	p.mu.Unlock()
 	if forgettable {
+		p.endStall()
 		p.i.forget(p)
-		return
+		return false
 	}
+	var stalled time.Time
 	for _, c := range conns {
 		alive, err := c.check(now)
 		if err != nil {
 			p.fail(c, err)
-			return
+			return true
 		}
 		if alive {
 			p.mu.Lock()
 			p.lastAlive = now
 			p.mu.Unlock()
 		}
+		flight = flight || c.progress.flight
+		stalled = earlier(stalled, c.progress.stalled)
 	}
+	p.judge(now, conns, stalled)
 	p.keepalive(now)
+	return flight
 }
 
 // failStale fails messages that have waited too long for a connection.
@@ -93,6 +111,10 @@ func (p *peer) failStale(now time.Time) {
 // while nobody reads it.
 func (c *conn) check(now time.Time) (alive bool, err error) {
 	s, timeout := &c.progress, c.peer.i.Timeout()
+	if ups := c.peer.i.linkUps.Load(); s.linkUps != ups {
+		s.linkUps = ups
+		s.restart(now)
+	}
 
 	if c.placing.Load() == placingWait {
 		if err := c.ended(); err != nil {
@@ -119,20 +141,27 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 	}
 
 	sent := c.sent.Load()
+	s.flight, s.stalled = false, time.Time{}
 	if s.acked == sent && c.queuedBytes.Load() == 0 {
-		s.ackAt = time.Time{}
+		s.ackAt, s.idleAt = time.Time{}, now
 		return alive, nil
 	}
 	acked := sent - min(sent, uint64(c.stream.Unacked()))
+	s.flight = acked != sent
 	switch {
 	case acked != s.acked:
-		s.acked, s.ackAt = acked, now
+		s.acked, s.ackAt, s.movedAt = acked, now, now
 		alive = true
 	case s.ackAt.IsZero():
-		s.ackAt = now
+		s.ackAt, s.movedAt = now, now
 	case now.Sub(s.ackAt) >= timeout:
 		c.peer.i.counters.sendTimeouts.Add(1)
 		return false, errSendTime
+	}
+	if s.flight {
+		s.stalled = c.stalledSince(now)
+	} else {
+		s.idleAt = now
 	}
 	return alive, nil
 }

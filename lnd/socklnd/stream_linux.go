@@ -240,4 +240,22 @@ func (s *hostStream) Unacked() int {
 	return n
 }
 
+// probesLost is the number of probes without an answer, of a peer that is idle
+// or whose window is closed, from which on it counts as silent.
+const probesLost = 2
+
+// Trying implements Stream.
+func (s *hostStream) Trying() (trying bool, silent time.Duration) {
+	_ = control(s.raw, func(fd int) error {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err != nil {
+			return err // the connection is over, which others see
+		}
+		trying = info.Unacked > 0 && info.Retransmits > 0 || info.Probes >= probesLost
+		silent = time.Duration(info.Last_ack_recv) * time.Millisecond
+		return nil
+	})
+	return trying, silent
+}
+
 func (s *hostStream) Close() error { return s.conn.Close() }

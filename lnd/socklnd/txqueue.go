@@ -29,6 +29,28 @@ func (q *txQueue) pop() *lnd.Tx {
 	return m
 }
 
+// pushFront undoes pop.
+func (q *txQueue) pushFront(m *lnd.Tx) {
+	if q.n == len(q.ring) {
+		q.grow()
+	}
+	q.head = (q.head - 1) & (len(q.ring) - 1)
+	q.ring[q.head] = m
+	q.n++
+}
+
+// withdraw takes out the messages that which says yes to, in order.
+func (q *txQueue) withdraw(which func(*lnd.Tx) bool) (out []*lnd.Tx) {
+	for range q.n {
+		if m := q.pop(); which(m) {
+			out = append(out, m)
+		} else {
+			q.push(m)
+		}
+	}
+	return out
+}
+
 func (q *txQueue) takeAll() []*lnd.Tx {
 	if q.n == 0 {
 		return nil

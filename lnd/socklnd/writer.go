@@ -42,6 +42,8 @@ type writer struct {
 	wrote int           // bytes of the batch
 	total int
 	noops int // bytes of NOOPs before the messages
+	// cookie is what the batch's first message acknowledges, 0: nothing.
+	cookie uint64
 
 	heads  []byte   // framing and LNet headers
 	pieces [][]byte // all of the batch
@@ -154,7 +156,10 @@ func (c *conn) drain() {
 	for {
 		for !c.push() {
 			err := c.stream.AwaitWritable()
-			if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			if errors.Is(err, os.ErrDeadlineExceeded) { // recall's
+				err = c.giveBack()
+			}
+			if err != nil {
 				c.writeFailed(err)
 				break
 			}
@@ -208,7 +213,7 @@ func (c *conn) fill() bool {
 // encode lays the batch out: all headers in heads, and pieces that alternate
 // between heads and payloads.
 func (c *conn) encode(cookie uint64) {
-	w := &c.w
+	w, taken := &c.w, cookie
 	if need := w.noops + w.n*c.version.Overhead(); cap(w.heads) < need {
 		// Pieces point into heads, which therefore must not move.
 		w.heads = append(make([]byte, 0, max(need, 4*c.version.Overhead())), w.heads...)
@@ -240,7 +245,9 @@ func (c *conn) encode(cookie uint64) {
 		w.pieces = append(w.pieces, w.heads[start:])
 	}
 	w.rest = w.pieces
+	w.cookie = taken
 	if cookie != 0 {
+		w.cookie = 0
 		// No message took the cookie along.
 		c.mu.Lock()
 		c.acks.Add(cookie)
@@ -289,6 +296,9 @@ func (c *conn) push() bool {
 	w := &c.w
 	for len(w.rest) > 0 {
 		n, err := c.stream.TryWrite(w.rest)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return false // who waits for room sees to it
+		}
 		if err != nil {
 			c.writeFailed(err)
 			return true
@@ -345,10 +355,7 @@ func (c *conn) failBatch(cause error) {
 	w.rest = nil
 	for w.first < w.n {
 		m := w.batch[w.first]
-		start := w.noops
-		if w.first > 0 {
-			start = w.ends[w.first-1]
-		}
+		start := w.start(w.first)
 		w.batch[w.first] = nil
 		w.first++
 		err := c.unstartedError(cause)
@@ -357,6 +364,14 @@ func (c *conn) failBatch(cause error) {
 		}
 		c.peer.i.failures.add(m, err)
 	}
+}
+
+// start is where in the batch's bytes the message k begins.
+func (w *writer) start(k int) int {
+	if k == 0 {
+		return w.noops
+	}
+	return w.ends[k-1]
 }
 
 // resign gives the writer's role up.

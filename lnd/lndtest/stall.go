@@ -1,0 +1,143 @@
+package lndtest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Stall: a peer that does not answer any more is told of long before anything is
+// closed for it, and what has not begun can be taken back. What a notice says is
+// checked by node.PeerStalled.
+var stallCases = []scenario{
+	{name: "ToldAndHealed", nodes: 2, needs: canIsolate, run: stallHeals},
+	{name: "WhileNobodyTakes", nodes: 2, run: noStall},
+	{name: "WhileConnecting", nodes: 2, needs: canIsolate, run: stallConnecting},
+	{name: "Recall", nodes: 2, needs: canIsolate, run: func(s *stage) { recall(s, s.nodes[1].id.NID, flood) }},
+	{name: "RecallFromAll", nodes: 2, needs: canIsolate, run: func(s *stage) { recall(s, lnet.NID{}, flood) }},
+	{name: "RecallOfABatch", nodes: 2, needs: canIsolate, run: func(s *stage) {
+		recall(s, s.nodes[1].id.NID, func(from, to *node) []*outgoing { return from.puts(to, 60, 5000) })
+	}},
+	{name: "RecallFromOthers", nodes: 3, run: recallFromOthers},
+}
+
+// awaitStall waits until n is told that the peer does not answer, or does.
+func (s *stage) awaitStall(n, peer *node, want bool) {
+	s.t.Helper()
+	s.await("PeerStalled", func() bool {
+		_, stalled := n.stalls[peer.id.NID]
+		return stalled == want
+	})
+}
+
+func stallHeals(s *stage) {
+	n := s.open(2)
+	s.awaitWorking(n[0], n[1])
+	s.awaitWorking(n[1], n[0])
+	for range 3 {
+		heal := s.w.Isolate(0, 1)
+		out := n[0].puts(n[1], 5, 100)
+		s.awaitStall(n[0], n[1], true)
+		heal()
+		s.awaitStall(n[0], n[1], false)
+		s.awaitDelivered(n[1], out...)
+	}
+	if len(n[0].downs)+len(n[1].downs) > 0 {
+		s.t.Errorf("a peer was lost, which TCP had healed: %v, %v", n[0].downs, n[1].downs)
+	}
+}
+
+// noStall: a peer that takes no messages answers all the same.
+func noStall(s *stage) {
+	n := s.open(2)
+	n[1].setPolicy(holdAll)
+	out := flood(n[0], n[1])
+	s.await("an arrival", func() bool { return len(n[1].held) > 0 })
+	s.pause(3 * time.Second)
+	s.mu.Lock()
+	if len(n[0].stalls) > 0 {
+		s.t.Errorf("a peer that takes nothing counts as one that does not answer: %v", n[0].stalls)
+	}
+	s.mu.Unlock()
+	n[1].setPolicy(keepAll)
+	n[1].place()
+	s.awaitDelivered(n[1], out...)
+}
+
+func stallConnecting(s *stage) {
+	n := s.open(2)
+	heal := s.w.Isolate(0, 1)
+	out := n[0].puts(n[1], 20, 100)
+	s.awaitStall(n[0], n[1], true)
+	n[0].i.Recall(n[1].id.NID, func(*lnd.Tx) bool { return true })
+	s.awaitComplete(out)
+	s.checkRecalled(n[1], out, func(*outgoing) bool { return true })
+	heal()
+	s.awaitWorking(n[0], n[1])
+	s.awaitStall(n[0], n[1], false)
+}
+
+// recall takes back two of three messages; the others arrive once all is well.
+func recall(s *stage, to lnet.NID, send func(from, to *node) []*outgoing) {
+	n := s.open(2)
+	s.awaitWorking(n[0], n[1])
+	heal := s.w.Isolate(0, 1)
+	out := send(n[0], n[1])
+	s.awaitStall(n[0], n[1], true)
+	chosen := func(o *outgoing) bool { return o.id()%3 != 0 }
+	n[0].i.Recall(to, func(m *lnd.Tx) bool { return chosen(m.Done.(*outgoing)) })
+	s.await("a message that was taken back", func() bool {
+		for _, o := range out {
+			if errors.Is(o.err, lnd.ErrRecalled) {
+				return true
+			}
+		}
+		return false
+	})
+	heal()
+	s.awaitComplete(out)
+	s.checkRecalled(n[1], out, chosen)
+	s.awaitWorking(n[0], n[1])
+}
+
+// checkRecalled checks that only the chosen ones were taken back, that these have
+// not arrived, and that all others do.
+func (s *stage) checkRecalled(to *node, out []*outgoing, chosen func(*outgoing) bool) {
+	s.t.Helper()
+	var rest []*outgoing
+	back := 0
+	s.mu.Lock()
+	for _, o := range out {
+		if !errors.Is(o.err, lnd.ErrRecalled) {
+			rest = append(rest, o)
+			continue
+		}
+		if back++; !chosen(o) || len(to.arrivals[o.id()]) > 0 {
+			s.t.Errorf("message %d was taken back: chosen %t, arrived %d times", o.id(), chosen(o), len(to.arrivals[o.id()]))
+		}
+	}
+	s.mu.Unlock()
+	if back < len(out)/3 {
+		s.t.Errorf("%d of %d messages were taken back, want more", back, len(out))
+	}
+	s.awaitDelivered(to, rest...)
+}
+
+// recallFromOthers: to recall what goes to one peer leaves the others' alone, and
+// what has arrived or is written may be asked for in vain.
+func recallFromOthers(s *stage) {
+	n := s.open(3)
+	n[1].setPolicy(holdAll)
+	held, free := flood(n[0], n[1]), n[0].puts(n[2], 20, 10_000)
+	s.await("an arrival", func() bool { return len(n[1].held) > 0 })
+	for range 10 {
+		n[0].i.Recall(n[2].id.NID, func(m *lnd.Tx) bool { return m.To != n[2].id })
+		n[0].i.Recall(n[1].id.NID, func(*lnd.Tx) bool { return false })
+	}
+	s.awaitDelivered(n[2], free...)
+	n[1].setPolicy(keepAll)
+	n[1].place()
+	s.awaitDelivered(n[1], held...)
+}

@@ -1,0 +1,130 @@
+package socklnd
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Recall implements lnd.Interface.
+func (i *Interface) Recall(nid lnet.NID, which func(*lnd.Tx) bool) {
+	for _, p := range i.peersOf(nid) {
+		p.recall(which)
+	}
+}
+
+// recall takes back what waits for a connection or is queued on one.
+func (p *peer) recall(which func(*lnd.Tx) bool) {
+	p.mu.Lock()
+	if p.gone {
+		p.mu.Unlock()
+		return
+	}
+	p.i.group.Add(1) // Close must wait
+	defer p.i.group.Done()
+	var back []*lnd.Tx
+	kept := p.pending[:0]
+	for _, w := range p.pending {
+		if which(w.m) {
+			back = append(back, w.m)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	clear(p.pending[len(kept):])
+	p.pending = kept
+	conns := p.conns[:len(p.conns):len(p.conns)]
+	p.mu.Unlock()
+	for _, c := range conns {
+		back = append(back, c.recall(which)...)
+	}
+	p.recalled(back)
+}
+
+func (p *peer) recalled(ms []*lnd.Tx) {
+	p.i.failures.addAll(ms, messageError("send", p.id.NID, lnd.StatusLocalInterrupt, lnd.ErrRecalled))
+}
+
+// recall returns what is queued, and wakes a drainer, so that it gives back what
+// it has taken from the queue and not begun with.
+func (c *conn) recall(which func(*lnd.Tx) bool) []*lnd.Tx {
+	c.mu.Lock()
+	if c.dead {
+		c.mu.Unlock()
+		return nil
+	}
+	back := c.withdraw(which)
+	writing := c.writing
+	if writing {
+		c.recalling = which
+	}
+	c.mu.Unlock()
+	if writing {
+		_ = c.stream.SetWriteDeadline(time.Now()) // else it is closed, and the queue has failed
+	}
+	return back
+}
+
+// withdraw takes messages out of the queue. mu is held.
+func (c *conn) withdraw(which func(*lnd.Tx) bool) []*lnd.Tx {
+	back := c.queued.withdraw(which)
+	for _, m := range back {
+		c.queuedBytes.Add(-int64(m.Payload.Length + c.version.Overhead()))
+	}
+	return back
+}
+
+// giveBack does what recall has asked of the holder of the writer's role, whose
+// stream is full.
+func (c *conn) giveBack() error {
+	if err := c.stream.SetWriteDeadline(time.Time{}); err != nil {
+		return err
+	}
+	var back []*lnd.Tx
+	c.mu.Lock()
+	which := c.recalling
+	c.recalling = nil
+	if which != nil && !c.dead {
+		c.unfill()
+		back = c.withdraw(which)
+	}
+	c.mu.Unlock()
+	c.peer.recalled(back)
+	return nil
+}
+
+// unfill returns the messages of the batch of which no byte was written to the
+// queue. The caller holds the role and mu.
+func (c *conn) unfill() {
+	w := &c.w
+	k := w.first
+	for k < w.n && w.start(k) < w.wrote {
+		k++
+	}
+	if k == w.n {
+		return
+	}
+	for j := w.n - 1; j >= k; j-- {
+		c.queued.pushFront(w.batch[j])
+		w.batch[j] = nil
+	}
+	w.n, w.total = k, w.start(k)
+	w.rest = truncate(w.rest, w.total-w.wrote)
+	if k == 0 && w.cookie != 0 { // it goes with another one
+		c.acks.Add(w.cookie)
+		w.cookie = 0
+	}
+}
+
+// truncate keeps the first n bytes of bufs.
+func truncate(bufs [][]byte, n int) [][]byte {
+	for k, b := range bufs {
+		if n <= len(b) {
+			bufs[k] = b[:n]
+			return bufs[:k+1]
+		}
+		n -= len(b)
+	}
+	return bufs
+}

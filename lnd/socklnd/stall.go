@@ -1,0 +1,108 @@
+package socklnd
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// A path that is dead shows itself by TCP long before the LND timeout: what was
+// sent is not acknowledged, and sent again in vain. Nothing is closed for that,
+// since TCP may heal it; the node is told, and sends by other ways meanwhile.
+
+const (
+	// stallAfter is how long nothing must have been acknowledged: longer than
+	// TCP needs for a few losses in a row on any path within a site.
+	stallAfter = time.Second
+	// looksPerReap is how much more often than others the reaper looks at peers
+	// to which something is under way.
+	looksPerReap = 4
+)
+
+// restart gives everything that is due its full time again: the way was cut, and
+// is there again.
+func (s *progress) restart(now time.Time) {
+	if !s.receivedAt.IsZero() {
+		s.receivedAt = now
+	}
+	if !s.ackAt.IsZero() {
+		s.ackAt = now
+	}
+}
+
+// stalledSince is since when nothing has been acknowledged although TCP tries;
+// zero if it does, or for less than stallAfter. Unacked bytes are in the stream.
+func (c *conn) stalledSince(now time.Time) time.Time {
+	s := &c.progress
+	if !now.After(s.movedAt) { // there was progress just now
+		return time.Time{}
+	}
+	trying, silent := c.stream.Trying()
+	if !trying {
+		return time.Time{}
+	}
+	// What the peer's stack last said may be older than what waits now.
+	since := earlier(s.movedAt, now.Add(-silent))
+	if since.Before(s.idleAt) {
+		since = s.idleAt
+	}
+	if now.Sub(since) < stallAfter {
+		return time.Time{}
+	}
+	return since
+}
+
+// earlier is the earlier one of two times; a zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// judge tells the node whether the peer answers. conns are those just looked at,
+// of which one has stalled since a time, if that is not zero. A peer that has
+// stalled stays so until one of its connections works again.
+func (p *peer) judge(now time.Time, conns []*conn, since time.Time) {
+	if p.id.PID != lnet.PIDLustre {
+		return
+	}
+	p.mu.Lock()
+	if len(p.conns) == 0 && len(p.pending) > 0 && now.Sub(p.pending[0].since) >= stallAfter {
+		since = earlier(since, p.pending[0].since)
+	}
+	before := p.stalledSince
+	switch {
+	case !since.IsZero():
+		p.stalledSince = earlier(before, since)
+	case len(conns) > 0:
+		p.stalledSince = time.Time{}
+	}
+	stalled := p.stalledSince
+	p.mu.Unlock()
+	switch {
+	case !stalled.IsZero():
+		if before.IsZero() {
+			p.i.counters.stalls.Add(1)
+			p.i.log.Info("peer does not answer", "peer", p.id.String(), "since", stalled)
+		}
+		p.i.upper.PeerStalled(p.id.NID, stalled)
+	case !before.IsZero():
+		p.i.log.Info("peer answers again", "peer", p.id.String())
+		for _, c := range conns {
+			c.progress.restart(now)
+		}
+		p.i.upper.PeerStalled(p.id.NID, time.Time{})
+	}
+}
+
+// endStall ends the stall of a peer of which nothing is left.
+func (p *peer) endStall() {
+	p.mu.Lock()
+	stalled := !p.stalledSince.IsZero()
+	p.stalledSince = time.Time{}
+	p.mu.Unlock()
+	if stalled {
+		p.i.upper.PeerStalled(p.id.NID, time.Time{})
+	}
+}

@@ -1,0 +1,162 @@
+package node
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// PeerStalled implements lnd.Upper: what can go another way does. The peer NI
+// loses health once, so that recovery pings try the way until it works.
+func (i *ni) PeerStalled(nid lnet.NID, since time.Time) {
+	if !i.open.Load() { // AddNI is still writing what is read here
+		return
+	}
+	n := i.node
+	p := n.peers.find(nid)
+	if p == nil {
+		return
+	}
+	if since.IsZero() {
+		p.SetStalled(&i.NI, false)
+		return
+	}
+	p.stalledSince.Store(since.UnixNano())
+	if p.SetStalled(&i.NI, true) {
+		n.blame(p)
+	}
+	n.reroute(i, p)
+}
+
+// calledDown notes whether a peer NI's own node says that it is down. Kernels
+// take such a one by turn all the same.
+func (n *Node) calledDown(p *peerNI, down bool) {
+	if !p.SetToldDown(down) || !down {
+		return
+	}
+	for _, i := range n.topology.Load().nis {
+		if i.net == p.NID.Net() {
+			n.reroute(i, p)
+		}
+	}
+}
+
+// reroute has messages choose anew that are on their way from i to p, nil: to
+// anybody, and of which no byte has left, if there is a way in less trouble.
+func (n *Node) reroute(i *ni, p *peerNI) {
+	which := func(m *message) bool { return m.ni == i && (p == nil || m.peer == p) && m.hasBetterWay() }
+	var moved, ready messageQueue
+	withdraw := func(p *peerNI) {
+		out := p.tx.withdraw(which)
+		moved.append(&out)
+	}
+	if p != nil {
+		withdraw(p)
+	} else {
+		n.peers.each(withdraw)
+	}
+	out := i.tx.withdraw(which)
+	moved.append(&out)
+	for m := moved.pop(); m != nil; m = moved.pop() {
+		if m.held == heldNone {
+			m.peer.Queued.Add(-m.weight())
+		}
+		m.giveCredits(&ready)
+		n.unpark(m, nil)
+	}
+	n.transmitAll(&ready)
+	to := lnet.NID{}
+	if p != nil {
+		to = p.NID
+	}
+	i.iface.Recall(to, func(tx *lnd.Tx) bool {
+		m, ours := tx.Done.(*message)
+		return ours && which(m)
+	})
+}
+
+// hasBetterWay tells whether m, which waits to be sent, would now take a way in
+// less trouble than its own. What must keep to its way has none. It takes no lock.
+func (m *message) hasBetterWay() bool {
+	if m.from != nil || m.recovery || m.over != 0 || m.peer == nil || m.ni.loopback {
+		return false
+	}
+	n := m.node
+	dest := n.peers.find(m.tx.Header.Dest)
+	if dest == nil {
+		return false
+	}
+	r := selection.Request{Source: m.source, Dest: &dest.PeerNI, Reserved: m.reserved, CPT: selection.UnknownCPT}
+	d, err := n.topology.Load().view.Choose(&r)
+	return err == nil && !d.Loopback() && way(d.NI, d.Next) < way(&m.ni.NI, &m.peer.PeerNI)
+}
+
+// way is what speaks against a way: a link of ours that is down most.
+func way(i *selection.NI, p *selection.PeerNI) selection.Trouble {
+	if i.Fatal.Load() {
+		return selection.ToldDown + 1
+	}
+	return p.Trouble(i)
+}
+
+// forgetStalls forgets what an NI that is gone has told of peers.
+func (n *Node) forgetStalls(i *ni) {
+	n.peers.each(func(p *peerNI) { p.SetStalled(&i.NI, false) })
+}
+
+// PeerTrouble is what speaks against sending to a peer NI, besides its health.
+type PeerTrouble struct {
+	selection.Trouble
+	// Since is since when it does not answer, if that is the trouble.
+	Since time.Time
+	// From is the NID of the NI whose messages it does not answer, zero if it is
+	// all the same.
+	From lnet.NID
+}
+
+// troubleInfo is the worst trouble with a peer NI.
+func (t *topology) troubleInfo(p *peerNI) PeerTrouble {
+	info := PeerTrouble{Trouble: p.Trouble(nil)}
+	for _, i := range t.nis {
+		if i.net == p.NID.Net() && info.Trouble < p.Trouble(&i.NI) {
+			info.Trouble, info.From = p.Trouble(&i.NI), i.NID
+			info.Since = time.Unix(0, p.stalledSince.Load())
+		}
+	}
+	return info
+}
+
+// String is the trouble in words, empty if there is none.
+func (t PeerTrouble) String() string {
+	switch t.Trouble {
+	case selection.NoTrouble:
+		return ""
+	case selection.Stalled:
+		return t.Trouble.String() + " since " + t.Since.UTC().Format(time.RFC3339)
+	}
+	return t.Trouble.String()
+}
+
+// remarks say which NIs and peer NIs are in trouble that a message to a peer might
+// use.
+func (t *topology) remarks(p *selection.Peer) (steps []selection.Step) {
+	for _, net := range p.Nets {
+		for _, i := range t.nis {
+			if i.net == net.ID && i.Fatal.Load() {
+				steps = append(steps, selection.Step{What: i.NID.String() + " here: link down"})
+			}
+		}
+		for _, q := range net.NIs {
+			info := t.troubleInfo(peerNIOf(q))
+			switch info.Trouble {
+			case selection.Stalled:
+				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.String() + ", from " + info.From.String()})
+			case selection.ToldDown:
+				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.String() + ", its node says"})
+			}
+		}
+	}
+	return steps
+}

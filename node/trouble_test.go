@@ -1,0 +1,245 @@
+package node_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// puts has a send n PUTs to b, of which nobody waits for the end.
+func (r *rails) puts(t testing.TB, n int, o node.PutOptions) *recorder {
+	t.Helper()
+	e := &recorder{}
+	o.Portal = 1
+	for range n {
+		h := bind(t, r.a, portals.MD{Bytes: make([]byte, 4), Threshold: 1, Unlink: true, Handler: e})
+		put(t, r.a, h, lnet.ProcessID{NID: r.nb[0], PID: lnet.PIDLustre}, o)
+	}
+	synctest.Wait()
+	return e
+}
+
+// putsTo counts the PUTs among what a has sent to each of b's NIDs.
+func (r *rails) putsTo() []int {
+	counts := make([]int, len(r.nb))
+	for _, d := range r.took() {
+		if k := slices.Index(r.nb, d.to); d.typ == lnet.MsgPut && k >= 0 {
+			counts[k]++
+		}
+	}
+	return counts
+}
+
+// troubleOf is what a shows of one of b's NIDs.
+func (r *rails) troubleOf(k int) node.PeerTrouble {
+	for _, p := range peerNIs(r.a) {
+		if p.NID == r.nb[k] {
+			return p.Trouble
+		}
+	}
+	return node.PeerTrouble{}
+}
+
+// Given a peer with two NIDs, when the driver tells that one does not answer, then
+// messages go to the other one, the first loses health once and is pinged, and both
+// are shown for what they are; when it answers again, and a ping does, both carry.
+func TestAStalledPeerNIIsAvoided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, static(), 1, 2)
+		r.hears(t)
+		port := r.ports[r.na[0]]
+		since := time.Now().Add(-1500 * time.Millisecond)
+		r.fails(func(tx *lnd.Tx) error { // what goes there is not answered
+			if tx.To.NID == r.nb[0] {
+				return fault(lnd.StatusRemoteError, tx.To.NID, lnd.ErrTimeout)
+			}
+			return nil
+		})
+		_, before := r.healthOf()
+		r.took()
+		for range 3 {
+			port.upper.PeerStalled(r.nb[0], since)
+		}
+		if _, peers := r.healthOf(); before[0]-peers[0] != 100 || peers[1] != before[1] {
+			t.Errorf("health was %v, is %v: want 100 less of the first", before, peers)
+		}
+		r.puts(t, 6, node.PutOptions{})
+		if got := r.putsTo(); got[0] != 0 || got[1] != 6 {
+			t.Errorf("%v PUTs to the two NIDs, want all to the second", got)
+		}
+		want := node.PeerTrouble{Trouble: selection.Stalled, Since: since.Round(0), From: r.na[0]}
+		if got := r.troubleOf(0); got.Trouble != want.Trouble || !got.Since.Equal(want.Since) || got.From != want.From {
+			t.Errorf("trouble %+v, want %+v", got, want)
+		}
+		if got := r.troubleOf(1); got != (node.PeerTrouble{}) {
+			t.Errorf("trouble of the other one %+v", got)
+		}
+		e := r.a.Explain(r.nb[0], node.ExplainOptions{})
+		text := r.nb[0].String() + ": not answering since " + since.UTC().Format(time.RFC3339) + ", from " + r.na[0].String()
+		if s := e.String(); !strings.Contains(s, text) {
+			t.Errorf("explained without %q:\n%s", text, s)
+		}
+		time.Sleep(2 * time.Second)
+		if !slices.ContainsFunc(r.took(), func(d departure) bool { return d.typ == lnet.MsgGet && d.to == r.nb[0] }) {
+			t.Error("nobody pings what does not answer")
+		}
+
+		r.fails(nil)
+		port.upper.PeerStalled(r.nb[0], time.Time{})
+		time.Sleep(10 * time.Minute)
+		r.took()
+		r.puts(t, 6, node.PutOptions{})
+		if got := r.putsTo(); got[0] != 3 || got[1] != 3 {
+			t.Errorf("%v PUTs to the two NIDs, want 3 each: trouble %v", got, r.troubleOf(0))
+		}
+	})
+}
+
+// A stall of a peer that nobody knows is nobody's, and one of a lone NID costs it
+// nothing: there is no other way.
+func TestAStallWithoutAnotherWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, static(), 1, 1)
+		r.hears(t)
+		port := r.ports[r.na[0]]
+		port.upper.PeerStalled(parseNID(t, "10.9.9.9@tcp"), time.Now())
+		r.hold(true)
+		done := r.puts(t, 12, node.PutOptions{})
+		port.upper.PeerStalled(r.nb[0], time.Now())
+		synctest.Wait()
+		if n := r.pending(); n != 8 {
+			t.Errorf("%d messages wait in the driver, want the 8 that there were", n)
+		}
+		if _, peers := r.healthOf(); peers[0] != node.MaxHealth {
+			t.Errorf("health %v", peers)
+		}
+		r.hold(false)
+		synctest.Wait()
+		if got := done.take(); len(got) != 12 || slices.ContainsFunc(got, func(e portals.Event) bool { return e.Err != nil }) {
+			t.Errorf("%d events %+v, want 12 without an error", len(got), got)
+		}
+	})
+}
+
+// Given messages that wait, in the driver, for a credit of the peer NI and for one
+// of the NI, when their way is in trouble, then those that may go another way do so
+// at once, each once, at nobody's cost; those that may not wait on.
+func TestWhatWaitsGoesAnotherWay(t *testing.T) {
+	stall := func(r *rails) { r.ports[r.na[0]].upper.PeerStalled(r.nb[0], time.Now()) }
+	for _, c := range []struct {
+		name    string
+		credits int // of the NIs, 0: many
+		nis     int
+		from    func(r *rails) lnet.NID
+		now     func(r *rails)
+		moved   int // of 40
+	}{
+		{"stalled", 0, 1, nil, stall, 40},
+		{"stalled, few credits", 4, 1, nil, stall, 40},
+		{"stalled, from a given NI", 0, 1, func(r *rails) lnet.NID { return r.na[0] }, stall, 0},
+		{"our link is down", 0, 2, nil, func(r *rails) { r.ports[r.na[0]].setLink(lnd.LinkDown) }, 40},
+		{"our link is down, few credits", 4, 2, nil, func(r *rails) { r.ports[r.na[0]].setLink(lnd.LinkDown) }, 40},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRailsWith(t, static(), lnd.Tunables{Credits: c.credits}, c.nis, 2)
+				r.hears(t)
+				o := node.PutOptions{}
+				if c.from != nil {
+					o.Source = c.from(r)
+				}
+				r.hold(true)
+				r.took()
+				done := r.puts(t, 40, o)
+				nis, _ := r.healthOf()
+				c.now(r)
+				synctest.Wait()
+				r.hold(false)
+				synctest.Wait()
+				events := done.take()
+				if len(events) != 40 {
+					t.Errorf("%d events, want 40", len(events))
+				}
+				for _, e := range events {
+					if e.Err != nil {
+						t.Errorf("event %+v", e)
+					}
+				}
+				left := r.took()
+				away := 0
+				for _, d := range left {
+					if d.typ == lnet.MsgPut && (c.nis > 1 && d.from != r.na[0] || c.nis == 1 && d.to != r.nb[0]) {
+						away++
+					}
+				}
+				if away != c.moved {
+					t.Errorf("%d of %d PUTs went the other way, want %d: %v", away, len(left), c.moved, left)
+				}
+				if after, _ := r.healthOf(); !slices.Equal(nis, after) {
+					t.Errorf("health of the NIs was %v, is %v", nis, after)
+				}
+				for _, p := range peerNIs(r.a) {
+					if p.QueuedBytes != 0 || p.Credits.Available != p.Credits.Max {
+						t.Errorf("%s: %d bytes queued, credits %+v", p.NID, p.QueuedBytes, p.Credits)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Given two multi-rail nodes, when one's link goes down, then the other one hears of
+// it by a push and sends to the other NID, until it hears that the link is back.
+func TestWhatItsNodeCallsDownIsAvoided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := node.DefaultParameters()
+		f := newFabric()
+		a, b := newNode(t, node.Config{Parameters: &p}), newNode(t, node.Config{Parameters: &p})
+		f.addNI(t, a, "10.0.0.1@tcp")
+		nb := []lnet.NID{parseNID(t, "10.0.0.11@tcp"), parseNID(t, "10.0.0.12@tcp")}
+		first := f.addNI(t, b, nb[0].String())
+		f.addNI(t, b, nb[1].String())
+		sink(t, b, portals.OpPut)
+		var counts [2]int
+		f.show(func(h lnet.Header, _ []byte) {
+			if k := slices.Index(nb, h.Dest); k >= 0 && h.Type == lnet.MsgPut && h.Portal == 1 {
+				counts[k]++
+			}
+		})
+		check := func(when string, want [2]int) {
+			t.Helper()
+			counts = [2]int{}
+			for range 8 {
+				h := bind(t, a, portals.MD{Bytes: make([]byte, 4), Threshold: 1, Unlink: true})
+				put(t, a, h, lnet.ProcessID{NID: nb[0], PID: lnet.PIDLustre}, node.PutOptions{Portal: 1})
+				synctest.Wait()
+			}
+			if counts != want {
+				t.Errorf("%s: %v PUTs to the two NIDs, want %v", when, counts, want)
+			}
+		}
+		if _, err := a.Discover(context.Background(), nb[0], false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		check("at first", [2]int{4, 4})
+		first.setLink(lnd.LinkDown)
+		time.Sleep(10 * time.Second)
+		check("while the link is down", [2]int{0, 8})
+		if s := a.Explain(nb[0], node.ExplainOptions{}); !strings.Contains(s.String(), nb[0].String()+": link down, its node says") {
+			t.Errorf("explained:\n%s", s.String())
+		}
+		first.setLink(lnd.LinkUp)
+		time.Sleep(10 * time.Minute) // health is back, too
+		check("afterwards", [2]int{4, 4})
+	})
+}
