@@ -14,8 +14,9 @@ func (p *program) peerShowCommand() *cobra.Command {
 		use:   "show [--nid NID] [--verbose [LEVEL]]",
 		short: "print the peers and their NIDs",
 		long: `Without --verbose the NIDs and their states are printed. Level 1, which
---verbose without a number means, adds credits and statistics; level 2 messages
-by type and health; level 3 the peer's flags; level 4 what user policies did.
+--verbose without a number means, adds credits and statistics, and what speaks
+against the NID, if anything does: "not answering since" a time, or "link down",
+as its node says; level 2 messages by type and health; level 3 the peer's flags; level 4 what user policies did.
 NID may be any of the peer's.`,
 		example: `lnetdctl peer show
 lnetdctl peer show --nid 10.0.0.1@tcp -v 2`,
@@ -79,6 +80,9 @@ func peerNIDocument(i *control.PeerNI, level int64) mapping {
 		m = append(m, entry{"udsp info", udspDocument(&i.UDSP)})
 	}
 	m = append(m, entry{"state", text(i.State)})
+	if level >= 1 && i.Trouble != "" { // no word of lnetctl's
+		m = append(m, entry{"trouble", text(i.Trouble)})
+	}
 	if level >= 1 {
 		m = append(m,
 			entry{"max_ni_tx_credits", number(i.Credits.Max)},

@@ -38,7 +38,10 @@ type Peer struct {
 type PeerNI struct {
 	NID lnet.NID `json:"nid"`
 	// State is "up" or "down" where that is looked after, else "NA".
-	State         string          `json:"state"`
+	State string `json:"state"`
+	// Trouble is why other NIDs of the peer are taken first, if so: "not answering
+	// since" a time, or "link down".
+	Trouble       string          `json:"trouble,omitempty"`
 	Credits       Credits         `json:"tx_credits"`
 	RouterCredits Credits         `json:"router_credits"`
 	QueuedBytes   int64           `json:"queued_bytes"`

@@ -23,6 +23,7 @@ func controlPeerNI(i *node.PeerNIInfo, boot time.Time) control.PeerNI {
 	return control.PeerNI{
 		NID:           i.NID,
 		State:         i.Aliveness.String(),
+		Trouble:       i.Trouble.String(),
 		Credits:       control.Credits(i.Credits),
 		RouterCredits: control.Credits(i.RouterCredits),
 		QueuedBytes:   i.QueuedBytes,

@@ -117,8 +117,12 @@ func (c *conn) unfill() {
 	}
 }
 
-// truncate keeps the first n bytes of bufs.
+// truncate keeps the first n bytes of bufs, and no buffer without a byte: a write
+// of nothing looks like a full stream.
 func truncate(bufs [][]byte, n int) [][]byte {
+	if n == 0 {
+		return nil
+	}
 	for k, b := range bufs {
 		if n <= len(b) {
 			bufs[k] = b[:n]
