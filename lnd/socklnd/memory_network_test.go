@@ -130,6 +130,7 @@ func newMemoryStream(mu *sync.Mutex, local, remote netip.AddrPort) *memoryStream
 func (s *memoryStream) LocalAddr() netip.AddrPort     { return s.local }
 func (s *memoryStream) RemoteAddr() netip.AddrPort    { return s.remote }
 func (s *memoryStream) Configure(StreamOptions) error { return nil }
+func (s *memoryStream) Trying() (bool, time.Duration) { return false, 0 } // nothing is lost on the way
 
 // over tells why nothing more is to be done by a deadline. mu is held.
 func (s *memoryStream) over(deadline time.Time) error {
