@@ -169,6 +169,30 @@ var dropCases = []struct {
 	{name: "for a net that nobody knows", reason: node.DropNoRoute, routing: true, happens: func(d *dropping) {
 		d.arrive(lnet.Header{Type: lnet.MsgPut, Dest: parseNID(d, "10.9.9.9@tcp9"), Portal: 4}, nil)
 	}},
+	{name: "for who was not reached a moment ago", reason: node.DropAbsent, routing: true, happens: func(d *dropping) {
+		d.arrive(lnet.Header{Type: lnet.MsgPut, Dest: parseNID(d, behind), Portal: 4}, nil)
+		d.far.finishAll(fault(lnd.StatusRemoteTimeout, parseNID(d, behind), errNoDevice))
+		synctest.Wait()
+		d.node.ResetCounters()
+		d.log.Reset()
+		d.arrive(lnet.Header{Type: lnet.MsgPut, Dest: parseNID(d, behind), Portal: 4}, nil)
+	}},
+	{
+		name: "from one stranger too many", reason: node.DropPeerBound, routing: true,
+		edit: func(p *node.Parameters) { p.PeerNIsMax = node.PeerNIsMin },
+		happens: func(d *dropping) {
+			for k := 0; k < 2*node.PeerNIsMin && d.node.Drops() == (node.DropCounts{}); k++ {
+				// Each waits in the router, so that its sender cannot be forgotten.
+				from := lnet.ProcessID{NID: madeUp(d.near.nid.Net(), 1000+k), PID: lnet.PIDLustre}
+				a := &arrival{hand: d.near, rx: lnd.Rx{From: from, Header: lnet.Header{
+					Type: lnet.MsgPut, Src: from.NID, Dest: parseNID(d, behind), Portal: 4}}}
+				a.rx.Driver = a
+				if err := d.near.upper.Arrived(&a.rx); err != nil {
+					d.Fatal(err)
+				}
+			}
+		},
+	},
 	{name: "next hop is down", reason: node.DropHopDown, routing: true, happens: func(d *dropping) {
 		d.arrive(lnet.Header{Type: lnet.MsgPut, Dest: parseNID(d, behind), Portal: 4}, nil)
 		d.far.finishAll(nil)
