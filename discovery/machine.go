@@ -20,8 +20,8 @@ const (
 	// question 19, quirk of 6.4).
 	repingsMax = 4
 	// A failed round is tried again after retryFirst, 2*retryFirst, ... as often
-	// as retries says. A round that ends well, a Discover and news of ours start
-	// over; traffic does not, but begins a round itself.
+	// as retries says. A round that ends well, a Discover, news of ours and a peer
+	// that is Heard again start over; traffic does not, but begins a round itself.
 	retryFirst = 2 * time.Second
 	retries    = 8
 )

@@ -25,6 +25,9 @@ func (m *Machine) Park(now time.Duration, nid lnet.NID, key Key) {
 		m.enqueueRelease([]Key{key}, ErrNoPeer)
 	case !p.state.mustWait(m.local, p.told, p.untold):
 		m.enqueueRelease([]Key{key}, nil)
+		if p.left { // which is why the message came here
+			m.enqueue(p)
+		}
 	default:
 		m.enqueue(p)
 		p.work.parked = append(p.work.parked, key)

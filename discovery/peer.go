@@ -25,6 +25,7 @@ type peer struct {
 	dirty    bool
 	queued   bool
 	untold   bool  // our last push did not reach it
+	left     bool  // and nothing is about to tell it: see leave
 	dataSize int32 // of the largest ping info ever seen
 	lockTime time.Duration
 	routes   int   // that lead through it
@@ -210,12 +211,12 @@ func (m *Machine) destroy(p *peer) {
 
 // publish makes the View of a peer as it is.
 func (m *Machine) publish(p *peer) *View {
-	v := p.view
+	v, untold := p.view, p.untold && !p.left
 	if v != nil && v.NIDs != nil && v.Primary == p.primary && v.State == p.state && v.Seq == p.seq &&
-		v.Told == p.told && v.Untold == p.untold && v.Gateway == (p.routes > 0) {
+		v.Told == p.told && v.Untold == untold && v.Gateway == (p.routes > 0) {
 		return v
 	}
-	next := &View{ID: p.id, Primary: p.primary, State: p.state, Seq: p.seq, Told: p.told, Untold: p.untold, Gateway: p.routes > 0}
+	next := &View{ID: p.id, Primary: p.primary, State: p.state, Seq: p.seq, Told: p.told, Untold: untold, Gateway: p.routes > 0}
 	if v != nil && v.NIDs != nil {
 		next.NIDs = v.NIDs
 	} else if len(p.nis) > 0 {

@@ -46,6 +46,17 @@ func (m *Machine) Want(now time.Duration, nid lnet.NID) {
 	m.end()
 }
 
+// Heard says that a NID gives a sign of life after it was thought dead: a round with
+// its peer that failed is tried again at once.
+func (m *Machine) Heard(now time.Duration, nid lnet.NID) {
+	m.begin(now)
+	if i := m.nis[nid]; i != nil && !m.stopped && i.peer.state.Has(Rediscover) {
+		i.peer.tries = 0
+		m.enqueue(i.peer)
+	}
+	m.end()
+}
+
 // PrimaryNID asks for the primary NID of the peer that has a NID (7.5). It is
 // known at once if ok; else a Wake with that key brings it. With locked, nobody
 // waits if the primary NID is locked: it stays what it is.

@@ -73,6 +73,7 @@ func (m *Machine) join(p *peer) {
 		return
 	}
 	m.set(p, Discovering)
+	p.left = false
 	w := p.doing()
 	w.repings = 0
 	if w.ping == 0 && w.push == 0 {

@@ -23,7 +23,7 @@ import (
 
 // stories are all files, so that none is forgotten.
 var stories = []string{
-	"add_peer", "configured", "contested", "delete", "failure", "failure_garbage", "failure_refused", "failure_refused_again", "gateway", "large", "locked", "net_removed",
+	"add_peer", "configured", "contested", "delete", "failure", "failure_garbage", "failure_left", "failure_refused", "failure_refused_again", "gateway", "large", "locked", "net_removed",
 	"off_both", "off_local", "off_rails", "off_remote", "query", "race_config_during_push", "race_delete_during_round", "race_push_before_ack", "race_push_in_front",
 	"race_reboot", "race_reordered_pushes", "race_reply_and_push", "race_simultaneous", "race_truncated", "race_two_nids",
 	"round", "static", "stop", "verify",
@@ -184,6 +184,8 @@ func (s *script) event(cmd string, a args) {
 		} else {
 			fmt.Fprintln(&s.out, "yes")
 		}
+	case "heard":
+		m.Heard(s.now, a.nid(0))
 	case "reply":
 		m.PingReply(s.now, a.id(), Reply{To: a.nidOf("to"), From: a.nidOf("from"), Content: a.content()})
 	case "push":

@@ -81,6 +81,8 @@ func (m *Machine) fire() {
 			m.act(Cancel{id})
 			m.failed(id, ErrTimedOut)
 		case m.stopped:
+		case p.tries > retries:
+			m.leave(p)
 		default:
 			m.requeue(p)
 		}
@@ -94,11 +96,19 @@ func (m *Machine) guard(p *peer) {
 	}
 }
 
-// retry has a failed round tried again (settled question 19).
+// retry has a failed round tried again (settled question 19), as often as retries
+// says. A peer that pushes do not reach is left alone after one pause more.
 func (m *Machine) retry(p *peer) {
-	if p.tries >= retries && !p.untold { // of messages to those others nobody hears
+	if p.tries >= retries && !p.untold {
 		return
 	}
-	m.timers.set(p, m.now+retryFirst<<p.tries)
-	p.tries = min(p.tries+1, retries)
+	m.timers.set(p, m.now+retryFirst<<min(p.tries, retries))
+	p.tries = min(p.tries, retries) + 1
+}
+
+// leave leaves a peer alone that pushes do not reach: perhaps nobody has its NIDs
+// any more, and we come to rest. Who sends to it, or hears from it, has it told.
+func (m *Machine) leave(p *peer) {
+	p.left = true
+	m.changed(p)
 }

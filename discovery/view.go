@@ -22,7 +22,8 @@ type View struct {
 	Seq uint32
 	// Told is the last sequence number of ours that the peer has acknowledged.
 	Told uint32
-	// Untold says that our last push did not reach the peer.
+	// Untold says that our last push did not reach the peer, and that it will be
+	// tried again: messages go meanwhile.
 	Untold bool
 	// Gateway says that routes lead through the peer.
 	Gateway bool

@@ -13,7 +13,8 @@ import (
 
 // FuzzDiscovery drives a machine by bytes, and keeps the book that a node would
 // keep by its actions: each NID is attached to at most one peer, Views say the
-// same, and every message and caller that waits is let go exactly once.
+// same, and every message and caller that waits is let go exactly once. When
+// nobody answers any more the machine comes to rest.
 func FuzzDiscovery(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
@@ -41,6 +42,7 @@ func FuzzDiscovery(f *testing.F) {
 			}
 			d.look()
 		}
+		d.rest()
 		d.end()
 	})
 }
@@ -177,7 +179,11 @@ func (d *discovering) event() {
 	case 27:
 		m.RemoveNet(d.now, d.net(), []lnet.Net{d.net()})
 	case 28:
-		m.Restarted(d.now, d.nid())
+		if nid := d.nid(); o.Lock {
+			m.Heard(d.now, nid)
+		} else {
+			m.Restarted(d.now, nid)
+		}
 	case 29:
 		m.ForcePushAll(d.now)
 	case 30:
@@ -269,7 +275,28 @@ func (d *discovering) compare() {
 	}
 }
 
-// end lets everything fail that is under way.
+// rest lets everything fail that is under way and is begun, while time passes.
+func (d *discovering) rest() {
+	for range 20_000 {
+		d.look()
+		failed := slices.Concat(d.pings, d.pushes)
+		d.pings, d.pushes = nil, nil
+		for _, id := range failed {
+			d.machine.Failed(d.now, id, discovery.ErrTimedOut)
+		}
+		if len(failed) == 0 && !d.machine.Ready() {
+			due, ok := d.machine.Due()
+			if !ok {
+				return
+			}
+			d.now = max(d.now, due)
+		}
+		d.machine.Step(d.now)
+	}
+	d.t.Fatal("nobody answers, and the machine does not come to rest")
+}
+
+// end stops the machine.
 func (d *discovering) end() {
 	d.machine.Stop(d.now)
 	for range 10_000 {

@@ -113,6 +113,13 @@ func (d *discoverer) want(p *peerNI) {
 	d.post(func(m *discovery.Machine, now time.Duration) { m.Want(now, p.NID) })
 }
 
+// heard has a round with a peer that failed tried again, now that it is back.
+func (d *discoverer) heard(p *peerNI) {
+	if v := p.view(); v != nil && v.State.Has(discovery.Rediscover) {
+		d.post(func(m *discovery.Machine, now time.Duration) { m.Heard(now, p.NID) })
+	}
+}
+
 // call runs f and waits until it, and all that was posted before, is done. An
 // error, ErrClosed or ctx's, says that f does not run.
 func (d *discoverer) call(ctx context.Context, f func(m *discovery.Machine)) error {

@@ -49,3 +49,56 @@ func TestPeerIsNeverTold(t *testing.T) {
 		}
 	})
 }
+
+// A peer that pushes have not reached for long is left alone, as nothing is sent to
+// it. When it gives a sign of life it hears of our new NI.
+//
+// discovery 6.1 timer
+func TestPeerThatComesBackIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		p := node.DefaultParameters()
+		a, b := newNode(t, node.Config{Parameters: &p}), newNode(t, node.Config{Parameters: &p})
+		pa := f.addNI(t, a, "10.0.0.1@tcp")
+		pb := f.addNI(t, b, "10.0.0.2@tcp")
+		inbox(t, a)
+		inbox(t, b)
+		if err := say(t, a, "10.0.0.2@tcp"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		var pushes atomic.Int32
+		var broken atomic.Bool
+		broken.Store(true)
+		f.failBy(func(tx *lnd.Tx) error {
+			h := tx.Header
+			if h.Type != lnet.MsgPut || h.Portal != 0 || h.Dest != pb.nid {
+				return nil
+			}
+			pushes.Add(1)
+			if !broken.Load() {
+				return nil
+			}
+			return fault(lnd.StatusNetworkTimeout, tx.To.NID, lnd.ErrUnreachable)
+		})
+		f.addNI(t, a, "10.0.0.3@tcp")
+		pa.upper.PeerDown(lnd.PeerDown{Peer: pb.nid, Err: lnd.ErrUnreachable})
+		time.Sleep(time.Hour)
+		if n := pushes.Load(); n != 9 {
+			t.Errorf("%d pushes, want 9", n)
+		}
+		time.Sleep(24 * time.Hour)
+		if n := pushes.Load(); n != 9 {
+			t.Errorf("%d pushes a day later, want 9", n)
+		}
+		broken.Store(false)
+		if err := say(t, b, "10.0.0.1@tcp"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if q, _ := b.Peer(parseNID(t, "10.0.0.1@tcp")); len(q.NIs) != 2 {
+			mine, _ := a.Peer(parseNID(t, "10.0.0.2@tcp"))
+			t.Errorf("the peer knows %v; %d told, state %s", nidsOf(q), mine.Told, mine.State)
+		}
+	})
+}

@@ -349,7 +349,11 @@ func (d *discoverer) reviveGateway(q *peer, from lnet.Net) {
 
 // revive notes that a message has come from a peer NI that counted as down.
 func (n *Node) revive(p *peerNI) {
-	if p.Up.Swap(true) || !p.gateway() || p.Peer().Dead { // see reviveGateway
+	if p.Up.Swap(true) {
+		return
+	}
+	n.discoverer.heard(p)
+	if !p.gateway() || p.Peer().Dead { // see reviveGateway
 		return
 	}
 	n.discoverer.post(func(*discovery.Machine, time.Duration) { n.discoverer.notifyRoutes(p, true) })
