@@ -26,7 +26,8 @@ type SendPing struct {
 	Peer PeerID
 	// To is the target; for a Multi-Rail peer another NID of it does as well.
 	To lnet.NID
-	// Net, if not 0, is the net that the ping has to go over: a router check.
+	// Net, if not 0, is the net that the ping has to go over: it is a router check,
+	// or asks who has a NID that two peers name.
 	Net lnet.Net
 	// Size is the room for the reply, in bytes.
 	Size int

@@ -22,6 +22,9 @@ type Content struct {
 	Cut bool
 	// Err is why it cannot be used; nil if it can, or could with more room.
 	Err error
+
+	asked uint64 // when the ping that it answers left; 0: it is a push
+	sum   uint64 // the digest
 }
 
 var errLies = errors.New("shorter than it says")
@@ -49,8 +52,8 @@ func Read(b []byte, cut bool, interfacesMax int) Content {
 	return c
 }
 
-// digest is a number that differs, most likely, if the lists of NIDs do.
-func (c *Content) digest() uint64 {
+// digest notes a number that differs, most likely, if the lists of NIDs do.
+func (c *Content) digest() {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	d := uint64(offset)
 	var b [lnet.LargeNIDSize]byte
@@ -59,7 +62,7 @@ func (c *Content) digest() uint64 {
 			d = (d ^ uint64(x)) * prime
 		}
 	}
-	return d
+	c.sum = d
 }
 
 // usable tells whether a peer can have the NID.

@@ -86,12 +86,8 @@ func (m *Machine) takeOver(p, x *peer) {
 	nid := x.primary
 	gateways := x.gateways()
 	locked := x.state.Has(LockPrimary) && (!p.state.Has(LockPrimary) || x.lockTime < p.lockTime)
-	contradict := x.hears && p.hears && x.digest != p.digest || x.seq != 0 && x.seq != p.seq
 	m.destroy(x)
 	m.attach(p, nid)
-	if contradict { // which of the two is right?
-		m.askAgain(p)
-	}
 	if locked {
 		p.lockTime = x.lockTime
 		m.set(p, LockPrimary)

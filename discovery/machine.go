@@ -49,6 +49,7 @@ type Machine struct {
 	full    func() bool
 	stopped bool
 	now     time.Duration
+	order   uint64 // of the pings that left and the news that came
 
 	nis         map[lnet.NID]*ni
 	first, last *peer // all, by age

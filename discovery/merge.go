@@ -53,6 +53,8 @@ func (m *Machine) process(p *peer) {
 			m.endRound(p, fmt.Errorf("primary nid %s: %w", primary, err))
 			return
 		}
+	case c.Info.Seq <= owner.peer.seq && m.doubted(p, c, owner):
+		return
 	default:
 		m.handOver(p, owner.peer, c)
 		return
@@ -97,12 +99,27 @@ func (m *Machine) handOver(p, x *peer, c *Content) {
 	m.set(x, NIDsUpToDate)
 	// As if x had got the data itself: what it hears else has to agree, and the
 	// peer may go by another of its NIDs than before (settled question 19).
-	m.compare(x, c.Info.Seq, c.digest())
+	m.compare(x, c)
 	primary, _ := c.Info.Primary()
 	if i := m.nis[primary]; !m.disabled(x) && i != nil && i.peer == x {
 		_ = m.setPrimary(x, primary) // it has the NID already
 	}
 	m.startMerge(x, c)
+}
+
+// doubted tells whether what the data of p says of a NID of another peer has to
+// wait, since what that one told may be newer: then p is asked again by that NID.
+// Whoever has it answers, and that is newer than all that there is. News is newer
+// than what had come before it was asked for; of a push nobody knows when it was
+// written.
+func (m *Machine) doubted(p *peer, c *Content, i *ni) bool {
+	x := i.peer
+	agree := x.hears && x.heard == c.Info.Seq && x.digest == c.sum
+	if x.learned < c.asked || x.learned == 0 || agree || !m.askAgain(p) {
+		return false
+	}
+	p.work.about = i.nid
+	return true
 }
 
 func (c *Content) lists(nid lnet.NID) bool {
@@ -167,6 +184,12 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 		return
 	default:
 		multiRail := j.data.Info.Features&lnet.FeatMultiRail != 0
+		if i != nil {
+			_, claimed, err := m.checkAdd(p, ni.NID, multiRail, byPeer)
+			if err == nil && !claimed && m.doubted(p, j.data, i) {
+				return
+			}
+		}
 		if err := m.add(p, ni.NID, multiRail, byPeer); err != nil && !p.state.Has(Configured) && !errors.Is(err, ErrFull) {
 			m.warn(p, fmt.Sprintf("nid %s is not added: %v", ni.NID, err))
 		}

@@ -21,7 +21,8 @@ type peer struct {
 	heard    uint32
 	digest   uint64
 	hears    bool
-	tries    uint8 // rounds that failed in a row, to bound retries
+	learned  uint64 // when, in the machine's order, it last told us something; 0: never
+	tries    uint8  // rounds that failed in a row, to bound retries
 	dirty    bool
 	queued   bool
 	untold   bool  // our last push did not reach it
@@ -48,6 +49,7 @@ type ni struct {
 // work is what a peer has while something is under way or waits.
 type work struct {
 	ping, push RequestID
+	asked      uint64 // when, in the machine's order, the last ping left
 	pushed     uint32 // sequence number under way
 	void       bool   // the push under way tells a life of the peer that is over
 	// source and destination are our NID that the last reply came to and the
@@ -56,6 +58,7 @@ type work struct {
 	// mergeInto is the NID of the peer that this one is to be absorbed by (7.6).
 	mergeInto        lnet.NID
 	net              lnet.Net // that is being checked
+	about            lnet.NID // to ask by in turn with the primary one, if not zero
 	data             *Content
 	merge            *merge
 	pingErr, pushErr error
@@ -75,7 +78,7 @@ func (p *peer) doing() *work {
 func (p *peer) rest() {
 	w := p.work
 	if w == nil || p.state.Has(Discovering|PingFailed|PushFailed) || w.ping != 0 || w.push != 0 || w.data != nil || w.merge != nil || len(w.parked)+len(w.waiters) > 0 ||
-		!w.mergeInto.IsZero() || w.net != 0 || !w.destination.IsZero() && p.state.Has(MultiRail) {
+		!w.mergeInto.IsZero() || !w.about.IsZero() || w.net != 0 || !w.destination.IsZero() && p.state.Has(MultiRail) {
 		return
 	}
 	p.work = nil

@@ -50,11 +50,13 @@ func (m *Machine) replied(p *peer, c *Content) {
 	if P, ok := c.Info.Primary(); ok && P == p.primary && c.Info.Features&lnet.FeatMultiRail != 0 {
 		m.number(p, c.Info.Seq)
 	}
-	digest := c.digest()
-	if p.hears && (c.Info.Seq < p.heard || digest != p.digest) {
+	w.about = lnet.NID{}
+	c.asked = w.asked
+	c.digest()
+	if p.hears && (c.Info.Seq < p.heard || c.sum != p.digest) {
 		m.askAgain(p)
 	}
-	m.hear(p, c.Info.Seq, digest)
+	m.hear(p, c)
 	w.data = c
 	m.set(p, DataPresent)
 }
@@ -106,7 +108,8 @@ func (m *Machine) pushed(p *peer, c *Content) {
 	}
 	m.number(p, c.Info.Seq)
 	m.clear(p, NIDsUpToDate)
-	m.compare(p, c.Info.Seq, c.digest())
+	c.digest()
+	m.compare(p, c)
 	// Kernels keep the older of two with one number, and lose a status that is
 	// told anew under the same one.
 	if w := p.doing(); w.data == nil || c.Info.Seq >= w.data.Info.Seq {
@@ -192,29 +195,38 @@ func (m *Machine) forgetTold(p *peer) {
 }
 
 // hear remembers the data with the highest number since our last ping left.
-func (m *Machine) hear(p *peer, seq uint32, digest uint64) {
-	if !p.hears || seq >= p.heard {
-		p.hears, p.heard, p.digest = true, seq, digest
+func (m *Machine) hear(p *peer, c *Content) {
+	m.order++
+	p.learned = m.order
+	if seq := c.Info.Seq; !p.hears || seq >= p.heard {
+		p.hears, p.heard, p.digest = true, seq, c.sum
 	}
 }
 
 // compare has a peer pinged once more if what came now is older than, or differs
 // from, what came since our last ping left.
-func (m *Machine) compare(p *peer, seq uint32, digest uint64) {
-	if p.hears && (seq < p.heard || seq == p.heard && digest != p.digest) {
+func (m *Machine) compare(p *peer, c *Content) {
+	if seq := c.Info.Seq; p.hears && (seq < p.heard || seq == p.heard && c.sum != p.digest) {
 		m.askAgain(p)
 	}
-	m.hear(p, seq, digest)
+	m.hear(p, c)
 }
 
 // askAgain has a peer pinged once more, whose messages contradict each other:
 // some of them were overtaken, or come from a former life. The answer to that
-// ping is what counts (settled question 19).
-func (m *Machine) askAgain(p *peer) {
-	if w := p.doing(); w.repings < repingsMax {
+// ping is what counts (settled question 19). It reports false if it was asked often
+// enough in this round.
+func (m *Machine) askAgain(p *peer) bool {
+	w := p.doing()
+	switch {
+	case p.state.Has(ForcePing):
+	case w.repings >= repingsMax:
+		return false
+	default:
 		w.repings++
 		m.set(p, ForcePing)
 	}
+	return true
 }
 
 // PushAcked says that a push was acknowledged (6.7).

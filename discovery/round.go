@@ -74,10 +74,17 @@ func (m *Machine) ping(p *peer) {
 	m.clear(p, ForcePing)
 	m.set(p, PingSent)
 	p.hears = false
+	m.order++
+	w.asked = m.order
 	w.ping = m.request(p)
 	a := SendPing{ID: w.ping, Peer: p.id, To: p.primary, Size: max(int(p.dataSize), lnet.PingBufferMin)}
 	if nid := p.onNet(w.net); w.net != 0 && !nid.IsZero() {
 		a.To, a.Net = nid, w.net
+	} else if !w.about.IsZero() && p.tries%2 == 0 {
+		a.To = w.about
+		if m.isLocal(a.To.Net()) {
+			a.Net = a.To.Net()
+		}
 	}
 	m.guard(p)
 	m.act(a)
@@ -90,8 +97,8 @@ func (m *Machine) push(p *peer) {
 	m.set(p, PushSent)
 	w.push, w.pushed, w.void = m.request(p), m.local.Seq, false
 	a := SendPush{ID: w.push, Peer: p.id, To: w.destination, Source: w.source, Seq: m.local.Seq}
-	if a.To.IsZero() {
-		a.To = p.primary
+	if i := m.nis[a.To]; a.To.IsZero() || i != nil && i.peer != p { // another one has answered
+		a.To, a.Source = p.primary, lnet.NID{}
 	}
 	w.source, w.destination = lnet.NID{}, lnet.NID{}
 	m.guard(p)
