@@ -3,6 +3,7 @@ package netns
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -199,6 +200,89 @@ func TestLongCut(t *testing.T) {
 			b.Stop(t)
 		})
 	}
+}
+
+// Given load over two rails, when one is cut, wherever that is, for much less than
+// T, then both ends show soon why they avoid it, and what begins from then on takes
+// the other one and ends well; after the repair both carry, and nothing has failed
+// and no connection has been closed.
+func TestDeadRail(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		cut  func(t *testing.T, w *world, a, b *host) (mend func())
+		// What a and b show of the other's NI; empty: nothing need be shown.
+		troubleA, troubleB string
+	}{
+		{"near end", func(t *testing.T, _ *world, a, _ *host) func() {
+			pull(t, 1, a)
+			return func() { plug(t, 1, a) }
+		}, "", "link down"},
+		{"far end", func(t *testing.T, _ *world, _, b *host) func() {
+			pull(t, 1, b)
+			return func() { plug(t, 1, b) }
+		}, "link down", ""},
+		{"middle", func(t *testing.T, w *world, _, _ *host) func() {
+			return w.blackHole(t, 1)
+		}, "not answering since ", "not answering since "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w, a, b := rails(t, &configuration{patient: true})
+			ab, ba := a.begin(t, b, mixed), b.begin(t, a, mixed)
+			ab.wantCarrying(t, noticePatience)
+			ba.wantCarrying(t, noticePatience)
+			closed := [2]uint64{a.closes(t, 1), b.closes(t, 1)}
+			mend := c.cut(t, w, a.host, b.host)
+			begun := time.Now()
+			a.wantTrouble(t, b.host.nidOn(1), c.troubleA)
+			b.wantTrouble(t, a.host.nidOn(1), c.troubleB)
+			known := time.Now()
+			t.Logf("both ends know %v after the cut", known.Sub(begun).Round(time.Millisecond))
+			idle := [2]traffic{a.traffic(t, 1), b.traffic(t, 1)}
+			ab.goesOn(t, 200, noticePatience)
+			ba.goesOn(t, 200, noticePatience)
+			for k, p := range []*party{a, b} {
+				// Recovery pings try the rail.
+				if n := p.traffic(t, 1).since(idle[k]).sent; n > 20 {
+					t.Errorf("%s sent %d messages by the rail that is cut", p.host.nid(), n)
+				}
+			}
+			mend()
+			a.wantTrouble(t, b.host.nidOn(1), "none")
+			b.wantTrouble(t, a.host.nidOn(1), "none")
+			ab.wantCarrying(t, recoveryPatience)
+			ba.wantCarrying(t, recoveryPatience)
+			for k, p := range []*party{a, b} {
+				if now := p.closes(t, 1); now != closed[k] {
+					t.Errorf("%s closed %d connections", p.host.nid(), now-closed[k])
+				}
+			}
+			for _, l := range []*load{ab, ba} {
+				r := l.end(t)
+				if len(r.Failures) > 0 {
+					t.Errorf("%d operations failed; one is %s", len(r.Failures), &r.Failures[0])
+				}
+			}
+			for _, p := range []*party{a, b} {
+				p.wantRest(t)
+				p.Stop(t)
+			}
+		})
+	}
+}
+
+// wantTrouble waits until what is shown of a peer's NID begins so, or, for "none",
+// until nothing is shown.
+func (p *party) wantTrouble(t *testing.T, nid, begins string) {
+	t.Helper()
+	daemontest.Within(t, noticePatience, "trouble of "+nid, func() error {
+		got := p.trouble(t, nid)
+		if !strings.HasPrefix(got, begins) && (begins != "none" || got != "") {
+			return fmt.Errorf("%q, want %q", got, begins)
+		}
+		return nil
+	})
 }
 
 // wantHealthy waits until recovery pings have brought back the health of the party's

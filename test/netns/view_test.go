@@ -78,6 +78,32 @@ func (d *daemon) health(t *testing.T, nid string) int {
 	return -1
 }
 
+// trouble is what is shown to speak against the peer NI with a NID.
+func (d *daemon) trouble(t *testing.T, nid string) string {
+	t.Helper()
+	peers := ask(t, d, func(ctx context.Context, c *control.Client) ([]control.Peer, error) { return c.Peers(ctx, nid) })
+	for _, p := range peers {
+		for _, ni := range p.NIs {
+			if ni.NID.String() == nid {
+				return ni.Trouble
+			}
+		}
+	}
+	return ""
+}
+
+// closes is how many connections on a network the daemon has closed.
+func (d *daemon) closes(t *testing.T, network int) uint64 {
+	t.Helper()
+	for _, k := range d.ni(t, network).Counters {
+		if k.Name == "closes_total" {
+			return k.Value
+		}
+	}
+	t.Fatal("no counter closes_total")
+	return 0
+}
+
 func (d *daemon) counters(t *testing.T) control.Counters {
 	t.Helper()
 	return ask(t, d, func(ctx context.Context, c *control.Client) (control.Stats, error) { return c.Stats(ctx) }).Counters
