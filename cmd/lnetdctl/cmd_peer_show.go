@@ -14,10 +14,10 @@ func (p *program) peerShowCommand() *cobra.Command {
 		use:   "show [--nid NID] [--verbose [LEVEL]]",
 		short: "print the peers and their NIDs",
 		long: `Without --verbose the NIDs and their states are printed. Level 1, which
---verbose without a number means, adds credits and statistics, and what speaks
-against the NID, if anything does: "not answering since" a time, or "link down",
-as its node says; level 2 messages by type and health; level 3 the peer's flags; level 4 what user policies did.
-NID may be any of the peer's.`,
+--verbose without a number means, adds credits, statistics, and what speaks
+against a NID, if anything does: "not answering since" a time, or "link down",
+as its node says; level 2 messages by type and health; level 3 the peer's
+flags; level 4 what user policies did. NID may be any of the peer's.`,
 		example: `lnetdctl peer show
 lnetdctl peer show --nid 10.0.0.1@tcp -v 2`,
 		exits: peerExits,
