@@ -176,14 +176,19 @@ func (m *Machine) Find(nid lnet.NID) *View {
 
 // Peers yields the View of each peer, the oldest first. The Machine must not be
 // used meanwhile.
-func (m *Machine) Peers() iter.Seq[*View] { return m.PeersAfter(0) }
+func (m *Machine) Peers() iter.Seq[*View] { return m.PeersAfter(0, lnet.NID{}) }
 
 // PeersAfter yields, as Peers does, the peers that are younger than the one with
 // the ID, which need not be there any more: whoever reads a part at a time and
-// goes on after the last one sees no peer twice and misses none that stays.
-func (m *Machine) PeersAfter(id PeerID) iter.Seq[*View] {
+// goes on after the last one sees no peer twice and misses none that stays. If
+// that one is there and has the NID had, it is found at once.
+func (m *Machine) PeersAfter(id PeerID, had lnet.NID) iter.Seq[*View] {
 	return func(yield func(*View) bool) {
-		for p := m.first; p != nil; p = p.next {
+		p := m.first
+		if i := m.nis[had]; i != nil && i.peer.id == id {
+			p = i.peer.next
+		}
+		for ; p != nil; p = p.next {
 			if p.id > id && !yield(m.publish(p)) {
 				return
 			}

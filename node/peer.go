@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync/atomic"
 
 	"github.com/lnetd/lnetd/discovery"
@@ -262,6 +263,7 @@ func (n *Node) Peers() []PeerInfo {
 		if err != nil {
 			break // a closed node has none
 		}
+		info.NIs = slices.Clone(info.NIs)
 		infos = append(infos, info)
 	}
 	return infos
@@ -273,15 +275,17 @@ const peersAtOnce = 512
 // PeersAfter yields the peers as Peers lists them, from the first on that is
 // younger than the one with the ID, 0 for all, in little memory however many
 // there are. They may come and go meanwhile: none comes twice, and none that
-// stays is missing. An error, ErrClosed or ctx's, is the last thing that comes. A
-// handler must not call it.
+// stays is missing. NIs are valid until the next one comes. An error, ErrClosed or
+// ctx's, is the last thing that comes. A handler must not call it.
 func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[PeerInfo, error] {
 	return func(yield func(PeerInfo, error) bool) {
 		views := make([]*discovery.View, 0, peersAtOnce)
+		var nis []PeerNIInfo
+		var had lnet.NID // of the last one
 		for {
 			views = views[:0]
 			err := n.discoverer.call(ctx, func(m *discovery.Machine) {
-				for v := range m.PeersAfter(id) {
+				for v := range m.PeersAfter(id, had) {
 					if views = append(views, v); len(views) == peersAtOnce {
 						break
 					}
@@ -292,8 +296,12 @@ func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[Pe
 				return
 			}
 			for _, v := range views {
-				id = v.ID
-				if !v.Primary.IsLoopback() && !yield(n.peerInfo(v), nil) {
+				id, had = v.ID, v.Primary
+				if v.Primary.IsLoopback() {
+					continue
+				}
+				info := n.peerInfo(v, nis[:0])
+				if nis = info.NIs; !yield(info, nil) {
 					return
 				}
 			}
@@ -310,12 +318,14 @@ func (n *Node) Peer(nid lnet.NID) (PeerInfo, bool) {
 	if n.discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) }) != nil || v == nil {
 		return PeerInfo{}, false
 	}
-	return n.peerInfo(v), true
+	return n.peerInfo(v, nil), true
 }
 
-func (n *Node) peerInfo(v *discovery.View) PeerInfo {
+// peerInfo describes a peer; its NIs are appended to nis.
+func (n *Node) peerInfo(v *discovery.View, nis []PeerNIInfo) PeerInfo {
 	info := PeerInfo{
-		ID: v.ID, Primary: v.Primary, MultiRail: v.State.Has(discovery.MultiRail), State: v.State,
+		NIs: nis,
+		ID:  v.ID, Primary: v.Primary, MultiRail: v.State.Has(discovery.MultiRail), State: v.State,
 		Seq: v.Seq, Told: v.Told, Gateway: v.Gateway,
 	}
 	t := n.topology.Load()

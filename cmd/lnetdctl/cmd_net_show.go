@@ -113,23 +113,23 @@ func niDocument(ni *control.NI, level int64) mapping {
 }
 
 func statisticsDocument(s *control.Statistics) mapping {
-	m := mapping{
+	return mapping{
 		{"send_count", number(s.Sent)},
 		{"recv_count", number(s.Received)},
 		{"drop_count", number(s.Dropped)},
+		{"put_egress_samples", number(s.PutEgress.Samples)},
+		{"put_egress_min_nsec", number(s.PutEgress.Min)},
+		{"put_egress_max_nsec", number(s.PutEgress.Max)},
+		{"put_egress_avg_nsec", number(s.PutEgress.Avg)},
+		{"get_rtt_samples", number(s.GetRTT.Samples)},
+		{"get_rtt_min_nsec", number(s.GetRTT.Min)},
+		{"get_rtt_max_nsec", number(s.GetRTT.Max)},
+		{"get_rtt_avg_nsec", number(s.GetRTT.Avg)},
+		{"put_ack_samples", number(s.PutAck.Samples)},
+		{"put_ack_min_nsec", number(s.PutAck.Min)},
+		{"put_ack_max_nsec", number(s.PutAck.Max)},
+		{"put_ack_avg_nsec", number(s.PutAck.Avg)},
 	}
-	for _, l := range []struct {
-		name string
-		*control.Latency
-	}{{"put_egress", &s.PutEgress}, {"get_rtt", &s.GetRTT}, {"put_ack", &s.PutAck}} {
-		m = append(m,
-			entry{l.name + "_samples", number(l.Samples)},
-			entry{l.name + "_min_nsec", number(l.Min)},
-			entry{l.name + "_max_nsec", number(l.Max)},
-			entry{l.name + "_avg_nsec", number(l.Avg)},
-		)
-	}
-	return m
 }
 
 func udspDocument(u *control.UDSPInfo) mapping {

@@ -22,10 +22,7 @@ flags; level 4 what user policies did. NID may be any of the peer's.`,
 lnetdctl peer show --nid 10.0.0.1@tcp -v 2`,
 		exits: peerExits,
 	}, func(ctx context.Context) error {
-		return show(p, peerShowErrors, wide,
-			func(c *control.Client) ([]control.Peer, error) { return c.Peers(ctx, nid) },
-			func(peers []control.Peer) any { return control.Peers{Peers: peers} },
-			func(peers []control.Peer) mapping { return peersDocument(peers, verbosityLevel(level)) })
+		return p.showPeers(ctx, "peer", nid, verbosityLevel(level), peerDocument)
 	})
 	c.Flags().StringVarP(&nid, "nid", "n", "", "print the peer that has this `NID` only")
 	verbosity(c, &level, "`LEVEL` of detail, 0 to 4")
@@ -39,43 +36,48 @@ func (p *program) peerListCommand() *cobra.Command {
 		example: "lnetdctl peer list",
 		exits:   peerExits,
 	}, func(ctx context.Context) error {
-		return show(p, peerShowErrors, wide,
-			func(c *control.Client) ([]control.Peer, error) { return c.Peers(ctx, "") },
-			func(peers []control.Peer) any { return control.Peers{Peers: peers} },
-			func(peers []control.Peer) mapping {
-				var list sequence
-				for i := range peers {
-					list = append(list, mapping{{"nid", text(peers[i].Primary.String())}})
-				}
-				return section("peer list", list)
-			})
+		return p.showPeers(ctx, "peer list", "", 0, func(peer *control.Peer, _ int64) mapping {
+			return mapping{{"nid", text(peer.Primary.String())}}
+		})
 	})
 }
 
-// peersDocument is the document of "peer show" (lnetctl 5.4).
-func peersDocument(peers []control.Peer, level int64) mapping {
-	var list sequence
-	for i := range peers {
-		p := &peers[i]
-		m := mapping{
-			{"primary nid", text(p.Primary.String())},
-			{"Multi-Rail", boolean(p.MultiRail)},
-		}
-		if level >= 3 {
-			m = append(m, entry{"peer state", number(uint64(p.State))})
-		}
-		nis := sequence{}
-		for j := range p.NIs {
-			nis = append(nis, peerNIDocument(&p.NIs[j], level))
-		}
-		list = append(list, append(m, entry{"peer ni", nis}))
+// showPeers prints all peers, or the one that has the NID, as the items of a
+// list.
+func (p *program) showPeers(
+	ctx context.Context, key, nid string, level int64, item func(peer *control.Peer, level int64) mapping,
+) error {
+	client := p.client()
+	defer client.Close()
+	out := listing{layout: wide, key: key}
+	detail := int(min(max(level, 0), control.PeersDetail))
+	if p.json {
+		out.key, out.json, detail = "peers", true, control.PeersDetail
 	}
-	return section("peer", list)
+	return showList(p, peerShowErrors, out, client.EachPeer(ctx, nid, detail),
+		func(peer *control.Peer) mapping { return item(peer, level) })
+}
+
+// peerDocument is an item of the document of "peer show" (lnetctl 5.4).
+func peerDocument(p *control.Peer, level int64) mapping {
+	m := mapping{
+		{"primary nid", text(p.Primary.String())},
+		{"Multi-Rail", boolean(p.MultiRail)},
+	}
+	if level >= 3 {
+		m = append(m, entry{"peer state", number(uint64(p.State))})
+	}
+	nis := make(sequence, 0, len(p.NIs))
+	for k := range p.NIs {
+		nis = append(nis, peerNIDocument(&p.NIs[k], level))
+	}
+	return append(m, entry{"peer ni", nis})
 }
 
 // peerNIDocument holds of one NID what the level shows.
 func peerNIDocument(i *control.PeerNI, level int64) mapping {
-	m := mapping{{"nid", text(i.NID.String())}}
+	m := make(mapping, 0, 16)
+	m = append(m, entry{"nid", text(i.NID.String())})
 	if level >= 4 {
 		m = append(m, entry{"udsp info", udspDocument(&i.UDSP)})
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -25,8 +26,14 @@ type entry struct {
 // scalar is a value as it stands in the document, quotes included.
 type scalar string
 
-func number[T ~int | ~int64 | ~uint64](n T) scalar { return scalar(fmt.Sprint(n)) }
-func boolean(b bool) scalar                        { return scalar(strconv.FormatBool(b)) }
+func number[T ~int | ~int64 | ~uint64](n T) scalar {
+	if n > math.MaxInt64 {
+		return scalar(strconv.FormatUint(uint64(n), 10))
+	}
+	return scalar(strconv.FormatInt(int64(n), 10))
+}
+
+func boolean(b bool) scalar { return scalar(strconv.FormatBool(b)) }
 
 // quoted is text in double quotes, as lnetctl prints CPT lists and the texts
 // of its older error documents.
@@ -115,9 +122,11 @@ func (l layout) sequence(b *bytes.Buffer, s sequence, col int) {
 }
 
 func blanks(b *bytes.Buffer, n int) {
-	for range n {
-		b.WriteByte(' ')
+	const some = "                                "
+	for ; n > len(some); n -= len(some) {
+		b.WriteString(some)
 	}
+	b.WriteString(some[:n])
 }
 
 // plainSafe tells whether s reads as itself without quotes in a block mapping.

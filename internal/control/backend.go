@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"iter"
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnet"
@@ -30,8 +31,10 @@ type Backend interface {
 	// date.
 	Discover(ctx context.Context, nid lnet.NID, force bool) (Peer, error)
 
-	// Peers returns all peers, the oldest first, but not that of 0@lo alone.
-	Peers() []Peer
+	// Peers yields the peers that are younger than the one with the ID, 0: all,
+	// the oldest first, but not that of 0@lo alone; an error is the last thing
+	// that comes (node.Node.PeersAfter). NIs are valid until the next one comes.
+	Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[Peer, error]
 	// Peer returns the peer that has the NID, if one has.
 	Peer(nid lnet.NID) (Peer, bool)
 	// AddPeer makes a peer as an administrator wants it, or adds NIDs to it,

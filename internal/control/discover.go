@@ -21,7 +21,7 @@ func (c *Client) Discover(ctx context.Context, r DiscoverRequest) ([]PingResult,
 	return c.results(ctx, "/v1/discover", r, len(r.NIDs), PingTimeout)
 }
 
-func (h *handlers) discover(w http.ResponseWriter, r *http.Request) {
+func (h *handlers) discover(w http.ResponseWriter, r *http.Request) (any, *Fault) {
 	var req DiscoverRequest
 	fault := decode(r.Body, &req)
 	if fault == nil {
@@ -35,10 +35,9 @@ func (h *handlers) discover(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if fault != nil {
-		h.refuse(w, fault)
-		return
+		return nil, fault
 	}
-	h.each(w, r, req.NIDs, PingTimeout, func(ctx context.Context, i int) (PingResult, error) {
+	return h.each(w, r, req.NIDs, PingTimeout, func(ctx context.Context, i int) (PingResult, error) {
 		p, err := h.Backend.Discover(ctx, nids[i], req.Force)
 		if err != nil {
 			return PingResult{}, err
@@ -46,7 +45,7 @@ func (h *handlers) discover(w http.ResponseWriter, r *http.Request) {
 		return discovered(&p), nil
 	}, func(target string, err error) *Fault {
 		return targetFault(CodeDiscoverFailed, "discover", target, err)
-	})
+	}), nil
 }
 
 // discovered is a peer as the answer of a target: without 0@lo.

@@ -23,20 +23,23 @@ const changePatience = replyPatience - 5*time.Second
 // ask makes a handler of a question. Of the query it may have the named
 // parameters, each once.
 func ask[Reply any](
-	h *handlers, answer func(ctx context.Context, q query) (Reply, *Fault), parameters ...string,
-) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	answer func(ctx context.Context, q query) (Reply, *Fault), parameters ...string,
+) handler {
+	return func(_ http.ResponseWriter, r *http.Request) (any, *Fault) {
 		q, fault := readQuery(r.URL.RawQuery, parameters)
-		var reply Reply
-		if fault == nil {
-			reply, fault = answer(r.Context(), q)
-		}
 		if fault != nil {
-			h.refuse(w, fault)
-			return
+			return nil, fault
 		}
-		h.reply(w, http.StatusOK, reply)
+		return answered(answer(r.Context(), q))
 	}
+}
+
+// answered is a reply in the form that a handler returns.
+func answered[Reply any](reply Reply, fault *Fault) (any, *Fault) {
+	if fault != nil {
+		return nil, fault
+	}
+	return reply, nil
 }
 
 // done is the reply to a change.
@@ -51,8 +54,8 @@ func listed[T any](list []T) []T {
 }
 
 // change makes a handler of a change, which is made whole or not at all.
-func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *Fault) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *Fault) handler {
+	return func(_ http.ResponseWriter, r *http.Request) (any, *Fault) {
 		ctx, cancel := context.WithTimeout(r.Context(), changePatience)
 		defer cancel()
 		var request Request
@@ -60,11 +63,7 @@ func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *
 		if fault == nil {
 			fault = h.inTurn(ctx, func() *Fault { return do(ctx, &request) })
 		}
-		if fault != nil {
-			h.refuse(w, fault)
-			return
-		}
-		h.reply(w, http.StatusOK, done{})
+		return answered(done{}, fault)
 	}
 }
 
@@ -163,7 +162,7 @@ func invalidRequest(text string, err error) *Fault {
 	return Fault{Code: CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: text}.Because(err)
 }
 
-func (s *Server) reply(w http.ResponseWriter, status int, body any) {
+func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body any) {
 	b, err := json.Marshal(body)
 	if err != nil {
 		s.logger().Error("encode a control reply", "err", err)
@@ -172,7 +171,8 @@ func (s *Server) reply(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	if _, err := w.Write(append(b, '\n')); err != nil {
+	p := pages{w: w, conn: connectionOf(r)}
+	if err := p.write(append(b, '\n')); err != nil {
 		s.logger().Debug("control client went away", "err", err)
 	}
 }
@@ -182,12 +182,12 @@ type refusal struct {
 	Error *Fault `json:"error"`
 }
 
-func (s *Server) refuse(w http.ResponseWriter, f *Fault) {
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *Fault) {
 	status, ok := statusOf[f.Code]
 	if !ok {
 		status = http.StatusConflict
 	}
-	s.reply(w, status, refusal{Error: f})
+	s.reply(w, r, status, refusal{Error: f})
 }
 
 // statusOf are the statuses of the faults that are not conflicts with what is.

@@ -118,16 +118,14 @@ func (c *Client) ResetFaults(ctx context.Context) error {
 	return c.post(ctx, "/v1/faults/reset", done{})
 }
 
-func (h *handlers) faults(_ context.Context, q query) (FaultRules, *Fault) {
+func (h *handlers) faults(_ context.Context, q query) (list[FaultRule], *Fault) {
 	kind, f := faultKind(q["kind"])
 	if f != nil {
-		return FaultRules{}, f
+		return list[FaultRule]{}, f
 	}
-	out := FaultRules{Rules: []FaultRule{}}
-	for _, s := range h.Backend.Faults(kind) {
-		out.Rules = append(out.Rules, shownFault(&s))
-	}
-	return out, nil
+	return listOf("rules", h.Backend.Faults(kind), func(_ int, s *fault.Status) (FaultRule, bool) {
+		return shownFault(s), true
+	}), nil
 }
 
 func (h *handlers) addFault(_ context.Context, r *FaultRule) *Fault {

@@ -74,8 +74,8 @@ const (
 
 // lst are the handlers of lst's commands. They wait for other nodes, each as long
 // as it takes, and one does not keep the other waiting but where the console does.
-func (h *handlers) lst() map[string]http.HandlerFunc {
-	return map[string]http.HandlerFunc{
+func (h *handlers) lst() map[string]handler {
+	return map[string]handler{
 		"POST /v1/lst/enable":       act(h, h.lstEnable),
 		"POST /v1/lst/disable":      act(h, h.lstDisable),
 		"POST /v1/lst/new_session":  act(h, h.lstNewSession),
@@ -99,16 +99,16 @@ func (h *handlers) lst() map[string]http.HandlerFunc {
 }
 
 // holds is the request that stays until its client or the session has gone.
-func (h *handlers) holds() map[string]http.HandlerFunc {
-	return map[string]http.HandlerFunc{"POST /v1/lst/hold_session": h.lstHoldSession}
+func (h *handlers) holds() map[string]handler {
+	return map[string]handler{"POST /v1/lst/hold_session": h.lstHoldSession}
 }
 
 // act makes a handler of a command that may wait for other nodes and has a reply.
 // It ends when the client goes away.
 func act[Request, Reply any](
 	h *handlers, do func(ctx context.Context, r *Request) (Reply, *Fault),
-) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+) handler {
+	return func(w http.ResponseWriter, r *http.Request) (any, *Fault) {
 		var request Request
 		var reply Reply
 		fault := decode(r.Body, &request) // within the usual bounds: there may be none
@@ -118,11 +118,7 @@ func act[Request, Reply any](
 			defer cancel()
 			reply, fault = do(ctx, &request)
 		}
-		if fault != nil {
-			h.refuse(w, fault)
-			return
-		}
-		h.reply(w, http.StatusOK, reply)
+		return answered(reply, fault)
 	}
 }
 

@@ -119,7 +119,7 @@ func (h *handlers) lstShowSession(context.Context, *done) (LstSession, *Fault) {
 
 // lstHoldSession answers at once, and stays until the session has ended, or the
 // client has gone; then it ends the session.
-func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) {
+func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, *Fault) {
 	var request Lst
 	fault := decode(r.Body, &request) // within the usual bounds: there may be none
 	var c *console.Console
@@ -135,16 +135,16 @@ func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if fault != nil {
-		h.refuse(w, fault)
-		return
+		return nil, fault
 	}
-	h.reply(w, http.StatusOK, done{})
+	h.reply(w, r, http.StatusOK, done{})
+	connectionOf(r).serving() // it is no fault of the client's that nothing happens
 	if err := http.NewResponseController(w).Flush(); err != nil {
 		h.logger().Debug("flush", "err", err)
 	}
 	select {
 	case <-hold.Over():
-		return
+		return nil, nil
 	case <-r.Context().Done():
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), holdPatience)
@@ -152,6 +152,7 @@ func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) {
 	if err := hold.End(ctx); err == nil {
 		h.logger().Info("selftest: session ended, since who held it has gone")
 	}
+	return nil, nil
 }
 
 func (h *handlers) lstPing(ctx context.Context, r *LstPing) (LstResult, *Fault) {

@@ -45,6 +45,10 @@ func TestMalformedRequests(t *testing.T) {
 		{"GET", "/v1/peers?frob=1", ""},
 		{"GET", "/v1/peers?nid=10.0.0.1@tcp&nid=10.0.0.2@tcp", ""},
 		{"GET", "/v1/peers?nid=%zz", ""},
+		{"GET", "/v1/peers?page=frob", ""},
+		{"GET", "/v1/peers?page=0&detail=all", ""},
+		{"GET", "/v1/peers?detail=1", ""},
+		{"GET", "/v1/peers?page=0&nid=10.0.0.2@tcp", ""},
 		{"GET", "/v1/routes?hops=many", ""},
 		{"GET", "/v1/routes?priority=-1", ""},
 		{"GET", "/v1/routes?gateway=x@", ""},
@@ -115,6 +119,7 @@ func TestEmptyLists(t *testing.T) {
 	for target, want := range map[string]string{
 		"/v1/nets":               `{"nets":[]}`,
 		"/v1/peers":              `{"peers":[]}`,
+		"/v1/peers?page=0":       `{"peers":[]}`,
 		"/v1/routes":             `{"routes":[]}`,
 		"/v1/routing":            `{"state":0,"ever":false,"cpts":[]}`,
 		"/v1/udsp":               `{"rules":[]}`,

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -108,32 +109,20 @@ type Counter struct {
 	Value uint64 `json:"value"`
 }
 
-func (h *handlers) nets(_ context.Context, q query) (Nets, *Fault) {
+func (h *handlers) nets(_ context.Context, q query) (list[Net], *Fault) {
 	want, fault := q.net()
 	if fault != nil {
-		return Nets{}, fault
+		return list[Net]{}, fault
 	}
 	nets := h.Backend.Nets()
-	if want != 0 {
-		nets = only(nets, want)
-		if len(nets) == 0 {
-			return Nets{}, &Fault{
-				Code: CodeNetAbsent, Errno: -3, Text: "Network is down",
-				Cause:  "the node has no NI on " + want.String(),
-				Remedy: "see the nets that it has with: lnetdctl net show",
-			}
+	if want != 0 && !slices.ContainsFunc(nets, func(n Net) bool { return n.Net == want }) {
+		return list[Net]{}, &Fault{
+			Code: CodeNetAbsent, Errno: -3, Text: "Network is down",
+			Cause:  "the node has no NI on " + want.String(),
+			Remedy: "see the nets that it has with: lnetdctl net show",
 		}
 	}
-	return Nets{Nets: listed(nets)}, nil
-}
-
-func only(nets []Net, want lnet.Net) []Net {
-	for i := range nets {
-		if nets[i].Net == want {
-			return nets[i : i+1]
-		}
-	}
-	return nil
+	return listOf("nets", nets, func(_ int, n *Net) (Net, bool) { return *n, want == 0 || n.Net == want }), nil
 }
 
 // Nets asks for the nets, or, with a name, for one.

@@ -2,7 +2,6 @@ package control
 
 import (
 	"maps"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -49,7 +48,7 @@ func TestPageListsRequests(t *testing.T) {
 	}
 	h := handlers{Server: &Server{}}
 	var served []string
-	for _, routes := range []map[string]http.HandlerFunc{h.quick(), h.slow(), h.changes()} {
+	for _, routes := range []map[string]handler{h.quick(), h.slow(), h.changes()} {
 		for pattern := range routes {
 			if pattern != "/" { // the answer to all others
 				served = append(served, pattern)

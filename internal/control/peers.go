@@ -3,8 +3,11 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/lnetd/lnetd/discovery"
@@ -17,12 +20,17 @@ const PeerNIDsMax = 128
 // Peers is the reply to GET /v1/peers.
 type Peers struct {
 	Peers []Peer `json:"peers"`
+	// Next, in a part of the answer, says where the next one begins; empty: this
+	// is the last.
+	Next string `json:"next,omitempty"`
 }
 
 // Peer is a node that this one knows of.
 type Peer struct {
-	Primary   lnet.NID `json:"primary_nid"`
-	MultiRail bool     `json:"multi_rail"`
+	// ID grows with the peers' youth; only the daemon knows it.
+	ID        discovery.PeerID `json:"-"`
+	Primary   lnet.NID         `json:"primary_nid"`
+	MultiRail bool             `json:"multi_rail"`
 	// State is the word of flags.
 	State discovery.State `json:"state"`
 	// Seq is the sequence number that the peer told last, Told the one of ours
@@ -34,24 +42,25 @@ type Peer struct {
 	NIs []PeerNI `json:"nis"`
 }
 
-// PeerNI is all that "peer show -v 4" prints about one NID (lnetctl 5.4).
+// PeerNI is all that "peer show -v 4" prints about one NID (lnetctl 5.4). The
+// detail of a field is the level from which on that is printed.
 type PeerNI struct {
 	NID lnet.NID `json:"nid"`
 	// State is "up" or "down" where that is looked after, else "NA".
 	State string `json:"state"`
 	// Trouble is why other NIDs of the peer are taken first, if so: "not answering
 	// since" a time, or "link down".
-	Trouble       string          `json:"trouble,omitempty"`
-	Credits       Credits         `json:"tx_credits"`
-	RouterCredits Credits         `json:"router_credits"`
-	QueuedBytes   int64           `json:"queued_bytes"`
-	Refs          int             `json:"refcount"`
-	Statistics    Statistics      `json:"statistics"`
-	UDSP          UDSPInfo        `json:"udsp_info"`
-	Sent          MessageCounts   `json:"sent_stats"`
-	Received      MessageCounts   `json:"received_stats"`
-	Dropped       MessageCounts   `json:"dropped_stats"`
-	Health        PeerHealthStats `json:"health_stats"`
+	Trouble       string          `json:"trouble,omitempty" detail:"1"`
+	Credits       Credits         `json:"tx_credits" detail:"1"`
+	RouterCredits Credits         `json:"router_credits" detail:"1"`
+	QueuedBytes   int64           `json:"queued_bytes" detail:"1"`
+	Refs          int             `json:"refcount" detail:"1"`
+	Statistics    Statistics      `json:"statistics" detail:"1"`
+	UDSP          UDSPInfo        `json:"udsp_info" detail:"4"`
+	Sent          MessageCounts   `json:"sent_stats" detail:"2"`
+	Received      MessageCounts   `json:"received_stats" detail:"2"`
+	Dropped       MessageCounts   `json:"dropped_stats" detail:"2"`
+	Health        PeerHealthStats `json:"health_stats" detail:"2"`
 }
 
 // Credits bound the messages under way to a peer NI. Available is below 0 by
@@ -91,11 +100,71 @@ type PeerDeletion struct {
 	Force bool `json:"force,omitempty"`
 }
 
+// PeersDetail is the detail in which all is told of peers.
+const PeersDetail = 4
+
 // Peers asks for the peers, or, with a NID, for the peer that has it.
 func (c *Client) Peers(ctx context.Context, nid string) ([]Peer, error) {
-	var p Peers
-	err := c.get(ctx, "/v1/peers", query{"nid": nid}, &p)
-	return p.Peers, err
+	var peers []Peer
+	for p, err := range c.EachPeer(ctx, nid, PeersDetail) {
+		if err != nil {
+			return nil, err
+		}
+		peers = append(peers, p)
+	}
+	return peers, nil
+}
+
+// EachPeer asks as Peers does. Of the peers' NIs no more is told than "peer show"
+// prints at the level of detail, 0 to PeersDetail. However many there are, only a
+// part of them is in memory; an error is the last thing that comes.
+func (c *Client) EachPeer(ctx context.Context, nid string, detail int) iter.Seq2[Peer, error] {
+	ask := query{"nid": nid}
+	if nid == "" {
+		ask = query{"page": firstPage, "detail": strconv.Itoa(detail)}
+	}
+	return func(yield func(Peer, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		for part := c.peersPart(ctx, ask); part != nil; {
+			p := <-part
+			if p.err != nil {
+				yield(Peer{}, p.err)
+				return
+			}
+			part = nil
+			if p.Next != "" { // while this part is looked at
+				part = c.peersPart(ctx, query{"page": p.Next, "detail": ask["detail"]})
+			}
+			for _, peer := range p.Peers.Peers {
+				peer.NIs = listed(peer.NIs)
+				if !yield(peer, nil) {
+					cancel()
+					if part != nil {
+						<-part
+					}
+					return
+				}
+			}
+		}
+	}
+}
+
+// peersPart is a part of the peers, or why it did not come.
+type peersPart struct {
+	Peers
+	err error
+}
+
+// peersPart asks for a part of the peers and returns at once.
+func (c *Client) peersPart(ctx context.Context, ask query) <-chan peersPart {
+	answered := make(chan peersPart, 1)
+	go func() {
+		var p peersPart
+		p.err = c.get(ctx, "/v1/peers", ask, &p.Peers)
+		answered <- p
+	}()
+	return answered
 }
 
 // AddPeer makes a peer, or gives it more NIDs.
@@ -108,23 +177,75 @@ func (c *Client) DeletePeer(ctx context.Context, r PeerDeletion) error {
 	return c.remove(ctx, "/v1/peers", r)
 }
 
-func (h *handlers) peers(_ context.Context, q query) (Peers, *Fault) {
+func (h *handlers) peers(ctx context.Context, q query) (list[Peer], *Fault) {
 	nid, fault := q.nid("nid")
 	if fault != nil {
-		return Peers{}, fault
+		return list[Peer]{}, fault
 	}
-	if nid.IsZero() {
-		return Peers{Peers: listed(h.Backend.Peers())}, nil
+	detail, detailed, fault := q.number("detail")
+	if fault != nil {
+		return list[Peer]{}, fault
 	}
+	page, paged := q["page"]
+	switch {
+	case !nid.IsZero() && paged || detailed && !paged:
+		return list[Peer]{}, invalidRequest("page is for all peers, and detail for pages", nil)
+	case !nid.IsZero():
+		return h.peer(nid)
+	case !paged:
+		return list[Peer]{key: "peers", items: h.Backend.Peers(ctx, 0)}, nil
+	case !detailed:
+		detail = PeersDetail
+	}
+	after, fault := h.parsePage(page)
+	if fault != nil {
+		return list[Peer]{}, fault
+	}
+	c := newCompact(int(min(detail, PeersDetail)))
+	return list[Peer]{
+		key: "peers", items: h.Backend.Peers(ctx, after),
+		encode: func(b []byte, p *Peer) ([]byte, error) { return c.append(b, p) },
+		after:  func(last *Peer) string { return h.pageAfter(last.ID) },
+	}, nil
+}
+
+func (h *handlers) peer(nid lnet.NID) (list[Peer], *Fault) {
 	p, ok := h.Backend.Peer(nid)
 	if !ok {
-		return Peers{}, &Fault{
+		return list[Peer]{}, &Fault{
 			Code: CodePeerUnknown, Errno: -int(syscall.ENOENT), Text: "cannot find peer",
 			Cause:  "no peer has the NID " + nid.String(),
 			Remedy: "see the peers with: lnetdctl peer show",
 		}
 	}
-	return Peers{Peers: []Peer{p}}, nil
+	return listOf("peers", []Peer{p}, func(_ int, p *Peer) (Peer, bool) { return *p, true }), nil
+}
+
+// firstPage is where the list of peers begins.
+const firstPage = "0"
+
+// pageAfter names the page behind a peer. A page belongs to one life of the
+// daemon, which numbers its peers.
+func (h *handlers) pageAfter(id discovery.PeerID) string {
+	return fmt.Sprintf("%d-%x", id, h.Backend.Version().Started.UnixNano())
+}
+
+// parsePage is the peer behind which a page begins.
+func (h *handlers) parsePage(page string) (id discovery.PeerID, _ *Fault) {
+	if page == firstPage {
+		return 0, nil
+	}
+	number, _, _ := strings.Cut(page, "-")
+	n, err := strconv.ParseUint(number, 10, 64)
+	id = discovery.PeerID(n)
+	if err != nil || page != h.pageAfter(id) {
+		return 0, &Fault{
+			Code: CodeRequestInvalid, Errno: -int(syscall.EAGAIN), Text: "there is no such page of peers",
+			Cause:  "page " + strconv.Quote(page) + " was not named by this lnetd, which may have been restarted",
+			Remedy: "begin with page " + firstPage + " again",
+		}
+	}
+	return id, nil
 }
 
 func (h *handlers) addPeer(ctx context.Context, r *PeerAddition) *Fault {

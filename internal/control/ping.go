@@ -67,22 +67,20 @@ func (c *Client) results(ctx context.Context, path string, request any, n int, e
 	return p.Results, err
 }
 
-func (h *handlers) ping(w http.ResponseWriter, r *http.Request) {
+func (h *handlers) ping(w http.ResponseWriter, r *http.Request) (any, *Fault) {
 	var req PingRequest
 	if fault := decode(r.Body, &req); fault != nil {
-		h.refuse(w, fault)
-		return
+		return nil, fault
 	}
 	targets, source, fault := req.parse()
 	if fault != nil {
-		h.refuse(w, fault)
-		return
+		return nil, fault
 	}
-	h.each(w, r, req.NIDs, req.timeout(), func(ctx context.Context, i int) (PingResult, error) {
+	return h.each(w, r, req.NIDs, req.timeout(), func(ctx context.Context, i int) (PingResult, error) {
 		return h.Backend.Ping(ctx, targets[i], source)
 	}, func(target string, err error) *Fault {
 		return targetFault(CodePingFailed, "ping", target, err)
-	})
+	}), nil
 }
 
 // parse checks the request.

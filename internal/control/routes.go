@@ -89,27 +89,27 @@ func (c *Client) DeleteRoutes(ctx context.Context, r RouteDeletion) error {
 	return c.remove(ctx, "/v1/routes", r)
 }
 
-func (h *handlers) routes(_ context.Context, q query) (Routes, *Fault) {
+func (h *handlers) routes(_ context.Context, q query) (list[Route], *Fault) {
 	net, fault := q.net()
 	if fault != nil {
-		return Routes{}, fault
+		return list[Route]{}, fault
 	}
 	gateway, fault := q.nid("gateway")
 	if fault != nil {
-		return Routes{}, fault
+		return list[Route]{}, fault
 	}
 	hops, byHops, fault := q.number("hops")
 	if fault != nil {
-		return Routes{}, fault
+		return list[Route]{}, fault
 	}
 	priority, byPriority, fault := q.number("priority")
 	if fault != nil {
-		return Routes{}, fault
+		return list[Route]{}, fault
 	}
-	return Routes{Routes: slices.DeleteFunc(listed(h.Backend.Routes()), func(r Route) bool {
-		return net != 0 && r.Net != net || !gateway.IsZero() && r.Gateway != gateway ||
-			byHops && r.Hops != hops || byPriority && r.Priority != priority
-	})}, nil
+	return listOf("routes", h.Backend.Routes(), func(_ int, r *Route) (Route, bool) {
+		return *r, (net == 0 || r.Net == net) && (gateway.IsZero() || r.Gateway == gateway) &&
+			(!byHops || r.Hops == hops) && (!byPriority || r.Priority == priority)
+	}), nil
 }
 
 func (h *handlers) addRoutes(ctx context.Context, r *RouteAddition) *Fault {

@@ -49,20 +49,16 @@ func (c *Client) DeleteSelection(ctx context.Context, r SelectionRule) error {
 	return c.remove(ctx, "/v1/selection", r)
 }
 
-func (h *handlers) selection(_ context.Context, q query) (Selection, *Fault) {
+func (h *handlers) selection(_ context.Context, q query) (list[SelectionRule], *Fault) {
 	kind, byType := q["type"]
 	if _, ok := ruleType(kind); byType && !ok {
-		return Selection{}, unknownRuleType(kind)
+		return list[SelectionRule]{}, unknownRuleType(kind)
 	}
 	id, byID, fault := q.number("id")
 	if fault != nil {
-		return Selection{}, fault
+		return list[SelectionRule]{}, fault
 	}
-	s := Selection{Rules: []SelectionRule{}}
-	for _, t := range h.Backend.TypedRules() {
-		if byType && t.Type.String() != kind || byID && t.ID != int(id) {
-			continue
-		}
+	return listOf("rules", h.Backend.TypedRules(), func(_ int, t *selection.TypedRule) (SelectionRule, bool) {
 		r := SelectionRule{ID: &t.ID, Type: t.Type.String(), Local: t.Local, Remote: t.Remote, Priority: t.Priority}
 		switch t.Type {
 		case selection.RuleNet:
@@ -70,9 +66,8 @@ func (h *handlers) selection(_ context.Context, q query) (Selection, *Fault) {
 		case selection.RuleNID:
 			r.NID = t.Pattern
 		}
-		s.Rules = append(s.Rules, r)
-	}
-	return s, nil
+		return r, (!byType || r.Type == kind) && (!byID || t.ID == int(id))
+	}), nil
 }
 
 func (h *handlers) addSelection(ctx context.Context, r *SelectionRule) *Fault {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -17,23 +18,30 @@ const (
 	requestHeadMax  = 16 << 10
 	headPatience    = 5 * time.Second
 	requestPatience = 10 * time.Second
-	replyPatience   = 30 * time.Second
+	replyPatience   = 30 * time.Second // for each page of an answer
 	idlePatience    = 2 * time.Minute
 	stopPatience    = 2 * time.Second
-	requestsAtOnce  = 64 // of each kind
+	// requestsAtOnce bounds the requests of each kind but questions, which wait for
+	// nobody, that one user has under way.
+	requestsAtOnce = 64
 )
 
 // Server answers control requests. Its zero value with a Backend works.
 type Server struct {
 	Backend Backend
 	Logger  *slog.Logger // nil discards
+
+	most int // connections; 0: connectionsMax
 }
 
 // Serve answers requests on l until ctx is done, then ends the requests under
 // way and returns nil after the last. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	clients := newConnections(cmp.Or(s.most, connectionsMax))
 	hs := &http.Server{
 		Handler:           s.Handler(),
+		ConnContext:       clients.opened,
+		ConnState:         clients.changed,
 		ReadHeaderTimeout: headPatience,
 		ReadTimeout:       requestPatience,
 		WriteTimeout:      replyPatience,
@@ -63,16 +71,24 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) Handler() http.Handler {
 	h := handlers{Server: s, turn: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
-	// What is answered at once, what waits for other nodes, what changes something,
-	// and what stays do not take each other's places.
-	for _, routes := range []map[string]http.HandlerFunc{h.quick(), h.slow(), h.changes(), h.lst(), h.holds()} {
-		places := make(chan struct{}, requestsAtOnce)
+	for pattern, handler := range h.quick() {
+		mux.HandleFunc(pattern, s.serve(nil, handler))
+	}
+	// What waits for other nodes, what changes something, and what stays do not
+	// take each other's places.
+	for _, routes := range []map[string]handler{h.slow(), h.changes(), h.lst(), h.holds()} {
+		places := &places{}
 		for pattern, handler := range routes {
-			mux.HandleFunc(pattern, s.within(places, handler))
+			mux.HandleFunc(pattern, s.serve(places, handler))
 		}
 	}
 	return mux
 }
+
+// handler does what a request asks for, and returns what it is answered with:
+// nothing, a value, or what is made while it is written. It writes nothing
+// itself, so that its place is free before a client reads the answer.
+type handler func(w http.ResponseWriter, r *http.Request) (body any, _ *Fault)
 
 // handlers are a server's, one for each kind of request.
 type handlers struct {
@@ -82,33 +98,33 @@ type handlers struct {
 	turn chan struct{}
 }
 
-func (h *handlers) quick() map[string]http.HandlerFunc {
-	return map[string]http.HandlerFunc{
-		"GET /v1/version":   ask(h, h.version),
-		"GET /v1/nets":      ask(h, h.nets, "net"),
-		"GET /v1/peers":     ask(h, h.peers, "nid"),
-		"GET /v1/routes":    ask(h, h.routes, "net", "gateway", "hops", "priority"),
-		"GET /v1/routing":   ask(h, h.routing),
-		"GET /v1/globals":   ask(h, h.globals),
-		"GET /v1/udsp":      ask(h, h.udsp, "idx"),
-		"GET /v1/selection": ask(h, h.selection, "type", "id"),
-		"GET /v1/explain":   ask(h, h.explain, "nid", "source", "portal"),
-		"GET /v1/faults":    ask(h, h.faults, "kind"),
-		"GET /v1/stats":     ask(h, h.stats),
-		"GET /v1/lst":       ask(h, h.lstStatus),
+func (h *handlers) quick() map[string]handler {
+	return map[string]handler{
+		"GET /v1/version":   ask(h.version),
+		"GET /v1/nets":      ask(h.nets, "net"),
+		"GET /v1/peers":     ask(h.peers, "nid", "page", "detail"),
+		"GET /v1/routes":    ask(h.routes, "net", "gateway", "hops", "priority"),
+		"GET /v1/routing":   ask(h.routing),
+		"GET /v1/globals":   ask(h.globals),
+		"GET /v1/udsp":      ask(h.udsp, "idx"),
+		"GET /v1/selection": ask(h.selection, "type", "id"),
+		"GET /v1/explain":   ask(h.explain, "nid", "source", "portal"),
+		"GET /v1/faults":    ask(h.faults, "kind"),
+		"GET /v1/stats":     ask(h.stats),
+		"GET /v1/lst":       ask(h.lstStatus),
 		"/":                 h.nothing,
 	}
 }
 
-func (h *handlers) slow() map[string]http.HandlerFunc {
-	return map[string]http.HandlerFunc{
+func (h *handlers) slow() map[string]handler {
+	return map[string]handler{
 		"POST /v1/ping":     h.ping,
 		"POST /v1/discover": h.discover,
 	}
 }
 
-func (h *handlers) changes() map[string]http.HandlerFunc {
-	return map[string]http.HandlerFunc{
+func (h *handlers) changes() map[string]handler {
+	return map[string]handler{
 		"POST /v1/nets/health":  change(h, h.setNIHealth),
 		"POST /v1/peers":        change(h, h.addPeer),
 		"DELETE /v1/peers":      change(h, h.deletePeer),
@@ -128,30 +144,31 @@ func (h *handlers) changes() map[string]http.HandlerFunc {
 	}
 }
 
-func (h *handlers) nothing(w http.ResponseWriter, r *http.Request) {
-	h.reply(w, http.StatusNotFound, refusal{&Fault{
+func (h *handlers) nothing(_ http.ResponseWriter, r *http.Request) (any, *Fault) {
+	return nil, &Fault{
 		Code:   CodeRequestInvalid,
 		Text:   "no such request: " + r.Method + " " + r.URL.Path,
 		Errno:  -int(syscall.EOPNOTSUPP),
 		Remedy: "lnetdctl and lnetd may be of different versions",
-	}})
+	}
 }
 
-// within bounds the requests that h works on at once by the room of places.
-func (s *Server) within(places chan struct{}, h http.HandlerFunc) http.HandlerFunc {
+// serve makes a handler that answers. Of those with the same places each user
+// has so many at once.
+func (s *Server) serve(p *places, do handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-		default:
-			s.refuse(w, &Fault{
-				Code: CodeBusy, Errno: -int(syscall.EBUSY),
-				Text: "too many requests at once", Remedy: "try again later",
-			})
-			return
-		}
 		r.Body = http.MaxBytesReader(w, r.Body, requestBodyMax)
-		h(w, r)
+		conn := connectionOf(r)
+		conn.serving()
+		body, fault := p.within(conn.owner(), func() (any, *Fault) { return do(w, r) })
+		conn.waiting()
+		switch {
+		case fault != nil:
+			s.refuse(w, r, fault)
+		case body != nil:
+			s.answer(w, r, body)
+		}
+		conn.waiting()
 	}
 }
 

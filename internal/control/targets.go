@@ -8,19 +8,14 @@ import (
 	"time"
 )
 
-// each has one of the named targets after the other answered for, and replies
-// with all results. A target that fails does not end it.
+// each has one of the named targets after the other answered for, and returns
+// all results. A target that fails does not end it.
 func (h *handlers) each(
 	w http.ResponseWriter, r *http.Request, targets []string, timeout time.Duration,
 	one func(ctx context.Context, i int) (PingResult, error),
 	words func(target string, err error) *Fault,
-) {
-	// The default bounds are for short requests.
-	rc := http.NewResponseController(w)
-	patience := time.Now().Add(targetsPatience(len(targets), timeout))
-	if err := errors.Join(rc.SetReadDeadline(patience), rc.SetWriteDeadline(patience)); err != nil {
-		h.logger().Debug("extend deadlines", "err", err)
-	}
+) PingReply {
+	h.allow(w, time.Now().Add(targetsPatience(len(targets), timeout)))
 	reply := PingReply{Results: make([]PingResult, 0, len(targets))}
 	for i, target := range targets {
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
@@ -32,7 +27,7 @@ func (h *handlers) each(
 		res.Target = target
 		reply.Results = append(reply.Results, res)
 	}
-	h.reply(w, http.StatusOK, reply)
+	return reply
 }
 
 func targetsPatience(n int, timeout time.Duration) time.Duration {

@@ -51,23 +51,18 @@ func (c *Client) DeleteUDSP(ctx context.Context, r UDSPDeletion) error {
 	return c.remove(ctx, "/v1/udsp", r)
 }
 
-func (h *handlers) udsp(_ context.Context, q query) (UDSP, *Fault) {
+func (h *handlers) udsp(_ context.Context, q query) (list[UDSPRule], *Fault) {
 	index, one, fault := q.number("idx")
 	if fault != nil {
-		return UDSP{}, fault
+		return list[UDSPRule]{}, fault
 	}
-	u := UDSP{Rules: []UDSPRule{}}
-	for place, r := range h.Backend.Rules() {
-		if one && place != int(index) {
-			continue
-		}
+	return listOf("rules", h.Backend.Rules(), func(place int, r *selection.Rule) (UDSPRule, bool) {
 		rule := UDSPRule{Index: &place, Src: r.Src, Dst: r.Dst, Rte: r.Rte}
 		if r.HasPriority() {
 			rule.Priority = &r.Priority
 		}
-		u.Rules = append(u.Rules, rule)
-	}
-	return u, nil
+		return rule, !one || place == int(index)
+	}), nil
 }
 
 func (h *handlers) addUDSP(ctx context.Context, r *UDSPRule) *Fault {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -81,15 +82,19 @@ func (b *backend) Discover(ctx context.Context, nid lnet.NID, force bool) (contr
 	if err != nil {
 		return control.Peer{}, err
 	}
-	return controlPeer(&info, b.boot), nil
+	return controlPeer(&info, b.boot, []control.PeerNI{}), nil
 }
 
-func (b *backend) Peers() []control.Peer {
-	var peers []control.Peer
-	for _, info := range b.node.Peers() {
-		peers = append(peers, controlPeer(&info, b.boot))
+func (b *backend) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[control.Peer, error] {
+	return func(yield func(control.Peer, error) bool) {
+		nis := []control.PeerNI{}
+		for info, err := range b.node.PeersAfter(ctx, after) {
+			p := controlPeer(&info, b.boot, nis[:0])
+			if nis = p.NIs; !yield(p, err) {
+				return
+			}
+		}
 	}
-	return peers
 }
 
 func (b *backend) Peer(nid lnet.NID) (control.Peer, bool) {
@@ -97,7 +102,7 @@ func (b *backend) Peer(nid lnet.NID) (control.Peer, bool) {
 	if !ok {
 		return control.Peer{}, false
 	}
-	return controlPeer(&info, b.boot), true
+	return controlPeer(&info, b.boot, []control.PeerNI{}), true
 }
 
 // AddPeer refuses a gateway, also one that the configuration file has made a peer
@@ -121,9 +126,16 @@ func (b *backend) SetPeerHealth(nid lnet.NID, value int) error {
 	if !nid.IsZero() {
 		return b.node.Node.SetPeerHealth(nid, value)
 	}
-	return setAll(b.node.Peers(), func(p *node.PeerInfo) error {
-		return setAll(p.NIs, func(i *node.PeerNIInfo) error { return b.node.Node.SetPeerHealth(i.NID, value) })
-	})
+	var errs []error
+	for p, err := range b.node.PeersAfter(context.Background(), 0) {
+		if err == nil {
+			err = setAll(p.NIs, func(i *node.PeerNIInfo) error { return b.node.Node.SetPeerHealth(i.NID, value) })
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // setAll calls set for each of a list. What has gone meanwhile needs nothing.

@@ -43,8 +43,8 @@ func TestPeersByHand(t *testing.T) {
 	if err := r.DeletePeer(ctx, primary, true); err != nil {
 		t.Error(err)
 	}
-	if _, ok := r.Peer(primary); ok || len(r.Peers()) > 0 {
-		t.Errorf("peers %+v", r.Peers())
+	if _, ok := r.Peer(primary); ok || len(r.peers(t)) > 0 {
+		t.Errorf("peers %+v", r.peers(t))
 	}
 }
 
@@ -191,7 +191,7 @@ func TestSetHealth(t *testing.T) {
 	if err := r.SetPeerHealth(lnet.NID{}, 300); err != nil {
 		t.Error(err)
 	}
-	for _, ni := range r.Peers()[0].NIs {
+	for _, ni := range r.peers(t)[0].NIs {
 		if ni.Health.Value != 300 {
 			t.Errorf("%+v", ni)
 		}
@@ -281,7 +281,7 @@ func TestPeerNIAsShown(t *testing.T) {
 		}},
 	}
 	same := cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
-	if diff := cmp.Diff(want, controlPeer(&in, bootTime()), same); diff != "" {
+	if diff := cmp.Diff(want, controlPeer(&in, bootTime(), nil), same); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -55,7 +55,7 @@ func TestPeersOfAFile(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := startNode(t, parse(t, twoNets+"peer:\n"+c.yaml)).ready(t)
-			if diff := cmp.Diff(c.want, peerTexts(r.Peers())); diff != "" {
+			if diff := cmp.Diff(c.want, peerTexts(r.peers(t))); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -1,17 +1,19 @@
 package daemon
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/node"
 )
 
-// controlPeer describes a peer as lnetctl shows it, with times since boot.
-func controlPeer(i *node.PeerInfo, boot time.Time) control.Peer {
+// controlPeer describes a peer as lnetctl shows it, with times since boot; its NIs
+// are appended to nis.
+func controlPeer(i *node.PeerInfo, boot time.Time, nis []control.PeerNI) control.Peer {
 	p := control.Peer{
-		Primary: i.Primary, MultiRail: i.MultiRail, State: i.State, Seq: i.Seq, Told: i.Told, Gateway: i.Gateway,
-		NIs: make([]control.PeerNI, 0, len(i.NIs)),
+		ID: i.ID, Primary: i.Primary, MultiRail: i.MultiRail, State: i.State, Seq: i.Seq, Told: i.Told, Gateway: i.Gateway,
+		NIs: slices.Grow(nis, len(i.NIs)),
 	}
 	for k := range i.NIs {
 		p.NIs = append(p.NIs, controlPeerNI(&i.NIs[k], boot))

@@ -3,6 +3,7 @@ package controltest
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"syscall"
@@ -106,11 +107,22 @@ func (d *Daemon) Discover(ctx context.Context, nid lnet.NID, force bool) (contro
 	return d.DiscoverFunc(ctx, nid, force)
 }
 
-// Peers is PeerList.
-func (d *Daemon) Peers() []control.Peer {
+// Peers is what of PeerList is younger; a peer without an ID has its place's, from
+// 1 on.
+func (d *Daemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[control.Peer, error] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Clone(d.PeerList)
+	list := slices.Clone(d.PeerList)
+	return func(yield func(control.Peer, error) bool) {
+		for k, p := range list {
+			if p.ID == 0 {
+				p.ID = discovery.PeerID(k + 1)
+			}
+			if p.ID > after && !yield(p, ctx.Err()) {
+				return
+			}
+		}
+	}
 }
 
 // Peer looks in PeerList.

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"iter"
+)
+
+// listing prints a document that is one list, item by item as they come.
+type listing struct {
+	layout layout
+	key    string
+	// json prints for programs in place of people.
+	json bool
+
+	out   io.Writer
+	begun bool
+	b     bytes.Buffer
+}
+
+// listingPage is how much of a listing is printed at once.
+const listingPage = 64 << 10
+
+// showList prints a list that may be long: with --json its items as they are, else
+// what document makes of them. There is nothing to print of one without items,
+// but for programs.
+func showList[T any](
+	p *program, form errorForm, l listing, items iter.Seq2[T, error], document func(item *T) mapping,
+) error {
+	l.out = p.stdout
+	for item, err := range items {
+		if err != nil {
+			_ = l.flush()
+			return p.refused(form, err)
+		}
+		if l.json {
+			err = l.value(item)
+		} else {
+			err = l.item(document(&item))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return l.end()
+}
+
+func (l *listing) item(m mapping) error {
+	if !l.begun {
+		l.begun = true
+		l.layout.mapping(&l.b, mapping{{l.key, sequence{}}}, 0, false)
+	}
+	l.layout.sequence(&l.b, sequence{m}, 0)
+	return l.turn()
+}
+
+// value prints an item as printJSON would within a list.
+func (l *listing) value(v any) error {
+	item, err := json.MarshalIndent(v, "    ", "  ")
+	if err != nil {
+		return err
+	}
+	if l.begun {
+		l.b.WriteString(",\n    ")
+	} else {
+		l.begun = true
+		l.b.WriteString("{\n  \"" + l.key + "\": [\n    ")
+	}
+	l.b.Write(item)
+	return l.turn()
+}
+
+func (l *listing) end() error {
+	switch {
+	case l.json && l.begun:
+		l.b.WriteString("\n  ]\n}\n")
+	case l.json:
+		l.b.WriteString("{\n  \"" + l.key + "\": []\n}\n")
+	}
+	return l.flush()
+}
+
+// turn prints what there is, if it is enough.
+func (l *listing) turn() error {
+	if l.b.Len() < listingPage {
+		return nil
+	}
+	return l.flush()
+}
+
+func (l *listing) flush() error {
+	_, err := l.out.Write(l.b.Bytes())
+	l.b.Reset()
+	return err
+}

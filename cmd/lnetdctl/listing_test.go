@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/controltest"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Printed item by item, a document reads as it would if it had been printed at
+// once.
+func TestListingsAreOneDocument(t *testing.T) {
+	all := cannedPeer(t, "peerA").PeerList
+	for n := range len(all) + 1 {
+		socket := serve(t, &controltest.Daemon{PeerList: all[:n]})
+		for _, level := range []int64{0, 1, 2, 3, 4} {
+			list := sequence{}
+			for k := range all[:n] {
+				list = append(list, peerDocument(&all[k], level))
+			}
+			var want bytes.Buffer
+			if err := wide.write(&want, section("peer", list)); err != nil {
+				t.Fatal(err)
+			}
+			got := runProgram(program{socket: socket}, "peer", "show", "-v", string('0'+rune(level)))
+			if diff := cmp.Diff(ran{stdout: want.String()}, got, cmp.AllowUnexported(ran{})); diff != "" {
+				t.Errorf("%d peers, level %d:\n%s", n, level, diff)
+			}
+		}
+		for _, args := range [][]string{{"peer", "show", "--json"}, {"peer", "list", "--json"}} {
+			var want bytes.Buffer
+			if err := (&program{stdout: &want}).printJSON(control.Peers{Peers: append([]control.Peer{}, all[:n]...)}); err != nil {
+				t.Fatal(err)
+			}
+			got := runProgram(program{socket: socket}, args...)
+			if diff := cmp.Diff(ran{stdout: want.String()}, got, cmp.AllowUnexported(ran{})); diff != "" {
+				t.Errorf("%d peers, %v:\n%s", n, args, diff)
+			}
+		}
+	}
+}
+
+// slowDaemon tells of so many peers, and then waits until somebody has read of
+// the first.
+type slowDaemon struct {
+	controltest.Daemon
+	peers int
+	read  chan struct{}
+}
+
+func (d *slowDaemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[control.Peer, error] {
+	return func(yield func(control.Peer, error) bool) {
+		for k := int(after) + 1; k <= d.peers; k++ {
+			if k == d.peers {
+				select {
+				case <-d.read:
+				case <-ctx.Done():
+					yield(control.Peer{}, ctx.Err())
+					return
+				}
+			}
+			nid := lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), uint32(k))
+			if !yield(control.Peer{ID: discovery.PeerID(k), Primary: nid, NIs: []control.PeerNI{{NID: nid, State: "NA"}}}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// What has come of a long list is printed before the rest has.
+func TestListingIsPrintedAsItComes(t *testing.T) {
+	d := &slowDaemon{peers: 60_000, read: make(chan struct{})}
+	r, w := io.Pipe()
+	p := program{name: "lnetdctl", stdout: w, stderr: io.Discard, socket: serve(t, d)}
+	ended := make(chan int, 1)
+	go func() {
+		status := p.run([]string{"peer", "show"})
+		_ = w.Close()
+		ended <- status
+	}()
+	first := make([]byte, listingPage)
+	if _, err := io.ReadFull(r, first); err != nil {
+		t.Fatal(err)
+	}
+	close(d.read)
+	rest, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(first)+string(rest), "primary nid:"); n != d.peers || <-ended != 0 {
+		t.Errorf("%d peers are printed", n)
+	}
+}
