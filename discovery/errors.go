@@ -48,6 +48,9 @@ var (
 	ErrCanceled = errors.New("canceled while waiting for discovery")
 	// ErrTimedOut means that no answer came in time (ETIMEDOUT).
 	ErrTimedOut = errors.New("no answer in time")
+	// ErrLost means that the way died by which an answer would have come
+	// (EHOSTUNREACH).
+	ErrLost = errors.New("the connection was lost before the answer came")
 	// ErrBadInfo means that a peer went on answering with what cannot be used
 	// (EPROTO).
 	ErrBadInfo = errors.New("unusable ping info")

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"errors"
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -150,7 +151,8 @@ func (m *Machine) ended(id RequestID) (p *peer, ping bool) {
 }
 
 // Failed says that a ping or push failed after it was sent: its send, its
-// tracker (ErrTimedOut) or its response has err, which is not nil (6.7).
+// tracker (ErrTimedOut) or its response has err, which is not nil (6.7). A ping
+// with ErrLost is made again at once, a few times in one round.
 func (m *Machine) Failed(now time.Duration, id RequestID, err error) {
 	m.begin(now)
 	m.failed(id, err)
@@ -162,6 +164,10 @@ func (m *Machine) failed(id RequestID, err error) {
 	switch {
 	case p == nil:
 		return
+	case ping && errors.Is(err, ErrLost) && p.work.repings < repingsMax:
+		// Who cut us off lives: whether it answers, it has not said.
+		p.work.repings++
+		m.set(p, ForcePing)
 	case ping:
 		m.set(p, PingFailed)
 		p.work.pingErr = err

@@ -41,6 +41,13 @@ type Upper interface {
 	// none could be made (socklnd 15.4).
 	PeerDown(d PeerDown)
 
+	// ConnectionsLost tells that connections with a peer have died, all or some:
+	// an answer that was to come by them may never come. It comes without a lock of
+	// the driver's, and in no order with PeerDown, which need not come if there are
+	// other connections, or are about to be. Those that end with the interface,
+	// and those of other processes than lnet.PIDLustre, nobody is told of.
+	ConnectionsLost(peer lnet.NID)
+
 	// PeerRestarted tells that the peer has begun a new life since it was last
 	// connected: what it knew is gone. It comes before the first Arrived of that
 	// life and once per interface and life, not for the first life that the

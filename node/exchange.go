@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
@@ -25,8 +26,9 @@ type exchange struct {
 	md       lnet.Handle // guarded by exchanges.mu
 	canceled bool        // too
 
-	answered bool  // the handler's
-	err      error // too
+	lost     atomic.Bool // the neighbour that the answer was to come from is
+	answered bool        // the handler's
+	err      error       // too
 }
 
 // exchanges are those under way.
@@ -69,6 +71,24 @@ func (x *exchanges) end(e *exchange) bool {
 	defer x.mu.Unlock()
 	delete(x.byID, e.id)
 	return !e.canceled
+}
+
+// sentExchange is one that has an MD.
+type sentExchange struct {
+	*exchange
+	handle lnet.Handle
+}
+
+// sent are those that have been sent, or are about to be.
+func (x *exchanges) sent() (sent []sentExchange) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.byID {
+		if e.md != (lnet.Handle{}) {
+			sent = append(sent, sentExchange{e, e.md})
+		}
+	}
+	return sent
 }
 
 // sendAll sends what waits. The monitor calls it.
@@ -141,7 +161,10 @@ func (e *exchange) HandleEvent(v *portals.Event) {
 	}
 	if v.Unlinked && !e.answered {
 		err := e.err
-		if err == nil || errors.Is(err, ErrTimedOut) {
+		switch {
+		case e.lost.Load():
+			err = discovery.ErrLost
+		case err == nil, errors.Is(err, ErrTimedOut):
 			err = discovery.ErrTimedOut
 		}
 		e.post(func(m *discovery.Machine, now time.Duration) { m.Failed(now, e.id, err) })

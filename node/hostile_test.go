@@ -124,6 +124,7 @@ func (deaf) LNDTimeout() time.Duration       { return 0 }
 func (deaf) LinkChanged(lnd.LinkState)       {}
 func (deaf) Sent(*lnd.Tx, error)             {}
 func (deaf) PeerStalled(lnet.NID, time.Time) {}
+func (deaf) ConnectionsLost(lnet.NID)        {}
 
 // Given a node with two NIs, when a host sends it thousands of pings from 0@lo,
 // or from itself without ever reading an answer, and its connections break,

@@ -27,6 +27,7 @@ func (n *Node) runMonitor() {
 		now := n.now()
 		second := now/int64(time.Second) + 1
 		n.second.Store(second)
+		n.endLost()
 		n.discoverer.exchanges.sendAll(n)
 		n.resendAll()
 		strays := n.strays.take()

@@ -136,6 +136,12 @@ func (i *ni) PeerDown(d lnd.PeerDown) {
 	i.node.lost(i, d.Peer)
 }
 
+// ConnectionsLost implements lnd.Upper.
+func (i *ni) ConnectionsLost(nid lnet.NID) {
+	i.node.lostHops.add(nid)
+	i.node.wakeMonitor()
+}
+
 // PeerRestarted implements lnd.Upper: what the two knew of each other is void.
 func (i *ni) PeerRestarted(nid lnet.NID) {
 	if !i.open.Load() { // AddNI is still writing what is read here

@@ -72,6 +72,7 @@ type Node struct {
 	held      heldMessages
 	steps     runQueue
 	recovery  recovery
+	lostHops  lostHops
 	infoStale atomic.Bool
 	pushAll   atomic.Bool // peers shall hear of it
 

@@ -93,6 +93,18 @@ func (n *Node) runRecovery(second int64) {
 	}
 }
 
+// pinged are the patients of which pings are under way. The monitor calls it.
+func (r *recovery) pinged() (out []*patient) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.patients {
+		if p.health.pending.Load() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // mended says that a patient needs no ping any more.
 func (n *Node) mended(p *patient) bool {
 	if p.health.full() {

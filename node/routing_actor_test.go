@@ -132,6 +132,7 @@ func (*stage) Withdrawn(*lnd.Rx)               {}
 func (*stage) PeerRestarted(lnet.NID)          {}
 func (*cue) Sent(*lnd.Tx, error)               {}
 func (*stage) PeerStalled(lnet.NID, time.Time) {}
+func (*stage) ConnectionsLost(lnet.NID)        {}
 
 func (s *stage) Arrived(rx *lnd.Rx) error {
 	c := &cue{stage: s, payload: make([]byte, rx.Header.PayloadLength), header: rx.Header, from: rx.From}

@@ -34,6 +34,7 @@ type node struct {
 	sent     []*outgoing
 	downs    []lnd.PeerDown
 	stalls   map[lnet.NID]time.Time // of peers that do not answer
+	losses   []lnet.NID             // ConnectionsLost
 	links    []lnd.LinkState
 }
 
@@ -235,6 +236,15 @@ func (n *node) PeerStalled(peer lnet.NID, since time.Time) {
 	s.changed.Broadcast()
 }
 
+// ConnectionsLost implements lnd.Upper.
+func (n *node) ConnectionsLost(peer lnet.NID) {
+	n.s.mu.Lock()
+	defer n.s.mu.Unlock()
+	n.alive("ConnectionsLost")
+	n.losses = append(n.losses, peer)
+	n.s.changed.Broadcast()
+}
+
 // LinkChanged implements lnd.Upper.
 func (n *node) LinkChanged(l lnd.LinkState) {
 	n.s.mu.Lock()
@@ -256,6 +266,18 @@ func (n *node) downOf(peer *node) int {
 	count := 0
 	for _, d := range n.downs {
 		if d.Peer == peer.id.NID {
+			count++
+		}
+	}
+	return count
+}
+
+// lossesOf counts the notices that connections with a peer are lost. The records
+// are locked.
+func (n *node) lossesOf(peer *node) int {
+	count := 0
+	for _, nid := range n.losses {
+		if nid == peer.id.NID {
 			count++
 		}
 	}

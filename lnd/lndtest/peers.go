@@ -32,14 +32,19 @@ func downAfterFailedConnect(s *stage) {
 }
 
 // downAfterLoss breaks connections until both sides have said so. Once need
-// not do: who is just opening another connection has not lost the peer.
+// not do: who is just opening another connection has not lost the peer. But that
+// connections are lost, both say each time.
 func downAfterLoss(s *stage) {
 	n := s.open(2)
 	const tries = 100
 	for k := 0; ; k++ {
 		s.awaitWorking(n[0], n[1])
 		s.awaitWorking(n[1], n[0])
+		s.mu.Lock()
+		a, b := n[0].lossesOf(n[1]), n[1].lossesOf(n[0])
+		s.mu.Unlock()
 		s.w.Kill(0, 1)
+		s.await("news of lost connections", func() bool { return n[0].lossesOf(n[1]) > a && n[1].lossesOf(n[0]) > b })
 		if s.within(s.h.Patience/tries, func() bool { return n[0].downOf(n[1]) > 0 && n[1].downOf(n[0]) > 0 }) {
 			break
 		}

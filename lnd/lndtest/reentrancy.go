@@ -135,6 +135,7 @@ func (p *player) PeerRestarted(lnet.NID)          {}
 func (p *player) LNDTimeout() time.Duration       { return 0 }
 func (p *player) LinkChanged(lnd.LinkState)       {}
 func (p *player) PeerStalled(lnet.NID, time.Time) {}
+func (p *player) ConnectionsLost(lnet.NID)        {}
 
 // newGame opens two players.
 func newGame(s *stage, size int) (a, b *player, over chan error) {

@@ -91,6 +91,7 @@ func (u *silentUpper) PeerRestarted(lnet.NID)          { u.calls.Add(1) }
 func (u *silentUpper) LNDTimeout() time.Duration       { return 0 }
 func (u *silentUpper) LinkChanged(lnd.LinkState)       { u.calls.Add(1) }
 func (u *silentUpper) PeerStalled(lnet.NID, time.Time) { u.calls.Add(1) }
+func (u *silentUpper) ConnectionsLost(lnet.NID)        { u.calls.Add(1) }
 
 type completed chan error
 

@@ -104,6 +104,9 @@ func killAll(victims []*conn, cause error, tell func()) {
 	if tell != nil {
 		tell()
 	}
+	if len(victims) > 0 {
+		victims[0].peer.notifyLost(cause)
+	}
 	for n, c := range victims {
 		c.peer.i.failures.addAll(unstarted[n], c.unstartedError(cause))
 	}

@@ -59,6 +59,7 @@ type node struct {
 	withdrawn chan *lnd.Rx
 	down      chan lnd.PeerDown
 	restarted chan lnet.NID
+	lost      chan lnet.NID
 	hook      atomic.Pointer[func(*arrival) error]
 	onRestart atomic.Pointer[func(lnet.NID)] // called before restarted gets it
 }
@@ -124,6 +125,7 @@ func startAt(t testing.TB, c Config, addr netip.Addr) *node {
 		withdrawn: make(chan *lnd.Rx, 1<<10),
 		down:      make(chan lnd.PeerDown, 1<<10),
 		restarted: make(chan lnet.NID, 1<<10),
+		lost:      make(chan lnet.NID, 1<<10),
 	}
 	i, err := d.Open(context.Background(), lnd.Config{Net: tcp, NID: lnet.NIDFromIP(tcp, addr), Upper: n})
 	if err != nil {
@@ -167,6 +169,14 @@ func (n *node) Withdrawn(m *lnd.Rx) { n.withdrawn <- m }
 func (n *node) PeerDown(d lnd.PeerDown) {
 	select {
 	case n.down <- d:
+	default: // nobody counts so many
+	}
+}
+
+// ConnectionsLost implements lnd.Upper.
+func (n *node) ConnectionsLost(peer lnet.NID) {
+	select {
+	case n.lost <- peer:
 	default: // nobody counts so many
 	}
 }

@@ -353,6 +353,13 @@ func (p *peer) notifyDown(lastAlive time.Time, cause error) {
 	})
 }
 
+// notifyLost tells the node that connections with the peer have died.
+func (p *peer) notifyLost(cause error) {
+	if p.id.PID == lnet.PIDLustre && !errors.Is(cause, errClosing) {
+		p.i.upper.ConnectionsLost(p.id.NID)
+	}
+}
+
 // idle tells that nothing keeps the peer in the table: no connection, no
 // attempt, no message. p.mu is held.
 func (p *peer) idle() bool { return p.stalledSince.IsZero() && p.spent() }

@@ -73,6 +73,21 @@ func (t *Table) Rehop(o *Operation, hop lnet.NID) {
 	d.mu.Unlock()
 }
 
+// Awaits is the neighbour that the last request of an MD went to whose response is
+// watched for; zero if none is.
+func (t *Table) Awaits(h lnet.Handle) lnet.NID {
+	d := t.find(h)
+	if d == nil {
+		return lnet.NID{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.handle != h || d.zombie || d.deadline.Load() == 0 {
+		return lnet.NID{}
+	}
+	return d.hop
+}
+
 // Trackers is the number of MDs whose response is watched.
 func (t *Table) Trackers() int {
 	n := int64(0)

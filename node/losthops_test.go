@@ -1,0 +1,122 @@
+package node_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Given a check of a gateway whose ping has no answer yet, when the connections with
+// the gateway die, then the ping is made again at once, and the gateway hears one in
+// time to know that the net is alive. A few times in a row; then the gateway is
+// dead, and is asked again a little later.
+//
+// lnet-core 8.5 (2)
+func TestCheckOfAGatewayThatCutsUsOff(t *testing.T) {
+	for _, mode := range []discovery.Mode{discovery.On, discovery.Off} {
+		synctest.Test(t, func(t *testing.T) {
+			p := node.DefaultParameters()
+			p.Discovery = mode
+			g := newGuided(t, p)
+			addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+			g.gateway.take()
+			g.gateway.set(&g.gateway.silent, true)
+			time.Sleep(61 * time.Second)
+			if n := len(pings(g.gateway.take())); n != 1 {
+				t.Fatalf("%d pings under way", n)
+			}
+			near := parseNID(t, gatewayNear)
+			cut := func(nid lnet.NID) int {
+				g.port.upper.ConnectionsLost(nid)
+				synctest.Wait()
+				return len(pings(g.gateway.take()))
+			}
+			if n := cut(parseNID(t, "10.77.0.99@tcp")); n != 0 {
+				t.Errorf("another neighbour is lost: %d pings", n)
+			}
+			for range 4 {
+				if n := cut(near); n != 1 {
+					t.Errorf("cut off: %d pings", n)
+				}
+				if r := routeTo(t, g.node, "tcp1"); !r.Up {
+					t.Errorf("cut off: %+v", r)
+				}
+			}
+			if n := cut(near); n != 0 {
+				t.Errorf("cut off once more: %d pings", n)
+			}
+			if r := routeTo(t, g.node, "tcp1"); r.Up {
+				t.Errorf("cut off again and again: %+v", r)
+			}
+			g.gateway.set(&g.gateway.silent, false)
+			time.Sleep(3 * time.Second)
+			if n, r := len(pings(g.gateway.take())), routeTo(t, g.node, "tcp1"); n != 1 || !r.Up {
+				t.Errorf("a little later: %d pings, %+v", n, r)
+			}
+			if c := g.node.Counters(); c.Trackers != 0 {
+				t.Errorf("%d responses are still waited for", c.Trackers)
+			}
+		})
+	}
+}
+
+// The same holds of a push, which comes again a little later, and of a ping that
+// asks how a peer fares, which comes when the next is due.
+//
+// discovery 9.7
+func TestPushAndRecoveryPingThatAreCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuided(t, node.DefaultParameters())
+		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+		g.gateway.set(&g.gateway.silent, true)
+		g.gateway.take()
+		g.fabric.addNI(t, g.node, "10.77.7.1@tcp7") // of which the gateway is to hear
+		synctest.Wait()
+		if n := len(pushes(g.gateway.take())); n != 1 {
+			t.Fatalf("%d pushes", n)
+		}
+		near := parseNID(t, gatewayNear)
+		g.port.upper.ConnectionsLost(near)
+		g.gateway.set(&g.gateway.silent, false)
+		time.Sleep(3 * time.Second)
+		if n := len(pushes(g.gateway.take())); n != 1 {
+			t.Errorf("cut off: %d pushes", n)
+		}
+
+		g.gateway.set(&g.gateway.silent, true)
+		if err := g.node.SetPeerHealth(near, 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		if n := len(pings(g.gateway.take())); n != 1 {
+			t.Fatalf("%d recovery pings, one is awaited", n)
+		}
+		g.port.upper.ConnectionsLost(near)
+		time.Sleep(2 * time.Second)
+		if n := len(pings(g.gateway.take())); n != 1 {
+			t.Errorf("cut off: %d recovery pings", n)
+		}
+	})
+}
+
+// What a program has asked for is its own: a connection that dies does not end it.
+func TestProgramsWaitOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuided(t, node.DefaultParameters())
+		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+		g.gateway.set(&g.gateway.silent, true)
+		q := node.NewEventQueue(0)
+		getMD(t, g.node, q, process(t, gatewayNear))
+		g.port.upper.ConnectionsLost(parseNID(t, gatewayNear))
+		g.port.upper.PeerDown(lnd.PeerDown{Peer: parseNID(t, gatewayNear), Err: lnd.ErrDisconnected})
+		time.Sleep(10 * time.Second)
+		if c := g.node.Counters(); c.Trackers != 1 {
+			t.Errorf("%d responses are waited for", c.Trackers)
+		}
+	})
+}
