@@ -106,6 +106,34 @@ func TestNICredits(t *testing.T) {
 	}
 }
 
+// When a message leaves for which one waits at the NI and another at the peer, who
+// goes by another NI, the one at the NI goes first.
+//
+// lnet-core 7.3 (1)-(2)
+func TestWaitersAtTheNIGoBeforeThoseAtThePeer(t *testing.T) {
+	c := newCredited(t, 1, 1, "10.0.0.2@tcp", "10.0.0.3@tcp")
+	c.addNI(t, c.n, "10.0.0.4@tcp")
+	for k, m := range []struct{ by, to string }{
+		{"10.0.0.1@tcp", "10.0.0.2@tcp"},
+		{"10.0.0.4@tcp", "10.0.0.2@tcp"}, // waits for the peer
+		{"10.0.0.1@tcp", "10.0.0.3@tcp"}, // waits for the NI
+	} {
+		md := bind(t, c.n, portals.MD{Bytes: make([]byte, 28), Threshold: 1, Unlink: true})
+		put(t, c.n, md, process(t, m.to), node.PutOptions{Source: parseNID(t, m.by), Portal: 1, HdrData: uint64(k)})
+	}
+	if got := c.pending(); got != 1 {
+		t.Fatalf("%d messages with the driver, want 1", got)
+	}
+	c.step()
+	if got := c.pending(); got != 2 {
+		t.Errorf("%d messages go on, want 2", got)
+	}
+	c.hold(false)
+	if d := cmp.Diff([]uint64{0, 2, 1}, *c.order); d != "" {
+		t.Errorf("order (-want +got):\n%s", d)
+	}
+}
+
 // lnet-core 2.2 aborted (1), 7.2 (3)
 func TestUnlinkWhileWaiting(t *testing.T) {
 	c := newCredited(t, 1, 1, "10.0.0.2@tcp")

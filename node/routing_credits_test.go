@@ -101,6 +101,27 @@ func TestRouterBuffersRunOut(t *testing.T) {
 	})
 }
 
+// When a message leaves for whose buffer one waits, and another for its router
+// credit, the one that waits for the buffer goes first.
+//
+// lnet-core 7.4 return (1)-(2)
+func TestBuffersComeBackBeforeRouterCredits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHanded(t, node.Buffers{Small: 1}, lnd.Tunables{PeerBufferCredits: 1})
+		sent := r.puts(t, asker, 1, 100)
+		sent = append(sent, r.puts(t, asker, 1, 0)...)        // waits for the credit
+		sent = append(sent, r.puts(t, otherAsker, 1, 100)...) // waits for the buffer
+		expect(t, "at first", sent, 1, 2)
+		r.far.finish(1, nil)
+		expect(t, "one has left", sent, 3, 0)
+		headers := r.far.finish(2, nil)
+		if len(headers) != 2 || headers[0].PayloadLength != 100 || headers[1].PayloadLength != 0 {
+			t.Errorf("sent on: %+v", headers)
+		}
+		r.sound(t, "afterwards")
+	})
+}
+
 // The payload goes on as it came.
 //
 // lnet-core 7.4 (3)
