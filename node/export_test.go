@@ -1,10 +1,31 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnet"
 )
+
+// Discharge has an NI leave the queue of those that are pinged, as the monitor does
+// once it has seen it well.
+func (n *Node) Discharge(nid lnet.NID) {
+	r := &n.recovery
+	r.mu.Lock()
+	k := slices.IndexFunc(r.patients, func(p *patient) bool { return p.ni != nil && p.ni.NID == nid })
+	p := r.patients[k]
+	r.mu.Unlock()
+	n.discharge(p)
+}
+
+// CallSilent calls an NI down on which no ping came for a time, as the monitor does
+// once it has seen that.
+func (n *Node) CallSilent(nid lnet.NID, within time.Duration) {
+	if n.topology.Load().find(nid).callSilent(n.second.Load() - int64(within/time.Second)) {
+		n.restate()
+	}
+}
 
 // HoldDiscovery keeps discovery busy, so that what comes for it waits, until the
 // function that it returns is called.

@@ -56,14 +56,10 @@ func (r *router) poolFor(payload int) *pool {
 
 // enterPool goes on when m has a router credit.
 func (m *message) enterPool() {
-	r := &m.node.router
-	if !r.forwards() { // it was switched off meanwhile
-		m.dropForward(DropNotRouter)
-		return
-	}
 	n := m.node
+	r := &n.router
 	if !r.poolFor(int(m.tx.Header.PayloadLength)).credits.take(m) {
-		if !r.forwards() { // it was switched off at this moment
+		if !r.forwards() { // it was switched off meanwhile, or is at this moment
 			n.dropForwards(DropNotRouter, func(*message) bool { return true })
 		}
 		return

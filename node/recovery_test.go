@@ -224,3 +224,27 @@ func TestOwnPingsAreTracked(t *testing.T) {
 		}
 	})
 }
+
+// Given an NI that is hurt again while it leaves the queue of those that are
+// pinged, then it is back there.
+//
+// discovery 9.7
+func TestHurtAgainWhileLeavingRecovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, static(), 2, 1)
+		r.fails(as(lnd.StatusRemoteError))
+		if err := r.a.SetNIHealth(r.na[0], 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		r.a.Discharge(r.na[0])
+		r.restart()
+		time.Sleep(20 * time.Second)
+		if at := r.pingsTo(r.na[0]); len(at) == 0 {
+			t.Error("it is not pinged any more")
+		}
+		if h := r.a.NIs()[1].Health; h.NextPing.IsZero() {
+			t.Errorf("health %+v", h)
+		}
+	})
+}

@@ -290,17 +290,23 @@ func (n *Node) checkNets(second int64) {
 		if second-last[i.net] < silence || i.down()&DownSilence != 0 {
 			continue
 		}
-		news := i.blame(DownSilence, true)
-		if second-i.lastPing.Load() < silence { // one came at this moment
-			i.blame(DownSilence, false)
-			continue
-		}
-		n.log.Info("nobody pings on the net", "ni", i.NID)
-		changed = changed || news
+		changed = i.callSilent(second-silence) || changed
 	}
 	if changed {
 		n.restate()
 	}
+}
+
+// callSilent calls an NI down on whose net no ping has come since a second. It
+// tells whether that is news to peers.
+func (i *ni) callSilent(since int64) bool {
+	news := i.blame(DownSilence, true)
+	if i.lastPing.Load() > since { // one came at this moment
+		i.blame(DownSilence, false)
+		return false
+	}
+	i.node.log.Info("nobody pings on the net", "ni", i.NID)
+	return news
 }
 
 // noteRouterPing notes a ping from another node, by which it may see that this NI
