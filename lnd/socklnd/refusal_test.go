@@ -76,6 +76,17 @@ var refusalCases = []struct {
 		p.node.mu.Unlock()
 		p.call(protocol.Control).ends()
 	}},
+	{"by one NID too many", lnd.RefusedClaims, nil, func(p *puppet) {
+		p.node.mu.Lock()
+		p.node.claims.rate = lnd.Rate{Every: time.Hour}
+		p.node.mu.Unlock()
+		w := p.dial()
+		h := p.hello(protocol.Control)
+		h.Src = newPuppet(p.node).nid()
+		w.send(p.request())
+		w.say(h)
+		w.ends()
+	}},
 	{"second CONTROL", lnd.RefusedDuplicate, nil, func(p *puppet) {
 		p.connect(protocol.Control)
 		p.refused(protocol.Control)
