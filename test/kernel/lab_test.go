@@ -1,0 +1,190 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/namespace"
+	"github.com/lnetd/lnetd/internal/testenv"
+)
+
+// prefix begins the names of namespaces and of the scratch directory; a process ID
+// follows.
+const prefix = "lnetd-kernel-"
+
+// patience bounds whatever is waited for. It is for tests that hang.
+const patience = 3 * time.Minute
+
+// pingTimeout is after how many seconds a ping that got no answer is made again.
+const pingTimeout = "10"
+
+// scratch holds the programs and the laboratory's state; TestMain makes it.
+var scratch string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	if os.Getenv("LNET_LAB") == "" {
+		return m.Run() // which says so
+	}
+	sweep()
+	var err error
+	if scratch, err = namespace.Scratch(prefix); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	return m.Run()
+}
+
+// sweep ends the guests of test processes that were killed, and takes their networks
+// away.
+func sweep() {
+	roots := namespace.Orphans(filepath.Join(os.TempDir(), prefix))
+	if dir := os.Getenv("LNET_LAB_RUN"); dir != "" {
+		roots = append(roots, dir)
+	}
+	for _, root := range roots {
+		for _, path := range namespace.Orphans(filepath.Join(root, "ns-"+prefix)) {
+			for _, command := range [][]string{{"stop", "--all"}, {"net", "down"}} {
+				cmd := exec.Command(filepath.Join(os.Getenv("LNET_LAB"), "vm"), command...)
+				cmd.Env = append(os.Environ(), "LNET_LAB_RUN="+root, "LNET_LAB_NS="+strings.TrimPrefix(filepath.Base(path), "ns-"))
+				_ = cmd.Run()
+			}
+			_ = os.RemoveAll(path)
+		}
+	}
+	namespace.Sweep(prefix)
+}
+
+// programs is the directory of lnetd and lnetdctl.
+var programs = sync.OnceValues(func() (string, error) { return scratch, daemontest.Build(scratch) })
+
+// images are the versions that kernels have: 2.17 and 2.15.
+var images = []string{"master", "b2_15"}
+
+// onEach tells a story with kernels of each version.
+func onEach(t *testing.T, story func(t *testing.T, l *lab)) {
+	if os.Getenv("LNET_LAB") == "" {
+		t.Skip("needs LNET_LAB, the directory of kernel guests; .ci/run kernel knows it")
+	}
+	for _, image := range images {
+		t.Run(image, func(t *testing.T) { story(t, newLab(t, image)) })
+	}
+}
+
+// lab is a laboratory of a test's own: a network namespace with two bridges.
+type lab struct {
+	image string
+	vm    string // the program
+	name  string // of the namespace
+	hosts int
+}
+
+// labs tells those of one process apart.
+var labs atomic.Int32
+
+func newLab(t *testing.T, image string) *lab {
+	t.Helper()
+	testenv.NeedRoot(t)
+	testenv.NeedCommand(t, "ip", "iproute2")
+	testenv.NeedCommand(t, "python3", "python3")
+	testenv.NeedCommand(t, "qemu-system-x86_64", "qemu-system-x86")
+	dir, err := filepath.Abs(os.Getenv("LNET_LAB"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{image: image, vm: filepath.Join(dir, "vm"), name: fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), labs.Add(1))}
+	t.Cleanup(func() {
+		l.end(t, "stop", "--all")
+		l.end(t, "net", "down")
+	})
+	l.must(t, "net", "up")
+	return l
+}
+
+// command is a call of vm. Guests die with the test, so that a process of vm may
+// as well.
+func (l *lab) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, l.vm, args...)
+	cmd.Env = append(os.Environ(), "LNET_LAB_NS="+l.name, "LNET_LAB_RUN="+state())
+	return cmd
+}
+
+// state is where vm keeps images, snapshots and sockets.
+func state() string {
+	if dir := os.Getenv("LNET_LAB_RUN"); dir != "" {
+		return dir
+	}
+	return scratch
+}
+
+func (l *lab) end(t *testing.T, args ...string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if out, err := l.command(ctx, args...).CombinedOutput(); err != nil {
+		t.Errorf("vm %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (l *lab) must(t *testing.T, args ...string) string {
+	t.Helper()
+	out, status := l.try(t, args...)
+	if status != 0 {
+		t.Fatalf("vm %s: status %d\n%s", strings.Join(args, " "), status, out)
+	}
+	return out
+}
+
+// try runs vm and returns what it says and its exit status, which for a command in
+// a guest is the command's.
+func (l *lab) try(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := l.command(ctx, args...)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("vm %s: %v", strings.Join(args, " "), err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// Networks: 0 is br0, with the LNet tcp, and 1 is br1, with tcp1.
+func lnetOf(network int) string { return [2]string{"tcp", "tcp1"}[network] }
+
+func address(network, number int) string { return fmt.Sprintf("10.%d.0.%d", 77+network, number) }
+
+func nid(network, number int) string { return address(network, number) + "@" + lnetOf(network) }
+
+// member is somebody on the bridges, in the kernel or not.
+type member struct {
+	lab      *lab
+	number   int // in its addresses
+	networks []int
+}
+
+func (l *lab) member(networks []int) member {
+	l.hosts++
+	return member{lab: l, number: 10 + l.hosts, networks: networks}
+}
+
+// nid is its NID on a network.
+func (m *member) nid(network int) string { return nid(network, m.number) }
+
+// primary is its first NID.
+func (m *member) primary() string { return m.nid(m.networks[0]) }
+
+// port is the end of lnetd's cable to a network, at the bridge.
+func (m *member) port(network int) string { return fmt.Sprintf("h%d.%d", m.number, network) }
