@@ -41,6 +41,30 @@ func TestChecksumsOnV2BothWays(t *testing.T) {
 	}
 }
 
+// TestChecksumsCostNoMemory shows that a sender's checksums allocate nothing.
+func TestChecksumsCostNoMemory(t *testing.T) {
+	n := start(t, func(c *Config) { c.EnableChecksum = true })
+	p := newPuppet(n)
+	p.version = protocol.V2
+	w := p.connect(protocol.Control)
+	s := n.put(p.id(), 5000)
+	w.read(protocol.V2.Overhead() + 5000)
+	s.done()
+	c := n.peersOf(p.nid())[0].set.Load().control[0] // nobody is writing on it
+	f := protocol.Frame{Type: protocol.FrameNoop, Ack: 5}
+	step := func() {
+		c.w.heads = c.w.heads[:0]
+		if err := c.appendHead(&s.tx, 0); err != nil {
+			t.Fatal(err)
+		}
+		c.w.heads = f.Append(c.w.heads, binary.LittleEndian)
+		c.checksumNoop(c.w.heads[len(c.w.heads)-protocol.FrameSize:])
+	}
+	if got := testing.AllocsPerRun(1000, step); got != 0 {
+		t.Errorf("%v allocations for a message and a NOOP", got)
+	}
+}
+
 // checkSum checks the checksum of a V2 message.
 func checkSum(t *testing.T, b []byte) {
 	t.Helper()

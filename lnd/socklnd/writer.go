@@ -48,6 +48,7 @@ type writer struct {
 	heads  []byte   // framing and LNet headers
 	pieces [][]byte // all of the batch
 	rest   [][]byte // what is left of pieces
+	summed [][]byte // a payload whose checksum is computed
 }
 
 // enqueue queues m and writes it, if nobody else does. False means that the
@@ -191,8 +192,8 @@ func (c *conn) fill() bool {
 	}
 	for c.acks.Len() > 0 && w.noops < maxBatch*protocol.FrameSize {
 		f, _ := c.acks.Next()
-		c.checksumNoop(&f)
 		w.heads = f.Append(w.heads, binary.LittleEndian)
+		c.checksumNoop(w.heads[len(w.heads)-protocol.FrameSize:])
 		w.noops += protocol.FrameSize
 	}
 	pieces := 0
@@ -270,7 +271,9 @@ func (c *conn) appendHead(m *lnd.Tx, cookie uint64) error {
 	w.heads, err = c.version.AppendHeader(w.heads, &m.Header)
 	if err == nil && c.checksums() {
 		sum := protocol.Checksum(protocol.ChecksumInit, w.heads[at:])
-		sum = protocol.Checksum(sum, m.Payload.AppendBuffers(nil)...)
+		w.summed = m.Payload.AppendBuffers(w.summed[:0])
+		sum = protocol.Checksum(sum, w.summed...)
+		clear(w.summed)
 		binary.LittleEndian.PutUint32(w.heads[at+4:], sum)
 	}
 	return err
@@ -281,11 +284,10 @@ func (c *conn) checksums() bool {
 	return c.version == protocol.V2 && c.peer.i.driver.config.EnableChecksum
 }
 
-func (c *conn) checksumNoop(f *protocol.Frame) {
+// checksumNoop puts the checksum into an encoded NOOP.
+func (c *conn) checksumNoop(frame []byte) {
 	if c.checksums() {
-		var raw [protocol.FrameSize]byte
-		f.Put(raw[:], binary.LittleEndian)
-		f.Checksum = protocol.Checksum(protocol.ChecksumInit, raw[:])
+		binary.LittleEndian.PutUint32(frame[4:], protocol.Checksum(protocol.ChecksumInit, frame))
 	}
 }
 

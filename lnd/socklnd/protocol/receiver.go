@@ -351,8 +351,7 @@ func (m *Receiver) sumFrame(raw []byte) uint32 {
 	if m.version != V2 {
 		return ChecksumInit
 	}
-	var zero [4]byte
-	return Checksum(ChecksumInit, raw[:4], zero[:], raw[8:])
+	return Checksum(ChecksumInit, raw[:4], zeroSum[:], raw[8:])
 }
 
 func (m *Receiver) checkNoop(raw []byte) error {

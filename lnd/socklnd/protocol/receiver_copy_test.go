@@ -148,14 +148,26 @@ func TestReceiverForgetsThePlacedMemory(t *testing.T) {
 func TestReceiverAllocatesNothingInASteadyState(t *testing.T) {
 	for _, test := range []struct {
 		name    string
+		version Version
 		payload int
-	}{{"small", 100}, {"one page", 4096}, {"large", mib}} {
+		sums    bool
+	}{
+		{"small", V3, 100, false}, {"one page", V3, 4096, false}, {"large", V3, mib, false},
+		{"with checksums", V2, 100, true}, {"large, with checksums", V2, mib, true},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			messages := append(repeat(20, putOf(test.payload)), noop(0, 0))
-			stream := encodeStream(t, V3, binary.LittleEndian, messages)
+			var stream []byte
+			for _, m := range messages {
+				b := encodeStream(t, test.version, binary.LittleEndian, []sentMessage{m})
+				if test.sums { // the field is 0 so far
+					binary.LittleEndian.PutUint32(b[4:], Checksum(ChecksumInit, b))
+				}
+				stream = append(stream, b...)
+			}
 			place := [][]byte{make([]byte, test.payload)}
 			var h lnet.Header
-			rx := NewReceiver(V3, binary.LittleEndian, &h)
+			rx := NewReceiver(test.version, binary.LittleEndian, &h)
 			round := func() {
 				for rest := stream; len(rest) > 0; {
 					n := 0
