@@ -142,12 +142,48 @@ func TestARaceIsTriedAgainAfterAPause(t *testing.T) {
 	})
 }
 
-func TestThreeRefusalsAreAHardFailure(t *testing.T) {
+// TestRacesFailNothing shows a peer that refuses many times in a row since it is
+// calling, and at last comes: what waits goes by its connection, or, if it never
+// comes, fails when its own time is up. Kernels give up after three times.
+func TestRacesFailNothing(t *testing.T) {
+	for _, comes := range []bool{true, false} {
+		t.Run(fmt.Sprint("comes ", comes), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *memoryNetwork) {
+				const timeout = time.Second
+				n := start(t, func(c *Config) { m.use(c); c.SockTimeout = timeout })
+				p := newPuppet(n).listen()
+				begin := time.Now()
+				s := n.put(p.id(), 10)
+				for time.Since(begin) < timeout*3/4 { // each 20 ms
+					p.decline()
+				}
+				if !comes {
+					if err := s.fails(lnd.StatusNetworkTimeout); !errors.Is(err, errPendingTime) {
+						t.Errorf("error %v", err)
+					}
+					if d := time.Since(begin); d < timeout {
+						t.Errorf("failed after %v, T is %v", d, timeout)
+					}
+					return
+				}
+				w := p.connect(protocol.Control)
+				w.receive()
+				s.done()
+				if got := n.counter("connect_failures_total"); got != 0 {
+					t.Errorf("%d hard failures", got)
+				}
+			})
+		})
+	}
+}
+
+func TestOtherRefusalsAreAHardFailure(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n).listen()
 	s := n.put(p.id(), 10)
-	for range 3 {
+	for range 4 { // race, stale, race, stale
 		p.decline()
+		p.life++
 	}
 	s.fails(lnd.StatusLocalError)
 	if d := await(t, n.down, "PeerDown"); d.Peer != p.nid() || !d.LastAlive.IsZero() {
@@ -367,8 +403,8 @@ func TestASendWithinThePauseFailsAtOnce(t *testing.T) {
 		begin := time.Now()
 		p.listen()
 		err := n.put(p.id(), 10).fails(lnd.StatusRemoteError)
-		if !errors.Is(err, lnd.ErrUnreachable) || !errors.Is(err, syscall.EHOSTUNREACH) {
-			t.Errorf("error %v", err)
+		if !errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, lnd.ErrUnreachable) || errors.Is(err, syscall.EHOSTUNREACH) {
+			t.Errorf("error %v, want the one of the first call", err)
 		}
 		n.awaitTable("end of the pause", func() bool { return n.pauseOf(p.id()).Ready(time.Now()) })
 		if d := time.Since(begin); d < pause/2 {

@@ -29,7 +29,7 @@ const kernelPort = 988
 // (socklnd 2.3, 7), until none is missing or an attempt fails hard.
 func (p *peer) open(ctx context.Context) {
 	defer p.i.group.Done()
-	began := time.Now()
+	until := time.Now().Add(p.i.Timeout())
 	for {
 		t, wait, more := p.next()
 		if !more {
@@ -42,13 +42,17 @@ func (p *peer) open(ctx context.Context) {
 			}
 			continue
 		}
-		if time.Since(began) > p.i.Timeout() {
+		if time.Now().After(until) {
 			p.openFailed(errPendingTime)
 			return
 		}
 		outcome, err := p.attempt(ctx, t)
 		if err == nil {
 			err = p.attempted(t, outcome)
+		}
+		if err == nil && outcome == protocol.Race {
+			// The peer is calling us. What waits has its own deadline (failStale).
+			until = time.Now().Add(p.i.Timeout())
 		}
 		if err != nil && ctx.Err() != nil {
 			p.openCanceled()
@@ -106,12 +110,15 @@ func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
 		return nil
 	}
 	if p.backoff.Refused() {
-		if !p.wanted.Settle() {
+		if p.wanted.Settle() {
+			// What there is will do. Later refusals are another story.
+			p.backoff.Succeed()
+			return nil
+		}
+		if o != protocol.Race || len(p.pending) == 0 {
 			return fmt.Errorf("refused again and again: %s", o)
 		}
-		// What there is will do. Later refusals are another story.
-		p.backoff.Succeed()
-		return nil
+		// The peer is calling us: its connection is what the messages wait for.
 	}
 	if o == protocol.Race {
 		p.backoff.Pause(time.Now())
@@ -141,8 +148,10 @@ func (p *peer) openCanceled() {
 // unless the peer is connecting to us.
 func (p *peer) openFailed(err error) {
 	now, jitter := time.Now(), p.i.driver.jitter()
+	err = timeoutErrno(err)
 	p.mu.Lock()
 	p.backoff.Fail(now, jitter)
+	p.backoff.Cause = fmt.Errorf("not called again yet: %w", err)
 	p.stopOpening()
 	lost := p.accepting == 0
 	orphans := p.orphans(lost)
@@ -152,7 +161,6 @@ func (p *peer) openFailed(err error) {
 
 	p.i.counters.connectFailures.Add(1)
 	p.i.log.Warn("connect failed", "peer", p.id.String(), "cause", err)
-	err = timeoutErrno(err)
 	p.i.failures.addAll(orphans, messageError("connect", p.id.NID, connectStatus(err), err))
 	if lost {
 		p.notifyDown(lastAlive, err)

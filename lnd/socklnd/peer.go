@@ -121,8 +121,12 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 			p.mu.Unlock()
 			return true
 		}
+		cause := errNoWay
+		if p.backoff.Cause != nil {
+			cause = p.backoff.Cause
+		}
 		p.mu.Unlock()
-		p.i.failures.add(m, messageError("send", p.id.NID, lnd.StatusRemoteError, errNoWay))
+		p.i.failures.add(m, messageError("send", p.id.NID, lnd.StatusRemoteError, cause))
 		return true
 	}
 }

@@ -6,6 +6,9 @@ import "time"
 // arguments.
 type Backoff struct {
 	Min, Max time.Duration
+	// Cause is why the last attempt failed hard, for those who come meanwhile; nil:
+	// it did not.
+	Cause error
 
 	interval time.Duration // after the last hard failure
 	next     time.Time     // no attempt before
@@ -23,6 +26,7 @@ func (b *Backoff) Next() time.Time { return b.next }
 
 // Reset forgets failures: a connection with the peer has been registered.
 func (b *Backoff) Reset() {
+	b.Cause = nil
 	b.interval = 0
 	b.next = time.Time{}
 }

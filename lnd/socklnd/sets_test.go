@@ -1,0 +1,36 @@
+package socklnd
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+)
+
+// TestTheEndOfAnOldConnectionLeavesLaterSets shows a connection that is older than
+// the peer's present set and ends after that has come up: it ends alone. The other
+// way round all end, since the peer closes everything that it had by then.
+func TestTheEndOfAnOldConnectionLeavesLaterSets(t *testing.T) {
+	for _, old := range []bool{true, false} {
+		t.Run(fmt.Sprint("the old one ends ", old), func(t *testing.T) {
+			n := start(t, nil)
+			p := newPuppet(n)
+			bulk := p.connect(protocol.BulkOut)
+			control := p.connect(protocol.Control) // begins a set
+			n.awaitSettled(p.id())
+			if !old {
+				_ = control.Close()
+				bulk.ends()
+				n.awaitGone(p.id())
+				return
+			}
+			_ = bulk.Close()
+			n.awaitState(p.id(), "the end of the old connection", func(q *peer) bool { return len(q.conns) == 1 })
+			control.put(10)
+			n.arrival()
+			s := n.put(p.id(), 10)
+			control.receive()
+			s.done()
+		})
+	}
+}
