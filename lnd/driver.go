@@ -127,6 +127,13 @@ type Interface interface {
 	// after Recall has returned; it must be quick and call nothing of the driver.
 	Recall(peer lnet.NID, which func(m *Tx) bool)
 
+	// Probe makes sure that the connections with peer are of a life that lasts,
+	// where another NID of its has shown a new one: those that are not are closed,
+	// at the latest when the peer has been silent for a few seconds, and
+	// Upper.PeerRestarted is called. What lives loses nothing. False: there is no
+	// connection. It neither blocks nor makes upcalls.
+	Probe(peer lnet.NID) bool
+
 	// Counters returns the driver's counters, for display; the order of
 	// names is stable.
 	Counters() []Counter

@@ -94,6 +94,9 @@ var (
 	ErrProtocol = errors.New("protocol error")
 	// ErrDisconnected means that the connection went away under the message.
 	ErrDisconnected = errors.New("connection lost")
+	// ErrRestarted means that the peer has begun a new life: what was on a
+	// connection of the one before has arrived there or nowhere.
+	ErrRestarted = errors.New("the peer has restarted")
 	// ErrLargeNID means that a NID with a 16-byte address cannot be carried
 	// on the connection (lnet-wire 4.9).
 	ErrLargeNID = errors.New("large NID on a connection with 4-byte NIDs")

@@ -49,7 +49,9 @@ type Upper interface {
 	ConnectionsLost(peer lnet.NID)
 
 	// PeerRestarted tells that the peer has begun a new life since it was last
-	// connected: what it knew is gone. It comes before the first Arrived of that
+	// connected: what it knew is gone. Messages that were sent before will not be
+	// answered, unless they are sent yet: those fail with ErrRestarted, or wait for
+	// the new life. It comes before the first Arrived of that
 	// life and once per interface and life, not for the first life that the
 	// interface meets, and without a lock of the driver's. No connection of the
 	// new life is used before the upcall has returned.

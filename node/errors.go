@@ -38,6 +38,9 @@ var (
 	// ErrCanceled means that the MD was unlinked before the message left
 	// (ECANCELED).
 	ErrCanceled = portals.ErrCanceled
+	// ErrRestarted means that the peer has begun a new life, so that what the one
+	// before was asked will not be answered (EIO).
+	ErrRestarted = lnd.ErrRestarted
 	// ErrFailNID means that FailNID forbids the target (EIO).
 	ErrFailNID = errors.New("target was told to fail")
 	// ErrShortReply means that a ping was answered with less than the ping

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -126,6 +127,9 @@ func (m *message) failed(err error) (again bool) {
 	}
 	n.stats.status[s].Add(1)
 	class := statusClass[s]
+	if errors.Is(err, ErrRestarted) { // nobody's fault; what was not started has not arrived
+		return class&resendable != 0
+	}
 	sensitivity := n.parameters.Load().HealthSensitivity
 	if class&hurtsLocal != 0 {
 		if s < lnd.StatusRemoteError {

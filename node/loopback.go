@@ -65,6 +65,7 @@ func (l *loopback) Options() any                { return nil }
 func (l *loopback) Counters() []lnd.Counter     { return nil }
 func (l *loopback) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
 func (l *loopback) Close(context.Context) error { return nil }
+func (l *loopback) Probe(lnet.NID) bool         { return true }
 func (l *loopback) Timeout() time.Duration      { return 0 }
 
 func (l *loopback) Recall(lnet.NID, func(*lnd.Tx) bool) {} // nothing waits here

@@ -38,6 +38,7 @@ func (n *Node) runMonitor() {
 			overdue = n.table.AppendOverdue(overdue[:0], now)
 			n.expire(overdue, now)
 		}
+		n.endUnanswered(second)
 		n.runRecovery(second)
 		n.runRouter()
 		n.push.tend(n)

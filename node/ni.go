@@ -148,6 +148,8 @@ func (i *ni) PeerRestarted(nid lnet.NID) {
 		return
 	}
 	i.node.log.Info("peer restarted", "net", i.net, "peer", nid)
+	i.node.lifeOver(i, nid)
+	i.node.doubtOthers(i, nid)
 	i.node.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.Restarted(now, nid) })
 }
 

@@ -73,6 +73,7 @@ type Node struct {
 	steps     runQueue
 	recovery  recovery
 	lostHops  lostHops
+	over      overLives
 	infoStale atomic.Bool
 	pushAll   atomic.Bool // peers shall hear of it
 

@@ -253,6 +253,7 @@ func (m *message) left(err error) {
 		}
 	}
 	if m.bound {
+		m.op.Departure = m.departure()
 		m.finish(err)
 	}
 	n.freeMessage(m)

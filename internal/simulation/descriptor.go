@@ -154,7 +154,7 @@ func (d *descriptor) event(e *portals.Event) func() {
 	o := d.op
 	switch {
 	case e.Type == portals.EventUnlink:
-		if !e.Unlinked || e.Err != nil {
+		if !e.Unlinked || e.Err != nil && !errors.Is(e.Err, node.ErrRestarted) {
 			w.violate("%v: event %+v", d, *e)
 		}
 		if o != nil && !d.unlinked {

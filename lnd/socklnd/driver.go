@@ -209,6 +209,7 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		perPeer:     d.config.ConnsPerPeer,
 		tos:         d.config.TOS,
 		incarnation: uint64(d.config.Wall().UnixNano()),
+		doubts:      make(chan struct{}, 1),
 		peers:       make(map[lnet.ProcessID]*peer),
 		sources:     make(map[netip.Addr]int),
 		claims:      claims{rate: claimRate},

@@ -31,7 +31,7 @@ func (e *ListenError) Unwrap() error { return e.Err }
 var (
 	errEOF         = fmt.Errorf("%w: closed by the peer", lnd.ErrDisconnected)
 	errTruncated   = fmt.Errorf("%w: closed by the peer inside a message", lnd.ErrProtocol)
-	errStale       = fmt.Errorf("%w: the peer has restarted", lnd.ErrDisconnected)
+	errStale       = fmt.Errorf("%w: %w", lnd.ErrDisconnected, lnd.ErrRestarted)
 	errDisconnect  = fmt.Errorf("%w: closed on request", lnd.ErrDisconnected)
 	errReceiveTime = fmt.Errorf("%w: a message stopped arriving", lnd.ErrTimeout)
 	errSendTime    = fmt.Errorf("%w: the peer does not take what is sent", lnd.ErrTimeout)

@@ -41,7 +41,9 @@ type Interface struct {
 	// connection died.
 	group sync.WaitGroup
 
+	doubts  chan struct{} // one token while there is something in doubted
 	mu      sync.RWMutex
+	doubted []*peer // that are to be probed
 	closing bool
 	peers   map[lnet.ProcessID]*peer
 	// departed are peers that have left the table.

@@ -56,6 +56,7 @@ type peer struct {
 	// stalledSince is since when the node knows that the peer does not answer;
 	// the reaper's.
 	stalledSince time.Time
+	doubt        *doubt // nil: none
 }
 
 // waiting is a message that waits for a connection.
@@ -232,6 +233,7 @@ func (p *peer) fail(c *conn, cause error) {
 	}
 	p.i.group.Add(1) // whoever sends may be here: Close must wait
 	defer p.i.group.Done()
+	news, cause := p.resolve(cause)
 	victims := p.detach(func(o *conn) bool {
 		return o.remote.Addr() == c.remote.Addr() && o.set <= c.set
 	})
@@ -242,6 +244,7 @@ func (p *peer) fail(c *conn, cause error) {
 
 	p.i.log.Info("connections closed", "peer", p.id.String(), "count", len(victims), "cause", cause)
 	killAll(victims, cause, func() {
+		p.tell(news)
 		if lost { // before messages fail, which would be sent here again
 			p.notifyDown(lastAlive, cause)
 		}
@@ -281,6 +284,7 @@ func (p *peer) detach(which func(*conn) bool) []*conn {
 	if len(p.conns) == 0 {
 		// The incarnation stays on record until the next contact.
 		p.peering.Version = 0
+		p.doubt = nil
 	}
 	p.publish()
 	return out

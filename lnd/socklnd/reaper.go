@@ -29,6 +29,9 @@ func (i *Interface) reap() {
 		select {
 		case <-i.ctx.Done():
 			return
+		case <-i.doubts:
+			i.probeDoubted()
+			continue
 		case <-timer.C:
 		}
 		now := time.Now() // the tick may be old
@@ -54,6 +57,7 @@ func (i *Interface) lookInterval() time.Duration {
 // under way to it.
 func (p *peer) reap(now time.Time) (flight bool) {
 	p.failStale(now)
+	p.settleDoubt(now)
 	p.mu.Lock()
 	conns := make([]*conn, 0, len(p.conns))
 	for _, c := range p.conns {
@@ -146,7 +150,7 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 		s.ackAt, s.idleAt = time.Time{}, now
 		return alive, nil
 	}
-	acked := sent - min(sent, uint64(c.stream.Unacked()))
+	acked := c.acked()
 	s.flight = acked != sent
 	switch {
 	case acked != s.acked:

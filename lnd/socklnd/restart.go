@@ -21,6 +21,11 @@ func (p *peer) met(at netip.Addr) *restart {
 	if !p.peering.Restarted() || p.id.PID != lnet.PIDLustre {
 		return nil
 	}
+	return p.news()
+}
+
+// news makes news of a restart. p.mu is held.
+func (p *peer) news() *restart {
 	told := make(chan struct{})
 	r := &restart{before: p.told, told: told}
 	p.told = told

@@ -126,9 +126,10 @@ func (t *handleTable) close() {
 	}
 }
 
-// appendOverdue appends the handles of MDs whose deadline has passed. A table
-// that grows meanwhile may show an MD twice, but keeps none back.
-func (s *handleShard) appendOverdue(dst []Overdue, now int64) []Overdue {
+// appendWatched appends the handles of MDs whose response is watched and whose
+// deadline is until or earlier. A table that grows meanwhile may show an MD twice,
+// but keeps none back.
+func (s *handleShard) appendWatched(dst []Overdue, until int64) []Overdue {
 	for from := 0; ; from += scanBuckets {
 		s.mu.Lock()
 		if from >= len(s.buckets) {
@@ -137,7 +138,7 @@ func (s *handleShard) appendOverdue(dst []Overdue, now int64) []Overdue {
 		}
 		for _, d := range s.buckets[from:min(from+scanBuckets, len(s.buckets))] {
 			for ; d != nil; d = d.chain {
-				if d.overdue(now) {
+				if d.overdue(until) {
 					dst = append(dst, Overdue{Handle: d.handle})
 				}
 			}

@@ -114,6 +114,8 @@ type md struct {
 	deadline   atomic.Int64 // of the response watched, 0: none; scans read it without mu
 	issued     int64        // when the request was made
 	hop        lnet.NID     // where it went
+	departure  Departure    // of the requests outstanding, if they have one in common
+	departed   bool         // one of them has left
 }
 
 // An ACK or REPLY is taken only if a request has asked for one.

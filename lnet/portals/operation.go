@@ -43,6 +43,9 @@ type Operation struct {
 
 	// Ack is a result of Match: an ACK is due when the PUT is complete.
 	Ack bool
+	// Departure says, when a request that has left ends, how it did; see Departure.
+	Departure Departure
+
 	// Issued is a result of TakeReply and TakeAck: when the request was made,
 	// or 0 if it is not tracked, or not any more.
 	Issued int64
@@ -143,7 +146,9 @@ func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (lnd.Memory, error) 
 	d.spend()
 	o.answered = b.Response
 	if b.Response {
-		d.several = d.several || d.due > 0
+		if d.several = d.several || d.due > 0; d.due == 0 {
+			d.departure, d.departed = Departure{}, false
+		}
 		d.due++
 		if b.Type == lnet.MsgGet {
 			d.awaits |= awaitReply
@@ -272,6 +277,9 @@ func (t *Table) Finish(o *Operation, err error) {
 	e.Err = err
 	if (e.Type == EventAck || e.Type == EventReply) && d.due > 0 {
 		d.due--
+	}
+	if e.Type == EventSend && err == nil && o.answered {
+		d.depart(o.Departure)
 	}
 	unlinkable := d.refs == 0 && (d.zombie || d.unlink && d.exhausted())
 	if unlinkable || d.answered() || d.refs == 0 && d.threshold < 0 {

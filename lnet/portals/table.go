@@ -175,7 +175,10 @@ func (d *md) release() {
 }
 
 // unlink unlinks d, which is held, and releases it.
-func (t *Table) unlink(d *md) {
+func (t *Table) unlink(d *md) { t.end(d, nil) }
+
+// end is unlink where the UNLINK event says why.
+func (t *Table) end(d *md, why error) {
 	d.aborted = true
 	t.retire(d)
 	t.untrack(d)
@@ -189,7 +192,7 @@ func (t *Table) unlink(d *md) {
 	}
 	d.finished = true
 	q := t.events.Get().(*queuedEvent)
-	q.event.Type, q.event.Unlinked = EventUnlink, true
+	q.event.Type, q.event.Unlinked, q.event.Err = EventUnlink, true, why
 	d.describe(&q.event)
 	t.deliver(d, &q.event)
 	t.freeEvent(q)

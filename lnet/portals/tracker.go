@@ -102,14 +102,20 @@ func (t *Table) Trackers() int {
 // others go on meanwhile; those with nothing to watch cost nothing but their
 // place.
 func (t *Table) AppendOverdue(dst []Overdue, now int64) []Overdue {
+	return t.appendWatched(dst, now, func(d *md) bool { return d.overdue(now) })
+}
+
+// appendWatched appends the watched requests whose deadline is until or earlier and
+// that which says yes to, with their mu held.
+func (t *Table) appendWatched(dst []Overdue, until int64, which func(d *md) bool) []Overdue {
 	first := len(dst)
 	for i := range t.handles.shards {
 		if s := &t.handles.shards[i]; s.trackers.Load() > 0 {
-			dst = s.appendOverdue(dst, now)
+			dst = s.appendWatched(dst, until)
 		}
 	}
-	// The neighbours are the MDs' own secret, whose locks come before those
-	// of the shards.
+	// What else there is to ask is the MDs' own secret, whose locks come before
+	// those of the shards.
 	found := dst[first:]
 	dst = dst[:first]
 	for _, o := range found {
@@ -118,7 +124,7 @@ func (t *Table) AppendOverdue(dst []Overdue, now int64) []Overdue {
 			continue
 		}
 		d.mu.Lock()
-		if d.handle == o.Handle && !d.zombie && d.overdue(now) {
+		if d.handle == o.Handle && !d.zombie && which(d) {
 			dst = append(dst, Overdue{Handle: o.Handle, Hop: d.hop})
 		}
 		d.mu.Unlock()

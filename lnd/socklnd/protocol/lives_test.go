@@ -45,6 +45,32 @@ func TestLivesAreToldApart(t *testing.T) {
 	}
 }
 
+// TestALifeThatIsPresumedOver shows that the next life is no news then; but it is if
+// the presumption proves wrong, and so is the one after it.
+func TestALifeThatIsPresumedOver(t *testing.T) {
+	var l Lives
+	if l.Presume() {
+		t.Error("the life of nobody is over")
+	}
+	l.Meet(7)
+	for _, news := range []bool{true, false} {
+		if l.Presume() != news {
+			t.Errorf("news: want %v", news)
+		}
+	}
+	for k, m := range []struct {
+		life      uint64
+		restarted bool
+	}{{8, false}, {8, false}, {9, true}} {
+		if got := l.Meet(m.life); got != m.restarted {
+			t.Errorf("meeting %d: restarted %v, want %v", k+1, got, m.restarted)
+		}
+	}
+	if !l.Presume() || l.Meet(9) || !l.Meet(10) {
+		t.Error("a life that was presumed over wrongly counts as over")
+	}
+}
+
 // TestLivesEqualTheModel holds Lives against the list of all meetings: a
 // restart is a life that is not among the last few different ones.
 func TestLivesEqualTheModel(t *testing.T) {

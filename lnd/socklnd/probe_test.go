@@ -1,0 +1,31 @@
+package socklnd
+
+import (
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+)
+
+// TestAProbeOfALifeThatLasts shows that a peer which is in doubt is asked with one
+// NOOP, and that nothing else happens if it lives.
+func TestAProbeOfALifeThatLasts(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n)
+	if n.Probe(p.nid()) {
+		t.Error("a connection with nobody")
+	}
+	control, _, bulkOut := p.callUs()
+	for range 3 {
+		if !n.Probe(p.nid()) {
+			t.Error("no connection")
+		}
+	}
+	if f := bulkOut.frame(); f.Type != protocol.FrameNoop || f.Request != 0 || f.Ack != protocol.KeepaliveCookie {
+		t.Errorf("asked with %+v", f)
+	}
+	n.awaitState(p.id(), "the end of the doubt", func(q *peer) bool { return q.doubt == nil })
+	s := n.put(p.id(), 10)
+	control.receive()
+	s.done()
+	n.toldOf()
+}
