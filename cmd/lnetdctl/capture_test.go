@@ -24,7 +24,7 @@ import (
 // serve answers for a node on a socket and returns its path.
 func serve(t *testing.T, node control.Backend) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "c.sock")
+	path := socketPath(t)
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -254,4 +254,16 @@ func mustNID(t *testing.T, s string) lnet.NID {
 		t.Fatal(err)
 	}
 	return nid
+}
+
+// socketPath is where a socket may be, whatever the test is called: the path of one
+// has at most 107 bytes, and t.TempDir has the test's name in it.
+func socketPath(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "c.sock")
 }

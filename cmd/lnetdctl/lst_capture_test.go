@@ -49,7 +49,7 @@ func startLnetd(t *testing.T, host *simlnd.Host, addr, selftest string) string {
 	}
 	c.Socklnd.Network = host
 	c.Socklnd.MinReconnect, c.Socklnd.MaxReconnect = time.Millisecond, time.Millisecond
-	c.ControlSocket = filepath.Join(t.TempDir(), "c.sock")
+	c.ControlSocket = socketPath(t)
 	d := daemon.New(c, nil)
 	up := make(chan struct{})
 	d.Use("test", func(ctx context.Context, _ *node.Node) error {

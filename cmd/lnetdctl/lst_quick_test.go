@@ -46,7 +46,7 @@ func TestLstQuickIsRobbed(t *testing.T) {
 // fakeLnetd answers what it is asked with what answer returns, until the test ends.
 func fakeLnetd(t *testing.T, answer func(command string, r *http.Request) (status int, body any)) (socket string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "c.sock")
+	path := socketPath(t)
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
