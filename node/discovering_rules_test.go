@@ -220,11 +220,12 @@ func TestNIDThatMovesKeepsItsState(t *testing.T) {
 		door := f.addNI(t, a, a0)
 		f.addNI(t, a, a1)
 		b := f.discovering(t, b0, b1)
-		f.discovering(t, c0)
+		f.addNI(t, newNode(t, node.Config{}), c0) // which does not discover: another speaks for it
 		inbox(t, b)
 		discover(t, a, parseNID(t, b0))
-		discover(t, a, parseNID(t, c0))
 		f.hold(true)
+		go func() { _, _ = a.Discover(t.Context(), parseNID(t, c0), false) }()
+		synctest.Wait()
 		for range 3 {
 			h := bind(t, a, portals.MD{Bytes: []byte("hello"), Threshold: 2, Unlink: true})
 			put(t, a, h, process(t, b1), node.PutOptions{Portal: 4, Ack: true, Source: parseNID(t, a1)})
@@ -236,10 +237,16 @@ func TestNIDThatMovesKeepsItsState(t *testing.T) {
 		if c := before.Credits; c.Available != c.Max-3 {
 			t.Fatalf("credits %+v", c)
 		}
-		info := infoWith(9, 0, parseNID(t, c0), parseNID(t, b1))
-		if err := door.inject(parseNID(t, c0), pushHeader(parseNID(t, c0), parseNID(t, a0), info), info); err != nil {
-			t.Fatal(err)
-		}
+		f.show(func(ping lnet.Header, _ []byte) { // asked after all that b has told
+			info := infoWith(9, 0, parseNID(t, c0), parseNID(t, b1))
+			reply := pushHeader(parseNID(t, c0), parseNID(t, a0), info)
+			reply.Type, reply.Handle = lnet.MsgReply, ping.Handle
+			if err := door.inject(parseNID(t, c0), reply, info); err != nil {
+				t.Error(err)
+			}
+		})
+		f.step()
+		f.show(nil)
 		synctest.Wait()
 		if p, ok := a.Peer(parseNID(t, b1)); !ok || p.Primary != parseNID(t, c0) {
 			t.Fatalf("%s belongs to %+v", b1, p)
