@@ -82,6 +82,7 @@ func TestDiscoveryOff(t *testing.T) { play(t, "off") }
 // discovery 2.4 (4), 5.2 (6), 6.2, 6.7 reply (5), 6.9 configured, 7.1 (6)-(7)
 // discovery 7.4 (1)-(4), 7.4 (7)-(8), 7.7 (1)-(4), 7.8, 8.1
 // lnet-core 8.1 peer
+// lnetctl 4.10 (3)
 func TestConfiguredPeers(t *testing.T) { play(t, "configured", "delete") }
 
 // discovery 4.3, 5.2 (1), 5.2 (6), 6.6 cases (4)-(5), 6.8 callers, 7.1 (5)-(7), 7.2 (5), 7.3

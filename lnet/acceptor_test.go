@@ -32,6 +32,7 @@ var goldenRequests = []struct {
 	{"refusal big-endian", "ac ce 71 00 00 00 00 01 00 00 00 00 00 00 00 00", binary.BigEndian, 1, ""},
 }
 
+// lnet-wire 1, 2.2 (2), 5.1, 5.2 (1), 11.2
 func TestAcceptorRequestGolden(t *testing.T) {
 	for _, tt := range goldenRequests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -59,6 +60,7 @@ func TestAcceptorRequestGolden(t *testing.T) {
 	}
 }
 
+// lnet-wire 5.2 (2)
 func TestAcceptorRequestChoosesVersion(t *testing.T) {
 	for _, tt := range []struct {
 		nid          string
@@ -98,6 +100,7 @@ func TestAcceptorRequestNeed(t *testing.T) {
 	}
 }
 
+// lnet-wire 5.4 (4)-(5)
 func TestAcceptorRequestRefuses(t *testing.T) {
 	magic := func(err error) bool { return errors.As(err, new(*MagicError)) }
 	version := func(err error) bool { return errors.As(err, new(*VersionError)) }

@@ -7,6 +7,8 @@ import (
 )
 
 // The vectors of lnet-wire 2.8.
+//
+// lnet-wire 2.8
 func TestCPT(t *testing.T) {
 	for _, tt := range []struct {
 		nid               string

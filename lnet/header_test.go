@@ -110,6 +110,7 @@ func (g *goldenHeader) decode(h *Header, b []byte) error {
 	return h.DecodeNID4(b)
 }
 
+// lnet-wire 2.2 (2), 4.1 (1), 4.2, 4.3, 4.5 (1)-(4), 11.3
 func TestHeaderGolden(t *testing.T) {
 	for _, g := range goldenHeaders(t) {
 		t.Run(g.name, func(t *testing.T) {
@@ -137,6 +138,8 @@ func TestHeaderGolden(t *testing.T) {
 
 // Every field in its place, by type: field i is the number i, so that a mixed
 // up pair shows.
+//
+// lnet-wire 4.5 (1)-(4)
 func TestHeaderVariantOffsets(t *testing.T) {
 	full := Header{
 		Handle: Handle{1, 2}, MatchBits: 3, HdrData: 4, Portal: 5, Offset: 6, Length: 7, Incarnation: 8, ConnType: 9,
@@ -170,6 +173,8 @@ func TestHeaderVariantOffsets(t *testing.T) {
 }
 
 // Bytes after the used part are ignored, and fields of other types cleared.
+//
+// lnet-wire 4.5 (6)
 func TestHeaderUnusedBytes(t *testing.T) {
 	for typ, used := range map[MsgType]int{MsgAck: 28, MsgPut: 40, MsgGet: 36, MsgReply: 16, MsgHello: 12, 77: 0} {
 		b, err := (&Header{Type: typ}).AppendNID4(nil)
@@ -188,6 +193,7 @@ func TestHeaderUnusedBytes(t *testing.T) {
 	}
 }
 
+// lnet-wire 4.9
 func TestHeaderRefusesLargeNIDs(t *testing.T) {
 	small, large := mustNID(t, "10.0.0.1@tcp"), mustNID(t, "2001:db8::10@tcp")
 	for field, h := range map[string]Header{"dest_nid": {Dest: large, Src: small}, "src_nid": {Dest: small, Src: large}} {
@@ -263,6 +269,8 @@ func TestHeaderNamesBadLargeNID(t *testing.T) {
 }
 
 // Rows 1 to 3 of lnet-wire 4.7.
+//
+// lnet-wire 4.4, 4.7 (1)-(3)
 func TestHeaderValidate(t *testing.T) {
 	for _, tt := range []struct {
 		h    Header
@@ -328,6 +336,8 @@ func TestHeaderDecodesAnything(t *testing.T) {
 }
 
 // A handle goes back as it came, whatever the byte order of its owner.
+//
+// lnet-wire 4.1 (2)
 func TestHandleIsOpaque(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := [HandleSize]byte(rapid.SliceOfN(rapid.Byte(), HandleSize, HandleSize).Draw(t, "raw"))

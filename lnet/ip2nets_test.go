@@ -20,6 +20,9 @@ func addresses(s string) (list []netip.Addr) {
 }
 
 // The example of lnet-wire 3.7, and the rules around it.
+//
+// lnet-wire 3.7 (1)-(2)
+// lnetctl 13 (3)
 func TestIP2Nets(t *testing.T) {
 	const example = "tcp1(eth3) 10.20.30.[2-8/2]; tcp,o2ib(ib0) 172.16.[1,3].* 172.17.*.*; tcp *.*.*.*"
 	for _, tt := range []struct {
@@ -67,6 +70,7 @@ func TestIP2Nets(t *testing.T) {
 	}
 }
 
+// lnet-wire 3.7 (1)
 func TestParseIP2NetsRefuses(t *testing.T) {
 	for _, in := range []string{
 		"tcp 10.0.0", "tcp 10.0.0.0.0", "tcp 10.0.0.256", "tcp 10.0.0.[2-1]", "tcp 10.0.0.[0-4/0]", "tcp 10.0.0.x", "tcp 10.0.0.0/8",

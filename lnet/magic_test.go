@@ -7,6 +7,8 @@ import (
 )
 
 // The column "LE bytes" of lnet-wire 6.
+//
+// lnet-wire 6
 func TestMagicBytes(t *testing.T) {
 	for _, tt := range []struct {
 		magic uint32

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// lnet-wire 2.1, 2.5, 3.1 (1)-(2)
 func TestParseNet(t *testing.T) {
 	tests := map[string]struct {
 		want Net
@@ -46,6 +47,7 @@ func TestParseNet(t *testing.T) {
 	}
 }
 
+// lnet-wire 3.1 (2), 12 (1)
 func TestParseNetRefuses(t *testing.T) {
 	for in, want := range map[string]error{
 		"":                            errUnknownType,
@@ -81,6 +83,7 @@ func TestParseNetRefuses(t *testing.T) {
 	}
 }
 
+// lnet-wire 2.1
 func TestNetParts(t *testing.T) {
 	n := MakeNet(TypeO2IB, 300)
 	if n != 0x0005012c || n.Type() != TypeO2IB || n.Number() != 300 {
@@ -91,6 +94,7 @@ func TestNetParts(t *testing.T) {
 	}
 }
 
+// lnet-wire 3.1 (3)
 func TestUnknownTypesPrintAsNumbers(t *testing.T) {
 	for _, tt := range []struct {
 		net  Net
@@ -124,6 +128,7 @@ func TestParseNetType(t *testing.T) {
 	}
 }
 
+// lnet-wire 2.5
 func TestIPAddressed(t *testing.T) {
 	for _, typ := range append(namedTypes, TypeLO, TypeTOFU) {
 		want := typ == TypeTCP || typ == TypeO2IB || typ == TypeEFA || typ == TypeGIP

@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
+// lnet-wire 3.6 (1)-(2)
+// lnetctl 13 (1)
 func TestParseNetworks(t *testing.T) {
 	one := func(v uint32) RangeExpr { return RangeExpr{{v, v, 1}} }
 	tcp, tcp1, o2ib := MakeNet(TypeTCP, 0), MakeNet(TypeTCP, 1), MakeNet(TypeO2IB, 0)
@@ -88,6 +90,7 @@ func TestParseNetworks(t *testing.T) {
 	}
 }
 
+// lnet-wire 3.6 (2)
 func TestParseNetworksRefuses(t *testing.T) {
 	for _, in := range []string{
 		"", " ", ",", ",,", ",tcp", "tcp,,o2ib", "tcp,,",

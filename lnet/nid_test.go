@@ -52,6 +52,7 @@ var nidForms = []struct {
 	},
 }
 
+// lnet-wire 2.2 (1), 2.3 (1), 2.4 (1)-(2), 11.1
 func TestNIDForms(t *testing.T) {
 	for _, tt := range nidForms {
 		t.Run(tt.text, func(t *testing.T) {
@@ -160,6 +161,7 @@ func TestNIDFrom4DropsReservedBits(t *testing.T) {
 	}
 }
 
+// lnet-wire 2.3 (2)
 func TestDecodeLargeRefuses(t *testing.T) {
 	plain := mustNID(t, "192.168.1.10@tcp").AppendLarge(nil)
 	for size := range 256 {
@@ -184,6 +186,8 @@ func TestDecodeLargeRefuses(t *testing.T) {
 }
 
 // The type decides whether it is the wildcard (lnet-wire 2.4).
+//
+// lnet-wire 2.4 (2)
 func TestDecodeLargeWildcard(t *testing.T) {
 	b := make([]byte, 20)
 	b[1] = 0xff
@@ -192,6 +196,7 @@ func TestDecodeLargeWildcard(t *testing.T) {
 	}
 }
 
+// lnet-wire 2.4 (1)
 func TestNIDProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := genNID().Draw(t, "a"), genNID().Draw(t, "b")
@@ -219,6 +224,8 @@ func TestNIDProperties(t *testing.T) {
 }
 
 // Two nid4 compare like their numbers.
+//
+// lnet-wire 2.4 (3)
 func TestSmallNIDsCompareLikeNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := genSmallNID().Draw(t, "a"), genSmallNID().Draw(t, "b")

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// lnetctl 12 (2)
 func TestExpandNIDs(t *testing.T) {
 	for in, want := range map[string]string{
 		"10.0.0.1@tcp":                   "10.0.0.1@tcp",
@@ -57,6 +58,8 @@ func TestExpandNIDsMultiplies(t *testing.T) {
 }
 
 // The refusals of lnetctl 12.2 and of sanity-lnet case 99a.
+//
+// lnetctl 12 (2)
 func TestExpandNIDsRefuses(t *testing.T) {
 	anything := error(nil)
 	for in, want := range map[string]error{

@@ -10,6 +10,9 @@ import (
 )
 
 // The examples of lnet-wire 3.5, and the rules that they show.
+//
+// lnet-wire 3.5 (1), 3.5 (3), 12 (2)
+// lnetctl 12 (3)
 func TestNIDList(t *testing.T) {
 	for _, tt := range []struct {
 		in   string
@@ -100,6 +103,7 @@ func TestNIDList(t *testing.T) {
 	}
 }
 
+// lnet-wire 3.5 (2), 12 (1)
 func TestParseNIDListRefuses(t *testing.T) {
 	for _, in := range []string{
 		"", " ", "@", "*", "tcp", "*@", "*@foo", "1.2.3.4", "@tcp", "@gni",
@@ -131,6 +135,7 @@ func TestZeroNIDList(t *testing.T) {
 	}
 }
 
+// lnet-wire 3.5 (4)
 func TestNIDListText(t *testing.T) {
 	var l NIDList
 	if err := l.UnmarshalText([]byte("10.0.0.[1-2]@tcp")); err != nil {

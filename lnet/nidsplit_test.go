@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// lnet-wire 3.4
 func TestSplitNIDs(t *testing.T) {
 	for in, want := range map[string][][]string{
 		"":                                 nil,

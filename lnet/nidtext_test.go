@@ -7,6 +7,8 @@ import (
 	"testing"
 )
 
+// lnet-wire 3.2 (1)-(2), 3.3
+// lnetctl 12 (4)
 func TestParseNID(t *testing.T) {
 	// What is parsed, and how it prints.
 	tests := map[string]string{
@@ -125,6 +127,8 @@ func TestLongTextIsShortInErrors(t *testing.T) {
 }
 
 // NIDs that no net type of ours has are shown, in hexadecimal (lnet-wire 3.3).
+//
+// lnet-wire 3.3
 func TestUnknownNIDsPrint(t *testing.T) {
 	small := NIDFromNumber(MakeNet(TypeTOFU, 3), 0x1f)
 	if got := small.String(); got != "1f@<17:3>" {

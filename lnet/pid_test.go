@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// lnet-wire 2.6 (1)-(2), 3.2 (3)
 func TestProcessIDText(t *testing.T) {
 	nid := "192.168.1.10@tcp"
 	tests := []struct {
@@ -31,6 +32,7 @@ func TestProcessIDText(t *testing.T) {
 	}
 }
 
+// lnet-wire 3.2 (3)
 func TestParseProcessIDRefuses(t *testing.T) {
 	for _, in := range []string{
 		"", "-", "-10.0.0.1@tcp", "x-10.0.0.1@tcp", "4294967296-10.0.0.1@tcp", "12345-", "12345",

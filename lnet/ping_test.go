@@ -103,6 +103,7 @@ func diffInfo(want, got PingInfo) string {
 }
 
 // discovery 4.1
+// lnet-wire 7.2, 7.4 (1), 11.4
 func TestPingInfoGolden(t *testing.T) {
 	for _, g := range goldenPings(t) {
 		t.Run(g.name, func(t *testing.T) {
@@ -128,6 +129,7 @@ func TestPingInfoGolden(t *testing.T) {
 // Bytes of a big-endian sender: numbers swapped, large NIDs not.
 //
 // discovery 4.1
+// lnet-wire 1, 2.3 (1), 7.2
 func TestPingInfoBigEndian(t *testing.T) {
 	dump := unhex(t, `70 69 6e 67 00 00 00 3e 00 00 30 39 00 00 00 02
 	                  00 09 00 00 00 00 00 00 00 00 00 04 00 00 00 48
@@ -162,6 +164,8 @@ func TestPingInfoRoundTrip(t *testing.T) {
 }
 
 // Entries come small first, and what nobody can reach does not come at all.
+//
+// lnet-wire 7.5 (1)
 func TestPingInfoAppendSortsAndFilters(t *testing.T) {
 	small, large := mustNID(t, "10.0.0.1@tcp"), mustNID(t, "2001:db8::1@tcp")
 	p := PingInfo{
@@ -207,6 +211,7 @@ const loWord = 0x00090000 // high half of the nid4 of 0@lo
 // Everything that lnet-wire 7.7 has refused, and claims beyond reason.
 //
 // discovery 4.2
+// lnet-wire 7.7
 func TestDecodePingInfoRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -240,6 +245,7 @@ func TestDecodePingInfoRefuses(t *testing.T) {
 }
 
 // discovery 4.2
+// lnet-wire 7.7
 func TestDecodePingInfoEntryLimit(t *testing.T) {
 	p := PingInfo{Features: FeatNIStatus, NIs: []PingNI{
 		{mustNID(t, "10.0.0.1@tcp"), StatusUp}, {mustNID(t, "2001:db8::1@tcp"), StatusUp},
@@ -311,6 +317,8 @@ func TestTruncatedPingInfoHasWholeEntries(t *testing.T) {
 }
 
 // Metadata may be cut off anywhere (lnet-wire 7.4).
+//
+// lnet-wire 7.4 (2)
 func TestMetadataTruncation(t *testing.T) {
 	p := goldenPings(t)[5].want
 	p.Metadata = append(p.Metadata, PingMetadata{NID: mustNID(t, "10.0.0.2@efa")})
@@ -361,6 +369,7 @@ func largeEntry(size int, nid NID) []byte {
 // Each size is stepped over by its own length; only real addresses are kept.
 //
 // discovery 4.1
+// lnet-wire 7.4 (1)
 func TestLargeEntrySizes(t *testing.T) {
 	large, small := mustNID(t, "2001:db8::1@tcp"), mustNID(t, "10.0.0.7@tcp")
 	for size := range 256 {
@@ -417,6 +426,7 @@ func TestPingInfoTrailingBytes(t *testing.T) {
 // NIDs that would make a peer of nobody, or of ourselves, are left out.
 //
 // discovery 4.2
+// lnet-wire 2.3 (2), 7.4 (1)
 func TestPingInfoSkipsUnusableNIDs(t *testing.T) {
 	b := le(MagicPing, 0x1e, 12345, 6, 0, loWord, 1, 0)
 	for _, nid4 := range []uint64{
@@ -447,6 +457,7 @@ func TestPingInfoBitFlips(t *testing.T) {
 }
 
 // discovery 4.3
+// lnet-wire 7.5 (2)
 func TestPingInfoPrimary(t *testing.T) {
 	small, large := PingNI{NID: mustNID(t, "10.0.0.1@tcp")}, PingNI{NID: mustNID(t, "2001:db8::1@tcp")}
 	for _, tt := range []struct {
@@ -503,6 +514,7 @@ func TestPingInfoAppendDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// lnet-wire 7.6 (1)
 func TestPingBufferMin(t *testing.T) {
 	if PingBufferMin != 272 {
 		t.Errorf("PingBufferMin = %d", PingBufferMin)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// lnetctl 12 (1)
 func TestParseRangeExpr(t *testing.T) {
 	for _, tt := range []struct {
 		in    string
@@ -96,6 +97,8 @@ func TestParseRangeExprRefuses(t *testing.T) {
 }
 
 // Kernels divide by a stride of 0; a Range made by hand must not either.
+//
+// lnet-wire 3.5 (2), 12 (1)
 func TestRangeStrideZero(t *testing.T) {
 	r := Range{Lo: 1, Hi: 3}
 	if !r.Match(2) || r.Match(4) || r.String() != "1-3" {

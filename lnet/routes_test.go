@@ -14,6 +14,8 @@ func (r Route) testString() string {
 	return fmt.Sprintf("%v %d %v:%d", r.Net, r.Hops, r.Gateway, r.Priority)
 }
 
+// lnet-wire 3.8
+// lnetctl 13 (2)
 func TestParseRoutes(t *testing.T) {
 	for _, tt := range []struct {
 		in   string
@@ -70,6 +72,7 @@ func TestParseRoutes(t *testing.T) {
 	}
 }
 
+// lnet-wire 3.8
 func TestParseRoutesRefuses(t *testing.T) {
 	for in, want := range map[string]error{
 		"tcp1":                         errNoGateway,

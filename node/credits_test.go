@@ -45,6 +45,7 @@ func (c *credited) send(t testing.TB, to string, hdrData uint64, h portals.Handl
 }
 
 // lnet-core 7.1 (1)-(2), 7.2 (4), 7.2 (7), 7.2 waiting, 7.3 (2), 7.3 order
+// socklnd 18 (2)
 func TestPeerCredits(t *testing.T) {
 	c := newCredited(t, 2, 5, "10.0.0.2@tcp", "10.0.0.3@tcp")
 	for k := range uint64(5) {
@@ -300,6 +301,7 @@ func TestStrangerOnANIThatGoesGetsCredits(t *testing.T) {
 // More peer credits than credits make no sense: they are as many.
 //
 // lnet-core 7.1 bounds
+// lnetctl 4.2 (5)
 func TestPeerCreditsAreCappedAtCredits(t *testing.T) {
 	c := newCredited(t, 8, 4, "10.0.0.2@tcp")
 	for k := range uint64(6) {

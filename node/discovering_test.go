@@ -75,6 +75,7 @@ const (
 )
 
 // discovery 1, 5.1 (1), 5.1 (3), 5.3 sent, 6.2 wire, 6.3 wire
+// lnet-wire 7.1 (3), 7.8 (2)
 func TestDiscoveringARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -198,6 +199,8 @@ func TestPeerThatIsNew(t *testing.T) {
 }
 
 // discovery 4.4 told, 5.2 (4)-(5), 7.1 (5)-(7)
+// lnet-wire 7.8 (2)
+// lnetctl 4.2 (4)
 func TestPeersHearOfNIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -364,6 +367,7 @@ func TestPeerDeletedUnderAMessage(t *testing.T) {
 }
 
 // discovery 5.2 off, 5.2 on, 6.9, 8.2 (2)
+// lnetctl 4.13
 func TestDiscoveryIsTurnedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

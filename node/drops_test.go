@@ -265,6 +265,8 @@ var dropCases = []struct {
 
 // Whatever is dropped counts under one reason, is told at debug with whom it was
 // for, and can be read in the metrics.
+//
+// lnet-wire 4.6 (4)-(5), 4.7 (4)-(6), 4.7 (8)-(10), 4.8 (4)
 func TestNothingIsDroppedInSilence(t *testing.T) {
 	shown := map[node.DropReason]bool{}
 	for _, c := range dropCases {

@@ -72,6 +72,7 @@ func TestFailNID(t *testing.T) {
 // filter, another type's or another portal's it does not.
 //
 // lnet-core 5.2 (4), 4.5 (2)-(3), 11.1
+// lnetctl 15 (4)
 func TestDropRulesOnArrival(t *testing.T) {
 	p := newPair(t)
 	mine := faults.Only(p.idb.NID)
@@ -135,6 +136,7 @@ func TestDropRulesOnArrival(t *testing.T) {
 //
 // lnet-core 11.1
 // discovery 9.6
+// lnetctl 15 (4)
 func TestDropRulesOnSending(t *testing.T) {
 	for _, c := range []struct {
 		status lnd.Status
@@ -202,6 +204,7 @@ func TestDelayRuleOnArrival(t *testing.T) {
 // longer than a message may is dropped, and the other one leaves.
 //
 // lnet-core 7.2 (1), 7.2 (6), 7.2 counted, 11.2
+// lnetctl 15 (4)
 func TestDelayRuleOnSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCredited(t, 1, 1, "10.0.0.2@tcp")

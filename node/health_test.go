@@ -92,6 +92,7 @@ func TestSuccessMends(t *testing.T) {
 //
 // discovery 9.4, 9.5, 9.7
 // lnet-core 12.1
+// lnetctl 4.5 (2)
 func TestStatusFollowsHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := static()

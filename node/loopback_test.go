@@ -81,6 +81,7 @@ func TestDeepPingPong(t *testing.T) {
 }
 
 // lnet-core 7.1 loopback, 12.3
+// lnet-wire 2.7 (1)-(2)
 func TestLoopbackMessages(t *testing.T) {
 	p := newPair(t)
 	var at, from recorder

@@ -18,6 +18,7 @@ import (
 
 // lnet-core 7.1 bounds, 12.5
 // sanity-lnet 5 (301)
+// lnetctl 4.2 (2)-(3)
 func TestAddNIIsChecked(t *testing.T) {
 	f := newFabric()
 	few := static()
@@ -63,6 +64,7 @@ func TestAddNIIsChecked(t *testing.T) {
 
 // lnet-core 7.1 defaults, 7.1 tunables, 12.1
 // sanity-lnet 5 (108)
+// lnetctl 4.2 (2)
 func TestNIs(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})
@@ -196,6 +198,7 @@ func TestEarlyUpcalls(t *testing.T) {
 // The table of lnet-wire 4.7.
 //
 // lnet-core 4.3 (1), 5.1 (1), 5.2 (1), 5.2 (3a), 5.2 (3b), 5.2 (3d)
+// lnet-wire 4.7 (1)-(6)
 func TestArrivalsAreValidated(t *testing.T) {
 	p := newPair(t)
 	p.fabric.addNI(t, p.b, "10.78.0.12@tcp1")

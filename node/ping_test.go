@@ -78,6 +78,7 @@ const early = 0xd
 // the same order, with the same handles but for the interface cookies.
 //
 // lnet-core 10.1, 10.1 reset, 10.2
+// lnet-wire 4.6 (1)-(3), 7.1 (1)-(2), 7.3 (1), 7.8 (1)
 func TestConversationOfCaptureA(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const cookieA, cookieB = 0x18e9bb6583f950e4, 0x18e9bb6665b108cf
@@ -253,6 +254,7 @@ func TestHandlesOfCaptureJ(t *testing.T) {
 // lnet-core 12.1, 12.4, 12.5
 // discovery 4.4
 // sanity-lnet 5 (107)
+// lnet-wire 7.5 (1)-(3)
 func TestPingInfoFollowsTheNIs(t *testing.T) {
 	f := newFabric()
 	off := node.DefaultParameters()
@@ -317,6 +319,7 @@ func TestPingInfoFollowsTheNIs(t *testing.T) {
 // More NIs than there is room for make the pinger ask again.
 //
 // discovery 4.5
+// lnet-wire 7.6 (2)
 func TestLargePingInfo(t *testing.T) {
 	f := newFabric()
 	seen := watch(f)
@@ -363,6 +366,8 @@ func TestPingFails(t *testing.T) {
 }
 
 // A node that answers with less than it has and there is room for.
+//
+// lnet-wire 7.6 (3)
 func TestShortReply(t *testing.T) {
 	p := newPair(t)
 	info := p.b.PingInfo()
@@ -413,6 +418,7 @@ func TestCloseEndsPings(t *testing.T) {
 //
 // lnet-core 12.1
 // discovery 4.4
+// lnet-wire 7.5 (3), 7.9
 func TestStatusKeepsTheSequenceNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)

@@ -102,6 +102,7 @@ func TestRoomForPushesFollowsPings(t *testing.T) {
 // stored and acknowledged, it is asked for the rest, and its next push fits.
 //
 // discovery 4.6 room, 6.7 acknowledged
+// lnet-wire 7.8 (3)
 func TestRoomForPushesFollowsPushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -150,6 +151,7 @@ func newManyNIs(t testing.TB, f *fabric, count int) (one, many *node.Node, all [
 // acknowledged, the peer is asked what it meant, and is known as before.
 //
 // discovery 6.7 acknowledged
+// lnet-wire 7.8 (3)
 func TestPushesThatAreNotPingInfos(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

@@ -219,6 +219,7 @@ func TestRequestsThatCannotBeMade(t *testing.T) {
 }
 
 // lnet-core 2.1 (1), 2.1 (3), 2.2 validate (1)-(2), 2.2 validate (4), 2.2 bind (1)-(2)
+// lnet-wire 4.8 (1), 9
 func TestMDsAreChecked(t *testing.T) {
 	n := newNode(t, node.Config{})
 	segments := make([]lnd.Segment, 257)

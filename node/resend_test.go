@@ -17,6 +17,7 @@ import (
 // discovery 9.2, 9.4, 9.6
 // lnet-core 6.3 errors (2), 10.1
 // sanity-lnet 7 (204), 7 (205), 7 (207)
+// socklnd 15.3
 func TestFailureClasses(t *testing.T) {
 	counter := func(c node.Counters, s lnd.Status) uint64 {
 		return [...]uint64{

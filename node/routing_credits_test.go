@@ -72,6 +72,7 @@ func TestRouterCreditsOfANeighbour(t *testing.T) {
 }
 
 // lnet-core 7.1 (4), 7.4 (2), 7.4 (3), 7.4 return (1), 9.3 (2)
+// lnet-wire 8 (3)
 func TestRouterBuffersRunOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHanded(t, node.Buffers{Tiny: 3, Small: 2, Large: 1}, lnd.Tunables{PeerCredits: 20})

@@ -16,6 +16,7 @@ import (
 
 // lnet-core 9.3 (3), 9.3 (6), 10.1 routed
 // selection 4.4 header, 3 (7), 5.7 (4)
+// lnet-wire 4.6 (6), 4.7 (7)
 func TestForwardedMessage(t *testing.T) {
 	const far, gateway = "10.77.9.9@tcp9", "10.77.1.7@tcp1"
 	for _, c := range []struct {
@@ -73,6 +74,7 @@ func TestForwardedMessage(t *testing.T) {
 //
 // lnet-core 9.3 (3)
 // selection 4.4 last (1)-(3), 4.4 header
+// lnet-wire 4.6 (6)
 func TestForwardedToAnotherNID(t *testing.T) {
 	const second = "10.77.1.21@tcp1"
 	for _, c := range []struct {

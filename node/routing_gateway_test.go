@@ -57,6 +57,7 @@ func takesPuts(t testing.TB, n *node.Node) *recorder {
 }
 
 // lnet-core 8.2 fresh
+// lnet-wire 8 (1)
 func TestFreshRoute(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -108,6 +109,7 @@ func TestFreshRoute(t *testing.T) {
 }
 
 // lnet-core 8.2 (1)-(5), 8.3 (1)-(3)
+// lnet-wire 8 (1)-(2)
 func TestRouteFollowsPingInfo(t *testing.T) {
 	const none = lnet.NIStatus(0)
 	up, down := lnet.StatusUp, lnet.StatusDown

@@ -16,6 +16,7 @@ import (
 )
 
 // lnet-core 8.1 add (1)-(4)
+// lnetctl 4.6 (2)
 func TestRoutesThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -147,6 +148,7 @@ func TestGatewayIsHeld(t *testing.T) {
 // A gateway is not configured as if it were an ordinary peer.
 //
 // sanity-lnet 4 (105)
+// lnetctl 4.10 (4)
 func TestGatewayIsNotConfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -166,6 +168,7 @@ func TestGatewayIsNotConfigured(t *testing.T) {
 }
 
 // lnet-core 8.1 net
+// lnetctl 4.2 (3)
 func TestNoNIOnARoutedNet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

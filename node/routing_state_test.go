@@ -95,6 +95,7 @@ func (b *between) toldBoth(t testing.TB, step string) {
 }
 
 // lnet-core 9.1 (1)-(2), 9.3 (1), 5.2 (3d)
+// lnet-wire 7.3 (1)
 func TestRoutingIsTurnedOnAndOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBetween(t, node.Config{})
@@ -240,6 +241,7 @@ func TestNIsChangeWhileRoutingDoes(t *testing.T) {
 }
 
 // lnet-core 9.2 silent, 9.2 heard, 5.2 (2)
+// lnet-wire 7.9
 func TestSilentNets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBetween(t, node.Config{Routing: true})

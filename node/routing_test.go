@@ -205,6 +205,7 @@ func TestTwoRoutersShareAndStandIn(t *testing.T) {
 }
 
 // lnet-core 8.1 add (1)-(3), 8.1 net, 8.1 peer, 8.1 delete
+// lnetctl 4.6 (2)
 func TestRoutesThatMakeNoSense(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -259,6 +260,7 @@ func TestRoutesThatMakeNoSense(t *testing.T) {
 
 // lnet-core 12.5
 // discovery 8.3 routes
+// lnetctl 4.3 (2)
 func TestRoutesGoWithTheirGatewaysNet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

@@ -33,6 +33,8 @@ func oldDocumentOf(op, entity, errno, descr string) string {
 }
 
 // What commands do with options that make no sense, and with refusals.
+//
+// lnetctl 1 (4)-(5), 2 (1)-(4), 4.5 (3)-(4), 4.6 (1), 4.9 (1), 4.9 (3), 4.10 (1), 4.11 (3), 4.17 (1)-(2), 15 (1), 15 (6)
 func TestRefusals(t *testing.T) {
 	const set = "cannot configure "
 	tests := []struct {
@@ -131,6 +133,8 @@ func TestRefusals(t *testing.T) {
 }
 
 // What the daemon is told.
+//
+// lnetctl 1 (6), 1 (8), 4.5 (1), 4.6 (1), 4.9 (3), 4.10 (1), 4.10 (5)-(6), 4.11 (3)
 func TestChanges(t *testing.T) {
 	tests := []struct{ line, want string }{
 		{"peer add --prim_nid 10.0.0.1@tcp --nid 10.0.0.[2-3]@tcp,10.1.0.1@tcp1 -l", "AddPeer 10.0.0.1@tcp [10.0.0.2@tcp 10.0.0.3@tcp 10.1.0.1@tcp1] {SingleRail:false Lock:true}"},
@@ -163,6 +167,8 @@ func TestChanges(t *testing.T) {
 }
 
 // A route that is not there is no failure to lnetctl, but one to programs.
+//
+// lnetctl 4.7
 func TestDeleteMissingRoute(t *testing.T) {
 	path := serve(t, cannedPeer(t, "peerA"))
 	line := []string{"route", "del", "--net", "tcp9", "--gateway", "10.77.0.1@tcp", "--control-socket", path}
@@ -178,6 +184,8 @@ func TestDeleteMissingRoute(t *testing.T) {
 }
 
 // Commands that want more are answered with their help (lnetctl 1.5, 4.17).
+//
+// lnetctl 1 (5)
 func TestTooFewArguments(t *testing.T) {
 	for line, status := range map[string]int{"set discovery": exitInvalid, "set discovery 1 2": exitInvalid, "udsp add": exitOK,
 		"udsp add --priority 3": exitOK, "explain": exitInvalid, "selection": exitInvalid, "fault drop": exitInvalid, "fault reset": exitFailure} {
@@ -189,6 +197,8 @@ func TestTooFewArguments(t *testing.T) {
 }
 
 // The recorded router's output.
+//
+// lnetctl 4.9 (2), 5.3
 func TestRoutingShow(t *testing.T) {
 	pools := func(used int) []control.Pools {
 		return []control.Pools{{
@@ -215,6 +225,7 @@ func TestRoutingShow(t *testing.T) {
 	}
 }
 
+// lnetctl 4.8, 4.11 (2), 5.6, 5.8, 15 (5)-(6)
 func TestShows(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -414,6 +425,8 @@ func TestEveryCommandHasHelp(t *testing.T) {
 }
 
 // Without a daemon every command says so and fails.
+//
+// lnetctl 1 (11)
 func TestNoCommandWorksWithoutDaemon(t *testing.T) {
 	t.Setenv("LST_SESSION", "1")
 	for _, c := range leaves((&program{name: "lnetdctl"}).root()) {

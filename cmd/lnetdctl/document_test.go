@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// lnetctl 5
 func TestLayouts(t *testing.T) {
 	doc := mapping{
 		{"top", sequence{
@@ -87,6 +88,7 @@ func TestScalars(t *testing.T) {
 	}
 }
 
+// lnetctl 2 (1)-(2)
 func TestErrorDocuments(t *testing.T) {
 	var b bytes.Buffer
 	newErrorDocument(&b, "show", "net", -100, "Unspecific failure")

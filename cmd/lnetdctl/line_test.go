@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// lnetctl 1 (1), 1 (6)
 func TestReadLine(t *testing.T) {
 	type want struct {
 		cmd  string
@@ -103,6 +104,7 @@ func TestAmbiguousOption(t *testing.T) {
 	}
 }
 
+// lnetctl 1 (8)
 func TestParseNumber(t *testing.T) {
 	tests := []struct {
 		in   string

@@ -29,6 +29,7 @@ func runProgram(p program, args ...string) ran {
 	return ran{out.String(), errs.String(), status}
 }
 
+// lnetctl 1 (3)
 func TestUnknownCommand(t *testing.T) {
 	for _, args := range [][]string{{"foo"}, {"net", "foo"}, {"--json", "foo"}} {
 		got := runProgram(program{}, args...)
@@ -39,6 +40,7 @@ func TestUnknownCommand(t *testing.T) {
 	}
 }
 
+// lnetctl 1 (7), 16
 func TestUnknownOptionPrintsHelp(t *testing.T) {
 	got := runProgram(program{}, "net", "show", "--frob")
 	if got.stderr != "lnetdctl: unrecognized option '--frob'\n" || got.status != exitInvalid {
@@ -58,6 +60,8 @@ func TestUnexpectedOperand(t *testing.T) {
 
 // Every command's help has the sections of a manual page, and asking for it in
 // place of the work gives status 1.
+//
+// lnetctl 1 (2), 1 (4)-(5)
 func TestHelp(t *testing.T) {
 	tests := []struct {
 		args   []string
@@ -88,6 +92,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// lnetctl 1 (2)
 func TestListCommands(t *testing.T) {
 	got := runProgram(program{}, "--list-commands")
 	want := ran{`discover            explain             fault               global
@@ -101,6 +106,8 @@ stats               udsp                version
 }
 
 // Options that stand before --version hold for it as for commands.
+//
+// lnetctl 1 (2)
 func TestVersion(t *testing.T) {
 	nobody := filepath.Join(t.TempDir(), "none")
 	socket := serve(t, newCannedNode())
@@ -121,6 +128,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+// lnetctl 1 (11)
 func TestNoDaemon(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none")
 	want := ran{"", `lnetctl:
@@ -143,6 +151,7 @@ func TestSocketFromEnvironment(t *testing.T) {
 	}
 }
 
+// lnetctl 4.4
 func TestNetShowErrors(t *testing.T) {
 	path := serve(t, cannedPeer(t, "peerA"))
 	got := runProgram(program{}, "net", "show", "--net=foo", "--control-socket", path)
@@ -159,6 +168,8 @@ show:
 }
 
 // Preferred NIDs appear at level 4 only, and only if there are some.
+//
+// lnetctl 5.1
 func TestPreferredNIDs(t *testing.T) {
 	node := cannedPeer(t, "peerA")
 	ni := &node.NetList[1].NIs[0]
@@ -182,6 +193,7 @@ func TestPreferredNIDs(t *testing.T) {
 	}
 }
 
+// lnetctl 4.12 (2)
 func TestPingOtherProcess(t *testing.T) {
 	path := serve(t, cannedPeer(t, "peerA"))
 	got := runProgram(program{}, "ping", "7-10.77.0.12@tcp", "--control-socket", path)
@@ -197,6 +209,7 @@ func TestPingOtherProcess(t *testing.T) {
 	}
 }
 
+// lnetctl 4.12 (2)
 func TestPingFromNonsense(t *testing.T) {
 	got := runProgram(program{}, "ping", "--source", "nonsense@", "10.77.0.12@tcp")
 	if diff := cmp.Diff(ran{"", "", 234}, got, cmp.AllowUnexported(ran{})); diff != "" {

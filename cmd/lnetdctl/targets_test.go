@@ -10,6 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control"
 )
 
+// lnetctl 4.12 (1), 12 (2)
 func TestExpandTargets(t *testing.T) {
 	tests := []struct {
 		name     string

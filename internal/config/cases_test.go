@@ -16,6 +16,7 @@ import (
 // alone shows them.
 
 // sanity-lnet 2 (27), 4 (104), 5 (230), 5 (265)
+// lnetctl 9.1 (2)
 func TestCasesThatAreRefused(t *testing.T) {
 	const ni = "net:\n  - net type: tcp\n    local NI(s):\n      - interfaces: {0: eth0}\n        "
 	var tests []errorTest
@@ -52,6 +53,7 @@ func TestCasesThatAreRefused(t *testing.T) {
 // A section that nobody knows is named in a warning, and the rest holds.
 //
 // sanity-lnet 2 (27)
+// lnetctl 7 (2)
 func TestUnknownSection(t *testing.T) {
 	c := mustParse(t, "foo: 1\nglobal:\n    numa_range: 7\n")
 	if want := []string{"f:1: foo: unknown section, ignored"}; !slices.Equal(c.Warnings, want) || c.Parameters.NUMARange != 7 {
@@ -70,6 +72,7 @@ func TestResponseTrackingOfFiles(t *testing.T) {
 }
 
 // sanity-lnet 5 (170)
+// lnetctl 9.1 (1)-(2)
 func TestTunablesOfSeveralNIs(t *testing.T) {
 	const warning = "All tunables of NIs of a net should be the same"
 	tests := []struct {
@@ -201,6 +204,7 @@ func TestShownRulesLoadAgain(t *testing.T) {
 // Parameters of older routers are taken and change nothing.
 //
 // lnet-core 8.5 ignored
+// lnetctl 6 (3)-(4)
 func TestObsoleteRouterParameters(t *testing.T) {
 	c := mustParse(t, `
 global: {router_sensitivity: 100}

@@ -50,6 +50,8 @@ func nidOf(t *testing.T, s string) lnet.NID {
 }
 
 // The reference holds every key, changes nothing, and draws no warning.
+//
+// lnetctl 14 (1)
 func TestReference(t *testing.T) {
 	c, r, err := parse("reference.yaml", Reference)
 	if err != nil {
@@ -115,6 +117,8 @@ func TestEmptyFile(t *testing.T) {
 }
 
 // What lnetctl exports is taken as it is.
+//
+// lnetctl 7 (8), 8 (3)
 func TestExports(t *testing.T) {
 	none := lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256}
 	ni := func(n, device string, conns, tos int) lnd.Config {
@@ -169,6 +173,8 @@ func parseFile(t *testing.T, name string) Config {
 }
 
 // A full export says the same as a backup of the same node.
+//
+// lnetctl 7 (7), 8 (3), 16
 func TestFullExportIsABackup(t *testing.T) {
 	backup, full := parseFile(t, "export-backup.yaml"), parseFile(t, "export-full.yaml")
 	for _, c := range []*Config{&backup, &full} {
@@ -186,6 +192,7 @@ func TestFullExportIsABackup(t *testing.T) {
 }
 
 // sanity-lnet 5 (450)
+// lnetctl 9.1 (1)
 func TestNIs(t *testing.T) {
 	def := lnd.Tunables{PeerTimeout: -1}
 	tests := []struct {
@@ -304,6 +311,7 @@ net:
 
 func ptr[T any](v T) *T { return &v }
 
+// lnetctl 6 (4)
 func TestLnetdSection(t *testing.T) {
 	c := mustParse(t, `
 lnetd:
@@ -358,6 +366,8 @@ numa:
 }
 
 // Mistakes are named with file, line and key, all of them at once.
+//
+// lnetctl 7 (2), 9.1 (2)
 func TestErrors(t *testing.T) {
 	testErrors(t, []errorTest{
 		{"not YAML", "net: [", []string{"f: yaml: line 1: did not find expected node content"}},
@@ -457,6 +467,8 @@ statistics:
 }
 
 // Health switched off switches resends off.
+//
+// lnetctl 7 (3)
 func TestNoHealthNoRetries(t *testing.T) {
 	c := mustParse(t, "global:\n    health_sensitivity: 0\n")
 	if c.Parameters.RetryCount != 0 || c.Parameters.LNDTimeout() != 149*time.Second {

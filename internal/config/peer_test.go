@@ -18,6 +18,7 @@ func nidsOf(t *testing.T, list ...string) []lnet.NID {
 	return nids
 }
 
+// lnetctl 4.10 (6), 9.3, 16
 func TestPeers(t *testing.T) {
 	tests := []struct {
 		name, text string
@@ -63,6 +64,7 @@ peer:
 	}
 }
 
+// lnetctl 9.3
 func TestPeerErrors(t *testing.T) {
 	testErrors(t, []errorTest{
 		{"no primary NID", "peer:\n  - peer ni: []\n", []string{`f:2: peer[0]: the key "primary nid" is missing`}},

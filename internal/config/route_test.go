@@ -8,6 +8,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
+// lnetctl 9.2
 func TestRoutes(t *testing.T) {
 	tests := []struct {
 		name, text string
@@ -48,6 +49,7 @@ route:
 	}
 }
 
+// lnetctl 9.2
 func TestRouteErrors(t *testing.T) {
 	testErrors(t, []errorTest{
 		{"nothing", "route:\n  - hop: 1\n", []string{

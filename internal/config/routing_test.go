@@ -6,6 +6,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
+// lnetctl 9.4
 func TestRouting(t *testing.T) {
 	tests := []struct {
 		name, text string

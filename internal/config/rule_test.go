@@ -17,6 +17,7 @@ func ruleTexts(rules []selection.Rule) []string {
 	return out
 }
 
+// lnetctl 9.4
 func TestRules(t *testing.T) {
 	tests := []struct {
 		name, text string
@@ -80,6 +81,7 @@ func TestRuleErrors(t *testing.T) {
 	})
 }
 
+// lnetctl 11 (1)
 func TestTypedRules(t *testing.T) {
 	descriptor := func(s string) selection.Descriptor {
 		d, err := selection.ParseDescriptor(s)

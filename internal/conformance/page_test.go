@@ -16,9 +16,12 @@ func TestPageRows(t *testing.T) {
 	_, tables, _ := strings.Cut(page, "|---|---|---|---|---|\n")
 	tables = strings.ReplaceAll(tables, "\u00a0", " ")
 	want := `| lnet-core | 8 | 2 | 1 | 5 |
+| lnet-wire | 0 | 0 | 0 | 0 |
+| socklnd | 0 | 0 | 0 | 0 |
 | discovery | 1 | 0 | 0 | 1 |
 | selection | 0 | 0 | 0 | 0 |
 | selftest | 0 | 0 | 0 | 0 |
+| lnetctl | 0 | 0 | 0 | 0 |
 | sanity-lnet | 2 | 1 | 0 | 1 |
 
 ## lnet-core 2.2: Descriptors

@@ -21,7 +21,7 @@ type item struct {
 const suites = "sanity-lnet"
 
 // documents are those that have rules.
-var documents = []string{"lnet-core", "discovery", "selection", "selftest", suites}
+var documents = []string{"lnet-core", "lnet-wire", "socklnd", "discovery", "selection", "selftest", "lnetctl", suites}
 
 var (
 	tagForm  = regexp.MustCompile(`^(` + strings.Join(documents, "|") + `) ([0-9].*)$`)

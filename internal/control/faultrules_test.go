@@ -64,6 +64,7 @@ func TestFaultRules(t *testing.T) {
 	check("delay")
 }
 
+// lnetctl 15 (1)
 func TestBadFaultRules(t *testing.T) {
 	c, _ := serve(t, &controltest.Daemon{})
 	good := control.FaultRule{Kind: "drop", Source: "*", Dest: "*", Rate: 1}

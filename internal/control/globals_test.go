@@ -42,6 +42,7 @@ func TestGlobals(t *testing.T) {
 	}
 }
 
+// lnetctl 6 (1)
 func TestSetGlobals(t *testing.T) {
 	cannot := func(words string) string { return "cannot configure " + words + ": Invalid argument" }
 	tests := []struct {
@@ -101,6 +102,7 @@ func TestSetGlobals(t *testing.T) {
 	}
 }
 
+// lnetctl 6 (2), 7 (3)
 func TestSetGlobalsTogether(t *testing.T) {
 	d := &controltest.Daemon{Values: initial}
 	c, _ := serve(t, d)
@@ -121,6 +123,7 @@ func TestSetGlobalsTogether(t *testing.T) {
 	wantFault(t, c.SetGlobals(t.Context(), control.GlobalsChange{}), control.CodeRequestInvalid, syscall.EINVAL, "no parameter is given")
 }
 
+// lnetctl 4.14 (1)
 func TestStats(t *testing.T) {
 	d := &controltest.Daemon{Totals: control.Counters(node.Counters{Committed: 1, Sent: 5, DroppedBytes: 9}),
 		Drops: []control.Reason{{Reason: "no_match", Count: 3}}, Refusals: []control.Reason{{Reason: "bad_magic", Count: 400}}}

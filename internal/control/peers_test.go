@@ -16,6 +16,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
+// lnetctl 4.11 (1)
 func TestPeersByAnyNID(t *testing.T) {
 	d := &controltest.Daemon{PeerList: []control.Peer{aPeer("10.0.0.1@tcp", "10.1.0.1@tcp1"), aPeer("10.0.0.2@tcp")}}
 	c, _ := serve(t, d)
@@ -118,6 +119,7 @@ func TestDeletePeer(t *testing.T) {
 	}
 }
 
+// lnetctl 4.10 (4)
 func TestDeleteGateway(t *testing.T) {
 	d := &controltest.Daemon{
 		PeerList: []control.Peer{aPeer("10.0.0.1@tcp")},
@@ -128,6 +130,7 @@ func TestDeleteGateway(t *testing.T) {
 	wantFault(t, err, control.CodePeerRefused, syscall.EBUSY, "failed to del primary peer")
 }
 
+// lnetctl 4.5 (1), 4.11 (3)
 func TestSetHealth(t *testing.T) {
 	d := &controltest.Daemon{
 		NetList:  []control.Net{{Net: tcp, NIs: []control.NI{{NID: nid("10.0.0.1@tcp")}}}},

@@ -99,6 +99,7 @@ func TestDeleteRoutes(t *testing.T) {
 	}
 }
 
+// lnetctl 4.8
 func TestRouteFilters(t *testing.T) {
 	d := &controltest.Daemon{RouteList: []control.Route{
 		{Net: tcp9, Gateway: nid("10.0.0.5@tcp"), Hops: 4, Priority: 1, Up: true, SingleHop: true},

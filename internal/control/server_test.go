@@ -175,6 +175,7 @@ func sameFault(a, b *Fault) bool {
 	return x == y
 }
 
+// lnetctl 4.12 (2)
 func TestPingTimesOut(t *testing.T) {
 	b := &fakeBackend{ping: func(ctx context.Context, _ lnet.ProcessID, _ lnet.NID) (PingResult, error) {
 		<-ctx.Done()

@@ -20,6 +20,7 @@ import (
 
 var _ control.Backend = (*backend)(nil)
 
+// lnetctl 4.10 (2), 4.10 (5)
 func TestPeersByHand(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	ctx := t.Context()
@@ -48,6 +49,7 @@ func TestPeersByHand(t *testing.T) {
 	}
 }
 
+// lnetctl 4.13
 func TestDiscoverOurselves(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	p, err := r.Discover(t.Context(), lnet.LoopbackNID, true)
@@ -59,6 +61,7 @@ func TestDiscoverOurselves(t *testing.T) {
 	}
 }
 
+// lnetctl 4.6 (2)-(3), 4.7
 func TestRoutesByHand(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	ctx := t.Context()
@@ -83,6 +86,7 @@ func TestRoutesByHand(t *testing.T) {
 }
 
 // sanity-lnet 4 (50)
+// lnetctl 4.9 (1)-(3)
 func TestRoutingByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startNode(t, parse(t, twoNets)).ready(t)
@@ -114,6 +118,7 @@ func TestRoutingByHand(t *testing.T) {
 	})
 }
 
+// lnetctl 6 (1), 6 (3)
 func TestSetGlobals(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	v := func(n int64) *int64 { return &n }
@@ -141,6 +146,7 @@ func TestSetGlobals(t *testing.T) {
 	}
 }
 
+// lnetctl 4.13
 func TestDiscoveryMode(t *testing.T) {
 	tests := []struct {
 		now  discovery.Mode
@@ -160,6 +166,7 @@ func TestDiscoveryMode(t *testing.T) {
 	}
 }
 
+// lnetctl 4.5 (1)-(2)
 func TestSetHealth(t *testing.T) {
 	r := startNode(t, parse(t, twoNets+"peer: [{primary nid: 10.77.0.20@tcp, peer ni: [{nid: 10.78.0.20@tcp1}]}]\n")).ready(t)
 	one := nid(t, "10.77.0.11@tcp")
@@ -198,6 +205,7 @@ func TestSetHealth(t *testing.T) {
 	}
 }
 
+// lnetctl 4.17 (3)
 func TestPoliciesByHand(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	src, err := selection.ParseDescriptor("tcp1")
@@ -225,6 +233,7 @@ func TestPoliciesByHand(t *testing.T) {
 	}
 }
 
+// lnetctl 15 (4), 15 (6)
 func TestFaultsByHand(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	all, err := fault.ParseNIDFilter("*")

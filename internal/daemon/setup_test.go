@@ -131,6 +131,8 @@ net:
 `
 
 // What a kernel node exported does what it says.
+//
+// lnetctl 8 (3)
 func TestExportIsApplied(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "config", "testdata", "export-backup.yaml"))
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 var equalNIDs = cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
 
+// socklnd 1 (1), 4.5 (2), 5.3 (8), 15.2 (1), 20.1
 func TestEveryVersionIsAnsweredAndCarriesMessages(t *testing.T) {
 	for _, order := range []byteOrder{binary.LittleEndian, binary.BigEndian} {
 		for v := protocol.V1; v <= protocol.V4; v++ {
@@ -72,6 +73,9 @@ func TestTheAnswerRepeatsWhatTheHelloSaysOfUs(t *testing.T) {
 }
 
 // TestStrangersAtTheAcceptor shows what each kind of stranger hears.
+//
+// socklnd 5.1 (1)-(3), 5.3 (1)
+// lnet-wire 5.4 (4)-(5), 5.4 (7)
 func TestStrangersAtTheAcceptor(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -135,6 +139,7 @@ func TestStrangersAtTheAcceptor(t *testing.T) {
 	n.arrival()
 }
 
+// lnet-wire 5.2 (2), 5.4 (6)
 func TestRequestOfVersion2ReachesA4ByteNID(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -146,6 +151,8 @@ func TestRequestOfVersion2ReachesA4ByteNID(t *testing.T) {
 	}
 }
 
+// socklnd 3 (3)
+// lnet-wire 5.4 (3)
 func TestSlowStrangersAreCutOff(t *testing.T) {
 	const accept = 300 * time.Millisecond
 	hello := func(p *puppet) []byte {
@@ -183,6 +190,8 @@ func TestSlowStrangersAreCutOff(t *testing.T) {
 
 // TestTheBoundHoldsForAllBytesTogether shows that each byte does not buy a
 // stranger more time.
+//
+// socklnd 3 (3)
 func TestTheBoundHoldsForAllBytesTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *memoryNetwork) {
 		const accept = 400 * time.Millisecond
@@ -208,6 +217,7 @@ func TestTheBoundHoldsForAllBytesTogether(t *testing.T) {
 	})
 }
 
+// socklnd 5.3 (7)
 func TestADuplicateIsRefusedTwiceAndThenNotAnswered(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -225,6 +235,7 @@ func TestADuplicateIsRefusedTwiceAndThenNotAnswered(t *testing.T) {
 	n.arrival()
 }
 
+// socklnd 2.2 (4)
 func TestAPeerMayOpenManyBulkConnections(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -239,6 +250,7 @@ func TestAPeerMayOpenManyBulkConnections(t *testing.T) {
 	p.refused(protocol.BulkIn)
 }
 
+// socklnd 5.3 (6), 6 (3)
 func TestARestartedPeerIsRefusedOnceAndThenTaken(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -258,6 +270,7 @@ func TestARestartedPeerIsRefusedOnceAndThenTaken(t *testing.T) {
 	}
 }
 
+// socklnd 5.3 (6)
 func TestAPeerThatChangesItsVersionIsRefusedOnceAndThenTaken(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)

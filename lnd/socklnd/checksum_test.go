@@ -24,6 +24,7 @@ func withSum(v protocol.Version, b []byte, payload int, right bool) []byte {
 	return b
 }
 
+// socklnd 9 (2), 9 (4)
 func TestChecksumsOnV2BothWays(t *testing.T) {
 	n := start(t, func(c *Config) { c.EnableChecksum = true })
 	p := newPuppet(n)
@@ -75,6 +76,7 @@ func checkSum(t *testing.T, b []byte) {
 	}
 }
 
+// socklnd 9 (3)
 func TestNoChecksumsFromV3On(t *testing.T) {
 	for v := protocol.V3; v <= protocol.V4; v++ {
 		n := start(t, func(c *Config) { c.EnableChecksum = true })
@@ -89,6 +91,7 @@ func TestNoChecksumsFromV3On(t *testing.T) {
 	}
 }
 
+// socklnd 9 (4), 9 (6), 15.2 (9)
 func TestReceivedChecksumsAreVerified(t *testing.T) {
 	for v := protocol.V2; v <= protocol.V4; v++ {
 		for _, size := range []int{10, 5000, 100000} {
@@ -119,6 +122,7 @@ func TestReceivedChecksumsAreVerified(t *testing.T) {
 	}
 }
 
+// socklnd 10.2 (1)
 func TestABadChecksumIsNotAcknowledged(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -127,6 +131,7 @@ func TestABadChecksumIsNotAcknowledged(t *testing.T) {
 	w.ends()
 }
 
+// socklnd 9 (4), 9 (6)
 func TestABadChecksumOfANoop(t *testing.T) {
 	for v := protocol.V2; v <= protocol.V4; v++ {
 		n := start(t, nil)

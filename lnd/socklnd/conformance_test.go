@@ -25,6 +25,8 @@ import (
 // suite that all drivers share. It needs privileged ports: a peer that calls
 // from others is not taken for what its HELLO says (socklnd 5.2). The same
 // suite runs over simulated streams in package simlnd.
+//
+// socklnd 1 (1), 8.3, 13 (1)-(3)
 func TestConformance(t *testing.T) {
 	testenv.NeedRoot(t)
 	for _, conns := range []int{1, 3} {

@@ -15,6 +15,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
+// socklnd 1 (1), 2.2 (1), 2.3 (2), 3 (2), 4.5 (1), 12.4 (1)
 func TestTheFirstMessageOpensASet(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n).listen()
@@ -109,6 +110,7 @@ func (n *node) awaitThat(what string, reached func() bool) {
 	}
 }
 
+// socklnd 2.2 (1), 2.3 (1)
 func TestConnsPerPeer4GivesNineConnections(t *testing.T) {
 	n := start(t, func(c *Config) { c.ConnsPerPeer = 4 })
 	p := newPuppet(n).listen()
@@ -125,6 +127,7 @@ func TestConnsPerPeer4GivesNineConnections(t *testing.T) {
 	s.done()
 }
 
+// socklnd 5.4 (2), 5.4 (8), 7 (2)
 func TestARaceIsTriedAgainAfterAPause(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *memoryNetwork) {
 		const pause = 100 * time.Millisecond
@@ -177,6 +180,7 @@ func TestRacesFailNothing(t *testing.T) {
 	}
 }
 
+// socklnd 7 (6)
 func TestOtherRefusalsAreAHardFailure(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n).listen()
@@ -197,6 +201,8 @@ func TestOtherRefusalsAreAHardFailure(t *testing.T) {
 // TestAfterThreeRefusalsAPartOfTheSetWillDo shows that one connection of each
 // type is enough for a node whose peer wants no more, and that a later run of
 // refusals is counted from its beginning.
+//
+// socklnd 7 (6)
 func TestAfterThreeRefusalsAPartOfTheSetWillDo(t *testing.T) {
 	n := start(t, func(c *Config) { c.ConnsPerPeer = 2 })
 	p := newPuppet(n).listen()
@@ -225,6 +231,7 @@ func TestAfterThreeRefusalsAPartOfTheSetWillDo(t *testing.T) {
 	s.done()
 }
 
+// socklnd 5.4 (3), 7 (3)
 func TestARefusalInAnotherVersionIsFollowedByThatVersion(t *testing.T) {
 	for v := protocol.V1; v <= protocol.V2; v++ {
 		n := start(t, nil)
@@ -246,6 +253,7 @@ func TestARefusalInAnotherVersionIsFollowedByThatVersion(t *testing.T) {
 	}
 }
 
+// socklnd 4.5 (1), 5.4 (6)
 func TestAnAnswerInAnotherVersionSetsTheVersion(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n).listen()
@@ -259,6 +267,7 @@ func TestAnAnswerInAnotherVersionSetsTheVersion(t *testing.T) {
 	}
 }
 
+// socklnd 5.4 (7), 6 (3), 7 (3)
 func TestAnAnswerOfANewLifeClosesTheOldConnections(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n).listen()
@@ -276,6 +285,7 @@ func TestAnAnswerOfANewLifeClosesTheOldConnections(t *testing.T) {
 	s.done()
 }
 
+// socklnd 5.4 (7), 6 (3)
 func TestARefusalByANewLifeClosesTheOldConnections(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n).listen()
@@ -298,6 +308,8 @@ func TestARefusalByANewLifeClosesTheOldConnections(t *testing.T) {
 }
 
 // discovery 9.8
+// socklnd 3 (4), 5.1 (3), 5.2 (3), 5.4 (1), 5.4 (4), 15.2 (3)-(5), 15.4 (1)
+// lnet-wire 5.3 (3)
 func TestHardFailuresOfAnAttempt(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	for _, test := range []struct {
@@ -394,6 +406,7 @@ func TestAFailedCallIsRemembered(t *testing.T) {
 // that a message after it makes a new attempt.
 //
 // discovery 9.8
+// socklnd 7 (4)-(5), 12.4 (2), 12.4 (5), 15.2 (2)
 func TestASendWithinThePauseFailsAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *memoryNetwork) {
 		const pause = 500 * time.Millisecond
@@ -416,6 +429,7 @@ func TestASendWithinThePauseFailsAtOnce(t *testing.T) {
 	})
 }
 
+// socklnd 12.4 (1)
 func TestNobodyCallsAProcessWithTheUserFlag(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n).listen()
@@ -434,6 +448,7 @@ func TestNobodyCallsAnotherAddressFamily(t *testing.T) {
 	n.put(lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}, 0).fails(lnd.StatusRemoteError)
 }
 
+// socklnd 2.2 (4)
 func TestTrafficWithOneself(t *testing.T) {
 	n := start(t, func(c *Config) { c.ConnsPerPeer = 2 })
 	for _, size := range []int{0, 100, 5000, 1 << 20} {
@@ -446,6 +461,8 @@ func TestTrafficWithOneself(t *testing.T) {
 }
 
 // TestTheHigherNIDWins shows both sides of a simultaneous connect (socklnd 6).
+//
+// socklnd 5.3 (3), 6 (1)
 func TestTheHigherNIDWins(t *testing.T) {
 	t.Run("we are higher", func(t *testing.T) {
 		n := start(t, nil)
@@ -477,4 +494,32 @@ func TestTheHigherNIDWins(t *testing.T) {
 			t.Errorf("%d connections stand, want the peer's 3", got)
 		}
 	})
+}
+
+// TestWhoIsBeingCalledPauses shows an opener in the middle of a set that notices a
+// call of its peer's: it goes on only after a pause.
+//
+// socklnd 6 (2)
+func TestWhoIsBeingCalledPauses(t *testing.T) {
+	const pause = 100 * time.Millisecond
+	n := start(t, func(c *Config) { c.MinReconnect = pause })
+	p := newPuppet(n).listen()
+	s := n.put(p.id(), 10)
+	w, _ := p.accept()
+	called, err := n.callerFor(p.id(), p.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	w.answer(protocol.Control)
+	w.receive()
+	s.done()
+	n.awaitState(p.id(), "pause", func(p *peer) bool { return p.opening && !p.connecting })
+	called.accepted()
+	n.group.Done() // callerFor's
+	next, _ := p.accept()
+	if d := time.Since(begin); d < pause*9/10 {
+		t.Errorf("called on after %v, want a pause of %v", d, pause)
+	}
+	_ = next.Close()
 }

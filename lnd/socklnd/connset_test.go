@@ -17,6 +17,8 @@ func connsOf(p *peer, types ...protocol.ConnType) []*conn {
 
 // TestSuitability holds the two tables of socklnd 12.2: the connection that a
 // message takes of those that there are.
+//
+// socklnd 12.2 (1)-(2)
 func TestSuitability(t *testing.T) {
 	const (
 		untyped, control, in, out = protocol.Any, protocol.Control, protocol.BulkIn, protocol.BulkOut
@@ -62,6 +64,8 @@ func TestSuitability(t *testing.T) {
 
 // TestChoiceBetweenConnectionsOfAType shows round_robin, which orders
 // connections with equally much to write (socklnd 12.3).
+//
+// socklnd 12.3 (1)-(2)
 func TestChoiceBetweenConnectionsOfAType(t *testing.T) {
 	for _, roundRobin := range []bool{true, false} {
 		d := &Driver{config: Config{RoundRobin: roundRobin}}

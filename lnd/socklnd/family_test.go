@@ -73,6 +73,9 @@ func (s sixStream) Configure(StreamOptions) error { return nil } // the socket i
 
 // TestIPv6SpeaksV4 shows the defaults on IPv6: the address is the first that is
 // not link-local, requests are of version 2, HELLOs of V4.
+//
+// socklnd 4.5 (1), 5.1 (3), 17 (1)
+// lnet-wire 4.9, 5.2 (2)
 func TestIPv6SpeaksV4(t *testing.T) {
 	c := DefaultConfig()
 	c.Network = six{disguised{HostNetwork()}}
@@ -139,4 +142,55 @@ func mustDial(t *testing.T, to netip.AddrPort) net.Conn {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// TestWhichAddressBecomesTheNID shows the order: what is asked for, else the first
+// IPv4 address, else the first IPv6 address that is not link-local.
+//
+// socklnd 17 (1)
+func TestWhichAddressBecomesTheNID(t *testing.T) {
+	one, other := newAddress(), newAddress()
+	local, far := netip.MustParseAddr("fe80::5"), netip.MustParseAddr("2001:db8::5")
+	for _, c := range []struct {
+		name  string
+		has   []netip.Addr
+		asked netip.Addr
+		want  netip.Addr // invalid: refused
+	}{
+		{"IPv4 first, whatever stands before", []netip.Addr{local, far, one, other}, netip.Addr{}, one},
+		{"no IPv4", []netip.Addr{local, far}, netip.Addr{}, far},
+		{"link-local only", []netip.Addr{local}, netip.Addr{}, netip.Addr{}},
+		{"asked for", []netip.Addr{far, one, other}, other, other},
+		{"IPv6 asked for", []netip.Addr{one, far}, far, far},
+		{"asked for what is not there", []netip.Addr{one}, other, netip.Addr{}},
+	} {
+		dev := Device{Name: "eth7", Up: true}
+		for _, a := range c.has {
+			dev.Addrs = append(dev.Addrs, netip.PrefixFrom(a, a.BitLen()))
+		}
+		d, err := New(Config{
+			Network: &pulled{disguised: disguised{HostNetwork()}, device: dev, events: make(chan struct{})}, Accept: AcceptNone,
+			AcceptPort: 988, AcceptTimeout: 1, MaxHalfOpen: 1, MaxHalfOpenPerSource: 1, SockTimeout: 1, MinReconnect: 1,
+			MaxReconnect: 1, TypedConns: true, Tunables: lnd.Tunables{Credits: 1, PeerCredits: 1}, TOS: -1, AcceptBacklog: 1,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asked lnet.NID
+		if c.asked.IsValid() {
+			asked = lnet.NIDFromIP(tcp, c.asked)
+		}
+		i, err := d.Open(t.Context(), lnd.Config{Net: tcp, Device: "eth7", NID: asked, Upper: &node{t: t}})
+		switch {
+		case err == nil && (!c.want.IsValid() || i.NID() != lnet.NIDFromIP(tcp, c.want)):
+			t.Errorf("%s: %s, want %v", c.name, i.NID(), c.want)
+		case err != nil && c.want.IsValid():
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err == nil {
+			if err := i.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }

@@ -40,6 +40,8 @@ func TestListenersHaveTheBacklogAskedFor(t *testing.T) {
 // TestConfiguredOptionsOfBothEnds shows that TCP keepalive is on exactly when
 // it is asked for, whatever Go's defaults are, and that the other options
 // arrive (socklnd 16).
+//
+// socklnd 16 (1)
 func TestConfiguredOptionsOfBothEnds(t *testing.T) {
 	at := netip.AddrPortFrom(newAddress(), testPort)
 	l, err := HostNetwork().Listen(at, 10)

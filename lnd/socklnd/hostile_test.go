@@ -262,6 +262,8 @@ func TestAPromiseCostsLittle(t *testing.T) {
 
 // TestAPeerThatRequestsAndDoesNotRead shows acknowledgements that nobody takes:
 // they end the connection before they fill the memory.
+//
+// socklnd 10.2 (3)
 func TestAPeerThatRequestsAndDoesNotRead(t *testing.T) {
 	n := start(t, func(c *Config) { smallBuffers(c); c.Logger = nil })
 	n.onArrival(func(a *arrival) error { a.drop(); return nil })

@@ -56,6 +56,8 @@ func (l *linked) LinkChanged(s lnd.LinkState) { l.states <- s }
 
 // TestLinkStates shows which devices are fatal (socklnd 17), that each change is
 // told once, and that connections stay.
+//
+// socklnd 17 (4)
 func TestLinkStates(t *testing.T) {
 	address, other := newAddress(), newAddress()
 	has := func(up bool, a netip.Addr) Device {

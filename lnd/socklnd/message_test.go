@@ -21,6 +21,8 @@ func (p *puppet) callUs() (control, bulkIn, bulkOut *wire) {
 
 // TestSizeChoosesTheConnection shows the thresholds: 1024 bytes of a whole
 // socket message, framing and header included (socklnd 12.1).
+//
+// socklnd 12.1, 12.2 (1)-(2)
 func TestSizeChoosesTheConnection(t *testing.T) {
 	for _, test := range []struct {
 		version protocol.Version
@@ -52,6 +54,7 @@ func TestSizeChoosesTheConnection(t *testing.T) {
 	}
 }
 
+// socklnd 12.2 (1), 12.4 (3)
 func TestALargeMessageTakesControlWhereThereIsNothingElse(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -62,6 +65,7 @@ func TestALargeMessageTakesControlWhereThereIsNothingElse(t *testing.T) {
 	s.done()
 }
 
+// socklnd 12.4 (4), 12.4 (6)
 func TestMessagesWaitForAConnectionThatTakesThem(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -75,6 +79,7 @@ func TestMessagesWaitForAConnectionThatTakesThem(t *testing.T) {
 	s.done()
 }
 
+// socklnd 12.5
 func TestMessagesOnAConnectionKeepTheirOrder(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -171,6 +176,7 @@ func TestScatteredMemory(t *testing.T) {
 	s.done()
 }
 
+// socklnd 13 (5), 15.1 (1), 15.4 (1)
 func TestTheEndOfOneConnectionEndsTheSet(t *testing.T) {
 	for k, name := range []string{"CONTROL", "BULK_IN", "BULK_OUT"} {
 		t.Run(name, func(t *testing.T) {
@@ -199,6 +205,8 @@ func TestTheEndOfOneConnectionEndsTheSet(t *testing.T) {
 
 // TestTheEndInsideAMessage shows that a message that did not come whole is
 // reported where its memory had been given, and is a protocol error.
+//
+// socklnd 13 (5), 15.1 (1), 15.2 (9)
 func TestTheEndInsideAMessage(t *testing.T) {
 	w3 := protocol.V3.Overhead()
 	for _, cut := range []int{1, 24, 25, w3 - 1, w3, w3 + 10} {
@@ -225,6 +233,7 @@ func TestTheEndInsideAMessage(t *testing.T) {
 	}
 }
 
+// socklnd 8.1 (2), 15.1 (1)
 func TestGarbageEndsTheSet(t *testing.T) {
 	bad := protocol.Frame{Type: 0xc5}
 	refused := errors.New("payload_length 5 in ACK")
@@ -270,6 +279,7 @@ func TestGarbageEndsTheSet(t *testing.T) {
 	}
 }
 
+// lnet-wire 4.9
 func TestALargeNIDDoesNotFitOnV3(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -288,6 +298,7 @@ func TestALargeNIDDoesNotFitOnV3(t *testing.T) {
 	s.done()
 }
 
+// lnet-wire 4.9
 func TestALargeNIDFitsOnV4(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)

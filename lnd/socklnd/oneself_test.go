@@ -13,6 +13,7 @@ import (
 // counterpart of each type: n connections make n BULK_IN and n BULK_OUT.
 //
 // sanity-lnet 5 (230)
+// socklnd 2.2 (4)
 func TestConnsPerPeerWithOneself(t *testing.T) {
 	for count := 4; count <= 15; count++ {
 		n := start(t, func(c *Config) { c.ConnsPerPeer = count })
@@ -33,6 +34,7 @@ func TestConnsPerPeerWithOneself(t *testing.T) {
 // An NI that was given by its NID listens on that address and port, and on no other.
 //
 // sanity-lnet 5 (290)
+// lnet-wire 5.4 (2)
 func TestListenerIsBoundToTheNID(t *testing.T) {
 	n := start(t, nil)
 	address := n.NID().IP()

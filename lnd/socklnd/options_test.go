@@ -48,6 +48,8 @@ func (n *node) socketOptions(id lnet.ProcessID, options map[string][2]int) map[s
 }
 
 // TestSocketOptions shows the options of both sides' sockets (socklnd 16).
+//
+// socklnd 16 (1)
 func TestSocketOptions(t *testing.T) {
 	options := map[string][2]int{
 		"nodelay":            {unix.IPPROTO_TCP, unix.TCP_NODELAY},
@@ -184,6 +186,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// socklnd 19 (1)
 func TestConfigIsChecked(t *testing.T) {
 	if _, err := New(DefaultConfig()); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
@@ -230,6 +233,7 @@ func TestAcceptModesAsText(t *testing.T) {
 	}
 }
 
+// socklnd 2.2 (1), 2.2 (3)
 func TestOptionsOfOneInterface(t *testing.T) {
 	n := start(t, nil)
 	tos := 0x20

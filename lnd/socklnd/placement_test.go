@@ -40,6 +40,8 @@ func (n *node) passes(d time.Duration) {
 // TestALatePlacementHoldsUpItsConnectionOnly shows a message that waits: what
 // is behind it on the connection waits too, the set's other connections go on,
 // and no timer runs, however long it takes.
+//
+// socklnd 13 (3)
 func TestALatePlacementHoldsUpItsConnectionOnly(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	n := start(t, func(c *Config) { c.SockTimeout = timeout })
@@ -68,6 +70,7 @@ func TestALatePlacementHoldsUpItsConnectionOnly(t *testing.T) {
 	}
 }
 
+// socklnd 14 (1)
 func TestAfterALatePlacementTheTimerRunsAgain(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	n := start(t, func(c *Config) { c.SockTimeout = timeout })

@@ -25,6 +25,7 @@ func plainly(accept Accept) func(*Config) {
 	}
 }
 
+// lnet-wire 5.4 (1)
 func TestSecureRefusesUnprivilegedPortsWithoutAByte(t *testing.T) {
 	n := start(t, plainly(AcceptSecure))
 	p := newPuppet(n)
@@ -56,6 +57,9 @@ func callingAt(port int) func(*Config) {
 // TestAnUnprivilegedPeerIsKnownByItsPort shows accept=all where nodes are called
 // at a privileged port: what such a peer says of itself does not count (socklnd
 // 5.2).
+//
+// socklnd 1 (2), 5.2 (1), 15.4 (2)
+// lnet-wire 2.6 (1), 5.4 (1)
 func TestAnUnprivilegedPeerIsKnownByItsPort(t *testing.T) {
 	n := start(t, callingAt(kernelPort))
 	p := newPuppet(n)
@@ -158,6 +162,7 @@ func (n *node) awaitGone(id lnet.ProcessID) {
 	n.awaitTable("the end of "+id.String(), func() bool { return n.peers[id] == nil })
 }
 
+// lnet-wire 5.4 (1)
 func TestAcceptNoneHasNoAcceptor(t *testing.T) {
 	n := start(t, plainly(AcceptNone))
 	_, err := net.Dial("tcp", netip.AddrPortFrom(n.address, testPort).String())
@@ -168,6 +173,9 @@ func TestAcceptNoneHasNoAcceptor(t *testing.T) {
 
 // TestPrivilegedSourcePorts shows the ports that a set comes from: those of
 // each peer count down from 1023, whatever other peers have.
+//
+// socklnd 16 (2)
+// lnet-wire 5.3 (1)
 func TestPrivilegedSourcePorts(t *testing.T) {
 	testenv.NeedRoot(t)
 	n := start(t, func(c *Config) {
@@ -194,6 +202,8 @@ func TestPrivilegedSourcePorts(t *testing.T) {
 	}
 }
 
+// socklnd 16 (2)
+// lnet-wire 5.3 (1)
 func TestAPortInUseIsPassedOver(t *testing.T) {
 	testenv.NeedRoot(t)
 	n := start(t, func(c *Config) { plainly(AcceptSecure)(c); c.SourcePorts = SourcePrivileged })
@@ -212,6 +222,7 @@ func TestAPortInUseIsPassedOver(t *testing.T) {
 	s.done()
 }
 
+// socklnd 5.2 (2)
 func TestSecureTakesPrivilegedPorts(t *testing.T) {
 	testenv.NeedRoot(t)
 	n := start(t, plainly(AcceptSecure))
@@ -273,6 +284,7 @@ func TestWithoutPrivilegesAndWithoutLeave(t *testing.T) {
 	}
 }
 
+// lnet-wire 5.3 (2)
 func TestBulkConnectionsGoToTheirOwnPort(t *testing.T) {
 	n := start(t, func(c *Config) { c.AcceptPortBulk = testPort + 1 })
 	p := newPuppet(n).listen()

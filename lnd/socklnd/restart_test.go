@@ -119,6 +119,8 @@ func TestAnAnswerOfOneThatHasGoneEndsNothing(t *testing.T) {
 
 // TestARestartIsKnownAfterThePeerWasForgotten shows that the last life is known
 // when nothing else is left of a peer, which called or was called.
+//
+// socklnd 15.1 (2)
 func TestARestartIsKnownAfterThePeerWasForgotten(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)

@@ -12,6 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 )
 
+// socklnd 14 (1), 15.1 (1), 15.2 (9)
 func TestAMessageThatStopsArriving(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	for _, cut := range []int{1, 30, protocol.V3.Overhead(), protocol.V3.Overhead() + 4000} {
@@ -44,6 +45,8 @@ func TestAMessageThatStopsArriving(t *testing.T) {
 
 // TestEachByteStartsTheReceiveTimerAgain shows a message that takes longer than
 // T, and an idle connection that outlives T.
+//
+// socklnd 11 (2), 14 (1)
 func TestEachByteStartsTheReceiveTimerAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *memoryNetwork) {
 		const timeout = 400 * time.Millisecond
@@ -109,6 +112,7 @@ func outcomes(t *testing.T, sent []*sending, started, unstarted lnd.Status) {
 
 func smallBuffers(c *Config) { c.TxBufferSize = 128 << 10 }
 
+// socklnd 14 (2), 15.2 (6)-(7)
 func TestAPeerThatDoesNotRead(t *testing.T) {
 	const timeout = time.Second
 	n := start(t, func(c *Config) { smallBuffers(c); c.SockTimeout = timeout })
@@ -130,6 +134,8 @@ func TestAPeerThatDoesNotRead(t *testing.T) {
 
 // TestAPeerThatReadsSlowlyIsNotCutOff shows messages that take longer than T
 // to leave.
+//
+// socklnd 14 (2)
 func TestAPeerThatReadsSlowlyIsNotCutOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *memoryNetwork) {
 		const timeout, slices = time.Second, 8
@@ -156,6 +162,7 @@ func TestAPeerThatReadsSlowlyIsNotCutOff(t *testing.T) {
 // has none: the peer refuses once, and never answers the second call.
 //
 // discovery 9.8
+// socklnd 14 (3), 15.2 (4)
 func TestAMessageThatWaitsForAConnectionTooLong(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *memoryNetwork) {
 		const timeout = 300 * time.Millisecond
@@ -177,6 +184,7 @@ func TestAMessageThatWaitsForAConnectionTooLong(t *testing.T) {
 }
 
 // discovery 9.8
+// socklnd 14 (4), 15.2 (6)-(7)
 func TestAConnectionThatIsReset(t *testing.T) {
 	n := start(t, smallBuffers)
 	p := newPuppet(n)
@@ -190,6 +198,7 @@ func TestAConnectionThatIsReset(t *testing.T) {
 	outcomes(t, sent, lnd.StatusLocalError, lnd.StatusLocalDropped)
 }
 
+// socklnd 15.2 (8)
 func TestCloseWithMessagesQueuedAndWaiting(t *testing.T) {
 	n := start(t, smallBuffers)
 	p := newPuppet(n)
@@ -211,6 +220,7 @@ func TestCloseWithMessagesQueuedAndWaiting(t *testing.T) {
 	}
 }
 
+// socklnd 15.4 (3)
 func TestDisconnectWithMessagesQueuedAndWaiting(t *testing.T) {
 	n := start(t, smallBuffers)
 	p := newPuppet(n)
@@ -225,6 +235,7 @@ func TestDisconnectWithMessagesQueuedAndWaiting(t *testing.T) {
 	waiting.fails(lnd.StatusLocalAborted)
 }
 
+// socklnd 11 (1)
 func TestKeepalivesAfterSilence(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *memoryNetwork) {
 		const silence = 100 * time.Millisecond

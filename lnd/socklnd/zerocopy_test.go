@@ -20,6 +20,8 @@ func (w *wire) acknowledged(cookie uint64) {
 
 // TestZeroCopyRequestsAreAcknowledgedOnce shows on which connection a NOOP
 // comes back, and that it comes once.
+//
+// socklnd 10.1 (1), 10.2 (1), 10.4 (1)
 func TestZeroCopyRequestsAreAcknowledgedOnce(t *testing.T) {
 	all := func(*Config) {}
 	blocking := func(c *Config) { c.NonblockingZCAck = false }
@@ -84,6 +86,8 @@ func TestAcknowledgementsTakeControlWhereThereIsNothingElse(t *testing.T) {
 
 // TestAcknowledgementsDoNotDependOnWhoWantsTheMessage shows that dropped and
 // truncated ones are acknowledged too.
+//
+// socklnd 10.2 (1), 13 (4)
 func TestAcknowledgementsDoNotDependOnWhoWantsTheMessage(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -105,6 +109,7 @@ func TestAcknowledgementsDoNotDependOnWhoWantsTheMessage(t *testing.T) {
 	}
 }
 
+// socklnd 10.2 (2)
 func TestAnAcknowledgementComesBeforeTheRestIsSkipped(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -117,6 +122,7 @@ func TestAnAcknowledgementComesBeforeTheRestIsSkipped(t *testing.T) {
 	n.arrival()
 }
 
+// socklnd 10.4 (1), 10.4 (3)
 func TestManyAcknowledgementsAreMerged(t *testing.T) {
 	const count = 200
 	for v := protocol.V2; v <= protocol.V4; v++ {
@@ -163,6 +169,8 @@ func TestManyAcknowledgementsAreMerged(t *testing.T) {
 
 // TestAnAnswerTakesTheAcknowledgementAlong shows a cookie that rides in a
 // message, where it may (socklnd 10.4).
+//
+// socklnd 10.3 (1), 10.4 (2)
 func TestAnAnswerTakesTheAcknowledgementAlong(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -181,6 +189,7 @@ func TestAnAnswerTakesTheAcknowledgementAlong(t *testing.T) {
 	}
 }
 
+// socklnd 10.3 (4)
 func TestCookiesThatWereNeverOutstanding(t *testing.T) {
 	for _, test := range []struct {
 		version protocol.Version

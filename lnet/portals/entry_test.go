@@ -10,6 +10,7 @@ import (
 )
 
 // lnet-core 2.1 (1)
+// lnet-wire 4.8 (1)
 func TestAttachNeedsAPortal(t *testing.T) {
 	table := newTable()
 	d := portals.MD{Options: portals.OpPut, Threshold: 1}
@@ -77,6 +78,8 @@ func TestFailedAttachLeavesNothing(t *testing.T) {
 }
 
 // The rows of lnet-core 4.2: one entry on portal 1 with 10 bytes, one request.
+//
+// lnet-wire 4.8 (2)-(3), 12 (3)
 func TestOneEntry(t *testing.T) {
 	// lnet-core 4.2 (1)-(9), 4.2 quirk, 4.1, 2.2 options
 	const put, get = portals.EventPut, portals.EventGet
@@ -233,6 +236,8 @@ func TestTheFirstVerdictHolds(t *testing.T) {
 }
 
 // The running offset follows remote ones too, so that max_size sees them.
+//
+// lnet-wire 12 (3)
 func TestRemoteOffsetsMoveTheRunningOffset(t *testing.T) {
 	// lnet-core 4.2 (9), 4.2 quirk, 2.2 exhausted
 	for _, c := range []struct {

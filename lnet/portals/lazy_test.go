@@ -56,6 +56,8 @@ func TestLazyPortalsExist(t *testing.T) {
 }
 
 // An MD gets what fits it, in order, until it is used up.
+//
+// lnet-wire 4.8 (2)
 func TestDelayedAreOffered(t *testing.T) {
 	// lnet-core 4.6 (1)-(2), 2.2 attach (3)
 	table := newTable()

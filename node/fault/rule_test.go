@@ -11,6 +11,7 @@ import (
 )
 
 // lnet-core 11.1, 11.2
+// lnetctl 15 (1)
 func TestAddRefusesRulesWithoutSense(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -52,6 +53,7 @@ func TestAddRefusesRulesWithoutSense(t *testing.T) {
 }
 
 // lnet-core 11.1, 11.2
+// lnetctl 15 (2)
 func TestFiltersOfARule(t *testing.T) {
 	get := func(portal uint32) *fault.Message {
 		m := ofType(lnet.MsgGet)

@@ -76,6 +76,7 @@ func TestLocalNIDMatchesNoSend(t *testing.T) {
 }
 
 // lnet-core 11.1
+// lnetctl 15 (5)
 func TestNewRulesComeFirstAndTheFirstHitEndsTheSearch(t *testing.T) {
 	old := everyDrop
 	old.Source = fault.Only(nidA)
@@ -176,6 +177,7 @@ func TestResetZeroesTheCountersOfAllRules(t *testing.T) {
 }
 
 // lnet-core 11.1
+// lnetctl 15 (6)
 func TestRemoveBySourceAndDestination(t *testing.T) {
 	all, onTCP, onlyA, onlyB := fault.NIDFilter{}, fault.On(tcp), fault.Only(nidA), fault.Only(nidB)
 	pairs := [][2]fault.NIDFilter{{all, all}, {all, onlyB}, {onTCP, onlyB}, {onlyA, onlyB}, {onlyA, all}}

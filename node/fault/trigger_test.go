@@ -23,6 +23,7 @@ func hits(r *fault.Rules, n int, step time.Duration) []int {
 }
 
 // lnet-core 11.1
+// lnetctl 15 (3)
 func TestRateHitsOneOfEveryWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := fault.New(rapid.Uint64().Draw(t, "seed"))
@@ -60,6 +61,7 @@ func TestRatePlaceInTheWindowIsRandom(t *testing.T) {
 }
 
 // lnet-core 11.1
+// lnetctl 15 (3)
 func TestRateTwoHitsTheFirstMessage(t *testing.T) {
 	later := 0
 	for seed := range uint64(100) {
@@ -103,6 +105,7 @@ func TestRateOneHitsEverything(t *testing.T) {
 // Messages come far more often than the interval: one hit in each.
 //
 // lnet-core 11.1
+// lnetctl 15 (3)
 func TestIntervalHitsOneMessageInEach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := fault.New(rapid.Uint64().Draw(t, "seed"))
@@ -189,6 +192,7 @@ func TestIntervalsBeyondTheEndOfTime(t *testing.T) {
 }
 
 // lnet-core 11.1
+// lnetctl 15 (3)
 func TestRandomIntervalHitsHalf(t *testing.T) {
 	r := with(t, fault.Rule{Kind: fault.Drop, Interval: time.Hour, Random: true})
 	if n := len(hits(r, 10_000, 0)); n < 4500 || n > 5500 {

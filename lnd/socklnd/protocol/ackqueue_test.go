@@ -20,6 +20,7 @@ func drain(q *AckQueue) [][2]uint64 {
 	}
 }
 
+// socklnd 10.4 (3)
 func TestAckQueueMerges(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -70,6 +71,7 @@ func TestAckQueueMerges(t *testing.T) {
 	}
 }
 
+// socklnd 10.4 (2)
 func TestAckQueuePiggyback(t *testing.T) {
 	tests := []struct {
 		name string

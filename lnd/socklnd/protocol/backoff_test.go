@@ -9,6 +9,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func newBackoff() *Backoff { return &Backoff{Min: time.Second, Max: time.Minute} }
 
+// socklnd 7 (4)
 func TestBackoffDoublesUpToItsLimit(t *testing.T) {
 	b := newBackoff()
 	if !b.Ready(noon) {
@@ -41,6 +42,7 @@ func TestBackoffJitterLengthensByUpToAQuarter(t *testing.T) {
 	}
 }
 
+// socklnd 7 (1)
 func TestBackoffStartsAnewAfterAConnection(t *testing.T) {
 	b := newBackoff()
 	for range 5 {
@@ -56,6 +58,7 @@ func TestBackoffStartsAnewAfterAConnection(t *testing.T) {
 	}
 }
 
+// socklnd 7 (2)
 func TestBackoffPausesAfterARace(t *testing.T) {
 	b := newBackoff()
 	for range 3 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// socklnd 9 (1)
 func TestChecksum(t *testing.T) {
 	digits := []byte("123456789")
 	tests := []struct {
@@ -30,6 +31,8 @@ func TestChecksum(t *testing.T) {
 
 // The two checksums of the worked example: what V2 sends, and what V3 would
 // take for the same message.
+//
+// socklnd 9 (2), 9 (4)
 func TestChecksumCoverage(t *testing.T) {
 	wire := unhex(t, messageExamples[2].dump)
 	frame, header, payload := wire[:FrameSize], wire[FrameSize:96], wire[96:]

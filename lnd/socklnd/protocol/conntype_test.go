@@ -2,6 +2,7 @@ package protocol
 
 import "testing"
 
+// socklnd 2.1 (1)
 func TestConnType(t *testing.T) {
 	tests := []struct {
 		value   ConnType

@@ -11,6 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
+// socklnd 10.3 (1)-(2)
 func TestAcknowledged(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -58,6 +59,7 @@ func TestAcknowledged(t *testing.T) {
 	}
 }
 
+// socklnd 10.3 (3)
 func TestAcknowledgedRejects(t *testing.T) {
 	tests := []struct {
 		name    string

@@ -33,6 +33,7 @@ var frameExamples = []struct {
 		`00 00 00 c1 00 00 00 00 00 00 00 00 00 00 00 10 00 00 00 00 00 00 00 00`},
 }
 
+// socklnd 8.1 (1), 21 (2)
 func TestFrameExamplesEncodeAndDecode(t *testing.T) {
 	for _, c := range frameExamples {
 		t.Run(c.name, func(t *testing.T) {
@@ -70,6 +71,8 @@ func TestFrameTruncatedAtEveryByte(t *testing.T) {
 }
 
 // One wrong bit in the type is an error that says so, or the other type.
+//
+// socklnd 8.1 (2)
 func TestFrameWithOneBitOfTheTypeFlipped(t *testing.T) {
 	wire := unhex(t, frameExamples[3].dump)
 	for bit := range 32 {
@@ -127,6 +130,8 @@ func TestFrameAllocatesNothing(t *testing.T) {
 }
 
 // The whole messages of the worked examples: frame, LNet header, payload.
+//
+// socklnd 8.1 (1), 8.2, 21 (2)
 func TestMessageExamplesEncodeAndDecode(t *testing.T) {
 	for _, c := range messageExamples {
 		t.Run(c.name, func(t *testing.T) {

@@ -32,6 +32,7 @@ var equalNIDs = cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
 
 var equalAddrs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
+// socklnd 4.1, 4.2, 4.3, 21 (1)
 func TestHelloExamplesEncodeAndDecode(t *testing.T) {
 	for _, c := range helloExamples {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,6 +65,8 @@ func TestHelloExamplesEncodeAndDecode(t *testing.T) {
 
 // A reader that asks HelloNeed after every byte never reads past the HELLO,
 // never asks for fewer bytes than it has, and ends exactly with it.
+//
+// socklnd 5.1 (4)
 func TestHelloNeedGrowsStepByStep(t *testing.T) {
 	for _, c := range helloExamples {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,6 +126,7 @@ func put(b []byte, offset int, with ...byte) []byte {
 	return b
 }
 
+// socklnd 4.4 (2), 5.1 (1)-(2), 5.1 (5)
 func TestHelloRejects(t *testing.T) {
 	v3 := unhex(t, helloExamples[0].dump)
 	v3be := unhex(t, helloExamples[6].dump)
@@ -176,6 +180,7 @@ func TestHelloRejects(t *testing.T) {
 	}
 }
 
+// socklnd 5.1 (3)
 func TestUnknownVersionIsKnownAfterEightBytes(t *testing.T) {
 	be := []byte{0x45, 0x72, 0x69, 0x63, 0, 0, 0, 9}
 	_, err := HelloNeed(be)
@@ -284,6 +289,8 @@ func TestHelloAppendRefusesWhatItCannotCarry(t *testing.T) {
 
 // What nobody looks at does not get in the way: a destination that is zero or
 // the wildcard, and the count in V4.
+//
+// socklnd 4.2, 4.4 (1)
 func TestHelloIgnores(t *testing.T) {
 	v3 := unhex(t, helloExamples[0].dump)
 	v4 := unhex(t, helloExamples[9].dump)

@@ -14,6 +14,8 @@ var low, high = nidA, nidB
 
 // TestPeeringAccept follows the rows of socklnd 5.3: the first that holds
 // decides.
+//
+// socklnd 5.3 (1)-(8)
 func TestPeeringAccept(t *testing.T) {
 	known := Peering{Version: V3, Incarnation: incarnationA}
 	from := func(src lnet.NID, edit func(*Inbound)) Inbound {
@@ -78,6 +80,8 @@ func TestPeeringAccept(t *testing.T) {
 }
 
 // TestPeeringConnect follows the rows of socklnd 5.4.
+//
+// socklnd 5.4 (1)-(4), 5.4 (6)-(10)
 func TestPeeringConnect(t *testing.T) {
 	known := Peering{Version: V3, Incarnation: incarnationB}
 	answer := func(edit func(*Outbound)) Outbound {
@@ -171,6 +175,7 @@ func opened(w *Wanted) []ConnType {
 	return order
 }
 
+// socklnd 2.3 (2)
 func TestWantedOrder(t *testing.T) {
 	for _, test := range []struct {
 		perType int
@@ -198,6 +203,7 @@ func TestWantedCountsWhatThePeerOpened(t *testing.T) {
 	}
 }
 
+// socklnd 2.3 (1)
 func TestWantedStaysCompleteUntilNothingIsLeft(t *testing.T) {
 	w := Wanted{PerType: 2}
 	opened(&w)
@@ -243,6 +249,7 @@ func TestWantedSkipsWhatThePeerHasEnoughOf(t *testing.T) {
 	}
 }
 
+// socklnd 2.2 (2)
 func TestConnsPerPeer(t *testing.T) {
 	for mbps, want := range map[int]int{
 		-1: 1, 0: 1, 100: 1, 1000: 1, 2500: 1, 3999: 1, 4000: 2, 5000: 2, 10000: 2, 15999: 2,

@@ -219,6 +219,7 @@ func everyKind(v Version) []sentMessage {
 	return append(ms, noop(0, 9), request, noop(0, 0), noop(0, 2), piggyback, noop(0, 3))
 }
 
+// socklnd 8.1 (1), 8.2, 13 (1), 20.1
 func TestReceiverReadsEveryKindOfMessageInAnyChunks(t *testing.T) {
 	for v := V1; v <= V4; v++ {
 		for _, order := range []anyOrder{binary.LittleEndian, binary.BigEndian} {
@@ -316,6 +317,7 @@ func TestReceiverTellsAMessageHasBegun(t *testing.T) {
 	}
 }
 
+// socklnd 9 (4)-(6)
 func TestReceiverChecksChecksums(t *testing.T) {
 	payload := func(n int) sentMessage {
 		m := putOf(n)
@@ -359,6 +361,7 @@ func TestReceiverChecksChecksums(t *testing.T) {
 	}
 }
 
+// socklnd 8.1 (2), 8.3
 func TestReceiverRejects(t *testing.T) {
 	frame := Frame{Type: 0xc2}
 	for _, test := range []struct {

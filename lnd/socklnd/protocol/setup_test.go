@@ -32,6 +32,7 @@ func setUp(s *Setup, b []byte, chunk int) (steps []SetupStep, took int, err erro
 	return steps, took, nil
 }
 
+// socklnd 3 (1)
 func TestSetupReadsRequestAndHelloAndNothingMore(t *testing.T) {
 	for _, version := range []uint32{1, 2} {
 		for _, example := range helloExamples {
