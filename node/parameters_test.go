@@ -51,7 +51,7 @@ func TestParametersAreChecked(t *testing.T) {
 // The LND timeout follows from the transaction timeout and the retry count;
 // a sensitivity of 0 takes the retries away, for good.
 //
-// lnet-core 6.5 (3), 6.5 sensitivity
+// lnet-core 6.5 (3)
 func TestDerivedParameters(t *testing.T) {
 	n := newNode(t, node.Config{})
 	p := n.Parameters()
