@@ -26,6 +26,8 @@ func TestNeighbourThatReadsNothing(t *testing.T) {
 			}
 			return out
 		}
+		expect(t, "what it asks", r.puts(t, asker, 1, 0), 1, 0)
+		r.far.finishAll(nil)
 		stuck := answer(asker, 10)
 		expect(t, "answers to who does not read", stuck, 6, 4) // four under way, two wait for a credit
 		if n := r.near.waiting(); n != 4 {
