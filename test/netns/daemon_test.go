@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
@@ -49,10 +51,22 @@ func (h *host) start(t *testing.T, wrapper ...string) *daemon {
 	return h.run(t, nil, nil, nil, append(wrapper, program(t, "lnetd"), "--control-socket", h.socket())...)
 }
 
-// startWith is start with a configuration.
+// startWith is start with a configuration. A router is ready when it says that it
+// is one: a route through it counts as up until its gateway is asked, and then as
+// down for so long.
 func (h *host) startWith(t *testing.T, c *configuration) *daemon {
 	t.Helper()
-	return h.run(t, nil, nil, nil, program(t, "lnetd"), "--config", h.write(t, c))
+	d := h.run(t, nil, nil, nil, program(t, "lnetd"), "--config", h.write(t, c))
+	if c.router {
+		daemontest.Within(t, announced+lateness, h.nid()+" is a router", func() error {
+			r := ask(t, d, func(ctx context.Context, c *control.Client) (control.Routing, error) { return c.Routing(ctx) })
+			if r.State != control.RoutingEnabled {
+				return fmt.Errorf("routing state %d", r.State)
+			}
+			return nil
+		})
+	}
+	return d
 }
 
 func (h *host) socket() string { return filepath.Join(h.dir, "control.sock") }
