@@ -19,9 +19,10 @@ const (
 var boundedDebug = Rate{Every: time.Second / 100, Burst: 1000}
 
 // BoundedLog returns a logger that writes to l and stays bounded whatever peers
-// do: lines with an attribute "peer", "from" or "address" are about a peer, and of those with
-// one message no more than 16 are written in a minute, one for each peer; and of
-// all lines at debug no more than 100 a second, after the first 1,000. What was
+// do: lines with an attribute "peer", "from", "gateway" or "address" are about a
+// peer, and of those with one message no more than 16 are written in a minute, one
+// for each peer; and of all lines at debug no more than 100 a second, after the
+// first 1,000. What was
 // left out is told with the next line, as "not_logged" of the same peer and
 // "not_logged_others". Messages must be constants. nil discards.
 func BoundedLog(l *slog.Logger) *slog.Logger {
@@ -78,7 +79,13 @@ func (h boundedHandler) Handle(ctx context.Context, r slog.Record) error {
 
 // about says that an attribute names the peer that a line is about, or the address
 // that peers call.
-func about(a slog.Attr) bool { return a.Key == "peer" || a.Key == "from" || a.Key == "address" }
+func about(a slog.Attr) bool {
+	switch a.Key {
+	case "peer", "from", "gateway", "address":
+		return true
+	}
+	return false
+}
 
 // telling is a line that also tells how many others were left out.
 func telling(r slog.Record, skipped, others uint64) slog.Record {

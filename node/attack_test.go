@@ -1,9 +1,13 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"flag"
+	"log/slog"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -222,6 +226,36 @@ func TestAttackOfMadeUpDestinations(t *testing.T) {
 		}
 		if c := n.Counters(); c.Committed != 0 || c.Dropped < uint64(*attack) {
 			t.Errorf("%d messages under way, %d dropped", c.Committed, c.Dropped)
+		}
+	})
+}
+
+// Given a gateway that says at every turn that it is not where a route wants it, when
+// it goes on, then the log has a line a minute.
+func TestAttackOnTheLogByAGateway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		nid := newActor(t, f, "10.0.0.9@tcp", "10.0.1.9@tcp1").ports[0].nid
+		var log bytes.Buffer
+		n := newNode(t, node.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		p := f.addNI(t, n, "10.0.0.1@tcp")
+		addRoute(t, n, "tcp1", nid.String(), node.RouteOptions{Hops: 1})
+		const minutes, perMinute = 3, 500
+		for k := range uint32(minutes * perMinute) {
+			info := lnet.PingInfo{
+				Features: lnet.FeatNIStatus | lnet.FeatMultiRail | lnet.FeatDiscovery, PID: lnet.PIDLustre, Seq: 2 + k,
+				NIs: []lnet.PingNI{{NID: nid, Status: lnet.StatusUp}},
+			}
+			b := info.Append(nil, binary.LittleEndian)
+			if err := p.inject(nid, pushHeader(nid, p.nid, b), b); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			time.Sleep(time.Minute / perMinute)
+		}
+		const text = "the gateway is not on the net"
+		if c := strings.Count(log.String(), text); c == 0 || c > minutes+1 {
+			t.Errorf("%d lines of %d causes", c, minutes*perMinute)
 		}
 	})
 }
