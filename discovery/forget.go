@@ -12,9 +12,11 @@ type Hold uint8
 
 // Values of Hold.
 const (
-	// Free: all that there is of the peer can be learned anew.
+	// Free: all that there is of the peer can be learned anew. A ping or push of
+	// ours may be under way to it, which nobody waits for: else whoever answers
+	// none would be kept for the longer.
 	Free Hold = iota
-	// Busy: something is under way with it, or waits for it.
+	// Busy: something of it is being worked on, or somebody waits for it.
 	Busy
 	// Named: somebody's word stands behind it, an administrator's, an upper
 	// layer's that locked its primary NID, or a route's; or it is 0@lo.
@@ -26,12 +28,11 @@ func (p *peer) hold() Hold {
 	switch {
 	case p.state.Has(Configured | LockPrimary), p.routes > 0, p.primary.IsLoopback():
 		return Named
-	case p.queued, p.state.Has(Discovering | DataPresent | PingFailed | PushFailed):
+	case p.queued, p.state.Has(DataPresent | PingFailed | PushFailed):
 		return Busy
 	case w != nil && !w.mergeInto.IsZero():
 		return Named
-	case w != nil && (w.ping != 0 || w.push != 0 || w.data != nil || w.merge != nil || w.net != 0 ||
-		len(w.parked)+len(w.waiters) > 0):
+	case w != nil && (w.data != nil || w.merge != nil || w.net != 0 || len(w.parked)+len(w.waiters) > 0):
 		return Busy
 	}
 	return Free

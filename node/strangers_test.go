@@ -125,6 +125,40 @@ func TestWhoIsNeededStays(t *testing.T) {
 	})
 }
 
+// Given more strangers than there is room for, all of which are being asked who they
+// are and say nothing, when somebody else calls, then there is room.
+func TestWhoDoesNotAnswerKeepsNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		p := node.DefaultParameters()
+		p.PeerNIsMax = 32
+		n := newNode(t, node.Config{Parameters: &p})
+		port := f.addNI(t, n, "10.0.0.1@tcp")
+		for k := range 100 { // in less time than a round with one takes
+			a := newActor(t, f, madeUp(port.nid.Net(), k).String())
+			a.set(&a.silent, true)
+			from := a.ports[0].nid
+			b := infoWith(1, 0, from)
+			if err := port.inject(from, pushHeader(from, port.nid, b), b); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if _, ok := n.Peer(from); !ok {
+				t.Fatalf("stranger %d is not known: %+v", k, n.PeerNIs())
+			}
+			time.Sleep(time.Second)
+		}
+		friend := newNode(t, node.Config{})
+		f.addNI(t, friend, "10.0.0.2@tcp")
+		if err := ping(friend, process(t, "10.0.0.1@tcp"), lnet.NID{}); err != nil {
+			t.Error(err)
+		}
+		if i := n.PeerNIs(); i.Count > 32+32/8 || i.Refused != 0 {
+			t.Errorf("%+v", i)
+		}
+	})
+}
+
 // Given messages that hold a peer NI while it is forgotten, when they go on, then
 // they arrive, all credits come back, and the peer is met anew.
 func TestForgottenWhileUnderWay(t *testing.T) {
