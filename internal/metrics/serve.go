@@ -21,7 +21,9 @@ const (
 	idlePatience    = 2 * time.Minute
 	stopPatience    = 2 * time.Second
 	headMax         = 16 << 10
-	scrapesAtOnce   = 4
+	// A scrape takes about 1 MB while it lasts.
+	scrapesPerAddress = 4
+	scrapesAtOnce     = 64
 )
 
 // Handler serves /metrics with s's counters, the Go runtime's and the
@@ -40,10 +42,7 @@ func Handler(s Source, version string) http.Handler {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		MaxRequestsInFlight: scrapesAtOnce,
-		EnableOpenMetrics:   true,
-	}))
+	mux.Handle("GET /metrics", new(scrapers).admit(promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})))
 	return mux
 }
 

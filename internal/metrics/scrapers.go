@@ -1,0 +1,54 @@
+package metrics
+
+import (
+	"net"
+	"net/http"
+	"sync"
+)
+
+// scrapers bound the scrapes under way, in all and for each address: one that
+// reads its answers slowly is in the way of its own only.
+type scrapers struct {
+	mu    sync.Mutex
+	count int
+	from  map[string]int // by address
+}
+
+// admit has h serve those for whom there is a place; others are told to come again.
+func (s *scrapers) admit(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		address, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err != nil {
+			address = r.RemoteAddr
+		}
+		if !s.take(address) {
+			http.Error(w, "too many scrapes at once, try again later", http.StatusServiceUnavailable)
+			return
+		}
+		defer s.give(address)
+		h.ServeHTTP(w, r)
+	})
+}
+
+func (s *scrapers) take(address string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count >= scrapesAtOnce || s.from[address] >= scrapesPerAddress {
+		return false
+	}
+	if s.from == nil {
+		s.from = map[string]int{}
+	}
+	s.count++
+	s.from[address]++
+	return true
+}
+
+func (s *scrapers) give(address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count--
+	if s.from[address]--; s.from[address] == 0 {
+		delete(s.from, address)
+	}
+}

@@ -1,0 +1,61 @@
+package metrics
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+)
+
+// slowReader takes nothing of an answer until it is told to.
+type slowReader struct {
+	*httptest.ResponseRecorder
+	once    sync.Once
+	waiting chan<- struct{}
+	read    <-chan struct{}
+}
+
+func (s *slowReader) Write(b []byte) (int, error) {
+	s.once.Do(func() { s.waiting <- struct{}{} })
+	<-s.read
+	return s.ResponseRecorder.Write(b)
+}
+
+// Given addresses that scrape again and again and do not read, when somebody scrapes,
+// then he is refused only if his own address is one of them, or if there are as many
+// as there may be at all; and when they have read it is over.
+func TestSlowScrapersAreInTheWayOfTheirOwn(t *testing.T) {
+	h := Handler(&fakeSource{}, "v")
+	request := func(from string) *http.Request {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		r.RemoteAddr = from
+		return r
+	}
+	gets := func(from string, want int) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, request(from)); w.Code != want {
+			t.Errorf("%s: status %d, want %d", from, w.Code, want)
+		}
+	}
+	waiting, read := make(chan struct{}), make(chan struct{})
+	var group sync.WaitGroup
+	for k := range scrapesAtOnce {
+		from := fmt.Sprintf("[2001:db8::%d]:%d", k/scrapesPerAddress, 1000+k)
+		w := &slowReader{ResponseRecorder: httptest.NewRecorder(), waiting: waiting, read: read}
+		group.Go(func() { h.ServeHTTP(w, request(from)) })
+		<-waiting
+		if k == scrapesPerAddress-1 {
+			gets("[2001:db8::0]:7", http.StatusServiceUnavailable)
+			gets("10.0.0.1:7", http.StatusOK)
+		}
+	}
+	gets("10.0.0.1:7", http.StatusServiceUnavailable)
+	close(read)
+	group.Wait()
+	for k := range scrapesAtOnce {
+		gets("[2001:db8::0]:7", http.StatusOK)
+		gets(fmt.Sprintf("10.0.0.%d:7", k), http.StatusOK)
+	}
+}
