@@ -301,7 +301,11 @@ func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[Pe
 					continue
 				}
 				info := n.peerInfo(v, nis[:0])
-				if nis = info.NIs; !yield(info, nil) {
+				nis = info.NIs
+				if len(nis) == 0 { // it has gone meanwhile
+					continue
+				}
+				if !yield(info, nil) {
 					return
 				}
 			}

@@ -29,11 +29,15 @@ func TestPeersComeAndGoWhileListed(t *testing.T) {
 			t.Fatalf("peer %d after %d", k, listed[len(listed)-1])
 		}
 		listed = append(listed, k)
+		if len(p.NIs) != 1 {
+			t.Fatalf("peer %d is shown with %d NIDs", k, len(p.NIs))
+		}
 		if k%100 != 0 {
 			continue
 		}
-		// This peer, one that was listed, and one that perhaps was not, go; one comes.
-		for _, victim := range []int{k, k - 51, k + 600} {
+		// This peer, one that was listed, one that is about to be, and one that nobody
+		// has looked at, go; one comes.
+		for _, victim := range []int{k, k - 51, k + 50, k + 53, k + 600} {
 			if victim >= 0 && victim < peers && gone(victim) {
 				if _, ok := n.Peer(nid(victim)); ok {
 					if err := n.DeletePeer(t.Context(), nid(victim), false); err != nil {
