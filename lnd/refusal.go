@@ -16,7 +16,7 @@ const (
 	RefusedSlow                     // did not introduce itself in time
 	RefusedGone                     // went away before it was let in
 	RefusedMany                     // too many callers, or connections with its address
-	RefusedClaims                   // its address has called by too many other NIDs
+	RefusedClaims                   // its address, or IPv6 network, has called by too many NIDs
 	RefusedDuplicate                // there are enough connections of the type with it
 	RefusedRace                     // it is being called itself
 	RefusedStale                    // is of another life or version than its connections

@@ -296,7 +296,7 @@ func (i *Interface) callerFor(id lnet.ProcessID, from netip.Addr) (*peer, error)
 	}
 	p := i.peers[id]
 	if p == nil {
-		if id.NID.IP() != from && !i.claims.take(from, time.Now()) {
+		if !i.admitNID(id.NID, from, time.Now()) {
 			return nil, refusal(lnd.RefusedClaims, "%s calls by too many NIDs", from)
 		}
 		p = newPeer(i, id)

@@ -213,6 +213,7 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		peers:       make(map[lnet.ProcessID]*peer),
 		sources:     make(map[netip.Addr]int),
 		claims:      claims{rate: claimRate},
+		hosts:       claims{rate: hostRate},
 	}
 	if o.ConnsPerPeer >= 0 {
 		i.perPeer = o.ConnsPerPeer

@@ -49,7 +49,8 @@ type Interface struct {
 	// departed are peers that have left the table.
 	departed departed
 	sources  map[netip.Addr]int // connections by remote address
-	claims   claims
+	claims   claims             // of NIDs that are not the caller's own
+	hosts    claims             // of those that are, over IPv6
 }
 
 var _ lnd.Interface = (*Interface)(nil)
