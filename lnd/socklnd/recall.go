@@ -1,6 +1,7 @@
 package socklnd
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -34,7 +35,8 @@ func (p *peer) recall(which func(*lnd.Tx) bool) {
 	}
 	clear(p.pending[len(kept):])
 	p.pending = kept
-	conns := p.conns[:len(p.conns):len(p.conns)]
+	// Those that are reserved still have nothing, and are about to be filled.
+	conns := slices.DeleteFunc(slices.Clone(p.conns), func(c *conn) bool { return c.reserved })
 	p.mu.Unlock()
 	for _, c := range conns {
 		back = append(back, c.recall(which)...)

@@ -170,3 +170,41 @@ func TestRecallFromADeadConnection(t *testing.T) {
 		t.Errorf("%d came back", len(back))
 	}
 }
+
+// peerOf is a peer with these connections.
+func peerOf(cs ...*conn) *peer {
+	p := cs[0].peer
+	p.conns = cs
+	for _, c := range cs {
+		c.peer = p
+	}
+	p.publish()
+	return p
+}
+
+// While messages are taken back from one connection, all may die.
+func TestRecallWhileConnectionsDie(t *testing.T) {
+	ended := endings{}
+	one, two := batchOf(newNarrow(0), 0, &lnd.Tx{Done: ended}), batchOf(newNarrow(0), 0)
+	p := peerOf(one, two)
+	p.recall(func(*lnd.Tx) bool {
+		p.mu.Lock()
+		p.detach(func(*conn) bool { return true })
+		p.mu.Unlock()
+		return true
+	})
+	if len(ended) != 1 {
+		t.Errorf("%d messages ended, want 1", len(ended))
+	}
+}
+
+// A connection that is about to carry messages belongs to whoever fills it.
+func TestRecallLeavesReservedConnectionsAlone(t *testing.T) {
+	ended := endings{}
+	c := batchOf(newNarrow(0), 0, &lnd.Tx{Done: ended})
+	c.reserved = true
+	peerOf(c).recall(func(*lnd.Tx) bool { return true })
+	if len(ended) != 0 {
+		t.Error("a message was taken from it")
+	}
+}
