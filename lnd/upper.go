@@ -75,9 +75,10 @@ type Upper interface {
 	// PeerStalled tells that what is sent to the peer, or waits for a connection
 	// with it, has made no progress since a time, a second or more ago, although
 	// the transport tries, or, with the zero time, that this is over: the peer
-	// answers, or nothing is left of it that could. It comes again at each look
-	// while it lasts, one call of an interface at a time. Nothing is closed for it:
-	// the transport may still heal. Interface.Recall takes back what has not begun.
+	// answers, or nothing has been left of it for a while that could: that calls
+	// have failed makes it no better than it was. It comes again at each look while
+	// it lasts, one call of an interface at a time. Nothing is closed for it: the
+	// transport may still heal. Interface.Recall takes back what has not begun.
 	PeerStalled(peer lnet.NID, since time.Time)
 
 	// LinkChanged tells of each change of the link state, which Link returns

@@ -56,7 +56,8 @@ type peer struct {
 	// stalledSince is since when the node knows that the peer does not answer;
 	// the reaper's.
 	stalledSince time.Time
-	doubt        *doubt // nil: none
+	spentAt      time.Time // when the reaper first found it spent; the reaper's alone
+	doubt        *doubt    // nil: none
 }
 
 // waiting is a message that waits for a connection.

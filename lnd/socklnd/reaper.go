@@ -66,13 +66,13 @@ func (p *peer) reap(now time.Time) (flight bool) {
 		}
 	}
 	flight = len(p.pending) > 0
-	forgettable := p.spent()
+	spent := p.spent()
 	p.mu.Unlock()
-	if forgettable {
-		p.endStall()
-		p.i.forget(p)
+	if spent {
+		p.rest(now)
 		return false
 	}
+	p.spentAt = time.Time{}
 	var stalled time.Time
 	for _, c := range conns {
 		alive, err := c.check(now)

@@ -96,13 +96,24 @@ func (p *peer) judge(now time.Time, conns []*conn, since time.Time) {
 	}
 }
 
-// endStall ends the stall of a peer of which nothing is left.
-func (p *peer) endStall() {
+// rest forgets a peer of which nothing is left. One that has stalled counts as such
+// until it would be called again at the latest: that all has failed does not make
+// it better than others that do not answer, and what waits for them would come
+// here and fail.
+func (p *peer) rest(now time.Time) {
+	if p.spentAt.IsZero() {
+		p.spentAt = now
+	}
 	p.mu.Lock()
 	stalled := !p.stalledSince.IsZero()
+	if stalled && now.Sub(p.spentAt) < p.i.driver.config.MaxReconnect {
+		p.mu.Unlock()
+		return
+	}
 	p.stalledSince = time.Time{}
 	p.mu.Unlock()
 	if stalled {
 		p.i.upper.PeerStalled(p.id.NID, time.Time{})
 	}
+	p.i.forget(p)
 }
