@@ -11,6 +11,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/simlnd"
+	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
@@ -31,11 +32,21 @@ const (
 )
 
 func newTwoRails(t *testing.T) *twoRails {
+	t.Helper()
+	return newTwoRailsWith(t, driverConfig())
+}
+
+// newTwoRailsWith is newTwoRails with a configuration of the watcher's driver.
+func newTwoRailsWith(t *testing.T, c socklnd.Config) *twoRails {
+	t.Helper()
 	r := &twoRails{simulated: newSimulated(t)}
 	for k, name := range []string{"watcher", "mortal"} {
 		r.hosts[k] = r.Host(name, r.nid(k, 0).IP().String())
 		r.second[k] = r.hosts[k].AddDevice("eth1", r.nid(k, 1).IP().String())
-		d, err := simlnd.NewDriver(r.hosts[k], driverConfig())
+		if k == mortal {
+			c = driverConfig()
+		}
+		d, err := simlnd.NewDriver(r.hosts[k], c)
 		if err != nil {
 			t.Fatal(err)
 		}
