@@ -147,6 +147,7 @@ func (n *Node) meet(nid lnet.NID, i *ni) *peerNI {
 	}
 	if i != nil {
 		p.Prefer(&i.NI)
+		p.heard(n.second.Load()) // before the discoverer may think that it is of no use
 	}
 	n.discoverer.meet(nid)
 	return p
