@@ -16,8 +16,6 @@ import (
 // just before the LND timeout, then nothing is closed when it is back, though TCP
 // goes on only later: the message comes to its end by the same connections. One that
 // is not heard of for the LND timeout after that is closed.
-//
-// socklnd 14
 func TestTimersBeginAnewWhenTheLinkComesBack(t *testing.T) {
 	const (
 		timeout = 20 * time.Second

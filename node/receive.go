@@ -6,6 +6,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/selection"
 )
 
 // Arrived implements lnd.Upper (lnet-core 5.2).
@@ -109,7 +110,7 @@ func (i *ni) neighbour(nid lnet.NID) *peerNI {
 		p = n.meet(nid, i)
 	}
 	p.heard(n.second.Load())
-	if !p.Up.Load() {
+	if !p.Up.Load() || p.Trouble(nil) != selection.NoTrouble {
 		n.revive(p)
 	}
 	return p

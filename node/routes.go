@@ -347,8 +347,10 @@ func (d *discoverer) reviveGateway(q *peer, from lnet.Net) {
 	d.setDead(q, false)
 }
 
-// revive notes that a message has come from a peer NI that counted as down.
+// revive notes that a message has come from a peer NI that counted as down. What
+// its own node has said of it is older.
 func (n *Node) revive(p *peerNI) {
+	n.calledDown(p, false)
 	if p.Up.Swap(true) {
 		return
 	}
