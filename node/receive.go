@@ -37,8 +37,8 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	// costs its sender nothing but itself here: the connections are shared.
 	ours := forward && n.topology.Load().find(h.Dest) != nil
 	if forward && !ours {
-		if r, err := i.astray(rx); err != nil {
-			return i.protocolError(rx, r, err)
+		if err := i.astray(rx); err != nil {
+			return i.protocolError(rx, DropMisdirected, err)
 		}
 	}
 	routes := n.router.forwards()
@@ -338,17 +338,17 @@ func (n *Node) sendAnswer(m *message, to lnet.NID) {
 
 // astray says why a message that is for another node is an error: its sender
 // should have known better (lnet-core 5.2 step 3).
-func (i *ni) astray(rx *lnd.Rx) (DropReason, error) {
+func (i *ni) astray(rx *lnd.Rx) error {
 	h := &rx.Header
 	switch {
 	case h.Dest.Net() == i.net:
-		return DropMisdirected, errDirect
+		return errDirect
 	case h.Dest.IsLoopback():
-		return DropMisdirected, errLoopback
+		return errLoopback
 	case rx.RDMA && h.Type == lnet.MsgGet:
-		return DropMisdirected, errRDMAAfar
+		return errRDMAAfar
 	}
-	return 0, nil
+	return nil
 }
 
 // protocolError ends a message that costs its sender the connection.
