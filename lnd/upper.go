@@ -72,6 +72,12 @@ type Upper interface {
 	// driver takes its default. It may be another one each time.
 	LNDTimeout() time.Duration
 
+	// Vouched tells whether somebody's word stands behind a peer: it was configured,
+	// or is of use to what was. Where a driver cannot call all peers at once, those
+	// have places that strangers cannot take. It may be asked from any goroutine, and
+	// is answered at once.
+	Vouched(peer lnet.NID) bool
+
 	// PeerStalled tells that what is sent to the peer, or waits for a connection
 	// with it, has made no progress since a time, a second or more ago, although
 	// the transport tries, or, with the zero time, that this is over: the peer

@@ -121,6 +121,7 @@ func (deaf) Withdrawn(*lnd.Rx)               {}
 func (deaf) PeerDown(lnd.PeerDown)           {}
 func (deaf) PeerRestarted(lnet.NID)          {}
 func (deaf) LNDTimeout() time.Duration       { return 0 }
+func (deaf) Vouched(lnet.NID) bool           { return false }
 func (deaf) LinkChanged(lnd.LinkState)       {}
 func (deaf) Sent(*lnd.Tx, error)             {}
 func (deaf) PeerStalled(lnet.NID, time.Time) {}

@@ -157,6 +157,12 @@ func (i *ni) PeerRestarted(nid lnet.NID) {
 // answer to it (message.due), so that both change together.
 func (i *ni) LNDTimeout() time.Duration { return i.node.parameters.Load().LNDTimeout() }
 
+// Vouched implements lnd.Upper.
+func (i *ni) Vouched(nid lnet.NID) bool {
+	p := i.node.peers.find(nid)
+	return p != nil && p.vouched()
+}
+
 // linkUnknown is the link state before the driver has told.
 const linkUnknown = 0xff
 

@@ -110,6 +110,13 @@ func (p *peerNI) gateway() bool {
 	return v != nil && v.Gateway
 }
 
+// vouched says that somebody's word stands behind the peer: an administrator's, an
+// upper layer's, a route's.
+func (p *peerNI) vouched() bool {
+	v := p.view()
+	return v != nil && (v.Gateway || v.State.Has(discovery.Configured|discovery.LockPrimary))
+}
+
 // identity is the primary NID of the node that the peer NI belongs to and what
 // that is known by.
 func (p *peerNI) identity() (primary lnet.NID, aliases []lnet.NID) {

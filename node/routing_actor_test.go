@@ -127,6 +127,7 @@ func (a *actor) send(port int, hop lnet.NID, h lnet.Header, payload []byte) {
 
 func (*stage) PeerDown(lnd.PeerDown)           {}
 func (*stage) LNDTimeout() time.Duration       { return 0 }
+func (*stage) Vouched(lnet.NID) bool           { return false }
 func (*stage) LinkChanged(lnd.LinkState)       {}
 func (*stage) Withdrawn(*lnd.Rx)               {}
 func (*stage) PeerRestarted(lnet.NID)          {}

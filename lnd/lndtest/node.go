@@ -216,6 +216,9 @@ func (n *node) PeerDown(d lnd.PeerDown) {
 // LNDTimeout implements lnd.Upper.
 func (n *node) LNDTimeout() time.Duration { return 0 }
 
+// Vouched implements lnd.Upper.
+func (n *node) Vouched(lnet.NID) bool { return false }
+
 // PeerStalled implements lnd.Upper.
 func (n *node) PeerStalled(peer lnet.NID, since time.Time) {
 	s := n.s

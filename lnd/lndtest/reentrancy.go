@@ -133,6 +133,7 @@ func (p *player) Withdrawn(*lnd.Rx)               {}
 func (p *player) PeerDown(lnd.PeerDown)           {}
 func (p *player) PeerRestarted(lnet.NID)          {}
 func (p *player) LNDTimeout() time.Duration       { return 0 }
+func (p *player) Vouched(lnet.NID) bool           { return false }
 func (p *player) LinkChanged(lnd.LinkState)       {}
 func (p *player) PeerStalled(lnet.NID, time.Time) {}
 func (p *player) ConnectionsLost(lnet.NID)        {}

@@ -33,6 +33,7 @@ func (*nobody) PeerRestarted(lnet.NID)          {}
 func (*nobody) LinkChanged(lnd.LinkState)       {}
 func (*nobody) Sent(*lnd.Tx, error)             {}
 func (u *nobody) LNDTimeout() time.Duration     { return u.timeout }
+func (*nobody) Vouched(lnet.NID) bool           { return false }
 
 // Given a peer that sends half a message and no more, when the LND timeout has
 // passed, then its connection is closed within a quarter more; the timeout is

@@ -89,6 +89,7 @@ func (u *silentUpper) Withdrawn(*lnd.Rx)               { u.calls.Add(1) }
 func (u *silentUpper) PeerDown(lnd.PeerDown)           { u.calls.Add(1) }
 func (u *silentUpper) PeerRestarted(lnet.NID)          { u.calls.Add(1) }
 func (u *silentUpper) LNDTimeout() time.Duration       { return 0 }
+func (u *silentUpper) Vouched(lnet.NID) bool           { return false }
 func (u *silentUpper) LinkChanged(lnd.LinkState)       { u.calls.Add(1) }
 func (u *silentUpper) PeerStalled(lnet.NID, time.Time) { u.calls.Add(1) }
 func (u *silentUpper) ConnectionsLost(lnet.NID)        { u.calls.Add(1) }

@@ -31,6 +31,7 @@ type counters struct {
 // liveCounts is what stands at the moment.
 type liveCounts struct {
 	peers, conns, pending    uint64
+	waitingCalls             uint64 // peers that wait to be called
 	bytesSent, bytesReceived uint64
 }
 
@@ -40,6 +41,7 @@ func (c *counters) list(live liveCounts) []lnd.Counter {
 		{Name: "peers", Value: live.peers},
 		{Name: "connections", Value: live.conns},
 		{Name: "pending_messages", Value: live.pending},
+		{Name: "waiting_calls", Value: live.waitingCalls},
 		{Name: "connects_total", Value: c.connects.Load()},
 		{Name: "connect_failures_total", Value: c.connectFailures.Load()},
 		{Name: "accepts_total", Value: c.accepts.Load()},

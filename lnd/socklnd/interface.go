@@ -34,6 +34,7 @@ type Interface struct {
 	link     atomic.Uint32
 	linkUps  atomic.Uint32 // how often the link came back
 	failures failures
+	calls    calls
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -195,6 +196,7 @@ func (i *Interface) Refusals() lnd.RefusalCounts { return i.counters.refused.Cou
 func (i *Interface) Counters() []lnd.Counter {
 	peers := i.peersOf(lnet.NID{})
 	var live liveCounts
+	live.waitingCalls = uint64(i.calls.queued())
 	for _, p := range peers {
 		live.peers++
 		p.count(&live)

@@ -37,6 +37,9 @@ const streamBuffer = 256 << 10
 
 func (m *memoryNetwork) use(c *Config) { c.Network = m }
 
+// memory is the network on which puppets are, of one that wraps it too.
+func (m *memoryNetwork) memory() *memoryNetwork { return m }
+
 func (m *memoryNetwork) Device(string, lnet.NID) (Device, error) {
 	return Device{Name: "memory", Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}, Up: true, Loopback: true}, nil
 }

@@ -54,6 +54,7 @@ type node struct {
 	driver *Driver
 
 	lndTimeout atomic.Int64 // LNet's, 0: none
+	vouched    lnet.NID     // set before it is sent to
 
 	arrived   chan *arrival
 	withdrawn chan *lnd.Rx
@@ -194,6 +195,9 @@ func (n *node) PeerRestarted(peer lnet.NID) {
 
 // LNDTimeout implements lnd.Upper.
 func (n *node) LNDTimeout() time.Duration { return time.Duration(n.lndTimeout.Load()) }
+
+// Vouched implements lnd.Upper.
+func (n *node) Vouched(peer lnet.NID) bool { return peer == n.vouched }
 
 // PeerStalled implements lnd.Upper.
 func (n *node) PeerStalled(lnet.NID, time.Time) {}

@@ -29,24 +29,21 @@ const kernelPort = 988
 // (socklnd 2.3, 7), until none is missing or an attempt fails hard.
 func (p *peer) open(ctx context.Context) {
 	defer p.i.group.Done()
-	until := time.Now().Add(p.i.Timeout())
+	var until time.Time // zero: the peer has not been called yet
 	for {
-		t, wait, more := p.next()
+		t, to, more := p.awaitTurn(ctx)
 		if !more {
 			return
 		}
-		if wait > 0 {
-			if !sleep(ctx, wait) {
-				p.openCanceled()
-				return
+		var outcome protocol.Outcome
+		err := errPendingTime
+		if now := time.Now(); until.IsZero() || !now.After(until) {
+			if until.IsZero() {
+				until = now.Add(p.i.Timeout())
 			}
-			continue
+			outcome, err = p.attempt(ctx, t)
 		}
-		if time.Now().After(until) {
-			p.openFailed(errPendingTime)
-			return
-		}
-		outcome, err := p.attempt(ctx, t)
+		p.i.calls.give(to)
 		if err == nil {
 			err = p.attempted(t, outcome)
 		}
@@ -65,9 +62,49 @@ func (p *peer) open(ctx context.Context) {
 	}
 }
 
-// next says what an opener does next: open a connection of a type, pause, or,
-// if more is false, end.
-func (p *peer) next() (t protocol.ConnType, wait time.Duration, more bool) {
+// awaitTurn waits until the peer may be called, and for a place among the calls,
+// which the caller gives back. If more is false the opener has ended.
+func (p *peer) awaitTurn(ctx context.Context) (t protocol.ConnType, to callee, more bool) {
+	for {
+		_, wait, more := p.next(false)
+		if !more {
+			return 0, 0, false
+		}
+		if wait > 0 && !sleep(ctx, wait) {
+			p.openCanceled()
+			return 0, 0, false
+		}
+		to := p.callee()
+		if !p.i.calls.take(ctx, to) {
+			p.openCanceled()
+			return 0, 0, false
+		}
+		t, wait, more := p.next(true)
+		if more && wait == 0 {
+			return t, to, true
+		}
+		p.i.calls.give(to)
+		if !more {
+			return 0, 0, false
+		}
+	}
+}
+
+// callee tells a peer that we have reason to call from one that others may have made
+// up.
+func (p *peer) callee() callee {
+	p.mu.Lock()
+	home := p.home
+	p.mu.Unlock()
+	if home || p.i.upper.Vouched(p.id.NID) {
+		return acquaintances
+	}
+	return strangers
+}
+
+// next says what an opener does next: call for a connection of a type, if it has a
+// place for that, pause, or, if more is false, end.
+func (p *peer) next(placed bool) (t protocol.ConnType, wait time.Duration, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t, missing := p.wanted.Next()
@@ -84,7 +121,7 @@ func (p *peer) next() (t protocol.ConnType, wait time.Duration, more bool) {
 		p.connecting = false
 		return t, p.backoff.Next().Sub(now), true
 	}
-	p.connecting = true
+	p.connecting = placed
 	return t, 0, true
 }
 

@@ -46,7 +46,7 @@ type peer struct {
 	// peer that called us: it is not called back while it exists.
 	wanted     *protocol.Wanted
 	backoff    protocol.Backoff
-	opening    bool // an opener is at work or pauses
+	opening    bool // an opener is at work, waits for its turn or pauses
 	connecting bool // it is at work
 	stopOpener context.CancelFunc
 	accepting  int // newcomers of this peer between decision and registration
@@ -152,7 +152,7 @@ func (p *peer) call(now time.Time) {
 	}
 	var ctx context.Context
 	ctx, p.stopOpener = context.WithCancel(p.i.ctx)
-	p.opening, p.connecting = true, true
+	p.opening = true
 	p.i.group.Add(1)
 	go p.open(ctx)
 	p.publish()

@@ -75,11 +75,19 @@ type wire struct {
 	typ     protocol.ConnType
 }
 
+// memory is the network in memory that the node is on, nil if it is on another one.
+func (p *puppet) memory() *memoryNetwork {
+	if w, ok := p.node.driver.config.Network.(interface{ memory() *memoryNetwork }); ok {
+		return w.memory()
+	}
+	return nil
+}
+
 // dial connects, and says nothing.
 func (p *puppet) dial() *wire {
 	p.t.Helper()
 	at := netip.AddrPortFrom(p.node.address, testPort)
-	if m, ok := p.node.driver.config.Network.(*memoryNetwork); ok {
+	if m := p.memory(); m != nil {
 		s, err := m.dial(netip.AddrPortFrom(p.addr, 0), at)
 		if err != nil {
 			p.t.Fatal(err)
@@ -185,7 +193,7 @@ func (p *puppet) listen() *puppet {
 	p.t.Helper()
 	var l puppetListener
 	var err error
-	if m, ok := p.node.driver.config.Network.(*memoryNetwork); ok {
+	if m := p.memory(); m != nil {
 		var in *memoryListener
 		in, err = m.listen(netip.AddrPortFrom(p.addr, testPort))
 		l = memoryDoor{in}

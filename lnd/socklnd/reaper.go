@@ -66,6 +66,9 @@ func (p *peer) reap(now time.Time) (flight bool) {
 		}
 	}
 	flight = len(p.pending) > 0
+	if p.opening && !p.connecting && !flight && len(p.conns) == 0 && p.accepting == 0 {
+		p.stopOpener() // nobody waits any more for what it waits to do
+	}
 	spent := p.spent()
 	p.mu.Unlock()
 	if spent {

@@ -1,0 +1,233 @@
+package socklnd
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// silence is a network on which nobody answers at addresses of 10.0.0.0/8, and which
+// knows how many calls are under way there, and were at most.
+type silence struct {
+	*memoryNetwork
+	mu             sync.Mutex
+	underWay, most int
+}
+
+func (s *silence) add(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.underWay += n
+	s.most = max(s.most, s.underWay)
+}
+
+func (s *silence) check(t *testing.T, underWay int) {
+	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.underWay != underWay {
+		t.Errorf("%d calls are under way, want %d", s.underWay, underWay)
+	}
+	if s.most > maxCalls {
+		t.Errorf("%d calls were under way at once, want at most %d", s.most, maxCalls)
+	}
+}
+
+func (s *silence) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error) {
+	if to.Addr().As4()[0] != 10 {
+		return s.memoryNetwork.Dial(ctx, from, to)
+	}
+	s.add(1)
+	defer s.add(-1)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// mute is a peer that does not answer.
+func mute(k int) lnet.ProcessID {
+	a := netip.AddrFrom4([4]byte{10, byte(k >> 16), byte(k >> 8), byte(k)})
+	return lnet.ProcessID{NID: lnet.NIDFromIP(tcp, a), PID: lnet.PIDLustre}
+}
+
+// inSilence runs a test in a bubble where nobody answers, with a T of 10 s.
+func inSilence(t *testing.T, test func(t *testing.T, n *node, s *silence)) {
+	t.Helper()
+	inBubble(t, func(t *testing.T, m *memoryNetwork) {
+		s := &silence{memoryNetwork: m}
+		n := start(t, func(c *Config) { c.Network, c.SockTimeout, c.Logger = s, 10*time.Second, nil })
+		test(t, n, s)
+	})
+}
+
+// putToMutes sends a message to each of the peers from first on.
+func (n *node) putToMutes(first, count int) []*sending {
+	out := make([]*sending, count)
+	for k := range out {
+		out[k] = n.put(mute(first+k), 0)
+	}
+	return out
+}
+
+func (n *node) checkWaiting(want int) {
+	n.t.Helper()
+	synctest.Wait()
+	if got := n.counter("waiting_calls"); got != uint64(want) {
+		n.t.Errorf("%d calls wait, want %d", got, want)
+	}
+}
+
+// answers sends a message to a puppet, which it reaches without any time passing.
+func (p *puppet) answers() {
+	p.t.Helper()
+	begin := time.Now()
+	s := p.node.put(p.id(), 10)
+	p.take().receive()
+	s.done()
+	if d := time.Since(begin); d > 0 {
+		p.t.Errorf("reached after %v", d)
+	}
+}
+
+// TestCallsAreBounded shows a node that sends to 10,000 strangers who do not answer:
+// no more than some are called at once, the others' messages keep their deadline, a
+// peer that has been here before and one that the node vouches for are reached at
+// once, and a stranger who is there in his turn.
+func TestCallsAreBounded(t *testing.T) {
+	inSilence(t, func(t *testing.T, n *node, s *silence) {
+		const crowd = 10_000
+		friend := newPuppet(n).listen()
+		friend.visits()
+		named := newPuppet(n).listen()
+		n.vouched = named.nid()
+		begin := time.Now()
+		out := n.putToMutes(0, crowd)
+		s.check(t, maxCallsOfKind)
+		n.checkWaiting(crowd - maxCallsOfKind)
+		friend.answers()
+		named.answers()
+		for _, m := range out {
+			if err := m.fails(lnd.StatusNetworkTimeout); !errors.Is(err, syscall.ETIMEDOUT) {
+				t.Fatalf("error %v, want ETIMEDOUT in it", err)
+			}
+		}
+		if d := time.Since(begin); d < 10*time.Second || d > 12*time.Second {
+			t.Errorf("they failed after %v, T is 10s", d)
+		}
+		time.Sleep(2 * time.Second)
+		n.checkWaiting(0)
+		late := newPuppet(n).listen()
+		m := n.put(late.id(), 10) // its turn comes after the calls that are under way
+		late.take().receive()
+		m.done()
+		time.Sleep(10 * time.Second)
+		s.check(t, 0)
+	})
+}
+
+// TestNeitherQueueStarves shows peers that were here before, but do not answer now,
+// and strangers: each kind leaves places to the other, and both go on.
+func TestNeitherQueueStarves(t *testing.T) {
+	for _, first := range []callee{strangers, acquaintances} {
+		synctest.Test(t, func(t *testing.T) {
+			var c calls
+			var group sync.WaitGroup
+			second := 1 - first
+			ctx, cancel := context.WithCancel(t.Context())
+			crowd := func(k callee) {
+				for range 2 * maxCalls {
+					group.Go(func() { c.take(ctx, k) })
+				}
+				synctest.Wait()
+			}
+			check := func(when string, a, b int) {
+				t.Helper()
+				synctest.Wait()
+				if got := [2]int{c.underWay[first], c.underWay[second]}; got != [2]int{a, b} {
+					t.Errorf("%s: %v calls are under way, want %v", when, got, [2]int{a, b})
+				}
+			}
+			crowd(first)
+			check("one kind", maxCallsOfKind, 0)
+			crowd(second)
+			check("both kinds", maxCallsOfKind, maxCalls-maxCallsOfKind)
+			for range maxCalls / 4 {
+				c.give(first)
+			}
+			check("later", maxCalls/2, maxCalls/2)
+			for range maxCalls / 4 {
+				c.give(first)
+				c.give(second)
+			}
+			check("on and on", maxCalls/2, maxCalls/2)
+			cancel()
+			group.Wait()
+			if got := c.queued(); got != 0 {
+				t.Errorf("%d wait whose context has ended", got)
+			}
+		})
+	}
+}
+
+// TestCallsAreMadeInTurn shows that who waited longest comes first.
+func TestCallsAreMadeInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c calls
+		var order []int
+		for k := range maxCallsOfKind + 20 {
+			go func() {
+				if c.take(t.Context(), strangers) && k >= maxCallsOfKind {
+					order = append(order, k)
+				}
+			}()
+			synctest.Wait()
+		}
+		for range 20 {
+			c.give(strangers)
+			synctest.Wait()
+		}
+		if len(order) != 20 || !slices.IsSorted(order) {
+			t.Errorf("turns in the order %v", order)
+		}
+	})
+}
+
+// TestTheWaitForACallEnds shows what ends it: the peer's removal, that the messages
+// are taken back, that the peer calls, and the interface's end.
+func TestTheWaitForACallEnds(t *testing.T) {
+	inSilence(t, func(t *testing.T, n *node, s *silence) {
+		n.putToMutes(0, maxCallsOfKind)
+		synctest.Wait()
+		out := n.putToMutes(1000, 3)
+		caller := newPuppet(n).listen()
+		call := n.put(caller.id(), 10)
+		n.checkWaiting(4)
+
+		n.Disconnect(mute(1000).NID)
+		out[0].fails(lnd.StatusLocalAborted)
+		n.checkWaiting(3)
+
+		n.Recall(mute(1001).NID, func(*lnd.Tx) bool { return true })
+		out[1].fails(lnd.StatusLocalInterrupt)
+		time.Sleep(time.Second) // the reaper's
+		n.checkWaiting(2)
+
+		caller.connect(protocol.Control).receive()
+		call.done()
+		s.check(t, maxCallsOfKind)
+
+		n.stop()
+		out[2].fails(lnd.StatusRemoteDropped)
+		s.check(t, 0)
+	})
+}
