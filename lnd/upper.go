@@ -82,9 +82,11 @@ type Upper interface {
 	// with it, has made no progress since a time, a second or more ago, although
 	// the transport tries, or, with the zero time, that this is over: the peer
 	// answers, or nothing has been left of it for a while that could: that calls
-	// have failed makes it no better than it was. It comes again at each look while
-	// it lasts, one call of an interface at a time. Nothing is closed for it: the
-	// transport may still heal. Interface.Recall takes back what has not begun.
+	// have failed makes it no better than it was. It comes again while that lasts when
+	// something more may have been sent to the peer, not when better ways come up:
+	// that is the upper side's to know. One call of an interface comes at a time.
+	// Nothing is closed for it: the transport may still heal. Interface.Recall takes
+	// back what has not begun.
 	PeerStalled(peer lnet.NID, since time.Time)
 
 	// LinkChanged tells of each change of the link state, which Link returns

@@ -15,7 +15,7 @@ func (n *Node) runMonitor() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	defer close(n.ended)
-	scanned := n.second.Load()
+	scanned, rerouted := n.second.Load(), n.second.Load()
 	var overdue []portals.Overdue
 	for {
 		select {
@@ -30,6 +30,10 @@ func (n *Node) runMonitor() {
 		n.endLost()
 		n.discoverer.exchanges.sendAll(n)
 		n.resendAll()
+		if second > rerouted {
+			rerouted = second
+			n.rerouteStalled()
+		}
 		strays := n.strays.take()
 		n.passOn(&strays)
 		n.letGo(n.held.take(func(h *heldMessage) bool { return h.until <= now }))

@@ -22,6 +22,7 @@ type ni struct {
 	loopback bool
 
 	link    atomic.Uint32 // lnd.LinkState
+	stalls  atomic.Bool   // some peer NI may not answer its messages
 	closing atomic.Bool   // set by RemoveNI: no arrival may wait any longer
 	stored  atomic.Uint32 // a DownReason, which link says the rest of; see down
 

@@ -27,7 +27,25 @@ func (i *ni) PeerStalled(nid lnet.NID, since time.Time) {
 	if p.SetStalled(&i.NI, true) {
 		n.blame(p)
 	}
+	i.stalls.Store(true)
 	n.reroute(i, p)
+}
+
+// rerouteStalled has what waits for peer NIs that have stalled choose anew, as a
+// better way may have come up since: one that had stalled too, a NID that was
+// learned, a link. The monitor calls it every second.
+func (n *Node) rerouteStalled() {
+	for _, i := range n.topology.Load().nis {
+		if !i.stalls.Swap(false) {
+			continue
+		}
+		n.peers.each(func(p *peerNI) {
+			if p.Trouble(&i.NI) == selection.Stalled {
+				i.stalls.Store(true)
+			}
+		})
+		n.reroute(i, nil)
+	}
 }
 
 // calledDown notes whether a peer NI's own node says that it is down. Kernels
@@ -80,7 +98,8 @@ func (n *Node) reroute(i *ni, p *peerNI) {
 // hasBetterWay tells whether m, which waits to be sent, would now take a way in
 // less trouble than its own. What must keep to its way has none. It takes no lock.
 func (m *message) hasBetterWay() bool {
-	if m.from != nil || m.recovery || m.over != 0 || m.peer == nil || m.ni.loopback {
+	if m.from != nil || m.recovery || m.over != 0 || m.peer == nil || m.ni.loopback ||
+		way(&m.ni.NI, &m.peer.PeerNI) == selection.NoTrouble {
 		return false
 	}
 	n := m.node

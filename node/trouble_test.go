@@ -198,6 +198,55 @@ func TestWhatWaitsGoesAnotherWay(t *testing.T) {
 	}
 }
 
+// Given a peer none of whose NIDs answers, and messages that wait for them, when one
+// answers again, then all go there within a second, though the driver tells nothing
+// more of the other one.
+func TestABetterWayThatComesUpLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, static(), 1, 2)
+		r.hears(t)
+		upper := r.ports[r.na[0]].upper
+		for _, nid := range r.nb {
+			upper.PeerStalled(nid, time.Now())
+		}
+		r.hold(true)
+		r.took()
+		r.puts(t, 40, node.PutOptions{})
+		upper.PeerStalled(r.nb[1], time.Time{})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		r.hold(false)
+		synctest.Wait()
+		if got := r.putsTo(); got[0] != 0 || got[1] != 40 {
+			t.Errorf("%v PUTs to the two NIDs, want all to the second", got)
+		}
+	})
+}
+
+// Given peers of which one was configured and one has a route, then the driver is
+// told that these are vouched for, and no others.
+func TestWhoIsVouchedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, static(), 1, 2)
+		named, gateway := parseNID(t, "10.0.0.77@tcp"), parseNID(t, "10.0.0.78@tcp")
+		if _, err := r.a.AddPeer(t.Context(), []lnet.NID{named}, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.a.AddRoute(t.Context(), lnet.MakeNet(lnet.TypeTCP, 9), gateway, node.RouteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		stranger := parseNID(t, "10.0.0.79@tcp")
+		h := bind(t, r.a, portals.MD{Bytes: make([]byte, 4), Threshold: 1, Unlink: true})
+		put(t, r.a, h, lnet.ProcessID{NID: stranger, PID: lnet.PIDLustre}, node.PutOptions{Portal: 1})
+		upper := r.ports[r.na[0]].upper
+		for nid, want := range map[lnet.NID]bool{named: true, gateway: true, stranger: false, parseNID(t, "10.9.9.9@tcp"): false} {
+			if got := upper.Vouched(nid); got != want {
+				t.Errorf("%s is vouched for: %t, want %t", nid, got, want)
+			}
+		}
+	})
+}
+
 // Given two multi-rail nodes, when one's link goes down, then the other one hears of
 // it by a push and sends to the other NID, until it hears that the link is back.
 func TestWhatItsNodeCallsDownIsAvoided(t *testing.T) {

@@ -61,6 +61,7 @@ type node struct {
 	down      chan lnd.PeerDown
 	restarted chan lnet.NID
 	lost      chan lnet.NID
+	stalls    chan stall
 	hook      atomic.Pointer[func(*arrival) error]
 	onRestart atomic.Pointer[func(lnet.NID)] // called before restarted gets it
 }
@@ -127,6 +128,7 @@ func startAt(t testing.TB, c Config, addr netip.Addr) *node {
 		down:      make(chan lnd.PeerDown, 1<<10),
 		restarted: make(chan lnet.NID, 1<<10),
 		lost:      make(chan lnet.NID, 1<<10),
+		stalls:    make(chan stall, 1<<10),
 	}
 	i, err := d.Open(context.Background(), lnd.Config{Net: tcp, NID: lnet.NIDFromIP(tcp, addr), Upper: n})
 	if err != nil {
@@ -200,7 +202,30 @@ func (n *node) LNDTimeout() time.Duration { return time.Duration(n.lndTimeout.Lo
 func (n *node) Vouched(peer lnet.NID) bool { return peer == n.vouched }
 
 // PeerStalled implements lnd.Upper.
-func (n *node) PeerStalled(lnet.NID, time.Time) {}
+func (n *node) PeerStalled(peer lnet.NID, since time.Time) {
+	select {
+	case n.stalls <- stall{peer, since}:
+	default: // nobody counts so many
+	}
+}
+
+// stall is a call of PeerStalled.
+type stall struct {
+	peer  lnet.NID
+	since time.Time
+}
+
+// toldOfStalls returns the calls of PeerStalled that have been.
+func (n *node) toldOfStalls() (all []stall) {
+	for {
+		select {
+		case s := <-n.stalls:
+			all = append(all, s)
+		default:
+			return all
+		}
+	}
+}
 
 // LinkChanged implements lnd.Upper.
 func (n *node) LinkChanged(lnd.LinkState) {}

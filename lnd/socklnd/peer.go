@@ -56,6 +56,7 @@ type peer struct {
 	// stalledSince is since when the node knows that the peer does not answer;
 	// the reaper's.
 	stalledSince time.Time
+	stalledWith  given     // when the node was told last; the reaper's alone
 	spentAt      time.Time // when the reaper first found it spent; the reaper's alone
 	doubt        *doubt    // nil: none
 }

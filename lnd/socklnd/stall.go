@@ -79,6 +79,7 @@ func (p *peer) judge(now time.Time, conns []*conn, since time.Time) {
 		p.stalledSince = time.Time{}
 	}
 	stalled := p.stalledSince
+	given := p.given(conns)
 	p.mu.Unlock()
 	switch {
 	case !stalled.IsZero():
@@ -86,7 +87,10 @@ func (p *peer) judge(now time.Time, conns []*conn, since time.Time) {
 			p.i.counters.stalls.Add(1)
 			p.i.log.Info("peer does not answer", "peer", p.id.String(), "since", stalled)
 		}
-		p.i.upper.PeerStalled(p.id.NID, stalled)
+		if before.IsZero() || given != p.stalledWith {
+			p.stalledWith = given
+			p.i.upper.PeerStalled(p.id.NID, stalled)
+		}
 	case !before.IsZero():
 		p.i.log.Info("peer answers again", "peer", p.id.String())
 		for _, c := range conns {
@@ -94,6 +98,24 @@ func (p *peer) judge(now time.Time, conns []*conn, since time.Time) {
 		}
 		p.i.upper.PeerStalled(p.id.NID, time.Time{})
 	}
+}
+
+// given is a mark of what has been sent to the peer, which is another one when there
+// is more: bytes by its connections and who came last of those that wait for one.
+type given struct {
+	bytes   uint64
+	waiting waiting
+}
+
+// given returns it. p.mu is held.
+func (p *peer) given(conns []*conn) (g given) {
+	for _, c := range conns {
+		g.bytes += c.sent.Load() + uint64(c.queuedBytes.Load())
+	}
+	if n := len(p.pending); n > 0 {
+		g.waiting = p.pending[n-1]
+	}
+	return g
 }
 
 // rest forgets a peer of which nothing is left. One that has stalled counts as such
