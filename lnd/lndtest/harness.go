@@ -91,6 +91,7 @@ func Run(t *testing.T, h Harness) {
 		{"Withdrawal", withdrawalCases},
 		{"Peers", peerCases},
 		{"Restart", restartCases},
+		{"Probe", probeCases},
 		{"Stall", stallCases},
 		{"Reentrancy", reentrancyCases},
 		{"Load", loadCases},

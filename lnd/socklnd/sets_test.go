@@ -8,7 +8,8 @@ import (
 )
 
 // TestTheEndOfAnOldConnectionLeavesLaterSets shows a connection that is older than
-// the peer's present set and ends after that has come up: it ends alone. The other
+// the peer's present set and ends after that has come up: it ends alone, and the node
+// is told that it is lost, though the peer is not. The other
 // way round all end, since the peer closes everything that it had by then.
 func TestTheEndOfAnOldConnectionLeavesLaterSets(t *testing.T) {
 	for _, old := range []bool{true, false} {
@@ -25,12 +26,18 @@ func TestTheEndOfAnOldConnectionLeavesLaterSets(t *testing.T) {
 				return
 			}
 			_ = bulk.Close()
+			if got := await(t, n.lost, "ConnectionsLost"); got != p.nid() {
+				t.Errorf("connections with %s are lost, want %s", got, p.nid())
+			}
 			n.awaitState(p.id(), "the end of the old connection", func(q *peer) bool { return len(q.conns) == 1 })
 			control.put(10)
 			n.arrival()
 			s := n.put(p.id(), 10)
 			control.receive()
 			s.done()
+			if len(n.lost)+len(n.down) > 0 {
+				t.Errorf("%d times more, and PeerDown %d times", len(n.lost), len(n.down))
+			}
 		})
 	}
 }

@@ -1,0 +1,78 @@
+package lndtest
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Probe: a peer that is in doubt is asked whether its life lasts. If it does nothing
+// happens to it, and if not that is told as any new life.
+var probeCases = []scenario{
+	{name: "OfNobody", nodes: 2, run: probeNobody},
+	{name: "OfALifeThatLasts", nodes: 2, run: probeTheLiving},
+	{name: "OfALifeThatIsOver", nodes: 2, needs: canIsolate, run: probeTheDead},
+}
+
+// probeNobody: there is no connection with a peer that was never met, nor with one
+// that has gone.
+func probeNobody(s *stage) {
+	n := s.open(2)
+	probe := func(want bool) {
+		s.t.Helper()
+		if got := n[0].i.Probe(n[1].id.NID); got != want {
+			s.t.Errorf("Probe tells of a connection: %t, want %t", got, want)
+		}
+	}
+	probe(false)
+	s.awaitWorking(n[0], n[1])
+	probe(true)
+	n[0].i.Disconnect(n[1].id.NID)
+	probe(false)
+	if n[0].i.Probe(lnet.NID{}) {
+		s.t.Error("Probe tells of a connection with nobody")
+	}
+}
+
+// probeTheLiving probes again and again while messages go both ways.
+func probeTheLiving(s *stage) {
+	n := s.open(2)
+	s.awaitWorking(n[0], n[1])
+	s.awaitWorking(n[1], n[0])
+	for range 10 {
+		there, back := n[0].puts(n[1], 5, 20_000), n[1].puts(n[0], 5, 20_000)
+		for k := range n {
+			if !n[k].i.Probe(n[1-k].id.NID) {
+				s.t.Errorf("node %d has no connection", k)
+			}
+		}
+		s.awaitDelivered(n[1], there...)
+		s.awaitDelivered(n[0], back...)
+	}
+	s.pause(10 * time.Second)
+	for k := range n {
+		s.checkTold(n[k], n[1-k], 0)
+	}
+	if len(n[0].downs)+len(n[1].downs) > 0 {
+		s.t.Errorf("a peer was lost, which was only asked: %v, %v", n[0].downs, n[1].downs)
+	}
+	s.awaitDelivered(n[1], n[0].puts(n[1], 5, 100)...)
+}
+
+// probeTheDead has a peer restart unseen, and not answer. A node that is in doubt of
+// it is told so after a while, and not again when the two meet.
+func probeTheDead(s *stage) {
+	n := s.open(2)
+	s.awaitWorking(n[0], n[1])
+	heal := s.w.Isolate(0, 1)
+	s.restart(n[1], n[0])
+	if !n[0].i.Probe(n[1].id.NID) {
+		s.t.Error("no connection with the life that is over")
+	}
+	s.await("PeerRestarted", func() bool { return n[0].with(n[1]).told > 0 })
+	heal()
+	s.awaitWorking(n[0], n[1])
+	s.awaitWorking(n[1], n[0])
+	s.checkTold(n[0], n[1], 1)
+	s.checkTold(n[1], n[0], 0)
+}
