@@ -63,7 +63,7 @@ type progress struct {
 	received, acked   uint64
 	receivedAt, ackAt time.Time
 	movedAt           time.Time // when the peer's stack was seen to acknowledge last
-	idleAt            time.Time // when nothing was under way last
+	idleAt            time.Time // when nothing was under way last, or what is was first seen
 	flight            bool      // something is
 	stalled           time.Time // stalledSince
 	linkUps           uint32    // Interface.linkUps, as seen last

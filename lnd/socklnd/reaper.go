@@ -148,6 +148,7 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 	}
 
 	sent := c.sent.Load()
+	known := s.flight
 	s.flight, s.stalled = false, time.Time{}
 	if s.acked == sent && c.queuedBytes.Load() == 0 {
 		s.ackAt, s.idleAt = time.Time{}, now
@@ -165,10 +166,11 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 		c.peer.i.counters.sendTimeouts.Add(1)
 		return false, errSendTime
 	}
+	if !known || !s.flight {
+		s.idleAt = now
+	}
 	if s.flight {
 		s.stalled = c.stalledSince(now)
-	} else {
-		s.idleAt = now
 	}
 	return alive, nil
 }

@@ -43,7 +43,7 @@ func (c *conn) stalledSince(now time.Time) time.Time {
 	}
 	// What the peer's stack last said may be older than what waits now.
 	since := earlier(s.movedAt, now.Add(-silent))
-	if since.Before(s.idleAt) {
+	if since.Before(s.idleAt) { // since its last look the reaper does not know when it was sent
 		since = s.idleAt
 	}
 	if now.Sub(since) < stallAfter {

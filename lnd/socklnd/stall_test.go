@@ -38,3 +38,43 @@ func TestAStallIsToldWhenItIsNews(t *testing.T) {
 		told("when nothing is left", stall{peer.NID, time.Time{}})
 	})
 }
+
+// silent is a stream whose peer acknowledges nothing, as TCP notices at once, and gave
+// its last sign of life an hour ago.
+type silent struct {
+	Stream
+	unacked int
+}
+
+func (s *silent) Unacked() int                  { return s.unacked }
+func (s *silent) Trying() (bool, time.Duration) { return s.unacked > 0, time.Hour }
+
+// TestAStallAfterIdleness shows a message that is sent a moment before the reaper looks,
+// long after its last look: its time begins when it is seen, whether or not there was
+// traffic before.
+func TestAStallAfterIdleness(t *testing.T) {
+	for _, before := range []int{0, 100} {
+		s := &silent{}
+		c := &conn{stream: s, peer: &peer{i: &Interface{driver: &Driver{config: DefaultConfig()}}}}
+		now := time.Unix(0, 0)
+		look := func(after time.Duration) bool {
+			t.Helper()
+			now = now.Add(after)
+			if _, err := c.check(now); err != nil {
+				t.Fatal(err)
+			}
+			return !c.progress.stalled.IsZero()
+		}
+		look(0)
+		c.sent.Add(uint64(before)) // and acknowledged
+		look(time.Hour)
+		c.sent.Add(100)
+		s.unacked = 100
+		if look(time.Second) || look(stallAfter-1) {
+			t.Errorf("%d bytes before: stalled within %v of being seen", before, stallAfter)
+		}
+		if !look(1) {
+			t.Errorf("%d bytes before: not stalled after %v", before, stallAfter)
+		}
+	}
+}
