@@ -176,7 +176,7 @@ func (d *Driver) answer(s Stream, i *Interface, err error) {
 // admit decides on a newcomer that has said its HELLO (socklnd 5.3).
 func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder) error {
 	s := n.stream
-	local, remote := s.LocalAddr().Addr(), s.RemoteAddr()
+	remote := s.RemoteAddr()
 	if remote.Port() > lastPrivilegedPort && !i.believes(&h, remote.Addr()) {
 		h.Src = lnet.NIDFromIP(i.nid.Net(), remote.Addr())
 		h.SrcPID = lnet.PIDUserFlag | lnet.PID(remote.Port())
@@ -192,33 +192,7 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 	defer i.group.Done()
 	c := newConn(p, s, h.Type.Invert(), h.Version, order)
 	c.inbound = true
-
-	p.mu.Lock()
-	in := protocol.Inbound{
-		Hello:       h,
-		Self:        i.nid,
-		Closing:     p.gone || s.Ended() != nil,
-		Connecting:  p.connecting && p.id.NID.IP() == remote.Addr(),
-		SameAddress: local == remote.Addr(),
-		Conns:       p.connsBetween(local, remote.Addr(), c.typ),
-		Limit:       acceptLimit(c.typ),
-	}
-	verdict := p.peering.Accept(in)
-	refuse := false
-	var stale []*conn
-	switch verdict {
-	case protocol.Register:
-		p.reserve(c)
-	case protocol.Refuse:
-		refuse = p.peering.MayRefuse()
-	case protocol.RefuseStale:
-		stale = p.detach(func(*conn) bool { return true })
-		refuse = p.peering.MayRefuse()
-	}
-	news := p.met(remote.Addr())
-	p.mu.Unlock()
-	killAll(stale, errStale, nil)
-	p.tell(news)
+	verdict, refuse, why := p.judgeCaller(c, h)
 
 	reply := i.hello(h.Version, h.Src, c.typ)
 	reply.DstPID, reply.DstIncarnation = h.DstPID, h.DstIncarnation
@@ -232,9 +206,42 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 		err = c.configure()
 	}
 	if verdict != protocol.Register {
-		err = refusal(refusalFor(verdict, &in), "hello from %s: %s", p.id, verdict)
+		err = refusal(why, "hello from %s: %s", p.id, verdict)
 	}
 	return i.admitted(p, c, verdict, err)
+}
+
+// judgeCaller decides on a caller's connection, counts it as the peer's if it may
+// stay, and ends those of an earlier life. refuse says that the caller is told that it
+// may not; why is for the others.
+func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refuse bool, why lnd.Refusal) {
+	local, remote := c.local.Addr(), c.remote.Addr()
+	p.mu.Lock()
+	in := protocol.Inbound{
+		Hello:       h,
+		Self:        p.i.nid,
+		Closing:     p.gone || c.stream.Ended() != nil,
+		Connecting:  p.connecting && p.id.NID.IP() == remote,
+		SameAddress: local == remote,
+		Conns:       p.connsBetween(local, remote, c.typ),
+		Limit:       acceptLimit(c.typ),
+	}
+	v = p.peering.Accept(in)
+	var stale []*conn
+	switch v {
+	case protocol.Register:
+		p.reserve(c)
+	case protocol.Refuse:
+		refuse = p.peering.MayRefuse()
+	case protocol.RefuseStale:
+		stale = p.detach(func(*conn) bool { return true })
+		refuse = p.peering.MayRefuse()
+	}
+	news := p.met(remote)
+	p.mu.Unlock()
+	killAll(stale, errStale, nil)
+	p.tell(news)
+	return v, refuse, refusalFor(v, &in)
 }
 
 // believes tells whether a caller from an unprivileged port is whom its HELLO
