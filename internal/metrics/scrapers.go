@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"net"
 	"net/http"
 	"sync"
 )
@@ -17,10 +16,7 @@ type scrapers struct {
 // admit has h serve those for whom there is a place; others are told to come again.
 func (s *scrapers) admit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		address, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil {
-			address = r.RemoteAddr
-		}
+		address := addressOf(r.RemoteAddr)
 		if !s.take(address) {
 			http.Error(w, "too many scrapes at once, try again later", http.StatusServiceUnavailable)
 			return

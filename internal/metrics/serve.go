@@ -56,6 +56,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, logger *slog.Log
 		WriteTimeout:      replyPatience,
 		IdleTimeout:       idlePatience,
 		MaxHeaderBytes:    headMax,
+		ConnState:         new(connections).note,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
