@@ -21,7 +21,7 @@ func (m *Machine) checkAdd(p *peer, nid lnet.NID, multiRail bool, who by) (owner
 	switch {
 	case p.state.Has(Configured) && who != byAdmin, !multiRail && p.state.Has(MultiRail):
 		return owner, false, ErrPermission
-	case owner == nil && who == byPeer && m.full():
+	case owner == nil && who == byPeer && m.full(p.primary):
 		return nil, false, ErrFull
 	case owner == nil:
 	case owner.peer == p:

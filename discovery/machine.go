@@ -34,10 +34,10 @@ type Config struct {
 	// ResponseTimeout bounds the wait for the end of a ping or push, in case
 	// that the node's own trackers miss it; 0: it is not bounded here.
 	ResponseTimeout time.Duration
-	// Full, if set, says that there is no room for more NIDs: none is added on the
-	// word of the peer that claims it. It is called while the Machine works, and
-	// must not use it.
-	Full func() bool
+	// Full, if set, says that there is no room for one more NID of the peer with a
+	// primary NID: none is added on the word of the peer that claims it. It is called
+	// while the Machine works, and must not use it.
+	Full func(primary lnet.NID) bool
 }
 
 // Machine is discovery's state. One goroutine at a time may use it; times never
@@ -46,7 +46,7 @@ type Machine struct {
 	local   Local
 	nets    map[lnet.Net]struct{}
 	timeout time.Duration
-	full    func() bool
+	full    func(primary lnet.NID) bool
 	stopped bool
 	now     time.Duration
 	order   uint64 // of the pings that left and the news that came
@@ -78,7 +78,7 @@ func New(c Config) *Machine {
 		nis: map[lnet.NID]*ni{}, requests: map[RequestID]*peer{}, pushRoom: lnet.PingBufferMin,
 	}
 	if m.full == nil {
-		m.full = func() bool { return false }
+		m.full = func(lnet.NID) bool { return false }
 	}
 	m.setNets(c.Nets)
 	return m

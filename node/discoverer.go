@@ -72,7 +72,7 @@ func (d *discoverer) init(n *Node, seed uint64) {
 	d.rng = rand.New(rand.NewPCG(seed, 0))
 	d.exchanges.init()
 	t := n.topology.Load()
-	d.machine = discovery.New(discovery.Config{Local: t.local, Full: n.mergesFull})
+	d.machine = discovery.New(discovery.Config{Local: t.local, Full: d.full})
 }
 
 // put hands an event over; false: the node is closed.

@@ -31,6 +31,7 @@ func (n *Node) Discover(ctx context.Context, nid lnet.NID, force bool) (PeerInfo
 	if err != nil {
 		return PeerInfo{}, fmt.Errorf("discover %s: %w", nid, err)
 	}
+	n.wanted(nid)
 	p, ok := n.Peer(nid)
 	if !ok {
 		return PeerInfo{}, fmt.Errorf("discover %s: %w", nid, discovery.ErrNotFound)
@@ -48,6 +49,7 @@ func (n *Node) PrimaryNID(ctx context.Context, nid lnet.NID) (lnet.NID, error) {
 	if err != nil {
 		return nid, fmt.Errorf("primary nid of %s: %w", nid, err)
 	}
+	n.wanted(nid)
 	return primary, nil
 }
 

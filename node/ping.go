@@ -167,5 +167,6 @@ func (n *Node) fetchInfo(ctx context.Context, to lnet.ProcessID, source lnet.NID
 	if err != nil {
 		return nil, err
 	}
+	n.wanted(to.NID)
 	return b[:length], nil
 }

@@ -205,6 +205,9 @@ func (m *message) claim(found bool) {
 // place says where the payload of an arrived message goes.
 func (m *message) place() {
 	m.bound = true
+	if m.op.Event.Portal != lnet.ReservedPortal {
+		m.node.serves(m)
+	}
 	p := lnd.Placement{Done: m}
 	switch m.op.Event.Type {
 	case portals.EventPut, portals.EventReply:
@@ -217,6 +220,17 @@ func (m *message) place() {
 		}
 	}
 	m.ni.iface.Receive(m.rx, p)
+}
+
+// serves notes that a program of this node's has a use for what a peer has sent.
+func (n *Node) serves(m *message) {
+	p := m.peer
+	if source := m.op.Event.Source.NID; p != nil && p.NID != source {
+		p = n.peers.find(source)
+	}
+	if p != nil {
+		p.use(n.second.Load())
+	}
 }
 
 // dropArrival gives up an arrived message (lnet-core 4.5).

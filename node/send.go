@@ -213,7 +213,7 @@ func (m *message) ended(err error) {
 			m.node.stats.routed.add(m.tx.Payload.Length)
 		}
 		m.succeeded(false)
-		if m.peer != nil {
+		if m.peer != nil && (m.forward || m.from == nil && !m.reserved) {
 			m.peer.use(m.node.second.Load())
 		}
 		if m.retries > 0 {

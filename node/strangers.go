@@ -29,6 +29,9 @@ const (
 	// more must. One that never was of use counts as if it had been that long ago
 	// when it was made.
 	unused = 3600
+	// calling is by how much longer, in seconds, than the last call of a peer ago a
+	// use of it is that weighs as much: anybody can call.
+	calling = 24 * 3600
 	// roomPause is the pause, in seconds, after all peers were looked at and not
 	// enough could go; boundPause that between two lines in the log.
 	roomPause  = 1
@@ -48,6 +51,9 @@ type strangers struct {
 
 	// The discoverer's; seconds of the node's clock.
 	again, told int64
+	// lacking are the primary NIDs of peers that named NIDs for which there was no
+	// room. The discoverer's.
+	lacking map[lnet.NID]struct{}
 }
 
 // recount has the peer NIs looked at again before more strangers come, as somebody
@@ -83,13 +89,56 @@ func (n *Node) strangersOver() int {
 
 // strangersFull says that nobody new is taken in who calls, or whom a neighbour
 // speaks of: the discoverer does not keep up.
-func (n *Node) strangersFull() bool {
-	return n.refuse(n.strangersOver() >= n.parameters.Load().PeerNIsMax/8)
+func (n *Node) strangersFull() bool { return n.refuse(n.overflows()) }
+
+func (n *Node) overflows() bool {
+	return n.strangersOver() >= n.parameters.Load().PeerNIsMax/8
 }
 
-// mergesFull says that no NID is taken in on its peer's word. So nobody who has
-// been of use within the hour has to go for one.
-func (n *Node) mergesFull() bool { return n.refuse(n.strangersOver() >= 0) }
+// full says that no NID is taken in on the word of a peer that claims it. So nobody
+// who has been of use within the hour has to go for one, unless the peer is of use
+// itself and names few: then callers go. The peer is asked again when there is room.
+func (d *discoverer) full(primary lnet.NID) bool {
+	n := d.node
+	if n.strangersOver() < 0 || n.neededNow(primary) && !n.overflows() {
+		return false
+	}
+	s := &n.strangers
+	if s.lacking == nil {
+		s.lacking = map[lnet.NID]struct{}{}
+	}
+	s.lacking[primary] = struct{}{}
+	return n.refuse(true)
+}
+
+// neededNow says that somebody here had a use for a peer within the hour, and that it
+// does not have more NIDs than newsFree yet.
+func (n *Node) neededNow(primary lnet.NID) bool {
+	p := n.peers.find(primary)
+	if p == nil {
+		return false
+	}
+	v := p.view()
+	if v == nil || len(v.NIDs) >= newsFree {
+		return false
+	}
+	since := n.second.Load() - unused
+	return slices.ContainsFunc(v.NIDs, func(nid lnet.NID) bool {
+		p := n.peers.find(nid)
+		return p != nil && p.used.Load() > max(since, 0)
+	})
+}
+
+// askLacking has the next message to each peer of which NIDs are lacking wait until
+// it has been asked again, as there is room.
+func (d *discoverer) askLacking() {
+	lacking := d.node.strangers.lacking
+	d.node.strangers.lacking = nil
+	for nid := range lacking {
+		d.machine.Missed(d.node.machineNow(), nid)
+	}
+	d.act()
+}
 
 // refuse counts what is refused.
 func (n *Node) refuse(yes bool) bool {
@@ -138,29 +187,43 @@ func (n *Node) hearOf(nid lnet.NID, from *peerNI) *peerNI {
 	return p
 }
 
-// lastUse is when somebody had a use for a peer; false: something is under way
-// with it. Who names many NIDs that nobody uses is held to be of none: else one
-// with thousands could have as many others forgotten by being used itself.
-func (n *Node) lastUse(v *discovery.View) (second int64, idle bool) {
-	proofs, born := 0, int64(0)
+// disused is a peer that may be forgotten; seconds of the node's clock.
+type disused struct {
+	nid lnet.NID
+	// last is when somebody had a use for the peer, or when it called; worth is by
+	// what those go first that are worth least.
+	last, worth int64
+}
+
+// disuse tells what a peer is worth, which is what the best of its NIDs is; false:
+// something is under way with it. A caller who names many NIDs by none of which it
+// calls is held to be of no use: else one with thousands could have as many others
+// forgotten by calling itself.
+func (n *Node) disuse(v *discovery.View) (o disused, idle bool) {
+	proofs, born, heard, used := 0, int64(0), int64(0), int64(0)
 	for _, nid := range v.NIDs {
 		p := n.peers.find(nid)
 		if p == nil {
 			continue
 		}
 		if p.Queued.Load() != 0 || p.router.out() || p.health.pending.Load() {
-			return 0, false
+			return o, false
 		}
 		born = max(born, p.born.Load())
-		if use := max(p.lastAlive.Load(), p.used.Load()); use > 0 {
-			second = max(second, use)
+		alive, use := p.lastAlive.Load(), p.used.Load()
+		if heard, used = max(heard, alive), max(used, use); max(alive, use) > 0 {
 			proofs++
 		}
 	}
-	if proofs == 0 || len(v.NIDs)-proofs > newsFree {
-		return born - unused, true
+	o = disused{nid: v.NIDs[0], last: max(heard, used)}
+	if used == 0 && (heard == 0 || len(v.NIDs)-proofs > newsFree) {
+		o.last = born - unused
 	}
-	return second, true
+	o.worth = o.last - calling
+	if used > 0 {
+		o.worth = max(o.worth, used)
+	}
+	return o, true
 }
 
 // makeRoom has peers forgotten if there are too many: of those that were of no use
@@ -170,6 +233,9 @@ func (d *discoverer) makeRoom() {
 	n := d.node
 	s := &n.strangers
 	now := n.second.Load()
+	if n.strangersOver() < 0 && len(s.lacking) > 0 {
+		d.askLacking()
+	}
 	if n.strangersOver() < 0 || now < s.again {
 		return
 	}
@@ -200,16 +266,13 @@ func (d *discoverer) makeRoom() {
 
 // cramped is when to make room again, though nobody may come who tells.
 func (d *discoverer) cramped() time.Duration {
-	if n := d.node; n.strangersOver() > n.parameters.Load().PeerNIsMax/16 {
+	switch n := d.node; {
+	case n.strangersOver() > n.parameters.Load().PeerNIsMax/16:
 		return roomPause * time.Second
+	case len(n.strangers.lacking) > 0:
+		return time.Minute
 	}
 	return idle
-}
-
-// disused is a peer that may be forgotten.
-type disused struct {
-	nid  lnet.NID
-	last int64
 }
 
 // leastUsed counts the peer NIs with somebody's word behind them, and lists the
@@ -222,13 +285,13 @@ func (d *discoverer) leastUsed() (old []disused) {
 		case discovery.Named:
 			named += len(v.NIDs)
 		case discovery.Free:
-			if last, idle := n.lastUse(v); idle {
-				old = append(old, disused{v.NIDs[0], last})
+			if o, idle := n.disuse(v); idle {
+				old = append(old, o)
 			}
 		}
 	}
 	n.strangers.named.Store(int64(named))
-	slices.SortStableFunc(old, func(a, b disused) int { return int(a.last - b.last) })
+	slices.SortStableFunc(old, func(a, b disused) int { return int(a.worth - b.worth) })
 	return old
 }
 
@@ -240,6 +303,13 @@ func (d *discoverer) forget(nid lnet.NID) {
 			m.Forget(now, nid)
 		}
 	})
+}
+
+// wanted notes that a program, or who asks by a command, has a use for a NID.
+func (n *Node) wanted(nid lnet.NID) {
+	if p := n.peers.find(nid); p != nil {
+		p.use(n.second.Load())
+	}
 }
 
 // unproven says that others spoke of the peer NI, and nobody else: it was never

@@ -106,7 +106,7 @@ func TestWhoIsNeededStays(t *testing.T) {
 		}
 		f.hold(false)
 		synctest.Wait()
-		time.Sleep(time.Hour)
+		time.Sleep(25 * time.Hour)
 		calls(t, p, 500, 100)
 		for _, gone := range []lnet.NID{sent, waiting} {
 			if known(n, gone) {
@@ -121,6 +121,101 @@ func TestWhoIsNeededStays(t *testing.T) {
 		calls(t, p, 600, 100)
 		if i := n.PeerNIs(); known(n, gateway) || i.Named != 2 || i.Count > 32+32/8+i.Named {
 			t.Errorf("gateway known %v, %+v", known(n, gateway), i)
+		}
+	})
+}
+
+// Given a friend of one NID and one of many, each of which a program had a use for
+// some hours ago, when strangers call in any number, then both are still known; after
+// two days of silence they go like others.
+func TestQuietFriendsStayBeforeCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		n := newNode(t, node.Config{Parameters: narrow(64)})
+		p := f.addNI(t, n, "10.0.0.1@tcp")
+		quiet, many := parseNID(t, "10.0.0.2@tcp"), parseNID(t, "10.0.0.3@tcp")
+		caller := parseNID(t, "10.0.0.4@tcp") // who has something for us
+		nids := make([]lnet.NID, 24)
+		for k := range nids {
+			nids[k] = madeUp(p.nid.Net(), 100000+k)
+		}
+		if _, err := n.AddPeer(context.Background(), append([]lnet.NID{many}, nids...), false); err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range []lnet.NID{quiet, many} {
+			h := bind(t, n, portals.MD{Bytes: []byte("x"), Threshold: 1, Unlink: true})
+			put(t, n, h, lnet.ProcessID{NID: to}, node.PutOptions{Portal: 5})
+		}
+		sink(t, n, portals.OpPut)
+		h := pushHeader(caller, p.nid, nil)
+		h.Portal, h.MatchBits = 1, 0
+		if err := p.inject(caller, h, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Hour)
+		calls(t, p, 0, 500)
+		for _, nid := range []lnet.NID{quiet, many, caller} {
+			if !known(n, nid) {
+				t.Errorf("%s has been forgotten", nid)
+			}
+		}
+		time.Sleep(48 * time.Hour)
+		calls(t, p, 500, 100)
+		for _, nid := range []lnet.NID{quiet, many, caller} {
+			if known(n, nid) {
+				t.Errorf("%s is still known", nid)
+			}
+		}
+	})
+}
+
+// Given a full house, when a friend names another NID, then a caller goes for it; when
+// somebody of whom nobody had a use does, then it waits until there is room, and is
+// asked for by the next message.
+func TestNIDsForWhichThereWasNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		p := node.DefaultParameters()
+		p.PeerNIsMax = 32
+		n := newNode(t, node.Config{Parameters: &p})
+		port := f.addNI(t, n, "10.0.0.1@tcp")
+		actors := []*actor{
+			newActor(t, f, "10.0.0.2@tcp", "10.0.0.102@tcp"), newActor(t, f, "10.0.0.3@tcp", "10.0.0.103@tcp"),
+		}
+		nis := func(a *actor) int {
+			q, _ := n.Peer(a.ports[0].nid)
+			return len(q.NIs)
+		}
+		push := func(seq uint32, a *actor, count int) {
+			a.tell(func(info *lnet.PingInfo) {
+				info.Seq, info.NIs = seq, nil
+				for _, p := range a.ports[:count] {
+					info.NIs = append(info.NIs, lnet.PingNI{NID: p.nid, Status: lnet.StatusUp})
+				}
+			})
+			a.pushBy(t, 0, "10.0.0.1@tcp")
+			synctest.Wait()
+		}
+		friend, stranger := actors[0], actors[1]
+		push(1, friend, 1)
+		push(1, stranger, 1)
+		if _, err := n.Discover(context.Background(), friend.ports[0].nid, false); err != nil {
+			t.Fatal(err)
+		}
+		calls(t, port, 0, 40)
+		push(2, stranger, 2)
+		push(2, friend, 2)
+		if a, b := nis(friend), nis(stranger); a != 2 || b != 1 {
+			t.Errorf("the friend has %d NIDs, want 2; the stranger %d, want 1", a, b)
+		}
+		time.Sleep(50 * time.Minute)
+		stranger.pushBy(t, 0, "10.0.0.1@tcp") // so that it is not among those that go
+		time.Sleep(20 * time.Minute)          // callers go
+		h := bind(t, n, portals.MD{Bytes: []byte("x"), Threshold: 1, Unlink: true})
+		put(t, n, h, lnet.ProcessID{NID: stranger.ports[0].nid}, node.PutOptions{Portal: 5})
+		synctest.Wait()
+		if b := nis(stranger); b != 2 {
+			t.Errorf("the stranger has %d NIDs when there is room, want 2; %+v", b, n.PeerNIs())
 		}
 	})
 }
