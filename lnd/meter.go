@@ -38,6 +38,9 @@ func (m *Meter) Take(r Rate, now int64, n int) bool {
 	}
 }
 
+// Give takes back n that Take has counted by the same Rate.
+func (m *Meter) Give(r Rate, n int) { m.owed.Add(-int64(n) * int64(r.Every)) }
+
 // Idle tells whether all that has happened is paid off: the meter could as well
 // be a new one.
 func (m *Meter) Idle(now int64) bool { return m.owed.Load() <= now }

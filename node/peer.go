@@ -50,11 +50,13 @@ type peerNI struct {
 	// stalledSince is since when it has not answered, Unix time in ns, while it is
 	// in such trouble.
 	stalledSince atomic.Int64
-	// hearsay says that it was made because others spoke of it.
-	hearsay atomic.Bool
-	news    lnd.Meter // of what it tells of others
-	health  health
-	stats   trafficStats
+	// hearsay says that it was made because others spoke of it; spokenBy is the
+	// neighbour that did, until it is heard itself.
+	hearsay  atomic.Bool
+	spokenBy atomic.Pointer[peerNI]
+	news     lnd.Meter // of what it tells of others
+	health   health
+	stats    trafficStats
 }
 
 func newPeerNI(nid lnet.NID) *peerNI {
@@ -76,10 +78,15 @@ func peerNIOf(p *selection.PeerNI) *peerNI {
 	return p.Owner.(*peerNI)
 }
 
-// heard notes a sign of life.
+// heard notes a sign of life. Who spoke of the peer NI may speak of another one:
+// it is there.
 func (p *peerNI) heard(second int64) {
-	if p.lastAlive.Load() != second {
-		p.lastAlive.Store(second)
+	if p.lastAlive.Load() == second {
+		return
+	}
+	p.lastAlive.Store(second)
+	if by := p.spokenBy.Load(); by != nil && p.spokenBy.CompareAndSwap(by, nil) {
+		by.news.Give(newsRate, 1)
 	}
 }
 

@@ -18,7 +18,8 @@ const (
 
 // newsRate is how many NIDs that are not known yet one neighbour may bring: as
 // destination of what it wants forwarded, as source of a push that comes through
-// it, as NIDs of a peer beyond newsFree.
+// it, as NIDs of a peer beyond newsFree. A destination that is heard afterwards does
+// not count: it is there, and costs what any caller does.
 var newsRate = lnd.Rate{Every: time.Second / 256, Burst: 4096}
 
 // newsFree is how many new NIDs any peer may name: as many as every node takes.
@@ -184,6 +185,7 @@ func (n *Node) hearOf(nid lnet.NID, from *peerNI) *peerNI {
 	}
 	p := n.meet(nid, nil)
 	p.hearsay.Store(true)
+	p.spokenBy.Store(from)
 	return p
 }
 

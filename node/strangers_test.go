@@ -342,6 +342,42 @@ func TestNewsAreRationed(t *testing.T) {
 	})
 }
 
+// Given a router that knows nobody yet, when a neighbour sends to more destinations at
+// once than one may speak of, all of which are there, then nothing is dropped; what
+// it sends after that to NIDs that nobody has is, beyond the same bound.
+func TestDestinationsThatAnswerAreNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const there, madeUpNIDs, bound = 5000, 4200, 4096
+		f := newFabric()
+		n := newNode(t, node.Config{Parameters: new(node.DefaultParameters()), Routing: true})
+		near := f.addNI(t, n, "10.0.0.1@tcp")
+		far := f.addNI(t, n, "10.0.1.1@tcp1")
+		from := newActor(t, f, "10.0.0.7@tcp").ports[0].nid
+		send := func(k int) {
+			h := pushHeader(from, madeUp(far.nid.Net(), k), nil)
+			h.Portal = 7
+			if err := near.inject(from, h, nil); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		for k := range there {
+			newActor(t, f, madeUp(far.nid.Net(), k).String())
+			send(k)
+		}
+		if d := n.Drops(); d.Total() != 0 {
+			t.Errorf("dropped of what is for nodes that are there: %v", d)
+		}
+		f.failBy(func(*lnd.Tx) error { return fault(lnd.StatusRemoteDropped, from, lnd.ErrUnreachable) })
+		for k := range madeUpNIDs {
+			send(there + k)
+		}
+		if d := n.Drops()[node.DropPeerBound]; d != madeUpNIDs-bound {
+			t.Errorf("%d dropped of %d for nodes that are not there, want %d", d, madeUpNIDs, madeUpNIDs-bound)
+		}
+	})
+}
+
 // Given a destination that a router did not reach, when more comes for it, then it
 // is dropped at once, until a while has passed, which grows; and when the
 // destination calls it is known at once.
