@@ -26,7 +26,7 @@ type peer struct {
 	dirty    bool
 	queued   bool
 	untold   bool  // our last push did not reach it
-	left     bool  // and nothing is about to tell it: see leave
+	left     bool  // nothing is tried any more: see leave
 	dataSize int32 // of the largest ping info ever seen
 	lockTime time.Duration
 	routes   int   // that lead through it
@@ -216,10 +216,10 @@ func (m *Machine) destroy(p *peer) {
 func (m *Machine) publish(p *peer) *View {
 	v, untold := p.view, p.untold && !p.left
 	if v != nil && v.NIDs != nil && v.Primary == p.primary && v.State == p.state && v.Seq == p.seq &&
-		v.Told == p.told && v.Untold == untold && v.Gateway == (p.routes > 0) {
+		v.Told == p.told && v.Untold == untold && v.Left == p.left && v.Gateway == (p.routes > 0) {
 		return v
 	}
-	next := &View{ID: p.id, Primary: p.primary, State: p.state, Seq: p.seq, Told: p.told, Untold: untold, Gateway: p.routes > 0}
+	next := &View{ID: p.id, Primary: p.primary, State: p.state, Seq: p.seq, Told: p.told, Untold: untold, Left: p.left, Gateway: p.routes > 0}
 	if v != nil && v.NIDs != nil {
 		next.NIDs = v.NIDs
 	} else if len(p.nis) > 0 {

@@ -73,7 +73,10 @@ func (m *Machine) join(p *peer) {
 		return
 	}
 	m.set(p, Discovering)
-	p.left = false
+	if p.left {
+		p.left = false
+		m.changed(p)
+	}
 	w := p.doing()
 	w.repings = 0
 	if w.ping == 0 && w.push == 0 {

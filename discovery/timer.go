@@ -100,14 +100,15 @@ func (m *Machine) guard(p *peer) {
 // says. A peer that pushes do not reach is left alone after one pause more.
 func (m *Machine) retry(p *peer) {
 	if p.tries >= retries && !p.untold {
+		m.leave(p)
 		return
 	}
 	m.timers.set(p, m.now+retryFirst<<min(p.tries, retries))
 	p.tries = min(p.tries, retries) + 1
 }
 
-// leave leaves a peer alone that pushes do not reach: perhaps nobody has its NIDs
-// any more, and we come to rest. Who sends to it, or hears from it, has it told.
+// leave leaves a peer alone that does not answer: perhaps nobody has its NIDs any
+// more, and we come to rest. Who sends to it, or hears from it, has it asked and told.
 func (m *Machine) leave(p *peer) {
 	p.left = true
 	m.changed(p)

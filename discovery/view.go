@@ -25,6 +25,9 @@ type View struct {
 	// Untold says that our last push did not reach the peer, and that it will be
 	// tried again: messages go meanwhile.
 	Untold bool
+	// Left says that rounds with the peer have failed for so long that nothing is
+	// tried any more, until a message for it is parked, or it is Heard.
+	Left bool
 	// Gateway says that routes lead through the peer.
 	Gateway bool
 }

@@ -120,6 +120,17 @@ func (d *discoverer) heard(p *peerNI) {
 	}
 }
 
+// notAlone has a peer that was left alone asked and told again, as it gives a sign of
+// life. p may be nil.
+func (d *discoverer) notAlone(p *peerNI) {
+	if p == nil {
+		return
+	}
+	if v := p.view(); v != nil && v.Left {
+		d.post(func(m *discovery.Machine, now time.Duration) { m.Heard(now, p.NID) })
+	}
+}
+
 // call runs f and waits until it, and all that was posted before, is done. An
 // error, ErrClosed or ctx's, says that f does not run.
 func (d *discoverer) call(ctx context.Context, f func(m *discovery.Machine)) error {

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -55,15 +56,32 @@ func TestPeerIsNeverTold(t *testing.T) {
 //
 // discovery 6.1 timer
 func TestPeerThatComesBackIsTold(t *testing.T) {
+	for _, of := range []struct {
+		nid            string
+		ignorePeerDown bool
+	}{{"10.0.0.2@tcp", false}, {"10.0.0.2@tcp", true}, {"10.0.1.2@tcp1", false}} {
+		t.Run(fmt.Sprint(of), func(t *testing.T) { testPeerThatComesBackIsTold(t, of.nid, of.ignorePeerDown) })
+	}
+}
+
+func testPeerThatComesBackIsTold(t *testing.T, nid string, ignorePeerDown bool) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
 		p := node.DefaultParameters()
+		p.IgnorePeerDown = ignorePeerDown
 		a, b := newNode(t, node.Config{Parameters: &p}), newNode(t, node.Config{Parameters: &p})
 		pa := f.addNI(t, a, "10.0.0.1@tcp")
-		pb := f.addNI(t, b, "10.0.0.2@tcp")
+		pb := f.addNI(t, b, nid)
+		if net := pb.nid.Net(); net != pa.nid.Net() {
+			router := newNode(t, node.Config{Parameters: &p, Routing: true})
+			f.addNI(t, router, "10.0.0.9@tcp")
+			f.addNI(t, router, "10.0.1.9@tcp1")
+			addRoute(t, a, "tcp1", "10.0.0.9@tcp", node.RouteOptions{})
+			addRoute(t, b, "tcp", "10.0.1.9@tcp1", node.RouteOptions{})
+		}
 		inbox(t, a)
 		inbox(t, b)
-		if err := say(t, a, "10.0.0.2@tcp"); err != nil {
+		if err := say(t, a, nid); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -97,7 +115,7 @@ func TestPeerThatComesBackIsTold(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if q, _ := b.Peer(parseNID(t, "10.0.0.1@tcp")); len(q.NIs) != 2 {
-			mine, _ := a.Peer(parseNID(t, "10.0.0.2@tcp"))
+			mine, _ := a.Peer(pb.nid)
 			t.Errorf("the peer knows %v; %d told, state %s", nidsOf(q), mine.Told, mine.State)
 		}
 	})

@@ -15,7 +15,7 @@ func (n *Node) Attach(e portals.Entry, d portals.MD) (lnet.Handle, error) {
 	if e.Portal == lnet.ReservedPortal {
 		return lnet.NoHandle, fmt.Errorf("attach to portal %d: it is LNet's own: %w", e.Portal, ErrInvalid)
 	}
-	e.Match.NID, _ = n.initiator(e.Match.NID, nil)
+	e.Match.NID, _ = initiator(e.Match.NID, n.peers.find(e.Match.NID))
 	h, accepted, dropped, err := n.table.Attach(e, d)
 	n.settle(accepted, dropped)
 	return h, err

@@ -78,16 +78,17 @@ func peerNIOf(p *selection.PeerNI) *peerNI {
 	return p.Owner.(*peerNI)
 }
 
-// heard notes a sign of life. Who spoke of the peer NI may speak of another one:
-// it is there.
-func (p *peerNI) heard(second int64) {
+// heard notes a sign of life, and tells whether it is the first within this second.
+// Who spoke of the peer NI may speak of another one: it is there.
+func (p *peerNI) heard(second int64) bool {
 	if p.lastAlive.Load() == second {
-		return
+		return false
 	}
 	p.lastAlive.Store(second)
 	if by := p.spokenBy.Load(); by != nil && p.spokenBy.CompareAndSwap(by, nil) {
 		by.news.Give(newsRate, 1)
 	}
+	return true
 }
 
 // use notes that somebody here has a use for the peer NI.
@@ -191,13 +192,18 @@ func (n *Node) equip(p *peerNI, t *topology) {
 	}
 }
 
-// initiator is the primary NID of the node that a NID belongs to and what else
-// that node is known by.
-func (n *Node) initiator(nid lnet.NID, neighbour *peerNI) (lnet.NID, []lnet.NID) {
-	p := neighbour
-	if p == nil || p.NID != nid {
-		p = n.peers.find(nid)
+// sender is the peer NI with the NID that a message came from, which perhaps is that
+// of the neighbour that brought it; nil: there is none.
+func (n *Node) sender(nid lnet.NID, neighbour *peerNI) *peerNI {
+	if neighbour != nil && neighbour.NID == nid {
+		return neighbour
 	}
+	return n.peers.find(nid)
+}
+
+// initiator is the primary NID of the node that a NID belongs to and what else
+// that node is known by; p is the peer NI with it, or nil.
+func initiator(nid lnet.NID, p *peerNI) (lnet.NID, []lnet.NID) {
 	if p == nil {
 		return nid, nil
 	}

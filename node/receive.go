@@ -109,7 +109,9 @@ func (i *ni) neighbour(nid lnet.NID) *peerNI {
 		}
 		p = n.meet(nid, i)
 	}
-	p.heard(n.second.Load())
+	if p.heard(n.second.Load()) {
+		n.discoverer.notAlone(p)
+	}
 	if !p.Up.Load() || p.Trouble(nil) != selection.NoTrouble {
 		n.revive(p)
 	}
@@ -134,7 +136,11 @@ func (m *message) dispatch() {
 	e.Unlinked = false
 	e.Target = lnet.ProcessID{NID: h.Dest, PID: h.DestPID}
 	e.Source = lnet.ProcessID{NID: h.Src, PID: h.SrcPID}
-	e.Initiator.NID, m.op.Aliases = m.node.initiator(h.Src, m.peer)
+	sender := m.node.sender(h.Src, m.peer)
+	if sender != m.peer { // which came through a router
+		m.node.discoverer.notAlone(sender)
+	}
+	e.Initiator.NID, m.op.Aliases = initiator(h.Src, sender)
 	e.Initiator.PID = h.SrcPID
 	e.Sender = m.rx.From.NID
 	e.Portal, e.MatchBits, e.HdrData = h.Portal, h.MatchBits, h.HdrData
@@ -224,11 +230,7 @@ func (m *message) place() {
 
 // serves notes that a program of this node's has a use for what a peer has sent.
 func (n *Node) serves(m *message) {
-	p := m.peer
-	if source := m.op.Event.Source.NID; p != nil && p.NID != source {
-		p = n.peers.find(source)
-	}
-	if p != nil {
+	if p := n.sender(m.op.Event.Source.NID, m.peer); p != nil {
 		p.use(n.second.Load())
 	}
 }

@@ -264,7 +264,7 @@ func (n *Node) replied(get *message) {
 	m := n.newMessage()
 	m.commit(get.ni, get.peer)
 	h := &get.tx.Header
-	nid, _ := n.initiator(h.Dest, get.peer)
+	nid, _ := initiator(h.Dest, n.sender(h.Dest, get.peer))
 	m.op.Event = portals.Event{
 		Type: portals.EventReply, MsgType: lnet.MsgGet,
 		Target:    lnet.ProcessID{NID: h.Src, PID: h.SrcPID},
