@@ -138,11 +138,11 @@ func (m *message) count() {
 	raise(&s.committedMax, s.committed.Add(1))
 }
 
-// due sets when m must have left; a router gives everything a try (lnet-core
-// 9.3).
+// due sets when m must have left, unless it goes another way within one attempt; a
+// router gives everything a try (lnet-core 9.3).
 func (m *message) due() {
 	n := m.node
-	if m.forward {
+	if m.forward || m.deadline != 0 {
 		return
 	}
 	m.deadline = n.now() + n.parameters.Load().lifetime(m.ni.iface.Timeout())

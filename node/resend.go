@@ -58,7 +58,8 @@ func (m *message) again() bool {
 		return false
 	}
 	m.retries++
-	m.err = nil // that of stepEnd; in the queue it is why m shall not be sent
+	m.deadline = 0 // each attempt has its own
+	m.err = nil    // that of stepEnd; in the queue it is why m shall not be sent
 	if !n.resends.push(m) {
 		return false
 	}

@@ -247,6 +247,32 @@ func TestWhoIsVouchedFor(t *testing.T) {
 	})
 }
 
+// Given messages that wait for credits of a way that is in trouble after a while, when
+// they go another way and have to wait there too, then each ends when it would have.
+func TestWhatGoesAnotherWayKeepsItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, static(), 1, 2)
+		r.hears(t)
+		r.hold(true)
+		done := r.puts(t, 40, node.PutOptions{})
+		time.Sleep(100 * time.Second)
+		r.ports[r.na[0]].upper.PeerStalled(r.nb[0], time.Now())
+		synctest.Wait()
+		time.Sleep(100 * time.Second) // the driver's timeout is 50 s, and there are three attempts
+		r.hold(false)
+		synctest.Wait()
+		late := 0
+		for _, e := range done.take() {
+			if e.Err != nil {
+				late++
+			}
+		}
+		if late != 32 {
+			t.Errorf("%d of 40 were too late, want all but the 8 in the driver's hands", late)
+		}
+	})
+}
+
 // Given two multi-rail nodes, when one's link goes down, then the other one hears of
 // it by a push and sends to the other NID, until it hears that the link is back.
 func TestWhatItsNodeCallsDownIsAvoided(t *testing.T) {
