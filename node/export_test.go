@@ -27,6 +27,15 @@ func (n *Node) CallSilent(nid lnet.NID, within time.Duration) {
 	}
 }
 
+// View is what discovery knows of the peer with a NID.
+func (n *Node) View(nid lnet.NID) (v *discovery.View) {
+	_ = n.discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) })
+	return v
+}
+
+// Describe is what Peer does when it has found a peer.
+func (n *Node) Describe(v *discovery.View) (PeerInfo, bool) { return n.peerInfo(v, nil) }
+
 // HoldDiscovery keeps discovery busy, so that what comes for it waits, until the
 // function that it returns is called.
 func (n *Node) HoldDiscovery() (release func()) {

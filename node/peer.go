@@ -321,12 +321,9 @@ func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[Pe
 				if v.Primary.IsLoopback() {
 					continue
 				}
-				info := n.peerInfo(v, nis[:0])
+				info, ok := n.peerInfo(v, nis[:0])
 				nis = info.NIs
-				if len(nis) == 0 { // it has gone meanwhile
-					continue
-				}
-				if !yield(info, nil) {
+				if ok && !yield(info, nil) {
 					return
 				}
 			}
@@ -343,11 +340,12 @@ func (n *Node) Peer(nid lnet.NID) (PeerInfo, bool) {
 	if n.discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) }) != nil || v == nil {
 		return PeerInfo{}, false
 	}
-	return n.peerInfo(v, nil), true
+	return n.peerInfo(v, nil)
 }
 
-// peerInfo describes a peer; its NIs are appended to nis.
-func (n *Node) peerInfo(v *discovery.View, nis []PeerNIInfo) PeerInfo {
+// peerInfo describes a peer; its NIs are appended to nis. false: it has gone
+// meanwhile.
+func (n *Node) peerInfo(v *discovery.View, nis []PeerNIInfo) (PeerInfo, bool) {
 	info := PeerInfo{
 		NIs: nis,
 		ID:  v.ID, Primary: v.Primary, MultiRail: v.State.Has(discovery.MultiRail), State: v.State,
@@ -359,7 +357,7 @@ func (n *Node) peerInfo(v *discovery.View, nis []PeerNIInfo) PeerInfo {
 			info.NIs = append(info.NIs, n.peerNIInfo(p, v, t))
 		}
 	}
-	return info
+	return info, len(info.NIs) > len(nis)
 }
 
 func (n *Node) peerNIInfo(p *peerNI, v *discovery.View, t *topology) PeerNIInfo {

@@ -151,3 +151,21 @@ func TestEntryForAnyNIDOfAPeer(t *testing.T) {
 		}
 	}
 }
+
+// Given a peer that goes while it is looked up, then it is not there, rather than there
+// without NIDs.
+func TestAPeerThatGoesIsNotShown(t *testing.T) {
+	n := newNode(t, node.Config{})
+	nid := parseNID(t, "10.0.0.2@tcp")
+	configure(t, n, nid)
+	v := n.View(nid)
+	if p, ok := n.Describe(v); !ok || len(p.NIs) != 1 {
+		t.Fatalf("%+v, %v", p, ok)
+	}
+	if err := n.DeletePeer(t.Context(), nid, false); err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := n.Describe(v); ok {
+		t.Errorf("%+v", p)
+	}
+}
