@@ -21,7 +21,7 @@ import (
 
 // attack is the size of attacks: how many strangers are made up. 200000 shows what
 // an attacker can reach within minutes.
-var attack = flag.Int("attack", 20000, "how many strangers attack")
+var attack = flag.Int("attack", 20000, "how many strangers attack; about 20000 or more, else there are too few for what the tests want")
 
 // attacked is the bound on peer NIs in attacks: a tenth of the strangers, or what a
 // node has by default.

@@ -38,10 +38,15 @@ func (h *health) add(d int) (int, bool) {
 	}
 }
 
-// answered forgets the pings that had no answer: a message has come.
-func (h *health) answered() {
-	if h.pings.Load() != 0 {
-		h.pings.Store(0)
+// answered forgets the pings that had no answer: a message has come. The next one is
+// due soon, though after a long silence it may have been planned for much later.
+func (h *health) answered(second int64) {
+	if h.pings.Load() == 0 {
+		return
+	}
+	h.pings.Store(0)
+	if at := h.nextPing.Load(); at > second+2 { // what a second ping waits for
+		h.nextPing.CompareAndSwap(at, second+1)
 	}
 }
 
@@ -99,9 +104,10 @@ func (m *message) succeeded(arrived bool) {
 	if !arrived {
 		return
 	}
-	i.health.answered()
+	second := n.second.Load()
+	i.health.answered(second)
 	p := m.peer
-	p.health.answered()
+	p.health.answered(second)
 	switch {
 	case p.health.full():
 	case p.gateway() || n.router.forwards():

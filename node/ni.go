@@ -182,8 +182,12 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 		n.rebuildInfo()
 	}
 	n.infoMu.Unlock()
-	if present && fatal(s) {
+	switch {
+	case !present:
+	case fatal(s):
 		n.reroute(i, nil)
+	default:
+		n.tryAgain(i)
 	}
 	if present {
 		n.log.Info("link changed", "ni", i.NID, "link", s)

@@ -93,6 +93,21 @@ func (n *Node) runRecovery(second int64) {
 	}
 }
 
+// tryAgain has the NI i, and the peer NIs on its net, pinged at once, and then as often
+// as if they had just been hurt: its link is back.
+func (n *Node) tryAgain(i *ni) {
+	r := &n.recovery
+	r.mu.Lock()
+	for _, p := range r.patients {
+		if p.ni == i || p.ni == nil && p.peer.NID.Net() == i.net {
+			p.health.pings.Store(0)
+			p.health.nextPing.Store(n.second.Load())
+		}
+	}
+	r.mu.Unlock()
+	n.wakeMonitor()
+}
+
 // pinged are the patients of which pings are under way. The monitor calls it.
 func (r *recovery) pinged() (out []*patient) {
 	r.mu.Lock()

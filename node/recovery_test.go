@@ -112,6 +112,42 @@ func TestRecoverySucceeds(t *testing.T) {
 	})
 }
 
+// Given a long cut, after which the next pings are minutes away, when a message comes
+// from the peer NI, or the link comes back, then the pings are made again at once, and
+// all is well soon.
+//
+// discovery 9.5, 9.7
+func TestRecoveryAfterALongCut(t *testing.T) {
+	for name, back := range map[string]func(t *testing.T, r *rails){
+		"heard": func(t *testing.T, r *rails) { r.hears(t) },
+		"link":  func(_ *testing.T, r *rails) { r.ports[r.na[0]].setLink(lnd.LinkUp) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRails(t, static(), 1, 2)
+				r.hears(t)
+				if err := r.a.SetPeerHealth(r.nb[1], 0); err != nil {
+					t.Fatal(err)
+				}
+				r.ports[r.na[0]].setLink(lnd.LinkDown)
+				r.fails(as(lnd.StatusRemoteError))
+				time.Sleep(20 * time.Minute) // the next one is due at 1534 s
+				r.fails(nil)
+				r.took()
+				back(t, r)
+				time.Sleep(2 * time.Second)
+				if at := r.pingsTo(r.nb[1]); len(at) == 0 {
+					t.Error("nobody pings")
+				}
+				time.Sleep(time.Minute)
+				if _, peers := r.healthOf(); lost(peers) != 0 {
+					t.Errorf("peer NIs %v", peers)
+				}
+			})
+		})
+	}
+}
+
 // A peer NI is pinged at its own NID only once it has been heard from.
 //
 // discovery 9.4, 9.7
