@@ -82,7 +82,7 @@ func (n *cannedNode) discover(_ context.Context, nid lnet.NID, _ bool) (control.
 }
 
 // readTestdata reads a JSON file.
-func readTestdata(t *testing.T, name string, into any) {
+func readTestdata(t testing.TB, name string, into any) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
@@ -94,7 +94,7 @@ func readTestdata(t *testing.T, name string, into any) {
 }
 
 // cannedPeer is the recorded node called name, with its pings.
-func cannedPeer(t *testing.T, name string) *cannedNode {
+func cannedPeer(t testing.TB, name string) *cannedNode {
 	t.Helper()
 	n := newCannedNode()
 	var nets control.Nets

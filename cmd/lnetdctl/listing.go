@@ -17,6 +17,7 @@ type listing struct {
 	out   io.Writer
 	begun bool
 	b     bytes.Buffer
+	one   bytes.Buffer // an item that is to be indented
 }
 
 // listingPage is how much of a listing is printed at once.
@@ -57,8 +58,8 @@ func (l *listing) item(m mapping) error {
 
 // value prints an item as printJSON would within a list.
 func (l *listing) value(v any) error {
-	item, err := json.MarshalIndent(v, "    ", "  ")
-	if err != nil {
+	l.one.Reset()
+	if err := json.NewEncoder(&l.one).Encode(v); err != nil {
 		return err
 	}
 	if l.begun {
@@ -67,8 +68,62 @@ func (l *listing) value(v any) error {
 		l.begun = true
 		l.b.WriteString("{\n  \"" + l.key + "\": [\n    ")
 	}
-	l.b.Write(item)
+	indent(&l.b, bytes.TrimSuffix(l.one.Bytes(), []byte("\n")), 2)
 	return l.turn()
+}
+
+// indent prints compact JSON, which begins at a level, as json.Indent with two blanks
+// does. That checks each byte over again: most of the time of a long list.
+func indent(b *bytes.Buffer, compact []byte, level int) {
+	out := b.AvailableBuffer()
+	newline := func() {
+		out = append(out, '\n')
+		for range level {
+			out = append(out, ' ', ' ')
+		}
+	}
+	for k := 0; k < len(compact); k++ {
+		c := compact[k]
+		switch c {
+		case '"':
+			n := stringEnd(compact[k+1:])
+			out = append(out, compact[k:k+1+n]...)
+			k += n
+		case '{', '[':
+			out = append(out, c)
+			if next := compact[k+1]; next == '}' || next == ']' {
+				out = append(out, next)
+				k++
+				continue
+			}
+			level++
+			newline()
+		case '}', ']':
+			level--
+			newline()
+			out = append(out, c)
+		case ',':
+			out = append(out, c)
+			newline()
+		case ':':
+			out = append(out, c, ' ')
+		default:
+			out = append(out, c)
+		}
+	}
+	b.Write(out)
+}
+
+// stringEnd is the length of what is left of a JSON string, its last quote included.
+func stringEnd(s []byte) int {
+	for k := 0; ; k++ {
+		switch s[k] {
+		case '"':
+			return k + 1
+		case '\\':
+			k++
+		}
+	}
 }
 
 func (l *listing) end() error {

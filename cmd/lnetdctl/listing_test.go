@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"iter"
 	"strings"
@@ -98,5 +99,47 @@ func TestListingIsPrintedAsItComes(t *testing.T) {
 	}
 	if n := strings.Count(string(first)+string(rest), "primary nid:"); n != d.peers || <-ended != 0 {
 		t.Errorf("%d peers are printed", n)
+	}
+}
+
+// What is indented item by item reads as encoding/json indents it.
+func TestItemsAreIndentedAsEncodingJSONDoes(t *testing.T) {
+	for _, v := range []any{
+		cannedPeer(t, "peerA").PeerList[0], nil, 7, "a \"quoted\\\" [text], {of: all}", []int{}, map[string]int{}, struct{}{},
+		[]any{[]any{}, map[string]any{"a": []any{1, "}", map[string]any{}}, "b,": nil}, -1.5e30, true},
+	} {
+		want, err := json.MarshalIndent(v, "    ", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		compact, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		indent(&got, compact, 2)
+		if diff := cmp.Diff(string(want), got.String()); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// 65,536 peers with two NIDs each, printed for programs.
+func BenchmarkPeersForPrograms(b *testing.B) {
+	peer := cannedPeer(b, "peerA").PeerList[0]
+	for len(peer.NIs) < 2 {
+		peer.NIs = append(peer.NIs, peer.NIs[0])
+	}
+	peer.NIs = peer.NIs[:2]
+	for b.Loop() {
+		l := listing{layout: wide, key: "peers", json: true, out: io.Discard}
+		for range 65536 {
+			if err := l.value(&peer); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := l.end(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
