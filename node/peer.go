@@ -19,6 +19,8 @@ type peer struct {
 	// The rest is the discoverer's.
 	rail *selection.Peer
 	dead bool // a gateway that did not answer
+	// lacks says that it named NIDs for which there was no room.
+	lacks bool
 	// lists are the NIDs that a gateway last said it has.
 	lists []lnet.NID
 	check

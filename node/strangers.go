@@ -52,9 +52,8 @@ type strangers struct {
 
 	// The discoverer's; seconds of the node's clock.
 	again, told int64
-	// lacking are the primary NIDs of peers that named NIDs for which there was no
-	// room. The discoverer's.
-	lacking map[lnet.NID]struct{}
+	// lacking says that there may be peers that lack NIDs; the discoverer's.
+	lacking bool
 }
 
 // recount has the peer NIs looked at again before more strangers come, as somebody
@@ -104,11 +103,11 @@ func (d *discoverer) full(primary lnet.NID) bool {
 	if n.strangersOver() < 0 || n.neededNow(primary) && !n.overflows() {
 		return false
 	}
-	s := &n.strangers
-	if s.lacking == nil {
-		s.lacking = map[lnet.NID]struct{}{}
+	if p := n.peers.find(primary); p != nil {
+		if q := p.peer.Load(); q != nil {
+			q.lacks, n.strangers.lacking = true, true
+		}
 	}
-	s.lacking[primary] = struct{}{}
 	return n.refuse(true)
 }
 
@@ -133,10 +132,17 @@ func (n *Node) neededNow(primary lnet.NID) bool {
 // askLacking has the next message to each peer of which NIDs are lacking wait until
 // it has been asked again, as there is room.
 func (d *discoverer) askLacking() {
-	lacking := d.node.strangers.lacking
-	d.node.strangers.lacking = nil
-	for nid := range lacking {
-		d.machine.Missed(d.node.machineNow(), nid)
+	n := d.node
+	n.strangers.lacking = false
+	var lacking []lnet.NID
+	n.peers.each(func(p *peerNI) {
+		if q := p.peer.Load(); q != nil && q.lacks {
+			q.lacks = false
+			lacking = append(lacking, p.NID)
+		}
+	})
+	for _, nid := range lacking {
+		d.machine.Missed(n.machineNow(), nid)
 	}
 	d.act()
 }
@@ -235,7 +241,7 @@ func (d *discoverer) makeRoom() {
 	n := d.node
 	s := &n.strangers
 	now := n.second.Load()
-	if n.strangersOver() < 0 && len(s.lacking) > 0 {
+	if n.strangersOver() < 0 && s.lacking {
 		d.askLacking()
 	}
 	if n.strangersOver() < 0 || now < s.again {
@@ -271,7 +277,7 @@ func (d *discoverer) cramped() time.Duration {
 	switch n := d.node; {
 	case n.strangersOver() > n.parameters.Load().PeerNIsMax/16:
 		return roomPause * time.Second
-	case len(n.strangers.lacking) > 0:
+	case n.strangers.lacking:
 		return time.Minute
 	}
 	return idle
