@@ -11,10 +11,96 @@ import (
 	"testing"
 )
 
-// Given connections that have been served and stay, when one address has too many, or
-// there are too many in all, then that goes which was served longest ago, of the same
-// address or of any, and who comes then is served.
+// link is a connection from an address.
+type link struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (l *link) RemoteAddr() net.Addr { return l }
+func (l *link) Network() string      { return "tcp" }
+func (l *link) String() string       { return l.from + ":7" }
+func (l *link) Close() error         { l.closed = true; return nil }
+
+// open has a connection come in; served is as if it had been asked something.
+func (c *connections) open(from string) *link {
+	l := &link{from: from}
+	c.note(l, http.StateNew)
+	return l
+}
+
+func (c *connections) served(l *link) *link {
+	c.note(l, http.StateActive)
+	c.note(l, http.StateIdle)
+	return l
+}
+
+// Given connections that stay, when one address has too many, or there are too many in
+// all, then that goes which has asked nothing for longest, of the same address or of
+// any.
 func TestIdleConnectionsAreBounded(t *testing.T) {
+	var c connections
+	check := func(who string, l *link, closed bool) {
+		t.Helper()
+		if l.closed != closed {
+			t.Errorf("%s is closed: %t, want %t", who, l.closed, closed)
+		}
+	}
+	busy, first := c.open("a"), c.open("a")
+	c.note(busy, http.StateActive)
+	var crowd []*link
+	for k := range connectionsAtOnce - 2 {
+		crowd = append(crowd, c.open(fmt.Sprint("b", k/connectionsPerAddress)))
+	}
+	c.served(first)
+	check("the first, of enough", first, false)
+	c.open("c")
+	check("who asked nothing, of too many", crowd[0], true)
+	for range 2 { // takes the place of the one that has gone, and then one of its own
+		c.open("b0")
+	}
+	check("the next one of that address", crowd[1], true)
+	check("the next one of all", crowd[2], true)
+	check("who has asked", first, false)
+	check("who is being served", busy, false)
+	if len(c.list) != connectionsAtOnce {
+		t.Errorf("%d connections, want %d", len(c.list), connectionsAtOnce)
+	}
+	c.note(crowd[0], http.StateClosed) // as the server does
+	c.note(busy, http.StateClosed)
+	if len(c.list) != connectionsAtOnce-1 {
+		t.Errorf("%d connections after one has gone, want %d", len(c.list), connectionsAtOnce-1)
+	}
+}
+
+// All that are being served stay, and who comes then goes.
+func TestConnectionsThatAreServedStay(t *testing.T) {
+	var c connections
+	for range connectionsPerAddress {
+		c.note(c.open("a"), http.StateActive)
+	}
+	if !c.open("a").closed || c.open("b").closed {
+		t.Error("one more of that address stays, or one of another goes")
+	}
+}
+
+// asks tells whether a connection is served.
+func asks(c net.Conn) bool {
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		return false
+	}
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, r.Body)
+	_ = r.Body.Close()
+	return err == nil
+}
+
+// Given one connection too many, when all have asked, then one of them is served no more.
+func TestServeBoundsConnections(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -22,79 +108,25 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- Serve(ctx, l, Handler(&fakeSource{}, "v"), slog.New(slog.DiscardHandler)) }()
-	dial := func(host int) net.Conn {
-		t.Helper()
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(fmt.Sprintf("127.0.9.%d", host))}}
-		c, err := d.DialContext(t.Context(), "tcp", l.Addr().String())
-		if err != nil {
+	conns := make([]net.Conn, connectionsPerAddress+1)
+	for k := range conns {
+		if conns[k], err = net.Dial("tcp", l.Addr().String()); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = c.Close() })
-		return c
+		asks(conns[k])
 	}
-	asks := func(c net.Conn) bool {
-		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-			return false
+	count := 0
+	for _, c := range conns {
+		if asks(c) {
+			count++
 		}
-		r, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			return false
-		}
-		_, err = io.Copy(io.Discard, r.Body)
-		_ = r.Body.Close()
-		return err == nil
+		_ = c.Close()
 	}
-	check := func(who string, c net.Conn, want bool) {
-		t.Helper()
-		if got := asks(c); got != want {
-			t.Errorf("%s is served: %t, want %t", who, got, want)
-		}
+	if count != connectionsPerAddress {
+		t.Errorf("%d connections are served, want %d", count, connectionsPerAddress)
 	}
-
-	first := dial(1)
-	check("the first", first, true)
-	crowd := []net.Conn{}
-	for k := range connectionsAtOnce {
-		c := dial(2 + k/connectionsPerAddress)
-		check("each", c, true)
-		crowd = append(crowd, c)
-	}
-	check("the first of all, of too many", first, false)
-	one := dial(2)
-	check("one more of an address", one, true)
-	check("the first of that address", crowd[0], false)
-	check("the second of that address", crowd[1], true)
-	check("somebody else", dial(200), true)
-	check("the third of that address, now the first of all", crowd[2], false)
-	check("the second of that address", crowd[1], true)
 	cancel()
 	if err := <-served; err != nil {
 		t.Error(err)
-	}
-}
-
-// All that are being served stay, and who comes then goes.
-func TestConnectionsThatAreServedStay(t *testing.T) {
-	var c connections
-	open := func() (net.Conn, net.Conn) {
-		one, other := net.Pipe()
-		c.note(one, http.StateNew)
-		return one, other
-	}
-	for range connectionsPerAddress {
-		one, _ := open()
-		c.note(one, http.StateActive)
-	}
-	one, other := open()
-	if _, err := other.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("%v, want the end", err)
-	}
-	c.note(one, http.StateClosed) // as the server does
-	if len(c.list) != connectionsPerAddress {
-		t.Errorf("%d connections, want the %d that are served", len(c.list), connectionsPerAddress)
-	}
-	c.note(c.list[3].Conn, http.StateClosed)
-	if len(c.list) != connectionsPerAddress-1 {
-		t.Errorf("%d connections after one has gone", len(c.list))
 	}
 }
