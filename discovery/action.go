@@ -19,7 +19,7 @@ type RequestID uint64
 // outside of the goroutine that runs the Machine.
 type Action interface{ String() string }
 
-// SendPing wants a ping (6.2): a GET to portal 0 with a response tracker. It ends
+// SendPing wants a ping (discovery 6.2): a GET to portal 0 with a response tracker. It ends
 // with one call of PingReply, Failed or Refused, unless a Cancel comes first.
 type SendPing struct {
 	ID   RequestID
@@ -33,7 +33,7 @@ type SendPing struct {
 	Size int
 }
 
-// SendPush wants a push (6.3): a PUT of our ping info to portal 0, with an ACK
+// SendPush wants a push (discovery 6.3): a PUT of our ping info to portal 0, with an ACK
 // and a response tracker. It ends with one call of PushAcked, Failed or
 // Refused, unless a Cancel comes first.
 type SendPush struct {
@@ -60,7 +60,7 @@ type Attach struct {
 }
 
 // Detach says that a NID belongs to no peer any more. What the node has of it
-// lives on until its last message ends (7.8).
+// lives on until its last message ends (discovery 7.8).
 type Detach struct {
 	NID  lnet.NID
 	Peer PeerID
@@ -79,7 +79,7 @@ type ViewChanged struct{ View *View }
 // Gone says that a peer is no more; its last View has no NIDs.
 type Gone struct{ View *View }
 
-// MarkStatus gives the status of a NID as its node told it (7.3): if it differs
+// MarkStatus gives the status of a NID as its node told it (discovery 7.3): if it differs
 // from the one kept, and is Down, it counts as one remote failure; if it is Up,
 // as before, and the NID was never heard from, its health is the best.
 type MarkStatus struct {
@@ -88,11 +88,11 @@ type MarkStatus struct {
 }
 
 // ForgetPreferred says that what traffic made the preferred local NIDs of the
-// peer's NIDs is void: it is Multi-Rail now (2.5).
+// peer's NIDs is void: it is Multi-Rail now (discovery 2.5).
 type ForgetPreferred struct{ Peer PeerID }
 
 // Release gives messages back: with nil they are sent as if they were new, to
-// whoever has the NID now; else they end with the error (5.3). Each parked key
+// whoever has the NID now; else they end with the error (discovery 5.3). Each parked key
 // is released once.
 type Release struct {
 	Keys []Key
@@ -108,7 +108,7 @@ type Wake struct {
 	Err          error
 }
 
-// EnlargePush wants room for pushes of this many bytes at least (4.6).
+// EnlargePush wants room for pushes of this many bytes at least (discovery 4.6).
 type EnlargePush struct{ Size int }
 
 // GatewayInfo gives what a gateway told, for lnet-core 8.3; the MarkStatus of its
@@ -120,7 +120,7 @@ type GatewayInfo struct {
 }
 
 // GatewayChecked says that a round with a gateway has ended. With an error the
-// gateway is dead, all its NIDs are down, and its routes are (6.8).
+// gateway is dead, all its NIDs are down, and its routes are (discovery 6.8).
 type GatewayChecked struct {
 	Peer PeerID
 	Err  error

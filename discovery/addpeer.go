@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// AddPeer says that a node has all these NIDs, as an upper layer knows (7.6). The
+// AddPeer says that a node has all these NIDs, as an upper layer knows (discovery 7.6). The
 // first that can be used is the reference: with lock it stays the primary NID
 // whatever the node says, and what the others turn out to be is merged under it.
 // It returns the reference. ErrNoPeer if no NID can be used, else the error of

@@ -26,7 +26,7 @@ func (o ConfigureOptions) state() State {
 }
 
 // Configure makes a peer as an administrator wants it, or adds NIDs to it: all of
-// it or, with an error, nothing (7.7). A peer that traffic or discovery has made
+// it or, with an error, nothing (discovery 7.7). A peer that traffic or discovery has made
 // is made anew. Errors are of *PeerError: ErrInvalid, ErrExists, ErrLocked,
 // ErrPermission, ErrBusy (a gateway), ErrNotUnique.
 func (m *Machine) Configure(now time.Duration, primary lnet.NID, others []lnet.NID, o ConfigureOptions) error {
@@ -76,7 +76,7 @@ func (m *Machine) checkConfigure(primary lnet.NID, others []lnet.NID, o Configur
 	return lnet.NID{}, nil
 }
 
-// checkMake: the rules for a peer that exists (7.6, 7.7). It returns the peer that
+// checkMake: the rules for a peer that exists (discovery 7.6, 7.7). It returns the peer that
 // has the NID, if any. ErrExists and ErrLocked are no reason for make to fail if
 // the caller is AddPeer.
 func (m *Machine) checkMake(nid lnet.NID, s State) (*peer, error) {
@@ -104,7 +104,7 @@ func (m *Machine) checkMake(nid lnet.NID, s State) (*peer, error) {
 	return p, nil
 }
 
-// make makes a peer with these flags, in place of one that has the NID (7.6). It
+// make makes a peer with these flags, in place of one that has the NID (discovery 7.6). It
 // returns the peer that has it afterwards.
 func (m *Machine) make(nid lnet.NID, s State) (*peer, error) {
 	p, err := m.checkMake(nid, s)
@@ -122,7 +122,7 @@ func (m *Machine) make(nid lnet.NID, s State) (*peer, error) {
 	return p, nil
 }
 
-// AddNID adds a NID to a peer that an administrator made (7.7). Errors are of
+// AddNID adds a NID to a peer that an administrator made (discovery 7.7). Errors are of
 // *PeerError: ErrInvalid, ErrNotFound, ErrNotPrimary, ErrPermission, ErrExists,
 // ErrNotUnique.
 func (m *Machine) AddNID(now time.Duration, primary, nid lnet.NID, o ConfigureOptions) error {
@@ -146,7 +146,7 @@ func (m *Machine) AddNID(now time.Duration, primary, nid lnet.NID, o ConfigureOp
 	return refuse("add to", primary, nid, err)
 }
 
-// Delete deletes a peer (7.7). One whose primary NID is locked keeps that NID, and
+// Delete deletes a peer (discovery 7.7). One whose primary NID is locked keeps that NID, and
 // is discovered anew. Errors are of *PeerError: ErrNotFound, ErrNotPrimary,
 // ErrBusy (a gateway).
 func (m *Machine) Delete(now time.Duration, primary lnet.NID) error {
@@ -195,7 +195,7 @@ func (m *Machine) named(primary lnet.NID) (*peer, error) {
 	return i.peer, nil
 }
 
-// DeleteNID takes a NID from a peer (7.8); the primary one is Delete. Errors are of
+// DeleteNID takes a NID from a peer (discovery 7.8); the primary one is Delete. Errors are of
 // *PeerError: ErrNotFound, ErrNotPrimary, ErrOtherPeer, ErrBusy, ErrPermission.
 func (m *Machine) DeleteNID(now time.Duration, primary, nid lnet.NID) error {
 	if nid == primary {

@@ -18,7 +18,7 @@ type Content struct {
 	// Short says that the room was too small for it.
 	Short bool
 	// Cut says that the sender's message was longer than the room. Of a push
-	// that is as bad as Short (6.7); it may be metadata alone that is lacking.
+	// that is as bad as Short (discovery 6.7); it may be metadata alone that is lacking.
 	Cut bool
 	// Err is why it cannot be used; nil if it can, or could with more room.
 	Err error
@@ -32,7 +32,7 @@ var errLies = errors.New("shorter than it says")
 // Read reads ping info that has arrived. cut says that there was, or may have
 // been, more than the room b: of a push, that the sender announced more; of a
 // ping, that the reply filled the room. interfacesMax is the most entries that
-// are taken (4.2). Any goroutine may call it.
+// are taken (discovery 4.2). Any goroutine may call it.
 func Read(b []byte, cut bool, interfacesMax int) Content {
 	info, err := lnet.DecodePingInfo(b, interfacesMax)
 	c := Content{Info: info, Cut: cut}

@@ -10,5 +10,5 @@
 // the messages, known here by keys; it publishes the View of each peer, which
 // tells any goroutine whether a message must wait.
 //
-// No goroutines exist here. Sections in comments are those of discovery.md.
+// No goroutines exist here. Most of it is docs/spec/discovery.md.
 package discovery

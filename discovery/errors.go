@@ -8,7 +8,7 @@ import (
 )
 
 // Why an operation is refused, or a round failed. The errno that LNet has for
-// each is named for those who must show one (7.4, 7.5, 7.7, 7.8).
+// each is named for those who must show one (discovery 7.4, 7.5, 7.7, 7.8).
 var (
 	// ErrInvalid means that a NID cannot be a peer's (EINVAL).
 	ErrInvalid = errors.New("not the NID of a peer")

@@ -15,7 +15,7 @@ const (
 )
 
 // checkAdd is why a NID cannot be added to p; owner is who has it, if anyone
-// (7.4). claimed says that it stays with another locked peer, which is no error.
+// (discovery 7.4). claimed says that it stays with another locked peer, which is no error.
 func (m *Machine) checkAdd(p *peer, nid lnet.NID, multiRail bool, who by) (owner *ni, claimed bool, err error) {
 	owner = m.nis[nid]
 	switch {
@@ -37,7 +37,7 @@ func (m *Machine) checkAdd(p *peer, nid lnet.NID, multiRail bool, who by) (owner
 	return owner, false, nil
 }
 
-// add adds a NID to p, taking it from the peer that has it (7.4). A peer that
+// add adds a NID to p, taking it from the peer that has it (discovery 7.4). A peer that
 // thereby loses its primary NID is gone.
 func (m *Machine) add(p *peer, nid lnet.NID, multiRail bool, who by) error {
 	owner, claimed, err := m.checkAdd(p, nid, multiRail, who)
@@ -115,7 +115,7 @@ func (m *Machine) rename(p *peer, nid lnet.NID) {
 }
 
 // setPrimary makes a NID, which may be new to it, a peer's primary one, unless
-// that is locked (7.4). Where it cannot, all stays as it was.
+// that is locked (discovery 7.4). Where it cannot, all stays as it was.
 func (m *Machine) setPrimary(p *peer, nid lnet.NID) error {
 	err := m.add(p, nid, p.state.Has(MultiRail), byPeer)
 	fixed := p.state.Has(LockPrimary | Configured)
@@ -136,7 +136,7 @@ const (
 	nextPrimary             // another NID becomes the primary one; so for gateways
 )
 
-// remove takes a NID from p (7.8). The last one takes the peer with it.
+// remove takes a NID from p (discovery 7.8). The last one takes the peer with it.
 func (m *Machine) remove(p *peer, nid lnet.NID, d drop, who by) error {
 	i := m.nis[nid]
 	switch {

@@ -41,19 +41,19 @@ func (m Mode) String() string {
 type Local struct {
 	// Mode is this node's.
 	Mode Mode
-	// Seq is the sequence number of our ping info (4.4).
+	// Seq is the sequence number of our ping info (discovery 4.4).
 	Seq uint32
 }
 
-// disabled: section 3, "discovery disabled for a peer".
+// disabled: discovery 3, "discovery disabled for a peer".
 func (s State) disabled(l Local) bool {
 	return l.Mode.passive() || !s.Has(MultiRail) || s.Has(NoDiscovery)
 }
 
-// needsPing: section 3.
+// needsPing: discovery 3.
 func (s State) needsPing() bool { return s.Has(ForcePing) || !s.Has(NIDsUpToDate) }
 
-// needsPush: section 3. told is the sequence number that the peer has of us.
+// needsPush: discovery 3. told is the sequence number that the peer has of us.
 func (s State) needsPush(l Local, told uint32) bool {
 	if !s.Has(MultiRail) || s.Has(MarkDeleted|PushSent) {
 		return false
@@ -61,7 +61,7 @@ func (s State) needsPush(l Local, told uint32) bool {
 	return s.Has(ForcePush) || !s.Has(NoDiscovery) && !l.Mode.passive() && told < l.Seq
 }
 
-// upToDate: section 3. A push that is under way need not be the last.
+// upToDate: discovery 3. A push that is under way need not be the last.
 func (s State) upToDate(l Local, told uint32) bool {
 	const done = Discovered | NIDsUpToDate
 	return s&done == done && !s.Has(Discovering|ForcePing|Rediscover) && (!s.Has(ForcePush) || s.Has(PushSent)) &&

@@ -16,8 +16,8 @@ const (
 
 // What is done again, and how often.
 const (
-	// repingsMax bounds the pings of one round beyond the first (settled
-	// question 19, quirk of 6.4).
+	// repingsMax bounds the pings of one round beyond the first (decisions
+	// 19, quirk of discovery 6.4).
 	repingsMax = 4
 	// A failed round is tried again after retryFirst, 2*retryFirst, ... as often
 	// as retries says. A round that ends well, a Discover, news of ours and a peer
@@ -200,7 +200,7 @@ func (m *Machine) PeersAfter(id PeerID, had lnet.NID) iter.Seq[*View] {
 func (m *Machine) Len() int { return m.count }
 
 // Meet makes a peer of a NID that a message goes to or came from, unless it
-// belongs to one (2.4). A NID that nobody can have is ignored.
+// belongs to one (discovery 2.4). A NID that nobody can have is ignored.
 func (m *Machine) Meet(now time.Duration, nid lnet.NID) {
 	m.begin(now)
 	m.findOrCreate(nid)

@@ -20,7 +20,7 @@ type merge struct {
 	pruned bool       // old is made
 }
 
-// process looks at the data of a peer (6.6).
+// process looks at the data of a peer (discovery 6.6).
 func (m *Machine) process(p *peer) {
 	w := p.work
 	c := w.data
@@ -66,7 +66,7 @@ func (m *Machine) process(p *peer) {
 }
 
 // handOver gives the data of p to x, which has the NID that p calls its primary
-// one (7.2). By and by x gets all that p has.
+// one (discovery 7.2). By and by x gets all that p has.
 func (m *Machine) handOver(p, x *peer, c *Content) {
 	if !p.state.Has(NoDiscovery) {
 		m.clear(x, NoDiscovery)
@@ -98,7 +98,7 @@ func (m *Machine) handOver(p, x *peer, c *Content) {
 	}
 	m.set(x, NIDsUpToDate)
 	// As if x had got the data itself: what it hears else has to agree, and the
-	// peer may go by another of its NIDs than before (settled question 19).
+	// peer may go by another of its NIDs than before (decisions 19).
 	m.compare(x, c)
 	primary, _ := c.Info.Primary()
 	if i := m.nis[primary]; !m.disabled(x) && i != nil && i.peer == x {
@@ -141,7 +141,7 @@ func (m *Machine) startMerge(p *peer, c *Content) {
 	m.mergeSome(p)
 }
 
-// mergeSome does a piece of a merge (7.1).
+// mergeSome does a piece of a merge (discovery 7.1).
 func (m *Machine) mergeSome(p *peer) {
 	j := p.work.merge
 	nis := j.data.Info.NIs
@@ -168,7 +168,7 @@ func (m *Machine) mergeSome(p *peer) {
 	}
 }
 
-// mergeNI: 7.1, steps 3 and 5.
+// mergeNI: discovery 7.1, steps 3 and 5.
 func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 	if !usable(ni.NID) {
 		return
@@ -200,7 +200,7 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 	m.act(MarkStatus{NID: ni.NID, Status: ni.Status})
 }
 
-// prune takes away a NID that the peer does not name (7.1, step 6).
+// prune takes away a NID that the peer does not name (discovery 7.1, step 6).
 func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 	if i := m.nis[nid]; i == nil || i.peer != p {
 		return
@@ -226,7 +226,7 @@ func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 	}
 }
 
-// endMerge: 7.1, steps 7 and 8.
+// endMerge: discovery 7.1, steps 7 and 8.
 func (m *Machine) endMerge(p *peer, j *merge) {
 	p.work.merge = nil
 	primary, _ := j.data.Info.Primary()

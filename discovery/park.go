@@ -13,7 +13,7 @@ type waiter struct {
 }
 
 // Park keeps a message to a NID whose View says that it must wait, until the
-// peer is known (5.1, 5.3). The key comes back in exactly one Release, perhaps at
+// peer is known (discovery 5.1, 5.3). The key comes back in exactly one Release, perhaps at
 // once: things may have changed since the View was read.
 func (m *Machine) Park(now time.Duration, nid lnet.NID, key Key) {
 	m.begin(now)
@@ -60,7 +60,7 @@ func (m *Machine) release() {
 }
 
 // wake ends the wait for a round of p. A round that ends well leaves p up to date,
-// so that nobody needs to wait for another one (6.8).
+// so that nobody needs to wait for another one (discovery 6.8).
 func (m *Machine) wake(p *peer, err error) {
 	for _, w := range p.work.waiters {
 		m.ready(w, err)

@@ -7,17 +7,17 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// peer is a node, as far as its identity goes (2.1).
+// peer is a node, as far as its identity goes (discovery 2.1).
 type peer struct {
 	id      PeerID
 	primary lnet.NID
-	nis     []*ni // grouped by net (2.2)
+	nis     []*ni // grouped by net (discovery 2.2)
 	state   State
 	// seq is the last sequence number of the peer, told that of ours which it has
 	// acknowledged.
 	seq, told uint32
 	// heard and digest describe the data with the highest number since our last
-	// ping left, if hears is set (settled question 19).
+	// ping left, if hears is set (decisions 19).
 	heard    uint32
 	digest   uint64
 	hears    bool
@@ -55,7 +55,7 @@ type work struct {
 	// source and destination are our NID that the last reply came to and the
 	// peer's that it came from; zero: any.
 	source, destination lnet.NID
-	// mergeInto is the NID of the peer that this one is to be absorbed by (7.6).
+	// mergeInto is the NID of the peer that this one is to be absorbed by (discovery 7.6).
 	mergeInto        lnet.NID
 	net              lnet.Net // that is being checked
 	about            lnet.NID // to ask by in turn with the primary one, if not zero
@@ -127,7 +127,7 @@ func (p *peer) remove(i *ni) {
 }
 
 // promote moves a NID's net to the front, and the NID to the front of that
-// (7.1). It reports whether that changed anything.
+// (discovery 7.1). It reports whether that changed anything.
 func (p *peer) promote(nid lnet.NID) bool {
 	if len(p.nis) == 0 || p.nis[0].nid == nid || !p.has(nid) {
 		return false
@@ -264,7 +264,7 @@ func (m *Machine) upToDate(p *peer) bool { return p.state.upToDate(m.local, p.to
 
 func (m *Machine) disabled(p *peer) bool { return p.state.disabled(m.local) }
 
-// becomeMultiRail: what traffic made of it before is void (2.5).
+// becomeMultiRail: what traffic made of it before is void (discovery 2.5).
 func (m *Machine) becomeMultiRail(p *peer) {
 	if !p.state.Has(MultiRail) {
 		m.set(p, MultiRail)

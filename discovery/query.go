@@ -7,7 +7,7 @@ import (
 )
 
 // Discover begins a round with the peer that has the NID, a new one if need be,
-// whatever is known of it (5.2). A Wake with that key tells its end.
+// whatever is known of it (discovery 5.2). A Wake with that key tells its end.
 func (m *Machine) Discover(now time.Duration, nid lnet.NID, waiter Key) {
 	m.discover(now, nid, waiter, 0)
 }
@@ -57,7 +57,7 @@ func (m *Machine) Heard(now time.Duration, nid lnet.NID) {
 	m.end()
 }
 
-// PrimaryNID asks for the primary NID of the peer that has a NID (7.5). It is
+// PrimaryNID asks for the primary NID of the peer that has a NID (discovery 7.5). It is
 // known at once if ok; else a Wake with that key brings it. With locked, nobody
 // waits if the primary NID is locked: it stays what it is.
 func (m *Machine) PrimaryNID(now time.Duration, nid lnet.NID, locked bool, key Key) (primary lnet.NID, ok bool) {
@@ -81,7 +81,7 @@ func (m *Machine) PrimaryNID(now time.Duration, nid lnet.NID, locked bool, key K
 	return lnet.NID{}, false
 }
 
-// IsDiscovered asks whether discovery of a NID's peer is done (7.5): nil if it
+// IsDiscovered asks whether discovery of a NID's peer is done (discovery 7.5): nil if it
 // is, else ErrPingFailed, ErrUnderWay, ErrNoPeer or, as one was begun, ErrAgain.
 func (m *Machine) IsDiscovered(now time.Duration, nid lnet.NID) error {
 	if nid.IsLoopback() {

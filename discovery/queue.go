@@ -1,6 +1,6 @@
 package discovery
 
-// queue is the request list (section 6). Peers whose round runs and that are not
+// queue is the request list (discovery 6). Peers whose round runs and that are not
 // in it wait for an event.
 type queue struct{ first, last *peer }
 
@@ -85,7 +85,7 @@ func (m *Machine) join(p *peer) {
 }
 
 // requeue is for an event that a peer may have waited for. A late one finds it
-// up to date and starts nothing; but data is always looked at (section 10).
+// up to date and starts nothing; but data is always looked at (discovery 10).
 func (m *Machine) requeue(p *peer) {
 	if !m.upToDate(p) || p.state.Has(DataPresent) {
 		m.enqueue(p)

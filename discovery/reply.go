@@ -15,7 +15,7 @@ type Reply struct {
 	Content Content
 }
 
-// PingReply says that a ping was answered (6.7).
+// PingReply says that a ping was answered (discovery 6.7).
 func (m *Machine) PingReply(now time.Duration, id RequestID, r Reply) {
 	m.begin(now)
 	if p := m.requests[id]; p != nil && p.work.ping == id {
@@ -61,7 +61,7 @@ func (m *Machine) replied(p *peer, c *Content) {
 	m.set(p, DataPresent)
 }
 
-// PushReceived says that a push came from a NID (6.7). The ACK and the new MD
+// PushReceived says that a push came from a NID (discovery 6.7). The ACK and the new MD
 // are the node's, whatever is made of it. A push from a NID that belongs to no
 // peer is ignored.
 func (m *Machine) PushReceived(now time.Duration, from lnet.NID, c Content) {
@@ -120,7 +120,7 @@ func (m *Machine) pushed(p *peer, c *Content) {
 
 // doesNotDiscover notes that we or the peer have discovery turned off. What was
 // learned of a peer that has one of the given flags cannot be taken apart: it
-// has to go (6.9), unless an administrator said it (quirk of 6.9).
+// has to go (discovery 6.9), unless an administrator said it (quirk of discovery 6.9).
 func (m *Machine) doesNotDiscover(p *peer, learned State) {
 	if p.state.Has(learned) && !p.state.Has(Configured|NoDiscovery) {
 		if m.local.Mode == Verify {
@@ -214,7 +214,7 @@ func (m *Machine) compare(p *peer, c *Content) {
 
 // askAgain has a peer pinged once more, whose messages contradict each other:
 // some of them were overtaken, or come from a former life. The answer to that
-// ping is what counts (settled question 19). It reports false if it was asked often
+// ping is what counts (decisions 19). It reports false if it was asked often
 // enough in this round.
 func (m *Machine) askAgain(p *peer) bool {
 	w := p.doing()
@@ -229,7 +229,7 @@ func (m *Machine) askAgain(p *peer) bool {
 	return true
 }
 
-// PushAcked says that a push was acknowledged (6.7).
+// PushAcked says that a push was acknowledged (discovery 6.7).
 func (m *Machine) PushAcked(now time.Duration, id RequestID) {
 	m.begin(now)
 	if p := m.requests[id]; p != nil && p.work.push == id {

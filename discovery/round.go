@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// run does the one next thing for a peer whose round runs (6.1).
+// run does the one next thing for a peer whose round runs (discovery 6.1).
 func (m *Machine) run(p *peer) {
 	w := p.doing()
 	switch {
@@ -30,7 +30,7 @@ func (m *Machine) run(p *peer) {
 		m.set(p, NIDsUpToDate)
 		m.again(p)
 	case p.state.needsPing():
-		if w.ping == 0 { // else its reply is worth waiting for (6.1)
+		if w.ping == 0 { // else its reply is worth waiting for (discovery 6.1)
 			m.ping(p)
 		}
 	case p.state.needsPush(m.local, p.told):
@@ -43,7 +43,7 @@ func (m *Machine) run(p *peer) {
 }
 
 // leaveAlone says that a peer is not pinged, since nobody has asked for it: what
-// is known of it has to do (11.2).
+// is known of it has to do (discovery 11.2).
 func (m *Machine) leaveAlone(p *peer) bool {
 	return m.local.Mode == Static && len(p.work.waiters) == 0 && !p.state.Has(RouterDiscovery)
 }
@@ -69,7 +69,7 @@ func (m *Machine) request(p *peer) RequestID {
 	return m.lastRequest
 }
 
-// ping sends one (6.2). What comes in from now on is compared with the reply.
+// ping sends one (discovery 6.2). What comes in from now on is compared with the reply.
 func (m *Machine) ping(p *peer) {
 	w := p.work
 	m.clear(p, ForcePing)
@@ -91,7 +91,7 @@ func (m *Machine) ping(p *peer) {
 	m.act(a)
 }
 
-// push sends one (6.3), to where the last reply came from.
+// push sends one (discovery 6.3), to where the last reply came from.
 func (m *Machine) push(p *peer) {
 	w := p.work
 	m.clear(p, ForcePush)
@@ -151,7 +151,7 @@ func (m *Machine) ended(id RequestID) (p *peer, ping bool) {
 }
 
 // Failed says that a ping or push failed after it was sent: its send, its
-// tracker (ErrTimedOut) or its response has err, which is not nil (6.7). A ping
+// tracker (ErrTimedOut) or its response has err, which is not nil (discovery 6.7). A ping
 // with ErrLost is made again at once, a few times in one round.
 func (m *Machine) Failed(now time.Duration, id RequestID, err error) {
 	m.begin(now)
@@ -179,7 +179,7 @@ func (m *Machine) failed(id RequestID, err error) {
 }
 
 // Refused says that a ping or push could not even be sent: the round ends with
-// err, which is not nil (6.2, 6.3).
+// err, which is not nil (discovery 6.2, 6.3).
 func (m *Machine) Refused(now time.Duration, id RequestID, err error) {
 	m.begin(now)
 	if p, ping := m.ended(id); p != nil {
@@ -195,7 +195,7 @@ func (m *Machine) Refused(now time.Duration, id RequestID, err error) {
 	m.end()
 }
 
-// pingFailed: 6.4. An answer that is of no use is asked for again, but not
+// pingFailed: discovery 6.4. An answer that is of no use is asked for again, but not
 // forever.
 func (m *Machine) pingFailed(p *peer) {
 	w := p.work
@@ -214,7 +214,7 @@ func (m *Machine) pingFailed(p *peer) {
 	m.endRound(p, err)
 }
 
-// pushFailed: 6.5. Messages do not suffer, nor wait for the next push: we know the
+// pushFailed: discovery 6.5. Messages do not suffer, nor wait for the next push: we know the
 // peer, if it does not know us.
 func (m *Machine) pushFailed(p *peer) {
 	w := p.work
@@ -233,13 +233,13 @@ func (m *Machine) reached(p *peer, yes bool) {
 	}
 }
 
-// endRound: 6.8.
+// endRound: discovery 6.8.
 func (m *Machine) endRound(p *peer, err error) {
 	w := p.doing()
 	m.queue.remove(p)
 	m.clear(p, Discovering|RouterDiscovery)
 	if !p.state.Has(MultiRail) {
-		m.clear(p, ForcePush) // nobody else would (quirk of section 3)
+		m.clear(p, ForcePush) // nobody else would (quirk of discovery 3)
 	}
 	w.net = 0
 	if err != nil {
@@ -268,7 +268,7 @@ func (m *Machine) endRound(p *peer, err error) {
 	p.rest()
 }
 
-// unlearn: 6.9. What a gateway's routes lead through becomes a peer of its own.
+// unlearn: discovery 6.9. What a gateway's routes lead through becomes a peer of its own.
 func (m *Machine) unlearn(p *peer) {
 	gateways := p.gateways()
 	m.destroy(p)

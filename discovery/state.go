@@ -6,7 +6,7 @@ import (
 )
 
 // State is the word of flags that a peer has; its number is what commands show
-// (section 3).
+// (discovery 3).
 type State uint32
 
 // The flags of a State.
@@ -48,7 +48,7 @@ const (
 	// RouterDiscovered says that the first check of a gateway has ended.
 	RouterDiscovered
 	// MarkDeletion says that the peer must go, since one side has turned
-	// discovery off (6.9).
+	// discovery off (discovery 6.9).
 	MarkDeletion
 	// MarkDeleted says that the peer is gone.
 	MarkDeleted

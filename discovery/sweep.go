@@ -71,7 +71,7 @@ func (m *Machine) startPush(force State) {
 }
 
 // SetSeq says that our ping info has another sequence number: NIs came or went.
-// Nets are those that we have NIs on now. Who needs it is pushed to (5.2). The
+// Nets are those that we have NIs on now. Who needs it is pushed to (discovery 5.2). The
 // node publishes Local before.
 func (m *Machine) SetSeq(now time.Duration, seq uint32, nets []lnet.Net) {
 	m.begin(now)
@@ -82,7 +82,7 @@ func (m *Machine) SetSeq(now time.Duration, seq uint32, nets []lnet.Net) {
 }
 
 // ForcePushAll says that our ping info has changed under the same sequence
-// number, a status or a feature: every Multi-Rail peer is pushed to (5.2). With
+// number, a status or a feature: every Multi-Rail peer is pushed to (discovery 5.2). With
 // discovery off it does what SetSeq does.
 func (m *Machine) ForcePushAll(now time.Duration) {
 	m.begin(now)
@@ -96,7 +96,7 @@ func (m *Machine) ForcePushAll(now time.Duration) {
 
 // SetMode says what is done with what peers tell from now on. When discovery is
 // turned off every Multi-Rail peer is told so; the ping info must say it
-// already. When it is turned on nobody is told (5.2). The node publishes Local
+// already. When it is turned on nobody is told (discovery 5.2). The node publishes Local
 // before.
 func (m *Machine) SetMode(now time.Duration, mode Mode) {
 	m.begin(now)
@@ -108,7 +108,7 @@ func (m *Machine) SetMode(now time.Duration, mode Mode) {
 }
 
 // RemoveNet says that our last NI on a net is gone; nets are those that are left.
-// Peers that cannot be reached any more go (8.3). Routes through gateways there
+// Peers that cannot be reached any more go (discovery 8.3). Routes through gateways there
 // must have been removed already.
 func (m *Machine) RemoveNet(now time.Duration, gone lnet.Net, nets []lnet.Net) {
 	m.begin(now)

@@ -96,7 +96,7 @@ func (m *Machine) guard(p *peer) {
 	}
 }
 
-// retry has a failed round tried again (settled question 19), as often as retries
+// retry has a failed round tried again (decisions 19), as often as retries
 // says. A peer that pushes do not reach is left alone after one pause more.
 func (m *Machine) retry(p *peer) {
 	if p.tries >= retries && !p.untold {

@@ -33,16 +33,16 @@ type View struct {
 }
 
 // UpToDate tells whether both sides know of each other what there is to know
-// (section 3).
+// (discovery 3).
 func (v *View) UpToDate(l Local) bool { return v != nil && v.State.upToDate(l, v.Told) }
 
 // Disabled tells whether the peer is used without discovery: by one NID, or as
-// it was configured (section 3).
+// it was configured (discovery 3).
 func (v *View) Disabled(l Local) bool { return v == nil || v.State.disabled(l) }
 
 // MustWait tells whether a message to the peer has to be parked (Machine.Park).
 // It is for messages that discovery is for: neither an ACK nor a REPLY, not to
-// 0@lo, and not to portal 0 (5.1). A nil View is that of an unknown peer.
+// 0@lo, and not to portal 0 (discovery 5.1). A nil View is that of an unknown peer.
 func (v *View) MustWait(l Local) bool {
 	if l.Mode == Static {
 		return false

@@ -76,7 +76,7 @@ func (p *play) compareState() {
 }
 
 // end closes our node, which has nothing to say but, as a router, that it is one
-// no more (settled question 23).
+// no more (decisions 23).
 func (p *play) end() {
 	p.t.Helper()
 	if p.selftest != nil {

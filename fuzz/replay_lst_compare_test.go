@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// What may differ in messages of selftest (settled question 24). All else of them
+// What may differ in messages of selftest (decisions 24). All else of them
 // must be the recorded one, what is behind a message's body, too.
 const (
 	// Milliseconds since a session was made: a recorded one lasts seconds.

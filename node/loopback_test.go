@@ -160,8 +160,8 @@ func TestDelayedLoopback(t *testing.T) {
 	}
 }
 
-// A message to another of our own NIDs goes through the driver (settled
-// question 1).
+// A message to another of our own NIDs goes through the driver (decisions
+// 1).
 //
 // lnet-core 12.3
 func TestOwnNIDGoesThroughTheDriver(t *testing.T) {

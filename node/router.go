@@ -40,7 +40,7 @@ type RoutingInfo struct {
 	Pools [poolKinds]PoolInfo
 }
 
-// How a router stops (settled question 23).
+// How a router stops (decisions 23).
 const (
 	drainMost  = 10 * time.Second // that it goes on forwarding at most
 	drainLeast = 2 * time.Second  // that it does so at least: peers must hear of it

@@ -229,7 +229,7 @@ func TestRouterIsClosedWithMessagesInIt(t *testing.T) {
 
 // A message to nowhere among routers that each believe that the next one knows
 // the way. There is no hop count: what never goes back to where it came from
-// ends with two routers (spec/README 23), but goes round among three until
+// ends with two routers (decisions 23), but goes round among three until
 // something fails. Then all comes back.
 func TestRoutersPointAtEachOther(t *testing.T) {
 	nids := func(k int, nets ...string) (out []string) {

@@ -6,10 +6,11 @@
 //	// lnet-core 2.2 attach (1)-(3), 5.2 (3a), 6.2
 //	# sanity-lnet 7 (210)
 //
-// That is a document, then items: a section, the name of a list within it if
-// there are several, a number or a range; (3) covers (3a), (3b), ... too. A tag
-// counts for the test around it. Outside of a test it counts for the tests that
-// use the function, type or variable around it.
+// That is a text, then items: a section, the name of a list within it if there
+// are several, a number or a range; (3) covers (3a), (3b), ... too. A tag counts
+// for the test around it; outside of a test, for the tests that use what it is in.
 //
-// Its own tests call it, one of them with -update; it has no goroutines.
+// It also finds what cites a section (docs/spec/README.md says how) and what
+// links to a page, so that its own tests, which alone call it, fail where there
+// is none. With -update they write the page. It has no goroutines.
 package conformance

@@ -11,7 +11,7 @@ import (
 
 // checkIdentity looks at what a node knows of another: whatever goes wrong, it
 // never takes the NIDs of two nodes for those of one. It may be its own peer, as
-// messages to its NIDs go over the network (settled question 1).
+// messages to its NIDs go over the network (decisions 1).
 func (w *world) checkIdentity(l *life, p *node.PeerInfo) {
 	owner := w.owner(p.Primary)
 	if owner == nil {
@@ -39,7 +39,7 @@ func (w *world) owner(nid lnet.NID) *member {
 const agreement = time.Minute
 
 // agree has every two members send each other one more message, and then looks
-// whether each knows the other as it is (settled question 19).
+// whether each knows the other as it is (decisions 19).
 func (w *world) agree() {
 	if !w.discovers() {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Limits on what a peer may open (spec/README, "Settled questions" 9).
+// Limits on what a peer may open (decisions 9).
 const (
 	maxBulkConns = 127
 	// maxConnsPerSource bounds the inbound connections of one NI from one

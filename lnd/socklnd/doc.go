@@ -1,5 +1,5 @@
 // Package socklnd is the LNet driver for TCP: it speaks ksocklnd's protocol
-// (spec socklnd) over the host's sockets, or over any other Network.
+// (docs/spec/socklnd.md) over the host's sockets, or over any other Network.
 //
 // Follow a message: Interface.Send picks a connection of the peer (peer.go),
 // the connection queues or writes it (writer.go); on the other side the

@@ -281,7 +281,7 @@ func (m *model) deliver(d *modelMD, e portals.Event) {
 	d.handling = false
 }
 
-// usable is the MD of a request or a response (6.1, 5.5), or nil.
+// usable is the MD of a request or a response (lnet-core 6.1, 5.5), or nil.
 func (m *model) usable(h lnet.Handle) *modelMD {
 	if d := m.found[h]; d != nil && d.bound && d.left != 0 {
 		return d

@@ -1,0 +1,195 @@
+package conformance
+
+import (
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A Citation names a section of the specification.
+type Citation struct {
+	File          string // its path, from the module's root, with slashes
+	Line          int
+	Text, Section string // "lnet-core", "7.3"; no Text: the citation does not say which
+}
+
+// String is the citation behind its place.
+func (c Citation) String() string {
+	return fmt.Sprintf("%s:%d: %s", c.File, c.Line, strings.TrimSpace(c.Text+" "+c.Section))
+}
+
+// citations finds citations in prose.
+type citations struct {
+	named *regexp.Regexp // "lnet-core 5.3, 6.1": the text, the sections
+	bare  *regexp.Regexp // a section, of this text or nobody knows of which
+}
+
+const (
+	number = `[0-9]+(?:\.[0-9]+)*[a-z]?\b`
+	// What may stand behind a section, and before the next one of the same text:
+	// the list and number of a rule, a step, "and".
+	rule = `(?:\s+(?:step|item|row)s?\s+[0-9]+[a-z]?\b|(?:\s+[a-z]+)?\s+\([0-9]+[a-z]?\)(?:-\([0-9]+\))?)?`
+	next = `(?:,|\s+to|\s+and|,\s+and)\s+(?:§)?`
+)
+
+var (
+	numberForm = regexp.MustCompile(number)
+	ruleForm   = regexp.MustCompile(`(?:step|item|row)s?\s+[0-9]+[a-z]?|\([0-9]+[a-z]?\)`)
+)
+
+func citationsOf(spec Spec) citations {
+	texts := slices.Sorted(maps.Keys(spec))
+	slices.Reverse(texts) // transport-tests before transport
+	return citations{
+		named: regexp.MustCompile(`(?:^|[^-/\w])(` + strings.Join(texts, "|") + `)(?:\.md)?,?\s+(?:section\s+|§)?` +
+			`(` + number + rule + `(?:` + next + number + rule + `)*)`),
+		bare: regexp.MustCompile(`(?:[Ss]ections?\s+|§)(` + number + `(?:` + next + number + `)*)`),
+	}
+}
+
+// in returns the citations in prose. Those without a text are of the text own; if
+// that is empty they have none.
+func (f citations) in(file, prose, own string) []Citation {
+	var found []Citation
+	add := func(text string, from, to int) {
+		part := ruleForm.ReplaceAllStringFunc(prose[from:to], blank)
+		for _, at := range numberForm.FindAllStringIndex(part, -1) {
+			line := 1 + strings.Count(prose[:from+at[0]], "\n")
+			found = append(found, Citation{file, line, text, strings.TrimRight(part[at[0]:at[1]], "abcdefgh")})
+		}
+	}
+	rest := []byte(prose)
+	for _, at := range f.named.FindAllStringSubmatchIndex(prose, -1) {
+		add(prose[at[2]:at[3]], at[4], at[5])
+		copy(rest[at[0]:at[1]], blank(prose[at[0]:at[1]]))
+	}
+	for _, at := range f.bare.FindAllStringSubmatchIndex(string(rest), -1) {
+		add(own, at[2], at[3])
+	}
+	return found
+}
+
+// Citations returns the citations of the specification in a module, in the order of
+// their files: in comments of Go files and of scripts, in the rules of this package,
+// and in Markdown.
+func Citations(module fs.FS, spec Spec) ([]Citation, error) {
+	forms := citationsOf(spec)
+	var found []Citation
+	err := fs.WalkDir(module, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if base := path.Base(name); name != "." && (base[0] == '.' || name == "bin") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		prose := proseOf(name)
+		if prose == nil {
+			return nil
+		}
+		text, err := fs.ReadFile(module, name)
+		if err != nil {
+			return err
+		}
+		own := strings.TrimSuffix(path.Base(name), ".md")
+		if path.Dir(name) != specDir || spec[own] == nil {
+			own = ""
+		}
+		found = append(found, forms.in(name, prose(string(text)), own)...)
+		return nil
+	})
+	return found, err
+}
+
+// proseOf returns what leaves of a file what people read, all else blank; nil for
+// files in which nothing is cited.
+func proseOf(name string) func(text string) string {
+	switch {
+	case path.Ext(name) == ".go":
+		return goComments
+	case path.Ext(name) == ".md":
+		return markdownProse
+	case strings.Contains(name, "/testdata/script"):
+		return hashComments
+	case strings.HasPrefix(name, "internal/conformance/rules/"):
+		return func(text string) string { return text }
+	}
+	return nil
+}
+
+// goComments leaves the comments of a Go file, without their markers.
+func goComments(source string) string {
+	prose := []byte(blank(source))
+	files := token.NewFileSet()
+	file := files.AddFile("", files.Base(), len(source))
+	var s scanner.Scanner
+	s.Init(file, []byte(source), func(token.Position, string) {}, scanner.ScanComments)
+	for {
+		pos, tok, _ := s.Scan()
+		if tok == token.EOF {
+			return string(prose)
+		}
+		if tok != token.COMMENT {
+			continue
+		}
+		// A literal leaves out carriage returns, so the source is what counts.
+		from := file.Offset(pos)
+		to := len(source)
+		if strings.HasPrefix(source[from:], "/*") {
+			to = from + strings.Index(source[from:], "*/")
+		} else if k := strings.IndexByte(source[from:], '\n'); k >= 0 {
+			to = from + k
+		}
+		copy(prose[from+2:to], source[from+2:to])
+	}
+}
+
+// hashComments leaves the comments of a script, without their markers.
+func hashComments(text string) string {
+	var prose strings.Builder
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "#"); ok {
+			prose.WriteString(" " + rest)
+		} else {
+			prose.WriteString(blank(line))
+		}
+	}
+	return prose.String()
+}
+
+var (
+	fenceForm = regexp.MustCompile("(?s)\n *```.*?\n *```")
+	codeForm  = regexp.MustCompile("`[^`\\n]*(?:\\n[^`\\n]+)?`")
+	fileForm  = regexp.MustCompile("^`[a-z-]+\\.md`$")
+)
+
+// markdownProse leaves what is no code; but `FILE.md` in quotes loses the quotes
+// only.
+func markdownProse(text string) string {
+	text = fenceForm.ReplaceAllStringFunc(text, blank)
+	return codeForm.ReplaceAllStringFunc(text, func(code string) string {
+		if fileForm.MatchString(code) {
+			return " " + strings.Trim(code, "`") + " "
+		}
+		return blank(code)
+	})
+}
+
+// blank is s with blanks for all but line ends.
+func blank(s string) string {
+	b := []byte(s)
+	for k := range b {
+		if b[k] != '\n' {
+			b[k] = ' '
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,107 @@
+package conformance
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+var (
+	linkForm  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	titleForm = regexp.MustCompile(`^#+ +(.*?) *#*$`)
+)
+
+// Links checks the links within a module's Markdown, in its root and below docs: that
+// the file is there, and the heading if one is named. It returns how many there are, and
+// what is wrong with others.
+func Links(module fs.FS) (good int, bad []error, err error) {
+	anchors := map[string]map[string]bool{}
+	err = fs.WalkDir(module, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && name != "docs" && !strings.HasPrefix(name, "docs/"):
+			return fs.SkipDir
+		case d.IsDir() || path.Ext(name) != ".md":
+			return nil
+		}
+		text, err := fs.ReadFile(module, name)
+		if err != nil {
+			return err
+		}
+		prose := markdownProse(string(text))
+		for _, at := range linkForm.FindAllStringSubmatchIndex(prose, -1) {
+			to := prose[at[2]:at[3]]
+			if strings.Contains(to, ":") {
+				continue // elsewhere
+			}
+			if err := follow(module, anchors, name, to); err != nil {
+				bad = append(bad, fmt.Errorf("%s:%d: link to %s: %w", name, 1+strings.Count(prose[:at[2]], "\n"), to, err))
+				continue
+			}
+			good++
+		}
+		return nil
+	})
+	return good, bad, err
+}
+
+// follow looks for what a link in a file leads to.
+func follow(module fs.FS, anchors map[string]map[string]bool, from, to string) error {
+	file, anchor, named := strings.Cut(to, "#")
+	target := from
+	if file != "" {
+		target = path.Join(path.Dir(from), file)
+	}
+	if _, err := fs.Stat(module, target); err != nil {
+		return fmt.Errorf("no file %s", target)
+	}
+	if !named {
+		return nil
+	}
+	if anchors[target] == nil {
+		text, err := fs.ReadFile(module, target)
+		if err != nil {
+			return err
+		}
+		anchors[target] = anchorsOf(string(text))
+	}
+	if !anchors[target][anchor] {
+		return fmt.Errorf("%s has no such heading", target)
+	}
+	return nil
+}
+
+// anchorsOf returns the names by which links know the headings of a text.
+func anchorsOf(text string) map[string]bool {
+	anchors := map[string]bool{}
+	for line := range strings.Lines(fenceForm.ReplaceAllStringFunc(text, blank)) {
+		form := titleForm.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if form == nil {
+			continue
+		}
+		name := anchorOf(form[1])
+		for k := 1; anchors[name]; k++ {
+			name = fmt.Sprintf("%s-%d", anchorOf(form[1]), k)
+		}
+		anchors[name] = true
+	}
+	return anchors
+}
+
+// anchorOf makes a name of a heading as GitHub does: lower case, hyphens for blanks,
+// nothing for punctuation.
+func anchorOf(title string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, title)
+}
