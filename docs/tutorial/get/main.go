@@ -1,0 +1,84 @@
+// Command get fetches data from another node.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+const portal = 30
+
+func main() {
+	port := flag.Int("port", 9988, "TCP port that the nodes listen on")
+	flag.Parse()
+	if err := run(context.Background(), *port); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, port int) (err error) {
+	server, stopServer, err := start(ctx, "127.0.0.2@tcp", port)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopServer()) }()
+	client, stopClient, err := start(ctx, "127.0.0.1@tcp", port)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopClient()) }()
+
+	// The server lets everybody read, from any offset, and has nothing else to do
+	// with it: no handler.
+	if _, err := server.Attach(portals.Entry{Portal: portal}, portals.MD{
+		Bytes:     []byte("what is offered is read where it stands"),
+		Options:   portals.OpGet | portals.ManageRemote | portals.Truncate,
+		Threshold: portals.Unlimited,
+	}); err != nil {
+		return err
+	}
+
+	to := lnet.ProcessID{NID: server.NIs()[1].NID}
+	for _, offset := range []uint32{0, 19, 34} {
+		sink := make([]byte, 15)
+		got, err := client.GetWait(ctx, sink, to, node.GetOptions{Portal: portal, Offset: offset})
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%d bytes from %d: %q\n", got, offset, sink[:got])
+	}
+	return nil
+}
+
+// start makes a node with one NID on tcp. stop ends it.
+func start(ctx context.Context, nid string, port int) (n *node.Node, stop func() error, err error) {
+	c := socklnd.DefaultConfig()
+	c.AcceptPort, c.AcceptPortBulk = port, port
+	c.Accept = socklnd.AcceptAll
+	driver, err := socklnd.New(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err = node.New(node.Config{})
+	if err != nil {
+		return nil, nil, errors.Join(err, driver.Close())
+	}
+	stop = func() error { return errors.Join(n.Close(ctx), driver.Close()) }
+	id, err := lnet.ParseNID(nid)
+	if err == nil {
+		_, err = n.AddNI(ctx, driver, lnd.Config{Net: id.Net(), NID: id})
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	return n, stop, nil
+}

@@ -1,0 +1,88 @@
+// Command portal shows what becomes of messages on a portal: which entry takes
+// them, where in its memory they go, and what happens when that is full.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+const (
+	portal = 30
+	diary  = 1 // match bits
+	slots  = 2
+)
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) (err error) {
+	n, err := node.New(node.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.Close(ctx)) }()
+
+	// One handler for both MDs below. To 0@lo it runs within Put; else in a
+	// goroutine of the driver. It must not block.
+	handler := portals.HandlerFunc(func(e *portals.Event) {
+		fmt.Printf("  %s of %d bytes: %d at %d, %q", e.Type, e.Requested, e.Length, e.Offset, e.Data())
+		if e.Unlinked {
+			fmt.Print(", and that was the last")
+		}
+		fmt.Println()
+	})
+
+	// PUTs to the diary follow each other. Each has at most 4 bytes, what is longer
+	// is cut off. When less than 4 bytes are left the MD ends by itself.
+	if _, err := n.Attach(portals.Entry{Portal: portal, MatchBits: diary}, portals.MD{
+		Bytes:     make([]byte, 16),
+		Options:   portals.OpPut | portals.Truncate | portals.MaxSize,
+		MaxSize:   4,
+		Threshold: portals.Unlimited,
+		Unlink:    true,
+		Handler:   handler,
+	}); err != nil {
+		return err
+	}
+	// PUTs to the slots say themselves where they go. What does not fit is dropped.
+	if _, err := n.Attach(portals.Entry{Portal: portal, MatchBits: slots}, portals.MD{
+		Bytes:     make([]byte, 16),
+		Options:   portals.OpPut | portals.ManageRemote,
+		Threshold: portals.Unlimited,
+		Handler:   handler,
+	}); err != nil {
+		return err
+	}
+
+	put := func(bits uint64, offset uint32, text string) error {
+		fmt.Printf("PUT %q, match bits %d, offset %d\n", text, bits, offset)
+		h, err := n.Bind(portals.MD{Bytes: []byte(text), Threshold: 1, Unlink: true})
+		if err != nil {
+			return err
+		}
+		to := lnet.ProcessID{NID: lnet.LoopbackNID}
+		return n.Put(h, to, node.PutOptions{Portal: portal, MatchBits: bits, Offset: offset})
+	}
+	err = errors.Join(
+		put(diary, 0, "one,"),
+		put(diary, 0, "two,"),
+		put(diary, 0, "three"),
+		put(diary, 0, "four"),
+		put(diary, 0, "five"),
+		put(slots, 12, "late"),
+		put(slots, 0, "early"),
+		put(slots, 14, "too late"),
+	)
+	fmt.Println("dropped:", n.Drops()[node.DropNoMatch], "without a match,", n.Drops()[node.DropTooLong], "too long")
+	return err
+}

@@ -1,0 +1,85 @@
+// Package simulated tests a program that uses LNet without a network: two nodes in
+// memory, with a clock that runs only while all wait.
+package simulated
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/simlnd"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+const portal = 30
+
+// A server that cannot be reached is told of, and one that can be reached again
+// takes messages again.
+func TestPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		fabric := simlnd.New(simlnd.Config{Seed: 1, Link: simlnd.Link{Latency: time.Millisecond}})
+		t.Cleanup(fabric.Close)
+		client, server := start(t, fabric, "10.0.0.1"), start(t, fabric, "10.0.0.2")
+
+		if _, err := server.Attach(portals.Entry{Portal: portal}, portals.MD{
+			Bytes:     make([]byte, 64),
+			Options:   portals.OpPut | portals.ManageRemote,
+			Threshold: portals.Unlimited,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		put := func() (time.Duration, error) {
+			began := time.Now()
+			to := lnet.ProcessID{NID: server.NIs()[1].NID}
+			_, err := client.PutWait(ctx, []byte("x"), to, node.PutOptions{Portal: portal, Ack: true})
+			return time.Since(began), err
+		}
+
+		if _, err := put(); err != nil {
+			t.Fatal(err)
+		}
+		a, b := fabric.Host("10.0.0.1"), fabric.Host("10.0.0.2")
+		fabric.Partition(a, b, simlnd.Both)
+		if took, err := put(); err == nil || took < 10*time.Second {
+			t.Errorf("error %v after %v, want one when some time has passed", err, took)
+		}
+		fabric.Heal(a, b, simlnd.Both)
+		time.Sleep(time.Minute) // of simulated time: the client waits before it calls again
+		if _, err := put(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// start makes a node on a host of the fabric, which ends with the test.
+func start(t *testing.T, fabric *simlnd.Fabric, address string) *node.Node {
+	driver, err := simlnd.NewDriver(fabric.Host(address, address), socklnd.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := node.New(node.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// The test's context has ended by now.
+		if err := errors.Join(n.Close(context.Background()), driver.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	nid, err := lnet.ParseNID(address + "@tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.AddNI(t.Context(), driver, lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
