@@ -21,10 +21,12 @@ type ni struct {
 	tunables lnd.Tunables
 	loopback bool
 
-	link    atomic.Uint32 // lnd.LinkState
-	stalls  atomic.Bool   // some peer NI may not answer its messages
-	closing atomic.Bool   // set by RemoveNI: no arrival may wait any longer
-	stored  atomic.Uint32 // a DownReason, which link says the rest of; see down
+	link atomic.Uint32 // lnd.LinkState
+	// downSince is when the link changed last, by the node's clock.
+	downSince atomic.Int64
+	stalls    atomic.Bool   // some peer NI may not answer its messages
+	closing   atomic.Bool   // set by RemoveNI: no arrival may wait any longer
+	stored    atomic.Uint32 // a DownReason, which link says the rest of; see down
 
 	tx     credits
 	health health
@@ -174,8 +176,9 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 	if i.link.Swap(uint32(s)) == uint32(s) {
 		return
 	}
-	i.Fatal.Store(fatal(s))
 	n := i.node
+	i.downSince.Store(n.now())
+	i.Fatal.Store(fatal(s))
 	n.infoMu.Lock()
 	present := slices.Contains(n.topology.Load().nis, i)
 	if present {

@@ -52,6 +52,8 @@ type peerNI struct {
 	// stalledSince is since when it has not answered, Unix time in ns, while it is
 	// in such trouble.
 	stalledSince atomic.Int64
+	// avoidedSince is when its latest trouble became known, by the node's clock.
+	avoidedSince atomic.Int64
 	// hearsay says that it was made because others spoke of it; spokenBy is the
 	// neighbour that did, until it is heard itself.
 	hearsay  atomic.Bool

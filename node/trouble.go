@@ -25,6 +25,7 @@ func (i *ni) PeerStalled(nid lnet.NID, since time.Time) {
 	}
 	p.stalledSince.Store(since.UnixNano())
 	if p.SetStalled(&i.NI, true) {
+		p.avoidedSince.Store(n.now())
 		n.blame(p)
 	}
 	i.stalls.Store(true)
@@ -54,6 +55,7 @@ func (n *Node) calledDown(p *peerNI, down bool) {
 	if !p.SetToldDown(down) || !down {
 		return
 	}
+	p.avoidedSince.Store(n.now())
 	for _, i := range n.topology.Load().nis {
 		if i.net == p.NID.Net() {
 			n.reroute(i, p)

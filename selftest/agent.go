@@ -125,6 +125,7 @@ type Agent struct {
 	framework, tests *inbox
 	requests         chan *inbound // to the framework's goroutine
 	fetching         int           // lists on their way; the framework's goroutine has it
+	looks            *time.Ticker  // while a batch runs; the framework's goroutine has it
 	fetches          sync.WaitGroup
 	clientMemory     *memory
 	serverMemory     *memory
@@ -168,6 +169,8 @@ func Enable(n *node.Node, c Config) (*Agent, error) {
 		pattern.Fill(b, message.LittleEndian)
 		return b
 	})
+	a.looks = time.NewTicker(lookInterval)
+	a.looks.Stop()
 	a.requests = make(chan *inbound, c.MaxServing)
 	a.framework = newInbox(a, message.FrameworkPortal, func(in *inbound) { a.requests <- in }) // there is room for all
 	a.tests = newInbox(a, message.TestPortal, a.serveTest)

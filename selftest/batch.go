@@ -58,7 +58,7 @@ func (b *batch) run() {
 	}
 	clients := int32(0)
 	for _, t := range b.tests {
-		if len(t.units) > 0 {
+		if len(t.places) > 0 {
 			clients++
 		}
 	}
@@ -68,17 +68,18 @@ func (b *batch) run() {
 	b.active.Store(clients)
 	b.session.holds.Add(1)
 	for _, t := range b.tests {
-		if len(t.units) > 0 {
+		if len(t.places) > 0 {
 			t.begin()
 		}
 	}
 	a := b.session.agent
+	a.looks.Reset(lookInterval)
 	tests := b.tests[:len(b.tests):len(b.tests)]
 	// A unit may keep this goroutine: on 0@lo it runs the others' messages, too.
 	a.spawn(func() {
 		for _, t := range tests {
-			for k := range t.units {
-				t.units[k].run()
+			for k := range t.places {
+				t.places[k].first.run()
 			}
 		}
 	})

@@ -18,9 +18,12 @@ func (a *Agent) runFramework() {
 		select {
 		case <-a.ctx.Done():
 			timer.Stop()
+			a.looks.Stop()
 			return
 		case <-timer.C:
 			a.expire()
+		case <-a.looks.C:
+			a.look()
 		case in := <-a.requests:
 			timer.Stop()
 			a.handle(in)

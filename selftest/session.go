@@ -179,7 +179,7 @@ func (s *session) letGo() {
 	a := s.agent
 	for _, b := range s.batches {
 		for _, t := range b.tests {
-			a.units.Add(-int64(len(t.units)))
+			a.units.Add(-int64(len(t.places) + t.standIns))
 		}
 	}
 	a.zombies.Add(-1)

@@ -3,6 +3,7 @@ package selftest
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -11,14 +12,17 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// test is one test of a batch: its units if this node is a client, its buffers
-// if it is a server.
+// test is one test of a batch: the places of its units if this node is a client,
+// its buffers if it is a server.
 type test struct {
 	batch   *batch
 	service message.Service
 	client  bool
 	buffers int // of a server
-	units   []unit
+	places  []place
+	// standIns are the units besides the first of each place.
+	standIns int
+	mu       sync.Mutex // guards which units work
 	// latency are recorders that units share: with one each these would be most of
 	// what a unit takes, and one for all would be a bottleneck.
 	latency []latency.Recorder
@@ -29,7 +33,7 @@ type test struct {
 	length      uint32
 	check       message.Check
 
-	active   atomic.Int32 // units that run
+	active   atomic.Int32 // places at which units work
 	stopping atomic.Bool
 	aborting atomic.Bool
 }
@@ -92,8 +96,8 @@ func (a *Agent) unload(t *test) {
 	_ = a.tests.add(-t.buffers) // an error is the node's end
 }
 
-// populate makes the units of a client test: one per destination and degree of
-// concurrency.
+// populate makes the units of a client test: a place for one per destination and
+// degree of concurrency.
 func (a *Agent) populate(in *inbound, t *test, q *message.TestRequest) (message.Status, error) {
 	n := int64(q.Destinations) * int64(q.Concurrency)
 	if a.units.Load()+n > int64(a.config.MaxUnits) {
@@ -119,7 +123,7 @@ func (a *Agent) populate(in *inbound, t *test, q *message.TestRequest) (message.
 		}
 		t.op, t.check, t.length = q.BRW.Op, message.Check(q.BRW.Flags), length
 	}
-	t.units = make([]unit, n)
+	t.places = make([]place, n)
 	t.latency = make([]latency.Recorder, min(int(q.Destinations), maxRecorders))
 	for k := range int(q.Destinations) {
 		d, ok := message.DecodeDestination(list, k, q.Order)
@@ -128,8 +132,9 @@ func (a *Agent) populate(in *inbound, t *test, q *message.TestRequest) (message.
 			return message.EINVAL, nil
 		}
 		for c := range int(q.Concurrency) {
-			u := &t.units[k*int(q.Concurrency)+c]
-			u.init(a, t, to)
+			p := &t.places[k*int(q.Concurrency)+c]
+			u := &p.first
+			u.init(a, t, p, to)
 			u.latency = &t.latency[k%len(t.latency)]
 		}
 	}
@@ -193,9 +198,9 @@ func (a *Agent) getDestinations(in *inbound, n int, f message.Features, bits uin
 func (t *test) begin() {
 	t.stopping.Store(false)
 	t.aborting.Store(false)
-	t.active.Store(int32(len(t.units)))
-	for k := range t.units {
-		t.units[k].left = t.loop
+	t.active.Store(int32(len(t.places)))
+	for k := range t.places {
+		t.places[k].begin(t.loop)
 	}
 }
 
@@ -205,13 +210,17 @@ func (t *test) stop(force bool) {
 	if force {
 		t.aborting.Store(true)
 	}
-	for k := range t.units {
-		t.units[k].stop(force)
+	for k := range t.places {
+		p := &t.places[k]
+		p.first.stop(force)
+		for _, u := range p.standIns {
+			u.stop(force)
+		}
 	}
 }
 
-// unitEnded is called by each unit, as the last that it does.
-func (t *test) unitEnded() {
+// placeEnded is called for each place, when no unit works there any more.
+func (t *test) placeEnded() {
 	if t.active.Add(-1) > 0 {
 		return
 	}

@@ -17,10 +17,14 @@ import (
 type unit struct {
 	agent *Agent
 	test  *test
+	place *place
 	call  rpc.Call
-	left  uint32 // RPCs; from endless on they do not count
 	seq   uint32 // of a ping
 	phase atomic.Uint32
+	begun atomic.Uint32 // RPCs
+	// held says that another unit has taken over: the RPC is the last.
+	held  atomic.Bool
+	works bool // test.mu guards it
 
 	bulk    []byte // taken from the memory
 	waiter  memoryWaiter
@@ -45,8 +49,8 @@ const inlineMax = 64
 // busy. It deviates from kernels.
 const pause = 100 * time.Millisecond
 
-func (u *unit) init(a *Agent, t *test, to lnet.ProcessID) {
-	u.agent, u.test = a, t
+func (u *unit) init(a *Agent, t *test, p *place, to lnet.ProcessID) {
+	u.agent, u.test, u.place = a, t, p
 	u.call.To, u.call.Service, u.call.Timeout, u.call.Waiter = to, t.service, a.config.RPCTimeout, u
 	u.waiter.granted = u.granted
 }
@@ -62,6 +66,10 @@ func (u *unit) run() {
 		if !u.memory() {
 			return
 		}
+		if !u.place.take() {
+			u.end()
+			return
+		}
 		if !u.launch() {
 			return
 		}
@@ -72,13 +80,15 @@ func (u *unit) run() {
 	u.agent.spawn(u.run)
 }
 
-// finished tells whether there is no RPC to be made any more.
-func (u *unit) finished() bool { return u.left == 0 || u.test.stopping.Load() }
+// finished tells whether there is no RPC for it to make any more.
+func (u *unit) finished() bool {
+	return u.place.left.Load() == 0 || u.test.stopping.Load() || u.held.Load()
+}
 
-// end is the last that the unit does.
+// end is the last that the unit does, unless it gets the place once more.
 func (u *unit) end() {
 	u.release()
-	u.test.unitEnded()
+	u.place.leave(u)
 }
 
 // memory sees to the memory for a bulk that comes or is to be spoilt; false if
@@ -135,6 +145,7 @@ func (u *unit) launch() bool {
 		q := message.BRWRequest{Header: h, Op: t.op, Length: t.length, Check: t.check}
 		q.Append(u.call.Request()[:0])
 	}
+	u.begun.Add(1)
 	u.phase.Store(phaseStarting)
 	a.client.Start(&u.call)
 	if t.aborting.Load() { // it came before there was anything to abort
@@ -177,14 +188,12 @@ func (u *unit) evaluate() bool {
 		return false
 	}
 	u.release()
-	if u.left < endless {
-		u.left--
-	}
 	if err == nil {
 		return true
 	}
 	u.countError(err)
 	if u.test.stopOnError {
+		u.place.left.Store(0)
 		u.end()
 		return false
 	}
@@ -246,7 +255,7 @@ func (u *unit) abandon() {
 		u.bulk = nil
 	}
 	u.test.stopping.Store(true)
-	u.test.unitEnded()
+	u.place.leave(u)
 }
 
 // stop has the unit end: test.stopping is set.
