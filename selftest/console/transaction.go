@@ -22,6 +22,9 @@ const (
 	// grace is how long RPCs may take to end after their time is up, so that
 	// they tell by themselves how they have ended.
 	grace = 100 * time.Millisecond
+	// askAgain is when a question that was not answered is asked once more: it may be
+	// on a way that works no longer, which this node has found out by then.
+	askAgain = 2 * time.Second
 )
 
 // limitOf is a user's time limit within bounds; 0 stands for the default.
@@ -106,26 +109,103 @@ type leg struct {
 	bulk    []byte
 	limit   time.Duration // 0: the transaction's
 
-	call  rpc.Call
-	index int
-	ended chan<- *leg
-	due   time.Time
-	over  bool
+	first  rpc.Call
+	second *rpc.Call // of a question that is asked again
+	left   int       // calls that have not ended
+	index  int
+	ended  chan<- ending
+	again  time.Time // when to ask again; zero: never
+	due    time.Time
+	over   bool
+}
+
+// ending is the end of one of a leg's calls.
+type ending struct {
+	leg  *leg
+	call *rpc.Call
 }
 
 // Ended implements rpc.Waiter. The channel has room for all.
-func (l *leg) Ended(*rpc.Call) { l.ended <- l }
+func (l *leg) Ended(k *rpc.Call) { l.ended <- ending{l, k} }
 
-// giveUp ends a leg that nobody waits for any more. Where the node is to fetch a
+// giveUp ends the calls that nobody waits for any more. Where the node is to fetch a
 // bulk it is left to its own timeout: a node that finds none would answer
 // nobody, the one who ends the session included, until its RPC has timed out.
 func (l *leg) giveUp() {
-	if l.bulk == nil {
-		l.call.Abort()
+	if l.bulk != nil {
+		return
+	}
+	l.first.Abort()
+	if l.second != nil {
+		l.second.Abort()
 	}
 }
 
-// transact makes an RPC to each node at once and returns when all have ended or
+// repeatable tells whether the node may be sent the request twice: it only asks.
+func (l *leg) repeatable() bool {
+	switch q := l.request.(type) {
+	case *message.StatRequest, *message.DebugRequest:
+		return true
+	case *message.BatchRequest:
+		return q.Op == message.BatchQuery
+	}
+	return false
+}
+
+// start makes an RPC of the leg, with what is left of its time.
+func (l *leg) start(c *rpc.Client, k *rpc.Call, now time.Time) {
+	k.To, k.Service, k.Waiter = l.member.id, l.request.Service(), l
+	k.Bulk = rpc.Bulk{Bytes: l.bulk}
+	switch {
+	case l.limit >= longLimit:
+		k.Timeout = l.due.Sub(now) - grace
+	case l.bulk != nil:
+		k.Timeout = longLimit // see giveUp
+	}
+	k.SetRequest(l.request)
+	l.left++
+	c.Start(k)
+}
+
+// begin starts the leg.
+func (l *leg) begin(c *rpc.Client, now time.Time) {
+	l.due = now.Add(l.limit)
+	if l.limit >= longLimit {
+		l.due = l.due.Add(grace)
+	}
+	if l.repeatable() {
+		l.again = now.Add(askAgain)
+	}
+	l.start(c, &l.first, now)
+}
+
+// next is when something is to be done about the leg.
+func (l *leg) next() time.Time {
+	if l.again.IsZero() || l.due.Before(l.again) {
+		return l.due
+	}
+	return l.again
+}
+
+// ask asks once more.
+func (l *leg) ask(c *rpc.Client, now time.Time) {
+	l.again = time.Time{}
+	l.second = new(rpc.Call)
+	l.start(c, l.second, now)
+}
+
+// took takes the end of a call, and tells whether it is that of the leg: of two
+// calls the first reply counts, or the last error.
+func (l *leg) took(k *rpc.Call) (over bool, err error) {
+	l.left--
+	if err = k.Err(); err == nil {
+		err = l.reply.Decode(k.Reply())
+	}
+	return err == nil || l.left == 0, err
+}
+
+// transact makes an RPC to each node at once, another one where a question is not
+// answered soon (which deviates from kernels), and returns when all have ended or
 // their time is up, or ctx is done. It may leave calls behind that are about to
 // end, which are the RPC client's; nobody hears of that. accept tells
 // which statuses are a success; nil: 0.
@@ -133,47 +213,40 @@ func (c *Console) transact(
 	ctx context.Context, s *session, limit time.Duration, legs []*leg, accept func(message.Status) bool,
 ) Result {
 	r := Result{Nodes: make([]NodeResult, len(legs))}
-	ended := make(chan *leg, len(legs))
+	ended := make(chan ending, 2*len(legs))
 	start := time.Now()
 	for k, l := range legs {
 		l.index, l.ended = k, ended
 		if l.limit == 0 {
 			l.limit = limit
 		}
-		l.due = start.Add(l.limit)
-		l.call.To, l.call.Service, l.call.Waiter = l.member.id, l.request.Service(), l
-		l.call.Bulk = rpc.Bulk{Bytes: l.bulk}
-		switch {
-		case l.limit >= longLimit:
-			l.call.Timeout = l.limit
-			l.due = l.due.Add(grace)
-		case l.bulk != nil:
-			l.call.Timeout = longLimit // see giveUp
-		}
-		l.call.SetRequest(l.request)
-		c.client.Start(&l.call)
+		l.begin(c.client, start)
 	}
 	timer := time.NewTimer(time.Until(earliest(legs)))
 	defer timer.Stop()
 	for left := len(legs); left > 0; {
 		select {
-		case l := <-ended:
+		case e := <-ended:
+			l := e.leg
 			if l.over {
 				continue
 			}
-			err := l.call.Err()
-			if err == nil {
-				err = l.reply.Decode(l.call.Reply())
+			if over, err := l.took(e.call); over {
+				l.giveUp()
+				r.Nodes[l.index] = c.finish(s, l, err, accept)
+				left--
 			}
-			r.Nodes[l.index] = c.finish(s, l, err, accept)
-			left--
 		case <-timer.C:
 			now := time.Now()
 			for _, l := range legs {
-				if !l.over && !l.due.After(now) {
+				switch {
+				case l.over:
+				case !l.due.After(now):
 					l.giveUp()
 					r.Nodes[l.index] = c.finish(s, l, overdue(l.limit), accept)
 					left--
+				case !l.again.IsZero() && !l.again.After(now):
+					l.ask(c.client, now)
 				}
 			}
 			if left > 0 {
@@ -200,11 +273,11 @@ func overdue(limit time.Duration) error {
 	return rpc.ErrTimedOut
 }
 
-// earliest is when the first leg that is not over is due.
+// earliest is when there is something to be done about a leg that is not over.
 func earliest(legs []*leg) (t time.Time) {
 	for _, l := range legs {
-		if !l.over && (t.IsZero() || l.due.Before(t)) {
-			t = l.due
+		if !l.over && (t.IsZero() || l.next().Before(t)) {
+			t = l.next()
 		}
 	}
 	return t
