@@ -202,30 +202,35 @@ func TestLongCut(t *testing.T) {
 	}
 }
 
+// deadRail is a way to cut the rail of network 1.
+type deadRail struct {
+	name string
+	cut  func(t *testing.T, w *world, a, b *host) (mend func())
+	// What a and b show of the other's NI; empty: nothing need be shown.
+	troubleA, troubleB string
+}
+
+var deadRails = []deadRail{
+	{"near end", func(t *testing.T, _ *world, a, _ *host) func() {
+		pull(t, 1, a)
+		return func() { plug(t, 1, a) }
+	}, "", "link down"},
+	{"far end", func(t *testing.T, _ *world, _, b *host) func() {
+		pull(t, 1, b)
+		return func() { plug(t, 1, b) }
+	}, "link down", ""},
+	{"middle", func(t *testing.T, w *world, _, _ *host) func() {
+		return w.blackHole(t, 1)
+	}, "not answering since ", "not answering since "},
+}
+
 // Given load over two rails, when one is cut, wherever that is, for much less than
 // T, then both ends show soon why they avoid it, and what begins from then on takes
 // the other one and ends well; after the repair both carry, and nothing has failed
 // and no connection has been closed.
 func TestDeadRail(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name string
-		cut  func(t *testing.T, w *world, a, b *host) (mend func())
-		// What a and b show of the other's NI; empty: nothing need be shown.
-		troubleA, troubleB string
-	}{
-		{"near end", func(t *testing.T, _ *world, a, _ *host) func() {
-			pull(t, 1, a)
-			return func() { plug(t, 1, a) }
-		}, "", "link down"},
-		{"far end", func(t *testing.T, _ *world, _, b *host) func() {
-			pull(t, 1, b)
-			return func() { plug(t, 1, b) }
-		}, "link down", ""},
-		{"middle", func(t *testing.T, w *world, _, _ *host) func() {
-			return w.blackHole(t, 1)
-		}, "not answering since ", "not answering since "},
-	} {
+	for _, c := range deadRails {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w, a, b := rails(t, &configuration{patient: true})
@@ -265,6 +270,56 @@ func TestDeadRail(t *testing.T) {
 				}
 			}
 			for _, p := range []*party{a, b} {
+				p.wantRest(t)
+				p.Stop(t)
+			}
+		})
+	}
+}
+
+// Given LNet selftest in a closed loop over two rails, when one is cut, wherever that
+// is, then requests go on by the other one as soon as both ends know, though all that
+// may be under way may be held up; its nodes answer; and after the repair all
+// requests come to their end, none with an error.
+func TestClosedLoopOverADeadRail(t *testing.T) {
+	t.Parallel()
+	for _, c := range deadRails {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w, a, b := rails(t, &configuration{patient: true, selftest: roomy})
+			clients, servers := []*party{a}, []*party{b}
+			u := a.user()
+			u.begin(t, clients, servers)
+			u.addTests(t, "b", "--concurrency 8 --from c --to s ping", "--concurrency 8 --from c --to s brw write check=full size=4K")
+			u.run(t, "b")
+			for network := range 2 {
+				before := a.traffic(t, network)
+				daemontest.Within(t, noticePatience, lnetOf(network)+" carries", func() error {
+					if n := a.traffic(t, network).since(before).sent; n < 200 {
+						return fmt.Errorf("%d messages", n)
+					}
+					return nil
+				})
+			}
+			mend := c.cut(t, w, a.host, b.host)
+			a.wantTrouble(t, b.host.nidOn(1), c.troubleA)
+			b.wantTrouble(t, a.host.nidOn(1), c.troubleB)
+			for range 3 {
+				a.wantRequests(t, 1000)
+				u.wantNoErrors(t)
+			}
+			mend()
+			a.wantTrouble(t, b.host.nidOn(1), "none")
+			b.wantTrouble(t, a.host.nidOn(1), "none")
+			a.wantRequests(t, 1000)
+			u.wantStop(t, "b")
+			u.wantStopped(t, recoveryPatience, "b")
+			u.wantNoErrors(t)
+			u.endSession(t, []*party{a, b})
+			for _, p := range []*party{a, b} {
+				if n := p.selftest(t).Counters; n.Errors+n.Expired > 0 {
+					t.Errorf("%s counts %+v", p.host.nid(), n)
+				}
 				p.wantRest(t)
 				p.Stop(t)
 			}
