@@ -10,6 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
+	faults "github.com/lnetd/lnetd/node/fault"
 )
 
 // Given an NI, when a message arrives, then the driver hears once what becomes
@@ -94,6 +95,46 @@ func TestEachArrivalIsPlacedOnce(t *testing.T) {
 	f.hold(false)
 	if d := cmp.Diff([]portals.EventType{portals.EventSend, portals.EventSend, portals.EventGet}, r.types()); d != "" {
 		t.Errorf("events in the end (-want +got):\n%s", d)
+	}
+}
+
+// Given messages that are dropped before anything is matched, then the driver hears
+// of each, once, that its payload is not wanted; nobody is cut off.
+//
+// lnet-core 4.5 (1), 4.5 (4), 5.1 (2)
+func TestWhatIsDroppedAtOnceIsPlacedOnce(t *testing.T) {
+	const second, elsewhere = "10.1.0.1@tcp1", "10.1.0.9@tcp1"
+	from := parseNID(t, "10.0.0.2@tcp")
+	for _, c := range []struct {
+		name, dest string
+		set        func(n *node.Node) error
+	}{
+		{"a rule", "", func(n *node.Node) error { return n.AddFault(faults.Rule{Kind: faults.Drop, Rate: 1}) }},
+		{"its source shall fail", "", func(n *node.Node) error { return n.FailNID(from, faults.Forever) }},
+		{"for another NI", second, nil},
+		{"for another node", elsewhere, nil},
+	} {
+		n := newNode(t, node.Config{})
+		f := newFabric()
+		q := f.addQuay(t, n, "10.0.0.1@tcp")
+		f.addNI(t, n, second)
+		attach(t, n, portals.Entry{Portal: 1}, portals.MD{Bytes: make([]byte, 8), Threshold: 1, Options: portals.OpPut})
+		if c.set != nil {
+			if err := c.set(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h := lnet.Header{Type: lnet.MsgPut, Portal: 1, PayloadLength: 5, Handle: lnet.NoHandle}
+		if c.dest != "" {
+			h.Dest = parseNID(t, c.dest)
+		}
+		err := q.arrive(from, h, false)
+		if calls := q.take(); err != nil || len(calls) != 1 || calls[0].place.Done != nil || calls[0].place.Memory.Length != 0 {
+			t.Errorf("%s: %v, %+v; want one call of Receive, for nothing", c.name, err, calls)
+		}
+		if q.cut != nil {
+			t.Errorf("%s: cut off: %v", c.name, q.cut)
+		}
 	}
 }
 

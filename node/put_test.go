@@ -133,14 +133,14 @@ func TestHeaders(t *testing.T) {
 	p := newPair(t)
 	var headers []lnet.Header
 	p.fabric.sent = func(h lnet.Header, _ []byte) { headers = append(headers, h) }
-	attach(t, p.b, portals.Entry{Portal: 1}, portals.MD{
-		Bytes: make([]byte, 4), Threshold: portals.Unlimited,
+	attach(t, p.b, portals.Entry{Portal: 1, MatchBits: 7}, portals.MD{
+		Bytes: make([]byte, 7), Threshold: portals.Unlimited,
 		Options: portals.OpPut | portals.OpGet | portals.Truncate | portals.ManageRemote,
 	})
 	h := bind(t, p.a, portals.MD{Bytes: make([]byte, 6), Threshold: portals.Unlimited, Options: portals.Truncate})
-	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, HdrData: 2, Ack: true})
-	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1})
-	if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 1, Offset: 1}); err != nil {
+	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, MatchBits: 7, HdrData: 2, Offset: 3, Ack: true})
+	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, MatchBits: 7})
+	if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 1, MatchBits: 7, Offset: 4}); err != nil {
 		t.Fatal(err)
 	}
 	to := lnet.Header{Dest: p.idb.NID, Src: p.ida.NID, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre}
@@ -148,14 +148,14 @@ func TestHeaders(t *testing.T) {
 	with := func(h lnet.Header, f func(h *lnet.Header)) lnet.Header { f(&h); return h }
 	want := []lnet.Header{
 		with(to, func(x *lnet.Header) {
-			x.Type, x.PayloadLength, x.Handle, x.HdrData, x.Portal = lnet.MsgPut, 6, h, 2, 1
+			x.Type, x.PayloadLength, x.Handle, x.HdrData, x.Portal, x.MatchBits, x.Offset = lnet.MsgPut, 6, h, 2, 1, 7, 3
 		}),
-		with(back, func(x *lnet.Header) { x.Type, x.Handle, x.Length = lnet.MsgAck, h, 4 }),
+		with(back, func(x *lnet.Header) { x.Type, x.Handle, x.Length, x.MatchBits = lnet.MsgAck, h, 4, 7 }),
 		with(to, func(x *lnet.Header) {
-			x.Type, x.PayloadLength, x.Handle, x.Portal = lnet.MsgPut, 6, lnet.NoHandle, 1
+			x.Type, x.PayloadLength, x.Handle, x.Portal, x.MatchBits = lnet.MsgPut, 6, lnet.NoHandle, 1, 7
 		}),
 		with(to, func(x *lnet.Header) {
-			x.Type, x.Handle, x.Portal, x.Offset, x.Length = lnet.MsgGet, h, 1, 1, 6
+			x.Type, x.Handle, x.Portal, x.MatchBits, x.Offset, x.Length = lnet.MsgGet, h, 1, 7, 4, 6
 		}),
 		with(back, func(x *lnet.Header) { x.Type, x.Handle, x.PayloadLength = lnet.MsgReply, h, 3 }),
 	}

@@ -280,9 +280,10 @@ func TestSilentNets(t *testing.T) {
 		if _, err := n.Ping(context.Background(), lnet.ProcessID{NID: second.nid}, node.PingOptions{Source: b.ports[1].nid}); err != nil {
 			t.Fatal(err)
 		}
-		b.far.send(0, b.ports[1].nid, lnet.Header{
-			Src: b.far.ports[0].nid, Dest: b.ports[1].nid, Type: lnet.MsgPut, Portal: 9, Handle: lnet.NoHandle,
-		}, nil)
+		for _, h := range []lnet.Header{{Type: lnet.MsgPut, Portal: 9}, {Type: lnet.MsgGet, Portal: 9}, {Type: lnet.MsgPut}} {
+			h.Src, h.Dest, h.Handle = b.far.ports[0].nid, b.ports[1].nid, lnet.NoHandle
+			b.far.send(0, b.ports[1].nid, h, nil)
+		}
 		time.Sleep(3 * time.Second)
 		check("no pings from elsewhere", up, down, down)
 
@@ -308,6 +309,30 @@ func TestSilentNets(t *testing.T) {
 		}, nil)
 		synctest.Wait()
 		check("a ping went through", up, down, down)
+	})
+}
+
+// Given a router's NI that is down since it has no health, when somebody pings over
+// it, then it is up, and peers hear of it.
+//
+// lnet-core 5.2 (2), 9.2 heard
+func TestPingOverAnNIWithoutHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBetween(t, node.Config{Routing: true})
+		far := b.ports[1].nid
+		if err := b.node.SetNIHealth(far, 0); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if s := statuses(b.node)[gatewayFar]; s != lnet.StatusDown {
+			t.Fatalf("without health it is %v", s)
+		}
+		b.take()
+		b.ping(b.far, far)
+		if s := statuses(b.node)[gatewayFar]; s != lnet.StatusUp {
+			t.Errorf("after a ping it is %v", s)
+		}
+		b.toldBoth(t, "it is up")
 	})
 }
 
