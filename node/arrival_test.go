@@ -261,6 +261,7 @@ func TestRDMARequestForAnotherNode(t *testing.T) {
 // Given a neighbour that nobody has heard of, when it sends, then it is a peer
 // NI with the credits of the net, and is served by the NI that it came to.
 //
+// discovery 2.4 (2)
 // lnet-core 5.2 (5), 7.1 (2)
 func TestNeighbourBecomesAPeer(t *testing.T) {
 	n := newNode(t, node.Config{})

@@ -74,7 +74,7 @@ const (
 	b0, b1 = "10.77.0.12@tcp", "10.77.1.12@tcp1"
 )
 
-// discovery 1, 5.1 (1), 5.1 (3), 5.3 sent, 6.2 wire, 6.3 wire
+// discovery 1, 5.1 (1), 5.1 (3), 5.3 sent, 6.2 wire, 6.3 wire, 5.1 (5), 5.1 (7), 6.3, 6.7 reply (1), 6.7 ack
 // lnet-wire 7.1 (3), 7.8 (2)
 func TestDiscoveringARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestDiscoveringARound(t *testing.T) {
 	})
 }
 
-// discovery 5.3 failed, 6.8
+// discovery 5.3 failed, 6.8, 6.7 send, 6.8 callers
 func TestDiscoveringNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -155,7 +155,7 @@ func TestDiscoveringNobody(t *testing.T) {
 }
 
 // lnet-core 6.4 pushes
-// discovery 6.1 timer, 6.7 unlink
+// discovery 6.1 timer, 6.7 unlink, 6.2 wire
 func TestDiscoveringTheSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -414,7 +414,7 @@ func TestDiscoveryIsTurnedOff(t *testing.T) {
 	})
 }
 
-// discovery 7.5
+// discovery 7.5, 6.8 callers
 func TestPrimaryNIDOfAPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -463,6 +463,7 @@ func TestDiscoveringOneself(t *testing.T) {
 	})
 }
 
+// discovery 2.5 (2)
 // selection 6.3 (2), 6.3 (4), 6.5 events (1), 6.5 events (3), 6.6 (1)-(2)
 func TestPoliciesMoveTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

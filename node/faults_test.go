@@ -71,7 +71,7 @@ func TestFailNID(t *testing.T) {
 // A drop rule takes arrivals before anything is matched; with another NI's
 // filter, another type's or another portal's it does not.
 //
-// lnet-core 5.2 (4), 4.5 (2)-(3), 11.1
+// lnet-core 5.2 (4), 4.5 (2)-(3), 11.1, 10.1
 // lnetctl 15 (4)
 func TestDropRulesOnArrival(t *testing.T) {
 	p := newPair(t)
@@ -134,7 +134,7 @@ func TestDropRulesOnArrival(t *testing.T) {
 // A rule with a class makes a send fail with it, as often as it is tried; the
 // driver never sees the message.
 //
-// lnet-core 11.1
+// lnet-core 11.1, 10.1
 // discovery 9.6
 // lnetctl 15 (4)
 func TestDropRulesOnSending(t *testing.T) {

@@ -77,6 +77,7 @@ func TestForcedDiscoveryInTrouble(t *testing.T) {
 // Given a node that knows itself as a peer with two nets, then pings go by both,
 // from a given source by its net alone, and not at all from one net to the other.
 //
+// lnet-core 5.4 (2)
 // sanity-lnet 7 (215)
 func TestPingsFromAGivenSource(t *testing.T) {
 	f := newFabric()

@@ -248,7 +248,7 @@ func TestArrivalsAreValidated(t *testing.T) {
 // go back through it, though the route through the other is the better one. Is it
 // no gateway, they take a route that is up; as there is none, they do not leave.
 //
-// lnet-core 5.4 (3)
+// lnet-core 5.4 (3), 6.3 (2)
 func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
@@ -293,6 +293,8 @@ func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 			}
 		}
 		check("two routes", router, router)
+		configure(t, p.b, far)
+		check("two routes, and the source is a peer", router, router)
 		if err := p.b.DeleteRoute(t.Context(), far.Net(), router); err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +305,7 @@ func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 // A response that does not come unlinks the MD, between one and one and a quarter
 // transaction timeouts after the request.
 //
-// lnet-core 6.4 (1)-(3), 6.4 tracker (3)-(4), 12.2
+// lnet-core 6.4 (1)-(3), 6.4 tracker (3)-(4), 12.2, 10.1
 func TestOverdueResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

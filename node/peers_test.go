@@ -98,7 +98,7 @@ func TestSendNamesTheTargetAskedFor(t *testing.T) {
 // Given a peer NI on a net that we have no NI on, then it has no credits, and
 // those of the net as long as there is one.
 //
-// lnet-core 7.1 remote
+// lnet-core 7.1 remote, 12.5
 func TestCreditsOfAPeerOnAnotherNet(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})
@@ -168,4 +168,26 @@ func TestAPeerThatGoesIsNotShown(t *testing.T) {
 	if p, ok := n.Describe(v); ok {
 		t.Errorf("%+v", p)
 	}
+}
+
+// Given an entry for a NID of which nobody knows yet that it is one of a peer's, when
+// the peer is known, then what it sends from another NID finds the entry.
+//
+// lnet-core 4.1, 4.2 (5)
+func TestEntryIsOlderThanWhatIsKnownOfThePeer(t *testing.T) {
+	p := newPair(t)
+	other := parseNID(t, "10.77.9.9@tcp9")
+	var r recorder
+	attach(t, p.b, portals.Entry{Portal: 1, Match: lnet.ProcessID{NID: other, PID: lnet.PIDLustre}}, portals.MD{
+		Threshold: portals.Unlimited, Options: portals.OpPut, Handler: &r})
+	send := func(want int) {
+		t.Helper()
+		put(t, p.a, bind(t, p.a, portals.MD{Threshold: 1}), p.idb, node.PutOptions{Portal: 1})
+		if e := r.take(); len(e) != want {
+			t.Errorf("%d events, want %d", len(e), want)
+		}
+	}
+	send(0)
+	configure(t, p.b, p.ida.NID, other)
+	send(1)
 }

@@ -79,7 +79,7 @@ func acked(seen []wire) []uint32 {
 // Given a node with more NIs than a push is first expected to list, when a ping has
 // shown that, then there is room for its push.
 //
-// discovery 4.6 room
+// discovery 4.6 room, 6.2
 func TestRoomForPushesFollowsPings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

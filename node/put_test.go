@@ -139,7 +139,7 @@ func TestHeaders(t *testing.T) {
 	})
 	h := bind(t, p.a, portals.MD{Bytes: make([]byte, 6), Threshold: portals.Unlimited, Options: portals.Truncate})
 	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, MatchBits: 7, HdrData: 2, Offset: 3, Ack: true})
-	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, MatchBits: 7})
+	put(t, p.a, h, lnet.ProcessID{NID: p.idb.NID, PID: 77}, node.PutOptions{Portal: 1, MatchBits: 7})
 	if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 1, MatchBits: 7, Offset: 4}); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestHeaders(t *testing.T) {
 		}),
 		with(back, func(x *lnet.Header) { x.Type, x.Handle, x.Length, x.MatchBits = lnet.MsgAck, h, 4, 7 }),
 		with(to, func(x *lnet.Header) {
-			x.Type, x.PayloadLength, x.Handle, x.Portal, x.MatchBits = lnet.MsgPut, 6, lnet.NoHandle, 1, 7
+			x.Type, x.DestPID, x.PayloadLength, x.Handle, x.Portal, x.MatchBits = lnet.MsgPut, 77, 6, lnet.NoHandle, 1, 7
 		}),
 		with(to, func(x *lnet.Header) {
 			x.Type, x.Handle, x.Portal, x.MatchBits, x.Offset, x.Length = lnet.MsgGet, h, 1, 7, 4, 6

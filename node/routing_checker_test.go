@@ -14,6 +14,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
+// discovery 2.4 (3)
 // lnet-core 8.5 (1), 8.5 (3), 8.5 when
 func TestChecksOfAGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestMessagesDoNotWaitForChecks(t *testing.T) {
 	})
 }
 
-// lnet-core 8.5 never, 9.3 (4)
+// lnet-core 8.5 never, 9.3 (4), 8.5 when
 // selection 5.5 (5)
 // discovery 5.1 routed
 func TestGatewaysThatAreNotChecked(t *testing.T) {

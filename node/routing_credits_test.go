@@ -144,7 +144,7 @@ func TestRoutedPayload(t *testing.T) {
 	})
 }
 
-// lnet-core 7.5
+// lnet-core 7.5, 7.4 (2)
 func TestRouterPools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHanded(t, node.Buffers{}, lnd.Tunables{})

@@ -56,7 +56,7 @@ func takesPuts(t testing.TB, n *node.Node) *recorder {
 	return r
 }
 
-// lnet-core 8.2 fresh
+// lnet-core 8.2 fresh, 8.1 shown
 // lnet-wire 8 (1)
 func TestFreshRoute(t *testing.T) {
 	for _, c := range []struct {
@@ -108,6 +108,7 @@ func TestFreshRoute(t *testing.T) {
 	}
 }
 
+// discovery 7.1 (1), 7.1 (8)
 // lnet-core 8.2 (1)-(5), 8.3 (1)-(3)
 // lnet-wire 8 (1)-(2)
 func TestRouteFollowsPingInfo(t *testing.T) {
@@ -208,6 +209,7 @@ func TestGatewayDownOnTheNearNet(t *testing.T) {
 
 // A gateway that does not answer is dead, until it does.
 //
+// discovery 6.8 gateway
 // lnet-core 8.3 end, 8.2 (1)
 func TestGatewayThatDoesNotAnswer(t *testing.T) {
 	for name, mode := range map[string]discovery.Mode{"discovery on": discovery.On, "discovery off": discovery.Off} {
@@ -366,7 +368,7 @@ func mustNID(s string) lnet.NID {
 	return nid
 }
 
-// lnet-core 5.2 (6)
+// lnet-core 5.2 (6), 8.2 (1), 8.3 end
 func TestMessagesByADeadGateway(t *testing.T) {
 	for _, c := range []struct {
 		name   string

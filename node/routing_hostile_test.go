@@ -164,7 +164,7 @@ func TestNIGoesWhileMessagesAreInTheRouter(t *testing.T) {
 // A router that is told to stop goes on for 10 s at most; what waits then is
 // dropped, and counted.
 //
-// lnet-core 9.1 (2), 9.3 (1)
+// lnet-core 9.1 (2), 9.3 (1), 7.4 return (2)
 func TestRouterStopsWithMessagesWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHanded(t, node.Buffers{Small: 1}, lnd.Tunables{PeerCredits: 3})
@@ -231,6 +231,8 @@ func TestRouterIsClosedWithMessagesInIt(t *testing.T) {
 // the way. There is no hop count: what never goes back to where it came from
 // ends with two routers (decisions 23), but goes round among three until
 // something fails. Then all comes back.
+//
+// lnet-core 9.3 back
 func TestRoutersPointAtEachOther(t *testing.T) {
 	nids := func(k int, nets ...string) (out []string) {
 		for _, net := range nets {

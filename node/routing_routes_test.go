@@ -267,6 +267,7 @@ func TestDeleteRoutes(t *testing.T) {
 // Which of two routes stays when their gateways prove to be one. The moved one is
 // that of the NID that is no primary one.
 //
+// discovery 7.2 (6)
 // lnet-core 8.1 merge
 func TestRoutesOfOneGatewayMerge(t *testing.T) {
 	const existing, moved = "10.77.0.1@tcp", "10.77.3.1@tcp3"

@@ -122,6 +122,7 @@ func TestRoutedPutAndGet(t *testing.T) {
 	})
 }
 
+// lnet-core 9.1 (1)
 func TestRouterStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouted(t, 1, node.DefaultParameters())
@@ -368,7 +369,7 @@ func TestRouterCallsSilentNetsDown(t *testing.T) {
 	})
 }
 
-// lnet-core 5.2 (6c)
+// lnet-core 5.2 (6c), 5.2 (6a)
 func TestDropAsymRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouted(t, 2, node.DefaultParameters())
