@@ -101,7 +101,7 @@ func TestEachArrivalIsPlacedOnce(t *testing.T) {
 // Given messages that are dropped before anything is matched, then the driver hears
 // of each, once, that its payload is not wanted; nobody is cut off.
 //
-// lnet-core 4.5 (1), 4.5 (4), 5.1 (2)
+// lnet-core 4.5 (1), 4.5 (4), 5.1 (2), 11.4
 func TestWhatIsDroppedAtOnceIsPlacedOnce(t *testing.T) {
 	const second, elsewhere = "10.1.0.1@tcp1", "10.1.0.9@tcp1"
 	from := parseNID(t, "10.0.0.2@tcp")

@@ -44,7 +44,7 @@ func (c *credited) send(t testing.TB, to string, hdrData uint64, h portals.Handl
 	return md
 }
 
-// lnet-core 7.1 (1)-(2), 7.2 (4), 7.2 (7), 7.2 waiting, 7.3 (2), 7.3 order
+// lnet-core 7.1 (1)-(2), 7.2 (4), 7.2 (7), 7.2 waiting, 7.3 (2), 7.3 order, 10.2
 // socklnd 18 (2)
 func TestPeerCredits(t *testing.T) {
 	c := newCredited(t, 2, 5, "10.0.0.2@tcp", "10.0.0.3@tcp")

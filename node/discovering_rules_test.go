@@ -118,6 +118,7 @@ func TestNIThatHearsAStrangerServesIt(t *testing.T) {
 // Given a discoverer that has had nothing to do for an hour, then it wakes for a
 // peer that shall be discovered, for a message whose peer is gone, and for the end.
 //
+// lnet-core 12.6
 // discovery 5.3 gone, 6.1 (1)
 // selection 3 (4)
 func TestDiscovererWakes(t *testing.T) {

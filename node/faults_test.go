@@ -203,7 +203,7 @@ func TestDelayRuleOnArrival(t *testing.T) {
 // A delay rule holds what is sent when it has its credits; who waits for them
 // longer than a message may is dropped, and the other one leaves.
 //
-// lnet-core 7.2 (1), 7.2 (6), 7.2 counted, 11.2
+// lnet-core 7.2 (1), 7.2 (6), 7.2 counted, 11.2, 10.2
 // lnetctl 15 (4)
 func TestDelayRuleOnSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -132,6 +132,7 @@ func TestPingsFromAGivenSource(t *testing.T) {
 // Given two NIs on one net, of which one cannot send to itself, then its health
 // suffers, and is mended by pings that come from the other.
 //
+// discovery 9.4
 // sanity-lnet 7 (218)
 func TestRecoveryGoesByTheOtherNI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

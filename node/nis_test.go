@@ -14,6 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selection"
 )
 
 // lnet-core 7.1 bounds, 12.5
@@ -58,6 +59,32 @@ func TestAddNIIsChecked(t *testing.T) {
 	for nid, want := range map[lnet.NID]error{over.NID: node.ErrNotFound, lnet.LoopbackNID: node.ErrInvalid} {
 		if err := n.RemoveNI(context.Background(), nid); !errors.Is(err, want) {
 			t.Errorf("remove %s: %v, want %v", nid, err, want)
+		}
+	}
+}
+
+// Given a policy for an NI that is not there yet, when it comes, then it has it.
+//
+// lnet-core 12.5
+func TestPolicyIsOlderThanItsNI(t *testing.T) {
+	n := newNode(t, node.Config{})
+	src, err := selection.ParseDescriptor("10.0.0.1@tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = n.ChangePolicies(t.Context(), func(p *selection.Policies) error {
+		return p.Add(selection.Rule{Src: src}, selection.Append)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFabric()
+	for nid, want := range map[string]uint32{"10.0.0.1@tcp": 0, "10.0.0.2@tcp": selection.NoPriority} {
+		f.addNI(t, n, nid)
+		for _, i := range n.NIs() {
+			if i.NID == parseNID(t, nid) && i.Policy.NIDPriority != want {
+				t.Errorf("priority of %s is %d, want %d", nid, i.Policy.NIDPriority, want)
+			}
 		}
 	}
 }
@@ -305,7 +332,7 @@ func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 // A response that does not come unlinks the MD, between one and one and a quarter
 // transaction timeouts after the request.
 //
-// lnet-core 6.4 (1)-(3), 6.4 tracker (3)-(4), 12.2, 10.1
+// lnet-core 6.4 (1)-(3), 6.4 tracker (3)-(4), 12.2, 10.1, 12.4
 func TestOverdueResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// lnet-core 6.5 (1)-(2)
+// lnet-core 6.5 (1)-(2), 12.4
 func TestParametersAreChecked(t *testing.T) {
 	if _, err := node.New(node.Config{PID: lnet.PIDAny}); !errors.Is(err, node.ErrInvalid) {
 		t.Errorf("pid any: %v, want ErrInvalid", err)

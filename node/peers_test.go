@@ -124,6 +124,8 @@ func TestCreditsOfAPeerOnAnotherNet(t *testing.T) {
 		}
 		check("NIs removed", []int{5, 0}[k])
 	}
+	f.addNIWith(t, n, lnd.Config{NID: parseNID(t, "10.9.0.1@tcp9"), Tunables: lnd.Tunables{PeerCredits: 3, Credits: 7}})
+	check("one again, with fewer", 3)
 }
 
 // Given an entry for any of a peer's NIDs, the last of many too, when the peer

@@ -191,7 +191,7 @@ func pusher(k int) lnet.NID {
 
 // Pushes that come while there is no memory for them wait, and none is lost.
 //
-// lnet-core 4.6 (5)
+// lnet-core 4.6 (5), 12.4
 // discovery 4.6
 func TestManyPushesAtOnce(t *testing.T) {
 	const nodes = 200

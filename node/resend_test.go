@@ -89,6 +89,7 @@ func TestFailureClasses(t *testing.T) {
 // Given two rails, when the first transmission fails, then the second takes
 // the other rail, and the program sees a SEND without an error.
 //
+// lnet-core 12.2
 // discovery 9.6
 // selection 4.7
 func TestResendTakesAnotherPath(t *testing.T) {

@@ -12,10 +12,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selection"
 )
 
-// discovery 2.4 (3)
-// lnet-core 8.5 (1), 8.5 (3), 8.5 when
+// discovery 2.4 (3), 6.2 gateway
+// lnet-core 8.5 (1)-(3), 8.5 when
 func TestChecksOfAGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := node.DefaultParameters()
@@ -27,6 +28,7 @@ func TestChecksOfAGateway(t *testing.T) {
 			t.Errorf("without a route: %+v", came)
 		}
 		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+		preferNet(t, g.node, "tcp")  // which is for messages, not for checks
 		time.Sleep(20 * time.Second) // it is known on both nets by now
 		g.gateway.take()
 		const minutes = 10
@@ -69,6 +71,21 @@ func TestChecksOfAGateway(t *testing.T) {
 			t.Errorf("without a route again: %+v", came)
 		}
 	})
+}
+
+// preferNet has a node send to a net rather than to others.
+func preferNet(t *testing.T, n *node.Node, net string) {
+	t.Helper()
+	d, err := selection.ParseDescriptor(net)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = n.ChangePolicies(t.Context(), func(p *selection.Policies) error {
+		return p.Add(selection.Rule{Dst: d}, selection.Append)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Nobody waits for a check, nor for its failure.

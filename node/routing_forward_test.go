@@ -315,26 +315,30 @@ func TestForwardFails(t *testing.T) {
 func TestAgedForwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := node.DefaultParameters()
-		p.Discovery = discovery.Static
+		p.Discovery, p.TransactionTimeout = discovery.Static, 10*time.Minute
+		p.RouterCheckInterval = 0 // the router's own answers do not wait so long
 		r := newRouted(t, 1, p)
 		router := r.routers[0]
 		short := router.Parameters()
-		short.TransactionTimeout = 10 * time.Second
+		short.RetryCount = 0 // a message of its own would have 51 s
 		if err := router.SetParameters(short); err != nil {
 			t.Fatal(err)
 		}
-		err := router.AddFault(faults.Rule{
-			Kind: faults.Delay, Dest: faults.On(r.ids.NID.Net()), Rate: 1, Latency: 11 * time.Second,
+		other := newNode(t, node.Config{Parameters: &p})
+		r.fabric.addNI(t, other, "10.77.0.30@tcp")
+		addRoute(t, other, "tcp1", routerNIDs[0][0], node.RouteOptions{})
+		addFault(t, router, faults.Rule{
+			Kind: faults.Delay, Dest: faults.On(r.ids.NID.Net()), Rate: 1, Latency: time.Minute,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		const gets = 9 // router credits, and one more
+		// As many of each as there are router credits, and one more; half of them wait
+		// for a credit of the server's that others hold for a minute.
+		const gets = 18
 		q := node.NewEventQueue(node.AllEvents)
-		for range gets {
+		for range gets / 2 {
 			getMD(t, r.client, q, r.ids)
+			getMD(t, other, q, r.ids)
 		}
-		time.Sleep(40 * time.Second)
+		time.Sleep(8 * time.Minute)
 		if n := replies(q); n != gets {
 			t.Errorf("%d of %d were answered", n, gets)
 		}

@@ -1,10 +1,13 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,7 +80,8 @@ func TestRoutesAreShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
 		p := node.DefaultParameters()
-		n := newNode(t, node.Config{Parameters: &p})
+		log := &bytes.Buffer{}
+		n := newNode(t, node.Config{Parameters: &p, Logger: slog.New(slog.NewTextHandler(log, nil))})
 		f.addNI(t, n, "10.77.0.10@tcp")
 		gateway := newActor(t, f, "10.77.0.1@tcp", "10.77.1.1@tcp1")
 		gateway.set(&gateway.silent, true)
@@ -102,6 +106,10 @@ func TestRoutesAreShown(t *testing.T) {
 		// is up there.
 		one.SingleHop, three.Up = true, false
 		shown("afterwards", one, two, three)
+		synctest.Wait()
+		if got := log.String(); !strings.Contains(got, "net=tcp3") || strings.Contains(got, "net=tcp2") {
+			t.Errorf("log, which shall warn of tcp3 alone:\n%s", got)
+		}
 	})
 }
 
@@ -122,6 +130,14 @@ func TestGatewayIsHeld(t *testing.T) {
 		peer, ok := n.Peer(nid)
 		if !ok || !peer.Gateway || peer.Primary != nid {
 			t.Errorf("peer %+v", peer)
+		}
+		time.Sleep(90 * time.Second)
+		gateway.take()
+		begin = time.Now()
+		addRoute(t, n, "tcp2", "10.77.0.1@tcp", node.RouteOptions{})
+		time.Sleep(time.Second)
+		if seen := pings(gateway.take()); len(seen) == 0 || seen[0].at.Sub(begin) > time.Second {
+			t.Errorf("pings %+v; want one at once for the second route too", seen)
 		}
 		refused := func(step string, err error) {
 			t.Helper()
@@ -324,6 +340,36 @@ func TestRoutesOfOneGatewayMerge(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Each node has an order of its own for the routes to a net, so that not all use the
+// same router; the seed decides.
+//
+// lnet-core 8.1 order
+func TestRoutesStandInAnOrderOfTheirOwn(t *testing.T) {
+	order := func(seed uint64) (gateways string) {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t, node.Config{Seed: seed})
+			newFabric().addNI(t, n, "10.77.0.10@tcp")
+			for k := range 4 {
+				addRoute(t, n, "tcp1", fmt.Sprintf("10.77.0.%d@tcp", k+1), node.RouteOptions{})
+			}
+			for _, r := range n.Routes() {
+				gateways += " " + r.Gateway.String()
+			}
+		})
+		return gateways
+	}
+	orders := map[string]bool{}
+	for seed := range uint64(20) {
+		orders[order(seed+1)] = true
+	}
+	if len(orders) < 5 {
+		t.Errorf("20 nodes have but these orders: %v", orders)
+	}
+	if order(1) != order(1) {
+		t.Error("one seed, two orders")
 	}
 }
 

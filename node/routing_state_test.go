@@ -240,7 +240,7 @@ func TestNIsChangeWhileRoutingDoes(t *testing.T) {
 	})
 }
 
-// lnet-core 9.2 silent, 9.2 heard, 5.2 (2)
+// lnet-core 9.2 silent, 9.2 heard, 5.2 (2), 12.2
 // lnet-wire 7.9
 func TestSilentNets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -333,6 +333,9 @@ func TestNothingMatched(t *testing.T) {
 	// lnet-core 4.3 (1)-(3), 4.3 (5), 4.6 (1), 5.3 (1), 5.4 (1)
 	closed := newTable()
 	attach(t, closed, portals.Entry{Portal: 1}, portals.MD{Threshold: 1, Options: portals.OpPut})
+	if err := closed.SetLazy(1); err != nil {
+		t.Fatal(err)
+	}
 	closed.Close()
 	match(t, closed, arrived(portals.EventPut, 0, 0), portals.Drop)
 

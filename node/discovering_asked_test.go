@@ -1,0 +1,161 @@
+package node_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Who asks for a peer that is known has it pinged; by force it is pushed to as well.
+//
+// discovery 5.2 (1)
+func TestDiscoverAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		a := f.discovering(t, a0)
+		f.discovering(t, b0)
+		discover(t, a, parseNID(t, b0))
+		synctest.Wait()
+		for force, want := range map[bool]string{
+			false: "GET REPLY", true: "GET REPLY PUT ACK",
+		} {
+			all := f.record()
+			if _, err := a.Discover(t.Context(), parseNID(t, b0), force); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			got := ""
+			for k, w := range *all {
+				if k > 0 {
+					got += " "
+				}
+				got += w.h.Type.String()
+			}
+			if got != want {
+				t.Errorf("force %v: %s, want %s", force, got, want)
+			}
+		}
+	})
+}
+
+// A ping that cannot be sent at all ends the round at once, with the error.
+//
+// discovery 6.2 refused, 6.8 callers
+func TestDiscoveringWhoShallFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		a := f.discovering(t, a0)
+		f.discovering(t, b0)
+		if err := a.FailNID(parseNID(t, b0), 1); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		_, err := a.Discover(t.Context(), parseNID(t, b0), false)
+		if d := time.Since(begin); !errors.Is(err, node.ErrFailNID) || d != 0 {
+			t.Errorf("after %v: %v", d, err)
+		}
+		if p := a.Peers(); len(p) != 1 || p[0].State&(discovery.Rediscover|discovery.PingSent) != discovery.Rediscover {
+			t.Errorf("peers %+v", p)
+		}
+	})
+}
+
+// What goes to 0@lo asks nobody who that is, itself included.
+//
+// discovery 5.1 (1)
+func TestLoopbackIsNotDiscovered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newFabric().discovering(t, a0)
+		inbox(t, a)
+		if err := say(t, a, "0@lo"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if c := a.Counters(); c.Sent != 2 || c.Received != 2 { // PUT and ACK
+			t.Errorf("counters %+v", c)
+		}
+	})
+}
+
+// Pings are answered whoever asks: a stranger's process of any PID.
+//
+// discovery 4.5
+func TestPingsOfAnyProcess(t *testing.T) {
+	p := newPair(t)
+	var answers []lnet.Header
+	p.fabric.sent = func(h lnet.Header, _ []byte) { answers = append(answers, h) }
+	for _, pid := range []lnet.PID{lnet.PIDLustre, 77, lnet.PIDUserFlag | 5} {
+		answers = nil
+		h := lnet.Header{
+			Src: p.ida.NID, SrcPID: pid, Dest: p.idb.NID, DestPID: lnet.PIDLustre, Type: lnet.MsgGet,
+			MatchBits: lnet.PingMatchBits, Length: lnet.PingBufferMin, Handle: lnet.Handle{Interface: 1, Object: 1},
+		}
+		if err := p.pb.inject(p.ida.NID, h, nil); err != nil {
+			t.Fatal(err)
+		}
+		if len(answers) != 1 || answers[0].Type != lnet.MsgReply || answers[0].DestPID != pid {
+			t.Errorf("PID %d: answers %+v", pid, answers)
+		}
+	}
+}
+
+// Given a peer whose primary NID is locked, and which is not discovered, then who asks
+// for its primary NID waits for nothing; for another peer he waits.
+//
+// discovery 7.5, 7.6 lock
+func TestPrimaryNIDOfALockedPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		a := f.discovering(t, a0)
+		b := newNode(t, node.Config{})
+		f.addQuay(t, b, b0) // answers nothing
+		f.addQuay(t, b, "10.77.0.13@tcp")
+		ask := func(nid string) (lnet.NID, time.Duration) {
+			begin := time.Now()
+			primary, _ := a.PrimaryNID(t.Context(), parseNID(t, nid))
+			return primary, time.Since(begin)
+		}
+		if _, err := a.AddPeer(t.Context(), []lnet.NID{parseNID(t, b0)}, true); err != nil {
+			t.Fatal(err)
+		}
+		if nid, d := ask(b0); nid != parseNID(t, b0) || d != 0 {
+			t.Errorf("locked: %s after %v", nid, d)
+		}
+		if _, d := ask("10.77.0.13@tcp"); d < time.Minute {
+			t.Errorf("not locked: after %v", d)
+		}
+	})
+}
+
+// A node that is going takes nothing more, though there is an entry for it.
+//
+// lnet-core 4.3 (3), 12.6
+func TestArrivalWhileTheNodeCloses(t *testing.T) {
+	n, err := node.New(node.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newFabric().addStubborn(t, n, lnd.Config{NID: parseNID(t, "10.0.0.1@tcp")})
+	var r recorder
+	attach(t, n, portals.Entry{Portal: 1}, portals.MD{Threshold: 1, Options: portals.OpPut, Handler: &r})
+	s.during = func() {
+		h := lnet.Header{Type: lnet.MsgPut, Src: parseNID(t, "10.0.0.2@tcp"), Dest: s.nid, Portal: 1, Handle: lnet.NoHandle}
+		if err := s.inject(h.Src, h, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	close(s.release)
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.take(); e != nil || n.Counters().Dropped != 1 {
+		t.Errorf("events %+v, %d dropped; want it dropped", e, n.Counters().Dropped)
+	}
+}
