@@ -95,6 +95,7 @@ func TestRoutingKeepsTheSequenceNumber(t *testing.T) {
 // leaves by that NI.
 //
 // discovery 2.5 (1)
+// selection 8.3 (36)
 func TestNIThatHearsAStrangerServesIt(t *testing.T) {
 	f := newFabric()
 	n, stranger := newNode(t, node.Config{}), newNode(t, node.Config{})

@@ -464,7 +464,7 @@ func TestDiscoveringOneself(t *testing.T) {
 }
 
 // discovery 2.5 (2)
-// selection 6.3 (2), 6.3 (4), 6.5 events (1), 6.5 events (3), 6.6 (1)-(2)
+// selection 5.1 (2), 5.1 (4), 6.3 (2), 6.3 (4), 6.5 events (1), 6.5 events (3), 6.6 (1)-(2), 8.6 (71)-(72)
 func TestPoliciesMoveTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -536,7 +536,7 @@ func TestPoliciesMoveTraffic(t *testing.T) {
 	})
 }
 
-// selection 5.3 (1)
+// selection 5.2 (5), 5.3 (1), 5.3 (3)
 func TestNearNIs(t *testing.T) {
 	sysfs := fstest.MapFS{}
 	for path, text := range map[string]string{

@@ -131,7 +131,7 @@ func TestNIs(t *testing.T) {
 //
 // lnet-core 6.2 self, 6.3 (1)
 // discovery 2.5 (1)
-// selection 3 (2)
+// selection 3 (2), 4.1 (2), 8.1 (7), 8.3 (35)
 func TestChoiceOfNI(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})
@@ -276,6 +276,7 @@ func TestArrivalsAreValidated(t *testing.T) {
 // no gateway, they take a route that is up; as there is none, they do not leave.
 //
 // lnet-core 5.4 (3), 6.3 (2)
+// selection 4.6, 5.5 (1), 8.3 (42)
 func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
@@ -321,7 +322,7 @@ func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 		}
 		check("two routes", router, router)
 		configure(t, p.b, far)
-		check("two routes, and the source is a peer", router, router)
+		check("two routes, and the asker is a peer that is known", router, router)
 		if err := p.b.DeleteRoute(t.Context(), far.Net(), router); err != nil {
 			t.Fatal(err)
 		}

@@ -108,7 +108,7 @@ func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t 
 		if target.Net() != dest.NID.Net() {
 			far := n.peers.find(target)
 			if far == nil && !dest.gateway() { // by another router, perhaps
-				far = newPeerNI(target)
+				far = n.unmet(target)
 			}
 			if far != nil {
 				dest = far
@@ -158,7 +158,7 @@ func (n *Node) farEnd(m *message, target lnet.NID, t *topology) (*peerNI, error)
 			return dest, nil
 		}
 	}
-	return newPeerNI(target), nil // the next router may know
+	return n.unmet(target), nil // the next router may know
 }
 
 // discovers tells whether m's peer must be known before m leaves: requests but
@@ -255,7 +255,7 @@ func (n *Node) Explain(to lnet.NID, o ExplainOptions) selection.Explanation {
 	near := n.nearer(t, to, o.Source)
 	dest := n.peers.find(near)
 	if dest == nil {
-		dest = newPeerNI(near)
+		dest = n.unmet(near)
 	}
 	r := selection.Request{
 		Source: o.Source, Dest: &dest.PeerNI, Reserved: o.Portal == lnet.ReservedPortal, CPT: n.here(t),

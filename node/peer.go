@@ -172,6 +172,16 @@ func (n *Node) meet(nid lnet.NID, i *ni) *peerNI {
 	return p
 }
 
+// unmet makes a peer NI that is nobody's but the caller's, under the policies in
+// force.
+func (n *Node) unmet(nid lnet.NID) *peerNI {
+	p := newPeerNI(nid)
+	if c := n.compiled.Load(); c != nil {
+		c.ApplyPeer(p.Peer())
+	}
+	return p
+}
+
 // equip gives p the credits that an NI on its net has for each (lnet-core 7.1).
 // Where there is no such NI all stays as it is: messages may still wait.
 func (n *Node) equip(p *peerNI, t *topology) {

@@ -82,6 +82,7 @@ func TestRecoveryPingsOfAnNI(t *testing.T) {
 // pings end.
 //
 // discovery 9.7
+// selection 4.5 (1), 8.3 (40)
 func TestRecoverySucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 2, 2)

@@ -111,6 +111,7 @@ func TestFreshRoute(t *testing.T) {
 // discovery 7.1 (1), 7.1 (8)
 // lnet-core 8.2 (1)-(5), 8.3 (1)-(3)
 // lnet-wire 8 (1)-(2)
+// selection 5.5 (3), 8.4 (55)-(58)
 func TestRouteFollowsPingInfo(t *testing.T) {
 	const none = lnet.NIStatus(0)
 	up, down := lnet.StatusUp, lnet.StatusDown

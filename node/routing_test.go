@@ -156,7 +156,7 @@ func TestRouterStops(t *testing.T) {
 }
 
 // lnet-core 8.2 (1)
-// selection 5.5 (3)
+// selection 5.5 (3)-(4), 5.5 compare (7)
 func TestTwoRoutersShareAndStandIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := node.DefaultParameters()

@@ -11,8 +11,8 @@ import (
 
 // What selection 8 has no row for.
 //
-// selection 3 (1), 4.1 (1), 4.1 (3), 4.2 (4), 4.3 local (3)-(5), 4.3 remote (2)-(3), 4.4 last (3), 4.4 onward, 4.5 (1), 4.5 (3)-(4)
-// selection 5.1 (6), 5.2 (4), 5.3 (3), 5.5 (2a), 5.5 (3), 5.5 (4)
+// selection 3 (1), 4.1 (1), 4.1 (3), 4.2 (4), 4.3 local (2)-(5), 4.3 remote (2)-(3), 4.4 last (3), 4.4 onward, 4.5 (1), 4.5 (3)-(4)
+// selection 5.1 (5)-(6), 5.2 (4), 5.3 (3), 5.5 (2a), 5.5 (3), 5.5 (4), 5.5 compare (1)
 // lnet-core 8.2 (2), 8.2 (4), 9.3 back
 func TestOtherCases(t *testing.T) {
 	for _, row := range []row{
@@ -49,6 +49,13 @@ func TestOtherCases(t *testing.T) {
 			r.Forward = true
 			w.send(r)
 		}), "B1", nil, twice("A2 B1")},
+		{0, "forwarded, last hop: the NI that serves does not matter", lone(a12, sent), "B1", func(_ *world, r *Request) { r.Forward = true }, twice("A2 B1", "A1 B1")},
+		{0, "the first NID on the net that an NI serves decides", func(w *world) {
+			w.local("A1", "A2")
+			w.peer(Identity{}, "B1", "B2", "B3")
+			w.peerNIs["B2"].Prefer(w.nis["A2"])
+			w.peerNIs["B3"].Prefer(w.nis["A1"])
+		}, "B3", nil, twice("A2 B3")},
 		{0, "a policy that names an NI of another net cannot serve a local NID", lone([]string{"O1", "A1"}, prefers("B1", "O1")), "B1", nil, twice("A1 B1")},
 		{0, "the first NI of the policy that is there serves", lone(a12, func(w *world) {
 			w.peerNIs["B1"].sources.Store(newPreferences([]lnet.NID{nidOf(w.t, "T1"), nidOf(w.t, "A2"), nidOf(w.t, "A1")}))
@@ -97,6 +104,24 @@ func TestOtherCases(t *testing.T) {
 			w.peer(Identity{}, "B3")
 			w.send(w.to("B3"))
 		}), "B1", nil, twice("O1 PO", "A1 B1")},
+		{0, "a net of the peer that others' messages have not used", rails([]string{"A1", "O1", "T1"}, []string{"B1", "PO", "h1"}, func(w *world) {
+			// Of the nets here o2ib was used last, of those of the peer tcp1.
+			w.peer(Identity{}, "R1")
+			w.sends(2, w.to("B1"))
+			r := w.to("h1")
+			r.Source = nidOf(w.t, "T1")
+			w.send(r)
+			w.send(w.to("R1"))
+		}), "B1", nil, []string{"A1 B1", "O1 PO", "T1 h1"}},
+		{0, "a preferred router goes by its primary NID", func(w *world) {
+			w.routed(0, "N1")
+			w.peer(Identity{}, "g1o", "g1")
+			w.peer(Identity{}, "g2")
+			w.route("gni", "g1")
+			w.route("gni", "g2").Priority = 0
+			w.routes["g1"].Priority = 1
+			w.peerNIs["N1"].routers.Store(newPreferences([]lnet.NID{nidOf(w.t, "g1o")}))
+		}, "N1", nil, twice("A1 N1 g1")},
 		{0, "forwarded, not the last hop: the NID stays", func(w *world) {
 			w.routed(1, "R1", "N1")
 			w.route("gni", "g1")
@@ -227,6 +252,41 @@ func TestCommitStepsBothEnds(t *testing.T) {
 		if got != 3 {
 			t.Errorf("turn of %s: %d", name, got)
 		}
+	}
+}
+
+// An answer that goes back through its router takes no turn of a route.
+//
+// selection 5.5 (1)
+func TestAnswersTakeNoTurnOfARoute(t *testing.T) {
+	w := newWorld(t)
+	w.routed(2, "R1")
+	w.sends(3, w.to("R1"))
+	before := [2]uint64{w.routes["g1"].Turn(), w.routes["g2"].Turn()}
+	r := w.to("R1")
+	r.Source, r.Hop, r.Response = nidOf(t, "A1"), w.peerNIs["g2"], true
+	w.send(r)
+	if after := [2]uint64{w.routes["g1"].Turn(), w.routes["g2"].Turn()}; after != before {
+		t.Errorf("turns %v, before the answer %v", after, before)
+	}
+}
+
+// What stays in the node takes no turn, and is told so.
+//
+// selection 3 (1), 4.3 rails (1)
+func TestLoopbackTakesNoTurn(t *testing.T) {
+	w := newWorld(t)
+	w.local("A1", "lo")
+	w.multiRail("PO", "lo")
+	w.peer(Identity{}, "B1")
+	r := w.to("PO")
+	d, err := w.view.Choose(&r)
+	if err != nil || !d.Loopback() || d.Routed() {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	d.Commit()
+	if turns := w.view.Local.turn.Load() + w.nis["lo"].Turn() + w.peerNIs["lo"].Turn() + w.peerNIs["PO"].Peer().turn.Load(); turns != 0 {
+		t.Errorf("%d turns were taken", turns)
 	}
 }
 
