@@ -2,8 +2,10 @@ package node_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
@@ -192,4 +194,29 @@ func TestEntryIsOlderThanWhatIsKnownOfThePeer(t *testing.T) {
 	send(0)
 	configure(t, p.b, p.ida.NID, other)
 	send(1)
+}
+
+// Given a node that has discovered itself, when a library adds a peer by a NID of a
+// net that nobody has, and by this one, then both are one peer, which goes by the
+// first.
+//
+// sanity-lnet 2 (40)
+func TestPeerThatALibraryAdds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		n := f.discovering(t, a0)
+		own, other := parseNID(t, a0), lnet.NIDFromNumber(parseNet(t, "tcp99"), parseNID(t, a0).Number())
+		discover(t, n, own)
+		if primary, err := n.AddPeer(t.Context(), []lnet.NID{other, own}, true); err != nil || primary != other {
+			t.Errorf("%s, %v", primary, err)
+		}
+		time.Sleep(20 * time.Second)
+		p, ok := n.Peer(other)
+		if nids := nidsOf(p); !ok || p.Primary != other || len(nids) != 2 || !slices.Contains(nids, own) || !slices.Contains(nids, other) {
+			t.Errorf("%+v", p)
+		}
+		if len(n.Peers()) != 1 {
+			t.Errorf("peers %+v", n.Peers())
+		}
+	})
 }

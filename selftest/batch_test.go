@@ -190,6 +190,12 @@ func TestBatch(t *testing.T) {
 		expect(client, 5, query, 2, 0, message.OK, 0)
 		expect(client, 5, message.BatchStop, 0, 0, message.OK, 0)
 		con.idle(client, 5)
+		// No RPC was cut short: each that was sent has been answered.
+		first, _ := client.Latency(5, 1)
+		second, _ := client.Latency(5, 2)
+		if sent := client.Counters().Sent; uint64(sent) != first.Count()+second.Count() {
+			t.Errorf("%d RPCs sent, %d and %d answered", sent, first.Count(), second.Count())
+		}
 		con.run(client, 5) // again
 		expect(client, 5, query, 2, 0, message.OK, 6)
 		expect(client, 5, message.BatchStop, 0, 1, message.OK, 0)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
@@ -110,6 +111,52 @@ func TestMultiRail(t *testing.T) {
 			if r := con.stat(client); r.Framework.BRWErrors+r.Framework.PingErrors != 0 || r.RPC.Errors != 0 {
 				t.Errorf("%d: %+v, %+v", batch, r.Framework, r.RPC)
 			}
+		}
+		for _, i := range client.node.NIs()[1:] {
+			if n := i.Traffic.Sent.Put; n < 80 { // of 240 requests
+				t.Errorf("%s has sent %d requests", i.NID, n)
+			}
+		}
+	})
+}
+
+// Given a server whose first NI serves a client, when the client asks it by the NID
+// of another, then replies leave from that one, and so does what the server fetches
+// and what it brings.
+//
+// selftest 1 (4)
+func TestAnswersLeaveFromTheNIDThatWasAsked(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		client := s.player("client", "10.0.0.11").agent(Config{})
+		server := s.player("server", "10.0.0.12", "10.0.1.12").agent(Config{})
+		for _, p := range []*player{client, server} {
+			alone := p.node.Parameters()
+			alone.Discovery = discovery.Off // else any NID is as good as another
+			if err := p.node.SetParameters(alone); err != nil {
+				t.Fatal(err)
+			}
+		}
+		con := client.console(1)
+		con.make(server, false)
+		second := *server
+		second.id.NID = server.node.NIs()[2].NID
+		before := server.node.NIs()[1].Traffic.Sent.Total()
+		for batch, q := range []*message.TestRequest{
+			con.test(0), brw(con.test(1), message.BRWRead, 4096, message.CheckFull), brw(con.test(2), message.BRWWrite, 4096, message.CheckFull),
+		} {
+			q.Loop = 5
+			con.prepare(client, &second, uint64(batch), q)
+			con.run(client, uint64(batch))
+			con.idle(client, uint64(batch))
+		}
+		if status := con.add(&second, con.test(3), client); status != message.OK { // whose list the server fetches
+			t.Error(status)
+		}
+		if n := server.node.NIs()[1].Traffic.Sent.Total() - before; n != 0 {
+			t.Errorf("%d messages left from the NID that was not asked", n)
+		}
+		if r := con.stat(client); r.Framework.BRWErrors+r.Framework.PingErrors != 0 {
+			t.Errorf("%+v", r.Framework)
 		}
 	})
 }

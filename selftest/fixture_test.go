@@ -291,6 +291,12 @@ func (c *console) idle(on *player, batch uint64) {
 	c.t.Fatalf("batch %d does not end", batch)
 }
 
+// puts is how many PUTs and ACKs have left the player's NI and come to it.
+func (p *player) puts() (sent, received uint64) {
+	t := p.node.NIs()[1].Traffic
+	return t.Sent.Put, t.Received.Put
+}
+
 func latencyOf(d time.Duration) simlnd.Link { return simlnd.Link{Latency: d} }
 
 // load is how many test requests are served, and how many buffers are posted.

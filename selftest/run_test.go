@@ -51,7 +51,7 @@ func TestRecordedPingSession(t *testing.T) {
 // bulks are moved by several units, then there are no errors and all bytes are
 // counted.
 //
-// selftest 2.4, 3 server (1), 3 counters, 5 (1)
+// selftest 1 messages, 2.4, 3 server (1), 3 counters, 5 (1)
 func TestBulk(t *testing.T) {
 	for _, op := range []uint32{message.BRWRead, message.BRWWrite} {
 		for check := message.CheckNone; check <= message.CheckDiscard; check++ {
@@ -77,8 +77,17 @@ func moveBulk(t *testing.T, s *stage, op uint32, check message.Check, features m
 	q := brw(con.test(1), op, size, check)
 	q.Loop, q.Concurrency = 3, 2
 	con.prepare(client, server, 1, q)
+	sent, received := server.puts()
 	con.run(client, 1)
 	con.idle(client, 1)
+	// Six requests and replies, with reads the bulks, and no ACKs.
+	answers := uint64(6)
+	if op == message.BRWRead {
+		answers = 12
+	}
+	if n, m := server.puts(); n-sent != answers || m-received != 6 {
+		t.Errorf("the server has sent %d messages and got %d, want %d and 6", n-sent, m-received, answers)
+	}
 	c, v := con.stat(client), con.stat(server)
 	if c.Framework.BRWErrors != 0 || c.RPC.Errors+v.RPC.Errors != 0 || v.RPC.Dropped != 0 {
 		t.Errorf("client %+v %+v, server %+v", c.Framework, c.RPC, v.RPC)

@@ -314,7 +314,7 @@ func TestTestRequestsWithoutATest(t *testing.T) {
 // bounds, another client is served meanwhile or after LNet's timeout, and in the
 // end all is given back.
 //
-// selftest 1 (1), 3 server (2)-(3)
+// selftest 1 (1), 3 server (2)-(4)
 func TestGreedyClient(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		const most = 300

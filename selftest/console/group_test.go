@@ -392,3 +392,33 @@ func TestNobodyToRemoveFrom(t *testing.T) {
 		s.empty(s.nodes...)
 	})
 }
+
+// Given a node that another console has taken and left, when it is asked, then it is
+// in no session; when its group is refreshed, then in ours.
+//
+// selftest 7.2
+func TestNodeInNoSession(t *testing.T) {
+	onStage(t, 2, func(t *testing.T, s *stage) {
+		s.session([2]string{"g", "1"})
+		other := s.console(s.nodes[1])
+		if _, err := other.NewSession(s.ctx, SessionOptions{Key: 1, Name: "other", Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.AddGroup(s.ctx, 1, "g", []string{ids("1")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.EndSession(s.ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Ping(s.ctx, key, Target{Group: "g"}, 0)
+		if err != nil || r.Nodes[0].State != Unknown || r.Nodes[0].Success || r.Nodes[0].Session != nil {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if change, err := s.RefreshGroup(s.ctx, key, "g"); err != nil || !change.Result.OK() {
+			t.Errorf("%+v, %v", change, err)
+		}
+		if diff := cmp.Diff([]State{Active}, s.states("g")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

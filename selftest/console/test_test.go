@@ -6,13 +6,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selftest/message"
 )
 
 // Given a session, when tests are added that make no sense, or that could bring
 // a kernel down, then they are refused with the number that belongs to it, and
 // no node hears of them.
 //
-// selftest 2.3.3 (2), 5 (5), 7.1, 7.5 (1), 7.5 (3), 7.6 (1)
+// selftest 5 (5), 7.1, 7.5 (1), 7.5 (3), 7.6 (1)
 func TestAddTestRefuses(t *testing.T) {
 	onStage(t, 4, func(t *testing.T, s *stage) {
 		s.slow()
@@ -131,5 +134,27 @@ func TestAddTestRefuses(t *testing.T) {
 		for _, k := range []int{0, 2, 3} {
 			s.mend(s.nodes[k])
 		}
+	})
+}
+
+// Given a group of more servers than a block of destinations has room for, when a
+// client is to have them all, then the test is refused.
+//
+// selftest 2.3.3 (2)
+func TestSpanFitsIntoABlock(t *testing.T) {
+	onStage(t, 1, func(t *testing.T, s *stage) {
+		s.session([2]string{"c", "1"})
+		const servers = message.DestinationsPerBlock + 1
+		for k := range uint32(servers) {
+			from := lnet.ProcessID{NID: lnet.NIDFromNumber(tcp, 0x0a000100+k), PID: lnet.PIDLustre}
+			r := s.join(from, &message.JoinRequest{Header: message.NewHeader(1), Session: message.NoSession, Group: message.NameOf("s")})
+			if r.Status != message.OK {
+				t.Fatalf("server %d: %v", k, r.Status)
+			}
+		}
+		q := pingTest()
+		q.Span = servers
+		_, err := s.AddTest(s.ctx, key, q)
+		want(t, "span", err, syscall.EINVAL, "test")
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/fault"
@@ -163,6 +164,33 @@ func TestWaysToGiveUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Given a node that cannot send to the server, when it calls, then the call fails at
+// once, and what failed counts as an error; what the call itself gave up does not.
+//
+// selftest 3 client (2), 3 counters
+func TestFailedMessagesCount(t *testing.T) {
+	inScene(t, func(t *testing.T, s *scene) {
+		s.play(func(r request) { r.status(message.OK) })
+		if _, err := s.call(Bulk{}); err != nil { // discovery is through
+			t.Fatal(err)
+		}
+		err := s.node.AddFault(fault.Rule{
+			Kind: fault.Drop, Dest: fault.Only(s.to.NID), Rate: 1, Statuses: fault.StatusOf(lnd.StatusLocalError),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		_, err = s.call(Bulk{Bytes: make([]byte, 8), Sink: true})
+		if lnd.StatusOf(err) != lnd.StatusLocalError || time.Since(began) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if c := s.counts.Snapshot(); c != (message.RPCCounters{Sent: 2, Errors: 1}) {
+			t.Errorf("%+v", c)
+		}
+	})
 }
 
 // Given calls that cannot be made, when they are, then they fail without a
