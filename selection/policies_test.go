@@ -77,6 +77,13 @@ func TestRulesHavePlaces(t *testing.T) {
 	if diff := cmp.Diff(want, listed(&w.policies)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+	if err := w.policies.Delete(2); err != nil {
+		t.Fatal(err)
+	}
+	want = slices.Delete(want, 2, 3)
+	if diff := cmp.Diff(want, listed(&w.policies)); diff != "" {
+		t.Errorf("one in the middle: (-want +got)\n%s", diff)
+	}
 	if w.policies.DeleteAll(); len(w.policies.Rules()) != 0 {
 		t.Error("rules are left")
 	}
@@ -160,6 +167,26 @@ func TestRulesApplyToWhatIsThere(t *testing.T) {
 				t.Errorf("deleted: (-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// A gateway is known by its primary NID alone, and once, however many routes it has.
+//
+// selection 6.4 (4), 6.5 effects (3)
+func TestRoutersGoByTheirPrimaryNID(t *testing.T) {
+	for rte, want := range map[string][]lnet.NID{"g1o": {nidOf(t, "g1o")}, "o2ib": {nidOf(t, "g1o")}, "g1": nil, "tcp": nil} {
+		w := newWorld(t)
+		w.local("A1")
+		w.multiRail("R1")
+		w.peer(Identity{}, "g1o", "g1")
+		w.route("o2ib", "g1")
+		w.route("gni", "g1")
+		if err := w.rule("", "R1", rte, 0, Append); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.peerNIs["R1"].Routers(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", rte, got, want)
+		}
 	}
 }
 
