@@ -72,25 +72,25 @@ func TestRound(t *testing.T) { play(t, "round") }
 func TestRaces(t *testing.T) { play(t, "race") }
 
 // discovery 3 ping, 4.2, 4.3, 5.1 old, 5.3 failed, 6.1 order (3)-(4), 6.1 timer, 6.2 refused, 6.3, 6.4, 6.4 again, 6.5
-// discovery 6.6 (3), 6.7 reply (2)-(3), 6.7 push (1)-(2), 6.7 push (4), 6.7 source, 6.7 send, 6.7 unlink, 6.8
+// discovery 6.6 (3), 6.7 reply (2)-(3), 6.7 push (1)-(2), 6.7 push (4), 6.7 source, 6.7 send, 6.7 unlink, 6.8, 6.1 order (7)
 func TestFailures(t *testing.T) { play(t, "failure") }
 
 // discovery 1 single, 2.5 (2), 3 quirk, 5.1 off, 5.2 (1), 5.2 (5), 5.2 off, 5.2 on, 6.1 order (1), 6.3 single
-// discovery 6.6 cases (3), 6.7 reply (4)-(5), 6.7 push (5)-(6), 6.9, 7.1 (4), 7.5, 8.2 (2)-(3), 8.2 old
+// discovery 6.6 cases (3), 6.7 reply (4)-(5), 6.7 push (5)-(6), 6.9, 7.1 (4), 7.5, 8.2 (2)-(3), 8.2 old, 3 push, 3 disabled
 func TestDiscoveryOff(t *testing.T) { play(t, "off") }
 
 // discovery 2.4 (4), 5.2 (6), 6.2, 6.7 reply (5), 6.9 configured, 7.1 (6)-(7)
-// discovery 7.4 (1)-(4), 7.4 (7)-(8), 7.7 (1)-(4), 7.8, 8.1
+// discovery 7.4 (1)-(4), 7.4 (7)-(8), 7.7 (1)-(4), 7.8, 8.1, 3 disabled, 7.4 primary
 // lnet-core 8.1 peer
 // lnetctl 4.10 (3)
 func TestConfiguredPeers(t *testing.T) { play(t, "configured", "delete") }
 
 // discovery 4.3, 5.2 (1), 5.2 (6), 6.6 cases (4)-(5), 6.8 callers, 7.1 (5)-(7), 7.2 (5), 7.3
-// discovery 7.4 (5)-(7), 7.4 primary, 7.5, 7.6 lock
+// discovery 7.4 (5)-(7), 7.4 primary, 7.5, 7.6 lock, 7.4 (8), 7.8
 func TestIdentity(t *testing.T) { play(t, "locked", "contested", "large") }
 
 // discovery 2.4 (5), 5.2 (2)-(3), 6.6 (4), 6.6 cases (1), 6.6 cases (4), 6.8 callers, 7.1 (2), 7.4 primary, 7.5, 7.5 known
-// discovery 7.6 first, 7.6 further, 7.6 lock
+// discovery 7.6 first, 7.6 further, 7.6 lock, 6.7 reply (4)
 // sanity-lnet 2 (40)
 func TestUpperLayer(t *testing.T) { play(t, "add_peer", "query") }
 

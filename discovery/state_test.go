@@ -35,3 +35,34 @@ func TestModeString(t *testing.T) {
 		}
 	}
 }
+
+// A peer is up to date if a round has ended well, nothing is to be asked or told, and
+// nothing under way. It is told of us unless it does not discover.
+//
+// discovery 3 ready, 3 push
+func TestWhoIsUpToDate(t *testing.T) {
+	const done = MultiRail | Discovered | NIDsUpToDate
+	l := Local{Seq: 2}
+	for _, c := range []struct {
+		name  string
+		state State
+		told  uint32
+		want  bool
+	}{
+		{"a round has ended", done, 2, true},
+		{"it does not know of our NIs", done, 1, false},
+		{"nor need it, as it does not discover", done | NoDiscovery, 1, true},
+		{"nor as it is not Multi-Rail", done &^ MultiRail, 1, true},
+		{"no round has ended", done &^ Discovered, 2, false},
+		{"its NIDs are not known", done &^ NIDsUpToDate, 2, false},
+		{"a round runs", done | Discovering, 2, false},
+		{"it is to be asked", done | ForcePing, 2, false},
+		{"it is to be told", done | ForcePush, 2, false},
+		{"the last round failed", done | Rediscover, 2, false},
+	} {
+		v := &View{State: c.state, Told: c.told}
+		if v.UpToDate(l) != c.want || v.MustWait(l) == c.want {
+			t.Errorf("%s: up to date %v, must wait %v", c.name, v.UpToDate(l), v.MustWait(l))
+		}
+	}
+}

@@ -244,7 +244,7 @@ func TestPeersHearOfNIs(t *testing.T) {
 	})
 }
 
-// discovery 7.3 health, 7.3
+// discovery 7.3 health, 7.3, 9.4
 func TestStatusThatPeersTell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

@@ -1,8 +1,11 @@
 package node_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,6 +143,30 @@ func TestRoutedPayload(t *testing.T) {
 				t.Errorf("%d bytes came out as %d, or others", size, len(b))
 			}
 			r.sound(t, "one message")
+		}
+	})
+}
+
+// A router that is given few buffers says so in its log.
+//
+// lnet-core 7.5
+func TestFewRouterBuffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			b     node.Buffers
+			warns int
+		}{
+			{node.Buffers{}, 0},
+			{node.Buffers{Tiny: 512, Small: 4096, Large: 256}, 0},
+			{node.Buffers{Tiny: 511, Small: 4096, Large: 256}, 1},
+			{node.Buffers{Tiny: 511, Small: 4095, Large: 255}, 3},
+		} {
+			log := &bytes.Buffer{}
+			n := newNode(t, node.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+			n.SetBuffers(c.b)
+			if got := strings.Count(log.String(), "few router buffers"); got != c.warns {
+				t.Errorf("%+v: %d warnings, want %d", c.b, got, c.warns)
+			}
 		}
 	})
 }

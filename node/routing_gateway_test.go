@@ -215,6 +215,7 @@ func TestGatewayDownOnTheNearNetWithoutDiscovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := node.DefaultParameters()
 		p.Discovery = discovery.Off
+		p.HealthSensitivity, p.RetryCount = 0, 0 // no recovery ping has it heard, and so up
 		g := newGuided(t, p)
 		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
 		time.Sleep(2 * time.Minute)
@@ -222,7 +223,8 @@ func TestGatewayDownOnTheNearNetWithoutDiscovery(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 		g.gateway.tell(func(info *lnet.PingInfo) { info.NIs[0].Status = lnet.StatusDown })
-		time.Sleep(2 * time.Minute)
+		time.Sleep(2*time.Minute + 30*time.Second) // between two checks
+		synctest.Wait()
 		if r := routeTo(t, g.node, "tcp1"); r.Up {
 			t.Errorf("its NI on our net is down: %+v", r)
 		}

@@ -183,6 +183,10 @@ func TestRoutingIsTurnedOnAndOff(t *testing.T) {
 // lnet-core 9.1 (3)
 func TestRoutingFromTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, node.Config{Routing: true})
+		if s, f := n.Routing().State, n.PingInfo().Features; s != node.RoutingEnabled || f&lnet.FeatRoutingDisabled != 0 {
+			t.Errorf("at once: state %d, features %v", s, f)
+		}
 		b := newBetween(t, node.Config{Routing: true})
 		if s := b.node.Routing(); s.State != node.RoutingEnabled || !s.Ever {
 			t.Errorf("%+v", s)

@@ -123,6 +123,7 @@ type memoryStream struct {
 	local, remote netip.AddrPort
 	in            []byte
 	closed        bool
+	gone          error     // TCP has given the connection up, and says why
 	read, write   time.Time // deadlines
 }
 
@@ -140,10 +141,20 @@ func (s *memoryStream) over(deadline time.Time) error {
 	switch {
 	case s.closed:
 		return net.ErrClosed
+	case s.gone != nil:
+		return s.gone
 	case !deadline.IsZero() && !time.Now().Before(deadline):
 		return os.ErrDeadlineExceeded
 	}
 	return nil
+}
+
+// giveUp has this end give the connection up.
+func (s *memoryStream) giveUp(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = why
+	s.changed.Broadcast()
 }
 
 func (s *memoryStream) Read(bufs [][]byte) (n int, err error) {

@@ -198,6 +198,22 @@ func TestAConnectionThatIsReset(t *testing.T) {
 	outcomes(t, sent, lnd.StatusLocalError, lnd.StatusLocalDropped)
 }
 
+// Given a connection that TCP gives up, as nothing was acknowledged for too long, then
+// the message that was being written may have arrived: it is the peer that is late.
+//
+// discovery 9.8
+// socklnd 15.2 (6)-(7)
+func TestAConnectionThatTCPGivesUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *memoryNetwork) {
+		n := start(t, m.use)
+		p := newPuppet(n)
+		_, bulkIn, _ := p.callUs()
+		sent := n.stuff(p)
+		bulkIn.Conn.(memoryEnd).memoryStream.peer.giveUp(syscall.ETIMEDOUT)
+		outcomes(t, sent, lnd.StatusRemoteTimeout, lnd.StatusLocalDropped)
+	})
+}
+
 // socklnd 15.2 (8)
 func TestCloseWithMessagesQueuedAndWaiting(t *testing.T) {
 	n := start(t, smallBuffers)

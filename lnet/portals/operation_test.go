@@ -9,7 +9,7 @@ import (
 
 // Which REPLYs are taken, into an MD of 10 bytes.
 func TestReply(t *testing.T) {
-	// lnet-core 5.5 (1)-(3), 3.2 notes (3)
+	// lnet-core 5.5 (1)-(3), 2.2 bind (3), 3.2 notes (3)
 	for _, c := range []struct {
 		name    string
 		md      portals.MD
