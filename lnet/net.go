@@ -11,7 +11,8 @@ import (
 type NetType uint8
 
 // Net types. The numbers left out belonged to drivers that no release since
-// 2.10 has.
+// 2.10 has. A driver may bring a type of its own, for which any other number
+// from 1 to 254 does: it has no name, and its addresses are numbers.
 const (
 	TypeTCP   NetType = 2
 	TypeO2IB  NetType = 5
@@ -143,7 +144,8 @@ var (
 
 // ParseNet reads a net's name: the name of a type and a decimal number, which
 // is 0 when missing: "tcp", "tcp0", "o2ib7" (lnet-wire 3.1). A number above
-// 65535, which kernels let run over into the type, is an error.
+// 65535, which kernels let run over into the type, is an error. A net of a type
+// without a name is read as it prints, "<17:3>", which kernels do not.
 func ParseNet(s string) (Net, error) {
 	n, err := parseNet(s, parseDecimal)
 	if err != nil {
@@ -155,6 +157,9 @@ func ParseNet(s string) (Net, error) {
 // parseNet is ParseNet with the number read by parse, which gets the largest
 // number allowed; in a NID list numbers have other bases.
 func parseNet(s string, parse func(string, uint32) (uint32, bool)) (Net, error) {
+	if strings.HasPrefix(s, "<") {
+		return parseNamelessNet(s)
+	}
 	t, rest, ok := cutNetType(s)
 	if !ok {
 		return NetAny, errUnknownType
@@ -170,6 +175,21 @@ func parseNet(s string, parse func(string, uint32) (uint32, bool)) (Net, error) 
 		return NetAny, errNetNumber
 	}
 	return MakeNet(t, uint16(number)), nil
+}
+
+// parseNamelessNet reads "<17:3>". A type that has a name has no second one.
+func parseNamelessNet(s string) (Net, error) {
+	typ, rest, _ := strings.Cut(s[1:], ":")
+	number, end, closed := strings.Cut(rest, ">")
+	t, ok := parseDecimal(typ, uint32(typeAny)-1)
+	if !ok || t == 0 || !closed || end != "" || NetType(t).name() != "" {
+		return NetAny, errUnknownType
+	}
+	n, ok := parseDecimal(number, maxNetNumber)
+	if !ok {
+		return NetAny, errNetNumber
+	}
+	return MakeNet(NetType(t), uint16(n)), nil
 }
 
 // cutNetType splits the name of a type off the start of s.

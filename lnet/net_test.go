@@ -55,7 +55,16 @@ func TestParseNetRefuses(t *testing.T) {
 		"TCP":                         errUnknownType,
 		" tcp":                        errUnknownType,
 		"0":                           errUnknownType,
-		"<17:0>":                      errUnknownType,
+		"<2:0>":                       errUnknownType, // it has a name
+		"<0:0>":                       errUnknownType,
+		"<255:0>":                     errUnknownType,
+		"<256:0>":                     errUnknownType,
+		"<17:0":                       errUnknownType,
+		"<17>":                        errUnknownType,
+		"<17:0>1":                     errUnknownType,
+		"<0x11:0>":                    errUnknownType,
+		"<17:>":                       errNetNumber,
+		"<17:65536>":                  errNetNumber,
 		"elan":                        errUnknownType,
 		"tcpx":                        errNetNumber,
 		"tcp ":                        errNetNumber,
@@ -80,6 +89,18 @@ func TestParseNetRefuses(t *testing.T) {
 			t.Errorf("ParseNet(%q) = %v, want the wildcard", in, got)
 		}
 		wantNamed(t, err)
+	}
+}
+
+// A driver's own type has no name, and is read as it prints.
+//
+// lnet-wire 3.1 (3)
+func TestNamelessNets(t *testing.T) {
+	for _, n := range []Net{MakeNet(TypeTOFU, 0), MakeNet(1, 65535), MakeNet(254, 7)} {
+		got, err := ParseNet(n.String())
+		if err != nil || got != n {
+			t.Errorf("%s is read as %s, %v", n, got, err)
+		}
 	}
 }
 

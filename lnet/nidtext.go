@@ -13,8 +13,8 @@ const anyText = "<?>"
 
 // String is n as ParseNID reads it: "10.0.0.1@tcp", "2001:db8::10@tcp1",
 // "4660@kfi", "<?>" for the wildcard (lnet-wire 3.3). The zero NID is empty. A
-// NID of a net type without a name prints as hexadecimal words,
-// "1f@<17:0>", which cannot be read back.
+// NID of a net type without a name prints as a hexadecimal number, "1f@<17:0>",
+// and a large one whose address is no IP address as four of them.
 func (n NID) String() string {
 	b, _ := n.AppendText(nil)
 	return string(b)
@@ -85,7 +85,8 @@ var (
 // ParseNID reads ADDRESS[@NET], where the net is tcp when missing (lnet-wire
 // 3.2). The address is an IP address without brackets or zone, a number for
 // nets whose addresses are numbers, or anything at all for lo. "<?>" is the
-// wildcard; "*" is not. Host names are the caller's business.
+// wildcard; "*" is not. NIDs that only print (lnet-wire 3.3) are read too. Host
+// names are the caller's business.
 func ParseNID(s string) (NID, error) {
 	if s == anyText {
 		return AnyNID, nil
@@ -125,12 +126,34 @@ func parseNID(s string) (NID, error) {
 			return NID{}, errDottedQuad
 		}
 		return NIDFromNumber(net, v), nil
+	case strings.Contains(address, ":"):
+		return parseWords(net, address)
 	}
-	v, ok := parseAddress(address, ^uint32(0))
+	parse := parseAddress
+	if t.name() == "" {
+		parse = parseHex
+	}
+	v, ok := parse(address, ^uint32(0))
 	if !ok {
 		return NID{}, errNumber
 	}
 	return NIDFromNumber(net, v), nil
+}
+
+// parseWords reads a large NID whose address is no IP address: four hexadecimal
+// numbers joined by colons.
+func parseWords(net Net, address string) (NID, error) {
+	var a [16]byte
+	for i := 0; i < len(a); i += 4 {
+		word, rest, found := strings.Cut(address, ":")
+		v, ok := parseHex(word, ^uint32(0))
+		if !ok || found != (i < len(a)-4) {
+			return NID{}, errNumber
+		}
+		binary.BigEndian.PutUint32(a[i:], v)
+		address = rest
+	}
+	return NIDFromIP(net, netip.AddrFrom16(a)), nil
 }
 
 // parseDottedQuad reads an IPv4 address: exactly four numbers, decimal even

@@ -140,6 +140,16 @@ func TestUnknownNIDsPrint(t *testing.T) {
 	if err != nil || n.String() != "20010db8:0:0:10@<17:0>" {
 		t.Errorf("large: %q, %v", n, err)
 	}
+	for _, want := range []NID{small, n} {
+		if got, err := ParseNID(want.String()); err != nil || got != want {
+			t.Errorf("%s is read as %s, %v", want, got, err)
+		}
+	}
+	for _, bad := range []string{"@<17:0>", "0x1f@<17:0>", "1f:2@<17:0>", "1:2:3:4:5@<17:0>", "1:2:3:x@<17:0>", "100000000@<17:0>"} {
+		if got, err := ParseNID(bad); err == nil {
+			t.Errorf("%q is read as %s", bad, got)
+		}
+	}
 }
 
 func TestNIDInJSON(t *testing.T) {

@@ -20,6 +20,9 @@ func parseAddress(s string, limit uint32) (uint32, bool) {
 	return parseDecimal(s, limit)
 }
 
+// parseHex reads a hexadecimal number without a prefix.
+func parseHex(s string, limit uint32) (uint32, bool) { return parseBase(s, 16, limit) }
+
 // parseAutoBase reads a number as expressions have it: hexadecimal after 0x,
 // octal after 0, else decimal (lnet-wire 3.5).
 func parseAutoBase(s string, limit uint32) (uint32, bool) {

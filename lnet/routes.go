@@ -128,9 +128,13 @@ func parseRouteEntry(text string) (RouteEntry, error) {
 func parseGateway(s string) (GatewaySpec, error) {
 	g := GatewaySpec{NID: s}
 	at := strings.LastIndexByte(s, '@')
-	colon := strings.IndexByte(s[at+1:], ':')
+	net := at + 1
+	if end := strings.IndexByte(s, '>'); at >= 0 && end > at { // of a net such as "<17:3>"
+		net = end + 1
+	}
+	colon := strings.IndexByte(s[net:], ':')
 	if colon >= 0 && (at >= 0 || strings.Count(s, ":") == 1) {
-		colon += at + 1
+		colon += net
 		priority, ok := parseDecimal(s[colon+1:], math.MaxUint32)
 		if !ok {
 			return GatewaySpec{}, &FieldError{What: "priority", Value: s[colon+1:], Err: errPriority}

@@ -48,6 +48,8 @@ func TestParseRoutes(t *testing.T) {
 		{"o2ib 2001:db8::1@tcp", []string{"o2ib 0 2001:db8::1@tcp:0"}},
 		{"o2ib 2001:db8::1@tcp2:7", []string{"o2ib 0 2001:db8::1@tcp2:7"}},
 		{"kfi 4660@gni:1", []string{"kfi 0 4660@gni:1"}},
+		{"<17:2> 1f@<200:0>:1", []string{"<17:2> 0 1f@<200:0>:1"}},
+		{"<17:2> 1f@<200:0>", []string{"<17:2> 0 1f@<200:0>:0"}},
 		// Items are texts, or ranges whose ends are a multiple of the stride apart.
 		{"[tcp,o2ib]3 10.0.0.1@gip", []string{"tcp3 0 10.0.0.1@gip:0", "o2ib3 0 10.0.0.1@gip:0"}},
 		{"tcp[2-6/2] 10.0.0.1@o2ib", []string{"tcp2 0 10.0.0.1@o2ib:0", "tcp4 0 10.0.0.1@o2ib:0", "tcp6 0 10.0.0.1@o2ib:0"}},
