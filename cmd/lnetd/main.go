@@ -98,7 +98,7 @@ func (o *options) command(do func() error) *cobra.Command {
 // run does what the options say.
 func (o *options) run(stdout, stderr io.Writer) error {
 	if o.reference {
-		_, err := stdout.Write(config.Reference)
+		_, err := stdout.Write(config.Reference(daemon.AllDrivers().Options()))
 		return err
 	}
 	c, err := o.load()
@@ -109,13 +109,14 @@ func (o *options) run(stdout, stderr io.Writer) error {
 	ctx, stop := untilSignal(func(sig os.Signal) { log.Info("signal", "signal", sig.String()) })
 	defer stop()
 	defer onHangup(func() { log.Warn("SIGHUP: nothing is reloaded yet; restart lnetd to change its configuration") })()
-	return daemon.New(c, log).Run(ctx)
+	return daemon.New(c, daemon.AllDrivers(), log).Run(ctx)
 }
 
 // load reads the configuration file, if there is one, and puts the command
 // line over it.
 func (o *options) load() (config.Config, error) {
 	c := config.Default()
+	options := daemon.AllDrivers().Options()
 	if o.file != "" {
 		b, err := os.ReadFile(o.file)
 		if err != nil {
@@ -124,14 +125,14 @@ func (o *options) load() (config.Config, error) {
 				Remedy: "check --config and the file's rights",
 			}.Because(err)
 		}
-		if c, err = config.Parse(o.file, b); err != nil {
+		if c, err = config.Parse(o.file, b, options); err != nil {
 			return c, control.Fault{
 				Code: control.CodeConfigInvalid, Text: "the configuration has errors",
 				Remedy: "see the keys and their values with: lnetd --print-reference-config",
 			}.Because(err)
 		}
 	}
-	if err := c.Apply(o.override); err != nil {
+	if err := c.Apply(o.override, options); err != nil {
 		return c, control.Fault{
 			Code: control.CodeConfigInvalid, Text: "the command line has errors", Remedy: "see lnetd --help",
 		}.Because(err)

@@ -42,15 +42,16 @@ func newLstNetwork(t *testing.T, selftest string) *lstNetwork {
 // startLnetd runs lnetd on a host until the test ends, and returns its socket.
 func startLnetd(t *testing.T, host *simlnd.Host, addr, selftest string) string {
 	t.Helper()
-	c, err := config.Parse("test", fmt.Appendf(nil,
-		"net: [{net type: tcp, local NI(s): [{nid: %s@tcp}]}]\nlnetd: {port: 988, accept: all, selftest: {%s}}\n", addr, selftest))
+	drivers := daemon.Drivers{daemon.TCP(host)}
+	c, err := config.Parse("test", fmt.Appendf(nil, `
+net: [{net type: tcp, local NI(s): [{nid: %s@tcp}]}]
+lnetd: {port: 988, accept: all, socklnd: {min_reconnectms: 1, max_reconnectms: 1}, selftest: {%s}}
+`, addr, selftest), drivers.Options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Socklnd.Network = host
-	c.Socklnd.MinReconnect, c.Socklnd.MaxReconnect = time.Millisecond, time.Millisecond
 	c.ControlSocket = socketPath(t)
-	d := daemon.New(c, nil)
+	d := daemon.New(c, drivers, nil)
 	up := make(chan struct{})
 	d.Use("test", func(ctx context.Context, _ *node.Node) error {
 		close(up)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
 // The tests below are cases of the reference's regression suites, as far as a file
@@ -125,11 +125,11 @@ func TestTunablesOfSeveralNIs(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := mustParse(t, "net:\n  - net type: tcp\n    local NI(s):"+tt.text)
-			var want []lnd.Config
+			var want []NI
 			for k := range tt.timeouts {
-				ni := lnd.Config{Net: netOf(t, "tcp"), Device: []string{"eth0", "eth1"}[k], Tunables: lnd.Tunables{PeerTimeout: tt.timeouts[k]}}
+				ni := NI{Net: netOf(t, "tcp"), Device: []string{"eth0", "eth1"}[k], Tunables: lnd.Tunables{PeerTimeout: tt.timeouts[k]}}
 				if n := tt.conns[k]; n != 0 {
-					ni.Options = socklnd.Options{ConnsPerPeer: n}
+					ni.Options = Values{"conns_per_peer": strconv.Itoa(n)}
 				}
 				want = append(want, ni)
 			}
@@ -150,7 +150,7 @@ func TestTunablesOfSeveralNIs(t *testing.T) {
 func TestTOSOfFiles(t *testing.T) {
 	for text, want := range map[string]int{"-1": -1, "104": 104, "106": 106, "300": 255, "-7": -1} {
 		c := mustParse(t, "net:\n  - net type: tcp\n    interfaces: [eth0]\n    lnd tunables: {tos: "+text+"}\n")
-		if o, ok := c.NIs[0].Options.(socklnd.Options); !ok || o.TOS == nil || *o.TOS != want {
+		if n, ok := c.NIs[0].Options.Number("tos"); !ok || n != want {
 			t.Errorf("tos %s: %+v", text, c.NIs[0].Options)
 		}
 	}

@@ -2,28 +2,19 @@ package config
 
 import (
 	"log/slog"
+	"maps"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selection"
 	"github.com/lnetd/lnetd/selftest"
 )
 
-// Ports of LNet over TCP.
-const (
-	// Port is where kernel nodes listen.
-	Port = 988
-	// UnprivilegedPort is where lnetd listens if it may not listen on Port
-	// and was not told where to.
-	UnprivilegedPort = 9988
-)
-
 // Config is a whole configuration, checked.
 type Config struct {
-	// NIs are the interfaces to bring up, in order. Upper and Logger are for
-	// the node to fill. None: lnetd finds one itself.
-	NIs []lnd.Config
+	// NIs are the interfaces to bring up, in order. None: lnetd finds one itself.
+	NIs []NI
 	// Parameters are those of the node: "global", "numa", and of "lnetd" what
 	// discovery and routers need.
 	Parameters node.Parameters
@@ -37,15 +28,11 @@ type Config struct {
 	// Routing says whether the node forwards, with Buffers.
 	Routing Routing
 	Buffers node.Buffers
-	// Socklnd is the TCP driver's configuration.
-	Socklnd socklnd.Config
+	// Drivers are what was set of drivers by the type of their nets; those of which
+	// nothing was are not there.
+	Drivers map[lnet.NetType]Values
 	// Selftest says whether the node serves LNet selftest, and within which bounds.
 	Selftest Selftest
-	// PortGiven tells that the operator has chosen the port, so that no other
-	// may be taken in its place.
-	PortGiven bool
-	// AcceptGiven tells that the operator has chosen the accept mode.
-	AcceptGiven bool
 	// ControlSocket is the control socket's path; empty: the default.
 	ControlSocket string
 	// MetricsAddr is the address that metrics are served on; empty: none.
@@ -73,27 +60,46 @@ func Default() Config {
 	return Config{
 		Parameters:        node.DefaultParameters(),
 		RouterSensitivity: routerSensitivity,
-		Socklnd:           socklnd.DefaultConfig(),
 		Selftest:          Selftest{Agent: selftest.DefaultConfig()},
 		LogLevel:          slog.LevelInfo,
 	}
 }
 
-// SetPort makes port both the port to listen on and the port to call.
-func (c *Config) SetPort(port int) {
-	c.PortGiven = true
-	c.Socklnd.AcceptPort, c.Socklnd.AcceptPortBulk = port, port
-	c.Socklnd.ConnectPort, c.Socklnd.ConnectPortBulk = port, port
+// NI is an interface to bring up.
+type NI struct {
+	Net lnet.Net
+	// Device names the network device. If it is empty the one that owns NID's
+	// address is taken, or, with no NID either, the driver's choice.
+	Device string
+	// NID, if not zero, is the NID that the interface must have.
+	NID lnet.NID
+	// Tunables are those that all drivers share; a zero or negative field
+	// (PeerTimeout: negative) takes the driver's default.
+	Tunables lnd.Tunables
+	// Options are the driver's tunables for this NI alone.
+	Options Values
 }
 
-// TakeUnprivilegedPort makes lnetd listen and call where it may without
-// privileges, and accept others that have none. A port to call that was
-// configured stays.
-func (c *Config) TakeUnprivilegedPort() {
-	s := &c.Socklnd
-	s.AcceptPort, s.AcceptPortBulk = UnprivilegedPort, UnprivilegedPort
-	if s.ConnectPort == 0 {
-		s.ConnectPort, s.ConnectPortBulk = UnprivilegedPort, UnprivilegedPort
+// String is what the operator calls the NI: "tcp(eth0)", or its NID or net.
+func (n *NI) String() string {
+	switch {
+	case n.Device != "":
+		return n.Net.String() + "(" + n.Device + ")"
+	case !n.NID.IsZero():
+		return n.NID.String()
 	}
-	s.Accept = socklnd.AcceptAll
+	return n.Net.String()
+}
+
+// setDriver makes v what is set of the drivers for a net type.
+func (c *Config) setDriver(t lnet.NetType, v Values) {
+	if len(v) == 0 {
+		return
+	}
+	drivers := maps.Clone(c.Drivers) // others may have copied the Config
+	if drivers == nil {
+		drivers = map[lnet.NetType]Values{}
+	}
+	drivers[t] = v
+	c.Drivers = drivers
 }

@@ -4,8 +4,10 @@
 //
 // Parse is the only door. What it returns has been checked and needs no more
 // questions; everything that it found wrong is in one error, with file, line
-// and key. reference.yaml holds every key with its default; it is both the
+// and key. Reference holds every key with its default; it is both the
 // documentation and a test's input.
+//
+// It knows no driver: what can be set of one, Parse is told as DriverOptions.
 //
 // internal/daemon and cmd/lnetd call it. It has no goroutines.
 package config

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // file is a configuration file as it was written: its shape is right, its
@@ -37,7 +40,7 @@ type fileNI struct {
 	interfaces []place
 	nid        *place
 	tunables   *fileTunables
-	lnd        *fileLND
+	lnd        *place // "lnd tunables"; nil: not there
 }
 
 // fileTunables is "tunables"; nil: not there.
@@ -45,19 +48,14 @@ type fileTunables struct {
 	peerTimeout, peerCredits, peerBufferCredits, credits *int
 }
 
-// fileLND is "lnd tunables"; nil: not there.
-type fileLND struct {
-	connsPerPeer, tos *place
-}
-
 // fileGlobals holds values of "global" by key.
 type fileGlobals map[string]place
 
-// fileLnetd holds values of "lnetd" by key, of "lnetd.socklnd" and of
-// "lnetd.selftest".
+// fileLnetd holds values of "lnetd" and of "lnetd.selftest" by key, and those of
+// drivers.
 type fileLnetd struct {
 	own      map[string]place
-	socklnd  map[string]place
+	drivers  map[lnet.NetType]Values
 	selftest map[string]place
 }
 
@@ -89,7 +87,7 @@ var fileSections = map[string]func(*file, place){
 func (r *reading) read(data []byte) file {
 	f := file{
 		globals: fileGlobals{},
-		lnetd:   fileLnetd{own: map[string]place{}, socklnd: map[string]place{}, selftest: map[string]place{}},
+		lnetd:   fileLnetd{own: map[string]place{}, drivers: map[lnet.NetType]Values{}, selftest: map[string]place{}},
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	for {
@@ -211,7 +209,7 @@ func (ni *fileNI) member(m member) {
 	case "tunables":
 		ni.tunables = readTunables(m.value)
 	case "lnd tunables":
-		ni.lnd = readLND(m.value)
+		ni.lnd = &m.value
 	case "CPT":
 		m.value.checkCPTs()
 	}
@@ -241,22 +239,6 @@ func readTunables(at place) *fileTunables {
 	return t
 }
 
-func readLND(at place) *fileLND {
-	t := &fileLND{}
-	for _, m := range at.optionalMembers() {
-		switch m.key {
-		case "conns_per_peer":
-			t.connsPerPeer = &m.value
-		case "tos":
-			t.tos = &m.value
-		case "timeout": // derived, only shown
-		default:
-			m.value.warn("Ignoring unrecognized key '%s' for 'lnd tunables'", m.key)
-		}
-	}
-	return t
-}
-
 // takeKnown takes the members of a mapping whose keys are known.
 func takeKnown[K any](at place, known map[string]K, into map[string]place) {
 	for _, m := range at.optionalMembers() {
@@ -273,16 +255,33 @@ func takeKnown[K any](at place, known map[string]K, into map[string]place) {
 func (f *file) lnetdSection(at place) {
 	for _, m := range at.optionalMembers() {
 		switch {
-		case m.key == "socklnd":
-			takeKnown(m.value, socklndKeys, f.lnetd.socklnd)
 		case m.key == "selftest":
 			takeKnown(m.value, selftestKeys, f.lnetd.selftest)
 		case m.key == "selection":
 			f.typed = append(f.typed, m.value.optionalItems()...)
 		case lnetdKeys[m.key] != nil:
 			f.lnetd.own[m.key] = m.value
-		default:
+		case !f.driverOption(m):
 			m.value.wrong("unknown key")
 		}
 	}
+}
+
+// driverOption takes a key of "lnetd" that is a driver's, or its section.
+func (f *file) driverOption(m member) bool {
+	drivers := m.value.file.drivers
+	for k := range drivers {
+		d := &drivers[k]
+		own := slices.ContainsFunc(d.Own, func(o Option) bool { return o.Name == m.key })
+		members, options := []member{m}, d.Own
+		if m.key == d.Section {
+			members, options = m.value.optionalMembers(), d.Parameters
+		} else if !own {
+			continue
+		}
+		f.lnetd.drivers[d.Type] = f.lnetd.drivers[d.Type].read(members, options,
+			func(m member) { m.value.wrong("unknown key") })
+		return true
+	}
+	return false
 }

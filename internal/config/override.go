@@ -3,7 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
-	"math"
+	"maps"
+	"strconv"
 	"strings"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -14,14 +15,14 @@ import (
 // what the file says.
 type Override struct {
 	Networks      []string // module-parameter syntax: "tcp(eth0)", "tcp1(eth1,eth2)"
-	Port          *int     // to listen on and to call
+	Port          *int     // to listen on and to call; for drivers with PortOption
 	ControlSocket string
 	MetricsAddr   string
 	LogLevel      string
 }
 
 // Apply changes c as o says, or not at all. Errors name the option.
-func (c *Config) Apply(o Override) error {
+func (c *Config) Apply(o Override, drivers []DriverOptions) error {
 	next := *c
 	var errs []error
 	bad := func(option string, err error) {
@@ -34,11 +35,10 @@ func (c *Config) Apply(o Override) error {
 		}
 		next.NIs = nis
 	}
-	if p := o.Port; p != nil {
-		if *p < 1 || *p > math.MaxUint16 {
-			bad("port", fmt.Errorf("%d is not in 1 to 65535", *p))
+	if o.Port != nil {
+		if err := next.setPort(*o.Port, drivers); err != nil {
+			bad("port", err)
 		}
-		next.SetPort(*p)
 	}
 	if o.ControlSocket != "" {
 		next.ControlSocket = o.ControlSocket
@@ -63,22 +63,41 @@ func (c *Config) Apply(o Override) error {
 	return nil
 }
 
+// setPort makes port the one to listen on and the one to call.
+func (c *Config) setPort(port int, drivers []DriverOptions) error {
+	text, err := PortKind.read(strconv.Itoa(port))
+	if err != nil {
+		return err
+	}
+	for k := range drivers {
+		d := &drivers[k]
+		v := maps.Clone(c.Drivers[d.Type])
+		for _, name := range []string{PortOption, ConnectPortOption} {
+			if o := findOption(d.Own, name); o != nil {
+				v = v.with(o, text)
+			}
+		}
+		c.setDriver(d.Type, v)
+	}
+	return nil
+}
+
 // networks reads "networks" strings (lnetctl 13.1). Several are one list.
-func networks(list []string) ([]lnd.Config, error) {
+func networks(list []string) ([]NI, error) {
 	specs, err := lnet.ParseNetworks(strings.Join(list, ","))
 	if err != nil {
 		return nil, err
 	}
-	var nis []lnd.Config
+	var nis []NI
 	for _, s := range specs {
 		if s.Net.Type() == lnet.TypeLO {
 			continue
 		}
 		if len(s.Interfaces) == 0 {
-			nis = append(nis, lnd.Config{Net: s.Net, Tunables: lnd.Tunables{PeerTimeout: -1}})
+			nis = append(nis, NI{Net: s.Net, Tunables: lnd.Tunables{PeerTimeout: -1}})
 		}
 		for _, i := range s.Interfaces {
-			nis = append(nis, lnd.Config{Net: s.Net, Device: i.Name, Tunables: lnd.Tunables{PeerTimeout: -1}})
+			nis = append(nis, NI{Net: s.Net, Device: i.Name, Tunables: lnd.Tunables{PeerTimeout: -1}})
 		}
 	}
 	if len(nis) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 func TestApply(t *testing.T) {
@@ -19,19 +19,19 @@ func TestApply(t *testing.T) {
 		ControlSocket: "/c",
 		MetricsAddr:   "127.0.0.1:9100",
 		LogLevel:      "warn",
-	})
+	}, testDrivers)
 	if err != nil {
 		t.Fatal(err)
 	}
 	def := lnd.Tunables{PeerTimeout: -1}
 	want := Default()
-	want.NIs = []lnd.Config{
+	want.NIs = []NI{
 		{Net: netOf(t, "tcp"), Device: "eth0", Tunables: def},
 		{Net: netOf(t, "tcp"), Device: "eth1", Tunables: def},
 		{Net: netOf(t, "tcp1"), Tunables: def},
 		{Net: netOf(t, "tcp2"), Device: "eth2", Tunables: def},
 	}
-	want.SetPort(7000)
+	want.Drivers = map[lnet.NetType]Values{lnet.TypeTCP: {"port": "7000", "connect_port": "7000"}}
 	want.ControlSocket, want.MetricsAddr, want.LogLevel = "/c", "127.0.0.1:9100", slog.LevelWarn
 	if diff := cmp.Diff(want, c, sameNID); diff != "" {
 		t.Error(diff)
@@ -41,7 +41,7 @@ func TestApply(t *testing.T) {
 func TestApplyNothing(t *testing.T) {
 	c := mustParse(t, "lnetd: {port: 1, metrics_addr: ':9', log_level: debug, control_socket: /s}\n")
 	before := c
-	if err := c.Apply(Override{}); err != nil {
+	if err := c.Apply(Override{}, testDrivers); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, c); diff != "" {
@@ -54,7 +54,7 @@ func TestApplyWhole(t *testing.T) {
 	c := Default()
 	err := c.Apply(Override{
 		Networks: []string{"tcp(eth0"}, Port: new(70000), ControlSocket: "/c", MetricsAddr: "x", LogLevel: "loud",
-	})
+	}, testDrivers)
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -66,24 +66,23 @@ func TestApplyWhole(t *testing.T) {
 	if diff := cmp.Diff(Default(), c); diff != "" {
 		t.Error(diff)
 	}
-	if err := c.Apply(Override{Networks: []string{"lo"}}); err == nil {
+	if err := c.Apply(Override{Networks: []string{"lo"}}, testDrivers); err == nil {
 		t.Error("lo alone is taken for a net")
 	}
 }
 
-func TestTakeUnprivilegedPort(t *testing.T) {
-	c := Default()
-	c.TakeUnprivilegedPort()
-	s := c.Socklnd
-	if s.AcceptPort != 9988 || s.AcceptPortBulk != 9988 || s.ConnectPort != 9988 || s.Accept != socklnd.AcceptAll {
-		t.Errorf("%+v", s)
+// A port on the command line holds for a copy alone.
+func TestApplyToACopy(t *testing.T) {
+	c := mustParse(t, "lnetd: {port: 1, accept: all}\n")
+	before := c
+	if err := c.Apply(Override{Port: new(7000)}, testDrivers); err != nil {
+		t.Fatal(err)
 	}
-	c = mustParse(t, "lnetd: {connect_port: 988}\n")
-	c.TakeUnprivilegedPort()
-	if c.Socklnd.AcceptPort != 9988 || c.Socklnd.ConnectPort != 988 {
-		t.Errorf("%+v", c.Socklnd)
+	if got := before.Drivers[lnet.TypeTCP]["port"]; got != "1" {
+		t.Errorf("the original has port %s", got)
 	}
-	if err := c.Socklnd.Validate(); err != nil {
-		t.Error(err)
+	want := Values{"port": "7000", "connect_port": "7000", "accept": "all"}
+	if diff := cmp.Diff(want, c.Drivers[lnet.TypeTCP]); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -1,10 +1,13 @@
-package config
+package config_test
 
 import (
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/daemon"
 )
 
 // The examples of the page on configuration can be taken as they are.
@@ -18,7 +21,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("%d examples", len(examples))
 	}
 	for k, e := range examples {
-		c, err := Parse("example", e[1])
+		c, err := config.Parse("example", e[1], daemon.AllDrivers().Options())
 		if err != nil {
 			t.Errorf("example %d: %v", k, err)
 		}

@@ -4,23 +4,24 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Parse reads a configuration file called name. The error joins everything
-// that is wrong in it, one line each, as "name:line: key: what".
-func Parse(name string, data []byte) (Config, error) {
-	c, _, err := parse(name, data)
+// Parse reads a configuration file called name, in which the options of drivers
+// may stand. The error joins everything that is wrong in it, one line each, as
+// "name:line: key: what".
+func Parse(name string, data []byte, drivers []DriverOptions) (Config, error) {
+	c, _, err := parse(name, data, drivers)
 	return c, err
 }
 
-func parse(name string, data []byte) (Config, *reading, error) {
-	r := &reading{name: name, seen: map[string]bool{}}
+func parse(name string, data []byte, drivers []DriverOptions) (Config, *reading, error) {
+	r := &reading{name: name, drivers: drivers, seen: map[string]bool{}}
 	f := r.read(data)
 	c := Default()
 	for _, n := range f.nets {
@@ -36,9 +37,7 @@ func parse(name string, data []byte) (Config, *reading, error) {
 	c.addTypedRules(f.typed)
 	c.applyRouting(&f)
 	if len(r.problems) == 0 {
-		if err := c.Socklnd.Validate(); err != nil {
-			r.problems = append(r.problems, &problem{file: name, path: "lnetd", text: err.Error()})
-		}
+		r.checkDrivers(&c)
 	}
 	inOrder(r.problems)
 	inOrder(r.warnings)
@@ -50,6 +49,19 @@ func parse(name string, data []byte) (Config, *reading, error) {
 		c.Warnings = append(c.Warnings, w.Error())
 	}
 	return c, r, errors.Join(errs...)
+}
+
+// checkDrivers has each driver judge what is set of it.
+func (r *reading) checkDrivers(c *Config) {
+	for k := range r.drivers {
+		d := &r.drivers[k]
+		if d.Check == nil {
+			continue
+		}
+		if err := d.Check(c.Drivers[d.Type]); err != nil {
+			r.problems = append(r.problems, &problem{file: r.name, path: "lnetd", text: err.Error()})
+		}
+	}
 }
 
 // inOrder sorts by line: keys have been looked at in any order.
@@ -81,13 +93,14 @@ func (c *Config) addNet(f fileNet) {
 		items = []fileNI{f.own}
 	}
 	var common *lnd.Tunables
+	ownOptions := f.own.options(n)
 	for _, item := range items {
-		tunables, lndTunables := item.tunables, item.lnd
+		tunables, options := item.tunables, ownOptions
 		if tunables == nil {
 			tunables = f.own.tunables
 		}
-		if lndTunables == nil {
-			lndTunables = f.own.lnd
+		if item.lnd != nil && f.list {
+			options = item.options(n)
 		}
 		t := tunables.tunables()
 		if common == nil {
@@ -97,15 +110,15 @@ func (c *Config) addNet(f fileNet) {
 		}
 		for _, ni := range item.places(n) {
 			ni.Tunables = *common
-			ni.Options = lndTunables.options()
+			ni.Options = maps.Clone(options)
 			c.NIs = append(c.NIs, ni)
 		}
 	}
 }
 
 // places returns an NI for each interface that is named, or one for the NID.
-func (ni *fileNI) places(n lnet.Net) []lnd.Config {
-	var out []lnd.Config
+func (ni *fileNI) places(n lnet.Net) []NI {
+	var out []NI
 	for _, at := range ni.interfaces {
 		name, ok := at.text()
 		if !ok {
@@ -116,7 +129,7 @@ func (ni *fileNI) places(n lnet.Net) []lnd.Config {
 			at.wrong("%v", err)
 			continue
 		}
-		out = append(out, lnd.Config{Net: n, Device: device})
+		out = append(out, NI{Net: n, Device: device})
 	}
 	if len(ni.interfaces) > 0 {
 		return out
@@ -138,7 +151,7 @@ func (ni *fileNI) places(n lnet.Net) []lnd.Config {
 		ni.nid.wrong("%s is not on net %s", nid, n)
 		return nil
 	}
-	return []lnd.Config{{Net: n, NID: nid}}
+	return []NI{{Net: n, NID: nid}}
 }
 
 // deviceName takes an interface's name without a CPT expression behind it.
@@ -177,22 +190,19 @@ func (f *fileTunables) tunables() lnd.Tunables {
 	return t
 }
 
-// options turns "lnd tunables" into socklnd's options for one NI.
-func (f *fileLND) options() any {
-	if f == nil || f.connsPerPeer == nil && f.tos == nil {
+// options reads "lnd tunables" for a net, if they are there, and if there is a
+// driver for it.
+func (ni *fileNI) options(n lnet.Net) Values {
+	if ni.lnd == nil {
 		return nil
 	}
-	o := socklnd.Options{ConnsPerPeer: -1}
-	if f.connsPerPeer != nil {
-		if n, ok := f.connsPerPeer.number(0, 127); ok {
-			o.ConnsPerPeer = n
+	var tunables []Option
+	for k := range ni.lnd.file.drivers {
+		if d := &ni.lnd.file.drivers[k]; d.Type == n.Type() {
+			tunables = d.Tunables
 		}
 	}
-	if f.tos != nil {
-		if n, ok := f.tos.anyNumber(); ok {
-			n = max(-1, min(n, 255))
-			o.TOS = &n
-		}
-	}
-	return o
+	return Values(nil).read(ni.lnd.optionalMembers(), tunables, func(m member) {
+		m.value.warn("Ignoring unrecognized key '%s' for 'lnd tunables'", m.key)
+	})
 }

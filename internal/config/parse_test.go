@@ -3,10 +3,9 @@ package config
 import (
 	"errors"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -24,7 +22,7 @@ var sameNID = cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
 
 func mustParse(t *testing.T, text string) Config {
 	t.Helper()
-	c, err := Parse("f", []byte(text))
+	c, err := Parse("f", []byte(text), testDrivers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,65 +47,6 @@ func nidOf(t *testing.T, s string) lnet.NID {
 	return n
 }
 
-// The reference holds every key, changes nothing, and draws no warning.
-//
-// lnetctl 14 (1)
-func TestReference(t *testing.T) {
-	c, r, err := parse("reference.yaml", Reference)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range c.Warnings {
-		t.Error(w)
-	}
-	want := Default()
-	zero := 0
-	minus := -1
-	want.NIs = []lnd.Config{{
-		Net: netOf(t, "tcp"), Device: "eth0",
-		Tunables: lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256},
-		Options:  socklnd.Options{ConnsPerPeer: zero, TOS: &minus},
-	}}
-	want.PortGiven, want.AcceptGiven = true, true
-	want.Socklnd.ConnectPort, want.Socklnd.ConnectPortBulk = 988, 988
-	if diff := cmp.Diff(want, c, sameNID); diff != "" {
-		t.Errorf("the reference changes something (-default +reference):\n%s", diff)
-	}
-	for section, keys := range map[string][]string{
-		"global":         slices.Collect(maps.Keys(globalKeys)),
-		"lnetd":          append(slices.Collect(maps.Keys(lnetdKeys)), "socklnd", "selftest", "selection"),
-		"buffers":        {"tiny", "small", "large"},
-		"routing":        {"enable"},
-		"numa":           {"range"},
-		"lnetd.socklnd":  slices.Collect(maps.Keys(socklndKeys)),
-		"lnetd.selftest": slices.Collect(maps.Keys(selftestKeys)),
-	} {
-		for _, key := range keys {
-			if key != "max_intf" && !r.seen[section+"."+key] { // an old name of max_interfaces
-				t.Errorf("the reference lacks %s.%s", section, key)
-			}
-		}
-	}
-}
-
-// The examples in the reference's comments can be taken as they are.
-func TestReferenceExamples(t *testing.T) {
-	var text strings.Builder
-	for line := range strings.Lines(string(Reference)) {
-		if _, example, ok := strings.Cut(line, "#: "); ok {
-			text.WriteString(example)
-		}
-	}
-	c := mustParse(t, text.String())
-	for _, w := range c.Warnings {
-		t.Error(w)
-	}
-	if len(c.Peers) != 1 || len(c.Routes) != 4 || len(c.Rules) != 3 || len(c.TypedRules) != 2 {
-		t.Errorf("%d peers, %d routes, %d rules, %d typed rules:\n%s",
-			len(c.Peers), len(c.Routes), len(c.Rules), len(c.TypedRules), &text)
-	}
-}
-
 func TestEmptyFile(t *testing.T) {
 	for _, text := range []string{"", "\n", "# nothing\n", "---\n...\n", "net:\nglobal:\nlnetd:\n"} {
 		if diff := cmp.Diff(Default(), mustParse(t, text)); diff != "" {
@@ -121,25 +60,25 @@ func TestEmptyFile(t *testing.T) {
 // lnetctl 7 (8), 8 (3)
 func TestExports(t *testing.T) {
 	none := lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256}
-	ni := func(n, device string, conns, tos int) lnd.Config {
-		return lnd.Config{Net: netOf(t, n), Device: device, Tunables: none,
-			Options: socklnd.Options{ConnsPerPeer: conns, TOS: &tos}}
+	ni := func(n, device string, conns, tos int) NI {
+		return NI{Net: netOf(t, n), Device: device, Tunables: none,
+			Options: Values{"conns_per_peer": strconv.Itoa(conns), "tos": strconv.Itoa(tos)}}
 	}
 	tests := []struct {
 		file string
-		nis  []lnd.Config
+		nis  []NI
 		// How much else there is.
 		peers, routes, rules int
 	}{
-		{"export-tcp.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1)}, 1, 0, 0},
-		{"export-ipv6.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, 1, 0, 0},
-		{"export-multirail.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, 2, 0, 0},
-		{"export-router.yaml", []lnd.Config{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, 2, 0, 0},
-		{"export-backup.yaml", []lnd.Config{ni("tcp", "eth0", 2, 0), ni("tcp1", "eth1", 2, 0)}, 9, 1, 5},
-		{"export-full.yaml", []lnd.Config{ni("tcp", "eth0", 2, 0), ni("tcp1", "eth1", 2, 0)}, 9, 1, 5},
-		{"export-2.15.yaml", []lnd.Config{
-			{Net: netOf(t, "tcp"), Device: "eth0", Tunables: none, Options: socklnd.Options{ConnsPerPeer: 1}},
-			{Net: netOf(t, "tcp1"), Device: "eth1", Tunables: none, Options: socklnd.Options{ConnsPerPeer: 1}},
+		{"export-tcp.yaml", []NI{ni("tcp", "eth0", 1, -1)}, 1, 0, 0},
+		{"export-ipv6.yaml", []NI{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, 1, 0, 0},
+		{"export-multirail.yaml", []NI{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, 2, 0, 0},
+		{"export-router.yaml", []NI{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, 2, 0, 0},
+		{"export-backup.yaml", []NI{ni("tcp", "eth0", 2, 0), ni("tcp1", "eth1", 2, 0)}, 9, 1, 5},
+		{"export-full.yaml", []NI{ni("tcp", "eth0", 2, 0), ni("tcp1", "eth1", 2, 0)}, 9, 1, 5},
+		{"export-2.15.yaml", []NI{
+			{Net: netOf(t, "tcp"), Device: "eth0", Tunables: none, Options: Values{"conns_per_peer": "1"}},
+			{Net: netOf(t, "tcp1"), Device: "eth1", Tunables: none, Options: Values{"conns_per_peer": "1"}},
 		}, 4, 1, 1},
 	}
 	for _, tt := range tests {
@@ -165,7 +104,7 @@ func parseFile(t *testing.T, name string) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Parse(name, b)
+	c, err := Parse(name, b, testDrivers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,20 +137,20 @@ func TestNIs(t *testing.T) {
 	tests := []struct {
 		name string
 		text string
-		want []lnd.Config
+		want []NI
 	}{
 		{"two interfaces in one item", `
 net:
   - net type: tcp1
     local NI(s):
       - interfaces: {0: eth0, 1: "eth1:2[0,1]"}
-`, []lnd.Config{{Net: netOf(t, "tcp1"), Device: "eth0", Tunables: def}, {Net: netOf(t, "tcp1"), Device: "eth1:2", Tunables: def}}},
+`, []NI{{Net: netOf(t, "tcp1"), Device: "eth0", Tunables: def}, {Net: netOf(t, "tcp1"), Device: "eth1:2", Tunables: def}}},
 		{"nid without interfaces", `
 net:
   - net type: tcp
     local NI(s):
       - nid: 127.0.0.2@tcp
-`, []lnd.Config{{Net: netOf(t, "tcp"), NID: nidOf(t, "127.0.0.2@tcp"), Tunables: def}}},
+`, []NI{{Net: netOf(t, "tcp"), NID: nidOf(t, "127.0.0.2@tcp"), Tunables: def}}},
 		{"interfaces win over the nid", `
 net:
   - net type: tcp
@@ -219,7 +158,7 @@ net:
       - nid: 127.0.0.2@tcp
         interfaces:
             0: eth0
-`, []lnd.Config{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: def}}},
+`, []NI{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: def}}},
 		{"older form without local NIs", `
 net:
   - net type: tcp
@@ -227,12 +166,12 @@ net:
         0: eth0
     tunables:
         credits: 32
-`, []lnd.Config{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: lnd.Tunables{PeerTimeout: -1, Credits: 32}}}},
+`, []NI{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: lnd.Tunables{PeerTimeout: -1, Credits: 32}}}},
 		{"interfaces as a list", `
 net:
   - net type: tcp
     interfaces: [eth0, eth1]
-`, []lnd.Config{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: def}, {Net: netOf(t, "tcp"), Device: "eth1", Tunables: def}}},
+`, []NI{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: def}, {Net: netOf(t, "tcp"), Device: "eth1", Tunables: def}}},
 		{"tunables of the net, options of the item", `
 net:
   - net type: tcp
@@ -242,9 +181,9 @@ net:
       - interfaces: {0: eth0}
       - interfaces: {0: eth1}
         lnd tunables: {tos: 900, timeout: 7}
-`, []lnd.Config{
-			{Net: netOf(t, "tcp"), Device: "eth0", Tunables: lnd.Tunables{PeerCredits: 16}, Options: socklnd.Options{ConnsPerPeer: 3}},
-			{Net: netOf(t, "tcp"), Device: "eth1", Tunables: lnd.Tunables{PeerCredits: 16}, Options: socklnd.Options{ConnsPerPeer: -1, TOS: ptr(255)}},
+`, []NI{
+			{Net: netOf(t, "tcp"), Device: "eth0", Tunables: lnd.Tunables{PeerCredits: 16}, Options: Values{"conns_per_peer": "3"}},
+			{Net: netOf(t, "tcp"), Device: "eth1", Tunables: lnd.Tunables{PeerCredits: 16}, Options: Values{"tos": "255"}},
 		}},
 		{"not positive means default", `
 net:
@@ -252,7 +191,7 @@ net:
     local NI(s):
       - interfaces: {0: eth0}
         tunables: {peer_timeout: -1, peer_credits: 0, credits: -1}
-`, []lnd.Config{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: def}}},
+`, []NI{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: def}}},
 		{"lo is passed over", `
 net:
   - net type: lo
@@ -266,7 +205,7 @@ net:
       - {intf: eth0, CPT: "0"}
       - intf: eth1
   - {net: tcp2, intf: eth2}
-`, []lnd.Config{
+`, []NI{
 			{Net: netOf(t, "tcp1"), Device: "eth0", Tunables: def},
 			{Net: netOf(t, "tcp1"), Device: "eth1", Tunables: def},
 			{Net: netOf(t, "tcp2"), Device: "eth2", Tunables: def},
@@ -282,7 +221,7 @@ net:
 net:
   - net type: tcp2
     interfaces: [c]
-`, []lnd.Config{
+`, []NI{
 			{Net: netOf(t, "tcp"), Device: "a", Tunables: def},
 			{Net: netOf(t, "tcp1"), Device: "b", Tunables: def},
 			{Net: netOf(t, "tcp2"), Device: "c", Tunables: def},
@@ -295,7 +234,7 @@ net:
   - net type: tcp1
     interfaces: [b]
     tunables: *t
-`, []lnd.Config{
+`, []NI{
 			{Net: netOf(t, "tcp"), Device: "a", Tunables: lnd.Tunables{PeerTimeout: -1, Credits: 9}},
 			{Net: netOf(t, "tcp1"), Device: "b", Tunables: lnd.Tunables{PeerTimeout: -1, Credits: 9}},
 		}},
@@ -308,8 +247,6 @@ net:
 		})
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // lnetctl 6 (4)
 func TestLnetdSection(t *testing.T) {
@@ -334,8 +271,8 @@ lnetd:
     socklnd:
         sock_timeout: 0
         min_reconnectms: 250
-        nagle: 1
-        tos: 16
+        nagle: 0x1
+        max_reconnectms: 60000
 global:
     transaction_timeout: 50
     retry_count: 4
@@ -346,7 +283,6 @@ numa:
     range: 20
 `)
 	want := Default()
-	want.PortGiven, want.AcceptGiven = true, true
 	want.ControlSocket, want.MetricsAddr = "/x/y", "[::1]:9100"
 	want.LogLevel, want.LogFormat = slog.LevelDebug, FormatJSON
 	want.Parameters.TransactionTimeout, want.Parameters.RetryCount = 50*time.Second, 4
@@ -355,11 +291,10 @@ numa:
 	want.Parameters.AsymmetricRoutes, want.Parameters.CheckRoutersBeforeUse, want.Parameters.IgnorePeerDown = true, true, true
 	want.Parameters.PeerBufferCredits, want.RouterSensitivity = 16, 50
 	want.Parameters.PeerNIsMax = 1000
-	s := &want.Socklnd
-	s.AcceptPort, s.AcceptPortBulk, s.ConnectPort, s.ConnectPortBulk = 9000, 9000, 988, 988
-	s.Accept, s.SourcePorts = socklnd.AcceptAll, socklnd.SourceAny
-	s.SockTimeout = 0
-	s.MinReconnect, s.Nagle, s.TOS = 250*time.Millisecond, true, 16
+	want.Drivers = map[lnet.NetType]Values{lnet.TypeTCP: {
+		"port": "9000", "connect_port": "988", "accept": "all", "source_ports": "any",
+		"sock_timeout": "0", "min_reconnectms": "250", "nagle": "1",
+	}}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Error(diff)
 	}
@@ -405,8 +340,12 @@ func TestErrors(t *testing.T) {
 		{"key of ours unknown", "lnetd:\n    prot: 1\n", []string{"f:2: lnetd.prot: unknown key"}},
 		{"parameter unknown", "lnetd:\n    socklnd:\n        frob: 1\n", []string{"f:3: lnetd.socklnd.frob: unknown key"}},
 		{"parameters together", "lnetd:\n    socklnd:\n        min_reconnectms: 9000\n        max_reconnectms: 10\n",
-			[]string{"f: lnetd: socklnd: min_reconnectms, max_reconnectms"}},
-		{"untyped connections", "lnetd: {socklnd: {typed_conns: 0}}\n", []string{"f: lnetd: socklnd: typed_conns 0"}},
+			[]string{"f: lnetd: reconnect: not in order"}},
+		{"0 or 1", "lnetd: {socklnd: {nagle: 2}}\n", []string{"f:1: lnetd.socklnd.nagle: 2 is not in 0 to 1"}},
+		{"parameter without value", "lnetd:\n    socklnd:\n        nagle:\n", []string{"f:3: lnetd.socklnd.nagle: no value where a number was expected"}},
+		{"words without value", "lnetd: {accept: []}\n", []string{"f:1: lnetd.accept: a list where a word was expected"}},
+		{"a driver's truth", "net:\n  - {net: o2ib, interfaces: [a], lnd tunables: {map_on_demand: 2}}\n",
+			[]string{`f:2: net[0].lnd tunables.map_on_demand: "2" is neither true nor false`}},
 		{"global without value", "global:\n    discovery:\n", []string{"f:2: global.discovery: no value where a number was expected"}},
 		{"global out of range", "global:\n    response_tracking: 4\n", []string{"f:2: global.response_tracking: 4 is not in 0 to 3"}},
 		{"retries too many", "global:\n    retry_count: 60\n    transaction_timeout: 50\n",
@@ -487,9 +426,9 @@ func TestParseNeverPanics(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(word, 0, 60).Draw(t, "words"), "")
-		c, err := Parse("f", []byte(text))
+		c, err := Parse("f", []byte(text), testDrivers)
 		if err == nil {
-			err = c.Socklnd.Validate()
+			err = checkReconnect(c.Drivers[lnet.TypeTCP])
 		} else {
 			var p *problem
 			if !errors.As(err, &p) {

@@ -103,7 +103,7 @@ func testErrors(t *testing.T, tests []errorTest) {
 	t.Helper()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Parse("f", []byte(tt.text))
+			_, err := Parse("f", []byte(tt.text), testDrivers)
 			if err == nil {
 				t.Fatal("no error")
 			}

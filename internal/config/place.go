@@ -23,6 +23,7 @@ type place struct {
 // reading is one file under way.
 type reading struct {
 	name     string
+	drivers  []DriverOptions
 	problems []*problem
 	warnings []*problem
 	seen     map[string]bool // paths without indices, for the reference's test
@@ -179,10 +180,18 @@ func (p place) missing(key string) {
 	}
 }
 
+// scalar tells whether the value is a single one, which is noted if not.
+func (p place) scalar(expected string) bool {
+	if p.node.Kind != yaml.ScalarNode || p.empty() {
+		p.wrong("%s where %s was expected", p.what(), expected)
+		return false
+	}
+	return true
+}
+
 // text reads a word.
 func (p place) text() (string, bool) {
-	if p.node.Kind != yaml.ScalarNode || p.empty() {
-		p.wrong("%s where a word was expected", p.what())
+	if !p.scalar("a word") {
 		return "", false
 	}
 	return p.node.Value, true
@@ -202,16 +211,14 @@ func (p place) number(lo, hi int) (int, bool) {
 }
 
 func (p place) anyNumber() (int, bool) {
-	if p.node.Kind != yaml.ScalarNode || p.empty() {
-		p.wrong("%s where a number was expected", p.what())
+	if !p.scalar("a number") {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(p.node.Value, 0, 64)
-	if err != nil || n != int64(int(n)) || strings.Contains(p.node.Value, "_") {
-		p.wrong("%q is not a whole number", p.node.Value)
-		return 0, false
+	n, err := parseWhole(p.node.Value)
+	if err != nil {
+		p.wrong("%v", err)
 	}
-	return int(n), true
+	return n, err == nil
 }
 
 // priority reads a whole number from 0 that is shown as such.
@@ -226,14 +233,11 @@ func (p place) truth() (bool, bool) {
 	if !ok {
 		return false, false
 	}
-	switch strings.ToLower(s) {
-	case "true", "yes", "on", "y", "1":
-		return true, true
-	case "false", "no", "off", "n", "0":
-		return false, true
+	b, err := parseTruth(s)
+	if err != nil {
+		p.wrong("%v", err)
 	}
-	p.wrong("%q is neither true nor false", s)
-	return false, false
+	return b, err == nil
 }
 
 // net reads the name of a net.

@@ -1,8 +1,39 @@
 package config
 
-import _ "embed"
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"strings"
+)
 
-// Reference is a configuration file with every key and its default.
-//
 //go:embed reference.yaml
-var Reference []byte
+var reference []byte
+
+// driversMark is the line of reference.yaml in whose place sections of drivers
+// stand.
+const driversMark = "    #: drivers\n"
+
+// Reference is a configuration file with every key and its default, those of
+// drivers too.
+func Reference(drivers []DriverOptions) []byte {
+	before, after, _ := bytes.Cut(reference, []byte(driversMark))
+	text := bytes.Clone(before)
+	for k := range drivers {
+		text = drivers[k].appendReference(text)
+	}
+	return append(text, after...)
+}
+
+// appendReference appends the section of a driver.
+func (d *DriverOptions) appendReference(b []byte) []byte {
+	b = fmt.Appendf(b, "    # %s\n    %s:\n", d.About, d.Section)
+	for _, o := range d.Parameters {
+		line := "        " + o.Name + ": " + o.Default
+		if o.Help != "" {
+			line = fmt.Sprintf("%-39s # %s", line, o.Help)
+		}
+		b = append(b, strings.TrimRight(line, " ")+"\n"...)
+	}
+	return b
+}

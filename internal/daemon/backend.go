@@ -43,7 +43,7 @@ func (b *backend) Nets() []control.Net {
 			nets = append(nets, control.Net{Net: info.Net})
 		}
 		n := &nets[len(nets)-1]
-		n.NIs = append(n.NIs, controlNI(&info, b.node.cpts(), b.boot))
+		n.NIs = append(n.NIs, controlNI(&info, b.node.drivers, b.node.cpts(), b.boot))
 	}
 	return nets
 }

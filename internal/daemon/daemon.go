@@ -28,6 +28,7 @@ const stopPatience = closePatience + selftestPatience + 5*time.Second
 // Daemon is lnetd.
 type Daemon struct {
 	config  config.Config
+	drivers Drivers
 	log     *slog.Logger
 	started time.Time
 	// notify tells systemd; a test listens instead.
@@ -44,13 +45,13 @@ type program struct {
 	run  func(context.Context, *node.Node) error
 }
 
-// New returns a daemon that will run with the given configuration and log to
-// log; nil discards.
-func New(c config.Config, log *slog.Logger) *Daemon {
+// New returns a daemon that will run with the given configuration, for which the
+// options of the drivers were known, and log to log; nil discards.
+func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	d := &Daemon{config: c, log: log, started: time.Now(), sysfs: os.DirFS("/sys")}
+	d := &Daemon{config: c, drivers: drivers, log: log, started: time.Now(), sysfs: os.DirFS("/sys")}
 	d.notify = d.notifySystemd
 	return d
 }
@@ -82,7 +83,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	defer func() { _ = socket.Close() }()
 
-	up := newNodeTask(d.config, d.machine(), d.log)
+	up := newNodeTask(d.config, d.drivers, d.machine(), d.log)
 	lst := newSelftestTask(d.config.Selftest, func() *node.Node { return up.Node }, d.log)
 	tasks := []Task{up, lst}
 	for _, p := range d.programs {

@@ -34,18 +34,18 @@ type daemonRun struct {
 // start runs a daemon with the configuration on a network.
 func startDaemon(t *testing.T, n *fakeNetwork, text string) *daemonRun {
 	t.Helper()
-	c, err := config.Parse("test.yaml", []byte(text))
+	drivers := Drivers{TCP(n)}
+	c, err := config.Parse("test.yaml", []byte(text), drivers.Options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Socklnd.Network = n
 	if c.ControlSocket == "" {
 		c.ControlSocket = filepath.Join(t.TempDir(), "c.sock")
 	}
 	r := &daemonRun{
 		socket: c.ControlSocket, log: &daemontest.Log{}, states: make(chan string, 8), done: make(chan error, 1),
 	}
-	r.Daemon = New(c, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
+	r.Daemon = New(c, drivers, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
 	r.notify = func(state string) { r.states <- state }
 	r.sysfs = fstest.MapFS{}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -275,29 +275,5 @@ func TestWarningsAreLogged(t *testing.T) {
 	r.stop(t)
 	if !strings.Contains(r.log.String(), "test.yaml:1: frob: unknown section, ignored") {
 		t.Error(r.log.String())
-	}
-}
-
-func TestAcceptLikes(t *testing.T) {
-	tests := []struct {
-		text       string
-		privileged bool
-		want       bool
-	}{
-		{"lnetd: {port: 9988}", false, true},
-		{"lnetd: {port: 9988}", true, false},
-		{"lnetd: {port: 988}", false, false},
-		{"lnetd: {port: 9988, accept: secure}", false, false},
-		{"lnetd: {port: 9988, accept: none}", false, false},
-		{"", false, false},
-	}
-	for _, tt := range tests {
-		c, err := config.Parse("t", []byte(tt.text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := acceptLikes(&c, func() bool { return tt.privileged }); got != tt.want {
-			t.Errorf("%q, privileged %v: %v", tt.text, tt.privileged, got)
-		}
 	}
 }

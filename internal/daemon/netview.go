@@ -8,14 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/internal/control"
-	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selection"
 )
 
 // controlNI describes an NI as lnetctl shows it, with times since boot.
-func controlNI(i *node.NIInfo, cpts int, boot time.Time) control.NI {
+func controlNI(i *node.NIInfo, drivers Drivers, cpts int, boot time.Time) control.NI {
 	ni := control.NI{
 		NID:        i.NID,
 		Status:     "down",
@@ -42,7 +41,7 @@ func controlNI(i *node.NIInfo, cpts int, boot time.Time) control.NI {
 			PeerBufferCredits: i.Tunables.PeerBufferCredits,
 			Credits:           i.Tunables.Credits,
 		},
-		LND:    lndTunables(i),
+		LND:    drivers.shown(i),
 		DevCPT: i.DeviceCPT,
 		CPT:    allCPTs(cpts),
 	}
@@ -63,23 +62,6 @@ func controlNI(i *node.NIInfo, cpts int, boot time.Time) control.NI {
 		ni.DevCPT = selection.UnknownCPT
 	}
 	return ni
-}
-
-// lndTunables are the driver's own tunables (lnetctl 5.1 item 8).
-func lndTunables(i *node.NIInfo) []control.Tunable {
-	o, ok := i.Options.(socklnd.Options)
-	if !ok {
-		return nil
-	}
-	tos := int64(-1)
-	if o.TOS != nil {
-		tos = int64(*o.TOS)
-	}
-	return []control.Tunable{
-		{Name: "conns_per_peer", Value: int64(o.ConnsPerPeer)},
-		{Name: "timeout", Value: int64(i.LNDTimeout / time.Second)},
-		{Name: "tos", Value: tos},
-	}
 }
 
 func statistics(t *node.Traffic) control.Statistics {

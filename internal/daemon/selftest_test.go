@@ -37,9 +37,8 @@ func startSelftest(t *testing.T, text string) *selftestRun {
 func startSelftestOn(t *testing.T, host *simlnd.Host, addr, text string) *selftestRun {
 	t.Helper()
 	c := parse(t, "net: [{net type: tcp, local NI(s): [{nid: "+addr+"@tcp}]}]\n"+text)
-	c.Socklnd.Network = host
 	log := slog.New(slog.DiscardHandler)
-	up := newNodeTask(c, nil, log)
+	up := newNodeTask(c, Drivers{TCP(host)}, nil, log)
 	r := &selftestRun{selftestTask: newSelftestTask(c.Selftest, func() *node.Node { return up.Node }, log)}
 	nodeCtx, nodeCancel := context.WithCancel(context.Background())
 	ctx, cancel := context.WithCancel(nodeCtx)

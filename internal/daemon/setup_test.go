@@ -32,7 +32,7 @@ type nodeRun struct {
 
 func parse(t *testing.T, text string) config.Config {
 	t.Helper()
-	c, err := config.Parse("t.yaml", []byte(text))
+	c, err := config.Parse("t.yaml", []byte(text), AllDrivers().Options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,10 +43,15 @@ func parse(t *testing.T, text string) config.Config {
 // eth0, 10.77.0.11, and eth1, 10.78.0.11, and no wire.
 func startNode(t *testing.T, c config.Config) *nodeRun {
 	t.Helper()
-	c.Socklnd.Network = host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24"))
+	return startNodeWith(t, c, Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24")))})
+}
+
+// startNodeWith is startNode with other drivers.
+func startNodeWith(t *testing.T, c config.Config, drivers Drivers) *nodeRun {
+	t.Helper()
 	r := &nodeRun{log: &daemontest.Log{}, done: make(chan error, 1)}
-	d := New(c, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
-	task := newNodeTask(c, nil, d.log)
+	d := New(c, drivers, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
+	task := newNodeTask(c, drivers, nil, d.log)
 	r.backend = newBackend(d, task, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel

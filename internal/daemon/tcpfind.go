@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/netip"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -15,40 +17,37 @@ import (
 // usable, as at boot.
 const linkPatience = 5 * time.Second
 
-// interfaces are the configured NIs, or one that is at hand.
-func (t *nodeTask) interfaces(ctx context.Context) ([]lnd.Config, error) {
-	if len(t.config.NIs) > 0 {
-		return t.config.NIs, nil
-	}
-	network := t.config.Socklnd.Network
+// find takes tcp on the first usable interface, or else on the loopback interface.
+func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
+	network := t.network
 	if network == nil {
 		network = socklnd.HostNetwork()
 	}
-	ni := lnd.Config{Net: lnet.MakeNet(lnet.TypeTCP, 0), Tunables: lnd.Tunables{PeerTimeout: -1}}
-	dev, err := t.firstUsable(ctx, network)
+	ni := config.NI{Net: lnet.MakeNet(lnet.TypeTCP, 0), Tunables: lnd.Tunables{PeerTimeout: -1}}
+	dev, err := t.firstUsable(ctx, network, log)
 	if err == nil {
 		ni.Device = dev.Name
-		t.log.Info("no nets are configured: taking the first usable interface",
+		log.Info("no nets are configured: taking the first usable interface",
 			"net", ni.Net.String(), "interface", dev.Name)
-		return []lnd.Config{ni}, nil
+		return ni, nil
 	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return ni, ctx.Err()
 	}
 	ni.NID = lnet.NIDFromIP(ni.Net, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
-	t.log.Warn("no nets are configured and no interface is usable: taking the loopback interface, "+
+	log.Warn("no nets are configured and no interface is usable: taking the loopback interface, "+
 		"which no other host reaches", "nid", ni.NID.String(), "cause", err)
-	return []lnd.Config{ni}, nil
+	return ni, nil
 }
 
 // firstUsable finds the first usable interface. If there is none, but one that
 // waits for its link, it waits a little with it.
-func (t *nodeTask) firstUsable(ctx context.Context, network socklnd.Network) (socklnd.Device, error) {
+func (t *tcp) firstUsable(ctx context.Context, network socklnd.Network, log *slog.Logger) (socklnd.Device, error) {
 	dev, err := network.Device("", lnet.NID{})
 	if err == nil || !t.linkPending() {
 		return dev, err
 	}
-	t.log.Info("waiting for an interface to become usable", "at_most", linkPatience.String())
+	log.Info("waiting for an interface to become usable", "at_most", linkPatience.String())
 	ctx, cancel := context.WithTimeout(ctx, linkPatience)
 	defer cancel()
 	watch := network.Watch(ctx, func() {
@@ -60,7 +59,7 @@ func (t *nodeTask) firstUsable(ctx context.Context, network socklnd.Network) (so
 		}
 	})
 	if watch != nil && err != nil {
-		t.log.Warn("interfaces cannot be watched", "err", watch)
+		log.Warn("interfaces cannot be watched", "err", watch)
 	}
 	return dev, err
 }

@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
@@ -29,17 +28,14 @@ func TestWaitForLink(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := host(lo)
 				n.events = tt.events
-				c := config.Default()
-				c.Socklnd.Network = n
-				task := newNodeTask(c, nil, slog.New(slog.DiscardHandler))
-				task.linkPending = func() bool { return tt.pending }
+				found := tcp{network: n, linkPending: func() bool { return tt.pending }}
 				begin := time.Now()
-				nis, err := task.interfaces(t.Context())
-				if err != nil || len(nis) != 1 || nis[0].Device != tt.device {
-					t.Errorf("%+v, %v", nis, err)
+				ni, err := found.find(t.Context(), slog.New(slog.DiscardHandler))
+				if err != nil || ni.Net.String() != "tcp" || ni.Device != tt.device {
+					t.Errorf("%+v, %v", ni, err)
 				}
-				if tt.device == "" && nis[0].NID.String() != "127.0.0.1@tcp" {
-					t.Errorf("NID %s", nis[0].NID)
+				if tt.device == "" && ni.NID.String() != "127.0.0.1@tcp" {
+					t.Errorf("NID %s", ni.NID)
 				}
 				if took := time.Since(begin); took != tt.took {
 					t.Errorf("took %v, want %v", took, tt.took)

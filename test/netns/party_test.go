@@ -57,13 +57,13 @@ func serveParty(path string) error {
 	if err != nil {
 		return err
 	}
-	c, err := config.Parse(path, b)
+	c, err := config.Parse(path, b, lnetd.AllDrivers().Options())
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	d := lnetd.New(c, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	d := lnetd.New(c, lnetd.AllDrivers(), slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	d.Use("load", func(ctx context.Context, n *node.Node) error {
 		l, err := newLoads(n)
 		if err != nil {

@@ -1,0 +1,151 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// testDrivers have options of all kinds.
+var testDrivers = []DriverOptions{
+	{
+		Type: lnet.TypeTCP, Section: "socklnd", About: "Of TCP.",
+		Own: []Option{
+			{Name: PortOption, Kind: PortKind},
+			{Name: ConnectPortOption, Kind: PortKind},
+			{Name: "accept", Kind: Words{"secure", "all", "none"}},
+			{Name: "source_ports", Kind: Words{"auto", "privileged", "any"}, Default: "auto"},
+		},
+		Parameters: []Option{
+			{Name: "sock_timeout", Kind: Whole{0, 3600}, Default: "50", Help: "seconds"},
+			{Name: "min_reconnectms", Kind: Whole{1, 3600000}, Default: "1000"},
+			{Name: "max_reconnectms", Kind: Whole{1, 3600000}, Default: "60000"},
+			{Name: "nagle", Kind: Whole{0, 1}, Default: "0"},
+		},
+		Tunables: []Option{
+			{Name: "conns_per_peer", Kind: Whole{0, 127}},
+			{Name: "timeout", Kind: Shown{}},
+			{Name: "tos", Kind: Within{-1, 255}},
+		},
+		Check: checkReconnect,
+	},
+	{
+		Type: lnet.TypeO2IB, Section: "o2iblnd", About: "Of o2ib.",
+		Parameters: []Option{{Name: "ntx", Kind: Whole{1, 1 << 20}, Default: "512"}},
+		Tunables:   []Option{{Name: "map_on_demand", Kind: Truth{}}, {Name: "ntx", Kind: Whole{1, 1 << 20}}},
+	},
+}
+
+func checkReconnect(v Values) error {
+	low, high := 1000, 60000
+	if n, ok := v.Number("min_reconnectms"); ok {
+		low = n
+	}
+	if n, ok := v.Number("max_reconnectms"); ok {
+		high = n
+	}
+	if low > high {
+		return errors.New("reconnect: not in order")
+	}
+	return nil
+}
+
+func TestKinds(t *testing.T) {
+	for _, tt := range []struct {
+		kind Kind
+		text string
+		want string // empty: refused
+	}{
+		{Whole{-1, 9}, "-1", "-1"},
+		{Whole{-1, 9}, "0x9", "9"},
+		{Whole{-1, 9}, "10", ""},
+		{Whole{-1, 9}, "1_0", ""},
+		{Within{-1, 9}, "10", "9"},
+		{Within{-1, 9}, "-7", "-1"},
+		{Within{-1, 9}, "many", ""},
+		{Truth{}, "Yes", "1"},
+		{Truth{}, "off", "0"},
+		{Truth{}, "2", ""},
+		{Words{"a", "b"}, "b", "b"},
+		{Words{"a", "b"}, "B", ""},
+	} {
+		got, err := tt.kind.read(tt.text)
+		if err != nil {
+			got = ""
+		}
+		if got != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%T%v reads %q as %q, %v", tt.kind, tt.kind, tt.text, got, err)
+		}
+	}
+}
+
+// Drivers have their sections and their tunables apart, and what is the default is
+// as if it were not there.
+func TestOptionsOfSeveralDrivers(t *testing.T) {
+	c := mustParse(t, `
+lnetd:
+    socklnd: {nagle: 1, sock_timeout: 50}
+    o2iblnd: {ntx: 1024}
+net:
+  - net type: o2ib
+    local NI(s):
+      - interfaces: {0: ib0}
+        lnd tunables: {map_on_demand: yes, ntx: 64, conns_per_peer: 4}
+  - net type: kfi
+    nid: 1@kfi
+    lnd tunables: {any: 1}
+`)
+	want := map[lnet.NetType]Values{lnet.TypeTCP: {"nagle": "1"}, lnet.TypeO2IB: {"ntx": "1024"}}
+	if diff := cmp.Diff(want, c.Drivers); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(Values{"map_on_demand": "1", "ntx": "64"}, c.NIs[0].Options); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{
+		"f:9: net[0].local NI(s)[0].lnd tunables.conns_per_peer: Ignoring unrecognized key 'conns_per_peer' for 'lnd tunables'",
+		"f:12: net[1].lnd tunables.any: Ignoring unrecognized key 'any' for 'lnd tunables'",
+	}, c.Warnings); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The reference has every key that can be set, but for sections about what a node
+// shall have, which are checked elsewhere.
+func TestReferenceIsWhole(t *testing.T) {
+	_, r, err := parse("reference.yaml", Reference(testDrivers), testDrivers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for section, keys := range map[string][]string{
+		"global":         slices.Collect(maps.Keys(globalKeys)),
+		"lnetd":          append(slices.Collect(maps.Keys(lnetdKeys)), "socklnd", "o2iblnd", "selftest", "selection"),
+		"buffers":        {"tiny", "small", "large"},
+		"routing":        {"enable"},
+		"numa":           {"range"},
+		"lnetd.selftest": slices.Collect(maps.Keys(selftestKeys)),
+	} {
+		for _, key := range keys {
+			if key != "max_intf" && !r.seen[section+"."+key] { // an old name of max_interfaces
+				t.Errorf("the reference lacks %s.%s", section, key)
+			}
+		}
+	}
+	for _, d := range testDrivers {
+		for _, o := range d.Own {
+			if !r.seen["lnetd."+o.Name] {
+				t.Errorf("the reference lacks lnetd.%s", o.Name)
+			}
+		}
+		for _, o := range d.Parameters {
+			if !r.seen["lnetd."+d.Section+"."+o.Name] {
+				t.Errorf("the reference lacks lnetd.%s.%s", d.Section, o.Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/daemon"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+var sameNID = cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
+
+// The reference of lnetd's own drivers changes nothing, and draws no warning.
+//
+// lnetctl 14 (1)
+func TestReference(t *testing.T) {
+	options := daemon.AllDrivers().Options()
+	c, err := config.Parse("reference.yaml", config.Reference(options), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range c.Warnings {
+		t.Error(w)
+	}
+	want := config.Default()
+	want.NIs = []config.NI{{
+		Net: lnet.MakeNet(lnet.TypeTCP, 0), Device: "eth0",
+		Tunables: lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256},
+		Options:  config.Values{"conns_per_peer": "0", "tos": "-1"},
+	}}
+	// These hold as they are written only if somebody writes them.
+	want.Drivers = map[lnet.NetType]config.Values{
+		lnet.TypeTCP: {"port": "988", "connect_port": "988", "accept": "secure"},
+	}
+	if diff := cmp.Diff(want, c, sameNID); diff != "" {
+		t.Errorf("the reference changes something (-default +reference):\n%s", diff)
+	}
+}
+
+// Every parameter of a driver stands in the reference, with its default and what is
+// said about it.
+func TestReferenceOfDrivers(t *testing.T) {
+	options := daemon.AllDrivers().Options()
+	lines := strings.Split(string(config.Reference(options)), "\n")
+	for _, d := range options {
+		k := 0
+		for k < len(lines) && lines[k] != "    "+d.Section+":" {
+			k++
+		}
+		for _, o := range d.Parameters {
+			if k++; k >= len(lines) {
+				t.Fatalf("the reference ends before %s.%s", d.Section, o.Name)
+			}
+			value, help, _ := strings.Cut(strings.TrimSpace(lines[k]), "#")
+			if strings.TrimSpace(value) != o.Name+": "+o.Default || strings.TrimSpace(help) != o.Help {
+				t.Errorf("%s.%s, %s, %q: %s", d.Section, o.Name, o.Default, o.Help, lines[k])
+			}
+		}
+	}
+}
+
+// The examples in the reference's comments can be taken as they are.
+func TestReferenceExamples(t *testing.T) {
+	options := daemon.AllDrivers().Options()
+	var text strings.Builder
+	for line := range strings.Lines(string(config.Reference(options))) {
+		if _, example, ok := strings.Cut(line, "#: "); ok {
+			text.WriteString(example)
+		}
+	}
+	c, err := config.Parse("f", []byte(text.String()), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range c.Warnings {
+		t.Error(w)
+	}
+	if len(c.Peers) != 1 || len(c.Routes) != 4 || len(c.Rules) != 3 || len(c.TypedRules) != 2 {
+		t.Errorf("%d peers, %d routes, %d rules, %d typed rules:\n%s",
+			len(c.Peers), len(c.Routes), len(c.Rules), len(c.TypedRules), &text)
+	}
+}

@@ -1,0 +1,264 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// fakeType is the type of a driver's own nets.
+const fakeType lnet.NetType = 200
+
+// fakeDrivers make drivers that carry nothing, with the tunables of o2iblnd
+// (o2iblnd 15).
+type fakeDrivers struct {
+	made   []config.Values // what each was made with
+	closed int
+	refuse func(v config.Values) error // of NIs
+	again  func(v config.Values, err error) config.Values
+}
+
+// fakeTunables are those of an NI, by name as YAML has them.
+type fakeTunables config.Values
+
+func (f *fakeDrivers) driver() Driver {
+	d := Driver{
+		DriverOptions: config.DriverOptions{
+			Type: fakeType, Section: "fakelnd", About: "Parameters of no driver.",
+			Parameters: []config.Option{
+				{Name: "service", Kind: config.Whole{Min: 1, Max: 65535}, Default: "987"},
+				{Name: "ntx", Kind: config.Whole{Min: 1, Max: 1 << 20}, Default: "512", Help: "transmit descriptors"},
+			},
+			Tunables: []config.Option{
+				{Name: "peercredits_hiw", Kind: config.Whole{Min: 0, Max: 255}},
+				{Name: "map_on_demand", Kind: config.Truth{}},
+				{Name: "concurrent_sends", Kind: config.Whole{Min: 0, Max: 1 << 20}},
+				{Name: "fmr_pool_size", Kind: config.Whole{Min: 1, Max: 1 << 20}},
+				{Name: "fmr_flush_trigger", Kind: config.Whole{Min: 1, Max: 1 << 20}},
+				{Name: "fmr_cache", Kind: config.Whole{Min: 0, Max: 1}},
+				{Name: "ntx", Kind: config.Whole{Min: 1, Max: 1 << 20}},
+				{Name: "conns_per_peer", Kind: config.Whole{Min: 0, Max: 127}},
+				{Name: "timeout", Kind: config.Shown{}},
+				{Name: "tos", Kind: config.Within{Min: -1, Max: 255}},
+			},
+		},
+		Name:    "fake",
+		Make:    f.make,
+		Options: func(v config.Values) any { return fakeTunables(v) },
+		Show:    fakeShow,
+	}
+	if f.again != nil {
+		d.Again = func(v config.Values, err error, _ *slog.Logger) config.Values { return f.again(v, err) }
+	}
+	return d
+}
+
+func (f *fakeDrivers) make(v config.Values, _ *slog.Logger) (Made, error) {
+	if v["service"] == "1" {
+		return Made{}, errors.New("service 1 is another's")
+	}
+	f.made = append(f.made, v)
+	return Made{
+		Driver: &fakeDriver{refuse: f.refuse, values: v},
+		Close:  func() error { f.closed++; return nil },
+		Attrs:  []any{"service", v["service"]},
+	}, nil
+}
+
+func fakeShow(i *node.NIInfo) map[string]int64 {
+	shown := map[string]int64{"timeout": int64(i.LNDTimeout / time.Second)}
+	o, _ := i.Options.(fakeTunables)
+	for name := range o {
+		n, _ := config.Values(o).Number(name)
+		shown[name] = int64(n)
+	}
+	return shown
+}
+
+type fakeDriver struct {
+	refuse func(v config.Values) error
+	values config.Values
+}
+
+func (*fakeDriver) Type() lnet.NetType { return fakeType }
+
+func (d *fakeDriver) Open(_ context.Context, c lnd.Config) (lnd.Interface, error) {
+	if d.refuse != nil {
+		if err := d.refuse(d.values); err != nil {
+			return nil, err
+		}
+	}
+	return &fakeInterface{config: c}, nil
+}
+
+// fakeInterface is an interface that nothing goes through.
+type fakeInterface struct{ config lnd.Config }
+
+func (i *fakeInterface) NID() lnet.NID {
+	if i.config.NID.IsZero() {
+		return lnet.NIDFromNumber(i.config.Net, 7)
+	}
+	return i.config.NID
+}
+
+func (i *fakeInterface) Device() string                    { return i.config.Device }
+func (*fakeInterface) Limits() lnd.Limits                  { return lnd.Limits{MaxPayload: 1 << 20, MaxFragments: 256} }
+func (*fakeInterface) Tunables() lnd.Tunables              { return lnd.Tunables{PeerCredits: 8, Credits: 64} }
+func (*fakeInterface) Timeout() time.Duration              { return 50 * time.Second }
+func (i *fakeInterface) Options() any                      { return i.config.Options }
+func (*fakeInterface) Link() lnd.LinkState                 { return lnd.LinkUp }
+func (*fakeInterface) Send(m *lnd.Tx)                      { m.Done.Sent(m, lnd.ErrClosed) }
+func (*fakeInterface) Receive(*lnd.Rx, lnd.Placement)      {}
+func (*fakeInterface) Disconnect(lnet.NID)                 {}
+func (*fakeInterface) Refusals() (c lnd.RefusalCounts)     { return c }
+func (*fakeInterface) Recall(lnet.NID, func(*lnd.Tx) bool) {}
+func (*fakeInterface) Probe(lnet.NID) bool                 { return false }
+func (*fakeInterface) Counters() []lnd.Counter             { return nil }
+func (*fakeInterface) Close(context.Context) error         { return nil }
+
+// startTwo starts a node with TCP and a fake driver.
+func startTwo(t *testing.T, f *fakeDrivers, text string) *nodeRun {
+	t.Helper()
+	drivers := Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24"))), f.driver()}
+	c, err := config.Parse("t.yaml", []byte(text), drivers.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Warnings) > 0 {
+		t.Error(c.Warnings)
+	}
+	return startNodeWith(t, c, drivers)
+}
+
+// A second driver is an entry of the table: files configure it, it runs beside the
+// first, shows its tunables in their order, and ends with the node.
+//
+// lnetctl 5.1
+func TestSecondDriver(t *testing.T) {
+	f := &fakeDrivers{}
+	r := startTwo(t, f, `
+net:
+  - net type: tcp
+    interfaces: [eth0]
+    lnd tunables: {conns_per_peer: 2, timeout: 3}
+  - net type: <200:1>
+    local NI(s):
+      - interfaces: {0: ib0}
+        lnd tunables: {tos: 300, ntx: 2048, map_on_demand: yes, peercredits_hiw: 4, concurrent_sends: 8, conns_per_peer: 4,
+          fmr_pool_size: 512, fmr_flush_trigger: 384, fmr_cache: 1, timeout: 3}
+      - nid: 1f@<200:1>
+lnetd:
+    fakelnd: {service: 988, ntx: 512}
+`).ready(t)
+	var shown []string
+	for _, n := range r.Nets() {
+		for _, ni := range n.NIs {
+			line := ni.NID.String()
+			for _, o := range ni.LND {
+				line += fmt.Sprintf(" %s=%d", o.Name, o.Value)
+			}
+			shown = append(shown, line)
+		}
+	}
+	want := []string{
+		"0@lo",
+		"10.77.0.11@tcp conns_per_peer=2 timeout=50 tos=-1",
+		"7@<200:1> peercredits_hiw=4 map_on_demand=1 concurrent_sends=8 fmr_pool_size=512 fmr_flush_trigger=384 fmr_cache=1" +
+			" ntx=2048 conns_per_peer=4 timeout=50 tos=255",
+		"1f@<200:1> timeout=50",
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]config.Values{{"service": "988"}}, f.made); diff != "" {
+		t.Errorf("drivers made: %s", diff)
+	}
+	for _, says := range []string{`"nid":"7@<200:1>","interface":"ib0"`, `"service":"988"`, `"port":988,"accept":"secure"`} {
+		if !strings.Contains(r.log.String(), says) {
+			t.Errorf("the log lacks %s:\n%s", says, r.log)
+		}
+	}
+	r.cancel()
+	err := <-r.done
+	r.done <- err // for the cleanup
+	if f.closed != 1 {
+		t.Errorf("closed %d times", f.closed)
+	}
+}
+
+// A driver that nothing needs is not made.
+func TestDriverThatIsNotNeeded(t *testing.T) {
+	f := &fakeDrivers{}
+	startTwo(t, f, "net: [{net type: tcp, interfaces: [eth0]}]\nlnetd: {fakelnd: {service: 1}}\n").ready(t)
+	if len(f.made) > 0 {
+		t.Errorf("made with %v", f.made)
+	}
+}
+
+func TestDriverThatCannotBeMade(t *testing.T) {
+	r := startTwo(t, &fakeDrivers{}, "net: [{net type: <200:0>, interfaces: [ib0]}]\nlnetd: {fakelnd: {service: 1}}\n")
+	err := <-r.done
+	var fault *control.Fault
+	if !errors.As(err, &fault) || fault.Code != control.CodeConfigInvalid || fault.Text != "the fake driver cannot be made" {
+		t.Errorf("%v", err)
+	}
+}
+
+// A driver whose first NI cannot be may have another in its place, once; later NIs
+// have to do with what there is.
+func TestDriverInPlaceOfAnother(t *testing.T) {
+	other := config.Values{"service": "5"}
+	for _, tt := range []struct {
+		name string
+		bad  []string // services that refuse NIs
+		nis  int      // that are up before one is refused
+		made int
+		ok   bool
+	}{
+		{"the first one does", nil, 0, 1, true},
+		{"the second one does", []string{""}, 0, 2, true},
+		{"neither does", []string{"", "5"}, 0, 2, false},
+		{"too late", []string{""}, 1, 1, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			opened := 0
+			f := &fakeDrivers{
+				refuse: func(v config.Values) error {
+					if opened++; opened > tt.nis && slices.Contains(tt.bad, v["service"]) {
+						return errors.New("no")
+					}
+					return nil
+				},
+				again: func(config.Values, error) config.Values { return other },
+			}
+			r := startTwo(t, f, "net: [{net type: <200:0>, interfaces: [ib0]}, {net type: <200:1>, interfaces: [ib0]}]\n")
+			if tt.ok {
+				r.ready(t)
+			} else {
+				var fault *control.Fault
+				if err := <-r.done; !errors.As(err, &fault) || fault.Code != control.CodeInterface {
+					t.Errorf("%v", err)
+				}
+			}
+			if len(f.made) != tt.made {
+				t.Errorf("made with %v", f.made)
+			}
+			if !tt.ok && f.closed != tt.made {
+				t.Errorf("%d of %d are closed", f.closed, tt.made)
+			}
+		})
+	}
+}

@@ -1,0 +1,266 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Ports of LNet over TCP.
+const (
+	// kernelPort is where kernel nodes listen.
+	kernelPort = 988
+	// unprivilegedPort is where lnetd listens if it may not listen on kernelPort
+	// and was not told where to.
+	unprivilegedPort = 9988
+	// highestPrivileged is the highest port that secure acceptors take callers
+	// from.
+	highestPrivileged = 1023
+)
+
+// tcp is the entry of socklnd in the table of drivers.
+type tcp struct {
+	network socklnd.Network // nil: the host's
+	// privileged tells whether this process may use privileged ports, linkPending
+	// whether an interface may become usable soon.
+	privileged, linkPending func() bool
+}
+
+// TCP is LNet over TCP on a network; nil is the host's.
+func TCP(network socklnd.Network) Driver {
+	t := tcp{network: network, privileged: mayUsePrivilegedPorts, linkPending: linkPending}
+	return t.driver()
+}
+
+func (t *tcp) driver() Driver {
+	return Driver{
+		DriverOptions: config.DriverOptions{
+			Type:       lnet.TypeTCP,
+			Section:    "socklnd",
+			About:      "Parameters of the TCP driver, named as ksocklnd's module parameters.",
+			Own:        optionsOf(tcpOwn),
+			Parameters: optionsOf(tcpParameters()),
+			Tunables: []config.Option{
+				{Name: "conns_per_peer", Kind: config.Whole{Min: 0, Max: 127}},
+				{Name: "timeout", Kind: config.Shown{}},
+				{Name: "tos", Kind: config.Within{Min: -1, Max: 255}},
+			},
+			Check: func(v config.Values) error {
+				c := tcpConfig(v)
+				return c.Validate()
+			},
+		},
+		Name:    "TCP",
+		Make:    t.make,
+		Options: tcpOptions,
+		Show:    tcpShow,
+		Again:   tcpAgain,
+		Explain: tcpExplain,
+		Find:    t.find,
+	}
+}
+
+// tcpOwn are the settings that stand in "lnetd" itself. What holds without them
+// depends on what this process may do.
+var tcpOwn = []setting[socklnd.Config]{
+	{
+		config.Option{Name: config.PortOption, Kind: config.PortKind},
+		func(c *socklnd.Config, text string) {
+			c.AcceptPort = numberOf(text)
+			c.AcceptPortBulk = c.AcceptPort
+		},
+	}, {
+		config.Option{Name: config.ConnectPortOption, Kind: config.PortKind},
+		func(c *socklnd.Config, text string) {
+			c.ConnectPort = numberOf(text)
+			c.ConnectPortBulk = c.ConnectPort
+		},
+	}, {
+		config.Option{Name: "accept", Kind: config.Words{"secure", "all", "none"}},
+		func(c *socklnd.Config, text string) { _ = c.Accept.UnmarshalText([]byte(text)) }, // it is one of them
+	}, {
+		config.Option{Name: "source_ports", Kind: config.Words{"auto", "privileged", "any"}, Default: "auto"},
+		func(c *socklnd.Config, text string) { c.SourcePorts = sourcePorts[text] },
+	},
+}
+
+var sourcePorts = map[string]socklnd.SourcePorts{
+	"auto": socklnd.SourceAuto, "privileged": socklnd.SourcePrivileged, "any": socklnd.SourceAny,
+}
+
+// tcpParameters are ksocklnd's module parameters, and the acceptor's, under their
+// own names (socklnd 19, lnet-wire 5.4).
+func tcpParameters() []setting[socklnd.Config] {
+	type config = socklnd.Config
+	const (
+		once    = 1
+		hour    = 3600
+		million = 1 << 20
+		credits = 1 << 24
+		bytes   = 1 << 30
+		sec     = time.Second
+		ms      = time.Millisecond
+	)
+	defaults := socklnd.DefaultConfig()
+	d := &defaults
+	return []setting[config]{
+		whole(d, "accept_backlog", 1, 4096, once, func(c *config) *int { return &c.AcceptBacklog }, "connections"),
+		whole(d, "accept_timeout", 1, hour, sec, func(c *config) *time.Duration { return &c.AcceptTimeout },
+			"seconds for a caller to introduce itself"),
+		whole(d, "sock_timeout", 0, hour, sec, func(c *config) *time.Duration { return &c.SockTimeout },
+			"seconds without progress; 0: lnd_timeout"),
+		whole(d, "credits", 1, credits, once, func(c *config) *int { return &c.Tunables.Credits }, `defaults for "tunables" above`),
+		whole(d, "peer_credits", 1, credits, once, func(c *config) *int { return &c.Tunables.PeerCredits }, ""),
+		whole(d, "peer_buffer_credits", 0, credits, once, func(c *config) *int { return &c.Tunables.PeerBufferCredits }, ""),
+		whole(d, "peer_timeout", 0, credits, sec, func(c *config) *time.Duration { return &c.Tunables.PeerTimeout }, ""),
+		whole(d, "min_reconnectms", 1, hour*1000, ms, func(c *config) *time.Duration { return &c.MinReconnect }, ""),
+		whole(d, "max_reconnectms", 1, hour*1000, ms, func(c *config) *time.Duration { return &c.MaxReconnect }, ""),
+		whole(d, "eager_ack", 0, 15, once, func(c *config) *int { return &c.EagerAck }, "mask over connection types"),
+		truth(d, "typed_conns", func(c *config) *bool { return &c.TypedConns }, ""),
+		whole(d, "min_bulk", 0, bytes, once, func(c *config) *int { return &c.MinBulk },
+			"bytes from which messages go on bulk connections"),
+		whole(d, "tx_buffer_size", 0, bytes, once, func(c *config) *int { return &c.TxBufferSize }, "bytes; 0: the system's choice"),
+		whole(d, "rx_buffer_size", 0, bytes, once, func(c *config) *int { return &c.RxBufferSize }, ""),
+		truth(d, "nagle", func(c *config) *bool { return &c.Nagle }, ""),
+		truth(d, "round_robin", func(c *config) *bool { return &c.RoundRobin }, ""),
+		whole(d, "keepalive", 0, credits, sec, func(c *config) *time.Duration { return &c.Keepalive },
+			"seconds of silence before a NOOP; 0: never"),
+		whole(d, "keepalive_idle", 0, credits, sec, func(c *config) *time.Duration { return &c.KeepaliveIdle },
+			"TCP keepalive; any of the three 0: none"),
+		whole(d, "keepalive_count", 0, credits, once, func(c *config) *int { return &c.KeepaliveCount }, ""),
+		whole(d, "keepalive_intvl", 0, credits, sec, func(c *config) *time.Duration { return &c.KeepaliveInterval }, ""),
+		truth(d, "enable_csum", func(c *config) *bool { return &c.EnableChecksum }, "on V2 connections"),
+		truth(d, "nonblk_zcack", func(c *config) *bool { return &c.NonblockingZCAck }, ""),
+		whole(d, "conns_per_peer", 0, 127, once, func(c *config) *int { return &c.ConnsPerPeer }, ""),
+		whole(d, "tos", -1, 255, once, func(c *config) *int { return &c.TOS }, ""),
+		whole(d, "half_open", 1, million, once, func(c *config) *int { return &c.MaxHalfOpen },
+			"callers that have not introduced themselves"),
+		whole(d, "half_open_per_source", 1, million, once, func(c *config) *int { return &c.MaxHalfOpenPerSource }, ""),
+	}
+}
+
+// tcpConfig is a driver's configuration of which v is set.
+func tcpConfig(v config.Values) socklnd.Config {
+	c := socklnd.DefaultConfig()
+	putAll(&c, v, tcpOwn)
+	putAll(&c, v, tcpParameters())
+	return c
+}
+
+func (t *tcp) make(v config.Values, log *slog.Logger) (Made, error) {
+	c := tcpConfig(v)
+	c.Network, c.Logger = t.network, log
+	if _, given := v["accept"]; !given && c.AcceptPort > highestPrivileged && !t.privileged() {
+		// A node without privileges calls from ports above 1023 and was told to
+		// listen above them too: it accepts its likes. Kernel nodes do not call it
+		// in any case.
+		c.Accept = socklnd.AcceptAll
+		log.Info("no right to use privileged ports: accept=all, so that nodes like this one can call it")
+	}
+	d, err := socklnd.New(c)
+	if err != nil {
+		return Made{}, err
+	}
+	return Made{Driver: d, Close: d.Close, Attrs: []any{"port", c.AcceptPort, "accept", c.Accept.String()}}, nil
+}
+
+// tcpOptions are the options of an NI.
+func tcpOptions(v config.Values) any {
+	if len(v) == 0 {
+		return nil
+	}
+	o := socklnd.Options{ConnsPerPeer: -1}
+	if n, ok := v.Number("conns_per_peer"); ok {
+		o.ConnsPerPeer = n
+	}
+	if n, ok := v.Number("tos"); ok {
+		o.TOS = &n
+	}
+	return o
+}
+
+func tcpShow(i *node.NIInfo) map[string]int64 {
+	shown := map[string]int64{"timeout": int64(i.LNDTimeout / time.Second), "tos": -1}
+	if o, ok := i.Options.(socklnd.Options); ok {
+		shown["conns_per_peer"] = int64(o.ConnsPerPeer)
+		if o.TOS != nil {
+			shown["tos"] = int64(*o.TOS)
+		}
+	}
+	return shown
+}
+
+// tcpAgain has lnetd listen and call where it may without privileges, and accept
+// others that have none, if the port is forbidden and nobody has asked for it. A
+// port to call that was configured stays.
+func tcpAgain(v config.Values, err error, log *slog.Logger) config.Values {
+	var listen *socklnd.ListenError
+	_, given := v[config.PortOption]
+	if given || !errors.As(err, &listen) || !errors.Is(err, syscall.EACCES) {
+		return nil
+	}
+	again := config.Values{config.ConnectPortOption: fmt.Sprint(unprivilegedPort)}
+	for name, value := range v {
+		again[name] = value
+	}
+	again[config.PortOption] = fmt.Sprint(unprivilegedPort)
+	again["accept"] = socklnd.AcceptAll.String()
+	warnUnprivileged(tcpConfig(again), log)
+	return again
+}
+
+// warnUnprivileged says what the port that was taken means.
+func warnUnprivileged(c socklnd.Config, log *slog.Logger) {
+	log.Warn(fmt.Sprintf("no right to listen on port %d: listening on port %d with accept=%s instead",
+		kernelPort, c.AcceptPort, c.Accept))
+	log.Warn(fmt.Sprintf("kernel nodes cannot call this node: they call port %d only; "+
+		"other lnetd can if they call port %d", kernelPort, c.AcceptPort))
+	log.Warn(fmt.Sprintf("this node calls port %d; to call kernel nodes set connect_port to %d: "+
+		"those loaded with accept=all take it, others refuse source ports above 1023, which it calls from",
+		c.ConnectPort, kernelPort))
+	log.Warn("to be a full node run lnetd as root or give it the capability CAP_NET_BIND_SERVICE")
+}
+
+// tcpExplain puts a port that cannot be had into words.
+func tcpExplain(err error) error {
+	var listen *socklnd.ListenError
+	switch {
+	case !errors.As(err, &listen):
+	case errors.Is(err, syscall.EADDRINUSE):
+		return portInUse(listen.Addr, "stop that process, or choose another port with --port")
+	case errors.Is(err, syscall.EACCES):
+		return portForbidden(listen.Addr, err)
+	}
+	return nil
+}
+
+func portForbidden(at netip.AddrPort, err error) error {
+	return control.Fault{
+		Code: control.CodePortForbidden, Errno: -int(syscall.EACCES),
+		Text: fmt.Sprintf("no right to listen on %s", at),
+		Remedy: "run as root, give lnetd the capability CAP_NET_BIND_SERVICE, " +
+			"or choose a port above 1023 with --port (kernel nodes call port 988 only)",
+	}.Because(err)
+}
+
+// mayUsePrivilegedPorts tries to have one.
+func mayUsePrivilegedPorts() bool {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return true // the real attempt will tell
+	}
+	defer func() { _ = unix.Close(fd) }()
+	err = unix.Bind(fd, &unix.SockaddrInet4{Port: highestPrivileged, Addr: [4]byte{127, 0, 0, 1}})
+	return !errors.Is(err, syscall.EACCES)
+}

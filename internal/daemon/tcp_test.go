@@ -1,0 +1,113 @@
+package daemon
+
+import (
+	"log/slog"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// tcpValues are what a file's section "lnetd" sets of TCP.
+func tcpValues(t *testing.T, lnetd string) config.Values {
+	t.Helper()
+	return parse(t, "lnetd: {"+lnetd+"}").Drivers[lnet.TypeTCP]
+}
+
+func TestTCPConfig(t *testing.T) {
+	got := tcpConfig(tcpValues(t, `port: 9000, connect_port: 988, accept: all, source_ports: any,
+    socklnd: {sock_timeout: 0, min_reconnectms: 250, nagle: 1, typed_conns: 1, tos: 16, credits: 0x20}`))
+	want := socklnd.DefaultConfig()
+	want.AcceptPort, want.AcceptPortBulk, want.ConnectPort, want.ConnectPortBulk = 9000, 9000, 988, 988
+	want.Accept, want.SourcePorts = socklnd.AcceptAll, socklnd.SourceAny
+	want.SockTimeout, want.MinReconnect = 0, 250*time.Millisecond
+	want.Nagle, want.TOS, want.Tunables.Credits = true, 16, 32
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Every parameter lands in a field of its own.
+func TestTCPParametersAreApart(t *testing.T) {
+	owner := map[string]string{}
+	for _, s := range tcpParameters() {
+		c := socklnd.DefaultConfig()
+		k, whole := s.Kind.(config.Whole)
+		if !whole {
+			t.Fatalf("%s is %T", s.Name, s.Kind)
+		}
+		value := "1"
+		if s.Default == "1" || k.Min > 1 {
+			value = "0"
+		}
+		if s.Default == value {
+			t.Fatalf("%s: %s is the default", s.Name, value)
+		}
+		s.put(&c, value)
+		changed := cmp.Diff(socklnd.DefaultConfig(), c)
+		if other := owner[changed]; changed == "" || other != "" {
+			t.Errorf("%s changes what %q does: %s", s.Name, other, changed)
+		}
+		owner[changed] = s.Name
+	}
+}
+
+// Without the right to use privileged ports a node accepts its likes, unless
+// somebody has said whom it accepts.
+func TestTCPAcceptsItsLikes(t *testing.T) {
+	for _, tt := range []struct {
+		lnetd      string
+		privileged bool
+		want       string
+	}{
+		{"port: 9988", false, "all"},
+		{"port: 9988", true, "secure"},
+		{"port: 988", false, "secure"},
+		{"port: 9988, accept: secure", false, "secure"},
+		{"port: 9988, accept: none", false, "none"},
+		{"", false, "secure"},
+	} {
+		made := tcp{network: host(), privileged: func() bool { return tt.privileged }}
+		m, err := made.make(tcpValues(t, tt.lnetd), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Attrs[3] != tt.want {
+			t.Errorf("%q, privileged %v: %v", tt.lnetd, tt.privileged, m.Attrs)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A port that is forbidden, and that nobody has asked for, gives way to another one.
+func TestTCPTakesAnUnprivilegedPort(t *testing.T) {
+	forbidden := &socklnd.ListenError{
+		Addr: netip.MustParseAddrPort("10.0.0.1:988"), Err: os.NewSyscallError("bind", syscall.EACCES),
+	}
+	taken := &socklnd.ListenError{Addr: forbidden.Addr, Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
+	for _, tt := range []struct {
+		lnetd string
+		err   error
+		want  config.Values
+	}{
+		{"", forbidden, config.Values{"port": "9988", "connect_port": "9988", "accept": "all"}},
+		{"connect_port: 988, accept: secure", forbidden, config.Values{"port": "9988", "connect_port": "988", "accept": "all"}},
+		{"port: 988", forbidden, nil},
+		{"", taken, nil},
+		{"", syscall.EACCES, nil},
+	} {
+		got := tcpAgain(tcpValues(t, tt.lnetd), tt.err, slog.New(slog.DiscardHandler))
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%q, %v: %s", tt.lnetd, tt.err, diff)
+		}
+	}
+}
