@@ -23,7 +23,7 @@ var globalKeys = map[string]*globalKey{
 	"transaction_timeout":        {lo: 1, apply: func(c *Config, v int) { c.Parameters.TransactionTimeout = seconds(v) }},
 	"health_sensitivity":         {lo: 0, hi: node.MaxHealth, apply: func(c *Config, v int) { c.Parameters.HealthSensitivity = v }},
 	"recovery_interval":          {lo: math.MinInt32}, // obsolete
-	"router_sensitivity":         {lo: 0, hi: 100, apply: func(c *Config, v int) { c.RouterSensitivity = v }},
+	"router_sensitivity":         {lo: 0, hi: 100, apply: func(c *Config, v int) { c.Parameters.RouterSensitivity = v }},
 	"lnd_timeout":                {lo: math.MinInt32}, // derived, only shown
 	"response_tracking":          {lo: 0, hi: 3, apply: (*Config).setResponseTracking},
 	"recovery_limit":             {lo: 0, apply: func(c *Config, v int) { c.Parameters.RecoveryLimit = seconds(v) }},

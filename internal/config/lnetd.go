@@ -86,7 +86,7 @@ const maxSeconds = 24 * 3600
 func parameter(lo, hi int, set func(*node.Parameters, int)) func(*Config, place) {
 	return func(c *Config, at place) {
 		if n, ok := at.number(lo, hi); ok {
-			set(&c.Parameters, n)
+			set(&c.Parameters.Parameters, n)
 		}
 	}
 }

@@ -289,7 +289,7 @@ numa:
 	want.Parameters.Discovery, want.Parameters.DropAsymRoute, want.Parameters.NUMARange = discovery.Verify, true, 20
 	want.Parameters.RouterCheckInterval, want.Parameters.RouterPingTimeout = 0, 5*time.Second
 	want.Parameters.AsymmetricRoutes, want.Parameters.CheckRoutersBeforeUse, want.Parameters.IgnorePeerDown = true, true, true
-	want.Parameters.PeerBufferCredits, want.RouterSensitivity = 16, 50
+	want.Parameters.PeerBufferCredits, want.Parameters.RouterSensitivity = 16, 50
 	want.Parameters.PeerNIsMax = 1000
 	want.Drivers = map[lnet.NetType]Values{lnet.TypeTCP: {
 		"port": "9000", "connect_port": "988", "accept": "all", "source_ports": "any",

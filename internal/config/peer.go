@@ -95,7 +95,22 @@ func (c *Config) addPeers(list []filePeer) {
 			owner[nid] = p.Primary
 		}
 		if ok {
-			c.Peers = append(c.Peers, p)
+			c.addPeer(p)
+		}
+	}
+}
+
+// addPeer adds a peer, or its NIDs to an entry that there is. Entries that
+// contradict each other are both kept: the node says what is wrong.
+func (s *State) addPeer(p Peer) {
+	k := slices.IndexFunc(s.Peers, func(o Peer) bool { return o.Primary == p.Primary && o.SingleRail == p.SingleRail })
+	if k < 0 {
+		s.Peers = append(s.Peers, p)
+		return
+	}
+	for _, nid := range p.Others {
+		if o := &s.Peers[k]; !slices.Contains(o.Others, nid) {
+			o.Others = append(o.Others, nid)
 		}
 	}
 }

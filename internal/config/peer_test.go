@@ -45,8 +45,7 @@ peer:
 			[]Peer{{Primary: nidOf(t, "10.0.0.1@tcp"), Where: "f:2: peer[0]"}}},
 		{"in parts", "peer:\n  - {primary nid: 1@gni, peer ni: [{nid: 2@gni}]}\n  - {primary nid: 1@gni, peer ni: [{nid: 3@gni}]}\n",
 			[]Peer{
-				{Primary: nidOf(t, "1@gni"), Others: nidsOf(t, "2@gni"), Where: "f:2: peer[0]"},
-				{Primary: nidOf(t, "1@gni"), Others: nidsOf(t, "3@gni"), Where: "f:3: peer[1]"},
+				{Primary: nidOf(t, "1@gni"), Others: nidsOf(t, "2@gni", "3@gni"), Where: "f:2: peer[0]"},
 			}},
 		{"lists", "peers:\n  - nids: {0: 1@gni, 1: 2@gni}\n  - nids: [3@gni]\n",
 			[]Peer{

@@ -11,9 +11,14 @@ import (
 )
 
 // Backend is the daemon as the control interface sees it. Its methods are
-// called from many goroutines at once, those that change something one after
-// the other. Their errors may be Faults; others are classified by Errno.
+// called from many goroutines at once, those that change something within InTurn,
+// one after the other. Their errors may be Faults; others are classified by Errno.
 type Backend interface {
+	// InTurn calls do when nobody else changes the node's configuration: what do has
+	// found then still holds when it acts. If ctx ends before, InTurn returns the
+	// cause of that and does not call do.
+	InTurn(ctx context.Context, do func()) error
+
 	// Version says who the daemon is.
 	Version() Version
 

@@ -68,17 +68,14 @@ func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *
 }
 
 // inTurn calls do when no other change is under way.
-func (h *handlers) inTurn(ctx context.Context, do func() *Fault) *Fault {
-	select {
-	case h.turn <- struct{}{}:
-		defer func() { <-h.turn }()
-		return do()
-	case <-ctx.Done():
+func (h *handlers) inTurn(ctx context.Context, do func() *Fault) (fault *Fault) {
+	if err := h.Backend.InTurn(ctx, func() { fault = do() }); err != nil {
 		return Fault{
 			Code: CodeBusy, Errno: -int(syscall.EBUSY),
 			Text: "another change is under way", Remedy: "try again later",
-		}.Because(context.Cause(ctx))
+		}.Because(err)
 	}
+	return fault
 }
 
 // query are the parameters of a question.

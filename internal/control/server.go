@@ -69,7 +69,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // Handler returns the HTTP handler that Serve uses.
 func (s *Server) Handler() http.Handler {
-	h := handlers{Server: s, turn: make(chan struct{}, 1)}
+	h := handlers{Server: s}
 	mux := http.NewServeMux()
 	for pattern, handler := range h.quick() {
 		mux.HandleFunc(pattern, s.serve(nil, handler))
@@ -91,12 +91,7 @@ func (s *Server) Handler() http.Handler {
 type handler func(w http.ResponseWriter, r *http.Request) (body any, _ *Fault)
 
 // handlers are a server's, one for each kind of request.
-type handlers struct {
-	*Server
-	// turn is held by the change under way: they are made one after the other,
-	// so that what one has checked still holds when it acts.
-	turn chan struct{}
-}
+type handlers struct{ *Server }
 
 func (h *handlers) quick() map[string]handler {
 	return map[string]handler{

@@ -33,6 +33,21 @@ func (b *fakeBackend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.N
 	return b.ping(ctx, to, source)
 }
 
+// busyBackend is a daemon that somebody else changes all the time.
+type busyBackend struct{ Backend }
+
+func (busyBackend) InTurn(context.Context, func()) error { return errBusyForEver }
+
+var errBusyForEver = errors.New("it never is our turn")
+
+// A change that has no turn is refused, and does nothing.
+func TestChangeWithoutATurn(t *testing.T) {
+	err := testClient(t, busyBackend{}).SetRouting(t.Context(), RoutingChange{})
+	if f := wantFault(t, err, CodeBusy); f.Errno != -16 || f.Cause != errBusyForEver.Error() {
+		t.Errorf("%+v", f)
+	}
+}
+
 // startServer serves b on path until the test ends and checks that the server
 // then stops.
 func startServer(t *testing.T, path string, b Backend) (stop func()) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"sync/atomic"
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
@@ -24,15 +23,13 @@ type backend struct {
 	lst    *selftestTask
 	// boot is when the machine was booted, on the monotonic clock.
 	boot time.Time
-	// routerSensitivity has no effect: it is kept to be shown.
-	routerSensitivity atomic.Int64
 }
 
 func newBackend(d *Daemon, n *nodeTask, lst *selftestTask) *backend {
-	b := &backend{daemon: d, node: n, lst: lst, boot: bootTime()}
-	b.routerSensitivity.Store(int64(d.config.RouterSensitivity))
-	return b
+	return &backend{daemon: d, node: n, lst: lst, boot: bootTime()}
 }
+
+func (b *backend) InTurn(ctx context.Context, do func()) error { return b.node.changes.inTurn(ctx, do) }
 
 func (b *backend) Version() control.Version { return b.daemon.version() }
 

@@ -305,7 +305,7 @@ func TestCPTs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, task := range map[string]nodeTask{"[0]": {}, "[0,1]": {machine: two}} {
+	for want, task := range map[string]*nodeTask{"[0]": {}, "[0,1]": {machine: two}} {
 		if got := allCPTs(task.cpts()); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}

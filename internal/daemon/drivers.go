@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"syscall"
 
 	"github.com/lnetd/lnetd/internal/config"
@@ -102,7 +103,18 @@ type engines struct {
 	values map[lnet.NetType]config.Values
 	log    *slog.Logger
 	made   map[lnet.NetType]*engine
+	// nids are those of the NIs that were brought up.
+	nids map[niName]lnet.NID
 }
+
+// niName is what an operator calls an NI by.
+type niName struct {
+	net    lnet.Net
+	device string
+	nid    lnet.NID
+}
+
+func nameOf(ni *config.NI) niName { return niName{ni.Net, ni.Device, ni.NID} }
 
 // engine is a driver that was made.
 type engine struct {
@@ -111,7 +123,10 @@ type engine struct {
 }
 
 func newEngines(table Drivers, values map[lnet.NetType]config.Values, log *slog.Logger) *engines {
-	return &engines{table: table, values: values, log: log, made: map[lnet.NetType]*engine{}}
+	return &engines{
+		table: table, values: maps.Clone(values), log: log,
+		made: map[lnet.NetType]*engine{}, nids: map[niName]lnet.NID{},
+	}
 }
 
 // engine is the driver for a net type, which is made if there is none.
@@ -171,12 +186,36 @@ func (e *engines) open(ctx context.Context, n *node.Node, d *Driver, v config.Va
 		return m, err
 	}
 	m.nis++
+	e.nids[nameOf(ni)] = info.NID
 	e.log.Info("NI added", append([]any{
 		"nid", info.NID.String(), "interface", info.Device,
 		"peer_credits", info.Tunables.PeerCredits, "credits", info.Tunables.Credits,
 		"peer_timeout", info.Tunables.PeerTimeout.String(),
 	}, m.Attrs...)...)
 	return m, nil
+}
+
+// removeNI takes an NI off a node that addNI has brought up there.
+func (e *engines) removeNI(ctx context.Context, n *node.Node, ni *config.NI) error {
+	nid, ok := e.nids[nameOf(ni)]
+	if !ok {
+		return fmt.Errorf("remove NI %s: %w", ni, node.ErrNotFound)
+	}
+	if err := n.RemoveNI(ctx, nid); err != nil {
+		return err
+	}
+	delete(e.nids, nameOf(ni))
+	e.log.Info("NI removed", "nid", nid.String())
+	return nil
+}
+
+// set sets something else of the drivers for a net type that the node has no NI of.
+func (e *engines) set(t lnet.NetType, v config.Values) error {
+	if e.values == nil {
+		e.values = map[lnet.NetType]config.Values{}
+	}
+	e.values[t] = v
+	return e.end(t)
 }
 
 // again is what shall be set of a driver in place of one that brought up no NI.

@@ -19,7 +19,7 @@ func (b *backend) Globals() control.Globals {
 		RetryCount:              int64(p.RetryCount),
 		TransactionTimeout:      inSeconds(p.TransactionTimeout),
 		HealthSensitivity:       int64(p.HealthSensitivity),
-		RouterSensitivity:       b.routerSensitivity.Load(),
+		RouterSensitivity:       b.node.routerSensitivity.Load(),
 		LNDTimeout:              inSeconds(p.LNDTimeout()),
 		ResponseTracking:        int64(p.ResponseTracking),
 		RecoveryLimit:           inSeconds(p.RecoveryLimit),
@@ -34,7 +34,7 @@ func (b *backend) SetGlobals(_ context.Context, c control.GlobalsChange) error {
 		return err
 	}
 	if c.RouterSensitivity != nil {
-		b.routerSensitivity.Store(*c.RouterSensitivity)
+		b.node.routerSensitivity.Store(*c.RouterSensitivity)
 	}
 	return nil
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/numa"
 )
@@ -25,15 +28,20 @@ type nodeTask struct {
 	log     *slog.Logger
 	drivers Drivers
 	engines *engines
-	ready   chan struct{}
+	changes changes
+	// routerSensitivity has no effect: it is kept to be shown.
+	routerSensitivity atomic.Int64
+	ready             chan struct{}
 }
 
 func newNodeTask(c config.Config, drivers Drivers, m *numa.Machine, log *slog.Logger) *nodeTask {
-	return &nodeTask{
+	t := &nodeTask{
 		config: c, machine: m, log: log,
 		drivers: drivers, engines: newEngines(drivers, c.Drivers, log),
-		ready: make(chan struct{}),
+		changes: newChanges(), ready: make(chan struct{}),
 	}
+	t.routerSensitivity.Store(int64(c.Parameters.RouterSensitivity))
+	return t
 }
 
 // cpts is the number of CPU partitions.
@@ -51,7 +59,7 @@ func (t *nodeTask) String() string         { return "node" }
 func (t *nodeTask) Run(ctx context.Context) error {
 	n, err := node.New(node.Config{
 		Logger:     t.log,
-		Parameters: &t.config.Parameters,
+		Parameters: &t.config.Parameters.Parameters,
 		NUMA:       t.machine,
 		Routing:    t.config.Routing == config.RoutingAtOnce,
 		Buffers:    t.config.Buffers,
@@ -80,32 +88,32 @@ func (t *nodeTask) down() error {
 	return t.engines.close()
 }
 
-// up does what the configuration says, in the order in which one thing needs
-// another: rules hold for what comes after them, routes need NIs, and a peer can
-// be configured until it is a gateway.
+// up makes the node, which is new, what the configuration says. What the node was
+// told when it was made is there already.
 func (t *nodeTask) up(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{
-		t.addRules, t.addNIs, t.addPeers, t.addRoutes, t.checkGateways, t.startRouting,
-	} {
-		if err := step(ctx); err != nil {
-			return err
-		}
+	want := t.config.State
+	var err error
+	if want.NIs, err = t.interfaces(ctx); err != nil {
+		return err
 	}
-	return nil
-}
-
-// addNIs brings the NIs up.
-func (t *nodeTask) addNIs(ctx context.Context) error {
-	nis, err := t.interfaces(ctx)
+	have := config.State{Parameters: want.Parameters, Buffers: want.Buffers, Drivers: want.Drivers}
+	if want.Routing == config.RoutingAtOnce {
+		have.Routing = want.Routing
+		t.log.Info("this node is a router")
+	}
+	if busy := t.changes.inTurn(ctx, func() { err = t.apply(ctx, config.Diff(&have, &want)) }); busy != nil {
+		return busy
+	}
 	if err != nil {
 		return err
 	}
-	for k := range nis {
-		if err := t.engines.addNI(ctx, t.Node, &nis[k]); err != nil {
-			return err
-		}
+	if n := len(want.Peers); n > 0 {
+		t.log.Info("peers configured", "peers", n)
 	}
-	return nil
+	if n := len(t.Routes()); n > 0 {
+		t.log.Info("routes added", "routes", n)
+	}
+	return t.checkGateways(ctx)
 }
 
 // interfaces are the configured NIs, or one that is at hand.
@@ -120,4 +128,33 @@ func (t *nodeTask) interfaces(ctx context.Context) ([]config.NI, error) {
 		}
 	}
 	return nil, nil
+}
+
+// checkGateways waits until each gateway has answered once, or not, if routers are
+// to be checked before use (lnet-core 8.5).
+func (t *nodeTask) checkGateways(ctx context.Context) error {
+	if !t.config.Parameters.CheckRoutersBeforeUse {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.config.Parameters.RouterPingTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for nid := range t.gateways() {
+		wg.Go(func() {
+			if _, err := t.Discover(ctx, nid, false); err != nil {
+				t.log.Warn("gateway does not answer: its routes are down", "nid", nid.String(), "cause", err)
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+// gateways are those of the routes that there are, each once.
+func (t *nodeTask) gateways() map[lnet.NID]bool {
+	all := map[lnet.NID]bool{}
+	for _, r := range t.Routes() {
+		all[r.Gateway] = true
+	}
+	return all
 }

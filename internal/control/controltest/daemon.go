@@ -49,6 +49,7 @@ type Daemon struct {
 
 	mu     sync.Mutex
 	faults *fault.Rules
+	turn   chan struct{} // full while a change is under way
 }
 
 var _ control.Backend = (*Daemon)(nil)
@@ -67,6 +68,24 @@ func (d *Daemon) change(operation string, do func() error) error {
 	}
 	d.Done = append(d.Done, operation)
 	return nil
+}
+
+// InTurn implements control.Backend.
+func (d *Daemon) InTurn(ctx context.Context, do func()) error {
+	d.mu.Lock()
+	if d.turn == nil {
+		d.turn = make(chan struct{}, 1)
+	}
+	turn := d.turn
+	d.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+		do()
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Version is Is.

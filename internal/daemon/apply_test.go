@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -334,5 +335,166 @@ func TestStopWhileSettingUp(t *testing.T) {
 	r.cancel()
 	if err := <-r.done; err != nil {
 		t.Errorf("Run: %v", err)
+	}
+}
+
+// change has a node that runs take the steps from one configuration to another.
+func (r *nodeRun) change(t *testing.T, have, want string) error {
+	t.Helper()
+	a, b := parse(t, have).State, parse(t, want).State
+	var err error
+	if busy := r.InTurn(t.Context(), func() { err = r.node.apply(t.Context(), config.Diff(&a, &b)) }); busy != nil {
+		t.Fatal(busy)
+	}
+	return err
+}
+
+// shape is what a node is, as text.
+func (r *nodeRun) shape(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, n := range r.Nets() {
+		for _, ni := range n.NIs {
+			out = append(out, fmt.Sprintf("NI %s credits %d", ni.NID, ni.Tunables.Credits))
+		}
+	}
+	slices.Sort(out)
+	for _, p := range peerTexts(r.peers(t)) {
+		out = append(out, "peer "+p)
+	}
+	var routes []string
+	for _, route := range r.Routes() {
+		routes = append(routes, fmt.Sprintf("route %s %s %d", route.Net, route.Gateway, route.Priority))
+	}
+	slices.Sort(routes) // they are at random places
+	g, b := r.Globals(), r.node.Buffers()
+	return append(append(out, routes...), fmt.Sprint("rules ", r.Rules(), r.TypedRules()),
+		fmt.Sprint("retries ", g.RetryCount, " sensitivity ", g.RouterSensitivity, " tiny ", b.Tiny, " routing ", r.Routing().State))
+}
+
+const (
+	beforeChange = twoNets + `
+peer:
+  - {primary nid: 10.77.0.30@tcp, peer ni: [{nid: 10.78.0.30@tcp1}, {nid: 10.78.0.31@tcp1}]}
+  - {primary nid: 10.77.0.40@tcp}
+route:
+  - {net: tcp8, gateway: 10.77.0.20@tcp}
+  - {net: tcp9, gateway: 10.78.0.20@tcp1}
+udsp: [{idx: 0, src: tcp, priority: 1}]
+`
+	afterChange = `
+net:
+  - net type: tcp
+    interfaces: [eth0]
+  - net type: tcp1
+    interfaces: [eth1]
+    tunables: {credits: 32}
+peer:
+  - {primary nid: 10.77.0.30@tcp, peer ni: [{nid: 10.78.0.30@tcp1}]}
+  - {primary nid: 10.77.0.40@tcp, peer ni: [{nid: 10.77.0.31@tcp}]}
+  - {primary nid: 10.77.0.50@tcp}
+route:
+  - {net: tcp8, gateway: 10.77.0.20@tcp, priority: 3}
+  - {net: tcp9, gateway: 10.78.0.20@tcp1}
+global: {retry_count: 1, router_sensitivity: 50}
+selection: [{id: 4, type: net, net: tcp*, priority: 0}]
+buffers: {tiny: 16}
+`
+)
+
+// The steps make a node that runs what one is that starts with the configuration,
+// and the steps back make it what it was.
+func TestStepsOnANodeThatRuns(t *testing.T) {
+	r := startNode(t, parse(t, beforeChange)).ready(t)
+	before := r.shape(t)
+	after := startNode(t, parse(t, afterChange)).ready(t).shape(t)
+	if err := r.change(t, beforeChange, afterChange); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(after, r.shape(t)); diff != "" {
+		t.Errorf("changed: %s", diff)
+	}
+	if err := r.change(t, afterChange, beforeChange); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, r.shape(t)); diff != "" {
+		t.Errorf("changed back: %s", diff)
+	}
+}
+
+// When a step fails those before it are taken back.
+func TestStepThatFails(t *testing.T) {
+	for name, bad := range map[string]string{
+		"an NI":           strings.Replace(afterChange, "[eth1]", "[eth1, eth9]", 1),
+		"another net":     strings.Replace(afterChange, "net:\n", "net:\n  - {net: o2ib, interfaces: [ib0]}\n", 1),
+		"two such peers":  strings.Replace(afterChange, "route:", "  - {primary nid: 10.77.0.50@tcp, Multi-Rail: false}\nroute:", 1),
+		"nothing is left": "net: [{net: tcp, interfaces: [eth9]}]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startNode(t, parse(t, beforeChange)).ready(t)
+			before := r.shape(t)
+			var fault *control.Fault
+			if err := r.change(t, beforeChange, bad); !errors.As(err, &fault) {
+				t.Fatalf("%v", err)
+			}
+			if diff := cmp.Diff(before, r.shape(t)); diff != "" {
+				t.Error(diff)
+			}
+			if log := r.log.String(); strings.Contains(log, "cannot be taken back") {
+				t.Error(log)
+			}
+		})
+	}
+}
+
+// What a node cannot take while it runs changes nothing.
+func TestStepThatNeedsARestart(t *testing.T) {
+	r := startNode(t, parse(t, beforeChange)).ready(t)
+	before := r.shape(t)
+	err := r.change(t, beforeChange, afterChange+"lnetd: {socklnd: {nagle: 1}}\n")
+	var restart *config.RestartError
+	if !errors.As(err, &restart) || len(restart.Steps) != 1 {
+		t.Errorf("%v", err)
+	}
+	if diff := cmp.Diff(before, r.shape(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A driver that the node has no NIs of is had anew.
+func TestDriverAnew(t *testing.T) {
+	f := &fakeDrivers{}
+	r := startTwo(t, f, "net: [{net: <200:0>, interfaces: [ib0]}]\n").ready(t)
+	ni := config.NI{Net: lnet.MakeNet(fakeType, 0), Device: "ib0"}
+	values := config.Values{"service": "9"}
+	steps := []config.Step{
+		config.Change[config.NI]{From: &ni}, config.DriverChange{Type: fakeType, To: values}, config.Change[config.NI]{To: &ni},
+	}
+	if err := r.node.apply(t.Context(), steps); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]config.Values{nil, values}, f.made); diff != "" || f.closed != 1 {
+		t.Errorf("%d closed, made %s", f.closed, diff)
+	}
+}
+
+// One changes the node at a time; who has no turn before his time is over does
+// nothing.
+func TestChangesHaveTheirTurn(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	late := errors.New("too late")
+	err := r.InTurn(t.Context(), func() {
+		cancel(late)
+		if err := r.InTurn(ctx, func() { t.Error("two at once") }); !errors.Is(err, late) {
+			t.Errorf("%v", err)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	done := false
+	if err := r.InTurn(t.Context(), func() { done = true }); err != nil || !done {
+		t.Errorf("%v, %v", err, done)
 	}
 }

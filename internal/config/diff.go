@@ -1,0 +1,243 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Diff returns the steps that make a node which is have into one which is want, in
+// an order in which a node takes them: options of drivers; what goes, what stands on
+// others first (routing, routes, peers, NIs, policies); parameters; what comes, in
+// the opposite order, with buffers before routing. So policies are in force before
+// there is anything that they are about, and as long. The inverses in the opposite
+// order lead back.
+//
+// What stands on something that goes or comes goes before and comes back after it:
+// with the last and the first NI of a net the peers that have NIDs there and the
+// routes by gateways there; with a peer that changes the routes by it; and routes to
+// a net that an NI joins. Where entries stand in files is no difference, nor is the order of NIs,
+// peers and routes.
+func Diff(have, want *State) []Step {
+	d := newDiffer(have, want)
+	var steps []Step
+	steps = append(steps, d.drivers()...)
+
+	steps = append(steps, d.routing(have.Routing != RoutingOff && want.Routing == RoutingOff)...)
+	steps = append(steps, d.routesThatGo()...)
+	steps = append(steps, d.peersThatGo()...)
+	steps = append(steps, d.nisThatGo()...)
+	steps = append(steps, d.policies(want.Policies.empty())...)
+
+	if have.Parameters != want.Parameters {
+		steps = append(steps, Change[Parameters]{&have.Parameters, &want.Parameters})
+	}
+
+	steps = append(steps, d.policies(!want.Policies.empty())...)
+	steps = append(steps, d.nisThatCome()...)
+	steps = append(steps, d.peersThatCome()...)
+	steps = append(steps, d.routesThatCome()...)
+	if have.Buffers != want.Buffers {
+		steps = append(steps, Change[node.Buffers]{&have.Buffers, &want.Buffers})
+	}
+	return append(steps, d.routing(want.Routing != RoutingOff)...)
+}
+
+// differ knows what stays as it is. What stands in neither map goes, or comes.
+type differ struct {
+	have, want *State
+
+	nis    map[niKey]bool
+	peers  map[lnet.NID]bool // by primary NID
+	routes map[routeKey]bool
+	// away are the nets without an NI that is there all the time: when the last one
+	// goes, on the way there or back, it takes along what stands on the net.
+	away map[lnet.Net]bool
+	// haves are the peers that there are, wants those that shall be.
+	haves, wants map[lnet.NID]*Peer
+}
+
+func newDiffer(have, want *State) *differ {
+	d := &differ{
+		have: have, want: want,
+		nis: map[niKey]bool{}, peers: map[lnet.NID]bool{}, routes: map[routeKey]bool{}, away: map[lnet.Net]bool{},
+		haves: byKey(have.Peers, func(p *Peer) lnet.NID { return p.Primary }),
+		wants: byKey(want.Peers, func(p *Peer) lnet.NID { return p.Primary }),
+	}
+	joined := d.keepNIs()
+	changed := d.keepPeers()
+	wanted := byKey(want.Routes, (*Route).key)
+	for k := range have.Routes {
+		r := &have.Routes[k]
+		o := wanted[r.key()]
+		d.routes[r.key()] = o != nil && r.equal(o) &&
+			!d.away[r.Gateway.Net()] && !joined[r.Net] && !changed[r.Gateway]
+	}
+	return d
+}
+
+func byKey[K comparable, T any](list []T, key func(*T) K) map[K]*T {
+	m := make(map[K]*T, len(list))
+	for k := range list {
+		m[key(&list[k])] = &list[k]
+	}
+	return m
+}
+
+// keepNIs finds the NIs that stay, and returns the nets that others join.
+func (d *differ) keepNIs() (joined map[lnet.Net]bool) {
+	haves := byKey(d.have.NIs, (*NI).key)
+	joined = map[lnet.Net]bool{}
+	for k := range d.want.NIs {
+		i := &d.want.NIs[k]
+		o := haves[i.key()]
+		if d.nis[i.key()] = o != nil && i.equal(o); !d.nis[i.key()] {
+			joined[i.Net] = true
+		}
+	}
+	for _, i := range slices.Concat(d.have.NIs, d.want.NIs) {
+		d.away[i.Net] = true
+	}
+	for k := range d.have.NIs {
+		if i := &d.have.NIs[k]; d.nis[i.key()] {
+			delete(d.away, i.Net)
+		}
+	}
+	return joined
+}
+
+// keepPeers finds the peers that stay as they are, and returns the NIDs of the
+// others.
+func (d *differ) keepPeers() (changed map[lnet.NID]bool) {
+	changed = map[lnet.NID]bool{}
+	for _, peers := range []map[lnet.NID]*Peer{d.haves, d.wants} {
+		for primary, p := range peers {
+			h, w := d.haves[primary], d.wants[primary]
+			if h != nil && w != nil && h.equal(w) && !d.onAway(h) {
+				d.peers[primary] = true
+				continue
+			}
+			for _, nid := range p.nids() {
+				changed[nid] = true
+			}
+		}
+	}
+	return changed
+}
+
+// onAway tells whether a peer has a NID on a net that is away for a while.
+func (d *differ) onAway(p *Peer) bool {
+	return slices.ContainsFunc(p.nids(), func(n lnet.NID) bool { return d.away[n.Net()] })
+}
+
+// remains is what of a peer that there is remains until NIDs come; nil: nothing.
+func (d *differ) remains(p *Peer) *Peer {
+	w := d.wants[p.Primary]
+	if w == nil || w.SingleRail != p.SingleRail || d.onAway(p) {
+		return nil
+	}
+	rest := p.shared(w)
+	return &rest
+}
+
+func (d *differ) nisThatGo() (steps []Step) {
+	for k := range slices.Backward(d.have.NIs) {
+		if i := &d.have.NIs[k]; !d.nis[i.key()] {
+			steps = append(steps, Change[NI]{From: i})
+		}
+	}
+	return steps
+}
+
+func (d *differ) nisThatCome() (steps []Step) {
+	for k := range d.want.NIs {
+		if i := &d.want.NIs[k]; !d.nis[i.key()] {
+			steps = append(steps, Change[NI]{To: i})
+		}
+	}
+	return steps
+}
+
+func (d *differ) peersThatGo() (steps []Step) {
+	for k := range slices.Backward(d.have.Peers) {
+		p := &d.have.Peers[k]
+		if rest := d.remains(p); rest == nil || len(rest.Others) < len(p.Others) {
+			steps = append(steps, Change[Peer]{From: p, To: rest})
+		}
+	}
+	return steps
+}
+
+func (d *differ) peersThatCome() (steps []Step) {
+	for k := range d.want.Peers {
+		p := &d.want.Peers[k]
+		var rest *Peer
+		if h := d.haves[p.Primary]; h != nil {
+			rest = d.remains(h)
+		}
+		if rest == nil || len(rest.Others) < len(p.Others) {
+			steps = append(steps, Change[Peer]{From: rest, To: p})
+		}
+	}
+	return steps
+}
+
+func (d *differ) routesThatGo() (steps []Step) {
+	for k := range slices.Backward(d.have.Routes) {
+		if r := &d.have.Routes[k]; !d.routes[r.key()] {
+			steps = append(steps, Change[Route]{From: r})
+		}
+	}
+	return steps
+}
+
+func (d *differ) routesThatCome() (steps []Step) {
+	for k := range d.want.Routes {
+		if r := &d.want.Routes[k]; !d.routes[r.key()] {
+			steps = append(steps, Change[Route]{To: r})
+		}
+	}
+	return steps
+}
+
+func (p *Policies) empty() bool { return len(p.Rules) == 0 && len(p.TypedRules) == 0 }
+
+// policies changes them as a whole, if it is their turn.
+func (d *differ) policies(now bool) []Step {
+	h, w := &d.have.Policies, &d.want.Policies
+	if !now || h.empty() && w.empty() || reflect.DeepEqual(h, w) {
+		return nil
+	}
+	return []Step{Change[Policies]{h, w}}
+}
+
+// routing turns it on or off, if it is its turn.
+func (d *differ) routing(now bool) []Step {
+	if !now || d.have.Routing == d.want.Routing {
+		return nil
+	}
+	return []Step{Change[Routing]{&d.have.Routing, &d.want.Routing}}
+}
+
+// drivers sets what is set of drivers.
+func (d *differ) drivers() (steps []Step) {
+	types := map[lnet.NetType]bool{}
+	for t := range d.have.Drivers {
+		types[t] = true
+	}
+	for t := range d.want.Drivers {
+		types[t] = true
+	}
+	for _, t := range slices.Sorted(maps.Keys(types)) {
+		h, w := d.have.Drivers[t], d.want.Drivers[t]
+		if maps.Equal(h, w) {
+			continue
+		}
+		running := slices.ContainsFunc(d.have.NIs, func(i NI) bool { return i.Net.Type() == t })
+		steps = append(steps, DriverChange{Type: t, From: h, To: w, Running: running})
+	}
+	return steps
+}

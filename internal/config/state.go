@@ -1,0 +1,127 @@
+package config
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// State is what a node shall be. Diff tells two apart.
+type State struct {
+	// NIs are the interfaces to bring up, in order. None: lnetd finds one itself.
+	NIs []NI
+	// Parameters are those of the whole node.
+	Parameters Parameters
+	// Peers and Routes are in the order in which they are to be made.
+	Peers  []Peer
+	Routes []Route
+	Policies
+	// Routing says whether the node forwards, with Buffers.
+	Routing Routing
+	Buffers node.Buffers
+	// Drivers are what was set of drivers by the type of their nets; those of which
+	// nothing was are not there.
+	Drivers map[lnet.NetType]Values
+}
+
+// NI is an interface to bring up.
+type NI struct {
+	Net lnet.Net
+	// Device names the network device. If it is empty the one that owns NID's
+	// address is taken, or, with no NID either, the driver's choice.
+	Device string
+	// NID, if not zero, is the NID that the interface must have.
+	NID lnet.NID
+	// Tunables are those that all drivers share; a zero or negative field
+	// (PeerTimeout: negative) takes the driver's default.
+	Tunables lnd.Tunables
+	// Options are the driver's tunables for this NI alone.
+	Options Values
+}
+
+// Parameters are those of the node, and what is but shown beside them.
+type Parameters struct {
+	node.Parameters
+	// RouterSensitivity is a percentage that has no effect.
+	RouterSensitivity int
+}
+
+// Policies are the rules by which paths are chosen, in order.
+type Policies struct {
+	Rules      []selection.Rule
+	TypedRules []selection.TypedRule
+}
+
+// String is what the operator calls the NI: "tcp(eth0)", or its NID or net.
+func (n *NI) String() string {
+	switch {
+	case n.Device != "":
+		return n.Net.String() + "(" + n.Device + ")"
+	case !n.NID.IsZero():
+		return n.NID.String()
+	}
+	return n.Net.String()
+}
+
+// niKey is what makes two NIs one.
+type niKey struct {
+	net    lnet.Net
+	device string
+	nid    lnet.NID
+}
+
+func (n *NI) key() niKey { return niKey{n.Net, n.Device, n.NID} }
+
+func (n *NI) equal(o *NI) bool {
+	return n.key() == o.key() && n.Tunables == o.Tunables && maps.Equal(n.Options, o.Options)
+}
+
+// setDriver makes v what is set of the drivers for a net type.
+func (s *State) setDriver(t lnet.NetType, v Values) {
+	if len(v) == 0 {
+		return
+	}
+	drivers := maps.Clone(s.Drivers) // others may have copied the State
+	if drivers == nil {
+		drivers = map[lnet.NetType]Values{}
+	}
+	drivers[t] = v
+	s.Drivers = drivers
+}
+
+// nids are all NIDs of the peer.
+func (p *Peer) nids() []lnet.NID { return append([]lnet.NID{p.Primary}, p.Others...) }
+
+// equal tells whether two entries make the same peer, wherever they stand and in
+// whichever order they have its NIDs.
+func (p *Peer) equal(o *Peer) bool {
+	return p.Primary == o.Primary && p.SingleRail == o.SingleRail &&
+		len(p.Others) == len(o.Others) && len(p.shared(o).Others) == len(p.Others)
+}
+
+// shared is the peer with those of its NIDs alone that another entry for it has too.
+func (p *Peer) shared(o *Peer) Peer {
+	out := *p
+	out.Others = nil
+	for _, nid := range p.Others {
+		if slices.Contains(o.Others, nid) {
+			out.Others = append(out.Others, nid)
+		}
+	}
+	return out
+}
+
+// routeKey is what makes two routes one.
+type routeKey struct {
+	net     lnet.Net
+	gateway lnet.NID
+}
+
+func (r *Route) key() routeKey { return routeKey{r.Net, r.Gateway} }
+
+// equal tells whether two entries make the same route, wherever they stand.
+func (r *Route) equal(o *Route) bool { return r.key() == o.key() && r.RouteOptions == o.RouteOptions }

@@ -1,0 +1,118 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Step is one of the steps from one State to another. Its dynamic type is one of
+// Change[NI], Change[Peer], Change[Route], Change[Policies], Change[Parameters],
+// Change[node.Buffers], Change[Routing] and DriverChange. Who applies steps looks
+// there for what to do; a step itself does nothing.
+type Step interface {
+	// Inverse takes the step back.
+	Inverse() Step
+	// NeedsRestart says that a node which runs cannot take the step: it holds from
+	// the next start.
+	NeedsRestart() bool
+	// String tells an operator what the step does: "add NI tcp(eth0)".
+	String() string
+}
+
+// Change makes of a thing another one. NIs and routes come and go as a whole: one of
+// From and To is nil. So are peers, which may also lose or gain NIDs, with both set.
+// Of the others a node has exactly one: both are set.
+type Change[T NI | Peer | Route | Policies | Parameters | node.Buffers | Routing] struct {
+	From, To *T
+}
+
+// Inverse is the change back.
+func (c Change[T]) Inverse() Step { return Change[T]{From: c.To, To: c.From} }
+
+// NeedsRestart is false: all that Change is for may be changed while a node runs.
+func (Change[T]) NeedsRestart() bool { return false }
+
+// String tells an operator what the change does.
+func (c Change[T]) String() string {
+	verb, thing := "change", c.To
+	switch {
+	case c.From == nil:
+		verb = "add"
+	case c.To == nil:
+		verb, thing = "remove", c.From
+	}
+	return verb + " " + what(any(thing))
+}
+
+// what names a thing that changes, given as a pointer.
+func what(thing any) string {
+	switch v := thing.(type) {
+	case *NI:
+		return "NI " + v.String()
+	case *Peer:
+		return "peer " + v.Primary.String()
+	case *Route:
+		return fmt.Sprintf("route to %s by %s", v.Net, v.Gateway)
+	case *Policies:
+		return "policies"
+	case *Parameters:
+		return "parameters"
+	case *node.Buffers:
+		return "router buffers"
+	}
+	return "routing"
+}
+
+// DriverChange sets something else of the drivers for a net type.
+type DriverChange struct {
+	Type     lnet.NetType
+	From, To Values
+	// Running says that the node has NIs of the type when the step is due. Then the
+	// driver cannot be had anew.
+	Running bool
+}
+
+// Inverse is the change back.
+func (c DriverChange) Inverse() Step {
+	c.From, c.To = c.To, c.From
+	return c
+}
+
+// NeedsRestart is true while there are NIs of the type.
+func (c DriverChange) NeedsRestart() bool { return c.Running }
+
+// String tells an operator what the change does.
+func (c DriverChange) String() string {
+	return fmt.Sprintf("change the options of %s nets", c.Type)
+}
+
+// RestartError says that steps cannot be taken while the node runs.
+type RestartError struct {
+	// Steps are those that cannot.
+	Steps []Step
+}
+
+// CheckRunning returns a *RestartError if a node that runs cannot take all steps.
+func CheckRunning(steps []Step) error {
+	e := &RestartError{}
+	for _, s := range steps {
+		if s.NeedsRestart() {
+			e.Steps = append(e.Steps, s)
+		}
+	}
+	if len(e.Steps) == 0 {
+		return nil
+	}
+	return e
+}
+
+func (e *RestartError) Error() string {
+	var all []string
+	for _, s := range e.Steps {
+		all = append(all, s.String())
+	}
+	return strings.Join(all, ", ") + ": needs a restart"
+}

@@ -1,0 +1,199 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// undoPatience bounds the way back after a step that failed.
+const undoPatience = 10 * time.Second
+
+// apply takes the steps one by one. If one fails, those before it are taken back by
+// their inverses, and the node is what it was. The error is for an operator; if the
+// node cannot take a step while it runs it is a *config.RestartError, and nothing
+// has been done. Who calls it has its turn among the changes.
+func (t *nodeTask) apply(ctx context.Context, steps []config.Step) error {
+	if err := config.CheckRunning(steps); err != nil {
+		return err
+	}
+	for k, s := range steps {
+		err := t.take(ctx, s)
+		if err == nil {
+			t.log.Debug("configuration: step", "step", s.String())
+			continue
+		}
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		t.undo(ctx, steps[:k])
+		return err
+	}
+	return nil
+}
+
+// undo takes steps back, also if ctx has ended.
+func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
+	defer cancel()
+	for _, s := range slices.Backward(steps) {
+		if err := t.take(ctx, s.Inverse()); err != nil {
+			t.log.Error("configuration: what failed in part cannot be taken back", "step", s.String(), "err", err)
+		}
+	}
+}
+
+// take takes one step.
+func (t *nodeTask) take(ctx context.Context, s config.Step) error {
+	switch s := s.(type) {
+	case config.Change[config.NI]:
+		if s.To == nil {
+			return t.engines.removeNI(ctx, t.Node, s.From)
+		}
+		return t.engines.addNI(ctx, t.Node, s.To)
+	case config.Change[config.Peer]:
+		return t.changePeer(ctx, s)
+	case config.Change[config.Route]:
+		return t.changeRoute(ctx, s)
+	case config.Change[config.Policies]:
+		return t.setPolicies(ctx, s.To)
+	case config.Change[config.Parameters]:
+		if err := t.SetParameters(s.To.Parameters); err != nil {
+			return refused(err, control.Fault{Text: "the parameters cannot be put in force", Remedy: "check the section \"global\""})
+		}
+		t.routerSensitivity.Store(int64(s.To.RouterSensitivity))
+		return nil
+	case config.Change[node.Buffers]:
+		t.SetBuffers(*s.To)
+		return nil
+	case config.Change[config.Routing]:
+		return t.setRouting(*s.To)
+	case config.DriverChange:
+		return t.engines.set(s.Type, s.To)
+	}
+	panic(fmt.Sprintf("daemon: no such step: %T", s))
+}
+
+// changePeer makes a peer, deletes it, or changes its NIDs.
+func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer]) error {
+	switch {
+	case c.To == nil:
+		err := t.DeletePeer(ctx, c.From.Primary, true)
+		if errors.Is(err, discovery.ErrNotFound) {
+			return nil // of a gateway that was left to discovery, or gone with its net
+		}
+		return err
+	case t.toBeDiscovered(c.To):
+		t.log.Debug("peer is a gateway, which is discovered", "nid", c.To.Primary.String(), "at", c.To.Where)
+		return nil
+	}
+	if c.From != nil {
+		if gone := without(c.From.Others, c.To.Others); len(gone) > 0 {
+			if err := t.DeletePeerNIDs(ctx, c.From.Primary, gone); err != nil {
+				return err
+			}
+		}
+	}
+	err := t.ConfigurePeer(ctx, c.To.Primary, c.To.Others, discovery.ConfigureOptions{SingleRail: c.To.SingleRail})
+	if err != nil {
+		return refused(err, control.Fault{
+			Text:   fmt.Sprintf("%s: the peer %s cannot be configured", c.To.Where, c.To.Primary),
+			Remedy: "see that each NID stands at one peer alone",
+		})
+	}
+	return nil
+}
+
+// without are those of a that b has not.
+func without(a, b []lnet.NID) []lnet.NID {
+	return slices.DeleteFunc(slices.Clone(a), func(n lnet.NID) bool { return slices.Contains(b, n) })
+}
+
+// toBeDiscovered tells whether an entry is that of a gateway that had not been
+// discovered when a kernel exported its configuration: such are never Multi-Rail
+// and have one NID. What says so little must not keep discovery from its work.
+func (t *nodeTask) toBeDiscovered(p *config.Peer) bool {
+	return p.SingleRail && len(p.Others) == 0 &&
+		slices.ContainsFunc(t.config.Routes, func(r config.Route) bool { return r.Gateway == p.Primary })
+}
+
+// changeRoute adds or deletes a route. One that leads nowhere at the moment, or is
+// there already, is passed over as LNet does (lnetctl 13.2).
+func (t *nodeTask) changeRoute(ctx context.Context, c config.Change[config.Route]) error {
+	if c.To == nil {
+		err := t.DeleteRoute(ctx, c.From.Net, c.From.Gateway)
+		if errors.Is(err, node.ErrNotFound) {
+			return nil // it was passed over
+		}
+		return err
+	}
+	r := c.To
+	err := t.AddRoute(ctx, r.Net, r.Gateway, r.RouteOptions)
+	switch {
+	case errors.Is(err, node.ErrUnreachable), errors.Is(err, node.ErrExists):
+		t.log.Warn("route is left out", "net", r.Net.String(), "gateway", r.Gateway.String(), "at", r.Where, "cause", err)
+	case err != nil:
+		return refused(err, control.Fault{
+			Text:   fmt.Sprintf("%s: the route to %s by %s cannot be added", r.Where, r.Net, r.Gateway),
+			Remedy: "correct the section \"route\" of the configuration",
+		})
+	}
+	return nil
+}
+
+// setPolicies puts policies in force in place of those that there are.
+func (t *nodeTask) setPolicies(ctx context.Context, want *config.Policies) error {
+	err := t.ChangePolicies(ctx, func(p *selection.Policies) error {
+		*p = selection.Policies{}
+		for _, r := range want.Rules {
+			if err := p.Add(r, selection.Append); err != nil {
+				return err
+			}
+		}
+		for _, r := range want.TypedRules {
+			if _, err := p.AddTyped(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return refused(err, control.Fault{
+			Text:   "the policies cannot be put in force",
+			Remedy: "check the sections \"udsp\" and \"selection\" of the configuration",
+		})
+	}
+	t.log.Info("policies are in force", "rules", len(want.Rules), "typed_rules", len(want.TypedRules))
+	return nil
+}
+
+// setRouting makes the node a router, or an end node again.
+func (t *nodeTask) setRouting(r config.Routing) error {
+	if r == config.RoutingOff {
+		t.DisableRouting()
+		return nil
+	}
+	if err := t.EnableRouting(); err != nil {
+		return refused(err, control.Fault{
+			Text: "the node cannot forward", Remedy: "see the sections \"routing\" and \"buffers\" of the configuration",
+		})
+	}
+	p := t.Parameters()
+	t.log.Info("this node is a router, as others will hear in a while", "after", (p.RouterCheckInterval + p.RouterPingTimeout).String())
+	return nil
+}
+
+// refused is an entry of the configuration that the node did not take.
+func refused(err error, f control.Fault) error {
+	f.Code, f.Errno = control.CodeConfigInvalid, -int(control.Errno(err))
+	return f.Because(err)
+}
