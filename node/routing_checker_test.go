@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
@@ -190,6 +191,30 @@ func TestPeersAreDownBeforeTheyAreChecked(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		if r, i := routeTo(t, g.node, "tcp1"), peerNI(t, g.node, gatewayNear); !r.Up || i.Aliveness != node.AliveUp {
 			t.Errorf("checked: %+v, %v", r, i.Aliveness)
+		}
+	})
+}
+
+// Given a gateway whose NI on our net is down, then without discovery its answer to a
+// check takes the routes through it down.
+//
+// lnet-core 8.3 (2)
+func TestGatewayDownOnTheNearNetWithoutDiscovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := node.DefaultParameters()
+		p.Discovery = discovery.Off
+		p.HealthSensitivity, p.RetryCount = 0, 0 // no recovery ping has it heard, and so up
+		g := newGuided(t, p)
+		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+		time.Sleep(2 * time.Minute)
+		if r := routeTo(t, g.node, "tcp1"); !r.Up {
+			t.Fatalf("%+v", r)
+		}
+		g.gateway.tell(func(info *lnet.PingInfo) { info.NIs[0].Status = lnet.StatusDown })
+		time.Sleep(2*time.Minute + 30*time.Second) // between two checks
+		synctest.Wait()
+		if r := routeTo(t, g.node, "tcp1"); r.Up {
+			t.Errorf("its NI on our net is down: %+v", r)
 		}
 	})
 }

@@ -208,29 +208,6 @@ func TestGatewayDownOnTheNearNet(t *testing.T) {
 	}
 }
 
-// Without discovery it is the gateway's answer to a check that says so.
-//
-// lnet-core 8.3 (2)
-func TestGatewayDownOnTheNearNetWithoutDiscovery(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := node.DefaultParameters()
-		p.Discovery = discovery.Off
-		p.HealthSensitivity, p.RetryCount = 0, 0 // no recovery ping has it heard, and so up
-		g := newGuided(t, p)
-		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
-		time.Sleep(2 * time.Minute)
-		if r := routeTo(t, g.node, "tcp1"); !r.Up {
-			t.Fatalf("%+v", r)
-		}
-		g.gateway.tell(func(info *lnet.PingInfo) { info.NIs[0].Status = lnet.StatusDown })
-		time.Sleep(2*time.Minute + 30*time.Second) // between two checks
-		synctest.Wait()
-		if r := routeTo(t, g.node, "tcp1"); r.Up {
-			t.Errorf("its NI on our net is down: %+v", r)
-		}
-	})
-}
-
 // A gateway that does not answer is dead, until it does.
 //
 // discovery 6.8 gateway

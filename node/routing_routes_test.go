@@ -368,8 +368,8 @@ func TestRoutesStandInAnOrderOfTheirOwn(t *testing.T) {
 	if len(orders) < 5 {
 		t.Errorf("20 nodes have but these orders: %v", orders)
 	}
-	if order(1) != order(1) {
-		t.Error("one seed, two orders")
+	if first, again := order(1), order(1); first != again {
+		t.Errorf("one seed, two orders: %s and %s", first, again)
 	}
 }
 
