@@ -127,6 +127,10 @@ type Interface interface {
 	// after Recall has returned; it must be quick and call nothing of the driver.
 	Recall(peer lnet.NID, which func(m *Tx) bool)
 
+	// LinkBack tells that a link of the peer's was away and is back: what is due from
+	// it has its full time again. It neither blocks nor makes upcalls.
+	LinkBack(peer lnet.NID)
+
 	// Probe makes sure that the connections with peer are of a life that lasts,
 	// where another NID of its has shown a new one: those that are not are closed,
 	// at the latest when the peer has been silent for a few seconds, and

@@ -56,6 +56,8 @@ func (d *door) Link() lnd.LinkState         { return lnd.LinkUp }
 func (d *door) Disconnect(lnet.NID)         {}
 func (d *door) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
 
+func (d *door) LinkBack(lnet.NID) {}
+
 func (d *door) Recall(lnet.NID, func(*lnd.Tx) bool) {}
 
 func (d *door) Counters() []lnd.Counter {

@@ -56,6 +56,7 @@ type port struct {
 	link   lnd.LinkState
 	closed bool
 	cut    []lnet.NID // peers that were disconnected
+	back   []lnet.NID // peers whose links came back
 }
 
 // driver opens ports. onOpen, if set, runs before Open returns.
@@ -124,6 +125,13 @@ func (p *port) setLink(s lnd.LinkState) {
 func (p *port) Disconnect(peer lnet.NID) {
 	p.mu.Lock()
 	p.cut = append(p.cut, peer)
+	p.mu.Unlock()
+}
+
+// LinkBack notes which peer's link is back.
+func (p *port) LinkBack(peer lnet.NID) {
+	p.mu.Lock()
+	p.back = append(p.back, peer)
 	p.mu.Unlock()
 }
 

@@ -68,6 +68,7 @@ func (l *loopback) Close(context.Context) error { return nil }
 func (l *loopback) Probe(lnet.NID) bool         { return true }
 func (l *loopback) Timeout() time.Duration      { return 0 }
 
+func (l *loopback) LinkBack(lnet.NID)                   {}
 func (l *loopback) Recall(lnet.NID, func(*lnd.Tx) bool) {} // nothing waits here
 
 func (l *loopback) Limits() lnd.Limits {

@@ -75,6 +75,8 @@ func (h *hand) Counters() []lnd.Counter { return nil }
 func (h *hand) Link() lnd.LinkState     { return lnd.LinkUp }
 func (h *hand) Disconnect(lnet.NID)     {}
 
+func (h *hand) LinkBack(lnet.NID) {}
+
 func (h *hand) Recall(lnet.NID, func(*lnd.Tx) bool) {}
 func (h *hand) Limits() lnd.Limits {
 	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: 256, LargeNIDs: true}

@@ -52,13 +52,17 @@ func (n *Node) rerouteStalled() {
 // calledDown notes whether a peer NI's own node says that it is down. Kernels
 // take such a one by turn all the same.
 func (n *Node) calledDown(p *peerNI, down bool) {
-	if !p.SetToldDown(down) || !down {
+	if !p.SetToldDown(down) {
 		return
 	}
 	p.avoidedSince.Store(n.now())
 	for _, i := range n.topology.Load().nis {
-		if i.net == p.NID.Net() {
+		switch {
+		case i.net != p.NID.Net():
+		case down:
 			n.reroute(i, p)
+		default:
+			i.iface.LinkBack(p.NID)
 		}
 	}
 }

@@ -280,7 +280,7 @@ func TestWhatItsNodeCallsDownIsAvoided(t *testing.T) {
 		p := node.DefaultParameters()
 		f := newFabric()
 		a, b := newNode(t, node.Config{Parameters: &p}), newNode(t, node.Config{Parameters: &p})
-		f.addNI(t, a, "10.0.0.1@tcp")
+		port := f.addNI(t, a, "10.0.0.1@tcp")
 		nb := []lnet.NID{parseNID(t, "10.0.0.11@tcp"), parseNID(t, "10.0.0.12@tcp")}
 		first := f.addNI(t, b, nb[0].String())
 		f.addNI(t, b, nb[1].String())
@@ -324,6 +324,9 @@ func TestWhatItsNodeCallsDownIsAvoided(t *testing.T) {
 		first.setLink(lnd.LinkUp)
 		time.Sleep(10 * time.Minute) // health is back, too
 		check("afterwards", [2]int{4, 4})
+		if !slices.Equal(port.back, nb[:1]) {
+			t.Errorf("the driver heard that the links of %v were back, want %s", port.back, nb[0])
+		}
 	})
 }
 

@@ -15,6 +15,7 @@ var stallCases = []scenario{
 	{name: "ToldAndHealed", nodes: 2, needs: canIsolate, run: stallHeals},
 	{name: "WhileNobodyTakes", nodes: 2, run: noStall},
 	{name: "WhileConnecting", nodes: 2, needs: canIsolate, run: stallConnecting},
+	{name: "LinkBack", nodes: 2, needs: canIsolate, run: linkBack},
 	{name: "Recall", nodes: 2, needs: canIsolate, run: func(s *stage) { recall(s, s.nodes[1].id.NID, flood) }},
 	{name: "RecallFromAll", nodes: 2, needs: canIsolate, run: func(s *stage) { recall(s, lnet.NID{}, flood) }},
 	{name: "RecallOfABatch", nodes: 2, needs: canIsolate, run: func(s *stage) {
@@ -47,6 +48,23 @@ func stallHeals(s *stage) {
 	if len(n[0].downs)+len(n[1].downs) > 0 {
 		s.t.Errorf("a peer was lost, which TCP had healed: %v, %v", n[0].downs, n[1].downs)
 	}
+}
+
+// linkBack: where the peer's link is back the driver waits anew for what is due.
+func linkBack(s *stage) {
+	n := s.open(2)
+	s.awaitWorking(n[0], n[1])
+	timeout := n[0].i.Timeout()
+	heal := s.w.Isolate(0, 1)
+	out := n[0].puts(n[1], 5, 100)
+	s.pause(timeout * 3 / 4)
+	n[0].i.LinkBack(n[1].id.NID)
+	s.pause(timeout / 2)
+	if len(n[0].downs) > 0 {
+		s.t.Errorf("a peer was lost before its time: %v", n[0].downs)
+	}
+	heal()
+	s.awaitDelivered(n[1], out...)
 }
 
 // noStall: a peer that takes no messages answers all the same.

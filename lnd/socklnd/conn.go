@@ -66,7 +66,7 @@ type progress struct {
 	idleAt            time.Time // when nothing was under way last, or what is was first seen
 	flight            bool      // something is
 	stalled           time.Time // stalledSince
-	linkUps           uint32    // Interface.linkUps, as seen last
+	linkUps           uint32    // of the Interface and the peer, as seen last
 }
 
 func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order binary.ByteOrder) *conn {

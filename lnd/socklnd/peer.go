@@ -56,9 +56,11 @@ type peer struct {
 	// stalledSince is since when the node knows that the peer does not answer;
 	// the reaper's.
 	stalledSince time.Time
-	stalledWith  given     // when the node was told last; the reaper's alone
-	spentAt      time.Time // when the reaper first found it spent; the reaper's alone
-	doubt        *doubt    // nil: none
+	stalledWith  given // when the node was told last; the reaper's alone
+	// linkUps is how often a link of the peer's came back.
+	linkUps atomic.Uint32
+	spentAt time.Time // when the reaper first found it spent; the reaper's alone
+	doubt   *doubt    // nil: none
 }
 
 // waiting is a message that waits for a connection.

@@ -118,7 +118,7 @@ func (p *peer) failStale(now time.Time) {
 // while nobody reads it.
 func (c *conn) check(now time.Time) (alive bool, err error) {
 	s, timeout := &c.progress, c.peer.i.Timeout()
-	if ups := c.peer.i.linkUps.Load(); s.linkUps != ups {
+	if ups := c.peer.i.linkUps.Load() + c.peer.linkUps.Load(); s.linkUps != ups {
 		s.linkUps = ups
 		s.restart(now)
 	}

@@ -15,6 +15,13 @@ func (i *Interface) Recall(nid lnet.NID, which func(*lnd.Tx) bool) {
 	}
 }
 
+// LinkBack implements lnd.Interface.
+func (i *Interface) LinkBack(nid lnet.NID) {
+	for _, p := range i.peersOf(nid) {
+		p.linkUps.Add(1)
+	}
+}
+
 // recall takes back what waits for a connection or is queued on one.
 func (p *peer) recall(which func(*lnd.Tx) bool) {
 	p.mu.Lock()
