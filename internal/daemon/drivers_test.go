@@ -124,6 +124,7 @@ func (*fakeInterface) Send(m *lnd.Tx)                      { m.Done.Sent(m, lnd.
 func (*fakeInterface) Receive(*lnd.Rx, lnd.Placement)      {}
 func (*fakeInterface) Disconnect(lnet.NID)                 {}
 func (*fakeInterface) Refusals() (c lnd.RefusalCounts)     { return c }
+func (*fakeInterface) LinkBack(lnet.NID)                   {}
 func (*fakeInterface) Recall(lnet.NID, func(*lnd.Tx) bool) {}
 func (*fakeInterface) Probe(lnet.NID) bool                 { return false }
 func (*fakeInterface) Counters() []lnd.Counter             { return nil }
