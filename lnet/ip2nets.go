@@ -35,6 +35,7 @@ var (
 	ErrNoMatch = errors.New("ip2nets: no rule matches a local address")
 
 	errNetTwin = errors.New("net occurs twice in a rule")
+	errOctets  = errors.New("address is not four ranges joined by dots")
 )
 
 // ParseIP2Nets reads an "ip2nets" string. A text without entries is no error,

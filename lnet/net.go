@@ -73,9 +73,6 @@ func (t NetType) IPAddressed() bool {
 // ipv6 tells whether such a net may have IPv6 addresses too.
 func (t NetType) ipv6() bool { return t.IPAddressed() && t != TypeGIP }
 
-// masks tells whether netmasks match addresses of such a net.
-func (t NetType) masks() bool { return t == TypeTCP || t == TypeO2IB }
-
 // Net is one network of LNet: a type and a number, as 8 and 16 bits of a
 // 32-bit value whose highest 8 bits are zero (lnet-wire 2.1).
 type Net uint32

@@ -9,6 +9,7 @@ import (
 )
 
 // selection 6.7, 6.4 (1)-(3)
+// lnetctl 12 (3)
 func TestDescriptor(t *testing.T) {
 	for _, c := range []struct {
 		text, prints string

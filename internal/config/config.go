@@ -11,6 +11,8 @@ import (
 type Config struct {
 	// State is what the node shall be.
 	State
+	// Site is what else the node shall be, if it depends on the machine.
+	Site Site
 	// Selftest says whether the node serves LNet selftest, and within which bounds.
 	Selftest Selftest
 	// ControlSocket is the control socket's path; empty: the default.

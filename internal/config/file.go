@@ -14,15 +14,16 @@ import (
 // file is a configuration file as it was written: its shape is right, its
 // values have not been judged.
 type file struct {
-	nets    []fileNet
-	peers   []filePeer
-	routes  []place
-	rules   []place // items of "udsp"
-	typed   []place // items of "selection", there and in "lnetd"
-	routing []place // values of "enable"
-	buffers map[string]place
-	globals fileGlobals
-	lnetd   fileLnetd
+	nets     []fileNet
+	netRules []place // items of "ip2nets"
+	peers    []filePeer
+	routes   []place
+	rules    []place // items of "udsp"
+	typed    []place // items of "selection", there and in "lnetd"
+	routing  []place // values of "enable"
+	buffers  map[string]place
+	globals  fileGlobals
+	lnetd    fileLnetd
 }
 
 // fileNet is an item of "net".
@@ -67,19 +68,17 @@ var fileSections = map[string]func(*file, place){
 			f.nets = append(f.nets, readNet(item))
 		}
 	},
-	"peer":      func(f *file, at place) { f.peers = append(f.peers, readPeers(at)...) },
-	"peers":     func(f *file, at place) { f.peers = append(f.peers, readPeerLists(at)...) },
-	"route":     func(f *file, at place) { f.routes = append(f.routes, at.optionalItems()...) },
-	"udsp":      func(f *file, at place) { f.rules = append(f.rules, at.optionalItems()...) },
-	"selection": func(f *file, at place) { f.typed = append(f.typed, at.optionalItems()...) },
-	"routing":   func(f *file, at place) { f.routing = append(f.routing, readRouting(at)...) },
-	"buffers":   func(f *file, at place) { f.buffers = readBuffers(at) },
-	"numa":      (*file).numa,
-	"global":    (*file).global,
-	"lnetd":     (*file).lnetdSection,
-	"ip2nets": func(_ *file, at place) {
-		at.warn("this section is not supported yet and has no effect")
-	},
+	"peer":       func(f *file, at place) { f.peers = append(f.peers, readPeers(at)...) },
+	"peers":      func(f *file, at place) { f.peers = append(f.peers, readPeerLists(at)...) },
+	"route":      func(f *file, at place) { f.routes = append(f.routes, at.optionalItems()...) },
+	"udsp":       func(f *file, at place) { f.rules = append(f.rules, at.optionalItems()...) },
+	"selection":  func(f *file, at place) { f.typed = append(f.typed, at.optionalItems()...) },
+	"routing":    func(f *file, at place) { f.routing = append(f.routing, readRouting(at)...) },
+	"buffers":    func(f *file, at place) { f.buffers = readBuffers(at) },
+	"numa":       (*file).numa,
+	"global":     (*file).global,
+	"lnetd":      (*file).lnetdSection,
+	"ip2nets":    func(f *file, at place) { f.netRules = append(f.netRules, at.optionalItems()...) },
 	"statistics": func(*file, place) {}, // of older exports: a state
 }
 
@@ -202,6 +201,8 @@ func (ni *fileNI) member(m member) {
 		}
 	case "intf":
 		ni.interfaces = append(ni.interfaces, m.value)
+	case "ip-range":
+		m.value.wrong("is for ip2nets alone")
 	case "pattern":
 		m.value.wrong("patterns of addresses are not supported: name the interface")
 	case "nid":
@@ -259,7 +260,7 @@ func (f *file) lnetdSection(at place) {
 			takeKnown(m.value, selftestKeys, f.lnetd.selftest)
 		case m.key == "selection":
 			f.typed = append(f.typed, m.value.optionalItems()...)
-		case lnetdKeys[m.key] != nil:
+		case lnetdKeys[m.key] != nil || moduleStrings[m.key] != nil:
 			f.lnetd.own[m.key] = m.value
 		case !f.driverOption(m):
 			m.value.wrong("unknown key")

@@ -107,8 +107,11 @@ var formats = map[string]Format{"auto": FormatAuto, "json": FormatJSON, "text": 
 func (c *Config) applyLnetd(f *file) {
 	before := c.Parameters.Discovery
 	for name, at := range f.lnetd.own {
-		lnetdKeys[name](c, at)
+		if read := lnetdKeys[name]; read != nil {
+			read(c, at)
+		}
 	}
+	c.addModuleStrings(f.lnetd.own)
 	for t, v := range f.lnetd.drivers {
 		c.setDriver(t, v)
 	}

@@ -124,7 +124,7 @@ func TestReferenceIsWhole(t *testing.T) {
 	}
 	for section, keys := range map[string][]string{
 		"global":         slices.Collect(maps.Keys(globalKeys)),
-		"lnetd":          append(slices.Collect(maps.Keys(lnetdKeys)), "socklnd", "o2iblnd", "selftest", "selection"),
+		"lnetd":          append(slices.Collect(maps.Keys(lnetdKeys)), "networks", "ip2nets", "routes", "socklnd", "o2iblnd", "selftest", "selection"),
 		"buffers":        {"tiny", "small", "large"},
 		"routing":        {"enable"},
 		"numa":           {"range"},

@@ -33,7 +33,7 @@ func (c *Config) Apply(o Override, drivers []DriverOptions) error {
 		if err != nil {
 			bad("net", err)
 		}
-		next.NIs = nis
+		next.NIs, next.Site.Rules, next.Site.IP2Nets = nis, nil, nil
 	}
 	if o.Port != nil {
 		if err := next.setPort(*o.Port, drivers); err != nil {
@@ -88,11 +88,16 @@ func networks(list []string) ([]NI, error) {
 	if err != nil {
 		return nil, err
 	}
-	var nis []NI
+	nis := nisOf(specs)
+	if len(nis) == 0 {
+		return nil, errors.New("names no net besides lo")
+	}
+	return nis, nil
+}
+
+// nisOf are the NIs of the interfaces, or one for a net that names none.
+func nisOf(specs lnet.Networks) (nis []NI) {
 	for _, s := range specs {
-		if s.Net.Type() == lnet.TypeLO {
-			continue
-		}
 		if len(s.Interfaces) == 0 {
 			nis = append(nis, NI{Net: s.Net, Tunables: lnd.Tunables{PeerTimeout: -1}})
 		}
@@ -100,8 +105,5 @@ func networks(list []string) ([]NI, error) {
 			nis = append(nis, NI{Net: s.Net, Device: i.Name, Tunables: lnd.Tunables{PeerTimeout: -1}})
 		}
 	}
-	if len(nis) == 0 {
-		return nil, errors.New("names no net besides lo")
-	}
-	return nis, nil
+	return nis
 }

@@ -27,6 +27,7 @@ func parse(name string, data []byte, drivers []DriverOptions) (Config, *reading,
 	for _, n := range f.nets {
 		c.addNet(n)
 	}
+	c.addNetRules(f.netRules)
 	c.applyGlobals(f.globals)
 	c.applyLnetd(&f)
 	c.addPeers(f.peers)
@@ -120,16 +121,9 @@ func (c *Config) addNet(f fileNet) {
 func (ni *fileNI) places(n lnet.Net) []NI {
 	var out []NI
 	for _, at := range ni.interfaces {
-		name, ok := at.text()
-		if !ok {
-			continue
+		if device, ok := at.device(); ok {
+			out = append(out, NI{Net: n, Device: device})
 		}
-		device, err := deviceName(name)
-		if err != nil {
-			at.wrong("%v", err)
-			continue
-		}
-		out = append(out, NI{Net: n, Device: device})
 	}
 	if len(ni.interfaces) > 0 {
 		return out
@@ -152,6 +146,19 @@ func (ni *fileNI) places(n lnet.Net) []NI {
 		return nil
 	}
 	return []NI{{Net: n, NID: nid}}
+}
+
+// device reads the name of an interface.
+func (p place) device() (string, bool) {
+	s, ok := p.text()
+	if !ok {
+		return "", false
+	}
+	name, err := deviceName(s)
+	if err != nil {
+		p.wrong("%v", err)
+	}
+	return name, err == nil
 }
 
 // deviceName takes an interface's name without a CPT expression behind it.

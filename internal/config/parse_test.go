@@ -387,7 +387,6 @@ statistics:
 `)
 	want := []string{
 		"f:1: frob: unknown section, ignored",
-		"f:2: ip2nets: this section is not supported yet and has no effect",
 		"f:5: global.what: unknown key, ignored",
 		"f:10: net[0].local NI(s)[0].tunables.speed: Ignoring unrecognized key 'speed' for 'tunables'",
 		"f:11: net[0].local NI(s)[0].lnd tunables.ntx: Ignoring unrecognized key 'ntx' for 'lnd tunables'",

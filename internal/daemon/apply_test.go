@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,12 +48,20 @@ func startNode(t *testing.T, c config.Config) *nodeRun {
 	return startNodeWith(t, c, Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24")))})
 }
 
+// twoInterfaces are those of startNode's host.
+var twoInterfaces = []config.Interface{
+	{Name: "lo", Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Up: true, Loopback: true},
+	{Name: "eth0", Addrs: []netip.Addr{netip.MustParseAddr("10.77.0.11")}, Up: true},
+	{Name: "eth1", Addrs: []netip.Addr{netip.MustParseAddr("10.78.0.11")}, Up: true},
+}
+
 // startNodeWith is startNode with other drivers.
 func startNodeWith(t *testing.T, c config.Config, drivers Drivers) *nodeRun {
 	t.Helper()
 	r := &nodeRun{log: &daemontest.Log{}, done: make(chan error, 1)}
 	d := New(c, drivers, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
 	task := newNodeTask(c, drivers, nil, d.log)
+	task.interfaces = func() ([]config.Interface, error) { return twoInterfaces, nil }
 	r.backend = newBackend(d, task, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/config"
@@ -28,7 +29,9 @@ type nodeTask struct {
 	log     *slog.Logger
 	drivers Drivers
 	engines *engines
-	changes changes
+	// interfaces lists the machine's network interfaces.
+	interfaces func() ([]config.Interface, error)
+	changes    changes
 	// routerSensitivity has no effect: it is kept to be shown.
 	routerSensitivity atomic.Int64
 	ready             chan struct{}
@@ -37,7 +40,7 @@ type nodeTask struct {
 func newNodeTask(c config.Config, drivers Drivers, m *numa.Machine, log *slog.Logger) *nodeTask {
 	t := &nodeTask{
 		config: c, machine: m, log: log,
-		drivers: drivers, engines: newEngines(drivers, c.Drivers, log),
+		drivers: drivers, engines: newEngines(drivers, c.Drivers, log), interfaces: hostInterfaces,
 		changes: newChanges(), ready: make(chan struct{}),
 	}
 	t.routerSensitivity.Store(int64(c.Parameters.RouterSensitivity))
@@ -57,6 +60,9 @@ func (t *nodeTask) String() string         { return "node" }
 
 // Run brings the node and its NIs up, waits, and takes them down.
 func (t *nodeTask) Run(ctx context.Context) error {
+	if err := t.settle(); err != nil {
+		return err
+	}
 	n, err := node.New(node.Config{
 		Logger:     t.log,
 		Parameters: &t.config.Parameters.Parameters,
@@ -91,9 +97,8 @@ func (t *nodeTask) down() error {
 // up makes the node, which is new, what the configuration says. What the node was
 // told when it was made is there already.
 func (t *nodeTask) up(ctx context.Context) error {
-	want := t.config.State
-	var err error
-	if want.NIs, err = t.interfaces(ctx); err != nil {
+	want, err := t.wanted(ctx)
+	if err != nil {
 		return err
 	}
 	have := config.State{Parameters: want.Parameters, Buffers: want.Buffers, Drivers: want.Drivers}
@@ -116,18 +121,43 @@ func (t *nodeTask) up(ctx context.Context) error {
 	return t.checkGateways(ctx)
 }
 
-// interfaces are the configured NIs, or one that is at hand.
-func (t *nodeTask) interfaces(ctx context.Context) ([]config.NI, error) {
-	if len(t.config.NIs) > 0 {
-		return t.config.NIs, nil
+// settle makes the configuration that of this machine.
+func (t *nodeTask) settle() error {
+	if t.config.Site.Empty() {
+		return nil
+	}
+	machine, err := t.interfaces()
+	if err != nil {
+		return err
+	}
+	t.config.State, err = t.config.Settle(machine)
+	if err == nil {
+		return nil
+	}
+	f := control.Fault{
+		Code: control.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "No ip2nets rules applied",
+		Remedy: "compare the rules in \"ip2nets\" with what \"ip addr\" shows",
+	}
+	if errors.Is(err, lnet.ErrNoMatch) {
+		f.Errno = -int(syscall.ENOENT)
+	}
+	return f.Because(err)
+}
+
+// wanted is what the node shall be. Without any net one is found.
+func (t *nodeTask) wanted(ctx context.Context) (config.State, error) {
+	want := t.config.State
+	if len(want.NIs) > 0 {
+		return want, nil
 	}
 	for k := range t.drivers {
 		if find := t.drivers[k].Find; find != nil {
 			ni, err := find(ctx, t.log)
-			return []config.NI{ni}, err
+			want.NIs = []config.NI{ni}
+			return want, err
 		}
 	}
-	return nil, nil
+	return want, nil
 }
 
 // checkGateways waits until each gateway has answered once, or not, if routers are

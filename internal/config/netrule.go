@@ -1,0 +1,147 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// NetRule is an item of "ip2nets": a net for nodes that have certain interfaces or
+// addresses (lnetctl 10).
+type NetRule struct {
+	net lnet.Net
+	// devices, if there are any, must all be usable and have an address in ranges.
+	devices []string
+	// ranges are of addresses; none: any.
+	ranges   []addressRange
+	tunables lnd.Tunables
+	options  Values
+}
+
+// addressRange is a set of addresses: IPv4 by octets, or IPv6 by a prefix.
+type addressRange struct {
+	octets *lnet.IPPattern // nil: prefix
+	prefix netip.Prefix
+}
+
+func parseAddressRange(s string) (addressRange, error) {
+	if !strings.Contains(s, ":") {
+		octets, err := lnet.ParseIPPattern(s)
+		return addressRange{octets: &octets}, err
+	}
+	if !strings.Contains(s, "/") {
+		s += "/128"
+	}
+	prefix, err := netip.ParsePrefix(s)
+	if err != nil {
+		return addressRange{}, fmt.Errorf("%q is neither four ranges joined by dots nor an IPv6 address with a prefix length", s)
+	}
+	return addressRange{prefix: prefix}, nil
+}
+
+func (r *addressRange) match(a netip.Addr) bool {
+	if r.octets != nil {
+		return r.octets.Match(a)
+	}
+	return r.prefix.Contains(a.WithZone(""))
+}
+
+// addNetRules takes the items of "ip2nets".
+func (c *Config) addNetRules(list []place) {
+	for _, at := range list {
+		if r, ok := readNetRule(at); ok {
+			c.Site.Rules = append(c.Site.Rules, r)
+		}
+	}
+}
+
+func readNetRule(at place) (r NetRule, good bool) {
+	var net *place
+	var ni fileNI
+	good = true
+	for _, m := range at.members(false) {
+		switch m.key {
+		case "net-spec":
+			net = &m.value
+		case "ip-range":
+			for _, v := range m.value.values() {
+				a, ok := v.addressRange()
+				r.ranges, good = append(r.ranges, a), good && ok
+			}
+		case "local NI(s)":
+			m.value.wrong("is not for ip2nets")
+		default:
+			ni.member(m)
+		}
+	}
+	if net == nil {
+		at.missing("net-spec")
+		return r, false
+	}
+	to, ok := net.net()
+	if !ok {
+		return r, false
+	}
+	if to.Type() == lnet.TypeLO {
+		net.wrong("every node has it")
+		return r, false
+	}
+	r.net, r.tunables, r.options = to, ni.tunables.tunables(), ni.options(to)
+	for _, at := range ni.interfaces {
+		device, ok := at.device()
+		r.devices, good = append(r.devices, device), good && ok
+	}
+	return r, good
+}
+
+// addressRange reads an item of "ip-range".
+func (p place) addressRange() (addressRange, bool) {
+	s, ok := p.text()
+	if !ok {
+		return addressRange{}, false
+	}
+	r, err := parseAddressRange(s)
+	if err != nil {
+		p.wrong("%v", err)
+	}
+	return r, err == nil
+}
+
+// match returns the names of the interfaces that the rule makes NIs of; none: it is
+// not for this machine.
+func (r *NetRule) match(machine []Interface) []string {
+	switch {
+	case len(r.devices) > 0:
+		for _, name := range r.devices {
+			if !slices.ContainsFunc(machine, func(i Interface) bool { return i.Name == name && r.fits(&i) }) {
+				return nil
+			}
+		}
+		return r.devices
+	case len(r.ranges) > 0:
+		var names []string
+		for k := range machine {
+			if i := &machine[k]; !i.Loopback && r.fits(i) {
+				names = append(names, i.Name)
+			}
+		}
+		return names
+	}
+	for k := range machine {
+		if i := &machine[k]; i.Up && !i.Loopback && slices.ContainsFunc(i.Addrs, netip.Addr.Is4) {
+			return []string{i.Name}
+		}
+	}
+	return nil
+}
+
+// fits tells whether an interface can be used, and has an address in the ranges.
+func (r *NetRule) fits(i *Interface) bool {
+	return i.Up && slices.ContainsFunc(i.Addrs, func(a netip.Addr) bool {
+		return len(r.ranges) == 0 || slices.ContainsFunc(r.ranges, func(in addressRange) bool { return in.match(a) })
+	})
+}

@@ -1,0 +1,169 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Interface is a network interface of the machine.
+type Interface struct {
+	Name         string
+	Addrs        []netip.Addr
+	Up, Loopback bool
+}
+
+// ErrNoRules says that none of the rules of "ip2nets" is for this machine.
+var ErrNoRules = errors.New("no rule is for the interfaces and addresses of this machine")
+
+// Site is what a file says for all machines of a site; what of it is for a machine
+// depends on its addresses. Settle finds out.
+type Site struct {
+	// Rules are those of "ip2nets", IP2Nets those of "ip2nets" in "lnetd".
+	Rules   []NetRule
+	IP2Nets lnet.IP2Nets
+	// Routes are those of "routes" in "lnetd". A gateway that is this node makes it
+	// a router, if Automatic: nobody has said whether it is one.
+	Routes    []Route
+	Automatic bool
+}
+
+// Empty tells whether there is nothing that depends on the machine.
+func (l *Site) Empty() bool { return len(l.Rules) == 0 && len(l.IP2Nets) == 0 && len(l.Routes) == 0 }
+
+// Settle returns what the node shall be on a machine that has these interfaces.
+// ErrNoRules; lnet.ErrNoMatch; or an error of NIs that cannot be together.
+func (c *Config) Settle(machine []Interface) (State, error) {
+	s := c.State
+	s.NIs = slices.Clip(s.NIs)
+	if err := c.Site.settleRules(&s, machine); err != nil {
+		return s, err
+	}
+	if err := c.Site.settleStrings(&s, machine); err != nil {
+		return s, err
+	}
+	s.Routes = slices.Clip(s.Routes)
+	for _, r := range c.Site.Routes {
+		switch {
+		case !s.has(r.Gateway, machine):
+			s.Routes = append(s.Routes, r)
+		case c.Site.Automatic && s.Routing == RoutingOff:
+			s.Routing = RoutingAtOnce
+		}
+	}
+	return s, nil
+}
+
+// settleRules adds NIs by the rules of "ip2nets". Of those for one net the first
+// that matches holds (lnetctl 10).
+func (l *Site) settleRules(s *State, machine []Interface) error {
+	done := map[lnet.Net]bool{}
+	for k := range l.Rules {
+		r := &l.Rules[k]
+		if done[r.net] {
+			continue
+		}
+		for _, name := range r.match(machine) {
+			s.NIs = append(s.NIs, NI{Net: r.net, Device: name, Tunables: r.tunables, Options: r.options})
+			done[r.net] = true
+		}
+	}
+	if len(l.Rules) > 0 && len(done) == 0 {
+		return ErrNoRules
+	}
+	return nil
+}
+
+// settleStrings adds NIs by the module parameter: the nets of all entries that match
+// (lnetctl 13.3).
+func (l *Site) settleStrings(s *State, machine []Interface) error {
+	if len(l.IP2Nets) == 0 {
+		return nil
+	}
+	var addrs []netip.Addr
+	for _, i := range machine {
+		if i.Up && !i.Loopback {
+			addrs = append(addrs, i.Addrs...)
+		}
+	}
+	nets, err := l.IP2Nets.Match(addrs)
+	if err != nil {
+		return err
+	}
+	s.NIs = append(s.NIs, nisOf(nets)...)
+	return nil
+}
+
+// has tells whether a NID will be one of the node's own.
+func (s *State) has(nid lnet.NID, machine []Interface) bool {
+	owns := func(device string) bool {
+		return slices.ContainsFunc(machine, func(i Interface) bool {
+			return (device == "" || i.Name == device) && slices.Contains(i.Addrs, nid.IP())
+		})
+	}
+	if len(s.NIs) == 0 {
+		return nid.Net() == lnet.MakeNet(lnet.TypeTCP, 0) && owns("")
+	}
+	return slices.ContainsFunc(s.NIs, func(i NI) bool {
+		return i.NID == nid || i.NID.IsZero() && i.Net == nid.Net() && owns(i.Device)
+	})
+}
+
+// moduleStrings are the keys of "lnetd" that hold strings of LNet's own module
+// parameters (lnetctl 13).
+var moduleStrings = map[string]func(*Config, place, string) error{
+	"networks": func(c *Config, _ place, s string) error {
+		nis, err := networks([]string{s})
+		c.NIs = append(c.NIs, nis...)
+		return err
+	},
+	"ip2nets": func(c *Config, _ place, s string) error {
+		rules, err := lnet.ParseIP2Nets(s)
+		if err == nil && len(rules) == 0 {
+			err = fmt.Errorf("%q has no entry", s)
+		}
+		c.Site.IP2Nets = rules
+		return err
+	},
+	"routes": func(c *Config, at place, s string) error {
+		routes, err := lnet.ParseRoutes(s)
+		for _, r := range routes {
+			if r.Gateway.Net() == r.Net {
+				return fmt.Errorf("%s cannot be a gateway to %s", r.Gateway, r.Net)
+			}
+			c.Site.Routes = append(c.Site.Routes, Route{
+				Net: r.Net, Gateway: r.Gateway, Where: at.where(),
+				RouteOptions: node.RouteOptions{Hops: uint32(r.Hops), Priority: r.Priority},
+			})
+		}
+		return err
+	},
+}
+
+// addModuleStrings takes the strings that are not empty.
+func (c *Config) addModuleStrings(own map[string]place) {
+	given := map[string]bool{}
+	for name, read := range moduleStrings {
+		at, ok := own[name]
+		if !ok {
+			continue
+		}
+		s, ok := at.text()
+		if !ok || s == "" {
+			continue
+		}
+		given[name] = true
+		if err := read(c, at, s); err != nil {
+			at.wrong("%v", err)
+		}
+	}
+	if given["networks"] && given["ip2nets"] {
+		own["ip2nets"].wrong("cannot stand beside networks")
+	}
+	_, forwarding := own["forwarding"]
+	c.Site.Automatic = given["routes"] && !forwarding
+}

@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// What rules of a site, or strings of module parameters, make of a machine is what
+// one would have written for it.
+//
+// lnetctl 10
+// sanity-lnet 6 (150), 6 (151)
+func TestSiteIsAsWrittenForTheMachine(t *testing.T) {
+	byHand := startNode(t, parse(t, twoNets+"route: [{net: tcp7, gateway: 10.77.0.20@tcp, hop: 2}]\n")).ready(t).shape(t)
+	const routes = `routes: "tcp7 2 10.77.0.20@tcp"`
+	for name, text := range map[string]string{
+		"rules": "ip2nets: [{net-spec: tcp, ip-range: ['10.77.*.*']}, {net-spec: tcp1, interfaces: [eth1], ip-range: [10.78.0.11]}]\n" +
+			"lnetd: {" + routes + "}\n",
+		"ip2nets":  `lnetd: {ip2nets: "tcp(eth0) 10.77.0.*; tcp1(eth1) 10.78.0.[0-99]; tcp2 10.79.0.*", ` + routes + "}\n",
+		"networks": `lnetd: {networks: "tcp(eth0),tcp1(eth1)", ` + routes + "}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(byHand, startNode(t, parse(t, text)).ready(t).shape(t)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A gateway that is this node makes it a router.
+//
+// lnetctl 13 (2)
+func TestRouterByRoutes(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+`lnetd: {routes: "tcp7 10.77.0.[11,20]@tcp"}`)).ready(t)
+	if s := r.Routing().State; node.RoutingState(s) != node.RoutingEnabled || len(r.Routes()) != 1 {
+		t.Errorf("state %d, routes %+v", s, r.Routes())
+	}
+}
+
+// sanity-lnet 6 (155)
+func TestSiteWithoutTheMachine(t *testing.T) {
+	for text, want := range map[string]struct {
+		errno int
+		err   error
+	}{
+		"ip2nets: [{net-spec: tcp, ip-range: [10.1.2.3]}]\n": {-22, nil},
+		"lnetd: {ip2nets: tcp 10.1.2.3}\n":                   {-2, lnet.ErrNoMatch},
+	} {
+		err := <-startNode(t, parse(t, text)).done
+		var f *control.Fault
+		if !errors.As(err, &f) || f.Code != control.CodeConfigInvalid || f.Errno != want.errno || f.Text != "No ip2nets rules applied" {
+			t.Errorf("%s: %v", text, err)
+		}
+		if want.err != nil && !errors.Is(err, want.err) {
+			t.Errorf("the cause is lost: %v", err)
+		}
+	}
+	// An interface that only a string names is for the driver to find.
+	var f *control.Fault
+	if err := <-startNode(t, parse(t, "lnetd: {ip2nets: 'tcp(eth7) 10.77.*.*'}\n")).done; !errors.As(err, &f) || f.Code != control.CodeInterface {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestHostInterfaces(t *testing.T) {
+	want, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := hostInterfaces()
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for k, i := range got {
+		addrs, err := want[k].Addrs()
+		if err != nil || i.Name != want[k].Name || len(i.Addrs) != len(addrs) ||
+			i.Up != (want[k].Flags&net.FlagUp != 0) || i.Loopback != (want[k].Flags&net.FlagLoopback != 0) {
+			t.Errorf("%+v, want %+v with %v", i, want[k], addrs)
+		}
+	}
+}
