@@ -12,7 +12,7 @@ import (
 func TestTextOfNID4(t *testing.T) {
 	for n, want := range map[NID4]string{
 		0x000200000a000001: "10.0.0.1@tcp", 0x000200030a000001: "10.0.0.1@tcp3", 0x000500000a000001: "10.0.0.1@o2ib",
-		AnyNID4: "any", 0: "0x0", 0x0001000000000007: "0x1000000000007", AnyNID4 - 1: "0xfffffffffffffffe",
+		AnyNID4: "any", 0: "0x0", 0x0001000000000007: "7@<1:0>", AnyNID4 - 1: "0xfffffffffffffffe",
 	} {
 		if got := n.String(); got != want {
 			t.Errorf("%#x: %s, want %s", uint64(n), got, want)
