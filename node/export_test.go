@@ -27,6 +27,9 @@ func (n *Node) CallSilent(nid lnet.NID, within time.Duration) {
 	}
 }
 
+// CallDown notes what a peer NI's own node says of it.
+func (n *Node) CallDown(nid lnet.NID, down bool) { n.calledDown(n.peers.find(nid), down) }
+
 // View is what discovery knows of the peer with a NID.
 func (n *Node) View(nid lnet.NID) (v *discovery.View) {
 	_ = n.discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) })

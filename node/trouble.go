@@ -41,7 +41,7 @@ func (n *Node) rerouteStalled() {
 			continue
 		}
 		n.peers.each(func(p *peerNI) {
-			if p.Trouble(&i.NI) == selection.Stalled {
+			if p.Stalled(&i.NI) {
 				i.stalls.Store(true)
 			}
 		})

@@ -198,29 +198,36 @@ func TestWhatWaitsGoesAnotherWay(t *testing.T) {
 	}
 }
 
-// Given a peer none of whose NIDs answers, and messages that wait for them, when one
-// answers again, then all go there within a second, though the driver tells nothing
-// more of the other one.
+// Given a peer none of whose NIDs answers, be they called down as well or not, and
+// messages that wait for them, when one answers again, then all go there within a
+// second, though the driver tells nothing more of the other one.
 func TestABetterWayThatComesUpLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRails(t, static(), 1, 2)
-		r.hears(t)
-		upper := r.ports[r.na[0]].upper
-		for _, nid := range r.nb {
-			upper.PeerStalled(nid, time.Now())
-		}
-		r.hold(true)
-		r.took()
-		r.puts(t, 40, node.PutOptions{})
-		upper.PeerStalled(r.nb[1], time.Time{})
-		time.Sleep(time.Second)
-		synctest.Wait()
-		r.hold(false)
-		synctest.Wait()
-		if got := r.putsTo(); got[0] != 0 || got[1] != 40 {
-			t.Errorf("%v PUTs to the two NIDs, want all to the second", got)
-		}
-	})
+	for name, down := range map[string]bool{"silent": false, "silent and called down": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRails(t, static(), 1, 2)
+				r.hears(t)
+				upper := r.ports[r.na[0]].upper
+				for _, nid := range r.nb {
+					upper.PeerStalled(nid, time.Now())
+					r.a.CallDown(nid, down)
+				}
+				r.hold(true)
+				r.took()
+				r.puts(t, 40, node.PutOptions{})
+				time.Sleep(10 * time.Second)
+				upper.PeerStalled(r.nb[1], time.Time{})
+				r.a.CallDown(r.nb[1], false)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				r.hold(false)
+				synctest.Wait()
+				if got := r.putsTo(); got[0] != 0 || got[1] != 40 {
+					t.Errorf("%v PUTs to the two NIDs, want all to the second", got)
+				}
+			})
+		})
+	}
 }
 
 // Given peers of which one was configured and one has a route, then the driver is

@@ -87,6 +87,9 @@ func (p *PeerNI) SetStalled(i *NI, stalled bool) bool {
 	return troubles(p.troubles.And(^uint64(i.slot())))&i.slot() != 0
 }
 
+// Stalled tells what SetStalled has noted, whatever else speaks against p.
+func (p *PeerNI) Stalled(i *NI) bool { return p.trouble()&i.slot() != 0 }
+
 // SetToldDown notes whether p's own node says that p is down. It tells whether
 // that is news.
 func (p *PeerNI) SetToldDown(down bool) bool {
