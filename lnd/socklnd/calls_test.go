@@ -231,3 +231,25 @@ func TestTheWaitForACallEnds(t *testing.T) {
 		s.check(t, 0)
 	})
 }
+
+// Given a peer whose connections end while a call to it for more of them is put off, and
+// nothing waits for that, then the node hears that the peer is lost.
+func TestAPeerThatIsLostBetweenCalls(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *memoryNetwork) {
+		n := start(t, func(c *Config) {
+			c.Network, c.SockTimeout, c.Logger = m, 10*time.Second, nil
+			c.MinReconnect, c.MaxReconnect = 30*time.Second, time.Minute
+		})
+		p := newPuppet(n).listen()
+		s := n.put(p.id(), 10)
+		w := p.take()
+		w.receive()
+		s.done()
+		p.decline() // BULK_IN
+		_ = w.Close()
+		time.Sleep(5 * time.Second)
+		if len(n.down) != 1 {
+			t.Errorf("%d times PeerDown, want 1", len(n.down))
+		}
+	})
+}

@@ -66,11 +66,16 @@ func (p *peer) reap(now time.Time) (flight bool) {
 		}
 	}
 	flight = len(p.pending) > 0
+	var lost time.Time // when it was alive last
 	if p.opening && !p.connecting && !flight && len(p.conns) == 0 && p.accepting == 0 {
 		p.stopOpener() // nobody waits any more for what it waits to do
+		lost = p.lastAlive
 	}
 	spent := p.spent()
 	p.mu.Unlock()
+	if !lost.IsZero() { // when its connections ended another was to come
+		p.notifyDown(lost, errNoWay)
+	}
 	if spent {
 		p.rest(now)
 		return false
