@@ -3,6 +3,7 @@ package metrics
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 )
@@ -72,11 +73,15 @@ func (c *connections) enter(conn net.Conn) *connection {
 	return out
 }
 
-// addressOf is an address without its port.
+// addressOf is an address without its port; a host has a whole network of addresses
+// with IPv6, which stand for one.
 func addressOf(hostPort string) string {
 	address, _, err := net.SplitHostPort(hostPort)
 	if err != nil {
 		return hostPort
+	}
+	if a, err := netip.ParseAddr(address); err == nil && !a.Unmap().Is4() {
+		return netip.PrefixFrom(a, 64).Masked().String()
 	}
 	return address
 }

@@ -85,6 +85,26 @@ func TestConnectionsThatAreServedStay(t *testing.T) {
 	}
 }
 
+// Given the addresses of clients, when they have IPv6, then those of one network are
+// one: a host has as many of them as it likes.
+func TestWhatCountsAsOneAddress(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"10.0.0.1:7", "10.0.0.1:8", true},
+		{"10.0.0.1:7", "10.0.0.2:7", false},
+		{"[2001:db8::1]:7", "[2001:db8::ffff:0:0:2]:7", true},
+		{"[2001:db8::1]:7", "[2001:db8:0:1::1]:7", false},
+		{"[fe80::1%eth0]:7", "[fe80::2%eth0]:7", true},
+		{"[::ffff:10.0.0.1]:7", "[::ffff:10.0.0.2]:7", false},
+	} {
+		if a, b := addressOf(c.a), addressOf(c.b); (a == b) != c.same {
+			t.Errorf("%s and %s stand for %s and %s", c.a, c.b, a, b)
+		}
+	}
+}
+
 // asks tells whether a connection is served.
 func asks(c net.Conn) bool {
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {

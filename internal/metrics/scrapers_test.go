@@ -42,12 +42,12 @@ func TestSlowScrapersAreInTheWayOfTheirOwn(t *testing.T) {
 	waiting, read := make(chan struct{}), make(chan struct{})
 	var group sync.WaitGroup
 	for k := range scrapesAtOnce {
-		from := fmt.Sprintf("[2001:db8::%d]:%d", k/scrapesPerAddress, 1000+k)
+		from := fmt.Sprintf("[2001:db8:%d::1]:%d", k/scrapesPerAddress, 1000+k)
 		w := &slowReader{ResponseRecorder: httptest.NewRecorder(), waiting: waiting, read: read}
 		group.Go(func() { h.ServeHTTP(w, request(from)) })
 		<-waiting
 		if k == scrapesPerAddress-1 {
-			gets("[2001:db8::0]:7", http.StatusServiceUnavailable)
+			gets("[2001:db8:0::2]:7", http.StatusServiceUnavailable)
 			gets("10.0.0.1:7", http.StatusOK)
 		}
 	}
@@ -55,7 +55,7 @@ func TestSlowScrapersAreInTheWayOfTheirOwn(t *testing.T) {
 	close(read)
 	group.Wait()
 	for k := range scrapesAtOnce {
-		gets("[2001:db8::0]:7", http.StatusOK)
+		gets("[2001:db8:0::2]:7", http.StatusOK)
 		gets(fmt.Sprintf("10.0.0.%d:7", k), http.StatusOK)
 	}
 }
