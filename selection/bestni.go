@@ -13,7 +13,7 @@ type niFigures struct {
 	turn     uint64
 }
 
-func (f *niFigures) read(c *chooser, i *NI, to troubles) {
+func (f *niFigures) read(c *chooser, i *NI, to toward) {
 	f.ni, f.fatal, f.health, f.priority = i, i.Fatal.Load(), i.Health.Load(), i.priority.get()
 	f.trouble = to.from(i)
 	f.distance, f.credits, f.turn = c.v.Distances.Between(c.r.CPT, i.CPT), i.Credits.Load(), i.turn.Load()
@@ -49,7 +49,7 @@ func (f *niFigures) better(g *niFigures) (bool, Criterion) {
 
 // bestNI chooses among the NIs of a net for a message to where these are the
 // troubles. None is ever excluded.
-func (c *chooser) bestNI(n *Net, to troubles) *NI {
+func (c *chooser) bestNI(n *Net, to toward) *NI {
 	if len(n.NIs) == 1 && c.t == nil {
 		return n.NIs[0]
 	}

@@ -171,7 +171,7 @@ func (c *chooser) exactLocal(p *Peer) (Decision, error) {
 		}
 	}
 	if d.NI == nil {
-		d = c.direct(c.bestNI(n, dest.trouble()), n, dest)
+		d = c.direct(c.bestNI(n, dest.toward()), n, dest)
 	}
 	d.prefer = !c.r.Forward && c.prefers(p)
 	return d, nil
@@ -198,7 +198,7 @@ func (c *chooser) anyOfPeer(p *Peer) (Decision, error) {
 	if pn == nil {
 		return c.routed(p, nil, nil)
 	}
-	i := c.bestNI(n, pn.trouble())
+	i := c.bestNI(n, pn.toward())
 	to := c.bestPeerNI(pn, i)
 	switch {
 	case to == nil:
@@ -245,7 +245,7 @@ func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 		if on == nil {
 			return Decision{}, fmt.Errorf("gateway %s is on no local net: %w", d.Next.NID, ErrInconsistent)
 		}
-		d.NI, d.net = c.bestNI(on, d.Next.trouble()), on
+		d.NI, d.net = c.bestNI(on, d.Next.toward()), on
 	}
 	return d, nil
 }

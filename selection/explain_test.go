@@ -62,7 +62,7 @@ NI
 peer NI
   1. 10.0.0.11@tcp
   2. 10.0.0.12@tcp            equal to 10.0.0.11@tcp
-  3. 10.0.0.13@tcp            peer NI trouble link down, 10.0.0.12@tcp has none
+  3. 10.0.0.13@tcp            peer NI trouble link down, 10.0.0.12@tcp has in doubt
 path: 10.0.0.2@tcp to 10.0.0.11@tcp
 `},
 		{"the NI that serves", lone(a12, sent), "B1", nil, `this very NID, on a local net

@@ -8,6 +8,9 @@ type Trouble uint8
 // The kinds of trouble, from the least.
 const (
 	NoTrouble Trouble = iota
+	// Suspect: the way has its NI or its peer NI in common with one that has stalled,
+	// and of that way nobody knows which end it is.
+	Suspect
 	// Stalled: what was sent to the peer NI from the NI is not acknowledged.
 	Stalled
 	// ToldDown: the peer's own node says that the peer NI is down.
@@ -19,6 +22,8 @@ func (t Trouble) String() string {
 	switch t {
 	case NoTrouble:
 		return "none"
+	case Suspect:
+		return "in doubt"
 	case Stalled:
 		return "not answering"
 	}
@@ -106,24 +111,44 @@ func (p *PeerNI) Trouble(i *NI) Trouble { return p.trouble().from(i) }
 func (p *PeerNI) trouble() troubles { return troubles(p.troubles.Load()) }
 
 // trouble is what is wrong with all NIDs of the peer on the net.
-func (n *PeerNet) trouble() troubles {
-	all := ^troubles(0)
+func (n *PeerNet) trouble() troubles { return n.toward().all }
+
+// toward is what is wrong with all, and with some, of the peer NIs that a message may
+// go to.
+type toward struct{ all, some troubles }
+
+func (n *PeerNet) toward() toward {
+	t := toward{all: ^troubles(0)}
 	for _, p := range n.NIs {
-		if all = all.and(p.trouble()); all == 0 {
-			break
-		}
+		of := p.trouble()
+		t.all, t.some = t.all.and(of), t.some|of
 	}
-	return all
+	return t
+}
+
+func (p *PeerNI) toward() toward { return toward{p.trouble(), p.trouble()} }
+
+// from is what speaks against an NI.
+func (t toward) from(i *NI) Trouble {
+	if trouble := t.all.from(i); trouble != NoTrouble || t.some&i.slot() == 0 {
+		return trouble
+	}
+	return Suspect
 }
 
 // trouble is what speaks against a peer NI, from an NI or, if that is nil, from
 // any on its net.
 func (c *chooser) trouble(p *PeerNI, from *NI) Trouble {
 	t := p.trouble()
-	if t == 0 || from != nil {
-		return t.from(from)
+	switch {
+	case t == 0:
+		return NoTrouble
+	case from == nil:
+		return t.on(c.v.Local.Net(p.NID.Net()))
+	case t.from(from) == NoTrouble:
+		return Suspect
 	}
-	return t.on(c.v.Local.Net(p.NID.Net()))
+	return t.from(from)
 }
 
 // leastTrouble is that of the best net which the peer shares with this node and
