@@ -166,46 +166,46 @@ func (m *message) takeCredits() bool {
 	if m.peer == nil {
 		return true
 	}
-	if m.held == heldNone {
+	if m.out.held == heldNone {
 		m.peer.Queued.Add(m.weight())
 		if !m.peer.tx.take(m) {
 			return false
 		}
-		m.held = heldPeer
+		m.out.held = heldPeer
 	}
-	if m.held == heldBoth {
+	if m.out.held == heldBoth {
 		return true
 	}
 	if !m.ni.tx.take(m) {
 		return false
 	}
-	m.held = heldBoth
+	m.out.held = heldBoth
 	return true
 }
 
 // giveCredits gives back what m holds, the NI's first (lnet-core 7.3), and
 // puts the messages that may go on in ready.
 func (m *message) giveCredits(ready *messageQueue) {
-	if m.held == heldBoth {
+	if m.out.held == heldBoth {
 		if w := m.ni.tx.give(); w != nil {
-			w.held, w.waited = heldBoth, true
+			w.out.held, w.out.waited = heldBoth, true
 			ready.push(w)
 		}
 	}
-	if m.held != heldNone {
+	if m.out.held != heldNone {
 		m.peer.Queued.Add(-m.weight())
 		if w := m.peer.tx.give(); w != nil {
-			w.held, w.waited = heldPeer, true
+			w.out.held, w.out.waited = heldPeer, true
 			ready.push(w)
 		}
 	}
-	m.held = heldNone
+	m.out.held = heldNone
 }
 
 // goOn transmits messages that a peer NI has new credits for.
 func (n *Node) goOn(ready *messageQueue) {
 	for m := ready.pop(); m != nil; m = ready.pop() {
-		m.held, m.waited = heldPeer, true
+		m.out.held, m.out.waited = heldPeer, true
 		n.transmit(m)
 	}
 }

@@ -101,7 +101,7 @@ func (d *discoverer) meet(nid lnet.NID) { d.put(event{meet: true, nid: nid}) }
 // park keeps m until the peer with the NID is known.
 func (d *discoverer) park(m *message, nid lnet.NID) {
 	if !d.put(event{park: m, nid: nid}) {
-		d.node.end(m, ErrClosed)
+		m.schedule(stepAttempted, ErrClosed)
 	}
 }
 
@@ -301,7 +301,7 @@ func (d *discoverer) do(a discovery.Action) {
 		for _, key := range a.Keys {
 			m := d.parked[key]
 			delete(d.parked, key)
-			n.unpark(m, parkError(a.Err))
+			m.leaveToMonitor(parkError(a.Err))
 		}
 	case discovery.Wake:
 		if w := d.waiters[a.Waiter]; w != nil {

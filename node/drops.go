@@ -131,9 +131,9 @@ func (n *Node) tellDrop(r DropReason, i *ni, p *peerNI, h *lnet.Header) {
 	n.log.LogAttrs(context.Background(), slog.LevelDebug, "message dropped", attributes...)
 }
 
-// drop gives up a message with nbytes of payload: it counts among the NI's and the
+// dropped counts a dropped message with nbytes of payload, among the NI's and the
 // neighbour's too.
-func (i *ni) drop(r DropReason, p *peerNI, h *lnet.Header, nbytes int) {
+func (i *ni) dropped(r DropReason, p *peerNI, h *lnet.Header, nbytes int) {
 	i.countDropped(p, h.Type, nbytes)
 	i.node.dropped(r, i, p, h)
 }
@@ -188,8 +188,8 @@ func (m *message) lost(err error) {
 	h := &m.tx.Header
 	r := m.node.reasonFor(err)
 	switch {
-	case m.forward, r == DropOverdue:
-		m.ni.drop(r, m.peer, h, m.tx.Payload.Length)
+	case m.forwarded(), r == DropOverdue:
+		m.ni.dropped(r, m.peer, h, m.tx.Payload.Length)
 	case m.isAnswer():
 		m.node.dropped(r, m.ni, m.peer, h)
 	}

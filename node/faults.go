@@ -58,26 +58,20 @@ func (h *heldMessages) take(which func(*heldMessage) bool) []heldMessage {
 	return out
 }
 
-// letGo lets messages go on, but for those whose MD was unlinked meanwhile.
-func (n *Node) letGo(messages []heldMessage) {
+// release lets held messages go on, but for those whose MD was unlinked meanwhile.
+func (n *Node) release(messages []heldMessage) {
+	var ready messageQueue
 	for _, h := range messages {
 		switch {
-		case h.m.rx != nil:
+		case h.m.arrival.rx != nil:
 			h.m.dispatch()
 		case h.m.aborted():
-			n.giveUp(h.m)
+			h.m.unsent(ErrCanceled, &ready)
+			n.transmitAll(&ready)
 		default:
 			n.transmit(h.m)
 		}
 	}
-}
-
-// giveUp ends a held message that would have left.
-func (n *Node) giveUp(m *message) {
-	var ready messageQueue
-	m.giveCredits(&ready)
-	n.end(m, ErrCanceled)
-	n.transmitAll(&ready)
 }
 
 // close holds nothing any more.
@@ -104,7 +98,7 @@ func (n *Node) dropByRule(i *ni, rx *lnd.Rx) bool {
 
 // holdArrival keeps an arrived message if a delay rule wants that.
 func (m *message) holdArrival() bool {
-	about := m.ni.aboutArrival(&m.rx.Header)
+	about := m.ni.aboutArrival(&m.arrival.rx.Header)
 	return m.node.hold(m, &about)
 }
 
@@ -114,8 +108,8 @@ func (m *message) inject() (held bool, err error) {
 	n := m.node
 	h := &m.tx.Header
 	about := fault.Message{Source: h.Src, Dest: h.Dest, Type: h.Type, Portal: h.Portal}
-	if !m.delayed {
-		m.delayed = true
+	if !m.out.delayed {
+		m.out.delayed = true
 		if n.hold(m, &about) {
 			return true, nil
 		}
@@ -142,7 +136,7 @@ func (n *Node) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 	n.held.mu.Lock()
 	gone := n.faults.Remove(k, source, dest)
 	n.held.mu.Unlock()
-	n.letGo(n.held.take(func(h *heldMessage) bool {
+	n.release(n.held.take(func(h *heldMessage) bool {
 		return slices.Contains(gone, h.rule)
 	}))
 	return len(gone)

@@ -8,25 +8,28 @@ import (
 // that brought it, then a buffer (lnet-core 7.4), and holds both until it has
 // left.
 const (
-	passageNone   = iota
-	passageCredit // it has the router credit
-	passagePool   // and the pool's
+	passageNone   = iota // it is not forwarded
+	passageBegun         // it has nothing yet
+	passageCredit        // it has the router credit
+	passagePool          // and the pool's
 )
+
+// forwarded tells whether this node is but a router for m.
+func (m *message) forwarded() bool { return m.passage.stage != passageNone }
 
 // enterRouter begins the passage of an arrived message for somebody else.
 func (m *message) enterRouter() {
-	m.tx.Header = m.rx.Header
+	m.tx.Header = m.arrival.rx.Header
 	h := &m.tx.Header
-	m.from = m.peer
-	m.reserved = h.Portal == 0 && !m.isAnswer()
-	from, n := m.from, m.node
+	m.out.reserved = h.Portal == 0 && !m.isAnswer()
+	from, n := m.arrival.from, m.node
 	if !from.router.take(m) {
 		if from.gone.Load() { // at this moment
 			n.freeStrays(from)
 		}
 		return
 	}
-	m.passage = passageCredit
+	m.passage.stage = passageCredit
 	m.enterPool()
 }
 
@@ -35,9 +38,9 @@ func (m *message) enterRouter() {
 func (n *Node) freeStrays(p *peerNI) {
 	strays := p.router.withdraw(func(*message) bool { return true })
 	for m := strays.pop(); m != nil; m = strays.pop() {
-		m.passage = passageCredit
+		m.passage.stage, m.step = passageCredit, stepForward
 		if !n.strays.push(m) {
-			m.dropForward(DropClosing)
+			m.drop(DropClosing)
 		}
 	}
 	n.wakeMonitor()
@@ -64,16 +67,16 @@ func (m *message) enterPool() {
 		}
 		return
 	}
-	m.passage = passagePool
+	m.passage.stage = passagePool
 	m.takeIn()
 }
 
 // takeIn has the payload of m, which has both credits, put into a buffer.
 func (m *message) takeIn() {
 	length := int(m.tx.Header.PayloadLength)
-	m.buffer = m.node.router.poolFor(length).get()
-	m.tx.Payload = lnd.MemoryOf(m.buffer.bytes[:length])
-	m.ni.iface.Receive(m.rx, lnd.Placement{Memory: m.tx.Payload, Done: m})
+	m.passage.buffer = m.node.router.poolFor(length).get()
+	m.tx.Payload = lnd.MemoryOf(m.passage.buffer.bytes[:length])
+	m.ni.iface.Receive(m.arrival.rx, lnd.Placement{Memory: m.tx.Payload, Done: m})
 }
 
 // forwardOn sends m on, whose payload is there unless err is not nil.
@@ -81,8 +84,8 @@ func (m *message) forwardOn(err error) {
 	n := m.node
 	if err != nil {
 		m.failed(err)
-		n.dropped(DropConnection, m.ni, m.from, &m.tx.Header)
-		n.passed(m)
+		n.dropped(DropConnection, m.ni, m.arrival.from, &m.tx.Header)
+		m.free()
 		return
 	}
 	m.succeeded(true)
@@ -90,7 +93,7 @@ func (m *message) forwardOn(err error) {
 	m.countReceived(m.tx.Header.Type, length)
 	n.stats.passed.add(length)
 	p := n.plan(m, m.tx.Header.Dest)
-	n.follow(m, &p)
+	n.carryOut(m, &p)
 }
 
 // roomToWait tells whether a message that is forwarded may wait for discovery of
@@ -98,86 +101,65 @@ func (m *message) forwardOn(err error) {
 // and what they wait for come on a connection that stands still for lack of one.
 func (n *Node) roomToWait(m *message) bool {
 	half := func(c *credits) bool { return c.available.Load() >= max(c.limit.Load()/2, 1) }
-	return half(&m.from.router) && half(&n.router.poolFor(m.tx.Payload.Length).credits)
+	return half(&m.arrival.from.router) && half(&n.router.poolFor(m.tx.Payload.Length).credits)
 }
 
-// dropForward gives up m, whose payload has not been taken in.
-func (m *message) dropForward(r DropReason) {
-	rx, i := m.rx, m.ni
-	i.drop(r, m.from, &rx.Header, int(rx.Header.PayloadLength))
-	m.rx = nil
-	m.node.passed(m)
-	i.iface.Receive(rx, lnd.Placement{})
-}
-
-// passed ends m's passage: what it held goes to those who wait for it.
-func (n *Node) passed(m *message) {
-	var ready messageQueue
-	if m.passage == passagePool {
-		p := n.router.poolFor(int(m.tx.Header.PayloadLength))
-		if m.buffer != nil {
-			p.put(m.buffer)
+// leaveRouter gives back what m holds in the router, and puts the messages that may
+// take their next step there in ready.
+func (m *message) leaveRouter(ready *messageQueue) {
+	if m.passage.stage == passagePool {
+		p := m.node.router.poolFor(int(m.tx.Header.PayloadLength))
+		if m.passage.buffer != nil {
+			p.put(m.passage.buffer)
 		}
 		if w := p.credits.give(); w != nil {
-			w.passage = passagePool
+			w.passage.stage, w.step = passagePool, stepForward
 			ready.push(w)
 		}
 	}
-	if m.passage != passageNone {
-		if w := m.from.router.give(); w != nil {
-			w.passage = passageCredit
+	if m.passage.stage >= passageCredit {
+		if w := m.arrival.from.router.give(); w != nil {
+			w.passage.stage, w.step = passageCredit, stepForward
 			ready.push(w)
 		}
 	}
-	n.freeMessage(m)
-	n.passOn(&ready)
 }
 
-// forwardAll has messages go on for which there are more credits now. Which they
+// forwardGranted has messages go on for which there are more credits now. Which they
 // waited for, their passage tells.
-func (n *Node) forwardAll(ready *messageQueue) {
+func (n *Node) forwardGranted(ready *messageQueue) {
 	for m := ready.head; m != nil; m = m.next {
-		m.passage++
-	}
-	n.passOn(ready)
-}
-
-// passOn takes the next step of messages that have got what they waited for.
-func (n *Node) passOn(ready *messageQueue) {
-	if ready.head == nil {
-		return
-	}
-	for m := ready.head; m != nil; m = m.next {
+		m.passage.stage++
 		m.step = stepForward
 	}
 	n.run(ready)
 }
 
-// goThrough is that step.
+// goThrough takes the next step of m, which has got what it waited for.
 func (m *message) goThrough() {
-	if m.passage == passagePool {
+	if m.passage.stage == passagePool {
 		m.takeIn()
 		return
 	}
 	m.enterPool()
 }
 
-// dropForwards gives up the messages that wait in the router and that which says
-// yes to.
-func (n *Node) dropForwards(r DropReason, which func(*message) bool) {
+// dropForwards gives up the messages that wait in the router and for which match is
+// true.
+func (n *Node) dropForwards(r DropReason, match func(*message) bool) {
 	if !n.router.ever.Load() {
 		return
 	}
-	out := n.strays.withdraw(which)
+	out := n.strays.withdraw(match)
 	n.peers.each(func(p *peerNI) {
-		waiting := p.router.withdraw(which)
+		waiting := p.router.withdraw(match)
 		out.append(&waiting)
 	})
 	for k := range n.router.pools {
-		waiting := n.router.pools[k].credits.withdraw(which)
+		waiting := n.router.pools[k].credits.withdraw(match)
 		out.append(&waiting)
 	}
 	for m := out.pop(); m != nil; m = out.pop() {
-		m.dropForward(r)
+		m.drop(r)
 	}
 }

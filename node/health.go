@@ -124,7 +124,7 @@ func (m *message) succeeded(arrived bool) {
 // the message's deadline tells nothing.
 func (m *message) failed(err error) (again bool) {
 	n, i, p := m.node, m.ni, m.peer
-	if i == nil || i.loopback || p == nil || m.deadline != 0 && n.now() > m.deadline {
+	if i == nil || i.loopback || p == nil || m.out.deadline != 0 && n.now() > m.out.deadline {
 		return false
 	}
 	s := lnd.StatusOf(err)
@@ -161,7 +161,7 @@ func (m *message) failed(err error) (again bool) {
 // another one. The specification has messages resent only if the neighbour has
 // several NIDs, but a gateway that cannot be connected with has not seen m.
 func (m *message) reroutable() bool {
-	return m.tx.To.NID != m.tx.Header.Dest && (m.from == nil || m.forward) &&
+	return m.tx.To.NID != m.tx.Header.Dest && (m.arrival.from == nil || m.forwarded()) &&
 		len(m.node.topology.Load().view.Routing.To(m.tx.Header.Dest.Net())) > 1
 }
 

@@ -7,40 +7,51 @@ import (
 )
 
 // message is the record of one message, from the call or the arrival to its
-// last completion. An arrived PUT's record becomes its ACK and a GET's its
-// REPLY. Records are pooled.
+// last completion; ending.go has its states. An arrived PUT's record becomes its
+// ACK and a GET's its REPLY. Records are pooled.
 type message struct {
 	tx   lnd.Tx
 	op   portals.Operation // with the event
 	node *Node
-
-	ni   *ni      // the NI that it travels on
-	peer *peerNI  // next hop, or the neighbour it came from; nil on 0@lo
-	rx   *lnd.Rx  // the arrival that has no placement yet
 	next *message // messageQueue's
 
-	source lnet.NID // that the path must begin with, if not zero or AnyNID
-	// from is the neighbour that brought what m answers or, with forward,
-	// m itself.
-	from *peerNI
-	over lnet.Net // that it shall go by, if not 0: a check of a router
+	ni      *ni     // the NI that it travels on
+	peer    *peerNI // next hop, or the neighbour it came from; nil on 0@lo
+	bound   bool    // op is an operation on an MD
+	counted bool    // in stats.committed
+	step    step    // what comes next, in runQueue
+	err     error   // of that step, or why it shall not be sent
 
-	forward bool    // this node is but a router for it
-	passage uint8   // how far it has come in the router
-	buffer  *buffer // of the router, that its payload is in
+	arrival arrival
+	out     outgoing
+	passage passage
+}
+
+// arrival is what a message is that came to this node, or that answers one.
+type arrival struct {
+	rx   *lnd.Rx // while it has no placement
+	from *peerNI // the neighbour that brought it; nil on 0@lo
+}
+
+// outgoing is what a message is that leaves this node, or shall.
+type outgoing struct {
+	source   lnet.NID // that the path must begin with, if not zero or AnyNID
+	over     lnet.Net // that it shall go by, if not 0: a check of a router
+	recovery bool     // a recovery ping, for this very NID
+	reserved bool     // a request to the portal that is LNet's own
 
 	started  int64 // when the request was made; see Node.now
 	deadline int64 // 0: none yet
-	bound    bool  // op is an operation on an MD
+	retries  int
 	held     uint8 // credits held: heldNone, heldPeer, heldBoth
 	waited   bool  // it was on a queue for tx credits
-	counted  bool  // in stats.committed
-	recovery bool  // a recovery ping, for this very NID
-	reserved bool  // a request to the portal that is LNet's own
 	delayed  bool  // delay rules have been asked about this attempt
-	retries  int
-	step     step  // what comes next, in runQueue
-	err      error // of stepEnd
+}
+
+// passage is what a message is for which this node is but a router.
+type passage struct {
+	stage  uint8   // how far it has come: passageNone, ...
+	buffer *buffer // that its payload is in
 }
 
 // Credits are taken in this order, and never skipped but on 0@lo.
@@ -77,12 +88,12 @@ func (q *messageQueue) append(o *messageQueue) {
 	*o = messageQueue{}
 }
 
-// withdraw takes out the messages that which says yes to, in order.
-func (q *messageQueue) withdraw(which func(*message) bool) (out messageQueue) {
+// withdraw takes out the messages for which match is true, in order.
+func (q *messageQueue) withdraw(match func(*message) bool) (out messageQueue) {
 	all := *q
 	*q = messageQueue{}
 	for m := all.pop(); m != nil; m = all.pop() {
-		if which(m) {
+		if match(m) {
 			out.push(m)
 		} else {
 			q.push(m)
@@ -104,21 +115,25 @@ func (q *messageQueue) pop() *message {
 // zero, or are set by everyone who uses them: tx.Header, tx.To, op.Event.
 func (n *Node) newMessage() *message { return n.messages.Get().(*message) }
 
-// freeMessage takes a record back; the caller was its owner.
-func (n *Node) freeMessage(m *message) {
+// free takes m's record back; what m held in the router goes to those who wait
+// for it. The caller was m's owner.
+func (m *message) free() {
+	n := m.node
+	var ready messageQueue
+	if m.forwarded() {
+		m.leaveRouter(&ready)
+	}
 	if m.counted {
 		n.stats.committed.Add(-1)
 	}
 	m.tx.Payload, m.tx.Sink = lnd.Memory{}, lnd.Memory{}
 	m.tx.Replied, m.tx.ReplyLength = false, 0
 	m.op = portals.Operation{Owner: m.op.Owner}
-	m.ni, m.peer, m.rx, m.next = nil, nil, nil, nil
-	m.source, m.from, m.over = lnet.NID{}, nil, 0
-	m.forward, m.passage, m.buffer = false, passageNone, nil
-	m.started, m.deadline, m.held = 0, 0, heldNone
-	m.bound, m.waited, m.counted, m.recovery, m.reserved, m.delayed = false, false, false, false, false, false
-	m.retries, m.err = 0, nil
+	m.ni, m.peer, m.next = nil, nil, nil
+	m.bound, m.counted, m.err = false, false, nil
+	m.arrival, m.out, m.passage = arrival{}, outgoing{}, passage{}
 	n.messages.Put(m)
+	n.run(&ready)
 }
 
 // isAnswer tells whether m, on its way out, is an ACK or a REPLY.
@@ -142,16 +157,10 @@ func (m *message) count() {
 // router gives everything a try (lnet-core 9.3).
 func (m *message) due() {
 	n := m.node
-	if m.forward || m.deadline != 0 {
+	if m.forwarded() || m.out.deadline != 0 {
 		return
 	}
-	m.deadline = n.now() + n.parameters.Load().lifetime(m.ni.iface.Timeout())
-}
-
-// finish ends m's operation on its MD, whose handler hears of it.
-func (m *message) finish(err error) {
-	m.bound = false
-	m.node.table.Finish(&m.op, err)
+	m.out.deadline = n.now() + n.parameters.Load().lifetime(m.ni.iface.Timeout())
 }
 
 // aborted says that m's MD was unlinked while m was under way.

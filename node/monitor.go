@@ -35,8 +35,8 @@ func (n *Node) runMonitor() {
 			n.rerouteStalled()
 		}
 		strays := n.strays.take()
-		n.passOn(&strays)
-		n.letGo(n.held.take(func(h *heldMessage) bool { return h.until <= now }))
+		n.run(&strays)
+		n.release(n.held.take(func(h *heldMessage) bool { return h.until <= now }))
 		if second-scanned >= n.parameters.Load().scanInterval() {
 			scanned = second
 			overdue = n.table.AppendOverdue(overdue[:0], now)

@@ -99,7 +99,7 @@ func (i *ni) setOpen() {
 	i.earlyMu.Unlock()
 	for _, rx := range early {
 		if slices.Contains(lost, rx) {
-			i.dropAtOnce(rx, DropConnection)
+			i.drop(rx, DropConnection)
 			continue
 		}
 		if err := i.receive(rx); err != nil {
@@ -127,7 +127,7 @@ func (i *ni) Withdrawn(rx *lnd.Rx) {
 		i.lost = append(i.lost, rx)
 	}
 	i.earlyMu.Unlock()
-	i.node.dropWaiting(DropConnection, func(m *message) bool { return m.rx == rx })
+	i.node.dropWaiting(DropConnection, func(m *message) bool { return m.arrival.rx == rx })
 }
 
 // PeerDown implements lnd.Upper.

@@ -241,11 +241,11 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	strays := n.strays.close()
 	for m := strays.pop(); m != nil; m = strays.pop() {
-		m.dropForward(DropClosing)
+		m.drop(DropClosing)
 	}
 	waiting := n.resends.close()
 	for m := waiting.pop(); m != nil; m = waiting.pop() {
-		m.left(ErrCanceled)
+		m.conclude(ErrCanceled)
 	}
 	n.table.Close()
 	n.closed = true

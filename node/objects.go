@@ -26,9 +26,7 @@ func (n *Node) settle(accepted, dropped portals.Operations) {
 	var q messageQueue
 	q.plan(accepted, stepPlace)
 	q.plan(dropped, stepDrop)
-	if q.head != nil {
-		n.run(&q)
-	}
+	n.run(&q)
 }
 
 // Bind makes an MD to send from, or to get into. It neither matches requests
@@ -49,6 +47,6 @@ func (n *Node) SetLazy(portal uint32) error { return n.table.SetLazy(portal) }
 // ClearLazy undoes SetLazy and drops what waits on the portal. ErrInvalid.
 func (n *Node) ClearLazy(portal uint32) error {
 	dropped, err := n.table.ClearLazy(portal)
-	dropAll(DropNoMatch, dropped)
+	dropDelayed(DropNoMatch, dropped)
 	return err
 }

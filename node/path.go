@@ -30,7 +30,7 @@ func (p *plan) hop() lnet.NID {
 
 // plan decides what becomes of m, which is for a NID, and changes nothing.
 func (n *Node) plan(m *message, target lnet.NID) (p plan) {
-	if target.IsLoopback() && (m.from == nil || m.forward) {
+	if target.IsLoopback() && (m.arrival.from == nil || m.forwarded()) {
 		p.target, p.loopback = target, true
 		return p
 	}
@@ -40,7 +40,7 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	}
 	t := n.topology.Load()
 	r := selection.Request{
-		Source: m.source, Reserved: m.reserved, Recovery: m.recovery, DiscoveryNet: m.over, CPT: n.here(t),
+		Source: m.out.source, Reserved: m.out.reserved, Recovery: m.out.recovery, DiscoveryNet: m.out.over, CPT: n.here(t),
 	}
 	dest, err := n.destination(m, target, &r, t)
 	if err != nil {
@@ -51,7 +51,7 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 		dest.use(n.second.Load())
 	}
 	if m.discovers() && dest.view().MustWait(t.local) {
-		if !m.forward || n.roomToWait(m) {
+		if !m.forwarded() || n.roomToWait(m) {
 			p.park = dest
 			return p
 		}
@@ -87,24 +87,24 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 // memory with peers.
 func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t *topology) (*peerNI, error) {
 	var dest *peerNI
-	if m.from == nil || m.forward {
+	if m.arrival.from == nil || m.forwarded() {
 		target = n.nearer(t, target, r.Source)
 	}
 	switch {
-	case m.forward:
+	case m.forwarded():
 		var err error
 		if dest, err = n.farEnd(m, target, t); err != nil {
 			return nil, err
 		}
-		r.Forward, r.From = true, &m.from.PeerNI
+		r.Forward, r.From = true, &m.arrival.from.PeerNI
 		if source := n.peers.find(m.tx.Header.Src); source != nil {
 			r.FromMultiRail = source.Peer().MultiRail
 		}
-	case m.from == nil:
+	case m.arrival.from == nil:
 		dest = n.peerFor(target)
 	default:
-		r.Response, r.Hop = true, &m.from.PeerNI
-		dest = m.from
+		r.Response, r.Hop = true, &m.arrival.from.PeerNI
+		dest = m.arrival.from
 		if target.Net() != dest.NID.Net() {
 			far := n.peers.find(target)
 			if far == nil && !dest.gateway() { // by another router, perhaps
@@ -122,10 +122,10 @@ func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t 
 // uses tells whether m is of use to somebody: it is a program's request, or goes
 // on to a node that is known to be there.
 func (m *message) uses(dest *peerNI, t *topology) bool {
-	if m.forward {
+	if m.forwarded() {
 		return dest.view().UpToDate(t.local)
 	}
-	return m.from == nil && !m.reserved
+	return m.arrival.from == nil && !m.out.reserved
 }
 
 // Why a router does not know where to send a message.
@@ -145,7 +145,7 @@ func (n *Node) farEnd(m *message, target lnet.NID, t *topology) (*peerNI, error)
 		if n.absent.away(target, n.second.Load()) {
 			return nil, errAbsent
 		}
-		if dest := n.hearOf(target, m.from); dest != nil {
+		if dest := n.hearOf(target, m.arrival.from); dest != nil {
 			return dest, nil
 		}
 		return nil, errNoRoom
@@ -154,7 +154,7 @@ func (n *Node) farEnd(m *message, target lnet.NID, t *topology) (*peerNI, error)
 		return nil, errNoWay
 	}
 	if m.discovers() {
-		if dest := n.hearOf(target, m.from); dest != nil {
+		if dest := n.hearOf(target, m.arrival.from); dest != nil {
 			return dest, nil
 		}
 	}
@@ -164,7 +164,7 @@ func (n *Node) farEnd(m *message, target lnet.NID, t *topology) (*peerNI, error)
 // discovers tells whether m's peer must be known before m leaves: requests but
 // for LNet's own portal, ours or others' (discovery 5.1).
 func (m *message) discovers() bool {
-	return !m.reserved && (m.tx.Header.Type == lnet.MsgPut || m.tx.Header.Type == lnet.MsgGet)
+	return !m.out.reserved && (m.tx.Header.Type == lnet.MsgPut || m.tx.Header.Type == lnet.MsgGet)
 }
 
 // here is where the sender runs, which stands for where the first byte to send
@@ -187,11 +187,11 @@ func pathError(err error) error {
 	return err
 }
 
-// follow does with m what the plan says; m is the caller's no more.
-func (n *Node) follow(m *message, p *plan) {
+// carryOut does with m what the plan says; m is the caller's no more.
+func (n *Node) carryOut(m *message, p *plan) {
 	switch {
 	case p.err != nil:
-		n.abandon(m, p.err) // no NI has been chosen
+		m.schedule(stepConclude, p.err) // no NI has been chosen
 		return
 	case p.park != nil:
 		n.discoverer.park(m, p.park.NID)
@@ -214,14 +214,14 @@ func (m *message) take(i *ni, next *peerNI, target lnet.NID) {
 	m.ni, m.peer = i, next
 	h := &m.tx.Header
 	h.Dest = target
-	if !m.forward {
+	if !m.forwarded() {
 		h.Src = i.NID
 	}
 	m.tx.To = lnet.ProcessID{NID: target, PID: h.DestPID}
 	if next != nil && next.NID != target {
 		m.tx.To = lnet.ProcessID{NID: next.NID, PID: lnet.PIDLustre}
 	}
-	m.waited, m.delayed = false, false
+	m.out.waited, m.out.delayed = false, false
 	m.due()
 }
 
@@ -232,11 +232,11 @@ func (n *Node) relaunch(m *message, target lnet.NID) {
 		if hop := p.hop(); m.bound && !hop.IsZero() {
 			n.table.Rehop(&m.op, hop)
 		}
-		if m.retries > 0 {
+		if m.out.retries > 0 {
 			n.stats.resent.Add(1)
 		}
 	}
-	n.follow(m, &p)
+	n.carryOut(m, &p)
 }
 
 // ExplainOptions are what a choice may depend on.

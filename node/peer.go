@@ -202,7 +202,7 @@ func (n *Node) equip(p *peerNI, t *topology) {
 	}
 	if int(p.router.limit.Load()) != router {
 		ready := p.router.resize(router)
-		n.forwardAll(&ready)
+		n.forwardGranted(&ready)
 	}
 }
 

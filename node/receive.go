@@ -47,33 +47,35 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	}
 	switch {
 	case ours:
-		i.dropAtOnce(rx, DropOtherNI)
+		i.drop(rx, DropOtherNI)
 		return nil
 	case forward && !routes:
-		i.dropAtOnce(rx, DropNotRouter)
+		i.drop(rx, DropNotRouter)
 		return nil
 	case n.closing.Load() && !forward:
-		i.dropAtOnce(rx, DropClosing)
+		i.drop(rx, DropClosing)
 		return nil
 	}
 	faults := n.faults.Active()
 	if faults && n.dropByRule(i, rx) {
-		i.dropAtOnce(rx, DropFaultRule)
+		i.drop(rx, DropFaultRule)
 		return nil
 	}
 	neighbour := i.neighbour(rx.From.NID)
 	if neighbour == nil && !i.loopback {
-		i.dropAtOnce(rx, DropPeerBound)
+		i.drop(rx, DropPeerBound)
 		return nil
 	}
 	if neighbour != nil && h.Src.Net() != i.net && !n.admitRouted(neighbour, h.Src.Net(), !forward) {
-		i.dropAtOnce(rx, DropAsymmetric)
+		i.drop(rx, DropAsymmetric)
 		return nil
 	}
 	m := n.newMessage()
 	m.commit(i, neighbour)
-	m.rx = rx
-	m.forward = forward
+	m.arrival = arrival{rx: rx, from: neighbour}
+	if forward {
+		m.passage.stage = passageBegun
+	}
 	if faults && m.holdArrival() {
 		return nil
 	}
@@ -118,19 +120,13 @@ func (i *ni) neighbour(nid lnet.NID) *peerNI {
 	return p
 }
 
-// dropAtOnce gives up an arrival that has no record.
-func (i *ni) dropAtOnce(rx *lnd.Rx, r DropReason) {
-	i.drop(r, nil, &rx.Header, int(rx.Header.PayloadLength))
-	i.iface.Receive(rx, lnd.Placement{})
-}
-
 // dispatch deals with an arrived message by its type (lnet-core 5.3 to 5.6).
 func (m *message) dispatch() {
-	if m.forward {
+	if m.forwarded() {
 		m.enterRouter()
 		return
 	}
-	h := &m.rx.Header
+	h := &m.arrival.rx.Header
 	e := &m.op.Event
 	e.MsgType = h.Type
 	e.Unlinked = false
@@ -142,14 +138,14 @@ func (m *message) dispatch() {
 	}
 	e.Initiator.NID, m.op.Aliases = initiator(h.Src, sender)
 	e.Initiator.PID = h.SrcPID
-	e.Sender = m.rx.From.NID
+	e.Sender = m.arrival.rx.From.NID
 	e.Portal, e.MatchBits, e.HdrData = h.Portal, h.MatchBits, h.HdrData
 	e.Requested, e.Length, e.Offset = int(h.PayloadLength), 0, 0
 
 	switch h.Type {
 	case lnet.MsgPut:
 		if h.Portal == lnet.ReservedPortal && h.MatchBits != lnet.PingMatchBits {
-			m.dropArrival(DropNoMatch) // nothing will ever take it
+			m.drop(DropNoMatch) // nothing will ever take it
 			return
 		}
 		e.Type = portals.EventPut
@@ -160,7 +156,7 @@ func (m *message) dispatch() {
 		m.op.Length = int(h.Length)
 		if h.Length > lnet.MTU {
 			// The REPLY could not be carried; no requester means this.
-			m.dropArrival(DropTooLong)
+			m.drop(DropTooLong)
 			return
 		}
 		m.match(h)
@@ -184,7 +180,7 @@ const answersWaitingMax = 16384
 // match looks for the MD of an arrived PUT or GET.
 func (m *message) match(h *lnet.Header) {
 	if m.peer != nil && m.peer.tx.answers.Load() >= answersWaitingMax {
-		m.dropArrival(DropAnswersFull)
+		m.drop(DropAnswersFull)
 		return
 	}
 	m.op.Handle, m.op.Gone = h.Handle, &m.ni.closing
@@ -193,7 +189,7 @@ func (m *message) match(h *lnet.Header) {
 	case portals.Accept:
 		m.place()
 	case portals.Drop:
-		m.dropArrival(reasonOf(m.op.Cause))
+		m.drop(reasonOf(m.op.Cause))
 	case portals.Delay:
 		// The table has it, and may have given it to somebody else by now.
 	}
@@ -202,7 +198,7 @@ func (m *message) match(h *lnet.Header) {
 // claim takes an arrived REPLY or ACK whose MD was found.
 func (m *message) claim(found bool) {
 	if !found {
-		m.dropArrival(reasonOf(m.op.Cause))
+		m.drop(reasonOf(m.op.Cause))
 		return
 	}
 	m.place()
@@ -219,13 +215,13 @@ func (m *message) place() {
 	case portals.EventPut, portals.EventReply:
 		p.Memory = m.op.Memory()
 	case portals.EventGet:
-		if m.rx.RDMA {
+		if m.arrival.rx.RDMA {
 			p.Reply = m.op.Memory()
 		} else { // the REPLY leaves when the GET is consumed
 			m.tx.Payload = m.op.Memory()
 		}
 	}
-	m.ni.iface.Receive(m.rx, p)
+	m.ni.iface.Receive(m.arrival.rx, p)
 }
 
 // serves notes that a program of this node's has a use for what a peer has sent.
@@ -235,48 +231,18 @@ func (n *Node) serves(m *message) {
 	}
 }
 
-// dropArrival gives up an arrived message (lnet-core 4.5).
-func (m *message) dropArrival(r DropReason) {
-	i, rx := m.ni, m.rx
-	i.drop(r, m.peer, &rx.Header, int(rx.Header.PayloadLength))
-	m.node.freeMessage(m)
-	i.iface.Receive(rx, lnd.Placement{})
-}
-
-// dropWaiting gives up the messages that wait on lazy portals or in the router, or
-// that delay rules hold, and that which says yes to (lnet-core 4.6, 11.2, 12.5).
-func (n *Node) dropWaiting(r DropReason, which func(*message) bool) {
-	dropAll(r, n.table.DropDelayed(func(o *portals.Operation) bool { return which(messageOf(o)) }))
-	n.dropForwards(r, which)
-	for _, h := range n.held.take(func(h *heldMessage) bool { return which(h.m) }) {
-		if h.m.rx != nil {
-			h.m.dropArrival(r)
-		} else {
-			n.giveUp(h.m)
-		}
-	}
-}
-
-// dropAll gives up messages that waited on portals.
-func dropAll(r DropReason, waited portals.Operations) {
-	for o := waited.Next(); o != nil; o = waited.Next() {
-		messageOf(o).dropArrival(r)
-	}
-}
-
 // Received implements lnd.Receiver.
 func (m *message) Received(rx *lnd.Rx, err error) {
 	n := m.node
 	e := &m.op.Event
-	m.rx = nil
-	if m.forward {
+	m.arrival.rx = nil
+	if m.forwarded() {
 		m.forwardOn(err)
 		return
 	}
 	if err != nil {
 		m.failed(err)
-		m.finish(err)
-		n.freeMessage(m)
+		m.end(err)
 		return
 	}
 	m.succeeded(true)
@@ -290,12 +256,12 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 		if ack {
 			m.answer(lnet.MsgAck)
 		}
-		m.finish(nil)
-		if ack {
-			n.sendAnswer(m, source)
+		if !ack {
+			m.end(nil)
 			return
 		}
-		n.freeMessage(m)
+		m.finish(nil)
+		n.sendAnswer(m, source)
 	case portals.EventGet:
 		if !rx.RDMA {
 			m.answer(lnet.MsgReply)
@@ -303,24 +269,10 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 			return
 		}
 		m.countSent(lnet.MsgReply, e.Length)
-		m.finish(nil)
-		n.freeMessage(m)
+		m.end(nil)
 	default:
-		m.answered()
+		m.responded()
 	}
-}
-
-// answered ends an ACK or a REPLY that has come for a request of ours.
-func (m *message) answered() {
-	if m.op.Issued != 0 {
-		kind := latencyPutAck
-		if m.op.Event.Type == portals.EventReply {
-			kind = latencyGetRTT
-		}
-		m.sample(kind, m.node.now()-m.op.Issued)
-	}
-	m.finish(nil)
-	m.node.freeMessage(m)
 }
 
 // payload is how much payload an arrived message brought that was taken.
@@ -343,13 +295,13 @@ func (m *message) answer(t lnet.MsgType) {
 	} else {
 		h.PayloadLength = uint32(e.Length)
 	}
-	m.source, m.from = m.ni.NID, m.peer
+	m.out.source = m.ni.NID
 }
 
 // sendAnswer sends it to where the request came from.
 func (n *Node) sendAnswer(m *message, to lnet.NID) {
 	p := n.plan(m, to)
-	n.follow(m, &p)
+	n.carryOut(m, &p)
 }
 
 // astray says why a message that is for another node is an error: its sender

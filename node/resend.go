@@ -47,19 +47,19 @@ func (q *resendQueue) close() messageQueue {
 // have one.
 func (m *message) again() bool {
 	n := m.node
-	if m.recovery || n.closing.Load() || m.aborted() {
+	if m.out.recovery || n.closing.Load() || m.aborted() {
 		return false
 	}
 	limit := n.parameters.Load().RetryCount
-	if m.retries >= limit {
+	if m.out.retries >= limit {
 		if limit > 0 {
 			n.stats.failedResends.Add(1)
 		}
 		return false
 	}
-	m.retries++
-	m.deadline = 0 // each attempt has its own
-	m.err = nil    // that of stepEnd; in the queue it is why m shall not be sent
+	m.out.retries++
+	m.out.deadline = 0 // each attempt has its own
+	m.err = nil        // that of stepAttempted; in the queue it is why m shall not be sent
 	if !n.resends.push(m) {
 		return false
 	}
@@ -77,21 +77,22 @@ func (n *Node) resendAll() {
 		m.err = nil
 		switch {
 		case err != nil:
-			m.left(err)
+			m.conclude(err)
 		case m.aborted():
-			m.left(ErrCanceled)
+			m.conclude(ErrCanceled)
 		default:
 			n.relaunch(m, m.tx.Header.Dest)
 		}
 	}
 }
 
-// unpark sends m, which waited for discovery, or ends it with err.
-func (n *Node) unpark(m *message, err error) {
+// leaveToMonitor has the monitor send m, which waited or was recalled, or conclude
+// it with err, if that is not nil.
+func (m *message) leaveToMonitor(err error) {
 	m.err = err
-	if n.resends.push(m) {
-		n.wakeMonitor()
+	if m.node.resends.push(m) {
+		m.node.wakeMonitor()
 		return
 	}
-	m.left(ErrCanceled)
+	m.conclude(ErrCanceled)
 }

@@ -77,7 +77,7 @@ func (r *router) announced() bool { return RoutingState(r.state.Load()) == Routi
 // NIs are alive. ErrBusy while it is stopping; ErrClosed. It does not wait.
 func (n *Node) EnableRouting() error {
 	ready, err := n.enableRouting()
-	n.forwardAll(&ready)
+	n.forwardGranted(&ready)
 	return err
 }
 
@@ -143,7 +143,7 @@ func (n *Node) DisableRouting() {
 // is, 0 stands for the default. They hold when the node forwards.
 func (n *Node) SetBuffers(b Buffers) {
 	ready := n.setBuffers(b)
-	n.forwardAll(&ready)
+	n.forwardGranted(&ready)
 }
 
 func (n *Node) setBuffers(b Buffers) (ready messageQueue) {

@@ -10,11 +10,11 @@ import (
 type step uint8
 
 const (
-	stepEnd     step = iota // the attempt to send it is over: message.ended
-	stepLeave               // it is given up, at nobody's cost: message.left
-	stepPlace               // it has found an MD that was attached meanwhile
-	stepDrop                // such an MD refused it
-	stepForward             // it has got what it waited for in the router
+	stepAttempted step = iota // the attempt to send it is over
+	stepConclude              // it will not leave, at nobody's cost
+	stepPlace                 // it has found an MD that was attached meanwhile
+	stepDrop                  // such an MD refused it
+	stepForward               // it has got what it waited for in the router
 )
 
 // runQueue takes the steps of messages that come to nothing without a driver,
@@ -38,6 +38,9 @@ func (q *messageQueue) plan(operations portals.Operations, s step) {
 
 // run has messages take their next steps, in this call unless somebody is at it.
 func (n *Node) run(messages *messageQueue) {
+	if messages.head == nil {
+		return
+	}
 	q := &n.steps
 	q.mu.Lock()
 	q.messages.append(messages)
@@ -49,14 +52,14 @@ func (n *Node) run(messages *messageQueue) {
 	for m := q.messages.pop(); m != nil; m = q.messages.pop() {
 		q.mu.Unlock()
 		switch m.step {
-		case stepEnd:
-			m.ended(m.err)
-		case stepLeave:
-			m.left(m.err)
+		case stepAttempted:
+			m.attempted(m.err)
+		case stepConclude:
+			m.conclude(m.err)
 		case stepPlace:
 			m.place()
 		case stepDrop:
-			m.dropArrival(reasonOf(m.op.Cause))
+			m.drop(reasonOf(m.op.Cause))
 		case stepForward:
 			m.goThrough()
 		}
@@ -66,15 +69,10 @@ func (n *Node) run(messages *messageQueue) {
 	q.mu.Unlock()
 }
 
-// end ends m, which no driver has, with err.
-func (n *Node) end(m *message, err error) { n.finally(m, stepEnd, err) }
-
-// abandon ends m, for whose fate err nobody's health suffers.
-func (n *Node) abandon(m *message, err error) { n.finally(m, stepLeave, err) }
-
-func (n *Node) finally(m *message, s step, err error) {
-	m.err, m.step = err, s
+// schedule has m, which nobody else has, take a step that ends it or an attempt.
+func (m *message) schedule(s step, err error) {
+	m.step, m.err = s, err
 	var q messageQueue
 	q.push(m)
-	n.run(&q)
+	m.node.run(&q)
 }

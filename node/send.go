@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -82,20 +81,20 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 		return fmt.Errorf("%s to %s: %w", r.typ, to, ErrFailNID)
 	}
 	m := n.newMessage()
-	m.source, m.recovery, m.reserved, m.over = r.source, r.recovery, r.portal == lnet.ReservedPortal, r.over
-	m.started = n.now()
+	m.out.source, m.out.recovery, m.out.reserved, m.out.over = r.source, r.recovery, r.portal == lnet.ReservedPortal, r.over
+	m.out.started = n.now()
 	m.tx.Header.Type = r.typ
 	p := n.plan(m, to.NID)
 	parameters := n.parameters.Load()
 	b := portals.Begin{Type: r.typ, Response: r.wantReply}
 	if r.wantReply {
 		b.Track = parameters.tracks(r.typ)
-		b.Now, b.Deadline = m.started, m.started+int64(parameters.TransactionTimeout)
+		b.Now, b.Deadline = m.out.started, m.out.started+int64(parameters.TransactionTimeout)
 		b.Hop = p.hop()
 	}
 	memory, err := n.table.Begin(h, &m.op, b)
 	if err != nil {
-		n.freeMessage(m)
+		m.free()
 		return fmt.Errorf("%s to %s: %w", r.typ, to, err)
 	}
 	m.bound = true
@@ -129,7 +128,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	if p.err != nil {
 		p.err = fmt.Errorf("%s to %s: %w", r.typ, to, p.err)
 	}
-	n.follow(m, &p)
+	n.carryOut(m, &p)
 	return nil
 }
 
@@ -138,14 +137,13 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 func (n *Node) transmit(m *message) {
 	var ready messageQueue
 	for ; m != nil; m = ready.pop() {
-		if m.waited || m.forward {
+		if m.out.waited || m.forwarded() {
 			if err := m.stale(); err != nil {
-				m.giveCredits(&ready)
-				if m.forward && !m.waited {
-					n.abandon(m, err)
-					continue
+				if m.forwarded() && !m.out.waited { // no attempt has begun
+					m.schedule(stepConclude, err)
+				} else {
+					m.unsent(err, &ready)
 				}
-				n.end(m, err)
 				continue
 			}
 		}
@@ -158,8 +156,7 @@ func (n *Node) transmit(m *message) {
 				continue
 			}
 			if err != nil {
-				m.giveCredits(&ready)
-				n.end(m, err)
+				m.unsent(err, &ready)
 				continue
 			}
 		}
@@ -185,9 +182,9 @@ var (
 // (lnet-core 7.2).
 func (m *message) stale() error {
 	switch {
-	case m.deadline != 0 && m.node.now() > m.deadline:
+	case m.out.deadline != 0 && m.node.now() > m.out.deadline:
 		return errOverdue
-	case m.forward && m.tx.To.PID&lnet.PIDUserFlag == 0 && !m.peer.Up.Load() && m.ni.tunables.PeerTimeout > 0 && m.node.router.forwards():
+	case m.forwarded() && m.tx.To.PID&lnet.PIDUserFlag == 0 && !m.peer.Up.Load() && m.ni.tunables.PeerTimeout > 0 && m.node.router.forwards():
 		return errHopDown
 	case m.aborted():
 		return ErrCanceled
@@ -200,86 +197,5 @@ func (m *message) Sent(_ *lnd.Tx, err error) {
 	var ready messageQueue
 	m.giveCredits(&ready)
 	m.node.transmitAll(&ready)
-	m.ended(err)
-}
-
-// ended deals with an attempt to send m that is over: it counts for the health
-// of those who took part, and another may follow.
-func (m *message) ended(err error) {
-	switch {
-	case err == nil:
-		m.countSent(m.tx.Header.Type, m.tx.Payload.Length)
-		if m.forward {
-			m.node.stats.routed.add(m.tx.Payload.Length)
-		}
-		m.succeeded(false)
-		if m.peer != nil && (m.forward || m.from == nil && !m.reserved) {
-			m.peer.use(m.node.second.Load())
-		}
-		if m.retries > 0 {
-			m.node.stats.successfulResends.Add(1)
-		}
-	case errors.Is(err, ErrCanceled):
-	case errors.Is(err, lnd.ErrRecalled):
-		m.node.unpark(m, nil)
-		return
-	case m.failed(err) && m.again():
-		return
-	}
-	m.left(err)
-}
-
-// left ends m: it has left the node, or never will.
-func (m *message) left(err error) {
-	n := m.node
-	if err != nil {
-		m.lost(err)
-	}
-	if m.forward {
-		if err != nil {
-			n.missing(m.tx.Header.Dest)
-		}
-		n.passed(m)
-		return
-	}
-	switch m.tx.Header.Type {
-	case lnet.MsgPut:
-		if err == nil && m.retries == 0 {
-			m.sample(latencyPutEgress, n.now()-m.started)
-		}
-	case lnet.MsgGet:
-		if err == nil && m.tx.Replied {
-			n.replied(m)
-		}
-	}
-	if m.bound {
-		m.op.Departure = m.departure()
-		m.finish(err)
-	}
-	n.freeMessage(m)
-}
-
-// replied makes the REPLY event of a GET that the driver had answered by RDMA.
-func (n *Node) replied(get *message) {
-	m := n.newMessage()
-	m.commit(get.ni, get.peer)
-	h := &get.tx.Header
-	nid, _ := initiator(h.Dest, n.sender(h.Dest, get.peer))
-	m.op.Event = portals.Event{
-		Type: portals.EventReply, MsgType: lnet.MsgGet,
-		Target:    lnet.ProcessID{NID: h.Src, PID: h.SrcPID},
-		Initiator: lnet.ProcessID{NID: nid, PID: h.DestPID},
-		Source:    lnet.ProcessID{NID: h.Dest, PID: h.DestPID},
-		Sender:    get.tx.To.NID,
-		Requested: get.tx.ReplyLength,
-	}
-	length := min(get.tx.ReplyLength, get.tx.Sink.Length)
-	if !n.table.TakeReply(h.Handle, &m.op, length) {
-		reply := lnet.Header{Type: lnet.MsgReply, Src: h.Dest, Dest: h.Src}
-		n.dropped(reasonOf(m.op.Cause), m.ni, m.peer, &reply)
-		n.freeMessage(m)
-		return
-	}
-	m.countReceived(lnet.MsgReply, length)
-	m.answered()
+	m.attempted(err)
 }

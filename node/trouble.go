@@ -84,11 +84,11 @@ func (n *Node) reroute(i *ni, p *peerNI) {
 	out := i.tx.withdraw(which)
 	moved.append(&out)
 	for m := moved.pop(); m != nil; m = moved.pop() {
-		if m.held == heldNone {
+		if m.out.held == heldNone {
 			m.peer.Queued.Add(-m.weight())
 		}
 		m.giveCredits(&ready)
-		n.unpark(m, nil)
+		m.leaveToMonitor(nil)
 	}
 	n.transmitAll(&ready)
 	to := lnet.NID{}
@@ -104,7 +104,7 @@ func (n *Node) reroute(i *ni, p *peerNI) {
 // hasBetterWay tells whether m, which waits to be sent, would now take a way in
 // less trouble than its own. What must keep to its way has none. It takes no lock.
 func (m *message) hasBetterWay() bool {
-	if m.from != nil || m.recovery || m.over != 0 || m.peer == nil || m.ni.loopback ||
+	if m.arrival.from != nil || m.out.recovery || m.out.over != 0 || m.peer == nil || m.ni.loopback ||
 		way(&m.ni.NI, &m.peer.PeerNI) == selection.NoTrouble {
 		return false
 	}
@@ -113,7 +113,7 @@ func (m *message) hasBetterWay() bool {
 	if dest == nil {
 		return false
 	}
-	r := selection.Request{Source: m.source, Dest: &dest.PeerNI, Reserved: m.reserved, CPT: selection.UnknownCPT}
+	r := selection.Request{Source: m.out.source, Dest: &dest.PeerNI, Reserved: m.out.reserved, CPT: selection.UnknownCPT}
 	d, err := n.topology.Load().view.Choose(&r)
 	return err == nil && !d.Loopback() && way(d.NI, d.Next) < way(&m.ni.NI, &m.peer.PeerNI)
 }

@@ -1,0 +1,189 @@
+package node
+
+import (
+	"errors"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+)
+
+// The ends of a message, and its states on the way there: on the left it leaves the
+// node, on the right it comes. A driver has it while it is sent or placed; a queue
+// while it is parked, waits, or is to be sent again; else it belongs to the goroutine
+// that takes the step; where that may not run handlers the step is scheduled, on the
+// runQueue. Who finds no way for a message, or that it is too late for one, concludes
+// it from where it is.
+//
+//	Put, Get                                           Arrived --> ni.drop
+//	    |                                                 |
+//	    |         ACK, REPLY, forwarded                   v
+//	    |   +--------------------------------------+   arrived <--> waits: lazy portal,
+//	    v   v                                      |    |   |       router, delay rule
+//	 planned <----------- relaunch ---+            |    |   |              |
+//	    |   |                         |            |    |   +---- drop ----+
+//	    |   +--> parked --------> resends          |    |           |
+//	    |                         |     ^          |    |           |
+//	    | carryOut     conclude <-+     |          |    | place,    |
+//	    v                               |          |    | takeIn    |
+//	 leaving <--> waits: credits,       |          |    v           |
+//	    |   |     delay rule            |          +- placed        |
+//	    |   |                           |     Received  |           |
+//	    |   +-- unsent --+              |               | Received  |
+//	    | Send           v              |               v           |
+//	    +-- sent --> attempted ---------+           responded       |
+//	            Sent     |   another attempt            |           |
+//	                     v                              v           v
+//	                 conclude -------------------> end (event) --> free
+
+// attempted ends an attempt to send m: it counts for the health of those who took
+// part, and another may follow.
+func (m *message) attempted(err error) {
+	switch {
+	case err == nil:
+		m.countSent(m.tx.Header.Type, m.tx.Payload.Length)
+		if m.forwarded() {
+			m.node.stats.routed.add(m.tx.Payload.Length)
+		}
+		m.succeeded(false)
+		if m.peer != nil && (m.forwarded() || m.arrival.from == nil && !m.out.reserved) {
+			m.peer.use(m.node.second.Load())
+		}
+		if m.out.retries > 0 {
+			m.node.stats.successfulResends.Add(1)
+		}
+	case errors.Is(err, ErrCanceled):
+	case errors.Is(err, lnd.ErrRecalled):
+		m.leaveToMonitor(nil)
+		return
+	case m.failed(err) && m.again():
+		return
+	}
+	m.conclude(err)
+}
+
+// unsent ends an attempt to send m that no driver has: m's credits go back, and the
+// messages that go on with them are put in ready.
+func (m *message) unsent(err error, ready *messageQueue) {
+	m.giveCredits(ready)
+	m.schedule(stepAttempted, err)
+}
+
+// conclude ends m's way out: it has left the node, or never will.
+func (m *message) conclude(err error) {
+	n := m.node
+	if err != nil {
+		m.lost(err)
+	}
+	if m.forwarded() {
+		if err != nil {
+			n.missing(m.tx.Header.Dest)
+		}
+		m.free()
+		return
+	}
+	switch m.tx.Header.Type {
+	case lnet.MsgPut:
+		if err == nil && m.out.retries == 0 {
+			m.sample(latencyPutEgress, n.now()-m.out.started)
+		}
+	case lnet.MsgGet:
+		if err == nil && m.tx.Replied {
+			n.replied(m)
+		}
+	}
+	if m.bound {
+		m.op.Departure = m.departure()
+	}
+	m.end(err)
+}
+
+// responded ends an ACK or a REPLY that has come for a request of ours.
+func (m *message) responded() {
+	if m.op.Issued != 0 {
+		kind := latencyPutAck
+		if m.op.Event.Type == portals.EventReply {
+			kind = latencyGetRTT
+		}
+		m.sample(kind, m.node.now()-m.op.Issued)
+	}
+	m.end(nil)
+}
+
+// end ends m's operation on its MD, if it is one, and m with it.
+func (m *message) end(err error) {
+	if m.bound {
+		m.finish(err)
+	}
+	m.free()
+}
+
+// finish ends m's operation on its MD, whose handler hears of it. The record may
+// begin another way: as the ACK of a PUT.
+func (m *message) finish(err error) {
+	m.bound = false
+	m.node.table.Finish(&m.op, err)
+}
+
+// drop gives up an arrival, ours or another's, that has no placement (lnet-core 4.5).
+func (m *message) drop(r DropReason) {
+	i, rx := m.ni, m.arrival.rx
+	i.dropped(r, m.peer, &rx.Header, int(rx.Header.PayloadLength))
+	m.free()
+	i.iface.Receive(rx, lnd.Placement{})
+}
+
+// drop gives up an arrival that has no record.
+func (i *ni) drop(rx *lnd.Rx, r DropReason) {
+	i.dropped(r, nil, &rx.Header, int(rx.Header.PayloadLength))
+	i.iface.Receive(rx, lnd.Placement{})
+}
+
+// dropWaiting gives up the messages that wait on lazy portals or in the router, or
+// that delay rules hold, and for which match is true (lnet-core 4.6, 11.2, 12.5).
+func (n *Node) dropWaiting(r DropReason, match func(*message) bool) {
+	dropDelayed(r, n.table.DropDelayed(func(o *portals.Operation) bool { return match(messageOf(o)) }))
+	n.dropForwards(r, match)
+	var ready messageQueue
+	for _, h := range n.held.take(func(h *heldMessage) bool { return match(h.m) }) {
+		if h.m.arrival.rx != nil {
+			h.m.drop(r)
+		} else {
+			h.m.unsent(ErrCanceled, &ready)
+			n.transmitAll(&ready)
+		}
+	}
+}
+
+// dropDelayed gives up messages that waited on portals.
+func dropDelayed(r DropReason, waited portals.Operations) {
+	for o := waited.Next(); o != nil; o = waited.Next() {
+		messageOf(o).drop(r)
+	}
+}
+
+// replied makes the REPLY event of a GET that the driver had answered by RDMA.
+func (n *Node) replied(get *message) {
+	m := n.newMessage()
+	m.commit(get.ni, get.peer)
+	h := &get.tx.Header
+	nid, _ := initiator(h.Dest, n.sender(h.Dest, get.peer))
+	m.op.Event = portals.Event{
+		Type: portals.EventReply, MsgType: lnet.MsgGet,
+		Target:    lnet.ProcessID{NID: h.Src, PID: h.SrcPID},
+		Initiator: lnet.ProcessID{NID: nid, PID: h.DestPID},
+		Source:    lnet.ProcessID{NID: h.Dest, PID: h.DestPID},
+		Sender:    get.tx.To.NID,
+		Requested: get.tx.ReplyLength,
+	}
+	length := min(get.tx.ReplyLength, get.tx.Sink.Length)
+	if !n.table.TakeReply(h.Handle, &m.op, length) {
+		reply := lnet.Header{Type: lnet.MsgReply, Src: h.Dest, Dest: h.Src}
+		n.dropped(reasonOf(m.op.Cause), m.ni, m.peer, &reply)
+		m.free()
+		return
+	}
+	m.bound = true
+	m.countReceived(lnet.MsgReply, length)
+	m.responded()
+}
