@@ -201,11 +201,3 @@ func (m *message) giveCredits(ready *messageQueue) {
 	}
 	m.out.held = heldNone
 }
-
-// goOn transmits messages that a peer NI has new credits for.
-func (n *Node) goOn(ready *messageQueue) {
-	for m := ready.pop(); m != nil; m = ready.pop() {
-		m.out.held, m.out.waited = heldPeer, true
-		n.transmit(m)
-	}
-}

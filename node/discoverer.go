@@ -278,7 +278,6 @@ func (d *discoverer) do(a discovery.Action) {
 		d.attach(a.NID, a.Peer)
 	case discovery.Detach:
 		if p := n.peers.find(a.NID); p != nil {
-			n.equip(p, n.topology.Load()) // nobody finds it any more who would
 			n.peers.remove(p)
 			n.freeStrays(p)
 		}

@@ -78,7 +78,6 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c lnd.Config) (*ni, erro
 		n.turnAway(ctx, i)
 		return nil, err
 	}
-	n.equipAll(c.Net)
 	i.setOpen()
 	return i, nil
 }
@@ -93,10 +92,11 @@ func contradicts(want, have lnd.Tunables) bool {
 }
 
 // joinNet puts an NI into the topology. When the first message may use it, it has
-// what policies give it.
+// what policies give it. Messages that have waited for credits of peer NIs go on.
 func (n *Node) joinNet(ctx context.Context, i *ni) error {
 	i.lastPing.Store(n.second.Load())
-	return n.discoverer.try(ctx, func(*discovery.Machine, time.Duration) error {
+	var sends, forwards messageQueue
+	err := n.discoverer.try(ctx, func(*discovery.Machine, time.Duration) error {
 		n.infoMu.Lock()
 		defer n.infoMu.Unlock()
 		t := n.topology.Load()
@@ -107,8 +107,12 @@ func (n *Node) joinNet(ctx context.Context, i *ni) error {
 		n.discoverer.compile(next)
 		n.topology.Store(next)
 		n.rebuildInfo()
+		sends, forwards = n.peerCreditsChanged(next.first(i.net))
 		return nil
 	})
+	n.transmitAll(&sends)
+	n.forwardGranted(&forwards)
+	return err
 }
 
 // turnAway closes an interface that does not become an NI.
@@ -250,20 +254,6 @@ func (n *Node) retire(i *ni) {
 		n.retiredRefusals[r] += of
 	}
 	n.leaving = slices.DeleteFunc(n.leaving, func(o *ni) bool { return o == i })
-}
-
-// equipAll gives the peer NIs on a net as many credits as its NIs say.
-func (n *Node) equipAll(net lnet.Net) {
-	var there []*peerNI
-	n.peers.each(func(p *peerNI) {
-		if p.NID.Net() == net {
-			there = append(there, p)
-		}
-	})
-	t := n.topology.Load()
-	for _, p := range there {
-		n.equip(p, t)
-	}
 }
 
 // NIs lists the NIs: 0@lo, then the others by net in the order in which the

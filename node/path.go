@@ -17,6 +17,9 @@ type plan struct {
 	target   lnet.NID
 	loopback bool
 	err      error
+
+	used *peerNI // the peer NI that somebody has a use for, nil: none
+	want *peerNI // that shall be discovered, though the message does not wait
 }
 
 // hop is the NID of the neighbour that the path leads to, zero if none is known
@@ -28,7 +31,8 @@ func (p *plan) hop() lnet.NID {
 	return p.d.Next.NID
 }
 
-// plan decides what becomes of m, which is for a NID, and changes nothing.
+// plan decides what becomes of m, which is for a NID. It makes the peer NI that m is
+// for, if there is none; all else that follows is carryOut's.
 func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	if target.IsLoopback() && (m.arrival.from == nil || m.forwarded()) {
 		p.target, p.loopback = target, true
@@ -48,7 +52,7 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 		return p
 	}
 	if m.uses(dest, t) {
-		dest.use(n.second.Load())
+		p.used = dest
 	}
 	if m.discovers() && dest.view().MustWait(t.local) {
 		if !m.forwarded() || n.roomToWait(m) {
@@ -56,7 +60,7 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 			return p
 		}
 		if !dest.hearsay.Load() {
-			n.discoverer.want(dest)
+			p.want = dest
 		}
 	}
 	if p.d, p.err = t.view.Choose(&r); p.err != nil {
@@ -189,6 +193,12 @@ func pathError(err error) error {
 
 // carryOut does with m what the plan says; m is the caller's no more.
 func (n *Node) carryOut(m *message, p *plan) {
+	if p.used != nil {
+		p.used.use(n.second.Load())
+	}
+	if p.want != nil {
+		n.discoverer.want(p.want)
+	}
 	switch {
 	case p.err != nil:
 		m.schedule(stepConclude, p.err) // no NI has been chosen

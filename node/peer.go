@@ -139,8 +139,7 @@ func (p *peerNI) identity() (primary lnet.NID, aliases []lnet.NID) {
 	return v.Primary, v.NIDs[:min(len(v.NIDs), aliasesMax)]
 }
 
-// peerFor returns the peer NI with this NID, a new one if need be, of which
-// discovery then hears.
+// peerFor returns the peer NI with this NID, which it makes if there is none.
 func (n *Node) peerFor(nid lnet.NID) *peerNI {
 	if p := n.peers.find(nid); p != nil {
 		return p
@@ -148,14 +147,13 @@ func (n *Node) peerFor(nid lnet.NID) *peerNI {
 	return n.meet(nid, nil)
 }
 
-// meet makes a peer NI, which the NI that it was heard on serves from now on.
+// meet makes a peer NI, of which discovery hears, and which the NI that it was heard
+// on serves from now on.
 func (n *Node) meet(nid lnet.NID, i *ni) *peerNI {
-	p, made := n.peers.get(nid)
+	p, made := n.peers.get(nid, n.makePeer)
 	if !made {
 		return p
 	}
-	p.born.Store(n.second.Load())
-	n.equip(p, n.topology.Load())
 	for c := n.compiled.Load(); c != nil; { // until it is the one in force
 		c.ApplyPeer(p.Peer())
 		now := n.compiled.Load()
@@ -182,28 +180,54 @@ func (n *Node) unmet(nid lnet.NID) *peerNI {
 	return p
 }
 
-// equip gives p the credits that an NI on its net has for each (lnet-core 7.1).
-// Where there is no such NI all stays as it is: messages may still wait.
-func (n *Node) equip(p *peerNI, t *topology) {
-	i := t.first(p.NID.Net())
-	if i == nil {
-		return
+// makePeer makes the peer NI for meet, with the credits of its net, if the net is
+// there. The map calls it under the lock that peerCreditsChanged takes when the NIs are
+// in force: so each peer NI is made with their credits, or gets them there.
+func (n *Node) makePeer(nid lnet.NID) *peerNI {
+	p := newPeerNI(nid)
+	p.born.Store(n.second.Load())
+	if i := n.topology.Load().first(nid.Net()); i != nil {
+		tx, router := i.creditsPerPeer()
+		p.tx.init(p.tx.available, tx)
+		p.router.init(p.router.available, router)
 	}
-	tx, router := i.tunables.PeerCredits, i.tunables.PeerBufferCredits
+	return p
+}
+
+// peerCreditsChanged gives the peer NIs on a net the credits that its first NI, i, has
+// for each. It returns the messages that have got one: to send, and to forward.
+func (n *Node) peerCreditsChanged(i *ni) (sends, forwards messageQueue) {
+	tx, router := i.creditsPerPeer()
+	n.peers.each(func(p *peerNI) {
+		if p.NID.Net() != i.net {
+			return
+		}
+		if int(p.tx.limit.Load()) != tx {
+			more := p.tx.resize(tx)
+			for m := more.head; m != nil; m = m.next {
+				m.out.held, m.out.waited = heldPeer, true
+			}
+			sends.append(&more)
+		}
+		if int(p.router.limit.Load()) != router {
+			more := p.router.resize(router)
+			forwards.append(&more)
+		}
+	})
+	return sends, forwards
+}
+
+// creditsPerPeer is how many messages may be under way to each peer NI on the net,
+// and how many from it in the router (lnet-core 7.1).
+func (i *ni) creditsPerPeer() (tx, router int) {
+	tx, router = i.tunables.PeerCredits, i.tunables.PeerBufferCredits
 	if router <= 0 {
-		router = n.parameters.Load().PeerBufferCredits
+		router = i.node.parameters.Load().PeerBufferCredits
 	}
 	if router <= 0 {
 		router = tx
 	}
-	if int(p.tx.limit.Load()) != tx {
-		ready := p.tx.resize(tx)
-		n.goOn(&ready)
-	}
-	if int(p.router.limit.Load()) != router {
-		ready := p.router.resize(router)
-		n.forwardGranted(&ready)
-	}
+	return tx, router
 }
 
 // sender is the peer NI with the NID that a message came from, which perhaps is that

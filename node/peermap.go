@@ -57,14 +57,14 @@ func (m *peerMap) find(nid lnet.NID) *peerNI {
 }
 
 // get returns the peer NI with this NID, and whether it was made for that.
-func (m *peerMap) get(nid lnet.NID) (*peerNI, bool) {
+func (m *peerMap) get(nid lnet.NID, newPeer func(lnet.NID) *peerNI) (*peerNI, bool) {
 	s, hash := m.shard(nid)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.search(nid, hash); p != nil {
 		return p, false
 	}
-	p := newPeerNI(nid)
+	p := newPeer(nid)
 	if buckets := s.buckets.Load(); buckets == nil || s.count >= len(*buckets) {
 		m.grow(s)
 	}
