@@ -131,16 +131,10 @@ func (n *Node) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) 
 	return nil
 }
 
-// dropRoutes deletes the routes that which says yes to.
-func (d *discoverer) dropRoutes(which func(*selection.Route) bool) {
-	table := d.node.topology.Load().view.Routing
-	for _, r := range table.Routes() {
-		if !which(r) {
-			continue
-		}
-		table = table.Without(r)
-		d.forgetRoute(r)
-	}
+// dropRoutes deletes the routes for which match is true.
+func (d *discoverer) dropRoutes(match func(*selection.Route) bool) {
+	table, gone := d.node.topology.Load().view.Routing.Without(match)
+	d.forgetRoutes(gone)
 	d.route(table)
 	d.act()
 }
@@ -162,66 +156,32 @@ func (n *Node) Routes() []RouteInfo {
 // NIDs now.
 func (d *discoverer) rebindRoutes() {
 	n := d.node
-	table := n.topology.Load().view.Routing
-	routes := table.Routes()
-	for k, r := range routes {
-		if p := n.peers.find(r.Gateway.NID); p != nil && &p.PeerNI != r.Gateway {
-			routes[k] = through(r, p)
+	d.route(n.topology.Load().view.Routing.Rebound(func(nid lnet.NID) *selection.PeerNI {
+		if p := n.peers.find(nid); p != nil {
+			return &p.PeerNI
 		}
-	}
-	d.route(selection.NewRouting(routes))
+		return nil
+	}))
 }
 
-// moveRoutes has routes through a NID lead through another one. Of two that are
-// then alike the one with the better figures stays (lnet-core 8.1).
+// moveRoutes has routes through a NID lead through another one.
 func (d *discoverer) moveRoutes(from, to lnet.NID) {
 	n := d.node
 	owner := n.peerFor(to)
-	table := n.topology.Load().view.Routing
-	for _, r := range table.Routes() {
-		if r.Gateway.NID != from {
-			continue
-		}
-		moved := through(r, owner)
-		at := slices.Index(table.To(r.Net), r)
-		table = table.Without(r)
-		for _, o := range table.To(r.Net) {
-			if gatewayOf(o) != owner.peer.Load() {
-				continue
-			}
-			gone := o
-			if r.Priority >= o.Priority || r.HopCount() >= o.HopCount() {
-				gone = moved
-			}
-			d.forgetRoute(gone)
-			if gone == moved {
-				moved = nil
-			} else {
-				table = table.Without(o)
-			}
-			break
-		}
-		if moved != nil {
-			table = table.With(moved, at)
-		}
-	}
+	table, gone := n.topology.Load().view.Routing.Moved(from, &owner.PeerNI, func(r *selection.Route) bool {
+		return gatewayOf(r) == owner.peer.Load()
+	})
+	d.forgetRoutes(gone)
 	d.route(table)
 }
 
-// forgetRoute tells the machine that a route is gone.
-func (d *discoverer) forgetRoute(r *selection.Route) {
-	if err := d.machine.RemoveRoute(d.node.machineNow(), r.Gateway.NID); err != nil {
-		d.node.log.Warn("route", "net", r.Net, "gateway", r.Gateway.NID, "err", err)
+// forgetRoutes tells the machine that routes are gone.
+func (d *discoverer) forgetRoutes(gone []*selection.Route) {
+	for _, r := range gone {
+		if err := d.machine.RemoveRoute(d.node.machineNow(), r.Gateway.NID); err != nil {
+			d.node.log.Warn("route", "net", r.Net, "gateway", r.Gateway.NID, "err", err)
+		}
 	}
-}
-
-// through is r through another peer NI.
-func through(r *selection.Route, p *peerNI) *selection.Route {
-	moved := &selection.Route{}
-	moved.Init(r.Net, &p.PeerNI, r.Priority, r.Hops)
-	moved.Up.Store(r.Up.Load())
-	moved.SingleHop.Store(r.SingleHop.Load())
-	return moved
 }
 
 // gatewayRoutes calls f for each route through a peer.

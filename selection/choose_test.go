@@ -341,11 +341,11 @@ func TestRoutesKeepTheirPlaces(t *testing.T) {
 	if diff := cmp.Diff([]string{"g2", "g3", "g1"}, order); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	less := table.Without(routes[0])
+	less := table.without(routes[0])
 	if len(less.Routes()) != 3 || len(table.Routes()) != 4 || !less.gateway(w.peerNIs["g1"].Peer()) {
 		t.Errorf("%d routes, before %d", len(less.Routes()), len(table.Routes()))
 	}
-	if less = less.Without(other); less.gateway(w.peerNIs["g1"].Peer()) {
+	if less = less.without(other); less.gateway(w.peerNIs["g1"].Peer()) {
 		t.Error("g1 is a gateway without a route")
 	}
 }

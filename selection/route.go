@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -65,92 +64,15 @@ func (r *Route) obstacle(v *View) string {
 	return ""
 }
 
-// Routing is the route table at one time. The nil table has no routes.
-type Routing struct {
-	// all is in the order in which nets came, each net's in list order.
-	all      []*Route
-	nets     map[lnet.Net][]*Route
-	gateways map[*PeerNI]struct{}
-	nids     map[lnet.NID]struct{} // of gateways
+// Through is the route as it is through another peer NI.
+func (r *Route) Through(gateway *PeerNI) *Route {
+	moved := &Route{}
+	moved.Init(r.Net, gateway, r.Priority, r.Hops)
+	moved.Up.Store(r.Up.Load())
+	moved.SingleHop.Store(r.SingleHop.Load())
+	return moved
 }
 
-// NewRouting makes a table in which the routes of each net keep their order.
-// Whoever adds a route puts it at a random place among those of its net, so
-// that nodes spread over routers (lnet-core 8.1).
-func NewRouting(routes []*Route) *Routing {
-	t := &Routing{
-		all: slices.Clone(routes), nets: make(map[lnet.Net][]*Route),
-		gateways: make(map[*PeerNI]struct{}, len(routes)),
-		nids:     make(map[lnet.NID]struct{}, len(routes)),
-	}
-	for _, r := range routes {
-		t.nets[r.Net] = append(t.nets[r.Net], r)
-		t.gateways[r.Gateway] = struct{}{}
-		t.nids[r.Gateway.NID] = struct{}{}
-	}
-	return t
-}
-
-// With is the table with one more route, at a place among those of its net: 0
-// is the front; what is beyond the end is the end.
-func (t *Routing) With(r *Route, place int) *Routing {
-	all := t.Routes()
-	at := len(all)
-	for k, other := range all {
-		if other.Net != r.Net {
-			continue
-		}
-		if place <= 0 {
-			at = k
-			break
-		}
-		place--
-	}
-	return NewRouting(slices.Insert(all, at, r))
-}
-
-// Without is the table without a route.
-func (t *Routing) Without(r *Route) *Routing {
-	return NewRouting(slices.DeleteFunc(t.Routes(), func(o *Route) bool { return o == r }))
-}
-
-// Routes are all routes; those of one net are in list order. The caller owns
-// the list.
-func (t *Routing) Routes() []*Route {
-	if t == nil {
-		return nil
-	}
-	return slices.Clone(t.all)
-}
-
-// To are the routes to a net, in list order. The list belongs to the table.
-func (t *Routing) To(net lnet.Net) []*Route {
-	if t == nil {
-		return nil
-	}
-	return t.nets[net]
-}
-
-// Uses tells whether a route was made with the NID as gateway.
-func (t *Routing) Uses(nid lnet.NID) bool {
-	if t == nil {
-		return false
-	}
-	_, ok := t.nids[nid]
-	return ok
-}
-
-// gateway tells whether a route uses the peer.
-func (t *Routing) gateway(p *Peer) bool {
-	if t == nil || p == nil {
-		return false
-	}
-	for _, n := range p.Nets {
-		for _, i := range n.NIs {
-			if _, ok := t.gateways[i]; ok {
-				return true
-			}
-		}
-	}
-	return false
-}
+// beats tells whether the route has the better figures in all respects, so that it
+// stays where one of two must go (lnet-core 8.1).
+func (r *Route) beats(o *Route) bool { return r.Priority < o.Priority && r.HopCount() < o.HopCount() }

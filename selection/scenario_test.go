@@ -215,7 +215,7 @@ func TestSourceAndResponseScenarios(t *testing.T) {
 		}, "R1", back("A1", "g2"), twice("A1 R1 g2")},
 		{43, "the gateway has no route any more", func(w *world) {
 			w.routed(2, "R1", "R2")
-			w.view.Routing = w.view.Routing.Without(w.routes["g2"])
+			w.view.Routing = w.view.Routing.without(w.routes["g2"])
 		}, "R1", back("A1", "g2"), twice("A1 R1 g1")},
 	}, 32, 43)
 }

@@ -1,0 +1,158 @@
+package selection
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// way is a route in short: the net's number, gateway, priority and hops.
+type way struct {
+	net            uint16
+	gateway        string
+	priority, hops uint32
+}
+
+func (w *world) table(ways []way) *Routing {
+	w.peer(Identity{}, "g1")
+	w.peer(Identity{}, "g2")
+	w.peer(Identity{}, "g3")
+	var routes []*Route
+	for _, x := range ways {
+		r := &Route{}
+		r.Init(lnet.MakeNet(lnet.TypeO2IB, x.net), w.peerNIs[x.gateway], x.priority, x.hops)
+		r.SingleHop.Store(true) // so that it is seen whether a route moved whole
+		r.Up.Store(false)
+		routes = append(routes, r)
+	}
+	return NewRouting(routes)
+}
+
+// waysOf is the opposite, by net: only the order within each counts.
+func waysOf(t *testing.T, routes []*Route) []way {
+	t.Helper()
+	ways := []way{}
+	for _, r := range routes {
+		if !r.SingleHop.Load() || r.Up.Load() {
+			t.Errorf("route by %v has forgotten what it was like", r.Gateway.Owner)
+		}
+		ways = append(ways, way{r.Net.Number(), r.Gateway.Owner.(string), r.Priority, r.Hops})
+	}
+	slices.SortStableFunc(ways, func(a, b way) int { return int(a.net) - int(b.net) })
+	return ways
+}
+
+func TestRoutesMove(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		ways       []way
+		from, to   string
+		same       []string // gateways that are of one peer with to
+		want, gone []way
+	}{
+		{name: "no route by it", ways: []way{{1, "g2", 0, 0}}, from: "g1", to: "g3", want: []way{{1, "g2", 0, 0}}},
+		{
+			name: "each keeps its place", from: "g1", to: "g3",
+			ways: []way{{1, "g2", 0, 0}, {1, "g1", 3, 2}, {2, "g1", 0, 0}, {2, "g2", 0, 0}},
+			want: []way{{1, "g2", 0, 0}, {1, "g3", 3, 2}, {2, "g3", 0, 0}, {2, "g2", 0, 0}},
+		},
+		{
+			name: "of two alike stays what was there", from: "g1", to: "g3", same: []string{"g3"},
+			ways: []way{{1, "g1", 1, 1}, {1, "g3", 1, 1}},
+			want: []way{{1, "g3", 1, 1}}, gone: []way{{1, "g3", 1, 1}},
+		},
+		{
+			name: "another NID of the same peer counts", from: "g1", to: "g3", same: []string{"g2", "g3"},
+			ways: []way{{1, "g1", 1, 1}, {1, "g2", 0, 1}},
+			want: []way{{1, "g2", 0, 1}}, gone: []way{{1, "g3", 1, 1}},
+		},
+		{
+			name: "better in one respect is not enough", from: "g1", to: "g3", same: []string{"g3"},
+			ways: []way{{1, "g1", 0, 1}, {1, "g3", 1, 1}},
+			want: []way{{1, "g3", 1, 1}}, gone: []way{{1, "g3", 0, 1}},
+		},
+		{
+			name: "better in both takes the place", from: "g1", to: "g3", same: []string{"g3"},
+			ways: []way{{1, "g1", 0, 0}, {1, "g3", 1, 2}},
+			want: []way{{1, "g3", 0, 0}}, gone: []way{{1, "g3", 1, 2}},
+		},
+		{
+			name: "other nets do not matter", from: "g1", to: "g3", same: []string{"g3"},
+			ways: []way{{1, "g1", 1, 1}, {1, "g2", 0, 1}, {2, "g3", 0, 1}},
+			want: []way{{1, "g3", 1, 1}, {1, "g2", 0, 1}, {2, "g3", 0, 1}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			table := w.table(c.ways)
+			next, gone := table.Moved(nidOf(t, c.from), w.peerNIs[c.to], func(r *Route) bool {
+				return slices.Contains(c.same, r.Gateway.Owner.(string))
+			})
+			if c.gone == nil {
+				c.gone = []way{}
+			}
+			if diff := cmp.Diff([][]way{c.want, c.gone}, [][]way{waysOf(t, next.Routes()), waysOf(t, gone)}, cmp.AllowUnexported(way{})); diff != "" {
+				t.Errorf("what is there, what is gone (-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff(c.ways, waysOf(t, table.Routes()), cmp.AllowUnexported(way{})); diff != "" {
+				t.Errorf("the table itself has changed (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRoutesGo(t *testing.T) {
+	ways := []way{{1, "g1", 0, 0}, {1, "g2", 0, 0}, {2, "g1", 0, 0}}
+	for _, c := range []struct {
+		gateway    string
+		kept, gone []way
+	}{
+		{"g1", []way{ways[1]}, []way{ways[0], ways[2]}},
+		{"g2", []way{ways[0], ways[2]}, []way{ways[1]}},
+		{"g3", ways, []way{}},
+	} {
+		w := newWorld(t)
+		table := w.table(ways)
+		next, gone := table.Without(func(r *Route) bool { return r.Gateway.Owner == c.gateway })
+		got := [][]way{waysOf(t, next.Routes()), waysOf(t, gone)}
+		if diff := cmp.Diff([][]way{c.kept, c.gone}, got, cmp.AllowUnexported(way{})); diff != "" {
+			t.Errorf("without %s (-want +got)\n%s", c.gateway, diff)
+		}
+		if next.Uses(nidOf(t, c.gateway)) {
+			t.Errorf("without %s: it is still a gateway", c.gateway)
+		}
+	}
+}
+
+// A gateway's NID has gone and come back: routes lead through what has it now, and
+// those whose gateways are the same are the same routes.
+func TestRoutesAreRebound(t *testing.T) {
+	w := newWorld(t)
+	table := w.table([]way{{1, "g1", 2, 3}, {1, "g2", 0, 0}, {2, "g3", 0, 0}})
+	anew := &PeerNI{}
+	anew.Init(nidOf(t, "g1"), "anew")
+	next := table.Rebound(func(nid lnet.NID) *PeerNI {
+		switch nid {
+		case anew.NID:
+			return anew
+		case w.peerNIs["g2"].NID:
+			return w.peerNIs["g2"]
+		}
+		return nil
+	})
+	want := []way{{1, "anew", 2, 3}, {1, "g2", 0, 0}, {2, "g3", 0, 0}}
+	if diff := cmp.Diff(want, waysOf(t, next.Routes()), cmp.AllowUnexported(way{})); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for k, stays := range []bool{false, true, true} {
+		if (next.Routes()[k] == table.Routes()[k]) != stays {
+			t.Errorf("route %d: the same one: %v, want %v", k, !stays, stays)
+		}
+	}
+	if got := table.Routes()[0].Gateway.Owner; got != "g1" {
+		t.Errorf("the table itself has changed: %v", got)
+	}
+}
