@@ -21,7 +21,7 @@ type peerMap struct {
 
 type peerShard struct {
 	buckets atomic.Pointer[[]atomic.Pointer[peerNI]]
-	mu      sync.Mutex
+	mu      sync.Mutex // guards count and every change of buckets and chains
 	count   int
 }
 
@@ -53,6 +53,13 @@ func (m *peerMap) find(nid lnet.NID) *peerNI {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.search(nid, hash)
+}
+
+// glance is find for who may hold the lock of a shard: it misses a peer NI that is
+// being made, and perhaps one whose shard grows at the moment.
+func (m *peerMap) glance(nid lnet.NID) *peerNI {
+	s, hash := m.shard(nid)
 	return s.search(nid, hash)
 }
 

@@ -70,10 +70,10 @@ func (n *Node) calledDown(p *peerNI, down bool) {
 // reroute has messages choose anew that are on their way from i to p, nil: to
 // anybody, and of which no byte has left, if there is a way in less trouble.
 func (n *Node) reroute(i *ni, p *peerNI) {
-	which := func(m *message) bool { return m.ni == i && (p == nil || m.peer == p) && m.hasBetterWay() }
+	match := func(m *message) bool { return m.ni == i && (p == nil || m.peer == p) && m.hasBetterWay() }
 	var moved, ready messageQueue
 	withdraw := func(p *peerNI) {
-		out := p.tx.withdraw(which)
+		out := p.tx.withdraw(match)
 		moved.append(&out)
 	}
 	if p != nil {
@@ -81,7 +81,7 @@ func (n *Node) reroute(i *ni, p *peerNI) {
 	} else {
 		n.peers.each(withdraw)
 	}
-	out := i.tx.withdraw(which)
+	out := i.tx.withdraw(match)
 	moved.append(&out)
 	for m := moved.pop(); m != nil; m = moved.pop() {
 		if m.out.held == heldNone {
@@ -97,7 +97,7 @@ func (n *Node) reroute(i *ni, p *peerNI) {
 	}
 	i.iface.Recall(to, func(tx *lnd.Tx) bool {
 		m, ours := tx.Done.(*message)
-		return ours && which(m)
+		return ours && match(m)
 	})
 }
 
@@ -109,7 +109,7 @@ func (m *message) hasBetterWay() bool {
 		return false
 	}
 	n := m.node
-	dest := n.peers.find(m.tx.Header.Dest)
+	dest := n.peers.glance(m.tx.Header.Dest)
 	if dest == nil {
 		return false
 	}

@@ -1,0 +1,36 @@
+package node
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Messages on a link that is down are asked whether they have a better way while
+// the peer map is locked. Those for peers that were forgotten have none, and do not
+// wait for that lock.
+func TestBetterWayWhileTheMapIsLocked(t *testing.T) {
+	n, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := n.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	i := newNI(n, lnet.MakeNet(lnet.TypeTCP, 0))
+	i.Fatal.Store(true)
+	neighbour := n.meet(lnet.NIDFromIP(i.net, netip.MustParseAddr("10.0.0.1")), nil)
+	m := &message{node: n, ni: i, peer: neighbour}
+	n.peers.each(func(*peerNI) {
+		for k := range 8 * peerShards { // some are in each shard, the locked one too
+			m.tx.Header.Dest = lnet.NIDFromIP(i.net, netip.AddrFrom4([4]byte{10, 1, byte(k >> 8), byte(k)}))
+			if m.hasBetterWay() {
+				t.Errorf("a better way to %s, which nobody knows", m.tx.Header.Dest)
+			}
+		}
+	})
+}
