@@ -37,7 +37,7 @@ type boundedLog struct {
 	begin time.Time
 	debug Meter
 
-	mu     sync.Mutex
+	mu     sync.Mutex                   // guards limits and missed
 	limits map[string]*LogLimit[string] // by message
 	missed uint64                       // lines at debug that were left out
 }

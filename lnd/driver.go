@@ -121,11 +121,11 @@ type Interface interface {
 	Refusals() RefusalCounts
 
 	// Recall takes back messages of which no byte has been written: those to
-	// peer, or to all with the zero NID, that which says yes to are completed with
+	// peer, or to all with the zero NID, for which match is true are completed with
 	// ErrRecalled, within the call or soon after it. It is best effort: what is
-	// written at that moment goes on. which is called under the driver's locks, also
+	// written at that moment goes on. match is called under the driver's locks, also
 	// after Recall has returned; it must be quick and call nothing of the driver.
-	Recall(peer lnet.NID, which func(m *Tx) bool)
+	Recall(peer lnet.NID, match func(m *Tx) bool)
 
 	// LinkBack tells that a link of the peer's was away and is back: what is due from
 	// it has its full time again. It neither blocks nor makes upcalls.

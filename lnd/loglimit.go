@@ -13,7 +13,7 @@ type LogLimit[K comparable] struct {
 	interval time.Duration
 	most     int
 
-	mu   sync.Mutex
+	mu   sync.Mutex // guards what follows
 	keys map[K]logged
 	// expire is when some key of a full table may next be forgotten; others counts
 	// what was not logged for lack of room.

@@ -17,7 +17,7 @@ const (
 // is known: messages for them are dropped until a pause is over, which doubles
 // with each failure, from 1 s. What there is of a NID that answers is a peer NI.
 type absent struct {
-	mu sync.Mutex
+	mu sync.Mutex // guards young and old
 	// young and old are a memory in two parts: when the young one is full it takes
 	// the place of the old one.
 	young, old map[lnet.NID]absence

@@ -125,7 +125,7 @@ func newDiscoveredPair(t testing.TB) *pair {
 			}
 		}
 		if done(p.a, p.idb.NID) && done(p.b, p.ida.NID) {
-			p.fabric.settle()
+			p.fabric.awaitIdle()
 			return p
 		}
 	}

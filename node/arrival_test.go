@@ -21,7 +21,7 @@ import (
 func TestEachArrivalIsPlacedOnce(t *testing.T) {
 	n := newNode(t, node.Config{})
 	f := newFabric()
-	q := f.addQuay(t, n, "10.0.0.1@tcp")
+	q := f.addManualPort(t, n, "10.0.0.1@tcp")
 	from := parseNID(t, "10.0.0.2@tcp")
 	var r recorder
 	attach(t, n, portals.Entry{Portal: 1}, portals.MD{
@@ -144,7 +144,7 @@ func TestWhatIsDroppedAtOnceIsPlacedOnce(t *testing.T) {
 // lnet-core 5.1 (2), 4.6 (2)
 func TestDelayedArrivalIsPlacedLater(t *testing.T) {
 	n := newNode(t, node.Config{})
-	q := newFabric().addQuay(t, n, "10.0.0.1@tcp")
+	q := newFabric().addManualPort(t, n, "10.0.0.1@tcp")
 	if err := n.SetLazy(3); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestDelayedArrivalIsPlacedLater(t *testing.T) {
 func TestFailedReceptionIsNotAcknowledged(t *testing.T) {
 	n := newNode(t, node.Config{})
 	f := newFabric()
-	q := f.addQuay(t, n, "10.0.0.1@tcp")
+	q := f.addManualPort(t, n, "10.0.0.1@tcp")
 	var r recorder
 	attach(t, n, portals.Entry{Portal: 1}, portals.MD{
 		Bytes: make([]byte, 8), Threshold: 1, Unlink: true, Options: portals.OpPut, Handler: &r})
@@ -184,7 +184,7 @@ func TestFailedReceptionIsNotAcknowledged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := &lnd.Error{Driver: "quay", Op: "receive", Status: lnd.StatusRemoteError, Err: lnd.ErrDisconnected}
+	lost := &lnd.Error{Driver: "manual", Op: "receive", Status: lnd.StatusRemoteError, Err: lnd.ErrDisconnected}
 	for _, c := range q.take() {
 		c.complete(lost)
 	}
@@ -235,7 +235,7 @@ func TestEventOfAGetWaitsForItsReply(t *testing.T) {
 // lnet-core 5.2 (3c)
 func TestRDMARequestForAnotherNode(t *testing.T) {
 	n := newNode(t, node.Config{})
-	q := newFabric().addQuay(t, n, "10.0.0.1@tcp")
+	q := newFabric().addManualPort(t, n, "10.0.0.1@tcp")
 	from := parseNID(t, "10.0.0.2@tcp")
 	for _, c := range []struct {
 		typ      lnet.MsgType
@@ -267,7 +267,7 @@ func TestNeighbourBecomesAPeer(t *testing.T) {
 	n := newNode(t, node.Config{})
 	f := newFabric()
 	f.addNI(t, n, "10.0.0.8@tcp")
-	q := f.addQuay(t, n, "10.0.0.1@tcp")
+	q := f.addManualPort(t, n, "10.0.0.1@tcp")
 	if p := n.Peers(); len(p) != 0 {
 		t.Fatalf("peers before any message: %+v", p)
 	}

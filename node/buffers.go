@@ -58,7 +58,7 @@ type pool struct {
 	credits   credits
 	available atomic.Int64
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards free, made and limit
 	free  *buffer
 	made  int // buffers that there are, in use or free
 	limit int // of them that are kept

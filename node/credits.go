@@ -25,7 +25,7 @@ type credits struct {
 	// answers counts the ACKs and REPLYs among those that wait.
 	answers atomic.Int64
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards waiting, owed and excess, and the steps of answers
 	waiting messageQueue
 	// owed are credits given while their taker was on its way to the queue, excess
 	// those that were on their way to one that has been withdrawn.
@@ -70,11 +70,11 @@ func (c *credits) give() *message {
 	if c.available.Add(1) > 0 {
 		return nil
 	}
-	return c.hand()
+	return c.grant()
 }
 
-// hand hands a credit that has been counted to the message that waits for it.
-func (c *credits) hand() *message {
+// grant hands a credit that has been counted to the message that waits for it.
+func (c *credits) grant() *message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.excess > 0 { // who has queued up since has a credit of its own coming
@@ -92,11 +92,11 @@ func (c *credits) hand() *message {
 	return m
 }
 
-// withdraw takes out the waiting messages that which says yes to.
-func (c *credits) withdraw(which func(*message) bool) (out messageQueue) {
+// withdraw takes out the waiting messages for which match is true.
+func (c *credits) withdraw(match func(*message) bool) (out messageQueue) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out = c.waiting.withdraw(which)
+	out = c.waiting.withdraw(match)
 	for m := out.head; m != nil; m = m.next {
 		if m.isAnswer() {
 			c.answers.Add(-1)

@@ -15,7 +15,7 @@ func TestGiveMeetsWithdraw(t *testing.T) {
 	}
 	c.available.Add(1) // give has counted it, and is about to look who waits
 	c.withdraw(func(*message) bool { return true })
-	if m := c.hand(); m != nil {
+	if m := c.grant(); m != nil {
 		t.Fatal("nobody waits any more")
 	}
 	if !c.take(&message{}) {

@@ -22,7 +22,7 @@ type discoverer struct {
 	wake  chan struct{} // one token while there is something in inbox
 	ended chan struct{}
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards inbox and closed
 	inbox  []event
 	closed bool // nothing is taken any more
 

@@ -164,7 +164,7 @@ func TestDiscoveringTheSilent(t *testing.T) {
 		a := newNode(t, node.Config{Parameters: &p})
 		f.addNI(t, a, a0)
 		b := newNode(t, node.Config{})
-		f.addQuay(t, b, b0) // answers nothing
+		f.addManualPort(t, b, b0) // answers nothing
 		start := time.Now()
 		err := say(t, a, b0)
 		if d := time.Since(start); !errors.Is(err, node.ErrTimedOut) || d < 150*time.Second || d > 230*time.Second {

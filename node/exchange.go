@@ -33,7 +33,7 @@ type exchange struct {
 
 // exchanges are those under way.
 type exchanges struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards byID and waiting, and md and canceled of each exchange
 	byID    map[discovery.RequestID]*exchange
 	waiting []*exchange // for the monitor to send
 }

@@ -136,8 +136,8 @@ func (p *port) LinkBack(peer lnet.NID) {
 }
 
 // Recall takes back what the fabric holds.
-func (p *port) Recall(to lnet.NID, which func(*lnd.Tx) bool) {
-	p.fabric.recall(p, func(tx *lnd.Tx) bool { return (to.IsZero() || tx.To.NID == to) && which(tx) })
+func (p *port) Recall(to lnet.NID, match func(*lnd.Tx) bool) {
+	p.fabric.recall(p, func(tx *lnd.Tx) bool { return (to.IsZero() || tx.To.NID == to) && match(tx) })
 }
 
 func (p *port) Close(context.Context) error {
@@ -189,8 +189,9 @@ func (p *port) Send(tx *lnd.Tx) {
 	}
 }
 
-// recall completes what p has sent, which says yes to, and nobody has delivered.
-func (f *fabric) recall(p *port, which func(*lnd.Tx) bool) {
+// recall completes the messages of p that nobody has delivered, and for which match is
+// true.
+func (f *fabric) recall(p *port, match func(*lnd.Tx) bool) {
 	f.mu.Lock()
 	var back []*lnd.Tx
 	fr := f.head
@@ -199,7 +200,7 @@ func (f *fabric) recall(p *port, which func(*lnd.Tx) bool) {
 		next := fr.next
 		fr.next = nil
 		switch {
-		case fr.from == p && which(fr.tx):
+		case fr.from == p && match(fr.tx):
 			back = append(back, fr.tx)
 		case f.head == nil:
 			f.head, f.tail = fr, fr
@@ -246,8 +247,8 @@ func (f *fabric) work() {
 	f.mu.Unlock()
 }
 
-// settle waits until nobody delivers frames.
-func (f *fabric) settle() {
+// awaitIdle waits until nobody delivers frames.
+func (f *fabric) awaitIdle() {
 	f.mu.Lock()
 	for f.running {
 		f.idle.Wait()

@@ -13,7 +13,8 @@ import (
 // heldMessages are those that delay rules hold: arrivals that have no place
 // yet, and messages that have their credits and would leave (lnet-core 11.2).
 type heldMessages struct {
-	// mu makes one step of a rule's word and the message's way into the list.
+	// mu guards list and closed, and makes one step of a rule's word and the
+	// message's way into the list.
 	mu     sync.Mutex
 	list   []heldMessage
 	closed bool // nothing is held any more
@@ -40,14 +41,14 @@ func (n *Node) hold(m *message, about *fault.Message) bool {
 	return held
 }
 
-// take takes out the messages of which which holds, in order.
-func (h *heldMessages) take(which func(*heldMessage) bool) []heldMessage {
+// take takes out the messages for which match is true, in order.
+func (h *heldMessages) take(match func(*heldMessage) bool) []heldMessage {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []heldMessage
 	kept := h.list[:0]
 	for k := range h.list {
-		if which(&h.list[k]) {
+		if match(&h.list[k]) {
 			out = append(out, h.list[k])
 		} else {
 			kept = append(kept, h.list[k])

@@ -135,8 +135,8 @@ func (n *Node) forwardGranted(ready *messageQueue) {
 	n.run(ready)
 }
 
-// goThrough takes the next step of m, which has got what it waited for.
-func (m *message) goThrough() {
+// continuePassage takes the next step of m, which has got what it waited for.
+func (m *message) continuePassage() {
 	if m.passage.stage == passagePool {
 		m.takeIn()
 		return

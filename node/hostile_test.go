@@ -20,7 +20,7 @@ import (
 // entry for that source would take it.
 func TestForgedSourcesAreRefused(t *testing.T) {
 	n := newNode(t, node.Config{})
-	q := newFabric().addQuay(t, n, "10.0.0.1@tcp")
+	q := newFabric().addManualPort(t, n, "10.0.0.1@tcp")
 	from := parseNID(t, "10.0.0.66@tcp")
 	var r recorder
 	attach(t, n, portals.Entry{Portal: 1, Match: loID}, portals.MD{
@@ -44,7 +44,7 @@ func TestForgedSourcesAreRefused(t *testing.T) {
 // answer to it could never leave.
 func TestNeighbourOfAnotherNetIsRefused(t *testing.T) {
 	n := newNode(t, node.Config{})
-	q := newFabric().addQuay(t, n, "10.0.0.1@tcp")
+	q := newFabric().addManualPort(t, n, "10.0.0.1@tcp")
 	other := parseNID(t, "10.9.9.9@tcp7")
 	configure(t, n, parseNID(t, "10.0.0.7@tcp"), other)
 	err := q.arrive(other, lnet.Header{
@@ -61,7 +61,7 @@ func TestNeighbourOfAnotherNetIsRefused(t *testing.T) {
 // dropped at once: no entry for it can ever be attached.
 func TestReservedPortalKeepsNothingButPushes(t *testing.T) {
 	n := newNode(t, node.Config{})
-	q := newFabric().addQuay(t, n, "10.0.0.1@tcp")
+	q := newFabric().addManualPort(t, n, "10.0.0.1@tcp")
 	for _, bits := range []uint64{0, lnet.PingMatchBits + 1, ^uint64(0)} {
 		h := lnet.Header{Type: lnet.MsgPut, MatchBits: bits, Handle: lnet.NoHandle, PayloadLength: 4}
 		if err := q.arrive(parseNID(t, "10.0.0.66@tcp"), h, false); err != nil {

@@ -17,7 +17,7 @@ type overLives struct {
 	// connection of the next one before it has told (lnd.Upper).
 	epoch atomic.Uint64
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards lives and looked, and the steps of epoch
 	lives  []portals.Departure
 	looked int64 // the second of the last look
 }

@@ -19,7 +19,7 @@ type loopback struct {
 	up   *ni
 	pool sync.Pool
 
-	mu         sync.Mutex
+	mu         sync.Mutex // guards the rest
 	running    bool
 	head, tail *loopMessage
 }

@@ -11,7 +11,7 @@ import (
 // end then, and whoever made them makes them again: nobody else would before their
 // trackers end, by when a router that hears no ping has called its NI down.
 type lostHops struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // guards nids
 	nids map[lnet.NID]struct{}
 }
 

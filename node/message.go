@@ -115,6 +115,14 @@ func (q *messageQueue) pop() *message {
 // zero, or are set by everyone who uses them: tx.Header, tx.To, op.Event.
 func (n *Node) newMessage() *message { return n.messages.Get().(*message) }
 
+// makeMessage makes a record for the pool.
+func (n *Node) makeMessage() any {
+	m := &message{node: n}
+	m.tx.Done = m
+	m.op.Owner = m
+	return m
+}
+
 // free takes m's record back; what m held in the router goes to those who wait
 // for it. The caller was m's owner.
 func (m *message) free() {

@@ -45,7 +45,7 @@ func (n *Node) runMonitor() {
 		n.endUnanswered(second)
 		n.runRecovery(second)
 		n.runRouter()
-		n.push.tend(n)
+		n.push.replenish(n)
 		if n.infoStale.Swap(false) {
 			n.infoMu.Lock()
 			n.postInfo()

@@ -44,7 +44,7 @@ type ni struct {
 	// Upcalls may come before Driver.Open has returned the interface; these
 	// arrivals wait until it is known.
 	open    atomic.Bool
-	earlyMu sync.Mutex
+	earlyMu sync.Mutex // guards early and lost, and the step of open
 	early   []*lnd.Rx
 	lost    []*lnd.Rx // of early: withdrawn meanwhile
 }

@@ -81,10 +81,11 @@ type Node struct {
 
 	// slot is held by whoever changes the configuration.
 	slot chan struct{}
-	// infoMu guards the replacement of topology, the ping target and retired.
+	push pushTarget
+	// infoMu guards the replacement of topology and compiled, and target to
+	// refusalsBefore.
 	infoMu sync.Mutex
 	target pingTarget
-	push   pushTarget
 	// leaving are NIs that are not in topology any more and whose driver is
 	// not done with them; retired are the totals of those that are gone.
 	leaving []*ni
@@ -97,7 +98,7 @@ type Node struct {
 	ctx     context.Context // ends when Close begins
 	cancel  context.CancelFunc
 	ended   chan struct{} // by the monitor when it is through
-	hands   hands
+	slow    slowHandlers
 	closed  bool // Close is through; the slot's holder's
 }
 
@@ -126,22 +127,17 @@ func New(c Config) (*Node, error) {
 		faults: fault.New(seed),
 		slot:   make(chan struct{}, 1), wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
-	n.table = portals.New(portals.Config{Cookie: uint64(wall().UnixNano()), Hand: n.hands.run})
+	n.table = portals.New(portals.Config{Cookie: uint64(wall().UnixNano()), Spawn: n.slow.run})
 	if n.pid == 0 {
 		n.pid = lnet.PIDLustre
 	}
 	if n.numa == nil {
 		n.numa = &numa.Machine{}
 	}
-	parameters.settle()
+	parameters.normalize()
 	n.parameters.Store(&parameters)
 	n.peers.init()
-	n.messages.New = func() any {
-		m := &message{node: n}
-		m.tx.Done = m
-		m.op.Owner = m
-		return m
-	}
+	n.messages.New = n.makeMessage
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.second.Store(1) // 0 is never
 	n.lo = newLoopback(n)
@@ -229,7 +225,7 @@ func (n *Node) Close(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("close interface %s: %w", i.NID, err))
 		}
 	}
-	for _, ended := range []<-chan struct{}{n.ended, n.discoverer.ended, n.hands.ended()} {
+	for _, ended := range []<-chan struct{}{n.ended, n.discoverer.ended, n.slow.done()} {
 		select {
 		case <-ended:
 		case <-ctx.Done():

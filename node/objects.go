@@ -17,15 +17,16 @@ func (n *Node) Attach(e portals.Entry, d portals.MD) (lnet.Handle, error) {
 	}
 	e.Match.NID, _ = initiator(e.Match.NID, n.peers.find(e.Match.NID))
 	h, accepted, dropped, err := n.table.Attach(e, d)
-	n.settle(accepted, dropped)
+	n.resumeDelayed(accepted, dropped)
 	return h, err
 }
 
-// settle deals with the PUTs that a new MD has taken or refused.
-func (n *Node) settle(accepted, dropped portals.Operations) {
+// resumeDelayed has the PUTs go on that waited for a new MD, which has taken or
+// refused them.
+func (n *Node) resumeDelayed(accepted, dropped portals.Operations) {
 	var q messageQueue
-	q.plan(accepted, stepPlace)
-	q.plan(dropped, stepDrop)
+	q.pushAll(accepted, stepPlace)
+	q.pushAll(dropped, stepDrop)
 	n.run(&q)
 }
 

@@ -102,8 +102,8 @@ func (p *Parameters) LNDTimeout() time.Duration {
 // kernel's parameter can say.
 const longest = math.MaxInt32 * time.Second
 
-// settle puts what is allowed, but not used as it is, in its place.
-func (p *Parameters) settle() {
+// normalize puts what is allowed, but not used as it is, in its place.
+func (p *Parameters) normalize() {
 	if p.InterfacesMax < lnet.InterfacesMin { // as kernels do
 		p.InterfacesMax = lnet.InterfacesMax
 	}
@@ -190,7 +190,7 @@ func (n *Node) SetParameters(p Parameters) error {
 	if err := p.check(); err != nil {
 		return fmt.Errorf("set parameters: %w", err)
 	}
-	p.settle()
+	p.normalize()
 	n.parameters.Store(&p)
 	n.topology.Store(n.topology.Load().under(&p))
 	if p.Discovery != old.Discovery {

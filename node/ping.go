@@ -75,7 +75,7 @@ func (n *Node) postInfo() {
 			Threshold: portals.Unlimited,
 			Options:   portals.OpGet | portals.Truncate | portals.ManageRemote,
 		})
-	n.settle(accepted, dropped)
+	n.resumeDelayed(accepted, dropped)
 	old := n.target.handle
 	n.target.info, n.target.bytes = info, bytes
 	if err != nil { // the node is closed: nobody asks any more

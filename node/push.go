@@ -16,7 +16,7 @@ const pushesUnread = 64
 
 // pushTarget takes pushes: one MD for one push, put up again after each.
 type pushTarget struct {
-	mu   sync.Mutex
+	mu   sync.Mutex  // guards room to lacking
 	room int         // of the next MD
 	md   lnet.Handle // that is up, if none is lacking
 	size int         // of its memory
@@ -76,7 +76,7 @@ func (n *Node) putUpPush(b []byte) {
 	if small { // more was asked for meanwhile
 		n.wakeMonitor()
 	}
-	n.settle(accepted, dropped)
+	n.resumeDelayed(accepted, dropped)
 	if err != nil {
 		n.log.Debug("push target not put up", "err", err) // the node is closing
 	}
@@ -143,9 +143,9 @@ func (t *pushTarget) enlarge(n *Node, room int) {
 	n.wakeMonitor()
 }
 
-// tend puts up memory again when enough has been read, and larger memory when
+// replenish puts up memory again when enough has been read, and larger memory when
 // that was asked for. The monitor calls it.
-func (t *pushTarget) tend(n *Node) {
+func (t *pushTarget) replenish(n *Node) {
 	if t.unread.Load() < pushesUnread/2 && t.idle.Swap(false) {
 		n.postPush(nil)
 	}

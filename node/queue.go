@@ -32,7 +32,7 @@ type EventQueue struct {
 	wanted EventSet
 	wake   chan struct{} // one token while the queue is not empty
 
-	mu     sync.Mutex
+	mu     sync.Mutex      // guards events, first and count
 	events []portals.Event // ring
 	first  int
 	count  int

@@ -13,7 +13,7 @@ import (
 // recovery holds the NIs and peer NIs whose health is not at its best. The
 // monitor pings each until it is (discovery 9.7).
 type recovery struct {
-	mu       sync.Mutex
+	mu       sync.Mutex // guards patients, the list; what is in it is the monitor's
 	patients []*patient
 }
 

@@ -68,7 +68,7 @@ func TestFailingSendsDoNotRecurse(t *testing.T) {
 func TestAttachInHandlersDoesNotRecurse(t *testing.T) {
 	const waiting = 10_000
 	n := newNode(t, node.Config{})
-	q := newFabric().addQuay(t, n, "10.0.0.1@tcp")
+	q := newFabric().addManualPort(t, n, "10.0.0.1@tcp")
 	q.dead = true
 	if err := n.SetLazy(5); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import "sync"
 // resendQueue holds messages that shall be sent once more, or at last. The
 // monitor takes them (discovery 5.3, 9.6).
 type resendQueue struct {
-	mu       sync.Mutex
+	mu       sync.Mutex // guards messages and closed
 	messages messageQueue
 	closed   bool
 }
@@ -29,11 +29,11 @@ func (q *resendQueue) take() messageQueue {
 	return all
 }
 
-// withdraw takes out the messages that which says yes to.
-func (q *resendQueue) withdraw(which func(*message) bool) messageQueue {
+// withdraw takes out the messages for which match is true.
+func (q *resendQueue) withdraw(match func(*message) bool) messageQueue {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.messages.withdraw(which)
+	return q.messages.withdraw(match)
 }
 
 func (q *resendQueue) close() messageQueue {

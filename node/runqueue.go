@@ -22,13 +22,13 @@ const (
 // they begin may end in the same way: whoever finds the queue idle works it off,
 // and everybody else leaves messages there. So the stack stays as it is.
 type runQueue struct {
-	mu       sync.Mutex
+	mu       sync.Mutex // guards running and messages
 	running  bool
 	messages messageQueue
 }
 
-// plan appends the messages of operations, whose next step is s.
-func (q *messageQueue) plan(operations portals.Operations, s step) {
+// pushAll appends the messages of operations, whose next step is s.
+func (q *messageQueue) pushAll(operations portals.Operations, s step) {
 	for o := operations.Next(); o != nil; o = operations.Next() {
 		m := messageOf(o)
 		m.step = s
@@ -61,7 +61,7 @@ func (n *Node) run(messages *messageQueue) {
 		case stepDrop:
 			m.drop(reasonOf(m.op.Cause))
 		case stepForward:
-			m.goThrough()
+			m.continuePassage()
 		}
 		q.mu.Lock()
 	}

@@ -99,15 +99,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	}
 	m.bound = true
 
-	e := &m.op.Event // of which Begin has set what the MD tells
-	e.Portal = r.portal
-	e.Target = to
-	e.Initiator = lnet.ProcessID{NID: lnet.AnyNID, PID: n.pid}
-	e.Source = e.Initiator
-	e.Sender = lnet.AnyNID
-	e.MatchBits, e.HdrData = r.bits, r.hdrData
-	e.Offset = int(r.offset)
-
+	m.describe(r, to)
 	hd := &m.tx.Header
 	*hd = lnet.Header{
 		DestPID: to.PID, SrcPID: n.pid, Type: r.typ, Handle: lnet.NoHandle,
@@ -130,6 +122,19 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	}
 	n.carryOut(m, &p)
 	return nil
+}
+
+// describe makes m's event that of a request, but for what Begin has set as the MD
+// tells it.
+func (m *message) describe(r *request, to lnet.ProcessID) {
+	e := &m.op.Event
+	e.Portal = r.portal
+	e.Target = to
+	e.Initiator = lnet.ProcessID{NID: lnet.AnyNID, PID: m.node.pid}
+	e.Source = e.Initiator
+	e.Sender = lnet.AnyNID
+	e.MatchBits, e.HdrData = r.bits, r.hdrData
+	e.Offset = int(r.offset)
 }
 
 // transmit takes m through credits to the driver (lnet-core 7.2), and with it

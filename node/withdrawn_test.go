@@ -31,7 +31,7 @@ func TestWithdrawnArrivalIsDropped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, node.Config{})
-			q := newFabric().addQuay(t, n, "10.0.0.1@tcp")
+			q := newFabric().addManualPort(t, n, "10.0.0.1@tcp")
 			wait.begin(n)
 			from := parseNID(t, "10.0.0.2@tcp")
 			h := lnet.Header{Type: lnet.MsgPut, Src: from, Portal: 5, Handle: lnet.NoHandle, PayloadLength: 2, HdrData: 1}
@@ -73,7 +73,7 @@ func TestWithdrawnArrivalIsDropped(t *testing.T) {
 // node leaves it to the driver, which completes it.
 func TestWithdrawnAfterItsPlacement(t *testing.T) {
 	n := newNode(t, node.Config{})
-	q := newFabric().addQuay(t, n, "10.0.0.1@tcp")
+	q := newFabric().addManualPort(t, n, "10.0.0.1@tcp")
 	sink(t, n, portals.OpPut)
 	from := parseNID(t, "10.0.0.2@tcp")
 	rx, err := q.announce(from, lnet.Header{Type: lnet.MsgPut, Src: from, Portal: 1, Handle: lnet.NoHandle}, false)

@@ -36,7 +36,7 @@ type inbound struct {
 	awaits bool             // the inbox counts it; who serves the request has it
 	waiter memoryWaiter
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards the rest
 	step     step
 	md       lnet.Handle // of the step, if linked
 	linked   bool

@@ -37,8 +37,8 @@ type inbox struct {
 	portal uint32
 	serve  func(*inbound) // called in a handler; owns the request
 
-	mu      sync.Mutex
-	wanted  int // buffers that should be posted
+	mu      sync.Mutex // guards the rest
+	wanted  int        // buffers that should be posted
 	posting bool
 	closed  bool
 	posted  ring.Ring[inbound] // waiting for requests
@@ -150,11 +150,11 @@ func (b *inbox) keep(in *inbound) {
 	in.serial++
 	in.known = false
 	b.free.Add(in, &in.links)
-	b.settle()
+	b.notifyDone()
 }
 
-// settle tells those who wait for the end what has come to it; b.mu is held.
-func (b *inbox) settle() {
+// notifyDone tells those who wait for the end what has come to it; b.mu is held.
+func (b *inbox) notifyDone() {
 	if b.closed && b.posted.Len() == 0 {
 		closeOnce(b.deaf)
 		if b.busy.Len() == 0 {
@@ -191,7 +191,7 @@ func (r *requestEvents) HandleEvent(e *portals.Event) {
 	}
 	in.reset()
 	b.busy.Add(in, &in.links)
-	b.settle() // it may have been the last that was posted
+	b.notifyDone() // it may have been the last that was posted
 	excess := b.busy.Len() > b.agent.config.MaxServing
 	b.mu.Unlock()
 	_ = b.post() // an error is the node's end
@@ -247,7 +247,7 @@ func (b *inbox) close(gone bool) {
 			handles = append(handles, in.handle)
 		}
 	}
-	b.settle()
+	b.notifyDone()
 	b.mu.Unlock()
 	for _, h := range handles {
 		_ = b.agent.node.Unlink(h) // not found: a request has come

@@ -23,9 +23,9 @@ type memory struct {
 	fair  bool
 	spawn func(func())
 
-	mu      sync.Mutex
-	used    int // bytes handed out
-	kept    int // bytes in free
+	mu      sync.Mutex // guards the rest, and what is in it
+	used    int        // bytes handed out
+	kept    int        // bytes in free
 	free    [classes][][]byte
 	claims  map[lnet.NID]*claim
 	waiting ring.Ring[claim] // those that want; it is the first one's turn

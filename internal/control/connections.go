@@ -18,8 +18,8 @@ const connectionsMax = 1024
 // client has let the server wait for the longest time. So whoever does not read
 // its answers is in nobody's way but its own, and a new request gets through.
 type connections struct {
-	most   int // how many there may be
-	mu     sync.Mutex
+	most   int        // how many there may be
+	mu     sync.Mutex // guards all and byUser, and what is in them
 	all    map[net.Conn]*connection
 	byUser map[int]int
 }

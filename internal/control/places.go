@@ -7,7 +7,7 @@ import (
 
 // places bound the requests of one kind that each user has under way at once.
 type places struct {
-	mu    sync.Mutex
+	mu    sync.Mutex  // guards taken
 	taken map[int]int // by UID
 }
 

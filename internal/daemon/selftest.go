@@ -33,8 +33,8 @@ type selftestTask struct {
 
 	turn chan struct{} // held while it is enabled or disabled
 
-	mu      sync.Mutex
-	up      bool // between Run's beginning and its end
+	mu      sync.Mutex // guards the rest
+	up      bool       // between Run's beginning and its end
 	bounds  control.LstBounds
 	agent   *selftest.Agent // nil: not enabled
 	console *console.Console

@@ -18,7 +18,7 @@ const (
 // too many, that goes which has asked nothing for longest, of the same address if that
 // has too many; if all are being served, the last that came.
 type connections struct {
-	mu   sync.Mutex
+	mu   sync.Mutex    // guards list, and what is in it
 	list []*connection // who has asked nothing for longer before others
 }
 

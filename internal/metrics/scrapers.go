@@ -8,7 +8,7 @@ import (
 // scrapers bound the scrapes under way, in all and for each address: one that
 // reads its answers slowly is in the way of its own only.
 type scrapers struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards count and from
 	count int
 	from  map[string]int // by address
 }

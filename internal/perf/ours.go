@@ -138,7 +138,7 @@ type run struct {
 	done chan struct{}
 
 	begun, ended atomic.Int64
-	mu           sync.Mutex
+	mu           sync.Mutex // guards err
 	err          error
 }
 

@@ -13,7 +13,7 @@ import (
 type trace struct {
 	start time.Time
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards entries
 	entries []traceEntry
 }
 

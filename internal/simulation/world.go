@@ -326,7 +326,7 @@ func (w *world) since() time.Duration { return time.Since(w.start) }
 
 // wall is a member's wall clock: it may jump, and may stand still.
 type wall struct {
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the rest
 	offset time.Duration
 	frozen time.Time // zero: it goes
 	last   int64     // the latest reading

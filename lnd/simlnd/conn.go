@@ -14,9 +14,9 @@ type Conn struct {
 	fabric *Fabric
 	serial uint64
 
-	mu    sync.Mutex
-	ends  [2]stream // the caller's, the listener's
-	pipes [2]pipe   // out of the caller's, out of the listener's
+	mu    sync.Mutex // guards ends, pipes and death
+	ends  [2]stream  // the caller's, the listener's
+	pipes [2]pipe    // out of the caller's, out of the listener's
 	// death gives up ends that have heard nothing for too long.
 	death *time.Timer
 }

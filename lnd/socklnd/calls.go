@@ -29,7 +29,7 @@ const (
 // under way is served first, so that neither waits for the other to run dry. The zero
 // value is ready.
 type calls struct {
-	mu       sync.Mutex
+	mu       sync.Mutex // guards underWay and waiting
 	underWay [callees]int
 	waiting  [callees]list.List // of chan struct{}, closed when the turn has come
 }

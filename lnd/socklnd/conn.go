@@ -42,7 +42,7 @@ type conn struct {
 	queuedBytes atomic.Int64 // payload and overhead of what is queued or being written
 	lastUse     atomic.Uint64
 	sent        atomic.Uint64 // bytes
-	mu          sync.Mutex
+	mu          sync.Mutex    // guards dead to recalling; but w belongs to the holder of the role
 	dead        bool
 	cause       error // of death
 	writing     bool  // somebody holds the writer's role

@@ -31,7 +31,7 @@ type Driver struct {
 	// and those that are on their way out.
 	welcoming chan struct{}
 
-	mu         sync.Mutex
+	mu         sync.Mutex // guards closed to listeners, and random
 	closed     bool
 	interfaces map[lnet.NID]*Interface
 	listeners  map[netip.AddrPort]*acceptor

@@ -10,7 +10,7 @@ import (
 // the first one completes those that are added meanwhile too. A completion
 // that sends again and fails again so becomes iteration, not recursion.
 type failures struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards queue and running
 	idle    sync.Cond
 	queue   []failure
 	running bool

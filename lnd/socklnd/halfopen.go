@@ -12,7 +12,7 @@ import (
 type halfOpen struct {
 	total, perSource int
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows, and newcomer.evicted
 	count   int
 	entered uint64
 	sources map[netip.Addr][]*newcomer // oldest first

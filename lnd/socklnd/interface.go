@@ -43,8 +43,8 @@ type Interface struct {
 	group sync.WaitGroup
 
 	doubts  chan struct{} // one token while there is something in doubted
-	mu      sync.RWMutex
-	doubted []*peer // that are to be probed
+	mu      sync.RWMutex  // guards the rest
+	doubted []*peer       // that are to be probed
 	closing bool
 	peers   map[lnet.ProcessID]*peer
 	// departed are peers that have left the table.

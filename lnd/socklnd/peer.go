@@ -33,8 +33,8 @@ type peer struct {
 	corks atomic.Int32
 	dirty atomic.Bool
 
-	mu      sync.Mutex
-	gone    bool // not in the interface's table any more
+	mu      sync.Mutex // guards the rest, but for what is the reaper's
+	gone    bool       // not in the interface's table any more
 	peering protocol.Peering
 	home    bool          // it was met at its NID's own address
 	told    chan struct{} // closed when the node knows of its latest restart; nil: none
@@ -272,11 +272,11 @@ func (p *peer) accepted() {
 	p.i.forget(p)
 }
 
-// detach takes connections out of the peer. p.mu is held.
-func (p *peer) detach(which func(*conn) bool) []*conn {
+// detach takes connections for which match is true out of the peer. p.mu is held.
+func (p *peer) detach(match func(*conn) bool) []*conn {
 	var out []*conn
 	p.conns = slices.DeleteFunc(p.conns, func(c *conn) bool {
-		if !which(c) {
+		if !match(c) {
 			return false
 		}
 		out = append(out, c)

@@ -9,9 +9,9 @@ import (
 )
 
 // Recall implements lnd.Interface.
-func (i *Interface) Recall(nid lnet.NID, which func(*lnd.Tx) bool) {
+func (i *Interface) Recall(nid lnet.NID, match func(*lnd.Tx) bool) {
 	for _, p := range i.peersOf(nid) {
-		p.recall(which)
+		p.recall(match)
 	}
 }
 
@@ -23,7 +23,7 @@ func (i *Interface) LinkBack(nid lnet.NID) {
 }
 
 // recall takes back what waits for a connection or is queued on one.
-func (p *peer) recall(which func(*lnd.Tx) bool) {
+func (p *peer) recall(match func(*lnd.Tx) bool) {
 	p.mu.Lock()
 	if p.gone {
 		p.mu.Unlock()
@@ -34,7 +34,7 @@ func (p *peer) recall(which func(*lnd.Tx) bool) {
 	var back []*lnd.Tx
 	kept := p.pending[:0]
 	for _, w := range p.pending {
-		if which(w.m) {
+		if match(w.m) {
 			back = append(back, w.m)
 		} else {
 			kept = append(kept, w)
@@ -46,7 +46,7 @@ func (p *peer) recall(which func(*lnd.Tx) bool) {
 	conns := slices.DeleteFunc(slices.Clone(p.conns), func(c *conn) bool { return c.reserved })
 	p.mu.Unlock()
 	for _, c := range conns {
-		back = append(back, c.recall(which)...)
+		back = append(back, c.recall(match)...)
 	}
 	p.recalled(back)
 }
@@ -57,16 +57,16 @@ func (p *peer) recalled(ms []*lnd.Tx) {
 
 // recall returns what is queued, and wakes a drainer, so that it gives back what
 // it has taken from the queue and not begun with.
-func (c *conn) recall(which func(*lnd.Tx) bool) []*lnd.Tx {
+func (c *conn) recall(match func(*lnd.Tx) bool) []*lnd.Tx {
 	c.mu.Lock()
 	if c.dead {
 		c.mu.Unlock()
 		return nil
 	}
-	back := c.withdraw(which)
+	back := c.withdraw(match)
 	writing := c.writing
 	if writing {
-		c.recalling = which
+		c.recalling = match
 	}
 	c.mu.Unlock()
 	if writing {
@@ -76,8 +76,8 @@ func (c *conn) recall(which func(*lnd.Tx) bool) []*lnd.Tx {
 }
 
 // withdraw takes messages out of the queue. mu is held.
-func (c *conn) withdraw(which func(*lnd.Tx) bool) []*lnd.Tx {
-	back := c.queued.withdraw(which)
+func (c *conn) withdraw(match func(*lnd.Tx) bool) []*lnd.Tx {
+	back := c.queued.withdraw(match)
 	for _, m := range back {
 		c.queuedBytes.Add(-int64(m.Payload.Length + c.version.Overhead()))
 	}
@@ -92,11 +92,11 @@ func (c *conn) giveBack() error {
 	}
 	var back []*lnd.Tx
 	c.mu.Lock()
-	which := c.recalling
+	match := c.recalling
 	c.recalling = nil
-	if which != nil && !c.dead {
+	if match != nil && !c.dead {
 		c.unfill()
-		back = c.withdraw(which)
+		back = c.withdraw(match)
 	}
 	c.mu.Unlock()
 	c.peer.recalled(back)

@@ -39,10 +39,10 @@ func (q *txQueue) pushFront(m *lnd.Tx) {
 	q.n++
 }
 
-// withdraw takes out the messages that which says yes to, in order.
-func (q *txQueue) withdraw(which func(*lnd.Tx) bool) (out []*lnd.Tx) {
+// withdraw takes out the messages for which match is true, in order.
+func (q *txQueue) withdraw(match func(*lnd.Tx) bool) (out []*lnd.Tx) {
 	for range q.n {
-		if m := q.pop(); which(m) {
+		if m := q.pop(); match(m) {
 			out = append(out, m)
 		} else {
 			q.push(m)

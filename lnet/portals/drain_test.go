@@ -96,7 +96,7 @@ func TestAnswersAreNotBounded(t *testing.T) {
 func TestDrainingIsHandedOver(t *testing.T) {
 	// lnet-core 3.3 (1)-(2), 2.2 unlink (6)
 	var runs []func()
-	table := portals.New(portals.Config{Cookie: cookie, Hand: func(run func()) { runs = append(runs, run) }})
+	table := portals.New(portals.Config{Cookie: cookie, Spawn: func(run func()) { runs = append(runs, run) }})
 	var got []int
 	last := false
 	h := attach(t, table, portals.Entry{Portal: 1}, portals.MD{
@@ -138,7 +138,7 @@ func TestDrainingIsHandedOver(t *testing.T) {
 
 // A handler that leaves no more than 64 events behind is served where it is.
 func TestShortRunsAreNotHandedOver(t *testing.T) {
-	table := portals.New(portals.Config{Hand: func(func()) { t.Error("handed over") }})
+	table := portals.New(portals.Config{Spawn: func(func()) { t.Error("handed over") }})
 	count := 0
 	attach(t, table, portals.Entry{Portal: 1}, portals.MD{
 		Threshold: portals.Unlimited, Options: portals.OpPut,
@@ -163,7 +163,7 @@ func TestDrainersTakeTurns(t *testing.T) {
 	const workers, each = 4, 4000 // less than may wait
 	var group sync.WaitGroup
 	var handed atomic.Int64
-	table := portals.New(portals.Config{Cookie: cookie, Hand: func(run func()) {
+	table := portals.New(portals.Config{Cookie: cookie, Spawn: func(run func()) {
 		handed.Add(1)
 		group.Go(run)
 	}})

@@ -113,7 +113,7 @@ type Handler interface {
 	// HandleEvent is called for one event of an MD at a time, in order, and
 	// under no lock. It runs in the goroutine of whoever delivers the MD's
 	// events at the moment: a driver's, that of a caller of the node, for
-	// this or another message, or one of the table's owner (Config.Hand). It
+	// this or another message, or one of the table's owner (Config.Spawn). It
 	// must not block. It may make, use and unlink MDs. The event is valid
 	// until it returns and must not be changed.
 	//
@@ -196,9 +196,9 @@ func (t *Table) drain(d *md) {
 			}
 			return
 		}
-		if n == drainMax && t.hand != nil {
+		if n == drainMax && t.spawn != nil {
 			d.mu.Unlock()
-			t.hand(func() { t.drain(d) })
+			t.spawn(func() { t.drain(d) })
 			return
 		}
 		d.events = q.next

@@ -26,8 +26,8 @@ type handleTable struct {
 }
 
 type handleShard struct {
-	mu       sync.Mutex
-	buckets  []*md // length a power of two, or 0
+	mu       sync.Mutex // guards buckets, their chains, count and closed
+	buckets  []*md      // length a power of two, or 0
 	count    int
 	closed   bool
 	trackers atomic.Int64 // MDs here with a deadline

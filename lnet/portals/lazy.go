@@ -63,17 +63,17 @@ func (t *Table) ClearLazy(portal uint32) (dropped Operations, err error) {
 	return dropped, nil
 }
 
-// DropDelayed takes out the delayed PUTs that which says yes to, on every
-// portal, and returns them for the caller to give up; a nil which means all.
+// DropDelayed takes out the delayed PUTs for which match is true, on every
+// portal, and returns them for the caller to give up; with nil, all.
 // It is called under a lock: it may look at the operation, and must not call
 // the table.
-func (t *Table) DropDelayed(which func(*Operation) bool) (dropped Operations) {
+func (t *Table) DropDelayed(match func(*Operation) bool) (dropped Operations) {
 	for k := range t.portals {
 		p := &t.portals[k]
 		var kept Operations
 		p.mu.Lock()
 		for o := p.delayed.Next(); o != nil; o = p.delayed.Next() {
-			if which == nil || which(o) {
+			if match == nil || match(o) {
 				dropped.push(o)
 			} else {
 				kept.push(o)

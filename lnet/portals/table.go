@@ -14,7 +14,7 @@ type Config struct {
 	// Cookie is the interface cookie of the handles (lnet-core 1.4). It
 	// should differ from those of former lives of the node.
 	Cookie uint64
-	// Hand runs run in another goroutine. It must do so once, sooner or
+	// Spawn runs run in another goroutine. It must do so once, sooner or
 	// later, even if the owner is about to close: events wait for it. It is
 	// called under no lock, must not block, and must not call run itself.
 	//
@@ -22,7 +22,7 @@ type Config struct {
 	// those of the same MD that others leave behind meanwhile, which could be
 	// without end. After 64 of them it hands the rest over, and so does the
 	// goroutine that run is in. With nil it goes on.
-	Hand func(run func())
+	Spawn func(run func())
 }
 
 // Table is a node's MDs and portals. All methods are safe for concurrent use,
@@ -32,14 +32,14 @@ type Table struct {
 	objects atomic.Uint64 // MDs made so far
 	handles handleTable
 	portals [lnet.Portals]portal
-	hand    func(run func()) // or nil
+	spawn   func(run func()) // or nil
 
 	mds, events, shapes sync.Pool
 }
 
 // New makes an empty table.
 func New(c Config) *Table {
-	t := &Table{cookie: c.Cookie, hand: c.Hand}
+	t := &Table{cookie: c.Cookie, spawn: c.Spawn}
 	t.mds.New = func() any { return new(md) }
 	t.events.New = func() any { return new(queuedEvent) }
 	t.shapes.New = func() any { return new(shape) }
@@ -64,7 +64,7 @@ const (
 // portal is one of 64: the entries that can take a request, and the requests
 // that wait for one.
 type portal struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the rest, and md.place of what is attached
 	class   portalClass
 	lazy    bool
 	closed  bool

@@ -105,9 +105,9 @@ func (t *Table) AppendOverdue(dst []Overdue, now int64) []Overdue {
 	return t.appendWatched(dst, now, func(d *md) bool { return d.overdue(now) })
 }
 
-// appendWatched appends the watched requests whose deadline is until or earlier and
-// that which says yes to, with their mu held.
-func (t *Table) appendWatched(dst []Overdue, until int64, which func(d *md) bool) []Overdue {
+// appendWatched appends the watched requests whose deadline is until or earlier and for
+// whose MDs match, called with their mu held, is true.
+func (t *Table) appendWatched(dst []Overdue, until int64, match func(d *md) bool) []Overdue {
 	first := len(dst)
 	for i := range t.handles.shards {
 		if s := &t.handles.shards[i]; s.trackers.Load() > 0 {
@@ -124,7 +124,7 @@ func (t *Table) appendWatched(dst []Overdue, until int64, which func(d *md) bool
 			continue
 		}
 		d.mu.Lock()
-		if d.handle == o.Handle && !d.zombie && which(d) {
+		if d.handle == o.Handle && !d.zombie && match(d) {
 			dst = append(dst, Overdue{Handle: o.Handle, Hop: d.hop})
 		}
 		d.mu.Unlock()

@@ -22,7 +22,7 @@ type ID uint64
 type Rules struct {
 	present atomic.Uint32 // what there is; written under mu
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows, and the entries
 	seed    uint64
 	last    ID
 	drops   []*entry // the newest first, as they are searched

@@ -44,7 +44,7 @@ type Console struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the rest
 	closed  bool
 	session *session // nil: none
 	batches uint64   // IDs given out, over all sessions

@@ -37,7 +37,7 @@ type Call struct {
 	client *Client          // since the first Start
 	links  ring.Links[Call] // guarded by client.mu
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards the rest
 	parts    [parts]part
 	pending  int  // parts whose MD is linked
 	active   bool // from Start until the end
@@ -139,7 +139,7 @@ func (c *Client) Start(k *Call) {
 			k.timer.Reset(k.Timeout)
 		}
 	}
-	k.settle()
+	k.advance()
 }
 
 // check refuses what entries that wait for this one process cannot express.
@@ -250,13 +250,13 @@ func (k *Call) event(p int, e *portals.Event) {
 		w.linked = false
 		k.pending--
 	}
-	k.settle()
+	k.advance()
 }
 
-// settle sees what follows from what has happened: nothing, the end of the
+// advance sees what follows from what has happened: nothing, the end of the
 // call, or that MDs are to be unlinked. It is called with k.mu held, and
 // returns without it.
-func (k *Call) settle() {
+func (k *Call) advance() {
 	if k.starting || !k.active {
 		k.mu.Unlock()
 		return
@@ -341,7 +341,7 @@ func (k *Call) abort(err error) {
 	if k.active && k.err == nil {
 		k.err = fmt.Errorf("RPC to %s: %w", k.To, err)
 	}
-	k.settle()
+	k.advance()
 }
 
 // expire ends the call because its time is up.
@@ -356,7 +356,7 @@ func (k *Call) expireLocked() {
 		k.err = fmt.Errorf("%s RPC to %s: %w", k.Service, k.To, ErrTimedOut)
 		k.client.counters.Expired.Add(1)
 	}
-	k.settle()
+	k.advance()
 }
 
 // timeUp is the timer's. It may be a former call's, whose timer was stopped too

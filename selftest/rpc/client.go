@@ -31,7 +31,7 @@ type Client struct {
 	id       atomic.Uint64
 	calls    sync.Pool
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards active, closed and idle
 	active ring.Ring[Call]
 	closed bool
 	idle   chan struct{} // closed when the last call ends after Close

@@ -40,7 +40,7 @@ type breaker struct {
 	min, max time.Duration // between two blows
 	count    [blows]atomic.Uint64
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the rest
 	random  *rand.Rand
 	calm    bool // no blow any more
 	streams []*stream

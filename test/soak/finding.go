@@ -8,7 +8,7 @@ import (
 // findings are the violations that one process found: all are counted, the
 // first ones are kept. It is safe for concurrent use.
 type findings struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards count and texts
 	count int
 	texts []string
 }

@@ -20,7 +20,7 @@ func (b *bitmap) set(k uint64)      { b[k/64] |= 1 << (k % 64) }
 // account is the sender's side: what was begun, has ended, was acknowledged.
 // It is safe for concurrent use.
 type account struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards the rest
 	next  uint64
 	pages map[uint64]*sentPage
 }
@@ -77,7 +77,7 @@ func (a *account) rest() (acked map[uint64]*bitmap, begun uint64) {
 // register is the receiver's side: what has arrived. It is safe for concurrent
 // use.
 type register struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards the rest
 	pages map[uint64]*arrivedPage
 	// Pages below low are gone, and those in gone.
 	low  uint64

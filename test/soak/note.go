@@ -34,7 +34,7 @@ type note struct {
 
 // notes are the pipes to the other process. Writing is safe for concurrent use.
 type notes struct {
-	mu  sync.Mutex
+	mu  sync.Mutex // is held while out writes; in has one reader
 	out *gob.Encoder
 	in  *gob.Decoder
 }

@@ -27,7 +27,7 @@ type party struct {
 	rested   time.Duration // from the last operation's end until nothing was under way
 	confirms uint64        // acknowledged messages checked against the receiver's register
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards samples
 	samples []Sample
 }
 

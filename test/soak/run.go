@@ -214,7 +214,7 @@ func (p *party) follow(stop func(), drained, flushed chan struct{}) error {
 // show prints samples of both processes, not more than a screen or two of
 // them.
 type show struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards the rest
 	w     io.Writer
 	every time.Duration
 	next  [2]time.Duration

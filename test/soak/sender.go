@@ -44,7 +44,7 @@ type sender struct {
 	failed   [kinds]atomic.Uint64 // could not be sent
 	bytes    atomic.Uint64        // payload of what was done
 
-	mu       sync.Mutex
+	mu       sync.Mutex        // guards the rest
 	failures map[string]uint64 // by class
 	ops      []*op             // all there are
 	idle     []*op

@@ -47,7 +47,7 @@ type Daemon struct {
 	// Done are the operations that changed something, in order.
 	Done []string
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards faults
 	faults *fault.Rules
 	turn   chan struct{} // full while a change is under way
 }

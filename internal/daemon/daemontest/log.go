@@ -7,7 +7,7 @@ import (
 
 // Log is a log that may be read while it is written. The zero value is empty.
 type Log struct {
-	mu sync.Mutex
+	mu sync.Mutex // guards b
 	b  bytes.Buffer
 }
 

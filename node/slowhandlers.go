@@ -2,17 +2,17 @@ package node
 
 import "sync"
 
-// hands are goroutines that run handlers whose events came faster than they are
+// slowHandlers are goroutines that run handlers whose events came faster than they are
 // handled: a driver's goroutine shall not run them for ever. Close waits for
 // them.
-type hands struct {
-	mu    sync.Mutex
+type slowHandlers struct {
+	mu    sync.Mutex // guards count and idle
 	count int
 	idle  chan struct{} // closed when count is 0 again; nil if nobody waits
 }
 
 // run has f run in a goroutine of its own.
-func (h *hands) run(f func()) {
+func (h *slowHandlers) run(f func()) {
 	h.mu.Lock()
 	h.count++
 	h.mu.Unlock()
@@ -28,8 +28,8 @@ func (h *hands) run(f func()) {
 	}()
 }
 
-// ended is closed when no such goroutine is left.
-func (h *hands) ended() <-chan struct{} {
+// done is closed when no such goroutine is left.
+func (h *slowHandlers) done() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	idle := h.idle

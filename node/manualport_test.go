@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// quay is an NI whose arrivals the test brings, and completes itself.
-type quay struct {
+// manualPort is an NI whose arrivals the test brings, and completes itself.
+type manualPort struct {
 	*port
 	placed []placed
 	dead   bool // connections are: every message fails within Receive
@@ -24,39 +24,39 @@ type placed struct {
 }
 
 // Receive implements lnd.Interface.
-func (q *quay) Receive(rx *lnd.Rx, place lnd.Placement) {
+func (q *manualPort) Receive(rx *lnd.Rx, place lnd.Placement) {
 	p := placed{rx, place}
 	if q.dead {
-		p.complete(&lnd.Error{Driver: "quay", Op: "receive", Status: lnd.StatusRemoteError, Err: lnd.ErrDisconnected})
+		p.complete(&lnd.Error{Driver: "manual", Op: "receive", Status: lnd.StatusRemoteError, Err: lnd.ErrDisconnected})
 		return
 	}
 	q.placed = append(q.placed, p)
 }
 
-// quayDriver opens its one quay.
-type quayDriver struct {
+// manualDriver opens its one port.
+type manualDriver struct {
 	driver
-	quay *quay
+	port *manualPort
 }
 
-func (d *quayDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
+func (d *manualDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
 	iface, err := d.driver.Open(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	d.quay.port = iface.(*port)
-	return d.quay, nil
+	d.port.port = iface.(*port)
+	return d.port, nil
 }
 
-func (f *fabric) addQuay(t testing.TB, n *node.Node, nid string) *quay {
+func (f *fabric) addManualPort(t testing.TB, n *node.Node, nid string) *manualPort {
 	t.Helper()
-	d := &quayDriver{driver{fabric: f, typ: lnet.TypeTCP}, &quay{}}
+	d := &manualDriver{driver{fabric: f, typ: lnet.TypeTCP}, &manualPort{}}
 	c := lnd.Config{NID: parseNID(t, nid)}
 	c.Net = c.NID.Net()
 	if _, err := n.AddNI(context.Background(), d, c); err != nil {
 		t.Fatal(err)
 	}
-	return d.quay
+	return d.port
 }
 
 // patientPort is an NI whose driver has no LND timeout.
@@ -77,7 +77,7 @@ func (d *patientDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, 
 }
 
 // arrive brings a message from a neighbour.
-func (q *quay) arrive(from lnet.NID, h lnet.Header, rdma bool) error {
+func (q *manualPort) arrive(from lnet.NID, h lnet.Header, rdma bool) error {
 	if h.Src.IsZero() {
 		h.Src = from
 	}
@@ -87,7 +87,7 @@ func (q *quay) arrive(from lnet.NID, h lnet.Header, rdma bool) error {
 
 // announce brings a message from a neighbour, whatever source its header says,
 // and returns what the driver knows it by.
-func (q *quay) announce(from lnet.NID, h lnet.Header, rdma bool) (*lnd.Rx, error) {
+func (q *manualPort) announce(from lnet.NID, h lnet.Header, rdma bool) (*lnd.Rx, error) {
 	if h.Dest.IsZero() {
 		h.Dest = q.nid
 	}
@@ -97,7 +97,7 @@ func (q *quay) announce(from lnet.NID, h lnet.Header, rdma bool) (*lnd.Rx, error
 }
 
 // take returns the calls of Receive since the last take.
-func (q *quay) take() []placed {
+func (q *manualPort) take() []placed {
 	p := q.placed
 	q.placed = nil
 	return p
