@@ -188,7 +188,7 @@ func (m *message) lost(err error) {
 	h := &m.tx.Header
 	r := m.node.reasonFor(err)
 	switch {
-	case m.forwarded(), r == DropOverdue:
+	case m.passage.forward, r == DropOverdue:
 		m.ni.dropped(r, m.peer, h, m.tx.Payload.Length)
 	case m.isAnswer():
 		m.node.dropped(r, m.ni, m.peer, h)

@@ -36,17 +36,25 @@ import (
 //	                     v                              v           v
 //	                 conclude -------------------> end (event) --> free
 
+// Sent implements lnd.Sender.
+func (m *message) Sent(_ *lnd.Tx, err error) {
+	var ready messageQueue
+	m.giveCredits(&ready)
+	m.node.transmitAll(&ready)
+	m.attempted(err)
+}
+
 // attempted ends an attempt to send m: it counts for the health of those who took
 // part, and another may follow.
 func (m *message) attempted(err error) {
 	switch {
 	case err == nil:
 		m.countSent(m.tx.Header.Type, m.tx.Payload.Length)
-		if m.forwarded() {
+		if m.passage.forward {
 			m.node.stats.routed.add(m.tx.Payload.Length)
 		}
 		m.succeeded(false)
-		if m.peer != nil && (m.forwarded() || m.arrival.from == nil && !m.out.reserved) {
+		if m.peer != nil && (m.passage.forward || m.arrival.from == nil && !m.out.reserved) {
 			m.peer.use(m.node.second.Load())
 		}
 		if m.out.retries > 0 {
@@ -75,7 +83,7 @@ func (m *message) conclude(err error) {
 	if err != nil {
 		m.lost(err)
 	}
-	if m.forwarded() {
+	if m.passage.forward {
 		if err != nil {
 			n.missing(m.tx.Header.Dest)
 		}

@@ -8,14 +8,10 @@ import (
 // that brought it, then a buffer (lnet-core 7.4), and holds both until it has
 // left.
 const (
-	passageNone   = iota // it is not forwarded
-	passageBegun         // it has nothing yet
-	passageCredit        // it has the router credit
-	passagePool          // and the pool's
+	passageNone   = iota
+	passageCredit // it has the router credit
+	passagePool   // and the pool's
 )
-
-// forwarded tells whether this node is but a router for m.
-func (m *message) forwarded() bool { return m.passage.stage != passageNone }
 
 // enterRouter begins the passage of an arrived message for somebody else.
 func (m *message) enterRouter() {
@@ -117,7 +113,7 @@ func (m *message) leaveRouter(ready *messageQueue) {
 			ready.push(w)
 		}
 	}
-	if m.passage.stage >= passageCredit {
+	if m.passage.stage != passageNone {
 		if w := m.arrival.from.router.give(); w != nil {
 			w.passage.stage, w.step = passageCredit, stepForward
 			ready.push(w)

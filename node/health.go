@@ -161,7 +161,7 @@ func (m *message) failed(err error) (again bool) {
 // another one. The specification has messages resent only if the neighbour has
 // several NIDs, but a gateway that cannot be connected with has not seen m.
 func (m *message) reroutable() bool {
-	return m.tx.To.NID != m.tx.Header.Dest && (m.arrival.from == nil || m.forwarded()) &&
+	return m.tx.To.NID != m.tx.Header.Dest && (m.arrival.from == nil || m.passage.forward) &&
 		len(m.node.topology.Load().view.Routing.To(m.tx.Header.Dest.Net())) > 1
 }
 

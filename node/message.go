@@ -50,8 +50,9 @@ type outgoing struct {
 
 // passage is what a message is for which this node is but a router.
 type passage struct {
-	stage  uint8   // how far it has come: passageNone, ...
-	buffer *buffer // that its payload is in
+	forward bool
+	stage   uint8   // how far it has come: passageNone, ...
+	buffer  *buffer // that its payload is in
 }
 
 // Credits are taken in this order, and never skipped but on 0@lo.
@@ -128,7 +129,7 @@ func (n *Node) makeMessage() any {
 func (m *message) free() {
 	n := m.node
 	var ready messageQueue
-	if m.forwarded() {
+	if m.passage.forward {
 		m.leaveRouter(&ready)
 	}
 	if m.counted {
@@ -141,7 +142,9 @@ func (m *message) free() {
 	m.bound, m.counted, m.err = false, false, nil
 	m.arrival, m.out, m.passage = arrival{}, outgoing{}, passage{}
 	n.messages.Put(m)
-	n.run(&ready)
+	if ready.head != nil {
+		n.run(&ready)
+	}
 }
 
 // isAnswer tells whether m, on its way out, is an ACK or a REPLY.
@@ -159,16 +162,6 @@ func (m *message) count() {
 	m.counted = true
 	s := &m.node.stats
 	raise(&s.committedMax, s.committed.Add(1))
-}
-
-// due sets when m must have left, unless it goes another way within one attempt; a
-// router gives everything a try (lnet-core 9.3).
-func (m *message) due() {
-	n := m.node
-	if m.forwarded() || m.out.deadline != 0 {
-		return
-	}
-	m.out.deadline = n.now() + n.parameters.Load().lifetime(m.ni.iface.Timeout())
 }
 
 // aborted says that m's MD was unlinked while m was under way.

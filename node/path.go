@@ -34,7 +34,7 @@ func (p *plan) hop() lnet.NID {
 // plan decides what becomes of m, which is for a NID. It makes the peer NI that m is
 // for, if there is none; all else that follows is carryOut's.
 func (n *Node) plan(m *message, target lnet.NID) (p plan) {
-	if target.IsLoopback() && (m.arrival.from == nil || m.forwarded()) {
+	if target.IsLoopback() && (m.arrival.from == nil || m.passage.forward) {
 		p.target, p.loopback = target, true
 		return p
 	}
@@ -55,7 +55,7 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 		p.used = dest
 	}
 	if m.discovers() && dest.view().MustWait(t.local) {
-		if !m.forwarded() || n.roomToWait(m) {
+		if !m.passage.forward || n.roomToWait(m) {
 			p.park = dest
 			return p
 		}
@@ -91,11 +91,11 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 // memory with peers.
 func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t *topology) (*peerNI, error) {
 	var dest *peerNI
-	if m.arrival.from == nil || m.forwarded() {
+	if m.arrival.from == nil || m.passage.forward {
 		target = n.nearer(t, target, r.Source)
 	}
 	switch {
-	case m.forwarded():
+	case m.passage.forward:
 		var err error
 		if dest, err = n.farEnd(m, target, t); err != nil {
 			return nil, err
@@ -126,7 +126,7 @@ func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t 
 // uses tells whether m is of use to somebody: it is a program's request, or goes
 // on to a node that is known to be there.
 func (m *message) uses(dest *peerNI, t *topology) bool {
-	if m.forwarded() {
+	if m.passage.forward {
 		return dest.view().UpToDate(t.local)
 	}
 	return m.arrival.from == nil && !m.out.reserved
@@ -224,7 +224,7 @@ func (m *message) take(i *ni, next *peerNI, target lnet.NID) {
 	m.ni, m.peer = i, next
 	h := &m.tx.Header
 	h.Dest = target
-	if !m.forwarded() {
+	if !m.passage.forward {
 		h.Src = i.NID
 	}
 	m.tx.To = lnet.ProcessID{NID: target, PID: h.DestPID}
@@ -233,6 +233,16 @@ func (m *message) take(i *ni, next *peerNI, target lnet.NID) {
 	}
 	m.out.waited, m.out.delayed = false, false
 	m.due()
+}
+
+// due sets when m must have left, unless it goes another way within one attempt; a
+// router gives everything a try (lnet-core 9.3).
+func (m *message) due() {
+	n := m.node
+	if m.passage.forward || m.out.deadline != 0 {
+		return
+	}
+	m.out.deadline = n.now() + n.parameters.Load().lifetime(m.ni.iface.Timeout())
 }
 
 // relaunch sends m, which waited for discovery or failed, anew.

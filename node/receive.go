@@ -73,9 +73,7 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	m := n.newMessage()
 	m.commit(i, neighbour)
 	m.arrival = arrival{rx: rx, from: neighbour}
-	if forward {
-		m.passage.stage = passageBegun
-	}
+	m.passage.forward = forward
 	if faults && m.holdArrival() {
 		return nil
 	}
@@ -122,7 +120,7 @@ func (i *ni) neighbour(nid lnet.NID) *peerNI {
 
 // dispatch deals with an arrived message by its type (lnet-core 5.3 to 5.6).
 func (m *message) dispatch() {
-	if m.forwarded() {
+	if m.passage.forward {
 		m.enterRouter()
 		return
 	}
@@ -236,7 +234,7 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 	n := m.node
 	e := &m.op.Event
 	m.arrival.rx = nil
-	if m.forwarded() {
+	if m.passage.forward {
 		m.forwardOn(err)
 		return
 	}

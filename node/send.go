@@ -142,9 +142,9 @@ func (m *message) describe(r *request, to lnet.ProcessID) {
 func (n *Node) transmit(m *message) {
 	var ready messageQueue
 	for ; m != nil; m = ready.pop() {
-		if m.out.waited || m.forwarded() {
+		if m.out.waited || m.passage.forward {
 			if err := m.stale(); err != nil {
-				if m.forwarded() && !m.out.waited { // no attempt has begun
+				if m.passage.forward && !m.out.waited { // no attempt has begun
 					m.schedule(stepConclude, err)
 				} else {
 					m.unsent(err, &ready)
@@ -171,8 +171,8 @@ func (n *Node) transmit(m *message) {
 
 // transmitAll transmits the messages of a queue, in order.
 func (n *Node) transmitAll(q *messageQueue) {
-	for m := q.pop(); m != nil; m = q.pop() {
-		n.transmit(m)
+	for q.head != nil {
+		n.transmit(q.pop())
 	}
 }
 
@@ -189,18 +189,10 @@ func (m *message) stale() error {
 	switch {
 	case m.out.deadline != 0 && m.node.now() > m.out.deadline:
 		return errOverdue
-	case m.forwarded() && m.tx.To.PID&lnet.PIDUserFlag == 0 && !m.peer.Up.Load() && m.ni.tunables.PeerTimeout > 0 && m.node.router.forwards():
+	case m.passage.forward && m.tx.To.PID&lnet.PIDUserFlag == 0 && !m.peer.Up.Load() && m.ni.tunables.PeerTimeout > 0 && m.node.router.forwards():
 		return errHopDown
 	case m.aborted():
 		return ErrCanceled
 	}
 	return nil
-}
-
-// Sent implements lnd.Sender.
-func (m *message) Sent(_ *lnd.Tx, err error) {
-	var ready messageQueue
-	m.giveCredits(&ready)
-	m.node.transmitAll(&ready)
-	m.attempted(err)
 }
