@@ -5,8 +5,8 @@
 // A Driver opens Interfaces, one per NI. The node hands messages down with
 // Interface.Send and hears of arrivals through Upper. Each message handed
 // down is completed exactly once; each arrival is placed exactly once.
-// Memory, Tx and Rx describe a message so that no byte of it needs to be
-// copied, and so that a driver that moves payload by RDMA can do so.
+// Tx and Rx describe a message so that no byte of it needs to be copied, and so
+// that a driver that moves payload by RDMA can do so.
 //
 // The package holds no goroutines. Package lnd/lndtest is the conformance
 // suite that every driver runs.

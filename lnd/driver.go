@@ -150,20 +150,6 @@ type Interface interface {
 	Close(ctx context.Context) error
 }
 
-// Registrar is implemented by interfaces that move payload by RDMA: memory
-// that an application registers once needs neither a copy nor a registration
-// per message afterwards.
-type Registrar interface {
-	// Register makes b known to the device. It may block.
-	Register(b []byte) (Registration, error)
-}
-
-// Registration is a device's hold on memory.
-type Registration interface {
-	// Release ends the registration. No message may be using the memory.
-	Release() error
-}
-
 // Counter is one named driver counter.
 type Counter struct {
 	Name  string // lower_case, stable

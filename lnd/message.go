@@ -1,6 +1,9 @@
 package lnd
 
-import "github.com/lnetd/lnetd/lnet"
+import (
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
+)
 
 // Tx is a message on its way out. The node embeds it in its own message
 // record and reuses it; sending allocates nothing.
@@ -10,10 +13,10 @@ type Tx struct {
 	// To is the next hop: the final destination or a router.
 	To lnet.ProcessID
 	// Payload is what follows the header; unchanged until completion.
-	Payload Memory
+	Payload memory.Vector
 	// Sink, in a GET, is where the answer belongs. A driver that can have it
 	// placed there by RDMA does so and sets Replied; others ignore it.
-	Sink Memory
+	Sink memory.Vector
 
 	// Replied is set by the driver before completion when the answer to a
 	// GET stands in Sink already, so that no REPLY message will come.
@@ -58,9 +61,9 @@ type Rx struct {
 type Placement struct {
 	// Memory takes the first Memory.Length bytes of the payload; the rest is
 	// consumed and discarded. Its length is at most the payload's.
-	Memory Memory
+	Memory memory.Vector
 	// Reply, for a GET that arrived with RDMA set, is the answer.
-	Reply Memory
+	Reply memory.Vector
 	// Done hears when the bytes stand in Memory (or Reply has been moved).
 	// Nil drops the message.
 	Done Receiver

@@ -11,6 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -402,7 +403,7 @@ func (fr *frame) finish() {
 	}
 }
 
-func copyInto(dst, src lnd.Memory) int {
+func copyInto(dst, src memory.Vector) int {
 	b := make([]byte, src.Length)
 	src.CopyTo(b)
 	return dst.CopyFrom(b)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // How far a forwarded message has come: it takes a router credit of the neighbour
@@ -71,7 +72,7 @@ func (m *message) enterPool() {
 func (m *message) takeIn() {
 	length := int(m.tx.Header.PayloadLength)
 	m.passage.buffer = m.node.router.poolFor(length).get()
-	m.tx.Payload = lnd.MemoryOf(m.passage.buffer.bytes[:length])
+	m.tx.Payload = memory.Of(m.passage.buffer.bytes[:length])
 	m.ni.iface.Receive(m.arrival.rx, lnd.Placement{Memory: m.tx.Payload, Done: m})
 }
 

@@ -130,7 +130,7 @@ func (l *loopback) step(m *loopMessage) {
 		}
 	}
 	if m.placement.Done != nil {
-		m.placement.Memory.CopyMemory(m.tx.Payload)
+		m.placement.Memory.CopyVector(m.tx.Payload)
 		m.placement.Done.Received(&m.rx, nil)
 	}
 	l.complete(m, nil)

@@ -4,6 +4,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // message is the record of one message, from the call or the arrival to its
@@ -135,7 +136,7 @@ func (m *message) free() {
 	if m.counted {
 		n.stats.committed.Add(-1)
 	}
-	m.tx.Payload, m.tx.Sink = lnd.Memory{}, lnd.Memory{}
+	m.tx.Payload, m.tx.Sink = memory.Vector{}, memory.Vector{}
 	m.tx.Replied, m.tx.ReplyLength = false, 0
 	m.op = portals.Operation{Owner: m.op.Owner}
 	m.ni, m.peer, m.next = nil, nil, nil

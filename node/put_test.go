@@ -12,6 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -21,17 +22,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func eventDiff(want, got []portals.Event) string {
 	return cmp.Diff(want, got,
 		cmp.Comparer(func(a, b lnet.NID) bool { return a == b }),
-		cmp.Comparer(func(a, b lnd.Memory) bool { return memoryBytes(a) == memoryBytes(b) }),
+		cmp.Comparer(func(a, b memory.Vector) bool { return memoryBytes(a) == memoryBytes(b) }),
 		cmpopts.EquateErrors(), cmpopts.EquateEmpty())
 }
 
-func memoryBytes(m lnd.Memory) string {
+func memoryBytes(m memory.Vector) string {
 	b := make([]byte, m.Length)
 	m.CopyTo(b)
 	return string(b)
 }
-
-func memory(b []byte) lnd.Memory { return lnd.MemoryOf(b) }
 
 // lnet-core 3.1, 3.2, 3.3 (8), 5.3 (1), 5.3 (3), 5.6 (2), 6.1 threshold
 func TestPutIsDeliveredAndAcknowledged(t *testing.T) {
@@ -222,7 +221,7 @@ func TestRequestsThatCannotBeMade(t *testing.T) {
 // lnet-wire 4.8 (1), 9
 func TestMDsAreChecked(t *testing.T) {
 	n := newNode(t, node.Config{})
-	segments := make([]lnd.Segment, 257)
+	segments := make([]memory.Segment, 257)
 	for _, c := range []struct {
 		name string
 		bind bool
@@ -231,10 +230,10 @@ func TestMDsAreChecked(t *testing.T) {
 		{"bind with OpPut", true, portals.MD{Options: portals.OpPut}},
 		{"bind over 1 MiB", true, portals.MD{Bytes: make([]byte, lnet.MTU+1)}},
 		{"attach without OpPut and OpGet", false, portals.MD{}},
-		{"bytes and memory", true, portals.MD{Bytes: []byte{1}, Memory: memory([]byte{1})}},
-		{"257 segments", true, portals.MD{Memory: lnd.Memory{Segments: segments}}},
-		{"memory beyond its segments", true, portals.MD{Memory: lnd.Memory{Segments: segments[:1], Length: 1}}},
-		{"offset beyond its segments", true, portals.MD{Memory: lnd.Memory{Offset: 1}}},
+		{"bytes and memory", true, portals.MD{Bytes: []byte{1}, Memory: memory.Of([]byte{1})}},
+		{"257 segments", true, portals.MD{Memory: memory.Vector{Segments: segments}}},
+		{"memory beyond its segments", true, portals.MD{Memory: memory.Vector{Segments: segments[:1], Length: 1}}},
+		{"offset beyond its segments", true, portals.MD{Memory: memory.Vector{Offset: 1}}},
 		{"threshold -2", true, portals.MD{Threshold: -2}},
 		{"max_size negative", true, portals.MD{Options: portals.MaxSize, MaxSize: -1}},
 		{"max_size beyond the length", true, portals.MD{Options: portals.MaxSize, MaxSize: 2, Bytes: []byte{1}}},
@@ -300,9 +299,9 @@ func TestAck(t *testing.T) {
 func TestScatteredMemory(t *testing.T) {
 	p := newPair(t)
 	parts := [][]byte{make([]byte, 2), {}, make([]byte, 3), make([]byte, 8)}
-	var segments []lnd.Segment
+	var segments []memory.Segment
 	for _, b := range parts {
-		segments = append(segments, lnd.Segment{Bytes: b})
+		segments = append(segments, memory.Segment{Bytes: b})
 	}
 	for _, to := range []lnet.ProcessID{p.idb, {NID: lnet.LoopbackNID, PID: lnet.PIDLustre}} {
 		n := p.b
@@ -310,10 +309,10 @@ func TestScatteredMemory(t *testing.T) {
 			n = p.a
 		}
 		attach(t, n, portals.Entry{Portal: 1}, portals.MD{
-			Memory:    lnd.Memory{Segments: segments, Offset: 1, Length: 10},
+			Memory:    memory.Vector{Segments: segments, Offset: 1, Length: 10},
 			Threshold: portals.Unlimited, Options: portals.OpPut})
-		h := bind(t, p.a, portals.MD{Threshold: portals.Unlimited, Memory: lnd.Memory{
-			Segments: []lnd.Segment{{Bytes: []byte("-ab")}, {Bytes: []byte("cdefghij-")}}, Offset: 1, Length: 10}})
+		h := bind(t, p.a, portals.MD{Threshold: portals.Unlimited, Memory: memory.Vector{
+			Segments: []memory.Segment{{Bytes: []byte("-ab")}, {Bytes: []byte("cdefghij-")}}, Offset: 1, Length: 10}})
 		put(t, p.a, h, to, node.PutOptions{Portal: 1})
 		if got := string(bytes.Join(parts, []byte("|"))); got != "\x00a||bcd|efghij\x00\x00" {
 			t.Errorf("to %s: memory %q", to, got)

@@ -12,6 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -121,7 +122,7 @@ func (a *actor) pushBy(t testing.TB, port int, to string) {
 func (a *actor) send(port int, hop lnet.NID, h lnet.Header, payload []byte) {
 	h.SrcPID, h.DestPID, h.PayloadLength = lnet.PIDLustre, lnet.PIDLustre, uint32(len(payload))
 	c := &cue{}
-	c.tx = lnd.Tx{Header: h, To: lnet.ProcessID{NID: hop, PID: lnet.PIDLustre}, Payload: lnd.MemoryOf(payload), Done: c}
+	c.tx = lnd.Tx{Header: h, To: lnet.ProcessID{NID: hop, PID: lnet.PIDLustre}, Payload: memory.Of(payload), Done: c}
 	a.ports[port].Send(&c.tx)
 }
 
@@ -137,7 +138,7 @@ func (*stage) ConnectionsLost(lnet.NID)        {}
 
 func (s *stage) Arrived(rx *lnd.Rx) error {
 	c := &cue{stage: s, payload: make([]byte, rx.Header.PayloadLength), header: rx.Header, from: rx.From}
-	s.port.Receive(rx, lnd.Placement{Memory: lnd.MemoryOf(c.payload), Done: c})
+	s.port.Receive(rx, lnd.Placement{Memory: memory.Of(c.payload), Done: c})
 	return nil
 }
 
@@ -163,7 +164,7 @@ func (c *cue) Received(*lnd.Rx, error) {
 		}
 		c.tx.Header.Type, c.tx.Header.MatchBits = lnet.MsgReply, 0
 		c.tx.Header.PayloadLength = uint32(len(b))
-		c.tx.Payload = lnd.MemoryOf(b)
+		c.tx.Payload = memory.Of(b)
 	case h.Type == lnet.MsgPut:
 		c.tx.Header.Type, c.tx.Header.Length = lnet.MsgAck, h.PayloadLength
 	default:

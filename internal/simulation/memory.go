@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // What memory holds before anybody writes to it: around a region and between
@@ -30,7 +30,7 @@ var (
 // around each.
 type region struct {
 	backing []byte
-	pieces  []lnd.Segment
+	pieces  []memory.Segment
 	n       int
 }
 
@@ -50,7 +50,7 @@ func (m *Memory) region(n, pieces int) *region {
 		b := make([]byte, 1<<class)
 		backing = &b
 	}
-	r := &region{backing: (*backing)[:total], n: n, pieces: make([]lnd.Segment, 0, pieces)}
+	r := &region{backing: (*backing)[:total], n: n, pieces: make([]memory.Segment, 0, pieces)}
 	copy(r.backing, guards)
 	at, left := guardSize, n
 	for k := range pieces {
@@ -63,7 +63,7 @@ func (m *Memory) region(n, pieces int) *region {
 		for c := b; len(c) > 0; {
 			c = c[copy(c, blanks):]
 		}
-		r.pieces = append(r.pieces, lnd.Segment{Bytes: b})
+		r.pieces = append(r.pieces, memory.Segment{Bytes: b})
 		at += size
 		left -= size
 		if k < pieces-1 {
@@ -164,5 +164,5 @@ func (r *region) describe(d *portals.MD) {
 		d.Bytes = r.pieces[0].Bytes
 		return
 	}
-	d.Memory = lnd.Memory{Segments: r.pieces, Length: r.n}
+	d.Memory = memory.Vector{Segments: r.pieces, Length: r.n}
 }

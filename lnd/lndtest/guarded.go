@@ -6,15 +6,15 @@ import (
 	"math/rand/v2"
 	"sync"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // guarded is scattered memory with guards before, between and after its
 // pieces, and inside the first and last ones, beyond the offset and length.
 type guarded struct {
 	backing  []byte
-	segments []lnd.Segment
+	segments []memory.Segment
 	length   int
 }
 
@@ -44,7 +44,7 @@ func newGuarded(length, pieces int) *guarded {
 			}
 			n = min(n, left-min(left, margin))
 		}
-		g.segments = append(g.segments, lnd.Segment{Bytes: g.backing[at : at+n]})
+		g.segments = append(g.segments, memory.Segment{Bytes: g.backing[at : at+n]})
 		at += n + gap
 		left -= n
 	}
@@ -52,8 +52,8 @@ func newGuarded(length, pieces int) *guarded {
 }
 
 // memory is what a message may name.
-func (g *guarded) memory() lnd.Memory {
-	return lnd.Memory{Segments: g.segments, Offset: margin, Length: g.length}
+func (g *guarded) memory() memory.Vector {
+	return memory.Vector{Segments: g.segments, Offset: margin, Length: g.length}
 }
 
 // fill writes the pattern of a message.

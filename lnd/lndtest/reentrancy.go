@@ -8,6 +8,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // Reentrancy: upcalls and completions may send, and chains of messages that
@@ -38,7 +39,7 @@ type player struct {
 	i       atomic.Value // lnd.Interface
 	to      lnet.ProcessID
 	tx      lnd.Tx
-	scratch lnd.Memory
+	scratch memory.Vector
 	// free counts what has happened of two things: the message before has
 	// left, and its answer has come. At 2 the next one goes out.
 	free    atomic.Int32
@@ -55,9 +56,9 @@ func newPlayer(from, to *node, size int, over chan<- error) *player {
 		Handle: lnet.NoHandle, PayloadLength: uint32(size),
 	}
 	p.tx.To = to.id
-	p.tx.Payload = lnd.MemoryOf(make([]byte, size))
+	p.tx.Payload = memory.Of(make([]byte, size))
 	p.tx.Done = p
-	p.scratch = lnd.MemoryOf(make([]byte, size))
+	p.scratch = memory.Of(make([]byte, size))
 	p.free.Store(1)
 	return p
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // withSum puts the checksum into a message that stands alone in b, or a wrong
@@ -104,11 +105,11 @@ func TestReceivedChecksumsAreVerified(t *testing.T) {
 				n.arrival()
 
 				// A bad one behind which nobody looks costs nothing.
-				n.onArrival(func(a *arrival) error { a.place(lnd.MemoryOf(make([]byte, size/2))); return nil })
+				n.onArrival(func(a *arrival) error { a.place(memory.Of(make([]byte, size/2))); return nil })
 				w.send(withSum(v, w.message(pattern(size), nil), size, false))
 				n.arrival()
 
-				n.onArrival(func(a *arrival) error { a.place(lnd.MemoryOf(make([]byte, size))); return nil })
+				n.onArrival(func(a *arrival) error { a.place(memory.Of(make([]byte, size))); return nil })
 				w.send(withSum(v, w.message(pattern(size), nil), size, false))
 				if a := await(t, n.arrived, "arrival"); lnd.StatusOf(a.err) != lnd.StatusRemoteError {
 					t.Errorf("the bad one arrived with %v, want a remote error", a.err)

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/testenv"
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // usage is what a process takes of its host.
@@ -229,7 +229,7 @@ func TestAPromiseCostsLittle(t *testing.T) {
 	calls.Add(peers)
 	target := make([]byte, 1<<20)
 	n.onArrival(func(a *arrival) error {
-		a.place(lnd.MemoryOf(target))
+		a.place(memory.Of(target))
 		calls.Done()
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // callUs opens a whole set from the puppet's side.
@@ -147,9 +148,9 @@ func TestAnswersLeaveAmidABatch(t *testing.T) {
 func TestScatteredMemory(t *testing.T) {
 	n := start(t, nil)
 	n.onArrival(func(a *arrival) error {
-		m := lnd.Memory{Offset: 3, Length: int(a.header.PayloadLength)}
+		m := memory.Vector{Offset: 3, Length: int(a.header.PayloadLength)}
 		for size := 1; len(m.Segments) < 256; size += 37 {
-			m.Segments = append(m.Segments, lnd.Segment{Bytes: make([]byte, size)})
+			m.Segments = append(m.Segments, memory.Segment{Bytes: make([]byte, size)})
 		}
 		a.place(m)
 		return nil
@@ -166,7 +167,7 @@ func TestScatteredMemory(t *testing.T) {
 	s.tx.Payload.Length = len(payload)
 	for b := payload; len(b) > 0; {
 		size := min(len(b), 4096+len(s.tx.Payload.Segments))
-		s.tx.Payload.Segments = append(s.tx.Payload.Segments, lnd.Segment{Bytes: b[:size]})
+		s.tx.Payload.Segments = append(s.tx.Payload.Segments, memory.Segment{Bytes: b[:size]})
 		b = b[size:]
 	}
 	n.Send(&s.tx)

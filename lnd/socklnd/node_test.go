@@ -12,6 +12,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // patience is how long a test waits for what must happen: for one that hangs.
@@ -76,13 +77,13 @@ type arrival struct {
 	rx      *lnd.Rx
 	header  lnet.Header
 	from    lnet.ProcessID
-	memory  lnd.Memory
+	memory  memory.Vector
 	payload []byte
 	err     error
 }
 
 // place says where the payload goes.
-func (a *arrival) place(m lnd.Memory) {
+func (a *arrival) place(m memory.Vector) {
 	a.memory = m
 	a.node.Receive(a.rx, lnd.Placement{Memory: m, Done: a})
 }
@@ -161,7 +162,7 @@ func (n *node) Arrived(m *lnd.Rx) error {
 	if f := n.hook.Load(); f != nil {
 		return (*f)(a)
 	}
-	a.place(lnd.MemoryOf(make([]byte, m.Header.PayloadLength)))
+	a.place(memory.Of(make([]byte, m.Header.PayloadLength)))
 	return nil
 }
 
@@ -260,7 +261,7 @@ func (n *node) putWith(src lnet.NID, to lnet.ProcessID, payload []byte) *sending
 	s.tx = lnd.Tx{
 		Header:  putHeader(src, to.NID, len(payload)),
 		To:      to,
-		Payload: lnd.MemoryOf(payload),
+		Payload: memory.Of(payload),
 		Done:    s,
 	}
 	n.Send(&s.tx)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // hold has the node keep back messages of a size until they are taken from the
@@ -19,7 +20,7 @@ func (n *node) hold(size int) <-chan *arrival {
 			held <- a
 			return nil
 		}
-		a.place(lnd.MemoryOf(make([]byte, a.header.PayloadLength)))
+		a.place(memory.Of(make([]byte, a.header.PayloadLength)))
 		return nil
 	})
 	return held
@@ -62,7 +63,7 @@ func TestALatePlacementHoldsUpItsConnectionOnly(t *testing.T) {
 	n.passes(2 * timeout)
 	await(t, n.down, "PeerDown of the clock")
 
-	late.place(lnd.MemoryOf(make([]byte, 33)))
+	late.place(memory.Of(make([]byte, 33)))
 	for _, size := range []int{33, 44} {
 		if a := n.arrival(); !bytes.Equal(a.payload, pattern(size)) {
 			t.Errorf("%d bytes came, want %d", len(a.payload), size)
@@ -81,7 +82,7 @@ func TestAfterALatePlacementTheTimerRunsAgain(t *testing.T) {
 	late := await(t, held, "arrival")
 	n.passes(2 * timeout)
 	begin := time.Now()
-	late.place(lnd.MemoryOf(make([]byte, 5000)))
+	late.place(memory.Of(make([]byte, 5000)))
 	if a := await(t, n.arrived, "arrival"); lnd.StatusOf(a.err) != lnd.StatusRemoteError || !errors.Is(a.err, lnd.ErrTimeout) {
 		t.Errorf("arrival with %v, want a timeout", a.err)
 	}
@@ -101,7 +102,7 @@ func TestAPlacementForAConnectionThatIsGone(t *testing.T) {
 	late := await(t, held, "arrival")
 	_ = bulkIn.Close() // the set goes, while the message waits
 	await(t, n.down, "PeerDown")
-	late.place(lnd.MemoryOf(make([]byte, 33)))
+	late.place(memory.Of(make([]byte, 33)))
 	if a := await(t, n.arrived, "arrival"); lnd.StatusOf(a.err) != lnd.StatusRemoteError {
 		t.Errorf("arrival with %v, want a remote error", a.err)
 	}
@@ -122,7 +123,7 @@ func TestCloseWhileAMessageWaits(t *testing.T) {
 	w.put(33)
 	late := await(t, held, "arrival")
 	n.stop()
-	late.place(lnd.MemoryOf(make([]byte, 33)))
+	late.place(memory.Of(make([]byte, 33)))
 	if a := await(t, n.arrived, "arrival"); a.err == nil {
 		t.Error("a payload that nobody read has arrived")
 	}
@@ -143,13 +144,13 @@ func TestWhatWaitsIsAnsweredMeanwhile(t *testing.T) {
 	n.awaitSettled(p.id())
 	w.put(33)
 	w.receive()
-	(<-held).place(lnd.MemoryOf(make([]byte, 33)))
+	(<-held).place(memory.Of(make([]byte, 33)))
 	n.arrival()
 }
 
 func TestAPlacementThatIsTooLargeEndsTheSet(t *testing.T) {
 	n := start(t, nil)
-	n.onArrival(func(a *arrival) error { a.place(lnd.MemoryOf(make([]byte, a.header.PayloadLength+1))); return nil })
+	n.onArrival(func(a *arrival) error { a.place(memory.Of(make([]byte, a.header.PayloadLength+1))); return nil })
 	p := newPuppet(n)
 	control, bulkIn, _ := p.callUs()
 	control.put(10)
@@ -179,7 +180,7 @@ func TestAnIdleConnectionGivesItsBufferBack(t *testing.T) {
 		return func(p *peer) bool { return len(p.conns) == 1 && p.conns[0].large.Load() == want }
 	}
 	n.awaitState(p.id(), "large buffer", large(true))
-	late.place(lnd.MemoryOf(make([]byte, 33)))
+	late.place(memory.Of(make([]byte, 33)))
 	n.awaitState(p.id(), "small buffer", large(false))
 	w.put(44)
 	for range count + 1 {

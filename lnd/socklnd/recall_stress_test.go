@@ -9,6 +9,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // tally notes what becomes of messages, by their number.
@@ -64,7 +65,7 @@ func TestRecallAmidWritesAndDeaths(t *testing.T) {
 				for k := range uint64(each) {
 					size := rng.IntN(20_000)
 					c := &counted{tally: all, under: &under}
-					c.tx = lnd.Tx{Header: putHeader(from.NID(), to.NID(), size), To: to.id(), Payload: lnd.MemoryOf(make([]byte, size)), Done: c}
+					c.tx = lnd.Tx{Header: putHeader(from.NID(), to.NID(), size), To: to.id(), Payload: memory.Of(make([]byte, size)), Done: c}
 					c.tx.Header.HdrData = 1 + s*each + k
 					under.Add(1)
 					from.Send(&c.tx)

@@ -19,6 +19,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // narrow is a stream that takes as many bytes as there is room for.
@@ -115,7 +116,7 @@ func TestRecallFromABatch(t *testing.T) {
 					ended := endings{}
 					var ms []*lnd.Tx
 					for k := range messages {
-						m := &lnd.Tx{Done: ended, Payload: lnd.MemoryOf(make([]byte, payload))}
+						m := &lnd.Tx{Done: ended, Payload: memory.Of(make([]byte, payload))}
 						m.Header = lnet.Header{Type: lnet.MsgPut, PayloadLength: payload, HdrData: uint64(k)}
 						ms = append(ms, m)
 					}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // hangUps are the ways in which a peer's side of a connection ends.
@@ -60,7 +61,7 @@ func TestAPeerThatHangsUpOnAParkedConnection(t *testing.T) {
 				if got := n.counter("connections"); got != 0 {
 					t.Errorf("%d connections", got)
 				}
-				late.place(lnd.MemoryOf(make([]byte, size)))
+				late.place(memory.Of(make([]byte, size)))
 				if a := await(t, n.arrived, "arrival"); lnd.StatusOf(a.err) != lnd.StatusRemoteError {
 					t.Errorf("arrival with %v, want a remote error", a.err)
 				}
@@ -114,7 +115,7 @@ func TestWhatIsPlacedIsNotWithdrawn(t *testing.T) {
 		}
 		w.send(w.message(pattern(5000), nil)[:1000])
 		if later {
-			await(t, held, "arrival").place(lnd.MemoryOf(make([]byte, 5000)))
+			await(t, held, "arrival").place(memory.Of(make([]byte, 5000)))
 		}
 		_ = w.Close()
 		if a := await(t, n.arrived, "arrival"); a.err == nil {
@@ -142,7 +143,7 @@ func TestAPeerThatStaysIsNotTakenForGone(t *testing.T) {
 	if len(n.withdrawn) > 0 {
 		t.Error("withdrawn")
 	}
-	late.place(lnd.MemoryOf(make([]byte, 33)))
+	late.place(memory.Of(make([]byte, 33)))
 	for _, size := range []int{33, 44} {
 		if a := n.arrival(); !bytes.Equal(a.payload, pattern(size)) {
 			t.Errorf("%d bytes came, want %d", len(a.payload), size)

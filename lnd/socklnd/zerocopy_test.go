@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // acknowledged expects a NOOP that acknowledges one cookie.
@@ -97,9 +97,9 @@ func TestAcknowledgementsDoNotDependOnWhoWantsTheMessage(t *testing.T) {
 		case 0:
 			a.drop()
 		case 1:
-			a.place(lnd.MemoryOf(make([]byte, a.header.PayloadLength/2)))
+			a.place(memory.Of(make([]byte, a.header.PayloadLength/2)))
 		default:
-			a.place(lnd.MemoryOf(make([]byte, a.header.PayloadLength)))
+			a.place(memory.Of(make([]byte, a.header.PayloadLength)))
 		}
 		return nil
 	})
@@ -114,7 +114,7 @@ func TestAnAcknowledgementComesBeforeTheRestIsSkipped(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
 	_, _, w := p.callUs()
-	n.onArrival(func(a *arrival) error { a.place(lnd.MemoryOf(make([]byte, 100))); return nil })
+	n.onArrival(func(a *arrival) error { a.place(memory.Of(make([]byte, 100))); return nil })
 	m := w.message(pattern(1<<20), func(f *protocol.Frame, _ *lnet.Header) { f.Request = 9 })
 	w.send(m[:300000])
 	w.acknowledged(9)
@@ -180,7 +180,7 @@ func TestAnAnswerTakesTheAcknowledgementAlong(t *testing.T) {
 		// The answer and the acknowledgement leave together, at the end of
 		// the batch of arrivals.
 		n.put(p.id(), 10)
-		a.place(lnd.MemoryOf(make([]byte, a.header.PayloadLength)))
+		a.place(memory.Of(make([]byte, a.header.PayloadLength)))
 		return nil
 	})
 	w.request(10, 7)

@@ -3,8 +3,8 @@ package portals
 import (
 	"fmt"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // EventType is what happened to an MD (lnet-core 3.1).
@@ -69,7 +69,7 @@ type Event struct {
 	// MD, Memory, Bytes, Options and UserPtr are those of the MD: Bytes if it
 	// was made with them, else Memory.
 	MD      lnet.Handle
-	Memory  lnd.Memory
+	Memory  memory.Vector
 	Bytes   []byte
 	Options MDOptions
 	UserPtr any
@@ -98,12 +98,12 @@ func (e *Event) Data() []byte {
 
 // DataMemory is Data for MDs made with Memory. With one made with Bytes it is
 // the same bytes as Data, but allocates.
-func (e *Event) DataMemory() lnd.Memory {
+func (e *Event) DataMemory() memory.Vector {
 	if !e.holds() {
-		return lnd.Memory{}
+		return memory.Vector{}
 	}
 	if e.Bytes != nil {
-		return lnd.MemoryOf(e.Data())
+		return memory.Of(e.Data())
 	}
 	return e.Memory.Slice(e.Offset, e.Length)
 }

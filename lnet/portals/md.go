@@ -5,8 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // MDOptions are the options of a memory descriptor (lnet-core 2.2).
@@ -53,7 +53,7 @@ type MD struct {
 	// Memory is the memory, at most 256 segments. Bytes, if it is not nil,
 	// stands for Memory when that is one unregistered piece, and costs no
 	// allocation. At most one of both may be given; neither is an empty MD.
-	Memory lnd.Memory
+	Memory memory.Vector
 	Bytes  []byte
 	// Threshold is the number of operations allowed, or Unlimited. 0, which is
 	// what a forgotten Threshold says, TAKES NOTHING: such an MD is valid and
@@ -99,8 +99,8 @@ type md struct {
 	options MDOptions
 	maxSize int
 	handle  lnet.Handle
-	mem     lnd.Memory
-	segment [1]lnd.Segment // backs mem for MD.Bytes
+	mem     memory.Vector
+	segment [1]memory.Segment // backs mem for MD.Bytes
 	userPtr any
 	handler Handler
 	portal  *portal // nil if bound
@@ -161,7 +161,7 @@ func (d *md) spend() {
 func (d *md) describe(e *Event) {
 	e.MD = d.handle
 	if e.Bytes = d.segment[0].Bytes; e.Bytes != nil {
-		e.Memory = lnd.Memory{} // d.mem's segment will serve other MDs
+		e.Memory = memory.Vector{} // d.mem's segment will serve other MDs
 	} else {
 		e.Memory = d.mem
 	}
@@ -171,9 +171,9 @@ func (d *md) describe(e *Event) {
 
 // cut is the part of the MD's memory that an operation uses. Nothing lies
 // beyond the end, where only empty requests can be.
-func (d *md) cut(offset, length int) lnd.Memory {
+func (d *md) cut(offset, length int) memory.Vector {
 	if length == 0 {
-		return lnd.Memory{}
+		return memory.Vector{}
 	}
 	return d.mem.Slice(offset, length)
 }
@@ -186,8 +186,8 @@ func (t *Table) newMD(c *MD) *md {
 	d.handle = t.nextHandle()
 	d.mem = c.Memory
 	if c.Bytes != nil {
-		d.segment[0] = lnd.Segment{Bytes: c.Bytes}
-		d.mem = lnd.Memory{Segments: d.segment[:], Length: len(c.Bytes)}
+		d.segment[0] = memory.Segment{Bytes: c.Bytes}
+		d.mem = memory.Vector{Segments: d.segment[:], Length: len(c.Bytes)}
 	}
 	d.options = c.Options
 	d.maxSize = c.MaxSize
@@ -206,7 +206,7 @@ func (c *MD) check() (length int, err error) {
 		if m.Segments != nil || m.Length != 0 {
 			return 0, fmt.Errorf("both bytes and memory given: %w", ErrInvalid)
 		}
-		m = &lnd.Memory{Length: len(c.Bytes)}
+		m = &memory.Vector{Length: len(c.Bytes)}
 	} else {
 		if len(m.Segments) > lnet.MaxFragments {
 			return 0, fmt.Errorf("memory: %d segments: more than %d: %w", len(m.Segments), lnet.MaxFragments, ErrInvalid)
@@ -236,8 +236,8 @@ func (c *MD) check() (length int, err error) {
 func (t *Table) freeMD(d *md) {
 	d.mu.Lock()
 	d.handle = lnet.NoHandle
-	d.mem = lnd.Memory{}
-	d.segment[0] = lnd.Segment{}
+	d.mem = memory.Vector{}
+	d.segment[0] = memory.Segment{}
 	d.handler, d.userPtr = nil, nil
 	d.portal, d.chain = nil, nil
 	d.offset, d.threshold, d.refs = 0, 0, 0

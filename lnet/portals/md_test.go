@@ -7,9 +7,9 @@ import (
 	"testing"
 	"weak"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // What Attach and Bind both refuse.
@@ -27,12 +27,12 @@ func TestMDsThatMakeNoSense(t *testing.T) {
 		{"segments", md{Memory: segments(3, 4)}, true},
 		{"256 segments", md{Memory: segments(long[1:]...)}, true},
 		{"257 segments", md{Memory: segments(long...)}, false},
-		{"length without memory", md{Memory: lnd.Memory{Length: 1}}, false},
-		{"more length than memory", md{Memory: lnd.Memory{Segments: segments(3, 4).Segments, Length: 8}}, false},
-		{"beyond the end", md{Memory: lnd.Memory{Segments: segments(3, 4).Segments, Offset: 5, Length: 3}}, false},
-		{"to the end", md{Memory: lnd.Memory{Segments: segments(3, 4).Segments, Offset: 5, Length: 2}}, true},
-		{"negative offset", md{Memory: lnd.Memory{Segments: segments(3).Segments, Offset: -1, Length: 1}}, false},
-		{"negative length", md{Memory: lnd.Memory{Segments: segments(3).Segments, Length: -1}}, false},
+		{"length without memory", md{Memory: memory.Vector{Length: 1}}, false},
+		{"more length than memory", md{Memory: memory.Vector{Segments: segments(3, 4).Segments, Length: 8}}, false},
+		{"beyond the end", md{Memory: memory.Vector{Segments: segments(3, 4).Segments, Offset: 5, Length: 3}}, false},
+		{"to the end", md{Memory: memory.Vector{Segments: segments(3, 4).Segments, Offset: 5, Length: 2}}, true},
+		{"negative offset", md{Memory: memory.Vector{Segments: segments(3).Segments, Offset: -1, Length: 1}}, false},
+		{"negative length", md{Memory: memory.Vector{Segments: segments(3).Segments, Length: -1}}, false},
 		{"bytes and segments", md{Bytes: make([]byte, 3), Memory: segments(3)}, false},
 		{"threshold -2", md{Threshold: -2}, false},
 		{"option that there is not", md{Options: 0x8}, false},

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // Operation is the record of one operation on an MD: an arrived request or
@@ -60,10 +60,10 @@ type Operation struct {
 
 // Memory is the part of the MD's memory that an accepted or begun operation
 // uses. It is empty once the operation has ended.
-func (o *Operation) Memory() lnd.Memory {
+func (o *Operation) Memory() memory.Vector {
 	d := o.md
 	if d == nil {
-		return lnd.Memory{}
+		return memory.Vector{}
 	}
 	switch o.Event.Type {
 	case EventPut, EventGet:
@@ -73,7 +73,7 @@ func (o *Operation) Memory() lnd.Memory {
 	case EventSend:
 		return d.mem
 	}
-	return lnd.Memory{}
+	return memory.Vector{}
 }
 
 // Operations is a FIFO of operations.
@@ -138,10 +138,10 @@ type Begin struct {
 // becomes a SEND event as far as the MD and Begin tell; Finish ends it. The
 // error is ErrNotFound if the MD is unknown, attached or used up; o has ended
 // then.
-func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (lnd.Memory, error) {
+func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (memory.Vector, error) {
 	d, _ := t.claim(h)
 	if d == nil {
-		return lnd.Memory{}, fmt.Errorf("descriptor %s: %w", h, ErrNotFound)
+		return memory.Vector{}, fmt.Errorf("descriptor %s: %w", h, ErrNotFound)
 	}
 	d.spend()
 	o.answered = b.Response

@@ -3,9 +3,9 @@ package portals_test
 import (
 	"testing"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // Three processes: alias is another NID of here's node.
@@ -130,10 +130,10 @@ func queue(q portals.Operations) []*portals.Operation {
 }
 
 // segments is memory in pieces of the given lengths.
-func segments(lengths ...int) lnd.Memory {
-	var m lnd.Memory
+func segments(lengths ...int) memory.Vector {
+	var m memory.Vector
 	for _, n := range lengths {
-		m.Segments = append(m.Segments, lnd.Segment{Bytes: make([]byte, n)})
+		m.Segments = append(m.Segments, memory.Segment{Bytes: make([]byte, n)})
 		m.Length += n
 	}
 	return m

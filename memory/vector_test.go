@@ -1,4 +1,4 @@
-package lnd
+package memory
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 )
 
 // drawMemory draws scattered memory and the bytes that it stands for.
-func drawMemory(t *rapid.T) (m Memory, model []byte) {
+func drawMemory(t *rapid.T) (m Vector, model []byte) {
 	sizes := rapid.SliceOfN(rapid.IntRange(0, 20), 0, 8).Draw(t, "segments")
 	next := byte(1)
 	for _, n := range sizes {
@@ -57,7 +57,7 @@ func TestMemoryIsWhatItsBytesAre(t *testing.T) {
 func TestMemoryTakesWhatFitsAndTouchesNothingElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, model := drawMemory(t)
-		all := Memory{Segments: m.Segments}
+		all := Vector{Segments: m.Segments}
 		for _, s := range m.Segments {
 			all.Length += len(s.Bytes)
 		}
@@ -79,7 +79,7 @@ func TestMemoryTakesWhatFitsAndTouchesNothingElse(t *testing.T) {
 }
 
 func TestMemorySliceOutOfRange(t *testing.T) {
-	m := MemoryOf(make([]byte, 10)).Slice(2, 6)
+	m := Of(make([]byte, 10)).Slice(2, 6)
 	for _, c := range []struct{ off, n int }{{-1, 2}, {0, -1}, {0, 7}, {7, 0}, {6, 1}, {3, int(^uint(0) >> 1)}} {
 		func() {
 			defer func() {
@@ -96,17 +96,17 @@ func TestMemorySliceOutOfRange(t *testing.T) {
 }
 
 func TestMemoryOfTheZeroValue(t *testing.T) {
-	var m Memory
+	var m Vector
 	if m.AppendBuffers(nil) != nil || m.CopyFrom([]byte{1}) != 0 || m.CopyTo(make([]byte, 1)) != 0 {
 		t.Error("nothing has something")
 	}
-	if got := MemoryOf([]byte{1, 2}); got.Length != 2 || !bytes.Equal(got.Segments[0].Bytes, []byte{1, 2}) {
+	if got := Of([]byte{1, 2}); got.Length != 2 || !bytes.Equal(got.Segments[0].Bytes, []byte{1, 2}) {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestMemoryCutsAndCopiesWithoutAllocating(t *testing.T) {
-	m := Memory{Segments: []Segment{{Bytes: make([]byte, 100)}, {Bytes: make([]byte, 100)}}, Length: 200}
+	m := Vector{Segments: []Segment{{Bytes: make([]byte, 100)}, {Bytes: make([]byte, 100)}}, Length: 200}
 	b, bufs := make([]byte, 50), make([][]byte, 0, 4)
 	if n := testing.AllocsPerRun(100, func() {
 		cut := m.Slice(75, 50)

@@ -1,10 +1,10 @@
-package lnd
+package memory
 
-// Memory is a stretch of scattered memory: Length bytes that begin Offset
-// bytes into the concatenation of Segments. Cutting a Memory copies no
+// Vector is a stretch of scattered memory: Length bytes that begin Offset
+// bytes into the concatenation of Segments. Cutting a Vector copies no
 // segment list, so that a message can name a part of a memory descriptor
 // without allocating. The zero value is empty.
-type Memory struct {
+type Vector struct {
 	Segments []Segment
 	Offset   int
 	Length   int
@@ -18,35 +18,24 @@ type Segment struct {
 	Region *Region
 }
 
-// Region is memory that an application registered with the interfaces of a
-// node, once, to be used by many messages.
-type Region struct {
-	// Bytes is the registered memory.
-	Bytes []byte
-	// Registrations holds each interface's hold on it, by interface. Drivers
-	// read it without a lock: it is complete before the first message names
-	// the Region, and who adds an interface makes a new Region.
-	Registrations map[Interface]Registration
-}
-
-// MemoryOf returns b as one unregistered segment. It allocates the segment
+// Of returns b as one unregistered segment. It allocates the segment
 // list; messages in steady state reuse one.
-func MemoryOf(b []byte) Memory {
-	return Memory{Segments: []Segment{{Bytes: b}}, Length: len(b)}
+func Of(b []byte) Vector {
+	return Vector{Segments: []Segment{{Bytes: b}}, Length: len(b)}
 }
 
 // Slice returns the n bytes that begin off bytes into m. It panics if they do
 // not lie within m.
-func (m Memory) Slice(off, n int) Memory {
+func (m Vector) Slice(off, n int) Vector {
 	if off < 0 || n < 0 || off > m.Length-n {
-		panic("lnd: Memory.Slice out of range")
+		panic("memory: Vector.Slice out of range")
 	}
-	return Memory{Segments: m.Segments, Offset: m.Offset + off, Length: n}
+	return Vector{Segments: m.Segments, Offset: m.Offset + off, Length: n}
 }
 
 // pieces calls f with each contiguous piece of m, in order and without empty
 // ones, until f returns false.
-func (m Memory) pieces(f func(b []byte) bool) {
+func (m Vector) pieces(f func(b []byte) bool) {
 	off, left := m.Offset, m.Length
 	for i := range m.Segments {
 		if left == 0 {
@@ -69,7 +58,7 @@ func (m Memory) pieces(f func(b []byte) bool) {
 
 // AppendBuffers appends m's pieces to bufs, in order and without empty ones.
 // The pieces alias m.
-func (m Memory) AppendBuffers(bufs [][]byte) [][]byte {
+func (m Vector) AppendBuffers(bufs [][]byte) [][]byte {
 	m.pieces(func(b []byte) bool {
 		bufs = append(bufs, b)
 		return true
@@ -78,7 +67,7 @@ func (m Memory) AppendBuffers(bufs [][]byte) [][]byte {
 }
 
 // CopyFrom copies b to the beginning of m and returns how much of it fitted.
-func (m Memory) CopyFrom(b []byte) int {
+func (m Vector) CopyFrom(b []byte) int {
 	done := 0
 	m.pieces(func(piece []byte) bool {
 		done += copy(piece, b[done:])
@@ -88,7 +77,7 @@ func (m Memory) CopyFrom(b []byte) int {
 }
 
 // CopyTo copies m into b and returns how much of it fitted.
-func (m Memory) CopyTo(b []byte) int {
+func (m Vector) CopyTo(b []byte) int {
 	done := 0
 	m.pieces(func(piece []byte) bool {
 		done += copy(b[done:], piece)
@@ -97,9 +86,9 @@ func (m Memory) CopyTo(b []byte) int {
 	return done
 }
 
-// CopyMemory copies src to the beginning of m and returns how much of it
+// CopyVector copies src to the beginning of m and returns how much of it
 // fitted.
-func (m Memory) CopyMemory(src Memory) int {
+func (m Vector) CopyVector(src Vector) int {
 	done := 0
 	m.pieces(func(piece []byte) bool {
 		n := src.Slice(done, src.Length-done).CopyTo(piece)
