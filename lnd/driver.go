@@ -74,6 +74,10 @@ type Limits struct {
 
 // Interface is one NI's driver side. All methods are safe for concurrent use,
 // also from within upcalls and completions, unless said otherwise.
+//
+// One that moves payload by RDMA is also a memory.Registrar. Its device touches
+// no memory but what it has registered and what its own pool has; what messages
+// name besides goes through that pool.
 type Interface interface {
 	// NID is the interface's NID; constant.
 	NID() lnet.NID
@@ -144,9 +148,9 @@ type Interface interface {
 
 	// Close stops the interface: it refuses new messages, completes all
 	// others with an error, and returns when every upcall has returned and
-	// every goroutine of the interface has ended, or when ctx is done. It
-	// must not be called from an upcall or a completion. A second call returns
-	// ErrClosed.
+	// every goroutine of the interface has ended, or when ctx is done. What
+	// registrations are left end with it. It must not be called from an upcall
+	// or a completion. A second call returns ErrClosed.
 	Close(ctx context.Context) error
 }
 

@@ -74,6 +74,7 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c lnd.Config) (*ni, erro
 		return nil, err
 	}
 
+	n.regions.joins(i)
 	if err := n.joinNet(ctx, i); err != nil {
 		n.turnAway(ctx, i)
 		return nil, err
@@ -223,6 +224,7 @@ func (i *ni) close() {
 	i.closeOnce.Do(func() {
 		go func() {
 			i.closeErr = i.iface.Close(context.Background())
+			i.node.regions.leaves(i.iface)
 			i.node.retire(i)
 			close(i.closed)
 		}()

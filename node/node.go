@@ -64,6 +64,7 @@ type Node struct {
 	stats     nodeStats
 	second    atomic.Int64 // seconds since start, kept by the monitor
 	messages  sync.Pool
+	regions   regions
 
 	// What waits for the monitor, and, in steps, for whoever is at it.
 	wake      chan struct{} // one token while there is something to do
@@ -188,9 +189,9 @@ func (n *Node) configure(ctx context.Context) (context.Context, func(), error) {
 // Close shuts the node down. A router first goes on forwarding until its peers
 // have heard of it (see DisableRouting). Then no new work is taken, waiting messages
 // are given up, drivers are closed, which ends messages under way with an error. MDs
-// that are left go without an event. It returns when all that is done, or,
-// with an error, when ctx is; it may then be called again. It must not be
-// called from a handler.
+// that are left go without an event, and no device knows what was registered any
+// more. It returns when all that is done, or, with an error, when ctx is; it may
+// then be called again. It must not be called from a handler.
 func (n *Node) Close(ctx context.Context) error {
 	n.drain(ctx)
 	n.closing.Store(true)
@@ -244,6 +245,7 @@ func (n *Node) Close(ctx context.Context) error {
 		m.conclude(ErrCanceled)
 	}
 	n.table.Close()
+	n.regions.end()
 	n.closed = true
 	return nil
 }

@@ -88,7 +88,10 @@ func (t *Table) attach(e *Entry, c *MD) (h lnet.Handle, accepted, dropped Operat
 	if _, err = c.check(); err != nil {
 		return h, accepted, dropped, err
 	}
-	d := t.newMD(c)
+	d, err := t.newMD(c)
+	if err != nil {
+		return h, accepted, dropped, err
+	}
 	h = d.handle
 	p := &t.portals[e.Portal]
 	p.mu.Lock()

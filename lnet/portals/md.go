@@ -50,7 +50,9 @@ const Unlimited = -1
 //
 // The zero MD takes nothing: see Threshold.
 type MD struct {
-	// Memory is the memory, at most 256 segments. Bytes, if it is not nil,
+	// Memory is the memory, at most 256 segments, whose list must not change
+	// while the MD is linked; segments of regions that were released are
+	// ErrInvalid, and memory.ErrReleased. Bytes, if it is not nil,
 	// stands for Memory when that is one unregistered piece, and costs no
 	// allocation. At most one of both may be given; neither is an empty MD.
 	Memory memory.Vector
@@ -179,7 +181,10 @@ func (d *md) cut(offset, length int) memory.Vector {
 }
 
 // newMD makes an MD of c, which was checked, that nobody can find yet.
-func (t *Table) newMD(c *MD) *md {
+func (t *Table) newMD(c *MD) (*md, error) {
+	if err := c.Memory.Pin(); err != nil {
+		return nil, fmt.Errorf("memory: %w: %w", err, ErrInvalid)
+	}
 	d := t.mds.Get().(*md)
 	d.mu.Lock() // for those who still hold d from its former life
 	defer d.mu.Unlock()
@@ -195,7 +200,14 @@ func (t *Table) newMD(c *MD) *md {
 	d.handler = c.Handler
 	d.userPtr = c.UserPtr
 	d.threshold = c.Threshold
-	return d
+	return d, nil
+}
+
+// finish says that d's last event is about to be delivered: nothing uses the
+// memory any more. d.mu is held.
+func (d *md) finish() {
+	d.finished = true
+	d.mem.Unpin()
 }
 
 // check is the validation of lnet-core 2.2. It returns the length of the
@@ -235,6 +247,9 @@ func (c *MD) check() (length int, err error) {
 // freeMD takes back an MD that nobody can find and nothing uses.
 func (t *Table) freeMD(d *md) {
 	d.mu.Lock()
+	if !d.finished { // it was never linked
+		d.mem.Unpin()
+	}
 	d.handle = lnet.NoHandle
 	d.mem = memory.Vector{}
 	d.segment[0] = memory.Segment{}

@@ -289,7 +289,7 @@ func (t *Table) Finish(o *Operation, err error) {
 		if !d.zombie {
 			t.retire(d)
 		}
-		d.finished = true
+		d.finish()
 	}
 	e.Unlinked = unlinkable
 	o.md = nil

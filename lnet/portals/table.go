@@ -114,7 +114,10 @@ func (t *Table) bind(c *MD) (lnet.Handle, error) {
 	if length > lnet.MTU {
 		return lnet.NoHandle, fmt.Errorf("length %d: more than %d bytes: %w", length, lnet.MTU, ErrInvalid)
 	}
-	d := t.newMD(c)
+	d, err := t.newMD(c)
+	if err != nil {
+		return lnet.NoHandle, err
+	}
 	h := d.handle
 	if err := t.handles.insert(d); err != nil {
 		t.freeMD(d)
@@ -190,7 +193,7 @@ func (t *Table) end(d *md, why error) {
 		d.mu.Unlock()
 		return
 	}
-	d.finished = true
+	d.finish()
 	q := t.events.Get().(*queuedEvent)
 	q.event.Type, q.event.Unlinked, q.event.Err = EventUnlink, true, why
 	d.describe(&q.event)
