@@ -95,6 +95,7 @@ func Run(t *testing.T, h Harness) {
 		{"Stall", stallCases},
 		{"Reentrancy", reentrancyCases},
 		{"Load", loadCases},
+		{"Registration", registrationCases},
 		{"Interface", interfaceCases},
 	}
 	for _, theme := range themes {

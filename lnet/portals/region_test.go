@@ -14,7 +14,7 @@ import (
 func TestRegionIsPinnedUntilTheLastEvent(t *testing.T) {
 	r := memory.NewRegion(make([]byte, 100), nil)
 	table := portals.New(portals.Config{})
-	var released error = errors.New("no last event")
+	released := errors.New("no last event")
 	d := portals.MD{
 		Memory:    memory.Vector{Segments: []memory.Segment{r.Segment(0, 10), {Bytes: make([]byte, 5)}, r.Segment(20, 10)}, Length: 25},
 		Threshold: 2, Unlink: true,

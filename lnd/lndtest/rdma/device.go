@@ -1,0 +1,191 @@
+package rdma
+
+import (
+	"fmt"
+	"math/bits"
+	"unsafe"
+
+	"github.com/lnetd/lnetd/memory"
+)
+
+// device is one interface's hardware: what it may touch, and the pool that the
+// driver has registered for everything else. The fabric's lock guards it.
+type device struct {
+	fabric  *Fabric
+	closed  bool
+	regions map[*registration]struct{} // of programs
+	pool    [32][]*registration        // free, by the logarithm of their size
+	lent    int                        // of the pool
+}
+
+// registration is memory that a device may touch.
+type registration struct {
+	device *device
+	bytes  []byte
+	uses   int // by messages under way
+	ended  bool
+}
+
+// piece is contiguous memory that a device is told to touch, and by what right.
+type piece struct {
+	bytes []byte
+	by    *registration
+}
+
+// buffer is the memory of a message as a device sees it: the program's own, or a
+// copy in the driver's pool.
+type buffer struct {
+	pieces []piece
+	bounce *registration // nil: the memory itself
+	memory memory.Vector
+}
+
+func (d *device) register(b []byte) *registration {
+	r := &registration{device: d, bytes: b}
+	d.regions[r] = struct{}{}
+	return r
+}
+
+// Release implements memory.Registration.
+func (r *registration) Release() error {
+	f := r.device.fabric
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.ended {
+		return nil
+	}
+	if r.uses > 0 {
+		f.violated("memory of %d bytes is released while %d messages use it", len(r.bytes), r.uses)
+	}
+	r.ended = true
+	delete(r.device.regions, r)
+	return nil
+}
+
+// borrow takes n bytes out of the pool.
+func (d *device) borrow(n int) *registration {
+	class := bits.Len(uint(max(n, 1) - 1))
+	free := d.pool[class]
+	d.lent++
+	if k := len(free) - 1; k >= 0 {
+		d.pool[class] = free[:k]
+		return free[k]
+	}
+	return &registration{device: d, bytes: make([]byte, 1<<class)}
+}
+
+func (d *device) giveBack(r *registration) {
+	class := bits.Len(uint(len(r.bytes) - 1))
+	d.pool[class] = append(d.pool[class], r)
+	d.lent--
+}
+
+// buffer makes memory ready for the device: as it is if all of it is registered
+// with this interface, else as room in the pool.
+func (i *Interface) buffer(v memory.Vector) buffer {
+	b := buffer{memory: v}
+	if v.Length == 0 {
+		return b
+	}
+	for _, s := range v.AppendSegments(nil) {
+		r, ok := s.Registration(i).(*registration)
+		if !ok {
+			b.bounce = i.device.borrow(v.Length)
+			b.pieces = []piece{{b.bounce.bytes[:v.Length], b.bounce}}
+			i.counters.bounced++
+			return b
+		}
+		b.pieces = append(b.pieces, piece{s.Bytes, r})
+	}
+	for _, p := range b.pieces {
+		p.by.uses++
+	}
+	i.counters.direct++
+	return b
+}
+
+// release ends the device's use of a buffer.
+func (b *buffer) release() {
+	switch {
+	case b.bounce != nil:
+		b.bounce.device.giveBack(b.bounce)
+	default:
+		for _, p := range b.pieces {
+			p.by.uses--
+		}
+	}
+	*b = buffer{}
+}
+
+// load brings what is to be sent into the pool, if it goes through there, and
+// unload what has come out of it. It is the processor that copies.
+func (b *buffer) load() {
+	if b.bounce != nil {
+		b.memory.CopyTo(b.bounce.bytes)
+	}
+}
+
+func (b *buffer) unload(n int) {
+	if b.bounce != nil {
+		b.memory.CopyFrom(b.bounce.bytes[:n])
+	}
+}
+
+// write is an RDMA WRITE of n bytes: the two devices touch memory.
+func (f *Fabric) write(from *device, src []piece, to *device, dst []piece, n int) {
+	var s, d piece
+	for n > 0 {
+		for len(s.bytes) == 0 {
+			s, src = src[0], src[1:]
+			from.check(s)
+		}
+		for len(d.bytes) == 0 {
+			d, dst = dst[0], dst[1:]
+			to.check(d)
+		}
+		k := min(n, len(s.bytes), len(d.bytes))
+		copy(d.bytes[:k], s.bytes)
+		s.bytes, d.bytes = s.bytes[k:], d.bytes[k:]
+		n -= k
+	}
+}
+
+// check is what hardware does: a key must be of this device and alive, and the
+// memory lie within what it stands for.
+func (d *device) check(p piece) {
+	r := p.by
+	begin, at := uintptr(unsafe.Pointer(unsafe.SliceData(r.bytes))), uintptr(unsafe.Pointer(unsafe.SliceData(p.bytes)))
+	switch {
+	case r.device != d:
+		d.fabric.violated("a device is given the key of another one")
+	case r.ended:
+		d.fabric.violated("a device is told to touch %d bytes that were released", len(p.bytes))
+	case d.closed:
+		d.fabric.violated("a device is told to touch %d bytes, and is closed", len(p.bytes))
+	case at < begin || at+uintptr(len(p.bytes)) > begin+uintptr(len(r.bytes)):
+		d.fabric.violated("a device is told to touch %d bytes that are not registered", len(p.bytes))
+	}
+}
+
+// close ends all registrations. What the pool has lent must be back.
+func (d *device) close() {
+	for r := range d.regions {
+		if r.uses > 0 {
+			d.fabric.violated("%d messages use memory of a device that closes", r.uses)
+		}
+		r.ended = true
+	}
+	clear(d.regions)
+	d.closed = true
+	if d.lent > 0 {
+		d.fabric.violated("%d buffers of a pool are lost", d.lent)
+	}
+}
+
+// violated reports that memory was, or could have been, touched without a right.
+func (f *Fabric) violated(format string, args ...any) {
+	if f.report == nil {
+		panic("rdma: " + fmt.Sprintf(format, args...))
+	}
+	f.report(fmt.Errorf("rdma: "+format, args...))
+}
