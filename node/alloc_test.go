@@ -58,6 +58,18 @@ func traffics() []traffic {
 				}
 			}
 		}},
+		{"bind, put of registered memory", func(t testing.TB) func() {
+			p := newPair(t)
+			sink(t, p.b, portals.OpPut)
+			r, err := p.a.Register(context.Background(), make([]byte, 64))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() {
+				md := bind(t, p.a, portals.MD{Memory: r.Slice(10, 20), Threshold: 1, Unlink: true})
+				put(t, p.a, md, p.idb, node.PutOptions{Portal: 1})
+			}
+		}},
 		{"attach, put, auto unlink", func(t testing.TB) func() {
 			p := newPair(t)
 			data := make([]byte, 64)

@@ -11,7 +11,6 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
-	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -26,7 +25,6 @@ type fabric struct {
 	idle    sync.Cond // of mu: running has ended
 	held    bool      // frames wait for step
 
-	rdma bool                          // GETs are answered by RDMA
 	fail func(tx *lnd.Tx) error        // see failBy
 	sent func(h lnet.Header, b []byte) // see show
 
@@ -179,7 +177,6 @@ func (p *port) Send(tx *lnd.Tx) {
 	fr.from, fr.tx, fr.to = p, tx, nil
 	fr.rx.Header = tx.Header
 	fr.rx.From = lnet.ProcessID{NID: p.nid, PID: lnet.PIDLustre}
-	fr.rx.RDMA = p.fabric.rdma && tx.Header.Type == lnet.MsgGet
 	fr.placed = false
 	p.fabric.enqueue(fr)
 	p.fabric.mu.Lock()
@@ -342,10 +339,8 @@ func (f *fabric) deliver(fr *frame) {
 	if sent != nil {
 		sent(tx.Header, append([]byte(nil), fr.payload...))
 	}
-	if !fr.rx.RDMA {
-		fr.tx = nil
-		tx.Done.Sent(tx, nil)
-	}
+	fr.tx = nil
+	tx.Done.Sent(tx, nil)
 	fr.arrive()
 }
 
@@ -359,9 +354,6 @@ func (fr *frame) arrive() {
 	switch {
 	case err != nil:
 		fr.to.Disconnect(fr.rx.From.NID)
-		if fr.tx != nil {
-			fr.tx.Done.Sent(fr.tx, fault(lnd.StatusRemoteError, fr.to.nid, err))
-		}
 	case placed:
 		fr.finish()
 	}
@@ -383,30 +375,12 @@ func (p *port) Receive(rx *lnd.Rx, place lnd.Placement) {
 func (fr *frame) finish() {
 	p := fr.placement
 	fr.placement = lnd.Placement{}
-	tx := fr.tx
 	if p.Done != nil {
-		if tx != nil {
-			tx.ReplyLength = copyInto(tx.Sink, p.Reply)
-			tx.Replied = true
-		}
 		p.Memory.CopyFrom(fr.payload)
 		p.Done.Received(&fr.rx, nil)
 	}
 	fr.tx, fr.to, fr.from = nil, nil, nil
 	fr.fabric.frames.Put(fr)
-	if tx != nil {
-		var err error
-		if !tx.Replied {
-			err = fault(lnd.StatusRemoteError, tx.To.NID, errors.New("nothing there"))
-		}
-		tx.Done.Sent(tx, err)
-	}
-}
-
-func copyInto(dst, src memory.Vector) int {
-	b := make([]byte, src.Length)
-	src.CopyTo(b)
-	return dst.CopyFrom(b)
 }
 
 // arrive makes a message arrive at a port as if it came from a NID.

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/lndtest/rdma"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/memory"
@@ -76,51 +78,56 @@ func TestPutIsDeliveredAndAcknowledged(t *testing.T) {
 
 // lnet-core 3.1, 3.2, 3.2 notes (1), 3.2 notes (3), 3.3 (3), 5.4 (1), 5.4 (4)-(5), 5.5 (3)
 func TestGetIsAnswered(t *testing.T) {
-	for _, rdma := range []bool{false, true} {
-		p := newPair(t)
-		p.fabric.rdma = rdma
-		var at, from recorder
-		source := []byte("0123456789")
-		entry := attach(t, p.b, portals.Entry{Portal: 9, MatchBits: 5, IgnoreBits: 2}, portals.MD{
-			Bytes: source, Threshold: portals.Unlimited, Options: portals.OpGet | portals.ManageRemote | portals.Truncate, Handler: &at,
-		})
-		sink := make([]byte, 8)
-		h := bind(t, p.a, portals.MD{Bytes: sink, Threshold: 2, Unlink: true, Handler: &from})
-		if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 9, MatchBits: 7, Offset: 4}); err != nil {
-			t.Fatal(err)
-		}
-		want := []portals.Event{{
-			Type: portals.EventGet, MsgType: lnet.MsgGet, Portal: 9, MatchBits: 7,
-			Target: p.idb, Initiator: p.ida, Source: p.ida, Sender: p.ida.NID,
-			Length: 6, Offset: 4, MD: entry, Bytes: source,
-			Options: portals.OpGet | portals.ManageRemote | portals.Truncate,
-		}}
-		if d := eventDiff(want, at.take()); d != "" {
-			t.Errorf("rdma %v: target's events (-want +got):\n%s", rdma, d)
-		}
-		self := lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDLustre}
-		send := portals.Event{
-			Type: portals.EventSend, MsgType: lnet.MsgGet, Portal: 9, MatchBits: 7,
-			Target: p.idb, Initiator: self, Source: self, Sender: lnet.AnyNID,
-			Requested: 8, Length: 8, Offset: 4, MD: h, Bytes: sink,
-		}
-		reply := portals.Event{
-			Type: portals.EventReply, MsgType: lnet.MsgReply,
-			Target: p.ida, Initiator: p.idb, Source: p.idb, Sender: p.idb.NID,
-			Requested: 6, Length: 6, MD: h, Bytes: sink,
-		}
-		want = []portals.Event{send, reply}
-		if rdma {
-			reply.MsgType = lnet.MsgGet
-			want = []portals.Event{reply, send}
-		}
-		want[1].Unlinked = true
-		if d := eventDiff(want, from.take()); d != "" {
-			t.Errorf("rdma %v: requester's events (-want +got):\n%s", rdma, d)
-		}
-		if got := string(sink); got != "456789\x00\x00" {
-			t.Errorf("rdma %v: sink holds %q", rdma, got)
-		}
+	getIsAnswered(t, newPair(t), func() {}, false)
+	limits := rdma.DefaultLimits()
+	limits.Immediate = 0
+	onRDMA(t, limits, func(t *testing.T, p *rdmaPair) { getIsAnswered(t, &p.pair, synctest.Wait, true) })
+}
+
+// getIsAnswered has a ask b, whose answer comes as a REPLY, or by RDMA.
+func getIsAnswered(t *testing.T, p *pair, settle func(), placed bool) {
+	var at, from recorder
+	source := []byte("0123456789")
+	entry := attach(t, p.b, portals.Entry{Portal: 9, MatchBits: 5, IgnoreBits: 2}, portals.MD{
+		Bytes: source, Threshold: portals.Unlimited, Options: portals.OpGet | portals.ManageRemote | portals.Truncate, Handler: &at,
+	})
+	sink := make([]byte, 8)
+	h := bind(t, p.a, portals.MD{Bytes: sink, Threshold: 2, Unlink: true, Handler: &from})
+	if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 9, MatchBits: 7, Offset: 4}); err != nil {
+		t.Fatal(err)
+	}
+	settle()
+	want := []portals.Event{{
+		Type: portals.EventGet, MsgType: lnet.MsgGet, Portal: 9, MatchBits: 7,
+		Target: p.idb, Initiator: p.ida, Source: p.ida, Sender: p.ida.NID,
+		Length: 6, Offset: 4, MD: entry, Bytes: source,
+		Options: portals.OpGet | portals.ManageRemote | portals.Truncate,
+	}}
+	if d := eventDiff(want, at.take()); d != "" {
+		t.Errorf("placed %v: target's events (-want +got):\n%s", placed, d)
+	}
+	self := lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDLustre}
+	send := portals.Event{
+		Type: portals.EventSend, MsgType: lnet.MsgGet, Portal: 9, MatchBits: 7,
+		Target: p.idb, Initiator: self, Source: self, Sender: lnet.AnyNID,
+		Requested: 8, Length: 8, Offset: 4, MD: h, Bytes: sink,
+	}
+	reply := portals.Event{
+		Type: portals.EventReply, MsgType: lnet.MsgReply,
+		Target: p.ida, Initiator: p.idb, Source: p.idb, Sender: p.idb.NID,
+		Requested: 6, Length: 6, MD: h, Bytes: sink,
+	}
+	want = []portals.Event{send, reply}
+	if placed {
+		reply.MsgType = lnet.MsgGet
+		want = []portals.Event{reply, send}
+	}
+	want[1].Unlinked = true
+	if d := eventDiff(want, from.take()); d != "" {
+		t.Errorf("placed %v: requester's events (-want +got):\n%s", placed, d)
+	}
+	if got := string(sink); got != "456789\x00\x00" {
+		t.Errorf("placed %v: sink holds %q", placed, got)
 	}
 }
 
