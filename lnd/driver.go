@@ -61,19 +61,11 @@ type Tunables struct {
 	Credits int
 }
 
-// Limits are what an interface can carry; they do not change while it is open.
-type Limits struct {
-	// MaxPayload is the largest payload of one message in bytes.
-	MaxPayload int
-	// MaxFragments is the largest number of segments in one payload.
-	MaxFragments int
-	// LargeNIDs says that headers with 16-byte addresses can be carried to
-	// peers that have one (lnet-wire 4.9).
-	LargeNIDs bool
-}
-
 // Interface is one NI's driver side. All methods are safe for concurrent use,
 // also from within upcalls and completions, unless said otherwise.
+//
+// An interface carries payloads of up to lnet.MTU bytes in up to lnet.MaxFragments
+// segments, whatever its transport takes in one piece.
 //
 // One that moves payload by RDMA is also a memory.Registrar. Its device touches
 // no memory but what it has registered and what its own pool has; what messages
@@ -83,8 +75,10 @@ type Interface interface {
 	NID() lnet.NID
 	// Device names the network device in use; empty if there is none.
 	Device() string
-	// Limits tells what the interface can carry; constant.
-	Limits() Limits
+	// LargeNIDs tells whether headers with 16-byte addresses can be carried, to
+	// peers that take them (lnet-wire 4.9); constant. The node sends no others to an
+	// interface that cannot.
+	LargeNIDs() bool
 	// Tunables are those in force, defaults resolved; constant.
 	Tunables() Tunables
 	// Timeout is the LND timeout T in force: a message that has made no progress

@@ -98,6 +98,6 @@ var (
 	// connection of the one before has arrived there or nowhere.
 	ErrRestarted = errors.New("the peer has restarted")
 	// ErrLargeNID means that a NID with a 16-byte address cannot be carried
-	// on the connection (lnet-wire 4.9).
+	// by the interface, or on the connection (lnet-wire 4.9).
 	ErrLargeNID = errors.New("large NID on a connection with 4-byte NIDs")
 )

@@ -67,9 +67,7 @@ func (d *door) Close(context.Context) error { return nil }
 func (d *door) Tunables() lnd.Tunables {
 	return lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 1 << 20}
 }
-func (d *door) Limits() lnd.Limits {
-	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: 256, LargeNIDs: true}
-}
+func (d *door) LargeNIDs() bool        { return true }
 func (d *door) Timeout() time.Duration { return 50 * time.Second }
 
 // later has f run by whoever is at work.

@@ -103,9 +103,7 @@ func (p *port) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
 func (p *port) Counters() []lnd.Counter {
 	return []lnd.Counter{{Name: "frames", Value: 1}}
 }
-func (p *port) Limits() lnd.Limits {
-	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: 256, LargeNIDs: true}
-}
+func (p *port) LargeNIDs() bool        { return true }
 func (p *port) Timeout() time.Duration { return 50 * time.Second }
 
 func (p *port) Link() lnd.LinkState {

@@ -67,13 +67,10 @@ func (l *loopback) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
 func (l *loopback) Close(context.Context) error { return nil }
 func (l *loopback) Probe(lnet.NID) bool         { return true }
 func (l *loopback) Timeout() time.Duration      { return 0 }
+func (l *loopback) LargeNIDs() bool             { return true }
 
 func (l *loopback) LinkBack(lnet.NID)                   {}
 func (l *loopback) Recall(lnet.NID, func(*lnd.Tx) bool) {} // nothing waits here
-
-func (l *loopback) Limits() lnd.Limits {
-	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: lnet.MaxFragments, LargeNIDs: true}
-}
 
 func (l *loopback) Send(tx *lnd.Tx) {
 	m := l.pool.Get().(*loopMessage)

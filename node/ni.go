@@ -59,11 +59,10 @@ type NIInfo struct {
 	Status lnet.NIStatus
 	Down   DownReason
 	Link   lnd.LinkState
-	// Tunables, Options, Limits and the LND timeout are those in force; zero for
+	// Tunables, Options and the LND timeout are those in force; zero for
 	// 0@lo. Options are of the type that the driver documents.
 	Tunables   lnd.Tunables
 	Options    any
-	Limits     lnd.Limits
 	LNDTimeout time.Duration
 	Traffic    Traffic
 	Health     Health
@@ -201,7 +200,7 @@ func (i *ni) info() NIInfo {
 	s := NIInfo{
 		NID: i.NID, Net: i.net, Device: i.iface.Device(),
 		Status: i.status(), Down: i.down(), Link: lnd.LinkState(i.link.Load()),
-		Options: i.iface.Options(), Limits: i.iface.Limits(), LNDTimeout: i.iface.Timeout(), Traffic: i.stats.traffic(),
+		Options: i.iface.Options(), LNDTimeout: i.iface.Timeout(), Traffic: i.stats.traffic(),
 		Health:    i.node.healthInfo(&i.health, &i.stats),
 		Policy:    PolicyInfo{NetPriority: selection.NoPriority, NIDPriority: i.Priority()},
 		DeviceCPT: i.CPT,

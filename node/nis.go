@@ -144,6 +144,9 @@ func (i *ni) admissible(net lnet.Net) error {
 	if i.NID.Net() != net {
 		return fmt.Errorf("driver opened %s, not on %s: %w", i.NID, net, ErrInvalid)
 	}
+	if i.NID.IsLarge() && !i.iface.LargeNIDs() {
+		return fmt.Errorf("driver opened %s: %w: %w", i.NID, lnd.ErrLargeNID, ErrInvalid)
+	}
 	if i.tunables.PeerCredits < 1 {
 		return fmt.Errorf("peer_credits %d, credits %d: %w", i.tunables.PeerCredits, i.tunables.Credits, ErrInvalid)
 	}

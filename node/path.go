@@ -71,6 +71,9 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	if r.Response {
 		p.target = target
 	}
+	if p.err = p.fits(m); p.err != nil {
+		return p
+	}
 	if p.d.Loopback() {
 		p.loopback = true
 		return p

@@ -78,10 +78,8 @@ func (h *hand) Disconnect(lnet.NID)     {}
 func (h *hand) LinkBack(lnet.NID) {}
 
 func (h *hand) Recall(lnet.NID, func(*lnd.Tx) bool) {}
-func (h *hand) Limits() lnd.Limits {
-	return lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: 256, LargeNIDs: true}
-}
-func (h *hand) Timeout() time.Duration { return 50 * time.Second }
+func (h *hand) LargeNIDs() bool                     { return true }
+func (h *hand) Timeout() time.Duration              { return 50 * time.Second }
 
 func (h *hand) Send(tx *lnd.Tx) {
 	h.mu.Lock()

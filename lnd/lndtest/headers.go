@@ -103,9 +103,6 @@ var payloadCases = func() []scenario {
 				s.awaitDelivered(n[1], put)
 				s.awaitDelivered(n[0], reply)
 			}
-			if got := s.nodes[0].i.Limits().MaxPayload; got < lnet.MTU {
-				s.t.Errorf("MaxPayload %d, want at least %d", got, lnet.MTU)
-			}
 		}})
 	}
 	return append(cases, scenario{name: "Get", nodes: 2, run: getAnswered})

@@ -68,14 +68,8 @@ func (i *Interface) NID() lnet.NID { return i.nid }
 // Device implements lnd.Interface.
 func (i *Interface) Device() string { return i.device }
 
-// Limits implements lnd.Interface.
-func (i *Interface) Limits() lnd.Limits {
-	return lnd.Limits{
-		MaxPayload:   lnet.MTU,
-		MaxFragments: lnet.MaxFragments,
-		LargeNIDs:    true,
-	}
-}
+// LargeNIDs implements lnd.Interface.
+func (i *Interface) LargeNIDs() bool { return true }
 
 // Timeout implements lnd.Interface: T (socklnd 14).
 func (i *Interface) Timeout() time.Duration {

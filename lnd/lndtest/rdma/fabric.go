@@ -23,16 +23,14 @@ type Fabric struct {
 }
 
 // New makes a fabric for nets of one type. report hears of each violation, under
-// the fabric's lock: memory that a device was told to touch and may not, that was
+// the fabric's lock: a header that cannot be carried, or memory that a device was told to touch and may not, that was
 // released too early, or that the pool never gets back. nil: it panics.
 func New(typ lnet.NetType, report func(error)) *Fabric {
 	return &Fabric{report: report, typ: typ, ports: make(map[lnet.NID]*Interface)}
 }
 
-// Limits are those of the interfaces that a Driver opens, and more that tests
-// want small.
+// Limits are what a Driver's interfaces do at a time.
 type Limits struct {
-	lnd.Limits
 	// Immediate is the largest payload, and the largest sink of a GET, that goes
 	// without RDMA.
 	Immediate int
@@ -40,13 +38,8 @@ type Limits struct {
 	Unplaced int
 }
 
-// DefaultLimits are those of o2iblnd 10.1, as far as there are any.
-func DefaultLimits() Limits {
-	return Limits{
-		Limits:    lnd.Limits{MaxPayload: lnet.MTU, MaxFragments: lnet.MaxFragments, LargeNIDs: true},
-		Immediate: 3976, Unplaced: 8,
-	}
-}
+// DefaultLimits are those of o2iblnd 10.1, and 8 messages.
+func DefaultLimits() Limits { return Limits{Immediate: 3976, Unplaced: 8} }
 
 // Driver opens interfaces on a fabric.
 type Driver struct {

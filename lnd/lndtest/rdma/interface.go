@@ -80,8 +80,8 @@ func (i *Interface) NID() lnet.NID { return i.nid }
 // Device is what Config said.
 func (i *Interface) Device() string { return i.name }
 
-// Limits are those of the driver.
-func (i *Interface) Limits() lnd.Limits { return i.driver.limits.Limits }
+// LargeNIDs is false: verbs have no header for them (o2iblnd 2).
+func (i *Interface) LargeNIDs() bool { return false }
 
 // Tunables are those in force.
 func (i *Interface) Tunables() lnd.Tunables { return i.tunables }
@@ -141,6 +141,9 @@ func (i *Interface) Send(tx *lnd.Tx) {
 	}
 	defer f.mu.Unlock()
 	m := &transfer{tx: tx, from: i}
+	if h := &tx.Header; h.Src.IsLarge() || h.Dest.IsLarge() {
+		f.violated("a header with a large NID: %s to %s", h.Src, h.Dest)
+	}
 	if i.closed {
 		m.sent(failure("send", tx.To.NID, lnd.StatusLocalAborted, lnd.ErrClosed))
 		return
