@@ -116,7 +116,7 @@ func TestWhatIsDroppedAtOnceIsPlacedOnce(t *testing.T) {
 	} {
 		n := newNode(t, node.Config{})
 		f := newFabric()
-		q := f.addQuay(t, n, "10.0.0.1@tcp")
+		q := f.addManualPort(t, n, "10.0.0.1@tcp")
 		f.addNI(t, n, second)
 		attach(t, n, portals.Entry{Portal: 1}, portals.MD{Bytes: make([]byte, 8), Threshold: 1, Options: portals.OpPut})
 		if c.set != nil {

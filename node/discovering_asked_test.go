@@ -115,8 +115,8 @@ func TestPrimaryNIDOfALockedPeer(t *testing.T) {
 		f := newFabric()
 		a := f.discovering(t, a0)
 		b := newNode(t, node.Config{})
-		f.addQuay(t, b, b0) // answers nothing
-		f.addQuay(t, b, "10.77.0.13@tcp")
+		f.addManualPort(t, b, b0) // answers nothing
+		f.addManualPort(t, b, "10.77.0.13@tcp")
 		ask := func(nid string) (lnet.NID, time.Duration) {
 			begin := time.Now()
 			primary, _ := a.PrimaryNID(t.Context(), parseNID(t, nid))

@@ -12,7 +12,7 @@ import (
 // kind.
 func (p *plan) fits(m *message) error {
 	nid := p.target
-	if m.forward && m.tx.Header.Src.IsLarge() {
+	if m.passage.forward && m.tx.Header.Src.IsLarge() {
 		nid = m.tx.Header.Src
 	}
 	if !nid.IsLarge() || p.d.Loopback() || p.d.NI.Owner.(*ni).iface.LargeNIDs() {

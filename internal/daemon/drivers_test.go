@@ -115,7 +115,7 @@ func (i *fakeInterface) NID() lnet.NID {
 }
 
 func (i *fakeInterface) Device() string                    { return i.config.Device }
-func (*fakeInterface) Limits() lnd.Limits                  { return lnd.Limits{MaxPayload: 1 << 20, MaxFragments: 256} }
+func (*fakeInterface) LargeNIDs() bool                     { return true }
 func (*fakeInterface) Tunables() lnd.Tunables              { return lnd.Tunables{PeerCredits: 8, Credits: 64} }
 func (*fakeInterface) Timeout() time.Duration              { return 50 * time.Second }
 func (i *fakeInterface) Options() any                      { return i.config.Options }

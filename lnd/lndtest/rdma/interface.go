@@ -203,6 +203,9 @@ func (i *Interface) Recall(peer lnet.NID, which func(m *lnd.Tx) bool) {
 	}
 }
 
+// LinkBack implements lnd.Interface: no message here has a time that runs.
+func (*Interface) LinkBack(lnet.NID) {}
+
 // Probe implements lnd.Interface: a connection of a life that is over ends with it.
 func (i *Interface) Probe(peer lnet.NID) bool {
 	i.fabric.mu.Lock()
