@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Layout of the two headers (lnet-wire 4.2, 4.3). All numbers are
@@ -76,6 +77,19 @@ func (t MsgType) String() string {
 	}
 	return fmt.Sprintf("type %d", uint32(t))
 }
+
+// ParseMsgType reads what String says of LNet's own messages, in any case: HELLO
+// is none of them. What it does not know is a *FieldError.
+func ParseMsgType(s string) (MsgType, error) {
+	for t := MsgAck; t <= MsgReply; t++ {
+		if strings.EqualFold(s, t.String()) {
+			return t, nil
+		}
+	}
+	return 0, &FieldError{What: "message type", Value: s, Err: errMsgType}
+}
+
+var errMsgType = errors.New("not put, ack, get or reply")
 
 // Header is the header of a message of any type; fields that its type does
 // not use are zero, and are not written. Which of the two layouts a header

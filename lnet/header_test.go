@@ -3,6 +3,7 @@ package lnet
 import (
 	"bytes"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -425,4 +426,19 @@ func BenchmarkHeader(b *testing.B) {
 			}
 		}
 	})
+}
+
+// What a type's text says is read back in any case; HELLO, which is no message of
+// LNet's, and what nobody knows are refused by name.
+func TestParseMsgType(t *testing.T) {
+	for text, want := range map[string]MsgType{"ACK": MsgAck, "put": MsgPut, "Get": MsgGet, "REPLY": MsgReply} {
+		if got, err := ParseMsgType(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "HELLO", "type 9", "puts"} {
+		if got, err := ParseMsgType(text); err == nil || got != 0 || !strings.Contains(err.Error(), strconv.Quote(text)) {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
 }

@@ -21,4 +21,6 @@ const (
 	// InterfacesMax is the default of lnet_interfaces_max: the most entries
 	// that a PingInfo may have, loopback included.
 	InterfacesMax = 4096
+	// HopsMax is the largest number of hops that a route may say.
+	HopsMax = 255
 )

@@ -76,7 +76,7 @@ func (c *chooser) rule(t *testing.T, src, dst, rte string) {
 
 func ruleOf(t *testing.T, src, dst, rte string) (r selection.Rule) {
 	t.Helper()
-	for d, s := range map[*selection.Descriptor]string{&r.Src: src, &r.Dst: dst, &r.Rte: rte} {
+	for d, s := range map[*lnet.Pattern]string{&r.Src: src, &r.Dst: dst, &r.Rte: rte} {
 		if err := d.UnmarshalText([]byte(s)); err != nil {
 			t.Fatal(err)
 		}

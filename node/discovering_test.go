@@ -476,11 +476,11 @@ func TestPoliciesMoveTraffic(t *testing.T) {
 			var r selection.Rule
 			var err error
 			for _, part := range []struct {
-				d *selection.Descriptor
+				d *lnet.Pattern
 				s string
 			}{{&r.Src, src}, {&r.Dst, dst}} {
 				if part.s != "" {
-					if *part.d, err = selection.ParseDescriptor(part.s); err != nil {
+					if *part.d, err = lnet.ParsePattern(part.s); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -68,7 +68,7 @@ func TestAddNIIsChecked(t *testing.T) {
 // lnet-core 12.5
 func TestPolicyIsOlderThanItsNI(t *testing.T) {
 	n := newNode(t, node.Config{})
-	src, err := selection.ParseDescriptor("10.0.0.1@tcp")
+	src, err := lnet.ParsePattern("10.0.0.1@tcp")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,9 +29,6 @@ type RouteInfo struct {
 	Up, SingleHop bool
 }
 
-// HopsMax is the largest number of hops that a route may say.
-const HopsMax = 255
-
 // AddRoute adds a way to a remote net, at a random place among those with equal
 // figures, so that nodes spread over routers (lnet-core 8.1). The gateway is
 // checked at once. ErrInvalid: an argument makes no sense; ErrExists: the net is
@@ -59,8 +56,8 @@ func (d *discoverer) addRoute(
 		return fmt.Errorf("net %s: %w", net, ErrInvalid)
 	case gateway.Net() == net:
 		return fmt.Errorf("the gateway is on %s itself: %w", net, ErrInvalid)
-	case o.Hops > HopsMax:
-		return fmt.Errorf("%d hops: not within 1 to %d: %w", o.Hops, HopsMax, ErrInvalid)
+	case o.Hops > lnet.HopsMax:
+		return fmt.Errorf("%d hops: not within 1 to %d: %w", o.Hops, lnet.HopsMax, ErrInvalid)
 	case t.find(gateway) != nil:
 		return fmt.Errorf("the gateway is this node: %w", ErrInvalid)
 	case t.first(net) != nil:

@@ -77,7 +77,7 @@ func TestChecksOfAGateway(t *testing.T) {
 // preferNet has a node send to a net rather than to others.
 func preferNet(t *testing.T, n *node.Node, net string) {
 	t.Helper()
-	d, err := selection.ParseDescriptor(net)
+	d, err := lnet.ParsePattern(net)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,16 +48,16 @@ func manyRules(tb testing.TB, n int) *Policies {
 		text := fmt.Sprintf("10.0.%d.%d@tcp%d", k/250, k%250, k%4)
 		switch k % 4 {
 		case 0:
-			r.Dst, err = ParseDescriptor(text)
+			r.Dst, err = lnet.ParsePattern(text)
 			r.Priority = uint32(k)
 		case 1:
-			r.Src, err = ParseDescriptor(text)
+			r.Src, err = lnet.ParsePattern(text)
 			r.Priority = uint32(k)
 		case 2:
-			r.Src, _ = ParseDescriptor("*@tcp[0-3]")
-			r.Dst, err = ParseDescriptor(text)
+			r.Src, _ = lnet.ParsePattern("*@tcp[0-3]")
+			r.Dst, err = lnet.ParsePattern(text)
 		default:
-			r.Dst, err = ParseDescriptor(fmt.Sprintf("10.0.[%d-%d].*@tcp*", k%200, k%200+k%50))
+			r.Dst, err = lnet.ParsePattern(fmt.Sprintf("10.0.[%d-%d].*@tcp*", k%200, k%200+k%50))
 			r.Priority = uint32(k)
 		}
 		if err != nil {

@@ -92,7 +92,7 @@ func (c *Compiled) ApplyPeer(p *Peer) {
 }
 
 // matching are the NIDs of the NIs that d covers.
-func (l *Local) matching(d Descriptor) []lnet.NID {
+func (l *Local) matching(d lnet.Pattern) []lnet.NID {
 	var nids []lnet.NID
 	for _, n := range l.Nets {
 		for _, i := range n.NIs {
@@ -105,7 +105,7 @@ func (l *Local) matching(d Descriptor) []lnet.NID {
 }
 
 // matching are the primary NIDs of the gateways that d covers.
-func (t *Routing) matching(d Descriptor) []lnet.NID {
+func (t *Routing) matching(d lnet.Pattern) []lnet.NID {
 	if t == nil {
 		return nil
 	}
@@ -134,7 +134,7 @@ const (
 
 // applicable is a rule with what it does to whom it matches.
 type applicable struct {
-	match     Descriptor
+	match     lnet.Pattern
 	action    action
 	priority  uint32
 	preferred *preferences
@@ -160,13 +160,12 @@ func (b *byNet) add(a applicable) {
 	}
 	entry := placed{place: b.count, rule: &a}
 	b.count++
-	m := &a.match
-	if n := m.numbers; len(n) == 1 && n[0].Lo == n[0].Hi && n[0].Lo <= 0xffff {
-		net := lnet.MakeNet(m.typ, uint16(n[0].Lo))
+	if net, ok := a.match.OneNet(); ok {
 		b.one[net] = append(b.one[net], entry)
 		return
 	}
-	b.many[m.typ] = append(b.many[m.typ], entry)
+	typ := a.match.NetType()
+	b.many[typ] = append(b.many[typ], entry)
 }
 
 // of are the rules about a net, the most important first.

@@ -1,6 +1,10 @@
 package selection
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/lnetd/lnetd/lnet"
+)
 
 // Rule is a selection policy of a user (selection 6.1).
 //
@@ -11,7 +15,7 @@ import "fmt"
 //
 // A preference never excludes what it does not name.
 type Rule struct {
-	Src, Dst, Rte Descriptor
+	Src, Dst, Rte lnet.Pattern
 	// Priority is that of a rule with Src or Dst alone; 0 is the best.
 	Priority uint32
 }
@@ -50,7 +54,7 @@ func (r Rule) String() string {
 	s := ""
 	for _, part := range []struct {
 		name string
-		d    Descriptor
+		d    lnet.Pattern
 	}{{"src", r.Src}, {"dst", r.Dst}, {"rte", r.Rte}} {
 		if !part.d.IsZero() {
 			s += fmt.Sprintf("--%s %s ", part.name, part.d)

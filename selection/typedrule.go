@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // RuleType is what a TypedRule is about.
@@ -37,9 +39,9 @@ type TypedRule struct {
 	ID   int
 	Type RuleType
 	// Pattern is the net or NIDs of RuleNet and RuleNID.
-	Pattern Descriptor
+	Pattern lnet.Pattern
 	// Local and Remote are the NIDs of RulePeer.
-	Local, Remote Descriptor
+	Local, Remote lnet.Pattern
 	// Priority is 0 for the best. That of pairs only says which rule counts
 	// where several match; else the lowest ID does.
 	Priority uint32

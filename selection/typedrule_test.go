@@ -10,9 +10,9 @@ import (
 // typed is a rule; local is the pattern unless there is a remote one.
 func typed(w *world, id int, typ RuleType, local, remote string, priority uint32) TypedRule {
 	if typ == RulePeer {
-		return TypedRule{ID: id, Type: typ, Local: w.descriptor(local), Remote: w.descriptor(remote), Priority: priority}
+		return TypedRule{ID: id, Type: typ, Local: w.pattern(local), Remote: w.pattern(remote), Priority: priority}
 	}
-	return TypedRule{ID: id, Type: typ, Pattern: w.descriptor(local), Priority: priority}
+	return TypedRule{ID: id, Type: typ, Pattern: w.pattern(local), Priority: priority}
 }
 
 func addTyped(w *world, typ RuleType, local, remote string, priority uint32) int {
@@ -124,7 +124,7 @@ func TestTypedRulesKeepTheirIDs(t *testing.T) {
 	expect()
 	// As after an import.
 	for _, id := range []int{12, 4} {
-		if got, err := w.policies.AddTyped(TypedRule{ID: id, Type: RuleNet, Pattern: w.descriptor(map[int]string{12: "tcp", 4: "tcp1"}[id])}); err != nil || got != id {
+		if got, err := w.policies.AddTyped(TypedRule{ID: id, Type: RuleNet, Pattern: w.pattern(map[int]string{12: "tcp", 4: "tcp1"}[id])}); err != nil || got != id {
 			t.Errorf("%d, %v", got, err)
 		}
 	}
@@ -150,8 +150,8 @@ func TestTypedRulesRefused(t *testing.T) {
 		{"nid without an address", typed(w, AnyID, RuleNID, "tcp", "", 0), ErrInvalid},
 		{"no pattern", typed(w, AnyID, RuleNID, "", "", 0), ErrInvalid},
 		{"half a pair", typed(w, AnyID, RulePeer, "A1", "", 0), ErrInvalid},
-		{"a pair with a pattern", TypedRule{ID: AnyID, Type: RulePeer, Pattern: w.descriptor("tcp")}, ErrInvalid},
-		{"unknown type", TypedRule{ID: AnyID, Type: 9, Pattern: w.descriptor("tcp")}, ErrInvalid},
+		{"a pair with a pattern", TypedRule{ID: AnyID, Type: RulePeer, Pattern: w.pattern("tcp")}, ErrInvalid},
+		{"unknown type", TypedRule{ID: AnyID, Type: 9, Pattern: w.pattern("tcp")}, ErrInvalid},
 	} {
 		if _, err := w.policies.AddTyped(c.rule); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", c.name, err)

@@ -132,17 +132,17 @@ func (w *world) peerNet(name string) *PeerNet {
 
 // rule adds a rule, src, dst and rte by name or as they stand.
 func (w *world) rule(src, dst, rte string, priority uint32, place int) error {
-	r := Rule{Src: w.descriptor(src), Dst: w.descriptor(dst), Rte: w.descriptor(rte), Priority: priority}
+	r := Rule{Src: w.pattern(src), Dst: w.pattern(dst), Rte: w.pattern(rte), Priority: priority}
 	err := w.policies.Add(r, place)
 	w.apply()
 	return err
 }
 
-func (w *world) descriptor(s string) Descriptor {
+func (w *world) pattern(s string) lnet.Pattern {
 	if text, ok := named[s]; ok {
 		s = text
 	}
-	var d Descriptor
+	var d lnet.Pattern
 	if err := d.UnmarshalText([]byte(s)); err != nil {
 		w.t.Fatal(err)
 	}

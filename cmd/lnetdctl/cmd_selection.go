@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 func (p *program) selectionCommand() *cobra.Command {
@@ -137,13 +138,13 @@ func selectionErrors(op string) errorForm {
 // selectionRule reads the options; the error has been reported.
 func (p *program) selectionRule(k *ruleKind, o *selectionOptions, form errorForm) (control.SelectionRule, error) {
 	r := control.SelectionRule{Type: k.name}
-	into := map[string]*control.Pattern{"net": &r.Net, "nid": &r.NID, "local": &r.Local, "remote": &r.Remote}
+	into := map[string]*lnet.Pattern{"net": &r.Net, "nid": &r.NID, "local": &r.Local, "remote": &r.Remote}
 	for name, pattern := range o.patterns {
 		if *pattern == "" {
 			continue
 		}
 		var err error
-		if *into[name], err = control.ParsePattern(*pattern); err != nil {
+		if *into[name], err = lnet.ParsePattern(*pattern); err != nil {
 			return r, p.invalid(form, -22, "failed to parse "+name+" parameter", err.Error())
 		}
 	}

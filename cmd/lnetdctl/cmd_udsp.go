@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 func (p *program) udspCommand() *cobra.Command {
@@ -81,13 +82,13 @@ func (p *program) udspAdd(ctx context.Context, o udspOptions) error {
 	}
 	for _, d := range []struct {
 		name, pattern string
-		to            *control.Pattern
+		to            *lnet.Pattern
 	}{{"src", o.src, &r.Src}, {"dst", o.dst, &r.Dst}, {"rte", o.rte, &r.Rte}} {
 		if d.pattern == "" {
 			continue
 		}
 		var err error
-		if *d.to, err = control.ParsePattern(d.pattern); err != nil {
+		if *d.to, err = lnet.ParsePattern(d.pattern); err != nil {
 			return p.invalid(udspErrors, -22, "failed to parse "+d.name+" parameter", err.Error())
 		}
 	}
@@ -181,7 +182,7 @@ func rulesDocument(rules []control.UDSPRule) mapping {
 }
 
 // appendPattern appends a pattern, if there is one.
-func appendPattern(m mapping, key string, d control.Pattern) mapping {
+func appendPattern(m mapping, key string, d lnet.Pattern) mapping {
 	if d.IsZero() {
 		return m
 	}

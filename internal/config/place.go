@@ -9,7 +9,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/selection"
 )
 
 // place is a value in a file: where it stands and what it is called. Its
@@ -272,13 +271,13 @@ func (p place) nids(limit int) ([]lnet.NID, bool) {
 	return nil, false
 }
 
-// descriptor reads the pattern of a rule.
-func (p place) descriptor() (selection.Descriptor, bool) {
+// pattern reads the pattern of a rule.
+func (p place) pattern() (lnet.Pattern, bool) {
 	s, ok := p.text()
 	if !ok {
-		return selection.Descriptor{}, false
+		return lnet.Pattern{}, false
 	}
-	d, err := selection.ParseDescriptor(s)
+	d, err := lnet.ParsePattern(s)
 	if err != nil {
 		p.wrong("%q: %v", s, err)
 		return d, false

@@ -77,8 +77,8 @@ func (p place) hops() (uint32, bool) {
 		return 0, false
 	case n == -1, n == math.MaxUint32:
 		return 0, true
-	case n < 1 || n > node.HopsMax:
-		p.wrong("%d is not in 1 to %d", n, node.HopsMax)
+	case n < 1 || n > lnet.HopsMax:
+		p.wrong("%d is not in 1 to %d", n, lnet.HopsMax)
 		return 0, false
 	}
 	return uint32(n), true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
 
@@ -88,11 +89,11 @@ func readRule(at place) (fileRule, bool) {
 }
 
 // rulePattern reads a pattern of "udsp".
-func (p place) rulePattern() (selection.Descriptor, bool) {
+func (p place) rulePattern() (lnet.Pattern, bool) {
 	if p.empty() || p.node.Value == notThere {
-		return selection.Descriptor{}, true
+		return lnet.Pattern{}, true
 	}
-	return p.descriptor()
+	return p.pattern()
 }
 
 // ruleTypes are the values of "type" in "selection".
@@ -140,11 +141,11 @@ func readTypedRule(at place) (selection.TypedRule, bool) {
 		case "type":
 			typ = &m.value
 		case "net", "nid":
-			r.Pattern, ok = m.value.descriptor()
+			r.Pattern, ok = m.value.pattern()
 		case "local":
-			r.Local, ok = m.value.descriptor()
+			r.Local, ok = m.value.pattern()
 		case "remote":
-			r.Remote, ok = m.value.descriptor()
+			r.Remote, ok = m.value.pattern()
 		case "priority":
 			priority = &m.value
 			r.Priority, ok = m.value.priority()

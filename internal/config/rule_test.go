@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
 
@@ -83,8 +84,8 @@ func TestRuleErrors(t *testing.T) {
 
 // lnetctl 11 (1)
 func TestTypedRules(t *testing.T) {
-	descriptor := func(s string) selection.Descriptor {
-		d, err := selection.ParseDescriptor(s)
+	pattern := func(s string) lnet.Pattern {
+		d, err := lnet.ParsePattern(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,11 +108,11 @@ lnetd:
           priority: 2
 `)
 	want := []selection.TypedRule{
-		{ID: 1, Type: selection.RulePeer, Local: descriptor("10.0.0.*@tcp"), Remote: descriptor("10.0.1.1@tcp"), Priority: 3},
-		{ID: 2, Type: selection.RuleNet, Pattern: descriptor("o2ib[1-3, 7]")},
-		{ID: 3, Type: selection.RuleNID, Pattern: descriptor("10.0.0.1@tcp"), Priority: 2},
+		{ID: 1, Type: selection.RulePeer, Local: pattern("10.0.0.*@tcp"), Remote: pattern("10.0.1.1@tcp"), Priority: 3},
+		{ID: 2, Type: selection.RuleNet, Pattern: pattern("o2ib[1-3, 7]")},
+		{ID: 3, Type: selection.RuleNID, Pattern: pattern("10.0.0.1@tcp"), Priority: 2},
 	}
-	same := cmp.Comparer(func(a, b selection.Descriptor) bool { return a.Equal(b) })
+	same := cmp.Comparer(func(a, b lnet.Pattern) bool { return a.Equal(b) })
 	if diff := cmp.Diff(want, c.TypedRules, same); diff != "" {
 		t.Error(diff)
 	}

@@ -21,9 +21,9 @@ func TestUDSP(t *testing.T) {
 	zero, one, five := 0, 1, uint32(5)
 	add := func(r control.UDSPRule) error { return c.AddUDSP(t.Context(), r) }
 	for _, r := range []control.UDSPRule{
-		{Src: descriptor("tcp")},
-		{Dst: descriptor("*@tcp"), Priority: &five},
-		{Index: &zero, Src: descriptor("10.0.0.1@tcp"), Dst: descriptor("tcp[1-3]")},
+		{Src: pattern("tcp")},
+		{Dst: pattern("*@tcp"), Priority: &five},
+		{Index: &zero, Src: pattern("10.0.0.1@tcp"), Dst: pattern("tcp[1-3]")},
 	} {
 		if err := add(r); err != nil {
 			t.Fatal(err)
@@ -57,13 +57,13 @@ func TestUDSP(t *testing.T) {
 		no   syscall.Errno
 		text string
 	}{
-		{"again", control.UDSPRule{Src: descriptor("tcp")}, control.CodeRuleExists, syscall.EALREADY, "cannot add udsp: Operation already in progress"},
-		{"all three", control.UDSPRule{Src: descriptor("tcp"), Dst: descriptor("tcp"), Rte: descriptor("tcp")}, control.CodeRuleInvalid, syscall.EINVAL, "The combination of src, dst and rte is not supported"},
-		{"src and rte", control.UDSPRule{Src: descriptor("tcp"), Rte: descriptor("tcp")}, control.CodeRuleInvalid, syscall.EINVAL, "src and rte cannot be combined"},
-		{"rte", control.UDSPRule{Rte: descriptor("tcp")}, control.CodeRuleInvalid, syscall.EINVAL, "src or dst is needed"},
+		{"again", control.UDSPRule{Src: pattern("tcp")}, control.CodeRuleExists, syscall.EALREADY, "cannot add udsp: Operation already in progress"},
+		{"all three", control.UDSPRule{Src: pattern("tcp"), Dst: pattern("tcp"), Rte: pattern("tcp")}, control.CodeRuleInvalid, syscall.EINVAL, "The combination of src, dst and rte is not supported"},
+		{"src and rte", control.UDSPRule{Src: pattern("tcp"), Rte: pattern("tcp")}, control.CodeRuleInvalid, syscall.EINVAL, "src and rte cannot be combined"},
+		{"rte", control.UDSPRule{Rte: pattern("tcp")}, control.CodeRuleInvalid, syscall.EINVAL, "src or dst is needed"},
 		{"nothing", control.UDSPRule{}, control.CodeRuleInvalid, syscall.EINVAL, "src or dst is needed"},
-		{"pair with priority", control.UDSPRule{Src: descriptor("tcp"), Dst: descriptor("tcp"), Priority: &five}, control.CodeRuleInvalid, syscall.EINVAL, "a rule about preferred NIDs has no priority"},
-		{"place", control.UDSPRule{Src: descriptor("tcp7"), Index: &negative}, control.CodeRuleInvalid, syscall.EINVAL, "Invalid index"},
+		{"pair with priority", control.UDSPRule{Src: pattern("tcp"), Dst: pattern("tcp"), Priority: &five}, control.CodeRuleInvalid, syscall.EINVAL, "a rule about preferred NIDs has no priority"},
+		{"place", control.UDSPRule{Src: pattern("tcp7"), Index: &negative}, control.CodeRuleInvalid, syscall.EINVAL, "Invalid index"},
 	} {
 		t.Run(tt.name, func(t *testing.T) { wantFault(t, add(tt.r), tt.code, tt.no, tt.text) })
 	}
@@ -90,9 +90,9 @@ func TestSelection(t *testing.T) {
 	c, _ := serve(t, d)
 	seven := 7
 	for _, r := range []control.SelectionRule{
-		{Type: "net", Net: descriptor("tcp"), Priority: 2},
-		{Type: "nid", NID: descriptor("10.0.0.[1-4]@tcp"), ID: &seven},
-		{Type: "peer", Local: descriptor("10.0.0.1@tcp"), Remote: descriptor("10.0.0.9@tcp"), Priority: 1},
+		{Type: "net", Net: pattern("tcp"), Priority: 2},
+		{Type: "nid", NID: pattern("10.0.0.[1-4]@tcp"), ID: &seven},
+		{Type: "peer", Local: pattern("10.0.0.1@tcp"), Remote: pattern("10.0.0.9@tcp"), Priority: 1},
 	} {
 		if err := c.AddSelection(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -117,22 +117,22 @@ func TestSelection(t *testing.T) {
 	_, err = c.Selection(t.Context(), "frob", "")
 	wantFault(t, err, control.CodeRequestInvalid, syscall.EINVAL, `type "frob" of a selection rule is not net, nid or peer`)
 
-	err = c.AddSelection(t.Context(), control.SelectionRule{Type: "net", Net: descriptor("tcp"), Priority: 3})
+	err = c.AddSelection(t.Context(), control.SelectionRule{Type: "net", Net: pattern("tcp"), Priority: 3})
 	wantFault(t, err, control.CodeRuleExists, syscall.EALREADY, "cannot add selection rule: Operation already in progress")
-	err = c.AddSelection(t.Context(), control.SelectionRule{Type: "nid", NID: descriptor("tcp")})
+	err = c.AddSelection(t.Context(), control.SelectionRule{Type: "nid", NID: pattern("tcp")})
 	wantFault(t, err, control.CodeRuleInvalid, syscall.EINVAL, "cannot add selection rule: Invalid argument")
-	err = c.AddSelection(t.Context(), control.SelectionRule{Type: "net", NID: descriptor("10.0.0.1@tcp")})
+	err = c.AddSelection(t.Context(), control.SelectionRule{Type: "net", NID: pattern("10.0.0.1@tcp")})
 	wantFault(t, err, control.CodeRequestInvalid, syscall.EINVAL, "a net rule has no such pattern: 10.0.0.1@tcp")
 
 	// ID and pattern must be of one rule.
-	err = c.DeleteSelection(t.Context(), control.SelectionRule{Type: "net", ID: &seven, Net: descriptor("tcp")})
+	err = c.DeleteSelection(t.Context(), control.SelectionRule{Type: "net", ID: &seven, Net: pattern("tcp")})
 	wantFault(t, err, control.CodeRuleUnknown, syscall.ENOENT, "cannot del selection rule: No such file or directory")
 	err = c.DeleteSelection(t.Context(), control.SelectionRule{Type: "net"})
 	wantFault(t, err, control.CodeRuleInvalid, syscall.EINVAL, "cannot del selection rule: Invalid argument")
 	if err := c.DeleteSelection(t.Context(), control.SelectionRule{Type: "nid", ID: &seven}); err != nil {
 		t.Error(err)
 	}
-	if err := c.DeleteSelection(t.Context(), control.SelectionRule{Type: "net", Net: descriptor("tcp")}); err != nil {
+	if err := c.DeleteSelection(t.Context(), control.SelectionRule{Type: "net", Net: pattern("tcp")}); err != nil {
 		t.Error(err)
 	}
 	if left := d.TypedRules(); len(left) != 1 || left[0].ID != 8 {

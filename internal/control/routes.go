@@ -12,13 +12,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Bounds of routes.
-const (
-	// RouteGatewaysMax bounds the gateways that one request names.
-	RouteGatewaysMax = 256
-	// RouteHopsMax is the most hops that a route may have.
-	RouteHopsMax = node.HopsMax
-)
+// RouteGatewaysMax bounds the gateways that one request names.
+const RouteGatewaysMax = 256
 
 // Routes is the reply to GET /v1/routes.
 type Routes struct {
@@ -117,7 +112,7 @@ func (h *handlers) addRoutes(ctx context.Context, r *RouteAddition) *Fault {
 	switch {
 	case fault != nil:
 		return fault
-	case r.Hops > RouteHopsMax:
+	case r.Hops > lnet.HopsMax:
 		return invalidRequest("invalid hop count must be between 1 and 255", fmt.Errorf("hops %d", r.Hops))
 	case r.Priority > math.MaxInt32:
 		return invalidRequest("invalid priority", fmt.Errorf("priority %d", r.Priority))

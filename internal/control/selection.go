@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
 
@@ -23,10 +24,10 @@ type SelectionRule struct {
 	Type string `json:"type"`
 	// Net is the pattern of a net rule, NID that of a nid rule, Local and
 	// Remote are those of a peer rule.
-	Net    Pattern `json:"net,omitzero"`
-	NID    Pattern `json:"nid,omitzero"`
-	Local  Pattern `json:"local,omitzero"`
-	Remote Pattern `json:"remote,omitzero"`
+	Net    lnet.Pattern `json:"net,omitzero"`
+	NID    lnet.Pattern `json:"nid,omitzero"`
+	Local  lnet.Pattern `json:"local,omitzero"`
+	Remote lnet.Pattern `json:"remote,omitzero"`
 	// Priority is 0 for the best.
 	Priority uint32 `json:"priority"`
 }

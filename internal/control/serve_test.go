@@ -13,7 +13,6 @@ import (
 	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/controltest"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/selection"
 )
 
 // serve answers for a daemon until the test ends.
@@ -75,8 +74,8 @@ func nids(list ...string) []lnet.NID {
 	return out
 }
 
-func descriptor(s string) selection.Descriptor {
-	d, err := selection.ParseDescriptor(s)
+func pattern(s string) lnet.Pattern {
+	d, err := lnet.ParsePattern(s)
 	if err != nil {
 		panic(err)
 	}

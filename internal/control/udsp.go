@@ -4,6 +4,7 @@ import (
 	"context"
 	"syscall"
 
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
 
@@ -15,20 +16,14 @@ type UDSP struct {
 // UDSPRule is a user policy, and the body of POST /v1/udsp (lnetctl 4.17).
 type UDSPRule struct {
 	// Index is the rule's place. To add one, nil is the end.
-	Index *int    `json:"idx,omitempty"`
-	Src   Pattern `json:"src,omitzero"`
-	Dst   Pattern `json:"dst,omitzero"`
-	Rte   Pattern `json:"rte,omitzero"`
+	Index *int         `json:"idx,omitempty"`
+	Src   lnet.Pattern `json:"src,omitzero"`
+	Dst   lnet.Pattern `json:"dst,omitzero"`
+	Rte   lnet.Pattern `json:"rte,omitzero"`
 	// Priority is that of a rule with src or dst alone, 0 if it is not given;
 	// others have none.
 	Priority *uint32 `json:"priority,omitempty"`
 }
-
-// Pattern says which nets or NIDs a rule is about; the zero value is none at all.
-type Pattern = selection.Descriptor
-
-// ParsePattern reads a pattern such as "tcp[1-3]" or "10.0.0.[2-8/2]@tcp".
-func ParsePattern(s string) (Pattern, error) { return selection.ParseDescriptor(s) }
 
 // UDSPDeletion is the body of DELETE /v1/udsp: one rule, or all.
 type UDSPDeletion struct {

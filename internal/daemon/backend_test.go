@@ -208,7 +208,7 @@ func TestSetHealth(t *testing.T) {
 // lnetctl 4.17 (3)
 func TestPoliciesByHand(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
-	src, err := selection.ParseDescriptor("tcp1")
+	src, err := lnet.ParsePattern("tcp1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,6 @@
 package fault
 
 import (
-	"errors"
-	"strings"
-
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -34,17 +31,14 @@ const (
 	allMessages = Ack | Put | Get | Reply
 )
 
-var errMessageName = errors.New("not put, ack, get or reply")
-
 // ParseMessage reads the name of one message type, in any case. What it does
 // not know is a *lnet.FieldError.
 func ParseMessage(s string) (MessageMask, error) {
-	for t := lnet.MsgAck; t <= lnet.MsgReply; t++ {
-		if strings.EqualFold(s, t.String()) {
-			return 1 << t, nil
-		}
+	t, err := lnet.ParseMsgType(s)
+	if err != nil {
+		return 0, err
 	}
-	return 0, &lnet.FieldError{What: "message type", Value: s, Err: errMessageName}
+	return 1 << t, nil
 }
 
 // has tells whether t is in the set.

@@ -5,11 +5,10 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/selection"
 )
 
-// FuzzSelectionDescriptor reads what a policy is about, and writes it again.
-func FuzzSelectionDescriptor(f *testing.F) {
+// FuzzLNetPattern reads what a policy is about, and writes it again.
+func FuzzLNetPattern(f *testing.F) {
 	addTexts(f,
 		"tcp", "tcp0", "tcp*", "tcp[1-3]", "tcp[1,2]", "o2ib[1-10/2, 13, 14]", "bxi3f2", "lo", "10.0.0.1@tcp", "10.0.0.[2-5]@tcp",
 		"10.0.[1,3].*@tcp*", "*.*.*.*@tcp", "*@tcp", "21@gni", "[1-4294967295]@ptlf", "192.168.0.[1-10/2]@tcp",
@@ -21,20 +20,20 @@ func FuzzSelectionDescriptor(f *testing.F) {
 		nids = append(nids, lnetNID(f, s))
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		var d selection.Descriptor
+		var d lnet.Pattern
 		var err error
-		lnetBounded(t, textLimit(s), func() { d, err = selection.ParseDescriptor(s) })
+		lnetBounded(t, textLimit(s), func() { d, err = lnet.ParsePattern(s) })
 		if err != nil {
-			if !errors.Is(err, selection.ErrInvalid) || !d.IsZero() {
+			if bad := (*lnet.FieldError)(nil); !errors.As(err, &bad) || !d.IsZero() {
 				t.Fatalf("%v, %v", d, err)
 			}
 			return
 		}
 		text := d.String()
-		if len(text) > selection.DescriptorMax { // a wildcard is longer when it is printed
+		if len(text) > lnet.PatternMax { // a wildcard is longer when it is printed
 			return
 		}
-		again, err := selection.ParseDescriptor(text)
+		again, err := lnet.ParsePattern(text)
 		if err != nil || !again.Equal(d) || again.String() != text {
 			t.Fatalf("%q prints %q, which reads as %q (%v)", s, text, again, err)
 		}

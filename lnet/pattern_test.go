@@ -1,16 +1,17 @@
-package selection
+package lnet
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/lnet"
+	"pgregory.net/rapid"
 )
 
 // selection 6.7, 6.4 (1)-(3)
 // lnetctl 12 (3)
-func TestDescriptor(t *testing.T) {
+func TestPattern(t *testing.T) {
 	for _, c := range []struct {
 		text, prints string
 		match, not   string // NIDs
@@ -37,7 +38,7 @@ func TestDescriptor(t *testing.T) {
 		{"tcp[5]", "tcp5", "1.1.1.1@tcp5", "1.1.1.1@tcp"},
 		{"tcp[3-3]", "tcp3", "1.1.1.1@tcp3", "1.1.1.1@tcp"},
 	} {
-		d, err := ParseDescriptor(c.text)
+		d, err := ParsePattern(c.text)
 		if err != nil {
 			t.Errorf("%v", err)
 			continue
@@ -45,12 +46,12 @@ func TestDescriptor(t *testing.T) {
 		if d.String() != c.prints {
 			t.Errorf("%s prints %s, want %s", c.text, d, c.prints)
 		}
-		if again, err := ParseDescriptor(d.String()); err != nil || !again.Equal(d) {
+		if again, err := ParsePattern(d.String()); err != nil || !again.Equal(d) {
 			t.Errorf("%s prints %s, which reads as %s (%v)", c.text, d, again, err)
 		}
 		for k, list := range []string{c.match, c.not} {
 			for _, s := range strings.Fields(list) {
-				nid, err := lnet.ParseNID(s)
+				nid, err := ParseNID(s)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -63,7 +64,7 @@ func TestDescriptor(t *testing.T) {
 }
 
 // selection 6.7
-func TestDescriptorRefuses(t *testing.T) {
+func TestPatternRefuses(t *testing.T) {
 	for text, why := range map[string]string{
 		"":                       "unknown type",
 		"@tcp":                   "1 parts where tcp has 4",
@@ -88,12 +89,12 @@ func TestDescriptorRefuses(t *testing.T) {
 		"2001:db8::1@tcp":        "1 parts where tcp has 4",
 		strings.Repeat("1", 5e3): "longer than 4096",
 	} {
-		d, err := ParseDescriptor(text)
-		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), why) || !d.IsZero() {
+		d, err := ParsePattern(text)
+		if bad := (*FieldError)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), why) || !d.IsZero() {
 			t.Errorf("%.20s: %v, %v; want %s", text, d, err, why)
 		}
 	}
-	keep, _ := ParseDescriptor("tcp")
+	keep, _ := ParsePattern("tcp")
 	if err := keep.UnmarshalText([]byte("udp")); err == nil || keep.String() != "tcp" {
 		t.Errorf("%v, %v", keep, err)
 	}
@@ -102,8 +103,31 @@ func TestDescriptorRefuses(t *testing.T) {
 	}
 }
 
+// A pattern of one net says so, with or without an address; others do not.
+func TestPatternOfOneNet(t *testing.T) {
+	for text, want := range map[string]string{
+		"tcp": "tcp", "tcp7": "tcp7", "tcp[5-5]": "tcp5", "10.0.0.*@o2ib2": "o2ib2", "tcp65535": "tcp65535",
+		"tcp*": "", "tcp[1,2]": "", "tcp[1-3]": "", "tcp65536": "", "*@tcp[0-1]": "",
+	} {
+		p, err := ParsePattern(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, ok := p.OneNet()
+		if ok != (want != "") || ok && n.String() != want {
+			t.Errorf("%s is about %s alone: %v", text, n, ok)
+		}
+		if typ := p.NetType(); typ != TypeTCP && typ != TypeO2IB {
+			t.Errorf("%s is of the type %v", text, typ)
+		}
+	}
+	if n, ok := (Pattern{}).OneNet(); ok || (Pattern{}).NetType() != 0 {
+		t.Errorf("no pattern at all is about %v", n)
+	}
+}
+
 // selection 6.3 (1)
-func TestDescriptorEqual(t *testing.T) {
+func TestPatternEqual(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want bool
@@ -112,10 +136,29 @@ func TestDescriptorEqual(t *testing.T) {
 		{"10.0.0.[1,2]@tcp", "10.0.0.[2,1]@tcp", false}, {"10.0.0.[1,2]@tcp", "10.0.0.[1-2]@tcp", false},
 		{"tcp", "*@tcp", false}, {"tcp", "tcp1", false}, {"tcp", "o2ib", false},
 	} {
-		a, errA := ParseDescriptor(c.a)
-		b, errB := ParseDescriptor(c.b)
+		a, errA := ParsePattern(c.a)
+		b, errB := ParsePattern(c.b)
 		if errA != nil || errB != nil || a.Equal(b) != c.want || b.Equal(a) != c.want {
 			t.Errorf("%s and %s: %v (%v, %v)", c.a, c.b, a.Equal(b), errA, errB)
 		}
 	}
+}
+
+// selection 6.7
+func TestPatternsReadBack(t *testing.T) {
+	expr := rapid.StringMatching(`\*|[1-9][0-9]?|\[[1-9](-9[0-9](/[1-9])?)?(,[1-9]|,10-200){0,2}\]`)
+	rapid.Check(t, func(t *rapid.T) {
+		text := "tcp" + rapid.SampledFrom([]string{"", expr.Draw(t, "net")}).Draw(t, "number")
+		if rapid.Bool().Draw(t, "address") {
+			text = fmt.Sprintf("%s.%s.%s.%s@%s", expr.Draw(t, "1"), expr.Draw(t, "2"), expr.Draw(t, "3"), expr.Draw(t, "4"), text)
+		}
+		d, err := ParsePattern(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := ParsePattern(d.String())
+		if err != nil || !again.Equal(d) || again.String() != d.String() {
+			t.Fatalf("%s prints %s, which reads as %s (%v)", text, d, again, err)
+		}
+	})
 }
