@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // lstName is the word for selftest's commands, and the name under which the
@@ -262,7 +263,7 @@ func whatIsInvalid(f *control.Fault) string {
 
 // lstNodesFailed reports the nodes that did not do what they were asked, and how
 // many they are.
-func (p *program) lstNodesFailed(op string, r *control.LstResult) int {
+func (p *program) lstNodesFailed(op string, r *report.Result) int {
 	lines := lstFailures(op, r)
 	for _, line := range lines {
 		fmt.Fprintln(p.stderr, line)
@@ -271,7 +272,7 @@ func (p *program) lstNodesFailed(op string, r *control.LstResult) int {
 }
 
 // lstFailures are those nodes, a line each.
-func lstFailures(op string, r *control.LstResult) (lines []string) {
+func lstFailures(op string, r *report.Result) (lines []string) {
 	for k := range r.Nodes {
 		switch v := &r.Nodes[k]; {
 		case v.RPC != 0:

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // defaultBatch is the batch that every session has.
@@ -280,7 +281,7 @@ lnetdctl lst list_batch --all b`,
 	return c
 }
 
-func (p *program) lstShowBatch(b *control.LstBatch, test int, servers bool, o *lstStateOptions) error {
+func (p *program) lstShowBatch(b *report.BatchInfo, test int, servers bool, o *lstStateOptions) error {
 	if test < 0 || test > len(b.Tests) {
 		return p.lstFail(control.CodeLstUnknown, -int(syscall.ENOENT), "Can't find test in current session")
 	}
@@ -301,7 +302,7 @@ func (p *program) lstShowBatch(b *control.LstBatch, test int, servers bool, o *l
 		fmt.Fprintf(p.stdout, "Total %d nodes\n", o.nodes(p, clients.Nodes))
 		return nil
 	}
-	counts := func(clients, servers *control.LstMembers) {
+	counts := func(clients, servers *report.Members) {
 		fmt.Fprintln(p.stdout, lstCountHeader)
 		fmt.Fprintf(p.stdout, "client%s\nserver%s\n", lstCount(clients.Count), lstCount(servers.Count))
 	}
@@ -383,7 +384,7 @@ func (p *program) lstQuery(
 }
 
 // show prints what a query has found.
-func (o *queryOptions) show(p *program, batch string, q *control.LstQueryResult) {
+func (o *queryOptions) show(p *program, batch string, q *report.QueryResult) {
 	if !o.active && !o.idle && !o.failed && !o.all {
 		head := fmt.Sprintf("%s [%d]", batch, o.test)
 		switch {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // exitNoNodes is the exit status of an add_group that nobody came of (-2).
@@ -46,7 +47,7 @@ func (p *program) lstAddGroup(ctx context.Context, c *control.Client, r control.
 }
 
 // lstShowAdded prints what came of a group; false if there is none.
-func (p *program) lstShowAdded(name string, added *control.LstGroupAddition) bool {
+func (p *program) lstShowAdded(name string, added *report.GroupAddition) bool {
 	for k := range added.Lists {
 		a := &added.Lists[k]
 		if a.Error != nil {
@@ -91,12 +92,12 @@ func (p *program) lstDeleteGroupCommand() *cobra.Command {
 }
 
 // lstCleanable are the words that --clean takes.
-var lstCleanable = map[string][]control.LstState{
-	"active":  {control.LstActive},
-	"busy":    {control.LstBusy},
-	"down":    {control.LstDown},
-	"unknown": {control.LstUnknown},
-	"invalid": {control.LstBusy, control.LstDown, control.LstUnknown},
+var lstCleanable = map[string][]report.State{
+	"active":  {report.Active},
+	"busy":    {report.Busy},
+	"down":    {report.Down},
+	"unknown": {report.Unknown},
+	"invalid": {report.Busy, report.Down, report.Unknown},
 }
 
 func (p *program) lstUpdateGroupCommand() *cobra.Command {
@@ -118,7 +119,9 @@ lnetdctl lst update_group --clean down servers`,
 			if !known {
 				return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "Unknown state "+clean)
 			}
-			r.Clean = states
+			for _, s := range states {
+				r.Clean = append(r.Clean, s.String())
+			}
 		}
 		if remove != "" {
 			r.Remove = []string{remove}
@@ -165,20 +168,20 @@ func (o *lstStateOptions) shows() bool {
 	return o.active || o.busy || o.down || o.unknown || o.invalid || o.all
 }
 
-func (o *lstStateOptions) match(s control.LstState) bool {
+func (o *lstStateOptions) match(s report.State) bool {
 	switch s {
-	case control.LstActive:
+	case report.Active:
 		return o.all || o.active
-	case control.LstBusy:
+	case report.Busy:
 		return o.all || o.invalid || o.busy
-	case control.LstDown:
+	case report.Down:
 		return o.all || o.invalid || o.down
 	}
 	return o.all || o.invalid || o.unknown
 }
 
 // nodes prints those that match, and returns how many they are.
-func (o *lstStateOptions) nodes(p *program, nodes []control.LstGroupNode) int {
+func (o *lstStateOptions) nodes(p *program, nodes []report.NodeInfo) int {
 	n := 0
 	for _, v := range nodes {
 		if o.match(v.State) {
@@ -192,7 +195,7 @@ func (o *lstStateOptions) nodes(p *program, nodes []control.LstGroupNode) int {
 // lstCountHeader is the line above numbers of nodes by state.
 const lstCountHeader = "\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL"
 
-func lstCount(c control.LstCount) string {
+func lstCount(c report.Count) string {
 	return fmt.Sprintf("\t%d\t%d\t%d\t%d\t%d", c.Active, c.Busy, c.Down, c.Unknown, c.Total)
 }
 
@@ -242,7 +245,7 @@ func (p *program) lstShowNames(names []string, what string) error {
 func (p *program) lstShowGroups(
 	ctx context.Context, c *control.Client, key control.LstKey, names []string, o *lstStateOptions,
 ) error {
-	groups := []control.LstGroup{}
+	groups := []report.GroupInfo{}
 	for _, name := range names {
 		g, err := c.LstGroup(ctx, control.LstNamed{Key: key, Name: name})
 		switch {

@@ -145,7 +145,7 @@ func statusDocument(s *control.LstStatus) mapping {
 		}
 		session := mapping{
 			{"name", text(n.Name)},
-			{"console", text(n.Console.String())},
+			{"console", text(n.Console)},
 			{"age", scalar(fmt.Sprintf("%.0f", n.Age))},
 			{"brw errors", number(int64(n.BRWErrors))},
 			{"ping errors", number(int64(n.PingErrors))},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 const (
@@ -107,9 +108,9 @@ type quick struct {
 	client  *control.Client
 	key     control.LstKey
 	batch   control.LstTest
-	first   control.LstSample
+	first   report.Sample
 	// seen are the troubles for which the test was ended before its time.
-	seen   []control.LstTrouble
+	seen   []report.Trouble
 	result quickResult
 	// lost says that the session, or lnetd, is gone, and that this has been told.
 	lost bool
@@ -117,10 +118,10 @@ type quick struct {
 
 // quickResult is what quick's --json prints at its end.
 type quickResult struct {
-	Seconds  float64              `json:"seconds"`
-	Interval *control.LstInterval `json:"total,omitempty"`
-	Troubles []control.LstTrouble `json:"troubles"`
-	Failed   bool                 `json:"failed"`
+	Seconds  float64          `json:"seconds"`
+	Interval *report.Interval `json:"total,omitempty"`
+	Troubles []report.Trouble `json:"troubles"`
+	Failed   bool             `json:"failed"`
 }
 
 // lstQuick is the command, from the making of the session to its end.
@@ -133,7 +134,7 @@ func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
 	}
 	q.batch = test
 	q.batch.Key = q.key
-	q.result.Troubles = []control.LstTrouble{}
+	q.result.Troubles = []report.Trouble{}
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -307,7 +308,7 @@ func (q *quick) complain(lines []string) {
 }
 
 // nodesFailed tells which nodes have failed, if any has.
-func (q *quick) nodesFailed(op string, results ...*control.LstResult) bool {
+func (q *quick) nodesFailed(op string, results ...*report.Result) bool {
 	var lines []string
 	for _, r := range results {
 		lines = append(lines, lstFailures(op, r)...)
@@ -337,7 +338,7 @@ func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, 
 			switch {
 			case n.RPC != 0:
 				why = control.Strerror(n.RPC) + "; is it up, and LNet selftest enabled there?"
-			case n.State == control.LstBusy && n.Session != nil:
+			case n.State == report.Busy && n.Session != nil:
 				why = fmt.Sprintf("it is in the session %s of %s", n.Session.Name, n.Session.NID)
 			case n.Status != 0:
 				why = control.Strerror(n.Status)
@@ -357,7 +358,7 @@ func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, 
 }
 
 // sample reads the counters of clients and servers.
-func (q *quick) sample(ctx context.Context) (control.LstSample, error) {
+func (q *quick) sample(ctx context.Context) (report.Sample, error) {
 	return q.client.LstStat(ctx, control.LstStat{Key: q.key, Targets: []string{q.batch.From, q.batch.To}, Timeout: 5})
 }
 
@@ -393,7 +394,7 @@ func (q *quick) watch(ctx context.Context) error {
 
 // troubles are the targets with nodes that count errors of tests, or cannot be
 // asked.
-func troubles(s *control.LstSample) (list []control.LstTrouble) {
+func troubles(s *report.Sample) (list []report.Trouble) {
 	for _, t := range s.Troubles(true) {
 		if t.Total() > 0 {
 			list = append(list, t)
@@ -403,7 +404,7 @@ func troubles(s *control.LstSample) (list []control.LstTrouble) {
 }
 
 // show prints a line of figures.
-func (q *quick) show(at time.Duration, old, now control.LstSample) error {
+func (q *quick) show(at time.Duration, old, now report.Sample) error {
 	i, err := now.Since(old)
 	if err != nil {
 		return err
@@ -417,7 +418,7 @@ func (q *quick) show(at time.Duration, old, now control.LstSample) error {
 }
 
 // figures are those of the clients on a line.
-func (q *quick) figures(i *control.LstInterval) string {
+func (q *quick) figures(i *report.Interval) string {
 	traffic := &i.Receive
 	if q.batch.BRW.Write || q.options.ping {
 		traffic = &i.Send
@@ -438,7 +439,7 @@ func (q *quick) figures(i *control.LstInterval) string {
 
 // finish stops the test and prints what it was as a whole, up to the last sample,
 // also if the session is lost.
-func (q *quick) finish(ctx context.Context, last control.LstSample) error {
+func (q *quick) finish(ctx context.Context, last report.Sample) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickEnd)
 	defer cancel()
 	err := q.stop(ctx)

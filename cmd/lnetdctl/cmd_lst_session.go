@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // sessionNameMax is how long a session's name may be (selftest 8).
@@ -190,7 +191,7 @@ func (p *program) lstPing(ctx context.Context, c *control.Client, r control.LstP
 		session, console := "<NULL>", "LNET_NID_ANY"
 		if s := n.Session; s != nil {
 			console = s.NID.String()
-			if n.State == control.LstActive || n.State == control.LstBusy {
+			if n.State == report.Active || n.State == report.Busy {
 				session = s.Name
 			}
 		}

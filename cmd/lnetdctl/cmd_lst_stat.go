@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // statOptions are stat's: which blocks, lines and columns; none of a kind is all
@@ -72,7 +73,7 @@ func (p *program) lstStat(ctx context.Context, c *control.Client, r control.LstS
 			return p.lstStatRefused(err)
 		}
 		intervals, err := now.Since(old)
-		if errors.Is(err, control.ErrLstGroupChanged) {
+		if errors.Is(err, report.ErrGroupChanged) {
 			return p.lstFail(control.CodeLstRefused, -int(syscall.EAGAIN), "Group is changed, re-run stat")
 		}
 		if err != nil {
@@ -104,7 +105,7 @@ func (p *program) lstStatRefused(err error) error {
 }
 
 // write1 prints an interval of one target.
-func (o *statOptions) write1(w io.Writer, i *control.LstInterval) {
+func (o *statOptions) write1(w io.Writer, i *report.Interval) {
 	if i.Failed > 0 {
 		fmt.Fprintf(w, "Failed to stat on %d nodes\n", i.Failed)
 	}
@@ -133,7 +134,7 @@ func (o *statOptions) write1(w io.Writer, i *control.LstInterval) {
 }
 
 // lines prints a figure of what comes and one of what goes.
-func (o *statOptions) lines(w io.Writer, in, out *control.LstFigure, text func(*control.LstFigure) string) {
+func (o *statOptions) lines(w io.Writer, in, out *report.Figure, text func(*report.Figure) string) {
 	if o.read || !o.write {
 		fmt.Fprintf(w, "[R] %s\n", text(in))
 	}
@@ -143,7 +144,7 @@ func (o *statOptions) lines(w io.Writer, in, out *control.LstFigure, text func(*
 }
 
 // columns prints the parts of a figure that are asked for.
-func (o *statOptions) columns(f *control.LstFigure, text func(name string, v float64) string) string {
+func (o *statOptions) columns(f *report.Figure, text func(name string, v float64) string) string {
 	all := !o.avg && !o.least && !o.most
 	var b strings.Builder
 	if all || o.avg {
@@ -158,7 +159,7 @@ func (o *statOptions) columns(f *control.LstFigure, text func(name string, v flo
 	return b.String()
 }
 
-func (o *statOptions) rates(f *control.LstFigure) string {
+func (o *statOptions) rates(f *report.Figure) string {
 	return o.columns(f, func(name string, v float64) string {
 		if name == "Max" { // the last has nothing behind it
 			return fmt.Sprintf("%s: %-8.0f RPC/s", name, v)
@@ -167,7 +168,7 @@ func (o *statOptions) rates(f *control.LstFigure) string {
 	})
 }
 
-func (o *statOptions) bandwidths(f *control.LstFigure) string {
+func (o *statOptions) bandwidths(f *report.Figure) string {
 	unit, per := "MiB/s", float64(1<<20)
 	if o.mbs {
 		unit, per = "MB/s", 1e6
@@ -201,7 +202,7 @@ func (p *program) lstShowErrorCommand() *cobra.Command {
 	return c
 }
 
-func (p *program) lstShowTrouble(t *control.LstTrouble, session bool) {
+func (p *program) lstShowTrouble(t *report.Trouble, session bool) {
 	fmt.Fprintf(p.stdout, "%s:\n", t.Name)
 	for k := range t.Unreachable {
 		fmt.Fprintf(p.stderr, "RPC failure, can't show error on %s\n", t.Unreachable[k].ID)

@@ -70,7 +70,7 @@ func (d *slowDaemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq
 				}
 			}
 			nid := lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), uint32(k))
-			if !yield(control.Peer{ID: discovery.PeerID(k), Primary: nid, NIs: []control.PeerNI{{NID: nid, State: "NA"}}}, nil) {
+			if !yield(control.Peer{ID: uint64(k), Primary: nid, NIs: []control.PeerNI{{NID: nid, State: "NA"}}}, nil) {
 				return
 			}
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/daemon"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // lstNetwork are two lnetd in this process, with the names and NIDs of the
@@ -268,6 +268,6 @@ func (f *lstFigureOf) set(t *testing.T, name, text string) {
 	(*f)[name] = v
 }
 
-func (f *lstFigureOf) value(unit float64) *control.LstFigure {
-	return &control.LstFigure{Avg: (*f)["Avg"] * unit, Min: (*f)["Min"] * unit, Max: (*f)["Max"] * unit}
+func (f *lstFigureOf) value(unit float64) *report.Figure {
+	return &report.Figure{Avg: (*f)["Avg"] * unit, Min: (*f)["Min"] * unit, Max: (*f)["Max"] * unit}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // A quick test whose session is taken away says so once, and prints what it knows.
@@ -154,7 +155,7 @@ func TestLstQuickSaysWhy(t *testing.T) {
 	}{
 		"lnetd stops": {"hold_session", 1, http.StatusServiceUnavailable, map[string]any{"error": stopping}, "Network is down\n"},
 		"a group of nobody": {
-			"add_group", 2, http.StatusOK, control.LstGroupAddition{Deleted: true}, "No node of --to takes part\n",
+			"add_group", 2, http.StatusOK, report.GroupAddition{Deleted: true}, "No node of --to takes part\n",
 		},
 		"a node that is silent once": {
 			"stat", 2, http.StatusOK, sampleOf(false), "RPC failure, can't show error on 12345-10.77.0.11@tcp\n",

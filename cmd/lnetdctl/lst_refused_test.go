@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // Each number that a console may refuse with has its sentence.
@@ -40,7 +41,7 @@ func TestLstRefusals(t *testing.T) {
 func TestLstCompatibleMode(t *testing.T) {
 	var out, errs strings.Builder
 	p := program{name: lstName, stdout: &out, stderr: &errs}
-	if !p.lstShowAdded("g", &control.LstGroupAddition{Compatible: true}) || out.Len() > 0 ||
+	if !p.lstShowAdded("g", &report.GroupAddition{Compatible: true}) || out.Len() > 0 ||
 		errs.String() != "Session is in compatible mode: some nodes have fewer features\n" {
 		t.Errorf("stdout %q, stderr %q", out.String(), errs.String())
 	}

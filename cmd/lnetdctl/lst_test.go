@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // selftest 8 (9)
@@ -111,10 +112,10 @@ func TestShortDuration(t *testing.T) {
 // selftest 9 (3)-(5)
 func TestStatOptions(t *testing.T) {
 	mib := float64(1 << 20)
-	i := &control.LstInterval{
+	i := &report.Interval{
 		Name: "g", Nodes: 2,
-		Receive: control.LstTraffic{Rate: control.LstFigure{Avg: 1, Min: 2, Max: 3}, Bandwidth: control.LstFigure{Avg: 4 * mib, Min: 5 * mib, Max: 6 * mib}},
-		Send:    control.LstTraffic{Rate: control.LstFigure{Avg: 7, Min: 8, Max: 9}, Bandwidth: control.LstFigure{Avg: 1e6, Min: 2e6, Max: 3e6}},
+		Receive: report.Traffic{Rate: report.Figure{Avg: 1, Min: 2, Max: 3}, Bandwidth: report.Figure{Avg: 4 * mib, Min: 5 * mib, Max: 6 * mib}},
+		Send:    report.Traffic{Rate: report.Figure{Avg: 7, Min: 8, Max: 9}, Bandwidth: report.Figure{Avg: 1e6, Min: 2e6, Max: 3e6}},
 	}
 	i.RPC.Sent.Avg, i.RPC.BulkGet.Max, i.RPC.Expired = 5, 3*mib, 2
 	tests := []struct {
@@ -154,7 +155,7 @@ func TestStatOptions(t *testing.T) {
 
 // selftest 8 (12)
 func TestQuerySummary(t *testing.T) {
-	for want, q := range map[string]control.LstQueryResult{
+	for want, q := range map[string]report.QueryResult{
 		"b [2] is running\n":                             {Running: 2},
 		"b [2] is stopped\n":                             {Idle: 2},
 		"b [2] stopped: 1 , running: 2, failed: 0\n":     {Idle: 1, Running: 2},

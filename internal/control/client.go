@@ -46,12 +46,12 @@ func FindClient() *Client {
 }
 
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
-	d := net.Dialer{Timeout: headPatience}
+	d := net.Dialer{Timeout: HeadPatience}
 	conn, err := d.DialContext(ctx, "unix", c.path)
 	if err != nil || c.trusts == nil {
 		return conn, err
 	}
-	if owner := listenerOf(conn); !c.trusts(owner.UID) {
+	if owner := ListenerOf(conn); !c.trusts(owner.UID) {
 		_ = conn.Close()
 		return nil, &foreignError{owner}
 	}
@@ -61,8 +61,11 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// get asks a question; parameters without a value are left out.
-func (c *Client) get(ctx context.Context, path string, q query, reply any) error {
+// parameters are those of a question; without a value they are left out.
+type parameters map[string]string
+
+// get asks a question.
+func (c *Client) get(ctx context.Context, path string, q parameters, reply any) error {
 	values := url.Values{}
 	for name, v := range q {
 		if v != "" {
@@ -72,17 +75,17 @@ func (c *Client) get(ctx context.Context, path string, q query, reply any) error
 	if len(values) > 0 {
 		path += "?" + values.Encode()
 	}
-	return c.call(ctx, replyPatience, http.MethodGet, path, nil, reply)
+	return c.call(ctx, ReplyPatience, http.MethodGet, path, nil, reply)
 }
 
 // post makes or changes something.
 func (c *Client) post(ctx context.Context, path string, request any) error {
-	return c.call(ctx, replyPatience, http.MethodPost, path, request, &done{})
+	return c.call(ctx, ReplyPatience, http.MethodPost, path, request, &Done{})
 }
 
 // remove deletes something.
 func (c *Client) remove(ctx context.Context, path string, request any) error {
-	return c.call(ctx, replyPatience, http.MethodDelete, path, request, &done{})
+	return c.call(ctx, ReplyPatience, http.MethodDelete, path, request, &Done{})
 }
 
 // call makes one request; reply is filled only if the answer is 200.
@@ -131,7 +134,7 @@ func (c *Client) read(resp *http.Response, reply any) error {
 		return c.garbled(fmt.Errorf("a reply of more than %d bytes", replyBodyMax))
 	}
 	if resp.StatusCode != http.StatusOK {
-		var r refusal
+		var r Refusal
 		if err := json.Unmarshal(b, &r); err != nil || r.Error == nil {
 			return c.garbled(fmt.Errorf("status %s", resp.Status))
 		}

@@ -45,7 +45,7 @@ type connectionKey struct{}
 // opened takes a connection in: http.Server.ConnContext.
 func (t *connections) opened(ctx context.Context, conn net.Conn) context.Context {
 	c := &connection{table: t, Conn: conn, user: anybody, waits: time.Now()}
-	if cred, ok := credentials(conn); ok {
+	if cred, ok := Credentials(conn); ok {
 		c.user = int(cred.Uid)
 	}
 	if victim := t.add(c); victim != nil {

@@ -1,10 +1,7 @@
 package control
 
 import (
-	"context"
 	"errors"
-	"os"
-	"strings"
 	"syscall"
 
 	"github.com/lnetd/lnetd/discovery"
@@ -14,11 +11,12 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Errno classifies err by the Linux error number that lnetctl prints for it.
-// A system call's own number, where one is in the chain, is the truest, but for
-// messages that found a peer in back-off: kernels turn that one into EIO
-// (socklnd 15.2). 0 is returned for nil alone.
-func Errno(err error) syscall.Errno {
+// EngineErrno classifies err by the Linux error number that lnetctl prints for it:
+// api.Errno that knows the engine's errors too. A system call's own number, where
+// one is in the chain, is the truest, but for messages that found a peer in
+// back-off: kernels turn that one into EIO (socklnd 15.2). 0 is returned for nil
+// alone.
+func EngineErrno(err error) syscall.Errno {
 	if err == nil {
 		return 0
 	}
@@ -34,7 +32,7 @@ func Errno(err error) syscall.Errno {
 			return m.errno
 		}
 	}
-	return syscall.EIO
+	return Errno(err)
 }
 
 var errnoOf = []struct {
@@ -77,19 +75,7 @@ var errnoOf = []struct {
 	{selection.ErrInvalid, syscall.EINVAL},
 	{fault.ErrInvalid, syscall.EINVAL},
 	{lnd.ErrTimeout, syscall.ETIMEDOUT},
-	{context.DeadlineExceeded, syscall.ETIMEDOUT},
-	{os.ErrDeadlineExceeded, syscall.ETIMEDOUT},
 	{lnd.ErrProtocol, syscall.EPROTO},
 	{lnd.ErrClosed, syscall.ESHUTDOWN},
-	{context.Canceled, syscall.ECANCELED},
 	{lnd.ErrDisconnected, syscall.EIO},
-}
-
-// Strerror returns the C library's text for an error number.
-func Strerror(e syscall.Errno) string {
-	s := e.Error() // the same text, but in lower case
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }

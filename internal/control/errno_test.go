@@ -59,7 +59,7 @@ func TestErrno(t *testing.T) {
 		{"unknown", errors.New("what"), syscall.EIO},
 	}
 	for _, tt := range tests {
-		if got := Errno(tt.err); got != tt.want {
+		if got := EngineErrno(tt.err); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // changePatience bounds a change with all that it waits for, so that its end is
 // told before the client gives up.
-const changePatience = replyPatience - 5*time.Second
+const changePatience = ReplyPatience - 5*time.Second
 
 // ask makes a handler of a question. Of the query it may have the named
 // parameters, each once.
@@ -42,8 +42,8 @@ func answered[Reply any](reply Reply, fault *Fault) (any, *Fault) {
 	return reply, nil
 }
 
-// done is the reply to a change.
-type done struct{}
+// Done is the reply to a change.
+type Done struct{}
 
 // listed is a list as it goes over the socket: empty, but never null.
 func listed[T any](list []T) []T {
@@ -63,7 +63,7 @@ func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *
 		if fault == nil {
 			fault = h.inTurn(ctx, func() *Fault { return do(ctx, &request) })
 		}
-		return answered(done{}, fault)
+		return answered(Done{}, fault)
 	}
 }
 
@@ -174,8 +174,8 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body 
 	}
 }
 
-// refusal is the body of every reply that is not 200.
-type refusal struct {
+// Refusal is the body of every reply that is not 200.
+type Refusal struct {
 	Error *Fault `json:"error"`
 }
 
@@ -184,7 +184,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *Fault) {
 	if !ok {
 		status = http.StatusConflict
 	}
-	s.reply(w, r, status, refusal{Error: f})
+	s.reply(w, r, status, Refusal{Error: f})
 }
 
 // statusOf are the statuses of the faults that are not conflicts with what is.

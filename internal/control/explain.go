@@ -75,13 +75,13 @@ type Path struct {
 const trafficPortal = 1
 
 // ByOrder is the By of candidates that nothing but their order told apart.
-var ByOrder = selection.ByOrder.String()
+const ByOrder = "order"
 
 // Explain asks how a message to a NID would travel; source and portal may be
 // empty.
 func (c *Client) Explain(ctx context.Context, nid, source, portal string) (Explanation, error) {
 	var e Explanation
-	err := c.get(ctx, "/v1/explain", query{"nid": nid, "source": source, "portal": portal}, &e)
+	err := c.get(ctx, "/v1/explain", parameters{"nid": nid, "source": source, "portal": portal}, &e)
 	return e, err
 }
 

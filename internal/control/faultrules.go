@@ -84,13 +84,13 @@ func (r *FaultRule) PortalMask() uint64 {
 // MessageMask are the message types of the rule as bits by their numbers, 0 if
 // it is about all.
 func (r *FaultRule) MessageMask() uint64 {
-	var m fault.MessageMask
+	var m uint64
 	for _, name := range r.Messages {
-		if t, err := fault.ParseMessage(name); err == nil {
-			m |= t
+		if t, err := lnet.ParseMsgType(name); err == nil {
+			m |= 1 << t
 		}
 	}
-	return uint64(m)
+	return m
 }
 
 // faultPortalMax is the last portal that a rule can name.
@@ -99,7 +99,7 @@ const faultPortalMax = lnet.Portals - 1
 // Faults asks for the fault rules of a kind.
 func (c *Client) Faults(ctx context.Context, kind string) ([]FaultRule, error) {
 	var f FaultRules
-	err := c.get(ctx, "/v1/faults", query{"kind": kind}, &f)
+	err := c.get(ctx, "/v1/faults", parameters{"kind": kind}, &f)
 	return f.Rules, err
 }
 
@@ -115,7 +115,7 @@ func (c *Client) DeleteFaults(ctx context.Context, r FaultDeletion) error {
 
 // ResetFaults zeroes the counts of all fault rules.
 func (c *Client) ResetFaults(ctx context.Context) error {
-	return c.post(ctx, "/v1/faults/reset", done{})
+	return c.post(ctx, "/v1/faults/reset", Done{})
 }
 
 func (h *handlers) faults(_ context.Context, q query) (list[FaultRule], *Fault) {
@@ -129,7 +129,7 @@ func (h *handlers) faults(_ context.Context, q query) (list[FaultRule], *Fault) 
 }
 
 func (h *handlers) addFault(_ context.Context, r *FaultRule) *Fault {
-	rule, f := r.parse()
+	rule, f := parseFault(r)
 	if f != nil {
 		f.Text = "failed to add " + r.Kind + " rule: " + f.Text
 		return f
@@ -167,7 +167,7 @@ func (h *handlers) deleteFaults(_ context.Context, r *FaultDeletion) *Fault {
 	return nil
 }
 
-func (h *handlers) resetFaults(context.Context, *done) *Fault {
+func (h *handlers) resetFaults(context.Context, *Done) *Fault {
 	h.Backend.ResetFaults()
 	return nil
 }
@@ -192,8 +192,8 @@ func faultFilter(field, text string) (fault.NIDFilter, *Fault) {
 	return f, nil
 }
 
-// parse is the rule as package fault has it.
-func (r *FaultRule) parse() (rule fault.Rule, f *Fault) {
+// parseFault is the rule as package fault has it.
+func parseFault(r *FaultRule) (rule fault.Rule, f *Fault) {
 	if rule.Kind, f = faultKind(r.Kind); f != nil {
 		return rule, f
 	}

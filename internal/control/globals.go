@@ -2,13 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math"
-	"strings"
-	"syscall"
-
-	"github.com/lnetd/lnetd/node"
 )
 
 // Globals is the reply to GET /v1/globals: the parameters of the node as
@@ -46,82 +39,28 @@ type GlobalsChange struct {
 	MaxRecoveryPingInterval *int64 `json:"max_recovery_ping_interval,omitempty"`
 }
 
-const (
-	interfacesMin        = 16
-	interfacesDefault    = 4096
-	longestSeconds       = math.MaxInt32
-	recoveryInterval     = 1
-	routerSensitivityMax = 100 // percent
-)
-
-// global is one of the parameters: its word, and what it may be.
+// global is one of the parameters.
 type global struct {
-	name string
-	// min and max are the bounds of what is accepted.
-	min, max int64
-	// invalid is lnetctl's text about another value; empty: that it cannot
-	// configure it.
-	invalid string
-	value   func(*Globals) *int64
-	change  func(*GlobalsChange) **int64 // nil: it cannot be set
+	name   string
+	value  func(*Globals) *int64
+	change func(*GlobalsChange) **int64 // nil: it cannot be set
 }
-
-const notNegative = "Must be greater than or equal to 0"
 
 // globals are the parameters in the order in which they are shown.
 var globals = []global{
-	{
-		name: "numa_range", max: math.MaxUint32,
-		value:  func(g *Globals) *int64 { return &g.NUMARange },
-		change: func(c *GlobalsChange) **int64 { return &c.NUMARange },
-	}, {
-		name: "max_interfaces", min: math.MinInt64, max: math.MaxInt32,
-		value:  func(g *Globals) *int64 { return &g.MaxInterfaces },
-		change: func(c *GlobalsChange) **int64 { return &c.MaxInterfaces },
-	}, {
-		name: "discovery", min: math.MinInt64, max: math.MaxInt64,
-		value:  func(g *Globals) *int64 { return &g.Discovery },
-		change: func(c *GlobalsChange) **int64 { return &c.Discovery },
-	}, {
-		name: "drop_asym_route", min: math.MinInt64, max: math.MaxInt64,
-		value:  func(g *Globals) *int64 { return &g.DropAsymRoute },
-		change: func(c *GlobalsChange) **int64 { return &c.DropAsymRoute },
-	}, {
-		name: "retry_count", max: longestSeconds,
-		value:  func(g *Globals) *int64 { return &g.RetryCount },
-		change: func(c *GlobalsChange) **int64 { return &c.RetryCount },
-	}, {
-		name: "transaction_timeout", min: 1, max: longestSeconds,
-		value:  func(g *Globals) *int64 { return &g.TransactionTimeout },
-		change: func(c *GlobalsChange) **int64 { return &c.TransactionTimeout },
-	}, {
-		name: "health_sensitivity", max: node.MaxHealth,
-		value:  func(g *Globals) *int64 { return &g.HealthSensitivity },
-		change: func(c *GlobalsChange) **int64 { return &c.HealthSensitivity },
-	}, {
-		name: "recovery_interval", min: math.MinInt64, max: math.MaxInt64,
-		value:  func(g *Globals) *int64 { return &g.RecoveryInterval },
-		change: func(c *GlobalsChange) **int64 { return &c.RecoveryInterval },
-	}, {
-		name: "router_sensitivity", max: routerSensitivityMax,
-		value:  func(g *Globals) *int64 { return &g.RouterSensitivity },
-		change: func(c *GlobalsChange) **int64 { return &c.RouterSensitivity },
-	}, {
-		name:  "lnd_timeout",
-		value: func(g *Globals) *int64 { return &g.LNDTimeout },
-	}, {
-		name: "response_tracking", max: int64(node.TrackAll), invalid: "Valid values are: 0, 1, 2, or 3",
-		value:  func(g *Globals) *int64 { return &g.ResponseTracking },
-		change: func(c *GlobalsChange) **int64 { return &c.ResponseTracking },
-	}, {
-		name: "recovery_limit", max: longestSeconds, invalid: notNegative,
-		value:  func(g *Globals) *int64 { return &g.RecoveryLimit },
-		change: func(c *GlobalsChange) **int64 { return &c.RecoveryLimit },
-	}, {
-		name: "max_recovery_ping_interval", min: 1, max: longestSeconds, invalid: "must be strictly positive",
-		value:  func(g *Globals) *int64 { return &g.MaxRecoveryPingInterval },
-		change: func(c *GlobalsChange) **int64 { return &c.MaxRecoveryPingInterval },
-	},
+	{"numa_range", func(g *Globals) *int64 { return &g.NUMARange }, func(c *GlobalsChange) **int64 { return &c.NUMARange }},
+	{"max_interfaces", func(g *Globals) *int64 { return &g.MaxInterfaces }, func(c *GlobalsChange) **int64 { return &c.MaxInterfaces }},
+	{"discovery", func(g *Globals) *int64 { return &g.Discovery }, func(c *GlobalsChange) **int64 { return &c.Discovery }},
+	{"drop_asym_route", func(g *Globals) *int64 { return &g.DropAsymRoute }, func(c *GlobalsChange) **int64 { return &c.DropAsymRoute }},
+	{"retry_count", func(g *Globals) *int64 { return &g.RetryCount }, func(c *GlobalsChange) **int64 { return &c.RetryCount }},
+	{"transaction_timeout", func(g *Globals) *int64 { return &g.TransactionTimeout }, func(c *GlobalsChange) **int64 { return &c.TransactionTimeout }},
+	{"health_sensitivity", func(g *Globals) *int64 { return &g.HealthSensitivity }, func(c *GlobalsChange) **int64 { return &c.HealthSensitivity }},
+	{"recovery_interval", func(g *Globals) *int64 { return &g.RecoveryInterval }, func(c *GlobalsChange) **int64 { return &c.RecoveryInterval }},
+	{"router_sensitivity", func(g *Globals) *int64 { return &g.RouterSensitivity }, func(c *GlobalsChange) **int64 { return &c.RouterSensitivity }},
+	{"lnd_timeout", func(g *Globals) *int64 { return &g.LNDTimeout }, nil},
+	{"response_tracking", func(g *Globals) *int64 { return &g.ResponseTracking }, func(c *GlobalsChange) **int64 { return &c.ResponseTracking }},
+	{"recovery_limit", func(g *Globals) *int64 { return &g.RecoveryLimit }, func(c *GlobalsChange) **int64 { return &c.RecoveryLimit }},
+	{"max_recovery_ping_interval", func(g *Globals) *int64 { return &g.MaxRecoveryPingInterval }, func(c *GlobalsChange) **int64 { return &c.MaxRecoveryPingInterval }},
 }
 
 // GlobalValue is a parameter with its word.
@@ -135,6 +74,17 @@ func (g *Globals) Values() []GlobalValue {
 	values := make([]GlobalValue, len(globals))
 	for k := range globals {
 		values[k] = GlobalValue{globals[k].name, *globals[k].value(g)}
+	}
+	return values
+}
+
+// Values are the parameters that the change sets, in the order in which they are
+// shown.
+func (c *GlobalsChange) Values() (values []GlobalValue) {
+	for k := range globals {
+		if change := globals[k].change; change != nil && *change(c) != nil {
+			values = append(values, GlobalValue{globals[k].name, **change(c)})
+		}
 	}
 	return values
 }
@@ -159,7 +109,7 @@ func (c *GlobalsChange) Set(name string, value int64) {
 			return
 		}
 	}
-	panic("control: no parameter " + name)
+	panic("api: no parameter " + name)
 }
 
 // Globals asks for the parameters.
@@ -172,60 +122,4 @@ func (c *Client) Globals(ctx context.Context) (Globals, error) {
 // SetGlobals changes parameters.
 func (c *Client) SetGlobals(ctx context.Context, r GlobalsChange) error {
 	return c.post(ctx, "/v1/globals", r)
-}
-
-func (h *handlers) globals(context.Context, query) (Globals, *Fault) {
-	g := h.Backend.Globals()
-	g.RecoveryInterval = recoveryInterval
-	return g, nil
-}
-
-func (h *handlers) setGlobals(ctx context.Context, c *GlobalsChange) *Fault {
-	var named *global
-	for k := range globals {
-		g := &globals[k]
-		if g.change == nil || *g.change(c) == nil {
-			continue
-		}
-		named = g
-		if v := **g.change(c); v < g.min || v > g.max {
-			return g.fault(fmt.Errorf("%s %d is not within %d to %d", g.name, v, g.min, g.max))
-		}
-	}
-	if named == nil {
-		return invalidRequest("no parameter is given", nil)
-	}
-	if n := c.MaxInterfaces; n != nil && *n < interfacesMin {
-		*n = interfacesDefault
-	}
-	for _, word := range []*int64{c.Discovery, c.DropAsymRoute} {
-		if word != nil && *word != 0 {
-			*word = 1
-		}
-	}
-	c.RecoveryInterval = nil
-	err := h.Backend.SetGlobals(ctx, *c)
-	if errors.Is(err, node.ErrInvalid) {
-		return named.fault(err)
-	}
-	if err != nil {
-		return worded("cannot configure "+named.words(), CodeParameterInvalid, err)
-	}
-	return nil
-}
-
-func (g *global) words() string { return strings.ReplaceAll(g.name, "_", " ") }
-
-// fault says in lnetctl's words that the parameter cannot have a value; some
-// have errors of their own.
-func (g *global) fault(err error) *Fault {
-	f := Fault{
-		Code: CodeParameterInvalid, Errno: -int(syscall.EINVAL), Text: g.invalid,
-		Remedy: "see the parameters with: lnetdctl global show",
-	}
-	if f.Text == "" {
-		f.Errno = -int(syscall.ENODATA)
-		f.Text = "cannot configure " + g.words() + ": " + Strerror(syscall.EINVAL)
-	}
-	return f.Because(err)
 }

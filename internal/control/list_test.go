@@ -3,6 +3,7 @@ package control
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +39,7 @@ func (b *crowd) Peers(_ context.Context, after discovery.PeerID) iter.Seq2[Peer,
 		defer func() { b.ended <- struct{}{} }()
 		for k := int(after) + 1; k <= b.peers; k++ {
 			b.pulled.Add(1)
-			p := Peer{ID: discovery.PeerID(k), Primary: crowdNID(k), NIs: []PeerNI{{NID: crowdNID(k), State: "NA", Refs: k}}}
+			p := Peer{ID: uint64(k), Primary: crowdNID(k), NIs: []PeerNI{{NID: crowdNID(k), State: "NA", Refs: k}}}
 			if !yield(p, b.fail[k]) {
 				return
 			}
@@ -135,7 +136,7 @@ func TestEachPageHasATime(t *testing.T) {
 		name  string
 		pause time.Duration
 		whole bool
-	}{{"in time", replyPatience - time.Second, true}, {"late", replyPatience + time.Second, false}} {
+	}{{"in time", ReplyPatience - time.Second, true}, {"late", ReplyPatience + time.Second, false}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newCrowd(2000)
@@ -164,7 +165,7 @@ func TestEachPageHasATime(t *testing.T) {
 				if whole != tt.whole {
 					t.Errorf("after %v and %d bytes: whole %v, %v", time.Since(begun), got.Len(), whole, err)
 				}
-				if tt.whole && time.Since(begun) < 4*replyPatience {
+				if tt.whole && time.Since(begun) < 4*ReplyPatience {
 					t.Errorf("all came within %v: this shows nothing", time.Since(begun))
 				}
 				<-b.ended
@@ -224,25 +225,43 @@ func TestListsThatFail(t *testing.T) {
 	}
 }
 
+// part asks for a page of the peers.
+func part(t *testing.T, path, page string) (p Peers) {
+	t.Helper()
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "GET /v1/peers?detail=1&page="+page+" HTTP/1.1\r\nHost: lnetd\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // The parts of a list make up the list, in order, and the last names no next one.
 func TestParts(t *testing.T) {
 	const peers = 30_000
 	b := newCrowd(peers)
-	c := NewClient(serveCrowd(t, b, 0))
-	defer c.Close()
+	path := serveCrowd(t, b, 0)
 	next, parts := 1, 0
-	for ask := (query{"page": firstPage, "detail": "1"}); ask["page"] != ""; parts++ {
-		var p Peers
-		if err := c.get(t.Context(), "/v1/peers", ask, &p); err != nil {
-			t.Fatal(err)
-		}
+	for page := FirstPage; page != ""; parts++ {
+		p := part(t, path, page)
 		for _, peer := range p.Peers {
 			if peer.Primary != crowdNID(next) || peer.NIs[0].Refs != next {
 				t.Fatalf("%+v, want number %d", peer, next)
 			}
 			next++
 		}
-		ask["page"] = p.Next
+		page = p.Next
 	}
 	if next != peers+1 || parts < 3 {
 		t.Errorf("%d peers in %d parts", next-1, parts)

@@ -12,8 +12,8 @@ import (
 )
 
 // LNet selftest (selftest 7, 8): each command of lst is a POST of its name below
-// /v1/lst, with the session's key in the body. Results are the console's own
-// values; the aliases here are for clients.
+// /v1/lst, with the session's key in the body. Replies are
+// what a console tells: values of package report.
 
 // LstPatience bounds a command of lst with all that it waits for: two
 // transactions of 30 s and what leads to them.
@@ -35,7 +35,7 @@ type Selftest interface {
 }
 
 // LstKey is the key of a session; 0 is none.
-type LstKey = console.Key
+type LstKey int64
 
 // Lst is the body of commands that need nothing but the key.
 type Lst struct {
@@ -53,24 +53,6 @@ type LstNamed struct {
 type LstNames struct {
 	Names []string `json:"names"`
 }
-
-// Values of the console.
-type (
-	// LstResult is what became of an RPC to each of some nodes.
-	LstResult = console.Result
-	// LstNode is one of them.
-	LstNode = console.NodeResult
-	// LstState is a node's state.
-	LstState = console.State
-)
-
-// The states of nodes (selftest 7.2).
-const (
-	LstActive  = console.Active
-	LstBusy    = console.Busy
-	LstDown    = console.Down
-	LstUnknown = console.Unknown
-)
 
 // lst are the handlers of lst's commands. They wait for other nodes, each as long
 // as it takes, and one does not keep the other waiting but where the console does.
@@ -113,7 +95,7 @@ func act[Request, Reply any](
 		var reply Reply
 		fault := decode(r.Body, &request) // within the usual bounds: there may be none
 		if fault == nil {
-			h.allow(w, time.Now().Add(LstPatience+replyPatience))
+			h.allow(w, time.Now().Add(LstPatience+ReplyPatience))
 			ctx, cancel := context.WithTimeout(r.Context(), LstPatience)
 			defer cancel()
 			reply, fault = do(ctx, &request)
@@ -134,7 +116,7 @@ func (h *handlers) allow(w http.ResponseWriter, until time.Time) {
 // lstCall sends a command.
 func lstCall[Reply any](ctx context.Context, c *Client, command string, request any) (Reply, error) {
 	var reply Reply
-	err := c.call(ctx, LstPatience+replyPatience, http.MethodPost, "/v1/lst/"+command, request, &reply)
+	err := c.call(ctx, LstPatience+ReplyPatience, http.MethodPost, "/v1/lst/"+command, request, &reply)
 	return reply, err
 }
 
@@ -167,7 +149,7 @@ func lstFault(command string, err error) *Fault {
 	if f := (*Fault)(nil); errors.As(err, &f) {
 		return f
 	}
-	errno := Errno(err)
+	errno := EngineErrno(err)
 	f := Fault{Errno: -int(errno), Code: CodeLstRefused, Text: fmt.Sprintf("%s: %s", command, Strerror(errno))}
 	if w, ok := lstWords[errno]; ok {
 		f.Code, f.Remedy = w.code, w.remedy

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"time"
-
-	"github.com/lnetd/lnetd/selftest/message"
 )
 
 // LstBounds are the bounds of a node that takes part in tests; 0: as configured.
@@ -49,7 +47,7 @@ type LstStatus struct {
 type LstAgentSession struct {
 	Name string `json:"name"`
 	// Console is its NID, as it has told it.
-	Console    message.NID4   `json:"console"`
+	Console    string         `json:"console"`
 	Stamp      int64          `json:"stamp"`
 	Age        float64        `json:"age"` // seconds
 	BRWErrors  uint32         `json:"brw_errors"`
@@ -94,19 +92,19 @@ type LstCounters struct {
 // LstStatus asks whether the node takes part in tests, and in which.
 func (c *Client) LstStatus(ctx context.Context) (LstStatus, error) {
 	var s LstStatus
-	err := c.call(ctx, replyPatience, http.MethodGet, "/v1/lst", nil, &s)
+	err := c.call(ctx, ReplyPatience, http.MethodGet, "/v1/lst", nil, &s)
 	return s, err
 }
 
 // LstEnable has the node take part in tests.
 func (c *Client) LstEnable(ctx context.Context, b LstBounds) error {
-	_, err := lstCall[done](ctx, c, "enable", b)
+	_, err := lstCall[Done](ctx, c, "enable", b)
 	return err
 }
 
 // LstDisable ends that.
 func (c *Client) LstDisable(ctx context.Context, r LstDisable) error {
-	_, err := lstCall[done](ctx, c, "disable", r)
+	_, err := lstCall[Done](ctx, c, "disable", r)
 	return err
 }
 
@@ -114,16 +112,16 @@ func (h *handlers) lstStatus(context.Context, query) (LstStatus, *Fault) {
 	return h.Backend.Selftest().Status(), nil
 }
 
-func (h *handlers) lstEnable(ctx context.Context, b *LstBounds) (done, *Fault) {
+func (h *handlers) lstEnable(ctx context.Context, b *LstBounds) (Done, *Fault) {
 	switch {
 	case b.Memory != 0 && (b.Memory < LstMemoryMin || b.Memory > LstMemoryMax):
-		return done{}, invalidRequest("memory is not within 2 MiB to 1 TiB", nil)
+		return Done{}, invalidRequest("memory is not within 2 MiB to 1 TiB", nil)
 	case b.SessionTimeout < 0 || b.SessionTimeout > LstSessionTimeoutMax:
-		return done{}, invalidRequest("session_timeout is not within 1 to 86400 seconds", nil)
+		return Done{}, invalidRequest("session_timeout is not within 1 to 86400 seconds", nil)
 	case b.Units < 0 || b.Units > LstUnitsMax:
-		return done{}, invalidRequest("units is not within 1 to 16777216", nil)
+		return Done{}, invalidRequest("units is not within 1 to 16777216", nil)
 	}
-	return done{}, h.inTurn(ctx, func() *Fault {
+	return Done{}, h.inTurn(ctx, func() *Fault {
 		if err := h.Backend.Selftest().Enable(*b); err != nil {
 			return lstFault("enable", err)
 		}
@@ -131,8 +129,8 @@ func (h *handlers) lstEnable(ctx context.Context, b *LstBounds) (done, *Fault) {
 	})
 }
 
-func (h *handlers) lstDisable(ctx context.Context, r *LstDisable) (done, *Fault) {
-	return done{}, h.inTurn(ctx, func() *Fault {
+func (h *handlers) lstDisable(ctx context.Context, r *LstDisable) (Done, *Fault) {
+	return Done{}, h.inTurn(ctx, func() *Fault {
 		if err := h.Backend.Selftest().Disable(ctx, r.Force); err != nil {
 			return lstFault("disable", err)
 		}

@@ -4,19 +4,7 @@ import (
 	"context"
 
 	"github.com/lnetd/lnetd/selftest/console"
-)
-
-type (
-	// LstBatch is a batch with its nodes and tests.
-	LstBatch = console.BatchInfo
-	// LstBatchTest is a test of a batch.
-	LstBatchTest = console.TestInfo
-	// LstMembers is its clients, or its servers.
-	LstMembers = console.Members
-	// LstTestAddition is what came of add_test.
-	LstTestAddition = console.TestAddition
-	// LstQueryResult is who still runs.
-	LstQueryResult = console.QueryResult
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // LstBRW are the parameters of a BRW test (selftest 5).
@@ -83,28 +71,28 @@ type LstQuery struct {
 
 // LstAddBatch makes a batch.
 func (c *Client) LstAddBatch(ctx context.Context, r LstNamed) error {
-	_, err := lstCall[done](ctx, c, "add_batch", r)
+	_, err := lstCall[Done](ctx, c, "add_batch", r)
 	return err
 }
 
 // LstAddTest adds a test to a batch.
-func (c *Client) LstAddTest(ctx context.Context, r LstTest) (LstTestAddition, error) {
-	return lstCall[LstTestAddition](ctx, c, "add_test", r)
+func (c *Client) LstAddTest(ctx context.Context, r LstTest) (report.TestAddition, error) {
+	return lstCall[report.TestAddition](ctx, c, "add_test", r)
 }
 
 // LstRun starts a batch.
-func (c *Client) LstRun(ctx context.Context, r LstRun) (LstResult, error) {
-	return lstCall[LstResult](ctx, c, "run", r)
+func (c *Client) LstRun(ctx context.Context, r LstRun) (report.Result, error) {
+	return lstCall[report.Result](ctx, c, "run", r)
 }
 
 // LstStop tells the clients of a batch to stop; LstQuery says when they have.
-func (c *Client) LstStop(ctx context.Context, r LstStop) (LstResult, error) {
-	return lstCall[LstResult](ctx, c, "stop", r)
+func (c *Client) LstStop(ctx context.Context, r LstStop) (report.Result, error) {
+	return lstCall[report.Result](ctx, c, "stop", r)
 }
 
 // LstQuery asks who still runs a batch or a test.
-func (c *Client) LstQuery(ctx context.Context, r LstQuery) (LstQueryResult, error) {
-	return lstCall[LstQueryResult](ctx, c, "query", r)
+func (c *Client) LstQuery(ctx context.Context, r LstQuery) (report.QueryResult, error) {
+	return lstCall[report.QueryResult](ctx, c, "query", r)
 }
 
 // LstBatches lists the batches.
@@ -114,19 +102,19 @@ func (c *Client) LstBatches(ctx context.Context, key LstKey) ([]string, error) {
 }
 
 // LstBatch describes a batch.
-func (c *Client) LstBatch(ctx context.Context, r LstNamed) (LstBatch, error) {
-	return lstCall[LstBatch](ctx, c, "list_batch", r)
+func (c *Client) LstBatch(ctx context.Context, r LstNamed) (report.BatchInfo, error) {
+	return lstCall[report.BatchInfo](ctx, c, "list_batch", r)
 }
 
-func (h *handlers) lstAddBatch(_ context.Context, r *LstNamed) (done, *Fault) {
-	return onConsole(h, "add_batch", func(c *console.Console) (done, error) {
-		return done{}, c.AddBatch(r.Key, r.Name)
+func (h *handlers) lstAddBatch(_ context.Context, r *LstNamed) (Done, *Fault) {
+	return onConsole(h, "add_batch", func(c *console.Console) (Done, error) {
+		return Done{}, c.AddBatch(console.Key(r.Key), r.Name)
 	})
 }
 
-func (h *handlers) lstAddTest(ctx context.Context, r *LstTest) (LstTestAddition, *Fault) {
-	return onConsole(h, "add_test", func(c *console.Console) (LstTestAddition, error) {
-		return c.AddTest(ctx, r.Key, console.Test{
+func (h *handlers) lstAddTest(ctx context.Context, r *LstTest) (report.TestAddition, *Fault) {
+	return onConsole(h, "add_test", func(c *console.Console) (report.TestAddition, error) {
+		return c.AddTest(ctx, console.Key(r.Key), console.Test{
 			Batch: r.Batch, From: r.From, To: r.To, Kind: console.TestKind(r.Kind),
 			Loop: r.Loop, Concurrency: r.Concurrency, Distribute: r.Distribute, Span: r.Span,
 			BRW: console.BRW{Write: r.BRW.Write, Size: r.BRW.Size, Offset: r.BRW.Offset, Check: r.BRW.Check},
@@ -134,24 +122,24 @@ func (h *handlers) lstAddTest(ctx context.Context, r *LstTest) (LstTestAddition,
 	})
 }
 
-func (h *handlers) lstRun(ctx context.Context, r *LstRun) (LstResult, *Fault) {
+func (h *handlers) lstRun(ctx context.Context, r *LstRun) (report.Result, *Fault) {
 	if fault := checkLstTimeout(r.Timeout); fault != nil {
-		return LstResult{}, fault
+		return report.Result{}, fault
 	}
-	return onConsole(h, "run", func(c *console.Console) (LstResult, error) {
-		return c.Run(ctx, r.Key, r.Batch, lstSeconds(r.Timeout))
+	return onConsole(h, "run", func(c *console.Console) (report.Result, error) {
+		return c.Run(ctx, console.Key(r.Key), r.Batch, lstSeconds(r.Timeout))
 	})
 }
 
-func (h *handlers) lstStop(ctx context.Context, r *LstStop) (LstResult, *Fault) {
-	return onConsole(h, "stop", func(c *console.Console) (LstResult, error) {
-		return c.Stop(ctx, r.Key, r.Batch, r.Force)
+func (h *handlers) lstStop(ctx context.Context, r *LstStop) (report.Result, *Fault) {
+	return onConsole(h, "stop", func(c *console.Console) (report.Result, error) {
+		return c.Stop(ctx, console.Key(r.Key), r.Batch, r.Force)
 	})
 }
 
-func (h *handlers) lstQuery(ctx context.Context, r *LstQuery) (LstQueryResult, *Fault) {
-	return onConsole(h, "query", func(c *console.Console) (LstQueryResult, error) {
-		return c.Query(ctx, r.Key, r.Batch, console.QueryOptions{
+func (h *handlers) lstQuery(ctx context.Context, r *LstQuery) (report.QueryResult, *Fault) {
+	return onConsole(h, "query", func(c *console.Console) (report.QueryResult, error) {
+		return c.Query(ctx, console.Key(r.Key), r.Batch, console.QueryOptions{
 			Test: r.Test, Servers: r.Servers, Timeout: lstSeconds(r.Timeout),
 		})
 	})
@@ -159,11 +147,11 @@ func (h *handlers) lstQuery(ctx context.Context, r *LstQuery) (LstQueryResult, *
 
 func (h *handlers) lstBatches(_ context.Context, r *Lst) (LstNames, *Fault) {
 	return onConsole(h, "list_batch", func(c *console.Console) (LstNames, error) {
-		names, err := c.Batches(r.Key)
+		names, err := c.Batches(console.Key(r.Key))
 		return LstNames{Names: names}, err
 	})
 }
 
-func (h *handlers) lstBatch(_ context.Context, r *LstNamed) (LstBatch, *Fault) {
-	return onConsole(h, "list_batch", func(c *console.Console) (LstBatch, error) { return c.Batch(r.Key, r.Name) })
+func (h *handlers) lstBatch(_ context.Context, r *LstNamed) (report.BatchInfo, *Fault) {
+	return onConsole(h, "list_batch", func(c *console.Console) (report.BatchInfo, error) { return c.Batch(console.Key(r.Key), r.Name) })
 }

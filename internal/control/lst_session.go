@@ -7,14 +7,32 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selftest/console"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // LstSession describes the console's session.
-type LstSession = console.SessionInfo
+type LstSession struct {
+	Name     string        `json:"name"`
+	NID      lnet.NID      `json:"nid"`   // of the console
+	Stamp    int64         `json:"stamp"` // milliseconds
+	Key      LstKey        `json:"key"`
+	Features uint32        `json:"features"`
+	Timeout  time.Duration `json:"timeout"`
+	Force    bool          `json:"force"`
+	Nodes    int           `json:"nodes"`
+}
 
-// LstTarget says who is pinged.
-type LstTarget = console.Target
+// LstTarget says which nodes are pinged: exactly one of the session's, a group's,
+// a batch's clients or servers, or some by NID, which need not be in the session.
+type LstTarget struct {
+	Session bool     `json:"session,omitempty"`
+	Group   string   `json:"group,omitempty"`
+	Batch   string   `json:"batch,omitempty"`
+	Servers bool     `json:"servers,omitempty"` // of the batch
+	Nodes   []string `json:"nodes,omitempty"`   // lists of NIDs
+}
 
 // LstNewSession is the body of POST /v1/lst/new_session.
 type LstNewSession struct {
@@ -48,13 +66,13 @@ func (c *Client) LstNewSession(ctx context.Context, r LstNewSession) (LstSession
 
 // LstEndSession ends the session.
 func (c *Client) LstEndSession(ctx context.Context, key LstKey) error {
-	_, err := lstCall[done](ctx, c, "end_session", Lst{Key: key})
+	_, err := lstCall[Done](ctx, c, "end_session", Lst{Key: key})
 	return err
 }
 
 // LstShowSession describes the session, whatever its key.
 func (c *Client) LstShowSession(ctx context.Context) (LstSession, error) {
-	return lstCall[LstSession](ctx, c, "show_session", done{})
+	return lstCall[LstSession](ctx, c, "show_session", Done{})
 }
 
 // LstHoldSession ties the session to this process: when it is gone, or has called
@@ -72,8 +90,16 @@ func (c *Client) LstHoldSession(ctx context.Context, key LstKey) (release func()
 }
 
 // LstPing asks nodes for their sessions.
-func (c *Client) LstPing(ctx context.Context, r LstPing) (LstResult, error) {
-	return lstCall[LstResult](ctx, c, "ping", r)
+func (c *Client) LstPing(ctx context.Context, r LstPing) (report.Result, error) {
+	return lstCall[report.Result](ctx, c, "ping", r)
+}
+
+// ShownSession is the console's session as the interface shows it.
+func ShownSession(i *console.SessionInfo) LstSession {
+	return LstSession{
+		Name: i.Name, NID: i.NID, Stamp: i.Stamp, Key: LstKey(i.Key), Features: i.Features, Timeout: i.Timeout,
+		Force: i.Force, Nodes: i.Nodes,
+	}
 }
 
 func (h *handlers) lstNewSession(ctx context.Context, r *LstNewSession) (LstSession, *Fault) {
@@ -82,13 +108,13 @@ func (h *handlers) lstNewSession(ctx context.Context, r *LstNewSession) (LstSess
 	}
 	return onConsole(h, "new_session", func(c *console.Console) (LstSession, error) {
 		s, err := c.NewSession(ctx, console.SessionOptions{
-			Key: r.Key, Name: r.Name, Timeout: lstSeconds(r.Timeout), Force: r.Force, Features: r.Features,
+			Key: console.Key(r.Key), Name: r.Name, Timeout: lstSeconds(r.Timeout), Force: r.Force, Features: r.Features,
 		})
 		if err == nil && ctx.Err() != nil { // who asked has gone: nobody would end it
 			err = context.Cause(ctx)
 			_ = c.EndSession(ctx, s.Key) // goes on by itself
 		}
-		return s, err
+		return ShownSession(&s), err
 	})
 }
 
@@ -107,14 +133,17 @@ func lstSeconds(n int) time.Duration {
 	return time.Duration(min(max(n, 0), LstTimeoutMax)) * time.Second
 }
 
-func (h *handlers) lstEndSession(ctx context.Context, r *Lst) (done, *Fault) {
-	return onConsole(h, "end_session", func(c *console.Console) (done, error) {
-		return done{}, c.EndSession(ctx, r.Key)
+func (h *handlers) lstEndSession(ctx context.Context, r *Lst) (Done, *Fault) {
+	return onConsole(h, "end_session", func(c *console.Console) (Done, error) {
+		return Done{}, c.EndSession(ctx, console.Key(r.Key))
 	})
 }
 
-func (h *handlers) lstShowSession(context.Context, *done) (LstSession, *Fault) {
-	return onConsole(h, "show_session", func(c *console.Console) (LstSession, error) { return c.ShowSession() })
+func (h *handlers) lstShowSession(context.Context, *Done) (LstSession, *Fault) {
+	return onConsole(h, "show_session", func(c *console.Console) (LstSession, error) {
+		s, err := c.ShowSession()
+		return ShownSession(&s), err
+	})
 }
 
 // lstHoldSession answers at once, and stays until the session has ended, or the
@@ -130,14 +159,14 @@ func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, 
 	var hold *console.Hold
 	if fault == nil {
 		var err error
-		if hold, err = c.Hold(request.Key); err != nil {
+		if hold, err = c.Hold(console.Key(request.Key)); err != nil {
 			fault = lstFault("hold_session", err)
 		}
 	}
 	if fault != nil {
 		return nil, fault
 	}
-	h.reply(w, r, http.StatusOK, done{})
+	h.reply(w, r, http.StatusOK, Done{})
 	connectionOf(r).serving() // it is no fault of the client's that nothing happens
 	if err := http.NewResponseController(w).Flush(); err != nil {
 		h.logger().Debug("flush", "err", err)
@@ -155,8 +184,8 @@ func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, 
 	return nil, nil
 }
 
-func (h *handlers) lstPing(ctx context.Context, r *LstPing) (LstResult, *Fault) {
-	return onConsole(h, "ping", func(c *console.Console) (LstResult, error) {
-		return c.Ping(ctx, r.Key, r.Target, lstSeconds(r.Timeout))
+func (h *handlers) lstPing(ctx context.Context, r *LstPing) (report.Result, *Fault) {
+	return onConsole(h, "ping", func(c *console.Console) (report.Result, error) {
+		return c.Ping(ctx, console.Key(r.Key), console.Target(r.Target), lstSeconds(r.Timeout))
 	})
 }

@@ -4,27 +4,8 @@ import (
 	"context"
 
 	"github.com/lnetd/lnetd/selftest/console"
+	"github.com/lnetd/lnetd/selftest/report"
 )
-
-type (
-	// LstSample has the counters of some nodes.
-	LstSample = console.Sample
-	// LstInterval is what has happened between two samples.
-	LstInterval = console.Interval
-	// LstTraffic is one direction of it.
-	LstTraffic = console.Traffic
-	// LstFigure has average, least and most over nodes.
-	LstFigure = console.Figure
-	// LstPercentiles are times of RPCs.
-	LstPercentiles = console.Percentiles
-	// LstTrouble has the errors of one target.
-	LstTrouble = console.Trouble
-	// LstNodeTrouble has those of one node.
-	LstNodeTrouble = console.NodeTrouble
-)
-
-// ErrLstGroupChanged means that two samples are not of the same nodes.
-var ErrLstGroupChanged = console.ErrGroupChanged
 
 // LstStat is the body of POST /v1/lst/stat.
 type LstStat struct {
@@ -36,15 +17,15 @@ type LstStat struct {
 }
 
 // LstStat asks nodes for their counters.
-func (c *Client) LstStat(ctx context.Context, r LstStat) (LstSample, error) {
-	return lstCall[LstSample](ctx, c, "stat", r)
+func (c *Client) LstStat(ctx context.Context, r LstStat) (report.Sample, error) {
+	return lstCall[report.Sample](ctx, c, "stat", r)
 }
 
-func (h *handlers) lstStat(ctx context.Context, r *LstStat) (LstSample, *Fault) {
+func (h *handlers) lstStat(ctx context.Context, r *LstStat) (report.Sample, *Fault) {
 	if len(r.Targets) == 0 {
-		return LstSample{}, invalidRequest("targets are needed", nil)
+		return report.Sample{}, invalidRequest("targets are needed", nil)
 	}
-	return onConsole(h, "stat", func(c *console.Console) (LstSample, error) {
-		return c.Stat(ctx, r.Key, r.Targets, lstSeconds(r.Timeout))
+	return onConsole(h, "stat", func(c *console.Console) (report.Sample, error) {
+		return c.Stat(ctx, console.Key(r.Key), r.Targets, lstSeconds(r.Timeout))
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selftest/console"
 	"github.com/lnetd/lnetd/selftest/message"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // lstCommands are lst's commands with bodies that can be read.
@@ -122,15 +123,15 @@ func TestLstConsolesOfOddNIDs(t *testing.T) {
 	for _, n := range []message.NID4{0, 0x0001000000000007, message.AnyNID4 - 1, 0x000200000a000001} {
 		c, _ := serve(t, &controltest.Daemon{Lst: inSessionOf{console: n}})
 		s, err := c.LstStatus(t.Context())
-		if err != nil || s.Session == nil || s.Session.Console != n {
+		if err != nil || s.Session == nil || s.Session.Console != n.String() {
 			t.Errorf("%v: %+v, %v", n, s, err)
 		}
-		want := control.LstNode{Session: &console.SessionRef{NID: n, Stamp: 1}, ID: lnet.ProcessID{NID: nid("10.0.0.1@tcp"), PID: 12345}, State: control.LstBusy}
+		want := report.NodeResult{Session: &report.SessionRef{NID: n, Stamp: 1}, ID: lnet.ProcessID{NID: nid("10.0.0.1@tcp"), PID: 12345}, State: report.Busy}
 		b, err := json.Marshal(want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got control.LstNode
+		var got report.NodeResult
 		if err := json.Unmarshal(b, &got); err != nil {
 			t.Errorf("%v: %v", n, err)
 		} else if diff := cmp.Diff(want, got, sameNID); diff != "" {
@@ -146,7 +147,7 @@ type inSessionOf struct {
 }
 
 func (s inSessionOf) Status() control.LstStatus {
-	return control.LstStatus{Enabled: true, Session: &control.LstAgentSession{Name: "s", Console: s.console, Tests: []control.LstAgentTest{}}}
+	return control.LstStatus{Enabled: true, Session: &control.LstAgentSession{Name: "s", Console: s.console.String(), Tests: []control.LstAgentTest{}}}
 }
 
 // refusing refuses to be disabled.

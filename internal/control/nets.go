@@ -128,6 +128,6 @@ func (h *handlers) nets(_ context.Context, q query) (list[Net], *Fault) {
 // Nets asks for the nets, or, with a name, for one.
 func (c *Client) Nets(ctx context.Context, name string) ([]Net, error) {
 	var n Nets
-	err := c.get(ctx, "/v1/nets", query{"net": name}, &n)
+	err := c.get(ctx, "/v1/nets", parameters{"net": name}, &n)
 	return n.Nets, err
 }

@@ -3,14 +3,13 @@ package control
 import (
 	"net"
 	"os"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
-// credentials are those of the process at the other end of a unix socket's
+// Credentials are those of the process at the other end of a unix socket's
 // connection, as the kernel noted them: of a server when it called listen, of a
 // client when it called connect. ok is false if it notes none.
-func credentials(conn net.Conn) (_ *unix.Ucred, ok bool) {
+func Credentials(conn net.Conn) (_ *syscall.Ucred, ok bool) {
 	c, isUnix := conn.(*net.UnixConn)
 	if !isUnix {
 		return nil, false
@@ -19,20 +18,20 @@ func credentials(conn net.Conn) (_ *unix.Ucred, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	var cred *unix.Ucred
+	var cred *syscall.Ucred
 	err = raw.Control(func(fd uintptr) {
 		cred, ok = nil, false
-		if u, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+		if u, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
 			cred, ok = u, true
 		}
 	})
 	return cred, ok && err == nil
 }
 
-// listenerOf describes the process that a connection leads to.
-func listenerOf(conn net.Conn) Process {
+// ListenerOf describes the process that a connection leads to.
+func ListenerOf(conn net.Conn) Process {
 	p := Process{UID: -1}
-	if cred, ok := credentials(conn); ok {
+	if cred, ok := Credentials(conn); ok {
 		if cred.Pid > 0 {
 			p = FindProcess(int(cred.Pid))
 		}
@@ -52,4 +51,4 @@ func (e *foreignError) Error() string {
 	return "it belongs to neither root nor the caller but to " + e.owner.String()
 }
 
-func (e *foreignError) Unwrap() error { return unix.EPERM }
+func (e *foreignError) Unwrap() error { return syscall.EPERM }

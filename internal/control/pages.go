@@ -10,7 +10,7 @@ import (
 // is read slowly no more than this is kept, and what its next item takes.
 const pageSize = 16 << 10
 
-// pages write an answer. For each page the client has replyPatience.
+// pages write an answer. For each page the client has ReplyPatience.
 type pages struct {
 	w    http.ResponseWriter
 	conn *connection
@@ -45,7 +45,7 @@ func (p *pages) write(b []byte) error {
 
 // flush writes what there is.
 func (p *pages) flush() error {
-	deadline := time.Now().Add(replyPatience)
+	deadline := time.Now().Add(ReplyPatience)
 	if err := http.NewResponseController(p.w).SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}

@@ -28,11 +28,11 @@ type Peers struct {
 // Peer is a node that this one knows of.
 type Peer struct {
 	// ID grows with the peers' youth; only the daemon knows it.
-	ID        discovery.PeerID `json:"-"`
-	Primary   lnet.NID         `json:"primary_nid"`
-	MultiRail bool             `json:"multi_rail"`
+	ID        uint64   `json:"-"`
+	Primary   lnet.NID `json:"primary_nid"`
+	MultiRail bool     `json:"multi_rail"`
 	// State is the word of flags.
-	State discovery.State `json:"state"`
+	State uint32 `json:"state"`
 	// Seq is the sequence number that the peer told last, Told the one of ours
 	// that it was told.
 	Seq     uint32 `json:"seq"`
@@ -119,9 +119,9 @@ func (c *Client) Peers(ctx context.Context, nid string) ([]Peer, error) {
 // prints at the level of detail, 0 to PeersDetail. However many there are, only a
 // part of them is in memory; an error is the last thing that comes.
 func (c *Client) EachPeer(ctx context.Context, nid string, detail int) iter.Seq2[Peer, error] {
-	ask := query{"nid": nid}
+	ask := parameters{"nid": nid}
 	if nid == "" {
-		ask = query{"page": firstPage, "detail": strconv.Itoa(detail)}
+		ask = parameters{"page": FirstPage, "detail": strconv.Itoa(detail)}
 	}
 	return func(yield func(Peer, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -134,10 +134,12 @@ func (c *Client) EachPeer(ctx context.Context, nid string, detail int) iter.Seq2
 			}
 			part = nil
 			if p.Next != "" { // while this part is looked at
-				part = c.peersPart(ctx, query{"page": p.Next, "detail": ask["detail"]})
+				part = c.peersPart(ctx, parameters{"page": p.Next, "detail": ask["detail"]})
 			}
 			for _, peer := range p.Peers.Peers {
-				peer.NIs = listed(peer.NIs)
+				if peer.NIs == nil { // it had none
+					peer.NIs = []PeerNI{}
+				}
 				if !yield(peer, nil) {
 					cancel()
 					if part != nil {
@@ -157,7 +159,7 @@ type peersPart struct {
 }
 
 // peersPart asks for a part of the peers and returns at once.
-func (c *Client) peersPart(ctx context.Context, ask query) <-chan peersPart {
+func (c *Client) peersPart(ctx context.Context, ask parameters) <-chan peersPart {
 	answered := make(chan peersPart, 1)
 	go func() {
 		var p peersPart
@@ -205,7 +207,7 @@ func (h *handlers) peers(ctx context.Context, q query) (list[Peer], *Fault) {
 	return list[Peer]{
 		key: "peers", items: h.Backend.Peers(ctx, after),
 		encode: func(b []byte, p *Peer) ([]byte, error) { return c.append(b, p) },
-		after:  func(last *Peer) string { return h.pageAfter(last.ID) },
+		after:  func(last *Peer) string { return h.pageAfter(discovery.PeerID(last.ID)) },
 	}, nil
 }
 
@@ -221,8 +223,8 @@ func (h *handlers) peer(nid lnet.NID) (list[Peer], *Fault) {
 	return listOf("peers", []Peer{p}, func(_ int, p *Peer) (Peer, bool) { return *p, true }), nil
 }
 
-// firstPage is where the list of peers begins.
-const firstPage = "0"
+// FirstPage is where the list of peers begins.
+const FirstPage = "0"
 
 // pageAfter names the page behind a peer. A page belongs to one life of the
 // daemon, which numbers its peers.
@@ -232,7 +234,7 @@ func (h *handlers) pageAfter(id discovery.PeerID) string {
 
 // parsePage is the peer behind which a page begins.
 func (h *handlers) parsePage(page string) (id discovery.PeerID, _ *Fault) {
-	if page == firstPage {
+	if page == FirstPage {
 		return 0, nil
 	}
 	number, _, _ := strings.Cut(page, "-")
@@ -242,7 +244,7 @@ func (h *handlers) parsePage(page string) (id discovery.PeerID, _ *Fault) {
 		return 0, &Fault{
 			Code: CodeRequestInvalid, Errno: -int(syscall.EAGAIN), Text: "there is no such page of peers",
 			Cause:  "page " + strconv.Quote(page) + " was not named by this lnetd, which may have been restarted",
-			Remedy: "begin with page " + firstPage + " again",
+			Remedy: "begin with page " + FirstPage + " again",
 		}
 	}
 	return id, nil

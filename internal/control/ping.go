@@ -54,13 +54,13 @@ type PingResult struct {
 
 // Ping has the daemon ping nodes and returns one result for each, in order.
 func (c *Client) Ping(ctx context.Context, r PingRequest) ([]PingResult, error) {
-	return c.results(ctx, "/v1/ping", r, len(r.NIDs), r.timeout())
+	return c.results(ctx, "/v1/ping", r, len(r.NIDs), r.Patience())
 }
 
 // results asks for something about n targets, each of which may take some time.
 func (c *Client) results(ctx context.Context, path string, request any, n int, each time.Duration) ([]PingResult, error) {
 	var p PingReply
-	err := c.call(ctx, targetsPatience(n, each), http.MethodPost, path, request, &p)
+	err := c.call(ctx, TargetsPatience(n, each), http.MethodPost, path, request, &p)
 	if err == nil && len(p.Results) != n {
 		err = c.garbled(fmt.Errorf("%d results for %d targets", len(p.Results), n))
 	}
@@ -72,19 +72,19 @@ func (h *handlers) ping(w http.ResponseWriter, r *http.Request) (any, *Fault) {
 	if fault := decode(r.Body, &req); fault != nil {
 		return nil, fault
 	}
-	targets, source, fault := req.parse()
+	targets, source, fault := parsePing(&req)
 	if fault != nil {
 		return nil, fault
 	}
-	return h.each(w, r, req.NIDs, req.timeout(), func(ctx context.Context, i int) (PingResult, error) {
+	return h.each(w, r, req.NIDs, req.Patience(), func(ctx context.Context, i int) (PingResult, error) {
 		return h.Backend.Ping(ctx, targets[i], source)
 	}, func(target string, err error) *Fault {
 		return targetFault(CodePingFailed, "ping", target, err)
 	}), nil
 }
 
-// parse checks the request.
-func (r *PingRequest) parse() (targets []lnet.ProcessID, source lnet.NID, _ *Fault) {
+// parsePing checks the request.
+func parsePing(r *PingRequest) (targets []lnet.ProcessID, source lnet.NID, _ *Fault) {
 	if fault := checkTargets(r.NIDs); fault != nil {
 		return nil, source, fault
 	}
@@ -104,8 +104,8 @@ func (r *PingRequest) parse() (targets []lnet.ProcessID, source lnet.NID, _ *Fau
 	return targets, source, nil
 }
 
-// timeout is the wait for each target.
-func (r *PingRequest) timeout() time.Duration {
+// Patience is the wait for each target.
+func (r *PingRequest) Patience() time.Duration {
 	if r.Timeout <= 0 {
 		return PingTimeout
 	}

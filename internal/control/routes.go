@@ -62,7 +62,7 @@ var AllRoutes = RouteFilter{Hops: -1, Priority: -1}
 
 // Routes asks for the routes that pass a filter.
 func (c *Client) Routes(ctx context.Context, f RouteFilter) ([]Route, error) {
-	q := query{"net": f.Net, "gateway": f.Gateway}
+	q := parameters{"net": f.Net, "gateway": f.Gateway}
 	if f.Hops >= 0 {
 		q["hops"] = strconv.FormatInt(f.Hops, 10)
 	}

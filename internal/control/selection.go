@@ -36,7 +36,7 @@ type SelectionRule struct {
 // an ID unless that is empty.
 func (c *Client) Selection(ctx context.Context, kind, id string) ([]SelectionRule, error) {
 	var s Selection
-	err := c.get(ctx, "/v1/selection", query{"type": kind, "id": id}, &s)
+	err := c.get(ctx, "/v1/selection", parameters{"type": kind, "id": id}, &s)
 	return s.Rules, err
 }
 
@@ -72,7 +72,7 @@ func (h *handlers) selection(_ context.Context, q query) (list[SelectionRule], *
 }
 
 func (h *handlers) addSelection(ctx context.Context, r *SelectionRule) *Fault {
-	rule, fault := r.typed()
+	rule, fault := typedRule(r)
 	if fault != nil {
 		return fault
 	}
@@ -91,7 +91,7 @@ func (h *handlers) addSelection(ctx context.Context, r *SelectionRule) *Fault {
 }
 
 func (h *handlers) deleteSelection(ctx context.Context, r *SelectionRule) *Fault {
-	rule, fault := r.typed()
+	rule, fault := typedRule(r)
 	if fault != nil {
 		return fault
 	}
@@ -106,8 +106,8 @@ func (h *handlers) deleteSelection(ctx context.Context, r *SelectionRule) *Fault
 	return nil
 }
 
-// typed is the rule as package selection has it.
-func (r *SelectionRule) typed() (selection.TypedRule, *Fault) {
+// typedRule is the rule as package selection has it.
+func typedRule(r *SelectionRule) (selection.TypedRule, *Fault) {
 	t, ok := ruleType(r.Type)
 	if !ok {
 		return selection.TypedRule{}, unknownRuleType(r.Type)

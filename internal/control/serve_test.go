@@ -92,7 +92,7 @@ var (
 // aPeer has NIDs, the first of which is the primary one.
 
 func aPeer(has ...string) control.Peer {
-	p := control.Peer{Primary: nid(has[0]), MultiRail: true, State: discovery.MultiRail | discovery.Discovered}
+	p := control.Peer{Primary: nid(has[0]), MultiRail: true, State: uint32(discovery.MultiRail | discovery.Discovered)}
 	for _, s := range has {
 		p.NIs = append(p.NIs, control.PeerNI{NID: nid(s), State: "up"})
 	}

@@ -16,9 +16,7 @@ import (
 const (
 	requestBodyMax  = 64 << 10
 	requestHeadMax  = 16 << 10
-	headPatience    = 5 * time.Second
 	requestPatience = 10 * time.Second
-	replyPatience   = 30 * time.Second // for each page of an answer
 	idlePatience    = 2 * time.Minute
 	stopPatience    = 2 * time.Second
 	// requestsAtOnce bounds the requests of each kind but questions, which wait for
@@ -42,9 +40,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler:           s.Handler(),
 		ConnContext:       clients.opened,
 		ConnState:         clients.changed,
-		ReadHeaderTimeout: headPatience,
+		ReadHeaderTimeout: HeadPatience,
 		ReadTimeout:       requestPatience,
-		WriteTimeout:      replyPatience,
+		WriteTimeout:      ReplyPatience,
 		IdleTimeout:       idlePatience,
 		MaxHeaderBytes:    requestHeadMax,
 		BaseContext:       func(net.Listener) context.Context { return ctx },

@@ -256,7 +256,7 @@ func TestBadRequests(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			wantFault(t, c.call(t.Context(), replyPatience, tt.method, tt.path, tt.body, nil), tt.code)
+			wantFault(t, c.call(t.Context(), ReplyPatience, tt.method, tt.path, tt.body, nil), tt.code)
 		})
 	}
 }

@@ -16,6 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// socketPathMax is the longest path that a socket can have, in bytes: sun_path
+// without its terminator.
+const socketPathMax = 107
+
 // socketMode lets owner and group talk to the daemon.
 const socketMode = 0o660
 
@@ -133,7 +137,7 @@ func ownerOf(path string) Process {
 		return lockHolder(path + ".lock")
 	}
 	defer func() { _ = conn.Close() }()
-	p := listenerOf(conn)
+	p := ListenerOf(conn)
 	ctx, cancel := context.WithTimeout(context.Background(), ownerPatience)
 	defer cancel()
 	c := NewClient(path)
@@ -160,14 +164,13 @@ func lockHolder(path string) Process {
 }
 
 func inUse(path string, owner Process) error {
-	return &Fault{
+	return Fault{
 		Code:   CodeSocketInUse,
 		Errno:  -int(unix.EADDRINUSE),
 		Text:   fmt.Sprintf("control socket %s is in use", path),
 		Cause:  "it belongs to " + owner.String(),
 		Remedy: "stop that process, or give this one a socket of its own with --control-socket",
-		err:    unix.EADDRINUSE,
-	}
+	}.Because(unix.EADDRINUSE)
 }
 
 func unusable(path string, err error) error {

@@ -152,7 +152,7 @@ func TestRunDir(t *testing.T) {
 func TestRunDirMustBeOurOwn(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	own := sharedRunDir(os.Geteuid(), tmp)
+	own := SharedRunDir(os.Geteuid(), tmp)
 	listens := func(dir string) error {
 		l, err := Listen(filepath.Join(dir, "control.sock"))
 		if err != nil {

@@ -57,12 +57,12 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 
 // ResetStats zeroes the counters of the node, its NIs and its peer NIs.
 func (c *Client) ResetStats(ctx context.Context) error {
-	return c.post(ctx, "/v1/stats/reset", done{})
+	return c.post(ctx, "/v1/stats/reset", Done{})
 }
 
 func (h *handlers) stats(context.Context, query) (Stats, *Fault) { return h.Backend.Stats(), nil }
 
-func (h *handlers) resetStats(context.Context, *done) *Fault {
+func (h *handlers) resetStats(context.Context, *Done) *Fault {
 	h.Backend.ResetCounters()
 	return nil
 }

@@ -15,7 +15,7 @@ func (h *handlers) each(
 	one func(ctx context.Context, i int) (PingResult, error),
 	words func(target string, err error) *Fault,
 ) PingReply {
-	h.allow(w, time.Now().Add(targetsPatience(len(targets), timeout)))
+	h.allow(w, time.Now().Add(TargetsPatience(len(targets), timeout)))
 	reply := PingReply{Results: make([]PingResult, 0, len(targets))}
 	for i, target := range targets {
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
@@ -28,10 +28,6 @@ func (h *handlers) each(
 		reply.Results = append(reply.Results, res)
 	}
 	return reply
-}
-
-func targetsPatience(n int, timeout time.Duration) time.Duration {
-	return replyPatience + time.Duration(n)*timeout
 }
 
 func checkTargets(targets []string) *Fault {
@@ -50,7 +46,7 @@ func targetFault(code Code, action, target string, err error) *Fault {
 	if errors.As(err, &f) {
 		return f
 	}
-	errno := Errno(err)
+	errno := EngineErrno(err)
 	return Fault{
 		Code:   code,
 		Errno:  -int(errno),

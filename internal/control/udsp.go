@@ -34,7 +34,7 @@ type UDSPDeletion struct {
 // UDSP asks for the user policies, or, with a place, for that one if there is.
 func (c *Client) UDSP(ctx context.Context, index string) ([]UDSPRule, error) {
 	var u UDSP
-	err := c.get(ctx, "/v1/udsp", query{"idx": index}, &u)
+	err := c.get(ctx, "/v1/udsp", parameters{"idx": index}, &u)
 	return u.Rules, err
 }
 
@@ -62,7 +62,7 @@ func (h *handlers) udsp(_ context.Context, q query) (list[UDSPRule], *Fault) {
 
 func (h *handlers) addUDSP(ctx context.Context, r *UDSPRule) *Fault {
 	rule := selection.Rule{Src: r.Src, Dst: r.Dst, Rte: r.Rte}
-	if fault := r.check(&rule); fault != nil {
+	if fault := checkUDSP(r, &rule); fault != nil {
 		return fault
 	}
 	place := selection.Append
@@ -79,8 +79,8 @@ func (h *handlers) addUDSP(ctx context.Context, r *UDSPRule) *Fault {
 	return nil
 }
 
-// check completes the rule that is asked for, and says what makes no sense.
-func (r *UDSPRule) check(rule *selection.Rule) *Fault {
+// checkUDSP completes the rule that is asked for, and says what makes no sense.
+func checkUDSP(r *UDSPRule, rule *selection.Rule) *Fault {
 	invalid := func(text, remedy string) *Fault {
 		return &Fault{Code: CodeRuleInvalid, Errno: -int(syscall.EINVAL), Text: text, Remedy: remedy}
 	}

@@ -20,7 +20,7 @@ func worded(attempted string, code Code, err error, words ...wording) *Fault {
 	if f := (*Fault)(nil); errors.As(err, &f) {
 		return f
 	}
-	errno := Errno(err)
+	errno := EngineErrno(err)
 	f := Fault{Code: code, Errno: -int(errno), Text: attempted + ": " + Strerror(errno)}
 	for _, w := range append(words, common...) {
 		if !errors.Is(err, w.err) {

@@ -194,6 +194,6 @@ func (t *nodeTask) setRouting(r config.Routing) error {
 
 // refused is an entry of the configuration that the node did not take.
 func refused(err error, f control.Fault) error {
-	f.Code, f.Errno = control.CodeConfigInvalid, -int(control.Errno(err))
+	f.Code, f.Errno = control.CodeConfigInvalid, -int(control.EngineErrno(err))
 	return f.Because(err)
 }

@@ -119,7 +119,7 @@ func peerText(p *control.Peer) string {
 	if p.MultiRail {
 		s += " multi-rail"
 	}
-	if p.State.Has(discovery.Configured) {
+	if discovery.State(p.State).Has(discovery.Configured) {
 		s += " configured"
 	}
 	if p.Gateway {
@@ -247,7 +247,7 @@ peer:
   - {primary nid: 10.77.0.20@tcp, Multi-Rail: false, peer ni: [{nid: 10.77.0.20@tcp}]}
 `)).ready(t)
 	p, ok := r.Peer(nid(t, "10.77.0.20@tcp"))
-	if !ok || !p.Gateway || p.State.Has(discovery.Configured) {
+	if !ok || !p.Gateway || discovery.State(p.State).Has(discovery.Configured) {
 		t.Errorf("%+v, %v", p, ok)
 	}
 }

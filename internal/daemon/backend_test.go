@@ -276,7 +276,7 @@ func TestPeerNIAsShown(t *testing.T) {
 		}},
 	}
 	want := control.Peer{
-		Primary: nid(t, "1@gni"), MultiRail: true, State: discovery.Configured, Seq: 3, Told: 4, Gateway: true,
+		Primary: nid(t, "1@gni"), MultiRail: true, State: uint32(discovery.Configured), Seq: 3, Told: 4, Gateway: true,
 		NIs: []control.PeerNI{{
 			NID: nid(t, "1@gni"), State: "down", Credits: control.Credits{Max: 8, Available: -1, Min: -2},
 			RouterCredits: control.Credits{Max: 9, Available: 7, Min: 6}, QueuedBytes: 100, Refs: 2,

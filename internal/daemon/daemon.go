@@ -150,7 +150,7 @@ func listenMetrics(addr string) (net.Listener, error) {
 		}
 	}
 	return nil, control.Fault{
-		Code: control.CodePortForbidden, Errno: -int(control.Errno(err)),
+		Code: control.CodePortForbidden, Errno: -int(control.EngineErrno(err)),
 		Text:   fmt.Sprintf("metrics cannot be served on %s", addr),
 		Remedy: "give the metrics another address with --metrics-addr",
 	}.Because(err)

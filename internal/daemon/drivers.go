@@ -234,7 +234,7 @@ func (d *Driver) explain(ni *config.NI, err error) error {
 		}
 	}
 	return control.Fault{
-		Code: control.CodeInterface, Errno: -int(control.Errno(err)),
+		Code: control.CodeInterface, Errno: -int(control.EngineErrno(err)),
 		Text:   fmt.Sprintf("NI %s cannot be brought up", ni),
 		Remedy: "check with \"ip addr\" that the interface exists, is up and has an address",
 	}.Because(err)

@@ -12,7 +12,7 @@ import (
 // are appended to nis.
 func controlPeer(i *node.PeerInfo, boot time.Time, nis []control.PeerNI) control.Peer {
 	p := control.Peer{
-		ID: i.ID, Primary: i.Primary, MultiRail: i.MultiRail, State: i.State, Seq: i.Seq, Told: i.Told, Gateway: i.Gateway,
+		ID: uint64(i.ID), Primary: i.Primary, MultiRail: i.MultiRail, State: uint32(i.State), Seq: i.Seq, Told: i.Told, Gateway: i.Gateway,
 		NIs: slices.Grow(nis, len(i.NIs)),
 	}
 	for k := range i.NIs {

@@ -56,7 +56,7 @@ func (t *selftestTask) Run(ctx context.Context) error {
 	if t.config.Enabled {
 		if err := t.Enable(control.LstBounds{}); err != nil {
 			return control.Fault{
-				Code: control.CodeLstRefused, Errno: -int(control.Errno(err)), Text: "LNet selftest cannot be enabled",
+				Code: control.CodeLstRefused, Errno: -int(control.EngineErrno(err)), Text: "LNet selftest cannot be enabled",
 				Remedy: "take lnetd.selftest.enabled out of the configuration",
 			}.Because(err)
 		}
@@ -175,7 +175,7 @@ func (t *selftestTask) end(ctx context.Context) error {
 	}
 	if err := a.Close(ctx); err != nil {
 		return control.Fault{
-			Code: control.CodeLstBusy, Errno: -int(control.Errno(err)), Text: "LNet selftest is ending, but has not ended yet",
+			Code: control.CodeLstBusy, Errno: -int(control.EngineErrno(err)), Text: "LNet selftest is ending, but has not ended yet",
 			Remedy: "wait, and disable it again",
 		}.Because(err)
 	}
@@ -223,7 +223,8 @@ func (t *selftestTask) Status() control.LstStatus {
 	}
 	s := control.LstStatus{Enabled: true, Bounds: bounds}
 	if i, err := c.ShowSession(); err == nil {
-		s.Console = &i
+		session := control.ShownSession(&i)
+		s.Console = &session
 	}
 	if i, ok := a.Session(); ok {
 		s.Session = controlSession(&i)
@@ -239,7 +240,7 @@ func (t *selftestTask) Status() control.LstStatus {
 // controlSession is a node's session as the control interface shows it.
 func controlSession(i *selftest.SessionInfo) *control.LstAgentSession {
 	s := &control.LstAgentSession{
-		Name: i.Name, Console: i.ID.NID, Stamp: i.ID.Stamp, Age: time.Since(i.Made).Seconds(),
+		Name: i.Name, Console: i.ID.NID.String(), Stamp: i.ID.Stamp, Age: time.Since(i.Made).Seconds(),
 		BRWErrors: i.BRWErrors, PingErrors: i.PingErrors, Tests: []control.LstAgentTest{},
 	}
 	for _, b := range i.Batches {

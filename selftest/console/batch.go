@@ -56,24 +56,6 @@ func (r *roster) note(b *batch, index map[*member]uint32, asked []*member, came 
 	}
 }
 
-// BatchInfo describes a batch.
-type BatchInfo struct {
-	Name    string     `json:"name"`
-	ID      uint64     `json:"id"`
-	Running bool       `json:"running"`
-	Clients Members    `json:"clients"`
-	Servers Members    `json:"servers"`
-	Tests   []TestInfo `json:"tests"`
-}
-
-// TestInfo describes a test of a batch.
-type TestInfo struct {
-	Index int `json:"index"` // from 1
-	Test
-	Clients Members `json:"clients"`
-	Servers Members `json:"servers"`
-}
-
 func (s *session) batch(name string) *batch {
 	for _, b := range s.batches {
 		if b.name == name {
@@ -282,15 +264,6 @@ type QueryOptions struct {
 	Servers bool `json:"servers"`
 	// Timeout is how long nodes may take, 3 s at least; 0: 30 s.
 	Timeout time.Duration `json:"timeout,omitempty"`
-}
-
-// QueryResult tells on how many nodes a batch, or a test, runs. A node's Active
-// is not 0 where it does.
-type QueryResult struct {
-	Result
-	Running int `json:"running"`
-	Idle    int `json:"idle"`
-	Failed  int `json:"failed"`
 }
 
 // Query asks the nodes of a batch whether it runs. Errors: ENOENT the batch or

@@ -1,13 +1,10 @@
 package console
 
 import (
-	"encoding/json"
 	"errors"
 	"syscall"
 	"testing"
 	"testing/synctest"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selftest"
@@ -27,27 +24,6 @@ func TestErrorText(t *testing.T) {
 	}
 	if !errors.Is(notFound("batch", "b"), syscall.ENOENT) {
 		t.Error("its number is not found")
-	}
-}
-
-// Given the states, then their texts can be read back, and no others.
-//
-// selftest 7.2
-func TestStateText(t *testing.T) {
-	all := []State{Active, Busy, Down, Unknown}
-	text, err := json.Marshal(all)
-	if err != nil || string(text) != `["Active","Busy","Down","Unknown"]` {
-		t.Errorf("%s, %v", text, err)
-	}
-	var back []State
-	if err := json.Unmarshal([]byte(`["active","BUSY","Down","Unknown"]`), &back); err != nil || !cmp.Equal(back, all) {
-		t.Errorf("%v, %v", back, err)
-	}
-	if err := json.Unmarshal([]byte(`["dead"]`), &back); err == nil {
-		t.Error("there is a state dead")
-	}
-	if s := Invalid.String(); s != "states 0xe" {
-		t.Error(s)
 	}
 }
 

@@ -21,34 +21,6 @@ type group struct {
 	joined  bool // a process that joined has made it
 }
 
-// GroupInfo describes a group.
-type GroupInfo struct {
-	Name string `json:"name"`
-	// InUse tells that a test uses the group, so that it cannot change.
-	InUse bool `json:"in_use"`
-	Members
-}
-
-// GroupAddition is what came of AddGroup.
-type GroupAddition struct {
-	Lists []Addition `json:"lists"`
-	// Deleted tells that no node came, so that there is no group now.
-	Deleted bool `json:"deleted"`
-	// Compatible tells that the session has lost features to an old node.
-	Compatible bool `json:"compatible"`
-}
-
-// Addition is what came of one list of NIDs.
-type Addition struct {
-	IDs string `json:"ids"`
-	// Error says what is wrong with the list, so that nobody was asked.
-	Error *Error `json:"error,omitempty"`
-	// Added tells that at least one node of the list is in the session.
-	Added bool `json:"added"`
-	// Result are the nodes that were asked: new ones.
-	Result Result `json:"result"`
-}
-
 func (s *session) group(name string) *group {
 	for _, g := range s.groups {
 		if g.name == name {
@@ -171,7 +143,7 @@ func (c *Console) AddGroup(ctx context.Context, key Key, name string, lists []st
 		for _, at := range asked[k] {
 			l.Result.Nodes = append(l.Result.Nodes, made.Nodes[at])
 		}
-		l.Result.total()
+		l.Result.Sum()
 		for _, id := range parsed[k] {
 			if m := s.byID[id]; m != nil && m.state == Active {
 				l.Added = true
@@ -258,7 +230,7 @@ func (c *Console) makeSessions(x *command, members []*member) (r Result, compati
 			"%d nodes have other features than the session, %#x", len(others), uint32(s.features))
 		c.mu.Unlock()
 	}
-	r.total()
+	r.Sum()
 	return r, compatible, mismatch
 }
 

@@ -111,6 +111,6 @@ func (c *Console) Ping(ctx context.Context, key Key, t Target, timeout time.Dura
 		n := &r.Nodes[k]
 		n.Success = n.Success && n.State == Active
 	}
-	r.total()
+	r.Sum()
 	return r, stopped(x.ctx)
 }

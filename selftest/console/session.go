@@ -253,6 +253,6 @@ func (c *Console) remove(ctx context.Context, s *session, members []*member) Res
 			}
 		}
 	}
-	all.total()
+	all.Sum()
 	return all
 }

@@ -5,60 +5,9 @@ import (
 	"math"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/lnetd/lnetd/selftest/message"
 )
-
-// TestKind is what a test does.
-type TestKind string
-
-// The kinds.
-const (
-	BulkTest TestKind = "brw"
-	PingTest TestKind = "ping"
-)
-
-// Test is a test to be added to a batch.
-type Test struct {
-	Batch string   `json:"batch"`
-	From  string   `json:"from"` // the clients' group
-	To    string   `json:"to"`   // the servers'
-	Kind  TestKind `json:"kind"` // in whatever case
-	// Loop is how many RPCs each unit makes; negative: no end. Not 0.
-	Loop int32 `json:"loop"`
-	// Concurrency is the number of units per client and server, 1 to 1024.
-	Concurrency int `json:"concurrency"`
-	// Distribute clients share Span servers, 1 to 341.
-	Distribute int `json:"distribute"`
-	Span       int `json:"span"`
-	// BRW holds the parameters of a BulkTest.
-	BRW BRW `json:"brw"`
-	// Timeout is how long nodes may take to answer, 3 s at least; 0: 30 s.
-	Timeout time.Duration `json:"timeout,omitempty"`
-}
-
-// BRW says how bulk is moved.
-type BRW struct {
-	Write bool `json:"write"` // from client to server; else the other way
-	// Size in bytes: a multiple of 8, up to 1 MiB. Offset in the client's memory:
-	// a multiple of 8. Kernels can be brought down by a bulk that touches more
-	// pages than its size alone would, so that none such is allowed.
-	Size   int `json:"size"`
-	Offset int `json:"offset"`
-	// Check is "none" (or empty), "simple", "full" or "discard".
-	Check string `json:"check,omitempty"`
-}
-
-// TestAddition is what came of AddTest. If servers failed, clients were not asked.
-type TestAddition struct {
-	Index   int    `json:"index"` // in the batch, from 1
-	Servers Result `json:"servers"`
-	Clients Result `json:"clients"`
-}
-
-// OK tells whether all nodes have the test.
-func (a *TestAddition) OK() bool { return a.Servers.OK() && a.Clients.OK() }
 
 // test is a test of a batch; Console.mu guards it.
 type test struct {
@@ -69,8 +18,8 @@ type test struct {
 	clientIndex, serverIndex map[*member]uint32
 }
 
-// check looks at what needs no session.
-func (t *Test) check() error {
+// checkTest looks at what needs no session.
+func checkTest(t *Test) error {
 	fail := func(format string, args ...any) error {
 		return refuse(syscall.EINVAL, "test", string(t.Kind), format, args...)
 	}
@@ -92,7 +41,7 @@ func (t *Test) check() error {
 		return nil
 	}
 	b := &t.BRW
-	if _, ok := b.check(); !ok {
+	if _, ok := checkMode(b); !ok {
 		return fail("no check %q", b.Check)
 	}
 	pages := (b.Size + message.PageSize - 1) / message.PageSize
@@ -107,7 +56,7 @@ func (t *Test) check() error {
 	return nil
 }
 
-func (b *BRW) check() (message.Check, bool) {
+func checkMode(b *BRW) (message.Check, bool) {
 	switch b.Check {
 	case "", "none":
 		return message.CheckNone, true
@@ -121,8 +70,8 @@ func (b *BRW) check() (message.Check, bool) {
 	return 0, false
 }
 
-// request is a request to a server; clients have more.
-func (t *Test) request(s *session, batch uint64) message.TestRequest {
+// testRequest is a request to a server; clients have more.
+func (s *session) testRequest(t *Test, batch uint64) message.TestRequest {
 	q := message.TestRequest{
 		Header: s.header(), Session: s.id, Batch: batch, Tests: message.ServicePing,
 		Concurrency: uint32(t.Concurrency), StopOnError: true,
@@ -130,7 +79,7 @@ func (t *Test) request(s *session, batch uint64) message.TestRequest {
 	if t.Kind == PingTest {
 		return q
 	}
-	check, _ := t.BRW.check()
+	check, _ := checkMode(&t.BRW)
 	q.Tests = message.ServiceBRW
 	q.BRW = message.BRWParameters{Op: message.BRWRead, Flags: uint32(check)}
 	if t.BRW.Write {
@@ -150,7 +99,7 @@ func (t *Test) request(s *session, batch uint64) message.TestRequest {
 // Errors: ENOENT batch or group; EINVAL a parameter, or a group without active
 // nodes; EBUSY the batch runs; ENETDOWN a node is not active.
 func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, error) {
-	if err := t.check(); err != nil {
+	if err := checkTest(&t); err != nil {
 		return TestAddition{}, err
 	}
 	x, err := c.change(ctx, key)
@@ -169,7 +118,7 @@ func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, e
 	from.tests++
 	to.tests++
 	v := &test{Test: t, from: from, to: to, clientIndex: map[*member]uint32{}, serverIndex: map[*member]uint32{}}
-	base := t.request(s, b.id)
+	base := s.testRequest(&t, b.id)
 	c.mu.Unlock()
 
 	// The groups are held now: their lists do not change.

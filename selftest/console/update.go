@@ -5,18 +5,6 @@ import (
 	"syscall"
 )
 
-// GroupChange is what came of changing a group.
-type GroupChange struct {
-	// Result are the nodes that were asked.
-	Result Result `json:"result"`
-	// Removed is how many nodes are not in the group any more; Deleted tells that
-	// they were all, so that there is no group now.
-	Removed int  `json:"removed"`
-	Deleted bool `json:"deleted"`
-	// Compatible tells that the session has lost features to an old node.
-	Compatible bool `json:"compatible"`
-}
-
 // unused is a group that may be changed; c.mu is held.
 func (s *session) unused(name string) (*group, error) {
 	g := s.group(name)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // bulks are sizes with the offsets that go with them: data may not touch more pages
@@ -127,7 +128,7 @@ func testBulk(t *testing.T, b *bed, u user, k int) uint64 {
 	if want := (control.LstCounters{Sent: total.Received}); got != want {
 		t.Errorf("%s: the client counts %+v, want %+v", batch, got, want)
 	}
-	id := ask(t, u.at, func(ctx context.Context, c *control.Client) (control.LstBatch, error) {
+	id := ask(t, u.at, func(ctx context.Context, c *control.Client) (report.BatchInfo, error) {
 		return c.LstBatch(ctx, control.LstNamed{Key: control.LstKey(u.key), Name: batch})
 	}).ID
 	seen := 0

@@ -135,9 +135,9 @@ func (d *Daemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[co
 	return func(yield func(control.Peer, error) bool) {
 		for k, p := range list {
 			if p.ID == 0 {
-				p.ID = discovery.PeerID(k + 1)
+				p.ID = uint64(k + 1)
 			}
-			if p.ID > after && !yield(p, ctx.Err()) {
+			if p.ID > uint64(after) && !yield(p, ctx.Err()) {
 				return
 			}
 		}
@@ -170,7 +170,7 @@ func (d *Daemon) AddPeer(
 		if k < 0 {
 			k = len(d.PeerList)
 			d.PeerList = append(d.PeerList, control.Peer{
-				Primary: primary, MultiRail: !o.SingleRail, State: discovery.Configured, NIs: []control.PeerNI{newPeerNI(primary)},
+				Primary: primary, MultiRail: !o.SingleRail, State: uint32(discovery.Configured), NIs: []control.PeerNI{newPeerNI(primary)},
 			})
 		}
 		for _, nid := range others {

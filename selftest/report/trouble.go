@@ -1,4 +1,4 @@
-package console
+package report
 
 // Trouble is the nodes of a target that have seen errors.
 type Trouble struct {
