@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/daemon"
 )
 
@@ -37,13 +37,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	err := cmd.Execute()
-	var fault *control.Fault
+	var fault *api.Fault
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &fault):
 		fmt.Fprint(stderr, "lnetd: "+fault.Report())
-		if fault.Code != control.CodeConfigInvalid && fault.Code != control.CodeConfigUnreadable {
+		if fault.Code != api.CodeConfigInvalid && fault.Code != api.CodeConfigUnreadable {
 			return exitFailure
 		}
 	case o.running:
@@ -69,7 +69,7 @@ func (o *options) command(do func() error) *cobra.Command {
 	c := &cobra.Command{
 		Use:           "lnetd",
 		Short:         "a node on the LNet in user space",
-		Version:       control.BuildVersion(),
+		Version:       api.BuildVersion(),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -120,21 +120,21 @@ func (o *options) load() (config.Config, error) {
 	if o.file != "" {
 		b, err := os.ReadFile(o.file)
 		if err != nil {
-			return c, control.Fault{
-				Code: control.CodeConfigUnreadable, Text: "the configuration cannot be read",
+			return c, api.Fault{
+				Code: api.CodeConfigUnreadable, Text: "the configuration cannot be read",
 				Remedy: "check --config and the file's rights",
 			}.Because(err)
 		}
 		if c, err = config.Parse(o.file, b, options); err != nil {
-			return c, control.Fault{
-				Code: control.CodeConfigInvalid, Text: "the configuration has errors",
+			return c, api.Fault{
+				Code: api.CodeConfigInvalid, Text: "the configuration has errors",
 				Remedy: "see the keys and their values with: lnetd --print-reference-config",
 			}.Because(err)
 		}
 	}
 	if err := c.Apply(o.override, options); err != nil {
-		return c, control.Fault{
-			Code: control.CodeConfigInvalid, Text: "the command line has errors", Remedy: "see lnetd --help",
+		return c, api.Fault{
+			Code: api.CodeConfigInvalid, Text: "the command line has errors", Remedy: "see lnetd --help",
 		}.Because(err)
 	}
 	return c, nil

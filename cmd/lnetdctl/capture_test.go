@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -44,18 +45,18 @@ type cannedNode struct {
 }
 
 func newCannedNode() *cannedNode {
-	n := &cannedNode{Daemon: controltest.Daemon{Is: control.Version{Program: "lnetd", Version: "v1.2.3", PID: 4711}}}
+	n := &cannedNode{Daemon: controltest.Daemon{Is: api.Version{Program: "lnetd", Version: "v1.2.3", PID: 4711}}}
 	n.PingFunc = n.ping
 	n.DiscoverFunc = n.discover
 	return n
 }
 
-func (n *cannedNode) ping(_ context.Context, to lnet.ProcessID, source lnet.NID) (control.PingResult, error) {
+func (n *cannedNode) ping(_ context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error) {
 	switch answer := n.answers[to.NID.String()].(type) {
 	case error:
-		return control.PingResult{}, answer
+		return api.PingResult{}, answer
 	case []string:
-		res := control.PingResult{Primary: to.NID, PID: to.PID}
+		res := api.PingResult{Primary: to.NID, PID: to.PID}
 		for _, s := range answer {
 			nid, err := lnet.ParseNID(s)
 			if err != nil {
@@ -65,14 +66,14 @@ func (n *cannedNode) ping(_ context.Context, to lnet.ProcessID, source lnet.NID)
 		}
 		return res, nil
 	}
-	return control.PingResult{}, errors.New("the test knows no such node: " + to.String() + " from " + source.String())
+	return api.PingResult{}, errors.New("the test knows no such node: " + to.String() + " from " + source.String())
 }
 
 // discover finds what the recorded node had found: the peer that has the NID,
 // for 0@lo its own, if that one was ever reached.
-func (n *cannedNode) discover(_ context.Context, nid lnet.NID, _ bool) (control.Peer, error) {
+func (n *cannedNode) discover(_ context.Context, nid lnet.NID, _ bool) (api.Peer, error) {
 	if err, ok := n.answers[nid.String()].(error); ok {
-		return control.Peer{}, err
+		return api.Peer{}, err
 	}
 	p, ok := n.Peer(nid)
 	if !ok {
@@ -97,10 +98,10 @@ func readTestdata(t testing.TB, name string, into any) {
 func cannedPeer(t testing.TB, name string) *cannedNode {
 	t.Helper()
 	n := newCannedNode()
-	var nets control.Nets
+	var nets api.Nets
 	readTestdata(t, "nets-"+name+".json", &nets)
 	n.NetList = nets.Nets
-	var peers control.Peers
+	var peers api.Peers
 	readTestdata(t, "peers-"+name+".json", &peers)
 	n.PeerList = peers.Peers
 	readTestdata(t, "stats-"+name+".json", &n.Totals)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 var discoverErrors = errorForm{op: "manage", entity: "discover"}
@@ -35,19 +35,19 @@ func (p *program) discover(ctx context.Context, force bool, operands []string) e
 	if len(operands) == 0 {
 		const missing = "Missing nid argument"
 		if p.json {
-			p.failJSON(&control.Fault{Code: control.CodeRequestInvalid, Errno: -22, Text: missing})
+			p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -22, Text: missing})
 		} else {
 			fmt.Fprintln(p.stdout, missing)
 		}
 		return status(exitFailure)
 	}
-	nids, err := p.expandTargets(ctx, operands, control.PingTargetsMax)
+	nids, err := p.expandTargets(ctx, operands, api.PingTargetsMax)
 	if err != nil {
 		return p.badList(discoverErrors, err)
 	}
 	client := p.client()
 	defer client.Close()
-	results, err := client.Discover(ctx, control.DiscoverRequest{NIDs: nids, Force: force})
+	results, err := client.Discover(ctx, api.DiscoverRequest{NIDs: nids, Force: force})
 	if err != nil {
 		return p.refused(discoverErrors, err)
 	}

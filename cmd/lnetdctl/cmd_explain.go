@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -85,7 +85,7 @@ func (p *program) explain(ctx context.Context, o explainOptions, operands []stri
 //	   > 10.0.0.1@tcp  NI health 1000, the next has 900
 //	     10.0.0.2@tcp  NI health 900, the one above has 1000
 //	   x 10.0.0.3@tcp  excluded: down
-func explanation(e *control.Explanation, figures bool) string {
+func explanation(e *api.Explanation, figures bool) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "path  "+pathText(e.Path))
 	if e.Path == nil {
@@ -102,7 +102,7 @@ func explanation(e *control.Explanation, figures bool) string {
 	return b.String()
 }
 
-func pathText(p *control.Path) string {
+func pathText(p *api.Path) string {
 	switch {
 	case p == nil:
 		return "none"
@@ -123,7 +123,7 @@ const (
 )
 
 // stepTable is a step as a table: mark, name, with figures those, and why.
-func stepTable(s *control.ExplainedStep, figures bool) table {
+func stepTable(s *api.ExplainedStep, figures bool) table {
 	var columns []string
 	if figures {
 		columns = criteria(s.Candidates)
@@ -166,7 +166,7 @@ func header(columns []string) table {
 }
 
 // criteria are all that the candidates have, in order.
-func criteria(candidates []control.RankedCandidate) []string {
+func criteria(candidates []api.RankedCandidate) []string {
 	var all []string
 	seen := map[string]bool{}
 	for i := range candidates {
@@ -186,7 +186,7 @@ func criteria(candidates []control.RankedCandidate) []string {
 	return all
 }
 
-func figureText(c *control.RankedCandidate, criterion string) string {
+func figureText(c *api.RankedCandidate, criterion string) string {
 	for _, f := range c.Figures {
 		if f.Criterion == criterion {
 			return f.Text
@@ -196,7 +196,7 @@ func figureText(c *control.RankedCandidate, criterion string) string {
 }
 
 // why says what gave a candidate its rank.
-func why(candidates []control.RankedCandidate, k int) string {
+func why(candidates []api.RankedCandidate, k int) string {
 	if len(candidates) == 1 {
 		return "the only one"
 	}
@@ -206,7 +206,7 @@ func why(candidates []control.RankedCandidate, k int) string {
 	}
 	by := candidates[at].By
 	switch {
-	case by != control.ByOrder:
+	case by != api.ByOrder:
 		return fmt.Sprintf("%s %s, %s has %s", by, figureText(&candidates[k], by), who, figureText(&candidates[other], by))
 	case k == 0:
 		return "equal to " + who + ", and first in order"

@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 func (p *program) faultCommand() *cobra.Command {
 	return group("fault", "rules by which messages go wrong on purpose",
-		p.faultKindCommand(control.FaultDrop, "rules that drop messages"),
-		p.faultKindCommand(control.FaultDelay, "rules that hold messages for a while"))
+		p.faultKindCommand(api.FaultDrop, "rules that drop messages"),
+		p.faultKindCommand(api.FaultDelay, "rules that hold messages for a while"))
 }
 
 func (p *program) faultKindCommand(kind, about string) *cobra.Command {
@@ -28,14 +29,14 @@ const faultExits = `0    success
 
 // faultOptions are those of "fault drop add" and "fault delay add".
 type faultOptions struct {
-	rule                    control.FaultRule
+	rule                    api.FaultRule
 	rate, interval, latency string
 	portals                 []string
 }
 
 func (p *program) faultAddCommand(kind string) *cobra.Command {
-	o := faultOptions{rule: control.FaultRule{Kind: kind}}
-	delay := kind == control.FaultDelay
+	o := faultOptions{rule: api.FaultRule{Kind: kind}}
+	delay := kind == api.FaultDelay
 	m := manual{
 		use: "add --source NID --dest NID {--rate N | --interval SECONDS} [OPTIONS]", short: "add a rule",
 		long: `A message is hit if it is from --source, for --dest, and of the other things
@@ -82,7 +83,7 @@ func (p *program) faultAdd(ctx context.Context, o faultOptions) error {
 		return p.faultMisuse("--source and --dest are both needed")
 	case (o.rate == "") == (o.interval == ""):
 		return p.faultMisuse("either --rate or --interval is needed")
-	case r.Kind == control.FaultDelay && o.latency == "":
+	case r.Kind == api.FaultDelay && o.latency == "":
 		return p.faultMisuse("--latency is needed")
 	}
 	for _, n := range []struct {
@@ -112,7 +113,7 @@ func (p *program) faultAdd(ctx context.Context, o faultOptions) error {
 // faultMisuse reports options that make no sense (lnetctl 15).
 func (p *program) faultMisuse(what string) error {
 	if p.json {
-		p.failJSON(&control.Fault{Code: control.CodeRequestInvalid, Errno: -22, Text: what})
+		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -22, Text: what})
 	} else {
 		fmt.Fprintln(p.stderr, what)
 	}
@@ -120,7 +121,7 @@ func (p *program) faultMisuse(what string) error {
 }
 
 func (p *program) faultDelCommand(kind string) *cobra.Command {
-	r := control.FaultDeletion{Kind: kind}
+	r := api.FaultDeletion{Kind: kind}
 	c := leaf(manual{
 		use: "del {--source NID --dest NID | --all}", short: "delete rules",
 		long:    "Every rule with just this source and destination is deleted. * stands for any.",
@@ -157,21 +158,21 @@ func (p *program) faultShowCommand(kind string) *cobra.Command {
 		exits:   faultExits,
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "fault"}, wide,
-			func(c *control.Client) ([]control.FaultRule, error) { return c.Faults(ctx, kind) },
-			func(rules []control.FaultRule) any { return control.FaultRules{Rules: rules} },
+			func(c *control.Client) ([]api.FaultRule, error) { return c.Faults(ctx, kind) },
+			func(rules []api.FaultRule) any { return api.FaultRules{Rules: rules} },
 			faultsDocument)
 	})
 }
 
 // faultsDocument is the document of "fault drop show" and "fault delay show"
 // (lnetctl 15).
-func faultsDocument(rules []control.FaultRule) mapping {
+func faultsDocument(rules []api.FaultRule) mapping {
 	var list sequence
 	for i := range rules {
 		r := &rules[i]
 		counts := r.Counts
 		if counts == nil {
-			counts = &control.FaultCounts{}
+			counts = &api.FaultCounts{}
 		}
 		m := mapping{
 			{"rule_type", text(r.Kind)},
@@ -180,7 +181,7 @@ func faultsDocument(rules []control.FaultRule) mapping {
 			{"fa_ptl_mask", number(r.PortalMask())},
 			{"fa_msg_mask", number(r.MessageMask())},
 		}
-		if r.Kind == control.FaultDelay {
+		if r.Kind == api.FaultDelay {
 			m = append(m,
 				entry{"la_rate", number(r.Rate)},
 				entry{"la_interval", number(r.Interval)},

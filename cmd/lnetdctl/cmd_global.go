@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 func (p *program) globalCommand() *cobra.Command {
@@ -16,9 +17,9 @@ func (p *program) globalCommand() *cobra.Command {
 		example: "lnetdctl global show",
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "global"}, classic,
-			func(c *control.Client) (control.Globals, error) { return c.Globals(ctx) },
-			func(g control.Globals) any { return g },
-			func(g control.Globals) mapping {
+			func(c *control.Client) (api.Globals, error) { return c.Globals(ctx) },
+			func(g api.Globals) any { return g },
+			func(g api.Globals) mapping {
 				values := mapping{}
 				for _, v := range g.Values() {
 					values = append(values, entry{v.Name, number(v.Value)})

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -134,16 +135,16 @@ func (p *program) lstInteractive() error {
 }
 
 // lstKey is the session's key; false if the environment has none.
-func lstKey() (control.LstKey, bool) {
+func lstKey() (api.LstKey, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(os.Getenv("LST_SESSION")), 10, 64)
-	return control.LstKey(n), err == nil && n != 0
+	return api.LstKey(n), err == nil && n != 0
 }
 
 // inSession does a command that needs the session's key.
-func (p *program) inSession(do func(c *control.Client, key control.LstKey) error) error {
+func (p *program) inSession(do func(c *control.Client, key api.LstKey) error) error {
 	key, ok := lstKey()
 	if !ok {
-		return p.lstFail(control.CodeLstKey, -int(syscall.EACCES), "Can't find env LST_SESSION or value is not valid")
+		return p.lstFail(api.CodeLstKey, -int(syscall.EACCES), "Can't find env LST_SESSION or value is not valid")
 	}
 	c := p.client()
 	defer c.Close()
@@ -154,7 +155,7 @@ func (p *program) inSession(do func(c *control.Client, key control.LstKey) error
 // and the most that it takes; -1: any number.
 func (p *program) lstLeaf(
 	m manual, least, most int,
-	run func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error,
+	run func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error,
 ) *cobra.Command {
 	if m.exits == "" {
 		m.exits = lstExits
@@ -163,7 +164,7 @@ func (p *program) lstLeaf(
 		if err := lstOperands(operands, least, most); err != nil {
 			return err
 		}
-		return p.inSession(func(c *control.Client, key control.LstKey) error { return run(ctx, c, key, operands) })
+		return p.inSession(func(c *control.Client, key api.LstKey) error { return run(ctx, c, key, operands) })
 	})
 }
 
@@ -176,9 +177,9 @@ func lstOperands(operands []string, least, most int) error {
 }
 
 // lstFail reports what need not be asked, in lst's words.
-func (p *program) lstFail(code control.Code, errno int, text string) error {
+func (p *program) lstFail(code api.Code, errno int, text string) error {
 	if p.json {
-		p.failJSON(&control.Fault{Code: code, Errno: errno, Text: text})
+		p.failJSON(&api.Fault{Code: code, Errno: errno, Text: text})
 	} else {
 		fmt.Fprintln(p.stderr, text)
 	}
@@ -197,20 +198,20 @@ type lstWords struct {
 
 // lstRefused reports a refusal (selftest 8) and returns the exit status.
 func (p *program) lstRefused(w lstWords, err error) error {
-	f := control.FaultOf(err)
+	f := api.FaultOf(err)
 	if p.json {
 		p.failJSON(f)
 		return status(exitFailure)
 	}
 	text, reason := "", ""
 	switch errno := syscall.Errno(-f.Errno); {
-	case f.Code == control.CodeDaemonUnreachable, f.Code == control.CodeLstDisabled:
+	case f.Code == api.CodeDaemonUnreachable, f.Code == api.CodeLstDisabled:
 		text = f.Text
-		if f.Code == control.CodeDaemonUnreachable && f.Cause != "" {
+		if f.Code == api.CodeDaemonUnreachable && f.Cause != "" {
 			text += ": " + f.Cause
 		}
 		reason = f.Remedy
-	case f.Code == control.CodeStopping:
+	case f.Code == api.CodeStopping:
 		text = f.Text
 	case errno == syscall.ESRCH:
 		text = "No session exists"
@@ -219,8 +220,8 @@ func (p *program) lstRefused(w lstWords, err error) error {
 	case errno == syscall.EACCES:
 		text = "Unmatched session key or not root"
 	case w.what == "":
-		text = w.failed + ": " + control.Strerror(errno)
-		if f.Code == control.CodeRequestInvalid {
+		text = w.failed + ": " + api.Strerror(errno)
+		if f.Code == api.CodeRequestInvalid {
 			text = w.failed + ": " + whatIsInvalid(f)
 		} else if f.Cause != "" && f.Cause != errno.Error() {
 			text = w.failed + ": " + f.Cause
@@ -229,7 +230,7 @@ func (p *program) lstRefused(w lstWords, err error) error {
 		text = "Can't find " + w.what + " in current session"
 	case errno == syscall.EINVAL:
 		text, reason = "Invalid parameters list in command line", f.Cause
-		if f.Code == control.CodeRequestInvalid {
+		if f.Code == api.CodeRequestInvalid {
 			reason = whatIsInvalid(f)
 		}
 	case errno == syscall.EFAULT:
@@ -237,8 +238,8 @@ func (p *program) lstRefused(w lstWords, err error) error {
 	case errno == syscall.EEXIST:
 		text = w.what + " already exists"
 	default:
-		text = w.failed + ": " + control.Strerror(errno)
-		if f.Code == control.CodeLstRefused {
+		text = w.failed + ": " + api.Strerror(errno)
+		if f.Code == api.CodeLstRefused {
 			reason = f.Cause
 		} else {
 			p.hint(f.Cause)
@@ -254,7 +255,7 @@ func (p *program) lstRefused(w lstWords, err error) error {
 }
 
 // whatIsInvalid is what lnetd finds wrong with a request.
-func whatIsInvalid(f *control.Fault) string {
+func whatIsInvalid(f *api.Fault) string {
 	if f.Cause == "" {
 		return f.Text
 	}
@@ -278,7 +279,7 @@ func lstFailures(op string, r *report.Result) (lines []string) {
 		case v.RPC != 0:
 			lines = append(lines, fmt.Sprintf("%s RPC failed on %s: %s", op, v.ID, lstRPCError(v.RPC)))
 		case v.Status != 0 && r.Refused > 0:
-			lines = append(lines, fmt.Sprintf("operation %s failed on %s: %s", op, v.ID, control.Strerror(v.Status)))
+			lines = append(lines, fmt.Sprintf("operation %s failed on %s: %s", op, v.ID, api.Strerror(v.Status)))
 		}
 	}
 	return lines

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -39,8 +40,8 @@ func (p *program) lstAddBatchCommand() *cobra.Command {
 		use:     "add_batch NAME",
 		short:   "make a batch of tests",
 		example: "lnetdctl lst add_batch b",
-	}, 1, 1, func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error {
-		if err := c.LstAddBatch(ctx, control.LstNamed{Key: key, Name: operands[0]}); err != nil {
+	}, 1, 1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+		if err := c.LstAddBatch(ctx, api.LstNamed{Key: key, Name: operands[0]}); err != nil {
 			return p.lstRefused(lstWords{what: "batch", failed: "Failed to create batch"}, err)
 		}
 		if p.json {
@@ -72,7 +73,7 @@ off=N            offset of the data in the client's memory, a multiple of 8
 
 What would crash a node that runs Lustre is refused.`,
 		example: "lnetdctl lst add_test --batch b --concurrency 8 --from c --to s brw write check=full size=1M",
-	}, 1, -1, func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error {
+	}, 1, -1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
 		return p.lstAddTest(ctx, c, key, &o, operands)
 	})
 	f := c.Flags()
@@ -86,10 +87,10 @@ What would crash a node that runs Lustre is refused.`,
 }
 
 func (p *program) lstAddTest(
-	ctx context.Context, c *control.Client, key control.LstKey, o *addTestOptions, operands []string,
+	ctx context.Context, c *control.Client, key api.LstKey, o *addTestOptions, operands []string,
 ) error {
 	invalid := func(text string) error {
-		return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), text)
+		return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), text)
 	}
 	if o.from == "" || o.to == "" {
 		return needsHelp{exitFailure}
@@ -104,17 +105,17 @@ func (p *program) lstAddTest(
 	if !ok {
 		return invalid("Invalid distribute of test: " + o.distribute)
 	}
-	r := control.LstTest{
+	r := api.LstTest{
 		Key: key, Batch: o.batch, From: o.from, To: o.to, Kind: strings.ToLower(operands[0]),
 		Loop: int32(max(o.loop, -1)), Concurrency: o.concurrency, Distribute: distribute, Span: span,
 	}
 	failed := "\nFailed to add test (" + operands[0] + ")"
 	switch r.Kind {
-	case control.LstKindPing:
+	case api.LstKindPing:
 		if len(operands) > 1 {
 			return invalid("Unknow parameter: " + operands[1] + failed)
 		}
-	case control.LstKindBRW:
+	case api.LstKindBRW:
 		var err error
 		if r.BRW, err = brwParameters(operands[1:]); err != nil {
 			return invalid(err.Error() + failed)
@@ -136,9 +137,9 @@ func parseDistribute(s string) (distribute, span int, ok bool) {
 	return distribute, span, err == nil && span >= 1
 }
 
-func (p *program) lstSendTest(ctx context.Context, c *control.Client, r *control.LstTest) error {
+func (p *program) lstSendTest(ctx context.Context, c *control.Client, r *api.LstTest) error {
 	for _, group := range []string{r.From, r.To} { // lst looks at the groups first
-		if _, err := c.LstGroup(ctx, control.LstNamed{Key: r.Key, Name: group}); isErrno(err, syscall.ENOENT) && !p.json {
+		if _, err := c.LstGroup(ctx, api.LstNamed{Key: r.Key, Name: group}); isErrno(err, syscall.ENOENT) && !p.json {
 			return p.noCount("Can't get", group)
 		}
 	}
@@ -170,8 +171,8 @@ func (p *program) lstRunCommand() *cobra.Command {
 		use:     "run [--timeout SECONDS] [NAME]",
 		short:   "start a batch",
 		example: "lnetdctl lst run --timeout 60 b",
-	}, 0, 1, func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error {
-		r := control.LstRun{Key: key, Batch: namedBatch(operands), Timeout: timeout}
+	}, 0, 1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+		r := api.LstRun{Key: key, Batch: namedBatch(operands), Timeout: timeout}
 		res, err := c.LstRun(ctx, r)
 		if err != nil {
 			return p.lstBatchRefused(r.Batch, "run", err)
@@ -206,14 +207,14 @@ func (p *program) lstStopCommand() *cobra.Command {
 		use:     "stop [--force] [NAME]",
 		short:   "stop a batch, and wait until it has stopped",
 		example: "lnetdctl lst stop b",
-	}, 0, 1, func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error {
-		return p.lstStop(ctx, c, control.LstStop{Key: key, Batch: namedBatch(operands), Force: force})
+	}, 0, 1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+		return p.lstStop(ctx, c, api.LstStop{Key: key, Batch: namedBatch(operands), Force: force})
 	})
 	c.Flags().BoolVarP(&force, "force", "f", false, "abort the requests under way")
 	return c
 }
 
-func (p *program) lstStop(ctx context.Context, c *control.Client, r control.LstStop) error {
+func (p *program) lstStop(ctx context.Context, c *control.Client, r api.LstStop) error {
 	res, err := c.LstStop(ctx, r)
 	if err != nil {
 		return p.lstBatchRefused(r.Batch, "stop", err)
@@ -229,7 +230,7 @@ func (p *program) lstStop(ctx context.Context, c *control.Client, r control.LstS
 		return status(exitFailure)
 	}
 	for {
-		q, err := c.LstQuery(ctx, control.LstQuery{Key: r.Key, Batch: r.Batch})
+		q, err := c.LstQuery(ctx, api.LstQuery{Key: r.Key, Batch: r.Batch})
 		if err != nil {
 			return p.lstBatchRefused(r.Batch, "query", err)
 		}
@@ -258,7 +259,7 @@ func (p *program) lstListBatchCommand() *cobra.Command {
 		short: "list the batches, or the tests or the nodes of one",
 		example: `lnetdctl lst list_batch
 lnetdctl lst list_batch --all b`,
-	}, 0, 1, func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error {
+	}, 0, 1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
 		if len(operands) == 0 {
 			names, err := c.LstBatches(ctx, key)
 			if err != nil {
@@ -266,7 +267,7 @@ lnetdctl lst list_batch --all b`,
 			}
 			return p.lstShowNames(names, "batches")
 		}
-		b, err := c.LstBatch(ctx, control.LstNamed{Key: key, Name: operands[0]})
+		b, err := c.LstBatch(ctx, api.LstNamed{Key: key, Name: operands[0]})
 		if err != nil {
 			return p.lstRefused(lstWords{what: "batch", failed: "Failed to list batch"}, err)
 		}
@@ -283,7 +284,7 @@ lnetdctl lst list_batch --all b`,
 
 func (p *program) lstShowBatch(b *report.BatchInfo, test int, servers bool, o *lstStateOptions) error {
 	if test < 0 || test > len(b.Tests) {
-		return p.lstFail(control.CodeLstUnknown, -int(syscall.ENOENT), "Can't find test in current session")
+		return p.lstFail(api.CodeLstUnknown, -int(syscall.ENOENT), "Can't find test in current session")
 	}
 	if p.json {
 		if test > 0 {
@@ -339,7 +340,7 @@ func (p *program) lstQueryCommand() *cobra.Command {
 		example: "lnetdctl lst query --all b",
 		long: `Clients are asked, also with --server, as lst does: servers run nothing of their
 own.`,
-	}, 0, 1, func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error {
+	}, 0, 1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
 		return p.lstQuery(ctx, c, key, namedBatch(operands), &o)
 	})
 	f := c.Flags()
@@ -356,12 +357,12 @@ own.`,
 }
 
 func (p *program) lstQuery(
-	ctx context.Context, c *control.Client, key control.LstKey, batch string, o *queryOptions,
+	ctx context.Context, c *control.Client, key api.LstKey, batch string, o *queryOptions,
 ) error {
-	if o.delay < 1 || o.delay > control.LstTimeoutMax || o.timeout < 1 || o.test < 0 {
-		return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "Invalid parameters list in command line")
+	if o.delay < 1 || o.delay > api.LstTimeoutMax || o.timeout < 1 || o.test < 0 {
+		return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), "Invalid parameters list in command line")
 	}
-	r := control.LstQuery{Key: key, Batch: batch, Test: o.test, Timeout: o.timeout}
+	r := api.LstQuery{Key: key, Batch: batch, Test: o.test, Timeout: o.timeout}
 	for k := 0; k != max(o.loop, -1); k++ {
 		if k > 0 {
 			if err := p.wait(ctx, time.Duration(o.delay)*time.Second); err != nil {
@@ -403,9 +404,9 @@ func (o *queryOptions) show(p *program, batch string, q *report.QueryResult) {
 		var shown bool
 		switch {
 		case n.RPC != 0:
-			text, shown = control.Strerror(n.RPC), o.failed
+			text, shown = api.Strerror(n.RPC), o.failed
 		case n.Status != 0:
-			text, shown = control.Strerror(n.Status), o.failed
+			text, shown = api.Strerror(n.Status), o.failed
 		case n.Active > 0:
 			text, shown = "Running", o.active
 		default:

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // brwMax is the longest bulk of a BRW test, and brwDefault the usual one; bytes
@@ -24,8 +24,8 @@ func lstSays(format string, args ...any) error { return lstText(fmt.Sprintf(form
 
 // brwParameters reads the words after "brw" (selftest 8): in any order, names in
 // any case. Errors are lst's own words.
-func brwParameters(words []string) (control.LstBRW, error) {
-	b := control.LstBRW{Size: brwDefault, Check: "none"}
+func brwParameters(words []string) (api.LstBRW, error) {
+	b := api.LstBRW{Size: brwDefault, Check: "none"}
 	checked, discarded := false, false
 	for _, w := range words {
 		name, value, given := strings.Cut(w, "=")

@@ -10,11 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 func (p *program) lstEnableCommand() *cobra.Command {
 	var memory string
-	var b control.LstBounds
+	var b api.LstBounds
 	c := command(manual{
 		use:   "enable [--memory SIZE] [--session-timeout SECONDS] [--units N]",
 		short: "let this node take part in tests (not in Lustre's lst)",
@@ -30,8 +31,8 @@ in its section lnetd, where enabled: true has the same effect from the start).`,
 		}
 		if memory != "" {
 			n, ok := memorySize(memory)
-			if !ok || n < control.LstMemoryMin || n > control.LstMemoryMax {
-				return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "--memory "+memory+" is not within 2M to 1T")
+			if !ok || n < api.LstMemoryMin || n > api.LstMemoryMax {
+				return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), "--memory "+memory+" is not within 2M to 1T")
 			}
 			b.Memory = n
 		}
@@ -57,7 +58,7 @@ func (p *program) lstDisableCommand() *cobra.Command {
 			return err
 		}
 		return p.lstSwitch("disable", func(c *control.Client) error {
-			return c.LstDisable(ctx, control.LstDisable{Force: force})
+			return c.LstDisable(ctx, api.LstDisable{Force: force})
 		})
 	})
 	c.Flags().BoolVar(&force, "force", false, "end the sessions that there are")
@@ -68,7 +69,7 @@ func (p *program) lstDisableCommand() *cobra.Command {
 func memorySize(s string) (int64, bool) {
 	s, unit := cutUnit(s, "kmgt")
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n > control.LstMemoryMax>>unit {
+	if err != nil || n > api.LstMemoryMax>>unit {
 		return 0, false
 	}
 	return n << unit, true
@@ -85,7 +86,7 @@ func (p *program) lstSwitch(op string, do func(c *control.Client) error) error {
 	case err == nil:
 		return nil
 	}
-	if f := control.FaultOf(err); f.Code == control.CodeLstBusy && !p.json {
+	if f := api.FaultOf(err); f.Code == api.CodeLstBusy && !p.json {
 		fmt.Fprintf(p.stderr, "%s: %s\n", f.Text, f.Remedy)
 		return status(exitFailure)
 	}
@@ -118,7 +119,7 @@ whose client it is, the times of their requests are shown.`,
 }
 
 // statusDocument is lst status.
-func statusDocument(s *control.LstStatus) mapping {
+func statusDocument(s *api.LstStatus) mapping {
 	timeout := scalar("never")
 	if s.Bounds.SessionTimeout > 0 {
 		timeout = number(s.Bounds.SessionTimeout)
@@ -171,7 +172,7 @@ func statusDocument(s *control.LstStatus) mapping {
 	return mapping{{"selftest", m}}
 }
 
-func statusTest(t *control.LstAgentTest) mapping {
+func statusTest(t *api.LstAgentTest) mapping {
 	m := mapping{
 		{"test", text(t.Kind)},
 		{"batch", number(t.Batch)},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -71,7 +72,7 @@ lnetdctl lst quick --from 10.0.0.[1-4]@tcp --to 10.0.0.9@tcp --size 4K --write -
 		}
 		var err error
 		if o.duration, err = parseSeconds(seconds); err != nil {
-			return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "--time "+err.Error())
+			return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), "--time "+err.Error())
 		}
 		return p.lstQuick(ctx, &o)
 	})
@@ -106,8 +107,8 @@ type quick struct {
 	*program
 	options *quickOptions
 	client  *control.Client
-	key     control.LstKey
-	batch   control.LstTest
+	key     api.LstKey
+	batch   api.LstTest
 	first   report.Sample
 	// seen are the troubles for which the test was ended before its time.
 	seen   []report.Trouble
@@ -126,11 +127,11 @@ type quickResult struct {
 
 // lstQuick is the command, from the making of the session to its end.
 func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
-	q := &quick{program: p, options: o, client: p.client(), key: control.LstKey(rand.Int64N(1<<31-1) + 1)}
+	q := &quick{program: p, options: o, client: p.client(), key: api.LstKey(rand.Int64N(1<<31-1) + 1)}
 	defer q.client.Close()
 	test, err := o.test()
 	if err != nil {
-		return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), err.Error())
+		return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), err.Error())
 	}
 	q.batch = test
 	q.batch.Key = q.key
@@ -140,7 +141,7 @@ func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
 	defer cancel(nil)
 	stop := onSignal(cancel)
 	defer stop()
-	_, err = q.client.LstNewSession(ctx, control.LstNewSession{Key: q.key, Name: defaultSessionName(), Timeout: quickTimeout})
+	_, err = q.client.LstNewSession(ctx, api.LstNewSession{Key: q.key, Name: defaultSessionName(), Timeout: quickTimeout})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return q.over(ctx, q.end(ctx)) // it may have been made
@@ -202,9 +203,9 @@ func (q *quick) over(ctx context.Context, err error) error {
 }
 
 // test is the test that the options describe.
-func (o *quickOptions) test() (control.LstTest, error) {
-	t := control.LstTest{
-		Batch: defaultBatch, From: "from", To: "to", Kind: control.LstKindPing, Loop: -1, Concurrency: o.concurrency,
+func (o *quickOptions) test() (api.LstTest, error) {
+	t := api.LstTest{
+		Batch: defaultBatch, From: "from", To: "to", Kind: api.LstKindPing, Loop: -1, Concurrency: o.concurrency,
 	}
 	if len(o.from) == 0 || len(o.to) == 0 {
 		return t, errors.New("--from and --to are needed")
@@ -223,7 +224,7 @@ func (o *quickOptions) test() (control.LstTest, error) {
 		}
 		return t, nil
 	}
-	t.Kind = control.LstKindBRW
+	t.Kind = api.LstKindBRW
 	words := []string{"read", "size=" + o.size, "off=" + o.offset}
 	if o.write {
 		words[0] = "write"
@@ -262,7 +263,7 @@ func (q *quick) run(ctx context.Context) error {
 	if q.first, err = q.sample(ctx); err != nil {
 		return q.refused(ctx, "Failed to stat", err)
 	}
-	started, err := q.client.LstRun(ctx, control.LstRun{Key: q.key, Batch: q.batch.Batch})
+	started, err := q.client.LstRun(ctx, api.LstRun{Key: q.key, Batch: q.batch.Batch})
 	if err != nil {
 		return q.refused(ctx, "Failed to run batch", err)
 	}
@@ -286,8 +287,8 @@ func (q *quick) refused(ctx context.Context, failed string, err error) error {
 
 // isLost tells whether an error is that of all further commands as well.
 func isLost(err error) bool {
-	switch control.FaultOf(err).Code {
-	case control.CodeDaemonUnreachable, control.CodeStopping, control.CodeLstDisabled, control.CodeLstNoSession, control.CodeLstKey:
+	switch api.FaultOf(err).Code {
+	case api.CodeDaemonUnreachable, api.CodeStopping, api.CodeLstDisabled, api.CodeLstNoSession, api.CodeLstKey:
 		return true
 	}
 	return isErrno(err, syscall.ESHUTDOWN)
@@ -296,8 +297,8 @@ func isLost(err error) bool {
 // complain tells what nodes have done wrong, line by line.
 func (q *quick) complain(lines []string) {
 	if q.json {
-		q.failJSON(&control.Fault{
-			Code: control.CodeLstNotActive, Errno: -int(syscall.ENETDOWN), Text: "not all nodes take part",
+		q.failJSON(&api.Fault{
+			Code: api.CodeLstNotActive, Errno: -int(syscall.ENETDOWN), Text: "not all nodes take part",
 			Cause: strings.Join(lines, "\n"),
 		})
 		return
@@ -322,7 +323,7 @@ func (q *quick) nodesFailed(op string, results ...*report.Result) bool {
 
 // addGroup makes a group of which every node must take part.
 func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, error) {
-	added, err := q.client.LstAddGroup(ctx, control.LstAddGroup{Key: q.key, Name: name, IDs: ids})
+	added, err := q.client.LstAddGroup(ctx, api.LstAddGroup{Key: q.key, Name: name, IDs: ids})
 	if err != nil {
 		return false, err
 	}
@@ -337,11 +338,11 @@ func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, 
 			why := ""
 			switch {
 			case n.RPC != 0:
-				why = control.Strerror(n.RPC) + "; is it up, and LNet selftest enabled there?"
+				why = api.Strerror(n.RPC) + "; is it up, and LNet selftest enabled there?"
 			case n.State == report.Busy && n.Session != nil:
 				why = fmt.Sprintf("it is in the session %s of %s", n.Session.Name, n.Session.NID)
 			case n.Status != 0:
-				why = control.Strerror(n.Status)
+				why = api.Strerror(n.Status)
 			default:
 				continue
 			}
@@ -359,7 +360,7 @@ func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, 
 
 // sample reads the counters of clients and servers.
 func (q *quick) sample(ctx context.Context) (report.Sample, error) {
-	return q.client.LstStat(ctx, control.LstStat{Key: q.key, Targets: []string{q.batch.From, q.batch.To}, Timeout: 5})
+	return q.client.LstStat(ctx, api.LstStat{Key: q.key, Targets: []string{q.batch.From, q.batch.To}, Timeout: 5})
 }
 
 // watch shows what the clients do, until the time is up, all have ended, or ctx is
@@ -470,7 +471,7 @@ func (q *quick) stop(ctx context.Context) error {
 	if q.lost {
 		return status(exitFailure)
 	}
-	if _, err := q.client.LstStop(ctx, control.LstStop{Key: q.key, Batch: q.batch.Batch}); err != nil {
+	if _, err := q.client.LstStop(ctx, api.LstStop{Key: q.key, Batch: q.batch.Batch}); err != nil {
 		return q.refused(ctx, "Failed to stop batch", err)
 	}
 	after, err := q.sample(ctx)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -44,20 +45,20 @@ func (p *program) lstNewSession(ctx context.Context, operands []string, timeout 
 		return err
 	}
 	if timeout <= 0 {
-		return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "Invalid timeout value")
+		return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), "Invalid timeout value")
 	}
 	key, _ := lstKey() // without one the console makes it up
-	r := control.LstNewSession{Key: key, Timeout: timeout, Force: force, Name: defaultSessionName()}
+	r := api.LstNewSession{Key: key, Timeout: timeout, Force: force, Name: defaultSessionName()}
 	if len(operands) == 1 {
 		r.Name = operands[0]
 	}
 	if len(r.Name) > sessionNameMax {
-		return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "Name size is limited to "+strconv.Itoa(sessionNameMax))
+		return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), "Name size is limited to "+strconv.Itoa(sessionNameMax))
 	}
 	if s := os.Getenv("LST_FEATURES"); s != "" {
 		n, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(s), "0x"), 16, 32)
 		if err != nil {
-			return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "Invalid session features "+s)
+			return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), "Invalid session features "+s)
 		}
 		features := uint32(n)
 		r.Features = &features
@@ -106,7 +107,7 @@ func (p *program) lstEndSessionCommand() *cobra.Command {
 		use:     "end_session",
 		short:   "end the session on all nodes",
 		example: "lnetdctl lst end_session",
-	}, 0, 0, func(ctx context.Context, c *control.Client, key control.LstKey, _ []string) error {
+	}, 0, 0, func(ctx context.Context, c *control.Client, key api.LstKey, _ []string) error {
 		if err := c.LstEndSession(ctx, key); err != nil {
 			return p.lstRefused(lstWords{what: "session", failed: "Failed to end session"}, err)
 		}
@@ -143,7 +144,7 @@ func (p *program) lstShowSessionCommand() *cobra.Command {
 }
 
 func (p *program) lstPingCommand() *cobra.Command {
-	var target control.LstTarget
+	var target api.LstTarget
 	var nodes string
 	timeout := 5
 	c := p.lstLeaf(manual{
@@ -152,12 +153,12 @@ func (p *program) lstPingCommand() *cobra.Command {
 		long: `Prints each node's state: Active if it is in this session, Busy in another's,
 Down if it does not answer, else Unknown. The state is remembered.`,
 		example: "lnetdctl lst ping --group servers",
-	}, 0, 0, func(ctx context.Context, c *control.Client, key control.LstKey, _ []string) error {
+	}, 0, 0, func(ctx context.Context, c *control.Client, key api.LstKey, _ []string) error {
 		t := target
 		if nodes != "" {
 			t.Nodes = []string{nodes}
 		}
-		return p.lstPing(ctx, c, control.LstPing{Key: key, Target: t, Timeout: max(timeout, 1)})
+		return p.lstPing(ctx, c, api.LstPing{Key: key, Target: t, Timeout: max(timeout, 1)})
 	})
 	f := c.Flags()
 	f.BoolVarP(&target.Session, "session", "s", false, "all nodes of the session")
@@ -169,7 +170,7 @@ Down if it does not answer, else Unknown. The state is remembered.`,
 	return c
 }
 
-func (p *program) lstPing(ctx context.Context, c *control.Client, r control.LstPing) error {
+func (p *program) lstPing(ctx context.Context, c *control.Client, r api.LstPing) error {
 	t := &r.Target
 	if !one(t.Session, t.Group != "", t.Batch != "", len(t.Nodes) > 0) || t.Servers && t.Batch == "" {
 		return needsHelp{exitFailure}
@@ -202,12 +203,12 @@ func (p *program) lstPing(ctx context.Context, c *control.Client, r control.LstP
 
 // noCount is what lst says of the name of a group or a batch that there is not.
 func (p *program) noCount(how, name string) error {
-	fmt.Fprintf(p.stderr, "%s count of nodes from %s: %s\n", how, name, control.Strerror(syscall.ENOENT))
+	fmt.Fprintf(p.stderr, "%s count of nodes from %s: %s\n", how, name, api.Strerror(syscall.ENOENT))
 	return status(exitFailure)
 }
 
 // isErrno tells whether err is lnetd's refusal with an error number.
 func isErrno(err error, errno syscall.Errno) bool {
-	f := (*control.Fault)(nil)
-	return errors.As(err, &f) && f.Code != control.CodeDaemonUnreachable && f.Errno == -int(errno)
+	f := (*api.Fault)(nil)
+	return errors.As(err, &f) && f.Code != api.CodeDaemonUnreachable && f.Errno == -int(errno)
 }

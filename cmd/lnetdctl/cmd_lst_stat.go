@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -36,8 +37,8 @@ of NIDs, rate and bandwidth of what its nodes have received [R] and sent [W] are
 printed: per node, on average, the least that is not 0, and the most. Rates are
 of LNet messages, several of which make one RPC.`,
 		example: "lnetdctl lst stat --bw --delay 1 --count 10 clients servers",
-	}, 1, -1, func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error {
-		return p.lstStat(ctx, c, control.LstStat{Key: key, Targets: operands, Timeout: o.timeout}, &o)
+	}, 1, -1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+		return p.lstStat(ctx, c, api.LstStat{Key: key, Targets: operands, Timeout: o.timeout}, &o)
 	})
 	f := c.Flags()
 	f.BoolVar(&o.bandwidth, "bw", false, "bandwidth")
@@ -56,9 +57,9 @@ of LNet messages, several of which make one RPC.`,
 	return c
 }
 
-func (p *program) lstStat(ctx context.Context, c *control.Client, r control.LstStat, o *statOptions) error {
-	if o.delay < 1 || o.delay > control.LstTimeoutMax || o.timeout < 1 {
-		return p.lstFail(control.CodeLstInvalid, -int(syscall.EINVAL), "Invalid parameters list in command line")
+func (p *program) lstStat(ctx context.Context, c *control.Client, r api.LstStat, o *statOptions) error {
+	if o.delay < 1 || o.delay > api.LstTimeoutMax || o.timeout < 1 {
+		return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), "Invalid parameters list in command line")
 	}
 	old, err := c.LstStat(ctx, r)
 	if err != nil {
@@ -74,7 +75,7 @@ func (p *program) lstStat(ctx context.Context, c *control.Client, r control.LstS
 		}
 		intervals, err := now.Since(old)
 		if errors.Is(err, report.ErrGroupChanged) {
-			return p.lstFail(control.CodeLstRefused, -int(syscall.EAGAIN), "Group is changed, re-run stat")
+			return p.lstFail(api.CodeLstRefused, -int(syscall.EAGAIN), "Group is changed, re-run stat")
 		}
 		if err != nil {
 			return err
@@ -95,7 +96,7 @@ func (p *program) lstStat(ctx context.Context, c *control.Client, r control.LstS
 
 // lstStatRefused is lstRefused for targets that may be no group.
 func (p *program) lstStatRefused(err error) error {
-	f := control.FaultOf(err)
+	f := api.FaultOf(err)
 	if isErrno(err, syscall.ENOENT) && f.Subject != "" && !p.json {
 		fmt.Fprintf(p.stderr, "Invalid nid: %s\n", f.Subject)
 		fmt.Fprintf(p.stderr, "Failed to get count of nodes from %s: Success\n", f.Subject)
@@ -184,8 +185,8 @@ func (p *program) lstShowErrorCommand() *cobra.Command {
 		use:     "show_error [--session] GROUP|IDS...",
 		short:   "show which nodes have seen errors",
 		example: "lnetdctl lst show_error clients servers",
-	}, 1, -1, func(ctx context.Context, c *control.Client, key control.LstKey, operands []string) error {
-		s, err := c.LstStat(ctx, control.LstStat{Key: key, Targets: operands})
+	}, 1, -1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+		s, err := c.LstStat(ctx, api.LstStat{Key: key, Targets: operands})
 		if err != nil {
 			return p.lstStatRefused(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -39,13 +40,13 @@ lnetdctl net show --net tcp1 -v 2`,
 
 func (p *program) netShow(ctx context.Context, o netShowOptions) error {
 	return show(p, errorForm{op: "show", entity: "net"}, wide,
-		func(c *control.Client) ([]control.Net, error) { return c.Nets(ctx, o.net) },
-		func(nets []control.Net) any { return control.Nets{Nets: nets} },
-		func(nets []control.Net) mapping { return netDocument(nets, verbosityLevel(o.verbose)) })
+		func(c *control.Client) ([]api.Net, error) { return c.Nets(ctx, o.net) },
+		func(nets []api.Net) any { return api.Nets{Nets: nets} },
+		func(nets []api.Net) mapping { return netDocument(nets, verbosityLevel(o.verbose)) })
 }
 
 // netDocument is the document of "net show" (lnetctl 5.1).
-func netDocument(nets []control.Net, level int64) mapping {
+func netDocument(nets []api.Net, level int64) mapping {
 	list := sequence{}
 	for i := range nets {
 		nis := sequence{}
@@ -61,7 +62,7 @@ func netDocument(nets []control.Net, level int64) mapping {
 }
 
 // niDocument holds of one NI what the level shows.
-func niDocument(ni *control.NI, level int64) mapping {
+func niDocument(ni *api.NI, level int64) mapping {
 	m := mapping{
 		{"nid", text(ni.NID.String())},
 		{"status", text(ni.Status)},
@@ -112,7 +113,7 @@ func niDocument(ni *control.NI, level int64) mapping {
 	)
 }
 
-func statisticsDocument(s *control.Statistics) mapping {
+func statisticsDocument(s *api.Statistics) mapping {
 	return mapping{
 		{"send_count", number(s.Sent)},
 		{"recv_count", number(s.Received)},
@@ -132,7 +133,7 @@ func statisticsDocument(s *control.Statistics) mapping {
 	}
 }
 
-func udspDocument(u *control.UDSPInfo) mapping {
+func udspDocument(u *api.UDSPInfo) mapping {
 	m := mapping{
 		{"net priority", number(u.NetPriority)},
 		{"nid priority", number(u.NIDPriority)},
@@ -153,7 +154,7 @@ func udspDocument(u *control.UDSPInfo) mapping {
 	return m
 }
 
-func countsDocument(c *control.MessageCounts) mapping {
+func countsDocument(c *api.MessageCounts) mapping {
 	return mapping{
 		{"put", number(c.Put)},
 		{"get", number(c.Get)},
@@ -163,7 +164,7 @@ func countsDocument(c *control.MessageCounts) mapping {
 	}
 }
 
-func healthDocument(h *control.HealthStats) mapping {
+func healthDocument(h *api.HealthStats) mapping {
 	return mapping{
 		{"fatal_error", number(h.FatalError)},
 		{"health value", number(h.Value)},

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -23,9 +23,9 @@ func TestNetShowSaysWhyAnNIIsDown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ni := control.NI{NID: nid, Status: "down", Reason: tt.reason}
+		ni := api.NI{NID: nid, Status: "down", Reason: tt.reason}
 		var b bytes.Buffer
-		if err := wide.write(&b, netDocument([]control.Net{{Net: nid.Net(), NIs: []control.NI{ni}}}, tt.level)); err != nil {
+		if err := wide.write(&b, netDocument([]api.Net{{Net: nid.Net(), NIs: []api.NI{ni}}}, tt.level)); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(b.String(), "status: down\n            status reason: "+tt.reason+"\n"); got != tt.want {

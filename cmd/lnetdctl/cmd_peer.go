@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -30,8 +31,8 @@ func (o *peerOptions) add(c *cobra.Command, nids string) {
 var (
 	peerAddErrors = errorForm{op: "add", entity: "peer"}
 	// A peer that is not there is no news to lnetctl.
-	peerDelErrors  = errorForm{op: "del", entity: "peer", silent: []control.Code{control.CodePeerUnknown}}
-	peerShowErrors = errorForm{op: "show", entity: "peer", silent: []control.Code{control.CodePeerUnknown}}
+	peerDelErrors  = errorForm{op: "del", entity: "peer", silent: []api.Code{api.CodePeerUnknown}}
+	peerShowErrors = errorForm{op: "show", entity: "peer", silent: []api.Code{api.CodePeerUnknown}}
 	peerSetErrors  = errorForm{kind: oldDocument, op: "peer", entity: "set", exit: exitInvalid}
 )
 
@@ -58,7 +59,7 @@ const peerExits = `0    success
 255  there is no lnetd to talk to (-1)`
 
 func (p *program) peerAdd(ctx context.Context, o peerOptions) error {
-	r := control.PeerAddition{SingleRail: o.nonMR, LockPrimary: o.lock}
+	r := api.PeerAddition{SingleRail: o.nonMR, LockPrimary: o.lock}
 	if err := p.peerNIDs(ctx, o, peerAddErrors, &r.Primary, &r.NIDs); err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ lnetdctl peer del --prim_nid 10.0.0.9@tcp --force`,
 }
 
 func (p *program) peerDel(ctx context.Context, o peerOptions) error {
-	r := control.PeerDeletion{Force: o.force}
+	r := api.PeerDeletion{Force: o.force}
 	if err := p.peerNIDs(ctx, o, peerDelErrors, &r.Primary, &r.NIDs); err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (p *program) peerNIDs(
 	ctx context.Context, o peerOptions, form errorForm, primary *lnet.NID, others *[]lnet.NID,
 ) error {
 	if o.primary == "" {
-		form.silent = []control.Code{control.CodeRequestInvalid} // as lnetctl is
+		form.silent = []api.Code{api.CodeRequestInvalid} // as lnetctl is
 		return p.invalid(form, -22, "missing primary NID", "name the peer's primary NID with --prim_nid")
 	}
 	nids, err := p.expandNIDs(ctx, o.primary, 1)
@@ -104,7 +105,7 @@ func (p *program) peerNIDs(
 	}
 	*primary = nids[0]
 	if o.nids != "" {
-		if *others, err = p.expandNIDs(ctx, o.nids, control.PeerNIDsMax); err != nil {
+		if *others, err = p.expandNIDs(ctx, o.nids, api.PeerNIDsMax); err != nil {
 			return p.badList(form, err)
 		}
 	}

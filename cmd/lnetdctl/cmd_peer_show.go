@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 func (p *program) peerShowCommand() *cobra.Command {
@@ -36,7 +36,7 @@ func (p *program) peerListCommand() *cobra.Command {
 		example: "lnetdctl peer list",
 		exits:   peerExits,
 	}, func(ctx context.Context) error {
-		return p.showPeers(ctx, "peer list", "", 0, func(peer *control.Peer, _ int64) mapping {
+		return p.showPeers(ctx, "peer list", "", 0, func(peer *api.Peer, _ int64) mapping {
 			return mapping{{"nid", text(peer.Primary.String())}}
 		})
 	})
@@ -45,21 +45,21 @@ func (p *program) peerListCommand() *cobra.Command {
 // showPeers prints all peers, or the one that has the NID, as the items of a
 // list.
 func (p *program) showPeers(
-	ctx context.Context, key, nid string, level int64, item func(peer *control.Peer, level int64) mapping,
+	ctx context.Context, key, nid string, level int64, item func(peer *api.Peer, level int64) mapping,
 ) error {
 	client := p.client()
 	defer client.Close()
 	out := listing{layout: wide, key: key}
-	detail := int(min(max(level, 0), control.PeersDetail))
+	detail := int(min(max(level, 0), api.PeersDetail))
 	if p.json {
-		out.key, out.json, detail = "peers", true, control.PeersDetail
+		out.key, out.json, detail = "peers", true, api.PeersDetail
 	}
 	return showList(p, peerShowErrors, out, client.EachPeer(ctx, nid, detail),
-		func(peer *control.Peer) mapping { return item(peer, level) })
+		func(peer *api.Peer) mapping { return item(peer, level) })
 }
 
 // peerDocument is an item of the document of "peer show" (lnetctl 5.4).
-func peerDocument(p *control.Peer, level int64) mapping {
+func peerDocument(p *api.Peer, level int64) mapping {
 	m := mapping{
 		{"primary nid", text(p.Primary.String())},
 		{"Multi-Rail", boolean(p.MultiRail)},
@@ -75,7 +75,7 @@ func peerDocument(p *control.Peer, level int64) mapping {
 }
 
 // peerNIDocument holds of one NID what the level shows.
-func peerNIDocument(i *control.PeerNI, level int64) mapping {
+func peerNIDocument(i *api.PeerNI, level int64) mapping {
 	m := make(mapping, 0, 16)
 	m = append(m, entry{"nid", text(i.NID.String())})
 	if level >= 4 {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -44,7 +44,7 @@ func (p *program) ping(ctx context.Context, o pingOptions, operands []string) er
 	if len(operands) == 0 {
 		return p.noTargets()
 	}
-	req := control.PingRequest{Source: o.source}
+	req := api.PingRequest{Source: o.source}
 	if n, ok := parseNumber(o.timeout); ok && n > 0 {
 		req.Timeout = float64(n)
 	}
@@ -54,7 +54,7 @@ func (p *program) ping(ctx context.Context, o pingOptions, operands []string) er
 		}
 	}
 	var err error
-	if req.NIDs, err = p.expandTargets(ctx, operands, control.PingTargetsMax); err != nil {
+	if req.NIDs, err = p.expandTargets(ctx, operands, api.PingTargetsMax); err != nil {
 		return p.badList(pingErrors, err)
 	}
 	client := p.client()
@@ -67,7 +67,7 @@ func (p *program) ping(ctx context.Context, o pingOptions, operands []string) er
 }
 
 // showResults prints what came of a ping or a discovery.
-func (p *program) showResults(action string, results []control.PingResult) error {
+func (p *program) showResults(action string, results []api.PingResult) error {
 	var good, bad sequence
 	for _, r := range results {
 		if r.Error == nil {
@@ -81,7 +81,7 @@ func (p *program) showResults(action string, results []control.PingResult) error
 		})
 	}
 	if p.json {
-		if err := p.printJSON(control.PingReply{Results: results}); err != nil {
+		if err := p.printJSON(api.PingReply{Results: results}); err != nil {
 			return err
 		}
 	} else {
@@ -100,7 +100,7 @@ func (p *program) showResults(action string, results []control.PingResult) error
 	return nil
 }
 
-func answered(r control.PingResult) mapping {
+func answered(r api.PingResult) mapping {
 	nids := sequence{}
 	for _, nid := range r.NIDs {
 		name := nid.String()
@@ -121,7 +121,7 @@ func answered(r control.PingResult) mapping {
 func (p *program) noTargets() error {
 	const needs = "Ping needs NID targets"
 	if p.json {
-		p.failJSON(&control.Fault{Code: control.CodeRequestInvalid, Errno: -22, Text: needs})
+		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -22, Text: needs})
 		return status(exitInvalid)
 	}
 	fmt.Fprintln(p.stderr, "Writer error: write error")
@@ -133,8 +133,8 @@ func (p *program) noTargets() error {
 // (lnetctl 4.12).
 func (p *program) badSource(source string, err error) error {
 	if p.json {
-		p.failJSON(control.Fault{
-			Code: control.CodeRequestInvalid, Errno: -22, Text: "cannot parse source NID '" + source + "'",
+		p.failJSON(api.Fault{
+			Code: api.CodeRequestInvalid, Errno: -22, Text: "cannot parse source NID '" + source + "'",
 		}.Because(err))
 	}
 	p.hint(fmt.Sprintf("--source %s: %v", source, err))

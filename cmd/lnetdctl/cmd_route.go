@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -34,7 +35,7 @@ func (o *routeOptions) addFigures(c *cobra.Command, hops, priority string) {
 
 var (
 	routeAddErrors = errorForm{op: "add", entity: "route"}
-	routeDelErrors = errorForm{op: "del", entity: "route", silent: []control.Code{control.CodeRouteUnknown}}
+	routeDelErrors = errorForm{op: "del", entity: "route", silent: []api.Code{api.CodeRouteUnknown}}
 	routeMissing   = errorForm{kind: plainText}
 )
 
@@ -64,7 +65,7 @@ func (p *program) routeAdd(ctx context.Context, o routeOptions) error {
 	if err != nil {
 		return err
 	}
-	r := control.RouteAddition{Net: net, Gateways: gateways}
+	r := api.RouteAddition{Net: net, Gateways: gateways}
 	// What is not a number counts as not given (lnetctl 4.6); -1 is how an
 	// undefined number of hops shows.
 	if n, ok := parseNumber(o.hops); ok && n != -1 {
@@ -106,8 +107,8 @@ func (p *program) routeDel(ctx context.Context, o routeOptions) error {
 	}
 	unknown := false
 	err = p.tell(routeDelErrors, func(c *control.Client) error {
-		err := c.DeleteRoutes(ctx, control.RouteDeletion{Net: net, Gateways: gateways})
-		unknown = err != nil && control.FaultOf(err).Code == control.CodeRouteUnknown
+		err := c.DeleteRoutes(ctx, api.RouteDeletion{Net: net, Gateways: gateways})
+		unknown = err != nil && api.FaultOf(err).Code == api.CodeRouteUnknown
 		return err
 	})
 	if unknown && !p.json {
@@ -132,7 +133,7 @@ func (p *program) routeEnds(ctx context.Context, o routeOptions, form errorForm)
 	if err != nil {
 		return 0, nil, p.invalid(form, -2, "cannot parse net", err.Error())
 	}
-	gateways, err := p.expandNIDs(ctx, o.gateway, control.RouteGatewaysMax)
+	gateways, err := p.expandNIDs(ctx, o.gateway, api.RouteGatewaysMax)
 	if err != nil {
 		return 0, nil, p.badList(form, err)
 	}
@@ -150,7 +151,7 @@ undefined number of hops. Only routes with all that is given are printed.`,
 		example: `lnetdctl route show -v
 lnetdctl route show --net o2ib`,
 	}, func(ctx context.Context) error {
-		filter := control.RouteFilter{Net: o.net, Gateway: o.gateway, Hops: -1, Priority: -1}
+		filter := api.RouteFilter{Net: o.net, Gateway: o.gateway, Hops: -1, Priority: -1}
 		if n, ok := parseNumber(o.hops); ok {
 			filter.Hops = max(n, 0) // -1 shows what has none
 		}
@@ -158,9 +159,9 @@ lnetdctl route show --net o2ib`,
 			filter.Priority = n
 		}
 		return show(p, errorForm{op: "show", entity: "route"}, wide,
-			func(c *control.Client) ([]control.Route, error) { return c.Routes(ctx, filter) },
-			func(routes []control.Route) any { return control.Routes{Routes: routes} },
-			func(routes []control.Route) mapping { return routesDocument(routes, verbosityLevel(level)) })
+			func(c *control.Client) ([]api.Route, error) { return c.Routes(ctx, filter) },
+			func(routes []api.Route) any { return api.Routes{Routes: routes} },
+			func(routes []api.Route) mapping { return routesDocument(routes, verbosityLevel(level)) })
 	})
 	o.add(c, "`NID` of the gateway")
 	o.addFigures(c, "number `N` of hops", "priority `N`")
@@ -169,7 +170,7 @@ lnetdctl route show --net o2ib`,
 }
 
 // routesDocument is the document of "route show" (lnetctl 5.2).
-func routesDocument(routes []control.Route, level int64) mapping {
+func routesDocument(routes []api.Route, level int64) mapping {
 	var list sequence
 	for i := range routes {
 		r := &routes[i]

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 func (p *program) routingCommand() *cobra.Command {
@@ -18,14 +19,14 @@ is 0 for no, 1 for yes, 2 while it stops and 3 while it starts.`,
 		example: "lnetdctl routing show",
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "routing"}, classic,
-			func(c *control.Client) (control.Routing, error) { return c.Routing(ctx) },
-			func(r control.Routing) any { return r },
+			func(c *control.Client) (api.Routing, error) { return c.Routing(ctx) },
+			func(r api.Routing) any { return r },
 			routingDocument)
 	}))
 }
 
 // routingDocument is the document of "routing show" (lnetctl 5.3).
-func routingDocument(r control.Routing) mapping {
+func routingDocument(r api.Routing) mapping {
 	if !r.Ever {
 		return nil
 	}
@@ -50,7 +51,7 @@ func routingDocument(r control.Routing) mapping {
 	}
 }
 
-func poolDocument(p *control.Pool) mapping {
+func poolDocument(p *api.Pool) mapping {
 	return mapping{
 		{"npages", number(p.Pages)},
 		{"nbuffers", number(p.Buffers)},

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -123,8 +124,8 @@ func (p *program) selectionShowCommand(k *ruleKind) *cobra.Command {
 			id = strconv.Itoa(*r.ID)
 		}
 		return show(p, selectionErrors("show"), classic,
-			func(c *control.Client) ([]control.SelectionRule, error) { return c.Selection(ctx, k.name, id) },
-			func(rules []control.SelectionRule) any { return control.Selection{Rules: rules} },
+			func(c *control.Client) ([]api.SelectionRule, error) { return c.Selection(ctx, k.name, id) },
+			func(rules []api.SelectionRule) any { return api.Selection{Rules: rules} },
 			selectionDocument)
 	})
 	o.addID(c, "print the rule with the id `N` only")
@@ -136,8 +137,8 @@ func selectionErrors(op string) errorForm {
 }
 
 // selectionRule reads the options; the error has been reported.
-func (p *program) selectionRule(k *ruleKind, o *selectionOptions, form errorForm) (control.SelectionRule, error) {
-	r := control.SelectionRule{Type: k.name}
+func (p *program) selectionRule(k *ruleKind, o *selectionOptions, form errorForm) (api.SelectionRule, error) {
+	r := api.SelectionRule{Type: k.name}
 	into := map[string]*lnet.Pattern{"net": &r.Net, "nid": &r.NID, "local": &r.Local, "remote": &r.Remote}
 	for name, pattern := range o.patterns {
 		if *pattern == "" {
@@ -174,7 +175,7 @@ func (p *program) selectionRule(k *ruleKind, o *selectionOptions, form errorForm
 }
 
 // selectionDocument is the document of "selection ... show" (lnetctl 11).
-func selectionDocument(rules []control.SelectionRule) mapping {
+func selectionDocument(rules []api.SelectionRule) mapping {
 	var list sequence
 	for i := range rules {
 		r := &rules[i]

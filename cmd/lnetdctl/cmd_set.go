@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // A settable is a word that "set" knows.
@@ -34,9 +35,9 @@ var aboutGlobals = map[string]string{
 }
 
 func settables() []settable {
-	buffers := func(change func(r *control.RoutingChange, n *int)) func(context.Context, *control.Client, int64) error {
+	buffers := func(change func(r *api.RoutingChange, n *int)) func(context.Context, *control.Client, int64) error {
 		return func(ctx context.Context, c *control.Client, value int64) error {
-			var r control.RoutingChange
+			var r api.RoutingChange
 			n := int(min(max(value, math.MinInt32), math.MaxInt32))
 			change(&r, &n)
 			return c.SetRouting(ctx, r)
@@ -44,19 +45,19 @@ func settables() []settable {
 	}
 	all := []settable{
 		{"tiny_buffers", "router buffers without payload; 0 is the default",
-			buffers(func(r *control.RoutingChange, n *int) { r.Tiny = n })},
+			buffers(func(r *api.RoutingChange, n *int) { r.Tiny = n })},
 		{"small_buffers", "router buffers of one page; 0 is the default",
-			buffers(func(r *control.RoutingChange, n *int) { r.Small = n })},
+			buffers(func(r *api.RoutingChange, n *int) { r.Small = n })},
 		{"large_buffers", "router buffers of 1 MiB; 0 is the default",
-			buffers(func(r *control.RoutingChange, n *int) { r.Large = n })},
+			buffers(func(r *api.RoutingChange, n *int) { r.Large = n })},
 		{"routing", "1: forward messages between nets; 0: do not", func(ctx context.Context, c *control.Client, value int64) error {
 			enabled := value == 1
-			return c.SetRouting(ctx, control.RoutingChange{Enabled: &enabled})
+			return c.SetRouting(ctx, api.RoutingChange{Enabled: &enabled})
 		}},
 	}
-	for _, name := range control.SettableGlobals() {
+	for _, name := range api.SettableGlobals() {
 		all = append(all, settable{name, aboutGlobals[name], func(ctx context.Context, c *control.Client, value int64) error {
-			var r control.GlobalsChange
+			var r api.GlobalsChange
 			r.Set(name, value)
 			return c.SetGlobals(ctx, r)
 		}})

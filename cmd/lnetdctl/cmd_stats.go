@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 func (p *program) statsCommand() *cobra.Command {
@@ -20,9 +21,9 @@ how many callers turned away, by reason.`,
 lnetdctl stats show -v`,
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "statistics"}, classic,
-			func(c *control.Client) (control.Stats, error) { return c.Stats(ctx) },
-			func(s control.Stats) any { return s },
-			func(s control.Stats) mapping { return statsDocument(&s, verbosityLevel(level)) })
+			func(c *control.Client) (api.Stats, error) { return c.Stats(ctx) },
+			func(s api.Stats) any { return s },
+			func(s api.Stats) mapping { return statsDocument(&s, verbosityLevel(level)) })
 	})
 	verbosity(c, &level, "print reasons too; a `LEVEL` above 0 makes no difference")
 	return group("stats", "the node's counters", c, leaf(manual{
@@ -37,7 +38,7 @@ lnetdctl stats show -v`,
 
 // statsDocument is the document of "stats show" (lnetctl 5.6), whose keys are
 // those of the control interface.
-func statsDocument(s *control.Stats, level int64) mapping {
+func statsDocument(s *api.Stats, level int64) mapping {
 	v := reflect.ValueOf(s.Counters)
 	counters := mapping{}
 	for k := range v.NumField() {
@@ -50,7 +51,7 @@ func statsDocument(s *control.Stats, level int64) mapping {
 	return m
 }
 
-func reasonsDocument(reasons []control.Reason) mapping {
+func reasonsDocument(reasons []api.Reason) mapping {
 	m := mapping{}
 	for _, r := range reasons {
 		m = append(m, entry{r.Reason, number(r.Count)})

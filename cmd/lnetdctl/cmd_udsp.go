@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -64,7 +65,7 @@ func (p *program) udspAdd(ctx context.Context, o udspOptions) error {
 		p.hint("name whom the rule is about: --src, --dst, or one of them with another")
 		return needsHelp{exitOK}
 	}
-	var r control.UDSPRule
+	var r api.UDSPRule
 	if o.priority != "" {
 		n, err := p.udspNumber("priority", o.priority)
 		if err != nil {
@@ -121,7 +122,7 @@ func (p *program) udspDelCommand() *cobra.Command {
 		case !all && index == "":
 			return p.invalid(plain, -22, "Must specify --idx or --all", "")
 		}
-		r := control.UDSPDeletion{All: all}
+		r := api.UDSPDeletion{All: all}
 		if !all {
 			n, err := p.udspNumber("index", index)
 			if err != nil {
@@ -153,8 +154,8 @@ func (p *program) udspShowCommand() *cobra.Command {
 			one = strconv.Itoa(n)
 		}
 		return show(p, errorForm{kind: oldDocument, op: "show", entity: "udsp"}, classic,
-			func(c *control.Client) ([]control.UDSPRule, error) { return c.UDSP(ctx, one) },
-			func(rules []control.UDSPRule) any { return control.UDSP{Rules: rules} },
+			func(c *control.Client) ([]api.UDSPRule, error) { return c.UDSP(ctx, one) },
+			func(rules []api.UDSPRule) any { return api.UDSP{Rules: rules} },
 			rulesDocument)
 	})
 	c.Flags().StringVarP(&index, "idx", "i", "", "print the rule at place `N` only")
@@ -162,7 +163,7 @@ func (p *program) udspShowCommand() *cobra.Command {
 }
 
 // rulesDocument is the document of "udsp show" (lnetctl 5.8).
-func rulesDocument(rules []control.UDSPRule) mapping {
+func rulesDocument(rules []api.UDSPRule) mapping {
 	var list sequence
 	for i := range rules {
 		r := &rules[i]

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // versionPatience bounds the wait for a daemon that hangs.
@@ -30,11 +30,11 @@ func (p *program) showVersion(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, versionPatience)
 	defer cancel()
 	v, err := c.Version(ctx)
-	own := control.BuildVersion()
+	own := api.BuildVersion()
 	if p.json {
 		out := struct {
-			Version string           `json:"version"`
-			Daemon  *control.Version `json:"daemon,omitempty"`
+			Version string       `json:"version"`
+			Daemon  *api.Version `json:"daemon,omitempty"`
 		}{Version: own}
 		if err == nil {
 			out.Daemon = &v

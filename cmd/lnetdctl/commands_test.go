@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -123,7 +123,7 @@ func TestRefusals(t *testing.T) {
 			}
 			// The same as JSON: one fault, with a code, on stderr.
 			got = runProgram(program{}, append([]string{"--control-socket", serve(t, n), "--json"}, words(tt.line)...)...)
-			var refusal struct{ Error *control.Fault }
+			var refusal struct{ Error *api.Fault }
 			if err := json.Unmarshal([]byte(got.stderr), &refusal); err != nil || refusal.Error == nil ||
 				refusal.Error.Code == "" || refusal.Error.Text == "" || got.stdout != "" || got.status != tt.want.status {
 				t.Errorf("as JSON: %+v: %v", got, err)
@@ -200,17 +200,17 @@ func TestTooFewArguments(t *testing.T) {
 //
 // lnetctl 4.9 (2), 5.3
 func TestRoutingShow(t *testing.T) {
-	pools := func(used int) []control.Pools {
-		return []control.Pools{{
-			Tiny:  control.Pool{Pages: 0, Buffers: 512, Credits: 512, MinCredits: 512 - used},
-			Small: control.Pool{Pages: 1, Buffers: 512, Credits: 512, MinCredits: 512 - used},
-			Large: control.Pool{Pages: 256, Buffers: 64, Credits: 64, MinCredits: 64 - used},
+	pools := func(used int) []api.Pools {
+		return []api.Pools{{
+			Tiny:  api.Pool{Pages: 0, Buffers: 512, Credits: 512, MinCredits: 512 - used},
+			Small: api.Pool{Pages: 1, Buffers: 512, Credits: 512, MinCredits: 512 - used},
+			Large: api.Pool{Pages: 256, Buffers: 64, Credits: 64, MinCredits: 64 - used},
 		}}
 	}
-	for file, r := range map[string]control.Routing{
-		"routing-show-starting.yaml": {State: control.RoutingStarting, Ever: true, CPTs: pools(0)},
-		"routing-show-enabled.yaml":  {State: control.RoutingEnabled, Ever: true, CPTs: pools(1)},
-		"routing-show-disabled.yaml": {State: control.RoutingDisabled, Ever: true, CPTs: []control.Pools{{}}},
+	for file, r := range map[string]api.Routing{
+		"routing-show-starting.yaml": {State: api.RoutingStarting, Ever: true, CPTs: pools(0)},
+		"routing-show-enabled.yaml":  {State: api.RoutingEnabled, Ever: true, CPTs: pools(1)},
+		"routing-show-disabled.yaml": {State: api.RoutingDisabled, Ever: true, CPTs: []api.Pools{{}}},
 	} {
 		want, err := os.ReadFile("testdata/" + file)
 		if err != nil {
@@ -348,10 +348,10 @@ func TestShowsAsJSON(t *testing.T) {
 		}
 	}
 	for line, into := range map[string]interface{ empty() bool }{
-		"peer show": &asJSON[control.Peers]{}, "peer list": &asJSON[control.Peers]{}, "route show": &asJSON[control.Routes]{},
-		"routing show": &asJSON[control.Routing]{}, "global show": &asJSON[control.Globals]{}, "stats show": &asJSON[control.Stats]{},
-		"udsp show": &asJSON[control.UDSP]{}, "selection net show": &asJSON[control.Selection]{}, "fault drop show": &asJSON[control.FaultRules]{},
-		"discover 0@lo": &asJSON[control.PingReply]{},
+		"peer show": &asJSON[api.Peers]{}, "peer list": &asJSON[api.Peers]{}, "route show": &asJSON[api.Routes]{},
+		"routing show": &asJSON[api.Routing]{}, "global show": &asJSON[api.Globals]{}, "stats show": &asJSON[api.Stats]{},
+		"udsp show": &asJSON[api.UDSP]{}, "selection net show": &asJSON[api.Selection]{}, "fault drop show": &asJSON[api.FaultRules]{},
+		"discover 0@lo": &asJSON[api.PingReply]{},
 	} {
 		got := runProgram(program{}, append(words(line), "--json", "--control-socket", path)...)
 		if err := json.Unmarshal([]byte(got.stdout), into); err != nil || into.empty() || got.status != exitOK {

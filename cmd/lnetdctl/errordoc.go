@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // errorForm is how a command tells that it was refused.
@@ -14,7 +14,7 @@ type errorForm struct {
 	op, entity string
 	// silent are the codes that lnetctl prints nothing about; a terminal gets a
 	// hint.
-	silent []control.Code
+	silent []api.Code
 	// exit, if not 0, is the exit status whatever the errno.
 	exit status
 }
@@ -58,7 +58,7 @@ func oldErrorDocument(w io.Writer, op, entity string, errno int, descr string) {
 // refused reports that the daemon refused or could not be asked, and returns
 // the exit status.
 func (p *program) refused(form errorForm, err error) error {
-	f := control.FaultOf(err)
+	f := api.FaultOf(err)
 	exit := form.exit
 	switch {
 	case exit != 0:
@@ -70,11 +70,11 @@ func (p *program) refused(form errorForm, err error) error {
 	switch {
 	case p.json:
 		p.failJSON(f)
-		if f.Code == control.CodeDaemonUnreachable {
+		if f.Code == api.CodeDaemonUnreachable {
 			exit = exitFailure
 		}
 		return exit
-	case f.Code == control.CodeDaemonUnreachable:
+	case f.Code == api.CodeDaemonUnreachable:
 		descr := f.Text
 		if f.Cause != "" {
 			descr += ": " + f.Cause
@@ -91,7 +91,7 @@ func (p *program) refused(form errorForm, err error) error {
 	return exit
 }
 
-func (form *errorForm) report(p *program, f *control.Fault) {
+func (form *errorForm) report(p *program, f *api.Fault) {
 	for _, code := range form.silent {
 		if code == f.Code {
 			p.hint(f.Text)
@@ -110,8 +110,8 @@ func (form *errorForm) report(p *program, f *control.Fault) {
 
 // invalid reports, as refused does, what need not be asked.
 func (p *program) invalid(form errorForm, errno int, text, remedy string) error {
-	return p.refused(form, &control.Fault{
-		Code: control.CodeRequestInvalid, Errno: errno, Text: text, Remedy: remedy,
+	return p.refused(form, &api.Fault{
+		Code: api.CodeRequestInvalid, Errno: errno, Text: text, Remedy: remedy,
 	})
 }
 
@@ -125,10 +125,10 @@ func statusOf(errno int) status {
 
 // fail reports an error that no command has reported.
 func (p *program) fail(err error) {
-	var f *control.Fault
+	var f *api.Fault
 	switch {
 	case p.json:
-		p.failJSON(control.FaultOf(err))
+		p.failJSON(api.FaultOf(err))
 	case errors.As(err, &f):
 		fmt.Fprintf(p.stderr, "%s: %s", p.name, f.Report())
 	default:
@@ -136,10 +136,10 @@ func (p *program) fail(err error) {
 	}
 }
 
-func (p *program) failJSON(f *control.Fault) {
+func (p *program) failJSON(f *api.Fault) {
 	out := *p
 	out.stdout = p.stderr
 	_ = out.printJSON(struct {
-		Error *control.Fault `json:"error"`
+		Error *api.Fault `json:"error"`
 	}{f})
 }

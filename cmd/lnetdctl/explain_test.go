@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
@@ -119,7 +119,7 @@ case  this very NID, behind a router
 
 func TestPaths(t *testing.T) {
 	a, b, c := mustNID(t, "10.0.0.1@tcp"), mustNID(t, "10.0.0.7@tcp"), mustNID(t, "10.0.0.9@o2ib")
-	for want, p := range map[string]*control.Path{
+	for want, p := range map[string]*api.Path{
 		"none":                         nil,
 		"0@lo, within the node":        {From: lnet.LoopbackNID, To: lnet.LoopbackNID},
 		"10.0.0.1@tcp -> 10.0.0.7@tcp": {From: a, To: b},
@@ -145,7 +145,7 @@ func TestExplainAsks(t *testing.T) {
 		t.Errorf("%s from %s portal %d: %+v", to, source, portal, got)
 	}
 	got = runProgram(program{}, "explain", "10.0.0.9@tcp", "--json", "--control-socket", path)
-	var e control.Explanation
+	var e api.Explanation
 	if err := json.Unmarshal([]byte(got.stdout), &e); err != nil || e.Case != "a case" || e.Path == nil {
 		t.Error(err, got)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -29,9 +30,9 @@ func (o *healthOptions) add(c *cobra.Command, whose string) {
 // no number.
 func (p *program) setHealth(
 	ctx context.Context, form errorForm, o healthOptions,
-	set func(c *control.Client, ctx context.Context, r control.HealthChange) error,
+	set func(c *control.Client, ctx context.Context, r api.HealthChange) error,
 ) error {
-	r := control.HealthChange{All: o.all}
+	r := api.HealthChange{All: o.all}
 	if o.all == (o.nid != "") {
 		return p.invalid(form, -22, "either --nid or --all is needed", "name one NID, or all")
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -39,7 +39,7 @@ func TestListingsAreOneDocument(t *testing.T) {
 		}
 		for _, args := range [][]string{{"peer", "show", "--json"}, {"peer", "list", "--json"}} {
 			var want bytes.Buffer
-			if err := (&program{stdout: &want}).printJSON(control.Peers{Peers: append([]control.Peer{}, all[:n]...)}); err != nil {
+			if err := (&program{stdout: &want}).printJSON(api.Peers{Peers: append([]api.Peer{}, all[:n]...)}); err != nil {
 				t.Fatal(err)
 			}
 			got := runProgram(program{socket: socket}, args...)
@@ -58,19 +58,19 @@ type slowDaemon struct {
 	read  chan struct{}
 }
 
-func (d *slowDaemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[control.Peer, error] {
-	return func(yield func(control.Peer, error) bool) {
+func (d *slowDaemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[api.Peer, error] {
+	return func(yield func(api.Peer, error) bool) {
 		for k := int(after) + 1; k <= d.peers; k++ {
 			if k == d.peers {
 				select {
 				case <-d.read:
 				case <-ctx.Done():
-					yield(control.Peer{}, ctx.Err())
+					yield(api.Peer{}, ctx.Err())
 					return
 				}
 			}
 			nid := lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), uint32(k))
-			if !yield(control.Peer{ID: uint64(k), Primary: nid, NIs: []control.PeerNI{{NID: nid, State: "NA"}}}, nil) {
+			if !yield(api.Peer{ID: uint64(k), Primary: nid, NIs: []api.PeerNI{{NID: nid, State: "NA"}}}, nil) {
 				return
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // What lst prints for programs are JSON documents in which lists without members
@@ -52,11 +52,11 @@ func TestLstQuickFailsAsJSON(t *testing.T) {
 		var out, errs bytes.Buffer
 		p := program{name: "lnetdctl", stdout: &out, stderr: &errs, socket: n.sockets["peerA"]}
 		status := p.run(append([]string{"lst", "quick", "--json"}, strings.Fields(args)...))
-		var refusal struct{ Error *control.Fault }
+		var refusal struct{ Error *api.Fault }
 		if err := json.Unmarshal(errs.Bytes(), &refusal); err != nil || status != exitFailure || out.Len() > 0 {
 			t.Fatalf("%s: status %d, stdout %q, stderr %q: %v", args, status, out.String(), errs.String(), err)
 		}
-		if f := refusal.Error; f.Code != control.CodeLstNotActive || !strings.HasPrefix(f.Cause, cause) {
+		if f := refusal.Error; f.Code != api.CodeLstNotActive || !strings.HasPrefix(f.Cause, cause) {
 			t.Errorf("%s: %+v", args, f)
 		}
 	}

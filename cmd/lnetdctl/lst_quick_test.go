@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -145,7 +145,7 @@ func sampleOf(answered bool) any {
 // Quick never fails without a word, nor with the same one twice, and a test that it
 // has ended before its time was no success.
 func TestLstQuickSaysWhy(t *testing.T) {
-	stopping := control.Fault{Code: control.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "Network is down"}
+	stopping := api.Fault{Code: api.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "Network is down"}
 	for name, row := range map[string]struct {
 		command string // that goes wrong
 		call    int    // the how maniest of its name does

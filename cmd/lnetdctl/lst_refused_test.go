@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -28,7 +28,7 @@ func TestLstRefusals(t *testing.T) {
 		var out, errs strings.Builder
 		p := program{name: lstName, stdout: &out, stderr: &errs}
 		err := p.lstRefused(lstWords{what: "group", failed: "Failed to delete group"},
-			&control.Fault{Code: control.CodeLstRefused, Errno: -int(errno), Text: "refused"})
+			&api.Fault{Code: api.CodeLstRefused, Errno: -int(errno), Text: "refused"})
 		if err != error(status(exitFailure)) || errs.String() != want || out.Len() > 0 {
 			t.Errorf("%v: %v, %q, want %q", errno, err, errs.String(), want)
 		}

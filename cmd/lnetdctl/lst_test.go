@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -19,30 +19,30 @@ import (
 func TestBRWParameters(t *testing.T) {
 	tests := []struct {
 		words string
-		want  control.LstBRW
+		want  api.LstBRW
 		err   string
 	}{
-		{"", control.LstBRW{Size: 4096, Check: "none"}, ""},
-		{"read check=full size=1M", control.LstBRW{Size: 1 << 20, Check: "full"}, ""},
-		{"WRITE S=16k C=Simple", control.LstBRW{Write: true, Size: 16384, Check: "simple"}, ""},
-		{"w off=4096 size=8", control.LstBRW{Write: true, Size: 8, Offset: 4096, Check: "none"}, ""},
-		{"write r", control.LstBRW{Size: 4096, Check: "none"}, ""},
-		{"check=discard", control.LstBRW{Size: 4096, Check: "discard"}, ""},
-		{"skip-rx-copy", control.LstBRW{Size: 4096, Check: "discard"}, ""},
-		{"c=discard skip_rx_copy", control.LstBRW{Size: 4096, Check: "discard"}, ""},
-		{"skip_rx_copy check=full", control.LstBRW{}, "skip_rx_copy conflicts with check=full"},
-		{"foo", control.LstBRW{}, "Unknow parameter: foo"},
-		{"foo=1", control.LstBRW{}, "Unknow parameter: foo=1"},
-		{"read=1", control.LstBRW{}, "Unknow parameter: read=1"},
-		{"size=", control.LstBRW{}, "Invalid size "},
-		{"size=0", control.LstBRW{}, "Invalid size 0"},
-		{"size=-8", control.LstBRW{}, "Invalid size -8"},
-		{"size=1G", control.LstBRW{}, "Invalid size 1G"},
-		{"size=99999999999999999999", control.LstBRW{}, "Invalid size 99999999999999999999"},
-		{"size=1025k", control.LstBRW{}, "Size exceed limitation: 1049600 bytes"},
-		{"off=4", control.LstBRW{}, "Invalid offset 4"},
-		{"off=-8", control.LstBRW{}, "Invalid offset -8"},
-		{"check=none", control.LstBRW{}, "Invalid flag for check: none"},
+		{"", api.LstBRW{Size: 4096, Check: "none"}, ""},
+		{"read check=full size=1M", api.LstBRW{Size: 1 << 20, Check: "full"}, ""},
+		{"WRITE S=16k C=Simple", api.LstBRW{Write: true, Size: 16384, Check: "simple"}, ""},
+		{"w off=4096 size=8", api.LstBRW{Write: true, Size: 8, Offset: 4096, Check: "none"}, ""},
+		{"write r", api.LstBRW{Size: 4096, Check: "none"}, ""},
+		{"check=discard", api.LstBRW{Size: 4096, Check: "discard"}, ""},
+		{"skip-rx-copy", api.LstBRW{Size: 4096, Check: "discard"}, ""},
+		{"c=discard skip_rx_copy", api.LstBRW{Size: 4096, Check: "discard"}, ""},
+		{"skip_rx_copy check=full", api.LstBRW{}, "skip_rx_copy conflicts with check=full"},
+		{"foo", api.LstBRW{}, "Unknow parameter: foo"},
+		{"foo=1", api.LstBRW{}, "Unknow parameter: foo=1"},
+		{"read=1", api.LstBRW{}, "Unknow parameter: read=1"},
+		{"size=", api.LstBRW{}, "Invalid size "},
+		{"size=0", api.LstBRW{}, "Invalid size 0"},
+		{"size=-8", api.LstBRW{}, "Invalid size -8"},
+		{"size=1G", api.LstBRW{}, "Invalid size 1G"},
+		{"size=99999999999999999999", api.LstBRW{}, "Invalid size 99999999999999999999"},
+		{"size=1025k", api.LstBRW{}, "Size exceed limitation: 1049600 bytes"},
+		{"off=4", api.LstBRW{}, "Invalid offset 4"},
+		{"off=-8", api.LstBRW{}, "Invalid offset -8"},
+		{"check=none", api.LstBRW{}, "Invalid flag for check: none"},
 	}
 	for _, tt := range tests {
 		got, err := brwParameters(strings.Fields(tt.words))
@@ -190,8 +190,8 @@ func TestLstWithoutKeyOrDaemon(t *testing.T) {
 		t.Error(diff)
 	}
 	got = runProgram(program{}, "lst", "--json", "list_group", "--control-socket", serve(t, newCannedNode()))
-	var refusal struct{ Error *control.Fault }
-	if err := json.Unmarshal([]byte(got.stderr), &refusal); err != nil || refusal.Error.Code != control.CodeLstDisabled {
+	var refusal struct{ Error *api.Fault }
+	if err := json.Unmarshal([]byte(got.stderr), &refusal); err != nil || refusal.Error.Code != api.CodeLstDisabled {
 		t.Errorf("%+v: %v", got, err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // What speaks against a NID is shown from level 1 on, and only if there is something:
@@ -16,7 +16,7 @@ func TestTroubleOfAPeerNI(t *testing.T) {
 		level   int64
 		shown   bool
 	}{{"", 4, false}, {stalled, 0, false}, {stalled, 1, true}, {"link down", 4, true}} {
-		m := peerNIDocument(&control.PeerNI{State: "up", Trouble: c.trouble}, c.level)
+		m := peerNIDocument(&api.PeerNI{State: "up", Trouble: c.trouble}, c.level)
 		at := slices.IndexFunc(m, func(e entry) bool { return e.key == "trouble" })
 		if at >= 0 != c.shown || c.shown && m[at].value != text(c.trouble) {
 			t.Errorf("%q at level %d: %v", c.trouble, c.level, m)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -244,7 +244,7 @@ func TestHints(t *testing.T) {
 func TestJSON(t *testing.T) {
 	path := serve(t, cannedPeer(t, "peerA"))
 	got := runProgram(program{}, "net", "show", "--json", "--control-socket", path)
-	var nets control.Nets
+	var nets api.Nets
 	if err := json.Unmarshal([]byte(got.stdout), &nets); err != nil {
 		t.Fatal(err)
 	}
@@ -253,20 +253,20 @@ func TestJSON(t *testing.T) {
 	}
 
 	got = runProgram(program{}, "ping", "--json", "10.77.0.12@tcp,10.77.0.99@tcp", "--control-socket", path)
-	var pings control.PingReply
+	var pings api.PingReply
 	if err := json.Unmarshal([]byte(got.stdout), &pings); err != nil {
 		t.Fatal(err)
 	}
 	if len(pings.Results) != 2 || pings.Results[1].Error == nil || got.status != exitFailure {
 		t.Errorf("status %d, %s", got.status, got.stdout)
 	}
-	if e := pings.Results[1].Error; e.Code != control.CodePingFailed || e.Errno != -113 || e.Remedy == "" {
+	if e := pings.Results[1].Error; e.Code != api.CodePingFailed || e.Errno != -113 || e.Remedy == "" {
 		t.Errorf("error %+v", e)
 	}
 
 	for _, args := range [][]string{{"net", "show", "--net", "tcp77"}, {"ping"}, {"ping", "x"}, {"ping", "-s", "y@", "1.2.3.4@tcp"}} {
 		got = runProgram(program{}, append(args, "--json", "--control-socket", path)...)
-		var refusal struct{ Error *control.Fault }
+		var refusal struct{ Error *api.Fault }
 		if err := json.Unmarshal([]byte(got.stderr), &refusal); err != nil || refusal.Error == nil || refusal.Error.Code == "" {
 			t.Errorf("%v: stderr %q: %v", args, got.stderr, err)
 		}

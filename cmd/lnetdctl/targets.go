@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"unicode"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -170,7 +170,7 @@ func (p *program) expandNIDs(ctx context.Context, list string, limit int) ([]lne
 
 // badList reports a list of NIDs that cannot be read.
 func (p *program) badList(form errorForm, err error) error {
-	f := control.Fault{Code: control.CodeRequestInvalid, Errno: -22, Text: "Unable to parse nidlist: " + err.Error()}
+	f := api.Fault{Code: api.CodeRequestInvalid, Errno: -22, Text: "Unable to parse nidlist: " + err.Error()}
 	var list *listError
 	if errors.As(err, &list) {
 		if list.errno != 0 {

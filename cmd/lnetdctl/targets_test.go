@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // lnetctl 4.12 (1), 12 (2)
@@ -59,7 +59,7 @@ func TestExpandTargets(t *testing.T) {
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := p.expandTargets(t.Context(), tt.operands, control.PingTargetsMax)
+			got, err := p.expandTargets(t.Context(), tt.operands, api.PingTargetsMax)
 			if msg := errorText(err); msg != tt.err {
 				t.Fatalf("error %q, want %q", msg, tt.err)
 			}

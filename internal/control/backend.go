@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node/fault"
 	"github.com/lnetd/lnetd/selection"
@@ -20,28 +21,28 @@ type Backend interface {
 	InTurn(ctx context.Context, do func()) error
 
 	// Version says who the daemon is.
-	Version() Version
+	Version() api.Version
 
 	// Nets returns all nets, lo first, then in the order of their making.
-	Nets() []Net
+	Nets() []api.Net
 	// SetNIHealth sets the health of an NI, 0 to 1000; the zero NID stands for
 	// all but 0@lo. node.ErrNotFound: there is none with the NID.
 	SetNIHealth(nid lnet.NID, value int) error
 
 	// Ping pings one process and blocks until it answers, or ctx is done, or
 	// the ping has failed. A zero source lets the node choose.
-	Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (PingResult, error)
+	Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error)
 	// Discover discovers the peer that has the NID, and blocks as Ping does;
 	// 0@lo is the node itself. With force it does so even if the peer is up to
 	// date.
-	Discover(ctx context.Context, nid lnet.NID, force bool) (Peer, error)
+	Discover(ctx context.Context, nid lnet.NID, force bool) (api.Peer, error)
 
 	// Peers yields the peers that are younger than the one with the ID, 0: all,
 	// the oldest first, but not that of 0@lo alone; an error is the last thing
 	// that comes (node.Node.PeersAfter). NIs are valid until the next one comes.
-	Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[Peer, error]
+	Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[api.Peer, error]
 	// Peer returns the peer that has the NID, if one has.
-	Peer(nid lnet.NID) (Peer, bool)
+	Peer(nid lnet.NID) (api.Peer, bool)
 	// AddPeer makes a peer as an administrator wants it, or adds NIDs to it,
 	// all of them or none (discovery.Machine.Configure).
 	AddPeer(ctx context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions) error
@@ -55,27 +56,27 @@ type Backend interface {
 	SetPeerHealth(nid lnet.NID, value int) error
 
 	// Routes returns all routes in the order of their making.
-	Routes() []Route
+	Routes() []api.Route
 	// AddRoute adds a route; it looks at Net, Gateway, Hops and Priority alone.
-	AddRoute(ctx context.Context, r Route) error
+	AddRoute(ctx context.Context, r api.Route) error
 	// DeleteRoute deletes the route to a net by a gateway. node.ErrNotFound.
 	DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) error
 
 	// Routing says whether the node forwards, and with what.
-	Routing() Routing
+	Routing() api.Routing
 	// SetRouting has the node forward, or stop that, which takes its time after
 	// SetRouting has returned. node.ErrBusy: it is still stopping.
 	SetRouting(ctx context.Context, enabled bool) error
 	// SetBuffers sets the numbers of router buffers, in force when the node
 	// forwards: negative for as it is, 0 for the default.
-	SetBuffers(ctx context.Context, b Buffers) error
+	SetBuffers(ctx context.Context, b api.Buffers) error
 
 	// Globals are the parameters in force. RecoveryInterval is filled in by the
 	// server.
-	Globals() Globals
+	Globals() api.Globals
 	// SetGlobals puts all of a change in force, or nothing. Each value is within
 	// its own range; those that do not go together are node.ErrInvalid.
-	SetGlobals(ctx context.Context, c GlobalsChange) error
+	SetGlobals(ctx context.Context, c api.GlobalsChange) error
 
 	// Rules are the user policies by place.
 	Rules() []selection.Rule
@@ -103,7 +104,7 @@ type Backend interface {
 	Selftest() Selftest
 
 	// Stats are the node's counters.
-	Stats() Stats
+	Stats() api.Stats
 	// ResetCounters zeroes them, and those of all NIs and peer NIs.
 	ResetCounters()
 }

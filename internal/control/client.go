@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"syscall"
 	"time"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // replyBodyMax bounds what a client reads of one reply.
@@ -40,18 +42,18 @@ func NewClient(path string) *Client {
 // daemon of root's or the caller's alone: another user's may say anything, and
 // may have been put where the caller's would be.
 func FindClient() *Client {
-	c := NewClient(FindSocket())
+	c := NewClient(api.FindSocket())
 	c.trusts = rootsOrOwn
 	return c
 }
 
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
-	d := net.Dialer{Timeout: HeadPatience}
+	d := net.Dialer{Timeout: api.HeadPatience}
 	conn, err := d.DialContext(ctx, "unix", c.path)
 	if err != nil || c.trusts == nil {
 		return conn, err
 	}
-	if owner := ListenerOf(conn); !c.trusts(owner.UID) {
+	if owner := api.ListenerOf(conn); !c.trusts(owner.UID) {
 		_ = conn.Close()
 		return nil, &foreignError{owner}
 	}
@@ -75,17 +77,17 @@ func (c *Client) get(ctx context.Context, path string, q parameters, reply any) 
 	if len(values) > 0 {
 		path += "?" + values.Encode()
 	}
-	return c.call(ctx, ReplyPatience, http.MethodGet, path, nil, reply)
+	return c.call(ctx, api.ReplyPatience, http.MethodGet, path, nil, reply)
 }
 
 // post makes or changes something.
 func (c *Client) post(ctx context.Context, path string, request any) error {
-	return c.call(ctx, ReplyPatience, http.MethodPost, path, request, &Done{})
+	return c.call(ctx, api.ReplyPatience, http.MethodPost, path, request, &api.Done{})
 }
 
 // remove deletes something.
 func (c *Client) remove(ctx context.Context, path string, request any) error {
-	return c.call(ctx, ReplyPatience, http.MethodDelete, path, request, &Done{})
+	return c.call(ctx, api.ReplyPatience, http.MethodDelete, path, request, &api.Done{})
 }
 
 // call makes one request; reply is filled only if the answer is 200.
@@ -134,7 +136,7 @@ func (c *Client) read(resp *http.Response, reply any) error {
 		return c.garbled(fmt.Errorf("a reply of more than %d bytes", replyBodyMax))
 	}
 	if resp.StatusCode != http.StatusOK {
-		var r Refusal
+		var r api.Refusal
 		if err := json.Unmarshal(b, &r); err != nil || r.Error == nil {
 			return c.garbled(fmt.Errorf("status %s", resp.Status))
 		}
@@ -147,8 +149,8 @@ func (c *Client) read(resp *http.Response, reply any) error {
 }
 
 func (c *Client) garbled(err error) error {
-	return Fault{
-		Code:   CodeInternal,
+	return api.Fault{
+		Code:   api.CodeInternal,
 		Errno:  -int(syscall.EPROTO),
 		Text:   "no sensible answer on " + c.path,
 		Remedy: "check that lnetd listens there, and that it is of the same version",
@@ -156,9 +158,9 @@ func (c *Client) garbled(err error) error {
 }
 
 func (c *Client) unreachable(err error) error {
-	f := Fault{
-		Code:   CodeDaemonUnreachable,
-		Errno:  -int(Errno(err)),
+	f := api.Fault{
+		Code:   api.CodeDaemonUnreachable,
+		Errno:  -int(api.Errno(err)),
 		Text:   "cannot reach lnetd at " + c.path,
 		Remedy: "name the right socket with --control-socket or LNETD_CONTROL_SOCKET",
 	}
@@ -169,7 +171,7 @@ func (c *Client) unreachable(err error) error {
 	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
-		f.Cause = Strerror(errno)
+		f.Cause = api.Strerror(errno)
 		switch errno {
 		case syscall.ENOENT, syscall.ECONNREFUSED:
 			f.Remedy = "start lnetd, or " + f.Remedy

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 func TestNobodyAnswers(t *testing.T) {
@@ -19,7 +21,7 @@ func TestNobodyAnswers(t *testing.T) {
 	for file, cause := range map[string]string{"missing": "No such file or directory", "dead": "Connection refused"} {
 		path := filepath.Join(dir, file)
 		_, err := NewClient(path).Version(t.Context())
-		f := wantFault(t, err, CodeDaemonUnreachable)
+		f := wantFault(t, err, api.CodeDaemonUnreachable)
 		if f.Cause != cause || !strings.Contains(f.Text, path) || !strings.HasPrefix(f.Remedy, "start lnetd") {
 			t.Errorf("%s: %+v", file, f)
 		}
@@ -46,7 +48,7 @@ func TestGarbledAnswers(t *testing.T) {
 			c := NewClient(path)
 			defer c.Close()
 			_, err = c.Version(t.Context())
-			wantFault(t, err, CodeInternal)
+			wantFault(t, err, api.CodeInternal)
 		})
 	}
 }
@@ -65,6 +67,6 @@ func TestFewerResultsThanTargets(t *testing.T) {
 	defer func() { _ = s.Close(); <-served }()
 	c := NewClient(path)
 	defer c.Close()
-	_, err = c.Ping(t.Context(), PingRequest{NIDs: []string{"10.0.0.1@tcp"}})
-	wantFault(t, err, CodeInternal)
+	_, err = c.Ping(t.Context(), api.PingRequest{NIDs: []string{"10.0.0.1@tcp"}})
+	wantFault(t, err, api.CodeInternal)
 }

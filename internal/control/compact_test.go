@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -53,14 +54,14 @@ func fill(t *rapid.T, v reflect.Value) {
 // as the level of detail goes.
 func TestCompactTellsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var p Peer
+		var p api.Peer
 		fill(t, reflect.ValueOf(&p).Elem())
-		detail := rapid.IntRange(0, PeersDetail).Draw(t, "detail")
+		detail := rapid.IntRange(0, api.PeersDetail).Draw(t, "detail")
 		b, err := newCompact(detail).append(nil, &p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got Peer
+		var got api.Peer
 		if err := json.Unmarshal(b, &got); err != nil {
 			t.Fatalf("%s: %v", b, err)
 		}
@@ -80,7 +81,7 @@ func TestCompactTellsAll(t *testing.T) {
 
 // What is zero takes no room.
 func TestCompactLeavesZerosOut(t *testing.T) {
-	p := Peer{Primary: lnet.LoopbackNID, NIs: []PeerNI{{NID: lnet.LoopbackNID, State: "NA", Refs: 1, Health: PeerHealthStats{Value: 1000}}}}
+	p := api.Peer{Primary: lnet.LoopbackNID, NIs: []api.PeerNI{{NID: lnet.LoopbackNID, State: "NA", Refs: 1, Health: api.PeerHealthStats{Value: 1000}}}}
 	for detail, want := range map[int]string{
 		0: `{"primary_nid":"0@lo","nis":[{"nid":"0@lo","state":"NA"}]}`,
 		1: `{"primary_nid":"0@lo","nis":[{"nid":"0@lo","state":"NA","refcount":1}]}`,

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // connectionsMax bounds the connections that clients have at once. It leaves room
@@ -45,7 +47,7 @@ type connectionKey struct{}
 // opened takes a connection in: http.Server.ConnContext.
 func (t *connections) opened(ctx context.Context, conn net.Conn) context.Context {
 	c := &connection{table: t, Conn: conn, user: anybody, waits: time.Now()}
-	if cred, ok := Credentials(conn); ok {
+	if cred, ok := api.Credentials(conn); ok {
 		c.user = int(cred.Uid)
 	}
 	if victim := t.add(c); victim != nil {
@@ -115,6 +117,7 @@ func (c *connection) owner() int {
 // serving notes that the client waits for the server, waiting that the server
 // waits for the client from now on.
 func (c *connection) serving() { c.note(time.Time{}) }
+
 func (c *connection) waiting() { c.note(time.Now()) }
 
 func (c *connection) note(since time.Time) {

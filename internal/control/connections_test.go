@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // Whoever has the most connections loses the one whose client has let us wait for
@@ -80,9 +82,9 @@ func TestConnectionsAreForgotten(t *testing.T) {
 // A user that has all its places taken takes nobody else's.
 func TestPlacesAreEachUsers(t *testing.T) {
 	var p places
-	var inside func(user, more int) *Fault
-	inside = func(user, more int) *Fault {
-		_, fault := p.within(user, func() (any, *Fault) {
+	var inside func(user, more int) *api.Fault
+	inside = func(user, more int) *api.Fault {
+		_, fault := p.within(user, func() (any, *api.Fault) {
 			if more == 0 {
 				return nil, nil
 			}
@@ -93,10 +95,10 @@ func TestPlacesAreEachUsers(t *testing.T) {
 	if fault := inside(1, requestsAtOnce-1); fault != nil {
 		t.Errorf("%d at once: %v", requestsAtOnce, fault)
 	}
-	if fault := inside(1, requestsAtOnce); fault == nil || fault.Code != CodeBusy || fault.Errno != -16 {
+	if fault := inside(1, requestsAtOnce); fault == nil || fault.Code != api.CodeBusy || fault.Errno != -16 {
 		t.Errorf("one more: %v", fault)
 	}
-	_, fault := p.within(1, func() (any, *Fault) { return nil, inside(2, requestsAtOnce-1) })
+	_, fault := p.within(1, func() (any, *api.Fault) { return nil, inside(2, requestsAtOnce-1) })
 	if fault != nil {
 		t.Errorf("another user: %v", fault)
 	}

@@ -4,25 +4,18 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// DiscoverRequest is the body of POST /v1/discover. The reply is a PingReply.
-type DiscoverRequest struct {
-	// NIDs are discovered one after the other; 0@lo is the node itself.
-	NIDs []string `json:"nids"`
-	// Force discovers peers that are up to date too.
-	Force bool `json:"force,omitempty"`
-}
-
 // Discover has the daemon discover peers and returns one result for each, in
 // order.
-func (c *Client) Discover(ctx context.Context, r DiscoverRequest) ([]PingResult, error) {
-	return c.results(ctx, "/v1/discover", r, len(r.NIDs), PingTimeout)
+func (c *Client) Discover(ctx context.Context, r api.DiscoverRequest) ([]api.PingResult, error) {
+	return c.results(ctx, "/v1/discover", r, len(r.NIDs), api.PingTimeout)
 }
 
-func (h *handlers) discover(w http.ResponseWriter, r *http.Request) (any, *Fault) {
-	var req DiscoverRequest
+func (h *handlers) discover(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+	var req api.DiscoverRequest
 	fault := decode(r.Body, &req)
 	if fault == nil {
 		fault = checkTargets(req.NIDs)
@@ -37,20 +30,20 @@ func (h *handlers) discover(w http.ResponseWriter, r *http.Request) (any, *Fault
 	if fault != nil {
 		return nil, fault
 	}
-	return h.each(w, r, req.NIDs, PingTimeout, func(ctx context.Context, i int) (PingResult, error) {
+	return h.each(w, r, req.NIDs, api.PingTimeout, func(ctx context.Context, i int) (api.PingResult, error) {
 		p, err := h.Backend.Discover(ctx, nids[i], req.Force)
 		if err != nil {
-			return PingResult{}, err
+			return api.PingResult{}, err
 		}
 		return discovered(&p), nil
-	}, func(target string, err error) *Fault {
-		return targetFault(CodeDiscoverFailed, "discover", target, err)
+	}, func(target string, err error) *api.Fault {
+		return targetFault(api.CodeDiscoverFailed, "discover", target, err)
 	}), nil
 }
 
 // discovered is a peer as the answer of a target: without 0@lo.
-func discovered(p *Peer) PingResult {
-	res := PingResult{Primary: p.Primary, MultiRail: p.MultiRail, PID: lnet.PIDLustre}
+func discovered(p *api.Peer) api.PingResult {
+	res := api.PingResult{Primary: p.Primary, MultiRail: p.MultiRail, PID: lnet.PIDLustre}
 	for i := range p.NIs {
 		if nid := p.NIs[i].NID; !nid.IsLoopback() {
 			res.NIDs = append(res.NIDs, nid)

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/fault"
@@ -32,7 +33,7 @@ func EngineErrno(err error) syscall.Errno {
 			return m.errno
 		}
 	}
-	return Errno(err)
+	return api.Errno(err)
 }
 
 var errnoOf = []struct {

@@ -13,19 +13,20 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
 // changePatience bounds a change with all that it waits for, so that its end is
 // told before the client gives up.
-const changePatience = ReplyPatience - 5*time.Second
+const changePatience = api.ReplyPatience - 5*time.Second
 
 // ask makes a handler of a question. Of the query it may have the named
 // parameters, each once.
 func ask[Reply any](
-	answer func(ctx context.Context, q query) (Reply, *Fault), parameters ...string,
+	answer func(ctx context.Context, q query) (Reply, *api.Fault), parameters ...string,
 ) handler {
-	return func(_ http.ResponseWriter, r *http.Request) (any, *Fault) {
+	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		q, fault := readQuery(r.URL.RawQuery, parameters)
 		if fault != nil {
 			return nil, fault
@@ -35,15 +36,12 @@ func ask[Reply any](
 }
 
 // answered is a reply in the form that a handler returns.
-func answered[Reply any](reply Reply, fault *Fault) (any, *Fault) {
+func answered[Reply any](reply Reply, fault *api.Fault) (any, *api.Fault) {
 	if fault != nil {
 		return nil, fault
 	}
 	return reply, nil
 }
-
-// Done is the reply to a change.
-type Done struct{}
 
 // listed is a list as it goes over the socket: empty, but never null.
 func listed[T any](list []T) []T {
@@ -54,24 +52,24 @@ func listed[T any](list []T) []T {
 }
 
 // change makes a handler of a change, which is made whole or not at all.
-func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *Fault) handler {
-	return func(_ http.ResponseWriter, r *http.Request) (any, *Fault) {
+func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *api.Fault) handler {
+	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		ctx, cancel := context.WithTimeout(r.Context(), changePatience)
 		defer cancel()
 		var request Request
 		fault := decode(r.Body, &request)
 		if fault == nil {
-			fault = h.inTurn(ctx, func() *Fault { return do(ctx, &request) })
+			fault = h.inTurn(ctx, func() *api.Fault { return do(ctx, &request) })
 		}
-		return answered(Done{}, fault)
+		return answered(api.Done{}, fault)
 	}
 }
 
 // inTurn calls do when no other change is under way.
-func (h *handlers) inTurn(ctx context.Context, do func() *Fault) (fault *Fault) {
+func (h *handlers) inTurn(ctx context.Context, do func() *api.Fault) (fault *api.Fault) {
 	if err := h.Backend.InTurn(ctx, func() { fault = do() }); err != nil {
-		return Fault{
-			Code: CodeBusy, Errno: -int(syscall.EBUSY),
+		return api.Fault{
+			Code: api.CodeBusy, Errno: -int(syscall.EBUSY),
 			Text: "another change is under way", Remedy: "try again later",
 		}.Because(err)
 	}
@@ -82,7 +80,7 @@ func (h *handlers) inTurn(ctx context.Context, do func() *Fault) (fault *Fault) 
 type query map[string]string
 
 // readQuery reads the parameters that a question may have.
-func readQuery(raw string, known []string) (query, *Fault) {
+func readQuery(raw string, known []string) (query, *api.Fault) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, invalidRequest("query cannot be read", err)
@@ -98,7 +96,7 @@ func readQuery(raw string, known []string) (query, *Fault) {
 }
 
 // nid reads a parameter that is a NID; the zero NID if there is none.
-func (q query) nid(name string) (lnet.NID, *Fault) {
+func (q query) nid(name string) (lnet.NID, *api.Fault) {
 	text, ok := q[name]
 	if !ok {
 		return lnet.NID{}, nil
@@ -111,15 +109,15 @@ func (q query) nid(name string) (lnet.NID, *Fault) {
 }
 
 // net reads the parameter "net"; 0 if there is none.
-func (q query) net() (lnet.Net, *Fault) {
+func (q query) net() (lnet.Net, *api.Fault) {
 	text, ok := q["net"]
 	if !ok {
 		return 0, nil
 	}
 	net, err := lnet.ParseNet(text)
 	if err != nil {
-		return net, Fault{
-			Code: CodeNetUnknown, Errno: -2, Text: "cannot parse net",
+		return net, api.Fault{
+			Code: api.CodeNetUnknown, Errno: -2, Text: "cannot parse net",
 			Remedy: "name a net such as tcp, tcp1 or o2ib",
 		}.Because(err)
 	}
@@ -127,7 +125,7 @@ func (q query) net() (lnet.Net, *Fault) {
 }
 
 // number reads a parameter that is a number.
-func (q query) number(name string) (n uint32, given bool, _ *Fault) {
+func (q query) number(name string) (n uint32, given bool, _ *api.Fault) {
 	text, ok := q[name]
 	if !ok {
 		return 0, false, nil
@@ -140,7 +138,7 @@ func (q query) number(name string) (n uint32, given bool, _ *Fault) {
 }
 
 // decode reads a body of one JSON value.
-func decode(r io.Reader, into any) *Fault {
+func decode(r io.Reader, into any) *api.Fault {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
@@ -155,8 +153,8 @@ func decode(r io.Reader, into any) *Fault {
 	return nil
 }
 
-func invalidRequest(text string, err error) *Fault {
-	return Fault{Code: CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: text}.Because(err)
+func invalidRequest(text string, err error) *api.Fault {
+	return api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: text}.Because(err)
 }
 
 func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body any) {
@@ -174,35 +172,30 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body 
 	}
 }
 
-// Refusal is the body of every reply that is not 200.
-type Refusal struct {
-	Error *Fault `json:"error"`
-}
-
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *Fault) {
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *api.Fault) {
 	status, ok := statusOf[f.Code]
 	if !ok {
 		status = http.StatusConflict
 	}
-	s.reply(w, r, status, Refusal{Error: f})
+	s.reply(w, r, status, api.Refusal{Error: f})
 }
 
 // statusOf are the statuses of the faults that are not conflicts with what is.
-var statusOf = map[Code]int{
-	CodeRequestInvalid:   http.StatusBadRequest,
-	CodeNetUnknown:       http.StatusBadRequest,
-	CodeParameterInvalid: http.StatusBadRequest,
-	CodeRuleInvalid:      http.StatusBadRequest,
-	CodeNIUnknown:        http.StatusNotFound,
-	CodeNetAbsent:        http.StatusNotFound,
-	CodePeerUnknown:      http.StatusNotFound,
-	CodeRouteUnknown:     http.StatusNotFound,
-	CodeRuleUnknown:      http.StatusNotFound,
-	CodeLstKey:           http.StatusForbidden,
-	CodeLstNoSession:     http.StatusNotFound,
-	CodeLstUnknown:       http.StatusNotFound,
-	CodeLstInvalid:       http.StatusBadRequest,
-	CodeInternal:         http.StatusInternalServerError,
-	CodeBusy:             http.StatusServiceUnavailable,
-	CodeStopping:         http.StatusServiceUnavailable,
+var statusOf = map[api.Code]int{
+	api.CodeRequestInvalid:   http.StatusBadRequest,
+	api.CodeNetUnknown:       http.StatusBadRequest,
+	api.CodeParameterInvalid: http.StatusBadRequest,
+	api.CodeRuleInvalid:      http.StatusBadRequest,
+	api.CodeNIUnknown:        http.StatusNotFound,
+	api.CodeNetAbsent:        http.StatusNotFound,
+	api.CodePeerUnknown:      http.StatusNotFound,
+	api.CodeRouteUnknown:     http.StatusNotFound,
+	api.CodeRuleUnknown:      http.StatusNotFound,
+	api.CodeLstKey:           http.StatusForbidden,
+	api.CodeLstNoSession:     http.StatusNotFound,
+	api.CodeLstUnknown:       http.StatusNotFound,
+	api.CodeLstInvalid:       http.StatusBadRequest,
+	api.CodeInternal:         http.StatusInternalServerError,
+	api.CodeBusy:             http.StatusServiceUnavailable,
+	api.CodeStopping:         http.StatusServiceUnavailable,
 }

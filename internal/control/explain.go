@@ -3,127 +3,62 @@ package control
 import (
 	"context"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
-
-// Explanation is the reply to GET /v1/explain: how a message to a NID would
-// travel, and why.
-type Explanation struct {
-	To lnet.NID `json:"nid"`
-	// Source is the NI that the message was to leave from, zero for any.
-	Source lnet.NID `json:"source,omitzero"`
-	// Case is which procedure was followed, in words.
-	Case string `json:"case"`
-	// Steps are in the order in which they were taken; one without candidates is
-	// a remark.
-	Steps []ExplainedStep `json:"steps"`
-	// Path is what was chosen in the end; nil if there is no path.
-	Path *Path `json:"path,omitempty"`
-	// Error says why there is no path.
-	Error string `json:"error,omitempty"`
-}
-
-// ExplainedStep is one choice.
-type ExplainedStep struct {
-	// What was chosen: "net", "NI", "peer NI", "route to o2ib".
-	What string `json:"what"`
-	// Candidates are ranked, the chosen one first.
-	Candidates []RankedCandidate `json:"candidates,omitempty"`
-	// Excluded could not be chosen.
-	Excluded []ExcludedCandidate `json:"excluded,omitempty"`
-}
-
-// RankedCandidate is one that could have been chosen.
-type RankedCandidate struct {
-	Name string `json:"name"`
-	// By is the criterion that put it behind the candidate above it; "order" if
-	// all was equal, empty for the first.
-	By string `json:"by,omitempty"`
-	// Figures are those that count, the most important one first; each
-	// candidate of a step has the same criteria, as far as they make sense.
-	Figures []Figure `json:"figures"`
-}
-
-// Figure is what a criterion compares.
-type Figure struct {
-	Criterion string `json:"criterion"`
-	// Value is -1 for no priority, and 0 or 1 for what holds or does not.
-	Value int64 `json:"value"`
-	// Text is the value in words.
-	Text string `json:"text"`
-}
-
-// ExcludedCandidate is what could not be chosen, and why.
-type ExcludedCandidate struct {
-	Name string `json:"name"`
-	Why  string `json:"why"`
-}
-
-// Path is the way of a message.
-type Path struct {
-	// From is the local NI.
-	From lnet.NID `json:"from"`
-	// Gateway is the router that gets it first; zero if there is none.
-	Gateway lnet.NID `json:"gateway,omitzero"`
-	// To is the NID that it is for in the end.
-	To lnet.NID `json:"to"`
-}
 
 // trafficPortal stands for any portal but that of pings and pushes, whose way
 // may be another.
 const trafficPortal = 1
 
-// ByOrder is the By of candidates that nothing but their order told apart.
-const ByOrder = "order"
-
 // Explain asks how a message to a NID would travel; source and portal may be
 // empty.
-func (c *Client) Explain(ctx context.Context, nid, source, portal string) (Explanation, error) {
-	var e Explanation
+func (c *Client) Explain(ctx context.Context, nid, source, portal string) (api.Explanation, error) {
+	var e api.Explanation
 	err := c.get(ctx, "/v1/explain", parameters{"nid": nid, "source": source, "portal": portal}, &e)
 	return e, err
 }
 
-func (h *handlers) explain(_ context.Context, q query) (Explanation, *Fault) {
+func (h *handlers) explain(_ context.Context, q query) (api.Explanation, *api.Fault) {
 	to, fault := q.nid("nid")
 	if fault != nil {
-		return Explanation{}, fault
+		return api.Explanation{}, fault
 	}
 	if to.IsZero() || to.IsAny() {
-		return Explanation{}, invalidRequest("a NID is needed", nil)
+		return api.Explanation{}, invalidRequest("a NID is needed", nil)
 	}
 	source, fault := q.nid("source")
 	if fault != nil {
-		return Explanation{}, fault
+		return api.Explanation{}, fault
 	}
 	portal, given, fault := q.number("portal")
 	switch {
 	case fault != nil:
-		return Explanation{}, fault
+		return api.Explanation{}, fault
 	case !given:
 		portal = trafficPortal
 	case portal >= lnet.Portals:
-		return Explanation{}, invalidRequest("no such portal", nil)
+		return api.Explanation{}, invalidRequest("no such portal", nil)
 	}
 	e := h.Backend.Explain(to, source, portal)
 	return explained(to, source, &e), nil
 }
 
 // explained is an explanation as it goes over the socket.
-func explained(to, source lnet.NID, e *selection.Explanation) Explanation {
-	out := Explanation{To: to, Source: source, Case: e.Case, Steps: []ExplainedStep{}}
+func explained(to, source lnet.NID, e *selection.Explanation) api.Explanation {
+	out := api.Explanation{To: to, Source: source, Case: e.Case, Steps: []api.ExplainedStep{}}
 	for _, s := range e.Steps {
-		step := ExplainedStep{What: s.What}
+		step := api.ExplainedStep{What: s.What}
 		for _, c := range s.Candidates {
-			ranked := RankedCandidate{Name: c.Name, By: c.By.String(), Figures: []Figure{}}
+			ranked := api.RankedCandidate{Name: c.Name, By: c.By.String(), Figures: []api.Figure{}}
 			for _, f := range c.Figures {
-				ranked.Figures = append(ranked.Figures, Figure{f.Criterion.String(), f.Value, f.String()})
+				ranked.Figures = append(ranked.Figures, api.Figure{Criterion: f.Criterion.String(), Value: f.Value, Text: f.String()})
 			}
 			step.Candidates = append(step.Candidates, ranked)
 		}
 		for _, x := range s.Excluded {
-			step.Excluded = append(step.Excluded, ExcludedCandidate(x))
+			step.Excluded = append(step.Excluded, api.ExcludedCandidate(x))
 		}
 		out.Steps = append(out.Steps, step)
 	}
@@ -135,8 +70,8 @@ func explained(to, source lnet.NID, e *selection.Explanation) Explanation {
 	return out
 }
 
-func pathOf(d *selection.Decision) *Path {
-	p := &Path{From: lnet.LoopbackNID, To: lnet.LoopbackNID}
+func pathOf(d *selection.Decision) *api.Path {
+	p := &api.Path{From: lnet.LoopbackNID, To: lnet.LoopbackNID}
 	if d.Loopback() {
 		return p
 	}

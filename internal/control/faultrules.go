@@ -8,139 +8,60 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node/fault"
 )
 
-// FaultRules is the reply to GET /v1/faults.
-type FaultRules struct {
-	Rules []FaultRule `json:"rules"`
-}
-
-// FaultRule is a rule by which messages go wrong on purpose, and the body of
-// POST /v1/faults (lnetctl 15).
-type FaultRule struct {
-	// Kind is FaultDrop or FaultDelay.
-	Kind string `json:"kind"`
-	// Source and Dest are compared with the header, Local with the NI that a
-	// message arrives on: a NID, "*@NET" or "*". The first two must be given.
-	Source string `json:"source"`
-	Dest   string `json:"dest"`
-	Local  string `json:"local,omitempty"`
-	// Portals restrict a rule to PUTs and GETs of these portals, 0 to 63.
-	Portals []int `json:"portals,omitempty"`
-	// Messages are "put", "ack", "get" or "reply"; none are all.
-	Messages []string `json:"messages,omitempty"`
-	// Rate hits one of every so many messages, Interval one in every so many
-	// seconds. A rule has one of them.
-	Rate     int `json:"rate,omitempty"`
-	Interval int `json:"interval,omitempty"`
-	// Latency is how many seconds a delay rule holds a message.
-	Latency int `json:"latency,omitempty"`
-	// Statuses make a drop rule fail sends: "local_dropped" and so on, or
-	// "random".
-	Statuses []string `json:"statuses,omitempty"`
-	Random   bool     `json:"random,omitempty"`
-	DropAll  bool     `json:"drop_all,omitempty"`
-	// Counts is what a rule has done; nothing to add one with.
-	Counts *FaultCounts `json:"counts,omitempty"`
-}
-
-// FaultCounts is what a fault rule has done.
-type FaultCounts struct {
-	Matched uint64 `json:"matched"`
-	Hits    uint64 `json:"hits"`
-	Put     uint64 `json:"put"`
-	Ack     uint64 `json:"ack"`
-	Get     uint64 `json:"get"`
-	Reply   uint64 `json:"reply"`
-}
-
-// FaultDeletion is the body of DELETE /v1/faults: the rules of a kind that have
-// these filters, or all of the kind.
-type FaultDeletion struct {
-	Kind   string `json:"kind"`
-	Source string `json:"source,omitempty"`
-	Dest   string `json:"dest,omitempty"`
-	All    bool   `json:"all,omitempty"`
-}
-
-// Kinds of fault rules.
-const (
-	FaultDrop  = "drop"
-	FaultDelay = "delay"
-)
-
-// PortalMask are the portals of the rule as bits, 0 if it is about all.
-func (r *FaultRule) PortalMask() uint64 {
-	var m uint64
-	for _, p := range r.Portals {
-		m |= 1 << p
-	}
-	return m
-}
-
-// MessageMask are the message types of the rule as bits by their numbers, 0 if
-// it is about all.
-func (r *FaultRule) MessageMask() uint64 {
-	var m uint64
-	for _, name := range r.Messages {
-		if t, err := lnet.ParseMsgType(name); err == nil {
-			m |= 1 << t
-		}
-	}
-	return m
-}
-
 // faultPortalMax is the last portal that a rule can name.
 const faultPortalMax = lnet.Portals - 1
 
 // Faults asks for the fault rules of a kind.
-func (c *Client) Faults(ctx context.Context, kind string) ([]FaultRule, error) {
-	var f FaultRules
+func (c *Client) Faults(ctx context.Context, kind string) ([]api.FaultRule, error) {
+	var f api.FaultRules
 	err := c.get(ctx, "/v1/faults", parameters{"kind": kind}, &f)
 	return f.Rules, err
 }
 
 // AddFault adds a fault rule.
-func (c *Client) AddFault(ctx context.Context, r FaultRule) error {
+func (c *Client) AddFault(ctx context.Context, r api.FaultRule) error {
 	return c.post(ctx, "/v1/faults", r)
 }
 
 // DeleteFaults deletes fault rules.
-func (c *Client) DeleteFaults(ctx context.Context, r FaultDeletion) error {
+func (c *Client) DeleteFaults(ctx context.Context, r api.FaultDeletion) error {
 	return c.remove(ctx, "/v1/faults", r)
 }
 
 // ResetFaults zeroes the counts of all fault rules.
 func (c *Client) ResetFaults(ctx context.Context) error {
-	return c.post(ctx, "/v1/faults/reset", Done{})
+	return c.post(ctx, "/v1/faults/reset", api.Done{})
 }
 
-func (h *handlers) faults(_ context.Context, q query) (list[FaultRule], *Fault) {
+func (h *handlers) faults(_ context.Context, q query) (list[api.FaultRule], *api.Fault) {
 	kind, f := faultKind(q["kind"])
 	if f != nil {
-		return list[FaultRule]{}, f
+		return list[api.FaultRule]{}, f
 	}
-	return listOf("rules", h.Backend.Faults(kind), func(_ int, s *fault.Status) (FaultRule, bool) {
+	return listOf("rules", h.Backend.Faults(kind), func(_ int, s *fault.Status) (api.FaultRule, bool) {
 		return shownFault(s), true
 	}), nil
 }
 
-func (h *handlers) addFault(_ context.Context, r *FaultRule) *Fault {
+func (h *handlers) addFault(_ context.Context, r *api.FaultRule) *api.Fault {
 	rule, f := parseFault(r)
 	if f != nil {
 		f.Text = "failed to add " + r.Kind + " rule: " + f.Text
 		return f
 	}
 	if err := h.Backend.AddFault(rule); err != nil {
-		return worded("failed to add "+r.Kind+" rule", CodeRuleInvalid, err)
+		return worded("failed to add "+r.Kind+" rule", api.CodeRuleInvalid, err)
 	}
 	return nil
 }
 
-func (h *handlers) deleteFaults(_ context.Context, r *FaultDeletion) *Fault {
+func (h *handlers) deleteFaults(_ context.Context, r *api.FaultDeletion) *api.Fault {
 	kind, f := faultKind(r.Kind)
 	if f != nil {
 		return f
@@ -158,21 +79,21 @@ func (h *handlers) deleteFaults(_ context.Context, r *FaultDeletion) *Fault {
 		}
 	}
 	if h.Backend.RemoveFaults(kind, source, dest) == 0 {
-		return &Fault{
-			Code: CodeRuleUnknown, Errno: -int(syscall.ENOENT),
-			Text:   "failed to delete " + r.Kind + " rule: " + Strerror(syscall.ENOENT),
+		return &api.Fault{
+			Code: api.CodeRuleUnknown, Errno: -int(syscall.ENOENT),
+			Text:   "failed to delete " + r.Kind + " rule: " + api.Strerror(syscall.ENOENT),
 			Remedy: "see the rules with: lnetdctl fault " + r.Kind + " show",
 		}
 	}
 	return nil
 }
 
-func (h *handlers) resetFaults(context.Context, *Done) *Fault {
+func (h *handlers) resetFaults(context.Context, *api.Done) *api.Fault {
 	h.Backend.ResetFaults()
 	return nil
 }
 
-func faultKind(name string) (fault.Kind, *Fault) {
+func faultKind(name string) (fault.Kind, *api.Fault) {
 	for _, k := range []fault.Kind{fault.Drop, fault.Delay} {
 		if k.String() == name {
 			return k, nil
@@ -181,11 +102,11 @@ func faultKind(name string) (fault.Kind, *Fault) {
 	return 0, invalidRequest(fmt.Sprintf("kind %q of a fault rule is not drop or delay", name), nil)
 }
 
-func faultFilter(field, text string) (fault.NIDFilter, *Fault) {
+func faultFilter(field, text string) (fault.NIDFilter, *api.Fault) {
 	f, err := fault.ParseNIDFilter(text)
 	if err != nil {
-		return f, Fault{
-			Code: CodeRuleInvalid, Errno: -int(syscall.EINVAL),
+		return f, api.Fault{
+			Code: api.CodeRuleInvalid, Errno: -int(syscall.EINVAL),
 			Text: "cannot parse " + field + " '" + text + "'", Remedy: "name a NID, *@NET, or * for all",
 		}.Because(err)
 	}
@@ -193,7 +114,7 @@ func faultFilter(field, text string) (fault.NIDFilter, *Fault) {
 }
 
 // parseFault is the rule as package fault has it.
-func parseFault(r *FaultRule) (rule fault.Rule, f *Fault) {
+func parseFault(r *api.FaultRule) (rule fault.Rule, f *api.Fault) {
 	if rule.Kind, f = faultKind(r.Kind); f != nil {
 		return rule, f
 	}
@@ -246,12 +167,12 @@ func parseFault(r *FaultRule) (rule fault.Rule, f *Fault) {
 }
 
 // shownFault is a rule with its counts as it goes over the socket.
-func shownFault(s *fault.Status) FaultRule {
-	r := FaultRule{
+func shownFault(s *fault.Status) api.FaultRule {
+	r := api.FaultRule{
 		Kind: s.Kind.String(), Source: s.Source.String(), Dest: s.Dest.String(),
 		Rate: s.Rate, Interval: int(s.Interval / time.Second), Latency: int(s.Latency / time.Second),
 		Random: s.Random, DropAll: s.DropAll,
-		Counts: (*FaultCounts)(&s.Counts),
+		Counts: (*api.FaultCounts)(&s.Counts),
 	}
 	if !s.Local.IsAny() {
 		r.Local = s.Local.String()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -44,13 +45,13 @@ var globalRanges = map[string]globalRange{
 	"max_recovery_ping_interval": {min: 1, max: longestSeconds, invalid: "must be strictly positive"},
 }
 
-func (h *handlers) globals(context.Context, query) (Globals, *Fault) {
+func (h *handlers) globals(context.Context, query) (api.Globals, *api.Fault) {
 	g := h.Backend.Globals()
 	g.RecoveryInterval = recoveryInterval
 	return g, nil
 }
 
-func (h *handlers) setGlobals(ctx context.Context, c *GlobalsChange) *Fault {
+func (h *handlers) setGlobals(ctx context.Context, c *api.GlobalsChange) *api.Fault {
 	named := ""
 	for _, v := range c.Values() {
 		named = v.Name
@@ -75,7 +76,7 @@ func (h *handlers) setGlobals(ctx context.Context, c *GlobalsChange) *Fault {
 		return globalFault(named, err)
 	}
 	if err != nil {
-		return worded("cannot configure "+inWords(named), CodeParameterInvalid, err)
+		return worded("cannot configure "+inWords(named), api.CodeParameterInvalid, err)
 	}
 	return nil
 }
@@ -85,14 +86,14 @@ func inWords(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 // globalFault says in lnetctl's words that a parameter cannot have a value; some
 // have errors of their own.
-func globalFault(name string, err error) *Fault {
-	f := Fault{
-		Code: CodeParameterInvalid, Errno: -int(syscall.EINVAL), Text: globalRanges[name].invalid,
+func globalFault(name string, err error) *api.Fault {
+	f := api.Fault{
+		Code: api.CodeParameterInvalid, Errno: -int(syscall.EINVAL), Text: globalRanges[name].invalid,
 		Remedy: "see the parameters with: lnetdctl global show",
 	}
 	if f.Text == "" {
 		f.Errno = -int(syscall.ENODATA)
-		f.Text = "cannot configure " + inWords(name) + ": " + Strerror(syscall.EINVAL)
+		f.Text = "cannot configure " + inWords(name) + ": " + api.Strerror(syscall.EINVAL)
 	}
 	return f.Because(err)
 }

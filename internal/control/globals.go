@@ -2,124 +2,18 @@ package control
 
 import (
 	"context"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Globals is the reply to GET /v1/globals: the parameters of the node as
-// lnetctl shows them, times in seconds (lnetctl 6).
-type Globals struct {
-	NUMARange               int64 `json:"numa_range"`
-	MaxInterfaces           int64 `json:"max_interfaces"`
-	Discovery               int64 `json:"discovery"`
-	DropAsymRoute           int64 `json:"drop_asym_route"`
-	RetryCount              int64 `json:"retry_count"`
-	TransactionTimeout      int64 `json:"transaction_timeout"`
-	HealthSensitivity       int64 `json:"health_sensitivity"`
-	RecoveryInterval        int64 `json:"recovery_interval"` // obsolete, always 1
-	RouterSensitivity       int64 `json:"router_sensitivity"`
-	LNDTimeout              int64 `json:"lnd_timeout"` // follows from others
-	ResponseTracking        int64 `json:"response_tracking"`
-	RecoveryLimit           int64 `json:"recovery_limit"`
-	MaxRecoveryPingInterval int64 `json:"max_recovery_ping_interval"`
-}
-
-// GlobalsChange is the body of POST /v1/globals: what is nil stays as it is.
-type GlobalsChange struct {
-	NUMARange          *int64 `json:"numa_range,omitempty"`
-	MaxInterfaces      *int64 `json:"max_interfaces,omitempty"` // less than 16 is the default
-	Discovery          *int64 `json:"discovery,omitempty"`      // other than 0 is 1
-	DropAsymRoute      *int64 `json:"drop_asym_route,omitempty"`
-	RetryCount         *int64 `json:"retry_count,omitempty"`
-	TransactionTimeout *int64 `json:"transaction_timeout,omitempty"`
-	HealthSensitivity  *int64 `json:"health_sensitivity,omitempty"`
-	// RecoveryInterval has no effect, whatever it is.
-	RecoveryInterval        *int64 `json:"recovery_interval,omitempty"`
-	RouterSensitivity       *int64 `json:"router_sensitivity,omitempty"`
-	ResponseTracking        *int64 `json:"response_tracking,omitempty"`
-	RecoveryLimit           *int64 `json:"recovery_limit,omitempty"`
-	MaxRecoveryPingInterval *int64 `json:"max_recovery_ping_interval,omitempty"`
-}
-
-// global is one of the parameters.
-type global struct {
-	name   string
-	value  func(*Globals) *int64
-	change func(*GlobalsChange) **int64 // nil: it cannot be set
-}
-
-// globals are the parameters in the order in which they are shown.
-var globals = []global{
-	{"numa_range", func(g *Globals) *int64 { return &g.NUMARange }, func(c *GlobalsChange) **int64 { return &c.NUMARange }},
-	{"max_interfaces", func(g *Globals) *int64 { return &g.MaxInterfaces }, func(c *GlobalsChange) **int64 { return &c.MaxInterfaces }},
-	{"discovery", func(g *Globals) *int64 { return &g.Discovery }, func(c *GlobalsChange) **int64 { return &c.Discovery }},
-	{"drop_asym_route", func(g *Globals) *int64 { return &g.DropAsymRoute }, func(c *GlobalsChange) **int64 { return &c.DropAsymRoute }},
-	{"retry_count", func(g *Globals) *int64 { return &g.RetryCount }, func(c *GlobalsChange) **int64 { return &c.RetryCount }},
-	{"transaction_timeout", func(g *Globals) *int64 { return &g.TransactionTimeout }, func(c *GlobalsChange) **int64 { return &c.TransactionTimeout }},
-	{"health_sensitivity", func(g *Globals) *int64 { return &g.HealthSensitivity }, func(c *GlobalsChange) **int64 { return &c.HealthSensitivity }},
-	{"recovery_interval", func(g *Globals) *int64 { return &g.RecoveryInterval }, func(c *GlobalsChange) **int64 { return &c.RecoveryInterval }},
-	{"router_sensitivity", func(g *Globals) *int64 { return &g.RouterSensitivity }, func(c *GlobalsChange) **int64 { return &c.RouterSensitivity }},
-	{"lnd_timeout", func(g *Globals) *int64 { return &g.LNDTimeout }, nil},
-	{"response_tracking", func(g *Globals) *int64 { return &g.ResponseTracking }, func(c *GlobalsChange) **int64 { return &c.ResponseTracking }},
-	{"recovery_limit", func(g *Globals) *int64 { return &g.RecoveryLimit }, func(c *GlobalsChange) **int64 { return &c.RecoveryLimit }},
-	{"max_recovery_ping_interval", func(g *Globals) *int64 { return &g.MaxRecoveryPingInterval }, func(c *GlobalsChange) **int64 { return &c.MaxRecoveryPingInterval }},
-}
-
-// GlobalValue is a parameter with its word.
-type GlobalValue struct {
-	Name  string
-	Value int64
-}
-
-// Values are the parameters in the order in which they are shown.
-func (g *Globals) Values() []GlobalValue {
-	values := make([]GlobalValue, len(globals))
-	for k := range globals {
-		values[k] = GlobalValue{globals[k].name, *globals[k].value(g)}
-	}
-	return values
-}
-
-// Values are the parameters that the change sets, in the order in which they are
-// shown.
-func (c *GlobalsChange) Values() (values []GlobalValue) {
-	for k := range globals {
-		if change := globals[k].change; change != nil && *change(c) != nil {
-			values = append(values, GlobalValue{globals[k].name, **change(c)})
-		}
-	}
-	return values
-}
-
-// SettableGlobals are the words of the parameters that can be set, in order.
-func SettableGlobals() []string {
-	var names []string
-	for k := range globals {
-		if globals[k].change != nil {
-			names = append(names, globals[k].name)
-		}
-	}
-	return names
-}
-
-// Set makes the change set a parameter. It panics if the parameter is not one
-// of SettableGlobals.
-func (c *GlobalsChange) Set(name string, value int64) {
-	for k := range globals {
-		if g := &globals[k]; g.name == name && g.change != nil {
-			*g.change(c) = &value
-			return
-		}
-	}
-	panic("api: no parameter " + name)
-}
-
 // Globals asks for the parameters.
-func (c *Client) Globals(ctx context.Context) (Globals, error) {
-	var g Globals
+func (c *Client) Globals(ctx context.Context) (api.Globals, error) {
+	var g api.Globals
 	err := c.get(ctx, "/v1/globals", nil, &g)
 	return g, err
 }
 
 // SetGlobals changes parameters.
-func (c *Client) SetGlobals(ctx context.Context, r GlobalsChange) error {
+func (c *Client) SetGlobals(ctx context.Context, r api.GlobalsChange) error {
 	return c.post(ctx, "/v1/globals", r)
 }

@@ -8,12 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
 	"github.com/lnetd/lnetd/node"
 )
 
-var initial = control.Globals{
+var initial = api.Globals{
 	MaxInterfaces: 4096, Discovery: 1, RetryCount: 2, TransactionTimeout: 150, HealthSensitivity: 100,
 	RouterSensitivity: 100, LNDTimeout: 49, ResponseTracking: 3, MaxRecoveryPingInterval: 900,
 }
@@ -37,7 +37,7 @@ func TestGlobals(t *testing.T) {
 		t.Error(diff)
 	}
 	settable := strings.Fields(strings.Replace(shown, "lnd_timeout ", "", 1))
-	if diff := cmp.Diff(settable, control.SettableGlobals()); diff != "" {
+	if diff := cmp.Diff(settable, api.SettableGlobals()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -81,11 +81,11 @@ func TestSetGlobals(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.name, " ", tt.value), func(t *testing.T) {
 			c, _ := serve(t, &controltest.Daemon{Values: initial})
-			var r control.GlobalsChange
+			var r api.GlobalsChange
 			r.Set(tt.name, tt.value)
 			err := c.SetGlobals(t.Context(), r)
 			if tt.errno != 0 {
-				wantFault(t, err, control.CodeParameterInvalid, tt.errno, tt.text)
+				wantFault(t, err, api.CodeParameterInvalid, tt.errno, tt.text)
 			} else if err != nil {
 				t.Error(err)
 			}
@@ -107,7 +107,7 @@ func TestSetGlobalsTogether(t *testing.T) {
 	d := &controltest.Daemon{Values: initial}
 	c, _ := serve(t, d)
 	set := func(values map[string]int64) error {
-		var r control.GlobalsChange
+		var r api.GlobalsChange
 		for name, v := range values {
 			r.Set(name, v)
 		}
@@ -120,19 +120,19 @@ func TestSetGlobalsTogether(t *testing.T) {
 	if err := set(map[string]int64{"retry_count": 1, "response_tracking": 4}); err == nil || d.Values != before {
 		t.Error(err, d.Values)
 	}
-	wantFault(t, c.SetGlobals(t.Context(), control.GlobalsChange{}), control.CodeRequestInvalid, syscall.EINVAL, "no parameter is given")
+	wantFault(t, c.SetGlobals(t.Context(), api.GlobalsChange{}), api.CodeRequestInvalid, syscall.EINVAL, "no parameter is given")
 }
 
 // lnetctl 4.14 (1)
 func TestStats(t *testing.T) {
-	d := &controltest.Daemon{Totals: control.Counters(node.Counters{Committed: 1, Sent: 5, DroppedBytes: 9}),
-		Drops: []control.Reason{{Reason: "no_match", Count: 3}}, Refusals: []control.Reason{{Reason: "bad_magic", Count: 400}}}
+	d := &controltest.Daemon{Totals: api.Counters(node.Counters{Committed: 1, Sent: 5, DroppedBytes: 9}),
+		Drops: []api.Reason{{Reason: "no_match", Count: 3}}, Refusals: []api.Reason{{Reason: "bad_magic", Count: 400}}}
 	c, _ := serve(t, d)
 	got, err := c.Stats(t.Context())
 	if diff := cmp.Diff(d.Stats(), got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
-	if err := c.ResetStats(t.Context()); err != nil || !cmp.Equal(d.Stats(), control.Stats{}) {
+	if err := c.ResetStats(t.Context()); err != nil || !cmp.Equal(d.Stats(), api.Stats{}) {
 		t.Error(err, d.Totals)
 	}
 }

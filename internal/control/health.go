@@ -4,54 +4,46 @@ import (
 	"context"
 	"syscall"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
 
-// HealthChange is the body of POST /v1/nets/health and POST /v1/peers/health:
-// the health of one NI or peer NI, or of all.
-type HealthChange struct {
-	NID lnet.NID `json:"nid,omitzero"`
-	All bool     `json:"all,omitempty"`
-	// Value is needed, and cut to 0 to 1000.
-	Value *int `json:"value"`
-}
-
 // SetNIHealth sets the health of a local NI, or of all but 0@lo.
-func (c *Client) SetNIHealth(ctx context.Context, r HealthChange) error {
+func (c *Client) SetNIHealth(ctx context.Context, r api.HealthChange) error {
 	return c.post(ctx, "/v1/nets/health", r)
 }
 
 // SetPeerHealth sets the health of a peer NI, or of all.
-func (c *Client) SetPeerHealth(ctx context.Context, r HealthChange) error {
+func (c *Client) SetPeerHealth(ctx context.Context, r api.HealthChange) error {
 	return c.post(ctx, "/v1/peers/health", r)
 }
 
-func (h *handlers) setNIHealth(_ context.Context, r *HealthChange) *Fault {
+func (h *handlers) setNIHealth(_ context.Context, r *api.HealthChange) *api.Fault {
 	return setHealth(r, h.Backend.SetNIHealth, wording{
-		err: node.ErrNotFound, code: CodeNIUnknown, text: "cannot find NI",
+		err: node.ErrNotFound, code: api.CodeNIUnknown, text: "cannot find NI",
 		remedy: "see the NIs with: lnetdctl net show",
 	})
 }
 
-func (h *handlers) setPeerHealth(_ context.Context, r *HealthChange) *Fault {
+func (h *handlers) setPeerHealth(_ context.Context, r *api.HealthChange) *api.Fault {
 	return setHealth(r, h.Backend.SetPeerHealth, wording{
-		err: node.ErrNotFound, code: CodePeerUnknown, text: "cannot find peer",
+		err: node.ErrNotFound, code: api.CodePeerUnknown, text: "cannot find peer",
 		remedy: "see the peers with: lnetdctl peer show",
 	})
 }
 
-func setHealth(r *HealthChange, set func(nid lnet.NID, value int) error, unknown wording) *Fault {
+func setHealth(r *api.HealthChange, set func(nid lnet.NID, value int) error, unknown wording) *api.Fault {
 	if r.All != r.NID.IsZero() {
-		return &Fault{
-			Code: CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "either a NID or all is needed",
+		return &api.Fault{
+			Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "either a NID or all is needed",
 		}
 	}
 	if r.Value == nil {
 		return invalidRequest("a health value is needed", nil)
 	}
 	if err := set(r.NID, min(max(*r.Value, 0), node.MaxHealth)); err != nil {
-		return worded("cannot set health", CodeRequestInvalid, err, unknown)
+		return worded("cannot set health", api.CodeRequestInvalid, err, unknown)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"net/http"
 	"syscall"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // list is an answer of any length: a JSON object with one member, an array whose
@@ -95,8 +97,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, body any) {
 	switch {
 	case err == nil:
 	case p.sent == 0:
-		s.refuse(w, r, Fault{
-			Code: CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "the answer could not be made",
+		s.refuse(w, r, api.Fault{
+			Code: api.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "the answer could not be made",
 		}.Because(err))
 	default:
 		// Whoever reads it must not take it for the whole.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -34,12 +35,12 @@ func newCrowd(peers int) *crowd { return &crowd{peers: peers, ended: make(chan s
 
 func crowdNID(k int) lnet.NID { return lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), uint32(k)) }
 
-func (b *crowd) Peers(_ context.Context, after discovery.PeerID) iter.Seq2[Peer, error] {
-	return func(yield func(Peer, error) bool) {
+func (b *crowd) Peers(_ context.Context, after discovery.PeerID) iter.Seq2[api.Peer, error] {
+	return func(yield func(api.Peer, error) bool) {
 		defer func() { b.ended <- struct{}{} }()
 		for k := int(after) + 1; k <= b.peers; k++ {
 			b.pulled.Add(1)
-			p := Peer{ID: uint64(k), Primary: crowdNID(k), NIs: []PeerNI{{NID: crowdNID(k), State: "NA", Refs: k}}}
+			p := api.Peer{ID: uint64(k), Primary: crowdNID(k), NIs: []api.PeerNI{{NID: crowdNID(k), State: "NA", Refs: k}}}
 			if !yield(p, b.fail[k]) {
 				return
 			}
@@ -47,7 +48,9 @@ func (b *crowd) Peers(_ context.Context, after discovery.PeerID) iter.Seq2[Peer,
 	}
 }
 
-func (b *crowd) Peer(nid lnet.NID) (Peer, bool) { return Peer{Primary: nid, NIs: []PeerNI{}}, true }
+func (b *crowd) Peer(nid lnet.NID) (api.Peer, bool) {
+	return api.Peer{Primary: nid, NIs: []api.PeerNI{}}, true
+}
 
 // serveCrowd serves b to at most so many clients; 0: as many as lnetd does.
 func serveCrowd(t *testing.T, b *crowd, most int) (path string) {
@@ -136,7 +139,7 @@ func TestEachPageHasATime(t *testing.T) {
 		name  string
 		pause time.Duration
 		whole bool
-	}{{"in time", ReplyPatience - time.Second, true}, {"late", ReplyPatience + time.Second, false}} {
+	}{{"in time", api.ReplyPatience - time.Second, true}, {"late", api.ReplyPatience + time.Second, false}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newCrowd(2000)
@@ -165,7 +168,7 @@ func TestEachPageHasATime(t *testing.T) {
 				if whole != tt.whole {
 					t.Errorf("after %v and %d bytes: whole %v, %v", time.Since(begun), got.Len(), whole, err)
 				}
-				if tt.whole && time.Since(begun) < 4*ReplyPatience {
+				if tt.whole && time.Since(begun) < 4*api.ReplyPatience {
 					t.Errorf("all came within %v: this shows nothing", time.Since(begun))
 				}
 				<-b.ended
@@ -194,7 +197,8 @@ func (l *oneConn) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
-func (l *oneConn) Close() error   { close(l.closed); return nil }
+func (l *oneConn) Close() error { close(l.closed); return nil }
+
 func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "pipe"} }
 
 // A list that cannot be gone on with is refused if nothing of it has been sent,
@@ -226,7 +230,7 @@ func TestListsThatFail(t *testing.T) {
 }
 
 // part asks for a page of the peers.
-func part(t *testing.T, path, page string) (p Peers) {
+func part(t *testing.T, path, page string) (p api.Peers) {
 	t.Helper()
 	conn, err := net.Dial("unix", path)
 	if err != nil {
@@ -253,7 +257,7 @@ func TestParts(t *testing.T) {
 	b := newCrowd(peers)
 	path := serveCrowd(t, b, 0)
 	next, parts := 1, 0
-	for page := FirstPage; page != ""; parts++ {
+	for page := api.FirstPage; page != ""; parts++ {
 		p := part(t, path, page)
 		for _, peer := range p.Peers {
 			if peer.Primary != crowdNID(next) || peer.NIs[0].Refs != next {

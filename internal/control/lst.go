@@ -8,50 +8,23 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/selftest/console"
 )
-
-// LNet selftest (selftest 7, 8): each command of lst is a POST of its name below
-// /v1/lst, with the session's key in the body. Replies are
-// what a console tells: values of package report.
-
-// LstPatience bounds a command of lst with all that it waits for: two
-// transactions of 30 s and what leads to them.
-const LstPatience = 2 * time.Minute
 
 // Selftest is LNet selftest in the daemon. Its methods may be called from many
 // goroutines at once.
 type Selftest interface {
 	// Status says whether the node takes part, with what, and in what.
-	Status() LstStatus
+	Status() api.LstStatus
 	// Enable has it take part; what of b is 0 is as configured. EALREADY: it
 	// does.
-	Enable(b LstBounds) error
+	Enable(b api.LstBounds) error
 	// Disable ends that; ctx bounds the wait. EBUSY: it takes part in a session,
 	// or has one as a console, and force is not set. ENODEV: not enabled.
 	Disable(ctx context.Context, force bool) error
 	// Console is the node's; ENODEV: not enabled.
 	Console() (*console.Console, error)
-}
-
-// LstKey is the key of a session; 0 is none.
-type LstKey int64
-
-// Lst is the body of commands that need nothing but the key.
-type Lst struct {
-	Key LstKey `json:"key"`
-}
-
-// LstNamed is the body of commands about a group or a batch; without a name, of
-// those that list all.
-type LstNamed struct {
-	Key  LstKey `json:"key"`
-	Name string `json:"name,omitempty"`
-}
-
-// LstNames is a list of groups or batches.
-type LstNames struct {
-	Names []string `json:"names"`
 }
 
 // lst are the handlers of lst's commands. They wait for other nodes, each as long
@@ -88,15 +61,15 @@ func (h *handlers) holds() map[string]handler {
 // act makes a handler of a command that may wait for other nodes and has a reply.
 // It ends when the client goes away.
 func act[Request, Reply any](
-	h *handlers, do func(ctx context.Context, r *Request) (Reply, *Fault),
+	h *handlers, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
 ) handler {
-	return func(w http.ResponseWriter, r *http.Request) (any, *Fault) {
+	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		var request Request
 		var reply Reply
 		fault := decode(r.Body, &request) // within the usual bounds: there may be none
 		if fault == nil {
-			h.allow(w, time.Now().Add(LstPatience+ReplyPatience))
-			ctx, cancel := context.WithTimeout(r.Context(), LstPatience)
+			h.allow(w, time.Now().Add(api.LstPatience+api.ReplyPatience))
+			ctx, cancel := context.WithTimeout(r.Context(), api.LstPatience)
 			defer cancel()
 			reply, fault = do(ctx, &request)
 		}
@@ -116,12 +89,12 @@ func (h *handlers) allow(w http.ResponseWriter, until time.Time) {
 // lstCall sends a command.
 func lstCall[Reply any](ctx context.Context, c *Client, command string, request any) (Reply, error) {
 	var reply Reply
-	err := c.call(ctx, LstPatience+ReplyPatience, http.MethodPost, "/v1/lst/"+command, request, &reply)
+	err := c.call(ctx, api.LstPatience+api.ReplyPatience, http.MethodPost, "/v1/lst/"+command, request, &reply)
 	return reply, err
 }
 
 // console is the node's.
-func (h *handlers) console() (*console.Console, *Fault) {
+func (h *handlers) console() (*console.Console, *api.Fault) {
 	c, err := h.Backend.Selftest().Console()
 	if err != nil {
 		return nil, lstFault("console", err)
@@ -132,7 +105,7 @@ func (h *handlers) console() (*console.Console, *Fault) {
 // onConsole does a command on the console.
 func onConsole[Reply any](
 	h *handlers, command string, do func(c *console.Console) (Reply, error),
-) (reply Reply, _ *Fault) {
+) (reply Reply, _ *api.Fault) {
 	c, fault := h.console()
 	if fault != nil {
 		return reply, fault
@@ -145,16 +118,16 @@ func onConsole[Reply any](
 }
 
 // lstFault is an error of a command as a Fault.
-func lstFault(command string, err error) *Fault {
-	if f := (*Fault)(nil); errors.As(err, &f) {
+func lstFault(command string, err error) *api.Fault {
+	if f := (*api.Fault)(nil); errors.As(err, &f) {
 		return f
 	}
 	errno := EngineErrno(err)
-	f := Fault{Errno: -int(errno), Code: CodeLstRefused, Text: fmt.Sprintf("%s: %s", command, Strerror(errno))}
+	f := api.Fault{Errno: -int(errno), Code: api.CodeLstRefused, Text: fmt.Sprintf("%s: %s", command, api.Strerror(errno))}
 	if w, ok := lstWords[errno]; ok {
 		f.Code, f.Remedy = w.code, w.remedy
 	}
-	if f.Code == CodeLstDisabled {
+	if f.Code == api.CodeLstDisabled {
 		f.Text = "LNet selftest is not enabled on this node"
 	}
 	e := (*console.Error)(nil)
@@ -163,7 +136,7 @@ func lstFault(command string, err error) *Fault {
 	}
 	f.Subject = e.Name
 	if e.Name != "" {
-		f.Text = fmt.Sprintf("%s: %s %s: %s", command, e.What, e.Name, Strerror(errno))
+		f.Text = fmt.Sprintf("%s: %s %s: %s", command, e.What, e.Name, api.Strerror(errno))
 	}
 	out := f.Because(err)
 	out.Cause = e.Reason // where there is none the text says it all
@@ -172,17 +145,17 @@ func lstFault(command string, err error) *Fault {
 
 // lstWords are the kinds of errors by their numbers.
 var lstWords = map[syscall.Errno]struct {
-	code   Code
+	code   api.Code
 	remedy string
 }{
-	syscall.ENODEV: {CodeLstDisabled, "enable it with: lnetdctl lst enable"},
-	syscall.ESRCH:  {CodeLstNoSession, "make a session with: lst new_session"},
-	syscall.EACCES: {CodeLstKey, "export LST_SESSION as it was when the session was made; lst show_session tells its KEY"},
-	syscall.ENOENT: {CodeLstUnknown, "see what there is with: lst list_group, lst list_batch"},
-	syscall.EEXIST: {CodeLstExists, ""},
-	syscall.EINVAL: {CodeLstInvalid, ""},
-	syscall.EBUSY:  {CodeLstBusy, ""},
+	syscall.ENODEV: {api.CodeLstDisabled, "enable it with: lnetdctl lst enable"},
+	syscall.ESRCH:  {api.CodeLstNoSession, "make a session with: lst new_session"},
+	syscall.EACCES: {api.CodeLstKey, "export LST_SESSION as it was when the session was made; lst show_session tells its KEY"},
+	syscall.ENOENT: {api.CodeLstUnknown, "see what there is with: lst list_group, lst list_batch"},
+	syscall.EEXIST: {api.CodeLstExists, ""},
+	syscall.EINVAL: {api.CodeLstInvalid, ""},
+	syscall.EBUSY:  {api.CodeLstBusy, ""},
 	syscall.ENETDOWN: {
-		CodeLstNotActive, "all nodes concerned have to be active: see lst list_group --all, and lst update_group --refresh",
+		api.CodeLstNotActive, "all nodes concerned have to be active: see lst list_group --all, and lst update_group --refresh",
 	},
 }

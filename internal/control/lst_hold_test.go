@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/simlnd"
@@ -28,7 +29,7 @@ type lstNode struct {
 }
 
 func (n lstNode) Console() (*console.Console, error) { return n.console, nil }
-func (n lstNode) Status() control.LstStatus          { return control.LstStatus{Enabled: true} }
+func (n lstNode) Status() api.LstStatus              { return api.LstStatus{Enabled: true} }
 
 func newLstNode(t *testing.T) lstNode {
 	t.Helper()
@@ -106,7 +107,7 @@ func (h *holder) wantOver(t *testing.T) {
 // they have sent more.
 func TestLstHoldersAreInNobodysWay(t *testing.T) {
 	c, path := serve(t, &controltest.Daemon{Lst: newLstNode(t)})
-	if _, err := c.LstNewSession(t.Context(), control.LstNewSession{Key: 7, Name: "s"}); err != nil {
+	if _, err := c.LstNewSession(t.Context(), api.LstNewSession{Key: 7, Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
 	var holders []holder
@@ -138,7 +139,7 @@ func TestLstHoldersAreInNobodysWay(t *testing.T) {
 	for _, h := range holders {
 		h.wantOver(t)
 	}
-	if _, err := c.LstNewSession(t.Context(), control.LstNewSession{Key: 7, Name: "next"}); err != nil {
+	if _, err := c.LstNewSession(t.Context(), api.LstNewSession{Key: 7, Name: "next"}); err != nil {
 		t.Fatal(err)
 	}
 	if h := hold(t, path); h.status != http.StatusOK {
@@ -150,7 +151,7 @@ func TestLstHoldersAreInNobodysWay(t *testing.T) {
 func TestLstHolderGoes(t *testing.T) {
 	n := newLstNode(t)
 	c, _ := serve(t, &controltest.Daemon{Lst: n})
-	if _, err := c.LstNewSession(t.Context(), control.LstNewSession{Key: 7, Name: "s"}); err != nil {
+	if _, err := c.LstNewSession(t.Context(), api.LstNewSession{Key: 7, Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
 	release, err := c.LstHoldSession(t.Context(), 7)

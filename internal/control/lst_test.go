@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selftest/console"
@@ -93,21 +93,21 @@ func TestLstMalformed(t *testing.T) {
 func TestLstFaults(t *testing.T) {
 	tests := []struct {
 		err  error
-		code control.Code
+		code api.Code
 		text string
 	}{
-		{syscall.ESRCH, control.CodeLstNoSession, "disable: No such process"},
-		{&console.Error{Errno: syscall.EACCES, What: "session"}, control.CodeLstKey, "disable: Permission denied"},
-		{&console.Error{Errno: syscall.ENOENT, What: "group", Name: "g"}, control.CodeLstUnknown, "disable: group g: No such file or directory"},
-		{&console.Error{Errno: syscall.EEXIST, What: "batch", Name: "b"}, control.CodeLstExists, "disable: batch b: File exists"},
-		{&console.Error{Errno: syscall.EINVAL, What: "test", Name: "brw", Reason: "size 12"}, control.CodeLstInvalid, "disable: test brw: Invalid argument"},
-		{&console.Error{Errno: syscall.ENETDOWN, What: "group", Name: "g"}, control.CodeLstNotActive, "disable: group g: Network is down"},
-		{syscall.EIO, control.CodeLstRefused, "disable: Input/output error"},
+		{syscall.ESRCH, api.CodeLstNoSession, "disable: No such process"},
+		{&console.Error{Errno: syscall.EACCES, What: "session"}, api.CodeLstKey, "disable: Permission denied"},
+		{&console.Error{Errno: syscall.ENOENT, What: "group", Name: "g"}, api.CodeLstUnknown, "disable: group g: No such file or directory"},
+		{&console.Error{Errno: syscall.EEXIST, What: "batch", Name: "b"}, api.CodeLstExists, "disable: batch b: File exists"},
+		{&console.Error{Errno: syscall.EINVAL, What: "test", Name: "brw", Reason: "size 12"}, api.CodeLstInvalid, "disable: test brw: Invalid argument"},
+		{&console.Error{Errno: syscall.ENETDOWN, What: "group", Name: "g"}, api.CodeLstNotActive, "disable: group g: Network is down"},
+		{syscall.EIO, api.CodeLstRefused, "disable: Input/output error"},
 	}
 	for _, tt := range tests {
 		c, _ := serve(t, &controltest.Daemon{Lst: refusing{tt.err}})
-		err := c.LstDisable(t.Context(), control.LstDisable{})
-		var f *control.Fault
+		err := c.LstDisable(t.Context(), api.LstDisable{})
+		var f *api.Fault
 		if !errors.As(err, &f) || f.Code != tt.code || f.Text != tt.text {
 			t.Errorf("%v: %+v", tt.err, err)
 			continue
@@ -146,14 +146,14 @@ type inSessionOf struct {
 	console message.NID4
 }
 
-func (s inSessionOf) Status() control.LstStatus {
-	return control.LstStatus{Enabled: true, Session: &control.LstAgentSession{Name: "s", Console: s.console.String(), Tests: []control.LstAgentTest{}}}
+func (s inSessionOf) Status() api.LstStatus {
+	return api.LstStatus{Enabled: true, Session: &api.LstAgentSession{Name: "s", Console: s.console.String(), Tests: []api.LstAgentTest{}}}
 }
 
 // refusing refuses to be disabled.
 type refusing struct{ err error }
 
-func (r refusing) Status() control.LstStatus           { return control.LstStatus{} }
-func (r refusing) Enable(control.LstBounds) error      { return nil }
+func (r refusing) Status() api.LstStatus               { return api.LstStatus{} }
+func (r refusing) Enable(api.LstBounds) error          { return nil }
 func (r refusing) Disable(context.Context, bool) error { return r.err }
 func (r refusing) Console() (*console.Console, error)  { return nil, r.err }

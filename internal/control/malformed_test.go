@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
 )
 
@@ -37,10 +37,10 @@ func raw(t *testing.T, path, method, target, body string) (int, string) {
 }
 
 func TestMalformedRequests(t *testing.T) {
-	d := &controltest.Daemon{NetList: localNets(), PeerList: []control.Peer{aPeer("10.0.0.2@tcp")}}
+	d := &controltest.Daemon{NetList: localNets(), PeerList: []api.Peer{aPeer("10.0.0.2@tcp")}}
 	_, path := serve(t, d)
 	long := strings.Repeat("x", 70<<10)
-	many := `"` + strings.Repeat(`10.0.0.9@tcp","`, control.PeerNIDsMax) + `10.0.0.9@tcp"`
+	many := `"` + strings.Repeat(`10.0.0.9@tcp","`, api.PeerNIDsMax) + `10.0.0.9@tcp"`
 	tests := []struct{ method, target, body string }{
 		{"GET", "/v1/peers?frob=1", ""},
 		{"GET", "/v1/peers?nid=10.0.0.1@tcp&nid=10.0.0.2@tcp", ""},
@@ -101,11 +101,11 @@ func TestMalformedRequests(t *testing.T) {
 		body := tt.body
 		t.Run(tt.method+" "+tt.target+" "+body[:min(len(body), 60)], func(t *testing.T) {
 			status, answer := raw(t, path, tt.method, tt.target, body)
-			var refusal struct{ Error *control.Fault }
+			var refusal struct{ Error *api.Fault }
 			if err := json.Unmarshal([]byte(answer), &refusal); err != nil || refusal.Error == nil {
 				t.Fatalf("status %d: %s", status, answer)
 			}
-			if status < 400 || status >= 500 || refusal.Error.Code == control.CodeInternal || refusal.Error.Errno >= 0 {
+			if status < 400 || status >= 500 || refusal.Error.Code == api.CodeInternal || refusal.Error.Errno >= 0 {
 				t.Errorf("status %d: %+v", status, refusal.Error)
 			}
 		})

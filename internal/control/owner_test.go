@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
@@ -54,7 +55,7 @@ func TestUntrustedDaemonIsNotAsked(t *testing.T) {
 	var seen int
 	c.trusts = func(uid int) bool { seen = uid; return false }
 	_, err = c.Version(t.Context())
-	f := wantFault(t, err, CodeDaemonUnreachable)
+	f := wantFault(t, err, api.CodeDaemonUnreachable)
 	if seen != os.Geteuid() || asked.Load() != 0 {
 		t.Errorf("uid %d was judged, %d requests came", seen, asked.Load())
 	}
@@ -82,7 +83,7 @@ func TestForeignDaemon(t *testing.T) {
 	t.Cleanup(named.Close)
 	found.trusts = rootsOrOwn
 	_, err := found.Version(t.Context())
-	if f := wantFault(t, err, CodeDaemonUnreachable); !strings.Contains(f.Cause, "uid 65534") || asked.Load() != 0 {
+	if f := wantFault(t, err, api.CodeDaemonUnreachable); !strings.Contains(f.Cause, "uid 65534") || asked.Load() != 0 {
 		t.Errorf("%d requests came; %+v", asked.Load(), f)
 	}
 	if v, err := named.Version(t.Context()); err != nil || v.Version != "v6.6.6" {

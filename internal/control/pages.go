@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // pageSize is how much of an answer is made before it is written: of a list that
@@ -45,7 +47,7 @@ func (p *pages) write(b []byte) error {
 
 // flush writes what there is.
 func (p *pages) flush() error {
-	deadline := time.Now().Add(ReplyPatience)
+	deadline := time.Now().Add(api.ReplyPatience)
 	if err := http.NewResponseController(p.w).SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}

@@ -3,6 +3,8 @@ package control
 import (
 	"sync"
 	"syscall"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // places bound the requests of one kind that each user has under way at once.
@@ -12,13 +14,13 @@ type places struct {
 }
 
 // within calls do if the user has a place left. Nil places are without end.
-func (p *places) within(user int, do func() (any, *Fault)) (any, *Fault) {
+func (p *places) within(user int, do func() (any, *api.Fault)) (any, *api.Fault) {
 	if p == nil {
 		return do()
 	}
 	if !p.take(user) {
-		return nil, &Fault{
-			Code: CodeBusy, Errno: -int(syscall.EBUSY),
+		return nil, &api.Fault{
+			Code: api.CodeBusy, Errno: -int(syscall.EBUSY),
 			Text: "too many requests at once", Remedy: "try again later",
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
@@ -19,8 +19,8 @@ func TestUDSP(t *testing.T) {
 	d := &controltest.Daemon{}
 	c, _ := serve(t, d)
 	zero, one, five := 0, 1, uint32(5)
-	add := func(r control.UDSPRule) error { return c.AddUDSP(t.Context(), r) }
-	for _, r := range []control.UDSPRule{
+	add := func(r api.UDSPRule) error { return c.AddUDSP(t.Context(), r) }
+	for _, r := range []api.UDSPRule{
 		{Src: pattern("tcp")},
 		{Dst: pattern("*@tcp"), Priority: &five},
 		{Index: &zero, Src: pattern("10.0.0.1@tcp"), Dst: pattern("tcp[1-3]")},
@@ -52,35 +52,35 @@ func TestUDSP(t *testing.T) {
 	negative := -1
 	for _, tt := range []struct {
 		name string
-		r    control.UDSPRule
-		code control.Code
+		r    api.UDSPRule
+		code api.Code
 		no   syscall.Errno
 		text string
 	}{
-		{"again", control.UDSPRule{Src: pattern("tcp")}, control.CodeRuleExists, syscall.EALREADY, "cannot add udsp: Operation already in progress"},
-		{"all three", control.UDSPRule{Src: pattern("tcp"), Dst: pattern("tcp"), Rte: pattern("tcp")}, control.CodeRuleInvalid, syscall.EINVAL, "The combination of src, dst and rte is not supported"},
-		{"src and rte", control.UDSPRule{Src: pattern("tcp"), Rte: pattern("tcp")}, control.CodeRuleInvalid, syscall.EINVAL, "src and rte cannot be combined"},
-		{"rte", control.UDSPRule{Rte: pattern("tcp")}, control.CodeRuleInvalid, syscall.EINVAL, "src or dst is needed"},
-		{"nothing", control.UDSPRule{}, control.CodeRuleInvalid, syscall.EINVAL, "src or dst is needed"},
-		{"pair with priority", control.UDSPRule{Src: pattern("tcp"), Dst: pattern("tcp"), Priority: &five}, control.CodeRuleInvalid, syscall.EINVAL, "a rule about preferred NIDs has no priority"},
-		{"place", control.UDSPRule{Src: pattern("tcp7"), Index: &negative}, control.CodeRuleInvalid, syscall.EINVAL, "Invalid index"},
+		{"again", api.UDSPRule{Src: pattern("tcp")}, api.CodeRuleExists, syscall.EALREADY, "cannot add udsp: Operation already in progress"},
+		{"all three", api.UDSPRule{Src: pattern("tcp"), Dst: pattern("tcp"), Rte: pattern("tcp")}, api.CodeRuleInvalid, syscall.EINVAL, "The combination of src, dst and rte is not supported"},
+		{"src and rte", api.UDSPRule{Src: pattern("tcp"), Rte: pattern("tcp")}, api.CodeRuleInvalid, syscall.EINVAL, "src and rte cannot be combined"},
+		{"rte", api.UDSPRule{Rte: pattern("tcp")}, api.CodeRuleInvalid, syscall.EINVAL, "src or dst is needed"},
+		{"nothing", api.UDSPRule{}, api.CodeRuleInvalid, syscall.EINVAL, "src or dst is needed"},
+		{"pair with priority", api.UDSPRule{Src: pattern("tcp"), Dst: pattern("tcp"), Priority: &five}, api.CodeRuleInvalid, syscall.EINVAL, "a rule about preferred NIDs has no priority"},
+		{"place", api.UDSPRule{Src: pattern("tcp7"), Index: &negative}, api.CodeRuleInvalid, syscall.EINVAL, "Invalid index"},
 	} {
 		t.Run(tt.name, func(t *testing.T) { wantFault(t, add(tt.r), tt.code, tt.no, tt.text) })
 	}
 
-	if err := c.DeleteUDSP(t.Context(), control.UDSPDeletion{Index: &one}); err != nil {
+	if err := c.DeleteUDSP(t.Context(), api.UDSPDeletion{Index: &one}); err != nil {
 		t.Error(err)
 	}
 	if got := d.Rules(); len(got) != 2 || got[1].Dst.IsZero() {
 		t.Errorf("left: %v", got)
 	}
 	five2 := 5
-	err = c.DeleteUDSP(t.Context(), control.UDSPDeletion{Index: &five2})
-	wantFault(t, err, control.CodeRuleUnknown, syscall.ENOENT, "cannot del udsp: No such file or directory")
-	for _, r := range []control.UDSPDeletion{{}, {Index: &one, All: true}} {
-		wantFault(t, c.DeleteUDSP(t.Context(), r), control.CodeRequestInvalid, syscall.EINVAL, "either idx or all is needed")
+	err = c.DeleteUDSP(t.Context(), api.UDSPDeletion{Index: &five2})
+	wantFault(t, err, api.CodeRuleUnknown, syscall.ENOENT, "cannot del udsp: No such file or directory")
+	for _, r := range []api.UDSPDeletion{{}, {Index: &one, All: true}} {
+		wantFault(t, c.DeleteUDSP(t.Context(), r), api.CodeRequestInvalid, syscall.EINVAL, "either idx or all is needed")
 	}
-	if err := c.DeleteUDSP(t.Context(), control.UDSPDeletion{All: true}); err != nil || len(d.Rules()) != 0 {
+	if err := c.DeleteUDSP(t.Context(), api.UDSPDeletion{All: true}); err != nil || len(d.Rules()) != 0 {
 		t.Error(err, d.Rules())
 	}
 }
@@ -89,7 +89,7 @@ func TestSelection(t *testing.T) {
 	d := &controltest.Daemon{}
 	c, _ := serve(t, d)
 	seven := 7
-	for _, r := range []control.SelectionRule{
+	for _, r := range []api.SelectionRule{
 		{Type: "net", Net: pattern("tcp"), Priority: 2},
 		{Type: "nid", NID: pattern("10.0.0.[1-4]@tcp"), ID: &seven},
 		{Type: "peer", Local: pattern("10.0.0.1@tcp"), Remote: pattern("10.0.0.9@tcp"), Priority: 1},
@@ -115,24 +115,24 @@ func TestSelection(t *testing.T) {
 		t.Error(err, rules)
 	}
 	_, err = c.Selection(t.Context(), "frob", "")
-	wantFault(t, err, control.CodeRequestInvalid, syscall.EINVAL, `type "frob" of a selection rule is not net, nid or peer`)
+	wantFault(t, err, api.CodeRequestInvalid, syscall.EINVAL, `type "frob" of a selection rule is not net, nid or peer`)
 
-	err = c.AddSelection(t.Context(), control.SelectionRule{Type: "net", Net: pattern("tcp"), Priority: 3})
-	wantFault(t, err, control.CodeRuleExists, syscall.EALREADY, "cannot add selection rule: Operation already in progress")
-	err = c.AddSelection(t.Context(), control.SelectionRule{Type: "nid", NID: pattern("tcp")})
-	wantFault(t, err, control.CodeRuleInvalid, syscall.EINVAL, "cannot add selection rule: Invalid argument")
-	err = c.AddSelection(t.Context(), control.SelectionRule{Type: "net", NID: pattern("10.0.0.1@tcp")})
-	wantFault(t, err, control.CodeRequestInvalid, syscall.EINVAL, "a net rule has no such pattern: 10.0.0.1@tcp")
+	err = c.AddSelection(t.Context(), api.SelectionRule{Type: "net", Net: pattern("tcp"), Priority: 3})
+	wantFault(t, err, api.CodeRuleExists, syscall.EALREADY, "cannot add selection rule: Operation already in progress")
+	err = c.AddSelection(t.Context(), api.SelectionRule{Type: "nid", NID: pattern("tcp")})
+	wantFault(t, err, api.CodeRuleInvalid, syscall.EINVAL, "cannot add selection rule: Invalid argument")
+	err = c.AddSelection(t.Context(), api.SelectionRule{Type: "net", NID: pattern("10.0.0.1@tcp")})
+	wantFault(t, err, api.CodeRequestInvalid, syscall.EINVAL, "a net rule has no such pattern: 10.0.0.1@tcp")
 
 	// ID and pattern must be of one rule.
-	err = c.DeleteSelection(t.Context(), control.SelectionRule{Type: "net", ID: &seven, Net: pattern("tcp")})
-	wantFault(t, err, control.CodeRuleUnknown, syscall.ENOENT, "cannot del selection rule: No such file or directory")
-	err = c.DeleteSelection(t.Context(), control.SelectionRule{Type: "net"})
-	wantFault(t, err, control.CodeRuleInvalid, syscall.EINVAL, "cannot del selection rule: Invalid argument")
-	if err := c.DeleteSelection(t.Context(), control.SelectionRule{Type: "nid", ID: &seven}); err != nil {
+	err = c.DeleteSelection(t.Context(), api.SelectionRule{Type: "net", ID: &seven, Net: pattern("tcp")})
+	wantFault(t, err, api.CodeRuleUnknown, syscall.ENOENT, "cannot del selection rule: No such file or directory")
+	err = c.DeleteSelection(t.Context(), api.SelectionRule{Type: "net"})
+	wantFault(t, err, api.CodeRuleInvalid, syscall.EINVAL, "cannot del selection rule: Invalid argument")
+	if err := c.DeleteSelection(t.Context(), api.SelectionRule{Type: "nid", ID: &seven}); err != nil {
 		t.Error(err)
 	}
-	if err := c.DeleteSelection(t.Context(), control.SelectionRule{Type: "net", Net: pattern("tcp")}); err != nil {
+	if err := c.DeleteSelection(t.Context(), api.SelectionRule{Type: "net", Net: pattern("tcp")}); err != nil {
 		t.Error(err)
 	}
 	if left := d.TypedRules(); len(left) != 1 || left[0].ID != 8 {
@@ -161,13 +161,13 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := control.Explanation{
+	want := api.Explanation{
 		To: nid("10.0.0.9@tcp"), Source: nid("10.0.0.1@tcp"), Case: "some case",
-		Steps: []control.ExplainedStep{
-			{What: "NI", Candidates: []control.RankedCandidate{
-				{Name: "a", Figures: []control.Figure{{Criterion: "link", Value: 0, Text: "up"}}},
-				{Name: "b", By: "link", Figures: []control.Figure{{Criterion: "link", Value: 1, Text: "down"}}},
-			}, Excluded: []control.ExcludedCandidate{{Name: "c", Why: "not there"}}},
+		Steps: []api.ExplainedStep{
+			{What: "NI", Candidates: []api.RankedCandidate{
+				{Name: "a", Figures: []api.Figure{{Criterion: "link", Value: 0, Text: "up"}}},
+				{Name: "b", By: "link", Figures: []api.Figure{{Criterion: "link", Value: 1, Text: "down"}}},
+			}, Excluded: []api.ExcludedCandidate{{Name: "c", Why: "not there"}}},
 			{What: "remark"},
 		},
 		Error: "no route: unreachable",
@@ -182,7 +182,7 @@ func TestExplain(t *testing.T) {
 		t.Error(err, asked)
 	}
 	for _, q := range [][3]string{{"", "", ""}, {"x@", "", ""}, {"0@lo", "x@", ""}, {"0@lo", "", "64"}, {"0@lo", "", "x"}} {
-		if _, err := c.Explain(t.Context(), q[0], q[1], q[2]); control.FaultOf(err).Code != control.CodeRequestInvalid {
+		if _, err := c.Explain(t.Context(), q[0], q[1], q[2]); api.FaultOf(err).Code != api.CodeRequestInvalid {
 			t.Errorf("%q: %v", q, err)
 		}
 	}

@@ -8,60 +8,13 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
 
-// RouteGatewaysMax bounds the gateways that one request names.
-const RouteGatewaysMax = 256
-
-// Routes is the reply to GET /v1/routes.
-type Routes struct {
-	Routes []Route `json:"routes"`
-}
-
-// Route is a way to a net that the node is not on.
-type Route struct {
-	Net     lnet.Net `json:"net"`
-	Gateway lnet.NID `json:"gateway"`
-	// Hops is 1 to 255, 0 if nobody said.
-	Hops uint32 `json:"hops"`
-	// Priority is 0 for the best.
-	Priority uint32 `json:"priority"`
-	// Up tells whether the route is used.
-	Up bool `json:"up"`
-	// SingleHop tells whether the gateway itself is on the net.
-	SingleHop bool `json:"single_hop"`
-}
-
-// RouteAddition is the body of POST /v1/routes: a route by each of the
-// gateways, all of them or none.
-type RouteAddition struct {
-	Net      lnet.Net   `json:"net"`
-	Gateways []lnet.NID `json:"gateways"`
-	Hops     uint32     `json:"hops,omitempty"`
-	Priority uint32     `json:"priority,omitempty"`
-}
-
-// RouteDeletion is the body of DELETE /v1/routes, like a RouteAddition.
-type RouteDeletion struct {
-	Net      lnet.Net   `json:"net"`
-	Gateways []lnet.NID `json:"gateways"`
-}
-
-// RouteFilter says which routes are asked for. Fields without a value do not
-// restrict.
-type RouteFilter struct {
-	Net, Gateway string
-	// Hops and Priority restrict if they are not negative; no hops is 0.
-	Hops, Priority int64
-}
-
-// AllRoutes is the filter that lets all routes pass.
-var AllRoutes = RouteFilter{Hops: -1, Priority: -1}
-
 // Routes asks for the routes that pass a filter.
-func (c *Client) Routes(ctx context.Context, f RouteFilter) ([]Route, error) {
+func (c *Client) Routes(ctx context.Context, f api.RouteFilter) ([]api.Route, error) {
 	q := parameters{"net": f.Net, "gateway": f.Gateway}
 	if f.Hops >= 0 {
 		q["hops"] = strconv.FormatInt(f.Hops, 10)
@@ -69,45 +22,45 @@ func (c *Client) Routes(ctx context.Context, f RouteFilter) ([]Route, error) {
 	if f.Priority >= 0 {
 		q["priority"] = strconv.FormatInt(f.Priority, 10)
 	}
-	var r Routes
+	var r api.Routes
 	err := c.get(ctx, "/v1/routes", q, &r)
 	return r.Routes, err
 }
 
 // AddRoutes adds routes to a net.
-func (c *Client) AddRoutes(ctx context.Context, r RouteAddition) error {
+func (c *Client) AddRoutes(ctx context.Context, r api.RouteAddition) error {
 	return c.post(ctx, "/v1/routes", r)
 }
 
 // DeleteRoutes deletes routes to a net.
-func (c *Client) DeleteRoutes(ctx context.Context, r RouteDeletion) error {
+func (c *Client) DeleteRoutes(ctx context.Context, r api.RouteDeletion) error {
 	return c.remove(ctx, "/v1/routes", r)
 }
 
-func (h *handlers) routes(_ context.Context, q query) (list[Route], *Fault) {
+func (h *handlers) routes(_ context.Context, q query) (list[api.Route], *api.Fault) {
 	net, fault := q.net()
 	if fault != nil {
-		return list[Route]{}, fault
+		return list[api.Route]{}, fault
 	}
 	gateway, fault := q.nid("gateway")
 	if fault != nil {
-		return list[Route]{}, fault
+		return list[api.Route]{}, fault
 	}
 	hops, byHops, fault := q.number("hops")
 	if fault != nil {
-		return list[Route]{}, fault
+		return list[api.Route]{}, fault
 	}
 	priority, byPriority, fault := q.number("priority")
 	if fault != nil {
-		return list[Route]{}, fault
+		return list[api.Route]{}, fault
 	}
-	return listOf("routes", h.Backend.Routes(), func(_ int, r *Route) (Route, bool) {
+	return listOf("routes", h.Backend.Routes(), func(_ int, r *api.Route) (api.Route, bool) {
 		return *r, (net == 0 || r.Net == net) && (gateway.IsZero() || r.Gateway == gateway) &&
 			(!byHops || r.Hops == hops) && (!byPriority || r.Priority == priority)
 	}), nil
 }
 
-func (h *handlers) addRoutes(ctx context.Context, r *RouteAddition) *Fault {
+func (h *handlers) addRoutes(ctx context.Context, r *api.RouteAddition) *api.Fault {
 	gateways, fault := checkRoutes(r.Net, r.Gateways)
 	switch {
 	case fault != nil:
@@ -118,40 +71,40 @@ func (h *handlers) addRoutes(ctx context.Context, r *RouteAddition) *Fault {
 		return invalidRequest("invalid priority", fmt.Errorf("priority %d", r.Priority))
 	}
 	for k, gateway := range gateways {
-		err := h.Backend.AddRoute(ctx, Route{Net: r.Net, Gateway: gateway, Hops: r.Hops, Priority: r.Priority})
+		err := h.Backend.AddRoute(ctx, api.Route{Net: r.Net, Gateway: gateway, Hops: r.Hops, Priority: r.Priority})
 		if err == nil {
 			continue
 		}
 		for _, added := range gateways[:k] {
 			h.undo("add routes", h.Backend.DeleteRoute(context.WithoutCancel(ctx), r.Net, added))
 		}
-		return worded("cannot add route", CodeRouteRefused, fmt.Errorf("gateway %s: %w", gateway, err), routeWords...)
+		return worded("cannot add route", api.CodeRouteRefused, fmt.Errorf("gateway %s: %w", gateway, err), routeWords...)
 	}
 	return nil
 }
 
 var routeWords = []wording{
 	{
-		err: node.ErrExists, code: CodeRouteRefused, text: "Route already exists or the specified network is local",
+		err: node.ErrExists, code: api.CodeRouteRefused, text: "Route already exists or the specified network is local",
 		remedy: "see the routes with: lnetdctl route show, and the local nets with: lnetdctl net show",
 	}, {
-		err: node.ErrUnreachable, code: CodeRouteRefused, text: "No interface configured on the same net as gateway",
+		err: node.ErrUnreachable, code: api.CodeRouteRefused, text: "No interface configured on the same net as gateway",
 		remedy: "name a NID of the gateway that is on a net of this node; see those with: lnetdctl net show",
 	}, {
-		err: node.ErrInvalid, code: CodeRouteRefused, text: "invalid settings for route creation",
+		err: node.ErrInvalid, code: api.CodeRouteRefused, text: "invalid settings for route creation",
 		remedy: "the gateway must be another node, and not on the net that the route leads to",
 	},
 }
 
-func (h *handlers) deleteRoutes(ctx context.Context, r *RouteDeletion) *Fault {
+func (h *handlers) deleteRoutes(ctx context.Context, r *api.RouteDeletion) *api.Fault {
 	gateways, fault := checkRoutes(r.Net, r.Gateways)
 	if fault != nil {
 		return fault
 	}
-	gone := make([]Route, 0, len(gateways))
+	gone := make([]api.Route, 0, len(gateways))
 	all := h.Backend.Routes()
 	for _, gateway := range gateways {
-		k := slices.IndexFunc(all, func(o Route) bool { return o.Net == r.Net && o.Gateway == gateway })
+		k := slices.IndexFunc(all, func(o api.Route) bool { return o.Net == r.Net && o.Gateway == gateway })
 		if k < 0 {
 			return deletedRoute(fmt.Errorf("no route to %s by %s: %w", r.Net, gateway, node.ErrNotFound))
 		}
@@ -170,9 +123,9 @@ func (h *handlers) deleteRoutes(ctx context.Context, r *RouteDeletion) *Fault {
 	return nil
 }
 
-func deletedRoute(err error) *Fault {
-	return worded("failed to delete route", CodeRouteRefused, err, wording{
-		err: node.ErrNotFound, code: CodeRouteUnknown, text: "failed to delete route",
+func deletedRoute(err error) *api.Fault {
+	return worded("failed to delete route", api.CodeRouteRefused, err, wording{
+		err: node.ErrNotFound, code: api.CodeRouteUnknown, text: "failed to delete route",
 		remedy: "see the routes with: lnetdctl route show",
 	})
 }
@@ -185,14 +138,14 @@ func (h *handlers) undo(what string, err error) {
 }
 
 // checkRoutes returns the gateways, each once.
-func checkRoutes(net lnet.Net, gateways []lnet.NID) ([]lnet.NID, *Fault) {
+func checkRoutes(net lnet.Net, gateways []lnet.NID) ([]lnet.NID, *api.Fault) {
 	switch {
 	case net == 0 || len(gateways) == 0:
 		return nil, invalidRequest("a route needs a net and a gateway", nil)
-	case len(gateways) > RouteGatewaysMax:
-		return nil, &Fault{
-			Code: CodeRequestInvalid, Errno: -int(syscall.E2BIG), Text: "specifies more NIDs than allowed",
-			Remedy: "name at most " + strconv.Itoa(RouteGatewaysMax) + " gateways at once",
+	case len(gateways) > api.RouteGatewaysMax:
+		return nil, &api.Fault{
+			Code: api.CodeRequestInvalid, Errno: -int(syscall.E2BIG), Text: "specifies more NIDs than allowed",
+			Remedy: "name at most " + strconv.Itoa(api.RouteGatewaysMax) + " gateways at once",
 		}
 	}
 	var once []lnet.NID

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // makeRunDir makes the socket's directory if it is missing. The default one in
@@ -13,7 +15,7 @@ import (
 // chose is the operator's business.
 func makeRunDir(dir string) error {
 	mode := fs.FileMode(0o700)
-	if dir == SystemRunDir {
+	if dir == api.SystemRunDir {
 		mode = 0o755
 	}
 	err := os.Mkdir(dir, mode)
@@ -25,7 +27,7 @@ func makeRunDir(dir string) error {
 	case !errors.Is(err, fs.ErrExist):
 		return err
 	}
-	if dir != SharedRunDir(os.Geteuid(), os.TempDir()) {
+	if dir != api.SharedRunDir(os.Geteuid(), os.TempDir()) {
 		return nil
 	}
 	info, err := os.Lstat(dir)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -40,9 +41,9 @@ func serve(t *testing.T, d *controltest.Daemon) (c *control.Client, path string)
 
 // wantFault checks what an operator gets to know.
 
-func wantFault(t *testing.T, err error, code control.Code, errno syscall.Errno, text string) {
+func wantFault(t *testing.T, err error, code api.Code, errno syscall.Errno, text string) {
 	t.Helper()
-	var f *control.Fault
+	var f *api.Fault
 	if !errors.As(err, &f) {
 		t.Fatalf("error %v, want %s", err, code)
 	}
@@ -91,10 +92,10 @@ var (
 
 // aPeer has NIDs, the first of which is the primary one.
 
-func aPeer(has ...string) control.Peer {
-	p := control.Peer{Primary: nid(has[0]), MultiRail: true, State: uint32(discovery.MultiRail | discovery.Discovered)}
+func aPeer(has ...string) api.Peer {
+	p := api.Peer{Primary: nid(has[0]), MultiRail: true, State: uint32(discovery.MultiRail | discovery.Discovered)}
 	for _, s := range has {
-		p.NIs = append(p.NIs, control.PeerNI{NID: nid(s), State: "up"})
+		p.NIs = append(p.NIs, api.PeerNI{NID: nid(s), State: "up"})
 	}
 	return p
 }

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"syscall"
 	"time"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // Bounds of the server. Clients are local and trusted to some degree, but a
@@ -40,9 +42,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler:           s.Handler(),
 		ConnContext:       clients.opened,
 		ConnState:         clients.changed,
-		ReadHeaderTimeout: HeadPatience,
+		ReadHeaderTimeout: api.HeadPatience,
 		ReadTimeout:       requestPatience,
-		WriteTimeout:      ReplyPatience,
+		WriteTimeout:      api.ReplyPatience,
 		IdleTimeout:       idlePatience,
 		MaxHeaderBytes:    requestHeadMax,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -86,7 +88,7 @@ func (s *Server) Handler() http.Handler {
 // handler does what a request asks for, and returns what it is answered with:
 // nothing, a value, or what is made while it is written. It writes nothing
 // itself, so that its place is free before a client reads the answer.
-type handler func(w http.ResponseWriter, r *http.Request) (body any, _ *Fault)
+type handler func(w http.ResponseWriter, r *http.Request) (body any, _ *api.Fault)
 
 // handlers are a server's, one for each kind of request.
 type handlers struct{ *Server }
@@ -137,9 +139,9 @@ func (h *handlers) changes() map[string]handler {
 	}
 }
 
-func (h *handlers) nothing(_ http.ResponseWriter, r *http.Request) (any, *Fault) {
-	return nil, &Fault{
-		Code:   CodeRequestInvalid,
+func (h *handlers) nothing(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+	return nil, &api.Fault{
+		Code:   api.CodeRequestInvalid,
 		Text:   "no such request: " + r.Method + " " + r.URL.Path,
 		Errno:  -int(syscall.EOPNOTSUPP),
 		Remedy: "lnetdctl and lnetd may be of different versions",
@@ -153,7 +155,7 @@ func (s *Server) serve(p *places, do handler) http.HandlerFunc {
 		r.Body = http.MaxBytesReader(w, r.Body, requestBodyMax)
 		conn := connectionOf(r)
 		conn.serving()
-		body, fault := p.within(conn.owner(), func() (any, *Fault) { return do(w, r) })
+		body, fault := p.within(conn.owner(), func() (any, *api.Fault) { return do(w, r) })
 		conn.waiting()
 		switch {
 		case fault != nil:

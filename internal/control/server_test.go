@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -22,14 +23,16 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // fakeBackend is a daemon of the test's making that can do no more than this.
 type fakeBackend struct {
 	Backend
-	version Version
-	nets    []Net
-	ping    func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (PingResult, error)
+	version api.Version
+	nets    []api.Net
+	ping    func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error)
 }
 
-func (b *fakeBackend) Version() Version { return b.version }
-func (b *fakeBackend) Nets() []Net      { return b.nets }
-func (b *fakeBackend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (PingResult, error) {
+func (b *fakeBackend) Version() api.Version { return b.version }
+
+func (b *fakeBackend) Nets() []api.Net { return b.nets }
+
+func (b *fakeBackend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error) {
 	return b.ping(ctx, to, source)
 }
 
@@ -42,8 +45,8 @@ var errBusyForEver = errors.New("it never is our turn")
 
 // A change that has no turn is refused, and does nothing.
 func TestChangeWithoutATurn(t *testing.T) {
-	err := testClient(t, busyBackend{}).SetRouting(t.Context(), RoutingChange{})
-	if f := wantFault(t, err, CodeBusy); f.Errno != -16 || f.Cause != errBusyForEver.Error() {
+	err := testClient(t, busyBackend{}).SetRouting(t.Context(), api.RoutingChange{})
+	if f := wantFault(t, err, api.CodeBusy); f.Errno != -16 || f.Cause != errBusyForEver.Error() {
 		t.Errorf("%+v", f)
 	}
 }
@@ -83,9 +86,9 @@ func testClient(t *testing.T, b Backend) *Client {
 	return c
 }
 
-func wantFault(t *testing.T, err error, code Code) *Fault {
+func wantFault(t *testing.T, err error, code api.Code) *api.Fault {
 	t.Helper()
-	var f *Fault
+	var f *api.Fault
 	if !errors.As(err, &f) || f.Code != code {
 		t.Fatalf("error %v, want code %s", err, code)
 	}
@@ -105,7 +108,7 @@ func nid(t *testing.T, s string) lnet.NID {
 var sameNID = cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
 
 func TestVersion(t *testing.T) {
-	want := Version{Program: "lnetd", Version: "v1", Go: "go1", PID: 7, Started: time.Unix(5, 0).UTC()}
+	want := api.Version{Program: "lnetd", Version: "v1", Go: "go1", PID: 7, Started: time.Unix(5, 0).UTC()}
 	got, err := testClient(t, &fakeBackend{version: want}).Version(t.Context())
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
@@ -113,27 +116,27 @@ func TestVersion(t *testing.T) {
 }
 
 func TestNets(t *testing.T) {
-	lo := Net{Net: lnet.MakeNet(lnet.TypeLO, 0), NIs: []NI{{NID: lnet.LoopbackNID, Status: "up", CPT: "[0]"}}}
-	tcp := Net{Net: lnet.MakeNet(lnet.TypeTCP, 1), NIs: []NI{{
+	lo := api.Net{Net: lnet.MakeNet(lnet.TypeLO, 0), NIs: []api.NI{{NID: lnet.LoopbackNID, Status: "up", CPT: "[0]"}}}
+	tcp := api.Net{Net: lnet.MakeNet(lnet.TypeTCP, 1), NIs: []api.NI{{
 		NID: nid(t, "10.0.0.1@tcp1"), Status: "down", Interfaces: []string{"eth0"},
-		Statistics: Statistics{Sent: 1, PutAck: Latency{Samples: 2, Max: 1 << 60}},
-		LND:        []Tunable{{"conns_per_peer", 2}, {"tos", -1}},
+		Statistics: api.Statistics{Sent: 1, PutAck: api.Latency{Samples: 2, Max: 1 << 60}},
+		LND:        []api.Tunable{{Name: "conns_per_peer", Value: 2}, {Name: "tos", Value: -1}},
 	}}}
-	c := testClient(t, &fakeBackend{nets: []Net{lo, tcp}})
+	c := testClient(t, &fakeBackend{nets: []api.Net{lo, tcp}})
 	got, err := c.Nets(t.Context(), "")
-	if diff := cmp.Diff([]Net{lo, tcp}, got, sameNID); diff != "" || err != nil {
+	if diff := cmp.Diff([]api.Net{lo, tcp}, got, sameNID); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
 	got, err = c.Nets(t.Context(), "tcp1")
-	if diff := cmp.Diff([]Net{tcp}, got, sameNID); diff != "" || err != nil {
+	if diff := cmp.Diff([]api.Net{tcp}, got, sameNID); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
 	_, err = c.Nets(t.Context(), "tcp2")
-	if f := wantFault(t, err, CodeNetAbsent); f.Errno != -3 || f.Text != "Network is down" {
+	if f := wantFault(t, err, api.CodeNetAbsent); f.Errno != -3 || f.Text != "Network is down" {
 		t.Errorf("%+v", f)
 	}
 	_, err = c.Nets(t.Context(), "foo")
-	if f := wantFault(t, err, CodeNetUnknown); f.Errno != -2 || f.Text != "cannot parse net" {
+	if f := wantFault(t, err, api.CodeNetUnknown); f.Errno != -2 || f.Text != "cannot parse net" {
 		t.Errorf("%+v", f)
 	}
 }
@@ -142,26 +145,26 @@ func TestNets(t *testing.T) {
 // stop the next.
 func TestPing(t *testing.T) {
 	var asked []string
-	b := &fakeBackend{ping: func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (PingResult, error) {
+	b := &fakeBackend{ping: func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error) {
 		deadline, _ := ctx.Deadline()
 		left := time.Until(deadline)
 		asked = append(asked, fmt.Sprintf("%s from %s, soon %v", to, source, left <= 3*time.Second && left > 0))
 		if to.NID.Number()&1 == 0 {
-			return PingResult{}, fmt.Errorf("wrapped: %w", &lnd.Error{
+			return api.PingResult{}, fmt.Errorf("wrapped: %w", &lnd.Error{
 				Driver: "d", Op: "connect", Peer: to.NID, Status: lnd.StatusRemoteDropped, Err: syscall.ECONNREFUSED,
 			})
 		}
-		return PingResult{Primary: to.NID, PID: to.PID, NIDs: []lnet.NID{to.NID}}, nil
+		return api.PingResult{Primary: to.NID, PID: to.PID, NIDs: []lnet.NID{to.NID}}, nil
 	}}
-	got, err := testClient(t, b).Ping(t.Context(), PingRequest{
+	got, err := testClient(t, b).Ping(t.Context(), api.PingRequest{
 		NIDs: []string{"10.0.0.2@tcp", "7-10.0.0.3@tcp"}, Source: "10.0.0.1@tcp", Timeout: 3,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []PingResult{
-		{Target: "10.0.0.2@tcp", Error: &Fault{
-			Code: CodePingFailed, Errno: -111,
+	want := []api.PingResult{
+		{Target: "10.0.0.2@tcp", Error: &api.Fault{
+			Code: api.CodePingFailed, Errno: -111,
 			Text:   "failed to ping 10.0.0.2@tcp: Connection refused",
 			Cause:  "wrapped: d: connect 10.0.0.2@tcp: connection refused",
 			Remedy: targetRemedies[syscall.ECONNREFUSED],
@@ -181,22 +184,20 @@ func TestPing(t *testing.T) {
 }
 
 // sameFault compares what goes over the socket.
-func sameFault(a, b *Fault) bool {
+func sameFault(a, b *api.Fault) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	x, y := *a, *b
-	x.err, y.err = nil, nil
-	return x == y
+	return *a.Because(nil) == *b.Because(nil)
 }
 
 // lnetctl 4.12 (2)
 func TestPingTimesOut(t *testing.T) {
-	b := &fakeBackend{ping: func(ctx context.Context, _ lnet.ProcessID, _ lnet.NID) (PingResult, error) {
+	b := &fakeBackend{ping: func(ctx context.Context, _ lnet.ProcessID, _ lnet.NID) (api.PingResult, error) {
 		<-ctx.Done()
-		return PingResult{}, ctx.Err()
+		return api.PingResult{}, ctx.Err()
 	}}
-	got, err := testClient(t, b).Ping(t.Context(), PingRequest{NIDs: []string{"10.0.0.2@tcp"}, Timeout: 0.01})
+	got, err := testClient(t, b).Ping(t.Context(), api.PingRequest{NIDs: []string{"10.0.0.2@tcp"}, Timeout: 0.01})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,10 +209,10 @@ func TestPingTimesOut(t *testing.T) {
 // A server that stops ends the pings under way.
 func TestStopEndsPings(t *testing.T) {
 	begun := make(chan struct{})
-	b := &fakeBackend{ping: func(ctx context.Context, _ lnet.ProcessID, _ lnet.NID) (PingResult, error) {
+	b := &fakeBackend{ping: func(ctx context.Context, _ lnet.ProcessID, _ lnet.NID) (api.PingResult, error) {
 		close(begun)
 		<-ctx.Done()
-		return PingResult{}, context.Cause(ctx)
+		return api.PingResult{}, context.Cause(ctx)
 	}}
 	path := t.TempDir() + "/c.sock"
 	stop := startServer(t, path, b)
@@ -219,7 +220,7 @@ func TestStopEndsPings(t *testing.T) {
 	defer c.Close()
 	answered := make(chan error, 1)
 	go func() {
-		res, err := c.Ping(context.Background(), PingRequest{NIDs: []string{"10.0.0.2@tcp"}})
+		res, err := c.Ping(context.Background(), api.PingRequest{NIDs: []string{"10.0.0.2@tcp"}})
 		if err == nil && res[0].Error == nil {
 			err = errors.New("the ping succeeded")
 		}
@@ -234,7 +235,7 @@ func TestStopEndsPings(t *testing.T) {
 
 func TestBadRequests(t *testing.T) {
 	c := testClient(t, &fakeBackend{})
-	many := make([]string, PingTargetsMax+1)
+	many := make([]string, api.PingTargetsMax+1)
 	for i := range many {
 		many[i] = "1.1.1.1@tcp"
 	}
@@ -242,21 +243,21 @@ func TestBadRequests(t *testing.T) {
 		name         string
 		method, path string
 		body         any
-		code         Code
+		code         api.Code
 	}{
-		{"unknown path", http.MethodGet, "/v1/nothing", nil, CodeRequestInvalid},
-		{"wrong method", http.MethodGet, "/v1/ping", nil, CodeRequestInvalid},
-		{"no targets", http.MethodPost, "/v1/ping", PingRequest{}, CodeRequestInvalid},
-		{"bad target", http.MethodPost, "/v1/ping", PingRequest{NIDs: []string{"x@"}}, CodeRequestInvalid},
-		{"bad source", http.MethodPost, "/v1/ping", PingRequest{NIDs: many[:1], Source: "x@"}, CodeRequestInvalid},
-		{"too many targets", http.MethodPost, "/v1/ping", PingRequest{NIDs: many}, CodeRequestInvalid},
-		{"unknown field", http.MethodPost, "/v1/ping", map[string]int{"frob": 1}, CodeRequestInvalid},
-		{"wrong type", http.MethodPost, "/v1/ping", []int{1}, CodeRequestInvalid},
-		{"too long", http.MethodPost, "/v1/ping", PingRequest{Source: strings.Repeat("x", requestBodyMax)}, CodeRequestInvalid},
+		{"unknown path", http.MethodGet, "/v1/nothing", nil, api.CodeRequestInvalid},
+		{"wrong method", http.MethodGet, "/v1/ping", nil, api.CodeRequestInvalid},
+		{"no targets", http.MethodPost, "/v1/ping", api.PingRequest{}, api.CodeRequestInvalid},
+		{"bad target", http.MethodPost, "/v1/ping", api.PingRequest{NIDs: []string{"x@"}}, api.CodeRequestInvalid},
+		{"bad source", http.MethodPost, "/v1/ping", api.PingRequest{NIDs: many[:1], Source: "x@"}, api.CodeRequestInvalid},
+		{"too many targets", http.MethodPost, "/v1/ping", api.PingRequest{NIDs: many}, api.CodeRequestInvalid},
+		{"unknown field", http.MethodPost, "/v1/ping", map[string]int{"frob": 1}, api.CodeRequestInvalid},
+		{"wrong type", http.MethodPost, "/v1/ping", []int{1}, api.CodeRequestInvalid},
+		{"too long", http.MethodPost, "/v1/ping", api.PingRequest{Source: strings.Repeat("x", requestBodyMax)}, api.CodeRequestInvalid},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			wantFault(t, c.call(t.Context(), ReplyPatience, tt.method, tt.path, tt.body, nil), tt.code)
+			wantFault(t, c.call(t.Context(), api.ReplyPatience, tt.method, tt.path, tt.body, nil), tt.code)
 		})
 	}
 }
@@ -266,23 +267,23 @@ func TestBadRequests(t *testing.T) {
 func TestTooManyAtOnce(t *testing.T) {
 	release := make(chan struct{})
 	var begun = make(chan struct{}, requestsAtOnce)
-	c := testClient(t, &fakeBackend{ping: func(context.Context, lnet.ProcessID, lnet.NID) (PingResult, error) {
+	c := testClient(t, &fakeBackend{ping: func(context.Context, lnet.ProcessID, lnet.NID) (api.PingResult, error) {
 		begun <- struct{}{}
 		<-release
-		return PingResult{}, nil
+		return api.PingResult{}, nil
 	}})
 	done := make(chan error, requestsAtOnce)
 	for range requestsAtOnce {
 		go func() {
-			_, err := c.Ping(context.Background(), PingRequest{NIDs: []string{"10.0.0.2@tcp"}})
+			_, err := c.Ping(context.Background(), api.PingRequest{NIDs: []string{"10.0.0.2@tcp"}})
 			done <- err
 		}()
 	}
 	for range requestsAtOnce {
 		<-begun
 	}
-	_, err := c.Ping(t.Context(), PingRequest{NIDs: []string{"10.0.0.2@tcp"}})
-	if f := wantFault(t, err, CodeBusy); f.Errno != -16 {
+	_, err := c.Ping(t.Context(), api.PingRequest{NIDs: []string{"10.0.0.2@tcp"}})
+	if f := wantFault(t, err, api.CodeBusy); f.Errno != -16 {
 		t.Errorf("errno %d, want -16", f.Errno)
 	}
 	if _, err := c.Version(t.Context()); err != nil {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // socketPathMax is the longest path that a socket can have, in bytes: sun_path
@@ -131,13 +133,13 @@ func listenLocked(path string) (*net.UnixListener, error) {
 
 // ownerOf finds out who owns the socket: from the daemon itself, from the
 // kernel, which knows who called listen, or from the lock file.
-func ownerOf(path string) Process {
+func ownerOf(path string) api.Process {
 	conn, err := net.DialTimeout("unix", path, ownerPatience)
 	if err != nil {
 		return lockHolder(path + ".lock")
 	}
 	defer func() { _ = conn.Close() }()
-	p := ListenerOf(conn)
+	p := api.ListenerOf(conn)
 	ctx, cancel := context.WithTimeout(context.Background(), ownerPatience)
 	defer cancel()
 	c := NewClient(path)
@@ -151,21 +153,21 @@ func ownerOf(path string) Process {
 	return p
 }
 
-func lockHolder(path string) Process {
+func lockHolder(path string) api.Process {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return Process{UID: -1}
+		return api.Process{UID: -1}
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil {
-		return Process{UID: -1}
+		return api.Process{UID: -1}
 	}
-	return FindProcess(pid)
+	return api.FindProcess(pid)
 }
 
-func inUse(path string, owner Process) error {
-	return Fault{
-		Code:   CodeSocketInUse,
+func inUse(path string, owner api.Process) error {
+	return api.Fault{
+		Code:   api.CodeSocketInUse,
 		Errno:  -int(unix.EADDRINUSE),
 		Text:   fmt.Sprintf("control socket %s is in use", path),
 		Cause:  "it belongs to " + owner.String(),
@@ -174,9 +176,9 @@ func inUse(path string, owner Process) error {
 }
 
 func unusable(path string, err error) error {
-	return Fault{
-		Code:   CodeSocketUnusable,
-		Errno:  -int(Errno(err)),
+	return api.Fault{
+		Code:   api.CodeSocketUnusable,
+		Errno:  -int(api.Errno(err)),
 		Text:   fmt.Sprintf("control socket %s cannot be made", path),
 		Remedy: "check the directory and its rights, or name another path with --control-socket",
 	}.Because(err)

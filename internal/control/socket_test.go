@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 func TestListenMakesThePrivateDirectoryAndSocket(t *testing.T) {
@@ -41,9 +43,9 @@ func TestListenMakesThePrivateDirectoryAndSocket(t *testing.T) {
 // A second daemon is told who the first one is, by the daemon itself.
 func TestListenNamesTheOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.sock")
-	startServer(t, path, &fakeBackend{version: Version{Program: "lnetd", Version: "v9.8.7", PID: os.Getpid()}})
+	startServer(t, path, &fakeBackend{version: api.Version{Program: "lnetd", Version: "v9.8.7", PID: os.Getpid()}})
 	_, err := Listen(path)
-	f := wantFault(t, err, CodeSocketInUse)
+	f := wantFault(t, err, api.CodeSocketInUse)
 	for _, want := range []string{"pid " + itoa(os.Getpid()), "lnetd v9.8.7", filepath.Base(os.Args[0])} {
 		if !strings.Contains(f.Cause, want) {
 			t.Errorf("cause %q does not name %q", f.Cause, want)
@@ -63,7 +65,7 @@ func TestListenNamesTheLockHolder(t *testing.T) {
 	}
 	defer func() { _ = lock.Close() }()
 	_, err = Listen(path)
-	if f := wantFault(t, err, CodeSocketInUse); !strings.Contains(f.Cause, "pid "+itoa(os.Getpid())) {
+	if f := wantFault(t, err, api.CodeSocketInUse); !strings.Contains(f.Cause, "pid "+itoa(os.Getpid())) {
 		t.Errorf("cause %q", f.Cause)
 	}
 }
@@ -86,7 +88,7 @@ func TestListenLeavesAForeignListenerAlone(t *testing.T) {
 		}
 	}()
 	_, err = Listen(path)
-	if f := wantFault(t, err, CodeSocketInUse); !strings.Contains(f.Cause, "pid "+itoa(os.Getpid())) {
+	if f := wantFault(t, err, api.CodeSocketInUse); !strings.Contains(f.Cause, "pid "+itoa(os.Getpid())) {
 		t.Errorf("cause %q", f.Cause)
 	}
 	if _, err := os.Lstat(path); err != nil {
@@ -115,7 +117,7 @@ func TestListenDoesNotRemoveOtherFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Listen(path)
-	wantFault(t, err, CodeSocketUnusable)
+	wantFault(t, err, api.CodeSocketUnusable)
 	if b, err := os.ReadFile(path); err != nil || string(b) != "x" {
 		t.Errorf("file changed: %q, %v", b, err)
 	}
@@ -123,26 +125,8 @@ func TestListenDoesNotRemoveOtherFiles(t *testing.T) {
 
 func TestListenSaysThatThePathIsTooLong(t *testing.T) {
 	_, err := Listen(filepath.Join(t.TempDir(), strings.Repeat("x", socketPathMax)))
-	if f := wantFault(t, err, CodeSocketUnusable); !strings.Contains(f.Cause, "at most 107 fit") {
+	if f := wantFault(t, err, api.CodeSocketUnusable); !strings.Contains(f.Cause, "at most 107 fit") {
 		t.Errorf("cause %q", f.Cause)
-	}
-}
-
-func TestRunDir(t *testing.T) {
-	tests := []struct {
-		uid  int
-		xdg  string
-		want string
-	}{
-		{0, "/run/user/0", "/run/lnetd"},
-		{1000, "/run/user/1000", "/run/user/1000/lnetd"},
-		{1000, "", "/tmp/lnetd-1000"},
-		{1000, "relative", "/tmp/lnetd-1000"},
-	}
-	for _, tt := range tests {
-		if got := runDir(tt.uid, tt.xdg, "/tmp"); got != tt.want {
-			t.Errorf("runDir(%d, %q) = %s, want %s", tt.uid, tt.xdg, got, tt.want)
-		}
 	}
 }
 
@@ -152,7 +136,7 @@ func TestRunDir(t *testing.T) {
 func TestRunDirMustBeOurOwn(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	own := SharedRunDir(os.Geteuid(), tmp)
+	own := api.SharedRunDir(os.Geteuid(), tmp)
 	listens := func(dir string) error {
 		l, err := Listen(filepath.Join(dir, "control.sock"))
 		if err != nil {
@@ -164,7 +148,7 @@ func TestRunDirMustBeOurOwn(t *testing.T) {
 	if err := os.Symlink(t.TempDir(), own); err != nil {
 		t.Fatal(err)
 	}
-	if f := wantFault(t, listens(own), CodeSocketUnusable); !strings.Contains(f.Cause, "not a directory of our own") {
+	if f := wantFault(t, listens(own), api.CodeSocketUnusable); !strings.Contains(f.Cause, "not a directory of our own") {
 		t.Errorf("a link: cause %q", f.Cause)
 	}
 	for name, mode := range map[string]fs.FileMode{"own": 0o700, "anybody's": 0o777} {
@@ -184,22 +168,5 @@ func TestRunDirMustBeOurOwn(t *testing.T) {
 	}
 	if err := listens(chosen); err != nil {
 		t.Errorf("chosen: %v", err)
-	}
-}
-
-func TestProcessString(t *testing.T) {
-	tests := []struct {
-		p    Process
-		want string
-	}{
-		{Process{PID: 7, UID: -1}, "pid 7"},
-		{Process{PID: 7, UID: 0, Command: "lnetd --port 1"}, `pid 7, uid 0, "lnetd --port 1"`},
-		{Process{PID: 7, UID: 5, Program: "lnetd", Version: "v1"}, "pid 7, lnetd v1, uid 5"},
-		{Process{}, "a process that is not visible from here (another PID namespace, or no rights to look)"},
-	}
-	for _, tt := range tests {
-		if got := tt.p.String(); got != tt.want {
-			t.Errorf("%+v: %s, want %s", tt.p, got, tt.want)
-		}
 	}
 }

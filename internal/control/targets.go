@@ -6,23 +6,25 @@ import (
 	"net/http"
 	"syscall"
 	"time"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // each has one of the named targets after the other answered for, and returns
 // all results. A target that fails does not end it.
 func (h *handlers) each(
 	w http.ResponseWriter, r *http.Request, targets []string, timeout time.Duration,
-	one func(ctx context.Context, i int) (PingResult, error),
-	words func(target string, err error) *Fault,
-) PingReply {
-	h.allow(w, time.Now().Add(TargetsPatience(len(targets), timeout)))
-	reply := PingReply{Results: make([]PingResult, 0, len(targets))}
+	one func(ctx context.Context, i int) (api.PingResult, error),
+	words func(target string, err error) *api.Fault,
+) api.PingReply {
+	h.allow(w, time.Now().Add(api.TargetsPatience(len(targets), timeout)))
+	reply := api.PingReply{Results: make([]api.PingResult, 0, len(targets))}
 	for i, target := range targets {
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		res, err := one(ctx, i)
 		cancel()
 		if err != nil {
-			res = PingResult{Error: words(target, err)}
+			res = api.PingResult{Error: words(target, err)}
 		}
 		res.Target = target
 		reply.Results = append(reply.Results, res)
@@ -30,27 +32,27 @@ func (h *handlers) each(
 	return reply
 }
 
-func checkTargets(targets []string) *Fault {
+func checkTargets(targets []string) *api.Fault {
 	switch {
 	case len(targets) == 0:
 		return invalidRequest("NID targets are needed", nil)
-	case len(targets) > PingTargetsMax:
-		return &Fault{Code: CodeRequestInvalid, Errno: -int(syscall.E2BIG), Text: "specifies more NIDs than allowed"}
+	case len(targets) > api.PingTargetsMax:
+		return &api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.E2BIG), Text: "specifies more NIDs than allowed"}
 	}
 	return nil
 }
 
 // targetFault puts what befell a target into lnetctl's words (lnetctl 5.5).
-func targetFault(code Code, action, target string, err error) *Fault {
-	var f *Fault
+func targetFault(code api.Code, action, target string, err error) *api.Fault {
+	var f *api.Fault
 	if errors.As(err, &f) {
 		return f
 	}
 	errno := EngineErrno(err)
-	return Fault{
+	return api.Fault{
 		Code:   code,
 		Errno:  -int(errno),
-		Text:   "failed to " + action + " " + target + ": " + Strerror(errno),
+		Text:   "failed to " + action + " " + target + ": " + api.Strerror(errno),
 		Remedy: targetRemedies[errno],
 	}.Because(err)
 }

@@ -4,55 +4,34 @@ import (
 	"context"
 	"syscall"
 
-	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/selection"
 )
 
-// UDSP is the reply to GET /v1/udsp: the user policies by place.
-type UDSP struct {
-	Rules []UDSPRule `json:"rules"`
-}
-
-// UDSPRule is a user policy, and the body of POST /v1/udsp (lnetctl 4.17).
-type UDSPRule struct {
-	// Index is the rule's place. To add one, nil is the end.
-	Index *int         `json:"idx,omitempty"`
-	Src   lnet.Pattern `json:"src,omitzero"`
-	Dst   lnet.Pattern `json:"dst,omitzero"`
-	Rte   lnet.Pattern `json:"rte,omitzero"`
-	// Priority is that of a rule with src or dst alone, 0 if it is not given;
-	// others have none.
-	Priority *uint32 `json:"priority,omitempty"`
-}
-
-// UDSPDeletion is the body of DELETE /v1/udsp: one rule, or all.
-type UDSPDeletion struct {
-	Index *int `json:"idx,omitempty"`
-	All   bool `json:"all,omitempty"`
-}
-
 // UDSP asks for the user policies, or, with a place, for that one if there is.
-func (c *Client) UDSP(ctx context.Context, index string) ([]UDSPRule, error) {
-	var u UDSP
+func (c *Client) UDSP(ctx context.Context, index string) ([]api.UDSPRule, error) {
+	var u api.UDSP
 	err := c.get(ctx, "/v1/udsp", parameters{"idx": index}, &u)
 	return u.Rules, err
 }
 
 // AddUDSP adds a user policy.
-func (c *Client) AddUDSP(ctx context.Context, r UDSPRule) error { return c.post(ctx, "/v1/udsp", r) }
+func (c *Client) AddUDSP(ctx context.Context, r api.UDSPRule) error {
+	return c.post(ctx, "/v1/udsp", r)
+}
 
 // DeleteUDSP deletes user policies.
-func (c *Client) DeleteUDSP(ctx context.Context, r UDSPDeletion) error {
+func (c *Client) DeleteUDSP(ctx context.Context, r api.UDSPDeletion) error {
 	return c.remove(ctx, "/v1/udsp", r)
 }
 
-func (h *handlers) udsp(_ context.Context, q query) (list[UDSPRule], *Fault) {
+func (h *handlers) udsp(_ context.Context, q query) (list[api.UDSPRule], *api.Fault) {
 	index, one, fault := q.number("idx")
 	if fault != nil {
-		return list[UDSPRule]{}, fault
+		return list[api.UDSPRule]{}, fault
 	}
-	return listOf("rules", h.Backend.Rules(), func(place int, r *selection.Rule) (UDSPRule, bool) {
-		rule := UDSPRule{Index: &place, Src: r.Src, Dst: r.Dst, Rte: r.Rte}
+	return listOf("rules", h.Backend.Rules(), func(place int, r *selection.Rule) (api.UDSPRule, bool) {
+		rule := api.UDSPRule{Index: &place, Src: r.Src, Dst: r.Dst, Rte: r.Rte}
 		if r.HasPriority() {
 			rule.Priority = &r.Priority
 		}
@@ -60,7 +39,7 @@ func (h *handlers) udsp(_ context.Context, q query) (list[UDSPRule], *Fault) {
 	}), nil
 }
 
-func (h *handlers) addUDSP(ctx context.Context, r *UDSPRule) *Fault {
+func (h *handlers) addUDSP(ctx context.Context, r *api.UDSPRule) *api.Fault {
 	rule := selection.Rule{Src: r.Src, Dst: r.Dst, Rte: r.Rte}
 	if fault := checkUDSP(r, &rule); fault != nil {
 		return fault
@@ -71,8 +50,8 @@ func (h *handlers) addUDSP(ctx context.Context, r *UDSPRule) *Fault {
 	}
 	err := h.Backend.ChangePolicies(ctx, func(p *selection.Policies) error { return p.Add(rule, place) })
 	if err != nil {
-		return worded("cannot add udsp", CodeRuleInvalid, err, wording{
-			err: selection.ErrExists, code: CodeRuleExists,
+		return worded("cannot add udsp", api.CodeRuleInvalid, err, wording{
+			err: selection.ErrExists, code: api.CodeRuleExists,
 			remedy: "see the rules with: lnetdctl udsp show; to change a rule that has no priority, delete it first",
 		})
 	}
@@ -80,9 +59,9 @@ func (h *handlers) addUDSP(ctx context.Context, r *UDSPRule) *Fault {
 }
 
 // checkUDSP completes the rule that is asked for, and says what makes no sense.
-func checkUDSP(r *UDSPRule, rule *selection.Rule) *Fault {
-	invalid := func(text, remedy string) *Fault {
-		return &Fault{Code: CodeRuleInvalid, Errno: -int(syscall.EINVAL), Text: text, Remedy: remedy}
+func checkUDSP(r *api.UDSPRule, rule *selection.Rule) *api.Fault {
+	invalid := func(text, remedy string) *api.Fault {
+		return &api.Fault{Code: api.CodeRuleInvalid, Errno: -int(syscall.EINVAL), Text: text, Remedy: remedy}
 	}
 	src, dst, rte := !r.Src.IsZero(), !r.Dst.IsZero(), !r.Rte.IsZero()
 	switch {
@@ -103,7 +82,7 @@ func checkUDSP(r *UDSPRule, rule *selection.Rule) *Fault {
 	return nil
 }
 
-func (h *handlers) deleteUDSP(ctx context.Context, r *UDSPDeletion) *Fault {
+func (h *handlers) deleteUDSP(ctx context.Context, r *api.UDSPDeletion) *api.Fault {
 	if r.All == (r.Index != nil) {
 		return invalidRequest("either idx or all is needed", nil)
 	}
@@ -115,8 +94,8 @@ func (h *handlers) deleteUDSP(ctx context.Context, r *UDSPDeletion) *Fault {
 		return p.Delete(*r.Index)
 	})
 	if err != nil {
-		return worded("cannot del udsp", CodeRuleInvalid, err, wording{
-			err: selection.ErrNotFound, code: CodeRuleUnknown, remedy: "see the rules and their places with: lnetdctl udsp show",
+		return worded("cannot del udsp", api.CodeRuleInvalid, err, wording{
+			err: selection.ErrNotFound, code: api.CodeRuleUnknown, remedy: "see the rules and their places with: lnetdctl udsp show",
 		})
 	}
 	return nil

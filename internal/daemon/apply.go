@@ -10,6 +10,7 @@ import (
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selection"
@@ -68,7 +69,7 @@ func (t *nodeTask) take(ctx context.Context, s config.Step) error {
 		return t.setPolicies(ctx, s.To)
 	case config.Change[config.Parameters]:
 		if err := t.SetParameters(s.To.Parameters); err != nil {
-			return refused(err, control.Fault{Text: "the parameters cannot be put in force", Remedy: "check the section \"global\""})
+			return refused(err, api.Fault{Text: "the parameters cannot be put in force", Remedy: "check the section \"global\""})
 		}
 		t.routerSensitivity.Store(int64(s.To.RouterSensitivity))
 		return nil
@@ -105,7 +106,7 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 	}
 	err := t.ConfigurePeer(ctx, c.To.Primary, c.To.Others, discovery.ConfigureOptions{SingleRail: c.To.SingleRail})
 	if err != nil {
-		return refused(err, control.Fault{
+		return refused(err, api.Fault{
 			Text:   fmt.Sprintf("%s: the peer %s cannot be configured", c.To.Where, c.To.Primary),
 			Remedy: "see that each NID stands at one peer alone",
 		})
@@ -142,7 +143,7 @@ func (t *nodeTask) changeRoute(ctx context.Context, c config.Change[config.Route
 	case errors.Is(err, node.ErrUnreachable), errors.Is(err, node.ErrExists):
 		t.log.Warn("route is left out", "net", r.Net.String(), "gateway", r.Gateway.String(), "at", r.Where, "cause", err)
 	case err != nil:
-		return refused(err, control.Fault{
+		return refused(err, api.Fault{
 			Text:   fmt.Sprintf("%s: the route to %s by %s cannot be added", r.Where, r.Net, r.Gateway),
 			Remedy: "correct the section \"route\" of the configuration",
 		})
@@ -167,7 +168,7 @@ func (t *nodeTask) setPolicies(ctx context.Context, want *config.Policies) error
 		return nil
 	})
 	if err != nil {
-		return refused(err, control.Fault{
+		return refused(err, api.Fault{
 			Text:   "the policies cannot be put in force",
 			Remedy: "check the sections \"udsp\" and \"selection\" of the configuration",
 		})
@@ -183,7 +184,7 @@ func (t *nodeTask) setRouting(r config.Routing) error {
 		return nil
 	}
 	if err := t.EnableRouting(); err != nil {
-		return refused(err, control.Fault{
+		return refused(err, api.Fault{
 			Text: "the node cannot forward", Remedy: "see the sections \"routing\" and \"buffers\" of the configuration",
 		})
 	}
@@ -193,7 +194,7 @@ func (t *nodeTask) setRouting(r config.Routing) error {
 }
 
 // refused is an entry of the configuration that the node did not take.
-func refused(err error, f control.Fault) error {
-	f.Code, f.Errno = control.CodeConfigInvalid, -int(control.EngineErrno(err))
+func refused(err error, f api.Fault) error {
+	f.Code, f.Errno = api.CodeConfigInvalid, -int(control.EngineErrno(err))
 	return f.Because(err)
 }

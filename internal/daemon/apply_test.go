@@ -18,7 +18,7 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -71,9 +71,9 @@ func startNodeWith(t *testing.T, c config.Config, drivers Drivers) *nodeRun {
 }
 
 // peers are all that the node knows.
-func (r *nodeRun) peers(t *testing.T) []control.Peer {
+func (r *nodeRun) peers(t *testing.T) []api.Peer {
 	t.Helper()
-	var peers []control.Peer
+	var peers []api.Peer
 	for p, err := range r.Peers(t.Context(), 0) {
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func nid(t *testing.T, s string) lnet.NID {
 }
 
 // peerText is "primary=NID NID ... flags".
-func peerText(p *control.Peer) string {
+func peerText(p *api.Peer) string {
 	s := p.Primary.String() + ":"
 	for _, ni := range p.NIs {
 		s += " " + ni.NID.String()
@@ -128,7 +128,7 @@ func peerText(p *control.Peer) string {
 	return s
 }
 
-func peerTexts(peers []control.Peer) []string {
+func peerTexts(peers []api.Peer) []string {
 	var out []string
 	for k := range peers {
 		out = append(out, peerText(&peers[k]))
@@ -180,7 +180,7 @@ func TestExportIsApplied(t *testing.T) {
 		t.Errorf("NIs %+v", nis)
 	}
 	g := r.Globals()
-	wantGlobals := control.Globals{
+	wantGlobals := api.Globals{
 		MaxInterfaces: 100, Discovery: 1, RetryCount: 2, TransactionTimeout: 150, HealthSensitivity: 100,
 		RouterSensitivity: 100, LNDTimeout: 49, ResponseTracking: 3, MaxRecoveryPingInterval: 100,
 	}
@@ -259,8 +259,8 @@ peer:
   - {primary nid: 10.77.0.20@tcp, Multi-Rail: true}
 `))
 	err := <-r.done
-	var f *control.Fault
-	if !errors.As(err, &f) || f.Code != control.CodeConfigInvalid || f.Errno != -1 ||
+	var f *api.Fault
+	if !errors.As(err, &f) || f.Code != api.CodeConfigInvalid || f.Errno != -1 ||
 		f.Text != "t.yaml:10: peer[1]: the peer 10.77.0.20@tcp cannot be configured" {
 		t.Errorf("Run: %v", err)
 	}
@@ -442,7 +442,7 @@ func TestStepThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := startNode(t, parse(t, beforeChange)).ready(t)
 			before := r.shape(t)
-			var fault *control.Fault
+			var fault *api.Fault
 			if err := r.change(t, beforeChange, bad); !errors.As(err, &fault) {
 				t.Fatalf("%v", err)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -31,13 +32,13 @@ func newBackend(d *Daemon, n *nodeTask, lst *selftestTask) *backend {
 
 func (b *backend) InTurn(ctx context.Context, do func()) error { return b.node.changes.inTurn(ctx, do) }
 
-func (b *backend) Version() control.Version { return b.daemon.version() }
+func (b *backend) Version() api.Version { return b.daemon.version() }
 
-func (b *backend) Nets() []control.Net {
-	var nets []control.Net
+func (b *backend) Nets() []api.Net {
+	var nets []api.Net
 	for _, info := range b.node.NIs() {
 		if len(nets) == 0 || nets[len(nets)-1].Net != info.Net {
-			nets = append(nets, control.Net{Net: info.Net})
+			nets = append(nets, api.Net{Net: info.Net})
 		}
 		n := &nets[len(nets)-1]
 		n.NIs = append(n.NIs, controlNI(&info, b.node.drivers, b.node.cpts(), b.boot))
@@ -57,14 +58,14 @@ func (b *backend) SetNIHealth(nid lnet.NID, value int) error {
 	})
 }
 
-func (b *backend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (control.PingResult, error) {
+func (b *backend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error) {
 	info, err := b.node.Node.Ping(ctx, to, node.PingOptions{Source: source})
 	if err != nil {
-		return control.PingResult{}, err
+		return api.PingResult{}, err
 	}
 	// A ping discovers nothing: what is known of the peer is from before, and of
 	// a stranger the NID that was pinged stands for the peer.
-	res := control.PingResult{Primary: to.NID, PID: info.PID}
+	res := api.PingResult{Primary: to.NID, PID: info.PID}
 	if peer, ok := b.node.Peer(to.NID); ok {
 		res.Primary, res.MultiRail = peer.Primary, peer.MultiRail
 	}
@@ -74,17 +75,17 @@ func (b *backend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) 
 	return res, nil
 }
 
-func (b *backend) Discover(ctx context.Context, nid lnet.NID, force bool) (control.Peer, error) {
+func (b *backend) Discover(ctx context.Context, nid lnet.NID, force bool) (api.Peer, error) {
 	info, err := b.node.Discover(ctx, nid, force)
 	if err != nil {
-		return control.Peer{}, err
+		return api.Peer{}, err
 	}
-	return controlPeer(&info, b.boot, []control.PeerNI{}), nil
+	return controlPeer(&info, b.boot, []api.PeerNI{}), nil
 }
 
-func (b *backend) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[control.Peer, error] {
-	return func(yield func(control.Peer, error) bool) {
-		nis := []control.PeerNI{}
+func (b *backend) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[api.Peer, error] {
+	return func(yield func(api.Peer, error) bool) {
+		nis := []api.PeerNI{}
 		for info, err := range b.node.PeersAfter(ctx, after) {
 			p := controlPeer(&info, b.boot, nis[:0])
 			if nis = p.NIs; !yield(p, err) {
@@ -94,12 +95,12 @@ func (b *backend) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[c
 	}
 }
 
-func (b *backend) Peer(nid lnet.NID) (control.Peer, bool) {
+func (b *backend) Peer(nid lnet.NID) (api.Peer, bool) {
 	info, ok := b.node.Peer(nid)
 	if !ok {
-		return control.Peer{}, false
+		return api.Peer{}, false
 	}
-	return controlPeer(&info, b.boot, []control.PeerNI{}), true
+	return controlPeer(&info, b.boot, []api.PeerNI{}), true
 }
 
 // AddPeer refuses a gateway, also one that the configuration file has made a peer
@@ -168,13 +169,13 @@ func (b *backend) ResetFaults()                       { b.node.ResetFaults() }
 func (b *backend) Selftest() control.Selftest         { return b.lst }
 func (b *backend) ResetCounters()                     { b.node.ResetCounters() }
 
-func (b *backend) Stats() control.Stats {
-	s := control.Stats{Counters: control.Counters(b.node.Counters())}
+func (b *backend) Stats() api.Stats {
+	s := api.Stats{Counters: api.Counters(b.node.Counters())}
 	for r, count := range b.node.Drops() {
-		s.Drops = append(s.Drops, control.Reason{Reason: node.DropReason(r).String(), Count: count})
+		s.Drops = append(s.Drops, api.Reason{Reason: node.DropReason(r).String(), Count: count})
 	}
 	for r, count := range b.node.Refusals() {
-		s.Refusals = append(s.Refusals, control.Reason{Reason: lnd.Refusal(r).String(), Count: count})
+		s.Refusals = append(s.Refusals, api.Reason{Reason: lnd.Refusal(r).String(), Count: count})
 	}
 	return s
 }

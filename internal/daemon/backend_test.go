@@ -11,6 +11,7 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/fault"
@@ -65,7 +66,7 @@ func TestDiscoverOurselves(t *testing.T) {
 func TestRoutesByHand(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	ctx := t.Context()
-	route := control.Route{Net: lnet.MakeNet(lnet.TypeTCP, 7), Gateway: nid(t, "10.77.0.20@tcp"), Hops: 2, Priority: 3}
+	route := api.Route{Net: lnet.MakeNet(lnet.TypeTCP, 7), Gateway: nid(t, "10.77.0.20@tcp"), Hops: 2, Priority: 3}
 	if err := r.AddRoute(ctx, route); err != nil {
 		t.Fatal(err)
 	}
@@ -92,10 +93,10 @@ func TestRoutingByHand(t *testing.T) {
 		r := startNode(t, parse(t, twoNets)).ready(t)
 		ctx := t.Context()
 		// Numbers are remembered while the node does not forward.
-		if err := r.SetBuffers(ctx, control.Buffers{Tiny: 4, Small: 3, Large: 2}); err != nil {
+		if err := r.SetBuffers(ctx, api.Buffers{Tiny: 4, Small: 3, Large: 2}); err != nil {
 			t.Error(err)
 		}
-		if err := r.SetBuffers(ctx, control.Buffers{Tiny: -1, Small: 5, Large: -1}); err != nil {
+		if err := r.SetBuffers(ctx, api.Buffers{Tiny: -1, Small: 5, Large: -1}); err != nil {
 			t.Error(err)
 		}
 		if err := r.SetRouting(ctx, true); err != nil {
@@ -122,14 +123,14 @@ func TestRoutingByHand(t *testing.T) {
 func TestSetGlobals(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	v := func(n int64) *int64 { return &n }
-	err := r.SetGlobals(t.Context(), control.GlobalsChange{
+	err := r.SetGlobals(t.Context(), api.GlobalsChange{
 		NUMARange: v(20), MaxInterfaces: v(64), Discovery: v(0), DropAsymRoute: v(1), RetryCount: v(4), TransactionTimeout: v(50),
 		HealthSensitivity: v(7), RouterSensitivity: v(40), ResponseTracking: v(1), RecoveryLimit: v(300), MaxRecoveryPingInterval: v(9),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := control.Globals{
+	want := api.Globals{
 		NUMARange: 20, MaxInterfaces: 64, Discovery: 0, DropAsymRoute: 1, RetryCount: 4, TransactionTimeout: 50, HealthSensitivity: 7,
 		RouterSensitivity: 40, LNDTimeout: 9, ResponseTracking: 1, RecoveryLimit: 300, MaxRecoveryPingInterval: 9,
 	}
@@ -137,7 +138,7 @@ func TestSetGlobals(t *testing.T) {
 		t.Error(diff)
 	}
 	// Whole or not at all.
-	err = r.SetGlobals(t.Context(), control.GlobalsChange{RouterSensitivity: v(1), NUMARange: v(1), RetryCount: v(60)})
+	err = r.SetGlobals(t.Context(), api.GlobalsChange{RouterSensitivity: v(1), NUMARange: v(1), RetryCount: v(60)})
 	if !errors.Is(err, node.ErrInvalid) {
 		t.Errorf("retries beyond the timeout: %v", err)
 	}
@@ -275,15 +276,15 @@ func TestPeerNIAsShown(t *testing.T) {
 			},
 		}},
 	}
-	want := control.Peer{
+	want := api.Peer{
 		Primary: nid(t, "1@gni"), MultiRail: true, State: uint32(discovery.Configured), Seq: 3, Told: 4, Gateway: true,
-		NIs: []control.PeerNI{{
-			NID: nid(t, "1@gni"), State: "down", Credits: control.Credits{Max: 8, Available: -1, Min: -2},
-			RouterCredits: control.Credits{Max: 9, Available: 7, Min: 6}, QueuedBytes: 100, Refs: 2,
-			Statistics: control.Statistics{Sent: 3, Received: 5, Dropped: 1, GetRTT: control.Latency{Samples: 1, Min: 1000, Max: 1000, Avg: 1000}},
-			Sent:       control.MessageCounts{Put: 1, Get: 2}, Received: control.MessageCounts{Ack: 5}, Dropped: control.MessageCounts{Hello: 1},
-			Health: control.PeerHealthStats{Value: 900, Dropped: 1, Timeouts: 2, Errors: 3, NetworkTimeouts: 4, PingCount: 2},
-			UDSP: control.UDSPInfo{
+		NIs: []api.PeerNI{{
+			NID: nid(t, "1@gni"), State: "down", Credits: api.Credits{Max: 8, Available: -1, Min: -2},
+			RouterCredits: api.Credits{Max: 9, Available: 7, Min: 6}, QueuedBytes: 100, Refs: 2,
+			Statistics: api.Statistics{Sent: 3, Received: 5, Dropped: 1, GetRTT: api.Latency{Samples: 1, Min: 1000, Max: 1000, Avg: 1000}},
+			Sent:       api.MessageCounts{Put: 1, Get: 2}, Received: api.MessageCounts{Ack: 5}, Dropped: api.MessageCounts{Hello: 1},
+			Health: api.PeerHealthStats{Value: 900, Dropped: 1, Timeouts: 2, Errors: 3, NetworkTimeouts: 4, PingCount: 2},
+			UDSP: api.UDSPInfo{
 				NetPriority: -1, NIDPriority: 2,
 				PreferredGateways: []lnet.NID{nid(t, "2@gni")}, PreferredSources: []lnet.NID{nid(t, "3@gni")},
 			},

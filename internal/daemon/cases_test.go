@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -110,7 +110,7 @@ peer:
 	if !ok || len(p.NIs) != 2 {
 		t.Fatalf("peer %+v", p)
 	}
-	want := []control.UDSPInfo{{NetPriority: -1, NIDPriority: -1}, {NetPriority: 1, NIDPriority: -1}}
+	want := []api.UDSPInfo{{NetPriority: -1, NIDPriority: -1}, {NetPriority: 1, NIDPriority: -1}}
 	want[0].PreferredSources = append(want[0].PreferredSources, nid(t, "10.77.0.11@tcp"))
 	for k := range p.NIs {
 		u := p.NIs[k].UDSP

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/metrics"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/numa"
@@ -65,7 +66,7 @@ func (d *Daemon) Use(name string, run func(ctx context.Context, n *node.Node) er
 
 // Run brings the node up, serves it until ctx is done, and takes it down in
 // good order, which it bounds. It returns nil if all went well; what an
-// operator can do something about is a *control.Fault. A second Run is not
+// operator can do something about is a *api.Fault. A second Run is not
 // possible.
 func (d *Daemon) Run(ctx context.Context) error {
 	for _, w := range d.config.Warnings {
@@ -73,7 +74,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	path := d.config.ControlSocket
 	if path == "" {
-		path = control.DefaultSocket()
+		path = api.DefaultSocket()
 	}
 	// The socket comes first: it is what tells a second lnetd from the first,
 	// before that one has disturbed anything.
@@ -96,7 +97,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 		d.log.Info("metrics", "address", l.Addr().String(), "path", "/metrics")
 		tasks = append(tasks, newServeTask("metrics", func(ctx context.Context) error {
-			return metrics.Serve(ctx, l, metrics.Handler(up, control.BuildVersion()), d.log)
+			return metrics.Serve(ctx, l, metrics.Handler(up, api.BuildVersion()), d.log)
 		}))
 		defer func() { _ = l.Close() }()
 	}
@@ -106,7 +107,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}))
 	return run(ctx, tasks,
 		func() {
-			d.log.Info("ready", "control_socket", path, "version", control.BuildVersion(), "pid", os.Getpid())
+			d.log.Info("ready", "control_socket", path, "version", api.BuildVersion(), "pid", os.Getpid())
 			d.notify(daemon.SdNotifyReady)
 		},
 		func() {
@@ -132,9 +133,9 @@ func (d *Daemon) notifySystemd(state string) {
 	}
 }
 
-func (d *Daemon) version() control.Version {
-	return control.Version{
-		Program: "lnetd", Version: control.BuildVersion(), Go: runtime.Version(),
+func (d *Daemon) version() api.Version {
+	return api.Version{
+		Program: "lnetd", Version: api.BuildVersion(), Go: runtime.Version(),
 		PID: os.Getpid(), Started: d.started,
 	}
 }
@@ -149,8 +150,8 @@ func listenMetrics(addr string) (net.Listener, error) {
 			return nil, portInUse(at.AddrPort(), "give the metrics another address with --metrics-addr")
 		}
 	}
-	return nil, control.Fault{
-		Code: control.CodePortForbidden, Errno: -int(control.EngineErrno(err)),
+	return nil, api.Fault{
+		Code: api.CodePortForbidden, Errno: -int(control.EngineErrno(err)),
 		Text:   fmt.Sprintf("metrics cannot be served on %s", addr),
 		Remedy: "give the metrics another address with --metrics-addr",
 	}.Because(err)

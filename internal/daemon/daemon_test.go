@@ -18,6 +18,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
@@ -84,10 +85,10 @@ func (r *daemonRun) stop(t *testing.T) {
 }
 
 // fault waits for the daemon's end and returns its fault.
-func (r *daemonRun) fault(t *testing.T, code control.Code) *control.Fault {
+func (r *daemonRun) fault(t *testing.T, code api.Code) *api.Fault {
 	t.Helper()
 	err := <-r.done
-	var f *control.Fault
+	var f *api.Fault
 	if !errors.As(err, &f) || f.Code != code {
 		t.Fatalf("Run: %v, want code %s", err, code)
 	}
@@ -123,15 +124,15 @@ func TestDaemon(t *testing.T) {
 	if diff := cmp.Diff([]string{"eth0"}, eth.Interfaces); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(control.Tunables{PeerTimeout: 180, PeerCredits: 8, Credits: 256}, eth.Tunables); diff != "" {
+	if diff := cmp.Diff(api.Tunables{PeerTimeout: 180, PeerCredits: 8, Credits: 256}, eth.Tunables); diff != "" {
 		t.Error(diff)
 	}
-	wantLND := []control.Tunable{{Name: "conns_per_peer", Value: 1}, {Name: "timeout", Value: 50}, {Name: "tos", Value: -1}}
+	wantLND := []api.Tunable{{Name: "conns_per_peer", Value: 1}, {Name: "timeout", Value: 50}, {Name: "tos", Value: -1}}
 	if diff := cmp.Diff(wantLND, eth.LND); diff != "" {
 		t.Error(diff)
 	}
 
-	pings, err := c.Ping(t.Context(), control.PingRequest{
+	pings, err := c.Ping(t.Context(), api.PingRequest{
 		NIDs: []string{"0@lo", "192.0.2.6@tcp", "10.0.0.1@tcp5"},
 	})
 	if err != nil {
@@ -145,7 +146,7 @@ func TestDaemon(t *testing.T) {
 			t.Errorf("ping %s: %+v", p.Target, p.Error)
 		}
 	}
-	pings, err = c.Ping(t.Context(), control.PingRequest{NIDs: []string{"192.0.2.6@tcp"}, Source: "192.0.2.9@tcp"})
+	pings, err = c.Ping(t.Context(), api.PingRequest{NIDs: []string{"192.0.2.6@tcp"}, Source: "192.0.2.9@tcp"})
 	if err != nil || pings[0].Error == nil || pings[0].Error.Errno != -22 {
 		t.Errorf("ping from elsewhere: %+v, %v", pings, err)
 	}
@@ -214,7 +215,7 @@ func TestChosenPortIsForbidden(t *testing.T) {
 	n := host(device("eth0", "192.0.2.5/24"))
 	n.forbidden = func(at netip.AddrPort) bool { return at.Port() < 1024 }
 	r := startDaemon(t, n, "lnetd: {port: 988}")
-	if f := r.fault(t, control.CodePortForbidden); !strings.Contains(f.Text, "192.0.2.5:988") {
+	if f := r.fault(t, api.CodePortForbidden); !strings.Contains(f.Text, "192.0.2.5:988") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -223,7 +224,7 @@ func TestPortIsInUse(t *testing.T) {
 	n := host(device("eth0", "192.0.2.5/24"))
 	n.taken = func(netip.AddrPort) bool { return true }
 	r := startDaemon(t, n, "")
-	if f := r.fault(t, control.CodePortInUse); !strings.Contains(f.Text, "192.0.2.5:988") || f.Errno != -int(syscall.EADDRINUSE) {
+	if f := r.fault(t, api.CodePortInUse); !strings.Contains(f.Text, "192.0.2.5:988") || f.Errno != -int(syscall.EADDRINUSE) {
 		t.Errorf("%+v", f)
 	}
 }
@@ -238,7 +239,7 @@ func TestNIsThatCannotBe(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := startDaemon(t, host(device("eth0", "192.0.2.5/24")), tt.text)
-			if f := r.fault(t, control.CodeInterface); f.Text != tt.says {
+			if f := r.fault(t, api.CodeInterface); f.Text != tt.says {
 				t.Errorf("%+v", f)
 			}
 		})
@@ -249,8 +250,8 @@ func TestSecondDaemonOnTheSocket(t *testing.T) {
 	first := startDaemon(t, host(lo), "")
 	first.ready(t)
 	second := startDaemon(t, host(lo), "lnetd: {control_socket: "+first.socket+"}")
-	f := second.fault(t, control.CodeSocketInUse)
-	if !strings.Contains(f.Cause, "lnetd "+control.BuildVersion()) {
+	f := second.fault(t, api.CodeSocketInUse)
+	if !strings.Contains(f.Cause, "lnetd "+api.BuildVersion()) {
 		t.Errorf("the owner is not named: %s", f.Cause)
 	}
 	first.stop(t)
@@ -262,7 +263,7 @@ func TestMetricsAddressInUse(t *testing.T) {
 	_, rest, _ := strings.Cut(first.log.String(), `"msg":"metrics","address":"`)
 	addr, _, _ := strings.Cut(rest, `"`)
 	second := startDaemon(t, host(lo), "lnetd: {metrics_addr: '"+addr+"'}")
-	f := second.fault(t, control.CodePortInUse)
+	f := second.fault(t, api.CodePortInUse)
 	if !strings.Contains(f.Text, addr) {
 		t.Errorf("%+v", f)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -81,16 +82,16 @@ func (t Drivers) of(typ lnet.NetType) *Driver {
 }
 
 // shown are the tunables of an NI in order (lnetctl 5.1 item 8).
-func (t Drivers) shown(i *node.NIInfo) []control.Tunable {
+func (t Drivers) shown(i *node.NIInfo) []api.Tunable {
 	d := t.of(i.Net.Type())
 	if d == nil || d.Show == nil {
 		return nil
 	}
-	var shown []control.Tunable
+	var shown []api.Tunable
 	values := d.Show(i)
 	for _, o := range d.Tunables {
 		if v, ok := values[o.Name]; ok {
-			shown = append(shown, control.Tunable{Name: o.Name, Value: v})
+			shown = append(shown, api.Tunable{Name: o.Name, Value: v})
 		}
 	}
 	return shown
@@ -136,8 +137,8 @@ func (e *engines) engine(d *Driver, v config.Values) (*engine, error) {
 	}
 	m, err := d.Make(v, e.log)
 	if err != nil {
-		return nil, control.Fault{
-			Code: control.CodeConfigInvalid, Text: "the " + d.Name + " driver cannot be made",
+		return nil, api.Fault{
+			Code: api.CodeConfigInvalid, Text: "the " + d.Name + " driver cannot be made",
 		}.Because(err)
 	}
 	e.made[d.Type] = &engine{Made: m}
@@ -148,8 +149,8 @@ func (e *engines) engine(d *Driver, v config.Values) (*engine, error) {
 func (e *engines) addNI(ctx context.Context, n *node.Node, ni *config.NI) error {
 	d := e.table.of(ni.Net.Type())
 	if d == nil {
-		return &control.Fault{
-			Code: control.CodeInterface, Errno: -int(syscall.EPROTONOSUPPORT),
+		return &api.Fault{
+			Code: api.CodeInterface, Errno: -int(syscall.EPROTONOSUPPORT),
 			Text:   fmt.Sprintf("net %s cannot be brought up", ni.Net),
 			Cause:  fmt.Sprintf("this lnetd has no driver for %s nets", ni.Net.Type()),
 			Remedy: "take the net out of the configuration",
@@ -233,8 +234,8 @@ func (d *Driver) explain(ni *config.NI, err error) error {
 			return better
 		}
 	}
-	return control.Fault{
-		Code: control.CodeInterface, Errno: -int(control.EngineErrno(err)),
+	return api.Fault{
+		Code: api.CodeInterface, Errno: -int(control.EngineErrno(err)),
 		Text:   fmt.Sprintf("NI %s cannot be brought up", ni),
 		Remedy: "check with \"ip addr\" that the interface exists, is up and has an address",
 	}.Because(err)

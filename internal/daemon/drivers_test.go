@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -212,8 +212,8 @@ func TestDriverThatIsNotNeeded(t *testing.T) {
 func TestDriverThatCannotBeMade(t *testing.T) {
 	r := startTwo(t, &fakeDrivers{}, "net: [{net type: <200:0>, interfaces: [ib0]}]\nlnetd: {fakelnd: {service: 1}}\n")
 	err := <-r.done
-	var fault *control.Fault
-	if !errors.As(err, &fault) || fault.Code != control.CodeConfigInvalid || fault.Text != "the fake driver cannot be made" {
+	var fault *api.Fault
+	if !errors.As(err, &fault) || fault.Code != api.CodeConfigInvalid || fault.Text != "the fake driver cannot be made" {
 		t.Errorf("%v", err)
 	}
 }
@@ -249,8 +249,8 @@ func TestDriverInPlaceOfAnother(t *testing.T) {
 			if tt.ok {
 				r.ready(t)
 			} else {
-				var fault *control.Fault
-				if err := <-r.done; !errors.As(err, &fault) || fault.Code != control.CodeInterface {
+				var fault *api.Fault
+				if err := <-r.done; !errors.As(err, &fault) || fault.Code != api.CodeInterface {
 					t.Errorf("%v", err)
 				}
 			}

@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/node"
 )
 
-func (b *backend) Globals() control.Globals {
+func (b *backend) Globals() api.Globals {
 	p := b.node.Parameters()
-	return control.Globals{
+	return api.Globals{
 		NUMARange:               int64(p.NUMARange),
 		MaxInterfaces:           int64(p.InterfacesMax),
 		Discovery:               number(p.Discovery != discovery.Off),
@@ -27,7 +27,7 @@ func (b *backend) Globals() control.Globals {
 	}
 }
 
-func (b *backend) SetGlobals(_ context.Context, c control.GlobalsChange) error {
+func (b *backend) SetGlobals(_ context.Context, c api.GlobalsChange) error {
 	p := b.node.Parameters()
 	change(&p, &c)
 	if err := b.node.SetParameters(p); err != nil {
@@ -40,7 +40,7 @@ func (b *backend) SetGlobals(_ context.Context, c control.GlobalsChange) error {
 }
 
 // change puts what c has into p.
-func change(p *node.Parameters, c *control.GlobalsChange) {
+func change(p *node.Parameters, c *api.GlobalsChange) {
 	set := func(v *int64, into func(int64)) {
 		if v != nil {
 			into(*v)

@@ -7,24 +7,24 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selection"
 )
 
 // controlNI describes an NI as lnetctl shows it, with times since boot.
-func controlNI(i *node.NIInfo, drivers Drivers, cpts int, boot time.Time) control.NI {
-	ni := control.NI{
+func controlNI(i *node.NIInfo, drivers Drivers, cpts int, boot time.Time) api.NI {
+	ni := api.NI{
 		NID:        i.NID,
 		Status:     "down",
 		Reason:     i.Down.String(),
 		Statistics: statistics(&i.Traffic),
 		UDSP:       udspInfo(&i.Policy),
-		Sent:       control.MessageCounts(i.Traffic.Sent),
-		Received:   control.MessageCounts(i.Traffic.Received),
-		Dropped:    control.MessageCounts(i.Traffic.Dropped),
-		Health: control.HealthStats{
+		Sent:       api.MessageCounts(i.Traffic.Sent),
+		Received:   api.MessageCounts(i.Traffic.Received),
+		Dropped:    api.MessageCounts(i.Traffic.Dropped),
+		Health: api.HealthStats{
 			Value:      i.Health.Value,
 			Interrupts: i.Health.Interrupts,
 			Dropped:    i.Health.Dropped,
@@ -35,7 +35,7 @@ func controlNI(i *node.NIInfo, drivers Drivers, cpts int, boot time.Time) contro
 			PingCount:  uint64(i.Health.Pings),
 			NextPing:   secondsSince(boot, i.Health.NextPing),
 		},
-		Tunables: control.Tunables{
+		Tunables: api.Tunables{
 			PeerTimeout:       int(i.Tunables.PeerTimeout / time.Second),
 			PeerCredits:       i.Tunables.PeerCredits,
 			PeerBufferCredits: i.Tunables.PeerBufferCredits,
@@ -46,7 +46,7 @@ func controlNI(i *node.NIInfo, drivers Drivers, cpts int, boot time.Time) contro
 		CPT:    allCPTs(cpts),
 	}
 	for _, c := range i.Driver {
-		ni.Counters = append(ni.Counters, control.Counter(c))
+		ni.Counters = append(ni.Counters, api.Counter(c))
 	}
 	if i.Status == lnet.StatusUp {
 		ni.Status = "up"
@@ -64,8 +64,8 @@ func controlNI(i *node.NIInfo, drivers Drivers, cpts int, boot time.Time) contro
 	return ni
 }
 
-func statistics(t *node.Traffic) control.Statistics {
-	return control.Statistics{
+func statistics(t *node.Traffic) api.Statistics {
+	return api.Statistics{
 		Sent:      t.Sent.Total(),
 		Received:  t.Received.Total(),
 		Dropped:   t.Dropped.Total(),
@@ -77,8 +77,8 @@ func statistics(t *node.Traffic) control.Statistics {
 
 // udspInfo is what policies did to an NI or a peer NI; the greatest priority, none,
 // shows as -1.
-func udspInfo(p *node.PolicyInfo) control.UDSPInfo {
-	return control.UDSPInfo{
+func udspInfo(p *node.PolicyInfo) api.UDSPInfo {
+	return api.UDSPInfo{
 		NetPriority:       int(int32(p.NetPriority)),
 		NIDPriority:       int(int32(p.NIDPriority)),
 		PreferredGateways: p.Gateways,
@@ -95,8 +95,8 @@ func allCPTs(n int) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-func latency(l node.Latency) control.Latency {
-	return control.Latency{Samples: l.Samples, Min: uint64(l.Min), Max: uint64(l.Max), Avg: uint64(l.Avg)}
+func latency(l node.Latency) api.Latency {
+	return api.Latency{Samples: l.Samples, Min: uint64(l.Min), Max: uint64(l.Max), Avg: uint64(l.Avg)}
 }
 
 // bootTime is when the machine was booted. Asked for anew each time it would

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/numa"
@@ -71,7 +71,7 @@ func (t *nodeTask) Run(ctx context.Context) error {
 		Buffers:    t.config.Buffers,
 	})
 	if err != nil {
-		return control.Fault{Code: control.CodeConfigInvalid, Text: "the node cannot be made"}.Because(err)
+		return api.Fault{Code: api.CodeConfigInvalid, Text: "the node cannot be made"}.Because(err)
 	}
 	t.Node = n
 	switch err = t.up(ctx); {
@@ -134,8 +134,8 @@ func (t *nodeTask) settle() error {
 	if err == nil {
 		return nil
 	}
-	f := control.Fault{
-		Code: control.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "No ip2nets rules applied",
+	f := api.Fault{
+		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "No ip2nets rules applied",
 		Remedy: "compare the rules in \"ip2nets\" with what \"ip addr\" shows",
 	}
 	if errors.Is(err, lnet.ErrNoMatch) {

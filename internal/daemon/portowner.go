@@ -13,14 +13,14 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // portInUse is the fault of a port that is another's, naming the other.
 func portInUse(at netip.AddrPort, remedy string) error {
 	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
-	return control.Fault{
-		Code: control.CodePortInUse, Errno: -int(syscall.EADDRINUSE),
+	return api.Fault{
+		Code: api.CodePortInUse, Errno: -int(syscall.EADDRINUSE),
 		Text:   fmt.Sprintf("TCP port %s is in use", at),
 		Cause:  portOwner("/proc", at),
 		Remedy: remedy,
@@ -50,7 +50,7 @@ func portOwner(proc string, at netip.AddrPort) string {
 			continue
 		}
 		if pid := holder(proc, l.inode); pid > 0 {
-			p := control.FindProcess(pid)
+			p := api.FindProcess(pid)
 			p.UID = l.uid
 			return "it belongs to " + p.String()
 		}

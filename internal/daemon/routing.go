@@ -3,22 +3,22 @@ package daemon
 import (
 	"context"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
 
-func (b *backend) Routes() []control.Route {
-	var routes []control.Route
+func (b *backend) Routes() []api.Route {
+	var routes []api.Route
 	for _, r := range b.node.Routes() {
-		routes = append(routes, control.Route{
+		routes = append(routes, api.Route{
 			Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority, Up: r.Up, SingleHop: r.SingleHop,
 		})
 	}
 	return routes
 }
 
-func (b *backend) AddRoute(ctx context.Context, r control.Route) error {
+func (b *backend) AddRoute(ctx context.Context, r api.Route) error {
 	return b.node.AddRoute(ctx, r.Net, r.Gateway, node.RouteOptions{Hops: r.Hops, Priority: r.Priority})
 }
 
@@ -26,13 +26,13 @@ func (b *backend) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NI
 	return b.node.DeleteRoute(ctx, net, gateway)
 }
 
-func (b *backend) Routing() control.Routing {
+func (b *backend) Routing() api.Routing {
 	info := b.node.Routing()
-	return control.Routing{
-		State: control.RoutingState(info.State),
+	return api.Routing{
+		State: api.RoutingState(info.State),
 		Ever:  info.Ever,
-		CPTs: []control.Pools{{
-			Tiny: control.Pool(info.Pools[0]), Small: control.Pool(info.Pools[1]), Large: control.Pool(info.Pools[2]),
+		CPTs: []api.Pools{{
+			Tiny: api.Pool(info.Pools[0]), Small: api.Pool(info.Pools[1]), Large: api.Pool(info.Pools[2]),
 		}},
 	}
 }
@@ -45,7 +45,7 @@ func (b *backend) SetRouting(_ context.Context, enabled bool) error {
 	return nil
 }
 
-func (b *backend) SetBuffers(_ context.Context, buffers control.Buffers) error {
+func (b *backend) SetBuffers(_ context.Context, buffers api.Buffers) error {
 	b.node.SetBuffers(node.Buffers(buffers))
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selftest"
 	"github.com/lnetd/lnetd/selftest/console"
@@ -35,7 +36,7 @@ type selftestTask struct {
 
 	mu      sync.Mutex // guards the rest
 	up      bool       // between Run's beginning and its end
-	bounds  control.LstBounds
+	bounds  api.LstBounds
 	agent   *selftest.Agent // nil: not enabled
 	console *console.Console
 	ending  bool // Disable has begun, but agent has not ended yet
@@ -54,9 +55,9 @@ func (t *selftestTask) Run(ctx context.Context) error {
 	t.up = true
 	t.mu.Unlock()
 	if t.config.Enabled {
-		if err := t.Enable(control.LstBounds{}); err != nil {
-			return control.Fault{
-				Code: control.CodeLstRefused, Errno: -int(control.EngineErrno(err)), Text: "LNet selftest cannot be enabled",
+		if err := t.Enable(api.LstBounds{}); err != nil {
+			return api.Fault{
+				Code: api.CodeLstRefused, Errno: -int(control.EngineErrno(err)), Text: "LNet selftest cannot be enabled",
 				Remedy: "take lnetd.selftest.enabled out of the configuration",
 			}.Because(err)
 		}
@@ -75,7 +76,7 @@ func (t *selftestTask) Run(ctx context.Context) error {
 }
 
 // settings are the configuration with b over it.
-func (t *selftestTask) settings(b control.LstBounds) (config.Selftest, control.LstBounds) {
+func (t *selftestTask) settings(b api.LstBounds) (config.Selftest, api.LstBounds) {
 	c := t.config
 	if b.Memory != 0 {
 		c.SetMemory(int(b.Memory))
@@ -87,7 +88,7 @@ func (t *selftestTask) settings(b control.LstBounds) (config.Selftest, control.L
 		c.Agent.MaxUnits = b.Units
 	}
 	c.Agent.Logger = t.log
-	return c, control.LstBounds{
+	return c, api.LstBounds{
 		Memory:         int64(c.Memory()),
 		SessionTimeout: int(max(c.Agent.SessionTimeout, 0) / time.Second),
 		Units:          c.Agent.MaxUnits,
@@ -106,7 +107,7 @@ func (t *selftestTask) inTurn(ctx context.Context, do func() error) error {
 }
 
 // Enable implements control.Selftest. What Disable has left it ends first.
-func (t *selftestTask) Enable(b control.LstBounds) error {
+func (t *selftestTask) Enable(b api.LstBounds) error {
 	return t.inTurn(context.Background(), func() error {
 		t.mu.Lock()
 		ending := t.ending
@@ -122,8 +123,8 @@ func (t *selftestTask) Enable(b control.LstBounds) error {
 		case !t.up:
 			return node.ErrClosed
 		case t.agent != nil:
-			return control.Fault{
-				Code: control.CodeLstBusy, Errno: -int(syscall.EALREADY), Text: "LNet selftest is enabled already",
+			return api.Fault{
+				Code: api.CodeLstBusy, Errno: -int(syscall.EALREADY), Text: "LNet selftest is enabled already",
 				Remedy: "to change its bounds disable it before",
 			}.Because(syscall.EALREADY)
 		}
@@ -174,8 +175,8 @@ func (t *selftestTask) end(ctx context.Context) error {
 		t.log.Warn("LNet selftest: nodes that do not answer keep the session until it expires", "err", err)
 	}
 	if err := a.Close(ctx); err != nil {
-		return control.Fault{
-			Code: control.CodeLstBusy, Errno: -int(control.EngineErrno(err)), Text: "LNet selftest is ending, but has not ended yet",
+		return api.Fault{
+			Code: api.CodeLstBusy, Errno: -int(control.EngineErrno(err)), Text: "LNet selftest is ending, but has not ended yet",
 			Remedy: "wait, and disable it again",
 		}.Because(err)
 	}
@@ -188,8 +189,8 @@ func (t *selftestTask) end(ctx context.Context) error {
 
 // inUse says what Disable would end.
 func inUse(a *selftest.Agent, c *console.Console) error {
-	busy := control.Fault{
-		Code: control.CodeLstBusy, Errno: -int(syscall.EBUSY), Remedy: "end it there, or add --force",
+	busy := api.Fault{
+		Code: api.CodeLstBusy, Errno: -int(syscall.EBUSY), Remedy: "end it there, or add --force",
 	}
 	if s, err := c.ShowSession(); err == nil {
 		busy.Text = "this node is the console of the session " + s.Name
@@ -213,15 +214,15 @@ func (t *selftestTask) Console() (*console.Console, error) {
 }
 
 // Status implements control.Selftest.
-func (t *selftestTask) Status() control.LstStatus {
+func (t *selftestTask) Status() api.LstStatus {
 	t.mu.Lock()
 	a, c, bounds, ending := t.agent, t.console, t.bounds, t.ending
 	t.mu.Unlock()
 	if a == nil || ending {
-		_, bounds := t.settings(control.LstBounds{})
-		return control.LstStatus{Bounds: bounds}
+		_, bounds := t.settings(api.LstBounds{})
+		return api.LstStatus{Bounds: bounds}
 	}
-	s := control.LstStatus{Enabled: true, Bounds: bounds}
+	s := api.LstStatus{Enabled: true, Bounds: bounds}
 	if i, err := c.ShowSession(); err == nil {
 		session := control.ShownSession(&i)
 		s.Console = &session
@@ -230,7 +231,7 @@ func (t *selftestTask) Status() control.LstStatus {
 		s.Session = controlSession(&i)
 	}
 	n := a.Counters()
-	s.Counters = control.LstCounters{
+	s.Counters = api.LstCounters{
 		Errors: n.Errors, Sent: n.Sent, Received: n.Received, Dropped: n.Dropped, Expired: n.Expired,
 		BulkGet: n.BulkGet, BulkPut: n.BulkPut,
 	}
@@ -238,15 +239,15 @@ func (t *selftestTask) Status() control.LstStatus {
 }
 
 // controlSession is a node's session as the control interface shows it.
-func controlSession(i *selftest.SessionInfo) *control.LstAgentSession {
-	s := &control.LstAgentSession{
+func controlSession(i *selftest.SessionInfo) *api.LstAgentSession {
+	s := &api.LstAgentSession{
 		Name: i.Name, Console: i.ID.NID.String(), Stamp: i.ID.Stamp, Age: time.Since(i.Made).Seconds(),
-		BRWErrors: i.BRWErrors, PingErrors: i.PingErrors, Tests: []control.LstAgentTest{},
+		BRWErrors: i.BRWErrors, PingErrors: i.PingErrors, Tests: []api.LstAgentTest{},
 	}
 	for _, b := range i.Batches {
 		for k := range b.Tests {
 			test := &b.Tests[k]
-			s.Tests = append(s.Tests, control.LstAgentTest{
+			s.Tests = append(s.Tests, api.LstAgentTest{
 				Batch: b.ID, Index: test.Index, Kind: test.Service.String(), Client: test.Client,
 				Units: test.Units, Active: test.Active, Latency: controlLatency(&test.Latency),
 			})
@@ -255,12 +256,12 @@ func controlSession(i *selftest.SessionInfo) *control.LstAgentSession {
 	return s
 }
 
-func controlLatency(h *rpclatency.Histogram) *control.LstLatency {
+func controlLatency(h *rpclatency.Histogram) *api.LstLatency {
 	n := h.Count()
 	if n == 0 {
 		return nil
 	}
-	return &control.LstLatency{
+	return &api.LstLatency{
 		Count: n, Mean: h.Mean(), P50: h.Quantile(0.5), P90: h.Quantile(0.9), P99: h.Quantile(0.99), Max: h.Max,
 	}
 }

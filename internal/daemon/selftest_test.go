@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selftest/console"
@@ -87,18 +88,18 @@ func TestSelftestIsEnabledByHand(t *testing.T) {
 		if err := r.Disable(t.Context(), true); !errors.Is(err, syscall.ENODEV) {
 			t.Errorf("disable: %v", err)
 		}
-		want := control.LstStatus{Bounds: control.LstBounds{Memory: 256 << 20, SessionTimeout: 100, Units: 65536}}
+		want := api.LstStatus{Bounds: api.LstBounds{Memory: 256 << 20, SessionTimeout: 100, Units: 65536}}
 		if diff := cmp.Diff(want, r.Status()); diff != "" {
 			t.Error(diff)
 		}
 		for range 2 {
-			if err := r.Enable(control.LstBounds{Memory: 64 << 20, Units: 10}); err != nil {
+			if err := r.Enable(api.LstBounds{Memory: 64 << 20, Units: 10}); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Enable(control.LstBounds{}); !errors.Is(err, syscall.EALREADY) {
+			if err := r.Enable(api.LstBounds{}); !errors.Is(err, syscall.EALREADY) {
 				t.Errorf("enabled twice: %v", err)
 			}
-			want = control.LstStatus{Enabled: true, Bounds: control.LstBounds{Memory: 64 << 20, SessionTimeout: 100, Units: 10}}
+			want = api.LstStatus{Enabled: true, Bounds: api.LstBounds{Memory: 64 << 20, SessionTimeout: 100, Units: 10}}
 			if diff := cmp.Diff(want, r.Status()); diff != "" {
 				t.Error(diff)
 			}
@@ -118,7 +119,7 @@ func TestSelftestIsEnabledByConfiguration(t *testing.T) {
 		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
-		if err := r.Enable(control.LstBounds{}); !errors.Is(err, node.ErrClosed) {
+		if err := r.Enable(api.LstBounds{}); !errors.Is(err, node.ErrClosed) {
 			t.Errorf("enabled at the end: %v", err)
 		}
 	})
@@ -134,8 +135,8 @@ func TestSelftestInUse(t *testing.T) {
 		}
 		busy := func(text string) {
 			t.Helper()
-			var f *control.Fault
-			if err := r.Disable(ctx, false); !errors.As(err, &f) || f.Code != control.CodeLstBusy || f.Text != text {
+			var f *api.Fault
+			if err := r.Disable(ctx, false); !errors.As(err, &f) || f.Code != api.CodeLstBusy || f.Text != text {
 				t.Errorf("disable: %v", err)
 			}
 		}
@@ -220,7 +221,7 @@ func TestSelftestIsDisabledBesideADeadNode(t *testing.T) {
 			if s := r.Status(); s.Enabled || s.Console != nil || s.Session != nil {
 				t.Errorf("patient %v: %+v", patient, s)
 			}
-			if err := r.Enable(control.LstBounds{}); err != nil {
+			if err := r.Enable(api.LstBounds{}); err != nil {
 				t.Error(err)
 			}
 			if _, err := r.mustConsole(t).NewSession(t.Context(), console.SessionOptions{Key: 2, Name: "t"}); err != nil {

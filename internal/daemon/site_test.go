@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -54,8 +54,8 @@ func TestSiteWithoutTheMachine(t *testing.T) {
 		"lnetd: {ip2nets: tcp 10.1.2.3}\n":                   {-2, lnet.ErrNoMatch},
 	} {
 		err := <-startNode(t, parse(t, text)).done
-		var f *control.Fault
-		if !errors.As(err, &f) || f.Code != control.CodeConfigInvalid || f.Errno != want.errno || f.Text != "No ip2nets rules applied" {
+		var f *api.Fault
+		if !errors.As(err, &f) || f.Code != api.CodeConfigInvalid || f.Errno != want.errno || f.Text != "No ip2nets rules applied" {
 			t.Errorf("%s: %v", text, err)
 		}
 		if want.err != nil && !errors.Is(err, want.err) {
@@ -63,8 +63,8 @@ func TestSiteWithoutTheMachine(t *testing.T) {
 		}
 	}
 	// An interface that only a string names is for the driver to find.
-	var f *control.Fault
-	if err := <-startNode(t, parse(t, "lnetd: {ip2nets: 'tcp(eth7) 10.77.*.*'}\n")).done; !errors.As(err, &f) || f.Code != control.CodeInterface {
+	var f *api.Fault
+	if err := <-startNode(t, parse(t, "lnetd: {ip2nets: 'tcp(eth7) 10.77.*.*'}\n")).done; !errors.As(err, &f) || f.Code != api.CodeInterface {
 		t.Errorf("%v", err)
 	}
 }

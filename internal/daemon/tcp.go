@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -246,8 +246,8 @@ func tcpExplain(err error) error {
 }
 
 func portForbidden(at netip.AddrPort, err error) error {
-	return control.Fault{
-		Code: control.CodePortForbidden, Errno: -int(syscall.EACCES),
+	return api.Fault{
+		Code: api.CodePortForbidden, Errno: -int(syscall.EACCES),
 		Text: fmt.Sprintf("no right to listen on %s", at),
 		Remedy: "run as root, give lnetd the capability CAP_NET_BIND_SERVICE, " +
 			"or choose a port above 1023 with --port (kernel nodes call port 988 only)",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -66,7 +67,7 @@ func testSelftest(t *testing.T, b *bed) {
 	t.Helper()
 	u := b.session(t)
 	var moved uint64
-	var routed control.Counters
+	var routed api.Counters
 	if b.router != nil {
 		routed = b.router.counters(t)
 	}
@@ -93,7 +94,7 @@ func testBulk(t *testing.T, b *bed, u user, k int) uint64 {
 	batch := fmt.Sprintf("b%d", k)
 	var tests []string
 	var requests []int // by test
-	total := control.LstCounters{}
+	total := api.LstCounters{}
 	add := func(kind string, concurrency, loop int) {
 		tests = append(tests, fmt.Sprintf("--concurrency %d --loop %d --from c --to s %s", concurrency, loop, kind))
 		requests = append(requests, concurrency*loop)
@@ -125,11 +126,11 @@ func testBulk(t *testing.T, b *bed, u user, k int) uint64 {
 	status := client.selftest(t)
 	got := since(status.Counters, atClient)
 	got.Received = 0 // the console's
-	if want := (control.LstCounters{Sent: total.Received}); got != want {
+	if want := (api.LstCounters{Sent: total.Received}); got != want {
 		t.Errorf("%s: the client counts %+v, want %+v", batch, got, want)
 	}
 	id := ask(t, u.at, func(ctx context.Context, c *control.Client) (report.BatchInfo, error) {
-		return c.LstBatch(ctx, control.LstNamed{Key: control.LstKey(u.key), Name: batch})
+		return c.LstBatch(ctx, api.LstNamed{Key: api.LstKey(u.key), Name: batch})
 	}).ID
 	seen := 0
 	for _, v := range status.Session.Tests {

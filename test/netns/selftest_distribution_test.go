@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // Given four clients and three servers, when tests are distributed over them in
@@ -37,7 +38,7 @@ func TestSelftestDistribution(t *testing.T) {
 		batch := fmt.Sprintf("b%d", k)
 		u.addTests(t, batch, fmt.Sprintf(
 			"--concurrency %d --loop %d --distribute %s --from c --to s brw write check=full size=%d", concurrency, loop, c.distribute, size))
-		var before [3]control.LstCounters
+		var before [3]api.LstCounters
 		for s, server := range b.servers {
 			before[s] = server.selftest(t).Counters
 		}
@@ -47,7 +48,7 @@ func TestSelftestDistribution(t *testing.T) {
 		u.wantStopped(t, batchPatience, batch)
 
 		var wantPuts [4][3]uint64
-		var want [3]control.LstCounters
+		var want [3]api.LstCounters
 		for i, list := range c.servers {
 			for _, s := range list {
 				wantPuts[i][s] = concurrency * loop
@@ -79,10 +80,10 @@ func TestSelftestDistribution(t *testing.T) {
 func (b *bed) puts(t *testing.T) (n [4][3]uint64) {
 	t.Helper()
 	for i, client := range b.clients {
-		peers := ask(t, client.daemon, func(ctx context.Context, c *control.Client) ([]control.Peer, error) { return c.Peers(ctx, "") })
+		peers := ask(t, client.daemon, func(ctx context.Context, c *control.Client) ([]api.Peer, error) { return c.Peers(ctx, "") })
 		for s, server := range b.servers {
 			for _, p := range peers {
-				k := slices.IndexFunc(p.NIs, func(ni control.PeerNI) bool { return ni.NID.String() == server.host.nid() })
+				k := slices.IndexFunc(p.NIs, func(ni api.PeerNI) bool { return ni.NID.String() == server.host.nid() })
 				if k >= 0 {
 					n[i][s] = p.NIs[k].Sent.Put
 				}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
@@ -226,9 +227,9 @@ func (u user) endSession(t *testing.T, on []*party) {
 }
 
 // selftest is what lst status shows.
-func (d *daemon) selftest(t *testing.T) control.LstStatus {
+func (d *daemon) selftest(t *testing.T) api.LstStatus {
 	t.Helper()
-	return ask(t, d, func(ctx context.Context, c *control.Client) (control.LstStatus, error) { return c.LstStatus(ctx) })
+	return ask(t, d, func(ctx context.Context, c *control.Client) (api.LstStatus, error) { return c.LstStatus(ctx) })
 }
 
 // wantNoSession waits until the node is in no session, nor has one as a console.
@@ -259,8 +260,8 @@ func (d *daemon) wantRequests(t *testing.T, n uint32) {
 }
 
 // since is what came after an earlier look.
-func since(now, before control.LstCounters) control.LstCounters {
-	return control.LstCounters{
+func since(now, before api.LstCounters) api.LstCounters {
+	return api.LstCounters{
 		Errors: now.Errors - before.Errors, Sent: now.Sent - before.Sent, Received: now.Received - before.Received,
 		Dropped: now.Dropped - before.Dropped, Expired: now.Expired - before.Expired,
 		BulkGet: now.BulkGet - before.BulkGet, BulkPut: now.BulkPut - before.BulkPut,

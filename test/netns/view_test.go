@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // What a daemon shows, as values; the commands' text is looked at where it matters.
@@ -22,9 +23,9 @@ func ask[T any](t *testing.T, d *daemon, question func(context.Context, *control
 }
 
 // ni is the NI on a network.
-func (d *daemon) ni(t *testing.T, network int) control.NI {
+func (d *daemon) ni(t *testing.T, network int) api.NI {
 	t.Helper()
-	nets := ask(t, d, func(ctx context.Context, c *control.Client) ([]control.Net, error) {
+	nets := ask(t, d, func(ctx context.Context, c *control.Client) ([]api.Net, error) {
 		return c.Nets(ctx, lnetOf(network))
 	})
 	return nets[0].NIs[0]
@@ -57,17 +58,17 @@ func (c traffic) since(before traffic) traffic {
 	return traffic{sent: c.sent - before.sent, received: c.received - before.received}
 }
 
-func (d *daemon) routes(t *testing.T) []control.Route {
+func (d *daemon) routes(t *testing.T) []api.Route {
 	t.Helper()
-	return ask(t, d, func(ctx context.Context, c *control.Client) ([]control.Route, error) {
-		return c.Routes(ctx, control.AllRoutes)
+	return ask(t, d, func(ctx context.Context, c *control.Client) ([]api.Route, error) {
+		return c.Routes(ctx, api.AllRoutes)
 	})
 }
 
 // health is the health of the peer NI with a NID, -1 if nobody knows it.
 func (d *daemon) health(t *testing.T, nid string) int {
 	t.Helper()
-	peers := ask(t, d, func(ctx context.Context, c *control.Client) ([]control.Peer, error) { return c.Peers(ctx, "") })
+	peers := ask(t, d, func(ctx context.Context, c *control.Client) ([]api.Peer, error) { return c.Peers(ctx, "") })
 	for _, p := range peers {
 		for _, ni := range p.NIs {
 			if ni.NID.String() == nid {
@@ -81,7 +82,7 @@ func (d *daemon) health(t *testing.T, nid string) int {
 // trouble is what is shown to speak against the peer NI with a NID.
 func (d *daemon) trouble(t *testing.T, nid string) string {
 	t.Helper()
-	peers := ask(t, d, func(ctx context.Context, c *control.Client) ([]control.Peer, error) { return c.Peers(ctx, nid) })
+	peers := ask(t, d, func(ctx context.Context, c *control.Client) ([]api.Peer, error) { return c.Peers(ctx, nid) })
 	for _, p := range peers {
 		for _, ni := range p.NIs {
 			if ni.NID.String() == nid {
@@ -104,7 +105,7 @@ func (d *daemon) closes(t *testing.T, network int) uint64 {
 	return 0
 }
 
-func (d *daemon) counters(t *testing.T) control.Counters {
+func (d *daemon) counters(t *testing.T) api.Counters {
 	t.Helper()
-	return ask(t, d, func(ctx context.Context, c *control.Client) (control.Stats, error) { return c.Stats(ctx) }).Counters
+	return ask(t, d, func(ctx context.Context, c *control.Client) (api.Stats, error) { return c.Stats(ctx) }).Counters
 }

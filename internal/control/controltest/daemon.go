@@ -10,6 +10,7 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/fault"
@@ -21,23 +22,23 @@ import (
 // set before it is used, and read after it. The zero value is a node without
 // anything.
 type Daemon struct {
-	Is        control.Version
-	NetList   []control.Net
-	PeerList  []control.Peer
-	RouteList []control.Route
-	Forwards  control.Routing
-	Buffers   control.Buffers // as set last, with -1 for what was left as it is
-	Values    control.Globals
+	Is        api.Version
+	NetList   []api.Net
+	PeerList  []api.Peer
+	RouteList []api.Route
+	Forwards  api.Routing
+	Buffers   api.Buffers // as set last, with -1 for what was left as it is
+	Values    api.Globals
 	Policies  selection.Policies
-	Totals    control.Counters
-	Drops     []control.Reason
-	Refusals  []control.Reason
+	Totals    api.Counters
+	Drops     []api.Reason
+	Refusals  []api.Reason
 	Lst       control.Selftest // nil: LNet selftest is not enabled, and cannot be
 
 	// PingFunc, DiscoverFunc and ExplainFunc answer; without one nobody is
 	// reached.
-	PingFunc     func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (control.PingResult, error)
-	DiscoverFunc func(ctx context.Context, nid lnet.NID, force bool) (control.Peer, error)
+	PingFunc     func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error)
+	DiscoverFunc func(ctx context.Context, nid lnet.NID, force bool) (api.Peer, error)
 	ExplainFunc  func(to, source lnet.NID, portal uint32) selection.Explanation
 
 	// Refuse, if it returns an error, has an operation refused: "AddRoute
@@ -89,10 +90,10 @@ func (d *Daemon) InTurn(ctx context.Context, do func()) error {
 }
 
 // Version is Is.
-func (d *Daemon) Version() control.Version { return d.Is }
+func (d *Daemon) Version() api.Version { return d.Is }
 
 // Nets is NetList.
-func (d *Daemon) Nets() []control.Net { return d.NetList }
+func (d *Daemon) Nets() []api.Net { return d.NetList }
 
 // SetNIHealth sets the health of NIs in NetList.
 func (d *Daemon) SetNIHealth(nid lnet.NID, value int) error {
@@ -111,28 +112,28 @@ func (d *Daemon) SetNIHealth(nid lnet.NID, value int) error {
 }
 
 // Ping asks PingFunc.
-func (d *Daemon) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (control.PingResult, error) {
+func (d *Daemon) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error) {
 	if d.PingFunc == nil {
-		return control.PingResult{}, node.ErrUnreachable
+		return api.PingResult{}, node.ErrUnreachable
 	}
 	return d.PingFunc(ctx, to, source)
 }
 
 // Discover asks DiscoverFunc.
-func (d *Daemon) Discover(ctx context.Context, nid lnet.NID, force bool) (control.Peer, error) {
+func (d *Daemon) Discover(ctx context.Context, nid lnet.NID, force bool) (api.Peer, error) {
 	if d.DiscoverFunc == nil {
-		return control.Peer{}, node.ErrUnreachable
+		return api.Peer{}, node.ErrUnreachable
 	}
 	return d.DiscoverFunc(ctx, nid, force)
 }
 
 // Peers is what of PeerList is younger; a peer without an ID has its place's, from
 // 1 on.
-func (d *Daemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[control.Peer, error] {
+func (d *Daemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[api.Peer, error] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	list := slices.Clone(d.PeerList)
-	return func(yield func(control.Peer, error) bool) {
+	return func(yield func(api.Peer, error) bool) {
 		for k, p := range list {
 			if p.ID == 0 {
 				p.ID = uint64(k + 1)
@@ -145,19 +146,19 @@ func (d *Daemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[co
 }
 
 // Peer looks in PeerList.
-func (d *Daemon) Peer(nid lnet.NID) (control.Peer, bool) {
+func (d *Daemon) Peer(nid lnet.NID) (api.Peer, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if k := d.find(nid); k >= 0 {
 		return d.PeerList[k], true
 	}
-	return control.Peer{}, false
+	return api.Peer{}, false
 }
 
 // find is the place of the peer that has a NID, or -1.
 func (d *Daemon) find(nid lnet.NID) int {
-	return slices.IndexFunc(d.PeerList, func(p control.Peer) bool {
-		return slices.ContainsFunc(p.NIs, func(i control.PeerNI) bool { return i.NID == nid })
+	return slices.IndexFunc(d.PeerList, func(p api.Peer) bool {
+		return slices.ContainsFunc(p.NIs, func(i api.PeerNI) bool { return i.NID == nid })
 	})
 }
 
@@ -169,8 +170,8 @@ func (d *Daemon) AddPeer(
 		k := d.find(primary)
 		if k < 0 {
 			k = len(d.PeerList)
-			d.PeerList = append(d.PeerList, control.Peer{
-				Primary: primary, MultiRail: !o.SingleRail, State: uint32(discovery.Configured), NIs: []control.PeerNI{newPeerNI(primary)},
+			d.PeerList = append(d.PeerList, api.Peer{
+				Primary: primary, MultiRail: !o.SingleRail, State: uint32(discovery.Configured), NIs: []api.PeerNI{newPeerNI(primary)},
 			})
 		}
 		for _, nid := range others {
@@ -182,11 +183,11 @@ func (d *Daemon) AddPeer(
 	})
 }
 
-func newPeerNI(nid lnet.NID) control.PeerNI {
-	return control.PeerNI{
+func newPeerNI(nid lnet.NID) api.PeerNI {
+	return api.PeerNI{
 		NID: nid, State: "NA", Refs: 1,
-		UDSP:   control.UDSPInfo{NetPriority: -1, NIDPriority: -1},
-		Health: control.PeerHealthStats{Value: node.MaxHealth},
+		UDSP:   api.UDSPInfo{NetPriority: -1, NIDPriority: -1},
+		Health: api.PeerHealthStats{Value: node.MaxHealth},
 	}
 }
 
@@ -203,7 +204,7 @@ func (d *Daemon) DeletePeer(_ context.Context, primary lnet.NID, force bool) err
 func (d *Daemon) DeletePeerNIDs(_ context.Context, primary lnet.NID, nids []lnet.NID) error {
 	return d.change(fmt.Sprintf("DeletePeerNIDs %s %v", primary, nids), func() error {
 		p := &d.PeerList[d.find(primary)]
-		p.NIs = slices.DeleteFunc(slices.Clone(p.NIs), func(i control.PeerNI) bool { return slices.Contains(nids, i.NID) })
+		p.NIs = slices.DeleteFunc(slices.Clone(p.NIs), func(i api.PeerNI) bool { return slices.Contains(nids, i.NID) })
 		return nil
 	})
 }
@@ -232,17 +233,17 @@ func known(found bool) error {
 }
 
 // Routes is RouteList.
-func (d *Daemon) Routes() []control.Route {
+func (d *Daemon) Routes() []api.Route {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.RouteList)
 }
 
 // AddRoute makes a route that is up. It refuses as a node does.
-func (d *Daemon) AddRoute(_ context.Context, r control.Route) error {
+func (d *Daemon) AddRoute(_ context.Context, r api.Route) error {
 	return d.change(fmt.Sprintf("AddRoute %s %s %d %d", r.Net, r.Gateway, r.Hops, r.Priority), func() error {
 		local := func(n lnet.Net) bool {
-			return slices.ContainsFunc(d.NetList, func(o control.Net) bool { return o.Net == n })
+			return slices.ContainsFunc(d.NetList, func(o api.Net) bool { return o.Net == n })
 		}
 		switch {
 		case r.Gateway.Net() == r.Net || r.Gateway.IsLoopback():
@@ -259,7 +260,7 @@ func (d *Daemon) AddRoute(_ context.Context, r control.Route) error {
 }
 
 func (d *Daemon) route(n lnet.Net, gateway lnet.NID) int {
-	return slices.IndexFunc(d.RouteList, func(r control.Route) bool { return r.Net == n && r.Gateway == gateway })
+	return slices.IndexFunc(d.RouteList, func(r api.Route) bool { return r.Net == n && r.Gateway == gateway })
 }
 
 // DeleteRoute takes a route out of RouteList.
@@ -275,14 +276,14 @@ func (d *Daemon) DeleteRoute(_ context.Context, n lnet.Net, gateway lnet.NID) er
 }
 
 // Routing is Forwards.
-func (d *Daemon) Routing() control.Routing { return d.Forwards }
+func (d *Daemon) Routing() api.Routing { return d.Forwards }
 
 // SetRouting changes Forwards, at once.
 func (d *Daemon) SetRouting(_ context.Context, enabled bool) error {
 	return d.change(fmt.Sprintf("SetRouting %v", enabled), func() error {
-		d.Forwards.State = control.RoutingDisabled
+		d.Forwards.State = api.RoutingDisabled
 		if enabled {
-			d.Forwards.State = control.RoutingEnabled
+			d.Forwards.State = api.RoutingEnabled
 			d.Forwards.Ever = true
 		}
 		return nil
@@ -290,19 +291,19 @@ func (d *Daemon) SetRouting(_ context.Context, enabled bool) error {
 }
 
 // SetBuffers sets Buffers.
-func (d *Daemon) SetBuffers(_ context.Context, b control.Buffers) error {
+func (d *Daemon) SetBuffers(_ context.Context, b api.Buffers) error {
 	return d.change(fmt.Sprintf("SetBuffers %+v", b), func() error { d.Buffers = b; return nil })
 }
 
 // Globals is Values.
-func (d *Daemon) Globals() control.Globals {
+func (d *Daemon) Globals() api.Globals {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.Values
 }
 
 // SetGlobals changes Values. It refuses as a node does.
-func (d *Daemon) SetGlobals(_ context.Context, c control.GlobalsChange) error {
+func (d *Daemon) SetGlobals(_ context.Context, c api.GlobalsChange) error {
 	return d.change("SetGlobals", func() error {
 		v := d.Values
 		for _, w := range []struct{ from, to *int64 }{
@@ -390,15 +391,15 @@ func (d *Daemon) Selftest() control.Selftest {
 // noSelftest is a daemon that takes no part in LNet selftest.
 type noSelftest struct{}
 
-func (noSelftest) Status() control.LstStatus           { return control.LstStatus{} }
-func (noSelftest) Enable(control.LstBounds) error      { return syscall.EOPNOTSUPP }
+func (noSelftest) Status() api.LstStatus               { return api.LstStatus{} }
+func (noSelftest) Enable(api.LstBounds) error          { return syscall.EOPNOTSUPP }
 func (noSelftest) Disable(context.Context, bool) error { return syscall.ENODEV }
 func (noSelftest) Console() (*console.Console, error)  { return nil, syscall.ENODEV }
 
 // Stats is Totals with Drops and Refusals.
-func (d *Daemon) Stats() control.Stats {
-	return control.Stats{Counters: d.Totals, Drops: d.Drops, Refusals: d.Refusals}
+func (d *Daemon) Stats() api.Stats {
+	return api.Stats{Counters: d.Totals, Drops: d.Drops, Refusals: d.Refusals}
 }
 
 // ResetCounters zeroes Totals, Drops and Refusals.
-func (d *Daemon) ResetCounters() { d.Totals, d.Drops, d.Refusals = control.Counters{}, nil, nil }
+func (d *Daemon) ResetCounters() { d.Totals, d.Drops, d.Refusals = api.Counters{}, nil, nil }

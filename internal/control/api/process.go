@@ -1,10 +1,12 @@
-package control
+package api
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Process describes the owner of something that we wanted.
@@ -43,4 +45,38 @@ func (p Process) String() string {
 		s += fmt.Sprintf(", %q", p.Command)
 	}
 	return s
+}
+
+// Credentials are those of the process at the other end of a unix socket's
+// connection, as the kernel noted them: of a server when it called listen, of a
+// client when it called connect. ok is false if it notes none.
+func Credentials(conn net.Conn) (_ *syscall.Ucred, ok bool) {
+	c, isUnix := conn.(*net.UnixConn)
+	if !isUnix {
+		return nil, false
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, false
+	}
+	var cred *syscall.Ucred
+	err = raw.Control(func(fd uintptr) {
+		cred, ok = nil, false
+		if u, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+			cred, ok = u, true
+		}
+	})
+	return cred, ok && err == nil
+}
+
+// ListenerOf describes the process that a connection leads to.
+func ListenerOf(conn net.Conn) Process {
+	p := Process{UID: -1}
+	if cred, ok := Credentials(conn); ok {
+		if cred.Pid > 0 {
+			p = FindProcess(int(cred.Pid))
+		}
+		p.UID = int(cred.Uid)
+	}
+	return p
 }

@@ -1,6 +1,8 @@
-package control
+package api
 
-import "time"
+import (
+	"time"
+)
 
 // How long the sides wait for each other.
 const (

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Nets is the reply to GET /v1/nets.
+type Nets struct {
+	Nets []Net `json:"nets"`
+}
+
+// Net is one net of the node with its local NIs in the order of their making.
+type Net struct {
+	Net lnet.Net `json:"net"`
+	NIs []NI     `json:"nis"`
+}
+
+// NI is all that "net show -v 4" prints about one local NI (lnetctl 5.1).
+type NI struct {
+	NID        lnet.NID      `json:"nid"`
+	Status     string        `json:"status"`                  // "up" or "down"
+	Reason     string        `json:"status_reason,omitempty"` // why it is down
+	Interfaces []string      `json:"interfaces,omitempty"`
+	Statistics Statistics    `json:"statistics"`
+	UDSP       UDSPInfo      `json:"udsp_info"`
+	Sent       MessageCounts `json:"sent_stats"`
+	Received   MessageCounts `json:"received_stats"`
+	Dropped    MessageCounts `json:"dropped_stats"`
+	Health     HealthStats   `json:"health_stats"`
+	Tunables   Tunables      `json:"tunables"`
+	// LND are the driver's own tunables in the order of printing; none for lo.
+	LND []Tunable `json:"lnd_tunables,omitempty"`
+	// Counters are the driver's, for programs; lnetctl has no words for them.
+	Counters []Counter `json:"lnd_counters,omitempty"`
+	DevCPT   int       `json:"dev_cpt"` // -1: the device belongs to no CPU partition
+	CPT      string    `json:"cpt"`     // "[0]"
+}
+
+// Statistics are an NI's totals and latencies.
+type Statistics struct {
+	Sent      uint64  `json:"send_count"`
+	Received  uint64  `json:"recv_count"`
+	Dropped   uint64  `json:"drop_count"`
+	PutEgress Latency `json:"put_egress"` // PUT until sent
+	GetRTT    Latency `json:"get_rtt"`    // GET until its REPLY
+	PutAck    Latency `json:"put_ack"`    // PUT until its ACK
+}
+
+// Latency sums latency samples up; all zero without samples.
+type Latency struct {
+	Samples uint64 `json:"samples"`
+	Min     uint64 `json:"min_nsec"`
+	Max     uint64 `json:"max_nsec"`
+	Avg     uint64 `json:"avg_nsec"`
+}
+
+// UDSPInfo says what user policies did to an NI; -1 is "no priority".
+type UDSPInfo struct {
+	NetPriority       int        `json:"net_priority"`
+	NIDPriority       int        `json:"nid_priority"`
+	PreferredGateways []lnet.NID `json:"preferred_gateways,omitempty"`
+	PreferredSources  []lnet.NID `json:"preferred_sources,omitempty"`
+}
+
+// MessageCounts counts messages by type.
+type MessageCounts struct {
+	Put   uint64 `json:"put"`
+	Get   uint64 `json:"get"`
+	Reply uint64 `json:"reply"`
+	Ack   uint64 `json:"ack"`
+	Hello uint64 `json:"hello"`
+}
+
+// HealthStats are an NI's health and what lowered it.
+type HealthStats struct {
+	FatalError int    `json:"fatal_error"`  // 0 or 1
+	Value      int    `json:"health_value"` // 0 to 1000
+	Interrupts uint64 `json:"interrupts"`
+	Dropped    uint64 `json:"dropped"`
+	Aborted    uint64 `json:"aborted"`
+	NoRoute    uint64 `json:"no_route"`
+	Timeouts   uint64 `json:"timeouts"`
+	Errors     uint64 `json:"error"`
+	PingCount  uint64 `json:"ping_count"`
+	NextPing   int64  `json:"next_ping"` // seconds since boot, 0: none due
+}
+
+// Tunables are the flow-control tunables in force on an NI.
+type Tunables struct {
+	PeerTimeout       int `json:"peer_timeout"` // seconds
+	PeerCredits       int `json:"peer_credits"`
+	PeerBufferCredits int `json:"peer_buffer_credits"`
+	Credits           int `json:"credits"`
+}
+
+// Tunable is a driver's tunable under its own name.
+type Tunable struct {
+	Name  string `json:"name"`
+	Value int64  `json:"value"`
+}
+
+// Counter is a driver's counter under its own name; those that end in "_total"
+// only grow.
+type Counter struct {
+	Name  string `json:"name"`
+	Value uint64 `json:"value"`
+}
