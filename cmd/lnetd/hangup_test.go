@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
@@ -56,7 +56,7 @@ func TestHangup(t *testing.T) {
 		}
 		said("nothing is reloaded yet")
 	}
-	c := control.NewClient(socket)
+	c := client.New(socket)
 	defer c.Close()
 	if v, err := c.Version(t.Context()); err != nil || v.PID != cmd.Process.Pid {
 		t.Errorf("after SIGHUP %+v answers: %v", v, err)

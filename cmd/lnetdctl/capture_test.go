@@ -16,21 +16,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
+	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/lnet"
 )
 
 // serve answers for a node on a socket and returns its path.
-func serve(t *testing.T, node control.Backend) string {
+func serve(t *testing.T, node server.Backend) string {
 	t.Helper()
 	path := socketPath(t)
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewUnstartedServer((&control.Server{Backend: node}).Handler())
+	s := httptest.NewUnstartedServer((&server.Server{Backend: node}).Handler())
 	_ = s.Listener.Close()
 	s.Listener = l
 	s.Start()

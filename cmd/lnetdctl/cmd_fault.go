@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 )
 
 func (p *program) faultCommand() *cobra.Command {
@@ -107,7 +107,7 @@ func (p *program) faultAdd(ctx context.Context, o faultOptions) error {
 		}
 		r.Portals = append(r.Portals, int(v))
 	}
-	return p.tell(errorForm{kind: plainText}, func(c *control.Client) error { return c.AddFault(ctx, r) })
+	return p.tell(errorForm{kind: plainText}, func(c *client.Client) error { return c.AddFault(ctx, r) })
 }
 
 // faultMisuse reports options that make no sense (lnetctl 15).
@@ -132,7 +132,7 @@ func (p *program) faultDelCommand(kind string) *cobra.Command {
 		if r.All == named || named && (r.Source == "" || r.Dest == "") {
 			return p.faultMisuse("either --source and --dest or --all are needed")
 		}
-		return p.tell(errorForm{kind: plainText}, func(c *control.Client) error { return c.DeleteFaults(ctx, r) })
+		return p.tell(errorForm{kind: plainText}, func(c *client.Client) error { return c.DeleteFaults(ctx, r) })
 	})
 	f := c.Flags()
 	f.StringVarP(&r.Source, "source", "s", "", "`NID` that the rule has")
@@ -147,7 +147,7 @@ func (p *program) faultResetCommand(kind string) *cobra.Command {
 		example: "lnetdctl fault " + kind + " reset",
 		exits:   faultExits,
 	}, func(ctx context.Context) error {
-		return p.tell(errorForm{kind: plainText}, func(c *control.Client) error { return c.ResetFaults(ctx) })
+		return p.tell(errorForm{kind: plainText}, func(c *client.Client) error { return c.ResetFaults(ctx) })
 	})
 }
 
@@ -158,7 +158,7 @@ func (p *program) faultShowCommand(kind string) *cobra.Command {
 		exits:   faultExits,
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "fault"}, wide,
-			func(c *control.Client) ([]api.FaultRule, error) { return c.Faults(ctx, kind) },
+			func(c *client.Client) ([]api.FaultRule, error) { return c.Faults(ctx, kind) },
 			func(rules []api.FaultRule) any { return api.FaultRules{Rules: rules} },
 			faultsDocument)
 	})

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 )
 
 func (p *program) globalCommand() *cobra.Command {
@@ -17,7 +17,7 @@ func (p *program) globalCommand() *cobra.Command {
 		example: "lnetdctl global show",
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "global"}, classic,
-			func(c *control.Client) (api.Globals, error) { return c.Globals(ctx) },
+			func(c *client.Client) (api.Globals, error) { return c.Globals(ctx) },
 			func(g api.Globals) any { return g },
 			func(g api.Globals) mapping {
 				values := mapping{}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -141,7 +141,7 @@ func lstKey() (api.LstKey, bool) {
 }
 
 // inSession does a command that needs the session's key.
-func (p *program) inSession(do func(c *control.Client, key api.LstKey) error) error {
+func (p *program) inSession(do func(c *client.Client, key api.LstKey) error) error {
 	key, ok := lstKey()
 	if !ok {
 		return p.lstFail(api.CodeLstKey, -int(syscall.EACCES), "Can't find env LST_SESSION or value is not valid")
@@ -155,7 +155,7 @@ func (p *program) inSession(do func(c *control.Client, key api.LstKey) error) er
 // and the most that it takes; -1: any number.
 func (p *program) lstLeaf(
 	m manual, least, most int,
-	run func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error,
+	run func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error,
 ) *cobra.Command {
 	if m.exits == "" {
 		m.exits = lstExits
@@ -164,7 +164,7 @@ func (p *program) lstLeaf(
 		if err := lstOperands(operands, least, most); err != nil {
 			return err
 		}
-		return p.inSession(func(c *control.Client, key api.LstKey) error { return run(ctx, c, key, operands) })
+		return p.inSession(func(c *client.Client, key api.LstKey) error { return run(ctx, c, key, operands) })
 	})
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -40,7 +40,7 @@ func (p *program) lstAddBatchCommand() *cobra.Command {
 		use:     "add_batch NAME",
 		short:   "make a batch of tests",
 		example: "lnetdctl lst add_batch b",
-	}, 1, 1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+	}, 1, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		if err := c.LstAddBatch(ctx, api.LstNamed{Key: key, Name: operands[0]}); err != nil {
 			return p.lstRefused(lstWords{what: "batch", failed: "Failed to create batch"}, err)
 		}
@@ -73,7 +73,7 @@ off=N            offset of the data in the client's memory, a multiple of 8
 
 What would crash a node that runs Lustre is refused.`,
 		example: "lnetdctl lst add_test --batch b --concurrency 8 --from c --to s brw write check=full size=1M",
-	}, 1, -1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+	}, 1, -1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		return p.lstAddTest(ctx, c, key, &o, operands)
 	})
 	f := c.Flags()
@@ -87,7 +87,7 @@ What would crash a node that runs Lustre is refused.`,
 }
 
 func (p *program) lstAddTest(
-	ctx context.Context, c *control.Client, key api.LstKey, o *addTestOptions, operands []string,
+	ctx context.Context, c *client.Client, key api.LstKey, o *addTestOptions, operands []string,
 ) error {
 	invalid := func(text string) error {
 		return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), text)
@@ -137,7 +137,7 @@ func parseDistribute(s string) (distribute, span int, ok bool) {
 	return distribute, span, err == nil && span >= 1
 }
 
-func (p *program) lstSendTest(ctx context.Context, c *control.Client, r *api.LstTest) error {
+func (p *program) lstSendTest(ctx context.Context, c *client.Client, r *api.LstTest) error {
 	for _, group := range []string{r.From, r.To} { // lst looks at the groups first
 		if _, err := c.LstGroup(ctx, api.LstNamed{Key: r.Key, Name: group}); isErrno(err, syscall.ENOENT) && !p.json {
 			return p.noCount("Can't get", group)
@@ -171,7 +171,7 @@ func (p *program) lstRunCommand() *cobra.Command {
 		use:     "run [--timeout SECONDS] [NAME]",
 		short:   "start a batch",
 		example: "lnetdctl lst run --timeout 60 b",
-	}, 0, 1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+	}, 0, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		r := api.LstRun{Key: key, Batch: namedBatch(operands), Timeout: timeout}
 		res, err := c.LstRun(ctx, r)
 		if err != nil {
@@ -207,14 +207,14 @@ func (p *program) lstStopCommand() *cobra.Command {
 		use:     "stop [--force] [NAME]",
 		short:   "stop a batch, and wait until it has stopped",
 		example: "lnetdctl lst stop b",
-	}, 0, 1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+	}, 0, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		return p.lstStop(ctx, c, api.LstStop{Key: key, Batch: namedBatch(operands), Force: force})
 	})
 	c.Flags().BoolVarP(&force, "force", "f", false, "abort the requests under way")
 	return c
 }
 
-func (p *program) lstStop(ctx context.Context, c *control.Client, r api.LstStop) error {
+func (p *program) lstStop(ctx context.Context, c *client.Client, r api.LstStop) error {
 	res, err := c.LstStop(ctx, r)
 	if err != nil {
 		return p.lstBatchRefused(r.Batch, "stop", err)
@@ -259,7 +259,7 @@ func (p *program) lstListBatchCommand() *cobra.Command {
 		short: "list the batches, or the tests or the nodes of one",
 		example: `lnetdctl lst list_batch
 lnetdctl lst list_batch --all b`,
-	}, 0, 1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+	}, 0, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		if len(operands) == 0 {
 			names, err := c.LstBatches(ctx, key)
 			if err != nil {
@@ -340,7 +340,7 @@ func (p *program) lstQueryCommand() *cobra.Command {
 		example: "lnetdctl lst query --all b",
 		long: `Clients are asked, also with --server, as lst does: servers run nothing of their
 own.`,
-	}, 0, 1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+	}, 0, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		return p.lstQuery(ctx, c, key, namedBatch(operands), &o)
 	})
 	f := c.Flags()
@@ -357,7 +357,7 @@ own.`,
 }
 
 func (p *program) lstQuery(
-	ctx context.Context, c *control.Client, key api.LstKey, batch string, o *queryOptions,
+	ctx context.Context, c *client.Client, key api.LstKey, batch string, o *queryOptions,
 ) error {
 	if o.delay < 1 || o.delay > api.LstTimeoutMax || o.timeout < 1 || o.test < 0 {
 		return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), "Invalid parameters list in command line")

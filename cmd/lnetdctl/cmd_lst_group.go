@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -22,12 +22,12 @@ func (p *program) lstAddGroupCommand() *cobra.Command {
 		long: `Each of IDS is a NID, or several with ranges: 10.0.0.[1-4,8/2]@tcp. Nodes that do
 not answer, or are in another's session, are told of, and listed as such.`,
 		example: "lnetdctl lst add_group servers 10.0.0.[10-11]@tcp 10.0.0.20@tcp",
-	}, 2, -1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+	}, 2, -1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		return p.lstAddGroup(ctx, c, api.LstAddGroup{Key: key, Name: operands[0], IDs: operands[1:]})
 	})
 }
 
-func (p *program) lstAddGroup(ctx context.Context, c *control.Client, r api.LstAddGroup) error {
+func (p *program) lstAddGroup(ctx context.Context, c *client.Client, r api.LstAddGroup) error {
 	added, err := c.LstAddGroup(ctx, r)
 	if err != nil {
 		return p.lstRefused(lstWords{what: "group", failed: "Failed to add nodes to group"}, err)
@@ -79,7 +79,7 @@ func (p *program) lstDeleteGroupCommand() *cobra.Command {
 		use:     "del_group NAME",
 		short:   "delete a group that no test uses",
 		example: "lnetdctl lst del_group servers",
-	}, 1, 1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+	}, 1, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		r, err := c.LstDeleteGroup(ctx, api.LstNamed{Key: key, Name: operands[0]})
 		if err != nil {
 			return p.lstRefused(lstWords{what: "group", failed: "Failed to delete group"}, err)
@@ -110,7 +110,7 @@ func (p *program) lstUpdateGroupCommand() *cobra.Command {
 		example: `lnetdctl lst update_group --refresh servers
 lnetdctl lst update_group --clean down servers`,
 		long: `A group that becomes empty disappears.`,
-	}, 1, 1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+	}, 1, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		r := api.LstUpdateGroup{Key: key, Name: operands[0], Refresh: refresh}
 		if !one(refresh, clean != "", remove != "") {
 			return needsHelp{exitFailure}
@@ -207,7 +207,7 @@ func (p *program) lstListGroupCommand() *cobra.Command {
 		short: "list the groups, or the nodes of groups",
 		example: `lnetdctl lst list_group
 lnetdctl lst list_group --all servers`,
-	}, 0, -1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+	}, 0, -1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		if len(operands) == 0 {
 			return p.lstListGroups(ctx, c, key)
 		}
@@ -222,7 +222,7 @@ lnetdctl lst list_group --all servers`,
 	return c
 }
 
-func (p *program) lstListGroups(ctx context.Context, c *control.Client, key api.LstKey) error {
+func (p *program) lstListGroups(ctx context.Context, c *client.Client, key api.LstKey) error {
 	names, err := c.LstGroups(ctx, key)
 	if err != nil {
 		return p.lstRefused(lstWords{what: "group", failed: "Failed to list groups"}, err)
@@ -244,7 +244,7 @@ func (p *program) lstShowNames(names []string, what string) error {
 
 // lstShowGroups describes groups. Of one that there is not lst says nothing.
 func (p *program) lstShowGroups(
-	ctx context.Context, c *control.Client, key api.LstKey, names []string, o *lstStateOptions,
+	ctx context.Context, c *client.Client, key api.LstKey, names []string, o *lstStateOptions,
 ) error {
 	groups := []report.GroupInfo{}
 	for _, name := range names {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 )
 
 func (p *program) lstEnableCommand() *cobra.Command {
@@ -36,7 +36,7 @@ in its section lnetd, where enabled: true has the same effect from the start).`,
 			}
 			b.Memory = n
 		}
-		return p.lstSwitch("enable", func(c *control.Client) error { return c.LstEnable(ctx, b) })
+		return p.lstSwitch("enable", func(c *client.Client) error { return c.LstEnable(ctx, b) })
 	})
 	f := c.Flags()
 	f.StringVar(&memory, "memory", "", "`SIZE` of memory for bulk data, with k, M, G or T behind")
@@ -57,7 +57,7 @@ func (p *program) lstDisableCommand() *cobra.Command {
 		if err := lstOperands(operands, 0, 0); err != nil {
 			return err
 		}
-		return p.lstSwitch("disable", func(c *control.Client) error {
+		return p.lstSwitch("disable", func(c *client.Client) error {
 			return c.LstDisable(ctx, api.LstDisable{Force: force})
 		})
 	})
@@ -76,7 +76,7 @@ func memorySize(s string) (int64, bool) {
 }
 
 // lstSwitch enables or disables.
-func (p *program) lstSwitch(op string, do func(c *control.Client) error) error {
+func (p *program) lstSwitch(op string, do func(c *client.Client) error) error {
 	c := p.client()
 	defer c.Close()
 	err := do(c)

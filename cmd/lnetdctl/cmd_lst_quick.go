@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -106,7 +106,7 @@ func parseSeconds(s string) (time.Duration, error) {
 type quick struct {
 	*program
 	options *quickOptions
-	client  *control.Client
+	client  *client.Client
 	key     api.LstKey
 	batch   api.LstTest
 	first   report.Sample

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -107,7 +107,7 @@ func (p *program) lstEndSessionCommand() *cobra.Command {
 		use:     "end_session",
 		short:   "end the session on all nodes",
 		example: "lnetdctl lst end_session",
-	}, 0, 0, func(ctx context.Context, c *control.Client, key api.LstKey, _ []string) error {
+	}, 0, 0, func(ctx context.Context, c *client.Client, key api.LstKey, _ []string) error {
 		if err := c.LstEndSession(ctx, key); err != nil {
 			return p.lstRefused(lstWords{what: "session", failed: "Failed to end session"}, err)
 		}
@@ -153,7 +153,7 @@ func (p *program) lstPingCommand() *cobra.Command {
 		long: `Prints each node's state: Active if it is in this session, Busy in another's,
 Down if it does not answer, else Unknown. The state is remembered.`,
 		example: "lnetdctl lst ping --group servers",
-	}, 0, 0, func(ctx context.Context, c *control.Client, key api.LstKey, _ []string) error {
+	}, 0, 0, func(ctx context.Context, c *client.Client, key api.LstKey, _ []string) error {
 		t := target
 		if nodes != "" {
 			t.Nodes = []string{nodes}
@@ -170,7 +170,7 @@ Down if it does not answer, else Unknown. The state is remembered.`,
 	return c
 }
 
-func (p *program) lstPing(ctx context.Context, c *control.Client, r api.LstPing) error {
+func (p *program) lstPing(ctx context.Context, c *client.Client, r api.LstPing) error {
 	t := &r.Target
 	if !one(t.Session, t.Group != "", t.Batch != "", len(t.Nodes) > 0) || t.Servers && t.Batch == "" {
 		return needsHelp{exitFailure}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -37,7 +37,7 @@ of NIDs, rate and bandwidth of what its nodes have received [R] and sent [W] are
 printed: per node, on average, the least that is not 0, and the most. Rates are
 of LNet messages, several of which make one RPC.`,
 		example: "lnetdctl lst stat --bw --delay 1 --count 10 clients servers",
-	}, 1, -1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+	}, 1, -1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		return p.lstStat(ctx, c, api.LstStat{Key: key, Targets: operands, Timeout: o.timeout}, &o)
 	})
 	f := c.Flags()
@@ -57,7 +57,7 @@ of LNet messages, several of which make one RPC.`,
 	return c
 }
 
-func (p *program) lstStat(ctx context.Context, c *control.Client, r api.LstStat, o *statOptions) error {
+func (p *program) lstStat(ctx context.Context, c *client.Client, r api.LstStat, o *statOptions) error {
 	if o.delay < 1 || o.delay > api.LstTimeoutMax || o.timeout < 1 {
 		return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), "Invalid parameters list in command line")
 	}
@@ -185,7 +185,7 @@ func (p *program) lstShowErrorCommand() *cobra.Command {
 		use:     "show_error [--session] GROUP|IDS...",
 		short:   "show which nodes have seen errors",
 		example: "lnetdctl lst show_error clients servers",
-	}, 1, -1, func(ctx context.Context, c *control.Client, key api.LstKey, operands []string) error {
+	}, 1, -1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		s, err := c.LstStat(ctx, api.LstStat{Key: key, Targets: operands})
 		if err != nil {
 			return p.lstStatRefused(err)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/client"
 )
 
 var netSetErrors = errorForm{kind: oldDocument, op: "net", entity: "set", exit: exitInvalid}
@@ -48,5 +48,5 @@ func (p *program) netSet(ctx context.Context, o netSetOptions) error {
 		return p.invalid(netSetErrors, -95, "the LND timeout cannot change while an NI is up",
 			"it follows from transaction_timeout and retry_count, or from lnetd's configuration")
 	}
-	return p.setHealth(ctx, netSetErrors, o.healthOptions, (*control.Client).SetNIHealth)
+	return p.setHealth(ctx, netSetErrors, o.healthOptions, (*client.Client).SetNIHealth)
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -40,7 +40,7 @@ lnetdctl net show --net tcp1 -v 2`,
 
 func (p *program) netShow(ctx context.Context, o netShowOptions) error {
 	return show(p, errorForm{op: "show", entity: "net"}, wide,
-		func(c *control.Client) ([]api.Net, error) { return c.Nets(ctx, o.net) },
+		func(c *client.Client) ([]api.Net, error) { return c.Nets(ctx, o.net) },
 		func(nets []api.Net) any { return api.Nets{Nets: nets} },
 		func(nets []api.Net) mapping { return netDocument(nets, verbosityLevel(o.verbose)) })
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -63,7 +63,7 @@ func (p *program) peerAdd(ctx context.Context, o peerOptions) error {
 	if err := p.peerNIDs(ctx, o, peerAddErrors, &r.Primary, &r.NIDs); err != nil {
 		return err
 	}
-	return p.tell(peerAddErrors, func(c *control.Client) error { return c.AddPeer(ctx, r) })
+	return p.tell(peerAddErrors, func(c *client.Client) error { return c.AddPeer(ctx, r) })
 }
 
 func (p *program) peerDelCommand() *cobra.Command {
@@ -88,7 +88,7 @@ func (p *program) peerDel(ctx context.Context, o peerOptions) error {
 	if err := p.peerNIDs(ctx, o, peerDelErrors, &r.Primary, &r.NIDs); err != nil {
 		return err
 	}
-	return p.tell(peerDelErrors, func(c *control.Client) error { return c.DeletePeer(ctx, r) })
+	return p.tell(peerDelErrors, func(c *client.Client) error { return c.DeletePeer(ctx, r) })
 }
 
 // peerNIDs reads the NIDs of a peer; the error has been reported.
@@ -129,7 +129,7 @@ lnetdctl peer set --all --health 1000`,
 			return p.invalid(peerSetErrors, -95, "the state of a peer cannot be set",
 				fmt.Sprintf("%s discover --force makes a peer's state anew", p.name))
 		}
-		return p.setHealth(ctx, peerSetErrors, o, (*control.Client).SetPeerHealth)
+		return p.setHealth(ctx, peerSetErrors, o, (*client.Client).SetPeerHealth)
 	})
 	o.add(c, "peer's NID")
 	c.Flags().StringVarP(&state, "state", "s", "", "refused: `FLAGS` of the peer's state")

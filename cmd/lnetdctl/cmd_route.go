@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -80,7 +80,7 @@ func (p *program) routeAdd(ctx context.Context, o routeOptions) error {
 		}
 		r.Priority = uint32(min(n, 1<<31)) // what is more than 31 bits long is refused
 	}
-	return p.tell(routeAddErrors, func(c *control.Client) error { return c.AddRoutes(ctx, r) })
+	return p.tell(routeAddErrors, func(c *client.Client) error { return c.AddRoutes(ctx, r) })
 }
 
 func (p *program) routeDelCommand() *cobra.Command {
@@ -106,7 +106,7 @@ func (p *program) routeDel(ctx context.Context, o routeOptions) error {
 		return err
 	}
 	unknown := false
-	err = p.tell(routeDelErrors, func(c *control.Client) error {
+	err = p.tell(routeDelErrors, func(c *client.Client) error {
 		err := c.DeleteRoutes(ctx, api.RouteDeletion{Net: net, Gateways: gateways})
 		unknown = err != nil && api.FaultOf(err).Code == api.CodeRouteUnknown
 		return err
@@ -159,7 +159,7 @@ lnetdctl route show --net o2ib`,
 			filter.Priority = n
 		}
 		return show(p, errorForm{op: "show", entity: "route"}, wide,
-			func(c *control.Client) ([]api.Route, error) { return c.Routes(ctx, filter) },
+			func(c *client.Client) ([]api.Route, error) { return c.Routes(ctx, filter) },
 			func(routes []api.Route) any { return api.Routes{Routes: routes} },
 			func(routes []api.Route) mapping { return routesDocument(routes, verbosityLevel(level)) })
 	})

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 )
 
 func (p *program) routingCommand() *cobra.Command {
@@ -19,7 +19,7 @@ is 0 for no, 1 for yes, 2 while it stops and 3 while it starts.`,
 		example: "lnetdctl routing show",
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "routing"}, classic,
-			func(c *control.Client) (api.Routing, error) { return c.Routing(ctx) },
+			func(c *client.Client) (api.Routing, error) { return c.Routing(ctx) },
 			func(r api.Routing) any { return r },
 			routingDocument)
 	}))

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -82,7 +82,7 @@ func (p *program) selectionAddCommand(k *ruleKind) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return p.tell(selectionErrors("add"), func(c *control.Client) error { return c.AddSelection(ctx, r) })
+		return p.tell(selectionErrors("add"), func(c *client.Client) error { return c.AddSelection(ctx, r) })
 	})
 	o.addPatterns(c, k)
 	c.Flags().StringVar(&o.priority, "priority", "", "priority `N`; 0, the best, if not given")
@@ -101,7 +101,7 @@ func (p *program) selectionDelCommand(k *ruleKind) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return p.tell(selectionErrors("del"), func(c *control.Client) error { return c.DeleteSelection(ctx, r) })
+		return p.tell(selectionErrors("del"), func(c *client.Client) error { return c.DeleteSelection(ctx, r) })
 	})
 	o.addPatterns(c, k)
 	o.addID(c, "id `N` of the rule")
@@ -124,7 +124,7 @@ func (p *program) selectionShowCommand(k *ruleKind) *cobra.Command {
 			id = strconv.Itoa(*r.ID)
 		}
 		return show(p, selectionErrors("show"), classic,
-			func(c *control.Client) ([]api.SelectionRule, error) { return c.Selection(ctx, k.name, id) },
+			func(c *client.Client) ([]api.SelectionRule, error) { return c.Selection(ctx, k.name, id) },
 			func(rules []api.SelectionRule) any { return api.Selection{Rules: rules} },
 			selectionDocument)
 	})

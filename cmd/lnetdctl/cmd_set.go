@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 )
 
 // A settable is a word that "set" knows.
@@ -15,7 +15,7 @@ type settable struct {
 	name  string
 	about string
 	// set asks for the change; value is a number.
-	set func(ctx context.Context, c *control.Client, value int64) error
+	set func(ctx context.Context, c *client.Client, value int64) error
 }
 
 // aboutGlobals says what the parameters mean (lnetctl 6).
@@ -35,8 +35,8 @@ var aboutGlobals = map[string]string{
 }
 
 func settables() []settable {
-	buffers := func(change func(r *api.RoutingChange, n *int)) func(context.Context, *control.Client, int64) error {
-		return func(ctx context.Context, c *control.Client, value int64) error {
+	buffers := func(change func(r *api.RoutingChange, n *int)) func(context.Context, *client.Client, int64) error {
+		return func(ctx context.Context, c *client.Client, value int64) error {
 			var r api.RoutingChange
 			n := int(min(max(value, math.MinInt32), math.MaxInt32))
 			change(&r, &n)
@@ -50,13 +50,13 @@ func settables() []settable {
 			buffers(func(r *api.RoutingChange, n *int) { r.Small = n })},
 		{"large_buffers", "router buffers of 1 MiB; 0 is the default",
 			buffers(func(r *api.RoutingChange, n *int) { r.Large = n })},
-		{"routing", "1: forward messages between nets; 0: do not", func(ctx context.Context, c *control.Client, value int64) error {
+		{"routing", "1: forward messages between nets; 0: do not", func(ctx context.Context, c *client.Client, value int64) error {
 			enabled := value == 1
 			return c.SetRouting(ctx, api.RoutingChange{Enabled: &enabled})
 		}},
 	}
 	for _, name := range api.SettableGlobals() {
-		all = append(all, settable{name, aboutGlobals[name], func(ctx context.Context, c *control.Client, value int64) error {
+		all = append(all, settable{name, aboutGlobals[name], func(ctx context.Context, c *client.Client, value int64) error {
 			var r api.GlobalsChange
 			r.Set(name, value)
 			return c.SetGlobals(ctx, r)
@@ -100,5 +100,5 @@ func (p *program) set(ctx context.Context, s *settable, operands []string) error
 		return p.invalid(parser, -1, "cannot parse routing value. It is 0 or 1", "")
 	}
 	return p.tell(errorForm{kind: oldDocument, op: "add", entity: s.name},
-		func(c *control.Client) error { return s.set(ctx, c, value) })
+		func(c *client.Client) error { return s.set(ctx, c, value) })
 }

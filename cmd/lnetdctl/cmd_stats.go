@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 )
 
 func (p *program) statsCommand() *cobra.Command {
@@ -21,7 +21,7 @@ how many callers turned away, by reason.`,
 lnetdctl stats show -v`,
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "statistics"}, classic,
-			func(c *control.Client) (api.Stats, error) { return c.Stats(ctx) },
+			func(c *client.Client) (api.Stats, error) { return c.Stats(ctx) },
 			func(s api.Stats) any { return s },
 			func(s api.Stats) mapping { return statsDocument(&s, verbosityLevel(level)) })
 	})
@@ -32,7 +32,7 @@ lnetdctl stats show -v`,
 		example: "lnetdctl stats reset",
 	}, func(ctx context.Context) error {
 		return p.tell(errorForm{op: "set", entity: "statistics"},
-			func(c *control.Client) error { return c.ResetStats(ctx) })
+			func(c *client.Client) error { return c.ResetStats(ctx) })
 	}))
 }
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -93,7 +93,7 @@ func (p *program) udspAdd(ctx context.Context, o udspOptions) error {
 			return p.invalid(udspErrors, -22, "failed to parse "+d.name+" parameter", err.Error())
 		}
 	}
-	return p.tell(udspErrors, func(c *control.Client) error { return c.AddUDSP(ctx, r) })
+	return p.tell(udspErrors, func(c *client.Client) error { return c.AddUDSP(ctx, r) })
 }
 
 // udspNumber reads a number that is not negative; the error has been reported.
@@ -130,7 +130,7 @@ func (p *program) udspDelCommand() *cobra.Command {
 			}
 			r.Index = &n
 		}
-		return p.tell(udspErrors, func(c *control.Client) error { return c.DeleteUDSP(ctx, r) })
+		return p.tell(udspErrors, func(c *client.Client) error { return c.DeleteUDSP(ctx, r) })
 	})
 	c.Flags().StringVarP(&index, "idx", "i", "", "place `N` of the rule")
 	c.Flags().BoolVarP(&all, "all", "a", false, "every rule")
@@ -154,7 +154,7 @@ func (p *program) udspShowCommand() *cobra.Command {
 			one = strconv.Itoa(n)
 		}
 		return show(p, errorForm{kind: oldDocument, op: "show", entity: "udsp"}, classic,
-			func(c *control.Client) ([]api.UDSPRule, error) { return c.UDSP(ctx, one) },
+			func(c *client.Client) ([]api.UDSPRule, error) { return c.UDSP(ctx, one) },
 			func(rules []api.UDSPRule) any { return api.UDSP{Rules: rules} },
 			rulesDocument)
 	})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/client"
 )
 
 // group is a command word that wants one of others after it.
@@ -81,7 +81,7 @@ func verbosityLevel(given string) int64 {
 }
 
 // tell asks the daemon for a change.
-func (p *program) tell(form errorForm, do func(c *control.Client) error) error {
+func (p *program) tell(form errorForm, do func(c *client.Client) error) error {
 	client := p.client()
 	defer client.Close()
 	if err := do(client); err != nil {
@@ -94,7 +94,7 @@ func (p *program) tell(form errorForm, do func(c *control.Client) error) error {
 // of it, else the document, of which there is nothing to print if it is empty.
 func show[T any](
 	p *program, form errorForm, l layout,
-	get func(c *control.Client) (T, error), json func(T) any, document func(T) mapping,
+	get func(c *client.Client) (T, error), json func(T) any, document func(T) mapping,
 ) error {
 	client := p.client()
 	defer client.Close()

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -30,7 +30,7 @@ func (o *healthOptions) add(c *cobra.Command, whose string) {
 // no number.
 func (p *program) setHealth(
 	ctx context.Context, form errorForm, o healthOptions,
-	set func(c *control.Client, ctx context.Context, r api.HealthChange) error,
+	set func(c *client.Client, ctx context.Context, r api.HealthChange) error,
 ) error {
 	r := api.HealthChange{All: o.all}
 	if o.all == (o.nid != "") {
@@ -49,5 +49,5 @@ func (p *program) setHealth(
 		return nil
 	}
 	r.Value = new(int(min(max(value, 0), 1000)))
-	return p.tell(form, func(c *control.Client) error { return set(c, ctx, r) })
+	return p.tell(form, func(c *client.Client) error { return set(c, ctx, r) })
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/client"
 )
 
 // Exit statuses: lnetctl's results cut to 8 bits (lnetctl 1.4).
@@ -186,15 +186,15 @@ Options may stand before, between and behind operands, as --option value or
 
 // client returns a client for the daemon: the one that is named, or the one that
 // is found.
-func (p *program) client() *control.Client {
+func (p *program) client() *client.Client {
 	path := p.socket
 	if path == "" {
 		path = os.Getenv("LNETD_CONTROL_SOCKET")
 	}
 	if path == "" {
-		return control.FindClient()
+		return client.Find()
 	}
-	return control.NewClient(path)
+	return client.New(path)
 }
 
 // printJSON prints v for programs.

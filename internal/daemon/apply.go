@@ -9,8 +9,8 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selection"
@@ -195,6 +195,6 @@ func (t *nodeTask) setRouting(r config.Routing) error {
 
 // refused is an entry of the configuration that the node did not take.
 func refused(err error, f api.Fault) error {
-	f.Code, f.Errno = api.CodeConfigInvalid, -int(control.EngineErrno(err))
+	f.Code, f.Errno = api.CodeConfigInvalid, -int(server.Errno(err))
 	return f.Because(err)
 }

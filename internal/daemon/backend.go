@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -17,7 +17,7 @@ import (
 )
 
 // backend shows the node to the control interface, and changes it. It implements
-// control.Backend; what a method does is said there.
+// server.Backend; what a method does is said there.
 type backend struct {
 	daemon *Daemon
 	node   *nodeTask
@@ -166,7 +166,7 @@ func (b *backend) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 
 func (b *backend) Faults(k fault.Kind) []fault.Status { return b.node.Faults(k) }
 func (b *backend) ResetFaults()                       { b.node.ResetFaults() }
-func (b *backend) Selftest() control.Selftest         { return b.lst }
+func (b *backend) Selftest() server.Selftest          { return b.lst }
 func (b *backend) ResetCounters()                     { b.node.ResetCounters() }
 
 func (b *backend) Stats() api.Stats {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/fault"
@@ -19,7 +19,7 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-var _ control.Backend = (*backend)(nil)
+var _ server.Backend = (*backend)(nil)
 
 // lnetctl 4.10 (2), 4.10 (5)
 func TestPeersByHand(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/internal/metrics"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/numa"
@@ -78,7 +78,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	// The socket comes first: it is what tells a second lnetd from the first,
 	// before that one has disturbed anything.
-	socket, err := control.Listen(path)
+	socket, err := server.Listen(path)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		defer func() { _ = l.Close() }()
 	}
 	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
-		s := control.Server{Backend: newBackend(d, up, lst), Logger: d.log}
+		s := server.Server{Backend: newBackend(d, up, lst), Logger: d.log}
 		return s.Serve(ctx, socket)
 	}))
 	return run(ctx, tasks,
@@ -151,7 +151,7 @@ func listenMetrics(addr string) (net.Listener, error) {
 		}
 	}
 	return nil, api.Fault{
-		Code: api.CodePortForbidden, Errno: -int(control.EngineErrno(err)),
+		Code: api.CodePortForbidden, Errno: -int(server.Errno(err)),
 		Text:   fmt.Sprintf("metrics cannot be served on %s", addr),
 		Remedy: "give the metrics another address with --metrics-addr",
 	}.Because(err)

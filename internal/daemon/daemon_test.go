@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
@@ -57,7 +57,7 @@ func startDaemon(t *testing.T, n *fakeNetwork, text string) *daemonRun {
 }
 
 // ready waits until the daemon says so.
-func (r *daemonRun) ready(t *testing.T) *control.Client {
+func (r *daemonRun) ready(t *testing.T) *client.Client {
 	t.Helper()
 	select {
 	case s := <-r.states:
@@ -67,7 +67,7 @@ func (r *daemonRun) ready(t *testing.T) *control.Client {
 	case err := <-r.done:
 		t.Fatalf("Run: %v", err)
 	}
-	c := control.NewClient(r.socket)
+	c := client.New(r.socket)
 	t.Cleanup(c.Close)
 	return c
 }

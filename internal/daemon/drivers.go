@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -235,7 +235,7 @@ func (d *Driver) explain(ni *config.NI, err error) error {
 		}
 	}
 	return api.Fault{
-		Code: api.CodeInterface, Errno: -int(control.EngineErrno(err)),
+		Code: api.CodeInterface, Errno: -int(server.Errno(err)),
 		Text:   fmt.Sprintf("NI %s cannot be brought up", ni),
 		Remedy: "check with \"ip addr\" that the interface exists, is up and has an address",
 	}.Because(err)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selftest"
 	"github.com/lnetd/lnetd/selftest/console"
@@ -25,7 +25,7 @@ const (
 )
 
 // selftestTask is LNet selftest on the node: an agent and a console while it is
-// enabled, else nothing. It implements control.Selftest.
+// enabled, else nothing. It implements server.Selftest.
 type selftestTask struct {
 	config config.Selftest
 	log    *slog.Logger
@@ -57,7 +57,7 @@ func (t *selftestTask) Run(ctx context.Context) error {
 	if t.config.Enabled {
 		if err := t.Enable(api.LstBounds{}); err != nil {
 			return api.Fault{
-				Code: api.CodeLstRefused, Errno: -int(control.EngineErrno(err)), Text: "LNet selftest cannot be enabled",
+				Code: api.CodeLstRefused, Errno: -int(server.Errno(err)), Text: "LNet selftest cannot be enabled",
 				Remedy: "take lnetd.selftest.enabled out of the configuration",
 			}.Because(err)
 		}
@@ -106,7 +106,7 @@ func (t *selftestTask) inTurn(ctx context.Context, do func() error) error {
 	}
 }
 
-// Enable implements control.Selftest. What Disable has left it ends first.
+// Enable implements server.Selftest. What Disable has left it ends first.
 func (t *selftestTask) Enable(b api.LstBounds) error {
 	return t.inTurn(context.Background(), func() error {
 		t.mu.Lock()
@@ -142,7 +142,7 @@ func (t *selftestTask) Enable(b api.LstBounds) error {
 	})
 }
 
-// Disable implements control.Selftest. Once begun it goes on when ctx is canceled.
+// Disable implements server.Selftest. Once begun it goes on when ctx is canceled.
 // What could not be ended in time is ending: the node takes part no more, and the
 // next call, or Enable, waits for it again.
 func (t *selftestTask) Disable(ctx context.Context, force bool) error {
@@ -176,7 +176,7 @@ func (t *selftestTask) end(ctx context.Context) error {
 	}
 	if err := a.Close(ctx); err != nil {
 		return api.Fault{
-			Code: api.CodeLstBusy, Errno: -int(control.EngineErrno(err)), Text: "LNet selftest is ending, but has not ended yet",
+			Code: api.CodeLstBusy, Errno: -int(server.Errno(err)), Text: "LNet selftest is ending, but has not ended yet",
 			Remedy: "wait, and disable it again",
 		}.Because(err)
 	}
@@ -203,7 +203,7 @@ func inUse(a *selftest.Agent, c *console.Console) error {
 	return nil
 }
 
-// Console implements control.Selftest.
+// Console implements server.Selftest.
 func (t *selftestTask) Console() (*console.Console, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -213,7 +213,7 @@ func (t *selftestTask) Console() (*console.Console, error) {
 	return t.console, nil
 }
 
-// Status implements control.Selftest.
+// Status implements server.Selftest.
 func (t *selftestTask) Status() api.LstStatus {
 	t.mu.Lock()
 	a, c, bounds, ending := t.agent, t.console, t.bounds, t.ending
@@ -224,7 +224,7 @@ func (t *selftestTask) Status() api.LstStatus {
 	}
 	s := api.LstStatus{Enabled: true, Bounds: bounds}
 	if i, err := c.ShowSession(); err == nil {
-		session := control.ShownSession(&i)
+		session := server.ShownSession(&i)
 		s.Console = &session
 	}
 	if i, ok := a.Session(); ok {

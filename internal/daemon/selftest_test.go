@@ -11,14 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selftest/console"
 )
 
-var _ control.Selftest = (*selftestTask)(nil)
+var _ server.Selftest = (*selftestTask)(nil)
 
 // selftestRun is LNet selftest on a node, 10.77.0.11, that is alone on a network
 // in memory.

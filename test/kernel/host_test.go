@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 	"github.com/lnetd/lnetd/internal/namespace"
 )
@@ -108,7 +108,7 @@ func (h *host) lst(t *testing.T, from, to string, test ...string) {
 // traffic is how many messages have left by the NI on a network.
 func (h *host) traffic(t *testing.T, network int) uint64 {
 	t.Helper()
-	c := control.NewClient(h.Socket)
+	c := client.New(h.Socket)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

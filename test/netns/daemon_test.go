@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
@@ -60,7 +60,7 @@ func (h *host) startWith(t *testing.T, c *configuration) *daemon {
 	d := h.run(t, nil, nil, nil, program(t, "lnetd"), "--config", h.write(t, c))
 	if c.router {
 		daemontest.Within(t, announced+lateness, h.nid()+" is a router", func() error {
-			r := ask(t, d, func(ctx context.Context, c *control.Client) (api.Routing, error) { return c.Routing(ctx) })
+			r := ask(t, d, func(ctx context.Context, c *client.Client) (api.Routing, error) { return c.Routing(ctx) })
 			if r.State != api.RoutingEnabled {
 				return fmt.Errorf("routing state %d", r.State)
 			}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -90,7 +90,7 @@ func testSelftest(t *testing.T, b *bed) {
 // has moved.
 func testBulk(t *testing.T, b *bed, u user, k int) uint64 {
 	t.Helper()
-	client, server := b.clients[0], b.servers[0]
+	active, passive := b.clients[0], b.servers[0]
 	batch := fmt.Sprintf("b%d", k)
 	var tests []string
 	var requests []int // by test
@@ -115,21 +115,21 @@ func testBulk(t *testing.T, b *bed, u user, k int) uint64 {
 	add("ping", concurrencies[k%len(concurrencies)], loopMost)
 	u.addTests(t, batch, tests...)
 
-	atClient, atServer := client.selftest(t).Counters, server.selftest(t).Counters
+	atClient, atServer := active.selftest(t).Counters, passive.selftest(t).Counters
 	u.run(t, batch)
 	u.wantStopped(t, batchPatience, batch)
 
 	// The console has asked nothing of the server meanwhile.
-	if got := since(server.selftest(t).Counters, atServer); got != total {
+	if got := since(passive.selftest(t).Counters, atServer); got != total {
 		t.Errorf("%s: the server counts %+v, want %+v", batch, got, total)
 	}
-	status := client.selftest(t)
+	status := active.selftest(t)
 	got := since(status.Counters, atClient)
 	got.Received = 0 // the console's
 	if want := (api.LstCounters{Sent: total.Received}); got != want {
 		t.Errorf("%s: the client counts %+v, want %+v", batch, got, want)
 	}
-	id := ask(t, u.at, func(ctx context.Context, c *control.Client) (report.BatchInfo, error) {
+	id := ask(t, u.at, func(ctx context.Context, c *client.Client) (report.BatchInfo, error) {
 		return c.LstBatch(ctx, api.LstNamed{Key: api.LstKey(u.key), Name: batch})
 	}).ID
 	seen := 0

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 )
 
 // Given four clients and three servers, when tests are distributed over them in
@@ -79,8 +79,8 @@ func TestSelftestDistribution(t *testing.T) {
 // puts are the PUTs, requests that is, that each client has sent to each server.
 func (b *bed) puts(t *testing.T) (n [4][3]uint64) {
 	t.Helper()
-	for i, client := range b.clients {
-		peers := ask(t, client.daemon, func(ctx context.Context, c *control.Client) ([]api.Peer, error) { return c.Peers(ctx, "") })
+	for i, active := range b.clients {
+		peers := ask(t, active.daemon, func(ctx context.Context, c *client.Client) ([]api.Peer, error) { return c.Peers(ctx, "") })
 		for s, server := range b.servers {
 			for _, p := range peers {
 				k := slices.IndexFunc(p.NIs, func(ni api.PeerNI) bool { return ni.NID.String() == server.host.nid() })

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
@@ -229,7 +229,7 @@ func (u user) endSession(t *testing.T, on []*party) {
 // selftest is what lst status shows.
 func (d *daemon) selftest(t *testing.T) api.LstStatus {
 	t.Helper()
-	return ask(t, d, func(ctx context.Context, c *control.Client) (api.LstStatus, error) { return c.LstStatus(ctx) })
+	return ask(t, d, func(ctx context.Context, c *client.Client) (api.LstStatus, error) { return c.LstStatus(ctx) })
 }
 
 // wantNoSession waits until the node is in no session, nor has one as a console.

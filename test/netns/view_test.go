@@ -4,16 +4,16 @@ import (
 	"context"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
 )
 
 // What a daemon shows, as values; the commands' text is looked at where it matters.
 
 // ask is a question to the control socket.
-func ask[T any](t *testing.T, d *daemon, question func(context.Context, *control.Client) (T, error)) T {
+func ask[T any](t *testing.T, d *daemon, question func(context.Context, *client.Client) (T, error)) T {
 	t.Helper()
-	c := control.NewClient(d.Socket)
+	c := client.New(d.Socket)
 	defer c.Close()
 	answer, err := question(t.Context(), c)
 	if err != nil {
@@ -25,7 +25,7 @@ func ask[T any](t *testing.T, d *daemon, question func(context.Context, *control
 // ni is the NI on a network.
 func (d *daemon) ni(t *testing.T, network int) api.NI {
 	t.Helper()
-	nets := ask(t, d, func(ctx context.Context, c *control.Client) ([]api.Net, error) {
+	nets := ask(t, d, func(ctx context.Context, c *client.Client) ([]api.Net, error) {
 		return c.Nets(ctx, lnetOf(network))
 	})
 	return nets[0].NIs[0]
@@ -60,7 +60,7 @@ func (c traffic) since(before traffic) traffic {
 
 func (d *daemon) routes(t *testing.T) []api.Route {
 	t.Helper()
-	return ask(t, d, func(ctx context.Context, c *control.Client) ([]api.Route, error) {
+	return ask(t, d, func(ctx context.Context, c *client.Client) ([]api.Route, error) {
 		return c.Routes(ctx, api.AllRoutes)
 	})
 }
@@ -68,7 +68,7 @@ func (d *daemon) routes(t *testing.T) []api.Route {
 // health is the health of the peer NI with a NID, -1 if nobody knows it.
 func (d *daemon) health(t *testing.T, nid string) int {
 	t.Helper()
-	peers := ask(t, d, func(ctx context.Context, c *control.Client) ([]api.Peer, error) { return c.Peers(ctx, "") })
+	peers := ask(t, d, func(ctx context.Context, c *client.Client) ([]api.Peer, error) { return c.Peers(ctx, "") })
 	for _, p := range peers {
 		for _, ni := range p.NIs {
 			if ni.NID.String() == nid {
@@ -82,7 +82,7 @@ func (d *daemon) health(t *testing.T, nid string) int {
 // trouble is what is shown to speak against the peer NI with a NID.
 func (d *daemon) trouble(t *testing.T, nid string) string {
 	t.Helper()
-	peers := ask(t, d, func(ctx context.Context, c *control.Client) ([]api.Peer, error) { return c.Peers(ctx, nid) })
+	peers := ask(t, d, func(ctx context.Context, c *client.Client) ([]api.Peer, error) { return c.Peers(ctx, nid) })
 	for _, p := range peers {
 		for _, ni := range p.NIs {
 			if ni.NID.String() == nid {
@@ -107,5 +107,5 @@ func (d *daemon) closes(t *testing.T, network int) uint64 {
 
 func (d *daemon) counters(t *testing.T) api.Counters {
 	t.Helper()
-	return ask(t, d, func(ctx context.Context, c *control.Client) (api.Stats, error) { return c.Stats(ctx) }).Counters
+	return ask(t, d, func(ctx context.Context, c *client.Client) (api.Stats, error) { return c.Stats(ctx) }).Counters
 }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/control"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/fault"
@@ -18,7 +18,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/console"
 )
 
-// Daemon is a control.Backend in memory. Its fields are what it shows; they are
+// Daemon is a server.Backend in memory. Its fields are what it shows; they are
 // set before it is used, and read after it. The zero value is a node without
 // anything.
 type Daemon struct {
@@ -33,7 +33,7 @@ type Daemon struct {
 	Totals    api.Counters
 	Drops     []api.Reason
 	Refusals  []api.Reason
-	Lst       control.Selftest // nil: LNet selftest is not enabled, and cannot be
+	Lst       server.Selftest // nil: LNet selftest is not enabled, and cannot be
 
 	// PingFunc, DiscoverFunc and ExplainFunc answer; without one nobody is
 	// reached.
@@ -53,7 +53,7 @@ type Daemon struct {
 	turn   chan struct{} // full while a change is under way
 }
 
-var _ control.Backend = (*Daemon)(nil)
+var _ server.Backend = (*Daemon)(nil)
 
 // change makes a change unless it is refused.
 func (d *Daemon) change(operation string, do func() error) error {
@@ -71,7 +71,7 @@ func (d *Daemon) change(operation string, do func() error) error {
 	return nil
 }
 
-// InTurn implements control.Backend.
+// InTurn implements server.Backend.
 func (d *Daemon) InTurn(ctx context.Context, do func()) error {
 	d.mu.Lock()
 	if d.turn == nil {
@@ -381,7 +381,7 @@ func (d *Daemon) ResetFaults() { d.rules().Reset() }
 func (d *Daemon) Arrive(m fault.Message) bool { return d.rules().DropArrival(&m, 2) }
 
 // Selftest is d.Lst.
-func (d *Daemon) Selftest() control.Selftest {
+func (d *Daemon) Selftest() server.Selftest {
 	if d.Lst == nil {
 		return noSelftest{}
 	}

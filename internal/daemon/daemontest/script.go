@@ -17,7 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/lnetd/lnetd/internal/control"
+	"github.com/lnetd/lnetd/internal/control/client"
 )
 
 const patience = 3 * time.Minute
@@ -84,7 +84,7 @@ func terminate(ts *testscript.TestScript, neg bool, args []string) {
 	wantArgs(ts, neg, args, 1, "terminate SOCKET")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c := control.NewClient(ts.MkAbs(args[0]))
+	c := client.New(ts.MkAbs(args[0]))
 	defer c.Close()
 	v, err := c.Version(ctx)
 	ts.Check(err)

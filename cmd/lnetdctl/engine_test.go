@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// lnetdctl asks lnetd; of the engine it links values and codecs alone.
+func TestNoEngine(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const module = "github.com/lnetd/lnetd/"
+	var own []string
+	for _, path := range strings.Fields(string(out)) {
+		if name, ok := strings.CutPrefix(path, module); ok {
+			own = append(own, name)
+		}
+	}
+	want := []string{
+		"lnet", "internal/control/api", "selftest/latency", "selftest/message", "selftest/report",
+		"internal/control/client", "cmd/lnetdctl",
+	}
+	if diff := cmp.Diff(want, own); diff != "" {
+		t.Errorf("lnetdctl links (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,185 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+)
+
+// replyBodyMax bounds what a client reads of one reply.
+const replyBodyMax = 64 << 20
+
+// Client asks an lnetd through its control socket. It is safe for concurrent
+// use. All errors are Faults.
+type Client struct {
+	path string
+	// trusts tells whether a daemon of this user's is asked; nil: any is.
+	trusts func(uid int) bool
+	http   http.Client
+}
+
+// New returns a client for the socket at path, which somebody has named
+// and therefore trusts; nothing is connected yet.
+func New(path string) *Client {
+	c := &Client{path: path}
+	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return c.dial(ctx)
+	}}
+	return c
+}
+
+// Find returns a client for the socket that FindSocket finds. It asks a
+// daemon of root's or the caller's alone: another user's may say anything, and
+// may have been put where the caller's would be.
+func Find() *Client {
+	c := New(api.FindSocket())
+	c.trusts = rootsOrOwn
+	return c
+}
+
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	d := net.Dialer{Timeout: api.HeadPatience}
+	conn, err := d.DialContext(ctx, "unix", c.path)
+	if err != nil || c.trusts == nil {
+		return conn, err
+	}
+	if owner := api.ListenerOf(conn); !c.trusts(owner.UID) {
+		_ = conn.Close()
+		return nil, &foreignError{owner}
+	}
+	return conn, nil
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// parameters are those of a question; without a value they are left out.
+type parameters map[string]string
+
+// get asks a question.
+func (c *Client) get(ctx context.Context, path string, q parameters, reply any) error {
+	values := url.Values{}
+	for name, v := range q {
+		if v != "" {
+			values.Set(name, v)
+		}
+	}
+	if len(values) > 0 {
+		path += "?" + values.Encode()
+	}
+	return c.call(ctx, api.ReplyPatience, http.MethodGet, path, nil, reply)
+}
+
+// post makes or changes something.
+func (c *Client) post(ctx context.Context, path string, request any) error {
+	return c.call(ctx, api.ReplyPatience, http.MethodPost, path, request, &api.Done{})
+}
+
+// remove deletes something.
+func (c *Client) remove(ctx context.Context, path string, request any) error {
+	return c.call(ctx, api.ReplyPatience, http.MethodDelete, path, request, &api.Done{})
+}
+
+// call makes one request; reply is filled only if the answer is 200.
+func (c *Client) call(ctx context.Context, patience time.Duration, method, path string, body, reply any) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	resp, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return c.read(resp, reply)
+}
+
+// send makes a request and returns the answer as far as its head.
+func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, c.garbled(err)
+		}
+		content = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://lnetd"+path, content)
+	if err != nil {
+		return nil, c.garbled(err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unreachable(err)
+	}
+	return resp, nil
+}
+
+// read reads the body of an answer.
+func (c *Client) read(resp *http.Response, reply any) error {
+	b, err := io.ReadAll(io.LimitReader(resp.Body, replyBodyMax+1))
+	switch {
+	case err != nil:
+		return c.unreachable(err)
+	case len(b) > replyBodyMax:
+		return c.garbled(fmt.Errorf("a reply of more than %d bytes", replyBodyMax))
+	}
+	if resp.StatusCode != http.StatusOK {
+		var r api.Refusal
+		if err := json.Unmarshal(b, &r); err != nil || r.Error == nil {
+			return c.garbled(fmt.Errorf("status %s", resp.Status))
+		}
+		return r.Error
+	}
+	if err := json.Unmarshal(b, reply); err != nil {
+		return c.garbled(err)
+	}
+	return nil
+}
+
+func (c *Client) garbled(err error) error {
+	return api.Fault{
+		Code:   api.CodeInternal,
+		Errno:  -int(syscall.EPROTO),
+		Text:   "no sensible answer on " + c.path,
+		Remedy: "check that lnetd listens there, and that it is of the same version",
+	}.Because(err)
+}
+
+func (c *Client) unreachable(err error) error {
+	f := api.Fault{
+		Code:   api.CodeDaemonUnreachable,
+		Errno:  -int(api.Errno(err)),
+		Text:   "cannot reach lnetd at " + c.path,
+		Remedy: "name the right socket with --control-socket or LNETD_CONTROL_SOCKET",
+	}
+	if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
+		f.Cause = foreign.Error()
+		f.Remedy = "if you trust that user, name the socket with --control-socket or LNETD_CONTROL_SOCKET"
+		return f.Because(err)
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		f.Cause = api.Strerror(errno)
+		switch errno {
+		case syscall.ENOENT, syscall.ECONNREFUSED:
+			f.Remedy = "start lnetd, or " + f.Remedy
+		case syscall.EACCES:
+			f.Remedy = "run as lnetd's user or in its group, or " + f.Remedy
+		}
+	} else if op := (*url.Error)(nil); errors.As(err, &op) {
+		f.Cause = op.Err.Error()
+	}
+	return f.Because(err)
+}

@@ -1,0 +1,201 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// changePatience bounds a change with all that it waits for, so that its end is
+// told before the client gives up.
+const changePatience = api.ReplyPatience - 5*time.Second
+
+// ask makes a handler of a question. Of the query it may have the named
+// parameters, each once.
+func ask[Reply any](
+	answer func(ctx context.Context, q query) (Reply, *api.Fault), parameters ...string,
+) handler {
+	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+		q, fault := readQuery(r.URL.RawQuery, parameters)
+		if fault != nil {
+			return nil, fault
+		}
+		return answered(answer(r.Context(), q))
+	}
+}
+
+// answered is a reply in the form that a handler returns.
+func answered[Reply any](reply Reply, fault *api.Fault) (any, *api.Fault) {
+	if fault != nil {
+		return nil, fault
+	}
+	return reply, nil
+}
+
+// listed is a list as it goes over the socket: empty, but never null.
+func listed[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// change makes a handler of a change, which is made whole or not at all.
+func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *api.Fault) handler {
+	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+		ctx, cancel := context.WithTimeout(r.Context(), changePatience)
+		defer cancel()
+		var request Request
+		fault := decode(r.Body, &request)
+		if fault == nil {
+			fault = h.inTurn(ctx, func() *api.Fault { return do(ctx, &request) })
+		}
+		return answered(api.Done{}, fault)
+	}
+}
+
+// inTurn calls do when no other change is under way.
+func (h *handlers) inTurn(ctx context.Context, do func() *api.Fault) (fault *api.Fault) {
+	if err := h.Backend.InTurn(ctx, func() { fault = do() }); err != nil {
+		return api.Fault{
+			Code: api.CodeBusy, Errno: -int(syscall.EBUSY),
+			Text: "another change is under way", Remedy: "try again later",
+		}.Because(err)
+	}
+	return fault
+}
+
+// query are the parameters of a question.
+type query map[string]string
+
+// readQuery reads the parameters that a question may have.
+func readQuery(raw string, known []string) (query, *api.Fault) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, invalidRequest("query cannot be read", err)
+	}
+	q := query{}
+	for name, v := range values {
+		if !slices.Contains(known, name) || len(v) != 1 {
+			return nil, invalidRequest("query parameter "+strconv.Quote(name)+" is unknown or given twice", nil)
+		}
+		q[name] = v[0]
+	}
+	return q, nil
+}
+
+// nid reads a parameter that is a NID; the zero NID if there is none.
+func (q query) nid(name string) (lnet.NID, *api.Fault) {
+	text, ok := q[name]
+	if !ok {
+		return lnet.NID{}, nil
+	}
+	nid, err := lnet.ParseNID(text)
+	if err != nil {
+		return nid, invalidRequest("cannot parse NID '"+text+"'", err)
+	}
+	return nid, nil
+}
+
+// net reads the parameter "net"; 0 if there is none.
+func (q query) net() (lnet.Net, *api.Fault) {
+	text, ok := q["net"]
+	if !ok {
+		return 0, nil
+	}
+	net, err := lnet.ParseNet(text)
+	if err != nil {
+		return net, api.Fault{
+			Code: api.CodeNetUnknown, Errno: -2, Text: "cannot parse net",
+			Remedy: "name a net such as tcp, tcp1 or o2ib",
+		}.Because(err)
+	}
+	return net, nil
+}
+
+// number reads a parameter that is a number.
+func (q query) number(name string) (n uint32, given bool, _ *api.Fault) {
+	text, ok := q[name]
+	if !ok {
+		return 0, false, nil
+	}
+	v, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0, true, invalidRequest(name+" is not a number: "+strconv.Quote(text), err)
+	}
+	return uint32(v), true, nil
+}
+
+// decode reads a body of one JSON value.
+func decode(r io.Reader, into any) *api.Fault {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = fmt.Errorf("more follows after byte %d", d.InputOffset())
+		}
+	}
+	if err != nil {
+		return invalidRequest("request body cannot be read", err)
+	}
+	return nil
+}
+
+func invalidRequest(text string, err error) *api.Fault {
+	return api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: text}.Because(err)
+}
+
+func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		s.logger().Error("encode a control reply", "err", err)
+		http.Error(w, "", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	p := pages{w: w, conn: connectionOf(r)}
+	if err := p.write(append(b, '\n')); err != nil {
+		s.logger().Debug("control client went away", "err", err)
+	}
+}
+
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *api.Fault) {
+	status, ok := statusOf[f.Code]
+	if !ok {
+		status = http.StatusConflict
+	}
+	s.reply(w, r, status, api.Refusal{Error: f})
+}
+
+// statusOf are the statuses of the faults that are not conflicts with what is.
+var statusOf = map[api.Code]int{
+	api.CodeRequestInvalid:   http.StatusBadRequest,
+	api.CodeNetUnknown:       http.StatusBadRequest,
+	api.CodeParameterInvalid: http.StatusBadRequest,
+	api.CodeRuleInvalid:      http.StatusBadRequest,
+	api.CodeNIUnknown:        http.StatusNotFound,
+	api.CodeNetAbsent:        http.StatusNotFound,
+	api.CodePeerUnknown:      http.StatusNotFound,
+	api.CodeRouteUnknown:     http.StatusNotFound,
+	api.CodeRuleUnknown:      http.StatusNotFound,
+	api.CodeLstKey:           http.StatusForbidden,
+	api.CodeLstNoSession:     http.StatusNotFound,
+	api.CodeLstUnknown:       http.StatusNotFound,
+	api.CodeLstInvalid:       http.StatusBadRequest,
+	api.CodeInternal:         http.StatusInternalServerError,
+	api.CodeBusy:             http.StatusServiceUnavailable,
+	api.CodeStopping:         http.StatusServiceUnavailable,
+}

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+)
+
+// list is an answer of any length: a JSON object with one member, an array whose
+// items are made while it is written. So it takes the same little memory however
+// many there are, and however slowly it is read.
+type list[T any] struct {
+	key   string
+	items iter.Seq2[T, error] // an error is the last thing that comes
+	// encode appends an item; nil: as encoding/json does.
+	encode func(b []byte, item *T) ([]byte, error)
+	// after, unless it is nil, has the list end when it is about partSize long. A
+	// member "next" then says where the next part begins: it is what after makes
+	// of the last item.
+	after func(last *T) string
+}
+
+// partSize is how long a part of a list is.
+const partSize = 1 << 20
+
+// listOf is the list of what show makes of items, those that it wants shown.
+func listOf[Item, T any](key string, items []Item, show func(place int, item *Item) (_ T, ok bool)) list[T] {
+	return list[T]{key: key, items: func(yield func(T, error) bool) {
+		for place := range items {
+			if shown, ok := show(place, &items[place]); ok && !yield(shown, nil) {
+				return
+			}
+		}
+	}}
+}
+
+// made is an answer that is made while it is written.
+type made interface {
+	writeTo(ctx context.Context, p *pages) error
+}
+
+func (l list[T]) writeTo(ctx context.Context, p *pages) error {
+	p.buf = append(p.buf, `{"`+l.key+`":[`...)
+	var last T
+	first, end := true, `]}`+"\n"
+	for item, err := range l.items {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if l.after != nil && p.size() >= partSize {
+			next, _ := json.Marshal(l.after(&last))
+			end = `],"next":` + string(next) + "}\n"
+			break
+		}
+		if !first {
+			p.buf = append(p.buf, ',')
+		}
+		if err := l.append(p, &item); err != nil {
+			return err
+		}
+		if err := p.turn(); err != nil {
+			return err
+		}
+		first, last = false, item
+	}
+	p.buf = append(p.buf, end...)
+	return p.flush()
+}
+
+func (l list[T]) append(p *pages, item *T) (err error) {
+	if l.encode != nil {
+		p.buf, err = l.encode(p.buf, item)
+		return err
+	}
+	b, err := json.Marshal(item)
+	p.buf = append(p.buf, b...)
+	return err
+}
+
+// answer writes what a request is answered with.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, body any) {
+	m, ok := body.(made)
+	if !ok {
+		s.reply(w, r, http.StatusOK, body)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	p := pages{w: w, conn: connectionOf(r), buf: make([]byte, 0, pageSize+pageSize/4)}
+	err := m.writeTo(r.Context(), &p)
+	switch {
+	case err == nil:
+	case p.sent == 0:
+		s.refuse(w, r, api.Fault{
+			Code: api.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "the answer could not be made",
+		}.Because(err))
+	default:
+		// Whoever reads it must not take it for the whole.
+		s.logger().Debug("an answer was cut short", "written", p.sent, "err", err)
+		panic(http.ErrAbortHandler)
+	}
+}

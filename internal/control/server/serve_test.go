@@ -1,0 +1,130 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/internal/control/controltest"
+	"github.com/lnetd/lnetd/internal/control/server"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// serve answers for a daemon until the test ends.
+
+func serve(t *testing.T, d *controltest.Daemon) (c *client.Client, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "c.sock")
+	l, err := server.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- (&server.Server{Backend: d}).Serve(ctx, l) }()
+	c = client.New(path)
+	t.Cleanup(func() {
+		c.Close()
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return c, path
+}
+
+// wantFault checks what an operator gets to know.
+
+func wantFault(t *testing.T, err error, code api.Code, errno syscall.Errno, text string) {
+	t.Helper()
+	var f *api.Fault
+	if !errors.As(err, &f) {
+		t.Fatalf("error %v, want %s", err, code)
+	}
+	if f.Code != code || f.Errno != -int(errno) || f.Text != text {
+		t.Errorf("%s, errno %d, text %q; want %s, errno %d, text %q", f.Code, f.Errno, f.Text, code, -int(errno), text)
+	}
+}
+
+func wantDone(t *testing.T, d *controltest.Daemon, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, d.Done); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+func nid(s string) lnet.NID {
+	n, err := lnet.ParseNID(s)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func nids(list ...string) []lnet.NID {
+	var out []lnet.NID
+	for _, s := range list {
+		out = append(out, nid(s))
+	}
+	return out
+}
+
+func pattern(s string) lnet.Pattern {
+	d, err := lnet.ParsePattern(s)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+var (
+	tcp  = lnet.MakeNet(lnet.TypeTCP, 0)
+	tcp9 = lnet.MakeNet(lnet.TypeTCP, 9)
+
+	sameNID = cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
+)
+
+// aPeer has NIDs, the first of which is the primary one.
+
+func aPeer(has ...string) api.Peer {
+	p := api.Peer{Primary: nid(has[0]), MultiRail: true, State: uint32(discovery.MultiRail | discovery.Discovered)}
+	for _, s := range has {
+		p.NIs = append(p.NIs, api.PeerNI{NID: nid(s), State: "up"})
+	}
+	return p
+}
+
+// What is to be deleted is looked at before anything is.
+
+// 0@lo is no NID that others could use; a failure does not stop the next.
+
+// Either all routes of a request are added or none.
+
+// A gateway that cannot be reached is something else than one on no net.
+
+// Either all routes of a request are deleted or none.
+
+// initial are a kernel node's values.
+
+// Values that depend on each other are looked at together, and if one is not
+
+// possible none is set.
+
+// The node's counters and those of the interface are the same, in one order.
+
+// Changes are made one after the other: what one has checked holds when it acts.
+
+// Questions do not wait for them.
+
+// raw sends a request as no client of ours would.
+
+// Whatever is sent, a request that makes no sense is refused as such, and
+
+// changes nothing.

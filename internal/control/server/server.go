@@ -1,0 +1,175 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+)
+
+// Bounds of the server. Clients are local and trusted to some degree, but a
+// broken one must not hold the daemon.
+const (
+	requestBodyMax  = 64 << 10
+	requestHeadMax  = 16 << 10
+	requestPatience = 10 * time.Second
+	idlePatience    = 2 * time.Minute
+	stopPatience    = 2 * time.Second
+	// requestsAtOnce bounds the requests of each kind but questions, which wait for
+	// nobody, that one user has under way.
+	requestsAtOnce = 64
+)
+
+// Server answers control requests. Its zero value with a Backend works.
+type Server struct {
+	Backend Backend
+	Logger  *slog.Logger // nil discards
+
+	most int // connections; 0: connectionsMax
+}
+
+// Serve answers requests on l until ctx is done, then ends the requests under
+// way and returns nil after the last. It closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	clients := newConnections(cmp.Or(s.most, connectionsMax))
+	hs := &http.Server{
+		Handler:           s.Handler(),
+		ConnContext:       clients.opened,
+		ConnState:         clients.changed,
+		ReadHeaderTimeout: api.HeadPatience,
+		ReadTimeout:       requestPatience,
+		WriteTimeout:      api.ReplyPatience,
+		IdleTimeout:       idlePatience,
+		MaxHeaderBytes:    requestHeadMax,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(s.logger().Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- hs.Serve(l) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+	defer cancel()
+	err := hs.Shutdown(stop)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = hs.Close()
+	}
+	<-served
+	return err
+}
+
+// Handler returns the HTTP handler that Serve uses.
+func (s *Server) Handler() http.Handler {
+	h := handlers{Server: s}
+	mux := http.NewServeMux()
+	for pattern, handler := range h.quick() {
+		mux.HandleFunc(pattern, s.serve(nil, handler))
+	}
+	// What waits for other nodes, what changes something, and what stays do not
+	// take each other's places.
+	for _, routes := range []map[string]handler{h.slow(), h.changes(), h.lst(), h.holds()} {
+		places := &places{}
+		for pattern, handler := range routes {
+			mux.HandleFunc(pattern, s.serve(places, handler))
+		}
+	}
+	return mux
+}
+
+// handler does what a request asks for, and returns what it is answered with:
+// nothing, a value, or what is made while it is written. It writes nothing
+// itself, so that its place is free before a client reads the answer.
+type handler func(w http.ResponseWriter, r *http.Request) (body any, _ *api.Fault)
+
+// handlers are a server's, one for each kind of request.
+type handlers struct{ *Server }
+
+func (h *handlers) quick() map[string]handler {
+	return map[string]handler{
+		"GET /v1/version":   ask(h.version),
+		"GET /v1/nets":      ask(h.nets, "net"),
+		"GET /v1/peers":     ask(h.peers, "nid", "page", "detail"),
+		"GET /v1/routes":    ask(h.routes, "net", "gateway", "hops", "priority"),
+		"GET /v1/routing":   ask(h.routing),
+		"GET /v1/globals":   ask(h.globals),
+		"GET /v1/udsp":      ask(h.udsp, "idx"),
+		"GET /v1/selection": ask(h.selection, "type", "id"),
+		"GET /v1/explain":   ask(h.explain, "nid", "source", "portal"),
+		"GET /v1/faults":    ask(h.faults, "kind"),
+		"GET /v1/stats":     ask(h.stats),
+		"GET /v1/lst":       ask(h.lstStatus),
+		"/":                 h.nothing,
+	}
+}
+
+func (h *handlers) slow() map[string]handler {
+	return map[string]handler{
+		"POST /v1/ping":     h.ping,
+		"POST /v1/discover": h.discover,
+	}
+}
+
+func (h *handlers) changes() map[string]handler {
+	return map[string]handler{
+		"POST /v1/nets/health":  change(h, h.setNIHealth),
+		"POST /v1/peers":        change(h, h.addPeer),
+		"DELETE /v1/peers":      change(h, h.deletePeer),
+		"POST /v1/peers/health": change(h, h.setPeerHealth),
+		"POST /v1/routes":       change(h, h.addRoutes),
+		"DELETE /v1/routes":     change(h, h.deleteRoutes),
+		"POST /v1/routing":      change(h, h.setRouting),
+		"POST /v1/globals":      change(h, h.setGlobals),
+		"POST /v1/udsp":         change(h, h.addUDSP),
+		"DELETE /v1/udsp":       change(h, h.deleteUDSP),
+		"POST /v1/selection":    change(h, h.addSelection),
+		"DELETE /v1/selection":  change(h, h.deleteSelection),
+		"POST /v1/faults":       change(h, h.addFault),
+		"DELETE /v1/faults":     change(h, h.deleteFaults),
+		"POST /v1/faults/reset": change(h, h.resetFaults),
+		"POST /v1/stats/reset":  change(h, h.resetStats),
+	}
+}
+
+func (h *handlers) nothing(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+	return nil, &api.Fault{
+		Code:   api.CodeRequestInvalid,
+		Text:   "no such request: " + r.Method + " " + r.URL.Path,
+		Errno:  -int(syscall.EOPNOTSUPP),
+		Remedy: "lnetdctl and lnetd may be of different versions",
+	}
+}
+
+// serve makes a handler that answers. Of those with the same places each user
+// has so many at once.
+func (s *Server) serve(p *places, do handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, requestBodyMax)
+		conn := connectionOf(r)
+		conn.serving()
+		body, fault := p.within(conn.owner(), func() (any, *api.Fault) { return do(w, r) })
+		conn.waiting()
+		switch {
+		case fault != nil:
+			s.refuse(w, r, fault)
+		case body != nil:
+			s.answer(w, r, body)
+		}
+		conn.waiting()
+	}
+}
+
+func (s *Server) logger() *slog.Logger {
+	if s.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Logger
+}
