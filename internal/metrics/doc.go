@@ -2,6 +2,6 @@
 // It reads them when it is asked and costs a message nothing. Handler serves
 // a registry of its own with the Go runtime's figures beside the node's.
 //
-// internal/daemon calls it. Its only goroutines are net/http's, which Serve
-// starts and waits for.
+// internal/daemon calls it. Its only goroutines are those of internal/httpd, which
+// Serve waits for.
 package metrics

@@ -3,10 +3,7 @@ package metrics
 import (
 	"context"
 	"fmt"
-	"io"
 	"iter"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -147,27 +144,14 @@ func TestMetricsAreRead(t *testing.T) {
 	}
 }
 
-func TestServe(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() {
-		served <- Serve(ctx, l, Handler(&fakeSource{}, "v"), slog.New(slog.DiscardHandler))
-	}()
-	resp, err := http.Get("http://" + l.Addr().String() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	cancel()
-	if err := <-served; err != nil {
-		t.Errorf("Serve: %v", err)
+// The port of the metrics has nothing else.
+func TestNothingButMetrics(t *testing.T) {
+	h := Handler(&fakeSource{}, "v")
+	for _, path := range []string{"/", "/debug/pprof/", "/debug/pprof/heap", "/metrics/x"} {
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, w.Code)
+		}
 	}
 }
 

@@ -2,25 +2,19 @@ package metrics
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/lnetd/lnetd/internal/httpd"
 )
 
 // Bounds on scrapers.
 const (
-	headPatience    = 5 * time.Second
-	requestPatience = 10 * time.Second
-	replyPatience   = 30 * time.Second
-	idlePatience    = 2 * time.Minute
-	stopPatience    = 2 * time.Second
-	headMax         = 16 << 10
 	// A scrape takes about 1 MB while it lasts.
 	scrapesPerAddress = 4
 	scrapesAtOnce     = 64
@@ -46,32 +40,8 @@ func Handler(s Source, version string) http.Handler {
 	return mux
 }
 
-// Serve answers scrapes on l with h until ctx is done and returns nil after
-// the last. It closes l.
-func Serve(ctx context.Context, l net.Listener, h http.Handler, logger *slog.Logger) error {
-	hs := &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: headPatience,
-		ReadTimeout:       requestPatience,
-		WriteTimeout:      replyPatience,
-		IdleTimeout:       idlePatience,
-		MaxHeaderBytes:    headMax,
-		ConnState:         new(connections).note,
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
-	}
-	served := make(chan error, 1)
-	go func() { served <- hs.Serve(l) }()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
-	defer cancel()
-	err := hs.Shutdown(stop)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = hs.Close()
-	}
-	<-served
-	return err
+// Serve answers scrapes on l with h, with bounds on connections, until ctx is done and
+// returns nil after the last. It closes l.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+	return httpd.Serve(ctx, l, &http.Server{Handler: h, ConnState: new(connections).note}, log)
 }

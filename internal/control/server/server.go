@@ -3,24 +3,19 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"syscall"
-	"time"
 
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/httpd"
 )
 
 // Bounds of the server. Clients are local and trusted to some degree, but a
 // broken one must not hold the daemon.
 const (
-	requestBodyMax  = 64 << 10
-	requestHeadMax  = 16 << 10
-	requestPatience = 10 * time.Second
-	idlePatience    = 2 * time.Minute
-	stopPatience    = 2 * time.Second
+	requestBodyMax = 64 << 10
 	// requestsAtOnce bounds the requests of each kind but questions, which wait for
 	// nobody, that one user has under way.
 	requestsAtOnce = 64
@@ -38,33 +33,14 @@ type Server struct {
 // way and returns nil after the last. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	clients := newConnections(cmp.Or(s.most, connectionsMax))
-	hs := &http.Server{
+	return httpd.Serve(ctx, l, &http.Server{
 		Handler:           s.Handler(),
 		ConnContext:       clients.opened,
 		ConnState:         clients.changed,
 		ReadHeaderTimeout: api.HeadPatience,
-		ReadTimeout:       requestPatience,
 		WriteTimeout:      api.ReplyPatience,
-		IdleTimeout:       idlePatience,
-		MaxHeaderBytes:    requestHeadMax,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          slog.NewLogLogger(s.logger().Handler(), slog.LevelDebug),
-	}
-	served := make(chan error, 1)
-	go func() { served <- hs.Serve(l) }()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
-	defer cancel()
-	err := hs.Shutdown(stop)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = hs.Close()
-	}
-	<-served
-	return err
+	}, s.Logger)
 }
 
 // Handler returns the HTTP handler that Serve uses.
