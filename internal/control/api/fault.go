@@ -42,6 +42,7 @@ const (
 	CodeLstBusy           Code = "lst-busy"            // a session, group or batch is in use
 	CodeLstNotActive      Code = "lst-not-active"      // nodes are not active
 	CodeLstRefused        Code = "lst-refused"         // a command of lst failed otherwise
+	CodeForbidden         Code = "forbidden"           // the request is for other users
 	CodeStopping          Code = "stopping"            // lnetd is going down
 	CodeBusy              Code = "busy"                // too many requests at once
 	CodeInternal          Code = "internal"            // a defect in lnetd

@@ -5,8 +5,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // response is what came of a request.
@@ -20,9 +23,35 @@ type response struct {
 // request asks as any HTTP client may.
 func request(t *testing.T, path, method, target, body string) response {
 	t.Helper()
-	h := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", path)
+	return requestBy(t, func() (net.Conn, error) { return net.Dial("unix", path) }, method, target, body)
+}
+
+// requestAs asks a question as another user.
+func requestAs(t *testing.T, uid uintptr, path, target string) response {
+	t.Helper()
+	return requestBy(t, func() (net.Conn, error) {
+		var conn net.Conn
+		failed := make(chan error, 1)
+		go func() {
+			runtime.LockOSThread() // for good: the thread, which is the user's now, ends with the goroutine
+			const same = ^uintptr(0)
+			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, same, uid, same); errno != 0 {
+				failed <- errno
+				return
+			}
+			var err error
+			conn, err = net.Dial("unix", path)
+			failed <- err
+		}()
+		err := <-failed
+		return conn, err
+	}, http.MethodGet, target, "")
+}
+
+func requestBy(t *testing.T, dial func() (net.Conn, error), method, target, body string) response {
+	t.Helper()
+	h := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return dial()
 	}}}
 	defer h.CloseIdleConnections()
 	var content io.Reader = http.NoBody

@@ -52,7 +52,7 @@ func (s *Server) Handler() http.Handler {
 	}
 	// What waits for other nodes, what changes something, and what stays do not
 	// take each other's places.
-	for _, routes := range []map[string]handler{h.slow(), h.changes(), h.lst(), h.holds()} {
+	for _, routes := range []map[string]handler{h.slow(), h.changes(), h.lst(), h.holds(), h.profiles()} {
 		places := &places{}
 		for pattern, handler := range routes {
 			mux.HandleFunc(pattern, s.serve(places, handler))
