@@ -11,7 +11,7 @@ SEEDS ?= 10000
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence soak conformance ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence soak conformance control-page ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ soak: ## two nodes in two processes over TCP with connections that break, for TI
 
 conformance: ## docs/conformance.md: which test shows which rule of the specification
 	go test -count=1 -run '^TestPage$$' ./internal/conformance -update
+
+control-page: ## docs/control.md: its codes and replies
+	go test -count=1 -run '^TestPageIsUpToDate$$' ./internal/control/server -update
 
 ci: ## all of .ci/run
 	.ci/run

@@ -8,7 +8,7 @@ import (
 // Code names a kind of failure for good: scripts and runbooks may rely on it.
 type Code string
 
-// Codes of the failures that operators meet.
+// Codes of why lnetd does not start, and lnetdctl finds none.
 const (
 	CodeConfigInvalid     Code = "config-invalid"      // the configuration says something impossible
 	CodeConfigUnreadable  Code = "config-unreadable"   // the configuration file cannot be read
@@ -18,34 +18,38 @@ const (
 	CodePortForbidden     Code = "port-forbidden"      // no right to listen on the port
 	CodeInterface         Code = "interface"           // an NI cannot be brought up
 	CodeDaemonUnreachable Code = "daemon-unreachable"  // lnetdctl finds no lnetd
-	CodeRequestInvalid    Code = "request-invalid"     // a request makes no sense
-	CodeNetUnknown        Code = "net-unknown"         // not the name of a net
-	CodeNetAbsent         Code = "net-absent"          // the node has no NI on the net
-	CodeNIUnknown         Code = "ni-unknown"          // the node has no NI with the NID
-	CodePingFailed        Code = "ping-failed"         // a node did not answer
-	CodeDiscoverFailed    Code = "discover-failed"     // a node could not be discovered
-	CodePeerUnknown       Code = "peer-unknown"        // no peer has the NID
-	CodePeerRefused       Code = "peer-refused"        // a peer cannot be changed that way
-	CodeRouteUnknown      Code = "route-unknown"       // there is no such route
-	CodeRouteRefused      Code = "route-refused"       // a route cannot be added
-	CodeRoutingRefused    Code = "routing-refused"     // forwarding cannot be changed now
-	CodeParameterInvalid  Code = "parameter-invalid"   // a parameter cannot have the value
-	CodeRuleInvalid       Code = "rule-invalid"        // a policy or fault rule makes no sense
-	CodeRuleExists        Code = "rule-exists"         // there is such a policy already
-	CodeRuleUnknown       Code = "rule-unknown"        // there is no such policy or fault rule
-	CodeLstDisabled       Code = "lst-disabled"        // the node does not take part in selftest
-	CodeLstNoSession      Code = "lst-no-session"      // there is no session, or it is ending
-	CodeLstKey            Code = "lst-key"             // the session has another key
-	CodeLstUnknown        Code = "lst-unknown"         // there is no such group, batch or test
-	CodeLstExists         Code = "lst-exists"          // there is such a session, group or batch already
-	CodeLstInvalid        Code = "lst-invalid"         // a command of lst makes no sense, or is a hazard
-	CodeLstBusy           Code = "lst-busy"            // a session, group or batch is in use
-	CodeLstNotActive      Code = "lst-not-active"      // nodes are not active
-	CodeLstRefused        Code = "lst-refused"         // a command of lst failed otherwise
-	CodeForbidden         Code = "forbidden"           // the request is for other users
-	CodeStopping          Code = "stopping"            // lnetd is going down
-	CodeBusy              Code = "busy"                // too many requests at once
-	CodeInternal          Code = "internal"            // a defect in lnetd
+)
+
+// Codes of refused requests.
+const (
+	CodeRequestInvalid   Code = "request-invalid"   // a request makes no sense
+	CodeNetUnknown       Code = "net-unknown"       // not the name of a net
+	CodeNetAbsent        Code = "net-absent"        // the node has no NI on the net
+	CodeNIUnknown        Code = "ni-unknown"        // the node has no NI with the NID
+	CodePingFailed       Code = "ping-failed"       // a node did not answer
+	CodeDiscoverFailed   Code = "discover-failed"   // a node could not be discovered
+	CodePeerUnknown      Code = "peer-unknown"      // no peer has the NID
+	CodePeerRefused      Code = "peer-refused"      // a peer cannot be changed that way
+	CodeRouteUnknown     Code = "route-unknown"     // there is no such route
+	CodeRouteRefused     Code = "route-refused"     // a route cannot be added
+	CodeRoutingRefused   Code = "routing-refused"   // forwarding cannot be changed now
+	CodeParameterInvalid Code = "parameter-invalid" // a parameter cannot have the value
+	CodeRuleInvalid      Code = "rule-invalid"      // a policy or fault rule makes no sense
+	CodeRuleExists       Code = "rule-exists"       // there is such a policy already
+	CodeRuleUnknown      Code = "rule-unknown"      // there is no such policy or fault rule
+	CodeLstDisabled      Code = "lst-disabled"      // the node does not take part in selftest
+	CodeLstNoSession     Code = "lst-no-session"    // there is no session, or it is ending
+	CodeLstKey           Code = "lst-key"           // the session has another key
+	CodeLstUnknown       Code = "lst-unknown"       // there is no such group, batch or test
+	CodeLstExists        Code = "lst-exists"        // there is such a session, group or batch already
+	CodeLstInvalid       Code = "lst-invalid"       // a command of lst makes no sense, or is a hazard
+	CodeLstBusy          Code = "lst-busy"          // a session, group or batch is in use
+	CodeLstNotActive     Code = "lst-not-active"    // nodes are not active
+	CodeLstRefused       Code = "lst-refused"       // a command of lst failed otherwise
+	CodeForbidden        Code = "forbidden"         // the request is for other users
+	CodeStopping         Code = "stopping"          // lnetd is going down
+	CodeBusy             Code = "busy"              // too many requests at once
+	CodeInternal         Code = "internal"          // a defect in lnetd
 )
 
 // Fault is an error for an operator: what happened, why, and what helps.

@@ -8,6 +8,7 @@
 // of lst in order itself. Lists are written in pages while they are made (list.go),
 // and who does not read them is in nobody else's way (connections.go).
 //
-// Whoever may write to the socket file (mode 0660) may do everything. Goroutines
-// are net/http's, which Serve starts and waits for.
+// Whoever may write to the socket file (mode 0660) may do everything, but profiles
+// are for root and the daemon's user (profiles.go). Goroutines are net/http's, which
+// httpd.Serve starts and waits for.
 package server
