@@ -104,6 +104,34 @@ func TestPushAndRecoveryPingThatAreCutOff(t *testing.T) {
 	})
 }
 
+// The same holds when our link goes, or the peer stalls, while a push is on its way:
+// nobody would else hear of that before the push is given up.
+func TestPushThatIsHeldUp(t *testing.T) {
+	for name, trouble := range map[string]func(g *guided){
+		"link":  func(g *guided) { g.port.upper.LinkChanged(lnd.LinkDown) },
+		"stall": func(g *guided) { g.port.upper.PeerStalled(parseNID(t, gatewayNear), time.Now()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGuided(t, node.DefaultParameters())
+				addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+				g.gateway.set(&g.gateway.silent, true)
+				g.gateway.take()
+				g.fabric.addNI(t, g.node, "10.77.7.1@tcp7") // of which the gateway is to hear
+				synctest.Wait()
+				if n := len(pushes(g.gateway.take())); n != 1 {
+					t.Fatalf("%d pushes", n)
+				}
+				trouble(g)
+				time.Sleep(3 * time.Second)
+				if n := len(pushes(g.gateway.take())); n == 0 {
+					t.Error("the push is waited for")
+				}
+			})
+		})
+	}
+}
+
 // What a program has asked for is its own: a connection that dies does not end it.
 func TestProgramsWaitOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -188,6 +188,8 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 	case !present:
 	case fatal(s):
 		n.reroute(i, nil)
+		n.lostHops.addNet(i.net) // the news itself may wait behind what is there
+		n.wakeMonitor()
 	default:
 		n.tryAgain(i)
 	}

@@ -27,6 +27,10 @@ func (i *ni) PeerStalled(nid lnet.NID, since time.Time) {
 	if p.SetStalled(&i.NI, true) {
 		p.avoidedSince.Store(n.now())
 		n.blame(p)
+		if !p.alone() || n.topology.Load().other(i) { // LNet's own requests go another way
+			n.lostHops.add(nid)
+			n.wakeMonitor()
+		}
 	}
 	i.stalls.Store(true)
 	n.reroute(i, p)

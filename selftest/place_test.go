@@ -66,8 +66,11 @@ func (r *railed) rate() int {
 // underWay is how many RPCs are.
 func (r *railed) underWay() (n int) {
 	synctest.Wait()
-	for k := range r.client.session.batches[1].tests[0].places {
-		p := &r.client.session.batches[1].tests[0].places[k]
+	load := r.client.session.batches[1].tests[0]
+	load.mu.Lock()
+	defer load.mu.Unlock()
+	for k := range load.places {
+		p := &load.places[k]
 		for _, u := range append([]*unit{&p.first}, p.standIns...) {
 			if u.works && u.phase.Load() == phaseWaiting {
 				n++
