@@ -50,16 +50,19 @@ func stallHeals(s *stage) {
 	}
 }
 
-// linkBack: where the peer's link is back the driver waits anew for what is due.
+// linkBack: where the peer's link is back the driver waits anew for what is due. The
+// way is healed soon after the time that was due before: TCP has times of its own,
+// beyond which idle connections end whatever the driver thinks.
 func linkBack(s *stage) {
 	n := s.open(2)
 	s.awaitWorking(n[0], n[1])
+	s.pause(5 * time.Second) // until all connections stand: calls have times of their own too
 	timeout := n[0].i.Timeout()
 	heal := s.w.Isolate(0, 1)
 	out := n[0].puts(n[1], 5, 100)
 	s.pause(timeout * 3 / 4)
 	n[0].i.LinkBack(n[1].id.NID)
-	s.pause(timeout / 2)
+	s.pause(timeout * 3 / 10)
 	if len(n[0].downs) > 0 {
 		s.t.Errorf("a peer was lost before its time: %v", n[0].downs)
 	}
