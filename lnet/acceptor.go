@@ -151,8 +151,9 @@ func decodeRequested(b []byte, order binary.ByteOrder) (NID, error) {
 		return n, nil
 	}
 	v := order.Uint64(b)
-	if !validNID4(v) {
+	n, ok := parseNID4(v)
+	if !ok {
 		return NID{}, &FieldError{What: "acceptor request", Field: "acr_nid", Value: hexNID4(v), Err: errNIDReserved}
 	}
-	return NIDFrom4(v), nil
+	return n, nil
 }

@@ -1,9 +1,6 @@
 package lnet
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "fmt"
 
 // HandleSize is the size of a Handle on the wire, in bytes.
 //
@@ -36,16 +33,4 @@ func (h Handle) String() string {
 		return "none"
 	}
 	return fmt.Sprintf("%x.%x", h.Interface, h.Object)
-}
-
-func (h Handle) put(b *[HandleSize]byte) {
-	binary.LittleEndian.PutUint64(b[0:8], h.Interface)
-	binary.LittleEndian.PutUint64(b[8:16], h.Object)
-}
-
-func getHandle(b *[HandleSize]byte) Handle {
-	return Handle{
-		Interface: binary.LittleEndian.Uint64(b[0:8]),
-		Object:    binary.LittleEndian.Uint64(b[8:16]),
-	}
 }

@@ -136,19 +136,17 @@ var (
 // AppendNID4 appends the 72 bytes of the header with 4-byte addresses. A large
 // NID, which it cannot carry, is a *FieldError, and b is returned as it was.
 func (h *Header) AppendNID4(b []byte) ([]byte, error) {
-	dest, ok := h.Dest.NID4()
-	if !ok {
+	if h.Dest.IsLarge() {
 		return b, h.fieldError("dest_nid", h.Dest, errLarge)
 	}
-	src, ok := h.Src.NID4()
-	if !ok {
+	if h.Src.IsLarge() {
 		return b, h.fieldError("src_nid", h.Src, errLarge)
 	}
 	n := len(b)
 	b = slices.Grow(b, HeaderNID4Size)[:n+HeaderNID4Size]
 	m := (*[HeaderNID4Size]byte)(b[n:])
-	binary.LittleEndian.PutUint64(m[0:8], dest)
-	binary.LittleEndian.PutUint64(m[8:16], src)
+	binary.LittleEndian.PutUint64(m[0:8], h.Dest.head)
+	binary.LittleEndian.PutUint64(m[8:16], h.Src.head)
 	h.putFixed((*[fixedSize]byte)(m[nid4Fixed:]))
 	h.putBody((*[bodySize]byte)(m[nid4Body:]))
 	return b, nil
@@ -201,6 +199,11 @@ func (h *Header) putBody(m *[bodySize]byte) {
 	}
 }
 
+func (h Handle) put(b *[HandleSize]byte) {
+	binary.LittleEndian.PutUint64(b[0:8], h.Interface)
+	binary.LittleEndian.PutUint64(b[8:16], h.Object)
+}
+
 // DecodeNID4 reads a header with 4-byte addresses from the start of b. Any
 // type and length is taken, Validate judges them. A NID with reserved bits is
 // a *FieldError, a short b a *TruncatedError; then h is not changed.
@@ -209,15 +212,15 @@ func (h *Header) DecodeNID4(b []byte) error {
 		return &TruncatedError{What: "header", Need: HeaderNID4Size, Have: len(b)}
 	}
 	m := (*[HeaderNID4Size]byte)(b)
-	dest := binary.LittleEndian.Uint64(m[0:8])
-	src := binary.LittleEndian.Uint64(m[8:16])
-	if !validNID4(dest) {
-		return h.fieldError("dest_nid", hexNID4(dest), errNIDReserved)
+	dest, ok := parseNID4(binary.LittleEndian.Uint64(m[0:8]))
+	if !ok {
+		return h.fieldError("dest_nid", hexNID4(binary.LittleEndian.Uint64(m[0:8])), errNIDReserved)
 	}
-	if !validNID4(src) {
-		return h.fieldError("src_nid", hexNID4(src), errNIDReserved)
+	src, ok := parseNID4(binary.LittleEndian.Uint64(m[8:16]))
+	if !ok {
+		return h.fieldError("src_nid", hexNID4(binary.LittleEndian.Uint64(m[8:16])), errNIDReserved)
 	}
-	h.Dest, h.Src = NIDFrom4(dest), NIDFrom4(src)
+	h.Dest, h.Src = dest, src
 	h.getFixed((*[fixedSize]byte)(m[nid4Fixed:]))
 	h.getBody((*[bodySize]byte)(m[nid4Body:]))
 	return nil
@@ -277,6 +280,13 @@ func (h *Header) getBody(m *[bodySize]byte) {
 	case MsgHello:
 		h.Incarnation = binary.LittleEndian.Uint64(m[0:8])
 		h.ConnType = binary.LittleEndian.Uint32(m[8:12])
+	}
+}
+
+func getHandle(b *[HandleSize]byte) Handle {
+	return Handle{
+		Interface: binary.LittleEndian.Uint64(b[0:8]),
+		Object:    binary.LittleEndian.Uint64(b[8:16]),
 	}
 }
 

@@ -62,9 +62,11 @@ var LoopbackNID = NID{head: uint64(LoNet) << 32}
 // nid4Any is the wildcard as a nid4.
 const nid4Any = ^uint64(0)
 
-// validNID4 tells whether v is a nid4 that NIDFrom4 keeps whole: the wildcard,
-// or neither a reserved bit set nor the type of the wildcard.
-func validNID4(v uint64) bool { return v>>48 < uint64(typeAny) || v == nid4Any }
+// parseNID4 is NIDFrom4; ok says that it has kept v whole: v is the wildcard, or has
+// neither a reserved bit set nor the type of the wildcard.
+func parseNID4(v uint64) (n NID, ok bool) {
+	return NIDFrom4(v), v>>48 < uint64(typeAny) || v == nid4Any
+}
 
 // hexNID4 shows, in an error, a nid4 that is not valid.
 type hexNID4 uint64
@@ -159,7 +161,7 @@ func (n NID) IsAny() bool { return n.head == nid4Any }
 
 // IsLarge tells whether the address of n has 16 bytes, so that it has no
 // nid4 and does not fit into a nid4 header. The wildcard has both forms.
-func (n NID) IsLarge() bool { return n.size() == nidSize16 }
+func (n NID) IsLarge() bool { return n.head>>56 == nidSize16 }
 
 // IsLoopback tells whether n is 0@lo.
 func (n NID) IsLoopback() bool { return n == LoopbackNID }

@@ -287,7 +287,7 @@ func (p *PingInfo) decodeSmall(b []byte, order binary.ByteOrder) {
 }
 
 func (p *PingInfo) addNI(nid4 uint64, status uint32) {
-	if n := NIDFrom4(nid4); validNID4(nid4) && n.listable() {
+	if n, ok := parseNID4(nid4); ok && n.listable() {
 		p.NIs = append(p.NIs, PingNI{NID: n, Status: NIStatus(status)})
 	}
 }
@@ -337,8 +337,8 @@ func (p *PingInfo) decodeMetadata(b []byte, order binary.ByteOrder) {
 	}
 	p.Metadata = make([]PingMetadata, 0, n)
 	for range n {
-		if nid4 := order.Uint64(b); validNID4(nid4) && NIDFrom4(nid4).inMetadata() {
-			p.Metadata = append(p.Metadata, PingMetadata{NID: NIDFrom4(nid4), Data: [metadataDataSize]byte(b[nid4Size:])})
+		if nid, ok := parseNID4(order.Uint64(b)); ok && nid.inMetadata() {
+			p.Metadata = append(p.Metadata, PingMetadata{NID: nid, Data: [metadataDataSize]byte(b[nid4Size:])})
 		}
 		b = b[pingMetadataSize:]
 	}

@@ -40,7 +40,9 @@ import (
 func (m *message) Sent(_ *lnd.Tx, err error) {
 	var ready messageQueue
 	m.giveCredits(&ready)
-	m.node.transmitAll(&ready)
+	if ready.head != nil {
+		m.node.transmitAll(&ready)
+	}
 	m.attempted(err)
 }
 
@@ -175,7 +177,7 @@ func (n *Node) replied(get *message) {
 	m := n.newMessage()
 	m.commit(get.ni, get.peer)
 	h := &get.tx.Header
-	nid, _ := initiator(h.Dest, n.sender(h.Dest, get.peer))
+	nid, _ := initiator(h.Dest, n.peers.find(h.Dest))
 	m.op.Event = portals.Event{
 		Type: portals.EventReply, MsgType: lnet.MsgGet,
 		Target:    lnet.ProcessID{NID: h.Src, PID: h.SrcPID},

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"time"
+
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
@@ -30,8 +32,9 @@ type message struct {
 
 // arrival is what a message is that came to this node, or that answers one.
 type arrival struct {
-	rx   *lnd.Rx // while it has no placement
-	from *peerNI // the neighbour that brought it; nil on 0@lo
+	rx     *lnd.Rx // while it has no placement
+	from   *peerNI // the neighbour that brought it; nil on 0@lo
+	source *peerNI // with the NID that it says it is from; nil: there is none
 }
 
 // outgoing is what a message is that leaves this node, or shall.
@@ -117,6 +120,14 @@ func (q *messageQueue) pop() *message {
 // zero, or are set by everyone who uses them: tx.Header, tx.To, op.Event.
 func (n *Node) newMessage() *message { return n.messages.Get().(*message) }
 
+// newArrival is the record of a message that has come to i, brought by a neighbour.
+func (n *Node) newArrival(i *ni, rx *lnd.Rx, from *peerNI) *message {
+	m := n.newMessage()
+	m.commit(i, from)
+	m.arrival = arrival{rx: rx, from: from}
+	return m
+}
+
 // makeMessage makes a record for the pool.
 func (n *Node) makeMessage() any {
 	m := &message{node: n}
@@ -147,6 +158,9 @@ func (m *message) free() {
 		n.run(&ready)
 	}
 }
+
+// now is the time since the node's start in ns, never 0.
+func (n *Node) now() int64 { return int64(time.Since(n.start)) + 1 }
 
 // isAnswer tells whether m, on its way out, is an ACK or a REPLY.
 func (m *message) isAnswer() bool {

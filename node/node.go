@@ -161,9 +161,6 @@ func New(c Config) (*Node, error) {
 	return n, nil
 }
 
-// now is the time since the node's start in ns, never 0.
-func (n *Node) now() int64 { return int64(time.Since(n.start)) + 1 }
-
 // PID is the node's process ID.
 func (n *Node) PID() lnet.PID { return n.pid }
 

@@ -31,6 +31,12 @@ func (p *plan) hop() lnet.NID {
 	return p.d.Next.NID
 }
 
+// sendAnswer sends m, an ACK or a REPLY, to where the request came from.
+func (n *Node) sendAnswer(m *message, to lnet.NID) {
+	p := n.plan(m, to)
+	n.carryOut(m, &p)
+}
+
 // plan decides what becomes of m, which is for a NID. It makes the peer NI that m is
 // for, if there is none; all else that follows is carryOut's.
 func (n *Node) plan(m *message, target lnet.NID) (p plan) {
@@ -71,8 +77,10 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	if r.Response {
 		p.target = target
 	}
-	if p.err = p.fits(m); p.err != nil {
-		return p
+	if p.target.IsLarge() || m.passage.forward {
+		if p.err = p.fits(m); p.err != nil {
+			return p
+		}
 	}
 	if p.d.Loopback() {
 		p.loopback = true
@@ -112,7 +120,7 @@ func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t 
 	default:
 		r.Response, r.Hop = true, &m.arrival.from.PeerNI
 		dest = m.arrival.from
-		if target.Net() != dest.NID.Net() {
+		if target != dest.NID && target.Net() != dest.NID.Net() {
 			far := n.peers.find(target)
 			if far == nil && !dest.gateway() { // by another router, perhaps
 				far = n.unmet(target)

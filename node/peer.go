@@ -230,15 +230,6 @@ func (i *ni) creditsPerPeer() (tx, router int) {
 	return tx, router
 }
 
-// sender is the peer NI with the NID that a message came from, which perhaps is that
-// of the neighbour that brought it; nil: there is none.
-func (n *Node) sender(nid lnet.NID, neighbour *peerNI) *peerNI {
-	if neighbour != nil && neighbour.NID == nid {
-		return neighbour
-	}
-	return n.peers.find(nid)
-}
-
 // initiator is the primary NID of the node that a NID belongs to and what else
 // that node is known by; p is the peer NI with it, or nil.
 func initiator(nid lnet.NID, p *peerNI) (lnet.NID, []lnet.NID) {

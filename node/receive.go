@@ -66,13 +66,11 @@ func (i *ni) receive(rx *lnd.Rx) error {
 		i.drop(rx, DropPeerBound)
 		return nil
 	}
-	if neighbour != nil && h.Src.Net() != i.net && !n.admitRouted(neighbour, h.Src.Net(), !forward) {
+	if neighbour != nil && h.Src != neighbour.NID && h.Src.Net() != i.net && !n.admitRouted(neighbour, h.Src.Net(), !forward) {
 		i.drop(rx, DropAsymmetric)
 		return nil
 	}
-	m := n.newMessage()
-	m.commit(i, neighbour)
-	m.arrival = arrival{rx: rx, from: neighbour}
+	m := n.newArrival(i, rx, neighbour)
 	m.passage.forward = forward
 	if faults && m.holdArrival() {
 		return nil
@@ -130,11 +128,13 @@ func (m *message) dispatch() {
 	e.Unlinked = false
 	e.Target = lnet.ProcessID{NID: h.Dest, PID: h.DestPID}
 	e.Source = lnet.ProcessID{NID: h.Src, PID: h.SrcPID}
-	sender := m.node.sender(h.Src, m.peer)
-	if sender != m.peer { // which came through a router
-		m.node.discoverer.notAlone(sender)
+	source := m.peer
+	if source == nil || source.NID != h.Src { // it came through a router
+		source = m.node.peers.find(h.Src)
+		m.node.discoverer.notAlone(source)
 	}
-	e.Initiator.NID, m.op.Aliases = initiator(h.Src, sender)
+	m.arrival.source = source
+	e.Initiator.NID, m.op.Aliases = initiator(h.Src, source)
 	e.Initiator.PID = h.SrcPID
 	e.Sender = m.arrival.rx.From.NID
 	e.Portal, e.MatchBits, e.HdrData = h.Portal, h.MatchBits, h.HdrData
@@ -205,8 +205,8 @@ func (m *message) claim(found bool) {
 // place says where the payload of an arrived message goes.
 func (m *message) place() {
 	m.bound = true
-	if m.op.Event.Portal != lnet.ReservedPortal {
-		m.node.serves(m)
+	if p := m.arrival.source; p != nil && m.op.Event.Portal != lnet.ReservedPortal {
+		p.use(m.node.second.Load()) // a program of this node's has a use for what it sends
 	}
 	p := lnd.Placement{Done: m}
 	switch m.op.Event.Type {
@@ -220,13 +220,6 @@ func (m *message) place() {
 		}
 	}
 	m.ni.iface.Receive(m.arrival.rx, p)
-}
-
-// serves notes that a program of this node's has a use for what a peer has sent.
-func (n *Node) serves(m *message) {
-	if p := n.sender(m.op.Event.Source.NID, m.peer); p != nil {
-		p.use(n.second.Load())
-	}
 }
 
 // Received implements lnd.Receiver.
@@ -294,12 +287,6 @@ func (m *message) answer(t lnet.MsgType) {
 		h.PayloadLength = uint32(e.Length)
 	}
 	m.out.source = m.ni.NID
-}
-
-// sendAnswer sends it to where the request came from.
-func (n *Node) sendAnswer(m *message, to lnet.NID) {
-	p := n.plan(m, to)
-	n.carryOut(m, &p)
 }
 
 // astray says why a message that is for another node is an error: its sender

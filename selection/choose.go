@@ -36,8 +36,8 @@ const (
 
 // classify finds the case (selection 3, step 5).
 func (c *chooser) classify(p *Peer) handling {
-	r, net := c.r, c.r.Dest.NID.Net()
-	if r.given() {
+	r, net := c.r, c.r.Dest.net
+	if !r.Source.IsZero() && !r.Source.IsAny() {
 		if net == r.Source.Net() {
 			return sourceLocal
 		}
@@ -73,7 +73,9 @@ func (c *chooser) choose() (Decision, error) {
 		return Decision{}, fmt.Errorf("%s belongs to no peer: %w", d.NID, ErrInconsistent)
 	}
 	h := c.classify(p)
-	c.t.enter(h)
+	if c.t != nil {
+		c.t.enter(h)
+	}
 	switch h {
 	case sourceLocal, sourceRemote:
 		return c.fromSource(p, h == sourceLocal)
@@ -128,7 +130,7 @@ func (c *chooser) prefers(p *Peer) bool {
 // served is the NI that serves the destination's net, if it is still there: the
 // preferred one of the first peer NI that has a preference (selection 4.3).
 func (c *chooser) served(p *Peer) (*NI, *Net) {
-	pn := p.Net(c.r.Dest.NID.Net())
+	pn := p.Net(c.r.Dest.net)
 	if pn == nil {
 		return nil, nil
 	}
@@ -159,7 +161,7 @@ func (c *chooser) served(p *Peer) (*NI, *Net) {
 // (selection 4.3).
 func (c *chooser) exactLocal(p *Peer) (Decision, error) {
 	dest := c.r.Dest
-	n := c.v.Local.Net(dest.NID.Net())
+	n := c.v.Local.Net(dest.net)
 	if dest == c.r.From {
 		return Decision{}, fmt.Errorf("%s: the message came from there: %w", dest.NID, ErrUnreachable)
 	}
@@ -218,7 +220,7 @@ func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 		c.t.hopGiven(hop)
 		d.Next = hop
 	} else {
-		to := final.NID.Net()
+		to := final.net
 		// A peer that is not multi-rail keeps the NID that was asked for.
 		if i == nil && !c.r.Forward && p.MultiRail && !c.r.Recovery {
 			pn := c.bestRemoteNet(p)
@@ -241,11 +243,47 @@ func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 	}
 	d.Final = final
 	if d.NI == nil {
-		on := c.v.Local.Net(d.Next.NID.Net())
+		on := c.v.Local.Net(d.Next.net)
 		if on == nil {
 			return Decision{}, fmt.Errorf("gateway %s is on no local net: %w", d.Next.NID, ErrInconsistent)
 		}
 		d.NI, d.net = c.bestNI(on, d.Next.toward()), on
 	}
 	return d, nil
+}
+
+// Commit notes that a message goes that way (selection 5.7), so that the next
+// one goes another where all else is equal. Every attempt to send counts, also
+// if the message then waits or is dropped. Of a peer that is not multi-rail it
+// notes which NI serves it, as the kind of message has it.
+func (d *Decision) Commit() {
+	if d.Loopback() {
+		return
+	}
+	d.Next.step()
+	turn := d.local.turn.Add(1)
+	d.net.turn.Store(turn)
+	d.NI.turn.Store(turn)
+	if d.Routed() {
+		d.Final.step()
+	}
+	if d.Route != nil {
+		d.Route.turn.Store(d.routeTurn)
+	}
+	if d.prefer {
+		d.Final.Prefer(d.NI)
+	}
+}
+
+// step makes p and its net the last of the peer that something was sent to.
+func (p *PeerNI) step() {
+	peer := p.peer.Load()
+	if peer == nil {
+		return
+	}
+	turn := peer.turn.Add(1)
+	if n := peer.Net(p.net); n != nil {
+		n.turn.Store(turn)
+	}
+	p.turn.Store(turn)
 }

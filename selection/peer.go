@@ -14,6 +14,7 @@ type PeerNI struct {
 	// NID and Owner do not change; Owner is the caller's.
 	NID   lnet.NID
 	Owner any
+	net   lnet.Net // that of NID
 
 	// Up is the last status that the peer or the driver told of it.
 	Up atomic.Bool
@@ -40,7 +41,7 @@ type PeerNI struct {
 
 // Init makes p a healthy peer NI without credits, and of no peer yet.
 func (p *PeerNI) Init(nid lnet.NID, owner any) {
-	p.NID, p.Owner = nid, owner
+	p.NID, p.Owner, p.net = nid, owner, nid.Net()
 	p.Up.Store(true)
 	p.Health.Store(MaxHealth)
 }

@@ -57,9 +57,6 @@ type Request struct {
 	Affinity func(i *NI) uint32
 }
 
-// given tells whether the source is not left to the choice.
-func (r *Request) given() bool { return !r.Source.IsZero() && !r.Source.IsAny() }
-
 // Decision is a path. Its parts are those of the views that it was made from,
 // which may have been replaced meanwhile.
 type Decision struct {

@@ -159,6 +159,43 @@ func (d *md) spend() {
 	d.refs++
 }
 
+// apply lets d, which matches, take or drop o (lnet-core 4.2 steps 6 to 10).
+// p.mu is held.
+func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
+	e := &o.Event
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting >= waitingMax {
+		return o.drop(CauseBehind)
+	}
+	offset := d.offset
+	if d.options&ManageRemote != 0 {
+		offset = o.RemoteOffset
+	}
+	length, room := o.Length, d.room(offset)
+	if length > room {
+		if d.options&Truncate == 0 {
+			return o.drop(CauseTooLong)
+		}
+		length = room
+	}
+	d.spend()
+	d.offset = offset + length
+	o.md = d
+	o.answered = false
+	o.Issued = 0
+	o.Ack = e.Type == EventPut && d.options&AckDisable == 0 && o.Handle != lnet.NoHandle
+	d.describe(e)
+	e.Offset, e.Length = offset, length
+	if d.exhausted() { // for good: nothing gives an attached MD operations or room
+		p.index.remove(d)
+		if d.unlink {
+			t.retire(d)
+		}
+	}
+	return Accept
+}
+
 // describe fills in what an event tells of its MD. d.mu is held.
 func (d *md) describe(e *Event) {
 	e.MD = d.handle
@@ -169,15 +206,6 @@ func (d *md) describe(e *Event) {
 	}
 	e.Options = d.options
 	e.UserPtr = d.userPtr
-}
-
-// cut is the part of the MD's memory that an operation uses. Nothing lies
-// beyond the end, where only empty requests can be.
-func (d *md) cut(offset, length int) memory.Vector {
-	if length == 0 {
-		return memory.Vector{}
-	}
-	return d.mem.Slice(offset, length)
 }
 
 // newMD makes an MD of c, which was checked, that nobody can find yet.

@@ -65,15 +65,19 @@ func (o *Operation) Memory() memory.Vector {
 	if d == nil {
 		return memory.Vector{}
 	}
+	offset, length := o.Event.Offset, o.Event.Length
 	switch o.Event.Type {
-	case EventPut, EventGet:
-		return d.cut(o.Event.Offset, o.Event.Length)
-	case EventReply:
-		return d.cut(0, o.Event.Length)
 	case EventSend:
 		return d.mem
+	case EventAck:
+		return memory.Vector{}
+	case EventReply:
+		offset = 0
 	}
-	return memory.Vector{}
+	if length == 0 { // which may be beyond the end
+		return memory.Vector{}
+	}
+	return d.mem.Slice(offset, length)
 }
 
 // Operations is a FIFO of operations.
@@ -282,7 +286,7 @@ func (t *Table) Finish(o *Operation, err error) {
 		d.depart(o.Departure)
 	}
 	unlinkable := d.refs == 0 && (d.zombie || d.unlink && d.exhausted())
-	if unlinkable || d.answered() || d.refs == 0 && d.threshold < 0 {
+	if d.deadline.Load() != 0 && (unlinkable || d.answered() || d.refs == 0 && d.threshold < 0) {
 		t.untrack(d)
 	}
 	if unlinkable {
@@ -294,4 +298,89 @@ func (t *Table) Finish(o *Operation, err error) {
 	e.Unlinked = unlinkable
 	o.md = nil
 	t.deliver(d, e)
+}
+
+const (
+	// waitingMax is how many events may wait for an MD's handler before
+	// strangers can add no more.
+	waitingMax = 16384
+	// drainMax is how many events a goroutine delivers that were left to it,
+	// before it hands the rest over.
+	drainMax = 64
+)
+
+// queuedEvent is an event that waits for an earlier handler call of its MD to
+// return.
+type queuedEvent struct {
+	event Event
+	next  *queuedEvent
+}
+
+// deliver runs d's handler for e, or leaves a copy of e to whoever is running
+// it at the moment. So a handler that makes further events of its MD does not
+// recurse. d.mu is held on entry and released; d may be gone afterwards if e
+// is its last event.
+func (t *Table) deliver(d *md, e *Event) {
+	if d.handler == nil {
+		last := d.finished
+		d.mu.Unlock()
+		if last {
+			t.freeMD(d)
+		}
+		return
+	}
+	if d.draining {
+		q := t.events.Get().(*queuedEvent)
+		q.event = *e
+		if d.events == nil {
+			d.events = q
+		} else {
+			d.eventsTail.next = q
+		}
+		d.eventsTail = q
+		d.waiting++
+		d.mu.Unlock()
+		return
+	}
+	d.draining = true
+	h := d.handler
+	d.mu.Unlock()
+
+	h.HandleEvent(e)
+	t.drain(d)
+}
+
+// drain runs d's handler for the events that wait, until there are none or it
+// is time to hand over. The caller is the one who set d.draining, or was handed
+// it; d may be gone afterwards.
+func (t *Table) drain(d *md) {
+	for n := 0; ; n++ {
+		d.mu.Lock()
+		q := d.events
+		if q == nil {
+			d.draining = false
+			last := d.finished
+			d.mu.Unlock()
+			if last {
+				t.freeMD(d)
+			}
+			return
+		}
+		if n == drainMax && t.spawn != nil {
+			d.mu.Unlock()
+			t.spawn(func() { t.drain(d) })
+			return
+		}
+		d.events = q.next
+		d.waiting--
+		h := d.handler
+		d.mu.Unlock()
+		h.HandleEvent(&q.event)
+		t.freeEvent(q)
+	}
+}
+
+func (t *Table) freeEvent(q *queuedEvent) {
+	*q = queuedEvent{}
+	t.events.Put(q)
 }
