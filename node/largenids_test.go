@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/lndtest/rdma"
@@ -18,9 +19,13 @@ import (
 func TestLargeNIDByADriverWithoutThem(t *testing.T) {
 	onRDMA(t, rdma.DefaultLimits(), func(t *testing.T, p *rdmaPair) {
 		far := process(t, "fd00::1@tcp")
-		if err := p.a.AddRoute(context.Background(), far.NID.Net(), p.idb.NID, node.RouteOptions{}); err != nil {
+		if err := p.b.EnableRouting(); err != nil {
 			t.Fatal(err)
 		}
+		if err := p.a.AddRoute(context.Background(), far.NID.Net(), p.idb.NID, node.RouteOptions{Hops: 2}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute) // until the gateway says that it forwards, and was asked
 		var events recorder
 		h := bind(t, p.a, portals.MD{Bytes: make([]byte, 10), Threshold: 1, Unlink: true, Handler: &events})
 		put(t, p.a, h, far, node.PutOptions{Portal: 5})
