@@ -1,6 +1,7 @@
 package lnd
 
 import (
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -44,3 +45,13 @@ func (m *Meter) Give(r Rate, n int) { m.owed.Add(-int64(n) * int64(r.Every)) }
 // Idle tells whether all that has happened is paid off: the meter could as well
 // be a new one.
 func (m *Meter) Idle(now int64) bool { return m.owed.Load() <= now }
+
+// SourceOf is whom an address counts for where sources are told apart: all of an
+// IPv6 network of 64 bits may be one host's. An IPv4 address within IPv6 is the IPv4
+// address.
+func SourceOf(a netip.Addr) netip.Addr {
+	if a = a.Unmap(); a.Is6() {
+		return netip.PrefixFrom(a, 64).Masked().Addr()
+	}
+	return a
+}

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+
+	"github.com/lnetd/lnetd/lnd"
 )
 
 // Bounds on connections, which scrapers may keep between their scrapes.
@@ -73,15 +75,11 @@ func (c *connections) enter(conn net.Conn) *connection {
 	return out
 }
 
-// addressOf is an address without its port; a host has a whole network of addresses
-// with IPv6, which stand for one.
+// addressOf is whom the address of a client counts for.
 func addressOf(hostPort string) string {
-	address, _, err := net.SplitHostPort(hostPort)
+	a, err := netip.ParseAddrPort(hostPort)
 	if err != nil {
 		return hostPort
 	}
-	if a, err := netip.ParseAddr(address); err == nil && !a.Unmap().Is4() {
-		return netip.PrefixFrom(a, 64).Masked().String()
-	}
-	return address
+	return lnd.SourceOf(a.Addr()).String()
 }

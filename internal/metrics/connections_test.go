@@ -97,6 +97,7 @@ func TestWhatCountsAsOneAddress(t *testing.T) {
 		{"[2001:db8::1]:7", "[2001:db8::ffff:0:0:2]:7", true},
 		{"[2001:db8::1]:7", "[2001:db8:0:1::1]:7", false},
 		{"[fe80::1%eth0]:7", "[fe80::2%eth0]:7", true},
+		{"[::ffff:10.0.0.1]:7", "10.0.0.1:7", true},
 		{"[::ffff:10.0.0.1]:7", "[::ffff:10.0.0.2]:7", false},
 	} {
 		if a, b := addressOf(c.a), addressOf(c.b); (a == b) != c.same {

@@ -26,19 +26,11 @@ const claimants = 1024
 func (i *Interface) admitNID(nid lnet.NID, from netip.Addr, at time.Time) bool {
 	switch {
 	case nid.IP() != from:
-		return i.claims.take(sourceOf(from), at)
+		return i.claims.take(lnd.SourceOf(from), at)
 	case from.Is6():
-		return i.hosts.take(sourceOf(from), at)
+		return i.hosts.take(lnd.SourceOf(from), at)
 	}
 	return true
-}
-
-// sourceOf is whom an address belongs to: all of an IPv6 network's may be one host's.
-func sourceOf(a netip.Addr) netip.Addr {
-	if a.Is6() {
-		return netip.PrefixFrom(a, 64).Masked().Addr()
-	}
-	return a
 }
 
 // claims bounds how fast one source makes peers of NIDs that it calls by.
