@@ -111,7 +111,15 @@ func (p *PeerNI) Trouble(i *NI) Trouble { return p.trouble().from(i) }
 func (p *PeerNI) trouble() troubles { return troubles(p.troubles.Load()) }
 
 // trouble is what is wrong with all NIDs of the peer on the net.
-func (n *PeerNet) trouble() troubles { return n.toward().all }
+func (n *PeerNet) trouble() troubles {
+	all := ^troubles(0)
+	for _, p := range n.NIs {
+		if all = all.and(p.trouble()); all == 0 {
+			break
+		}
+	}
+	return all
+}
 
 // toward is what is wrong with all, and with some, of the peer NIs that a message may
 // go to.
@@ -126,29 +134,30 @@ func (n *PeerNet) toward() toward {
 	return t
 }
 
-func (p *PeerNI) toward() toward { return toward{p.trouble(), p.trouble()} }
+func (p *PeerNI) toward() toward {
+	t := p.trouble()
+	return toward{all: t, some: t}
+}
 
 // from is what speaks against an NI.
 func (t toward) from(i *NI) Trouble {
-	if trouble := t.all.from(i); trouble != NoTrouble || t.some&i.slot() == 0 {
-		return trouble
+	if t.some&i.slot() == 0 {
+		return t.all.from(i)
 	}
-	return Suspect
+	return max(t.all.from(i), Suspect)
 }
 
 // trouble is what speaks against a peer NI, from an NI or, if that is nil, from
 // any on its net.
 func (c *chooser) trouble(p *PeerNI, from *NI) Trouble {
 	t := p.trouble()
-	switch {
-	case t == 0:
+	if t == 0 {
 		return NoTrouble
-	case from == nil:
-		return t.on(c.v.Local.Net(p.NID.Net()))
-	case t.from(from) == NoTrouble:
-		return Suspect
 	}
-	return t.from(from)
+	if from == nil {
+		return t.on(c.v.Local.Net(p.NID.Net()))
+	}
+	return max(t.from(from), Suspect)
 }
 
 // leastTrouble is that of the best net which the peer shares with this node and
