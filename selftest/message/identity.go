@@ -34,8 +34,8 @@ func (n NID4) IsAny() bool { return n == AnyNID4 }
 // anyText is the text of AnyNID4.
 const anyText = "any"
 
-// String is the NID's text. What others send may be of a network type that nobody
-// knows, or 0: then it is the number, in hexadecimal behind 0x.
+// String is the NID's text. What others send may have none that could be read again,
+// as with network type 0: then it is the number, in hexadecimal behind 0x.
 func (n NID4) String() string {
 	if n.IsAny() {
 		return anyText
