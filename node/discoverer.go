@@ -113,20 +113,13 @@ func (d *discoverer) want(p *peerNI) {
 	d.post(func(m *discovery.Machine, now time.Duration) { m.Want(now, p.NID) })
 }
 
-// heard has a round with a peer that failed tried again, now that it is back.
-func (d *discoverer) heard(p *peerNI) {
-	if v := p.view(); v != nil && v.State.Has(discovery.Rediscover) {
-		d.post(func(m *discovery.Machine, now time.Duration) { m.Heard(now, p.NID) })
-	}
-}
-
-// notAlone has a peer that was left alone asked and told again, as it gives a sign of
-// life. p may be nil.
-func (d *discoverer) notAlone(p *peerNI) {
+// heard has failed rounds with a peer tried again, as it gives a sign of life: any if
+// it is back, else those after which it was left alone. p may be nil.
+func (d *discoverer) heard(p *peerNI, back bool) {
 	if p == nil {
 		return
 	}
-	if v := p.view(); v != nil && v.Left {
+	if v := p.view(); v != nil && (v.Left || back && v.State.Has(discovery.Rediscover)) {
 		d.post(func(m *discovery.Machine, now time.Duration) { m.Heard(now, p.NID) })
 	}
 }

@@ -108,7 +108,7 @@ func (i *ni) neighbour(nid lnet.NID) *peerNI {
 		p = n.meet(nid, i)
 	}
 	if p.heard(n.second.Load()) {
-		n.discoverer.notAlone(p)
+		n.discoverer.heard(p, false)
 	}
 	if !p.Up.Load() || p.Trouble(nil) != selection.NoTrouble {
 		n.revive(p)
@@ -131,7 +131,7 @@ func (m *message) dispatch() {
 	source := m.peer
 	if source == nil || source.NID != h.Src { // it came through a router
 		source = m.node.peers.find(h.Src)
-		m.node.discoverer.notAlone(source)
+		m.node.discoverer.heard(source, false)
 	}
 	m.arrival.source = source
 	e.Initiator.NID, m.op.Aliases = initiator(h.Src, source)

@@ -311,7 +311,7 @@ func (n *Node) revive(p *peerNI) {
 	if p.Up.Swap(true) {
 		return
 	}
-	n.discoverer.heard(p)
+	n.discoverer.heard(p, true)
 	if !p.gateway() || p.Peer().Dead { // see reviveGateway
 		return
 	}
