@@ -66,32 +66,8 @@ func newScenario(seed uint64) *scenario {
 	}
 	s.drawHomes()
 	s.drawKnowledge(r)
-
-	s.fabric = simlnd.Config{Seed: seed ^ 0xfab, Link: drawLink(r)}
-	if r.IntN(3) == 0 {
-		s.fabric.SendBuffer = 2048 << r.IntN(5)
-		s.fabric.ReceiveBuffer = 2048 << r.IntN(5)
-	}
-	if r.IntN(8) == 0 {
-		s.fabric.CutChance, s.fabric.CutWithin = 0.1, 1<<(6+r.Int64N(8))
-	}
-	s.tunables = lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256}
-	if r.IntN(2) == 0 {
-		s.tunables.PeerCredits = 1 + r.IntN(4)
-		s.tunables.Credits = s.tunables.PeerCredits + r.IntN(6)
-	}
-	s.connsPerPeer = 1
-	if r.IntN(6) == 0 {
-		s.connsPerPeer = 2
-	}
-	s.minReconnect = 50 * time.Millisecond << r.IntN(4)
-
-	s.transaction = time.Duration(4+r.IntN(7)) * time.Second
-	s.retries = r.IntN(4)
-	if s.retries > 0 || r.IntN(2) == 0 {
-		s.sensitivity = 1 + r.IntN(400)
-	}
-	s.lndTimeout = time.Duration(max(1, (int(s.transaction/time.Second)-1)/(s.retries+1))) * time.Second
+	s.drawTransport(r)
+	s.drawTimers(r)
 
 	s.agents = 1 + r.IntN(4)
 	s.operations = 60 + r.IntN(140)
@@ -116,6 +92,38 @@ func newScenario(seed uint64) *scenario {
 		s.memberFaults = append(s.memberFaults, memberFaults[r.IntN(len(memberFaults))])
 	}
 	return s
+}
+
+// drawTransport draws the network and what drivers make of it.
+func (s *scenario) drawTransport(r *rand.Rand) {
+	s.fabric = simlnd.Config{Seed: s.seed ^ 0xfab, Link: drawLink(r)}
+	if r.IntN(3) == 0 {
+		s.fabric.SendBuffer = 2048 << r.IntN(5)
+		s.fabric.ReceiveBuffer = 2048 << r.IntN(5)
+	}
+	if r.IntN(8) == 0 {
+		s.fabric.CutChance, s.fabric.CutWithin = 0.1, 1<<(6+r.Int64N(8))
+	}
+	s.tunables = lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256}
+	if r.IntN(2) == 0 {
+		s.tunables.PeerCredits = 1 + r.IntN(4)
+		s.tunables.Credits = s.tunables.PeerCredits + r.IntN(6)
+	}
+	s.connsPerPeer = 1
+	if r.IntN(6) == 0 {
+		s.connsPerPeer = 2
+	}
+	s.minReconnect = 50 * time.Millisecond << r.IntN(4)
+}
+
+// drawTimers draws how long members wait for what, and how often they try.
+func (s *scenario) drawTimers(r *rand.Rand) {
+	s.transaction = time.Duration(4+r.IntN(7)) * time.Second
+	s.retries = r.IntN(4)
+	if s.retries > 0 || r.IntN(2) == 0 {
+		s.sensitivity = 1 + r.IntN(400)
+	}
+	s.lndTimeout = time.Duration(max(1, (int(s.transaction/time.Second)-1)/(s.retries+1))) * time.Second
 }
 
 // drawKnowledge draws how members know of each other's NIDs.
