@@ -55,52 +55,21 @@ func Run(ctx context.Context, c Config, child *exec.Cmd, w io.Writer, log *slog.
 
 // lead is the parent's part of the conversation.
 func lead(ctx context.Context, c Config, n *notes, w io.Writer, log *slog.Logger) ([]Report, error) {
-	if err := n.write(&note{Topic: noteConfig, Config: c}); err != nil {
-		return nil, err
-	}
-	p, err := newParty(ctx, c, parent, n, log)
+	p, err := begin(ctx, c, n, log)
 	if err != nil {
 		return nil, err
-	}
-	x, err := n.read()
-	if err != nil || x.Topic != noteReady {
-		return nil, errors.Join(fmt.Errorf("child: not ready: %w", err), p.rig.close())
-	}
-	if err := n.write(&note{Topic: noteStart}); err != nil {
-		return nil, errors.Join(err, p.rig.close())
 	}
 	show := newShow(w, &c)
 
 	ctx, cancel := context.WithTimeout(ctx, c.Time)
 	defer cancel()
-	theirs := make(chan Report, 1)
+	var theirs *Report // when the child is gone
 	drained, flushed, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	var reader sync.WaitGroup
-	reader.Go(func() {
-		defer close(theirs)
+	go func() {
 		defer close(gone)
 		defer cancel() // a child that is gone ends the soak
-		for {
-			x, err := n.read()
-			if err != nil {
-				p.findings.add("child: %v", err)
-				return
-			}
-			switch x.Topic {
-			case notePage:
-				p.settled(x.Page, x.Acked)
-			case noteSample:
-				show.add(child, x.Sample)
-			case noteDrained:
-				close(drained)
-			case noteFlushed:
-				close(flushed)
-			case noteReport:
-				theirs <- x.Report
-				return
-			}
-		}
-	})
+		theirs = p.hear(show, drained, flushed)
+	}()
 	// An error of the pipe means that the child is gone, which the reader
 	// finds, too.
 	told := make(chan struct{})
@@ -116,12 +85,55 @@ func lead(ctx context.Context, c Config, n *notes, w io.Writer, log *slog.Logger
 	_ = p.flush()
 	await(flushed, gone)
 	p.rest()
-	reader.Wait()
+	<-gone
 	reports := []Report{p.finish()}
-	if r, ok := <-theirs; ok {
-		reports = append(reports, r)
+	if theirs != nil {
+		reports = append(reports, *theirs)
 	}
 	return reports, nil
+}
+
+// begin makes the parent's node, and has the child begin when its own is there too.
+func begin(ctx context.Context, c Config, n *notes, log *slog.Logger) (*party, error) {
+	if err := n.write(&note{Topic: noteConfig, Config: c}); err != nil {
+		return nil, err
+	}
+	p, err := newParty(ctx, c, parent, n, log)
+	if err != nil {
+		return nil, err
+	}
+	x, err := n.read()
+	if err != nil || x.Topic != noteReady {
+		return nil, errors.Join(fmt.Errorf("child: not ready: %w", err), p.rig.close())
+	}
+	if err := n.write(&note{Topic: noteStart}); err != nil {
+		return nil, errors.Join(err, p.rig.close())
+	}
+	return p, nil
+}
+
+// hear reads the child's notes until its report, which it returns, or nil if the pipe
+// ends before.
+func (p *party) hear(show *show, drained, flushed chan struct{}) *Report {
+	for {
+		x, err := p.notes.read()
+		if err != nil {
+			p.findings.add("child: %v", err)
+			return nil
+		}
+		switch x.Topic {
+		case notePage:
+			p.settled(x.Page, x.Acked)
+		case noteSample:
+			show.add(child, x.Sample)
+		case noteDrained:
+			close(drained)
+		case noteFlushed:
+			close(flushed)
+		case noteReport:
+			return &x.Report
+		}
+	}
 }
 
 // await waits for either.
