@@ -45,8 +45,21 @@ func (a *Agent) handle(in *inbound) {
 		in.refuse(message.EPROTO)
 		return
 	}
+	switch err := a.carryOut(in); {
+	case err == nil:
+		in.answer()
+	case !errors.Is(err, errFetching):
+		in.drop()
+	}
+}
+
+// errNoReply says that a request is dropped.
+var errNoReply = errors.New("selftest: no reply")
+
+// carryOut does what a framework request asks for, and puts the reply into in.reply.
+// An error says that there is to be none, errFetching: not yet.
+func (a *Agent) carryOut(in *inbound) error {
 	b, out := in.request[:], in.reply[:0]
-	answered := true
 	switch in.service {
 	case message.ServiceMakeSession:
 		var q message.MakeSessionRequest
@@ -75,35 +88,33 @@ func (a *Agent) handle(in *inbound) {
 	case message.ServiceBatch:
 		var q message.BatchRequest
 		_ = q.Decode(b)
-		var r message.BatchReply
-		r, answered = a.batch(&q)
+		r, ok := a.batch(&q)
+		if !ok {
+			return errNoReply
+		}
 		r.Header = a.header()
 		r.Append(out)
 	case message.ServiceTest:
 		var q message.TestRequest
 		_ = q.Decode(b)
 		status, err := a.addTest(in, &q)
-		if errors.Is(err, errFetching) {
-			return
+		if err != nil {
+			return err
 		}
-		answered = err == nil
 		r := message.TestReply{Header: a.header(), Status: status, Session: a.sessionID()}
 		r.Append(out)
 	case message.ServiceJoin:
 		f := a.join.Load()
-		if answered = f != nil; answered {
-			var q message.JoinRequest
-			_ = q.Decode(b)
-			r := (*f)(in.from, &q)
-			if r.Version == 0 {
-				r.Header = a.header()
-			}
-			r.Append(out)
+		if f == nil {
+			return errNoReply
 		}
+		var q message.JoinRequest
+		_ = q.Decode(b)
+		r := (*f)(in.from, &q)
+		if r.Version == 0 {
+			r.Header = a.header()
+		}
+		r.Append(out)
 	}
-	if !answered {
-		in.drop()
-		return
-	}
-	in.answer()
+	return nil
 }
