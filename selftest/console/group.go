@@ -86,87 +86,117 @@ func (c *Console) AddGroup(ctx context.Context, key Key, name string, lists []st
 		return GroupAddition{}, err
 	}
 	defer x.end()
-	if err := checkName("group", name); err != nil {
+	a, err := newAddition(name, lists)
+	if err != nil {
 		return GroupAddition{}, err
 	}
-	if len(lists) == 0 {
-		return GroupAddition{}, refuse(syscall.EINVAL, "group", name, "no nodes")
+	s := x.session
+	c.mu.Lock()
+	err = a.enter(s)
+	c.mu.Unlock()
+	if err != nil {
+		return GroupAddition{}, err
 	}
-	a := GroupAddition{Lists: make([]Addition, len(lists))}
-	parsed := make([][]lnet.ProcessID, len(lists))
-	total := 0
+	made, compatible, mismatch := c.makeSessions(x, a.fresh)
+	a.Compatible = compatible
+	c.mu.Lock()
+	a.note(s, made.Nodes)
+	gone := a.settle(s)
+	c.mu.Unlock()
+	c.remove(x.removal(), s, gone)
+	if err := stopped(x.ctx); err != nil {
+		return a.GroupAddition, err
+	}
+	return a.GroupAddition, mismatch
+}
+
+// addition is a group in the making. What is by list is in the order of Lists.
+type addition struct {
+	GroupAddition
+	name  string
+	ids   [][]lnet.ProcessID // by list
+	total int                // of ids
+	group *group
+	fresh []*member // those that the session did not have
+	asked [][]int   // by list, indices into fresh
+}
+
+// newAddition reads lists of NIDs: one that cannot be read has its error.
+func newAddition(name string, lists []string) (*addition, error) {
+	if err := checkName("group", name); err != nil {
+		return nil, err
+	}
+	if len(lists) == 0 {
+		return nil, refuse(syscall.EINVAL, "group", name, "no nodes")
+	}
+	a := &addition{
+		GroupAddition: GroupAddition{Lists: make([]Addition, len(lists))},
+		name:          name, ids: make([][]lnet.ProcessID, len(lists)), asked: make([][]int, len(lists)),
+	}
 	for k, text := range lists {
 		a.Lists[k].IDs = text
-		parsed[k], a.Lists[k].Error = parseIDs(text)
-		if total += len(parsed[k]); total > maxRows {
-			return GroupAddition{}, tooMany("group", name)
+		a.ids[k], a.Lists[k].Error = parseIDs(text)
+		if a.total += len(a.ids[k]); a.total > maxRows {
+			return nil, tooMany("group", name)
 		}
 	}
+	return a, nil
+}
 
-	c.mu.Lock()
-	s := x.session
-	if s.group(name) != nil {
-		c.mu.Unlock()
-		return GroupAddition{}, &Error{Errno: syscall.EEXIST, What: "group", Name: name}
+// enter puts the group, and nodes that it does not have, into the session; Console.mu
+// is held.
+func (a *addition) enter(s *session) error {
+	if s.group(a.name) != nil {
+		return &Error{Errno: syscall.EEXIST, What: "group", Name: a.name}
 	}
-	if len(s.groups) >= maxGroups || len(s.members)+total > maxNodes {
-		c.mu.Unlock()
-		return GroupAddition{}, refuse(syscall.ENOMEM, "group", name, "%d groups and %d nodes are the most", maxGroups, maxNodes)
+	if len(s.groups) >= maxGroups || len(s.members)+a.total > maxNodes {
+		return refuse(syscall.ENOMEM, "group", a.name, "%d groups and %d nodes are the most", maxGroups, maxNodes)
 	}
-	g := s.newGroup(name)
-	var fresh []*member
-	asked := make([][]int, len(lists)) // indices into fresh
-	in := make(map[*member]bool, total)
-	for k, ids := range parsed {
+	a.group = s.newGroup(a.name)
+	in := make(map[*member]bool, a.total)
+	for k, ids := range a.ids {
 		for _, id := range ids {
 			m := s.byID[id]
 			if m == nil {
 				m = s.newMember(id)
-				asked[k] = append(asked[k], len(fresh))
-				fresh = append(fresh, m)
+				a.asked[k] = append(a.asked[k], len(a.fresh))
+				a.fresh = append(a.fresh, m)
 			}
 			if !in[m] {
 				in[m] = true
-				g.add(m)
+				a.group.add(m)
 			}
 		}
 	}
-	c.mu.Unlock()
+	return nil
+}
 
-	made, compatible, mismatch := c.makeSessions(x, fresh)
-	a.Compatible = compatible
-	c.mu.Lock()
-	added := false
+// note tells of each list what came of its nodes, made is that of the fresh ones;
+// Console.mu is held.
+func (a *addition) note(s *session, made []NodeResult) {
 	for k := range a.Lists {
 		l := &a.Lists[k]
-		l.Result.Nodes = make([]NodeResult, 0, len(asked[k]))
-		for _, at := range asked[k] {
-			l.Result.Nodes = append(l.Result.Nodes, made.Nodes[at])
+		l.Result.Nodes = make([]NodeResult, 0, len(a.asked[k]))
+		for _, at := range a.asked[k] {
+			l.Result.Nodes = append(l.Result.Nodes, made[at])
 		}
 		l.Result.Sum()
-		for _, id := range parsed[k] {
-			if m := s.byID[id]; m != nil && m.state == Active {
-				l.Added = true
-			}
-		}
+		l.Added = slices.ContainsFunc(a.ids[k], func(id lnet.ProcessID) bool {
+			m := s.byID[id]
+			return m != nil && m.state == Active
+		})
 	}
-	for _, m := range g.members {
-		added = added || m.state == Active
+}
+
+// settle takes the group out again if none of its nodes is active, and returns those
+// that are in no other: they must be removed. Console.mu is held.
+func (a *addition) settle(s *session) (gone []*member) {
+	g := a.group
+	a.Deleted = !slices.ContainsFunc(g.members, func(m *member) bool { return m.state == Active })
+	if !a.Deleted {
+		return nil
 	}
-	var gone []*member
-	if a.Deleted = !added; a.Deleted {
-		if len(g.members) == 0 { // nothing but bad lists
-			s.groups = slices.DeleteFunc(s.groups, func(o *group) bool { return o == g })
-		} else {
-			gone = s.leaveGroup(g, slices.Clone(g.members))
-		}
-	}
-	c.mu.Unlock()
-	c.remove(x.removal(), s, gone)
-	if err := stopped(x.ctx); err != nil {
-		return a, err
-	}
-	return a, mismatch
+	return s.leaveGroup(g, slices.Clone(g.members))
 }
 
 // removal is the context in which nodes that are let go are told so: not that of

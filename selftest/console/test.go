@@ -123,32 +123,13 @@ func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, e
 
 	// The groups are held now: their lists do not change.
 	limit := limitOf(t.Timeout, math.MaxInt64)
-	legs := make([]*leg, len(to.members))
-	for k, m := range to.members {
-		q := base
-		q.Loop = serverLoop(len(from.members), len(to.members), t.Distribute, t.Span, t.Concurrency)
-		legs[k] = &leg{member: m, request: &q, reply: new(message.TestReply)}
-	}
-	a := TestAddition{Servers: c.transact(x.ctx, s, limit, legs, nil), Clients: Result{Nodes: []NodeResult{}}}
+	a := TestAddition{Servers: c.transact(x.ctx, s, limit, v.serverLegs(base), nil), Clients: Result{Nodes: []NodeResult{}}}
 	c.mu.Lock()
 	b.servers.note(b, v.serverIndex, to.members, &a.Servers)
 	c.mu.Unlock()
 
 	if a.Servers.OK() {
-		legs = make([]*leg, len(from.members))
-		for i, m := range from.members {
-			q := base
-			q.Loop, q.Client, q.Destinations = uint32(t.Loop), true, uint32(t.Span)
-			list := make([]message.Destination, 0, t.Span)
-			for _, k := range servers(i, t.Distribute, t.Span, len(to.members)) {
-				list = append(list, to.members[k].destination())
-			}
-			legs[i] = &leg{
-				member: m, request: &q, reply: new(message.TestReply),
-				bulk: message.AppendDestinations(nil, list, message.LittleEndian)[:t.Span*message.DestinationSize],
-			}
-		}
-		a.Clients = c.transact(x.ctx, s, limit, legs, nil)
+		a.Clients = c.transact(x.ctx, s, limit, v.clientLegs(base), nil)
 		c.mu.Lock()
 		b.clients.note(b, v.clientIndex, from.members, &a.Clients)
 		c.mu.Unlock()
@@ -158,6 +139,35 @@ func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, e
 	a.Index = len(b.tests)
 	c.mu.Unlock()
 	return a, stopped(x.ctx)
+}
+
+// serverLegs ask the servers to take part, base is what all are asked.
+func (v *test) serverLegs(base message.TestRequest) []*leg {
+	legs := make([]*leg, len(v.to.members))
+	base.Loop = serverLoop(len(v.from.members), len(v.to.members), v.Distribute, v.Span, v.Concurrency)
+	for k, m := range v.to.members {
+		q := base
+		legs[k] = &leg{member: m, request: &q, reply: new(message.TestReply)}
+	}
+	return legs
+}
+
+// clientLegs ask the clients, each for its own servers.
+func (v *test) clientLegs(base message.TestRequest) []*leg {
+	legs := make([]*leg, len(v.from.members))
+	base.Loop, base.Client, base.Destinations = uint32(v.Loop), true, uint32(v.Span)
+	for i, m := range v.from.members {
+		q := base
+		list := make([]message.Destination, 0, v.Span)
+		for _, k := range servers(i, v.Distribute, v.Span, len(v.to.members)) {
+			list = append(list, v.to.members[k].destination())
+		}
+		legs[i] = &leg{
+			member: m, request: &q, reply: new(message.TestReply),
+			bulk: message.AppendDestinations(nil, list, message.LittleEndian)[:v.Span*message.DestinationSize],
+		}
+	}
+	return legs
 }
 
 // admit tells whether a test may be added; c.mu is held.
