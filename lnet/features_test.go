@@ -25,3 +25,18 @@ func TestUnknownFeatures(t *testing.T) {
 		}
 	}
 }
+
+func TestFeaturesText(t *testing.T) {
+	for f, want := range map[Features]string{
+		0x00:       "0",
+		0x1e:       "NI_STATUS|RTE_DISABLED|MULTI_RAIL|DISCOVERY",
+		0x7e:       "NI_STATUS|RTE_DISABLED|MULTI_RAIL|DISCOVERY|LARGE_ADDR|PRIMARY_LARGE",
+		0x81:       "BASE|METADATA",
+		0x102:      "NI_STATUS|0x100",
+		0x80000000: "0x80000000",
+	} {
+		if got := f.String(); got != want {
+			t.Errorf("%#x prints %q, want %q", uint32(f), got, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/node/numa"
 	"github.com/lnetd/lnetd/selection"
 )
 
@@ -378,5 +380,61 @@ func TestRouterPrefersTheRouterThatAPolicyNames(t *testing.T) {
 			t.Errorf("with a policy: to %s, want %s", to, second)
 		}
 		r.sound(t, "afterwards")
+	})
+}
+
+// selection 5.2 (5), 5.3 (1), 5.3 (3)
+func TestNearNIs(t *testing.T) {
+	sysfs := fstest.MapFS{}
+	for path, text := range map[string]string{
+		"devices/system/node/online":         "0-1\n",
+		"devices/system/node/node0/cpulist":  "0-1023\n",
+		"devices/system/node/node0/distance": "10 21\n",
+		"devices/system/node/node1/cpulist":  "1024-1025\n",
+		"devices/system/node/node1/distance": "21 10\n",
+		"class/net/far/device/numa_node":     "1\n",
+		"class/net/near/device/numa_node":    "0\n",
+	} {
+		sysfs[path] = &fstest.MapFile{Data: []byte(text)}
+	}
+	m, err := numa.Read(sysfs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric()
+		p := node.DefaultParameters()
+		a := newNode(t, node.Config{Parameters: &p, NUMA: m})
+		for _, c := range []lnd.Config{{NID: parseNID(t, a0), Device: "far"}, {NID: parseNID(t, "10.77.0.21@tcp"), Device: "near"}} {
+			f.addNIWith(t, a, c)
+		}
+		if nis := a.NIs(); nis[1].DeviceCPT != 1 || nis[2].DeviceCPT != 0 {
+			t.Fatalf("devices are at %d and %d", nis[1].DeviceCPT, nis[2].DeviceCPT)
+		}
+		b := f.discovering(t, b0)
+		inbox(t, b)
+		sent := func() uint64 {
+			if err := say(t, a, b0); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			before := a.NIs()[2].Traffic.Sent.Put
+			for range 10 {
+				if err := say(t, a, b0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return a.NIs()[2].Traffic.Sent.Put - before
+		}
+		if n := sent(); n != 10 {
+			t.Errorf("%d of 10 by the near NI", n)
+		}
+		p.NUMARange = 21
+		if err := a.SetParameters(p); err != nil {
+			t.Fatal(err)
+		}
+		if n := sent(); n != 5 {
+			t.Errorf("%d of 10 by the near NI, though both are within the range", n)
+		}
 	})
 }

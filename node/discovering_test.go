@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
-	"github.com/lnetd/lnetd/node/numa"
 	"github.com/lnetd/lnetd/selection"
 )
 
@@ -459,135 +457,6 @@ func TestDiscoveringOneself(t *testing.T) {
 		}
 		if p, err := a.Discover(context.Background(), lnet.LoopbackNID, false); err != nil || !slices.Equal(nidsOf(p), []lnet.NID{parseNID(t, a0), parseNID(t, a1)}) {
 			t.Errorf("0@lo: %+v, %v", p, err)
-		}
-	})
-}
-
-// discovery 2.5 (2)
-// selection 5.1 (2), 5.1 (4), 6.3 (2), 6.3 (4), 6.5 events (1), 6.5 events (3), 6.6 (1)-(2), 8.6 (71)-(72)
-func TestPoliciesMoveTraffic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFabric()
-		a, b := f.discovering(t, a0, a1), f.discovering(t, b0, b1)
-		inbox(t, b)
-		ctx := context.Background()
-		// The rule is there before the peer.
-		rule := func(src, dst string) selection.Rule {
-			var r selection.Rule
-			var err error
-			for _, part := range []struct {
-				d *lnet.Pattern
-				s string
-			}{{&r.Src, src}, {&r.Dst, dst}} {
-				if part.s != "" {
-					if *part.d, err = lnet.ParsePattern(part.s); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			return r
-		}
-		add := func(r selection.Rule) func(*selection.Policies) error {
-			return func(p *selection.Policies) error { return p.Add(r, selection.Append) }
-		}
-		if err := a.ChangePolicies(ctx, add(rule("", "tcp1"))); err != nil {
-			t.Fatal(err)
-		}
-		share := func() (first, second uint64) {
-			t.Helper()
-			if err := say(t, a, b0); err != nil { // discovery is through
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			before := a.NIs()
-			for range 100 {
-				if err := say(t, a, b0); err != nil {
-					t.Fatal(err)
-				}
-			}
-			after := a.NIs()
-			return after[1].Traffic.Sent.Put - before[1].Traffic.Sent.Put, after[2].Traffic.Sent.Put - before[2].Traffic.Sent.Put
-		}
-		if x, y := share(); x != 0 || y != 100 {
-			t.Errorf("with tcp1 preferred: %d and %d", x, y)
-		}
-		if p, _ := a.Peer(parseNID(t, b0)); p.NIs[1].Policy.NetPriority != 0 || p.NIs[0].Policy.NetPriority != selection.NoPriority {
-			t.Errorf("policies %+v", p.NIs)
-		}
-		if err := a.ChangePolicies(ctx, add(rule("", "tcp1"))); !errors.Is(err, selection.ErrExists) || len(a.Rules()) != 1 {
-			t.Errorf("the rule twice: %v, %d rules", err, len(a.Rules()))
-		}
-		if err := a.ChangePolicies(ctx, func(p *selection.Policies) error { return p.Delete(0) }); err != nil {
-			t.Fatal(err)
-		}
-		if x, y := share(); x != 50 || y != 50 {
-			t.Errorf("without rules: %d and %d", x, y)
-		}
-		if err := a.ChangePolicies(ctx, add(rule("tcp", ""))); err != nil {
-			t.Fatal(err)
-		}
-		if x, y := share(); x != 100 || y != 0 {
-			t.Errorf("with our tcp preferred: %d and %d", x, y)
-		}
-		e := a.Explain(parseNID(t, b1), node.ExplainOptions{})
-		if e.Err != nil || e.Decision.NI.NID != parseNID(t, a0) || e.Steps[0].Candidates[1].By != selection.ByNetPriority {
-			t.Errorf("explanation:\n%s", e.String())
-		}
-	})
-}
-
-// selection 5.2 (5), 5.3 (1), 5.3 (3)
-func TestNearNIs(t *testing.T) {
-	sysfs := fstest.MapFS{}
-	for path, text := range map[string]string{
-		"devices/system/node/online":         "0-1\n",
-		"devices/system/node/node0/cpulist":  "0-1023\n",
-		"devices/system/node/node0/distance": "10 21\n",
-		"devices/system/node/node1/cpulist":  "1024-1025\n",
-		"devices/system/node/node1/distance": "21 10\n",
-		"class/net/far/device/numa_node":     "1\n",
-		"class/net/near/device/numa_node":    "0\n",
-	} {
-		sysfs[path] = &fstest.MapFile{Data: []byte(text)}
-	}
-	m, err := numa.Read(sysfs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		f := newFabric()
-		p := node.DefaultParameters()
-		a := newNode(t, node.Config{Parameters: &p, NUMA: m})
-		for _, c := range []lnd.Config{{NID: parseNID(t, a0), Device: "far"}, {NID: parseNID(t, "10.77.0.21@tcp"), Device: "near"}} {
-			f.addNIWith(t, a, c)
-		}
-		if nis := a.NIs(); nis[1].DeviceCPT != 1 || nis[2].DeviceCPT != 0 {
-			t.Fatalf("devices are at %d and %d", nis[1].DeviceCPT, nis[2].DeviceCPT)
-		}
-		b := f.discovering(t, b0)
-		inbox(t, b)
-		sent := func() uint64 {
-			if err := say(t, a, b0); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			before := a.NIs()[2].Traffic.Sent.Put
-			for range 10 {
-				if err := say(t, a, b0); err != nil {
-					t.Fatal(err)
-				}
-			}
-			return a.NIs()[2].Traffic.Sent.Put - before
-		}
-		if n := sent(); n != 10 {
-			t.Errorf("%d of 10 by the near NI", n)
-		}
-		p.NUMARange = 21
-		if err := a.SetParameters(p); err != nil {
-			t.Fatal(err)
-		}
-		if n := sent(); n != 5 {
-			t.Errorf("%d of 10 by the near NI, though both are within the range", n)
 		}
 	})
 }

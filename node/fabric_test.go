@@ -7,10 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -136,6 +134,8 @@ func (p *port) LinkBack(peer lnet.NID) {
 func (p *port) Recall(to lnet.NID, match func(*lnd.Tx) bool) {
 	p.fabric.recall(p, func(tx *lnd.Tx) bool { return (to.IsZero() || tx.To.NID == to) && match(tx) })
 }
+
+func (p *port) Probe(lnet.NID) bool { return true }
 
 func (p *port) Close(context.Context) error {
 	p.mu.Lock()
@@ -400,32 +400,6 @@ func (p *port) inject(from lnet.NID, h lnet.Header, payload []byte) error {
 	return err
 }
 
-// static are the default parameters of a node that pings nobody, so that the only
-// messages are a test's own.
-func static() node.Parameters {
-	p := node.DefaultParameters()
-	p.Discovery = discovery.Static
-	return p
-}
-
-// newNode makes a node that ends with the test, a static one unless c has parameters.
-func newNode(t testing.TB, c node.Config) *node.Node {
-	t.Helper()
-	if c.Parameters == nil {
-		c.Parameters = new(static())
-	}
-	n, err := node.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := n.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return n
-}
-
 // addNI gives a node an NI on the fabric.
 func (f *fabric) addNI(t testing.TB, n *node.Node, nid string) *port {
 	t.Helper()
@@ -442,92 +416,3 @@ func (f *fabric) addNIWith(t testing.TB, n *node.Node, c lnd.Config) *port {
 	defer f.mu.Unlock()
 	return f.ports[c.NID]
 }
-
-func parseNID(t testing.TB, s string) lnet.NID {
-	t.Helper()
-	nid, err := lnet.ParseNID(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return nid
-}
-
-func process(t testing.TB, nid string) lnet.ProcessID {
-	t.Helper()
-	return lnet.ProcessID{NID: parseNID(t, nid), PID: lnet.PIDLustre}
-}
-
-// pair is two nodes on one net.
-type pair struct {
-	fabric *fabric
-	a, b   *node.Node
-	pa, pb *port
-	ida    lnet.ProcessID
-	idb    lnet.ProcessID
-}
-
-func newPair(t testing.TB) *pair {
-	t.Helper()
-	p := &pair{fabric: newFabric(), a: newNode(t, node.Config{}), b: newNode(t, node.Config{})}
-	p.pa = p.fabric.addNI(t, p.a, "10.77.0.11@tcp")
-	p.pb = p.fabric.addNI(t, p.b, "10.77.0.12@tcp")
-	p.ida, p.idb = process(t, "10.77.0.11@tcp"), process(t, "10.77.0.12@tcp")
-	return p
-}
-
-// recorder keeps the events of an MD.
-type recorder struct {
-	mu     sync.Mutex
-	events []portals.Event
-}
-
-func (r *recorder) HandleEvent(e *portals.Event) {
-	r.mu.Lock()
-	r.events = append(r.events, *e)
-	r.mu.Unlock()
-}
-
-// take returns what has come since the last take.
-func (r *recorder) take() []portals.Event {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := r.events
-	r.events = nil
-	return e
-}
-
-// types lists the types of what has come since the last take.
-func (r *recorder) types() []portals.EventType {
-	var ts []portals.EventType
-	for _, e := range r.take() {
-		ts = append(ts, e.Type)
-	}
-	return ts
-}
-
-func bind(t testing.TB, n *node.Node, d portals.MD) lnet.Handle {
-	t.Helper()
-	h, err := n.Bind(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
-
-func attach(t testing.TB, n *node.Node, e portals.Entry, d portals.MD) lnet.Handle {
-	t.Helper()
-	h, err := n.Attach(e, d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
-
-func put(t testing.TB, n *node.Node, h lnet.Handle, to lnet.ProcessID, o node.PutOptions) {
-	t.Helper()
-	if err := n.Put(h, to, o); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (p *port) Probe(lnet.NID) bool { return true }

@@ -1,0 +1,128 @@
+package socklnd
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+)
+
+// socklnd 5.4 (2), 5.4 (8), 7 (2)
+func TestARaceIsTriedAgainAfterAPause(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *memoryNetwork) {
+		const pause = 100 * time.Millisecond
+		n := start(t, func(c *Config) { m.use(c); c.MinReconnect = pause })
+		p := newPuppet(n).listen()
+		s := n.put(p.id(), 10)
+		p.decline()
+		begin := time.Now()
+		w := p.take()
+		if d := time.Since(begin); d < pause*9/10 {
+			t.Errorf("called again after %v, want a pause of %v", d, pause)
+		}
+		w.receive()
+		s.done()
+	})
+}
+
+// TestRacesFailNothing shows a peer that refuses many times in a row since it is
+// calling, and at last comes: what waits goes by its connection, or, if it never
+// comes, fails when its own time is up. Kernels give up after three times.
+func TestRacesFailNothing(t *testing.T) {
+	for _, comes := range []bool{true, false} {
+		t.Run(fmt.Sprint("comes ", comes), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *memoryNetwork) {
+				const timeout = time.Second
+				n := start(t, func(c *Config) { m.use(c); c.SockTimeout = timeout })
+				p := newPuppet(n).listen()
+				begin := time.Now()
+				s := n.put(p.id(), 10)
+				for time.Since(begin) < timeout*3/4 { // each 20 ms
+					p.decline()
+				}
+				if !comes {
+					if err := s.fails(lnd.StatusNetworkTimeout); !errors.Is(err, errPendingTime) {
+						t.Errorf("error %v", err)
+					}
+					if d := time.Since(begin); d < timeout {
+						t.Errorf("failed after %v, T is %v", d, timeout)
+					}
+					return
+				}
+				w := p.connect(protocol.Control)
+				w.receive()
+				s.done()
+				if got := n.counter("connect_failures_total"); got != 0 {
+					t.Errorf("%d hard failures", got)
+				}
+			})
+		})
+	}
+}
+
+// TestTheHigherNIDWins shows both sides of a simultaneous connect (socklnd 6).
+//
+// socklnd 5.3 (3), 6 (1)
+func TestTheHigherNIDWins(t *testing.T) {
+	t.Run("we are higher", func(t *testing.T) {
+		n := start(t, nil)
+		p := lowerPuppet(n).listen()
+		s := n.put(p.id(), 10)
+		ours, _ := p.accept()
+		p.refused(protocol.Control)
+		p.refused(protocol.Control)
+		p.call(protocol.Control).ends() // not a third time
+		ours.answer(protocol.Control)
+		ours.receive()
+		s.done()
+	})
+	t.Run("we are lower", func(t *testing.T) {
+		n := start(t, nil)
+		p := newPuppet(n).listen()
+		s := n.put(p.id(), 10)
+		ours, _ := p.accept()
+		theirs := p.connect(protocol.Control)
+		theirs.receive() // it need not wait for ours
+		s.done()
+		ours.answer(protocol.None)
+		ours.ends()
+		for _, c := range []protocol.ConnType{protocol.BulkIn, protocol.BulkOut} {
+			p.connect(c)
+		}
+		n.awaitSettled(p.id())
+		if got := n.counter("connections"); got != 3 {
+			t.Errorf("%d connections stand, want the peer's 3", got)
+		}
+	})
+}
+
+// TestWhoIsBeingCalledPauses shows an opener in the middle of a set that notices a
+// call of its peer's: it goes on only after a pause.
+//
+// socklnd 6 (2)
+func TestWhoIsBeingCalledPauses(t *testing.T) {
+	const pause = 100 * time.Millisecond
+	n := start(t, func(c *Config) { c.MinReconnect = pause })
+	p := newPuppet(n).listen()
+	s := n.put(p.id(), 10)
+	w, _ := p.accept()
+	called, err := n.callerFor(p.id(), p.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	w.answer(protocol.Control)
+	w.receive()
+	s.done()
+	n.awaitState(p.id(), "pause", func(p *peer) bool { return p.opening && !p.connecting })
+	called.accepted()
+	n.group.Done() // callerFor's
+	next, _ := p.accept()
+	if d := time.Since(begin); d < pause*9/10 {
+		t.Errorf("called on after %v, want a pause of %v", d, pause)
+	}
+	_ = next.Close()
+}
