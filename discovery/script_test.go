@@ -60,7 +60,8 @@ func play(t *testing.T, prefixes ...string) {
 	}
 }
 
-// discovery 1, 2.1, 2.2, 2.4 (1), 2.4 (6), 3 ping, 3 push, 4.4 told, 5.1 (4), 5.1 (6)-(7), 5.2 (4)-(5), 5.3 sent
+// discovery 1, 2.1, 2.2, 2.4 (1), 2.4 (6), 3 ping, 3 push, 4.4 told, 5.1 (4), 5.1 (6)-(7)
+// discovery 5.2 (4)-(5), 5.3 sent
 // discovery 6.1 order (2), 6.1 order (5)-(7), 6.2, 6.3, 6.6 (1), 6.6 cases (2)
 // discovery 6.7 reply (1), 6.7 reply (9), 6.7 push (8), 6.7 ack
 // discovery 7.1 (3), 7.1 (5)-(6), 7.3, 8.2 (1)
@@ -71,12 +72,16 @@ func TestRound(t *testing.T) { play(t, "round") }
 // discovery 7.2 (1)-(5)
 func TestRaces(t *testing.T) { play(t, "race") }
 
-// discovery 3 ping, 4.2, 4.3, 5.1 old, 5.3 failed, 6.1 order (3)-(4), 6.1 timer, 6.2 refused, 6.3, 6.4, 6.4 again, 6.5
-// discovery 6.6 (3), 6.7 reply (2)-(3), 6.7 push (1)-(2), 6.7 push (4), 6.7 source, 6.7 send, 6.7 unlink, 6.8, 6.1 order (7)
+// discovery 3 ping, 4.2, 4.3, 5.1 old, 5.3 failed, 6.1 order (3)-(4), 6.1 timer
+// discovery 6.2 refused, 6.3, 6.4, 6.4 again, 6.5
+// discovery 6.6 (3), 6.7 reply (2)-(3), 6.7 push (1)-(2), 6.7 push (4), 6.7 source
+// discovery 6.7 send, 6.7 unlink, 6.8, 6.1 order (7)
 func TestFailures(t *testing.T) { play(t, "failure") }
 
-// discovery 1 single, 2.5 (2), 3 quirk, 5.1 off, 5.2 (1), 5.2 (5), 5.2 off, 5.2 on, 6.1 order (1), 6.3 single
-// discovery 6.6 cases (3), 6.7 reply (4)-(5), 6.7 push (5)-(6), 6.9, 7.1 (4), 7.5, 8.2 (2)-(3), 8.2 old, 3 push, 3 disabled
+// discovery 1 single, 2.5 (2), 3 quirk, 5.1 off, 5.2 (1), 5.2 (5), 5.2 off, 5.2 on
+// discovery 6.1 order (1), 6.3 single
+// discovery 6.6 cases (3), 6.7 reply (4)-(5), 6.7 push (5)-(6), 6.9, 7.1 (4), 7.5
+// discovery 8.2 (2)-(3), 8.2 old, 3 push, 3 disabled
 func TestDiscoveryOff(t *testing.T) { play(t, "off") }
 
 // discovery 2.4 (4), 5.2 (6), 6.2, 6.7 reply (5), 6.9 configured, 7.1 (6)-(7)
@@ -89,12 +94,14 @@ func TestConfiguredPeers(t *testing.T) { play(t, "configured", "delete") }
 // discovery 7.4 (5)-(7), 7.4 primary, 7.5, 7.6 lock, 7.4 (8), 7.8
 func TestIdentity(t *testing.T) { play(t, "locked", "contested", "large") }
 
-// discovery 2.4 (5), 5.2 (2)-(3), 6.6 (4), 6.6 cases (1), 6.6 cases (4), 6.8 callers, 7.1 (2), 7.4 primary, 7.5, 7.5 known
+// discovery 2.4 (5), 5.2 (2)-(3), 6.6 (4), 6.6 cases (1), 6.6 cases (4), 6.8 callers
+// discovery 7.1 (2), 7.4 primary, 7.5, 7.5 known
 // discovery 7.6 first, 7.6 further, 7.6 lock, 6.7 reply (4)
 // sanity-lnet 2 (40)
 func TestUpperLayer(t *testing.T) { play(t, "add_peer", "query") }
 
-// discovery 2.4 (3), 5.1 (2), 5.2 (7), 6.2 gateway, 6.8 gateway, 6.9 routes, 7.1 (1), 7.1 (8), 7.2 (6)
+// discovery 2.4 (3), 5.1 (2), 5.2 (7), 6.2 gateway, 6.8 gateway, 6.9 routes, 7.1 (1)
+// discovery 7.1 (8), 7.2 (6)
 // lnet-core 8.5 (2)
 func TestGateways(t *testing.T) { play(t, "gateway") }
 

@@ -72,7 +72,8 @@ const (
 	b0, b1 = "10.77.0.12@tcp", "10.77.1.12@tcp1"
 )
 
-// discovery 1, 5.1 (1), 5.1 (3), 5.3 sent, 6.2 wire, 6.3 wire, 5.1 (5), 5.1 (7), 6.3, 6.7 reply (1), 6.7 ack, 5.1 (4)
+// discovery 1, 5.1 (1), 5.1 (3), 5.3 sent, 6.2 wire, 6.3 wire, 5.1 (5), 5.1 (7), 6.3
+// discovery 6.7 reply (1), 6.7 ack, 5.1 (4)
 // lnet-wire 7.1 (3), 7.8 (2)
 func TestDiscoveringARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -168,9 +168,10 @@ func (t *topology) vacant(net lnet.Net, nid lnet.NID, device string) error {
 
 // RemoveNI takes an interface away and closes it: messages on it end with an
 // error. With the last one on a net go the routes through gateways there, and
-// peers that cannot be reached any more (discovery 8.3). It blocks until the driver is done with it or ctx is. ErrNotFound:
-// there is no such NI; ErrInvalid: it is 0@lo. After another error, unless ctx
-// had ended before, the NI is gone, but the driver may still be busy with it. A handler must not call it.
+// peers that cannot be reached any more (discovery 8.3). It blocks until the driver is
+// done with it or ctx is. ErrNotFound: there is no such NI; ErrInvalid: it is 0@lo. After
+// another error, unless ctx had ended before, the NI is gone, but the driver may still be
+// busy with it. A handler must not call it.
 func (n *Node) RemoveNI(ctx context.Context, nid lnet.NID) error {
 	if err := n.removeNI(ctx, nid); err != nil {
 		return fmt.Errorf("remove interface %s: %w", nid, err)

@@ -22,9 +22,9 @@ type pingTarget struct {
 }
 
 // rebuildInfo makes the ping info anew under the next sequence number: the NIs
-// have changed, of which peers hear. It goes up before the old one is taken down: there is no moment
-// without. n.infoMu is held; no handler runs, since a target for GETs has none
-// and takes no waiting PUT.
+// have changed, of which peers hear. It goes up before the old one is taken down: there
+// is no moment without. n.infoMu is held; no handler runs, since a target for GETs has
+// none and takes no waiting PUT.
 func (n *Node) rebuildInfo() {
 	n.target.seq++
 	n.postInfo()

@@ -12,7 +12,8 @@ import (
 )
 
 // discovery 2.5 (2)
-// selection 5.1 (2), 5.1 (4), 6.3 (2), 6.3 (4), 6.5 events (1), 6.5 events (3), 6.6 (1)-(2), 8.6 (71)-(72)
+// selection 5.1 (2), 5.1 (4), 6.3 (2), 6.3 (4), 6.5 events (1), 6.5 events (3)
+// selection 6.6 (1)-(2), 8.6 (71)-(72)
 func TestPoliciesMoveTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

@@ -42,8 +42,8 @@ const (
 // strangers bounds the peer NIs that nobody configured. When there are as many as
 // PeerNIsMax the discoverer has peers forgotten, those first of which nobody had a
 // use for longest; not those with messages under way or waiting, a round of
-// discovery that somebody waits for, or somebody's word behind them. What comes when there is no room, and
-// is not this node's own wish, is not taken in.
+// discovery that somebody waits for, or somebody's word behind them. What comes when
+// there is no room, and is not this node's own wish, is not taken in.
 type strangers struct {
 	// named is how many peer NIs had somebody's word behind them when they were
 	// last counted; 0 when some of that has been taken back since.

@@ -11,7 +11,8 @@ import (
 
 // What selection 8 has no row for.
 //
-// selection 3 (1), 4.1 (1), 4.1 (3), 4.2 (4), 4.3 local (2)-(5), 4.3 remote (2)-(3), 4.4 last (3), 4.4 onward, 4.5 (1), 4.5 (3)-(4)
+// selection 3 (1), 4.1 (1), 4.1 (3), 4.2 (4), 4.3 local (2)-(5), 4.3 remote (2)-(3)
+// selection 4.4 last (3), 4.4 onward, 4.5 (1), 4.5 (3)-(4)
 // selection 5.1 (5)-(6), 5.2 (4), 5.3 (3), 5.5 (2a), 5.5 (3), 5.5 (4), 5.5 compare (1)
 // lnet-core 8.2 (2), 8.2 (4), 9.3 back
 func TestOtherCases(t *testing.T) {

@@ -34,7 +34,8 @@ func oldDocumentOf(op, entity, errno, descr string) string {
 
 // What commands do with options that make no sense, and with refusals.
 //
-// lnetctl 1 (4)-(5), 2 (1)-(4), 4.5 (3)-(4), 4.6 (1), 4.9 (1), 4.9 (3), 4.10 (1), 4.11 (3), 4.17 (1)-(2), 15 (1), 15 (6)
+// lnetctl 1 (4)-(5), 2 (1)-(4), 4.5 (3)-(4), 4.6 (1), 4.9 (1), 4.9 (3), 4.10 (1)
+// lnetctl 4.11 (3), 4.17 (1)-(2), 15 (1), 15 (6)
 func TestRefusals(t *testing.T) {
 	const set = "cannot configure "
 	tests := []struct {

@@ -23,8 +23,9 @@ type Fabric struct {
 }
 
 // New makes a fabric for nets of one type. report hears of each violation, under
-// the fabric's lock: a header that cannot be carried, or memory that a device was told to touch and may not, that was
-// released too early, or that the pool never gets back. nil: it panics.
+// the fabric's lock: a header that cannot be carried, or memory that a device was told to
+// touch and may not, that was released too early, or that the pool never gets back. nil:
+// it panics.
 func New(typ lnet.NetType, report func(error)) *Fabric {
 	return &Fabric{report: report, typ: typ, ports: make(map[lnet.NID]*Interface)}
 }

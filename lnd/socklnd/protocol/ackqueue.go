@@ -29,7 +29,8 @@ type pendingAck struct {
 
 // Add queues the acknowledgement of the cookie k. No request (0) is nothing;
 // KeepaliveCookie queues a keepalive unless something waits already or the
-// peer does not know keepalives (Single). A duplicate of what the last queued NOOP acknowledges is dropped.
+// peer does not know keepalives (Single). A duplicate of what the last queued NOOP
+// acknowledges is dropped.
 func (q *AckQueue) Add(k uint64) {
 	if k == 0 || k == KeepaliveCookie && q.Single {
 		return
