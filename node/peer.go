@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/lnetd/lnetd/discovery"
@@ -52,6 +53,9 @@ type peerNI struct {
 	// stalledSince is since when it has not answered, Unix time in ns, while it is
 	// in such trouble.
 	stalledSince atomic.Int64
+	toldMu       sync.Mutex // guards toldDown, and changes of what SetToldDown notes
+	// toldDown is when its node last said that it is down, by the node's clock.
+	toldDown int64
 	// avoidedSince is when its latest trouble became known, by the node's clock.
 	avoidedSince atomic.Int64
 	// hearsay says that it was made because others spoke of it; spokenBy is the

@@ -24,6 +24,7 @@ type patient struct {
 	peer   *peerNI
 	health *health
 	ping   lnet.Handle // the last one's MD; the monitor's
+	pinged int64       // when that left, by the node's clock
 }
 
 // recoverNI puts an NI in the queue.
@@ -162,7 +163,7 @@ func (n *Node) pingPatient(p *patient) {
 		p.health.pending.Store(false)
 		return
 	}
-	p.ping = h
+	p.ping, p.pinged = h, p.node.now()
 	r := request{
 		typ: lnet.MsgGet, portal: lnet.ReservedPortal, bits: lnet.PingMatchBits,
 		wantReply: true, recovery: true,
@@ -179,13 +180,16 @@ func (n *Node) pingPatient(p *patient) {
 }
 
 // HandleEvent hears of a ping. An answer counts for a peer NI as a message that
-// came from it; our own NI gains by it here.
+// came from it, of which is known that it left after the ping; our own NI gains by it
+// here.
 func (p *patient) HandleEvent(e *portals.Event) {
 	switch {
 	case e.Err != nil && !e.Unlinked:
 		_ = p.node.table.Unlink(e.MD) // not found: it is through
 	case e.Err == nil && e.Type == portals.EventReply && p.ni != nil:
 		p.ni.gainHealth(p.node.parameters.Load().HealthSensitivity)
+	case e.Err == nil && e.Type == portals.EventReply && e.Sender == p.peer.NID:
+		p.node.provedUp(p.peer, p.pinged)
 	}
 	if e.Unlinked {
 		p.health.pending.Store(false)

@@ -304,10 +304,11 @@ func (d *discoverer) reviveGateway(q *peer, from lnet.Net) {
 	d.setDead(q, false)
 }
 
-// revive notes that a message has come from a peer NI that counted as down. What
-// its own node has said of it is older.
+// revive notes that a message has come from a peer NI that counted as down. It may
+// have left before that was told, and have been here before it was read: no longer
+// than the LND timeout, which is what a message has for its way.
 func (n *Node) revive(p *peerNI) {
-	n.calledDown(p, false)
+	n.provedUp(p, n.now()-int64(n.parameters.Load().LNDTimeout()))
 	if p.Up.Swap(true) {
 		return
 	}

@@ -56,9 +56,32 @@ func (n *Node) rerouteStalled() {
 // calledDown notes whether a peer NI's own node says that it is down. Kernels
 // take such a one by turn all the same.
 func (n *Node) calledDown(p *peerNI, down bool) {
-	if !p.SetToldDown(down) {
-		return
+	p.toldMu.Lock()
+	if down {
+		p.toldDown = n.now()
 	}
+	changed := p.SetToldDown(down)
+	p.toldMu.Unlock()
+	if changed {
+		n.toldChanged(p, down)
+	}
+}
+
+// provedUp notes that a message has come from p that left its node after the time
+// left, of the node's clock: what that node said before of p being down is over, if it
+// was ever told. What it said since is not: when the message is read, the news may
+// long be here by another way.
+func (n *Node) provedUp(p *peerNI, left int64) {
+	p.toldMu.Lock()
+	changed := p.toldDown < left && p.SetToldDown(false)
+	p.toldMu.Unlock()
+	if changed {
+		n.toldChanged(p, false)
+	}
+}
+
+// toldChanged has messages heed what calledDown or provedUp have noted.
+func (n *Node) toldChanged(p *peerNI, down bool) {
 	p.avoidedSince.Store(n.now())
 	for _, i := range n.topology.Load().nis {
 		switch {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -333,56 +332,6 @@ func TestWhatItsNodeCallsDownIsAvoided(t *testing.T) {
 		check("afterwards", [2]int{4, 4})
 		if !slices.Equal(port.back, nb[:1]) {
 			t.Errorf("the driver heard that the links of %v were back, want %s", port.back, nb[0])
-		}
-	})
-}
-
-// Given a NID that its own node has called down, when a message comes from it, then
-// it counts as up, though no push says so: that it is back may not be told at all.
-func TestWhatIsHeardOfIsNotDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := node.DefaultParameters()
-		f := newFabric()
-		a, b := newNode(t, node.Config{Parameters: &p}), newNode(t, node.Config{Parameters: &p})
-		pa := f.addNI(t, a, "10.0.0.1@tcp")
-		first := f.addNI(t, b, "10.0.0.11@tcp")
-		f.addNI(t, b, "10.0.0.12@tcp")
-		inbox(t, a)
-		if _, err := a.Discover(context.Background(), first.nid, false); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(10 * time.Second)
-		var down, mute atomic.Bool
-		f.failBy(func(tx *lnd.Tx) error {
-			h := tx.Header
-			if down.Load() && (h.Src == first.nid || tx.To.NID == first.nid) || mute.Load() && h.Type == lnet.MsgPut && h.Portal == 0 {
-				return fault(lnd.StatusNetworkTimeout, tx.To.NID, lnd.ErrTimeout)
-			}
-			return nil
-		})
-		told := func() selection.Trouble {
-			for _, p := range peerNIs(a) {
-				if p.NID == first.nid {
-					return p.Trouble.Trouble
-				}
-			}
-			return selection.NoTrouble
-		}
-		down.Store(true)
-		first.setLink(lnd.LinkDown)
-		time.Sleep(time.Minute)
-		if told() != selection.ToldDown {
-			t.Fatalf("trouble %v", told())
-		}
-		down.Store(false)
-		mute.Store(true)
-		first.setLink(lnd.LinkUp)
-		time.Sleep(time.Hour)
-		h := bind(t, b, portals.MD{Bytes: make([]byte, 4), Threshold: 1, Unlink: true})
-		put(t, b, h, lnet.ProcessID{NID: pa.nid, PID: lnet.PIDLustre}, node.PutOptions{Portal: 1, Source: first.nid})
-		synctest.Wait()
-		if told() != selection.NoTrouble {
-			t.Errorf("trouble %v after a message", told())
 		}
 	})
 }

@@ -1,0 +1,148 @@
+package node_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+	faults "github.com/lnetd/lnetd/node/fault"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// rumour is a node, a, and what it knows of a peer with two NIDs, b. Nothing but b's
+// PUTs leaves or reaches the first one while it is down, nor does b push while it is
+// mute.
+type rumour struct {
+	a, b       *node.Node
+	first      *port // of b
+	to         lnet.NID
+	down, mute atomic.Bool
+}
+
+// newRumour makes two nodes that have discovered each other. It is for synctest
+// bubbles.
+func newRumour(t *testing.T) *rumour {
+	t.Helper()
+	p := node.DefaultParameters()
+	f := newFabric()
+	r := &rumour{a: newNode(t, node.Config{Parameters: &p}), b: newNode(t, node.Config{Parameters: &p})}
+	r.to = f.addNI(t, r.a, "10.0.0.1@tcp").nid
+	r.first = f.addNI(t, r.b, "10.0.0.11@tcp")
+	f.addNI(t, r.b, "10.0.0.12@tcp")
+	sink(t, r.a, portals.OpPut)
+	if _, err := r.a.Discover(context.Background(), r.first.nid, false); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(10 * time.Second)
+	f.failBy(func(tx *lnd.Tx) error {
+		h := tx.Header
+		pushes := h.Type == lnet.MsgPut && h.Portal == lnet.ReservedPortal
+		late := h.Type == lnet.MsgPut && h.Src == r.first.nid && !pushes
+		if r.down.Load() && !late && (h.Src == r.first.nid || tx.To.NID == r.first.nid) || r.mute.Load() && pushes {
+			return fault(lnd.StatusNetworkTimeout, tx.To.NID, lnd.ErrTimeout)
+		}
+		return nil
+	})
+	return r
+}
+
+// cut takes b's first link away, of which a hears.
+func (r *rumour) cut(t *testing.T) {
+	t.Helper()
+	r.down.Store(true)
+	r.first.setLink(lnd.LinkDown)
+	r.want(t, "after the cut", selection.ToldDown)
+}
+
+// plug brings the link back, of which a does not hear.
+func (r *rumour) plug() {
+	r.mute.Store(true)
+	r.down.Store(false)
+	r.first.setLink(lnd.LinkUp)
+}
+
+// reads has a read a message that b has sent by its first NID, whatever has become
+// of that since.
+func (r *rumour) reads(t *testing.T) {
+	t.Helper()
+	h := bind(t, r.b, portals.MD{Bytes: make([]byte, 4), Threshold: 1, Unlink: true})
+	put(t, r.b, h, lnet.ProcessID{NID: r.to, PID: lnet.PIDLustre}, node.PutOptions{Portal: 1, Source: r.first.nid})
+}
+
+func (r *rumour) want(t *testing.T, when string, want selection.Trouble) {
+	t.Helper()
+	synctest.Wait()
+	for _, p := range peerNIs(r.a) {
+		if got := p.Trouble.Trouble; p.NID == r.first.nid && got != want {
+			t.Errorf("%s: trouble %v, want %v", when, got, want)
+		}
+	}
+}
+
+// Given a NID that its own node has called down, when a message is read that has come
+// from it before, then the news holds: nobody would tell it again. It holds until a
+// message can only have left later; by then it counts as up, though no push says so,
+// since that it is back may not be told at all.
+func TestWhatWasSentBeforeTheNewsIsOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRumour(t)
+		r.cut(t)
+		r.reads(t)
+		r.want(t, "after a message that was late", selection.ToldDown)
+		time.Sleep(40 * time.Second)
+		r.reads(t)
+		r.want(t, "after one that was very late", selection.ToldDown)
+		time.Sleep(10 * time.Second) // the LND timeout is 49 s
+		r.reads(t)
+		r.want(t, "after one that cannot have been under way for so long", selection.NoTrouble)
+	})
+}
+
+// The same holds of news that says once more what was known: the NID may have been up
+// in between, and what it sent then may be late.
+func TestNewsThatIsToldAgainIsNewer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRumour(t)
+		r.cut(t)
+		time.Sleep(time.Minute)
+		if _, err := r.a.Discover(context.Background(), r.first.nid, false); err != nil {
+			t.Fatal(err)
+		}
+		r.reads(t)
+		r.want(t, "after a message that was late", selection.ToldDown)
+	})
+}
+
+// Given a NID that its own node has called down, when it answers a ping that was sent
+// since, then it is up, whatever is told, and however recent the news.
+func TestAnAnswerIsNewerThanTheNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRumour(t)
+		r.cut(t)
+		time.Sleep(5 * time.Second)
+		r.plug()
+		time.Sleep(15 * time.Second)
+		r.want(t, "after a ping that is answered", selection.NoTrouble)
+	})
+}
+
+// An answer to a ping that was sent before is not.
+func TestAnAnswerToAnEarlierPingIsOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRumour(t)
+		addFault(t, r.a, faults.Rule{Kind: faults.Delay, Rate: 1, Latency: 30 * time.Second, Messages: faults.Reply, Source: faults.Only(r.first.nid)})
+		if err := r.a.SetPeerHealth(r.first.nid, 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		r.cut(t)
+		time.Sleep(20 * time.Second)
+		r.want(t, "after the answer", selection.ToldDown)
+	})
+}
