@@ -10,7 +10,8 @@ import (
 
 // Config is a driver's configuration: ksocklnd's module parameters under
 // their own names (socklnd 19) and the acceptor's (lnet-wire 5.4), plus what a
-// program in user space needs besides. Take DefaultConfig and change it.
+// program in user space needs besides. Take DefaultConfig or UnprivilegedConfig, and
+// change it.
 type Config struct {
 	// Tunables are the defaults for the flow-control tunables of each
 	// interface (credits, peer_credits, peer_buffer_credits, peer_timeout).
@@ -156,6 +157,18 @@ func DefaultConfig() Config {
 		NonblockingZCAck:     true,
 		TOS:                  -1,
 	}
+}
+
+// UnprivilegedConfig returns DefaultConfig with what a node needs that any user may
+// run: it listens on port, above 1023, calls others there, and takes callers from
+// any source port. All nodes of a net must have the same port. Kernel nodes, which
+// call 988, do not find it; those loaded with accept=all can be called if
+// ConnectPort and ConnectPortBulk are set to 988.
+func UnprivilegedConfig(port int) Config {
+	c := DefaultConfig()
+	c.AcceptPort, c.AcceptPortBulk = port, port
+	c.Accept = AcceptAll
+	return c
 }
 
 // Validate names the first field that is out of range.

@@ -156,6 +156,24 @@ func TestWhoAnUnprivilegedPeerIs(t *testing.T) {
 	}
 }
 
+// TestUnprivilegedConfig shows that nodes of users without rights reach each other,
+// and are known by what they say.
+//
+// lnet-wire 5.4 (1)
+func TestUnprivilegedConfig(t *testing.T) {
+	anybody := func(c *Config) {
+		*c = UnprivilegedConfig(testPort)
+		c.SourcePorts = SourceAny // as if nobody were root
+	}
+	from, to := start(t, anybody), start(t, anybody)
+	from.put(to.id(), 10).done()
+	if a := to.arrival(); a.from != from.id() || len(a.payload) != 10 {
+		t.Errorf("%d bytes from %s, want 10 from %s", len(a.payload), a.from, from.id())
+	}
+	to.put(from.id(), 10).done()
+	from.arrival()
+}
+
 // awaitGone waits until the interface has forgotten a peer.
 func (n *node) awaitGone(id lnet.ProcessID) {
 	n.t.Helper()
