@@ -80,6 +80,19 @@ func traffics() []traffic {
 				put(t, p.a, h, p.idb, node.PutOptions{Portal: 1})
 			}
 		}},
+		{"put with ack to an inbox", func(t testing.TB) func() {
+			p := newPair(t)
+			b := openInbox(t, p.b, node.InboxConfig{Portal: 1, Size: 64, Buffers: 2})
+			h := bind(t, p.a, portals.MD{Bytes: make([]byte, 64), Threshold: portals.Unlimited})
+			return func() {
+				put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, Ack: true})
+				m, err := b.Next(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.Release()
+			}
+		}},
 		{"dropped put", func(t testing.TB) func() {
 			p := newPair(t)
 			h := bind(t, p.a, portals.MD{Bytes: make([]byte, 64), Threshold: portals.Unlimited})

@@ -2,12 +2,14 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -45,6 +47,33 @@ func BenchmarkPutAck(b *testing.B) {
 		}
 	}
 	b.Run("plain TCP/1 in flight", benchmarkPlain)
+}
+
+// BenchmarkInbox is BenchmarkPutAck to an inbox that a goroutine reads.
+func BenchmarkInbox(b *testing.B) {
+	for _, window := range []int{1, 64} {
+		b.Run(fmt.Sprintf("tcp/%d in flight", window), func(b *testing.B) {
+			from, at, to := loopbackPair(b)
+			inbox := openInbox(b, at, node.InboxConfig{Portal: 1, Size: 64, Buffers: 128})
+			var reader sync.WaitGroup
+			reader.Go(func() {
+				for _, err := range inbox.Messages(context.Background()) {
+					if err != nil && !errors.Is(err, node.ErrClosed) {
+						b.Error(err)
+					}
+				}
+			})
+			x := newSeriesTo(b, lnet.MsgPut, window, from, to)
+			x.run(b, 1000)
+			b.ReportAllocs()
+			b.ResetTimer()
+			x.run(b, b.N)
+			reportRate(b)
+			b.StopTimer()
+			inbox.Close()
+			reader.Wait()
+		})
+	}
 }
 
 // reportRate counts each PUT and each ACK as a message.
@@ -122,6 +151,12 @@ func newSeries(tb testing.TB, typ lnet.MsgType, window int, pair func(tb testing
 	tb.Helper()
 	from, at, to := pair(tb)
 	sink(tb, at, portals.OpPut|portals.OpGet)
+	return newSeriesTo(tb, typ, window, from, to)
+}
+
+// newSeriesTo is a series to a node that has what takes it.
+func newSeriesTo(tb testing.TB, typ lnet.MsgType, window int, from *node.Node, to lnet.ProcessID) *series {
+	tb.Helper()
 	x := &series{from: from, to: to, typ: typ}
 	for range window {
 		x.handles = append(x.handles, bind(tb, from, portals.MD{Bytes: make([]byte, 64), Threshold: portals.Unlimited, Handler: x}))
@@ -201,9 +236,8 @@ func simulatedPair(tb testing.TB) (from, at *node.Node, to lnet.ProcessID) {
 func loopbackPair(tb testing.TB) (from, at *node.Node, to lnet.ProcessID) {
 	tb.Helper()
 	return nodePair(tb, func(k int) (lnd.Driver, lnet.NID) {
-		c := driverConfig()
-		c.AcceptPort, c.AcceptPortBulk = 9983, 9983
-		c.Accept = socklnd.AcceptAll
+		c := socklnd.UnprivilegedConfig(9983)
+		c.Tunables.PeerCredits = 64
 		d, err := socklnd.New(c)
 		if err != nil {
 			tb.Fatal(err)

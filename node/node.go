@@ -65,6 +65,7 @@ type Node struct {
 	second    atomic.Int64 // seconds since start, kept by the monitor
 	messages  sync.Pool
 	regions   regions
+	inboxes   [lnet.Portals]atomic.Bool // that are open
 
 	// What waits for the monitor, and, in steps, for whoever is at it.
 	wake      chan struct{} // one token while there is something to do
