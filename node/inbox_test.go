@@ -267,7 +267,7 @@ func TestInboxNextEnds(t *testing.T) {
 func TestInboxClosesDuringRelease(t *testing.T) {
 	p := newPair(t)
 	from := &postbox{t: t, pair: p}
-	for k := range 2000 {
+	for k := range 500 {
 		b := openInbox(t, p.b, node.InboxConfig{Portal: 3, Size: 8, Buffers: 1})
 		from.put("a")
 		m := next(t, b)

@@ -62,6 +62,28 @@ func TestPagePrograms(t *testing.T) {
 	}
 }
 
+// What README.md shows of Go is a part of a program that is run.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile("put/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := regexp.MustCompile("(?s)```go\n(.*?)```\n").FindAllStringSubmatch(string(text), -1)
+	if len(parts) == 0 {
+		t.Error("README.md shows no Go")
+	}
+	for _, part := range parts {
+		inner := regexp.MustCompile("(?m)^(.)").ReplaceAllString(part[1], "\t$1")
+		if !strings.Contains(string(program), part[1]) && !strings.Contains(string(program), inner) {
+			t.Errorf("docs/tutorial/put/main.go does not have what README.md shows:\n%s", part[1])
+		}
+	}
+}
+
 // Every program prints what the page says.
 func TestPageOutput(t *testing.T) {
 	text, err := os.ReadFile(page)

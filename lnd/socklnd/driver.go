@@ -259,7 +259,9 @@ func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
 }
 
 // Close closes what interfaces have left open and waits for the acceptors'
-// goroutines. Interfaces are closed first, by whoever opened them.
+// goroutines. Interfaces are closed first, by whoever opened them: a node's by
+// Node.Close. A driver without an interface has nothing but goroutines that are about
+// to end; who need not see their end need not call Close.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	d.closed = true

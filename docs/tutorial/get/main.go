@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
@@ -26,16 +25,16 @@ func main() {
 }
 
 func run(ctx context.Context, port int) (err error) {
-	server, stopServer, err := start(ctx, "127.0.0.2@tcp", port)
+	server, err := start(ctx, port, "127.0.0.2@tcp")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopServer()) }()
-	client, stopClient, err := start(ctx, "127.0.0.1@tcp", port)
+	defer func() { err = errors.Join(err, server.Close(ctx)) }()
+	client, err := start(ctx, port, "127.0.0.1@tcp")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopClient()) }()
+	defer func() { err = errors.Join(err, client.Close(ctx)) }()
 
 	// The server lets everybody read, from any offset, and has nothing else to do
 	// with it: no handler.
@@ -59,26 +58,11 @@ func run(ctx context.Context, port int) (err error) {
 	return nil
 }
 
-// start makes a node with one NID on tcp. stop ends it.
-func start(ctx context.Context, nid string, port int) (n *node.Node, stop func() error, err error) {
-	c := socklnd.DefaultConfig()
-	c.AcceptPort, c.AcceptPortBulk = port, port
-	c.Accept = socklnd.AcceptAll
-	driver, err := socklnd.New(c)
+// start makes a node with one NID on tcp.
+func start(ctx context.Context, port int, nid string) (*node.Node, error) {
+	driver, err := socklnd.New(socklnd.UnprivilegedConfig(port))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	n, err = node.New(node.Config{})
-	if err != nil {
-		return nil, nil, errors.Join(err, driver.Close())
-	}
-	stop = func() error { return errors.Join(n.Close(ctx), driver.Close()) }
-	id, err := lnet.ParseNID(nid)
-	if err == nil {
-		_, err = n.AddNI(ctx, driver, lnd.Config{Net: id.Net(), NID: id})
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, stop())
-	}
-	return n, stop, nil
+	return node.Start(ctx, node.Config{}, driver, nid)
 }

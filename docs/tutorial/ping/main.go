@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -23,33 +22,22 @@ func main() {
 }
 
 func run(ctx context.Context, port int) (err error) {
-	// The driver for TCP. Its defaults are those of a kernel, which listens on
-	// port 988 and lets only root's connections in.
-	c := socklnd.DefaultConfig()
-	c.AcceptPort, c.AcceptPortBulk = port, port
-	c.Accept = socklnd.AcceptAll
-	driver, err := socklnd.New(c)
+	// The driver for TCP. DefaultConfig is that of a kernel, which listens on port
+	// 988 and lets only root's connections in; this one is for everybody.
+	driver, err := socklnd.New(socklnd.UnprivilegedConfig(port))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, driver.Close()) }()
 
-	// The node. It has one interface from the start, 0@lo.
-	n, err := node.New(node.Config{})
+	// The node. It has two NIs: 0@lo, as every node, and one on the net tcp, at the
+	// address that the NID says.
+	n, err := node.Start(ctx, node.Config{}, driver, "127.0.0.1@tcp")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Close(ctx)) }()
 
-	// A second one, on the net tcp, at the address that the NID says.
-	nid, err := lnet.ParseNID("127.0.0.1@tcp")
-	if err != nil {
-		return err
-	}
-	if _, err := n.AddNI(ctx, driver, lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
-		return err
-	}
-
+	nid := n.NIs()[1].NID
 	info, err := n.Ping(ctx, lnet.ProcessID{NID: nid}, node.PingOptions{})
 	if err != nil {
 		return err

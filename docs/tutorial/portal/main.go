@@ -32,15 +32,8 @@ func run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, n.Close(ctx)) }()
 
-	// One handler for both MDs below. To 0@lo it runs within Put; else in a
-	// goroutine of the driver. It must not block.
-	handler := portals.HandlerFunc(func(e *portals.Event) {
-		fmt.Printf("  %s of %d bytes: %d at %d, %q", e.Type, e.Requested, e.Length, e.Offset, e.Data())
-		if e.Unlinked {
-			fmt.Print(", and that was the last")
-		}
-		fmt.Println()
-	})
+	// One handler for both MDs below.
+	handler := portals.HandlerFunc(tell)
 
 	// PUTs to the diary follow each other. Each has at most 4 bytes, what is longer
 	// is cut off. When less than 4 bytes are left the MD ends by itself.
@@ -85,4 +78,14 @@ func run(ctx context.Context) (err error) {
 	)
 	fmt.Println("dropped:", n.Drops()[node.DropNoMatch], "without a match,", n.Drops()[node.DropTooLong], "too long")
 	return err
+}
+
+// tell shows an event. To 0@lo it runs within Put; else in a goroutine of the driver.
+// It must not block.
+func tell(e *portals.Event) {
+	fmt.Printf("  %s of %d bytes: %d at %d, %q", e.Type, e.Requested, e.Length, e.Offset, e.Data())
+	if e.Unlinked {
+		fmt.Print(", and that was the last")
+	}
+	fmt.Println()
 }

@@ -1,4 +1,4 @@
-// Command put sends a message from one node to another, and waits until it is
+// Command put sends messages from one node to another, and waits until each is
 // acknowledged.
 package main
 
@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -27,68 +25,52 @@ func main() {
 }
 
 func run(ctx context.Context, port int) (err error) {
-	server, stopServer, err := start(ctx, "127.0.0.2@tcp", port)
+	server, err := start(ctx, port, "127.0.0.2@tcp")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopServer()) }()
-	client, stopClient, err := start(ctx, "127.0.0.1@tcp", port)
+	defer func() { err = errors.Join(err, server.Close(ctx)) }()
+	client, err := start(ctx, port, "127.0.0.1@tcp")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopClient()) }()
+	defer func() { err = errors.Join(err, client.Close(ctx)) }()
 
-	// The server: memory that PUTs to the portal go to, and a queue for what
-	// happens to it.
-	inbox := node.NewEventQueue(node.EventsOf(portals.EventPut))
-	if _, err := server.Attach(portals.Entry{Portal: portal}, portals.MD{
-		Bytes:     make([]byte, 4096),
-		Options:   portals.OpPut | portals.ManageRemote,
-		Threshold: portals.Unlimited,
-		Handler:   inbox,
-	}); err != nil {
+	// The server takes what comes to a portal.
+	inbox, err := server.OpenInbox(node.InboxConfig{Portal: portal})
+	if err != nil {
 		return err
 	}
 
-	// The client.
+	// The client sends, and each time waits for the ACK.
 	to := lnet.ProcessID{NID: server.NIs()[1].NID}
-	taken, err := client.PutWait(ctx, []byte("hello, LNet"), to, node.PutOptions{Portal: portal, HdrData: 7, Ack: true})
-	if err != nil {
-		return err
+	for k, text := range []string{"hello", "LNet", "bye"} {
+		o := node.PutOptions{Portal: portal, HdrData: uint64(k), Ack: true}
+		taken, err := client.PutWait(ctx, []byte(text), to, o)
+		if err != nil {
+			return err
+		}
+		fmt.Println("the client:", taken, "bytes were taken")
 	}
-	fmt.Println("the client:", taken, "bytes were taken")
 
-	var e portals.Event
-	if err := inbox.Next(ctx, &e); err != nil {
-		return err
+	// The server reads. The loop gives each message's memory back.
+	for m, err := range inbox.Messages(ctx) {
+		if err != nil {
+			return err
+		}
+		fmt.Printf("the server: %q from %s, number %d\n", m.Data, m.Initiator, m.HdrData)
+		if string(m.Data) == "bye" {
+			break
+		}
 	}
-	if e.Err != nil {
-		return e.Err
-	}
-	fmt.Printf("the server: %s from %s, %d: %q\n", e.Type, e.Initiator, e.HdrData, e.Data())
 	return nil
 }
 
-// start makes a node with one NID on tcp. stop ends it.
-func start(ctx context.Context, nid string, port int) (n *node.Node, stop func() error, err error) {
-	c := socklnd.DefaultConfig()
-	c.AcceptPort, c.AcceptPortBulk = port, port
-	c.Accept = socklnd.AcceptAll
-	driver, err := socklnd.New(c)
+// start makes a node with one NID on tcp.
+func start(ctx context.Context, port int, nid string) (*node.Node, error) {
+	driver, err := socklnd.New(socklnd.UnprivilegedConfig(port))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	n, err = node.New(node.Config{})
-	if err != nil {
-		return nil, nil, errors.Join(err, driver.Close())
-	}
-	stop = func() error { return errors.Join(n.Close(ctx), driver.Close()) }
-	id, err := lnet.ParseNID(nid)
-	if err == nil {
-		_, err = n.AddNI(ctx, driver, lnd.Config{Net: id.Net(), NID: id})
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, stop())
-	}
-	return n, stop, nil
+	return node.Start(ctx, node.Config{}, driver, nid)
 }

@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -30,29 +28,25 @@ func main() {
 }
 
 func run(ctx context.Context, port int) (err error) {
-	server, stopServer, err := start(ctx, port, "127.0.0.2@tcp", "127.0.1.2@tcp1")
+	server, err := start(ctx, port, "127.0.0.2@tcp", "127.0.1.2@tcp1")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopServer()) }()
-	client, stopClient, err := start(ctx, port, "127.0.0.1@tcp", "127.0.1.1@tcp1")
+	defer func() { err = errors.Join(err, server.Close(ctx)) }()
+	client, err := start(ctx, port, "127.0.0.1@tcp", "127.0.1.1@tcp1")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopClient()) }()
+	defer func() { err = errors.Join(err, client.Close(ctx)) }()
 
-	inbox := node.NewEventQueue(node.EventsOf(portals.EventPut))
-	if _, err := server.Attach(portals.Entry{Portal: portal}, portals.MD{
-		Bytes:     make([]byte, 4096),
-		Options:   portals.OpPut | portals.ManageRemote,
-		Threshold: portals.Unlimited,
-		Handler:   inbox,
-	}); err != nil {
+	inbox, err := server.OpenInbox(node.InboxConfig{Portal: portal})
+	if err != nil {
 		return err
 	}
 
 	// Each knows one NID of the other. The first message would find out the rest;
-	// Discover does so at once.
+	// Discover does so at once. When it returns the client knows the server; the
+	// server may still be busy finding out about the client, so it is asked to, too.
 	nid := server.NIs()[1].NID
 	peer, err := client.Discover(ctx, nid, false)
 	if err != nil {
@@ -72,11 +66,12 @@ func run(ctx context.Context, port int) (err error) {
 		if _, err := client.PutWait(ctx, []byte("x"), lnet.ProcessID{NID: nid}, node.PutOptions{Portal: portal, Ack: true}); err != nil {
 			return err
 		}
-		var e portals.Event
-		if err := inbox.Next(ctx, &e); err != nil {
+		m, err := inbox.Next(ctx)
+		if err != nil {
 			return err
 		}
-		count[e.Source.NID]++
+		count[m.Source.NID]++
+		m.Release()
 	}
 	for _, ni := range client.NIs()[1:] {
 		fmt.Println(count[ni.NID], "messages came from", ni.NID)
@@ -88,28 +83,11 @@ func run(ctx context.Context, port int) (err error) {
 	return nil
 }
 
-// start makes a node with NIDs on nets of type tcp. stop ends it.
-func start(ctx context.Context, port int, nids ...string) (n *node.Node, stop func() error, err error) {
-	c := socklnd.DefaultConfig()
-	c.AcceptPort, c.AcceptPortBulk = port, port
-	c.Accept = socklnd.AcceptAll
-	driver, err := socklnd.New(c)
+// start makes a node with NIDs on nets of type tcp.
+func start(ctx context.Context, port int, nids ...string) (*node.Node, error) {
+	driver, err := socklnd.New(socklnd.UnprivilegedConfig(port))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	n, err = node.New(node.Config{})
-	if err != nil {
-		return nil, nil, errors.Join(err, driver.Close())
-	}
-	stop = func() error { return errors.Join(n.Close(ctx), driver.Close()) }
-	for _, nid := range nids {
-		id, err := lnet.ParseNID(nid)
-		if err == nil {
-			_, err = n.AddNI(ctx, driver, lnd.Config{Net: id.Net(), NID: id})
-		}
-		if err != nil {
-			return nil, nil, errors.Join(err, stop())
-		}
-	}
-	return n, stop, nil
+	return node.Start(ctx, node.Config{}, driver, nids...)
 }

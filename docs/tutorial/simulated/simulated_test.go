@@ -4,16 +4,13 @@ package simulated
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -28,13 +25,14 @@ func TestPartition(t *testing.T) {
 		t.Cleanup(fabric.Close)
 		client, server := start(t, fabric, "10.0.0.1"), start(t, fabric, "10.0.0.2")
 
-		if _, err := server.Attach(portals.Entry{Portal: portal}, portals.MD{
-			Bytes:     make([]byte, 64),
-			Options:   portals.OpPut | portals.ManageRemote,
-			Threshold: portals.Unlimited,
-		}); err != nil {
+		inbox, err := server.OpenInbox(node.InboxConfig{Portal: portal})
+		if err != nil {
 			t.Fatal(err)
 		}
+		go func() {
+			for range inbox.Messages(ctx) { // until ctx ends
+			}
+		}()
 		put := func() (time.Duration, error) {
 			began := time.Now()
 			to := lnet.ProcessID{NID: server.NIs()[1].NID}
@@ -45,6 +43,7 @@ func TestPartition(t *testing.T) {
 		if _, err := put(); err != nil {
 			t.Fatal(err)
 		}
+		// Fabric.Host makes a host, and finds it again by its name.
 		a, b := fabric.Host("10.0.0.1"), fabric.Host("10.0.0.2")
 		fabric.Partition(a, b, simlnd.Both)
 		if took, err := put(); err == nil || took < 10*time.Second {
@@ -64,22 +63,15 @@ func start(t *testing.T, fabric *simlnd.Fabric, address string) *node.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := node.New(node.Config{})
+	n, err := node.Start(t.Context(), node.Config{}, driver, address+"@tcp")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		// The test's context has ended by now.
-		if err := errors.Join(n.Close(context.Background()), driver.Close()); err != nil {
+		if err := n.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	nid, err := lnet.ParseNID(address + "@tcp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.AddNI(t.Context(), driver, lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
-		t.Fatal(err)
-	}
 	return n
 }
