@@ -108,9 +108,7 @@ type tapped struct {
 
 func startTapped(t *testing.T, tap *tap, address string) *tapped {
 	t.Helper()
-	c := socklnd.DefaultConfig()
-	c.Accept = socklnd.AcceptAll
-	c.AcceptPort, c.AcceptPortBulk = 9971, 9971
+	c := socklnd.UnprivilegedConfig(9971)
 	c.Network = tap
 	d, err := socklnd.New(c)
 	if err != nil {

@@ -27,8 +27,7 @@ func overTCP(b testing.TB) *player {
 	b.Helper()
 	k := benchAddresses.Add(1)
 	address := netip.AddrFrom4([4]byte{127, byte(192 + os.Getpid()%31), byte(k >> 8), byte(k)})
-	c := socklnd.DefaultConfig()
-	c.AcceptPort, c.AcceptPortBulk, c.Accept = benchPort, benchPort, socklnd.AcceptAll
+	c := socklnd.UnprivilegedConfig(benchPort)
 	c.ConnsPerPeer = 1
 	c.Logger = slog.New(slog.DiscardHandler)
 	d, err := socklnd.New(c)

@@ -34,9 +34,7 @@ type ours struct {
 }
 
 func startNode(ctx context.Context, address netip.Addr, port, peerCredits int, log *slog.Logger) (*ours, error) {
-	c := socklnd.DefaultConfig()
-	c.AcceptPort, c.AcceptPortBulk = port, port
-	c.Accept = socklnd.AcceptAll
+	c := socklnd.UnprivilegedConfig(port)
 	c.Tunables.PeerCredits = peerCredits
 	c.Logger = log
 	d, err := socklnd.New(c)

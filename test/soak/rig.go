@@ -29,9 +29,7 @@ const (
 )
 
 func newRig(ctx context.Context, c *Config, s side, network socklnd.Network, log *slog.Logger) (*rig, error) {
-	t := socklnd.DefaultConfig()
-	t.AcceptPort, t.AcceptPortBulk = c.Port, c.Port
-	t.Accept = socklnd.AcceptAll
+	t := socklnd.UnprivilegedConfig(c.Port)
 	t.Tunables.PeerCredits = peerCredits
 	t.SockTimeout = c.lndTimeout()
 	t.AcceptTimeout = c.lndTimeout()
