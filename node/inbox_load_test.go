@@ -118,7 +118,7 @@ func (y *tally) check(t testing.TB, n int) {
 // Several read what several send; each message comes once, and its bytes stay as
 // they are until it is released.
 func TestInboxTakesEachOnce(t *testing.T) {
-	const messages, senders, workers, readers = 12_000, 4, 8, 3
+	const messages, senders, workers, readers = 10_000, 4, 8, 3
 	c := newOffice(t, simlnd.Link{}, senders)
 	b := openInbox(t, c.server, node.InboxConfig{Portal: 3, Size: 16, Buffers: 10})
 	y := tally{count: map[uint64]int{}}
