@@ -15,6 +15,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // plainly has a node use the host's network without a disguise.
@@ -166,6 +167,12 @@ func TestUnprivilegedConfig(t *testing.T) {
 		c.SourcePorts = SourceAny // as if nobody were root
 	}
 	from, to := start(t, anybody), start(t, anybody)
+	for _, n := range []*node{from, to} { // which have started: nothing else tells a reader so
+		n.onArrival(func(a *arrival) error {
+			a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+			return nil
+		})
+	}
 	from.put(to.id(), 10).done()
 	if a := to.arrival(); a.from != from.id() || len(a.payload) != 10 {
 		t.Errorf("%d bytes from %s, want 10 from %s", len(a.payload), a.from, from.id())
