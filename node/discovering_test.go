@@ -147,6 +147,7 @@ func TestDiscoveringNobody(t *testing.T) {
 		if p := a.Peers(); len(p) != 1 || !p[0].State.Has(discovery.Rediscover) {
 			t.Errorf("peers %+v", p)
 		}
+		synctest.Wait() // who is told of the end goes on before the message has gone
 		if c := a.Counters(); c.Committed != 0 || c.Trackers != 0 {
 			t.Errorf("left behind: %+v", c)
 		}
