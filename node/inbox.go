@@ -211,16 +211,16 @@ func (b *Inbox) Close() {
 	for _, h := range handles {
 		_ = b.node.Unlink(h) // not found: a message has come
 	}
-	b.through()
+	b.endBusy()
 }
 
-// through ends what has made the inbox busy. The last to do so, when it is closed,
+// endBusy ends what has made the inbox busy. The last to do so, when it is closed,
 // gives the portal back: nothing of the inbox is attached to it any more.
-func (b *Inbox) through() {
+func (b *Inbox) endBusy() {
 	b.mu.Lock()
 	b.busy--
 	last := b.closed && b.busy == 0
-	b.settle()
+	b.announceEnd()
 	b.mu.Unlock()
 	if !last {
 		return
@@ -231,8 +231,8 @@ func (b *Inbox) through() {
 	b.node.inboxes[b.c.Portal].Store(false)
 }
 
-// settle tells readers when no message will come any more. b.mu is held.
-func (b *Inbox) settle() {
+// announceEnd tells readers when no message will come any more. b.mu is held.
+func (b *Inbox) announceEnd() {
 	if !b.closed || b.posted > 0 {
 		return
 	}
@@ -273,7 +273,7 @@ func (x *inboxBuffer) post() error {
 	if late {
 		_ = b.node.Unlink(h) // not found: a message has come
 	}
-	b.through()
+	b.endBusy()
 	return err
 }
 
@@ -293,7 +293,7 @@ func (x *inboxBuffer) HandleEvent(e *portals.Event) {
 		}
 		b.push(x)
 	}
-	b.settle()
+	b.announceEnd()
 	b.mu.Unlock()
 	switch {
 	case came:
