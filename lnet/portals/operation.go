@@ -346,14 +346,19 @@ func (t *Table) deliver(d *md, e *Event) {
 	h := d.handler
 	d.mu.Unlock()
 
-	h.HandleEvent(e)
-	t.drain(d)
+	t.drain(d, h, e)
 }
 
-// drain runs d's handler for the events that wait, until there are none or it
-// is time to hand over. The caller is the one who set d.draining, or was handed
-// it; d may be gone afterwards.
-func (t *Table) drain(d *md) {
+// drain runs d's handler h for e, if that is not nil, and then for the events that
+// wait, until there are none or it is time to hand over. The caller is the one who
+// set d.draining, or was handed it; d may be gone afterwards. Handlers run nowhere
+// else, by which InHandler knows them.
+//
+//go:noinline
+func (t *Table) drain(d *md, h Handler, e *Event) {
+	if e != nil {
+		h.HandleEvent(e)
+	}
 	for n := 0; ; n++ {
 		d.mu.Lock()
 		q := d.events
@@ -368,7 +373,7 @@ func (t *Table) drain(d *md) {
 		}
 		if n == drainMax && t.spawn != nil {
 			d.mu.Unlock()
-			t.spawn(func() { t.drain(d) })
+			t.spawn(func() { t.drain(d, nil, nil) })
 			return
 		}
 		d.events = q.next
