@@ -62,7 +62,8 @@ type MD struct {
 	// has a handle, but is used up from the start. No request matches it,
 	// none can be made from it, and it stays until Unlink even if Unlink is
 	// set. A PUT that is acknowledged and a GET count twice: SEND, then ACK
-	// or REPLY.
+	// or REPLY. Responses to an MD that sends are watched only if the threshold
+	// is not Unlimited (lnet-core 6.4): else nothing tells that one will not come.
 	Threshold int
 	// Unlink unlinks the MD when it is used up: by the threshold, or, with
 	// MaxSize, when less than MaxSize bytes are left.
@@ -210,6 +211,9 @@ func (d *md) describe(e *Event) {
 
 // newMD makes an MD of c, which was checked, that nobody can find yet.
 func (t *Table) newMD(c *MD) (*md, error) {
+	if t.mds.New == nil {
+		return nil, fmt.Errorf("table was not made by New: %w", ErrInvalid)
+	}
 	if err := c.Memory.Pin(); err != nil {
 		return nil, fmt.Errorf("memory: %w: %w", err, ErrInvalid)
 	}

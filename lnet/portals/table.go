@@ -25,8 +25,8 @@ type Config struct {
 	Spawn func(run func())
 }
 
-// Table is a node's MDs and portals. All methods are safe for concurrent use,
-// and none blocks.
+// Table is a node's MDs and portals; New makes it, the zero value takes no MD. All
+// methods are safe for concurrent use, and none blocks.
 type Table struct {
 	cookie  uint64
 	objects atomic.Uint64 // MDs made so far
