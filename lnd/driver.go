@@ -2,6 +2,7 @@ package lnd
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -24,13 +25,13 @@ type Driver interface {
 
 // Config says what Driver.Open shall bring up.
 type Config struct {
-	// Net is the net that the interface joins.
+	// Net is the net that the interface joins; zero takes that of NID.
 	Net lnet.Net
 	// Device names the network device, "eth0" or an alias "eth0:1". If it is
 	// empty the device that owns NID's address is taken, or, with no NID
 	// either, the driver's choice.
 	Device string
-	// NID, if not zero, is the NID that the interface must have.
+	// NID, if not zero, is the NID that the interface must have, on Net.
 	NID lnet.NID
 	// Upper is told of everything that happens on the interface. Required.
 	Upper Upper
@@ -42,6 +43,19 @@ type Config struct {
 	Options any
 	// Logger receives what an operator should see; nil discards.
 	Logger *slog.Logger
+}
+
+// Resolve sets Net by NID, if that alone says it. The error is that they contradict
+// each other. Who opens an interface calls it.
+func (c *Config) Resolve() error {
+	switch {
+	case c.NID.IsZero():
+	case c.Net == 0:
+		c.Net = c.NID.Net()
+	case c.Net != c.NID.Net():
+		return fmt.Errorf("nid %s: not on %s", c.NID, c.Net)
+	}
+	return nil
 }
 
 // Tunables are the flow-control tunables common to all drivers

@@ -73,22 +73,22 @@ func (d *Driver) Type() lnet.NetType { return lnet.TypeTCP }
 // watches the link. Config.Options may be an Options value. A port that cannot
 // be had is a *ListenError; a NID in use is ErrExists.
 func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
-	i, err := d.open(ctx, c)
+	i, err := d.open(ctx, &c)
 	if err != nil {
 		return nil, fmt.Errorf("socklnd: open %s on %q: %w", c.Net, c.Device, err)
 	}
 	return i, nil
 }
 
-func (d *Driver) open(ctx context.Context, c lnd.Config) (*Interface, error) {
+func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 	if c.Upper == nil {
 		return nil, errors.New("no upper")
 	}
+	if err := c.Resolve(); err != nil {
+		return nil, err
+	}
 	if c.Net.Type() != lnet.TypeTCP {
 		return nil, fmt.Errorf("net type %s: not tcp", c.Net.Type())
-	}
-	if !c.NID.IsZero() && c.NID.Net() != c.Net {
-		return nil, fmt.Errorf("nid %s: not on the net", c.NID)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (d *Driver) open(ctx context.Context, c lnd.Config) (*Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := d.newInterface(c, dev, addr)
+	i, err := d.newInterface(*c, dev, addr)
 	if err != nil {
 		return nil, err
 	}
