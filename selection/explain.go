@@ -252,9 +252,11 @@ func (f Figure) String() string {
 //	  1. 10.0.0.1@tcp
 //	  2. 10.0.0.2@tcp      NI health 900, 10.0.0.1@tcp has 1000
 //	path: 10.0.0.1@tcp to 10.0.0.11@tcp
-func (e *Explanation) String() string {
+func (e Explanation) String() string {
 	var b strings.Builder
-	fmt.Fprintln(&b, e.Case)
+	if e.Case != "" {
+		fmt.Fprintln(&b, e.Case)
+	}
 	for i := range e.Steps {
 		e.Steps[i].write(&b)
 	}

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -127,7 +128,7 @@ no path: 10.1.0.21@o2ib: no usable route to o2ib: unreachable
 				c.request(w, &r)
 			}
 			e := w.view.Explain(&r)
-			if diff := cmp.Diff(c.want, e.String()); diff != "" {
+			if diff := cmp.Diff(c.want, fmt.Sprint(e)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
