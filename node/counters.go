@@ -258,6 +258,7 @@ func (t *tally) reset() {
 
 // Counters returns the node's counters.
 func (n *Node) Counters() Counters {
+	n.made()
 	at := func(k lnd.Status) uint64 { return n.stats.status[k].Load() }
 	c := Counters{
 		Committed:         uint64(max(0, n.stats.committed.Load())),
@@ -309,7 +310,7 @@ func (c *Counters) add(o *Counters) {
 // latencies of every NI and peer NI. The gauges Committed and Trackers stay true, other
 // than kernels'.
 func (n *Node) ResetCounters() {
-	n.infoMu.Lock()
+	n.made().infoMu.Lock()
 	defer n.infoMu.Unlock()
 	n.stats.committedMax.Store(n.stats.committed.Load())
 	n.stats.responseTimeouts.Store(0)

@@ -12,7 +12,7 @@ import (
 // may stay there until it works again. false: no way to the node is in trouble, or
 // all are. It does not block, and is cheap enough to be asked several times a second.
 func (n *Node) Detour(to lnet.NID) (time.Duration, bool) {
-	p := n.peers.find(to)
+	p := n.made().peers.find(to)
 	if p == nil {
 		return 0, false
 	}

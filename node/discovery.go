@@ -15,8 +15,11 @@ import (
 // of it, and waits for the end (discovery 5.2); with force the push comes in any
 // case. It returns what the peer is then. 0@lo stands for this node. Errors are
 // the round's: ErrTimedOut, discovery.ErrBadInfo, that of a message; or ErrClosed
-// or ctx's. A handler must not call it.
+// or ctx's. ErrInHandler: a handler has called it.
 func (n *Node) Discover(ctx context.Context, nid lnet.NID, force bool) (PeerInfo, error) {
+	if err := n.mayWait(); err != nil {
+		return PeerInfo{}, fmt.Errorf("discover %s: %w", nid, err)
+	}
 	if nid.IsLoopback() {
 		return n.self(), nil
 	}
@@ -41,7 +44,7 @@ func (n *Node) Discover(ctx context.Context, nid lnet.NID, force bool) (PeerInfo
 
 // PrimaryNID is the primary NID of the node that has a NID. A node that is not
 // known yet is discovered first, unless its primary NID is locked (discovery
-// 7.5); on an error it is the NID itself. A handler must not call it.
+// 7.5); on an error it is the NID itself. ErrInHandler: a handler has called it.
 func (n *Node) PrimaryNID(ctx context.Context, nid lnet.NID) (lnet.NID, error) {
 	primary, err := n.ask(ctx, func(m *discovery.Machine, now time.Duration, key discovery.Key) (lnet.NID, bool) {
 		return m.PrimaryNID(now, nid, true, key)
@@ -53,10 +56,21 @@ func (n *Node) PrimaryNID(ctx context.Context, nid lnet.NID) (lnet.NID, error) {
 	return primary, nil
 }
 
+// try has the discoverer do what may be refused, for a method.
+func (n *Node) try(ctx context.Context, f func(m *discovery.Machine, now time.Duration) error) error {
+	if err := n.mayWait(); err != nil {
+		return err
+	}
+	return n.discoverer.try(ctx, f)
+}
+
 // ask asks the machine something that it may answer later.
 func (n *Node) ask(
 	ctx context.Context, question func(m *discovery.Machine, now time.Duration, key discovery.Key) (lnet.NID, bool),
 ) (lnet.NID, error) {
+	if err := n.mayWait(); err != nil {
+		return lnet.NID{}, err
+	}
 	d := &n.discoverer
 	answer := make(chan discovery.Wake, 1)
 	posted := d.post(func(m *discovery.Machine, now time.Duration) {
@@ -99,10 +113,10 @@ func (n *Node) self() PeerInfo {
 // AddPeer says that a node has all these NIDs, as an upper layer knows of a
 // server. The first that can be used stands for it, and with lock stays its
 // primary NID whatever the node says; it is returned. The node is discovered
-// meanwhile (discovery 7.6). A handler must not call it.
+// meanwhile (discovery 7.6). ErrInHandler: a handler has called it.
 func (n *Node) AddPeer(ctx context.Context, nids []lnet.NID, lock bool) (lnet.NID, error) {
 	var primary lnet.NID
-	err := n.discoverer.try(ctx, func(m *discovery.Machine, now time.Duration) (err error) {
+	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) (err error) {
 		primary, err = m.AddPeer(now, nids, lock)
 		return err
 	})
@@ -111,12 +125,12 @@ func (n *Node) AddPeer(ctx context.Context, nids []lnet.NID, lock bool) (lnet.NI
 
 // ConfigurePeer makes a peer as an administrator wants it, or adds NIDs to it: all
 // of it or, with an error, nothing (discovery 7.7). Discovery does not change it
-// then. Errors are of *discovery.PeerError, or ErrClosed or ctx's. A handler must
-// not call it.
+// then. Errors are of *discovery.PeerError, or ErrClosed or ctx's. ErrInHandler: a
+// handler has called it.
 func (n *Node) ConfigurePeer(
 	ctx context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions,
 ) error {
-	return n.discoverer.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		return m.Configure(now, primary, others, o)
 	})
 }
@@ -124,7 +138,7 @@ func (n *Node) ConfigurePeer(
 // DeletePeer deletes a peer; traffic may make it anew. One with a locked primary
 // NID keeps that NID, unless force is set. Errors are as with ConfigurePeer.
 func (n *Node) DeletePeer(ctx context.Context, primary lnet.NID, force bool) error {
-	return n.discoverer.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		n.strangers.recount()
 		if force {
 			return m.ForceDelete(now, primary)
@@ -136,7 +150,7 @@ func (n *Node) DeletePeer(ctx context.Context, primary lnet.NID, force bool) err
 // DeletePeerNIDs takes NIDs from a peer; the primary one takes the peer with it.
 // With the first error it ends. Errors are as with ConfigurePeer.
 func (n *Node) DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []lnet.NID) error {
-	return n.discoverer.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		n.strangers.recount()
 		for _, nid := range nids {
 			if err := m.DeleteNID(now, primary, nid); err != nil {
@@ -169,11 +183,11 @@ func (n *Node) markStatus(nid lnet.NID, up bool) {
 
 // ChangePolicies changes the policies by which paths are chosen; they hold for
 // what there is and what comes later. If change returns an error nothing
-// changes, and ChangePolicies returns it; else ErrClosed or ctx's. A handler must
-// not call it.
+// changes, and ChangePolicies returns it; else ErrClosed or ctx's. change must not
+// call the node. ErrInHandler: a handler has called ChangePolicies.
 func (n *Node) ChangePolicies(ctx context.Context, change func(p *selection.Policies) error) error {
-	d := &n.discoverer
-	return d.try(ctx, func(*discovery.Machine, time.Duration) error {
+	return n.try(ctx, func(*discovery.Machine, time.Duration) error {
+		d := &n.discoverer
 		p := d.policies.Clone()
 		if err := change(p); err != nil {
 			return err
@@ -188,7 +202,7 @@ func (n *Node) ChangePolicies(ctx context.Context, change func(p *selection.Poli
 }
 
 // Rules lists the policies that have a place, TypedRules those with an ID.
-func (n *Node) Rules() []selection.Rule { return n.rules.Load().Rules() }
+func (n *Node) Rules() []selection.Rule { return n.made().rules.Load().Rules() }
 
 // TypedRules lists the policies of the Multi-Rail design's form.
-func (n *Node) TypedRules() []selection.TypedRule { return n.rules.Load().Typed() }
+func (n *Node) TypedRules() []selection.TypedRule { return n.made().rules.Load().Typed() }

@@ -22,6 +22,9 @@ type Distance struct {
 
 // Distance tells how far a NID is. ErrUnreachable: no NI and no route leads there.
 func (n *Node) Distance(to lnet.NID) (Distance, error) {
+	if err := n.exists(); err != nil {
+		return Distance{}, fmt.Errorf("distance of %s: %w", to, err)
+	}
 	t := n.topology.Load()
 	switch {
 	case to.IsLoopback():

@@ -74,6 +74,7 @@ type dropTally [DropReasons]atomic.Uint64
 // Counters.Dropped, which counts as kernels do, they are answers that could not be
 // sent, and messages that cost their sender its connection.
 func (n *Node) Drops() (c DropCounts) {
+	n.made()
 	for r := range c {
 		c[r] = n.stats.drops[r].Load()
 	}
@@ -83,7 +84,7 @@ func (n *Node) Drops() (c DropCounts) {
 // Refusals tells how many callers the node's NIs have turned away, by reason, those
 // that are gone included.
 func (n *Node) Refusals() lnd.RefusalCounts {
-	n.infoMu.Lock()
+	n.made().infoMu.Lock()
 	defer n.infoMu.Unlock()
 	c := n.refusals()
 	for r := range c {
@@ -170,7 +171,7 @@ func (n *Node) reasonFor(err error) DropReason {
 		return DropHopDown
 	case errors.Is(err, errRule):
 		return DropFaultRule
-	case errors.Is(err, ErrClosed), errors.Is(err, lnd.ErrClosed), n.closing.Load():
+	case errors.Is(err, ErrClosed), errors.Is(err, lnd.ErrClosed), n.isClosing():
 		return DropClosing
 	case errors.Is(err, errAbsent):
 		return DropAbsent

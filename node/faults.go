@@ -125,6 +125,9 @@ func (m *message) inject() (held bool, err error) {
 // tests and exercises. It acts on messages from now on; fault.ErrInvalid if it
 // makes no sense.
 func (n *Node) AddFault(r fault.Rule) error {
+	if err := n.exists(); err != nil {
+		return fmt.Errorf("add fault: %w", err)
+	}
 	if err := n.faults.Add(r, n.now()); err != nil {
 		return fmt.Errorf("add fault: %w", err)
 	}
@@ -134,7 +137,7 @@ func (n *Node) AddFault(r fault.Rule) error {
 // RemoveFaults removes the rules with these filters and returns how many they
 // were; what they held goes on at once.
 func (n *Node) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
-	n.held.mu.Lock()
+	n.made().held.mu.Lock()
 	gone := n.faults.Remove(k, source, dest)
 	n.held.mu.Unlock()
 	n.release(n.held.take(func(h *heldMessage) bool {
@@ -144,12 +147,17 @@ func (n *Node) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 }
 
 // Faults lists the rules of a kind, the newest first.
-func (n *Node) Faults(k fault.Kind) []fault.Status { return n.faults.List(k) }
+func (n *Node) Faults(k fault.Kind) []fault.Status { return n.made().faults.List(k) }
 
 // ResetFaults zeroes what the rules have counted.
-func (n *Node) ResetFaults() { n.faults.Reset() }
+func (n *Node) ResetFaults() { n.made().faults.Reset() }
 
 // FailNID makes the next count PUTs and GETs to a NID fail at once with
 // ErrFailNID, and messages from it be dropped: fault.Forever for all, 0 to end
 // it, AnyNID for everybody.
-func (n *Node) FailNID(nid lnet.NID, count int) error { return n.faults.FailNID(nid, count) }
+func (n *Node) FailNID(nid lnet.NID, count int) error {
+	if err := n.exists(); err != nil {
+		return fmt.Errorf("fail %s: %w", nid, err)
+	}
+	return n.faults.FailNID(nid, count)
+}

@@ -201,6 +201,9 @@ func (n *Node) losePeerHealth(p *peerNI, d int) {
 // SetNIHealth sets an NI's health by hand; what is not within 0 to MaxHealth
 // means MaxHealth. ErrNotFound: there is no such NI.
 func (n *Node) SetNIHealth(nid lnet.NID, value int) error {
+	if err := n.exists(); err != nil {
+		return fmt.Errorf("set health of %s: %w", nid, err)
+	}
 	i := n.topology.Load().find(nid)
 	if i == nil {
 		return fmt.Errorf("set health of %s: %w", nid, ErrNotFound)
@@ -216,6 +219,9 @@ func (n *Node) SetNIHealth(nid lnet.NID, value int) error {
 
 // SetPeerHealth sets a peer NI's health by hand, like SetNIHealth.
 func (n *Node) SetPeerHealth(nid lnet.NID, value int) error {
+	if err := n.exists(); err != nil {
+		return fmt.Errorf("set health of %s: %w", nid, err)
+	}
 	p := n.peers.find(nid)
 	if p == nil {
 		return fmt.Errorf("set health of %s: %w", nid, ErrNotFound)

@@ -12,32 +12,36 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// AddNI brings an interface up and adds it; the first on a net makes the net.
+// AddNI brings an interface up and adds it; the first on a net makes the net, which
+// c.NID tells if c.Net does not.
 // Further ones take over the net's tunables. c.Upper is the node's, and
 // c.Logger too if it is nil. AddNI blocks until the driver has opened the
 // interface or ctx is done. ErrExists: the NID, or on this net the device, is
 // in use; ErrRouted: there are routes to the net; ErrTooMany; ErrInvalid;
-// ErrClosed; or the driver's error.
+// ErrClosed; ErrInHandler; or the driver's error.
 func (n *Node) AddNI(ctx context.Context, d lnd.Driver, c lnd.Config) (NIInfo, error) {
-	i, err := n.addNI(ctx, d, c)
+	i, err := n.addNI(ctx, d, &c)
 	if err != nil {
 		return NIInfo{}, fmt.Errorf("add interface on %s: %w", c.Net, err)
 	}
 	return i.info(), nil
 }
 
-func (n *Node) addNI(ctx context.Context, d lnd.Driver, c lnd.Config) (*ni, error) {
+func (n *Node) addNI(ctx context.Context, d lnd.Driver, c *lnd.Config) (*ni, error) {
 	ctx, done, err := n.configure(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 
+	if d == nil {
+		return nil, fmt.Errorf("no driver: %w", ErrInvalid)
+	}
+	if err := c.Resolve(); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrInvalid)
+	}
 	if c.Net.Type() == lnet.TypeLO || c.Net.Type() != d.Type() {
 		return nil, fmt.Errorf("driver for %s: net %s: %w", d.Type(), c.Net, ErrInvalid)
-	}
-	if !c.NID.IsZero() && c.NID.Net() != c.Net {
-		return nil, fmt.Errorf("nid %s: not on %s: %w", c.NID, c.Net, ErrInvalid)
 	}
 	t := n.topology.Load()
 	if len(t.view.Routing.To(c.Net)) > 0 {
@@ -60,7 +64,7 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c lnd.Config) (*ni, erro
 	if c.Logger == nil {
 		c.Logger = n.log
 	}
-	iface, err := d.Open(ctx, c)
+	iface, err := d.Open(ctx, *c)
 	if err != nil {
 		return nil, err
 	}
@@ -168,10 +172,10 @@ func (t *topology) vacant(net lnet.Net, nid lnet.NID, device string) error {
 
 // RemoveNI takes an interface away and closes it: messages on it end with an
 // error. With the last one on a net go the routes through gateways there, and
-// peers that cannot be reached any more (discovery 8.3). It blocks until the driver is
-// done with it or ctx is. ErrNotFound: there is no such NI; ErrInvalid: it is 0@lo. After
-// another error, unless ctx had ended before, the NI is gone, but the driver may still be
-// busy with it. A handler must not call it.
+// peers that cannot be reached any more (discovery 8.3). It blocks until the driver
+// is done with it or ctx is. ErrNotFound: there is no such NI; ErrInvalid: it is 0@lo;
+// ErrInHandler: a handler has called it. After another error, unless ctx had ended
+// before, the NI is gone, but the driver may still be busy with it.
 func (n *Node) RemoveNI(ctx context.Context, nid lnet.NID) error {
 	if err := n.removeNI(ctx, nid); err != nil {
 		return fmt.Errorf("remove interface %s: %w", nid, err)
@@ -265,7 +269,7 @@ func (n *Node) retire(i *ni) {
 // NIs lists the NIs: 0@lo, then the others by net in the order in which the
 // nets came.
 func (n *Node) NIs() []NIInfo {
-	t := n.topology.Load()
+	t := n.made().topology.Load()
 	infos := make([]NIInfo, 0, 1+len(t.nis))
 	infos = append(infos, n.lo.info())
 	for _, i := range t.nis {

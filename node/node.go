@@ -42,7 +42,9 @@ type Config struct {
 	Seed uint64
 }
 
-// Node is a node on the LNet. All methods are safe for concurrent use.
+// Node is a node on the LNet. New makes it; of one that it has not made, nil or the
+// zero value, methods return ErrNotMade, or panic with it if they return no error. All
+// methods are safe for concurrent use.
 type Node struct {
 	pid        lnet.PID
 	log        *slog.Logger
@@ -96,12 +98,12 @@ type Node struct {
 	// the counters were last zeroed.
 	retiredRefusals, refusalsBefore lnd.RefusalCounts
 
-	closing atomic.Bool
-	ctx     context.Context // ends when Close begins
-	cancel  context.CancelFunc
-	ended   chan struct{} // by the monitor when it is through
-	slow    slowHandlers
-	closed  bool // Close is through; the slot's holder's
+	phase  atomic.Uint32   // a phase; phaseNone in the zero Node
+	ctx    context.Context // ends when Close begins
+	cancel context.CancelFunc
+	ended  chan struct{} // by the monitor when it is through
+	slow   slowHandlers
+	closed bool // Close is through; the slot's holder's
 }
 
 // New makes a node with the interface 0@lo, which answers pings. Close ends it.
@@ -136,6 +138,7 @@ func New(c Config) (*Node, error) {
 	if n.numa == nil {
 		n.numa = &numa.Machine{}
 	}
+	n.phase.Store(phaseOpen)
 	parameters.normalize()
 	n.parameters.Store(&parameters)
 	n.peers.init()
@@ -163,11 +166,14 @@ func New(c Config) (*Node, error) {
 }
 
 // PID is the node's process ID.
-func (n *Node) PID() lnet.PID { return n.pid }
+func (n *Node) PID() lnet.PID { return n.made().pid }
 
 // configure waits for the configuration slot. The context that it returns
 // ends with ctx and when the node closes; done ends it and frees the slot.
 func (n *Node) configure(ctx context.Context) (context.Context, func(), error) {
+	if err := n.mayWait(); err != nil {
+		return nil, nil, err
+	}
 	select {
 	case n.slot <- struct{}{}:
 	case <-n.ctx.Done():
@@ -175,7 +181,7 @@ func (n *Node) configure(ctx context.Context) (context.Context, func(), error) {
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	if n.closing.Load() {
+	if n.isClosing() {
 		<-n.slot
 		return nil, nil, ErrClosed
 	}
@@ -189,10 +195,13 @@ func (n *Node) configure(ctx context.Context) (context.Context, func(), error) {
 // are given up, drivers are closed, which ends messages under way with an error. MDs
 // that are left go without an event, and no device knows what was registered any
 // more. It returns when all that is done, or, with an error, when ctx is; it may
-// then be called again. It must not be called from a handler.
+// then be called again. ErrInHandler: a handler has called it.
 func (n *Node) Close(ctx context.Context) error {
+	if err := n.mayWait(); err != nil {
+		return fmt.Errorf("close node: %w", err)
+	}
 	n.drain(ctx)
-	n.closing.Store(true)
+	n.phase.Store(phaseClosing)
 	n.stopForwarding()
 	n.cancel()
 	select {

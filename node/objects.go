@@ -12,6 +12,9 @@ import (
 // returns, so that handlers may run meanwhile. Portal 0 is LNet's own;
 // e.Match.NID may be any of a peer's. ErrInvalid, ErrPortalClass, ErrClosed.
 func (n *Node) Attach(e portals.Entry, d portals.MD) (lnet.Handle, error) {
+	if err := n.exists(); err != nil {
+		return lnet.NoHandle, fmt.Errorf("attach to portal %d: %w", e.Portal, err)
+	}
 	if e.Portal == lnet.ReservedPortal {
 		return lnet.NoHandle, fmt.Errorf("attach to portal %d: it is LNet's own: %w", e.Portal, ErrInvalid)
 	}
@@ -32,21 +35,39 @@ func (n *Node) resumeDelayed(accepted, dropped portals.Operations) {
 
 // Bind makes an MD to send from, or to get into. It neither matches requests
 // nor may have OpPut or OpGet, and holds at most 1 MiB. ErrInvalid, ErrClosed.
-func (n *Node) Bind(d portals.MD) (lnet.Handle, error) { return n.table.Bind(d) }
+func (n *Node) Bind(d portals.MD) (lnet.Handle, error) {
+	if err := n.exists(); err != nil {
+		return lnet.NoHandle, fmt.Errorf("bind: %w", err)
+	}
+	return n.table.Bind(d)
+}
 
 // Unlink unlinks an MD: no further request finds it. Operations under way go
 // on, messages that have not left yet are canceled. The MD's last event has
 // Unlinked set: an UNLINK event if nothing is under way, which comes before
 // Unlink returns unless a handler of the MD is running, else that of the last
 // operation. Unlink never blocks. ErrNotFound.
-func (n *Node) Unlink(h lnet.Handle) error { return n.table.Unlink(h) }
+func (n *Node) Unlink(h lnet.Handle) error {
+	if err := n.exists(); err != nil {
+		return fmt.Errorf("unlink %s: %w", h, err)
+	}
+	return n.table.Unlink(h)
+}
 
 // SetLazy makes PUTs that no entry takes wait on the portal, instead of being
 // dropped. The connection that each came on waits with it. ErrInvalid.
-func (n *Node) SetLazy(portal uint32) error { return n.table.SetLazy(portal) }
+func (n *Node) SetLazy(portal uint32) error {
+	if err := n.exists(); err != nil {
+		return fmt.Errorf("portal %d: %w", portal, err)
+	}
+	return n.table.SetLazy(portal)
+}
 
 // ClearLazy undoes SetLazy and drops what waits on the portal. ErrInvalid.
 func (n *Node) ClearLazy(portal uint32) error {
+	if err := n.exists(); err != nil {
+		return fmt.Errorf("portal %d: %w", portal, err)
+	}
 	dropped, err := n.table.ClearLazy(portal)
 	dropDelayed(DropNoMatch, dropped)
 	return err

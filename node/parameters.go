@@ -174,13 +174,16 @@ func (p *Parameters) tracks(t lnet.MsgType) bool {
 }
 
 // Parameters are those in force.
-func (n *Node) Parameters() Parameters { return *n.parameters.Load() }
+func (n *Node) Parameters() Parameters { return *n.made().parameters.Load() }
 
 // SetParameters puts p in force, for what begins from now on. ErrInvalid if
 // fields of it contradict each other. A sensitivity that becomes 0 takes the
 // retry count with it. When discovery is turned off every multi-rail peer is told
 // so first.
 func (n *Node) SetParameters(p Parameters) error {
+	if err := n.exists(); err != nil {
+		return fmt.Errorf("set parameters: %w", err)
+	}
 	n.infoMu.Lock()
 	defer n.infoMu.Unlock()
 	old := n.parameters.Load()

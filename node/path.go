@@ -274,15 +274,19 @@ func (n *Node) relaunch(m *message, target lnet.NID) {
 type ExplainOptions struct {
 	// Source, if it is neither zero nor AnyNID, is the local NID to send from.
 	Source lnet.NID
-	// Portal is that of the PUT or GET.
+	// Portal is that of the PUT or GET, 0 to 63.
 	Portal uint32
 }
 
 // Explain says which way a PUT or GET to a NID would take now, and why. It
 // changes nothing: nobody is discovered, and a NID that nobody knows counts as
-// a peer of its own.
+// a peer of its own. The explanation's Err says why there is none: ErrUnreachable or
+// ErrInvalid.
 func (n *Node) Explain(to lnet.NID, o ExplainOptions) selection.Explanation {
-	t := n.topology.Load()
+	t := n.made().topology.Load()
+	if err := checkPortal(o.Portal); err != nil {
+		return selection.Explanation{Err: err}
+	}
 	near := n.nearer(t, to, o.Source)
 	dest := n.peers.find(near)
 	if dest == nil {

@@ -313,7 +313,7 @@ type PolicyInfo struct {
 // from, and those that were configured. A handler must not call it.
 func (n *Node) Peers() []PeerInfo {
 	infos := []PeerInfo{}
-	for info, err := range n.PeersAfter(n.ctx, 0) {
+	for info, err := range n.PeersAfter(n.made().ctx, 0) {
 		if err != nil {
 			break // a closed node has none
 		}
@@ -333,6 +333,10 @@ const peersAtOnce = 512
 // ctx's, is the last thing that comes. A handler must not call it.
 func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[PeerInfo, error] {
 	return func(yield func(PeerInfo, error) bool) {
+		if err := n.exists(); err != nil {
+			yield(PeerInfo{}, err)
+			return
+		}
 		views := make([]*discovery.View, 0, peersAtOnce)
 		var nis []PeerNIInfo
 		var had lnet.NID // of the last one
@@ -370,7 +374,7 @@ func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[Pe
 // Peer describes the peer that has a NID. A handler must not call it.
 func (n *Node) Peer(nid lnet.NID) (PeerInfo, bool) {
 	var v *discovery.View
-	if n.discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) }) != nil || v == nil {
+	if n.made().discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) }) != nil || v == nil {
 		return PeerInfo{}, false
 	}
 	return n.peerInfo(v, nil)

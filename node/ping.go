@@ -89,7 +89,7 @@ func (n *Node) postInfo() {
 
 // PingInfo is what this node answers to pings.
 func (n *Node) PingInfo() lnet.PingInfo {
-	n.infoMu.Lock()
+	n.made().infoMu.Lock()
 	defer n.infoMu.Unlock()
 	info := n.target.info
 	info.NIs = append([]lnet.PingNI(nil), info.NIs...)
@@ -118,10 +118,14 @@ type PingOptions struct {
 // Ping fetches another node's ping info, or our own from 0@lo. It asks again
 // with more room if there is more of it. It blocks until the answer is there,
 // the message fails (the error of the event: ErrUnreachable, a driver's), ctx
-// is done or the node closes. A PID of 0 stands for lnet.PIDLustre.
+// is done or the node closes. A PID of 0 stands for lnet.PIDLustre. ErrInHandler: a
+// handler has called it.
 func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet.PingInfo, error) {
 	if to.PID == 0 {
 		to.PID = lnet.PIDLustre
+	}
+	if err := n.mayWait(); err != nil {
+		return lnet.PingInfo{}, fmt.Errorf("ping %s: %w", to, err)
 	}
 	interfacesMax := n.parameters.Load().InterfacesMax
 	room := o.Room

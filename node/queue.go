@@ -23,16 +23,17 @@ func EventsOf(types ...portals.EventType) EventSet {
 const AllEvents EventSet = 0xff
 
 // EventQueue is a portals.Handler that keeps events for goroutines that block until
-// one comes. NewEventQueue makes it. It grows as events come and are not taken:
+// one comes. The zero value keeps all events, NewEventQueue makes one that is choosy.
+// It grows as events come and are not taken:
 // whoever shares an MD with peers that are not trusted bounds the MD's threshold
 // or takes them fast. An MD that is left when its node closes sends no event;
 // give Next a context that ends then. Waiting costs one hand-over between goroutines, and no
 // allocation once the queue has grown to its working size.
 type EventQueue struct {
-	wanted EventSet
-	wake   chan struct{} // one token while the queue is not empty
+	unwanted EventSet
 
-	mu     sync.Mutex      // guards events, first and count
+	mu     sync.Mutex      // guards the rest; wake is there once it has been held
+	wake   chan struct{}   // one token while the queue is not empty
 	events []portals.Event // ring
 	first  int
 	count  int
@@ -42,15 +43,15 @@ type EventQueue struct {
 // besides all that tell of an error or are the last of their MD. So a caller
 // who waits for an ACK need not be woken for the SEND.
 func NewEventQueue(wanted EventSet) *EventQueue {
-	return &EventQueue{wanted: wanted, wake: make(chan struct{}, 1), events: make([]portals.Event, 4)}
+	return &EventQueue{unwanted: ^wanted}
 }
 
 // HandleEvent implements portals.Handler.
 func (q *EventQueue) HandleEvent(e *portals.Event) {
-	if q.wanted&(1<<e.Type) == 0 && e.Err == nil && !e.Unlinked {
+	if q.unwanted&(1<<e.Type) != 0 && e.Err == nil && !e.Unlinked {
 		return
 	}
-	q.mu.Lock()
+	q.lock()
 	if q.count == len(q.events) {
 		q.grow()
 	}
@@ -61,10 +62,17 @@ func (q *EventQueue) HandleEvent(e *portals.Event) {
 }
 
 func (q *EventQueue) grow() {
-	events := make([]portals.Event, 2*len(q.events))
+	events := make([]portals.Event, max(4, 2*len(q.events)))
 	k := copy(events, q.events[q.first:])
 	copy(events[k:], q.events[:q.first])
 	q.events, q.first = events, 0
+}
+
+func (q *EventQueue) lock() {
+	q.mu.Lock()
+	if q.wake == nil {
+		q.wake = make(chan struct{}, 1)
+	}
 }
 
 // signal leaves a token for a waiter, if there is none yet.
@@ -78,7 +86,7 @@ func (q *EventQueue) signal() {
 // TryNext stores the oldest event in e and returns true, or returns false if
 // there is none.
 func (q *EventQueue) TryNext(e *portals.Event) bool {
-	q.mu.Lock()
+	q.lock()
 	if q.count == 0 {
 		q.mu.Unlock()
 		return false
@@ -95,8 +103,10 @@ func (q *EventQueue) TryNext(e *portals.Event) bool {
 	return true
 }
 
-// Next waits for an event and stores it in e. It returns ctx's error if that
-// comes first.
+// Next waits for an event and stores it in e. It returns ctx's error, and no other, if
+// that comes first; e is then as it was. How the operation went that the event is of,
+// e.Err says. A handler must not call it, which might be what brings the event, and
+// nothing tells: for handlers there is TryNext.
 func (q *EventQueue) Next(ctx context.Context, e *portals.Event) error {
 	done := ctx.Done()
 	for !q.TryNext(e) {

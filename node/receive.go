@@ -52,7 +52,7 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	case forward && !routes:
 		i.drop(rx, DropNotRouter)
 		return nil
-	case n.closing.Load() && !forward:
+	case n.isClosing() && !forward:
 		i.drop(rx, DropClosing)
 		return nil
 	}

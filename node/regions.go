@@ -25,8 +25,8 @@ type regions struct {
 //
 // A device that does not take b is no error: it is logged, and messages on that NI
 // go through the driver's own pool, as all memory does that is not registered.
-// Register waits for changes of the configuration, and for drivers; a handler must
-// not call it. ErrInvalid: b is empty; ErrClosed; or ctx's.
+// Register waits for changes of the configuration, and for drivers. ErrInvalid: b is
+// empty; ErrInHandler: a handler has called it; ErrClosed; or ctx's.
 func (n *Node) Register(ctx context.Context, b []byte) (*memory.Region, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("register: no memory: %w", ErrInvalid)

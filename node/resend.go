@@ -47,7 +47,7 @@ func (q *resendQueue) close() messageQueue {
 // have one.
 func (m *message) again() bool {
 	n := m.node
-	if m.out.recovery || n.closing.Load() || m.aborted() {
+	if m.out.recovery || n.isClosing() || m.aborted() {
 		return false
 	}
 	limit := n.parameters.Load().RetryCount

@@ -76,6 +76,9 @@ func (r *router) announced() bool { return RoutingState(r.state.Load()) == Routi
 // so after RouterCheckInterval and RouterPingTimeout, when it knows which of its
 // NIs are alive. ErrBusy while it is stopping; ErrClosed. It does not wait.
 func (n *Node) EnableRouting() error {
+	if err := n.exists(); err != nil {
+		return fmt.Errorf("enable routing: %w", err)
+	}
 	ready, err := n.enableRouting()
 	n.forwardGranted(&ready)
 	return err
@@ -92,7 +95,7 @@ func (n *Node) enableRouting() (ready messageQueue, err error) {
 	default:
 		return ready, nil
 	}
-	if n.closing.Load() {
+	if n.isClosing() {
 		return ready, fmt.Errorf("enable routing: %w", ErrClosed)
 	}
 	r.until = n.second.Load() + n.parameters.Load().silence()
@@ -126,7 +129,7 @@ func (r *router) resize(numbers [poolKinds]int) (ready messageQueue) {
 // still send is forwarded for a while, at most 10 s; then it is dropped. It does
 // not wait for that.
 func (n *Node) DisableRouting() {
-	r := &n.router
+	r := &n.made().router
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := RoutingState(r.state.Load()); s == RoutingDisabled || s == RoutingStopping {
@@ -142,7 +145,7 @@ func (n *Node) DisableRouting() {
 // SetBuffers sets the sizes of the pools; a number less than 0 leaves one as it
 // is, 0 stands for the default. They hold when the node forwards.
 func (n *Node) SetBuffers(b Buffers) {
-	ready := n.setBuffers(b)
+	ready := n.made().setBuffers(b)
 	n.forwardGranted(&ready)
 }
 
@@ -172,7 +175,7 @@ func (n *Node) setBuffers(b Buffers) (ready messageQueue) {
 
 // Buffers are the sizes of the pools that hold, or will, when the node forwards.
 func (n *Node) Buffers() Buffers {
-	n.router.mu.Lock()
+	n.made().router.mu.Lock()
 	defer n.router.mu.Unlock()
 	sizes := n.router.sizes.numbers()
 	return Buffers{Tiny: sizes[tinyPool], Small: sizes[smallPool], Large: sizes[largePool]}
@@ -180,7 +183,7 @@ func (n *Node) Buffers() Buffers {
 
 // Routing describes the router role.
 func (n *Node) Routing() RoutingInfo {
-	r := &n.router
+	r := &n.made().router
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	info := RoutingInfo{State: RoutingState(r.state.Load()), Ever: r.ever.Load()}

@@ -33,9 +33,9 @@ type RouteInfo struct {
 // figures, so that nodes spread over routers (lnet-core 8.1). The gateway is
 // checked at once. ErrInvalid: an argument makes no sense; ErrExists: the net is
 // local, or there is such a route; ErrUnreachable: no NI is on the gateway's net;
-// ErrClosed; or ctx's error. A handler must not call it.
+// ErrClosed; ErrInHandler; or ctx's error.
 func (n *Node) AddRoute(ctx context.Context, net lnet.Net, gateway lnet.NID, o RouteOptions) error {
-	err := n.discoverer.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		return n.discoverer.addRoute(m, now, net, gateway, o)
 	})
 	if err != nil {
@@ -105,9 +105,9 @@ func (d *discoverer) route(table *selection.Routing) {
 
 // DeleteRoute deletes the routes to a net, 0 for any, through the peer that has
 // the gateway NID, zero for any (lnet-core 8.1). ErrNotFound: there is no route to
-// the net; ErrClosed; or ctx's error. A handler must not call it.
+// the net; ErrClosed; ErrInHandler; or ctx's error.
 func (n *Node) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) error {
-	err := n.discoverer.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		if net != 0 && len(n.topology.Load().view.Routing.To(net)) == 0 {
 			return ErrNotFound
 		}
@@ -138,7 +138,7 @@ func (d *discoverer) dropRoutes(match func(*selection.Route) bool) {
 
 // Routes lists the routes, those of a net together.
 func (n *Node) Routes() []RouteInfo {
-	t := n.topology.Load()
+	t := n.made().topology.Load()
 	infos := []RouteInfo{}
 	for _, r := range t.view.Routing.Routes() {
 		infos = append(infos, RouteInfo{

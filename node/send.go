@@ -11,7 +11,8 @@ import (
 // PutOptions are the parameters of a PUT.
 type PutOptions struct {
 	// Source, if it is neither zero nor AnyNID, is the local NID to send from.
-	Source    lnet.NID
+	Source lnet.NID
+	// Portal is the target's, 0 to 63.
 	Portal    uint32
 	MatchBits uint64
 	// Offset is where the data go in a target MD with ManageRemote.
@@ -25,7 +26,8 @@ type PutOptions struct {
 // GetOptions are the parameters of a GET.
 type GetOptions struct {
 	// Source, if it is neither zero nor AnyNID, is the local NID to send from.
-	Source    lnet.NID
+	Source lnet.NID
+	// Portal is the target's, 0 to 63.
 	Portal    uint32
 	MatchBits uint64
 	// Offset is where the data lie in a target MD with ManageRemote.
@@ -51,7 +53,7 @@ type request struct {
 // and what handlers send there meanwhile, too), with the error if the
 // message could not leave; with Ack an ACK event may come before or after. An
 // error means that there will be no event: ErrNotFound if the MD is unknown,
-// attached or used up, ErrClosed.
+// attached or used up, ErrInvalid for a portal that no node has, ErrClosed.
 func (n *Node) Put(h lnet.Handle, to lnet.ProcessID, o PutOptions) error {
 	r := request{
 		typ: lnet.MsgPut, source: o.Source, portal: o.Portal, bits: o.MatchBits,
@@ -70,12 +72,27 @@ func (n *Node) Get(h lnet.Handle, to lnet.ProcessID, o GetOptions) error {
 	return n.request(h, to, &r)
 }
 
+// checkPortal says that a portal is none that any node can have (lnet-core 1.2, 4.3).
+func checkPortal(portal uint32) error {
+	if portal < lnet.Portals {
+		return nil
+	}
+	return noPortal(portal)
+}
+
+func noPortal(portal uint32) error {
+	return fmt.Errorf("portal %d: not below %d: %w", portal, lnet.Portals, ErrInvalid)
+}
+
 func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	if to.PID == 0 {
 		to.PID = lnet.PIDLustre
 	}
-	if n.closing.Load() {
-		return fmt.Errorf("%s to %s: %w", r.typ, to, ErrClosed)
+	if err := n.takes(); err != nil {
+		return fmt.Errorf("%s to %s: %w", r.typ, to, err)
+	}
+	if err := checkPortal(r.portal); err != nil {
+		return fmt.Errorf("%s to %s: %w", r.typ, to, err)
 	}
 	if n.faults.Active() && n.faults.Fails(to.NID) {
 		return fmt.Errorf("%s to %s: %w", r.typ, to, ErrFailNID)

@@ -75,7 +75,7 @@ type PeerNIsInfo struct {
 
 // PeerNIs tells how many peer NIs there are.
 func (n *Node) PeerNIs() PeerNIsInfo {
-	s := &n.strangers
+	s := &n.made().strangers
 	return PeerNIsInfo{
 		Count: int(n.peers.count.Load()), Named: int(s.named.Load()), Max: n.parameters.Load().PeerNIsMax,
 		Forgotten: s.forgotten.Load(), Refused: s.refused.Load(),

@@ -12,8 +12,8 @@ import (
 // nobody can know: then it is len(b). An error is that of the message, ctx's
 // if it ends first, ErrTimedOut if no acknowledgement comes within one and a quarter
 // transaction timeouts, or ErrClosed. When ctx has ended or the node has closed
-// the message may still be under way: b must then stay as it is for good. A
-// handler must not call it.
+// the message may still be under way: b must then stay as it is for good.
+// ErrInHandler: a handler has called it.
 func (n *Node) PutWait(ctx context.Context, b []byte, to lnet.ProcessID, o PutOptions) (int, error) {
 	last := portals.EventSend
 	if o.Ack {
@@ -34,6 +34,9 @@ func (n *Node) GetWait(ctx context.Context, b []byte, to lnet.ProcessID, o GetOp
 func (n *Node) wait(
 	ctx context.Context, b []byte, answer portals.EventType, tracking portals.MDOptions, start func(lnet.Handle) error,
 ) (int, error) {
+	if err := n.mayWait(); err != nil {
+		return 0, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(n.ctx, func() { cancel(ErrClosed) })

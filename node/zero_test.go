@@ -1,0 +1,191 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+// arguments are a context and a byte of memory where a method wants them, and zero
+// values for the rest.
+func arguments(n *node.Node, m reflect.Method) []reflect.Value {
+	args := []reflect.Value{reflect.ValueOf(n)}
+	for k := 1; k < m.Type.NumIn(); k++ {
+		a := reflect.New(m.Type.In(k)).Elem()
+		switch a.Type() {
+		case reflect.TypeFor[context.Context]():
+			a.Set(reflect.ValueOf(context.Background()))
+		case reflect.TypeFor[[]byte]():
+			a.SetBytes([]byte{1})
+		}
+		args = append(args, a)
+	}
+	return args
+}
+
+// outcomeOf calls a method and returns its error, if it returns one, else what it
+// panics with, as an error. told says which of both it is.
+func outcomeOf(n *node.Node, m reflect.Method) (told bool, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			told = false
+			if e, ok := r.(error); ok {
+				err = e
+			} else {
+				err = fmt.Errorf("%v", r)
+			}
+		}
+	}()
+	out := m.Func.Call(arguments(n, m))
+	if len(out) == 0 {
+		return false, nil
+	}
+	last := out[len(out)-1]
+	if peers, ok := last.Interface().(iter.Seq2[node.PeerInfo, error]); ok {
+		for _, err = range peers {
+			break
+		}
+		return true, err
+	}
+	err, _ = last.Interface().(error)
+	return last.Type() == reflect.TypeFor[error](), err
+}
+
+// methods are those of a Node that programs have.
+func methods() iter.Seq[reflect.Method] {
+	return func(yield func(reflect.Method) bool) {
+		typ := reflect.TypeFor[*node.Node]()
+		for k := range typ.NumMethod() {
+			m := typ.Method(k)
+			f := runtime.FuncForPC(m.Func.Pointer())
+			if file, _ := f.FileLine(f.Entry()); strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// Given a Node that New has not made, nil or zero, when any method is called, then it
+// says so: by its error or, if it has none, by a panic.
+func TestANodeThatWasNotMadeSaysSo(t *testing.T) {
+	for what, n := range map[string]*node.Node{"nil": nil, "zero": new(node.Node)} {
+		seen := map[string]bool{}
+		for m := range methods() {
+			seen[m.Name] = true
+			typ := m.Type
+			returns := typ.NumOut() > 0 && typ.Out(typ.NumOut()-1) == reflect.TypeFor[error]()
+			told, err := outcomeOf(n, m)
+			if !errors.Is(err, node.ErrNotMade) || returns && !told {
+				t.Errorf("%s.%s: %v, returned: %v", what, m.Name, err, told)
+			}
+		}
+		if !seen["Put"] || !seen["Close"] || len(seen) < 50 {
+			t.Errorf("%s: %d methods were called", what, len(seen))
+		}
+	}
+}
+
+// Given a node that is closed, when any method is called, then it returns: with
+// ErrClosed where it would begin something.
+func TestAClosedNodeSaysSo(t *testing.T) {
+	// What a closed node takes as before, or where another error comes first.
+	other := map[string]error{
+		"Close": nil, "SetLazy": nil, "ClearLazy": nil, "AddFault": errAny, "FailNID": errAny, "SetParameters": errAny,
+		"Unlink": node.ErrNotFound, "SetNIHealth": node.ErrNotFound, "SetPeerHealth": node.ErrNotFound, "Distance": node.ErrUnreachable,
+		"Attach":     node.ErrInvalid, // portal 0
+		"PeersAfter": node.ErrClosed,
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, node.Config{})
+		if err := n.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		for m := range methods() {
+			typ := m.Type
+			returns := typ.NumOut() > 0 && typ.Out(typ.NumOut()-1) == reflect.TypeFor[error]()
+			want, ok := other[m.Name]
+			if !ok && returns {
+				want = node.ErrClosed
+			}
+			told, err := outcomeOf(n, m)
+			if want != errAny && !errors.Is(err, want) || returns && !told {
+				t.Errorf("%s: %v, returned: %v; want %v", m.Name, err, told, want)
+			}
+		}
+		if _, err := n.Attach(portals.Entry{Portal: 1}, portals.MD{Options: portals.OpPut}); !errors.Is(err, node.ErrClosed) {
+			t.Errorf("Attach: %v, want ErrClosed", err)
+		}
+	})
+}
+
+var errAny = errors.New("any")
+
+// Given an EventQueue that nobody made, then it is as good as one for all events.
+func TestTheZeroEventQueueKeepsAll(t *testing.T) {
+	var q node.EventQueue
+	var e portals.Event
+	if q.TryNext(&e) {
+		t.Error("an event in an empty queue")
+	}
+	n := newNode(t, node.Config{})
+	sink(t, n, portals.OpPut)
+	h := bind(t, n, portals.MD{Threshold: portals.Unlimited, Handler: &q})
+	const puts = 9 // more than there is room for at first
+	for range puts {
+		put(t, n, h, loID, node.PutOptions{Portal: 1, Ack: true})
+	}
+	count := map[portals.EventType]int{}
+	for range 2 * puts {
+		if err := q.Next(t.Context(), &e); err != nil {
+			t.Fatal(err)
+		}
+		count[e.Type]++
+	}
+	if count[portals.EventSend] != puts || count[portals.EventAck] != puts || q.TryNext(&e) {
+		t.Errorf("%v, and another %v; want %d of each", count, e.Type, puts)
+	}
+}
+
+// Given an EventQueue that nobody made, when a goroutine waits before anything has
+// come, then it is woken.
+func TestTheZeroEventQueueWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q node.EventQueue
+		next := outcome(func() error {
+			var e portals.Event
+			return q.Next(context.Background(), &e)
+		})
+		awaits(t, "nothing has come", next)
+		q.HandleEvent(&portals.Event{Type: portals.EventPut})
+		if err := <-next; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Given a table that New has not made, then it takes nothing.
+func TestATableThatWasNotMadeTakesNothing(t *testing.T) {
+	var table portals.Table
+	if _, err := table.Bind(portals.MD{Threshold: 1}); !errors.Is(err, portals.ErrInvalid) {
+		t.Errorf("Bind: %v, want ErrInvalid", err)
+	}
+	if _, _, _, err := table.Attach(portals.Entry{Portal: 1}, portals.MD{Threshold: 1, Options: portals.OpPut}); !errors.Is(err, portals.ErrInvalid) {
+		t.Errorf("Attach: %v, want ErrInvalid", err)
+	}
+	if err := table.Unlink(lnet.Handle{}); !errors.Is(err, portals.ErrNotFound) {
+		t.Errorf("Unlink: %v, want ErrNotFound", err)
+	}
+}
