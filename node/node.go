@@ -68,6 +68,7 @@ type Node struct {
 	messages  sync.Pool
 	regions   regions
 	inboxes   [lnet.Portals]atomic.Bool // that are open
+	flights   flights
 
 	// What waits for the monitor, and, in steps, for whoever is at it.
 	wake      chan struct{} // one token while there is something to do
@@ -253,6 +254,7 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	n.table.Close()
 	n.regions.end()
+	n.flights.end()
 	n.closed = true
 	return nil
 }

@@ -169,7 +169,7 @@ func (n *Node) fetchInfo(ctx context.Context, to lnet.ProcessID, source lnet.NID
 	o := GetOptions{Source: source, Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits}
 	length, err := n.wait(ctx, b, portals.EventReply, 0, func(h lnet.Handle) error { return n.Get(h, to, o) })
 	if err != nil {
-		return nil, err
+		return nil, landed(err)
 	}
 	n.wanted(to.NID)
 	return b[:length], nil

@@ -2,6 +2,9 @@ package node
 
 import (
 	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
 
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
@@ -11,8 +14,12 @@ import (
 // It returns how much of it the target took, which without an acknowledgement
 // nobody can know: then it is len(b). An error is that of the message, ctx's
 // if it ends first, ErrTimedOut if no acknowledgement comes within one and a quarter
-// transaction timeouts, or ErrClosed. When ctx has ended or the node has closed
-// the message may still be under way: b must then stay as it is for good.
+// transaction timeouts, ErrRestarted if the target has begun a new life, or ErrClosed.
+//
+// When it returns b is the caller's again, with one exception: if the error is an
+// *InFlightError, ctx has ended or the node closes, and the driver still has the
+// message. b must then stay as it is until InFlightError.Done is closed.
+//
 // ErrInHandler: a handler has called it.
 func (n *Node) PutWait(ctx context.Context, b []byte, to lnet.ProcessID, o PutOptions) (int, error) {
 	last := portals.EventSend
@@ -23,10 +30,80 @@ func (n *Node) PutWait(ctx context.Context, b []byte, to lnet.ProcessID, o PutOp
 }
 
 // GetWait fetches into b and waits for the data. It returns how many bytes
-// came; what is longer than b is cut off. Errors are as with PutWait, and when
-// ctx has ended or the node has closed b must not be used any more.
+// came; what is longer than b is cut off. Errors are as with PutWait: with an
+// *InFlightError the data may still come, into b, until InFlightError.Done is closed.
+// In no other case does anything come after GetWait has returned.
 func (n *Node) GetWait(ctx context.Context, b []byte, to lnet.ProcessID, o GetOptions) (int, error) {
 	return n.wait(ctx, b, portals.EventReply, portals.TrackResponse, func(h lnet.Handle) error { return n.Get(h, to, o) })
+}
+
+// InFlightError is how PutWait and GetWait end that cannot wait until the driver is
+// through with the caller's memory. It wraps why: the context's error or ErrClosed.
+type InFlightError struct {
+	// Err is why the call did not wait any longer.
+	Err  error
+	done <-chan struct{}
+}
+
+func (e *InFlightError) Error() string {
+	return e.Err.Error() + ": the message is still under way, and its memory in use"
+}
+
+// Unwrap gives Err.
+func (e *InFlightError) Unwrap() error { return e.Err }
+
+// Done is closed when nobody reads or writes the memory any more: when the driver is
+// through with the message, or gives it up, and at the latest when Node.Close has
+// returned nil. What became of the message, nobody knows.
+func (e *InFlightError) Done() <-chan struct{} { return e.done }
+
+// waiter waits for an MD's end, and hears its events. What its MD's events leave in
+// it belongs to the handler until ended is closed, and then to who waits.
+type waiter struct {
+	node   *Node
+	answer portals.EventType
+	room   int           // of the caller's memory
+	length int           // that the answer tells; -1: none came
+	err    error         // of the last event that told of one
+	ended  chan struct{} // closed when the memory is free
+	over   atomic.Bool   // ended is closed, or is about to be
+	left   atomic.Bool   // it is among the node's flights, or was
+}
+
+// HandleEvent implements portals.Handler.
+func (w *waiter) HandleEvent(e *portals.Event) {
+	switch {
+	case e.Err != nil:
+		w.err = e.Err
+		_ = w.node.table.Unlink(e.MD) // not found: it is the last event, or will be
+	case e.Type == w.answer:
+		w.length = min(max(e.Length, 0), w.room) // a peer may say what it likes
+	}
+	if e.Unlinked {
+		w.end()
+	}
+}
+
+// end says that the memory is free.
+func (w *waiter) end() {
+	if w.over.Swap(true) {
+		return
+	}
+	close(w.ended)
+	if w.left.Load() {
+		w.node.flights.remove(w)
+	}
+}
+
+// outcome is what a wait has come to that has ended.
+func (w *waiter) outcome() (int, error) {
+	switch {
+	case w.length >= 0: // even if the driver could not tell that it had left
+		return w.length, nil
+	case w.err != nil:
+		return 0, w.err
+	}
+	return 0, ErrTimedOut
 }
 
 // wait makes an MD of b, starts a request with it, and waits for the event
@@ -37,21 +114,16 @@ func (n *Node) wait(
 	if err := n.mayWait(); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := context.AfterFunc(n.ctx, func() { cancel(ErrClosed) })
-	defer stop()
-
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
 	threshold := 2
 	if answer == portals.EventSend {
 		threshold = 1
 	}
-	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
-	}
-	q := NewEventQueue(EventsOf(answer))
+	w := &waiter{node: n, answer: answer, room: len(b), length: -1, ended: make(chan struct{})}
 	h, err := n.Bind(portals.MD{
-		Bytes: b, Threshold: threshold, Options: portals.Truncate | tracking, Handler: q, Unlink: true,
+		Bytes: b, Threshold: threshold, Options: portals.Truncate | tracking, Handler: w, Unlink: true,
 	})
 	if err != nil {
 		return 0, err
@@ -60,26 +132,82 @@ func (n *Node) wait(
 		_ = n.Unlink(h) // not found: it is closed
 		return 0, err
 	}
-	length := -1
-	var e portals.Event
-	for !e.Unlinked {
-		if q.Next(ctx, &e) != nil {
-			_ = n.Unlink(h) // not found: the answer came at this moment
-			return 0, context.Cause(ctx)
-		}
-		switch {
-		case e.Err != nil:
-			err = e.Err
-			_ = n.Unlink(h) // not found: it was the last event
-		case e.Type == answer:
-			length = min(max(e.Length, 0), len(b)) // a peer may say what it likes
-		}
+	select {
+	case <-w.ended:
+		return w.outcome()
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-n.ctx.Done():
+		err = ErrClosed
 	}
-	switch {
-	case length >= 0: // even if the driver could not tell that it had left
-		return length, nil
-	case err != nil:
-		return 0, err
+	select {
+	case <-w.ended: // at the same moment
+		return w.outcome()
+	default:
 	}
-	return 0, ErrTimedOut
+	return 0, w.leave(h, err)
+}
+
+// leave ends a wait early. What has not left the node will not, and what has not come
+// will not be taken.
+func (w *waiter) leave(h lnet.Handle, why error) error {
+	n := w.node
+	_ = n.Unlink(h) // not found: it is about to end, or the node is closed
+	w.left.Store(true)
+	if !n.flights.add(w) {
+		w.end()
+	}
+	if w.over.Load() {
+		n.flights.remove(w)
+		return why
+	}
+	return &InFlightError{Err: why, done: w.ended}
+}
+
+// flights are waits that have ended before the driver was through with the memory.
+type flights struct {
+	mu     sync.Mutex // a leaf; guards live and closed
+	live   map[*waiter]struct{}
+	closed bool // no driver is left
+}
+
+// add adds a wait; false: no driver is left.
+func (f *flights) add(w *waiter) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return false
+	}
+	if f.live == nil {
+		f.live = make(map[*waiter]struct{})
+	}
+	f.live[w] = struct{}{}
+	return true
+}
+
+func (f *flights) remove(w *waiter) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.live, w)
+}
+
+// end ends the waits whose MDs have gone without an event, as those do that are left
+// when the node closes.
+func (f *flights) end() {
+	f.mu.Lock()
+	live := f.live
+	f.live, f.closed = nil, true
+	f.mu.Unlock()
+	for w := range live {
+		w.end()
+	}
+}
+
+// landed is the error of a wait for memory that nobody will use again.
+func landed(err error) error {
+	var f *InFlightError
+	if errors.As(err, &f) {
+		return f.Err
+	}
+	return err
 }
