@@ -39,7 +39,9 @@ var (
 	// (ECANCELED).
 	ErrCanceled = portals.ErrCanceled
 	// ErrRestarted means that the peer has begun a new life, so that what the one
-	// before was asked will not be answered (EIO).
+	// before was asked will not be answered (EIO). It ends requests whose responses
+	// are watched (see Parameters.ResponseTracking). Of a target behind a router
+	// nobody learns that: such requests end with ErrTimedOut.
 	ErrRestarted = lnd.ErrRestarted
 	// ErrFailNID means that FailNID forbids the target (EIO).
 	ErrFailNID = errors.New("target was told to fail")
