@@ -90,6 +90,9 @@ type Message struct {
 // the node. It does not block. ErrInvalid; ErrExists: the portal has an inbox;
 // ErrPortalClass; ErrClosed.
 func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
+	if err := n.takes(); err != nil {
+		return nil, err
+	}
 	if c.Size == 0 {
 		c.Size = lnet.MTU
 	}
@@ -129,7 +132,7 @@ func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
 
 // Next waits for a message. It is the caller's until Release. Errors are ctx's, or
 // ErrClosed when the inbox or the node is closed and what it had taken before was
-// read. A handler must not call it.
+// read; ErrInHandler, if it would have to wait, in a handler.
 func (b *Inbox) Next(ctx context.Context) (Message, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -137,6 +140,9 @@ func (b *Inbox) Next(ctx context.Context) (Message, error) {
 		}
 		if m, ok := b.take(); ok {
 			return m, nil
+		}
+		if err := b.node.mayWait(); err != nil {
+			return Message{}, err
 		}
 		select {
 		case <-b.wake:

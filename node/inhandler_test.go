@@ -28,6 +28,15 @@ var waits = map[string]func(ctx context.Context, n *node.Node, to lnet.ProcessID
 		_, err := n.GetWait(ctx, make([]byte, 1), to, node.GetOptions{Portal: 1})
 		return err
 	},
+	"Inbox.Next": func(ctx context.Context, n *node.Node, _ lnet.ProcessID) error {
+		inbox, err := n.OpenInbox(node.InboxConfig{Portal: 20, Size: 1, Buffers: 1})
+		if err != nil {
+			return err
+		}
+		defer inbox.Close()
+		_, err = inbox.Next(ctx)
+		return err
+	},
 	"Ping": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
 		_, err := n.Ping(ctx, to, node.PingOptions{})
 		return err

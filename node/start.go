@@ -20,7 +20,7 @@ func Start(ctx context.Context, c Config, d lnd.Driver, nids ...string) (*Node, 
 	for _, s := range nids {
 		nid, err := lnet.ParseNID(s)
 		if err == nil {
-			_, err = n.AddNI(ctx, d, lnd.Config{Net: nid.Net(), NID: nid})
+			_, err = n.AddNI(ctx, d, lnd.Config{NID: nid})
 		}
 		if err != nil {
 			return nil, errors.Join(err, n.Close(context.WithoutCancel(ctx)))
