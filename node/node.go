@@ -228,20 +228,7 @@ func (n *Node) Close(ctx context.Context) error {
 	for _, i := range nis {
 		i.close()
 	}
-	var errs []error
-	for _, i := range nis {
-		if err := i.awaitClose(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("close interface %s: %w", i.NID, err))
-		}
-	}
-	for _, ended := range []<-chan struct{}{n.ended, n.discoverer.ended, n.slow.done()} {
-		select {
-		case <-ended:
-		case <-ctx.Done():
-			errs = append(errs, fmt.Errorf("a handler is busy: %w", ctx.Err()))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := n.awaitEnds(ctx, nis); err != nil {
 		return err
 	}
 	strays := n.strays.close()
@@ -257,4 +244,23 @@ func (n *Node) Close(ctx context.Context) error {
 	n.flights.end()
 	n.closed = true
 	return nil
+}
+
+// awaitEnds waits until the drivers of NIs are closed, and the node's goroutines have
+// ended.
+func (n *Node) awaitEnds(ctx context.Context, nis []*ni) error {
+	var errs []error
+	for _, i := range nis {
+		if err := i.awaitClose(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("close interface %s: %w", i.NID, err))
+		}
+	}
+	for _, ended := range []<-chan struct{}{n.ended, n.discoverer.ended, n.slow.done()} {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			errs = append(errs, fmt.Errorf("a handler is busy: %w", ctx.Err()))
+		}
+	}
+	return errors.Join(errs...)
 }
