@@ -13,7 +13,7 @@ var ErrNotMade = errors.New("node: not made by New")
 // ErrInHandler means that a handler has made a call that waits (EDEADLK). It may be
 // what the call waits for: a PUT to 0@lo, for example, arrives when the handler has
 // returned. A handler that needs such a call has a goroutine make it, and does not
-// wait for that.
+// wait for that. Methods that return no error panic with it.
 var ErrInHandler = errors.New("called in a handler, which must not wait")
 
 // phase is how far the life of a Node has come.
@@ -64,4 +64,12 @@ func (n *Node) mayWait() error {
 		return ErrInHandler
 	}
 	return nil
+}
+
+// free is n, if the caller may wait for others, for methods that return no error.
+func (n *Node) free() *Node {
+	if err := n.mayWait(); err != nil {
+		panic(err)
+	}
+	return n
 }

@@ -119,7 +119,7 @@ func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
 		b.buffers = append(b.buffers, &inboxBuffer{inbox: b, memory: make([]byte, c.Size), handle: lnet.NoHandle})
 	}
 	if !c.DropWhenFull {
-		_ = n.SetLazy(c.Portal) // there is such a portal
+		_ = n.table.SetLazy(c.Portal) // there is such a portal
 	}
 	for _, x := range b.buffers {
 		if err := x.post(); err != nil {
@@ -145,8 +145,11 @@ func (b *Inbox) Next(ctx context.Context) (Message, error) {
 			return Message{}, err
 		}
 		select {
-		case <-b.wake:
-			continue
+		case <-b.wake: // which is for a message, whatever has become of ctx
+			if m, ok := b.take(); ok {
+				return m, nil
+			}
+			continue // another reader has it
 		case <-ctx.Done():
 			continue
 		case <-b.done:
@@ -163,13 +166,12 @@ func (b *Inbox) Next(ctx context.Context) (Message, error) {
 // through with it. An error is the last thing that comes.
 func (b *Inbox) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		for {
+		each := func() (more bool) {
 			m, err := b.Next(ctx)
-			more := yield(m, err)
-			m.Release()
-			if !more || err != nil {
-				return
-			}
+			defer m.Release() // even if the loop panics
+			return yield(m, err) && err == nil
+		}
+		for each() {
 		}
 	}
 }
@@ -232,7 +234,7 @@ func (b *Inbox) endBusy() {
 		return
 	}
 	if !b.c.DropWhenFull {
-		_ = b.node.ClearLazy(b.c.Portal) // there is such a portal
+		_ = b.node.clearLazy(b.c.Portal) // there is such a portal
 	}
 	b.node.inboxes[b.c.Portal].Store(false)
 }

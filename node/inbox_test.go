@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -296,6 +297,71 @@ func TestInboxContextComesFirst(t *testing.T) {
 	}
 	if m := next(t, b); string(m.Data) != "a" {
 		t.Errorf("%q", m.Data)
+	}
+}
+
+// Of two readers that wait one gets the message, also if the other's context ends at
+// that moment.
+func TestInboxWakesTheOtherReader(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPair(t)
+			b := openInbox(t, p.b, node.InboxConfig{Portal: 3, Size: 5})
+			ctx, cancel := context.WithCancel(t.Context())
+			var read atomic.Int32
+			var readers sync.WaitGroup
+			for _, c := range []context.Context{ctx, t.Context()} {
+				readers.Go(func() {
+					if _, err := b.Next(c); err == nil {
+						read.Add(1)
+					}
+				})
+				synctest.Wait()
+			}
+			(&postbox{t: t, pair: p}).put("a")
+			cancel()
+			synctest.Wait()
+			got := read.Load()
+			b.Close()
+			readers.Wait()
+			if got != 1 {
+				t.Fatalf("%d readers have the message", got)
+			}
+		})
+	}
+}
+
+// A loop that panics gives its message back.
+func TestInboxLoopThatPanics(t *testing.T) {
+	p := newPair(t)
+	b := openInbox(t, p.b, node.InboxConfig{Portal: 3, Size: 8, Buffers: 1})
+	from := &postbox{t: t, pair: p}
+	from.put("a")
+	from.put("b")
+	func() {
+		defer func() { _ = recover() }()
+		for _, err := range b.Messages(t.Context()) {
+			panic(err)
+		}
+	}()
+	if m := next(t, b); string(m.Data) != "b" {
+		t.Errorf("%q, want the second message", m.Data)
+	}
+}
+
+// An inbox sees to its portal itself.
+func TestInboxKeepsItsPortalLazy(t *testing.T) {
+	p := newPair(t)
+	b := openInbox(t, p.b, node.InboxConfig{Portal: 3})
+	if err := p.b.ClearLazy(3); !errors.Is(err, node.ErrExists) {
+		t.Errorf("ClearLazy: %v", err)
+	}
+	if err := p.b.SetLazy(3); !errors.Is(err, node.ErrExists) {
+		t.Errorf("SetLazy: %v", err)
+	}
+	b.Close()
+	if err := p.b.ClearLazy(3); err != nil {
+		t.Errorf("afterwards: %v", err)
 	}
 }
 

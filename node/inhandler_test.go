@@ -75,6 +75,26 @@ var waits = map[string]func(ctx context.Context, n *node.Node, to lnet.ProcessID
 		_, err := n.AddNI(ctx, &driver{fabric: newFabric(), typ: lnet.TypeTCP}, lnd.Config{NID: lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 9), 9)})
 		return err
 	},
+	"Start": func(ctx context.Context, _ *node.Node, _ lnet.ProcessID) error {
+		_, err := node.Start(ctx, node.Config{}, &driver{fabric: newFabric(), typ: lnet.TypeTCP}, "10.0.0.9@tcp9")
+		return err
+	},
+	"PeersAfter": func(ctx context.Context, n *node.Node, _ lnet.ProcessID) error {
+		for _, err := range n.PeersAfter(ctx, 0) {
+			return err
+		}
+		return nil
+	},
+	"Peers": func(_ context.Context, n *node.Node, _ lnet.ProcessID) (err error) {
+		defer func() { err, _ = recover().(error) }()
+		n.Peers()
+		return nil
+	},
+	"Peer": func(_ context.Context, n *node.Node, to lnet.ProcessID) (err error) {
+		defer func() { err, _ = recover().(error) }()
+		n.Peer(to.NID)
+		return nil
+	},
 	"RemoveNI": func(ctx context.Context, n *node.Node, _ lnet.ProcessID) error {
 		return n.RemoveNI(ctx, n.NIs()[1].NID)
 	},

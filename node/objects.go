@@ -55,19 +55,35 @@ func (n *Node) Unlink(h lnet.Handle) error {
 }
 
 // SetLazy makes PUTs that no entry takes wait on the portal, instead of being
-// dropped. The connection that each came on waits with it. ErrInvalid.
+// dropped. The connection that each came on waits with it. ErrInvalid; ErrExists: the
+// portal has an inbox, which sees to that.
 func (n *Node) SetLazy(portal uint32) error {
-	if err := n.exists(); err != nil {
+	if err := n.noInbox(portal); err != nil {
 		return fmt.Errorf("portal %d: %w", portal, err)
 	}
 	return n.table.SetLazy(portal)
 }
 
-// ClearLazy undoes SetLazy and drops what waits on the portal. ErrInvalid.
+// ClearLazy undoes SetLazy and drops what waits on the portal. Errors are as there.
 func (n *Node) ClearLazy(portal uint32) error {
-	if err := n.exists(); err != nil {
+	if err := n.noInbox(portal); err != nil {
 		return fmt.Errorf("portal %d: %w", portal, err)
 	}
+	return n.clearLazy(portal)
+}
+
+// noInbox is nil if no inbox has the portal.
+func (n *Node) noInbox(portal uint32) error {
+	if err := n.exists(); err != nil {
+		return err
+	}
+	if portal < lnet.Portals && n.inboxes[portal].Load() {
+		return fmt.Errorf("it has an inbox: %w", ErrExists)
+	}
+	return nil
+}
+
+func (n *Node) clearLazy(portal uint32) error {
 	dropped, err := n.table.ClearLazy(portal)
 	dropDelayed(DropNoMatch, dropped)
 	return err

@@ -310,10 +310,10 @@ type PolicyInfo struct {
 }
 
 // Peers lists the peers, the oldest first: those that messages went to or came
-// from, and those that were configured. A handler must not call it.
+// from, and those that were configured. It panics with ErrInHandler in a handler.
 func (n *Node) Peers() []PeerInfo {
 	infos := []PeerInfo{}
-	for info, err := range n.PeersAfter(n.made().ctx, 0) {
+	for info, err := range n.PeersAfter(n.free().ctx, 0) {
 		if err != nil {
 			break // a closed node has none
 		}
@@ -330,10 +330,10 @@ const peersAtOnce = 512
 // younger than the one with the ID, 0 for all, in little memory however many
 // there are. They may come and go meanwhile: none comes twice, and none that
 // stays is missing. NIs are valid until the next one comes. An error, ErrClosed or
-// ctx's, is the last thing that comes. A handler must not call it.
+// ctx's, is the last thing that comes; ErrInHandler is, if a handler asks.
 func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[PeerInfo, error] {
 	return func(yield func(PeerInfo, error) bool) {
-		if err := n.exists(); err != nil {
+		if err := n.mayWait(); err != nil {
 			yield(PeerInfo{}, err)
 			return
 		}
@@ -371,10 +371,10 @@ func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[Pe
 	}
 }
 
-// Peer describes the peer that has a NID. A handler must not call it.
+// Peer describes the peer that has a NID. It panics with ErrInHandler in a handler.
 func (n *Node) Peer(nid lnet.NID) (PeerInfo, bool) {
 	var v *discovery.View
-	if n.made().discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) }) != nil || v == nil {
+	if n.free().discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) }) != nil || v == nil {
 		return PeerInfo{}, false
 	}
 	return n.peerInfo(v, nil)

@@ -305,10 +305,17 @@ func (d *discoverer) reviveGateway(q *peer, from lnet.Net) {
 }
 
 // revive notes that a message has come from a peer NI that counted as down. It may
-// have left before that was told, and have been here before it was read: no longer
-// than the LND timeout, which is what a message has for its way.
+// have left before that was told, and have been here before it was read: as a rule no
+// longer than the LND timeout, which is what a message has for its way; behind a PUT
+// that a lazy portal holds up it may be longer.
 func (n *Node) revive(p *peerNI) {
-	n.provedUp(p, n.now()-int64(n.parameters.Load().LNDTimeout()))
+	late := n.parameters.Load().LNDTimeout()
+	for _, i := range n.topology.Load().nis {
+		if i.net == p.NID.Net() {
+			late = max(late, i.iface.Timeout())
+		}
+	}
+	n.provedUp(p, n.now()-int64(late))
 	if p.Up.Swap(true) {
 		return
 	}

@@ -160,8 +160,8 @@ func DefaultConfig() Config {
 }
 
 // UnprivilegedConfig returns DefaultConfig with what a node needs that any user may
-// run: it listens on port, above 1023, calls others there, and takes callers from
-// any source port. All nodes of a net must have the same port. Kernel nodes, which
+// run: it listens on port, 1024 to 65535, calls others there, and takes callers from
+// any source port; New refuses port 0, at which nobody could be called. All nodes of a net must have the same port. Kernel nodes, which
 // call 988, do not find it; those loaded with accept=all can be called if
 // ConnectPort and ConnectPortBulk are set to 988.
 func UnprivilegedConfig(port int) Config {
@@ -182,6 +182,8 @@ func (c *Config) Validate() error {
 		return bad("accept", c.Accept, "not secure, all or none")
 	case !port(c.AcceptPort):
 		return bad("accept_port", c.AcceptPort, "not a port")
+	case c.AcceptPort == 0 && c.ConnectPort == 0:
+		return bad("accept_port", 0, "no port to call others at: set connect_port")
 	case !port(c.AcceptPortBulk):
 		return bad("accept_port_bulk", c.AcceptPortBulk, "not a port")
 	case !port(c.ConnectPort):

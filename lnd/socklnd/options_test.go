@@ -194,6 +194,7 @@ func TestConfigIsChecked(t *testing.T) {
 	for name, edit := range map[string]func(*Config){
 		"accept":             func(c *Config) { c.Accept = 9 },
 		"accept_port":        func(c *Config) { c.AcceptPort = 65536 },
+		"no accept_port":     func(c *Config) { c.AcceptPort = 0 },
 		"accept_port_bulk":   func(c *Config) { c.AcceptPortBulk = -1 },
 		"connect_port":       func(c *Config) { c.ConnectPort = 1 << 20 },
 		"connect_port_bulk":  func(c *Config) { c.ConnectPortBulk = -1 },
