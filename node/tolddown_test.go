@@ -98,7 +98,7 @@ func TestWhatWasSentBeforeTheNewsIsOlder(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		r.reads(t)
 		r.want(t, "after one that was very late", selection.ToldDown)
-		time.Sleep(10 * time.Second) // the LND timeout is 49 s
+		time.Sleep(11 * time.Second) // the timeout in force is 50 s
 		r.reads(t)
 		r.want(t, "after one that cannot have been under way for so long", selection.NoTrouble)
 	})
