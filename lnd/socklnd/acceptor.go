@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"runtime"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -103,6 +104,9 @@ func (a *acceptor) accept() {
 		n := a.d.halfOpen.enter(a, s)
 		a.d.group.Add(1)
 		go a.d.welcome(n)
+		// What it has said is looked at before the next comes, which might be one
+		// too many: on a busy host a flood would else turn out the well-behaved.
+		runtime.Gosched()
 	}
 }
 

@@ -95,11 +95,16 @@ func (l friendlyListener) Accept() (Stream, error) {
 	return s, nil
 }
 
-// visit is a well-behaved peer that connects, sends, is answered and goes.
+// visit is a well-behaved peer that connects, sends, is answered and goes. When
+// more strangers come than there is room for before anybody has looked at what it
+// said, then it has to go too, and comes again.
 func (k *knowsFriends) visit(n *node) time.Duration {
 	p := k.befriend(newPuppet(n))
 	begin := time.Now()
-	w := p.connect(protocol.Control)
+	var w *wire
+	for w == nil {
+		w = p.tryToConnect(protocol.Control)
+	}
 	w.put(100)
 	w.receive() // the node answers
 	d := time.Since(begin)

@@ -128,13 +128,19 @@ func (p *puppet) call(c protocol.ConnType) *wire {
 	p.t.Helper()
 	w := p.dial()
 	w.typ = c
+	w.send(p.introduction(c))
+	return w
+}
+
+// introduction is what a caller says first: request and HELLO.
+func (p *puppet) introduction(c protocol.ConnType) []byte {
+	p.t.Helper()
 	h := p.hello(c)
 	b, err := h.Append(p.request(), p.order)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	w.send(b)
-	return w
+	return b
 }
 
 // passes calls, and has gone before the node can have read of it: the HELLO and
@@ -142,12 +148,7 @@ func (p *puppet) call(c protocol.ConnType) *wire {
 func (p *puppet) passes(c protocol.ConnType) {
 	p.t.Helper()
 	w := p.dial()
-	h := p.hello(c)
-	b, err := h.Append(p.request(), p.order)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	w.sendLast(b)
+	w.sendLast(p.introduction(c))
 }
 
 // sendLast sends b and the end of the stream in one segment.
@@ -171,6 +172,29 @@ func (p *puppet) connect(c protocol.ConnType) *wire {
 	p.t.Helper()
 	w := p.call(c)
 	if h := w.hello(); h.Type != c.Invert() {
+		p.t.Fatalf("answer of type %s to a HELLO of type %s", h.Type, c)
+	}
+	return w
+}
+
+// tryToConnect is connect, or nil if the node closes before it has answered.
+func (p *puppet) tryToConnect(c protocol.ConnType) *wire {
+	p.t.Helper()
+	w := p.dial()
+	w.typ = c
+	magic := make([]byte, 4)
+	_, err := w.Write(p.introduction(c))
+	if err == nil {
+		_, err = io.ReadFull(w, magic)
+	}
+	if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			p.t.Fatal(err)
+		}
+		_ = w.Close()
+		return nil
+	}
+	if h := w.hello(magic...); h.Type != c.Invert() {
 		p.t.Fatalf("answer of type %s to a HELLO of type %s", h.Type, c)
 	}
 	return w
@@ -277,10 +301,9 @@ func (w *wire) read(n int) []byte {
 	return b
 }
 
-// hello reads the node's HELLO.
-func (w *wire) hello() protocol.Hello {
+// hello reads the node's HELLO, of which b has been read.
+func (w *wire) hello(b ...byte) protocol.Hello {
 	w.t.Helper()
-	var b []byte
 	for {
 		need, err := protocol.HelloNeed(b)
 		if err != nil {
