@@ -80,11 +80,11 @@ func TestBulksAndRepliesThatDoNotLeave(t *testing.T) {
 			t.Fatalf("%d replies", len(r))
 		}
 		if err := server.node.AddFault(fault.Rule{
-			Kind: fault.Drop, Messages: fault.Put, Rate: 3, Statuses: fault.StatusOf(lnd.StatusLocalError),
+			Kind: fault.Drop, Messages: fault.Put, Rate: 2, Statuses: fault.StatusOf(lnd.StatusLocalError),
 		}); err != nil {
 			t.Fatal(err)
 		}
-		const reads = 30 // of which some lose their bulk, some their reply
+		const reads = 60 // of which some lose their bulk, some their reply
 		replies := uint32(0)
 		for range reads {
 			replies += uint32(len(x.ask(server, read)))
