@@ -212,13 +212,14 @@ func (h *Header) DecodeNID4(b []byte) error {
 		return &TruncatedError{What: "header", Need: HeaderNID4Size, Have: len(b)}
 	}
 	m := (*[HeaderNID4Size]byte)(b)
-	dest, ok := parseNID4(binary.LittleEndian.Uint64(m[0:8]))
+	dest4, src4 := binary.LittleEndian.Uint64(m[0:8]), binary.LittleEndian.Uint64(m[8:16])
+	dest, ok := parseNID4(dest4)
 	if !ok {
-		return h.fieldError("dest_nid", hexNID4(binary.LittleEndian.Uint64(m[0:8])), errNIDReserved)
+		return h.fieldError("dest_nid", hexNID4(dest4), errNIDReserved)
 	}
-	src, ok := parseNID4(binary.LittleEndian.Uint64(m[8:16]))
+	src, ok := parseNID4(src4)
 	if !ok {
-		return h.fieldError("src_nid", hexNID4(binary.LittleEndian.Uint64(m[8:16])), errNIDReserved)
+		return h.fieldError("src_nid", hexNID4(src4), errNIDReserved)
 	}
 	h.Dest, h.Src = dest, src
 	h.getFixed((*[fixedSize]byte)(m[nid4Fixed:]))

@@ -40,9 +40,7 @@ import (
 func (m *message) Sent(_ *lnd.Tx, err error) {
 	var ready messageQueue
 	m.giveCredits(&ready)
-	if ready.head != nil {
-		m.node.transmitAll(&ready)
-	}
+	m.node.transmitAll(&ready)
 	m.attempted(err)
 }
 

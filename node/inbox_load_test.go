@@ -103,7 +103,8 @@ func (y *tally) note(t testing.TB, m *node.Message) {
 	y.count[m.HdrData]++
 }
 
-func (y *tally) check(t testing.TB, n int) {
+// check checks that n messages have come, each once, and that none was dropped.
+func (y *tally) check(t testing.TB, server *node.Node, n int) {
 	t.Helper()
 	for k := range n {
 		if got := y.count[uint64(k)]; got != 1 {
@@ -112,6 +113,9 @@ func (y *tally) check(t testing.TB, n int) {
 	}
 	if len(y.count) != n {
 		t.Errorf("%d messages, want %d", len(y.count), n)
+	}
+	if got := server.Drops(); got.Total() != 0 {
+		t.Errorf("drops %v", got)
 	}
 }
 
@@ -139,10 +143,7 @@ func TestInboxTakesEachOnce(t *testing.T) {
 	c.sendAll(messages, workers)
 	b.Close()
 	reading.Wait()
-	y.check(t, messages)
-	if got := c.server.Drops(); got.Total() != 0 {
-		t.Errorf("drops %v", got)
-	}
+	y.check(t, c.server, messages)
 }
 
 // A reader that needs a second for each message holds everybody up, and loses nothing.
@@ -165,10 +166,7 @@ func TestInboxReaderIsSlow(t *testing.T) {
 		c.sendAll(messages, workers)
 		b.Close()
 		reading.Wait()
-		y.check(t, messages)
-		if got := c.server.Drops(); got.Total() != 0 {
-			t.Errorf("drops %v", got)
-		}
+		y.check(t, c.server, messages)
 	})
 }
 

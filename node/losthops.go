@@ -7,9 +7,10 @@ import (
 )
 
 // lostHops are the neighbours with which connections have died, or that have stalled
-// while there may be another way, since the monitor last looked. LNet's own pings and pushes whose answers were to come from there
-// end then, and whoever made them makes them again: nobody else would before their
-// trackers end, by when a router that hears no ping has called its NI down.
+// while there may be another way, since the monitor last looked. LNet's own pings and
+// pushes whose answers were to come from there end then, and whoever made them makes
+// them again: nobody else would before their trackers end, by when a router that hears
+// no ping has called its NI down.
 type lostHops struct {
 	mu   sync.Mutex // guards the rest
 	nids map[lnet.NID]struct{}

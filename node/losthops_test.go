@@ -65,21 +65,29 @@ func TestCheckOfAGatewayThatCutsUsOff(t *testing.T) {
 	}
 }
 
+// newPushOnItsWay is a node whose gateway does not answer the push that it has just
+// been sent.
+func newPushOnItsWay(t *testing.T) *guided {
+	t.Helper()
+	g := newGuided(t, node.DefaultParameters())
+	addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+	g.gateway.set(&g.gateway.silent, true)
+	g.gateway.take()
+	g.fabric.addNI(t, g.node, "10.77.7.1@tcp7") // of which the gateway is to hear
+	synctest.Wait()
+	if n := len(pushes(g.gateway.take())); n != 1 {
+		t.Fatalf("%d pushes", n)
+	}
+	return g
+}
+
 // The same holds of a push, which comes again a little later, and of a ping that
 // asks how a peer fares, which comes when the next is due.
 //
 // discovery 9.7
 func TestPushAndRecoveryPingThatAreCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuided(t, node.DefaultParameters())
-		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
-		g.gateway.set(&g.gateway.silent, true)
-		g.gateway.take()
-		g.fabric.addNI(t, g.node, "10.77.7.1@tcp7") // of which the gateway is to hear
-		synctest.Wait()
-		if n := len(pushes(g.gateway.take())); n != 1 {
-			t.Fatalf("%d pushes", n)
-		}
+		g := newPushOnItsWay(t)
 		near := parseNID(t, gatewayNear)
 		g.port.upper.ConnectionsLost(near)
 		g.gateway.set(&g.gateway.silent, false)
@@ -113,15 +121,7 @@ func TestPushThatIsHeldUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := newGuided(t, node.DefaultParameters())
-				addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
-				g.gateway.set(&g.gateway.silent, true)
-				g.gateway.take()
-				g.fabric.addNI(t, g.node, "10.77.7.1@tcp7") // of which the gateway is to hear
-				synctest.Wait()
-				if n := len(pushes(g.gateway.take())); n != 1 {
-					t.Fatalf("%d pushes", n)
-				}
+				g := newPushOnItsWay(t)
 				trouble(g)
 				time.Sleep(3 * time.Second)
 				if n := len(pushes(g.gateway.take())); n == 0 {

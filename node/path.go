@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
@@ -77,10 +78,8 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	if r.Response {
 		p.target = target
 	}
-	if p.target.IsLarge() || m.passage.forward {
-		if p.err = p.fits(m); p.err != nil {
-			return p
-		}
+	if p.err = p.fits(m); p.err != nil {
+		return p
 	}
 	if p.d.Loopback() {
 		p.loopback = true
@@ -92,6 +91,21 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 		}
 	}
 	return p
+}
+
+// fits says why the path that p has chosen cannot carry m's header: it has a NID
+// with a 16-byte address, and the driver has none for those (lnet-wire 4.9). That
+// costs nobody health, and another try would end alike: the NIs of a net are of one
+// kind.
+func (p *plan) fits(m *message) error {
+	nid := p.target
+	if m.passage.forward && m.tx.Header.Src.IsLarge() {
+		nid = m.tx.Header.Src
+	}
+	if !nid.IsLarge() || p.d.Loopback() || p.d.NI.Owner.(*ni).iface.LargeNIDs() {
+		return nil
+	}
+	return fmt.Errorf("%s by %s: %w: %w", nid, p.d.NI.NID, lnd.ErrLargeNID, ErrUnreachable)
 }
 
 // destination is the peer NI that m is for, and completes the request r.
@@ -120,7 +134,7 @@ func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t 
 	default:
 		r.Response, r.Hop = true, &m.arrival.from.PeerNI
 		dest = m.arrival.from
-		if target != dest.NID && target.Net() != dest.NID.Net() {
+		if target.Net() != dest.NID.Net() {
 			far := n.peers.find(target)
 			if far == nil && !dest.gateway() { // by another router, perhaps
 				far = n.unmet(target)

@@ -66,7 +66,7 @@ func (i *ni) receive(rx *lnd.Rx) error {
 		i.drop(rx, DropPeerBound)
 		return nil
 	}
-	if neighbour != nil && h.Src != neighbour.NID && h.Src.Net() != i.net && !n.admitRouted(neighbour, h.Src.Net(), !forward) {
+	if neighbour != nil && h.Src.Net() != i.net && !n.admitRouted(neighbour, h.Src.Net(), !forward) {
 		i.drop(rx, DropAsymmetric)
 		return nil
 	}

@@ -73,9 +73,7 @@ func (c *chooser) choose() (Decision, error) {
 		return Decision{}, fmt.Errorf("%s belongs to no peer: %w", d.NID, ErrInconsistent)
 	}
 	h := c.classify(p)
-	if c.t != nil {
-		c.t.enter(h)
-	}
+	c.t.enter(h)
 	switch h {
 	case sourceLocal, sourceRemote:
 		return c.fromSource(p, h == sourceLocal)

@@ -161,9 +161,10 @@ func DefaultConfig() Config {
 
 // UnprivilegedConfig returns DefaultConfig with what a node needs that any user may
 // run: it listens on port, 1024 to 65535, calls others there, and takes callers from
-// any source port; New refuses port 0, at which nobody could be called. All nodes of a net must have the same port. Kernel nodes, which
-// call 988, do not find it; those loaded with accept=all can be called if
-// ConnectPort and ConnectPortBulk are set to 988.
+// any source port; New refuses port 0, at which nobody could be called. All nodes of a
+// net must have the same port. Kernel nodes, which call 988, do not find it; those
+// loaded with accept=all can be called if ConnectPort and ConnectPortBulk are set to
+// 988.
 func UnprivilegedConfig(port int) Config {
 	c := DefaultConfig()
 	c.AcceptPort, c.AcceptPortBulk = port, port

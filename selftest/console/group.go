@@ -101,7 +101,7 @@ func (c *Console) AddGroup(ctx context.Context, key Key, name string, lists []st
 	a.Compatible = compatible
 	c.mu.Lock()
 	a.note(s, made.Nodes)
-	gone := a.settle(s)
+	gone := a.dropUnlessActive(s)
 	c.mu.Unlock()
 	c.remove(x.removal(), s, gone)
 	if err := stopped(x.ctx); err != nil {
@@ -188,9 +188,9 @@ func (a *addition) note(s *session, made []NodeResult) {
 	}
 }
 
-// settle takes the group out again if none of its nodes is active, and returns those
+// dropUnlessActive takes the group out again if none of its nodes is active, and returns those
 // that are in no other: they must be removed. Console.mu is held.
-func (a *addition) settle(s *session) (gone []*member) {
+func (a *addition) dropUnlessActive(s *session) (gone []*member) {
 	g := a.group
 	a.Deleted = !slices.ContainsFunc(g.members, func(m *member) bool { return m.state == Active })
 	if !a.Deleted {
