@@ -99,6 +99,7 @@ var refusalCases = []struct {
 	}},
 	{"new life", lnd.RefusedStale, nil, func(p *puppet) {
 		p.connect(protocol.Control)
+		p.node.awaitSettled(p.id()) // else the end of its old life refuses that one, too
 		p.life++
 		p.refused(protocol.Control)
 	}},
