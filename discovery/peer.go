@@ -22,7 +22,8 @@ type peer struct {
 	digest   uint64
 	hears    bool
 	learned  uint64 // when, in the machine's order, it last told us something; 0: never
-	tries    uint8  // rounds that failed in a row, to bound retries
+	failures uint8  // rounds that failed in a row
+	tries    uint8  // pauses that began after one of them, to bound retries
 	dirty    bool
 	queued   bool
 	untold   bool  // our last push did not reach it
@@ -35,7 +36,8 @@ type peer struct {
 	prev, next   *peer // all peers
 	qprev, qnext *peer // the queue
 	due          time.Duration
-	slot         int // in timers, from 1; 0: none
+	again        time.Duration // until when the pause is that began last
+	slot         int           // in timers, from 1; 0: none
 	view         *View
 }
 

@@ -28,7 +28,7 @@ func (m *Machine) discover(now time.Duration, nid lnet.NID, key Key, force State
 	default:
 		m.clear(p, NIDsUpToDate)
 		m.set(p, force)
-		p.tries = 0
+		p.startOver()
 		m.enqueue(p)
 		p.work.waiters = append(p.work.waiters, w)
 	}
@@ -51,7 +51,7 @@ func (m *Machine) Want(now time.Duration, nid lnet.NID) {
 func (m *Machine) Heard(now time.Duration, nid lnet.NID) {
 	m.begin(now)
 	if i := m.nis[nid]; i != nil && !m.stopped && i.peer.state.Has(Rediscover) {
-		i.peer.tries = 0
+		i.peer.startOver()
 		m.enqueue(i.peer)
 	}
 	m.end()

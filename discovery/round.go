@@ -81,7 +81,7 @@ func (m *Machine) ping(p *peer) {
 	a := SendPing{ID: w.ping, Peer: p.id, To: p.primary, Size: max(int(p.dataSize), lnet.PingBufferMin)}
 	if nid := p.onNet(w.net); w.net != 0 && !nid.IsZero() {
 		a.To, a.Net = nid, w.net
-	} else if !w.about.IsZero() && p.tries%2 == 0 {
+	} else if !w.about.IsZero() && p.failures%2 == 0 {
 		a.To = w.about
 		if m.isLocal(a.To.Net()) {
 			a.Net = a.To.Net()
@@ -244,11 +244,12 @@ func (m *Machine) endRound(p *peer, err error) {
 	w.net = 0
 	if err != nil {
 		m.set(p, Rediscover)
+		p.failures++
 		if !m.stopped && w.ping == 0 && w.push == 0 {
 			m.retry(p)
 		}
 	} else {
-		p.tries = 0
+		p.startOver()
 	}
 	if p.routes > 0 {
 		m.set(p, RouterDiscovered)

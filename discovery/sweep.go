@@ -63,7 +63,7 @@ func (m *Machine) startPush(force State) {
 			m.set(p, s.state)
 		}
 		if p.state.needsPush(m.local, p.told) {
-			p.tries = 0
+			p.startOver()
 			m.enqueue(p)
 		}
 	}

@@ -97,13 +97,20 @@ func (m *Machine) guard(p *peer) {
 }
 
 // retry has a failed round tried again (decisions 19), as often as retries
-// says. A peer that pushes do not reach is left alone after one pause more.
+// says. A peer that pushes do not reach is left alone after one pause more. A round that
+// a message has begun within a pause does not make the next one longer: many messages
+// would soon put off for minutes what else a few seconds might settle.
 func (m *Machine) retry(p *peer) {
+	if m.now < p.again {
+		m.timers.set(p, p.again)
+		return
+	}
 	if p.tries >= retries && !p.untold {
 		m.leave(p)
 		return
 	}
-	m.timers.set(p, m.now+retryFirst<<min(p.tries, retries))
+	p.again = m.now + retryFirst<<min(p.tries, retries)
+	m.timers.set(p, p.again)
 	p.tries = min(p.tries, retries) + 1
 }
 
@@ -113,3 +120,6 @@ func (m *Machine) leave(p *peer) {
 	p.left = true
 	m.changed(p)
 }
+
+// startOver forgets that rounds with the peer have failed.
+func (p *peer) startOver() { p.failures, p.tries, p.again = 0, 0, 0 }

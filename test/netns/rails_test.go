@@ -155,8 +155,8 @@ func TestLongCut(t *testing.T) {
 			for l := range loads {
 				l.wantCarrying(t, noticePatience)
 			}
-			begin := time.Now()
 			mend := c.cut(t, w, a.host, b.host)
+			begin := time.Now()
 			pass(t, max(c.noticedA, c.noticedB)+time.Second)
 			idle := [2]traffic{a.traffic(t, 1), b.traffic(t, 1)}
 			pass(t, tt)

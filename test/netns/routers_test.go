@@ -63,8 +63,8 @@ func TestRouter(t *testing.T) {
 
 	l := client.begin(t, server, mixed)
 	l.goesOn(t, 100, noticePatience)
-	killed := time.Now()
 	router.Kill(t)
+	killed := time.Now()
 	client.wantRoutes(t, noticePatience, 0)
 	server.wantRoutes(t, noticePatience, 0)
 	wantLines(t, client.Must(t, "route", "show", "-v", "--net", "tcp2"), "net: tcp2", "state: down")
@@ -148,8 +148,8 @@ func TestTwoRouters(t *testing.T) {
 			}
 			wantRouting(t, noticePatience, routers...)
 
-			died := time.Now()
 			c.die(t, gateways[0], routers[0])
+			died := time.Now()
 			for _, p := range []*party{client, server} {
 				p.wantRoutes(t, c.noticed+lateness, 1)
 			}
