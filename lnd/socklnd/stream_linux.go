@@ -180,11 +180,11 @@ func (s *hostStream) Configure(o StreamOptions) error {
 // configure sets socket options (socklnd 16).
 func configure(fd int, o StreamOptions, ipv4 bool) error {
 	type option struct{ level, name, value int }
-	probe := o.KeepaliveIdle > 0 && o.KeepaliveInterval > 0 && o.KeepaliveCount > 0
+	keepalive := o.KeepaliveIdle > 0 && o.KeepaliveInterval > 0 && o.KeepaliveCount > 0
 	options := []option{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY, boolInt(o.NoDelay)},
 		{unix.IPPROTO_TCP, unix.TCP_LINGER2, -1},
-		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, boolInt(probe)}, // package net turns it on
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, boolInt(keepalive)}, // package net turns it on for accepted sockets
 	}
 	if o.SendBuffer > 0 {
 		options = append(options, option{unix.SOL_SOCKET, unix.SO_SNDBUF, o.SendBuffer})
@@ -195,9 +195,6 @@ func configure(fd int, o StreamOptions, ipv4 bool) error {
 	if o.QuickAck {
 		options = append(options, option{unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1})
 	}
-	keepalive := o.KeepaliveIdle > 0 && o.KeepaliveInterval > 0 && o.KeepaliveCount > 0
-	// It is set either way: package net switches it on for accepted sockets.
-	options = append(options, option{unix.SOL_SOCKET, unix.SO_KEEPALIVE, boolInt(keepalive)})
 	if keepalive {
 		options = append(options,
 			option{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, seconds(o.KeepaliveIdle)},
