@@ -24,6 +24,10 @@ const (
 	quickTimeout = 60
 	// quickEnd bounds the end of quick once it was told to end.
 	quickEnd = 40 * time.Second
+	// quickIdle bounds the wait for requests that are under way when the test is over,
+	// quickLook is how often quick looks.
+	quickIdle = 5 * time.Second
+	quickLook = 50 * time.Millisecond
 	// quickInterval is how often quick prints figures.
 	quickInterval = time.Second
 	// quickSize is that of the requests' data, unless it is given.
@@ -394,6 +398,9 @@ func (q *quick) stop(ctx context.Context) error {
 	if _, err := q.client.LstStop(ctx, api.LstStop{Key: q.key, Batch: q.batch.Batch}); err != nil {
 		return q.refused(ctx, "Failed to stop batch", err)
 	}
+	if err := q.idle(ctx); err != nil {
+		return q.refused(ctx, "Failed to query batch", err)
+	}
 	after, err := q.sample(ctx)
 	if err != nil {
 		return q.refused(ctx, "Failed to stat", err)
@@ -405,6 +412,26 @@ func (q *quick) stop(ctx context.Context) error {
 	q.result.Troubles = append(q.result.Troubles, found...)
 	q.result.Failed = found != nil
 	return nil
+}
+
+// idle waits until no request of the test is under way. One whose server's session has
+// ended is not answered any more, and a kernel's selftest may never get over it. It does
+// not wait long: a dead server takes as much time as an RPC has.
+func (q *quick) idle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, quickIdle)
+	defer cancel()
+	for {
+		r, err := q.client.LstQuery(ctx, api.LstQuery{Key: q.key, Batch: q.batch.Batch})
+		if ctx.Err() != nil || err == nil && r.Running == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if q.wait(ctx, quickLook) != nil {
+			return nil
+		}
+	}
 }
 
 // end ends the session, also when ctx is done.

@@ -105,6 +105,35 @@ func TestLstQuickInterruptedAtOnce(t *testing.T) {
 	}
 }
 
+// Quick ends its session when no request is under way any more.
+func TestLstQuickWaitsForRequests(t *testing.T) {
+	var mu sync.Mutex
+	var commands []string
+	running := 3
+	path := fakeLnetd(t, func(command string, _ *http.Request) (int, any) {
+		mu.Lock()
+		defer mu.Unlock()
+		commands = append(commands, command)
+		switch command {
+		case "query":
+			running--
+			return http.StatusOK, report.QueryResult{Running: running}
+		case "stat":
+			return http.StatusOK, report.Sample{Targets: []report.TargetSample{{Name: "from"}, {Name: "to"}}}
+		}
+		return http.StatusOK, struct{}{}
+	})
+	var out, errs bytes.Buffer
+	p := program{name: "lnetdctl", stdout: &out, stderr: &errs, socket: path, pause: func(context.Context, time.Duration) error { return nil }}
+	status := p.run(strings.Fields("lst quick --from 10.77.0.11@tcp --to 10.77.0.12@tcp --time 1s"))
+	mu.Lock()
+	defer mu.Unlock()
+	k := slices.Index(commands, "stop")
+	if want := []string{"stop", "query", "query", "query", "stat", "end_session"}; k < 0 || !slices.Equal(commands[k:], want) {
+		t.Errorf("status %d, stderr %q, commands %v, want %v at the end", status, errs.String(), commands, want)
+	}
+}
+
 // The end of a terminal does not end quick when it was told so, as by nohup.
 func TestLstQuickUnderNohup(t *testing.T) {
 	signal.Ignore(syscall.SIGHUP)
