@@ -147,11 +147,13 @@ func (r *Region) unpin() { r.pins.Add(-1) }
 // ErrReleased: it has ended before. Another error is a driver's; r has ended all
 // the same. Release may block: a handler must not call it.
 func (r *Region) Release() error {
-	if !r.pins.CompareAndSwap(0, ended) {
-		if n := r.pins.Load(); n > 0 {
+	for !r.pins.CompareAndSwap(0, ended) {
+		switch n := r.pins.Load(); { // 0: the last descriptor has gone meanwhile
+		case n > 0:
 			return fmt.Errorf("region: named %d times: %w", n, ErrInUse)
+		case n < 0:
+			return fmt.Errorf("region: %w", ErrReleased)
 		}
-		return fmt.Errorf("region: %w", ErrReleased)
 	}
 	holds := r.holds.Swap(nil)
 	if r.released != nil {

@@ -203,6 +203,28 @@ func TestRegionRaces(t *testing.T) {
 	}
 }
 
+// Who releases a region while its last descriptor goes hears that it is in use, or
+// has ended it.
+func TestReleaseWhileTheLastDescriptorGoes(t *testing.T) {
+	for range 5000 {
+		r := NewRegion(make([]byte, 10), nil)
+		v := r.Slice(0, 1)
+		if err := v.Pin(); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(v.Unpin)
+		err := r.Release()
+		for errors.Is(err, ErrInUse) {
+			err = r.Release()
+		}
+		wg.Wait()
+		if err != nil {
+			t.Fatalf("the first release that is not too early: %v", err)
+		}
+	}
+}
+
 func TestRegionIsLookedUpWithoutAllocating(t *testing.T) {
 	a, b := new(device), new(device)
 	r := NewRegion(make([]byte, 10), nil)
