@@ -22,7 +22,7 @@ type peer struct {
 	digest   uint64
 	hears    bool
 	learned  uint64 // when, in the machine's order, it last told us something; 0: never
-	failures uint8  // rounds that failed in a row
+	failures uint8  // rounds that failed in a row: each pings elsewhere than the one before
 	tries    uint8  // pauses that began after one of them, to bound retries
 	dirty    bool
 	queued   bool

@@ -1,6 +1,7 @@
 package socklnd
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -101,9 +102,12 @@ func (l friendlyListener) Accept() (Stream, error) {
 func (k *knowsFriends) visit(n *node) time.Duration {
 	p := k.befriend(newPuppet(n))
 	begin := time.Now()
-	var w *wire
-	for w == nil {
-		w = p.tryToConnect(protocol.Control)
+	w, err := p.tryToConnect(protocol.Control)
+	for err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			n.t.Fatal(err)
+		}
+		w, err = p.tryToConnect(protocol.Control)
 	}
 	w.put(100)
 	w.receive() // the node answers

@@ -3,6 +3,7 @@ package socklnd
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -170,34 +171,31 @@ func (w *wire) sendLast(b []byte) {
 // connect makes a connection and expects to be taken.
 func (p *puppet) connect(c protocol.ConnType) *wire {
 	p.t.Helper()
-	w := p.call(c)
-	if h := w.hello(); h.Type != c.Invert() {
-		p.t.Fatalf("answer of type %s to a HELLO of type %s", h.Type, c)
+	w, err := p.tryToConnect(c)
+	if err != nil {
+		p.t.Fatal(err)
 	}
 	return w
 }
 
-// tryToConnect is connect, or nil if the node closes before it has answered.
-func (p *puppet) tryToConnect(c protocol.ConnType) *wire {
+// tryToConnect is connect that the node may cut off before it has answered.
+func (p *puppet) tryToConnect(c protocol.ConnType) (*wire, error) {
 	p.t.Helper()
 	w := p.dial()
 	w.typ = c
-	magic := make([]byte, 4)
 	_, err := w.Write(p.introduction(c))
+	var h protocol.Hello
 	if err == nil {
-		_, err = io.ReadFull(w, magic)
+		h, err = w.greeting()
 	}
 	if err != nil {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			p.t.Fatal(err)
-		}
 		_ = w.Close()
-		return nil
+		return nil, err
 	}
-	if h := w.hello(magic...); h.Type != c.Invert() {
+	if h.Type != c.Invert() {
 		p.t.Fatalf("answer of type %s to a HELLO of type %s", h.Type, c)
 	}
-	return w
+	return w, nil
 }
 
 // refused calls and expects NONE, and the end.
@@ -301,27 +299,42 @@ func (w *wire) read(n int) []byte {
 	return b
 }
 
-// hello reads the node's HELLO, of which b has been read.
-func (w *wire) hello(b ...byte) protocol.Hello {
+// hello reads the node's HELLO.
+func (w *wire) hello() protocol.Hello {
 	w.t.Helper()
+	h, err := w.greeting()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return h
+}
+
+// greeting is hello that may not come.
+func (w *wire) greeting() (protocol.Hello, error) {
+	w.t.Helper()
+	var b []byte
 	for {
 		need, err := protocol.HelloNeed(b)
 		if err != nil {
-			w.t.Fatal(err)
+			return protocol.Hello{}, err
 		}
 		if need <= len(b) {
 			break
 		}
-		b = append(b, w.read(need-len(b))...)
+		have := len(b)
+		b = append(b, make([]byte, need-have)...)
+		if got, err := io.ReadFull(w, b[have:]); err != nil {
+			return protocol.Hello{}, fmt.Errorf("read %d of %d bytes: %w", have+got, need, err)
+		}
 	}
 	h, order, err := protocol.DecodeHello(b)
 	if err != nil {
-		w.t.Fatal(err)
+		return protocol.Hello{}, err
 	}
 	if order != binary.ByteOrder(binary.LittleEndian) {
 		w.t.Errorf("HELLO in order %s", order)
 	}
-	return h
+	return h, nil
 }
 
 // ends expects that the node has closed the connection and said nothing.

@@ -188,8 +188,8 @@ func (a *addition) note(s *session, made []NodeResult) {
 	}
 }
 
-// dropUnlessActive takes the group out again if none of its nodes is active, and returns those
-// that are in no other: they must be removed. Console.mu is held.
+// dropUnlessActive takes the group out again if none of its nodes is active, and
+// returns those that are in no other: they must be removed. Console.mu is held.
 func (a *addition) dropUnlessActive(s *session) (gone []*member) {
 	g := a.group
 	a.Deleted = !slices.ContainsFunc(g.members, func(m *member) bool { return m.state == Active })
