@@ -14,6 +14,10 @@ type Tx struct {
 	To lnet.ProcessID
 	// Payload is what follows the header; unchanged until completion.
 	Payload memory.Vector
+	// More says that more messages follow at once from the same goroutine. A driver
+	// may keep this one for them, to write all together, for as long as it takes
+	// another goroutine to run: what follows may go elsewhere, or nothing may.
+	More bool
 	// Sink, in a GET, is where the answer belongs. A driver that can have it
 	// placed there by RDMA does so and sets Replied; others ignore it.
 	Sink memory.Vector

@@ -21,6 +21,9 @@ type PutOptions struct {
 	HdrData uint64
 	// Ack asks for an acknowledgement.
 	Ack bool
+	// More says that the caller is about to send more, so that the driver may write
+	// this message along with the next ones. None need follow.
+	More bool
 }
 
 // GetOptions are the parameters of a GET.
@@ -32,6 +35,8 @@ type GetOptions struct {
 	MatchBits uint64
 	// Offset is where the data lie in a target MD with ManageRemote.
 	Offset uint32
+	// More says that the caller is about to send more; see PutOptions.
+	More bool
 }
 
 // request is a PUT or GET that shall be made.
@@ -45,6 +50,7 @@ type request struct {
 	wantReply bool     // an ACK or a REPLY
 	recovery  bool     // a recovery ping
 	over      lnet.Net // the net to go by, if not 0
+	more      bool     // another one follows
 }
 
 // Put sends the memory of the bound MD h. A PID of 0 stands for
@@ -57,7 +63,7 @@ type request struct {
 func (n *Node) Put(h lnet.Handle, to lnet.ProcessID, o PutOptions) error {
 	r := request{
 		typ: lnet.MsgPut, source: o.Source, portal: o.Portal, bits: o.MatchBits,
-		offset: o.Offset, hdrData: o.HdrData, wantReply: o.Ack,
+		offset: o.Offset, hdrData: o.HdrData, wantReply: o.Ack, more: o.More,
 	}
 	return n.request(h, to, &r)
 }
@@ -67,7 +73,7 @@ func (n *Node) Put(h lnet.Handle, to lnet.ProcessID, o PutOptions) error {
 func (n *Node) Get(h lnet.Handle, to lnet.ProcessID, o GetOptions) error {
 	r := request{
 		typ: lnet.MsgGet, source: o.Source, portal: o.Portal, bits: o.MatchBits,
-		offset: o.Offset, wantReply: true,
+		offset: o.Offset, wantReply: true, more: o.More,
 	}
 	return n.request(h, to, &r)
 }
@@ -100,7 +106,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	m := n.newMessage()
 	m.out.source, m.out.recovery, m.out.reserved, m.out.over = r.source, r.recovery, r.portal == lnet.ReservedPortal, r.over
 	m.out.started = n.now()
-	m.tx.Header.Type = r.typ
+	m.tx.Header.Type, m.tx.More = r.typ, r.more
 	p := n.plan(m, to.NID)
 	parameters := n.parameters.Load()
 	b := portals.Begin{Type: r.typ, Response: r.wantReply}

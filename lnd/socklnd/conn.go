@@ -47,6 +47,7 @@ type conn struct {
 	cause       error // of death
 	writing     bool  // somebody holds the writer's role
 	owed        bool  // and the interface's group waits for it to be given up
+	awaited     bool  // flushSoon is about to run
 	queued      txQueue
 	acks        protocol.AckQueue
 	w           writer

@@ -60,7 +60,7 @@ func (c *conn) enqueue(m *lnd.Tx) bool {
 		return false
 	}
 	c.queue(m)
-	c.writeUnlock()
+	c.writeUnlock(m.More)
 	return true
 }
 
@@ -85,14 +85,14 @@ func (c *conn) acknowledge(cookie uint64) error {
 		return errManyAcks
 	}
 	c.acks.Add(cookie)
-	c.writeUnlock()
+	c.writeUnlock(false)
 	return nil
 }
 
 // writeUnlock releases mu and writes what is queued, unless somebody does so
-// already, or a reader will at the end of its batch and not too much waits for
-// that.
-func (c *conn) writeUnlock() {
+// already; or, if not too much waits for that, a reader will at the end of its batch,
+// or whoever has more will soon.
+func (c *conn) writeUnlock(more bool) {
 	p := c.peer
 	if c.writing {
 		c.mu.Unlock()
@@ -105,9 +105,27 @@ func (c *conn) writeUnlock() {
 			return
 		}
 	}
+	if more && c.queued.len() < maxCorked {
+		if !c.awaited {
+			c.awaited = true
+			p.i.group.Add(1)
+			go c.flushSoon()
+		}
+		c.mu.Unlock()
+		return
+	}
 	c.writing = true
 	c.mu.Unlock()
 	c.flush()
+}
+
+// flushSoon writes what those who had more to send have left behind.
+func (c *conn) flushSoon() {
+	defer c.peer.i.group.Done()
+	c.mu.Lock()
+	c.awaited = false
+	c.mu.Unlock()
+	c.flushQueued()
 }
 
 // flushQueued writes what is queued, unless somebody does.
