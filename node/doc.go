@@ -10,10 +10,10 @@
 // ended. Lock order: configuration slot, router.mu, infoMu, portals' locks,
 // peerShard.mu, heldMessages.mu, then the leaves, under which no other is taken:
 // credits.mu, pool.mu, runQueue.mu, resendQueue.mu, discoverer.mu, exchanges.mu,
-// recovery.mu, flights.mu, lostHops.mu, overLives.mu, absent.mu, pushTarget.mu,
-// peerNI.toldMu, ni.statusMu, ni.earlyMu, slowHandlers.mu, EventQueue.mu, Inbox.mu,
-// loopback.mu, fault.Rules.mu and the driver's. None but the slot is held across a
-// driver call or a handler. A message record belongs to whoever runs it (ending.go): a
-// caller, a queue, portals while it delays it, the discoverer while it is parked, or
-// the driver.
+// endings.mu, recovery.mu, flights.mu, lostHops.mu, overLives.mu, absent.mu,
+// pushTarget.mu, peerNI.toldMu, ni.statusMu, ni.earlyMu, slowHandlers.mu,
+// EventQueue.mu, Inbox.mu, loopback.mu, fault.Rules.mu and the driver's. None but the
+// slot is held across a driver call or a handler. A message record belongs to whoever
+// runs it (ending.go): a caller, a queue, portals while it delays it, the discoverer
+// while it is parked, or the driver.
 package node

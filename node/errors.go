@@ -30,6 +30,9 @@ var (
 	// ErrPortalClass means that a unique entry was attached to a portal of
 	// wildcard entries or the other way round (EPERM).
 	ErrPortalClass = portals.ErrPortalClass
+	// ErrTaken means that somebody else has match bits to himself, or that entries
+	// take them already (EADDRINUSE).
+	ErrTaken = portals.ErrTaken
 	// ErrUnreachable means that no NI leads to the target (EHOSTUNREACH).
 	ErrUnreachable = errors.New("no path to the target")
 	// ErrTimedOut means that a deadline passed, or that the MD was unlinked

@@ -87,8 +87,8 @@ type Message struct {
 }
 
 // OpenInbox makes an inbox, and has it take messages. Close ends it, or the end of
-// the node. It does not block. ErrInvalid; ErrExists: the portal has an inbox;
-// ErrPortalClass; ErrClosed.
+// the node. It does not block. ErrInvalid; ErrExists: the portal has an inbox, or part
+// of it is claimed; ErrPortalClass; ErrClosed.
 func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
 	if err := n.takes(); err != nil {
 		return nil, err
@@ -111,8 +111,8 @@ func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
 		return nil, bad("size %d: not within 1 to %d: %w", c.Size, lnet.MTU, ErrInvalid)
 	case c.Buffers < 0:
 		return nil, bad("%d buffers: %w", c.Buffers, ErrInvalid)
-	case !n.inboxes[c.Portal].CompareAndSwap(false, true):
-		return nil, bad("it has one: %w", ErrExists)
+	case !n.uses[c.Portal].open():
+		return nil, bad("it has one, or is claimed: %w", ErrExists)
 	}
 	b := &Inbox{node: n, c: c, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	for range c.Buffers {
@@ -236,7 +236,7 @@ func (b *Inbox) endBusy() {
 	if !b.c.DropWhenFull {
 		_ = b.node.clearLazy(b.c.Portal) // there is such a portal
 	}
-	b.node.inboxes[b.c.Portal].Store(false)
+	b.node.uses[b.c.Portal].close()
 }
 
 // announceEnd tells readers when no message will come any more. b.mu is held.

@@ -67,7 +67,8 @@ type Node struct {
 	second    atomic.Int64 // seconds since start, kept by the monitor
 	messages  sync.Pool
 	regions   regions
-	inboxes   [lnet.Portals]atomic.Bool // that are open
+	uses      [lnet.Portals]portalUse
+	endings   endings
 	flights   flights
 
 	// What waits for the monitor, and, in steps, for whoever is at it.
@@ -195,7 +196,7 @@ func (n *Node) configure(ctx context.Context) (context.Context, func(), error) {
 // have heard of it (see DisableRouting). Then no new work is taken, waiting messages
 // are given up, drivers are closed, which ends messages under way with an error. MDs
 // that are left go without an event, and no device knows what was registered any
-// more. It returns when all that is done, or, with an error, when ctx is; it may
+// more; see AtClose. It returns when all that is done, or, with an error, when ctx is; it may
 // then be called again. ErrInHandler: a handler has called it.
 func (n *Node) Close(ctx context.Context) error {
 	if err := n.mayWait(); err != nil {
@@ -222,6 +223,7 @@ func (n *Node) Close(ctx context.Context) error {
 	for _, i := range nis {
 		i.closing.Store(true)
 	}
+	n.endings.run()
 	n.held.close()
 	n.dropWaiting(DropClosing, func(*message) bool { return true })
 

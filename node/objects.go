@@ -10,7 +10,7 @@ import (
 // Attach makes an MD that requests to a portal find. It takes OpPut, OpGet or
 // both. PUTs that wait on a lazy portal are offered to it before Attach
 // returns, so that handlers may run meanwhile. Portal 0 is LNet's own;
-// e.Match.NID may be any of a peer's. ErrInvalid, ErrPortalClass, ErrClosed.
+// e.Match.NID may be any of a peer's. ErrInvalid, ErrTaken, ErrPortalClass, ErrClosed.
 func (n *Node) Attach(e portals.Entry, d portals.MD) (lnet.Handle, error) {
 	if err := n.exists(); err != nil {
 		return lnet.NoHandle, fmt.Errorf("attach to portal %d: %w", e.Portal, err)
@@ -46,7 +46,8 @@ func (n *Node) Bind(d portals.MD) (lnet.Handle, error) {
 // on, messages that have not left yet are canceled. The MD's last event has
 // Unlinked set: an UNLINK event if nothing is under way, which comes before
 // Unlink returns unless a handler of the MD is running, else that of the last
-// operation. Unlink never blocks. ErrNotFound.
+// operation. Unlink never blocks. ErrNotFound; with ErrClosed, too, when the node is
+// closed, and the MD may have gone without an event.
 func (n *Node) Unlink(h lnet.Handle) error {
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("unlink %s: %w", h, err)
@@ -56,7 +57,7 @@ func (n *Node) Unlink(h lnet.Handle) error {
 
 // SetLazy makes PUTs that no entry takes wait on the portal, instead of being
 // dropped. The connection that each came on waits with it. ErrInvalid; ErrExists: the
-// portal has an inbox, which sees to that.
+// portal has an inbox, which sees to that; ErrTaken: part of it is claimed.
 func (n *Node) SetLazy(portal uint32) error {
 	if err := n.noInbox(portal); err != nil {
 		return fmt.Errorf("portal %d: %w", portal, err)
@@ -77,7 +78,7 @@ func (n *Node) noInbox(portal uint32) error {
 	if err := n.exists(); err != nil {
 		return err
 	}
-	if portal < lnet.Portals && n.inboxes[portal].Load() {
+	if portal < lnet.Portals && n.uses[portal].isInbox() {
 		return fmt.Errorf("it has an inbox: %w", ErrExists)
 	}
 	return nil

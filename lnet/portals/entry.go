@@ -32,6 +32,9 @@ type Entry struct {
 	// Position is where the entry goes among those of its portal. Entries
 	// with IgnoreBits come before those without, wherever either goes.
 	Position Position
+	// Claim, if it is not nil, has all match bits that the entry takes. Without it the
+	// entry may take none that somebody has claimed.
+	Claim *Claim
 }
 
 // matchID is Match with wildcards in place of zeros.
@@ -58,7 +61,7 @@ func (e *Entry) class() portalClass {
 // Attach makes an MD that requests to a portal find. It takes OpPut, OpGet or
 // both. Delayed PUTs are offered to it at once: the caller receives those in
 // accepted, and gives up those in dropped (lnet-core 4.6). Errors are
-// ErrInvalid, ErrPortalClass and ErrClosed.
+// ErrInvalid, ErrTaken, ErrPortalClass and ErrClosed.
 //
 // The first entry that a portal gets makes it one of unique entries or of
 // wildcards for good, though the entry go or its MD be used up from the start.
@@ -115,6 +118,9 @@ func (t *Table) link(p *portal, d *md, e *Entry) error {
 	case p.class != classNone && p.class != class:
 		return ErrPortalClass
 	}
+	if err := p.permits(e); err != nil {
+		return err
+	}
 	d.mu.Lock() // for those who still hold d from its former life
 	d.portal = p
 	d.mu.Unlock()
@@ -122,7 +128,7 @@ func (t *Table) link(p *portal, d *md, e *Entry) error {
 		return err
 	}
 	p.class = class
-	p.index.add(d, e)
+	p.enter(d, e)
 	return nil
 }
 

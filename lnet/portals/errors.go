@@ -13,6 +13,9 @@ var (
 	// ErrPortalClass means that a unique entry was attached to a portal of
 	// wildcard entries or the other way round (EPERM).
 	ErrPortalClass = errors.New("portal is of the other class")
+	// ErrTaken means that somebody else has match bits to himself, or that entries
+	// take them already (EADDRINUSE).
+	ErrTaken = errors.New("match bits are taken")
 	// ErrCanceled means that the MD was unlinked before the message left
 	// (ECANCELED).
 	ErrCanceled = errors.New("canceled")

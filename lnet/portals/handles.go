@@ -126,6 +126,14 @@ func (t *handleTable) close() {
 	}
 }
 
+// isClosed tells whether an MD that is not there may have gone by close.
+func (t *handleTable) isClosed(object uint64) bool {
+	s := t.shard(object)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 // appendWatched appends the handles of MDs whose response is watched and whose
 // deadline is until or earlier. A table that grows meanwhile may show an MD twice,
 // but keeps none back.

@@ -36,16 +36,19 @@ func (t *Table) offer(p *portal, d *md) (accepted, dropped Operations) {
 }
 
 // SetLazy makes PUTs that no entry takes wait on the portal, instead of being
-// dropped. While 16384 wait, further ones are dropped all the same. The error
-// is ErrInvalid.
+// dropped. While 16384 wait, further ones are dropped all the same. Errors are
+// ErrInvalid, and ErrTaken if part of the portal is claimed.
 func (t *Table) SetLazy(portal uint32) error {
 	if portal >= lnet.Portals {
 		return fmt.Errorf("portal %d: not below %d: %w", portal, lnet.Portals, ErrInvalid)
 	}
 	p := &t.portals[portal]
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.claims) > 0 {
+		return fmt.Errorf("portal %d: %w", portal, ErrTaken)
+	}
 	p.lazy = true
-	p.mu.Unlock()
 	return nil
 }
 

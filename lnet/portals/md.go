@@ -107,6 +107,7 @@ type md struct {
 	userPtr any
 	handler Handler
 	portal  *portal // nil if bound
+	claim   *Claim  // guarded by portal.mu; nil: under none
 	chain   *md     // guarded by handleShard.mu
 
 	// Guarded by mu.
@@ -189,7 +190,7 @@ func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
 	d.describe(e)
 	e.Offset, e.Length = offset, length
 	if d.exhausted() { // for good: nothing gives an attached MD operations or room
-		p.index.remove(d)
+		p.leave(d)
 		if d.unlink {
 			t.retire(d)
 		}
@@ -286,7 +287,7 @@ func (t *Table) freeMD(d *md) {
 	d.mem = memory.Vector{}
 	d.segment[0] = memory.Segment{}
 	d.handler, d.userPtr = nil, nil
-	d.portal, d.chain = nil, nil
+	d.portal, d.claim, d.chain = nil, nil, nil
 	d.offset, d.threshold, d.refs = 0, 0, 0
 	d.zombie, d.aborted, d.finished, d.several = false, false, false, false
 	d.events, d.eventsTail, d.waiting = nil, nil, 0

@@ -253,7 +253,7 @@ func TestClosed(t *testing.T) {
 	if _, _, _, err := table.Attach(portals.Entry{}, portals.MD{Options: portals.OpPut}); !errors.Is(err, portals.ErrClosed) {
 		t.Errorf("attach: %v", err)
 	}
-	if err := table.Unlink(h); !errors.Is(err, portals.ErrNotFound) {
+	if err := table.Unlink(h); !errors.Is(err, portals.ErrNotFound) || !errors.Is(err, portals.ErrClosed) {
 		t.Errorf("unlink: %v", err)
 	}
 	if _, err := table.Begin(h, new(portals.Operation), get); !errors.Is(err, portals.ErrNotFound) {

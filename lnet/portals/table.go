@@ -70,6 +70,9 @@ type portal struct {
 	closed  bool
 	index   index
 	delayed Operations
+	claims  []*Claim // that are held, in no order
+	// unclaimed is how many of the index are under none.
+	unclaimed int
 }
 
 // Close ends matching: no MD can be made or found any more, and every request
@@ -130,11 +133,17 @@ func (t *Table) bind(c *MD) (lnet.Handle, error) {
 // on, messages that have not left yet are canceled: see Aborted. The MD's last
 // event has Unlinked set: an UNLINK event if nothing is under way, which comes
 // before Unlink returns unless earlier events of the MD are still being
-// delivered, else that of the last operation. The error is ErrNotFound.
+// delivered, else that of the last operation. The error is ErrNotFound: the last event has
+// been, or will be when what is under way ends; with ErrClosed, the MD may have gone with
+// the table, without one.
 func (t *Table) Unlink(h lnet.Handle) error {
 	d := t.hold(h)
 	if d == nil {
-		return fmt.Errorf("unlink %s: %w", h, ErrNotFound)
+		err := ErrNotFound
+		if t.handles.isClosed(h.Object) {
+			err = fmt.Errorf("%w: %w", ErrNotFound, ErrClosed)
+		}
+		return fmt.Errorf("unlink %s: %w", h, err)
 	}
 	t.unlink(d)
 	return nil
@@ -186,7 +195,7 @@ func (t *Table) end(d *md, why error) {
 	t.retire(d)
 	t.untrack(d)
 	if p := d.portal; p != nil {
-		p.index.remove(d)
+		p.leave(d)
 		p.mu.Unlock()
 	}
 	if d.refs > 0 {
