@@ -1,0 +1,36 @@
+package transport
+
+// bufferList is one queue of a TM, in the order of adds. A buffer is on one at most.
+type bufferList struct {
+	first, last *Buffer
+	length      int
+}
+
+// add puts b at the end.
+func (l *bufferList) add(b *Buffer) {
+	b.state.prev, b.state.next = l.last, nil
+	if l.last == nil {
+		l.first = b
+	} else {
+		l.last.state.next = b
+	}
+	l.last = b
+	l.length++
+}
+
+// remove takes b out.
+func (l *bufferList) remove(b *Buffer) {
+	s := &b.state
+	if s.prev == nil {
+		l.first = s.next
+	} else {
+		s.prev.state.next = s.next
+	}
+	if s.next == nil {
+		l.last = s.prev
+	} else {
+		s.next.state.prev = s.prev
+	}
+	s.prev, s.next = nil, nil
+	l.length--
+}

@@ -1,0 +1,104 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// processorsNow are those that the calling thread may run on.
+func processorsNow(t *testing.T) (ps []int) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		t.Fatal(err)
+	}
+	for p := range len(set) * 64 {
+		if set.IsSet(p) {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// The callbacks of a confined TM run on its processors alone, and the thread that was
+// confined is gone with it.
+//
+// transport-tests E (50)
+// transport 3.13 (1)
+// r.M0.net.xprt.lnet.processor-affinity
+func TestConfine(t *testing.T) {
+	ctx := context.Background()
+	all := processorsNow(t)
+	last := all[len(all)-1]
+	core := newFakeCore()
+	core.wrap = func(tm *fakeTM) CoreTM { return steadyTM{tm, 0} }
+	d, err := NewDomain(ctx, core)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan []int, 3)
+	tm, err := d.NewTM(func(*TMEvent) { seen <- processorsNow(t) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ps := range [][]int{all, {last}} { // the second takes the place of the first
+		if err := tm.Confine(ps...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(tm.Start(address), tm.Await(ctx, StateStarted)); err != nil {
+		t.Fatal(err)
+	}
+	if err := tm.Confine(last); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("confined while it is started: %v", err)
+	}
+	b := NewBuffer(make([]byte, 10))
+	b.Queue, b.Length = PassiveBulkSend, 10
+	b.Callbacks = &Callbacks{PassiveBulkSend: func(*BufferEvent) { seen <- processorsNow(t) }}
+	if err := errors.Join(d.Register(ctx, b), tm.Add(b)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := <-seen; !slices.Equal(got, []int{last}) {
+			t.Errorf("a callback ran on processors %v, not %d", got, last)
+		}
+	}
+	if err := tm.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	free := make(chan []int)
+	for range 20 {
+		go func() { free <- processorsNow(t) }()
+		if got := <-free; !slices.Equal(got, all) {
+			t.Fatalf("a goroutine behind it runs on processors %v, not %v", got, all)
+		}
+	}
+}
+
+// transport-tests E (50)
+// transport 3.13 (1), 3.16
+// r.M0.net.xprt.lnet.processor-affinity
+func TestConfineRefuses(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.is(w.tm.Confine(), syscall.EINVAL)
+		w.core.limits.Confine = false
+		other, err := NewDomain(context.Background(), w.core)
+		w.ok(err)
+		tm, err := other.NewTM(func(*TMEvent) {})
+		w.ok(err)
+		w.is(tm.Confine(0), syscall.ENOSYS)
+	}, func(*world) {})
+	here := processorsNow(t)[0]
+	for _, ps := range [][]int{{-1}, {1023}, {1 << 20}, {here, 1023}} {
+		w := newWorld(t)
+		w.ok(w.tm.Confine(ps...))
+		w.ok(w.tm.Start(address))
+		w.is(w.tm.Await(context.Background(), StateStarted), syscall.EINVAL)
+		w.ok(w.tm.Close())
+		w.is(w.tmEvents[0].Err, syscall.EINVAL)
+	}
+}

@@ -1,0 +1,85 @@
+package transport
+
+import (
+	"container/heap"
+	"time"
+)
+
+// deadlines is a heap of the queued buffers that have a deadline, the next one first.
+type deadlines []*Buffer
+
+func (d deadlines) Len() int { return len(d) }
+
+func (d deadlines) Less(i, j int) bool {
+	return d[i].state.deadline.Before(d[j].state.deadline)
+}
+
+func (d deadlines) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].state.heapIndex, d[j].state.heapIndex = i+1, j+1
+}
+
+// Push is heap.Interface's.
+func (d *deadlines) Push(b any) {
+	*d = append(*d, b.(*Buffer))
+	(*d)[len(*d)-1].state.heapIndex = len(*d)
+}
+
+// Pop is heap.Interface's.
+func (d *deadlines) Pop() any {
+	last := len(*d) - 1
+	b := (*d)[last]
+	(*d)[last] = nil
+	*d = (*d)[:last]
+	b.state.heapIndex = 0
+	return b
+}
+
+// watch has the worker look at b's deadline, if it has one; mu is held.
+func (tm *TransferMachine) watch(b *Buffer) {
+	s := &b.state
+	if s.deadline.IsZero() {
+		return
+	}
+	heap.Push(&tm.deadlines, b)
+	if s.heapIndex == 1 && tm.rest != restNone && (tm.restsUntil.IsZero() || s.deadline.Before(tm.restsUntil)) {
+		tm.rousing = true
+	}
+}
+
+// unwatch ends what watch began, if nobody has; mu is held.
+func (tm *TransferMachine) unwatch(b *Buffer) {
+	if i := b.state.heapIndex; i > 0 {
+		heap.Remove(&tm.deadlines, i-1)
+	}
+}
+
+// expire cancels what has passed its deadline. The worker calls it; mu is held, but not
+// all the time.
+func (tm *TransferMachine) expire() {
+	if len(tm.deadlines) == 0 {
+		return
+	}
+	now := time.Now()
+	if tm.deadlines[0].state.deadline.After(now) {
+		return
+	}
+	bt := tm.takeBatch()
+	for len(tm.deadlines) > 0 && !tm.deadlines[0].state.deadline.After(now) {
+		b := heap.Pop(&tm.deadlines).(*Buffer)
+		b.state.flags |= TimedOut
+		bt.cancel(b)
+	}
+	tm.unlock()
+	tm.cancelAll(bt)
+	tm.mu.Lock()
+	tm.putBatch(bt)
+}
+
+// nextDeadline is when expire has something to do, zero if never; mu is held.
+func (tm *TransferMachine) nextDeadline() time.Time {
+	if len(tm.deadlines) == 0 {
+		return time.Time{}
+	}
+	return tm.deadlines[0].state.deadline
+}

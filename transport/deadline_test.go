@@ -1,0 +1,324 @@
+package transport
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// transport-tests J (85)
+// transport 3.7 flags, 3.9 (1), 3.9 (3)
+func TestDeadline(t *testing.T) {
+	eachQueue(t, func(w *world, q QueueType) {
+		b := w.buffer(q)
+		b.Deadline = later(time.Second)
+		w.ok(w.tm.Add(b))
+		time.Sleep(time.Second - 1)
+		w.fake.push(Completion{Diagnostic: "the worker looks"})
+		synctest.Wait()
+		if w.fake.cancelled() != 0 || b.Flags() != Registered|Queued {
+			t.Error("early")
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if w.fake.cancelled() != 1 || b.Flags() != Registered|Queued|TimedOut {
+			t.Errorf("late: flags are %#x", b.Flags())
+		}
+		w.fake.obey()
+		synctest.Wait()
+		w.ended(b, syscall.ETIMEDOUT)
+		if s := w.tm.Stats(q); s != (Stats{Adds: 1, Failures: 1, TimeInQueue: time.Second}) {
+			t.Errorf("stats are %+v", s)
+		}
+		if !b.Deadline.IsZero() || w.flags[0] != Registered {
+			t.Errorf("deadline is %v, flags %#x", b.Deadline, w.flags[0])
+		}
+	})
+}
+
+// transport-tests J (86)
+func TestDeadlines(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		var same []*Buffer
+		for _, q := range []QueueType{MsgRecv, PassiveBulkRecv, PassiveBulkSend} {
+			b := w.buffer(q)
+			b.Deadline = later(2 * time.Second)
+			w.ok(w.tm.Add(b))
+			same = append(same, b)
+		}
+		first, stays := w.buffer(MsgRecv), w.added(MsgRecv)
+		first.Deadline = later(time.Second) // sooner than what the worker waits for
+		w.ok(w.tm.Add(first))
+		gone := w.buffer(PassiveBulkRecv)
+		gone.Deadline = later(time.Second)
+		w.ok(w.tm.Add(gone))
+		w.fake.finish(gone, 1)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.fake.obey()
+		synctest.Wait()
+		w.ended(first, syscall.ETIMEDOUT)
+		w.ended(gone, 0)
+		if len(w.events) != 2 {
+			t.Errorf("%d events", len(w.events))
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !slices.Equal(w.fake.calls[len(w.fake.calls)-1:], []int{3}) {
+			t.Errorf("calls of %d", w.fake.calls)
+		}
+		w.fake.obey()
+		synctest.Wait()
+		for _, b := range same {
+			w.ended(b, syscall.ETIMEDOUT)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if stays.Flags() != Registered|Queued {
+			t.Errorf("flags are %#x of one without a deadline", stays.Flags())
+		}
+	})
+}
+
+// What ends well although its deadline has passed has ended well; what ends in another way,
+// in that way.
+//
+// transport 3.9 (2)
+func TestDeadlineTooLate(t *testing.T) {
+	eachQueue(t, func(w *world, q QueueType) {
+		for _, want := range []syscall.Errno{0, syscall.EIO} {
+			w.events = nil
+			b := w.buffer(q)
+			b.Deadline = later(time.Second)
+			w.ok(w.tm.Add(b))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if want == 0 {
+				w.fake.finish(b, 1)
+			} else {
+				w.fake.fail(b, want)
+			}
+			w.fake.obey()
+			synctest.Wait()
+			w.ended(b, want)
+		}
+	})
+}
+
+// A deadline of a buffer that is being cancelled makes that a timeout, and the other way
+// round.
+//
+// transport 3.9 (2)
+func TestDeadlineAndCancel(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		for _, first := range []bool{true, false} {
+			w.events = nil
+			b := w.buffer(MsgRecv)
+			b.Deadline = later(time.Second)
+			w.ok(w.tm.Add(b))
+			if first {
+				w.tm.Cancel(b)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if !first {
+				w.tm.Cancel(b)
+			}
+			w.fake.obey()
+			synctest.Wait()
+			w.ended(b, syscall.ETIMEDOUT)
+		}
+	})
+}
+
+// What was cancelled before its deadline has not timed out, though the TM hears of it
+// behind that.
+//
+// transport 3.9 (2)
+func TestCancelledBeforeDeadline(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		slow, b := w.added(MsgRecv), w.buffer(MsgRecv)
+		b.Deadline = later(time.Second)
+		w.ok(w.tm.Add(b))
+		w.on = func(e *BufferEvent) {
+			if e.Buffer == slow {
+				time.Sleep(time.Minute)
+			}
+		}
+		w.fake.finish(slow, 1)
+		synctest.Wait()
+		w.tm.Cancel(b)
+		w.fake.obey()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		w.ended(b, syscall.ECANCELED)
+	})
+}
+
+// transport-tests J (87)
+func TestDeadlineBehindMessages(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		b := w.buffer(MsgRecv)
+		b.MaxMessages = 3
+		b.Deadline = later(time.Second)
+		deadline := b.Deadline
+		w.ok(w.tm.Add(b))
+		w.fake.message(b, 0, 100)
+		synctest.Wait()
+		if len(w.events) != 1 || !b.Deadline.Equal(deadline) {
+			t.Errorf("%d events, deadline %v", len(w.events), b.Deadline)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.fake.obey()
+		synctest.Wait()
+		w.ended(b, syscall.ETIMEDOUT)
+		if b.MessagesReceived() != 1 {
+			t.Errorf("%d messages", b.MessagesReceived())
+		}
+	})
+}
+
+// A deadline, or a cancel, that comes while the Core is looking at the op is remembered,
+// and sent behind it.
+func TestCancelWhileSubmitting(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cancel func(w *world, b *Buffer)
+		taken  bool
+		want   syscall.Errno
+	}{
+		{"deadline", func(*world, *Buffer) { time.Sleep(time.Second) }, true, syscall.ETIMEDOUT},
+		{"cancel", func(w *world, b *Buffer) { w.tm.Cancel(b) }, true, syscall.ECANCELED},
+		{"abort", func(w *world, _ *Buffer) { w.ok(w.tm.Stop(true)) }, true, syscall.ECANCELED},
+		{"deadline of what is refused", func(*world, *Buffer) { time.Sleep(time.Second) }, false, 0},
+		{"abort of what is refused", func(w *world, _ *Buffer) { w.ok(w.tm.Stop(true)) }, false, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			eachQueue(t, func(w *world, q QueueType) {
+				hold := make(chan bool)
+				w.fake.submit = func(_ *fakeTM, ops []Op) (int, error) {
+					<-hold
+					if !c.taken && !ops[0].Cancel {
+						return 0, syscall.ENOMEM
+					}
+					return len(ops), nil
+				}
+				b := w.buffer(q)
+				b.Deadline = later(time.Second)
+				added := make(chan error)
+				go func() { added <- w.tm.Add(b) }()
+				synctest.Wait()
+				c.cancel(w, b)
+				synctest.Wait()
+				if len(w.fake.calls) != 0 {
+					t.Errorf("calls of %d", w.fake.calls)
+				}
+				close(hold)
+				err := <-added
+				if !c.taken {
+					w.is(err, syscall.ENOMEM)
+					if b.Flags() != Registered || w.fake.cancelled() != 0 || len(w.events) != 0 {
+						t.Errorf("flags are %#x, %d cancels", b.Flags(), w.fake.cancelled())
+					}
+					return
+				}
+				w.ok(err)
+				if w.fake.cancelled() != 1 {
+					t.Errorf("%d cancels", w.fake.cancelled())
+				}
+				w.fake.obey()
+				synctest.Wait()
+				w.ended(b, c.want)
+			})
+		})
+	}
+}
+
+// overtaken makes the next Submit of a fake TM complete its op well before it returns, for
+// which it waits for hold. Those behind it go to then.
+func (tm *fakeTM) overtaken(hold <-chan bool, then func(tm *fakeTM, ops []Op) (int, error)) {
+	tm.submit = func(_ *fakeTM, ops []Op) (int, error) {
+		tm.mu.Lock()
+		tm.submit = then
+		tm.mu.Unlock()
+		c := Completion{Token: ops[0].Buffer.(*fakeBuffer).token, Sequence: ops[0].Sequence, Final: true, Length: 1}
+		if ops[0].Queue == MsgRecv {
+			c.Sender = peer
+		}
+		tm.push(c)
+		<-hold
+		return len(ops), nil
+	}
+}
+
+// forget drops the oldest op, which was over before it was taken.
+func (tm *fakeTM) forget() {
+	tm.mu.Lock()
+	tm.ops = tm.ops[1:]
+	tm.mu.Unlock()
+}
+
+// A completion overtakes the return of Submit, and its callback adds again: when the first
+// Submit returns it touches nothing of the second, which is on the stack yet.
+func TestCompletionOvertakesSubmit(t *testing.T) {
+	eachQueue(t, func(w *world, q QueueType) {
+		hold, holdSecond := make(chan bool), make(chan bool)
+		w.fake.overtaken(hold, func(_ *fakeTM, ops []Op) (int, error) {
+			<-holdSecond
+			return len(ops), nil
+		})
+		w.on = func(e *BufferEvent) {
+			if len(w.events) == 1 {
+				e.Buffer.Deadline = later(time.Hour)
+				w.ok(w.tm.Add(e.Buffer))
+			}
+		}
+		b := w.buffer(q)
+		added := make(chan error)
+		go func() { added <- w.tm.Add(b) }()
+		synctest.Wait()
+		w.ended(b, 0)
+		close(hold)
+		w.ok(<-added)
+		w.fake.forget()
+		calls := len(w.fake.calls)
+		if !w.tm.Cancel(b) || len(w.fake.calls) != calls {
+			t.Error("a cancel has overtaken its op")
+		}
+		close(holdSecond)
+		synctest.Wait()
+		if w.fake.cancelled() != 1 || w.tm.Stats(q).Adds != 2 {
+			t.Errorf("%d cancels, stats %+v", w.fake.cancelled(), w.tm.Stats(q))
+		}
+		w.fake.obey()
+		synctest.Wait()
+		if n := len(w.finals(b)); n != 2 {
+			t.Errorf("%d final events", n)
+		}
+	})
+}
+
+// A call of the Core that was overtaken holds up the end of the TM.
+func TestStopWaitsForOvertakenCalls(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		hold := make(chan bool)
+		w.fake.overtaken(hold, nil)
+		b := w.buffer(MsgRecv)
+		added := make(chan error)
+		go func() { added <- w.tm.Add(b) }()
+		synctest.Wait()
+		w.ended(b, 0)
+		w.ok(w.tm.Stop(true))
+		synctest.Wait()
+		if s := w.tm.State(); s != StateStopping {
+			t.Errorf("state is %v", s)
+		}
+		close(hold)
+		w.ok(<-added)
+		synctest.Wait()
+		w.fake.forget()
+	})
+}

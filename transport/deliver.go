@@ -1,0 +1,240 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// Errors of events, made once: nothing is allocated for an event.
+var (
+	errCancelled  = fmt.Errorf("transport: the TM has failed: %w", syscall.ECANCELED)
+	errTimedOut   = fmt.Errorf("transport: the deadline has passed: %w", syscall.ETIMEDOUT)
+	errSender     = fmt.Errorf("transport: message without a usable sender: %w", syscall.EPROTO)
+	errCompletion = fmt.Errorf("transport: completion that makes no sense: %w", syscall.EPROTO)
+	errNoCallback = fmt.Errorf("transport: the callback has returned: %w", syscall.EINVAL)
+)
+
+const (
+	// firstReaped is how many completions are taken from the Core at once, to begin with,
+	// and maxReaped when there are always as many.
+	firstReaped = 8
+	maxReaped   = 64
+)
+
+// deliver calls the callbacks of the completions that there are, of a number of them at
+// most, and hands over what they have added later. It returns whether there was anything;
+// if not, there is nothing more. Whoever calls it has tm.delivering.
+func (tm *TransferMachine) deliver() (events int, more bool) {
+	if tm.reaped == nil {
+		tm.reaped = make([]Completion, firstReaped)
+	}
+	n := tm.inner.Reap(tm.reaped)
+	if n == 0 && !tm.abandoned.Load() && tm.later == nil {
+		return 0, false
+	}
+	tm.mu.Lock()
+	for i := range tm.reaped[:n] {
+		events += tm.completed(&tm.reaped[i])
+	}
+	if tm.abandoned.Load() {
+		events += tm.abandon()
+	}
+	if tm.later != nil {
+		events += tm.addNow()
+	}
+	tm.unlock()
+	clear(tm.reaped[:n])
+	if n == len(tm.reaped) && n < maxReaped {
+		tm.reaped = make([]Completion, 2*n)
+	}
+	return events, true
+}
+
+// completed is what a completion leads to. It returns the number of callbacks called. mu is
+// held, but not during the callbacks.
+func (tm *TransferMachine) completed(c *Completion) int {
+	b, ok := c.Token.(*Buffer)
+	if !ok {
+		tm.hear(c)
+		return 0
+	}
+	s := &b.state
+	if s.tm.Load() != tm || s.sequence != c.Sequence {
+		return 0 // of an op that is over
+	}
+	return tm.post(b, outcome{c.Final, tm.verdict(b, c), c.Length, c.Offset, c.Sender, c.Time})
+}
+
+// outcome is what has become of an op, or of a part of it.
+type outcome struct {
+	final          bool
+	err            error
+	length, offset int
+	sender         Address
+	time           time.Time
+}
+
+// verdict is the error of a completion: its own, or what is wrong with it (transport 3.10,
+// 6.5, 6.9).
+func (tm *TransferMachine) verdict(b *Buffer, c *Completion) error {
+	s := &b.state
+	switch {
+	case c.Err != nil:
+		// What was cancelled before its deadline may be heard of behind it.
+		if s.flags&TimedOut != 0 && errors.Is(c.Err, syscall.ECANCELED) && !c.Time.Before(s.deadline) {
+			return errTimedOut
+		}
+		return c.Err
+	case s.queue.receives() && (c.Offset < 0 || c.Length < 0 || c.Length > s.size-c.Offset):
+		return errCompletion
+	case s.queue == MsgRecv && c.Sender == Address{}:
+		return errSender
+	}
+	return nil
+}
+
+// post tells the program of an event of a queued buffer, in the order of transport 3.10, and
+// returns 1; or 0 if it is one that is counted alone. mu is held, but not during the
+// callback.
+func (tm *TransferMachine) post(b *Buffer, o outcome) int {
+	s := &b.state
+	q := s.queue
+	stats := &tm.stats[q]
+	if o.err != nil {
+		stats.Failures++
+		if !o.final {
+			return 0
+		}
+		o.length, o.offset = 0, 0
+	} else {
+		length := s.length
+		if q.receives() {
+			length = o.length
+		}
+		stats.succeeded(length)
+	}
+	e := &tm.event
+	*e = BufferEvent{TM: tm, Buffer: b, Queue: q, Final: o.final, Err: o.err, Time: o.time}
+	if q.receives() {
+		e.Length, e.Offset = o.length, o.offset
+	}
+	var kept *EndPoint
+	if q == MsgRecv && o.err == nil {
+		s.messages.Add(1)
+		kept = tm.endPoints.hold(tm, o.sender)
+		e.EndPoint = kept
+	}
+	call := s.call
+	if o.final {
+		stats.TimeInQueue += max(0, o.time.Sub(s.added))
+		if to := tm.unlink(b, time.Time{}); to != nil {
+			kept = to
+		}
+	}
+	refill := o.final && q == MsgRecv && tm.state == StateStarted && tm.filler.pool != nil
+	tm.callbacks++
+	tm.unlock()
+	if refill {
+		tm.refill()
+	}
+	call(e)
+	tm.mu.Lock()
+	*e = BufferEvent{}
+	if kept != nil {
+		tm.endPoints.drop(kept)
+	}
+	tm.calledBack()
+	return 1
+}
+
+// calledBack lowers the number of callbacks under way; mu is held.
+func (tm *TransferMachine) calledBack() {
+	tm.callbacks--
+	if tm.callbacks == 0 {
+		tm.channel.Signal()
+	}
+}
+
+// abandon ends what the Core, which is gone, has left behind (transport 3.5), and returns
+// how many buffers that were. mu is held, but not during callbacks.
+func (tm *TransferMachine) abandon() int {
+	n := 0
+	tm.abandoned.Store(false)
+	for q := range tm.queues {
+		for b := tm.queues[q].first; b != nil; {
+			if b.state.submitting {
+				b = b.state.next
+				continue
+			}
+			err := errCancelled
+			if b.state.flags&TimedOut != 0 {
+				err = errTimedOut
+			}
+			n += tm.post(b, outcome{final: true, err: err, time: time.Now()})
+			b = tm.queues[q].first
+		}
+	}
+	return n
+}
+
+// hear takes in a completion that is about the TM. The worker tells the program of it. mu
+// is held.
+func (tm *TransferMachine) hear(c *Completion) {
+	if c.Down && tm.down == nil {
+		err := c.Err
+		if err == nil {
+			err = syscall.EPIPE
+		}
+		tm.down = fmt.Errorf("transport: the core is gone: %w", err)
+		tm.abandoned.Store(true)
+	}
+	if c.Diagnostic != nil {
+		tm.news = append(tm.news, TMEvent{Type: TMDiagnostic, TM: tm, Time: c.Time, Next: tm.state, Diagnostic: c.Diagnostic})
+	} else if c.Err != nil && !c.Down {
+		tm.news = append(tm.news, TMEvent{Type: TMError, TM: tm, Time: c.Time, Next: tm.state, Err: c.Err})
+	}
+	tm.rousing = true
+}
+
+// addLater queues a buffer that addNow hands over.
+func (tm *TransferMachine) addLater(b *Buffer) error {
+	now := time.Now()
+	tm.mu.Lock()
+	if tm.later == nil {
+		tm.later = tm.takeBatch()
+	}
+	err := tm.enqueueWithRoom(tm.later, b, now)
+	tm.unlock()
+	if err != nil {
+		return tm.notAdded(b, err)
+	}
+	return nil
+}
+
+// addNow hands over what addLater has queued, and calls back those that the Core refuses.
+// It returns how many those were. mu is held, but not all the time.
+func (tm *TransferMachine) addNow() int {
+	bt, events := tm.later, 0
+	tm.later = nil
+	for from := 0; from < len(bt.ops); {
+		tm.unlock()
+		n, err := tm.submit(bt, from)
+		from += n
+		if err == nil {
+			break
+		}
+		b := bt.buffers[from]
+		tm.stats[b.state.queue].Adds++
+		events += tm.post(b, outcome{final: true, err: err, time: time.Now()})
+		from++
+	}
+	if len(bt.cancels) > 0 {
+		tm.unlock()
+		tm.cancelAll(bt)
+		tm.mu.Lock()
+	}
+	tm.putBatch(bt)
+	return events
+}

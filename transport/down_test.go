@@ -1,0 +1,202 @@
+package transport
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// When the Core is gone, every buffer ends with ECANCELED, and then the TM has failed, with
+// EPIPE.
+//
+// transport 3.5 ours (3)
+func TestDown(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		var bs []*Buffer
+		for q := range QueueType(QueueTypes) {
+			bs = append(bs, w.added(q))
+		}
+		late := w.buffer(PassiveBulkRecv)
+		late.Deadline = later(time.Second)
+		w.ok(w.tm.Add(late))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		well := w.added(PassiveBulkSend)
+		w.on = func(e *BufferEvent) {
+			if w.tm.State() != StateStarted {
+				t.Error("the TM has failed before its buffers have ended")
+			}
+			if e.Err != nil {
+				w.is(w.tm.Add(e.Buffer), syscall.EPIPE)
+				w.is(e.Add(e.Buffer), syscall.EPIPE)
+			}
+		}
+		w.onTM = func(e *TMEvent) {
+			if len(w.events) != 8 {
+				t.Errorf("%v after %d events", e.Next, len(w.events))
+			}
+		}
+		c := w.fake.take(well, true)
+		w.fake.push(c, Completion{Down: true, Err: syscall.EPIPE})
+		synctest.Wait()
+		w.ended(well, 0)
+		for _, b := range bs {
+			w.ended(b, syscall.ECANCELED)
+		}
+		w.ended(late, syscall.ETIMEDOUT)
+		if s := w.states(); !slices.Equal(s, []State{StateStarted, StateFailed}) {
+			t.Errorf("told %v", s)
+		}
+		w.is(w.tmEvents[1].Err, syscall.EPIPE)
+		w.is(w.tm.Await(context.Background(), StateStopped), syscall.EPIPE)
+		w.is(w.tm.Add(well), syscall.EINVAL)
+		w.is(w.tm.Stop(true), syscall.EINVAL)
+	})
+}
+
+// The same while it is stopping, and with nothing queued.
+//
+// transport 3.5 ours (3)
+func TestDownWhileStopping(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		b := w.added(MsgRecv)
+		w.ok(w.tm.Stop(false))
+		synctest.Wait()
+		w.fake.push(Completion{Down: true})
+		synctest.Wait()
+		w.ended(b, syscall.ECANCELED)
+		if s := w.states(); !slices.Equal(s, []State{StateStarted, StateFailed}) {
+			t.Errorf("told %v", s)
+		}
+		w.is(w.tmEvents[1].Err, syscall.EPIPE)
+	})
+	inWorld(t, nil, func(w *world) {
+		w.fake.push(Completion{Down: true, Err: syscall.EPIPE}, Completion{Down: true, Err: syscall.EPIPE})
+		synctest.Wait()
+		if s := w.tm.State(); s != StateFailed {
+			t.Errorf("state is %v", s)
+		}
+	})
+}
+
+// With synchronous delivery the events of the buffers wait for DeliverAll, and the failure
+// for them.
+//
+// transport 3.5 ours (3)
+func TestDownWithSynchronousDelivery(t *testing.T) {
+	inSynchronousWorld(t, func(w *world) {
+		b := w.added(MsgRecv)
+		var c Channel
+		wake := c.Wait()
+		w.ok(w.tm.Notify(&c))
+		w.fake.push(Completion{Down: true, Err: syscall.EPIPE})
+		synctest.Wait()
+		if s := w.tm.State(); s != StateStarted || len(w.events) != 0 || !signalled(wake) || !w.tm.Pending() {
+			t.Fatalf("state is %v, %d events", s, len(w.events))
+		}
+		if n, err := w.tm.DeliverAll(); n != 1 || err != nil {
+			t.Errorf("delivered %d, %v", n, err)
+		}
+		w.ended(b, syscall.ECANCELED)
+		synctest.Wait()
+		if s := w.tm.State(); s != StateFailed {
+			t.Errorf("state is %v", s)
+		}
+	})
+}
+
+// An op that the Core is looking at when it goes away ends when it is known whether it was
+// taken: by an error, or by an event, not by both.
+func TestDownWhileSubmitting(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		inWorld(t, nil, func(w *world) { w.downWhileSubmitting(taken) })
+		inSynchronousWorld(t, func(w *world) { w.downWhileSubmitting(taken) })
+	}
+}
+
+func (w *world) downWhileSubmitting(taken bool) {
+	hold := make(chan bool)
+	w.fake.submit = func(_ *fakeTM, ops []Op) (int, error) {
+		<-hold
+		if taken {
+			return len(ops), nil
+		}
+		return 0, syscall.EPIPE
+	}
+	b := w.buffer(MsgRecv)
+	added := make(chan error)
+	go func() { added <- w.tm.Add(b) }()
+	synctest.Wait()
+	w.fake.push(Completion{Down: true, Err: syscall.EPIPE})
+	synctest.Wait()
+	var c Channel
+	wake := c.Wait()
+	if w.tm.synchronous {
+		if n, err := w.tm.DeliverAll(); n != 0 || err != nil || w.tm.Pending() {
+			w.t.Errorf("delivered %d, %v", n, err)
+		}
+		w.ok(w.tm.Notify(&c))
+	}
+	if s := w.tm.State(); s != StateStarted || len(w.events) != 0 {
+		w.t.Errorf("state is %v, %d events", s, len(w.events))
+	}
+	close(hold)
+	err := <-added
+	synctest.Wait()
+	if !taken {
+		w.is(err, syscall.EPIPE)
+		if len(w.events) != 0 {
+			w.t.Errorf("%d events", len(w.events))
+		}
+	} else {
+		w.ok(err)
+		if w.tm.synchronous {
+			if !signalled(wake) || !w.tm.Pending() {
+				w.t.Error("nobody was told")
+			}
+			if n, err := w.tm.DeliverAll(); n != 1 || err != nil {
+				w.t.Errorf("delivered %d, %v", n, err)
+			}
+			synctest.Wait()
+		}
+		w.ended(b, syscall.ECANCELED)
+	}
+	if s := w.tm.State(); s != StateFailed {
+		w.t.Errorf("state is %v", s)
+	}
+}
+
+// The same at every moment, the one between the worker's look for what is left and its rest
+// included: it has no other that wakes it.
+func TestDownWhileAnAddReturns(t *testing.T) {
+	for k := range 1000 {
+		inWorld(t, nil, func(w *world) {
+			hold := make(chan bool)
+			w.fake.submit = func(_ *fakeTM, ops []Op) (int, error) {
+				<-hold
+				return len(ops), nil
+			}
+			b := w.buffer(MsgRecv)
+			added := make(chan error)
+			go func() { added <- w.tm.Add(b) }()
+			synctest.Wait()
+			go w.fake.push(Completion{Down: true, Err: syscall.EPIPE})
+			go func() {
+				for range k % 40 {
+					runtime.Gosched()
+				}
+				close(hold)
+			}()
+			w.ok(<-added)
+			synctest.Wait()
+			if s := w.tm.State(); s != StateFailed {
+				t.Fatalf("the TM is %v", s) // and w.close would hang
+			}
+			w.ended(b, syscall.ECANCELED)
+		})
+	}
+}

@@ -1,0 +1,37 @@
+package transport_test
+
+import (
+	"context"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/mem"
+)
+
+// What the examples share. They run on a network in memory; with inproc.New(node) in the
+// place of Network.Host they run on LNet.
+
+// domain makes a domain on a host of its own.
+func domain(ctx context.Context, network *mem.Network, nid string) *transport.Domain {
+	return must(transport.NewDomain(ctx, network.Host(must(lnet.ParseNID(nid)))))
+}
+
+// finish ends a TM, with the buffers that it used and its domain.
+func finish(ctx context.Context, tm *transport.TransferMachine, buffers ...*transport.Buffer) {
+	check(tm.Shutdown(ctx))
+	for _, b := range buffers {
+		check(tm.Domain().Free(b))
+	}
+	check(tm.Domain().Close())
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,212 @@
+package transport
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+)
+
+// herd is some TMs that one pool feeds. Their callbacks bring buffers back, with the colour
+// of the TM, unless the test says otherwise.
+type herd struct {
+	*pond
+	tms []*fed
+}
+
+// fed is a TM of a herd.
+type fed struct {
+	*TransferMachine
+	herd *herd
+	fake *fakeTM // once it is started
+	// on, unless it is nil, is what happens to a buffer instead of Put.
+	on func(e *BufferEvent)
+	// onStarted, unless it is nil, is called when it has started.
+	onStarted func()
+	// budget is how many receive buffers the core takes yet; below 0: any number.
+	budget int
+}
+
+// inHerd runs a test in a bubble, with a pool of 8 buffers, and closes what it leaves.
+func inHerd(t *testing.T, wish func(c *PoolConfig), test func(h *herd)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHerd(t, wish)
+		h.provision(8)
+		test(h)
+		h.close()
+	})
+}
+
+func newHerd(t rapid.TB, wish func(c *PoolConfig)) *herd {
+	h := &herd{pond: newPond(t, wish)}
+	h.core.submit = func(tm *fakeTM, ops []Op) (int, error) {
+		lockedNothing(t)
+		for i := range ops {
+			if f := h.of(tm); f != nil && !ops[i].Cancel && f.budget >= 0 {
+				if f.budget == 0 {
+					return i, syscall.EHOSTUNREACH
+				}
+				f.budget--
+			}
+		}
+		return len(ops), nil
+	}
+	return h
+}
+
+// of is whose the core's TM is, which has its number.
+func (h *herd) of(tm *fakeTM) *fed { return h.tms[tm.address.TMID-1] }
+
+// attached is a new TM with the pool.
+func (h *herd) attached(length int) *fed {
+	h.t.Helper()
+	f := h.loose()
+	if err := f.AttachPool(h.pool, f.how(length)); err != nil {
+		h.t.Fatal(err)
+	}
+	return f
+}
+
+// loose is a new TM without a pool.
+func (h *herd) loose() *fed {
+	h.t.Helper()
+	f := &fed{herd: h, budget: -1}
+	tm, err := h.domain.NewTM(func(e *TMEvent) {
+		if e.Next == StateStarted && f.onStarted != nil {
+			f.onStarted()
+		}
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	f.TransferMachine = tm
+	h.tms = append(h.tms, f)
+	return f
+}
+
+// how is how a TM uses the pool.
+func (f *fed) how(length int) Provisioning {
+	var c Callbacks
+	c[MsgRecv] = func(e *BufferEvent) {
+		lockedNothing(f.herd.t)
+		if f.on != nil {
+			f.on(e)
+		} else if e.Final {
+			f.put(e.Buffer)
+		}
+	}
+	return Provisioning{Callbacks: &c, MinReceiveSize: 4096, MaxMessages: 2, QueueLength: length}
+}
+
+// put brings a buffer back, with the colour of the TM.
+func (f *fed) put(b *Buffer) {
+	if err := b.Pool().Put(b, f.Colour()); err != nil {
+		f.herd.t.Errorf("put: %v", err)
+	}
+}
+
+// start starts the TM, and waits.
+func (f *fed) start() *fed {
+	h := f.herd
+	h.t.Helper()
+	if err := f.Start(fmt.Sprintf("0@lo:12345:34:%d", slices.Index(h.tms, f)+1)); err != nil {
+		h.t.Fatal(err)
+	}
+	synctest.Wait()
+	if s := f.State(); s != StateStarted {
+		h.t.Fatalf("state is %v, want started", s)
+	}
+	f.fake = h.core.tms[len(h.core.tms)-1]
+	return f
+}
+
+// stop stops the TM with abort, and closes it. Its callbacks bring the buffers back.
+func (f *fed) stop() {
+	h := f.herd
+	h.t.Helper()
+	if err := f.Stop(true); err != nil {
+		h.t.Fatal(err)
+	}
+	f.fake.obey()
+	synctest.Wait()
+	if s := f.State(); s != StateStopped {
+		h.t.Fatalf("state is %v, want stopped", s)
+	}
+	if err := f.Close(); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// close closes the TMs, and the pool.
+func (h *herd) close() {
+	h.t.Helper()
+	for _, f := range h.tms {
+		switch f.State() {
+		case StateStarted:
+			f.on = nil
+			f.stop()
+		case StateInitialized, StateStopped, StateFailed:
+			if err := f.Close(); err != nil {
+				h.t.Fatal(err)
+			}
+		}
+	}
+	if err := h.pool.whole(); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.pool.Close(); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// queued are the buffers on the receive queue, in order.
+func (f *fed) queued() (bs []*Buffer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for b := f.queues[MsgRecv].first; b != nil; b = b.state.next {
+		bs = append(bs, b)
+	}
+	return bs
+}
+
+// ends ends the first operations on the receive queue, with an error unless it is nil.
+func (f *fed) ends(n int, err error) {
+	for _, b := range f.queued()[:n] {
+		if err == nil {
+			f.fake.finish(b, 100)
+		} else {
+			f.fake.fail(b, err)
+		}
+		synctest.Wait()
+	}
+}
+
+// has fails the test unless the receive queue, the deficit and the failures are those.
+func (f *fed) has(length, deficit, failures int) {
+	t := f.herd.t
+	t.Helper()
+	synctest.Wait()
+	if l, d := f.QueueLength(MsgRecv), f.Deficit(); l != length || d != deficit {
+		t.Errorf("length %d, deficit %d, want %d, %d", l, d, length, deficit)
+	}
+	if got := f.Stats(MsgRecv).Failures; got != uint64(failures) {
+		t.Errorf("%d failures, want %d", got, failures)
+	}
+	if f.fake != nil && f.State() == StateStarted && f.fake.has() != length {
+		t.Errorf("the core has %d, want %d", f.fake.has(), length)
+	}
+	if err := f.herd.pool.whole(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (f *fed) setLength(n int) {
+	f.herd.t.Helper()
+	if err := f.SetQueueLength(n); err != nil {
+		f.herd.t.Fatal(err)
+	}
+}

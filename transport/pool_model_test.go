@@ -1,0 +1,144 @@
+package transport
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// poolModel is a naive pool: a list of what is free, in the order of puts.
+type poolModel struct {
+	free          []freeBuffer
+	out           []*Buffer
+	threshold     int
+	notEmpty, low int
+}
+
+type freeBuffer struct {
+	b      *Buffer
+	colour uint32
+}
+
+func (m *poolModel) put(b *Buffer, colour uint32) {
+	m.out = slices.DeleteFunc(m.out, func(o *Buffer) bool { return o == b })
+	m.free = append(m.free, freeBuffer{b, colour})
+	if len(m.free) == 1 {
+		m.notEmpty++
+	}
+}
+
+// get is the rules of transport 4, one after the other.
+func (m *poolModel) get(colour uint32) *Buffer {
+	at := -1
+	for i, f := range m.free { // the latest of the colour
+		if colour != AnyColour && f.colour == colour {
+			at = i
+		}
+	}
+	if at < 0 { // the oldest without a colour
+		at = slices.IndexFunc(m.free, func(f freeBuffer) bool { return f.colour == AnyColour })
+	}
+	if at < 0 && len(m.free) > 0 { // the oldest
+		at = 0
+	}
+	if at < 0 {
+		return nil
+	}
+	b := m.free[at].b
+	m.free = slices.Delete(m.free, at, at+1)
+	m.out = append(m.out, b)
+	if len(m.free) < m.threshold {
+		m.low++
+	}
+	return b
+}
+
+// transport-tests K (88)-(91)
+// transport 4 provision, 4 get, 4 put, 4 prune, 4 fini
+func TestAPoolIsAsTheModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &poolModel{threshold: rapid.IntRange(1, 3).Draw(t, "threshold")}
+		colours := rapid.IntRange(0, 3).Draw(t, "colours")
+		w := newPond(t, func(c *PoolConfig) { c.Colours, c.Threshold = colours, m.threshold })
+		colour := rapid.OneOf(rapid.Uint32Range(0, 4), rapid.Just(AnyColour))
+		t.Repeat(map[string]func(*rapid.T){
+			"provision": func(t *rapid.T) {
+				for range rapid.IntRange(0, 3).Draw(t, "n") {
+					before := m.all()
+					if n, err := w.pool.Provision(context.Background(), 1); n != 1 || err != nil {
+						t.Fatal(n, err)
+					}
+					for b := range w.core.buffers {
+						if b := b.token.(*Buffer); !slices.Contains(before, b) {
+							m.put(b, AnyColour)
+						}
+					}
+				}
+			},
+			"get": func(t *rapid.T) {
+				c := colour.Draw(t, "colour")
+				if got, want := w.pool.Get(c), m.get(c); got != want {
+					t.Fatalf("another buffer came, %p, not %p", got, want)
+				}
+			},
+			"put": func(t *rapid.T) {
+				if len(m.out) == 0 {
+					t.Skip("none is out")
+				}
+				b, c := rapid.SampledFrom(m.out).Draw(t, "buffer"), colour.Draw(t, "colour")
+				err := w.pool.Put(b, c)
+				if valid := c == AnyColour || int(c) < colours; valid != (err == nil) {
+					t.Fatalf("colour %d of %d: %v", c, colours, err)
+				}
+				if err == nil {
+					m.put(b, c)
+				}
+			},
+			"put again": func(t *rapid.T) {
+				if len(m.free) == 0 {
+					t.Skip("none is free")
+				}
+				if w.pool.Put(rapid.SampledFrom(m.free).Draw(t, "buffer").b, AnyColour) == nil {
+					t.Fatal("a buffer that is in the pool was put")
+				}
+			},
+			"prune": func(t *rapid.T) {
+				want := len(m.free) > m.threshold
+				if w.pool.Prune() != want {
+					t.Fatalf("pruned %v, want %v", !want, want)
+				}
+				if want {
+					m.free = m.free[1:]
+				}
+			},
+			"": func(t *rapid.T) {
+				if err := w.pool.whole(); err != nil {
+					t.Fatal(err)
+				}
+				if w.pool.Free() != len(m.free) || w.pool.Size() != len(m.all()) || len(w.core.buffers) != len(m.all()) {
+					t.Fatalf("%d of %d free, want %d of %d", w.pool.Free(), w.pool.Size(), len(m.free), len(m.all()))
+				}
+				if w.notEmpty != m.notEmpty || w.low != m.low {
+					t.Fatalf("told %d times not empty, %d times low, want %d and %d", w.notEmpty, w.low, m.notEmpty, m.low)
+				}
+			},
+		})
+		for _, b := range slices.Clone(m.out) {
+			w.put(AnyColour, b)
+		}
+		if err := w.pool.Close(); err != nil || len(w.core.buffers) > 0 {
+			t.Fatalf("%v, %d buffers left", err, len(w.core.buffers))
+		}
+	})
+}
+
+// all are the model's buffers.
+func (m *poolModel) all() []*Buffer {
+	all := slices.Clone(m.out)
+	for _, f := range m.free {
+		all = append(all, f.b)
+	}
+	return all
+}

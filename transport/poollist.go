@@ -1,0 +1,114 @@
+package transport
+
+// pooledState is what a pool knows of a free buffer. Pool.mu guards it.
+type pooledState struct {
+	colour uint32
+	links  [2]link // by linkColour and linkAge
+}
+
+// link is where a buffer is in a pooledList.
+type link struct{ prev, next *Buffer }
+
+const (
+	linkColour = iota
+	linkAge
+)
+
+// pooledList is a list of free buffers, each of which is in two: one of its colour, one of
+// all.
+type pooledList struct {
+	kind        int // which link the list uses
+	first, last *Buffer
+	length      int
+}
+
+// pushBack puts b at the end.
+func (l *pooledList) pushBack(b *Buffer) {
+	b.state.pooled.links[l.kind] = link{prev: l.last}
+	if l.last == nil {
+		l.first = b
+	} else {
+		l.last.state.pooled.links[l.kind].next = b
+	}
+	l.last = b
+	l.length++
+}
+
+// pushFront puts b in front.
+func (l *pooledList) pushFront(b *Buffer) {
+	b.state.pooled.links[l.kind] = link{next: l.first}
+	if l.first == nil {
+		l.last = b
+	} else {
+		l.first.state.pooled.links[l.kind].prev = b
+	}
+	l.first = b
+	l.length++
+}
+
+// remove takes b out.
+func (l *pooledList) remove(b *Buffer) {
+	at := &b.state.pooled.links[l.kind]
+	if at.prev == nil {
+		l.first = at.next
+	} else {
+		at.prev.state.pooled.links[l.kind].next = at.next
+	}
+	if at.next == nil {
+		l.last = at.prev
+	} else {
+		at.next.state.pooled.links[l.kind].prev = at.prev
+	}
+	*at = link{}
+	l.length--
+}
+
+// insert puts a claimed buffer into its lists; mu is held.
+func (p *Pool) insert(b *Buffer, colour uint32) {
+	b.state.pooled.colour = colour
+	p.byAge.pushBack(b)
+	if colour == AnyColour {
+		p.plain.pushBack(b)
+	} else {
+		p.byColour[colour].pushFront(b)
+	}
+}
+
+// take takes a buffer out, by the rules of Get; mu is held.
+func (p *Pool) take(colour uint32) (*Buffer, news) {
+	b := p.byAge.first
+	if p.plain.first != nil {
+		b = p.plain.first
+	}
+	if colour < uint32(len(p.byColour)) && p.byColour[colour].first != nil {
+		b = p.byColour[colour].first
+	}
+	if b == nil {
+		return nil, 0
+	}
+	p.remove(b)
+	b.state.use.Store(idle)
+	if p.byAge.length < p.config.Threshold {
+		return b, newsLow
+	}
+	return b, 0
+}
+
+// oldest takes the buffer out that has been free for longest; mu is held.
+func (p *Pool) oldest() *Buffer {
+	b := p.byAge.first
+	if b != nil {
+		p.remove(b)
+	}
+	return b
+}
+
+// remove takes b out of its lists; mu is held.
+func (p *Pool) remove(b *Buffer) {
+	p.byAge.remove(b)
+	if c := b.state.pooled.colour; c == AnyColour {
+		p.plain.remove(b)
+	} else {
+		p.byColour[c].remove(b)
+	}
+}

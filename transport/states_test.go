@@ -1,0 +1,124 @@
+package transport
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"testing/synctest"
+)
+
+// reached brings the TM of a world that was just made to a state.
+var reached = map[State]func(w *world){
+	StateInitialized: func(*world) {},
+	StateStarting: func(w *world) {
+		w.core.start = func(ctx context.Context, _ Address) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		w.ok(w.tm.Start(address))
+	},
+	StateStarted: func(w *world) { w.start() },
+	StateFailed:  func(w *world) { w.is(w.tm.Start("nobody"), syscall.EINVAL) },
+	StateStopped: func(w *world) {
+		w.start()
+		w.ok(w.tm.Stop(false))
+	},
+	StateUndefined: func(w *world) { w.ok(w.tm.Close()) },
+	StateStopping: func(w *world) {
+		w.start()
+		w.added(MsgRecv)
+		w.ok(w.tm.Stop(false))
+	},
+}
+
+// inState runs a test in a bubble, with a TM that is in a state, and shuts down what it
+// leaves.
+func inState(t *testing.T, s State, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		reached[s](w)
+		synctest.Wait()
+		if got := w.tm.State(); got != s {
+			t.Fatalf("state is %v", got)
+		}
+		test(w)
+		synctest.Wait()
+		if w.tm.State() == StateStarting {
+			w.ok(w.tm.Stop(false))
+			synctest.Wait()
+		}
+		if n := len(w.core.tms); n > 0 {
+			w.fake = w.core.tms[n-1]
+		}
+		w.close()
+	})
+}
+
+// A call that the state does not allow is EINVAL, and changes nothing.
+//
+// transport 3.5 table
+func TestCallsInEachState(t *testing.T) {
+	const (
+		before  = 1 << StateInitialized
+		until   = before | 1<<StateStarting | 1<<StateStarted
+		started = 1 << StateStarted
+	)
+	for name, c := range map[string]struct {
+		allowed int // a bit for each state
+		call    func(w *world) error
+	}{
+		"Start":                {before, func(w *world) error { return w.tm.Start(address) }},
+		"Stop":                 {until, func(w *world) error { return w.tm.Stop(false) }},
+		"Close":                {before | 1<<StateStopped | 1<<StateFailed, func(w *world) error { return w.tm.Close() }},
+		"Confine":              {before, func(w *world) error { return w.tm.Confine(0) }},
+		"SetColour":            {until, func(w *world) error { return w.tm.SetColour(1) }},
+		"SetQueueLength":       {until, func(w *world) error { return w.tm.SetQueueLength(3) }},
+		"DeliverSynchronously": {before, func(w *world) error { return w.tm.DeliverSynchronously() }},
+		"Add":                  {started, func(w *world) error { return w.tm.Add(w.buffer(MsgRecv)) }},
+		"EndPointAt": {started, func(w *world) error {
+			e, err := w.tm.EndPointAt(peer)
+			if err == nil {
+				e.Put()
+			}
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for state := range reached {
+				inState(t, state, func(w *world) {
+					told := len(w.tmEvents)
+					err := c.call(w)
+					if c.allowed&(1<<state) != 0 {
+						w.ok(err)
+						return
+					}
+					w.is(err, syscall.EINVAL)
+					synctest.Wait()
+					if s := w.tm.State(); s != state || len(w.tmEvents) != told {
+						t.Errorf("%v: the state is %v then, told %v", state, s, w.tmEvents)
+					}
+				})
+			}
+		})
+	}
+}
+
+// transport-tests C (28)
+func TestAddInOtherStates(t *testing.T) {
+	for state := range reached {
+		if state == StateStarted {
+			continue
+		}
+		t.Run(state.String(), func(t *testing.T) {
+			inState(t, state, func(w *world) {
+				b := w.buffer(MsgRecv)
+				before := w.tm.AllStats()
+				w.is(w.tm.Add(b), syscall.EINVAL)
+				if b.Flags() != Registered || w.tm.AllStats() != before {
+					t.Errorf("flags are %#x, stats %+v", b.Flags(), w.tm.AllStats())
+				}
+			})
+		})
+	}
+}

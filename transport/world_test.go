@@ -1,0 +1,243 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// address is where the TM of a world is.
+const address = "0@lo:12345:34:12"
+
+// world is one TM over a fake core, in a synctest bubble, and what it has told.
+type world struct {
+	t      *testing.T
+	core   *fakeCore
+	domain *Domain
+	tm     *TransferMachine
+	fake   *fakeTM // once it is started
+	held   []*EndPoint
+
+	mu       sync.Mutex
+	events   []BufferEvent
+	flags    []Flags // of the buffers, in the callbacks
+	tmEvents []TMEvent
+	// on, unless it is nil, is called for each event of a buffer.
+	on func(e *BufferEvent)
+	// onTM, unless it is nil, is called for each event of the TM.
+	onTM func(e *TMEvent)
+}
+
+// inWorld runs a test in a bubble, with a TM that prepare, unless it is nil, may change
+// before it is started. What the test leaves is shut down.
+func inWorld(t *testing.T, prepare func(w *world), test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if prepare != nil {
+			prepare(w)
+		}
+		w.start()
+		test(w)
+		w.close()
+	})
+}
+
+// newWorld is a world whose TM is StateInitialized.
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, core: newFakeCore()}
+	d, err := NewDomain(context.Background(), w.core)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.domain = d
+	if w.tm, err = d.NewTM(w.hearTM); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) hearTM(e *TMEvent) {
+	w.mu.Lock()
+	w.tmEvents = append(w.tmEvents, *e)
+	on := w.onTM
+	w.mu.Unlock()
+	if on != nil {
+		on(e)
+	}
+}
+
+func (w *world) hear(e *BufferEvent) {
+	flags := e.Buffer.Flags()
+	w.mu.Lock()
+	w.events = append(w.events, *e)
+	w.flags = append(w.flags, flags)
+	on := w.on
+	w.mu.Unlock()
+	if on != nil {
+		on(e)
+	}
+}
+
+// start starts the TM, and waits.
+func (w *world) start() {
+	w.t.Helper()
+	if err := w.tm.Start(address); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+	if s := w.tm.State(); s != StateStarted {
+		w.t.Fatalf("state is %v, want started", s)
+	}
+	w.fake = w.core.tms[len(w.core.tms)-1]
+}
+
+// close shuts down what is left, with a core that obeys.
+func (w *world) close() {
+	w.t.Helper()
+	for _, e := range w.held {
+		e.Put()
+	}
+	if s := w.tm.State(); s == StateUndefined {
+		return
+	} else if s == StateStarted {
+		w.ok(w.tm.Stop(true))
+		w.settle()
+	} else if s == StateStopping {
+		w.tm.mu.Lock()
+		w.tm.abort()
+		w.settle()
+	}
+	w.ok(w.tm.Close())
+}
+
+// settle has the core obey, and whoever delivers deliver, until the TM has come to its end.
+func (w *world) settle() {
+	w.t.Helper()
+	for range 10 {
+		w.fake.obey()
+		synctest.Wait()
+		if w.tm.Pending() {
+			if _, err := w.tm.DeliverAll(); err != nil {
+				w.t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if s := w.tm.State(); s == StateStopped || s == StateFailed {
+			return
+		}
+	}
+	w.t.Fatalf("the TM is %v, with %d buffers", w.tm.State(), w.tm.queued)
+}
+
+// ok fails the test if there is an error.
+func (w *world) ok(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// is fails the test unless the error has an errno.
+func (w *world) is(err error, want syscall.Errno) {
+	w.t.Helper()
+	if !errors.Is(err, want) {
+		w.t.Fatalf("error is %v, want %v", err, want)
+	}
+}
+
+// all are callbacks for each queue.
+func (w *world) all() *Callbacks {
+	var c Callbacks
+	for q := range c {
+		c[q] = w.hear
+	}
+	return &c
+}
+
+// buffer is a registered one of 8192 bytes, fit for a queue.
+func (w *world) buffer(q QueueType) *Buffer {
+	w.t.Helper()
+	b := NewBuffer(make([]byte, 4096), make([]byte, 4096))
+	w.ok(w.domain.Register(context.Background(), b))
+	b.Queue, b.Callbacks, b.Length = q, w.all(), 8192
+	b.MinReceiveSize, b.MaxMessages = 4096, 1
+	switch {
+	case q == MsgSend:
+		e, err := w.tm.EndPointAt(peer)
+		w.ok(err)
+		b.EndPoint = e
+		w.held = append(w.held, e)
+	case q.active():
+		passive := PassiveBulkRecv
+		if q == ActiveBulkRecv {
+			passive = PassiveBulkSend
+		}
+		p := Passive{Address: peer, MatchBits: MakeMatchBits(peer.TMID, 1), Queue: passive, Size: 8192}
+		b.Descriptor = p.AppendDescriptor(nil)
+	}
+	return b
+}
+
+// added is buffer, and Add.
+func (w *world) added(q QueueType) *Buffer {
+	w.t.Helper()
+	b := w.buffer(q)
+	w.ok(w.tm.Add(b))
+	return b
+}
+
+// finals are the final events of a buffer so far.
+func (w *world) finals(b *Buffer) (found []BufferEvent) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.events {
+		if e.Buffer == b && e.Final {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// ended fails the test unless there is one final event of a buffer, with an error, nil if 0.
+func (w *world) ended(b *Buffer, want syscall.Errno) BufferEvent {
+	w.t.Helper()
+	found := w.finals(b)
+	if len(found) != 1 {
+		w.t.Fatalf("%d final events, want 1", len(found))
+	}
+	e := found[0]
+	if want == 0 && e.Err != nil || want != 0 && !errors.Is(e.Err, want) {
+		w.t.Fatalf("the final event has %v, want errno %d", e.Err, want)
+	}
+	return e
+}
+
+// states are those that the TM has told.
+func (w *world) states() (told []State) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.tmEvents {
+		if e.Type == TMStateChange {
+			told = append(told, e.Next)
+		}
+	}
+	return told
+}
+
+// eachQueue runs a test on each queue.
+func eachQueue(t *testing.T, test func(w *world, q QueueType)) {
+	t.Helper()
+	for q := range QueueType(QueueTypes) {
+		t.Run(q.String(), func(t *testing.T) {
+			inWorld(t, nil, func(w *world) { test(w, q) })
+		})
+	}
+}
+
+// later is a deadline so far away.
+func later(d time.Duration) time.Time { return time.Now().Add(d) }
