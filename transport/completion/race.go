@@ -1,0 +1,6 @@
+//go:build race
+
+package completion
+
+// raceEnabled has mistakes of a Core panic.
+const raceEnabled = true
