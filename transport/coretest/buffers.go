@@ -1,0 +1,146 @@
+package coretest
+
+import (
+	"slices"
+	"syscall"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// Group C: registration, and what cannot be added.
+var bufferCases = []scenario{
+	{name: "T019_Register", run: register},
+	{name: "T019_Memory", run: memory},
+	{name: "T020_RegisterTwice", run: registerTwice},
+	{name: "T030_Offset", run: offset},
+}
+
+// segments makes memory of such sizes.
+func segments(sizes ...int) [][]byte {
+	var list [][]byte
+	for _, n := range sizes {
+		list = append(list, make([]byte, n))
+	}
+	return list
+}
+
+// transport-tests C (19)
+// transport 3.7 (3)
+func register(s *stage) {
+	d := s.domain(0)
+	l := d.Limits()
+	full := slices.Repeat([]int{l.BufferSize / l.Segments}, l.Segments)
+	largest := slices.Repeat([]int{l.SegmentSize}, l.BufferSize/l.SegmentSize)
+	ctx, cancel := s.context()
+	defer cancel()
+	for _, c := range []struct {
+		name  string
+		sizes []int
+		want  error
+	}{
+		{"as many segments as may be", full, nil},
+		{"as large segments as may be", largest, nil},
+		{"one byte", []int{1}, nil},
+		{"uneven segments", []int{1, 4000, 17}, nil},
+		{"a segment too many", append([]int{1}, slices.Repeat([]int{1}, l.Segments)...), syscall.EINVAL},
+		{"a segment too large", []int{l.SegmentSize + 1}, syscall.EINVAL},
+		{"a byte too many", append([]int{1}, largest...), syscall.EFBIG},
+		{"an empty segment", []int{10, 0, 10}, syscall.EINVAL},
+		{"nothing", nil, syscall.EINVAL},
+	} {
+		b := transport.NewBuffer(segments(c.sizes...)...)
+		s.want(c.name, d.Register(ctx, b), c.want)
+		if c.want == nil {
+			if b.Flags() != transport.Registered {
+				s.t.Errorf("%s: flags %x", c.name, b.Flags())
+			}
+			s.must(d.Deregister(b))
+		}
+		if b.Flags() != 0 {
+			s.t.Errorf("%s: flags %x, and it is not registered", c.name, b.Flags())
+		}
+	}
+}
+
+// memory is that of the domain: in one piece, of every size, zero, and gone when it is
+// freed.
+//
+// transport 3.7 (3)
+func memory(s *stage) {
+	d := s.domain(0)
+	ctx, cancel := s.context()
+	defer cancel()
+	for _, n := range []int{1, 4096, 4097, d.Limits().BufferSize} {
+		b, err := d.Buffer(ctx, n)
+		s.must(err)
+		if b.Size() != n || len(b.Bytes()) != n || b.Flags() != transport.Registered {
+			s.t.Errorf("a buffer of %d bytes has %d, in one piece %d, flags %x", n, b.Size(), len(b.Bytes()), b.Flags())
+		}
+		for i, x := range b.Bytes() {
+			if x != 0 {
+				s.t.Fatalf("byte %d of %d is %#x", i, n, x)
+			}
+		}
+		guard(b)
+		s.untouched(b, 0)
+		s.want("close its domain", d.Close(), syscall.EBUSY)
+		s.must(d.Free(b))
+		if b.Flags() != 0 {
+			s.t.Errorf("flags %x of what is free", b.Flags())
+		}
+	}
+	for n, want := range map[int]error{0: syscall.EINVAL, d.Limits().BufferSize + 1: syscall.EFBIG} {
+		_, err := d.Buffer(ctx, n)
+		s.want("a buffer of a size that cannot be", err, want)
+	}
+	foreign := transport.NewBuffer(segments(10)...)
+	s.must(d.Register(ctx, foreign))
+	s.want("free foreign memory", d.Free(foreign), syscall.EINVAL)
+	s.must(d.Deregister(foreign))
+}
+
+// transport-tests C (20)
+// transport 3.7 (1)-(2)
+func registerTwice(s *stage) {
+	m := s.machine(0)
+	b := m.buffer(100)
+	ctx, cancel := s.context()
+	defer cancel()
+	s.want("register twice", m.domain.Register(ctx, b), syscall.EBUSY)
+	s.want("register elsewhere, too", s.domain(1).Register(ctx, b), syscall.EBUSY)
+	if b.Flags() != transport.Registered {
+		s.t.Errorf("flags %x", b.Flags())
+	}
+	m.receive(b, 100, 1)
+	s.want("deregister while it is queued", m.domain.Deregister(b), syscall.EBUSY)
+	m.cancel(b)
+}
+
+// transport-tests C (30)
+// transport 3.8 errors
+func offset(s *stage) {
+	a, b := s.pair()
+	passive, active := a.buffer(100), b.buffer(100)
+	ep, err := b.EndPointAt(a.Self().Address())
+	s.must(err)
+	defer ep.Put()
+	for q, d := range map[transport.QueueType]transport.Descriptor{
+		transport.MsgRecv: nil, transport.MsgSend: nil, transport.PassiveBulkRecv: nil, transport.PassiveBulkSend: nil,
+		transport.ActiveBulkRecv: a.announce(passive, transport.PassiveBulkSend, 10),
+	} {
+		active.Queue, active.Descriptor, active.EndPoint = q, d, nil
+		if q == transport.MsgSend {
+			active.EndPoint = ep
+		}
+		active.Length, active.MinReceiveSize, active.MaxMessages = 10, 10, 1
+		active.Offset = 1
+		s.want(q.String()+" with an offset", b.Add(active), syscall.EINVAL)
+	}
+	a.cancel(passive)
+	active.Queue, active.Descriptor = transport.ActiveBulkSend, a.announce(passive, transport.PassiveBulkRecv, 0)
+	s.want("aSEND with an offset", b.Add(active), syscall.EINVAL)
+	active.Offset = 0
+	s.must(b.Add(active))
+	b.expect(active)
+	a.expect(passive)
+}

@@ -1,0 +1,141 @@
+package coretest
+
+import (
+	"fmt"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// Groups K and L, which need no Core of their own, as programs meet them: receive queues
+// that are filled from a pool.
+var provisioningCases = []scenario{
+	{name: "NeverDry", run: neverDry},
+	{name: "SharedPool", run: sharedPool},
+	{name: "Synchronously", run: provisionedSynchronously},
+}
+
+// pool makes a pool of buffers of 1000 bytes.
+func (s *stage) pool(d *transport.Domain, buffers int) *transport.Pool {
+	s.t.Helper()
+	p, err := d.NewPool(transport.PoolConfig{Segments: 2, SegmentSize: 500, Colours: 2})
+	s.must(err)
+	ctx, cancel := s.context()
+	defer cancel()
+	n, err := p.Provision(ctx, buffers)
+	s.must(err)
+	if n != buffers || p.Free() != n || p.Size() != n {
+		s.t.Errorf("the pool has %d buffers, %d free, not %d", n, p.Free(), buffers)
+	}
+	return p
+}
+
+// attach gives a TM a pool, to which its callback returns buffers with the TM's colour.
+func (m *machine) attach(p *transport.Pool, length, messages int) {
+	s := m.stage
+	s.t.Helper()
+	m.then = func(e *transport.BufferEvent) {
+		if e.Queue != transport.MsgRecv || !e.Final {
+			return
+		}
+		if err := p.Put(e.Buffer, m.Colour()); err != nil {
+			s.t.Errorf("put a buffer back: %v", err)
+		}
+	}
+	s.must(m.AttachPool(p, transport.Provisioning{
+		Callbacks: &m.callbacks, MinReceiveSize: 100, MaxMessages: messages, QueueLength: length,
+	}))
+}
+
+// drained ends the TMs of a pool, which must have all its buffers then, and closes it.
+func (s *stage) drained(p *transport.Pool, tms ...*machine) {
+	s.t.Helper()
+	for _, m := range tms {
+		m.close()
+	}
+	if p.Free() != p.Size() {
+		s.t.Errorf("%d buffers of %d are back", p.Free(), p.Size())
+	}
+	s.must(p.Close())
+}
+
+// neverDry: while the program returns what it has got, each message finds a buffer.
+//
+// transport 5.2 (1)
+func neverDry(s *stage) {
+	const messages = 100
+	d := s.domain(0)
+	p := s.pool(d, 5)
+	a, b := s.prepare(d), s.machine(1)
+	a.attach(p, 3, 2)
+	a.start(s.address(0).String())
+	out := b.buffer(100)
+	for i := range messages {
+		b.sends(out, i, 100, a)
+		e := a.take(fmt.Sprintf("message %d", i), func(e *event) bool { return e.queue == transport.MsgRecv && e.buffer != nil })
+		if e.err != nil || e.length != 100 || e.final != (i%2 == 1) {
+			s.t.Fatalf("message %d: %v", i, &e)
+		}
+	}
+	if n := a.QueueLength(transport.MsgRecv); n != 3 || a.Deficit() != 0 {
+		s.t.Errorf("%d buffers are queued, %d lack", n, a.Deficit())
+	}
+	s.drained(p, a)
+}
+
+// sharedPool: what one TM cannot get, it gets when another one stops.
+//
+// transport 5.3 (4), 5.4
+// r.M0.net.xprt.auto-provisioned-receive-buffer-pool
+func sharedPool(s *stage) {
+	d := s.domain(0)
+	p := s.pool(d, 5)
+	first, second, b := s.prepare(d), s.prepare(d), s.machine(1)
+	first.attach(p, 3, 1)
+	second.attach(p, 4, 1)
+	s.must(first.SetColour(0))
+	s.must(second.SetColour(1))
+	first.start(s.address(0).String())
+	second.start(s.address(0).String())
+	if first.Deficit() != 0 || second.Deficit() != 2 || p.Free() != 0 {
+		s.t.Errorf("%d and %d lack, %d are free", first.Deficit(), second.Deficit(), p.Free())
+	}
+	first.close()
+	if second.Deficit() != 0 || second.QueueLength(transport.MsgRecv) != 4 || p.Free() != 1 {
+		s.t.Errorf("%d lack, %d are queued, %d are free",
+			second.Deficit(), second.QueueLength(transport.MsgRecv), p.Free())
+	}
+	out := b.buffer(100)
+	for i := range 6 {
+		b.sends(out, i, 50, second)
+		e := second.take("a message", func(e *event) bool { return e.buffer != nil })
+		if e.err != nil || e.length != 50 {
+			s.t.Errorf("message %d: %v", i, &e)
+		}
+	}
+	s.drained(p, second)
+}
+
+// provisionedSynchronously: it is DeliverAll that fills the queue then.
+//
+// transport 5.2 (1)
+func provisionedSynchronously(s *stage) {
+	d := s.domain(0)
+	p := s.pool(d, 3)
+	a, b := s.prepare(d), s.machine(1)
+	s.must(a.DeliverSynchronously())
+	a.attach(p, 2, 1)
+	a.start(s.address(0).String())
+	out := b.buffer(100)
+	for i := range 10 {
+		b.sends(out, i, 60, a)
+		a.becomesPending()
+		a.deliver(1)
+		e := a.take("a message", func(e *event) bool { return e.buffer != nil })
+		if e.err != nil || e.length != 60 || a.QueueLength(transport.MsgRecv) != 2 {
+			s.t.Errorf("message %d: %v; %d buffers are queued", i, &e, a.QueueLength(transport.MsgRecv))
+		}
+	}
+	a.finish()
+	a.closed = true
+	s.drained(p)
+}

@@ -1,0 +1,183 @@
+package coretest
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// Stories runs random programs over a Core whose time is simulated, and compares what comes
+// of them with a model of TMs and pools that is written down naively, straight from the
+// specification. Each half runs as many as rapid's flag -rapid.checks says, 100 at first:
+//
+//   - Calm programs do one thing at a time, and wait until all is quiet: the model
+//     knows each event, status, length, offset, content, figure and order.
+//   - Storms do things from several goroutines, while callbacks go on sending: the model
+//     knows what each buffer's events may be, that each add has one final event, what
+//     comes, and what the figures add up to.
+//
+// The Core's network must lose nothing, keep the order of messages, and be quiet within
+// half of calm.
+//
+// transport 3.7 flags, 3.8 table, 3.8 (1)-(3), 3.8 errors, 3.8 del, 3.9 (1)
+// transport 3.10 posting (2)-(3), 3.10 posting (5), 3.10 guarantees
+// transport 3.11 (1)-(4), 3.12 (1)-(2), 4 get, 4 put, 5.2 (1), 5.2 (3), 5.3 (2)
+func Stories(t *testing.T, h Harness) {
+	if h.Bubble == nil || h.Strict {
+		t.Fatal("stories need simulated time, and a Core that does not complain")
+	}
+	t.Run("Calm", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) { tellStory(t, rt, &h, drawProgram(rt, false)) })
+	})
+	t.Run("Storm", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) { tellStory(t, rt, &h, drawProgram(rt, true)) })
+	})
+}
+
+// calm is how long a network needs at most, twice, until nothing is under way.
+const calm = 100 * time.Millisecond
+
+// program is a random one. What the numbers in its deeds choose, depends on what there is.
+type program struct {
+	Sizes []int // of the loose buffers, of either host in turn
+	Pools [2]transport.PoolConfig
+	Deeds []deed
+	Lanes [][]deed // of a storm, behind that
+}
+
+// deed is one thing that a program does.
+type deed struct {
+	Kind   string
+	Slot   int // of a TM
+	Which  int // buffer, descriptor or whatever
+	Queue  transport.QueueType
+	Length int
+	Min    int
+	Max    int
+	Fault  fault
+	Halves int // the deadline, in halves of calm; 0: none
+	Colour uint32
+	Yes    bool
+	Pooled bool // of a new TM: it has a pool
+	Then   then
+}
+
+// fault is what is wrong with an add.
+type fault uint8
+
+const (
+	faultNone fault = iota
+	faultLength
+	faultOffset
+	faultCallback
+	faultMin
+	faultMax
+	faultEndPoint
+	faultLate
+	faultForeign
+	faultDescriptor
+	faults
+)
+
+// then is what the callback of a final event does.
+type then uint8
+
+const (
+	thenNothing then = iota
+	thenReadd
+	thenReaddLater
+	thenCancel
+	thenStop
+	thenPut
+	thenGet
+	thens
+)
+
+// storyKinds begins with what a program shrinks to, and goes on with what it is about: rapid
+// rather chooses what stands in front.
+var storyKinds = []string{
+	"nothing", "send", "receive", "active", "send", "passive", "send", "active", "receive", "cancel", "deliver", "add",
+	"stop", "pass", "put", "get", "length", "grow", "close", "new", "start", "send", "active", "passive", "receive", "add",
+	"pass", "prune", "colour", "reset", "hold", "drop", "deliver", "close", "new", "start",
+}
+
+func drawProgram(t *rapid.T, storm bool) program {
+	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+	var p program
+	p.Sizes = rapid.SliceOfN(rapid.SampledFrom([]int{300, 1, 40, 150, 90, 300, 10, 200, 120}), 12, 12).Draw(t, "sizes")
+	for i := range p.Pools {
+		p.Pools[i] = transport.PoolConfig{
+			Segments: number("segments", 1, 2), SegmentSize: rapid.SampledFrom([]int{100, 16, 50, 90}).Draw(t, "segment size"),
+			Threshold: number("threshold", 0, 3), Colours: number("colours", 0, 2),
+		}
+	}
+	p.Deeds = []deed{{Kind: "grow", Slot: 0, Max: number("buffers", 0, 6)}, {Kind: "grow", Slot: 2, Max: number("buffers", 0, 4)}}
+	for slot := range 3 {
+		d := drawDeed(t)
+		d.Kind, d.Slot = "new", slot
+		p.Deeds = append(p.Deeds, d, deed{Kind: "start", Slot: slot, Yes: true})
+	}
+	if !storm {
+		p.Deeds = append(p.Deeds, rapid.SliceOfN(rapid.Custom(drawDeed), 20, 80).Draw(t, "deeds")...)
+		return p
+	}
+	for range number("lanes", 2, 3) {
+		p.Lanes = append(p.Lanes, rapid.SliceOfN(rapid.Custom(drawGust), 10, 50).Draw(t, "lane"))
+	}
+	return p
+}
+
+func drawDeed(t *rapid.T) deed {
+	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+	d := deed{
+		Kind: rapid.SampledFrom(storyKinds).Draw(t, "kind"), Slot: number("slot", 0, 2), Which: number("which", 0, 99),
+		Queue: transport.QueueType(number("queue", 0, int(transport.QueueTypes)-1)), Length: number("length", 1, 120),
+		Min: rapid.SampledFrom([]int{40, 1, 20, 60, 120}).Draw(t, "min"), Max: rapid.SampledFrom([]int{1, 2, 3, 4, 40}).Draw(t, "max"),
+		Halves: rapid.SampledFrom([]int{0, 0, 0, 0, 0, 5, 1, 3, 9}).Draw(t, "halves"),
+		Colour: rapid.SampledFrom([]uint32{transport.AnyColour, 0, 1, 2}).Draw(t, "colour"),
+		Yes:    rapid.Bool().Draw(t, "yes"), Pooled: number("pooled", 0, 3) > 0,
+		Then: then(number("then", 0, int(thens)-1)),
+	}
+	if number("wrong", 0, 7) == 0 {
+		d.Fault = fault(number("fault", 1, int(faults)-1))
+	}
+	switch d.Kind {
+	case "receive":
+		d.Queue = transport.MsgRecv
+	case "send":
+		d.Queue = transport.MsgSend
+	case "passive":
+		d.Queue = transport.PassiveBulkRecv + d.Queue%2
+	case "active":
+		d.Queue = transport.ActiveBulkRecv + d.Queue%2
+	}
+	return d
+}
+
+var gustKinds = []string{
+	"yield", "receive", "receive", "receive", "send", "send", "send", "passive", "active", "cancel", "cancel", "pass", "stop", "length", "get",
+}
+
+// drawGust draws a deed of a storm.
+func drawGust(t *rapid.T) deed {
+	d := drawDeed(t)
+	kind := rapid.SampledFrom(gustKinds).Draw(t, "gust")
+	if kind == "stop" && d.Which > 20 {
+		kind = "yield"
+	}
+	d.Kind, d.Fault = kind, faultNone
+	switch kind {
+	case "receive":
+		d.Queue = transport.MsgRecv
+	case "send":
+		d.Queue = transport.MsgSend
+	case "passive":
+		d.Queue = transport.PassiveBulkRecv + d.Queue%2
+	case "active":
+		d.Queue = transport.ActiveBulkRecv + d.Queue%2
+	}
+	return d
+}

@@ -1,0 +1,199 @@
+package coretest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// add adds a buffer, perhaps wrongly, and has it lead to what it does.
+func (s *teller) add(m *tmModel, b *tale, d deed, later *transport.BufferEvent) {
+	r := b.real
+	var faults []syscall.Errno
+	fault := func(is bool, errno syscall.Errno) {
+		if is {
+			faults = append(faults, errno)
+		}
+	}
+	fault(b.where != withProgram, syscall.EBUSY)
+	fault(m.state != transport.StateStarted, syscall.EINVAL)
+	fault(b.host != m.host, syscall.EINVAL)
+	var said *announcement
+	var to *transport.EndPoint
+	if b.where == withProgram {
+		to = s.prepare(m, b, &d, fault)
+		if d.Queue >= transport.ActiveBulkRecv {
+			said = s.aim(b, &d, len(faults) > 0, fault)
+		}
+	}
+	var err error
+	if later != nil {
+		err = later.Add(r)
+	} else {
+		err = m.real.Add(r)
+	}
+	if to != nil {
+		to.Put()
+	}
+	s.expect("add to "+d.Queue.String(), err, faults...)
+	if err == nil && len(faults) == 0 {
+		s.added(m, b, d, said)
+	} else if b.where == withProgram && d.Queue/2 == 1 && r.Descriptor != nil {
+		s.fail("a descriptor, though add has failed")
+	}
+}
+
+// prepare fills in a buffer, with what may be wrong with it.
+func (s *teller) prepare(m *tmModel, b *tale, d *deed, fault func(bool, syscall.Errno)) *transport.EndPoint {
+	r, f := b.real, d.Fault
+	sends := d.Queue%2 == 1
+	d.Min, d.Length = min(d.Min, b.size), min(d.Length, b.size)
+	r.Queue, r.Callbacks, r.Length, r.Offset, r.EndPoint = d.Queue, &s.callbacks, d.Length, 0, nil
+	r.MinReceiveSize, r.MaxMessages, r.Deadline = d.Min, d.Max, time.Time{}
+	var to *transport.EndPoint
+	if m.state == transport.StateStarted && (d.Queue == transport.MsgSend) != (f == faultEndPoint) {
+		var err error
+		to, err = m.real.EndPointAt(s.address(d.Which % 3))
+		s.must(err)
+		r.EndPoint = to
+	}
+	fault(f == faultEndPoint && d.Queue <= transport.MsgSend, syscall.EINVAL)
+	switch f {
+	case faultLength:
+		r.Length = (b.size + 1) * (d.Which % 2)
+		fault(sends, syscall.EINVAL)
+	case faultOffset:
+		r.Offset = 1
+		fault(true, syscall.EINVAL)
+	case faultCallback:
+		r.Callbacks = &transport.Callbacks{}
+		fault(true, syscall.EINVAL)
+	case faultMin:
+		r.MinReceiveSize = (b.size + 1) * (d.Which % 2)
+		fault(d.Queue == transport.MsgRecv, syscall.EINVAL)
+	case faultMax:
+		r.MaxMessages = 0
+		fault(d.Queue == transport.MsgRecv, syscall.EINVAL)
+	case faultLate:
+		r.Deadline = time.Now()
+		fault(true, syscall.ETIME)
+	}
+	b.deadline = time.Time{}
+	if d.Halves > 0 && f != faultLate {
+		s.ticks++
+		// Far from when deeds are done, which is at halves.
+		r.Deadline = time.Now().Add(time.Duration(d.Halves)*calm/2 + calm/4 + s.ticks*time.Microsecond)
+		b.deadline = r.Deadline
+	}
+	guard(r)
+	if sends {
+		s.seeds++
+		b.seed = s.seeds
+		fill(r, b.seed, d.Length)
+	}
+	return to
+}
+
+// aim gives an active buffer a descriptor, and tells what is wrong with that (transport 6.6).
+func (s *teller) aim(b *tale, d *deed, certain bool, fault func(bool, syscall.Errno)) *announcement {
+	r := b.real
+	if len(s.said) == 0 || d.Fault == faultDescriptor && d.Which%3 == 0 {
+		r.Descriptor = nil
+		fault(true, syscall.EINVAL)
+		return nil
+	}
+	recent := s.said[max(0, len(s.said)-5):]
+	said := recent[d.Which%len(recent)]
+	r.Descriptor = bytes.Clone(said.descriptor)
+	if d.Fault == faultDescriptor {
+		if d.Which%3 == 1 {
+			r.Descriptor = r.Descriptor[:47]
+		} else {
+			r.Descriptor[d.Which%48] ^= 0x10
+		}
+		fault(true, syscall.EINVAL)
+		return nil
+	}
+	if certain {
+		return nil // checked before the descriptor is looked at
+	}
+	switch fetches := d.Queue == transport.ActiveBulkRecv; {
+	case fetches != (said.queue == transport.PassiveBulkSend):
+		fault(true, syscall.EPERM)
+	case fetches && said.size > b.size, !fetches && d.Length > said.size:
+		fault(true, syscall.EFBIG)
+	}
+	return &said
+}
+
+// added is what an add that has succeeded leads to.
+func (s *teller) added(m *tmModel, b *tale, d deed, said *announcement) {
+	m.link(b, d)
+	switch d.Queue {
+	case transport.MsgSend:
+		b.open = false
+		b.coming = append(b.coming, outcome{final: true})
+		if to := s.at(s.address(d.Which % 3)); to != nil {
+			to.arrive(d.Length, b.seed, m.address)
+		}
+	case transport.PassiveBulkRecv, transport.PassiveBulkSend:
+		s.announce(m, b, d)
+	case transport.ActiveBulkRecv, transport.ActiveBulkSend:
+		s.transfer(b, d, said)
+	}
+}
+
+// announce looks at the descriptor of a passive buffer (transport 6.4, 6.6).
+func (s *teller) announce(m *tmModel, b *tale, d deed) {
+	m.counter++
+	b.bits = uint64(m.address.TMID)<<52 | m.counter
+	b.limit = b.size
+	if d.Queue == transport.PassiveBulkSend {
+		b.limit = d.Length
+	}
+	x := b.real.Descriptor
+	le := binary.LittleEndian
+	if len(x) != 48 || matchBitsOf(x) != b.bits || le.Uint32(x[28:]) != uint32(d.Queue) || le.Uint64(x[32:]) != uint64(b.limit) {
+		s.fail("descriptor %x of %v, match bits %#x, %d bytes", x, d.Queue, b.bits, b.limit)
+		return
+	}
+	s.said = append(s.said, announcement{bytes.Clone(x), m.address, d.Queue, b.bits, b.limit, b.seed})
+}
+
+// matchBitsOf are those in a descriptor.
+func matchBitsOf(d transport.Descriptor) uint64 {
+	if len(d) < 8 {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(d)
+}
+
+// transfer is bulk: with the passive buffer that waits for it, if there is one.
+func (s *teller) transfer(b *tale, d deed, said *announcement) {
+	fetches := d.Queue == transport.ActiveBulkRecv
+	var passive *tale
+	if to := s.at(said.address); to != nil {
+		for _, x := range to.queues[said.queue] {
+			if x.open && x.bits == said.bits {
+				passive = x
+			}
+		}
+	}
+	switch {
+	case fetches && passive != nil && said.size <= passive.limit:
+		passive.open, b.open = false, false
+		passive.coming = append(passive.coming, outcome{final: true})
+		b.coming = append(b.coming, outcome{final: true, length: said.size, seed: passive.seed, data: true})
+	case fetches: // nobody answers
+	default:
+		b.open = false
+		b.coming = append(b.coming, outcome{final: true})
+		if passive != nil && d.Length <= passive.limit {
+			passive.open = false
+			passive.coming = append(passive.coming, outcome{final: true, length: d.Length, seed: b.seed, data: true})
+		}
+	}
+}

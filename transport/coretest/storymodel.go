@@ -1,0 +1,308 @@
+package coretest
+
+import (
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// where is who has a buffer of a story.
+type where uint8
+
+const (
+	withProgram where = iota
+	withTM
+	withPool
+)
+
+// tale is the model of a buffer: what is known of it, straight from the specification.
+type tale struct {
+	real  *transport.Buffer // nil: a pool's that nobody has seen yet
+	host  int
+	size  int
+	pool  *poolModel // it belongs to
+	where where
+
+	// While a TM has it.
+	tm       *tmModel
+	deed     deed // that added it
+	open     bool // the network has not ended the operation
+	offset   int  // where the next message goes
+	received int  // messages that have come
+	told     int  // of them the program knows
+	seed     int  // of the pattern that it sends
+	bits     uint64
+	limit    int // bytes that a peer may move
+	added    time.Time
+	deadline time.Time
+	coming   []outcome // what its events will tell
+	parts    []outcome // messages that were told
+
+	// While a pool has it.
+	colour uint32
+
+	// Of a storm.
+	owner        int  // the lane that adds it
+	adds, finals int  // what has become of it
+	wanted       bool // somebody has cancelled it
+	ends         int  // the add that was cancelled for sure
+	said         *announcement
+}
+
+// outcome is what an event will tell.
+type outcome struct {
+	final          bool
+	cancelled      bool
+	late           bool // by the deadline, not before it
+	length, offset int
+	sender         transport.Address
+	seed           int // of the pattern that has come
+	data           bool
+}
+
+// news is a TM event that is to come.
+type news struct {
+	next transport.State
+	err  syscall.Errno // 0: none
+}
+
+// tmModel is the model of a TM.
+type tmModel struct {
+	real    *transport.TransferMachine
+	slot    int
+	host    int
+	address transport.Address
+	state   transport.State
+
+	synchronous bool
+	pool        *poolModel
+	how         deed // of the pool's buffers
+	colour      uint32
+	length      int
+	deficit     int
+	counter     uint64 // of passive buffers
+
+	queues [transport.QueueTypes][]*tale
+	stats  [transport.QueueTypes]transport.Stats
+	news   []news
+	held   []*transport.EndPoint
+
+	peak       int  // of the events that what is queued may have
+	delivering bool // the driver is in DeliverAll
+	told       int  // callbacks of buffers
+	running    int32
+
+	// Of a storm.
+	aborted bool
+	closed  bool
+	cancels int // that did something, other than those of Stop
+	adds    [transport.QueueTypes]uint64
+}
+
+// poolModel is the model of a pool: a slice, the buffer that came back first in front.
+type poolModel struct {
+	real      *transport.Pool
+	host      int
+	config    transport.PoolConfig
+	free      []*tale
+	out       int
+	notEmpty  int // calls of the callback that are due
+	low       int
+	heard     poolNews
+	threshold int
+}
+
+// up tells whether messages find the TM.
+func (m *tmModel) up() bool {
+	return m != nil && (m.state == transport.StateStarted || m.state == transport.StateStopping)
+}
+
+// waits tells whether buffers on a queue wait for what others do.
+func waits(q transport.QueueType) bool {
+	return q != transport.MsgSend && q < transport.ActiveBulkRecv
+}
+
+// busy tells whether the TM does something by itself, which may end at this moment.
+func (m *tmModel) busy() bool {
+	for q := range m.queues {
+		if len(m.queues[q]) > 0 && !waits(transport.QueueType(q)) {
+			return true
+		}
+	}
+	return false
+}
+
+// queued is how many buffers the TM has.
+func (m *tmModel) queued() int {
+	n := 0
+	for _, q := range m.queues {
+		n += len(q)
+	}
+	return n
+}
+
+// receiver is the buffer that the next message goes to.
+func (m *tmModel) receiver() *tale {
+	for _, b := range m.queues[transport.MsgRecv] {
+		if b.open {
+			return b
+		}
+	}
+	return nil
+}
+
+// arrive is a message of n bytes that comes to the TM. It is lost if there is no buffer, or
+// if it is longer than the first one takes (transport 6.8).
+func (m *tmModel) arrive(n, seed int, from transport.Address) bool {
+	b := m.receiver()
+	if b == nil || n > b.deed.Min {
+		return false
+	}
+	o := outcome{length: n, offset: b.offset, sender: from, seed: seed, data: true}
+	b.offset += n
+	b.received++
+	if b.received == b.deed.Max || b.size-b.offset < b.deed.Min {
+		o.final, b.open = true, false
+	}
+	b.coming = append(b.coming, o)
+	return true
+}
+
+// end ends what waits, by Cancel, by Stop, or by the deadline.
+func (b *tale) end(late bool) {
+	if b.open {
+		b.open = false
+		b.coming = append(b.coming, outcome{final: true, cancelled: true, late: late})
+	}
+}
+
+// link queues a buffer.
+func (m *tmModel) link(b *tale, d deed) {
+	b.where, b.tm, b.deed, b.open = withTM, m, d, true
+	b.offset, b.received, b.told, b.parts, b.coming = 0, 0, 0, nil, nil
+	b.added = time.Now()
+	m.queues[d.Queue] = append(m.queues[d.Queue], b)
+	m.stats[d.Queue].Adds++
+	events := 0
+	for q, all := range m.queues {
+		for _, b := range all {
+			if q == int(transport.MsgRecv) {
+				events += b.deed.Max
+			} else {
+				events++
+			}
+		}
+	}
+	m.peak = max(m.peak, events)
+}
+
+// tell is what an event does (transport 3.10): the buffer leaves the queue if it is the
+// final one, figures change, and the receive queue is filled again.
+func (m *tmModel) tell(b *tale, o outcome, at time.Time) {
+	q := b.deed.Queue
+	stats := &m.stats[q]
+	if o.cancelled {
+		stats.Failures++
+	} else {
+		n := uint64(o.length)
+		if q == transport.MsgSend || q == transport.PassiveBulkSend || q == transport.ActiveBulkSend {
+			n = uint64(b.deed.Length)
+		}
+		stats.Successes++
+		stats.Bytes += n
+		stats.MaxBytes = max(stats.MaxBytes, n)
+	}
+	if q == transport.MsgRecv && !o.cancelled {
+		b.told++
+		b.parts = append(b.parts, o)
+	}
+	if !o.final {
+		return
+	}
+	stats.TimeInQueue += at.Sub(b.added)
+	i := slices.Index(m.queues[q], b)
+	m.queues[q] = slices.Delete(m.queues[q], i, i+1)
+	b.where, b.tm = withProgram, nil
+	if q == transport.MsgRecv {
+		m.provision()
+	}
+}
+
+// provision is transport 5.2.
+func (m *tmModel) provision() {
+	if m.state != transport.StateStarted || m.pool == nil {
+		return
+	}
+	need := m.length - len(m.queues[transport.MsgRecv])
+	for need > 0 {
+		b := m.pool.get(m.colour)
+		if b == nil {
+			break
+		}
+		b.deadline = time.Time{}
+		m.link(b, m.how)
+		need--
+	}
+	deficit := max(need, 0)
+	if deficit > m.deficit {
+		m.stats[transport.MsgRecv].Failures += uint64(deficit - m.deficit)
+	}
+	m.deficit = deficit
+}
+
+// stop is what Stop does, when it may.
+func (m *tmModel) stop(abort bool) {
+	m.state, m.deficit = transport.StateStopping, 0
+	if abort {
+		m.abort()
+	}
+	m.news = append(m.news, news{next: transport.StateStopped})
+}
+
+// abort cancels what is queued.
+func (m *tmModel) abort() {
+	for q := range m.queues {
+		for _, b := range m.queues[q] {
+			m.stats[q].Cancels++
+			b.end(false)
+		}
+	}
+}
+
+// get takes a buffer out (transport 4): the last one that came back with the colour, or
+// the oldest without one, or the oldest.
+func (p *poolModel) get(colour uint32) *tale {
+	if len(p.free) == 0 {
+		return nil
+	}
+	at := 0
+	for i := len(p.free) - 1; i >= 0; i-- {
+		if p.free[i].colour == transport.AnyColour {
+			at = i
+		}
+	}
+	for i, b := range p.free {
+		if colour != transport.AnyColour && b.colour == colour {
+			at = i
+		}
+	}
+	b := p.free[at]
+	p.free = slices.Delete(p.free, at, at+1)
+	p.out++
+	b.where = withProgram
+	if len(p.free) < p.threshold {
+		p.low++
+	}
+	return b
+}
+
+// put brings one back; those that lack buffers are served by whoever calls it.
+func (p *poolModel) put(b *tale, colour uint32) {
+	b.where, b.colour = withPool, colour
+	p.free = append(p.free, b)
+	if len(p.free) == 1 {
+		p.notEmpty++
+	}
+}

@@ -1,0 +1,508 @@
+package coretest
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// storm is what is known of a program whose goroutines do things at the same time.
+// teller.mu guards it; it is not held during calls.
+type storm struct {
+	*teller
+	sent  []*sent
+	stops [3]int // calls of Stop that did something, by slot
+}
+
+// sent is a message, or bulk that fills a passive buffer.
+type sent struct {
+	to, from transport.Address
+	bits     uint64 // of bulk
+	seed     int
+	length   int
+	come     bool
+}
+
+// blow runs lanes at the same time, and ends all TMs.
+func (s *teller) blow(lanes [][]deed) {
+	if s.failure != "" {
+		return
+	}
+	w := &storm{teller: s}
+	s.mu.Lock()
+	s.storm = w
+	for _, b := range s.tales {
+		b.owner %= len(lanes)
+	}
+	s.mu.Unlock()
+	var all, deliverers sync.WaitGroup
+	for _, m := range s.tms {
+		if m.synchronous {
+			m.delivering = true
+			deliverers.Go(func() { w.deliverer(m) })
+		}
+	}
+	for i, deeds := range lanes {
+		all.Go(func() {
+			for _, d := range deeds {
+				w.do(i, d)
+			}
+		})
+	}
+	all.Wait()
+	s.settle(0)
+	w.note(w.overdue)
+	for _, m := range s.tms {
+		w.stop(m, true)
+		s.settle(0)
+		if m.real.State() == transport.StateStopping { // it was stopped without
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			w.note(func() { m.aborted = true })
+			m.closed = m.real.Shutdown(ctx) == nil // it may end at once
+			s.settle(0)
+		}
+	}
+	deliverers.Wait()
+	s.mu.Lock()
+	w.end()
+	s.storm = nil
+	s.mu.Unlock()
+}
+
+func (w *storm) note(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+// overdue looks for what should have ended. mu is held.
+func (w *storm) overdue() {
+	for _, b := range w.tales {
+		late := !b.deadline.IsZero() && !b.deadline.After(time.Now())
+		if b.where == withTM && (late || b.ends == b.adds && b.ends > 0 || b.deed.Queue == transport.MsgSend) {
+			w.fail("a buffer is on %v yet, late %v, cancelled %v", b.deed.Queue, late, b.ends == b.adds)
+		}
+	}
+}
+
+// deliverer is the event loop of a TM with synchronous delivery.
+func (w *storm) deliverer(m *tmModel) {
+	c := m.real.Channel()
+	for {
+		wake := c.Wait()
+		if m.real.Notify(c) != nil {
+			return
+		}
+		<-wake
+		_, _ = m.real.DeliverAll()
+	}
+}
+
+// do does a deed of a lane.
+func (w *storm) do(lane int, d deed) {
+	w.mu.Lock()
+	m, p := w.tms[d.Slot], w.pools[d.Slot/2]
+	var b *tale
+	switch d.Kind {
+	case "receive", "send", "passive", "active":
+		b = w.choose(d.Which, func(b *tale) bool {
+			return b.pool == nil && b.host == m.host && b.owner == lane && b.where == withProgram
+		})
+	case "cancel":
+		b = w.choose(d.Which, func(b *tale) bool { return b.host == m.host && b.where == withTM })
+	}
+	w.mu.Unlock()
+	switch d.Kind {
+	case "pass":
+		time.Sleep(time.Duration(d.Which%5) * calm / 4)
+	case "yield":
+		runtime.Gosched()
+	case "stop":
+		w.stop(m, d.Yes)
+	case "length":
+		if err := m.real.SetQueueLength(d.Max); err != nil {
+			w.note(func() {
+				if !isOne(err, syscall.EINVAL) || m.state == transport.StateStarted {
+					w.fail("set queue length: %v", err)
+				}
+			})
+		}
+	case "get":
+		w.borrow(p, d)
+	case "cancel":
+		if b != nil {
+			w.cancel(m, b)
+		}
+	default:
+		if b != nil {
+			w.add(m, b, d, nil)
+		}
+	}
+}
+
+func (w *storm) stop(m *tmModel, abort bool) {
+	w.note(func() {
+		if m.state == transport.StateStarted {
+			m.state = transport.StateStopping
+			m.news = append(m.news, news{next: transport.StateStopped})
+		}
+		m.aborted = m.aborted || abort
+	})
+	err := m.real.Stop(abort)
+	w.note(func() {
+		if err == nil {
+			w.stops[m.slot]++
+		} else {
+			w.expect("stop", err, syscall.EINVAL)
+		}
+	})
+}
+
+// cancel cancels a buffer, which its final event may forestall, or another add.
+func (w *storm) cancel(m *tmModel, b *tale) {
+	var adds int
+	w.note(func() {
+		b.wanted = true
+		adds = b.adds
+	})
+	if !m.real.Cancel(b.real) {
+		return
+	}
+	w.note(func() {
+		m.cancels++
+		if b.adds == adds { // else it is not known which add was meant
+			b.ends = adds
+		}
+	})
+}
+
+// borrow takes a buffer out of a pool, and brings it back.
+func (w *storm) borrow(p *poolModel, d deed) {
+	r := p.real.Get(d.Colour)
+	if r == nil {
+		return
+	}
+	var b *tale
+	w.note(func() {
+		b = w.pooled(p, r)
+		if b.where != withPool {
+			w.fail("pool %d has given a buffer that is %d", p.host, b.where)
+		}
+		b.where = withProgram
+	})
+	runtime.Gosched()
+	w.bring(b, d.Colour)
+}
+
+// pooled returns the model of a buffer of a pool.
+func (w *storm) pooled(p *poolModel, r *transport.Buffer) *tale {
+	b := w.known[r]
+	if b == nil {
+		b = &tale{real: r, host: p.host, size: r.Size(), pool: p, where: withPool}
+		w.learn(b)
+	}
+	return b
+}
+
+// bring brings a buffer back to its pool.
+func (w *storm) bring(b *tale, colour uint32) {
+	if int(colour) >= b.pool.config.Colours {
+		colour = transport.AnyColour
+	}
+	w.note(func() { b.where = withPool })
+	err := b.pool.real.Put(b.real, colour)
+	w.note(func() { w.expect("put", err) })
+}
+
+// add adds a buffer that the caller has.
+func (w *storm) add(m *tmModel, b *tale, d deed, e *transport.BufferEvent) {
+	w.mu.Lock()
+	if b.where != withProgram {
+		w.mu.Unlock()
+		return // another one was faster
+	}
+	b.where, b.tm, b.received, b.parts = withTM, m, 0, nil
+	var faults []syscall.Errno
+	fault := func(is bool, errno syscall.Errno) {
+		if is {
+			faults = append(faults, errno)
+		}
+	}
+	var said *announcement
+	state := m.state
+	m.state = transport.StateUndefined // no end point now
+	w.prepare(m, b, &d, fault)
+	m.state = state
+	if d.Queue >= transport.ActiveBulkRecv {
+		said = w.aim(b, &d, false, fault)
+	}
+	b.deed, b.said = d, said
+	b.adds++
+	to := w.address(d.Which % 3)
+	switch d.Queue {
+	case transport.MsgSend:
+		w.sent = append(w.sent, &sent{to: to, from: m.address, seed: b.seed, length: d.Length})
+	case transport.ActiveBulkSend:
+		if said != nil {
+			w.sent = append(w.sent, &sent{to: said.address, bits: said.bits, seed: b.seed, length: d.Length})
+		}
+	}
+	w.mu.Unlock()
+
+	err := w.hand(m, b, d, to, e)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		if !isOne(err, faults...) && (!isOne(err, syscall.EINVAL) || m.state == transport.StateStarted) {
+			w.fail("add to %v: %v", d.Queue, err)
+		}
+		b.adds--
+		b.where = withProgram
+		return
+	}
+	if len(faults) > 0 {
+		w.fail("add to %v, though %v", d.Queue, faults)
+	}
+	m.adds[d.Queue]++
+}
+
+// hand adds a buffer, with an end point if it needs one.
+func (w *storm) hand(m *tmModel, b *tale, d deed, to transport.Address, e *transport.BufferEvent) error {
+	if d.Queue == transport.MsgSend {
+		ep, err := m.real.EndPointAt(to)
+		if err != nil {
+			return err
+		}
+		defer ep.Put()
+		b.real.EndPoint = ep
+	}
+	if d.Queue/2 == 1 {
+		return w.handPassive(m, b, d)
+	}
+	if e != nil && d.Queue == transport.MsgRecv {
+		return e.Add(b.real)
+	}
+	return m.real.Add(b.real)
+}
+
+// handPassive adds a passive buffer, and says so before an event may tell that it is over.
+func (w *storm) handPassive(m *tmModel, b *tale, d deed) error {
+	w.mu.Lock() // so that no callback takes the descriptor away
+	defer w.mu.Unlock()
+	err := m.real.Add(b.real)
+	if err != nil {
+		return err
+	}
+	b.bits, b.limit = matchBitsOf(b.real.Descriptor), b.size
+	if d.Queue == transport.PassiveBulkSend {
+		b.limit = d.Length
+	}
+	for _, x := range w.said {
+		if x.bits == b.bits && x.address == m.address {
+			w.fail("match bits %#x for the second time", b.bits)
+		}
+	}
+	w.said = append(w.said, announcement{bytes.Clone(b.real.Descriptor), m.address, d.Queue, b.bits, b.limit, b.seed})
+	return nil
+}
+
+// event is the callback of buffers.
+func (w *storm) event(m *tmModel, e *transport.BufferEvent) {
+	w.mu.Lock()
+	b := w.known[e.Buffer]
+	if p := m.pool; p != nil && (b == nil || b.pool == p) && e.Buffer.Pool() == p.real {
+		b = w.pooled(p, e.Buffer)
+		if b.where == withPool { // the TM has taken it out
+			b.where, b.tm, b.deed, b.received, b.parts, b.deadline = withTM, m, m.how, 0, nil, time.Time{}
+			b.adds++
+		}
+	}
+	if b == nil || b.where != withTM || b.tm != m || b.finals >= b.adds {
+		w.fail("TM %d: an event on %v that nothing led to", m.slot, e.Queue)
+		w.mu.Unlock()
+		return
+	}
+	w.compare(m, b, e)
+	if !e.Final {
+		w.mu.Unlock()
+		return
+	}
+	b.finals++
+	b.where = withProgram
+	d := b.deed
+	e.Buffer.EndPoint = nil
+	w.mu.Unlock()
+	switch {
+	case b.pool != nil:
+		w.bring(b, d.Colour)
+	case d.Then == thenReadd && d.Halves < 20:
+		d.Halves += 7 // some times only
+		w.add(m, b, d, nil)
+	case d.Then == thenReaddLater && d.Halves < 20:
+		d.Halves += 7
+		w.add(m, b, d, e)
+	case d.Then == thenCancel:
+		w.mu.Lock()
+		other := w.choose(d.Which, func(b *tale) bool { return b.tm == m && b.where == withTM })
+		w.mu.Unlock()
+		if other != nil {
+			w.cancel(m, other)
+		}
+	case d.Then == thenStop && d.Which%8 == 0:
+		w.stop(m, d.Which%16 == 0)
+	}
+}
+
+// compare compares an event with what it may be.
+func (w *storm) compare(m *tmModel, b *tale, e *transport.BufferEvent) {
+	q, stats := b.deed.Queue, &m.stats[b.deed.Queue]
+	if e.Queue != q {
+		w.fail("an event of %v on %v", e.Queue, q)
+	}
+	want := transport.Registered
+	if !e.Final {
+		want |= transport.Queued
+	}
+	if f := e.Buffer.Flags() &^ (transport.Cancelled | transport.TimedOut); f != want {
+		w.fail("flags %x in the callback, final %v", f, e.Final)
+	}
+	if e.Err != nil {
+		stats.Failures++
+		late := !b.deadline.IsZero() && !b.deadline.After(time.Now())
+		switch {
+		case isOne(e.Err, syscall.ECANCELED) && (b.wanted || m.aborted):
+		case isOne(e.Err, syscall.ETIMEDOUT) && late:
+		default:
+			w.fail("an event on %v: %v", q, e.Err)
+		}
+		if !e.Final || e.Length != 0 || e.EndPoint != nil {
+			w.fail("an event with an error: final %v, %d bytes", e.Final, e.Length)
+		}
+		return
+	}
+	n := e.Length
+	switch q {
+	case transport.MsgRecv:
+		w.compareMessage(m, b, e)
+	case transport.PassiveBulkRecv:
+		w.compareData(e, &sent{to: m.address, bits: b.bits})
+	case transport.ActiveBulkRecv:
+		got := make([]byte, e.Length)
+		if e.CopyTo(got); e.Length != b.said.size || !bytes.Equal(got, pattern(b.said.seed, e.Length)) {
+			w.fail("%d bytes were fetched, not %d of pattern %d", e.Length, b.said.size, b.said.seed)
+		}
+	default:
+		n = b.deed.Length
+	}
+	if q != transport.MsgRecv && !e.Final {
+		w.fail("an event on %v that is not final", q)
+	}
+	stats.Successes++
+	stats.Bytes += uint64(n)
+	stats.MaxBytes = max(stats.MaxBytes, uint64(n))
+}
+
+// compareMessage looks at a message that has come.
+func (w *storm) compareMessage(m *tmModel, b *tale, e *transport.BufferEvent) {
+	b.received++
+	used := e.Length
+	for _, p := range b.parts {
+		used += p.length
+		if e.Offset < p.offset+p.length && p.offset < e.Offset+e.Length {
+			w.fail("a message at %d, over one at %d", e.Offset, p.offset)
+		}
+	}
+	b.parts = append(b.parts, outcome{offset: e.Offset, length: e.Length})
+	full := b.received == b.deed.Max || b.size-used < b.deed.Min
+	if full != e.Final || e.Length > b.deed.Min || b.received != e.Buffer.MessagesReceived() {
+		w.fail("message %d of %d, %d bytes, %d of %d used: final %v", b.received, b.deed.Max, e.Length, used, b.size, e.Final)
+	}
+	if e.EndPoint == nil {
+		w.fail("a message from nobody")
+		return
+	}
+	w.compareData(e, &sent{to: m.address, from: e.EndPoint.Address()})
+}
+
+// compareData finds out what was sent that has come.
+func (w *storm) compareData(e *transport.BufferEvent, like *sent) {
+	got := make([]byte, e.Length)
+	e.CopyTo(got)
+	for _, x := range w.sent {
+		if !x.come && x.to == like.to && x.from == like.from && x.bits == like.bits && x.length == e.Length &&
+			bytes.Equal(got, pattern(x.seed, x.length)) {
+			x.come = true
+			return
+		}
+	}
+	w.fail("%d bytes have come that nobody has sent, or for the second time", e.Length)
+}
+
+// end compares what is left when all is over. mu is held.
+func (w *storm) end() {
+	for slot, m := range w.tms {
+		if m.state != transport.StateStopped || w.stops[slot] != 1 || len(m.news) > 0 || atomic.LoadInt32(&m.running) != 0 {
+			w.fail("TM %d is %v; it was stopped %d times", slot, m.state, w.stops[slot])
+		}
+		cancels := 0
+		for q, got := range m.real.AllStats() {
+			want := m.stats[q]
+			cancels += int(got.Cancels)
+			if m.pool == nil || q != int(transport.MsgRecv) {
+				want.Adds = m.adds[q]
+			} else {
+				want.Adds = got.Adds // and those of the pool; deficits are failures
+				want.Failures = max(want.Failures, got.Failures)
+			}
+			want.Cancels, want.TimeInQueue = got.Cancels, got.TimeInQueue
+			if got != want {
+				w.fail("TM %d, %v: %+v, not %+v", slot, transport.QueueType(q), got, want)
+			}
+		}
+		if cancels < m.cancels || cancels > m.cancels && !m.aborted {
+			w.fail("TM %d: %d cancels, not %d", slot, cancels, m.cancels)
+		}
+		if m.closed {
+			w.tms[slot] = nil
+		} else {
+			w.close(m)
+		}
+	}
+	for _, b := range w.tales {
+		if b.adds != b.finals || b.pool == nil && b.where != withProgram || b.pool != nil && b.where != withPool {
+			w.fail("a buffer was added %d times, and had %d final events; it is %d", b.adds, b.finals, b.where)
+		}
+	}
+	for _, p := range w.pools {
+		w.relearn(p)
+	}
+}
+
+// relearn finds out in which order a pool has its buffers.
+func (w *storm) relearn(p *poolModel) {
+	size, n := p.real.Size(), 0
+	if size != len(p.free)+p.out {
+		w.fail("pool %d has %d buffers, not %d", p.host, size, len(p.free)+p.out)
+	}
+	var all []*tale
+	for b := p.real.Get(transport.AnyColour); b != nil; b = p.real.Get(transport.AnyColour) {
+		t := w.pooled(p, b)
+		t.where = withProgram
+		all = append(all, t)
+		n++
+	}
+	if n != size {
+		w.fail("pool %d has %d free buffers of %d", p.host, n, size)
+	}
+	p.free, p.out = nil, n
+	for _, t := range all {
+		w.put(t, transport.AnyColour)
+	}
+}

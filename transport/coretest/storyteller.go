@@ -1,0 +1,383 @@
+package coretest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// poolNews counts what a pool says, in whichever goroutine it does.
+type poolNews struct{ notEmpty, low atomic.Int32 }
+
+// teller runs a program, beside its model.
+type teller struct {
+	net     *Network
+	domains [2]*transport.Domain
+	tms     [3]*tmModel // by slot
+	pools   [2]*poolModel
+	rooms   rooms
+	said    []announcement // descriptors that there were
+	seeds   int
+	ticks   time.Duration // so that no two deadlines are the same
+
+	// mu guards all that is the model's. In a calm program it is held during calls, so that
+	// callbacks wait for the end of them.
+	mu      sync.Mutex
+	tales   []*tale // whose buffers have been seen
+	known   map[*transport.Buffer]*tale
+	failure string
+	log     []string
+
+	callbacks transport.Callbacks
+	storm     *storm // nil in a calm program
+}
+
+// announcement is a descriptor of a passive buffer.
+type announcement struct {
+	descriptor transport.Descriptor
+	address    transport.Address
+	queue      transport.QueueType
+	bits       uint64
+	size       int
+	seed       int
+}
+
+// tellStory runs a program in a bubble.
+func tellStory(t *testing.T, rt *rapid.T, h *Harness, p program) {
+	s := &teller{known: make(map[*transport.Buffer]*tale), rooms: rooms{of: make(map[transport.Address]int)}}
+	for q := range s.callbacks {
+		s.callbacks[q] = s.event
+	}
+	h.Bubble(t, func(t *testing.T) {
+		s.net = h.New(t, 2)
+		s.begin(&p)
+		for i := range p.Deeds {
+			if s.failure != "" {
+				break
+			}
+			if p.Deeds[i].Kind == "nothing" {
+				continue
+			}
+			s.say("deed %d: %+v", i, p.Deeds[i])
+			s.mu.Lock()
+			s.do(p.Deeds[i])
+			s.mu.Unlock()
+			s.settle(0)
+		}
+		if p.Lanes != nil {
+			s.blow(p.Lanes)
+		}
+		s.finish()
+	})
+	if s.failure != "" {
+		rt.Fatalf("%s\n%s", s.failure, strings.Join(s.log, "\n"))
+	}
+}
+
+// fail notes the first thing that is not as the model has it; mu is held.
+func (s *teller) fail(format string, a ...any) {
+	if s.failure == "" {
+		s.failure = fmt.Sprintf(format, a...)
+	}
+}
+
+func (s *teller) say(format string, a ...any) { s.log = append(s.log, fmt.Sprintf(format, a...)) }
+
+// expect demands that an error be one of some; none: nil.
+func (s *teller) expect(what string, got error, want ...syscall.Errno) {
+	if got == nil && len(want) == 0 {
+		return
+	}
+	for _, errno := range want {
+		if errors.Is(got, errno) {
+			return
+		}
+	}
+	s.fail("%s: %v, not %v", what, got, want)
+}
+
+func (s *teller) must(err error) bool {
+	if err != nil {
+		s.fail("%v", err)
+	}
+	return err == nil
+}
+
+// begin makes domains, pools, and buffers that belong to none.
+func (s *teller) begin(p *program) {
+	ctx := context.Background()
+	for k := range s.domains {
+		d, err := transport.NewDomain(ctx, roomCore{s.net.Hosts[k].Core, &s.rooms})
+		if !s.must(err) {
+			return
+		}
+		s.domains[k] = d
+		pool := &poolModel{host: k, config: p.Pools[k]}
+		pool.threshold = pool.config.Threshold
+		if pool.threshold == 0 {
+			pool.threshold = transport.PoolThreshold
+		}
+		pool.config.NotEmpty = func(*transport.Pool) { pool.heard.notEmpty.Add(1) }
+		pool.config.Low = func(*transport.Pool) { pool.heard.low.Add(1) }
+		if pool.real, err = d.NewPool(pool.config); !s.must(err) {
+			return
+		}
+		s.pools[k] = pool
+	}
+	for i, n := range p.Sizes {
+		memory := make([]byte, n+1)
+		b := transport.NewBuffer(memory[:n/3+1], memory[n/3+1:])
+		if n/3+1 == len(memory) {
+			b = transport.NewBuffer(memory)
+		}
+		if !s.must(s.domains[i%2].Register(ctx, b)) {
+			return
+		}
+		s.learn(&tale{real: b, host: i % 2, size: n + 1, owner: i / 2})
+	}
+}
+
+// learn notes that a buffer has been seen.
+func (s *teller) learn(b *tale) {
+	s.tales = append(s.tales, b)
+	s.known[b.real] = b
+}
+
+// bind tells which buffer of the model a real one is, which may not have been seen before.
+func (s *teller) bind(r *transport.Buffer, b *tale) {
+	switch seen := s.known[r]; {
+	case b.real == nil && seen == nil:
+		b.real = r
+		s.learn(b)
+	case b.real != r:
+		s.fail("the pool has given another buffer: that of %p, not of %p", seen, b)
+	}
+}
+
+// address is where the TM of a slot is.
+func (s *teller) address(slot int) transport.Address {
+	return transport.Address{NID: s.net.Hosts[slot/2].NID, PID: lnet.PIDLustre, Portal: portal, TMID: uint16(100 + slot)}
+}
+
+// at returns the TM that is at an address, nil if none is.
+func (s *teller) at(a transport.Address) *tmModel {
+	for _, m := range s.tms {
+		if m.up() && m.address == a {
+			return m
+		}
+	}
+	return nil
+}
+
+// due ends what is past its deadline.
+func (s *teller) due() {
+	now := time.Now()
+	for _, m := range s.tms {
+		if m == nil {
+			continue
+		}
+		for _, q := range m.queues {
+			for _, b := range q {
+				if !b.deadline.IsZero() && !b.deadline.After(now) {
+					b.end(true)
+				}
+			}
+		}
+	}
+}
+
+// settle has time pass, at least until all is quiet, and compares.
+func (s *teller) settle(halves int) {
+	synctest.Wait()
+	time.Sleep(calm + time.Duration(halves)*calm/2)
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.storm != nil || s.failure != "" {
+		return
+	}
+	s.due()
+	for _, m := range s.tms {
+		if m != nil {
+			s.compare(m)
+		}
+	}
+	for _, p := range s.pools {
+		s.comparePool(p)
+	}
+	for _, b := range s.tales {
+		s.compareBuffer(b)
+	}
+}
+
+// storyRoom is for how many events there may be room in any case.
+const storyRoom = 32
+
+// compare compares a TM with its model.
+func (s *teller) compare(m *tmModel) {
+	if m.state == transport.StateStopping && m.queued() == 0 || len(m.news) > 0 && m.queued() == 0 {
+		s.fail("TM %d has not said %v", m.slot, m.news)
+	}
+	if got := m.real.State(); got != m.state {
+		s.fail("TM %d is %v, not %v", m.slot, got, m.state)
+	}
+	if got := m.real.Deficit(); got != m.deficit {
+		s.fail("TM %d lacks %d, not %d", m.slot, got, m.deficit)
+	}
+	got := m.real.AllStats()
+	for q := range m.queues {
+		queue := transport.QueueType(q)
+		if n := m.real.QueueLength(queue); n != len(m.queues[q]) {
+			s.fail("TM %d has %d buffers on %v, not %d", m.slot, n, queue, len(m.queues[q]))
+		}
+		if got[q] != m.stats[q] || m.real.Stats(queue) != m.stats[q] {
+			s.fail("TM %d, %v: %+v, not %+v", m.slot, queue, got[q], m.stats[q])
+		}
+	}
+	if got := s.rooms.get(m.address); m.up() && got > max(storyRoom, 2*(m.peak+1)) {
+		s.fail("TM %d has asked for room for %d events, but needs %d", m.slot, got, m.peak)
+	}
+	pending := m.pending()
+	if pending > 0 && !m.synchronous {
+		s.fail("TM %d has %d events that were not told", m.slot, pending)
+	}
+	if got := m.real.Pending(); got != (pending > 0) {
+		s.fail("TM %d: pending %v, but it has %d events", m.slot, got, pending)
+	}
+}
+
+// pending is how many events are to be told.
+func (m *tmModel) pending() int {
+	n := 0
+	for _, q := range m.queues {
+		for _, b := range q {
+			n += len(b.coming)
+		}
+	}
+	return n
+}
+
+// comparePool compares a pool with its model, and what it has said.
+func (s *teller) comparePool(p *poolModel) {
+	if free, size := p.real.Free(), p.real.Size(); free != len(p.free) || size != len(p.free)+p.out {
+		s.fail("pool %d has %d free of %d, not %d of %d", p.host, free, size, len(p.free), len(p.free)+p.out)
+	}
+	if n := int(p.heard.notEmpty.Swap(0)); n != p.notEmpty {
+		s.fail("pool %d has said %d times that it is not empty, not %d", p.host, n, p.notEmpty)
+	}
+	// A TM that takes several says it once.
+	if n := int(p.heard.low.Swap(0)); n > p.low || n == 0 && p.low > 0 {
+		s.fail("pool %d has said %d times that it is low, not %d", p.host, n, p.low)
+	}
+	p.notEmpty, p.low = 0, 0
+}
+
+// compareBuffer compares what a buffer says of itself.
+func (s *teller) compareBuffer(b *tale) {
+	got := b.real.Flags() &^ (transport.Cancelled | transport.TimedOut)
+	want := transport.Registered
+	if b.where == withTM {
+		want |= transport.Queued
+		if n := b.real.MessagesReceived(); n != b.told {
+			s.fail("a buffer on %v says that it has received %d messages, not %d", b.deed.Queue, n, b.told)
+		}
+	}
+	if got != want {
+		s.fail("a buffer that is %d has flags %x, not %x", b.where, got, want)
+	}
+}
+
+// finish ends all, and demands that nothing is left.
+func (s *teller) finish() {
+	for _, m := range s.tms {
+		if m != nil {
+			s.endTM(m)
+		}
+	}
+	for _, p := range s.pools {
+		if p == nil {
+			return
+		}
+		s.endPool(p)
+	}
+	for _, b := range s.tales {
+		if b.pool == nil {
+			s.must(s.domains[b.host].Deregister(b.real))
+		}
+	}
+	for _, d := range s.domains {
+		s.must(d.Close())
+	}
+}
+
+// endTM stops and closes a TM.
+func (s *teller) endTM(m *tmModel) {
+	s.say("end of TM %d", m.slot)
+	s.mu.Lock()
+	if m.state == transport.StateStopping {
+		s.hurry(m)
+	} else {
+		s.stop(m, true)
+	}
+	s.mu.Unlock()
+	s.settle(0)
+	for range 3 {
+		s.mu.Lock()
+		s.deliver(m)
+		s.mu.Unlock()
+		s.settle(0)
+	}
+	s.mu.Lock()
+	for len(m.held) > 0 {
+		s.drop(m)
+	}
+	if s.close(m); s.failure == "" && s.tms[m.slot] != nil {
+		s.fail("TM %d has not ended", m.slot)
+	}
+	s.mu.Unlock()
+}
+
+// endPool brings all buffers back, takes them out in the order that they must have, and
+// closes the pool.
+func (s *teller) endPool(p *poolModel) {
+	s.say("end of pool %d", p.host)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.tales {
+		if b.pool == p && b.where == withProgram {
+			b.real.EndPoint = nil
+			s.put(b, transport.AnyColour)
+		}
+	}
+	var all []*tale
+	for colour := uint32(0); p.out < p.real.Size() && s.failure == ""; colour++ {
+		c := colour % 3
+		if c == 2 {
+			c = transport.AnyColour
+		}
+		b := s.get(p, c)
+		if b == nil {
+			break
+		}
+		all = append(all, b)
+	}
+	if s.failure == "" && len(p.free) > 0 {
+		s.fail("pool %d has %d buffers yet", p.host, len(p.free))
+	}
+	for _, b := range all {
+		s.put(b, transport.AnyColour)
+	}
+	s.expect("close pool", p.real.Close())
+}

@@ -1,0 +1,328 @@
+package coretest
+
+import (
+	"syscall"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// Group M: synchronous delivery.
+var synchronousCases = []scenario{
+	{name: "T102_NothingPending", run: nothingPending},
+	{name: "T103_Notify", run: notify},
+	{name: "T104_NotifyNobody", run: notifyNobody},
+	{name: "T106_States", run: synchronousStates},
+	{name: "T107_EventLoop", run: eventLoop},
+	{name: "TwoTMsOneChannel", run: twoTMsOneChannel},
+	{name: "StopsWhileItDelivers", run: stopsWhileItDelivers},
+}
+
+// synchronous starts a TM with synchronous delivery on host 0.
+func (s *stage) synchronous() *machine {
+	s.t.Helper()
+	m := s.prepare(s.domain(0))
+	s.must(m.DeliverSynchronously())
+	m.start(s.address(0).String())
+	return m
+}
+
+// deliver delivers what is pending, which must be events of n buffers.
+func (m *machine) deliver(n int) {
+	s := m.stage
+	s.t.Helper()
+	got, err := m.DeliverAll()
+	s.must(err)
+	if got != n {
+		s.t.Errorf("delivered %d events, not %d", got, n)
+	}
+}
+
+// becomesPending waits until there are events to deliver.
+func (m *machine) becomesPending() {
+	s := m.stage
+	s.t.Helper()
+	ctx, cancel := s.context()
+	defer cancel()
+	var c transport.Channel
+	wake := c.Wait()
+	s.must(m.Notify(&c))
+	select {
+	case <-wake:
+	case <-ctx.Done():
+		s.t.Fatal("waited in vain for events to deliver")
+	}
+	if !m.Pending() {
+		s.t.Error("the channel was signalled, and nothing is pending")
+	}
+}
+
+// signalled tells whether a channel has been signalled since Wait returned wake.
+func signalled(wake <-chan struct{}) bool {
+	select {
+	case <-wake:
+		return true
+	default:
+		return false
+	}
+}
+
+// transport-tests M (102)
+// transport 3.14 table
+func nothingPending(s *stage) {
+	m := s.synchronous()
+	if m.Pending() {
+		s.t.Error("something is pending")
+	}
+	m.deliver(0)
+	automatic := s.machine(0)
+	_, err := automatic.DeliverAll()
+	s.want("deliver what the worker does", err, syscall.EINVAL)
+	s.want("notify of what the worker does", automatic.Notify(&transport.Channel{}), syscall.EINVAL)
+	if automatic.Pending() {
+		s.t.Error("something is pending of a TM whose worker delivers")
+	}
+}
+
+// transport-tests M (103)
+// transport 3.14 table, 3.14 (3)
+// r.M0.net.synchronous-buffer-event-delivery
+// r.M0.net.buffer-event-delivery-control
+func notify(s *stage) {
+	a, b := s.synchronous(), s.machine(1)
+	in, out := a.buffer(4000), b.buffer(1000)
+	a.receive(in, 1000, 4)
+	own := a.Channel().Wait()
+	s.must(a.Notify(a.Channel()))
+	if signalled(own) {
+		s.t.Error("the channel was signalled, and nothing has come")
+	}
+	me := goroutine()
+	for i := range 4 {
+		fill(out, i, 1000)
+		b.send(out, 1000, a)
+		if e := b.expect(out); e.goroutine == me {
+			s.t.Error("the callback of the sender ran where it was added")
+		}
+	}
+	ctx, cancel := s.context()
+	defer cancel()
+	select {
+	case <-own:
+	case <-ctx.Done():
+		s.t.Fatal("the channel was not signalled")
+	}
+	if !a.Pending() {
+		s.t.Error("nothing is pending")
+	}
+	a.none(in)
+	if in.Flags() != transport.Registered|transport.Queued {
+		s.t.Errorf("flags %x", in.Flags())
+	}
+	for got := 0; got < 4; {
+		a.becomesPending()
+		n, err := a.DeliverAll()
+		s.must(err)
+		got += n
+	}
+	if a.Pending() {
+		s.t.Error("something is pending yet")
+	}
+	for i := range 4 {
+		e := a.next(in)
+		if e.goroutine != me || e.err != nil || e.offset != i*1000 || e.length != 1000 || e.final != (i == 3) {
+			s.t.Errorf("message %d: %v, in goroutine %s, not %s", i, &e, e.goroutine, me)
+		}
+		s.check(in, i*1000, 1000, i)
+	}
+	s.signalsOnce(a, b)
+}
+
+// signalsOnce: a request to be notified is used up by one signal.
+func (s *stage) signalsOnce(a, b *machine) {
+	s.t.Helper()
+	in, out := a.buffer(100), b.buffer(100)
+	a.receive(in, 50, 3)
+	b.sends(out, 1, 10, a)
+	a.becomesPending()
+	var c transport.Channel
+	wake := c.Wait()
+	s.must(a.Notify(&c)) // at once
+	if !signalled(wake) {
+		s.t.Error("not signalled though events are pending")
+	}
+	wake = c.Wait()
+	b.sends(out, 2, 10, a)
+	s.quiet()
+	a.deliver(2)
+	b.sends(out, 3, 10, a)
+	a.becomesPending()
+	if signalled(wake) {
+		s.t.Error("signalled without a request")
+	}
+	a.deliver(1)
+}
+
+// transport-tests M (104)
+// transport 3.14 table
+func notifyNobody(s *stage) {
+	a, b := s.synchronous(), s.machine(1)
+	in, out := a.buffer(100), b.buffer(100)
+	a.receive(in, 50, 2)
+	var replaced, dropped, c transport.Channel
+	wakes := []<-chan struct{}{replaced.Wait(), dropped.Wait()}
+	s.must(a.Notify(&replaced))
+	s.must(a.Notify(&dropped))
+	s.must(a.Notify(nil))
+	b.sends(out, 1, 10, a)
+	s.quiet()
+	if !a.Pending() {
+		s.t.Error("nothing is pending")
+	}
+	wake := c.Wait()
+	s.must(a.Notify(&c))
+	if !signalled(wake) || signalled(wakes[0]) || signalled(wakes[1]) {
+		s.t.Error("others were signalled than asked to be")
+	}
+	a.deliver(1)
+}
+
+// transport-tests M (106)
+// transport 3.14 (1)
+func synchronousStates(s *stage) {
+	m := s.synchronous()
+	m.states(transport.StateStarted, nil)
+	s.must(m.Stop(false))
+	m.states(transport.StateStopped, nil)
+	_, err := m.DeliverAll()
+	s.want("deliver of what is stopped", err, syscall.EINVAL)
+	s.want("notify of what is stopped", m.Notify(&transport.Channel{}), syscall.EINVAL)
+}
+
+// stopsWhileItDelivers: the cancels of a stop are delivered by the program, and STOPPED
+// waits for them.
+//
+// transport 3.14 (2)
+func stopsWhileItDelivers(s *stage) {
+	m := s.synchronous()
+	m.states(transport.StateStarted, nil)
+	in, passive := m.buffer(100), m.buffer(100)
+	m.receive(in, 50, 2)
+	m.announce(passive, transport.PassiveBulkSend, 100)
+	s.must(m.Stop(true))
+	for left := 2; left > 0; {
+		if m.State() != transport.StateStopping {
+			s.t.Errorf("state %v with %d events to deliver", m.State(), left)
+		}
+		m.becomesPending()
+		n, err := m.DeliverAll()
+		s.must(err)
+		left -= n
+	}
+	m.fails(in, syscall.ECANCELED)
+	m.fails(passive, syscall.ECANCELED)
+	m.states(transport.StateStopped, nil)
+}
+
+// eventLoop is a program's: work items and messages wake the same goroutine.
+//
+// transport-tests M (107)
+// transport 3.14 (4)
+func eventLoop(s *stage) {
+	const count = 1000
+	a, b := s.synchronous(), s.machine(1)
+	room := make(chan struct{}, 4) // that no message is sent without
+	messages, done := 0, 0
+	a.then = func(e *transport.BufferEvent) {
+		if e.Err != nil {
+			return
+		}
+		messages++
+		if err := a.Add(e.Buffer); err != nil {
+			s.t.Errorf("add again: %v", err)
+		}
+		room <- struct{}{}
+	}
+	for range cap(room) {
+		a.receive(a.buffer(8), 8, 1)
+		room <- struct{}{}
+	}
+	work := make(chan int, 1)
+	go func() {
+		for i := range count {
+			work <- i
+		}
+	}()
+	go b.sendMany(b.buffer(8), count, a, room)
+
+	ctx, cancel := s.context()
+	defer cancel()
+	var c transport.Channel
+	blocked := 0
+	for messages < count || done < count {
+		wake := c.Wait()
+		if !a.Pending() {
+			s.must(a.Notify(&c))
+			blocked++
+			select {
+			case <-wake:
+			case <-work:
+				done++
+			case <-ctx.Done():
+				s.t.Fatalf("%d messages and %d work items of %d", messages, done, count)
+			}
+		}
+		_, err := a.DeliverAll()
+		s.must(err)
+	}
+	if blocked > 4*count {
+		s.t.Errorf("looked for something to do %d times, for %d things", blocked, 2*count)
+	}
+}
+
+// sendMany sends so many messages, one after the other, each when it has taken a token.
+func (m *machine) sendMany(b *transport.Buffer, count int, to *machine, tokens <-chan struct{}) {
+	left := make(chan struct{}, 1)
+	m.then = func(*transport.BufferEvent) { left <- struct{}{} }
+	for range count {
+		<-tokens
+		ep, err := m.EndPointAt(to.Self().Address())
+		if err == nil {
+			b.Queue, b.Length, b.EndPoint = transport.MsgSend, 8, ep
+			err = m.Add(b)
+			ep.Put()
+		}
+		if err != nil {
+			m.stage.t.Errorf("send: %v", err)
+			return
+		}
+		<-left
+	}
+}
+
+// twoTMsOneChannel: whichever has events wakes the program.
+//
+// transport 3.14 table
+func twoTMsOneChannel(s *stage) {
+	first, second, b := s.synchronous(), s.synchronous(), s.machine(1)
+	var c transport.Channel
+	for i, m := range []*machine{second, first, second} {
+		in, out := m.buffer(100), b.buffer(100)
+		m.receive(in, 100, 1)
+		wake := c.Wait()
+		s.must(first.Notify(&c))
+		s.must(second.Notify(&c))
+		b.sends(out, i, 100, m)
+		ctx, cancel := s.context()
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			s.t.Error("the channel was not signalled")
+		}
+		cancel()
+		if !m.Pending() {
+			s.t.Error("nothing is pending")
+		}
+		m.deliver(1)
+		m.arrives(in, 0, 100, i, true, 1)
+	}
+}

@@ -1,0 +1,73 @@
+package mem_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/coretest"
+	"github.com/lnetd/lnetd/transport/mem"
+)
+
+// TestConformance runs networks of various natures through the suite that all Cores share.
+//
+// r.m0.net.xprt.lnet.user-space
+func TestConformance(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		hosts func(t *testing.T, n int) *coretest.Network
+		h     coretest.Harness
+	}{
+		{"Lossy", hosts(mem.Config{}), coretest.Harness{Bubble: synctest.Test}},
+		{"Strict", hosts(mem.Config{Strict: true}), coretest.Harness{Bubble: synctest.Test, Strict: true}},
+		{"LargeNIDs", largeHosts, coretest.Harness{Bubble: synctest.Test, Limits: largeLimits}},
+		{"Loopback", loopbackHost, coretest.Harness{Bubble: synctest.Test}},
+		{"RealTime", hosts(mem.Config{}), coretest.Harness{Allocations: !raceEnabled}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.h.New = c.hosts
+			coretest.Run(t, c.h)
+		})
+	}
+}
+
+// hosts makes networks of hosts with a NID each.
+func hosts(c mem.Config) func(t *testing.T, n int) *coretest.Network {
+	return func(_ *testing.T, n int) *coretest.Network {
+		network, world := mem.New(c), &coretest.Network{}
+		for i := range n {
+			at := nid(uint32(i + 1))
+			world.Hosts = append(world.Hosts, coretest.Host{Core: network.Host(at), NID: at})
+		}
+		return world
+	}
+}
+
+// largeHosts is hosts with NIDs of 16 bytes.
+func largeHosts(t *testing.T, n int) *coretest.Network {
+	network, world := mem.New(mem.Config{}), &coretest.Network{}
+	for i := range n {
+		at, err := lnet.ParseNID(fmt.Sprintf("fd00::%x@tcp", i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		world.Hosts = append(world.Hosts, coretest.Host{Core: network.Host(at), NID: at})
+	}
+	return world
+}
+
+var largeLimits = transport.Limits{
+	BufferSize: 1 << 20, SegmentSize: 4096, Segments: 256,
+	DescriptorSize: transport.LargeDescriptorSize, Confine: true, Synchronous: true,
+}
+
+// loopbackHost is one host, which plays all of them.
+func loopbackHost(_ *testing.T, n int) *coretest.Network {
+	core, world := mem.New(mem.Config{}).Host(), &coretest.Network{}
+	for range n {
+		world.Hosts = append(world.Hosts, coretest.Host{Core: core, NID: lnet.LoopbackNID})
+	}
+	return world
+}

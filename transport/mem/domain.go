@@ -1,0 +1,150 @@
+package mem
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/completion"
+)
+
+// domain is a CoreDomain of a host.
+type domain struct {
+	host *host
+
+	mu      sync.Mutex // guards the rest
+	areas   []*area    // what Alloc gave, by address
+	buffers int
+	tms     int
+}
+
+// area is memory that Alloc has mapped.
+type area struct {
+	memory []byte
+	users  int // segments of registered buffers that lie in it
+}
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+func (d *domain) Limits() transport.Limits {
+	l := d.host.network.limits
+	size := transport.DescriptorSize
+	if slices.ContainsFunc(d.host.nids, lnet.NID.IsLarge) {
+		size = transport.LargeDescriptorSize
+	}
+	setDefault(&l.DescriptorSize, size)
+	return l
+}
+
+func (d *domain) NIDs(context.Context) ([]lnet.NID, error) {
+	return append(slices.Clone(d.host.nids), lnet.LoopbackNID), nil
+}
+
+// Alloc maps memory of its own, so that whoever writes beyond what he was given is caught
+// soon.
+func (d *domain) Alloc(_ context.Context, n int) ([]byte, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("mem: allocate %d bytes: %w", n, syscall.EINVAL)
+	}
+	b, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return nil, fmt.Errorf("mem: allocate %d bytes: %w", n, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i, _ := d.search(address(b))
+	d.areas = slices.Insert(d.areas, i, &area{memory: b})
+	return b, nil
+}
+
+// search returns where the area that begins at an address is, or would be, in areas. mu is
+// held.
+func (d *domain) search(at uintptr) (int, bool) {
+	return slices.BinarySearchFunc(d.areas, at, func(a *area, at uintptr) int {
+		return cmp.Compare(address(a.memory), at)
+	})
+}
+
+// around returns the area that segment s lies in, nil if it is other memory. mu is held.
+func (d *domain) around(s []byte) *area {
+	i, found := d.search(address(s))
+	if !found {
+		i--
+	}
+	if i < 0 || address(s) >= address(d.areas[i].memory)+uintptr(len(d.areas[i].memory)) {
+		return nil
+	}
+	return d.areas[i]
+}
+
+func (d *domain) Free(b []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i, found := d.search(address(b))
+	switch {
+	case !found || len(b) != len(d.areas[i].memory):
+		return fmt.Errorf("mem: free what was not allocated: %w", syscall.EINVAL)
+	case d.areas[i].users > 0:
+		return fmt.Errorf("mem: free memory of a registered buffer: %w", syscall.EBUSY)
+	}
+	if err := syscall.Munmap(d.areas[i].memory); err != nil {
+		return fmt.Errorf("mem: free %d bytes: %w", len(b), err)
+	}
+	d.areas = slices.Delete(d.areas, i, i+1)
+	return nil
+}
+
+// Register takes memory of any kind.
+func (d *domain) Register(_ context.Context, segments [][]byte, token any) (transport.CoreBuffer, error) {
+	b := &buffer{domain: d, segments: segments, token: token}
+	for _, s := range segments {
+		b.size += len(s)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.use(b, 1)
+	return b, nil
+}
+
+// use notes that b uses its areas, by 1, or no longer does, by -1. mu is held.
+func (d *domain) use(b *buffer, by int) {
+	d.buffers += by
+	for _, s := range b.segments {
+		if a := d.around(s); a != nil {
+			a.users += by
+		}
+	}
+}
+
+func (d *domain) StartTM(ctx context.Context, a transport.Address, completions int) (transport.CoreTM, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if a.PID != lnet.PIDLustre || !a.NID.IsLoopback() && !slices.Contains(d.host.nids, a.NID) {
+		return nil, fmt.Errorf("mem: start at %v, PID %v: %w", a.NID, a.PID, syscall.ENOENT)
+	}
+	t := newTM(d, a, completion.New(completions))
+	if err := d.host.occupy(t); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	d.tms++
+	d.mu.Unlock()
+	return t, nil
+}
+
+func (d *domain) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tms > 0 || d.buffers > 0 || len(d.areas) > 0 {
+		return fmt.Errorf("mem: close a domain with %d TMs, %d buffers, %d pieces of memory: %w",
+			d.tms, d.buffers, len(d.areas), syscall.EBUSY)
+	}
+	return nil
+}

@@ -1,0 +1,298 @@
+package mem
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/completion"
+)
+
+// buckets is how many lists the passive buffers of a TM are spread over, by the last bits
+// of their counters, which follow one another.
+const buckets = 64
+
+// tm is a CoreTM.
+type tm struct {
+	*completion.Queue // Reap, Pending, Wait, Wake
+
+	domain  *domain
+	host    *host
+	address transport.Address
+	stopped atomic.Bool
+
+	mu       sync.Mutex // guards the rest; of locks, the queue's alone is taken under it
+	receives list       // in the order in which messages fill them
+	passive  [buckets]list
+	lost     list // active receives that nobody will answer
+	waiting  int  // on all of them
+}
+
+func newTM(d *domain, a transport.Address, q *completion.Queue) *tm {
+	return &tm{Queue: q, domain: d, host: d.host, address: a}
+}
+
+func (t *tm) Address() transport.Address { return t.address }
+
+func (t *tm) Grow(n int) error {
+	t.Queue.Grow(n)
+	return nil
+}
+
+// Submit carries ops out, as far as they need not wait.
+func (t *tm) Submit(ops []transport.Op) (int, error) {
+	for i := range ops {
+		if err := t.submit(&ops[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(ops), nil
+}
+
+var (
+	errStopped = fmt.Errorf("mem: the TM is stopped: %w", syscall.ESHUTDOWN)
+	errBuffer  = fmt.Errorf("mem: the buffer is none of this domain: %w", syscall.EINVAL)
+	errBusy    = fmt.Errorf("mem: the buffer has an op: %w", syscall.EBUSY)
+	errSizes   = fmt.Errorf("mem: the op does not fit its buffer: %w", syscall.EINVAL)
+	errQueue   = fmt.Errorf("mem: there is no such queue: %w", syscall.EINVAL)
+)
+
+func (t *tm) submit(op *transport.Op) error {
+	b, ok := op.Buffer.(*buffer)
+	switch {
+	case t.stopped.Load():
+		return errStopped
+	case !ok || b.domain != t.domain:
+		return errBuffer
+	case op.Cancel:
+		t.cancel(b, op.Sequence)
+		return nil
+	case b.tm.Load() != nil:
+		return errBusy
+	}
+	switch op.Queue {
+	case transport.MsgRecv:
+		if op.MinReceiveSize < 1 || op.MinReceiveSize > b.size || op.MaxMessages < 1 {
+			return errSizes
+		}
+		t.post(&t.receives, b, op)
+	case transport.PassiveBulkRecv, transport.PassiveBulkSend:
+		if op.Queue == transport.PassiveBulkSend && (op.Length < 1 || op.Length > b.size) {
+			return errSizes
+		}
+		t.post(t.bucket(op.MatchBits), b, op)
+	case transport.MsgSend, transport.ActiveBulkSend, transport.ActiveBulkRecv:
+		if op.Length < 1 || op.Length > b.size {
+			return errSizes
+		}
+		t.carryOut(b, op)
+	default:
+		return errQueue
+	}
+	return nil
+}
+
+// bucket is the list of passive buffers with such match bits.
+func (t *tm) bucket(m transport.MatchBits) *list { return &t.passive[m%buckets] }
+
+// post has the op of b wait on l.
+func (t *tm) post(l *list, b *buffer, op *transport.Op) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b.op, b.offset = *op, 0
+	b.tm.Store(t)
+	l.append(b)
+	t.waiting++
+}
+
+// cancel ends the op of b, if it waits and is the one that is meant.
+func (t *tm) cancel(b *buffer, sequence uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if b.tm.Load() == t && b.op.Sequence == sequence {
+		t.conclude(b, &transport.Completion{Err: syscall.ECANCELED, Time: time.Now()})
+	}
+}
+
+// conclude ends the op of b, which waits, with c. mu is held.
+func (t *tm) conclude(b *buffer, c *transport.Completion) {
+	b.list.remove(b)
+	b.tm.Store(nil)
+	t.waiting--
+	c.Token, c.Sequence, c.Final = b.token, b.op.Sequence, true
+	t.Push(c)
+}
+
+// carryOut does what op asks for, which this side does not wait with; and tells of it,
+// unless it is a request that nobody answers.
+func (t *tm) carryOut(b *buffer, op *transport.Op) {
+	now := time.Now()
+	answered, err := t.transfer(b, op, now)
+	if !answered {
+		t.post(&t.lost, b, op)
+		return
+	}
+	c := transport.Completion{Token: b.token, Sequence: op.Sequence, Final: true, Err: err, Time: now}
+	if err == nil {
+		c.Length = op.Length
+	}
+	t.Push(&c)
+}
+
+// Refusals: of a host that nobody is, by the way LNet says it, and of Config.Strict.
+var (
+	errNoHost      = fmt.Errorf("mem: no host has the NID: %w", syscall.EHOSTUNREACH)
+	errNobody      = fmt.Errorf("mem: no TM is there: %w", syscall.ENETUNREACH)
+	errNoBuffer    = fmt.Errorf("mem: the receive queue is empty: %w", syscall.ENOBUFS)
+	errTooLong     = fmt.Errorf("mem: the message is longer than MinReceiveSize: %w", syscall.EMSGSIZE)
+	errStale       = fmt.Errorf("mem: no buffer has the descriptor: %w", syscall.ENOENT)
+	errDirection   = fmt.Errorf("mem: the descriptor is for the other direction: %w", syscall.EPERM)
+	errBulkTooLong = fmt.Errorf("mem: the passive buffer is shorter: %w", syscall.EFBIG)
+)
+
+// transfer finds the other side and moves the data. Answered is false if nobody will tell
+// this side, which waits for it.
+func (t *tm) transfer(b *buffer, op *transport.Op, now time.Time) (answered bool, err error) {
+	strict := t.host.network.strict
+	h := t.host.find(op.Peer.NID)
+	from, routed := t.source(h)
+	switch {
+	case routed:
+	case strict:
+		return true, errNobody
+	default:
+		return true, errNoHost
+	}
+	err = errNobody
+	if d := h.tm(op.Peer.Portal, op.Peer.TMID); d != nil && op.Peer.PID == lnet.PIDLustre {
+		d.mu.Lock()
+		switch {
+		case d.stopped.Load():
+		case op.Queue == transport.MsgSend:
+			err = d.receive(b, op.Length, from, now)
+		default:
+			err = d.serve(b, op, now)
+		}
+		d.mu.Unlock()
+	}
+	if err == nil || strict {
+		return true, err
+	}
+	return op.Queue != transport.ActiveBulkRecv, nil
+}
+
+// source is how host h sees t; ok is false if nothing goes from here to there.
+func (t *tm) source(h *host) (a transport.Address, ok bool) {
+	a = t.address
+	if h == nil {
+		return a, false
+	}
+	if h != t.host && a.NID.IsLoopback() {
+		if len(t.host.nids) == 0 {
+			return a, false
+		}
+		a.NID = t.host.nids[0]
+	}
+	return a, true
+}
+
+// receive puts a message of n bytes into the oldest receive buffer, or says why it does
+// not: it is lost then. mu is held.
+func (t *tm) receive(from *buffer, n int, sender transport.Address, now time.Time) error {
+	strict := t.host.network.strict
+	b := t.receives.first
+	switch {
+	case b == nil:
+		if strict {
+			t.Tell(&transport.Completion{Err: errNoBuffer, Time: now})
+		}
+		return errNoBuffer
+	case n > b.op.MinReceiveSize:
+		if strict {
+			t.conclude(b, &transport.Completion{Err: errTooLong, Time: now})
+		}
+		return errTooLong
+	}
+	move(b.segments, b.offset, from.segments, n)
+	c := transport.Completion{Length: n, Offset: b.offset, Sender: sender, Time: now}
+	b.offset += n
+	b.op.MaxMessages--
+	if b.op.MaxMessages == 0 || b.size-b.offset < b.op.MinReceiveSize {
+		t.conclude(b, &c)
+		return nil
+	}
+	c.Token, c.Sequence = b.token, b.op.Sequence
+	t.Push(&c)
+	return nil
+}
+
+// serve carries op out, which is active bulk of buffer a, or says why it does not. mu is
+// held.
+func (t *tm) serve(a *buffer, op *transport.Op, now time.Time) error {
+	b, err := t.match(op)
+	if err != nil {
+		return err
+	}
+	room := b.size
+	if b.op.Queue == transport.PassiveBulkSend {
+		room = b.op.Length
+	}
+	if op.Length > room {
+		if t.host.network.strict {
+			t.conclude(b, &transport.Completion{Err: errBulkTooLong, Time: now})
+		}
+		return errBulkTooLong
+	}
+	if op.Queue == transport.ActiveBulkSend {
+		move(b.segments, 0, a.segments, op.Length)
+	} else {
+		move(a.segments, 0, b.segments, op.Length)
+	}
+	t.conclude(b, &transport.Completion{Length: op.Length, Time: now})
+	return nil
+}
+
+// match finds the oldest passive buffer for active bulk. mu is held.
+func (t *tm) match(op *transport.Op) (*buffer, error) {
+	wanted := transport.PassiveBulkSend
+	if op.Queue == transport.ActiveBulkSend {
+		wanted = transport.PassiveBulkRecv
+	}
+	err := errStale
+	for b := t.bucket(op.MatchBits).first; b != nil; b = b.next {
+		switch {
+		case b.op.MatchBits != op.MatchBits:
+		case b.op.Queue == wanted:
+			return b, nil
+		default:
+			err = errDirection
+		}
+	}
+	return nil, err
+}
+
+// Stop ends the TM.
+func (t *tm) Stop() error {
+	t.mu.Lock()
+	waiting, stopped := t.waiting, t.stopped.Load()
+	if waiting == 0 {
+		t.stopped.Store(true)
+	}
+	t.mu.Unlock()
+	switch {
+	case waiting > 0:
+		return fmt.Errorf("mem: stop a TM with %d ops: %w", waiting, syscall.EBUSY)
+	case stopped:
+		return nil
+	}
+	t.Queue.Close()
+	t.host.vacate(t)
+	t.domain.mu.Lock()
+	defer t.domain.mu.Unlock()
+	t.domain.tms--
+	return nil
+}
