@@ -1,0 +1,142 @@
+package inproc
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/completion"
+)
+
+// domain is a CoreDomain of a Core.
+type domain struct {
+	core   *Core
+	limits transport.Limits
+
+	mu      sync.Mutex // guards the rest
+	areas   []*area    // what Alloc gave, by address
+	buffers map[*buffer]struct{}
+	tms     map[*tm]struct{}
+	forget  func() // the node shall not call abort any more
+	down    bool   // the node closes
+}
+
+// The limits of LNet (transport 3.4), which are those of Motr in the kernel: a program
+// that was sized for one fits the other.
+const (
+	segmentSize = 4096
+	segments    = 256
+)
+
+// limits are those of a domain on a node with such NIs.
+func limits(nis []node.NIInfo) transport.Limits {
+	l := transport.Limits{
+		BufferSize: lnet.MTU, SegmentSize: segmentSize, Segments: segments,
+		DescriptorSize: transport.DescriptorSize, Confine: true, Synchronous: true,
+	}
+	for i := range nis {
+		if nis[i].NID.IsLarge() {
+			l.DescriptorSize = transport.LargeDescriptorSize
+		}
+	}
+	return l
+}
+
+func (d *domain) Limits() transport.Limits { return d.limits }
+
+// NIDs are those of the node's NIs, 0@lo first.
+func (d *domain) NIDs(context.Context) ([]lnet.NID, error) {
+	nis := d.core.node.NIs()
+	nids := make([]lnet.NID, len(nis))
+	for i := range nis {
+		nids[i] = nis[i].NID
+	}
+	return nids, nil
+}
+
+// local tells whether a process is this node.
+func (d *domain) local(nid lnet.NID, pid lnet.PID) bool {
+	if pid != d.core.node.PID() {
+		return false
+	}
+	nis := d.core.node.NIs()
+	for i := range nis {
+		if nis[i].NID == nid {
+			return true
+		}
+	}
+	return false
+}
+
+// StartTM does not block.
+func (d *domain) StartTM(ctx context.Context, a transport.Address, completions int) (transport.CoreTM, error) {
+	fail := func(err error) (transport.CoreTM, error) {
+		return nil, fmt.Errorf("inproc: start at %s: %w", a, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return fail(wrap(err))
+	}
+	if !d.local(a.NID, a.PID) {
+		return fail(fmt.Errorf("not this node, which has PID %d: %w", d.core.node.PID(), syscall.ENOENT))
+	}
+	id, claim, err := d.core.occupy(a)
+	if err != nil {
+		return fail(err)
+	}
+	a.TMID = id
+	t := &tm{
+		domain: d, address: a, claim: claim, queue: completion.New(completions),
+		bits: uint64(transport.MakeMatchBits(id, 0)), hdrData: uint64(transport.MakeHdrData(a)),
+	}
+	d.mu.Lock()
+	down := d.down
+	if !down {
+		d.tms[t] = struct{}{}
+	}
+	d.mu.Unlock()
+	if down {
+		d.core.vacate(claim, id)
+		return fail(errDown)
+	}
+	return t, nil
+}
+
+// abort ends what is under way, since the node closes.
+func (d *domain) abort() {
+	d.mu.Lock()
+	d.down = true
+	tms := make([]*tm, 0, len(d.tms))
+	for t := range d.tms {
+		tms = append(tms, t)
+	}
+	buffers := make([]*buffer, 0, len(d.buffers))
+	for b := range d.buffers {
+		buffers = append(buffers, b)
+	}
+	d.mu.Unlock()
+	for _, t := range tms {
+		t.down.Store(true)
+	}
+	for _, b := range buffers {
+		b.abort()
+	}
+	for _, t := range tms {
+		t.account(0)
+	}
+}
+
+// Close ends the domain. EBUSY: it has TMs, buffers or memory yet.
+func (d *domain) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.tms) > 0 || len(d.buffers) > 0 || len(d.areas) > 0 {
+		return fmt.Errorf("inproc: close a domain with %d TMs, %d buffers, %d pieces of memory: %w",
+			len(d.tms), len(d.buffers), len(d.areas), syscall.EBUSY)
+	}
+	d.forget()
+	return nil
+}

@@ -1,0 +1,78 @@
+package inproc
+
+import (
+	"context"
+	"errors"
+	"syscall"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Error is an error of the node's with the errno that LNet has for it (transport 3.16),
+// which errors.Is finds, as well as the node's own.
+type Error struct {
+	Errno syscall.Errno
+	Err   error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap gives both.
+func (e *Error) Unwrap() []error { return []error{e.Errno, e.Err} }
+
+// errnos are those of the errors that the node, portals and drivers make, in the order in
+// which they are looked for: what the node says of a whole counts more than what a driver
+// says of an attempt.
+var errnos = []struct {
+	err   error
+	errno syscall.Errno
+}{
+	{portals.ErrCanceled, syscall.ECANCELED},
+	{portals.ErrTimedOut, syscall.ETIMEDOUT},
+	{portals.ErrClosed, syscall.ESHUTDOWN},
+	{portals.ErrInvalid, syscall.EINVAL},
+	{portals.ErrNotFound, syscall.ENOENT},
+	{portals.ErrTaken, syscall.EADDRINUSE},
+	{portals.ErrPortalClass, syscall.EPERM},
+	{node.ErrNotMade, syscall.EINVAL},
+	{node.ErrInHandler, syscall.EDEADLK},
+	{node.ErrUnreachable, syscall.EHOSTUNREACH},
+	{node.ErrRestarted, syscall.EIO},
+	{node.ErrFailNID, syscall.EIO},
+	{lnd.ErrTimeout, syscall.ETIMEDOUT},
+	{lnd.ErrUnreachable, syscall.EHOSTUNREACH},
+	{lnd.ErrLargeNID, syscall.EHOSTUNREACH},
+	{lnd.ErrRecalled, syscall.EHOSTUNREACH},
+	{lnd.ErrClosed, syscall.ESHUTDOWN},
+	{lnd.ErrProtocol, syscall.EIO},
+	{lnd.ErrDisconnected, syscall.EIO},
+	{context.Canceled, syscall.ECANCELED},
+	{context.DeadlineExceeded, syscall.ETIMEDOUT},
+}
+
+// errnoOf is the errno of an error: by what it is, else by whose fault a driver says it
+// is, else EIO.
+func errnoOf(err error) syscall.Errno {
+	for _, e := range errnos {
+		if errors.Is(err, e.err) {
+			return e.errno
+		}
+	}
+	switch lnd.StatusOf(err) {
+	case lnd.StatusLocalTimeout, lnd.StatusRemoteTimeout, lnd.StatusNetworkTimeout:
+		return syscall.ETIMEDOUT
+	case lnd.StatusLocalNoRoute, lnd.StatusRemoteDropped:
+		return syscall.EHOSTUNREACH
+	}
+	return syscall.EIO
+}
+
+// wrap gives an error its errno, unless it is nil.
+func wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Errno: errnoOf(err), Err: err}
+}

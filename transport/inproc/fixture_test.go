@@ -1,0 +1,150 @@
+package inproc
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/lndtest/rdma"
+	"github.com/lnetd/lnetd/lnd/simlnd"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// static are the parameters of a node that pings nobody.
+func static() *node.Parameters {
+	p := node.DefaultParameters()
+	p.Discovery = discovery.Static
+	return &p
+}
+
+// newNode makes a node with nothing but 0@lo that ends with the test.
+func newNode(t testing.TB) *node.Node {
+	t.Helper()
+	n, err := node.New(node.Config{Parameters: static()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, n)
+	return n
+}
+
+func closeAfter(t testing.TB, n *node.Node) {
+	t.Cleanup(func() {
+		if err := n.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// startNode makes a node with NIs that ends with the test.
+func startNode(t testing.TB, c node.Config, d lnd.Driver, nids ...string) *node.Node {
+	t.Helper()
+	n, err := node.Start(t.Context(), c, d, nids...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, n)
+	return n
+}
+
+// simulated makes a node on a network in memory for each of some addresses.
+func simulated(t testing.TB, c simlnd.Config, p *node.Parameters, addresses ...string) []*node.Node {
+	t.Helper()
+	fabric := simlnd.New(c)
+	t.Cleanup(fabric.Close)
+	var nodes []*node.Node
+	for _, a := range addresses {
+		d, err := simlnd.NewDriver(fabric.Host(a, a), socklnd.DefaultConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, startNode(t, node.Config{Parameters: p}, d, a+"@tcp"))
+	}
+	return nodes
+}
+
+// overRDMA makes n nodes whose devices move payload by RDMA, and report what they may not
+// touch.
+func overRDMA(t *testing.T, n int) []*node.Node {
+	t.Helper()
+	fabric := rdma.New(lnet.TypeO2IB, func(err error) { t.Error(err) })
+	var nodes []*node.Node
+	for k := range n {
+		d := fabric.NewDriver(rdma.DefaultLimits())
+		nodes = append(nodes, startNode(t, node.Config{}, d, fmt.Sprintf("10.5.0.%d@o2ib", k+1)))
+	}
+	return nodes
+}
+
+// overTCP makes n nodes on this machine.
+func overTCP(t testing.TB, n int) []*node.Node {
+	t.Helper()
+	var addresses []string
+	for k := range n {
+		addresses = append(addresses, fmt.Sprintf("127.0.0.%d", k+1))
+	}
+	port, err := daemontest.FreePort(addresses...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []*node.Node
+	for _, a := range addresses {
+		d, err := socklnd.New(socklnd.UnprivilegedConfig(port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, startNode(t, node.Config{}, d, a+"@tcp"))
+	}
+	return nodes
+}
+
+// simConfig is a network in memory without delays.
+var simConfig simlnd.Config
+
+// loopback is a node, to itself.
+var loopback = lnet.ProcessID{NID: lnet.LoopbackNID, PID: lnet.PIDLustre}
+
+// nidOf is the first NID of a node but 0@lo.
+func nidOf(n *node.Node) lnet.NID { return n.NIs()[1].NID }
+
+// at is an address on a node.
+func at(nid lnet.NID, portal uint32, id uint16) transport.Address {
+	return transport.Address{NID: nid, PID: lnet.PIDLustre, Portal: portal, TMID: id}
+}
+
+// start starts a TM that ends with the test, unless it was stopped.
+func start(t testing.TB, d *domain, a transport.Address) *tm {
+	t.Helper()
+	c, err := d.StartTM(t.Context(), a, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*tm)
+}
+
+// submit hands ops over.
+func submit(t testing.TB, to *tm, ops ...transport.Op) {
+	t.Helper()
+	if n, err := to.Submit(ops); n != len(ops) || err != nil {
+		t.Fatalf("%d of %d ops: %v", n, len(ops), err)
+	}
+}
+
+// next waits for the next completion.
+func next(t testing.TB, of *tm) transport.Completion {
+	t.Helper()
+	var c [1]transport.Completion
+	for until := time.Now().Add(time.Minute); of.Reap(c[:]) == 0; of.Wait(until) {
+		if time.Now().After(until) {
+			t.Fatal("waited in vain for a completion")
+		}
+	}
+	return c[0]
+}

@@ -1,0 +1,217 @@
+package inproc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// area is memory that Alloc has mapped, and registered with the node once: buffers of it
+// share the registration.
+type area struct {
+	bytes  []byte // whole pages
+	length int    // that were asked for
+	region *memory.Region
+	users  int // buffers, a buffer as often as it has segments here
+}
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// Alloc maps anonymous memory. It waits for changes of the node's configuration.
+func (d *domain) Alloc(ctx context.Context, n int) ([]byte, error) {
+	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("inproc: allocate %d bytes: %w", n, err) }
+	page := os.Getpagesize()
+	if n <= 0 || n > 1<<40 {
+		return fail(syscall.EINVAL)
+	}
+	b, err := unix.Mmap(-1, 0, (n+page-1)/page*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return fail(err)
+	}
+	r, err := d.core.node.Register(ctx, b)
+	if err != nil {
+		_ = unix.Munmap(b) // it is mapped
+		return fail(wrap(err))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i, _ := d.search(address(b))
+	d.areas = slices.Insert(d.areas, i, &area{bytes: b, length: n, region: r})
+	return b[:n:n], nil
+}
+
+// Free ends what Alloc has begun. EINVAL: b is not what Alloc gave; EBUSY: a buffer of it
+// is registered.
+func (d *domain) Free(b []byte) error {
+	a, err := d.takeArea(b)
+	if err != nil {
+		return fmt.Errorf("inproc: free %d bytes: %w", len(b), err)
+	}
+	if err := release(a.region); err != nil {
+		return fmt.Errorf("inproc: free %d bytes: %w", len(b), err)
+	}
+	if err := unix.Munmap(a.bytes); err != nil {
+		return fmt.Errorf("inproc: free %d bytes: %w", len(b), err)
+	}
+	return nil
+}
+
+// takeArea takes the area that b is from the list.
+func (d *domain) takeArea(b []byte) (*area, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i, found := d.search(address(b))
+	if !found || len(b) != d.areas[i].length {
+		return nil, syscall.EINVAL
+	}
+	a := d.areas[i]
+	if a.users > 0 {
+		return nil, syscall.EBUSY
+	}
+	d.areas = slices.Delete(d.areas, i, i+1)
+	return a, nil
+}
+
+// search returns where the area that begins at an address is, or would be, in areas. mu is
+// held.
+func (d *domain) search(at uintptr) (int, bool) {
+	return slices.BinarySearchFunc(d.areas, at, func(a *area, at uintptr) int {
+		return cmp.Compare(address(a.bytes), at)
+	})
+}
+
+// around returns the area that segment s lies in, nil if it is other memory. mu is held.
+func (d *domain) around(s []byte) *area {
+	i, found := d.search(address(s))
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return nil
+	}
+	a := d.areas[i]
+	if address(s)+uintptr(len(s)) > address(a.bytes)+uintptr(len(a.bytes)) {
+		return nil
+	}
+	return a
+}
+
+// Register takes memory of any kind, and makes it known to the node's devices. It waits
+// for changes of the node's configuration unless all of it comes from Alloc.
+func (d *domain) Register(ctx context.Context, segments [][]byte, token any) (transport.CoreBuffer, error) {
+	b := &buffer{domain: d, token: token, handle: lnet.NoHandle}
+	if err := b.build(ctx, segments); err != nil {
+		return nil, fmt.Errorf("inproc: register %d segments: %w", len(segments), err)
+	}
+	return b, nil
+}
+
+func (b *buffer) build(ctx context.Context, segments [][]byte) error {
+	if len(segments) > lnet.MaxFragments {
+		return syscall.EFBIG
+	}
+	d := b.domain
+	areas, err := d.join(b, segments)
+	if err != nil {
+		return err
+	}
+	list := make([]memory.Segment, len(segments))
+	for i, s := range segments {
+		b.memory.Length += len(s)
+		if a := areas[i]; a != nil {
+			list[i] = a.region.Segment(int(address(s)-address(a.bytes)), len(s))
+			continue
+		}
+		r, err := d.core.node.Register(ctx, s)
+		if err != nil {
+			return errors.Join(wrap(err), b.letGo())
+		}
+		b.regions = append(b.regions, r)
+		list[i] = r.Segment(0, len(s))
+	}
+	b.memory.Segments = list
+	return nil
+}
+
+// join makes b one of the domain's buffers, and returns the areas that its segments lie
+// in, which stay as long as it does; nil stands for other memory.
+func (d *domain) join(b *buffer, segments [][]byte) ([]*area, error) {
+	areas := make([]*area, len(segments))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.down {
+		return nil, errDown
+	}
+	for i, s := range segments {
+		if a := d.around(s); a != nil {
+			areas[i] = a
+			a.users++
+			b.areas = append(b.areas, a)
+		}
+	}
+	d.buffers[b] = struct{}{}
+	return areas, nil
+}
+
+// letGo ends what build has begun.
+func (b *buffer) letGo() error {
+	var errs []error
+	for _, r := range b.regions {
+		errs = append(errs, release(r))
+	}
+	d := b.domain
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range b.areas {
+		a.users--
+	}
+	delete(d.buffers, b)
+	b.regions, b.areas = nil, nil
+	return errors.Join(errs...)
+}
+
+// release ends a region, which a node that is closed has done already.
+func release(r *memory.Region) error {
+	err := r.Release()
+	switch {
+	case errors.Is(err, memory.ErrReleased):
+		return nil
+	case errors.Is(err, memory.ErrInUse):
+		return &Error{Errno: syscall.EBUSY, Err: err}
+	}
+	return wrap(err)
+}
+
+// Deregister ends the buffer. EBUSY: an op on it is under way; EINVAL: it has ended. It
+// may wait for drivers.
+func (b *buffer) Deregister() error {
+	b.mu.Lock()
+	err := error(nil)
+	switch {
+	case b.ended:
+		err = syscall.EINVAL
+	case b.tm != nil:
+		err = syscall.EBUSY
+	default:
+		b.ended = true
+	}
+	b.mu.Unlock()
+	if err == nil {
+		err = b.letGo()
+	}
+	if err != nil {
+		return fmt.Errorf("inproc: deregister: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package inproc
+
+import (
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/completion"
+)
+
+// tm is a CoreTM.
+type tm struct {
+	domain  *domain
+	address transport.Address
+	claim   *portals.Claim
+	bits    uint64 // of the receive queue
+	hdrData uint64
+	queue   *completion.Queue
+
+	// ops counts ops: those under way as multiples of opUnderWay, those whose final
+	// completion is about to be pushed as ones.
+	ops     atomic.Int64
+	stopped atomic.Bool
+	down    atomic.Bool // the node closes
+	told    atomic.Bool // of that
+}
+
+const opUnderWay = 1 << 32
+
+var (
+	errStopped  = fmt.Errorf("inproc: the TM is stopped: %w", syscall.ESHUTDOWN)
+	errDown     = fmt.Errorf("inproc: the node is closed: %w", &Error{Errno: syscall.ESHUTDOWN, Err: node.ErrClosed})
+	errFallen   = fmt.Errorf("inproc: the node is closed: %w", &Error{Errno: syscall.EPIPE, Err: node.ErrClosed})
+	errUnderWay = fmt.Errorf("inproc: an op on the buffer is under way: %w", syscall.EBUSY)
+	errForeign  = fmt.Errorf("inproc: the buffer is none of this domain: %w", syscall.EINVAL)
+	errNoQueue  = fmt.Errorf("inproc: no such queue: %w", syscall.EINVAL)
+	errLength   = fmt.Errorf("inproc: length is not within the buffer: %w", syscall.EINVAL)
+)
+
+func (t *tm) Address() transport.Address { return t.address }
+
+func (t *tm) Grow(n int) error {
+	t.queue.Grow(n)
+	return nil
+}
+
+func (t *tm) Reap(dst []transport.Completion) int { return t.queue.Reap(dst) }
+func (t *tm) Pending() bool                       { return t.queue.Pending() }
+func (t *tm) Wait(until time.Time)                { t.queue.Wait(until) }
+func (t *tm) Wake()                               { t.queue.Wake() }
+
+// Submit carries ops out one by one, so that drivers can write together what goes one
+// way. Handlers may run in it.
+func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
+	for i := range ops {
+		if err := t.submit(&ops[i], i+1 < len(ops)); err != nil {
+			return i, err
+		}
+	}
+	return len(ops), nil
+}
+
+// submit carries one op out; more says that another one follows.
+func (t *tm) submit(op *transport.Op, more bool) error {
+	b, _ := op.Buffer.(*buffer)
+	if b == nil || b.domain != t.domain {
+		return errForeign
+	}
+	if op.Cancel {
+		b.cancel(t, op.Sequence)
+		return nil
+	}
+	t.ops.Add(opUnderWay)
+	err := b.submit(t, op, more)
+	if err != nil {
+		t.account(-opUnderWay)
+	}
+	return err
+}
+
+// accepts is nil if the TM takes ops.
+func (t *tm) accepts() error {
+	switch {
+	case t.stopped.Load():
+		return errStopped
+	case t.down.Load():
+		return errDown
+	}
+	return nil
+}
+
+// push hands over a completion. After a final one the buffer may be in other hands.
+func (t *tm) push(c *transport.Completion) {
+	c.Time = time.Now()
+	if !c.Final {
+		t.queue.Push(c)
+		return
+	}
+	t.ops.Add(1 - opUnderWay)
+	t.queue.Push(c)
+	t.account(-1)
+}
+
+// account adds to ops. If the node closes, who finds that the last completion of an op is
+// in the queue tells that nothing will follow.
+func (t *tm) account(n int64) {
+	if t.ops.Add(n) == 0 && t.down.Load() && t.told.CompareAndSwap(false, true) {
+		t.queue.Tell(&transport.Completion{Err: errFallen, Time: time.Now(), Down: true})
+	}
+}
+
+// Stop gives the address back.
+func (t *tm) Stop() error {
+	if t.stopped.Swap(true) {
+		return nil
+	}
+	if n := t.ops.Load() / opUnderWay; n > 0 {
+		t.stopped.Store(false)
+		return fmt.Errorf("inproc: stop %s: %d ops are under way: %w", t.address, n, syscall.EBUSY)
+	}
+	t.queue.Close()
+	t.domain.core.vacate(t.claim, t.address.TMID)
+	t.domain.mu.Lock()
+	delete(t.domain.tms, t)
+	t.domain.mu.Unlock()
+	return nil
+}
+
+// start carries out op on b, as the table of transport 6.7 says, and returns the
+// descriptor. An error means that there will be no event.
+func (t *tm) start(op *transport.Op, b *buffer, more bool) (lnet.Handle, error) {
+	d := portals.MD{Memory: b.memory, Threshold: 1, Unlink: true, Handler: b}
+	switch op.Queue {
+	case transport.MsgRecv:
+		d.Options, d.MaxSize = portals.OpPut|portals.MaxSize, op.MinReceiveSize
+		d.Threshold = op.MaxMessages
+		return t.attach(t.bits, &d)
+	case transport.PassiveBulkRecv:
+		d.Options = portals.OpPut
+		return t.attach(uint64(op.MatchBits), &d)
+	}
+	if op.Length < 1 || op.Length > b.memory.Length {
+		return lnet.NoHandle, errLength
+	}
+	d.Memory.Length = op.Length
+	switch op.Queue {
+	case transport.PassiveBulkSend:
+		d.Options = portals.OpGet
+		return t.attach(uint64(op.MatchBits), &d)
+	case transport.MsgSend:
+		return t.put(op, uint64(transport.MakeMatchBits(op.Peer.TMID, 0)), &d, more)
+	case transport.ActiveBulkSend:
+		return t.put(op, uint64(op.MatchBits), &d, more)
+	case transport.ActiveBulkRecv:
+		d.Threshold = 2 // SEND and REPLY
+		return t.get(op, &d, more)
+	}
+	return lnet.NoHandle, errNoQueue
+}
+
+// attach has b wait for whoever knows the match bits, behind those that wait already.
+func (t *tm) attach(bits uint64, d *portals.MD) (lnet.Handle, error) {
+	return t.domain.core.node.Attach(portals.Entry{
+		Portal: t.address.Portal, MatchBits: bits, Position: portals.After, Claim: t.claim,
+	}, *d)
+}
+
+func (t *tm) put(op *transport.Op, bits uint64, d *portals.MD, more bool) (lnet.Handle, error) {
+	n := t.domain.core.node
+	h, err := n.Bind(*d)
+	if err != nil {
+		return h, err
+	}
+	to := lnet.ProcessID{NID: op.Peer.NID, PID: op.Peer.PID}
+	return h, n.Put(h, to, node.PutOptions{
+		Source: t.address.NID, Portal: op.Peer.Portal, MatchBits: bits, HdrData: t.hdrData, More: more,
+	})
+}
+
+func (t *tm) get(op *transport.Op, d *portals.MD, more bool) (lnet.Handle, error) {
+	n := t.domain.core.node
+	h, err := n.Bind(*d)
+	if err != nil {
+		return h, err
+	}
+	to := lnet.ProcessID{NID: op.Peer.NID, PID: op.Peer.PID}
+	return h, n.Get(h, to, node.GetOptions{
+		Source: t.address.NID, Portal: op.Peer.Portal, MatchBits: uint64(op.MatchBits), More: more,
+	})
+}
