@@ -72,6 +72,7 @@ func (w *world) drain() {
 		}
 	}
 	w.settle()
+	w.settleMachines()
 }
 
 // settle waits until every operation has ended, or should have.
@@ -214,6 +215,9 @@ func (w *world) finish() {
 			d.check()
 		}
 		w.memory.release(d.memory)
+	}
+	for _, r := range w.regions {
+		w.memory.release(r)
 	}
 	w.result.Violations = w.failures
 }

@@ -6,11 +6,21 @@
 // nodes that discover each other know each other as they are. In some scenarios
 // routers join them.
 //
+// In half of the scenarios members have transfer machines, besides: a station on the node
+// of each of their lives, with berths where one machine after another is. Couriers have
+// them send letters, announce cargo to be fetched or filled, and cancel, stop and start
+// again. Each buffer is lent (loan) by Add until its final event, which must come once, in
+// time, with an error only that what happened allows; letters and cargo must be what was
+// sent, and come once; memory that has come back must stay as it is; a machine's own
+// figures must be what was seen; machines of a node that closes must fail, and all domains
+// close with nothing left. When the faults are over, letters and cargo get through again.
+//
 // Run makes one scenario; it is called in a testing/synctest bubble. `make sim`
 // runs many seeds.
 //
-// Goroutines of a Run: agents that make traffic, two that inflict faults (the
-// network's and the nodes'), pings, timers and the inspector, all ended when it
-// returns. What they decide comes from the seed; what the nodes do meanwhile may
-// interleave differently each time, which is why a failure comes with a trace.
+// Goroutines of a Run: agents and couriers that make traffic, two that inflict faults (the
+// network's and the nodes'), pings, timers, those who deliver events of machines with
+// synchronous delivery, and the inspector, all ended when it returns. What they decide comes
+// from the seed; what the nodes do meanwhile may interleave differently each time, which is
+// why a failure comes with a trace.
 package simulation

@@ -267,7 +267,7 @@ func (o *operation) replied(d *descriptor, e *portals.Event) {
 				return
 			}
 		}
-		if d.pinged(e.Length) {
+		if d.pinged(e.Length) || d.haunted(e.Length) {
 			o.stale++
 			w.result.Faults[FaultStaleAnswer]++
 			return
@@ -292,6 +292,16 @@ func (d *descriptor) pinged(n int) bool {
 	d.memory.each(0, n, func(piece []byte, _ int) bool { b = append(b, piece...); return true })
 	_, err := lnet.DecodePingInfo(b, lnet.InterfacesMax)
 	return err == nil
+}
+
+// haunted tells whether the first n bytes are what a transfer machine of a former life with
+// the same cookie has fetched.
+func (d *descriptor) haunted(n int) bool {
+	if d.owner.birth == rebirthNew || n < cargoMin {
+		return false
+	}
+	c := d.w.cargoOf(d.memory.word())
+	return c != nil && c.passive && d.memory.holds(0, n, c.stream, 0) == nil
 }
 
 // answers tells whether a REPLY is the operation's.

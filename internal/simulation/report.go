@@ -83,7 +83,8 @@ type Report struct {
 	Views               uint64 // of peers that were compared with what they are
 	Violations          int
 	Faults              [faultKinds]uint64
-	Nodes               node.Counters // summed over all lives
+	Deeds               [deedKinds]uint64 // of transfer machines
+	Nodes               node.Counters     // summed over all lives
 }
 
 // add adds the counters of a life.
@@ -136,6 +137,9 @@ func (r *Report) Add(o *Report) {
 	for k := range r.Faults {
 		r.Faults[k] += o.Faults[k]
 	}
+	for k := range r.Deeds {
+		r.Deeds[k] += o.Deeds[k]
+	}
 	r.add(o.Nodes)
 }
 
@@ -178,6 +182,10 @@ func (r *Report) Print(w io.Writer) {
 	fmt.Fprintf(w, "faults that bit\n")
 	for _, f := range Faults() {
 		line(f.String(), r.Faults[f])
+	}
+	fmt.Fprintf(w, "transfer machines\n")
+	for d, n := range r.Deeds {
+		line(Deed(d).String(), n)
 	}
 }
 

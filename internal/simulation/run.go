@@ -25,6 +25,7 @@ func Run(seed uint64, o Options) *Result {
 	w.torture()
 	w.drain()
 	w.calm()
+	w.calmMachines()
 	w.agree()
 	w.finish()
 	r := &w.result
@@ -44,6 +45,9 @@ func (w *world) torture() {
 	agent(2, w.breakMembers)
 	for k := range w.agents {
 		agent(3+uint64(k), w.traffic)
+	}
+	for k := range w.machines.couriers {
+		agent(1000+uint64(k), w.courier)
 	}
 	var inspector sync.WaitGroup
 	inspector.Go(func() {

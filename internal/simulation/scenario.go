@@ -51,6 +51,8 @@ type scenario struct {
 	largest    int           // payload in bytes
 
 	networkFaults, memberFaults []Fault
+
+	machines machinePlan
 }
 
 // newScenario draws a scenario.
@@ -68,6 +70,7 @@ func newScenario(seed uint64) *scenario {
 	s.drawKnowledge(r)
 	s.drawTransport(r)
 	s.drawTimers(r)
+	s.drawMachines()
 
 	s.agents = 1 + r.IntN(4)
 	s.operations = 60 + r.IntN(140)
@@ -226,9 +229,9 @@ func drawLink(r *rand.Rand) simlnd.Link {
 }
 
 func (s *scenario) String() string {
-	return fmt.Sprintf("%d nodes, %d rails (one net %t, ipv6 %t), %d routers, discovery %v, configured %v, absent %v, link %+v, credits %d/%d, conns_per_peer %d, T %v, retries %d, LND timeout %v, %d operations in %v",
+	return fmt.Sprintf("%d nodes, %d rails (one net %t, ipv6 %t), %d routers, discovery %v, configured %v, absent %v, link %+v, credits %d/%d, conns_per_peer %d, T %v, retries %d, LND timeout %v, %d operations in %v, machines %+v",
 		s.nodes, s.rails, s.oneNet, s.ipv6, s.routers, s.modes, s.configured, s.absent, s.fabric.Link, s.tunables.PeerCredits, s.tunables.Credits, s.connsPerPeer,
-		s.transaction, s.retries, s.lndTimeout, s.operations, s.duration)
+		s.transaction, s.retries, s.lndTimeout, s.operations, s.duration, s.machines)
 }
 
 // driver is the configuration of a member's driver.

@@ -27,12 +27,13 @@ var (
 )
 
 // seedsPlain is the number of seeds of an ordinary test run, in which every
-// kind of fault must have bitten.
+// kind of fault must have bitten, and transfer machines must have done everything.
 const seedsPlain = 200
 
 // TestSeeds runs scenarios.
 //
 // lnet-core 3.3 (1)-(2)
+// transport 3.5 ours (3), 3.10 guarantees, 3.11 (2)-(4), 3.12 (2), 3.14 (2)
 func TestSeeds(t *testing.T) {
 	// A panic in any goroutine of a scenario names the seed: see run.
 	t.Setenv("GODEBUG", os.Getenv("GODEBUG")+",tracebacklabels=1")
@@ -50,6 +51,9 @@ func TestSeeds(t *testing.T) {
 	took := time.Since(began)
 	if missing := c.total.Missing(); n >= seedsPlain && len(missing) > 0 {
 		t.Errorf("faults that never bit in %d seeds: %v", n, missing)
+	}
+	if missing := c.total.MissingDeeds(); n >= seedsPlain && len(missing) > 0 {
+		t.Errorf("what transfer machines never did in %d seeds: %v", n, missing)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "commit %s, seeds %d to %d, %v, %.1f seeds/s on %d cores\n",

@@ -15,6 +15,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/transport"
 )
 
 // patience bounds every call that brings something up or down.
@@ -37,6 +38,11 @@ type world struct {
 	ops         []*operation // by number, from 1
 	byHandle    map[lnet.Handle][]*operation
 	descriptors []*descriptor
+	letters     []*letter        // by number
+	cargoes     []*cargo         // by number
+	fetches     map[cargoKey]int // active receives that were asked for
+	served      map[cargoKey]int // and what was fetched
+	regions     []*region        // of crates
 	result      Result
 	stopped     bool // no new traffic
 
@@ -70,6 +76,8 @@ type member struct {
 	absent   []bool
 	// generation counts the mailboxes of portalSlots.
 	generation uint32
+	// addresses are those of the latest machines, by berth.
+	addresses []transport.Address
 }
 
 // life is a node from its start to its end.
@@ -79,6 +87,8 @@ type life struct {
 	birth  rebirth
 	node   *node.Node
 	driver *socklnd.Driver
+	// station is its transport, nil if it has none.
+	station *station
 
 	// Guarded by world.mu.
 	cookie  uint64 // of handles; 0: none is known yet
@@ -86,6 +96,7 @@ type life struct {
 	closed  bool   // Close has returned
 	slots   *descriptor
 	present []bool // NIs, by rail
+	changes int    // of these
 	cut     bool   // its last NI on a net was removed once
 }
 
@@ -95,6 +106,7 @@ func newWorld(s *scenario, o Options) *world {
 		scenario: s, memory: o.Memory, verbose: o.Verbose,
 		trace:    trace{start: time.Now()},
 		byHandle: map[lnet.Handle][]*operation{},
+		fetches:  map[cargoKey]int{}, served: map[cargoKey]int{},
 	}
 	if w.memory == nil {
 		w.memory = new(Memory)
@@ -114,6 +126,7 @@ func (w *world) newMember(k int) *member {
 	m := &member{
 		w: w, index: k, host: w.network.Host(fmt.Sprint("host", k)),
 		mode: w.modes[k], configured: w.configured[k], absent: slices.Clone(w.absent[k]),
+		addresses: make([]transport.Address, len(w.machines.berths[k])),
 	}
 	m.wall.offset = time.Duration(k) * time.Hour
 	for rail := range w.rails {
@@ -208,6 +221,7 @@ func (m *member) start(r rebirth) {
 	l.addPeers()
 	l.addRoutes()
 	l.postStanding()
+	l.openStation()
 	w.mu.Lock()
 	m.life = l
 	w.mu.Unlock()
@@ -225,6 +239,7 @@ func (l *life) addNI(rail int) {
 	}
 	w.mu.Lock()
 	l.present[rail] = true
+	l.changes++
 	w.mu.Unlock()
 }
 
@@ -265,6 +280,7 @@ func (l *life) removeNI(rail int) {
 	defer cancel()
 	w.mu.Lock()
 	l.present[rail] = false
+	l.changes++
 	left := false
 	for k, present := range l.present {
 		left = left || present && w.net(k) == w.net(rail)
@@ -283,6 +299,11 @@ func (m *member) end(crash bool) {
 	w.mu.Lock()
 	l := m.life
 	m.life = nil
+	w.mu.Unlock()
+	if s := l.station; s != nil && !crash && (m.index+l.number)%2 == 0 {
+		s.vacate()
+	}
+	w.mu.Lock()
 	l.ending = true
 	w.mu.Unlock()
 	w.addf("%v ends, crash %t", l, crash)
@@ -301,6 +322,9 @@ func (m *member) end(crash bool) {
 	}
 	if took := time.Since(began); took > closeWithin {
 		w.violate("%v: close took %v", l, took)
+	}
+	if l.station != nil {
+		l.station.close()
 	}
 	w.mu.Lock()
 	l.closed = true

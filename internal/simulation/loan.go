@@ -1,0 +1,320 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/inproc"
+)
+
+// loan is a crate that is lent to a machine, from Add to the final event.
+type loan struct {
+	crate    *crate
+	machine  *machine
+	queue    transport.QueueType
+	deadline time.Time
+	endBy    time.Duration // when it must have ended; 0: it may wait for ever
+	began    time.Duration
+	letter   *letter    // that is sent
+	cargo    *cargo     // that is sent, or announced for others to fetch
+	to       lnet.NID   // where it goes, of what goes to somebody
+	key      cargoKey   // of active bulk: what passive buffers it is about
+	wanted   int        // of an active receive: what the descriptor announces
+	done     func(bool) // called after the final event, with whether all went well
+
+	// Guarded by world.mu.
+	taken     []delivery // messages that came
+	used      int        // by these, in bytes
+	cancelled bool       // somebody has wanted it to end
+	refused   bool       // Add has said no
+	changes   int        // of the node's NIs when it began
+	reading   bool       // the program still looks at what Add has made
+	over, ok  bool       // it has ended, and well
+}
+
+// delivery is a message in a receive buffer.
+type delivery struct {
+	span
+	letter *letter
+}
+
+func (l *loan) String() string {
+	return fmt.Sprintf("%v's buffer on %v since %v", l.machine, l.queue, l.began)
+}
+
+// lend adds a crate to the machine by add, and tells what that said. The crate's buffer has
+// been prepared but for its callbacks, queue and deadline.
+func (m *machine) lend(l *loan, add func(*transport.Buffer) error) error {
+	w, b := m.world(), l.crate.buffer
+	l.machine = m
+	b.Queue, b.Callbacks, b.Deadline = l.queue, &m.callbacks, l.deadline
+	w.mu.Lock()
+	l.begin()
+	w.mu.Unlock()
+	err := add(b)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		return nil
+	}
+	if l.over {
+		w.violate("%v: refused, but there was an event: %v", l, err)
+	}
+	l.refused, l.crate.loan = true, nil
+	m.open--
+	m.tallies[l.queue].Adds--
+	if !m.mayRefuse(err) {
+		w.violate("%v: refused: %v", l, err)
+	}
+	return err
+}
+
+// begin notes that the crate is lent. w.mu is held.
+func (l *loan) begin() {
+	m, w := l.machine, l.machine.world()
+	l.began = w.since()
+	l.changes = m.station.life.changes
+	l.cancelled = l.crate.cancelling > 0
+	switch l.queue {
+	case transport.MsgSend, transport.ActiveBulkRecv, transport.ActiveBulkSend:
+		l.endBy = l.began + w.operationWithin()
+	default:
+		if !l.deadline.IsZero() {
+			l.endBy = l.began + time.Until(l.deadline) + w.operationWithin()
+		}
+	}
+	l.crate.loan = l
+	m.open++
+	m.tallies[l.queue].Adds++
+}
+
+// mayRefuse tells whether Add may have said so, of a buffer with which all is well: the
+// machine is stopping, or its node is closing. w.mu is held.
+func (m *machine) mayRefuse(err error) bool {
+	switch {
+	case errors.Is(err, syscall.EINVAL):
+		return m.stopping || m.station.life.ending
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ESHUTDOWN):
+		return m.station.life.ending
+	}
+	return false
+}
+
+// cancel has the machine cancel a loan's buffer, whatever that is by then.
+func (l *loan) cancel() {
+	w, c := l.machine.world(), l.crate
+	w.mu.Lock()
+	if c.loan != l {
+		w.mu.Unlock()
+		return
+	}
+	l.cancelled = true
+	c.cancelling++
+	if l.endBy == 0 {
+		l.endBy = w.since() + w.operationWithin()
+	}
+	w.mu.Unlock()
+	did := l.machine.tm.Cancel(c.buffer)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.cancelling--
+	if did {
+		l.machine.tallies[l.queue].Cancels++
+	}
+	if next := c.loan; next != nil && next != l { // it may have been this one
+		next.cancelled = true
+	}
+}
+
+// bufferEvent takes an event of a buffer.
+func (m *machine) bufferEvent(e *transport.BufferEvent) {
+	w := m.world()
+	if m.inside.Swap(true) {
+		w.violate("%v: two callbacks at once", m)
+	}
+	defer m.inside.Store(false)
+	w.mu.Lock()
+	then := m.take(e)
+	w.mu.Unlock()
+	for _, f := range then {
+		f()
+	}
+}
+
+// take checks an event, and returns what is to be done about it. w.mu is held.
+func (m *machine) take(e *transport.BufferEvent) (then []func()) {
+	w := m.world()
+	c := m.station.crateOf(e.Buffer)
+	l := c.loan
+	if l == nil && e.Queue == transport.MsgRecv && c.region == nil { // the pool's, lent since nobody knows when
+		l = &loan{crate: c, machine: m, queue: e.Queue}
+		c.loan = l
+	}
+	if l == nil || l.machine != m || l.queue != e.Queue || e.TM != m.tm {
+		w.violate("%v: event of a buffer that is not lent: %+v", m, *e)
+		return nil
+	}
+	w.addf("%v: %d bytes at %d, final %t, err %v", l, e.Length, e.Offset, e.Final, e.Err)
+	if err := l.check(e); err != nil {
+		w.violate("%v: %v; event %+v", l, err, *e)
+	}
+	m.tally(l, e)
+	if e.Err == nil {
+		then = l.succeeded(e)
+	}
+	if e.Final {
+		then = append(then, l.end(e)...)
+	}
+	return then
+}
+
+// check tells whether an event may be. w.mu is held.
+func (l *loan) check(e *transport.BufferEvent) error {
+	m, w := l.machine, l.machine.world()
+	queued := e.Buffer.Flags()&transport.Queued != 0
+	switch {
+	case m.over:
+		return errors.New("the machine is over")
+	case e.Final == queued:
+		return fmt.Errorf("final %t, queued %t", e.Final, queued)
+	case e.Final && !e.Buffer.Deadline.IsZero():
+		return errors.New("the deadline is left")
+	case !e.Final && (l.queue != transport.MsgRecv || e.Err != nil):
+		return errors.New("is not final")
+	case e.Time.After(time.Now()) || e.Time.Sub(w.start) < l.began:
+		return fmt.Errorf("happened at %v", e.Time.Sub(w.start))
+	case e.Final && l.endBy > 0 && w.since() > l.endBy:
+		return fmt.Errorf("is %v late", w.since()-l.endBy)
+	case e.Err != nil && (e.Length != 0 || e.Offset != 0 || e.EndPoint != nil):
+		return errors.New("has an error, and more")
+	}
+	return l.mayFail(e.Err)
+}
+
+// mayFail tells whether an operation may have ended so: w.mu is held.
+func (l *loan) mayFail(err error) error {
+	m, w := l.machine, l.machine.world()
+	network, says := errors.AsType[*inproc.Error](err)
+	late := !l.deadline.IsZero() && !time.Now().Before(l.deadline)
+	switch {
+	case err == nil:
+	case errors.Is(err, syscall.ECANCELED):
+		if !l.cancelled && !m.aborted && !m.station.life.ending {
+			return errors.New("nobody has cancelled it")
+		}
+		w.result.Deeds[DeedCancelled]++
+	case says && network.Error() == node.ErrTimedOut.Error() && l.queue != transport.ActiveBulkRecv: // others wrap it
+		return errors.New("its MD was unlinked, which is a cancel")
+	case says:
+		switch {
+		case m.station.life.ending:
+		case m.homeless(l.changes) && (network.Errno == syscall.EINVAL || network.Errno == syscall.ESHUTDOWN):
+			// Its NID was no source any more, or the driver was closing.
+		case w.faultless() && !l.astray():
+			return errors.New("nothing was broken, and yet")
+		case network.Errno != syscall.EIO && network.Errno != syscall.EHOSTUNREACH && network.Errno != syscall.ETIMEDOUT:
+			return errors.New("the network has no such errno")
+		}
+		w.result.Deeds[DeedNetworkError]++
+	case errors.Is(err, syscall.ETIMEDOUT) && late:
+		if w.faultless() && time.Since(l.deadline) > promptly {
+			return fmt.Errorf("timed out %v late", time.Since(l.deadline))
+		}
+		w.result.Deeds[DeedTimedOut]++
+	case errors.Is(err, syscall.ETIMEDOUT) && l.queue == transport.ActiveBulkRecv && w.since() >= l.began+w.transaction:
+		w.result.Deeds[DeedNetworkError]++ // the node has given it up
+	default:
+		return errors.New("that cannot be")
+	}
+	return nil
+}
+
+// homeless tells whether the machine's NI is not there, or was not at some time since NIs
+// had changed so often. w.mu is held.
+func (m *machine) homeless(since int) bool {
+	l := m.station.life
+	return m.rail != loopback && (!l.present[m.rail] || l.changes != since)
+}
+
+// astray tells whether a message goes to a NID on another net, which the node may have no
+// way to. w.mu is held.
+func (l *loan) astray() bool {
+	return l.machine.world().routers == 0 && l.to.Net() != l.machine.address.NID.Net()
+}
+
+// tally counts an event. w.mu is held.
+func (m *machine) tally(l *loan, e *transport.BufferEvent) {
+	t := &m.tallies[l.queue]
+	if e.Final {
+		m.finals[l.queue]++
+	}
+	if e.Err != nil {
+		t.Failures++
+		return
+	}
+	n := uint64(e.Length)
+	switch l.queue {
+	case transport.MsgSend, transport.PassiveBulkSend, transport.ActiveBulkSend:
+		n = uint64(l.crate.buffer.Length)
+	}
+	t.Successes++
+	t.Bytes += n
+	t.MaxBytes = max(t.MaxBytes, n)
+}
+
+// end ends the loan. w.mu is held.
+func (l *loan) end(e *transport.BufferEvent) (then []func()) {
+	m, c, w := l.machine, l.crate, l.machine.world()
+	l.over, l.ok, c.loan = true, e.Err == nil, nil
+	if c.region != nil {
+		m.open--
+		if l.queue == transport.MsgRecv || l.queue == transport.PassiveBulkRecv || l.queue == transport.ActiveBulkRecv {
+			c.sum = c.region.sum()
+		}
+	}
+	if l.queue == transport.MsgRecv {
+		l.intact()
+		return []func(){l.again(e)}
+	}
+	if b := c.buffer; l.letter != nil && !holds(b, 0, l.letter.content) || l.cargo != nil && c.region.sum() != c.sum {
+		w.violate("%v: what was sent has changed", l)
+	}
+	reading := l.reading
+	return []func(){func() {
+		if !reading {
+			m.station.giveBack(c)
+		}
+		if l.done != nil {
+			l.done(l.ok)
+		}
+	}}
+}
+
+// audit compares what the machine says of itself with what was seen, when its buffers have
+// all come back.
+func (m *machine) audit() {
+	w := m.world()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !m.over || m.open != 0 || m.held != 0 {
+		w.violate("%v: over %t, %d buffers are lent, %d end points are held", m, m.over, m.open, m.held)
+	}
+	for q := range transport.QueueType(transport.QueueTypes) {
+		got, want := m.stats[q], m.tallies[q]
+		if m.pooled && q == transport.MsgRecv {
+			want.Adds = m.finals[q]
+		}
+		bad := got.Adds != want.Adds || got.Adds != m.finals[q] || got.Successes != want.Successes ||
+			got.Bytes != want.Bytes || got.MaxBytes != want.MaxBytes || got.Cancels < want.Cancels ||
+			!m.aborted && got.Cancels != want.Cancels
+		// Of messages, what was broken off counts, and what was lacking.
+		if bad || got.Failures < want.Failures || q != transport.MsgRecv && got.Failures != want.Failures {
+			w.violate("%v: %v says %+v, not %+v with %d final events", m, q, got, want, m.finals[q])
+		}
+	}
+}

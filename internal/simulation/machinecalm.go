@@ -1,0 +1,176 @@
+package simulation
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// settleMachines ends what waits for somebody, and waits until machines have nothing under
+// way but receive buffers.
+func (w *world) settleMachines() {
+	for _, m := range w.members {
+		l := m.current()
+		if l.station == nil {
+			continue
+		}
+		s := l.station
+		w.mu.Lock()
+		var waiting []*loan
+		for _, c := range s.crates {
+			if x := c.loan; x != nil && (x.queue == transport.PassiveBulkRecv || x.queue == transport.PassiveBulkSend) {
+				waiting = append(waiting, x)
+			}
+		}
+		w.mu.Unlock()
+		for _, x := range waiting {
+			x.cancel()
+		}
+	}
+	for _, m := range w.members {
+		if l := m.current(); l.station != nil {
+			l.station.await("what is under way to end", l.station.idle)
+		}
+	}
+}
+
+// idle tells whether nothing is under way. w.mu is held.
+func (s *station) idle() bool {
+	for _, c := range s.crates {
+		if c.loan != nil && c.loan.queue != transport.MsgRecv {
+			return false
+		}
+	}
+	return s.users == 0
+}
+
+// errandKind is what has to go through when all faults are over.
+type errandKind uint8
+
+const (
+	errandAsk   errandKind = iota // a message, and an answer
+	errandFetch                   // bulk that the peer fetches
+	errandFill                    // and that the peer fills
+	errandKinds
+)
+
+// errand is one such thing.
+type errand struct {
+	from, to *berth
+	kind     errandKind
+	letter   *letter
+}
+
+// calmMachines has every machine reach another one now that nothing is broken any more, with
+// messages and bulk both ways, after all have come back that were stopped.
+func (w *world) calmMachines() {
+	w.addf("calm machines")
+	var berths []*berth
+	for _, m := range w.members {
+		if l := m.current(); l.station != nil {
+			for _, b := range l.station.berths {
+				b.start()
+				if b.running() != nil {
+					berths = append(berths, b)
+				} else if absent, _ := b.absent(); !absent {
+					w.violate("all faults are over, and there is no machine %d of %v", b.index, l)
+				}
+			}
+		}
+	}
+	var left []*errand
+	for k, from := range berths {
+		for j := range berths { // the next that it can reach, itself at last
+			if to := berths[(k+1+j)%len(berths)]; from.reaches(to) {
+				for kind := range errandKinds {
+					left = append(left, &errand{from: from, to: to, kind: kind})
+				}
+				break
+			}
+		}
+	}
+	r := rand.New(rand.NewPCG(w.seed, 0xca1))
+	for round := 0; len(left) > 0; round++ {
+		if round > calmRounds {
+			for _, e := range left {
+				w.violate("all faults are over, and kind %d from %v to %v still does not go through: %v",
+					e.kind, e.from.running(), e.to.running(), e.letter)
+			}
+			break
+		}
+		if round > 0 {
+			w.result.Retried += uint64(len(left))
+			if w.faultless() {
+				w.violate("nothing was broken, and yet %d errands have to be tried again", len(left))
+			}
+			time.Sleep(time.Second)
+		}
+		left = w.tryErrands(r, left)
+	}
+	w.settleMachines()
+}
+
+// reaches tells whether a berth's machine is sure to reach another's, and the other way
+// round.
+func (b *berth) reaches(to *berth) bool {
+	w, from, other := b.world(), b.station.life.member, to.station.life.member
+	if b.rail == loopback || to.rail == loopback {
+		return from == other && b.rail == to.rail
+	}
+	if from.absent[b.rail] || other.absent[to.rail] {
+		return false
+	}
+	return from == other && b.rail == to.rail || from != other && from.may(other) && other.may(from) &&
+		(w.routers > 0 || b.nid().Net() == to.nid().Net())
+}
+
+// tryErrands tries each, and returns what has not gone through, after as long as that may
+// take. Most is done in no time, so that they come one after the other.
+func (w *world) tryErrands(r *rand.Rand, errands []*errand) (left []*errand) {
+	for _, e := range errands {
+		e.try(r)
+		e.await(w.since() + promptly)
+	}
+	deadline := w.since() + w.operationWithin()
+	for _, e := range errands {
+		if !e.await(deadline) {
+			left = append(left, e)
+		}
+	}
+	if len(left) > 0 {
+		w.settleMachines()
+	}
+	return left
+}
+
+// try has the machine write a letter.
+func (e *errand) try(r *rand.Rand) {
+	m, to := e.from.running(), e.to.running()
+	if e.letter = nil; m == nil || to == nil {
+		return
+	}
+	member := e.to.station.life.member
+	if e.kind == errandAsk {
+		e.letter = m.ask(r, member, to.address, true)
+	} else {
+		e.letter = m.announce(r, member, to.address, e.kind == errandFetch, true)
+	}
+}
+
+// await waits until an errand is done, or a time, and tells whether it is done.
+func (e *errand) await(deadline time.Duration) bool {
+	w, x := e.from.world(), e.letter
+	if x == nil {
+		return false
+	}
+	for {
+		w.mu.Lock()
+		done := x.answered && (x.announced == nil || x.announced.ok)
+		w.mu.Unlock()
+		if done || w.since() >= deadline {
+			return done
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
