@@ -5,13 +5,14 @@ BENCHTIME ?= 1s
 FIRST ?= 1
 FUZZTIME ?= 10s
 PKG ?= ./...
+PROGRAMS ?= 5000
 RACE ?=
 RAILS ?= 2
 SEEDS ?= 10000
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence soak conformance control-page ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence stories soak conformance control-page ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +45,7 @@ fuzz: ## each fuzz target for FUZZTIME
 	FUZZTIME=$(FUZZTIME) .ci/run fuzz
 
 bench: ## lnetd beside plain TCP, then time and allocations of what is on the message path
-	go run ./cmd/lnetperf
+	go run ./cmd/lnetperf compare
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnet/portals ./selection ./lnd/socklnd/protocol ./node ./selftest ./internal/perf
 	go test -run '^$$' -bench '^BenchmarkPutAck$$' -benchmem -benchtime $(BENCHTIME) -cpu 1 ./node # msgs/s of one core
 
@@ -56,6 +57,9 @@ sim: ## SEEDS seeded scenarios of whole nodes with faults, from seed FIRST on
 
 convergence: ## SEEDS seeded worlds of discovery's machines with faults, from seed FIRST on
 	go test -count=1 -timeout 0 -v -run '^TestNodesConverge$$' ./discovery -seeds $(SEEDS) -first $(FIRST)
+
+stories: ## PROGRAMS random programs of transfer machines of either kind beside their model, over each Core
+	go test $(if $(RACE),-race) -count=1 -timeout 0 -v -run '^TestStories$$' ./transport/mem ./transport/inproc -rapid.checks $(PROGRAMS)
 
 soak: ## two nodes in two processes over TCP with connections that break, for TIME; RACE=1, RAILS=2
 	go test $(if $(RACE),-race) -count=1 -timeout 0 -v -run '^TestSoak$$' ./test/soak -soak $(TIME) -rails $(RAILS)

@@ -15,6 +15,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/transport"
 )
 
 // Where the passive node's memory is.
@@ -31,6 +32,9 @@ type ours struct {
 	driver *socklnd.Driver
 	node   *node.Node
 	nid    lnet.NID
+
+	domain   *transport.Domain // nil without machines
+	machines []*machine
 }
 
 func startNode(ctx context.Context, address netip.Addr, port, peerCredits int, log *slog.Logger) (*ours, error) {
@@ -56,7 +60,14 @@ func startNode(ctx context.Context, address netip.Addr, port, peerCredits int, l
 func (o *ours) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
 	defer cancel()
-	return errors.Join(o.node.Close(ctx), o.driver.Close())
+	var errs []error
+	for _, m := range o.machines {
+		errs = append(errs, m.close(ctx))
+	}
+	if o.domain != nil {
+		errs = append(errs, o.domain.Close())
+	}
+	return errors.Join(append(errs, o.node.Close(ctx), o.driver.Close())...)
 }
 
 // attach offers memory to PUT into and to GET from.

@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/tmhost"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selftest"
 	"github.com/lnetd/lnetd/selftest/message"
@@ -56,7 +57,9 @@ func Serve(ctx context.Context, c Config, ready func()) error {
 	if err != nil {
 		return err
 	}
-	err = o.attach()
+	if err = o.attach(); err == nil {
+		err = o.startEchoes(ctx)
+	}
 	var a *selftest.Agent
 	if err == nil {
 		a, err = selftest.Enable(o.node, selftest.Config{Logger: c.Logger})
@@ -86,6 +89,9 @@ type test struct {
 	window   int
 	blocking bool
 	selftest bool // RPCs of LNet selftest: a ping, or a BRW of in or out bytes
+	// machine is a pair of transfer machines; a message comes back as it is.
+	machine  bool
+	delivery tmhost.Delivery
 	credits  int
 	unit     unit
 	goal     float64
@@ -113,6 +119,27 @@ func tests() []test {
 		test{name: "GET 1 MiB, 8 in flight", out: 1 << 20, window: 8, credits: 8, unit: gigabytes, goal: 0.95, atLeast: true},
 		test{name: "PUT 96 B, 64 in flight, peer_credits 64", in: 96, window: 64, credits: highCredits, unit: perSecond, goal: 3, atLeast: true},
 		test{name: "PUT 96 B, 64 in flight, peer_credits 8", in: 96, window: 64, credits: 8, unit: perSecond})
+
+	tm := func(t test) {
+		t.machine, t.credits = true, highCredits
+		if t.window == 1 {
+			t.credits = 8
+		}
+		ts = append(ts, t)
+	}
+	for _, d := range []struct {
+		delivery tmhost.Delivery
+		text     string
+		goal     float64
+	}{{tmhost.Poll, "polling", 1.6}, {tmhost.Sync, "notified", 0}, {tmhost.Async, "asynchronous", 2.2}} {
+		tm(test{name: "TM message 96 B and back, " + d.text, in: 96, out: 96, window: 1, delivery: d.delivery, goal: d.goal})
+		if d.delivery != tmhost.Sync {
+			tm(test{name: "TM message 96 B and back, 64 in flight, " + d.text, in: 96, out: 96, window: 64, delivery: d.delivery,
+				unit: perSecond, goal: 2.5, atLeast: true})
+		}
+	}
+	tm(test{name: "TM bulk 1 MiB is fetched, 8 in flight", in: 1 << 20, window: 8, unit: gigabytes, goal: 0.9, atLeast: true})
+	tm(test{name: "TM bulk 1 MiB is brought, 8 in flight", out: 1 << 20, window: 8, unit: gigabytes, goal: 0.9, atLeast: true})
 
 	lst := func(t test) {
 		t.selftest = true
@@ -143,6 +170,7 @@ func tests() []test {
 func Run(ctx context.Context, c Config, w io.Writer) error {
 	server := lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), c.Server)
 	clients, testers := make(map[int]*ours), make(map[int]*tester)
+	senders := make(map[senderKey]*sender)
 	for _, credits := range []int{8, highCredits} {
 		// Two nodes with their own addresses, so that each has its own
 		// connections and credits.
@@ -162,6 +190,13 @@ func Run(ctx context.Context, c Config, w io.Writer) error {
 		}
 		defer func() { _ = t.close() }()
 		testers[credits] = t
+		for _, delivery := range deliveries {
+			s, err := o.newSender(ctx, delivery, server)
+			if err != nil {
+				return err
+			}
+			senders[senderKey{credits, delivery}] = s
+		}
 	}
 	floor, err := dialFloor(ctx, netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String())
 	if err != nil {
@@ -177,6 +212,9 @@ func Run(ctx context.Context, c Config, w io.Writer) error {
 		}
 		run := func(x exchange) (time.Duration, error) { return clients[t.credits].run(ctx, server, x) }
 		var err error
+		if t.machine {
+			run = func(x exchange) (time.Duration, error) { return senders[senderKey{t.credits, t.delivery}].run(ctx, x) }
+		}
 		if t.selftest {
 			err = testers[t.credits].within(ctx, server, func(run runner) error { return measure(c, t, run, floor, table) })
 		} else {
@@ -187,6 +225,12 @@ func Run(ctx context.Context, c Config, w io.Writer) error {
 		}
 	}
 	return table.Flush()
+}
+
+// senderKey tells senders apart.
+type senderKey struct {
+	credits  int
+	delivery tmhost.Delivery
 }
 
 // runner makes the transfers of an exchange and returns how long they took.

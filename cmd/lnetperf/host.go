@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lnetd/lnetd/internal/tmhost"
+)
+
+// hostOptions are those of commands that have a node of their own.
+type hostOptions struct {
+	transport string
+	port      int
+}
+
+func (o *hostOptions) add(f *pflag.FlagSet) {
+	f.StringVar(&o.transport, "transport", "lnet", "what to stand on: `lnet|mem`, a node of its own, or memory, for all in one process")
+	f.IntVar(&o.port, "port", tmhost.DefaultPort, "TCP `PORT` of all nodes; below 1024 as kernels have it, who use 988")
+}
+
+// check says what is wrong with the options.
+func (o *hostOptions) check() error {
+	if o.transport != "lnet" && o.transport != "mem" {
+		return usage("--transport %q is none of lnet, mem", o.transport)
+	}
+	if o.port < 1 || o.port > 65535 {
+		return usage("--port %d is not a port", o.port)
+	}
+	return nil
+}
+
+// config is how to open a host at a NID.
+func (p *program) config(o *hostOptions, nid string) tmhost.Config {
+	return tmhost.Config{Type: o.transport, NID: nid, Port: o.port, Logger: p.logger()}
+}
+
+// nidOf is the NID of an address: up to the first colon behind its @.
+func nidOf(address string) string {
+	at := strings.IndexByte(address, '@')
+	if at < 0 {
+		return ""
+	}
+	colon := strings.IndexByte(address[at:], ':')
+	if colon < 0 {
+		return ""
+	}
+	return address[:at+colon]
+}
+
+// listLimits prints what transfer machines on a host can do (transport 10.3).
+func (p *program) listLimits(ctx context.Context, c tmhost.Config) (err error) {
+	h, err := tmhost.Open(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer finish(&err, h.Close)
+	nids, err := h.Domain.NIDs(ctx)
+	if err != nil {
+		return err
+	}
+	l := h.Domain.Limits()
+	if p.json {
+		doc := map[string]any{"buffer_size": l.BufferSize, "segments": l.Segments, "segment_size": l.SegmentSize, "nids": nids}
+		return p.printJSON(doc)
+	}
+	fmt.Fprintf(p.stdout, "maximum buffer size:        %d\nmaximum number of segments: %d\nmaximum segment size:       %d\n",
+		l.BufferSize, l.Segments, l.SegmentSize)
+	for _, n := range nids {
+		fmt.Fprintf(p.stdout, "NID: %s\n", n)
+	}
+	return nil
+}

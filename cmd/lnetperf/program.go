@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+)
+
+// Exit statuses.
+const (
+	exitOK      = 0
+	exitFailure = 1   // something has failed, or errors were counted
+	exitUsage   = 2   // the command line makes no sense
+	exitSignal  = 128 // plus the signal's number
+)
+
+// endTime bounds the orderly end of what a command has started.
+const endTime = 15 * time.Second
+
+// program is one run of lnetperf.
+type program struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	// terminal says that stderr is one, where a line may be written over.
+	terminal bool
+
+	// Options of all commands.
+	json      bool
+	verbosity int
+}
+
+// usageError is an error of the command line.
+type usageError struct{ error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// errCounted is that of a command that has told its errors.
+var errCounted = errors.New("errors were counted")
+
+// interrupted is the cause of an end by a signal.
+type interrupted struct{ signal syscall.Signal }
+
+func (e interrupted) Error() string { return e.signal.String() }
+
+// run executes a command line without the program's name and returns the exit status.
+func (p *program) run(args []string) int {
+	ctx, stop := untilSignal()
+	defer stop()
+	understood := false
+	root := p.commands()
+	root.SetArgs(args)
+	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
+	err := root.ExecuteContext(ctx)
+	var by interrupted
+	switch {
+	case err == nil: // a signal is how servers end
+		return exitOK
+	case errors.As(context.Cause(ctx), &by):
+		if !errors.As(err, &by) && !errors.Is(err, errCounted) {
+			fmt.Fprintf(p.stderr, "lnetperf: %v\n", err)
+		}
+		return exitSignal + int(by.signal)
+	case errors.Is(err, errCounted):
+		return exitFailure
+	}
+	fmt.Fprintf(p.stderr, "lnetperf: %v\n", err)
+	if wrong := (usageError{}); understood && !errors.As(err, &wrong) {
+		return exitFailure
+	}
+	fmt.Fprintln(p.stderr, "Try 'lnetperf COMMAND --help'.")
+	return exitUsage
+}
+
+func (p *program) commands() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lnetperf",
+		Short: "try and measure transfer machines and LNet",
+		Long: `lnetperf sends messages and bulk between transfer machines, counts what arrives
+and how long it takes, and checks what it can. "ping" is Motr's m0lnetping and
+m0bulkping, "node" and "console" are its m0nettestd and m0nettest; "compare" sets
+lnetd beside plain TCP.
+
+Each process has a node of its own on the LNet, over TCP, beside lnetd if there is
+one: another address or another port. An end point is NID:12345:PORTAL:ID, such as
+10.0.0.1@tcp:12345:42:300; * in place of ID takes the highest that is free.`,
+		Version: api.BuildVersion(), SilenceErrors: true, SilenceUsage: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("'%s' is no command", args[0])
+			}
+			return c.Help()
+		},
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetVersionTemplate("lnetperf {{.Version}}\n")
+	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { manPage(c.OutOrStdout(), c) })
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	f := root.PersistentFlags()
+	f.BoolVar(&p.json, "json", false, "print JSON")
+	f.IntVarP(&p.verbosity, "verbose", "v", 0, "`LEVEL` of what is logged: 1 what happens, 2 everything")
+	root.AddCommand(p.compareCommand(), p.pingCommand(), p.nodeCommand(), p.consoleCommand())
+	return root
+}
+
+// untilSignal returns a context that SIGTERM or SIGINT ends. A second one ends the program
+// at once.
+func untilSignal() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	done := make(chan struct{})
+	go func() {
+		for first := true; ; first = false {
+			select {
+			case s := <-signals:
+				n, _ := s.(syscall.Signal)
+				if !first {
+					os.Exit(exitSignal + int(n))
+				}
+				cancel(interrupted{n})
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
+}
+
+// logger is for what the packages below have to say.
+func (p *program) logger() *slog.Logger {
+	level := slog.LevelWarn
+	switch {
+	case p.verbosity == 1:
+		level = slog.LevelInfo
+	case p.verbosity > 1:
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// printJSON prints v for programs.
+func (p *program) printJSON(v any) error {
+	e := json.NewEncoder(p.stdout)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// ready tells people, and systemd, that a server or node works.
+func (p *program) ready(what, address string) {
+	fmt.Fprintf(p.stderr, "%s ready at %s\n", what, address)
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // nobody may be listening
+}
+
+// finish calls close with the time that an orderly end has.
+func finish(err *error, end func(ctx context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	*err = errors.Join(*err, end(ctx))
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}

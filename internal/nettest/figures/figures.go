@@ -1,0 +1,121 @@
+package figures
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lnetd/lnetd/selftest/latency"
+)
+
+// Counter counts what was tried; Failed and Bad are parts of Total: what the network did
+// not do, and what came as it must not.
+type Counter struct {
+	Total  uint64 `json:"total"`
+	Failed uint64 `json:"failed"`
+	Bad    uint64 `json:"bad"`
+}
+
+func (c *Counter) add(o Counter) {
+	c.Total += o.Total
+	c.Failed += o.Failed
+	c.Bad += o.Bad
+}
+
+// Counters are the five that a node has.
+type Counters struct {
+	Sent         Counter `json:"sent"`
+	Received     Counter `json:"received"`
+	BulkSent     Counter `json:"bulk_sent"`
+	BulkReceived Counter `json:"bulk_received"`
+	Transfers    Counter `json:"transfers"`
+}
+
+// Figures are what one node has counted, or several together.
+type Figures struct {
+	Counters
+	// BytesOut and BytesIn are of the test's data: messages of a ping test, bulk of the other.
+	BytesOut uint64 `json:"bytes_out"`
+	BytesIn  uint64 `json:"bytes_in"`
+	// SentRate and ReceivedRate are of messages per second, a sample each second.
+	SentRate     Sums `json:"sent_rate"`
+	ReceivedRate Sums `json:"received_rate"`
+	// RTT is of round trips, of transfers from descriptors to the second completion, in
+	// nanoseconds; Latency has the same for percentiles.
+	RTT     Sums      `json:"rtt"`
+	Latency Histogram `json:"latency"`
+	// Finished says that the node has nothing left to do.
+	Finished bool `json:"finished"`
+}
+
+// Merge adds the figures of another node: together they have finished when both have.
+func (f *Figures) Merge(o *Figures) {
+	f.Sent.add(o.Sent)
+	f.Received.add(o.Received)
+	f.BulkSent.add(o.BulkSent)
+	f.BulkReceived.add(o.BulkReceived)
+	f.Transfers.add(o.Transfers)
+	f.BytesOut += o.BytesOut
+	f.BytesIn += o.BytesIn
+	f.SentRate.Merge(&o.SentRate)
+	f.ReceivedRate.Merge(&o.ReceivedRate)
+	f.RTT.Merge(&o.RTT)
+	f.Latency.Merge(&o.Latency.Histogram)
+	f.Finished = f.Finished && o.Finished
+}
+
+// Total is the figures of several nodes.
+func Total(all []Figures) Figures {
+	t := Figures{Finished: true}
+	for k := range all {
+		t.Merge(&all[k])
+	}
+	return t
+}
+
+// Failures is how much has gone wrong.
+func (f *Figures) Failures() uint64 {
+	var n uint64
+	for _, c := range []Counter{f.Sent, f.Received, f.BulkSent, f.BulkReceived, f.Transfers} {
+		n += c.Failed + c.Bad
+	}
+	return n
+}
+
+// Histogram is selftest's, short as JSON: the sum, the longest, and of each bucket that is
+// not empty its number and count.
+type Histogram struct{ latency.Histogram }
+
+// short is a Histogram as JSON.
+type short struct {
+	Sum     time.Duration `json:"sum"`
+	Max     time.Duration `json:"max"`
+	Buckets [][2]uint64   `json:"buckets"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (h Histogram) MarshalJSON() ([]byte, error) {
+	s := short{Sum: h.Sum, Max: h.Max, Buckets: [][2]uint64{}}
+	for k, n := range h.Counts {
+		if n > 0 {
+			s.Buckets = append(s.Buckets, [2]uint64{uint64(k), n})
+		}
+	}
+	return json.Marshal(s)
+}
+
+// UnmarshalJSON implements json.Unmarshaler. A bucket that there is not is an error.
+func (h *Histogram) UnmarshalJSON(b []byte) error {
+	var s short
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	*h = Histogram{latency.Histogram{Sum: s.Sum, Max: s.Max}}
+	for _, bucket := range s.Buckets {
+		if bucket[0] >= latency.Buckets {
+			return fmt.Errorf("figures: histogram: bucket %d is not within 0 to %d", bucket[0], latency.Buckets-1)
+		}
+		h.Counts[bucket[0]] += bucket[1]
+	}
+	return nil
+}

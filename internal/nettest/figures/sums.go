@@ -1,0 +1,95 @@
+package figures
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+)
+
+// Sums is what is kept of a series of samples: enough for least, most, average and
+// deviation, exactly. The sum has 128 bits and the sum of squares 192, lowest word first,
+// so that neither wraps before 2^64 samples. The zero value has no samples. Any value is
+// fit for use, also one that a stranger has sent.
+type Sums struct {
+	Count   uint64    `json:"count"`
+	Min     uint64    `json:"min"`
+	Max     uint64    `json:"max"`
+	Sum     [2]uint64 `json:"sum"`
+	Squares [3]uint64 `json:"squares"`
+}
+
+// Add adds a sample.
+func (s *Sums) Add(v uint64) {
+	if s.Count == 0 || v < s.Min {
+		s.Min = v
+	}
+	s.Max = max(s.Max, v)
+	s.Count++
+	s.sum([2]uint64{v})
+	high, low := bits.Mul64(v, v)
+	s.squares([3]uint64{low, high})
+}
+
+// Merge adds the samples of another series.
+func (s *Sums) Merge(o *Sums) {
+	if o.Count == 0 {
+		return
+	}
+	if s.Count == 0 || o.Min < s.Min {
+		s.Min = o.Min
+	}
+	s.Max = max(s.Max, o.Max)
+	s.Count += o.Count
+	s.sum(o.Sum)
+	s.squares(o.Squares)
+}
+
+func (s *Sums) sum(v [2]uint64) {
+	var carry uint64
+	s.Sum[0], carry = bits.Add64(s.Sum[0], v[0], 0)
+	s.Sum[1], _ = bits.Add64(s.Sum[1], v[1], carry)
+}
+
+func (s *Sums) squares(v [3]uint64) {
+	var carry uint64
+	for k := range v {
+		s.Squares[k], carry = bits.Add64(s.Squares[k], v[k], carry)
+	}
+}
+
+// Mean is the average, 0 of no samples.
+func (s *Sums) Mean() float64 {
+	if s.Count == 0 {
+		return 0
+	}
+	return quotient(number(s.Sum[:]), number([]uint64{s.Count}))
+}
+
+// Deviation is the standard deviation of a sample, with n-1; 0 of fewer than two.
+func (s *Sums) Deviation() float64 {
+	if s.Count < 2 {
+		return 0
+	}
+	n, sum := number([]uint64{s.Count}), number(s.Sum[:])
+	// (n Σx² - (Σx)²) / (n (n-1))
+	above := new(big.Int).Mul(n, number(s.Squares[:]))
+	above.Sub(above, new(big.Int).Mul(sum, sum))
+	if above.Sign() <= 0 {
+		return 0
+	}
+	below := new(big.Int).Mul(n, number([]uint64{s.Count - 1}))
+	return math.Sqrt(quotient(above, below))
+}
+
+func number(words []uint64) *big.Int {
+	n := new(big.Int)
+	for k := len(words) - 1; k >= 0; k-- {
+		n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(words[k]))
+	}
+	return n
+}
+
+func quotient(a, b *big.Int) float64 {
+	f, _ := new(big.Rat).SetFrac(a, b).Float64()
+	return f
+}

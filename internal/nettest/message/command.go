@@ -1,0 +1,241 @@
+package message
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/nettest/figures"
+)
+
+// CommandSize is the longest command, and the size of the buffers for them, in bytes.
+const CommandSize = 16 << 10
+
+// A command is a head and, of some types, a body of JSON up to the end of the message:
+//
+//	 0      8 magic, which has the version
+//	 8      4 type
+//	12      4 errno, of answers: 0 if all is well
+//	16      8 sequence number of the command, the same in the answer
+//	24        body
+//
+// all little endian.
+const (
+	commandMagic = 0x3174_7465_6e70_6c01 // "lpnett1"
+	commandHead  = 24
+)
+
+// Type is what a command is. An answer's is that of its command, plus one.
+type Type uint32
+
+// The commands, and their answers.
+const (
+	Init       Type = 1 + iota // be a server or a client of a test
+	InitDone                   //
+	Start                      // begin
+	StartDone                  //
+	Status                     // say how it goes
+	StatusData                 // with Figures
+	Stop                       // end
+	StopDone                   //
+	types
+)
+
+var typeNames = [...]string{"nothing", "INIT", "INIT_DONE", "START", "START_DONE", "STATUS", "STATUS_DATA", "STOP", "STOP_DONE"}
+
+// String is the name of the type.
+func (t Type) String() string {
+	if t >= types {
+		return fmt.Sprintf("type %d", uint32(t))
+	}
+	return typeNames[t]
+}
+
+// Answer is the type of the answer to a command.
+func (t Type) Answer() Type { return t + 1 }
+
+// IsAnswer tells whether it is one.
+func (t Type) IsAnswer() bool { return t < types && t != 0 && t%2 == 0 }
+
+// Command is one command or answer.
+type Command struct {
+	Type Type
+	// Errno is why a node has not done what it was told; 0: it has.
+	Errno syscall.Errno
+	// Sequence numbers the commands of a console.
+	Sequence uint64
+	// Test belongs to Init, Figures to StatusData without Errno; else they are nil.
+	Test    *Test
+	Figures *figures.Figures
+}
+
+// Role is which part of a test a node has.
+type Role string
+
+// The roles.
+const (
+	Server Role = "server"
+	Client Role = "client"
+)
+
+// Kind is what a test does.
+type Kind string
+
+// The kinds of tests.
+const (
+	Ping Kind = "ping" // messages that come back
+	Bulk Kind = "bulk" // bulk there and back
+)
+
+// Test is what a node is told to do.
+type Test struct {
+	Role Role `json:"role"`
+	Kind Kind `json:"kind"`
+	// Data is the node's own data end point, Peers are those of the other role.
+	Data  string   `json:"data"`
+	Peers []string `json:"peers"`
+
+	// Count is of messages or transfers of each client for each server, Time how long a
+	// client goes on at most; 0: for as long as it takes.
+	Count uint64        `json:"count"`
+	Time  time.Duration `json:"time"`
+	// Size is that of a message, or of a transfer's bulk, in bytes.
+	Size int `json:"size"`
+	// Concurrency is how many of them are under way between each client and each server: of
+	// a client those that it makes, of a server those that it has buffers for.
+	Concurrency int `json:"concurrency"`
+	// Timeout is after how long one has failed.
+	Timeout time.Duration `json:"timeout"`
+
+	// Of bulk tests: Buffers of BufferSize bytes for messages with descriptors, at most
+	// Descriptors in each.
+	Buffers     int `json:"buffers"`
+	BufferSize  int `json:"buffer_size"`
+	Descriptors int `json:"descriptors"`
+	// Verify says that a client compares what comes back with what it sent.
+	Verify bool `json:"verify"`
+
+	// Messages is how many messages a receive buffer has room for.
+	Messages int `json:"messages"`
+	// Delivery is how events come to the program: async, sync or poll.
+	Delivery string `json:"delivery"`
+}
+
+// Bounds of what a node lets a console ask for.
+const (
+	PeersMax       = 256
+	ConcurrencyMax = 4096
+	BuffersMax     = 4096
+	MessagesMax    = 1024
+	CountMax       = 1 << 40
+	TimeMax        = 30 * 24 * time.Hour
+)
+
+// Check says what is wrong with a test: ENODATA for a kind that there is not, else EINVAL.
+func (t *Test) Check() error {
+	if t.Kind != Ping && t.Kind != Bulk {
+		return fmt.Errorf("test type %q is none of ping, bulk: %w", t.Kind, syscall.ENODATA)
+	}
+	within := func(what string, n, least, most int) error {
+		if n >= least && n <= most {
+			return nil
+		}
+		return fmt.Errorf("%s %d is not within %d to %d: %w", what, n, least, most, syscall.EINVAL)
+	}
+	errs := []error{
+		within("number of peers", len(t.Peers), 1, PeersMax),
+		within("concurrency", t.Concurrency, 1, ConcurrencyMax),
+		within("messages per buffer", t.Messages, 1, MessagesMax),
+	}
+	if t.Role != Server && t.Role != Client {
+		errs = append(errs, fmt.Errorf("role %q is none of server, client: %w", t.Role, syscall.EINVAL))
+	}
+	if t.Count == 0 && t.Time == 0 || t.Count > CountMax {
+		errs = append(errs, fmt.Errorf("number %d is not within 1 to %d: %w", t.Count, uint64(CountMax), syscall.EINVAL))
+	}
+	if t.Time < 0 || t.Time > TimeMax || t.Timeout <= 0 || t.Timeout > TimeMax {
+		errs = append(errs, fmt.Errorf("time %s or %s is out of range: %w", t.Time, t.Timeout, syscall.EINVAL))
+	}
+	if t.Kind == Ping {
+		errs = append(errs, within("message size", t.Size, PingHead, 1<<30))
+	} else {
+		errs = append(errs, t.checkBulk(within)...)
+	}
+	return errors.Join(errs...)
+}
+
+func (t *Test) checkBulk(within func(what string, n, least, most int) error) []error {
+	errs := []error{
+		within("bulk size", t.Size, 1, 1<<30),
+		within("number of buffers for descriptors", t.Buffers, 1, BuffersMax),
+		within("size of a buffer for descriptors", t.BufferSize, bulkHead+2*(bulkItem+1), 1<<30),
+		within("descriptors per message", t.Descriptors, 2, 1<<20),
+	}
+	return errs
+}
+
+// errTooLong is a command that fits no buffer.
+var errTooLong = fmt.Errorf("a command of more than %d bytes: %w", CommandSize, syscall.EMSGSIZE)
+
+// Append appends the command as it is sent. EMSGSIZE: it would be longer than CommandSize,
+// since there are too many peers.
+func (c *Command) Append(b []byte) ([]byte, error) {
+	begin := len(b)
+	b = binary.LittleEndian.AppendUint64(b, commandMagic)
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.Type))
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.Errno))
+	b = binary.LittleEndian.AppendUint64(b, c.Sequence)
+	if body := c.body(); body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, text...)
+	}
+	if len(b)-begin > CommandSize {
+		return nil, errTooLong
+	}
+	return b, nil
+}
+
+// body is what c carries, nil if nothing.
+func (c *Command) body() any {
+	switch {
+	case c.Type == Init && c.Test != nil:
+		return c.Test
+	case c.Type == StatusData && c.Figures != nil:
+		return c.Figures
+	}
+	return nil
+}
+
+// ParseCommand reads a command or an answer, of whatever type. EPROTO: it is none.
+func ParseCommand(b []byte) (*Command, error) {
+	if len(b) < commandHead || len(b) > CommandSize {
+		return nil, fmt.Errorf("a command of %d bytes: %w", len(b), syscall.EPROTO)
+	}
+	if magic := binary.LittleEndian.Uint64(b); magic != commandMagic {
+		return nil, fmt.Errorf("a command with magic %#x: %w", magic, syscall.EPROTO)
+	}
+	c := &Command{
+		Type:     Type(binary.LittleEndian.Uint32(b[8:])),
+		Errno:    syscall.Errno(binary.LittleEndian.Uint32(b[12:])),
+		Sequence: binary.LittleEndian.Uint64(b[16:]),
+	}
+	if c.Type == Init {
+		c.Test = &Test{}
+	}
+	if c.Type == StatusData && c.Errno == 0 {
+		c.Figures = &figures.Figures{}
+	}
+	if body := c.body(); body != nil {
+		if err := json.Unmarshal(slices.Clone(b[commandHead:]), body); err != nil {
+			return nil, fmt.Errorf("%s: %w: %w", c.Type, syscall.EPROTO, err)
+		}
+	}
+	return c, nil
+}

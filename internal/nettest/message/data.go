@@ -1,0 +1,117 @@
+package message
+
+import (
+	"encoding/binary"
+	"fmt"
+	"syscall"
+)
+
+// A message of a ping test begins with
+//
+//	 0      8 magic
+//	 8      8 number of the slot that the client has sent it from
+//	16      8 sequence number within the slot
+//	24      8 when it was sent, by the client's clock, in nanoseconds
+//
+// all little endian, and comes back as it was sent.
+const (
+	pingMagic = 0x3067_6e69_706e_6c01 // "lnping0"
+
+	// PingHead is the least size of a message of a ping test, in bytes.
+	PingHead = 32
+)
+
+// PingHeader is what a message of a ping test begins with.
+type PingHeader struct{ Slot, Sequence, Sent uint64 }
+
+// Put writes the header into the first PingHead bytes of b.
+func (h PingHeader) Put(b []byte) {
+	binary.LittleEndian.PutUint64(b, pingMagic)
+	binary.LittleEndian.PutUint64(b[8:], h.Slot)
+	binary.LittleEndian.PutUint64(b[16:], h.Sequence)
+	binary.LittleEndian.PutUint64(b[24:], h.Sent)
+}
+
+// ParsePing reads the header of a message.
+func ParsePing(b []byte) (h PingHeader, ok bool) {
+	if len(b) < PingHead || binary.LittleEndian.Uint64(b) != pingMagic {
+		return PingHeader{}, false
+	}
+	return PingHeader{
+		Slot:     binary.LittleEndian.Uint64(b[8:]),
+		Sequence: binary.LittleEndian.Uint64(b[16:]),
+		Sent:     binary.LittleEndian.Uint64(b[24:]),
+	}, true
+}
+
+// A message of a bulk test has descriptors, two for each transfer: of the client's passive
+// send buffer, and of its passive receive buffer.
+//
+//	 0      8 magic
+//	 8      8 number of descriptors
+//	16        descriptors, each 4 bytes of length and as many bytes
+//
+// all little endian.
+const (
+	bulkMagic = 0x306b_6c75_626e_6c01 // "lnbulk0"
+	bulkHead  = 16
+	bulkItem  = 4
+)
+
+// Pair are the descriptors of one transfer.
+type Pair struct{ Send, Recv []byte }
+
+// BulkSize is the length of a message with n pairs of descriptors of d bytes each.
+func BulkSize(n, d int) int { return bulkHead + 2*n*(bulkItem+d) }
+
+// AppendBulk appends the message with pairs.
+func AppendBulk(b []byte, pairs []Pair) []byte {
+	b = binary.LittleEndian.AppendUint64(b, bulkMagic)
+	b = binary.LittleEndian.AppendUint64(b, uint64(2*len(pairs)))
+	for _, p := range pairs {
+		for _, d := range [2][]byte{p.Send, p.Recv} {
+			b = binary.LittleEndian.AppendUint32(b, uint32(len(d)))
+			b = append(b, d...)
+		}
+	}
+	return b
+}
+
+// ParseBulk appends the pairs of a message to pairs; they are parts of b. EPROTO: it is
+// none, or is cut off, or one descriptor of a pair is missing.
+func ParseBulk(pairs []Pair, b []byte) ([]Pair, error) {
+	broken := func(what string) ([]Pair, error) {
+		return nil, fmt.Errorf("a message with descriptors: %s: %w", what, syscall.EPROTO)
+	}
+	if len(b) < bulkHead || binary.LittleEndian.Uint64(b) != bulkMagic {
+		return broken("its head is none")
+	}
+	count := binary.LittleEndian.Uint64(b[8:])
+	if count%2 != 0 {
+		return broken("an odd number of them")
+	}
+	b = b[bulkHead:]
+	next := func() []byte {
+		if len(b) < bulkItem {
+			return nil
+		}
+		n := uint64(binary.LittleEndian.Uint32(b))
+		if n == 0 || n > uint64(len(b)-bulkItem) {
+			return nil
+		}
+		d := b[bulkItem : bulkItem+n]
+		b = b[bulkItem+n:]
+		return d
+	}
+	for range count / 2 {
+		p := Pair{Send: next(), Recv: next()}
+		if p.Send == nil || p.Recv == nil {
+			return broken("it is cut off")
+		}
+		pairs = append(pairs, p)
+	}
+	if len(b) > 0 {
+		return broken("it goes on behind them")
+	}
+	return pairs, nil
+}

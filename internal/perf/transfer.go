@@ -1,0 +1,372 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/tmhost"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/inproc"
+)
+
+// Where the transfer machines are: the passive process has one for each way of delivery.
+const (
+	tmPortal = 42
+	tmEchoes = 10 // plus the way of delivery
+
+	// tmMessage is the longest message, in bytes, and tmMessages how many of them a receive
+	// buffer takes.
+	tmMessage  = 256
+	tmMessages = 64
+	// tmReceive and tmSend are how many buffers there are for messages.
+	tmReceive = 4
+	tmSend    = 160
+	// tmBulks is how many pieces of bulk are under way at most.
+	tmBulks = 8
+)
+
+// The first byte of a message: what it wants. The descriptor of bulk follows.
+const (
+	wantEcho  = 'e'
+	wantFetch = 'f' // fetch the bulk
+	wantFill  = 'g' // fill the memory
+)
+
+// machine is a transfer machine with buffers, of either side.
+type machine struct {
+	domain    *transport.Domain
+	loop      *tmhost.Loop
+	callbacks transport.Callbacks
+
+	peer *transport.EndPoint // of a sender
+
+	mu     sync.Mutex          // held by callbacks
+	sends  []*transport.Buffer // that nobody uses
+	bulks  []*transport.Buffer // the same, of 1 MiB
+	all    []*transport.Buffer
+	closed bool
+}
+
+// startMachine starts a transfer machine on a node.
+func (o *ours) startMachine(ctx context.Context, id int, delivery tmhost.Delivery, callbacks transport.Callbacks, m *machine) error {
+	if o.domain == nil {
+		d, err := transport.NewDomain(ctx, inproc.New(o.node))
+		if err != nil {
+			return err
+		}
+		o.domain = d
+	}
+	m.domain = o.domain
+	for q, f := range callbacks {
+		m.callbacks[q] = m.locked(f)
+	}
+	var err error
+	if m.loop, err = tmhost.Start(ctx, m.domain, address(o.nid, id), delivery, nil); err != nil {
+		return err
+	}
+	o.machines = append(o.machines, m)
+	return m.addBuffers(ctx)
+}
+
+func address(nid lnet.NID, id int) string {
+	number := fmt.Sprint(id)
+	if id == transport.Dynamic {
+		number = "*"
+	}
+	return fmt.Sprintf("%s:%d:%d:%s", nid, lnet.PIDLustre, tmPortal, number)
+}
+
+func (m *machine) locked(f func(e *transport.BufferEvent)) func(e *transport.BufferEvent) {
+	if f == nil {
+		return nil
+	}
+	return func(e *transport.BufferEvent) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.closed {
+			f(e)
+		}
+	}
+}
+
+func (m *machine) addBuffers(ctx context.Context) error {
+	several := func(n, size int) (list []*transport.Buffer, err error) {
+		for range n {
+			b, err := m.domain.Buffer(ctx, size)
+			if err != nil {
+				return nil, err
+			}
+			b.Callbacks = &m.callbacks
+			list = append(list, b)
+		}
+		m.all = append(m.all, list...)
+		return list, nil
+	}
+	receive, err := several(tmReceive, tmMessage*tmMessages)
+	if err != nil {
+		return err
+	}
+	for _, b := range receive {
+		b.Queue, b.MinReceiveSize, b.MaxMessages = transport.MsgRecv, tmMessage, tmMessages
+		if err := m.loop.TM.Add(b); err != nil {
+			return err
+		}
+	}
+	if m.sends, err = several(tmSend, tmMessage); err != nil {
+		return err
+	}
+	for _, b := range m.sends {
+		b.Queue = transport.MsgSend
+	}
+	m.bulks, err = several(tmBulks, memory)
+	return err
+}
+
+func (m *machine) close(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	if m.peer != nil {
+		m.peer.Put()
+	}
+	if err := m.loop.Close(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	for _, b := range m.all {
+		errs = append(errs, m.domain.Free(b))
+	}
+	return errors.Join(errs...)
+}
+
+// take takes a buffer out of a list that has one.
+func take(list *[]*transport.Buffer) *transport.Buffer {
+	l := *list
+	b := l[len(l)-1]
+	*list = l[:len(l)-1]
+	return b
+}
+
+// deliveries are the ways of delivery; both sides of a case have the same.
+var deliveries = []tmhost.Delivery{tmhost.Async, tmhost.Sync, tmhost.Poll}
+
+// echo is the passive side: it sends messages back, and moves what they announce.
+type echo struct {
+	machine
+	waiting []*transport.Buffer // messages that announce bulk
+}
+
+// startEchoes starts the passive side.
+func (o *ours) startEchoes(ctx context.Context) error {
+	for _, delivery := range deliveries {
+		e := &echo{}
+		err := o.startMachine(ctx, tmEchoes+int(delivery), delivery, transport.Callbacks{
+			transport.MsgRecv: e.received, transport.MsgSend: e.sent,
+			transport.ActiveBulkRecv: e.moved, transport.ActiveBulkSend: e.moved,
+		}, &e.machine)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *echo) received(ev *transport.BufferEvent) {
+	if ev.Err == nil {
+		e.answer(ev)
+	}
+	if ev.Final {
+		_ = ev.Add(ev.Buffer) // else it is being stopped
+	}
+}
+
+// answer answers a message. What cannot be answered is left: the other side sees that
+// nothing comes.
+func (e *echo) answer(ev *transport.BufferEvent) {
+	if len(e.sends) == 0 {
+		return
+	}
+	b := take(&e.sends)
+	b.Length = ev.CopyTo(b.Bytes())
+	if b.Bytes()[0] == wantEcho {
+		b.EndPoint = ev.EndPoint
+		if ev.Add(b) != nil {
+			e.sends = append(e.sends, b)
+		}
+		return
+	}
+	e.waiting = append(e.waiting, b)
+	e.serve(ev)
+}
+
+// serve moves what waits, as far as there are buffers: the last event of a piece of bulk
+// may come later than what its other side has announced since.
+func (e *echo) serve(ev *transport.BufferEvent) {
+	for len(e.waiting) > 0 && len(e.bulks) > 0 {
+		b, bulk := take(&e.waiting), take(&e.bulks)
+		bulk.Queue, bulk.Length = transport.ActiveBulkRecv, memory
+		if b.Bytes()[0] == wantFill {
+			bulk.Queue = transport.ActiveBulkSend
+		}
+		bulk.Descriptor = b.Bytes()[1:b.Length]
+		if ev.Add(bulk) != nil {
+			e.bulks = append(e.bulks, bulk)
+		}
+		e.sends = append(e.sends, b) // the descriptor has been read
+	}
+}
+
+func (e *echo) sent(ev *transport.BufferEvent) { e.sends = append(e.sends, ev.Buffer) }
+
+func (e *echo) moved(ev *transport.BufferEvent) {
+	e.bulks = append(e.bulks, ev.Buffer)
+	e.serve(ev)
+}
+
+// sender is the active side: it has so many messages or pieces of bulk under way until all
+// are done.
+type sender struct {
+	machine
+	x    exchange
+	owed int // messages that wait for a buffer
+
+	begun, ended int
+	done         chan error // has one per run
+}
+
+// newSender makes an active side for the passive one with the same way of delivery.
+func (o *ours) newSender(ctx context.Context, delivery tmhost.Delivery, server lnet.NID) (*sender, error) {
+	s := &sender{done: make(chan error, 1)}
+	err := o.startMachine(ctx, transport.Dynamic, delivery, transport.Callbacks{
+		transport.MsgRecv: s.received, transport.MsgSend: s.sent,
+		transport.PassiveBulkRecv: s.moved, transport.PassiveBulkSend: s.moved,
+	}, &s.machine)
+	if err != nil {
+		return nil, err
+	}
+	s.peer, err = s.loop.TM.EndPoint(address(server, tmEchoes+int(delivery)))
+	return s, err
+}
+
+// run does n transfers and returns how long they took.
+func (s *sender) run(ctx context.Context, x exchange) (time.Duration, error) {
+	s.mu.Lock()
+	s.x, s.begun, s.ended = x, 0, 0
+	s.mu.Unlock()
+	start := time.Now()
+	s.loop.Post(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for range x.window {
+			s.next(s.loop.TM)
+		}
+	})
+	select {
+	case err := <-s.done:
+		return time.Since(start), err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// adder adds buffers: a TM, or, in a callback, its event.
+type adder interface {
+	Add(b *transport.Buffer) error
+}
+
+// next begins another transfer, if there is one to begin.
+func (s *sender) next(a adder) {
+	if s.begun >= s.x.n {
+		return
+	}
+	if len(s.sends) == 0 {
+		s.owed++
+		return
+	}
+	s.begun++
+	b := take(&s.sends)
+	b.Bytes()[0], b.Length = wantEcho, max(s.x.in, 1)
+	if s.x.bulk() {
+		if err := s.announce(a, b); err != nil {
+			s.end(err)
+			return
+		}
+	}
+	b.EndPoint = s.peer
+	if err := a.Add(b); err != nil {
+		s.end(err)
+	}
+}
+
+// bulk tells whether an exchange, seen as transfers, is of bulk and not of messages.
+func (x *exchange) bulk() bool { return max(x.in, x.out) > tmMessage }
+
+// announce queues memory, and makes the message that says so.
+func (s *sender) announce(a adder, b *transport.Buffer) error {
+	bulk := take(&s.bulks)
+	bulk.Queue, bulk.Length, b.Bytes()[0] = transport.PassiveBulkSend, s.x.in, wantFetch
+	if s.x.out > 0 {
+		bulk.Queue, b.Bytes()[0] = transport.PassiveBulkRecv, wantFill
+	}
+	if err := a.Add(bulk); err != nil {
+		return err
+	}
+	b.Length = 1 + copy(b.Bytes()[1:], bulk.Descriptor)
+	return nil
+}
+
+func (s *sender) received(e *transport.BufferEvent) {
+	if e.Err == nil {
+		s.one(e)
+	}
+	if e.Final {
+		_ = e.Add(e.Buffer) // else it is being stopped
+	}
+	if e.Err != nil {
+		s.end(e.Err)
+	}
+}
+
+func (s *sender) sent(e *transport.BufferEvent) {
+	s.sends = append(s.sends, e.Buffer)
+	if e.Err != nil {
+		s.end(e.Err)
+		return
+	}
+	if s.owed > 0 {
+		s.owed--
+		s.next(e)
+	}
+}
+
+func (s *sender) moved(e *transport.BufferEvent) {
+	s.bulks = append(s.bulks, e.Buffer)
+	if e.Err != nil {
+		s.end(e.Err)
+		return
+	}
+	s.one(e)
+}
+
+// one counts a transfer that is done, and begins the next one.
+func (s *sender) one(a adder) {
+	s.ended++
+	if s.ended == s.x.n {
+		s.end(nil)
+		return
+	}
+	s.next(a)
+}
+
+// end ends the run, once.
+func (s *sender) end(err error) {
+	s.begun = s.x.n
+	select {
+	case s.done <- err:
+	default:
+	}
+}

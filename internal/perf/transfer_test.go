@@ -1,0 +1,86 @@
+package perf
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/tmhost"
+)
+
+// machines starts a sender and what answers it, in this process.
+func machines(tb testing.TB, delivery tmhost.Delivery) *sender {
+	tb.Helper()
+	client, server := pair(tb, 64)
+	if err := server.startEchoes(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	s, err := client.newSender(tb.Context(), delivery, server.nid)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+var transfers = []struct {
+	name     string
+	delivery tmhost.Delivery
+	x        exchange
+}{
+	{"message, async", tmhost.Async, exchange{in: 96, out: 96, window: 1}},
+	{"message, 64 in flight, async", tmhost.Async, exchange{in: 96, out: 96, window: 64}},
+	{"message, 64 in flight, poll", tmhost.Poll, exchange{in: 96, out: 96, window: 64}},
+	{"bulk is fetched, async", tmhost.Async, exchange{in: 1 << 20, window: 8}},
+	{"bulk is brought, async", tmhost.Async, exchange{out: 1 << 20, window: 8}},
+}
+
+// TestTransfersAllocateNothing runs messages and bulk between transfer machines, and counts
+// allocations on both sides.
+func TestTransfersAllocateNothing(t *testing.T) {
+	for _, c := range transfers {
+		t.Run(c.name, func(t *testing.T) {
+			s := machines(t, c.delivery)
+			x := c.x
+			few, many := 600, 3000
+			if x.bulk() {
+				few, many = 160, 800
+			}
+			run := func(n int) float64 {
+				x.n = n
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				if _, err := s.run(t.Context(), x); err != nil {
+					t.Fatal(err)
+				}
+				runtime.ReadMemStats(&after)
+				return float64(after.Mallocs - before.Mallocs)
+			}
+			run(few) // pools grow to their working size
+			// A sleep costs an allocation, and how many there are is the machine's choice: it
+			// is by message that nothing is allocated.
+			if per := (-run(few) + run(many)) / float64(many-few); per > 0.2 && !raceEnabled {
+				t.Errorf("%.3f allocations per transfer, want 0", per)
+			}
+		})
+	}
+}
+
+// BenchmarkTransfers shows time and allocations of both sides together.
+func BenchmarkTransfers(b *testing.B) {
+	for _, c := range transfers {
+		b.Run(c.name, func(b *testing.B) {
+			s := machines(b, c.delivery)
+			x := c.x
+			x.n = 1000
+			if _, err := s.run(b.Context(), x); err != nil {
+				b.Fatal(err)
+			}
+			x.n = b.N
+			b.SetBytes(int64(x.in + x.out))
+			b.ReportAllocs()
+			b.ResetTimer()
+			if _, err := s.run(b.Context(), x); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

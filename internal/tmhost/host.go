@@ -1,0 +1,165 @@
+package tmhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/mem"
+)
+
+const (
+	// DefaultPort is the TCP port of nodes, unless another one is given.
+	DefaultPort = 9988
+	// closeTime bounds what has to be undone when something has failed.
+	closeTime = 10 * time.Second
+)
+
+// Config says what a Host stands on.
+type Config struct {
+	// Type is "lnet", a node of its own, or "mem", memory of this process.
+	Type string
+	// NID is, of lnet, the node's; "": that of the first usable interface; Loopback: it
+	// has none but 0@lo, and reaches nobody else.
+	NID string
+	// Port is the TCP port that the node listens on, and calls others at; 0: DefaultPort.
+	// Below 1024 it is as kernels want it: callers have privileged ports.
+	Port int
+	// PeerCredits are the messages under way to one peer at most; 0: the driver's default.
+	PeerCredits int
+	// Logger receives the node's log; nil discards.
+	Logger *slog.Logger
+
+	memory *mem.Network
+}
+
+// Loopback is the NID that every host has.
+const Loopback = "0@lo"
+
+// Host is a domain, and what it stands on.
+type Host struct {
+	Domain *transport.Domain
+	// NID is where transfer machines can be started; that of loopback if there is no other.
+	NID lnet.NID
+
+	node   *node.Node
+	driver *socklnd.Driver
+}
+
+// Open opens a host. It may block until ctx ends.
+func Open(ctx context.Context, c Config) (*Host, error) {
+	h := &Host{}
+	var err error
+	switch c.Type {
+	case "mem":
+		err = h.openMemory(ctx, c)
+	case "lnet":
+		err = h.openLNet(ctx, c)
+	default:
+		err = fmt.Errorf("transport %q is none of lnet, mem: %w", c.Type, syscall.EINVAL)
+	}
+	if err == nil {
+		err = h.findNID(ctx)
+	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		return nil, errors.Join(err, h.Close(ctx))
+	}
+	return h, nil
+}
+
+// OpenPair opens two hosts that reach each other, as c says but with NIDs of their own; if
+// these are equal, or the second one is "", both are one host.
+func OpenPair(ctx context.Context, c Config, first, second string) (a, b *Host, err error) {
+	c.memory = mem.New(mem.Config{})
+	c.NID = first
+	if a, err = Open(ctx, c); err != nil || second == "" || second == first {
+		return a, a, err
+	}
+	c.NID = second
+	if b, err = Open(ctx, c); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		return nil, nil, errors.Join(err, a.Close(ctx))
+	}
+	return a, b, nil
+}
+
+// openMemory makes a host on a network in memory.
+func (h *Host) openMemory(ctx context.Context, c Config) error {
+	if c.memory == nil {
+		c.memory = mem.New(mem.Config{})
+	}
+	var nids []lnet.NID
+	if c.NID != "" && c.NID != Loopback {
+		nid, err := lnet.ParseNID(c.NID)
+		if err != nil {
+			return err
+		}
+		nids = append(nids, nid)
+	}
+	var err error
+	h.Domain, err = transport.NewDomain(ctx, c.memory.Host(nids...))
+	return err
+}
+
+// findNID finds the first NID that is not loopback, else loopback (transport 10.1).
+func (h *Host) findNID(ctx context.Context) error {
+	nids, err := h.Domain.NIDs(ctx)
+	if err != nil {
+		return err
+	}
+	h.NID = lnet.LoopbackNID
+	for _, n := range nids {
+		if !n.IsLoopback() {
+			h.NID = n
+			break
+		}
+	}
+	return nil
+}
+
+// Close ends the host; its transfer machines are closed and its buffers freed.
+func (h *Host) Close(ctx context.Context) error {
+	var errs []error
+	if h.Domain != nil {
+		errs = append(errs, h.Domain.Close())
+	}
+	if h.node != nil {
+		errs = append(errs, h.node.Close(ctx))
+	}
+	if h.driver != nil {
+		errs = append(errs, h.driver.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Toward is the NID of this host from which a NID is reached over TCP, if addresses are
+// all there is to go by; "" if that is not known.
+func Toward(to string) string {
+	nid, err := lnet.ParseNID(to)
+	if err != nil || nid.Net().Type() != lnet.TypeTCP {
+		return ""
+	}
+	// Connecting by UDP sends nothing, and chooses the source address.
+	c, err := net.Dial("udp", net.JoinHostPort(nid.IP().String(), strconv.Itoa(DefaultPort)))
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = c.Close() }()
+	local, ok := c.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		return ""
+	}
+	return lnet.NIDFromIP(nid.Net(), local.AddrPort().Addr().Unmap()).String()
+}

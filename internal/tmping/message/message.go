@@ -1,0 +1,153 @@
+package message
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// The kinds of messages: the first byte.
+const (
+	Text = 'm' // a ping, its answer, and what bulk carries: text and NUL
+	Recv = 'r' // the client waits for bulk: lengths, and a descriptor
+	Send = 's' // the client has bulk to fetch: the same
+)
+
+// A request is its kind, the length of the descriptor and the announced size, each as 8
+// decimal digits and NUL, and the descriptor.
+const (
+	digits = 8
+	number = digits + 1 // with its NUL
+
+	// RequestHead is the length of a request without its descriptor, and numberMax the largest
+	// number in one.
+	RequestHead = 1 + 2*number
+	numberMax   = 99_999_999
+)
+
+// Texts of messages.
+const (
+	PingText    = "ping"
+	PongText    = " pong" // behind the text of the ping
+	PassiveText = "passive ping"
+	ActiveText  = "active pong"
+	pattern     = "abcdefghi" // repeats, in messages of a given size
+)
+
+// Message is a message that has come. Its slices are parts of what was parsed.
+type Message struct {
+	Kind       byte
+	Text       []byte // of kind Text, without NUL
+	Descriptor []byte // of the others
+	Size       int    // that they announce, in bytes
+}
+
+// AppendText appends a message with a text.
+func AppendText(b []byte, text string) []byte {
+	b = append(b, Text)
+	b = append(b, text...)
+	return append(b, 0)
+}
+
+// AppendRequest appends the announcement of bulk. A descriptor and a size of 8 digits are
+// the longest.
+func AppendRequest(b []byte, kind byte, descriptor []byte, size int) []byte {
+	b = append(b, kind)
+	b = fmt.Appendf(b, "%0*d\x00%0*d\x00", digits, min(len(descriptor), numberMax), digits, min(size, numberMax))
+	return append(b, descriptor...)
+}
+
+var (
+	errEmpty  = errors.New("it is empty")
+	errEnd    = errors.New("its text has no end")
+	errNumber = errors.New("no 8 digits and NUL where they belong")
+	errCut    = errors.New("its descriptor is cut off")
+)
+
+// Parse reads a message.
+func Parse(b []byte) (Message, error) {
+	if len(b) == 0 {
+		return Message{}, errEmpty
+	}
+	switch m := (Message{Kind: b[0]}); m.Kind {
+	case Text:
+		end := bytes.IndexByte(b, 0)
+		if end < 0 {
+			return Message{}, errEnd
+		}
+		m.Text = b[1:end]
+		return m, nil
+	case Recv, Send:
+		length, ok := parseNumber(b[1:])
+		if !ok {
+			return Message{}, errNumber
+		}
+		if m.Size, ok = parseNumber(b[1+number:]); !ok {
+			return Message{}, errNumber
+		}
+		if m.Descriptor = b[RequestHead:]; length == 0 || length > len(m.Descriptor) {
+			return Message{}, errCut
+		}
+		m.Descriptor = m.Descriptor[:length]
+		return m, nil
+	}
+	return Message{}, fmt.Errorf("its kind is %q", b[0])
+}
+
+// parseNumber reads 8 digits and the NUL behind them.
+func parseNumber(b []byte) (int, bool) {
+	if len(b) < number || b[digits] != 0 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(b[:digits]), 10, 31)
+	return int(n), err == nil
+}
+
+// PutPattern fills b with a message of just that size: kind, pattern, NUL.
+func PutPattern(b []byte) {
+	if len(b) > 1 {
+		b[len(b)-1] = 0
+		text := b[1 : len(b)-1]
+		for n := copy(text, pattern); n < len(text); n *= 2 {
+			copy(text[n:], text[:n])
+		}
+	}
+	if len(b) > 0 {
+		b[0] = Text
+	}
+}
+
+// checkPattern says whether b is what PutPattern makes.
+func checkPattern(b []byte) error {
+	want := make([]byte, len(b))
+	PutPattern(want)
+	if bytes.Equal(b, want) {
+		return nil
+	}
+	for k := range b {
+		if b[k] != want[k] {
+			return fmt.Errorf("byte %d of %d is %#02x, not %#02x", k, len(b), b[k], want[k])
+		}
+	}
+	return nil
+}
+
+// CheckBulk says what is wrong with bulk of an announced size: a pattern that fills it, or
+// with 0 a text.
+func CheckBulk(b []byte, size int, text string) error {
+	if size > 0 {
+		if len(b) != size {
+			return fmt.Errorf("%d bytes, not %d", len(b), size)
+		}
+		return checkPattern(b)
+	}
+	m, err := Parse(b)
+	if err != nil {
+		return err
+	}
+	if m.Kind != Text || string(m.Text) != text {
+		return fmt.Errorf("%c %q, not %c %q", m.Kind, m.Text, Text, text)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package tmping
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/tmhost"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// stopTime bounds the end of clients.
+const stopTime = 10 * time.Second
+
+// Side is where the transfer machines of a side are.
+type Side struct {
+	// NID is that of the server as clients see it; the host's own of who is there.
+	NID    string
+	Portal int
+	// ID is a number, or * for the highest that is free.
+	ID string
+}
+
+// address is that of a side at a NID, for its transfer machine n.
+func (s Side) address(nid string, n int) (string, error) {
+	text := fmt.Sprintf("%s:%d:%d:%s", nid, lnet.PIDLustre, s.Portal, s.ID)
+	a, err := transport.ParseAddress(text)
+	if err != nil {
+		return "", err
+	}
+	if a.TMID != transport.Dynamic {
+		if int(a.TMID)+n > transport.MaxTMID {
+			return "", fmt.Errorf("%s: there is no transfer machine %d: %w", text, int(a.TMID)+n, syscall.EINVAL)
+		}
+		a.TMID += uint16(n)
+	}
+	return a.String(), nil
+}
+
+// Session is a run of servers and clients.
+type Session struct {
+	Config
+	Client, Server Side
+	// Complain hears of each error, one at a time; it may be nil.
+	Complain func(error)
+
+	mu sync.Mutex // held while Complain is called
+}
+
+func (s *Session) complain(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Complain != nil {
+		s.Complain(err)
+	}
+}
+
+// StartServer starts the server on a host.
+func (s *Session) StartServer(ctx context.Context, h *tmhost.Host) (*Server, error) {
+	address, err := s.Server.address(h.NID.String(), 0)
+	if err != nil {
+		return nil, err
+	}
+	return startServer(ctx, h.Domain, address, s.Config, s.complain)
+}
+
+// Both runs a server and clients, until these have done, or ctx ends. It returns a report
+// of each; see Clients.
+func (s *Session) Both(ctx context.Context, server, clients *tmhost.Host) (reports []Report, err error) {
+	k, err := s.StartServer(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		err = errors.Join(err, k.Close(ctx))
+	}()
+	s.Server.NID, s.Server.ID = server.NID.String(), strconv.Itoa(int(k.Address().TMID))
+	reports, err = s.Clients(ctx, clients)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.BulkTime)
+	defer cancel()
+	k.quiet(ctx)
+	return append([]Report{k.Report()}, reports...), nil
+}
+
+// Clients runs clients until all have done, or ctx ends. It returns a report of each, and
+// with several another one of all together. The error is that clients could not be started
+// or stopped.
+func (s *Session) Clients(ctx context.Context, h *tmhost.Host) (reports []Report, err error) {
+	var clients []*client
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		for _, k := range clients {
+			err = errors.Join(err, k.close(ctx))
+		}
+	}()
+	server, err := s.Server.address(s.Server.NID, 0)
+	if err != nil {
+		return nil, err
+	}
+	for n := range s.Config.Clients {
+		address, err := s.Client.address(h.NID.String(), n)
+		if err != nil {
+			return nil, err
+		}
+		k, err := startClient(ctx, h.Domain, name(n, s.Config.Clients), address, server, s.Config)
+		if err != nil {
+			return nil, err
+		}
+		k.complain = s.complain
+		clients = append(clients, k)
+	}
+	var all sync.WaitGroup
+	for _, k := range clients {
+		all.Go(func() { k.run(ctx) })
+	}
+	all.Wait()
+	for _, k := range clients {
+		reports = append(reports, k.report())
+	}
+	if len(reports) > 1 {
+		reports = append(reports, total(reports))
+	}
+	return reports, nil
+}
+
+func name(n, of int) string {
+	if of == 1 {
+		return "client"
+	}
+	return fmt.Sprint("client ", n)
+}
+
+// Obey does what lines on standard input tell a server (transport 10.1): quit ends, an
+// empty line shows its figures, reset_stats shows them and starts anew. It returns at the
+// end of the input, too.
+func (s *Server) Obey(r io.Reader, show func(Report), unknown func(line string)) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		switch line := strings.TrimSpace(lines.Text()); line {
+		case "quit":
+			return
+		case "":
+			show(s.Report())
+		case "reset_stats":
+			show(s.Reset())
+		default:
+			unknown(line)
+		}
+	}
+}

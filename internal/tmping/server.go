@@ -1,0 +1,295 @@
+package tmping
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/tmhost"
+	"github.com/lnetd/lnetd/internal/tmping/message"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// waitingMax is how many requests wait for a buffer at most; more are dropped, and counted
+// as errors.
+const waitingMax = 1024
+
+// Server answers pings, and moves the bulk that clients announce. Session.StartServer makes
+// it.
+// Its methods are safe for concurrent use.
+type Server struct {
+	config    Config
+	domain    *transport.Domain
+	loop      *tmhost.Loop
+	callbacks transport.Callbacks
+	buffers   []*transport.Buffer
+	scratch   []byte // what callbacks look at messages in
+	complain  func(error)
+
+	receive int               // buffers that take messages
+	changed transport.Channel // signalled when a buffer has become free
+
+	mu      sync.Mutex // guards the rest
+	free    []*transport.Buffer
+	waiting []request
+	stopped bool
+	errors  uint64
+}
+
+// request is what a client wants, copied.
+type request struct {
+	kind byte
+	from *transport.EndPoint // of message.Text; a reference is held
+	body []byte              // the text, or the descriptor
+	size int
+}
+
+// startServer starts a server at an address. Complain hears of each error.
+func startServer(ctx context.Context, d *transport.Domain, address string, c Config, complain func(error)) (*Server, error) {
+	s := &Server{config: c, domain: d, complain: complain}
+	s.callbacks = transport.Callbacks{
+		transport.MsgRecv:        s.received,
+		transport.MsgSend:        s.done,
+		transport.ActiveBulkSend: s.done,
+		transport.ActiveBulkRecv: s.fetched,
+	}
+	var err error
+	if s.loop, err = tmhost.Start(ctx, d, address, c.Delivery, nil); err != nil {
+		return nil, fmt.Errorf("server at %s: %w", address, err)
+	}
+	if err := s.addBuffers(ctx); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), c.MessageTime)
+		defer cancel()
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	return s, nil
+}
+
+func (s *Server) addBuffers(ctx context.Context) error {
+	receive, minSize, messages := s.config.receive(s.domain.Limits())
+	s.receive = receive
+	s.scratch = make([]byte, s.config.bufferSize())
+	for k := range s.config.Buffers {
+		b, err := s.domain.Buffer(ctx, s.config.bufferSize())
+		if err != nil {
+			return err
+		}
+		s.buffers = append(s.buffers, b)
+		b.Callbacks = &s.callbacks
+		if k >= receive {
+			s.free = append(s.free, b) // nobody asks for it before the first message
+			continue
+		}
+		b.Queue, b.MinReceiveSize, b.MaxMessages = transport.MsgRecv, minSize, messages
+	}
+	_, err := s.loop.TM.AddAll(s.buffers[:receive]...)
+	return err
+}
+
+// Address is the server's.
+func (s *Server) Address() transport.Address { return s.loop.Address() }
+
+// quiet waits until the server has done what it was asked for, or ctx ends: clients may
+// have what they want before its last event has come.
+func (s *Server) quiet(ctx context.Context) {
+	for {
+		changed := s.changed.Wait()
+		s.mu.Lock()
+		busy := len(s.waiting) > 0 || len(s.free) < len(s.buffers)-s.receive
+		s.mu.Unlock()
+		if !busy {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close stops the server.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopped = true
+	waiting := s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	for _, r := range waiting {
+		r.drop()
+	}
+	if err := s.loop.Close(ctx); err != nil {
+		return err
+	}
+	return freeAll(s.domain, s.buffers)
+}
+
+func freeAll(d *transport.Domain, buffers []*transport.Buffer) error {
+	var errs []error
+	for _, b := range buffers {
+		errs = append(errs, d.Free(b))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *request) drop() {
+	if r.from != nil {
+		r.from.Put()
+	}
+}
+
+// fail counts an error.
+func (s *Server) fail(format string, args ...any) {
+	s.mu.Lock()
+	s.errors++
+	s.mu.Unlock()
+	s.complain(fmt.Errorf("server: "+format, args...))
+}
+
+// ending tells whether an event says no more than that the server is being closed.
+func (s *Server) ending(e *transport.BufferEvent) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped && errors.Is(e.Err, syscall.ECANCELED)
+}
+
+// received is the callback of receive buffers: it hands requests to the loop.
+func (s *Server) received(e *transport.BufferEvent) {
+	if s.ending(e) {
+		return
+	}
+	if e.Err != nil {
+		s.fail("receive: %w", e.Err)
+	} else {
+		s.accept(e)
+	}
+	if !e.Final {
+		return
+	}
+	if err := s.loop.TM.Add(e.Buffer); err != nil && s.loop.TM.State() == transport.StateStarted {
+		s.fail("receive: %w", err)
+	}
+}
+
+func (s *Server) accept(e *transport.BufferEvent) {
+	m, err := message.Parse(s.scratch[:e.CopyTo(s.scratch)])
+	if err != nil {
+		s.fail("message of %d bytes from %s: %w", e.Length, e.EndPoint, err)
+		return
+	}
+	if m.Size > s.config.bufferSize() {
+		s.fail("%s announces %d bytes, buffers have %d", e.EndPoint, m.Size, s.config.bufferSize())
+		return
+	}
+	r := request{kind: m.Kind, body: bytes.Clone(m.Descriptor), size: m.Size}
+	if m.Kind == message.Text {
+		r.body, r.from = bytes.Clone(m.Text), e.EndPoint.Get()
+	}
+	s.mu.Lock()
+	stopped, full := s.stopped, len(s.waiting) >= waitingMax
+	if !stopped && !full {
+		s.waiting = append(s.waiting, r)
+	}
+	s.mu.Unlock()
+	switch {
+	case stopped:
+		r.drop()
+	case full:
+		r.drop()
+		s.fail("request of %s dropped: %d are waiting", e.EndPoint, waitingMax)
+	default:
+		s.loop.Post(s.serve)
+	}
+}
+
+// serve begins what was asked for, as far as there are buffers. It is work of the loop.
+func (s *Server) serve() {
+	for {
+		s.mu.Lock()
+		if len(s.waiting) == 0 || len(s.free) == 0 {
+			s.mu.Unlock()
+			return
+		}
+		r, b := s.waiting[0], s.free[len(s.free)-1]
+		s.waiting, s.free = s.waiting[1:], s.free[:len(s.free)-1]
+		s.mu.Unlock()
+		if r.kind == message.Text {
+			s.answer(b, r)
+			continue
+		}
+		if s.config.Delay == 0 {
+			s.move(b, r)
+			continue
+		}
+		time.AfterFunc(s.config.Delay, func() { s.loop.Post(func() { s.move(b, r) }) })
+	}
+}
+
+// answer answers a ping.
+func (s *Server) answer(b *transport.Buffer, r request) {
+	defer r.drop()
+	text := message.AppendText(nil, string(r.body)+message.PongText)
+	b.Queue, b.EndPoint, b.Length = transport.MsgSend, r.from, b.CopyIn(0, text)
+	b.Deadline = time.Now().Add(s.config.MessageTime)
+	s.add(b)
+}
+
+// move moves bulk: into the client's buffer, or out of it.
+func (s *Server) move(b *transport.Buffer, r request) {
+	b.EndPoint, b.Descriptor, b.Data = nil, r.body, r.size
+	b.Queue = transport.ActiveBulkRecv
+	if r.kind == message.Recv {
+		content := message.AppendText(nil, message.ActiveText)
+		if r.size > 0 {
+			content = make([]byte, r.size)
+			message.PutPattern(content)
+		}
+		b.Queue, b.Length = transport.ActiveBulkSend, b.CopyIn(0, content)
+	}
+	b.Deadline = time.Now().Add(s.config.BulkTime)
+	s.add(b)
+}
+
+// add queues a buffer, or frees it again.
+func (s *Server) add(b *transport.Buffer) {
+	if err := s.loop.TM.Add(b); err != nil {
+		s.fail("%s: %w", b.Queue, err)
+		s.release(b)
+	}
+}
+
+// release makes a buffer free for requests that wait.
+func (s *Server) release(b *transport.Buffer) {
+	b.EndPoint = nil
+	s.mu.Lock()
+	s.free = append(s.free, b)
+	more := len(s.waiting) > 0
+	s.mu.Unlock()
+	s.changed.Signal()
+	if more {
+		s.loop.Post(s.serve)
+	}
+}
+
+// done is the callback of what was sent.
+func (s *Server) done(e *transport.BufferEvent) {
+	if e.Err != nil && !s.ending(e) {
+		s.fail("%s: %w", e.Queue, e.Err)
+	}
+	s.release(e.Buffer)
+}
+
+// fetched is the callback of bulk that was fetched.
+func (s *Server) fetched(e *transport.BufferEvent) {
+	if e.Err == nil {
+		size, _ := e.Buffer.Data.(int)
+		if err := message.CheckBulk(s.scratch[:e.CopyTo(s.scratch)], size, message.PassiveText); err != nil {
+			s.fail("bulk that was fetched: %w", err)
+		}
+	}
+	s.done(e)
+}

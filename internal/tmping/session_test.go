@@ -1,0 +1,291 @@
+package tmping
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/tmhost"
+	"github.com/lnetd/lnetd/internal/tmping/message"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// host opens a host in memory until the test ends.
+func host(t *testing.T) *tmhost.Host {
+	t.Helper()
+	h, err := tmhost.Open(t.Context(), tmhost.Config{Type: "mem"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// session is a session with default sides; wrong has what it complains of.
+func session(c Config) (s *Session, wrong *[]error) {
+	wrong = new([]error)
+	return &Session{
+		Config: c, Client: Side{Portal: Portal, ID: "*"}, Server: Side{Portal: Portal, ID: "12"},
+		Complain: func(err error) { *wrong = append(*wrong, err) },
+	}, wrong
+}
+
+// Given both roles in one process, with each way of delivery, several clients and sizes,
+// when they have done their loops, then all checks have passed, each queue has moved what
+// it should, and the total adds up the clients.
+//
+// transport-tests Q (127)
+// transport 10.1 steps
+func TestBothRoles(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(c *Config)
+		bulk   uint64 // bytes of each piece that the server brings
+	}{
+		{"defaults, three loops", func(c *Config) { c.Loops = 3 }, uint64(len(message.ActiveText)) + 2},
+		{"8 clients, loops of 1 MiB", func(c *Config) { c.Clients, c.Loops, c.BulkSize = 8, 4, 1<<20 }, 1 << 20},
+		{"asynchronous", func(c *Config) { c.Delivery, c.BulkSize = tmhost.Async, 4096 }, 4096},
+		{"polling", func(c *Config) { c.Delivery, c.BulkSize = tmhost.Poll, 5000 }, 5000},
+		{"long messages, few buffers", func(c *Config) { c.Buffers, c.Clients, c.MessageSize = 4, 3, 9000 }, 13},
+		{"one message per buffer", func(c *Config) { c.MaxMessages, c.MinReceiveSize, c.Loops = 1, 4096, 5 }, 13},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := DefaultConfig()
+			c.change(&config)
+			if err := config.Check(); err != nil {
+				t.Fatal(err)
+			}
+			s, wrong := session(config)
+			h := host(t)
+			reports, err := s.Both(t.Context(), h, h)
+			if err != nil || len(*wrong) > 0 {
+				t.Fatal(err, *wrong)
+			}
+			steps := uint64(config.Clients * config.Loops)
+			server, last := &reports[0], &reports[len(reports)-1]
+			if len(reports) != 2 && len(reports) != config.Clients+2 {
+				t.Errorf("%d reports", len(reports))
+			}
+			want := [transport.QueueTypes]uint64{3 * steps, steps, 0, 0, steps, steps}
+			for q, n := range want {
+				if got := server.Queues[q]; got.Successes != n || got.Failures != 0 {
+					t.Errorf("server, %s: %+v, want %d", got.Name, got, n)
+				}
+			}
+			want = [transport.QueueTypes]uint64{steps, 3 * steps, steps, steps, 0, 0}
+			for q, n := range want {
+				if got := last.Queues[q]; got.Successes != n || got.Failures != 0 {
+					t.Errorf("%s, %s: %+v, want %d", last.Name, got.Name, got, n)
+				}
+			}
+			if got := last.Queues[transport.PassiveBulkRecv].Bytes; got != c.bulk*steps {
+				t.Errorf("%d bytes were brought, want %d", got, c.bulk*steps)
+			}
+			if last.Errors+last.Retries+server.Errors != 0 {
+				t.Errorf("%d errors, %d retries, %d errors of the server", last.Errors, last.Retries, server.Errors)
+			}
+		})
+	}
+}
+
+// Given no server, when a client has done its loop, then each step has ended with an error
+// within its time limits.
+//
+// transport 10.1 steps
+func TestNoServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, wrong := session(DefaultConfig())
+		h := host(t)
+		s.Server.NID = h.NID.String()
+		begun := time.Now()
+		reports, err := s.Clients(t.Context(), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took != 25*time.Second {
+			t.Errorf("it took %s, not 5 s and twice 10 s", took)
+		}
+		if reports[0].Errors != 3 || len(*wrong) != 3 || !errors.Is((*wrong)[0], errNoAnswer) {
+			t.Errorf("%d errors: %v", reports[0].Errors, *wrong)
+		}
+	})
+}
+
+// Given messages that cannot be sent, when a client has tried for as often as it does, then
+// it has waited 1, 2 and 3 seconds, and counted three retries and an error.
+//
+// transport 10.1 steps
+func TestRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := session(DefaultConfig())
+		h := host(t)
+		s.Server.NID = h.NID.String()
+		server, err := s.Server.address(s.Server.NID, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		address, err := s.Client.address(h.NID.String(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := startClient(t.Context(), h.Domain, "client", address, server, s.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := c.close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		c.send.Callbacks = nil // Add refuses it
+		begun := time.Now()
+		if err := c.ping(t.Context()); !errors.Is(err, errNotSent) {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took != 6*time.Second || c.retries != 3 {
+			t.Errorf("%d retries in %s", c.retries, took)
+		}
+	})
+}
+
+// Given a stranger who talks nonsense to a server, when a client asks it afterwards, then
+// it is served, and the nonsense was counted.
+//
+// transport 10.1 protocol
+func TestNonsense(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, wrong := session(DefaultConfig())
+		h := host(t)
+		server, err := s.StartServer(t.Context(), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := server.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		nonsense := []string{
+			"x", "m", "r", "s00000048\x0000000000\x00", "r00000048\x0099999999\x00" + strings.Repeat("d", 48),
+			"r00000048\x0000000000\x00" + strings.Repeat("d", 48), "s00000048\x0000000000\x00" + strings.Repeat("\xff", 48),
+		}
+		throw(t, h, server.Address(), nonsense)
+		synctest.Wait()
+		if got := server.Report().Errors; got != uint64(len(nonsense)) {
+			t.Errorf("%d errors, want %d: %v", got, len(nonsense), *wrong)
+		}
+		if got := errors.Join(*wrong...); !strings.Contains(got.Error(), "announces 99999999 bytes") {
+			t.Error(got)
+		}
+		s.Server.NID = h.NID.String()
+		reports, err := s.Clients(t.Context(), h)
+		if err != nil || reports[0].Errors > 0 {
+			t.Error(err, *wrong)
+		}
+	})
+}
+
+// throw sends texts to an address, from a transfer machine of its own.
+func throw(t *testing.T, h *tmhost.Host, to transport.Address, texts []string) {
+	t.Helper()
+	stranger, err := tmhost.Start(t.Context(), h.Domain, h.NID.String()+":12345:39:*", tmhost.Async, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := stranger.TM.EndPointAt(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range texts {
+		b, err := h.Domain.Buffer(t.Context(), 4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := make(chan error, 1)
+		b.Callbacks = &transport.Callbacks{transport.MsgSend: func(e *transport.BufferEvent) { sent <- e.Err }}
+		b.Queue, b.EndPoint, b.Length = transport.MsgSend, p, b.CopyIn(0, []byte(text))
+		if err := stranger.TM.Add(b); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Domain.Free(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Put()
+	if err := stranger.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Given a server, when lines come on its standard input, then they do what they say, and
+// quit or the end ends it.
+//
+// transport 10.1 input
+func TestObey(t *testing.T) {
+	s, _ := session(DefaultConfig())
+	h := host(t)
+	server, err := s.StartServer(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.Server.NID = h.NID.String()
+	if _, err := s.Clients(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	var shown []uint64
+	var unknown []string
+	obey := func(in string) {
+		server.Obey(strings.NewReader(in),
+			func(r Report) { shown = append(shown, r.Queues[transport.MsgRecv].Successes) },
+			func(line string) { unknown = append(unknown, line) })
+	}
+	obey("\nreset_stats\n\nhelp\nquit\n\n")
+	obey("")
+	if len(shown) != 3 || shown[0] != 3 || shown[1] != 3 || shown[2] != 0 || len(unknown) != 1 || unknown[0] != "help" {
+		t.Errorf("shown %v, unknown %q", shown, unknown)
+	}
+}
+
+// Given receive buffers that make sense or not, when a server looks at them, then they are
+// taken, or what stands for them is.
+func TestReceiveBuffers(t *testing.T) {
+	l := transport.Limits{DescriptorSize: 48}
+	for _, c := range []struct {
+		buffers, receive, minSize, messages int
+		wantReceive, wantSize, wantMessages int
+	}{
+		{20, 0, 0, 0, 2, 100, 327},
+		{40, 0, 0, 0, 5, 100, 327},
+		{20, 1, 0, 0, 2, 100, 327},
+		{20, 10, 0, 0, 10, 100, 327},
+		{20, 11, 0, 0, 2, 100, 327},
+		{20, 4, 4096, 0, 4, 4096, 8},
+		{20, 4, 0, 8, 4, 4096, 8},
+		{20, 4, 4096, 1, 4, 4096, 1},
+		{20, 4, 99, 1, 4, 100, 327},
+		{20, 4, 32769, 1, 4, 100, 327},
+		{20, 4, 0, 1000, 4, 100, 327},
+	} {
+		config := DefaultConfig()
+		config.Buffers, config.ReceiveBuffers, config.MinReceiveSize, config.MaxMessages = c.buffers, c.receive, c.minSize, c.messages
+		n, size, messages := config.receive(l)
+		if n != c.wantReceive || size != c.wantSize || messages != c.wantMessages {
+			t.Errorf("%+v: %d, %d, %d", c, n, size, messages)
+		}
+	}
+}
