@@ -62,15 +62,19 @@ func TestPagePrograms(t *testing.T) {
 	}
 }
 
-// What README.md shows of Go is a part of a program that is run.
+// What README.md shows of Go are parts of programs that are run.
 func TestReadme(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := os.ReadFile("put/main.go")
-	if err != nil {
-		t.Fatal(err)
+	var programs strings.Builder
+	for _, name := range []string{"put/main.go", "bulk/main.go"} {
+		program, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs.Write(program)
 	}
 	parts := regexp.MustCompile("(?s)```go\n(.*?)```\n").FindAllStringSubmatch(string(text), -1)
 	if len(parts) == 0 {
@@ -78,8 +82,8 @@ func TestReadme(t *testing.T) {
 	}
 	for _, part := range parts {
 		inner := regexp.MustCompile("(?m)^(.)").ReplaceAllString(part[1], "\t$1")
-		if !strings.Contains(string(program), part[1]) && !strings.Contains(string(program), inner) {
-			t.Errorf("docs/tutorial/put/main.go does not have what README.md shows:\n%s", part[1])
+		if !strings.Contains(programs.String(), part[1]) && !strings.Contains(programs.String(), inner) {
+			t.Errorf("neither docs/tutorial/put nor bulk has what README.md shows:\n%s", part[1])
 		}
 	}
 }

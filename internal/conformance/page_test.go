@@ -11,6 +11,7 @@ func TestPageRows(t *testing.T) {
 	page := string(Page(few(t), map[string][]Test{
 		"lnet-core 2.2 options": {{"node/a_test.go", "TestA"}, {"lnet/portals/b_test.go", "TestB"}},
 		"lnet-core 5.2 (3a)":    {{"node/a_test.go", "TestA"}},
+		"r.M0.net.rdma":         {{"node/a_test.go", "TestA"}},
 		"sanity-lnet 2 (7)":     {{"cmd/ctl/testdata/script/a.txtar", ""}},
 	}))
 	_, tables, _ := strings.Cut(page, "|---|---|---|---|---|\n")
@@ -22,6 +23,8 @@ func TestPageRows(t *testing.T) {
 | selection | 0 | 0 | 0 | 0 |
 | selftest | 0 | 0 | 0 | 0 |
 | lnetctl | 0 | 0 | 0 | 0 |
+| transport | 2 | 1 | 0 | 1 |
+| transport-tests | 1 | 0 | 0 | 1 |
 | sanity-lnet | 2 | 1 | 0 | 1 |
 
 ## lnet-core 2.2: Descriptors
@@ -47,6 +50,19 @@ func TestPageRows(t *testing.T) {
 | rule | about | shown by |
 |---|---|---|
 | 9.1 | health | **neither test nor reason** |
+
+## transport 1.1: Requirements
+
+| rule | about | shown by |
+|---|---|---|
+| r.M0.net.rdma | rdma | [node.TestA](../node/a_test.go) |
+| R.m0.self-test | tests | **neither test nor reason** |
+
+## transport-tests C: Buffers
+
+| rule | about | shown by |
+|---|---|---|
+| C (17) | seventeen | **neither test nor reason** |
 
 # Which test shows which behaviour
 

@@ -18,8 +18,9 @@ import (
 //	later   	comes with a part that is not there yet
 //
 // The id is the document, the section, the name of a list where a section has
-// several, and the number in it. Bullets and rows are numbered as they stand.
-// The numbers in sanity-lnet.txt are those of the cases.
+// several, and the number in it; or the name of a requirement of Motr's designs.
+// Bullets and rows are numbered as they stand. The numbers in sanity-lnet.txt
+// and transport-tests.txt are those of the cases.
 //
 //go:embed rules/*.txt
 var rules embed.FS
@@ -53,7 +54,7 @@ type place struct {
 // on counting where the one before it in the same chapter ended.
 func (p place) follows(q place) bool {
 	switch {
-	case p.document() == suites:
+	case p.document() == suites || p.document() == behaviours:
 		return true
 	case p.section != q.section && p.chapter() != "" && p.chapter() == q.chapter() &&
 		p.list == "" && q.list == "" && q.number != 0 && p.number == q.number+1:
@@ -107,7 +108,7 @@ func Rules() ([]Section, error) {
 }
 
 var (
-	sectionForm = regexp.MustCompile(`^(` + strings.Join(documents, "|") + `) [0-9]+(\.[0-9]+)*$`)
+	sectionForm = regexp.MustCompile(`^(` + strings.Join(documents, "|") + `) ([0-9]+(\.[0-9]+)*|[A-Z])$`)
 	reasonForm  = regexp.MustCompile(`^(internal|commands|later): .`)
 )
 
@@ -160,6 +161,9 @@ func parseRules(name, text string) ([]Section, error) {
 
 // parseID takes the id of a rule in a section apart.
 func parseID(section, id string) (place, error) {
+	if requirementForm.MatchString(id) {
+		return place{section: section, list: id}, nil
+	}
 	rest, ok := strings.CutPrefix(id, section)
 	if !ok {
 		return place{}, fmt.Errorf("in section %q", section)

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -28,41 +29,54 @@ func (t Test) String() string {
 	return path.Base(path.Dir(t.File)) + "." + t.Name
 }
 
-// Scan returns the tests that the test files of a module show each rule with,
-// by the rule's id, in order of file and name. Errors are those of all files,
+// scan is a Scan that is going on.
+type scan struct {
+	sections []Section
+	files    *token.FileSet
+	packages map[string][]*ast.File // of tests, by directory and name
+	suites   map[string][]*ast.File // by directory
+	isOne    map[string]bool        // whether there is a suite in a directory
+	shown    map[string][]Test
+}
+
+// Scan returns the tests that a module's test files, and its suites, show each rule
+// with, by the rule's id, in order of file and name. Errors are those of all files,
 // each with its place.
 func Scan(module fs.FS, sections []Section) (map[string][]Test, error) {
-	files := token.NewFileSet()
-	packages := map[string][]*ast.File{} // by directory and name
+	s := &scan{sections, token.NewFileSet(), map[string][]*ast.File{}, map[string][]*ast.File{}, map[string]bool{}, map[string][]Test{}}
 	err := fs.WalkDir(module, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir():
 			return enter(module, name)
-		case !strings.HasSuffix(name, "_test.go"):
+		case !strings.HasSuffix(name, ".go"):
 			return nil
 		}
-		source, err := fs.ReadFile(module, name)
-		if err != nil {
-			return err
-		}
-		f, err := parser.ParseFile(files, name, source, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		key := path.Join(path.Dir(name), f.Name.Name)
-		packages[key] = append(packages[key], f)
-		return nil
+		return s.read(module, name)
 	})
 	if err != nil {
 		return nil, err
 	}
-	shown := map[string][]Test{}
+	shown := s.shown
 	var errs []error
-	for key, p := range packages {
-		errs = append(errs, scanPackage(files, p, sections, shown)...)
+	var all []*uses
+	for key, p := range s.packages {
+		u := usesOf(s.files, p)
+		all = append(all, u)
+		errs = append(errs, s.tags(p, u.testsAround)...)
 		errs = append(errs, scanScripts(module, path.Dir(key), p, sections, shown))
+	}
+	root := modulePath(module)
+	for dir, p := range s.suites {
+		u := usesOf(s.files, p)
+		errs = append(errs, s.tags(p, func(f *ast.File, c *ast.Comment) (tests []Test) {
+			callers := u.exportedAround(f, c, path.Join(root, dir))
+			for _, u := range all {
+				tests = append(tests, u.testsOf(callers)...)
+			}
+			return tests
+		})...)
 	}
 	for id, tests := range shown {
 		slices.SortFunc(tests, func(a, b Test) int {
@@ -91,28 +105,76 @@ func enter(module fs.FS, name string) error {
 	return nil
 }
 
-// scanPackage adds to shown what the tags in one package's files say.
-func scanPackage(files *token.FileSet, p []*ast.File, sections []Section, shown map[string][]Test) []error {
-	uses := usesOf(files, p)
+// read parses a file of tests, or of a suite.
+func (s *scan) read(module fs.FS, name string) error {
+	key, in := path.Dir(name), s.suites
+	test := strings.HasSuffix(name, "_test.go")
+	if !test && !s.isSuite(module, key) {
+		return nil
+	}
+	source, err := fs.ReadFile(module, name)
+	if err != nil {
+		return err
+	}
+	f, err := parser.ParseFile(s.files, name, source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	if test {
+		key, in = path.Join(key, f.Name.Name), s.packages
+	}
+	in[key] = append(in[key], f)
+	return nil
+}
+
+// isSuite tells whether the package in a directory is made for tests of others: it
+// imports testing without being a test.
+func (s *scan) isSuite(module fs.FS, dir string) bool {
+	is, known := s.isOne[dir]
+	if !known {
+		names, _ := fs.Glob(module, path.Join(dir, "*.go"))
+		is = slices.ContainsFunc(names, func(name string) bool {
+			source, _ := fs.ReadFile(module, name)
+			return !strings.HasSuffix(name, "_test.go") && bytes.Contains(source, []byte(`"testing"`))
+		})
+		s.isOne[dir] = is
+	}
+	return is
+}
+
+// modulePath is what go.mod calls the module; empty without one.
+func modulePath(module fs.FS) string {
+	text, _ := fs.ReadFile(module, "go.mod")
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(line, "module "); ok {
+			return strings.TrimSpace(name)
+		}
+	}
+	return ""
+}
+
+// tags notes what the tags in the files of a package say: around tells which tests
+// one counts for.
+func (s *scan) tags(p []*ast.File, around func(*ast.File, *ast.Comment) []Test) []error {
 	var errs []error
 	for _, f := range p {
 		for _, group := range f.Comments {
 			for _, c := range group.List {
 				for line := range strings.Lines(commentText(c)) {
-					ids, err := tagged(sections, line)
+					ids, err := tagged(s.sections, line)
 					if err == nil && ids == nil {
 						continue
 					}
-					tests := uses.testsAround(f, c)
+					tests := around(f, c)
 					if err == nil && len(tests) == 0 {
 						err = errors.New("no test has or uses what this tag stands in")
 					}
 					if err != nil {
-						errs = append(errs, fmt.Errorf("%s: tag %q: %w", files.Position(c.Pos()), strings.TrimSpace(line), err))
+						errs = append(errs, fmt.Errorf("%s: tag %q: %w", s.files.Position(c.Pos()), strings.TrimSpace(line), err))
 						continue
 					}
 					for _, id := range ids {
-						shown[id] = append(shown[id], tests...)
+						s.shown[id] = append(s.shown[id], tests...)
 					}
 				}
 			}

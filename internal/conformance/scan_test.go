@@ -80,6 +80,42 @@ func TestScripts(t *testing.T) { play("testdata/script", "testdata/none", dir) }
 		"c/testdata/script-of-nobody": "# lnet-core 77\n",
 		"c/testdata/other/z":          "# lnet-core 77\n",
 		"b/testdata/script/x":         "# lnet-core 77\n",
+		"suite/suite.go": `package suite
+
+import "testing"
+
+var cases = []func(){first}
+
+func Run(t *testing.T) { _ = cases }
+
+// r.m0.net.RDMA
+func first() { second() }
+`,
+		"suite/second.go": `package suite
+
+func second() { // transport-tests C (17)
+}
+
+// Load is one that only one test calls.
+// R.m0.self-test
+func Load(t T) {}
+`,
+		"d/d_test.go": `package d
+
+import (
+	"testing"
+
+	other "m/suite"
+)
+
+func TestSuite(t *testing.T) { play(t) }
+
+func play(t *testing.T) { other.Run(t) }
+
+func TestLoad(t *testing.T) { t.Run("load", func(t *testing.T) { other.Load(t) }) }
+
+func TestNone(t *testing.T) {}
+`,
 		// None of these is looked at.
 		"a/a.go":               "package a // lnet-core 77",
 		"a/testdata/x_test.go": "package x // lnet-core 77",
@@ -100,6 +136,9 @@ func TestScripts(t *testing.T) { play("testdata/script", "testdata/none", dir) }
 		"lnet-core 5.2 (3b)":       {{"a/a_test.go", "TestDoc"}},
 		"lnet-core 5.2 (2)":        {{File: "c/testdata/script/x.txtar"}},
 		"discovery 9.1":            {{"a/a_test.go", "ExampleRuns"}, body, {File: "c/testdata/scripts/deep/y"}},
+		"r.M0.net.rdma":            {{"d/d_test.go", "TestSuite"}},
+		"transport-tests C (17)":   {{"d/d_test.go", "TestSuite"}},
+		"R.m0.self-test":           {{"d/d_test.go", "TestLoad"}},
 	}
 	if d := cmp.Diff(want, shown); d != "" {
 		t.Errorf("shown (-want +got):\n%s", d)
@@ -141,8 +180,20 @@ func TestMain(m *testing.M) {
 }
 
 var _ = "testdata/script"
+
+func TestSuite() { suite.other() }
 `,
 		"a/testdata/script/x": "\n# discovery 9.2\n",
+		"suite/suite.go": `package suite
+
+import "testing"
+
+// discovery 9.1
+func other(t *testing.T) {}
+
+// discovery 9.1
+func Nobody(t *testing.T) { other(t) }
+`,
 	}), few(t))
 	if err == nil {
 		t.Fatal("no error")
@@ -158,6 +209,8 @@ var _ = "testdata/script"
 		`a/a_test.go:6:1: tag "discovery 9.1 and more": "9.1 and more" is not of the form SECTION [LIST] [(N)[-(M)]]`,
 		"a/a_test.go:9:1" + unused,
 		`a/testdata/script/x:2: tag "discovery 9.2": discovery 9.2: no such rule`,
+		"suite/suite.go:5:1" + unused,
+		"suite/suite.go:8:1" + unused,
 	}
 	if d := cmp.Diff(want, strings.Split(err.Error(), "\n")); d != "" {
 		t.Errorf("errors (-want +got):\n%s", d)

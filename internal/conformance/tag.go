@@ -16,16 +16,21 @@ type item struct {
 	letter      string // with first == last only
 }
 
-// suites is the document whose numbers are names: of test cases of the
-// reference's regression suites.
-const suites = "sanity-lnet"
+// Documents whose numbers are names: of test cases of the reference's regression
+// suites, and of behaviours of transfer machines, in sections named by letters.
+const (
+	suites     = "sanity-lnet"
+	behaviours = "transport-tests"
+)
 
 // documents are those that have rules.
-var documents = []string{"lnet-core", "lnet-wire", "socklnd", "discovery", "selection", "selftest", "lnetctl", suites}
+var documents = []string{
+	"lnet-core", "lnet-wire", "socklnd", "discovery", "selection", "selftest", "lnetctl", "transport", behaviours, suites,
+}
 
 var (
-	tagForm  = regexp.MustCompile(`^(` + strings.Join(documents, "|") + `) ([0-9].*)$`)
-	itemForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)*)(?: ([a-z]+))?(?: \(([0-9]+)([a-z])?\)(?:-\(([0-9]+)\))?)?$`)
+	tagForm  = regexp.MustCompile(`^(` + strings.Join(documents, "|") + `) ([0-9A-Z].*)$`)
+	itemForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)*|[A-Z])(?: ([a-z]+))?(?: \(([0-9]+)([a-z])?\)(?:-\(([0-9]+)\))?)?$`)
 )
 
 // parseTag returns the items of a line of a comment, none if it is not a tag.
@@ -45,9 +50,28 @@ func parseTag(line string) ([]item, error) {
 	return items, nil
 }
 
+// requirementForm is a requirement of Motr's designs: its name is its id, in
+// whatever case (transport 1).
+var requirementForm = regexp.MustCompile(`^[iIrR]\.[a-zA-Z0-9.-]+$`)
+
+// requirement returns the id of the rule that is the requirement of that name.
+func requirement(sections []Section, name string) ([]string, error) {
+	for _, s := range sections {
+		for _, r := range s.Rules {
+			if strings.EqualFold(r.ID, name) {
+				return []string{r.ID}, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%s: no such requirement", name)
+}
+
 // tagged returns the ids of the rules that a line of a comment names, none if it
 // is not a tag.
 func tagged(sections []Section, line string) ([]string, error) {
+	if name := strings.TrimSpace(line); requirementForm.MatchString(name) {
+		return requirement(sections, name)
+	}
 	items, err := parseTag(line)
 	var ids []string
 	for _, it := range items {

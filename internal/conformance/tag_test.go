@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// few is a specification of four sections.
+// few is a specification of a few sections.
 func few(t *testing.T) []Section {
 	t.Helper()
 	sections, err := parseRules("x.txt", strings.Join([]string{
@@ -23,6 +23,11 @@ func few(t *testing.T) []Section {
 		"lnet-core 5.2 (3b)\tthree b",
 		"= discovery 9.1\tHealth",
 		"discovery 9.1\thealth",
+		"= transport 1.1\tRequirements",
+		"r.M0.net.rdma\trdma",
+		"R.m0.self-test\ttests",
+		"= transport-tests C\tBuffers",
+		"transport-tests C (17)\tseventeen",
 		"= sanity-lnet 2\tPeers",
 		"sanity-lnet 2 (7)\tseven",
 		"sanity-lnet 2 (99a)\tninety-nine",
@@ -48,6 +53,12 @@ func TestTags(t *testing.T) {
 		{" sanity-lnet 2 (7)-(8)", "sanity-lnet 2 (7)-(8): no such rule"},
 		{" selection 5.1 (1)", "selection 5.1 (1): no such rule"},
 		{" sanity 2 (7)", ""},
+		{" transport-tests C (17), C (18)", "transport-tests C (18): no such rule"},
+		{" transport-tests C (17)", "transport-tests C (17)"},
+		{" r.m0.net.rdma", "r.M0.net.rdma"},
+		{" r.m0.Self-Test\n", "R.m0.self-test"},
+		{" r.m0.net.ib", "r.m0.net.ib: no such requirement"},
+		{" r.M0.net.rdma is one", ""},
 		{" lnet-core 5.2 (3)", "lnet-core 5.2 (3a)|lnet-core 5.2 (3b)"},
 		{" lnet-core 5.2 (3b), 2.2 options", "lnet-core 5.2 (3b)|lnet-core 2.2 options"},
 		{" lnet-core 2.2 attach (1)-(2),5.2 (1)", "lnet-core 2.2 attach (1)|lnet-core 2.2 attach (2)|lnet-core 5.2 (1)"},

@@ -17,7 +17,9 @@ import (
 type uses struct {
 	tests []testFunc
 	names map[ast.Decl][]string // what a declaration declares; a method: its receiver's type
-	used  map[string][]string   // by name: names of the package that its declaration uses
+	// used is, by name, what its declaration uses: names of the package, and those of others
+	// behind their paths.
+	used map[string][]string
 }
 
 type testFunc struct {
@@ -40,13 +42,9 @@ func usesOf(files *token.FileSet, p []*ast.File) *uses {
 				u.tests = append(u.tests, testFunc{Test{files.Position(d.Pos()).Filename, fn.Name.Name}, d})
 			}
 			ast.Inspect(d, func(n ast.Node) bool {
-				id, ok := n.(*ast.Ident)
-				if !ok {
-					return true
-				}
-				if o := info.Uses[id]; o != nil && o.Parent() == pkg.Scope() {
+				if used := usedBy(n, info, pkg); used != "" {
 					for _, name := range names {
-						u.used[name] = append(u.used[name], id.Name)
+						u.used[name] = append(u.used[name], used)
 					}
 				}
 				return true
@@ -54,6 +52,24 @@ func usesOf(files *token.FileSet, p []*ast.File) *uses {
 		}
 	}
 	return u
+}
+
+// usedBy is what a node, without those below, uses of the package or of another one;
+// empty: nothing.
+func usedBy(n ast.Node, info *types.Info, pkg *types.Package) string {
+	switch n := n.(type) {
+	case *ast.Ident:
+		if o := info.Uses[n]; o != nil && o.Parent() == pkg.Scope() {
+			return n.Name
+		}
+	case *ast.SelectorExpr:
+		if x, ok := n.X.(*ast.Ident); ok {
+			if other, ok := info.Uses[x].(*types.PkgName); ok {
+				return other.Imported().Path() + "." + n.Sel.Name
+			}
+		}
+	}
+	return ""
 }
 
 // noImports makes the type checker do without other packages.
@@ -117,9 +133,8 @@ func runs(fn *ast.FuncDecl, comments []*ast.CommentGroup) bool {
 	return false
 }
 
-// testsAround returns the tests that a comment counts for: the one that it
-// stands in, or those that use the declaration that it stands in.
-func (u *uses) testsAround(f *ast.File, c *ast.Comment) []Test {
+// declarationAround returns what a comment stands in; nil if that is nothing.
+func declarationAround(f *ast.File, c *ast.Comment) ast.Decl {
 	for _, d := range f.Decls {
 		from := d.Pos()
 		switch d := d.(type) {
@@ -132,21 +147,53 @@ func (u *uses) testsAround(f *ast.File, c *ast.Comment) []Test {
 				from = d.Doc.Pos()
 			}
 		}
-		if c.Pos() < from || c.Pos() > d.End() {
-			continue
+		if c.Pos() >= from && c.Pos() <= d.End() {
+			return d
 		}
-		var tests []Test
-		for _, t := range u.tests {
-			if t.decl == d {
-				return []Test{t.Test}
-			}
-			if u.reaches(t.Name, u.names[d]) {
-				tests = append(tests, t.Test)
-			}
-		}
-		return tests
 	}
 	return nil
+}
+
+// testsAround returns the tests that a comment counts for: the one that it
+// stands in, or those that use the declaration that it stands in.
+func (u *uses) testsAround(f *ast.File, c *ast.Comment) []Test {
+	d := declarationAround(f, c)
+	if d == nil {
+		return nil
+	}
+	for _, t := range u.tests {
+		if t.decl == d {
+			return []Test{t.Test}
+		}
+	}
+	return u.testsOf(u.names[d])
+}
+
+// testsOf returns the tests that use one of names.
+func (u *uses) testsOf(names []string) (tests []Test) {
+	for _, t := range u.tests {
+		if u.reaches(t.Name, names) {
+			tests = append(tests, t.Test)
+		}
+	}
+	return tests
+}
+
+// exportedAround returns what other packages can use of this one, whose path they
+// know it by, that uses the declaration that a comment stands in.
+func (u *uses) exportedAround(f *ast.File, c *ast.Comment, packagePath string) (names []string) {
+	d := declarationAround(f, c)
+	if d == nil {
+		return nil
+	}
+	for _, declared := range u.names {
+		for _, name := range declared {
+			if ast.IsExported(name) && u.reaches(name, u.names[d]) {
+				names = append(names, packagePath+"."+name)
+			}
+		}
+	}
+	return names
 }
 
 // reaches tells whether the declaration of name uses one of targets.
