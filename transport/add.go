@@ -214,7 +214,7 @@ func (tm *TransferMachine) link(b *Buffer, op *Op, now time.Time) {
 	s := &b.state
 	s.sequence = op.Sequence
 	s.queue = b.Queue
-	s.flags = Registered | Queued
+	s.flags = FlagRegistered | FlagQueued
 	s.call = b.Callbacks[b.Queue]
 	s.length = b.Length
 	s.credits = creditsOf(b)
@@ -242,7 +242,7 @@ func (tm *TransferMachine) unlink(b *Buffer, deadline time.Time) *EndPoint {
 	tm.credits -= s.credits
 	kept := s.endPoint
 	s.endPoint, s.call = nil, nil
-	s.flags = Registered
+	s.flags = FlagRegistered
 	b.Deadline = deadline
 	s.tm.Store(nil)
 	s.use.Store(idle)
@@ -280,7 +280,7 @@ func (tm *TransferMachine) Cancel(b *Buffer) bool {
 
 // cancel notes that a program wants a queued buffer's op ended; mu is held.
 func (tm *TransferMachine) cancel(bt *batch, b *Buffer) {
-	b.state.flags |= Cancelled
+	b.state.flags |= FlagCancelled
 	tm.stats[b.state.queue].Cancels++
 	bt.cancel(b)
 }

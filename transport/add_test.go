@@ -17,7 +17,7 @@ func TestAdd(t *testing.T) {
 		b := w.buffer(q)
 		b.state.messages.Store(3)
 		w.ok(w.tm.Add(b))
-		if f := b.Flags(); f != Registered|Queued {
+		if f := b.Flags(); f != FlagRegistered|FlagQueued {
 			t.Errorf("flags are %#x", f)
 		}
 		for o := range QueueType(QueueTypes) {
@@ -241,13 +241,13 @@ func TestCancel(t *testing.T) {
 		if !w.tm.Cancel(b) || w.fake.cancelled() != 1 {
 			t.Error("a queued buffer was not cancelled")
 		}
-		if f := b.Flags(); f != Registered|Queued|Cancelled || len(w.finals(b)) != 0 {
+		if f := b.Flags(); f != FlagRegistered|FlagQueued|FlagCancelled || len(w.finals(b)) != 0 {
 			t.Errorf("flags are %#x, %d events", f, len(w.finals(b)))
 		}
 		w.fake.obey()
 		synctest.Wait()
 		w.ended(b, syscall.ECANCELED)
-		if w.flags[0] != Registered {
+		if w.flags[0] != FlagRegistered {
 			t.Errorf("flags are %#x in the callback", w.flags[0])
 		}
 		if w.tm.Cancel(b) {
@@ -284,13 +284,13 @@ func TestCoreRefuses(t *testing.T) {
 		b.Deadline = later(time.Hour)
 		deadline := b.Deadline
 		w.fake.submit = func(*fakeTM, []Op) (int, error) {
-			if b.Flags()&Queued == 0 {
+			if b.Flags()&FlagQueued == 0 {
 				t.Error("the buffer is not queued when the core gets it")
 			}
 			return 0, syscall.EHOSTUNREACH
 		}
 		w.is(w.tm.Add(b), syscall.EHOSTUNREACH)
-		if b.Flags() != Registered || !b.Deadline.Equal(deadline) || w.tm.Stats(q) != (Stats{}) {
+		if b.Flags() != FlagRegistered || !b.Deadline.Equal(deadline) || w.tm.Stats(q) != (Stats{}) {
 			t.Errorf("flags are %#x, stats %+v", b.Flags(), w.tm.Stats(q))
 		}
 		if w.tm.credits != 0 || w.tm.queued != 0 || len(w.tm.deadlines) != 0 {
@@ -329,7 +329,7 @@ func TestAddAll(t *testing.T) {
 		w.fake.submit = func(*fakeTM, []Op) (int, error) { return 2, syscall.ENOMEM }
 		n, err = w.tm.AddAll(bs...)
 		w.is(err, syscall.ENOMEM)
-		if n != 2 || bs[1].Flags()&Queued == 0 || bs[2].Flags() != Registered || bs[3].Flags() != Registered {
+		if n != 2 || bs[1].Flags()&FlagQueued == 0 || bs[2].Flags() != FlagRegistered || bs[3].Flags() != FlagRegistered {
 			t.Errorf("added %d", n)
 		}
 		w.fake.submit = nil
@@ -388,7 +388,7 @@ func TestRoomForEvents(t *testing.T) {
 		}
 		more := w.buffer(PassiveBulkSend)
 		w.is(w.tm.Add(more), syscall.ENOBUFS)
-		if more.Flags() != Registered {
+		if more.Flags() != FlagRegistered {
 			t.Errorf("flags are %#x", more.Flags())
 		}
 		// An event that is not final gives nothing back.

@@ -198,7 +198,7 @@ func (b *Buffer) Flags() Flags {
 			if use := b.state.use.Load(); use == loose || use == moving {
 				return 0
 			}
-			return Registered
+			return FlagRegistered
 		}
 		tm.mu.Lock()
 		has := b.state.tm.Load() == tm // and so mu guards the flags
@@ -225,9 +225,9 @@ type Flags uint8
 
 // The flags that there are.
 const (
-	Registered Flags = 1 << iota // known to a domain
-	Queued                       // lent to a TM
-	InUse                        // the Core is moving data, and cannot cancel
-	Cancelled                    // Cancel was asked for
-	TimedOut                     // the deadline has passed
+	FlagRegistered Flags = 1 << iota // known to a domain
+	FlagQueued                       // lent to a TM
+	FlagInUse                        // the Core is moving data, and cannot cancel
+	FlagCancelled                    // Cancel was asked for
+	FlagTimedOut                     // the deadline has passed
 )

@@ -67,7 +67,7 @@ func (tm *TransferMachine) expire() {
 	bt := tm.takeBatch()
 	for len(tm.deadlines) > 0 && !tm.deadlines[0].state.deadline.After(now) {
 		b := heap.Pop(&tm.deadlines).(*Buffer)
-		b.state.flags |= TimedOut
+		b.state.flags |= FlagTimedOut
 		bt.cancel(b)
 	}
 	tm.unlock()

@@ -18,12 +18,12 @@ func TestDeadline(t *testing.T) {
 		time.Sleep(time.Second - 1)
 		w.fake.push(Completion{Diagnostic: "the worker looks"})
 		synctest.Wait()
-		if w.fake.cancelled() != 0 || b.Flags() != Registered|Queued {
+		if w.fake.cancelled() != 0 || b.Flags() != FlagRegistered|FlagQueued {
 			t.Error("early")
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if w.fake.cancelled() != 1 || b.Flags() != Registered|Queued|TimedOut {
+		if w.fake.cancelled() != 1 || b.Flags() != FlagRegistered|FlagQueued|FlagTimedOut {
 			t.Errorf("late: flags are %#x", b.Flags())
 		}
 		w.fake.obey()
@@ -32,7 +32,7 @@ func TestDeadline(t *testing.T) {
 		if s := w.tm.Stats(q); s != (Stats{Adds: 1, Failures: 1, TimeInQueue: time.Second}) {
 			t.Errorf("stats are %+v", s)
 		}
-		if !b.Deadline.IsZero() || w.flags[0] != Registered {
+		if !b.Deadline.IsZero() || w.flags[0] != FlagRegistered {
 			t.Errorf("deadline is %v, flags %#x", b.Deadline, w.flags[0])
 		}
 	})
@@ -76,7 +76,7 @@ func TestDeadlines(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if stays.Flags() != Registered|Queued {
+		if stays.Flags() != FlagRegistered|FlagQueued {
 			t.Errorf("flags are %#x of one without a deadline", stays.Flags())
 		}
 	})
@@ -220,7 +220,7 @@ func TestCancelWhileSubmitting(t *testing.T) {
 				err := <-added
 				if !c.taken {
 					w.is(err, syscall.ENOMEM)
-					if b.Flags() != Registered || w.fake.cancelled() != 0 || len(w.events) != 0 {
+					if b.Flags() != FlagRegistered || w.fake.cancelled() != 0 || len(w.events) != 0 {
 						t.Errorf("flags are %#x, %d cancels", b.Flags(), w.fake.cancelled())
 					}
 					return

@@ -83,7 +83,7 @@ func (tm *TransferMachine) verdict(b *Buffer, c *Completion) error {
 	switch {
 	case c.Err != nil:
 		// What was cancelled before its deadline may be heard of behind it.
-		if s.flags&TimedOut != 0 && errors.Is(c.Err, syscall.ECANCELED) && !c.Time.Before(s.deadline) {
+		if s.flags&FlagTimedOut != 0 && errors.Is(c.Err, syscall.ECANCELED) && !c.Time.Before(s.deadline) {
 			return errTimedOut
 		}
 		return c.Err
@@ -169,7 +169,7 @@ func (tm *TransferMachine) abandon() int {
 				continue
 			}
 			err := errCancelled
-			if b.state.flags&TimedOut != 0 {
+			if b.state.flags&FlagTimedOut != 0 {
 				err = errTimedOut
 			}
 			n += tm.post(b, outcome{final: true, err: err, time: time.Now()})

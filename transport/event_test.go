@@ -38,7 +38,7 @@ func TestEvent(t *testing.T) {
 				t.Errorf("message from %v, %d in all", e.EndPoint, b.MessagesReceived())
 			}
 		}
-		if e != want || w.flags[0] != Registered {
+		if e != want || w.flags[0] != FlagRegistered {
 			t.Errorf("event is %+v, want %+v; flags are %#x", e, want, w.flags[0])
 		}
 		stats := Stats{Adds: 1, Successes: 1, TimeInQueue: time.Second, Bytes: bytes, MaxBytes: bytes}
@@ -155,7 +155,7 @@ func TestCompletionsThatMakeNoSense(t *testing.T) {
 			if s := w.tm.Stats(MsgRecv); len(w.events) != 0 || s.Failures != uint64(i+1) || s.Successes != 0 {
 				t.Errorf("change %d: %d events, stats %+v", i, len(w.events), s)
 			}
-			if b.Flags() != Registered|Queued || b.MessagesReceived() != 0 {
+			if b.Flags() != FlagRegistered|FlagQueued || b.MessagesReceived() != 0 {
 				t.Errorf("change %d: flags are %#x, %d messages", i, b.Flags(), b.MessagesReceived())
 			}
 		}
@@ -190,7 +190,7 @@ func TestStaleCompletions(t *testing.T) {
 		w.fake.push(stale)
 		synctest.Wait()
 		w.ended(b, 0)
-		if b.Flags()&Queued == 0 {
+		if b.Flags()&FlagQueued == 0 {
 			t.Error("the buffer is not queued any more")
 		}
 	})
@@ -211,7 +211,7 @@ func TestRetain(t *testing.T) {
 			w.fake.message(b, 100*i, 100)
 			synctest.Wait()
 			e := w.events[i]
-			if e.Final || e.Err != nil || w.flags[i] != Registered|Queued || !b.Deadline.Equal(deadline) {
+			if e.Final || e.Err != nil || w.flags[i] != FlagRegistered|FlagQueued || !b.Deadline.Equal(deadline) {
 				t.Errorf("event %d is %+v, flags %#x", i, e, w.flags[i])
 			}
 			if q.receives() && (e.Offset != 100*i || e.Length != 100) {
@@ -407,7 +407,7 @@ func TestAddsOfARoundGoTogether(t *testing.T) {
 			}
 			w.ok(e.Add(e.Buffer))
 			w.is(e.Add(e.Buffer), syscall.EBUSY)
-			if e.Buffer.Flags()&Queued == 0 {
+			if e.Buffer.Flags()&FlagQueued == 0 {
 				t.Error("the buffer is not queued")
 			}
 			if e.Buffer == bs[4] {
@@ -433,7 +433,7 @@ func TestAddsOfARoundGoTogether(t *testing.T) {
 		}
 		for i, want := range []error{nil, syscall.ENOMEM, syscall.EHOSTUNREACH, nil, nil} {
 			last := w.finals(bs[i])[len(w.finals(bs[i]))-1]
-			if !errors.Is(last.Err, want) || (bs[i].Flags()&Queued != 0) != (want == nil) {
+			if !errors.Is(last.Err, want) || (bs[i].Flags()&FlagQueued != 0) != (want == nil) {
 				t.Errorf("buffer %d: %v, flags %#x", i, last.Err, bs[i].Flags())
 			}
 		}

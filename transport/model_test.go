@@ -186,16 +186,16 @@ func (m *model) compare() error {
 	queued := 0
 	for i, b := range m.buffers {
 		k := &m.known[i]
-		flags := Registered
+		flags := FlagRegistered
 		if k.queued {
 			length[b.Queue]++
 			queued++
-			flags |= Queued
+			flags |= FlagQueued
 			if k.cancelled {
-				flags |= Cancelled
+				flags |= FlagCancelled
 			}
 			if k.timedOut {
-				flags |= TimedOut
+				flags |= FlagTimedOut
 			}
 		}
 		if b.Flags() != flags || b.MessagesReceived() != k.messages {

@@ -94,7 +94,7 @@ func (p *Pool) whole() error {
 		n := 0
 		var prev *Buffer
 		for b := l.first; b != nil; b = b.state.pooled.links[l.kind].next {
-			if b.state.pooled.links[l.kind].prev != prev || b.state.use.Load() != pooled || b.Flags() != Registered {
+			if b.state.pooled.links[l.kind].prev != prev || b.state.use.Load() != pooled || b.Flags() != FlagRegistered {
 				return fmt.Errorf("buffer %d of list %d: use %d, flags %b", n, l.kind, b.state.use.Load(), b.Flags())
 			}
 			prev = b

@@ -34,9 +34,9 @@ type PoolConfig struct {
 	// Segments of SegmentSize bytes make up each buffer, within the domain's limits.
 	Segments, SegmentSize int
 	// Threshold is the number of free buffers below which Low is called, and that Prune
-	// leaves; 0: PoolThreshold.
+	// leaves; 0: 2.
 	Threshold int
-	// Colours is how many there are, 0 to MaxColours: Put takes 0 to Colours-1.
+	// Colours is how many there are, 0 to 1<<20: Put takes 0 to Colours-1.
 	Colours int
 	// Alignment is what segments begin at a multiple of, a power of two up to the page
 	// size; 0: any.
@@ -52,17 +52,17 @@ type PoolConfig struct {
 }
 
 const (
-	// PoolThreshold is the default of PoolConfig.Threshold.
-	PoolThreshold = 2
-	// MaxColours is the highest PoolConfig.Colours.
-	MaxColours = 1 << 20
+	// defaultThreshold is PoolConfig.Threshold unless another one is set.
+	defaultThreshold = 2
+	// maxColours is the highest PoolConfig.Colours.
+	maxColours = 1 << 20
 )
 
 // NewPool makes an empty pool. EINVAL: it cannot be so, or the domain is closed; EFBIG: the
 // buffers are too large; ENOSYS: NoDump is not to be had on this system.
 func (d *Domain) NewPool(c PoolConfig) (*Pool, error) {
 	if c.Threshold == 0 {
-		c.Threshold = PoolThreshold
+		c.Threshold = defaultThreshold
 	}
 	if err := d.limits.checkPool(&c); err != nil {
 		return nil, fmt.Errorf("transport: new pool: %w", err)
@@ -93,8 +93,8 @@ func (l *Limits) checkPool(c *PoolConfig) error {
 			c.Segments, c.SegmentSize, l.BufferSize, syscall.EFBIG)
 	case c.Threshold < 0:
 		return fmt.Errorf("threshold %d: %w", c.Threshold, syscall.EINVAL)
-	case c.Colours < 0 || c.Colours > MaxColours:
-		return fmt.Errorf("%d colours, not 0 to %d: %w", c.Colours, MaxColours, syscall.EINVAL)
+	case c.Colours < 0 || c.Colours > maxColours:
+		return fmt.Errorf("%d colours, not 0 to %d: %w", c.Colours, maxColours, syscall.EINVAL)
 	case c.Alignment < 0 || c.Alignment&(c.Alignment-1) != 0 || c.Alignment > os.Getpagesize():
 		return fmt.Errorf("alignment %d, not a power of two up to %d: %w", c.Alignment, os.Getpagesize(), syscall.EINVAL)
 	case c.NoDump && !canHide:

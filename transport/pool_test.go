@@ -19,7 +19,7 @@ func TestBuffersComeAndGo(t *testing.T) {
 	w.free(10)
 	b := w.pool.Get(AnyColour)
 	w.free(9)
-	if b.Pool() != w.pool || b.Flags() != Registered || b.Size() != 8192 || len(b.Segments()) != 2 || len(b.Bytes()) != 8192 {
+	if b.Pool() != w.pool || b.Flags() != FlagRegistered || b.Size() != 8192 || len(b.Segments()) != 2 || len(b.Bytes()) != 8192 {
 		t.Errorf("pool %p, flags %b, %d segments of %d bytes", b.Pool(), b.Flags(), len(b.Segments()), b.Size())
 	}
 	w.put(AnyColour, b)
@@ -114,7 +114,7 @@ func TestLow(t *testing.T) {
 	w = newPond(t, nil)
 	w.provision(3)
 	if w.get(2, 0); w.low != 1 {
-		t.Errorf("told %d times, want once: the threshold is %d", w.low, PoolThreshold)
+		t.Errorf("told %d times, want once: the threshold is %d", w.low, defaultThreshold)
 	}
 	if w.get(1, 0); w.low != 2 {
 		t.Errorf("told %d times, want twice", w.low)
@@ -275,7 +275,7 @@ func TestPoolsThatCannotBe(t *testing.T) {
 		{"too many bytes", func(c *PoolConfig) { c.Segments = 3 }, syscall.EFBIG},
 		{"threshold", func(c *PoolConfig) { c.Threshold = -1 }, syscall.EINVAL},
 		{"negative colours", func(c *PoolConfig) { c.Colours = -1 }, syscall.EINVAL},
-		{"too many colours", func(c *PoolConfig) { c.Colours = MaxColours + 1 }, syscall.EINVAL},
+		{"too many colours", func(c *PoolConfig) { c.Colours = maxColours + 1 }, syscall.EINVAL},
 		{"negative alignment", func(c *PoolConfig) { c.Alignment = -4096 }, syscall.EINVAL},
 		{"no power of two", func(c *PoolConfig) { c.Alignment = 96 }, syscall.EINVAL},
 		{"more than a page", func(c *PoolConfig) { c.Alignment = 2 * os.Getpagesize() }, syscall.EINVAL},

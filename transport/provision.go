@@ -14,12 +14,12 @@ type Provisioning struct {
 	Callbacks *Callbacks
 	// MinReceiveSize and MaxMessages are those of Buffer.
 	MinReceiveSize, MaxMessages int
-	// QueueLength is how many buffers are to be on the queue; 0: MinQueueLength.
+	// QueueLength is how many buffers are to be on the queue; 0: 2.
 	QueueLength int
 }
 
-// MinQueueLength is the length of a receive queue unless another one is set.
-const MinQueueLength = 2
+// defaultQueueLength is the length of a receive queue unless another one is set.
+const defaultQueueLength = 2
 
 // AttachPool has the TM fill its receive queue from p: when it has started, before the
 // callback of each final event there, when the length changes, and when p has buffers
@@ -101,7 +101,7 @@ type filler struct {
 	// pool and how do not change from StateStarting on.
 	pool *Pool
 	how  Provisioning
-	// length is that of the queue to be, 0 for MinQueueLength. TransferMachine.mu guards it.
+	// length is that of the queue to be, 0: defaultQueueLength. TransferMachine.mu guards it.
 	length int
 	// deficit changes under TransferMachine.mu, and, but that it becomes 0 when the TM is not
 	// started any more, under Pool.mu.
@@ -240,7 +240,7 @@ func (tm *TransferMachine) lacking() int {
 	}
 	length := tm.filler.length
 	if length == 0 {
-		length = MinQueueLength
+		length = defaultQueueLength
 	}
 	return max(0, length-tm.queues[MsgRecv].length)
 }

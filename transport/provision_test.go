@@ -95,7 +95,7 @@ func TestTheLengthOfAReceiveQueue(t *testing.T) {
 // transport 5.1 (2)-(3)
 func TestDefaultLengths(t *testing.T) {
 	inHerd(t, nil, func(h *herd) {
-		h.attached(0).start().has(MinQueueLength, 0, 0)
+		h.attached(0).start().has(defaultQueueLength, 0, 0)
 		h.attached(1).start().has(1, 0, 0)
 		f := h.loose()
 		f.setLength(3)

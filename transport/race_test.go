@@ -228,7 +228,7 @@ func (c *crowd) compare() {
 		if added, finals := c.added[i].Load(), c.finals[i].Load(); added != finals {
 			c.t.Errorf("buffer %d was added %d times, and has ended %d times", i, added, finals)
 		}
-		if b.Flags() != Registered {
+		if b.Flags() != FlagRegistered {
 			c.t.Errorf("buffer %d has flags %#x", i, b.Flags())
 		}
 	}

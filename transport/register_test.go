@@ -123,7 +123,7 @@ func TestRegister(t *testing.T) {
 	if err := d.Register(ctx, b); err != nil {
 		t.Fatal(err)
 	}
-	if f := b.Flags(); f != Registered || !b.Deadline.IsZero() {
+	if f := b.Flags(); f != FlagRegistered || !b.Deadline.IsZero() {
 		t.Errorf("flags are %#x, deadline %v", f, b.Deadline)
 	}
 	for _, who := range []*Domain{d, other} {
@@ -137,7 +137,7 @@ func TestRegister(t *testing.T) {
 	if err := d.Free(b); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("freed what was never allocated: %v", err)
 	}
-	if len(core.buffers) != 1 || b.Flags() != Registered {
+	if len(core.buffers) != 1 || b.Flags() != FlagRegistered {
 		t.Errorf("the core has %d buffers, flags are %#x", len(core.buffers), b.Flags())
 	}
 	if err := d.Deregister(b); err != nil {

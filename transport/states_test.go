@@ -115,7 +115,7 @@ func TestAddInOtherStates(t *testing.T) {
 				b := w.buffer(MsgRecv)
 				before := w.tm.AllStats()
 				w.is(w.tm.Add(b), syscall.EINVAL)
-				if b.Flags() != Registered || w.tm.AllStats() != before {
+				if b.Flags() != FlagRegistered || w.tm.AllStats() != before {
 					t.Errorf("flags are %#x, stats %+v", b.Flags(), w.tm.AllStats())
 				}
 			})

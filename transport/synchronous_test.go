@@ -75,7 +75,7 @@ func TestNotify(t *testing.T) {
 			}
 			w.fake.finish(b, 10)
 			synctest.Wait()
-			if !signalled(wake) || !w.tm.Pending() || len(w.events) != 0 || b.Flags()&Queued == 0 {
+			if !signalled(wake) || !w.tm.Pending() || len(w.events) != 0 || b.Flags()&FlagQueued == 0 {
 				t.Errorf("signalled: %t, pending: %t, %d events", signalled(wake), w.tm.Pending(), len(w.events))
 			}
 			callbacks := 0

@@ -176,7 +176,7 @@ func (m *machine) take(e *transport.BufferEvent) (then []func()) {
 // check tells whether an event may be. w.mu is held.
 func (l *loan) check(e *transport.BufferEvent) error {
 	m, w := l.machine, l.machine.world()
-	queued := e.Buffer.Flags()&transport.Queued != 0
+	queued := e.Buffer.Flags()&transport.FlagQueued != 0
 	switch {
 	case m.over:
 		return errors.New("the machine is over")

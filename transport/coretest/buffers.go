@@ -51,7 +51,7 @@ func register(s *stage) {
 		b := transport.NewBuffer(segments(c.sizes...)...)
 		s.want(c.name, d.Register(ctx, b), c.want)
 		if c.want == nil {
-			if b.Flags() != transport.Registered {
+			if b.Flags() != transport.FlagRegistered {
 				s.t.Errorf("%s: flags %x", c.name, b.Flags())
 			}
 			s.must(d.Deregister(b))
@@ -73,7 +73,7 @@ func memory(s *stage) {
 	for _, n := range []int{1, 4096, 4097, d.Limits().BufferSize} {
 		b, err := d.Buffer(ctx, n)
 		s.must(err)
-		if b.Size() != n || len(b.Bytes()) != n || b.Flags() != transport.Registered {
+		if b.Size() != n || len(b.Bytes()) != n || b.Flags() != transport.FlagRegistered {
 			s.t.Errorf("a buffer of %d bytes has %d, in one piece %d, flags %x", n, b.Size(), len(b.Bytes()), b.Flags())
 		}
 		for i, x := range b.Bytes() {
@@ -108,7 +108,7 @@ func registerTwice(s *stage) {
 	defer cancel()
 	s.want("register twice", m.domain.Register(ctx, b), syscall.EBUSY)
 	s.want("register elsewhere, too", s.domain(1).Register(ctx, b), syscall.EBUSY)
-	if b.Flags() != transport.Registered {
+	if b.Flags() != transport.FlagRegistered {
 		s.t.Errorf("flags %x", b.Flags())
 	}
 	m.receive(b, 100, 1)

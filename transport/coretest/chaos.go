@@ -207,7 +207,7 @@ func (s *stage) stopAmongAdds(m *machine, all []*chaos) {
 	s.must(m.Await(ctx, transport.StateStopped))
 	wg.Wait()
 	for _, c := range all {
-		if len(c.ended) > 0 || c.b.Flags() != transport.Registered {
+		if len(c.ended) > 0 || c.b.Flags() != transport.FlagRegistered {
 			s.t.Errorf("%v: %d events too many, flags %x", c.b.Queue, len(c.ended), c.b.Flags())
 		}
 	}

@@ -102,7 +102,7 @@ func (m *machine) expect(b *transport.Buffer) event {
 func (m *machine) fails(b *transport.Buffer, want error) event {
 	m.stage.t.Helper()
 	e := m.next(b)
-	if !e.final || !errors.Is(e.err, want) || e.flags != transport.Registered {
+	if !e.final || !errors.Is(e.err, want) || e.flags != transport.FlagRegistered {
 		m.stage.t.Fatalf("%v; not final, with %v", &e, want)
 	}
 	return e

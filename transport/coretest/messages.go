@@ -28,7 +28,7 @@ func cancelReceive(s *stage) {
 	}
 	m.stats(transport.MsgRecv, 0, 0, 0, 0)
 	m.receive(b, 100, 1)
-	if b.Flags() != transport.Registered|transport.Queued || m.QueueLength(transport.MsgRecv) != 1 {
+	if b.Flags() != transport.FlagRegistered|transport.FlagQueued || m.QueueLength(transport.MsgRecv) != 1 {
 		s.t.Errorf("flags %x, queue length %d", b.Flags(), m.QueueLength(transport.MsgRecv))
 	}
 	s.want("add again", m.Add(b), syscall.EBUSY)

@@ -20,9 +20,9 @@ func (m *machine) arrives(b *transport.Buffer, off, n, seed int, final bool, num
 	s := m.stage
 	s.t.Helper()
 	e := m.next(b)
-	flags := transport.Registered
+	flags := transport.FlagRegistered
 	if !final {
-		flags |= transport.Queued
+		flags |= transport.FlagQueued
 	}
 	if e.err != nil || e.final != final || e.flags != flags || e.offset != off || e.length != n || e.received != number {
 		s.t.Fatalf("%v; not %d bytes at %d, final %v, message %d", &e, n, off, final, number)

@@ -179,9 +179,9 @@ func (s *teller) compareEvent(b *tale, o *outcome, e *transport.BufferEvent) {
 // comparePlace compares where things are in the callback: the receive queue has been filled
 // before it.
 func (s *teller) comparePlace(m *tmModel, b *tale, o *outcome) {
-	flags, want := b.real.Flags()&^(transport.Cancelled|transport.TimedOut), transport.Registered
+	flags, want := b.real.Flags()&^(transport.FlagCancelled|transport.FlagTimedOut), transport.FlagRegistered
 	if !o.final {
-		want |= transport.Queued
+		want |= transport.FlagQueued
 	}
 	if flags != want || o.final && b.real.Flags() != want {
 		s.fail("flags %x in the callback, not %x", b.real.Flags(), want)

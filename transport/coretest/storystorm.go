@@ -366,11 +366,11 @@ func (w *storm) compare(m *tmModel, b *tale, e *transport.BufferEvent) {
 	if e.Queue != q {
 		w.fail("an event of %v on %v", e.Queue, q)
 	}
-	want := transport.Registered
+	want := transport.FlagRegistered
 	if !e.Final {
-		want |= transport.Queued
+		want |= transport.FlagQueued
 	}
-	if f := e.Buffer.Flags() &^ (transport.Cancelled | transport.TimedOut); f != want {
+	if f := e.Buffer.Flags() &^ (transport.FlagCancelled | transport.FlagTimedOut); f != want {
 		w.fail("flags %x in the callback, final %v", f, e.Final)
 	}
 	if e.Err != nil {

@@ -127,7 +127,7 @@ func (s *teller) begin(p *program) {
 		pool := &poolModel{host: k, config: p.Pools[k]}
 		pool.threshold = pool.config.Threshold
 		if pool.threshold == 0 {
-			pool.threshold = transport.PoolThreshold
+			pool.threshold = 2
 		}
 		pool.config.NotEmpty = func(*transport.Pool) { pool.heard.notEmpty.Add(1) }
 		pool.config.Low = func(*transport.Pool) { pool.heard.low.Add(1) }
@@ -286,10 +286,10 @@ func (s *teller) comparePool(p *poolModel) {
 
 // compareBuffer compares what a buffer says of itself.
 func (s *teller) compareBuffer(b *tale) {
-	got := b.real.Flags() &^ (transport.Cancelled | transport.TimedOut)
-	want := transport.Registered
+	got := b.real.Flags() &^ (transport.FlagCancelled | transport.FlagTimedOut)
+	want := transport.FlagRegistered
 	if b.where == withTM {
-		want |= transport.Queued
+		want |= transport.FlagQueued
 		if n := b.real.MessagesReceived(); n != b.told {
 			s.fail("a buffer on %v says that it has received %d messages, not %d", b.deed.Queue, n, b.told)
 		}

@@ -115,7 +115,7 @@ func notify(s *stage) {
 		s.t.Error("nothing is pending")
 	}
 	a.none(in)
-	if in.Flags() != transport.Registered|transport.Queued {
+	if in.Flags() != transport.FlagRegistered|transport.FlagQueued {
 		s.t.Errorf("flags %x", in.Flags())
 	}
 	for got := 0; got < 4; {

@@ -88,7 +88,7 @@ func severalDeadlines(s *stage) {
 		}
 	}
 	s.mu.Unlock()
-	if stays.Flags() != transport.Registered|transport.Queued {
+	if stays.Flags() != transport.FlagRegistered|transport.FlagQueued {
 		s.t.Errorf("flags %x of a buffer without deadline", stays.Flags())
 	}
 	// An earlier deadline than that which the TM waits for.

@@ -36,7 +36,7 @@ func TestFreeOfMemoryThatIsShared(t *testing.T) {
 	part := transport.NewBuffer(whole.Bytes()[100:200])
 	ok(d.Register(ctx, part))
 	busy(d.Free(whole))
-	if whole.Flags() != transport.Registered || whole.Size() != 10000 || len(whole.Bytes()) != 10000 {
+	if whole.Flags() != transport.FlagRegistered || whole.Size() != 10000 || len(whole.Bytes()) != 10000 {
 		t.Errorf("flags %v, %d bytes", whole.Flags(), whole.Size())
 	}
 	busy(d.Close())
