@@ -59,12 +59,13 @@ type bufferState struct {
 
 	segments [][]byte
 	size     int
+	memory   []byte  // what Domain.allocate did, until it is freed
+	maker    *Domain // who did; nil if nobody has
 
 	// While it is registered.
 	domain *Domain
 	core   CoreBuffer
-	memory []byte // what Domain.allocate did
-	pool   *Pool  // whose it is, nil if no pool's; it does not change
+	pool   *Pool // whose it is, nil if no pool's; it does not change
 	pooled pooledState
 
 	// While it is queued.

@@ -19,10 +19,11 @@ type fakeCore struct {
 	limits  Limits
 	openErr error
 	regErr  error
-	// failRegister and failDeregister, unless they are nil, are asked before a buffer is
-	// registered, or deregistered; no lock is held.
+	// failRegister, failDeregister and failFree, unless they are nil, are asked before a
+	// buffer is registered, or deregistered, or memory is freed; no lock is held.
 	failRegister   func() error
 	failDeregister func() error
+	failFree       func() error
 	// start, unless it is nil, is asked before a TM starts, and may block.
 	start func(ctx context.Context, a Address) error
 	// submit is the submit of TMs that start.
@@ -81,6 +82,11 @@ func (c *fakeCore) Alloc(_ context.Context, n int) ([]byte, error) {
 }
 
 func (c *fakeCore) Free([]byte) error {
+	if c.failFree != nil {
+		if err := c.failFree(); err != nil {
+			return err
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.allocated--

@@ -155,7 +155,7 @@ func (p *Pool) newBuffer(ctx context.Context) (*Buffer, error) {
 	}
 	if c.NoDump {
 		if err := hide(b.state.memory); err != nil {
-			return nil, errors.Join(fmt.Errorf("leave memory out of core dumps: %w", err), p.domain.deregister(b, true))
+			return nil, errors.Join(fmt.Errorf("leave memory out of core dumps: %w", err), p.domain.free(b))
 		}
 	}
 	b.state.pool = p
@@ -281,7 +281,7 @@ func (p *Pool) end(b *Buffer) error {
 		unhide(b.state.memory)
 	}
 	b.state.use.Store(idle)
-	if err := p.domain.deregister(b, true); err != nil {
+	if err := p.domain.free(b); err != nil {
 		if p.config.NoDump {
 			err = errors.Join(err, hide(b.state.memory))
 		}

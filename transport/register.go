@@ -64,54 +64,98 @@ func (l *Limits) check(b *Buffer) error {
 	return nil
 }
 
-// Deregister ends what Register began. It may block. EBUSY: it is queued, or a pool's;
+// Deregister ends what Register began. It may block. A buffer that Buffer made keeps its
+// memory: Free ends that, or Register takes it again. EBUSY: it is queued, or a pool's;
 // EINVAL: it is not registered here.
-func (d *Domain) Deregister(b *Buffer) error { return d.deregisterLoose(b, false) }
-
-// deregisterLoose is deregister of a buffer that is no pool's.
-func (d *Domain) deregisterLoose(b *Buffer, free bool) error {
-	if b == nil {
-		return fmt.Errorf("transport: deregister: no buffer: %w", syscall.EINVAL)
-	}
-	if b.state.pool != nil {
-		return fmt.Errorf("transport: deregister: %w", errPooled)
-	}
-	return d.deregister(b, free)
-}
-
-// deregister is Deregister, and Free if the memory has to be freed.
-func (d *Domain) deregister(b *Buffer, free bool) error {
-	s := &b.state
-	if err := s.claim(moving); err != nil {
+func (d *Domain) Deregister(b *Buffer) error {
+	if err := d.deregister(b); err != nil {
 		return fmt.Errorf("transport: deregister: %w", err)
 	}
-	if s.domain != d || free && s.memory == nil {
+	return nil
+}
+
+func (d *Domain) deregister(b *Buffer) error {
+	if err := noPools(b); err != nil {
+		return err
+	}
+	s := &b.state
+	if err := s.claim(moving); err != nil {
+		return err
+	}
+	if s.domain != d {
 		s.use.Store(idle)
-		return fmt.Errorf("transport: deregister: the buffer was not made in this domain: %w", syscall.EINVAL)
+		return errElsewhere
 	}
 	if err := s.core.Deregister(); err != nil {
 		s.use.Store(idle)
-		return fmt.Errorf("transport: deregister: %w", err)
-	}
-	if !free {
-		s.domain, s.core = nil, nil
-		s.use.Store(loose)
-		d.uncounted()
-		return nil
-	}
-	err := d.inner.Free(s.memory)
-	if errors.Is(err, syscall.EBUSY) && d.restore(b) {
-		return fmt.Errorf("transport: free: %w", err)
+		return err
 	}
 	s.domain, s.core = nil, nil
-	s.segments, s.size, s.memory = nil, 0, nil
 	s.use.Store(loose)
 	d.uncounted()
-	return err
+	return nil
 }
 
-// restore registers b again, which was deregistered, but whose memory cannot be freed since
-// other buffers have a part of it. It tells whether all is as it was.
+// noPools tells whether there is a buffer, and it is no pool's.
+func noPools(b *Buffer) error {
+	switch {
+	case b == nil:
+		return fmt.Errorf("no buffer: %w", syscall.EINVAL)
+	case b.state.pool != nil:
+		return errPooled
+	}
+	return nil
+}
+
+// free is Free of any buffer, a pool's, too.
+func (d *Domain) free(b *Buffer) error {
+	s := &b.state
+	was := idle
+	err := s.claim(moving)
+	if errors.Is(err, errUnregistered) && s.use.CompareAndSwap(loose, moving) {
+		was, err = loose, nil
+	}
+	if err == nil {
+		was, err = d.freeClaimed(b, was)
+		s.use.Store(was)
+	}
+	if err != nil {
+		return fmt.Errorf("transport: free: %w", err)
+	}
+	return nil
+}
+
+// freeClaimed is free of a buffer that was idle, or loose, and is the caller's. It returns
+// which of the two it is now.
+func (d *Domain) freeClaimed(b *Buffer, was uint32) (uint32, error) {
+	s := &b.state
+	if s.maker != d {
+		return was, errElsewhere
+	}
+	if was == idle {
+		if s.domain != d {
+			return was, fmt.Errorf("the buffer is registered in another domain: %w", syscall.EBUSY)
+		}
+		if err := s.core.Deregister(); err != nil {
+			return was, err
+		}
+	}
+	err := d.inner.Free(s.memory)
+	if was == idle {
+		if err != nil && d.restore(b) {
+			return idle, err
+		}
+		s.domain, s.core = nil, nil
+		d.uncounted()
+	}
+	if err == nil {
+		s.segments, s.size, s.memory, s.maker = nil, 0, nil, nil
+	}
+	return loose, err
+}
+
+// restore registers b again, which was deregistered, but whose memory cannot be freed, most
+// likely since other buffers have a part of it. It tells whether all is as it was.
 func (d *Domain) restore(b *Buffer) bool {
 	s := &b.state
 	core, err := d.inner.Register(context.Background(), merged(s.segments), b)
@@ -119,7 +163,6 @@ func (d *Domain) restore(b *Buffer) bool {
 		return false
 	}
 	s.core = core
-	s.use.Store(idle)
 	return true
 }
 
@@ -138,9 +181,10 @@ func (s *bufferState) claim(use uint32) error {
 	return nil
 }
 
-// Why a buffer cannot be claimed.
+// Why a buffer cannot be claimed, or is none of the domain's.
 var (
 	errUnregistered = fmt.Errorf("the buffer is not registered: %w", syscall.EINVAL)
+	errElsewhere    = fmt.Errorf("the buffer was not made in this domain: %w", syscall.EINVAL)
 	errQueued       = fmt.Errorf("the buffer is queued: %w", syscall.EBUSY)
 	errPooled       = fmt.Errorf("the buffer is a pool's: %w", syscall.EBUSY)
 )
@@ -176,7 +220,7 @@ func (d *Domain) allocate(ctx context.Context, n int, cut func(memory []byte) []
 		_ = d.inner.Free(memory)
 		return nil, err
 	}
-	b.state.memory = memory
+	b.state.memory, b.state.maker = memory, d
 	return b, nil
 }
 
@@ -190,7 +234,14 @@ func split(memory []byte, n int) [][]byte {
 	return append(segments, memory)
 }
 
-// Free deregisters a buffer that Buffer made, and frees its memory. It may block. Errors are
-// those of Deregister; EBUSY, too, while another buffer that has a part of the memory is
-// registered.
-func (d *Domain) Free(b *Buffer) error { return d.deregisterLoose(b, true) }
+// Free frees the memory of a buffer that Buffer made, and ends its registration, if it has
+// one yet. It may block. EINVAL: Buffer has not made it here, or its memory is free; EBUSY:
+// it is queued, or a pool's, or registered in another domain, or another registered buffer
+// has a part of the memory; or the Core's. Then the buffer has its memory yet, and can be
+// freed later; if the Core would not take it back, it is not registered any more.
+func (d *Domain) Free(b *Buffer) error {
+	if err := noPools(b); err != nil {
+		return fmt.Errorf("transport: free: %w", err)
+	}
+	return d.free(b)
+}

@@ -297,6 +297,82 @@ func TestAllocatedBuffer(t *testing.T) {
 	}
 }
 
+// Memory that was allocated is freed once, by its own domain, be its buffer registered or
+// not: what was deregistered can be freed, or registered again.
+//
+// transport 3.7 (2)
+func TestFreeAfterDeregister(t *testing.T) {
+	ctx := context.Background()
+	core := newFakeCore()
+	d, _ := NewDomain(ctx, core)
+	other, _ := NewDomain(ctx, core)
+	b, err := d.Buffer(ctx, 5000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{d.Deregister(b), d.Register(ctx, b), d.Deregister(b), other.Register(ctx, b)} {
+		if err != nil || core.allocated != 1 || len(b.Bytes()) != 5000 {
+			t.Fatalf("%v, %d pieces of memory, the buffer has %d bytes", err, core.allocated, len(b.Bytes()))
+		}
+	}
+	is(t, d.Free(b), syscall.EBUSY)
+	is(t, other.Free(b), syscall.EINVAL)
+	if b.Flags() != FlagRegistered {
+		t.Errorf("flags %#x after others tried to free it", b.Flags())
+	}
+	if err := other.Deregister(b); err != nil {
+		t.Fatal(err)
+	}
+	is(t, other.Free(b), syscall.EINVAL)
+	if err := d.Free(b); err != nil || core.allocated != 0 || b.Size() != 0 {
+		t.Fatalf("%v, %d pieces of memory, the buffer has %d bytes", err, core.allocated, b.Size())
+	}
+	is(t, d.Free(b), syscall.EINVAL)
+	is(t, d.Register(ctx, b), syscall.EINVAL)
+	foreign := NewBuffer(make([]byte, 1))
+	is(t, d.Free(foreign), syscall.EINVAL)
+	if err := errors.Join(d.Register(ctx, foreign), d.Deregister(foreign), d.Close(), other.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What the Core does not free stays the buffer's, and can be freed later: registered if it
+// was, and the Core takes it back.
+func TestFreeFails(t *testing.T) {
+	ctx := context.Background()
+	for _, c := range []struct {
+		name       string
+		fails      syscall.Errno
+		registered bool // before
+		refused    error
+		want       Flags
+	}{
+		{"in use", syscall.EBUSY, true, nil, FlagRegistered},
+		{"broken", syscall.EIO, true, nil, FlagRegistered},
+		{"not taken back", syscall.EIO, true, syscall.EDQUOT, 0},
+		{"not registered", syscall.EBUSY, false, nil, 0},
+	} {
+		core := newFakeCore()
+		d, _ := NewDomain(ctx, core)
+		b, err := d.Buffer(ctx, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !c.registered {
+			err = d.Deregister(b)
+		}
+		core.failFree, core.regErr = func() error { return c.fails }, c.refused
+		is(t, d.Free(b), c.fails)
+		if n := len(core.buffers); b.Flags() != c.want || b.Size() != 10 || n != d.buffers || (n == 1) != (c.want != 0) {
+			t.Errorf("%s: flags %#x, %d bytes, the core has %d buffers, the domain %d", c.name, b.Flags(), b.Size(), n, d.buffers)
+		}
+		core.failFree = nil
+		if err = errors.Join(err, d.Free(b), d.Close()); err != nil || core.allocated != 0 {
+			t.Errorf("%s: %v, %d pieces of memory", c.name, err, core.allocated)
+		}
+	}
+}
+
 // Offsets are over the concatenation of segments.
 //
 // transport 6.12

@@ -83,6 +83,9 @@ func memory(s *stage) {
 		}
 		guard(b)
 		s.untouched(b, 0)
+		if n == 4096 { // to free it is to deregister it, if that was not done before
+			s.must(d.Deregister(b))
+		}
 		s.want("close its domain", d.Close(), syscall.EBUSY)
 		s.must(d.Free(b))
 		if b.Flags() != 0 {
