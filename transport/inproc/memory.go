@@ -44,27 +44,39 @@ func (d *domain) Alloc(ctx context.Context, n int) ([]byte, error) {
 		_ = unix.Munmap(b) // it is mapped
 		return fail(wrap(err))
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	i, _ := d.search(address(b))
-	d.areas = slices.Insert(d.areas, i, &area{bytes: b, length: n, region: r})
+	d.addArea(&area{bytes: b, length: n, region: r})
 	return b[:n:n], nil
 }
 
 // Free ends what Alloc has begun. EINVAL: b is not what Alloc gave; EBUSY: a buffer of it
-// is registered.
+// is registered. After another error b can be freed again.
 func (d *domain) Free(b []byte) error {
 	a, err := d.takeArea(b)
+	if err == nil {
+		if err = a.free(); err != nil {
+			d.addArea(a)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("inproc: free %d bytes: %w", len(b), err)
 	}
-	if err := release(a.region); err != nil {
-		return fmt.Errorf("inproc: free %d bytes: %w", len(b), err)
-	}
-	if err := unix.Munmap(a.bytes); err != nil {
-		return fmt.Errorf("inproc: free %d bytes: %w", len(b), err)
-	}
 	return nil
+}
+
+// free ends what there is yet of an area.
+func (a *area) free() error {
+	if err := release(a.region); err != nil {
+		return err
+	}
+	return unix.Munmap(a.bytes)
+}
+
+// addArea puts an area on the list.
+func (d *domain) addArea(a *area) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i, _ := d.search(address(a.bytes))
+	d.areas = slices.Insert(d.areas, i, a)
 }
 
 // takeArea takes the area that b is from the list.
@@ -135,7 +147,9 @@ func (b *buffer) build(ctx context.Context, segments [][]byte) error {
 		}
 		r, err := d.core.node.Register(ctx, s)
 		if err != nil {
-			return errors.Join(wrap(err), b.letGo())
+			err = errors.Join(wrap(err), b.letGo())
+			b.leave()
+			return err
 		}
 		b.regions = append(b.regions, r)
 		list[i] = r.Segment(0, len(s))
@@ -164,12 +178,19 @@ func (d *domain) join(b *buffer, segments [][]byte) ([]*area, error) {
 	return areas, nil
 }
 
-// letGo ends what build has begun.
+// letGo releases the regions made for b, and keeps those that are not to be released.
 func (b *buffer) letGo() error {
 	var errs []error
-	for _, r := range b.regions {
-		errs = append(errs, release(r))
-	}
+	b.regions = slices.DeleteFunc(b.regions, func(r *memory.Region) bool {
+		err := release(r)
+		errs = append(errs, err)
+		return err == nil
+	})
+	return errors.Join(errs...)
+}
+
+// leave takes b back out of the domain, and of its areas.
+func (b *buffer) leave() {
 	d := b.domain
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -177,8 +198,7 @@ func (b *buffer) letGo() error {
 		a.users--
 	}
 	delete(d.buffers, b)
-	b.regions, b.areas = nil, nil
-	return errors.Join(errs...)
+	b.areas = nil
 }
 
 // release ends a region, which a node that is closed has done already.
@@ -194,24 +214,31 @@ func release(r *memory.Region) error {
 }
 
 // Deregister ends the buffer. EBUSY: an op on it is under way; EINVAL: it has ended. It
-// may wait for drivers.
+// may wait for drivers. After an error of theirs it can be called again.
 func (b *buffer) Deregister() error {
+	err := b.end()
+	if err == nil {
+		if err = b.letGo(); err == nil {
+			b.leave()
+			return nil
+		}
+		b.mu.Lock()
+		b.ended = false
+		b.mu.Unlock()
+	}
+	return fmt.Errorf("inproc: deregister: %w", err)
+}
+
+// end has b take no ops any more.
+func (b *buffer) end() error {
 	b.mu.Lock()
-	err := error(nil)
+	defer b.mu.Unlock()
 	switch {
 	case b.ended:
-		err = syscall.EINVAL
+		return syscall.EINVAL
 	case b.tm != nil:
-		err = syscall.EBUSY
-	default:
-		b.ended = true
+		return syscall.EBUSY
 	}
-	b.mu.Unlock()
-	if err == nil {
-		err = b.letGo()
-	}
-	if err != nil {
-		return fmt.Errorf("inproc: deregister: %w", err)
-	}
+	b.ended = true
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -105,7 +106,7 @@ func TestForeignMemory(t *testing.T) {
 	d := newStage(t).domain
 	ours, theirs := alloc(t, d, 100), make([]byte, 100)
 	b := register(t, d, theirs[:50], ours, theirs[50:])
-	regions := b.regions
+	regions := slices.Clone(b.regions)
 	if len(regions) != 2 || b.memory.Segments[0].Region() != regions[0] || b.memory.Segments[2].Region() != regions[1] {
 		t.Fatalf("%d regions", len(regions))
 	}
@@ -151,6 +152,55 @@ func TestRegisterFails(t *testing.T) {
 	}
 	if n := len(s.domain.buffers) + len(s.domain.areas); n != 0 {
 		t.Errorf("%d buffers and pieces of memory are left", n)
+	}
+}
+
+// stubborn is a device that fails to let go of memory.
+type stubborn struct{ fails int }
+
+func (d *stubborn) Register([]byte) (memory.Registration, error) { return d, nil }
+
+func (d *stubborn) Release() error {
+	d.fails++
+	return syscall.EIO
+}
+
+// Memory that a device does not let go of, or that is in use yet, stays what it was: it can
+// be freed, and its buffers deregistered, later. The domain is busy until then.
+func TestReleaseFails(t *testing.T) {
+	s := newStage(t)
+	stop(t, s.tm)
+	ours, theirs := alloc(t, s.domain, 100), [][]byte{make([]byte, 1), make([]byte, 2)}
+	b := register(t, s.domain, ours, theirs[0], theirs[1])
+	devices := []*stubborn{{}, {}}
+	for k, r := range []*memory.Region{s.node.registered[0], s.node.registered[2]} {
+		if err := r.Register(devices[k]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	busy := func() {
+		t.Helper()
+		if err := s.domain.Close(); !errors.Is(err, syscall.EBUSY) {
+			t.Errorf("close: %v, want EBUSY", err)
+		}
+	}
+	for _, end := range []func() error{b.Deregister, func() error { return s.domain.Free(ours) }} {
+		if err := end(); !errors.Is(err, syscall.EIO) {
+			t.Errorf("%v, want EIO", err)
+		}
+		busy()
+		if err := end(); err != nil {
+			t.Errorf("again: %v", err)
+		}
+		if err := end(); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("a third time: %v", err)
+		}
+	}
+	if devices[0].fails != 1 || devices[1].fails != 1 {
+		t.Errorf("the devices were asked %d and %d times", devices[0].fails, devices[1].fails)
+	}
+	if err := s.domain.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
