@@ -41,7 +41,8 @@ type CoreDomain interface {
 
 	// StartTM starts a TM at an address: TMID Dynamic asks for the highest that is free.
 	// It may block until ctx ends. ENOENT: the NID or the PID is not one of this host;
-	// EADDRINUSE, EADDRNOTAVAIL (transport 3.16). The engine has checked the portal.
+	// EINVAL: no TM can have that portal, or that number, as 0; EADDRINUSE, EADDRNOTAVAIL
+	// (transport 3.16).
 	StartTM(ctx context.Context, a Address, completions int) (CoreTM, error)
 
 	// Close ends it; the engine has stopped all TMs, and deregistered all buffers.

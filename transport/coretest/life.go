@@ -1,6 +1,7 @@
 package coretest
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 var lifeCases = []scenario{
 	{name: "T042_MalformedAddress", run: malformedAddress},
 	{name: "T043_WrongPortal", run: wrongPortal},
+	{name: "NoSuchAddress", run: noSuchAddress},
 	{name: "T044_NotLocal", run: notLocal},
 	{name: "T045_StopWithEmptyQueues", run: stopWithEmptyQueues},
 	{name: "T046_Abort", run: abort},
@@ -65,6 +67,32 @@ func wrongPortal(s *stage) {
 		a.Portal = p
 		s.failsToStart(a, syscall.EINVAL)
 	}
+}
+
+// noSuchAddress asks the Core itself: addresses that no TM can have, whoever asks, are no
+// matter of who was first.
+//
+// transport-tests B (11)
+// transport 3.16, 6.2 (2), 6.3 (1)
+func noSuchAddress(s *stage) {
+	ctx, cancel := s.context()
+	defer cancel()
+	d, err := s.net.Hosts[0].Core.Open(ctx)
+	s.must(err)
+	good := s.address(0)
+	for _, c := range []struct {
+		portal uint32
+		id     uint16
+	}{{portal, 0}, {portal, transport.Dynamic + 1}, {portal, 1<<16 - 1}, {0, 1}, {0, transport.Dynamic}, {lnet.Portals, 1}, {1<<32 - 1, 1}} {
+		a := good
+		a.Portal, a.TMID = c.portal, c.id
+		tm, err := d.StartTM(ctx, a, 1)
+		s.want(fmt.Sprintf("start number %d at portal %d", c.id, c.portal), err, syscall.EINVAL)
+		if tm != nil {
+			s.t.Errorf("number %d is at portal %d", c.id, c.portal)
+		}
+	}
+	s.must(d.Close())
 }
 
 // transport-tests E (44)

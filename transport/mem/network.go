@@ -141,7 +141,7 @@ func (h *host) tm(at uint32, id uint16) *tm {
 // occupy puts t at its address, or at the highest number that is free.
 func (h *host) occupy(t *tm) error {
 	a := &t.address
-	if a.Portal >= lnet.Portals || a.TMID > transport.Dynamic {
+	if a.Portal == lnet.ReservedPortal || a.Portal >= lnet.Portals || a.TMID == 0 || a.TMID > transport.Dynamic {
 		return fmt.Errorf("mem: start at portal %d, TM %d: %w", a.Portal, a.TMID, syscall.EINVAL)
 	}
 	h.mu.Lock()
@@ -152,7 +152,7 @@ func (h *host) occupy(t *tm) error {
 		h.tms[a.Portal].Store(p)
 	}
 	if a.TMID != transport.Dynamic {
-		if a.TMID == 0 || p[a.TMID].Load() != nil {
+		if p[a.TMID].Load() != nil {
 			return fmt.Errorf("mem: start at portal %d, TM %d: %w", a.Portal, a.TMID, syscall.EADDRINUSE)
 		}
 		p[a.TMID].Store(t)
