@@ -92,13 +92,37 @@ func TestConfineRefuses(t *testing.T) {
 		w.ok(err)
 		w.is(tm.Confine(0), syscall.ENOSYS)
 	}, func(*world) {})
-	here := processorsNow(t)[0]
-	for _, ps := range [][]int{{-1}, {1023}, {1 << 20}, {here, 1023}} {
+	for _, ps := range [][]int{{-1}, {1023}, {1 << 20}, {-1, 1023}} {
 		w := newWorld(t)
 		w.ok(w.tm.Confine(ps...))
 		w.ok(w.tm.Start(address))
 		w.is(w.tm.Await(context.Background(), StateStarted), syscall.EINVAL)
 		w.ok(w.tm.Close())
 		w.is(w.tmEvents[0].Err, syscall.EINVAL)
+	}
+}
+
+// Processors that there are not are left out, as the kernel does, when others are named.
+//
+// transport 3.13 (1)
+// r.M0.net.xprt.lnet.processor-affinity
+func TestConfineTakesWhatThereIs(t *testing.T) {
+	here := processorsNow(t)[0]
+	for _, ps := range [][]int{{here, 1023}, {1 << 20, here}, {-1, here}} {
+		w := newWorld(t)
+		seen := make(chan []int, 1)
+		tm, err := w.domain.NewTM(func(e *TMEvent) {
+			if e.Next == StateStarted {
+				seen <- processorsNow(t)
+			}
+		})
+		w.ok(err)
+		w.ok(tm.Confine(ps...))
+		w.ok(tm.Start(address))
+		w.ok(tm.Await(context.Background(), StateStarted))
+		if got := <-seen; !slices.Equal(got, []int{here}) {
+			t.Errorf("confined to %v, it runs on %v", ps, got)
+		}
+		w.ok(tm.Shutdown(context.Background()))
 	}
 }

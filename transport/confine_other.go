@@ -4,5 +4,8 @@ package transport
 
 import "syscall"
 
-// confine has no equivalent on this system.
+// canConfine says whether confine works on this system.
+const canConfine = false
+
+// confine has no equivalent here.
 func confine([]int) error { return syscall.ENOSYS }

@@ -159,7 +159,8 @@ type Limits struct {
 	// DescriptorSize is the longest descriptor of a passive buffer, in bytes: that of the
 	// package, or, if a local NID is a large one, LargeDescriptorSize.
 	DescriptorSize int
-	// Confine says that the Core takes part in Confine, Synchronous that it supports
-	// synchronous delivery; ENOSYS answers to who asks one that does not.
+	// Confine says that the Core takes part in Confine, and, of Domain.Limits, that the
+	// system can; Synchronous that it supports synchronous delivery. ENOSYS answers to who
+	// asks for what there is not.
 	Confine, Synchronous bool
 }

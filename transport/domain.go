@@ -31,7 +31,9 @@ func NewDomain(ctx context.Context, c Core) (*Domain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transport: open domain on %s: %w", c.Name(), err)
 	}
-	return &Domain{core: c, inner: inner, limits: inner.Limits(), tms: make(map[*TransferMachine]struct{})}, nil
+	d := &Domain{core: c, inner: inner, limits: inner.Limits(), tms: make(map[*TransferMachine]struct{})}
+	d.limits.Confine = d.limits.Confine && canConfine
+	return d, nil
 }
 
 // Close ends it. EBUSY: it has TMs, registered buffers, memory of buffers that were

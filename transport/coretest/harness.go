@@ -62,7 +62,7 @@ func Run(t *testing.T, h Harness) {
 	if h.Limits == (transport.Limits{}) {
 		h.Limits = transport.Limits{
 			BufferSize: 1 << 20, SegmentSize: 4096, Segments: 256,
-			DescriptorSize: 48, Confine: true, Synchronous: true,
+			DescriptorSize: 48, Confine: canConfine, Synchronous: true,
 		}
 	}
 	groups := []struct {
