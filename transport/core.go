@@ -22,7 +22,8 @@ type Core interface {
 
 // CoreDomain is a Core's side of a Domain.
 type CoreDomain interface {
-	// Limits are those of this domain, for as long as it lives.
+	// Limits are those of this domain, for as long as it lives, but for DescriptorSize, which
+	// may grow.
 	Limits() Limits
 	// NIDs are the local ones, loopback included (transport 6.1). It may block.
 	NIDs(ctx context.Context) ([]lnet.NID, error)
@@ -157,7 +158,8 @@ type Limits struct {
 	SegmentSize int
 	Segments    int
 	// DescriptorSize is the longest descriptor of a passive buffer, in bytes: that of the
-	// package, or, if a local NID is a large one, LargeDescriptorSize.
+	// package, or, once a local NID is a large one, LargeDescriptorSize. Those of a TM at
+	// a NID of 4 bytes have the former all the same.
 	DescriptorSize int
 	// Confine says that the Core takes part in Confine, and, of Domain.Limits, that the
 	// system can; Synchronous that it supports synchronous delivery. ENOSYS answers to who

@@ -62,8 +62,13 @@ func (d *Domain) Close() error {
 	return nil
 }
 
-// Limits are the Core's.
-func (d *Domain) Limits() Limits { return d.limits }
+// Limits are the Core's, and stay, but for DescriptorSize, which grows when the host gets its
+// first large NID: no TM makes longer ones than it says after its start.
+func (d *Domain) Limits() Limits {
+	l := d.limits
+	l.DescriptorSize = d.inner.Limits().DescriptorSize
+	return l
+}
 
 // NIDs are those of this host, loopback included: where TMs can be started.
 func (d *Domain) NIDs(ctx context.Context) ([]lnet.NID, error) { return d.inner.NIDs(ctx) }

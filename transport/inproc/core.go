@@ -60,7 +60,6 @@ func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 		return nil, err
 	}
 	d := &domain{core: c, buffers: make(map[*buffer]struct{}), tms: make(map[*tm]struct{})}
-	d.limits = limits(c.node.NIs())
 	forget := c.node.AtClose(d.abort)
 	d.mu.Lock()
 	d.forget = forget

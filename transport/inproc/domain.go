@@ -3,7 +3,9 @@ package inproc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -14,8 +16,9 @@ import (
 
 // domain is a CoreDomain of a Core.
 type domain struct {
-	core   *Core
-	limits transport.Limits
+	core *Core
+	// large says that a local NID was a large one, or is.
+	large atomic.Bool
 
 	mu      sync.Mutex // guards the rest
 	areas   []*area    // what Alloc gave, by address
@@ -32,21 +35,19 @@ const (
 	segments    = 256
 )
 
-// limits are those of a domain on a node with such NIs.
-func limits(nis []node.NIInfo) transport.Limits {
+// Limits are LNet's. Descriptors are longer from when the node has a large NID on: TMs there
+// outlive its NI.
+func (d *domain) Limits() transport.Limits {
 	l := transport.Limits{
 		BufferSize: lnet.MTU, SegmentSize: segmentSize, Segments: segments,
 		DescriptorSize: transport.DescriptorSize, Confine: true, Synchronous: true,
 	}
-	for i := range nis {
-		if nis[i].NID.IsLarge() {
-			l.DescriptorSize = transport.LargeDescriptorSize
-		}
+	if d.large.Load() || slices.ContainsFunc(d.core.node.NIs(), func(i node.NIInfo) bool { return i.NID.IsLarge() }) {
+		d.large.Store(true)
+		l.DescriptorSize = transport.LargeDescriptorSize
 	}
 	return l
 }
-
-func (d *domain) Limits() transport.Limits { return d.limits }
 
 // NIDs are those of the node's NIs, 0@lo first.
 func (d *domain) NIDs(context.Context) ([]lnet.NID, error) {
@@ -88,6 +89,9 @@ func (d *domain) StartTM(ctx context.Context, a transport.Address, completions i
 		return fail(err)
 	}
 	a.TMID = id
+	if a.NID.IsLarge() {
+		d.large.Store(true)
+	}
 	t := &tm{
 		domain: d, address: a, claim: claim, queue: completion.New(completions),
 		bits: uint64(transport.MakeMatchBits(id, 0)), hdrData: uint64(transport.MakeHdrData(a)),

@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/transport"
 )
@@ -248,28 +247,5 @@ func TestName(t *testing.T) {
 	}
 	if err := d.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-// Domains say what LNet can; descriptors are longer where a NID is.
-//
-// transport-tests A (6)
-// transport 3.4 (3)
-func TestLimits(t *testing.T) {
-	want := transport.Limits{
-		BufferSize: 1 << 20, SegmentSize: 4096, Segments: 256, DescriptorSize: 48, Confine: true, Synchronous: true,
-	}
-	n := newFakeNode()
-	if got := openOn(t, newCore(n)).Limits(); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	large, err := lnet.ParseNID("fd00::1@tcp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.nids = append(n.nids, large)
-	want.DescriptorSize = 64
-	if got := openOn(t, newCore(n)).Limits(); got != want {
-		t.Errorf("%+v, want %+v", got, want)
 	}
 }
