@@ -12,6 +12,6 @@
 // came to, and multi-rail peers may choose any: so portal and number of a TM are unique
 // together over all NIDs of a node.
 //
-// Goroutines: none. Lock order: Core.mu; domain.mu; buffer.mu, under which no other is
-// taken. None is held across a call of the node but Claim, under Core.mu.
+// Goroutines: none. Core.mu, domain.mu and buffer.mu are taken one at a time, and none is
+// held across a call of the node, but for Claim and Unclaim, under Core.mu.
 package inproc

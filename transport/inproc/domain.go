@@ -136,11 +136,13 @@ func (d *domain) abort() {
 // Close ends the domain. EBUSY: it has TMs, buffers or memory yet.
 func (d *domain) Close() error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.tms) > 0 || len(d.buffers) > 0 || len(d.areas) > 0 {
+	tms, buffers, areas := len(d.tms), len(d.buffers), len(d.areas)
+	forget := d.forget
+	d.mu.Unlock()
+	if tms > 0 || buffers > 0 || areas > 0 {
 		return fmt.Errorf("inproc: close a domain with %d TMs, %d buffers, %d pieces of memory: %w",
-			len(d.tms), len(d.buffers), len(d.areas), syscall.EBUSY)
+			tms, buffers, areas, syscall.EBUSY)
 	}
-	d.forget()
+	forget()
 	return nil
 }

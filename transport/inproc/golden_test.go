@@ -112,7 +112,8 @@ type golden struct {
 	by, back *recorder
 }
 
-func goldenPair(t *testing.T) *golden {
+// goldenPair makes both nodes, with a TM each at such portals, with such numbers.
+func goldenPair(t *testing.T, portals [2]uint32, ids [2]uint16) *golden {
 	fabric := simlnd.New(simlnd.Config{})
 	t.Cleanup(fabric.Close)
 	g := &golden{t: t}
@@ -127,9 +128,21 @@ func goldenPair(t *testing.T) *golden {
 		n := startNode(t, node.Config{Parameters: static()}, d, address+"@tcp")
 		return r, start(t, openOn(t, New(n)), at(nidOf(n), portal, id))
 	}
-	g.by, g.from = open("10.1.0.1", 34, 12)
-	g.back, g.at = open("10.1.0.2", 35, 7)
+	g.by, g.from = open("10.1.0.1", portals[0], ids[0])
+	g.back, g.at = open("10.1.0.2", portals[1], ids[1])
 	return g
+}
+
+// wait is an op of the node that is sent to, ask one of the other's: messages and bulk of 5
+// bytes, with such match bits.
+func (g *golden) wait(q transport.QueueType, m transport.MatchBits) transport.Op {
+	b := register(g.t, g.at.domain, []byte("fi"), []byte("llings"))
+	return transport.Op{Queue: q, Buffer: b, Sequence: 1, Length: 5, MinReceiveSize: 8, MaxMessages: 1, MatchBits: m}
+}
+
+func (g *golden) ask(q transport.QueueType, m transport.MatchBits) transport.Op {
+	b := register(g.t, g.from.domain, []byte("me"), []byte("ssages"))
+	return transport.Op{Queue: q, Buffer: b, Sequence: 1, Length: 5, Peer: g.at.address, MatchBits: m}
 }
 
 // want is what is to have been sent: hex digits, in which spaces do not count, and HANDLE
@@ -187,31 +200,50 @@ const (
 // r.M0.net.xprt.lnet.end-point-address
 func TestGoldenBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := goldenPair(t)
-		wait := func(q transport.QueueType, counter uint64) transport.Op {
-			b := register(t, g.at.domain, []byte("fi"), []byte("llings"))
-			return transport.Op{
-				Queue: q, Buffer: b, Sequence: 1, Length: 5, MinReceiveSize: 8, MaxMessages: 1,
-				MatchBits: transport.MakeMatchBits(7, counter),
-			}
-		}
-		ask := func(q transport.QueueType, counter uint64) transport.Op {
-			b := register(t, g.from.domain, []byte("me"), []byte("ssages"))
-			return transport.Op{
-				Queue: q, Buffer: b, Sequence: 1, Length: 5, Peer: g.at.address,
-				MatchBits: transport.MakeMatchBits(7, counter),
-			}
-		}
-		g.moved("message", wait(transport.MsgRecv, 0), ask(transport.MsgSend, 0),
+		g := goldenPair(t, [2]uint32{34, 35}, [2]uint16{12, 7})
+		m := transport.MakeMatchBits(7, 0)
+		g.moved("message", g.wait(transport.MsgRecv, 0), g.ask(transport.MsgSend, 0),
 			want{there: forward + put + five + noAck + "0000000000007000" + hdrData + portal + zero + messa})
-		g.moved("first bulk sent", wait(transport.PassiveBulkRecv, 1), ask(transport.ActiveBulkSend, 1),
+		g.moved("bulk sent", g.wait(transport.PassiveBulkRecv, m+1), g.ask(transport.ActiveBulkSend, m+1),
 			want{there: forward + put + five + noAck + "0100000000007000" + hdrData + portal + zero + messa})
-		g.moved("last bulk sent", wait(transport.PassiveBulkRecv, transport.MaxCounter), ask(transport.ActiveBulkSend, transport.MaxCounter),
-			want{there: forward + put + five + noAck + "ffffffffffff7f00" + hdrData + portal + zero + messa})
-		g.moved("bulk fetched", wait(transport.PassiveBulkSend, 2), ask(transport.ActiveBulkRecv, 2),
+		g.moved("bulk fetched", g.wait(transport.PassiveBulkSend, m+2), g.ask(transport.ActiveBulkRecv, m+2),
 			want{
 				there: forward + get + zero + "HANDLE" + "0200000000007000" + portal + zero + five + zero,
 				back:  backward + reply + five + "HANDLE" + zero + zero + zero + zero + zero + zero + filli,
 			})
+	})
+}
+
+// The last counter of a TM and what follows it, at the first and the last portals and
+// numbers that there are: 1 follows, and not 0, which is the receive queue's, so that
+// messages to that, and bulk, never meet, though all wait at once.
+//
+// transport-tests I (78)
+// transport 6.2 (2), 6.3 (1), 6.4, 6.5 (1)
+// r.M0.net.xprt.lnet.end-point-address
+func TestGoldenBytesOfTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := goldenPair(t, [2]uint32{63, 1}, [2]uint16{transport.MaxTMID, 1})
+		const (
+			last, first, queue = "ffffffffffff1f00", "0100000000001000", "0000000000001000" // number 1
+			sender             = "3f0000000000f0ff"                                         // portal 63, number 4095
+			portal             = "01000000"
+		)
+		sent := func(matchBits string) want {
+			return want{there: forward + put + five + noAck + matchBits + sender + portal + zero + messa}
+		}
+		fetched := func(matchBits string) want {
+			return want{
+				there: forward + get + zero + "HANDLE" + matchBits + portal + zero + five + zero,
+				back:  backward + reply + five + "HANDLE" + zero + zero + zero + zero + zero + zero + filli,
+			}
+		}
+		m := transport.MakeMatchBits(1, transport.MaxCounter)
+		submit(t, g.at, g.wait(transport.MsgRecv, 0), g.wait(transport.PassiveBulkRecv, m.Next()))
+		g.moved("last bulk sent", g.wait(transport.PassiveBulkRecv, m), g.ask(transport.ActiveBulkSend, m), sent(last))
+		g.moved("last bulk fetched", g.wait(transport.PassiveBulkSend, m), g.ask(transport.ActiveBulkRecv, m), fetched(last))
+		g.moved("the next one sent", g.wait(transport.PassiveBulkRecv, m), g.ask(transport.ActiveBulkSend, m.Next()), sent(first))
+		g.moved("the next one fetched", g.wait(transport.PassiveBulkSend, m.Next()), g.ask(transport.ActiveBulkRecv, m.Next()), fetched(first))
+		g.moved("message", g.wait(transport.PassiveBulkRecv, m.Next()), g.ask(transport.MsgSend, 0), sent(queue))
 	})
 }
