@@ -94,9 +94,6 @@ lnetperf console -t ping -T 5 -s 4K -C 10.0.0.1@tcp:12345:42:326 -D 10.0.0.1@tcp
 
 // read puts what the options say into their ConsoleConfig.
 func (o *consoleOptions) read() error {
-	if err := o.check(); err != nil {
-		return err
-	}
 	if _, err := tmhost.ParseDelivery(o.delivery); err != nil {
 		return usage("--%w", err)
 	}
@@ -117,6 +114,9 @@ func (o *consoleOptions) read() error {
 }
 
 func (p *program) console(ctx context.Context, o *consoleOptions) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
 	if o.list {
 		return p.listLimits(ctx, p.config(&o.hostOptions, nidOf(o.Servers.Console)))
 	}
@@ -149,8 +149,18 @@ func (p *program) console(ctx context.Context, o *consoleOptions) (err error) {
 
 // place finds the NID of the console.
 func (o *consoleOptions) place() error {
+	for _, s := range []string{o.Servers.Console, o.Clients.Console} {
+		if s == "" {
+			continue
+		}
+		if err := checkAddresses(s); err != nil {
+			return err
+		}
+	}
 	a, b := nidOf(o.Servers.Console), nidOf(o.Clients.Console)
 	switch {
+	case a != "" && o.Servers.Console == o.Clients.Console:
+		return usage("-A and -a are the same end point: %s", o.Servers.Console)
 	case a != "" && b != "" && a != b:
 		return usage("-A and -a have different NIDs: %s, %s", a, b)
 	case a != "":
@@ -166,9 +176,9 @@ func (o *consoleOptions) place() error {
 // consoleAndNodes runs a test among nodes in this process.
 func (p *program) consoleAndNodes(ctx context.Context, o *consoleOptions) (err error) {
 	var clients, servers int
-	if n, err := fmt.Sscanf(o.local, "%dx%d", &clients, &servers); n != 2 || fmt.Sprintf("%dx%d", clients, servers) != o.local ||
+	if n, _ := fmt.Sscanf(o.local, "%dx%d", &clients, &servers); n != 2 || fmt.Sprintf("%dx%d", clients, servers) != o.local ||
 		clients < 1 || servers < 1 || clients > nettest.LocalMax || servers > nettest.LocalMax {
-		return usage("--local %q is not as 2x3, up to %[2]dx%[2]d: %[3]v", o.local, nettest.LocalMax, err)
+		return usage("--local %q is not as 2x3, up to %[2]dx%[2]d", o.local, nettest.LocalMax)
 	}
 	if len(o.Servers.Commands)+len(o.Clients.Commands)+len(o.Servers.Data)+len(o.Clients.Data) > 0 {
 		return usage("--local has its own nodes: no -C, -D, -c, -d")

@@ -42,7 +42,7 @@ lnetperf node -a 10.0.0.1@tcp:12345:42:300 -c 10.0.0.9@tcp:12345:42:298 --once -
 	f.StringVarP(&o.address, "address", "a", "", "end point for commands: an `ADDRESS` of this host")
 	f.StringSliceVarP(&o.consoles, "console", "c", nil, "take commands from `ADDRESSES` alone: end points with commas between (default anybody)")
 	f.Var(&o.idle, "idle", "`TIME` after which a test ends whose console is silent (default 30 s)")
-	f.BoolVar(&o.once, "once", false, "end with the first test, also if it is refused")
+	f.BoolVar(&o.once, "once", false, "end with the first test that a console of -c asks for, also if it is refused")
 	f.BoolVarP(&o.list, "list", "l", false, "print the limits of buffers, and the NIDs, and end")
 	o.add(f)
 	return c
@@ -58,6 +58,9 @@ func (p *program) node(ctx context.Context, o *nodeOptions) (err error) {
 	}
 	if o.address == "" {
 		return usage("a node needs an end point: -a")
+	}
+	if err := checkAddresses(append(o.consoles, o.address)...); err != nil {
+		return err
 	}
 	if o.transport == "mem" {
 		return usage("--transport mem reaches nobody outside of this process: see lnetperf console --local")

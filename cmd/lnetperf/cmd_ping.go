@@ -52,7 +52,12 @@ lnetperf ping -i 127.0.0.2@tcp -I 127.0.0.3@tcp -l 1000 -q --json
 lnetperf ping -s -I 10.0.0.1@tcp
 lnetperf ping -c -I 10.0.0.1@tcp -n 4 -d 64K`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return p.ping(c.Context(), &o) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.async && c.Flags().Changed("delivery") {
+				return usage("-A is --delivery async: not both")
+			}
+			return p.ping(c.Context(), &o)
+		},
 	}
 	f := c.Flags()
 	f.SortFlags = false
@@ -61,7 +66,7 @@ lnetperf ping -c -I 10.0.0.1@tcp -n 4 -d 64K`,
 	f.IntVarP(&o.Buffers, "buffers", "b", o.Buffers, "`N` buffers of the server, at least 4 (default 20)")
 	f.IntVarP(&o.ReceiveBuffers, "receive-buffers", "B", 0, "`N` of them for messages, 2 to half of them (default an eighth)")
 	f.IntVarP(&o.Loops, "loops", "l", o.Loops, "`N` loops of each client (default 1)")
-	f.VarP(&o.bulkSize, "bulk-size", "d", "`SIZE` of bulk, up to 1M (default a short text)")
+	f.VarP(&o.bulkSize, "bulk-size", "d", "`SIZE` of bulk, up to 1M, for which a server alone has room (default a short text)")
 	f.IntVarP(&o.Clients, "clients", "n", o.Clients, "`N` clients at once, 1 to 32 (default 1)")
 	f.VarP(&o.delay, "delay", "D", "`TIME` that the server waits before it moves bulk")
 	f.StringVarP(&o.clientSide.NID, "client-nid", "i", "", "`NID` of the clients (default that which leads to the server, or 0@lo)")
@@ -99,7 +104,7 @@ func (o *pingOptions) read() (err error) {
 	if err := o.hostOptions.check(); err != nil {
 		return err
 	}
-	if err := o.Check(); err != nil {
+	if err := (&tmping.Session{Config: o.Config, Client: o.clientSide, Server: o.serverSide}).Check(); err != nil {
 		return usage("%w", err)
 	}
 	switch {
@@ -142,13 +147,13 @@ func (p *program) ping(ctx context.Context, o *pingOptions) (err error) {
 	if err := p.showReports(reports, o.quiet); err != nil {
 		return err
 	}
+	if ctx.Err() != nil && o.client {
+		return context.Cause(ctx)
+	}
 	for _, r := range reports {
 		if r.Errors > 0 {
 			return errCounted
 		}
-	}
-	if ctx.Err() != nil && o.client {
-		return context.Cause(ctx)
 	}
 	return nil
 }

@@ -37,6 +37,16 @@ func (p *program) config(o *hostOptions, nid string) tmhost.Config {
 	return tmhost.Config{Type: o.transport, NID: nid, Port: o.port, Logger: p.logger()}
 }
 
+// checkAddresses says which of some addresses is none.
+func checkAddresses(addresses ...string) error {
+	for _, s := range addresses {
+		if err := tmhost.CheckAddress(s); err != nil {
+			return usage("%w", err)
+		}
+	}
+	return nil
+}
+
 // nidOf is the NID of an address: up to the first colon behind its @.
 func nidOf(address string) string {
 	at := strings.IndexByte(address, '@')

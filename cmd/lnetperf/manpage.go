@@ -12,7 +12,7 @@ import (
 const commonExitStatuses = `0      success
 1      something has failed, or errors were counted
 2      the command line makes no sense
-128+N  ended by signal N: 130 by Ctrl-C`
+128+N  ended by signal N: 130 by Ctrl-C; a server or node that a signal ends has 0 or 1`
 
 // manPage prints the help of a command as a manual page.
 func manPage(w io.Writer, c *cobra.Command) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -59,29 +62,63 @@ func (e interrupted) Error() string { return e.signal.String() }
 func (p *program) run(args []string) int {
 	ctx, stop := untilSignal()
 	defer stop()
+	out := &output{to: p.stdout}
+	p.stdout = out
 	understood := false
 	root := p.commands()
 	root.SetArgs(args)
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	err := root.ExecuteContext(ctx)
+	if failed := out.failure(); err == nil && failed != nil {
+		err, understood = failed, true
+	}
 	var by interrupted
 	switch {
 	case err == nil: // a signal is how servers end
 		return exitOK
-	case errors.As(context.Cause(ctx), &by):
-		if !errors.As(err, &by) && !errors.Is(err, errCounted) {
-			fmt.Fprintf(p.stderr, "lnetperf: %v\n", err)
-		}
-		return exitSignal + int(by.signal)
 	case errors.Is(err, errCounted):
 		return exitFailure
+	case errors.As(context.Cause(ctx), &by):
+		if !errors.As(err, &by) {
+			p.complain(err)
+		}
+		return exitSignal + int(by.signal)
 	}
-	fmt.Fprintf(p.stderr, "lnetperf: %v\n", err)
+	p.complain(err)
 	if wrong := (usageError{}); understood && !errors.As(err, &wrong) {
 		return exitFailure
 	}
 	fmt.Fprintln(p.stderr, "Try 'lnetperf COMMAND --help'.")
 	return exitUsage
+}
+
+// output is where results go. It remembers what went wrong.
+type output struct {
+	to io.Writer
+
+	mu  sync.Mutex // guards the rest
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := o.to.Write(b)
+	o.err = cmp.Or(o.err, err)
+	return n, err
+}
+
+func (o *output) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// complain prints an error, which may have several lines.
+func (p *program) complain(err error) {
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(p.stderr, "lnetperf: %s\n", strings.TrimSuffix(line, "\n"))
+	}
 }
 
 func (p *program) commands() *cobra.Command {

@@ -259,10 +259,39 @@ func (k *console) step(ctx context.Context, nodes []*remote, t message.Type) ([]
 		}
 	}
 	if errs != nil {
-		return nil, fmt.Errorf("%w: %w", errors.Join(errs...), syscall.ENETUNREACH)
+		return nil, unreachable{errors.Join(errs...)}
 	}
 	return answers, nil
 }
+
+// unreachable is why nodes have not done what they were told. It answers to ENETUNREACH.
+type unreachable struct{ error }
+
+func (e unreachable) Unwrap() []error { return []error{e.error, syscall.ENETUNREACH} }
+
+// refusal is what a node has answered with.
+type refusal struct {
+	command message.Type
+	errno   syscall.Errno
+}
+
+// refusals are what the errnos of an INIT mean.
+var refusals = map[syscall.Errno]string{
+	syscall.EALREADY:     "it has another test",
+	syscall.ENOENT:       "it takes no commands from here",
+	syscall.ECONNREFUSED: "it cannot be at that data end point",
+	syscall.ENOMEM:       "the test takes too much memory",
+}
+
+func (r refusal) Error() string {
+	text := r.errno.Error()
+	if meaning := refusals[r.errno]; meaning != "" && r.command == message.Init {
+		text = meaning
+	}
+	return "refused: " + text + "; its log says more"
+}
+
+func (r refusal) Unwrap() error { return r.errno }
 
 // await waits for the answer of one node.
 func (k *console) await(ctx context.Context, n *remote, t message.Type) (*message.Command, error) {
@@ -277,7 +306,7 @@ func (k *console) await(ctx context.Context, n *remote, t message.Type) (*messag
 			if t == message.Init {
 				n.inited = false // what it may have is another console's
 			}
-			return nil, fmt.Errorf("refused: %w", r.command.Errno)
+			return nil, refusal{t, r.command.Errno}
 		}
 		return r.command, nil
 	case <-ctx.Done():

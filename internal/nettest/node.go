@@ -22,7 +22,7 @@ type NodeConfig struct {
 	Consoles []string
 	// Idle is how long a test outlives the last command of its console; 0: IdleTime.
 	Idle time.Duration
-	// Once has the node end with its first test.
+	// Once has the node end with the first test that one of its consoles asks for.
 	Once bool
 	// Logger receives what the node does and refuses; nil discards.
 	Logger *slog.Logger
@@ -127,13 +127,16 @@ func (n *Node) obey(c command) {
 	if err := n.mailbox.send(ctx, answer, c.from, nil); err != nil {
 		n.log.Warn("no answer", "to", c.from.String(), "err", err)
 	}
-	if n.config.Once && (c.Type == message.Stop && err == nil || c.Type == message.Init && err != nil && n.trial == nil) {
+	if n.config.Once && n.known(c) && (c.Type == message.Stop && err == nil || c.Type == message.Init && err != nil && n.trial == nil) {
 		select {
 		case n.over <- err:
 		default:
 		}
 	}
 }
+
+// known tells whether a command is from one of the node's consoles.
+func (n *Node) known(c command) bool { return len(n.consoles) == 0 || n.consoles[c.from.Address()] }
 
 // errnoOf is what a console hears of an error.
 func errnoOf(err error) syscall.Errno {
@@ -147,7 +150,7 @@ func errnoOf(err error) syscall.Errno {
 // do does it. ENOENT: the sender is a stranger, or there is nothing to do it with.
 func (n *Node) do(c command, answer *message.Command) error {
 	from := c.from.Address()
-	if len(n.consoles) > 0 && !n.consoles[from] {
+	if !n.known(c) {
 		return fmt.Errorf("%s is none of the node's consoles: %w", from, syscall.ENOENT)
 	}
 	if c.Type == message.Init {

@@ -146,8 +146,9 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// Given a node that is to end with its first test, when the console asks for a test of an
-// unknown type, then it ends with ENODATA; and when it was stopped, without an error.
+// Given a node that is to end with its first test, when a stranger asks for one, then it goes
+// on; when the console asks for a test of an unknown type, then it ends with ENODATA; and when
+// it was stopped, without an error.
 //
 // transport-tests Q (133)
 // transport 10.3 commands
@@ -155,7 +156,10 @@ func TestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := host(t)
 		console := newBare(t, h, "0@lo:12345:42:2")
-		n := newNode(t, NodeConfig{Domain: h.Domain, Address: "0@lo:12345:42:1", Once: true})
+		n := newNode(t, NodeConfig{Domain: h.Domain, Address: "0@lo:12345:42:1", Consoles: []string{"0@lo:12345:42:2"}, Once: true})
+		if err := newBare(t, h, "0@lo:12345:42:3").ask(n, message.Init, serverTest()); !errors.Is(err, syscall.ENOENT) {
+			t.Error(err)
+		}
 		bad := serverTest()
 		bad.Kind = "pong"
 		if err := console.ask(n, message.Init, bad); !errors.Is(err, syscall.ENODATA) {

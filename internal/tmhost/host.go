@@ -144,6 +144,12 @@ func (h *Host) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// CheckAddress says what is wrong with the text of an end point.
+func CheckAddress(s string) error {
+	_, err := transport.ParseAddress(s)
+	return err
+}
+
 // Toward is the NID of this host from which a NID is reached over TCP, if addresses are
 // all there is to go by; "" if that is not known.
 func Toward(to string) string {

@@ -85,7 +85,7 @@ func (c *client) close(ctx context.Context) error {
 	return freeAll(c.domain, buffers)
 }
 
-// run does all loops, until ctx ends. Errors are counted.
+// run does all loops, until ctx ends. Errors are counted, but for what that breaks off.
 func (c *client) run(ctx context.Context) {
 	for loop := range c.config.Loops {
 		for _, step := range []struct {
@@ -96,6 +96,9 @@ func (c *client) run(ctx context.Context) {
 				return
 			}
 			if err := step.do(ctx); err != nil {
+				if ctx.Err() != nil {
+					return // it was broken off
+				}
 				c.errors++
 				c.complain(fmt.Errorf("%s: loop %d: %s: %w", c.name, loop, step.name, err))
 			}

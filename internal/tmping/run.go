@@ -29,6 +29,20 @@ type Side struct {
 	ID string
 }
 
+// check says what makes no sense of a side of n transfer machines.
+func (s Side) check(n int) error {
+	if s.NID != "" {
+		if _, err := lnet.ParseNID(s.NID); err != nil {
+			return err
+		}
+	}
+	if s.Portal <= lnet.ReservedPortal || s.Portal >= lnet.Portals {
+		return fmt.Errorf("portal %d is not within 1 to %d: %w", s.Portal, lnet.Portals-1, syscall.EINVAL)
+	}
+	_, err := s.address(lnet.LoopbackNID.String(), n-1)
+	return err
+}
+
 // address is that of a side at a NID, for its transfer machine n.
 func (s Side) address(nid string, n int) (string, error) {
 	text := fmt.Sprintf("%s:%d:%d:%s", nid, lnet.PIDLustre, s.Portal, s.ID)
@@ -53,6 +67,20 @@ type Session struct {
 	Complain func(error)
 
 	mu sync.Mutex // held while Complain is called
+}
+
+// Check says what makes no sense, before anything is done.
+func (s *Session) Check() error {
+	if err := s.Config.Check(); err != nil {
+		return err
+	}
+	if err := s.Client.check(s.Config.Clients); err != nil {
+		return fmt.Errorf("clients: %w", err)
+	}
+	if err := s.Server.check(1); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	return nil
 }
 
 func (s *Session) complain(err error) {

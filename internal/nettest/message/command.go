@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/nettest/figures"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // CommandSize is the longest command, and the size of the buffers for them, in bytes.
@@ -133,6 +134,8 @@ const (
 	MessagesMax    = 1024
 	CountMax       = 1 << 40
 	TimeMax        = 30 * 24 * time.Hour
+
+	descriptorMin = 48 // bytes, of 4-byte NIDs (transport 6.6)
 )
 
 // Check says what is wrong with a test: ENODATA for a kind that there is not, else EINVAL.
@@ -161,7 +164,7 @@ func (t *Test) Check() error {
 		errs = append(errs, fmt.Errorf("time %s or %s is out of range: %w", t.Time, t.Timeout, syscall.EINVAL))
 	}
 	if t.Kind == Ping {
-		errs = append(errs, within("message size", t.Size, PingHead, 1<<30))
+		errs = append(errs, within("message size", t.Size, PingHead, lnet.MTU))
 	} else {
 		errs = append(errs, t.checkBulk(within)...)
 	}
@@ -170,9 +173,9 @@ func (t *Test) Check() error {
 
 func (t *Test) checkBulk(within func(what string, n, least, most int) error) []error {
 	errs := []error{
-		within("bulk size", t.Size, 1, 1<<30),
+		within("bulk size", t.Size, 1, lnet.MTU),
 		within("number of buffers for descriptors", t.Buffers, 1, BuffersMax),
-		within("size of a buffer for descriptors", t.BufferSize, bulkHead+2*(bulkItem+1), 1<<30),
+		within("size of a buffer for descriptors", t.BufferSize, BulkSize(1, descriptorMin), lnet.MTU),
 		within("descriptors per message", t.Descriptors, 2, 1<<20),
 	}
 	return errs
