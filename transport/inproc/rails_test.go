@@ -72,9 +72,10 @@ func TestSenderOfManyRails(t *testing.T) {
 	})
 }
 
-// A TM whose NI is taken away cannot send any more, and its address can be given back.
+// A TM whose NI is taken away cannot send any more, but gets what comes to another NID of
+// its node, and its address can be given back.
 //
-// transport 3.16
+// transport 3.16, 6.3 (1)
 func TestNIOfTMGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := railed(t)
@@ -88,6 +89,10 @@ func TestNIOfTMGoes(t *testing.T) {
 		submit(t, here, out)
 		if c := next(t, here); !c.Final || !errors.Is(c.Err, syscall.EINVAL) {
 			t.Errorf("%+v", c)
+		}
+		there := start(t, openOn(t, New(nodes[1])), at(nodes[1].NIs()[1].NID, 34, 1))
+		if got := exchange(t, there, here, at(nodes[0].NIs()[1].NID, 34, 1)); got != there.Address() {
+			t.Errorf("a message from %v, not %v", got, there.Address())
 		}
 		cannotStart(t, here.domain, at(gone, 34, 2), syscall.ENOENT)
 		stop(t, here)
