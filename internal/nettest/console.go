@@ -138,6 +138,8 @@ type remote struct {
 	test    message.Test
 	// inited says that it may have a test that has to be stopped.
 	inited bool
+	// silent says that the last command was not answered.
+	silent bool
 	answer chan reply // has one at most per command
 }
 
@@ -206,6 +208,7 @@ func (k *console) tell(ctx context.Context, n *remote, t message.Type) error {
 		return err
 	}
 	defer to.Put()
+	n.silent = true
 	c := &message.Command{Type: t}
 	if t == message.Init {
 		c.Test, n.inited = &n.test, true
@@ -237,12 +240,17 @@ func (k *console) forget(n *remote) {
 	}
 }
 
-// step tells all nodes something and waits for their answers. ENETUNREACH: not all of
-// them have done it.
+// step tells all nodes something and waits for their answers, for the time that commands
+// have. ENETUNREACH: not all of them have done it.
 func (k *console) step(ctx context.Context, nodes []*remote, t message.Type) ([]*message.Command, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.config.CommandTime,
 		fmt.Errorf("no answer within %s: %w", k.config.CommandTime, syscall.ETIMEDOUT))
 	defer cancel()
+	return k.stepWithin(ctx, nodes, t)
+}
+
+// stepWithin is step until ctx ends.
+func (k *console) stepWithin(ctx context.Context, nodes []*remote, t message.Type) ([]*message.Command, error) {
 	told := make([]error, len(nodes))
 	for i, n := range nodes {
 		told[i] = k.tell(ctx, n, t)
@@ -297,6 +305,7 @@ func (r refusal) Unwrap() error { return r.errno }
 func (k *console) await(ctx context.Context, n *remote, t message.Type) (*message.Command, error) {
 	select {
 	case r := <-n.answer:
+		n.silent = r.err != nil
 		switch {
 		case r.err != nil:
 			return nil, r.err

@@ -14,6 +14,9 @@ import (
 // of what is under way.
 const graceTime = 5 * time.Second
 
+// partingTime is how long the console waits for those to stop that have not answered before.
+const partingTime = time.Second
+
 // run takes the nodes through a test (transport 10.3), and stops it whatever happens.
 func (k *console) run(ctx context.Context, r *Result) error {
 	err := k.begin(ctx, r)
@@ -95,13 +98,22 @@ func (k *console) figures(ctx context.Context, nodes []*remote, sum *figures.Fig
 	return nil
 }
 
-// stop stops the nodes that may have a test.
+// stop stops the nodes that may have a test. Of those that were silent already it does not
+// expect much.
 func (k *console) stop(ctx context.Context, nodes []*remote) error {
-	var have []*remote
+	var have, silent []*remote
 	for _, n := range nodes {
-		if n.inited {
+		switch {
+		case n.inited && n.silent:
+			silent = append(silent, n)
+		case n.inited:
 			have = append(have, n)
 		}
+	}
+	if silent != nil {
+		ctx, cancel := context.WithTimeout(ctx, min(partingTime, k.config.CommandTime))
+		defer cancel()
+		_, _ = k.stepWithin(ctx, silent, message.Stop) // that they are silent was told
 	}
 	if have == nil {
 		return nil
