@@ -19,6 +19,7 @@ import (
 type compareOptions struct {
 	perf.Config
 	serve   bool
+	apart   bool
 	profile string
 	only    string
 }
@@ -33,7 +34,7 @@ between the two, by LNet and by plain TCP in turn. Prints a line for each case, 
 medians, their ratio, and what the ratio shall be. Takes two or three minutes.`,
 		Example: `lnetperf compare
 lnetperf compare --only 'PUT 1 MiB' --rounds 5
-lnetperf compare --only 'TM' --cpuprofile cpu.out`,
+lnetperf compare --only 'TM' --apart --cpuprofile cpu.out`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return p.compare(c.Context(), &o) },
 	}
@@ -42,6 +43,7 @@ lnetperf compare --only 'TM' --cpuprofile cpu.out`,
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "`N` rounds of each case")
 	f.DurationVar(&o.Time, "time", o.Time, "length of a round: a `TIME` with its unit")
 	f.StringVar(&o.only, "only", "", "measure only the cases whose name matches `REGEXP`")
+	f.BoolVar(&o.apart, "apart", false, "give each process one half of the processors, as two hosts would")
 	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of this process to `FILE`")
 	f.BoolVar(&o.serve, "serve", false, "be the passive process, until standard input ends")
 	_ = f.MarkHidden("serve") // it is there
@@ -66,29 +68,32 @@ func (p *program) compare(ctx context.Context, o *compareOptions) (err error) {
 		defer pprof.StopCPUProfile()
 	}
 	if o.serve {
-		return p.servePassive(ctx, o.Config)
+		return p.servePassive(ctx, o)
 	}
-	return p.measure(ctx, o.Config)
+	return p.measure(ctx, o)
 }
 
 // servePassive serves until its parent closes its standard input.
-func (p *program) servePassive(ctx context.Context, c perf.Config) error {
+func (p *program) servePassive(ctx context.Context, o *compareOptions) error {
+	if err := o.keepApart(1); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		_, _ = bufio.NewReader(p.stdin).ReadByte()
 		cancel()
 	}()
-	return perf.Serve(ctx, c, func() { fmt.Fprintln(p.stdout, "ready") })
+	return perf.Serve(ctx, o.Config, func() { fmt.Fprintln(p.stdout, "ready") })
 }
 
 // measure starts the passive process and measures.
-func (p *program) measure(ctx context.Context, c perf.Config) error {
+func (p *program) measure(ctx context.Context, o *compareOptions) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	child := exec.CommandContext(ctx, self, "compare", "--serve", "--port", fmt.Sprint(c.Port))
+	child := exec.CommandContext(ctx, self, "compare", "--serve", "--port", fmt.Sprint(o.Port), fmt.Sprintf("--apart=%t", o.apart))
 	child.Stderr = p.stderr
 	in, err := child.StdinPipe()
 	if err != nil {
@@ -104,6 +109,18 @@ func (p *program) measure(ctx context.Context, c perf.Config) error {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		return errors.Join(fmt.Errorf("passive process: %w", err), child.Wait())
 	}
-	err = perf.Run(ctx, c, p.stdout)
+	if err = o.keepApart(0); err == nil { // now that the child has the other half
+		err = perf.Run(ctx, o.Config, p.stdout)
+	}
 	return errors.Join(err, in.Close(), child.Wait())
+}
+
+func (o *compareOptions) keepApart(half int) error {
+	if !o.apart {
+		return nil
+	}
+	if err := perf.KeepApart(half); err != nil {
+		return fmt.Errorf("--apart: %w", err)
+	}
+	return nil
 }

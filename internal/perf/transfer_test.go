@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"math"
 	"runtime"
 	"testing"
 
@@ -55,10 +56,14 @@ func TestTransfersAllocateNothing(t *testing.T) {
 				return float64(after.Mallocs - before.Mallocs)
 			}
 			run(few) // pools grow to their working size
-			// A sleep costs an allocation, and how many there are is the machine's choice: it
-			// is by message that nothing is allocated.
-			if per := (-run(few) + run(many)) / float64(many-few); per > 0.2 && !raceEnabled {
-				t.Errorf("%.3f allocations per transfer, want 0", per)
+			// A full socket or a sleep costs an allocation, and how many there are is the
+			// machine's choice: what each transfer costs shows in every try.
+			least := math.Inf(1)
+			for range 3 {
+				least = min(least, (-run(few)+run(many))/float64(many-few))
+			}
+			if least > 0.2 && !raceEnabled {
+				t.Errorf("%.3f allocations per transfer, want 0", least)
 			}
 		})
 	}

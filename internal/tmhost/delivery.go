@@ -15,7 +15,7 @@ const (
 	// Sync: the loop does, and sleeps while there is nothing to do (transport 3.14).
 	Sync
 	// Poll: the loop does, and sleeps only when nothing has come for a while: under load it
-	// costs a processor.
+	// costs a processor. Where there is one alone it is Sync.
 	Poll
 )
 

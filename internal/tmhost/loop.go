@@ -25,6 +25,7 @@ type Loop struct {
 	Delivery Delivery
 
 	after   func()
+	spins   bool // before it sleeps
 	channel transport.Channel
 	ended   chan struct{} // the goroutine has
 
@@ -50,6 +51,8 @@ type Wakeups struct {
 // the machine is started, or has failed to, or ctx ends.
 func Start(ctx context.Context, d *transport.Domain, address string, delivery Delivery, after func()) (*Loop, error) {
 	l := &Loop{Delivery: delivery, after: after, ended: make(chan struct{})}
+	// On the only processor it would but keep those from it who make events.
+	l.spins = delivery == Poll && runtime.GOMAXPROCS(0) > 1
 	tm, err := d.NewTM(func(*transport.TMEvent) { l.channel.Signal() })
 	if err != nil {
 		return nil, err
@@ -128,7 +131,7 @@ func (l *Loop) run() {
 		}
 		pending := l.Delivery != Async && l.TM.Pending()
 		if work == nil && !pending {
-			if l.Delivery != Poll || !l.spin(wake) {
+			if !l.spins || !l.spin(wake) {
 				l.sleep(wake)
 			}
 			continue

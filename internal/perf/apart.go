@@ -1,0 +1,55 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// KeepApart gives this process one half, 0 or 1, of the processors that it may use: so two
+// processes that exchange messages have processors of their own, as they have on two
+// hosts, wherever the scheduler would put them. It is called before goroutines confine
+// themselves. ENODEV: there is just one processor.
+func KeepApart(half int) error {
+	var all, mine unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return fmt.Errorf("processors of this process: %w", err)
+	}
+	n := all.Count()
+	if n < 2 {
+		return fmt.Errorf("halve %d processor: %w", n, unix.ENODEV)
+	}
+	seen := 0
+	for cpu := 0; seen < n; cpu++ {
+		if !all.IsSet(cpu) {
+			continue
+		}
+		if seen*2/n == half {
+			mine.Set(cpu)
+		}
+		seen++
+	}
+	// What a thread starts has its processors, so that a second look finds who was started
+	// beside the first.
+	for range 2 {
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return err
+		}
+		for _, t := range tasks {
+			tid, err := strconv.Atoi(t.Name())
+			if err != nil {
+				return err
+			}
+			if err := unix.SchedSetaffinity(tid, &mine); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("confine thread %d: %w", tid, err)
+			}
+		}
+	}
+	runtime.GOMAXPROCS(mine.Count())
+	return nil
+}
