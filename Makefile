@@ -46,7 +46,8 @@ fuzz: ## each fuzz target for FUZZTIME
 
 bench: ## lnetd beside plain TCP, then time and allocations of what is on the message path
 	go run ./cmd/lnetperf compare
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnet/portals ./selection ./lnd/socklnd/protocol ./node ./selftest ./internal/perf
+	[ "$$(nproc)" -lt 2 ] || go run ./cmd/lnetperf compare --apart
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnet/portals ./selection ./lnd/socklnd/protocol ./node ./selftest ./transport/... ./internal/perf
 	go test -run '^$$' -bench '^BenchmarkPutAck$$' -benchmem -benchtime $(BENCHTIME) -cpu 1 ./node # msgs/s of one core
 
 netns: ## tests between network namespaces; needs root and iproute2

@@ -59,10 +59,13 @@ func TestTransfersAllocateNothing(t *testing.T) {
 			// A full socket or a sleep costs an allocation, and how many there are is the
 			// machine's choice: what each transfer costs shows in every try.
 			least := math.Inf(1)
-			for range 3 {
+			for try := 0; try < 3 && least > 0.2; try++ {
 				least = min(least, (-run(few)+run(many))/float64(many-few))
+				if raceEnabled {
+					return
+				}
 			}
-			if least > 0.2 && !raceEnabled {
+			if least > 0.2 {
 				t.Errorf("%.3f allocations per transfer, want 0", least)
 			}
 		})
