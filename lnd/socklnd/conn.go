@@ -47,11 +47,12 @@ type conn struct {
 	cause       error // of death
 	writing     bool  // somebody holds the writer's role
 	owed        bool  // and the interface's group waits for it to be given up
-	awaited     bool  // flushSoon is about to run
+	awaited     bool  // the flusher is about to run
 	queued      txQueue
 	acks        protocol.AckQueue
 	w           writer
-	drainer     func()
+	// drainer and flusher are drain and flushSoon, made once.
+	drainer, flusher func()
 	// recalling is what whoever holds the role shall give back (recall).
 	recalling func(*lnd.Tx) bool
 
@@ -85,7 +86,7 @@ func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order b
 	c.m.Driver = c
 	c.m.From = p.id
 	c.acks.Single = v == protocol.V2
-	c.drainer = c.drain
+	c.drainer, c.flusher = c.drain, c.flushSoon
 	return c
 }
 

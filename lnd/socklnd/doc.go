@@ -10,8 +10,8 @@
 //
 // Goroutines: one accept loop per listener and one for each newcomer that has
 // not finished its HELLO (Driver); per Interface a reaper and a link watcher;
-// a reader per connection; while needed, an opener per peer and a drainer per
-// connection whose stream is full. Close waits for all of them.
+// a reader per connection; while needed, an opener per peer, and per connection a drainer
+// (its stream is full) and a flusher (who sent had more to send). Close waits for all.
 //
 // Locks, in this order: Driver.mu, Interface.mu, peer.mu, conn.mu. None is
 // held across a system call, an upcall or a completion.

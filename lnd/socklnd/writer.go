@@ -109,7 +109,7 @@ func (c *conn) writeUnlock(more bool) {
 		if !c.awaited {
 			c.awaited = true
 			p.i.group.Add(1)
-			go c.flushSoon()
+			go c.flusher()
 		}
 		c.mu.Unlock()
 		return
