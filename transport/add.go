@@ -10,8 +10,8 @@ import (
 // Add queues b on b.Queue, and returns. Unless it returns an error, with which nothing
 // has happened, one final event follows, perhaps before Add returns.
 //
-// EINVAL: the TM is not StateStarted, b is not registered in its domain, or something in
-// b does not fit its queue; EBUSY: b is queued; ETIME: its deadline has passed; EPERM: the
+// EINVAL: the TM is not StateStarted, which State tells, b is not registered in its domain,
+// or something in b does not fit its queue; EBUSY: b is queued; ETIME: its deadline has passed; EPERM: the
 // descriptor is for the other direction; EFBIG: sizes do not fit; ENOBUFS: the Core has
 // no room for more events; EPIPE: the Core is gone; or what the Core says, such as
 // EHOSTUNREACH (transport 3.16).
@@ -140,7 +140,7 @@ func (tm *TransferMachine) check(b *Buffer, now time.Time) error {
 	case b.state.domain != tm.domain:
 		return errForeign
 	case tm.state != StateStarted:
-		return fmt.Errorf("the TM is %v: %w", tm.state, syscall.EINVAL)
+		return fmt.Errorf("the TM is %v, and takes buffers only while it is %v: %w", tm.state, StateStarted, syscall.EINVAL)
 	case tm.down != nil:
 		return tm.down
 	case q >= QueueTypes:

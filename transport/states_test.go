@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -114,7 +115,11 @@ func TestAddInOtherStates(t *testing.T) {
 			inState(t, state, func(w *world) {
 				b := w.buffer(MsgRecv)
 				before := w.tm.AllStats()
-				w.is(w.tm.Add(b), syscall.EINVAL)
+				err := w.tm.Add(b)
+				w.is(err, syscall.EINVAL)
+				if told := err.Error(); !strings.Contains(told, "the TM is "+state.String()+", and takes buffers only") {
+					t.Errorf("it says: %s", told)
+				}
 				if b.Flags() != FlagRegistered || w.tm.AllStats() != before {
 					t.Errorf("flags are %#x, stats %+v", b.Flags(), w.tm.AllStats())
 				}
