@@ -25,30 +25,37 @@ const (
 
 // deliver calls the callbacks of the completions that there are, of a number of them at
 // most, and hands over what they have added later. It returns whether there was anything;
-// if not, there is nothing more. Whoever calls it has tm.delivering.
+// if not, there is nothing more. Whoever calls it has tm.delivering. A callback that does
+// not return ends it anywhere: then the next call goes on.
 func (tm *TransferMachine) deliver() (events int, more bool) {
 	if tm.reaped == nil {
 		tm.reaped = make([]Completion, firstReaped)
 	}
-	n := tm.inner.Reap(tm.reaped)
-	if n == 0 && !tm.abandoned.Load() && tm.later == nil {
+	if tm.next == tm.last {
+		tm.next, tm.last = 0, tm.inner.Reap(tm.reaped)
+	}
+	if tm.last == 0 && !tm.abandoned.Load() && !tm.left.Load() && tm.later == nil {
 		return 0, false
 	}
 	tm.mu.Lock()
-	for i := range tm.reaped[:n] {
-		events += tm.completed(&tm.reaped[i])
+	tm.left.Store(false)
+	for tm.next < tm.last {
+		c := &tm.reaped[tm.next]
+		tm.next++
+		events += tm.completed(c)
 	}
 	if tm.abandoned.Load() {
 		events += tm.abandon()
 	}
-	if tm.later != nil {
+	if tm.later != nil || tm.handing != nil {
 		events += tm.addNow()
 	}
 	tm.unlock()
-	clear(tm.reaped[:n])
-	if n == len(tm.reaped) && n < maxReaped {
+	clear(tm.reaped[:tm.last])
+	if n := tm.last; n == len(tm.reaped) && n < maxReaped {
 		tm.reaped = make([]Completion, 2*n)
 	}
+	tm.next, tm.last = 0, 0
 	return events, true
 }
 
@@ -120,33 +127,42 @@ func (tm *TransferMachine) post(b *Buffer, o outcome) int {
 	if q.receives() {
 		e.Length, e.Offset = o.length, o.offset
 	}
-	var kept *EndPoint
 	if q == MsgRecv && o.err == nil {
 		s.messages.Add(1)
-		kept = tm.endPoints.hold(tm, o.sender)
-		e.EndPoint = kept
+		tm.kept = tm.endPoints.hold(tm, o.sender)
+		e.EndPoint = tm.kept
 	}
 	call := s.call
 	if o.final {
 		stats.TimeInQueue += max(0, o.time.Sub(s.added))
 		if to := tm.unlink(b, time.Time{}); to != nil {
-			kept = to
+			tm.kept = to
 		}
 	}
 	refill := o.final && q == MsgRecv && tm.state == StateStarted && tm.filler.pool != nil
 	tm.callbacks++
 	tm.unlock()
+	told := news(0)
 	if refill {
-		tm.refill()
+		told = tm.refill()
 	}
+	tm.calling = true
+	tm.filler.pool.call(told)
 	call(e)
 	tm.mu.Lock()
-	*e = BufferEvent{}
-	if kept != nil {
-		tm.endPoints.drop(kept)
+	tm.returned()
+	return 1
+}
+
+// returned ends what a callback of a buffer has of the TM; mu is held.
+func (tm *TransferMachine) returned() {
+	tm.calling = false
+	tm.event = BufferEvent{}
+	if tm.kept != nil {
+		tm.endPoints.drop(tm.kept)
+		tm.kept = nil
 	}
 	tm.calledBack()
-	return 1
 }
 
 // calledBack lowers the number of callbacks under way; mu is held.
@@ -216,20 +232,24 @@ func (tm *TransferMachine) addLater(b *Buffer) error {
 // addNow hands over what addLater has queued, and calls back those that the Core refuses.
 // It returns how many those were. mu is held, but not all the time.
 func (tm *TransferMachine) addNow() int {
-	bt, events := tm.later, 0
-	tm.later = nil
-	for from := 0; from < len(bt.ops); {
+	events := 0
+	if tm.handing == nil {
+		tm.handing, tm.later = tm.later, nil
+	}
+	bt := tm.handing
+	for bt.from < len(bt.ops) {
 		tm.unlock()
-		n, err := tm.submit(bt, from)
-		from += n
+		n, err := tm.submit(bt, bt.from)
+		bt.from += n
 		if err == nil {
 			break
 		}
-		b := bt.buffers[from]
+		b := bt.buffers[bt.from]
+		bt.from++
 		tm.stats[b.state.queue].Adds++
 		events += tm.post(b, outcome{final: true, err: err, time: time.Now()})
-		from++
 	}
+	tm.handing = nil
 	if len(bt.cancels) > 0 {
 		tm.unlock()
 		tm.cancelAll(bt)

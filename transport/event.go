@@ -12,8 +12,9 @@ import (
 // delivery; never on the stack of Add or Cancel, and under no lock. It may add and cancel
 // buffers, make and drop end points, use pools, and stop the TM; it must not wait for the
 // TM, whose other events and time-outs wait for it. What it does with the event must be
-// done when it returns; and it must return: after runtime.Goexit, and so testing's FailNow,
-// or a panic that the caller of DeliverAll recovers, the TM has no end.
+// done when it returns; and it must return. In the worker runtime.Goexit, and so testing's
+// FailNow, is a panic, and a panic ends the program. In DeliverAll either ends the call: the
+// event counts as delivered, and the next DeliverAll goes on behind it.
 type Callbacks [QueueTypes]func(e *BufferEvent)
 
 // BufferEvent tells what has become of a buffer. It is valid until the callback returns.

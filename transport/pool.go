@@ -252,7 +252,7 @@ const (
 	newsRefused                   // a TM could not use buffers: others may
 )
 
-// call calls the callbacks that are due. No lock is held.
+// call calls the callbacks that are due. No lock is held. p may be nil if there is no news.
 func (p *Pool) call(n news) {
 	if n&newsNotEmpty != 0 && p.config.NotEmpty != nil {
 		p.config.NotEmpty(p)

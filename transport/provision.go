@@ -86,7 +86,7 @@ func (tm *TransferMachine) SetQueueLength(n int) error {
 	fill := tm.state == StateStarted && tm.filler.pool != nil
 	tm.mu.Unlock()
 	if fill {
-		tm.refill()
+		tm.filler.pool.call(tm.refill())
 		tm.channel.Signal()
 	}
 	return nil
@@ -116,17 +116,18 @@ type filler struct {
 
 // refill fills the receive queue from the pool: behind the callback of StateStarted, and
 // before that of each final event of MsgRecv while the TM is started and has a pool. The
-// worker, or who delivers, calls it, with no lock, and Stop waits for it.
-func (tm *TransferMachine) refill() {
+// worker, or who delivers, calls it, with no lock, and Stop waits for it. The caller calls
+// the pool's callbacks that are due.
+func (tm *TransferMachine) refill() news {
 	p := tm.filler.pool
 	if p == nil {
-		return
+		return 0
 	}
 	news := tm.fill()
 	if news&newsRefused != 0 {
 		news |= p.serve()
 	}
-	p.call(news)
+	return news
 }
 
 // contented forgets the deficit, since the TM is not started any more; mu is held.

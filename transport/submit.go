@@ -12,6 +12,7 @@ type batch struct {
 	buffers []*Buffer
 	// cancels are ops, too, that go when the others have gone.
 	cancels []Op
+	from    int // of addNow: ops[from:] are to be handed over
 	next    *batch
 }
 
@@ -37,7 +38,7 @@ func (tm *TransferMachine) putBatch(bt *batch) {
 	}
 	clear(bt.ops)
 	clear(bt.buffers)
-	bt.ops, bt.buffers = bt.ops[:0], bt.buffers[:0]
+	bt.ops, bt.buffers, bt.from = bt.ops[:0], bt.buffers[:0], 0
 	bt.next, tm.batches = tm.batches, bt
 }
 

@@ -49,7 +49,9 @@ func (tm *TransferMachine) DeliverSynchronously() error {
 func (tm *TransferMachine) Pending() bool { return tm.asked.Load() && tm.pending() }
 
 // pending is Pending of a TM that is started and delivers synchronously.
-func (tm *TransferMachine) pending() bool { return tm.inner.Pending() || tm.abandoned.Load() }
+func (tm *TransferMachine) pending() bool {
+	return tm.inner.Pending() || tm.abandoned.Load() || tm.left.Load()
+}
 
 // Notify has c signalled once, when there are events to deliver, at once if there are.
 // The next Notify takes its place; with nil, none does. EINVAL without synchronous
@@ -105,19 +107,40 @@ func (tm *TransferMachine) DeliverAll() (int, error) {
 	}
 	tm.delivering = true
 	tm.mu.Unlock()
-
-	events := 0
-	for {
-		n, more := tm.deliver()
-		if !more {
-			break
-		}
-		events += n
-	}
-
+	events := tm.deliverAll()
 	tm.mu.Lock()
 	tm.delivering = false
 	tm.turn.Signal()
 	tm.unlock()
 	return events, nil
+}
+
+// deliverAll is DeliverAll of who has his turn.
+func (tm *TransferMachine) deliverAll() (events int) {
+	defer tm.leaveOff()
+	for {
+		n, more := tm.deliver()
+		if !more {
+			return events
+		}
+		events += n
+	}
+}
+
+// leaveOff gives the turn back when a callback does not return: it has called
+// runtime.Goexit, or panics. Who delivers next goes on behind its event.
+func (tm *TransferMachine) leaveOff() {
+	if !tm.calling {
+		return // all is done, or the engine itself panics, and locks may be held
+	}
+	tm.mu.Lock()
+	tm.returned()
+	tm.left.Store(true)
+	if tm.down != nil {
+		tm.abandoned.Store(true)
+	}
+	tm.delivering = false
+	tm.turn.Signal()
+	tm.notifyNow()
+	tm.unlock()
 }

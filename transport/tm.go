@@ -55,11 +55,17 @@ type TransferMachine struct {
 
 	asked     atomic.Bool // Pending asks the Core: synchronous, and started or stopping
 	abandoned atomic.Bool // the Core is gone, and has left buffers that abandon ends
+	left      atomic.Bool // a callback has not returned to DeliverAll, which has more to do
 
 	// Those who deliver have these for themselves: the worker, or who has delivering.
-	reaped []Completion
-	event  BufferEvent
-	later  *batch // adds of callbacks that go to the Core together
+	reaped  []Completion
+	next    int // reaped[next:last] are to be delivered
+	last    int
+	event   BufferEvent
+	kept    *EndPoint // whose reference goes with the event
+	calling bool      // the program has been called, and has not returned
+	later   *batch    // adds of callbacks that go to the Core together
+	handing *batch    // those that addNow is at
 
 	// The worker's own.
 	told TMEvent

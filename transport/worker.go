@@ -27,10 +27,28 @@ func (tm *TransferMachine) startWorker(a Address) {
 	go tm.work(ctx, a, tm.state == StateStarting)
 }
 
-// work is the life of the worker.
+// work is the life of the worker. A callback must return to it: a panic is nobody's to
+// recover, and runtime.Goexit would leave a TM that stays as it is for ever, so that is one,
+// too. Then done stays open: nobody goes on as if the TM had ended.
 func (tm *TransferMachine) work(ctx context.Context, a Address, starting bool) {
-	defer close(tm.done)
-	defer tm.cancelStart()
+	over := false
+	defer func() {
+		switch cause := recover(); {
+		case over:
+		case cause != nil:
+			panic(cause)
+		default:
+			panic("transport: a callback has called runtime.Goexit, perhaps by testing's FailNow, in the worker of a TM")
+		}
+	}()
+	tm.live(ctx, a, starting)
+	over = true
+	tm.cancelStart()
+	close(tm.done)
+}
+
+// live is work from the start to the last event.
+func (tm *TransferMachine) live(ctx context.Context, a Address, starting bool) {
 	var inner CoreTM
 	err := error(nil)
 	if starting {
@@ -93,7 +111,7 @@ func (tm *TransferMachine) enter(s State, err error) {
 	tm.callback(e)
 	*e = TMEvent{}
 	if s == StateStarted {
-		tm.refill()
+		tm.filler.pool.call(tm.refill())
 	}
 	tm.mu.Lock()
 	tm.telling = false

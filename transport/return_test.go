@@ -1,0 +1,173 @@
+package transport
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+)
+
+// crash is the environment variable that says how the child of
+// TestACallbackThatDoesNotReturnToTheWorker shall end.
+const crash = "LNETD_TEST_CALLBACK"
+
+// A callback that panics in the worker ends the program as any panic does, and one that
+// calls runtime.Goexit with a panic that says so, though somebody waits for the TM.
+//
+// transport 3.10 guarantees
+func TestACallbackThatDoesNotReturnToTheWorker(t *testing.T) {
+	ways := map[string]func(){"goexit": runtime.Goexit, "panic": func() { panic("the callback's own") }}
+	if way, of, found := strings.Cut(os.Getenv(crash), " "); found {
+		waitForWhatDoesNotReturn(of, ways[way])
+		os.Exit(0)
+	}
+	for way, says := range map[string]string{
+		"goexit": "panic: transport: a callback has called runtime.Goexit",
+		"panic":  "panic: the callback's own",
+	} {
+		for _, of := range []string{"buffer", "TM", "pool"} {
+			child := exec.Command(os.Args[0], "-test.run=^TestACallbackThatDoesNotReturnToTheWorker$", "-test.timeout=60s")
+			child.Env = append(os.Environ(), crash+"="+way+" "+of)
+			out, err := child.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), says) {
+				t.Errorf("%s in the callback of a %s: %v, and it says:\n%s", way, of, err, out)
+			}
+			if !strings.Contains(string(out), "waitForWhatDoesNotReturn") {
+				t.Errorf("%s in the callback of a %s: the trace does not lead to it:\n%s", way, of, out)
+			}
+		}
+	}
+}
+
+// waitForWhatDoesNotReturn has a callback of something not return, and waits until the TM
+// has ended, which it never does.
+func waitForWhatDoesNotReturn(of string, leave func()) {
+	core, ctx := newFakeCore(), context.Background()
+	d, err := NewDomain(ctx, core)
+	if err != nil {
+		return
+	}
+	on := func(who string) func() {
+		return func() {
+			if who == of {
+				leave()
+			}
+		}
+	}
+	pool, err := d.NewPool(PoolConfig{Segments: 1, SegmentSize: 4096, Threshold: 9, Low: func(*Pool) { on("pool")() }})
+	if err != nil {
+		return
+	}
+	if _, err := pool.Provision(ctx, 2); err != nil {
+		return
+	}
+	how := Provisioning{Callbacks: &Callbacks{MsgRecv: func(*BufferEvent) { on("buffer")() }}, MinReceiveSize: 1, MaxMessages: 1}
+	tm, err := d.Open(ctx, address, func(*TMEvent) { on("TM")() },
+		func(tm *TransferMachine) error { return tm.AttachPool(pool, how) })
+	if err != nil {
+		return
+	}
+	fake := core.tms[0]
+	fake.fail(fake.ops[0].Buffer.(*fakeBuffer).token.(*Buffer), syscall.EIO)
+	_ = tm.Await(ctx, StateStopped)
+}
+
+// inAnother runs f in a goroutine of its own, which f may leave as it likes, and waits.
+func inAnother(f func()) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		defer func() { _ = recover() }()
+		f()
+	}()
+	<-over
+}
+
+// A callback that does not return to DeliverAll, however it ends, ends that call alone: the
+// next one goes on with what is left, and the TM can be stopped and closed.
+//
+// transport 3.14 table, 3.14 (2)
+func TestACallbackThatDoesNotReturnToDeliverAll(t *testing.T) {
+	for way, leave := range map[string]func(){"goexit": runtime.Goexit, "panic": func() { panic("caught") }} {
+		t.Run(way, func(t *testing.T) {
+			inSynchronousWorld(t, func(w *world) {
+				leaves := true
+				var again *Buffer // is added at the end of the round, and refused
+				var more *Channel // hears that there is more
+				w.on = func(e *BufferEvent) {
+					if e.Buffer == again && e.Err == nil {
+						w.ok(e.Add(again))
+					} else if leaves {
+						w.ok(w.tm.Notify(more))
+						leave()
+					}
+				}
+				var bs []*Buffer
+				for range 4 {
+					bs = append(bs, w.added(MsgRecv))
+				}
+				again = bs[0]
+				told := w.tm.Channel().Wait()
+				for _, b := range bs {
+					w.fake.finish(b, 1)
+				}
+				refusals := 1
+				w.fake.submit = func(_ *fakeTM, ops []Op) (int, error) {
+					if refusals--; refusals >= 0 {
+						return 0, syscall.ENOMEM
+					}
+					return len(ops), nil
+				}
+				for range 4 { // three of MsgRecv, and the refusal
+					if !w.tm.Pending() {
+						t.Error("nothing is pending")
+					}
+					more = new(Channel)
+					wake := more.Wait()
+					inAnother(func() { _, _ = w.tm.DeliverAll() })
+					if !signalled(wake) {
+						t.Error("whoever waits for events does not hear that there are more")
+					}
+				}
+				if len(w.events) != 5 || !signalled(told) {
+					t.Fatalf("%d events, the channel was signalled: %v", len(w.events), signalled(told))
+				}
+				leaves = false
+				if n, err := w.tm.DeliverAll(); n != 0 || err != nil || w.tm.Pending() {
+					t.Errorf("%d more events, %v", n, err)
+				}
+				w.is(w.finals(again)[1].Err, syscall.ENOMEM)
+				if n := w.fake.has(); n != 0 {
+					t.Errorf("the core has %d operations", n)
+				}
+				if w.tm.calls != 0 || w.tm.callbacks != 0 || w.tm.endPoints.held != 1 {
+					t.Errorf("%d calls, %d callbacks, %d references", w.tm.calls, w.tm.callbacks, w.tm.endPoints.held)
+				}
+			})
+		})
+	}
+}
+
+// The same while what a Core that is gone has left is cancelled.
+//
+// transport 3.5 ours (3)
+func TestACallbackThatDoesNotReturnWhenTheCoreIsGone(t *testing.T) {
+	inSynchronousWorld(t, func(w *world) {
+		for range 3 {
+			w.added(MsgRecv)
+		}
+		w.on = func(*BufferEvent) { runtime.Goexit() }
+		w.fake.push(Completion{Down: true, Err: syscall.EPIPE})
+		for range 3 {
+			inAnother(func() { _, _ = w.tm.DeliverAll() })
+		}
+		synctest.Wait()
+		if s := w.tm.State(); s != StateFailed || len(w.events) != 3 {
+			t.Errorf("the TM is %v behind %d events", s, len(w.events))
+		}
+	})
+}
