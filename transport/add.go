@@ -159,8 +159,8 @@ func (tm *TransferMachine) check(b *Buffer, now time.Time) error {
 		return errReceives
 	case q == MsgRecv && (b.MinReceiveSize < 1 || b.MinReceiveSize > size):
 		return fmt.Errorf("minimum receive size %d, not 1 to %d: %w", b.MinReceiveSize, size, syscall.EINVAL)
-	case q == MsgRecv && b.MaxMessages < 1:
-		return fmt.Errorf("at most %d messages: %w", b.MaxMessages, syscall.EINVAL)
+	case q == MsgRecv && (b.MaxMessages < 1 || b.MaxMessages > MostMessages):
+		return fmt.Errorf("at most %d messages, not 1 to %d: %w", b.MaxMessages, MostMessages, syscall.EINVAL)
 	case q.active() && len(b.Descriptor) == 0:
 		return errNoDescriptor
 	}

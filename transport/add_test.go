@@ -137,7 +137,8 @@ func TestAddRefuses(t *testing.T) {
 		{"no minimum", only(MsgRecv), func(_ *world, b *Buffer) { b.MinReceiveSize = 0 }, syscall.EINVAL},
 		{"large minimum", only(MsgRecv), func(_ *world, b *Buffer) { b.MinReceiveSize = 8193 }, syscall.EINVAL},
 		{"no messages", only(MsgRecv), func(_ *world, b *Buffer) { b.MaxMessages = 0 }, syscall.EINVAL},
-		{"too many messages", only(MsgRecv), func(_ *world, b *Buffer) { b.MaxMessages = math.MaxInt }, syscall.ENOBUFS},
+		{"too many messages", only(MsgRecv), func(_ *world, b *Buffer) { b.MaxMessages = MostMessages + 1 }, syscall.EINVAL},
+		{"too many messages", only(MsgRecv), func(_ *world, b *Buffer) { b.MaxMessages = math.MaxInt }, syscall.EINVAL},
 		{"no descriptor", QueueType.active, func(_ *world, b *Buffer) { b.Descriptor = nil }, syscall.EINVAL},
 		{"a damaged descriptor", QueueType.active, func(_ *world, b *Buffer) { b.Descriptor[0]++ }, syscall.EINVAL},
 		{"the wrong direction", QueueType.active, func(_ *world, b *Buffer) {

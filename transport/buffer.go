@@ -39,8 +39,9 @@ type Buffer struct {
 	Deadline time.Time
 	// MinReceiveSize is, with MsgRecv, 1 to Size, the largest message that the buffer
 	// takes, and the least free space with which it stays in use: LNet drops a longer
-	// message even if there is more room. MaxMessages, at least 1, is how many messages it
-	// takes at most before its final event.
+	// message even if there is more room. MaxMessages, 1 to MostMessages, is how many
+	// messages it takes at most before its final event; the TM has room for that many events
+	// made, and keeps it. Neither has a default: 0 is EINVAL.
 	MinReceiveSize int
 	MaxMessages    int
 	// Data is the program's own.
@@ -48,6 +49,11 @@ type Buffer struct {
 
 	state bufferState
 }
+
+// MostMessages is the highest Buffer.MaxMessages. How many messages fit a buffer does not
+// bound it, since those of length 0, which other programs may send, take no room (transport
+// 3.11); but the memory for their events does, which is reserved when the buffer is added.
+const MostMessages = 1 << 16
 
 // bufferState is what the engine knows of a buffer. Who has claimed it, by use, has all of
 // it for himself: whoever registers it, the pool that it is in, or the TM that it was

@@ -41,8 +41,8 @@ func (tm *TransferMachine) attach(p *Pool, c Provisioning) error {
 		return fmt.Errorf("no callback for messages: %w", syscall.EINVAL)
 	case c.MinReceiveSize < 1 || c.MinReceiveSize > size:
 		return fmt.Errorf("minimum receive size %d, not 1 to %d: %w", c.MinReceiveSize, size, syscall.EINVAL)
-	case c.MaxMessages < 1 || c.MaxMessages > maxRoom:
-		return fmt.Errorf("at most %d messages, not 1 to %d: %w", c.MaxMessages, maxRoom, syscall.EINVAL)
+	case c.MaxMessages < 1 || c.MaxMessages > MostMessages:
+		return fmt.Errorf("at most %d messages, not 1 to %d: %w", c.MaxMessages, MostMessages, syscall.EINVAL)
 	case c.QueueLength < 0:
 		return errQueueLength
 	}

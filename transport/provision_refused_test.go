@@ -137,22 +137,23 @@ func TestWhoFoundThePoolEmptyHearsOfWhatComesBack(t *testing.T) {
 //
 // transport 5.2 (1)
 func TestAQueueAsLongAsThereIsRoomFor(t *testing.T) {
-	for _, c := range []struct{ maxRoom, messages, want int }{
-		{50, 16, 3},
-		{0, maxRoom / 4, 4},
+	for _, c := range []struct{ maxRoom, messages, length, want int }{
+		{50, 16, 8, 3},
+		{0, MostMessages, maxRoom/MostMessages + 4, maxRoom / MostMessages},
 	} {
 		inHerd(t, nil, func(h *herd) {
+			h.provision(c.length - 8)
 			h.core.maxRoom = c.maxRoom
 			f := h.loose()
-			how := f.how(8)
+			how := f.how(c.length)
 			how.MaxMessages = c.messages
 			if err := f.AttachPool(h.pool, how); err != nil {
 				t.Fatal(err)
 			}
 			f.start()
-			f.has(c.want, 8-c.want, 8-c.want)
+			f.has(c.want, c.length-c.want, c.length-c.want)
 			f.ends(1, nil)
-			f.has(c.want, 8-c.want, 8-c.want)
+			f.has(c.want, c.length-c.want, c.length-c.want)
 		})
 	}
 }

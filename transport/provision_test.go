@@ -200,7 +200,7 @@ func TestWhatCannotBeAttached(t *testing.T) {
 			{"no least size", h.pool, func(c *Provisioning) { c.MinReceiveSize = 0 }},
 			{"least size of more than a buffer", h.pool, func(c *Provisioning) { c.MinReceiveSize = 8193 }},
 			{"no messages", h.pool, func(c *Provisioning) { c.MaxMessages = 0 }},
-			{"too many messages", h.pool, func(c *Provisioning) { c.MaxMessages = maxRoom + 1 }},
+			{"too many messages", h.pool, func(c *Provisioning) { c.MaxMessages = MostMessages + 1 }},
 			{"a negative length", h.pool, func(c *Provisioning) { c.QueueLength = -1 }},
 		} {
 			c := good

@@ -43,28 +43,40 @@ func New(room int) *Queue {
 	return q
 }
 
-// Grow makes room for that many completions of ops in all, if there was less.
+// Grow makes room for that many completions of ops in all, if there was less. Who pushes or
+// reaps does not wait for the memory.
 func (q *Queue) Grow(room int) {
+	var ring []transport.Completion
 	q.mu.Lock()
-	if room > q.room {
+	for room > q.room {
+		if n := q.places(room + reserve); n > max(len(q.ring), len(ring)) {
+			q.mu.Unlock()
+			ring = make([]transport.Completion, n)
+			q.mu.Lock()
+			continue
+		}
 		q.room = room
-		q.resize(room + reserve)
+		q.move(ring)
 	}
 	q.mu.Unlock()
 }
 
-// resize makes the ring one of n places at least. mu is held.
-func (q *Queue) resize(n int) {
+// places is how long the ring has to be for n completions. mu is held.
+func (q *Queue) places(n int) int {
 	size := max(len(q.ring), 16)
 	for size < n {
 		size *= 2
 	}
-	if size == len(q.ring) {
+	return size
+}
+
+// move moves what waits to another ring, if that is longer. mu is held.
+func (q *Queue) move(ring []transport.Completion) {
+	if len(ring) <= len(q.ring) {
 		return
 	}
-	ring := make([]transport.Completion, size)
 	for i := q.first; i != q.next; i++ {
-		ring[i%uint(size)] = *q.at(i)
+		ring[i&uint(len(ring)-1)] = *q.at(i)
 	}
 	q.ring = ring
 }
@@ -120,7 +132,7 @@ func (q *Queue) overrun() {
 		panic("completion: more completions than the engine has credits for")
 	}
 	q.overruns++
-	q.resize(int(q.next-q.first) + 1 + reserve)
+	q.move(make([]transport.Completion, q.places(int(q.next-q.first)+1+reserve)))
 }
 
 // Overruns is how many completions there was no room for when they were pushed: 0, unless

@@ -243,6 +243,43 @@ func TestOneProducer(t *testing.T) {
 	}
 }
 
+// Several make room while completions come and go: there is as much as the one said who
+// wanted most, and nothing is lost or out of order.
+//
+// transport 7.1
+// r.net.xprt.lnet.growable-event-queue
+func TestSeveralMakeRoom(t *testing.T) {
+	const most = 5000
+	q := New(100)
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for n := 100 + g; n <= most; n += 4 {
+				q.Grow(n)
+			}
+		})
+	}
+	dst := make([]transport.Completion, 64)
+	for round := range 1000 {
+		for i := range 64 {
+			q.Push(numbered(64*round + i))
+		}
+		for i, c := range dst[:q.Reap(dst)] {
+			if c.Length != 64*round+i {
+				t.Fatalf("number %d came instead of %d", c.Length, 64*round+i)
+			}
+		}
+	}
+	wg.Wait()
+	q.Grow(10)
+	for i := range most {
+		q.Push(numbered(i))
+	}
+	if got := reapAll(q); len(got) != most || q.Overruns() != 0 {
+		t.Errorf("reaped %d, %d overruns", len(got), q.Overruns())
+	}
+}
+
 // Several producers: the completions of each keep their order.
 //
 // transport 7.1
