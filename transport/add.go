@@ -219,7 +219,7 @@ func (tm *TransferMachine) link(b *Buffer, op *Op, now time.Time) {
 	s.length = b.Length
 	s.credits = creditsOf(b)
 	s.added, s.deadline = now, b.Deadline
-	s.submitting, s.unwanted = true, false
+	s.submitting, s.certain, s.unwanted = true, false, false
 	s.messages.Store(0)
 	if s.queue == MsgSend {
 		s.endPoint = b.EndPoint
@@ -262,13 +262,17 @@ func (tm *TransferMachine) withdraw(b *Buffer) {
 
 // Cancel asks that the operation on b be ended, and tells whether b is queued on the TM.
 // If it is, its final event follows: ECANCELED, or what came first. The buffer stays lent
-// until then.
+// until then. While another goroutine adds b, Cancel waits for what becomes of that.
 func (tm *TransferMachine) Cancel(b *Buffer) bool {
 	if b == nil {
 		return false
 	}
 	tm.mu.Lock()
-	if b.state.tm.Load() != tm {
+	s := &b.state
+	for s.tm.Load() == tm && s.submitting && !s.certain {
+		tm.answered.Wait()
+	}
+	if s.tm.Load() != tm {
 		tm.mu.Unlock()
 		return false
 	}

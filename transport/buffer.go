@@ -86,6 +86,7 @@ type bufferState struct {
 	deadline   time.Time
 	heapIndex  int  // in TransferMachine.deadlines, counted from 1; 0: not there
 	submitting bool // the Core has not said yet whether it takes the op
+	certain    bool // a final event follows though the Core does not take it: BufferEvent.Add
 	unwanted   bool // was cancelled meanwhile
 	prev, next *Buffer
 

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"fmt"
 	"slices"
 	"syscall"
 	"testing"
@@ -181,9 +182,9 @@ func TestDeadlineBehindMessages(t *testing.T) {
 	})
 }
 
-// A deadline, or a cancel, that comes while the Core is looking at the op is remembered,
+// A deadline, or an abort, that comes while the Core is looking at the op is remembered,
 // and sent behind it.
-func TestCancelWhileSubmitting(t *testing.T) {
+func TestDeadlineWhileSubmitting(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		cancel func(w *world, b *Buffer)
@@ -191,7 +192,6 @@ func TestCancelWhileSubmitting(t *testing.T) {
 		want   syscall.Errno
 	}{
 		{"deadline", func(*world, *Buffer) { time.Sleep(time.Second) }, true, syscall.ETIMEDOUT},
-		{"cancel", func(w *world, b *Buffer) { w.tm.Cancel(b) }, true, syscall.ECANCELED},
 		{"abort", func(w *world, _ *Buffer) { w.ok(w.tm.Stop(true)) }, true, syscall.ECANCELED},
 		{"deadline of what is refused", func(*world, *Buffer) { time.Sleep(time.Second) }, false, 0},
 		{"abort of what is refused", func(w *world, _ *Buffer) { w.ok(w.tm.Stop(true)) }, false, 0},
@@ -233,6 +233,86 @@ func TestCancelWhileSubmitting(t *testing.T) {
 				synctest.Wait()
 				w.ended(b, c.want)
 			})
+		})
+	}
+}
+
+// A cancel that comes while the Core is looking at the op waits for what it says: there is a
+// final event if, and only if, Cancel returns true.
+//
+// transport 3.8 del
+func TestCancelWhileSubmitting(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		t.Run(fmt.Sprintf("taken %t", taken), func(t *testing.T) {
+			eachQueue(t, func(w *world, q QueueType) {
+				hold := make(chan bool)
+				w.fake.submit = func(_ *fakeTM, ops []Op) (int, error) {
+					<-hold
+					if !taken {
+						return 0, syscall.ENOMEM
+					}
+					return len(ops), nil
+				}
+				b := w.buffer(q)
+				added, cancelled := make(chan error, 1), make(chan bool, 2)
+				go func() { added <- w.tm.Add(b) }()
+				synctest.Wait()
+				for range 2 {
+					go func() { cancelled <- w.tm.Cancel(b) }()
+				}
+				synctest.Wait()
+				if len(cancelled) != 0 || len(w.fake.calls) != 0 {
+					t.Error("Cancel knows more than Add")
+				}
+				close(hold)
+				if err := <-added; (err == nil) != taken {
+					t.Errorf("add: %v", err)
+				}
+				for range 2 {
+					if <-cancelled != taken {
+						t.Error("Cancel promises what does not follow")
+					}
+				}
+				w.fake.obey()
+				synctest.Wait()
+				if n := len(w.finals(b)); n != map[bool]int{true: 1}[taken] {
+					t.Errorf("%d final events", n)
+				}
+			})
+		})
+	}
+}
+
+// Of what BufferEvent.Add has queued a final event follows in any case, so the callback may
+// cancel it at once.
+//
+// transport 3.8 del
+func TestCancelBeforeTheEndOfARound(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		inWorld(t, nil, func(w *world) {
+			b := w.added(MsgRecv)
+			w.on = func(e *BufferEvent) {
+				if len(w.events) > 1 {
+					return
+				}
+				w.ok(e.Add(b))
+				if !w.tm.Cancel(b) {
+					t.Error("it is queued, and was not cancelled")
+				}
+			}
+			w.fake.submit = func(_ *fakeTM, ops []Op) (int, error) {
+				if !taken {
+					return 0, syscall.ENOMEM
+				}
+				return len(ops), nil
+			}
+			w.fake.finish(b, 1)
+			synctest.Wait()
+			w.fake.obey()
+			synctest.Wait()
+			if n := len(w.finals(b)); n != 2 {
+				t.Errorf("taken %t: %d final events", taken, n)
+			}
 		})
 	}
 }
@@ -285,10 +365,16 @@ func TestCompletionOvertakesSubmit(t *testing.T) {
 		w.ok(<-added)
 		w.fake.forget()
 		calls := len(w.fake.calls)
-		if !w.tm.Cancel(b) || len(w.fake.calls) != calls {
+		cancelled := make(chan bool)
+		go func() { cancelled <- w.tm.Cancel(b) }()
+		synctest.Wait()
+		if len(w.fake.calls) != calls {
 			t.Error("a cancel has overtaken its op")
 		}
 		close(holdSecond)
+		if !<-cancelled {
+			t.Error("not cancelled")
+		}
 		synctest.Wait()
 		if w.fake.cancelled() != 1 || w.tm.Stats(q).Adds != 2 {
 			t.Errorf("%d cancels, stats %+v", w.fake.cancelled(), w.tm.Stats(q))

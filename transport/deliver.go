@@ -222,6 +222,9 @@ func (tm *TransferMachine) addLater(b *Buffer) error {
 		tm.later = tm.takeBatch()
 	}
 	err := tm.enqueueWithRoom(tm.later, b, now)
+	if err == nil {
+		b.state.certain = true
+	}
 	tm.unlock()
 	if err != nil {
 		return tm.notAdded(b, err)

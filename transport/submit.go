@@ -30,9 +30,11 @@ func (tm *TransferMachine) takeBatch() *batch {
 	return bt
 }
 
-// putBatch gives a batch back; mu is held.
+// putBatch gives a batch back, of whose ops it is known by now what the Core has taken; mu
+// is held.
 func (tm *TransferMachine) putBatch(bt *batch) {
 	tm.calls--
+	tm.answered.Broadcast()
 	if cap(bt.ops)+cap(bt.cancels) > maxKept {
 		return
 	}

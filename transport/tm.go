@@ -83,13 +83,14 @@ type TransferMachine struct {
 	stats      [QueueTypes]Stats
 	matchBits  MatchBits // of the last passive buffer
 	deadlines  deadlines
-	credits    int    // completions that ops may have yet
-	room       int    // completions that the Core has room for
-	batches    *batch // that nobody uses
-	calls      int    // under way in the Core
-	callbacks  int    // under way in the program
-	delivering bool   // somebody delivers
-	turn       sync.Cond
+	credits    int       // completions that ops may have yet
+	room       int       // completions that the Core has room for
+	batches    *batch    // that nobody uses
+	calls      int       // under way in the Core
+	callbacks  int       // under way in the program
+	delivering bool      // somebody delivers
+	turn       sync.Cond // of delivering
+	answered   sync.Cond // a batch is back
 	notify     *Channel
 	news       []TMEvent // that the worker has to tell
 	down       error     // the Core is gone
@@ -114,7 +115,7 @@ func (d *Domain) NewTM(callback func(e *TMEvent)) (*TransferMachine, error) {
 		domain: d, callback: callback, state: StateInitialized,
 		colour: AnyColour, wake: make(chan struct{}, 1),
 	}
-	tm.turn.L = &tm.mu
+	tm.turn.L, tm.answered.L = &tm.mu, &tm.mu
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.open(); err != nil {
