@@ -4,9 +4,8 @@
 //
 // A Domain stands on a Core: a node in this process (package inproc), or memory (package
 // mem). Domain.Open starts a TM at an address, Domain.Buffer makes memory to move;
-// TransferMachine.Add lends it, and a callback tells what has become of it, once for good
-// (BufferEvent.Final) however it ends. Errors answer to errors.Is with the errno that
-// transport 3.16 gives.
+// TransferMachine.Add lends it, and a callback tells its end, once (BufferEvent.Final).
+// Errors have the errno of transport 3.16 for errors.Is; ctx's ECANCELED or ETIMEDOUT, too.
 //
 // Goroutines: each TM has a worker from Start until it is stopped or has failed, which
 // delivers events and makes time-outs; Close waits for it. Callbacks run in it, one at a

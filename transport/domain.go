@@ -29,7 +29,7 @@ type Domain struct {
 func NewDomain(ctx context.Context, c Core) (*Domain, error) {
 	inner, err := c.Open(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("transport: open domain on %s: %w", c.Name(), err)
+		return nil, fmt.Errorf("transport: open domain on %s: %w", c.Name(), withErrno(err))
 	}
 	d := &Domain{core: c, inner: inner, limits: inner.Limits(), tms: make(map[*TransferMachine]struct{})}
 	d.limits.Confine = d.limits.Confine && canConfine
@@ -71,7 +71,28 @@ func (d *Domain) Limits() Limits {
 }
 
 // NIDs are those of this host, loopback included: where TMs can be started.
-func (d *Domain) NIDs(ctx context.Context) ([]lnet.NID, error) { return d.inner.NIDs(ctx) }
+func (d *Domain) NIDs(ctx context.Context) ([]lnet.NID, error) {
+	nids, err := d.inner.NIDs(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("transport: local NIDs: %w", withErrno(err))
+	}
+	return nids, nil
+}
+
+// withErrno gives the error of a call that its ctx has ended an errno, too, as all errors of
+// the package have one: ECANCELED, or ETIMEDOUT. What takes a ctx, here or in the Core, goes
+// through it.
+func withErrno(err error) error {
+	for _, ended := range []struct {
+		ctx   error
+		errno syscall.Errno
+	}{{context.Canceled, syscall.ECANCELED}, {context.DeadlineExceeded, syscall.ETIMEDOUT}} {
+		if errors.Is(err, ended.ctx) && !errors.Is(err, ended.errno) {
+			err = fmt.Errorf("%w (%w)", err, ended.errno)
+		}
+	}
+	return err
+}
 
 // errClosed is what a closed domain answers.
 var errClosed = fmt.Errorf("transport: the domain is closed: %w", syscall.EINVAL)

@@ -144,7 +144,7 @@ func (tm *TransferMachine) Await(ctx context.Context, s State) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("transport: wait until the TM is %v: %w", s, ctx.Err())
+			return fmt.Errorf("transport: wait until the TM is %v: %w", s, withErrno(ctx.Err()))
 		}
 	}
 }

@@ -118,7 +118,7 @@ func (p *Pool) Provision(ctx context.Context, n int) (int, error) {
 // provision is Provision of one buffer.
 func (p *Pool) provision(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return err
+		return withErrno(err)
 	}
 	p.mu.Lock()
 	if p.closed {

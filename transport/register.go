@@ -40,7 +40,7 @@ func (d *Domain) register(ctx context.Context, b *Buffer) error {
 	core, err := d.inner.Register(ctx, merged(b.state.segments), b)
 	if err != nil {
 		d.uncounted()
-		return err
+		return withErrno(err)
 	}
 	b.state.domain, b.state.core = d, core
 	b.Deadline = time.Time{}
@@ -211,7 +211,7 @@ func (d *Domain) allocate(ctx context.Context, n int, cut func(memory []byte) []
 	defer d.uncounted()
 	memory, err := d.inner.Alloc(ctx, n)
 	if err != nil {
-		return nil, fmt.Errorf("transport: buffer of %d bytes: %w", n, err)
+		return nil, fmt.Errorf("transport: buffer of %d bytes: %w", n, withErrno(err))
 	}
 	memory = memory[:n]
 	b := NewBuffer(cut(memory)...)

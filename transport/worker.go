@@ -88,7 +88,7 @@ func (tm *TransferMachine) startCore(ctx context.Context, a Address) (CoreTM, er
 	}
 	inner, err := tm.domain.inner.StartTM(ctx, a, firstRoom)
 	if err != nil {
-		return nil, fmt.Errorf("transport: start %v: %w", a, err)
+		return nil, fmt.Errorf("transport: start %v: %w", a, withErrno(err))
 	}
 	return inner, nil
 }
