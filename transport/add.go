@@ -177,7 +177,7 @@ var (
 	errCallback     = fmt.Errorf("the buffer has no callback for it: %w", syscall.EINVAL)
 	errNoEndPoint   = fmt.Errorf("no end point: %w", syscall.EINVAL)
 	errEndPoint     = fmt.Errorf("the end point is another TM's, or was dropped: %w", syscall.EINVAL)
-	errReceives     = fmt.Errorf("an end point, which is for buffers that send: %w", syscall.EINVAL)
+	errReceives     = fmt.Errorf("EndPoint is not nil, as it has to be of what receives, or goes to a pool: %w", syscall.EINVAL)
 	errNoDescriptor = fmt.Errorf("no descriptor: %w", syscall.EINVAL)
 	errLate         = fmt.Errorf("the deadline has passed: %w", syscall.ETIME)
 )

@@ -217,7 +217,7 @@ func TestAddQueued(t *testing.T) {
 		b := w.added(q)
 		w.is(w.tm.Add(b), syscall.EBUSY)
 		w.is(w.domain.Deregister(b), syscall.EBUSY)
-		other, err := w.domain.NewTM(func(*TMEvent) {})
+		other, err := w.domain.NewTM(nil)
 		w.ok(err)
 		w.is(other.Add(b), syscall.EBUSY)
 		if other.Cancel(b) {

@@ -26,8 +26,8 @@ type Buffer struct {
 	// Offset must be 0.
 	Offset int
 	// EndPoint is, with MsgSend, where the message goes: one of the TM's own, which takes a
-	// reference until the callback has returned. It must be nil with MsgRecv; the others
-	// do not look at it.
+	// reference until the callback has returned. It must be nil with MsgRecv, and for
+	// Pool.Put; the other queues do not look at it.
 	EndPoint *EndPoint
 	// Descriptor is, of passive bulk, what Add makes for the peer who will move the data,
 	// by whatever message, nil if Add fails: the next Add writes over it. Of active bulk it

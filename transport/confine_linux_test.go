@@ -88,7 +88,7 @@ func TestConfineRefuses(t *testing.T) {
 		w.core.limits.Confine = false
 		other, err := NewDomain(context.Background(), w.core)
 		w.ok(err)
-		tm, err := other.NewTM(func(*TMEvent) {})
+		tm, err := other.NewTM(nil)
 		w.ok(err)
 		w.is(tm.Confine(0), syscall.ENOSYS)
 	}, func(*world) {})

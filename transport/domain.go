@@ -130,9 +130,6 @@ func (d *Domain) uncounted() {
 func (d *Domain) Open(
 	ctx context.Context, address string, callback func(e *TMEvent), prepare ...func(tm *TransferMachine) error,
 ) (*TransferMachine, error) {
-	if callback == nil {
-		callback = func(*TMEvent) {}
-	}
 	tm, err := d.NewTM(callback)
 	if err != nil {
 		return nil, err

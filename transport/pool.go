@@ -177,9 +177,10 @@ func (p *Pool) Get(colour uint32) *Buffer {
 	return b
 }
 
-// Put brings a buffer back, with a colour or AnyColour. TMs that lack buffers have been
-// given them when it returns. EINVAL: b is not the pool's, or has an end point, or there is no
-// such colour; EBUSY: b is queued, or in the pool. Nothing has happened then.
+// Put brings a buffer back, with a colour below PoolConfig.Colours, or AnyColour: a TM's Colour
+// may be neither. TMs that lack buffers have been given them when it returns. EINVAL: b is not
+// the pool's, its EndPoint is not nil, or there is no such colour; EBUSY: b is queued, or in the
+// pool. Nothing has happened then.
 func (p *Pool) Put(b *Buffer, colour uint32) error {
 	err := p.claim(b, colour)
 	if err != nil {
@@ -195,7 +196,7 @@ func (p *Pool) claim(b *Buffer, colour uint32) error {
 		return fmt.Errorf("the buffer is another's: %w", syscall.EINVAL)
 	}
 	if colour != AnyColour && colour >= uint32(p.config.Colours) {
-		return fmt.Errorf("colour %d, not 0 to %d: %w", colour, p.config.Colours-1, syscall.EINVAL)
+		return fmt.Errorf("colour %d of a pool of %d: %w", colour, p.config.Colours, syscall.EINVAL)
 	}
 	if err := b.state.claim(pooled); err != nil {
 		return err

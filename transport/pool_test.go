@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -236,15 +237,23 @@ func TestWhatCannotBePut(t *testing.T) {
 		{"nil", nil, AnyColour, syscall.EINVAL},
 		{"one that no pool has made", loose, AnyColour, syscall.EINVAL},
 		{"another pool's", other.get(1, 0)[0], AnyColour, syscall.EINVAL},
-		{"a colour too high", b, 3, syscall.EINVAL},
+		{"a colour 3 of a pool of 3", b, 3, syscall.EINVAL},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			is(t, w.pool.Put(tt.b, tt.colour), tt.want)
+			err := w.pool.Put(tt.b, tt.colour)
+			is(t, err, tt.want)
+			if what, found := strings.CutPrefix(tt.name, "a "); found && !strings.Contains(err.Error(), what) {
+				t.Errorf("it says: %v", err)
+			}
 			w.free(1)
 		})
 	}
 	b.EndPoint = new(EndPoint)
-	is(t, w.pool.Put(b, 0), syscall.EINVAL)
+	err := w.pool.Put(b, 0)
+	is(t, err, syscall.EINVAL)
+	if !strings.Contains(err.Error(), "EndPoint is not nil") {
+		t.Errorf("it says: %v", err)
+	}
 	b.EndPoint = nil
 	w.put(0, b)
 	is(t, w.pool.Put(b, 0), syscall.EBUSY)

@@ -50,7 +50,7 @@ func TestDomain(t *testing.T) {
 		if err := d.Close(); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("second Close: %v", err)
 		}
-		if _, err := d.NewTM(func(*TMEvent) {}); !errors.Is(err, syscall.EINVAL) {
+		if _, err := d.NewTM(nil); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("NewTM of a closed domain: %v", err)
 		}
 		if err := d.Register(ctx, NewBuffer(make([]byte, 1))); !errors.Is(err, syscall.EINVAL) {
@@ -73,7 +73,7 @@ func TestDomainIsBusy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tm, err := d.NewTM(func(*TMEvent) {})
+	tm, err := d.NewTM(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

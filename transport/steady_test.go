@@ -60,7 +60,7 @@ func newSteady(tb testing.TB, synchronous bool) *steady {
 		tb.Fatal(err)
 	}
 	s.domain = d
-	if s.tm, err = d.NewTM(func(*TMEvent) {}); err != nil {
+	if s.tm, err = d.NewTM(nil); err != nil {
 		tb.Fatal(err)
 	}
 	if synchronous {

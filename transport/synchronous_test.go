@@ -141,7 +141,7 @@ func TestDeliverSynchronouslyRefuses(t *testing.T) {
 		w.core.limits.Synchronous = false
 		other, err := NewDomain(context.Background(), w.core)
 		w.ok(err)
-		tm, err := other.NewTM(func(*TMEvent) {})
+		tm, err := other.NewTM(nil)
 		w.ok(err)
 		w.is(tm.DeliverSynchronously(), syscall.ENOSYS)
 		w.ok(w.tm.DeliverSynchronously())

@@ -105,11 +105,11 @@ type TransferMachine struct {
 }
 
 // NewTM makes a TM, StateInitialized. Callback hears of its state and troubles, one event
-// at a time, in its worker; see Callbacks for what it may do. EINVAL: there is none, or
-// the domain is closed.
+// at a time, in its worker; see Callbacks for what it may do. It may be nil: State, Await and
+// Channel tell of the state, too. EINVAL: the domain is closed.
 func (d *Domain) NewTM(callback func(e *TMEvent)) (*TransferMachine, error) {
 	if callback == nil {
-		return nil, fmt.Errorf("transport: new TM: no callback: %w", syscall.EINVAL)
+		callback = func(*TMEvent) {}
 	}
 	tm := &TransferMachine{
 		domain: d, callback: callback, state: StateInitialized,
