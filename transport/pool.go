@@ -46,8 +46,9 @@ type PoolConfig struct {
 	// NotEmpty is called when the first free buffer has come back into an empty pool, and
 	// all TMs that lacked one were served, which may have emptied it again. Low is called
 	// when a Get, or a TM that fills its queue, leaves fewer than Threshold. Both run in
-	// whoever called, or in the worker of the TM, under no lock, and may use the pool. They
-	// may be nil.
+	// whoever called, or in the worker of the TM, under no lock, and may use the pool; but
+	// what takes buffers in Low calls it again: Get, always, and Provision, if TMs take all
+	// that it makes, so that its calls nest until they lack none. They may be nil.
 	NotEmpty, Low func(p *Pool)
 }
 
@@ -105,25 +106,38 @@ func (l *Limits) checkPool(c *PoolConfig) error {
 
 // Provision adds n new buffers to the pool. It returns how many it could make, and the
 // error that kept it from more: ctx's, the Core's, or EINVAL if the pool is closed. It may
-// block until ctx ends.
+// block until ctx ends. TMs that lack buffers get them at once; Low is called at the end, if
+// they have left too few.
 func (p *Pool) Provision(ctx context.Context, n int) (int, error) {
-	for made := range n {
-		if err := p.provision(ctx); err != nil {
-			return made, fmt.Errorf("transport: provision pool: %w", err)
+	var (
+		made int
+		all  news
+		err  error
+	)
+	for ; made < n; made++ {
+		var one news
+		if one, err = p.provision(ctx); err != nil {
+			err = fmt.Errorf("transport: provision pool: %w", err)
+			break
 		}
+		all |= one
+		p.call(one &^ newsLow)
 	}
-	return max(n, 0), nil
+	if all&newsLow != 0 && p.Free() < p.config.Threshold {
+		p.call(newsLow)
+	}
+	return made, err
 }
 
 // provision is Provision of one buffer.
-func (p *Pool) provision(ctx context.Context) error {
+func (p *Pool) provision(ctx context.Context) (news, error) {
 	if err := ctx.Err(); err != nil {
-		return withErrno(err)
+		return 0, withErrno(err)
 	}
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return errPoolClosed
+		return 0, errPoolClosed
 	}
 	p.making++
 	p.mu.Unlock()
@@ -132,12 +146,11 @@ func (p *Pool) provision(ctx context.Context) error {
 	p.making--
 	if err != nil {
 		p.mu.Unlock()
-		return err
+		return 0, err
 	}
 	p.size++
 	p.mu.Unlock()
-	p.put(b, AnyColour)
-	return nil
+	return p.put(b, AnyColour), nil
 }
 
 // newBuffer makes a buffer that is in no list yet.
@@ -186,7 +199,7 @@ func (p *Pool) Put(b *Buffer, colour uint32) error {
 	if err != nil {
 		return fmt.Errorf("transport: put into pool: %w", err)
 	}
-	p.put(b, colour)
+	p.call(p.put(b, colour))
 	return nil
 }
 
@@ -208,9 +221,8 @@ func (p *Pool) claim(b *Buffer, colour uint32) error {
 	return nil
 }
 
-// put brings back a buffer that was claimed, serves the TMs that lack one, and calls
-// NotEmpty.
-func (p *Pool) put(b *Buffer, colour uint32) {
+// put brings back a buffer that was claimed, and serves the TMs that lack one.
+func (p *Pool) put(b *Buffer, colour uint32) news {
 	p.mu.Lock()
 	p.insert(b, colour)
 	first := p.byAge.length == 1
@@ -227,7 +239,7 @@ func (p *Pool) put(b *Buffer, colour uint32) {
 	if serve {
 		news |= p.serve()
 	}
-	p.call(news)
+	return news
 }
 
 // giveBack is put of a buffer that was taken and could not be used, which is no news to a

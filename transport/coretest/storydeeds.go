@@ -295,9 +295,16 @@ func (s *teller) grow(p *poolModel, n int) {
 	if !s.must(err) || made != n {
 		s.fail("made %d buffers, not %d", made, n)
 	}
+	low := p.low
 	for range n {
 		p.out++
 		s.hasPut(p, &tale{host: p.host, size: p.config.Segments * p.config.SegmentSize, pool: p}, transport.AnyColour)
+	}
+	if p.low > low { // TMs have taken some: it says once what is left
+		p.low = low
+		if len(p.free) < p.threshold {
+			p.low++
+		}
 	}
 }
 
