@@ -42,7 +42,14 @@ func (tm *TransferMachine) watch(b *Buffer) {
 		return
 	}
 	heap.Push(&tm.deadlines, b)
-	if s.heapIndex == 1 && tm.rest != restNone && (tm.restsUntil.IsZero() || s.deadline.Before(tm.restsUntil)) {
+	if s.heapIndex == 1 {
+		tm.rouseBy(s.deadline)
+	}
+}
+
+// rouseBy has the worker not rest for longer than until a time; mu is held.
+func (tm *TransferMachine) rouseBy(t time.Time) {
+	if tm.rest != restNone && (tm.restsUntil.IsZero() || t.Before(tm.restsUntil)) {
 		tm.rousing = true
 	}
 }
@@ -76,10 +83,13 @@ func (tm *TransferMachine) expire() {
 	tm.putBatch(bt)
 }
 
-// nextDeadline is when expire has something to do, zero if never; mu is held.
+// nextDeadline is when expire or retry has something to do, zero if never; mu is held.
 func (tm *TransferMachine) nextDeadline() time.Time {
-	if len(tm.deadlines) == 0 {
-		return time.Time{}
+	next := tm.filler.until
+	if len(tm.deadlines) > 0 {
+		if first := tm.deadlines[0].state.deadline; next.IsZero() || first.Before(next) {
+			next = first
+		}
 	}
-	return tm.deadlines[0].state.deadline
+	return next
 }

@@ -133,6 +133,9 @@ func (tm *TransferMachine) post(b *Buffer, o outcome) int {
 		e.EndPoint = tm.kept
 	}
 	call := s.call
+	if q == MsgRecv {
+		tm.heed(b, &o)
+	}
 	if o.final {
 		stats.TimeInQueue += max(0, o.time.Sub(s.added))
 		if to := tm.unlink(b, time.Time{}); to != nil {

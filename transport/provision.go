@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"syscall"
@@ -82,7 +83,7 @@ func (tm *TransferMachine) SetQueueLength(n int) error {
 		defer tm.mu.Unlock()
 		return fmt.Errorf("transport: set queue length: the TM is %v: %w", tm.state, syscall.EINVAL)
 	}
-	tm.filler.length = n
+	tm.filler.length, tm.filler.until = n, time.Time{}
 	fill := tm.state == StateStarted && tm.filler.pool != nil
 	tm.mu.Unlock()
 	if fill {
@@ -107,6 +108,11 @@ type filler struct {
 	// started any more, under Pool.mu.
 	deficit atomic.Int64
 
+	// What the Core refuses late, by final events; TransferMachine.mu guards it.
+	late  int           // such events in a row
+	pause time.Duration // how long the last wait was
+	until time.Time     // the Core is not asked before, unless it is zero
+
 	// Pool.mu guards the rest.
 	hungry hungryLinks
 	// refused is the round in which the TM could not use a buffer: in that, serve leaves it
@@ -128,6 +134,49 @@ func (tm *TransferMachine) refill() news {
 		news |= p.serve()
 	}
 	return news
+}
+
+const (
+	// patience is how many buffers in a row a Core may refuse by their final events, and be
+	// offered others at once.
+	patience = 16
+	// firstPause is how long it is left alone then, each time twice as long, up to maxPause.
+	firstPause, maxPause = time.Millisecond, time.Second
+)
+
+// heed takes in an event of the receive queue: a Core that takes each buffer, and refuses it
+// by its final event, would otherwise be offered the same ones for ever, as fast as it can. mu
+// is held.
+func (tm *TransferMachine) heed(b *Buffer, o *outcome) {
+	f := &tm.filler
+	switch {
+	case f.pool == nil:
+	case o.err == nil:
+		f.late, f.pause, f.until = 0, 0, time.Time{}
+	case !o.final, b.state.flags&(FlagCancelled|FlagTimedOut) != 0, errors.Is(o.err, syscall.EPROTO):
+		// It says nothing of whether the Core can use buffers.
+	default:
+		if f.late++; f.late > patience && f.until.IsZero() {
+			f.pause = min(max(2*f.pause, firstPause), maxPause)
+			f.until = time.Now().Add(f.pause)
+			tm.rouseBy(f.until)
+		}
+	}
+}
+
+// retry fills the receive queue when a pause is over. The worker calls it; mu is held, but not
+// all the time.
+func (tm *TransferMachine) retry() {
+	f := &tm.filler
+	if f.until.IsZero() || f.until.After(time.Now()) {
+		return
+	}
+	f.until = time.Time{}
+	tm.callbacks++
+	tm.unlock()
+	f.pool.call(tm.refill())
+	tm.mu.Lock()
+	tm.calledBack()
 }
 
 // contented forgets the deficit, since the TM is not started any more; mu is held.
@@ -217,6 +266,9 @@ func (tm *TransferMachine) handOver(bt *batch) (news news) {
 func (tm *TransferMachine) draw(bt *batch) (news news, more int) {
 	p, how := tm.filler.pool, &tm.filler.how
 	now := time.Now()
+	if now.Before(tm.filler.until) {
+		return tm.refuse(), 0
+	}
 	for n := tm.lacking(); n > 0 && p.byAge.length > 0; n-- {
 		if how.MaxMessages > tm.room-tm.credits {
 			return news, min(n, p.byAge.length) * how.MaxMessages

@@ -127,6 +127,7 @@ func (tm *TransferMachine) step() bool {
 	}
 	tm.mu.Lock()
 	tm.expire()
+	tm.retry()
 	tm.tell()
 	if tm.notify != nil && tm.pending() {
 		tm.notifyNow()

@@ -1,0 +1,159 @@
+package transport
+
+import (
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// unsteady is a Core that takes buffers, and refuses them a microsecond later while late is set.
+type unsteady struct {
+	late           atomic.Bool
+	buffers, calls atomic.Int32 // that it was offered, and how often
+}
+
+func (f *fed) refuses(err error) *unsteady {
+	u := new(unsteady)
+	u.late.Store(true)
+	f.fake.submit = func(tm *fakeTM, ops []Op) (int, error) {
+		u.calls.Add(1)
+		for _, op := range ops {
+			if op.Cancel || !u.late.Load() {
+				continue
+			}
+			if n := u.buffers.Add(1); n > 10_000 {
+				f.herd.t.Errorf("the Core was offered %d buffers", n)
+				u.late.Store(false)
+			}
+			b := op.Buffer.(*fakeBuffer).token.(*Buffer)
+			time.AfterFunc(time.Microsecond, func() { tm.fail(b, err) })
+		}
+		return len(ops), nil
+	}
+	return u
+}
+
+// holds fails the test unless the receive queue and the deficit are those.
+func (f *fed) holds(length, deficit int) {
+	f.herd.t.Helper()
+	synctest.Wait()
+	f.has(length, deficit, int(f.Stats(MsgRecv).Failures))
+}
+
+// A Core that takes buffers and then refuses them is offered others at once, as any final
+// event has it, but not for ever: then it is left alone, for up to a second, and asked again.
+//
+// transport 5.2 (2), 5.3 (2)
+func TestACoreThatRefusesLateIsNotAskedForEver(t *testing.T) {
+	inHerd(t, nil, func(h *herd) {
+		f := h.attached(4).start()
+		u := f.refuses(syscall.EHOSTUNREACH)
+		f.fake.fail(f.queued()[0], syscall.EHOSTUNREACH)
+		time.Sleep(firstPause / 2)
+		if n := u.buffers.Load(); n < patience || n > 2*patience {
+			t.Errorf("offered %d buffers at once", n)
+		}
+		f.holds(3, 1)
+		before := u.calls.Load()
+		h.put(AnyColour, h.get(3, AnyColour)...)
+		if u.calls.Load() != before {
+			t.Error("buffers that come back are an occasion to ask it")
+		}
+		time.Sleep(time.Minute)
+		if n := u.calls.Load() - before; n < 60 || n > 100 {
+			t.Errorf("%d calls in a minute", n)
+		}
+		f.holds(3, 1)
+		h.free(5)
+		u.late.Store(false)
+		before = u.calls.Load()
+		time.Sleep(maxPause)
+		f.holds(4, 0)
+		if n := u.calls.Load() - before; n != 1 {
+			t.Errorf("%d calls when it takes them again", n)
+		}
+
+		u.late.Store(true) // it is no better than before
+		f.fake.fail(f.queued()[0], syscall.EHOSTUNREACH)
+		time.Sleep(maxPause / 2)
+		f.holds(3, 1)
+		u.late.Store(false)
+		f.ends(1, nil)
+		f.holds(4, 0)
+	})
+}
+
+// The same with synchronous delivery: the worker asks again, though it rests where it sees
+// no events.
+func TestACoreThatRefusesLateIsAskedAgainByTheWorker(t *testing.T) {
+	inHerd(t, nil, func(h *herd) {
+		f := h.loose()
+		for _, err := range []error{f.AttachPool(h.pool, f.how(1)), f.DeliverSynchronously()} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.start()
+		deliver := func() {
+			time.Sleep(time.Microsecond)
+			if _, err := f.DeliverAll(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		u := f.refuses(syscall.EHOSTUNREACH)
+		f.fake.fail(f.queued()[0], syscall.EHOSTUNREACH)
+		for range 2 * patience {
+			deliver()
+		}
+		f.holds(0, 1)
+		u.late.Store(false)
+		time.Sleep(firstPause)
+		f.holds(1, 0)
+		if err := f.Stop(true); err != nil {
+			t.Fatal(err)
+		}
+		f.fake.obey()
+		deliver()
+		synctest.Wait()
+	})
+}
+
+// What the program cancels, and messages of strangers, do not speak against the Core. A queue
+// that is to be longer is an occasion to ask it.
+//
+// transport 5.3 (2)-(3)
+func TestWhatSpeaksAgainstACore(t *testing.T) {
+	inHerd(t, nil, func(h *herd) {
+		f := h.attached(2).start()
+		ends := func(n int, err error) {
+			for range n {
+				f.ends(1, err)
+			}
+		}
+		for range 3 * patience {
+			ends(1, syscall.EPROTO)
+			f.Cancel(f.queued()[0])
+			f.fake.obey()
+			f.holds(2, 0)
+		}
+		ends(patience, syscall.EIO)
+		f.holds(2, 0)
+		ends(1, nil)
+		ends(patience, syscall.EIO)
+		f.holds(2, 0)
+		ends(1, syscall.EIO)
+		f.holds(1, 1)
+		f.setLength(3)
+		f.holds(3, 0)
+		ends(1, nil)
+		f.setLength(8)
+		for range patience/8 + 1 {
+			f.ends(8, syscall.EIO)
+		}
+		f.holds(0, 8)
+		time.Sleep(firstPause) // though many have failed
+		f.holds(8, 0)
+	})
+}
