@@ -83,7 +83,7 @@ func (d *Domain) NewPool(c PoolConfig) (*Pool, error) {
 }
 
 // checkPool tells whether a pool can be so.
-func (l *Limits) checkPool(c *PoolConfig) error {
+func (l Limits) checkPool(c *PoolConfig) error {
 	switch {
 	case c.Segments < 1 || c.Segments > l.Segments:
 		return fmt.Errorf("%d segments, not 1 to %d: %w", c.Segments, l.Segments, syscall.EINVAL)

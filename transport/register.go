@@ -48,7 +48,7 @@ func (d *Domain) register(ctx context.Context, b *Buffer) error {
 }
 
 // check tells whether a buffer fits the limits.
-func (l *Limits) check(b *Buffer) error {
+func (l Limits) check(b *Buffer) error {
 	if b.state.size > l.BufferSize {
 		return fmt.Errorf("%d bytes, not 1 to %d: %w", b.state.size, l.BufferSize, syscall.EFBIG)
 	}
