@@ -32,49 +32,51 @@ func (c endedCore) Register(ctx context.Context, segments [][]byte, token any) (
 	return c.fakeCore.Register(ctx, segments, token)
 }
 
+// callsWithCtx are all calls of the package that take one, but those that wait by Await.
+var callsWithCtx = map[string]func(ctx context.Context, core endedCore, d *Domain) error{
+	"NewDomain": func(ctx context.Context, core endedCore, _ *Domain) error {
+		_, err := NewDomain(ctx, core)
+		return err
+	},
+	"NIDs": func(ctx context.Context, _ endedCore, d *Domain) error {
+		_, err := d.NIDs(ctx)
+		return err
+	},
+	"Register": func(ctx context.Context, _ endedCore, d *Domain) error {
+		return d.Register(ctx, NewBuffer(make([]byte, 1)))
+	},
+	"Buffer": func(ctx context.Context, _ endedCore, d *Domain) error {
+		_, err := d.Buffer(ctx, 1)
+		return err
+	},
+	"Provision": func(ctx context.Context, _ endedCore, d *Domain) error {
+		p, err := d.NewPool(PoolConfig{Segments: 1, SegmentSize: 1})
+		if err != nil {
+			return err
+		}
+		_, err = p.Provision(ctx, 1)
+		return errors.Join(err, p.Close())
+	},
+	"Open": func(ctx context.Context, core endedCore, d *Domain) error {
+		core.start = func(start context.Context, _ Address) error {
+			<-start.Done()
+			return start.Err()
+		}
+		_, err := d.Open(ctx, address, nil)
+		return err
+	},
+	"start": func(ctx context.Context, core endedCore, d *Domain) error {
+		core.start = func(context.Context, Address) error { return ctx.Err() }
+		_, err := d.Open(context.Background(), address, nil)
+		return err
+	},
+}
+
 // What a ctx ends has the error of the ctx, and an errno, though the Core knows but the ctx.
 //
 // transport 3.16
 func TestWhatACtxEndsHasAnErrno(t *testing.T) {
-	calls := map[string]func(ctx context.Context, core endedCore, d *Domain) error{
-		"NewDomain": func(ctx context.Context, core endedCore, _ *Domain) error {
-			_, err := NewDomain(ctx, core)
-			return err
-		},
-		"NIDs": func(ctx context.Context, _ endedCore, d *Domain) error {
-			_, err := d.NIDs(ctx)
-			return err
-		},
-		"Register": func(ctx context.Context, _ endedCore, d *Domain) error {
-			return d.Register(ctx, NewBuffer(make([]byte, 1)))
-		},
-		"Buffer": func(ctx context.Context, _ endedCore, d *Domain) error {
-			_, err := d.Buffer(ctx, 1)
-			return err
-		},
-		"Provision": func(ctx context.Context, _ endedCore, d *Domain) error {
-			p, err := d.NewPool(PoolConfig{Segments: 1, SegmentSize: 1})
-			if err != nil {
-				return err
-			}
-			_, err = p.Provision(ctx, 1)
-			return errors.Join(err, p.Close())
-		},
-		"Open": func(ctx context.Context, core endedCore, d *Domain) error {
-			core.start = func(start context.Context, _ Address) error {
-				<-start.Done()
-				return start.Err()
-			}
-			_, err := d.Open(ctx, address, nil)
-			return err
-		},
-		"start": func(ctx context.Context, core endedCore, d *Domain) error {
-			core.start = func(context.Context, Address) error { return ctx.Err() }
-			_, err := d.Open(context.Background(), address, nil)
-			return err
-		},
-	}
-	for name, call := range calls {
+	for name, call := range callsWithCtx {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				core := endedCore{newFakeCore()}

@@ -48,20 +48,7 @@ func Example_pool() {
 	must(pool.Provision(ctx, 4)) // the TM is served first
 	fmt.Println("queue", server.QueueLength(transport.MsgRecv), "deficit", server.Deficit(), "free", pool.Free())
 
-	client := must(domain(ctx, network, "10.0.0.2@tcp").Open(ctx, "10.0.0.2@tcp:12345:30:*", nil))
-	message := must(client.Domain().Buffer(ctx, 4096))
-	sent := make(chan error)
-	message.Queue, message.EndPoint = transport.MsgSend, must(client.EndPoint("10.0.0.1@tcp:12345:30:1"))
-	message.Callbacks = &transport.Callbacks{transport.MsgSend: func(e *transport.BufferEvent) { sent <- e.Err }}
-	for i := range 6 {
-		message.Length = message.CopyIn(0, fmt.Append(nil, "message ", i))
-		check(client.Add(message))
-		check(<-sent)
-		fmt.Println(<-received)
-	}
-
-	message.EndPoint.Put()
-	finish(ctx, client, message)
+	sendSix(ctx, domain(ctx, network, "10.0.0.2@tcp"), func() { fmt.Println(<-received) })
 	check(server.Shutdown(ctx)) // the callbacks bring the buffers back
 	fmt.Println("free", pool.Free(), "of", pool.Size())
 	check(pool.Close())
@@ -76,4 +63,21 @@ func Example_pool() {
 	// message 4
 	// message 5
 	// free 6 of 6
+}
+
+// sendSix sends messages to the TM of Example_pool, and calls next behind each.
+func sendSix(ctx context.Context, d *transport.Domain, next func()) {
+	client := must(d.Open(ctx, "10.0.0.2@tcp:12345:30:*", nil))
+	message := must(d.Buffer(ctx, 4096))
+	sent := make(chan error)
+	message.Queue, message.EndPoint = transport.MsgSend, must(client.EndPoint("10.0.0.1@tcp:12345:30:1"))
+	message.Callbacks = &transport.Callbacks{transport.MsgSend: func(e *transport.BufferEvent) { sent <- e.Err }}
+	for i := range 6 {
+		message.Length = message.CopyIn(0, fmt.Append(nil, "message ", i))
+		check(client.Add(message))
+		check(<-sent)
+		next()
+	}
+	message.EndPoint.Put()
+	finish(ctx, client, message)
 }

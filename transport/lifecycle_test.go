@@ -38,33 +38,6 @@ func TestNewTM(t *testing.T) {
 	})
 }
 
-// A TM without a callback, of NewTM or of Open, lives, and has troubles, all the same.
-//
-// transport 3.5 event
-func TestATMWithoutACallback(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.ok(w.tm.Close())
-		made, err := w.domain.NewTM(nil)
-		w.ok(err)
-		w.ok(made.Start(address))
-		opened, err := w.domain.Open(t.Context(), address, nil)
-		w.ok(err)
-		synctest.Wait()
-		for _, fake := range w.core.tms {
-			fake.push(Completion{Err: syscall.ENOBUFS})
-		}
-		synctest.Wait()
-		for _, tm := range []*TransferMachine{made, opened} {
-			if s := tm.State(); s != StateStarted {
-				t.Errorf("state is %v", s)
-			}
-			w.ok(tm.Shutdown(t.Context()))
-		}
-		w.ok(w.domain.Close())
-	})
-}
-
 // transport-tests E (40)
 // transport 3.5 start, 3.5 event, 3.5 posting, 3.6 (4)
 func TestStart(t *testing.T) {

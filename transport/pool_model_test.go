@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -55,79 +54,95 @@ func (m *poolModel) get(colour uint32) *Buffer {
 	return b
 }
 
+// modelled is a pool beside its model.
+type modelled struct {
+	*pond
+	m       *poolModel
+	colours int
+}
+
+func (w *modelled) provision(t *rapid.T) {
+	for range rapid.IntRange(0, 3).Draw(t, "n") {
+		before := w.m.all()
+		w.pond.provision(1)
+		for b := range w.core.buffers {
+			if b := b.token.(*Buffer); !slices.Contains(before, b) {
+				w.m.put(b, AnyColour)
+			}
+		}
+	}
+}
+
+// colour draws one, which there may not be.
+func (w *modelled) colour(t *rapid.T) uint32 {
+	return rapid.OneOf(rapid.Uint32Range(0, 4), rapid.Just(AnyColour)).Draw(t, "colour")
+}
+
+func (w *modelled) get(t *rapid.T) {
+	c := w.colour(t)
+	if got, want := w.pool.Get(c), w.m.get(c); got != want {
+		t.Fatalf("another buffer came, %p, not %p", got, want)
+	}
+}
+
+func (w *modelled) put(t *rapid.T) {
+	if len(w.m.out) == 0 {
+		t.Skip("none is out")
+	}
+	b, c := rapid.SampledFrom(w.m.out).Draw(t, "buffer"), w.colour(t)
+	err := w.pool.Put(b, c)
+	if valid := c == AnyColour || int(c) < w.colours; valid != (err == nil) {
+		t.Fatalf("colour %d of %d: %v", c, w.colours, err)
+	}
+	if err == nil {
+		w.m.put(b, c)
+	}
+}
+
+func (w *modelled) putAgain(t *rapid.T) {
+	if len(w.m.free) == 0 {
+		t.Skip("none is free")
+	}
+	if w.pool.Put(rapid.SampledFrom(w.m.free).Draw(t, "buffer").b, AnyColour) == nil {
+		t.Fatal("a buffer that is in the pool was put")
+	}
+}
+
+func (w *modelled) prune(t *rapid.T) {
+	want := len(w.m.free) > w.m.threshold
+	if w.pool.Prune() != want {
+		t.Fatalf("pruned %v, want %v", !want, want)
+	}
+	if want {
+		w.m.free = w.m.free[1:]
+	}
+}
+
+func (w *modelled) agree(t *rapid.T) {
+	m := w.m
+	if err := w.pool.whole(); err != nil {
+		t.Fatal(err)
+	}
+	if w.pool.Free() != len(m.free) || w.pool.Size() != len(m.all()) || len(w.core.buffers) != len(m.all()) {
+		t.Fatalf("%d of %d free, want %d of %d", w.pool.Free(), w.pool.Size(), len(m.free), len(m.all()))
+	}
+	if w.notEmpty != m.notEmpty || w.low != m.low {
+		t.Fatalf("told %d times not empty, %d times low, want %d and %d", w.notEmpty, w.low, m.notEmpty, m.low)
+	}
+}
+
 // transport-tests K (88)-(91)
 // transport 4 provision, 4 get, 4 put, 4 prune, 4 fini
 func TestAPoolIsAsTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &poolModel{threshold: rapid.IntRange(1, 3).Draw(t, "threshold")}
 		colours := rapid.IntRange(0, 3).Draw(t, "colours")
-		w := newPond(t, func(c *PoolConfig) { c.Colours, c.Threshold = colours, m.threshold })
-		colour := rapid.OneOf(rapid.Uint32Range(0, 4), rapid.Just(AnyColour))
+		pond := newPond(t, func(c *PoolConfig) { c.Colours, c.Threshold = colours, m.threshold })
+		w := &modelled{pond, m, colours}
 		t.Repeat(map[string]func(*rapid.T){
-			"provision": func(t *rapid.T) {
-				for range rapid.IntRange(0, 3).Draw(t, "n") {
-					before := m.all()
-					if n, err := w.pool.Provision(context.Background(), 1); n != 1 || err != nil {
-						t.Fatal(n, err)
-					}
-					for b := range w.core.buffers {
-						if b := b.token.(*Buffer); !slices.Contains(before, b) {
-							m.put(b, AnyColour)
-						}
-					}
-				}
-			},
-			"get": func(t *rapid.T) {
-				c := colour.Draw(t, "colour")
-				if got, want := w.pool.Get(c), m.get(c); got != want {
-					t.Fatalf("another buffer came, %p, not %p", got, want)
-				}
-			},
-			"put": func(t *rapid.T) {
-				if len(m.out) == 0 {
-					t.Skip("none is out")
-				}
-				b, c := rapid.SampledFrom(m.out).Draw(t, "buffer"), colour.Draw(t, "colour")
-				err := w.pool.Put(b, c)
-				if valid := c == AnyColour || int(c) < colours; valid != (err == nil) {
-					t.Fatalf("colour %d of %d: %v", c, colours, err)
-				}
-				if err == nil {
-					m.put(b, c)
-				}
-			},
-			"put again": func(t *rapid.T) {
-				if len(m.free) == 0 {
-					t.Skip("none is free")
-				}
-				if w.pool.Put(rapid.SampledFrom(m.free).Draw(t, "buffer").b, AnyColour) == nil {
-					t.Fatal("a buffer that is in the pool was put")
-				}
-			},
-			"prune": func(t *rapid.T) {
-				want := len(m.free) > m.threshold
-				if w.pool.Prune() != want {
-					t.Fatalf("pruned %v, want %v", !want, want)
-				}
-				if want {
-					m.free = m.free[1:]
-				}
-			},
-			"": func(t *rapid.T) {
-				if err := w.pool.whole(); err != nil {
-					t.Fatal(err)
-				}
-				if w.pool.Free() != len(m.free) || w.pool.Size() != len(m.all()) || len(w.core.buffers) != len(m.all()) {
-					t.Fatalf("%d of %d free, want %d of %d", w.pool.Free(), w.pool.Size(), len(m.free), len(m.all()))
-				}
-				if w.notEmpty != m.notEmpty || w.low != m.low {
-					t.Fatalf("told %d times not empty, %d times low, want %d and %d", w.notEmpty, w.low, m.notEmpty, m.low)
-				}
-			},
+			"provision": w.provision, "get": w.get, "put": w.put, "put again": w.putAgain, "prune": w.prune, "": w.agree,
 		})
-		for _, b := range slices.Clone(m.out) {
-			w.put(AnyColour, b)
-		}
+		w.pond.put(AnyColour, slices.Clone(m.out)...)
 		if err := w.pool.Close(); err != nil || len(w.core.buffers) > 0 {
 			t.Fatalf("%v, %d buffers left", err, len(w.core.buffers))
 		}

@@ -26,6 +26,7 @@ type fedModel struct {
 	budget          int // how many buffers the core takes yet; below 0: any number
 	refused         bool
 	keeps           bool // its callbacks do not bring buffers back
+	bad             int  // events in a row; the Core is not left alone here
 }
 
 // fill is the algorithm of transport 5.2, with what the core takes.
@@ -140,10 +141,12 @@ func (p *provisioned) event(t *rapid.T) {
 		t.Skip("nothing is queued")
 	}
 	b := rapid.SampledFrom(f.queued()).Draw(t, "buffer")
-	if bad := rapid.Bool().Draw(t, "badly"); bad {
+	if bad := rapid.Bool().Draw(t, "badly"); bad && fm.bad < patience {
+		fm.bad++
 		f.fake.fail(b, syscall.EIO)
 		p.m.ended(fm, true)
 	} else {
+		fm.bad = 0
 		f.fake.finish(b, 100)
 		p.m.ended(fm, false)
 	}

@@ -358,14 +358,7 @@ func TestManyTMsOnOnePool(t *testing.T) {
 		}
 		h.core.submit = nil
 		for _, f := range h.tms {
-			var n atomic.Int64
-			f.fake.submit = func(_ *fakeTM, ops []Op) (int, error) {
-				lockedNothing(t)
-				if n.Add(1)%7 == 0 {
-					return 0, syscall.ENOBUFS
-				}
-				return len(ops), nil
-			}
+			f.fake.submit = refusesOneInSeven(t)
 		}
 		for range 3 {
 			go func() {
@@ -389,20 +382,38 @@ func TestManyTMsOnOnePool(t *testing.T) {
 		busy.Wait()
 		close(back)
 		synctest.Wait()
-		queued := 0
-		for i, f := range h.tms {
-			wanted, length := f.filler.length, f.QueueLength(MsgRecv)
-			if length+f.Deficit() != wanted && (length < wanted || f.Deficit() != 0) {
-				t.Errorf("TM %d: length %d, deficit %d, want %d", i, length, f.Deficit(), wanted)
-			}
-			queued += length
-		}
-		h.free(6 - queued)
+		h.free(6 - h.queued())
 		for _, f := range h.tms {
 			f.fake.submit, f.on = nil, nil
 		}
 		h.close()
 	})
+}
+
+// refusesOneInSeven is a Core that refuses each seventh call.
+func refusesOneInSeven(t *testing.T) func(tm *fakeTM, ops []Op) (int, error) {
+	var n atomic.Int64
+	return func(_ *fakeTM, ops []Op) (int, error) {
+		lockedNothing(t)
+		if n.Add(1)%7 == 0 {
+			return 0, syscall.ENOBUFS
+		}
+		return len(ops), nil
+	}
+}
+
+// queued is how many buffers are on the receive queues, which must be as long as they shall be,
+// but for the deficits.
+func (h *herd) queued() (n int) {
+	h.t.Helper()
+	for i, f := range h.tms {
+		wanted, length := f.filler.length, f.QueueLength(MsgRecv)
+		if length+f.Deficit() != wanted && (length < wanted || f.Deficit() != 0) {
+			h.t.Errorf("TM %d: length %d, deficit %d, want %d", i, length, f.Deficit(), wanted)
+		}
+		n += length
+	}
+	return n
 }
 
 // feed ends operations on the receive queue as they come, as long as some are left.
