@@ -235,7 +235,7 @@ type Flags uint8
 const (
 	FlagRegistered Flags = 1 << iota // known to a domain
 	FlagQueued                       // lent to a TM
-	FlagInUse                        // the Core is moving data, and cannot cancel
+	FlagInUse                        // the Core is moving data, and cannot cancel: those over LNet can
 	FlagCancelled                    // Cancel was asked for
 	FlagTimedOut                     // the deadline has passed
 )

@@ -145,7 +145,7 @@ func (t *trial) newBuffer(ctx context.Context, size int, callbacks *transport.Ca
 // perBuffer is how many messages of up to size bytes a receive buffer takes: as many as
 // the test says, if they fit.
 func (t *trial) perBuffer(size int) int {
-	return max(min(t.test.Messages, t.domain.Limits().BufferSize/size), 1)
+	return max(min(t.test.Messages, t.domain.Limits().BufferSize/size, transport.MostMessages), 1)
 }
 
 // receiveMessages makes receive buffers for n messages of up to size bytes at a time, and

@@ -185,13 +185,18 @@ func allocations(t *testing.T, h *Harness) {
 		if q == transport.MsgSend {
 			active.EndPoint = ep
 		}
-		if n := testing.AllocsPerRun(500, func() {
-			s.must(a.Add(passive))
-			active.Descriptor = passive.Descriptor
-			s.must(b.Add(active))
-			<-ended
-			<-ended
-		}); n != 0 {
+		// What else goes on beside it may allocate; an op that does, does so in each try.
+		n := 1.0
+		for try := 0; try < 3 && n != 0; try++ {
+			n = testing.AllocsPerRun(500, func() {
+				s.must(a.Add(passive))
+				active.Descriptor = passive.Descriptor
+				s.must(b.Add(active))
+				<-ended
+				<-ended
+			})
+		}
+		if n != 0 {
 			t.Errorf("%v and %v: %v allocations", p, q, n)
 		}
 	}
