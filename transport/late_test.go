@@ -157,3 +157,47 @@ func TestWhatSpeaksAgainstACore(t *testing.T) {
 		f.holds(8, 0)
 	})
 }
+
+// A message ends the pause at once, also one behind which the buffer stays queued, with
+// synchronous delivery as without.
+//
+// transport 5.2 (2)
+func TestAMessageEndsThePauseOfACore(t *testing.T) {
+	for _, synchronous := range []bool{false, true} {
+		inHerd(t, nil, func(h *herd) {
+			f := h.loose()
+			if err := f.AttachPool(h.pool, f.how(2)); err != nil {
+				t.Fatal(err)
+			}
+			deliver := func() {
+				synctest.Wait()
+				if !synchronous {
+					return
+				}
+				if _, err := f.DeliverAll(); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+			}
+			if synchronous {
+				if err := f.DeliverSynchronously(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.start()
+			for range patience + 1 {
+				f.fake.fail(f.queued()[1], syscall.EIO)
+				deliver()
+			}
+			f.holds(1, 1)
+			f.fake.message(f.queued()[0], 0, 100)
+			deliver()
+			f.holds(2, 0)
+			if err := f.Stop(true); err != nil {
+				t.Fatal(err)
+			}
+			f.fake.obey()
+			deliver()
+		})
+	}
+}

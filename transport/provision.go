@@ -152,7 +152,11 @@ func (tm *TransferMachine) heed(b *Buffer, o *outcome) {
 	switch {
 	case f.pool == nil:
 	case o.err == nil:
-		f.late, f.pause, f.until = 0, 0, time.Time{}
+		f.late, f.pause = 0, 0
+		if !f.until.IsZero() { // there may be no other occasion soon
+			f.until = time.Now()
+			tm.rouseBy(f.until)
+		}
 	case !o.final, b.state.flags&(FlagCancelled|FlagTimedOut) != 0, errors.Is(o.err, syscall.EPROTO):
 		// It says nothing of whether the Core can use buffers.
 	default:
