@@ -310,7 +310,7 @@ func TestATMWithoutDeficitIsLeftAlone(t *testing.T) {
 func TestRoomForTheEventsOfProvisionedBuffers(t *testing.T) {
 	inHerd(t, nil, func(h *herd) {
 		h.provision(12)
-		h.core.maxRoom = 50
+		h.core.maxRoom = 45
 		f := h.attached(20).start()
 		f.has(20, 0, 0)
 		if f.fake.room != 40 {
@@ -319,8 +319,8 @@ func TestRoomForTheEventsOfProvisionedBuffers(t *testing.T) {
 		f.setLength(26)
 		f.has(20, 6, 6)
 		h.provision(6)
-		f.has(25, 1, 6)
-		h.free(1)
+		f.has(22, 4, 6)
+		h.free(4)
 	})
 }
 

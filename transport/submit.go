@@ -99,8 +99,9 @@ func (tm *TransferMachine) submit(bt *batch, from int) (int, error) {
 var errNoRoom = fmt.Errorf("transport: no room for the events of more operations: %w", syscall.ENOBUFS)
 
 const (
-	// firstRoom is how many completions a Core makes room for at first.
-	firstRoom = 32
+	// firstRoom is how many completions a Core makes room for at first. It, and twice as
+	// many, and so on, fit a power of two together with a few that are about the TM.
+	firstRoom = 24
 	// maxRoom is how many it is asked for at most.
 	maxRoom = 1 << 20
 )
@@ -117,6 +118,7 @@ func (tm *TransferMachine) makeRoom(more int) error {
 	for room < need {
 		room *= 2
 	}
+	room = min(room, maxRoom)
 	err := inner.Grow(room)
 	if err != nil && need < room {
 		room = need
