@@ -150,8 +150,8 @@ func (tm *TransferMachine) post(b *Buffer, o outcome) int {
 		told = tm.refill()
 	}
 	tm.calling = true
-	tm.filler.pool.call(told)
 	call(e)
+	tm.filler.pool.call(told)
 	tm.mu.Lock()
 	tm.returned()
 	return 1

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
@@ -169,5 +170,49 @@ func TestACallbackThatDoesNotReturnWhenTheCoreIsGone(t *testing.T) {
 		if s := w.tm.State(); s != StateFailed || len(w.events) != 3 {
 			t.Errorf("the TM is %v behind %d events", s, len(w.events))
 		}
+	})
+}
+
+// Nor is an event lost when a callback of the pool that the TM was filled from does not return:
+// it comes behind the event's own.
+//
+// transport 3.14 (2)
+func TestACallbackOfAPoolThatDoesNotReturnToDeliverAll(t *testing.T) {
+	leaves := false
+	wish := func(c *PoolConfig) {
+		c.Threshold, c.Low = 9, func(*Pool) {
+			if leaves {
+				runtime.Goexit()
+			}
+		}
+	}
+	inHerd(t, wish, func(h *herd) {
+		f := h.loose()
+		if err := errors.Join(f.AttachPool(h.pool, f.how(2)), f.DeliverSynchronously()); err != nil {
+			t.Fatal(err)
+		}
+		finals := 0
+		f.on = func(e *BufferEvent) {
+			finals++
+			f.put(e.Buffer)
+		}
+		f.start()
+		f.fake.fail(f.queued()[0], syscall.EIO)
+		leaves = true
+		inAnother(func() { _, _ = f.DeliverAll() })
+		leaves = false
+		f.holds(2, 0)
+		h.free(6)
+		if n, err := f.DeliverAll(); finals != 1 || n != 0 || err != nil {
+			t.Errorf("%d final events, and %d more: %v", finals, n, err)
+		}
+		if err := f.Stop(true); err != nil {
+			t.Fatal(err)
+		}
+		f.fake.obey()
+		if _, err := f.DeliverAll(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
 	})
 }
