@@ -1,6 +1,7 @@
 package inproc
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"testing"
@@ -67,6 +68,53 @@ func BenchmarkStart(b *testing.B) {
 			}
 			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(n), "B/TM")
 			b.ReportMetric(float64(took.Nanoseconds())/float64(n), "ns/TM")
+		})
+	}
+}
+
+// BenchmarkTransferMachine is what BenchmarkStart is, with the engine: each TM has its worker.
+func BenchmarkTransferMachine(b *testing.B) {
+	for _, n := range []int{1, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			ctx := context.Background()
+			d, err := transport.NewDomain(ctx, New(newNode(b)))
+			if err != nil {
+				b.Fatal(err)
+			}
+			open := func(portal int) *transport.TransferMachine {
+				tm, err := d.Open(ctx, fmt.Sprintf("0@lo:12345:%d:*", portal), nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return tm
+			}
+			shut := func(tm *transport.TransferMachine) {
+				if err := tm.Shutdown(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			began := time.Now()
+			all := make([]*transport.TransferMachine, n)
+			for k := range all {
+				all[k] = open(34 + k/transport.MaxTMID)
+			}
+			took := time.Since(began)
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			for b.Loop() {
+				shut(open(40))
+			}
+			began = time.Now()
+			for _, tm := range all {
+				shut(tm)
+			}
+			use := func(m *runtime.MemStats) float64 { return float64(m.HeapAlloc + m.StackInuse) }
+			b.ReportMetric((use(&after)-use(&before))/float64(n), "B/TM")
+			b.ReportMetric(float64(took.Nanoseconds())/float64(n), "start-ns/TM")
+			b.ReportMetric(float64(time.Since(began).Nanoseconds())/float64(n), "stop-ns/TM")
 		})
 	}
 }
