@@ -46,9 +46,10 @@ type PoolConfig struct {
 	// NotEmpty is called when the first free buffer has come back into an empty pool, and
 	// all TMs that lacked one were served, which may have emptied it again. Low is called
 	// when a Get, or a TM that fills its queue, leaves fewer than Threshold. Both run in
-	// whoever called, or in the worker of the TM, under no lock, and may use the pool; but
-	// what takes buffers in Low calls it again: Get, always, and Provision, if TMs take all
-	// that it makes, so that its calls nest until they lack none. They may be nil.
+	// whoever called, or in the worker of the TM, or in DeliverAll, there behind the callback
+	// of the event, under no lock, and may use the pool; but what takes buffers in Low calls
+	// it again: Get, always, and Provision, if TMs take all that it makes, so that its calls
+	// nest until they lack none. They may be nil.
 	NotEmpty, Low func(p *Pool)
 }
 

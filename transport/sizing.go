@@ -8,7 +8,8 @@ const minRPC = 4096
 // limits, 4096 at most (transport 3.4).
 func (l Limits) RPCSegmentSize() int { return min(l.SegmentSize, minRPC) }
 
-// RPCSegments is how many of them make up the largest buffer.
+// RPCSegments is how many of them make up the largest buffer: more than l.Segments, and so
+// than one buffer can have, where longer segments are needed to fill it.
 func (l Limits) RPCSegments() int { return l.BufferSize / l.RPCSegmentSize() }
 
 // RPCMessageSize is how long messages of an rpc layer can be, in bytes, that wants so much: no
