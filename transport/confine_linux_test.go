@@ -92,7 +92,7 @@ func TestConfineRefuses(t *testing.T) {
 		w.ok(err)
 		w.is(tm.Confine(0), syscall.ENOSYS)
 	}, func(*world) {})
-	for _, ps := range [][]int{{-1}, {1023}, {1 << 20}, {-1, 1023}} {
+	for _, ps := range [][]int{{-1}, {-64}, {1023}, {1 << 20}, {-1, 1023}} {
 		w := newWorld(t)
 		w.ok(w.tm.Confine(ps...))
 		w.ok(w.tm.Start(address))
@@ -108,7 +108,7 @@ func TestConfineRefuses(t *testing.T) {
 // r.M0.net.xprt.lnet.processor-affinity
 func TestConfineTakesWhatThereIs(t *testing.T) {
 	here := processorsNow(t)[0]
-	for _, ps := range [][]int{{here, 1023}, {1 << 20, here}, {-1, here}} {
+	for _, ps := range [][]int{{here, 1023}, {1 << 20, here}, {-64, here}} {
 		w := newWorld(t)
 		seen := make(chan []int, 1)
 		tm, err := w.domain.NewTM(func(e *TMEvent) {

@@ -138,6 +138,21 @@ func TestWhatSpeaksAgainstACore(t *testing.T) {
 			f.fake.obey()
 			f.holds(2, 0)
 		}
+		own := h.get(1, AnyColour)[0] // which the program adds itself
+		for range 2 * patience {
+			own.Queue, own.Callbacks, own.MinReceiveSize, own.MaxMessages = MsgRecv, f.how(2).Callbacks, 1, 1
+			own.Deadline = time.Now().Add(time.Millisecond)
+			f.on = func(*BufferEvent) {}
+			if err := f.Add(own); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			f.fake.obey()
+			synctest.Wait()
+		}
+		f.on = nil
+		f.put(own)
 		ends(patience, syscall.EIO)
 		f.holds(2, 0)
 		ends(1, nil)
