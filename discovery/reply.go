@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -29,7 +30,7 @@ func (m *Machine) PingReply(now time.Duration, id RequestID, r Reply) {
 
 func (m *Machine) replied(p *peer, c *Content) {
 	w := p.work
-	if c.Err != nil {
+	if c.Err != nil || m.strange(p, c) {
 		w.pingErr = nil
 		m.set(p, PingFailed)
 		return
@@ -59,6 +60,13 @@ func (m *Machine) replied(p *peer, c *Content) {
 	m.hear(p, c)
 	w.data = c
 	m.set(p, DataPresent)
+}
+
+// strange tells whether an answer that names no NID of a gateway's is another node's, to what
+// an earlier life of ours has asked: it has come to the same handle. Of other peers a
+// later answer mends what such a one has made; but routes would leave with the NIDs, for good.
+func (m *Machine) strange(p *peer, c *Content) bool {
+	return p.routes > 0 && !c.Short && !slices.ContainsFunc(p.nis, func(i *ni) bool { return c.lists(i.nid) })
 }
 
 // PushReceived says that a push came from a NID (discovery 6.7). The ACK and the new MD
