@@ -129,6 +129,24 @@ func (h *Host) findNID(ctx context.Context) error {
 	return nil
 }
 
+// settlePings is how many pings Settle sends: no less than there are connections.
+const settlePings = 8
+
+// Settle waits until the node of a NID has read what was sent to it before, or ctx ends.
+// Who closes a host before may lose it: a node that sees one connection end closes all
+// with the peer. Pings go by one connection after the other, behind what is on them.
+func (h *Host) Settle(ctx context.Context, to string) {
+	nid, err := lnet.ParseNID(to)
+	if h.node == nil || err != nil {
+		return
+	}
+	for range settlePings {
+		if _, err := h.node.Ping(ctx, lnet.ProcessID{NID: nid}, node.PingOptions{}); err != nil {
+			return
+		}
+	}
+}
+
 // Close ends the host; its transfer machines are closed and its buffers freed.
 func (h *Host) Close(ctx context.Context) error {
 	var errs []error

@@ -156,6 +156,9 @@ func (s *Session) Clients(ctx context.Context, h *tmhost.Host) (reports []Report
 		all.Go(func() { k.run(ctx) })
 	}
 	all.Wait()
+	settled, cancel := context.WithTimeout(ctx, s.MessageTime)
+	defer cancel()
+	h.Settle(settled, s.Server.NID)
 	for _, k := range clients {
 		reports = append(reports, k.report())
 	}
