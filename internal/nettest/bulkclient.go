@@ -16,13 +16,11 @@ import (
 // bulkClient announces pairs of passive buffers, and counts what the servers have fetched
 // and brought back.
 type bulkClient struct {
-	*trial
-	servers []*transport.EndPoint
-	left    []uint64 // transfers that are still to be begun, of each server
-	slots   []bulkSlot
-	ready   [][]int             // of each server: slots whose descriptors are still to be sent
-	free    []*transport.Buffer // for messages with descriptors
-	pairs   []message.Pair      // scratch
+	share
+	slots []bulkSlot
+	ready [][]int             // of each server: slots whose descriptors are still to be sent
+	free  []*transport.Buffer // for messages with descriptors
+	pairs []message.Pair      // scratch
 }
 
 // bulkSlot is one of the transfers that are under way at a time (transport 10.3): unused,
@@ -45,8 +43,8 @@ type announcement struct{ slots []int }
 
 func (c *bulkClient) prepare(ctx context.Context) error {
 	n := len(c.test.Peers)
-	var err error
-	if c.servers, err = c.endPoints(); err != nil {
+	err := c.find()
+	if err != nil {
 		return err
 	}
 	callbacks := &transport.Callbacks{
@@ -54,10 +52,7 @@ func (c *bulkClient) prepare(ctx context.Context) error {
 		transport.PassiveBulkSend: c.locked(c.fetched),
 		transport.PassiveBulkRecv: c.locked(c.brought),
 	}
-	c.slots, c.left, c.ready = make([]bulkSlot, n*c.test.Concurrency), make([]uint64, n), make([][]int, n)
-	for k := range c.left {
-		c.left[k] = c.test.Count
-	}
+	c.slots, c.ready = make([]bulkSlot, n*c.test.Concurrency), make([][]int, n)
 	for k := range c.slots {
 		s := &c.slots[k]
 		s.server = k % n
@@ -92,12 +87,9 @@ func (c *bulkClient) begin() {
 // next begins the next transfer of a slot, if there is one.
 func (c *bulkClient) next(k int) {
 	s := &c.slots[k]
-	if c.over(time.Now()) || c.test.Count > 0 && c.left[s.server] == 0 {
+	if !c.another(s.server) {
 		s.done = true
 		return
-	}
-	if c.test.Count > 0 {
-		c.left[s.server]--
 	}
 	s.failures = 0
 	c.queue(k)
@@ -268,8 +260,6 @@ func (c *bulkClient) finished() bool {
 	}
 	return len(c.free) == c.test.Buffers
 }
-
-func (c *bulkClient) end() { putAll(c.servers) }
 
 // fill fills b with what no other seed gives.
 func fill(b []byte, seed uint64) {

@@ -10,11 +10,9 @@ import (
 
 // pingClient sends messages, and checks that they come back.
 type pingClient struct {
-	*trial
-	servers []*transport.EndPoint
-	left    []uint64 // messages that are still to be begun, of each server
-	slots   []pingSlot
-	head    [message.PingHead]byte
+	share
+	slots []pingSlot
+	head  [message.PingHead]byte
 }
 
 // pingSlot is one of the messages that are under way at a time.
@@ -31,16 +29,11 @@ type pingSlot struct {
 
 func (p *pingClient) prepare(ctx context.Context) error {
 	n := len(p.test.Peers)
-	var err error
-	if p.servers, err = p.endPoints(); err != nil {
+	if err := p.find(); err != nil {
 		return err
 	}
 	callbacks := &transport.Callbacks{transport.MsgRecv: p.locked(p.received), transport.MsgSend: p.locked(p.sent)}
 	p.slots = make([]pingSlot, n*p.test.Concurrency)
-	p.left = make([]uint64, n)
-	for k := range p.left {
-		p.left[k] = p.test.Count
-	}
 	for k := range p.slots {
 		b, err := p.newBuffer(ctx, p.test.Size, callbacks)
 		if err != nil {
@@ -61,12 +54,9 @@ func (p *pingClient) begin() {
 // next begins the next message of a slot, if there is one.
 func (p *pingClient) next(k int) {
 	s := &p.slots[k]
-	if p.over(time.Now()) || p.test.Count > 0 && p.left[s.server] == 0 {
+	if !p.another(s.server) {
 		s.done = true
 		return
-	}
-	if p.test.Count > 0 {
-		p.left[s.server]--
 	}
 	s.failures = 0
 	p.send(k)
@@ -177,8 +167,6 @@ func (p *pingClient) tick(now time.Time) {
 }
 
 func (p *pingClient) flush() {}
-
-func (p *pingClient) end() { putAll(p.servers) }
 
 func (p *pingClient) finished() bool {
 	for k := range p.slots {

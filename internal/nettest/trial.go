@@ -84,11 +84,11 @@ func newTrial(ctx context.Context, d *transport.Domain, test message.Test) (*tri
 	t := &trial{test: test, domain: d, ticks: make(chan struct{}), ended: make(chan struct{})}
 	switch {
 	case test.Kind == message.Ping && test.Role == message.Client:
-		t.role = &pingClient{trial: t}
+		t.role = &pingClient{share: share{trial: t}}
 	case test.Kind == message.Ping:
 		t.role = &pingServer{trial: t}
 	case test.Role == message.Client:
-		t.role = &bulkClient{trial: t}
+		t.role = &bulkClient{share: share{trial: t}}
 	default:
 		t.role = &bulkServer{trial: t}
 	}
@@ -164,26 +164,6 @@ func (t *trial) receiveMessages(ctx context.Context, n, size int, callbacks *tra
 		}
 	}
 	return nil
-}
-
-// endPoints are those of the peers; putAll drops them.
-func (t *trial) endPoints() ([]*transport.EndPoint, error) {
-	var all []*transport.EndPoint
-	for _, address := range t.test.Peers {
-		e, err := t.loop.TM.EndPoint(address)
-		if err != nil {
-			putAll(all)
-			return nil, fmt.Errorf("peer %q: %w", address, err)
-		}
-		all = append(all, e)
-	}
-	return all, nil
-}
-
-func putAll(all []*transport.EndPoint) {
-	for _, e := range all {
-		e.Put()
-	}
 }
 
 // receiveAgain queues a receive buffer again.
