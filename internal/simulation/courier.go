@@ -11,17 +11,9 @@ import (
 // courier makes an agent's share of the machines' traffic.
 func (w *world) courier(r *rand.Rand) {
 	share := w.machines.errands / w.machines.couriers
-	gap := float64(w.duration) / float64(share)
-	burst := 0
+	pace := pace{gap: float64(w.duration) / float64(share), bursts: 12, longest: 12}
 	for range share {
-		if burst > 0 {
-			burst--
-		} else {
-			pause(time.Duration(r.ExpFloat64() * gap))
-			if r.IntN(12) == 0 {
-				burst = r.IntN(12)
-			}
-		}
+		pace.wait(r)
 		b := w.drawBerth(r)
 		if b == nil || !b.station.enter() {
 			continue

@@ -19,22 +19,14 @@ func pause(d time.Duration) { time.Sleep(d.Round(beat)) }
 // traffic makes an agent's share of the scenario's operations.
 func (w *world) traffic(r *rand.Rand) {
 	share := w.scenario.operations / w.agents
-	gap := float64(w.duration) / float64(share)
-	burst := 0
+	pace := pace{gap: float64(w.duration) / float64(share), bursts: 20, longest: 25}
 	for range share {
-		if burst > 0 {
-			burst--
-		} else {
-			pause(time.Duration(r.ExpFloat64() * gap))
-			if r.IntN(20) == 0 {
-				burst = r.IntN(25)
-			}
-		}
+		pace.wait(r)
 		from, to := w.pair(r)
 		switch {
 		case r.IntN(12) == 0:
 			to = from
-		case burst == 0 && r.IntN(20) == 0:
+		case pace.burst == 0 && r.IntN(20) == 0:
 			w.storm(r)
 		}
 		l := from.current()
