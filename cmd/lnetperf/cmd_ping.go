@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lnetd/lnetd/internal/tmhost"
 	"github.com/lnetd/lnetd/internal/tmping"
@@ -59,7 +60,12 @@ lnetperf ping -c -I 10.0.0.1@tcp -n 4 -d 64K`,
 			return p.ping(c.Context(), &o)
 		},
 	}
-	f := c.Flags()
+	o.declare(c.Flags())
+	return c
+}
+
+// declare declares the options.
+func (o *pingOptions) declare(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.BoolVarP(&o.server, "server", "s", false, "be a server; with -c, or without both, clients are here too")
 	f.BoolVarP(&o.client, "client", "c", false, "be clients")
@@ -85,7 +91,6 @@ lnetperf ping -c -I 10.0.0.1@tcp -n 4 -d 64K`,
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no tables")
 	f.BoolVar(&o.untilSignal, "until-signal", false, "a server alone does not read its standard input, and ends by a signal")
 	o.add(f)
-	return c
 }
 
 // read puts what the options say into their Config.

@@ -144,6 +144,12 @@ func drawDeed(t *rapid.T) deed {
 	if number("wrong", 0, 7) == 0 {
 		d.Fault = fault(number("fault", 1, int(faults)-1))
 	}
+	d.aim()
+	return d
+}
+
+// aim makes the queue one of those that the kind of a deed is about.
+func (d *deed) aim() {
 	switch d.Kind {
 	case "receive":
 		d.Queue = transport.MsgRecv
@@ -154,7 +160,6 @@ func drawDeed(t *rapid.T) deed {
 	case "active":
 		d.Queue = transport.ActiveBulkRecv + d.Queue%2
 	}
-	return d
 }
 
 var gustKinds = []string{
@@ -169,15 +174,6 @@ func drawGust(t *rapid.T) deed {
 		kind = "yield"
 	}
 	d.Kind, d.Fault = kind, faultNone
-	switch kind {
-	case "receive":
-		d.Queue = transport.MsgRecv
-	case "send":
-		d.Queue = transport.MsgSend
-	case "passive":
-		d.Queue = transport.PassiveBulkRecv + d.Queue%2
-	case "active":
-		d.Queue = transport.ActiveBulkRecv + d.Queue%2
-	}
+	d.aim()
 	return d
 }
