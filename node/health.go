@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -133,6 +134,9 @@ func (m *message) failed(err error) (again bool) {
 	}
 	n.stats.status[s].Add(1)
 	class := statusClass[s]
+	if errors.Is(err, syscall.EFAULT) { // the memory of a program is gone, which no NI can help
+		return false
+	}
 	if errors.Is(err, ErrRestarted) { // nobody's fault; what was not started has not arrived
 		return class&resendable != 0
 	}

@@ -4,17 +4,20 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/selection"
 )
 
 // loopback is 0@lo's interface. What is sent to it arrives in the goroutine of
 // a caller of Send, but never within another arrival: whoever finds the queue
 // idle works until it is empty, and everybody else leaves messages there. So
-// handlers may send on and on, and the stack stays as it is.
+// handlers may send on and on, and the stack stays as it is. Who has done his
+// turn of work, while others go on to leave messages, leaves it to a goroutine.
 type loopback struct {
 	up   *ni
 	pool sync.Pool
@@ -104,9 +107,29 @@ func (l *loopback) run(m *loopMessage) {
 		return
 	}
 	l.running = true
-	for l.head != nil {
+	l.work()
+}
+
+// What a turn of work is, and a message without payload, in bytes to copy.
+const (
+	loopTurn        = 4 << 20
+	loopMessageCost = 16 << 10
+)
+
+// work works off the queue, for a turn. The caller holds mu, and has it no more.
+func (l *loopback) work() {
+	for turn := loopTurn; l.head != nil; {
+		if turn <= 0 {
+			l.mu.Unlock()
+			go func() {
+				l.mu.Lock()
+				l.work()
+			}()
+			return
+		}
 		m := l.head
 		l.head = m.next
+		turn -= loopMessageCost + m.tx.Payload.Length
 		l.mu.Unlock()
 		l.step(m)
 		l.mu.Lock()
@@ -127,10 +150,28 @@ func (l *loopback) step(m *loopMessage) {
 		}
 	}
 	if m.placement.Done != nil {
-		m.placement.Memory.CopyVector(m.tx.Payload)
+		if fault := memory.Guard(func() { m.placement.Memory.CopyVector(m.tx.Payload) }); fault != nil {
+			l.failed(m, fault)
+			return
+		}
 		m.placement.Done.Received(&m.rx, nil)
 	}
 	l.complete(m, nil)
+}
+
+// failed completes m, of which one side's memory is gone. Each side hears of an EFAULT of its
+// own memory alone: who waits for what the other one has lost, of an EIO.
+func (l *loopback) failed(m *loopMessage, fault *memory.Fault) {
+	err := &lnd.Error{Driver: "loopback", Op: "copy", Status: lnd.StatusLocalError, Err: fault}
+	if !fault.In(m.tx.Payload) {
+		m.placement.Done.Received(&m.rx, err)
+		l.complete(m, nil)
+		return
+	}
+	lost := *err
+	lost.Err = syscall.EIO
+	m.placement.Done.Received(&m.rx, &lost)
+	l.complete(m, err)
 }
 
 func (l *loopback) complete(m *loopMessage, err error) {

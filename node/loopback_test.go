@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,6 +26,7 @@ func TestMillionDeepLoopback(t *testing.T) {
 		received int
 		deepest  int
 		pcs      [128]uintptr
+		over     = make(chan struct{})
 	)
 	attach(t, n, portals.Entry{Portal: 1}, portals.MD{
 		Bytes: make([]byte, 8), Threshold: portals.Unlimited, Options: portals.OpPut | portals.ManageRemote,
@@ -43,16 +45,45 @@ func TestMillionDeepLoopback(t *testing.T) {
 	acks := 0
 	h = bind(t, n, portals.MD{Bytes: make([]byte, 8), Threshold: portals.Unlimited, Handler: portals.HandlerFunc(func(e *portals.Event) {
 		if e.Type == portals.EventAck {
-			acks++
+			if acks++; acks == depth {
+				close(over)
+			}
 		}
 	})})
 	put(t, n, h, loID, node.PutOptions{Portal: 1, Ack: true})
+	<-over
 	if received != depth || acks != depth {
 		t.Errorf("%d messages and %d ACKs, want %d", received, acks, depth)
 	}
 	if deepest >= 64 {
 		t.Errorf("%d frames on the stack", deepest)
 	}
+}
+
+// Who sends to 0@lo is not kept for what others send there, however long they go on.
+func TestLoopbackLetsGo(t *testing.T) {
+	n := newNode(t, node.Config{})
+	var (
+		h    lnet.Handle
+		sent atomic.Bool
+		over = make(chan struct{})
+	)
+	attach(t, n, portals.Entry{Portal: 1}, portals.MD{
+		Bytes: make([]byte, 8), Threshold: portals.Unlimited, Options: portals.OpPut | portals.ManageRemote,
+		Handler: portals.HandlerFunc(func(*portals.Event) {
+			if sent.Load() {
+				close(over)
+				return
+			}
+			if err := n.Put(h, loID, node.PutOptions{Portal: 1}); err != nil {
+				t.Error(err)
+			}
+		}),
+	})
+	h = bind(t, n, portals.MD{Bytes: make([]byte, 8), Threshold: portals.Unlimited})
+	put(t, n, h, loID, node.PutOptions{Portal: 1})
+	sent.Store(true)
+	<-over
 }
 
 // Over a driver, too: the driver iterates, and the node adds no recursion.

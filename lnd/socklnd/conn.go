@@ -37,6 +37,7 @@ type conn struct {
 	partial   atomic.Bool   // a message has begun and is not complete
 	large     atomic.Bool   // the receiver holds a large buffer
 	received  atomic.Uint64 // bytes
+	copied    atomic.Uint64 // bytes of payloads
 
 	// Writing.
 	queuedBytes atomic.Int64 // payload and overhead of what is queued or being written
@@ -134,6 +135,7 @@ func (c *conn) bury() {
 	i.counters.closes.Add(1)
 	i.counters.bytesSent.Add(c.sent.Load())
 	i.counters.bytesReceived.Add(c.received.Load())
+	i.counters.bytesCopied.Add(c.copied.Load())
 	if c.inbound {
 		i.releaseSource(c.remote.Addr())
 	}

@@ -26,6 +26,7 @@ type counters struct {
 	acknowledgements atomic.Uint64 // zero-copy requests acknowledged
 	bytesSent        atomic.Uint64
 	bytesReceived    atomic.Uint64
+	bytesCopied      atomic.Uint64 // of payloads that came
 }
 
 // liveCounts is what stands at the moment.
@@ -33,6 +34,7 @@ type liveCounts struct {
 	peers, conns, pending    uint64
 	waitingCalls             uint64 // peers that wait to be called
 	bytesSent, bytesReceived uint64
+	bytesCopied              uint64
 }
 
 func (c *counters) list(live liveCounts) []lnd.Counter {
@@ -59,5 +61,6 @@ func (c *counters) list(live liveCounts) []lnd.Counter {
 		{Name: "zc_acks_total", Value: c.acknowledgements.Load()},
 		{Name: "sent_bytes_total", Value: c.bytesSent.Load() + live.bytesSent},
 		{Name: "received_bytes_total", Value: c.bytesReceived.Load() + live.bytesReceived},
+		{Name: "copied_bytes_total", Value: c.bytesCopied.Load() + live.bytesCopied},
 	}
 }

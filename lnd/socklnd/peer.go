@@ -391,6 +391,7 @@ func (p *peer) count(live *liveCounts) {
 	for _, c := range p.conns {
 		live.bytesSent += c.sent.Load()
 		live.bytesReceived += c.received.Load()
+		live.bytesCopied += c.copied.Load()
 	}
 }
 

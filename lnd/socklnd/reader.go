@@ -10,6 +10,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // A placing is where an arrived message stands between upcall and placement.
@@ -47,6 +48,12 @@ func (c *conn) readMessages() error {
 			c.large.Store(false)
 			continue
 		}
+		if errors.Is(err, syscall.EFAULT) && c.rx.Abandon() {
+			if err := c.arrived(c.faulty(err)); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			return c.readError(err)
 		}
@@ -55,6 +62,9 @@ func (c *conn) readMessages() error {
 		c.peer.cork()
 		err = c.consume()
 		c.peer.uncork()
+		if n := c.rx.Copied(); n != c.copied.Load() {
+			c.copied.Store(n)
+		}
 		if err != nil {
 			return err
 		}
@@ -81,9 +91,16 @@ func (c *conn) readError(err error) error {
 // consume works through the bytes that have been read.
 func (c *conn) consume() error {
 	for {
-		event, err := c.rx.Next()
+		event, fault, err := c.next()
 		if err != nil {
 			return c.protocolError(err)
+		}
+		if fault != nil {
+			c.rx.Abandon()
+			if err := c.arrived(c.faulty(fault)); err != nil {
+				return err
+			}
+			continue
 		}
 		switch event {
 		case protocol.NeedBytes:
@@ -97,11 +114,27 @@ func (c *conn) consume() error {
 				return err
 			}
 		case protocol.GotPayload:
-			if err := c.arrived(); err != nil {
+			if err := c.arrived(nil); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// next is Next of the receiver, or the fault of the payload's memory that ended it.
+func (c *conn) next() (event protocol.Event, fault *memory.Fault, err error) {
+	if !c.open { // there is no payload that goes anywhere
+		event, err = c.rx.Next()
+		return event, nil, err
+	}
+	fault = memory.Guard(func() { event, err = c.rx.Next() })
+	return event, fault, err
+}
+
+// faulty is the error of a message whose payload's memory is gone on this side, which is
+// neither the peer's fault nor the network's: the connection stays.
+func (c *conn) faulty(cause error) error {
+	return messageError("receive", c.peer.id.NID, lnd.StatusLocalError, cause)
 }
 
 func (c *conn) protocolError(err error) error {
@@ -199,9 +232,9 @@ func (c *conn) take() error {
 }
 
 // arrived completes the message at hand: the wanted part of its payload is in
-// place. A zero-copy request is acknowledged before the rest is skipped
+// place, or, with an error, there is no place for it. A zero-copy request is acknowledged before the rest is skipped
 // (socklnd 10.2).
-func (c *conn) arrived() error {
+func (c *conn) arrived(failure error) error {
 	if request := c.rx.Frame().Request; request != 0 {
 		routed := c.m.Header.Src != c.peer.id.NID
 		if err := c.peer.acknowledge(request, routed); err != nil {
@@ -212,7 +245,7 @@ func (c *conn) arrived() error {
 		c.open = false
 		done := c.placement.Done
 		c.placement = lnd.Placement{}
-		done.Received(&c.m, nil)
+		done.Received(&c.m, failure)
 	}
 	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"syscall"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // Writing. Whoever queues a message on a connection on which nobody is
@@ -290,8 +292,11 @@ func (c *conn) appendHead(m *lnd.Tx, cookie uint64) error {
 	if err == nil && c.checksums() {
 		sum := protocol.Checksum(protocol.ChecksumInit, w.heads[at:])
 		w.summed = m.Payload.AppendBuffers(w.summed[:0])
-		sum = protocol.Checksum(sum, w.summed...)
+		fault := memory.Guard(func() { sum = protocol.Checksum(sum, w.summed...) })
 		clear(w.summed)
+		if fault != nil {
+			return fault
+		}
 		binary.LittleEndian.PutUint32(w.heads[at+4:], sum)
 	}
 	return err
@@ -318,6 +323,11 @@ func (c *conn) push() bool {
 		n, err := c.stream.TryWrite(w.rest)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return false // who waits for room sees to it
+		}
+		if errors.Is(err, syscall.EFAULT) {
+			if err = c.dropFaulty(); err == nil {
+				continue
+			}
 		}
 		if err != nil {
 			c.writeFailed(err)

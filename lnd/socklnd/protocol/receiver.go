@@ -47,6 +47,7 @@ type Receiver struct {
 	slop   int      // payload bytes to discard behind them
 	sum    uint32   // checksum so far, if the frame has one
 	iov    [][]byte // what Buffers returns
+	copied uint64   // bytes of payloads, from buf
 }
 
 const (
@@ -341,8 +342,27 @@ func (m *Receiver) takePayload() {
 	for m.left > 0 && m.r < m.w {
 		n := copy(m.wanted[m.done][m.filled:], m.buf[m.r:m.w])
 		m.r += n
+		m.copied += uint64(n)
 		m.advance(n)
 	}
+}
+
+// Copied is how many bytes of payloads were copied since they came along with a header, and
+// did not go from the stream into their place.
+func (m *Receiver) Copied() uint64 { return m.copied }
+
+// Abandon has what is left of the payload at hand discarded, since the memory that Place
+// has named cannot be written or read, which Next or a read has found. It returns false if
+// no payload is at hand.
+func (m *Receiver) Abandon() bool {
+	if m.state != receivePayload {
+		return false
+	}
+	m.slop += m.left
+	m.left = 0
+	m.state = receiveSlop
+	m.forget()
+	return true
 }
 
 // sumFrame begins the checksum of a message (socklnd 9): V2 sums the framing

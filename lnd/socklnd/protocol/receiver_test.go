@@ -416,3 +416,66 @@ func TestReceiverRefusesAPlacement(t *testing.T) {
 		t.Errorf("event %d, error %v, payload % x", event, err, place)
 	}
 }
+
+// What is left of a payload without a place is discarded, wherever in it that turns out,
+// and the next message is found behind it.
+func TestAbandonedPayload(t *testing.T) {
+	for _, arrived := range []int{0, 1, 5000, 9000} {
+		var h lnet.Header
+		rx := NewReceiver(V3, binary.LittleEndian, &h)
+		if rx.Abandon() {
+			t.Error("a payload was abandoned where none is")
+		}
+		messages := []sentMessage{putOf(9000), putOf(10)}
+		stream := encodeStream(t, V3, binary.LittleEndian, messages)
+		head := V3.Overhead()
+		if err := feedTo(rx, stream[:head]); err != nil {
+			t.Fatal(err)
+		}
+		if event, err := rx.Next(); event != GotHeader || err != nil {
+			t.Fatal(event, err)
+		}
+		if err := rx.Place([][]byte{make([]byte, 4000), make([]byte, 5000)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := feedTo(rx, stream[head:head+arrived]); err != nil {
+			t.Fatal(err)
+		}
+		if !rx.Abandon() {
+			t.Fatalf("with %d bytes in place, the payload cannot be abandoned", arrived)
+		}
+		for {
+			event, err := rx.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if event == GotHeader {
+				break
+			}
+			at := head + arrived
+			arrived++
+			if err := feedTo(rx, stream[at:at+1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if h.PayloadLength != 10 {
+			t.Errorf("the message behind it has %d bytes", h.PayloadLength)
+		}
+	}
+}
+
+// feedTo puts bytes where the receiver wants them, without a look at them.
+func feedTo(rx *Receiver, b []byte) error {
+	for len(b) > 0 {
+		n := 0
+		for _, to := range rx.Buffers() {
+			n += copy(to, b[n:])
+		}
+		if n == 0 {
+			return errors.New("the receiver has no room")
+		}
+		rx.Filled(n)
+		b = b[n:]
+	}
+	return nil
+}
