@@ -14,12 +14,12 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-func tryStart(t testing.TB, d *domain, a transport.Address) (*tm, error) {
+func tryStart(t testing.TB, d *domain, a transport.Address) (*queuedTM, error) {
 	c, err := d.StartTM(t.Context(), a, 1)
 	if err != nil {
 		return nil, err
 	}
-	return c.(*tm), nil
+	return c.(*queuedTM), nil
 }
 
 // cannotStart fails the test unless a start ends with an errno.
@@ -33,7 +33,7 @@ func cannotStart(t testing.TB, d *domain, a transport.Address, want syscall.Errn
 	}
 }
 
-func stop(t testing.TB, of *tm) {
+func stop(t testing.TB, of *queuedTM) {
 	t.Helper()
 	if err := of.Stop(); err != nil {
 		t.Error(err)
@@ -79,7 +79,7 @@ func TestAddressesOfOthers(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	n := simulated(t, simConfig, static(), "10.2.0.1")[0]
 	one, other := openOn(t, New(n)), openOn(t, New(n))
-	dynamic := func(d *domain, nid lnet.NID, want uint16) *tm {
+	dynamic := func(d *domain, nid lnet.NID, want uint16) *queuedTM {
 		t.Helper()
 		c := start(t, d, at(nid, 34, transport.Dynamic))
 		if got := c.Address(); got != at(nid, 34, want) {
@@ -108,7 +108,7 @@ func TestNumbers(t *testing.T) {
 // transport 6.3 (3)
 func TestLastNumber(t *testing.T) {
 	d := openOn(t, New(newNode(t)))
-	var last *tm
+	var last *queuedTM
 	for id := uint16(4095); id > 0; id-- {
 		if last = start(t, d, at(lnet.LoopbackNID, 34, transport.Dynamic)); last.Address().TMID != id {
 			t.Fatalf("%d, want %d", last.Address().TMID, id)

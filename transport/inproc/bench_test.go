@@ -13,7 +13,7 @@ import (
 
 // crowd starts n TMs on a node, on as many portals as they need, each with a receive
 // buffer queued.
-func crowd(t testing.TB, d *domain, n int) (all []*tm) {
+func crowd(t testing.TB, d *domain, n int) (all []*queuedTM) {
 	t.Helper()
 	for k := range n {
 		c := start(t, d, at(lnet.LoopbackNID, uint32(34+k/transport.MaxTMID), transport.Dynamic))

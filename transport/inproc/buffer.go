@@ -186,7 +186,7 @@ func (b *buffer) HandleEvent(e *portals.Event) {
 	if what == intermediate || what == final {
 		c = b.completion(what == final, &o)
 		if b.queue == transport.MsgRecv && e.Type == portals.EventPut {
-			sender(e, &c)
+			b.sender(e, &c)
 		}
 	}
 	if what == final {

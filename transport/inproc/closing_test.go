@@ -49,7 +49,7 @@ func TestNodeCloses(t *testing.T) {
 				t.Errorf("%+v", c)
 			}
 		}
-		for _, of := range []*tm{here, idle} {
+		for _, of := range []*queuedTM{here, idle} {
 			c := next(t, of)
 			if !c.Down || c.Token != nil || !errors.Is(c.Err, syscall.EPIPE) || !errors.Is(c.Err, node.ErrClosed) || of.Pending() {
 				t.Errorf("%+v", c)
@@ -166,7 +166,7 @@ func TestNodeClosesUnderLoad(t *testing.T) {
 }
 
 // play sends messages to the TM itself until the node is closed.
-func play(t *testing.T, of *tm, in, out *buffer) {
+func play(t *testing.T, of *queuedTM, in, out *buffer) {
 	busy := map[*buffer]bool{}
 	sequence, down := uint32(0), false
 	for !down || len(busy) > 0 {

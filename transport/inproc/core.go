@@ -35,6 +35,7 @@ type engine interface {
 // Core is a way to LNet by a node. New makes it. It is safe for concurrent use.
 type Core struct {
 	node engine
+	book book
 
 	mu sync.Mutex // guards ids
 	// ids are the numbers of this Core's TMs, by portal.

@@ -14,6 +14,8 @@ import (
 	"github.com/lnetd/lnetd/transport/completion"
 )
 
+var _ completion.Domain = (*domain)(nil)
+
 // domain is a CoreDomain of a Core.
 type domain struct {
 	core *Core
@@ -75,7 +77,25 @@ func (d *domain) local(nid lnet.NID, pid lnet.PID) bool {
 
 // StartTM does not block.
 func (d *domain) StartTM(ctx context.Context, a transport.Address, completions int) (transport.CoreTM, error) {
-	fail := func(err error) (transport.CoreTM, error) {
+	q := completion.New(completions)
+	t, err := d.start(ctx, a, completion.Outlet{Queue: q})
+	if err != nil {
+		return nil, err
+	}
+	return &queuedTM{tm: t, Queue: q}, nil
+}
+
+// StartTMTo implements completion.Domain. It does not block.
+func (d *domain) StartTMTo(ctx context.Context, a transport.Address, to completion.Sink) (completion.TM, error) {
+	t, err := d.start(ctx, a, completion.Outlet{Sink: to})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (d *domain) start(ctx context.Context, a transport.Address, out completion.Outlet) (*tm, error) {
+	fail := func(err error) (*tm, error) {
 		return nil, fmt.Errorf("inproc: start at %s: %w", a, err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -93,7 +113,7 @@ func (d *domain) StartTM(ctx context.Context, a transport.Address, completions i
 		d.large.Store(true)
 	}
 	t := &tm{
-		domain: d, address: a, claim: claim, queue: completion.New(completions),
+		domain: d, address: a, claim: claim, out: out,
 		bits: uint64(transport.MakeMatchBits(id, 0)), hdrData: uint64(transport.MakeHdrData(a)),
 	}
 	d.mu.Lock()
@@ -106,6 +126,7 @@ func (d *domain) StartTM(ctx context.Context, a transport.Address, completions i
 		d.core.vacate(claim, id)
 		return fail(errDown)
 	}
+	d.core.book.enter(t)
 	return t, nil
 }
 

@@ -155,7 +155,7 @@ type stage struct {
 	t      testing.TB
 	node   *fakeNode
 	domain *domain
-	tm     *tm
+	tm     *queuedTM
 }
 
 func newStage(t testing.TB) *stage {
@@ -175,13 +175,13 @@ func openOn(t testing.TB, c *Core) *domain {
 	return d.(*domain)
 }
 
-func (s *stage) start(a transport.Address) *tm {
+func (s *stage) start(a transport.Address) *queuedTM {
 	s.t.Helper()
 	c, err := s.domain.StartTM(s.t.Context(), a, 16)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return c.(*tm)
+	return c.(*queuedTM)
 }
 
 // buffer registers segments of the given lengths.

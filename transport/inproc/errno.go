@@ -36,6 +36,7 @@ var errnos = []struct {
 	{portals.ErrNotFound, syscall.ENOENT},
 	{portals.ErrTaken, syscall.EADDRINUSE},
 	{portals.ErrPortalClass, syscall.EPERM},
+	{syscall.EFAULT, syscall.EFAULT}, // memory that is gone
 	{node.ErrNotMade, syscall.EINVAL},
 	{node.ErrInHandler, syscall.EDEADLK},
 	{node.ErrUnreachable, syscall.EHOSTUNREACH},

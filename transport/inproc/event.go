@@ -126,12 +126,17 @@ func (b *buffer) failure(err error) error {
 // found out about its node, while LNet's initiator becomes the node's primary NID when
 // that is discovered, which may be on a net that this node is not on. Without a usable
 // sender a message has but used up room (transport 6.5).
-func sender(e *portals.Event, c *transport.Completion) {
+func (b *buffer) sender(e *portals.Event, c *transport.Completion) {
 	if c.Err != nil {
 		return
 	}
 	var ok bool
 	if c.Sender, ok = transport.HdrData(e.HdrData).Sender(e.Source); !ok && c.Final {
 		c.Err, c.Length, c.Offset = errNoSender, 0, 0
+	}
+	if ok && c.Sender.NID.IsLoopback() {
+		if t := b.domain.core.book.find(c.Sender.Portal, c.Sender.TMID); t != nil {
+			c.Sender = t.address
+		}
 	}
 }

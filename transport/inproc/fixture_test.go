@@ -120,17 +120,17 @@ func at(nid lnet.NID, portal uint32, id uint16) transport.Address {
 }
 
 // start starts a TM that ends with the test, unless it was stopped.
-func start(t testing.TB, d *domain, a transport.Address) *tm {
+func start(t testing.TB, d *domain, a transport.Address) *queuedTM {
 	t.Helper()
 	c, err := d.StartTM(t.Context(), a, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.(*tm)
+	return c.(*queuedTM)
 }
 
 // submit hands ops over.
-func submit(t testing.TB, to *tm, ops ...transport.Op) {
+func submit(t testing.TB, to *queuedTM, ops ...transport.Op) {
 	t.Helper()
 	if n, err := to.Submit(ops); n != len(ops) || err != nil {
 		t.Fatalf("%d of %d ops: %v", n, len(ops), err)
@@ -138,7 +138,7 @@ func submit(t testing.TB, to *tm, ops ...transport.Op) {
 }
 
 // next waits for the next completion.
-func next(t testing.TB, of *tm) transport.Completion {
+func next(t testing.TB, of *queuedTM) transport.Completion {
 	t.Helper()
 	var c [1]transport.Completion
 	for until := time.Now().Add(time.Minute); of.Reap(c[:]) == 0; of.Wait(until) {

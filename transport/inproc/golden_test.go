@@ -108,7 +108,7 @@ const headerSize = 72 // of an LNet header with 4-byte NIDs
 // golden is a test of what two nodes send: from, 10.1.0.1, and at, 10.1.0.2.
 type golden struct {
 	t        *testing.T
-	from, at *tm
+	from, at *queuedTM
 	by, back *recorder
 }
 
@@ -117,7 +117,7 @@ func goldenPair(t *testing.T, portals [2]uint32, ids [2]uint16) *golden {
 	fabric := simlnd.New(simlnd.Config{})
 	t.Cleanup(fabric.Close)
 	g := &golden{t: t}
-	open := func(address string, portal uint32, id uint16) (*recorder, *tm) {
+	open := func(address string, portal uint32, id uint16) (*recorder, *queuedTM) {
 		r := &recorder{Host: fabric.Host(address, address)}
 		c := socklnd.DefaultConfig()
 		c.Network, c.Seed, c.ConnsPerPeer, c.SourcePorts = r, 1, 1, socklnd.SourcePrivileged

@@ -17,13 +17,14 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// area is memory that Alloc has mapped, and registered with the node once: buffers of it
-// share the registration.
+// area is memory that Alloc has mapped, or others before Adopt, and that is registered
+// with the node once: buffers of it share the registration.
 type area struct {
-	bytes  []byte // whole pages
-	length int    // that were asked for
-	region *memory.Region
-	users  int // buffers, a buffer as often as it has segments here
+	bytes   []byte // whole pages
+	length  int    // that were asked for
+	adopted bool   // others have mapped it
+	region  *memory.Region
+	users   int // buffers, a buffer as often as it has segments here
 }
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
@@ -48,8 +49,23 @@ func (d *domain) Alloc(ctx context.Context, n int) ([]byte, error) {
 	return b[:n:n], nil
 }
 
-// Free ends what Alloc has begun. EINVAL: b is not what Alloc gave; EBUSY: a buffer of it
-// is registered. After another error b can be freed again.
+// Adopt implements completion.Domain. It waits for changes of the node's configuration.
+func (d *domain) Adopt(ctx context.Context, b []byte) error {
+	fail := func(err error) error { return fmt.Errorf("inproc: adopt %d bytes: %w", len(b), err) }
+	page := os.Getpagesize()
+	if len(b) == 0 || len(b)%page != 0 || address(b)%uintptr(page) != 0 {
+		return fail(syscall.EINVAL)
+	}
+	r, err := d.core.node.Register(ctx, b)
+	if err != nil {
+		return fail(wrap(err))
+	}
+	d.addArea(&area{bytes: b, length: len(b), adopted: true, region: r})
+	return nil
+}
+
+// Free ends what Alloc or Adopt has begun. EINVAL: b is not what they have; EBUSY: a
+// buffer of it is registered. After another error b can be freed again.
 func (d *domain) Free(b []byte) error {
 	a, err := d.takeArea(b)
 	if err == nil {
@@ -65,7 +81,7 @@ func (d *domain) Free(b []byte) error {
 
 // free ends what there is yet of an area.
 func (a *area) free() error {
-	if err := release(a.region); err != nil {
+	if err := release(a.region); err != nil || a.adopted {
 		return err
 	}
 	return unix.Munmap(a.bytes)

@@ -35,7 +35,7 @@ func railed(t *testing.T) []*node.Node {
 }
 
 // exchange sends a message, and returns where it came from.
-func exchange(t *testing.T, from, to *tm, target transport.Address) transport.Address {
+func exchange(t *testing.T, from, to *queuedTM, target transport.Address) transport.Address {
 	t.Helper()
 	in, out := op(transport.MsgRecv, register(t, to.domain, make([]byte, 8))), op(transport.MsgSend, register(t, from.domain, make([]byte, 8)))
 	in.MinReceiveSize, in.MaxMessages, out.Peer = 8, 1, target

@@ -13,14 +13,14 @@ import (
 	"github.com/lnetd/lnetd/transport/completion"
 )
 
-// tm is a CoreTM.
+// tm is a TM, whatever its completions go to.
 type tm struct {
 	domain  *domain
 	address transport.Address
 	claim   *portals.Claim
 	bits    uint64 // of the receive queue
 	hdrData uint64
-	queue   *completion.Queue
+	out     completion.Outlet
 
 	// ops counts ops: those under way as multiples of opUnderWay, those whose final
 	// completion is about to be pushed as ones.
@@ -44,15 +44,25 @@ var (
 
 func (t *tm) Address() transport.Address { return t.address }
 
-func (t *tm) Grow(n int) error {
-	t.queue.Grow(n)
+// queuedTM is a CoreTM: a tm whose completions go to a queue.
+type queuedTM struct {
+	*tm
+	*completion.Queue // Reap, Pending, Wait, Wake
+}
+
+func (t *queuedTM) Grow(n int) error {
+	t.Queue.Grow(n)
 	return nil
 }
 
-func (t *tm) Reap(dst []transport.Completion) int { return t.queue.Reap(dst) }
-func (t *tm) Pending() bool                       { return t.queue.Pending() }
-func (t *tm) Wait(until time.Time)                { t.queue.Wait(until) }
-func (t *tm) Wake()                               { t.queue.Wake() }
+// Stop gives the address back, and drops what was not reaped.
+func (t *queuedTM) Stop() error {
+	err := t.tm.Stop()
+	if err == nil {
+		t.Queue.Close()
+	}
+	return err
+}
 
 // Submit carries ops out one by one, so that drivers can write together what goes one
 // way. Handlers may run in it.
@@ -98,19 +108,19 @@ func (t *tm) accepts() error {
 func (t *tm) push(c *transport.Completion) {
 	c.Time = time.Now()
 	if !c.Final {
-		t.queue.Push(c)
+		t.out.Push(c)
 		return
 	}
 	t.ops.Add(1 - opUnderWay)
-	t.queue.Push(c)
+	t.out.Push(c)
 	t.account(-1)
 }
 
 // account adds to ops. If the node closes, who finds that the last completion of an op is
-// in the queue tells that nothing will follow.
+// handed over tells that nothing will follow.
 func (t *tm) account(n int64) {
 	if t.ops.Add(n) == 0 && t.down.Load() && t.told.CompareAndSwap(false, true) {
-		t.queue.Tell(&transport.Completion{Err: errFallen, Time: time.Now(), Down: true})
+		t.out.Tell(&transport.Completion{Err: errFallen, Time: time.Now(), Down: true})
 	}
 }
 
@@ -123,7 +133,7 @@ func (t *tm) Stop() error {
 		t.stopped.Store(false)
 		return fmt.Errorf("inproc: stop %s: %d ops are under way: %w", t.address, n, syscall.EBUSY)
 	}
-	t.queue.Close()
+	t.domain.core.book.strike(t)
 	t.domain.core.vacate(t.claim, t.address.TMID)
 	t.domain.mu.Lock()
 	delete(t.domain.tms, t)
@@ -176,8 +186,7 @@ func (t *tm) put(op *transport.Op, bits uint64, d *portals.MD, more bool) (lnet.
 	if err != nil {
 		return h, err
 	}
-	to := lnet.ProcessID{NID: op.Peer.NID, PID: op.Peer.PID}
-	return h, n.Put(h, to, node.PutOptions{
+	return h, n.Put(h, t.domain.core.book.way(&op.Peer), node.PutOptions{
 		Source: t.address.NID, Portal: op.Peer.Portal, MatchBits: bits, HdrData: t.hdrData, More: more,
 	})
 }
@@ -188,8 +197,7 @@ func (t *tm) get(op *transport.Op, d *portals.MD, more bool) (lnet.Handle, error
 	if err != nil {
 		return h, err
 	}
-	to := lnet.ProcessID{NID: op.Peer.NID, PID: op.Peer.PID}
-	return h, n.Get(h, to, node.GetOptions{
+	return h, n.Get(h, t.domain.core.book.way(&op.Peer), node.GetOptions{
 		Source: t.address.NID, Portal: op.Peer.Portal, MatchBits: uint64(op.MatchBits), More: more,
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/transport"
 )
 
@@ -63,8 +64,16 @@ func (l *list) remove(b *buffer) {
 	b.list, b.prev, b.next = nil, nil, nil
 }
 
-// move copies the first n bytes of src to dst, at bytes from its beginning.
-func move(dst [][]byte, at int, src [][]byte, n int) {
+// move copies the first n bytes of src to dst, at bytes from its beginning. EFAULT: memory
+// of one of them is gone.
+func move(dst [][]byte, at int, src [][]byte, n int) error {
+	if f := memory.Guard(func() { moveSound(dst, at, src, n) }); f != nil {
+		return f
+	}
+	return nil
+}
+
+func moveSound(dst [][]byte, at int, src [][]byte, n int) {
 	for at >= len(dst[0]) {
 		at -= len(dst[0])
 		dst = dst[1:]

@@ -14,6 +14,8 @@ import (
 	"github.com/lnetd/lnetd/transport/completion"
 )
 
+var _ completion.Domain = (*domain)(nil)
+
 // domain is a CoreDomain of a host.
 type domain struct {
 	host *host
@@ -24,10 +26,11 @@ type domain struct {
 	tms     int
 }
 
-// area is memory that Alloc has mapped.
+// area is memory that Alloc has mapped, or others before Adopt.
 type area struct {
-	memory []byte
-	users  int // segments of registered buffers that lie in it
+	memory  []byte
+	adopted bool // others have mapped it
+	users   int  // segments of registered buffers that lie in it
 }
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
@@ -56,11 +59,24 @@ func (d *domain) Alloc(_ context.Context, n int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mem: allocate %d bytes: %w", n, err)
 	}
+	d.addArea(&area{memory: b})
+	return b, nil
+}
+
+// Adopt implements completion.Domain.
+func (d *domain) Adopt(_ context.Context, b []byte) error {
+	if page := syscall.Getpagesize(); len(b) == 0 || len(b)%page != 0 || address(b)%uintptr(page) != 0 {
+		return fmt.Errorf("mem: adopt %d bytes: %w", len(b), syscall.EINVAL)
+	}
+	d.addArea(&area{memory: b, adopted: true})
+	return nil
+}
+
+func (d *domain) addArea(a *area) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	i, _ := d.search(address(b))
-	d.areas = slices.Insert(d.areas, i, &area{memory: b})
-	return b, nil
+	i, _ := d.search(address(a.memory))
+	d.areas = slices.Insert(d.areas, i, a)
 }
 
 // search returns where the area that begins at an address is, or would be, in areas. mu is
@@ -93,8 +109,10 @@ func (d *domain) Free(b []byte) error {
 	case d.areas[i].users > 0:
 		return fmt.Errorf("mem: free memory of a registered buffer: %w", syscall.EBUSY)
 	}
-	if err := syscall.Munmap(d.areas[i].memory); err != nil {
-		return fmt.Errorf("mem: free %d bytes: %w", len(b), err)
+	if !d.areas[i].adopted {
+		if err := syscall.Munmap(d.areas[i].memory); err != nil {
+			return fmt.Errorf("mem: free %d bytes: %w", len(b), err)
+		}
 	}
 	d.areas = slices.Delete(d.areas, i, i+1)
 	return nil
@@ -123,13 +141,31 @@ func (d *domain) use(b *buffer, by int) {
 }
 
 func (d *domain) StartTM(ctx context.Context, a transport.Address, completions int) (transport.CoreTM, error) {
+	q := completion.New(completions)
+	t, err := d.start(ctx, a, completion.Outlet{Queue: q})
+	if err != nil {
+		return nil, err
+	}
+	return &queuedTM{tm: t, Queue: q}, nil
+}
+
+// StartTMTo implements completion.Domain.
+func (d *domain) StartTMTo(ctx context.Context, a transport.Address, to completion.Sink) (completion.TM, error) {
+	t, err := d.start(ctx, a, completion.Outlet{Sink: to})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (d *domain) start(ctx context.Context, a transport.Address, out completion.Outlet) (*tm, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if a.PID != lnet.PIDLustre || !a.NID.IsLoopback() && !slices.Contains(d.host.nids, a.NID) {
 		return nil, fmt.Errorf("mem: start at %v, PID %v: %w", a.NID, a.PID, syscall.ENOENT)
 	}
-	t := newTM(d, a, completion.New(completions))
+	t := &tm{out: out, domain: d, host: d.host, address: a}
 	if err := d.host.occupy(t); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -16,31 +17,41 @@ import (
 // of their counters, which follow one another.
 const buckets = 64
 
-// tm is a CoreTM.
+// tm is a TM, whatever its completions go to.
 type tm struct {
-	*completion.Queue // Reap, Pending, Wait, Wake
-
+	out     completion.Outlet
 	domain  *domain
 	host    *host
 	address transport.Address
 	stopped atomic.Bool
 
-	mu       sync.Mutex // guards the rest; of locks, the queue's alone is taken under it
+	mu       sync.Mutex // guards the rest; of locks, the outlet's alone is taken under it
 	receives list       // in the order in which messages fill them
 	passive  [buckets]list
 	lost     list // active receives that nobody will answer
 	waiting  int  // on all of them
 }
 
-func newTM(d *domain, a transport.Address, q *completion.Queue) *tm {
-	return &tm{Queue: q, domain: d, host: d.host, address: a}
-}
-
 func (t *tm) Address() transport.Address { return t.address }
 
-func (t *tm) Grow(n int) error {
+// queuedTM is a CoreTM: a tm whose completions go to a queue.
+type queuedTM struct {
+	*tm
+	*completion.Queue // Reap, Pending, Wait, Wake
+}
+
+func (t *queuedTM) Grow(n int) error {
 	t.Queue.Grow(n)
 	return nil
+}
+
+// Stop ends the TM, and drops what was not reaped.
+func (t *queuedTM) Stop() error {
+	err := t.tm.Stop()
+	if err == nil {
+		t.Queue.Close()
+	}
+	return err
 }
 
 // Submit carries ops out, as far as they need not wait.
@@ -124,7 +135,7 @@ func (t *tm) conclude(b *buffer, c *transport.Completion) {
 	b.tm.Store(nil)
 	t.waiting--
 	c.Token, c.Sequence, c.Final = b.token, b.op.Sequence, true
-	t.Push(c)
+	t.out.Push(c)
 }
 
 // carryOut does what op asks for, which this side does not wait with; and tells of it,
@@ -140,7 +151,7 @@ func (t *tm) carryOut(b *buffer, op *transport.Op) {
 	if err == nil {
 		c.Length = op.Length
 	}
-	t.Push(&c)
+	t.out.Push(&c)
 }
 
 // Refusals: of a host that nobody is, by the way LNet says it, and of Config.Strict.
@@ -179,7 +190,7 @@ func (t *tm) transfer(b *buffer, op *transport.Op, now time.Time) (answered bool
 		}
 		d.mu.Unlock()
 	}
-	if err == nil || strict {
+	if err == nil || strict || errors.Is(err, syscall.EFAULT) {
 		return true, err
 	}
 	return op.Queue != transport.ActiveBulkRecv, nil
@@ -208,7 +219,7 @@ func (t *tm) receive(from *buffer, n int, sender transport.Address, now time.Tim
 	switch {
 	case b == nil:
 		if strict {
-			t.Tell(&transport.Completion{Err: errNoBuffer, Time: now})
+			t.out.Tell(&transport.Completion{Err: errNoBuffer, Time: now})
 		}
 		return errNoBuffer
 	case n > b.op.MinReceiveSize:
@@ -217,7 +228,9 @@ func (t *tm) receive(from *buffer, n int, sender transport.Address, now time.Tim
 		}
 		return errTooLong
 	}
-	move(b.segments, b.offset, from.segments, n)
+	if err := move(b.segments, b.offset, from.segments, n); err != nil {
+		return err
+	}
 	c := transport.Completion{Length: n, Offset: b.offset, Sender: sender, Time: now}
 	b.offset += n
 	b.op.MaxMessages--
@@ -226,7 +239,7 @@ func (t *tm) receive(from *buffer, n int, sender transport.Address, now time.Tim
 		return nil
 	}
 	c.Token, c.Sequence = b.token, b.op.Sequence
-	t.Push(&c)
+	t.out.Push(&c)
 	return nil
 }
 
@@ -247,10 +260,12 @@ func (t *tm) serve(a *buffer, op *transport.Op, now time.Time) error {
 		}
 		return errBulkTooLong
 	}
+	to, from := a, b
 	if op.Queue == transport.ActiveBulkSend {
-		move(b.segments, 0, a.segments, op.Length)
-	} else {
-		move(a.segments, 0, b.segments, op.Length)
+		to, from = b, a
+	}
+	if err := move(to.segments, 0, from.segments, op.Length); err != nil {
+		return err
 	}
 	t.conclude(b, &transport.Completion{Length: op.Length, Time: now})
 	return nil
@@ -289,7 +304,6 @@ func (t *tm) Stop() error {
 	case stopped:
 		return nil
 	}
-	t.Queue.Close()
 	t.host.vacate(t)
 	t.domain.mu.Lock()
 	defer t.domain.mu.Unlock()

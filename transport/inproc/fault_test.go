@@ -1,0 +1,215 @@
+package inproc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// lost is a buffer of adopted memory of which the first good bytes alone are there, or as
+// many as a page has.
+func lost(t *testing.T, d *domain, length, good int) *buffer {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	page := os.Getpagesize()
+	kept := (good + page - 1) / page * page
+	size := kept + (length+page-1)/page*page
+	if err := f.Truncate(int64(size)); err != nil {
+		t.Fatal(err)
+	}
+	b, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Adopt(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	r := register(t, d, slices.Collect(slices.Chunk(b[kept-good:kept-good+length], 4096))...)
+	t.Cleanup(func() {
+		if err := errors.Join(r.Deregister(), d.Free(b), unix.Munmap(b)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := f.Truncate(int64(kept)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// faults are two TMs, of which one has memory that is lost, or both on one node.
+type faults struct {
+	domains [2]*domain
+	tms     [2]*queuedTM
+	nodes   []*node.Node
+	breaks  bool // the connections
+}
+
+func newFaults(t *testing.T, nodes []*node.Node, nids ...lnet.NID) *faults {
+	f := &faults{nodes: nodes}
+	for i, nid := range nids {
+		d := openOn(t, New(nodes[i%len(nodes)]))
+		f.domains[i] = d
+		f.tms[i] = start(t, d, at(nid, 34, uint16(7+i)))
+	}
+	return f
+}
+
+// sound is a buffer of memory that is there.
+func (f *faults) sound(t *testing.T, of, length int) *buffer {
+	return register(t, f.domains[of], slices.Collect(slices.Chunk(bytes.Repeat([]byte{byte(of + 1)}, length), 4096))...)
+}
+
+// pair is an operation that waits, at TM 0, and one that is carried out with it, at TM 1.
+func (f *faults) pair(passive transport.QueueType, waits, acts *buffer) [2]transport.Op {
+	bits := transport.MakeMatchBits(f.tms[0].Address().TMID, 9)
+	n := acts.memory.Length
+	p := transport.Op{Queue: passive, Buffer: waits, Sequence: 1, MatchBits: bits}
+	a := transport.Op{Buffer: acts, Sequence: 1, MatchBits: bits, Length: n, Peer: f.tms[0].Address()}
+	switch passive {
+	case transport.MsgRecv:
+		p.MinReceiveSize, p.MaxMessages, p.MatchBits = n, 1, 0
+		a.Queue, a.MatchBits = transport.MsgSend, 0
+	case transport.PassiveBulkRecv:
+		a.Queue = transport.ActiveBulkSend
+	default:
+		p.Length = n
+		a.Queue = transport.ActiveBulkRecv
+	}
+	return [2]transport.Op{p, a}
+}
+
+// works demands that bulk goes between the two.
+func (f *faults) works(t *testing.T, length int) {
+	t.Helper()
+	waits, acts := f.sound(t, 0, length), f.sound(t, 1, length)
+	ops := f.pair(transport.PassiveBulkSend, waits, acts)
+	for i := range ops {
+		submit(t, f.tms[i], ops[i])
+	}
+	for i, b := range []*buffer{waits, acts} {
+		if c := f.end(t, i, b); c.Err != nil {
+			t.Errorf("afterwards: %+v", c)
+		}
+	}
+}
+
+// end is the last completion of a buffer's operation.
+func (f *faults) end(t *testing.T, of int, b *buffer) transport.Completion {
+	t.Helper()
+	for {
+		if c := next(t, f.tms[of]); c.Token == b.token && c.Final {
+			return c
+		}
+	}
+}
+
+// closes is how many connections a node has closed.
+func closes(t *testing.T, n *node.Node) uint64 {
+	t.Helper()
+	for _, c := range n.NIs()[1].Driver {
+		if c.Name == "closes_total" {
+			return c.Value
+		}
+	}
+	t.Fatal("connections are not counted")
+	return 0
+}
+
+// Whose memory is lost has an EFAULT, and the node goes on, whatever the size of the payload
+// is. Over TCP the connections do too, unless a part of the payload was written already:
+// then they end, and others follow.
+//
+// transport 9.9 (8)
+func TestLostMemory(t *testing.T) {
+	for _, passive := range []transport.QueueType{transport.MsgRecv, transport.PassiveBulkRecv, transport.PassiveBulkSend} {
+		for _, c := range []loss{
+			{length: 100, good: 50}, {length: 5000, good: 50}, {length: 200_000, good: 50}, {length: 900_000, good: 800_000},
+		} {
+			for c.whose = range 2 {
+				t.Run(fmt.Sprintf("Local/%v/%+v", passive, c), func(t *testing.T) {
+					n := newNode(t)
+					newFaults(t, []*node.Node{n}, lnet.LoopbackNID, lnet.LoopbackNID).lose(t, passive, c)
+				})
+				t.Run(fmt.Sprintf("TCP/%v/%+v", passive, c), func(t *testing.T) {
+					nodes := overTCP(t, 2)
+					f := newFaults(t, nodes, nidOf(nodes[0]), nidOf(nodes[1]))
+					f.breaks = c.good > 100_000 && passive == transport.PassiveBulkSend == (c.whose == 0)
+					f.lose(t, passive, c)
+					if closed := closes(t, nodes[0]) + closes(t, nodes[1]); closed > 0 != f.breaks {
+						t.Errorf("%d connections were closed", closed)
+					}
+					for _, n := range nodes {
+						if h := n.NIs()[1].Health.HealthCounters; h != (node.HealthCounters{}) {
+							t.Errorf("an NI is blamed: %+v", h)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// Who waits for what a neighbour has lost is told of an EIO, and not that his own memory is
+// gone.
+//
+// transport 9.9 (8)
+func TestLostMemoryOfTheOther(t *testing.T) {
+	for _, passive := range []transport.QueueType{transport.MsgRecv, transport.PassiveBulkRecv, transport.PassiveBulkSend} {
+		sender := 1
+		if passive == transport.PassiveBulkSend {
+			sender = 0
+		}
+		f := newFaults(t, []*node.Node{newNode(t)}, lnet.LoopbackNID, lnet.LoopbackNID)
+		var buffers [2]*buffer
+		buffers[sender], buffers[1-sender] = lost(t, f.domains[sender], 5000, 50), f.sound(t, 1-sender, 5000)
+		ops := f.pair(passive, buffers[0], buffers[1])
+		for i := range ops {
+			submit(t, f.tms[i], ops[i])
+		}
+		for i, want := range map[int]syscall.Errno{sender: syscall.EFAULT, 1 - sender: syscall.EIO} {
+			if c := f.end(t, i, buffers[i]); errnoIn(t, c.Err) != want {
+				t.Errorf("%v: %+v, want %v", passive, c, want)
+			}
+		}
+	}
+}
+
+// loss is what side has how much of a buffer.
+type loss struct{ length, good, whose int }
+
+// lose carries out a pair of which one side's memory is lost.
+func (f *faults) lose(t *testing.T, passive transport.QueueType, c loss) {
+	f.works(t, c.length)
+	var buffers [2]*buffer
+	buffers[c.whose], buffers[1-c.whose] = lost(t, f.domains[c.whose], c.length, c.good), f.sound(t, 1-c.whose, c.length)
+	ops := f.pair(passive, buffers[0], buffers[1])
+	for i := range ops {
+		submit(t, f.tms[i], ops[i])
+	}
+	if c := f.end(t, c.whose, buffers[c.whose]); errnoIn(t, c.Err) != syscall.EFAULT {
+		t.Errorf("%+v", c)
+	}
+	for _, n := range f.nodes {
+		// What is sent on a connection that the peer has closed is lost.
+		for f.breaks && closes(t, n) == 0 {
+			runtime.Gosched()
+		}
+	}
+	f.works(t, c.length)
+	submit(t, f.tms[1-c.whose], transport.Op{Cancel: true, Buffer: buffers[1-c.whose], Sequence: 1})
+}
