@@ -4,6 +4,20 @@ package transport
 
 import "testing"
 
+// Who takes tokens, again and again, allocates nothing.
+func TestTokensAllocateNothing(t *testing.T) {
+	var c Channel
+	c.Tokens()
+	allocs := testing.AllocsPerRun(1000, func() {
+		wake := c.Tokens()
+		c.Signal()
+		<-wake
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
+
 // Neither adding, nor an event with the sender's end point, nor adding again in its callback
 // allocates anything, on any queue.
 func TestSteadyStateAllocatesNothing(t *testing.T) {

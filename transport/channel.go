@@ -7,7 +7,23 @@ import "sync/atomic"
 // so that an event loop waits for them, and for its own work, in one select. The zero
 // value is ready.
 type Channel struct {
-	next atomic.Pointer[chan struct{}] // what the next Signal closes; nil: nobody waits
+	next   atomic.Pointer[chan struct{}] // what the next Signal closes; nil: nobody waits
+	tokens atomic.Pointer[chan struct{}] // holds one; nil: nobody has asked for it
+}
+
+// Tokens is Wait for one goroutine that waits again and again: the same Go channel each time,
+// into which Signal puts a token, unless there is one. So it allocates once, and Wait each
+// time. Who takes what token there is before he looks whether there is work, and waits then,
+// misses nothing, and is woken for nothing that he has seen.
+func (c *Channel) Tokens() <-chan struct{} {
+	if tokens := c.tokens.Load(); tokens != nil {
+		return *tokens
+	}
+	made := make(chan struct{}, 1)
+	if c.tokens.CompareAndSwap(nil, &made) {
+		return made
+	}
+	return *c.tokens.Load()
 }
 
 // Wait returns a Go channel that is closed at the next Signal. Who calls it before he looks
@@ -29,6 +45,12 @@ func (c *Channel) Wait() <-chan struct{} {
 
 // Signal wakes all who wait. It does not block.
 func (c *Channel) Signal() {
+	if tokens := c.tokens.Load(); tokens != nil {
+		select {
+		case *tokens <- struct{}{}:
+		default:
+		}
+	}
 	if c.next.Load() == nil {
 		return
 	}

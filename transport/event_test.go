@@ -471,3 +471,24 @@ func TestRefusedAddsOfARound(t *testing.T) {
 		w.on = nil
 	})
 }
+
+// Signals leave one token, also those that nobody waits for, and wake who waits otherwise.
+func TestTokens(t *testing.T) {
+	var c Channel
+	tokens, closed := c.Tokens(), c.Wait()
+	c.Signal()
+	c.Signal()
+	select {
+	case <-closed:
+	default:
+		t.Error("who waits beside the one who takes tokens was not woken")
+	}
+	if c.Tokens() != tokens || len(tokens) != 1 {
+		t.Fatalf("two signals have left %d tokens", len(tokens))
+	}
+	<-tokens
+	c.Signal()
+	if len(tokens) != 1 {
+		t.Error("no token of a signal after one was taken")
+	}
+}

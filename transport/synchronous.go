@@ -24,6 +24,8 @@ import (
 //		tm.DeliverAll()
 //	}
 //
+// Wait allocates each time; a loop that must not takes tokens ([Channel.Tokens]).
+//
 // Where there are several TMs, one Channel of the loop's own takes the place of theirs,
 // and their TMEvents signal it.
 //
