@@ -1,0 +1,501 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// never is no deadline, and past one that is over.
+var never, past = time.Time{}, time.Unix(2, 0)
+
+// delay does nothing, for a random time.
+func delay(r *rand.Rand) {
+	switch r.IntN(4) {
+	case 0:
+		runtime.Gosched()
+	case 1:
+		for range r.IntN(200) {
+			_ = r.Uint64()
+		}
+	}
+}
+
+// end is one of the two ends of a pair of lanes, with random delays.
+type end struct {
+	in, out lane
+	random  *rand.Rand
+}
+
+func ends(h *Host, c *Client) (host, client end) {
+	both := lanes(h, c, 256)
+	return end{both[0], both[1], rand.New(rand.NewPCG(1, 1))}, end{both[1], both[0], rand.New(rand.NewPCG(2, 2))}
+}
+
+// send puts n there, and wakes who sleeps.
+func (e *end) send(n uint32) error {
+	if ok, err := e.out.put(n); !ok {
+		return fmt.Errorf("no room for %d: %w", n, err)
+	}
+	delay(e.random)
+	e.out.producer.Publish()
+	delay(e.random)
+	if e.out.producer.Claim() {
+		delay(e.random)
+		e.out.producer.Wake()
+	}
+	return nil
+}
+
+// receive waits for n.
+func (e *end) receive(want uint32) error {
+	for {
+		delay(e.random)
+		n, ok, err := e.in.next()
+		e.in.consumer.Release()
+		switch {
+		case err != nil:
+			return err
+		case ok && n != want:
+			return fmt.Errorf("%d came, not %d", n, want)
+		case ok:
+			return nil
+		}
+		if err := e.in.consumer.Wait(never); err != nil {
+			return err
+		}
+	}
+}
+
+// A goroutine at each end hands an entry to and fro, each after a random time, so that
+// entries come at every point of the other's Wait: nobody sleeps for ever, no entry is
+// lost, none comes twice, and nobody is woken more often than he lay down.
+//
+// transport-tests O (115)
+// transport 9.6 (1)
+func TestNobodySleepsOnAnEntry(t *testing.T) {
+	rounds := uint32(100_000)
+	if testing.Short() {
+		rounds = 10_000
+	}
+	h, c := newPair(t, 4, 4)
+	host, client := ends(h, c)
+	result := make(chan error, 2)
+	go func() {
+		for n := range rounds {
+			if err := errors.Join(host.receive(n), host.send(n)); err != nil {
+				result <- err
+				return
+			}
+		}
+		result <- nil
+	}()
+	go func() {
+		for n := range rounds {
+			if err := errors.Join(client.send(n), client.receive(n)); err != nil {
+				result <- err
+				return
+			}
+		}
+		result <- nil
+	}()
+	for range 2 {
+		if err := <-result; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range []end{host, client} {
+		if p, q := e.out.producer.Stats(), e.in.consumer.Stats(); p.Put != uint64(rounds) || q.Taken != uint64(rounds) {
+			t.Errorf("%+v, %+v", p, q)
+		}
+	}
+	checkRung(t, host.out, client.in)
+	checkRung(t, client.out, host.in)
+}
+
+// checkRung wants that nobody was woken who had not lain down, and no token from nowhere.
+func checkRung(t *testing.T, out, in lane) {
+	t.Helper()
+	if p, q := out.producer.Stats(), in.consumer.Stats(); p.Rung > q.Sleeps || q.Reads > p.Rung {
+		t.Errorf("%+v, %+v", p, q)
+	}
+}
+
+// One puts entries there in batches as fast as there is room, the other takes them out: all
+// come, in order, each once.
+func TestStreamOfEntries(t *testing.T) {
+	const entries = 50_000
+	h, c := newPair(t, 64, 16)
+	random := rand.New(rand.NewPCG(4, 4))
+	for _, l := range lanes(h, c, 256) {
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(3, 3))
+			for n := uint32(0); n < entries; {
+				for range r.IntN(70) {
+					if ok, err := l.put(n); err != nil {
+						panic(err)
+					} else if !ok || n == entries {
+						break
+					}
+					n++
+				}
+				l.producer.Publish()
+				l.producer.Ring()
+				runtime.Gosched()
+			}
+		})
+		for want := uint32(0); want < entries; {
+			n, ok, err := l.next()
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case !ok && random.IntN(100) != 0:
+				l.consumer.Release()
+				runtime.Gosched()
+			case !ok:
+				l.consumer.Release()
+				if err := l.consumer.Wait(never); err != nil {
+					t.Fatal(err)
+				}
+			case n != want:
+				t.Fatalf("%d came, not %d", n, want)
+			default:
+				want++
+			}
+		}
+		wg.Wait()
+		checkRung(t, l, l)
+	}
+}
+
+// The four conditions of the specification under which there are few system calls, as far
+// as the rings go: who puts in batches of 100 wakes once a batch at most, and nobody who
+// polls.
+func TestFewSystemCalls(t *testing.T) {
+	h, c := newPair(t, 256, 64)
+	for _, l := range lanes(h, c, 0) {
+		for _, sleeps := range []bool{false, true} {
+			before := l.producer.Stats()
+			for range 100 {
+				if sleeps {
+					l.consumer.bell.lieDown()
+				}
+				for n := range uint32(64) {
+					if ok, err := l.put(n); !ok {
+						t.Fatal(err)
+					}
+				}
+				l.producer.Publish()
+				l.producer.Ring()
+				l.producer.Ring() // somebody else
+				for range 64 {
+					l.next()
+				}
+				l.consumer.Release()
+			}
+			want := uint64(0)
+			if sleeps {
+				want = 100
+			}
+			if rung := l.producer.Stats().Rung - before.Rung; rung != want {
+				t.Errorf("sleeps %v: woken %d times, want %d", sleeps, rung, want)
+			}
+		}
+	}
+}
+
+// A Wait with something there does not lie down: whoever goes on to put things there has
+// no system call to make.
+//
+// transport 9.6 (1)
+func TestWhoFindsSomethingDoesNotLieDown(t *testing.T) {
+	h, c := newPair(t, 4, 4)
+	for _, l := range lanes(h, c, 0) {
+		l.put(1)
+		l.producer.Publish()
+		if err := l.consumer.Wait(never); err != nil {
+			t.Error(err)
+		}
+		if l.producer.Claim() || l.consumer.Stats().Sleeps != 0 {
+			t.Error("he lay down")
+		}
+	}
+}
+
+// both calls f for either direction of a new pair: what it does to the consumer's end is
+// shut, to the producer's close.
+func both(t *testing.T, f func(t *testing.T, l lane, shut func())) {
+	for i, name := range []string{"Submissions", "Completions"} {
+		t.Run(name, func(t *testing.T) {
+			h, c := newPair(t, 4, 4)
+			f(t, lanes(h, c, 0)[i], []func(){h.Shut, c.Shut}[i])
+		})
+	}
+}
+
+// asleep waits until the consumer has lain down so often.
+func asleep(l lane, times uint64) {
+	for l.consumer.Stats().Sleeps < times {
+		runtime.Gosched()
+	}
+}
+
+// Wake ends the Wait that is under way, or the next, and one only; so does Shut, for good.
+func TestWakeAndShut(t *testing.T) {
+	both(t, func(t *testing.T, l lane, shut func()) {
+		returned := make(chan error)
+		go func() {
+			for {
+				err := l.consumer.Wait(never)
+				returned <- err
+				if err != nil {
+					return
+				}
+			}
+		}()
+		for i := range uint64(3) {
+			asleep(l, i+1)
+			select {
+			case err := <-returned:
+				t.Fatalf("returned for no reason: %v", err)
+			default:
+			}
+			l.consumer.Wake()
+			if err := <-returned; err != nil {
+				t.Fatal(err)
+			}
+		}
+		asleep(l, 4)
+		shut()
+		if err := <-returned; !errors.Is(err, ErrShut) {
+			t.Errorf("shut: %v", err)
+		}
+		shut()
+		for _, until := range []time.Time{never, past} {
+			if err := l.consumer.Wait(until); !errors.Is(err, ErrShut) {
+				t.Errorf("shut before: %v", err)
+			}
+		}
+		l.consumer.Wake()
+	})
+}
+
+// A Wake before a Wait ends that one, and not the next, which sleeps, though the Wake be
+// late to see to it that nobody does. Who is up is not woken.
+func TestWakeBeforehand(t *testing.T) {
+	both(t, func(t *testing.T, l lane, _ func()) {
+		for range 3 {
+			l.consumer.Wake()
+			if err := l.consumer.Wait(never); err != nil {
+				t.Fatal(err)
+			}
+			if l.producer.Claim() {
+				t.Fatal("he is not up")
+			}
+			returned := make(chan error, 1)
+			before := l.consumer.Stats().Sleeps
+			go func() { returned <- l.consumer.Wait(never) }()
+			asleep(l, before+1)
+			for range 1000 { // the Wake may get him up once more
+				runtime.Gosched()
+			}
+			if len(returned) != 0 {
+				t.Fatal("returned though nothing was there")
+			}
+			l.put(1)
+			l.producer.Publish()
+			l.producer.Ring()
+			if err := <-returned; err != nil || !l.consumer.Pending() {
+				t.Fatal(err)
+			}
+			if n := l.consumer.Stats().Sleeps - before; n > 3 {
+				t.Fatalf("lay down %d times", n)
+			}
+			l.next()
+			l.consumer.Release()
+		}
+	})
+}
+
+// Deadlines that are past end a Wait at once, whether they are the same, earlier or none
+// before; one to come ends it then, and not before; and one that was not reached does not
+// end the next.
+func TestDeadlines(t *testing.T) {
+	both(t, func(t *testing.T, l lane, _ func()) {
+		for _, until := range []time.Time{past, past, past.Add(1), past} {
+			if err := l.consumer.Wait(until); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			until := time.Now().Add(10 * time.Millisecond)
+			if err := l.consumer.Wait(until); err != nil || time.Now().Before(until) {
+				t.Fatalf("too early: %v", err)
+			}
+		}
+		l.consumer.Wake()
+		if err := l.consumer.Wait(time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		l.consumer.Wake()
+		if err := l.consumer.Wait(never); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// When lnetd closes its end, or dies, a client that waits is told at once.
+func TestHostIsGone(t *testing.T) {
+	h, c := newPair(t, 4, 4)
+	l := lanes(h, c, 0)[1]
+	returned := make(chan error)
+	go func() { returned <- c.Completions.Wait(never) }()
+	asleep(l, 1)
+	finish(t, h)
+	if err := <-returned; !errors.Is(err, ErrGone) || !errors.Is(err, syscall.ESHUTDOWN) {
+		t.Errorf("%v", err)
+	}
+	must[bool](t)(c.Submissions.Put(&Submission{Opcode: OpNop}))
+	c.Submissions.Publish()
+	c.Submissions.Ring()
+}
+
+// A client that is gone, and one that leaves its tokens unread, do not make lnetd wait
+// when it wakes them.
+func TestTokensThatNobodyReads(t *testing.T) {
+	h, c := newPair(t, 4, 4)
+	for range 10_000 {
+		c.Completions.bell.lieDown()
+		h.Completions.Ring()
+	}
+	if got := h.Completions.Stats().Rung; got != 10_000 {
+		t.Errorf("woken %d times", got)
+	}
+	c.Completions.bell.lieDown()
+	c.Shut()
+	h.Completions.Ring()
+	h.Shut()
+	h.Completions.Wake()
+}
+
+// A client that does to its descriptors what it can, sets them to block and fills them, has
+// lnetd wait neither when it wakes nor when it looks for tokens, nor when it ends.
+func TestBellsSetToBlock(t *testing.T) {
+	h, files := newHost(t, 4, 4)
+	defer files.Close()
+	for _, fd := range []int{files.Submissions, files.Completions} {
+		if err := unix.SetNonblock(fd, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full := ^uint64(0) - 1
+	write := func() {
+		b := unsafe.Slice((*byte)(unsafe.Pointer(&full)), 8)
+		if _, err := unix.Write(files.Submissions, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := unix.SendmsgN(files.Completions, make([]byte, 100), nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err == nil {
+		t.Error("a client can leave tokens with lnetd, which does not read them")
+	}
+	for range 10_000 {
+		word(h.memory.Bytes(), offCQSleeping).Store(1)
+		h.Completions.Ring()
+	}
+	returned := make(chan error)
+	go func() { returned <- h.Submissions.Wait(never) }()
+	for i := range uint64(10) { // each a token for nothing
+		for h.Submissions.Stats().Sleeps < i+1 {
+			runtime.Gosched()
+		}
+		write()
+	}
+	h.Submissions.Wake()
+	if err := <-returned; err != nil {
+		t.Error(err)
+	}
+	go func() { returned <- h.Submissions.Wait(never) }()
+	h.Shut()
+	if err := <-returned; !errors.Is(err, ErrShut) {
+		t.Error(err)
+	}
+}
+
+// Whoever is about to wake, when the end is shut, writes to nobody else's descriptor, and
+// none is left open.
+func TestShutWhileWaking(t *testing.T) {
+	before := open(t)
+	for range 200 {
+		h, files, err := CreateRing(Sizes{2, 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := AttachRing(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 20 {
+					h.Completions.Wake()
+					c.Submissions.Wake()
+				}
+			})
+		}
+		wg.Go(h.Shut)
+		wg.Go(c.Shut)
+		wg.Wait()
+		finish(t, h, c)
+	}
+	if after := open(t); after != before {
+		t.Errorf("%d descriptors, then %d", before, after)
+	}
+}
+
+// A wake after the end was shut does not go to whoever has the number of its descriptor.
+func TestWakeAfterShut(t *testing.T) {
+	_, c := newPair(t, 2, 2)
+	c.Shut()
+	next := -1
+	for range 64 { // the kernel takes the lowest that is free
+		if next = must[int](t)(unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)); next == c.Submissions.bell.to.fd {
+			break
+		}
+		defer shut(next)
+	}
+	defer shut(next)
+	if next != c.Submissions.bell.to.fd {
+		t.Fatal("the descriptor was not closed")
+	}
+	c.Submissions.Wake()
+	if _, err := unix.Read(next, make([]byte, 8)); !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("somebody else was woken: %v", err)
+	}
+}
+
+// A wake that was claimed before the end is closed touches no memory: it is gone by then,
+// when a client dies while it is told something.
+//
+// transport 9.6 (1)
+func TestWakeAfterClose(t *testing.T) {
+	h, c := newPair(t, 2, 2)
+	c.Completions.bell.lieDown()
+	if !h.Completions.Claim() {
+		t.Fatal("nobody sleeps")
+	}
+	finish(t, h)
+	h.Completions.Wake()
+	if n := h.Completions.Stats().Rung; n != 1 {
+		t.Errorf("rung %d times", n)
+	}
+}

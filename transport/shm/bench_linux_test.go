@@ -1,0 +1,123 @@
+package shm
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An entry goes to another process and one comes back, beside the same with a word of
+// shared memory and two eventfds, in turns; either everybody sleeps, or everybody spins.
+// What is told is the median of the turns, of the ratio too.
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, spin := range []bool{false, true} {
+		name, suffix := "Sleeping", ""
+		if spin {
+			name, suffix = "Spinning", " spin"
+		}
+		b.Run(name, func(b *testing.B) {
+			h, files := newHost(b, 64, 64)
+			startOther(b, "echo"+suffix, files.Ring, files.Submissions, files.Completions)
+			p := newPlain(b, "plain"+suffix, spin)
+			const turn = 200
+			var n uint32
+			var rings, plains, ratios []float64
+			b.ReportAllocs()
+			for b.Loop() {
+				start := time.Now()
+				for i := range uint32(turn) {
+					if err := roundTrip(h, n+i, spin); err != nil {
+						b.Fatal(err)
+					}
+				}
+				middle := time.Now()
+				for i := range uint32(turn) {
+					p.send(n + i + 1)
+					if err := p.receive(n + i + 1); err != nil {
+						b.Fatal(err)
+					}
+				}
+				n += turn
+				ours, plain := float64(middle.Sub(start)), float64(time.Since(middle))
+				rings, plains = append(rings, ours/turn), append(plains, plain/turn)
+				ratios = append(ratios, ours/plain)
+			}
+			for name, v := range map[string][]float64{"ns/rings": rings, "ns/eventfd": plains, "ratio": ratios} {
+				slices.Sort(v)
+				b.ReportMetric(v[len(v)/2], name)
+			}
+			b.ReportMetric(0, "ns/op") // of a turn of either kind
+		})
+	}
+}
+
+// newPlain starts the other end of a plain.
+func newPlain(b *testing.B, other string, spin bool) *plain {
+	b.Helper()
+	m, fd, err := Create("plain", os.Getpagesize())
+	if err != nil {
+		b.Fatal(err)
+	}
+	var fds [4]int // either eventfd, for either process
+	for i := 0; i < 4; i += 2 {
+		fds[i] = must[int](b)(unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK))
+		fds[i+1] = must[int](b)(unix.Dup(fds[i]))
+	}
+	startOther(b, other, fd, fds[1], fds[3])
+	p := &plain{m, 0, 64, bellOf(fds[2]), fds[0], spin}
+	b.Cleanup(func() {
+		shut(p.ring)
+		finish(b, p.bell, m)
+	})
+	return p
+}
+
+// Entries that go from one half to the other in this process, in batches of so many: what
+// the rings cost without anybody waiting.
+func BenchmarkEntries(b *testing.B) {
+	for _, batch := range []int{1, 16, 256} {
+		h, c := newPair(b, 256, 256)
+		var s Submission
+		var d Completion
+		b.Run(fmt.Sprint("Submissions", batch), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for range batch {
+					if ok, err := c.Submissions.Put(&Submission{Opcode: OpNop}); !ok {
+						b.Fatal(err)
+					}
+				}
+				c.Submissions.Publish()
+				for range batch {
+					if ok, err := h.Submissions.Next(&s); !ok {
+						b.Fatal(err)
+					}
+				}
+				h.Submissions.Release()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/entry")
+		})
+		b.Run(fmt.Sprint("Completions", batch), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for range batch {
+					if ok, err := h.Completions.Put(&Completion{Final: true}); !ok {
+						b.Fatal(err)
+					}
+				}
+				h.Completions.Publish()
+				for range batch {
+					if ok, err := c.Completions.Next(&d); !ok {
+						b.Fatal(err)
+					}
+				}
+				c.Completions.Release()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/entry")
+		})
+	}
+}

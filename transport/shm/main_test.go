@@ -1,0 +1,126 @@
+package shm
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A test that needs another process runs this binary again, with the name of one of
+// others in the environment, and descriptors from 3 on.
+const otherName = "SHM_TEST_OTHER"
+
+var others = map[string]func(){
+	"echo":       func() { echo(false) },
+	"echo spin":  func() { echo(true) },
+	"plain":      func() { plainEcho(false) },
+	"plain spin": func() { plainEcho(true) },
+}
+
+func TestMain(m *testing.M) {
+	if other := others[os.Getenv(otherName)]; other != nil {
+		other()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// startOther starts another process with descriptors, which this one gives up. It ends
+// with the test.
+func startOther(tb testing.TB, name string, fds ...int) *exec.Cmd {
+	tb.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), otherName+"="+name)
+	cmd.Stderr = os.Stderr
+	for _, fd := range fds {
+		f := os.NewFile(uintptr(fd), "")
+		defer finish(tb, f)
+		cmd.ExtraFiles = append(cmd.ExtraFiles, f)
+	}
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// newPair makes a ring file and both its ends, in this process, with a mapping each.
+func newPair(tb testing.TB, submissions, completions int) (*Host, *Client) {
+	tb.Helper()
+	h, files := newHost(tb, submissions, completions)
+	c, err := AttachRing(files)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { finish(tb, c) })
+	return h, c
+}
+
+func newHost(tb testing.TB, submissions, completions int) (*Host, Files) {
+	tb.Helper()
+	h, files, err := CreateRing(Sizes{Submissions: submissions, Completions: completions})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { finish(tb, h) })
+	return h, files
+}
+
+// finish closes them.
+func finish(tb testing.TB, all ...io.Closer) {
+	tb.Helper()
+	for _, c := range all {
+		if err := c.Close(); err != nil {
+			tb.Error(err)
+		}
+	}
+}
+
+// open counts the descriptors of this process.
+func open(tb testing.TB) int {
+	tb.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return len(all)
+}
+
+// fataler is a testing.TB or a *rapid.T.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// must is v, if there was no error.
+func must[T any](tb fataler) func(v T, err error) T {
+	return func(v T, err error) T {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return v
+	}
+}
+
+// memfd makes one of size bytes with such seals.
+func memfd(tb testing.TB, flags int, size int64, seals int) int {
+	tb.Helper()
+	fd := must[int](tb)(unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|flags))
+	if err := unix.Ftruncate(fd, size); err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		tb.Fatal(err)
+	}
+	return fd
+}
+
+// shut closes a descriptor that the test has made.
+func shut(fd int) { _ = unix.Close(fd) }

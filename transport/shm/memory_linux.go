@@ -1,0 +1,166 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Memory is a sealed memfd that this process has mapped, for reading and writing. It can
+// neither shrink nor grow: no access to it faults because the other side cut it off. Who
+// can write to it can have pages of it freed, which read as zeros from then on.
+type Memory struct {
+	mu    sync.Mutex // guards bytes
+	bytes []byte
+}
+
+// seals are those of what Create makes.
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// Create makes zeroed memory of size bytes, rounded up to whole pages, that has its pages
+// already, so that using it does not fail for lack of memory. Name is for people who read
+// /proc. The descriptor, which the caller closes, is what to hand to others; the mapping
+// does not need it. It may block while the kernel finds pages. EINVAL: a size below 1.
+func Create(name string, size int) (m *Memory, fd int, err error) {
+	if size < 1 {
+		return nil, -1, fmt.Errorf("shm: memory of %d bytes: %w", size, unix.EINVAL)
+	}
+	size = wholePages(size)
+	fd, err = newMemfd(name)
+	if err != nil {
+		return nil, -1, os.NewSyscallError("memfd_create", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = unix.Close(fd)
+			fd = -1
+		}
+	}()
+	if err := again(func() error { return unix.Ftruncate(fd, int64(size)) }); err != nil {
+		return nil, fd, os.NewSyscallError("ftruncate", err)
+	}
+	if err := again(func() error { return unix.Fallocate(fd, 0, 0, int64(size)) }); err != nil {
+		return nil, fd, os.NewSyscallError("fallocate", err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		return nil, fd, os.NewSyscallError("fcntl F_ADD_SEALS", err)
+	}
+	m, err = mapped(fd, size)
+	return m, fd, err
+}
+
+// newMemfd makes an empty one that cannot be executed. Kernels before 6.3 have no word
+// for that.
+func newMemfd(name string) (int, error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate(name, flags)
+	}
+	return fd, err
+}
+
+// Adopt maps what somebody else has made, and says is size bytes. It closes fd, whatever
+// comes of it, and may block while it maps. Of what it is, and what seals it has, nobody
+// is believed:
+//
+//	EPERM   it can shrink, so that using it might fault; or it cannot be written
+//	EACCES  the descriptor is not for reading and writing
+//	EINVAL  it is no memfd, or of huge pages, whose lack would be a fault; it has another
+//	        size; the size is not one of whole pages, or is below one
+func Adopt(fd int, size int64) (*Memory, error) {
+	defer func() { _ = unix.Close(fd) }()
+	found, err := inspect(fd)
+	if err != nil {
+		return nil, err
+	}
+	if found != size {
+		return nil, fmt.Errorf("shm: memory has %d bytes, not %d: %w", found, size, unix.EINVAL)
+	}
+	return mapped(fd, int(size))
+}
+
+// inspect checks all of a descriptor that it can without being told the size, which it
+// returns. What its file system is asked comes last: only the kernel's own has seals, while
+// another one might not answer.
+func inspect(fd int) (size int64, err error) {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil {
+		return 0, os.NewSyscallError("fcntl F_GETFL", err)
+	}
+	have, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	switch {
+	case flags&unix.O_PATH != 0 || err == nil && flags&unix.O_ACCMODE != unix.O_RDWR:
+		return 0, fmt.Errorf("shm: memory is not open for reading and writing: %w", unix.EACCES)
+	case err != nil:
+		return 0, fmt.Errorf("shm: memory that cannot have seals is no memfd: %w", os.NewSyscallError("fcntl F_GET_SEALS", err))
+	}
+	switch {
+	case have&unix.F_SEAL_SHRINK == 0:
+		return 0, fmt.Errorf("shm: memory that can shrink (seals %#x): %w", have, unix.EPERM)
+	case have&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0:
+		return 0, fmt.Errorf("shm: memory that cannot be written (seals %#x): %w", have, unix.EPERM)
+	}
+	var fs unix.Statfs_t
+	if err := again(func() error { return unix.Fstatfs(fd, &fs) }); err != nil {
+		return 0, os.NewSyscallError("fstatfs", err)
+	}
+	if fs.Type != unix.TMPFS_MAGIC {
+		return 0, fmt.Errorf("shm: memory on a file system of type %#x, not a memfd of small pages: %w", fs.Type, unix.EINVAL)
+	}
+	var stat unix.Stat_t
+	if err := again(func() error { return unix.Fstat(fd, &stat) }); err != nil {
+		return 0, os.NewSyscallError("fstat", err)
+	}
+	if page := int64(os.Getpagesize()); stat.Size < page || stat.Size%page != 0 {
+		return 0, fmt.Errorf("shm: memory of %d bytes, not of whole pages: %w", stat.Size, unix.EINVAL)
+	}
+	return stat.Size, nil
+}
+
+// mapped maps size bytes of a memfd.
+func mapped(fd, size int) (*Memory, error) {
+	b, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	return &Memory{bytes: b}, nil
+}
+
+// Bytes is the memory: all of it, from the beginning of a page. It is nil after Close, and
+// nobody may touch what was taken before.
+func (m *Memory) Bytes() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bytes
+}
+
+// Close gives the mapping up. Calls that follow do nothing.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	b := m.bytes
+	m.bytes = nil
+	m.mu.Unlock()
+	if b == nil {
+		return nil
+	}
+	return os.NewSyscallError("munmap", unix.Munmap(b))
+}
+
+// wholePages rounds n up.
+func wholePages(n int) int {
+	page := os.Getpagesize()
+	return (n + page - 1) / page * page
+}
+
+// again calls f until no signal interrupts it.
+func again(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package shm
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// echo is a client in a process of its own: it submits what completes, and ends with the
+// host, unless it spins. It has the files of its end at 3, 4 and 5.
+func echo(spin bool) {
+	c, err := AttachRing(Files{Ring: 3, Submissions: 4, Completions: 5})
+	if err != nil {
+		panic(err)
+	}
+	var d Completion
+	spins := 0
+	for {
+		ok, err := c.Completions.Next(&d)
+		if err != nil {
+			panic(err)
+		}
+		if ok {
+			c.Completions.Release()
+			if ok, err := c.Submissions.Put(&Submission{Opcode: OpNop, Operation: d.Operation}); !ok {
+				panic(err)
+			}
+			continue
+		}
+		c.Submissions.Publish()
+		c.Submissions.Ring()
+		if spin {
+			if spins++; spins%spinning == 0 {
+				runtime.Gosched()
+			}
+			continue
+		}
+		if err := c.Completions.Wait(never); errors.Is(err, ErrGone) {
+			return
+		} else if err != nil {
+			panic(err)
+		}
+	}
+}
+
+// spinning is how often who spins looks before he lets others run.
+const spinning = 1000
+
+// roundTrip has an echo send n back.
+func roundTrip(h *Host, n uint32, spin bool) error {
+	if ok, err := h.Completions.Put(&Completion{Operation: n}); !ok {
+		return err
+	}
+	h.Completions.Publish()
+	h.Completions.Ring()
+	var s Submission
+	for spins := 1; ; spins++ {
+		ok, err := h.Submissions.Next(&s)
+		h.Submissions.Release()
+		switch {
+		case err != nil:
+			return err
+		case ok && s.Operation != n:
+			return errors.New("another number came back")
+		case ok:
+			return nil
+		case spin:
+			if spins%spinning == 0 {
+				runtime.Gosched()
+			}
+		default:
+			if err := h.Submissions.Wait(never); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Another process has the other end: what goes out comes back, batch by batch, and the
+// process ends when this one closes its end, whose descriptors all are closed by then.
+//
+// transport 9.6 (1)
+func TestAnotherProcess(t *testing.T) {
+	before := open(t)
+	h, files, err := CreateRing(Sizes{64, 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := startOther(t, "echo", files.Ring, files.Submissions, files.Completions)
+	for n := range uint32(2000) {
+		if err := roundTrip(h, n, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var s Submission
+	for batch := range uint32(500) {
+		for n := range uint32(64) {
+			if ok, err := h.Completions.Put(&Completion{Operation: 64*batch + n}); !ok {
+				t.Fatal(batch, n, err)
+			}
+		}
+		h.Completions.Publish()
+		h.Completions.Ring()
+		for want := 64 * batch; want < 64*batch+64; {
+			switch ok, err := h.Submissions.Next(&s); {
+			case err != nil:
+				t.Fatal(err)
+			case !ok:
+				h.Submissions.Release()
+				if err := h.Submissions.Wait(never); err != nil {
+					t.Fatal(err)
+				}
+			case s.Operation != want:
+				t.Fatalf("%d came back, not %d", s.Operation, want)
+			default:
+				want++
+			}
+		}
+		h.Submissions.Release()
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := other.Wait(); err != nil {
+		t.Errorf("the other process: %v", err)
+	}
+	if after := open(t); after != before {
+		t.Errorf("%d descriptors, then %d", before, after)
+	}
+}
+
+// A process that is killed leaves an end that can be used as before: what is put there
+// stays, wakes go nowhere, and Wait is ended by Shut.
+func TestAnotherProcessIsKilled(t *testing.T) {
+	h, files := newHost(t, 4, 4)
+	other := startOther(t, "echo", files.Ring, files.Submissions, files.Completions)
+	if err := roundTrip(h, 1, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Wait()
+	for n := range uint32(4) {
+		if ok, err := h.Completions.Put(&Completion{Operation: n}); !ok || err != nil {
+			t.Error(n, err)
+		}
+		h.Completions.Publish()
+		h.Completions.Ring()
+	}
+	if room, err := h.Completions.Room(); room != 0 || err != nil {
+		t.Errorf("room for %d, %v", room, err)
+	}
+	h.Shut()
+	if err := h.Submissions.Wait(never); !errors.Is(err, ErrShut) {
+		t.Error(err)
+	}
+}
+
+// plainEcho is what the rings are measured beside: a word in shared memory (3), that is
+// answered in the next line of it, and an eventfd each way (4, 5), unless both spin.
+func plainEcho(spin bool) {
+	m, err := mapped(3, os.Getpagesize())
+	if err != nil {
+		panic(err)
+	}
+	p := plain{m, 64, 0, bellOf(4), 5, spin}
+	for n := uint32(1); p.receive(n) == nil; n++ {
+		p.send(n)
+	}
+}
+
+// plain is one end of it.
+type plain struct {
+	memory *Memory
+	to, at int // what is written, and what is read
+	bell   *os.File
+	ring   int
+	spin   bool
+}
+
+func bellOf(fd int) *os.File {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		panic(err)
+	}
+	return os.NewFile(uintptr(fd), "eventfd")
+}
+
+var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
+
+func (p *plain) send(n uint32) {
+	word(p.memory.bytes, p.to).Store(n)
+	if !p.spin {
+		if _, err := unix.Write(p.ring, one); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func (p *plain) receive(n uint32) error {
+	var b [8]byte
+	for spins := 1; word(p.memory.bytes, p.at).Load() != n; spins++ {
+		if p.spin {
+			if spins%spinning == 0 {
+				runtime.Gosched()
+			}
+		} else if _, err := p.bell.Read(b[:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

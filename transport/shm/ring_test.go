@@ -1,0 +1,404 @@
+package shm
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// lane is one ring with both its halves, as a test drives it: entries bear numbers.
+type lane struct {
+	put      func(n uint32) (bool, error)
+	next     func() (n uint32, ok bool, err error)
+	producer *Producer
+	consumer *Consumer
+}
+
+// lanes are both rings of a pair, which begin so many entries before 2^32.
+func lanes(h *Host, c *Client, before uint32) []lane {
+	var s Submission
+	var d Completion
+	all := []lane{
+		{
+			func(n uint32) (bool, error) { return c.Submissions.Put(&Submission{Opcode: OpNop, Operation: n}) },
+			func() (uint32, bool, error) { ok, err := h.Submissions.Next(&s); return s.Operation, ok, err },
+			&c.Submissions.Producer, &h.Submissions.Consumer,
+		}, {
+			func(n uint32) (bool, error) { return h.Completions.Put(&Completion{Operation: n}) },
+			func() (uint32, bool, error) { ok, err := c.Completions.Next(&d); return d.Operation, ok, err },
+			&h.Completions.Producer, &c.Completions.Consumer,
+		},
+	}
+	for _, l := range all {
+		p, q := l.producer, l.consumer
+		p.next, p.published, p.head = -before, -before, -before
+		q.next, q.tail = -before, -before
+		q.released.Store(-before)
+		p.sharedTail.Store(-before)
+		p.sharedHead.Store(-before)
+	}
+	return all
+}
+
+// Batches of any size put in and taken out in any order, beside a list, also over 2^32:
+// what was published comes out, in order, as long as there is room for it; nothing else
+// does, and what was not released takes up room.
+func TestRingIsAQueue(t *testing.T) {
+	h, c := newPair(t, 16, 4)
+	rapid.Check(t, func(t *rapid.T) {
+		before := rapid.Uint32Range(0, 64).Draw(t, "before")
+		for _, l := range lanes(h, c, before) {
+			count := int(l.producer.count)
+			var put, published, taken, released int
+			for range rapid.IntRange(1, 60).Draw(t, "steps") {
+				switch rapid.SampledFrom([]string{"put", "publish", "take", "release"}).Draw(t, "step") {
+				case "put":
+					for range rapid.IntRange(1, count+1).Draw(t, "batch") {
+						ok, err := l.put(uint32(put))
+						if err != nil || ok != (put-released < count) {
+							t.Fatalf("%d of %d are there: put %v, %v", put-released, count, ok, err)
+						}
+						if ok {
+							put++
+						}
+					}
+				case "publish":
+					l.producer.Publish()
+					published = put
+				case "take":
+					for range rapid.IntRange(1, count+1).Draw(t, "batch") {
+						n, ok, err := l.next()
+						if err != nil || ok != (taken < published) || ok && n != uint32(taken) {
+							t.Fatalf("%d of %d taken: got %d, %v, %v", taken, published, n, ok, err)
+						}
+						if ok {
+							taken++
+						}
+					}
+				case "release":
+					l.consumer.Release()
+					released = taken
+				}
+				if room, err := l.producer.Room(); err != nil || room != count-(put-released) {
+					t.Fatalf("room for %d, %v, want %d", room, err, count-(put-released))
+				}
+				if l.consumer.Pending() != (released < published) {
+					t.Fatalf("pending: %v, with %d of %d released", l.consumer.Pending(), released, published)
+				}
+			}
+		}
+	})
+}
+
+// Counters begin shortly before 2^32, so that every ring runs over it.
+//
+// transport 9.4
+func TestCountersBeginNearTheEnd(t *testing.T) {
+	h, c := newPair(t, 2, 2)
+	if at := c.Submissions.next; at != math.MaxUint32-255 || c.Completions.next != at || h.Completions.next != at || h.Submissions.next != at {
+		t.Errorf("counters begin at %#x", at)
+	}
+}
+
+// What a hostile other side writes to its counter is an error, as soon as it is looked at,
+// and never entries or room that there are not.
+//
+// transport 9.9 (2)
+func TestImpossibleCounters(t *testing.T) {
+	h, c := newPair(t, 16, 16)
+	for _, before := range []uint32{0, 5, 1 << 31} {
+		for i := range lanes(h, c, before) {
+			for _, off := range []uint32{17, 18, 1 << 20, 1 << 31, math.MaxUint32, math.MaxUint32 - 5} {
+				l := lanes(h, c, before)[i]
+				l.producer.sharedTail.Add(off)
+				if n, ok, err := l.next(); ok || !errors.Is(err, ErrRing) || !errors.Is(err, syscall.EPROTO) {
+					t.Errorf("tail moved by %#x: took %d, %v, %v", off, n, ok, err)
+				}
+				l = lanes(h, c, before)[i]
+				l.producer.sharedHead.Add(off)
+				room, err := l.producer.Room()
+				if !errors.Is(err, ErrRing) || room != 0 {
+					t.Errorf("head moved by %#x: room for %d, %v", off, room, err)
+				}
+				for n := range l.producer.count {
+					if ok, err := l.put(n); !ok || err != nil {
+						t.Errorf("head moved by %#x: no place of %d: %v", off, n, err)
+					}
+				}
+				if ok, err := l.put(1); ok || !errors.Is(err, ErrRing) {
+					t.Errorf("head moved by %#x: put %v, %v", off, ok, err)
+				}
+			}
+		}
+	}
+}
+
+// A tail that goes back behind what was taken, and a head that goes back behind what was
+// seen of it, are errors too.
+func TestCountersThatGoBack(t *testing.T) {
+	h, c := newPair(t, 4, 4)
+	for _, l := range lanes(h, c, 2) {
+		for n := range uint32(4) {
+			l.put(n)
+		}
+		l.producer.Publish()
+		for range 3 {
+			l.next()
+		}
+		l.consumer.tail = l.consumer.next // so that it looks
+		tail := l.producer.sharedTail
+		for name, at := range map[string]uint32{"back": tail.Load() - 3, "on where nothing was released": tail.Load() + 1} {
+			tail.Store(at)
+			if _, ok, err := l.next(); ok || !errors.Is(err, ErrRing) {
+				t.Errorf("tail went %s: %v, %v", name, ok, err)
+			}
+		}
+	}
+	for _, l := range lanes(h, c, 2) {
+		for n := range uint32(4) {
+			l.put(n)
+		}
+		l.producer.Publish()
+		l.next()
+		l.next()
+		l.consumer.Release()
+		if room, err := l.producer.Room(); room != 2 || err != nil {
+			t.Fatalf("room for %d, %v", room, err)
+		}
+		l.producer.sharedHead.Add(math.MaxUint32)
+		if room, err := l.producer.Room(); room != 0 || !errors.Is(err, ErrRing) {
+			t.Errorf("head went back: room for %d, %v", room, err)
+		}
+	}
+}
+
+// A client that writes over its entries, its counters and lnetd's own while lnetd reads
+// them: lnetd goes on by its private counters, and what it gets is an entry or an error.
+//
+// transport 9.9 (1)
+func TestEntriesThatChangeMeanwhile(t *testing.T) {
+	h, c := newPair(t, 16, 16)
+	var stop, stopped = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		b := c.memory.Bytes()
+		for i := uint32(1); ; i = i*1664525 + 1013904223 {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for _, at := range []int{offSQHead, offCQTail, offSQSleeping, offCQSleeping} {
+				word(b, at).Store(i)
+			}
+			word(b, offSQTail).Store(firstCount + i%32)
+			word(b, offCQHead).Store(firstCount - i%4)
+			for at := headerSize; at < headerSize+16*SubmissionSize; at += 4 {
+				word(b, at).Store(i >> (i % 29) & 0x00010101)
+			}
+		}
+	}()
+	var entries, fields, rings int
+	var s Submission
+	for fields < 20 || rings < 20 || entries < 20 {
+		ok, err := h.Submissions.Next(&s)
+		switch {
+		case ok && err == nil:
+			if entries++; !s.Opcode.valid() || s.Peer.IsAny() {
+				t.Fatalf("took %+v", s)
+			}
+		case ok:
+			fields++
+		case errors.Is(err, ErrRing):
+			rings++
+		case err != nil:
+			t.Fatal(err)
+		}
+		h.Submissions.Release()
+		if n, err := h.Completions.Room(); err == nil && n != 16 {
+			t.Fatalf("room for %d of 16", n)
+		}
+		if q := &h.Submissions; q.next-firstCount > 16 { // to where the client's counter can be
+			q.next, q.tail = firstCount, firstCount
+			q.released.Store(firstCount)
+		}
+		runtime.Gosched()
+	}
+	close(stop)
+	<-stopped
+}
+
+func TestSizesOfRings(t *testing.T) {
+	for _, s := range []Sizes{{2, 2}, {8, 2}, {64, 16}, {2, 1 << 16}, {1 << 18, 2}} {
+		h, files, err := CreateRing(s)
+		if err != nil {
+			t.Fatalf("%+v: %v", s, err)
+		}
+		c, err := AttachRing(files)
+		if err != nil {
+			t.Fatalf("%+v: %v", s, err)
+		}
+		if c.Sizes() != s || s.FileSize()%os.Getpagesize() != 0 {
+			t.Errorf("%+v became %+v, of %d bytes", s, c.Sizes(), s.FileSize())
+		}
+		finish(t, h, c)
+	}
+	before := open(t)
+	for _, s := range []Sizes{{0, 2}, {2, 0}, {1, 2}, {2, 1}, {3, 2}, {2, 6}, {1 << 19, 2}, {2, 1 << 17}, {-2, 2}, {2, math.MinInt}} {
+		if h, _, err := CreateRing(s); !errors.Is(err, syscall.EINVAL) || h != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	if after := open(t); after != before {
+		t.Errorf("%d descriptors, then %d", before, after)
+	}
+}
+
+// Each field of the header that is not what lnetd writes is refused by name, and all that
+// was handed over is closed.
+//
+// transport 9.4
+func TestHeadersThatAreRefused(t *testing.T) {
+	before := open(t)
+	var at int // what is changed
+	for _, c := range []struct {
+		field string
+		at    int
+		value uint32
+	}{
+		{"magic", 0, ringMagic + 1}, {"version", offVersion, 2 | headerSize<<16}, {"header size", offVersion, 1 | 64<<16},
+		{"submissions' offset", offSQ, 8192}, {"submissions", offSQEntries, 0}, {"submissions", offSQEntries, 12},
+		{"submissions", offSQEntries, 1 << 19}, {"submissions", offSQEntries, 1 << 31}, {"file size", offSQEntries, 1 << 18},
+		{"completions' offset", offCQ, headerSize}, {"completions", offCQEntries, 1}, {"completions", offCQEntries, 1 << 17},
+		{"file size", offCQEntries, 1 << 16}, {"submission size", offSQESize, 64 | 64<<16}, {"completion size", offSQESize, 128 | 128<<16},
+	} {
+		h, files, err := CreateRing(Sizes{16, 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = c.at
+		word(h.memory.Bytes(), at).Store(c.value)
+		if c.field == "file size" && c.at == offSQEntries { // so that it gets there
+			word(h.memory.Bytes(), offCQ).Store(uint32(Sizes{1 << 18, 16}.completionsAt()))
+		}
+		_, err = AttachRing(files)
+		checkField(t, err, c.field)
+		if !errors.Is(err, syscall.EPROTO) {
+			t.Errorf("%v is not EPROTO", err)
+		}
+		finish(t, h)
+	}
+	for _, c := range []struct {
+		at    int
+		value uint32
+	}{{offSQTail, firstCount + 1}, {offSQHead, firstCount + 1}, {offCQTail, firstCount + 17}, {offCQHead, firstCount + 1}} {
+		h, files := newHost(t, 16, 16)
+		word(h.memory.Bytes(), c.at).Store(c.value)
+		if _, err := AttachRing(files); !errors.Is(err, ErrRing) {
+			t.Errorf("counter at %d is %#x: %v", c.at, c.value, err)
+		}
+		finish(t, h)
+	}
+	if after := open(t); after != before {
+		t.Errorf("%d descriptors, then %d", before, after)
+	}
+}
+
+// Completions that were there before the client was are not lost.
+func TestCompletionsBeforeTheClient(t *testing.T) {
+	h, files := newHost(t, 2, 2)
+	for n := range uint32(2) {
+		must[bool](t)(h.Completions.Put(&Completion{Operation: n}))
+	}
+	h.Completions.Publish()
+	c, err := AttachRing(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer finish(t, c)
+	var d Completion
+	for n := range uint32(2) {
+		if ok, err := c.Completions.Next(&d); !ok || err != nil || d.Operation != n {
+			t.Errorf("%d: %+v, %v, %v", n, d, ok, err)
+		}
+	}
+}
+
+// Descriptors of another kind, in each of the places, are refused and closed.
+func TestFilesThatAreRefused(t *testing.T) {
+	before := open(t)
+	pipe := func() int {
+		var p [2]int
+		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+		shut(p[1])
+		return p[0]
+	}
+	seal := unix.F_SEAL_SHRINK
+	for name, change := range map[string]func(f *Files){
+		"a pipe for a ring":          func(f *Files) { shut(f.Ring); f.Ring = pipe() },
+		"a ring that can shrink":     func(f *Files) { shut(f.Ring); f.Ring = memfd(t, 0, 8192, 0) },
+		"a ring of one page":         func(f *Files) { shut(f.Ring); f.Ring = memfd(t, 0, 4096, seal) },
+		"a ring that is too long":    func(f *Files) { shut(f.Ring); f.Ring = memfd(t, 0, 1<<30, seal) },
+		"a pipe for submissions":     func(f *Files) { shut(f.Submissions); f.Submissions = pipe() },
+		"no bell for submissions":    func(f *Files) { shut(f.Submissions); f.Submissions = -1 },
+		"an eventfd for completions": func(f *Files) { shut(f.Completions); f.Completions, _ = unix.Dup(f.Submissions) },
+		"no bell for completions":    func(f *Files) { shut(f.Completions); f.Completions = -1 },
+		"another kind of socket": func(f *Files) {
+			shut(f.Completions)
+			f.Completions = must[int](t)(unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0))
+		},
+	} {
+		h, files, err := CreateRing(Sizes{16, 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&files)
+		if c, err := AttachRing(files); err == nil || c != nil {
+			t.Errorf("%s: attached", name)
+		}
+		finish(t, h)
+	}
+	if after := open(t); after != before {
+		t.Errorf("%d descriptors, then %d", before, after)
+	}
+}
+
+// What is in the header for people who look at it is what Stats says, which nobody can
+// write over.
+func TestFiguresInTheHeader(t *testing.T) {
+	h, c := newPair(t, 16, 16)
+	var s Submission
+	for range 3 {
+		must[bool](t)(c.Submissions.Put(&Submission{Opcode: OpNop}))
+		must[bool](t)(h.Completions.Put(&Completion{}))
+	}
+	c.Submissions.Publish()
+	h.Completions.Publish()
+	for range 3 {
+		must[bool](t)(h.Submissions.Next(&s))
+	}
+	h.Submissions.Release()
+	b := c.memory.Bytes()
+	if taken, put := binary.LittleEndian.Uint64(b[offTaken:]), binary.LittleEndian.Uint64(b[offPut:]); taken != 3 || put != 3 {
+		t.Errorf("%d taken and %d put", taken, put)
+	}
+	if taken, put := c.HostStats(); taken != (ConsumerStats{Taken: 3}) || put != (ProducerStats{Put: 3}) {
+		t.Errorf("the client sees %+v and %+v", taken, put)
+	}
+	clear(b[offTaken:600])
+	if got, want := h.Submissions.Stats(), (ConsumerStats{Taken: 3}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got, want := h.Completions.Stats(), (ProducerStats{Put: 3}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

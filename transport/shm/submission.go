@@ -1,0 +1,168 @@
+package shm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Layout of a submission (transport 9.4). Numbers are little endian, the NID is as on the
+// wire.
+//
+//	   0         1       2       4         8          12         16
+//	  +--------+-------+-------+---------+----------+----------+------------+
+//	  | opcode | flags | 0     | buffer  |generation| operation| match bits |
+//	  +--------+-------+-------+---------+----------+----------+------------+
+//	   24        28            32        36         40         60           64
+//	  +--------+---------------+---------+----------+----------+------------+
+//	  | length | min receive   | max msgs| 0        | peer NID | peer PID   |
+//	  +--------+---------------+---------+----------+----------+------------+
+//	   64        68            72                                           128
+//	  +--------+---------------+--------------------------------------------+
+//	  | portal | TM id         | 0                                          |
+//	  +--------+---------------+--------------------------------------------+
+
+// SubmissionSize is the size of a submission in the ring, in bytes.
+const SubmissionSize = 128
+
+// flagMore is the only flag of a submission.
+const flagMore = 1
+
+// Opcode is what a submission asks for.
+type Opcode uint8
+
+// Opcodes: the six queues of a TM, the end of what one of them has, and nothing.
+const (
+	OpMsgRecv Opcode = 1 + iota
+	OpMsgSend
+	OpPassiveRecv
+	OpPassiveSend
+	OpActiveRecv
+	OpActiveSend
+	OpCancel
+	OpNop
+)
+
+// opcodes has the names, as the specification has them.
+var opcodes = [...]string{
+	OpMsgRecv: "MSG_RECV", OpMsgSend: "MSG_SEND", OpPassiveRecv: "PASSIVE_RECV", OpPassiveSend: "PASSIVE_SEND",
+	OpActiveRecv: "ACTIVE_RECV", OpActiveSend: "ACTIVE_SEND", OpCancel: "CANCEL", OpNop: "NOP",
+}
+
+// String is the name, or the number of one that there is not.
+func (o Opcode) String() string {
+	if o.valid() {
+		return opcodes[o]
+	}
+	return fmt.Sprintf("opcode(%d)", uint8(o))
+}
+
+func (o Opcode) valid() bool { return o >= OpMsgRecv && o <= OpNop }
+
+// Submission is what a client asks lnetd for. What an opcode does not use is 0, and is
+// not looked at.
+type Submission struct {
+	// Opcode is what to do.
+	Opcode Opcode
+	// More says that others follow at once. It is informative.
+	More bool
+	// Buffer and Generation name a registered buffer, Operation the op on it, which is the
+	// one to end if the opcode is OpCancel.
+	Buffer, Generation, Operation uint32
+	// MatchBits are those of the passive buffer, of passive and active bulk.
+	MatchBits uint64
+	// Length is how many bytes to move, of active bulk and of what is sent.
+	Length uint32
+	// MinReceive, in bytes, and MaxMessages are those of OpMsgRecv.
+	MinReceive, MaxMessages uint32
+	// Peer, PID, Portal and TMID are where a message or active bulk goes. Peer is the
+	// zero NID if it goes nowhere; it is never the wildcard.
+	Peer         lnet.NID
+	PID          lnet.PID
+	Portal, TMID uint32
+}
+
+var (
+	errOpcode   = errors.New("there is no such opcode")
+	errFlags    = errors.New("unknown flags")
+	errReserved = errors.New("is not 0")
+	errWildcard = errors.New("is the wildcard")
+)
+
+// Put writes the submission into b, all of which it sets.
+func (s *Submission) Put(b *[SubmissionSize]byte) {
+	clear(b[:])
+	b[0] = byte(s.Opcode)
+	if s.More {
+		b[1] = flagMore
+	}
+	binary.LittleEndian.PutUint32(b[4:], s.Buffer)
+	binary.LittleEndian.PutUint32(b[8:], s.Generation)
+	binary.LittleEndian.PutUint32(b[12:], s.Operation)
+	binary.LittleEndian.PutUint64(b[16:], s.MatchBits)
+	binary.LittleEndian.PutUint32(b[24:], s.Length)
+	binary.LittleEndian.PutUint32(b[28:], s.MinReceive)
+	binary.LittleEndian.PutUint32(b[32:], s.MaxMessages)
+	s.Peer.AppendLarge(b[40:40:60])
+	binary.LittleEndian.PutUint32(b[60:], uint32(s.PID))
+	binary.LittleEndian.PutUint32(b[64:], s.Portal)
+	binary.LittleEndian.PutUint32(b[68:], s.TMID)
+}
+
+// Decode reads a submission from b, which nobody else may write to meanwhile: a copy of
+// what is in the ring. What lnetd must not take for an entry is a *lnet.FieldError and
+// EPROTO, and s is not changed then. It allocates nothing but errors.
+func (s *Submission) Decode(b *[SubmissionSize]byte) error {
+	op, flags := Opcode(b[0]), b[1]
+	switch {
+	case !op.valid():
+		return submissionError("opcode", b[0], errOpcode)
+	case flags&^flagMore != 0:
+		return submissionError("flags", flags, errFlags)
+	case b[2]|b[3] != 0:
+		return submissionError("bytes 2 to 3", nil, errReserved)
+	case binary.LittleEndian.Uint32(b[36:]) != 0:
+		return submissionError("bytes 36 to 39", nil, errReserved)
+	case !zero(b[72:]):
+		return submissionError("bytes 72 to 127", nil, errReserved)
+	}
+	peer, err := lnet.DecodeLarge(b[40:60])
+	if err != nil {
+		return submissionError("peer NID", nil, err)
+	}
+	if peer.IsAny() {
+		return submissionError("peer NID", nil, errWildcard)
+	}
+	*s = Submission{
+		Opcode:      op,
+		More:        flags&flagMore != 0,
+		Buffer:      binary.LittleEndian.Uint32(b[4:]),
+		Generation:  binary.LittleEndian.Uint32(b[8:]),
+		Operation:   binary.LittleEndian.Uint32(b[12:]),
+		MatchBits:   binary.LittleEndian.Uint64(b[16:]),
+		Length:      binary.LittleEndian.Uint32(b[24:]),
+		MinReceive:  binary.LittleEndian.Uint32(b[28:]),
+		MaxMessages: binary.LittleEndian.Uint32(b[32:]),
+		Peer:        peer,
+		PID:         lnet.PID(binary.LittleEndian.Uint32(b[60:])),
+		Portal:      binary.LittleEndian.Uint32(b[64:]),
+		TMID:        binary.LittleEndian.Uint32(b[68:]),
+	}
+	return nil
+}
+
+func submissionError(field string, value any, err error) error {
+	return &lnet.FieldError{What: "submission", Field: field, Value: value, Err: fmt.Errorf("%w: %w", err, syscall.EPROTO)}
+}
+
+// zero tells whether b, of a multiple of 8 bytes, is all zeros.
+func zero(b []byte) bool {
+	var or uint64
+	for ; len(b) >= 8; b = b[8:] {
+		or |= binary.LittleEndian.Uint64(b)
+	}
+	return or == 0
+}
