@@ -1,0 +1,90 @@
+package protocol
+
+import "encoding/binary"
+
+// Layouts of the bodies of AREA_ADD, its reply and AREA_DEL (transport 9.2, 9.3).
+//
+//	AREA_ADD            reply               AREA_DEL
+//	 0 size u64         0 area u32          0 area u32
+//	 8 flags u32, 0     4                   4
+//	12 0 u32
+//	16
+const (
+	areaAddSize = 16
+	areaIDSize  = 4
+)
+
+// AreaAdd hands memory over: a memfd goes along, sealed against shrinking.
+type AreaAdd struct {
+	// Size is the memfd's in bytes, more than 0. That it is, and a multiple of the page's,
+	// is for lnetd to see.
+	Size uint64
+}
+
+// Opcode is OpAreaAdd.
+func (*AreaAdd) Opcode() Opcode { return OpAreaAdd }
+
+// Append appends the body.
+func (a *AreaAdd) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, a.Size)
+	return append(b, make([]byte, 8)...)
+}
+
+// Decode reads the body.
+func (a *AreaAdd) Decode(b []byte) error {
+	if err := exactly("area", b, areaAddSize); err != nil {
+		return err
+	}
+	size := binary.LittleEndian.Uint64(b)
+	if size == 0 {
+		return fieldError("area", "size", size, errIsZero)
+	}
+	if flags := binary.LittleEndian.Uint32(b[8:]); flags != 0 {
+		return fieldError("area", "flags", flags, errZero)
+	}
+	if err := zero32("area", b, 12); err != nil {
+		return err
+	}
+	a.Size = size
+	return nil
+}
+
+// AreaAddReply says how the area is named.
+type AreaAddReply struct {
+	// Area is the name of it on this connection.
+	Area uint32
+}
+
+// Append appends the body.
+func (r *AreaAddReply) Append(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, r.Area) }
+
+// Decode reads the body.
+func (r *AreaAddReply) Decode(b []byte) error {
+	if err := exactly("area reply", b, areaIDSize); err != nil {
+		return err
+	}
+	r.Area = binary.LittleEndian.Uint32(b)
+	return nil
+}
+
+// AreaDel takes an area back. EBUSY answers it while a buffer has a part of it. The reply
+// is Empty.
+type AreaDel struct {
+	// Area is what AreaAddReply said.
+	Area uint32
+}
+
+// Opcode is OpAreaDel.
+func (*AreaDel) Opcode() Opcode { return OpAreaDel }
+
+// Append appends the body.
+func (a *AreaDel) Append(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, a.Area) }
+
+// Decode reads the body.
+func (a *AreaDel) Decode(b []byte) error {
+	if err := exactly("area to delete", b, areaIDSize); err != nil {
+		return err
+	}
+	a.Area = binary.LittleEndian.Uint32(b)
+	return nil
+}

@@ -1,0 +1,141 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"syscall"
+)
+
+// Layouts of the bodies of BUF_REGISTER, its reply and BUF_DEREGISTER (transport 9.2).
+//
+//	BUF_REGISTER                 reply                  BUF_DEREGISTER
+//	 0 count u32, 1 to 1022      0 index u32            0 index u32
+//	 4 0 u32                     4 generation u32       4 generation u32
+//	 then, count times:          8                      8
+//	 0 area u32
+//	 4 length u32, 1 or more
+//	 8 offset u64
+//	16
+const (
+	registerHead = 8
+	rangeSize    = 16
+	bufferSize   = 8
+	// MaxRanges is how many ranges one BUF_REGISTER holds.
+	MaxRanges = (maxBody - registerHead) / rangeSize
+)
+
+// Range is a part of an area.
+type Range struct {
+	Area uint32
+	// Length is in bytes, more than 0. Offset + Length is below 2^64; that they lie within
+	// the area is for lnetd to see.
+	Length uint32
+	Offset uint64
+}
+
+// BufRegister makes a buffer of ranges, in their order.
+type BufRegister struct {
+	// Ranges are 1 to MaxRanges. They may overlap.
+	Ranges []Range
+}
+
+var (
+	errNoRange  = fmt.Errorf("no range: %w", syscall.EINVAL)
+	errOverflow = fmt.Errorf("range ends beyond 64 bits: %w", syscall.EINVAL)
+)
+
+// Opcode is OpBufRegister.
+func (*BufRegister) Opcode() Opcode { return OpBufRegister }
+
+// Append appends the body.
+func (r *BufRegister) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(r.Ranges)))
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	for _, part := range r.Ranges {
+		b = binary.LittleEndian.AppendUint32(b, part.Area)
+		b = binary.LittleEndian.AppendUint32(b, part.Length)
+		b = binary.LittleEndian.AppendUint64(b, part.Offset)
+	}
+	return b
+}
+
+// Decode reads the body.
+func (r *BufRegister) Decode(b []byte) error {
+	n, err := decodeCount("buffer", b, registerHead, rangeSize, MaxRanges)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fieldError("buffer", "count", n, errNoRange)
+	}
+	if err := zero32("buffer", b, 4); err != nil {
+		return err
+	}
+	ranges := make([]Range, n)
+	for i := range ranges {
+		at := b[registerHead+i*rangeSize:]
+		part := Range{
+			Area:   binary.LittleEndian.Uint32(at),
+			Length: binary.LittleEndian.Uint32(at[4:]),
+			Offset: binary.LittleEndian.Uint64(at[8:]),
+		}
+		if part.Length == 0 {
+			return fieldError("buffer", fmt.Sprintf("range %d: length", i), part.Length, errIsZero)
+		}
+		if part.Offset > math.MaxUint64-uint64(part.Length) {
+			return fieldError("buffer", fmt.Sprintf("range %d: offset", i), part.Offset, errOverflow)
+		}
+		ranges[i] = part
+	}
+	r.Ranges = ranges
+	return nil
+}
+
+// BufRegisterReply says how the buffer is named, here and in ring entries. A name with the
+// same index comes again, with another generation.
+type BufRegisterReply struct {
+	Index, Generation uint32
+}
+
+// Append appends the body.
+func (r *BufRegisterReply) Append(b []byte) []byte { return appendBuffer(b, r.Index, r.Generation) }
+
+// Decode reads the body.
+func (r *BufRegisterReply) Decode(b []byte) error {
+	if err := exactly("buffer reply", b, bufferSize); err != nil {
+		return err
+	}
+	r.Index, r.Generation = decodeBuffer(b)
+	return nil
+}
+
+// BufDeregister ends a buffer. EBUSY answers it while an operation on it is under way. The
+// reply is Empty.
+type BufDeregister struct {
+	Index, Generation uint32
+}
+
+// Opcode is OpBufDeregister.
+func (*BufDeregister) Opcode() Opcode { return OpBufDeregister }
+
+// Append appends the body.
+func (d *BufDeregister) Append(b []byte) []byte { return appendBuffer(b, d.Index, d.Generation) }
+
+// Decode reads the body.
+func (d *BufDeregister) Decode(b []byte) error {
+	if err := exactly("buffer to deregister", b, bufferSize); err != nil {
+		return err
+	}
+	d.Index, d.Generation = decodeBuffer(b)
+	return nil
+}
+
+func appendBuffer(b []byte, index, generation uint32) []byte {
+	b = binary.LittleEndian.AppendUint32(b, index)
+	return binary.LittleEndian.AppendUint32(b, generation)
+}
+
+func decodeBuffer(b []byte) (index, generation uint32) {
+	return binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
+}

@@ -1,0 +1,76 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+var (
+	errZero   = fmt.Errorf("must be 0: %w", syscall.EINVAL)
+	errIsZero = fmt.Errorf("must not be 0: %w", syscall.EINVAL)
+	errNoNID  = fmt.Errorf("not a NID of an interface: %w", syscall.EINVAL)
+)
+
+func fieldError(what, field string, value any, err error) error {
+	return &lnet.FieldError{What: what, Field: field, Value: value, Err: err}
+}
+
+// outside is a number that is not within low and high.
+func outside(what, field string, value, low, high uint64) error {
+	return fieldError(what, field, value, fmt.Errorf("not %d to %d: %w", low, high, syscall.EINVAL))
+}
+
+// exactly tells whether a body has n bytes.
+func exactly(what string, b []byte, n int) error {
+	if len(b) != n {
+		return fieldError(what, "body", len(b), fmt.Errorf("not %d bytes: %w", n, syscall.EINVAL))
+	}
+	return nil
+}
+
+// zero32 tells whether the reserved word at an offset is 0.
+func zero32(what string, b []byte, offset int) error {
+	if v := binary.LittleEndian.Uint32(b[offset:]); v != 0 {
+		return fieldError(what, fmt.Sprintf("reserved word at %d", offset), v, errZero)
+	}
+	return nil
+}
+
+// decodeNID reads the NID of an interface, which neither none nor the wildcard is, from 20
+// bytes or more.
+func decodeNID(what, field string, b []byte) (lnet.NID, error) {
+	nid, err := lnet.DecodeLarge(b)
+	if err != nil {
+		var value any
+		var bad *lnet.FieldError
+		if errors.As(err, &bad) {
+			field, value, err = field+"."+bad.Field, bad.Value, bad.Err
+		}
+		return lnet.NID{}, fieldError(what, field, value, fmt.Errorf("%w: %w", err, syscall.EINVAL))
+	}
+	if nid.IsZero() || nid.IsAny() {
+		return lnet.NID{}, fieldError(what, field, nid, errNoNID)
+	}
+	return nid, nil
+}
+
+// appendText appends a text as texts are on the wire: printable ASCII, with ? for any
+// other byte, and cut off behind n bytes.
+func appendText(b []byte, text string, n int) []byte {
+	for _, c := range []byte(text[:min(len(text), n)]) {
+		if c < ' ' || c > '~' {
+			c = '?'
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
+// shownText is a text that came from the other side, made as appendText makes one.
+func shownText(b []byte, n int) string {
+	return string(appendText(nil, string(b[:min(len(b), n)]), n))
+}

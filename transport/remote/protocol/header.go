@@ -1,0 +1,103 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"fmt"
+	"syscall"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Layout of the header of each record (transport 9.1).
+//
+//	 0 magic u32        bytes 4c 54 4e 44, "LTND"
+//	 4 version u16      1
+//	 6 opcode u16
+//	 8 length u32       of the record, header included
+//	12 sequence u32     a reply repeats its request's; 0 in a NOTICE
+//	16 status i32       of a reply 0 or -errno, otherwise 0
+//	20 flags u32        0
+//
+// A HELLO and its reply have version 1 here whatever comes of them, and this header and
+// their bodies are the same in every version; later records have the version granted.
+const (
+	// HeaderSize is the size of a Header in bytes.
+	HeaderSize = 24
+	// MaxRecord is the size of the longest record, in bytes.
+	MaxRecord = 16 << 10
+	// Version is the one version that there is.
+	Version = 1
+	// MaxOutstanding is how many requests may wait for their replies on one connection.
+	// The replies come in any order, except that requests of one transfer machine are
+	// done one behind the other.
+	MaxOutstanding = 16
+
+	magic    = 0x444e544c
+	maxErrno = 4095
+	maxBody  = MaxRecord - HeaderSize
+)
+
+var (
+	errMagic    = fmt.Errorf("not %#x: %w", uint32(magic), syscall.EPROTO)
+	errVersion  = fmt.Errorf("not %d: %w", Version, syscall.EPROTO)
+	errLength   = fmt.Errorf("not the number of bytes that have come: %w", syscall.EPROTO)
+	errShort    = fmt.Errorf("not %d to %d bytes: %w", HeaderSize, MaxRecord, syscall.EPROTO)
+	errStatus   = fmt.Errorf("neither 0 nor that of a failure, -1 to -%d: %w", maxErrno, syscall.EPROTO)
+	errHeadZero = fmt.Errorf("must be 0: %w", syscall.EPROTO)
+	errTooLong  = fmt.Errorf("more than %d bytes: %w", MaxRecord, syscall.EMSGSIZE)
+)
+
+// Header is what each record begins with.
+type Header struct {
+	// Opcode may be any.
+	Opcode Opcode
+	// Sequence is the client's choice, different for all its requests that wait for a
+	// reply.
+	Sequence uint32
+	// Status of a reply is 0 if all went well; otherwise the body says why in words, see
+	// Failure.
+	Status syscall.Errno
+}
+
+func (h *Header) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, magic)
+	b = binary.LittleEndian.AppendUint16(b, Version)
+	b = binary.LittleEndian.AppendUint16(b, uint16(h.Opcode))
+	b = binary.LittleEndian.AppendUint32(b, HeaderSize)
+	b = binary.LittleEndian.AppendUint32(b, h.Sequence)
+	b = binary.LittleEndian.AppendUint32(b, uint32(-int32(h.Status)))
+	return binary.LittleEndian.AppendUint32(b, 0)
+}
+
+// decode reads the header of a whole record, and gives what follows it.
+func (h *Header) decode(record []byte) (body []byte, err error) {
+	if len(record) < HeaderSize || len(record) > MaxRecord {
+		return nil, headerError("record", len(record), errShort)
+	}
+	if v := binary.LittleEndian.Uint32(record); v != magic {
+		return nil, headerError("magic", fmt.Sprintf("%#x", v), errMagic)
+	}
+	if v := binary.LittleEndian.Uint16(record[4:]); v != Version {
+		return nil, headerError("version", v, errVersion)
+	}
+	if v := binary.LittleEndian.Uint32(record[8:]); v != uint32(len(record)) {
+		return nil, headerError("length", v, errLength)
+	}
+	status := int32(binary.LittleEndian.Uint32(record[16:]))
+	if status > 0 || status < -maxErrno {
+		return nil, headerError("status", status, errStatus)
+	}
+	if v := binary.LittleEndian.Uint32(record[20:]); v != 0 {
+		return nil, headerError("flags", v, errHeadZero)
+	}
+	*h = Header{
+		Opcode:   Opcode(binary.LittleEndian.Uint16(record[6:])),
+		Sequence: binary.LittleEndian.Uint32(record[12:]),
+		Status:   syscall.Errno(-status),
+	}
+	return record[HeaderSize:], nil
+}
+
+func headerError(field string, value any, err error) error {
+	return &lnet.FieldError{What: "header", Field: field, Value: value, Err: err}
+}

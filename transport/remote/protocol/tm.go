@@ -1,0 +1,198 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"syscall"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Layouts of the bodies of TM_START and its reply, and of TM_STOP (transport 9.2). The reply
+// to TM_STOP is Counters.
+//
+//	TM_START                              reply
+//	 0 NID [20]                            0 handle u32       not 0xffffffff
+//	20 PID u32                             4 TM id u32        1 to 4095
+//	24 portal u32      1 to 63             8 CQ entries u32   power of two, 2 to 16384
+//	28 TM id u32       1 to 4095, or       12 SQ entries u32  4 x CQ entries
+//	                   4096: any free      16 credits u32     1 to CQ entries
+//	32 CQ entries u32  1 to 16384         20
+//	36 flags u32       0
+//	40                                    TM_STOP
+//	                                       0 handle u32
+//	                                       4
+const (
+	tmStartSize      = 40
+	tmStartReplySize = 20
+	handleSize       = 4
+
+	maxTMID = 4095
+	// DynamicTMID asks for the highest number that is free.
+	DynamicTMID = maxTMID + 1
+	// MaxCompletions is how many entries a completion ring may have; MinCompletions is how
+	// many it has at least.
+	MaxCompletions = 16384
+	MinCompletions = 2
+	// SubmissionsPerCompletion is how many times longer the submission ring is. Of each
+	// buffer that has a completion entry reserved, there may wait unread the cancel of its
+	// former operation, the present one, and a cancel of that: three, and the next power of
+	// two makes that it never is full.
+	SubmissionsPerCompletion = 4
+	// NoHandle is no TM's: in a StatsGet it stands for the connection.
+	NoHandle = 0xffffffff
+)
+
+var (
+	errPower       = fmt.Errorf("not a power of two, %d to %d: %w", MinCompletions, MaxCompletions, syscall.EINVAL)
+	errSubmissions = fmt.Errorf("not %d times the completion entries: %w", SubmissionsPerCompletion, syscall.EINVAL)
+	errNoHandle    = fmt.Errorf("is no TM's: %w", syscall.EINVAL)
+)
+
+// TMStart starts a transfer machine. It is answered when it is clear what comes of it.
+// ENOENT: the NID or the PID is not one of this host; EADDRINUSE: the address is taken;
+// EADDRNOTAVAIL: no number is free; EACCES, EDQUOT.
+type TMStart struct {
+	NID lnet.NID
+	PID lnet.PID
+	// Portal is 1 to 63.
+	Portal uint32
+	// TMID is 1 to 4095, or DynamicTMID.
+	TMID uint32
+	// Completions is how many entries its completion ring shall have at least, 1 to
+	// MaxCompletions. The reply says how many of them are for operations.
+	Completions uint32
+}
+
+// Opcode is OpTMStart.
+func (*TMStart) Opcode() Opcode { return OpTMStart }
+
+// Append appends the body.
+func (s *TMStart) Append(b []byte) []byte {
+	b = s.NID.AppendLarge(b)
+	b = binary.LittleEndian.AppendUint32(b, uint32(s.PID))
+	b = binary.LittleEndian.AppendUint32(b, s.Portal)
+	b = binary.LittleEndian.AppendUint32(b, s.TMID)
+	b = binary.LittleEndian.AppendUint32(b, s.Completions)
+	return binary.LittleEndian.AppendUint32(b, 0)
+}
+
+// Decode reads the body.
+func (s *TMStart) Decode(b []byte) error {
+	if err := exactly("TM", b, tmStartSize); err != nil {
+		return err
+	}
+	nid, err := decodeNID("TM", "NID", b)
+	if err != nil {
+		return err
+	}
+	v := TMStart{
+		NID:         nid,
+		PID:         lnet.PID(binary.LittleEndian.Uint32(b[20:])),
+		Portal:      binary.LittleEndian.Uint32(b[24:]),
+		TMID:        binary.LittleEndian.Uint32(b[28:]),
+		Completions: binary.LittleEndian.Uint32(b[32:]),
+	}
+	switch {
+	case v.Portal == lnet.ReservedPortal || v.Portal >= lnet.Portals:
+		return outside("TM", "portal", uint64(v.Portal), 1, lnet.Portals-1)
+	case v.TMID == 0 || v.TMID > DynamicTMID:
+		return outside("TM", "TM id", uint64(v.TMID), 1, DynamicTMID)
+	case v.Completions == 0 || v.Completions > MaxCompletions:
+		return outside("TM", "CQ entries", uint64(v.Completions), 1, MaxCompletions)
+	}
+	if flags := binary.LittleEndian.Uint32(b[36:]); flags != 0 {
+		return fieldError("TM", "flags", flags, errZero)
+	}
+	*s = v
+	return nil
+}
+
+// Granted is how many entries the completion ring of a TM has that asked for so many, 1 to
+// MaxCompletions: the next power of two, at least MinCompletions.
+func Granted(completions uint32) uint32 {
+	return max(MinCompletions, uint32(1)<<bits.Len32(completions-1))
+}
+
+// Credits is how many of the entries of a completion ring lnetd has for operations: all but
+// an eighth, and but 8 at most. Those are for what it tells of the TM itself, which nobody
+// has asked for, and which is not told if they are in use (transport 9.5). A client goes by
+// the reply to TM_START; this is a good guess of how many entries to ask for.
+func Credits(completions uint32) uint32 { return completions - min(8, completions/8) }
+
+// TMStartReply says that the TM is started. What goes along is Opcode.ReplyFDs's.
+type TMStartReply struct {
+	// Handle is the TM's name on this connection.
+	Handle uint32
+	// TMID is its number, 1 to 4095.
+	TMID uint32
+	// Completions is how many entries its completion ring has, a power of two; the
+	// submission ring has SubmissionsPerCompletion times as many.
+	Completions uint32
+	// Credits is how many of the entries are for completions of operations, 1 to Completions.
+	Credits uint32
+}
+
+// Append appends the body.
+func (r *TMStartReply) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, r.Handle)
+	b = binary.LittleEndian.AppendUint32(b, r.TMID)
+	b = binary.LittleEndian.AppendUint32(b, r.Completions)
+	b = binary.LittleEndian.AppendUint32(b, SubmissionsPerCompletion*r.Completions)
+	return binary.LittleEndian.AppendUint32(b, r.Credits)
+}
+
+// Decode reads the body.
+func (r *TMStartReply) Decode(b []byte) error {
+	if err := exactly("TM reply", b, tmStartReplySize); err != nil {
+		return err
+	}
+	v := TMStartReply{
+		Handle:      binary.LittleEndian.Uint32(b),
+		TMID:        binary.LittleEndian.Uint32(b[4:]),
+		Completions: binary.LittleEndian.Uint32(b[8:]),
+		Credits:     binary.LittleEndian.Uint32(b[16:]),
+	}
+	submissions := binary.LittleEndian.Uint32(b[12:])
+	switch {
+	case v.Handle == NoHandle:
+		return fieldError("TM reply", "handle", v.Handle, errNoHandle)
+	case v.TMID == 0 || v.TMID > maxTMID:
+		return outside("TM reply", "TM id", uint64(v.TMID), 1, maxTMID)
+	case v.Completions < MinCompletions || v.Completions > MaxCompletions || bits.OnesCount32(v.Completions) != 1:
+		return fieldError("TM reply", "CQ entries", v.Completions, errPower)
+	case submissions != SubmissionsPerCompletion*v.Completions:
+		return fieldError("TM reply", "SQ entries", submissions, errSubmissions)
+	case v.Credits == 0 || v.Credits > v.Completions:
+		return outside("TM reply", "credits", uint64(v.Credits), 1, uint64(v.Completions))
+	}
+	*r = v
+	return nil
+}
+
+// TMStop ends a transfer machine, and gives its address back. EBUSY answers it while an
+// operation is under way, which what was submitted before is; the reply is Counters, the
+// last ones.
+type TMStop struct {
+	Handle uint32
+}
+
+// Opcode is OpTMStop.
+func (*TMStop) Opcode() Opcode { return OpTMStop }
+
+// Append appends the body.
+func (s *TMStop) Append(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, s.Handle) }
+
+// Decode reads the body.
+func (s *TMStop) Decode(b []byte) error {
+	if err := exactly("TM to stop", b, handleSize); err != nil {
+		return err
+	}
+	handle := binary.LittleEndian.Uint32(b)
+	if handle == NoHandle {
+		return fieldError("TM to stop", "handle", handle, errNoHandle)
+	}
+	s.Handle = handle
+	return nil
+}
