@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/unixsocket"
 )
 
 func TestListenMakesThePrivateDirectoryAndSocket(t *testing.T) {
@@ -59,7 +60,7 @@ func TestListenNamesTheOwner(t *testing.T) {
 // A daemon that has the lock but does not answer yet is named too.
 func TestListenNamesTheLockHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.sock")
-	lock, err := takeLock(path + ".lock")
+	lock, err := unixsocket.Lock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestListenDoesNotRemoveOtherFiles(t *testing.T) {
 }
 
 func TestListenSaysThatThePathIsTooLong(t *testing.T) {
-	_, err := Listen(filepath.Join(t.TempDir(), strings.Repeat("x", socketPathMax)))
+	_, err := Listen(filepath.Join(t.TempDir(), strings.Repeat("x", unixsocket.PathMax)))
 	if f := wantFault(t, err, api.CodeSocketUnusable); !strings.Contains(f.Cause, "at most 107 fit") {
 		t.Errorf("cause %q", f.Cause)
 	}
