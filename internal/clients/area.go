@@ -1,0 +1,105 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/lnetd/lnetd/transport/completion"
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// area is memory of a client, mapped here (transport 9.3).
+type area struct {
+	memory *shm.Memory
+	bytes  []byte
+	users  int // buffers, one as often as it has segments here; client.mu guards it
+}
+
+// newArea maps what a client has sent, and lets the Core know it. It closes fd.
+func newArea(ctx context.Context, d completion.Domain, fd int, size uint64) (*area, error) {
+	m, err := shm.Adopt(fd, int64(size)) // one beyond 2^63 is negative, and no size
+	if err != nil {
+		return nil, err
+	}
+	a := &area{memory: m, bytes: m.Bytes()}
+	if err := d.Adopt(ctx, a.bytes); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return a, nil
+}
+
+// end gives the mapping up. If the Core has the memory in use, which is a mistake of its,
+// it stays.
+func (a *area) end(d completion.Domain) error {
+	if err := d.Free(a.bytes); err != nil {
+		return err
+	}
+	return a.memory.Close()
+}
+
+// areas are those of a client, by their names. client.mu guards it.
+type areas []*area
+
+// get is the area of a name. EBADR: there is none.
+func (s areas) get(id uint32) (*area, error) {
+	if uint64(id) >= uint64(len(s)) || s[id] == nil {
+		return nil, fmt.Errorf("no area %d: %w", id, syscall.EBADR)
+	}
+	return s[id], nil
+}
+
+// add gives a name to an area.
+func (s *areas) add(a *area) uint32 {
+	for id, o := range *s {
+		if o == nil {
+			(*s)[id] = a
+			return uint32(id)
+		}
+	}
+	*s = append(*s, a)
+	return uint32(len(*s) - 1)
+}
+
+// segments are the parts of areas that a client has named, in memory, and the area of each.
+// There may be so many parts, of so many bytes, also in all. Those that lie one behind the
+// other become one segment.
+func (s areas) segments(parts []protocol.Range, l *protocol.Limits) (segments [][]byte, of []*area, err error) {
+	if len(parts) > int(l.Segments) {
+		return nil, nil, fmt.Errorf("%d ranges, at most %d: %w", len(parts), l.Segments, syscall.EFBIG)
+	}
+	var total, last uint64 // last is where the segment before ends
+	for i, r := range parts {
+		a, err := s.get(r.Area)
+		if err == nil {
+			err = a.fits(&r, l)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("range %d: %w", i, err)
+		}
+		if total += uint64(r.Length); total > l.BufferSize {
+			return nil, nil, fmt.Errorf("more than %d bytes: %w", l.BufferSize, syscall.EFBIG)
+		}
+		from, end, k := r.Offset, r.Offset+uint64(r.Length), len(segments)
+		if k > 0 && of[k-1] == a && last == from {
+			k--
+			from -= uint64(len(segments[k]))
+			segments, of = segments[:k], of[:k]
+		}
+		segments, of, last = append(segments, a.bytes[from:end:end]), append(of, a), end
+	}
+	return segments, of, nil
+}
+
+// fits tells whether a range lies in the area.
+func (a *area) fits(r *protocol.Range, l *protocol.Limits) error {
+	if r.Length == 0 || uint64(r.Length) > l.SegmentSize {
+		return fmt.Errorf("%d bytes, not 1 to %d: %w", r.Length, l.SegmentSize, syscall.EINVAL)
+	}
+	if size := uint64(len(a.bytes)); r.Offset > size || uint64(r.Length) > size-r.Offset {
+		return fmt.Errorf("%d bytes at %d of an area of %d: %w", r.Length, r.Offset, size, syscall.EINVAL)
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package clients
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// left is what a client has not given back.
+type left struct{ TMs, Buffers, Areas, Operations int }
+
+// remainder is what there is of a client's.
+func (c *client) remainder() (l left) {
+	l.Buffers = c.buffers.count()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.tms {
+		if t != nil {
+			l.TMs++
+			t.mu.Lock()
+			l.Operations += t.under
+			t.mu.Unlock()
+		}
+	}
+	for _, a := range c.areas {
+		if a != nil {
+			l.Areas++
+		}
+	}
+	return l
+}
+
+// clear frees all that a client had, in the order of transport 8.5: operations end, then
+// TMs and buffers, then memory. What an operation needs that does not end in time stays
+// until it does. Then the rings are given up, and the connection is closed: who reads on to
+// the end of file finds the reason first, and all that became of operations in the rings.
+func (c *client) clear() {
+	c.mu.Lock()
+	c.ending = true
+	reason := c.reason
+	c.mu.Unlock()
+	had := c.remainder()
+	if c.domain != nil {
+		c.endAll()
+	}
+	c.hangUp()
+	if after := c.remainder(); after != (left{}) {
+		c.logger().Error("what a client had cannot be freed", "left", after)
+	} else if c.domain != nil {
+		if err := c.domain.Close(); err != nil {
+			c.logger().Error("the domain of a client does not close", "error", err)
+		}
+	}
+	c.report(reason, had)
+	c.server.forget(c)
+}
+
+// report writes the one line about a client that did not end in good order.
+func (c *client) report(reason error, had left) {
+	level, message := slog.LevelInfo, "a client has gone, and left something behind"
+	switch {
+	case errors.Is(reason, errEnd):
+		level, message = slog.LevelInfo, "a client was there when lnetd ended"
+	case reason != nil:
+		level, message = slog.LevelWarn, "a client was cut off"
+	case had == (left{}):
+		return
+	}
+	if missed, ok := c.server.mayLog(); ok {
+		c.logger().Log(c.server.context, level, message, "reason", reason, "tms", had.TMs, "buffers", had.Buffers,
+			"areas", had.Areas, "operations", had.Operations, "unlogged", missed)
+	}
+}
+
+// endAll ends operations and all they need.
+func (c *client) endAll() {
+	tms := c.started()
+	for _, t := range tms {
+		t.shut()
+	}
+	c.buffers.all(func(b *buffer) {
+		if t := b.owner.Load(); t != nil {
+			// It is not refused as long as the TM is there.
+			_, _ = t.core.Submit([]transport.Op{{Cancel: true, Buffer: b.core, Sequence: b.operation.Load()}})
+		}
+	})
+	grace := time.NewTimer(c.server.config.Grace)
+	defer grace.Stop()
+	late := false
+	for _, t := range tms {
+		if !late {
+			select {
+			case <-t.idle:
+			case <-grace.C:
+				late = true
+			}
+		}
+	}
+	c.free()
+	if !late {
+		return
+	}
+	c.hangUp()
+	if l := c.remainder(); l.Operations > 0 {
+		c.logger().Warn("operations of a client that is gone do not end, and what they need stays", "left", l)
+	}
+	for _, t := range tms {
+		<-t.idle
+	}
+	c.free()
+}
+
+// started are the TMs that there are.
+func (c *client) started() (tms []*tm) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.tms {
+		if t != nil {
+			tms = append(tms, t)
+		}
+	}
+	return tms
+}
+
+// free gives back what no operation needs. What cannot be given back stays, and is logged.
+func (c *client) free() {
+	failed := func(what string, err error) { c.logger().Error("clearing up behind a client: "+what, "error", err) }
+	for _, t := range c.started() {
+		t.closeRing()
+		select {
+		case <-t.idle:
+			if err := t.core.Stop(); err != nil {
+				failed("TM", err)
+				continue
+			}
+			c.forgetTM(t)
+		default:
+		}
+	}
+	c.buffers.all(func(b *buffer) {
+		if b.owner.CompareAndSwap(nil, nobody) {
+			if err := b.core.Deregister(); err != nil {
+				b.owner.Store(nil)
+				failed("buffer", err)
+				return
+			}
+			c.forget(b)
+		}
+	})
+	for id, a := range c.unused() {
+		if err := a.end(c.domain); err != nil {
+			failed("area", err)
+			continue
+		}
+		c.mu.Lock()
+		c.areas[id] = nil
+		c.mu.Unlock()
+		c.give(amounts{ofAreas: 1, ofBytes: int64(len(a.bytes))})
+	}
+}
+
+// unused are the areas that no buffer has a part of.
+func (c *client) unused() map[int]*area {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make(map[int]*area)
+	for id, a := range c.areas {
+		if a != nil && a.users == 0 {
+			all[id] = a
+		}
+	}
+	return all
+}

@@ -1,0 +1,309 @@
+package clients
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// ringsMapped are where this process has ring files mapped.
+func ringsMapped(t *testing.T) map[uintptr]uintptr {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[uintptr]uintptr)
+	for line := range strings.Lines(string(maps)) {
+		var begin, end uintptr
+		if !strings.Contains(line, "/memfd:lnetd-ring") {
+			continue
+		}
+		if _, err := fmt.Sscanf(line, "%x-%x", &begin, &end); err != nil {
+			t.Fatal(err)
+		}
+		all[begin] = end - begin
+	}
+	return all
+}
+
+// loseRing has the pages of a ring file go that lnetd has mapped since before: what is
+// mapped there now is a file without a byte.
+func loseRing(t *testing.T, before map[uintptr]uintptr) {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	lost := 0
+	for begin, size := range ringsMapped(t) {
+		if before[begin] != 0 {
+			continue
+		}
+		lost++
+		// The address is that of a mapping, which Go's memory has nothing to do with.
+		at := *(*unsafe.Pointer)(unsafe.Pointer(&begin))
+		if _, err := unix.MmapPtr(int(f.Fd()), 0, at, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lost != 1 {
+		t.Fatalf("%d rings", lost)
+	}
+}
+
+// A client whose ring file has no pages any more, and gets no others, is cut off, whether
+// lnetd was about to read submissions or to write completions. Others see nothing.
+//
+// transport 9.9 (8)
+func TestLostRing(t *testing.T) {
+	asked := func(tm *tm, r protocol.Request) {
+		if _, _, err := tm.client.carryOut(r, -1); !errors.Is(err, syscall.EFAULT) {
+			t.Errorf("%T: %v", r, err)
+		}
+	}
+	for name, touch := range map[string]func(t *testing.T, eventfd int, tm *tm){
+		"TMStop": func(_ *testing.T, _ int, tm *tm) { asked(tm, &protocol.TMStop{Handle: tm.handle}) },
+		"BufDeregister": func(t *testing.T, _ int, tm *tm) {
+			tm.client.buffers.add(&buffer{})
+			asked(tm, &protocol.BufDeregister{Index: 0, Generation: 1})
+			tm.client.buffers.remove(&buffer{})
+		},
+		"Submissions": func(t *testing.T, eventfd int, _ *tm) {
+			if _, err := unix.Write(eventfd, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"Tell": func(_ *testing.T, _ int, tm *tm) { tm.Tell(transport.Completion{Err: syscall.ENOBUFS}) },
+		"Completion": func(_ *testing.T, _ int, tm *tm) {
+			b := &buffer{reserved: 1}
+			b.owner.Store(tm)
+			tm.mu.Lock()
+			tm.under++
+			tm.depth[0]++
+			tm.mu.Unlock()
+			tm.finish(b, &shm.Completion{Final: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			other := w.one(8, 16)
+			before := ringsMapped(t)
+			p := w.join()
+			var reply protocol.TMStartReply
+			fds, err := p.request(&protocol.TMStart{NID: home, PID: other.tm.at.PID, Portal: 34, TMID: 7, Completions: 16}, &reply)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeAll(fds)
+			c := w.client(p)
+			tm, err := c.tm(reply.Handle)
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "it sleeps", func() bool { return tm.info().Waits == 1 })
+			loseRing(t, before)
+			tm.info()
+			touch(t, fds[1], tm)
+			p.cut(syscall.EFAULT, "a page of the ring file is gone")
+			eventually(t, "it is gone", func() bool { return len(w.server.Clients()) == 1 })
+			other.tm.submit(good(other.buffer, 1, other.tm.at)[shm.OpMsgSend])
+			if c := other.tm.next(); !c.Final {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
+// client is lnetd's side of a peer.
+func (w *world) client(p *peer) *client {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	return w.server.clients[p.hello.Connection]
+}
+
+// A buffer is its client's again before the completion can be read that says so: another
+// operation, at another TM, or its end, may come from then on. Here there is no ring, so
+// that nothing is written when it would be.
+func TestBufferIsFreeBeforeItsCompletion(t *testing.T) {
+	tm := &tm{account: newAccount(4), under: 1, idle: make(chan struct{})}
+	b := &buffer{reserved: 1}
+	b.owner.Store(tm)
+	defer func() {
+		if recover() == nil {
+			t.Error("nothing was written")
+		}
+		if b.owner.Load() != nil {
+			t.Error("the completion was to be written while the operation had the buffer")
+		}
+	}()
+	tm.finish(b, &shm.Completion{Final: true})
+}
+
+// Submissions in vain are taken out at a pace, however many there are, and do not keep
+// other clients from their turn.
+//
+// transport 9.9 (10)
+func TestFloodOfNOPs(t *testing.T) {
+	w := newWorld(t, nil)
+	other := w.one(8, 64)
+	began := time.Now()
+	var floods []*ring
+	for id := range uint32(4) {
+		floods = append(floods, w.join().start(34, 20+id, 256))
+	}
+	flood := func() {
+		for _, f := range floods {
+			for {
+				ok, err := f.Submissions.Put(&shm.Submission{Opcode: shm.OpNop})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !ok {
+					break
+				}
+			}
+			f.Submissions.Publish()
+			f.Submissions.Ring()
+		}
+	}
+	for n := range uint32(300) {
+		flood()
+		other.tm.submit(of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 1, MaxMessages: 1}, other.buffer, n),
+			of(shm.Submission{Opcode: shm.OpCancel}, other.buffer, n))
+		if c := other.tm.next(); c.Errno != syscall.ECANCELED {
+			t.Fatalf("%+v", c)
+		}
+	}
+	// A round may be one entry short of a pause, and another round long.
+	eventually(t, "all were read once", func() bool {
+		for _, i := range w.server.Clients() {
+			if i.TMs[0].Submissions < 600 {
+				return false
+			}
+		}
+		return true
+	})
+	for _, i := range w.server.Clients() {
+		most := uint64(2*perRound) * uint64(2+time.Since(began)/vainPause)
+		if n := i.TMs[0].Submissions; i.TMs[0].Address.TMID >= 20 && n > most {
+			t.Errorf("%d NOPs of a flood were read, at most %d should have been", n, most)
+		}
+	}
+}
+
+// Requests that are behind submissions do not have more of them taken out in vain.
+//
+// transport 9.9 (10)
+func TestFloodBehindRequests(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.one(7, 4096)
+	began := time.Now()
+	for range 20 {
+		for range 4096 {
+			if ok, err := o.tm.Submissions.Put(&shm.Submission{Opcode: shm.OpNop}); !ok || err != nil {
+				break
+			}
+		}
+		o.tm.Submissions.Publish()
+		b := o.register(protocol.Range{Area: o.memory.id, Length: 1})
+		o.must(&protocol.BufDeregister{Index: b.Index, Generation: b.Generation}, &protocol.Empty{})
+		o.refused(&protocol.BufDeregister{Index: 99, Generation: 1}, syscall.EBADR)
+	}
+	most := uint64(2*perRound) * uint64(2+time.Since(began)/vainPause)
+	if n := w.server.Clients()[0].TMs[0].Submissions; n > most {
+		t.Errorf("%d NOPs were read, at most %d should have been", n, most)
+	}
+}
+
+// Work pays for as many submissions in vain.
+func TestVain(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.one(7, 16)
+	tm, err := w.client(o.peer).tm(o.tm.handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range uint32(300) {
+		o.tm.submit(of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 1, MaxMessages: 1}, o.buffer, n),
+			of(shm.Submission{Opcode: shm.OpCancel}, o.buffer, n), of(shm.Submission{Opcode: shm.OpCancel}, o.buffer, n))
+		o.tm.next()
+	}
+	tm.shut()
+	if tm.vain > 0 {
+		t.Errorf("%d submissions in vain", tm.vain)
+	}
+}
+
+// Nothing that is refused, with a descriptor or instead of some, leaves one open.
+//
+// transport 9.3, 9.8
+func TestDescriptorsOfRefusals(t *testing.T) {
+	page := int64(os.Getpagesize())
+	core := newSlowCore()
+	w := newWorld(t, func(c *Config) {
+		mine(Quotas{Areas: 2, Bytes: 4 * page, TMs: 2, RingEntries: 64}, Quotas{})(c)
+		c.Core = core
+	})
+	p := w.join()
+	p.share(int(page))
+	taken := p.start(34, 7, 16)
+	add := func(size int64, fd int) error {
+		_, err := p.request(&protocol.AreaAdd{Size: uint64(size)}, &protocol.AreaAddReply{}, fd)
+		return err
+	}
+	sound, weak, hard := memfd(t, page, unix.F_SEAL_SHRINK), memfd(t, page, 0), memfd(t, page, unix.F_SEAL_SHRINK|unix.F_SEAL_WRITE)
+	start := func(s protocol.TMStart) error {
+		fds, err := p.request(&s, &protocol.TMStartReply{})
+		closeAll(fds)
+		return err
+	}
+	good := protocol.TMStart{NID: home, PID: taken.at.PID, Portal: 34, TMID: 8, Completions: 16}
+	with := func(change func(s *protocol.TMStart)) func() error {
+		s := good
+		change(&s)
+		return func() error { return start(s) }
+	}
+	cases := map[string]struct {
+		ask  func() error
+		want syscall.Errno
+	}{
+		"bytes":   {func() error { return add(8*page, sound) }, syscall.EDQUOT},
+		"seals":   {func() error { return add(page, weak) }, syscall.EPERM},
+		"sealed":  {func() error { return add(page, hard) }, syscall.EPERM},
+		"size":    {func() error { return add(2*page, sound) }, syscall.EINVAL},
+		"portal":  {with(func(s *protocol.TMStart) { s.Portal = 99 }), syscall.EINVAL},
+		"entries": {with(func(s *protocol.TMStart) { s.Completions = 64 }), syscall.EDQUOT},
+		"address": {with(func(s *protocol.TMStart) { s.TMID = 7 }), syscall.EADDRINUSE},
+		"PID":     {with(func(s *protocol.TMStart) { s.PID = 1 }), syscall.ENOENT},
+		"Core": {func() error {
+			core.slow.refuse.Store(true)
+			defer core.slow.refuse.Store(false)
+			return add(page, sound)
+		}, syscall.ENOMEM},
+	}
+	for name, c := range cases {
+		before := held(t)
+		for range 20 { // more than others may have been about to close
+			if err := c.ask(); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
+		}
+		if now := held(t); now.descriptors > before.descriptors || now.mappings > before.mappings {
+			t.Errorf("%s: it has %+v, and had %+v", name, now, before)
+		}
+	}
+	w.charged(p, amounts{ofAreas: 1, ofBytes: page, ofTMs: 1, ofEntries: 16})
+}

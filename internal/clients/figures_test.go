@@ -1,0 +1,56 @@
+package clients
+
+import (
+	"testing"
+
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// Of 10,000 operations in batches of 100 each batch wakes lnetd once at most, it wakes the
+// client once for each of its sleeps at most, and nobody makes a request; STATS_GET says so.
+//
+// transport-tests P (124)
+// transport 9.7
+func TestFiguresOfSteadyTraffic(t *testing.T) {
+	const batches, batch = 100, 100
+	w := newWorld(t, nil)
+	o := w.one(7, 128)
+	var buffers []protocol.BufRegisterReply
+	for range batch {
+		buffers = append(buffers, o.register(protocol.Range{Area: o.memory.id, Length: 1}))
+	}
+	asked := w.server.Clients()[0].Requests
+	for k := range uint32(batches) {
+		all := make([]shm.Submission, batch)
+		for i := range all {
+			// Nobody receives it, which its sender does not hear of.
+			all[i] = of(to(shm.Submission{Opcode: shm.OpMsgSend, Length: 1}, o.tm.at), buffers[i], k)
+		}
+		o.tm.submit(all...)
+		for range all {
+			if c := o.tm.next(); c.Errno != 0 || !c.Final {
+				t.Fatalf("%+v", c)
+			}
+		}
+	}
+	if n := w.server.Clients()[0].Requests; n != asked {
+		t.Errorf("%d requests in steady traffic", n-asked)
+	}
+	var got, all protocol.Counters
+	o.must(&protocol.StatsGet{Handle: o.tm.handle}, &got)
+	o.must(&protocol.StatsGet{Handle: protocol.NoHandle}, &all)
+	if got.Submissions != batches*batch || got.Completions != batches*batch || got.Requests != asked+1 {
+		t.Errorf("figures %+v", got)
+	}
+	rung, slept := o.tm.Submissions.Stats().Rung, o.tm.Completions.Stats().Sleeps
+	if rung > batches || got.BellReads > rung {
+		t.Errorf("the client has written to the bell %d times, lnetd has read it %d times", rung, got.BellReads)
+	}
+	if got.BellWrites > slept {
+		t.Errorf("lnetd has written to the bell %d times, the client has slept %d times", got.BellWrites, slept)
+	}
+	if all.Submissions != got.Submissions || all.BellWrites < got.BellWrites || all.Requests != got.Requests+1 {
+		t.Errorf("figures of the connection %+v", all)
+	}
+}

@@ -1,0 +1,76 @@
+package clients
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// Of three TMs one looks, and the others are parked: who is kicked is one with something to
+// do, and just once. Who leaves is parked no more, and keeps no kick for the next time.
+func TestLookout(t *testing.T) {
+	var l lookout
+	var tms []*tm
+	for k := range 3 {
+		one := &tm{polling: polling{kick: make(chan struct{}, 1)}}
+		tms = append(tms, one)
+		if looks := l.look(one); looks != (k == 0) {
+			t.Errorf("TM %d looks: %v", k, looks)
+		}
+	}
+	busy := func(x *tm) bool { return x == tms[2] }
+	if !l.kick(busy) || len(tms[2].polling.kick) != 1 || l.kick(busy) {
+		t.Error("the one with something to do was not kicked, or twice")
+	}
+	if !slices.Equal(l.parked, tms[1:2]) || len(tms[1].polling.kick) != 0 {
+		t.Errorf("parked are %v", l.parked)
+	}
+	for _, one := range tms[1:] {
+		l.leave(one)
+	}
+	if len(l.parked) != 0 || len(tms[2].polling.kick) != 0 {
+		t.Errorf("parked are %v, and %d kicks are left", l.parked, len(tms[2].polling.kick))
+	}
+	if l.kick(func(*tm) bool { return true }) {
+		t.Error("nobody was kicked")
+	}
+}
+
+// Who looks finds what is in the ring of one who is parked, and goes on until it ends itself.
+func TestWatchSeesOthers(t *testing.T) {
+	var l lookout
+	var tms []*tm
+	var rings []*shm.Client
+	for range 2 {
+		one, files, err := newTM(nil, transport.Address{}, 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ring, err := shm.AttachRing(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _, _ = ring.Close(), one.ring.Close() })
+		one.polling = newPolling(time.Hour)
+		tms, rings = append(tms, one), append(rings, ring)
+		l.look(one)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.watch(tms[0], time.Now().Add(time.Hour))
+	}()
+	if ok, err := rings[1].Submissions.Put(&shm.Submission{Opcode: shm.OpNop}); !ok {
+		t.Fatal(err)
+	}
+	rings[1].Submissions.Publish()
+	<-tms[1].polling.kick
+	tms[0].closing.Store(true)
+	<-ended
+	if l.looking || len(l.parked) != 0 {
+		t.Errorf("%v looks, parked are %v", l.looking, l.parked)
+	}
+}

@@ -1,0 +1,450 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/completion"
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// handle answers a record; the descriptors are its own. An error costs the connection.
+func (c *client) handle(record []byte, fds []int) error {
+	h, r, err := protocol.DecodeRequest(record)
+	fail := func(err error) error {
+		closeAll(fds)
+		return err
+	}
+	c.mu.Lock()
+	c.requests++
+	c.mu.Unlock()
+	switch {
+	case errors.Is(err, syscall.EPROTO):
+		return fail(err)
+	case len(fds) != h.Opcode.RequestFDs():
+		return fail(violation("%v with %d descriptors", h.Opcode, len(fds)))
+	case c.domain == nil && h.Opcode != protocol.OpHello:
+		return fail(violation("%v before HELLO", h.Opcode))
+	case c.domain != nil && h.Opcode == protocol.OpHello:
+		return fail(violation("a second HELLO"))
+	case err != nil:
+		closeAll(fds)
+		if err := c.send(protocol.AppendFailure(nil, h, err)); err != nil {
+			return err
+		}
+		if c.domain == nil {
+			return err
+		}
+		return nil
+	}
+	if hello, ok := r.(*protocol.Hello); ok {
+		return c.hello(h, hello)
+	}
+	fd := -1
+	if len(fds) > 0 {
+		fd = fds[0]
+	}
+	body, files, err := c.carryOut(r, fd)
+	defer files.Close()
+	if err != nil {
+		return c.send(protocol.AppendFailure(nil, h, err))
+	}
+	answer, err := protocol.AppendReply(nil, h, body)
+	if err != nil {
+		return c.send(protocol.AppendFailure(nil, h, err))
+	}
+	if files.Ring >= 0 {
+		return c.send(answer, files.Ring, files.Submissions, files.Completions)
+	}
+	return c.send(answer)
+}
+
+// noFiles are what goes along with most replies.
+var noFiles = shm.Files{Ring: -1, Submissions: -1, Completions: -1}
+
+// carryOut does what a request asks for; fd, if there is one, is its own, and the files
+// are the caller's.
+func (c *client) carryOut(r protocol.Request, fd int) (protocol.Body, shm.Files, error) {
+	var body protocol.Body = &protocol.Empty{}
+	var err error
+	switch r := r.(type) {
+	case *protocol.NIDsGet:
+		body, err = c.nids()
+	case *protocol.AreaAdd:
+		body, err = c.addArea(fd, r.Size)
+	case *protocol.AreaDel:
+		err = c.deleteArea(r.Area)
+	case *protocol.BufRegister:
+		body, err = c.register(r.Ranges)
+	case *protocol.BufDeregister:
+		err = c.deregister(r.Index, r.Generation)
+	case *protocol.TMStart:
+		return c.startTM(r)
+	case *protocol.TMStop:
+		body, err = c.stopTM(r.Handle)
+	case *protocol.StatsGet:
+		body, err = c.stats(r.Handle)
+	case *protocol.Nop:
+		body = r
+	}
+	return body, noFiles, err
+}
+
+// hello begins the conversation.
+func (c *client) hello(h protocol.Header, r *protocol.Hello) error {
+	c.mu.Lock()
+	c.program = r.Program
+	c.mu.Unlock()
+	reply, err := c.welcome(r)
+	if err != nil {
+		if err := c.send(protocol.AppendFailure(nil, h, err)); err != nil {
+			return err
+		}
+		return err
+	}
+	answer, err := protocol.AppendReply(nil, h, reply)
+	if err != nil {
+		return err
+	}
+	return c.send(answer)
+}
+
+// welcome opens the client's domain.
+func (c *client) welcome(r *protocol.Hello) (*protocol.HelloReply, error) {
+	offered := protocol.Features(0)
+	if c.server.config.PollTime > 0 {
+		offered = protocol.FeatPolling
+	}
+	version, granted, err := r.Negotiate(offered)
+	if err != nil {
+		return nil, err
+	}
+	if c.refusal != nil {
+		return nil, c.refusal
+	}
+	d, err := c.server.config.Core.Open(c.ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open a domain: %w", err)
+	}
+	domain, ok := d.(completion.Domain)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("the Core %q serves programs alone: %w", c.server.config.Core.Name(), syscall.ENOSYS), d.Close())
+	}
+	l := d.Limits()
+	c.limits = protocol.Limits{
+		BufferSize: uint64(l.BufferSize), SegmentSize: uint64(l.SegmentSize),
+		Segments: uint32(min(l.Segments, protocol.MaxRanges)), DescriptorSize: uint32(l.DescriptorSize),
+	}
+	q := &c.rule.Connection
+	c.size, c.features, c.pace = c.limits.DescriptorSize, granted, newPace(q.Requests)
+	c.buffers.init(q.Buffers)
+	c.mu.Lock()
+	c.domain = domain
+	c.mu.Unlock()
+	return &protocol.HelloReply{
+		Version: version, Features: granted, Limits: c.limits,
+		Quotas: protocol.Quotas{
+			TMs: uint32(q.TMs), Buffers: uint32(q.Buffers), Areas: uint32(q.Areas),
+			RingEntries: uint32(q.RingEntries), Bytes: uint64(q.Bytes),
+		},
+		Incarnation: c.server.config.Incarnation, Now: c.server.now(), Connection: c.id,
+	}, c.conn.SetReadDeadline(time.Time{})
+}
+
+// take charges the client, and its user, for what it is to get: EDQUOT.
+func (c *client) take(more amounts) error {
+	limits := c.rule.Connection.amounts()
+	c.mu.Lock()
+	err := c.used.add(&more, &limits, "a connection")
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	limits = c.rule.User.amounts()
+	if err := c.server.users.add(c.process.UID, &more, &limits); err != nil {
+		c.mu.Lock()
+		c.used.subtract(&more)
+		c.mu.Unlock()
+		return err
+	}
+	return nil
+}
+
+// give takes a charge back.
+func (c *client) give(less amounts) {
+	c.mu.Lock()
+	c.used.subtract(&less)
+	c.mu.Unlock()
+	c.server.users.subtract(c.process.UID, &less)
+}
+
+func (c *client) nids() (*protocol.NIDsReply, error) {
+	nids, err := c.domain.NIDs(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.tellLimits()
+	return &protocol.NIDsReply{NIDs: nids[:min(len(nids), protocol.MaxNIDs)]}, nil
+}
+
+// tellLimits lets the client know if descriptors have become longer. It waits as send does:
+// a notice that gets lost would not come again.
+func (c *client) tellLimits() {
+	if n := uint32(c.domain.Limits().DescriptorSize); n != c.size {
+		c.size = n
+		notice := protocol.Notice{Kind: protocol.NoticeLimits, Value: int32(n)}
+		_ = c.send(protocol.AppendNotice(nil, &notice)) // the reply fails too
+	}
+}
+
+func (c *client) addArea(fd int, size uint64) (*protocol.AreaAddReply, error) {
+	charge := amounts{ofAreas: 1, ofBytes: int64(min(size, 1<<62))}
+	if err := c.take(charge); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	a, err := newArea(c.ctx, c.domain, fd, size)
+	if err != nil {
+		c.give(charge)
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &protocol.AreaAddReply{Area: c.areas.add(a)}, nil
+}
+
+func (c *client) deleteArea(id uint32) error {
+	c.mu.Lock()
+	a, err := c.areas.get(id)
+	users := 0
+	if err == nil {
+		users = a.users
+	}
+	c.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case users > 0:
+		return fmt.Errorf("buffers have parts of area %d: %w", id, syscall.EBUSY)
+	}
+	if err := a.end(c.domain); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.areas[id] = nil
+	c.mu.Unlock()
+	c.give(amounts{ofAreas: 1, ofBytes: int64(len(a.bytes))})
+	return nil
+}
+
+func (c *client) register(parts []protocol.Range) (*protocol.BufRegisterReply, error) {
+	c.mu.Lock()
+	segments, of, err := c.areas.segments(parts, &c.limits)
+	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	b := &buffer{areas: of}
+	if err := c.take(b.charge()); err != nil {
+		return nil, err
+	}
+	for _, s := range segments {
+		b.size += len(s)
+	}
+	if b.core, err = c.domain.Register(c.ctx, segments, b); err != nil {
+		c.give(b.charge())
+		return nil, err
+	}
+	c.mu.Lock()
+	for _, a := range of {
+		a.users++
+	}
+	c.mu.Unlock()
+	c.buffers.add(b)
+	return &protocol.BufRegisterReply{Index: b.index, Generation: b.generation}, nil
+}
+
+// catchUp has all that the client submitted before its request be under way, or over.
+func (c *client) catchUp() error {
+	for _, t := range c.started() {
+		if err := t.catchUp(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *client) deregister(index, generation uint32) error {
+	b, err := c.buffers.find(index, generation)
+	switch {
+	case err != nil:
+		return err
+	case b == nil:
+		return fmt.Errorf("buffer %d has another generation than %d: %w", index, generation, syscall.EBADR)
+	}
+	switch err := c.catchUp(); {
+	case err != nil:
+		return err
+	case !b.owner.CompareAndSwap(nil, nobody):
+		return fmt.Errorf("buffer %d has an operation: %w", index, syscall.EBUSY)
+	}
+	if err := b.core.Deregister(); err != nil {
+		b.owner.Store(nil)
+		return err
+	}
+	c.forget(b)
+	return nil
+}
+
+// forget takes a buffer off the tables that the Core has no more.
+func (c *client) forget(b *buffer) {
+	c.buffers.remove(b)
+	c.mu.Lock()
+	for _, a := range b.areas {
+		a.users--
+	}
+	c.mu.Unlock()
+	c.give(b.charge())
+}
+
+func (c *client) startTM(r *protocol.TMStart) (protocol.Body, shm.Files, error) {
+	a := transport.Address{NID: r.NID, PID: r.PID, Portal: r.Portal, TMID: uint16(r.TMID)}
+	if err := c.rule.permits(a); err != nil {
+		return nil, noFiles, err
+	}
+	entries := protocol.Granted(r.Completions)
+	charge := amounts{ofTMs: 1, ofEntries: int64(entries)}
+	if err := c.take(charge); err != nil {
+		return nil, noFiles, err
+	}
+	t, files, err := newTM(c, a, int(entries))
+	if err != nil {
+		c.give(charge)
+		return nil, noFiles, err
+	}
+	if t.core, err = c.rule.start(c.ctx, c.domain, a, t); err != nil {
+		t.closeRing()
+		files.Close()
+		c.give(charge)
+		return nil, noFiles, err
+	}
+	t.address = t.core.Address()
+	if c.features&protocol.FeatPolling != 0 {
+		t.polling = newPolling(c.server.config.PollTime)
+	}
+	c.mu.Lock()
+	t.handle = c.addTM(t)
+	c.mu.Unlock()
+	go t.run()
+	c.tellLimits()
+	return &protocol.TMStartReply{
+		Handle: t.handle, TMID: uint32(t.address.TMID), Completions: entries, Credits: uint32(t.credits),
+	}, files, nil
+}
+
+// start starts a TM. A Core chooses a dynamic number among all, so one for a client that may
+// have some of them is looked for here.
+func (r *Rule) start(ctx context.Context, d completion.Domain, a transport.Address, t *tm) (completion.TM, error) {
+	if a.TMID != transport.Dynamic || r.TMIDs == allTMIDs {
+		return d.StartTMTo(ctx, a, t)
+	}
+	for id := r.TMIDs.Last; id >= r.TMIDs.First; id-- {
+		a.TMID = uint16(id)
+		tm, err := d.StartTMTo(ctx, a, t)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return tm, err
+		}
+	}
+	return nil, fmt.Errorf("no number of %d to %d is free: %w", r.TMIDs.First, r.TMIDs.Last, syscall.EADDRNOTAVAIL)
+}
+
+// addTM gives t a handle. mu is held.
+func (c *client) addTM(t *tm) uint32 {
+	for h, o := range c.tms {
+		if o == nil {
+			c.tms[h] = t
+			return uint32(h)
+		}
+	}
+	c.tms = append(c.tms, t)
+	return uint32(len(c.tms) - 1)
+}
+
+// tm is the TM of a handle. EBADR: there is none.
+func (c *client) tm(handle uint32) (*tm, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if uint64(handle) >= uint64(len(c.tms)) || c.tms[handle] == nil {
+		return nil, fmt.Errorf("no TM %d: %w", handle, syscall.EBADR)
+	}
+	return c.tms[handle], nil
+}
+
+func (c *client) stopTM(handle uint32) (*protocol.Counters, error) {
+	t, err := c.tm(handle)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.stop(); err != nil {
+		return nil, err
+	}
+	counters := t.counters()
+	c.forgetTM(t)
+	counters.Requests = c.asked()
+	return &counters, nil
+}
+
+// forgetTM takes a TM off the tables that the Core has no more.
+func (c *client) forgetTM(t *tm) {
+	counters, done := t.counters(), t.tally()
+	c.mu.Lock()
+	c.tms[t.handle] = nil
+	c.done.add(&done)
+	sum(&c.past, &counters)
+	c.mu.Unlock()
+	c.give(amounts{ofTMs: 1, ofEntries: int64(t.entries)})
+}
+
+// asked is how many requests the client has made.
+func (c *client) asked() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.requests
+}
+
+func sum(to, of *protocol.Counters) {
+	to.Submissions += of.Submissions
+	to.Completions += of.Completions
+	to.BellWrites += of.BellWrites
+	to.BellReads += of.BellReads
+}
+
+func (c *client) stats(handle uint32) (*protocol.Counters, error) {
+	var total protocol.Counters
+	if handle != protocol.NoHandle {
+		t, err := c.tm(handle)
+		if err != nil {
+			return nil, err
+		}
+		total = t.counters()
+	} else {
+		c.mu.Lock()
+		total = c.past
+		for _, t := range c.tms {
+			if t != nil {
+				counters := t.counters()
+				sum(&total, &counters)
+			}
+		}
+		c.mu.Unlock()
+	}
+	total.Requests = c.asked()
+	return &total, nil
+}

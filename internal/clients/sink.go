@@ -1,0 +1,143 @@
+package clients
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// errNoRoom says that the Core, or the account, is wrong.
+var errNoRoom = fmt.Errorf("lnetd has a completion for which it kept no room: %w", syscall.EIO)
+
+// errDown cuts off the clients of a Core that is gone.
+var errDown = errors.New("lnetd's node is closed")
+
+// Push implements completion.Sink: it writes to the client's ring.
+func (t *tm) Push(c transport.Completion) {
+	b := c.Token.(*buffer)
+	e := shm.Completion{
+		Buffer: b.index, Generation: b.generation, Operation: c.Sequence, Length: uint32(c.Length), Offset: uint32(c.Offset),
+		Time: t.client.server.stamp(c.Time), Final: c.Final,
+		Sender: c.Sender.NID, PID: c.Sender.PID, Portal: uint16(c.Sender.Portal), TMID: c.Sender.TMID,
+	}
+	if c.Err != nil {
+		e.Errno = errnoOf(c.Err)
+	}
+	t.finish(b, &e)
+}
+
+// finish writes a completion of the operation of b.
+func (t *tm) finish(b *buffer, e *shm.Completion) {
+	t.mu.Lock()
+	t.count(b, e)
+	reservations := min(1, b.reserved)
+	if e.Final {
+		reservations = b.reserved
+		t.under--
+		t.depth[b.queue]--
+	}
+	b.reserved -= reservations
+	t.reserved -= reservations
+	if e.Final {
+		// The client may submit another one as soon as it reads this.
+		b.owner.Store(nil)
+	}
+	wake := false
+	err := touch(func() error {
+		err := t.put(e)
+		wake = !t.gone && t.ring.Completions.Claim()
+		return err
+	})
+	if e.Final && t.ending && t.under == 0 {
+		close(t.idle)
+	}
+	t.mu.Unlock()
+	t.told(wake, err)
+}
+
+// count notes a completion of b for people. mu is held.
+func (t *tm) count(b *buffer, e *shm.Completion) {
+	f := &t.figures[b.queue]
+	switch {
+	case e.Rejected:
+		t.rejected++
+	case e.Errno != 0:
+		f.Failed++
+	default:
+		f.Completed++
+		n := e.Length
+		switch b.queue {
+		case transport.MsgSend, transport.PassiveBulkSend, transport.ActiveBulkSend:
+			n = b.length
+		}
+		f.Bytes += uint64(n)
+	}
+}
+
+// Tell implements completion.Sink.
+func (t *tm) Tell(c transport.Completion) bool {
+	if c.Down {
+		t.client.cutOff(fmt.Errorf("%w: %w", errDown, syscall.ESHUTDOWN))
+		return true
+	}
+	t.mu.Lock()
+	told, wake := false, false
+	err := touch(func() (err error) {
+		told, err = t.tellClient(&c)
+		wake = told && t.ring.Completions.Claim()
+		return err
+	})
+	t.mu.Unlock()
+	t.told(wake, err)
+	return told
+}
+
+// tellClient writes c, which tells of the TM, if there is an entry for such. mu is held.
+func (t *tm) tellClient(c *transport.Completion) (bool, error) {
+	if t.gone {
+		return false, nil
+	}
+	if !t.mayTell() {
+		room, err := t.ring.Completions.Room()
+		if err != nil {
+			return false, err
+		}
+		if t.update(room); !t.mayTell() {
+			return false, nil
+		}
+	}
+	t.tell()
+	return true, t.write(&shm.Completion{TM: true, Errno: errnoOf(c.Err), Time: t.client.server.stamp(c.Time)})
+}
+
+// put writes a completion of an operation, unless the ring is gone. mu is held.
+func (t *tm) put(e *shm.Completion) error {
+	if t.gone {
+		return nil
+	}
+	t.posted++
+	return t.write(e)
+}
+
+// write writes an entry, and lets the client see it. mu is held.
+func (t *tm) write(e *shm.Completion) error {
+	ok, err := t.ring.Completions.Put(e)
+	if err == nil && !ok {
+		err = errNoRoom
+	}
+	t.ring.Completions.Publish()
+	return err
+}
+
+// told is what is left to do when mu is free.
+func (t *tm) told(wake bool, err error) {
+	if err != nil {
+		t.client.cutOff(fmt.Errorf("TM at %v: %w", t.address, err))
+	}
+	if wake {
+		t.ring.Completions.Wake()
+	}
+}

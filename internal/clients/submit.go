@@ -1,0 +1,207 @@
+package clients
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// queues are those of the opcodes.
+var queues = [...]transport.QueueType{
+	shm.OpMsgRecv: transport.MsgRecv, shm.OpMsgSend: transport.MsgSend,
+	shm.OpPassiveRecv: transport.PassiveBulkRecv, shm.OpPassiveSend: transport.PassiveBulkSend,
+	shm.OpActiveRecv: transport.ActiveBulkRecv, shm.OpActiveSend: transport.ActiveBulkSend,
+}
+
+// round takes out what was submitted, as much as one round may, and hands it to the Core.
+// It returns how much that was. An error has cost the client its connection, and comes again.
+func (t *tm) round() (n int, err error) {
+	t.taking.Lock()
+	defer t.taking.Unlock()
+	if t.broken != nil {
+		return 0, t.broken
+	}
+	t.ops, t.names, t.refused = t.ops[:0], t.names[:0], t.refused[:0]
+	if err = touch(func() (err error) { n, err = t.gather(); return err }); err != nil {
+		t.broken = fmt.Errorf("TM at %v: %w", t.address, err)
+		t.client.cutOff(t.broken) // before the client sees what abandon tells
+		t.abandon()
+		return n, t.broken
+	}
+	t.vain = max(0, t.vain+n-2*len(t.ops))
+	for i := 0; i < len(t.ops); i++ {
+		taken, err := t.core.Submit(t.ops[i:])
+		if i += taken; i < len(t.ops) {
+			t.drop(i, errnoOf(err))
+		}
+	}
+	t.refuse()
+	if t.spoke {
+		t.spoke = false
+		err = touch(func() error { t.ring.Completions.Ring(); return nil })
+	}
+	return n, err
+}
+
+// gather takes submissions out of the ring, and notes what comes of them.
+func (t *tm) gather() (n int, err error) {
+	for n < perRound {
+		ok, err := t.ring.Submissions.Next(&t.entry)
+		if err == nil && ok {
+			err = t.take(&t.entry)
+		}
+		if err != nil {
+			return n, err
+		}
+		if !ok {
+			break
+		}
+		n++
+	}
+	// The client counts on it that what completes was taken out before.
+	t.ring.Submissions.Release()
+	return n, nil
+}
+
+// drop notes that op i does not begin. Cancels have nobody to tell.
+func (t *tm) drop(i int, errno syscall.Errno) {
+	if !t.ops[i].Cancel {
+		t.refused = append(t.refused, refusal{t.names[i], errno})
+	}
+}
+
+// abandon ends what this round was to begin, since the client is to be cut off.
+func (t *tm) abandon() {
+	for i := range t.ops {
+		t.drop(i, syscall.ECANCELED)
+	}
+	t.refuse()
+}
+
+// refuse tells of the operations that do not begin.
+func (t *tm) refuse() {
+	for _, r := range t.refused {
+		b := r.buffer
+		t.finish(b, &shm.Completion{
+			Buffer: b.index, Generation: b.generation, Operation: b.operation.Load(),
+			Errno: r.errno, Time: t.client.server.now(), Final: true, Rejected: true,
+		})
+	}
+}
+
+// take checks one submission, and notes what to hand to the Core. An error is a violation
+// (transport 9.9).
+func (t *tm) take(s *shm.Submission) error {
+	if s.Opcode == shm.OpNop {
+		return nil
+	}
+	b, err := t.client.buffers.find(s.Buffer, s.Generation)
+	if err != nil {
+		return fmt.Errorf("submission of %v: %w", s.Opcode, err)
+	}
+	if s.Opcode == shm.OpCancel {
+		if b != nil && b.owner.Load() == t && b.operation.Load() == s.Operation {
+			t.note(b, &transport.Op{Cancel: true, Buffer: b.core, Sequence: s.Operation})
+		}
+		return nil
+	}
+	if b == nil {
+		return fmt.Errorf("submission of %v: buffer %d has another generation than %d: %w", s.Opcode, s.Buffer, s.Generation, syscall.EBADR)
+	}
+	queue := queues[s.Opcode]
+	m := transport.MatchBits(s.MatchBits)
+	if queue == transport.PassiveBulkRecv || queue == transport.PassiveBulkSend {
+		if m.TMID() != t.address.TMID || m.Counter() == 0 {
+			return fmt.Errorf("submission of %v: match bits %#x are not those of TM %d: %w", s.Opcode, s.MatchBits, t.address.TMID, syscall.EINVAL)
+		}
+	}
+	began, err := t.begin(b, queue, s)
+	if err != nil || !began {
+		return err
+	}
+	if !acceptable(s, queue, b.size) {
+		t.refused = append(t.refused, refusal{b, syscall.EINVAL})
+		return nil
+	}
+	op := transport.Op{Queue: queue, Buffer: b.core, Sequence: s.Operation, Length: int(s.Length), MatchBits: m}
+	switch queue {
+	case transport.MsgRecv:
+		op.Length, op.MatchBits = 0, 0
+		op.MinReceiveSize, op.MaxMessages = int(s.MinReceive), int(s.MaxMessages)
+	case transport.MsgSend, transport.ActiveBulkRecv, transport.ActiveBulkSend:
+		op.Peer = transport.Address{NID: s.Peer, PID: s.PID, Portal: s.Portal, TMID: uint16(s.TMID)}
+	}
+	t.note(b, &op)
+	return nil
+}
+
+// note has the round hand op to the Core.
+func (t *tm) note(b *buffer, op *transport.Op) {
+	t.ops, t.names = append(t.ops, *op), append(t.names, b)
+}
+
+// acceptable tells whether an operation on a buffer of a size is one that can be tried: if
+// not, it is refused by itself (transport 9.9 rule 6).
+func acceptable(s *shm.Submission, queue transport.QueueType, size int) bool {
+	length := s.Length >= 1 && uint64(s.Length) <= uint64(size)
+	switch queue {
+	case transport.MsgRecv:
+		return s.MinReceive >= 1 && uint64(s.MinReceive) <= uint64(size) && s.MaxMessages >= 1
+	case transport.PassiveBulkRecv:
+		return true
+	case transport.PassiveBulkSend:
+		return length
+	}
+	peer := !s.Peer.IsZero() && s.PID == lnet.PIDLustre && allPortals.has(s.Portal) && allTMIDs.has(s.TMID)
+	if queue == transport.MsgSend {
+		return length && peer
+	}
+	m := transport.MatchBits(s.MatchBits)
+	return length && peer && uint32(m.TMID()) == s.TMID && m.Counter() != 0
+}
+
+// begin makes the TM the owner of a buffer, and reserves what its operation may post. It
+// returns false if the operation does not begin, for lack of room in the ring, or since the
+// TM ends.
+func (t *tm) begin(b *buffer, queue transport.QueueType, s *shm.Submission) (began bool, err error) {
+	need := 1
+	if queue == transport.MsgRecv {
+		need = max(1, int(s.MaxMessages))
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ending {
+		return false, nil
+	}
+	if t.free() < need {
+		room, err := t.ring.Completions.Room()
+		if err != nil {
+			return false, err
+		}
+		t.update(room)
+	}
+	switch {
+	case t.free() >= need:
+	case !t.spare():
+		return false, fmt.Errorf("submission of %v: %d completions are more than there is room for, and none is left to say so: %w", s.Opcode, need, syscall.ENOSPC)
+	default:
+		t.rejected++
+		t.spoke = true
+		return false, t.put(&shm.Completion{
+			Buffer: s.Buffer, Generation: s.Generation, Operation: s.Operation,
+			Errno: syscall.ENOSPC, Time: t.client.server.now(), Final: true, Rejected: true,
+		})
+	}
+	if !b.owner.CompareAndSwap(nil, t) {
+		return false, fmt.Errorf("submission of %v: buffer %d has an operation: %w", s.Opcode, s.Buffer, syscall.EBUSY)
+	}
+	b.operation.Store(s.Operation)
+	b.queue, b.reserved, b.length = queue, need, s.Length
+	t.reserved += need
+	t.under++
+	t.depth[queue]++
+	return true, nil
+}

@@ -1,0 +1,390 @@
+package clients
+
+import (
+	"encoding/binary"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/mem"
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// one is a client with a TM, number 7 at portal 34, and a buffer of 4096 bytes.
+type one struct {
+	*peer
+	tm     *ring
+	memory sharedArea
+	buffer protocol.BufRegisterReply
+}
+
+func (w *world) one(id, entries uint32) *one {
+	w.t.Helper()
+	o := &one{peer: w.join()}
+	o.memory = o.share(4096)
+	o.tm = o.start(34, id, entries)
+	o.buffer = o.register(protocol.Range{Area: o.memory.id, Length: 4096})
+	return o
+}
+
+// good is an operation of each kind on a buffer.
+func good(b protocol.BufRegisterReply, operation uint32, at transport.Address) map[shm.Opcode]shm.Submission {
+	bits := uint64(transport.MakeMatchBits(at.TMID, 9))
+	all := map[shm.Opcode]shm.Submission{
+		shm.OpMsgRecv: {MinReceive: 1, MaxMessages: 1}, shm.OpMsgSend: to(shm.Submission{Length: 1}, at),
+		shm.OpPassiveRecv: {MatchBits: bits}, shm.OpPassiveSend: {MatchBits: bits, Length: 1},
+		shm.OpActiveRecv: to(shm.Submission{MatchBits: bits, Length: 1}, at), shm.OpActiveSend: to(shm.Submission{MatchBits: bits, Length: 1}, at),
+	}
+	for o, s := range all {
+		s.Opcode = o
+		all[o] = of(s, b, operation)
+	}
+	return all
+}
+
+// Submissions that no client that keeps the rules makes cost the connection, with a reason.
+//
+// transport-tests P (119)
+// transport 9.9 (4), 9.9 (5), 9.9 (9)
+func TestViolations(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(o *one, s *shm.Submission)
+		opcode shm.Opcode
+		errno  syscall.Errno
+	}{
+		"index":             {func(_ *one, s *shm.Submission) { s.Buffer = 1 }, shm.OpMsgSend, syscall.EBADR},
+		"large index":       {func(_ *one, s *shm.Submission) { s.Buffer = 1<<32 - 1 }, shm.OpMsgSend, syscall.EBADR},
+		"index of a cancel": {func(_ *one, s *shm.Submission) { s.Opcode, s.Buffer = shm.OpCancel, 1 }, shm.OpMsgSend, syscall.EBADR},
+		"generation":        {func(_ *one, s *shm.Submission) { s.Generation++ }, shm.OpMsgSend, syscall.EBADR},
+		"number in match bits": {func(o *one, s *shm.Submission) {
+			s.MatchBits = uint64(transport.MakeMatchBits(o.tm.at.TMID+1, 1))
+		}, shm.OpPassiveRecv, syscall.EINVAL},
+		"counter of match bits": {func(o *one, s *shm.Submission) {
+			s.MatchBits = uint64(transport.MakeMatchBits(o.tm.at.TMID, 0))
+		}, shm.OpPassiveSend, syscall.EINVAL},
+		"opcode": {func(_ *one, s *shm.Submission) { s.Opcode = 9 }, shm.OpMsgSend, syscall.EPROTO},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			o := w.one(7, 16)
+			s := good(o.buffer, 1, o.tm.at)[c.opcode]
+			c.change(o, &s)
+			// Others in the round go with it.
+			waits := good(o.register(protocol.Range{Area: o.memory.id, Length: 1}), 1, o.tm.at)[shm.OpMsgRecv]
+			if name == "index" || name == "index of a cancel" {
+				s.Buffer = 2
+			}
+			o.tm.submit(waits, s)
+			o.cut(c.errno, "TM at "+o.tm.at.String())
+			w.empty()
+		})
+	}
+}
+
+// A buffer with an operation gets no other one.
+//
+// transport 9.9 (4)
+func TestBufferWithAnOperation(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.one(7, 16)
+	receive := good(o.buffer, 1, o.tm.at)[shm.OpMsgRecv]
+	o.tm.begin(receive)
+	o.refused(&protocol.BufDeregister{Index: o.buffer.Index, Generation: o.buffer.Generation}, syscall.EBUSY)
+	o.refused(&protocol.TMStop{Handle: o.tm.handle}, syscall.EBUSY)
+	o.tm.submit(receive)
+	o.cut(syscall.EBUSY, "has an operation")
+}
+
+// An operation that cannot be tried is rejected by itself; so is one that the Core refuses.
+//
+// transport-tests P (119)
+// transport 9.9 (6), 9.9 (9)
+func TestRejected(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.one(7, 16)
+	operation := uint32(0)
+	for name, c := range map[string]struct {
+		change  func(s *shm.Submission)
+		opcodes []shm.Opcode
+	}{
+		"long":      {func(s *shm.Submission) { s.Length = 4097 }, []shm.Opcode{shm.OpMsgSend, shm.OpPassiveSend, shm.OpActiveRecv, shm.OpActiveSend}},
+		"longest":   {func(s *shm.Submission) { s.Length = 1<<32 - 1 }, []shm.Opcode{shm.OpMsgSend, shm.OpPassiveSend, shm.OpActiveRecv, shm.OpActiveSend}},
+		"empty":     {func(s *shm.Submission) { s.Length = 0 }, []shm.Opcode{shm.OpMsgSend, shm.OpPassiveSend, shm.OpActiveRecv, shm.OpActiveSend}},
+		"portal 0":  {func(s *shm.Submission) { s.Portal = 0 }, []shm.Opcode{shm.OpMsgSend, shm.OpActiveRecv, shm.OpActiveSend}},
+		"portal 64": {func(s *shm.Submission) { s.Portal = 64 }, []shm.Opcode{shm.OpMsgSend, shm.OpActiveRecv, shm.OpActiveSend}},
+		"PID":       {func(s *shm.Submission) { s.PID = 1 }, []shm.Opcode{shm.OpMsgSend, shm.OpActiveRecv, shm.OpActiveSend}},
+		"TM id 0":   {func(s *shm.Submission) { s.TMID = 0 }, []shm.Opcode{shm.OpMsgSend, shm.OpActiveRecv, shm.OpActiveSend}},
+		"large id":  {func(s *shm.Submission) { s.TMID = 4096 }, []shm.Opcode{shm.OpMsgSend, shm.OpActiveRecv, shm.OpActiveSend}},
+		"nowhere":   {func(s *shm.Submission) { s.Peer = lnet.NID{} }, []shm.Opcode{shm.OpMsgSend, shm.OpActiveRecv, shm.OpActiveSend}},
+		"another's": {func(s *shm.Submission) { s.MatchBits = uint64(transport.MakeMatchBits(8, 1)) }, []shm.Opcode{shm.OpActiveRecv, shm.OpActiveSend}},
+		"counter":   {func(s *shm.Submission) { s.MatchBits = uint64(transport.MakeMatchBits(7, 0)) }, []shm.Opcode{shm.OpActiveRecv, shm.OpActiveSend}},
+		"least":     {func(s *shm.Submission) { s.MinReceive = 0 }, []shm.Opcode{shm.OpMsgRecv}},
+		"most":      {func(s *shm.Submission) { s.MinReceive = 4097 }, []shm.Opcode{shm.OpMsgRecv}},
+		"messages":  {func(s *shm.Submission) { s.MaxMessages = 0 }, []shm.Opcode{shm.OpMsgRecv}},
+	} {
+		for _, opcode := range c.opcodes {
+			operation++
+			s := good(o.buffer, operation, o.tm.at)[opcode]
+			c.change(&s)
+			o.tm.submit(s)
+			want := shm.Completion{
+				Buffer: o.buffer.Index, Generation: o.buffer.Generation, Operation: operation,
+				Errno: syscall.EINVAL, Final: true, Rejected: true,
+			}
+			got := o.tm.next()
+			if want.Time = got.Time; got != want {
+				t.Errorf("%s, %v: %+v", name, opcode, got)
+			}
+		}
+	}
+	info := w.server.Clients()[0].TMs[0]
+	if info.Rejected != uint64(operation) || info.Reserved != 0 {
+		t.Errorf("%+v", info)
+	}
+	o.must(&protocol.TMStop{Handle: o.tm.handle}, &protocol.Counters{})
+}
+
+// A cancel of what is over, or of a buffer that is no more, is not looked at.
+//
+// transport-tests P (119)
+// transport 9.4, 9.9 (4)
+func TestStaleCancels(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.one(7, 16)
+	gone := o.register(protocol.Range{Area: o.memory.id, Length: 1})
+	o.must(&protocol.BufDeregister{Index: gone.Index, Generation: gone.Generation}, &protocol.Empty{})
+	receive := good(o.buffer, 5, o.tm.at)[shm.OpMsgRecv]
+	cancel := func(b protocol.BufRegisterReply, operation uint32) shm.Submission {
+		return of(shm.Submission{Opcode: shm.OpCancel}, b, operation)
+	}
+	stale := o.buffer
+	stale.Generation--
+	o.tm.submit(cancel(o.buffer, 4), receive, cancel(o.buffer, 4), cancel(stale, 5), cancel(gone, 1), shm.Submission{Opcode: shm.OpNop})
+	eventually(t, "all are read", func() bool { return w.server.Clients()[0].TMs[0].Submissions == 6 })
+	if d := w.server.Clients()[0].TMs[0].Queues[transport.MsgRecv].Depth; d != 1 {
+		t.Errorf("depth %d", d)
+	}
+	o.tm.submit(cancel(o.buffer, 5), cancel(o.buffer, 5))
+	if c := o.tm.next(); c.Errno != syscall.ECANCELED || c.Operation != 5 {
+		t.Errorf("%+v", c)
+	}
+	// In one round: begun, and ended.
+	receive.Operation = 6
+	o.tm.submit(receive, cancel(o.buffer, 6))
+	if c := o.tm.next(); c.Errno != syscall.ECANCELED || c.Operation != 6 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// More completions than there is room for are rejected, with the room that is left; who
+// leaves none is cut off.
+//
+// transport 9.5
+func TestCredits(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.one(7, 8)
+	if o.credits != 7 {
+		t.Errorf("%d credits", o.credits)
+	}
+	var buffers []protocol.BufRegisterReply
+	for range 9 {
+		buffers = append(buffers, o.register(protocol.Range{Area: o.memory.id, Length: 4096}))
+	}
+	receive := func(i int, messages uint32) shm.Submission {
+		return of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 1, MaxMessages: messages}, buffers[i], 1)
+	}
+	o.tm.submit(receive(0, 8))
+	if c := o.tm.next(); c.Errno != syscall.ENOSPC || !c.Rejected || c.Buffer != buffers[0].Index {
+		t.Errorf("%+v", c)
+	}
+	o.tm.submit(receive(0, 1<<32-1))
+	if c := o.tm.next(); c.Errno != syscall.ENOSPC {
+		t.Errorf("%+v", c)
+	}
+	o.tm.submit(receive(0, 3), receive(1, 4), receive(2, 1))
+	if c := o.tm.next(); c.Errno != syscall.ENOSPC || c.Buffer != buffers[2].Index {
+		t.Errorf("%+v", c)
+	}
+	// What an operation has not used is there again when its end was taken out.
+	o.tm.submit(of(shm.Submission{Opcode: shm.OpCancel}, buffers[1], 1))
+	if c := o.tm.next(); c.Errno != syscall.ECANCELED {
+		t.Errorf("%+v", c)
+	}
+	o.tm.submit(receive(1, 4))
+	eventually(t, "it is taken", func() bool { return w.server.Clients()[0].TMs[0].Reserved == 7 })
+	o.tm.submit(receive(2, 1), receive(3, 1), receive(4, 1))
+	o.cut(syscall.ENOSPC, "room")
+}
+
+// What tells of the TM itself takes no entry that an operation has reserved.
+//
+// transport 9.5
+func TestTold(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Core = mem.New(mem.Config{Strict: true}).Host(home) })
+	o := w.one(7, 32) // 4 entries are for such
+	s := w.one(8, 32)
+	for i := range uint32(6) {
+		s.tm.submit(of(to(shm.Submission{Opcode: shm.OpMsgSend, Length: 1}, o.tm.at), s.buffer, i))
+		if c := s.tm.next(); c.Errno != syscall.ENOBUFS {
+			t.Fatalf("%+v", c)
+		}
+	}
+	if i := w.server.Clients()[0].TMs[0]; i.Waiting != 4 {
+		t.Errorf("%d completions wait", i.Waiting)
+	}
+	o.tm.begin(of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 1, MaxMessages: 28}, o.buffer, 1))
+	for range 4 {
+		if c := o.tm.next(); !c.TM || c.Errno != syscall.ENOBUFS || c.Final {
+			t.Errorf("%+v", c)
+		}
+	}
+	if i := w.server.Clients()[0].TMs[0]; i.Reserved != 28 {
+		t.Errorf("%d completions are reserved", i.Reserved)
+	}
+	for i := range uint32(28) {
+		s.tm.submit(of(to(shm.Submission{Opcode: shm.OpMsgSend, Length: 1}, o.tm.at), s.buffer, 10+i))
+		if c := s.tm.next(); c.Errno != 0 {
+			t.Fatalf("%+v", c)
+		}
+	}
+	for i := range 28 {
+		if c := o.tm.next(); c.Errno != 0 || c.Final != (i == 27) || int(c.Offset) != i {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// Whatever is done with an account: no more is reserved than there are credits, and what is
+// told leaves those alone.
+//
+// transport 9.5
+func TestAccount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		entries := 1 << rapid.IntRange(1, 7).Draw(t, "log of entries")
+		a := newAccount(entries)
+		var ring []bool // entries that wait, and whether they tell of the TM
+		reserved := 0
+		told := func() (n int) {
+			for _, tells := range ring {
+				if tells {
+					n++
+				}
+			}
+			return n
+		}
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				n := rapid.IntRange(1, entries).Draw(t, "credits")
+				a.update(entries - len(ring))
+				if want := int(protocol.Credits(uint32(entries))) - reserved - (len(ring) - told()); a.free() != want {
+					t.Fatalf("%d are free, not %d", a.free(), want)
+				}
+				if a.free() >= n {
+					a.reserved += n
+					reserved += n
+				}
+			case 1:
+				if reserved > 0 {
+					a.posted++
+					a.reserved--
+					reserved--
+					ring = append(ring, false)
+				}
+			case 2:
+				if a.mayTell() {
+					a.tell()
+					ring = append(ring, true)
+				}
+			case 3:
+				ring = ring[rapid.IntRange(0, len(ring)).Draw(t, "taken"):]
+			}
+			if len(ring)+reserved > entries {
+				t.Fatalf("%d entries wait and %d are reserved, of %d", len(ring), reserved, entries)
+			}
+		}
+	})
+}
+
+// Whoever makes counters jump, or entries change, harms himself alone.
+//
+// transport 9.9 (2)
+func TestHostileRings(t *testing.T) {
+	const sqTail, cqHead = 64, 256 // transport 9.4
+	w := newWorld(t, nil)
+	other := w.one(8, 16)
+	for name, spoil := range map[string]func(b []byte){
+		"tail far ahead": func(b []byte) { add(b, sqTail, 1<<20) },
+		"tail behind":    func(b []byte) { add(b, sqTail, -1) },
+		"one too many":   func(b []byte) { add(b, sqTail, 65) },
+		"head beyond":    func(b []byte) { add(b, cqHead, 1) },
+		"head behind":    func(b []byte) { add(b, cqHead, -17) },
+		"zeros":          func(b []byte) { clear(b[:320]) }, // but for the flags of who sleeps
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := w.join()
+			o.share(4096)
+			var reply protocol.TMStartReply
+			start := &protocol.TMStart{NID: home, PID: lnet.PIDLustre, Portal: 34, TMID: 7, Completions: 16}
+			fds, err := o.request(start, &reply)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := unix.Mmap(fds[0], 0, 4096+64*128+16*64, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = unix.Munmap(m) }()
+			tm, err := shm.AttachRing(shm.Files{Ring: fds[0], Submissions: fds[1], Completions: fds[2]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tm.Close() }()
+			at := transport.Address{NID: home, PID: lnet.PIDLustre, Portal: 34, TMID: 7}
+			r := &ring{Client: tm, peer: o, handle: reply.Handle, at: at}
+			b := o.register(protocol.Range{Length: 4096})
+			spoil(m)
+			tm.Submissions.Ring()
+			if name == "head beyond" || name == "head behind" {
+				// The head is looked at when credits are short.
+				r.submit(of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 1, MaxMessages: 15}, b, 1))
+			}
+			o.cut(syscall.EPROTO, "")
+			eventually(t, "it is gone", func() bool { return len(w.server.Clients()) == 1 })
+		})
+	}
+	other.tm.submit(good(other.buffer, 1, other.tm.at)[shm.OpMsgSend])
+	if c := other.tm.next(); !c.Final {
+		t.Errorf("%+v", c)
+	}
+}
+
+// add adds to a counter of a ring file.
+func add(b []byte, at int, n int32) {
+	binary.LittleEndian.PutUint32(b[at:], binary.LittleEndian.Uint32(b[at:])+uint32(n))
+}
+
+// Nothing begins on a TM that ends, and its last operation ends it once.
+//
+// transport 8.5
+func TestNothingBeginsAtTheEnd(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.one(7, 16)
+	tm, err := w.client(o.peer).tm(o.tm.handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tm.mu.Lock()
+	tm.end()
+	tm.mu.Unlock()
+	o.tm.submit(good(o.buffer, 1, o.tm.at)[shm.OpMsgRecv], shm.Submission{Opcode: shm.OpNop})
+	eventually(t, "both are read", func() bool { return w.server.Clients()[0].TMs[0].Submissions == 2 })
+	if i := w.server.Clients()[0].TMs[0]; i.Reserved != 0 || i.Queues[transport.MsgRecv].Depth != 0 {
+		t.Errorf("%+v", i)
+	}
+}

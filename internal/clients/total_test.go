@@ -1,0 +1,85 @@
+package clients
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// What clients have done stays in the totals of their rule when they are gone.
+func TestTotals(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.join()
+	m := p.share(8192)
+	r := p.start(34, 7, 16)
+	b := p.register(protocol.Range{Area: m.id, Length: 4096})
+	r.submit(of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 100, MaxMessages: 2}, b, 1))
+	eventually(t, "the operation is under way", func() bool {
+		all := w.server.Totals()
+		return len(all) == 1 && all[0].Queues[transport.MsgRecv].Depth == 1
+	})
+	if s := w.server.Totals()[0]; s.Rule != "default" || s.Clients != 1 || s.TMs != 1 || s.Buffers != 1 || s.Bytes != 8192 || s.CutOffs != 0 {
+		t.Errorf("%+v", s)
+	}
+	if err := w.server.Drop(p.hello.Connection); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the client is gone", func() bool { return len(w.server.Clients()) == 0 })
+	s := w.server.Totals()[0]
+	if s.Clients+s.TMs+s.Buffers != 0 || s.Bytes != 0 || s.CutOffs != 1 || s.Requests < 4 {
+		t.Errorf("%+v", s)
+	}
+	if f := s.Queues[transport.MsgRecv]; f.Depth != 0 || f.Failed != 1 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// The figures of a rule that is no more go when the last of its clients has gone; those of a
+// rule that is there stay. Sleeps and bells of TMs that have ended are in them.
+func TestTotalsOfRulesThatAreNoMore(t *testing.T) {
+	rule := func(name string) []Rule { return []Rule{{Name: name, UIDs: []uint32{uint32(os.Geteuid())}}} }
+	w := newWorld(t, func(c *Config) { c.Rules = rule("old") })
+	rules := func() (names []string) {
+		for _, total := range w.server.Totals() {
+			names = append(names, total.Rule)
+		}
+		return names
+	}
+	first := w.one(7, 16)
+	eventually(t, "lnetd sleeps", func() bool { return w.server.Totals()[0].Waits > 0 })
+	first.tm.submit(shm.Submission{Opcode: shm.OpNop})
+	eventually(t, "lnetd is woken", func() bool { return w.server.Totals()[0].BellReads > 0 })
+	_ = first.conn.Close()
+	w.empty()
+	if all := w.server.Totals(); len(all) != 1 || all[0].Waits == 0 || all[0].BellReads == 0 {
+		t.Errorf("%+v", all)
+	}
+	last := w.join()
+	if err := w.server.SetRules(rule("new")); err != nil {
+		t.Fatal(err)
+	}
+	if got := rules(); !slices.Equal(got, []string{"old"}) {
+		t.Errorf("with a client of the old rule: %q", got)
+	}
+	fresh := w.join()
+	_ = last.conn.Close()
+	eventually(t, "one is left", func() bool { return len(w.server.Clients()) == 1 })
+	if got := rules(); !slices.Equal(got, []string{"new"}) {
+		t.Errorf("with a client of the new rule: %q", got)
+	}
+	_ = fresh.conn.Close()
+	w.empty()
+	if got := rules(); !slices.Equal(got, []string{"new"}) {
+		t.Errorf("without clients: %q", got)
+	}
+	if err := w.server.SetRules(rule("next")); err != nil {
+		t.Fatal(err)
+	}
+	if got := rules(); len(got) != 0 {
+		t.Errorf("of a rule that is no more: %q", got)
+	}
+}
