@@ -15,15 +15,6 @@ var bufferCases = []scenario{
 	{name: "T030_Offset", run: offset},
 }
 
-// segments makes memory of such sizes.
-func segments(sizes ...int) [][]byte {
-	var list [][]byte
-	for _, n := range sizes {
-		list = append(list, make([]byte, n))
-	}
-	return list
-}
-
 // transport-tests C (19)
 // transport 3.7 (3)
 func register(s *stage) {
@@ -48,7 +39,7 @@ func register(s *stage) {
 		{"an empty segment", []int{10, 0, 10}, syscall.EINVAL},
 		{"nothing", nil, syscall.EINVAL},
 	} {
-		b := transport.NewBuffer(segments(c.sizes...)...)
+		b := transport.NewBuffer(s.segments(d, c.sizes...)...)
 		s.want(c.name, d.Register(ctx, b), c.want)
 		if c.want == nil {
 			if b.Flags() != transport.FlagRegistered {
@@ -96,7 +87,7 @@ func memory(s *stage) {
 		_, err := d.Buffer(ctx, n)
 		s.want("a buffer of a size that cannot be", err, want)
 	}
-	foreign := transport.NewBuffer(segments(10)...)
+	foreign := transport.NewBuffer(s.segments(d, 10)...)
 	s.must(d.Register(ctx, foreign))
 	s.want("free foreign memory", d.Free(foreign), syscall.EINVAL)
 	s.must(d.Deregister(foreign))

@@ -27,6 +27,8 @@ type Harness struct {
 	// Allocations says that messages and bulk in steady state must allocate nothing, on
 	// both sides together, and that this can be measured: not with the race detector.
 	Allocations bool
+	// Shared says that the Core reaches no memory but what Domain.Buffer has made.
+	Shared bool
 	// Only, if not nil, chooses the cases to run, by the group and the name.
 	Only func(group, name string) bool
 }

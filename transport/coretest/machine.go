@@ -156,7 +156,7 @@ func (m *machine) pieces(sizes ...int) *transport.Buffer {
 	m.stage.t.Helper()
 	var segments [][]byte
 	for _, n := range sizes {
-		segments = append(segments, make([]byte, n+1)[:n:n])
+		segments = append(segments, m.stage.memory(m.domain, n+1)[:n:n])
 	}
 	return m.register(transport.NewBuffer(segments...))
 }

@@ -79,7 +79,7 @@ func sizes(s *stage) {
 // transport-tests G (62)
 func sharedMemory(s *stage) {
 	from := s.machine(0)
-	memory := segments(3000, 1000)
+	memory := s.segments(from.domain, 3000, 1000)
 	hosts := len(s.net.Hosts)
 	var to [3]*machine
 	var in, out [3]*transport.Buffer

@@ -43,6 +43,12 @@ func (s *stage) check(b *transport.Buffer, off, n, seed int) {
 	}
 }
 
+// holds tells whether a buffer has some bytes at an offset.
+func holds(b *transport.Buffer, off int, want []byte) bool {
+	got := make([]byte, len(want))
+	return b.CopyOut(off, got) == len(got) && bytes.Equal(got, want)
+}
+
 // untouched demands that nothing has come to a guarded buffer behind its first n bytes.
 func (s *stage) untouched(b *transport.Buffer, n int) {
 	s.t.Helper()

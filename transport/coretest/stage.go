@@ -24,6 +24,7 @@ type stage struct {
 
 	domains  []*transport.Domain
 	machines []*machine
+	arenas   []*arena
 	ids      uint16 // numbers of TMs that are taken
 
 	probes [2]*machine // of quiet
@@ -157,6 +158,7 @@ func (s *stage) finish() {
 	for _, m := range s.machines {
 		m.finish()
 	}
+	s.freeMemory()
 	for _, d := range slices.Backward(s.domains) {
 		if err := d.Close(); err != nil {
 			s.t.Errorf("close a domain: %v", err)

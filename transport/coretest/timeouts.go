@@ -67,7 +67,7 @@ func eachQueueTimesOut(s *stage) {
 func severalDeadlines(s *stage) {
 	m := s.machine(0)
 	start := time.Now()
-	soon, late := start.Add(300*time.Millisecond), start.Add(700*time.Millisecond)
+	soon, late := start.Add(time.Second), start.Add(2*time.Second)
 	last := m.waiting(transport.MsgRecv, late)
 	stays := m.waiting(transport.MsgRecv, time.Time{})
 	var same []*transport.Buffer
@@ -93,7 +93,7 @@ func severalDeadlines(s *stage) {
 	}
 	// An earlier deadline than that which the TM waits for.
 	m.waiting(transport.PassiveBulkRecv, time.Now().Add(time.Hour))
-	soon = time.Now().Add(100 * time.Millisecond)
+	soon = time.Now().Add(500 * time.Millisecond)
 	m.timesOut(m.waiting(transport.PassiveBulkSend, soon), soon)
 }
 

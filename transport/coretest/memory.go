@@ -1,0 +1,50 @@
+package coretest
+
+import "github.com/lnetd/lnetd/transport"
+
+// arena is a domain's memory for buffers of a case, if the Core reaches no other.
+type arena struct {
+	domain *transport.Domain
+	whole  *transport.Buffer
+	free   []byte
+}
+
+// memory makes n bytes that a domain can have buffers of, until the case ends.
+func (s *stage) memory(d *transport.Domain, n int) []byte {
+	s.t.Helper()
+	if !s.h.Shared {
+		return make([]byte, n)
+	}
+	for _, a := range s.arenas {
+		if a.domain == d && len(a.free) >= n {
+			b := a.free[:n:n]
+			a.free = a.free[n:]
+			return b
+		}
+	}
+	ctx, cancel := s.context()
+	defer cancel()
+	whole, err := d.Buffer(ctx, d.Limits().BufferSize)
+	s.must(err)
+	s.arenas = append(s.arenas, &arena{d, whole, whole.Bytes()})
+	return s.memory(d, n)
+}
+
+// segments makes such memory of such sizes.
+func (s *stage) segments(d *transport.Domain, sizes ...int) [][]byte {
+	s.t.Helper()
+	var list [][]byte
+	for _, n := range sizes {
+		list = append(list, s.memory(d, n))
+	}
+	return list
+}
+
+// freeMemory gives back what memory has made.
+func (s *stage) freeMemory() {
+	for _, a := range s.arenas {
+		if err := a.domain.Free(a.whole); err != nil {
+			s.t.Errorf("free memory: %v", err)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package remote_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/clients"
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/coretest"
+	"github.com/lnetd/lnetd/transport/inproc"
+	"github.com/lnetd/lnetd/transport/mem"
+	"github.com/lnetd/lnetd/transport/remote"
+)
+
+// TestConformance runs lnetds over networks of various natures through the suite that all
+// Cores share: each host has an lnetd, and each domain is a connection to it.
+//
+// transport 9.12
+// r.m0.net.xprt.lnet.user-space
+// r.M0.net.xprt.lnet.user
+// r.M0.net.xprt.lnet.efficient-user-to-kernel-comm
+func TestConformance(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		hosts func(t testing.TB, n int) []host
+		h     coretest.Harness
+		c     remote.Config
+	}{
+		{name: "Memory", hosts: inMemory(mem.Config{}), h: coretest.Harness{Allocations: !raceEnabled}},
+		{name: "Strict", hosts: inMemory(mem.Config{Strict: true}), h: coretest.Harness{Strict: true}},
+		{name: "Polling", hosts: inMemory(mem.Config{}), c: remote.Config{PollTime: 50 * time.Microsecond}},
+		{name: "Loopback", hosts: loopback},
+		{name: "TCP", hosts: overTCP, h: coretest.Harness{Allocations: !raceEnabled}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.h.Shared, c.h.Patience = true, time.Minute // on a machine that is busy
+			c.h.New = func(t *testing.T, n int) *coretest.Network {
+				world := &coretest.Network{}
+				for _, h := range c.hosts(t, n) {
+					_, core := serve(t, h.core, clients.Config{PollTime: c.c.PollTime}, c.c)
+					world.Hosts = append(world.Hosts, coretest.Host{Core: remote.Settling{Core: core}, NID: h.nid})
+				}
+				for len(world.Hosts) < n { // one plays all of them
+					world.Hosts = append(world.Hosts, world.Hosts[0])
+				}
+				return world
+			}
+			coretest.Run(t, c.h)
+		})
+	}
+}
+
+// host is what an lnetd stands on.
+type host struct {
+	core transport.Core
+	nid  lnet.NID
+}
+
+// serve makes an lnetd that ends with the test, and a Core over it.
+func serve(t testing.TB, core transport.Core, s clients.Config, c remote.Config) (*clients.Server, *remote.Core) {
+	t.Helper()
+	s.Core = core
+	server, err := clients.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Path = filepath.Join(t.TempDir(), "s")
+	l, err := clients.Listen(c.Path, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		if err := server.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return server, remote.New(c)
+}
+
+// inMemory is hosts on a network in memory.
+func inMemory(c mem.Config) func(t testing.TB, n int) []host {
+	return func(t testing.TB, n int) []host {
+		network := mem.New(c)
+		var hosts []host
+		for k := range n {
+			nid, err := lnet.ParseNID(fmt.Sprintf("10.6.0.%d@tcp", k+1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			hosts = append(hosts, host{network.Host(nid), nid})
+		}
+		return hosts
+	}
+}
+
+// loopback is one host.
+func loopback(testing.TB, int) []host {
+	return []host{{mem.New(mem.Config{}).Host(), lnet.LoopbackNID}}
+}
+
+// overTCP is nodes on this machine.
+func overTCP(t testing.TB, n int) []host {
+	t.Helper()
+	var addresses []string
+	for k := range n {
+		addresses = append(addresses, fmt.Sprintf("127.0.0.%d", k+1))
+	}
+	port, err := daemontest.FreePort(addresses...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := node.DefaultParameters()
+	p.Discovery = discovery.Static
+	var hosts []host
+	for _, a := range addresses {
+		d, err := socklnd.New(socklnd.UnprivilegedConfig(port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := node.Start(t.Context(), node.Config{Parameters: &p}, d, a+"@tcp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := n.Close(context.Background()); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+		hosts = append(hosts, host{inproc.New(n), n.NIs()[1].NID})
+	}
+	return hosts
+}

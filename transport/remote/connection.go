@@ -1,0 +1,330 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+)
+
+// connection is the control socket: requests with their replies, and notices (transport
+// 9.1, 9.2). Any goroutine may ask.
+type connection struct {
+	socket *net.UnixConn
+	// notice hears what lnetd says without being asked, lost why nothing will be answered any
+	// more. The goroutine that reads calls both, the latter once, at its end.
+	notice func(n *protocol.Notice)
+	lost   func(err error)
+	// slots has room for the requests that may wait for their replies at once. They fit the
+	// socket's buffer all together, so that sending one does not block.
+	slots chan struct{}
+	// patience is how long lnetd may say nothing at all when it is insisted on an answer, and
+	// heard counts what it has said.
+	patience time.Duration
+	heard    atomic.Uint64
+	requests atomic.Uint64
+	reader   sync.WaitGroup
+	undoing  sync.WaitGroup
+
+	mu       sync.Mutex // guards the rest
+	sequence uint32
+	calls    map[uint32]*call
+	undos    map[chan struct{}]struct{} // closed when it is done
+	last     *protocol.Notice           // the last one that was about the end
+	failure  error                      // why this side gives the connection up
+	gone     error                      // why nothing will be answered
+}
+
+// call is a request that waits for its reply. The other fields are for whoever waits when
+// done is closed.
+type call struct {
+	opcode protocol.Opcode
+	done   chan struct{}
+	body   []byte
+	fds    []int // which he has to close
+	err    error
+}
+
+// newConnection makes one. Nothing is read until start.
+func newConnection(socket *net.UnixConn, patience time.Duration, notice func(n *protocol.Notice), lost func(err error)) *connection {
+	return &connection{
+		socket: socket, notice: notice, lost: lost, slots: make(chan struct{}, protocol.MaxOutstanding),
+		patience: patience,
+		calls:    make(map[uint32]*call), undos: make(map[chan struct{}]struct{}),
+	}
+}
+
+// start begins to read.
+func (c *connection) start() { c.reader.Go(c.read) }
+
+// ask makes a request, waits for the reply, and decodes it. It blocks until ctx ends; then
+// undo, unless it is nil, is called behind a reply that says that it was done, in another
+// goroutine. EPIPE, and more: lnetd is gone; a *protocol.Failure is what it says.
+func (c *connection) ask(ctx context.Context, r protocol.Request, reply protocol.Body, undo func(a *call), fds ...int) error {
+	a, err := c.call(ctx, r, undo, fds...)
+	if err != nil {
+		return err
+	}
+	return c.decode(a, reply)
+}
+
+// call is ask without decoding.
+func (c *connection) call(ctx context.Context, r protocol.Request, undo func(a *call), fds ...int) (*call, error) {
+	a, err := c.send(ctx, r, fds)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		c.abandon(a, undo)
+		return nil, fmt.Errorf("remote: %v: %w", r.Opcode(), ctx.Err())
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a, nil
+}
+
+// decode reads the body of the reply to a call, without which the connection is no good.
+func (c *connection) decode(a *call, reply protocol.Body) error {
+	err := reply.Decode(a.body)
+	if err != nil {
+		err = fmt.Errorf("remote: reply to %v: %w: %w", a.opcode, err, syscall.EPROTO)
+		c.fail(err)
+	}
+	return err
+}
+
+// send sends a request.
+func (c *connection) send(ctx context.Context, r protocol.Request, fds []int) (*call, error) {
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("remote: %v: %w", r.Opcode(), ctx.Err())
+	}
+	a := &call{opcode: r.Opcode(), done: make(chan struct{})}
+	c.mu.Lock()
+	if c.gone != nil {
+		err := c.gone
+		c.mu.Unlock()
+		<-c.slots
+		return nil, err
+	}
+	c.sequence++
+	n := c.sequence
+	c.calls[n] = a
+	c.mu.Unlock()
+	record, err := protocol.AppendRequest(nil, n, r)
+	if err != nil {
+		c.withdraw(n)
+		return nil, fmt.Errorf("remote: %w", err)
+	}
+	c.requests.Add(1)
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	// If lnetd is gone, the reader finds it, too, and tells in better words.
+	_, _, err = c.socket.WriteMsgUnix(record, rights, nil)
+	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, net.ErrClosed) {
+		c.withdraw(n)
+		return nil, fmt.Errorf("remote: %v: %w", a.opcode, err)
+	}
+	return a, nil
+}
+
+// withdraw ends a call that could not be sent.
+func (c *connection) withdraw(sequence uint32) {
+	c.mu.Lock()
+	_, waits := c.calls[sequence]
+	delete(c.calls, sequence)
+	c.mu.Unlock()
+	if waits { // else the connection has ended
+		<-c.slots
+	}
+}
+
+// abandon is for a call that nobody waits for any more.
+func (c *connection) abandon(a *call, undo func(a *call)) {
+	done := make(chan struct{})
+	c.mu.Lock()
+	c.undos[done] = struct{}{}
+	c.mu.Unlock()
+	c.undoing.Go(func() {
+		<-a.done
+		if a.err == nil && undo != nil {
+			undo(a)
+		}
+		closeAll(a.fds)
+		c.mu.Lock()
+		delete(c.undos, done)
+		c.mu.Unlock()
+		close(done)
+	})
+}
+
+// settle waits until what was abandoned so far has been undone, or ctx ends.
+func (c *connection) settle(ctx context.Context) error {
+	c.mu.Lock()
+	waits := make([]chan struct{}, 0, len(c.undos))
+	for done := range c.undos {
+		waits = append(waits, done)
+	}
+	c.mu.Unlock()
+	for _, done := range waits {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// fail gives the connection up, since lnetd has said what it never says.
+func (c *connection) fail(err error) {
+	c.mu.Lock()
+	if c.failure == nil {
+		c.failure = err
+	}
+	c.mu.Unlock()
+	_ = c.socket.Close() // more than once, perhaps
+}
+
+// close ends the connection, and returns when all its goroutines have.
+func (c *connection) close() {
+	c.fail(errClosed)
+	c.reader.Wait()
+	c.undoing.Wait()
+}
+
+// maxFDs is how many descriptors there is room for in one record. lnetd never sends more.
+const maxFDs = 4
+
+// read reads until the connection ends.
+func (c *connection) read() {
+	record := make([]byte, protocol.MaxRecord+1)
+	control := make([]byte, unix.CmsgSpace(4*maxFDs))
+	for {
+		n, m, flags, _, err := c.socket.ReadMsgUnix(record, control)
+		if errors.Is(err, syscall.ECONNRESET) {
+			continue // it has closed before it had read all; what it said comes now, then the end
+		}
+		fds, bad := rights(control[:m])
+		if err != nil {
+			closeAll(fds) // a record of nothing, which is the end, may have some
+			c.end(err)
+			return
+		}
+		if err = bad; err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+			err = errTruncated
+		}
+		if err == nil {
+			err = c.take(record[:n], fds)
+		}
+		if err != nil {
+			closeAll(fds)
+			c.end(fmt.Errorf("remote: lnetd has sent what makes no sense: %w", err))
+			return
+		}
+	}
+}
+
+// rights are the descriptors that came with a record, which the caller owns, whatever else
+// came.
+func rights(control []byte) (fds []int, err error) {
+	messages, err := unix.ParseSocketControlMessage(control)
+	for i := range messages {
+		more, e := unix.ParseUnixRights(&messages[i])
+		if e != nil {
+			err = os.NewSyscallError("parse rights", e)
+		}
+		fds = append(fds, more...)
+	}
+	return fds, err
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}
+
+// take hands a record to whom it is for. It owns the descriptors if there is no error.
+func (c *connection) take(record []byte, fds []int) error {
+	h, body, err := protocol.DecodeReply(record)
+	if err != nil {
+		return err
+	}
+	c.heard.Add(1)
+	wanted := 0
+	if h.Opcode != protocol.OpNotice && h.Status == 0 {
+		wanted = h.Opcode.ReplyFDs()
+	}
+	if len(fds) != wanted {
+		return fmt.Errorf("remote: %d descriptors with %v: %w", len(fds), h.Opcode, syscall.EPROTO)
+	}
+	if h.Opcode == protocol.OpNotice {
+		return c.hear(body)
+	}
+	c.mu.Lock()
+	a := c.calls[h.Sequence]
+	if a == nil || a.opcode != h.Opcode {
+		c.mu.Unlock()
+		return fmt.Errorf("remote: a reply, %v %d, to nothing: %w", h.Opcode, h.Sequence, syscall.EPROTO)
+	}
+	delete(c.calls, h.Sequence)
+	c.mu.Unlock()
+	a.body, a.fds, a.err = append([]byte(nil), body...), fds, h.Failure(body)
+	close(a.done)
+	<-c.slots
+	return nil
+}
+
+// hear takes a notice.
+func (c *connection) hear(body []byte) error {
+	n := new(protocol.Notice)
+	if err := n.Decode(body); err != nil {
+		return err
+	}
+	if n.Kind == protocol.NoticeCutOff || n.Kind == protocol.NoticeGoingDown {
+		c.mu.Lock()
+		c.last = n
+		c.mu.Unlock()
+	}
+	c.notice(n)
+	return nil
+}
+
+// end answers all that waits, and has nothing be asked any more.
+func (c *connection) end(err error) {
+	_ = c.socket.Close() // more than once, perhaps
+	c.mu.Lock()
+	switch {
+	case c.failure != nil:
+		err = c.failure
+	case errors.Is(err, io.EOF):
+		err = nil
+	}
+	c.gone = farewell(c.last, err)
+	calls, gone := c.calls, c.gone
+	c.calls = nil
+	c.mu.Unlock()
+	for _, a := range calls {
+		a.err = gone
+		close(a.done)
+		<-c.slots
+	}
+	c.lost(gone)
+}

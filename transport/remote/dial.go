@@ -1,0 +1,136 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+)
+
+// crowded is how long to wait when too many connect at once.
+const crowded = 5 * time.Millisecond
+
+// dial connects to a socket. It blocks until ctx ends.
+func dial(ctx context.Context, path string) (*net.UnixConn, error) {
+	for {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "unixpacket", path)
+		switch {
+		case err == nil:
+			return conn.(*net.UnixConn), nil
+		case !errors.Is(err, syscall.EAGAIN):
+			return nil, err
+		}
+		// Connecting to a socket of this kind does not wait for room in the other side's
+		// queue, if it is not to block.
+		select {
+		case <-time.After(crowded):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// advice is what to do about an errno of Open.
+var advice = []struct {
+	errno       syscall.Errno
+	dial, hello string
+}{
+	{
+		syscall.ENOENT,
+		"there is no such socket: start lnetd, or say where its socket is", "",
+	},
+	{
+		syscall.ENOTDIR,
+		"a part of the path is no directory: say where lnetd's socket is", "",
+	},
+	{
+		syscall.ECONNREFUSED,
+		"nobody listens: lnetd has ended, start it again", "",
+	},
+	{
+		syscall.EACCES,
+		"this user may not connect: he has to be in the socket's group",
+		"lnetd has no rule for this user: its administrator can add one",
+	},
+	{
+		syscall.EPROTOTYPE,
+		"this is a socket of another kind, such as the one for lnetdctl", "",
+	},
+	{
+		syscall.EPROTO,
+		"", "lnetd and this program are not made for each other: one of them is too old",
+	},
+	{
+		syscall.EDQUOT,
+		"", "this user has as many connections as lnetd's rules let him have",
+	},
+	{
+		syscall.EPIPE,
+		"", "lnetd has closed the connection at once",
+	},
+}
+
+// pathMax is how long the path of a socket may be, in bytes.
+const pathMax = 107
+
+// misplaced is what is wrong with the path itself, for which connect has an errno that says
+// something else; empty: nothing.
+func misplaced(path string, err error) string {
+	if len(path) > pathMax && errors.Is(err, syscall.EINVAL) {
+		return fmt.Sprintf("the path has %d bytes, at most %d fit: take a shorter one, or a link", len(path), pathMax)
+	}
+	if info, e := os.Stat(path); errors.Is(err, syscall.ECONNREFUSED) && e == nil && info.Mode()&fs.ModeSocket == 0 {
+		return "this is no socket: say where lnetd's socket is"
+	}
+	return ""
+}
+
+// explain has an error of Open say which socket it is about, and what to do.
+func explain(path string, err error) error {
+	var dialled *net.OpError
+	atDial := errors.As(err, &dialled)
+	if atDial && dialled.Err != nil {
+		err = dialled.Err // the rest of it is the path
+		if words := misplaced(path, err); words != "" {
+			return fmt.Errorf("remote: %s: %s: %w", path, words, err)
+		}
+	}
+	for _, a := range advice {
+		words := a.hello
+		if atDial {
+			words = a.dial
+		}
+		if words != "" && errors.Is(err, a.errno) {
+			return fmt.Errorf("remote: %s: %s: %w", path, words, err)
+		}
+	}
+	return fmt.Errorf("remote: connect to lnetd at %s: %w", path, err)
+}
+
+// greet is the HELLO.
+func (d *domain) greet(ctx context.Context) error {
+	hello := protocol.Hello{Lowest: protocol.Version, Highest: protocol.Version, Program: d.core.config.Program}
+	if d.core.config.PollTime > 0 {
+		hello.Wanted = protocol.FeatPolling
+	}
+	var reply protocol.HelloReply
+	before := monotonic()
+	if err := d.connection.ask(ctx, &hello, &reply, nil); err != nil {
+		return err
+	}
+	after := monotonic()
+	if err := hello.Check(&reply); err != nil {
+		return err
+	}
+	d.agreed = reply
+	d.longerDescriptors(int64(reply.Limits.DescriptorSize)) // which a notice may have done
+	d.clock = newClock(before, after, reply.Now)
+	return nil
+}

@@ -1,0 +1,24 @@
+// Package remote is the Core of package transport over an lnetd that runs on this host, in
+// another process: many programs share its NIDs, and none of them can hurt another
+// (docs/spec/transport.md 8, 9).
+//
+// A domain is one connection to lnetd. Requests go over a socket (connection), ops and
+// completions through rings in memory that both map (tm), and payload lies in areas that
+// both map (store), so it is not copied on its way: buffers have to be made by
+// Domain.Buffer, or of parts of its memory, and Register answers EINVAL to any other, such
+// as transport.NewBuffer of a slice that Go has made.
+//
+// An op begins when lnetd takes it out of the ring, a little after Add has returned; those of
+// one TM in their order. Who tells others of it by another way than a message of that TM,
+// such as another TM of the program, may be too early (transport 9.12).
+//
+// When lnetd ends, every TM of the domain fails with EPIPE; a new domain is needed then. One
+// that does not answer whoever ends something is given up after Config.Patience, as if it
+// had ended. Other requests wait as long as their context, and ops until it goes on. All
+// descriptors are closed by exec. A child made by fork alone shares them, keeps its
+// parent's connection open, and must not use it.
+//
+// Goroutines: one for each connection, which reads it, and one for each request whose
+// caller has given up, until it is undone. Close waits for both. Locks: tm.mu and store.mu
+// are taken one at a time; none is held during a system call, or while anybody waits.
+package remote

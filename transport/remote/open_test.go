@@ -1,0 +1,192 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+)
+
+// What lnetd is told, and what it says, of a domain.
+//
+// transport 9.2, 9.11
+func TestHello(t *testing.T) {
+	f := newFake(t, Config{Program: "a program with a name of more than 31 letters", PollTime: 1})
+	d := f.open()
+	want := protocol.Hello{Lowest: 1, Highest: 1, Wanted: protocol.FeatPolling, Program: "a program with a name of more t"}
+	f.mu.Lock()
+	got := *f.hello
+	f.mu.Unlock()
+	if got != want {
+		t.Errorf("hello %+v, not %+v", got, want)
+	}
+	if l := d.Limits(); l.BufferSize != 1<<20 || l.SegmentSize != 4096 || l.Segments != 256 || l.DescriptorSize != fakeDescriptor {
+		t.Errorf("limits %+v", l)
+	}
+	nids, err := d.NIDs(t.Context())
+	if err != nil || len(nids) != 2 || nids[0] != fakeNID {
+		t.Errorf("NIDs %v, %v", nids, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.NIDs(t.Context()); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("NIDs of a domain that is closed: %v", err)
+	}
+	if s := f.core.Stats(); s.Requests != 2 {
+		t.Errorf("%d requests, not 2", s.Requests)
+	}
+}
+
+// Without a name of its own a program has that of its file.
+func TestProgramByDefault(t *testing.T) {
+	if got := New(Config{}).config.Program; got != filepath.Base(os.Args[0]) {
+		t.Errorf("program %q", got)
+	}
+}
+
+// Errors of connect, each with its errno, the socket's name, and what to do.
+//
+// transport 3.3 (5), 9.8
+func TestNoLnetd(t *testing.T) {
+	dir := t.TempDir()
+	listen := func(name, network string) string {
+		path := filepath.Join(dir, name)
+		l, err := net.ListenUnix(network, &net.UnixAddr{Name: path, Net: network})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return path
+	}
+	dead := filepath.Join(dir, "dead")
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: dead, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	_ = l.Close()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path  string
+		want  error
+		words string
+	}{
+		{filepath.Join(dir, "nothing"), syscall.ENOENT, "start lnetd"},
+		{dead, syscall.ECONNREFUSED, "nobody listens"},
+		{file, syscall.ECONNREFUSED, "is no socket"},
+		{dir, syscall.ECONNREFUSED, "is no socket"},
+		{filepath.Join(file, "s"), syscall.ENOTDIR, "no directory"},
+		{filepath.Join(dir, strings.Repeat("x", 108)), syscall.EINVAL, "at most 107"},
+		{listen("control.sock", "unix"), syscall.EPROTOTYPE, "lnetdctl"},
+	} {
+		_, err := New(Config{Path: c.path}).Open(t.Context())
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.path) || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v", c.path, err)
+		}
+	}
+	denied := explain("/p", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EACCES)})
+	if !errors.Is(denied, syscall.EACCES) || !strings.Contains(denied.Error(), "group") {
+		t.Error(denied)
+	}
+	silent := listen("silent", "unixpacket")
+	end, result := begin(t, func(ctx context.Context) error {
+		_, err := New(Config{Path: silent}).Open(ctx)
+		return err
+	})
+	end()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("an lnetd that does not answer: %v", err)
+	}
+	for _, n := range []int{-1, protocol.MaxCompletions + 1} {
+		if _, err := New(Config{Path: silent, Completions: n}).Open(t.Context()); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("rings of %d entries: %v", n, err)
+		}
+	}
+}
+
+// What HELLO can come to.
+//
+// transport 3.3 (5), 9.2
+func TestHelloFails(t *testing.T) {
+	refusal := func(errno syscall.Errno) func(h protocol.Header, r protocol.Request) []byte {
+		return func(h protocol.Header, _ protocol.Request) []byte { return protocol.AppendFailure(nil, h, errno) }
+	}
+	altered := func(alter func(r *protocol.HelloReply)) func(h protocol.Header, r protocol.Request) []byte {
+		return func(h protocol.Header, r protocol.Request) []byte {
+			reply := helloReply(r.(*protocol.Hello))
+			alter(reply)
+			return must(t, reply, h)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		answer func(h protocol.Header, r protocol.Request) []byte
+		want   error
+		words  string
+	}{
+		{"no rule", refusal(syscall.EACCES), syscall.EACCES, "no rule"},
+		{"another version", refusal(syscall.EPROTO), syscall.EPROTO, "too old"},
+		{"too many", refusal(syscall.EDQUOT), syscall.EDQUOT, "connections"},
+		{"the wrong version", altered(func(r *protocol.HelloReply) { r.Version = 2 }), syscall.EPROTO, "too old"},
+		{"features for nothing", altered(func(r *protocol.HelloReply) { r.Features = 1 << 50 }), syscall.EPROTO, "features"},
+		{"no limits", altered(func(r *protocol.HelloReply) { r.Limits.Segments = 0 }), syscall.EPROTO, "segments"},
+		{"nonsense", func(protocol.Header, protocol.Request) []byte { return make([]byte, 40) }, syscall.EPROTO, "magic"},
+	} {
+		f := newFake(t, Config{})
+		f.answers(func(h protocol.Header, r protocol.Request) ([]byte, bool) { return c.answer(h, r), true })
+		_, err := f.core.Open(t.Context())
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), f.path) || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		<-f.over
+	}
+	f := newFake(t, Config{})
+	f.answers(func(protocol.Header, protocol.Request) ([]byte, bool) { f.die(); return nil, true })
+	if _, err := f.core.Open(t.Context()); !errors.Is(err, syscall.EPIPE) || !strings.Contains(err.Error(), "at once") {
+		t.Errorf("an lnetd that closes: %v", err)
+	}
+}
+
+// The socket is looked for where lnetd has its others.
+func TestFindSocket(t *testing.T) {
+	if systemDir != api.SystemRunDir {
+		t.Errorf("root's sockets are in %s, not in %s", api.SystemRunDir, systemDir)
+	}
+	system, xdg, tmp := t.TempDir(), t.TempDir(), t.TempDir()
+	expect := func(uid int, xdg, want string) {
+		t.Helper()
+		if got := findSocket(system, uid, xdg, tmp); got != filepath.Join(want, SocketName) {
+			t.Errorf("user %d: %s, not in %s", uid, got, want)
+		}
+	}
+	expect(0, xdg, system)
+	expect(1000, xdg, filepath.Join(xdg, "lnetd"))
+	expect(1000, "", filepath.Join(tmp, "lnetd-1000"))
+	expect(1000, "relative", filepath.Join(tmp, "lnetd-1000"))
+	if err := os.WriteFile(filepath.Join(system, SocketName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(1000, xdg, system)
+	if err := os.Mkdir(filepath.Join(xdg, "lnetd"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(xdg, "lnetd", SocketName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(1000, xdg, filepath.Join(xdg, "lnetd"))
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	if got := filepath.Dir(FindSocket()); got != api.RunDir() && got != api.SystemRunDir {
+		t.Errorf("the socket is in %s, the others in %s", got, api.RunDir())
+	}
+}

@@ -1,0 +1,105 @@
+package remote
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// Pending is two atomic loads of what this process writes, and one of what lnetd does.
+func (t *tm) Pending() bool {
+	if t.news.Load() {
+		return true
+	}
+	if t.ended.Load() || !t.gate.enter() {
+		return false
+	}
+	defer t.gate.leave()
+	return t.ring.Completions.Pending()
+}
+
+// Reap takes completions out of the ring, and gives their places back to lnetd all at once.
+// Behind them comes what there is to be told of lnetd.
+func (t *tm) Reap(dst []transport.Completion) int {
+	if !t.Pending() {
+		return 0
+	}
+	t.mu.Lock()
+	n, err := t.reap(dst)
+	t.mu.Unlock()
+	if err != nil {
+		t.domain.connection.fail(fmt.Errorf("%w: %w", err, syscall.EPROTO))
+	}
+	return n
+}
+
+// reap is Reap. The error is that of the ring. mu is held.
+func (t *tm) reap(dst []transport.Completion) (n int, err error) {
+	if t.ended.Load() {
+		return 0, nil
+	}
+	n, err = t.drain(dst)
+	if n < len(dst) && t.heard != nil {
+		dst[n] = transport.Completion{Diagnostic: *t.heard, Time: time.Now()}
+		t.heard = nil
+		n++
+	}
+	if n < len(dst) && t.gone != nil {
+		// lnetd has put what it had done before it went, and nobody puts anything any more.
+		dst[n] = transport.Completion{Err: t.gone, Down: true, Time: time.Now()}
+		n++
+		t.ended.Store(true)
+	}
+	if t.heard == nil && (t.gone == nil || t.ended.Load()) {
+		t.news.Store(false)
+	}
+	return n, err
+}
+
+// drain is reap of the ring.
+func (t *tm) drain(dst []transport.Completion) (n int, err error) {
+	for more := true; more && n < len(dst); {
+		if more, err = t.ring.Completions.Next(&t.in); err != nil {
+			break
+		}
+		if more && t.translate(&t.in, &dst[n]) {
+			n++
+		}
+	}
+	t.ring.Completions.Release()
+	return n, err
+}
+
+// translate makes a completion of an entry. It reports false if that tells of nothing that is
+// under way. mu is held.
+func (t *tm) translate(e *shm.Completion, c *transport.Completion) bool {
+	*c = transport.Completion{Time: t.domain.clock.at(e.Time)}
+	switch {
+	case e.Rejected:
+		c.Err = refused(e.Errno)
+	case e.Errno != 0:
+		c.Err = failed(e.Errno)
+	}
+	if e.TM {
+		return c.Err != nil
+	}
+	b := t.domain.table.find(e.Buffer)
+	if b == nil || b.generation != e.Generation || b.tm.Load() != t || b.sequence != e.Operation {
+		t.stale.Add(1)
+		return false
+	}
+	c.Token, c.Sequence, c.Final = b.token, b.sequence, e.Final
+	c.Length, c.Offset = int(e.Length), int(e.Offset)
+	if !e.Sender.IsZero() {
+		c.Sender = transport.Address{NID: e.Sender, PID: e.PID, Portal: uint32(e.Portal), TMID: e.TMID}
+	}
+	if e.Final {
+		t.spent -= b.credits
+		t.ops--
+		b.tm.Store(nil) // from now on it may be submitted again
+	}
+	return true
+}

@@ -1,0 +1,129 @@
+package remote
+
+import (
+	"errors"
+	"math"
+
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// opcodes are those of the queues.
+var opcodes = [transport.QueueTypes]shm.Opcode{
+	transport.MsgRecv: shm.OpMsgRecv, transport.MsgSend: shm.OpMsgSend,
+	transport.PassiveBulkRecv: shm.OpPassiveRecv, transport.PassiveBulkSend: shm.OpPassiveSend,
+	transport.ActiveBulkRecv: shm.OpActiveRecv, transport.ActiveBulkSend: shm.OpActiveSend,
+}
+
+// Submit puts ops into the ring, and wakes lnetd once for all of them, if it sleeps
+// (transport 9.6). What lnetd does not like, a final completion tells.
+func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
+	t.mu.Lock()
+	for taken < len(ops) {
+		if err = t.put(&ops[taken], taken+1 < len(ops)); err != nil {
+			break
+		}
+		taken++
+	}
+	wake := false
+	if taken > 0 { // and so the ring is mapped
+		t.ring.Submissions.Publish()
+		wake = t.ring.Submissions.Claim()
+	}
+	t.mu.Unlock()
+	if wake {
+		t.ring.Submissions.Wake()
+	}
+	if errors.Is(err, shm.ErrRing) {
+		t.domain.connection.fail(err)
+	}
+	return taken, err
+}
+
+// put puts one op into the ring; more says that another one follows. mu is held.
+func (t *tm) put(op *transport.Op, more bool) error {
+	b, ok := op.Buffer.(*buffer)
+	switch {
+	case t.stopped:
+		return errStopped
+	case t.gone != nil:
+		return t.gone
+	case !ok || b.domain != t.domain || b.ended.Load():
+		if ok && op.Cancel && b.domain == t.domain {
+			return nil // its op is over
+		}
+		return errBuffer
+	case op.Cancel:
+		return t.cancel(b, op.Sequence, more)
+	case op.Queue >= transport.QueueTypes:
+		return errQueue
+	case !b.fits(op):
+		return errSizes
+	}
+	credits := 1
+	if op.Queue == transport.MsgRecv {
+		credits = op.MaxMessages
+	}
+	if credits > t.credits-t.spent {
+		return errCredits
+	}
+	if !b.tm.CompareAndSwap(nil, t) {
+		return errBusy
+	}
+	t.out = shm.Submission{
+		Opcode: opcodes[op.Queue], More: more, Buffer: b.index, Generation: b.generation, Operation: op.Sequence,
+		MatchBits: uint64(op.MatchBits), Length: uint32(op.Length),
+	}
+	switch op.Queue {
+	case transport.MsgRecv:
+		t.out.MinReceive, t.out.MaxMessages = uint32(op.MinReceiveSize), uint32(op.MaxMessages)
+	case transport.MsgSend, transport.ActiveBulkRecv, transport.ActiveBulkSend:
+		t.out.Peer, t.out.PID, t.out.Portal, t.out.TMID = op.Peer.NID, op.Peer.PID, op.Peer.Portal, uint32(op.Peer.TMID)
+	}
+	if err := t.enter(); err != nil {
+		b.tm.Store(nil)
+		return err
+	}
+	b.sequence, b.credits, b.cancelled = op.Sequence, credits, false
+	t.spent += credits
+	t.ops++
+	return nil
+}
+
+// fits tells whether an op makes sense for the buffer.
+func (b *buffer) fits(op *transport.Op) bool {
+	switch op.Queue {
+	case transport.MsgRecv:
+		return op.MinReceiveSize >= 1 && op.MinReceiveSize <= b.size && op.MaxMessages >= 1 && op.MaxMessages <= math.MaxInt32
+	case transport.PassiveBulkRecv:
+		return true
+	}
+	return op.Length >= 1 && op.Length <= b.size
+}
+
+// cancel asks for the end of the op of b, if it is the one that is meant, and that was not
+// done before. mu is held.
+func (t *tm) cancel(b *buffer, sequence uint32, more bool) error {
+	if b.tm.Load() != t || b.sequence != sequence || b.cancelled {
+		return nil
+	}
+	t.out = shm.Submission{Opcode: shm.OpCancel, More: more, Buffer: b.index, Generation: b.generation, Operation: sequence}
+	if err := t.enter(); err != nil {
+		return err
+	}
+	b.cancelled = true
+	return nil
+}
+
+// enter puts t.out into the ring. There is room, unless lnetd is wrong: of each buffer with
+// an op, which has a credit at least, the cancel of the op before, the op and its cancel may
+// wait. mu is held.
+func (t *tm) enter() error {
+	switch ok, err := t.ring.Submissions.Put(&t.out); {
+	case err != nil:
+		return err
+	case !ok:
+		return errFull
+	}
+	return nil
+}

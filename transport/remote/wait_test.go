@@ -1,0 +1,175 @@
+package remote
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// echo completes each op of a TM as soon as it is there, until stop; polling, or else asleep in
+// between. It gives what is to be called then.
+func echo(t testing.TB, host *shm.Host, polling bool) (stop func()) {
+	t.Helper()
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			all := taken(t, host)
+			for _, s := range all {
+				if _, err := host.Completions.Put(&shm.Completion{
+					Buffer: s.Buffer, Generation: s.Generation, Operation: s.Operation, Final: true, Time: fakeNow,
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+			host.Completions.Publish()
+			if len(all) > 0 {
+				host.Completions.Ring()
+			}
+			select {
+			case <-quit:
+				return
+			default:
+			}
+			if polling {
+				runtime.Gosched()
+			} else if host.Submissions.Wait(forever) != nil {
+				return
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		host.Submissions.Wake()
+		<-done
+	}
+}
+
+// rounds submits batches and waits for their completions.
+func rounds(t testing.TB, tm *tm, all []*buffer, n int) {
+	t.Helper()
+	ops := make([]transport.Op, len(all))
+	var c [128]transport.Completion
+	for k := range n {
+		for i, b := range all {
+			ops[i] = transport.Op{Queue: transport.MsgSend, Buffer: b, Sequence: uint32(k), Length: 1, Peer: far}
+		}
+		submit(t, tm, ops...)
+		for left := len(all); left > 0; left -= tm.Reap(c[:]) {
+			tm.Wait(forever)
+		}
+	}
+}
+
+// Few system calls: of 10,000 ops in batches of 100 each batch wakes lnetd once at most, also
+// if it sleeps each time; lnetd wakes a client once for each of its sleeps at most; none of it
+// makes a request; and two who poll do not wake each other.
+//
+// transport-tests P (124)
+// transport 9.6 (1), 9.7
+// r.M0.net.xprt.lnet.user.min-syscalls
+func TestFewSystemCalls(t *testing.T) {
+	for _, polling := range []bool{false, true} {
+		c := Config{}
+		if polling {
+			c.PollTime = time.Hour
+		}
+		f := newFake(t, c)
+		d := f.open()
+		tm, host := f.start(d)
+		var all []*buffer
+		for range 100 {
+			all = append(all, f.buffer(d, 1))
+		}
+		before := f.core.Stats()
+		stop := echo(t, host, polling)
+		rounds(t, tm, all, 100)
+		stop()
+		s := f.core.Stats()
+		host1, host2 := host.Submissions.Stats(), host.Completions.Stats()
+		if s.Submissions != 10_000 || s.Completions != 10_000 || host1.Taken != 10_000 || host2.Put != 10_000 {
+			t.Errorf("figures %+v", s)
+		}
+		if s.BellWrites > 100 || polling && s.BellWrites != 0 {
+			t.Errorf("polling %v: the client has written to the bell %d times", polling, s.BellWrites)
+		}
+		if s.Requests != before.Requests {
+			t.Errorf("%d requests in steady traffic", s.Requests-before.Requests)
+		}
+		if host2.Rung > s.Sleeps || polling && (host2.Rung != 0 || s.Sleeps != 0) {
+			t.Errorf("polling %v: lnetd has written to the bell %d times, the client has slept %d times", polling, host2.Rung, s.Sleeps)
+		}
+		want := HostStats{host1.Taken, host2.Put, host2.Rung, host1.Reads, host1.Sleeps}
+		if s.Host != want {
+			t.Errorf("of lnetd: %+v, not %+v", s.Host, want)
+		}
+	}
+}
+
+// Who waits is woken by a completion, by Wake, by a time, and by nothing else; a Wake before
+// the Wait counts.
+func TestWait(t *testing.T) {
+	for _, poll := range []time.Duration{0, 50 * time.Microsecond, time.Hour} {
+		f := newFake(t, Config{PollTime: poll})
+		d := f.open()
+		tm, host := f.start(d)
+		b := f.buffer(d, 1)
+		tm.Wake()
+		tm.Wait(forever)
+		for range 100 {
+			begun := make(chan struct{})
+			go func() {
+				<-begun
+				tm.Wake()
+			}()
+			close(begun)
+			tm.Wait(forever)
+		}
+		for tm.Wait(time.Now().Add(-time.Second)); tm.Pending(); {
+			t.Fatal("something is pending")
+		}
+		until := time.Now().Add(5 * time.Millisecond)
+		for tries := 0; time.Now().Before(until); tries++ {
+			if tm.Wait(until); tries > 10 {
+				t.Fatal("it wakes up for nothing")
+			}
+		}
+		sequences, completed := make(chan uint32), make(chan struct{})
+		go func() {
+			defer close(completed)
+			for k := range sequences {
+				complete(t, host, shm.Completion{Generation: 7, Operation: k, Final: true})
+			}
+		}()
+		for k := range uint32(100) {
+			submit(t, tm, transport.Op{Queue: transport.MsgSend, Buffer: b, Sequence: k, Length: 1, Peer: far})
+			sequences <- k
+			if c := next(t, tm); c.Sequence != k {
+				t.Fatalf("%+v", c)
+			}
+		}
+		close(sequences)
+		<-completed
+	}
+}
+
+// Polling in vain makes less of it, and what comes meanwhile makes more, within bounds.
+func TestPollingAdapts(t *testing.T) {
+	const most = 16 * time.Second
+	x := &tm{domain: &domain{core: New(Config{PollTime: most})}, poll: most}
+	x.ended.Store(true) // there is no ring
+	for _, want := range []time.Duration{8, 4, 2, 1, 1} {
+		if x.polled(time.Now()) || x.poll != want*time.Second {
+			t.Errorf("polls for %v, not %v s", x.poll, want)
+		}
+	}
+	x.woken.Store(true)
+	for _, want := range []time.Duration{2, 4, 8, 16, 16} {
+		if !x.polled(forever) || x.poll != want*time.Second {
+			t.Errorf("polls for %v, not %v s", x.poll, want)
+		}
+	}
+}
