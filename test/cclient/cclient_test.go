@@ -1,0 +1,266 @@
+package cclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/clients"
+	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/lnd/simlnd"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/inproc"
+	"github.com/lnetd/lnetd/transport/mem"
+	"github.com/lnetd/lnetd/transport/remote"
+)
+
+// home is where lnetd is, away another host; of the second two the NIDs are large.
+var (
+	home, away           = mustNID("10.0.0.1@tcp"), mustNID("10.0.0.2@tcp")
+	largeHome, largeAway = mustNID("2001:db8::10@tcp2"), mustNID("2001:db8::20@tcp2")
+)
+
+// patience bounds what a client takes.
+const patience = time.Minute
+
+func mustNID(s string) lnet.NID {
+	nid, err := lnet.ParseNID(s)
+	if err != nil {
+		panic(err)
+	}
+	return nid
+}
+
+var compiled struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if compiled.path != "" {
+		_ = os.RemoveAll(filepath.Dir(compiled.path)) // it is below the directory for such
+	}
+	os.Exit(status)
+}
+
+// client is the program of client.c.
+func client(t testing.TB) string {
+	t.Helper()
+	testenv.NeedCommand(t, "cc", "gcc")
+	compiled.once.Do(func() {
+		dir, err := os.MkdirTemp("", "cclient")
+		if err != nil {
+			compiled.err = err
+			return
+		}
+		compiled.path = filepath.Join(dir, "client")
+		out, err := exec.Command("cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-o", compiled.path, "client.c").CombinedOutput()
+		if err != nil {
+			compiled.err = fmt.Errorf("cc: %w\n%s", err, out)
+		}
+	})
+	if compiled.err != nil {
+		t.Fatal(compiled.err)
+	}
+	return compiled.path
+}
+
+// run runs the client, and returns what it has written, both ways.
+func run(t testing.TB, arguments ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var o, e bytes.Buffer
+	c := exec.CommandContext(ctx, client(t), arguments...)
+	c.Stdout, c.Stderr = &o, &e
+	err = c.Run()
+	return o.String(), e.String(), err
+}
+
+// serve makes an lnetd over a Core, that ends with the test, and is empty then.
+func serve(t testing.TB, core transport.Core) (server *clients.Server, path string) {
+	t.Helper()
+	server, err := clients.New(clients.Config{Core: core, Incarnation: 77})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "s")
+	l, err := clients.Listen(path, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		if err := errors.Join(server.Close(context.Background()), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	return server, path
+}
+
+// eventually waits until f is true.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// startNode starts a node with a NID, on a network in memory.
+func startNode(t testing.TB, nid lnet.NID) *node.Node {
+	t.Helper()
+	fabric := simlnd.New(simlnd.Config{})
+	t.Cleanup(fabric.Close)
+	address, _, _ := strings.Cut(nid.String(), "@")
+	d, err := simlnd.NewDriver(fabric.Host(address, address), socklnd.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := node.Start(t.Context(), node.Config{}, d, nid.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+// A program in C exchanges messages, and bulk both ways, with a peer in Go that is on
+// another host, in lnetd, or a client as well; over a Core in memory, and over a node; with
+// NIDs of both lengths. It makes mistakes, cancels, and leaves nothing behind.
+//
+// transport 6.6 (4), 9.1, 9.2, 9.3, 9.4, 9.5, 9.6 (1), 9.9 (9)
+func TestConversation(t *testing.T) {
+	network := mem.New(mem.Config{})
+	far := network.Host(away)
+	for _, c := range []struct {
+		name     string
+		core     transport.Core
+		nid      lnet.NID
+		peer     transport.Core // nil: core
+		isClient bool
+	}{
+		{name: "another host", core: network.Host(home), nid: away, peer: far},
+		{name: "same core", core: mem.New(mem.Config{}).Host(home), nid: home},
+		{name: "two clients", core: mem.New(mem.Config{}).Host(home), nid: home, isClient: true},
+		{name: "node", core: inproc.New(startNode(t, home)), nid: home},
+		{name: "two clients of a node", core: inproc.New(startNode(t, home)), nid: home, isClient: true},
+		{name: "large NIDs", core: network.Host(mustNID("10.0.0.3@tcp2"), largeHome), nid: largeAway, peer: network.Host(largeAway)},
+		{name: "two clients at a large NID", core: mem.New(mem.Config{}).Host(largeHome), nid: largeHome, isClient: true},
+		{name: "node with a large NID", core: inproc.New(startNode(t, largeHome)), nid: largeHome},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server, path := serve(t, c.core)
+			core := c.core
+			switch {
+			case c.peer != nil:
+				core = c.peer
+			case c.isClient:
+				core = remote.New(remote.Config{Path: path})
+			}
+			p := newPeer(t, core, c.nid)
+			out, complaints, err := run(t, path, p.address)
+			if err != nil || complaints != "" || !strings.HasPrefix(out, "ok: ") {
+				t.Errorf("%v, %q, %q", err, out, complaints)
+			}
+			p.stop()
+			eventually(t, "nobody is left", func() bool { return len(server.Clients()) == 0 })
+		})
+	}
+}
+
+// The session in the protocol's page is the one that the client has.
+//
+// transport 9.1, 9.2, 9.4
+func TestWorkedSession(t *testing.T) {
+	core := mem.New(mem.Config{}).Host(home)
+	_, path := serve(t, core)
+	p := newPeer(t, core, home)
+	out, complaints, err := run(t, "-x", path, p.address)
+	if err != nil || complaints != "" {
+		t.Fatalf("%v, %q", err, complaints)
+	}
+	p.stop()
+	page, err := os.ReadFile("../../docs/transport-protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, session, _ := strings.Cut(string(page), "## A session in hex")
+	_, session, _ = strings.Cut(session, "```\n")
+	session, _, _ = strings.Cut(session, "```")
+	want, got := strings.Split(session, "\n"), strings.Split(out, "\n")
+	for i := range max(len(want), len(got)) {
+		if i >= len(want) || i >= len(got) || !matches(want[i], got[i]) {
+			t.Fatalf("line %d differs; the session is\n%s", i+1, out)
+		}
+	}
+}
+
+// matches compares lines; two dots of a pattern stand for any byte, and what follows # is
+// a remark.
+func matches(pattern, line string) bool {
+	pattern, _, _ = strings.Cut(pattern, "#")
+	pattern = strings.TrimRight(pattern, " ")
+	if len(pattern) != len(line) {
+		return false
+	}
+	for i := range pattern {
+		if pattern[i] != '.' && pattern[i] != line[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// A client tells its user in words why it cannot go on.
+//
+// transport 9.8, 9.10
+func TestReasons(t *testing.T) {
+	core := mem.New(mem.Config{}).Host(home)
+	t.Run("no lnetd", func(t *testing.T) {
+		_, complaints, err := run(t, filepath.Join(t.TempDir(), "s"), "10.0.0.1@tcp:12345:34:7")
+		if err == nil || !strings.Contains(complaints, "No such file or directory") {
+			t.Errorf("%v, %q", err, complaints)
+		}
+	})
+	t.Run("lnetd ends", func(t *testing.T) {
+		server, path := serve(t, core)
+		client(t) // is there, or the test ends
+		type result struct {
+			complaints string
+			err        error
+		}
+		over := make(chan result, 1)
+		go func() {
+			_, complaints, err := run(t, path, "10.0.0.1@tcp:12345:34:7")
+			over <- result{complaints, err}
+		}()
+		// It waits for an echo then, of nobody.
+		eventually(t, "it has a TM", func() bool { c := server.Clients(); return len(c) == 1 && len(c[0].TMs) == 1 })
+		if err := server.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if r := <-over; r.err == nil || !strings.Contains(r.complaints, "lnetd has cut us off: lnetd ends") {
+			t.Errorf("%v, %q", r.err, r.complaints)
+		}
+	})
+}
