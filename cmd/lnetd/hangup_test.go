@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -14,19 +15,27 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// SIGHUP ends nothing: lnetd says that nothing is reloaded, each time, and goes
-// on.
+// SIGHUP ends nothing: lnetd reads its configuration once more, has new rules for clients
+// hold, says what needs a restart, or that there are errors, and goes on.
 func TestHangup(t *testing.T) {
 	dir := t.TempDir()
 	bin, socket := filepath.Join(dir, "lnetd"), filepath.Join(dir, "c.sock")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
+	file := filepath.Join(dir, "lnetd.yaml")
+	configure := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure("")
 	port, err := daemontest.FreePort("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(bin, "--net", "tcp(lo)", "--port", strconv.Itoa(port), "--control-socket", socket)
+	cmd := exec.Command(bin, "--net", "tcp(lo)", "--port", strconv.Itoa(port), "--control-socket", socket, "--config", file)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -50,11 +59,20 @@ func TestHangup(t *testing.T) {
 	}
 
 	said(`"msg":"ready"`)
-	for range 2 {
+	const rule = "lnetd: {transport: {rules: [{name: all}]}}\n"
+	for _, c := range []struct{ text, said string }{
+		{"", "the configuration is reloaded"},
+		{rule, "rules for clients hold from now on"},
+		{rule, "the configuration is reloaded"},
+		{"lnetd: {transport: {rules: 7}}", "7\\\" where a list was expected"},
+		{rule + "route: [{net: tcp7, gateway: 127.0.0.9@tcp}]", `"parts":["routes"]`},
+		{rule, "the configuration is reloaded"},
+	} {
+		configure(c.text)
 		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		said("nothing is reloaded yet")
+		said(c.said)
 	}
 	c := client.New(socket)
 	defer c.Close()

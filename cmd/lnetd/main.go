@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -108,8 +109,19 @@ func (o *options) run(stdout, stderr io.Writer) error {
 	log := daemon.NewLogger(stderr, c.LogLevel, c.LogFormat)
 	ctx, stop := untilSignal(func(sig os.Signal) { log.Info("signal", "signal", sig.String()) })
 	defer stop()
-	defer onHangup(func() { log.Warn("SIGHUP: nothing is reloaded yet; restart lnetd to change its configuration") })()
-	return daemon.New(c, daemon.AllDrivers(), log).Run(ctx)
+	d := daemon.New(c, daemon.AllDrivers(), log)
+	defer onHangup(func() { o.reload(d, log) })()
+	return d.Run(ctx)
+}
+
+// reload reads the configuration once more, and has hold what can without a restart.
+func (o *options) reload(d *daemon.Daemon, log *slog.Logger) {
+	c, err := o.load()
+	if err != nil {
+		log.Error("SIGHUP: the configuration is not reloaded", "err", err)
+		return
+	}
+	d.Reload(c)
 }
 
 // load reads the configuration file, if there is one, and puts the command

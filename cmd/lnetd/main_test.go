@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"lnetd": main})
+	testscript.Main(m, map[string]func(){"lnetd": main, "guest": guestMain})
 }
 
 // The scripts tell what lnetd does as a process.

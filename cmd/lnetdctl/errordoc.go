@@ -30,6 +30,9 @@ const (
 	oldDocument
 	// plainText: a line on stdout; the exit status is the errno's (lnetctl 2.4).
 	plainText
+	// ownText: a line on stderr, of commands that lnetctl has not; the exit status is the
+	// errno's.
+	ownText
 )
 
 // newErrorDocument prints the error document of lnetctl's newer interface,
@@ -105,6 +108,8 @@ func (form *errorForm) report(p *program, f *api.Fault) {
 		oldErrorDocument(p.stderr, form.op, form.entity, f.Errno, f.Text)
 	case plainText:
 		fmt.Fprintln(p.stdout, f.Text)
+	case ownText:
+		fmt.Fprintf(p.stderr, "%s: %s\n", p.name, f.Text)
 	}
 }
 

@@ -178,7 +178,7 @@ Options may stand before, between and behind operands, as --option value or
 --option=value, and their names may be cut to any unambiguous beginning.`,
 	}
 	root.AddCommand(
-		p.discoverCommand(), p.explainCommand(), p.faultCommand(), p.globalCommand(), p.lstCommand(), p.netCommand(), p.peerCommand(),
+		p.clientCommand(), p.clientsCommand(), p.discoverCommand(), p.explainCommand(), p.faultCommand(), p.globalCommand(), p.lstCommand(), p.netCommand(), p.peerCommand(),
 		p.pingCommand(), p.routeCommand(), p.routingCommand(), p.selectionCommand(), p.setCommand(), p.statsCommand(),
 		p.udspCommand(), p.versionCommand())
 	return root

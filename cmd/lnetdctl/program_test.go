@@ -95,10 +95,11 @@ func TestHelp(t *testing.T) {
 // lnetctl 1 (2)
 func TestListCommands(t *testing.T) {
 	got := runProgram(program{}, "--list-commands")
-	want := ran{`discover            explain             fault               global
-lst                 net                 peer                ping
-route               routing             selection           set
-stats               udsp                version
+	want := ran{`client              clients             discover            explain
+fault               global              lst                 net
+peer                ping                route               routing
+selection           set                 stats               udsp
+version
 `, "", 0}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(ran{})); diff != "" {
 		t.Error(diff)

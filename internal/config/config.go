@@ -15,6 +15,8 @@ type Config struct {
 	Site Site
 	// Selftest says whether the node serves LNet selftest, and within which bounds.
 	Selftest Selftest
+	// Transport says whether lnetd hosts transfer machines for other processes.
+	Transport Transport
 	// ControlSocket is the control socket's path; empty: the default.
 	ControlSocket string
 	// MetricsAddr is the address that metrics are served on; empty: none.
@@ -43,7 +45,8 @@ func Default() Config {
 		State: State{
 			Parameters: Parameters{Parameters: node.DefaultParameters(), RouterSensitivity: routerSensitivity},
 		},
-		Selftest: Selftest{Agent: selftest.DefaultConfig()},
-		LogLevel: slog.LevelInfo,
+		Selftest:  Selftest{Agent: selftest.DefaultConfig()},
+		Transport: Transport{Enabled: true, Group: -1, Farewell: defaultFarewell},
+		LogLevel:  slog.LevelInfo,
 	}
 }

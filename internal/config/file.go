@@ -52,12 +52,13 @@ type fileTunables struct {
 // fileGlobals holds values of "global" by key.
 type fileGlobals map[string]place
 
-// fileLnetd holds values of "lnetd" and of "lnetd.selftest" by key, and those of
-// drivers.
+// fileLnetd holds values of "lnetd", of "lnetd.selftest" and of "lnetd.transport" by key,
+// and those of drivers.
 type fileLnetd struct {
-	own      map[string]place
-	drivers  map[lnet.NetType]Values
-	selftest map[string]place
+	own       map[string]place
+	drivers   map[lnet.NetType]Values
+	selftest  map[string]place
+	transport map[string]place
 }
 
 // fileSections are the sections of a file. A section may stand twice: lnetctl
@@ -86,7 +87,10 @@ var fileSections = map[string]func(*file, place){
 func (r *reading) read(data []byte) file {
 	f := file{
 		globals: fileGlobals{},
-		lnetd:   fileLnetd{own: map[string]place{}, drivers: map[lnet.NetType]Values{}, selftest: map[string]place{}},
+		lnetd: fileLnetd{
+			own: map[string]place{}, drivers: map[lnet.NetType]Values{},
+			selftest: map[string]place{}, transport: map[string]place{},
+		},
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	for {
@@ -258,6 +262,8 @@ func (f *file) lnetdSection(at place) {
 		switch {
 		case m.key == "selftest":
 			takeKnown(m.value, selftestKeys, f.lnetd.selftest)
+		case m.key == "transport":
+			takeKnown(m.value, transportKeys, f.lnetd.transport)
 		case m.key == "selection":
 			f.typed = append(f.typed, m.value.optionalItems()...)
 		case lnetdKeys[m.key] != nil || moduleStrings[m.key] != nil:

@@ -118,6 +118,9 @@ func (c *Config) applyLnetd(f *file) {
 	for name, at := range f.lnetd.selftest {
 		selftestKeys[name](&c.Selftest, at)
 	}
+	for name, at := range f.lnetd.transport {
+		transportKeys[name](&c.Transport, at)
+	}
 	if _, given := f.globals["discovery"]; given && (before == discovery.Off) != (c.Parameters.Discovery == discovery.Off) {
 		f.lnetd.own["discovery"].warn("%s holds over the value in \"global\"", c.Parameters.Discovery)
 	}

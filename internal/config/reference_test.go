@@ -80,8 +80,9 @@ func TestReferenceExamples(t *testing.T) {
 	for _, w := range c.Warnings {
 		t.Error(w)
 	}
-	if len(c.Peers) != 1 || len(c.Routes) != 4 || len(c.Rules) != 3 || len(c.TypedRules) != 2 || len(c.Site.Rules) != 2 {
-		t.Errorf("%d peers, %d routes, %d rules, %d typed rules, %d rules of the site:\n%s",
-			len(c.Peers), len(c.Routes), len(c.Rules), len(c.TypedRules), len(c.Site.Rules), &text)
+	if len(c.Peers) != 1 || len(c.Routes) != 4 || len(c.Rules) != 3 || len(c.TypedRules) != 2 || len(c.Site.Rules) != 2 ||
+		len(c.Transport.Rules) != 1 {
+		t.Errorf("%d peers, %d routes, %d rules, %d typed rules, %d rules of the site, %d of clients:\n%s",
+			len(c.Peers), len(c.Routes), len(c.Rules), len(c.TypedRules), len(c.Site.Rules), len(c.Transport.Rules), &text)
 	}
 }

@@ -22,12 +22,13 @@ type backend struct {
 	daemon *Daemon
 	node   *nodeTask
 	lst    *selftestTask
+	guests *clientsTask
 	// boot is when the machine was booted, on the monotonic clock.
 	boot time.Time
 }
 
-func newBackend(d *Daemon, n *nodeTask, lst *selftestTask) *backend {
-	return &backend{daemon: d, node: n, lst: lst, boot: bootTime()}
+func newBackend(d *Daemon, n *nodeTask, lst *selftestTask, guests *clientsTask) *backend {
+	return &backend{daemon: d, node: n, lst: lst, guests: guests, boot: bootTime()}
 }
 
 func (b *backend) InTurn(ctx context.Context, do func()) error { return b.node.changes.inTurn(ctx, do) }

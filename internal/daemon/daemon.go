@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,9 +23,17 @@ import (
 	"github.com/lnetd/lnetd/node/numa"
 )
 
-// stopPatience bounds an orderly end; the node takes most of it, when peers do
-// not answer any more.
-const stopPatience = closePatience + selftestPatience + 5*time.Second
+// stopPatience bounds an orderly end, in which clients have their farewell; the node takes
+// most of the rest, when peers do not answer any more. Beside a farewell as long as by
+// default it is less than the 90 s that systemd waits by default.
+func stopPatience(c *config.Config) time.Duration {
+	return c.Transport.Farewell + clientsPatience + selftestPatience + closePatience + 5*time.Second
+}
+
+// stopping is what systemd is told when the end begins: that, and how long it may take.
+func stopping(patience time.Duration) string {
+	return fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", daemon.SdNotifyStopping, patience.Microseconds())
+}
 
 // Daemon is lnetd.
 type Daemon struct {
@@ -36,8 +45,14 @@ type Daemon struct {
 	notify func(state string)
 	// sysfs is where the machine's layout is read.
 	sysfs fs.FS
+	// inherited are files that systemd has passed to this process.
+	inherited func() []*os.File
 	// programs use the node in this process.
 	programs []program
+
+	mu      sync.Mutex    // guards the rest; held while rules are changed
+	loaded  config.Config // config with what Reload has changed
+	clients *clientsTask  // nil before Run
 }
 
 // program is part of this process and no part of lnetd.
@@ -52,7 +67,10 @@ func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	d := &Daemon{config: c, drivers: drivers, log: log, started: time.Now(), sysfs: os.DirFS("/sys")}
+	d := &Daemon{
+		config: c, drivers: drivers, log: log, started: time.Now(), sysfs: os.DirFS("/sys"), inherited: inheritedFiles,
+		loaded: c,
+	}
 	d.notify = d.notifySystemd
 	return d
 }
@@ -83,10 +101,24 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = socket.Close() }()
+	inherited := d.inherited()
+	defer func() {
+		for _, f := range inherited {
+			_ = f.Close()
+		}
+	}()
 
 	up := newNodeTask(d.config, d.drivers, d.machine(), d.log)
 	lst := newSelftestTask(d.config.Selftest, func() *node.Node { return up.Node }, d.log)
-	tasks := []Task{up, lst}
+	guests, err := newClientsTask(d.config.Transport, inherited, path, func() *node.Node { return up.Node }, d.log)
+	if err != nil {
+		return err
+	}
+	if guests.listener != nil {
+		defer func() { _ = guests.listener.Close() }()
+	}
+	d.host(guests)
+	tasks := []Task{up, lst, guests}
 	for _, p := range d.programs {
 		tasks = append(tasks, newServeTask(p.name, func(ctx context.Context) error { return p.run(ctx, up.Node) }))
 	}
@@ -97,14 +129,15 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 		d.log.Info("metrics", "address", l.Addr().String(), "path", "/metrics")
 		tasks = append(tasks, newServeTask("metrics", func(ctx context.Context) error {
-			return metrics.Serve(ctx, l, metrics.Handler(up, api.BuildVersion()), d.log)
+			return metrics.Serve(ctx, l, metrics.Handler(watched{up, guests}, api.BuildVersion()), d.log)
 		}))
 		defer func() { _ = l.Close() }()
 	}
 	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
-		s := server.Server{Backend: newBackend(d, up, lst), Logger: d.log}
+		s := server.Server{Backend: newBackend(d, up, lst, guests), Logger: d.log}
 		return s.Serve(ctx, socket)
 	}))
+	patience := stopPatience(&d.config)
 	return run(ctx, tasks,
 		func() {
 			d.log.Info("ready", "control_socket", path, "version", api.BuildVersion(), "pid", os.Getpid())
@@ -112,8 +145,15 @@ func (d *Daemon) Run(ctx context.Context) error {
 		},
 		func() {
 			d.log.Info("stopping")
-			d.notify(daemon.SdNotifyStopping)
-		}, stopPatience)
+			d.notify(stopping(patience))
+		}, patience)
+}
+
+// host makes the rules of t those that Reload changes.
+func (d *Daemon) host(t *clientsTask) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clients = t
 }
 
 // machine is the NUMA layout; nil, with which all is equally near, if it cannot be

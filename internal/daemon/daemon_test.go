@@ -43,12 +43,21 @@ func startDaemon(t *testing.T, n *fakeNetwork, text string) *daemonRun {
 	if c.ControlSocket == "" {
 		c.ControlSocket = filepath.Join(t.TempDir(), "c.sock")
 	}
+	return runDaemon(t, c, drivers, nil)
+}
+
+// runDaemon runs a daemon that was changed before.
+func runDaemon(t *testing.T, c config.Config, drivers Drivers, change func(*Daemon)) *daemonRun {
+	t.Helper()
 	r := &daemonRun{
 		socket: c.ControlSocket, log: &daemontest.Log{}, states: make(chan string, 8), done: make(chan error, 1),
 	}
 	r.Daemon = New(c, drivers, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
 	r.notify = func(state string) { r.states <- state }
 	r.sysfs = fstest.MapFS{}
+	if change != nil {
+		change(r.Daemon)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	go func() { r.done <- r.Run(ctx) }()
@@ -79,7 +88,7 @@ func (r *daemonRun) stop(t *testing.T) {
 	if err := <-r.done; err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	if s := <-r.states; s != "STOPPING=1" {
+	if s := <-r.states; s != "STOPPING=1\nEXTEND_TIMEOUT_USEC=47000000" {
 		t.Errorf("systemd hears %q last", s)
 	}
 }

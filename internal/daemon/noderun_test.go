@@ -52,7 +52,7 @@ func startNodeWith(t *testing.T, c config.Config, drivers Drivers) *nodeRun {
 	d := New(c, drivers, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
 	task := newNodeTask(c, drivers, nil, d.log)
 	task.interfaces = func() ([]config.Interface, error) { return twoInterfaces, nil }
-	r.backend = newBackend(d, task, nil)
+	r.backend = newBackend(d, task, nil, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	go func() { r.done <- task.Run(ctx) }()

@@ -9,12 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
 
-// Source is what the counters are read from: *node.Node. Its methods are
+// Source is what the counters are read from: *node.Node; or a Host too. Its methods are
 // called at every scrape, from any goroutine.
 type Source interface {
 	Counters() node.Counters
@@ -24,6 +25,13 @@ type Source interface {
 	PeerNIs() node.PeerNIsInfo
 	Routes() []node.RouteInfo
 	Routing() node.RoutingInfo
+}
+
+// Host is a Source that hosts transfer machines for clients.
+type Host interface {
+	Source
+	// ClientTotals are those of the clients.
+	ClientTotals() []clients.Total
 }
 
 // collector reads a Source. It is unchecked: drivers name counters of their
@@ -78,6 +86,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	collectPeers(ch, c.source)
 	collectRoutes(ch, c.source.Routes())
 	collectRouter(ch, c.source.Routing())
+	if h, ok := c.source.(Host); ok {
+		collectClients(ch, h.ClientTotals())
+	}
 }
 
 func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v int, labels ...string) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -24,6 +25,7 @@ type fakeSource struct {
 	peerNIs  node.PeerNIsInfo
 	routes   []node.RouteInfo
 	routing  node.RoutingInfo
+	clients  []clients.Total
 }
 
 func (s *fakeSource) Counters() node.Counters   { return s.counters }
@@ -39,8 +41,9 @@ func (s *fakeSource) PeersAfter(context.Context, discovery.PeerID) iter.Seq2[nod
 		}
 	}
 }
-func (s *fakeSource) Routes() []node.RouteInfo  { return s.routes }
-func (s *fakeSource) Routing() node.RoutingInfo { return s.routing }
+func (s *fakeSource) ClientTotals() []clients.Total { return s.clients }
+func (s *fakeSource) Routes() []node.RouteInfo      { return s.routes }
+func (s *fakeSource) Routing() node.RoutingInfo     { return s.routing }
 
 func scrape(t *testing.T, s Source) string {
 	t.Helper()

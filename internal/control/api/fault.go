@@ -16,6 +16,7 @@ const (
 	CodeSocketUnusable    Code = "control-socket-path" // the control socket's path cannot be used
 	CodePortInUse         Code = "port-used"           // another process listens on the port
 	CodePortForbidden     Code = "port-forbidden"      // no right to listen on the port
+	CodeClientsSocket     Code = "clients-socket"      // the socket for transfer machines of other processes cannot be used
 	CodeInterface         Code = "interface"           // an NI cannot be brought up
 	CodeDaemonUnreachable Code = "daemon-unreachable"  // lnetdctl finds no lnetd
 )
@@ -46,6 +47,7 @@ const (
 	CodeLstBusy          Code = "lst-busy"          // a session, group or batch is in use
 	CodeLstNotActive     Code = "lst-not-active"    // nodes are not active
 	CodeLstRefused       Code = "lst-refused"       // a command of lst failed otherwise
+	CodeClientUnknown    Code = "client-unknown"    // lnetd hosts nobody of that number
 	CodeForbidden        Code = "forbidden"         // the request is for other users
 	CodeStopping         Code = "stopping"          // lnetd is going down
 	CodeBusy             Code = "busy"              // too many requests at once

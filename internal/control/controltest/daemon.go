@@ -33,6 +33,7 @@ type Daemon struct {
 	Totals    api.Counters
 	Drops     []api.Reason
 	Refusals  []api.Reason
+	Guests    api.Clients
 	Lst       server.Selftest // nil: LNet selftest is not enabled, and cannot be
 
 	// PingFunc, DiscoverFunc and ExplainFunc answer; without one nobody is
@@ -395,6 +396,25 @@ func (noSelftest) Status() api.LstStatus               { return api.LstStatus{} 
 func (noSelftest) Enable(api.LstBounds) error          { return syscall.EOPNOTSUPP }
 func (noSelftest) Disable(context.Context, bool) error { return syscall.ENODEV }
 func (noSelftest) Console() (*console.Console, error)  { return nil, syscall.ENODEV }
+
+// Clients is Guests.
+func (d *Daemon) Clients() api.Clients {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Guests
+}
+
+// DropClient takes a client out of Guests.
+func (d *Daemon) DropClient(id uint64) error {
+	return d.change(fmt.Sprintf("DropClient %d", id), func() error {
+		k := slices.IndexFunc(d.Guests.Clients, func(c api.ClientInfo) bool { return c.ID == id })
+		if k < 0 {
+			return syscall.ENOENT
+		}
+		d.Guests.Clients = slices.Delete(slices.Clone(d.Guests.Clients), k, k+1)
+		return nil
+	})
+}
 
 // Stats is Totals with Drops and Refusals.
 func (d *Daemon) Stats() api.Stats {

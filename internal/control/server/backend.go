@@ -103,6 +103,12 @@ type Backend interface {
 	// Selftest is LNet selftest.
 	Selftest() Selftest
 
+	// Clients are those for whom transfer machines are hosted.
+	Clients() api.Clients
+	// DropClient cuts one off, and does not wait for its end. ENOENT: there is none of
+	// that number.
+	DropClient(id uint64) error
+
 	// Stats are the node's counters.
 	Stats() api.Stats
 	// ResetCounters zeroes them, and those of all NIs and peer NIs.

@@ -51,6 +51,9 @@ var examples = []example{
 	{"DELETE", "/v1/faults", `{"kind":"drop","all":true}`},
 	{"GET", "/v1/stats", ""},
 	{"POST", "/v1/stats/reset", `{}`},
+	{"GET", "/v1/clients", ""},
+	{"DELETE", "/v1/clients", `{"id":7}`},
+	{"DELETE", "/v1/clients", `{"id":7}`},
 	{"GET", "/v1/lst", ""},
 	{"POST", "/v1/lst/enable", `{"memory":67108864}`},
 	{"POST", "/v1/lst/new_session", `{"key":7,"name":"night","timeout":300}`},
@@ -111,7 +114,16 @@ func exampleDaemon(lst *console.Console) *controltest.Daemon {
 		Totals:   api.Counters{Committed: 1, CommittedMax: 12, Sent: 82, Received: 80, SentBytes: 41_000, ReceivedBytes: 40_960},
 		Drops:    []api.Reason{{Reason: "no portal entry", Count: 2}},
 		Refusals: []api.Reason{{Reason: "too many connections", Count: 1}},
-		Lst:      exampleLst{lst},
+		Guests: api.Clients{Socket: "/run/lnetd/lnetd.sock", Clients: []api.ClientInfo{{
+			ID: 7, PID: 4711, UID: 1000, GID: 1000, Program: "store", Cgroup: "/system.slice/store.service", Rule: "servers",
+			Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Buffers: 2, Areas: 1, Bytes: 1 << 20, Requests: 9,
+			TMs: []api.ClientTM{{
+				NID: nid("10.0.0.1@tcp"), PID: uint32(lnet.PIDLustre), Portal: 34, ID: 1, Entries: 1024, Reserved: 1, Submissions: 3,
+				Completions: 2, Waits: 3, BellReads: 2, BellWrites: 2,
+				Queues: []api.ClientQueue{{Queue: "mRECV", Depth: 1, Completed: 2, Bytes: 300}},
+			}},
+		}}},
+		Lst: exampleLst{lst},
 		PingFunc: func(_ context.Context, to lnet.ProcessID, _ lnet.NID) (api.PingResult, error) {
 			if to.NID != nid("10.0.0.2@tcp") {
 				return api.PingResult{}, context.DeadlineExceeded

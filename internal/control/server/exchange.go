@@ -191,6 +191,7 @@ var statusOf = map[api.Code]int{
 	api.CodePeerUnknown:      http.StatusNotFound,
 	api.CodeRouteUnknown:     http.StatusNotFound,
 	api.CodeRuleUnknown:      http.StatusNotFound,
+	api.CodeClientUnknown:    http.StatusNotFound,
 	api.CodeForbidden:        http.StatusForbidden,
 	api.CodeLstKey:           http.StatusForbidden,
 	api.CodeLstNoSession:     http.StatusNotFound,

@@ -82,6 +82,7 @@ func (h *handlers) quick() map[string]handler {
 		"GET /v1/explain":   ask(h.explain, "nid", "source", "portal"),
 		"GET /v1/faults":    ask(h.faults, "kind"),
 		"GET /v1/stats":     ask(h.stats),
+		"GET /v1/clients":   ask(h.clients),
 		"GET /v1/lst":       ask(h.lstStatus),
 		"/":                 h.nothing,
 	}
@@ -111,6 +112,7 @@ func (h *handlers) changes() map[string]handler {
 		"POST /v1/faults":       change(h, h.addFault),
 		"DELETE /v1/faults":     change(h, h.deleteFaults),
 		"POST /v1/faults/reset": change(h, h.resetFaults),
+		"DELETE /v1/clients":    change(h, h.dropClient),
 		"POST /v1/stats/reset":  change(h, h.resetStats),
 	}
 }

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+)
+
+// shortestInterval and longestInterval bound what "clients --interval" takes.
+const (
+	shortestInterval = time.Second / 10
+	longestInterval  = time.Hour
+)
+
+// rate is what was completed in a second, and the bytes moved.
+type rate struct {
+	Completed float64 `json:"completed_per_second"`
+	Bytes     float64 `json:"bytes_per_second"`
+}
+
+// clientsAndRates is what "clients --interval --json" prints.
+type clientsAndRates struct {
+	api.Clients
+	Rates *clientRates `json:"rates"`
+}
+
+// clientRates are those of all clients, and in them of all transfer machines and queues, in
+// the order of the api.Clients that they go with.
+type clientRates struct {
+	Seconds float64      `json:"seconds"` // between the two looks
+	Clients []clientRate `json:"clients"`
+}
+
+// clientRate is a client's: the sum of its transfer machines'.
+type clientRate struct {
+	ID uint64 `json:"id"`
+	rate
+	TMs []tmRate `json:"tms"`
+}
+
+// tmRate is a transfer machine's: the sum of its queues'.
+type tmRate struct {
+	rate
+	Waits  float64     `json:"waits_per_second"`
+	Queues []queueRate `json:"queues"`
+}
+
+type queueRate struct {
+	Queue string `json:"queue"`
+	rate
+}
+
+// watchClients asks for clients, and again an interval later, unless that is 0: then it
+// returns rates, too.
+func (p *program) watchClients(ctx context.Context, interval time.Duration) (now api.Clients, rates *clientRates, err error) {
+	c := p.client()
+	defer c.Close()
+	now, err = c.Clients(ctx)
+	if err == nil && interval > 0 {
+		old, began := now, time.Now()
+		if err := p.wait(ctx, interval); err != nil {
+			return now, nil, err
+		}
+		if now, err = c.Clients(ctx); err == nil {
+			rates = ratesOf(&old, &now, time.Since(began))
+		}
+	}
+	if err != nil {
+		return now, nil, p.refused(errorForm{kind: ownText}, err)
+	}
+	return now, rates, nil
+}
+
+// ratesOf are the rates of what there is now. What was not there before began with nothing.
+func ratesOf(old, now *api.Clients, took time.Duration) *clientRates {
+	seconds := took.Seconds()
+	before := make(map[string]*api.ClientTM)
+	for k := range old.Clients {
+		c := &old.Clients[k]
+		for j := range c.TMs {
+			before[keyOf(c, &c.TMs[j])] = &c.TMs[j]
+		}
+	}
+	all := &clientRates{Seconds: seconds, Clients: []clientRate{}}
+	for k := range now.Clients {
+		c := &now.Clients[k]
+		sum := clientRate{ID: c.ID, TMs: []tmRate{}}
+		for j := range c.TMs {
+			r := tmRateOf(before[keyOf(c, &c.TMs[j])], &c.TMs[j], seconds)
+			sum.add(r.rate)
+			sum.TMs = append(sum.TMs, r)
+		}
+		all.Clients = append(all.Clients, sum)
+	}
+	return all
+}
+
+// keyOf tells the transfer machines of all clients apart.
+func keyOf(c *api.ClientInfo, t *api.ClientTM) string {
+	return strconv.FormatUint(c.ID, 10) + " " + t.NID.String() + " " + strconv.FormatUint(uint64(t.PID), 10) + " " +
+		strconv.FormatUint(uint64(t.Portal), 10) + " " + strconv.FormatUint(uint64(t.ID), 10)
+}
+
+// tmRateOf is that of a transfer machine; old is nil if it was not there, or another one at
+// the same address.
+func tmRateOf(old, now *api.ClientTM, seconds float64) tmRate {
+	if old == nil || old.Submissions > now.Submissions || old.Completions > now.Completions || old.Waits > now.Waits ||
+		len(old.Queues) != len(now.Queues) {
+		old = &api.ClientTM{Queues: make([]api.ClientQueue, len(now.Queues))}
+	}
+	r := tmRate{Waits: float64(now.Waits-old.Waits) / seconds, Queues: []queueRate{}}
+	for k := range now.Queues {
+		n, o := &now.Queues[k], &old.Queues[k]
+		q := queueRate{n.Queue, rate{
+			float64(int64(n.Completed-o.Completed)) / seconds, float64(int64(n.Bytes-o.Bytes)) / seconds,
+		}}
+		r.add(q.rate)
+		r.Queues = append(r.Queues, q)
+	}
+	return r
+}
+
+func (r *rate) add(o rate) {
+	r.Completed += o.Completed
+	r.Bytes += o.Bytes
+}
+
+func (r *rate) cells() []string { return []string{perSecond(r.Completed), perSecond(r.Bytes)} }
+
+// perSecond is a rate without what nobody reads: with a digit behind the point if it is
+// small.
+func perSecond(v float64) string {
+	if v == 0 || v >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64)
+}

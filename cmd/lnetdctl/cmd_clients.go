@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
+)
+
+const clientExits = `0    success
+1    help was asked for
+234  the operand is not the number of a client (-22)
+254  there is no such client (-2)
+255  there is no lnetd to talk to (-1)`
+
+func (p *program) clientsCommand() *cobra.Command {
+	var level string
+	var interval float64
+	var c *cobra.Command
+	c = leaf(manual{
+		use:   "clients [--verbose] [--interval SECONDS]",
+		short: "print the processes that lnetd hosts transfer machines for",
+		long: `A line for each connection: its number, the process, how many transfer machines,
+buffers and bytes of shared memory it has, and since when. With --verbose also
+each transfer machine: its address, how full the ring of its completions is, how
+often lnetd slept for want of work, and what its queues have done.
+
+With --interval it looks twice, so many seconds apart, and prints also how many
+operations were completed in a second in between (of message queues these are
+messages), and how many bytes they moved. What a transfer machine did that has
+ended since is not in the rates.`,
+		example: `lnetdctl clients
+lnetdctl clients -v
+lnetdctl clients --interval 1`,
+	}, func(ctx context.Context) error {
+		wait := time.Duration(interval * float64(time.Second))
+		if c.Flags().Changed("interval") && (wait < shortestInterval || wait > longestInterval) {
+			return fmt.Errorf("the interval is not %v to %v", shortestInterval, longestInterval)
+		}
+		all, rates, err := p.watchClients(ctx, wait)
+		switch {
+		case err != nil:
+			return err
+		case p.json && rates != nil:
+			return p.printJSON(clientsAndRates{all, rates})
+		case p.json:
+			return p.printJSON(all)
+		}
+		_, err = fmt.Fprint(p.stdout, clientsText(&all, rates, verbosityLevel(level) >= 1))
+		return err
+	})
+	c.Flags().Float64Var(&interval, "interval", 0, "print rates, of so many `SECONDS`: 0.1 to 3600")
+	verbosity(c, &level, "print transfer machines too; a `LEVEL` above 0 makes no difference")
+	return c
+}
+
+func (p *program) clientCommand() *cobra.Command {
+	return group("client", "a process that lnetd hosts transfer machines for", command(manual{
+		use: "drop ID", short: "cut a client off",
+		long: `The connection ends, the program is told why, and all that it had is freed. ID is
+the number that "clients" prints.`,
+		example: "lnetdctl client drop 7",
+		exits:   clientExits, number: true,
+	}, func(ctx context.Context, operands []string) error {
+		if len(operands) != 1 {
+			return needsHelp{exitInvalid}
+		}
+		id, err := strconv.ParseUint(operands[0], 10, 64)
+		if err != nil {
+			return fmt.Errorf("'%s' is not the number of a client", operands[0])
+		}
+		return p.tell(errorForm{kind: ownText}, func(c *client.Client) error { return c.DropClient(ctx, id) })
+	}))
+}
+
+// clientsText is what "clients" prints, with rates unless they are nil.
+func clientsText(all *api.Clients, rates *clientRates, verbose bool) string {
+	if all.Socket == "" {
+		return "no transfer machines are hosted: \"transport\" is switched off in the configuration\n"
+	}
+	var b strings.Builder
+	lines := table{{"id", "program", "pid", "uid", "tms", "buffers", "bytes"}}
+	if rates != nil {
+		lines[0] = append(lines[0], "completed/s", "bytes/s")
+	}
+	lines[0] = append(lines[0], "rule", "since", "cgroup")
+	for k := range all.Clients {
+		c := &all.Clients[k]
+		line := []string{
+			strconv.FormatUint(c.ID, 10), orDash(c.Program), strconv.Itoa(int(c.PID)), strconv.FormatUint(uint64(c.UID), 10),
+			strconv.Itoa(len(c.TMs)), strconv.Itoa(c.Buffers), strconv.FormatInt(c.Bytes, 10),
+		}
+		if c.Ending {
+			line[1] += " (ending)"
+		}
+		if rates != nil {
+			line = append(line, rates.Clients[k].cells()...)
+		}
+		lines = append(lines, append(line, orDash(c.Rule), c.Since.Local().Format(time.DateTime), orDash(c.Cgroup)))
+	}
+	lines.write(&b, "")
+	if verbose {
+		for k := range all.Clients {
+			c := &all.Clients[k]
+			for j := range c.TMs {
+				var rate *tmRate
+				if rates != nil {
+					rate = &rates.Clients[k].TMs[j]
+				}
+				clientTMText(&b, c, &c.TMs[j], rate)
+			}
+		}
+	}
+	return b.String()
+}
+
+// clientTMText appends a transfer machine with its queues, and their rates unless r is nil.
+func clientTMText(b *strings.Builder, c *api.ClientInfo, t *api.ClientTM, r *tmRate) {
+	fmt.Fprintf(b, "\nclient %d, TM %s:%d:%d:%d\n", c.ID, t.NID, t.PID, t.Portal, t.ID)
+	fmt.Fprintf(b, "  completions: %d, room for %d, %d wait, %d are reserved\n", t.Completions, t.Entries, t.Waiting, t.Reserved)
+	fmt.Fprintf(b, "  submissions: %d, %d rejected\n", t.Submissions, t.Rejected)
+	fmt.Fprintf(b, "  waits: %d, woken %d times, woke the client %d times\n", t.Waits, t.BellReads, t.BellWrites)
+	lines := table{{"", "queue", "depth", "completed", "failed", "bytes"}}
+	if r != nil {
+		fmt.Fprintf(b, "  in a second: %s completed, %s bytes, %s waits\n", perSecond(r.Completed), perSecond(r.Bytes), perSecond(r.Waits))
+		lines[0] = append(lines[0], "completed/s", "bytes/s")
+	}
+	for k, q := range t.Queues {
+		line := []string{
+			"", q.Queue, strconv.Itoa(q.Depth), strconv.FormatUint(q.Completed, 10), strconv.FormatUint(q.Failed, 10),
+			strconv.FormatUint(q.Bytes, 10),
+		}
+		if r != nil {
+			line = append(line, r.Queues[k].cells()...)
+		}
+		lines = append(lines, line)
+	}
+	lines.write(b, " ")
+}
+
+// orDash is s, or what stands for nothing.
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

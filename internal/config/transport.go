@@ -1,0 +1,253 @@
+package config
+
+import (
+	"math"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/clients"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// Transport is what "transport" in "lnetd" says: whether lnetd hosts transfer machines
+// for other processes, and for whose.
+type Transport struct {
+	Enabled bool
+	// Socket is the path that programs connect to; empty: the default.
+	Socket string
+	// Group owns the socket; negative: that of lnetd.
+	Group int
+	// Rules say who may connect; none: clients.DefaultRules.
+	Rules []clients.Rule
+	// Farewell is how long programs have to end when lnetd does.
+	Farewell time.Duration
+	// PollTime is how long lnetd looks for submissions of programs that want it before it
+	// sleeps; 0: not at all.
+	PollTime time.Duration
+}
+
+// TransportFarewellMax is the longest Transport.Farewell.
+const TransportFarewellMax = time.Minute
+
+const (
+	defaultFarewell  = 2 * time.Second
+	maxPollTime      = 1_000_000 // µs
+	maxRules         = 64        // each has metrics of its own
+	maxRuleName      = 63
+	maxQuota         = 1 << 24
+	maxQuotaBuffers  = 1 << 20 // transport/remote believes in no index beyond
+	maxQuotaMemory   = 1 << 24 // MiB
+	maxQuotaRequests = 1_000_000
+)
+
+// Clients is the configuration of those who are hosted, without what they stand on.
+func (t *Transport) Clients() clients.Config {
+	return clients.Config{Rules: t.Rules, Farewell: t.Farewell, PollTime: t.PollTime}
+}
+
+// transportKeys are the keys of "transport".
+var transportKeys = map[string]func(*Transport, place){
+	"enabled": func(t *Transport, at place) {
+		if b, ok := at.truth(); ok {
+			t.Enabled = b
+		}
+	},
+	"socket": func(t *Transport, at place) {
+		if s, ok := at.text(); ok {
+			t.Socket = s
+		}
+	},
+	"group": func(t *Transport, at place) {
+		if s, ok := at.text(); !ok || s == "" {
+			return
+		}
+		if id, ok := at.id("group", groupID); ok {
+			t.Group = int(id)
+		}
+	},
+	"farewell": func(t *Transport, at place) {
+		if n, ok := at.number(0, int(TransportFarewellMax/time.Second)); ok {
+			t.Farewell = seconds(n)
+		}
+	},
+	"poll_time": func(t *Transport, at place) {
+		if n, ok := at.number(0, maxPollTime); ok {
+			t.PollTime = time.Duration(n) * time.Microsecond
+		}
+	},
+	"rules": (*Transport).readRules,
+}
+
+func (t *Transport) readRules(at place) {
+	items := at.optionalItems()
+	if len(items) > maxRules {
+		at.wrong("%d rules, at most %d are possible", len(items), maxRules)
+		return
+	}
+	names := map[string]bool{}
+	for _, item := range items {
+		var r clients.Rule
+		for _, m := range item.members(false) {
+			if read := ruleKeys[m.key]; read != nil {
+				read(&r, m.value)
+			} else {
+				m.value.wrong("unknown key")
+			}
+		}
+		switch {
+		case r.Name == "":
+			if _, given := item.given("name"); !given {
+				item.missing("name")
+			}
+		case names[r.Name]:
+			item.wrong("there is a rule %q already", r.Name)
+		}
+		names[r.Name] = true
+		t.Rules = append(t.Rules, r)
+	}
+}
+
+// given is the value of a key of a mapping, if there is one. It notes nothing.
+func (p place) given(key string) (place, bool) {
+	for i := 0; i+1 < len(p.node.Content); i += 2 {
+		if p.node.Content[i].Value == key {
+			return p.below(p.path+"."+key, p.node.Content[i+1]), true
+		}
+	}
+	return place{}, false
+}
+
+// ruleKeys are the keys of an item of "rules".
+var ruleKeys = map[string]func(*clients.Rule, place){
+	"name": func(r *clients.Rule, at place) {
+		s, ok := at.text()
+		if !ok {
+			return
+		}
+		if s == "" || len(s) > maxRuleName || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			at.wrong("%q is not a word of 1 to %d letters", s, maxRuleName)
+			return
+		}
+		r.Name = s
+	},
+	"users":   func(r *clients.Rule, at place) { r.UIDs = at.ids("user", userID) },
+	"groups":  func(r *clients.Rule, at place) { r.GIDs = at.ids("group", groupID) },
+	"nids":    readRuleNIDs,
+	"portals": func(r *clients.Rule, at place) { r.Portals = at.span(lnet.ReservedPortal+1, lnet.Portals-1) },
+	"tm_ids":  func(r *clients.Rule, at place) { r.TMIDs = at.span(1, transport.MaxTMID) },
+	"each":    func(r *clients.Rule, at place) { at.quotas(&r.Connection, "connections") },
+	"user":    func(r *clients.Rule, at place) { at.quotas(&r.User, "requests") },
+}
+
+func readRuleNIDs(r *clients.Rule, at place) {
+	const most = 1024
+	for _, item := range at.items() {
+		if nids, ok := item.nids(most); ok {
+			r.NIDs = append(r.NIDs, nids...)
+		}
+	}
+}
+
+// quotaKeys are the keys of "each" and "user" in a rule.
+var quotaKeys = map[string]func(*clients.Quotas, place){
+	"connections":  quota(maxQuota, func(q *clients.Quotas, n int) { q.Connections = n }),
+	"tms":          quota(maxQuota, func(q *clients.Quotas, n int) { q.TMs = n }),
+	"buffers":      quota(maxQuotaBuffers, func(q *clients.Quotas, n int) { q.Buffers = n }),
+	"areas":        quota(maxQuota, func(q *clients.Quotas, n int) { q.Areas = n }),
+	"ring_entries": quota(maxQuota, func(q *clients.Quotas, n int) { q.RingEntries = n }),
+	"memory":       quota(maxQuotaMemory, func(q *clients.Quotas, n int) { q.Bytes = int64(n) << 20 }),
+	"requests":     quota(maxQuotaRequests, func(q *clients.Quotas, n int) { q.Requests = n }),
+}
+
+func quota(most int, set func(*clients.Quotas, int)) func(*clients.Quotas, place) {
+	return func(q *clients.Quotas, at place) {
+		if n, ok := at.number(1, most); ok {
+			set(q, n)
+		}
+	}
+}
+
+// quotas reads quotas, of which one has no meaning here.
+func (p place) quotas(q *clients.Quotas, never string) {
+	for _, m := range p.optionalMembers() {
+		if read := quotaKeys[m.key]; read != nil && m.key != never {
+			read(q, m.value)
+		} else {
+			m.value.wrong("unknown key")
+		}
+	}
+}
+
+// span reads "FIRST-LAST", or one number, within bounds.
+func (p place) span(lo, hi uint32) clients.Span {
+	s, ok := p.text()
+	if !ok {
+		return clients.Span{}
+	}
+	from, to, ranged := strings.Cut(s, "-")
+	if !ranged {
+		to = from
+	}
+	first, err := strconv.ParseUint(strings.TrimSpace(from), 10, 32)
+	last, err2 := strconv.ParseUint(strings.TrimSpace(to), 10, 32)
+	if err != nil || err2 != nil {
+		p.wrong("%q is not a number or FIRST-LAST", s)
+		return clients.Span{}
+	}
+	if first > last || first < uint64(lo) || last > uint64(hi) {
+		p.wrong("%s is not within %d to %d", s, lo, hi)
+		return clients.Span{}
+	}
+	return clients.Span{First: uint32(first), Last: uint32(last)}
+}
+
+// ids reads a list of names and numbers of users or groups.
+func (p place) ids(kind string, find func(name string) (string, error)) (ids []uint32) {
+	for _, item := range p.items() {
+		if id, ok := item.id(kind, find); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// id reads a number, or a name that this machine knows.
+func (p place) id(kind string, find func(name string) (string, error)) (uint32, bool) {
+	s, ok := p.text()
+	if !ok {
+		return 0, false
+	}
+	// The last number stands for none.
+	if n, err := strconv.ParseUint(s, 10, 32); err == nil && n < math.MaxUint32 {
+		return uint32(n), true
+	}
+	text, err := find(s)
+	if err != nil {
+		p.wrong("%q is no %s of this machine, and no number", s, kind)
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		p.wrong("%s %q: %v", kind, s, err)
+	}
+	return uint32(n), err == nil
+}
+
+func userID(name string) (string, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return "", err
+	}
+	return u.Uid, nil
+}
+
+func groupID(name string) (string, error) {
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return "", err
+	}
+	return g.Gid, nil
+}

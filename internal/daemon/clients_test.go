@@ -1,0 +1,189 @@
+package daemon
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/remote"
+)
+
+// connect opens a domain of a program that finds lnetd at a socket.
+func connect(t *testing.T, path string) (*transport.Domain, error) {
+	t.Helper()
+	d, err := transport.NewDomain(t.Context(), remote.New(remote.Config{Path: path, Program: "test"}))
+	if err == nil {
+		t.Cleanup(func() { _ = d.Close() }) // lnetd may have gone
+	}
+	return d, err
+}
+
+// guestNIDs are the NIDs of a domain that are not 0@lo.
+func guestNIDs(t *testing.T, d *transport.Domain) (nids []string) {
+	t.Helper()
+	all, err := d.NIDs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range all {
+		if !n.IsLoopback() {
+			nids = append(nids, n.String())
+		}
+	}
+	return nids
+}
+
+// A program that connects sees the NIDs of the node. When lnetd ends it is told so, while
+// the node is still there, and the socket goes.
+func TestClientsAreHosted(t *testing.T) {
+	r := startDaemon(t, host(lo, device("eth0", "192.0.2.5/24")), "")
+	r.ready(t)
+	path := clientsSocket(r.socket)
+	d, err := connect(t, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if nids := guestNIDs(t, d); len(nids) != 1 || nids[0] != "192.0.2.5@tcp" {
+		t.Errorf("NIDs %q", nids)
+	}
+	r.stop(t)
+	if _, err := d.NIDs(t.Context()); err == nil {
+		t.Error("a domain works without lnetd")
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the socket is left")
+	}
+}
+
+// Who is not to be hosted finds no socket.
+func TestClientsAreNotHosted(t *testing.T) {
+	r := startDaemon(t, host(lo, device("eth0", "192.0.2.5/24")), "lnetd: {transport: {enabled: false}}")
+	r.ready(t)
+	if _, err := connect(t, clientsSocket(r.socket)); !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("connected: %v", err)
+	}
+	r.stop(t)
+}
+
+// Rules that are reloaded hold for those who connect then, and nobody else.
+func TestClientsRulesReload(t *testing.T) {
+	r := startDaemon(t, host(lo, device("eth0", "192.0.2.5/24")), "")
+	r.ready(t)
+	path := clientsSocket(r.socket)
+	d, err := connect(t, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(text string) {
+		t.Helper()
+		c, err := config.Parse("test.yaml", []byte(text), r.drivers.Options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ControlSocket = r.socket
+		r.Reload(c)
+	}
+	load("lnetd: {transport: {rules: [{name: others, users: [4000000000]}]}}")
+	if _, err := connect(t, path); !errors.Is(err, syscall.EACCES) {
+		t.Errorf("connected against the rules: %v", err)
+	}
+	guestNIDs(t, d)
+	if strings.Contains(r.log.String(), "need a restart") {
+		t.Error(r.log)
+	}
+	load("lnetd: {log_level: debug}\n")
+	if _, err := connect(t, path); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(r.log.String(), `"parts":["loglevel"]`) {
+		t.Error(r.log)
+	}
+	r.stop(t)
+}
+
+// A socket at which somebody else listens is not taken away from him.
+func TestClientsSocketInUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.sock")
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	r := startDaemon(t, host(lo, device("eth0", "192.0.2.5/24")), "lnetd: {transport: {socket: "+path+"}}")
+	f := r.fault(t, api.CodeClientsSocket)
+	if !errors.Is(f, syscall.EADDRINUSE) || !strings.Contains(f.Remedy, "stop the process") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A socket that systemd has made is taken, and left to systemd in the end; one of another
+// type is refused.
+func TestClientsSocketOfSystemd(t *testing.T) {
+	for network, fits := range map[string]bool{"unixpacket": true, "unix": false} {
+		path := filepath.Join(t.TempDir(), "x.sock")
+		l, err := net.ListenUnix(network, &net.UnixAddr{Name: path, Net: network})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		f, err := l.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
+		passed := func(name string) *os.File {
+			fd, err := syscall.Dup(int(f.Fd()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return os.NewFile(uintptr(fd), name)
+		}
+		files := []*os.File{passed("other"), passed(clientsSocketName)}
+		_ = f.Close()
+		drivers := Drivers{TCP(host(lo, device("eth0", "192.0.2.5/24")))}
+		c := config.Default()
+		c.ControlSocket = filepath.Join(t.TempDir(), "c.sock")
+		r := runDaemon(t, c, drivers, func(d *Daemon) {
+			d.inherited = func() []*os.File { return files }
+		})
+		if !fits {
+			if f := r.fault(t, api.CodeClientsSocket); !errors.Is(f, syscall.EPROTOTYPE) {
+				t.Errorf("%s: %v", network, f)
+			}
+			continue
+		}
+		r.ready(t)
+		d, err := connect(t, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guestNIDs(t, d)
+		if _, err := os.Lstat(clientsSocket(c.ControlSocket)); err == nil {
+			t.Error("there is another socket")
+		}
+		r.stop(t)
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Where lnetd has its socket by default programs look for it.
+func TestClientsSocketIsFound(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	if got, want := clientsSocket(api.DefaultSocket()), remote.FindSocket(); got != want {
+		t.Errorf("%s, programs look at %s", got, want)
+	}
+	for _, control := range []string{"/x/a.sock", "/x/b.sock", "/x/c"} {
+		if got := clientsSocket(control); filepath.Dir(got) != "/x" || got == clientsSocket("/x/control.sock") {
+			t.Errorf("%s: %s", control, got)
+		}
+	}
+}
