@@ -53,7 +53,8 @@ takes too long has failed and begins again, up to 5 times.
 -C and -c name the nodes, by the end points for commands that they were started with,
 -D and -d the end points that they are to send from, one for each node, all lists with
 commas between. With --local nodes are in this process: with NIDs for both sides on two
-nodes of the LNet, else on one or in memory. Interrupted, the test ends in good order.`,
+nodes of the LNet, else on one or in memory, or, with --through, as two programs to one
+lnetd. Interrupted, the test ends in good order.`,
 		Example: `lnetperf console -t ping -n 100000 -s 4K --local 1x1
 lnetperf console -t bulk -n 64 -s 1M -B 32 -b 16 -f 16K -g 8 --verify --local 2x2 --client-nid 127.0.0.2@tcp --server-nid 127.0.0.3@tcp
 lnetperf console -t ping -T 5 -s 4K -C 10.0.0.1@tcp:12345:42:326 -D 10.0.0.1@tcp:12345:42:334 -c 10.0.0.2@tcp:12345:42:300 -d 10.0.0.2@tcp:12345:42:318`,
@@ -118,7 +119,7 @@ func (p *program) console(ctx context.Context, o *consoleOptions) (err error) {
 		return err
 	}
 	if o.list {
-		return p.listLimits(ctx, p.config(&o.hostOptions, nidOf(o.Servers.Console)))
+		return p.listLimits(ctx, p.config(&o.hostOptions, nidOf(o.Servers.Console), ""))
 	}
 	if err := o.read(); err != nil {
 		return err
@@ -132,7 +133,7 @@ func (p *program) console(ctx context.Context, o *consoleOptions) (err error) {
 	if err := o.place(); err != nil {
 		return err
 	}
-	h, err := tmhost.Open(ctx, p.config(&o.hostOptions, o.nid))
+	h, err := tmhost.Open(ctx, p.config(&o.hostOptions, o.nid, nidOf(o.Servers.Commands[0])))
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (o *consoleOptions) place() error {
 		o.nid = a
 	case b != "":
 		o.nid = b
-	default:
+	case !o.lnetd():
 		o.nid = tmhost.Toward(nidOf(o.Servers.Commands[0]))
 	}
 	return nil
@@ -190,7 +191,9 @@ func (p *program) consoleAndNodes(ctx context.Context, o *consoleOptions) (err e
 	if err := check.Check(); err != nil {
 		return usage("%w", err)
 	}
-	client, server, err := tmhost.OpenPair(ctx, p.config(&o.hostOptions, ""), o.clientNID, o.serverNID)
+	c := p.config(&o.hostOptions, "", "")
+	c.Poll = o.delivery == tmhost.Poll.String()
+	client, server, err := tmhost.OpenPair(ctx, c, o.clientNID, o.serverNID)
 	if err != nil {
 		return err
 	}

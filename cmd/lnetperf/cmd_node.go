@@ -28,11 +28,12 @@ func (p *program) nodeCommand() *cobra.Command {
 		Short: "take part in tests as a console says",
 		Long: `Waits at an end point for the commands of "lnetperf console", and is a server or a
 client of its tests, one after the other, until a signal comes. The NID is that of
-this process's node; the console chooses the data end points, at the same NID.
+this process's node, or of the lnetd of --through; the console chooses the data end points, at the same NID.
 
 Whoever reaches the end point may have this host send and receive; -c names those who
 may.`,
 		Example: `lnetperf node -a 10.0.0.1@tcp:12345:42:300
+lnetperf node -a 10.0.0.1@tcp:12345:42:300 --through /run/lnetd/lnetd.sock
 lnetperf node -a 10.0.0.1@tcp:12345:42:300 -c 10.0.0.9@tcp:12345:42:298 --once -v 1`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return p.node(c.Context(), &o) },
@@ -52,7 +53,7 @@ func (p *program) node(ctx context.Context, o *nodeOptions) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	c := p.config(&o.hostOptions, nidOf(o.address))
+	c := p.config(&o.hostOptions, nidOf(o.address), "")
 	if o.list {
 		return p.listLimits(ctx, c)
 	}

@@ -38,8 +38,9 @@ checked. A message that cannot be sent is sent again after 1, 2 and 3 seconds. A
 the end there is a table for each transfer machine, of its six queues.
 
 Without -s and -c, server and clients are both in this process; then, unless NIDs are
-given, they meet on the loopback NID of one node, and with two NIDs on two nodes. A
-client alone needs -I. The text protocol is that of Motr's m0lnetping, with which
+given, they meet on the loopback NID of one node, and with two NIDs on two nodes; with
+--through they are two programs to one lnetd, and NIDs are lnetd's. A client alone needs
+-I. The text protocol is that of Motr's m0lnetping, with which
 either side can talk: over --port 988, and the right to use it.
 
 A server alone obeys its standard input: an empty line shows its figures, "reset_stats"
@@ -51,7 +52,8 @@ LNet drops a message that is longer than the server's --min-receive-size.`,
 lnetperf ping --transport mem -d 1M -n 8 -l 100
 lnetperf ping -i 127.0.0.2@tcp -I 127.0.0.3@tcp -l 1000 -q --json
 lnetperf ping -s -I 10.0.0.1@tcp
-lnetperf ping -c -I 10.0.0.1@tcp -n 4 -d 64K`,
+lnetperf ping -c -I 10.0.0.1@tcp -n 4 -d 64K
+lnetperf ping --through /run/lnetd/lnetd.sock -l 1000 --delivery poll -q`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.async && c.Flags().Changed("delivery") {
@@ -167,6 +169,7 @@ func (p *program) ping(ctx context.Context, o *pingOptions) (err error) {
 // only one that there is, twice.
 func (p *program) pingHosts(ctx context.Context, o *pingOptions) (clients, server *tmhost.Host, err error) {
 	own, other := o.clientSide.NID, o.serverSide.NID
+	poll := o.Delivery == tmhost.Poll
 	switch {
 	case o.server && o.client:
 		if other == "" {
@@ -178,15 +181,19 @@ func (p *program) pingHosts(ctx context.Context, o *pingOptions) (clients, serve
 		if own == "" {
 			own, other = tmhost.Loopback, tmhost.Loopback
 		}
-		return tmhost.OpenPair(ctx, p.config(&o.hostOptions, ""), own, other)
+		c := p.config(&o.hostOptions, "", "")
+		c.Poll = poll
+		return tmhost.OpenPair(ctx, c, own, other)
 	case o.client:
-		if own == "" {
+		if own == "" && !o.lnetd() {
 			own = tmhost.Toward(other)
 		}
 	default:
 		own = other
 	}
-	h, err := tmhost.Open(ctx, p.config(&o.hostOptions, own))
+	c := p.config(&o.hostOptions, own, other)
+	c.Poll = poll
+	h, err := tmhost.Open(ctx, c)
 	return h, h, err
 }
 

@@ -10,14 +10,18 @@ import (
 	"github.com/lnetd/lnetd/internal/tmhost"
 )
 
-// hostOptions are those of commands that have a node of their own.
+// hostOptions are those of commands that have a node of their own, or an lnetd's.
 type hostOptions struct {
 	transport string
+	through   string
 	port      int
+	flags     *pflag.FlagSet
 }
 
 func (o *hostOptions) add(f *pflag.FlagSet) {
+	o.flags = f
 	f.StringVar(&o.transport, "transport", "lnet", "what to stand on: `lnet|mem`, a node of its own, or memory, for all in one process")
+	f.StringVar(&o.through, "through", "", "have no node, and be a program of the lnetd with the socket `PATH`, as /run/lnetd/lnetd.sock")
 	f.IntVar(&o.port, "port", tmhost.DefaultPort, "TCP `PORT` of all nodes; below 1024 as kernels have it, who use 988")
 }
 
@@ -29,12 +33,25 @@ func (o *hostOptions) check() error {
 	if o.port < 1 || o.port > 65535 {
 		return usage("--port %d is not a port", o.port)
 	}
+	for _, own := range []string{"transport", "port"} {
+		if o.lnetd() && o.flags.Changed(own) {
+			return usage("--through has no node of its own: not with --%s", own)
+		}
+	}
 	return nil
 }
 
-// config is how to open a host at a NID.
-func (p *program) config(o *hostOptions, nid string) tmhost.Config {
-	return tmhost.Config{Type: o.transport, NID: nid, Port: o.port, Logger: p.logger()}
+// lnetd tells whether to stand on an lnetd.
+func (o *hostOptions) lnetd() bool { return o.flags.Changed("through") }
+
+// config is how to open a host at a NID; near is that of whom it will have to do with, if
+// that is known.
+func (p *program) config(o *hostOptions, nid, near string) tmhost.Config {
+	c := tmhost.Config{Type: o.transport, NID: nid, Near: near, Port: o.port, Logger: p.logger()}
+	if o.lnetd() {
+		c.Type, c.Through = "lnetd", o.through
+	}
+	return c
 }
 
 // checkAddresses says which of some addresses is none.

@@ -33,6 +33,26 @@ func KeepApart(half int) error {
 		}
 		seen++
 	}
+	return confine(&mine)
+}
+
+// KeepTogether gives this process the first of the processors that it may use, as the
+// scheduler likes to do with processes that wake each other. It is called as KeepApart is.
+func KeepTogether() error {
+	var all, mine unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return fmt.Errorf("processors of this process: %w", err)
+	}
+	cpu := 0
+	for !all.IsSet(cpu) {
+		cpu++
+	}
+	mine.Set(cpu)
+	return confine(&mine)
+}
+
+// confine gives all threads of this process some processors.
+func confine(mine *unix.CPUSet) error {
 	// What a thread starts has its processors, so that a second look finds who was started
 	// beside the first.
 	for range 2 {
@@ -45,7 +65,7 @@ func KeepApart(half int) error {
 			if err != nil {
 				return err
 			}
-			if err := unix.SchedSetaffinity(tid, &mine); err != nil && !errors.Is(err, unix.ESRCH) {
+			if err := unix.SchedSetaffinity(tid, mine); err != nil && !errors.Is(err, unix.ESRCH) {
 				return fmt.Errorf("confine thread %d: %w", tid, err)
 			}
 		}

@@ -47,7 +47,7 @@ func floorAnswer(c net.Conn) {
 	r := bufio.NewReaderSize(c, 64<<10)
 	head := make([]byte, headSize)
 	payload := make([]byte, 1<<20)
-	answer := make([]byte, headSize+1<<20)
+	answer := written(headSize + 1<<20)
 	for {
 		if _, err := io.ReadFull(r, head); err != nil {
 			return
@@ -62,6 +62,21 @@ func floorAnswer(c net.Conn) {
 		if _, err := c.Write(answer[:headSize+out]); err != nil {
 			return
 		}
+	}
+}
+
+// written is memory that was written to. What never was is all one page of zeros to who reads
+// it, and is sent or copied out of the processor's nearest cache.
+func written(n int) []byte {
+	b := make([]byte, n)
+	touchAll(b)
+	return b
+}
+
+// touchAll writes to all pages.
+func touchAll(b []byte) {
+	for k := range b {
+		b[k] = byte(k)
 	}
 }
 
@@ -86,7 +101,7 @@ func dialFloor(ctx context.Context, addr string) (*floorClient, error) {
 func (f *floorClient) exchange(n, in, out, window int) (time.Duration, error) {
 	messages, answers := make([][]byte, window), make([][]byte, window)
 	for k := range window {
-		messages[k] = make([]byte, headSize+in)
+		messages[k] = written(headSize + in)
 		binary.LittleEndian.PutUint32(messages[k], uint32(in))
 		binary.LittleEndian.PutUint32(messages[k][4:], uint32(out))
 		answers[k] = make([]byte, headSize+out)

@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
-	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/inproc"
 )
 
 // Where the passive node's memory is.
@@ -31,10 +31,7 @@ const (
 type ours struct {
 	driver *socklnd.Driver
 	node   *node.Node
-	nid    lnet.NID
-
-	domain   *transport.Domain // nil without machines
-	machines []*machine
+	place
 }
 
 func startNode(ctx context.Context, address netip.Addr, port, peerCredits int, log *slog.Logger) (*ours, error) {
@@ -54,25 +51,18 @@ func startNode(ctx context.Context, address netip.Addr, port, peerCredits int, l
 	if err != nil {
 		return nil, errors.Join(err, n.Close(ctx))
 	}
-	return &ours{driver: d, node: n, nid: info.NID}, nil
+	return &ours{driver: d, node: n, place: place{core: inproc.New(n), nid: info.NID}}, nil
 }
 
 func (o *ours) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
 	defer cancel()
-	var errs []error
-	for _, m := range o.machines {
-		errs = append(errs, m.close(ctx))
-	}
-	if o.domain != nil {
-		errs = append(errs, o.domain.Close())
-	}
-	return errors.Join(append(errs, o.node.Close(ctx), o.driver.Close())...)
+	return errors.Join(o.leave(ctx), o.node.Close(ctx), o.driver.Close())
 }
 
 // attach offers memory to PUT into and to GET from.
 func (o *ours) attach() error {
-	buf := make([]byte, memory)
+	buf := written(memory)
 	for bits, option := range map[uint64]portals.MDOptions{putBits: portals.OpPut, getBits: portals.OpGet} {
 		_, err := o.node.Attach(
 			portals.Entry{Portal: portal, MatchBits: bits},
@@ -125,7 +115,7 @@ func (o *ours) run(ctx context.Context, to lnet.NID, x exchange) (time.Duration,
 
 func (o *ours) bind(x exchange, h portals.Handler) (lnet.Handle, error) {
 	return o.node.Bind(portals.MD{
-		Bytes:     make([]byte, max(x.in, x.out)),
+		Bytes:     written(max(x.in, x.out)),
 		Threshold: portals.Unlimited,
 		Handler:   h,
 	})

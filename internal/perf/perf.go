@@ -58,7 +58,7 @@ func Serve(ctx context.Context, c Config, ready func()) error {
 		return err
 	}
 	if err = o.attach(); err == nil {
-		err = o.startEchoes(ctx)
+		err = o.startEchoes(ctx, tmEchoes, deliveries...)
 	}
 	var a *selftest.Agent
 	if err == nil {
@@ -191,7 +191,7 @@ func Run(ctx context.Context, c Config, w io.Writer) error {
 		defer func() { _ = t.close() }()
 		testers[credits] = t
 		for _, delivery := range deliveries {
-			s, err := o.newSender(ctx, delivery, server)
+			s, err := o.newSender(ctx, delivery, server, tmEchoes)
 			if err != nil {
 				return err
 			}

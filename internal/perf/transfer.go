@@ -10,7 +10,6 @@ import (
 	"github.com/lnetd/lnetd/internal/tmhost"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
-	"github.com/lnetd/lnetd/transport/inproc"
 )
 
 // Where the transfer machines are: the passive process has one for each way of delivery.
@@ -51,24 +50,44 @@ type machine struct {
 	closed bool
 }
 
-// startMachine starts a transfer machine on a node.
-func (o *ours) startMachine(ctx context.Context, id int, delivery tmhost.Delivery, callbacks transport.Callbacks, m *machine) error {
-	if o.domain == nil {
-		d, err := transport.NewDomain(ctx, inproc.New(o.node))
+// place is where transfer machines are: a NID that a Core has.
+type place struct {
+	core     transport.Core
+	nid      lnet.NID
+	domain   *transport.Domain // nil without machines
+	machines []*machine
+}
+
+// leave ends the machines and the domain.
+func (p *place) leave(ctx context.Context) error {
+	var errs []error
+	for _, m := range p.machines {
+		errs = append(errs, m.close(ctx))
+	}
+	if p.domain != nil {
+		errs = append(errs, p.domain.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// startMachine starts a transfer machine.
+func (p *place) startMachine(ctx context.Context, id int, delivery tmhost.Delivery, callbacks transport.Callbacks, m *machine) error {
+	if p.domain == nil {
+		d, err := transport.NewDomain(ctx, p.core)
 		if err != nil {
 			return err
 		}
-		o.domain = d
+		p.domain = d
 	}
-	m.domain = o.domain
+	m.domain = p.domain
 	for q, f := range callbacks {
 		m.callbacks[q] = m.locked(f)
 	}
 	var err error
-	if m.loop, err = tmhost.Start(ctx, m.domain, address(o.nid, id), delivery, nil); err != nil {
+	if m.loop, err = tmhost.Start(ctx, m.domain, address(p.nid, id), delivery, nil); err != nil {
 		return err
 	}
-	o.machines = append(o.machines, m)
+	p.machines = append(p.machines, m)
 	return m.addBuffers(ctx)
 }
 
@@ -123,6 +142,9 @@ func (m *machine) addBuffers(ctx context.Context) error {
 		b.Queue = transport.MsgSend
 	}
 	m.bulks, err = several(tmBulks, memory)
+	for _, b := range m.bulks {
+		touchAll(b.Bytes())
+	}
 	return err
 }
 
@@ -160,11 +182,11 @@ type echo struct {
 	waiting []*transport.Buffer // messages that announce bulk
 }
 
-// startEchoes starts the passive side.
-func (o *ours) startEchoes(ctx context.Context) error {
+// startEchoes starts the passive side, for some ways of delivery, at numbers from first on.
+func (p *place) startEchoes(ctx context.Context, first int, deliveries ...tmhost.Delivery) error {
 	for _, delivery := range deliveries {
 		e := &echo{}
-		err := o.startMachine(ctx, tmEchoes+int(delivery), delivery, transport.Callbacks{
+		err := p.startMachine(ctx, first+int(delivery), delivery, transport.Callbacks{
 			transport.MsgRecv: e.received, transport.MsgSend: e.sent,
 			transport.ActiveBulkRecv: e.moved, transport.ActiveBulkSend: e.moved,
 		}, &e.machine)
@@ -238,17 +260,18 @@ type sender struct {
 	done         chan error // has one per run
 }
 
-// newSender makes an active side for the passive one with the same way of delivery.
-func (o *ours) newSender(ctx context.Context, delivery tmhost.Delivery, server lnet.NID) (*sender, error) {
+// newSender makes an active side for the passive one with the same way of delivery, of those
+// whose numbers begin at first.
+func (p *place) newSender(ctx context.Context, delivery tmhost.Delivery, server lnet.NID, first int) (*sender, error) {
 	s := &sender{done: make(chan error, 1)}
-	err := o.startMachine(ctx, transport.Dynamic, delivery, transport.Callbacks{
+	err := p.startMachine(ctx, transport.Dynamic, delivery, transport.Callbacks{
 		transport.MsgRecv: s.received, transport.MsgSend: s.sent,
 		transport.PassiveBulkRecv: s.moved, transport.PassiveBulkSend: s.moved,
 	}, &s.machine)
 	if err != nil {
 		return nil, err
 	}
-	s.peer, err = s.loop.TM.EndPoint(address(server, tmEchoes+int(delivery)))
+	s.peer, err = s.loop.TM.EndPoint(address(server, first+int(delivery)))
 	return s, err
 }
 

@@ -12,10 +12,10 @@ import (
 func machines(tb testing.TB, delivery tmhost.Delivery) *sender {
 	tb.Helper()
 	client, server := pair(tb, 64)
-	if err := server.startEchoes(tb.Context()); err != nil {
+	if err := server.startEchoes(tb.Context(), tmEchoes, deliveries...); err != nil {
 		tb.Fatal(err)
 	}
-	s, err := client.newSender(tb.Context(), delivery, server.nid)
+	s, err := client.newSender(tb.Context(), delivery, server.nid, tmEchoes)
 	if err != nil {
 		tb.Fatal(err)
 	}

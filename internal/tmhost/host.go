@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -26,11 +27,17 @@ const (
 
 // Config says what a Host stands on.
 type Config struct {
-	// Type is "lnet", a node of its own, or "mem", memory of this process.
+	// Type is "lnet", a node of its own, "mem", memory of this process, or "lnetd", one that
+	// runs.
 	Type string
 	// NID is, of lnet, the node's; "": that of the first usable interface; Loopback: it
-	// has none but 0@lo, and reaches nobody else.
-	NID string
+	// has none but 0@lo, and reaches nobody else. Of lnetd it is one that lnetd has; "": the
+	// first one on the net of the NID Near, or the first one.
+	NID, Near string
+	// Through is the socket of lnetd; "": remote.FindSocket's. Poll has lnetd look for work
+	// before it sleeps.
+	Through string
+	Poll    bool
 	// Port is the TCP port that the node listens on, and calls others at; 0: DefaultPort.
 	// Below 1024 it is as kernels want it: callers have privileged ports.
 	Port int
@@ -50,6 +57,8 @@ type Host struct {
 	Domain *transport.Domain
 	// NID is where transfer machines can be started; that of loopback if there is no other.
 	NID lnet.NID
+	// Events is for how many events of buffers a transfer machine has room; 0: any number.
+	Events int
 
 	node   *node.Node
 	driver *socklnd.Driver
@@ -64,11 +73,13 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 		err = h.openMemory(ctx, c)
 	case "lnet":
 		err = h.openLNet(ctx, c)
+	case "lnetd":
+		err = h.openThrough(ctx, c)
 	default:
-		err = fmt.Errorf("transport %q is none of lnet, mem: %w", c.Type, syscall.EINVAL)
+		err = fmt.Errorf("transport %q is none of lnet, mem, lnetd: %w", c.Type, syscall.EINVAL)
 	}
 	if err == nil {
-		err = h.findNID(ctx)
+		err = h.findNID(ctx, c)
 	}
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
@@ -79,14 +90,18 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 }
 
 // OpenPair opens two hosts that reach each other, as c says but with NIDs of their own; if
-// these are equal, or the second one is "", both are one host.
+// these are equal, or the second one is "", both are one host. With lnetd they are two
+// domains in any case, as two programs would have.
 func OpenPair(ctx context.Context, c Config, first, second string) (a, b *Host, err error) {
 	c.memory = mem.New(mem.Config{})
 	c.NID = first
-	if a, err = Open(ctx, c); err != nil || second == "" || second == first {
+	one := second == "" || second == first
+	if a, err = Open(ctx, c); err != nil || one && c.Type != "lnetd" {
 		return a, a, err
 	}
-	c.NID = second
+	if !one {
+		c.NID = second
+	}
 	if b, err = Open(ctx, c); err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 		defer cancel()
@@ -113,20 +128,26 @@ func (h *Host) openMemory(ctx context.Context, c Config) error {
 	return err
 }
 
-// findNID finds the first NID that is not loopback, else loopback (transport 10.1).
-func (h *Host) findNID(ctx context.Context) error {
+// findNID finds where transfer machines can be started.
+func (h *Host) findNID(ctx context.Context, c Config) error {
 	nids, err := h.Domain.NIDs(ctx)
 	if err != nil {
 		return err
 	}
-	h.NID = lnet.LoopbackNID
-	for _, n := range nids {
-		if !n.IsLoopback() {
-			h.NID = n
-			break
-		}
+	if c.Type == "lnetd" {
+		h.NID, err = choose(nids, c)
+		return err
 	}
+	h.NID = firstNID(nids)
 	return nil
+}
+
+// firstNID is the first NID that is not loopback, else loopback (transport 10.1).
+func firstNID(nids []lnet.NID) lnet.NID {
+	if k := slices.IndexFunc(nids, func(n lnet.NID) bool { return !n.IsLoopback() }); k >= 0 {
+		return nids[k]
+	}
+	return lnet.LoopbackNID
 }
 
 // settlePings is how many pings Settle sends: no less than there are connections.

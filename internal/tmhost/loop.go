@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/shm"
 )
 
 // A Poll loop sleeps when it has seen nothing for spinTime, at which it looks after every
@@ -123,8 +124,12 @@ func (l *Loop) Close(ctx context.Context) error {
 // run is the loop.
 func (l *Loop) run() {
 	defer close(l.ended)
+	wake := l.channel.Tokens()
 	for {
-		wake := l.channel.Wait()
+		select {
+		case <-wake: // what it tells of is seen below
+		default:
+		}
 		work, closed := l.take()
 		if closed && work == nil {
 			return
@@ -163,7 +168,7 @@ func (l *Loop) spin(wake <-chan struct{}) bool {
 		default:
 		}
 		if n%spinBatch != 0 {
-			yield()
+			shm.Yield()
 			continue
 		}
 		if time.Since(begun) > spinTime {

@@ -26,7 +26,7 @@ type Config struct {
 	Buffers, ReceiveBuffers int
 	// MinReceiveSize and MaxMessages are those of the receive buffers; if one is 0 it is the
 	// buffer's size divided by the other. Out of range, or both 0, they are 100, or longer if
-	// MessageSize is, and as many as fit.
+	// MessageSize is, and as many as fit, and as there is room for events (tmhost.Host).
 	MinReceiveSize, MaxMessages int
 	// Delay is how long the server waits before it moves bulk.
 	Delay time.Duration

@@ -97,7 +97,7 @@ func (s *Session) StartServer(ctx context.Context, h *tmhost.Host) (*Server, err
 	if err != nil {
 		return nil, err
 	}
-	return startServer(ctx, h.Domain, address, s.Config, s.complain)
+	return startServer(ctx, h, address, s.Config, s.complain)
 }
 
 // Both runs a server and clients, until these have done, or ctx ends. It returns a report

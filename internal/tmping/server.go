@@ -49,8 +49,8 @@ type request struct {
 }
 
 // startServer starts a server at an address. Complain hears of each error.
-func startServer(ctx context.Context, d *transport.Domain, address string, c Config, complain func(error)) (*Server, error) {
-	s := &Server{config: c, domain: d, complain: complain}
+func startServer(ctx context.Context, h *tmhost.Host, address string, c Config, complain func(error)) (*Server, error) {
+	s := &Server{config: c, domain: h.Domain, complain: complain}
 	s.callbacks = transport.Callbacks{
 		transport.MsgRecv:        s.received,
 		transport.MsgSend:        s.done,
@@ -58,10 +58,10 @@ func startServer(ctx context.Context, d *transport.Domain, address string, c Con
 		transport.ActiveBulkRecv: s.fetched,
 	}
 	var err error
-	if s.loop, err = tmhost.Start(ctx, d, address, c.Delivery, nil); err != nil {
+	if s.loop, err = tmhost.Start(ctx, h.Domain, address, c.Delivery, nil); err != nil {
 		return nil, fmt.Errorf("server at %s: %w", address, err)
 	}
-	if err := s.addBuffers(ctx); err != nil {
+	if err := s.addBuffers(ctx, h.Events); err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), c.MessageTime)
 		defer cancel()
 		return nil, errors.Join(err, s.Close(ctx))
@@ -69,8 +69,12 @@ func startServer(ctx context.Context, d *transport.Domain, address string, c Con
 	return s, nil
 }
 
-func (s *Server) addBuffers(ctx context.Context) error {
+// addBuffers adds the buffers, for no more events than so many, unless that is 0.
+func (s *Server) addBuffers(ctx context.Context, events int) error {
 	receive, minSize, messages := s.config.receive(s.domain.Limits())
+	if events > 0 && s.config.MaxMessages <= 0 {
+		messages = min(messages, max(1, (events-s.config.Buffers)/receive))
+	}
 	s.receive = receive
 	s.scratch = make([]byte, s.config.bufferSize())
 	for k := range s.config.Buffers {

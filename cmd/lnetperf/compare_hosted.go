@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/lnetd/lnetd/internal/perf"
+)
+
+// role is that of a passive process of --hosted.
+type role string
+
+const (
+	nearHost  role = "near-lnetd"
+	farHost   role = "far-lnetd"
+	nearGuest role = "near-program"
+	farGuest  role = "far-program"
+)
+
+// serve does what the role is until ctx ends.
+func (r role) serve(ctx context.Context, o *compareOptions, ready func()) error {
+	c := o.hostConfig()
+	switch r {
+	case nearHost, farHost:
+		return perf.ServeHost(ctx, c, r == farHost, ready)
+	case nearGuest:
+		return perf.ServeGuest(ctx, c, false, perf.InheritedPlainFiles(), ready)
+	case farGuest:
+		return perf.ServeGuest(ctx, c, true, perf.PlainFiles{}, ready)
+	}
+	return usage("--role %q is none", string(r))
+}
+
+// hostConfig is what the options say of --hosted.
+func (o *compareOptions) hostConfig() perf.HostConfig {
+	c := perf.DefaultHostConfig(o.sockets)
+	c.Port, c.Only = o.Port, o.Only
+	if o.rounds {
+		c.Rounds = o.Rounds
+	}
+	if o.time {
+		c.Time = o.Time
+	}
+	return c
+}
+
+// measureHosted starts two lnetd and a program of each, and measures.
+func (p *program) measureHosted(ctx context.Context, o *compareOptions) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if o.sockets, err = os.MkdirTemp("", "lnetperf"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(o.sockets)) }()
+	var all []*passive
+	defer func() {
+		for _, c := range slices.Backward(all) {
+			err = errors.Join(err, c.end())
+		}
+	}()
+	start := func(r role, files ...*os.File) error {
+		c, err := p.startPassive(ctx, self, o, files, "--role="+string(r))
+		if err != nil {
+			return fmt.Errorf("%s: %w", r, err)
+		}
+		all = append(all, c)
+		return nil
+	}
+	for _, r := range []role{nearHost, farHost, farGuest} {
+		if err := start(r); err != nil {
+			return err
+		}
+	}
+	return perf.RunHosted(ctx, o.hostConfig(), func(f perf.PlainFiles) error {
+		err := start(nearGuest, f.List()...)
+		for _, file := range f.List() {
+			err = errors.Join(err, file.Close())
+		}
+		return errors.Join(err, o.keepApart(0))
+	}, p.stdout)
+}

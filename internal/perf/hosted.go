@@ -1,0 +1,296 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"runtime"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/tmhost"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport/remote"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// hostedTest is a case: an exchange through lnetd, within it, and without LNet.
+type hostedTest struct {
+	test
+	// far is between two lnetd; else both programs are of one.
+	far bool
+	// floor is what the ratio is to.
+	floor floor
+}
+
+// floor is what can be done at best.
+type floor uint8
+
+const (
+	floorAsleep floor = iota // two processes with eventfds and shared memory
+	floorSpins               // the same, which look all the time
+	floorCopies              // memory is copied
+	floorTCP                 // plain TCP
+)
+
+// String is what people call it.
+func (f floor) String() string { return []string{"eventfds", "spinning", "copy", "plain TCP"}[f] }
+
+func hostedTests() []hostedTest {
+	var ts []hostedTest
+	add := func(far bool, f floor, t test) {
+		t.machine, t.credits = true, highCredits
+		where := "one lnetd"
+		if far {
+			where = "two lnetd"
+		}
+		t.name = where + ": " + t.name
+		ts = append(ts, hostedTest{t, far, f})
+	}
+	message := func(far bool, f floor, name string, d tmhost.Delivery, goal float64) {
+		add(far, f, test{name: "message 96 B and back, " + name, in: 96, out: 96, window: 1, delivery: d, goal: goal})
+	}
+	bulk := func(far bool, f floor, goal float64) {
+		add(far, f, test{name: "bulk 1 MiB is fetched, 8 in flight", in: 1 << 20, window: 8, unit: gigabytes, goal: goal, atLeast: true})
+		add(far, f, test{name: "bulk 1 MiB is brought, 8 in flight", out: 1 << 20, window: 8, unit: gigabytes, goal: goal, atLeast: true})
+	}
+	message(false, floorAsleep, "notified", tmhost.Sync, 2.5)
+	message(false, floorAsleep, "asynchronous", tmhost.Async, 2.5)
+	message(false, floorAsleep, "polling", tmhost.Poll, 1)
+	message(false, floorSpins, "polling", tmhost.Poll, 0)
+	load := func(far bool, f floor, name string, d tmhost.Delivery) {
+		add(far, f, test{name: "message 96 B and back, 64 in flight, " + name, in: 96, out: 96, window: 64, delivery: d, unit: perSecond})
+	}
+	load(false, floorAsleep, "asynchronous", tmhost.Async)
+	load(false, floorAsleep, "polling", tmhost.Poll)
+	bulk(false, floorCopies, 0.7)
+	message(true, floorTCP, "notified", tmhost.Sync, 2.6)
+	message(true, floorTCP, "asynchronous", tmhost.Async, 2.6)
+	message(true, floorTCP, "polling", tmhost.Poll, 1.6)
+	load(true, floorTCP, "asynchronous", tmhost.Async)
+	load(true, floorTCP, "polling", tmhost.Poll)
+	bulk(true, floorTCP, 0.9)
+	return ts
+}
+
+// hostedKey tells senders apart: where they are, whom they talk to, and how.
+type hostedKey struct {
+	inside, far bool
+	delivery    tmhost.Delivery
+}
+
+// hosted is the active side.
+type hosted struct {
+	config  HostConfig
+	guest   *guest
+	own     *ours // a node for who is not hosted
+	senders map[hostedKey]*sender
+	tcp     *floorClient
+	plain   *plain
+	from    [tmBulks]*shm.Memory // as programs of an lnetd have it
+	to      [tmBulks]*shm.Memory
+}
+
+// RunHosted measures every case against two ServeHost and two ServeGuest in other processes,
+// of which start starts the near program with the files that it is given. It writes a table
+// to w.
+func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, w io.Writer) (err error) {
+	h := &hosted{config: c, senders: make(map[hostedKey]*sender)}
+	var files PlainFiles
+	if h.plain, files, err = newPlain(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.plain.close()) }()
+	if err := start(files); err != nil {
+		return err
+	}
+	if err := h.makeMemory(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.freeMemory()) }()
+	if h.tcp, err = dialFloor(ctx, netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String()); err != nil {
+		return err
+	}
+	defer func() { _ = h.tcp.conn.Close() }()
+	address := c.Client.Next().Next()
+	if h.own, err = startNode(ctx, address, c.Port, highCredits, c.Logger); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.own.close()) }()
+	h.guest = newGuest(&c, false)
+	defer func() { err = errors.Join(err, h.guest.close()) }()
+	if err := h.own.startEchoes(ctx, tmEchoes, deliveries...); err != nil {
+		return err
+	}
+	if err := h.makeSenders(ctx); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "exchange\tlnetd\tinproc\tplain\tratio\tgoal\tof inproc\tbells\tallocs\n")
+	for _, t := range hostedTests() {
+		if c.Only != nil && !c.Only.MatchString(t.name) {
+			continue
+		}
+		if t.delivery == tmhost.Poll && runtime.GOMAXPROCS(0) == 1 {
+			continue // nobody does
+		}
+		if err := h.measure(ctx, &t, table); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return table.Flush()
+}
+
+// makeMemory makes what floorCopies copies.
+func (h *hosted) makeMemory() error {
+	for _, all := range []*[tmBulks]*shm.Memory{&h.from, &h.to} {
+		for k := range all {
+			m, fd, err := shm.Create("copied", memory)
+			if err != nil {
+				return errors.Join(err, h.freeMemory())
+			}
+			all[k] = m
+			if err := unix.Close(fd); err != nil {
+				return errors.Join(err, h.freeMemory())
+			}
+			touchAll(m.Bytes())
+		}
+	}
+	return nil
+}
+
+func (h *hosted) freeMemory() (err error) {
+	for k := range h.from {
+		for _, m := range []*shm.Memory{h.from[k], h.to[k]} {
+			if m != nil {
+				err = errors.Join(err, m.Close())
+			}
+		}
+	}
+	return err
+}
+
+// makeSenders starts a machine for each way of each exchange.
+func (h *hosted) makeSenders(ctx context.Context) error {
+	net := lnet.MakeNet(lnet.TypeTCP, 0)
+	near, far := lnet.NIDFromIP(net, h.config.Client), lnet.NIDFromIP(net, h.config.Server)
+	for _, d := range deliveries {
+		for _, way := range []struct {
+			inside, far bool
+			from        *place
+			to          lnet.NID
+			first       int
+		}{
+			{false, false, h.guest.place(d), near, guestEchoes},
+			{false, true, h.guest.place(d), far, guestEchoes},
+			{true, false, &h.own.place, h.own.nid, tmEchoes},
+			{true, true, &h.own.place, far, tmEchoes},
+		} {
+			s, err := way.from.newSender(ctx, d, way.to, way.first)
+			if err != nil {
+				return err
+			}
+			h.senders[hostedKey{way.inside, way.far, d}] = s
+		}
+	}
+	return nil
+}
+
+// leg is one way to make the exchanges of a case.
+type leg struct {
+	run     func(n int) (time.Duration, error)
+	n       int
+	figures []float64
+}
+
+// measure runs one case, each way in turn, and prints medians.
+func (h *hosted) measure(ctx context.Context, t *hostedTest, w io.Writer) error {
+	through := func(inside bool) func(n int) (time.Duration, error) {
+		s := h.senders[hostedKey{inside, t.far, t.delivery}]
+		return func(n int) (time.Duration, error) {
+			return s.run(ctx, exchange{n: n, in: t.in, out: t.out, window: t.window})
+		}
+	}
+	core := h.guest.cores[0]
+	if t.delivery == tmhost.Poll {
+		core = h.guest.cores[1]
+	}
+	ours := &leg{}
+	var spent costs
+	var done int
+	ours.run = func(n int) (time.Duration, error) {
+		before := costsOf(core)
+		took, err := through(false)(n)
+		spent.add(costsOf(core), before)
+		done += n
+		return took, err
+	}
+	legs := []*leg{ours, {run: through(true)}, {run: h.floorOf(t)}}
+	for _, l := range legs {
+		const first = 64
+		took, err := l.run(first)
+		if err != nil {
+			return err
+		}
+		l.n = max(first, int(h.config.Time/max(took/first, 1)))
+		l.n -= l.n % t.window
+	}
+	spent, done = costs{}, 0
+	var ratios, inside []float64
+	for range h.config.Rounds {
+		var now []float64
+		for _, l := range legs {
+			took, err := l.run(l.n)
+			if err != nil {
+				return err
+			}
+			now = append(now, t.figure(took, l.n))
+			l.figures = append(l.figures, now[len(now)-1])
+		}
+		ratios, inside = append(ratios, now[0]/now[2]), append(inside, now[0]/now[1])
+	}
+	_, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s %s\t%.2f\t%s\t%.2f\t%.3f\t%.3f\n", t.name,
+		t.show(median(legs[0].figures)), t.show(median(legs[1].figures)), t.show(median(legs[2].figures)), t.floor,
+		median(ratios), t.goalText(), median(inside),
+		float64(spent.bells)/float64(done), float64(spent.allocations)/float64(done))
+	return err
+}
+
+// floorOf is what a case is compared with.
+func (h *hosted) floorOf(t *hostedTest) func(n int) (time.Duration, error) {
+	switch t.floor {
+	case floorAsleep:
+		return h.plain.exchange
+	case floorSpins:
+		return h.plain.spin
+	case floorCopies:
+		return func(n int) (time.Duration, error) {
+			start := time.Now()
+			for k := range n {
+				copy(h.to[k%tmBulks].Bytes(), h.from[k%tmBulks].Bytes())
+			}
+			return time.Since(start), nil
+		}
+	}
+	return func(n int) (time.Duration, error) { return h.tcp.exchange(n, t.in, t.out, t.window) }
+}
+
+// costs are what the active program has paid: system calls for bells, and allocations.
+type costs struct{ bells, allocations uint64 }
+
+func costsOf(c *remote.Core) costs {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	s := c.Stats()
+	return costs{s.BellWrites + s.BellReads, m.Mallocs}
+}
+
+// add adds what was paid since before.
+func (c *costs) add(now, before costs) {
+	c.bells += now.bells - before.bells
+	c.allocations += now.allocations - before.allocations
+}
