@@ -12,7 +12,7 @@ SEEDS ?= 10000
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence stories soak conformance control-page ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence stories soak hosting conformance control-page ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ fuzz: ## each fuzz target for FUZZTIME
 bench: ## lnetd beside plain TCP, then time and allocations of what is on the message path
 	go run ./cmd/lnetperf compare
 	[ "$$(nproc)" -lt 2 ] || go run ./cmd/lnetperf compare --apart
+	go run ./cmd/lnetperf compare --hosted
+	go run ./cmd/lnetperf compare --hosted --stacked --only message --rounds 9
+	[ "$$(nproc)" -lt 2 ] || go run ./cmd/lnetperf compare --hosted --apart --only message --rounds 9
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnet/portals ./selection ./lnd/socklnd/protocol ./node ./selftest ./transport/... ./internal/perf
 	go test -run '^$$' -bench '^BenchmarkPutAck$$' -benchmem -benchtime $(BENCHTIME) -cpu 1 ./node # msgs/s of one core
 
@@ -64,6 +67,9 @@ stories: ## PROGRAMS random programs of transfer machines of either kind beside 
 
 soak: ## two nodes in two processes over TCP with connections that break, for TIME; RACE=1, RAILS=2
 	go test $(if $(RACE),-race) -count=1 -timeout 0 -v -run '^TestSoak$$' ./test/soak -soak $(TIME) -rails $(RAILS)
+
+hosting: ## lnetd and clients that die, stop, do harm, come in numbers and soak for TIME; long forms
+	go test $(if $(RACE),-race) -count=1 -timeout 0 -v ./test/hosting -long -soak $(TIME)
 
 conformance: ## docs/conformance.md: which test shows which rule of the specification
 	go test -count=1 -run '^TestPage$$' ./internal/conformance -update

@@ -1,0 +1,380 @@
+package hosting
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+)
+
+// patience bounds what is waited for that comes for certain.
+const patience = time.Minute
+
+var built struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// program is lnetd.
+func program(t testing.TB) string {
+	t.Helper()
+	built.once.Do(func() {
+		dir, err := os.MkdirTemp("", "hosting")
+		if err != nil {
+			built.err = err
+			return
+		}
+		built.path = filepath.Join(dir, "lnetd")
+		out, err := exec.Command("go", "build", "-buildvcs=false", "-o", built.path, "../../cmd/lnetd").CombinedOutput()
+		if err != nil {
+			built.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return built.path
+}
+
+// address is the n-th loopback address of this run; other runs have others.
+func address(n int) string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d", 16+pid>>8%200, pid&255, n)
+}
+
+// settings are what differs from one lnetd to another.
+type settings struct {
+	host         int // its number
+	listen, call int // ports; call 0: as listen
+	extra        string
+	requests     int    // in a second, of a connection; 0: a million
+	each         string // other quotas of a connection
+	where        string // its directory; "": a new one
+}
+
+// daemon is a running lnetd.
+type daemon struct {
+	t       testing.TB
+	nid     string // its NID
+	socket  string // for clients
+	control *client.Client
+	metrics string
+	cmd     *exec.Cmd
+	log     *daemontest.Log
+	ended   chan struct{} // closed when it has
+	status  error         // then
+}
+
+// launch runs lnetd until the end of the test.
+func launch(t testing.TB, s settings) *daemon {
+	t.Helper()
+	dir := s.where
+	if dir == "" {
+		dir = shortDir(t)
+	}
+	host := address(s.host)
+	if s.listen == 0 {
+		s.listen = freePort(t, host)
+	}
+	if s.call == 0 {
+		s.call = s.listen
+	}
+	if s.requests == 0 {
+		s.requests = 1_000_000
+	}
+	metrics := "127.0.0.1:" + strconv.Itoa(freePort(t, "127.0.0.1"))
+	d := &daemon{
+		t: t, nid: host + "@tcp", socket: filepath.Join(dir, "p.sock"), metrics: "http://" + metrics + "/metrics",
+		log: &daemontest.Log{}, ended: make(chan struct{}),
+	}
+	control, config := filepath.Join(dir, "c.sock"), filepath.Join(dir, "lnetd.yaml")
+	text := fmt.Sprintf(`net:
+    - {net type: tcp, nid: %s}
+%slnetd:
+    port: %d
+    connect_port: %d
+    accept: all
+    source_ports: any
+    transport:
+        socket: %s
+        farewell: 0
+        rules: [{name: all, each: {requests: %d%s}, user: {connections: 4096, tms: 4095, areas: 65536, memory: 65536}}]
+`, d.nid, s.extra, s.listen, s.call, d.socket, s.requests, s.each)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.cmd = exec.Command(program(t), "--control-socket", control, "--config", config, "--metrics-addr", metrics)
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr, err := d.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan struct{})
+	go d.listen(stderr, ready)
+	d.control = client.New(control)
+	t.Cleanup(func() {
+		_ = d.cmd.Process.Kill()
+		<-d.ended
+		d.control.Close()
+		if t.Failed() {
+			t.Logf("lnetd's log:\n%s", telling(d.log.String()))
+		}
+	})
+	select {
+	case <-ready:
+	case <-d.ended:
+		t.Fatalf("lnetd: %v\n%s", d.status, d.log)
+	case <-time.After(patience):
+		t.Fatalf("lnetd is not ready\n%s", d.log)
+	}
+	return d
+}
+
+// listen takes lnetd's log, and waits for its end.
+func (d *daemon) listen(stderr io.Reader, ready chan struct{}) {
+	r := bufio.NewReader(stderr)
+	for {
+		line, err := r.ReadString('\n')
+		_, _ = d.log.Write([]byte(line))
+		if ready != nil && strings.Contains(line, `"msg":"ready"`) {
+			close(ready)
+			ready = nil
+		}
+		if err != nil {
+			break
+		}
+	}
+	d.status = d.cmd.Wait()
+	close(d.ended)
+}
+
+// end sends a signal that ends lnetd, and waits until it has.
+func (d *daemon) end(s syscall.Signal) {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(s); err != nil {
+		d.t.Fatal(err)
+	}
+	select {
+	case <-d.ended:
+	case <-time.After(patience):
+		d.t.Fatalf("lnetd goes on after %v", s)
+	}
+}
+
+// complaints are lines of lnetd's log that are errors, or the end of it by a fault.
+func (d *daemon) complaints() (lines []string) {
+	for line := range strings.Lines(d.log.String()) {
+		if strings.Contains(line, `"level":"error"`) || strings.Contains(line, `"level":"ERROR"`) || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// sound demands that lnetd runs, and has seen nothing go wrong that must not.
+func (d *daemon) sound() {
+	d.t.Helper()
+	select {
+	case <-d.ended:
+		d.t.Errorf("lnetd has ended: %v", d.status)
+	default:
+	}
+	for _, line := range d.complaints() {
+		d.t.Errorf("lnetd complains: %s", line)
+	}
+}
+
+// figures are what a process holds.
+type figures struct {
+	rss                 int // bytes
+	fds, maps, memfds   int
+	threads, goroutines int
+	processor           time.Duration
+	memfdMaps           int
+}
+
+func (f figures) String() string {
+	return fmt.Sprintf("RSS %.1f MiB, %d fds (%d memfds), %d maps (%d of memfds), %d threads, %d goroutines",
+		float64(f.rss)/(1<<20), f.fds, f.memfds, f.maps, f.memfdMaps, f.threads, f.goroutines)
+}
+
+// figures reads what lnetd holds.
+func (d *daemon) figures() figures {
+	d.t.Helper()
+	f := processFigures(d.t, d.cmd.Process.Pid)
+	f.goroutines = int(d.metric("go_goroutines"))
+	return f
+}
+
+// holds demands that lnetd holds no more than it did, but for a few connections of those who
+// ask it how it is.
+func (d *daemon) holds(before figures) {
+	d.t.Helper()
+	const few = 4
+	var now figures
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		now = d.figures()
+		if now.memfds <= before.memfds && now.memfdMaps <= before.memfdMaps && now.fds <= before.fds+few &&
+			now.goroutines <= before.goroutines+few && now.rss <= before.rss+before.rss/2+16<<20 {
+			break
+		}
+		if time.Now().After(end) {
+			d.t.Errorf("lnetd holds more than it did")
+			break
+		}
+	}
+	d.t.Logf("lnetd, before: %v", before)
+	d.t.Logf("lnetd, after:  %v", now)
+}
+
+// metric is the value of a metric without labels.
+func (d *daemon) metric(name string) float64 {
+	d.t.Helper()
+	r, err := http.Get(d.metrics)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	s := bufio.NewScanner(r.Body)
+	s.Buffer(nil, 1<<20)
+	for s.Scan() {
+		if value, ok := strings.CutPrefix(s.Text(), name+" "); ok {
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			return v
+		}
+	}
+	d.t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// processFigures reads what a process holds from /proc.
+func processFigures(t testing.TB, pid int) (f figures) {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	status, err := os.ReadFile(dir + "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) > 1 && fields[0] == "VmRSS:":
+			kib, _ := strconv.Atoi(fields[1])
+			f.rss = kib << 10
+		case len(fields) > 1 && fields[0] == "Threads:":
+			f.threads, _ = strconv.Atoi(fields[1])
+		}
+	}
+	fds, err := os.ReadDir(dir + "fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.fds = len(fds)
+	for _, fd := range fds {
+		if to, err := os.Readlink(dir + "fd/" + fd.Name()); err == nil && strings.HasPrefix(to, "/memfd:") {
+			f.memfds++
+		}
+	}
+	maps, err := os.ReadFile(dir + "maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.maps, f.memfdMaps = bytes.Count(maps, []byte("\n")), bytes.Count(maps, []byte("/memfd:"))
+	f.processor = processorTime(t, pid)
+	return f
+}
+
+// processorTime is how long a process has run.
+func processorTime(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100
+}
+
+// pids are the clients that lnetd has, by process, with how many connections each.
+func (d *daemon) pids() map[int]int {
+	d.t.Helper()
+	all, err := d.control.Clients(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	m := make(map[int]int)
+	for _, c := range all.Clients {
+		m[int(c.PID)]++
+	}
+	return m
+}
+
+// within waits until f is true.
+func within(t testing.TB, limit time.Duration, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !f(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// shortDir is a directory whose path is short enough for sockets.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hosting")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func freePort(t testing.TB, hosts ...string) int {
+	t.Helper()
+	port, err := daemontest.FreePort(hosts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// telling is the part of a log that tells most: how a fault begins, if there is one, else the
+// end.
+func telling(log string) string {
+	for _, fault := range []string{"\npanic:", "\nfatal error:", "\nunexpected fault", "\nSIG"} {
+		if at := strings.Index(log, fault); at >= 0 {
+			lines := strings.Split(log[at+1:], "\n")
+			return strings.Join(lines[:min(len(lines), 120)], "\n")
+		}
+	}
+	return tail(log, 60)
+}
+
+// tail is the last n lines of a text.
+func tail(text string, n int) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

@@ -1,0 +1,130 @@
+package hosting
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Clients are killed in the middle of whatever a client can do, at random moments, two at a
+// time, beside others that go on and see nothing of it: no error, no loss, no byte that is not
+// what was sent. What a killed one held is free soon, its addresses, too, and all of them
+// together leave nothing behind.
+//
+// transport 8.5, 9.10
+// transport-tests P (120)
+func TestDeath(t *testing.T) {
+	kills := 60
+	if *long {
+		kills = 1000
+	}
+	d := launch(t, settings{host: 1})
+	echo := enter(t, order{Role: "echo", Socket: d.socket, At: d.nid + ":12345:34:1"})
+	ping := enter(t, order{Role: "ping", Socket: d.socket, At: d.nid + ":12345:34:2", To: d.nid + ":12345:34:1"})
+	server := enter(t, order{Role: "server", Socket: d.socket, At: d.nid + ":12345:34:3"})
+
+	x := &executions{t: t, d: d, dir: shortDir(t), kinds: append(slices.Sorted(maps.Keys(victimKinds)), "worker")}
+	x.run(kills / 5) // what is made once is there then
+	before := d.figures()
+	x.run(kills - kills/5)
+	d.holds(before)
+
+	var p pingReport
+	var s serverReport
+	var e echoReport
+	ping.askInto("report", "report", &p)
+	echo.askInto("report", "report", &e)
+	server.askInto("report", "report", &s)
+	x.tell()
+	t.Logf("ping: %v", &p)
+	t.Logf("server: %+v", s)
+	if p.N == 0 || p.Lost > 0 || p.Troubles > 0 || e.Troubles > 0 {
+		t.Errorf("others have seen of it: %v; echo %+v", &p, e)
+	}
+	if s.Troubles > 0 || s.Spoilt > 0 || s.Twice > 0 || s.Messages == 0 {
+		t.Errorf("the server has seen of it: %+v", s)
+	}
+	for _, g := range []*guest{ping, echo, server} {
+		g.leave()
+	}
+	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
+	d.sound()
+}
+
+// executions are the deaths of TestDeath.
+type executions struct {
+	t     *testing.T
+	d     *daemon
+	dir   string
+	kinds []string
+	next  atomic.Int64
+
+	mu    sync.Mutex // guards the rest
+	times []time.Duration
+	early int // before the victim was up
+}
+
+// run kills so many clients, each of another kind than the one before.
+func (x *executions) run(n int) {
+	x.t.Helper()
+	upTo := x.next.Load() + int64(n)
+	var both sync.WaitGroup
+	for slot := range 2 {
+		both.Go(func() {
+			for k := x.next.Add(1); k <= upTo; k = x.next.Add(1) {
+				x.one(slot, int(k))
+			}
+		})
+	}
+	both.Wait()
+	x.next.Store(upTo)
+}
+
+func (x *executions) one(slot, k int) {
+	r := rand.New(rand.NewPCG(uint64(k), 3))
+	o := order{Role: "victim", ID: k, Seed: uint64(k), Kind: x.kinds[k%len(x.kinds)], Socket: x.d.socket,
+		At: fmt.Sprintf("%s:12345:36:%d", x.d.nid, 10+slot), To: fmt.Sprintf("%s:12345:36:%d", x.d.nid, 20+slot)}
+	if o.Kind == "worker" {
+		o.Role, o.To, o.File = "worker", x.d.nid+":12345:34:3", filepath.Join(x.dir, fmt.Sprint(k))
+	}
+	g := begin(x.t, o)
+	isEarly := r.IntN(5) == 0
+	if isEarly {
+		time.Sleep(time.Duration(r.Int64N(int64(60 * time.Millisecond))))
+	} else {
+		g.expect("up")
+		time.Sleep(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
+	}
+	if err := g.kill(); err != nil {
+		x.t.Errorf("victim %d, %s: %v\n%s", k, o.Kind, err, g.said())
+	}
+	if strings.Contains(g.said(), "failed:") || strings.Contains(g.said(), "trouble:") {
+		x.t.Errorf("victim %d, %s:\n%s", k, o.Kind, g.said())
+	}
+	since := time.Now()
+	within(x.t, patience, fmt.Sprintf("victim %d, %s, is gone", k, o.Kind), func() bool { return x.d.pids()[g.pid()] == 0 })
+	took := time.Since(since)
+	if *long && took > time.Second {
+		x.t.Errorf("victim %d, %s, was gone after %v", k, o.Kind, took)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.times = append(x.times, took)
+	if isEarly {
+		x.early++
+	}
+}
+
+func (x *executions) tell() {
+	slices.Sort(x.times)
+	n := len(x.times)
+	x.t.Logf("%d clients killed, %d of them on their way in; all was free after %v (median), %v (99 %%), %v (longest)",
+		n, x.early, x.times[n/2], x.times[n*99/100], x.times[n-1])
+}

@@ -1,0 +1,193 @@
+package hosting
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// table is a raw client with an area and a TM.
+type table struct {
+	*raw
+	area   uint32
+	memory *shm.Memory
+	fd     int // of the memory
+	ring   *rawRing
+	end    *shm.Client // the proper end of the ring
+}
+
+// sit makes a table. The caller closes it.
+func (h *hostile) sit(program string, size int) (t *table, err error) {
+	p, err := rawJoin(h.order.Socket, program)
+	if err != nil {
+		return nil, err
+	}
+	t = &table{raw: p}
+	if t.area, t.memory, t.fd, err = p.share(size); err != nil {
+		p.close()
+		return nil, err
+	}
+	if t.ring, err = p.start(h.order.At, 16); err == nil {
+		t.end, err = t.ring.attach()
+	}
+	if err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *table) close() {
+	t.raw.close()
+	_, _ = t.memory.Close(), unix.Close(t.fd)
+	if t.end != nil {
+		_, _ = t.end.Close(), unix.Munmap(t.ring.file)
+	}
+}
+
+// submit hands submissions over.
+func (t *table) submit(all ...shm.Submission) error {
+	for i := range all {
+		if ok, err := t.end.Submissions.Put(&all[i]); !ok {
+			return fmt.Errorf("submission %d does not fit: %w", i, err)
+		}
+	}
+	t.end.Submissions.Publish()
+	t.end.Submissions.Ring()
+	return nil
+}
+
+// overcommit asks for more than its credits, and never takes a completion out.
+func (h *hostile) overcommit() error {
+	t, err := h.sit("overcommitted", 4096)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	for !pending(t.conn) {
+		// 16 are rejected, which fills the ring; one more has no entry to be told in.
+		b, err := t.register(t.area, 0, 4096)
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if t.submit(shm.Submission{
+			Opcode: shm.OpMsgRecv, Buffer: b.Index, Generation: b.Generation, Operation: 1, MinReceive: 4096, MaxMessages: 100,
+		}) != nil {
+			break
+		}
+		runtime.Gosched()
+	}
+	return h.cut(t.raw)
+}
+
+// bulk moves as much bulk as punch, and does no harm: what that costs others is there to compare.
+func (h *hostile) bulk() error {
+	return h.move("bulk", func(*table, *rand.Rand) { time.Sleep(time.Millisecond) })
+}
+
+// punch frees pages of memory while they are sent and filled as bulk.
+func (h *hostile) punch() error {
+	return h.move("punched", func(t *table, r *rand.Rand) {
+		const pages = 2 << 20 / 4096
+		_ = unix.Fallocate(t.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(r.IntN(pages))*4096, 64<<10)
+	})
+}
+
+// move moves bulk, and does something else again and again meanwhile. It tries to cut the
+// memory off, too.
+func (h *hostile) move(program string, meanwhile func(t *table, r *rand.Rand)) error {
+	const size = 1 << 20
+	t, err := h.sit(program, 2*size)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	var bs [2]protocol.BufRegisterReply
+	for i := range bs {
+		if bs[i], err = t.register(t.area, i*size, size); err != nil {
+			return err
+		}
+	}
+	if err := unix.Ftruncate(t.fd, size); !errors.Is(err, syscall.EPERM) {
+		return fmt.Errorf("the memory was cut off: %w", err)
+	}
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		random := rand.New(rand.NewPCG(h.order.Seed, 6))
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				meanwhile(t, random)
+			}
+		}
+	}()
+	defer func() { close(over); <-done }()
+	for n := uint32(1); n <= 50; n++ {
+		if err := t.exchange(bs, n, size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exchange moves bulk from one buffer to the other, by one end or the other.
+func (t *table) exchange(bs [2]protocol.BufRegisterReply, n, size uint32) error {
+	at, bits := t.ring.at, uint64(transport.MakeMatchBits(t.ring.at.TMID, uint64(n)))
+	passive := shm.Submission{
+		Opcode: shm.OpPassiveSend, Buffer: bs[0].Index, Generation: bs[0].Generation, Operation: n, MatchBits: bits, Length: size,
+	}
+	active := shm.Submission{
+		Opcode: shm.OpActiveRecv, Buffer: bs[1].Index, Generation: bs[1].Generation, Operation: n, MatchBits: bits, Length: size,
+		Peer: at.NID, PID: at.PID, Portal: at.Portal, TMID: uint32(at.TMID),
+	}
+	if n%2 == 0 {
+		passive.Opcode, active.Opcode, passive.Length = shm.OpPassiveRecv, shm.OpActiveSend, 0
+	}
+	if err := t.submit(passive, active); err != nil {
+		return err
+	}
+	for range 2 {
+		if err := t.nextGood(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextGood waits for a completion, of something that went well.
+func (t *table) nextGood() error {
+	c := &t.end.Completions
+	for until := time.Now().Add(patience); time.Now().Before(until); {
+		var d shm.Completion
+		ok, err := c.Next(&d)
+		switch {
+		case err != nil:
+			return err
+		case ok && d.Errno != 0:
+			return fmt.Errorf("%+v", d)
+		case ok:
+			c.Release()
+			return nil
+		}
+		if err := c.Wait(until); err != nil {
+			return err
+		}
+	}
+	return errors.New("no completion")
+}

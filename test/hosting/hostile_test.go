@@ -1,0 +1,115 @@
+package hosting
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Clients do harm in every way that there is to do some. lnetd goes on, cuts them off with a
+// reason in words where they break the rules, and holds nothing of theirs in the end; two
+// others that talk to each other see nothing but that the machine is busy. The long form
+// compares how long their round trips take, alone, beside those who do harm, and beside
+// processes that take as much of the processors without lnetd.
+//
+// transport 9.1, 9.3, 9.9 (1)-(3), 9.9 (7), 9.9 (9)-(10)
+// transport-tests P (117)-(118)
+func TestHostile(t *testing.T) {
+	each := 200 * time.Millisecond
+	if *long {
+		each = 3 * time.Second
+	}
+	d := launch(t, settings{host: 1, requests: 10_000})
+	echo := enter(t, order{Role: "echo", Socket: d.socket, At: d.nid + ":12345:34:1"})
+	ping := enter(t, order{Role: "ping", Socket: d.socket, At: d.nid + ":12345:34:2", To: d.nid + ":12345:34:1"})
+	x := &harm{t: t, d: d, ping: ping, each: each}
+	before := d.figures()
+	x.measure("nobody else")
+	for _, kind := range slices.Sorted(maps.Keys(hostileKinds)) {
+		if !*long {
+			x.beside(kind, 1)
+			continue
+		}
+		// What else the machine does changes: so one beside the other.
+		burnt, median := x.beside("burn", 2), x.beside(kind, 1)
+		verdict := ""
+		if median > 2*burnt {
+			verdict = ": MORE THAN TWICE"
+		}
+		t.Logf("%s: %.2f times what a round trip takes beside two who burn%s", kind, median/burnt, verdict)
+	}
+	within(t, patience, "who did harm is gone", func() bool { return len(d.pids()) == 2 })
+	d.holds(before)
+	var e echoReport
+	echo.askInto("report", "report", &e)
+	if e.Troubles > 0 {
+		t.Errorf("the echo has seen of it: %+v", e)
+	}
+	ping.leave()
+	echo.leave()
+	d.sound()
+}
+
+// harm is what TestHostile works with.
+type harm struct {
+	t    *testing.T
+	d    *daemon
+	ping *guest
+	each time.Duration
+}
+
+// measure lets the ping go on for a while, until it has come back at least, and returns the median of its round trips in µs.
+func (x *harm) measure(beside string) float64 {
+	x.t.Helper()
+	var p pingReport
+	x.ping.askInto("report", "report", &p)
+	for p.N = 0; p.N == 0; {
+		time.Sleep(x.each)
+		x.ping.askInto("report", "report", &p)
+	}
+	x.t.Logf("beside %s: %v", beside, &p)
+	if p.Lost > 0 || p.Troubles > 0 {
+		x.t.Errorf("beside %s: %v", beside, &p)
+	}
+	return p.Median
+}
+
+// beside measures beside n clients that do harm of a kind.
+func (x *harm) beside(kind string, n int) float64 {
+	x.t.Helper()
+	var all []*guest
+	for i := range n {
+		all = append(all, enter(x.t, order{
+			Role: "hostile", Kind: kind, Seed: uint64(i), Socket: x.d.socket, At: x.d.nid + ":12345:38:*",
+		}))
+	}
+	used := processorTime(x.t, x.d.cmd.Process.Pid)
+	median := x.measure(kind)
+	used = processorTime(x.t, x.d.cmd.Process.Pid) - used
+	for _, g := range all {
+		var did struct {
+			Rounds  int
+			Reasons map[string]int
+		}
+		mine := processorTime(x.t, g.pid())
+		if err := g.stdin.Close(); err != nil && !errors.Is(err, io.EOF) {
+			x.t.Error(err)
+		}
+		if text := g.expect("did"); json.Unmarshal([]byte(text), &did) != nil {
+			x.t.Fatalf("%q", text)
+		}
+		g.leave()
+		x.t.Logf("   %d rounds in %v of its own and %v of lnetd's processor time; cut off: %v", did.Rounds, mine, used, did.Reasons)
+		for reason := range did.Reasons {
+			if strings.TrimSpace(reason) == "" {
+				x.t.Errorf("%s was cut off for no reason", kind)
+			}
+		}
+	}
+	return median
+}

@@ -1,0 +1,236 @@
+package hosting
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/remote"
+)
+
+// chatters is how many TMs a chatter has.
+const chatters = 4
+
+// chatter has four TMs, each of which sends to the next as fast as it can, with two messages
+// under way.
+type chatter struct {
+	domain         *transport.Domain
+	tms            []*transport.TransferMachine
+	peers          []*transport.EndPoint
+	all, sends     []*transport.Buffer
+	come, troubles atomic.Int64
+	over           atomic.Bool
+}
+
+// beChatter is a chatter, which begins on "go". It answers how many messages have come since it
+// was asked last.
+func beChatter(ctx context.Context, o order, in *bufio.Scanner) error {
+	d, err := transport.NewDomain(ctx, remote.New(remote.Config{Path: o.Socket, Program: o.Role, Completions: 64}))
+	if err != nil {
+		return err
+	}
+	c := &chatter{domain: d}
+	if err := c.prepare(ctx, o.At); err != nil {
+		return err
+	}
+	fmt.Println("up")
+	for in.Scan() {
+		if in.Text() == "go" {
+			for i, b := range c.sends {
+				if err := c.tms[i/2].Add(b); err != nil {
+					return err
+				}
+			}
+		}
+		say("report", []int64{c.come.Swap(0), c.troubles.Load()})
+	}
+	return c.end(ctx)
+}
+
+func (c *chatter) prepare(ctx context.Context, at string) error {
+	for range chatters {
+		tm, err := c.domain.Open(ctx, at, nil)
+		if err != nil {
+			return err
+		}
+		c.tms = append(c.tms, tm)
+	}
+	callbacks := &transport.Callbacks{transport.MsgRecv: c.again, transport.MsgSend: c.again}
+	for i, tm := range c.tms {
+		to, err := tm.EndPoint(c.tms[(i+1)%chatters].Self().String())
+		if err != nil {
+			return err
+		}
+		c.peers = append(c.peers, to)
+		for k := range 16 {
+			b, err := c.domain.Buffer(ctx, messageSize)
+			if err != nil {
+				return err
+			}
+			b.Callbacks, b.MinReceiveSize, b.MaxMessages, b.Length = callbacks, messageSize, 1, 64
+			c.all = append(c.all, b)
+			if k >= 14 {
+				b.Queue, b.EndPoint = transport.MsgSend, to
+				c.sends = append(c.sends, b)
+				continue
+			}
+			b.Queue = transport.MsgRecv
+			if err := tm.Add(b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// again has a buffer do the same once more.
+func (c *chatter) again(e *transport.BufferEvent) {
+	if c.over.Load() {
+		return
+	}
+	if e.Err == nil && e.Queue == transport.MsgRecv {
+		c.come.Add(1)
+	}
+	if e.Err != nil || e.Add(e.Buffer) != nil {
+		c.troubles.Add(1)
+	}
+}
+
+func (c *chatter) end(ctx context.Context) error {
+	c.over.Store(true)
+	for _, p := range c.peers {
+		p.Put()
+	}
+	for _, tm := range c.tms {
+		if err := tm.Shutdown(ctx); err != nil {
+			return err
+		}
+	}
+	for _, b := range c.all {
+		if err := c.domain.Free(b); err != nil {
+			return err
+		}
+	}
+	return c.domain.Close()
+}
+
+// Many clients with four TMs each are all active at once; each gets its share. The long form
+// has 64 of them, and says what they cost, and how fair that was: within 10 %.
+//
+// transport 9.9 (10)
+func TestManyActive(t *testing.T) {
+	n, each := 8, 300*time.Millisecond
+	if *long {
+		n, each = 64, 30*time.Second
+	}
+	d := launch(t, settings{host: 1})
+	before := d.figures()
+	var all []*guest
+	for i := range n {
+		all = append(all, begin(t, order{Role: "chatter", ID: i, Socket: d.socket, At: d.nid + ":12345:40:*"}))
+	}
+	for _, g := range all {
+		g.expect("up")
+	}
+	idle := d.figures()
+	var counts []int64
+	round := func(command string) {
+		counts = counts[:0]
+		for _, g := range all {
+			var r []int64
+			g.askInto(command, "report", &r)
+			counts = append(counts, r[0])
+			if r[1] != 0 {
+				t.Errorf("client %d: %d troubles", g.order.ID, r[1])
+			}
+		}
+	}
+	round("go")
+	time.Sleep(each / 5)
+	round("report")
+	used := d.figures().processor
+	time.Sleep(each)
+	round("report")
+	busy := d.figures()
+	slices.Sort(counts)
+	total := int64(0)
+	for _, c := range counts {
+		total += c
+	}
+	least, most := counts[0], counts[len(counts)-1]
+	t.Logf("%d clients with %d TMs each, %v: %d messages, %d to %d per client (median %d, least/most %.3f), lnetd's processor time %v",
+		n, chatters, each, total, least, most, counts[len(counts)/2], float64(least)/float64(most), busy.processor-used)
+	t.Logf("lnetd: empty %v; all in %v; busy %v; that is %.1f KiB of RSS per client",
+		before, idle, busy, float64(busy.rss-before.rss)/1024/float64(n))
+	if *long && float64(least) < 0.9*float64(most) {
+		t.Errorf("%d to %d messages per client", least, most)
+	}
+	for _, g := range all {
+		g.leave()
+	}
+	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
+	d.sound()
+}
+
+// beCrowd has o.ID domains with a TM and a buffer on it each, and does nothing.
+func beCrowd(ctx context.Context, o order, in *bufio.Scanner) error {
+	core := remote.New(remote.Config{Path: o.Socket, Program: o.Role, Completions: 64})
+	for range o.ID {
+		d, err := transport.NewDomain(ctx, core)
+		if err != nil {
+			return err
+		}
+		tm, err := d.Open(ctx, o.At, nil)
+		if err != nil {
+			return err
+		}
+		b, err := d.Buffer(ctx, messageSize)
+		if err != nil {
+			return err
+		}
+		b.Callbacks = &transport.Callbacks{transport.MsgRecv: func(*transport.BufferEvent) {}}
+		b.Queue, b.MinReceiveSize, b.MaxMessages = transport.MsgRecv, messageSize, 1
+		if err := tm.Add(b); err != nil {
+			return err
+		}
+	}
+	fmt.Println("up")
+	for in.Scan() {
+	}
+	return nil // the kernel closes it all
+}
+
+// Many idle clients cost memory, and no processor time.
+func TestManyIdle(t *testing.T) {
+	processes, each, length := 2, 16, 200*time.Millisecond
+	if *long {
+		processes, each, length = 16, 63, 20*time.Second
+	}
+	d := launch(t, settings{host: 1})
+	before := d.figures()
+	var all []*guest
+	for range processes {
+		all = append(all, enter(t, order{Role: "crowd", ID: each, Socket: d.socket, At: d.nid + ":12345:41:*"}))
+	}
+	n := processes * each
+	during := d.figures()
+	time.Sleep(length)
+	used := processorTime(t, d.cmd.Process.Pid) - during.processor
+	t.Logf("%d idle clients, of %d processes: %v of lnetd's processor time in %v", n, processes, used, length)
+	t.Logf("lnetd: empty %v; with them %v; that is %.1f KiB of RSS, %.1f fds, %.1f maps, %.1f goroutines per client", before, during,
+		float64(during.rss-before.rss)/1024/float64(n), float64(during.fds-before.fds)/float64(n),
+		float64(during.maps-before.maps)/float64(n), float64(during.goroutines-before.goroutines)/float64(n))
+	for _, g := range all {
+		g.leave()
+	}
+	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
+	if now := d.figures(); now.memfds > before.memfds || now.memfdMaps > before.memfdMaps || now.fds > before.fds+8 || now.goroutines > before.goroutines+4 {
+		t.Errorf("before %v, after %v", before, now)
+	}
+	d.sound()
+}

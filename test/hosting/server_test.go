@@ -1,0 +1,267 @@
+package hosting
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// serverReport is what a server has seen.
+type serverReport struct {
+	Messages, Twice    int // of those, so many had come before
+	Bulk, Spoilt       int // fetched, and of those with other bytes than were offered
+	BulkFailed, NoLoad int // not fetched
+	ReceiptsFailed     int
+	Troubles           int
+	Last               string
+}
+
+// server takes messages of workers, fetches the bulk that they announce, and gives receipts.
+type server struct {
+	tm *transport.TransferMachine
+
+	mu     sync.Mutex // guards the rest
+	lives  map[uint64][]uint64
+	report serverReport
+	loads  []*transport.Buffer
+	notes  []*transport.Buffer
+}
+
+// beServer serves until it is told to end. "ledger FILE" has it write down what has come.
+func beServer(ctx context.Context, o order, in *bufio.Scanner) error {
+	tm, err := join(ctx, o, 4096)
+	if err != nil {
+		return err
+	}
+	s := &server{tm: tm, lives: make(map[uint64][]uint64)}
+	callbacks := &transport.Callbacks{
+		transport.MsgRecv: s.message, transport.MsgSend: s.noted, transport.ActiveBulkRecv: s.fetched,
+	}
+	var all, rooms []*transport.Buffer
+	for i := range 1024 + 512 + 128 {
+		size := messageSize
+		if i >= 1024+512 {
+			size = bulkSize
+		}
+		b, err := tm.Domain().Buffer(ctx, size)
+		if err != nil {
+			return err
+		}
+		all = append(all, b)
+		b.Callbacks = callbacks
+		switch {
+		case i < 1024:
+			b.Queue, b.MinReceiveSize, b.MaxMessages = transport.MsgRecv, messageSize, 1
+			rooms = append(rooms, b)
+		case i < 1024+512:
+			b.Queue = transport.MsgSend
+			s.notes = append(s.notes, b)
+		default:
+			b.Queue = transport.ActiveBulkRecv
+			s.loads = append(s.loads, b)
+		}
+	}
+	if _, err := tm.AddAll(rooms...); err != nil { // what they need is there
+		return err
+	}
+	fmt.Println("up")
+	for in.Scan() {
+		s.mu.Lock()
+		say("report", s.report)
+		if o.File != "" {
+			err = s.write(o.File)
+		}
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return depart(ctx, tm, all...)
+}
+
+// write writes down which messages of which life have come; mu is held.
+func (s *server) write(file string) error {
+	var b []byte
+	for life, bits := range s.lives {
+		b = binary.LittleEndian.AppendUint64(b, life)
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(bits)))
+		for _, word := range bits {
+			b = binary.LittleEndian.AppendUint64(b, word)
+		}
+	}
+	if err := os.WriteFile(file+".new", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// readLives reads what write has written.
+func readLives(file string) (map[uint64][]uint64, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	lives := make(map[uint64][]uint64)
+	next := func() uint64 {
+		v := binary.LittleEndian.Uint64(b)
+		b = b[8:]
+		return v
+	}
+	for len(b) > 0 {
+		life, n := next(), next()
+		for range n {
+			lives[life] = append(lives[life], next())
+		}
+	}
+	return lives, nil
+}
+
+func has(bits []uint64, number uint64) bool {
+	return number/64 < uint64(len(bits)) && bits[number/64]>>(number%64)&1 == 1
+}
+
+func (s *server) trouble(what string, err error) {
+	if s.tm.State() != transport.StateStarted {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report.Troubles++
+	s.report.Last = fmt.Sprint(what, ": ", err)
+}
+
+// message takes a message.
+func (s *server) message(e *transport.BufferEvent) {
+	if e.Err != nil {
+		s.trouble("receive", e.Err)
+		return
+	}
+	var p parcel
+	if err := p.get(e.Bytes()); err != nil {
+		s.trouble("message", err)
+	} else {
+		s.note(&p)
+		if len(p.descriptor) > 0 {
+			s.fetch(e, &p)
+		}
+		s.receipt(e, p)
+	}
+	if err := e.Add(e.Buffer); err != nil {
+		s.trouble("add", err)
+	}
+}
+
+// note writes a message down.
+func (s *server) note(p *parcel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report.Messages++
+	bits := s.lives[p.life]
+	if has(bits, p.number) {
+		s.report.Twice++
+	}
+	for p.number/64 >= uint64(len(bits)) {
+		bits = append(bits, 0)
+	}
+	bits[p.number/64] |= 1 << (p.number % 64)
+	s.lives[p.life] = bits
+}
+
+// fetch begins to fetch the bulk that a message announces.
+func (s *server) fetch(e *transport.BufferEvent, p *parcel) {
+	s.mu.Lock()
+	var b *transport.Buffer
+	if n := len(s.loads); n > 0 {
+		b, s.loads = s.loads[n-1], s.loads[:n-1]
+	} else {
+		s.report.NoLoad++
+	}
+	s.mu.Unlock()
+	if b == nil {
+		return
+	}
+	b.Descriptor, b.Deadline, b.Data = p.descriptor, time.Now().Add(receiptTime), *p
+	if err := s.tm.Add(b); err != nil {
+		s.mu.Lock()
+		s.report.BulkFailed++
+		s.loads = append(s.loads, b)
+		s.mu.Unlock()
+		s.unexpected("add bulk", err)
+	}
+}
+
+func (s *server) fetched(e *transport.BufferEvent) {
+	p := e.Buffer.Data.(parcel)
+	good := e.Err == nil && e.Length == bulkSize && p.filled(e.Bytes())
+	s.mu.Lock()
+	switch {
+	case e.Err != nil:
+		s.report.BulkFailed++
+	case good:
+		s.report.Bulk++
+	default:
+		s.report.Bulk++
+		s.report.Spoilt++
+	}
+	s.loads = append(s.loads, e.Buffer)
+	s.mu.Unlock()
+	s.unexpected("bulk", e.Err)
+}
+
+// unexpected notes errors that broken connections and dead workers are no reason for.
+func (s *server) unexpected(what string, err error) {
+	if err == nil {
+		return
+	}
+	for _, e := range []error{
+		syscall.ETIMEDOUT, syscall.ECANCELED, syscall.EIO, syscall.EHOSTUNREACH, syscall.ECONNRESET, syscall.ECONNABORTED,
+		syscall.ENOTCONN, syscall.EPIPE, syscall.ECONNREFUSED, syscall.ENETUNREACH,
+	} {
+		if errors.Is(err, e) {
+			return
+		}
+	}
+	s.trouble(what, err)
+}
+
+// receipt answers a message.
+func (s *server) receipt(e *transport.BufferEvent, p parcel) {
+	s.mu.Lock()
+	var b *transport.Buffer
+	if n := len(s.notes); n > 0 {
+		b, s.notes = s.notes[n-1], s.notes[:n-1]
+	} else {
+		s.report.ReceiptsFailed++
+	}
+	s.mu.Unlock()
+	if b == nil {
+		return
+	}
+	p.descriptor = nil
+	b.Length, b.EndPoint = p.put(b.Bytes()), e.EndPoint
+	if err := s.tm.Add(b); err != nil {
+		s.mu.Lock()
+		s.report.ReceiptsFailed++
+		s.notes = append(s.notes, b)
+		s.mu.Unlock()
+		s.unexpected("add receipt", err)
+	}
+}
+
+func (s *server) noted(e *transport.BufferEvent) {
+	s.mu.Lock()
+	if e.Err != nil {
+		s.report.ReceiptsFailed++
+	}
+	s.notes = append(s.notes, e.Buffer)
+	s.mu.Unlock()
+	s.unexpected("receipt", e.Err)
+}

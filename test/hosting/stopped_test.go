@@ -1,0 +1,241 @@
+package hosting
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/remote"
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// A client that is stopped goes on where it was. Others do not notice, but who waits for it.
+//
+// transport 9.10
+func TestStopped(t *testing.T) {
+	d := launch(t, settings{host: 1})
+	at := func(n int) string { return fmt.Sprintf("%s:12345:34:%d", d.nid, n) }
+	echo := enter(t, order{Role: "echo", Socket: d.socket, At: at(1)})
+	ping := enter(t, order{Role: "ping", Socket: d.socket, At: at(2), To: at(1)})
+	idleEcho := enter(t, order{Role: "echo", ID: 1, Socket: d.socket, At: at(3)})
+	stopped := enter(t, order{Role: "ping", ID: 1, Socket: d.socket, At: at(4), To: at(3)})
+	for _, g := range []*guest{stopped, idleEcho} {
+		var p pingReport
+		ping.askInto("report", "report", &p)
+		stopped.askInto("report", "report", &p)
+		if err := g.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		pause := 300 * time.Millisecond
+		if *long {
+			pause = 5 * time.Second // below what a ping takes for a loss
+		}
+		for p.N = 0; p.N == 0; {
+			time.Sleep(pause)
+			ping.askInto("report", "report", &p)
+		}
+		t.Logf("%s %d is stopped for %v; others: %v", g.order.Role, g.order.ID, pause, &p)
+		if p.Lost > 0 || p.Troubles > 0 {
+			t.Errorf("others: %v", &p)
+		}
+		if err := g.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		var after pingReport
+		within(t, patience, "it goes on", func() bool {
+			stopped.askInto("report", "report", &p)
+			after.N += p.N
+			after.Lost += p.Lost
+			after.Troubles += p.Troubles
+			return after.N > 100
+		})
+		if after.Lost > 0 || after.Troubles > 0 {
+			t.Errorf("it goes on with %v", &after)
+		}
+	}
+	for _, g := range []*guest{ping, stopped, echo, idleEcho} {
+		g.leave()
+	}
+	d.sound()
+}
+
+// beGreedy takes all that there is to have, of each kind, says why it gets no more, and keeps
+// it. What it gives back it can have again.
+func beGreedy(ctx context.Context, o order, in *bufio.Scanner) error {
+	d, err := transport.NewDomain(ctx, remote.New(remote.Config{Path: o.Socket, Program: o.Role, Completions: 16}))
+	if err != nil {
+		return err
+	}
+	refusals := make(map[string]string)
+	var last *transport.Buffer
+	for {
+		b, err := d.Buffer(ctx, 1<<20)
+		if err != nil {
+			refusals["buffer"] = err.Error()
+			if !errors.Is(err, syscall.EDQUOT) {
+				return err
+			}
+			break
+		}
+		last = b
+	}
+	if err := d.Free(last); err != nil {
+		return err
+	}
+	if _, err := d.Buffer(ctx, 1<<20); err != nil {
+		return fmt.Errorf("what was given back: %w", err)
+	}
+	var tm *transport.TransferMachine
+	for {
+		next, err := d.Open(ctx, o.At, nil)
+		if err != nil {
+			refusals["TM"] = err.Error()
+			if !errors.Is(err, syscall.EDQUOT) {
+				return err
+			}
+			break
+		}
+		tm = next
+	}
+	if err := tm.Shutdown(ctx); err != nil {
+		return err
+	}
+	if _, err := d.Open(ctx, o.At, nil); err != nil {
+		return fmt.Errorf("what was given back: %w", err)
+	}
+	say("greedy", refusals)
+	fmt.Println("up")
+	_, err = io.Copy(io.Discard, neverEnds{in})
+	return err
+}
+
+// neverEnds reads lines to the end.
+type neverEnds struct{ in *bufio.Scanner }
+
+func (n neverEnds) Read([]byte) (int, error) {
+	if n.in.Scan() {
+		return 0, nil
+	}
+	return 0, io.EOF
+}
+
+// A client that takes all that its rule lets it have hears which quota it has met, and hurts
+// nobody.
+//
+// transport 9.8
+// transport-tests P (122)
+func TestQuotas(t *testing.T) {
+	d := launch(t, settings{host: 1, each: ", tms: 8, areas: 8, memory: 64"})
+	echo := enter(t, order{Role: "echo", Socket: d.socket, At: d.nid + ":12345:34:1"})
+	ping := enter(t, order{Role: "ping", Socket: d.socket, At: d.nid + ":12345:34:2", To: d.nid + ":12345:34:1"})
+	before := d.figures()
+	g := begin(t, order{Role: "greedy", Socket: d.socket, At: d.nid + ":12345:39:*"})
+	var refusals map[string]string
+	if text := g.expect("greedy"); json.Unmarshal([]byte(text), &refusals) != nil {
+		t.Fatalf("%q", text)
+	}
+	g.expect("up")
+	t.Logf("%q", refusals)
+	for what, words := range map[string]string{"buffer": "a connection may have", "TM": "TMs, of 8 that a connection may have"} {
+		if !strings.Contains(refusals[what], words) {
+			t.Errorf("%s: %q", what, refusals[what])
+		}
+	}
+	var p pingReport
+	ping.askInto("report", "report", &p)
+	if err := g.kill(); err != nil {
+		t.Error(err)
+	}
+	within(t, patience, "it is gone", func() bool { return d.pids()[g.pid()] == 0 })
+	d.holds(before)
+	ping.askInto("report", "report", &p)
+	if p.Lost > 0 || p.Troubles > 0 {
+		t.Errorf("others: %v", &p)
+	}
+	ping.leave()
+	echo.leave()
+	d.sound()
+}
+
+// beGlutton queues a buffer for as many messages as it may, and never takes a completion out.
+func beGlutton(_ context.Context, o order, in *bufio.Scanner) error {
+	p, err := rawJoin(o.Socket, o.Role)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	area, m, fd, err := p.share(1 << 16)
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = m.Close(), unix.Close(fd) }()
+	b, err := p.register(area, 0, 1<<16)
+	if err != nil {
+		return err
+	}
+	r, err := p.start(o.At, 16)
+	if err != nil {
+		return err
+	}
+	c, err := r.attach()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	s := shm.Submission{Opcode: shm.OpMsgRecv, Buffer: b.Index, Generation: b.Generation, Operation: 1, MinReceive: 64, MaxMessages: 4}
+	if ok, err := c.Submissions.Put(&s); !ok {
+		return err
+	}
+	c.Submissions.Publish()
+	c.Submissions.Ring()
+	fmt.Println("up")
+	for in.Scan() {
+		var counters protocol.Counters
+		if err := p.ask(&protocol.StatsGet{Handle: r.handle}, &counters); err != nil {
+			return fmt.Errorf("%w, %s", err, p.cutOff)
+		}
+		say("counters", counters.Completions)
+	}
+	return nil
+}
+
+// A client that never takes its completions out has as many as it has reserved room for, and
+// no more; those who send to it, and others, do not notice.
+//
+// transport 9.4, 9.9 (7)
+func TestNobodyConsumes(t *testing.T) {
+	d := launch(t, settings{host: 1})
+	to := d.nid + ":12345:34:3"
+	before := d.figures()
+	g := enter(t, order{Role: "glutton", Socket: d.socket, At: to})
+	sender := enter(t, order{Role: "worker", Seed: 1, Socket: d.socket, At: d.nid + ":12345:34:4", To: to, File: shortDir(t) + "/ledger"})
+	var completions uint64
+	within(t, patience, "the ring is full", func() bool {
+		g.askInto("", "counters", &completions)
+		return completions == 4
+	})
+	within(t, patience, "more was sent", func() bool {
+		all, err := readEntries(sender.order.File)
+		return err == nil && len(all) > 6
+	})
+	g.askInto("", "counters", &completions)
+	if completions != 4 {
+		t.Errorf("%d completions", completions)
+	}
+	sender.leave()
+	g.leave()
+	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
+	d.holds(before)
+	d.sound()
+}
