@@ -155,16 +155,8 @@ func (p Pattern) MatchNID(n NID) bool {
 		return true
 	case n.IsLarge():
 		return p.anyAddress()
-	case len(p.address) == 1:
-		return p.address[0].Match(n.Number())
 	}
-	v := n.Number()
-	for k, e := range p.address {
-		if !e.Match(v >> (8 * (octets - 1 - k)) & math.MaxUint8) {
-			return false
-		}
-	}
-	return true
+	return matchRanges(p.address, n.Number())
 }
 
 // anyAddress tells whether every part of the address is a wildcard.

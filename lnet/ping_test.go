@@ -207,6 +207,7 @@ const loWord = 0x00090000 // high half of the nid4 of 0@lo
 // An efa NID alone announces metadata, too.
 //
 // discovery 4.1
+// sanity-lnet 11 (270)
 func TestMetadataOfEFA(t *testing.T) {
 	b := unhex(t, goldenPings(t)[5].dump)
 	b[4] = 0x1e
