@@ -1,0 +1,56 @@
+package fuzz
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/daemon"
+	"github.com/lnetd/lnetd/internal/modparam"
+)
+
+// FuzzModparam reads module parameters as all that they may be. What comes out is
+// YAML that lnetd's reader takes apart, with no key that it does not know; what is
+// wrong is told with a line.
+func FuzzModparam(f *testing.F) {
+	addTexts(f,
+		"tcp0(eth0,eth1) 10.0.0.*; o2ib0 192.168.[1-2].*", "routes='tcp0 1 10.0.0.1@o2ib0'", "tcp *.*.*.*", "networks=tcp0(eth0[1],eth1)[2-3]",
+		`options lnet 'ip2nets="tcp0 10.0.0.*" routes="tcp0 1 10.0.0.2@o2ib0"'`, "tcp7: { gateway: 10.3.3.[6-12]@tcp, priority: 20, hop: 8 }",
+		"options lnet networks=tcp \\\n forwarding=enabled\n# x\noptions ksocklnd credits=512 nagle=0\noptions lnet lnet_retry_count=1",
+		"options lnet \"networks=tcp\nalias a b", "tcp1 [10,12]@gni:3", "options lnet ip2nets=''", "tcp 2001:db8::1@tcp", "<200:1>", "tcp\\x00(\")",
+	)
+	tcp := daemon.TCP(nil)
+	drivers := []config.DriverOptions{tcp.DriverOptions}
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, kind := range []modparam.Kind{modparam.Modprobe, modparam.IP2Nets, modparam.Routes, modparam.Networks, modparam.Mixed} {
+			yaml, err := modparam.Convert([]modparam.Text{{Name: "fuzz", Kind: kind, Data: []byte(s)}}, 0)
+			checkModparam(t, s, yaml, err, drivers)
+		}
+		yaml, _, err := modparam.Configuration("fuzz", []byte(s))
+		checkModparam(t, s, yaml, err, drivers)
+	})
+}
+
+func checkModparam(t *testing.T, s string, yaml []byte, err error, drivers []config.DriverOptions) {
+	t.Helper()
+	if err != nil {
+		p := (*modparam.Problem)(nil)
+		switch {
+		case yaml != nil:
+			t.Fatalf("%q: %q beside %v", s, yaml, err)
+		case errors.Is(err, modparam.ErrNoData):
+		case !errors.As(err, &p) || p.Line < 1 || p.Line > strings.Count(s, "\n")+1:
+			t.Fatalf("%q: no line: %v", s, err)
+		}
+		return
+	}
+	// Values may be beyond what lnetd takes; the form is its form.
+	if _, err := config.Parse("fuzz", yaml, drivers); err != nil {
+		for _, form := range []string{"yaml:", "unknown key", "invalid key", "is not a mapping", "is not a list"} {
+			if strings.Contains(err.Error(), form) {
+				t.Fatalf("%q gives\n%s\n%v", s, yaml, err)
+			}
+		}
+	}
+}

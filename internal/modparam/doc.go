@@ -1,0 +1,10 @@
+// Package modparam reads what sites wrote before there was YAML: files of
+// /etc/modprobe.d, the strings networks, ip2nets and routes of LNet's module
+// parameters, and lines of lnet_routes.conf (lnetctl 13, 14.4, 14.5).
+//
+// Convert makes the document of them that Lustre's lnet_legacy2yaml makes, in which
+// all patterns stand as they were written. Configuration makes one for lnetd of a
+// modprobe file, which means to lnetd what the file means to the kernel.
+//
+// cmd/lnetdctl calls it. It does no I/O and has no goroutines.
+package modparam

@@ -1,0 +1,161 @@
+package modparam
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An option is one NAME=VALUE of an "options" line. line is where that line begins.
+type option struct {
+	module, name, value string
+	line                int
+}
+
+// otherCommands are lines of modprobe files that set nothing.
+var otherCommands = []string{"alias", "blacklist", "config", "include", "install", "remove", "softdep", "weakdep"}
+
+const blanks = " \t\r\v\f"
+
+// modprobeOptions returns the options of all modules in a modprobe file, in order.
+func modprobeOptions(data []byte, bad *problems) []option {
+	var all []option
+	for line, text := range logicalLines(data) {
+		all = append(all, optionsOf(text, line, bad)...)
+	}
+	return all
+}
+
+// logicalLines calls yield with the lines and their numbers; those that end with a
+// backslash go on in the next one.
+func logicalLines(data []byte) func(yield func(int, string) bool) {
+	return func(yield func(int, string) bool) {
+		first, text := 0, ""
+		for k, part := range bytes.Split(data, []byte("\n")) {
+			if first == 0 {
+				first = k + 1
+			}
+			s, more := strings.CutSuffix(strings.TrimSuffix(string(part), "\r"), `\`)
+			text += s
+			if more {
+				continue
+			}
+			if !yield(first, text) {
+				return
+			}
+			first, text = 0, ""
+		}
+		if first != 0 {
+			yield(first, text)
+		}
+	}
+}
+
+// optionsOf reads a line of a modprobe file.
+func optionsOf(text string, line int, bad *problems) []option {
+	text = strings.Trim(text, blanks)
+	if text == "" || text[0] == '#' {
+		return nil
+	}
+	command, rest := cutWord(text)
+	switch {
+	case slices.Contains(otherCommands, command):
+		return nil
+	case command != "options":
+		bad.add(line, "'%s' is no word of a modprobe file: it is 'options MODULE NAME=VALUE ...' that sets parameters", command)
+		return nil
+	}
+	module, rest := cutWord(rest)
+	if module == "" || strings.Contains(module, "=") {
+		bad.add(line, "'options' without a module: 'options lnet NAME=VALUE ...' is what it should be")
+		return nil
+	}
+	module = strings.ReplaceAll(module, "-", "_")
+	all, err := assignments(rest)
+	if _, ours := modules[module]; err != nil && ours { // other modules may have switches
+		bad.add(line, "%w", err)
+	}
+	for k := range all {
+		all[k].module, all[k].line = module, line
+	}
+	return all
+}
+
+func cutWord(s string) (word, rest string) {
+	s = strings.TrimLeft(s, blanks)
+	if end := strings.IndexAny(s, blanks); end >= 0 {
+		return s[:end], s[end:]
+	}
+	return s, ""
+}
+
+// assignments reads NAME=VALUE ..., where a value with blanks stands in quotes, or
+// all of an assignment does. Single quotes around several do nothing: they are what
+// is left of a shell's.
+func assignments(s string) ([]option, error) {
+	var all []option
+	for {
+		s = strings.TrimLeft(s, blanks)
+		if s == "" {
+			return all, nil
+		}
+		word, rest, err := quoted(s)
+		if err != nil {
+			return all, err
+		}
+		if s[0] == '\'' && word != "" {
+			more, err := assignments(word)
+			all = append(all, more...)
+			if err != nil {
+				return all, err
+			}
+			s = rest
+			continue
+		}
+		name, value, found := strings.Cut(word, "=")
+		if !found {
+			return all, fmt.Errorf("'%s' is not NAME=VALUE; a value with blanks stands in quotes", word)
+		}
+		if value != "" && (value[0] == '"' || value[0] == '\'') {
+			value = value[1 : len(value)-1]
+		}
+		all = append(all, option{name: strings.ReplaceAll(name, "-", "_"), value: value})
+		s = rest
+	}
+}
+
+// quoted cuts off the first word of s, which does not begin with a blank. Blanks in
+// quotes do not end it. Quotes around the whole word are taken off, those around a
+// value are not.
+func quoted(s string) (word, rest string, err error) {
+	if s[0] == '"' || s[0] == '\'' {
+		end := strings.IndexByte(s[1:], s[0])
+		if end < 0 {
+			return "", "", fmt.Errorf("no end of what the quote in %s begins", cutShort(s))
+		}
+		return s[1 : 1+end], s[2+end:], nil
+	}
+	word, _ = cutWord(s)
+	value := strings.IndexByte(word, '=') + 1
+	if value == 0 || value == len(word) || word[value] != '"' && word[value] != '\'' {
+		return word, s[len(word):], nil
+	}
+	end := strings.IndexByte(s[value+1:], s[value])
+	if end < 0 {
+		return "", "", fmt.Errorf("no end of what the quote in %s begins", cutShort(s))
+	}
+	end += value + 2
+	if more, _ := cutWord(s[end:]); end < len(s) && !strings.ContainsRune(blanks, rune(s[end])) {
+		return "", "", fmt.Errorf("'%s' stands behind the quoted value of %s without a blank", more, s[:value-1])
+	}
+	return s[:end], s[end:], nil
+}
+
+// cutShort quotes the beginning of s.
+func cutShort(s string) string {
+	if len(s) > 40 {
+		return fmt.Sprintf("%q...", s[:40])
+	}
+	return fmt.Sprintf("%q", s)
+}

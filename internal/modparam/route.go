@@ -1,0 +1,142 @@
+package modparam
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// A route is an entry of routes, with its net and gateway as they were written.
+type route struct {
+	net, gateway string
+	hops         int   // 0: not given
+	priority     int64 // -1: not given
+}
+
+// maxHops is what a count of hops may be.
+const maxHops = math.MaxUint8
+
+// readRoute reads an entry of routes in either syntax: NET [HOPS] GATEWAY[:PRIORITY],
+// or NET: { gateway: GATEWAY, hop: HOPS, priority: PRIORITY }.
+func readRoute(entry string) (route, error) {
+	read := readBlankRoute
+	if strings.Contains(entry, "{") {
+		read = readBraceRoute
+	}
+	r, err := read(entry)
+	if err != nil {
+		return r, fmt.Errorf("invalid route '%s': %w", entry, err)
+	}
+	e := lnet.RouteEntry{Net: r.net, Gateways: []lnet.GatewaySpec{{NID: r.gateway}}}
+	if _, err := e.Routes(); err != nil {
+		return r, fmt.Errorf("invalid route '%s': %w", entry, inner(err))
+	}
+	return r, nil
+}
+
+// inner is an error without the text of the entry, which is not the one that was read.
+func inner(err error) error {
+	if field := (*lnet.FieldError)(nil); errors.As(err, &field) && field.Err != nil {
+		return field.Err
+	}
+	return err
+}
+
+func readBlankRoute(entry string) (route, error) {
+	r := route{priority: -1}
+	fields := strings.Fields(entry)
+	r.net, fields = fields[0], fields[1:]
+	if len(fields) > 0 && strings.Trim(fields[0], "0123456789") == "" {
+		var err error
+		if r.hops, err = hops(fields[0]); err != nil {
+			return r, err
+		}
+		fields = fields[1:]
+	}
+	switch {
+	case len(fields) == 0:
+		return r, fmt.Errorf("no gateway, such as 10.0.0.1@tcp, behind the net")
+	case len(fields) > 1:
+		return r, fmt.Errorf("multiple gateway specifications found: one entry for each, or a range such as 10.0.0.[1,2]@tcp")
+	}
+	parsed, err := lnet.ParseRouteEntries(r.net + " " + fields[0])
+	if err != nil {
+		return r, inner(err)
+	}
+	r.gateway = parsed[0].Gateways[0].NID
+	if r.gateway != fields[0] {
+		r.priority = int64(parsed[0].Gateways[0].Priority)
+	}
+	return r, nil
+}
+
+func readBraceRoute(entry string) (r route, err error) {
+	r.priority = -1
+	net, list, _ := strings.Cut(entry, "{")
+	list, after, closed := strings.Cut(list, "}")
+	if !closed || strings.Trim(after, blanks) != "" {
+		return r, fmt.Errorf("it is NET: { gateway: NID, hop: N, priority: N }")
+	}
+	r.net = strings.Trim(strings.TrimSuffix(strings.Trim(net, blanks), ":"), blanks)
+	if r.net == "" {
+		return r, fmt.Errorf("no net before the brace")
+	}
+	given := map[string]bool{}
+	for _, member := range splitOutside(list) {
+		member = strings.Trim(member, blanks)
+		if member == "" {
+			continue
+		}
+		key, value := cutMember(member)
+		if given[key] {
+			return r, fmt.Errorf("%s stands twice", key)
+		}
+		given[key] = true
+		switch key {
+		case "gateway":
+			r.gateway = value
+		case "hop":
+			r.hops, err = hops(value)
+		case "priority":
+			r.priority, err = priority(value)
+		default:
+			err = fmt.Errorf("'%s' is none of gateway, hop, priority", key)
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	if r.gateway == "" {
+		return r, fmt.Errorf("no gateway between the braces")
+	}
+	return r, nil
+}
+
+// cutMember splits "KEY: VALUE", of which the colon may be missing.
+func cutMember(member string) (key, value string) {
+	end := strings.IndexAny(member, ":"+blanks)
+	if end < 0 {
+		return member, ""
+	}
+	return member[:end], strings.Trim(strings.TrimPrefix(strings.TrimLeft(member[end:], blanks), ":"), blanks)
+}
+
+func hops(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n == 0 || n > maxHops {
+		return 0, fmt.Errorf("hopcount %s is out of range: it is 1 to %d", text, maxHops)
+	}
+	return int(n), nil
+}
+
+func priority(text string) (int64, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return -1, fmt.Errorf("priority '%s' is no number of 32 bits", text)
+	}
+	return int64(n), nil
+}
