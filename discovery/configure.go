@@ -209,3 +209,21 @@ func (m *Machine) DeleteNID(now time.Duration, primary, nid lnet.NID) error {
 	}
 	return refuse("delete from", primary, nid, err)
 }
+
+// settable are the flags that SetState changes: those that say what a peer is, and not
+// what is being done about it.
+const settable = MultiRail | Configured | Discovered | NIDsUpToDate | LockPrimary
+
+// SetState sets those flags of the peer that has the NID, as s has them: for tests
+// (lnetctl 4.11). ErrNotFound: no peer has it.
+func (m *Machine) SetState(now time.Duration, nid lnet.NID, s State) error {
+	m.begin(now)
+	defer m.end()
+	i := m.nis[nid]
+	if i == nil {
+		return refuse("set the state of", nid, nid, ErrNotFound)
+	}
+	m.set(i.peer, s&settable)
+	m.clear(i.peer, settable&^s)
+	return nil
+}

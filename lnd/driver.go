@@ -100,7 +100,7 @@ type Interface interface {
 	// Upper.LNDTimeout; 0: there is none.
 	Timeout() time.Duration
 	// Options are the driver's own tunables in force, of the type that
-	// Config.Options has; constant.
+	// Config.Options has; constant, but for Tuner.
 	Options() any
 	// Link is the present link state.
 	Link() LinkState
@@ -160,6 +160,15 @@ type Interface interface {
 	// registrations are left end with it. It must not be called from an upcall
 	// or a completion. A second call returns ErrClosed.
 	Close(ctx context.Context) error
+}
+
+// Tuner is an Interface whose Options can be changed while it is up.
+type Tuner interface {
+	// Tune has options, as Config.Options has them, hold from now on for connections
+	// that are made. Those that there are stay as they are; peers with fewer than they
+	// are to have get more. It neither blocks for long nor makes upcalls. After an error
+	// nothing has changed.
+	Tune(options any) error
 }
 
 // Counter is one named driver counter.

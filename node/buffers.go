@@ -33,6 +33,12 @@ var poolSizes = [poolKinds]struct{ pages, buffers, least int }{
 	largePool: {lnet.MTU / pageSize, 1024, 256},
 }
 
+// Resolved are the sizes with the defaults in place of 0.
+func (b Buffers) Resolved() Buffers {
+	sizes := b.numbers()
+	return Buffers{Tiny: sizes[tinyPool], Small: sizes[smallPool], Large: sizes[largePool]}
+}
+
 // numbers are the sizes by pool, defaults resolved.
 func (b Buffers) numbers() [poolKinds]int {
 	sizes := [poolKinds]int{b.Tiny, b.Small, b.Large}

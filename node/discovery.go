@@ -206,3 +206,9 @@ func (n *Node) Rules() []selection.Rule { return n.made().rules.Load().Rules() }
 
 // TypedRules lists the policies of the Multi-Rail design's form.
 func (n *Node) TypedRules() []selection.TypedRule { return n.made().rules.Load().Typed() }
+
+// SetPeerState sets what a peer is, in the flags that tests may set
+// (discovery.Machine.SetState). discovery.ErrNotFound, and as with ConfigurePeer.
+func (n *Node) SetPeerState(ctx context.Context, nid lnet.NID, s discovery.State) error {
+	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error { return m.SetState(now, nid, s) })
+}

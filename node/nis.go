@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -168,6 +169,24 @@ func (t *topology) vacant(net lnet.Net, nid lnet.NID, device string) error {
 		}
 	}
 	return nil
+}
+
+// TuneNI has options of the driver's hold on an NI from now on, as lnd.Tuner has it.
+// ErrNotFound: there is no such NI; errors.ErrUnsupported: its driver cannot; or the
+// driver's error. It may be called from anywhere.
+func (n *Node) TuneNI(nid lnet.NID, options any) error {
+	if err := n.takes(); err != nil {
+		return fmt.Errorf("tune interface %s: %w", nid, err)
+	}
+	i := n.topology.Load().find(nid)
+	if i == nil {
+		return fmt.Errorf("tune interface %s: %w", nid, ErrNotFound)
+	}
+	t, ok := i.iface.(lnd.Tuner)
+	if !ok {
+		return fmt.Errorf("tune interface %s: %w", nid, errors.ErrUnsupported)
+	}
+	return t.Tune(options)
 }
 
 // RemoveNI takes an interface away and closes it: messages on it end with an

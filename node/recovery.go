@@ -195,3 +195,19 @@ func (p *patient) HandleEvent(e *portals.Event) {
 		p.health.pending.Store(false)
 	}
 }
+
+// Recovering are the NIDs that are pinged until they are well, of local NIs and of peers, in
+// the order in which they fell ill.
+func (n *Node) Recovering() (local, peers []lnet.NID) {
+	r := &n.made().recovery
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.patients {
+		if p.ni != nil {
+			local = append(local, p.ni.NID)
+		} else {
+			peers = append(peers, p.peer.NID)
+		}
+	}
+	return local, peers
+}

@@ -34,7 +34,7 @@ type PoolInfo struct {
 // RoutingInfo describes the router role.
 type RoutingInfo struct {
 	State RoutingState
-	// Ever says that the node has forwarded since it began.
+	// Ever says that the node has forwarded since it began, or since StopRouting.
 	Ever bool
 	// Pools are those of tiny, small and large buffers.
 	Pools [poolKinds]PoolInfo
@@ -142,6 +142,14 @@ func (n *Node) DisableRouting() {
 	n.restate()
 }
 
+// StopRouting ends the router role at once: what waits to be forwarded is dropped, and
+// the node is one that never forwarded. It can be enabled again.
+func (n *Node) StopRouting() {
+	n.DisableRouting()
+	n.stopForwarding()
+	n.router.ever.Store(false)
+}
+
 // SetBuffers sets the sizes of the pools; a number less than 0 leaves one as it
 // is, 0 stands for the default. They hold when the node forwards.
 func (n *Node) SetBuffers(b Buffers) {
@@ -177,8 +185,7 @@ func (n *Node) setBuffers(b Buffers) (ready messageQueue) {
 func (n *Node) Buffers() Buffers {
 	n.made().router.mu.Lock()
 	defer n.router.mu.Unlock()
-	sizes := n.router.sizes.numbers()
-	return Buffers{Tiny: sizes[tinyPool], Small: sizes[smallPool], Large: sizes[largePool]}
+	return n.router.sizes.Resolved()
 }
 
 // Routing describes the router role.

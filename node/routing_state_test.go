@@ -180,6 +180,35 @@ func TestRoutingIsTurnedOnAndOff(t *testing.T) {
 	})
 }
 
+// A router that is stopped at once forwards no more, can be enabled again at once, and has
+// never been one.
+//
+// lnetctl 4.1
+func TestRoutingIsStoppedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBetween(t, node.Config{Routing: true})
+		for _, disable := range []func(){func() {}, b.node.DisableRouting} {
+			disable()
+			b.node.StopRouting()
+			synctest.Wait()
+			r := b.node.Routing()
+			if r.State != node.RoutingDisabled || r.Ever || r.Pools[0].Buffers != 0 || b.node.PingInfo().Features&lnet.FeatRoutingDisabled == 0 {
+				t.Errorf("%+v", r)
+			}
+			if b.send(t) {
+				t.Error("forwarded")
+			}
+			if err := b.node.EnableRouting(); err != nil {
+				t.Error(err)
+			}
+			if !b.send(t) {
+				t.Error("enabled again: not forwarded")
+			}
+		}
+		sound(t, "at the end", b.node)
+	})
+}
+
 // lnet-core 9.1 (3)
 func TestRoutingFromTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

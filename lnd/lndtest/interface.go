@@ -14,6 +14,7 @@ var interfaceCases = []scenario{
 	{name: "Counters", nodes: 2, run: counters},
 	{name: "Link", nodes: 2, needs: func(w *World) bool { return w.SetLink != nil }, run: link},
 	{name: "OpenAndClose", nodes: 2, run: openAndClose},
+	{name: "Tune", nodes: 2, run: tune},
 }
 
 func constants(s *stage) {
@@ -32,6 +33,28 @@ func constants(s *stage) {
 	if i.LargeNIDs() != large || i.Tunables() != t || i.NID() != n[0].id.NID {
 		s.t.Error("a constant has changed")
 	}
+}
+
+// tune has an interface go on with the options that it has, and refuse what are none.
+func tune(s *stage) {
+	n := s.open(2)
+	t, ok := n[0].i.(lnd.Tuner)
+	if !ok {
+		return
+	}
+	s.awaitDelivered(n[1], n[0].put(n[1], 10))
+	before := n[0].i.Options()
+	if err := t.Tune(before); err != nil {
+		s.t.Errorf("Tune with the options in force: %v", err)
+	}
+	if err := t.Tune(struct{ none int }{}); err == nil {
+		s.t.Error("Tune took options of another type")
+	}
+	if diff := cmp.Diff(before, n[0].i.Options()); diff != "" {
+		s.t.Errorf("options (-before +after):\n%s", diff)
+	}
+	s.awaitDelivered(n[1], n[0].put(n[1], 10))
+	s.awaitWorking(n[0], n[1])
 }
 
 var counterName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)

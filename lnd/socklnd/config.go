@@ -82,10 +82,13 @@ type Config struct {
 }
 
 // Options are the tunables that one interface may have to itself; they go into
-// lnd.Config.Options. A negative ConnsPerPeer and a nil TOS take the driver's.
+// lnd.Config.Options, and may be changed later (lnd.Tuner). A negative ConnsPerPeer, a
+// nil TOS and a nil Timeout take the driver's; ConnsPerPeer 0 follows from the link speed,
+// Timeout 0 is LNet's.
 type Options struct {
 	ConnsPerPeer int
 	TOS          *int
+	Timeout      *time.Duration
 }
 
 // Accept is an accept mode (lnet-wire 5.4).

@@ -9,10 +9,10 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -116,12 +116,33 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 	return i, nil
 }
 
+// Usable finds the NID that an interface on net with a device, a NID or both would have
+// now on a network, nil being the host's, and its device. The error says why there can be
+// none: the device is missing, switched off or without the address.
+func Usable(n Network, net lnet.Net, device string, nid lnet.NID) (lnet.NID, string, error) {
+	if n == nil {
+		n = HostNetwork()
+	}
+	dev, err := n.Device(device, nid)
+	if err != nil {
+		return lnet.NID{}, "", err
+	}
+	if dev.Off {
+		return lnet.NID{}, dev.Name, fmt.Errorf("device %s is down: %w", dev.Name, syscall.ENETDOWN)
+	}
+	addr, err := chooseAddress(dev, nid)
+	if err != nil {
+		return lnet.NID{}, dev.Name, fmt.Errorf("%w: %w", err, syscall.EADDRNOTAVAIL)
+	}
+	return lnet.NIDFromIP(net, addr), dev.Name, nil
+}
+
 // chooseAddress takes the NID's address if there is one, else the device's
 // first IPv4 address, else its first IPv6 address (socklnd 17).
 func chooseAddress(dev Device, nid lnet.NID) (netip.Addr, error) {
 	if !nid.IsZero() {
 		if want := nid.IP(); !dev.Has(want) {
-			return netip.Addr{}, fmt.Errorf("device %s has no address %s", dev.Name, want)
+			return netip.Addr{}, fmt.Errorf("device %s has no address %s, but %s", dev.Name, want, dev.addresses())
 		}
 		return nid.IP(), nil
 	}
@@ -191,13 +212,9 @@ func (d *Driver) jitter() float64 {
 
 // newInterface resolves an interface's configuration.
 func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Interface, error) {
-	o := Options{ConnsPerPeer: -1}
-	switch v := c.Options.(type) {
-	case nil:
-	case Options:
-		o = v
-	default:
-		return nil, fmt.Errorf("options of type %T: not socklnd.Options", c.Options)
+	o, err := d.resolveOptions(c.Options, dev)
+	if err != nil {
+		return nil, err
 	}
 	i := &Interface{
 		driver:      d,
@@ -206,8 +223,6 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		device:      dev.Name,
 		upper:       c.Upper,
 		tunables:    resolveTunables(c.Tunables, d.config.Tunables),
-		perPeer:     d.config.ConnsPerPeer,
-		tos:         d.config.TOS,
 		incarnation: uint64(d.config.Wall().UnixNano()),
 		doubts:      make(chan struct{}, 1),
 		peers:       make(map[lnet.ProcessID]*peer),
@@ -215,21 +230,7 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		claims:      claims{rate: claimRate},
 		hosts:       claims{rate: hostRate},
 	}
-	if o.ConnsPerPeer >= 0 {
-		i.perPeer = o.ConnsPerPeer
-	}
-	if i.perPeer > 127 {
-		return nil, fmt.Errorf("conns_per_peer %d: must be 0 to 127", i.perPeer)
-	}
-	if i.perPeer == 0 {
-		i.perPeer = protocol.ConnsPerPeer(dev.SpeedMbps)
-	}
-	if o.TOS != nil {
-		i.tos = *o.TOS
-	}
-	if i.tos > 255 {
-		return nil, fmt.Errorf("tos %d: must be -1 to 255", i.tos)
-	}
+	i.options.Store(&o)
 	log := c.Logger
 	if log == nil {
 		log = d.log

@@ -25,7 +25,24 @@ func HostNetwork() Network { return hostNetwork{} }
 
 type hostNetwork struct{}
 
-var errNoDevice = errors.New("no such network device")
+// errNoDevice is ENODEV in the words of who looks for an interface.
+var errNoDevice = lacking{"no such network device"}
+
+type lacking struct{ text string }
+
+func (l lacking) Error() string { return l.text }
+
+// As implements errors.As for a syscall.Errno.
+func (lacking) As(target any) bool {
+	e, ok := target.(*syscall.Errno)
+	if ok {
+		*e = syscall.ENODEV
+	}
+	return ok
+}
+
+// Is implements errors.Is.
+func (lacking) Is(target error) bool { return target == syscall.ENODEV }
 
 // Device implements Network.
 func (hostNetwork) Device(name string, nid lnet.NID) (Device, error) {
@@ -92,6 +109,7 @@ func describe(l *rtnetlink.LinkMessage) Device {
 	return Device{
 		Name:      a.Name,
 		Up:        l.Flags&unix.IFF_UP != 0 && operational && carrier,
+		Off:       l.Flags&unix.IFF_UP == 0,
 		Loopback:  l.Flags&unix.IFF_LOOPBACK != 0,
 		SpeedMbps: speed(a.Name),
 	}

@@ -23,12 +23,11 @@ type Interface struct {
 	upper    lnd.Upper
 	tunables lnd.Tunables
 	log      *slog.Logger
-	perPeer  int // conns_per_peer
-	tos      int
 	// incarnation tells the lives of the NI apart; every connection of one
 	// life carries the same (socklnd 6).
 	incarnation uint64
 	listening   []netip.AddrPort // guarded by Driver.mu
+	options     atomic.Pointer[options]
 
 	counters counters
 	link     atomic.Uint32
@@ -54,7 +53,10 @@ type Interface struct {
 	hosts    claims             // of those that are, over IPv6
 }
 
-var _ lnd.Interface = (*Interface)(nil)
+var (
+	_ lnd.Interface = (*Interface)(nil)
+	_ lnd.Tuner     = (*Interface)(nil)
+)
 
 func (i *Interface) start() {
 	i.group.Add(2)
@@ -73,7 +75,7 @@ func (i *Interface) LargeNIDs() bool { return true }
 
 // Timeout implements lnd.Interface: T (socklnd 14).
 func (i *Interface) Timeout() time.Duration {
-	if t := i.driver.config.SockTimeout; t > 0 {
+	if t := i.options.Load().timeout; t > 0 {
 		return t
 	}
 	if t := i.upper.LNDTimeout(); t > 0 {
@@ -84,12 +86,6 @@ func (i *Interface) Timeout() time.Duration {
 
 // Tunables implements lnd.Interface.
 func (i *Interface) Tunables() lnd.Tunables { return i.tunables }
-
-// Options implements lnd.Interface with an Options value.
-func (i *Interface) Options() any {
-	tos := i.tos
-	return Options{ConnsPerPeer: i.perPeer, TOS: &tos}
-}
 
 // Link implements lnd.Interface.
 func (i *Interface) Link() lnd.LinkState { return lnd.LinkState(i.link.Load()) }

@@ -3,6 +3,7 @@ package socklnd
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -36,6 +37,8 @@ type Device struct {
 	Name string
 	// Addrs are its addresses with their subnets, in the host's order.
 	Addrs []netip.Prefix
+	// Off tells that the device has been switched off; then it is not Up.
+	Off bool
 	// Up tells that the device is operationally up and has a carrier.
 	Up bool
 	// Loopback marks the host's loopback device.
@@ -53,6 +56,18 @@ func (d Device) Has(a netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// addresses lists the device's addresses for an operator.
+func (d Device) addresses() string {
+	if len(d.Addrs) == 0 {
+		return "none"
+	}
+	all := make([]string, len(d.Addrs))
+	for k, p := range d.Addrs {
+		all[k] = p.Addr().String()
+	}
+	return strings.Join(all, ", ")
 }
 
 // Listener accepts streams.

@@ -84,7 +84,7 @@ func newPeer(i *Interface, id lnet.ProcessID) *peer {
 // now (socklnd 2.2).
 func (p *peer) callable() {
 	c := &p.i.driver.config
-	p.wanted = &protocol.Wanted{PerType: p.i.perPeer}
+	p.wanted = &protocol.Wanted{PerType: p.i.options.Load().perPeer}
 	p.backoff.Min, p.backoff.Max = c.MinReconnect, c.MaxReconnect
 }
 

@@ -55,7 +55,9 @@ func (s *silent) Trying() (bool, time.Duration) { return s.unacked > 0, time.Hou
 func TestAStallAfterIdleness(t *testing.T) {
 	for _, before := range []int{0, 100} {
 		s := &silent{}
-		c := &conn{stream: s, peer: &peer{i: &Interface{driver: &Driver{config: DefaultConfig()}}}}
+		i := &Interface{driver: &Driver{config: DefaultConfig()}}
+		i.options.Store(&options{timeout: defaultTimeout})
+		c := &conn{stream: s, peer: &peer{i: i}}
 		now := time.Unix(0, 0)
 		look := func(after time.Duration) bool {
 			t.Helper()

@@ -210,6 +210,18 @@ func (w *Wanted) Remove(t ConnType) {
 	}
 }
 
+// SetPerType changes PerType. Types of which there are as many are complete; of the others
+// more are to be opened. CONTROL stays as it is.
+func (w *Wanted) SetPerType(n int) {
+	if w.PerType == n {
+		return
+	}
+	w.PerType = n
+	for _, t := range [...]ConnType{BulkIn, BulkOut} {
+		w.complete[t] = *w.counts.Of(t) >= w.limit(t)
+	}
+}
+
 // Settle declares every type of which there is a connection complete; it
 // reports whether that leaves nothing to open (socklnd 7).
 func (w *Wanted) Settle() bool {

@@ -1,0 +1,77 @@
+package socklnd
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// options are an interface's Options in force.
+type options struct {
+	perPeer int // conns_per_peer, 1 to 127
+	tos     int
+	timeout time.Duration // 0: LNet's
+}
+
+// resolveOptions fills in what the driver has, and what follows from the device.
+func (d *Driver) resolveOptions(given any, dev Device) (options, error) {
+	o := Options{ConnsPerPeer: -1}
+	switch v := given.(type) {
+	case nil:
+	case Options:
+		o = v
+	default:
+		return options{}, fmt.Errorf("options of type %T: not socklnd.Options", given)
+	}
+	r := options{perPeer: d.config.ConnsPerPeer, tos: d.config.TOS, timeout: d.config.SockTimeout}
+	if o.ConnsPerPeer >= 0 {
+		r.perPeer = o.ConnsPerPeer
+	}
+	if r.perPeer > 127 {
+		return r, fmt.Errorf("conns_per_peer %d: must be 0 to 127", r.perPeer)
+	}
+	if r.perPeer == 0 {
+		r.perPeer = protocol.ConnsPerPeer(dev.SpeedMbps)
+	}
+	if o.TOS != nil {
+		r.tos = *o.TOS
+	}
+	if r.tos > 255 {
+		return r, fmt.Errorf("tos %d: must be -1 to 255", r.tos)
+	}
+	if o.Timeout != nil {
+		r.timeout = *o.Timeout
+	}
+	if r.timeout < 0 {
+		return r, fmt.Errorf("timeout %s: must not be negative", r.timeout)
+	}
+	return r, nil
+}
+
+// Options implements lnd.Interface with an Options value.
+func (i *Interface) Options() any {
+	o := *i.options.Load()
+	return Options{ConnsPerPeer: o.perPeer, TOS: &o.tos, Timeout: &o.timeout}
+}
+
+// Tune implements lnd.Tuner with an Options value. A peer that is to have more
+// connections gets them when the next message is for it; surplus ones stay.
+func (i *Interface) Tune(given any) error {
+	dev, _ := i.driver.config.Network.Device(i.device, lnet.NID{}) // one that is gone has no speed
+	o, err := i.driver.resolveOptions(given, dev)
+	if err != nil {
+		return fmt.Errorf("socklnd: tune %s: %w", i.nid, err)
+	}
+	i.options.Store(&o)
+	for _, p := range i.peersOf(lnet.NID{}) {
+		p.mu.Lock()
+		if p.wanted != nil {
+			p.wanted.SetPerType(o.perPeer)
+			p.publish()
+		}
+		p.mu.Unlock()
+	}
+	return nil
+}
