@@ -108,8 +108,9 @@ func TestAddTestRefuses(t *testing.T) {
 		// Batches that are not there or have nothing to run.
 		_, err = s.Run(s.ctx, key, "x", 0)
 		want(t, "run", err, syscall.ENOENT, "batch")
-		_, err = s.Run(s.ctx, key, "idle", 0)
-		want(t, "run nothing", err, syscall.EINVAL, "batch")
+		if r, err := s.Run(s.ctx, key, "idle", 0); err != nil || !r.OK() || len(r.Nodes) > 0 {
+			t.Errorf("run nothing: %+v, %v", r, err)
+		}
 		_, err = s.Run(s.ctx, key, "running", -1)
 		want(t, "run for less than nothing", err, syscall.EINVAL, "batch")
 		_, err = s.Stop(s.ctx, key, "x", false)
