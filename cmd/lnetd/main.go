@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lnetd/lnetd/cmd/internal/cli"
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/daemon"
@@ -51,7 +52,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "lnetd: %v\n", err)
 		return exitFailure
 	default:
-		fmt.Fprintf(stderr, "lnetd: %v\nTry 'lnetd --help'.\n", err)
+		fmt.Fprintf(stderr, "lnetd: %v\nTry 'lnetd --help'.\n", cli.Explain(err))
 	}
 	return exitUsage
 }
@@ -62,6 +63,8 @@ type options struct {
 	port      int
 	file      string
 	reference bool
+	schema    bool
+	check     bool
 	// running says that the command line was understood.
 	running bool
 }
@@ -87,12 +90,14 @@ func (o *options) command(do func() error) *cobra.Command {
 	c.SetHelpTemplate(manPage)
 	f := c.Flags()
 	f.StringVar(&o.file, "config", "", "configuration `FILE`, YAML as \"lnetctl export\" prints it")
-	f.StringArrayVar(&o.override.Networks, "net", nil, "`NETS` to join, such as \"tcp(eth0),tcp1(eth1)\"; in place of the file's")
+	f.StringArrayVar(&o.override.Networks, "net", nil, "`NETS` to join, such as \"tcp(eth0),tcp1(eth1)\", or a NID to have; in place of the file's")
 	f.IntVar(&o.port, "port", 0, "TCP `PORT` to listen on and to call (default 988)")
 	f.StringVar(&o.override.ControlSocket, "control-socket", "", "`PATH` of the control socket")
 	f.StringVar(&o.override.MetricsAddr, "metrics-addr", "", "`HOST:PORT` to serve Prometheus' /metrics on (default none)")
 	f.StringVar(&o.override.LogLevel, "log-level", "", "lowest `LEVEL` to log: debug, info, warn, error (default info)")
+	f.BoolVar(&o.check, "check", false, "read the configuration file and the command line, say all that is wrong, and exit")
 	f.BoolVar(&o.reference, "print-reference-config", false, "print a configuration file with every key and its default, and exit")
+	f.BoolVar(&o.schema, "print-config-schema", false, "print a JSON Schema of configuration files, and exit")
 	return c
 }
 
@@ -102,33 +107,38 @@ func (o *options) run(stdout, stderr io.Writer) error {
 		_, err := stdout.Write(config.Reference(daemon.AllDrivers().Options()))
 		return err
 	}
+	if o.schema {
+		_, err := stdout.Write(config.Schema(daemon.AllDrivers().Options()))
+		return err
+	}
 	c, err := o.load()
 	if err != nil {
 		return err
 	}
-	log := daemon.NewLogger(stderr, c.LogLevel, c.LogFormat)
+	if o.check {
+		for _, w := range c.Warnings {
+			fmt.Fprintln(stdout, "warning: "+w.Error())
+		}
+		_, err := fmt.Fprintln(stdout, "the configuration has no errors")
+		return err
+	}
+	level := &slog.LevelVar{}
+	level.Set(c.LogLevel)
+	log := daemon.NewLogger(stderr, level, c.LogFormat)
 	ctx, stop := untilSignal(func(sig os.Signal) { log.Info("signal", "signal", sig.String()) })
 	defer stop()
 	d := daemon.New(c, daemon.AllDrivers(), log)
-	defer onHangup(func() { o.reload(d, log) })()
+	d.SetLevel(level)
+	defer onHangup(func() { d.Reload(ctx, o.load) })()
 	return d.Run(ctx)
 }
 
-// reload reads the configuration once more, and has hold what can without a restart.
-func (o *options) reload(d *daemon.Daemon, log *slog.Logger) {
-	c, err := o.load()
-	if err != nil {
-		log.Error("SIGHUP: the configuration is not reloaded", "err", err)
-		return
-	}
-	d.Reload(c)
-}
-
 // load reads the configuration file, if there is one, and puts the command
-// line over it.
+// line over it. Its error has all that is wrong in both.
 func (o *options) load() (config.Config, error) {
 	c := config.Default()
 	options := daemon.AllDrivers().Options()
+	var inFile error
 	if o.file != "" {
 		b, err := os.ReadFile(o.file)
 		if err != nil {
@@ -137,19 +147,17 @@ func (o *options) load() (config.Config, error) {
 				Remedy: "check --config and the file's rights",
 			}.Because(err)
 		}
-		if c, err = config.Parse(o.file, b, options); err != nil {
-			return c, api.Fault{
-				Code: api.CodeConfigInvalid, Text: "the configuration has errors",
-				Remedy: "see the keys and their values with: lnetd --print-reference-config",
-			}.Because(err)
-		}
+		c, inFile = config.Parse(o.file, b, options)
 	}
-	if err := c.Apply(o.override, options); err != nil {
-		return c, api.Fault{
-			Code: api.CodeConfigInvalid, Text: "the command line has errors", Remedy: "see lnetd --help",
-		}.Because(err)
+	err := c.Apply(o.override, options)
+	if err == nil && inFile == nil {
+		return c, nil
 	}
-	return c, nil
+	f := api.Fault{Code: api.CodeConfigInvalid, Text: "the configuration has errors", Remedy: "see the keys and their values with: lnetd --print-reference-config"}
+	if inFile == nil {
+		f.Text, f.Remedy = "the command line has errors", "see lnetd --help"
+	}
+	return c, f.Because(errors.Join(inFile, err))
 }
 
 // untilSignal returns a context that SIGTERM or SIGINT ends. A second one ends

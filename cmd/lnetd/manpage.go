@@ -31,7 +31,11 @@ OPTIONS
 SIGNALS
     SIGTERM, SIGINT  close connections and end, a router when what is under
                      way has passed, 10 s at most; again: end at once
-    SIGHUP           is logged; nothing is reloaded yet
+    SIGHUP           read the configuration file once more and change what is
+                     different; what is not is not disturbed. With errors, or if
+                     something cannot be, all stays as it was. What needs a
+                     restart is logged. systemd hears of the reload: with
+                     Type=notify-reload "systemctl reload" waits for its end
 
 FILES
     /run/lnetd/control.sock                 control socket of root's lnetd

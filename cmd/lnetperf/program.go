@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/cmd/internal/cli"
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
@@ -67,6 +68,7 @@ func (p *program) run(args []string) int {
 	understood := false
 	root := p.commands()
 	root.SetArgs(args)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Explain(err) })
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	err := root.ExecuteContext(ctx)
 	if failed := out.failure(); err == nil && failed != nil {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,12 +20,13 @@ func TestCasesThatAreRefused(t *testing.T) {
 	const ni = "net:\n  - net type: tcp\n    local NI(s):\n      - interfaces: {0: eth0}\n        "
 	var tests []errorTest
 	for _, c := range []struct{ name, text, want string }{
-		{"a key without value", "global:\n    discovery:\n", "f:2: global.discovery: no value where a number was expected"},
-		{"the same in the older form", "discovery:\n", "f:1: discovery: no value where a number was expected"},
-		{"a value that is no number", "global:\n    discovery: foo\n", `f:2: global.discovery: "foo" is not a whole number`},
-		{"the same in the older form", "discovery: foo\n", `f:1: discovery: "foo" is not a whole number`},
-		{"response_tracking -10", "global: {response_tracking: -10}\n", "f:1: global.response_tracking: -10 is not in 0 to 3"},
-		{"response_tracking 10", "global: {response_tracking: 10}\n", "f:1: global.response_tracking: 10 is not in 0 to 3"},
+		{"a key without value", "global:\n    discovery:\n", "f:2: global.discovery: no value specified for key 'discovery'"},
+		{"the same in the older form", "discovery:\n", "f:1: discovery: no value specified for key 'discovery'"},
+		{"a value that is no number", "global:\n    discovery: foo\n", `f:2: global.discovery: invalid value 'foo' for key 'discovery': "foo" is not a whole number`},
+		{"the same in the older form", "discovery: foo\n", `f:1: discovery: invalid value 'foo' for key 'discovery': "foo" is not a whole number`},
+		{"a key that nobody knows", "foo: 1\n", "f:1: foo: invalid key 'foo'"},
+		{"response_tracking -10", "global: {response_tracking: -10}\n", "f:1: global.response_tracking: invalid value '-10' for key 'response_tracking': -10 is not in 0 to 3"},
+		{"response_tracking 10", "global: {response_tracking: 10}\n", "f:1: global.response_tracking: invalid value '10' for key 'response_tracking': 10 is not in 0 to 3"},
 		{"conns_per_peer 200", ni + "lnd tunables: {conns_per_peer: 200}\n",
 			"f:5: net[0].local NI(s)[0].lnd tunables.conns_per_peer: 200 is not in 0 to 127"},
 		{"conns_per_peer 10^24", ni + "lnd tunables: {conns_per_peer: 1000000000000000000000000}\n",
@@ -34,31 +34,20 @@ func TestCasesThatAreRefused(t *testing.T) {
 		{"conns_per_peer foo", ni + "lnd tunables: {conns_per_peer: foo}\n",
 			`f:5: net[0].local NI(s)[0].lnd tunables.conns_per_peer: "foo" is not a whole number`},
 		{"CPTs the wrong way round, quoted", ni + "CPT: \"[1-0]\"\n",
-			`f:5: net[0].local NI(s)[0].CPT: "[1-0]": not a list of CPU partitions: `},
-		{"CPTs the wrong way round", ni + "CPT: [1-0]\n", `f:5: net[0].local NI(s)[0].CPT[0]: "1-0": not a list of CPU partitions: `},
-		{"no CPT, quoted", ni + "CPT: \"[]\"\n", `f:5: net[0].local NI(s)[0].CPT: "[]": not a list of CPU partitions: `},
-		{"no CPT", ni + "CPT: []\n", "f:5: net[0].local NI(s)[0].CPT: names no CPU partition"},
-		{"no text for CPTs", ni + "CPT: \"\"\n", `f:5: net[0].local NI(s)[0].CPT: "": not a list of CPU partitions: `},
-		{"no value for CPTs", ni + "CPT:\n", "f:5: net[0].local NI(s)[0].CPT: no value where a word was expected"},
+			"f:5: net[0].local NI(s)[0].CPT: Unable to parse CPT '[1-0]': "},
+		{"CPTs the wrong way round", ni + "CPT: [1-0]\n", "f:5: net[0].local NI(s)[0].CPT[0]: Unable to parse CPT '1-0': "},
+		{"no CPT, quoted", ni + "CPT: \"[]\"\n", "f:5: net[0].local NI(s)[0].CPT: Unable to parse CPT '[]': "},
+		{"no CPT", ni + "CPT: []\n", "f:5: net[0].local NI(s)[0].CPT: Unable to parse CPT '[]'"},
+		{"no text for CPTs", ni + "CPT: \"\"\n", "f:5: net[0].local NI(s)[0].CPT: Unable to parse CPT '': "},
+		{"no value for CPTs", ni + "CPT:\n", "f:5: net[0].local NI(s)[0].CPT: no value specified for key 'CPT'"},
 		{"CPTs behind an interface", "net:\n  - net type: tcp\n    interfaces: {0: \"eth0[1-0]\"}\n",
-			`f:3: net[0].interfaces.0: interface "eth0[1-0]": "[1-0]": not a list of CPU partitions: `},
+			`f:3: net[0].interfaces.0: interface "eth0[1-0]": Unable to parse CPT '[1-0]': `},
 		{"CPTs of the Multi-Rail design", "net:\n  - {net: tcp, interfaces: [{intf: eth0, CPT: x}]}\n",
-			`f:2: net[0].interfaces[0].CPT: "x": not a list of CPU partitions: `},
+			"f:2: net[0].interfaces[0].CPT: Unable to parse CPT 'x': "},
 	} {
 		tests = append(tests, errorTest{c.name, c.text, []string{c.want}})
 	}
 	testErrors(t, tests)
-}
-
-// A section that nobody knows is named in a warning, and the rest holds.
-//
-// sanity-lnet 2 (27)
-// lnetctl 7 (2)
-func TestUnknownSection(t *testing.T) {
-	c := mustParse(t, "foo: 1\nglobal:\n    numa_range: 7\n")
-	if want := []string{"f:1: foo: unknown section, ignored"}; !slices.Equal(c.Warnings, want) || c.Parameters.NUMARange != 7 {
-		t.Errorf("warnings %q, NUMA range %d", c.Warnings, c.Parameters.NUMARange)
-	}
 }
 
 // sanity-lnet 4 (104)
@@ -80,47 +69,60 @@ func TestTunablesOfSeveralNIs(t *testing.T) {
 		timeouts   []time.Duration // peer_timeout, -1: the default
 		conns      []int           // conns_per_peer, 0: the default
 		warns      bool
+		cpts       [][]int
 	}{
 		{"each with its CPTs", `
       - interfaces: {0: eth0}
         CPT: "[0]"
       - interfaces: {0: eth1}
         CPT: "[1]"
-`, []time.Duration{-1, -1}, []int{0, 0}, false},
+`, []time.Duration{-1, -1}, []int{0, 0}, false, [][]int{{0}, {1}}},
 		{"CPTs in other forms", `
       - interfaces: {0: "eth0[0,2]"}
         CPT: [0, 2]
       - interfaces: {0: eth1}
         CPT: ["0-1", 3]
-`, []time.Duration{-1, -1}, []int{0, 0}, false},
+`, []time.Duration{-1, -1}, []int{0, 0}, false, [][]int{{0, 2}, {0, 1, 3}}},
+		{"CPTs of the net, and of one interface", `
+      - interfaces: {0: "eth0[1]"}
+        CPT: 2
+      - interfaces: {0: eth1}
+    CPT: "3,2,2"
+`, []time.Duration{-1, -1}, []int{0, 0}, false, [][]int{{1}, {2, 3}}},
+		{"all CPTs", `
+      - interfaces: {0: eth0}
+        CPT: "*"
+      - interfaces: {0: eth1}
+    CPT: "*"
+`, []time.Duration{-1, -1}, []int{0, 0}, false, nil},
 		{"lnd tunables alone", `
       - interfaces: {0: eth0}
         lnd tunables: {conns_per_peer: 5}
-`, []time.Duration{-1}, []int{5}, false},
+`, []time.Duration{-1}, []int{5}, false, nil},
 		{"lnd tunables that differ", `
       - interfaces: {0: eth0}
         lnd tunables: {conns_per_peer: 5}
       - interfaces: {0: eth1}
         lnd tunables: {conns_per_peer: 3}
-`, []time.Duration{-1, -1}, []int{5, 3}, false},
+`, []time.Duration{-1, -1}, []int{5, 3}, false, nil},
 		{"the second has them", `
       - interfaces: {0: eth0}
       - interfaces: {0: eth1}
         tunables: {peer_timeout: 181}
         lnd tunables: {conns_per_peer: 3}
-`, []time.Duration{-1, -1}, []int{0, 3}, true},
+`, []time.Duration{-1, -1}, []int{0, 3}, true, nil},
 		{"the net has them", `
       - interfaces: {0: eth0}
       - interfaces: {0: eth1}
     tunables: {peer_timeout: 182}
     lnd tunables: {conns_per_peer: 3}
-`, []time.Duration{182 * time.Second, 182 * time.Second}, []int{3, 3}, false},
+`, []time.Duration{182 * time.Second, 182 * time.Second}, []int{3, 3}, false, nil},
 		{"tunables that differ", `
       - interfaces: {0: eth0}
         tunables: {peer_timeout: 181}
       - interfaces: {0: eth1}
         tunables: {peer_timeout: 182}
-`, []time.Duration{181 * time.Second, 181 * time.Second}, []int{0, 0}, true},
+`, []time.Duration{181 * time.Second, 181 * time.Second}, []int{0, 0}, true, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -128,6 +130,9 @@ func TestTunablesOfSeveralNIs(t *testing.T) {
 			var want []NI
 			for k := range tt.timeouts {
 				ni := NI{Net: netOf(t, "tcp"), Device: []string{"eth0", "eth1"}[k], Tunables: lnd.Tunables{PeerTimeout: tt.timeouts[k]}}
+				if tt.cpts != nil {
+					ni.CPTs = tt.cpts[k]
+				}
 				if n := tt.conns[k]; n != 0 {
 					ni.Options = Values{"conns_per_peer": strconv.Itoa(n)}
 				}
@@ -136,7 +141,7 @@ func TestTunablesOfSeveralNIs(t *testing.T) {
 			if diff := cmp.Diff(want, c.NIs, sameNID); diff != "" {
 				t.Error(diff)
 			}
-			if warned := strings.Contains(strings.Join(c.Warnings, "\n"), warning); warned != tt.warns || !tt.warns && len(c.Warnings) > 0 {
+			if warned := strings.Contains(c.Warnings.Error(), warning); warned != tt.warns || !tt.warns && len(c.Warnings) > 0 {
 				t.Errorf("warnings %q", c.Warnings)
 			}
 		})
@@ -152,6 +157,9 @@ func TestTOSOfFiles(t *testing.T) {
 		c := mustParse(t, "net:\n  - net type: tcp\n    interfaces: [eth0]\n    lnd tunables: {tos: "+text+"}\n")
 		if n, ok := c.NIs[0].Options.Number("tos"); !ok || n != want {
 			t.Errorf("tos %s: %+v", text, c.NIs[0].Options)
+		}
+		if warned := len(c.Warnings) > 0; warned != (text != strconv.Itoa(want)) {
+			t.Errorf("tos %s: %v", text, c.Warnings)
 		}
 	}
 	if c := mustParse(t, "net:\n  - net type: tcp\n    interfaces: [eth0]\n"); c.NIs[0].Options != nil {
@@ -210,6 +218,7 @@ func TestObsoleteRouterParameters(t *testing.T) {
 global: {router_sensitivity: 100}
 lnetd: {dead_router_check_interval: 5, live_router_check_interval: 6, router_sensitivity_percentage: 70}
 `)
+	c.Given = Given{}
 	if diff := cmp.Diff(Default(), c); diff != "" {
 		t.Error(diff)
 	}

@@ -25,8 +25,10 @@ type Config struct {
 	LogLevel slog.Level
 	// LogFormat is FormatAuto, FormatJSON or FormatText.
 	LogFormat Format
-	// Warnings name what was written and has no effect, with its line.
-	Warnings []string
+	// Given says what of all this the file speaks of.
+	Given Given
+	// Warnings name what was written and has no effect.
+	Warnings Problems
 }
 
 // Format is how log lines are written.

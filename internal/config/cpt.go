@@ -1,8 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -10,35 +11,71 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// checkCPTs reads a list of CPU partitions as text, "[0,1-3]", or as a list
-// (lnetctl 9.1). It binds nothing: lnetd's threads run where they like, so that
-// partitions which this machine does not have are taken too.
-func (p place) checkCPTs() {
-	if p.node.Kind != yaml.SequenceNode {
-		if s, ok := p.text(); ok {
-			if err := checkCPTs(s); err != nil {
-				p.wrong("%v", err)
-			}
+// cptMax bounds the numbers of CPU partitions; how many this machine has is for others
+// to compare.
+const cptMax = 4095
+
+// ParseCPTs reads a list of CPU partitions: "[0,2-3]", "0,2" or "1"; nil stands for
+// "*", all of them (lnetctl 9.1, 12.1). The numbers are in order, each once.
+func ParseCPTs(s string) ([]int, error) {
+	list := strings.TrimSpace(s)
+	if list == "*" {
+		return nil, nil
+	}
+	if !strings.Contains(list, "[") {
+		list = "[" + list + "]"
+	}
+	expr, err := lnet.ParseRangeExpr(list, cptMax)
+	if err != nil {
+		if field := (*lnet.FieldError)(nil); errors.As(err, &field) {
+			err = field.Err
 		}
-		return
+		return nil, fmt.Errorf("Unable to parse CPT '%s': %w", s, err) //nolint:staticcheck // the reference's word (lnetctl 9.1)
 	}
-	items := p.items()
-	if len(items) == 0 {
-		p.wrong("names no CPU partition")
-	}
-	for _, at := range items {
-		at.checkCPTs()
-	}
+	return cptsOf(expr)
 }
 
-// checkCPTs says what is wrong with a list such as "[0,1]", "2" or "1,3".
-func checkCPTs(s string) error {
-	list := s
-	if !strings.Contains(s, "[") && s != "*" {
-		list = "[" + s + "]"
+// cptsOf are the numbers of an expression, in order.
+func cptsOf(expr lnet.RangeExpr) ([]int, error) {
+	var cpts []int
+	for _, r := range expr {
+		if r.Hi > cptMax {
+			return nil, fmt.Errorf("Unable to parse CPT '%d': not in 0 to %d", r.Hi, cptMax) //nolint:staticcheck // as above
+		}
+		for n := r.Lo; n <= r.Hi; n += max(r.Stride, 1) {
+			cpts = append(cpts, int(n))
+		}
 	}
-	if _, err := lnet.ParseRangeExpr(list, math.MaxInt32); err != nil {
-		return fmt.Errorf("%q: not a list of CPU partitions: %w", s, err)
+	slices.Sort(cpts)
+	return slices.Compact(cpts), nil
+}
+
+// cpts reads a list of CPU partitions as text, or as a list of numbers and texts.
+func (p place) cpts() ([]int, bool) {
+	if p.node.Kind != yaml.SequenceNode {
+		s, ok := p.textOf(cptText)
+		if !ok {
+			return nil, false
+		}
+		cpts, err := ParseCPTs(s)
+		if err != nil {
+			p.bad(err, cptText)
+		}
+		return cpts, err == nil
 	}
-	return nil
+	var all []int
+	items := p.items()
+	for _, at := range items {
+		cpts, ok := at.cpts()
+		if !ok {
+			return nil, false
+		}
+		all = append(all, cpts...)
+	}
+	if len(items) == 0 {
+		p.bad(fmt.Errorf("Unable to parse CPT '[]': no number"), cptText) //nolint:staticcheck // as above
+		return nil, false
+	}
+	slices.Sort(all)
+	return slices.Compact(all), true
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Diff returns the steps that make a node which is have into one which is want, in
-// an order in which a node takes them: options of drivers; what goes, what stands on
-// others first (routing, routes, peers, NIs, policies); parameters; what comes, in
-// the opposite order, with buffers before routing. So policies are in force before
-// there is anything that they are about, and as long. The inverses in the opposite
-// order lead back.
+// Diff returns the steps that make a node which is have into one which is want, in an
+// order in which a node takes them: options of drivers; what goes, what stands on others
+// first (routes, peers, NIs, policies); parameters; what comes, in the opposite order;
+// buffers. So policies are in force before there is anything that they are about, and as
+// long. The inverses in the opposite order lead back. Routing is last, whether it begins or
+// ends: a router that has begun to stop cannot be told to go on.
 //
 // What stands on something that goes or comes goes before and comes back after it:
 // with the last and the first NI of a net the peers that have NIDs there and the
@@ -26,7 +26,6 @@ func Diff(have, want *State) []Step {
 	var steps []Step
 	steps = append(steps, d.drivers()...)
 
-	steps = append(steps, d.routing(have.Routing != RoutingOff && want.Routing == RoutingOff)...)
 	steps = append(steps, d.routesThatGo()...)
 	steps = append(steps, d.peersThatGo()...)
 	steps = append(steps, d.nisThatGo()...)
@@ -37,13 +36,17 @@ func Diff(have, want *State) []Step {
 	}
 
 	steps = append(steps, d.policies(!want.Policies.empty())...)
+	steps = append(steps, d.nisThatChange()...)
 	steps = append(steps, d.nisThatCome()...)
 	steps = append(steps, d.peersThatCome()...)
 	steps = append(steps, d.routesThatCome()...)
 	if have.Buffers != want.Buffers {
 		steps = append(steps, Change[node.Buffers]{&have.Buffers, &want.Buffers})
 	}
-	return append(steps, d.routing(want.Routing != RoutingOff)...)
+	if have.Routing != want.Routing {
+		steps = append(steps, Change[Routing]{&have.Routing, &want.Routing})
+	}
+	return steps
 }
 
 // differ knows what stays as it is. What stands in neither map goes, or comes.
@@ -94,7 +97,7 @@ func (d *differ) keepNIs() (joined map[lnet.Net]bool) {
 	for k := range d.want.NIs {
 		i := &d.want.NIs[k]
 		o := haves[i.key()]
-		if d.nis[i.key()] = o != nil && i.equal(o); !d.nis[i.key()] {
+		if d.nis[i.key()] = o != nil && (i.equal(o) || o.changesInPlace(i)); !d.nis[i.key()] {
 			joined[i.Net] = true
 		}
 	}
@@ -152,6 +155,17 @@ func (d *differ) nisThatGo() (steps []Step) {
 	return steps
 }
 
+// nisThatChange are those that stay, with other tunables.
+func (d *differ) nisThatChange() (steps []Step) {
+	haves := byKey(d.have.NIs, (*NI).key)
+	for k := range d.want.NIs {
+		if i := &d.want.NIs[k]; d.nis[i.key()] && !i.equal(haves[i.key()]) {
+			steps = append(steps, Change[NI]{From: haves[i.key()], To: i})
+		}
+	}
+	return steps
+}
+
 func (d *differ) nisThatCome() (steps []Step) {
 	for k := range d.want.NIs {
 		if i := &d.want.NIs[k]; !d.nis[i.key()] {
@@ -203,23 +217,21 @@ func (d *differ) routesThatCome() (steps []Step) {
 	return steps
 }
 
+func (p *Policies) equal(o *Policies) bool {
+	return len(p.Rules) == len(o.Rules) && len(p.TypedRules) == len(o.TypedRules) &&
+		(len(p.Rules) == 0 || reflect.DeepEqual(p.Rules, o.Rules)) &&
+		(len(p.TypedRules) == 0 || reflect.DeepEqual(p.TypedRules, o.TypedRules))
+}
+
 func (p *Policies) empty() bool { return len(p.Rules) == 0 && len(p.TypedRules) == 0 }
 
 // policies changes them as a whole, if it is their turn.
 func (d *differ) policies(now bool) []Step {
 	h, w := &d.have.Policies, &d.want.Policies
-	if !now || h.empty() && w.empty() || reflect.DeepEqual(h, w) {
+	if !now || h.equal(w) {
 		return nil
 	}
 	return []Step{Change[Policies]{h, w}}
-}
-
-// routing turns it on or off, if it is its turn.
-func (d *differ) routing(now bool) []Step {
-	if !now || d.have.Routing == d.want.Routing {
-		return nil
-	}
-	return []Step{Change[Routing]{&d.have.Routing, &d.want.Routing}}
 }
 
 // drivers sets what is set of drivers.

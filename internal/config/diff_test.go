@@ -58,10 +58,9 @@ buffers: {tiny: 5}
 			"change router buffers", "change routing",
 		}},
 		{"nothing of it", all, "", []string{
-			"change routing",
 			"remove route to tcp6 by 10.0.0.9@tcp", "remove route to tcp5 by 10.0.0.2@tcp",
 			"remove peer 10.0.0.3@tcp", "remove peer 10.0.0.2@tcp", "remove NI tcp1(eth1)", "remove NI tcp(eth0)",
-			"change policies", "change router buffers",
+			"change policies", "change router buffers", "change routing",
 		}},
 		{"an NI more", tcp, both, []string{"add NI tcp1(eth1)"}},
 		{"the order of NIs", both, "net: [{net type: tcp1, interfaces: [eth1]}, {net type: tcp, interfaces: [eth0]}]\n", nil},

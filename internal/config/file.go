@@ -1,9 +1,6 @@
 package config
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -24,6 +21,7 @@ type file struct {
 	buffers  map[string]place
 	globals  fileGlobals
 	lnetd    fileLnetd
+	any      bool // a key is there
 }
 
 // fileNet is an item of "net".
@@ -38,10 +36,18 @@ type fileNet struct {
 // fileNI is an item of "local NI(s)".
 type fileNI struct {
 	at         place
-	interfaces []place
+	interfaces []fileInterface
 	nid        *place
 	tunables   *fileTunables
 	lnd        *place // "lnd tunables"; nil: not there
+	cpts       *place // "CPT"; nil: not there
+	pattern    *place // of addresses (lnetctl 11); nil: not there
+}
+
+// fileInterface is one of "interfaces".
+type fileInterface struct {
+	place
+	cpts *place // its own; nil: not there
 }
 
 // fileTunables is "tunables"; nil: not there.
@@ -92,58 +98,34 @@ func (r *reading) read(data []byte) file {
 			selftest: map[string]place{}, transport: map[string]place{},
 		},
 	}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var doc yaml.Node
-		err := d.Decode(&doc)
-		if errors.Is(err, io.EOF) {
-			return f
-		}
-		if err != nil {
-			r.problems = append(r.problems, &problem{file: r.name, text: err.Error()})
-			return f
-		}
-		if len(doc.Content) == 0 {
-			continue
-		}
-		if top := (place{file: r}).below("", doc.Content[0]); !top.empty() {
+	for _, doc := range r.documents(data) {
+		if top := (place{file: r}).below("", doc); !top.empty() {
 			f.sections(top)
 		}
 	}
+	return f
 }
 
 func (f *file) sections(top place) {
+	sections(top.file.drivers).check(top, nil)
 	for _, m := range top.members(true) {
-		read := fileSections[m.key]
-		switch {
-		case read != nil:
+		f.any = true
+		if read := fileSections[m.key]; read != nil {
 			read(f, m.value)
-		case globalKeys[m.key] != nil: // the older form
+		} else if _, ok := globalKeys[m.key]; ok { // the older form
 			f.globals[m.key] = m.value
-		default:
-			m.value.warn("unknown section, ignored")
 		}
 	}
 }
 
-func (f *file) global(at place) {
-	for _, m := range at.optionalMembers() {
-		if globalKeys[m.key] == nil {
-			m.value.warn("unknown key, ignored")
-			continue
-		}
-		f.globals[m.key] = m.value
-	}
-}
+func (f *file) global(at place) { takeKnown(at, globalKeys, f.globals) }
 
 // numa takes the older name of a global value.
 func (f *file) numa(at place) {
 	for _, m := range at.optionalMembers() {
-		if m.key != "range" {
-			m.value.warn("unknown key, ignored")
-			continue
+		if m.key == "range" {
+			f.globals["numa_range"] = m.value
 		}
-		f.globals["numa_range"] = m.value
 	}
 }
 
@@ -174,6 +156,9 @@ func readNet(at place) fileNet {
 			n.name, named = m.value, true
 		case "local NI(s)":
 			n.list = true
+			if m.value.none() {
+				m.value.wrong("has no item").try(`write below it "- interfaces: {0: eth0}"`)
+			}
 			for _, item := range m.value.optionalItems() {
 				ni := fileNI{at: item}
 				for _, m := range item.members(false) {
@@ -186,7 +171,7 @@ func readNet(at place) fileNet {
 		}
 	}
 	if !named {
-		at.missing("net type")
+		at.missing("net type", netText)
 	}
 	return n
 }
@@ -196,19 +181,19 @@ func (ni *fileNI) member(m member) {
 	switch m.key {
 	case "interfaces":
 		for _, at := range m.value.values() {
-			ni.interfaces = append(ni.interfaces, at.named("intf"))
-			if at.node.Kind == yaml.MappingNode {
-				if cpts, ok := at.member("CPT"); ok {
-					cpts.checkCPTs()
-				}
+			i := fileInterface{place: at.named("intf")}
+			if cpts, ok := at.given("CPT"); ok && at.node.Kind == yaml.MappingNode {
+				i.cpts = &cpts
 			}
+			ni.interfaces = append(ni.interfaces, i)
+		}
+		if m.value.none() {
+			m.value.wrong("names no interface").try(`write "interfaces: {0: eth0}"`)
 		}
 	case "intf":
-		ni.interfaces = append(ni.interfaces, m.value)
-	case "ip-range":
-		m.value.wrong("is for ip2nets alone")
+		ni.interfaces = append(ni.interfaces, fileInterface{place: m.value})
 	case "pattern":
-		m.value.wrong("patterns of addresses are not supported: name the interface")
+		ni.pattern = &m.value
 	case "nid":
 		ni.nid = &m.value
 	case "tunables":
@@ -216,7 +201,7 @@ func (ni *fileNI) member(m member) {
 	case "lnd tunables":
 		ni.lnd = &m.value
 	case "CPT":
-		m.value.checkCPTs()
+		ni.cpts = &m.value
 	}
 }
 
@@ -234,10 +219,9 @@ func readTunables(at place) *fileTunables {
 		case "credits":
 			into = &t.credits
 		default:
-			m.value.warn("Ignoring unrecognized key '%s' for 'tunables'", m.key)
 			continue
 		}
-		if v, ok := m.value.number(-1, 1<<24); ok {
+		if v, ok := m.value.number(-1, maxCredits); ok {
 			*into = &v
 		}
 	}
@@ -247,16 +231,13 @@ func readTunables(at place) *fileTunables {
 // takeKnown takes the members of a mapping whose keys are known.
 func takeKnown[K any](at place, known map[string]K, into map[string]place) {
 	for _, m := range at.optionalMembers() {
-		if _, ok := known[m.key]; !ok {
-			m.value.wrong("unknown key")
-			continue
+		if _, ok := known[m.key]; ok {
+			into[m.key] = m.value
 		}
-		into[m.key] = m.value
 	}
 }
 
-// lnetdSection takes the section "lnetd". Keys here are our own: an unknown one is
-// a mistake.
+// lnetdSection takes the section "lnetd".
 func (f *file) lnetdSection(at place) {
 	for _, m := range at.optionalMembers() {
 		switch {
@@ -266,16 +247,20 @@ func (f *file) lnetdSection(at place) {
 			takeKnown(m.value, transportKeys, f.lnetd.transport)
 		case m.key == "selection":
 			f.typed = append(f.typed, m.value.optionalItems()...)
-		case lnetdKeys[m.key] != nil || moduleStrings[m.key] != nil:
+		case moduleStrings[m.key] != nil:
 			f.lnetd.own[m.key] = m.value
-		case !f.driverOption(m):
-			m.value.wrong("unknown key")
+		default:
+			if _, ok := lnetdKeys[m.key]; ok {
+				f.lnetd.own[m.key] = m.value
+				continue
+			}
+			f.driverOption(m)
 		}
 	}
 }
 
 // driverOption takes a key of "lnetd" that is a driver's, or its section.
-func (f *file) driverOption(m member) bool {
+func (f *file) driverOption(m member) {
 	drivers := m.value.file.drivers
 	for k := range drivers {
 		d := &drivers[k]
@@ -286,9 +271,7 @@ func (f *file) driverOption(m member) bool {
 		} else if !own {
 			continue
 		}
-		f.lnetd.drivers[d.Type] = f.lnetd.drivers[d.Type].read(members, options,
-			func(m member) { m.value.wrong("unknown key") })
-		return true
+		f.lnetd.drivers[d.Type] = f.lnetd.drivers[d.Type].read(members, options)
+		return
 	}
-	return false
 }

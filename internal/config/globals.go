@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -13,28 +14,21 @@ import (
 const routerSensitivity = 100
 
 // globalKeys are the keys of "global" (lnetctl 6).
-var globalKeys = map[string]*globalKey{
-	"numa_range":                 {lo: 0, apply: func(c *Config, v int) { c.Parameters.NUMARange = uint32(v) }},
-	"max_interfaces":             {lo: 0, apply: (*Config).setInterfacesMax},
-	"max_intf":                   {lo: 0, apply: (*Config).setInterfacesMax},
-	"discovery":                  {lo: 0, apply: (*Config).setDiscovery},
-	"drop_asym_route":            {lo: 0, apply: func(c *Config, v int) { c.Parameters.DropAsymRoute = v != 0 }},
-	"retry_count":                {lo: 0, apply: func(c *Config, v int) { c.Parameters.RetryCount = v }},
-	"transaction_timeout":        {lo: 1, apply: func(c *Config, v int) { c.Parameters.TransactionTimeout = seconds(v) }},
-	"health_sensitivity":         {lo: 0, hi: node.MaxHealth, apply: func(c *Config, v int) { c.Parameters.HealthSensitivity = v }},
-	"recovery_interval":          {lo: math.MinInt32}, // obsolete
-	"router_sensitivity":         {lo: 0, hi: 100, apply: func(c *Config, v int) { c.Parameters.RouterSensitivity = v }},
-	"lnd_timeout":                {lo: math.MinInt32}, // derived, only shown
-	"response_tracking":          {lo: 0, hi: 3, apply: (*Config).setResponseTracking},
-	"recovery_limit":             {lo: 0, apply: func(c *Config, v int) { c.Parameters.RecoveryLimit = seconds(v) }},
-	"max_recovery_ping_interval": {lo: 1, apply: func(c *Config, v int) { c.Parameters.MaxRecoveryPingInterval = seconds(v) }},
-}
-
-// globalKey is one key of "global".
-type globalKey struct {
-	lo, hi int // hi 0: no bound but that of the type
-	// apply is nil if the value has no effect.
-	apply func(*Config, int)
+var globalKeys = map[string]setting[Config]{
+	"numa_range":                 wholes(0, math.MaxInt32, func(c *Config, v int) { c.Parameters.NUMARange = uint32(v) }),
+	"max_interfaces":             wholes(0, math.MaxInt32, (*Config).setInterfacesMax),
+	"max_intf":                   wholes(0, math.MaxInt32, (*Config).setInterfacesMax),
+	"discovery":                  wholes(0, math.MaxInt32, (*Config).setDiscovery),
+	"drop_asym_route":            wholes(0, math.MaxInt32, func(c *Config, v int) { c.Parameters.DropAsymRoute = v != 0 }),
+	"retry_count":                wholes(0, math.MaxInt32, func(c *Config, v int) { c.Parameters.RetryCount = v }),
+	"transaction_timeout":        wholes(1, math.MaxInt32, func(c *Config, v int) { c.Parameters.TransactionTimeout = seconds(v) }),
+	"health_sensitivity":         wholes(0, node.MaxHealth, func(c *Config, v int) { c.Parameters.HealthSensitivity = v }),
+	"recovery_interval":          obsolete, // obsolete
+	"router_sensitivity":         wholes(0, 100, func(c *Config, v int) { c.Parameters.RouterSensitivity = v }),
+	"lnd_timeout":                obsolete, // derived, only shown
+	"response_tracking":          wholes(0, 3, (*Config).setResponseTracking),
+	"recovery_limit":             wholes(0, math.MaxInt32, func(c *Config, v int) { c.Parameters.RecoveryLimit = seconds(v) }),
+	"max_recovery_ping_interval": wholes(1, math.MaxInt32, func(c *Config, v int) { c.Parameters.MaxRecoveryPingInterval = seconds(v) }),
 }
 
 // setInterfacesMax takes the default in place of what is too small, as LNet does.
@@ -46,9 +40,11 @@ func (c *Config) setInterfacesMax(v int) {
 }
 
 func (c *Config) setDiscovery(v int) {
-	c.Parameters.Discovery = discovery.On
-	if v == 0 {
+	switch {
+	case v == 0:
 		c.Parameters.Discovery = discovery.Off
+	case c.Parameters.Discovery == discovery.Off: // else it may be Verify, which shows as 1
+		c.Parameters.Discovery = discovery.On
 	}
 }
 
@@ -60,25 +56,25 @@ func (c *Config) setResponseTracking(v int) {
 // compared when all are known (lnetctl 7.3).
 func (c *Config) applyGlobals(f fileGlobals) {
 	for name, at := range f {
-		key := globalKeys[name]
-		hi := key.hi
-		if hi == 0 {
-			hi = math.MaxInt32
-		}
-		if v, ok := at.number(key.lo, hi); ok && key.apply != nil {
-			key.apply(c, v)
+		before := len(at.file.problems)
+		globalKeys[name].read(c, at)
+		if now := at.file.problems; len(now) > before && !at.empty() {
+			w := now[before]
+			w.Text = fmt.Sprintf("invalid value '%s' for key '%s': %s", at.node.Value, name, w.Text)
 		}
 	}
 	g := &c.Parameters
 	if at, ok := f["retry_count"]; ok && g.HealthSensitivity == 0 && g.RetryCount > 0 {
-		at.wrong("%d: must be 0 while health_sensitivity is 0", g.RetryCount)
+		at.wrong("%d: must be 0 while health_sensitivity is 0", g.RetryCount).
+			try("write 'retry_count: 0', or a health_sensitivity from 1 to %d", node.MaxHealth)
 	} else if g.HealthSensitivity == 0 {
 		g.RetryCount = 0
 	}
 	for _, name := range []string{"transaction_timeout", "retry_count"} {
 		if at, ok := f[name]; ok && g.TransactionTimeout <= seconds(g.RetryCount) {
 			at.wrong("transaction_timeout %d s must be greater than retry_count %d",
-				int(g.TransactionTimeout/time.Second), g.RetryCount)
+				int(g.TransactionTimeout/time.Second), g.RetryCount).
+				try("write a transaction_timeout from %d, or a smaller retry_count", g.RetryCount+1)
 			return
 		}
 	}

@@ -11,41 +11,25 @@ import (
 )
 
 // lnetdKeys are the keys of the section "lnetd", but for those of drivers.
-var lnetdKeys = map[string]func(*Config, place){
-	"control_socket": func(c *Config, at place) {
-		if s, ok := at.text(); ok {
-			c.ControlSocket = s
+var lnetdKeys = map[string]setting[Config]{
+	"control_socket": texts(pathText, func(c *Config, s string) error {
+		c.ControlSocket = s
+		return nil
+	}),
+	"metrics_addr": texts(Text{"HOST:PORT, or none", "127.0.0.1:9100"}, func(c *Config, s string) error {
+		if s == "none" {
+			return nil
 		}
-	},
-	"metrics_addr": func(c *Config, at place) {
-		if s, ok := at.text(); ok && s != "none" {
-			if err := checkAddr(s); err != nil {
-				at.wrong("%v", err)
-				return
-			}
-			c.MetricsAddr = s
-		}
-	},
-	"log_level": func(c *Config, at place) {
-		if s, ok := at.text(); ok {
-			level, err := parseLevel(s)
-			if err != nil {
-				at.wrong("%v", err)
-				return
-			}
-			c.LogLevel = level
-		}
-	},
-	"discovery": func(c *Config, at place) {
-		if s, ok := at.text(); ok {
-			m, known := discoveryModes[s]
-			if !known {
-				at.wrong("%q is none of on, off, verify", s)
-				return
-			}
-			c.Parameters.Discovery = m
-		}
-	},
+		c.MetricsAddr = s
+		return checkAddr(s)
+	}),
+	"log_level": texts(Text{"debug, info, warn or error", "info"}, func(c *Config, s string) (err error) {
+		c.LogLevel, err = parseLevel(s)
+		return err
+	}),
+	"discovery": wordsOf(Words{"on", "off", "verify"},
+		[]discovery.Mode{discovery.On, discovery.Off, discovery.Verify},
+		func(c *Config, m discovery.Mode) { c.Parameters.Discovery = m }),
 	"alive_router_check_interval": parameter(0, maxSeconds, func(p *node.Parameters, n int) { p.RouterCheckInterval = seconds(n) }),
 	"router_ping_timeout":         parameter(1, maxSeconds, func(p *node.Parameters, n int) { p.RouterPingTimeout = seconds(n) }),
 	"avoid_asym_router_failure":   parameter(0, 1, func(p *node.Parameters, n int) { p.AsymmetricRoutes = n == 0 }),
@@ -57,58 +41,30 @@ var lnetdKeys = map[string]func(*Config, place){
 	"dead_router_check_interval":    obsolete,
 	"live_router_check_interval":    obsolete,
 	"router_sensitivity_percentage": obsolete,
-	"forwarding": func(c *Config, at place) {
-		if s, ok := at.text(); ok {
-			r, known := forwarding[s]
-			if !known {
-				at.wrong("%q is none of enabled, disabled", s)
-				return
-			}
-			c.Routing = r
-		}
-	},
-	"log_format": func(c *Config, at place) {
-		if s, ok := at.text(); ok {
-			f, known := formats[s]
-			if !known {
-				at.wrong("%q is none of auto, json, text", s)
-				return
-			}
-			c.LogFormat = f
-		}
-	},
+	"forwarding": wordsOf(Words{"enabled", "disabled"}, []Routing{RoutingAtOnce, RoutingOff},
+		func(c *Config, r Routing) { c.Routing = r }),
+	"log_format": wordsOf(Words{"auto", "json", "text"}, []Format{FormatAuto, FormatJSON, FormatText},
+		func(c *Config, f Format) { c.LogFormat = f }),
 }
 
 // maxSeconds is a day: more is a slip.
 const maxSeconds = 24 * 3600
 
 // parameter takes a whole number for a parameter of the node.
-func parameter(lo, hi int, set func(*node.Parameters, int)) func(*Config, place) {
-	return func(c *Config, at place) {
-		if n, ok := at.number(lo, hi); ok {
-			set(&c.Parameters.Parameters, n)
-		}
-	}
+func parameter(lo, hi int, set func(*node.Parameters, int)) setting[Config] {
+	return wholes(lo, hi, func(c *Config, n int) { set(&c.Parameters.Parameters, n) })
 }
 
 // obsolete takes a whole number that means nothing.
-func obsolete(_ *Config, at place) { at.number(math.MinInt32, math.MaxInt32) }
-
-var discoveryModes = map[string]discovery.Mode{
-	"on": discovery.On, "off": discovery.Off, "verify": discovery.Verify,
-}
-
-var forwarding = map[string]Routing{"enabled": RoutingAtOnce, "disabled": RoutingOff}
-
-var formats = map[string]Format{"auto": FormatAuto, "json": FormatJSON, "text": FormatText}
+var obsolete = wholes(math.MinInt32, math.MaxInt32, func(*Config, int) {})
 
 // applyLnetd takes the section "lnetd". It comes after "global", which has fewer
 // words for discovery.
 func (c *Config) applyLnetd(f *file) {
 	before := c.Parameters.Discovery
 	for name, at := range f.lnetd.own {
-		if read := lnetdKeys[name]; read != nil {
-			read(c, at)
+		if key, ok := lnetdKeys[name]; ok {
+			key.read(c, at)
 		}
 	}
 	c.addModuleStrings(f.lnetd.own)
@@ -116,10 +72,10 @@ func (c *Config) applyLnetd(f *file) {
 		c.setDriver(t, v)
 	}
 	for name, at := range f.lnetd.selftest {
-		selftestKeys[name](&c.Selftest, at)
+		selftestKeys[name].read(&c.Selftest, at)
 	}
 	for name, at := range f.lnetd.transport {
-		transportKeys[name](&c.Transport, at)
+		transportKeys[name].read(&c.Transport, at)
 	}
 	if _, given := f.globals["discovery"]; given && (before == discovery.Off) != (c.Parameters.Discovery == discovery.Off) {
 		f.lnetd.own["discovery"].warn("%s holds over the value in \"global\"", c.Parameters.Discovery)

@@ -16,6 +16,11 @@ type NetRule struct {
 	net lnet.Net
 	// devices, if there are any, must all be usable and have an address in ranges.
 	devices []string
+	// cpts are the CPU partitions of devices, all those of others.
+	cpts [][]int
+	all  []int
+	// must says that the rule has to be for this machine.
+	must bool
 	// ranges are of addresses; none: any.
 	ranges   []addressRange
 	tunables lnd.Tunables
@@ -72,14 +77,14 @@ func readNetRule(at place) (r NetRule, good bool) {
 				a, ok := v.addressRange()
 				r.ranges, good = append(r.ranges, a), good && ok
 			}
-		case "local NI(s)":
-			m.value.wrong("is not for ip2nets")
+		case "local NI(s)", "nid", "pattern": // noted already
 		default:
 			ni.member(m)
 		}
 	}
+	good = ni.into(&r) && good
 	if net == nil {
-		at.missing("net-spec")
+		at.missing("net-spec", netText)
 		return r, false
 	}
 	to, ok := net.net()
@@ -87,28 +92,43 @@ func readNetRule(at place) (r NetRule, good bool) {
 		return r, false
 	}
 	if to.Type() == lnet.TypeLO {
-		net.wrong("every node has it")
+		net.wrong("every node has it").try("leave the rule out")
 		return r, false
 	}
 	r.net, r.tunables, r.options = to, ni.tunables.tunables(), ni.options(to)
-	for _, at := range ni.interfaces {
-		device, ok := at.device()
-		r.devices, good = append(r.devices, device), good && ok
-	}
 	return r, good
+}
+
+// into puts interfaces and CPU partitions into a rule.
+func (ni *fileNI) into(r *NetRule) (good bool) {
+	r.all, good = ni.allCPTs()
+	for _, at := range ni.interfaces {
+		device, cpts, ok := at.device(r.all)
+		r.devices, r.cpts = append(r.devices, device), append(r.cpts, cpts)
+		good = good && ok
+	}
+	return good
 }
 
 // addressRange reads an item of "ip-range".
 func (p place) addressRange() (addressRange, bool) {
-	s, ok := p.text()
+	s, ok := p.textOf(rangeText)
 	if !ok {
 		return addressRange{}, false
 	}
 	r, err := parseAddressRange(s)
 	if err != nil {
-		p.wrong("%v", err)
+		p.bad(err, rangeText)
 	}
 	return r, err == nil
+}
+
+// cptsOf are the CPU partitions for one of the interfaces that match returns.
+func (r *NetRule) cptsOf(k int) []int {
+	if k < len(r.cpts) {
+		return r.cpts[k]
+	}
+	return r.all
 }
 
 // match returns the names of the interfaces that the rule makes NIs of; none: it is

@@ -72,10 +72,15 @@ func (v Values) Number(name string) (int, bool) {
 	return n, true
 }
 
-// Kind is what the values of an option may be: Whole, Within, Truth, Words or Shown.
+// Kind is what the values of an option may be: Whole, Within, Truth, Words, Text or
+// Shown.
 type Kind interface {
 	// expected is what the value is called: "a number".
 	expected() string
+	// right says what may be written, for a remedy, with an example if that helps.
+	right() (what, example string)
+	// schema describes the values.
+	schema() schema
 	// read checks a value, and puts it into the form in which it is kept.
 	read(text string) (string, error)
 }
@@ -84,6 +89,28 @@ type Kind interface {
 type Whole struct{ Min, Max int }
 
 func (Whole) expected() string { return "a number" }
+
+func (k Whole) right() (what, example string) {
+	switch {
+	case k.Min == math.MinInt32:
+		return "a whole number", "1"
+	case k == PortKind:
+		example = "988"
+	case k.Max >= math.MaxInt32 && k.Min > 0:
+		return fmt.Sprintf("a whole number from %d", k.Min), strconv.Itoa(max(k.Min, typical))
+	case k.Max >= math.MaxInt32:
+		return fmt.Sprintf("a whole number from %d", k.Min), "1"
+	case k.Max == k.Min+1:
+		return fmt.Sprintf("%d or %d", k.Min, k.Max), ""
+	}
+	if example == "" {
+		example = strconv.Itoa(max(k.Min, 1))
+	}
+	return fmt.Sprintf("a whole number from %d to %d", k.Min, k.Max), example
+}
+
+// typical is a number for examples where 1 would be odd.
+const typical = 10
 
 func (k Whole) read(text string) (string, error) {
 	n, err := parseWhole(text)
@@ -99,6 +126,8 @@ type Within struct{ Min, Max int }
 
 func (Within) expected() string { return "a number" }
 
+func (k Within) right() (what, example string) { return Whole(k).right() }
+
 func (k Within) read(text string) (string, error) {
 	n, err := parseWhole(text)
 	return strconv.Itoa(max(k.Min, min(n, k.Max))), err
@@ -109,6 +138,8 @@ func (k Within) read(text string) (string, error) {
 type Truth struct{}
 
 func (Truth) expected() string { return "a word" }
+
+func (Truth) right() (what, example string) { return "true or false", "" }
 
 func (Truth) read(text string) (string, error) {
 	b, err := parseTruth(text)
@@ -123,6 +154,8 @@ type Words []string
 
 func (Words) expected() string { return "a word" }
 
+func (k Words) right() (what, example string) { return alternatives(k), "" }
+
 func (k Words) read(text string) (string, error) {
 	if !slices.Contains(k, text) {
 		return "", fmt.Errorf("%q is none of %s", text, strings.Join(k, ", "))
@@ -130,11 +163,22 @@ func (k Words) read(text string) (string, error) {
 	return text, nil
 }
 
+// Text is anything: What it is, "a path", and an Example.
+type Text struct{ What, Example string }
+
+func (k Text) expected() string { return "a word" }
+
+func (k Text) right() (what, example string) { return k.What, k.Example }
+
+func (Text) read(text string) (string, error) { return text, nil }
+
 // Shown is what an export shows and nobody can set: whatever stands there means
 // nothing.
 type Shown struct{}
 
 func (Shown) expected() string { return "" }
+
+func (Shown) right() (what, example string) { return "anything", "" }
 
 func (Shown) read(string) (string, error) { return "", nil }
 
@@ -158,12 +202,12 @@ func parseTruth(text string) (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", text)
 }
 
-// options reads the members of a mapping into v, which may be nil. What is none of
-// the options is for unknown.
-func (v Values) read(members []member, options []Option, unknown func(member)) Values {
+// read reads the members of a mapping into v, which may be nil, but for what is none of
+// the options.
+func (v Values) read(members []member, options []Option) Values {
 	for _, m := range members {
 		if o := findOption(options, m.key); o == nil {
-			unknown(m)
+			continue
 		} else if value, ok := m.value.option(o); ok {
 			v = v.with(o, value)
 		}
@@ -181,14 +225,20 @@ func findOption(options []Option, name string) *Option {
 
 // option reads the value of an option; false if there is none, or it is wrong.
 func (p place) option(o *Option) (string, bool) {
-	if _, shown := o.Kind.(Shown); shown || !p.scalar(o.Kind.expected()) {
+	if _, shown := o.Kind.(Shown); shown || !p.scalar(o.Kind) {
 		return "", false
 	}
 	value, err := o.Kind.read(p.node.Value)
 	if err != nil {
-		p.wrong("%v", err)
+		p.bad(err, o.Kind)
+		return "", false
 	}
-	return value, err == nil
+	if within, ok := o.Kind.(Within); ok {
+		if _, err := Whole(within).read(p.node.Value); err != nil {
+			p.warn("%v: it is taken as %s", err, value).remedy(remedyOf(o.Kind, p.key()))
+		}
+	}
+	return value, true
 }
 
 // Names of options in "lnetd" that the command line's --port sets.

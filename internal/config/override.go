@@ -14,7 +14,7 @@ import (
 // Override holds what the command line says over the file. Zero values leave
 // what the file says.
 type Override struct {
-	Networks      []string // module-parameter syntax: "tcp(eth0)", "tcp1(eth1,eth2)"
+	Networks      []string // module-parameter syntax, or NIDs: "tcp(eth0)", "tcp1(eth1,eth2)", "10.0.0.1@tcp"
 	Port          *int     // to listen on and to call; for drivers with PortOption
 	ControlSocket string
 	MetricsAddr   string
@@ -29,11 +29,12 @@ func (c *Config) Apply(o Override, drivers []DriverOptions) error {
 		errs = append(errs, fmt.Errorf("--%s: %w", option, err))
 	}
 	if len(o.Networks) > 0 {
-		nis, err := networks(o.Networks)
+		nis, err := networksOrNIDs(o.Networks)
 		if err != nil {
 			bad("net", err)
 		}
 		next.NIs, next.Site.Rules, next.Site.IP2Nets = nis, nil, nil
+		next.Given.Networks = true
 	}
 	if o.Port != nil {
 		if err := next.setPort(*o.Port, drivers); err != nil {
@@ -82,28 +83,58 @@ func (c *Config) setPort(port int, drivers []DriverOptions) error {
 	return nil
 }
 
+// networksOrNIDs reads "networks" strings, of which some are NIDs.
+func networksOrNIDs(list []string) ([]NI, error) {
+	var nids []NI
+	var others []string
+	for _, text := range list {
+		if !strings.Contains(text, "@") {
+			others = append(others, text)
+			continue
+		}
+		nid, err := lnet.ParseNID(text)
+		switch {
+		case err != nil:
+			return nil, err
+		case nid.IsLoopback():
+			return nil, errors.New("every node has 0@lo")
+		}
+		nids = append(nids, NI{Net: nid.Net(), NID: nid, Tunables: lnd.Tunables{PeerTimeout: -1}})
+	}
+	if len(others) == 0 {
+		return nids, nil
+	}
+	nis, err := networks(others)
+	return append(nis, nids...), err
+}
+
 // networks reads "networks" strings (lnetctl 13.1). Several are one list.
 func networks(list []string) ([]NI, error) {
 	specs, err := lnet.ParseNetworks(strings.Join(list, ","))
 	if err != nil {
 		return nil, err
 	}
-	nis := nisOf(specs)
-	if len(nis) == 0 {
-		return nil, errors.New("names no net besides lo")
+	nis, err := nisOf(specs)
+	if err == nil && len(nis) == 0 {
+		err = errors.New("names no net besides lo")
 	}
-	return nis, nil
+	return nis, err
 }
 
 // nisOf are the NIs of the interfaces, or one for a net that names none.
-func nisOf(specs lnet.Networks) (nis []NI) {
+func nisOf(specs lnet.Networks) (nis []NI, _ error) {
 	for _, s := range specs {
-		if len(s.Interfaces) == 0 {
-			nis = append(nis, NI{Net: s.Net, Tunables: lnd.Tunables{PeerTimeout: -1}})
+		devices := s.Interfaces
+		if len(devices) == 0 {
+			devices = []lnet.InterfaceSpec{{}} // the driver's choice
 		}
-		for _, i := range s.Interfaces {
-			nis = append(nis, NI{Net: s.Net, Device: i.Name, Tunables: lnd.Tunables{PeerTimeout: -1}})
+		for k := range devices {
+			cpts, err := cptsOf(s.CPTsOf(k))
+			if err != nil {
+				return nil, err
+			}
+			nis = append(nis, NI{Net: s.Net, Device: devices[k].Name, Tunables: lnd.Tunables{PeerTimeout: -1}, CPTs: cpts})
 		}
 	}
-	return nis
+	return nis, nil
 }

@@ -33,8 +33,31 @@ func TestApply(t *testing.T) {
 	}
 	want.Drivers = map[lnet.NetType]Values{lnet.TypeTCP: {"port": "7000", "connect_port": "7000"}}
 	want.ControlSocket, want.MetricsAddr, want.LogLevel = "/c", "127.0.0.1:9100", slog.LevelWarn
+	want.Given = c.Given
 	if diff := cmp.Diff(want, c, sameNID); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A NID in place of a net is that of the NI; there may be several, beside nets.
+func TestApplyNIDs(t *testing.T) {
+	c := Default()
+	if err := c.Apply(Override{Networks: []string{"127.0.0.2@tcp", "tcp1(eth0)", "fd00::1@tcp"}}, testDrivers); err != nil {
+		t.Fatal(err)
+	}
+	def := lnd.Tunables{PeerTimeout: -1}
+	want := []NI{
+		{Net: netOf(t, "tcp1"), Device: "eth0", Tunables: def},
+		{Net: netOf(t, "tcp"), NID: nidOf(t, "127.0.0.2@tcp"), Tunables: def},
+		{Net: netOf(t, "tcp"), NID: nidOf(t, "fd00::1@tcp"), Tunables: def},
+	}
+	if diff := cmp.Diff(want, c.NIs, sameNID); diff != "" {
+		t.Error(diff)
+	}
+	for _, bad := range []string{"0@lo", "127.0.0.1@", "127.0.0.256@tcp", "127.0.0.[1-2]@tcp"} {
+		if err := c.Apply(Override{Networks: []string{bad}}, testDrivers); err == nil || !strings.Contains(err.Error(), "--net: ") {
+			t.Errorf("%s: %v", bad, err)
+		}
 	}
 }
 

@@ -12,16 +12,8 @@ import (
 
 // The examples of the page on configuration can be taken as they are.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
-	if len(examples) < 4 {
-		t.Errorf("%d examples", len(examples))
-	}
-	for k, e := range examples {
-		c, err := config.Parse("example", e[1], daemon.AllDrivers().Options())
+	for k, e := range examplesOfPage(t) {
+		c, err := config.Parse("example", e, daemon.AllDrivers().Options())
 		if err != nil {
 			t.Errorf("example %d: %v", k, err)
 		}
@@ -29,4 +21,19 @@ func TestPage(t *testing.T) {
 			t.Errorf("example %d: %s", k, w)
 		}
 	}
+}
+
+func examplesOfPage(t *testing.T) (texts [][]byte) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1) {
+		texts = append(texts, e[1])
+	}
+	if len(texts) < 4 {
+		t.Errorf("%d examples", len(texts))
+	}
+	return texts
 }

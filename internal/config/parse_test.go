@@ -49,7 +49,12 @@ func nidOf(t *testing.T, s string) lnet.NID {
 
 func TestEmptyFile(t *testing.T) {
 	for _, text := range []string{"", "\n", "# nothing\n", "---\n...\n", "net:\nglobal:\nlnetd:\n"} {
-		if diff := cmp.Diff(Default(), mustParse(t, text)); diff != "" {
+		c := mustParse(t, text)
+		if c.Given.Any != strings.Contains(text, "net") {
+			t.Errorf("%q: anything %v", text, c.Given.Any)
+		}
+		c.Given = Given{}
+		if diff := cmp.Diff(Default(), c); diff != "" {
 			t.Errorf("%q: %s", text, diff)
 		}
 	}
@@ -60,9 +65,13 @@ func TestEmptyFile(t *testing.T) {
 // lnetctl 7 (8), 8 (3)
 func TestExports(t *testing.T) {
 	none := lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256}
-	ni := func(n, device string, conns, tos int) NI {
-		return NI{Net: netOf(t, n), Device: device, Tunables: none,
+	ni := func(n, device, nid string, conns, tos int) NI {
+		ni := NI{Net: netOf(t, n), Device: device, Tunables: none, CPTs: []int{0},
 			Options: Values{"conns_per_peer": strconv.Itoa(conns), "tos": strconv.Itoa(tos)}}
+		if nid != "" {
+			ni.NID = nidOf(t, nid)
+		}
+		return ni
 	}
 	tests := []struct {
 		file string
@@ -70,15 +79,14 @@ func TestExports(t *testing.T) {
 		// How much else there is.
 		peers, routes, rules int
 	}{
-		{"export-tcp.yaml", []NI{ni("tcp", "eth0", 1, -1)}, 1, 0, 0},
-		{"export-ipv6.yaml", []NI{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, 1, 0, 0},
-		{"export-multirail.yaml", []NI{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, 2, 0, 0},
-		{"export-router.yaml", []NI{ni("tcp", "eth0", 1, -1), ni("tcp1", "eth1", 1, -1)}, 2, 0, 0},
-		{"export-backup.yaml", []NI{ni("tcp", "eth0", 2, 0), ni("tcp1", "eth1", 2, 0)}, 9, 1, 5},
-		{"export-full.yaml", []NI{ni("tcp", "eth0", 2, 0), ni("tcp1", "eth1", 2, 0)}, 9, 1, 5},
-		{"export-2.15.yaml", []NI{
-			{Net: netOf(t, "tcp"), Device: "eth0", Tunables: none, Options: Values{"conns_per_peer": "1"}},
-			{Net: netOf(t, "tcp1"), Device: "eth1", Tunables: none, Options: Values{"conns_per_peer": "1"}},
+		{"a-tcp-ping-discovery-on-peerA.yaml", []NI{ni("tcp", "eth0", "10.77.0.11@tcp", 1, -1)}, 1, 0, 0},
+		{"j-ipv6-large-nid-peerA.yaml", []NI{ni("tcp", "eth0", "fd77::11@tcp", 1, -1), ni("tcp1", "eth1", "10.78.0.11@tcp1", 1, -1)}, 1, 0, 0},
+		{"c-multirail-discovery-peerA.yaml", []NI{ni("tcp", "eth0", "10.77.0.11@tcp", 1, -1), ni("tcp1", "eth1", "10.78.0.11@tcp1", 1, -1)}, 2, 0, 0},
+		{"i-routed-tcp-tcp1-router.yaml", []NI{ni("tcp", "eth0", "10.77.0.20@tcp", 1, -1), ni("tcp1", "eth1", "10.78.0.20@tcp1", 1, -1)}, 2, 0, 0},
+		{"cli-backup-peerA.yaml", []NI{ni("tcp", "eth0", "", 2, 0), ni("tcp1", "eth1", "", 2, 0)}, 9, 1, 5},
+		{"cli-export-peerA.yaml", []NI{ni("tcp", "eth0", "10.77.0.11@tcp", 2, 0), ni("tcp1", "eth1", "10.78.0.11@tcp1", 2, 0)}, 9, 1, 5},
+		{"cli-2.15-export.yaml", []NI{
+			without(ni("tcp", "eth0", "10.77.0.11@tcp", 1, -1), "tos"), without(ni("tcp1", "eth1", "10.78.0.11@tcp1", 1, -1), "tos"),
 		}, 4, 1, 1},
 	}
 	for _, tt := range tests {
@@ -98,9 +106,15 @@ func TestExports(t *testing.T) {
 	}
 }
 
+// without is an NI without one of its options.
+func without(ni NI, option string) NI {
+	delete(ni.Options, option)
+	return ni
+}
+
 func parseFile(t *testing.T, name string) Config {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name))
+	b, err := os.ReadFile(filepath.Join("testdata", "captures", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +129,10 @@ func parseFile(t *testing.T, name string) Config {
 //
 // lnetctl 7 (7), 8 (3), 16
 func TestFullExportIsABackup(t *testing.T) {
-	backup, full := parseFile(t, "export-backup.yaml"), parseFile(t, "export-full.yaml")
+	backup, full := parseFile(t, "cli-backup-peerA.yaml"), parseFile(t, "cli-export-peerA.yaml")
+	for k := range full.NIs {
+		full.NIs[k].NID = lnet.NID{} // which a backup leaves to the interface
+	}
 	for _, c := range []*Config{&backup, &full} {
 		for k := range c.Peers {
 			c.Peers[k].Where = ""
@@ -144,21 +161,21 @@ net:
   - net type: tcp1
     local NI(s):
       - interfaces: {0: eth0, 1: "eth1:2[0,1]"}
-`, []NI{{Net: netOf(t, "tcp1"), Device: "eth0", Tunables: def}, {Net: netOf(t, "tcp1"), Device: "eth1:2", Tunables: def}}},
+`, []NI{{Net: netOf(t, "tcp1"), Device: "eth0", Tunables: def}, {Net: netOf(t, "tcp1"), Device: "eth1:2", Tunables: def, CPTs: []int{0, 1}}}},
 		{"nid without interfaces", `
 net:
   - net type: tcp
     local NI(s):
       - nid: 127.0.0.2@tcp
 `, []NI{{Net: netOf(t, "tcp"), NID: nidOf(t, "127.0.0.2@tcp"), Tunables: def}}},
-		{"interfaces win over the nid", `
+		{"the nid that the interface has to have", `
 net:
   - net type: tcp
     local NI(s):
       - nid: 127.0.0.2@tcp
         interfaces:
             0: eth0
-`, []NI{{Net: netOf(t, "tcp"), Device: "eth0", Tunables: def}}},
+`, []NI{{Net: netOf(t, "tcp"), Device: "eth0", NID: nidOf(t, "127.0.0.2@tcp"), Tunables: def}}},
 		{"older form without local NIs", `
 net:
   - net type: tcp
@@ -206,7 +223,7 @@ net:
       - intf: eth1
   - {net: tcp2, intf: eth2}
 `, []NI{
-			{Net: netOf(t, "tcp1"), Device: "eth0", Tunables: def},
+			{Net: netOf(t, "tcp1"), Device: "eth0", Tunables: def, CPTs: []int{0}},
 			{Net: netOf(t, "tcp1"), Device: "eth1", Tunables: def},
 			{Net: netOf(t, "tcp2"), Device: "eth2", Tunables: def},
 		}},
@@ -295,6 +312,7 @@ numa:
 		"port": "9000", "connect_port": "988", "accept": "all", "source_ports": "any",
 		"sock_timeout": "0", "min_reconnectms": "250", "nagle": "1",
 	}}
+	want.Given = c.Given
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Error(diff)
 	}
@@ -305,16 +323,18 @@ numa:
 // lnetctl 7 (2), 9.1 (2)
 func TestErrors(t *testing.T) {
 	testErrors(t, []errorTest{
-		{"not YAML", "net: [", []string{"f: yaml: line 1: did not find expected node content"}},
+		{"not YAML", "net: [", []string{"f:1: the bracket [ is not closed"}},
 		{"not a mapping", "- a\n", []string{"f:1: a list where keys were expected"}},
 		{"net is no list", "net:\n    tcp: 1\n", []string{"f:2: net: a mapping where a list was expected"}},
 		{"no net type", "net:\n  - interfaces: [a]\n", []string{`f:2: net[0]: the key "net type" is missing`}},
-		{"net type without value", "net:\n  - net type:\n", []string{"f:2: net[0].net type: no value where a word was expected"}},
+		{"net type without value", "net:\n  - {interfaces: [a], net type: }\n", []string{"f:2: net[0].net type: no value specified for key 'net type'"}},
 		{"unknown net type", "net:\n  - net type: foo\n    interfaces: [a]\n", []string{"f:2: net[0].net type: "}},
 		{"neither interface nor nid", "net:\n  - net type: tcp\n", []string{`f:2: net[0]: neither "interfaces" nor "nid" is given`}},
 		{"interface without a name", "net:\n  - {net: tcp, interfaces: [{CPT: 1}]}\n",
 			[]string{"f:2: net[0].interfaces[0]: a mapping where a word was expected"}},
-		{"pattern", "net:\n  - {net: tcp, pattern: 10.0.0.*, intf: a}\n", []string{"f:2: net[0].pattern: patterns of addresses are not supported"}},
+		{"an NI twice", "net:\n  - {net: tcp, interfaces: [a, b, a]}\n", []string{"f:2: net[0]: the NI tcp(a) stands twice"}},
+		{"a NID beside two interfaces", "net:\n  - {net: tcp, interfaces: [a, b], nid: 1.1.1.1@tcp}\n",
+			[]string{"f:2: net[0].nid: one NID beside 2 interfaces"}},
 		{"bad nid", "net:\n  - net type: tcp\n    local NI(s):\n      - nid: 300.1.1.1@tcp\n",
 			[]string{"f:4: net[0].local NI(s)[0].nid: "}},
 		{"nid on another net", "net:\n  - net type: tcp\n    local NI(s):\n      - nid: 1.1.1.1@tcp1\n",
@@ -337,17 +357,17 @@ func TestErrors(t *testing.T) {
 		{"log level", "lnetd:\n    log_level: loud\n", []string{`f:2: lnetd.log_level: "loud" is none of debug, info, warn, error`}},
 		{"log format", "lnetd:\n    log_format: xml\n", []string{`f:2: lnetd.log_format: "xml" is none of auto, json, text`}},
 		{"metrics address", "lnetd:\n    metrics_addr: here\n", []string{`f:2: lnetd.metrics_addr: "here" is not HOST:PORT`}},
-		{"key of ours unknown", "lnetd:\n    prot: 1\n", []string{"f:2: lnetd.prot: unknown key"}},
-		{"parameter unknown", "lnetd:\n    socklnd:\n        frob: 1\n", []string{"f:3: lnetd.socklnd.frob: unknown key"}},
+		{"key of ours unknown", "lnetd:\n    prot: 1\n", []string{"f:2: lnetd.prot: invalid key 'prot'"}},
+		{"parameter unknown", "lnetd:\n    socklnd:\n        frob: 1\n", []string{"f:3: lnetd.socklnd.frob: invalid key 'frob'"}},
 		{"parameters together", "lnetd:\n    socklnd:\n        min_reconnectms: 9000\n        max_reconnectms: 10\n",
 			[]string{"f: lnetd: reconnect: not in order"}},
 		{"0 or 1", "lnetd: {socklnd: {nagle: 2}}\n", []string{"f:1: lnetd.socklnd.nagle: 2 is not in 0 to 1"}},
-		{"parameter without value", "lnetd:\n    socklnd:\n        nagle:\n", []string{"f:3: lnetd.socklnd.nagle: no value where a number was expected"}},
+		{"parameter without value", "lnetd:\n    socklnd:\n        nagle:\n", []string{"f:3: lnetd.socklnd.nagle: no value specified for key 'nagle'"}},
 		{"words without value", "lnetd: {accept: []}\n", []string{"f:1: lnetd.accept: a list where a word was expected"}},
 		{"a driver's truth", "net:\n  - {net: o2ib, interfaces: [a], lnd tunables: {map_on_demand: 2}}\n",
 			[]string{`f:2: net[0].lnd tunables.map_on_demand: "2" is neither true nor false`}},
-		{"global without value", "global:\n    discovery:\n", []string{"f:2: global.discovery: no value where a number was expected"}},
-		{"global out of range", "global:\n    response_tracking: 4\n", []string{"f:2: global.response_tracking: 4 is not in 0 to 3"}},
+		{"global without value", "global:\n    discovery:\n", []string{"f:2: global.discovery: no value specified for key 'discovery'"}},
+		{"global out of range", "global:\n    response_tracking: 4\n", []string{"f:2: global.response_tracking: invalid value '4' for key 'response_tracking': 4 is not in 0 to 3"}},
 		{"retries too many", "global:\n    retry_count: 60\n    transaction_timeout: 50\n",
 			[]string{"f:3: global.transaction_timeout: transaction_timeout 50 s must be greater than retry_count 60"}},
 		{"retries without health", "global:\n    retry_count: 1\n    health_sensitivity: 0\n",
@@ -360,7 +380,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	c := mustParse(t, `frob: 1
+	c := mustParse(t, `
 ip2nets: []
 global:
     discovery: 0
@@ -386,17 +406,16 @@ statistics:
     send_count: 1
 `)
 	want := []string{
-		"f:1: frob: unknown section, ignored",
-		"f:5: global.what: unknown key, ignored",
+		"f:5: global.what: Ignoring unrecognized key 'what' for 'global'",
 		"f:10: net[0].local NI(s)[0].tunables.speed: Ignoring unrecognized key 'speed' for 'tunables'",
 		"f:11: net[0].local NI(s)[0].lnd tunables.ntx: Ignoring unrecognized key 'ntx' for 'lnd tunables'",
 		"f:12: net[0].local NI(s)[1]: All tunables of NIs of a net should be the same; those of the first NI hold",
 		`f:16: lnetd.discovery: verify holds over the value in "global"`,
-		"f:18: numa.distance: unknown key, ignored",
-		"f:20: buffers.huge: unknown key, ignored",
-		"f:22: routing.mode: unknown key, ignored",
+		"f:18: numa.distance: Ignoring unrecognized key 'distance' for 'numa'",
+		"f:20: buffers.huge: Ignoring unrecognized key 'huge' for 'buffers'",
+		"f:22: routing.mode: Ignoring unrecognized key 'mode' for 'routing'",
 	}
-	if diff := cmp.Diff(want, c.Warnings); diff != "" {
+	if diff := cmp.Diff(want, plain(c.Warnings)); diff != "" {
 		t.Error(diff)
 	}
 	if c.Parameters.InterfacesMax != 100 || c.Parameters.Discovery != discovery.Verify || c.NIs[1].Tunables.Credits != 1 {
@@ -429,7 +448,7 @@ func TestParseNeverPanics(t *testing.T) {
 		if err == nil {
 			err = checkReconnect(c.Drivers[lnet.TypeTCP])
 		} else {
-			var p *problem
+			var p Problems
 			if !errors.As(err, &p) {
 				t.Errorf("%v does not say where", err)
 			}

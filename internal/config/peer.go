@@ -16,6 +16,11 @@ type Peer struct {
 	Others []lnet.NID
 	// SingleRail says that the peer is not Multi-Rail.
 	SingleRail bool
+	// Locked says that its primary NID is. A file cannot ask for that.
+	Locked bool
+	// Found says that nobody has configured the peer: it is there to be deleted, and
+	// comes again by itself.
+	Found bool
 	// Where is the place in the file, "name:line: key".
 	Where string
 }
@@ -26,6 +31,7 @@ type filePeer struct {
 	primary   *place // nil: the first of nids
 	multiRail *place
 	nids      []place
+	lacks     bool // the primary NID, which is noted
 }
 
 // readPeers reads "peer". Keys that describe a state are passed over.
@@ -44,14 +50,14 @@ func readPeers(at place) []filePeer {
 					if nid, ok := ni.member("nid"); ok {
 						p.nids = append(p.nids, nid)
 					} else {
-						ni.missing("nid")
+						ni.missing("nid", nidText)
 					}
 				}
 			}
 		}
 		if p.primary == nil {
-			item.missing("primary nid")
-			continue
+			item.missing("primary nid", nidText)
+			p.lacks = true
 		}
 		peers = append(peers, p)
 	}
@@ -66,11 +72,11 @@ func readPeerLists(at place) []filePeer {
 		p := filePeer{at: item}
 		list, ok := item.member("nids")
 		if !ok {
-			item.missing("nids")
+			item.missing("nids", nidText)
 			continue
 		}
 		if p.nids = list.values(); len(p.nids) == 0 {
-			list.wrong("names no NID")
+			list.wrong("names no NID").remedy(remedyOf(nidText, ""))
 			continue
 		}
 		peers = append(peers, p)
@@ -86,17 +92,26 @@ func (c *Config) addPeers(list []filePeer) {
 		if !ok {
 			continue
 		}
+		_, twice := owner[p.Primary]
 		for _, nid := range append([]lnet.NID{p.Primary}, p.Others...) {
 			if other, taken := owner[nid]; taken && other != p.Primary {
-				f.at.wrong("%s belongs to the peer %s already", nid, other)
+				f.at.wrong("%s belongs to the peer %s already", nid, other).try("leave it out of one of the two")
 				ok = false
 				continue
 			}
 			owner[nid] = p.Primary
 		}
-		if ok {
-			c.addPeer(p)
+		if !ok {
+			continue
 		}
+		if !twice {
+			c.Peers = append(c.Peers, p)
+			continue
+		}
+		if slices.ContainsFunc(c.Peers, func(o Peer) bool { return o.Primary == p.Primary }) {
+			f.at.warn("the peer %s stands twice: it has the NIDs of both", p.Primary).try("write all of its NIDs in one of the two")
+		}
+		c.addPeer(p)
 	}
 }
 
@@ -117,22 +132,10 @@ func (s *State) addPeer(p Peer) {
 
 func (f *filePeer) peer() (Peer, bool) {
 	p := Peer{Where: f.at.where()}
-	primary := f.primary
-	if primary == nil {
-		primary = &f.nids[0]
-	}
-	first, ok := primary.nids(1)
-	if !ok {
-		return p, false
-	}
-	p.Primary = first[0]
-	if p.Primary.IsLoopback() {
-		primary.wrong("%s is this node", p.Primary)
-		return p, false
-	}
+	ok := f.readPrimary(&p)
 	if f.multiRail != nil {
 		multiRail, valid := f.multiRail.truth()
-		p.SingleRail, ok = !multiRail, valid
+		p.SingleRail, ok = !multiRail, ok && valid
 	}
 	for _, at := range f.nids {
 		nids, valid := at.nids(peerNIDsMax)
@@ -145,14 +148,35 @@ func (f *filePeer) peer() (Peer, bool) {
 		}
 	}
 	if len(p.Others) >= peerNIDsMax {
-		f.at.wrong("%d NIDs: a peer has %d at most", 1+len(p.Others), peerNIDsMax)
+		f.at.wrong("%d NIDs: a peer has %d at most", 1+len(p.Others), peerNIDsMax).try("look at the ranges in its NIDs")
 		return p, false
 	}
 	if nid, clash := p.sameNet(); ok && clash {
-		f.at.wrong("%s: a peer that is not Multi-Rail has one NID on a net", nid)
+		f.at.wrong("%s: a peer that is not Multi-Rail has one NID on a net", nid).try("write 'Multi-Rail: true', or a peer of its own for the NID")
 		return p, false
 	}
 	return p, ok
+}
+
+// readPrimary reads the primary NID.
+func (f *filePeer) readPrimary(p *Peer) bool {
+	primary := f.primary
+	switch {
+	case f.lacks:
+		return false
+	case primary == nil:
+		primary = &f.nids[0]
+	}
+	nids, ok := primary.nids(1)
+	if !ok {
+		return false
+	}
+	p.Primary = nids[0]
+	if p.Primary.IsLoopback() {
+		primary.wrong("%s is this node", p.Primary).try("leave the peer out")
+		return false
+	}
+	return true
 }
 
 // sameNet returns a NID that a peer with one NID on each net cannot have.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -106,7 +107,11 @@ func testErrors(t *testing.T, tests []errorTest) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			lines := strings.Split(err.Error(), "\n")
+			var problems Problems
+			if !errors.As(err, &problems) {
+				t.Fatalf("%T", err)
+			}
+			lines := plain(problems)
 			if len(lines) != len(tt.want) {
 				t.Fatalf("%d errors, want %d:\n%v", len(lines), len(tt.want), err)
 			}
@@ -117,4 +122,15 @@ func testErrors(t *testing.T, tests []errorTest) {
 			}
 		})
 	}
+}
+
+// plain are lines without columns and remedies: "file:line: key: text".
+func plain(p Problems) []string {
+	var lines []string
+	for _, one := range p {
+		one := *one
+		one.Column, one.Remedy = 0, ""
+		lines = append(lines, one.Error())
+	}
+	return lines
 }

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,50 +25,29 @@ type place struct {
 type reading struct {
 	name     string
 	drivers  []DriverOptions
-	problems []*problem
-	warnings []*problem
-	seen     map[string]bool // paths without indices, for the reference's test
+	problems Problems
+	warnings Problems
+	routes   map[routeKey]bool       // that stand in it
+	seen     map[string]bool         // paths without indices, for the reference's test
+	named    map[string]bool         // keys that a warning has named
+	meant    map[*yaml.Node][]string // keys that misspelled ones of a mapping stand for
 }
 
-// problem is one thing wrong in a file.
-type problem struct {
-	file string
-	line int
-	path string
-	text string
-}
-
-func (p *problem) Error() string {
-	var b strings.Builder
-	b.WriteString(p.file)
-	if p.line > 0 {
-		fmt.Fprintf(&b, ":%d", p.line)
-	}
-	if p.path != "" {
-		b.WriteString(": " + p.path)
-	}
-	return b.String() + ": " + p.text
-}
-
-// wrong notes a problem with the value.
-func (p place) wrong(format string, args ...any) {
-	p.file.problems = append(p.file.problems, p.problem(fmt.Sprintf(format, args...)))
-}
-
-// warn notes something about the value that the operator should know.
-func (p place) warn(format string, args ...any) {
-	p.file.warnings = append(p.file.warnings, p.problem(fmt.Sprintf(format, args...)))
-}
-
-func (p place) problem(text string) *problem {
-	return &problem{file: p.file.name, line: p.node.Line, path: p.path, text: text}
-}
-
+// below is a value in p. An alias is the value that it stands for.
 func (p place) below(path string, n *yaml.Node) place {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	return place{file: p.file, path: path, node: n}
+}
+
+// key is the last key of the path.
+func (p place) key() string {
+	path := p.path
+	for strings.HasSuffix(path, "]") {
+		path = path[:max(strings.LastIndexByte(path, '['), 0)]
+	}
+	return path[strings.LastIndexByte(path, '.')+1:]
 }
 
 // what describes the value for a message.
@@ -88,39 +69,61 @@ func (p place) empty() bool {
 	return p.node.Kind == yaml.ScalarNode && p.node.Tag == "!!null" || p.node.Kind == 0
 }
 
-// member is one key of a mapping with its value.
+// none tells that there is no value, or no item in it.
+func (p place) none() bool {
+	return p.empty() || p.node.Kind != yaml.ScalarNode && len(p.node.Content) == 0
+}
+
+// member is one key of a mapping with its place and its value.
 type member struct {
 	key   string
+	at    place
 	value place
+}
+
+// raw returns a mapping's members in order, and judges nothing.
+func (p place) raw() []member {
+	var out []member
+	for i := 0; i+1 < len(p.node.Content); i += 2 {
+		k, v := p.node.Content[i], p.node.Content[i+1]
+		path := k.Value
+		if p.path != "" {
+			path = p.path + "." + k.Value
+		}
+		out = append(out, member{key: k.Value, at: p.below(path, k), value: p.below(path, v)})
+	}
+	return out
 }
 
 // members returns a mapping's members in order. A key that stands twice is a
 // problem unless twice is set.
 func (p place) members(twice bool) []member {
 	if p.node.Kind != yaml.MappingNode {
-		p.wrong("%s where keys were expected", p.what())
+		w := p.wrong("%s where keys were expected", p.what())
+		switch {
+		case p.node.Kind == yaml.SequenceNode:
+			w.try("write the keys without '- ' before them")
+		case !p.empty():
+			w.try("write 'key: value', with a blank behind the colon")
+		default:
+			w.try("write 'key: value' lines, or leave it out")
+		}
 		return nil
 	}
 	var out []member
 	seen := map[string]bool{}
-	for i := 0; i+1 < len(p.node.Content); i += 2 {
-		k, v := p.node.Content[i], p.node.Content[i+1]
-		if k.Kind != yaml.ScalarNode {
-			p.below(p.path, k).wrong("a key that is not a word")
+	for _, m := range p.raw() {
+		switch {
+		case m.at.node.Kind != yaml.ScalarNode:
+			m.at.wrong("a key that is not a word").try("write 'key: value'; a value with brackets in quotes")
+			continue
+		case seen[m.key] && !twice:
+			m.at.wrong("stands twice").try("leave one of the two out")
 			continue
 		}
-		path := k.Value
-		if p.path != "" {
-			path = p.path + "." + k.Value
-		}
-		at := p.below(path, v)
-		if seen[k.Value] && !twice {
-			p.below(path, k).wrong("stands twice")
-			continue
-		}
-		seen[k.Value] = true
-		p.file.seen[path] = true
-		out = append(out, member{key: k.Value, value: at})
+		seen[m.key] = true
+		p.file.seen[m.value.path] = true
+		out = append(out, m)
 	}
 	return out
 }
@@ -128,7 +131,7 @@ func (p place) members(twice bool) []member {
 // items returns a list's items.
 func (p place) items() []place {
 	if p.node.Kind != yaml.SequenceNode {
-		p.wrong("%s where a list was expected", p.what())
+		p.wrong("%s where a list was expected", p.what()).try("begin each item with '- '")
 		return nil
 	}
 	out := make([]place, len(p.node.Content))
@@ -154,9 +157,15 @@ func (p place) values() []place {
 	if p.node.Kind == yaml.SequenceNode {
 		return p.items()
 	}
+	if p.node.Kind == yaml.ScalarNode && !p.empty() {
+		p.wrong("%s where a list was expected", p.what()).try(`write "%s: {0: %s}"`, p.key(), p.node.Value)
+		return nil
+	}
 	var out []place
 	for _, m := range p.optionalMembers() {
-		out = append(out, m.value)
+		if isIndex(m.key) { // else that is noted
+			out = append(out, m.value)
+		}
 	}
 	return out
 }
@@ -172,50 +181,81 @@ func (p place) named(key string) place {
 	return p
 }
 
-// missing notes that a mapping lacks a key.
-func (p place) missing(key string) {
-	if p.node.Kind == yaml.MappingNode { // else that is noted
-		p.wrong("the key %q is missing", key)
+// means tells whether a key of a mapping has been noted as a misspelled one of several.
+func (p place) means(keys ...string) bool {
+	return slices.ContainsFunc(p.file.meant[p.node], func(key string) bool { return slices.Contains(keys, key) })
+}
+
+// missing notes that a mapping lacks a key, with values of a kind.
+func (p place) missing(key string, kind Kind) {
+	if p.node.Kind == yaml.MappingNode && !p.means(key) { // else that is noted
+		p.wrong("the key %q is missing", key).remedy(remedyOf(kind, key))
 	}
 }
 
+// bad notes that the value is none of a kind.
+func (p place) bad(err error, kind Kind) {
+	remedy := remedyOf(kind, p.key())
+	for outer, inner := (*lnet.FieldError)(nil), (*lnet.FieldError)(nil); errors.As(err, &outer) && errors.As(outer.Err, &inner); {
+		err = inner // which names the part of the value that is wrong
+	}
+	if words, ok := kind.(Words); ok {
+		if like := nearest(p.node.Value, words); like != "" {
+			remedy = fmt.Sprintf("did you mean '%s'?", like)
+		}
+	}
+	p.wrong("%v", err).remedy(remedy)
+}
+
 // scalar tells whether the value is a single one, which is noted if not.
-func (p place) scalar(expected string) bool {
-	if p.node.Kind != yaml.ScalarNode || p.empty() {
-		p.wrong("%s where %s was expected", p.what(), expected)
+func (p place) scalar(kind Kind) bool {
+	switch {
+	case p.empty() && p.key() != "":
+		p.wrong("no value specified for key '%s'", p.key()).remedy(remedyOf(kind, p.key()))
+		return false
+	case p.node.Kind != yaml.ScalarNode || p.empty():
+		p.wrong("%s where %s was expected", p.what(), kind.expected()).remedy(remedyOf(kind, p.key()))
 		return false
 	}
 	return true
 }
 
 // text reads a word.
-func (p place) text() (string, bool) {
-	if !p.scalar("a word") {
+func (p place) text() (string, bool) { return p.textOf(Text{What: "a word"}) }
+
+// textOf reads a word that means something.
+func (p place) textOf(kind Text) (string, bool) {
+	if !p.scalar(kind) {
 		return "", false
 	}
 	return p.node.Value, true
 }
 
-// number reads a whole number from lo to hi. Quotes around it do not matter.
-func (p place) number(lo, hi int) (int, bool) {
-	n, ok := p.anyNumber()
+// word reads one of several words, and returns which.
+func (p place) word(words Words) (int, bool) {
+	s, ok := p.text()
 	if !ok {
 		return 0, false
 	}
-	if n < lo || n > hi {
-		p.wrong("%d is not in %d to %d", n, lo, hi)
+	if _, err := words.read(s); err != nil {
+		p.bad(err, words)
 		return 0, false
 	}
-	return n, true
+	return slices.Index(words, s), true
 }
 
-func (p place) anyNumber() (int, bool) {
-	if !p.scalar("a number") {
+// number reads a whole number from lo to hi. Quotes around it do not matter.
+func (p place) number(lo, hi int) (int, bool) {
+	kind := Whole{lo, hi}
+	if !p.scalar(kind) {
 		return 0, false
 	}
 	n, err := parseWhole(p.node.Value)
+	if err == nil {
+		_, err = kind.read(p.node.Value)
+	}
 	if err != nil {
-		p.wrong("%v", err)
+		p.bad(err, kind)
 	}
 	return n, err == nil
 }
@@ -228,61 +268,70 @@ func (p place) priority() (uint32, bool) {
 
 // truth reads a boolean in any of YAML's spellings.
 func (p place) truth() (bool, bool) {
-	s, ok := p.text()
-	if !ok {
+	if !p.scalar(Truth{}) {
 		return false, false
 	}
-	b, err := parseTruth(s)
+	b, err := parseTruth(p.node.Value)
 	if err != nil {
-		p.wrong("%v", err)
+		p.bad(err, Truth{})
 	}
 	return b, err == nil
 }
 
 // net reads the name of a net.
 func (p place) net() (lnet.Net, bool) {
-	s, ok := p.text()
+	s, ok := p.textOf(netText)
 	if !ok {
 		return 0, false
 	}
 	n, err := lnet.ParseNet(s)
 	if err != nil {
-		p.wrong("%v", err)
+		p.badNet(err)
 		return 0, false
 	}
 	return n, true
 }
 
+// badNet notes that the value is no net.
+func (p place) badNet(err error) {
+	p.bad(err, netText)
+	var types []string
+	for _, d := range p.file.drivers {
+		types = append(types, d.Type.String())
+	}
+	name := strings.TrimRight(p.node.Value, "0123456789")
+	if like := nearest(name, types); like != "" && like != name {
+		p.file.problems[len(p.file.problems)-1].Remedy = fmt.Sprintf("did you mean '%s'?", like)
+	}
+}
+
 // nids reads a NID, or several with the ranges of lnetctl 12.2; at most limit.
 func (p place) nids(limit int) ([]lnet.NID, bool) {
-	s, ok := p.text()
+	s, ok := p.textOf(nidText)
 	if !ok {
 		return nil, false
 	}
 	nids, err := lnet.ExpandNIDs(s, limit)
-	switch {
-	case err != nil:
-		p.wrong("%v", err)
-	case len(nids) == 0:
-		p.wrong("%q names no NID", s)
-	default:
-		return nids, true
+	if err == nil && len(nids) == 0 {
+		err = fmt.Errorf("%q names no NID", s)
 	}
-	return nil, false
+	if err != nil {
+		p.bad(err, nidText)
+	}
+	return nids, err == nil
 }
 
 // pattern reads the pattern of a rule.
 func (p place) pattern() (lnet.Pattern, bool) {
-	s, ok := p.text()
+	s, ok := p.textOf(patternText)
 	if !ok {
 		return lnet.Pattern{}, false
 	}
 	d, err := lnet.ParsePattern(s)
 	if err != nil {
-		p.wrong("%q: %v", s, err)
-		return d, false
+		p.bad(fmt.Errorf("%q: %w", s, err), patternText)
 	}
-	return d, true
+	return d, err == nil
 }
 
 // where is the value's place for an operator: "file:line: key".

@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +39,7 @@ func TestReference(t *testing.T) {
 	want.Drivers = map[lnet.NetType]config.Values{
 		lnet.TypeTCP: {"port": "988", "connect_port": "988", "accept": "secure"},
 	}
+	want.Given = c.Given
 	if diff := cmp.Diff(want, c, sameNID); diff != "" {
 		t.Errorf("the reference changes something (-default +reference):\n%s", diff)
 	}
@@ -67,13 +70,8 @@ func TestReferenceOfDrivers(t *testing.T) {
 // The examples in the reference's comments can be taken as they are.
 func TestReferenceExamples(t *testing.T) {
 	options := daemon.AllDrivers().Options()
-	var text strings.Builder
-	for line := range strings.Lines(string(config.Reference(options))) {
-		if _, example, ok := strings.Cut(line, "#: "); ok {
-			text.WriteString(example)
-		}
-	}
-	c, err := config.Parse("f", []byte(text.String()), options)
+	text := examplesOfReference()
+	c, err := config.Parse("f", text, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +81,50 @@ func TestReferenceExamples(t *testing.T) {
 	if len(c.Peers) != 1 || len(c.Routes) != 4 || len(c.Rules) != 3 || len(c.TypedRules) != 2 || len(c.Site.Rules) != 2 ||
 		len(c.Transport.Rules) != 1 {
 		t.Errorf("%d peers, %d routes, %d rules, %d typed rules, %d rules of the site, %d of clients:\n%s",
-			len(c.Peers), len(c.Routes), len(c.Rules), len(c.TypedRules), len(c.Site.Rules), len(c.Transport.Rules), &text)
+			len(c.Peers), len(c.Routes), len(c.Rules), len(c.TypedRules), len(c.Site.Rules), len(c.Transport.Rules), text)
 	}
+}
+
+// examplesOfReference are the examples in its comments.
+func examplesOfReference() []byte {
+	var text strings.Builder
+	for line := range strings.Lines(string(config.Reference(daemon.AllDrivers().Options()))) {
+		if _, example, ok := strings.Cut(line, "#: "); ok {
+			text.WriteString(example)
+		}
+	}
+	return []byte(text.String())
+}
+
+// Every key that the schema knows stands in the reference or its examples, but for
+// other forms of the same and what exports show.
+func TestReferenceHasEveryKey(t *testing.T) {
+	options := daemon.AllDrivers().Options()
+	var schema map[string]any
+	if err := json.Unmarshal(config.Schema(options), &schema); err != nil {
+		t.Fatal(err)
+	}
+	other := regexp.MustCompile(`^\.(peers|selection|statistics|max_intf|net\.(net|intf|pattern|interfaces|nid|tunables|lnd tunables|CPT)|` +
+		`ip2nets\.(lnd tunables|CPT)|udsp\.priority|lnetd\.selection\.(nid))(\.|$)|\.(intf|nid|max_intf|lnd tunables\.timeout)$`)
+	text := string(config.Reference(options)) + string(examplesOfReference())
+	var walk func(schema map[string]any, path string)
+	walk = func(schema map[string]any, path string) {
+		properties, _ := schema["properties"].(map[string]any)
+		for key, below := range properties {
+			at := path + "." + key
+			below, _ := below.(map[string]any)
+			global := path == "" && below["properties"] == nil && below["items"] == nil
+			if len(below) == 0 || other.MatchString(at) || global {
+				continue
+			}
+			if !regexp.MustCompile(`(?m)(^|[-{ ])` + regexp.QuoteMeta(key) + `:`).MatchString(text) {
+				t.Errorf("the reference lacks %s", at)
+			}
+			walk(below, at)
+		}
+		if items, ok := schema["items"].(map[string]any); ok {
+			walk(items, path)
+		}
+	}
+	walk(schema, "")
 }

@@ -42,44 +42,59 @@ func (c *Config) addRoute(at place) {
 	for _, needed := range []struct {
 		key   string
 		value *place
-	}{{"net", net}, {"gateway", gateway}} {
+		kind  Kind
+	}{{"net", net, netText}, {"gateway", gateway, nidText}} {
 		if needed.value == nil {
-			at.missing(needed.key)
+			at.missing(needed.key, needed.kind)
 			good = false
 		}
+	}
+	var to lnet.Net
+	var gateways []lnet.NID
+	if net != nil {
+		var ok bool
+		to, ok = net.net()
+		good = good && ok
+	}
+	if gateway != nil {
+		var ok bool
+		gateways, ok = gateway.nids(gatewaysMax)
+		good = good && ok
 	}
 	if !good {
 		return
 	}
-	to, ok := net.net()
-	gateways, valid := gateway.nids(gatewaysMax)
-	if !ok || !valid {
-		return
-	}
 	if to.Type() == lnet.TypeLO {
-		net.wrong("%s is no remote net", to)
+		net.wrong("%s is no remote net", to).try("name the net beyond the gateway, such as \"net: tcp1\"")
 		return
 	}
 	for _, g := range gateways {
 		if g.IsLoopback() || g.Net() == to {
-			gateway.wrong("%s cannot be a gateway to %s", g, to)
+			gateway.wrong("%s cannot be a gateway to %s", g, to).try("name the NID that the gateway has on a net of this node")
 			return
 		}
-		c.Routes = append(c.Routes, Route{Net: to, Gateway: g, RouteOptions: o, Where: at.where()})
+		c.addOneRoute(Route{Net: to, Gateway: g, RouteOptions: o, Where: at.where()}, at)
 	}
+}
+
+// addOneRoute adds a route that does not stand in the file already: the first holds.
+func (c *Config) addOneRoute(r Route, at place) {
+	if at.file.routes[r.key()] {
+		at.warn("the route to %s by %s stands twice: the first one holds", r.Net, r.Gateway).try("leave one of the two out")
+		return
+	}
+	if at.file.routes == nil {
+		at.file.routes = map[routeKey]bool{}
+	}
+	at.file.routes[r.key()] = true
+	c.Routes = append(c.Routes, r)
 }
 
 // hops reads a hop count; -1, and its unsigned form, stand for none.
 func (p place) hops() (uint32, bool) {
-	n, ok := p.anyNumber()
-	switch {
-	case !ok:
-		return 0, false
-	case n == -1, n == math.MaxUint32:
+	if n, err := parseWhole(p.node.Value); err == nil && (n == -1 || n == math.MaxUint32) {
 		return 0, true
-	case n < 1 || n > lnet.HopsMax:
-		p.wrong("%d is not in 1 to %d", n, lnet.HopsMax)
-		return 0, false
 	}
-	return uint32(n), true
+	n, ok := p.number(1, lnet.HopsMax)
+	return uint32(n), ok
 }

@@ -68,3 +68,12 @@ func TestRouteErrors(t *testing.T) {
 		{"priority", "route:\n  - {net: tcp, gateway: 1@gni, priority: -1}\n", []string{"f:2: route[0].priority: -1 is not in 0 to 2147483647"}},
 	})
 }
+
+// Of two routes to one net by one gateway the first holds, with a word.
+func TestRouteTwice(t *testing.T) {
+	c := mustParse(t, "route:\n  - {net: tcp7, gateway: '10.0.0.[1-2]@tcp'}\n  - {net: tcp7, gateway: 10.0.0.2@tcp, hop: 2}\n")
+	want := []string{"f:3: route[1]: the route to tcp7 by 10.0.0.2@tcp stands twice: the first one holds"}
+	if diff := cmp.Diff(want, plain(c.Warnings)); diff != "" || len(c.Routes) != 2 || c.Routes[1].Hops != 0 {
+		t.Errorf("%s\n%+v", diff, c.Routes)
+	}
+}

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"strings"
-
 	"go.yaml.in/yaml/v3"
 
 	"github.com/lnetd/lnetd/node"
@@ -38,11 +36,8 @@ func readRouting(at place) []place {
 	var enable []place
 	for _, part := range parts {
 		for _, m := range part.members(false) {
-			switch {
-			case m.key == "enable":
+			if m.key == "enable" {
 				enable = append(enable, m.value)
-			case !strings.HasPrefix(m.key, "cpt["):
-				m.value.warn("unknown key, ignored")
 			}
 		}
 	}
@@ -70,15 +65,28 @@ func (c *Config) applyRouting(f *file) {
 			c.Routing = RoutingOn
 		}
 	}
-	for key, at := range f.buffers {
-		into := map[string]*int{"tiny": &c.Buffers.Tiny, "small": &c.Buffers.Small, "large": &c.Buffers.Large}[key]
-		if into == nil {
-			at.warn("unknown key, ignored")
-			continue
-		}
-		// -1 is "as it is", which at the start is the default.
-		if n, ok := at.number(-1, node.BuffersMax); ok {
-			*into = max(n, 0)
+	if len(f.buffers) > 0 { // a pool that is not named gets its default
+		for key, into := range c.buffers() {
+			if _, ok := f.buffers[key]; !ok {
+				*into = 0
+			}
 		}
 	}
+	for key, at := range f.buffers {
+		into := c.buffers()[key]
+		if into == nil {
+			continue
+		}
+		// -1 is "as it is".
+		if n, ok := at.number(-1, node.BuffersMax); ok {
+			if n >= 0 {
+				*into = n
+			}
+		}
+	}
+}
+
+// buffers are the numbers of router buffers by key.
+func (s *State) buffers() map[string]*int {
+	return map[string]*int{"tiny": &s.Buffers.Tiny, "small": &s.Buffers.Small, "large": &s.Buffers.Large}
 }

@@ -34,7 +34,7 @@ func TestRouting(t *testing.T) {
 			}
 		})
 	}
-	if c := parseFile(t, "export-router.yaml"); c.Routing != RoutingOn || c.Buffers != (node.Buffers{Tiny: 512, Small: 512, Large: 64}) {
+	if c := parseFile(t, "i-routed-tcp-tcp1-router.yaml"); c.Routing != RoutingOn || c.Buffers != (node.Buffers{Tiny: 512, Small: 512, Large: 64}) {
 		t.Errorf("export of a router: %d, %+v", c.Routing, c.Buffers)
 	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -23,31 +24,38 @@ type fileRule struct {
 	priority *place
 }
 
-// addRules takes the items of "udsp" in the order of their idx (lnetctl 9.4).
-func (c *Config) addRules(list []place) {
+// addRules takes the items of "udsp" in the order of their idx, and returns those
+// (lnetctl 9.4).
+func (c *Config) addRules(list []place) (indexes []int) {
 	var rules []fileRule
 	for _, at := range list {
 		r, ok := readRule(at)
 		switch {
 		case !ok:
 		case r.idx == nil:
-			at.warn("the key \"idx\" is missing: the rule is skipped")
+			at.warn("the key \"idx\" is missing: the rule is skipped").try("write \"idx: 0\" for the first rule")
 		default:
 			rules = append(rules, r)
 		}
 	}
 	slices.SortStableFunc(rules, func(a, b fileRule) int { return cmp.Compare(*a.idx, *b.idx) })
 	var p selection.Policies
-	for _, r := range rules {
+	for k, r := range rules {
+		if k > 0 && *rules[k-1].idx == *r.idx {
+			r.at.warn("the idx %d stands twice: rules of one idx come in the order of the file", *r.idx).try("number the rules 0, 1, 2 ...")
+		}
 		err := p.Add(r.rule, selection.Append)
 		switch {
 		case errors.Is(err, selection.ErrExists):
 			r.at.warn("the rule %s stands twice", r.rule)
 		case err != nil:
-			r.at.wrong("%v", err)
+			r.at.wrong("%v", err).try("write 'src', 'dst' or both; or 'dst' and 'rte'")
+		case len(p.Rules()) > len(indexes): // and not a priority for a rule that there was
+			indexes = append(indexes, *r.idx)
 		}
 	}
 	c.Rules = p.Rules()
+	return indexes
 }
 
 func readRule(at place) (fileRule, bool) {
@@ -72,15 +80,16 @@ func readRule(at place) (fileRule, bool) {
 			if p, ok := m.value.member("priority"); ok {
 				r.priority = &p
 			}
-		default:
-			m.value.warn("unknown key, ignored")
 		}
 		good = good && ok
 	}
-	if r.priority == nil || !good {
+	switch {
+	case r.priority == nil:
 		return r, good
-	}
-	if !r.rule.HasPriority() {
+	case !good:
+		r.priority.priority() // its mistakes count, too
+		return r, false
+	case !r.rule.HasPriority():
 		r.priority.warn("a rule of two patterns has no priority: it is taken as a preference")
 		return r, true
 	}
@@ -96,12 +105,11 @@ func (p place) rulePattern() (lnet.Pattern, bool) {
 	return p.pattern()
 }
 
-// ruleTypes are the values of "type" in "selection".
-var ruleTypes = map[string]selection.RuleType{
-	selection.RuleNet.String():  selection.RuleNet,
-	selection.RuleNID.String():  selection.RuleNID,
-	selection.RulePeer.String(): selection.RulePeer,
-}
+// ruleTypes are the values of "type" in "selection", ruleTypeWords their names.
+var (
+	ruleTypes     = []selection.RuleType{selection.RuleNet, selection.RuleNID, selection.RulePeer}
+	ruleTypeWords = Words{selection.RuleNet.String(), selection.RuleNID.String(), selection.RulePeer.String()}
+)
 
 // addTypedRules takes the items of "selection" (lnetctl 11). Those without an ID
 // get what is free when those with one have theirs.
@@ -151,28 +159,20 @@ func readTypedRule(at place) (selection.TypedRule, bool) {
 			r.Priority, ok = m.value.priority()
 		case "id":
 			r.ID, ok = m.value.number(0, ruleIndexMax)
-		default:
-			m.value.warn("unknown key, ignored")
 		}
 		good = good && ok
 	}
-	if typ == nil {
-		at.missing("type")
-		return r, false
-	}
 	if priority == nil {
-		at.missing("priority")
+		at.missing("priority", Whole{0, math.MaxInt32})
+		good = false
+	}
+	if typ == nil {
+		at.missing("type", ruleTypeWords)
 		return r, false
 	}
-	word, ok := typ.text()
-	if !ok {
-		return r, false
+	k, ok := typ.word(ruleTypeWords)
+	if ok {
+		r.Type = ruleTypes[k]
 	}
-	t, known := ruleTypes[word]
-	if !known {
-		typ.wrong("%q is none of net, nid, peer", word)
-		return r, false
-	}
-	r.Type = t
-	return r, good
+	return r, good && ok
 }

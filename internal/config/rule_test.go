@@ -63,7 +63,7 @@ udsp:
 			if diff := cmp.Diff(tt.want, ruleTexts(c.Rules)); diff != "" {
 				t.Error(diff)
 			}
-			warnings := strings.Join(c.Warnings, "\n")
+			warnings := strings.Join(plain(c.Warnings), "\n")
 			if !strings.HasPrefix(warnings, tt.warns) || tt.warns == "" && warnings != "" {
 				t.Errorf("warnings %q, want %q", warnings, tt.warns)
 			}
@@ -130,4 +130,13 @@ func TestTypedRuleErrors(t *testing.T) {
 		{"a rule twice", "selection:\n  - {type: net, net: tcp, priority: 1}\n  - {type: net, net: tcp, priority: 2}\n",
 			[]string{"f:3: selection[1]: "}},
 	})
+}
+
+// Two rules of one idx are both taken, in the order of the file, with a word.
+func TestIndexTwice(t *testing.T) {
+	c := mustParse(t, "udsp:\n  - {idx: 1, src: tcp1}\n  - {idx: 0, src: tcp}\n  - {idx: 1, src: tcp2}\n")
+	want := []string{"f:4: udsp[2]: the idx 1 stands twice: rules of one idx come in the order of the file"}
+	if diff := cmp.Diff(want, plain(c.Warnings)); diff != "" || len(c.Rules) != 3 {
+		t.Errorf("%s\n%v", diff, c.Rules)
+	}
 }

@@ -35,29 +35,17 @@ func (s *Selftest) Memory() int { return s.Agent.ClientMemory + s.Agent.ServerMe
 // selftestKeys are the keys of "selftest", module parameters under their own
 // names (selftest 10). Where 0 stands for never, that is a negative value for
 // the agent.
-var selftestKeys = map[string]func(*Selftest, place){
-	"enabled": func(s *Selftest, at place) {
-		if b, ok := at.truth(); ok {
-			s.Enabled = b
-		}
-	},
-	"memory":             bounded(SelftestMemoryMin>>20, SelftestMemoryMax>>20, func(s *Selftest, n int) { s.SetMemory(n << 20) }),
-	"units":              bounded(1, 1<<24, func(s *Selftest, n int) { s.Agent.MaxUnits = n }),
-	"tests":              bounded(1, 1<<20, func(s *Selftest, n int) { s.Agent.MaxTests = n }),
-	"requests":           bounded(1, 1<<20, func(s *Selftest, n int) { s.Agent.MaxServing = n }),
-	"session_timeout":    bounded(0, maxSeconds, func(s *Selftest, n int) { s.Agent.SessionTimeout = seconds(orNever(n)) }),
-	"rpc_timeout":        bounded(0, maxSeconds, func(s *Selftest, n int) { s.Agent.RPCTimeout = seconds(orNever(n)) }),
-	"brw_srv_workitems":  bounded(1, 1<<20, func(s *Selftest, n int) { s.Agent.BRWWorkItems = n }),
-	"ping_srv_workitems": bounded(1, 1<<20, func(s *Selftest, n int) { s.Agent.PingWorkItems = n }),
-	"brw_inject_errors":  bounded(0, math.MaxInt32, func(s *Selftest, n int) { s.Agent.InjectErrors = n }),
-}
-
-func bounded(lo, hi int, set func(*Selftest, int)) func(*Selftest, place) {
-	return func(s *Selftest, at place) {
-		if n, ok := at.number(lo, hi); ok {
-			set(s, n)
-		}
-	}
+var selftestKeys = map[string]setting[Selftest]{
+	"enabled":            truths(func(s *Selftest, b bool) { s.Enabled = b }),
+	"memory":             wholes(SelftestMemoryMin>>20, SelftestMemoryMax>>20, func(s *Selftest, n int) { s.SetMemory(n << 20) }),
+	"units":              wholes(1, 1<<24, func(s *Selftest, n int) { s.Agent.MaxUnits = n }),
+	"tests":              wholes(1, 1<<20, func(s *Selftest, n int) { s.Agent.MaxTests = n }),
+	"requests":           wholes(1, 1<<20, func(s *Selftest, n int) { s.Agent.MaxServing = n }),
+	"session_timeout":    wholes(0, maxSeconds, func(s *Selftest, n int) { s.Agent.SessionTimeout = seconds(orNever(n)) }),
+	"rpc_timeout":        wholes(0, maxSeconds, func(s *Selftest, n int) { s.Agent.RPCTimeout = seconds(orNever(n)) }),
+	"brw_srv_workitems":  wholes(1, 1<<20, func(s *Selftest, n int) { s.Agent.BRWWorkItems = n }),
+	"ping_srv_workitems": wholes(1, 1<<20, func(s *Selftest, n int) { s.Agent.PingWorkItems = n }),
+	"brw_inject_errors":  wholes(0, math.MaxInt32, func(s *Selftest, n int) { s.Agent.InjectErrors = n }),
 }
 
 // orNever is a number of seconds, or -1 for 0.

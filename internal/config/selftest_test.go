@@ -52,7 +52,7 @@ lnetd:
 
 func TestSelftestErrors(t *testing.T) {
 	testErrors(t, []errorTest{
-		{"key unknown", "lnetd:\n    selftest:\n        enable: 1\n", []string{"f:3: lnetd.selftest.enable: unknown key"}},
+		{"key unknown", "lnetd:\n    selftest:\n        enable: 1\n", []string{"f:3: lnetd.selftest.enable: invalid key 'enable'"}},
 		{"a word", "lnetd: {selftest: on}\n", []string{"f:1: lnetd.selftest: \"on\" where keys were expected"}},
 		{"enabled", "lnetd: {selftest: {enabled: perhaps}}\n", []string{`f:1: lnetd.selftest.enabled: "perhaps" is neither true nor false`}},
 		{"memory for nothing", "lnetd: {selftest: {memory: 1}}\n", []string{"f:1: lnetd.selftest.memory: 1 is not in 2 to 1048576"}},

@@ -18,7 +18,7 @@ type Interface struct {
 }
 
 // ErrNoRules says that none of the rules of "ip2nets" is for this machine.
-var ErrNoRules = errors.New("no rule is for the interfaces and addresses of this machine")
+var ErrNoRules = errors.New("No ip2nets rules applied: none is for the interfaces and addresses of this machine") //nolint:staticcheck // lnetctl 10
 
 // Site is what a file says for all machines of a site; what of it is for a machine
 // depends on its addresses. Settle finds out.
@@ -67,8 +67,12 @@ func (l *Site) settleRules(s *State, machine []Interface) error {
 		if done[r.net] {
 			continue
 		}
-		for _, name := range r.match(machine) {
-			s.NIs = append(s.NIs, NI{Net: r.net, Device: name, Tunables: r.tunables, Options: r.options})
+		names := r.match(machine)
+		if len(names) == 0 && r.must {
+			return fmt.Errorf("net %s: the interface %s has no address of the pattern", r.net, r.devices[0])
+		}
+		for k, name := range names {
+			s.NIs = append(s.NIs, NI{Net: r.net, Device: name, Tunables: r.tunables, Options: r.options, CPTs: r.cptsOf(k)})
 			done[r.net] = true
 		}
 	}
@@ -94,8 +98,9 @@ func (l *Site) settleStrings(s *State, machine []Interface) error {
 	if err != nil {
 		return err
 	}
-	s.NIs = append(s.NIs, nisOf(nets)...)
-	return nil
+	nis, err := nisOf(nets)
+	s.NIs = append(s.NIs, nis...)
+	return err
 }
 
 // has tells whether a NID will be one of the node's own.
@@ -158,11 +163,11 @@ func (c *Config) addModuleStrings(own map[string]place) {
 		}
 		given[name] = true
 		if err := read(c, at, s); err != nil {
-			at.wrong("%v", err)
+			at.wrong("%v", err).try("write something like %s: %s", name, moduleExamples[name])
 		}
 	}
 	if given["networks"] && given["ip2nets"] {
-		own["ip2nets"].wrong("cannot stand beside networks")
+		own["ip2nets"].wrong("cannot stand beside networks").try("leave one of the two out")
 	}
 	_, forwarding := own["forwarding"]
 	c.Site.Automatic = given["routes"] && !forwarding

@@ -83,6 +83,9 @@ func TestRulesOfASite(t *testing.T) {
 		{"an interface without address", "ip2nets: [{net-spec: tcp, interfaces: [eth8]}]", "none"},
 		{"neither", "ip2nets: [{net-spec: tcp1}]", "tcp1(eth0)"},
 		{"one rule of two", "ip2nets: [{net-spec: tcp, interfaces: [eth7]}, {net-spec: tcp, interfaces: ['eth1[0,1]']}]", "tcp(eth1)"},
+		{"a pattern of the Multi-Rail design", "net: [{net: tcp, pattern: 10.1.*.*}, {net: tcp, pattern: '*.*.*.*'}]", "tcp(eth1)"},
+		{"with its interface", "net: [{net: tcp4, intf: eth0, pattern: 10.0.0.*}]", "tcp4(eth0)"},
+		{"a pattern of nobody", "net: [{net: tcp, pattern: 10.9.*.*}]", "none"},
 		{"nets beside them", "net: [{net: tcp3, interfaces: [eth0]}]\n" + two, "tcp3(eth0) tcp(eth0) tcp(eth1)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -198,8 +201,8 @@ func TestErrorsOfASite(t *testing.T) {
 		{"no net-spec", "ip2nets: [{interfaces: [a]}]\n", []string{`f:1: ip2nets[0]: the key "net-spec" is missing`}},
 		{"unknown net", "ip2nets: [{net-spec: foo}]\n", []string{"f:1: ip2nets[0].net-spec: "}},
 		{"lo", "ip2nets: [{net-spec: lo}]\n", []string{"f:1: ip2nets[0].net-spec: every node has it"}},
-		{"items", "ip2nets: [{net-spec: tcp, local NI(s): []}]\n", []string{"f:1: ip2nets[0].local NI(s): is not for ip2nets"}},
-		{"a range in a net", "net: [{net: tcp, interfaces: [a], ip-range: [1.2.3.4]}]\n", []string{"f:1: net[0].ip-range: is for ip2nets alone"}},
+		{"items", "ip2nets: [{net-spec: tcp, local NI(s): []}]\n", []string{"f:1: ip2nets[0].local NI(s): invalid key 'local NI(s)'"}},
+		{"a range in a net", "net: [{net: tcp, interfaces: [a], ip-range: [1.2.3.4]}]\n", []string{"f:1: net[0].ip-range: invalid key 'ip-range'"}},
 		{"three octets", "ip2nets: [{net-spec: tcp, ip-range: [1.2.3]}]\n", []string{"f:1: ip2nets[0].ip-range[0]: "}},
 		{"a large octet", "ip2nets: [{net-spec: tcp, ip-range: [1.2.3.256]}]\n", []string{"f:1: ip2nets[0].ip-range[0]: "}},
 		{"a long prefix", "ip2nets: [{net-spec: tcp, ip-range: ['::1/129']}]\n", []string{`f:1: ip2nets[0].ip-range[0]: "::1/129" is neither`}},
@@ -227,4 +230,41 @@ func TestNetsInPlaceOfRules(t *testing.T) {
 	if err != nil || len(s.NIs) != 1 || s.NIs[0].Device != "x" {
 		t.Errorf("%+v, %v", s.NIs, err)
 	}
+}
+
+// An interface beside a pattern has to have such an address.
+//
+// lnetctl 11 (2)
+func TestInterfaceThatHasToFit(t *testing.T) {
+	c := mustParse(t, "net: [{net: tcp, intf: eth0, pattern: 10.1.*.*}, {net: tcp1, intf: eth1, pattern: 10.1.*.*}]")
+	if s, err := c.Settle(machineOf()); err == nil || !strings.Contains(err.Error(), "net tcp: the interface eth0 has no address of the pattern") {
+		t.Errorf("%v, %v", s.NIs, err)
+	}
+}
+
+// CPU partitions of rules and of module parameters are those of their interfaces.
+//
+// lnetctl 9.1 (1)
+func TestCPTsOfASite(t *testing.T) {
+	for text, want := range map[string][][]int{
+		"ip2nets: [{net-spec: tcp, interfaces: [eth0, 'eth1[2]'], CPT: '[0-1]'}]":       {{0, 1}, {2}},
+		"ip2nets: [{net-spec: tcp, ip-range: ['10.*.*.*'], CPT: 3}]":                    {{3}, {3}},
+		"lnetd: {networks: 'tcp(eth0[1],eth1)[2,3], tcp1'}":                             {{1}, {2, 3}, nil},
+		"lnetd: {ip2nets: 'tcp(eth0)[1] 10.0.*.*; tcp1[0-6/3] 10.1.*.*; tcp2 *.*.*.*'}": {{1}, {0, 3, 6}, nil},
+	} {
+		c := mustParse(t, text)
+		s, err := c.Settle(machineOf())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [][]int
+		for k := range s.NIs {
+			got = append(got, s.NIs[k].CPTs)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+	}
+	testErrors(t, []errorTest{{"too many", "lnetd: {networks: 'tcp(eth0)[0-4294967295]'}\n",
+		[]string{"f:1: lnetd.networks: Unable to parse CPT '4294967295': not in 0 to 4095"}}})
 }

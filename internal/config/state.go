@@ -41,6 +41,10 @@ type NI struct {
 	Tunables lnd.Tunables
 	// Options are the driver's tunables for this NI alone.
 	Options Values
+	// CPTs are the CPU partitions for it, in order; nil: all.
+	CPTs []int
+	// Own is the NID that the NI has; zero: it is not up.
+	Own lnet.NID
 }
 
 // Parameters are those of the node, and what is but shown beside them.
@@ -77,8 +81,11 @@ type niKey struct {
 func (n *NI) key() niKey { return niKey{n.Net, n.Device, n.NID} }
 
 func (n *NI) equal(o *NI) bool {
-	return n.key() == o.key() && n.Tunables == o.Tunables && maps.Equal(n.Options, o.Options)
+	return n.key() == o.key() && !n.moved(o) && n.Tunables == o.Tunables && maps.Equal(n.Options, o.Options) && slices.Equal(n.CPTs, o.CPTs)
 }
+
+// moved tells whether the interface of an NI has another address by now.
+func (n *NI) moved(o *NI) bool { return n.Own != o.Own && !n.Own.IsZero() && !o.Own.IsZero() }
 
 // setDriver makes v what is set of the drivers for a net type.
 func (s *State) setDriver(t lnet.NetType, v Values) {
@@ -102,6 +109,9 @@ func (p *Peer) equal(o *Peer) bool {
 	return p.Primary == o.Primary && p.SingleRail == o.SingleRail &&
 		len(p.Others) == len(o.Others) && len(p.shared(o).Others) == len(p.Others)
 }
+
+// Equal tells whether two entries make the same peer, wherever they stand.
+func (p *Peer) Equal(o *Peer) bool { return p.equal(o) }
 
 // shared is the peer with those of its NIDs alone that another entry for it has too.
 func (p *Peer) shared(o *Peer) Peer {

@@ -18,12 +18,16 @@ type Step interface {
 	// NeedsRestart says that a node which runs cannot take the step: it holds from
 	// the next start.
 	NeedsRestart() bool
+	// Commands are the step in the words of lnetdctl, one after the other, without its
+	// name: "net add --net tcp1 --if eth1".
+	Commands() []string
 	// String tells an operator what the step does: "add NI tcp(eth0)".
 	String() string
 }
 
-// Change makes of a thing another one. NIs and routes come and go as a whole: one of
-// From and To is nil. So are peers, which may also lose or gain NIDs, with both set.
+// Change makes of a thing another one. Routes come and go as a whole: one of From and To
+// is nil. So do NIs and peers, with both set if an NI changes in place or a peer loses or
+// gains NIDs.
 // Of the others a node has exactly one: both are set.
 type Change[T NI | Peer | Route | Policies | Parameters | node.Buffers | Routing] struct {
 	From, To *T

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"os/user"
 	"strconv"
@@ -49,36 +50,23 @@ func (t *Transport) Clients() clients.Config {
 }
 
 // transportKeys are the keys of "transport".
-var transportKeys = map[string]func(*Transport, place){
-	"enabled": func(t *Transport, at place) {
-		if b, ok := at.truth(); ok {
-			t.Enabled = b
-		}
-	},
-	"socket": func(t *Transport, at place) {
-		if s, ok := at.text(); ok {
-			t.Socket = s
-		}
-	},
-	"group": func(t *Transport, at place) {
+var transportKeys = map[string]setting[Transport]{
+	"enabled": truths(func(t *Transport, b bool) { t.Enabled = b }),
+	"socket": texts(pathText, func(t *Transport, s string) error {
+		t.Socket = s
+		return nil
+	}),
+	"group": {scalar{Text{"a group's name or number", "lnet"}}, func(t *Transport, at place) {
 		if s, ok := at.text(); !ok || s == "" {
 			return
 		}
 		if id, ok := at.id("group", groupID); ok {
 			t.Group = int(id)
 		}
-	},
-	"farewell": func(t *Transport, at place) {
-		if n, ok := at.number(0, int(TransportFarewellMax/time.Second)); ok {
-			t.Farewell = seconds(n)
-		}
-	},
-	"poll_time": func(t *Transport, at place) {
-		if n, ok := at.number(0, maxPollTime); ok {
-			t.PollTime = time.Duration(n) * time.Microsecond
-		}
-	},
-	"rules": (*Transport).readRules,
+	}},
+	"farewell":  wholes(0, int(TransportFarewellMax/time.Second), func(t *Transport, n int) { t.Farewell = seconds(n) }),
+	"poll_time": wholes(0, maxPollTime, func(t *Transport, n int) { t.PollTime = time.Duration(n) * time.Microsecond }),
+	"rules":     {list{&shape{key: "rules", keys: formsOf(ruleKeys), needed: [][]string{{"name"}}, ours: true}}, (*Transport).readRules},
 }
 
 func (t *Transport) readRules(at place) {
@@ -91,19 +79,17 @@ func (t *Transport) readRules(at place) {
 	for _, item := range items {
 		var r clients.Rule
 		for _, m := range item.members(false) {
-			if read := ruleKeys[m.key]; read != nil {
-				read(&r, m.value)
-			} else {
-				m.value.wrong("unknown key")
+			if key, ok := ruleKeys[m.key]; ok {
+				key.read(&r, m.value)
 			}
 		}
 		switch {
 		case r.Name == "":
 			if _, given := item.given("name"); !given {
-				item.missing("name")
+				item.missing("name", Text{"a word", "servers"})
 			}
 		case names[r.Name]:
-			item.wrong("there is a rule %q already", r.Name)
+			item.wrong("there is a rule %q already", r.Name).try("give each rule a name of its own")
 		}
 		names[r.Name] = true
 		t.Rules = append(t.Rules, r)
@@ -121,25 +107,32 @@ func (p place) given(key string) (place, bool) {
 }
 
 // ruleKeys are the keys of an item of "rules".
-var ruleKeys = map[string]func(*clients.Rule, place){
-	"name": func(r *clients.Rule, at place) {
-		s, ok := at.text()
-		if !ok {
-			return
-		}
+var ruleKeys = map[string]setting[clients.Rule]{
+	"name": texts(Text{"a word", "servers"}, func(r *clients.Rule, s string) error {
 		if s == "" || len(s) > maxRuleName || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' }) {
-			at.wrong("%q is not a word of 1 to %d letters", s, maxRuleName)
-			return
+			return fmt.Errorf("%q is not a word of 1 to %d letters", s, maxRuleName)
 		}
 		r.Name = s
-	},
-	"users":   func(r *clients.Rule, at place) { r.UIDs = at.ids("user", userID) },
-	"groups":  func(r *clients.Rule, at place) { r.GIDs = at.ids("group", groupID) },
-	"nids":    readRuleNIDs,
-	"portals": func(r *clients.Rule, at place) { r.Portals = at.span(lnet.ReservedPortal+1, lnet.Portals-1) },
-	"tm_ids":  func(r *clients.Rule, at place) { r.TMIDs = at.span(1, transport.MaxTMID) },
-	"each":    func(r *clients.Rule, at place) { at.quotas(&r.Connection, "connections") },
-	"user":    func(r *clients.Rule, at place) { at.quotas(&r.User, "requests") },
+		return nil
+	}),
+	"users": {list{scalar{Text{"a user's name or number", "root"}}},
+		func(r *clients.Rule, at place) { r.UIDs = at.ids("user", userID) }},
+	"groups": {list{scalar{Text{"a group's name or number", "lnet"}}},
+		func(r *clients.Rule, at place) { r.GIDs = at.ids("group", groupID) }},
+	"nids": {list{scalar{nidText}}, readRuleNIDs},
+	"portals": {scalar{Text{"FIRST-LAST", "10-19"}},
+		func(r *clients.Rule, at place) { r.Portals = at.span(lnet.ReservedPortal+1, lnet.Portals-1) }},
+	"tm_ids": {scalar{Text{"FIRST-LAST", "1-99"}},
+		func(r *clients.Rule, at place) { r.TMIDs = at.span(1, transport.MaxTMID) }},
+	"each": {quotasWithout("each", "connections"), func(r *clients.Rule, at place) { at.quotas(&r.Connection, "connections") }},
+	"user": {quotasWithout("user", "requests"), func(r *clients.Rule, at place) { at.quotas(&r.User, "requests") }},
+}
+
+// quotasWithout are quotas, of which one has no meaning there.
+func quotasWithout(key, never string) form {
+	forms := formsOf(quotaKeys)
+	delete(forms, never)
+	return &shape{key: key, keys: forms, ours: true}
 }
 
 func readRuleNIDs(r *clients.Rule, at place) {
@@ -152,31 +145,21 @@ func readRuleNIDs(r *clients.Rule, at place) {
 }
 
 // quotaKeys are the keys of "each" and "user" in a rule.
-var quotaKeys = map[string]func(*clients.Quotas, place){
-	"connections":  quota(maxQuota, func(q *clients.Quotas, n int) { q.Connections = n }),
-	"tms":          quota(maxQuota, func(q *clients.Quotas, n int) { q.TMs = n }),
-	"buffers":      quota(maxQuotaBuffers, func(q *clients.Quotas, n int) { q.Buffers = n }),
-	"areas":        quota(maxQuota, func(q *clients.Quotas, n int) { q.Areas = n }),
-	"ring_entries": quota(maxQuota, func(q *clients.Quotas, n int) { q.RingEntries = n }),
-	"memory":       quota(maxQuotaMemory, func(q *clients.Quotas, n int) { q.Bytes = int64(n) << 20 }),
-	"requests":     quota(maxQuotaRequests, func(q *clients.Quotas, n int) { q.Requests = n }),
-}
-
-func quota(most int, set func(*clients.Quotas, int)) func(*clients.Quotas, place) {
-	return func(q *clients.Quotas, at place) {
-		if n, ok := at.number(1, most); ok {
-			set(q, n)
-		}
-	}
+var quotaKeys = map[string]setting[clients.Quotas]{
+	"connections":  wholes(1, maxQuota, func(q *clients.Quotas, n int) { q.Connections = n }),
+	"tms":          wholes(1, maxQuota, func(q *clients.Quotas, n int) { q.TMs = n }),
+	"buffers":      wholes(1, maxQuotaBuffers, func(q *clients.Quotas, n int) { q.Buffers = n }),
+	"areas":        wholes(1, maxQuota, func(q *clients.Quotas, n int) { q.Areas = n }),
+	"ring_entries": wholes(1, maxQuota, func(q *clients.Quotas, n int) { q.RingEntries = n }),
+	"memory":       wholes(1, maxQuotaMemory, func(q *clients.Quotas, n int) { q.Bytes = int64(n) << 20 }),
+	"requests":     wholes(1, maxQuotaRequests, func(q *clients.Quotas, n int) { q.Requests = n }),
 }
 
 // quotas reads quotas, of which one has no meaning here.
 func (p place) quotas(q *clients.Quotas, never string) {
 	for _, m := range p.optionalMembers() {
-		if read := quotaKeys[m.key]; read != nil && m.key != never {
-			read(q, m.value)
-		} else {
-			m.value.wrong("unknown key")
+		if key, ok := quotaKeys[m.key]; ok && m.key != never {
+			key.read(q, m.value)
 		}
 	}
 }
@@ -194,15 +177,18 @@ func (p place) span(lo, hi uint32) clients.Span {
 	first, err := strconv.ParseUint(strings.TrimSpace(from), 10, 32)
 	last, err2 := strconv.ParseUint(strings.TrimSpace(to), 10, 32)
 	if err != nil || err2 != nil {
-		p.wrong("%q is not a number or FIRST-LAST", s)
+		p.wrong("%q is not a number or FIRST-LAST", s).try(`write something like "%s: %d-%d"`, p.key(), lo, lo+1)
 		return clients.Span{}
 	}
 	if first > last || first < uint64(lo) || last > uint64(hi) {
-		p.wrong("%s is not within %d to %d", s, lo, hi)
+		p.wrong("%s is not within %d to %d", s, lo, hi).try(`write something like "%s: %d-%d"`, p.key(), lo, hi)
 		return clients.Span{}
 	}
 	return clients.Span{First: uint32(first), Last: uint32(last)}
 }
+
+// getent are the databases of names.
+var getent = map[string]string{"user": "passwd", "group": "group"}
 
 // ids reads a list of names and numbers of users or groups.
 func (p place) ids(kind string, find func(name string) (string, error)) (ids []uint32) {
@@ -226,7 +212,7 @@ func (p place) id(kind string, find func(name string) (string, error)) (uint32, 
 	}
 	text, err := find(s)
 	if err != nil {
-		p.wrong("%q is no %s of this machine, and no number", s, kind)
+		p.wrong("%q is no %s of this machine, and no number", s, kind).try("write a name that 'getent %s' shows, or a number", getent[kind])
 		return 0, false
 	}
 	n, err := strconv.ParseUint(text, 10, 32)

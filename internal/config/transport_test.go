@@ -69,7 +69,7 @@ func TestTransportErrors(t *testing.T) {
 	const rules = "lnetd:\n  transport:\n    rules:\n      - "
 	const at = "f:4: lnetd.transport.rules[0]"
 	testErrors(t, []errorTest{
-		{"key unknown", "lnetd:\n    transport:\n        enable: 1\n", []string{"f:3: lnetd.transport.enable: unknown key"}},
+		{"key unknown", "lnetd:\n    transport:\n        enable: 1\n", []string{"f:3: lnetd.transport.enable: invalid key 'enable'"}},
 		{"a word", "lnetd: {transport: on}\n", []string{"f:1: lnetd.transport: \"on\" where keys were expected"}},
 		{"no group", "lnetd: {transport: {group: no such}}\n", []string{`f:1: lnetd.transport.group: "no such" is no group of this machine, and no number`}},
 		{"farewell", "lnetd: {transport: {farewell: 61}}\n", []string{"f:1: lnetd.transport.farewell: 61 is not in 0 to 60"}},
@@ -79,7 +79,7 @@ func TestTransportErrors(t *testing.T) {
 		{"rule with an empty name", rules + "name: \"\"\n", []string{at + `.name: "" is not a word of 1 to 63 letters`}},
 		{"rule with two words", rules + "name: a b\n", []string{at + `.name: "a b" is not a word of 1 to 63 letters`}},
 		{"rule twice", rules + "name: a\n      - name: a\n", []string{`f:5: lnetd.transport.rules[1]: there is a rule "a" already`}},
-		{"key of a rule", rules + "{name: a, uid: 1}\n", []string{at + ".uid: unknown key"}},
+		{"key of a rule", rules + "{name: a, uid: 1}\n", []string{at + ".uid: invalid key 'uid'"}},
 		{"no user", rules + "{name: a, users: [no such]}\n", []string{at + `.users[0]: "no such" is no user of this machine, and no number`}},
 		{"the number of none", rules + "{name: a, users: [4294967295]}\n", []string{at + `.users[0]: "4294967295" is no user of this machine, and no number`}},
 		{"no NID", rules + "{name: a, nids: [x]}\n", []string{at + ".nids[0]: "}},
@@ -88,7 +88,7 @@ func TestTransportErrors(t *testing.T) {
 		{"number of a TM", rules + "{name: a, tm_ids: many}\n", []string{at + `.tm_ids: "many" is not a number or FIRST-LAST`}},
 		{"buffers", rules + "{name: a, each: {buffers: 1048577}}\n", []string{at + ".each.buffers: 1048577 is not in 1 to 1048576"}},
 		{"no quota", rules + "{name: a, each: {tms: 0}}\n", []string{at + ".each.tms: 0 is not in 1 to 16777216"}},
-		{"quota of users", rules + "{name: a, each: {connections: 2}}\n", []string{at + ".each.connections: unknown key"}},
-		{"quota of connections", rules + "{name: a, user: {requests: 2}}\n", []string{at + ".user.requests: unknown key"}},
+		{"quota of users", rules + "{name: a, each: {connections: 2}}\n", []string{at + ".each.connections: invalid key 'connections'"}},
+		{"quota of connections", rules + "{name: a, user: {requests: 2}}\n", []string{at + ".user.requests: invalid key 'requests'"}},
 	})
 }

@@ -16,19 +16,21 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// undoPatience bounds the way back after a step that failed.
+// undoPatience bounds each step of the way back after one that failed.
 const undoPatience = 10 * time.Second
 
 // apply takes the steps one by one. If one fails, those before it are taken back by
 // their inverses, and the node is what it was. The error is for an operator; if the
 // node cannot take a step while it runs it is a *config.RestartError, and nothing
-// has been done. Who calls it has its turn among the changes.
-func (t *nodeTask) apply(ctx context.Context, steps []config.Step) error {
+// has been done. With wait, NIs whose interface cannot be used yet wait for it; else they
+// are refused. Who calls it has its turn among the changes.
+func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) error {
 	if err := config.CheckRunning(steps); err != nil {
 		return err
 	}
+	before := t.engines.configured()
 	for k, s := range steps {
-		err := t.take(ctx, s)
+		err := t.take(ctx, s, wait)
 		if err == nil {
 			t.log.Debug("configuration: step", "step", s.String())
 			continue
@@ -37,6 +39,7 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step) error {
 			err = ctx.Err()
 		}
 		t.undo(ctx, steps[:k])
+		t.engines.order(before)
 		return err
 	}
 	return nil
@@ -44,23 +47,33 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step) error {
 
 // undo takes steps back, also if ctx has ended.
 func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	for _, s := range slices.Backward(steps) {
-		if err := t.take(ctx, s.Inverse()); err != nil {
+		back, cancel := context.WithTimeout(ctx, undoPatience)
+		err := t.take(back, s.Inverse(), true)
+		cancel()
+		if err != nil {
 			t.log.Error("configuration: what failed in part cannot be taken back", "step", s.String(), "err", err)
 		}
 	}
 }
 
 // take takes one step.
-func (t *nodeTask) take(ctx context.Context, s config.Step) error {
+func (t *nodeTask) take(ctx context.Context, s config.Step, wait bool) error {
+	if t.failStep != nil {
+		if err := t.failStep(s); err != nil {
+			return err
+		}
+	}
 	switch s := s.(type) {
 	case config.Change[config.NI]:
-		if s.To == nil {
+		switch {
+		case s.To == nil:
 			return t.engines.removeNI(ctx, t.Node, s.From)
+		case s.From != nil:
+			return t.engines.changeNI(ctx, t.Node, s.From, s.To)
 		}
-		return t.engines.addNI(ctx, t.Node, s.To)
+		return t.engines.addNI(ctx, t.Node, s.To, wait)
 	case config.Change[config.Peer]:
 		return t.changePeer(ctx, s)
 	case config.Change[config.Route]:
@@ -93,9 +106,8 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 			return nil // of a gateway that was left to discovery, or gone with its net
 		}
 		return err
-	case t.toBeDiscovered(c.To):
-		t.log.Debug("peer is a gateway, which is discovered", "nid", c.To.Primary.String(), "at", c.To.Where)
-		return nil
+	case c.To.Found:
+		return nil // it comes back by itself
 	}
 	if c.From != nil {
 		if gone := without(c.From.Others, c.To.Others); len(gone) > 0 {
@@ -104,7 +116,13 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 			}
 		}
 	}
-	err := t.ConfigurePeer(ctx, c.To.Primary, c.To.Others, discovery.ConfigureOptions{SingleRail: c.To.SingleRail})
+	o := discovery.ConfigureOptions{SingleRail: c.To.SingleRail, Lock: c.To.Locked}
+	err := t.ConfigurePeer(ctx, c.To.Primary, c.To.Others, o)
+	if err != nil && c.From != nil { // what it lost comes back
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
+		err = errors.Join(err, t.ConfigurePeer(back, c.To.Primary, c.From.Others, o))
+		cancel()
+	}
 	if err != nil {
 		return refused(err, api.Fault{
 			Text:   fmt.Sprintf("%s: the peer %s cannot be configured", c.To.Where, c.To.Primary),
@@ -119,18 +137,11 @@ func without(a, b []lnet.NID) []lnet.NID {
 	return slices.DeleteFunc(slices.Clone(a), func(n lnet.NID) bool { return slices.Contains(b, n) })
 }
 
-// toBeDiscovered tells whether an entry is that of a gateway that had not been
-// discovered when a kernel exported its configuration: such are never Multi-Rail
-// and have one NID. What says so little must not keep discovery from its work.
-func (t *nodeTask) toBeDiscovered(p *config.Peer) bool {
-	return p.SingleRail && len(p.Others) == 0 &&
-		slices.ContainsFunc(t.config.Routes, func(r config.Route) bool { return r.Gateway == p.Primary })
-}
-
 // changeRoute adds or deletes a route. One that leads nowhere at the moment, or is
 // there already, is passed over as LNet does (lnetctl 13.2).
 func (t *nodeTask) changeRoute(ctx context.Context, c config.Change[config.Route]) error {
 	if c.To == nil {
+		t.postponed.remove(c.From.Net, c.From.Gateway)
 		err := t.DeleteRoute(ctx, c.From.Net, c.From.Gateway)
 		if errors.Is(err, node.ErrNotFound) {
 			return nil // it was passed over
@@ -140,6 +151,8 @@ func (t *nodeTask) changeRoute(ctx context.Context, c config.Change[config.Route
 	r := c.To
 	err := t.AddRoute(ctx, r.Net, r.Gateway, r.RouteOptions)
 	switch {
+	case errors.Is(err, node.ErrUnreachable) && t.engines.waitsOn(r.Gateway.Net()):
+		t.postpone(r)
 	case errors.Is(err, node.ErrUnreachable), errors.Is(err, node.ErrExists):
 		t.log.Warn("route is left out", "net", r.Net.String(), "gateway", r.Gateway.String(), "at", r.Where, "cause", err)
 	case err != nil:

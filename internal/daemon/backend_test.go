@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"errors"
+	"log/slog"
+	"slices"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/lnet"
@@ -310,6 +313,20 @@ func TestCPTs(t *testing.T) {
 		if got := allCPTs(task.cpts()); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+	e := newEngines(Drivers{TCP(host(lo))}, nil, 2, slog.New(slog.DiscardHandler))
+	for _, tt := range []struct{ given, want []int }{{nil, nil}, {[]int{0, 1}, nil}, {[]int{1}, []int{1}}, {[]int{0, 7}, []int{0}}, {[]int{7}, nil}} {
+		got := e.resolved([]config.NI{{Net: lnet.MakeNet(lnet.TypeTCP, 0), Device: "eth0", CPTs: tt.given}})
+		if !slices.Equal(got[0].CPTs, tt.want) {
+			t.Errorf("CPTs %v became %v, want %v", tt.given, got[0].CPTs, tt.want)
+		}
+	}
+	if err := e.checkCPTs([]config.NI{{CPTs: []int{1}}}); err != nil {
+		t.Error(err)
+	}
+	var f *api.Fault
+	if err := e.checkCPTs([]config.NI{{CPTs: []int{2}}}); !errors.As(err, &f) || f.Errno != -34 || f.Text != "invalid CPT set" {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -153,56 +152,4 @@ func (t *clientsTask) Run(ctx context.Context) error {
 	closing, cancel := context.WithTimeout(context.Background(), t.config.Farewell+clientsPatience)
 	defer cancel()
 	return errors.Join(err, s.Close(closing), <-served)
-}
-
-// Reload has what a new configuration says hold, as far as that is possible without a
-// restart: rules for clients. It logs what is not.
-func (d *Daemon) Reload(c config.Config) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	rules := c.Transport.Rules
-	if !reflect.DeepEqual(rules, d.loaded.Transport.Rules) && d.setRules(rules) {
-		d.loaded.Transport.Rules = rules
-		d.log.Info("rules for clients hold from now on for those who connect", "rules", len(rules))
-	}
-	if left := changedParts(&d.loaded, &c); len(left) > 0 {
-		d.log.Warn("these parts of the configuration have changed, which need a restart", "parts", left)
-		return
-	}
-	d.log.Info("the configuration is reloaded")
-}
-
-// setRules has other rules hold, if there is somebody for whom they can. mu is held.
-func (d *Daemon) setRules(rules []clients.Rule) bool {
-	if d.clients == nil {
-		return false
-	}
-	s := d.clients.server.Load()
-	if s == nil {
-		return false
-	}
-	err := s.SetRules(rules)
-	if err != nil { // the configuration was checked
-		d.log.Error("rules for clients do not hold", "err", err)
-	}
-	return err == nil
-}
-
-// changedParts names the fields of config.Config, and of what it embeds, that differ.
-func changedParts(a, b *config.Config) (names []string) {
-	var compare func(x, y reflect.Value)
-	compare = func(x, y reflect.Value) {
-		for k := range x.NumField() {
-			f := x.Type().Field(k)
-			switch {
-			case f.Name == "Warnings":
-			case f.Anonymous && f.Type.Kind() == reflect.Struct:
-				compare(x.Field(k), y.Field(k))
-			case !reflect.DeepEqual(x.Field(k).Interface(), y.Field(k).Interface()):
-				names = append(names, strings.ToLower(f.Name))
-			}
-		}
-	}
-	compare(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
-	return names
 }

@@ -88,7 +88,10 @@ func TestClientsRulesReload(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.ControlSocket = r.socket
-		r.Reload(c)
+		r.Reload(t.Context(), func() (config.Config, error) { return c, nil })
+		if begun, ended := <-r.states, <-r.states; !strings.HasPrefix(begun, "RELOADING=1\nMONOTONIC_USEC=") || ended != "READY=1" {
+			t.Errorf("systemd hears %q, %q", begun, ended)
+		}
 	}
 	load("lnetd: {transport: {rules: [{name: others, users: [4000000000]}]}}")
 	if _, err := connect(t, path); !errors.Is(err, syscall.EACCES) {
@@ -98,11 +101,11 @@ func TestClientsRulesReload(t *testing.T) {
 	if strings.Contains(r.log.String(), "need a restart") {
 		t.Error(r.log)
 	}
-	load("lnetd: {log_level: debug}\n")
+	load("lnetd: {log_format: text}\n")
 	if _, err := connect(t, path); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(r.log.String(), `"parts":["loglevel"]`) {
+	if !strings.Contains(r.log.String(), `"parts":["log_format"]`) {
 		t.Error(r.log)
 	}
 	r.stop(t)

@@ -65,3 +65,6 @@ func (w watched) ClientTotals() []clients.Total {
 	}
 	return nil
 }
+
+// WaitingNIs implements metrics.Host.
+func (w watched) WaitingNIs() int { return len(w.engines.waiting()) }

@@ -50,9 +50,14 @@ type Daemon struct {
 	// programs use the node in this process.
 	programs []program
 
-	mu      sync.Mutex    // guards the rest; held while rules are changed
-	loaded  config.Config // config with what Reload has changed
+	level *slog.LevelVar // nil: Reload leaves it
+
+	reloads sync.Mutex // held by Reload; before all else that is held
+
+	mu      sync.Mutex    // guards the rest; nothing waits for anything while it is held
+	loaded  config.Config // config with what Reload has changed around the node
 	clients *clientsTask  // nil before Run
+	node    *nodeTask     // nil before Run
 }
 
 // program is part of this process and no part of lnetd.
@@ -88,7 +93,7 @@ func (d *Daemon) Use(name string, run func(ctx context.Context, n *node.Node) er
 // possible.
 func (d *Daemon) Run(ctx context.Context) error {
 	for _, w := range d.config.Warnings {
-		d.log.Warn("configuration: " + w)
+		d.log.Warn("configuration: " + w.Error())
 	}
 	path := d.config.ControlSocket
 	if path == "" {
@@ -117,7 +122,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if guests.listener != nil {
 		defer func() { _ = guests.listener.Close() }()
 	}
-	d.host(guests)
+	d.host(guests, up)
 	tasks := []Task{up, lst, guests}
 	for _, p := range d.programs {
 		tasks = append(tasks, newServeTask(p.name, func(ctx context.Context) error { return p.run(ctx, up.Node) }))
@@ -149,11 +154,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}, patience)
 }
 
-// host makes the rules of t those that Reload changes.
-func (d *Daemon) host(t *clientsTask) {
+// host makes the tasks those that Reload changes.
+func (d *Daemon) host(guests *clientsTask, up *nodeTask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clients = t
+	d.clients, d.node = guests, up
 }
 
 // machine is the NUMA layout; nil, with which all is equally near, if it cannot be

@@ -158,7 +158,7 @@ net:
   - net type: <200:1>
     local NI(s):
       - interfaces: {0: ib0}
-        lnd tunables: {tos: 300, ntx: 2048, map_on_demand: yes, peercredits_hiw: 4, concurrent_sends: 8, conns_per_peer: 4,
+        lnd tunables: {tos: 255, ntx: 2048, map_on_demand: yes, peercredits_hiw: 4, concurrent_sends: 8, conns_per_peer: 4,
           fmr_pool_size: 512, fmr_flush_trigger: 384, fmr_cache: 1, timeout: 3}
       - nid: 1f@<200:1>
 lnetd:

@@ -5,12 +5,19 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/node"
 )
 
 func (b *backend) Globals() api.Globals {
-	p := b.node.Parameters()
+	return globalsOf(&config.Parameters{
+		Parameters: b.node.Parameters(), RouterSensitivity: int(b.node.routerSensitivity.Load()),
+	})
+}
+
+// globalsOf are parameters as they are shown.
+func globalsOf(p *config.Parameters) api.Globals {
 	return api.Globals{
 		NUMARange:               int64(p.NUMARange),
 		MaxInterfaces:           int64(p.InterfacesMax),
@@ -19,7 +26,7 @@ func (b *backend) Globals() api.Globals {
 		RetryCount:              int64(p.RetryCount),
 		TransactionTimeout:      inSeconds(p.TransactionTimeout),
 		HealthSensitivity:       int64(p.HealthSensitivity),
-		RouterSensitivity:       b.node.routerSensitivity.Load(),
+		RouterSensitivity:       int64(p.RouterSensitivity),
 		LNDTimeout:              inSeconds(p.LNDTimeout()),
 		ResponseTracking:        int64(p.ResponseTracking),
 		RecoveryLimit:           inSeconds(p.RecoveryLimit),

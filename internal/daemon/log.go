@@ -15,9 +15,9 @@ import (
 )
 
 // NewLogger returns lnetd's logger: zap, behind slog, writing lines of at
-// least the given level to w. FormatAuto writes text to a terminal and JSON
+// least the given level, which may change, to w. FormatAuto writes text to a terminal and JSON
 // elsewhere.
-func NewLogger(w io.Writer, level slog.Level, format config.Format) *slog.Logger {
+func NewLogger(w io.Writer, level slog.Leveler, format config.Format) *slog.Logger {
 	e := zap.NewProductionEncoderConfig()
 	e.TimeKey, e.MessageKey = "time", "msg"
 	e.EncodeTime = zapcore.TimeEncoderOfLayout(time.RFC3339Nano)
@@ -27,9 +27,14 @@ func NewLogger(w io.Writer, level slog.Level, format config.Format) *slog.Logger
 		e.EncodeLevel = zapcore.CapitalLevelEncoder
 		encoder = zapcore.NewConsoleEncoder
 	}
-	core := zapcore.NewCore(encoder(e), zapcore.Lock(zapcore.AddSync(w)), zapLevel(level))
+	core := zapcore.NewCore(encoder(e), zapcore.Lock(zapcore.AddSync(w)), enabler{level})
 	return slog.New(zapslog.NewHandler(core, zapslog.AddStacktraceAt(slog.LevelError+1)))
 }
+
+// enabler has zap ask slog for the level.
+type enabler struct{ slog.Leveler }
+
+func (e enabler) Enabled(l zapcore.Level) bool { return l >= zapLevel(e.Level()) }
 
 func zapLevel(l slog.Level) zapcore.Level {
 	switch {

@@ -13,8 +13,9 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// controlNI describes an NI as lnetctl shows it, with times since boot.
-func controlNI(i *node.NIInfo, drivers Drivers, cpts int, boot time.Time) api.NI {
+// controlNI describes an NI as lnetctl shows it, with its CPU partitions, and with times
+// since boot.
+func controlNI(i *node.NIInfo, drivers Drivers, cpts string, boot time.Time) api.NI {
 	ni := api.NI{
 		NID:        i.NID,
 		Status:     "down",
@@ -43,7 +44,7 @@ func controlNI(i *node.NIInfo, drivers Drivers, cpts int, boot time.Time) api.NI
 		},
 		LND:    drivers.shown(i),
 		DevCPT: i.DeviceCPT,
-		CPT:    allCPTs(cpts),
+		CPT:    cpts,
 	}
 	for _, c := range i.Driver {
 		ni.Counters = append(ni.Counters, api.Counter(c))
@@ -86,11 +87,19 @@ func udspInfo(p *node.PolicyInfo) api.UDSPInfo {
 	}
 }
 
-// allCPTs is "[0,1,2]": no NI is bound to some of them.
+// allCPTs is "[0,1,2]".
 func allCPTs(n int) string {
-	list := make([]string, max(n, 1))
-	for k := range list {
-		list[k] = strconv.Itoa(k)
+	all := make([]int, max(n, 1))
+	for k := range all {
+		all[k] = k
+	}
+	return listCPTs(all)
+}
+
+func listCPTs(cpts []int) string {
+	list := make([]string, len(cpts))
+	for k, c := range cpts {
+		list[k] = strconv.Itoa(c)
 	}
 	return "[" + strings.Join(list, ",") + "]"
 }

@@ -2,7 +2,7 @@ package daemon
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -24,9 +24,13 @@ type fakeNetwork struct {
 
 func host(devices ...socklnd.Device) *fakeNetwork { return &fakeNetwork{devices: devices} }
 
-func device(name, addr string) socklnd.Device {
-	p := netip.MustParsePrefix(addr)
-	return socklnd.Device{Name: name, Addrs: []netip.Prefix{p}, Up: true, Loopback: p.Addr().IsLoopback()}
+func device(name string, addrs ...string) socklnd.Device {
+	d := socklnd.Device{Name: name, Up: true}
+	for _, addr := range addrs {
+		d.Addrs = append(d.Addrs, netip.MustParsePrefix(addr))
+	}
+	d.Loopback = d.Addrs[0].Addr().IsLoopback()
+	return d
 }
 
 func (n *fakeNetwork) Device(name string, nid lnet.NID) (socklnd.Device, error) {
@@ -38,7 +42,7 @@ func (n *fakeNetwork) Device(name string, nid lnet.NID) (socklnd.Device, error) 
 			return d, nil
 		}
 	}
-	return socklnd.Device{}, errors.New("no such network device")
+	return socklnd.Device{}, fmt.Errorf("no such network device: %w", syscall.ENODEV)
 }
 
 func (n *fakeNetwork) Watch(ctx context.Context, changed func()) error {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lnetd/lnetd/discovery"
@@ -19,7 +20,9 @@ type nodeRun struct {
 	*backend
 	log    *daemontest.Log
 	cancel context.CancelFunc
-	done   chan error
+	// machine are the host's interfaces by which rules for a site are settled.
+	machine atomic.Pointer[[]config.Interface]
+	done    chan error
 }
 
 func parse(t *testing.T, text string) config.Config {
@@ -51,7 +54,8 @@ func startNodeWith(t *testing.T, c config.Config, drivers Drivers) *nodeRun {
 	r := &nodeRun{log: &daemontest.Log{}, done: make(chan error, 1)}
 	d := New(c, drivers, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
 	task := newNodeTask(c, drivers, nil, d.log)
-	task.interfaces = func() ([]config.Interface, error) { return twoInterfaces, nil }
+	r.machine.Store(&twoInterfaces)
+	task.interfaces = func() ([]config.Interface, error) { return *r.machine.Load(), nil }
 	r.backend = newBackend(d, task, nil, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/config"
@@ -24,7 +23,7 @@ const closePatience = 20 * time.Second
 // ready.
 type nodeTask struct {
 	*node.Node
-	config  config.Config
+	config  config.Config // as it was loaded last; changed in turn
 	machine *numa.Machine // nil: one NUMA node
 	log     *slog.Logger
 	drivers Drivers
@@ -34,25 +33,38 @@ type nodeTask struct {
 	changes    changes
 	// routerSensitivity has no effect: it is kept to be shown.
 	routerSensitivity atomic.Int64
-	ready             chan struct{}
+	// unconfigured says that LNet was told to end (lnetctl 4.1): there is 0@lo alone.
+	unconfigured atomic.Bool
+	// failStep, if it is there, has a step fail: for tests.
+	failStep func(config.Step) error
+	// found is the NI that was found for a configuration that names none.
+	found *config.NI
+	// unsettled says that no rule for the site has been for this machine yet. It changes
+	// in turn, as do the postponed routes.
+	unsettled bool
+	postponed postponed
+	ready     chan struct{}
 }
 
 func newNodeTask(c config.Config, drivers Drivers, m *numa.Machine, log *slog.Logger) *nodeTask {
 	t := &nodeTask{
 		config: c, machine: m, log: log,
-		drivers: drivers, engines: newEngines(drivers, c.Drivers, log), interfaces: hostInterfaces,
+		drivers: drivers, engines: newEngines(drivers, c.Drivers, cptsOf(m), log), interfaces: hostInterfaces,
 		changes: newChanges(), ready: make(chan struct{}),
 	}
+	t.engines.interfaces = func() ([]config.Interface, error) { return t.interfaces() }
 	t.routerSensitivity.Store(int64(c.Parameters.RouterSensitivity))
 	return t
 }
 
 // cpts is the number of CPU partitions.
-func (t *nodeTask) cpts() int {
-	if t.machine == nil {
+func (t *nodeTask) cpts() int { return cptsOf(t.machine) }
+
+func cptsOf(m *numa.Machine) int {
+	if m == nil {
 		return 1
 	}
-	return t.machine.CPTs()
+	return m.CPTs()
 }
 
 func (t *nodeTask) Ready() <-chan struct{} { return t.ready }
@@ -76,7 +88,9 @@ func (t *nodeTask) Run(ctx context.Context) error {
 	t.Node = n
 	switch err = t.up(ctx); {
 	case err == nil:
+		t.warnIfNoneIsUp()
 		close(t.ready)
+		t.watchInterfaces(ctx)
 		<-ctx.Done()
 	case ctx.Err() != nil: // told to stop before it was up
 		err = nil
@@ -106,7 +120,7 @@ func (t *nodeTask) up(ctx context.Context) error {
 		have.Routing = want.Routing
 		t.log.Info("this node is a router")
 	}
-	if busy := t.changes.inTurn(ctx, func() { err = t.apply(ctx, config.Diff(&have, &want)) }); busy != nil {
+	if busy := t.changes.inTurn(ctx, func() { err = t.apply(ctx, config.Diff(&have, &want), true) }); busy != nil {
 		return busy
 	}
 	if err != nil {
@@ -122,37 +136,41 @@ func (t *nodeTask) up(ctx context.Context) error {
 }
 
 // settle makes the configuration that of this machine.
-func (t *nodeTask) settle() error {
-	if t.config.Site.Empty() {
-		return nil
+func (t *nodeTask) settle() (err error) {
+	t.config.State, t.unsettled, err = t.settledOrWaiting(&t.config)
+	return err
+}
+
+// settledOrWaiting is a configuration's state on this machine; without what is for it by
+// rules if none is, which may come with an interface.
+func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled bool, _ error) {
+	s, err := t.settled(c)
+	if errors.Is(err, config.ErrNoRules) || errors.Is(err, lnet.ErrNoMatch) {
+		t.log.Warn("no rule for this site is for this machine: waiting for an interface that one is for", "cause", err)
+		s = c.State
+		s.NIs = t.engines.resolved(s.NIs)
+		return s, true, nil
 	}
-	machine, err := t.interfaces()
-	if err != nil {
-		return err
-	}
-	t.config.State, err = t.config.Settle(machine)
-	if err == nil {
-		return nil
-	}
-	f := api.Fault{
-		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "No ip2nets rules applied",
-		Remedy: "compare the rules in \"ip2nets\" with what \"ip addr\" shows",
-	}
-	if errors.Is(err, lnet.ErrNoMatch) {
-		f.Errno = -int(syscall.ENOENT)
-	}
-	return f.Because(err)
+	return s, false, err
 }
 
 // wanted is what the node shall be. Without any net one is found.
 func (t *nodeTask) wanted(ctx context.Context) (config.State, error) {
 	want := t.config.State
-	if len(want.NIs) > 0 {
+	want.LeaveUndiscovered()
+	if len(want.NIs) > 0 || t.unsettled {
+		return want, nil
+	}
+	if t.found != nil {
+		want.NIs = []config.NI{*t.found}
 		return want, nil
 	}
 	for k := range t.drivers {
 		if find := t.drivers[k].Find; find != nil {
 			ni, err := find(ctx, t.log)
+			if err == nil {
+				t.found = &ni
+			}
 			want.NIs = []config.NI{ni}
 			return want, err
 		}

@@ -15,6 +15,9 @@ func (b *backend) Routes() []api.Route {
 			Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority, Up: r.Up, SingleHop: r.SingleHop,
 		})
 	}
+	for _, r := range b.node.postponed.all() { // they are down
+		routes = append(routes, api.Route{Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority})
+	}
 	return routes
 }
 
@@ -23,6 +26,9 @@ func (b *backend) AddRoute(ctx context.Context, r api.Route) error {
 }
 
 func (b *backend) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) error {
+	if b.node.postponed.remove(net, gateway) {
+		return nil
+	}
 	return b.node.DeleteRoute(ctx, net, gateway)
 }
 

@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,7 +54,12 @@ func TestSiteWithoutTheMachine(t *testing.T) {
 		"ip2nets: [{net-spec: tcp, ip-range: [10.1.2.3]}]\n": {-22, nil},
 		"lnetd: {ip2nets: tcp 10.1.2.3}\n":                   {-2, lnet.ErrNoMatch},
 	} {
-		err := <-startNode(t, parse(t, text)).done
+		c := parse(t, text)
+		r := startNode(t, c).ready(t) // an interface that a rule is for may come
+		if nis := r.node.NIs(); len(nis) != 1 || !strings.Contains(r.log.String(), "no rule for this site is for this machine") {
+			t.Errorf("%s: NIs %+v\n%s", text, nis, r.log)
+		}
+		_, err := r.node.settled(&c)
 		var f *api.Fault
 		if !errors.As(err, &f) || f.Code != api.CodeConfigInvalid || f.Errno != want.errno || f.Text != "No ip2nets rules applied" {
 			t.Errorf("%s: %v", text, err)
@@ -63,9 +69,9 @@ func TestSiteWithoutTheMachine(t *testing.T) {
 		}
 	}
 	// An interface that only a string names is for the driver to find.
-	var f *api.Fault
-	if err := <-startNode(t, parse(t, "lnetd: {ip2nets: 'tcp(eth7) 10.77.*.*'}\n")).done; !errors.As(err, &f) || f.Code != api.CodeInterface {
-		t.Errorf("%v", err)
+	r := startNode(t, parse(t, "lnetd: {ip2nets: 'tcp(eth7) 10.77.*.*'}\n")).ready(t)
+	if w := r.Waiting(); len(w) != 1 || w[0].Interface != "eth7" {
+		t.Errorf("%+v", w)
 	}
 }
 

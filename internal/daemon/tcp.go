@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -53,7 +56,7 @@ func (t *tcp) driver() Driver {
 			Parameters: optionsOf(tcpParameters()),
 			Tunables: []config.Option{
 				{Name: "conns_per_peer", Kind: config.Whole{Min: 0, Max: 127}},
-				{Name: "timeout", Kind: config.Shown{}},
+				{Name: "timeout", Kind: config.Shown{}}, // set while an NI is up alone
 				{Name: "tos", Kind: config.Within{Min: -1, Max: 255}},
 			},
 			Check: func(v config.Values) error {
@@ -68,6 +71,12 @@ func (t *tcp) driver() Driver {
 		Again:   tcpAgain,
 		Explain: tcpExplain,
 		Find:    t.find,
+
+		Defaults: tcpDefaults,
+		Usable: func(ni *config.NI) (lnet.NID, string, error) {
+			return socklnd.Usable(t.network, ni.Net, ni.Device, ni.NID)
+		},
+		Watch: func(ctx context.Context, changed func()) error { return t.host().Watch(ctx, changed) },
 	}
 }
 
@@ -115,6 +124,10 @@ func tcpParameters() []setting[socklnd.Config] {
 	defaults := socklnd.DefaultConfig()
 	d := &defaults
 	return []setting[config]{
+		port("accept_port_bulk", "where connections other than CONTROL come; 0: port",
+			func(c *config) *int { return &c.AcceptPortBulk }),
+		port("connect_port_bulk", "where they are made to; 0: connect_port",
+			func(c *config) *int { return &c.ConnectPortBulk }),
 		whole(d, "accept_backlog", 1, 4096, once, func(c *config) *int { return &c.AcceptBacklog }, "connections"),
 		whole(d, "accept_timeout", 1, hour, sec, func(c *config) *time.Duration { return &c.AcceptTimeout },
 			"seconds for a caller to introduce itself"),
@@ -147,6 +160,18 @@ func tcpParameters() []setting[socklnd.Config] {
 		whole(d, "half_open", 1, million, once, func(c *config) *int { return &c.MaxHalfOpen },
 			"callers that have not introduced themselves"),
 		whole(d, "half_open_per_source", 1, million, once, func(c *config) *int { return &c.MaxHalfOpenPerSource }, ""),
+	}
+}
+
+// port is a setting that is a port; 0 leaves it to another one.
+func port(name, help string, of func(*socklnd.Config) *int) setting[socklnd.Config] {
+	return setting[socklnd.Config]{
+		config.Option{Name: name, Kind: config.Whole{Min: 0, Max: 65535}, Default: "0", Help: help},
+		func(c *socklnd.Config, text string) {
+			if n := numberOf(text); n != 0 {
+				*of(c) = n
+			}
+		},
 	}
 }
 
@@ -187,7 +212,29 @@ func tcpOptions(v config.Values) any {
 	if n, ok := v.Number("tos"); ok {
 		o.TOS = &n
 	}
+	if n, ok := v.Number("timeout"); ok {
+		timeout := time.Duration(n) * time.Second
+		o.Timeout = &timeout
+	}
 	return o
+}
+
+// tcpDefaults are the tunables and options of an NI that says nothing.
+func tcpDefaults(v config.Values) (lnd.Tunables, config.Values) {
+	c := tcpConfig(v)
+	return c.Tunables, config.Values{
+		"conns_per_peer": strconv.Itoa(c.ConnsPerPeer),
+		"tos":            strconv.Itoa(c.TOS),
+		"timeout":        strconv.Itoa(int(c.SockTimeout / time.Second)),
+	}
+}
+
+// host is the network that the driver is on.
+func (t *tcp) host() socklnd.Network {
+	if t.network == nil {
+		return socklnd.HostNetwork()
+	}
+	return t.network
 }
 
 func tcpShow(i *node.NIInfo) map[string]int64 {

@@ -27,6 +27,10 @@ func TestTCPConfig(t *testing.T) {
 	want := socklnd.DefaultConfig()
 	want.AcceptPort, want.AcceptPortBulk, want.ConnectPort, want.ConnectPortBulk = 9000, 9000, 988, 988
 	want.Accept, want.SourcePorts = socklnd.AcceptAll, socklnd.SourceAny
+	if c := tcpConfig(tcpValues(t, "port: 9000, socklnd: {accept_port_bulk: 9001, connect_port_bulk: 9002}")); c.AcceptPort != 9000 ||
+		c.AcceptPortBulk != 9001 || c.ConnectPort != 0 || c.ConnectPortBulk != 9002 {
+		t.Errorf("ports %d, %d, to call %d, %d", c.AcceptPort, c.AcceptPortBulk, c.ConnectPort, c.ConnectPortBulk)
+	}
 	want.SockTimeout, want.MinReconnect = 0, 250*time.Millisecond
 	want.Nagle, want.TOS, want.Tunables.Credits = true, 16, 32
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -32,6 +32,8 @@ type Host interface {
 	Source
 	// ClientTotals are those of the clients.
 	ClientTotals() []clients.Total
+	// WaitingNIs is the number of NIs whose interface cannot be used yet.
+	WaitingNIs() int
 }
 
 // collector reads a Source. It is unchecked: drivers name counters of their
@@ -52,6 +54,7 @@ func niDesc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
+	waitingDesc      = desc("interfaces_waiting", "NIs that are configured and whose network interface cannot be used yet.")
 	committedDesc    = desc("messages_committed", "Messages under way.")
 	committedMaxDesc = desc("messages_committed_max", "Most messages that were under way at once.")
 	trackersDesc     = desc("response_trackers", "Requests whose response is awaited.")
@@ -88,6 +91,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	collectRouter(ch, c.source.Routing())
 	if h, ok := c.source.(Host); ok {
 		collectClients(ch, h.ClientTotals())
+		gauge(ch, waitingDesc, h.WaitingNIs())
 	}
 }
 

@@ -30,6 +30,7 @@ type fakeSource struct {
 
 func (s *fakeSource) Counters() node.Counters   { return s.counters }
 func (s *fakeSource) Drops() node.DropCounts    { return s.drops }
+func (s *fakeSource) WaitingNIs() int           { return 3 }
 func (s *fakeSource) NIs() []node.NIInfo        { return s.nis }
 func (s *fakeSource) PeerNIs() node.PeerNIsInfo { return s.peerNIs }
 func (s *fakeSource) PeersAfter(context.Context, discovery.PeerID) iter.Seq2[node.PeerInfo, error] {

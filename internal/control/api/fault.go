@@ -27,6 +27,10 @@ const (
 	CodeNetUnknown       Code = "net-unknown"       // not the name of a net
 	CodeNetAbsent        Code = "net-absent"        // the node has no NI on the net
 	CodeNIUnknown        Code = "ni-unknown"        // the node has no NI with the NID
+	CodeNetworkDown      Code = "network-down"      // LNet is not configured
+	CodeLNetBusy         Code = "lnet-busy"         // LNet is in use, and cannot be unconfigured
+	CodeNetRefused       Code = "net-refused"       // NIs cannot be added, changed or removed that way
+	CodeRestartNeeded    Code = "restart-needed"    // a change takes a restart of lnetd
 	CodePingFailed       Code = "ping-failed"       // a node did not answer
 	CodeDiscoverFailed   Code = "discover-failed"   // a node could not be discovered
 	CodePeerUnknown      Code = "peer-unknown"      // no peer has the NID
@@ -69,6 +73,8 @@ type Fault struct {
 	Cause string `json:"cause,omitempty"`
 	// Remedy says what the operator can do.
 	Remedy string `json:"remedy,omitempty"`
+	// Problems are all that is wrong in a configuration, in its order.
+	Problems []Problem `json:"problems,omitempty"`
 
 	err error
 }

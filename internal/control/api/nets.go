@@ -7,6 +7,8 @@ import (
 // Nets is the reply to GET /v1/nets.
 type Nets struct {
 	Nets []Net `json:"nets"`
+	// Waiting are the NIs whose interface cannot be used yet.
+	Waiting []WaitingNI `json:"waiting,omitempty"`
 }
 
 // Net is one net of the node with its local NIs in the order of their making.

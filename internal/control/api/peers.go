@@ -95,3 +95,31 @@ const PeersDetail = 4
 
 // FirstPage is where the list of peers begins.
 const FirstPage = "0"
+
+// PeerState is the body of POST /v1/peers/state, for tests: the state word of the peer
+// that has the NID, or of all, in the bits that lnetctl prints at "peer show -v 3"
+// (lnetctl 4.11).
+type PeerState struct {
+	NID   lnet.NID `json:"nid,omitzero"`
+	All   bool     `json:"all,omitempty"`
+	State uint32   `json:"state"`
+}
+
+// Recovery is the reply to GET /v1/recovery: the NIDs that are pinged until they are
+// well, of local NIs and of peers.
+type Recovery struct {
+	Local []lnet.NID `json:"local"`
+	Peers []lnet.NID `json:"peers"`
+}
+
+// CPTs is the reply to GET /v1/cpts: the CPU partition of each NID, in the order of
+// asking.
+type CPTs struct {
+	CPTs []CPTOfNID `json:"cpts"`
+}
+
+// CPTOfNID is the CPU partition that messages with a NID belong to.
+type CPTOfNID struct {
+	NID lnet.NID `json:"nid"`
+	CPT int      `json:"cpt"`
+}

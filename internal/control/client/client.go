@@ -80,9 +80,19 @@ func (c *Client) get(ctx context.Context, path string, q parameters, reply any) 
 	return c.call(ctx, api.ReplyPatience, http.MethodGet, path, nil, reply)
 }
 
+// exchange asks for something that is described in the request.
+func (c *Client) exchange(ctx context.Context, path string, request, reply any) error {
+	return c.call(ctx, api.ReplyPatience, http.MethodPost, path, request, reply)
+}
+
+// work is exchange for documents.
+func (c *Client) work(ctx context.Context, path string, request, reply any) error {
+	return c.call(ctx, api.DocumentPatience, http.MethodPost, path, request, reply)
+}
+
 // post makes or changes something.
 func (c *Client) post(ctx context.Context, path string, request any) error {
-	return c.call(ctx, api.ReplyPatience, http.MethodPost, path, request, &api.Done{})
+	return c.exchange(ctx, path, request, &api.Done{})
 }
 
 // remove deletes something.
@@ -168,6 +178,15 @@ func (c *Client) unreachable(err error) error {
 		f.Cause = foreign.Error()
 		f.Remedy = "if you trust that user, name the socket with --control-socket or LNETD_CONTROL_SOCKET"
 		return f.Because(err)
+	}
+	if dial := (*net.OpError)(nil); errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &dial) {
+		return api.Fault{
+			Code:   api.CodeBusy,
+			Errno:  -int(syscall.ETIMEDOUT),
+			Text:   "lnetd does not answer in time",
+			Cause:  "it has taken the request on " + c.path,
+			Remedy: "look what has become of it, which may still be done, before you try again",
+		}.Because(err)
 	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

@@ -8,7 +8,28 @@ import (
 
 // Nets asks for the nets, or, with a name, for one.
 func (c *Client) Nets(ctx context.Context, name string) ([]api.Net, error) {
+	n, err := c.NetsAndWaiting(ctx, name)
+	return n.Nets, err
+}
+
+// NetsAndWaiting is Nets, with the NIs that wait for their interface.
+func (c *Client) NetsAndWaiting(ctx context.Context, name string) (api.Nets, error) {
 	var n api.Nets
 	err := c.get(ctx, "/v1/nets", parameters{"net": name}, &n)
-	return n.Nets, err
+	return n, err
+}
+
+// AddNet brings NIs up.
+func (c *Client) AddNet(ctx context.Context, r api.NetAddition) error {
+	return c.post(ctx, "/v1/nets", r)
+}
+
+// DeleteNet takes a net or NIs away.
+func (c *Client) DeleteNet(ctx context.Context, r api.NetDeletion) error {
+	return c.remove(ctx, "/v1/nets", r)
+}
+
+// SetNITunables changes tunables of NIs that are up.
+func (c *Client) SetNITunables(ctx context.Context, r api.NITunables) error {
+	return c.post(ctx, "/v1/nets/tunables", r)
 }

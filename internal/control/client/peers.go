@@ -83,3 +83,22 @@ func (c *Client) AddPeer(ctx context.Context, r api.PeerAddition) error {
 func (c *Client) DeletePeer(ctx context.Context, r api.PeerDeletion) error {
 	return c.remove(ctx, "/v1/peers", r)
 }
+
+// SetPeerState sets the state word of peers.
+func (c *Client) SetPeerState(ctx context.Context, r api.PeerState) error {
+	return c.post(ctx, "/v1/peers/state", r)
+}
+
+// Recovery asks who is pinged until it is well.
+func (c *Client) Recovery(ctx context.Context) (api.Recovery, error) {
+	var r api.Recovery
+	err := c.get(ctx, "/v1/recovery", nil, &r)
+	return r, err
+}
+
+// CPTs asks for the CPU partitions of NIDs, joined by commas.
+func (c *Client) CPTs(ctx context.Context, nids string) ([]api.CPTOfNID, error) {
+	var r api.CPTs
+	err := c.get(ctx, "/v1/cpts", parameters{"nids": nids}, &r)
+	return r.CPTs, err
+}

@@ -34,6 +34,9 @@ type Daemon struct {
 	Drops     []api.Reason
 	Refusals  []api.Reason
 	Guests    api.Clients
+	WaitList  []api.WaitingNI
+	Down      bool // LNet is not configured
+	Ill       api.Recovery
 	Lst       server.Selftest // nil: LNet selftest is not enabled, and cannot be
 
 	// PingFunc, DiscoverFunc and ExplainFunc answer; without one nobody is
@@ -41,6 +44,11 @@ type Daemon struct {
 	PingFunc     func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error)
 	DiscoverFunc func(ctx context.Context, nid lnet.NID, force bool) (api.Peer, error)
 	ExplainFunc  func(to, source lnet.NID, portal uint32) selection.Explanation
+	// ChangeFunc, DescribedFunc and ErrandsFunc read documents; without one nothing
+	// is in them.
+	ChangeFunc    func(r api.ConfigurationChange) (api.ConfigurationChanged, error)
+	DescribedFunc func(d api.Document) (api.Described, error)
+	ErrandsFunc   func(d api.Document) ([]api.Errand, error)
 
 	// Refuse, if it returns an error, has an operation refused: "AddRoute
 	// 10.0.0.1@tcp". It is called before all that changes something, and may

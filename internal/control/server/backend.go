@@ -29,6 +29,36 @@ type Backend interface {
 	// all but 0@lo. node.ErrNotFound: there is none with the NID.
 	SetNIHealth(nid lnet.NID, value int) error
 
+	// Waiting are the NIs whose interface cannot be used yet. The caller owns them.
+	Waiting() []api.WaitingNI
+	// AddNet brings NIs up, all of them or none. Exactly one of the three ways to name
+	// them is given.
+	AddNet(ctx context.Context, r api.NetAddition) error
+	// DeleteNet takes NIs away. node.ErrNotFound: there are none such.
+	DeleteNet(ctx context.Context, r api.NetDeletion) error
+	// SetNITunables changes NIs that are up. node.ErrNotFound: there is none such.
+	SetNITunables(ctx context.Context, r api.NITunables) error
+
+	// LNetDown tells whether LNet is not configured: then nothing is asked for that
+	// needs it.
+	LNetDown() bool
+	// SetLNet configures LNet, or ends that. EBUSY: it is in use.
+	SetLNet(ctx context.Context, r api.LNet) error
+	// Configuration is what the node is configured to be.
+	Configuration(ctx context.Context) (api.Configuration, error)
+	// ChangeConfiguration changes it by a document, whole or not at all, or says what
+	// that would do.
+	ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error)
+	// Described says what there is of what a document describes.
+	Described(ctx context.Context, d api.Document) (api.Described, error)
+	// Errands are the pings and discoveries that a document asks for.
+	Errands(d api.Document) ([]api.Errand, error)
+
+	// Recovery says who is pinged until it is well.
+	Recovery() api.Recovery
+	// CPT is the CPU partition that messages with a NID belong to.
+	CPT(nid lnet.NID) int
+
 	// Ping pings one process and blocks until it answers, or ctx is done, or
 	// the ping has failed. A zero source lets the node choose.
 	Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error)
@@ -54,6 +84,10 @@ type Backend interface {
 	// SetPeerHealth sets the health of a peer NI as SetNIHealth does; the zero
 	// NID stands for all.
 	SetPeerHealth(nid lnet.NID, value int) error
+
+	// SetPeerState sets what a peer is, for tests; the zero NID stands for all peers.
+	// discovery.ErrNotFound: no peer has the NID.
+	SetPeerState(ctx context.Context, nid lnet.NID, state uint32) error
 
 	// Routes returns all routes in the order of their making.
 	Routes() []api.Route

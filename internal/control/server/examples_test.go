@@ -49,6 +49,21 @@ var examples = []example{
 	{"GET", "/v1/faults?kind=drop", ""},
 	{"POST", "/v1/faults/reset", `{}`},
 	{"DELETE", "/v1/faults", `{"kind":"drop","all":true}`},
+	{"POST", "/v1/nets", `{"net":"tcp1","interfaces":["eth1"],"peer_credits":16,"lnd_tunables":{"conns_per_peer":2}}`},
+	{"POST", "/v1/nets/tunables", `{"all":true,"conns_per_peer":4}`},
+	{"DELETE", "/v1/nets", `{"net":"tcp1"}`},
+	{"DELETE", "/v1/nets", `{"net":"tcp1"}`},
+	{"GET", "/v1/configuration", ""},
+	{"POST", "/v1/configuration", `{"name":"site.yaml","text":"global: {retry_count: 2}","mode":"add","dry":true}`},
+	{"POST", "/v1/configuration", `{"name":"site.yaml","text":"gobal: {}","mode":"add"}`},
+	{"POST", "/v1/configuration/show", `{"name":"-","text":"route: [{net: o2ib, gateway: 10.0.0.7@tcp}]"}`},
+	{"POST", "/v1/configuration/errands", `{"name":"-","text":"ping: {nids: [10.0.0.2@tcp]}"}`},
+	{"POST", "/v1/peers/state", `{"nid":"10.0.0.2@tcp","state":273}`},
+	{"GET", "/v1/recovery", ""},
+	{"GET", "/v1/cpts?nids=10.0.0.[2-3]@tcp", ""},
+	{"POST", "/v1/lnet", `{"configured":false}`},
+	{"GET", "/v1/nets", ""},
+	{"POST", "/v1/lnet", `{"configured":true,"all":true}`},
 	{"GET", "/v1/stats", ""},
 	{"POST", "/v1/stats/reset", `{}`},
 	{"GET", "/v1/clients", ""},
@@ -123,7 +138,15 @@ func exampleDaemon(lst *console.Console) *controltest.Daemon {
 				Queues: []api.ClientQueue{{Queue: "mRECV", Depth: 1, Completed: 2, Bytes: 300}},
 			}},
 		}}},
-		Lst: exampleLst{lst},
+		Lst: exampleLst{lst}, WaitList: []api.WaitingNI{{Net: lnet.MakeNet(lnet.TypeTCP, 0), Interface: "eth7", Cause: "there is no such interface"}},
+		Ill:        api.Recovery{Local: nids(), Peers: nids("10.0.0.2@tcp")},
+		ChangeFunc: exampleChange,
+		DescribedFunc: func(api.Document) (api.Described, error) {
+			return api.Described{Routes: []api.Route{{Net: lnet.MakeNet(lnet.TypeO2IB, 0), Gateway: nid("10.0.0.7@tcp"), Hops: 2, Up: true}}}, nil
+		},
+		ErrandsFunc: func(api.Document) ([]api.Errand, error) {
+			return []api.Errand{{Ping: &api.PingRequest{NIDs: []string{"10.0.0.2@tcp"}}}}, nil
+		},
 		PingFunc: func(_ context.Context, to lnet.ProcessID, _ lnet.NID) (api.PingResult, error) {
 			if to.NID != nid("10.0.0.2@tcp") {
 				return api.PingResult{}, context.DeadlineExceeded
@@ -171,3 +194,16 @@ func (l exampleLst) Status() api.LstStatus {
 func (l exampleLst) Enable(api.LstBounds) error          { return nil }
 func (l exampleLst) Disable(context.Context, bool) error { return nil }
 func (l exampleLst) Console() (*console.Console, error)  { return l.console, nil }
+
+// exampleChange is what the documents of the examples do.
+func exampleChange(r api.ConfigurationChange) (api.ConfigurationChanged, error) {
+	if !r.Dry {
+		return api.ConfigurationChanged{}, &api.Fault{
+			Code: api.CodeConfigInvalid, Errno: -22, Text: "the document site.yaml has errors: nothing is changed",
+			Problems: []api.Problem{{
+				File: "site.yaml", Line: 1, Column: 1, Key: "gobal", Text: "invalid key 'gobal'", Remedy: "did you mean \"global\"?",
+			}},
+		}
+	}
+	return api.ConfigurationChanged{Commands: []string{"set retry_count 2"}}, nil
+}

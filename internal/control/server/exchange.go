@@ -17,9 +17,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// changePatience bounds a change with all that it waits for, so that its end is
-// told before the client gives up.
-const changePatience = api.ReplyPatience - 5*time.Second
+// How long a change may take with all that it waits for, so that its end is told
+// before the client gives up.
+const (
+	changePatience   = api.ReplyPatience - 5*time.Second
+	documentPatience = api.DocumentPatience - 5*time.Second
+)
 
 // ask makes a handler of a question. Of the query it may have the named
 // parameters, each once.
@@ -186,6 +189,7 @@ var statusOf = map[api.Code]int{
 	api.CodeNetUnknown:       http.StatusBadRequest,
 	api.CodeParameterInvalid: http.StatusBadRequest,
 	api.CodeRuleInvalid:      http.StatusBadRequest,
+	api.CodeConfigInvalid:    http.StatusBadRequest,
 	api.CodeNIUnknown:        http.StatusNotFound,
 	api.CodeNetAbsent:        http.StatusNotFound,
 	api.CodePeerUnknown:      http.StatusNotFound,

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// list is an answer of any length: a JSON object with one member, an array whose
+// list is an answer of any length: a JSON object with one long member, an array whose
 // items are made while it is written. So it takes the same little memory however
 // many there are, and however slowly it is read.
 type list[T any] struct {
@@ -22,6 +22,8 @@ type list[T any] struct {
 	// member "next" then says where the next part begins: it is what after makes
 	// of the last item.
 	after func(last *T) string
+	// rest are further members, each with a comma before it.
+	rest string
 }
 
 // partSize is how long a part of a list is.
@@ -46,7 +48,7 @@ type made interface {
 func (l list[T]) writeTo(ctx context.Context, p *pages) error {
 	p.buf = append(p.buf, `{"`+l.key+`":[`...)
 	var last T
-	first, end := true, `]}`+"\n"
+	first, end := true, `]`+l.rest+"}\n"
 	for item, err := range l.items {
 		if err == nil {
 			err = ctx.Err()
@@ -56,7 +58,7 @@ func (l list[T]) writeTo(ctx context.Context, p *pages) error {
 		}
 		if l.after != nil && p.size() >= partSize {
 			next, _ := json.Marshal(l.after(&last))
-			end = `],"next":` + string(next) + "}\n"
+			end = `]` + l.rest + `,"next":` + string(next) + "}\n"
 			break
 		}
 		if !first {

@@ -2,9 +2,14 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
+	"syscall"
 
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
 )
 
 func (h *handlers) nets(_ context.Context, q query) (list[api.Net], *api.Fault) {
@@ -20,5 +25,92 @@ func (h *handlers) nets(_ context.Context, q query) (list[api.Net], *api.Fault) 
 			Remedy: "see the nets that it has with: lnetdctl net show",
 		}
 	}
-	return listOf("nets", nets, func(_ int, n *api.Net) (api.Net, bool) { return *n, want == 0 || n.Net == want }), nil
+	l := listOf("nets", nets, func(_ int, n *api.Net) (api.Net, bool) { return *n, want == 0 || n.Net == want })
+	if waiting := slices.DeleteFunc(h.Backend.Waiting(), func(w api.WaitingNI) bool { return want != 0 && w.Net != want }); len(waiting) > 0 {
+		b, err := json.Marshal(waiting)
+		if err != nil {
+			return l, worded("cannot show the nets", api.CodeInternal, err)
+		}
+		l.rest = `,"waiting":` + string(b)
+	}
+	return l, nil
+}
+
+func (h *handlers) addNet(ctx context.Context, r *api.NetAddition) *api.Fault {
+	ways := 0
+	for _, given := range []bool{len(r.Interfaces) > 0, !r.NID.IsZero(), r.IP2Nets != ""} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case ways == 0:
+		return netInvalid("interface / NID is missing", "name the net and an interface, or a NID")
+	case ways > 1:
+		return netInvalid("interfaces, a NID and ip2nets exclude each other", "name one of them")
+	case len(r.Interfaces) > 0 && r.Net == 0:
+		return netInvalid("cannot parse net", "name the net of the interfaces")
+	case len(r.Interfaces) == 0 && r.Net != 0:
+		return netInvalid("a net is for interfaces", "a NID, and ip2nets, name their nets themselves")
+	case isLo(r.Net) || r.NID.IsLoopback():
+		return netInvalid("setting @lo not allowed", "it is there by itself")
+	}
+	if err := h.Backend.AddNet(ctx, *r); err != nil {
+		return worded("cannot add LNet NI", api.CodeNetRefused, err, niWords("cannot add LNet NI")...)
+	}
+	return nil
+}
+
+func isLo(n lnet.Net) bool { return n != 0 && n.Type() == lnet.TypeLO }
+
+func netInvalid(text, remedy string) *api.Fault {
+	return &api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: text, Remedy: remedy}
+}
+
+// niWords give a refused change of NIs kernels' text, with the error's number.
+func niWords(text string) []wording {
+	return []wording{
+		{err: node.ErrExists, code: api.CodeNetRefused, text: text, remedy: "see the NIs with: lnetdctl net show"},
+		{err: node.ErrTooMany, code: api.CodeNetRefused, text: "too many NIs, check lnet_interfaces_max", remedy: "see max_interfaces in: lnetdctl global show"},
+		{err: node.ErrNotFound, code: api.CodeNIUnknown, text: text, remedy: "see the NIs with: lnetdctl net show"},
+	}
+}
+
+func (h *handlers) deleteNet(ctx context.Context, r *api.NetDeletion) *api.Fault {
+	switch {
+	case (r.Net == 0) == r.NID.IsZero():
+		return netInvalid("either a net or a NID is needed", "")
+	case !r.NID.IsZero() && len(r.Interfaces) > 0:
+		return netInvalid("interfaces are named with their net", "name the net, or the NID alone")
+	case isLo(r.Net) || r.NID.IsLoopback():
+		return netInvalid("setting @lo not allowed", "it stays")
+	}
+	if err := h.Backend.DeleteNet(ctx, *r); err != nil {
+		return worded("cannot del LNet NI", api.CodeNetRefused, err, niWords("cannot del LNet NI")...)
+	}
+	return nil
+}
+
+const (
+	connsPerPeerMax = 127
+	lndTimeoutMax   = 1 << 24 // s
+)
+
+func (h *handlers) setNITunables(ctx context.Context, r *api.NITunables) *api.Fault {
+	switch {
+	case r.ConnsPerPeer == nil && r.LNDTimeout == nil:
+		return netInvalid("nothing is to be set", "give conns_per_peer or lnd_timeout")
+	case r.ConnsPerPeer != nil && (r.All != r.NID.IsZero()) && r.Net == 0:
+		return netInvalid("either a NID, a net or all is needed", "")
+	case r.ConnsPerPeer != nil && (*r.ConnsPerPeer < 0 || *r.ConnsPerPeer > connsPerPeerMax):
+		return netInvalid("invalid conns-per-peer value (valid range 0-127)", "")
+	case r.LNDTimeout != nil && r.Net == 0:
+		return netInvalid("Specified --lnd-timeout without --net option", "name the net")
+	case r.LNDTimeout != nil && (*r.LNDTimeout < 0 || *r.LNDTimeout > lndTimeoutMax):
+		return netInvalid(fmt.Sprintf("Invalid LND timeout value '%d', must be >= 0", *r.LNDTimeout), "")
+	}
+	if err := h.Backend.SetNITunables(ctx, *r); err != nil {
+		return worded("cannot set tunables", api.CodeNetRefused, err, niWords("cannot find NI")...)
+	}
+	return nil
 }

@@ -140,6 +140,16 @@ func (h *handlers) checkDeletion(r *api.PeerDeletion) error {
 	return nil
 }
 
+func (h *handlers) setPeerState(ctx context.Context, r *api.PeerState) *api.Fault {
+	if r.All != r.NID.IsZero() {
+		return invalidRequest("either a NID or all is needed", nil)
+	}
+	if err := h.Backend.SetPeerState(ctx, r.NID, r.State); err != nil {
+		return peerFault("cannot set the peer's state", err)
+	}
+	return nil
+}
+
 func checkPeerNIDs(primary lnet.NID, others []lnet.NID) *api.Fault {
 	switch {
 	case primary.IsZero():

@@ -170,8 +170,8 @@ func TestDiscover(t *testing.T) {
 	if err != nil || len(got) != 2 {
 		t.Fatal(err, got)
 	}
-	if e := got[0].Error; e == nil || e.Code != api.CodeDiscoverFailed || e.Errno != -110 ||
-		e.Text != "failed to discover 10.0.0.9@tcp: Connection timed out" || e.Remedy == "" {
+	if e := got[0].Error; e == nil || e.Code != api.CodeDiscoverFailed || e.Errno != -5 ||
+		e.Text != "failed to discover 10.0.0.9@tcp: Input/output error" || e.Remedy == "" {
 		t.Errorf("%+v", got[0])
 	}
 	want := api.PingResult{

@@ -19,15 +19,29 @@ func (h *handlers) selection(_ context.Context, q query) (list[api.SelectionRule
 		return list[api.SelectionRule]{}, fault
 	}
 	return listOf("rules", h.Backend.TypedRules(), func(_ int, t *selection.TypedRule) (api.SelectionRule, bool) {
-		r := api.SelectionRule{ID: &t.ID, Type: t.Type.String(), Local: t.Local, Remote: t.Remote, Priority: t.Priority}
-		switch t.Type {
-		case selection.RuleNet:
-			r.Net = t.Pattern
-		case selection.RuleNID:
-			r.NID = t.Pattern
-		}
+		r := shownTypedRule(t)
 		return r, (!byType || r.Type == kind) && (!byID || t.ID == int(id))
 	}), nil
+}
+
+func shownTypedRule(t *selection.TypedRule) api.SelectionRule {
+	r := api.SelectionRule{ID: &t.ID, Type: t.Type.String(), Local: t.Local, Remote: t.Remote, Priority: t.Priority}
+	switch t.Type {
+	case selection.RuleNet:
+		r.Net = t.Pattern
+	case selection.RuleNID:
+		r.NID = t.Pattern
+	}
+	return r
+}
+
+// ShownTypedRules are rules of the typed table as the interface shows them.
+func ShownTypedRules(rules []selection.TypedRule) []api.SelectionRule {
+	shown := []api.SelectionRule{}
+	for k := range rules {
+		shown = append(shown, shownTypedRule(&rules[k]))
+	}
+	return shown
 }
 
 func (h *handlers) addSelection(ctx context.Context, r *api.SelectionRule) *api.Fault {

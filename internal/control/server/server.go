@@ -48,14 +48,14 @@ func (s *Server) Handler() http.Handler {
 	h := handlers{Server: s}
 	mux := http.NewServeMux()
 	for pattern, handler := range h.quick() {
-		mux.HandleFunc(pattern, s.serve(nil, handler))
+		mux.HandleFunc(pattern, s.serve(nil, h.needingLNet(pattern, handler)))
 	}
 	// What waits for other nodes, what changes something, and what stays do not
 	// take each other's places.
 	for _, routes := range []map[string]handler{h.slow(), h.changes(), h.lst(), h.holds(), h.profiles()} {
 		places := &places{}
 		for pattern, handler := range routes {
-			mux.HandleFunc(pattern, s.serve(places, handler))
+			mux.HandleFunc(pattern, s.serve(places, h.needingLNet(pattern, handler)))
 		}
 	}
 	return mux
@@ -84,6 +84,8 @@ func (h *handlers) quick() map[string]handler {
 		"GET /v1/stats":     ask(h.stats),
 		"GET /v1/clients":   ask(h.clients),
 		"GET /v1/lst":       ask(h.lstStatus),
+		"GET /v1/recovery":  ask(h.recovery),
+		"GET /v1/cpts":      ask(h.cpts, "nids"),
 		"/":                 h.nothing,
 	}
 }
@@ -97,23 +99,32 @@ func (h *handlers) slow() map[string]handler {
 
 func (h *handlers) changes() map[string]handler {
 	return map[string]handler{
-		"POST /v1/nets/health":  change(h, h.setNIHealth),
-		"POST /v1/peers":        change(h, h.addPeer),
-		"DELETE /v1/peers":      change(h, h.deletePeer),
-		"POST /v1/peers/health": change(h, h.setPeerHealth),
-		"POST /v1/routes":       change(h, h.addRoutes),
-		"DELETE /v1/routes":     change(h, h.deleteRoutes),
-		"POST /v1/routing":      change(h, h.setRouting),
-		"POST /v1/globals":      change(h, h.setGlobals),
-		"POST /v1/udsp":         change(h, h.addUDSP),
-		"DELETE /v1/udsp":       change(h, h.deleteUDSP),
-		"POST /v1/selection":    change(h, h.addSelection),
-		"DELETE /v1/selection":  change(h, h.deleteSelection),
-		"POST /v1/faults":       change(h, h.addFault),
-		"DELETE /v1/faults":     change(h, h.deleteFaults),
-		"POST /v1/faults/reset": change(h, h.resetFaults),
-		"DELETE /v1/clients":    change(h, h.dropClient),
-		"POST /v1/stats/reset":  change(h, h.resetStats),
+		"GET /v1/configuration":          h.configuration,
+		"POST /v1/configuration":         exchanged(h, h.changeConfiguration),
+		"POST /v1/configuration/show":    exchanged(h, h.described),
+		"POST /v1/configuration/errands": exchanged(h, h.errands),
+		"POST /v1/lnet":                  change(h, h.setLNet),
+		"POST /v1/nets":                  change(h, h.addNet),
+		"DELETE /v1/nets":                change(h, h.deleteNet),
+		"POST /v1/nets/tunables":         change(h, h.setNITunables),
+		"POST /v1/peers/state":           change(h, h.setPeerState),
+		"POST /v1/nets/health":           change(h, h.setNIHealth),
+		"POST /v1/peers":                 change(h, h.addPeer),
+		"DELETE /v1/peers":               change(h, h.deletePeer),
+		"POST /v1/peers/health":          change(h, h.setPeerHealth),
+		"POST /v1/routes":                change(h, h.addRoutes),
+		"DELETE /v1/routes":              change(h, h.deleteRoutes),
+		"POST /v1/routing":               change(h, h.setRouting),
+		"POST /v1/globals":               change(h, h.setGlobals),
+		"POST /v1/udsp":                  change(h, h.addUDSP),
+		"DELETE /v1/udsp":                change(h, h.deleteUDSP),
+		"POST /v1/selection":             change(h, h.addSelection),
+		"DELETE /v1/selection":           change(h, h.deleteSelection),
+		"POST /v1/faults":                change(h, h.addFault),
+		"DELETE /v1/faults":              change(h, h.deleteFaults),
+		"POST /v1/faults/reset":          change(h, h.resetFaults),
+		"DELETE /v1/clients":             change(h, h.dropClient),
+		"POST /v1/stats/reset":           change(h, h.resetStats),
 	}
 }
 
@@ -126,11 +137,39 @@ func (h *handlers) nothing(_ http.ResponseWriter, r *http.Request) (any, *api.Fa
 	}
 }
 
+// withoutLNet are the requests that are answered while LNet is not configured.
+var withoutLNet = map[string]bool{
+	"/": true, "GET /v1/version": true, "POST /v1/lnet": true, "POST /v1/configuration/errands": true,
+	"GET /v1/clients": true, "DELETE /v1/clients": true, "GET /v1/lst": true,
+	"POST /v1/lst/disable": true, // the network is down, and selftest may be enabled still
+}
+
+// needingLNet is do, but refuses while LNet is not configured, unless the request needs
+// it not.
+func (h *handlers) needingLNet(pattern string, do handler) handler {
+	if _, profile := h.profiles()[pattern]; profile || withoutLNet[pattern] {
+		return do
+	}
+	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+		if h.Backend.LNetDown() {
+			return nil, &api.Fault{
+				Code: api.CodeNetworkDown, Errno: -int(syscall.ENETDOWN), Text: "Network is down",
+				Cause: "LNet is not configured", Remedy: "configure it with: lnetdctl lnet configure --all",
+			}
+		}
+		return do(w, r)
+	}
+}
+
 // serve makes a handler that answers. Of those with the same places each user
 // has so many at once.
 func (s *Server) serve(p *places, do handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, requestBodyMax)
+		most := int64(requestBodyMax)
+		if documents[r.Pattern] {
+			most = documentBodyMax
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		conn := connectionOf(r)
 		conn.serving()
 		body, fault := p.within(conn.owner(), func() (any, *api.Fault) { return do(w, r) })

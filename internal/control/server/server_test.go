@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,12 +28,18 @@ type fakeBackend struct {
 	Backend
 	version api.Version
 	nets    []api.Net
+	waiting []api.WaitingNI
+	down    bool
 	ping    func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error)
 }
 
 func (b *fakeBackend) Version() api.Version { return b.version }
 
 func (b *fakeBackend) Nets() []api.Net { return b.nets }
+
+func (b *fakeBackend) Waiting() []api.WaitingNI { return b.waiting }
+
+func (b *fakeBackend) LNetDown() bool { return b.down }
 
 func (b *fakeBackend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error) {
 	return b.ping(ctx, to, source)
@@ -42,6 +49,8 @@ func (b *fakeBackend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.N
 type busyBackend struct{ Backend }
 
 func (busyBackend) InTurn(context.Context, func()) error { return errBusyForEver }
+
+func (busyBackend) LNetDown() bool { return false }
 
 var errBusyForEver = errors.New("it never is our turn")
 
@@ -190,7 +199,7 @@ func sameFault(a, b *api.Fault) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return *a.Because(nil) == *b.Because(nil)
+	return reflect.DeepEqual(a.Because(nil), b.Because(nil))
 }
 
 // lnetctl 4.12 (2)
@@ -203,7 +212,8 @@ func TestPingTimesOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := got[0].Error; e == nil || e.Text != "failed to ping 10.0.0.2@tcp: Connection timed out" || e.Errno != -110 {
+	if e := got[0].Error; e == nil || e.Text != "failed to ping 10.0.0.2@tcp: Input/output error" || e.Errno != -5 ||
+		e.Remedy != targetRemedies[syscall.ETIMEDOUT] {
 		t.Errorf("%+v", got[0])
 	}
 }

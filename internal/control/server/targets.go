@@ -49,11 +49,15 @@ func targetFault(code api.Code, action, target string, err error) *api.Fault {
 		return f
 	}
 	errno := Errno(err)
+	remedy := targetRemedies[errno]
+	if errno == syscall.ETIMEDOUT {
+		errno = syscall.EIO // as kernels say (decisions 30)
+	}
 	return api.Fault{
 		Code:   code,
 		Errno:  -int(errno),
 		Text:   "failed to " + action + " " + target + ": " + api.Strerror(errno),
-		Remedy: targetRemedies[errno],
+		Remedy: remedy,
 	}.Because(err)
 }
 

@@ -14,12 +14,25 @@ func (h *handlers) udsp(_ context.Context, q query) (list[api.UDSPRule], *api.Fa
 		return list[api.UDSPRule]{}, fault
 	}
 	return listOf("rules", h.Backend.Rules(), func(place int, r *selection.Rule) (api.UDSPRule, bool) {
-		rule := api.UDSPRule{Index: &place, Src: r.Src, Dst: r.Dst, Rte: r.Rte}
-		if r.HasPriority() {
-			rule.Priority = &r.Priority
-		}
-		return rule, !one || place == int(index)
+		return shownRule(place, r), !one || place == int(index)
 	}), nil
+}
+
+func shownRule(place int, r *selection.Rule) api.UDSPRule {
+	rule := api.UDSPRule{Index: &place, Src: r.Src, Dst: r.Dst, Rte: r.Rte}
+	if r.HasPriority() {
+		rule.Priority = &r.Priority
+	}
+	return rule
+}
+
+// ShownRules are user policies, by place, as the interface shows them.
+func ShownRules(rules []selection.Rule) []api.UDSPRule {
+	shown := []api.UDSPRule{}
+	for k := range rules {
+		shown = append(shown, shownRule(k, &rules[k]))
+	}
+	return shown
 }
 
 func (h *handlers) addUDSP(ctx context.Context, r *api.UDSPRule) *api.Fault {

@@ -24,7 +24,7 @@ const (
 type Launch struct {
 	// Name is what the test calls it.
 	Name string
-	// Namespace is the network namespace that it runs in.
+	// Namespace is the network namespace that it runs in; empty: that of the test.
 	Namespace string
 	// Programs is the directory of lnetdctl.
 	Programs string
@@ -70,7 +70,11 @@ func Run(t *testing.T, l Launch) *Process {
 	p := &Process{Launch: l, Log: &Log{}, ended: make(chan error, 1)}
 	// ip and what stands before lnetd end by becoming the next program: the
 	// process is lnetd itself.
-	p.cmd = exec.Command("ip", append([]string{"netns", "exec", l.Namespace}, l.Command...)...)
+	command := l.Command
+	if l.Namespace != "" {
+		command = append([]string{"ip", "netns", "exec", l.Namespace}, command...)
+	}
+	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Env = append(append(os.Environ(), notify.Env()), l.Env...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = l.Stdin, l.Stdout, p.Log
 	// Should the tests be killed, nothing of them goes on.
@@ -157,3 +161,6 @@ func Within(t *testing.T, d time.Duration, what string, f func() error) {
 		}
 	}
 }
+
+// Signal sends lnetd a signal.
+func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }

@@ -1,0 +1,51 @@
+// Package clitest checks manual pages.
+package clitest
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/testenv"
+)
+
+// CheckManual checks that a page renders without a warning, with all its characters.
+func CheckManual(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, c := range string(text) {
+		if c > '~' {
+			t.Fatalf("%s: %q at byte %d is not ASCII", path, c, k)
+		}
+	}
+	testenv.NeedCommand(t, "groff", "groff-base")
+	cmd := exec.Command("groff", "-man", "-Tutf8", "-ww", "-rLL=100n", path)
+	cmd.Env = append(os.Environ(), "GROFF_NO_SGR=1")
+	var warnings, page strings.Builder
+	cmd.Stderr, cmd.Stdout = &warnings, &page
+	if err := cmd.Run(); err != nil || warnings.Len() > 0 {
+		t.Errorf("%s: %v\n%s", path, err, warnings.String())
+	}
+	for _, section := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "SEE ALSO"} {
+		if !strings.Contains(plain(page.String()), "\n"+section+"\n") {
+			t.Errorf("%s has no section %s", path, section)
+		}
+	}
+}
+
+// plain is text without what makes it bold: each character, a backspace, and it again.
+func plain(s string) string {
+	var b []rune
+	for _, c := range s {
+		if c == '\b' && len(b) > 0 {
+			b = b[:len(b)-1]
+			continue
+		}
+		b = append(b, c)
+	}
+	return string(b)
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// Manual is a manual page for man(1) that is being written, from the texts of --help.
+type Manual struct{ b bytes.Buffer }
+
+// NewManual begins the page name(section).
+func NewManual(name string, section int) *Manual {
+	m := &Manual{}
+	m.b.WriteString(".\\\" Made from the texts of --help by \"make man\".\n")
+	fmt.Fprintf(&m.b, ".TH %s %d \"\" lnetd \"lnetd manual\"\n", strings.ToUpper(name), section)
+	m.b.WriteString(".nh\n.ad l\n") // names of options and NIDs are not divided
+	return m
+}
+
+// Bytes is the page.
+func (m *Manual) Bytes() []byte { return m.b.Bytes() }
+
+// Section begins a section.
+func (m *Manual) Section(title string) { m.title(".SH", title) }
+
+// Subsection begins a part of a section.
+func (m *Manual) Subsection(title string) { m.title(".SS", title) }
+
+func (m *Manual) title(macro, title string) {
+	fmt.Fprintf(&m.b, "%s \"%s\"\n", macro, escape(title))
+}
+
+// Text prints a text: paragraphs parted by empty lines. A list, which has names, two
+// blanks or more, and what they mean, becomes one; what is indented stays as it is.
+func (m *Manual) Text(text string) {
+	for block := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
+		lines := strings.Split(strings.Trim(block, "\n"), "\n")
+		switch {
+		case block == "":
+		case m.list(lines):
+		case indented(lines):
+			m.Literal(block)
+		default:
+			m.b.WriteString(".PP\n")
+			m.lines(lines)
+		}
+	}
+}
+
+// Literal prints a text as it stands.
+func (m *Manual) Literal(text string) {
+	m.b.WriteString(".PP\n.RS 4\n.nf\n")
+	for line := range strings.SplitSeq(strings.Trim(text, "\n"), "\n") {
+		if line == "" { // an empty line is a request of its own
+			m.b.WriteString(".sp\n")
+			continue
+		}
+		m.lines([]string{line})
+	}
+	m.b.WriteString(".fi\n.RE\n")
+}
+
+// Help prints the text of --help: unindented lines are titles of what begin begins,
+// the rest is theirs. Sections called in literal are printed as they are.
+func (m *Manual) Help(text string, begin func(title string), literal ...string) {
+	title, body := "", ""
+	flush := func() {
+		if strings.TrimSpace(body) == "" {
+			return
+		}
+		begin(title)
+		for _, name := range literal {
+			if name == title {
+				m.Literal(body)
+				return
+			}
+		}
+		m.Text(body)
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if line != "" && line[0] != ' ' {
+			flush()
+			title, body = line, ""
+			continue
+		}
+		body += strings.TrimPrefix(line, "    ") + "\n"
+	}
+	flush()
+}
+
+// list prints lines that are a list, and tells whether they are.
+func (m *Manual) list(lines []string) bool {
+	type item struct{ name, text string }
+	var items []item
+	for _, line := range lines {
+		trimmed := strings.TrimSpace(line)
+		name, text, ok := strings.Cut(trimmed, "  ")
+		switch {
+		case ok && len(line)-len(trimmed) < 8:
+			items = append(items, item{name, strings.TrimSpace(text)})
+		case len(line)-len(trimmed) >= 4 && len(items) > 0: // it goes on
+			items[len(items)-1].text += "\n" + trimmed
+		default:
+			return false
+		}
+	}
+	for _, i := range items {
+		fmt.Fprintf(&m.b, ".TP\n.B \"%s\"\n", escape(i.name))
+		m.lines(strings.Split(i.text, "\n"))
+	}
+	return true
+}
+
+func indented(lines []string) bool {
+	for _, line := range lines {
+		if strings.HasPrefix(line, " ") {
+			return true
+		}
+	}
+	return false
+}
+
+// lines prints text that may begin with what would be a request.
+func (m *Manual) lines(lines []string) {
+	for _, line := range lines {
+		line = escape(line)
+		if strings.HasPrefix(line, ".") {
+			line = `\&` + line
+		}
+		m.b.WriteString(line + "\n")
+	}
+}
+
+// escape makes troff print every character as it is.
+func escape(s string) string {
+	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`).Replace(s)
+}

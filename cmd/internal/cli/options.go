@@ -1,0 +1,53 @@
+// Package cli is what the programs share about command lines: what is said of options
+// that make no sense, and manual pages.
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+)
+
+// Explain puts an error about options into words of users; other errors are returned as
+// they are.
+func Explain(err error) error {
+	var (
+		value   *pflag.InvalidValueError
+		missing *pflag.ValueRequiredError
+		unknown *pflag.NotExistError
+	)
+	switch {
+	case errors.As(err, &value):
+		return invalidValue(value)
+	case errors.As(err, &missing):
+		return fmt.Errorf("option '%s' requires an argument", option(missing.GetFlag()))
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return fmt.Errorf("invalid option -- '%s'", unknown.GetSpecifiedName())
+	case errors.As(err, &unknown):
+		return fmt.Errorf("unrecognized option '--%s'", unknown.GetSpecifiedName())
+	}
+	return err
+}
+
+// invalidValue says what a value should have been.
+func invalidValue(err *pflag.InvalidValueError) error {
+	f := err.GetFlag()
+	what := ""
+	switch f.Value.Type() {
+	case "int", "int64", "uint", "uint32", "uint64":
+		what = "a whole number that fits"
+	case "float64":
+		what = "a number"
+	case "duration":
+		what = "a time with its unit, such as 30s or 5m"
+	case "bool":
+		what = "true or false"
+	default: // a type of ours, which says it
+		return fmt.Errorf("option '%s': %w", option(f), errors.Unwrap(err))
+	}
+	return fmt.Errorf("option '%s': '%s' is not %s", option(f), err.GetValue(), what)
+}
+
+// option is the long name of an option.
+func option(f *pflag.Flag) string { return "--" + f.Name }

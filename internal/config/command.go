@@ -1,0 +1,302 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// Commands are the change in the words of lnetdctl, for a shell. What no command can say is
+// a comment: "# avoid_asym_router_failure changes".
+func (c Change[T]) Commands() []string {
+	from, to := any(c.From), any(c.To)
+	switch any(c.From).(type) {
+	case *NI:
+		return niCommands(from.(*NI), to.(*NI))
+	case *Peer:
+		return peerCommands(from.(*Peer), to.(*Peer))
+	case *Route:
+		return routeCommands(from.(*Route), to.(*Route))
+	case *Policies:
+		return policyCommands(from.(*Policies), to.(*Policies))
+	case *Parameters:
+		return parameterCommands(from.(*Parameters), to.(*Parameters))
+	case *node.Buffers:
+		return bufferCommands(from.(*node.Buffers), to.(*node.Buffers))
+	}
+	if *to.(*Routing) == RoutingOff {
+		return []string{"set routing 0"}
+	}
+	return []string{"set routing 1"}
+}
+
+// Commands is a comment: no command changes options of drivers.
+func (c DriverChange) Commands() []string { return []string{"# " + c.String()} }
+
+// command joins words, quoted for a shell where they need it.
+func command(words ...string) string {
+	for k, w := range words {
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
+			return !strings.ContainsRune("@%+=:,./-_", r) && (r > 'z' || !isWord(r))
+		}) {
+			words[k] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func isWord(r rune) bool {
+	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+}
+
+func niCommands(from, to *NI) []string {
+	switch {
+	case to == nil:
+		return []string{command(append([]string{"net", "del"}, from.named()...)...)}
+	case from == nil:
+		list := []string{command(append(append([]string{"net", "add"}, to.named()...), to.given()...)...)}
+		if v, ok := to.Options.Number("timeout"); ok {
+			list = append(list, command("net", "set", "--net", to.Net.String(), "--lnd-timeout", strconv.Itoa(v)))
+		}
+		return list
+	}
+	var list []string
+	if v, ok := to.Options.Number("conns_per_peer"); ok && from.Options["conns_per_peer"] != to.Options["conns_per_peer"] {
+		list = append(list, command("net", "set", "--nid", from.Own.String(), "--conns-per-peer", strconv.Itoa(v)))
+	}
+	if v, ok := to.Options.Number("timeout"); ok && from.Options["timeout"] != to.Options["timeout"] {
+		list = append(list, command("net", "set", "--net", to.Net.String(), "--lnd-timeout", strconv.Itoa(v)))
+	}
+	return list
+}
+
+// named are the options that name the NI.
+func (n *NI) named() []string {
+	switch {
+	case !n.NID.IsZero():
+		return []string{"--nid", n.NID.String()}
+	case n.Device != "":
+		return []string{"--net", n.Net.String(), "--if", n.Device}
+	case !n.Own.IsZero():
+		return []string{"--nid", n.Own.String()}
+	}
+	return []string{"--net", n.Net.String()}
+}
+
+// given are the options for what is not the driver's default.
+func (n *NI) given() (words []string) {
+	t, none := &n.Tunables, lnd.Tunables{PeerTimeout: -1}
+	if t.PeerTimeout != none.PeerTimeout {
+		words = append(words, "--peer-timeout", strconv.Itoa(int(t.PeerTimeout/time.Second)))
+	}
+	for _, c := range []struct {
+		option string
+		value  int
+	}{{"--peer-credits", t.PeerCredits}, {"--peer-buffer-credits", t.PeerBufferCredits}, {"--credits", t.Credits}} {
+		if c.value > 0 {
+			words = append(words, c.option, strconv.Itoa(c.value))
+		}
+	}
+	for _, o := range []struct{ option, name string }{{"--conns-per-peer", "conns_per_peer"}, {"--tos", "tos"}} {
+		if v, ok := n.Options[o.name]; ok && v != "-1" {
+			words = append(words, o.option, v)
+		}
+	}
+	if n.CPTs != nil {
+		list := make([]string, len(n.CPTs))
+		for k, cpt := range n.CPTs {
+			list[k] = strconv.Itoa(cpt)
+		}
+		words = append(words, "--cpt", "["+strings.Join(list, ",")+"]")
+	}
+	return words
+}
+
+func peerCommands(from, to *Peer) (list []string) {
+	switch {
+	case to == nil:
+		words := []string{"peer", "del", "--prim_nid", from.Primary.String()}
+		if from.Locked {
+			words = append(words, "--force")
+		}
+		return []string{command(words...)}
+	case from != nil:
+		if gone := nidsWithout(from.Others, to.Others); len(gone) > 0 {
+			list = append(list, command("peer", "del", "--prim_nid", to.Primary.String(), "--nid", joined(gone)))
+		}
+		more := nidsWithout(to.Others, from.Others)
+		if len(more) == 0 {
+			return list
+		}
+		return append(list, peerAddition(to, more))
+	}
+	return []string{peerAddition(to, to.Others)}
+}
+
+func peerAddition(p *Peer, nids []lnet.NID) string {
+	words := []string{"peer", "add", "--prim_nid", p.Primary.String()}
+	if len(nids) > 0 {
+		words = append(words, "--nid", joined(nids))
+	}
+	if p.SingleRail {
+		words = append(words, "--non_mr")
+	}
+	if p.Locked {
+		words = append(words, "--lock_prim")
+	}
+	return command(words...)
+}
+
+func joined(nids []lnet.NID) string {
+	list := make([]string, len(nids))
+	for k, n := range nids {
+		list[k] = n.String()
+	}
+	return strings.Join(list, ",")
+}
+
+func nidsWithout(a, b []lnet.NID) []lnet.NID {
+	return slices.DeleteFunc(slices.Clone(a), func(n lnet.NID) bool { return slices.Contains(b, n) })
+}
+
+func routeCommands(from, to *Route) []string {
+	if to == nil {
+		return []string{command("route", "del", "--net", from.Net.String(), "--gateway", from.Gateway.String())}
+	}
+	words := []string{"route", "add", "--net", to.Net.String(), "--gateway", to.Gateway.String()}
+	if to.Hops > 0 {
+		words = append(words, "--hop", strconv.Itoa(int(to.Hops)))
+	}
+	if to.Priority > 0 {
+		words = append(words, "--priority", strconv.Itoa(int(to.Priority)))
+	}
+	return []string{command(words...)}
+}
+
+// policyCommands add rules behind those that there are, or make the list anew.
+func policyCommands(from, to *Policies) (list []string) {
+	rules := to.Rules
+	if n := len(from.Rules); n <= len(rules) && reflect.DeepEqual(from.Rules, rules[:n]) {
+		rules = rules[n:]
+	} else {
+		list = append(list, "udsp del --all")
+	}
+	for _, r := range rules {
+		words := []string{"udsp", "add"}
+		for _, p := range []struct {
+			option  string
+			pattern lnet.Pattern
+		}{{"--src", r.Src}, {"--dst", r.Dst}, {"--rte", r.Rte}} {
+			if !p.pattern.IsZero() {
+				words = append(words, p.option, p.pattern.String())
+			}
+		}
+		if r.HasPriority() {
+			words = append(words, "--priority", strconv.FormatUint(uint64(r.Priority), 10))
+		}
+		list = append(list, command(words...))
+	}
+	return append(list, typedCommands(from.TypedRules, to.TypedRules)...)
+}
+
+func typedCommands(from, to []selection.TypedRule) (list []string) {
+	has := func(list []selection.TypedRule, r selection.TypedRule) bool {
+		return slices.ContainsFunc(list, func(o selection.TypedRule) bool { return reflect.DeepEqual(o, r) })
+	}
+	for _, r := range from {
+		if !has(to, r) {
+			list = append(list, command("selection", r.Type.String(), "del", "--id", strconv.Itoa(r.ID)))
+		}
+	}
+	for _, r := range to {
+		if has(from, r) {
+			continue
+		}
+		words := []string{"selection", r.Type.String(), "add"}
+		if r.Type == selection.RulePeer {
+			words = append(words, "--local", r.Local.String(), "--remote", r.Remote.String())
+		} else {
+			words = append(words, "--"+r.Type.String(), r.Pattern.String())
+		}
+		words = append(words, "--priority", strconv.FormatUint(uint64(r.Priority), 10), "--id", strconv.Itoa(r.ID))
+		list = append(list, command(words...))
+	}
+	return list
+}
+
+// parameterCommands set what differs, in an order in which each is possible: what bounds
+// retry_count goes up before it, and down after it.
+func parameterCommands(from, to *Parameters) (list []string) {
+	type value struct {
+		name     string
+		from, to int64
+	}
+	values := func(name string, of func(*Parameters) int64) value { return value{name, of(from), of(to)} }
+	sec := func(d time.Duration) int64 { return int64(d / time.Second) }
+	truth := func(b bool) int64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	retry := values("retry_count", func(p *Parameters) int64 { return int64(p.RetryCount) })
+	all := []value{
+		values("numa_range", func(p *Parameters) int64 { return int64(p.NUMARange) }),
+		values("max_interfaces", func(p *Parameters) int64 { return int64(p.InterfacesMax) }),
+		values("discovery", func(p *Parameters) int64 { return truth(p.Discovery != discovery.Off) }),
+		values("drop_asym_route", func(p *Parameters) int64 { return truth(p.DropAsymRoute) }),
+		values("transaction_timeout", func(p *Parameters) int64 { return sec(p.TransactionTimeout) }),
+		values("health_sensitivity", func(p *Parameters) int64 { return int64(p.HealthSensitivity) }),
+		values("router_sensitivity", func(p *Parameters) int64 { return int64(p.RouterSensitivity) }),
+		values("response_tracking", func(p *Parameters) int64 { return int64(p.ResponseTracking) }),
+		values("recovery_limit", func(p *Parameters) int64 { return sec(p.RecoveryLimit) }),
+		values("max_recovery_ping_interval", func(p *Parameters) int64 { return sec(p.MaxRecoveryPingInterval) }),
+	}
+	if retry.to > retry.from {
+		all = append(all, retry)
+	} else {
+		all = append([]value{retry}, all...)
+	}
+	for _, v := range all {
+		if v.from != v.to {
+			list = append(list, command("set", v.name, strconv.FormatInt(v.to, 10)))
+		}
+	}
+	a, b := *from, *to
+	a.Parameters, b.Parameters = rest(a.Parameters), rest(b.Parameters)
+	a.RouterSensitivity, b.RouterSensitivity = 0, 0
+	if a != b || from.Discovery != to.Discovery && (from.Discovery != discovery.Off) == (to.Discovery != discovery.Off) {
+		list = append(list, "# change parameters of the section \"lnetd\", for which there is no command")
+	}
+	return list
+}
+
+// rest are the parameters that no command sets.
+func rest(p node.Parameters) node.Parameters {
+	return node.Parameters{
+		PeerNIsMax: p.PeerNIsMax, RouterCheckInterval: p.RouterCheckInterval, RouterPingTimeout: p.RouterPingTimeout,
+		AsymmetricRoutes: p.AsymmetricRoutes, CheckRoutersBeforeUse: p.CheckRoutersBeforeUse,
+		IgnorePeerDown: p.IgnorePeerDown, PeerBufferCredits: p.PeerBufferCredits,
+	}
+}
+
+func bufferCommands(from, to *node.Buffers) (list []string) {
+	for _, b := range []struct {
+		name     string
+		from, to int
+	}{{"tiny", from.Tiny, to.Tiny}, {"small", from.Small, to.Small}, {"large", from.Large, to.Large}} {
+		if b.from != b.to {
+			list = append(list, fmt.Sprintf("set %s_buffers %d", b.name, b.to))
+		}
+	}
+	return list
+}

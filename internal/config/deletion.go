@@ -1,0 +1,266 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Deletion is what a document describes that is to be deleted (lnetctl 7.4). Where it names
+// no more than a net or an "idx" that is enough.
+type Deletion struct {
+	// Nets are to be deleted with all of their NIs, NIs one by one.
+	Nets []lnet.Net
+	NIs  []NI
+	// Peers lose their Others; those that have none are deleted.
+	Peers  []Peer
+	Routes []Route
+	// Rules and TypedRules are places and IDs.
+	Rules, TypedRules []int
+	// Globals are the keys of "global": some get their defaults.
+	Globals map[string]bool
+	// Routing ends, and Buffers get their defaults.
+	Routing, Buffers bool
+	// Site is what depends on the machine: NIs by "ip2nets".
+	Site Site
+	// Warnings name what was written and has no effect.
+	Warnings Problems
+	name     string
+}
+
+// ParseDeletion reads a document of what is to be deleted. Its errors are those of Parse.
+func ParseDeletion(name string, data []byte, drivers []DriverOptions) (Deletion, error) {
+	r := &reading{name: name, drivers: drivers, seen: map[string]bool{}}
+	f := r.read(data)
+	d := Deletion{name: name, Globals: keys(f.globals), Routing: len(f.routing) > 0, Buffers: len(f.buffers) > 0}
+	for _, n := range f.nets {
+		d.net(&n)
+	}
+	var c Config
+	c.addNetRules(f.netRules)
+	d.Site = c.Site
+	for _, at := range f.routes {
+		c.addRoute(at)
+	}
+	d.Routes = c.Routes
+	for k := range f.peers {
+		d.peer(&f.peers[k])
+	}
+	d.Rules = indexes(f.rules, "idx")
+	d.TypedRules = indexes(f.typed, "id")
+	var err error
+	d.Warnings, err = r.judged()
+	return d, err
+}
+
+// net takes a block of "net": its NIs, or the net if it has none.
+func (d *Deletion) net(f *fileNet) {
+	if f.name.node == f.at.node {
+		return // noted already
+	}
+	n, ok := f.name.net()
+	if !ok || n.Type() == lnet.TypeLO {
+		return
+	}
+	items := f.nis
+	if !f.list {
+		items = []fileNI{f.own}
+	}
+	named := false
+	for _, item := range items {
+		if len(item.interfaces) == 0 && item.nid == nil {
+			continue
+		}
+		named = true
+		d.NIs = append(d.NIs, item.places(n)...)
+	}
+	if !named {
+		d.Nets = append(d.Nets, n)
+	}
+}
+
+// peer takes an entry of "peer". With its primary NID among its NIDs, or none of those,
+// it is the whole peer.
+func (d *Deletion) peer(f *filePeer) {
+	p, ok := f.peer()
+	if !ok {
+		return
+	}
+	for _, at := range f.nids {
+		if nids, ok := at.nids(peerNIDsMax); ok && slices.Contains(nids, p.Primary) {
+			p.Others = nil
+		}
+	}
+	d.Peers = append(d.Peers, p)
+}
+
+// indexes are the numbers that items have under a key.
+func indexes(list []place, key string) (out []int) {
+	for _, at := range list {
+		value, ok := at.member(key)
+		if !ok {
+			at.warn("the key %q is missing: the rule is skipped", key).try("write \"%s: 0\" for the first rule", key)
+			continue
+		}
+		if n, ok := value.number(0, ruleIndexMax); ok {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Delete is what a node which is have shall be without what d describes. Its NIs are in the
+// form that those of have are in. What is not there is a warning; the error is Problems.
+func Delete(have *State, d *Deletion) (State, Problems, error) {
+	m := &merge{State: have.clone(), name: d.name}
+	absent := m.warn
+	for _, n := range d.Nets {
+		if !m.deleteNIs(func(i *NI) bool { return i.Net == n }) {
+			absent("net "+n.String(), "there is no such net: nothing is deleted")
+		}
+	}
+	for k := range d.NIs {
+		i := &d.NIs[k]
+		if !m.deleteNIs(i.same) {
+			absent("NI "+i.String(), "there is no such NI: nothing is deleted")
+		}
+	}
+	for k := range d.Routes {
+		r := &d.Routes[k]
+		had := len(m.Routes)
+		m.Routes = slices.DeleteFunc(m.Routes, func(o Route) bool { return o.key() == r.key() })
+		if len(m.Routes) == had {
+			absent(r.Where, fmt.Sprintf("there is no route to %s by %s: nothing is deleted", r.Net, r.Gateway))
+		}
+	}
+	for k := range d.Peers {
+		m.deletePeer(&d.Peers[k], absent)
+	}
+	m.deleteRules(d, absent)
+	m.reset(d.Globals)
+	if d.Routing {
+		m.Routing = RoutingOff
+	}
+	if d.Buffers {
+		m.Buffers = node.Buffers{}.Resolved()
+	}
+	m.Settled(have)
+	for k := range d.Peers {
+		p := &d.Peers[k]
+		if len(p.Others) == 0 && slices.ContainsFunc(m.Routes, func(r Route) bool { return r.Gateway == p.Primary }) {
+			m.wrong(p.Where, fmt.Sprintf("routes lead by the peer %s: failed to del primary peer", p.Primary), "delete the routes too")
+		}
+	}
+	return m.done()
+}
+
+// same tells whether o, which is up, is the NI that n names.
+func (n *NI) same(o *NI) bool {
+	if n.Net != o.Net {
+		return false
+	}
+	if n.Device != "" && n.Device != o.Device {
+		return false
+	}
+	return n.Device != "" && n.NID.IsZero() || !n.NID.IsZero() && (n.NID == o.NID || n.NID == o.Own)
+}
+
+func (m *merge) deleteNIs(which func(*NI) bool) bool {
+	had := len(m.NIs)
+	m.NIs = slices.DeleteFunc(m.NIs, func(i NI) bool { return which(&i) })
+	return len(m.NIs) < had
+}
+
+func (m *merge) deletePeer(p *Peer, absent func(where, what string)) {
+	k := slices.IndexFunc(m.Peers, func(o Peer) bool { return o.Primary == p.Primary })
+	if k < 0 {
+		absent(p.Where, fmt.Sprintf("there is no peer %s: nothing is deleted", p.Primary))
+		return
+	}
+	if len(p.Others) == 0 {
+		m.Peers = slices.Delete(m.Peers, k, k+1)
+		return
+	}
+	has := &m.Peers[k]
+	for _, nid := range p.Others {
+		if !slices.Contains(has.Others, nid) {
+			absent(p.Where, fmt.Sprintf("the peer %s has no NID %s: nothing is deleted", p.Primary, nid))
+		}
+	}
+	has.Others = slices.DeleteFunc(has.Others, func(n lnet.NID) bool { return slices.Contains(p.Others, n) })
+}
+
+// deleteRules deletes rules, the places of which are those before anything is deleted.
+func (m *merge) deleteRules(d *Deletion, absent func(where, what string)) {
+	m.Rules, m.TypedRules = slices.Clone(m.Rules), slices.Clone(m.TypedRules)
+	places := slices.Compact(slices.Sorted(slices.Values(d.Rules)))
+	for _, k := range slices.Backward(places) {
+		if k >= len(m.Rules) {
+			absent(fmt.Sprintf("udsp idx %d", k), "there is no such rule: nothing is deleted")
+			continue
+		}
+		m.Rules = slices.Delete(m.Rules, k, k+1)
+	}
+	for _, id := range d.TypedRules {
+		had := len(m.TypedRules)
+		for k := range m.TypedRules {
+			if m.TypedRules[k].ID == id {
+				m.TypedRules = slices.Delete(m.TypedRules, k, k+1)
+				break
+			}
+		}
+		if len(m.TypedRules) == had {
+			absent(fmt.Sprintf("selection id %d", id), "there is no such rule: nothing is deleted")
+		}
+	}
+}
+
+// reset gives the parameters that are among keys their defaults: of some there are none
+// (lnetctl 7.4).
+func (m *merge) reset(keys map[string]bool) {
+	p := &m.Parameters
+	if keys["numa_range"] {
+		p.NUMARange = 0
+	}
+	if keys["max_interfaces"] {
+		p.InterfacesMax = lnet.InterfacesMax
+	}
+	if keys["discovery"] && p.Discovery == discovery.Off {
+		p.Discovery = discovery.On
+	}
+}
+
+// Settled takes away what cannot be without NIs that have has and s has not, as a node does
+// when a net goes: routes by gateways on the net; peers whose primary NID is there, and
+// NIDs of others, if they have none on another local net (lnetctl 4.3).
+func (s *State) Settled(have *State) {
+	local, gone := map[lnet.Net]bool{}, map[lnet.Net]bool{}
+	for k := range s.NIs {
+		local[s.NIs[k].Net] = true
+	}
+	for k := range have.NIs {
+		if n := have.NIs[k].Net; !local[n] {
+			gone[n] = true
+		}
+	}
+	s.Routes = slices.DeleteFunc(s.Routes, func(r Route) bool { return gone[r.Gateway.Net()] })
+	s.Peers = slices.DeleteFunc(s.Peers, func(p Peer) bool {
+		return gone[p.Primary.Net()] && !slices.ContainsFunc(p.Others, func(n lnet.NID) bool { return local[n.Net()] })
+	})
+	for k := range s.Peers {
+		p := &s.Peers[k]
+		if !slices.ContainsFunc(p.nids(), func(n lnet.NID) bool { return local[n.Net()] }) {
+			p.Others = slices.DeleteFunc(slices.Clone(p.Others), func(n lnet.NID) bool { return gone[n.Net()] })
+			continue
+		}
+		if gone[p.Primary.Net()] && !p.Locked {
+			at := slices.IndexFunc(p.Others, func(n lnet.NID) bool { return local[n.Net()] })
+			others := slices.Clone(p.Others)
+			others[at], p.Primary = p.Primary, others[at]
+			p.Others = others
+		}
+	}
+}

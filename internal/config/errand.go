@@ -1,0 +1,93 @@
+package config
+
+import (
+	"math"
+	"time"
+)
+
+// Errand is a block "ping" or "discover" of a document that is to be executed (lnetctl
+// 7.6).
+type Errand struct {
+	// Discover says that the NIDs are to be discovered; else they are pinged.
+	Discover bool
+	// Force discovers peers that are up to date, too.
+	Force bool
+	// NIDs are as they were written, with ranges and names of hosts.
+	NIDs []string
+	// Source is the local NID to ping from; empty: any.
+	Source string
+	// Timeout bounds the wait for each; 0: the default.
+	Timeout time.Duration
+}
+
+var (
+	pingShape = &shape{
+		key: "ping", needed: [][]string{{"nids"}}, shown: []string{"seq_no"},
+		keys: map[string]form{"nids": numbered{scalar{nidText}}, "timeout": milliseconds, "source": scalar{nidText}},
+	}
+	discoverShape = &shape{
+		key: "discover", needed: [][]string{{"nids"}}, shown: []string{"seq_no", "timeout", "source"},
+		keys: map[string]form{"nids": numbered{scalar{nidText}}, "force": scalar{Truth{}}},
+	}
+	milliseconds = scalar{Whole{1, math.MaxInt32}}
+)
+
+// ParseErrands reads the errands of a document, in their order. Other sections of it are
+// not looked at. The error is Problems.
+func ParseErrands(name string, data []byte) ([]Errand, error) {
+	r := &reading{name: name, seen: map[string]bool{}}
+	var errands []Errand
+	for _, doc := range r.documents(data) {
+		top := (place{file: r}).below("", doc)
+		if top.empty() {
+			continue
+		}
+		for _, m := range top.members(true) {
+			switch m.key {
+			case "ping":
+				pingShape.check(m.value, nil)
+				errands = append(errands, m.value.errand(false))
+			case "discover":
+				discoverShape.check(m.value, nil)
+				errands = append(errands, m.value.errand(true))
+			}
+		}
+	}
+	if _, err := r.judged(); err != nil {
+		return nil, err
+	}
+	return errands, nil
+}
+
+func (p place) errand(discover bool) Errand {
+	e := Errand{Discover: discover}
+	named := false
+	for _, m := range p.members(false) {
+		switch {
+		case m.key == "nids":
+			named = true
+			for _, at := range m.value.values() {
+				if s, ok := at.textOf(nidText); ok {
+					e.NIDs = append(e.NIDs, s)
+				}
+			}
+			if m.value.none() {
+				m.value.wrong("names no NID").remedy(remedyOf(nidText, ""))
+			}
+		case m.key == "force" && discover:
+			e.Force, _ = m.value.truth()
+		case m.key == "timeout" && !discover:
+			if n, ok := m.value.number(1, math.MaxInt32); ok {
+				e.Timeout = time.Duration(n) * time.Millisecond
+			}
+		case m.key == "source" && !discover:
+			if nids, ok := m.value.nids(1); ok {
+				e.Source = nids[0].String()
+			}
+		}
+	}
+	if !named {
+		p.missing("nids", nidText)
+	}
+	return e
+}

@@ -1,0 +1,213 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// form is what may stand behind a key. From forms come what is said of unknown keys,
+// and the schema; values are judged by who reads them.
+type form interface {
+	// check judges the keys in a value; up are the mappings around it. What is of
+	// another kind is for who reads it.
+	check(at place, up []*shape)
+	// schema describes the value at a path of keys.
+	schema(s *schemer, path string) schema
+}
+
+// shape is a mapping.
+type shape struct {
+	// key is what the mapping is the value of, for people; empty: the document.
+	key  string
+	keys map[string]form
+	// shown are keys of exports that describe a state.
+	shown []string
+	// needed must be there: one of each list.
+	needed [][]string
+	// elsewhere are remedies for keys that do not stand here.
+	elsewhere map[string]string
+	// ours says that lnetd alone has such a mapping: every unknown key is a mistake.
+	ours bool
+}
+
+// scalar is a single value.
+type scalar struct{ kind Kind }
+
+// list is a list, which may be left empty.
+type list struct{ of form }
+
+// numbered is a list, or a mapping whose keys only number it.
+type numbered struct{ of form }
+
+// either is one of several forms, told apart by their kind in YAML.
+type either []form
+
+// state is anything.
+type state struct{}
+
+func (scalar) check(place, []*shape) {}
+
+func (state) check(place, []*shape) {}
+
+func (f list) check(at place, up []*shape) {
+	if at.node.Kind == yaml.SequenceNode {
+		for _, item := range at.items() {
+			f.of.check(item, up)
+		}
+	}
+}
+
+func (f numbered) check(at place, up []*shape) {
+	list(f).check(at, up)
+	if at.node.Kind != yaml.MappingNode {
+		return
+	}
+	for k, m := range at.raw() {
+		if !isIndex(m.key) {
+			m.at.wrong("invalid key '%s'", m.key).try(`number the values, such as "%s: {%d: %s}"`, at.key(), k, m.key)
+			continue
+		}
+		f.of.check(m.value, up)
+	}
+}
+
+// isIndex tells whether a key numbers a value.
+func isIndex(key string) bool {
+	_, err := strconv.ParseUint(key, 0, 32)
+	return err == nil
+}
+
+func (f either) check(at place, up []*shape) {
+	for _, one := range f {
+		one.check(at, up)
+	}
+}
+
+func (s *shape) check(at place, up []*shape) {
+	if at.node.Kind != yaml.MappingNode {
+		return
+	}
+	for _, m := range at.raw() {
+		if f := s.keys[m.key]; f != nil {
+			f.check(m.value, append(slices.Clip(up), s))
+		} else if !s.shows(m.key) {
+			s.unknown(at, m, up)
+		}
+	}
+}
+
+func (s *shape) shows(key string) bool {
+	return slices.Contains(s.shown, key) || slices.Contains(s.shown, "cpt[]") && strings.HasPrefix(key, "cpt[")
+}
+
+// unknown notes a key that the mapping does not have. One that looks like a slip is a
+// mistake; others are named once and skipped, since files outlive releases.
+func (s *shape) unknown(at place, m member, up []*shape) {
+	remedy, slip := s.remedy(m.key, up)
+	if like := nearest(m.key, slices.Sorted(maps.Keys(s.keys))); like != "" {
+		if at.file.meant == nil {
+			at.file.meant = map[*yaml.Node][]string{}
+		}
+		at.file.meant[at.node] = append(at.file.meant[at.node], like)
+	}
+	if m.key == "<<" {
+		remedy, slip = "merge keys are not supported: write the keys out", true
+	}
+	if s.ours || s.key == "" || slip {
+		m.at.wrong("invalid key '%s'", m.key).remedy(remedy)
+		return
+	}
+	file := at.file
+	if file.named == nil {
+		file.named = map[string]bool{}
+	}
+	if name := s.key + "." + m.key; !file.named[name] {
+		file.named[name] = true
+		m.at.warn("Ignoring unrecognized key '%s' for '%s'", m.key, s.key)
+	}
+}
+
+// remedy says what somebody may have meant by a key, and whether that is likely.
+func (s *shape) remedy(key string, up []*shape) (_ string, slip bool) {
+	if there := s.elsewhere[key]; there != "" {
+		return there, true
+	}
+	names := slices.Sorted(maps.Keys(s.keys))
+	if like := nearest(key, names); like != "" {
+		return fmt.Sprintf("did you mean '%s'?", like), true
+	}
+	for _, name := range names {
+		if below := shapeOf(s.keys[name]); below != nil && below.keys[key] != nil {
+			return fmt.Sprintf("it belongs below '%s'", name), true
+		}
+	}
+	for _, around := range slices.Backward(up) {
+		if around.keys[key] == nil {
+			continue
+		}
+		if _, global := globalKeys[key]; global {
+			return "it belongs below 'global'", true
+		} else if around.key == "" {
+			return "it belongs at the beginning of a line, without blanks before it", true
+		}
+		return fmt.Sprintf("it belongs to '%s': indent it as the keys there", around.key), true
+	}
+	if len(up) == 1 {
+		for _, name := range []string{"global", "lnetd", "buffers"} {
+			if beside := shapeOf(up[0].keys[name]); beside != nil && beside.keys[key] != nil {
+				return fmt.Sprintf("it belongs below '%s'", name), true
+			}
+		}
+	}
+	if s.key == "" {
+		names = slices.DeleteFunc(names, func(name string) bool {
+			_, older := globalKeys[name]
+			return older
+		})
+	}
+	if len(names) > mostNames {
+		return "see the keys with: lnetd --print-reference-config", false
+	}
+	return "there may be " + alternatives(names), false
+}
+
+// mostNames bounds what is told in one line.
+const mostNames = 24
+
+// shapeOf is the mapping of a form; nil: it has none.
+func shapeOf(f form) *shape {
+	switch f := f.(type) {
+	case *shape:
+		return f
+	case unjudged:
+		return f.shape
+	case list:
+		return shapeOf(f.of)
+	case numbered:
+		return shapeOf(f.of)
+	case either:
+		for _, one := range f {
+			if s := shapeOf(one); s != nil {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// alternatives is "'a', 'b' or 'c'".
+func alternatives(words []string) string {
+	quoted := make([]string, len(words))
+	for k, w := range words {
+		quoted[k] = "'" + w + "'"
+	}
+	if last := len(quoted) - 1; last > 0 {
+		return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+	}
+	return strings.Join(quoted, "")
+}

@@ -1,0 +1,49 @@
+package config
+
+// Given says what a file speaks of, beside what it says: what it leaves out has its default
+// in a Config, and stays as it is when the file is put over a node that runs.
+type Given struct {
+	// Any tells whether there is anything in the file but comments.
+	Any bool
+	// Globals are the keys of "global", also those that stand at the top.
+	Globals map[string]bool
+	// Lnetd are the keys of the section "lnetd", with those of drivers.
+	Lnetd map[string]bool
+	// Buffers are the keys of "buffers".
+	Buffers map[string]bool
+	// Routing tells whether "routing" says anything.
+	Routing bool
+	// Networks tells whether the command line names the NIs, which holds over any file.
+	Networks bool
+	// Indexes are the "idx" of Config.Rules, in their order.
+	Indexes []int
+}
+
+// given is what f speaks of.
+func (f *file) given(indexes []int) Given {
+	g := Given{
+		Any: f.any, Globals: keys(f.globals), Lnetd: keys(f.lnetd.own), Buffers: keys(f.buffers),
+		Routing: len(f.routing) > 0, Indexes: indexes,
+	}
+	for section, has := range map[string]bool{"selftest": len(f.lnetd.selftest) > 0, "transport": len(f.lnetd.transport) > 0} {
+		if has && g.Lnetd == nil {
+			g.Lnetd = map[string]bool{}
+		}
+		if has {
+			g.Lnetd[section] = true
+		}
+	}
+	return g
+}
+
+// keys are those of m; nil: there are none.
+func keys[M ~map[string]V, V any](m M) map[string]bool {
+	if len(m) == 0 {
+		return nil
+	}
+	out := make(map[string]bool, len(m))
+	for k := range m {
+		out[k] = true
+	}
+	return out
+}

@@ -1,0 +1,206 @@
+package config
+
+import (
+	"math"
+
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Keys of lnetctl's sections: what may stand behind each (lnetctl 9, 10, 11), and those
+// that exports show of the state (lnetctl 5, 7.7).
+
+// niStatus are keys that an export has at an NI.
+var niStatus = []string{
+	"status", "statistics", "sent_stats", "received_stats", "dropped_stats", "health stats", "dev cpt", "udsp info", "refs",
+	"tx_q_num_of_buf", "available_tx_credits", "min_tx_credits", "seq_no", "detail",
+}
+
+// peerStatus are keys that an export has at a peer and its NIDs.
+var peerStatus = []string{
+	"peer state", "state", "udsp info", "max_ni_tx_credits", "available_tx_credits", "min_tx_credits", "tx_q_num_of_buf",
+	"available_rtr_credits", "min_rtr_credits", "refcount", "statistics", "sent_stats", "received_stats", "dropped_stats",
+	"health stats", "seq_no", "detail",
+}
+
+// kernelTunables are "lnd tunables" that kernels show of their drivers (lnetctl 5.1
+// item 8, 9.1). What lnetd has no driver for, or no such option of, means nothing.
+var kernelTunables = map[lnet.NetType][]string{
+	lnet.TypeTCP: {"conns_per_peer", "timeout", "tos"},
+	lnet.TypeO2IB: {
+		"peercredits_hiw", "peer_credits_hiw", "map_on_demand", "concurrent_sends", "fmr_pool_size", "fmr_flush_trigger",
+		"fmr_cache", "ntx", "conns_per_peer", "timeout", "tos",
+	},
+	lnet.TypeGNI: {"timeout"},
+	lnet.TypeKFI: {"prov_major_version", "prov_minor_version", "auth_key", "traffic_class", "timeout"},
+}
+
+var (
+	tunablesShape = &shape{key: "tunables", shown: []string{"seq_no"}, keys: map[string]form{
+		"peer_timeout": credits, "peer_credits": credits, "peer_buffer_credits": credits, "credits": credits,
+	}}
+	credits = scalar{Whole{-1, maxCredits}}
+	cptForm = either{scalar{cptText}, list{scalar{cptText}}}
+
+	interfaceForm = either{scalar{deviceText}, &shape{
+		key: "interfaces", shown: []string{"detail"}, needed: [][]string{{"intf"}},
+		keys: map[string]form{"intf": scalar{deviceText}, "CPT": cptForm},
+	}}
+	peerNIShape = &shape{
+		key: "peer ni", shown: peerStatus, needed: [][]string{{"nid"}}, keys: map[string]form{"nid": scalar{nidText}},
+	}
+	routingShape = &shape{key: "routing", shown: []string{"cpt[]"}, keys: map[string]form{
+		"enable": scalar{Whole{exportedDisabled, exportedLast}},
+	}}
+	selectionForm = list{&shape{
+		key: "selection", needed: [][]string{{"type"}, {"priority"}}, shown: []string{"seq_no"},
+		keys: map[string]form{
+			"id": index, "type": scalar{ruleTypeWords}, "net": scalar{patternText}, "nid": scalar{patternText},
+			"local": scalar{patternText}, "remote": scalar{patternText}, "priority": priority,
+		},
+	}}
+	hopForm = either{ // -1, and its unsigned form, stand for none
+		scalar{Whole{1, lnet.HopsMax}}, scalar{Whole{-1, -1}}, scalar{Whole{math.MaxUint32, math.MaxUint32}},
+	}
+	index    = scalar{Whole{0, ruleIndexMax}}
+	priority = scalar{Whole{0, math.MaxInt32}}
+)
+
+const maxCredits = 1 << 24
+
+// niKeys are the keys of an NI.
+func niKeys(drivers []DriverOptions) map[string]form {
+	return map[string]form{
+		"interfaces": numbered{interfaceForm}, "nid": scalar{nidText}, "tunables": tunablesShape,
+		"lnd tunables": tunablesOf(drivers), "CPT": cptForm,
+	}
+}
+
+// netShape is an item of "net".
+func netShape(drivers []DriverOptions) *shape {
+	keys := niKeys(drivers)
+	keys["local NI(s)"] = list{&shape{
+		key: "local NI(s)", keys: niKeys(drivers), shown: niStatus, needed: [][]string{{"interfaces", "nid"}},
+	}}
+	keys["net type"], keys["net"] = scalar{netText}, scalar{netText}
+	keys["intf"], keys["pattern"] = scalar{deviceText}, scalar{rangeText}
+	return &shape{key: "net", keys: keys, elsewhere: map[string]string{"ip-range": "it is for 'ip2nets' alone"}, shown: niStatus, needed: [][]string{{"net type", "net"}}}
+}
+
+// netRuleShape is an item of "ip2nets".
+func netRuleShape(drivers []DriverOptions) *shape {
+	keys := niKeys(drivers)
+	delete(keys, "nid")
+	keys["net-spec"] = scalar{netText}
+	keys["ip-range"] = numbered{scalar{rangeText}}
+	return &shape{key: "ip2nets", keys: keys, elsewhere: map[string]string{
+		"local NI(s)": "it is for 'net' alone: write the keys of the interface beside 'net-spec'",
+	}, shown: []string{"seq_no"}, needed: [][]string{{"net-spec"}}}
+}
+
+// sections are those of a document.
+func sections(drivers []DriverOptions) *shape {
+	keys := map[string]form{
+		"net":     list{netShape(drivers)},
+		"ip2nets": list{netRuleShape(drivers)},
+		"route": list{&shape{
+			key: "route", shown: []string{"state", "type", "health_sensitivity", "seq_no", "detail"},
+			needed: [][]string{{"net"}, {"gateway"}},
+			keys: map[string]form{
+				"net": scalar{netText}, "gateway": scalar{nidText}, "hop": hopForm, "priority": priority,
+			},
+		}},
+		"peer": list{&shape{
+			key: "peer", shown: peerStatus, needed: [][]string{{"primary nid"}},
+			keys: map[string]form{"primary nid": scalar{nidText}, "Multi-Rail": scalar{Truth{}}, "peer ni": list{peerNIShape}},
+		}},
+		"peers": list{&shape{
+			key: "peers", shown: []string{"seq_no"}, needed: [][]string{{"nids"}},
+			keys: map[string]form{"nids": numbered{scalar{nidText}}},
+		}},
+		"udsp": list{&shape{
+			key: "udsp", shown: []string{"seq_no"}, needed: [][]string{{"idx"}},
+			keys: map[string]form{
+				"idx": index, "src": scalar{patternText}, "dst": scalar{patternText}, "rte": scalar{patternText},
+				"priority": priority, "action": &shape{key: "action", keys: map[string]form{"priority": priority}},
+			},
+		}},
+		"selection": selectionForm,
+		"routing":   either{routingShape, list{routingShape}},
+		"buffers": &shape{key: "buffers", keys: map[string]form{
+			"tiny": buffers, "small": buffers, "large": buffers,
+		}},
+		"numa":       &shape{key: "numa", keys: map[string]form{"range": globalKeys["numa_range"].form}},
+		"global":     &shape{key: "global", keys: formsOf(globalKeys)},
+		"lnetd":      lnetdShape(drivers),
+		"statistics": state{}, // of older exports
+	}
+	for key, s := range globalKeys { // the older form
+		keys[key] = s.form
+	}
+	return &shape{keys: keys, elsewhere: map[string]string{"ping": onlyExec, "discover": onlyExec}}
+}
+
+const onlyExec = "it is for 'import --exec' alone"
+
+var buffers = scalar{Whole{-1, node.BuffersMax}}
+
+// tunablesOf is "lnd tunables" with the options of all drivers. Unknown keys are for
+// who knows the net.
+func tunablesOf(drivers []DriverOptions) form {
+	s := &shape{key: "lnd tunables", keys: map[string]form{}, shown: allTunables}
+	for _, d := range drivers {
+		for _, o := range d.Tunables {
+			s.keys[o.Name] = scalar{o.Kind}
+		}
+	}
+	return unjudged{s}
+}
+
+// allTunables are those of kernelTunables.
+var allTunables = func() (all []string) {
+	for _, names := range kernelTunables {
+		all = append(all, names...)
+	}
+	return all
+}()
+
+// unjudged is a mapping whose keys others judge.
+type unjudged struct{ *shape }
+
+func (unjudged) check(place, []*shape) {}
+
+// tunablesFor is "lnd tunables" of a net.
+func tunablesFor(t lnet.NetType, options []Option) *shape {
+	s := &shape{key: "lnd tunables", keys: map[string]form{}, shown: kernelTunables[t]}
+	for _, o := range options {
+		s.keys[o.Name] = scalar{o.Kind}
+	}
+	return s
+}
+
+// lnetdShape is the section "lnetd".
+func lnetdShape(drivers []DriverOptions) *shape {
+	keys := formsOf(lnetdKeys)
+	for key := range moduleStrings {
+		keys[key] = scalar{Text{"LNet's module parameter of this name", moduleExamples[key]}}
+	}
+	keys["selection"] = selectionForm
+	keys["selftest"] = &shape{key: "selftest", keys: formsOf(selftestKeys), ours: true}
+	keys["transport"] = &shape{key: "transport", keys: formsOf(transportKeys), ours: true}
+	for _, d := range drivers {
+		for _, o := range d.Own {
+			keys[o.Name] = scalar{o.Kind}
+		}
+		s := &shape{key: d.Section, keys: map[string]form{}, ours: true}
+		for _, o := range d.Parameters {
+			s.keys[o.Name] = scalar{o.Kind}
+		}
+		keys[d.Section] = s
+	}
+	return &shape{key: "lnetd", keys: keys, ours: true}
+}
+
+var moduleExamples = map[string]string{
+	"networks": `"tcp(eth0)"`, "ip2nets": `"tcp(eth0) 10.0.0.*"`, "routes": `"tcp1 10.0.0.20@tcp"`,
+}

@@ -1,0 +1,296 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// merge is a State that grows, and what was wrong and worth a word.
+type merge struct {
+	State
+	name     string // the document's
+	problems Problems
+	warnings Problems
+}
+
+// wrong notes an entry of the document that does not go together with others, or with what
+// the node is. Where is its place, or what it is.
+func (m *merge) wrong(where, text, remedy string) {
+	m.problems = append(m.problems, m.problem(where, text, remedy))
+}
+
+func (m *merge) warn(where, text string) { m.warnings = append(m.warnings, m.problem(where, text, "")) }
+
+// problem is about the entry at where: "name:line: key", or what an entry without a place is
+// called.
+func (m *merge) problem(where, text, remedy string) *Problem {
+	p := &Problem{File: m.name, Key: where, Text: text, Remedy: remedy}
+	if at, ok := strings.CutPrefix(where, m.name+":"); ok {
+		line, key, _ := strings.Cut(at, ": ")
+		if n, err := strconv.Atoi(line); err == nil {
+			p.Line, p.Key = n, key
+		}
+	}
+	return p
+}
+
+func (m *merge) done() (State, Problems, error) {
+	if len(m.problems) > 0 {
+		return m.State, m.warnings.inOrder(), m.problems.inOrder()
+	}
+	return m.State, m.warnings.inOrder(), nil
+}
+
+// clone is a copy of which the lists can be changed.
+func (s *State) clone() State {
+	c := *s
+	c.NIs, c.Peers, c.Routes = slices.Clone(s.NIs), slices.Clone(s.Peers), slices.Clone(s.Routes)
+	for k := range c.Peers {
+		c.Peers[k].Others = slices.Clone(c.Peers[k].Others)
+	}
+	c.Drivers = maps.Clone(s.Drivers)
+	return c
+}
+
+// Add is what a node which is have shall be with what a document has added, which
+// ParseOver has read over have, and which is settled (lnetctl 7). The document's NIs are
+// in the form that those of have are in. The error is Problems, one for each entry that
+// cannot be added; the others are warnings. name is the document's.
+func Add(have *State, name string, c *Config) (State, Problems, error) {
+	m := &merge{State: have.clone(), name: name}
+	m.Parameters, m.Routing, m.Buffers = c.Parameters, c.Routing, c.Buffers
+	for k := range c.NIs {
+		m.addNI(c.NIs[k])
+	}
+	for k := range c.Routes {
+		m.addRoute(c.Routes[k])
+	}
+	for k := range c.Peers {
+		m.mergePeer(&c.Peers[k])
+	}
+	m.addPolicies(c)
+	m.addDrivers(c.Drivers)
+	m.check()
+	return m.done()
+}
+
+// Replace is what a node which is have shall be if it is to be what a document says and
+// nothing else, as Add takes it. Options of drivers that the document does not name stay.
+func Replace(have *State, name string, c *Config) (State, Problems, error) {
+	m := &merge{State: c.State.clone(), name: name}
+	m.Peers = nil
+	for k := range c.Peers {
+		p := c.Peers[k]
+		h := find(have.Peers, func(o *Peer) bool { return o.Primary == p.Primary })
+		switch {
+		case h != nil && h.equal(&p):
+			m.Peers = append(m.Peers, *h)
+		case h == nil && p.undiscovered(c.Routes):
+		default:
+			m.Peers = append(m.Peers, p)
+		}
+	}
+	m.Drivers = maps.Clone(have.Drivers)
+	m.addDrivers(c.Drivers)
+	if m.Routing != RoutingOff && have.Routing != RoutingOff {
+		m.Routing = have.Routing // how it began makes no difference any more
+	}
+	m.check()
+	return m.done()
+}
+
+// ReplaceBase is what ParseOver shall put a document over that replaces what a node is:
+// what an export can hold has its default, and the rest is that of have.
+func ReplaceBase(have *State) State {
+	base := State{Parameters: have.Parameters}
+	p, d := &base.Parameters, node.DefaultParameters()
+	p.NUMARange, p.InterfacesMax, p.DropAsymRoute = d.NUMARange, d.InterfacesMax, d.DropAsymRoute
+	p.RetryCount, p.TransactionTimeout, p.HealthSensitivity = d.RetryCount, d.TransactionTimeout, d.HealthSensitivity
+	p.ResponseTracking, p.RecoveryLimit, p.MaxRecoveryPingInterval = d.ResponseTracking, d.RecoveryLimit, d.MaxRecoveryPingInterval
+	p.RouterSensitivity = routerSensitivity
+	if p.Discovery == discovery.Off { // Verify stays, which shows as 1
+		p.Discovery = discovery.On
+	}
+	return base
+}
+
+func find[T any](list []T, is func(*T) bool) *T {
+	for k := range list {
+		if is(&list[k]) {
+			return &list[k]
+		}
+	}
+	return nil
+}
+
+// addNI adds an NI. One that is there in the same form is no change; one that differs in
+// what can be changed in place is changed.
+func (m *merge) addNI(i NI) {
+	if has := find(m.NIs, func(o *NI) bool { return o.key() == i.key() }); has != nil {
+		switch {
+		case has.equal(&i):
+		case has.moved(&i):
+			*has = i
+		case has.changesInPlace(&i):
+			i.Own = has.Own
+			*has = i
+		default:
+			m.wrong("NI "+i.String(), "it is there already, with other tunables: cannot add LNet NI",
+				"delete it first, or make the node what the whole file says: lnetdctl apply")
+		}
+		return
+	}
+	if first := find(m.NIs, func(o *NI) bool { return o.Net == i.Net }); first != nil && first.Tunables != i.Tunables {
+		if i.Tunables != (lnd.Tunables{PeerTimeout: -1}) {
+			m.warn("NI "+i.String(), "All tunables of NIs of a net should be the same; those of the first NI hold")
+		}
+		i.Tunables = first.Tunables
+	}
+	m.NIs = append(m.NIs, i)
+}
+
+func (m *merge) addRoute(r Route) {
+	if has := find(m.Routes, func(o *Route) bool { return o.key() == r.key() }); has != nil {
+		*has = r
+		return
+	}
+	m.Routes = append(m.Routes, r)
+}
+
+// mergePeer adds a peer, or NIDs to one that is configured.
+func (m *merge) mergePeer(p *Peer) {
+	has := find(m.Peers, func(o *Peer) bool { return o.Primary == p.Primary })
+	switch {
+	case has == nil && p.undiscovered(m.Routes):
+	case has == nil:
+		for _, nid := range p.nids() {
+			if o := ownerOf(m.Peers, nid); o != nil {
+				m.wrong(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "see that each NID stands at one peer alone")
+				return
+			}
+		}
+		m.Peers = append(m.Peers, *p)
+	case p.undiscovered(m.Routes):
+	case has.SingleRail != p.SingleRail:
+		m.wrong(p.Where, fmt.Sprintf("the peer %s is configured already, with another \"Multi-Rail\"", p.Primary), "delete the peer first")
+	default:
+		for _, nid := range p.Others {
+			switch o := ownerOf(m.Peers, nid); {
+			case o == nil:
+				has.Others = append(has.Others, nid)
+			case o.Primary != p.Primary:
+				m.wrong(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "see that each NID stands at one peer alone")
+			}
+		}
+		has.Where = p.Where
+	}
+}
+
+func ownerOf(peers []Peer, nid lnet.NID) *Peer {
+	return find(peers, func(o *Peer) bool { return slices.Contains(o.nids(), nid) })
+}
+
+// undiscovered tells whether an entry is that of a gateway that had not been discovered
+// when a kernel exported its configuration: such are never Multi-Rail and have one NID.
+// What says so little must not keep discovery from its work.
+func (p *Peer) undiscovered(routes []Route) bool {
+	return p.SingleRail && len(p.Others) == 0 &&
+		slices.ContainsFunc(routes, func(r Route) bool { return r.Gateway == p.Primary })
+}
+
+// LeaveUndiscovered leaves out the entries of gateways that discovery has to make.
+func (s *State) LeaveUndiscovered() {
+	s.Peers = slices.DeleteFunc(slices.Clone(s.Peers), func(p Peer) bool { return p.undiscovered(s.Routes) })
+}
+
+// addPolicies adds rules at their places. One that is there is no change.
+func (m *merge) addPolicies(c *Config) {
+	var p selection.Policies
+	for _, r := range m.Rules {
+		_ = p.Add(r, selection.Append) // they are in force
+	}
+	for k, r := range c.Rules {
+		if err := p.Add(r, c.Given.Indexes[k]); err != nil && !errors.Is(err, selection.ErrExists) {
+			m.wrong("udsp "+r.String(), err.Error(), "")
+		}
+	}
+	m.Rules = p.Rules()
+	for _, r := range m.TypedRules {
+		_, _ = p.AddTyped(r)
+	}
+	for _, r := range c.TypedRules {
+		if slices.ContainsFunc(p.Typed(), func(o selection.TypedRule) bool { return reflect.DeepEqual(o, r) }) {
+			continue
+		}
+		if _, err := p.AddTyped(r); err != nil {
+			m.wrong("selection", err.Error(), "delete the rule that there is first: lnetdctl selection "+r.Type.String()+" del")
+		}
+	}
+	m.TypedRules = p.Typed()
+}
+
+// addDrivers puts options of drivers over those that there are.
+func (m *merge) addDrivers(drivers map[lnet.NetType]Values) {
+	for t, v := range drivers {
+		all := maps.Clone(m.Drivers[t])
+		if all == nil {
+			all = Values{}
+		}
+		maps.Copy(all, v)
+		m.setDriver(t, all)
+	}
+}
+
+// check says what does not go together.
+func (m *merge) check() {
+	local := map[lnet.Net]bool{}
+	for k := range m.NIs {
+		local[m.NIs[k].Net] = true
+	}
+	for k := range m.Routes {
+		r := &m.Routes[k]
+		where := r.Where
+		if where == "" {
+			where = fmt.Sprintf("route to %s by %s", r.Net, r.Gateway)
+		}
+		switch {
+		case local[r.Net]:
+			m.wrong(where, fmt.Sprintf("a route leads to %s, which is a local net", r.Net), "delete the route, or the NIs on the net")
+		case !local[r.Gateway.Net()]:
+			m.wrong(where, fmt.Sprintf("No interface configured on the same net as gateway %s", r.Gateway), "add an NI on "+r.Gateway.Net().String()+", or delete the route")
+		}
+	}
+	if most := m.Parameters.InterfacesMax; most > 0 && len(m.NIs) >= most {
+		m.wrong("net", fmt.Sprintf("%d NIs: too many NIs, check lnet_interfaces_max", len(m.NIs)), fmt.Sprintf("max_interfaces is %d, with 0@lo", most))
+	}
+}
+
+// changesInPlace tells whether an NI can become o while it is up.
+func (n *NI) changesInPlace(o *NI) bool {
+	if n.key() != o.key() || n.moved(o) || n.Tunables != o.Tunables || !slices.Equal(n.CPTs, o.CPTs) {
+		return false
+	}
+	differ := func(a, b Values) bool {
+		for name, v := range a {
+			if w, ok := b[name]; (!ok || v != w) && !inPlace[name] {
+				return true
+			}
+		}
+		return false
+	}
+	return !differ(n.Options, o.Options) && !differ(o.Options, n.Options)
+}
+
+// inPlace are the options of NIs that can be changed while they are up (lnetctl 4.5).
+var inPlace = map[string]bool{"conns_per_peer": true, "timeout": true}

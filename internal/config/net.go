@@ -1,0 +1,224 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// addNet adds the NIs of one net block (lnetctl 9.1).
+func (c *Config) addNet(f fileNet) {
+	var n lnet.Net // zero: it is noted that there is none
+	if f.name.node != f.at.node {
+		n, _ = f.name.net()
+	}
+	if n.Type() == lnet.TypeLO {
+		return // it is there without being asked for
+	}
+	if f.own.pattern != nil {
+		c.addNetPattern(n, &f.own)
+		return
+	}
+	items := f.nis
+	switch {
+	case !f.list:
+		items = []fileNI{f.own}
+	case len(f.own.interfaces) > 0 || f.own.nid != nil:
+		f.at.wrong("names interfaces both by 'local NI(s)' and beside it").try("write them as items of 'local NI(s)'")
+	}
+	var common *lnd.Tunables
+	ownOptions := f.own.options(n)
+	for _, item := range items {
+		tunables, options := item.tunables, ownOptions
+		if tunables == nil {
+			tunables = f.own.tunables
+		}
+		if item.lnd != nil && f.list {
+			options = item.options(n)
+		}
+		if item.cpts == nil {
+			item.cpts = f.own.cpts
+		}
+		t := tunables.tunables()
+		if common == nil {
+			common = &t
+		} else if *common != t {
+			item.at.warn("All tunables of NIs of a net should be the same; those of the first NI hold")
+		}
+		for _, ni := range item.places(n) {
+			ni.Tunables = *common
+			ni.Options = maps.Clone(options)
+			c.addNI(ni, item.at)
+		}
+	}
+}
+
+// addNI adds an NI that does not stand in the file already.
+func (c *Config) addNI(ni NI, at place) {
+	if ni.Net == 0 {
+		return
+	}
+	twice := slices.ContainsFunc(c.NIs, func(o NI) bool {
+		return o.Net == ni.Net && (o.Device != "" && o.Device == ni.Device || !o.NID.IsZero() && o.NID == ni.NID)
+	})
+	if twice {
+		at.wrong("the NI %s stands twice", &ni).try("leave one of the two out; one interface may have NIs on several nets")
+		return
+	}
+	c.NIs = append(c.NIs, ni)
+}
+
+// addNetPattern takes a net whose interfaces have addresses of a pattern, with or
+// without an interface that has to have one (lnetctl 11).
+func (c *Config) addNetPattern(n lnet.Net, ni *fileNI) {
+	a, ok := ni.pattern.addressRange()
+	r := NetRule{net: n, ranges: []addressRange{a}, tunables: ni.tunables.tunables(), options: ni.options(n)}
+	if ni.into(&r) && ok && n != 0 {
+		r.must = len(r.devices) > 0
+		c.Site.Rules = append(c.Site.Rules, r)
+	}
+}
+
+// places returns an NI for each interface that is named, or one for the NID. A NID
+// beside an interface has to be the one that the interface gives.
+func (ni *fileNI) places(n lnet.Net) []NI {
+	nid, ok := ni.ownNID(n)
+	if !ok {
+		return nil
+	}
+	all, ok := ni.allCPTs()
+	if !ok {
+		return nil
+	}
+	if len(ni.interfaces) == 0 {
+		if nid.IsZero() {
+			if _, said := ni.at.given("interfaces"); !said && ni.at.node.Kind == yaml.MappingNode &&
+				!ni.at.means("interfaces", "nid", "local NI(s)") {
+				ni.at.wrong("neither \"interfaces\" nor \"nid\" is given").try(`write "interfaces: {0: eth0}"`)
+			}
+			return nil
+		}
+		return []NI{{Net: n, NID: nid, CPTs: all}}
+	}
+	if len(ni.interfaces) > 1 && !nid.IsZero() {
+		ni.nid.wrong("one NID beside %d interfaces", len(ni.interfaces)).try("write an item of 'local NI(s)' for each interface")
+		return nil
+	}
+	var out []NI
+	for _, at := range ni.interfaces {
+		if device, cpts, ok := at.device(all); ok {
+			out = append(out, NI{Net: n, Device: device, NID: nid, CPTs: cpts})
+		}
+	}
+	return out
+}
+
+// ownNID is what "nid" says, if it is there.
+func (ni *fileNI) ownNID(n lnet.Net) (lnet.NID, bool) {
+	if ni.nid == nil {
+		return lnet.NID{}, true
+	}
+	text, ok := ni.nid.textOf(nidText)
+	if !ok {
+		return lnet.NID{}, false
+	}
+	nid, err := lnet.ParseNID(text)
+	switch {
+	case err != nil:
+		ni.nid.bad(err, nidText)
+		return nid, false
+	case n != 0 && nid.Net() != n:
+		ni.nid.wrong("%s is not on net %s", nid, n).try("move it to the net '%s'", nid.Net())
+		return nid, false
+	}
+	return nid, true
+}
+
+// allCPTs is what "CPT" says for all interfaces, if it is there.
+func (ni *fileNI) allCPTs() ([]int, bool) {
+	if ni.cpts == nil {
+		return nil, true
+	}
+	return ni.cpts.cpts()
+}
+
+// device reads the name of an interface, and its CPU partitions if it has its own.
+func (i *fileInterface) device(all []int) (name string, cpts []int, ok bool) {
+	s, ok := i.textOf(deviceText)
+	if !ok {
+		return "", nil, false
+	}
+	name, own, err := deviceName(s)
+	if err != nil {
+		i.bad(err, deviceText)
+		return "", nil, false
+	}
+	switch {
+	case i.cpts != nil:
+		cpts, ok = i.cpts.cpts()
+		return name, cpts, ok
+	case name != s:
+		return name, own, true
+	}
+	return name, all, true
+}
+
+// deviceName takes an interface's name from the CPT expression behind it.
+func deviceName(s string) (name string, cpts []int, _ error) {
+	name, expr, has := strings.Cut(s, "[")
+	switch {
+	case has && !strings.HasSuffix(expr, "]"):
+		return "", nil, fmt.Errorf("interface %q: the bracket is not closed", s)
+	case name == "" || strings.ContainsAny(name, " \t/,"):
+		return "", nil, fmt.Errorf("interface %q: not the name of an interface", s)
+	case has:
+		cpts, err := ParseCPTs("[" + expr)
+		if err != nil {
+			return "", nil, fmt.Errorf("interface %q: %w", s, err)
+		}
+		return name, cpts, nil
+	}
+	return name, nil, nil
+}
+
+// tunables fills what is not given with "the driver's default".
+func (f *fileTunables) tunables() lnd.Tunables {
+	t := lnd.Tunables{PeerTimeout: -1}
+	if f == nil {
+		return t
+	}
+	if f.peerTimeout != nil && *f.peerTimeout >= 0 {
+		t.PeerTimeout = seconds(*f.peerTimeout)
+	}
+	credits := func(from *int, into *int) {
+		if from != nil && *from > 0 {
+			*into = *from
+		}
+	}
+	credits(f.peerCredits, &t.PeerCredits)
+	credits(f.peerBufferCredits, &t.PeerBufferCredits)
+	credits(f.credits, &t.Credits)
+	return t
+}
+
+// options reads "lnd tunables" for a net, if they are there, and if there is a
+// driver for it.
+func (ni *fileNI) options(n lnet.Net) Values {
+	if ni.lnd == nil || n == 0 {
+		return nil
+	}
+	var tunables []Option
+	for k := range ni.lnd.file.drivers {
+		if d := &ni.lnd.file.drivers[k]; d.Type == n.Type() {
+			tunables = d.Tunables
+		}
+	}
+	tunablesFor(n.Type(), tunables).check(*ni.lnd, nil)
+	return Values(nil).read(ni.lnd.optionalMembers(), tunables)
+}

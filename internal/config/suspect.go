@@ -1,0 +1,279 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// suspicion is the likeliest reason why a text is no YAML.
+type suspicion struct {
+	line, column int
+	text, remedy string
+}
+
+// suspect looks through a text that is no YAML for the mistakes that people make; nil:
+// it has found none. It is told the keys that there are.
+func suspect(text string, top *shape) *suspicion {
+	d := &detective{keys: map[string]bool{}}
+	top.walk(func(key string) { d.keys[plainWord(key)] = true })
+	for k, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
+		d.number = k + 1
+		if d.line(strings.TrimRight(line, "\r")); d.found != nil {
+			return d.found
+		}
+	}
+	d.unclosed()
+	return d.found
+}
+
+// walk calls f for every key.
+func (s *shape) walk(f func(key string)) {
+	for key, one := range s.keys {
+		f(key)
+		if below := shapeOf(one); below != nil {
+			below.walk(f)
+		}
+	}
+}
+
+// detective goes through lines, as far as it understands them.
+type detective struct {
+	keys    map[string]bool // plain
+	number  int
+	found   *suspicion
+	open    []bracket
+	quote   rune // 0: not in quotes
+	quoteAt bracket
+	escaped bool  // behind a backslash in double quotes
+	levels  []int // columns of the mappings and lists that are open
+	nested  bool  // the last line leaves its value to deeper ones
+	literal int   // column of a key whose value is a block of text; -1: none
+	begun   bool
+}
+
+// bracket is one that is open.
+type bracket struct {
+	is           rune
+	line, column int
+}
+
+var closing = map[rune]rune{'{': '}', '[': ']'}
+
+func (d *detective) suspect(column int, remedy, format string, args ...any) {
+	if d.found == nil {
+		d.found = &suspicion{line: d.number, column: column, text: fmt.Sprintf(format, args...), remedy: remedy}
+	}
+}
+
+// unclosed notes the quote, or else the bracket, that is open.
+func (d *detective) unclosed() {
+	switch {
+	case d.quote != 0:
+		d.number = d.quoteAt.line
+		d.suspect(d.quoteAt.column, "close it", "the quote %c is not closed", d.quote)
+	case len(d.open) > 0:
+		last := d.open[len(d.open)-1]
+		d.number = last.line
+		d.suspect(last.column, fmt.Sprintf("write %c where it ends", closing[last.is]), "the bracket %c is not closed", last.is)
+	}
+}
+
+func (d *detective) line(line string) {
+	d.escaped = false
+	content := strings.TrimLeft(line, " \t")
+	if len(d.open) > 0 || d.quote != 0 {
+		m := keyed.FindStringSubmatch(content)
+		if len(m) > 1 && d.keys[plainWord(m[1])] && (d.quote != 0 || content == line) {
+			d.unclosed() // the next key, within a value
+			return
+		}
+		d.scan(content, len(line)-len(content))
+		return
+	}
+	indent := len(line) - len(content)
+	if d.begun && d.literal >= 0 && indent > d.literal {
+		return
+	}
+	d.literal, d.begun = -1, true
+	switch {
+	case content == "" || content[0] == '#':
+		return
+	case strings.HasPrefix(line, "---") || strings.HasPrefix(line, "..."):
+		d.levels, d.nested = nil, false
+		return
+	}
+	if tab := strings.IndexByte(line[:indent], '\t'); tab >= 0 {
+		d.suspect(tab+1, "use blanks alone to indent", "a tab in the indentation")
+		return
+	}
+	for content == "-" || strings.HasPrefix(content, "- ") || strings.HasPrefix(content, "-\t") {
+		d.level(indent, true)
+		rest := strings.TrimLeft(content[1:], " ")
+		if strings.HasPrefix(rest, "\t") {
+			d.suspect(indent+2, "use blanks alone to indent", "a tab behind '-'")
+			return
+		}
+		d.nested = true
+		indent += len(content) - len(rest)
+		content = rest
+	}
+	if content != "" && content[0] != '#' {
+		d.content(content, indent)
+	}
+}
+
+// keyed is a key with its colon, and what stands behind it.
+var keyed = regexp.MustCompile(`^("[^"]*"|'[^']*'|[^"'\[\]{}#&*!|>%@,][^#]*?)\s*:(?:[ \t]+(.*))?$`)
+
+// content looks at what stands behind the indentation and dashes.
+func (d *detective) content(content string, indent int) {
+	m := keyed.FindStringSubmatchIndex(content)
+	if m == nil {
+		d.noKey(content, indent)
+		d.scan(content, indent)
+		d.nested = false
+		return
+	}
+	d.level(indent, false)
+	value, at := "", len(content)
+	if m[4] >= 0 {
+		value, at = content[m[4]:m[5]], m[4]
+	}
+	if value != "" && strings.ContainsRune("&!", rune(value[0])) { // an anchor or a tag
+		word, rest, _ := strings.Cut(value, " ")
+		value, at = rest, at+len(word)+1
+	}
+	d.nested = value == "" || value[0] == '#'
+	if strings.HasPrefix(value, "|") || strings.HasPrefix(value, ">") {
+		d.literal = indent
+		return
+	}
+	if k := strings.Index(value, ": "); k >= 0 && !strings.ContainsAny(value[:1], `"'{[#`) && !strings.Contains(value[:k], " #") {
+		d.suspect(indent+at+k+1, "write each 'key: value' on a line of its own, or the value in quotes", "a second colon in the line")
+		return
+	}
+	d.scan(value, indent+at)
+}
+
+// noKey looks at a line that has no key.
+func (d *detective) noKey(content string, indent int) {
+	before, after, colon := strings.Cut(content, ":")
+	word := strings.TrimSpace(before)
+	switch {
+	case colon && after != "" && d.keys[plainWord(word)]:
+		d.suspect(indent+len(before)+1, fmt.Sprintf("write '%s: %s'", word, strings.TrimSpace(after)), "no blank behind the colon")
+	case !colon:
+		for k := len(content); k > 0; k = strings.LastIndexByte(content[:k], ' ') {
+			if name := content[:k]; d.keys[plainWord(name)] {
+				d.suspect(indent+k, fmt.Sprintf("write '%s:%s'", name, content[k:]), "no colon behind '%s'", name)
+				return
+			}
+		}
+	}
+}
+
+// level puts a mapping or a list at a column, if it may be there.
+func (d *detective) level(column int, isList bool) {
+	deeper := -1
+	for len(d.levels) > 0 && d.levels[len(d.levels)-1] > column {
+		deeper = d.levels[len(d.levels)-1]
+		d.levels = d.levels[:len(d.levels)-1]
+	}
+	switch {
+	case len(d.levels) > 0 && d.levels[len(d.levels)-1] == column:
+	case deeper >= 0:
+		d.misplaced(column, deeper)
+	case !d.nested && len(d.levels) > 0:
+		d.suspect(column+1, fmt.Sprintf("indent it by %d blanks, as the lines before", d.levels[len(d.levels)-1]),
+			"indented by %d blanks, below a line that has its value already", column)
+	default:
+		d.levels = append(d.levels, column)
+	}
+	d.nested = isList
+}
+
+// misplaced notes that a line is indented as nothing before it.
+func (d *detective) misplaced(column, deeper int) {
+	if len(d.levels) == 0 {
+		d.suspect(column+1, fmt.Sprintf("indent it by %d blanks, as the lines before", deeper),
+			"indented by %d blanks, as no line before", column)
+		return
+	}
+	d.suspect(column+1, fmt.Sprintf("indent it by %d or %d blanks, as the lines that it belongs to", d.levels[len(d.levels)-1], deeper),
+		"indented by %d blanks, as no line before", column)
+}
+
+// scan follows quotes and brackets in the rest of a line.
+func (d *detective) scan(s string, column int) {
+	fresh, closed := true, false // a value may begin; one with brackets has ended
+	for k, c := range s {
+		at := column + k + 1
+		switch {
+		case d.quote != 0:
+			d.quoted(c, at)
+			continue
+		case c == ' ' || c == '\t':
+			fresh = fresh || len(d.open) > 0 && k > 0 && strings.ContainsRune(":,", rune(s[k-1]))
+			continue
+		case c == '#' && (k == 0 || s[k-1] == ' ' || s[k-1] == '\t'):
+			return
+		case closed:
+			d.suspect(at, "put the whole value in quotes", "'%s' behind a bracket that is closed", s[k:])
+			return
+		case fresh && (c == '"' || c == '\''):
+			d.quote, d.quoteAt = c, bracket{c, d.number, at}
+		case fresh && strings.ContainsRune("*@`%", c) && !anchored(s[k:]):
+			d.suspect(at, "put the value in quotes", "a value that begins with '%c'", c)
+		case fresh && closing[c] != 0:
+			d.open = append(d.open, bracket{c, d.number, at})
+			continue
+		case len(d.open) > 0:
+			if closed = d.bracket(c, at); d.found != nil {
+				return
+			}
+			fresh = strings.ContainsRune("{[,", c)
+			continue
+		}
+		fresh = false
+	}
+}
+
+// escapes may stand behind a backslash in double quotes.
+const escapes = "0abt\tnvfre \"/\\N_LPxuU"
+
+// quoted takes a letter within quotes.
+func (d *detective) quoted(c rune, at int) {
+	switch {
+	case d.escaped:
+		d.escaped = false
+		if !strings.ContainsRune(escapes, c) {
+			d.suspect(at-1, `write '\\' for a backslash, or single quotes around the value`, `'\%c' in double quotes`, c)
+		}
+	case d.quote == '"' && c == '\\':
+		d.escaped = true
+	case c == d.quote:
+		d.quote = 0
+	}
+}
+
+// anchored tells whether a text that begins with '*' is an alias.
+func anchored(s string) bool { return aliased.MatchString(s) }
+
+var aliased = regexp.MustCompile(`^\*[0-9A-Za-z_-]+\s*([,}\]#].*)?$`)
+
+// bracket takes a letter within brackets, and tells whether it closes the last.
+func (d *detective) bracket(c rune, at int) (closed bool) {
+	last := d.open[len(d.open)-1]
+	switch c {
+	case '[', '{':
+		d.suspect(at, "put the value in quotes", "the bracket %c within a value that stands in brackets", c)
+	case ']', '}':
+		if c != closing[last.is] {
+			d.suspect(at, fmt.Sprintf("close %c of line %d, column %d, with %c", last.is, last.line, last.column, closing[last.is]),
+				"the bracket %c, which closes nothing", c)
+		}
+		d.open = d.open[:len(d.open)-1]
+	}
+	return len(d.open) == 0
+}

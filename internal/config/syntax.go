@@ -1,0 +1,217 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// sectionsMax bounds the sections that are taken out of a document because they are no
+// YAML, so that the rest can be judged.
+const sectionsMax = 32
+
+// partsMax bounds the lines and commas of a document: values take memory, many times that
+// of their text.
+const partsMax = 1_000_000
+
+// documents are those of a file. A section that is no YAML is noted and left out.
+func (r *reading) documents(data []byte) []*yaml.Node {
+	if bytes.Count(data, []byte("\n"))+bytes.Count(data, []byte(",")) > partsMax {
+		r.problems.note(&Problem{
+			File: r.name, Text: fmt.Sprintf("more than %d lines and items", partsMax), Remedy: "split it",
+		})
+		return nil
+	}
+	for range sectionsMax {
+		docs, err := decode(data)
+		if err == nil {
+			return r.unfolded(docs)
+		}
+		p := r.diagnose(string(data), err)
+		r.problems = append(r.problems, p)
+		rest, ok := withoutSection(data, p.Line)
+		if !ok {
+			break
+		}
+		data = rest
+	}
+	return nil
+}
+
+// aliasedMax bounds the values that aliases stand for in a file, each time that one
+// stands there.
+const aliasedMax = 100_000
+
+// unfolded are documents whose aliases stand for a bounded number of values.
+func (r *reading) unfolded(docs []*yaml.Node) []*yaml.Node {
+	u := unfolding{sizes: map[*yaml.Node]int{}}
+	for _, doc := range docs {
+		if at := u.look(doc); at != nil {
+			place{file: r, node: at}.wrong("aliases that stand for more than %d values", aliasedMax).try("write out what '*%s' stands for", at.Value)
+			return nil
+		}
+	}
+	return docs
+}
+
+// unfolding counts what aliases stand for.
+type unfolding struct {
+	sizes   map[*yaml.Node]int // with aliases written out; 0: being counted
+	aliased int
+}
+
+// look returns the alias that makes it too much, if there is one.
+func (u *unfolding) look(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		if u.aliased += u.size(n); u.aliased > aliasedMax {
+			return n
+		}
+	}
+	for _, below := range n.Content {
+		if at := u.look(below); at != nil {
+			return at
+		}
+	}
+	return nil
+}
+
+// size is that of a value, or more than aliasedMax if it contains itself.
+func (u *unfolding) size(n *yaml.Node) int {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	size, known := u.sizes[n]
+	switch {
+	case known && size == 0:
+		return aliasedMax + 1
+	case known:
+		return size
+	}
+	u.sizes[n] = 0
+	size = 1
+	for _, below := range n.Content {
+		size = min(size+u.size(below), aliasedMax+1)
+	}
+	u.sizes[n] = size
+	return size
+}
+
+func decode(data []byte) (docs []*yaml.Node, _ error) {
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		err := d.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return docs, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(doc.Content) > 0 {
+			docs = append(docs, doc.Content[0])
+		}
+	}
+}
+
+// withoutSection empties the lines of the section around a line; false: there was
+// nothing to empty.
+func withoutSection(data []byte, line int) ([]byte, bool) {
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	if line < 1 || line > len(lines) {
+		return nil, false
+	}
+	from, to := line-1, line
+	for from > 0 && !startsSection(lines[from]) {
+		from--
+	}
+	for to < len(lines) && !startsSection(lines[to]) {
+		to++
+	}
+	emptied := false
+	for k := from; k < to; k++ {
+		emptied = emptied || len(bytes.TrimSpace(lines[k])) > 0
+		lines[k] = lines[k][len(bytes.TrimRight(lines[k], "\r\n")):]
+	}
+	return bytes.Join(lines, nil), emptied
+}
+
+// startsSection tells whether a line begins with a key that is not indented, or is
+// between documents.
+func startsSection(line []byte) bool {
+	return len(line) > 0 && !bytes.ContainsAny(line[:1], " \t\r\n#-]}") || bytes.HasPrefix(line, []byte("---"))
+}
+
+// diagnose says in plain words why a text is no YAML, with the place if it can be found.
+func (r *reading) diagnose(text string, err error) *Problem {
+	p := &Problem{File: r.name}
+	if p.Line, p.Column = badByte(text); p.Line > 0 {
+		p.Text, p.Remedy = "a byte that is not text", "save the file as UTF-8, without control characters"
+		return p
+	}
+	if s := suspect(text, sections(r.drivers)); s != nil {
+		p.Line, p.Column, p.Text, p.Remedy = s.line, s.column, s.text, s.remedy
+		return p
+	}
+	said := strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := yamlAnchor.FindStringSubmatch(said); m != nil {
+		if before, _, ok := strings.Cut(text, "*"+m[1]); ok {
+			p.Line = 1 + strings.Count(before, "\n")
+			p.Column = len(before) - strings.LastIndexByte(before, '\n')
+		}
+		p.Text = fmt.Sprintf("'*%s' stands for an anchor '&%s' that is not there", m[1], m[1])
+		p.Remedy = "put a value that begins with '*' in quotes"
+		return p
+	}
+	if m := yamlLine.FindStringSubmatch(said); m != nil {
+		p.Line, _ = strconv.Atoi(m[1])
+		said = m[2]
+	} else {
+		p.Line = lineOf(text, err)
+	}
+	p.Text = "this is no YAML: " + said
+	p.Remedy = "look at the indentation, colons, quotes and brackets here and in the lines before and after"
+	return p
+}
+
+// lineOf is the first line with which a text has an error.
+func lineOf(text string, err error) int {
+	lines := strings.SplitAfter(text, "\n")
+	return 1 + sort.Search(len(lines)-1, func(k int) bool {
+		_, now := decode([]byte(strings.Join(lines[:k+1], "")))
+		return now != nil && now.Error() == err.Error()
+	})
+}
+
+var (
+	yamlLine   = regexp.MustCompile(`^line (\d+): (.*)$`)
+	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+)
+
+// badByte is the place of the first byte that cannot be in YAML; line 0: there is none.
+// What begins as UTF-16 is for the decoder.
+func badByte(text string) (line, column int) {
+	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
+		return 0, 0
+	}
+	line = 1
+	start := 0
+	for k, c := range text {
+		_, size := utf8.DecodeRuneInString(text[k:])
+		switch {
+		case c == utf8.RuneError && size <= 1, c < ' ' && c != '\n' && c != '\t' && c != '\r', c == 0x7f:
+			return line, 1 + k - start
+		case c == '\n':
+			line++
+			start = k + 1
+		}
+	}
+	return 0, 0
+}

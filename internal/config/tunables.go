@@ -1,0 +1,57 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// TunablesOf are values of an NI's options, given as numbers by name: the error says which
+// is not known, or cannot be.
+func TunablesOf(options []Option, given map[string]int64) (Values, error) {
+	var v Values
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		o := find(options, func(o *Option) bool { return o.Name == name })
+		if o == nil {
+			return nil, fmt.Errorf("there is no tunable %q", name)
+		}
+		text, err := o.Kind.read(strconv.FormatInt(given[name], 10))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		v = v.with(o, text)
+	}
+	return v, nil
+}
+
+// With is v with a number.
+func (v Values) With(name string, n int) Values {
+	out := maps.Clone(v)
+	if out == nil {
+		out = Values{}
+	}
+	out[name] = strconv.Itoa(n)
+	return out
+}
+
+// ParseDevice reads the name of an interface, behind which CPTs may stand.
+func ParseDevice(s string) (name string, cpts []int, _ error) { return deviceName(s) }
+
+// Names tells whether n names the NI o, which may be up: by interface or NID, or, if the
+// driver has chosen for both, by the NID that they have come to.
+func (n *NI) Names(o *NI) bool {
+	return n.key() == o.key() || n.same(o) || o.same(n) || n.Net == o.Net && n.Own == o.Own && !n.Own.IsZero()
+}
+
+// Split are the steps that a node can take while it runs, and those that take a restart.
+func Split(steps []Step) (now, later []Step) {
+	for _, s := range steps {
+		if s.NeedsRestart() {
+			later = append(later, s)
+		} else {
+			now = append(now, s)
+		}
+	}
+	return now, later
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// documentBodyMax bounds a body with a document: JSON may take six bytes for one.
+const documentBodyMax = 6*api.DocumentMax + requestBodyMax
+
+// documents are the requests whose bodies hold documents.
+var documents = map[string]bool{
+	"POST /v1/configuration":         true,
+	"POST /v1/configuration/show":    true,
+	"POST /v1/configuration/errands": true,
+}
+
+// configuration shows the configuration as it is between two changes.
+func (h *handlers) configuration(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+	if _, fault := readQuery(r.URL.RawQuery, nil); fault != nil {
+		return nil, fault
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), changePatience)
+	defer cancel()
+	var c api.Configuration
+	fault := h.inTurn(ctx, func() *api.Fault {
+		var err error
+		if c, err = h.Backend.Configuration(ctx); err != nil {
+			return worded("cannot read the configuration", api.CodeInternal, err)
+		}
+		c.Globals.RecoveryInterval = recoveryInterval
+		return nil
+	})
+	return answered(c, fault)
+}
+
+// changeConfiguration changes the configuration by a document, whole or not at all.
+func (h *handlers) changeConfiguration(ctx context.Context, r *api.ConfigurationChange) (api.ConfigurationChanged, *api.Fault) {
+	switch {
+	case len(r.Text) > api.DocumentMax:
+		return api.ConfigurationChanged{}, tooLong()
+	case r.Mode != api.ModeAdd && r.Mode != api.ModeDelete && r.Mode != api.ModeReplace:
+		return api.ConfigurationChanged{}, invalidRequest("mode is none of add, delete, replace", nil)
+	}
+	done, err := h.Backend.ChangeConfiguration(ctx, *r)
+	if err != nil {
+		return done, worded("the configuration cannot be changed", api.CodeConfigInvalid, err)
+	}
+	done.Before.Globals.RecoveryInterval, done.After.Globals.RecoveryInterval = recoveryInterval, recoveryInterval
+	done.Commands, done.Warnings, done.Restart = listed(done.Commands), listed(done.Warnings), listed(done.Restart)
+	return done, nil
+}
+
+func tooLong() *api.Fault {
+	return &api.Fault{Code: api.CodeConfigInvalid, Errno: -27, Text: "the document is too long", Remedy: "16 MiB are the most: split it"}
+}
+
+// described says what there is of what a document describes.
+func (h *handlers) described(ctx context.Context, d *api.Document) (api.Described, *api.Fault) {
+	if len(d.Text) > api.DocumentMax {
+		return api.Described{}, tooLong()
+	}
+	found, err := h.Backend.Described(ctx, *d)
+	if err != nil {
+		return found, worded("the document cannot be shown", api.CodeConfigInvalid, err)
+	}
+	if found.Globals != nil {
+		found.Globals.RecoveryInterval = recoveryInterval
+	}
+	return found, nil
+}
+
+func (h *handlers) errands(_ context.Context, d *api.Document) (api.Errands, *api.Fault) {
+	if len(d.Text) > api.DocumentMax {
+		return api.Errands{}, tooLong()
+	}
+	list, err := h.Backend.Errands(*d)
+	if err != nil {
+		return api.Errands{}, worded("the document cannot be executed", api.CodeConfigInvalid, err)
+	}
+	return api.Errands{Errands: listed(list)}, nil
+}
+
+func (h *handlers) setLNet(ctx context.Context, r *api.LNet) *api.Fault {
+	if !r.Configured && (r.All || r.Large) {
+		return invalidRequest("all and large are for \"configure\"", nil)
+	}
+	if err := h.Backend.SetLNet(ctx, *r); err != nil {
+		if r.Configured {
+			return worded("LNet configure error", api.CodeNetRefused, err)
+		}
+		return worded("LNet unconfigure error", api.CodeLNetBusy, err)
+	}
+	return nil
+}
+
+func (h *handlers) recovery(context.Context, query) (api.Recovery, *api.Fault) {
+	r := h.Backend.Recovery()
+	r.Local, r.Peers = listed(r.Local), listed(r.Peers)
+	return r, nil
+}
+
+func (h *handlers) cpts(_ context.Context, q query) (api.CPTs, *api.Fault) {
+	list, err := lnet.ExpandNIDs(q["nids"], api.PeerNIDsMax)
+	if err != nil {
+		return api.CPTs{}, invalidRequest("cannot parse NIDs '"+q["nids"]+"'", err)
+	}
+	all := api.CPTs{CPTs: []api.CPTOfNID{}}
+	for _, nid := range list {
+		all.CPTs = append(all.CPTs, api.CPTOfNID{NID: nid, CPT: h.Backend.CPT(nid)})
+	}
+	return all, nil
+}
+
+// exchanged makes a handler of a change that is answered with more than that it was made.
+func exchanged[Request, Reply any](
+	h *handlers, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
+) handler {
+	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+		ctx, cancel := context.WithTimeout(r.Context(), documentPatience)
+		defer cancel()
+		var request Request
+		var reply Reply
+		fault := decode(r.Body, &request)
+		if fault == nil {
+			fault = h.inTurn(ctx, func() (f *api.Fault) { reply, f = do(ctx, &request); return f })
+		}
+		return answered(reply, fault)
+	}
+}

@@ -1,0 +1,139 @@
+package server_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/controltest"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// refused is the fault that an error is.
+func refused(t *testing.T, err error, code api.Code) *api.Fault {
+	t.Helper()
+	var f *api.Fault
+	if !errors.As(err, &f) || f.Code != code {
+		t.Fatalf("%v, want code %s", err, code)
+	}
+	return f
+}
+
+// While LNet is not configured all that needs it is refused, and done is nothing.
+//
+// lnetctl 4.1
+func TestNetworkIsDown(t *testing.T) {
+	d := &controltest.Daemon{Down: true}
+	c, _ := serve(t, d)
+	ctx := t.Context()
+	_, nets := c.Nets(ctx, "")
+	_, globals := c.Globals(ctx)
+	_, whole := c.Configuration(ctx)
+	_, changed := c.ChangeConfiguration(ctx, api.ConfigurationChange{Mode: api.ModeAdd})
+	_, pinged := c.Ping(ctx, api.PingRequest{NIDs: []string{"10.0.0.1@tcp"}})
+	for what, err := range map[string]error{
+		"nets": nets, "globals": globals, "configuration": whole, "change": changed, "ping": pinged,
+		"net add":  c.AddNet(ctx, api.NetAddition{Net: tcp, Interfaces: []string{"eth0"}}),
+		"peer add": c.AddPeer(ctx, api.PeerAddition{Primary: nid("10.0.0.1@tcp")}),
+	} {
+		if f := refused(t, err, api.CodeNetworkDown); f.Errno != -100 || f.Text != "Network is down" || f.Remedy == "" {
+			t.Errorf("%s: %+v", what, f)
+		}
+	}
+	if len(d.Done) > 0 {
+		t.Errorf("done: %q", d.Done)
+	}
+	_, version := c.Version(ctx)
+	_, clients := c.Clients(ctx)
+	_, errands := c.Errands(ctx, api.Document{})
+	for what, err := range map[string]error{"version": version, "clients": clients, "errands": errands, "configure": c.SetLNet(ctx, api.LNet{Configured: true})} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := c.Nets(ctx, ""); err != nil {
+		t.Errorf("configured: %v", err)
+	}
+}
+
+// A document may be long, other requests not; one that is too long is refused.
+func TestLengthOfDocuments(t *testing.T) {
+	d := &controltest.Daemon{}
+	got := 0
+	d.ChangeFunc = func(r api.ConfigurationChange) (api.ConfigurationChanged, error) {
+		got = len(r.Text)
+		return api.ConfigurationChanged{}, nil
+	}
+	c, _ := serve(t, d)
+	change := func(n int) error {
+		_, err := c.ChangeConfiguration(t.Context(), api.ConfigurationChange{
+			Mode: api.ModeAdd, Document: api.Document{Text: strings.Repeat("x", n)},
+		})
+		return err
+	}
+	if err := change(api.DocumentMax); err != nil || got != api.DocumentMax {
+		t.Errorf("%d bytes: %v", got, err)
+	}
+	if f := refused(t, change(api.DocumentMax+1), api.CodeConfigInvalid); f.Errno != -27 {
+		t.Errorf("%+v", f)
+	}
+	err := c.AddNet(t.Context(), api.NetAddition{IP2Nets: strings.Repeat("x", 1<<16)})
+	refused(t, err, api.CodeRequestInvalid)
+}
+
+// Problems of a document go to the client, each with its place.
+func TestProblemsOfADocument(t *testing.T) {
+	want := []api.Problem{
+		{File: "f", Line: 1, Column: 2, Key: "net", Text: "a", Remedy: "b"}, {File: "f", Line: 3, Text: "c"},
+	}
+	c, _ := serve(t, &controltest.Daemon{
+		ChangeFunc: func(api.ConfigurationChange) (api.ConfigurationChanged, error) {
+			return api.ConfigurationChanged{}, &api.Fault{Code: api.CodeConfigInvalid, Errno: -22, Text: "no", Problems: want}
+		},
+	})
+	_, err := c.ChangeConfiguration(t.Context(), api.ConfigurationChange{Mode: api.ModeDelete})
+	if diff := cmp.Diff(want, refused(t, err, api.CodeConfigInvalid).Problems); diff != "" {
+		t.Error(diff)
+	}
+	_, err = c.ChangeConfiguration(t.Context(), api.ConfigurationChange{Mode: "frob"})
+	refused(t, err, api.CodeRequestInvalid)
+}
+
+// What makes no sense about NIs is refused before the daemon hears of it.
+//
+// lnetctl 4.2 (3)
+// lnetctl 4.3 (1)
+// lnetctl 4.5 (4)
+func TestNetsThatMakeNoSense(t *testing.T) {
+	d := &controltest.Daemon{}
+	c, _ := serve(t, d)
+	lo := lnet.MakeNet(lnet.TypeLO, 0)
+	one, many := 1, 128
+	for what, err := range map[string]error{
+		"interface / NID is missing": c.AddNet(t.Context(), api.NetAddition{Net: tcp}),
+		"cannot parse net":           c.AddNet(t.Context(), api.NetAddition{Interfaces: []string{"eth0"}}),
+		"setting @lo not allowed":    c.AddNet(t.Context(), api.NetAddition{Net: lo, Interfaces: []string{"eth0"}}),
+		"exclude each other":         c.AddNet(t.Context(), api.NetAddition{NID: nid("10.0.0.1@tcp"), IP2Nets: "tcp 10.*.*.*"}),
+		"a net is for interfaces":    c.AddNet(t.Context(), api.NetAddition{Net: tcp, NID: nid("10.0.0.1@tcp")}),
+		"either a net or a NID":      c.DeleteNet(t.Context(), api.NetDeletion{}),
+		"setting @lo":                c.DeleteNet(t.Context(), api.NetDeletion{NID: lnet.LoopbackNID}),
+		"with their net":             c.DeleteNet(t.Context(), api.NetDeletion{NID: nid("10.0.0.1@tcp"), Interfaces: []string{"eth0"}}),
+		"nothing is to be set":       c.SetNITunables(t.Context(), api.NITunables{All: true}),
+		"valid range 0-127":          c.SetNITunables(t.Context(), api.NITunables{All: true, ConnsPerPeer: &many}),
+		"either a NID, a net or all": c.SetNITunables(t.Context(), api.NITunables{ConnsPerPeer: &one}),
+		"without --net option":       c.SetNITunables(t.Context(), api.NITunables{LNDTimeout: &one}),
+	} {
+		if f := refused(t, err, api.CodeRequestInvalid); f.Errno != -22 || !strings.Contains(f.Text, what) {
+			t.Errorf("%s: %+v", what, f)
+		}
+	}
+	refused(t, c.SetLNet(t.Context(), api.LNet{All: true}), api.CodeRequestInvalid)
+	refused(t, c.SetPeerState(t.Context(), api.PeerState{State: 1}), api.CodeRequestInvalid)
+	refused(t, c.SetPeerState(t.Context(), api.PeerState{NID: nid("10.0.0.9@tcp")}), api.CodePeerUnknown)
+	if len(d.Done) > 0 {
+		t.Errorf("done: %q", d.Done)
+	}
+}

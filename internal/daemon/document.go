@@ -1,0 +1,260 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// plan is what a document would make of the node.
+type plan struct {
+	want     config.State
+	warnings config.Problems
+	// restart names what differs beside the node: nothing of it changes.
+	restart []string
+}
+
+func (b *backend) Configuration(ctx context.Context) (api.Configuration, error) {
+	have, err := b.node.have(ctx)
+	if err != nil {
+		return api.Configuration{}, err
+	}
+	return b.shown(&have), nil
+}
+
+func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (done api.ConfigurationChanged, _ error) {
+	if b.LNetDown() {
+		return done, networkDown()
+	}
+	have, err := b.node.have(ctx)
+	if err != nil {
+		return done, err
+	}
+	p, err := b.plan(&have, &r)
+	if err != nil {
+		return done, problemsFault(r.Name, err)
+	}
+	steps, later := config.Split(config.Diff(&have, &p.want))
+	done.Restart = p.restart
+	for _, s := range later {
+		done.Restart = append(done.Restart, s.String())
+	}
+	for _, s := range steps {
+		done.Commands = append(done.Commands, b.node.engines.told(s).Commands()...)
+	}
+	done.Warnings = problemsOf(p.warnings)
+	done.Before = b.shown(&have)
+	if r.Dry {
+		done.After = b.shown(&p.want)
+		return done, nil
+	}
+	if err := b.node.apply(ctx, steps, r.Wait); err != nil {
+		return api.ConfigurationChanged{}, err
+	}
+	b.node.log.Info("the configuration was changed by a document", "name", r.Name, "mode", string(r.Mode), "steps", len(steps))
+	for _, w := range b.Waiting() {
+		ni := config.NI{Net: w.Net, Device: w.Interface, NID: w.NID}
+		done.Warnings = append(done.Warnings, api.Problem{File: r.Name, Text: "NI " + ni.String() + " waits: " + w.Cause})
+	}
+	done.After, err = b.Configuration(ctx)
+	return done, err
+}
+
+// plan reads a document, and finds what it makes of the node, which is have.
+func (b *backend) plan(have *config.State, r *api.ConfigurationChange) (plan, error) {
+	if r.Mode == api.ModeDelete {
+		return b.planDeletion(have, &r.Document)
+	}
+	base := *have
+	if r.Mode == api.ModeReplace {
+		base = config.ReplaceBase(have)
+	}
+	c, err := config.ParseOver(r.Name, []byte(r.Text), b.node.drivers.Options(), &base)
+	if err != nil {
+		return plan{}, err
+	}
+	if r.Mode == api.ModeReplace && !c.Given.Any {
+		return plan{}, emptyFault(r.Name)
+	}
+	if c.State, err = b.node.settled(&c); err != nil {
+		return plan{}, err
+	}
+	p := plan{restart: b.daemon.partsThatDiffer(&c)}
+	var more config.Problems
+	if r.Mode == api.ModeAdd {
+		p.want, more, err = config.Add(have, r.Name, &c)
+	} else {
+		if len(c.NIs) == 0 && b.node.config.Given.Networks { // --net holds over every file
+			c.NIs = b.node.engines.resolved(b.node.config.NIs)
+		}
+		if !c.Given.Routing && len(c.Given.Buffers) == 0 && have.Routing == config.RoutingOff {
+			c.Buffers = have.Buffers // an export of a node that does not forward has none
+		}
+		c.Peers = slices.DeleteFunc(c.Peers, b.node.isFound)
+		p.want, more, err = config.Replace(have, r.Name, &c)
+	}
+	p.want.Buffers = p.want.Buffers.Resolved()
+	p.warnings = slices.Concat(c.Warnings, more)
+	return p, err
+}
+
+// emptyFault is a document that would take everything away without saying so, as a file does
+// that is being written.
+func emptyFault(name string) error {
+	return &api.Fault{
+		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "the document " + name + " is empty: nothing is changed",
+		Cause: "a node that is to be what it says would have nothing", Remedy: "to take all away: lnetdctl lnet unconfigure",
+	}
+}
+
+// isFound tells whether discovery has found exactly the peer that an entry says, as a node's
+// own export has it.
+func (t *nodeTask) isFound(p config.Peer) bool {
+	i, ok := t.Peer(p.Primary)
+	if !ok {
+		return false
+	}
+	found := configuredPeer(&i)
+	return found.Found && found.Equal(&p)
+}
+
+// planDeletion is plan for what is to be deleted. Peers that nobody configured can be, too.
+func (b *backend) planDeletion(have *config.State, doc *api.Document) (plan, error) {
+	d, err := config.ParseDeletion(doc.Name, []byte(doc.Text), b.node.drivers.Options())
+	if err != nil {
+		return plan{}, err
+	}
+	if !d.Site.Empty() {
+		c := config.Config{Site: d.Site}
+		s, err := b.node.settled(&c)
+		if err != nil {
+			return plan{}, err
+		}
+		d.NIs = append(d.NIs, s.NIs...)
+	}
+	d.NIs = b.node.engines.resolved(d.NIs)
+	for k := range d.Peers {
+		i, ok := b.node.Peer(d.Peers[k].Primary)
+		if p := configuredPeer(&i); ok && p.Found && p.Primary == d.Peers[k].Primary {
+			have.Peers = append(have.Peers, p)
+		}
+	}
+	want, more, err := config.Delete(have, &d)
+	return plan{want: want, warnings: slices.Concat(d.Warnings, more)}, err
+}
+
+// settled is a configuration's state on this machine, with NIs as the drivers have them.
+func (t *nodeTask) settled(c *config.Config) (config.State, error) {
+	s := c.State
+	if !c.Site.Empty() {
+		machine, err := t.interfaces()
+		if err != nil {
+			return s, err
+		}
+		if s, err = c.Settle(machine); err != nil {
+			return s, settleFault(err)
+		}
+	}
+	s.NIs = t.engines.resolved(s.NIs)
+	return s, nil
+}
+
+// settleFault says that rules for a site are not for this machine.
+func settleFault(err error) error {
+	f := api.Fault{
+		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "No ip2nets rules applied",
+		Remedy: "compare the rules in \"ip2nets\" with what \"ip addr\" shows",
+	}
+	if errors.Is(err, lnet.ErrNoMatch) {
+		f.Errno = -int(syscall.ENOENT)
+	}
+	return f.Because(err)
+}
+
+// problemsFault is a document that has errors.
+func problemsFault(name string, err error) error {
+	var problems config.Problems
+	if !errors.As(err, &problems) {
+		return err
+	}
+	f := api.Fault{
+		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "the document " + name + " has errors: nothing is changed",
+		Problems: problemsOf(problems),
+	}
+	return f.Because(err)
+}
+
+func problemsOf(list config.Problems) []api.Problem {
+	out := []api.Problem{}
+	for _, p := range list {
+		out = append(out, api.Problem(*p))
+	}
+	return out
+}
+
+// Described reads a document as one of what is to be deleted is read, which need not say
+// more than names.
+func (b *backend) Described(_ context.Context, doc api.Document) (found api.Described, _ error) {
+	d, err := config.ParseDeletion(doc.Name, []byte(doc.Text), b.node.drivers.Options())
+	if err != nil {
+		return found, problemsFault(doc.Name, err)
+	}
+	d.NIs = b.node.engines.resolved(d.NIs)
+	for _, n := range b.Nets() {
+		n.NIs = slices.DeleteFunc(n.NIs, func(i api.NI) bool { return !describes(&d, n.Net, &i) })
+		if len(n.NIs) > 0 {
+			found.Nets = append(found.Nets, n)
+		}
+	}
+	for _, r := range b.Routes() {
+		if slices.ContainsFunc(d.Routes, func(o config.Route) bool { return o.Net == r.Net && o.Gateway == r.Gateway }) {
+			found.Routes = append(found.Routes, r)
+		}
+	}
+	for k := range d.Peers {
+		if p, ok := b.Peer(d.Peers[k].Primary); ok {
+			found.Peers = append(found.Peers, p)
+		}
+	}
+	if d.Routing || d.Buffers {
+		r := b.Routing()
+		found.Routing = &r
+	}
+	if len(d.Globals) > 0 {
+		g := b.Globals()
+		found.Globals = &g
+	}
+	for _, r := range b.shownPolicies() {
+		if slices.Contains(d.Rules, *r.Index) {
+			found.UDSP = append(found.UDSP, r)
+		}
+	}
+	return found, nil
+}
+
+// describes tells whether an NI that is up is among those that a document names.
+func describes(d *config.Deletion, n lnet.Net, i *api.NI) bool {
+	return slices.Contains(d.Nets, n) || slices.ContainsFunc(d.NIs, func(o config.NI) bool {
+		return o.Net == n && (o.Device != "" && slices.Contains(i.Interfaces, o.Device) || o.NID == i.NID)
+	})
+}
+
+func (b *backend) Errands(doc api.Document) (errands []api.Errand, _ error) {
+	list, err := config.ParseErrands(doc.Name, []byte(doc.Text))
+	if err != nil {
+		return nil, problemsFault(doc.Name, err)
+	}
+	for _, e := range list {
+		if e.Discover {
+			errands = append(errands, api.Errand{Discover: &api.DiscoverRequest{NIDs: e.NIDs}})
+			continue
+		}
+		errands = append(errands, api.Errand{Ping: &api.PingRequest{NIDs: e.NIDs, Source: e.Source, Timeout: e.Timeout.Seconds()}})
+	}
+	return errands, nil
+}

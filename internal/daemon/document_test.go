@@ -1,0 +1,352 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// sameThings lets cmp compare configurations.
+var sameThings = cmp.Options{
+	cmp.Comparer(func(a, b lnet.NID) bool { return a == b }),
+	cmp.Comparer(func(a, b lnet.Pattern) bool { return a.String() == b.String() }),
+}
+
+// document changes the node's configuration by a document.
+func (r *nodeRun) document(t *testing.T, mode api.Mode, text string) (done api.ConfigurationChanged, err error) {
+	t.Helper()
+	request := api.ConfigurationChange{Document: api.Document{Name: "d.yaml", Text: text}, Mode: mode}
+	if busy := r.InTurn(t.Context(), func() { done, err = r.ChangeConfiguration(t.Context(), request) }); busy != nil {
+		t.Fatal(busy)
+	}
+	return done, err
+}
+
+// configuration is what the node is configured to be.
+func (r *nodeRun) configuration(t *testing.T) (c api.Configuration) {
+	t.Helper()
+	var err error
+	if busy := r.InTurn(t.Context(), func() { c, err = r.Configuration(t.Context()) }); busy != nil || err != nil {
+		t.Fatal(busy, err)
+	}
+	return c
+}
+
+// A document that is added is taken away by its deletion, and is what it says meanwhile.
+//
+// lnetctl 7 (3)-(4)
+// sanity-lnet 3 (14)-(15), 3 (17)
+func TestDocumentIsAddedAndDeleted(t *testing.T) {
+	for name, text := range map[string]string{
+		"a peer":       "peer:\n    - primary nid: 1.1.1.1@tcp\n      Multi-Rail: True\n      peer ni:\n        - nid: 1.1.1.1@tcp\n",
+		"a peer's all": "peer: [{primary nid: 1.1.1.1@o2ib, peer ni: [{nid: 1.1.1.1@o2ib}, {nid: '2.2.2.[2-8]@tcp'}]}]\n",
+		"a route":      "route: [{net: tcp7, gateway: 10.77.0.20@tcp, hop: 2, priority: 3}]\n",
+		"a net":        "net: [{net type: tcp3, local NI(s): [{interfaces: {0: eth0, 1: eth1}}]}]\n",
+		"a gateway":    "route: [{net: tcp7, gateway: 10.77.0.20@tcp}]\npeer: [{primary nid: 10.77.0.20@tcp, peer ni: [{nid: 10.77.0.20@tcp}, {nid: 10.78.0.20@tcp1}]}]\n",
+		"rules":        "udsp: [{idx: 0, src: tcp, priority: 3}, {idx: 1, dst: 10.0.0.1@tcp, rte: 10.0.0.2@tcp}]\n",
+		"all": `
+net: [{net type: tcp3, local NI(s): [{interfaces: {0: eth0}, tunables: {credits: 32}}]}]
+route: [{net: tcp7, gateway: 10.9.0.20@tcp3}]
+peer: [{primary nid: 1.1.1.1@tcp, peer ni: [{nid: 1.1.1.1@tcp}, {nid: 1.1.1.1@tcp1}]}]
+udsp: [{idx: 0, src: tcp, priority: 3}]
+routing: {enable: 1}
+buffers: {tiny: 600}
+global: {numa_range: 7, max_interfaces: 100, discovery: 0}
+`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startNode(t, parse(t, twoNets)).ready(t)
+			before := r.configuration(t)
+			added, err := r.document(t, api.ModeAdd, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(added.Commands) == 0 || cmp.Equal(before, added.After, sameThings) || !cmp.Equal(before, added.Before, sameThings) {
+				t.Errorf("%+v", added)
+			}
+			again, err := r.document(t, api.ModeAdd, text)
+			if err != nil || len(again.Commands) > 0 {
+				t.Errorf("added again: %q, %v", again.Commands, err)
+			}
+			gone, err := r.document(t, api.ModeDelete, text)
+			if err != nil || len(gone.Warnings) > 0 {
+				t.Fatalf("%v, %+v", err, gone.Warnings)
+			}
+			gone.After.Routing.Ever = before.Routing.Ever // that it has forwarded is remembered
+			if diff := cmp.Diff(before, gone.After, sameThings); diff != "" {
+				t.Errorf("(-before +after): %s", diff)
+			}
+		})
+	}
+}
+
+// A deletion of NIDs leaves the peer, and one that names too much says so.
+//
+// lnetctl 7 (4)
+// sanity-lnet 3 (18a)
+func TestDocumentDeletesNIDs(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	const peer = "peer: [{primary nid: 1.1.1.1@tcp, peer ni: [{nid: %s}]}]\n"
+	if _, err := r.document(t, api.ModeAdd, fmt.Sprintf(peer, "1.1.1.1@tcp}, {nid: 2.2.2.2@tcp}, {nid: 4.4.4.4@tcp}, {nid: 3.3.3.3@o2ib}, {nid: 5@gni")); err != nil {
+		t.Fatal(err)
+	}
+	done, err := r.document(t, api.ModeDelete, fmt.Sprintf(peer, "2.2.2.2@tcp}, {nid: 3.3.3.3@o2ib}, {nid: 5@gni}, {nid: 6.6.6.6@tcp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1.1.1.1@tcp: 1.1.1.1@tcp 4.4.4.4@tcp multi-rail configured"}, peerTexts(r.peers(t))); diff != "" {
+		t.Error(diff)
+	}
+	if len(done.Warnings) != 1 || done.Warnings[0].Line != 1 || !strings.Contains(done.Warnings[0].Text, "has no NID 6.6.6.6@tcp") {
+		t.Errorf("%+v", done.Warnings)
+	}
+}
+
+// What replaces is all that there is afterwards; what the node is already is no step.
+func TestDocumentReplaces(t *testing.T) {
+	r := startNode(t, parse(t, beforeChange)).ready(t)
+	after := startNode(t, parse(t, afterChange)).ready(t)
+	dry := api.ConfigurationChange{Document: api.Document{Name: "d.yaml", Text: afterChange}, Mode: api.ModeReplace, Dry: true}
+	before := r.shape(t)
+	planned, err := r.ChangeConfiguration(t.Context(), dry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, r.shape(t)); diff != "" {
+		t.Errorf("a plan changes the node: %s", diff)
+	}
+	done, err := r.document(t, api.ModeReplace, afterChange)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(planned.Commands, done.Commands); diff != "" || len(done.Commands) == 0 {
+		t.Errorf("(-planned +done): %s", diff)
+	}
+	if diff := cmp.Diff(after.shape(t), r.shape(t)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(after.configuration(t), done.After, sameThings); diff != "" {
+		t.Errorf("(-a fresh node +this one): %s", diff)
+	}
+	again, err := r.document(t, api.ModeReplace, afterChange)
+	if err != nil || len(again.Commands) > 0 {
+		t.Errorf("again: %q, %v", again.Commands, err)
+	}
+}
+
+// What commands have changed counts at once, and goes when a document replaces it.
+func TestDocumentReplacesWhatCommandsDid(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	before := r.configuration(t)
+	retries := int64(1)
+	err := errors.Join(
+		r.SetGlobals(t.Context(), api.GlobalsChange{RetryCount: &retries}),
+		r.AddPeer(t.Context(), nid(t, "10.77.0.20@tcp"), nil, discovery.ConfigureOptions{}),
+		r.AddRoute(t.Context(), api.Route{Net: lnet.MakeNet(lnet.TypeTCP, 7), Gateway: nid(t, "10.77.0.30@tcp")}),
+		r.AddNet(t.Context(), api.NetAddition{Net: lnet.MakeNet(lnet.TypeTCP, 2), Interfaces: []string{"eth0"}}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := r.document(t, api.ModeReplace, twoNets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"route del --net tcp7 --gateway 10.77.0.30@tcp", "peer del --prim_nid 10.77.0.20@tcp",
+		"net del --net tcp2 --if eth0", "set retry_count 2",
+	}
+	if diff := cmp.Diff(want, done.Commands); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// All that is wrong in a document is said at once, and nothing is changed.
+func TestDocumentWithMistakes(t *testing.T) {
+	r := startNode(t, parse(t, beforeChange)).ready(t)
+	before := r.shape(t)
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+	}{
+		"language": {
+			"global: {retry_count: many}\nroute: [{gateway: 10.0.0.1@tcp}]\n",
+			[]string{`global.retry_count`, `route[0]`},
+		},
+		"what does not go together": {
+			"route: [{net: tcp1, gateway: 10.77.0.20@tcp}, {net: tcp7, gateway: 10.0.0.1@tcp5}]\n" +
+				"net: [{net: tcp, interfaces: [eth0], tunables: {credits: 77}}]\n" +
+				"peer: [{primary nid: 10.77.0.40@tcp, Multi-Rail: false, peer ni: [{nid: 10.99.0.1@tcp3}]}]\n",
+			[]string{"a local net", "No interface configured on the same net", "cannot add LNet NI", "Multi-Rail"},
+		},
+		"values in force": {"global: {retry_count: 200}\n", []string{"transaction_timeout"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := r.document(t, api.ModeAdd, tt.text)
+			var f *api.Fault
+			if !errors.As(err, &f) || f.Code != api.CodeConfigInvalid || f.Errno != -22 || len(f.Problems) != len(tt.want) {
+				t.Fatalf("%v", err)
+			}
+			said := err.Error()
+			for _, want := range tt.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("not said: %s\n%s", want, said)
+				}
+			}
+			if diff := cmp.Diff(before, r.shape(t)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What takes a restart is named, and the rest is done.
+func TestDocumentThatNeedsARestart(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	done, err := r.document(t, api.ModeAdd, "lnetd: {socklnd: {nagle: 1}, metrics_addr: '127.0.0.1:1'}\nglobal: {numa_range: 7}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"metrics_addr", "change the options of tcp nets"}, done.Restart); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"set numa_range 7"}, done.Commands); diff != "" || done.After.Globals.NUMARange != 7 {
+		t.Errorf("%s%+v", diff, done.After.Globals)
+	}
+}
+
+// An empty document replaces nothing, nor does an empty file.
+func TestEmptyDocument(t *testing.T) {
+	r := startNode(t, parse(t, beforeChange)).ready(t)
+	before := r.configuration(t)
+	for _, text := range []string{"", "# nothing\n", "---\n...\n"} {
+		_, err := r.document(t, api.ModeReplace, text)
+		var f *api.Fault
+		if !errors.As(err, &f) || f.Code != api.CodeConfigInvalid || !strings.Contains(f.Text, "is empty") {
+			t.Errorf("%q: %v", text, err)
+		}
+		for _, mode := range []api.Mode{api.ModeAdd, api.ModeDelete} {
+			if done, err := r.document(t, mode, text); err != nil || len(done.Commands) > 0 {
+				t.Errorf("%s %q: %q, %v", mode, text, done.Commands, err)
+			}
+		}
+		c := parse(t, text)
+		if _, err := r.node.reload(t.Context(), &c); !errors.As(err, &f) {
+			t.Errorf("reloaded %q: %v", text, err)
+		}
+	}
+	if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// richChange has a step of every kind.
+var richChange = strings.Replace(afterChange, "interfaces: [eth0]", "interfaces: [eth0]\n    tunables: {credits: 64}", 1) + "routing: {enable: 1}\n"
+
+// Whichever step fails, the node is what it was; also if who asked has gone.
+func TestEachStepFails(t *testing.T) {
+	r := startNode(t, parse(t, beforeChange)).ready(t)
+	request := api.ConfigurationChange{Document: api.Document{Name: "d.yaml", Text: richChange}, Mode: api.ModeReplace}
+	before, shape := r.configuration(t), r.shape(t)
+	broken := errors.New("broken")
+	for k := 0; ; k++ {
+		for _, gone := range []bool{false, true} {
+			ctx, cancel := context.WithCancel(t.Context())
+			taken, failed := 0, false
+			r.node.failStep = func(s config.Step) error {
+				if taken++; taken != k+1 {
+					return nil
+				}
+				failed = true
+				if gone {
+					cancel()
+				}
+				return fmt.Errorf("%s: %w", s, broken)
+			}
+			var err error
+			if busy := r.InTurn(t.Context(), func() { _, err = r.ChangeConfiguration(ctx, request) }); busy != nil {
+				t.Fatal(busy)
+			}
+			cancel()
+			r.node.failStep = nil
+			if !failed {
+				if k < 10 || err != nil {
+					t.Fatalf("%d steps, %v", k, err)
+				}
+				return
+			}
+			want := broken
+			if gone {
+				want = context.Canceled
+			}
+			if !errors.Is(err, want) {
+				t.Errorf("step %d: %v", k, err)
+			}
+			if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {
+				t.Fatalf("step %d fails, gone %v (-before +after): %s", k, gone, diff)
+			}
+			if diff := cmp.Diff(shape, r.shape(t)); diff != "" {
+				t.Fatalf("step %d fails, gone %v: %s", k, gone, diff)
+			}
+		}
+	}
+}
+
+// What a document that replaces does not name gets its default, but for what no export can
+// hold.
+func TestDocumentThatReplacesLeaves(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+"global: {discovery: 0, retry_count: 1}\nlnetd: {router_ping_timeout: 7, socklnd: {nagle: 1}}\n")).ready(t)
+	done, err := r.document(t, api.ModeReplace, twoNets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"set discovery 1", "set retry_count 2"}, done.Commands); diff != "" {
+		t.Error(diff)
+	}
+	if p := r.node.Parameters(); p.RouterPingTimeout != 7*time.Second || len(done.Restart) > 0 {
+		t.Errorf("%+v, %q", p, done.Restart)
+	}
+}
+
+// A peer that discovery has found is no change if a document says the same of it, and is
+// deleted if that is asked for.
+func TestDocumentWithAFoundPeer(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	const peer = "peer: [{primary nid: 10.77.0.20@tcp, Multi-Rail: %v, peer ni: [{nid: 10.77.0.20@tcp}]}]\n"
+	if _, err := r.node.Node.AddPeer(t.Context(), []lnet.NID{nid(t, "10.77.0.20@tcp")}, false); err != nil {
+		t.Fatal(err)
+	}
+	p, ok := r.Peer(nid(t, "10.77.0.20@tcp"))
+	if !ok {
+		t.Fatal("there is no peer")
+	}
+	text := fmt.Sprintf(peer, p.MultiRail)
+	if done, err := r.document(t, api.ModeReplace, twoNets+text); err != nil || len(done.Commands) > 0 {
+		t.Errorf("%q, %v", done.Commands, err)
+	}
+	if done, err := r.document(t, api.ModeReplace, twoNets+fmt.Sprintf(peer, !p.MultiRail)); err != nil || len(done.Commands) != 1 {
+		t.Errorf("another one: %q, %v", done.Commands, err)
+	}
+	if _, err := r.document(t, api.ModeDelete, text); err != nil || len(r.peers(t)) > 0 {
+		t.Errorf("%v, %v", r.peers(t), err)
+	}
+	if _, err := r.node.Node.AddPeer(t.Context(), []lnet.NID{nid(t, "10.77.0.20@tcp")}, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.document(t, api.ModeDelete, text); err != nil || len(r.peers(t)) > 0 {
+		t.Errorf("found: %v, %v", r.peers(t), err)
+	}
+}

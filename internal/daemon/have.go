@@ -1,0 +1,146 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/server"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// have is what the node, which is up, is configured to be, by whomever. It is read from
+// the node and its drivers and kept nowhere else, so that it is always true. Peers that
+// nobody has configured are not in it. Who calls it has its turn among the changes.
+func (t *nodeTask) have(ctx context.Context) (config.State, error) {
+	s := config.State{
+		NIs: t.engines.configured(),
+		Parameters: config.Parameters{
+			Parameters: t.Parameters(), RouterSensitivity: int(t.routerSensitivity.Load()),
+		},
+		Policies: config.Policies{Rules: t.Rules(), TypedRules: t.TypedRules()},
+		Buffers:  t.Buffers(),
+		Drivers:  t.engines.values,
+	}
+	if state := t.Routing().State; state == node.RoutingEnabled || state == node.RoutingStarting {
+		s.Routing = config.RoutingOn
+	}
+	s.Routes = t.postponed.all()
+	for _, r := range t.Routes() {
+		s.Routes = append(s.Routes, config.Route{
+			Net: r.Net, Gateway: r.Gateway, RouteOptions: node.RouteOptions{Hops: r.Hops, Priority: r.Priority},
+		})
+	}
+	for p, err := range t.PeersAfter(ctx, 0) {
+		if err != nil {
+			return s, err
+		}
+		if p.State.Has(discovery.Configured) {
+			s.Peers = append(s.Peers, configuredPeer(&p))
+		}
+	}
+	return s, nil
+}
+
+// configuredPeer is a peer as a file would have it.
+func configuredPeer(i *node.PeerInfo) config.Peer {
+	p := config.Peer{
+		Primary: i.Primary, SingleRail: !i.State.Has(discovery.MultiRail), Locked: i.State.Has(discovery.LockPrimary),
+		Found: !i.State.Has(discovery.Configured),
+	}
+	for k := range i.NIs {
+		if nid := i.NIs[k].NID; nid != i.Primary {
+			p.Others = append(p.Others, nid)
+		}
+	}
+	return p
+}
+
+// shown is a state in the words of the commands. NIs that are up show what is in force.
+func (b *backend) shown(s *config.State) api.Configuration {
+	c := api.Configuration{
+		Nets: []api.Net{}, Routes: []api.Route{}, Peers: []api.Peer{},
+		UDSP: server.ShownRules(s.Rules), Selection: server.ShownTypedRules(s.TypedRules),
+		Globals: globalsOf(&s.Parameters), Routing: b.shownRouting(s),
+	}
+	up := b.node.NIs()
+	for k := range s.NIs {
+		ni := &s.NIs[k]
+		at := slices.IndexFunc(c.Nets, func(n api.Net) bool { return n.Net == ni.Net })
+		if at < 0 {
+			at = len(c.Nets)
+			c.Nets = append(c.Nets, api.Net{Net: ni.Net})
+		}
+		c.Nets[at].NIs = append(c.Nets[at].NIs, b.shownNI(ni, up))
+	}
+	for _, r := range s.Routes {
+		c.Routes = append(c.Routes, api.Route{Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority})
+	}
+	slices.SortFunc(c.Routes, compareRoutes) // a node keeps them at random places
+	for k := range s.Peers {
+		p := &s.Peers[k]
+		shown := api.Peer{Primary: p.Primary, MultiRail: !p.SingleRail}
+		for _, nid := range append([]lnet.NID{p.Primary}, p.Others...) {
+			shown.NIs = append(shown.NIs, api.PeerNI{NID: nid})
+		}
+		c.Peers = append(c.Peers, shown)
+	}
+	slices.SortFunc(c.Peers, func(a, b api.Peer) int { return a.Primary.Compare(b.Primary) }) // else by age
+	return c
+}
+
+func compareRoutes(a, b api.Route) int {
+	if c := int(int64(a.Net) - int64(b.Net)); c != 0 {
+		return c
+	}
+	return a.Gateway.Compare(b.Gateway)
+}
+
+// shownRouting shows the buffers of a node that forwards, or has.
+func (b *backend) shownRouting(s *config.State) api.Routing {
+	buffers := s.Buffers.Resolved()
+	r := api.Routing{Ever: b.node.Routing().Ever, CPTs: []api.Pools{{
+		Tiny: api.Pool{Buffers: buffers.Tiny}, Small: api.Pool{Buffers: buffers.Small}, Large: api.Pool{Buffers: buffers.Large},
+	}}}
+	if s.Routing != config.RoutingOff {
+		r.State, r.Ever = api.RoutingEnabled, true
+	}
+	return r
+}
+
+// shownNI is an NI with its configuration alone: its interface, and its NID if that was
+// asked for.
+func (b *backend) shownNI(ni *config.NI, up []node.NIInfo) api.NI {
+	shown := api.NI{NID: ni.NID, CPT: allCPTs(b.node.cpts())}
+	if ni.CPTs != nil {
+		shown.CPT = listCPTs(ni.CPTs)
+	}
+	if ni.Device != "" {
+		shown.Interfaces = []string{ni.Device}
+	}
+	for k := range up {
+		if i := &up[k]; !ni.Own.IsZero() && i.NID == ni.Own {
+			full := controlNI(i, b.node.drivers, shown.CPT, b.boot)
+			shown.Interfaces = full.Interfaces
+			shown.Tunables, shown.LND = full.Tunables, full.LND
+			return shown
+		}
+	}
+	shown.Tunables = api.Tunables{
+		PeerTimeout: int(inSeconds(ni.Tunables.PeerTimeout)), PeerCredits: ni.Tunables.PeerCredits,
+		PeerBufferCredits: ni.Tunables.PeerBufferCredits, Credits: ni.Tunables.Credits,
+	}
+	if ni.Tunables.PeerTimeout < 0 {
+		shown.Tunables.PeerTimeout = -1 // the driver's default
+	}
+	d := b.node.drivers.of(ni.Net.Type())
+	for k := 0; d != nil && k < len(d.Tunables); k++ {
+		if v, ok := ni.Options.Number(d.Tunables[k].Name); ok {
+			shown.LND = append(shown.LND, api.Tunable{Name: d.Tunables[k].Name, Value: int64(v)})
+		}
+	}
+	return shown
+}

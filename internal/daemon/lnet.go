@@ -1,0 +1,140 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node/fault"
+)
+
+func duration(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
+
+func networkDown() error {
+	return &api.Fault{
+		Code: api.CodeNetworkDown, Errno: -int(syscall.ENETDOWN), Text: "Network is down",
+		Cause: "LNet is not configured", Remedy: "configure it with: lnetdctl lnet configure --all",
+	}
+}
+
+func (b *backend) LNetDown() bool { return b.node.unconfigured.Load() }
+
+// SetLNet ends LNet, but for 0@lo, or makes it what lnetd was started with (lnetctl 4.1).
+func (b *backend) SetLNet(ctx context.Context, r api.LNet) error {
+	t := b.node
+	switch {
+	case r.Configured != t.unconfigured.Load():
+		return nil // it is as it is wanted
+	case r.Configured:
+		if r.All {
+			if _, err := t.replace(ctx); err != nil {
+				return err
+			}
+		}
+		t.unconfigured.Store(false)
+		t.log.Info("LNet is configured", "all", r.All)
+		return nil
+	}
+	if err := b.checkUnused(); err != nil {
+		return err
+	}
+	have, err := t.have(ctx)
+	if err != nil {
+		return err
+	}
+	want := config.State{Parameters: have.Parameters, Drivers: have.Drivers, Buffers: have.Buffers}
+	if err := t.apply(ctx, config.Diff(&have, &want), true); err != nil {
+		return err
+	}
+	t.StopRouting() // or LNet could not be configured with it for some seconds
+	t.unconfigured.Store(true)
+	for _, k := range []fault.Kind{fault.Drop, fault.Delay} {
+		t.RemoveFaults(k, fault.NIDFilter{}, fault.NIDFilter{})
+	}
+	t.log.Info("LNet is not configured any more")
+	return t.forgetPeers(ctx)
+}
+
+// forgetPeers deletes all peers, also those that nobody has configured.
+func (t *nodeTask) forgetPeers(ctx context.Context) error {
+	var primaries []lnet.NID
+	for p, err := range t.PeersAfter(ctx, 0) {
+		if err != nil {
+			return err
+		}
+		if !p.Primary.IsLoopback() {
+			primaries = append(primaries, p.Primary)
+		}
+	}
+	for _, nid := range primaries {
+		if err := t.DeletePeer(ctx, nid, true); err != nil && !errors.Is(err, discovery.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkUnused says who needs LNet.
+func (b *backend) checkUnused() error {
+	busy := func(cause, remedy string) error {
+		return &api.Fault{Code: api.CodeLNetBusy, Errno: -int(syscall.EBUSY), Text: "LNet busy", Cause: cause, Remedy: remedy}
+	}
+	if b.guests != nil {
+		for _, c := range b.Clients().Clients {
+			if len(c.TMs) > 0 {
+				return busy("the client "+c.Program+" has transfer machines", "end it, or drop it with: lnetdctl clients drop")
+			}
+		}
+	}
+	if b.lst == nil {
+		return nil
+	}
+	if s := b.lst.Status(); s.Console != nil || s.Session != nil {
+		return busy("a session of LNet selftest is held", "end it with: lst end_session")
+	}
+	return nil
+}
+
+func (b *backend) Waiting() []api.WaitingNI { return b.node.engines.waiting() }
+
+func (b *backend) Recovery() api.Recovery {
+	local, peers := b.node.Recovering()
+	return api.Recovery{Local: local, Peers: peers}
+}
+
+// CPT spreads NIDs over the partitions. No NI is bound to some of them.
+func (b *backend) CPT(nid lnet.NID) int {
+	n := b.node.cpts()
+	return nid.CPT(n, n)
+}
+
+// SetPeerState sets the flags that tests may set.
+func (b *backend) SetPeerState(ctx context.Context, nid lnet.NID, state uint32) error {
+	nids := []lnet.NID{nid}
+	if nid.IsZero() {
+		nids = nil
+		for p, err := range b.node.PeersAfter(ctx, 0) {
+			if err != nil {
+				return err
+			}
+			nids = append(nids, p.Primary)
+		}
+	}
+	for _, n := range nids {
+		err := b.node.SetPeerState(ctx, n, discovery.State(state))
+		if err != nil && (!nid.IsZero() || !errors.Is(err, discovery.ErrNotFound)) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *backend) shownPolicies() []api.UDSPRule {
+	return slices.Clone(b.shown(&config.State{Policies: config.Policies{Rules: b.node.Rules()}}).UDSP)
+}

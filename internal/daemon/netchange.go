@@ -1,0 +1,199 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// AddNet adds the NIs to what the node is. Those of a net that is there keep its common
+// tunables (lnetctl 4.2).
+func (b *backend) AddNet(ctx context.Context, r api.NetAddition) error {
+	if b.LNetDown() {
+		return networkDown()
+	}
+	nis, err := b.additions(&r)
+	if err != nil {
+		return err
+	}
+	have, err := b.node.have(ctx)
+	if err != nil {
+		return err
+	}
+	for k := range nis {
+		if err := checkAddition(&have, nis[:k], &nis[k]); err != nil {
+			return err
+		}
+	}
+	want, _, err := config.Add(&have, "", &config.Config{State: config.State{
+		NIs: nis, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers,
+	}})
+	if err != nil {
+		return netRefused(syscall.ENOSPC, "cannot add LNet NI", err.Error(), "see the NIs with: lnetdctl net show")
+	}
+	return b.node.apply(ctx, config.Diff(&have, &want), false)
+}
+
+// checkAddition says why an NI cannot be added.
+func checkAddition(have *config.State, before []config.NI, ni *config.NI) error {
+	const text = "cannot add LNet NI"
+	for _, o := range slices.Concat(have.NIs, before) {
+		if ni.Names(&o) || !ni.Own.IsZero() && ni.Own == o.Own {
+			return netRefused(syscall.EEXIST, text, fmt.Sprintf("there is the NI %s already", &o), "see the NIs with: lnetdctl net show")
+		}
+	}
+	if slices.ContainsFunc(have.Routes, func(r config.Route) bool { return r.Net == ni.Net }) {
+		return netRefused(syscall.EUSERS, text, fmt.Sprintf("routes lead to %s", ni.Net), "delete the routes first: lnetdctl route del --net "+ni.Net.String())
+	}
+	return nil
+}
+
+func netRefused(errno syscall.Errno, text, cause, remedy string) error {
+	return &api.Fault{Code: api.CodeNetRefused, Errno: -int(errno), Text: text, Cause: cause, Remedy: remedy}
+}
+
+// additions are the NIs that are asked for.
+func (b *backend) additions(r *api.NetAddition) ([]config.NI, error) {
+	ni, err := b.template(r)
+	if err != nil {
+		return nil, err
+	}
+	var nis []config.NI
+	switch {
+	case r.IP2Nets != "":
+		rules, err := lnet.ParseIP2Nets(r.IP2Nets)
+		if err != nil {
+			return nil, api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "cannot parse ip2nets"}.Because(err)
+		}
+		s, err := b.node.settled(&config.Config{Site: config.Site{IP2Nets: rules}})
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range s.NIs {
+			ni.Net, ni.Device, ni.NID = n.Net, n.Device, n.NID
+			nis = append(nis, ni)
+		}
+	case !r.NID.IsZero():
+		ni.Net, ni.NID = r.NID.Net(), r.NID
+		nis = []config.NI{ni}
+	default:
+		for _, name := range r.Interfaces {
+			ni.Net = r.Net
+			one := ni
+			device, cpts, err := config.ParseDevice(name)
+			if err != nil {
+				return nil, api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "cannot parse interface"}.Because(err)
+			}
+			if one.Device = device; cpts != nil {
+				one.CPTs = cpts
+			}
+			nis = append(nis, one)
+		}
+	}
+	return b.node.engines.resolved(nis), b.node.engines.checkCPTs(nis)
+}
+
+// template is an NI with the tunables that are asked for.
+func (b *backend) template(r *api.NetAddition) (config.NI, error) {
+	ni := config.NI{Tunables: lnd.Tunables{PeerTimeout: -1}}
+	for _, n := range []struct {
+		from *int
+		to   *int
+	}{
+		{r.PeerCredits, &ni.Tunables.PeerCredits}, {r.PeerBufferCredits, &ni.Tunables.PeerBufferCredits},
+		{r.Credits, &ni.Tunables.Credits},
+	} {
+		if n.from != nil && *n.from > 0 {
+			*n.to = *n.from
+		}
+	}
+	if r.PeerTimeout != nil && *r.PeerTimeout >= 0 {
+		ni.Tunables.PeerTimeout = duration(*r.PeerTimeout)
+	}
+	var err error
+	if r.CPT != "" {
+		if ni.CPTs, err = config.ParseCPTs(r.CPT); err != nil {
+			return ni, api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "invalid CPT set"}.Because(err)
+		}
+	}
+	t := r.Net.Type()
+	if !r.NID.IsZero() {
+		t = r.NID.Net().Type()
+	}
+	d := b.node.drivers.of(t)
+	if len(r.LND) == 0 || d == nil {
+		return ni, nil
+	}
+	if ni.Options, err = config.TunablesOf(d.Tunables, r.LND); err != nil {
+		return ni, api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "failed to parse lnd tunables"}.Because(err)
+	}
+	return ni, nil
+}
+
+// DeleteNet takes NIs away, and what cannot be without them.
+func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
+	if b.LNetDown() {
+		return networkDown()
+	}
+	have, err := b.node.have(ctx)
+	if err != nil {
+		return err
+	}
+	var d config.Deletion
+	switch {
+	case !r.NID.IsZero():
+		d.NIs = []config.NI{{Net: r.NID.Net(), NID: r.NID}}
+	case len(r.Interfaces) == 0:
+		d.Nets = []lnet.Net{r.Net}
+	default:
+		for _, name := range r.Interfaces {
+			d.NIs = append(d.NIs, config.NI{Net: r.Net, Device: name})
+		}
+	}
+	net := r.Net
+	if net == 0 {
+		net = r.NID.Net()
+	}
+	if !slices.ContainsFunc(have.NIs, func(i config.NI) bool { return i.Net == net }) {
+		return netRefused(syscall.EINVAL, "cannot del network", "there is no NI on "+net.String(), "see the nets with: lnetdctl net show")
+	}
+	want, absent, err := config.Delete(&have, &d)
+	switch {
+	case err != nil:
+		return err
+	case len(absent) > 0:
+		return netRefused(syscall.ENODEV, "interface invalid for deleting LNet NI", absent.Error(), "see the NIs with: lnetdctl net show")
+	}
+	return b.node.apply(ctx, config.Diff(&have, &want), false)
+}
+
+// SetNITunables changes NIs in place.
+func (b *backend) SetNITunables(ctx context.Context, r api.NITunables) error {
+	have, err := b.node.have(ctx)
+	if err != nil {
+		return err
+	}
+	want := have
+	want.NIs = slices.Clone(have.NIs)
+	found := false
+	for k := range want.NIs {
+		ni := &want.NIs[k]
+		if r.ConnsPerPeer != nil && (r.All || ni.Own == r.NID || r.NID.IsZero() && ni.Net == r.Net) {
+			ni.Options, found = ni.Options.With("conns_per_peer", *r.ConnsPerPeer), true
+		}
+		if r.LNDTimeout != nil && ni.Net == r.Net {
+			ni.Options, found = ni.Options.With("timeout", *r.LNDTimeout), true
+		}
+	}
+	if !found && !r.All {
+		return fmt.Errorf("no such NI: %w", node.ErrNotFound)
+	}
+	return b.node.apply(ctx, config.Diff(&have, &want), false)
+}

@@ -1,0 +1,270 @@
+package daemon
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node/fault"
+)
+
+func tcpNet(n uint16) lnet.Net { return lnet.MakeNet(lnet.TypeTCP, n) }
+
+func number64(n int) *int { return &n }
+
+// refusal is the error number and the text of what was refused; "" of what was not.
+func refusal(t *testing.T, err error) (int, string) {
+	t.Helper()
+	var f *api.Fault
+	if err != nil && !errors.As(err, &f) {
+		t.Fatal(err)
+	}
+	if f == nil {
+		return 0, ""
+	}
+	return f.Errno, f.Text
+}
+
+// NIs are added to a node that runs, and taken away, with the errors of kernels.
+//
+// lnetctl 4.2 (1)-(3), 4.3 (1)
+// sanity-lnet 5 (199)
+func TestNetsAreAddedAndDeleted(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+"route: [{net: tcp9, gateway: 10.78.0.20@tcp1}]\n")).ready(t)
+	before := r.configuration(t)
+	add := func(n api.NetAddition) error { return r.AddNet(t.Context(), n) }
+	err := add(api.NetAddition{
+		Net: tcpNet(2), Interfaces: []string{"eth0", "eth1"}, PeerTimeout: number64(60), PeerCredits: number64(16), Credits: number64(128),
+		LND: map[string]int64{"conns_per_peer": 2},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nis := r.Nets()[3].NIs
+	if len(nis) != 2 || nis[0].NID != nid(t, "10.77.0.11@tcp2") || nis[1].NID != nid(t, "10.78.0.11@tcp2") ||
+		nis[1].Tunables != (api.Tunables{PeerTimeout: 60, PeerCredits: 16, Credits: 128}) {
+		t.Errorf("%+v", nis)
+	}
+	if err := add(api.NetAddition{NID: nid(t, "10.78.0.11@tcp3")}); err != nil {
+		t.Error(err)
+	}
+	if err := add(api.NetAddition{IP2Nets: "tcp4 10.77.*.*"}); err != nil {
+		t.Error(err)
+	}
+	for _, tt := range []struct {
+		r     api.NetAddition
+		errno int
+		text  string
+	}{
+		{api.NetAddition{Net: tcpNet(2), Interfaces: []string{"eth1"}}, -17, "cannot add LNet NI"},
+		{api.NetAddition{Net: tcpNet(5), Interfaces: []string{"eth0", "eth0"}}, -17, "cannot add LNet NI"},
+		{api.NetAddition{Net: tcpNet(9), Interfaces: []string{"eth0"}}, -87, "cannot add LNet NI"},
+		{api.NetAddition{Net: tcpNet(2), Interfaces: []string{"eth0[9-"}}, -22, "cannot parse interface"},
+		{api.NetAddition{Net: tcpNet(6), Interfaces: []string{"eth0"}, LND: map[string]int64{"frob": 1}}, -22, "failed to parse lnd tunables"},
+		{api.NetAddition{IP2Nets: "tcp4 192.168.*.*"}, -2, "No ip2nets rules applied"},
+		{api.NetAddition{IP2Nets: "tcp4 10.77.*.*"}, -17, "cannot add LNet NI"},
+	} {
+		if errno, text := refusal(t, add(tt.r)); errno != tt.errno || text != tt.text {
+			t.Errorf("%+v: %d %q", tt.r, errno, text)
+		}
+	}
+	for _, d := range []api.NetDeletion{
+		{Net: tcpNet(2), Interfaces: []string{"eth1"}}, {Net: tcpNet(2)}, {NID: nid(t, "10.78.0.11@tcp3")}, {Net: tcpNet(4)},
+	} {
+		if err := r.DeleteNet(t.Context(), d); err != nil {
+			t.Errorf("%+v: %v", d, err)
+		}
+	}
+	if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {
+		t.Error(diff)
+	}
+	for _, tt := range []struct {
+		r     api.NetDeletion
+		errno int
+		text  string
+	}{
+		{api.NetDeletion{Net: tcpNet(2)}, -22, "cannot del network"},
+		{api.NetDeletion{Net: tcpNet(1), Interfaces: []string{"eth0"}}, -19, "interface invalid for deleting LNet NI"},
+	} {
+		if errno, text := refusal(t, r.DeleteNet(t.Context(), tt.r)); errno != tt.errno || text != tt.text {
+			t.Errorf("%+v: %d %q", tt.r, errno, text)
+		}
+	}
+	// All that an NI that cannot come up was to come with is not there either.
+	if err := add(api.NetAddition{Net: tcpNet(7), Interfaces: []string{"eth0", "eth9"}}); err == nil {
+		t.Error("eth9 is up")
+	}
+	if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// With the last NI of a net go the routes by gateways there, and the peers that cannot be
+// reached any more.
+//
+// lnetctl 4.3 (2)
+func TestNetTakesAlongWhatStandsOnIt(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+`
+route:
+  - {net: tcp8, gateway: 10.77.0.20@tcp}
+  - {net: tcp9, gateway: 10.78.0.20@tcp1}
+peer:
+  - {primary nid: 10.78.0.30@tcp1}
+  - {primary nid: 10.78.0.40@tcp1, peer ni: [{nid: 10.77.0.40@tcp}]}
+  - {primary nid: 10.77.0.50@tcp, peer ni: [{nid: 10.78.0.50@tcp1}]}
+  - {primary nid: 10.99.0.60@tcp5, peer ni: [{nid: 10.78.0.60@tcp1}]}
+`)).ready(t)
+	if err := r.DeleteNet(t.Context(), api.NetDeletion{Net: tcpNet(1)}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"10.77.0.20@tcp: 10.77.0.20@tcp gateway", // made by its route
+		"10.77.0.40@tcp: 10.77.0.40@tcp 10.78.0.40@tcp1 multi-rail configured",
+		"10.77.0.50@tcp: 10.77.0.50@tcp 10.78.0.50@tcp1 multi-rail configured",
+		"10.99.0.60@tcp5: 10.99.0.60@tcp5 multi-rail configured",
+	}
+	if diff := cmp.Diff(want, peerTexts(r.peers(t))); diff != "" {
+		t.Error(diff)
+	}
+	if routes := r.Routes(); len(routes) != 1 || routes[0].Net != tcpNet(8) {
+		t.Errorf("%+v", routes)
+	}
+}
+
+// LNet ends but for 0@lo, with all but the parameters, and comes back as lnetd was started.
+//
+// lnetctl 4.1
+func TestLNetIsUnconfigured(t *testing.T) {
+	r := startNode(t, parse(t, beforeChange+"global: {numa_range: 7}\nrouting: {enable: 1}\n")).ready(t)
+	before := r.configuration(t)
+	if err := r.node.AddFault(fault.Rule{Kind: fault.Drop, Source: fault.NIDFilter{}, Dest: fault.NIDFilter{}, Rate: 1}); err != nil {
+		t.Fatal(err)
+	}
+	set := func(c api.LNet) {
+		t.Helper()
+		if err := r.SetLNet(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		set(api.LNet{})
+		if nets := r.Nets(); !r.LNetDown() || len(nets) != 1 || nets[0].Net.Type() != lnet.TypeLO {
+			t.Errorf("%v, %+v", r.LNetDown(), nets)
+		}
+		if s := r.Routing(); s.Ever || s.State != api.RoutingDisabled {
+			t.Errorf("%+v", s)
+		}
+		if p, routes, f := r.peers(t), r.Routes(), r.node.Node.Faults(fault.Drop); len(p) > 0 || len(routes) > 0 || len(f) > 0 || len(r.Rules()) > 0 {
+			t.Errorf("%+v, %+v, %+v, %+v", p, routes, f, r.Rules())
+		}
+		if g := r.Globals(); g.NUMARange != 7 {
+			t.Errorf("%+v", g)
+		}
+	}
+	for name, err := range map[string]error{
+		"net add": r.AddNet(t.Context(), api.NetAddition{Net: tcpNet(2), Interfaces: []string{"eth0"}}),
+		"net del": r.DeleteNet(t.Context(), api.NetDeletion{Net: tcpNet(2)}),
+	} {
+		if errno, text := refusal(t, err); errno != -100 || text != "Network is down" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	set(api.LNet{Configured: true})
+	if nets := r.Nets(); r.LNetDown() || len(nets) != 1 {
+		t.Errorf("%v, %+v", r.LNetDown(), nets)
+	}
+	set(api.LNet{Configured: true, All: true}) // it is configured: nothing
+	if len(r.Nets()) != 1 {
+		t.Errorf("%+v", r.Nets())
+	}
+	set(api.LNet{})
+	set(api.LNet{Configured: true, All: true})
+	if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A peer is what a test says.
+//
+// lnetctl 4.11 (3)
+func TestPeerStateIsSet(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+"peer: [{primary nid: 10.77.0.30@tcp}, {primary nid: 10.77.0.31@tcp}]\n")).ready(t)
+	state := func(name string) uint32 {
+		p, _ := r.Peer(nid(t, name))
+		return p.State & uint32(discovery.MultiRail|discovery.Configured|discovery.Discovered|discovery.NIDsUpToDate|discovery.LockPrimary)
+	}
+	if err := r.SetPeerState(t.Context(), nid(t, "10.77.0.30@tcp"), 1|1<<4|1<<8|1<<20|1<<9); err != nil {
+		t.Fatal(err)
+	}
+	if s := state("10.77.0.30@tcp"); s != 1|1<<4|1<<8|1<<20 {
+		t.Errorf("state %b", s)
+	}
+	if p, _ := r.Peer(nid(t, "10.77.0.30@tcp")); p.State&(1<<9) != 0 {
+		t.Error("a ping is under way that is not")
+	}
+	if err := r.SetPeerState(t.Context(), lnet.NID{}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if s := state("10.77.0.30@tcp") + state("10.77.0.31@tcp"); s != 2 {
+		t.Errorf("states %d", s)
+	}
+	if err := r.SetPeerState(t.Context(), nid(t, "10.77.0.99@tcp"), 1); !errors.Is(err, discovery.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A reload changes what differs: NIs, routes and values come and go, the level of the log
+// too; one with errors or that cannot be leaves all as it was.
+func TestReload(t *testing.T) {
+	level := &slog.LevelVar{}
+	c := parse(t, beforeChange)
+	c.ControlSocket = t.TempDir() + "/c.sock"
+	n := host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24"))
+	r := runDaemon(t, c, Drivers{TCP(n)}, func(d *Daemon) { d.SetLevel(level) })
+	r.ready(t)
+	reload := func(text string, failing error) (now api.Configuration) {
+		t.Helper()
+		r.Reload(t.Context(), func() (config.Config, error) {
+			if failing != nil {
+				return config.Config{}, failing
+			}
+			c := parse(t, text)
+			c.ControlSocket = r.socket
+			return c, nil
+		})
+		if <-r.states == "READY=1" || <-r.states != "READY=1" {
+			t.Error("systemd hears no reload")
+		}
+		b := newBackend(r.Daemon, r.node, nil, nil)
+		var err error
+		if busy := b.InTurn(t.Context(), func() { now, err = b.Configuration(t.Context()) }); busy != nil || err != nil {
+			t.Fatal(busy, err)
+		}
+		return now
+	}
+	before := reload(beforeChange, nil)
+	fresh := startNode(t, parse(t, afterChange)).ready(t).configuration(t)
+	if diff := cmp.Diff(fresh, reload(afterChange+"lnetd: {log_level: debug}\n", nil), sameThings); diff != "" {
+		t.Errorf("(-fresh +reloaded): %s", diff)
+	}
+	if level.Level() != slog.LevelDebug {
+		t.Errorf("level %v", level.Level())
+	}
+	if diff := cmp.Diff(before, reload(beforeChange, nil), sameThings); diff != "" {
+		t.Errorf("(-before +back): %s", diff)
+	}
+	if diff := cmp.Diff(before, reload("", errors.New("no such file")), sameThings); diff != "" {
+		t.Error(diff)
+	}
+	bad := afterChange + "peer: [{primary nid: 10.77.0.40@tcp, Multi-Rail: false}]\n"
+	if diff := cmp.Diff(before, reload(bad, nil), sameThings); diff != "" {
+		t.Errorf("a reload that fails: %s", diff)
+	}
+	r.stop(t)
+}

@@ -1,0 +1,190 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/clients"
+	"github.com/lnetd/lnetd/internal/config"
+)
+
+// SetLevel has Reload change the level of what is logged, before Run.
+func (d *Daemon) SetLevel(l *slog.LevelVar) { d.level = l }
+
+// Reload has a configuration that load reads hold in place of the one that does, by what
+// differs: what stays is not disturbed. It waits until lnetd is up. If the configuration has
+// errors, or a change fails, the node is as it was. What needs a restart is logged, and so
+// is all else that there is to say.
+func (d *Daemon) Reload(ctx context.Context, load func() (config.Config, error)) {
+	d.notify(reloading())
+	defer d.notify(daemon.SdNotifyReady)
+	c, err := load()
+	if err != nil {
+		d.log.Error("the configuration is not reloaded", "err", err)
+		return
+	}
+	for _, w := range c.Warnings {
+		d.log.Warn("configuration: " + w.Error())
+	}
+	d.reloads.Lock()
+	defer d.reloads.Unlock()
+	left, err := d.reloadNode(ctx, &c)
+	if err != nil {
+		d.log.Error("the configuration is not reloaded: all is as it was", "err", err)
+		return
+	}
+	if left = append(left, d.reloadRest(&c)...); len(left) > 0 {
+		d.log.Warn("these parts of the configuration have changed, which need a restart", "parts", left)
+		return
+	}
+	d.log.Info("the configuration is reloaded")
+}
+
+// reloadRest has hold what c says of lnetd around the node, and returns what needs a
+// restart.
+func (d *Daemon) reloadRest(c *config.Config) (left []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if rules := c.Transport.Rules; !reflect.DeepEqual(rules, d.loaded.Transport.Rules) && d.setRules(rules) {
+		d.loaded.Transport.Rules = rules
+		d.log.Info("rules for clients hold from now on for those who connect", "rules", len(rules))
+	}
+	if d.level != nil {
+		d.level.Set(c.LogLevel)
+	}
+	for _, p := range serverParts {
+		if p.differs(&d.loaded, c) {
+			left = append(left, p.name)
+		}
+	}
+	return left
+}
+
+// reloading tells systemd that a reload begins now (sd_notify).
+func reloading() string {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it cannot fail
+	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", now.Nano()/1000)
+}
+
+// reloadNode makes the node what c says, and returns what needs a restart.
+func (d *Daemon) reloadNode(ctx context.Context, c *config.Config) (left []string, err error) {
+	d.mu.Lock()
+	t := d.node
+	d.mu.Unlock()
+	if t == nil {
+		return nil, errors.New("lnetd has not begun")
+	}
+	select {
+	case <-t.ready:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	busy := t.changes.inTurn(ctx, func() { left, err = t.reload(ctx, c) })
+	return left, errors.Join(busy, err)
+}
+
+// reload makes the node what c says, by what differs. While LNet is not configured that is
+// for when it is. Who calls it has its turn among the changes.
+func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string, err error) {
+	if t.config.Given.Any && !c.Given.Any {
+		return nil, emptyFault("that lnetd reads")
+	}
+	next := *c
+	var unsettled bool
+	if next.State, unsettled, err = t.settledOrWaiting(&next); err != nil {
+		return nil, err
+	}
+	before, wasUnsettled := t.config, t.unsettled
+	t.config, t.unsettled = next, unsettled
+	if t.unconfigured.Load() {
+		return nil, nil
+	}
+	later, err := t.replace(ctx)
+	if err != nil {
+		t.config, t.unsettled = before, wasUnsettled
+		return nil, err
+	}
+	for _, s := range later {
+		left = append(left, s.String())
+	}
+	return left, nil
+}
+
+// replace makes the node, which is up, what its configuration says. It returns the steps
+// that need a restart, which are not taken. Who calls it has its turn among the changes.
+func (t *nodeTask) replace(ctx context.Context) (later []config.Step, _ error) {
+	have, err := t.have(ctx)
+	if err != nil {
+		return nil, err
+	}
+	want, err := t.wanted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	want.NIs, want.Buffers = t.engines.resolved(want.NIs), want.Buffers.Resolved()
+	if want.Routing != config.RoutingOff && have.Routing != config.RoutingOff {
+		want.Routing = have.Routing // how it began makes no difference any more
+	}
+	now, later := config.Split(config.Diff(&have, &want))
+	return later, t.apply(ctx, now, true)
+}
+
+// serverParts are the parts of a configuration around the node that only a restart changes.
+var serverParts = []serverPart{
+	{"control_socket", "control_socket", func(c *config.Config) any { return c.ControlSocket }},
+	{"metrics_addr", "metrics_addr", func(c *config.Config) any { return c.MetricsAddr }},
+	{"log_format", "log_format", func(c *config.Config) any { return c.LogFormat }},
+	{"selftest", "selftest", func(c *config.Config) any { return c.Selftest }},
+	{"transport", "transport", func(c *config.Config) any {
+		t := c.Transport
+		t.Rules = nil
+		return t
+	}},
+}
+
+// serverPart is one of them, with the key of "lnetd" that says it.
+type serverPart struct {
+	name, key string
+	of        func(*config.Config) any
+}
+
+func (p *serverPart) differs(a, b *config.Config) bool { return !reflect.DeepEqual(p.of(a), p.of(b)) }
+
+// partsThatDiffer are the parts around the node of which a document says something else. A
+// document changes the node alone.
+func (d *Daemon) partsThatDiffer(c *config.Config) (names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range serverParts {
+		if c.Given.Lnetd[p.key] && p.differs(&d.loaded, c) {
+			names = append(names, p.name)
+		}
+	}
+	if c.Given.Lnetd["transport"] && !reflect.DeepEqual(c.Transport.Rules, d.loaded.Transport.Rules) {
+		names = append(names, "transport: rules")
+	}
+	return names
+}
+
+// setRules has other rules hold, if there is somebody for whom they can. mu is held.
+func (d *Daemon) setRules(rules []clients.Rule) bool {
+	if d.clients == nil {
+		return false
+	}
+	s := d.clients.server.Load()
+	if s == nil {
+		return false
+	}
+	err := s.SetRules(rules)
+	if err != nil { // the configuration was checked
+		d.log.Error("rules for clients do not hold", "err", err)
+	}
+	return err == nil
+}

@@ -1,0 +1,215 @@
+package daemon
+
+import (
+	"fmt"
+	"strconv"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// find is the place of an NI by its names; negative: there is none.
+func (e *engines) find(ni *config.NI) int {
+	for k := range e.nis {
+		if o := &e.nis[k]; o.Net == ni.Net && o.Device == ni.Device && o.NID == ni.NID {
+			return k
+		}
+	}
+	return -1
+}
+
+// configured are the NIs that were brought up and those that wait, in order, in the form
+// that resolve gives.
+func (e *engines) configured() []config.NI {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]config.NI, 0, len(e.nis))
+	for k := range e.nis {
+		out = append(out, e.nis[k].NI)
+	}
+	return out
+}
+
+// resolved are NIs of a document in the form in which those are that there are: the same
+// NI has the same names, and what a document does not say, or says as it is without it,
+// is the driver's default. So two that are in force alike are equal. NIs of a net have the
+// common tunables of its first one (lnetctl 9.1).
+func (e *engines) resolved(nis []config.NI) []config.NI {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]config.NI, len(nis))
+	first := map[lnet.Net]int{}
+	for k := range nis {
+		out[k] = e.resolve(&nis[k])
+		if f, ok := first[out[k].Net]; ok {
+			out[k].Tunables = out[f].Tunables
+		} else {
+			first[out[k].Net] = k
+		}
+	}
+	return out
+}
+
+// resolve is resolved for one NI. mu is held.
+func (e *engines) resolve(ni *config.NI) config.NI {
+	out := *ni
+	out.CPTs = e.knownCPTs(ni)
+	d := e.table.of(ni.Net.Type())
+	if d == nil {
+		return out
+	}
+	var has *localNI
+	for k := range e.nis {
+		if o := &e.nis[k]; o.Net == ni.Net && d.same(o, ni) {
+			has = o
+			out.Device, out.NID, out.Own = o.Device, o.NID, d.present(o)
+		}
+	}
+	if d.Defaults == nil {
+		return out
+	}
+	t, options := d.Defaults(e.values[d.Type])
+	fill(&out.Tunables.PeerCredits, t.PeerCredits)
+	fill(&out.Tunables.PeerBufferCredits, t.PeerBufferCredits)
+	fill(&out.Tunables.Credits, t.Credits)
+	if out.Tunables.PeerTimeout < 0 {
+		out.Tunables.PeerTimeout = t.PeerTimeout
+	}
+	out.Tunables.PeerCredits = min(out.Tunables.PeerCredits, out.Tunables.Credits)
+	out.Options = nil
+	for name, text := range ni.Options {
+		if text == options[name] || has.showsUnasked(name, text) {
+			continue
+		}
+		if out.Options == nil {
+			out.Options = config.Values{}
+		}
+		out.Options[name] = text
+	}
+	return out
+}
+
+// knownCPTs are the CPU partitions for an NI that this machine has; nil: all. An export may
+// come from a larger machine.
+func (e *engines) knownCPTs(ni *config.NI) []int {
+	var known []int
+	for _, c := range ni.CPTs {
+		if c < e.cpts {
+			known = append(known, c)
+		}
+	}
+	if len(known) < len(ni.CPTs) {
+		e.log.Warn("CPU partitions that this machine does not have are passed over", "ni", ni.String(), "cpts", ni.CPTs, "has", e.cpts)
+	}
+	if len(known) == e.cpts {
+		return nil
+	}
+	return known
+}
+
+// checkCPTs says which CPU partitions for NIs this machine does not have.
+func (e *engines) checkCPTs(nis []config.NI) error {
+	for k := range nis {
+		for _, c := range nis[k].CPTs {
+			if c >= e.cpts {
+				return netRefused(syscall.ERANGE, "invalid CPT set", fmt.Sprintf("there is no CPU partition %d", c),
+					fmt.Sprintf("the partitions of this machine are 0 to %d", e.cpts-1))
+			}
+		}
+	}
+	return nil
+}
+
+// shownCPTs are the CPU partitions for an NI as lnetctl shows them: "[0,1]".
+func (e *engines) shownCPTs(nid lnet.NID) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for k := range e.nis {
+		if l := &e.nis[k]; l.Own == nid && l.CPTs != nil {
+			return listCPTs(l.CPTs)
+		}
+	}
+	return allCPTs(e.cpts)
+}
+
+func fill(to *int, n int) {
+	if *to <= 0 {
+		*to = n
+	}
+}
+
+// showsUnasked tells whether an option is in force on an NI that nobody has asked for, as
+// the connections per peer that follow from the link's speed: its export has it, and means
+// nothing by it.
+func (l *localNI) showsUnasked(name, text string) bool {
+	if l == nil {
+		return false
+	}
+	_, asked := l.Options[name]
+	n, shown := l.shown[name]
+	return !asked && shown && strconv.FormatInt(n, 10) == text
+}
+
+// same tells whether a document's NI on the same net is one that there is, by whatever
+// names.
+func (d *Driver) same(o *localNI, ni *config.NI) bool {
+	if o.Device == ni.Device && o.NID == ni.NID {
+		return true
+	}
+	if o.Own.IsZero() || ni.Device != "" && ni.Device != o.device {
+		return false // what waits has no other names
+	}
+	nid := ni.NID
+	if nid.IsZero() && d.Usable != nil {
+		nid, _, _ = d.Usable(ni) // none: the interface is away
+	}
+	return nid == o.Own || nid.IsZero() && ni.Device != "" && o.Device == ni.Device
+}
+
+// present is the NID that an NI which there is would have now: its own, but for one that is
+// named by its interface, if that has other addresses by now.
+func (d *Driver) present(o *localNI) lnet.NID {
+	if d.Usable == nil || o.Own.IsZero() || o.Device == "" || !o.NID.IsZero() {
+		return o.Own
+	}
+	now := config.NI{Net: o.Net, Device: o.Device}
+	nid, _, err := d.Usable(&now)
+	if err != nil {
+		return o.Own // it is away, and may come back as it was
+	}
+	now.NID = o.Own
+	if _, _, err := d.Usable(&now); err == nil {
+		return o.Own
+	}
+	return nid
+}
+
+// told is a step for Commands, which do not name what is the driver's default.
+func (e *engines) told(s config.Step) config.Step {
+	c, ok := s.(config.Change[config.NI])
+	if !ok || c.To == nil || c.From != nil {
+		return s
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	plain := *c.To
+	d := e.table.of(plain.Net.Type())
+	if d == nil || d.Defaults == nil {
+		return s
+	}
+	t, _ := d.Defaults(e.values[d.Type])
+	for _, n := range []struct{ value, usual *int }{
+		{&plain.Tunables.PeerCredits, &t.PeerCredits}, {&plain.Tunables.PeerBufferCredits, &t.PeerBufferCredits},
+		{&plain.Tunables.Credits, &t.Credits},
+	} {
+		if *n.value == *n.usual {
+			*n.value = 0
+		}
+	}
+	if plain.Tunables.PeerTimeout == t.PeerTimeout {
+		plain.Tunables.PeerTimeout = -1
+	}
+	c.To = &plain
+	return c
+}

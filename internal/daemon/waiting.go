@@ -1,0 +1,206 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// waiting are the NIs whose interface cannot be used yet. It may be called out of turn.
+func (e *engines) waiting() (list []api.WaitingNI) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for k := range e.nis {
+		if l := &e.nis[k]; l.waits != nil {
+			list = append(list, api.WaitingNI{Net: l.Net, Interface: l.Device, NID: l.NID, Cause: causeOf(l.waits)})
+		}
+	}
+	return list
+}
+
+// causeOf says in few words why something waits.
+func causeOf(err error) string {
+	var f *api.Fault
+	if errors.As(err, &f) && f.Cause != "" {
+		return f.Cause
+	}
+	return err.Error()
+}
+
+// waitsOn tells whether an NI on a net waits, and none is up.
+func (e *engines) waitsOn(n lnet.Net) bool {
+	waits := false
+	for k := range e.nis {
+		switch l := &e.nis[k]; {
+		case l.Net != n:
+		case l.waits == nil:
+			return false
+		default:
+			waits = true
+		}
+	}
+	return waits
+}
+
+// retry brings up the NIs that wait and whose interface can be used now, and tells
+// whether there are any.
+func (e *engines) retry(ctx context.Context, n *node.Node) (some bool) {
+	if len(e.waiting()) == 0 {
+		return false
+	}
+	for k := range e.nis {
+		l := e.nis[k]
+		if l.waits == nil {
+			continue
+		}
+		before := l.waits.Error()
+		d := e.table.of(l.Net.Type())
+		err := d.usable(&l.NI)
+		if err == nil {
+			err = e.bringUp(ctx, n, d, &l)
+		}
+		if ctx.Err() != nil {
+			return some
+		}
+		if err == nil {
+			some = true
+		} else if l.waits = err; err.Error() != before {
+			e.log.Warn("NI waits for its interface", "ni", l.String(), "cause", err)
+		}
+		e.mu.Lock()
+		e.nis[k] = l
+		e.mu.Unlock()
+	}
+	return some
+}
+
+// watchInterfaces brings NIs up when what they wait for comes, until ctx is done.
+func (t *nodeTask) watchInterfaces(ctx context.Context) {
+	var wg sync.WaitGroup
+	for k := range t.drivers {
+		watch := t.drivers[k].Watch
+		if watch == nil {
+			continue
+		}
+		wg.Go(func() {
+			err := watch(ctx, func() {
+				_ = t.changes.inTurn(ctx, func() { t.retry(ctx) }) // if not, ctx is done
+			})
+			if err != nil && ctx.Err() == nil {
+				t.log.Warn("interfaces are not watched: NIs that wait for one stay down", "cause", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// retry is called in turn, when interfaces may have changed.
+func (t *nodeTask) retry(ctx context.Context) {
+	if t.unsettled && !t.unconfigured.Load() {
+		t.settleAgain(ctx)
+	}
+	if t.engines.retry(ctx, t.Node) {
+		t.addPostponed(ctx)
+	}
+}
+
+// settleAgain looks whether a rule for the site is for this machine now.
+func (t *nodeTask) settleAgain(ctx context.Context) {
+	s, err := t.settled(&t.config)
+	if err != nil {
+		return
+	}
+	have, err := t.have(ctx)
+	if err != nil {
+		return
+	}
+	add := config.Config{State: config.State{
+		NIs: s.NIs, Routes: s.Routes, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers,
+	}}
+	if s.Routing != config.RoutingOff {
+		add.Routing = s.Routing
+	}
+	want, _, err := config.Add(&have, "ip2nets", &add)
+	if err == nil {
+		err = t.apply(ctx, config.Diff(&have, &want), true)
+	}
+	if err != nil {
+		t.log.Error("the NIs that the rules for this site give cannot be added", "err", err)
+		return
+	}
+	t.config.State, t.unsettled = s, false
+}
+
+// postpone keeps a route until its gateway's net is there.
+func (t *nodeTask) postpone(r *config.Route) {
+	t.log.Info("route waits for an NI on its gateway's net", "net", r.Net.String(), "gateway", r.Gateway.String())
+	t.postponed.add(*r)
+}
+
+// postponed are routes whose gateway's net has no NI that is up.
+type postponed struct {
+	mu     sync.Mutex // guards routes
+	routes []config.Route
+}
+
+func (p *postponed) add(r config.Route) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.routes = append(p.routes, r)
+}
+
+// all are the routes as they are now.
+func (p *postponed) all() []config.Route {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.routes)
+}
+
+// remove tells whether there was such a route.
+func (p *postponed) remove(net lnet.Net, gateway lnet.NID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := len(p.routes)
+	p.routes = slices.DeleteFunc(p.routes, func(r config.Route) bool { return r.Net == net && r.Gateway == gateway })
+	return len(p.routes) < before
+}
+
+// take removes all routes, and returns them.
+func (p *postponed) take() []config.Route {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	routes := p.routes
+	p.routes = nil
+	return routes
+}
+
+// addPostponed adds the routes that have waited for an NI that is up now.
+func (t *nodeTask) addPostponed(ctx context.Context) {
+	routes := t.postponed.take()
+	for k := range routes {
+		if err := t.changeRoute(ctx, config.Change[config.Route]{To: &routes[k]}); err != nil {
+			t.log.Warn("route is left out", "net", routes[k].Net.String(), "gateway", routes[k].Gateway.String(), "cause", err)
+		}
+	}
+}
+
+// warnIfNoneIsUp says what the node waits for, if it has no NI at all.
+func (t *nodeTask) warnIfNoneIsUp() {
+	waiting := t.engines.waiting()
+	if len(t.NIs()) > 1 || len(waiting) == 0 {
+		return
+	}
+	var all []string
+	for _, w := range waiting {
+		ni := config.NI{Net: w.Net, Device: w.Interface, NID: w.NID}
+		all = append(all, ni.String()+": "+w.Cause)
+	}
+	t.log.Warn("no NI is up", "waiting", strings.Join(all, "; "))
+}

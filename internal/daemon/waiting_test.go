@@ -1,0 +1,329 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// changingNetwork is a host whose devices come and go.
+type changingNetwork struct {
+	*fakeNetwork
+	mu       sync.Mutex // guards the devices and watchers
+	watchers map[int]func()
+	last     int
+}
+
+func (n *changingNetwork) Device(name string, nid lnet.NID) (socklnd.Device, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.fakeNetwork.Device(name, nid)
+}
+
+func (n *changingNetwork) Watch(ctx context.Context, changed func()) error {
+	n.mu.Lock()
+	n.last++
+	id := n.last
+	if n.watchers == nil {
+		n.watchers = map[int]func(){}
+	}
+	n.watchers[id] = changed
+	n.mu.Unlock()
+	changed()
+	<-ctx.Done()
+	n.mu.Lock()
+	delete(n.watchers, id)
+	n.mu.Unlock()
+	return nil
+}
+
+// set changes the devices; it returns when all who watch have looked.
+func (n *changingNetwork) set(devices ...socklnd.Device) {
+	n.mu.Lock()
+	n.devices = devices
+	var all []func()
+	for _, w := range n.watchers {
+		all = append(all, w)
+	}
+	n.mu.Unlock()
+	for _, w := range all {
+		w()
+	}
+	synctest.Wait()
+}
+
+func (r *nodeRun) nids() (all []string) {
+	for _, i := range r.node.NIs() {
+		if !i.NID.IsLoopback() {
+			all = append(all, i.NID.String())
+		}
+	}
+	return all
+}
+
+// The others come up; an NI comes up when its interface can be used, in its place; what
+// stands on its net too. One that is there keeps its NI when it goes.
+//
+// lnetctl 4.2 (2)
+func TestNIWaitsForItsInterface(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &changingNetwork{fakeNetwork: host(lo, device("eth0", "10.77.0.11/24"))}
+		r := startNodeWith(t, parse(t, `
+net:
+  - net type: tcp1
+    interfaces: [eth1]
+  - net type: tcp
+    interfaces: [eth0]
+route: [{net: tcp9, gateway: 10.78.0.1@tcp1}]
+`), Drivers{TCP(n)}).ready(t)
+		if got := r.nids(); !slices.Equal(got, []string{"10.77.0.11@tcp"}) {
+			t.Fatalf("NIs %v", got)
+		}
+		if w := r.Waiting(); len(w) != 1 || w[0].Interface != "eth1" || w[0].Net.String() != "tcp1" || !strings.Contains(w[0].Cause, "no such network device") {
+			t.Errorf("waiting: %+v", w)
+		}
+		if got := (watched{nodeTask: r.node}).WaitingNIs(); got != 1 {
+			t.Errorf("%d NIs wait by the metric", got)
+		}
+		all := r.node.engines.configured()
+		if routes := r.Routes(); len(all) != 2 || all[0].Device != "eth1" || len(routes) != 1 || routes[0].Up {
+			t.Errorf("configured %+v, routes %+v", all, routes)
+		}
+		if routes := r.node.Routes(); len(routes) != 0 {
+			t.Errorf("the node has %+v", routes)
+		}
+
+		off := device("eth1", "10.78.0.11/24")
+		off.Up, off.Off = false, true
+		n.set(lo, device("eth0", "10.77.0.11/24"), off)
+		if w := r.Waiting(); len(w) != 1 || !strings.Contains(w[0].Cause, "device eth1 is down") {
+			t.Errorf("switched off: %+v", w)
+		}
+		n.set(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24"))
+		if got := r.nids(); !slices.Equal(got, []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}) || len(r.Waiting()) != 0 {
+			t.Errorf("NIs %v, waiting %+v", got, r.Waiting())
+		}
+		if routes := r.node.Routes(); len(routes) != 1 {
+			t.Errorf("the node has %+v", routes)
+		}
+		if all := r.node.engines.configured(); len(all) != 2 || all[0].Device != "eth1" {
+			t.Errorf("the order has changed: %+v", all)
+		}
+
+		n.set(lo, device("eth0", "10.77.0.11/24"))
+		if got := r.nids(); len(got) != 2 {
+			t.Errorf("when the interface has gone there are %v", got)
+		}
+		if c := strings.Count(r.log.String(), "NI waits for its interface"); c != 2 {
+			t.Errorf("%d lines in the log, want one for each cause:\n%s", c, r.log)
+		}
+	})
+}
+
+// An interface has another address: its NI stays as it is, and down, until the configuration
+// is applied once more.
+func TestInterfaceHasAnotherAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const text = "net: [{net type: tcp, interfaces: [eth0]}, {net type: tcp1, interfaces: [eth1]}]"
+		eth1 := device("eth1", "10.78.0.11/24")
+		n := &changingNetwork{fakeNetwork: host(lo, device("eth0", "10.77.0.11/24"), eth1)}
+		r := startNodeWith(t, parse(t, text), Drivers{TCP(n)}).ready(t)
+		for _, c := range []struct {
+			devices []socklnd.Device
+			steps   int
+			nids    []string
+		}{
+			{[]socklnd.Device{lo, eth1}, 0, []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}}, // it is away
+			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24", "10.77.0.11/24"), eth1}, 0, []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}},
+			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24"), eth1}, 2, []string{"10.77.0.12@tcp", "10.78.0.11@tcp1"}},
+			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24"), eth1}, 0, []string{"10.77.0.12@tcp", "10.78.0.11@tcp1"}},
+		} {
+			n.set(c.devices...)
+			done, err := r.document(t, api.ModeReplace, text)
+			got := r.nids()
+			slices.Sort(got)
+			if err != nil || len(done.Commands) != c.steps || !slices.Equal(got, c.nids) {
+				t.Errorf("%+v: %v, %q, NIs %v", c.devices, err, done.Commands, got)
+			}
+		}
+	})
+}
+
+// A document whose NIs may wait is applied, and says of those that do why; without leave to
+// wait it is refused.
+func TestDocumentWithNIsThatWait(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	request := api.ConfigurationChange{
+		Document: api.Document{Name: "d.yaml", Text: "net: [{net type: tcp5, interfaces: [eth7]}]"}, Mode: api.ModeAdd,
+	}
+	for _, wait := range []bool{false, true} {
+		request.Wait = wait
+		var done api.ConfigurationChanged
+		var err error
+		if busy := r.InTurn(t.Context(), func() { done, err = r.ChangeConfiguration(t.Context(), request) }); busy != nil {
+			t.Fatal(busy)
+		}
+		if wait != (err == nil) || wait != (len(r.Waiting()) == 1) {
+			t.Errorf("wait %v: %v, waiting %+v", wait, err, r.Waiting())
+		}
+		if wait && (len(done.Warnings) != 1 || !strings.HasPrefix(done.Warnings[0].Text, "NI tcp5(eth7) waits: ")) {
+			t.Errorf("warnings %+v", done.Warnings)
+		}
+	}
+}
+
+// A route that waits for its NI can be deleted, and does not come then.
+func TestRouteThatWaitsIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &changingNetwork{fakeNetwork: host(lo, device("eth0", "10.77.0.11/24"))}
+		r := startNodeWith(t, parse(t, `
+net:
+  - {net type: tcp, interfaces: [eth0]}
+  - {net type: tcp1, interfaces: [eth1]}
+route: [{net: tcp9, gateway: 10.78.0.1@tcp1}, {net: tcp9, gateway: 10.78.0.2@tcp1}]
+`), Drivers{TCP(n)}).ready(t)
+		gone := r.Routes()[0]
+		if err := r.DeleteRoute(t.Context(), gone.Net, gone.Gateway); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.DeleteRoute(t.Context(), gone.Net, gone.Gateway); !errors.Is(err, node.ErrNotFound) {
+			t.Errorf("deleted again: %v", err)
+		}
+		n.set(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24"))
+		if routes := r.node.Routes(); len(routes) != 1 || routes[0].Gateway == gone.Gateway {
+			t.Errorf("the node has %+v", routes)
+		}
+	})
+}
+
+// With no NI at all lnetd is up too, and says what it waits for. An NI that waits can be
+// removed, and does not come up any more.
+func TestNothingIsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &changingNetwork{fakeNetwork: host(lo)}
+		r := startNodeWith(t, parse(t, "net: [{net type: tcp, interfaces: [eth0]}, {net type: tcp1, nid: 10.78.0.11@tcp1}]"), Drivers{TCP(n)}).ready(t)
+		if !strings.Contains(r.log.String(), `"msg":"no NI is up","waiting":"tcp(eth0): `) {
+			t.Errorf("%s", r.log)
+		}
+		var err error
+		busy := r.InTurn(t.Context(), func() {
+			err = r.DeleteNet(t.Context(), api.NetDeletion{Net: lnet.MakeNet(lnet.TypeTCP, 0)})
+		})
+		if busy != nil || err != nil {
+			t.Fatal(busy, err)
+		}
+		n.set(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24"))
+		if got := r.nids(); !slices.Equal(got, []string{"10.78.0.11@tcp1"}) {
+			t.Errorf("NIs %v", got)
+		}
+	})
+}
+
+// Rules for a site are looked at again while none has been for this machine.
+//
+// sanity-lnet 6 (155)
+func TestRulesWaitForAnInterface(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &changingNetwork{fakeNetwork: host(lo)}
+		r := startNodeWith(t, parse(t, "ip2nets: [{net-spec: tcp, ip-range: [10.79.*.*]}]\n"), Drivers{TCP(n)})
+		r.ready(t)
+		if got := r.nids(); len(got) != 0 {
+			t.Fatalf("NIs %v", got)
+		}
+		r.machine.Store(&[]config.Interface{{Name: "eth2", Addrs: []netip.Addr{netip.MustParseAddr("10.79.0.11")}, Up: true}})
+		n.set(lo, device("eth2", "10.79.0.11/24"))
+		if got := r.nids(); !slices.Equal(got, []string{"10.79.0.11@tcp"}) {
+			t.Errorf("NIs %v\n%s", got, r.log)
+		}
+	})
+}
+
+// Who does not wait is refused, with what there is.
+//
+// lnetctl 4.2 (2)
+func TestInterfaceThatCannotBeUsed(t *testing.T) {
+	off := device("eth1", "10.78.0.11/24")
+	off.Up, off.Off = false, true
+	r := startNodeWith(t, parse(t, "net: [{net type: tcp, interfaces: [eth0]}]"), Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24"), off))}).ready(t)
+	tcp1 := lnet.MakeNet(lnet.TypeTCP, 1)
+	for _, tt := range []struct {
+		add         api.NetAddition
+		text, cause string
+	}{
+		{api.NetAddition{Net: tcp1, Interfaces: []string{"eth9"}}, "No interface matching 'eth9'", "no such network device"},
+		{api.NetAddition{Net: tcp1, Interfaces: []string{"eth1"}}, "NI tcp1(eth1) cannot be brought up", "device eth1 is down"},
+		{api.NetAddition{NID: nid(t, "10.77.0.99@tcp1")}, "No interface matching '10.77.0.99@tcp1'", "no such network device"},
+	} {
+		err := r.AddNet(t.Context(), tt.add)
+		var f *api.Fault
+		if !errors.As(err, &f) || f.Text != tt.text || !strings.Contains(f.Cause, tt.cause) {
+			t.Errorf("%+v: %v", tt.add, err)
+		}
+		if tt.cause == "no such network device" && (f.Errno != -19 || !strings.Contains(f.Remedy, "lo 127.0.0.1, eth0 10.77.0.11")) {
+			t.Errorf("%+v: errno %d, remedy %s", tt.add, f.Errno, f.Remedy)
+		}
+	}
+	if w := r.Waiting(); len(w) != 0 || len(r.nids()) != 1 {
+		t.Errorf("waiting %+v, NIs %v", w, r.nids())
+	}
+}
+
+// Connections per peer and the LND timeout of NIs that are up change at once, and back;
+// what an export shows of them is no difference.
+//
+// lnetctl 4.5 (3)
+// sanity-lnet 5 (241)
+func TestNIsAreTuned(t *testing.T) {
+	r := startNodeWith(t, parse(t, twoNets), Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24")))}).ready(t)
+	shown := func() map[string]int64 {
+		for _, i := range r.node.NIs() {
+			if i.NID == nid(t, "10.77.0.11@tcp") {
+				return tcpShow(&i)
+			}
+		}
+		return nil
+	}
+	set := func(want map[string]int64, tunables api.NITunables) {
+		t.Helper()
+		if err := r.SetNITunables(t.Context(), tunables); err != nil {
+			t.Fatal(err)
+		}
+		for name, v := range want {
+			if got := shown()[name]; got != v {
+				t.Errorf("%s is %d, want %d", name, got, v)
+			}
+		}
+	}
+	tcp, five, none, long := lnet.MakeNet(lnet.TypeTCP, 0), 5, 0, 65
+	set(map[string]int64{"conns_per_peer": 5, "timeout": 50}, api.NITunables{All: true, ConnsPerPeer: &five})
+	set(map[string]int64{"conns_per_peer": 5, "timeout": 65}, api.NITunables{Net: tcp, LNDTimeout: &long})
+
+	own := r.node.engines.configured()
+	for k := range own {
+		own[k].Options = config.Values{"conns_per_peer": "5", "timeout": "65", "tos": "-1"}
+		if own[k].Net != tcp {
+			own[k].Options["timeout"] = "50"
+		}
+	}
+	have := config.State{NIs: r.node.engines.configured()}
+	want := config.State{NIs: r.node.engines.resolved(own)}
+	if steps := config.Diff(&have, &want); len(steps) != 0 {
+		t.Errorf("its own export is %v", steps)
+	}
+
+	set(map[string]int64{"conns_per_peer": 1}, api.NITunables{NID: nid(t, "10.77.0.11@tcp"), ConnsPerPeer: &none})
+	p := r.node.Parameters()
+	set(map[string]int64{"timeout": int64(p.LNDTimeout() / time.Second)}, api.NITunables{Net: tcp, LNDTimeout: &none})
+}
