@@ -21,11 +21,11 @@ ours. A peer that is up to date is not asked again, unless --force is given.
 NIDS is as for ping; 0@lo is the node itself.`,
 		example: `lnetdctl discover 10.0.0.1@tcp
 lnetdctl discover --force 10.0.0.[1-4]@tcp`,
-		exits: `0    every peer was discovered
-1    help was asked for
+		exits: `0    every peer was discovered, or help was asked for
 234  NIDS cannot be read, or the request was refused (-22)
 255  a peer could not be discovered, NIDS are missing, or there is no lnetd to
      talk to (-1)`,
+		helps: true,
 	}, func(ctx context.Context, operands []string) error { return p.discover(ctx, force, operands) })
 	c.Flags().BoolVarP(&force, "force", "f", false, "discover peers that are up to date too")
 	return c
@@ -41,7 +41,12 @@ func (p *program) discover(ctx context.Context, force bool, operands []string) e
 		}
 		return status(exitFailure)
 	}
-	nids, err := p.expandTargets(ctx, operands, api.PingTargetsMax)
+	return p.discoverTargets(ctx, force, operands)
+}
+
+// discoverTargets discovers peers, and prints what came of it.
+func (p *program) discoverTargets(ctx context.Context, force bool, targets []string) error {
+	nids, err := p.expandTargets(ctx, targets, api.PingTargetsMax)
 	if err != nil {
 		return p.badList(discoverErrors, err)
 	}

@@ -144,6 +144,7 @@ func (p *program) faultDelCommand(kind string) *cobra.Command {
 func (p *program) faultResetCommand(kind string) *cobra.Command {
 	return leaf(manual{
 		use: "reset", short: "zero the counters of all fault rules",
+		long:    `The rules stay, and go on with what they do.`,
 		example: "lnetdctl fault " + kind + " reset",
 		exits:   faultExits,
 	}, func(ctx context.Context) error {
@@ -154,6 +155,8 @@ func (p *program) faultResetCommand(kind string) *cobra.Command {
 func (p *program) faultShowCommand(kind string) *cobra.Command {
 	return leaf(manual{
 		use: "show", short: "print the rules, the newest first, with their counters",
+		long: `fs_put, fs_ack, fs_get and fs_reply are the messages that were looked at; ds_dropped and
+ls_delayed those that were hit.`,
 		example: "lnetdctl fault " + kind + " show",
 		exits:   faultExits,
 	}, func(ctx context.Context) error {

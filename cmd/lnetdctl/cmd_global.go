@@ -19,12 +19,6 @@ func (p *program) globalCommand() *cobra.Command {
 		return show(p, errorForm{op: "show", entity: "global"}, classic,
 			func(c *client.Client) (api.Globals, error) { return c.Globals(ctx) },
 			func(g api.Globals) any { return g },
-			func(g api.Globals) mapping {
-				values := mapping{}
-				for _, v := range g.Values() {
-					values = append(values, entry{v.Name, number(v.Value)})
-				}
-				return mapping{{"global", values}}
-			})
+			globalsDocument)
 	}))
 }

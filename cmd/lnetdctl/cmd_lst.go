@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -33,7 +31,7 @@ LST_SESSION           the session's key: a number, not 0
 LST_FEATURES          features of a new session, in hexadecimal`
 
 // lstCommand is all of lst (selftest 8). Its output, and the numbers with which it
-// ends, are those of Lustre 2.15.
+// ends, are those of Lustre 2.17, where that prints what is true, else those of 2.15.
 func (p *program) lstCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   lstName,
@@ -48,8 +46,7 @@ Every command but new_session and show_session needs the session's key in
 LST_SESSION. Nodes that run lnetd take part when that is enabled (lst enable);
 those that run Lustre when lnet_selftest is loaded.
 
-Without a command lst reads commands from standard input, one a line, and succeeds
-whatever becomes of them.`,
+Without a command lst reads commands from standard input, one a line, as lnetdctl does.`,
 		Example: `export LST_SESSION=$$
 lst new_session --timeout 300 rw
 lst add_group clients 10.0.0.[1-4]@tcp
@@ -62,7 +59,12 @@ lst show_error clients servers
 lst stop b
 lst end_session`,
 		Annotations: map[string]string{exitStatuses: lstExits},
-		RunE:        func(c *cobra.Command, _ []string) error { return p.lstInteractive() },
+		RunE: func(*cobra.Command, []string) error {
+			if p.name == lstName {
+				return p.interactive()
+			}
+			return p.interactive(lstName)
+		},
 	}
 	c.AddCommand(
 		p.lstNewSessionCommand(), p.lstEndSessionCommand(), p.lstShowSessionCommand(), p.lstPingCommand(),
@@ -74,13 +76,6 @@ lst end_session`,
 	return c
 }
 
-// lstNames are the commands of Lustre's lst, as it lists them; ours are not among
-// them.
-var lstNames = []string{
-	"new_session", "end_session", "show_session", "ping", "add_group", "del_group", "update_group", "list_group",
-	"stat", "show_error", "add_batch", "run", "stop", "list_batch", "query", "add_test", "help", "--list-commands",
-}
-
 // isLst tells whether a command is lst or one of its commands.
 func isLst(c *cobra.Command) bool {
 	for ; c != nil; c = c.Parent() {
@@ -89,49 +84,6 @@ func isLst(c *cobra.Command) bool {
 		}
 	}
 	return false
-}
-
-// lstMisused says what is wrong with a command line of lst.
-func (p *program) lstMisused(l line, err error) {
-	if unknown := (*unknownCommand)(nil); !errors.As(err, &unknown) {
-		p.misused(l, err)
-		return
-	}
-	fmt.Fprintln(p.stdout, "Try interactive use without arguments or use one of:")
-	for _, name := range lstNames {
-		fmt.Fprintf(p.stdout, "\"%s\"\n", name)
-	}
-	fmt.Fprintln(p.stdout, "as argument.")
-	p.hint("and besides those of Lustre: quick, enable, disable, status")
-}
-
-// lstInteractive does the commands that stdin has.
-func (p *program) lstInteractive() error {
-	prompt := func() {
-		if p.hints && p.stdin == os.Stdin && isTerminal(os.Stdin) && isTerminal(os.Stdout) {
-			fmt.Fprint(p.stdout, "lst > ")
-		}
-	}
-	if p.stdin == nil {
-		return nil
-	}
-	lines := bufio.NewScanner(p.stdin)
-	for prompt(); lines.Scan(); prompt() {
-		words := strings.Fields(lines.Text())
-		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
-			continue
-		}
-		if words[0] == "quit" || words[0] == "exit" {
-			break
-		}
-		one := *p
-		one.stdin = nil
-		if p.name != lstName {
-			words = append([]string{lstName}, words...)
-		}
-		_ = one.run(words) // it has said what was wrong
-	}
-	return lines.Err()
 }
 
 // lstKey is the session's key; false if the environment has none.

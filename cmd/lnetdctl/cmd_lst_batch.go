@@ -24,6 +24,9 @@ const (
 	lstBatchRunning = 177
 )
 
+// lstNoTest is what lst says of a test, and of what a test needs, that is not there.
+const lstNoTest = "Can't find test in current session"
+
 // stopInterval is how often stop looks whether a batch has stopped.
 const stopInterval = time.Second
 
@@ -37,8 +40,10 @@ func namedBatch(operands []string) string {
 
 func (p *program) lstAddBatchCommand() *cobra.Command {
 	return p.lstLeaf(manual{
-		use:     "add_batch NAME",
-		short:   "make a batch of tests",
+		use:   "add_batch NAME",
+		short: "make a batch of tests",
+		long: `A batch holds tests that are started and stopped together. Every session has one that is
+called batch.`,
 		example: "lnetdctl lst add_batch b",
 	}, 1, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		if err := c.LstAddBatch(ctx, api.LstNamed{Key: key, Name: operands[0]}); err != nil {
@@ -93,7 +98,9 @@ func (p *program) lstAddTest(
 		return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), text)
 	}
 	if o.from == "" || o.to == "" {
-		return needsHelp{exitFailure}
+		err := p.lstFail(api.CodeLstUnknown, -int(syscall.ENOENT), lstNoTest)
+		p.hint("name the groups of the clients and of the servers with --from and --to")
+		return err
 	}
 	if o.concurrency < 1 || o.concurrency > 1024 {
 		return invalid(fmt.Sprintf("Invalid concurrency of test: %d", o.concurrency))
@@ -138,11 +145,6 @@ func parseDistribute(s string) (distribute, span int, ok bool) {
 }
 
 func (p *program) lstSendTest(ctx context.Context, c *client.Client, r *api.LstTest) error {
-	for _, group := range []string{r.From, r.To} { // lst looks at the groups first
-		if _, err := c.LstGroup(ctx, api.LstNamed{Key: r.Key, Name: group}); isErrno(err, syscall.ENOENT) && !p.json {
-			return p.noCount("Can't get", group)
-		}
-	}
 	added, err := c.LstAddTest(ctx, *r)
 	if err != nil {
 		return p.lstRefused(lstWords{what: "test", failed: "Failed to add test"}, err)
@@ -170,6 +172,7 @@ func (p *program) lstRunCommand() *cobra.Command {
 	c := p.lstLeaf(manual{
 		use:     "run [--timeout SECONDS] [NAME]",
 		short:   "start a batch",
+		long:    `Each client of the batch begins with its tests. NAME is batch if it is not given.`,
 		example: "lnetdctl lst run --timeout 60 b",
 	}, 0, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		r := api.LstRun{Key: key, Batch: namedBatch(operands), Timeout: timeout}
@@ -204,8 +207,10 @@ func (p *program) lstBatchRefused(batch, op string, err error) error {
 func (p *program) lstStopCommand() *cobra.Command {
 	var force bool
 	c := p.lstLeaf(manual{
-		use:     "stop [--force] [NAME]",
-		short:   "stop a batch, and wait until it has stopped",
+		use:   "stop [--force] [NAME]",
+		short: "stop a batch, and wait until it has stopped",
+		long: `Requests under way are waited for, unless --force is given. NAME is batch if it is not
+given.`,
 		example: "lnetdctl lst stop b",
 	}, 0, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		return p.lstStop(ctx, c, api.LstStop{Key: key, Batch: namedBatch(operands), Force: force})
@@ -257,6 +262,9 @@ func (p *program) lstListBatchCommand() *cobra.Command {
 	c := p.lstLeaf(manual{
 		use:   "list_batch [--test N] [--active | --invalid | --all] [--server] [NAME]",
 		short: "list the batches, or the tests or the nodes of one",
+		long: `Without NAME the batches are listed, with it the tests of that batch, and with one of
+the options about states the nodes that are in such a state. State is 176 of a batch
+that does not run, 177 of one that does.`,
 		example: `lnetdctl lst list_batch
 lnetdctl lst list_batch --all b`,
 	}, 0, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
@@ -284,7 +292,7 @@ lnetdctl lst list_batch --all b`,
 
 func (p *program) lstShowBatch(b *report.BatchInfo, test int, servers bool, o *lstStateOptions) error {
 	if test < 0 || test > len(b.Tests) {
-		return p.lstFail(api.CodeLstUnknown, -int(syscall.ENOENT), "Can't find test in current session")
+		return p.lstFail(api.CodeLstUnknown, -int(syscall.ENOENT), lstNoTest)
 	}
 	if p.json {
 		if test > 0 {
@@ -389,6 +397,8 @@ func (o *queryOptions) show(p *program, batch string, q *report.QueryResult) {
 	if !o.active && !o.idle && !o.failed && !o.all {
 		head := fmt.Sprintf("%s [%d]", batch, o.test)
 		switch {
+		case q.Idle+q.Running+q.Failed == 0:
+			fmt.Fprintln(p.stdout, "Batch or test is empty")
 		case q.Running == 0 && q.Failed == 0:
 			fmt.Fprintf(p.stdout, "%s is stopped\n", head)
 		case q.Idle == 0 && q.Failed == 0:

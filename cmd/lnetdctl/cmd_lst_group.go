@@ -78,6 +78,7 @@ func (p *program) lstDeleteGroupCommand() *cobra.Command {
 	return p.lstLeaf(manual{
 		use:     "del_group NAME",
 		short:   "delete a group that no test uses",
+		long:    `Nodes that are in no other group leave the session.`,
 		example: "lnetdctl lst del_group servers",
 	}, 1, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		r, err := c.LstDeleteGroup(ctx, api.LstNamed{Key: key, Name: operands[0]})
@@ -205,6 +206,8 @@ func (p *program) lstListGroupCommand() *cobra.Command {
 	c := p.lstLeaf(manual{
 		use:   "list_group [--active] [--busy] [--down] [--unknown] [--all] [GROUP...]",
 		short: "list the groups, or the nodes of groups",
+		long: `Without GROUP the groups are listed, with it how many nodes of each are in which state,
+and with one of the options the nodes that are in such a state.`,
 		example: `lnetdctl lst list_group
 lnetdctl lst list_group --all servers`,
 	}, 0, -1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {

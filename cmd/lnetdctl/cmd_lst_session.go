@@ -106,6 +106,7 @@ func (p *program) lstEndSessionCommand() *cobra.Command {
 	return p.lstLeaf(manual{
 		use:     "end_session",
 		short:   "end the session on all nodes",
+		long:    `Tests that run are stopped, and groups and batches are gone.`,
 		example: "lnetdctl lst end_session",
 	}, 0, 0, func(ctx context.Context, c *client.Client, key api.LstKey, _ []string) error {
 		if err := c.LstEndSession(ctx, key); err != nil {
@@ -114,7 +115,6 @@ func (p *program) lstEndSessionCommand() *cobra.Command {
 		if p.json {
 			return p.printJSON(struct{}{})
 		}
-		fmt.Fprintln(p.stdout, "session is ended")
 		return nil
 	})
 }
@@ -123,6 +123,7 @@ func (p *program) lstShowSessionCommand() *cobra.Command {
 	return command(manual{
 		use:     "show_session",
 		short:   "describe the session, its key too",
+		long:    `The key is what LST_SESSION has to be for all other commands.`,
 		example: "lnetdctl lst show_session",
 		exits:   lstExits,
 	}, func(ctx context.Context, operands []string) error {

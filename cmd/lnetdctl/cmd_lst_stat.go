@@ -182,13 +182,15 @@ func (o *statOptions) bandwidths(f *report.Figure) string {
 func (p *program) lstShowErrorCommand() *cobra.Command {
 	var session bool
 	c := p.lstLeaf(manual{
-		use:     "show_error [--session] GROUP|IDS...",
-		short:   "show which nodes have seen errors",
+		use:   "show_error [--session] GROUP|IDS...",
+		short: "show which nodes have seen errors",
+		long: `Errors are of requests that failed, or were answered with wrong data, since the session
+began.`,
 		example: "lnetdctl lst show_error clients servers",
 	}, 1, -1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		s, err := c.LstStat(ctx, api.LstStat{Key: key, Targets: operands})
 		if err != nil {
-			return p.lstStatRefused(err)
+			return p.lstRefused(lstWords{what: api.FaultOf(err).Subject, failed: "Failed to show errors"}, err)
 		}
 		troubles := s.Troubles(session)
 		if p.json {

@@ -1,7 +1,218 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/lnet"
+)
 
 func (p *program) netCommand() *cobra.Command {
-	return group("net", "the node's nets and NIs", p.netShowCommand(), p.netSetCommand())
+	return group("net", "the node's nets and NIs",
+		p.netAddCommand(), p.netDelCommand(), p.netShowCommand(), p.netSetCommand())
+}
+
+var (
+	netAddErrors = errorForm{op: "add", entity: "net"}
+	netDelErrors = errorForm{op: "del", entity: "net"}
+	netMissing   = errorForm{kind: plainText}
+	// Options of "net add" that make no sense: lnetctl's words and their places
+	// (lnetctl 4.2).
+	netAddOptionErrors = errorForm{kind: oldDocument, op: "ni", entity: "add"}
+)
+
+// netMissingText is lnetctl's word for a net that is not named.
+const netMissingText = "missing mandatory parameters in NI config: 'network'"
+
+const netExits = `0    success
+1    help was asked for
+234  NIs cannot be added or deleted so, or the options make no sense (-22)
+255  an option has an impossible value, or there is no lnetd to talk to (-1)`
+
+// niNames are what NIs are named by.
+type niNames struct{ net, interfaces, nid string }
+
+func (o *niNames) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVarP(&o.net, "net", "n", "", "the `NET`, such as tcp or tcp1")
+	f.StringVarP(&o.interfaces, "if", "i", "", "`INTERFACES`, a comma list")
+	f.StringVar(&o.nid, "nid", "", "`NID` in place of a net and interfaces")
+}
+
+// readNINames puts the names into a request; the error has been reported. What is not given
+// stays empty.
+func (p *program) readNINames(o niNames, form errorForm, net *lnet.Net, names *[]string, nid *lnet.NID) error {
+	if o.net != "" && o.nid != "" {
+		return p.invalid(netMissing, -22, "--net is invalid with --nid option", "the NID names its net itself")
+	}
+	var err error
+	if o.net != "" {
+		if *net, err = lnet.ParseNet(o.net); err != nil {
+			return p.invalid(form, -2, "cannot parse net", err.Error())
+		}
+	}
+	if o.nid != "" {
+		if *nid, err = p.readNID(form, o.nid); err != nil {
+			return err
+		}
+	}
+	for _, name := range splitList(o.interfaces) {
+		if name != "" {
+			*names = append(*names, name)
+		}
+	}
+	return nil
+}
+
+// netAddOptions are those of "net add".
+type netAddOptions struct {
+	niNames
+	ip2nets                                              string
+	peerTimeout, peerCredits, peerBufferCredits, credits string
+	conns, tos, cpt                                      string
+	authKey, trafficClass                                string
+	skipRoutes                                           bool
+}
+
+func (p *program) netAddCommand() *cobra.Command {
+	var o netAddOptions
+	c := leaf(manual{
+		use:   "add {--net NET --if INTERFACES | --nid NID | --ip2net RULES} [TUNABLES]",
+		short: "bring NIs up",
+		long: `Each interface becomes an NI of the net, which is made if there is none: all of
+them come up, or none. An interface may carry CPTs, as eth0[0,1]. With --nid the
+interface is the one that has the address. RULES are those of the module
+parameter ip2nets.
+
+The first NI of a net sets timeout and credits of its peers for the others too.
+A number that cannot be read, or is out of range, counts as not given, but for
+--conns-per-peer and --tos. The host's routes are left as they are; see
+setup-mrrouting.`,
+		example: `lnetdctl net add --net tcp1 --if eth1
+lnetdctl net add --net tcp --if eth0,eth2 --peer-credits 16 --credits 512
+lnetdctl net add --nid 10.1.2.3@tcp2`,
+		exits: netExits,
+	}, func(ctx context.Context) error { return p.netAdd(ctx, o) })
+	o.add(c)
+	f := c.Flags()
+	f.StringVarP(&o.ip2nets, "ip2net", "p", "", "`RULES` that choose nets by addresses, at most 127 characters")
+	f.StringVarP(&o.peerTimeout, "peer-timeout", "t", "", "`SECONDS` without a sign of life after which a peer is down; 0: never")
+	f.StringVarP(&o.peerCredits, "peer-credits", "c", "", "messages under way to one peer, a `NUMBER`")
+	f.StringVarP(&o.peerBufferCredits, "peer-buffer-credits", "b", "", "router buffers that one peer may take, a `NUMBER`")
+	f.StringVarP(&o.credits, "credits", "r", "", "messages under way on the NI, a `NUMBER`")
+	f.StringVarP(&o.cpt, "cpt", "s", "", "CPU partitions that the NI belongs to, a `LIST` such as [0,1]")
+	f.StringVarP(&o.conns, "conns-per-peer", "m", "", "connections per peer, a `NUMBER` from 0 to 127; 0: by the link's speed")
+	f.StringVar(&o.tos, "tos", "", "type of service, a `NUMBER` from -1, the system's choice, to 255")
+	f.BoolVarP(&o.skipRoutes, "skip-mr-route-setup", "k", false, "without effect: routes are never set up unasked")
+	f.StringVarP(&o.authKey, "auth-key", "a", "", "without effect: a `KEY` of kfi nets")
+	f.StringVarP(&o.trafficClass, "traffic-class", "T", "", "without effect: a `CLASS` of kfi nets")
+	return c
+}
+
+func (p *program) netAdd(ctx context.Context, o netAddOptions) error {
+	r, err := p.readNetAddition(o)
+	if err != nil {
+		return err
+	}
+	return p.tell(netAddErrors, func(c *client.Client) error { return c.AddNet(ctx, r) })
+}
+
+// connsPerPeerMax is the most that --conns-per-peer takes.
+const connsPerPeerMax = 127
+
+func (p *program) readNetAddition(o netAddOptions) (r api.NetAddition, err error) {
+	if err := p.readNINames(o.niNames, netAddErrors, &r.Net, &r.Interfaces, &r.NID); err != nil {
+		return r, err
+	}
+	const ip2netsMax = 127 // lnetctl 4.2
+	switch {
+	case o.net == "" && o.nid == "" && o.ip2nets == "":
+		return r, p.invalid(netMissing, -22, netMissingText, "name the net with --net")
+	case o.net != "" && len(r.Interfaces) == 0:
+		return r, p.invalid(netMissing, -22, "creating a local NI needs at least one interface", "name it with --if")
+	case len(o.ip2nets) > ip2netsMax:
+		return r, p.invalid(netAddErrors, -7, "ip2net string is too long", "write the rules into a file, and import it")
+	}
+	r.IP2Nets, r.CPT = o.ip2nets, o.cpt
+	r.PeerTimeout = p.atLeast("peer-timeout", o.peerTimeout, 0)
+	r.PeerCredits = p.atLeast("peer-credits", o.peerCredits, 1)
+	r.PeerBufferCredits = p.atLeast("peer-buffer-credits", o.peerBufferCredits, 1)
+	r.Credits = p.atLeast("credits", o.credits, 1)
+	conns, err := p.readConns(netAddOptionErrors, o.conns)
+	if err != nil {
+		return r, err
+	}
+	lnd := map[string]int64{}
+	if conns != nil {
+		lnd["conns_per_peer"] = int64(*conns)
+	}
+	if o.tos != "" {
+		tos, ok := parseNumber(o.tos)
+		if !ok || tos < -1 || tos > math.MaxUint8 {
+			return r, p.invalid(netAddOptionErrors, -22, "Invalid ToS argument", "it is a number from -1 to 255")
+		}
+		lnd["tos"] = tos
+	}
+	if len(lnd) > 0 {
+		r.LND = lnd
+	}
+	return r, nil
+}
+
+// atLeast reads the number of an option that counts as not given if it is less than lo,
+// or none, and then says so; -1 is how one asks for the default.
+func (p *program) atLeast(option, given string, lo int64) *int {
+	n, ok := p.numberOrNone(option, given)
+	switch {
+	case !ok || n == -1:
+		return nil
+	case n < lo || n > math.MaxInt32:
+		p.warn(fmt.Sprintf("--%s '%s' is not within %d to %d, and is ignored", option, given, lo, math.MaxInt32))
+		return nil
+	}
+	return new(int(n))
+}
+
+// readConns reads a number of connections per peer; nil if none is given, or a negative
+// one, which has no effect.
+func (p *program) readConns(form errorForm, given string) (*int, error) {
+	if given == "" {
+		return nil, nil
+	}
+	n, ok := parseNumber(given)
+	if !ok || n > connsPerPeerMax {
+		form.exit = exitFailure
+		return nil, p.invalid(form, -1, "invalid conns-per-peer value (valid range 0-127)", "")
+	}
+	return p.atLeast("conns-per-peer", given, 0), nil
+}
+
+func (p *program) netDelCommand() *cobra.Command {
+	var o niNames
+	c := leaf(manual{
+		use:   "del {--net NET [--if INTERFACES] | --nid NID}",
+		short: "take NIs down",
+		long: `Without --if all NIs of the net go. With the last NI of a net the routes by
+gateways on it go, and those NIDs of peers that are on it.`,
+		example: `lnetdctl net del --net tcp1
+lnetdctl net del --net tcp --if eth2
+lnetdctl net del --nid 10.1.2.3@tcp2`,
+		exits: netExits,
+	}, func(ctx context.Context) error {
+		var r api.NetDeletion
+		if err := p.readNINames(o, netDelErrors, &r.Net, &r.Interfaces, &r.NID); err != nil {
+			return err
+		}
+		if o.net == "" && o.nid == "" {
+			return p.invalid(netMissing, -22, netMissingText, "name the net with --net")
+		}
+		return p.tell(netDelErrors, func(c *client.Client) error { return c.DeleteNet(ctx, r) })
+	})
+	o.add(c)
+	return c
 }

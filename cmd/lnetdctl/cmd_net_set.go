@@ -2,15 +2,19 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 var netSetErrors = errorForm{kind: oldDocument, op: "net", entity: "set", exit: exitInvalid}
 
-// netSetOptions are those of "net set", with those that only a restart changes.
+// netSetOptions are those of "net set".
 type netSetOptions struct {
 	healthOptions
 	net, conns, lndTimeout string
@@ -19,34 +23,86 @@ type netSetOptions struct {
 func (p *program) netSetCommand() *cobra.Command {
 	var o netSetOptions
 	c := leaf(manual{
-		use:   "set {--nid NID | --all} [--health VALUE]",
-		short: "set the health of NIs",
+		use:   "set {--nid NID | --all | --net NET} [--health VALUE] [--conns-per-peer N] [--lnd-timeout N]",
+		short: "change NIs that are up",
 		long: `A health below 1000 makes the NI less preferred than others, and has it pinged
 until it is at its best again. At 0 the NI is announced as down.
 
-The connections per peer and the LND's timeout belong to the configuration of
-lnetd, where a restart puts them in force; here they are refused.`,
+The connections per peer are those of peers that are connected with from then
+on. The timeout of the LND is that of all NIs of --net; 0 is the one that
+follows from transaction_timeout and retry_count.`,
 		example: `lnetdctl net set --nid 10.0.0.1@tcp --health 500
-lnetdctl net set --all --health 1000`,
+lnetdctl net set --all --conns-per-peer 4
+lnetdctl net set --net tcp --lnd-timeout 30`,
+		exits: netExits,
 	}, func(ctx context.Context) error { return p.netSet(ctx, o) })
 	o.add(c, "NI")
 	f := c.Flags()
-	f.StringVarP(&o.net, "net", "i", "", "`NET` whose LND --lnd-timeout is about")
-	f.StringVarP(&o.conns, "conns-per-peer", "m", "", "refused: `NUMBER` of connections per peer")
-	f.StringVarP(&o.lndTimeout, "lnd-timeout", "l", "", "refused: timeout of the LND in `SECONDS`")
+	f.StringVarP(&o.net, "net", "i", "", "`NET` whose NIs --lnd-timeout and --conns-per-peer are about")
+	f.StringVarP(&o.conns, "conns-per-peer", "m", "", "connections per peer, a `NUMBER` from 0 to 127; 0: by the link's speed")
+	f.StringVarP(&o.lndTimeout, "lnd-timeout", "l", "", "timeout of the LND in seconds, a `NUMBER`")
 	return c
 }
 
 func (p *program) netSet(ctx context.Context, o netSetOptions) error {
-	switch {
-	case o.conns != "":
-		return p.invalid(netSetErrors, -95, "conns_per_peer cannot change while an NI is up",
-			"set conns_per_peer among the NI's lnd tunables in the configuration, and restart lnetd")
-	case o.lndTimeout != "" && o.net == "":
-		return p.invalid(netSetErrors, -22, "Specified --lnd-timeout without --net option", "")
-	case o.lndTimeout != "":
-		return p.invalid(netSetErrors, -95, "the LND timeout cannot change while an NI is up",
-			"it follows from transaction_timeout and retry_count, or from lnetd's configuration")
+	changes, err := p.niTunables(o)
+	if err != nil {
+		return err
+	}
+	for _, r := range changes {
+		if err := p.tell(netSetErrors, func(c *client.Client) error { return c.SetNITunables(ctx, r) }); err != nil {
+			return err
+		}
+	}
+	if len(changes) > 0 && o.health == "" {
+		return nil
 	}
 	return p.setHealth(ctx, netSetErrors, o.healthOptions, (*client.Client).SetNIHealth)
+}
+
+// niTunables are the changes that the options ask for beside health; the error has been
+// reported.
+func (p *program) niTunables(o netSetOptions) (changes []api.NITunables, err error) {
+	var net lnet.Net
+	if o.net != "" {
+		if net, err = lnet.ParseNet(o.net); err != nil {
+			return nil, p.invalid(netSetErrors, -22, "Invalid network type: "+o.net, err.Error())
+		}
+	}
+	conns, err := p.readConns(netSetErrors, o.conns)
+	if err != nil {
+		return nil, err
+	}
+	if conns != nil {
+		r := api.NITunables{All: o.all, ConnsPerPeer: conns}
+		switch {
+		case o.nid != "":
+			if r.NID, err = p.readNID(netSetErrors, o.nid); err != nil {
+				return nil, err
+			}
+		case !o.all:
+			r.Net = net
+		}
+		changes = append(changes, r)
+	}
+	if o.lndTimeout == "" {
+		return changes, nil
+	}
+	seconds, ok := parseNumber(o.lndTimeout)
+	switch {
+	case o.net == "":
+		return nil, p.invalid(netSetErrors, -22, "Specified --lnd-timeout without --net option", "")
+	case !ok || seconds < 0 || seconds > math.MaxInt32:
+		return nil, p.invalid(netSetErrors, -22, fmt.Sprintf("Invalid LND timeout value '%s', must be >= 0", o.lndTimeout), "")
+	}
+	return append(changes, api.NITunables{Net: net, LNDTimeout: new(int(seconds))}), nil
+}
+
+// readNID reads a NID; the error has been reported.
+func (p *program) readNID(form errorForm, given string) (lnet.NID, error) {
+	nid, err := lnet.ParseNID(given)
+	if err != nil {
+		return nid, p.invalid(form, -22, fmt.Sprintf("cannot parse NID '%s'", given), err.Error())
+	}
+	return nid, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -24,8 +25,8 @@ func (p *program) netShowCommand() *cobra.Command {
 		short: "print the nets and their NIs",
 		long: `Without --verbose the NIDs, their status and interfaces are printed. Level 1,
 which --verbose without a number means, adds statistics, tunables and why an NI
-is down; level 2
-messages by type and health; level 4 what user policies did.`,
+is down; level 2 messages by type and health; level 4 what user policies did.
+NIs that wait for their interface are named at a terminal and with --json.`,
 		example: `lnetdctl net show
 lnetdctl net show --net tcp1 -v 2`,
 		exits: `0    success
@@ -40,9 +41,23 @@ lnetdctl net show --net tcp1 -v 2`,
 
 func (p *program) netShow(ctx context.Context, o netShowOptions) error {
 	return show(p, errorForm{op: "show", entity: "net"}, wide,
-		func(c *client.Client) ([]api.Net, error) { return c.Nets(ctx, o.net) },
-		func(nets []api.Net) any { return api.Nets{Nets: nets} },
-		func(nets []api.Net) mapping { return netDocument(nets, verbosityLevel(o.verbose)) })
+		func(c *client.Client) (api.Nets, error) { return c.NetsAndWaiting(ctx, o.net) },
+		func(nets api.Nets) any { return nets },
+		func(nets api.Nets) mapping {
+			for k := range nets.Waiting {
+				p.hint(waitingText(&nets.Waiting[k]))
+			}
+			return netDocument(nets.Nets, verbosityLevel(o.verbose))
+		})
+}
+
+// waitingText says of an NI that is not there yet why it is not.
+func waitingText(w *api.WaitingNI) string {
+	what := w.Interface
+	if what == "" {
+		what = w.NID.String()
+	}
+	return fmt.Sprintf("%s on %s waits: %s", what, w.Net, w.Cause)
 }
 
 // netDocument is the document of "net show" (lnetctl 5.1).

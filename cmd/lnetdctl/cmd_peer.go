@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -29,10 +30,9 @@ func (o *peerOptions) add(c *cobra.Command, nids string) {
 }
 
 var (
-	peerAddErrors = errorForm{op: "add", entity: "peer"}
-	// A peer that is not there is no news to lnetctl.
-	peerDelErrors  = errorForm{op: "del", entity: "peer", silent: []api.Code{api.CodePeerUnknown}}
-	peerShowErrors = errorForm{op: "show", entity: "peer", silent: []api.Code{api.CodePeerUnknown}}
+	peerAddErrors  = errorForm{op: "add", entity: "peer"}
+	peerDelErrors  = errorForm{op: "del", entity: "peer"}
+	peerShowErrors = errorForm{op: "show", entity: "peer"}
 	peerSetErrors  = errorForm{kind: oldDocument, op: "peer", entity: "set", exit: exitInvalid}
 )
 
@@ -96,7 +96,6 @@ func (p *program) peerNIDs(
 	ctx context.Context, o peerOptions, form errorForm, primary *lnet.NID, others *[]lnet.NID,
 ) error {
 	if o.primary == "" {
-		form.silent = []api.Code{api.CodeRequestInvalid} // as lnetctl is
 		return p.invalid(form, -22, "missing primary NID", "name the peer's primary NID with --prim_nid")
 	}
 	nids, err := p.expandNIDs(ctx, o.primary, 1)
@@ -116,22 +115,37 @@ func (p *program) peerSetCommand() *cobra.Command {
 	var o healthOptions
 	var state string
 	c := leaf(manual{
-		use:   "set {--nid NID | --all} [--health VALUE]",
-		short: "set the health of peers' NIDs",
+		use:   "set {--nid NID | --all} [--health VALUE] [--state FLAGS]",
+		short: "set the health and the state of peers' NIDs",
 		long: `A health below 1000 makes the NID less preferred than others of its peer, and
 has it pinged until it is at its best again.
 
-The flags of a peer's state belong to discovery; --state is refused.`,
+FLAGS, for tests, are the peer's state as "peer show -v 3" prints it: 1 is Multi-Rail,
+8 configured, 16 discovered, 256 that its NIDs are up to date, 1048576 that its
+primary NID is locked.`,
 		example: `lnetdctl peer set --nid 10.0.0.1@tcp --health 500
-lnetdctl peer set --all --health 1000`,
-	}, func(ctx context.Context) error {
-		if state != "" {
-			return p.invalid(peerSetErrors, -95, "the state of a peer cannot be set",
-				fmt.Sprintf("%s discover --force makes a peer's state anew", p.name))
-		}
-		return p.setHealth(ctx, peerSetErrors, o, (*client.Client).SetPeerHealth)
-	})
+lnetdctl peer set --all --health 1000
+lnetdctl peer set --nid 10.0.0.1@tcp --state 0x111`,
+	}, func(ctx context.Context) error { return p.peerSet(ctx, o, state) })
 	o.add(c, "peer's NID")
-	c.Flags().StringVarP(&state, "state", "s", "", "refused: `FLAGS` of the peer's state")
+	c.Flags().StringVarP(&state, "state", "s", "", "`FLAGS` of the peer's state")
 	return c
+}
+
+func (p *program) peerSet(ctx context.Context, o healthOptions, state string) error {
+	if o.health != "" || state == "" {
+		if err := p.setHealth(ctx, peerSetErrors, o, (*client.Client).SetPeerHealth); err != nil || state == "" {
+			return err
+		}
+	}
+	nid, err := p.whose(peerSetErrors, o)
+	if err != nil {
+		return err
+	}
+	flags, ok := parseNumber(state)
+	if !ok || flags < 0 || flags > math.MaxUint32 {
+		return p.invalid(peerSetErrors, -22, fmt.Sprintf("cannot parse state '%s'", state), "it is a number of 32 bits")
+	}
+	r := api.PeerState{NID: nid, All: o.all, State: uint32(flags)}
+	return p.tell(peerSetErrors, func(c *client.Client) error { return c.SetPeerState(ctx, r) })
 }

@@ -33,6 +33,7 @@ func (p *program) peerListCommand() *cobra.Command {
 	return leaf(manual{
 		use:     "list",
 		short:   "print the primary NIDs of the peers",
+		long:    `Those of peers that were added and of peers that were discovered, the oldest first.`,
 		example: "lnetdctl peer list",
 		exits:   peerExits,
 	}, func(ctx context.Context) error {

@@ -29,10 +29,10 @@ ID (12345-10.0.0.1@tcp) in place of a NID. The nodes are pinged one after the
 other. Those that answer are printed first, the failures behind them.`,
 		example: `lnetdctl ping 10.0.0.1@tcp
 lnetdctl ping --timeout 5 10.0.0.[1-4]@tcp server7@tcp1`,
-		exits: `0    every node answered
-1    help was asked for
+		exits: `0    every node answered, or help was asked for
 234  NIDS cannot be read, or the request was refused (-22)
 255  a node did not answer, or there is no lnetd to talk to (-1)`,
+		helps: true,
 	}, func(ctx context.Context, operands []string) error { return p.ping(ctx, o, operands) })
 	f := c.Flags()
 	f.StringVarP(&o.source, "source", "s", "", "local `NID` that the pings leave from")
@@ -45,7 +45,7 @@ func (p *program) ping(ctx context.Context, o pingOptions, operands []string) er
 		return p.noTargets()
 	}
 	req := api.PingRequest{Source: o.source}
-	if n, ok := parseNumber(o.timeout); ok && n > 0 {
+	if n, ok := p.numberOrNone("timeout", o.timeout); ok && n > 0 {
 		req.Timeout = float64(n)
 	}
 	if o.source != "" {
@@ -53,8 +53,12 @@ func (p *program) ping(ctx context.Context, o pingOptions, operands []string) er
 			return p.badSource(o.source, err)
 		}
 	}
-	var err error
-	if req.NIDs, err = p.expandTargets(ctx, operands, api.PingTargetsMax); err != nil {
+	return p.pingTargets(ctx, req, operands)
+}
+
+// pingTargets pings nodes as req says, and prints what came of it.
+func (p *program) pingTargets(ctx context.Context, req api.PingRequest, targets []string) (err error) {
+	if req.NIDs, err = p.expandTargets(ctx, targets, api.PingTargetsMax); err != nil {
 		return p.badList(pingErrors, err)
 	}
 	client := p.client()
@@ -129,14 +133,8 @@ func (p *program) noTargets() error {
 	return status(exitInvalid)
 }
 
-// badSource answers a source that is no NID: lnetctl prints nothing
+// badSource answers a source that is no NID, of which lnetctl says nothing
 // (lnetctl 4.12).
 func (p *program) badSource(source string, err error) error {
-	if p.json {
-		p.failJSON(api.Fault{
-			Code: api.CodeRequestInvalid, Errno: -22, Text: "cannot parse source NID '" + source + "'",
-		}.Because(err))
-	}
-	p.hint(fmt.Sprintf("--source %s: %v", source, err))
-	return status(exitInvalid)
+	return p.invalid(pingErrors, -22, "cannot parse source NID '"+source+"'", err.Error())
 }

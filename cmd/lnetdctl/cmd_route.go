@@ -35,7 +35,7 @@ func (o *routeOptions) addFigures(c *cobra.Command, hops, priority string) {
 
 var (
 	routeAddErrors = errorForm{op: "add", entity: "route"}
-	routeDelErrors = errorForm{op: "del", entity: "route", silent: []api.Code{api.CodeRouteUnknown}}
+	routeDelErrors = errorForm{op: "del", entity: "route"}
 	routeMissing   = errorForm{kind: plainText}
 )
 
@@ -68,13 +68,13 @@ func (p *program) routeAdd(ctx context.Context, o routeOptions) error {
 	r := api.RouteAddition{Net: net, Gateways: gateways}
 	// What is not a number counts as not given (lnetctl 4.6); -1 is how an
 	// undefined number of hops shows.
-	if n, ok := parseNumber(o.hops); ok && n != -1 {
+	if n, ok := p.numberOrNone("hop", o.hops); ok && n != -1 {
 		if n < 1 || n > lnet.HopsMax {
 			return p.invalid(routeAddErrors, -22, "invalid hop count must be between 1 and 255", "")
 		}
 		r.Hops = uint32(n)
 	}
-	if n, ok := parseNumber(o.priority); ok {
+	if n, ok := p.numberOrNone("priority", o.priority); ok {
 		if n < 0 {
 			return p.invalid(routeAddErrors, -22, "invalid priority, must not be negative", "")
 		}
@@ -105,16 +105,14 @@ func (p *program) routeDel(ctx context.Context, o routeOptions) error {
 	if err != nil {
 		return err
 	}
-	unknown := false
-	err = p.tell(routeDelErrors, func(c *client.Client) error {
+	return p.tell(routeDelErrors, func(c *client.Client) error {
 		err := c.DeleteRoutes(ctx, api.RouteDeletion{Net: net, Gateways: gateways})
-		unknown = err != nil && api.FaultOf(err).Code == api.CodeRouteUnknown
+		if err != nil && api.FaultOf(err).Code == api.CodeRouteUnknown && !p.json {
+			p.warn(api.FaultOf(err).Text)
+			return nil
+		}
 		return err
 	})
-	if unknown && !p.json {
-		return nil
-	}
-	return err
 }
 
 // routeEnds reads where routes lead and through whom; the error has been
@@ -152,10 +150,10 @@ undefined number of hops. Only routes with all that is given are printed.`,
 lnetdctl route show --net o2ib`,
 	}, func(ctx context.Context) error {
 		filter := api.RouteFilter{Net: o.net, Gateway: o.gateway, Hops: -1, Priority: -1}
-		if n, ok := parseNumber(o.hops); ok {
+		if n, ok := p.numberOrNone("hop", o.hops); ok {
 			filter.Hops = max(n, 0) // -1 shows what has none
 		}
-		if n, ok := parseNumber(o.priority); ok {
+		if n, ok := p.numberOrNone("priority", o.priority); ok {
 			filter.Priority = n
 		}
 		return show(p, errorForm{op: "show", entity: "route"}, wide,

@@ -40,15 +40,7 @@ func routingDocument(r api.Routing) mapping {
 		}}})
 	}
 	list = append(list, mapping{{"enable", number(int(r.State))}})
-	b := r.Buffers()
-	return mapping{
-		{"routing", list},
-		{"buffers", mapping{
-			{"tiny", number(b.Tiny)},
-			{"small", number(b.Small)},
-			{"large", number(b.Large)},
-		}},
-	}
+	return mapping{{"routing", list}, {"buffers", buffersDocument(r.Buffers())}}
 }
 
 func poolDocument(p *api.Pool) mapping {

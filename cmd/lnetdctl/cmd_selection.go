@@ -15,7 +15,7 @@ import (
 func (p *program) selectionCommand() *cobra.Command {
 	c := group("selection", "selection rules by type, each with an id of its own")
 	for _, kind := range ruleKinds {
-		c.AddCommand(group(kind.name, kind.about,
+		addTo(c, group(kind.name, kind.about,
 			p.selectionAddCommand(&kind), p.selectionDelCommand(&kind), p.selectionShowCommand(&kind)))
 	}
 	return c
@@ -74,7 +74,7 @@ func (k *ruleKind) synopsis(verb string) string {
 func (p *program) selectionAddCommand(k *ruleKind) *cobra.Command {
 	var o selectionOptions
 	c := leaf(manual{
-		use: k.synopsis("add") + " [--priority N]", short: "add a rule", long: k.long,
+		use: k.synopsis("add") + " [--priority N] [--id N]", short: "add a rule", long: k.long,
 		example: "lnetdctl selection " + k.name + " add " + k.example,
 		exits:   udspExits,
 	}, func(ctx context.Context) error {
@@ -86,6 +86,7 @@ func (p *program) selectionAddCommand(k *ruleKind) *cobra.Command {
 	})
 	o.addPatterns(c, k)
 	c.Flags().StringVar(&o.priority, "priority", "", "priority `N`; 0, the best, if not given")
+	o.addID(c, "id `N` of the rule; one that was never used if not given")
 	return c
 }
 
@@ -112,6 +113,7 @@ func (p *program) selectionShowCommand(k *ruleKind) *cobra.Command {
 	var o selectionOptions
 	c := leaf(manual{
 		use: "show [--id N]", short: "print the rules",
+		long:    `Of rules about the same object the first one decides.`,
 		example: "lnetdctl selection " + k.name + " show",
 		exits:   udspExits,
 	}, func(ctx context.Context) error {

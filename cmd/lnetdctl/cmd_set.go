@@ -67,6 +67,7 @@ func settables() []settable {
 
 func (p *program) setCommand() *cobra.Command {
 	c := group("set", "set a parameter of the node")
+	c.Example = "lnetdctl set discovery 0\nlnetdctl set transaction_timeout 10"
 	for _, s := range settables() {
 		c.AddCommand(command(manual{
 			use:   s.name + " VALUE",

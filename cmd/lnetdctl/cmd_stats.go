@@ -29,6 +29,7 @@ lnetdctl stats show -v`,
 	return group("stats", "the node's counters", c, leaf(manual{
 		use:     "reset",
 		short:   "zero the counters of the node, its NIs and its peers",
+		long:    `Latencies are forgotten too. The counters of metrics go on.`,
 		example: "lnetdctl stats reset",
 	}, func(ctx context.Context) error {
 		return p.tell(errorForm{op: "set", entity: "statistics"},

@@ -140,8 +140,10 @@ func (p *program) udspDelCommand() *cobra.Command {
 func (p *program) udspShowCommand() *cobra.Command {
 	var index string
 	c := leaf(manual{
-		use:     "show [--idx N]",
-		short:   "print the policies",
+		use:   "show [--idx N]",
+		short: "print the policies",
+		long: `With --idx the one at that place is printed; src, dst and rte are the patterns, action
+is what follows from a match.`,
 		example: "lnetdctl udsp show",
 		exits:   udspExits,
 	}, func(ctx context.Context) error {

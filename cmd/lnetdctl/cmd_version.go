@@ -16,9 +16,9 @@ const versionPatience = 2 * time.Second
 func (p *program) versionCommand() *cobra.Command {
 	return command(manual{
 		use:   "version",
-		short: "print the versions of this program and of the daemon",
-		long: `The first line names this program, a second one the daemon that answers on
-the control socket, if one does.`,
+		short: "print the version of this program",
+		long: `At a terminal a second line tells that of the daemon that answers on the control
+socket, if one does; with --json it is delivered everywhere.`,
 		example: "lnetdctl version",
 		exits:   "0    always",
 	}, func(ctx context.Context, _ []string) error { return p.showVersion(ctx) })
@@ -43,7 +43,7 @@ func (p *program) showVersion(ctx context.Context) error {
 	}
 	fmt.Fprintf(p.stdout, "%s %s\n", p.name, own)
 	if err == nil {
-		fmt.Fprintf(p.stdout, "%s %s\n", v.Program, v.Version)
+		p.hint(v.Program + " " + v.Version)
 	}
 	return nil
 }

@@ -2,19 +2,29 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control/client"
 )
 
-// group is a command word that wants one of others after it.
+// group is a command word that wants one of others after it; its examples are the
+// first of each of those.
 func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: name, Short: short}
-	c.AddCommand(commands...)
+	addTo(c, commands...)
 	return c
+}
+
+// addTo adds commands to a group.
+func addTo(group *cobra.Command, commands ...*cobra.Command) {
+	group.AddCommand(commands...)
+	for _, c := range commands {
+		example, _, _ := strings.Cut(c.Example, "\n")
+		group.Example += example + "\n"
+	}
 }
 
 // manual is the manual page of a command.
@@ -26,6 +36,9 @@ type manual struct {
 	exits string
 	// number says that the operand is a number.
 	number bool
+	// helps says that asking for help is a success, as lnetctl has it of ping and
+	// discover alone.
+	helps bool
 }
 
 // needsHelp ends a command with its help on stdout and an exit status, as
@@ -37,18 +50,14 @@ func command(m manual, run func(ctx context.Context, operands []string) error) *
 	c := &cobra.Command{
 		Use: m.use, DisableFlagsInUseLine: true,
 		Short: m.short, Long: m.long, Example: m.example,
-		RunE: func(c *cobra.Command, args []string) error {
-			err := run(c.Context(), args)
-			if help := (needsHelp{}); errors.As(err, &help) {
-				_ = c.Help()
-				return help.status
-			}
-			return err
-		},
+		RunE: func(c *cobra.Command, args []string) error { return run(c.Context(), args) },
 	}
 	c.Annotations = map[string]string{exitStatuses: m.exits}
 	if m.number {
 		c.Annotations[numberOperand] = ""
+	}
+	if m.helps {
+		c.Annotations[helpSucceeds] = ""
 	}
 	return c
 }

@@ -22,8 +22,8 @@ func TestNoEngine(t *testing.T) {
 		}
 	}
 	want := []string{
-		"lnet", "internal/control/api", "selftest/latency", "selftest/message", "selftest/report",
-		"internal/control/client", "cmd/lnetdctl",
+		"cmd/internal/cli", "lnet", "internal/control/api", "selftest/latency", "selftest/message", "selftest/report",
+		"internal/control/client", "internal/modparam", "cmd/lnetdctl",
 	}
 	if diff := cmp.Diff(want, own); diff != "" {
 		t.Errorf("lnetdctl links (-want +got):\n%s", diff)

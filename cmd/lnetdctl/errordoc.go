@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/lnetd/lnetd/internal/control/api"
 )
@@ -12,11 +13,13 @@ import (
 type errorForm struct {
 	kind       errorKind
 	op, entity string
-	// silent are the codes that lnetctl prints nothing about; a terminal gets a
-	// hint.
-	silent []api.Code
-	// exit, if not 0, is the exit status whatever the errno.
-	exit status
+	// exit, if not 0, is the exit status whatever the errno; byErrno has a new document's
+	// be that of the errno, too.
+	exit    status
+	byErrno bool
+	// explained has the text say the cause and the remedy too, on a pipe as at a terminal:
+	// lnetctl has no such text to compare with.
+	explained bool
 }
 
 type errorKind uint8
@@ -65,7 +68,7 @@ func (p *program) refused(form errorForm, err error) error {
 	exit := form.exit
 	switch {
 	case exit != 0:
-	case form.kind == newDocument:
+	case form.kind == newDocument && !form.byErrno:
 		exit = exitInvalid
 	default:
 		exit = statusOf(f.Errno)
@@ -86,20 +89,34 @@ func (p *program) refused(form errorForm, err error) error {
 		p.hint(f.Remedy)
 		return status(exitFailure)
 	}
+	if form.explained && len(f.Problems) == 0 {
+		form.report(p, &api.Fault{Errno: f.Errno, Text: faultText(f)})
+		return exit
+	}
 	form.report(p, f)
-	if f.Cause != f.Text {
+	if f.Cause != f.Text && len(f.Problems) == 0 {
 		p.hint(f.Cause)
 	}
 	p.hint(f.Remedy)
 	return exit
 }
 
+// faultText is all of a refusal but its code, on one line.
+func faultText(f *api.Fault) string {
+	s := f.Text
+	if f.Cause != "" && !strings.Contains(s, f.Cause) {
+		s += ": " + f.Cause
+	}
+	if f.Remedy != "" {
+		s += "; " + f.Remedy
+	}
+	return s
+}
+
 func (form *errorForm) report(p *program, f *api.Fault) {
-	for _, code := range form.silent {
-		if code == f.Code {
-			p.hint(f.Text)
-			return
-		}
+	if len(f.Problems) > 0 {
+		form.reportProblems(p, f)
+		return
 	}
 	switch form.kind {
 	case newDocument:
@@ -111,6 +128,25 @@ func (form *errorForm) report(p *program, f *api.Fault) {
 	case ownText:
 		fmt.Fprintf(p.stderr, "%s: %s\n", p.name, f.Text)
 	}
+}
+
+// reportProblems tells all that is wrong in a document, each as an error of its own.
+func (form *errorForm) reportProblems(p *program, f *api.Fault) {
+	if form.kind != newDocument {
+		for k := range f.Problems {
+			fmt.Fprintf(p.stderr, "%s: %s\n", p.name, problemText(&f.Problems[k]))
+		}
+		return
+	}
+	var list sequence
+	for k := range f.Problems {
+		list = append(list, mapping{
+			{form.entity, nil}, {"errno", number(f.Errno)}, {"descr", tagged(problemText(&f.Problems[k]))},
+		})
+	}
+	fmt.Fprintln(p.stderr, "---")
+	_ = wide.write(p.stderr, mapping{{form.op, list}})
+	fmt.Fprintln(p.stderr, "...")
 }
 
 // invalid reports, as refused does, what need not be asked.

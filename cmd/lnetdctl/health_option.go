@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -32,22 +31,26 @@ func (p *program) setHealth(
 	ctx context.Context, form errorForm, o healthOptions,
 	set func(c *client.Client, ctx context.Context, r api.HealthChange) error,
 ) error {
-	r := api.HealthChange{All: o.all}
-	if o.all == (o.nid != "") {
-		return p.invalid(form, -22, "either --nid or --all is needed", "name one NID, or all")
-	}
-	if o.nid != "" {
-		nid, err := lnet.ParseNID(o.nid)
-		if err != nil {
-			return p.invalid(form, -22, fmt.Sprintf("cannot parse NID '%s'", o.nid), err.Error())
-		}
-		r.NID = nid
+	nid, err := p.whose(form, o)
+	if err != nil {
+		return err
 	}
 	value, ok := parseNumber(o.health)
 	if !ok {
-		p.hint("nothing to set: --health VALUE is a number from 0 to 1000")
+		p.warn("nothing is set: --health VALUE is a number from 0 to 1000")
 		return nil
 	}
-	r.Value = new(int(min(max(value, 0), 1000)))
+	r := api.HealthChange{NID: nid, All: o.all, Value: new(int(min(max(value, 0), 1000)))}
 	return p.tell(form, func(c *client.Client) error { return set(c, ctx, r) })
+}
+
+// whose is the NID, the zero one for all; the error has been reported.
+func (p *program) whose(form errorForm, o healthOptions) (nid lnet.NID, err error) {
+	if o.all == (o.nid != "") {
+		return nid, p.invalid(form, -22, "either --nid or --all is needed", "name one NID, or all")
+	}
+	if o.all {
+		return nid, nil
+	}
+	return p.readNID(form, o.nid)
 }

@@ -16,8 +16,12 @@ type line struct {
 	// args are the arguments in the form that cobra reads: full names of
 	// options with their values attached.
 	args []string
-	// word is one of the words that every level understands, if given.
-	word string
+	// cut says that names of commands may be cut, and written in any case.
+	cut bool
+	// word is one of the words that every level understands, if given; dashed says
+	// that it had dashes.
+	word   string
+	dashed bool
 	// help says that the command's help was asked for.
 	help bool
 }
@@ -27,12 +31,36 @@ const (
 	wordHelp    = "help"
 	wordVersion = "version"
 	wordList    = "list-commands"
+	wordQuit    = "quit"
+	wordExit    = "exit"
+	wordIgnore  = "ignore_errors"
 )
 
-// unknownCommand is a word that is not a command where it stands.
-type unknownCommand struct{ name, program string }
+// helpSucceeds marks commands of which help is not asked in place of their work.
+const helpSucceeds = "help-succeeds"
+
+// instead tells whether the help that was asked for takes the place of a command's
+// work, which is no success: so it is with --help, not with the word help before the
+// command.
+func (l *line) instead() bool {
+	if l.cmd.Parent() == nil || l.cmd.Name() == lstName {
+		return false
+	}
+	_, helps := l.cmd.Annotations[helpSucceeds]
+	return (l.help || l.dashed) && !helps
+}
+
+// unknownCommand is a word that is not a command where it stands; it may be the
+// beginning of several.
+type unknownCommand struct {
+	name, program string
+	like          []string
+}
 
 func (e *unknownCommand) Error() string {
+	if len(e.like) > 0 {
+		return fmt.Sprintf("'%s' is ambiguous: it may be %s", e.name, strings.Join(e.like, ", "))
+	}
 	return fmt.Sprintf("'%s' is not a valid command. See '%s --list-commands'.", e.name, e.program)
 }
 
@@ -46,8 +74,8 @@ const numberOperand = "number-operand"
 // readLine reads a command line as getopt_long does: options anywhere, long
 // names cut to an unambiguous beginning, values attached or apart. The line is
 // filled as far as it was understood even if there is an error.
-func readLine(root *cobra.Command, args []string) (line, error) {
-	l := line{cmd: root}
+func readLine(root *cobra.Command, args []string, cut bool) (line, error) {
+	l := line{cmd: root, cut: cut}
 	var negative []string
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -65,6 +93,7 @@ func readLine(root *cobra.Command, args []string) (line, error) {
 			return l, nil
 		case strings.HasPrefix(a, "--"):
 			if l.commonWord(a[2:]) {
+				l.dashed = true
 				return l, l.helpFor(args[i+1:])
 			}
 			used, err = l.long(a[2:], next)
@@ -104,26 +133,36 @@ func (l *line) takesNumber(a string) bool {
 
 // commonWord takes one of the words of every level.
 func (l *line) commonWord(name string) bool {
-	if l.cmd.HasSubCommands() && (name == wordHelp || name == wordVersion || name == wordList) {
-		l.word = name
-		return true
+	switch name {
+	case wordHelp, wordVersion, wordList, wordQuit, wordExit, wordIgnore:
+		if l.cmd.HasSubCommands() {
+			l.word = name
+			return true
+		}
 	}
 	return false
 }
 
 // command takes a command word.
 func (l *line) command(name string) error {
+	var like []string
 	for _, c := range l.cmd.Commands() {
-		if c.Name() == name {
+		if c.Name() == name || l.cut && strings.EqualFold(c.Name(), name) {
 			l.cmd = c
-			l.args = append(l.args, name)
+			l.args = append(l.args, c.Name())
 			return nil
 		}
+		if l.cut && strings.HasPrefix(c.Name(), strings.ToLower(name)) {
+			like = append(like, c.Name())
+		}
 	}
-	if l.commonWord(name) {
+	switch {
+	case l.commonWord(name):
 		return nil
+	case len(like) == 1:
+		return l.command(like[0])
 	}
-	return &unknownCommand{name: name, program: l.cmd.Root().Name()}
+	return &unknownCommand{name: name, program: l.cmd.Root().Name(), like: like}
 }
 
 // helpFor takes the names after "help".
@@ -138,6 +177,7 @@ func (l *line) helpFor(names []string) error {
 		if err := l.command(name); err != nil {
 			return err
 		}
+		l.dashed = false
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func TestReadLine(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := program{name: "lnetctl", stdout: io.Discard, stderr: io.Discard}
-			l, err := readLine(p.root(), tt.args)
+			l, err := readLine(p.root(), tt.args, false)
 			got := want{cmd: l.cmd.CommandPath(), args: l.args, word: l.word, help: l.help}
 			if err != nil {
 				got.err = err.Error()
@@ -97,7 +97,7 @@ func TestAmbiguousOption(t *testing.T) {
 	p := program{name: "lnetctl", stdout: io.Discard, stderr: io.Discard}
 	root := p.root()
 	root.PersistentFlags().String("jump", "", "")
-	_, err := readLine(root, []string{"ping", "--j"})
+	_, err := readLine(root, []string{"ping", "--j"}, false)
 	want := "option '--j' is ambiguous; possibilities: '--json' '--jump'"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)

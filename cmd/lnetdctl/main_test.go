@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"lnetdctl": main, "lnetctl": main, "lst": main})
+	testscript.Main(m, map[string]func(){"lnetdctl": main, "lnetctl": main, "lst": main, "lnet_legacy2yaml": main})
 }
 
 // The scripts tell what lnetdctl does with a running lnetd.

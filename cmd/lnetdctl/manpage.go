@@ -43,7 +43,7 @@ func manPage(w io.Writer, c *cobra.Command) {
 		width = max(width, len(sub.Name()))
 	}
 	for _, sub := range visible(c) {
-		fmt.Fprintf(&commands, "%-*s %s\n", width, sub.Name(), sub.Short)
+		fmt.Fprintf(&commands, "%-*s  %s\n", width, sub.Name(), sub.Short)
 	}
 	section("COMMANDS", commands.String())
 	c.InitDefaultHelpFlag()
@@ -79,7 +79,7 @@ func options(set *pflag.FlagSet) string {
 		case value != "":
 			name += " " + value
 		}
-		fmt.Fprintf(&b, "%-27s %s\n", name, usage)
+		fmt.Fprintf(&b, "%-27s  %s\n", name, usage)
 	})
 	return b.String()
 }

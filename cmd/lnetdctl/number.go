@@ -1,9 +1,20 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
+
+// numberOrNone reads the number of an option that counts as not given if it is none
+// (lnetctl 1.8), and then says so.
+func (p *program) numberOrNone(option, given string) (int64, bool) {
+	n, ok := parseNumber(given)
+	if !ok && given != "" {
+		p.warn(fmt.Sprintf("--%s '%s' is not a number, and is ignored", option, given))
+	}
+	return n, ok
+}
 
 // parseNumber reads a number as C programs do: an optional sign, then decimal,
 // hexadecimal behind 0x, or octal behind 0. Anything left over, and overflow,

@@ -8,11 +8,14 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/cmd/internal/cli"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
 )
 
@@ -21,6 +24,7 @@ const (
 	exitOK      = 0
 	exitHelp    = 1   // help was asked for in place of a command's work
 	exitInvalid = 234 // -22: a request was refused, or makes no sense
+	exitNoFile  = 254 // -2: a file cannot be read
 	exitFailure = 255 // -1: no such command, no daemon, a ping that failed
 )
 
@@ -28,14 +32,21 @@ const (
 type program struct {
 	// name is what the program was called as.
 	name string
-	// stdin has commands for lst without arguments; nil: none.
+	// stdin has the commands of a run without arguments; nil: none.
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	// typed says that the arguments are a line of interactive mode, where names may be
+	// cut.
+	typed bool
 	// hints allows advice on stderr beside the documents. It is off where a
 	// script may compare the output with lnetctl's.
 	hints bool
 	// lookup resolves a host name; nil is the system's resolver.
 	lookup func(ctx context.Context, host string) ([]net.IP, error)
+
+	// host is the machine that setup-mrrouting and setup-sysctl look at and change;
+	// nil: this one.
+	host host
 
 	// pause waits between the steps of commands that go on; nil: as long as they
 	// ask for.
@@ -54,29 +65,34 @@ func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 // run executes a command line without the program's name and returns the exit
 // status.
 func (p *program) run(args []string) int {
+	p.json = p.json || slices.Contains(args, "--json") // also for what is wrong before it
 	root := p.root()
-	line, err := readLine(root, args)
-	switch {
-	case err == nil:
-		err = p.execute(line)
-	case isLst(line.cmd):
-		p.lstMisused(line, err)
-		return exitFailure
-	default:
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		return p.complete(root, args)
+	}
+	line, err := readLine(root, args, p.typed)
+	if err != nil {
 		p.misused(line, err)
-		if unknown := (*unknownCommand)(nil); errors.As(err, &unknown) {
+		if isLegacy(line.cmd) {
+			return exitNoData
+		}
+		if unknown := (*unknownCommand)(nil); errors.As(err, &unknown) || isLst(line.cmd) {
 			return exitFailure
 		}
 		return exitInvalid
 	}
+	err = p.execute(line)
 	var st status
+	var help needsHelp
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &help):
+		return p.needs(line.cmd, help)
 	case errors.As(err, &st):
 		return int(st)
 	}
-	p.fail(err)
+	p.fail(cli.Explain(err))
 	if isLst(line.cmd) {
 		return exitFailure
 	}
@@ -94,13 +110,13 @@ func (p *program) execute(l line) error {
 			return err
 		}
 		return p.showVersion(context.Background())
-	case l.word == wordHelp:
-		return l.cmd.Help()
-	case l.help:
-		if err := l.cmd.Help(); err != nil {
+	case l.word == wordHelp, l.help:
+		if err := l.cmd.Help(); err != nil || !l.instead() {
 			return err
 		}
 		return status(exitHelp)
+	case l.word != "": // those that matter in interactive mode alone
+		return nil
 	case !l.cmd.Runnable():
 		return p.helpAll(l.cmd)
 	}
@@ -109,11 +125,23 @@ func (p *program) execute(l line) error {
 	return root.ExecuteContext(context.Background())
 }
 
+// needs answers a command line that lacks something with the command's help.
+func (p *program) needs(c *cobra.Command, help needsHelp) int {
+	if p.json {
+		p.failJSON(&api.Fault{
+			Code: api.CodeRequestInvalid, Errno: -int(unix.EINVAL), Text: "something is missing, or too much",
+			Remedy: "the command is: " + c.UseLine(),
+		})
+		return max(int(help.status), exitHelp)
+	}
+	_ = c.Help()
+	return int(help.status)
+}
+
 // helpAll answers a command word that wants another one after it.
 func (p *program) helpAll(group *cobra.Command) error {
-	if group.Root() == group {
-		_ = group.Help()
-		return status(exitInvalid)
+	if p.json {
+		return status(p.needs(group, needsHelp{exitInvalid}))
 	}
 	for i, c := range visible(group) {
 		if i > 0 {
@@ -126,6 +154,10 @@ func (p *program) helpAll(group *cobra.Command) error {
 
 // misused says what is wrong with the command line.
 func (p *program) misused(l line, err error) {
+	if p.json {
+		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -int(unix.EINVAL), Text: err.Error()})
+		return
+	}
 	fmt.Fprintf(p.stderr, "%s: %v\n", p.name, err)
 	if unknown := (*unknownCommand)(nil); !errors.As(err, &unknown) && l.cmd != nil {
 		_ = l.cmd.Help()
@@ -150,9 +182,13 @@ func (p *program) wait(ctx context.Context, d time.Duration) error {
 // root is all commands; called as lst, the program has those of lst alone.
 func (p *program) root() *cobra.Command {
 	var root *cobra.Command
-	if p.name == lstName {
+	switch p.name {
+	case lstName:
 		root = p.lstCommand()
-	} else {
+		root.AddCommand(p.completionCommand())
+	case legacyName:
+		root = p.legacyCommand()
+	default:
 		root = p.commands()
 	}
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -175,11 +211,25 @@ must be root's or the caller's own. Commands, options and output are those of
 Lustre's lnetctl; installed under the name lnetctl the program answers to that.
 
 Options may stand before, between and behind operands, as --option value or
---option=value, and their names may be cut to any unambiguous beginning.`,
+--option=value, and their names may be cut to any unambiguous beginning.
+
+Without a command lnetdctl reads commands from standard input, one a line: names of
+commands may be cut too, and written in any case; blanks part words, and nothing is
+quoted. "quit" ends it. Unless standard input is a terminal the first command that
+fails ends it too, if no line before says ignore_errors; the exit status is that of
+the first command that failed.`,
+		Example: `lnetdctl net show
+lnetdctl ping 10.0.0.1@tcp
+lnetdctl help route add`,
+		RunE: func(*cobra.Command, []string) error { return p.interactive() },
 	}
 	root.AddCommand(
-		p.clientCommand(), p.clientsCommand(), p.discoverCommand(), p.explainCommand(), p.faultCommand(), p.globalCommand(), p.lstCommand(), p.netCommand(), p.peerCommand(),
-		p.pingCommand(), p.routeCommand(), p.routingCommand(), p.selectionCommand(), p.setCommand(), p.statsCommand(),
+		p.applyCommand(), p.clientCommand(), p.clientsCommand(), p.completionCommand(), p.cptOfNIDCommand(), p.debugCommand(),
+		p.diffCommand(), p.discoverCommand(), p.explainCommand(), p.exportCommand(), p.faultCommand(), p.globalCommand(),
+		p.importCommand(), p.legacyCommand(), p.lnetCommand(), p.lstCommand(), p.netCommand(), p.peerCommand(), p.pingCommand(),
+		p.planCommand(),
+		p.routeCommand(), p.routingCommand(), p.selectionCommand(), p.serviceIDCommand(), p.setCommand(),
+		p.setupMRRoutingCommand(), p.setupSysctlCommand(), p.statsCommand(),
 		p.udspCommand(), p.versionCommand())
 	return root
 }
@@ -207,6 +257,15 @@ func (p *program) printJSON(v any) error {
 // printJSONLine prints v on one line, for programs that follow a command that goes
 // on.
 func (p *program) printJSONLine(v any) error { return json.NewEncoder(p.stdout).Encode(v) }
+
+// warn says what is wrong with a command line that counts all the same.
+func (p *program) warn(s string) {
+	if p.json {
+		_ = json.NewEncoder(p.stderr).Encode(map[string]string{"warning": s}) // beside an error there may be
+		return
+	}
+	fmt.Fprintf(p.stderr, "%s: warning: %s\n", p.name, s)
+}
 
 // hint gives advice to a person.
 func (p *program) hint(s string) {

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+)
+
+// Documents of "export --backup": what is needed to configure a node anew (lnetctl 8.2).
+
+// derivedTunables are tunables of LNDs that follow from others.
+var derivedTunables = map[string]bool{"timeout": true}
+
+func backupNets(nets []api.Net) mapping {
+	var list sequence
+	for k := range nets {
+		var nis sequence
+		for i := range nets[k].NIs {
+			if ni := &nets[k].NIs[i]; !ni.NID.IsLoopback() {
+				nis = append(nis, backupNI(ni))
+			}
+		}
+		if len(nis) > 0 {
+			list = append(list, mapping{{"net type", text(nets[k].Net.String())}, {"local NI(s)", nis}})
+		}
+	}
+	return section("net", list)
+}
+
+func backupNI(ni *api.NI) (m mapping) {
+	if !ni.NID.IsZero() {
+		m = append(m, entry{"nid", text(ni.NID.String())})
+	}
+	if len(ni.Interfaces) > 0 {
+		names := mapping{}
+		for i, name := range ni.Interfaces {
+			names = append(names, entry{strconv.Itoa(i), text(name)})
+		}
+		m = append(m, entry{"interfaces", names})
+	}
+	m = append(m, entry{"tunables", mapping{
+		{"peer_timeout", number(ni.Tunables.PeerTimeout)},
+		{"peer_credits", number(ni.Tunables.PeerCredits)},
+		{"peer_buffer_credits", number(ni.Tunables.PeerBufferCredits)},
+		{"credits", number(ni.Tunables.Credits)},
+	}})
+	lnd := mapping{}
+	for _, t := range ni.LND {
+		if !derivedTunables[t.Name] {
+			lnd = append(lnd, entry{t.Name, number(t.Value)})
+		}
+	}
+	if len(lnd) > 0 {
+		m = append(m, entry{"lnd tunables", lnd})
+	}
+	return append(m, entry{"CPT", quoted(ni.CPT)})
+}
+
+func backupRoutes(routes []api.Route) mapping {
+	var list sequence
+	for k := range routes {
+		r := &routes[k]
+		hops := int64(r.Hops)
+		if hops == 0 {
+			hops = -1
+		}
+		list = append(list, mapping{
+			{"net", text(r.Net.String())}, {"gateway", text(r.Gateway.String())},
+			{"hop", number(hops)}, {"priority", number(uint64(r.Priority))},
+		})
+	}
+	return section("route", list)
+}
+
+func backupPeers(peers []api.Peer) mapping {
+	var list sequence
+	for k := range peers {
+		var nis sequence
+		for i := range peers[k].NIs {
+			nis = append(nis, mapping{{"nid", text(peers[k].NIs[i].NID.String())}})
+		}
+		list = append(list, mapping{
+			{"primary nid", text(peers[k].Primary.String())},
+			{"Multi-Rail", boolean(peers[k].MultiRail)},
+			{"peer ni", nis},
+		})
+	}
+	return section("peer", list)
+}
+
+// backupRouting says whether the node forwards, if it ever has.
+func backupRouting(r api.Routing) mapping {
+	if !r.Ever {
+		return nil
+	}
+	return mapping{
+		{"routing", mapping{{"enable", number(int(r.State))}}},
+		{"buffers", buffersDocument(r.Buffers())},
+	}
+}
+
+func buffersDocument(b api.Buffers) mapping {
+	return mapping{{"tiny", number(b.Tiny)}, {"small", number(b.Small)}, {"large", number(b.Large)}}
+}
+
+// globalsDocument is the document of "global show" (lnetctl 5.9).
+func globalsDocument(g api.Globals) mapping {
+	values := mapping{}
+	for _, v := range g.Values() {
+		values = append(values, entry{v.Name, number(v.Value)})
+	}
+	return mapping{{"global", values}}
+}
+
+// typedRulesDocument is the section of lnetd's own that holds selection rules (decision
+// 22).
+func typedRulesDocument(rules []api.SelectionRule) mapping {
+	if len(rules) == 0 {
+		return nil
+	}
+	return mapping{{"lnetd", selectionDocument(rules)}}
+}

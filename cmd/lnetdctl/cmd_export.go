@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
+)
+
+func (p *program) exportCommand() *cobra.Command {
+	var backup bool
+	c := command(manual{
+		use:   "export [--backup] [FILE]",
+		short: "print the configuration with the state of everything, or to feed it back",
+		long: `With --backup only that is printed which "import" and "apply" need to make a
+node like this one; without it statistics, health and states too, which they
+pass over. Peers that discovery has found are among the peers. FILE is written
+over.`,
+		example: `lnetdctl export --backup lnet.yaml
+lnetdctl export --json`,
+		exits: `0    success
+1    help was asked for
+234  something could not be asked for: what is printed is not all (-22)
+255  FILE cannot be written, or there is no lnetd to talk to (-1)`,
+	}, func(ctx context.Context, operands []string) error {
+		return p.toFile(operands, func() error {
+			if backup {
+				return p.exportBackup(ctx)
+			}
+			return p.exportAll(ctx)
+		})
+	})
+	c.Flags().BoolVarP(&backup, "backup", "b", false, "print what is needed to configure a node like this one")
+	return c
+}
+
+// toFile has do print into the file that is the one operand, if there is one.
+func (p *program) toFile(operands []string, do func() error) error {
+	if len(operands) > 1 {
+		return fmt.Errorf("unexpected operand '%s'", operands[1])
+	}
+	if len(operands) == 0 {
+		return do()
+	}
+	f, err := os.Create(operands[0])
+	if err != nil {
+		return p.badFile(operands[0], err, exitFailure)
+	}
+	stdout := p.stdout
+	p.stdout = f
+	err = do()
+	p.stdout = stdout
+	if closed := f.Close(); err == nil && closed != nil {
+		return p.badFile(operands[0], closed, exitFailure)
+	}
+	return err
+}
+
+// badFile reports a file that cannot be opened, read or written (lnetctl 7).
+func (p *program) badFile(name string, err error, exit status) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return p.invalid(errorForm{kind: oldDocument, op: "yaml", entity: "builder", exit: exit}, -1,
+		fmt.Sprintf("cannot open '%s': %s", name, api.Strerror(api.Errno(err))), "")
+}
+
+// exportErrors are those of a part of an export.
+func exportErrors(part string) errorForm { return errorForm{op: "show", entity: part} }
+
+// exportAll prints all parts, as their own commands do (lnetctl 8.1). What cannot be asked
+// for is left out, and said on stderr.
+func (p *program) exportAll(ctx context.Context) error {
+	if p.json {
+		return p.exportAllJSON(ctx)
+	}
+	c := p.client()
+	defer c.Close()
+	e := exporting{p: p}
+	nets, err := c.Nets(ctx, "")
+	withoutReasons(nets)
+	e.part("net", err, wide, func() mapping { return netDocument(nets, 2) })
+	routes, err := c.Routes(ctx, api.AllRoutes)
+	e.part("route", err, wide, func() mapping { return routesDocument(routes, 1) })
+	e.peers(ctx, c, 3)
+	routing, err := c.Routing(ctx)
+	e.part("routing", err, classic, func() mapping { return routingDocument(routing) })
+	globals, err := c.Globals(ctx)
+	e.part("global", err, classic, func() mapping { return globalsDocument(globals) })
+	rules, err := c.UDSP(ctx, "")
+	e.part("udsp", err, classic, func() mapping { return rulesDocument(rules) })
+	typed, err := c.Selection(ctx, "", "")
+	e.part("selection", err, classic, func() mapping { return typedRulesDocument(typed) })
+	return e.err
+}
+
+// withoutReasons takes a line of ours out, of which nothing is to be configured.
+func withoutReasons(nets []api.Net) {
+	for k := range nets {
+		for i := range nets[k].NIs {
+			nets[k].NIs[i].Reason = ""
+		}
+	}
+}
+
+// exporting is an export under way. err is the last thing that went wrong, reported.
+type exporting struct {
+	p   *program
+	err error
+}
+
+// part prints a part that has been asked for.
+func (e *exporting) part(name string, err error, l layout, document func() mapping) {
+	if err == nil {
+		if err := l.write(e.p.stdout, document()); err != nil {
+			e.err = err
+		}
+		return
+	}
+	e.failed(name, err)
+}
+
+// failed reports a part that cannot be had. While LNet is down that is no failure: there is
+// none (lnetctl 8).
+func (e *exporting) failed(name string, err error) {
+	if e.err == status(exitFailure) { //nolint:errorlint // it is ours
+		return // there is no daemon, which has been said
+	}
+	reported := e.p.refused(exportErrors(name), err)
+	if api.FaultOf(err).Code != api.CodeNetworkDown {
+		e.err = reported
+	}
+}
+
+// peers prints the peers as they come.
+func (e *exporting) peers(ctx context.Context, c *client.Client, level int64) {
+	out := listing{layout: wide, key: "peer", out: e.p.stdout}
+	for peer, err := range c.EachPeer(ctx, "", int(level)) {
+		if err == nil {
+			for k := range peer.NIs {
+				peer.NIs[k].Trouble = ""
+			}
+			err = out.item(peerDocument(&peer, level))
+		}
+		if err != nil {
+			_ = out.flush()
+			e.failed("peer", err)
+			return
+		}
+	}
+	if err := out.end(); err != nil {
+		e.err = err
+	}
+}
+
+// exportAllJSON prints everything for programs.
+func (p *program) exportAllJSON(ctx context.Context) error {
+	all, err := p.everything(ctx)
+	if err != nil {
+		return p.refused(exportErrors("export"), err)
+	}
+	return p.printJSON(all)
+}
+
+// everything asks for all that an export shows.
+func (p *program) everything(ctx context.Context) (all api.Configuration, err error) {
+	c := p.client()
+	defer c.Close()
+	for _, ask := range []func() error{
+		func() (err error) { all.Nets, err = c.Nets(ctx, ""); return err },
+		func() (err error) { all.Routes, err = c.Routes(ctx, api.AllRoutes); return err },
+		func() (err error) { all.Peers, err = c.Peers(ctx, ""); return err },
+		func() (err error) { all.Routing, err = c.Routing(ctx); return err },
+		func() (err error) { all.Globals, err = c.Globals(ctx); return err },
+		func() (err error) { all.UDSP, err = c.UDSP(ctx, ""); return err },
+		func() (err error) { all.Selection, err = c.Selection(ctx, "", ""); return err },
+	} {
+		if err := ask(); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// exportBackup prints what the node is configured to be, with the peers that discovery
+// has found (lnetctl 8.2).
+func (p *program) exportBackup(ctx context.Context) error {
+	c := p.client()
+	defer c.Close()
+	all, err := c.Configuration(ctx)
+	switch {
+	case err != nil && api.FaultOf(err).Code == api.CodeNetworkDown && !p.json:
+		// Parameters there are always.
+		e := exporting{p: p}
+		e.failed("net", err)
+		globals, err := c.Globals(ctx)
+		e.part("global", err, classic, func() mapping { return globalsDocument(globals) })
+		return e.err
+	case err != nil:
+		return p.refused(exportErrors("export"), err)
+	}
+	if all.Peers, err = c.Peers(ctx, ""); err != nil {
+		return p.refused(exportErrors("peer"), err)
+	}
+	if p.json {
+		return p.printJSON(all)
+	}
+	return writeBackup(p.stdout, &all)
+}
+
+// writeBackup prints a configuration as "export --backup" does.
+func writeBackup(w io.Writer, c *api.Configuration) error {
+	for _, part := range []struct {
+		layout   layout
+		document mapping
+	}{
+		{wide, backupNets(c.Nets)},
+		{wide, backupRoutes(c.Routes)},
+		{wide, backupPeers(c.Peers)},
+		{classic, backupRouting(c.Routing)},
+		{classic, globalsDocument(c.Globals)},
+		{classic, rulesDocument(c.UDSP)},
+		{classic, typedRulesDocument(c.Selection)},
+	} {
+		if err := part.layout.write(w, part.document); err != nil {
+			return err
+		}
+	}
+	return nil
+}

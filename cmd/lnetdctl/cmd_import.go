@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/internal/modparam"
+)
+
+func importErrors(op string) errorForm { return errorForm{op: op, entity: "import", explained: true} }
+
+// importOptions say what is to be done with a document.
+type importOptions struct{ add, del, show, exec, oldAPI, modprobe bool }
+
+func (p *program) importCommand() *cobra.Command {
+	var o importOptions
+	c := command(manual{
+		use:   "import [--add | --del | --show | --exec] [--modprobe] [FILE]",
+		short: "add what a configuration file has, take it away, show it, or run its pings",
+		long: `FILE, or standard input, is YAML as "export" prints it, of any release. It is read
+whole first, and every mistake in it is named with its line and column; then all
+of it is done, or nothing. What is there already stays as it is. See "plan" for
+what a file would change, and "apply" to make the node what a file says.
+
+With --del NIs, routes, peers and policies go that the file names, and
+parameters get their defaults; with --show those are printed that it names; with
+--exec its blocks "ping" and "discover" are carried out, and no others.
+
+With --modprobe FILE is one of /etc/modprobe.d: the options of lnet, ksocklnd and
+lnet_selftest are added with the meaning that they have for kernels. Those that lnetd
+has no use for are named.`,
+		example: `lnetdctl import lnet.yaml
+lnetdctl import --del more.yaml
+lnetdctl import --modprobe /etc/modprobe.d/lustre.conf
+lnetdctl import --show net.yaml
+lnetdctl import --exec pings.yaml`,
+		exits: `0    success
+1    help was asked for
+234  the file has mistakes, or cannot be applied: nothing has changed (-22)
+254  the file cannot be read
+255  a ping failed, or there is no lnetd to talk to (-1)`,
+	}, func(ctx context.Context, operands []string) error { return p.importFile(ctx, o, operands) })
+	f := c.Flags()
+	f.BoolVarP(&o.add, "add", "a", false, "add what the file has; so it is without an option")
+	f.BoolVarP(&o.del, "del", "d", false, "delete what the file has")
+	f.BoolVarP(&o.show, "show", "s", false, "print what the node has of it")
+	f.BoolVarP(&o.exec, "exec", "e", false, "carry out its pings and discoveries")
+	f.BoolVar(&o.modprobe, "modprobe", false, "the file has module parameters, as in /etc/modprobe.d")
+	f.BoolVarP(&o.oldAPI, "old-api", "o", false, "without effect: there is one way to read a file")
+	return c
+}
+
+func (p *program) importFile(ctx context.Context, o importOptions, operands []string) error {
+	if moreThanOne(o.add, o.del, o.show, o.exec) {
+		return p.invalid(importErrors("add"), -22, "--add, --del, --show and --exec exclude each other", "")
+	}
+	d, err := p.readDocument(operands)
+	if err != nil {
+		return err
+	}
+	if o.modprobe {
+		if d, err = p.modprobeDocument(d); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.show:
+		return p.importShow(ctx, d)
+	case o.exec:
+		return p.importExec(ctx, d)
+	}
+	r, form := api.ConfigurationChange{Document: d, Mode: api.ModeAdd}, importErrors("add")
+	if o.del {
+		r.Mode, form = api.ModeDelete, importErrors("del")
+	}
+	done, err := p.changeBy(ctx, form, r)
+	if err == nil && p.json {
+		return p.printJSON(done)
+	}
+	return err
+}
+
+// modprobeDocument is what a modprobe file means.
+func (p *program) modprobeDocument(d api.Document) (api.Document, error) {
+	yaml, warnings, err := modparam.Configuration(d.Name, []byte(d.Text))
+	for _, w := range warnings {
+		p.warn(w)
+	}
+	if err != nil {
+		f := &api.Fault{Code: api.CodeConfigInvalid, Errno: -22, Text: "the configuration has errors"}
+		for _, problem := range modparam.Problems(err) {
+			f.Problems = append(f.Problems, api.Problem{File: problem.File, Line: problem.Line, Text: problem.Err.Error()})
+		}
+		return d, p.refused(importErrors("add"), f)
+	}
+	d.Text = string(yaml)
+	return d, nil
+}
+
+func moreThanOne(options ...bool) bool {
+	n := 0
+	for _, given := range options {
+		if given {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// importShow prints what there is of what a document describes (lnetctl 7.5).
+func (p *program) importShow(ctx context.Context, d api.Document) error {
+	var found api.Described
+	err := p.tell(importErrors("show"), func(c *client.Client) (err error) {
+		found, err = c.Described(ctx, d)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case p.json:
+		return p.printJSON(found)
+	}
+	if len(found.Nets) > 0 {
+		if err := wide.write(p.stdout, netDocument(found.Nets, 4)); err != nil {
+			return err
+		}
+	}
+	var peers sequence
+	for k := range found.Peers {
+		peers = append(peers, peerDocument(&found.Peers[k], 4))
+	}
+	if err := wide.write(p.stdout, append(routesDocument(found.Routes, 1), section("peer", peers)...)); err != nil {
+		return err
+	}
+	var rest mapping
+	if found.Routing != nil {
+		rest = append(rest, routingDocument(*found.Routing)...)
+	}
+	if found.Globals != nil {
+		rest = append(rest, globalsDocument(*found.Globals)...)
+	}
+	return classic.write(p.stdout, append(rest, rulesDocument(found.UDSP)...))
+}
+
+// importExec carries out the pings and discoveries of a document, and goes on after one
+// that fails (lnetctl 7.6).
+func (p *program) importExec(ctx context.Context, d api.Document) error {
+	var errands []api.Errand
+	err := p.tell(importErrors("manage"), func(c *client.Client) (err error) {
+		errands, err = c.Errands(ctx, d)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, e := range errands {
+		if e.Ping != nil {
+			err = p.pingTargets(ctx, *e.Ping, e.Ping.NIDs)
+		} else {
+			err = p.discoverTargets(ctx, e.Discover.Force, e.Discover.NIDs)
+		}
+		if err != nil {
+			failed = err
+		}
+	}
+	return failed
+}

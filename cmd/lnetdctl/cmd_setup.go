@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
+)
+
+// action is one setting of the host that is not as it should be.
+type action struct {
+	// Command does it, in words for a shell.
+	Command string `json:"command"`
+	// Current is what is set now, if that can be said.
+	Current string `json:"current,omitempty"`
+
+	do func(ctx context.Context, h host) error
+}
+
+const setupExits = `0    success, also if there is nothing to do
+1    help was asked for
+234  the interfaces could not be looked at, or a setting failed (-22)
+255  there is no lnetd to talk to (-1)`
+
+const setupOnly = `Nothing is done but with --run, which needs root, or CAP_NET_ADMIN: without it the
+commands that would be run are printed. What is set already is left out. The program
+has to run where lnetd does: in the same network namespace.`
+
+func (p *program) setupMRRoutingCommand() *cobra.Command {
+	return p.setupCommand(manual{
+		use:   "setup-mrrouting [--run]",
+		short: "have each interface of a subnet used for its own address",
+		long: `If several interfaces of NIs are on one subnet, Linux sends everything to it
+through one of them. Each of them gets a routing table with a route to the subnet,
+and a rule that has what leaves from its address use that table. lnetd binds its
+connections to their interface, so that it does not need this; others on the
+machine may.
+
+` + setupOnly,
+		example: "lnetdctl setup-mrrouting\nlnetdctl setup-mrrouting --run",
+		exits:   setupExits,
+	}, routingActions)
+}
+
+func (p *program) setupSysctlCommand() *cobra.Command {
+	return p.setupCommand(manual{
+		use:   "setup-sysctl [--run]",
+		short: "have each interface of a subnet answer for its own address",
+		long: `If several interfaces of NIs are on one IPv4 subnet, Linux answers ARP requests for
+the address of one through another, and drops what arrives at another than it would
+answer through. The parameters of the kernel that end this are arp_ignore,
+arp_announce, arp_filter and rp_filter of these interfaces.
+
+` + setupOnly,
+		example: "lnetdctl setup-sysctl\nlnetdctl setup-sysctl --run",
+		exits:   setupExits,
+	}, sysctlActions)
+}
+
+// setupCommand is a command that shows what plan finds, or does it.
+func (p *program) setupCommand(m manual, plan func(ctx context.Context, h host, rails []rail) ([]action, error)) *cobra.Command {
+	var run bool
+	c := leaf(m, func(ctx context.Context) error {
+		name, _, _ := strings.Cut(m.use, " ")
+		form := errorForm{kind: oldDocument, op: "setup", entity: strings.TrimPrefix(name, "setup-"), exit: exitInvalid}
+		client := p.client()
+		defer client.Close()
+		actions, err := p.planned(ctx, client, plan)
+		if err == nil && run {
+			err = p.perform(ctx, actions)
+		}
+		if err != nil {
+			return p.refused(form, err)
+		}
+		return p.showActions(actions, run)
+	})
+	c.Flags().BoolVar(&run, "run", false, "do it")
+	return c
+}
+
+func (p *program) planned(
+	ctx context.Context, c *client.Client, plan func(ctx context.Context, h host, rails []rail) ([]action, error),
+) ([]action, error) {
+	nets, err := c.Nets(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	rails, err := sharedRails(p.machine(), nets)
+	if err == nil {
+		var actions []action
+		if actions, err = plan(ctx, p.machine(), rails); err == nil {
+			return actions, nil
+		}
+	}
+	return nil, setupFault("cannot look at the interfaces", err)
+}
+
+// perform does all actions in order, and stops at the first that fails.
+func (p *program) perform(ctx context.Context, actions []action) error {
+	for _, a := range actions {
+		if err := a.do(ctx, p.machine()); err != nil {
+			return setupFault("failed: "+a.Command, err)
+		}
+	}
+	return nil
+}
+
+func setupFault(text string, err error) *api.Fault {
+	f := api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: text}
+	switch said := err.Error(); {
+	case errors.Is(err, fs.ErrPermission) || strings.Contains(said, "not permitted"):
+		f.Errno, f.Text = -int(syscall.EPERM), text+": not permitted"
+		f.Remedy = "run it as root"
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, exec.ErrNotFound):
+		f.Errno = -int(syscall.ENOENT)
+	}
+	return f.Because(err)
+}
+
+func (p *program) showActions(actions []action, done bool) error {
+	if p.json {
+		return p.printJSON(struct {
+			Actions []action `json:"actions"`
+			Done    bool     `json:"done"`
+		}{actions, done})
+	}
+	for _, a := range actions {
+		line := a.Command
+		if a.Current != "" {
+			line += "  # is " + a.Current
+		}
+		fmt.Fprintln(p.stdout, line)
+	}
+	switch {
+	case len(actions) == 0:
+		p.hint("nothing to do: no two interfaces of NIs are on one subnet, or all is set already")
+	case !done:
+		p.hint("nothing was done: that takes --run")
+	}
+	return nil
+}
+
+// mrTables is where the numbers of the routing tables begin; the interface's number
+// comes on top.
+const mrTables = 10000
+
+// routingActions are the routes and rules that rails lack.
+func routingActions(ctx context.Context, h host, rails []rail) ([]action, error) {
+	actions := []action{}
+	for _, r := range rails {
+		family, address, table := "-4", r.address.Addr().String(), strconv.Itoa(mrTables+r.index)
+		if r.address.Addr().Is6() {
+			family = "-6"
+		}
+		route := []string{"route", "replace", r.address.Masked().String(), "dev", r.device, "src", address, "table", table}
+		rule := []string{"rule", "add", "from", address, "table", table}
+		for _, c := range []struct{ show, change []string }{
+			{[]string{"route", "show", r.address.Masked().String(), "dev", r.device, "table", table}, route},
+			{[]string{"rule", "show", "from", address, "table", table}, rule},
+		} {
+			// A table that was never used cannot be shown.
+			if said, err := h.Run(ctx, append([]string{"ip", family}, c.show...)...); err == nil && strings.TrimSpace(said) != "" {
+				continue
+			} else if errors.Is(err, exec.ErrNotFound) {
+				return nil, err
+			}
+			argv := append([]string{"ip", family}, c.change...)
+			actions = append(actions, action{
+				Command: strings.Join(argv, " "),
+				do:      func(ctx context.Context, h host) error { _, err := h.Run(ctx, argv...); return err },
+			})
+		}
+	}
+	return actions, nil
+}
+
+// sysctlActions are the parameters of rails that are not as they should be.
+func sysctlActions(_ context.Context, h host, rails []rail) ([]action, error) {
+	var keys [][]string
+	for _, r := range rails {
+		for _, name := range []string{"arp_ignore", "arp_announce", "arp_filter", "rp_filter"} {
+			key := ipv4Key(r.device, name)
+			if r.address.Addr().Is4() && !slices.ContainsFunc(keys, func(o []string) bool { return slices.Equal(o, key) }) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	if len(keys) > 0 {
+		keys = append(keys, ipv4Key("all", "arp_filter")) // it counts for every interface
+	}
+	actions := []action{}
+	for _, key := range keys {
+		current, err := h.Sysctl(key)
+		if err != nil {
+			return nil, err
+		}
+		value, err := wantedSysctl(h, key[len(key)-1], current)
+		if err != nil {
+			return nil, err
+		}
+		if current != value {
+			actions = append(actions, action{
+				Command: "sysctl -w " + sysctlName(key) + "=" + value, Current: current,
+				do: func(_ context.Context, h host) error { return h.SetSysctl(key, value) },
+			})
+		}
+	}
+	return actions, nil
+}
+
+func ipv4Key(device, name string) []string { return []string{"net", "ipv4", "conf", device, name} }
+
+// wantedSysctl is what a parameter of a rail should be that is current.
+func wantedSysctl(h host, name, current string) (string, error) {
+	switch name {
+	case "arp_ignore":
+		return "1", nil // answer for the addresses of the interface alone
+	case "arp_announce":
+		return "2", nil // ask with the address of the interface
+	case "arp_filter":
+		return "0", nil
+	}
+	// The stricter of the interface's and that of all counts; of rp_filter only 1 does harm.
+	all, err := h.Sysctl(ipv4Key("all", name))
+	if current != "1" && all != "1" {
+		return current, err
+	}
+	return "2", err
+}
+
+// sysctlName writes a key for sysctl, which takes dots within an interface's name as
+// slashes.
+func sysctlName(key []string) string {
+	words := make([]string, len(key))
+	for k, w := range key {
+		words[k] = strings.ReplaceAll(w, ".", "/")
+	}
+	return strings.Join(words, ".")
+}

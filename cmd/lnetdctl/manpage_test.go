@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/cmd/internal/cli"
+	"github.com/lnetd/lnetd/cmd/internal/cli/clitest"
+)
+
+var update = flag.Bool("update", false, "write docs/man anew")
+
+// docs/man has lnetdctl(8) and lst(8), with all commands on one page each, as users of
+// lnetctl(8) and lst(8) know it.
+func TestManualPages(t *testing.T) {
+	dir := filepath.Join("..", "..", "docs", "man")
+	for _, name := range []string{"lnetdctl", lstName} {
+		path := filepath.Join(dir, name+".8")
+		want := manual8(name)
+		if *update {
+			if err := os.WriteFile(path, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not up to date (%v): make man", path, err)
+		}
+		clitest.CheckManual(t, path)
+	}
+}
+
+// manual8 is the page of the program under a name.
+func manual8(name string) []byte {
+	root := (&program{name: name}).root()
+	m := cli.NewManual(name, 8)
+	m.Help(helpOf(root), m.Section, "SYNOPSIS", "EXAMPLES")
+	m.Section("COMMANDS IN DETAIL")
+	for _, c := range leaves(root) {
+		if !isLst(c) || name == lstName {
+			detail(m, c)
+		}
+	}
+	m.Section("FILES")
+	m.Text("/run/lnetd/control.sock  the control socket of root's lnetd")
+	m.Section("SEE ALSO")
+	m.Text(strings.Join(slices.DeleteFunc([]string{"lnetd(8)", "lnetdctl(8)", "lst(8)", "lnet.conf(5)"},
+		func(page string) bool { return page == name+"(8)" }), ", "))
+	return m.Bytes()
+}
+
+// detail prints the help of one command.
+func detail(m *cli.Manual, c *cobra.Command) {
+	m.Subsection(strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" "))
+	m.Text(c.Short)
+	m.Literal(c.UseLine())
+	m.Text(c.Long)
+	m.Text(options(c.LocalNonPersistentFlags()))
+	m.Literal(c.Example)
+	if exits := c.Annotations[exitStatuses]; exits != "" && !isLst(c) {
+		m.Text("The exit status is:")
+		m.Text(exits)
+	}
+}
+
+func helpOf(c *cobra.Command) string {
+	var b strings.Builder
+	manPage(&b, c)
+	return b.String()
+}
