@@ -23,31 +23,53 @@ import (
 // patience bounds what is waited for that comes for certain.
 const patience = time.Minute
 
-var built struct {
-	once sync.Once
-	path string
-	err  error
+// build is a program that is built once.
+type build struct {
+	flags []string
+	once  sync.Once
+	path  string
+	err   error
 }
 
-// program is lnetd.
-func program(t testing.TB) string {
+// lnetd is what campaigns run; racy is with the race detector, if the test has it.
+var (
+	lnetd build
+	racy  = build{flags: raceFlags()}
+)
+
+func raceFlags() []string {
+	if raceEnabled {
+		return []string{"-race"}
+	}
+	return nil
+}
+
+// program is the path of the program.
+func (b *build) program(t testing.TB) string {
 	t.Helper()
-	built.once.Do(func() {
+	b.once.Do(func() {
 		dir, err := os.MkdirTemp("", "hosting")
 		if err != nil {
-			built.err = err
+			b.err = err
 			return
 		}
-		built.path = filepath.Join(dir, "lnetd")
-		out, err := exec.Command("go", "build", "-buildvcs=false", "-o", built.path, "../../cmd/lnetd").CombinedOutput()
-		if err != nil {
-			built.err = fmt.Errorf("go build: %w\n%s", err, out)
+		b.path = filepath.Join(dir, "lnetd")
+		args := append(append([]string{"build", "-buildvcs=false"}, b.flags...), "-o", b.path, "../../cmd/lnetd")
+		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+			b.err = fmt.Errorf("go build: %w\n%s", err, out)
 		}
 	})
-	if built.err != nil {
-		t.Fatal(built.err)
+	if b.err != nil {
+		t.Fatal(b.err)
 	}
-	return built.path
+	return b.path
+}
+
+// forget removes the program.
+func (b *build) forget() {
+	if b.path != "" {
+		_ = os.RemoveAll(filepath.Dir(b.path))
+	}
 }
 
 // address is the n-th loopback address of this run; other runs have others.
@@ -64,6 +86,7 @@ type settings struct {
 	requests     int    // in a second, of a connection; 0: a million
 	each         string // other quotas of a connection
 	where        string // its directory; "": a new one
+	program      *build // nil: lnetd
 }
 
 // daemon is a running lnetd.
@@ -71,6 +94,8 @@ type daemon struct {
 	t       testing.TB
 	nid     string // its NID
 	socket  string // for clients
+	config  string // its configuration file, and what of that is the same in all
+	base    string
 	control *client.Client
 	metrics string
 	cmd     *exec.Cmd
@@ -99,12 +124,10 @@ func launch(t testing.TB, s settings) *daemon {
 	metrics := "127.0.0.1:" + strconv.Itoa(freePort(t, "127.0.0.1"))
 	d := &daemon{
 		t: t, nid: host + "@tcp", socket: filepath.Join(dir, "p.sock"), metrics: "http://" + metrics + "/metrics",
-		log: &daemontest.Log{}, ended: make(chan struct{}),
+		config: filepath.Join(dir, "lnetd.yaml"), log: &daemontest.Log{}, ended: make(chan struct{}),
 	}
-	control, config := filepath.Join(dir, "c.sock"), filepath.Join(dir, "lnetd.yaml")
-	text := fmt.Sprintf(`net:
-    - {net type: tcp, nid: %s}
-%slnetd:
+	control := filepath.Join(dir, "c.sock")
+	d.base = fmt.Sprintf(`lnetd:
     port: %d
     connect_port: %d
     accept: all
@@ -113,11 +136,12 @@ func launch(t testing.TB, s settings) *daemon {
         socket: %s
         farewell: 0
         rules: [{name: all, each: {requests: %d%s}, user: {connections: 4096, tms: 4095, areas: 65536, memory: 65536}}]
-`, d.nid, s.extra, s.listen, s.call, d.socket, s.requests, s.each)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+`, s.listen, s.call, d.socket, s.requests, s.each)
+	d.configure(fmt.Sprintf("net:\n    - {net type: tcp, nid: %s}\n%s", d.nid, s.extra))
+	if s.program == nil {
+		s.program = &lnetd
 	}
-	d.cmd = exec.Command(program(t), "--control-socket", control, "--config", config, "--metrics-addr", metrics)
+	d.cmd = exec.Command(s.program.program(t), "--control-socket", control, "--config", d.config, "--metrics-addr", metrics)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
@@ -145,6 +169,14 @@ func launch(t testing.TB, s settings) *daemon {
 		t.Fatalf("lnetd is not ready\n%s", d.log)
 	}
 	return d
+}
+
+// configure writes the configuration file: what is given, and what is the same in all.
+func (d *daemon) configure(text string) {
+	d.t.Helper()
+	if err := os.WriteFile(d.config, []byte(text+d.base), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 // listen takes lnetd's log, and waits for its end.
@@ -181,7 +213,7 @@ func (d *daemon) end(s syscall.Signal) {
 // complaints are lines of lnetd's log that are errors, or the end of it by a fault.
 func (d *daemon) complaints() (lines []string) {
 	for line := range strings.Lines(d.log.String()) {
-		if strings.Contains(line, `"level":"error"`) || strings.Contains(line, `"level":"ERROR"`) || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+		if strings.Contains(line, `"level":"error"`) || strings.Contains(line, `"level":"ERROR"`) || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "WARNING: DATA RACE") {
 			lines = append(lines, line)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -62,9 +61,8 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	status := m.Run()
-	if built.path != "" {
-		_ = os.RemoveAll(filepath.Dir(built.path))
-	}
+	lnetd.forget()
+	racy.forget()
 	os.Exit(status)
 }
 

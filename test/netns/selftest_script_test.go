@@ -76,7 +76,7 @@ func TestSelftestTypicalScript(t *testing.T) {
 		regexp.QuoteMeta(c+" are added to session\n"+s+" are added to session\nTest was added successfully\nb is running now\n") +
 		figures("Rates", "c", "RPC/s") + figures("Bandwidth", "c", "MiB/s") +
 		figures("Rates", "s", "RPC/s") + figures("Bandwidth", "s", "MiB/s") +
-		`c:\nTotal 0 error nodes in c\ns:\nTotal 0 error nodes in s\nBatch is stopped\nsession is ended\n$`)
+		`c:\nTotal 0 error nodes in c\ns:\nTotal 0 error nodes in s\nBatch is stopped\n$`)
 	got, err := os.ReadFile(out.Name())
 	if err != nil || !want.Match(got) {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)

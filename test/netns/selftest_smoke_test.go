@@ -71,7 +71,7 @@ func TestSelftestSmoke(t *testing.T) {
 		regexp.QuoteMeta(nids(b.clients)+" are added to session\n"+nids(b.servers)+" are added to session\n") +
 		`\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL\n\t1\t0\t0\t0\t1\ts\n\t2\t0\t0\t0\t2\tc\n` +
 		`(Test was added successfully\n){96}b is running now\n` +
-		`c:\nTotal 0 error nodes in c\ns:\nTotal 0 error nodes in s\nsession is ended\n$`)
+		`c:\nTotal 0 error nodes in c\ns:\nTotal 0 error nodes in s\n$`)
 	if !want.MatchString(stdout.String()) {
 		t.Errorf("the script says\n%s\nwant\n%s", stdout.String(), want)
 	}

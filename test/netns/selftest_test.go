@@ -220,7 +220,7 @@ func (u user) wantNoErrors(t *testing.T) {
 // endSession ends it, and checks that it is over on all nodes that are given.
 func (u user) endSession(t *testing.T, on []*party) {
 	t.Helper()
-	u.want(t, "session is ended\n", "end_session")
+	u.want(t, "", "end_session")
 	for _, p := range on {
 		p.wantNoSession(t, lateness)
 	}

@@ -1,0 +1,173 @@
+package roundtrip
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// captures holds the recorded exports; those that begin with ofCommands were printed into a
+// recording of commands, not by nodes of a conversation.
+const captures, ofCommands = "../../internal/config/testdata/captures", "cli-"
+
+// exports are the recorded ones, by file name.
+func exports(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(captures + "/*.yaml")
+	if err != nil || len(files) < 28 {
+		t.Fatal("recorded exports are missing", err)
+	}
+	all := map[string]string{}
+	for _, file := range files {
+		if strings.HasPrefix(filepath.Base(file), ofCommands) {
+			continue
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.Base(file)] = string(b)
+	}
+	return all
+}
+
+// needsOtherDriver tells whether a net of the export is of a type that lnetd has no driver
+// for.
+func needsOtherDriver(text string) bool { return strings.Contains(text, "net type: o2ib") }
+
+// Every recorded export is imported without a complaint by a node with the interfaces
+// that the recorded one had, and exported again with the same meaning, in full and as a
+// backup.
+//
+// lnetctl 7 (7)-(8), 8 (3)
+func TestRecordedExports(t *testing.T) {
+	for name, text := range exports(t) {
+		if needsOtherDriver(text) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t, interfacesOf(t, text))
+			m.quietly(t, "import", filepath.Join(captures, name))
+			full := m.prints(t, "export")
+			if diff := cmp.Diff(meaningOf(t, text, true), meaningOf(t, full, true)); diff != "" {
+				t.Errorf("export (-recorded +got):\n%s", diff)
+			}
+			backup := m.prints(t, "export", "--backup")
+			if diff := cmp.Diff(meaningOf(t, text, false), meaningOf(t, backup, false)); diff != "" {
+				t.Errorf("export --backup (-recorded +got):\n%s", diff)
+			}
+			m.tripsRound(t, full, backup)
+		})
+	}
+}
+
+// tripsRound checks that what a node exported makes a new one the same, changes nothing of
+// a node that is the same, and deletes all that it names (lnetctl 8.3).
+func (m *machine) tripsRound(t *testing.T, full, backup string) {
+	t.Helper()
+	file, all := m.file(t, "backup.yaml", backup), m.file(t, "full.yaml", full)
+	for _, same := range []string{file, all} {
+		if commands := m.prints(t, "plan", same); commands != "" {
+			t.Errorf("plan of what there is:\n%s", commands)
+		}
+	}
+	m.clear(t)
+	m.quietly(t, "import", file)
+	if diff := cmp.Diff(meaningOf(t, backup, true), meaningOf(t, m.prints(t, "export", "--backup"), true)); diff != "" {
+		t.Errorf("export --backup | import | export --backup (-first +second):\n%s", diff)
+	}
+	m.clear(t)
+	m.quietly(t, "import", all)
+	if diff := cmp.Diff(meaningOf(t, full, true), meaningOf(t, m.prints(t, "export"), true)); diff != "" {
+		t.Errorf("export | import | export (-first +second):\n%s", diff)
+	}
+	m.quietly(t, "import", "--del", file)
+	left := meaningOf(t, m.prints(t, "export", "--backup"), false)
+	left.Global, left.Buffers = nil, nil
+	if diff := cmp.Diff(meaning{}, left); diff != "" {
+		t.Errorf("import --del left (-nothing +left):\n%s", diff)
+	}
+}
+
+// An export with nets that lnetd has no driver for is refused, by their name, and changes
+// nothing.
+//
+// lnetctl 7 (1)
+func TestExportsOfOtherDrivers(t *testing.T) {
+	m := newMachine(t, map[string][]string{"eth0": {"10.77.0.11/24"}})
+	before := m.prints(t, "export", "--backup")
+	for name, text := range exports(t) {
+		if !needsOtherDriver(text) {
+			continue
+		}
+		got := m.ctl(t, "import", filepath.Join(captures, name))
+		if got.status != 234 || got.out != "" || !strings.Contains(got.err, "o2ib") {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if diff := cmp.Diff(before, m.prints(t, "export", "--backup")); diff != "" {
+			t.Errorf("%s has changed something:\n%s", name, diff)
+		}
+	}
+}
+
+// A node that was never configured exports its parameters alone.
+//
+// lnetctl 8 (3)
+func TestEmptyNode(t *testing.T) {
+	m := newMachine(t, nil)
+	text := m.prints(t, "export", "--backup")
+	if !strings.HasPrefix(text, "global:\n") || strings.Contains(text, "\n-") {
+		t.Errorf("an empty node exports\n%s", text)
+	}
+	got := meaningOf(t, text, false)
+	got.Global = nil
+	if diff := cmp.Diff(meaning{}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What commands have made comes back: tunables, several NIs, aliases, IPv6, routes,
+// peers, policies of both kinds, parameters, buffers.
+//
+// lnetctl 8 (2)-(3)
+func TestConfigurationByCommands(t *testing.T) {
+	m := newMachine(t, map[string][]string{"eth0": {"10.0.0.1/24", "10.0.9.1/24", "fd77::1/64"}, "eth1": {"10.0.1.1/24"}})
+	for _, command := range []string{
+		"net add --net tcp --if eth0,eth1 --peer-timeout 60 --peer-credits 16 --credits 128 --conns-per-peer 2",
+		"net add --nid fd77::1@tcp6", "net add --nid 10.0.9.1@tcp9 --tos 104",
+		"route add --net tcp20 --gateway 10.0.0.[20-21]@tcp --hop 2 --priority 3", "route add --net tcp21 --gateway 10.0.0.20@tcp",
+		"peer add --prim_nid 10.0.0.30@tcp --nid 10.0.1.30@tcp,fd77::30@tcp6", "peer add --prim_nid 10.0.0.31@tcp --non_mr",
+		"udsp add --src tcp6", "udsp add --dst 10.0.0.*@tcp --rte 10.0.0.20@tcp", "udsp add --src tcp --dst 10.0.0.[1-9/2]@tcp",
+		"selection nid add --nid 10.0.0.1@tcp --priority 4",
+		"set transaction_timeout 50", "set retry_count 3", "set numa_range 7", "set discovery 0",
+	} {
+		m.quietly(t, strings.Fields(command)...)
+	}
+	backup := m.prints(t, "export", "--backup")
+	got := meaningOf(t, backup, true)
+	if len(got.NIs) != 4 || len(got.Routes) != 3 || len(got.UDSP) != 3 || len(got.Lnetd) != 1 {
+		t.Errorf("the export lacks something:\n%s", backup)
+	}
+	m.tripsRound(t, m.prints(t, "export"), backup)
+}
+
+// A node that forwards comes back as one.
+//
+// lnetctl 8 (2)-(3)
+func TestRouter(t *testing.T) {
+	m := newMachine(t, map[string][]string{"eth0": {"10.0.0.1/24"}, "eth1": {"10.0.1.1/24"}})
+	for _, command := range []string{
+		"net add --net tcp --if eth0", "net add --net tcp1 --if eth1", "set tiny_buffers 1024", "set routing 1",
+	} {
+		m.quietly(t, strings.Fields(command)...)
+	}
+	backup := m.prints(t, "export", "--backup")
+	if got := meaningOf(t, backup, false); !got.Forward || got.Buffers["tiny"] != 1024 {
+		t.Errorf("the export lacks something:\n%s", backup)
+	}
+	m.tripsRound(t, m.prints(t, "export"), backup)
+}

@@ -1,0 +1,145 @@
+package roundtrip
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/namespace"
+	"github.com/lnetd/lnetd/internal/testenv"
+)
+
+// namespaces begins the names of all namespaces of these tests; a process ID follows.
+const namespaces = "lnetd-trip-"
+
+// scratch is where what all tests share lies; TestMain makes it.
+var scratch string
+
+// programs is the directory of lnetd and lnetdctl, built when it is first asked for.
+var programs = sync.OnceValues(func() (string, error) { return scratch, daemontest.Build(scratch) })
+
+// machines tells those of one process apart.
+var machines atomic.Int32
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if scratch, err = namespace.Scratch(namespaces); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	namespace.Sweep(namespaces)
+	return m.Run()
+}
+
+// machine is an lnetd in a namespace, and how lnetdctl is run beside it.
+type machine struct {
+	*daemontest.Process
+	dir string
+}
+
+// newMachine makes a machine whose interfaces have the addresses, "10.0.0.1/24" for one;
+// LNet is configured, with nothing but 0@lo.
+func newMachine(t *testing.T, interfaces map[string][]string) *machine {
+	t.Helper()
+	testenv.NeedRoot(t)
+	testenv.NeedCommand(t, "ip", "iproute2")
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("%s%d-%d", namespaces, os.Getpid(), machines.Add(1))
+	namespace.New(t, name)
+	for dev, addresses := range interfaces {
+		namespace.IP(t, "link", "add", dev, "netns", name, "type", "veth", "peer", "name", "far-"+dev, "netns", name)
+		namespace.IP(t, "-n", name, "link", "set", "far-"+dev, "up")
+		namespace.IP(t, "-n", name, "link", "set", dev, "up")
+		for _, a := range addresses {
+			args := []string{"-n", name, "addr", "add", a, "dev", dev}
+			if netip.MustParsePrefix(a).Addr().Is6() {
+				args = append(args, "nodad") // or it cannot be used for a while
+			}
+			namespace.IP(t, args...)
+		}
+	}
+	dir, err := os.MkdirTemp(scratch, "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(dir, "lnet.conf")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "s")
+	m := &machine{dir: dir, Process: daemontest.Run(t, daemontest.Launch{
+		Name: name, Namespace: name, Programs: bin, Socket: socket,
+		Command: []string{filepath.Join(bin, "lnetd"), "--config", empty, "--control-socket", socket},
+	})}
+	m.clear(t)
+	return m
+}
+
+// clear leaves nothing of the configuration.
+func (m *machine) clear(t *testing.T) {
+	t.Helper()
+	m.quietly(t, "lnet", "unconfigure")
+	m.quietly(t, "lnet", "configure")
+}
+
+// ran is what a command printed, and its exit status.
+type ran struct {
+	out, err string
+	status   int
+}
+
+// ctl runs lnetdctl.
+func (m *machine) ctl(t *testing.T, args ...string) ran {
+	t.Helper()
+	var out, err bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), filepath.Join(m.Programs, "lnetdctl"), append([]string{"--control-socket", m.Socket}, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &err
+	var exit *exec.ExitError
+	if e := cmd.Run(); e != nil && !errors.As(e, &exit) {
+		t.Fatal(args, e)
+	}
+	return ran{out.String(), err.String(), cmd.ProcessState.ExitCode()}
+}
+
+// prints is what a command prints that has to succeed without a complaint.
+func (m *machine) prints(t *testing.T, args ...string) string {
+	t.Helper()
+	got := m.ctl(t, args...)
+	if got.status != 0 || got.err != "" {
+		t.Fatalf("lnetdctl %s: %+v", strings.Join(args, " "), got)
+	}
+	return got.out
+}
+
+// quietly runs a command that has to succeed and print nothing.
+func (m *machine) quietly(t *testing.T, args ...string) {
+	t.Helper()
+	if out := m.prints(t, args...); out != "" {
+		t.Fatalf("lnetdctl %s printed\n%s", strings.Join(args, " "), out)
+	}
+}
+
+// file makes a file with the text and returns its path.
+func (m *machine) file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(m.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
