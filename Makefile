@@ -12,7 +12,7 @@ SEEDS ?= 10000
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence stories soak hosting conformance control-page ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence stories soak hosting conformance control-page man ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ conformance: ## docs/conformance.md: which test shows which rule of the specific
 
 control-page: ## docs/control.md: its codes and replies
 	go test -count=1 -run '^TestPageIsUpToDate$$' ./internal/control/server -update
+
+man: ## docs/man: manual pages, from the texts of --help and the reference configuration
+	go test -count=1 -run '^TestManualPages$$' ./cmd/lnetd ./cmd/lnetdctl -update
 
 ci: ## all of .ci/run
 	.ci/run
