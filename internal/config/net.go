@@ -154,7 +154,7 @@ func (i *fileInterface) device(all []int) (name string, cpts []int, ok bool) {
 	if !ok {
 		return "", nil, false
 	}
-	name, own, err := deviceName(s)
+	name, own, err := ParseDevice(s)
 	if err != nil {
 		i.bad(err, deviceText)
 		return "", nil, false
@@ -169,8 +169,8 @@ func (i *fileInterface) device(all []int) (name string, cpts []int, ok bool) {
 	return name, all, true
 }
 
-// deviceName takes an interface's name from the CPT expression behind it.
-func deviceName(s string) (name string, cpts []int, _ error) {
+// ParseDevice takes an interface's name from the CPT expression that may stand behind it.
+func ParseDevice(s string) (name string, cpts []int, _ error) {
 	name, expr, has := strings.Cut(s, "[")
 	switch {
 	case has && !strings.HasSuffix(expr, "]"):

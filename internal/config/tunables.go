@@ -35,9 +35,6 @@ func (v Values) With(name string, n int) Values {
 	return out
 }
 
-// ParseDevice reads the name of an interface, behind which CPTs may stand.
-func ParseDevice(s string) (name string, cpts []int, _ error) { return deviceName(s) }
-
 // Names tells whether n names the NI o, which may be up: by interface or NID, or, if the
 // driver has chosen for both, by the NID that they have come to.
 func (n *NI) Names(o *NI) bool {

@@ -132,11 +132,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.log.Info("metrics", "address", l.Addr().String(), "path", "/metrics")
-		tasks = append(tasks, newServeTask("metrics", func(ctx context.Context) error {
-			return metrics.Serve(ctx, l, metrics.Handler(watched{up, guests}, api.BuildVersion()), d.log)
-		}))
 		defer func() { _ = l.Close() }()
+		tasks = append(tasks, d.metricsTask(l, watched{up, guests}))
 	}
 	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
 		s := server.Server{Backend: newBackend(d, up, lst, guests), Logger: d.log}
@@ -152,6 +149,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 			d.log.Info("stopping")
 			d.notify(stopping(patience))
 		}, patience)
+}
+
+// metricsTask serves metrics on a listener.
+func (d *Daemon) metricsTask(l net.Listener, w watched) Task {
+	d.log.Info("metrics", "address", l.Addr().String(), "path", "/metrics")
+	return newServeTask("metrics", func(ctx context.Context) error {
+		return metrics.Serve(ctx, l, metrics.Handler(w, api.BuildVersion()), d.log)
+	})
 }
 
 // host makes the tasks those that Reload changes.

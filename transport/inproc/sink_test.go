@@ -2,39 +2,20 @@ package inproc
 
 import (
 	"errors"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/completion"
+	"github.com/lnetd/lnetd/transport/coretest"
 )
-
-// sink keeps what it is handed.
-type sink struct {
-	mu           sync.Mutex
-	pushed, told []transport.Completion
-}
-
-func (s *sink) Push(c transport.Completion) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pushed = append(s.pushed, c)
-}
-
-func (s *sink) Tell(c transport.Completion) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.told = append(s.told, c)
-	return true
-}
 
 // The completions of a TM go to the sink that it was started with; when the node closes,
 // that nothing follows comes last.
 func TestSink(t *testing.T) {
 	n := simulated(t, simConfig, nil, "10.1.0.1")[0]
 	var d completion.Domain = openOn(t, New(n))
-	var to sink
+	var to coretest.Sink
 	tm, err := d.StartTMTo(t.Context(), at(nidOf(n), 34, 7), &to)
 	if err != nil {
 		t.Fatal(err)
@@ -59,11 +40,11 @@ func TestSink(t *testing.T) {
 	if err := n.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(to.pushed) != 1 || to.pushed[0].Token != "b" || !errors.Is(to.pushed[0].Err, syscall.ECANCELED) {
-		t.Errorf("pushed %+v", to.pushed)
+	if len(to.Pushed) != 1 || to.Pushed[0].Token != "b" || !errors.Is(to.Pushed[0].Err, syscall.ECANCELED) {
+		t.Errorf("pushed %+v", to.Pushed)
 	}
-	if len(to.told) != 1 || !to.told[0].Down {
-		t.Errorf("told %+v", to.told)
+	if len(to.Told) != 1 || !to.Told[0].Down {
+		t.Errorf("told %+v", to.Told)
 	}
 	if err := errors.Join(tm.Stop(), b.Deregister(), d.Close()); err != nil {
 		t.Error(err)

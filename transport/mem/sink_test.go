@@ -3,40 +3,21 @@ package mem_test
 import (
 	"errors"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/completion"
+	"github.com/lnetd/lnetd/transport/coretest"
 	"github.com/lnetd/lnetd/transport/mem"
 )
-
-// sink keeps what it is handed.
-type sink struct {
-	mu           sync.Mutex
-	pushed, told []transport.Completion
-}
-
-func (s *sink) Push(c transport.Completion) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pushed = append(s.pushed, c)
-}
-
-func (s *sink) Tell(c transport.Completion) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.told = append(s.told, c)
-	return true
-}
 
 // The completions of a TM go to the sink that it was started with, and those of the TM
 // itself too; it stops when its ops are over.
 func TestSink(t *testing.T) {
 	d := open(t, mem.New(mem.Config{Strict: true}).Host(nidA)).(completion.Domain)
-	var to sink
+	var to coretest.Sink
 	tm, err := d.StartTMTo(t.Context(), at(nidA, 34, transport.Dynamic), &to)
 	if err != nil {
 		t.Fatal(err)
@@ -62,18 +43,18 @@ func TestSink(t *testing.T) {
 	if n, err := tm.Submit([]transport.Op{{Cancel: true, Buffer: b, Sequence: 2}}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	if len(to.told) != 1 || !errors.Is(to.told[0].Err, syscall.ENOBUFS) {
-		t.Errorf("told %+v", to.told)
+	if len(to.Told) != 1 || !errors.Is(to.Told[0].Err, syscall.ENOBUFS) {
+		t.Errorf("told %+v", to.Told)
 	}
 	var sequences []uint32
-	for _, c := range to.pushed {
+	for _, c := range to.Pushed {
 		sequences = append(sequences, c.Sequence)
 		if c.Token != "b" || !c.Final {
 			t.Errorf("%+v", c)
 		}
 	}
-	if !slices.Equal(sequences, []uint32{1, 2}) || !errors.Is(to.pushed[1].Err, syscall.ECANCELED) {
-		t.Errorf("pushed %+v", to.pushed)
+	if !slices.Equal(sequences, []uint32{1, 2}) || !errors.Is(to.Pushed[1].Err, syscall.ECANCELED) {
+		t.Errorf("pushed %+v", to.Pushed)
 	}
 	if err := errors.Join(tm.Stop(), b.Deregister(), d.Close()); err != nil {
 		t.Error(err)

@@ -114,20 +114,3 @@ func (h *handlers) cpts(_ context.Context, q query) (api.CPTs, *api.Fault) {
 	}
 	return all, nil
 }
-
-// exchanged makes a handler of a change that is answered with more than that it was made.
-func exchanged[Request, Reply any](
-	h *handlers, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
-) handler {
-	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
-		ctx, cancel := context.WithTimeout(r.Context(), documentPatience)
-		defer cancel()
-		var request Request
-		var reply Reply
-		fault := decode(r.Body, &request)
-		if fault == nil {
-			fault = h.inTurn(ctx, func() (f *api.Fault) { reply, f = do(ctx, &request); return f })
-		}
-		return answered(reply, fault)
-	}
-}

@@ -56,15 +56,30 @@ func listed[T any](list []T) []T {
 
 // change makes a handler of a change, which is made whole or not at all.
 func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *api.Fault) handler {
+	return inTurn(h, changePatience, func(ctx context.Context, r *Request) (api.Done, *api.Fault) {
+		return api.Done{}, do(ctx, r)
+	})
+}
+
+// work makes a handler of a document, which is answered with more than that it was done.
+func work[Request, Reply any](h *handlers, do func(ctx context.Context, r *Request) (Reply, *api.Fault)) handler {
+	return inTurn(h, documentPatience, do)
+}
+
+// inTurn makes a handler that does something when no other change is under way.
+func inTurn[Request, Reply any](
+	h *handlers, patience time.Duration, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
+) handler {
 	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
-		ctx, cancel := context.WithTimeout(r.Context(), changePatience)
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
 		var request Request
+		var reply Reply
 		fault := decode(r.Body, &request)
 		if fault == nil {
-			fault = h.inTurn(ctx, func() *api.Fault { return do(ctx, &request) })
+			fault = h.inTurn(ctx, func() (f *api.Fault) { reply, f = do(ctx, &request); return f })
 		}
-		return answered(api.Done{}, fault)
+		return answered(reply, fault)
 	}
 }
 

@@ -100,9 +100,9 @@ func (h *handlers) slow() map[string]handler {
 func (h *handlers) changes() map[string]handler {
 	return map[string]handler{
 		"GET /v1/configuration":          h.configuration,
-		"POST /v1/configuration":         exchanged(h, h.changeConfiguration),
-		"POST /v1/configuration/show":    exchanged(h, h.described),
-		"POST /v1/configuration/errands": exchanged(h, h.errands),
+		"POST /v1/configuration":         work(h, h.changeConfiguration),
+		"POST /v1/configuration/show":    work(h, h.described),
+		"POST /v1/configuration/errands": work(h, h.errands),
 		"POST /v1/lnet":                  change(h, h.setLNet),
 		"POST /v1/nets":                  change(h, h.addNet),
 		"DELETE /v1/nets":                change(h, h.deleteNet),

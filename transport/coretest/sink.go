@@ -1,0 +1,29 @@
+package coretest
+
+import (
+	"sync"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// Sink keeps what it is handed, as a completion.Sink. Its lists are read when nothing comes
+// any more.
+type Sink struct {
+	mu           sync.Mutex
+	Pushed, Told []transport.Completion
+}
+
+// Push implements completion.Sink.
+func (s *Sink) Push(c transport.Completion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Pushed = append(s.Pushed, c)
+}
+
+// Tell implements completion.Sink.
+func (s *Sink) Tell(c transport.Completion) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Told = append(s.Told, c)
+	return true
+}
