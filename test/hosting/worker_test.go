@@ -23,6 +23,8 @@ const (
 	// have waited for receiptTime are given up.
 	window      = 8
 	receiptTime = 3 * time.Second
+	// loads is how many messages a worker has buffers for.
+	loads = window + 2
 )
 
 // parcel is a message of a worker: life u64, number u64, length of a descriptor u64, and that.
@@ -162,6 +164,7 @@ func beWorker(ctx context.Context, o order, in *bufio.Scanner) error {
 	}
 	close(over)
 	<-done
+	w.settle()
 	to.Put()
 	if err := depart(ctx, tm, all...); err != nil {
 		return err
@@ -173,7 +176,7 @@ func (w *worker) prepare(ctx context.Context, to *transport.EndPoint) (all []*tr
 	callbacks := &transport.Callbacks{
 		transport.MsgRecv: w.receipt, transport.MsgSend: w.sent, transport.PassiveBulkSend: w.fetched,
 	}
-	for range window + 2 {
+	for range loads {
 		l := &load{}
 		for _, b := range []**transport.Buffer{&l.message, &l.bulk} {
 			size := messageSize
@@ -294,6 +297,22 @@ func (w *worker) work(over chan struct{}) {
 			return
 		case <-w.wake:
 		case <-tick.C:
+		}
+	}
+}
+
+// settle waits until all that was sent has ended: departing would cancel it.
+func (w *worker) settle() {
+	for {
+		w.mu.Lock()
+		settled := len(w.idle) == loads || w.tm.State() != transport.StateStarted
+		w.mu.Unlock()
+		if settled {
+			return
+		}
+		select {
+		case <-w.wake:
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
