@@ -245,6 +245,35 @@ func (n *Node) leaveNet(ctx context.Context, i *ni) error {
 	})
 }
 
+// ArrangeNIs puts the NIs in the order of these NIDs, those of a net together where the
+// first of them stands. Those that are not named come last, as they are; NIDs of no NI count
+// for nothing. The first NI gives the node its primary NID, so peers are told; no message is
+// disturbed. ErrClosed; ErrInHandler; or ctx's error.
+func (n *Node) ArrangeNIs(ctx context.Context, nids []lnet.NID) error {
+	ctx, done, err := n.configure(ctx)
+	if err != nil {
+		return fmt.Errorf("arrange interfaces: %w", err)
+	}
+	defer done()
+	err = n.discoverer.call(ctx, func(*discovery.Machine) {
+		n.infoMu.Lock()
+		defer n.infoMu.Unlock()
+		t := n.topology.Load()
+		nis := t.arranged(nids)
+		if slices.Equal(nis, t.nis) {
+			return
+		}
+		next := t.having(nis)
+		n.discoverer.compile(next)
+		n.topology.Store(next)
+		n.rebuildInfo()
+	})
+	if err != nil {
+		return fmt.Errorf("arrange interfaces: %w", err)
+	}
+	return nil
+}
+
 // close has the driver close the interface, once, in a goroutine that Node.Close
 // waits for.
 func (i *ni) close() {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/lnetd/lnetd/discovery"
@@ -79,6 +80,27 @@ func (t *topology) with(i *ni) *topology {
 // without returns a topology that lacks i.
 func (t *topology) without(i *ni) *topology {
 	return t.having(slices.DeleteFunc(slices.Clone(t.nis), func(o *ni) bool { return o == i }))
+}
+
+// arranged are the NIs in the order of these NIDs, those of a net together.
+func (t *topology) arranged(nids []lnet.NID) []*ni {
+	place := make(map[*ni]int, len(t.nis))
+	for _, i := range t.nis {
+		if place[i] = slices.Index(nids, i.NID); place[i] < 0 {
+			place[i] = len(nids)
+		}
+	}
+	first := map[lnet.Net]int{}
+	for _, i := range t.nis {
+		if k, ok := first[i.net]; !ok || place[i] < k {
+			first[i.net] = place[i]
+		}
+	}
+	nis := slices.Clone(t.nis)
+	slices.SortStableFunc(nis, func(a, b *ni) int {
+		return cmp.Or(first[a.net]-first[b.net], place[a]-place[b])
+	})
+	return nis
 }
 
 func (t *topology) having(nis []*ni) *topology {

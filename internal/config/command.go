@@ -22,6 +22,8 @@ func (c Change[T]) Commands() []string {
 	switch any(c.From).(type) {
 	case *NI:
 		return niCommands(from.(*NI), to.(*NI))
+	case *Order:
+		return []string{to.(*Order).comment()}
 	case *Peer:
 		return peerCommands(from.(*Peer), to.(*Peer))
 	case *Route:
@@ -37,6 +39,15 @@ func (c Change[T]) Commands() []string {
 		return []string{"set routing 0"}
 	}
 	return []string{"set routing 1"}
+}
+
+// comment says what becomes of the order: no command changes it.
+func (o Order) comment() string {
+	names := make([]string, len(o))
+	for k := range o {
+		names[k] = o[k].String()
+	}
+	return "# the order of NIs becomes " + strings.Join(names, ", ") + ": peers learn the primary NID of the first"
 }
 
 // Commands is a comment: no command changes options of drivers.

@@ -13,14 +13,15 @@ import (
 // order in which a node takes them: options of drivers; what goes, what stands on others
 // first (routes, peers, NIs, policies); parameters; what comes, in the opposite order;
 // buffers. So policies are in force before there is anything that they are about, and as
-// long. The inverses in the opposite order lead back. Routing is last, whether it begins or
+// long. The inverses in the opposite order lead back, but that NIs which went are behind the
+// others. Routing is last, whether it begins or
 // ends: a router that has begun to stop cannot be told to go on.
 //
 // What stands on something that goes or comes goes before and comes back after it:
 // with the last and the first NI of a net the peers that have NIDs there and the
 // routes by gateways there; with a peer that changes the routes by it; and routes to
-// a net that an NI joins. Where entries stand in files is no difference, nor is the order of NIs,
-// peers and routes.
+// a net that an NI joins. Where entries stand in files is no difference, nor is the order of
+// peers and routes. That of NIs is: the first one has the node's primary NID.
 func Diff(have, want *State) []Step {
 	d := newDiffer(have, want)
 	var steps []Step
@@ -38,6 +39,7 @@ func Diff(have, want *State) []Step {
 	steps = append(steps, d.policies(!want.Policies.empty())...)
 	steps = append(steps, d.nisThatChange()...)
 	steps = append(steps, d.nisThatCome()...)
+	steps = append(steps, d.order()...)
 	steps = append(steps, d.peersThatCome()...)
 	steps = append(steps, d.routesThatCome()...)
 	if have.Buffers != want.Buffers {
@@ -173,6 +175,21 @@ func (d *differ) nisThatCome() (steps []Step) {
 		}
 	}
 	return steps
+}
+
+// order puts the NIs in order, if they are not when all have come.
+func (d *differ) order() []Step {
+	nis := slices.DeleteFunc(slices.Clone(d.have.NIs), func(i NI) bool { return !d.nis[i.key()] })
+	for k := range d.want.NIs {
+		if i := &d.want.NIs[k]; !d.nis[i.key()] {
+			nis = append(nis, *i)
+		}
+	}
+	from, to := orderOf(nis), orderOf(d.want.NIs)
+	if from.equal(to) {
+		return nil
+	}
+	return []Step{Change[Order]{&from, &to}}
 }
 
 func (d *differ) peersThatGo() (steps []Step) {

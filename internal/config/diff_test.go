@@ -63,7 +63,12 @@ buffers: {tiny: 5}
 			"change policies", "change router buffers", "change routing",
 		}},
 		{"an NI more", tcp, both, []string{"add NI tcp1(eth1)"}},
-		{"the order of NIs", both, "net: [{net type: tcp1, interfaces: [eth1]}, {net type: tcp, interfaces: [eth0]}]\n", nil},
+		{"the order of NIs", both, "net: [{net type: tcp1, interfaces: [eth1]}, {net type: tcp, interfaces: [eth0]}]\n",
+			[]string{"change the order of NIs"}},
+		{"an NI before the others", tcp, "net: [{net type: tcp1, interfaces: [eth1]}, {net type: tcp, interfaces: [eth0]}]\n",
+			[]string{"add NI tcp1(eth1)", "change the order of NIs"}},
+		{"NIs of a net together", "net: [{net type: tcp, interfaces: [eth0]}, {net type: tcp1, interfaces: [eth1]}, {net type: tcp, interfaces: [eth2]}]\n",
+			"net: [{net type: tcp, interfaces: [eth0, eth2]}, {net type: tcp1, interfaces: [eth1]}]\n", nil},
 		{"a tunable of an NI", tcp, strings.Replace(tcp, "]}", "], tunables: {credits: 9}}", 1),
 			[]string{"remove NI tcp(eth0)", "add NI tcp(eth0)"}},
 		{"an option of an NI", tcp, strings.Replace(tcp, "]}", "], lnd tunables: {tos: 9}}", 1),
@@ -134,6 +139,8 @@ func (m *model) apply(s Step) error {
 	switch s := s.(type) {
 	case Change[NI]:
 		return m.changeNI(s)
+	case Change[Order]:
+		return m.arrange(*s.To)
 	case Change[Peer]:
 		return m.changePeer(s)
 	case Change[Route]:
@@ -189,6 +196,20 @@ func (m *model) changeNI(c Change[NI]) error {
 			return fmt.Errorf("%s: takes a peer along", c)
 		}
 	}
+	return nil
+}
+
+func (m *model) arrange(o Order) error {
+	if len(o) != len(m.NIs) {
+		return fmt.Errorf("%d NIs in the order of %d", len(m.NIs), len(o))
+	}
+	for _, i := range o {
+		if !slices.ContainsFunc(m.NIs, func(has NI) bool { return has.key() == i.key() }) {
+			return fmt.Errorf("the order of NIs: %s is not there", &i)
+		}
+	}
+	at := func(i NI) int { return slices.IndexFunc(o, func(p NI) bool { return p.key() == i.key() }) }
+	m.NIs = slices.SortedFunc(slices.Values(m.NIs), func(a, b NI) int { return at(a) - at(b) })
 	return nil
 }
 
@@ -249,7 +270,7 @@ func drawState(t *rapid.T, name string) State {
 	}
 	net := func(n int) lnet.Net { return lnet.MakeNet(lnet.TypeTCP, uint16(n)) }
 	on := map[lnet.Net]bool{}
-	for n := range 3 {
+	for _, n := range rapid.Permutation([]int{0, 1, 2}).Draw(t, name+" nets") {
 		for _, device := range []string{"a", "b"} {
 			if rapid.Bool().Draw(t, name+" NI") {
 				i := NI{Net: net(n), Device: device}
@@ -308,6 +329,9 @@ func TestDiffLeadsThereAndBack(t *testing.T) {
 				t.Fatalf("back: %v\nof %q", err, stepTexts(steps[:failed]))
 			}
 		}
+		if err := m.arrange(a.NIs); err != nil { // what went is behind the others
+			t.Fatal(err)
+		}
 		same(t, "back", &m.State, &a)
 	})
 }
@@ -331,7 +355,7 @@ func phase(s Step) int {
 	switch s := s.(type) {
 	case DriverChange:
 		return 0
-	case Change[NI]:
+	case Change[NI], Change[Order]:
 		return 2
 	case Change[Peer]:
 		return 3

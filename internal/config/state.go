@@ -47,6 +47,27 @@ type NI struct {
 	Own lnet.NID
 }
 
+// Order is the order of NIs: those of a net stand together, and the first of all has the
+// node's primary NID, which peers know it by.
+type Order []NI
+
+// orderOf is the order that a node has its NIs in: the nets as their first NIs come.
+func orderOf(nis []NI) Order {
+	first := map[lnet.Net]int{}
+	for k := range nis {
+		if _, ok := first[nis[k].Net]; !ok {
+			first[nis[k].Net] = k
+		}
+	}
+	o := Order(slices.Clone(nis))
+	slices.SortStableFunc(o, func(a, b NI) int { return first[a.Net] - first[b.Net] })
+	return o
+}
+
+func (o Order) equal(p Order) bool {
+	return slices.EqualFunc(o, p, func(a, b NI) bool { return a.key() == b.key() })
+}
+
 // Parameters are those of the node, and what is but shown beside them.
 type Parameters struct {
 	node.Parameters

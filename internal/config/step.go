@@ -9,7 +9,7 @@ import (
 )
 
 // Step is one of the steps from one State to another. Its dynamic type is one of
-// Change[NI], Change[Peer], Change[Route], Change[Policies], Change[Parameters],
+// Change[NI], Change[Order], Change[Peer], Change[Route], Change[Policies], Change[Parameters],
 // Change[node.Buffers], Change[Routing] and DriverChange. Who applies steps looks
 // there for what to do; a step itself does nothing.
 type Step interface {
@@ -29,7 +29,7 @@ type Step interface {
 // is nil. So do NIs and peers, with both set if an NI changes in place or a peer loses or
 // gains NIDs.
 // Of the others a node has exactly one: both are set.
-type Change[T NI | Peer | Route | Policies | Parameters | node.Buffers | Routing] struct {
+type Change[T NI | Order | Peer | Route | Policies | Parameters | node.Buffers | Routing] struct {
 	From, To *T
 }
 
@@ -56,6 +56,8 @@ func what(thing any) string {
 	switch v := thing.(type) {
 	case *NI:
 		return "NI " + v.String()
+	case *Order:
+		return "the order of NIs"
 	case *Peer:
 		return "peer " + v.Primary.String()
 	case *Route:

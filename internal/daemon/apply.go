@@ -28,7 +28,7 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 	if err := config.CheckRunning(steps); err != nil {
 		return err
 	}
-	before := t.engines.configured()
+	before, nids := t.engines.configured(), t.nids()
 	for k, s := range steps {
 		err := t.take(ctx, s, wait)
 		if err == nil {
@@ -40,7 +40,42 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 		}
 		t.undo(ctx, steps[:k])
 		t.engines.order(before)
+		if wrong := t.arrange(context.WithoutCancel(ctx), nids); wrong != nil {
+			t.log.Error("configuration: the order of NIs is not what it was", "err", wrong)
+		}
 		return err
+	}
+	return nil
+}
+
+// nids are those of the NIs, in the node's order.
+func (t *nodeTask) nids() (nids []lnet.NID) {
+	for _, i := range t.NIs() {
+		nids = append(nids, i.NID)
+	}
+	return nids
+}
+
+// arrange puts the NIs of the node in order.
+func (t *nodeTask) arrange(ctx context.Context, nids []lnet.NID) error {
+	ctx, cancel := context.WithTimeout(ctx, undoPatience)
+	defer cancel()
+	return t.ArrangeNIs(ctx, nids)
+}
+
+// setOrder puts the NIs in another order, in which their own NIDs stand for those that are up.
+func (t *nodeTask) setOrder(ctx context.Context, o config.Order) error {
+	t.engines.order(o)
+	var nids []lnet.NID
+	for _, i := range t.engines.configured() {
+		nids = append(nids, i.Own)
+	}
+	before := t.nids()
+	if err := t.arrange(ctx, nids); err != nil {
+		return err
+	}
+	if now := t.nids(); !slices.Equal(now, before) && len(now) > 1 {
+		t.log.Info("the order of NIs has changed", "primary", now[1].String())
 	}
 	return nil
 }
@@ -74,6 +109,8 @@ func (t *nodeTask) take(ctx context.Context, s config.Step, wait bool) error {
 			return t.engines.changeNI(ctx, t.Node, s.From, s.To)
 		}
 		return t.engines.addNI(ctx, t.Node, s.To, wait)
+	case config.Change[config.Order]:
+		return t.setOrder(ctx, *s.To)
 	case config.Change[config.Peer]:
 		return t.changePeer(ctx, s)
 	case config.Change[config.Route]:

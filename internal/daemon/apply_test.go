@@ -242,7 +242,6 @@ func (r *nodeRun) shape(t *testing.T) []string {
 			out = append(out, fmt.Sprintf("NI %s credits %d", ni.NID, ni.Tunables.Credits))
 		}
 	}
-	slices.Sort(out)
 	for _, p := range peerTexts(r.peers(t)) {
 		out = append(out, "peer "+p)
 	}

@@ -254,7 +254,8 @@ func TestEmptyDocument(t *testing.T) {
 }
 
 // richChange has a step of every kind.
-var richChange = strings.Replace(afterChange, "interfaces: [eth0]", "interfaces: [eth0]\n    tunables: {credits: 64}", 1) + "routing: {enable: 1}\n"
+var richChange = strings.Replace(strings.Replace(afterChange, "interfaces: [eth0]", "interfaces: [eth0]\n    tunables: {credits: 64}", 1),
+	"net:\n", "net:\n  - {net type: tcp2, interfaces: [eth1]}\n", 1) + "routing: {enable: 1}\n"
 
 // Whichever step fails, the node is what it was; also if who asked has gone.
 func TestEachStepFails(t *testing.T) {
@@ -302,6 +303,31 @@ func TestEachStepFails(t *testing.T) {
 				t.Fatalf("step %d fails, gone %v: %s", k, gone, diff)
 			}
 		}
+	}
+}
+
+// The NIs are in the order of a document, as after a restart with it, also the node's first.
+func TestDocumentOrdersNIs(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	before := r.shape(t)
+	other := "net: [{net type: tcp1, interfaces: [eth1]}, {net type: tcp, interfaces: [eth0]}]\n"
+	started := startNode(t, parse(t, other)).ready(t).shape(t)
+	for _, step := range []struct {
+		text string
+		want []string
+	}{{other, started}, {other, started}, {twoNets, before}} {
+		if _, err := r.document(t, api.ModeReplace, step.text); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.want, r.shape(t)); diff != "" {
+			t.Errorf("%s: %s", step.text, diff)
+		}
+	}
+	request := api.ConfigurationChange{Document: api.Document{Name: "d.yaml", Text: other}, Mode: api.ModeReplace, Dry: true}
+	done, err := r.ChangeConfiguration(t.Context(), request)
+	want := []string{"# the order of NIs becomes tcp1(eth1), tcp(eth0): peers learn the primary NID of the first"}
+	if diff := cmp.Diff(want, done.Commands); err != nil || diff != "" {
+		t.Error(err, diff)
 	}
 }
 

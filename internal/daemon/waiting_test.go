@@ -147,7 +147,7 @@ func TestInterfaceHasAnotherAddress(t *testing.T) {
 		}{
 			{[]socklnd.Device{lo, eth1}, 0, []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}}, // it is away
 			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24", "10.77.0.11/24"), eth1}, 0, []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}},
-			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24"), eth1}, 2, []string{"10.77.0.12@tcp", "10.78.0.11@tcp1"}},
+			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24"), eth1}, 3, []string{"10.77.0.12@tcp", "10.78.0.11@tcp1"}},
 			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24"), eth1}, 0, []string{"10.77.0.12@tcp", "10.78.0.11@tcp1"}},
 		} {
 			n.set(c.devices...)
