@@ -27,36 +27,47 @@ func (b *backend) Configuration(ctx context.Context) (api.Configuration, error) 
 	return b.shown(&have), nil
 }
 
-func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (done api.ConfigurationChanged, _ error) {
+// basis is what the node is when a document is read for it.
+type basis struct {
+	have config.State
+	// fixed are the NIs that the command line has named, which hold over every document
+	// that replaces.
+	fixed []config.NI
+}
+
+// basis is read in turn.
+func (b *backend) basis(ctx context.Context) (basis, error) {
 	if b.LNetDown() {
-		return done, networkDown()
+		return basis{}, networkDown()
 	}
 	have, err := b.node.have(ctx)
 	if err != nil {
-		return done, err
+		return basis{}, err
 	}
-	p, err := b.plan(&have, &r)
-	if err != nil {
-		return done, problemsFault(r.Name, err)
+	is := basis{have: have}
+	if b.node.config.Given.Networks {
+		is.fixed = b.node.config.NIs
 	}
-	steps, later := config.Split(config.Diff(&have, &p.want))
-	done.Restart = p.restart
-	for _, s := range later {
-		done.Restart = append(done.Restart, s.String())
-	}
-	for _, s := range steps {
-		done.Commands = append(done.Commands, b.node.engines.told(s).Commands()...)
-	}
-	done.Warnings = problemsOf(p.warnings)
-	done.Before = b.shown(&have)
+	return is, nil
+}
+
+func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	if r.Dry {
-		done.After = b.shown(&p.want)
-		return done, nil
+		return b.tryDocument(ctx, &r)
+	}
+	is, err := b.basis(ctx)
+	if err != nil {
+		return api.ConfigurationChanged{}, err
+	}
+	done, p, steps, err := b.planned(&is, &r)
+	if err != nil {
+		return done, err
 	}
 	if err := b.node.apply(ctx, steps, r.Wait); err != nil {
 		return api.ConfigurationChanged{}, err
 	}
 	b.node.log.Info("the configuration was changed by a document", "name", r.Name, "mode", string(r.Mode), "steps", len(steps))
+	done.Warnings = problemsOf(p.warnings)
 	for _, w := range b.Waiting() {
 		ni := config.NI{Net: w.Net, Device: w.Interface, NID: w.NID}
 		done.Warnings = append(done.Warnings, api.Problem{File: r.Name, Text: "NI " + ni.String() + " waits: " + w.Cause})
@@ -65,8 +76,43 @@ func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationCh
 	return done, err
 }
 
-// plan reads a document, and finds what it makes of the node, which is have.
-func (b *backend) plan(have *config.State, r *api.ConfigurationChange) (plan, error) {
+// tryDocument says what a document would do. It has its turn only while it reads what the
+// node is.
+func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (done api.ConfigurationChanged, err error) {
+	var is basis
+	if busy := b.InTurn(ctx, func() { is, err = b.basis(ctx) }); busy != nil {
+		return done, busy
+	}
+	if err != nil {
+		return done, err
+	}
+	done, p, _, err := b.planned(&is, r)
+	if err == nil {
+		done.Warnings, done.After = problemsOf(p.warnings), b.shown(&p.want)
+	}
+	return done, err
+}
+
+// planned is a document's plan, the steps to take, and what to answer before they are taken.
+func (b *backend) planned(is *basis, r *api.ConfigurationChange) (done api.ConfigurationChanged, p plan, steps []config.Step, err error) {
+	if p, err = b.plan(is, r); err != nil {
+		return done, p, nil, problemsFault(r.Name, err)
+	}
+	steps, later := config.Split(config.Diff(&is.have, &p.want))
+	done.Restart = p.restart
+	for _, s := range later {
+		done.Restart = append(done.Restart, s.String())
+	}
+	for _, s := range steps {
+		done.Commands = append(done.Commands, b.node.engines.told(s).Commands()...)
+	}
+	done.Before = b.shown(&is.have)
+	return done, p, steps, nil
+}
+
+// plan reads a document, and finds what it makes of the node.
+func (b *backend) plan(is *basis, r *api.ConfigurationChange) (plan, error) {
+	have := &is.have
 	if r.Mode == api.ModeDelete {
 		return b.planDeletion(have, &r.Document)
 	}
@@ -89,8 +135,8 @@ func (b *backend) plan(have *config.State, r *api.ConfigurationChange) (plan, er
 	if r.Mode == api.ModeAdd {
 		p.want, more, err = config.Add(have, r.Name, &c)
 	} else {
-		if len(c.NIs) == 0 && b.node.config.Given.Networks { // --net holds over every file
-			c.NIs = b.node.engines.resolved(b.node.config.NIs)
+		if len(c.NIs) == 0 {
+			c.NIs = b.node.engines.resolved(is.fixed)
 		}
 		if !c.Given.Routing && len(c.Given.Buffers) == 0 && have.Routing == config.RoutingOff {
 			c.Buffers = have.Buffers // an export of a node that does not forward has none

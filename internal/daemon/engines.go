@@ -30,7 +30,7 @@ type engines struct {
 	interfaces func() ([]config.Interface, error)
 	made       map[lnet.NetType]*engine
 
-	mu  sync.Mutex // held while nis changes, or somebody looks out of turn
+	mu  sync.Mutex // held while nis or values changes, or somebody looks out of turn
 	nis []localNI  // in order
 }
 
@@ -265,10 +265,14 @@ func (e *engines) changeNI(_ context.Context, n *node.Node, from, to *config.NI)
 
 // set sets something else of the drivers for a net type that the node has no NI of.
 func (e *engines) set(t lnet.NetType, v config.Values) error {
-	if e.values == nil {
-		e.values = map[lnet.NetType]config.Values{}
+	values := maps.Clone(e.values) // others may look at it
+	if values == nil {
+		values = map[lnet.NetType]config.Values{}
 	}
-	e.values[t] = v
+	values[t] = v
+	e.mu.Lock()
+	e.values = values
+	e.mu.Unlock()
 	return e.end(t)
 }
 

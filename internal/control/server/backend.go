@@ -47,9 +47,10 @@ type Backend interface {
 	// Configuration is what the node is configured to be.
 	Configuration(ctx context.Context) (api.Configuration, error)
 	// ChangeConfiguration changes it by a document, whole or not at all, or says what
-	// that would do.
+	// that would do: then it is called out of turn, and needs one itself only to read what
+	// the node is.
 	ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error)
-	// Described says what there is of what a document describes.
+	// Described says what there is of what a document describes. It and Errands change nothing.
 	Described(ctx context.Context, d api.Document) (api.Described, error)
 	// Errands are the pings and discoveries that a document asks for.
 	Errands(d api.Document) ([]api.Errand, error)

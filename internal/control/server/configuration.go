@@ -26,7 +26,7 @@ func (h *handlers) configuration(_ http.ResponseWriter, r *http.Request) (any, *
 	ctx, cancel := context.WithTimeout(r.Context(), changePatience)
 	defer cancel()
 	var c api.Configuration
-	fault := h.inTurn(ctx, func() *api.Fault {
+	fault := h.inTurn(ctx, r.Pattern, func() *api.Fault {
 		var err error
 		if c, err = h.Backend.Configuration(ctx); err != nil {
 			return worded("cannot read the configuration", api.CodeInternal, err)
@@ -35,6 +35,14 @@ func (h *handlers) configuration(_ http.ResponseWriter, r *http.Request) (any, *
 		return nil
 	})
 	return answered(c, fault)
+}
+
+// turnOfDocument: what a document would do is found out while others change the node.
+func (h *handlers) turnOfDocument(r api.ConfigurationChange) turn {
+	if r.Dry {
+		return h.aside
+	}
+	return h.inTurn
 }
 
 // changeConfiguration changes the configuration by a document, whole or not at all.

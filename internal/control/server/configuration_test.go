@@ -1,7 +1,10 @@
 package server_test
 
 import (
+	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -9,6 +12,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
+	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -100,6 +104,48 @@ func TestProblemsOfADocument(t *testing.T) {
 	}
 	_, err = c.ChangeConfiguration(t.Context(), api.ConfigurationChange{Mode: "frob"})
 	refused(t, err, api.CodeRequestInvalid)
+}
+
+// While a change is under way documents are read that change nothing.
+func TestDocumentsAreReadWhileOthersChange(t *testing.T) {
+	d := &controltest.Daemon{}
+	c, _ := serve(t, d)
+	err := d.InTurn(t.Context(), func() {
+		ctx := t.Context()
+		_, planned := c.ChangeConfiguration(ctx, api.ConfigurationChange{Mode: api.ModeReplace, Dry: true})
+		_, described := c.Described(ctx, api.Document{})
+		_, errands := c.Errands(ctx, api.Document{})
+		if err := errors.Join(planned, described, errands); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// endsMeanwhile is a daemon whose LNet ends while a change waits for its turn.
+type endsMeanwhile struct{ *controltest.Daemon }
+
+func (d endsMeanwhile) InTurn(ctx context.Context, do func()) error {
+	return d.Daemon.InTurn(ctx, func() {
+		_ = d.SetLNet(ctx, api.LNet{})
+		do()
+	})
+}
+
+// Given a change that waits for its turn, when LNet is unconfigured before, then it is
+// refused as any other one.
+//
+// lnetctl 4.1
+func TestNetworkEndsBeforeTheTurn(t *testing.T) {
+	d := endsMeanwhile{&controltest.Daemon{}}
+	h := (&server.Server{Backend: d}).Handler()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/routing", strings.NewReader(`{"enabled":true}`)))
+	if !strings.Contains(w.Body.String(), string(api.CodeNetworkDown)) || len(d.Done) != 1 {
+		t.Errorf("%s; done: %q", w.Body, d.Done)
+	}
 }
 
 // What makes no sense about NIs is refused before the daemon hears of it.

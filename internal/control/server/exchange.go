@@ -56,19 +56,22 @@ func listed[T any](list []T) []T {
 
 // change makes a handler of a change, which is made whole or not at all.
 func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *api.Fault) handler {
-	return inTurn(h, changePatience, func(ctx context.Context, r *Request) (api.Done, *api.Fault) {
-		return api.Done{}, do(ctx, r)
-	})
+	return handling(changePatience, func(Request) turn { return h.inTurn },
+		func(ctx context.Context, r *Request) (api.Done, *api.Fault) { return api.Done{}, do(ctx, r) })
 }
 
-// work makes a handler of a document, which is answered with more than that it was done.
-func work[Request, Reply any](h *handlers, do func(ctx context.Context, r *Request) (Reply, *api.Fault)) handler {
-	return inTurn(h, documentPatience, do)
+// reading makes a handler of a document that changes nothing.
+func reading[Request, Reply any](h *handlers, do func(ctx context.Context, r *Request) (Reply, *api.Fault)) handler {
+	return handling(documentPatience, func(Request) turn { return h.aside }, do)
 }
 
-// inTurn makes a handler that does something when no other change is under way.
-func inTurn[Request, Reply any](
-	h *handlers, patience time.Duration, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
+// turn calls do, which what the pattern names asks for, when its turn has come.
+type turn func(ctx context.Context, pattern string, do func() *api.Fault) *api.Fault
+
+// handling makes a handler that does something in the turn that a request needs, and is
+// answered with more than that it was done.
+func handling[Request, Reply any](
+	patience time.Duration, turnOf func(Request) turn, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
 ) handler {
 	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
@@ -77,21 +80,39 @@ func inTurn[Request, Reply any](
 		var reply Reply
 		fault := decode(r.Body, &request)
 		if fault == nil {
-			fault = h.inTurn(ctx, func() (f *api.Fault) { reply, f = do(ctx, &request); return f })
+			fault = turnOf(request)(ctx, r.Pattern, func() (f *api.Fault) { reply, f = do(ctx, &request); return f })
 		}
 		return answered(reply, fault)
 	}
 }
 
-// inTurn calls do when no other change is under way.
-func (h *handlers) inTurn(ctx context.Context, do func() *api.Fault) (fault *api.Fault) {
-	if err := h.Backend.InTurn(ctx, func() { fault = do() }); err != nil {
-		return api.Fault{
-			Code: api.CodeBusy, Errno: -int(syscall.EBUSY),
-			Text: "another change is under way", Remedy: "try again later",
-		}.Because(err)
+// aside calls do while changes may be under way, and nothing else that is called aside:
+// documents may be large.
+func (h *handlers) aside(ctx context.Context, _ string, do func() *api.Fault) *api.Fault {
+	select {
+	case h.apart <- struct{}{}:
+		defer func() { <-h.apart }()
+		return do()
+	case <-ctx.Done():
+		return busy("another document is read", context.Cause(ctx))
+	}
+}
+
+// inTurn calls do when no other change is under way. LNet may have ended meanwhile.
+func (h *handlers) inTurn(ctx context.Context, pattern string, do func() *api.Fault) (fault *api.Fault) {
+	err := h.Backend.InTurn(ctx, func() {
+		if fault = h.networkDown(pattern); fault == nil {
+			fault = do()
+		}
+	})
+	if err != nil {
+		return busy("another change is under way", err)
 	}
 	return fault
+}
+
+func busy(text string, err error) *api.Fault {
+	return api.Fault{Code: api.CodeBusy, Errno: -int(syscall.EBUSY), Text: text, Remedy: "try again later"}.Because(err)
 }
 
 // query are the parameters of a question.

@@ -45,7 +45,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // Handler returns the HTTP handler that Serve uses.
 func (s *Server) Handler() http.Handler {
-	h := handlers{Server: s}
+	h := handlers{Server: s, apart: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
 	for pattern, handler := range h.quick() {
 		mux.HandleFunc(pattern, s.serve(nil, h.needingLNet(pattern, handler)))
@@ -67,7 +67,11 @@ func (s *Server) Handler() http.Handler {
 type handler func(w http.ResponseWriter, r *http.Request) (body any, _ *api.Fault)
 
 // handlers are a server's, one for each kind of request.
-type handlers struct{ *Server }
+type handlers struct {
+	*Server
+	// apart is full while a document is read that changes nothing.
+	apart chan struct{}
+}
 
 func (h *handlers) quick() map[string]handler {
 	return map[string]handler{
@@ -100,9 +104,9 @@ func (h *handlers) slow() map[string]handler {
 func (h *handlers) changes() map[string]handler {
 	return map[string]handler{
 		"GET /v1/configuration":          h.configuration,
-		"POST /v1/configuration":         work(h, h.changeConfiguration),
-		"POST /v1/configuration/show":    work(h, h.described),
-		"POST /v1/configuration/errands": work(h, h.errands),
+		"POST /v1/configuration":         handling(documentPatience, h.turnOfDocument, h.changeConfiguration),
+		"POST /v1/configuration/show":    reading(h, h.described),
+		"POST /v1/configuration/errands": reading(h, h.errands),
 		"POST /v1/lnet":                  change(h, h.setLNet),
 		"POST /v1/nets":                  change(h, h.addNet),
 		"DELETE /v1/nets":                change(h, h.deleteNet),
@@ -147,17 +151,25 @@ var withoutLNet = map[string]bool{
 // needingLNet is do, but refuses while LNet is not configured, unless the request needs
 // it not.
 func (h *handlers) needingLNet(pattern string, do handler) handler {
-	if _, profile := h.profiles()[pattern]; profile || withoutLNet[pattern] {
+	if _, profile := h.profiles()[pattern]; profile {
 		return do
 	}
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
-		if h.Backend.LNetDown() {
-			return nil, &api.Fault{
-				Code: api.CodeNetworkDown, Errno: -int(syscall.ENETDOWN), Text: "Network is down",
-				Cause: "LNet is not configured", Remedy: "configure it with: lnetdctl lnet configure --all",
-			}
+		if fault := h.networkDown(pattern); fault != nil {
+			return nil, fault
 		}
 		return do(w, r)
+	}
+}
+
+// networkDown says that a request needs LNet, which is not configured; nil: it may be done.
+func (h *handlers) networkDown(pattern string) *api.Fault {
+	if withoutLNet[pattern] || !h.Backend.LNetDown() {
+		return nil
+	}
+	return &api.Fault{
+		Code: api.CodeNetworkDown, Errno: -int(syscall.ENETDOWN), Text: "Network is down",
+		Cause: "LNet is not configured", Remedy: "configure it with: lnetdctl lnet configure --all",
 	}
 }
 
