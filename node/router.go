@@ -79,18 +79,32 @@ func (n *Node) EnableRouting() error {
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("enable routing: %w", err)
 	}
-	ready, err := n.enableRouting()
+	ready, err := n.enableRouting(false)
 	n.forwardGranted(&ready)
 	return err
 }
 
-func (n *Node) enableRouting() (ready messageQueue, err error) {
+// ResumeRouting is EnableRouting, but a node that is stopping comes back from it: it starts
+// anew, and what waits to be forwarded goes on.
+func (n *Node) ResumeRouting() error {
+	if err := n.exists(); err != nil {
+		return fmt.Errorf("enable routing: %w", err)
+	}
+	ready, err := n.enableRouting(true)
+	n.forwardGranted(&ready)
+	return err
+}
+
+// enableRouting returns the messages that go on. Resume has a router that is stopping start.
+func (n *Node) enableRouting(resume bool) (ready messageQueue, err error) {
 	r := &n.router
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch RoutingState(r.state.Load()) {
 	case RoutingStopping:
-		return ready, fmt.Errorf("enable routing: still stopping: %w", ErrBusy)
+		if !resume {
+			return ready, fmt.Errorf("enable routing: still stopping: %w", ErrBusy)
+		}
 	case RoutingDisabled:
 	default:
 		return ready, nil
@@ -213,7 +227,7 @@ func (n *Node) runRouter() {
 	second := n.second.Load()
 	started, stopped := r.due(second)
 	if stopped {
-		n.stopForwarding()
+		n.forwardingEnded()
 		return
 	}
 	if started {
@@ -223,8 +237,7 @@ func (n *Node) runRouter() {
 	n.checkNets(second)
 }
 
-// due ends the starting of the router if it is time, and says whether it is, or
-// whether the stopping is over.
+// due ends the starting of the router, or its stopping, if it is time, and says which.
 func (r *router) due(second int64) (started, stopped bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -235,6 +248,9 @@ func (r *router) due(second int64) (started, stopped bool) {
 		}
 	case RoutingStopping:
 		stopped = second >= r.until || second >= r.since+int64(drainLeast/time.Second) && r.idle()
+		if stopped {
+			r.end()
+		}
 	}
 	return started, stopped
 }
@@ -253,14 +269,25 @@ func (r *router) idle() bool {
 func (n *Node) stopForwarding() {
 	r := &n.router
 	r.mu.Lock()
-	was := RoutingState(r.state.Swap(uint32(RoutingDisabled)))
-	r.resize([poolKinds]int{}) // to nothing: nobody goes on
+	was := r.forwards()
+	r.end()
 	r.mu.Unlock()
-	if was != RoutingDisabled {
-		n.dropForwards(DropNotRouter, func(*message) bool { return true })
-		n.endSilence()
-		n.log.Info("routing disabled")
+	if was {
+		n.forwardingEnded()
 	}
+}
+
+// end has the router forward no more. mu is held.
+func (r *router) end() {
+	r.state.Store(uint32(RoutingDisabled))
+	r.resize([poolKinds]int{}) // to nothing: nobody goes on
+}
+
+// forwardingEnded drops what waits, after router.end.
+func (n *Node) forwardingEnded() {
+	n.dropForwards(DropNotRouter, func(*message) bool { return true })
+	n.endSilence()
+	n.log.Info("routing disabled")
 }
 
 // drain ends the router role and waits until that is done, or ctx is. Peers hear

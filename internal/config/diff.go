@@ -14,8 +14,8 @@ import (
 // first (routes, peers, NIs, policies); parameters; what comes, in the opposite order;
 // buffers. So policies are in force before there is anything that they are about, and as
 // long. The inverses in the opposite order lead back, but that NIs which went are behind the
-// others. Routing is last, whether it begins or
-// ends: a router that has begun to stop cannot be told to go on.
+// others. Routing is last, whether it begins or ends: a router that has begun to stop has to
+// start anew on the way back.
 //
 // What stands on something that goes or comes goes before and comes back after it:
 // with the last and the first NI of a net the peers that have NIDs there and the

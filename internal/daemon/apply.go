@@ -227,13 +227,14 @@ func (t *nodeTask) setPolicies(ctx context.Context, want *config.Policies) error
 	return nil
 }
 
-// setRouting makes the node a router, or an end node again.
+// setRouting makes the node a router, or an end node again. One that is about to stop comes
+// back, which a command alone does not have it do (lnetctl 4.9).
 func (t *nodeTask) setRouting(r config.Routing) error {
 	if r == config.RoutingOff {
 		t.DisableRouting()
 		return nil
 	}
-	if err := t.EnableRouting(); err != nil {
+	if err := t.ResumeRouting(); err != nil {
 		return refused(err, api.Fault{
 			Text: "the node cannot forward", Remedy: "see the sections \"routing\" and \"buffers\" of the configuration",
 		})

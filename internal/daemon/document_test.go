@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
 )
 
 // sameThings lets cmp compare configurations.
@@ -329,6 +331,23 @@ func TestDocumentOrdersNIs(t *testing.T) {
 	if diff := cmp.Diff(want, done.Commands); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
+}
+
+// A router that is stopping is one again if a document says so, whatever a command is told.
+func TestDocumentWhileRoutingStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		routing := twoNets + "routing: {enable: 1}\n"
+		r := startNode(t, parse(t, routing)).ready(t)
+		for _, text := range []string{twoNets, routing} {
+			if _, err := r.document(t, api.ModeReplace, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after(20 * time.Second)
+		if s := node.RoutingState(r.Routing().State); s != node.RoutingStarting {
+			t.Errorf("state %d", s)
+		}
+	})
 }
 
 // What a document that replaces does not name gets its default, but for what no export can

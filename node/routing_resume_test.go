@@ -1,0 +1,33 @@
+package node_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/node"
+)
+
+// Given a router that is stopping, when it is resumed, then it starts anew, forwards all the
+// time, and stays.
+func TestRoutingIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBetween(t, node.Config{Routing: true})
+		n := b.node
+		n.DisableRouting()
+		if err := n.ResumeRouting(); err != nil || n.Routing().State != node.RoutingStarting {
+			t.Fatalf("%v, state %d", err, n.Routing().State)
+		}
+		time.Sleep(30 * time.Second)
+		if !b.send(t) {
+			t.Error("starting again: not forwarded")
+		}
+		time.Sleep(82 * time.Second)
+		if s := n.Routing().State; s != node.RoutingEnabled {
+			t.Errorf("state %d", s)
+		}
+		if err := n.ResumeRouting(); err != nil || n.Routing().State != node.RoutingEnabled {
+			t.Errorf("resumed though it forwards: %v", err)
+		}
+	})
+}
