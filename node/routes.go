@@ -29,62 +29,109 @@ type RouteInfo struct {
 	Up, SingleHop bool
 }
 
+// NewRoute is a way to a remote net that is to be added.
+type NewRoute struct {
+	Net     lnet.Net
+	Gateway lnet.NID
+	RouteOptions
+}
+
 // AddRoute adds a way to a remote net, at a random place among those with equal
 // figures, so that nodes spread over routers (lnet-core 8.1). The gateway is
 // checked at once. ErrInvalid: an argument makes no sense; ErrExists: the net is
 // local, or there is such a route; ErrUnreachable: no NI is on the gateway's net;
 // ErrClosed; ErrInHandler; or ctx's error.
 func (n *Node) AddRoute(ctx context.Context, net lnet.Net, gateway lnet.NID, o RouteOptions) error {
-	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
-		return n.discoverer.addRoute(m, now, net, gateway, o)
-	})
+	errs, err := n.AddRoutes(ctx, []NewRoute{{net, gateway, o}})
 	if err != nil {
 		return fmt.Errorf("add route to %s by %s: %w", net, gateway, err)
 	}
-	return nil
+	return errs[0]
 }
 
-func (d *discoverer) addRoute(
-	m *discovery.Machine, now time.Duration, net lnet.Net, gateway lnet.NID, o RouteOptions,
-) error {
-	n := d.node
-	t := n.topology.Load()
-	switch {
-	case gateway.IsZero() || gateway.IsAny() || gateway.IsLoopback():
-		return fmt.Errorf("gateway %s: %w", gateway, ErrInvalid)
-	case net == 0 || net.Type() == lnet.TypeLO || net == lnet.AnyNID.Net():
-		return fmt.Errorf("net %s: %w", net, ErrInvalid)
-	case gateway.Net() == net:
-		return fmt.Errorf("the gateway is on %s itself: %w", net, ErrInvalid)
-	case o.Hops > lnet.HopsMax:
-		return fmt.Errorf("%d hops: not within 1 to %d: %w", o.Hops, lnet.HopsMax, ErrInvalid)
-	case t.find(gateway) != nil:
-		return fmt.Errorf("the gateway is this node: %w", ErrInvalid)
-	case t.first(net) != nil:
-		return fmt.Errorf("%s is a local net: %w", net, ErrExists)
-	case t.first(gateway.Net()) == nil:
-		return fmt.Errorf("no interface on %s: %w", gateway.Net(), ErrUnreachable)
+// AddRoutes is AddRoute for many, which cost little more than one. It returns an error for
+// each, nil for those that it has added; or, if it has not begun, what was in the way.
+func (n *Node) AddRoutes(ctx context.Context, routes []NewRoute) (errs []error, _ error) {
+	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+		errs = n.discoverer.addRoutes(m, now, routes)
+		return nil
+	})
+	return errs, err
+}
+
+func (d *discoverer) addRoutes(m *discovery.Machine, now time.Duration, routes []NewRoute) (errs []error) {
+	var added []*selection.Route
+	to := map[lnet.Net][]*selection.Route{} // of added
+	for k := range routes {
+		w := &routes[k]
+		r, err := d.newRoute(m, now, w, to[w.Net])
+		if err != nil {
+			err = fmt.Errorf("add route to %s by %s: %w", w.Net, w.Gateway, err)
+		} else {
+			added, to[w.Net] = append(added, r), append(to[w.Net], r)
+		}
+		errs = append(errs, err)
 	}
-	p := n.peerFor(gateway)
-	for _, r := range t.view.Routing.To(net) {
-		if r.Gateway.NID == gateway || p.peer.Load() != nil && gatewayOf(r) == p.peer.Load() {
-			return fmt.Errorf("by %s: %w", r.Gateway.NID, ErrExists)
+	if len(added) == 0 {
+		return errs
+	}
+	d.route(d.node.topology.Load().view.Routing.WithAll(added, func(n int) int { return d.rng.IntN(1 + n) }))
+	for _, r := range added {
+		if q := gatewayOf(r); q != nil {
+			q.due = nil
 		}
 	}
-	if err := m.AddRoute(now, gateway); err != nil {
-		return err
+	return errs
+}
+
+// newRoute makes a route that stands in no table yet. Others are those to its net that are
+// to be added with it.
+func (d *discoverer) newRoute(
+	m *discovery.Machine, now time.Duration, w *NewRoute, others []*selection.Route,
+) (*selection.Route, error) {
+	n := d.node
+	if err := w.check(n.topology.Load()); err != nil {
+		return nil, err
+	}
+	through := n.peerFor(w.Gateway).peer.Load()
+	for _, list := range [][]*selection.Route{n.topology.Load().view.Routing.To(w.Net), others} {
+		for _, r := range list {
+			if r.Gateway.NID == w.Gateway || through != nil && gatewayOf(r) == through {
+				return nil, fmt.Errorf("by %s: %w", r.Gateway.NID, ErrExists)
+			}
+		}
+	}
+	if err := m.AddRoute(now, w.Gateway); err != nil {
+		return nil, err
 	}
 	d.act()
 	r := &selection.Route{}
-	p = n.peerFor(gateway)
-	r.Init(net, &p.PeerNI, o.Priority, o.Hops)
+	p := n.peerFor(w.Gateway)
+	r.Init(w.Net, &p.PeerNI, w.Priority, w.Hops)
 	if n.parameters.Load().CheckRoutersBeforeUse && !p.view().State.Has(discovery.RouterDiscovered) {
 		r.Up.Store(false)
 		p.Up.Store(false)
 	}
-	d.route(t.view.Routing.With(r, d.rng.IntN(1+len(t.view.Routing.To(net)))))
-	if q := p.peer.Load(); q != nil {
-		q.due = nil
+	return r, nil
+}
+
+// check says why there can be no such route.
+func (w *NewRoute) check(t *topology) error {
+	switch gateway := w.Gateway; {
+	case gateway.IsZero() || gateway.IsAny() || gateway.IsLoopback():
+		return fmt.Errorf("gateway %s: %w", gateway, ErrInvalid)
+	case w.Net == 0 || w.Net.Type() == lnet.TypeLO || w.Net == lnet.AnyNID.Net():
+		return fmt.Errorf("net %s: %w", w.Net, ErrInvalid)
+	case gateway.Net() == w.Net:
+		return fmt.Errorf("the gateway is on %s itself: %w", w.Net, ErrInvalid)
+	case w.Hops > lnet.HopsMax:
+		return fmt.Errorf("%d hops: not within 1 to %d: %w", w.Hops, lnet.HopsMax, ErrInvalid)
+	case t.find(gateway) != nil:
+		return fmt.Errorf("the gateway is this node: %w", ErrInvalid)
+	case t.first(w.Net) != nil:
+		return fmt.Errorf("%s is a local net: %w", w.Net, ErrExists)
+	case t.first(gateway.Net()) == nil:
+		return fmt.Errorf("no interface on %s: %w", gateway.Net(), ErrUnreachable)
 	}
 	return nil
 }
@@ -111,14 +158,10 @@ func (n *Node) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) 
 		if net != 0 && len(n.topology.Load().view.Routing.To(net)) == 0 {
 			return ErrNotFound
 		}
-		var through *peer
-		if p := n.peers.find(gateway); p != nil {
-			through = p.peer.Load()
-		}
 		n.strangers.recount()
+		leads := n.leadsThrough(gateway)
 		n.discoverer.dropRoutes(func(r *selection.Route) bool {
-			return (net == 0 || r.Net == net) && (gateway.IsZero() || r.Gateway.NID == gateway ||
-				through != nil && gatewayOf(r) == through)
+			return (net == 0 || r.Net == net) && (gateway.IsZero() || leads(r))
 		})
 		return nil
 	})
@@ -126,6 +169,37 @@ func (n *Node) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) 
 		return fmt.Errorf("delete route to %s by %s: %w", net, gateway, err)
 	}
 	return nil
+}
+
+// DeleteRoutes deletes routes, each with its net and gateway, as DeleteRoute does, for
+// little more than one costs. Those that there are not are none that it has to delete.
+func (n *Node) DeleteRoutes(ctx context.Context, routes []NewRoute) error {
+	err := n.try(ctx, func(*discovery.Machine, time.Duration) error {
+		by := map[lnet.Net][]func(*selection.Route) bool{}
+		for k := range routes {
+			by[routes[k].Net] = append(by[routes[k].Net], n.leadsThrough(routes[k].Gateway))
+		}
+		n.strangers.recount()
+		n.discoverer.dropRoutes(func(r *selection.Route) bool {
+			return slices.ContainsFunc(by[r.Net], func(leads func(*selection.Route) bool) bool { return leads(r) })
+		})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("delete routes: %w", err)
+	}
+	return nil
+}
+
+// leadsThrough tells of routes whether they lead through the peer that has a NID.
+func (n *Node) leadsThrough(gateway lnet.NID) func(*selection.Route) bool {
+	var through *peer
+	if p := n.peers.find(gateway); p != nil {
+		through = p.peer.Load()
+	}
+	return func(r *selection.Route) bool {
+		return r.Gateway.NID == gateway || through != nil && gatewayOf(r) == through
+	}
 }
 
 // dropRoutes deletes the routes for which match is true.

@@ -50,6 +50,30 @@ func (t *Routing) With(r *Route, place int) *Routing {
 	return NewRouting(slices.Insert(all, at, r))
 }
 
+// WithAll is the table with more routes, each at a place among the n of its net that place
+// chooses, 0 to n, as With has it. It costs what one route costs.
+func (t *Routing) WithAll(routes []*Route, place func(n int) int) *Routing {
+	nets := make(map[lnet.Net][]*Route)
+	var order []lnet.Net
+	add := func(r *Route, at int) {
+		if len(nets[r.Net]) == 0 {
+			order = append(order, r.Net)
+		}
+		nets[r.Net] = slices.Insert(nets[r.Net], at, r)
+	}
+	for _, r := range t.Routes() {
+		add(r, len(nets[r.Net]))
+	}
+	for _, r := range routes {
+		add(r, place(len(nets[r.Net])))
+	}
+	var all []*Route
+	for _, net := range order {
+		all = append(all, nets[net]...)
+	}
+	return NewRouting(all)
+}
+
 // Without is the table without the routes for which match is true, which are gone.
 func (t *Routing) Without(match func(*Route) bool) (next *Routing, gone []*Route) {
 	var kept []*Route

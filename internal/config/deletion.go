@@ -128,14 +128,15 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 			absent("NI "+i.String(), "there is no such NI: nothing is deleted")
 		}
 	}
+	stay := byKey(m.Routes, (*Route).key)
 	for k := range d.Routes {
 		r := &d.Routes[k]
-		had := len(m.Routes)
-		m.Routes = slices.DeleteFunc(m.Routes, func(o Route) bool { return o.key() == r.key() })
-		if len(m.Routes) == had {
+		if stay[r.key()] == nil {
 			absent(r.Where, fmt.Sprintf("there is no route to %s by %s: nothing is deleted", r.Net, r.Gateway))
 		}
+		delete(stay, r.key())
 	}
+	m.Routes = slices.DeleteFunc(slices.Clone(m.Routes), func(r Route) bool { return stay[r.key()] == nil })
 	for k := range d.Peers {
 		m.deletePeer(&d.Peers[k], absent)
 	}
@@ -148,9 +149,10 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 		m.Buffers = node.Buffers{}.Resolved()
 	}
 	m.Settled(have)
+	gateways := gatewaysOf(m.Routes)
 	for k := range d.Peers {
 		p := &d.Peers[k]
-		if len(p.Others) == 0 && slices.ContainsFunc(m.Routes, func(r Route) bool { return r.Gateway == p.Primary }) {
+		if len(p.Others) == 0 && gateways[p.Primary] {
 			m.wrong(p.Where, fmt.Sprintf("routes lead by the peer %s: failed to del primary peer", p.Primary), "delete the routes too")
 		}
 	}

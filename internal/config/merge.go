@@ -22,6 +22,32 @@ type merge struct {
 	name     string // the document's
 	problems Problems
 	warnings Problems
+
+	// routeAt and ownerAt are the places of routes, and of the peers that NIDs belong to.
+	routeAt map[routeKey]int
+	ownerAt map[lnet.NID]int
+}
+
+// index notes the places of routes and peers.
+func (m *merge) index() {
+	m.routeAt, m.ownerAt = make(map[routeKey]int, len(m.Routes)), make(map[lnet.NID]int, len(m.Peers))
+	for k := range m.Routes {
+		m.routeAt[m.Routes[k].key()] = k
+	}
+	for k := range m.Peers {
+		for _, nid := range m.Peers[k].nids() {
+			m.ownerAt[nid] = k
+		}
+	}
+}
+
+// ownerOf is the peer that has the NID, or nil.
+func (m *merge) ownerOf(nid lnet.NID) *Peer {
+	k, ok := m.ownerAt[nid]
+	if !ok {
+		return nil
+	}
+	return &m.Peers[k]
 }
 
 // wrong notes an entry of the document that does not go together with others, or with what
@@ -69,6 +95,7 @@ func (s *State) clone() State {
 // cannot be added; the others are warnings. name is the document's.
 func Add(have *State, name string, c *Config) (State, Problems, error) {
 	m := &merge{State: have.clone(), name: name}
+	m.index()
 	m.Parameters, m.Routing, m.Buffers = c.Parameters, c.Routing, c.Buffers
 	for k := range c.NIs {
 		m.addNI(c.NIs[k])
@@ -76,8 +103,9 @@ func Add(have *State, name string, c *Config) (State, Problems, error) {
 	for k := range c.Routes {
 		m.addRoute(c.Routes[k])
 	}
+	gateways := gatewaysOf(m.Routes)
 	for k := range c.Peers {
-		m.mergePeer(&c.Peers[k])
+		m.mergePeer(&c.Peers[k], gateways)
 	}
 	m.addPolicies(c)
 	m.addDrivers(c.Drivers)
@@ -90,13 +118,14 @@ func Add(have *State, name string, c *Config) (State, Problems, error) {
 func Replace(have *State, name string, c *Config) (State, Problems, error) {
 	m := &merge{State: c.State.clone(), name: name}
 	m.Peers = nil
+	haves, gateways := byKey(have.Peers, func(p *Peer) lnet.NID { return p.Primary }), gatewaysOf(c.Routes)
 	for k := range c.Peers {
 		p := c.Peers[k]
-		h := find(have.Peers, func(o *Peer) bool { return o.Primary == p.Primary })
+		h := haves[p.Primary]
 		switch {
 		case h != nil && h.equal(&p):
 			m.Peers = append(m.Peers, *h)
-		case h == nil && p.undiscovered(c.Routes):
+		case h == nil && p.undiscovered(gateways):
 		default:
 			m.Peers = append(m.Peers, p)
 		}
@@ -161,33 +190,41 @@ func (m *merge) addNI(i NI) {
 }
 
 func (m *merge) addRoute(r Route) {
-	if has := find(m.Routes, func(o *Route) bool { return o.key() == r.key() }); has != nil {
-		*has = r
+	if k, ok := m.routeAt[r.key()]; ok {
+		m.Routes[k] = r
 		return
 	}
+	m.routeAt[r.key()] = len(m.Routes)
 	m.Routes = append(m.Routes, r)
 }
 
 // mergePeer adds a peer, or NIDs to one that is configured.
-func (m *merge) mergePeer(p *Peer) {
-	has := find(m.Peers, func(o *Peer) bool { return o.Primary == p.Primary })
+func (m *merge) mergePeer(p *Peer, gateways map[lnet.NID]bool) {
+	has := m.ownerOf(p.Primary)
+	if has != nil && has.Primary != p.Primary {
+		has = nil
+	}
 	switch {
-	case has == nil && p.undiscovered(m.Routes):
+	case has == nil && p.undiscovered(gateways):
 	case has == nil:
 		for _, nid := range p.nids() {
-			if o := ownerOf(m.Peers, nid); o != nil {
+			if o := m.ownerOf(nid); o != nil {
 				m.wrong(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "see that each NID stands at one peer alone")
 				return
 			}
 		}
+		for _, nid := range p.nids() {
+			m.ownerAt[nid] = len(m.Peers)
+		}
 		m.Peers = append(m.Peers, *p)
-	case p.undiscovered(m.Routes):
+	case p.undiscovered(gateways):
 	case has.SingleRail != p.SingleRail:
 		m.wrong(p.Where, fmt.Sprintf("the peer %s is configured already, with another \"Multi-Rail\"", p.Primary), "delete the peer first")
 	default:
 		for _, nid := range p.Others {
-			switch o := ownerOf(m.Peers, nid); {
+			switch o := m.ownerOf(nid); {
 			case o == nil:
+				m.ownerAt[nid] = m.ownerAt[p.Primary]
 				has.Others = append(has.Others, nid)
 			case o.Primary != p.Primary:
 				m.wrong(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "see that each NID stands at one peer alone")
@@ -197,21 +234,26 @@ func (m *merge) mergePeer(p *Peer) {
 	}
 }
 
-func ownerOf(peers []Peer, nid lnet.NID) *Peer {
-	return find(peers, func(o *Peer) bool { return slices.Contains(o.nids(), nid) })
-}
-
 // undiscovered tells whether an entry is that of a gateway that had not been discovered
 // when a kernel exported its configuration: such are never Multi-Rail and have one NID.
 // What says so little must not keep discovery from its work.
-func (p *Peer) undiscovered(routes []Route) bool {
-	return p.SingleRail && len(p.Others) == 0 &&
-		slices.ContainsFunc(routes, func(r Route) bool { return r.Gateway == p.Primary })
+func (p *Peer) undiscovered(gateways map[lnet.NID]bool) bool {
+	return p.SingleRail && len(p.Others) == 0 && gateways[p.Primary]
+}
+
+// gatewaysOf are the NIDs that routes lead through.
+func gatewaysOf(routes []Route) map[lnet.NID]bool {
+	all := make(map[lnet.NID]bool, len(routes))
+	for k := range routes {
+		all[routes[k].Gateway] = true
+	}
+	return all
 }
 
 // LeaveUndiscovered leaves out the entries of gateways that discovery has to make.
 func (s *State) LeaveUndiscovered() {
-	s.Peers = slices.DeleteFunc(slices.Clone(s.Peers), func(p Peer) bool { return p.undiscovered(s.Routes) })
+	gateways := gatewaysOf(s.Routes)
+	s.Peers = slices.DeleteFunc(slices.Clone(s.Peers), func(p Peer) bool { return p.undiscovered(gateways) })
 }
 
 // addPolicies adds rules at their places. One that is there is no change.

@@ -29,10 +29,14 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 		return err
 	}
 	before, nids := t.engines.configured(), t.nids()
-	for k, s := range steps {
-		err := t.take(ctx, s, wait)
+	for k := 0; k < len(steps); {
+		batch := batchOf(steps[k:])
+		err := t.takeBatch(ctx, batch, wait)
 		if err == nil {
-			t.log.Debug("configuration: step", "step", s.String())
+			for _, s := range batch {
+				t.log.Debug("configuration: step", "step", s.String())
+			}
+			k += len(batch)
 			continue
 		}
 		if ctx.Err() != nil {
@@ -83,14 +87,43 @@ func (t *nodeTask) setOrder(ctx context.Context, o config.Order) error {
 // undo takes steps back, also if ctx has ended.
 func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
 	ctx = context.WithoutCancel(ctx)
+	var back []config.Step
 	for _, s := range slices.Backward(steps) {
-		back, cancel := context.WithTimeout(ctx, undoPatience)
-		err := t.take(back, s.Inverse(), true)
-		cancel()
-		if err != nil {
-			t.log.Error("configuration: what failed in part cannot be taken back", "step", s.String(), "err", err)
+		back = append(back, s.Inverse())
+	}
+	take := func(batch []config.Step) error {
+		ctx, cancel := context.WithTimeout(ctx, undoPatience)
+		defer cancel()
+		return t.takeBatch(ctx, batch, true)
+	}
+	for len(back) > 0 {
+		batch := batchOf(back)
+		back = back[len(batch):]
+		if len(batch) > 1 && take(batch) == nil {
+			continue
+		}
+		for k, s := range batch {
+			if err := take(batch[k : k+1]); err != nil {
+				t.log.Error("configuration: what failed in part cannot be taken back", "step", s.Inverse().String(), "err", err)
+			}
 		}
 	}
+}
+
+// takeBatch takes steps that go together, all or none.
+func (t *nodeTask) takeBatch(ctx context.Context, batch []config.Step, wait bool) error {
+	if len(batch) == 1 {
+		return t.take(ctx, batch[0], wait)
+	}
+	for _, s := range batch {
+		if t.failStep == nil {
+			break
+		}
+		if err := t.failStep(s); err != nil {
+			return err
+		}
+	}
+	return t.changeRoutes(ctx, batch)
 }
 
 // take takes one step.
@@ -172,33 +205,6 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 // without are those of a that b has not.
 func without(a, b []lnet.NID) []lnet.NID {
 	return slices.DeleteFunc(slices.Clone(a), func(n lnet.NID) bool { return slices.Contains(b, n) })
-}
-
-// changeRoute adds or deletes a route. One that leads nowhere at the moment, or is
-// there already, is passed over as LNet does (lnetctl 13.2).
-func (t *nodeTask) changeRoute(ctx context.Context, c config.Change[config.Route]) error {
-	if c.To == nil {
-		t.postponed.remove(c.From.Net, c.From.Gateway)
-		err := t.DeleteRoute(ctx, c.From.Net, c.From.Gateway)
-		if errors.Is(err, node.ErrNotFound) {
-			return nil // it was passed over
-		}
-		return err
-	}
-	r := c.To
-	err := t.AddRoute(ctx, r.Net, r.Gateway, r.RouteOptions)
-	switch {
-	case errors.Is(err, node.ErrUnreachable) && t.engines.waitsOn(r.Gateway.Net()):
-		t.postpone(r)
-	case errors.Is(err, node.ErrUnreachable), errors.Is(err, node.ErrExists):
-		t.log.Warn("route is left out", "net", r.Net.String(), "gateway", r.Gateway.String(), "at", r.Where, "cause", err)
-	case err != nil:
-		return refused(err, api.Fault{
-			Text:   fmt.Sprintf("%s: the route to %s by %s cannot be added", r.Where, r.Net, r.Gateway),
-			Remedy: "correct the section \"route\" of the configuration",
-		})
-	}
-	return nil
 }
 
 // setPolicies puts policies in force in place of those that there are.
