@@ -186,7 +186,34 @@ func (m *merge) addNI(i NI) {
 		}
 		i.Tunables = first.Tunables
 	}
+	m.takeTimeout(&i)
 	m.NIs = append(m.NIs, i)
+}
+
+// takeTimeout gives an NI that says none the LND timeout that holds for its whole net, as
+// "net set --net" sets it (lnetctl 4.5).
+func (m *merge) takeTimeout(i *NI) {
+	const timeout = "timeout"
+	if _, given := i.Options[timeout]; given {
+		return
+	}
+	all := ""
+	for k := range m.NIs {
+		if o := &m.NIs[k]; o.Net == i.Net {
+			v := o.Options[timeout]
+			if v == "" || all != "" && v != all {
+				return
+			}
+			all = v
+		}
+	}
+	if all != "" {
+		i.Options = maps.Clone(i.Options)
+		if i.Options == nil {
+			i.Options = Values{}
+		}
+		i.Options[timeout] = all
+	}
 }
 
 func (m *merge) addRoute(r Route) {

@@ -1,0 +1,37 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// An NI that joins a net has the LND timeout that all NIs there have, unless it says one; of
+// other nets it has none.
+func TestAddedNIHasTheNetsTimeout(t *testing.T) {
+	tcp := lnet.MakeNet(lnet.TypeTCP, 0)
+	ni := func(device, timeout string) NI {
+		i := NI{Net: tcp, Device: device}
+		if timeout != "" {
+			i.Options = Values{"timeout": timeout}
+		}
+		return i
+	}
+	for name, tt := range map[string]struct {
+		have []NI
+		add  NI
+		want string
+	}{
+		"all have it":     {[]NI{ni("a", "20"), ni("b", "20")}, ni("c", ""), "20"},
+		"some have it":    {[]NI{ni("a", "20"), ni("b", "")}, ni("c", ""), ""},
+		"they differ":     {[]NI{ni("a", "20"), ni("b", "30")}, ni("c", ""), ""},
+		"it says its own": {[]NI{ni("a", "20")}, ni("c", "7"), "7"},
+		"another net":     {[]NI{ni("a", "20")}, NI{Net: lnet.MakeNet(lnet.TypeTCP, 1), Device: "c"}, ""},
+	} {
+		have := State{NIs: tt.have}
+		got, _, err := Add(&have, "d", &Config{State: State{NIs: []NI{tt.add}}})
+		if err != nil || got.NIs[len(tt.have)].Options["timeout"] != tt.want {
+			t.Errorf("%s: %v, %+v", name, err, got.NIs)
+		}
+	}
+}
