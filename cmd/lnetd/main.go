@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -116,11 +117,7 @@ func (o *options) run(stdout, stderr io.Writer) error {
 		return err
 	}
 	if o.check {
-		for _, w := range c.Warnings {
-			fmt.Fprintln(stdout, "warning: "+w.Error())
-		}
-		_, err := fmt.Fprintln(stdout, "the configuration has no errors")
-		return err
+		return o.checked(stdout, &c)
 	}
 	level := &slog.LevelVar{}
 	level.Set(c.LogLevel)
@@ -131,6 +128,26 @@ func (o *options) run(stdout, stderr io.Writer) error {
 	d.SetLevel(level)
 	defer onHangup(func() { d.Reload(ctx, o.load) })()
 	return d.Run(ctx)
+}
+
+// checked says of a configuration that was understood what else there is to say, for this
+// machine as it is.
+func (o *options) checked(stdout io.Writer, c *config.Config) error {
+	from := o.file
+	if c.Given.Networks {
+		from = "--net"
+	}
+	waits, refused := daemon.AllDrivers().Foresee(from, &c.State, "lnetd waits for it")
+	for _, w := range slices.Concat(c.Warnings, waits) {
+		fmt.Fprintln(stdout, "warning: "+w.Error())
+	}
+	if len(refused) > 0 {
+		return api.Fault{
+			Code: api.CodeConfigInvalid, Text: "the configuration has errors", Remedy: "see the NIDs and interfaces of this machine with: ip addr",
+		}.Because(refused)
+	}
+	_, err := fmt.Fprintln(stdout, "the configuration has no errors")
+	return err
 }
 
 // load reads the configuration file, if there is one, and puts the command

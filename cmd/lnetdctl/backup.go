@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/lnetd/lnetd/internal/control/api"
@@ -44,13 +45,8 @@ func backupNI(ni *api.NI) (m mapping) {
 		{"peer_buffer_credits", number(ni.Tunables.PeerBufferCredits)},
 		{"credits", number(ni.Tunables.Credits)},
 	}})
-	lnd := mapping{}
-	for _, t := range ni.LND {
-		if !derivedTunables[t.Name] {
-			lnd = append(lnd, entry{t.Name, number(t.Value)})
-		}
-	}
-	if len(lnd) > 0 {
+	own := slices.DeleteFunc(slices.Clone(ni.LND), func(t api.Tunable) bool { return derivedTunables[t.Name] })
+	if lnd := tunablesDocument(own); len(lnd) > 0 {
 		m = append(m, entry{"lnd tunables", lnd})
 	}
 	return append(m, entry{"CPT", quoted(ni.CPT)})

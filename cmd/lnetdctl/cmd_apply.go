@@ -12,6 +12,9 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
+// waitUsage is the help of --wait.
+const waitUsage = "have NIs wait for interfaces that cannot be used yet"
+
 // ownErrors are those of commands that lnetctl does not have.
 var ownErrors = errorForm{kind: ownText, exit: exitInvalid, explained: true}
 
@@ -32,8 +35,8 @@ fails those before it are taken back. What does not change is not disturbed, and
 peers that discovery has found are left to it. "plan" prints the steps
 beforehand, as does --dry-run.
 
-An NI whose interface is not there, or has no address, is refused; with --wait it
-comes up when the interface can be used.`,
+An NI whose interface is not there, or has no address, is refused, as is one of a net
+that lnetd has no driver for; with --wait it comes up when that can be.`,
 		example: `lnetdctl apply lnet.yaml
 lnetdctl apply --dry-run /etc/lnet.conf
 lnetdctl apply --wait site.yaml`,
@@ -53,7 +56,7 @@ lnetdctl apply --wait site.yaml`,
 		}
 		return nil
 	})
-	c.Flags().BoolVarP(&r.Wait, "wait", "w", false, "have NIs wait for interfaces that cannot be used yet")
+	c.Flags().BoolVarP(&r.Wait, "wait", "w", false, waitUsage)
 	c.Flags().BoolVarP(&r.Dry, "dry-run", "n", false, "print the steps, and change nothing")
 	return c
 }

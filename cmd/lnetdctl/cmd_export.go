@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -84,7 +85,7 @@ func (p *program) exportAll(ctx context.Context) error {
 	c := p.client()
 	defer c.Close()
 	e := exporting{p: p}
-	nets, err := c.Nets(ctx, "")
+	nets, err := allNets(ctx, c)
 	withoutReasons(nets)
 	e.part("net", err, wide, func() mapping { return netDocument(nets, 2) })
 	routes, err := c.Routes(ctx, api.AllRoutes)
@@ -99,6 +100,22 @@ func (p *program) exportAll(ctx context.Context) error {
 	typed, err := c.Selection(ctx, "", "")
 	e.part("selection", err, classic, func() mapping { return typedRulesDocument(typed) })
 	return e.err
+}
+
+// allNets are the nets with the NIs that wait, which are as good as down: who imports this
+// has them again.
+func allNets(ctx context.Context, c *client.Client) ([]api.Net, error) {
+	all, err := c.NetsAndWaiting(ctx, "")
+	nets := all.Nets
+	for _, w := range all.Waiting {
+		k := slices.IndexFunc(nets, func(n api.Net) bool { return n.Net == w.Net })
+		if k < 0 {
+			k = len(nets)
+			nets = append(nets, api.Net{Net: w.Net})
+		}
+		nets[k].NIs = append(nets[k].NIs, w.NI())
+	}
+	return nets, err
 }
 
 // withoutReasons takes a line of ours out, of which nothing is to be configured.
@@ -174,7 +191,7 @@ func (p *program) everything(ctx context.Context) (all api.Configuration, err er
 	c := p.client()
 	defer c.Close()
 	for _, ask := range []func() error{
-		func() (err error) { all.Nets, err = c.Nets(ctx, ""); return err },
+		func() (err error) { all.Nets, err = allNets(ctx, c); return err },
 		func() (err error) { all.Routes, err = c.Routes(ctx, api.AllRoutes); return err },
 		func() (err error) { all.Peers, err = c.Peers(ctx, ""); return err },
 		func() (err error) { all.Routing, err = c.Routing(ctx); return err },

@@ -13,17 +13,20 @@ import (
 func importErrors(op string) errorForm { return errorForm{op: op, entity: "import", explained: true} }
 
 // importOptions say what is to be done with a document.
-type importOptions struct{ add, del, show, exec, oldAPI, modprobe bool }
+type importOptions struct{ add, del, show, exec, oldAPI, modprobe, wait bool }
 
 func (p *program) importCommand() *cobra.Command {
 	var o importOptions
 	c := command(manual{
-		use:   "import [--add | --del | --show | --exec] [--modprobe] [FILE]",
+		use:   "import [--add | --del | --show | --exec] [--wait] [--modprobe] [FILE]",
 		short: "add what a configuration file has, take it away, show it, or run its pings",
 		long: `FILE, or standard input, is YAML as "export" prints it, of any release. It is read
 whole first, and every mistake in it is named with its line and column; then all
 of it is done, or nothing. What is there already stays as it is. See "plan" for
 what a file would change, and "apply" to make the node what a file says.
+
+An NI whose interface is not there, or has no address, is refused, as is one of a net
+that lnetd has no driver for; with --wait it comes up when that can be.
 
 With --del NIs, routes, peers and policies go that the file names, and
 parameters get their defaults; with --show those are printed that it names; with
@@ -33,6 +36,7 @@ With --modprobe FILE is one of /etc/modprobe.d: the options of lnet, ksocklnd an
 lnet_selftest are added with the meaning that they have for kernels. Those that lnetd
 has no use for are named.`,
 		example: `lnetdctl import lnet.yaml
+lnetdctl import --wait site.yaml
 lnetdctl import --del more.yaml
 lnetdctl import --modprobe /etc/modprobe.d/lustre.conf
 lnetdctl import --show net.yaml
@@ -48,6 +52,7 @@ lnetdctl import --exec pings.yaml`,
 	f.BoolVarP(&o.del, "del", "d", false, "delete what the file has")
 	f.BoolVarP(&o.show, "show", "s", false, "print what the node has of it")
 	f.BoolVarP(&o.exec, "exec", "e", false, "carry out its pings and discoveries")
+	f.BoolVarP(&o.wait, "wait", "w", false, waitUsage)
 	f.BoolVar(&o.modprobe, "modprobe", false, "the file has module parameters, as in /etc/modprobe.d")
 	f.BoolVarP(&o.oldAPI, "old-api", "o", false, "without effect: there is one way to read a file")
 	return c
@@ -72,7 +77,7 @@ func (p *program) importFile(ctx context.Context, o importOptions, operands []st
 	case o.exec:
 		return p.importExec(ctx, d)
 	}
-	r, form := api.ConfigurationChange{Document: d, Mode: api.ModeAdd}, importErrors("add")
+	r, form := api.ConfigurationChange{Document: d, Mode: api.ModeAdd, Wait: o.wait}, importErrors("add")
 	if o.del {
 		r.Mode, form = api.ModeDelete, importErrors("del")
 	}

@@ -78,9 +78,9 @@ func netDocument(nets []api.Net, level int64) mapping {
 
 // niDocument holds of one NI what the level shows.
 func niDocument(ni *api.NI, level int64) mapping {
-	m := mapping{
-		{"nid", text(ni.NID.String())},
-		{"status", text(ni.Status)},
+	m := mapping{{"nid", text(ni.NID.String())}, {"status", text(ni.Status)}}
+	if ni.NID.IsZero() { // it waits, and was not told of one
+		m = m[1:]
 	}
 	if len(ni.Interfaces) > 0 {
 		names := mapping{}
@@ -116,16 +116,24 @@ func niDocument(ni *api.NI, level int64) mapping {
 		{"credits", number(ni.Tunables.Credits)},
 	}})
 	if len(ni.LND) > 0 {
-		lnd := mapping{}
-		for _, t := range ni.LND {
-			lnd = append(lnd, entry{t.Name, number(t.Value)})
-		}
-		m = append(m, entry{"lnd tunables", lnd})
+		m = append(m, entry{"lnd tunables", tunablesDocument(ni.LND)})
 	}
 	return append(m,
 		entry{"dev cpt", number(ni.DevCPT)},
 		entry{"CPT", quoted(ni.CPT)},
 	)
+}
+
+// tunablesDocument are a driver's tunables.
+func tunablesDocument(list []api.Tunable) (m mapping) {
+	for _, t := range list {
+		value := number(t.Value)
+		if t.Truth {
+			value = boolean(t.Value != 0)
+		}
+		m = append(m, entry{t.Name, value})
+	}
+	return m
 }
 
 func statisticsDocument(s *api.Statistics) mapping {

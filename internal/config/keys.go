@@ -192,6 +192,9 @@ func lnetdShape(drivers []DriverOptions) *shape {
 		for _, o := range d.Own {
 			keys[o.Name] = scalar{o.Kind}
 		}
+		if d.Section == "" {
+			continue
+		}
 		s := &shape{key: d.Section, keys: map[string]form{}, ours: true}
 		for _, o := range d.Parameters {
 			s.keys[o.Name] = scalar{o.Kind}

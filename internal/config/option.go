@@ -15,7 +15,8 @@ import (
 type DriverOptions struct {
 	// Type is that of the driver's nets.
 	Type lnet.NetType
-	// Section names the mapping in "lnetd" that holds Parameters: "socklnd".
+	// Section names the mapping in "lnetd" that holds Parameters: "socklnd". Empty: there
+	// is none.
 	Section string
 	// About is what the reference says above the section, without line ends.
 	About string

@@ -20,7 +20,9 @@ func Reference(drivers []DriverOptions) []byte {
 	before, after, _ := bytes.Cut(reference, []byte(driversMark))
 	text := bytes.Clone(before)
 	for k := range drivers {
-		text = drivers[k].appendReference(text)
+		if drivers[k].Section != "" {
+			text = drivers[k].appendReference(text)
+		}
 	}
 	return append(text, after...)
 }

@@ -309,7 +309,6 @@ func TestStepsOnANodeThatRuns(t *testing.T) {
 func TestStepThatFails(t *testing.T) {
 	for name, bad := range map[string]string{
 		"an NI":             strings.Replace(afterChange, "[eth1]", "[eth1, eth9]", 1),
-		"another net":       strings.Replace(afterChange, "net:\n", "net:\n  - {net: o2ib, interfaces: [ib0]}\n", 1),
 		"two such peers":    strings.Replace(afterChange, "route:", "  - {primary nid: 10.77.0.50@tcp, Multi-Rail: false}\nroute:", 1),
 		"the first NI goes": strings.NewReplacer("[eth0]", "[eth0]\n    tunables: {credits: 7}", "[eth1]", "[eth1, eth9]", "    tunables: {credits: 32}\n", "").Replace(afterChange),
 		"nothing is left":   "net: [{net: tcp, interfaces: [eth9]}]\n",

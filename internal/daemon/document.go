@@ -68,9 +68,8 @@ func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationCh
 	}
 	b.node.log.Info("the configuration was changed by a document", "name", r.Name, "mode", string(r.Mode), "steps", len(steps))
 	done.Warnings = problemsOf(p.warnings)
-	for _, w := range b.Waiting() {
-		ni := config.NI{Net: w.Net, Device: w.Interface, NID: w.NID}
-		done.Warnings = append(done.Warnings, api.Problem{File: r.Name, Text: "NI " + ni.String() + " waits: " + w.Cause})
+	for _, w := range b.node.engines.waiting() {
+		done.Warnings = append(done.Warnings, api.Problem{File: r.Name, Text: "NI " + w.String() + " waits: " + w.cause})
 	}
 	done.After, err = b.Configuration(ctx)
 	return done, err
@@ -88,7 +87,8 @@ func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (
 	}
 	done, p, _, err := b.planned(&is, r)
 	if err == nil {
-		done.Warnings, done.After = problemsOf(p.warnings), b.shown(&p.want)
+		waits, refused := b.node.drivers.foresee(r.Name, &p.want, is.have.NIs, "with --wait it comes up when that can be")
+		done.Warnings, done.After = problemsOf(slices.Concat(p.warnings, waits, refused)), b.shown(&p.want)
 	}
 	return done, err
 }

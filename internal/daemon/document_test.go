@@ -395,3 +395,33 @@ func TestDocumentWithAFoundPeer(t *testing.T) {
 		t.Errorf("found: %v, %v", r.peers(t), err)
 	}
 }
+
+// A plan says what apply would refuse, or have wait.
+func TestPlanForesees(t *testing.T) {
+	r := startNode(t, parse(t, "net: [{net: tcp, interfaces: [eth0]}]\n")).ready(t)
+	request := api.ConfigurationChange{Mode: api.ModeReplace, Dry: true, Document: api.Document{Name: "d.yaml", Text: `
+net:
+  - {net: tcp, interfaces: [eth0]}
+  - {net: tcp1, interfaces: [eth9]}
+  - {net: o2ib, interfaces: [ib0]}
+  - {net: tcp2, local NI(s): [{interfaces: [eth1]}, {nid: 10.78.0.11@tcp2}]}
+route: [{net: tcp9, gateway: 10.78.0.11@tcp2}, {net: tcp9, gateway: 10.78.0.12@tcp2}]
+`}}
+	done, err := r.ChangeConfiguration(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range done.Warnings {
+		got = append(got, w.File+": "+w.Text+"; "+w.Remedy)
+	}
+	want := []string{
+		"d.yaml: NI tcp1(eth9) cannot be brought up now: no such network device: no such device; with --wait it comes up when that can be",
+		"d.yaml: NI o2ib(ib0) cannot be brought up now: this lnetd has no driver for o2ib nets; with --wait it comes up when that can be",
+		"d.yaml: NI 10.78.0.11@tcp2: eth1 has another NI of that net; leave one of the two out, or have it on a net of its own",
+		"d.yaml:7: route[0]: the route to tcp9 by 10.78.0.11@tcp2: that is this node itself; take the NID of a router",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

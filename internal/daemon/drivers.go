@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"syscall"
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
@@ -65,7 +67,7 @@ type Made struct {
 type Drivers []Driver
 
 // AllDrivers are the drivers of this lnetd.
-func AllDrivers() Drivers { return Drivers{TCP(nil)} }
+func AllDrivers() Drivers { return Drivers{TCP(nil), o2ib()} }
 
 // Options are what can be set, for config.Parse.
 func (t Drivers) Options() []config.DriverOptions {
@@ -76,27 +78,50 @@ func (t Drivers) Options() []config.DriverOptions {
 	return options
 }
 
-// of is the driver for a net type; nil if there is none.
+// of is the driver for a net type. NIs of a type that there is none for can be configured,
+// and wait for one.
 func (t Drivers) of(typ lnet.NetType) *Driver {
 	for k := range t {
 		if t[k].Type == typ {
 			return &t[k]
 		}
 	}
-	return nil
+	d := absent(config.DriverOptions{Type: typ})
+	return &d
+}
+
+// absent is a driver that this lnetd has not got, with what can be set of it.
+func absent(o config.DriverOptions) Driver {
+	return Driver{
+		DriverOptions: o,
+		Name:          o.Type.String(),
+		Usable: func(ni *config.NI) (lnet.NID, string, error) {
+			return lnet.NID{}, "", &api.Fault{
+				Code: api.CodeInterface, Errno: -int(syscall.EPROTONOSUPPORT),
+				Text:   fmt.Sprintf("NI %s cannot be brought up", ni),
+				Cause:  fmt.Sprintf("this lnetd has no driver for %s nets", o.Type),
+				Remedy: "leave it out, or have it wait for one: lnetdctl import --wait",
+			}
+		},
+	}
+}
+
+func shownTunable(o *config.Option, v int64) api.Tunable {
+	_, truth := o.Kind.(config.Truth)
+	return api.Tunable{Name: o.Name, Value: v, Truth: truth}
 }
 
 // shown are the tunables of an NI in order (lnetctl 5.1 item 8).
 func (t Drivers) shown(i *node.NIInfo) []api.Tunable {
 	d := t.of(i.Net.Type())
-	if d == nil || d.Show == nil {
+	if d.Show == nil {
 		return nil
 	}
 	var shown []api.Tunable
 	values := d.Show(i)
 	for _, o := range d.Tunables {
 		if v, ok := values[o.Name]; ok {
-			shown = append(shown, api.Tunable{Name: o.Name, Value: v})
+			shown = append(shown, shownTunable(&o, v))
 		}
 	}
 	return shown

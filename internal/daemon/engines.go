@@ -74,10 +74,10 @@ func (e *engines) engine(d *Driver, v config.Values) (*engine, error) {
 // addNI brings an NI up on a node. If its interface cannot be used and wait is set, the
 // NI waits for it. Its errors are for an operator.
 func (e *engines) addNI(ctx context.Context, n *node.Node, ni *config.NI, wait bool) error {
-	d := e.table.of(ni.Net.Type())
-	if d == nil {
-		return noDriver(ni.Net)
+	if ni.Net.Type() == lnet.TypeLO {
+		return netRefused(syscall.EINVAL, "setting @lo not allowed", "0@lo is always there", "take the net out")
 	}
+	d := e.table.of(ni.Net.Type())
 	if e.find(ni) >= 0 {
 		return d.explain(ni, node.ErrExists)
 	}
@@ -105,20 +105,11 @@ func (e *engines) addNI(ctx context.Context, n *node.Node, ni *config.NI, wait b
 	return nil
 }
 
-func noDriver(n lnet.Net) error {
-	if n.Type() == lnet.TypeLO {
-		return netRefused(syscall.EINVAL, "setting @lo not allowed", "0@lo is always there", "take the net out")
-	}
-	return &api.Fault{
-		Code: api.CodeInterface, Errno: -int(syscall.EPROTONOSUPPORT),
-		Text:   fmt.Sprintf("net %s cannot be brought up", n),
-		Cause:  fmt.Sprintf("this lnetd has no driver for %s nets", n.Type()),
-		Remedy: "take the net out of the configuration",
-	}
-}
-
 // unusable is an NI that cannot be brought up and is not to wait.
 func (e *engines) unusable(ni *config.NI, cause error) error {
+	if f, ok := errors.AsType[*api.Fault](cause); ok {
+		return f // in an operator's words
+	}
 	f := api.Fault{
 		Code: api.CodeInterface, Errno: -int(server.Errno(cause)),
 		Text:   "NI " + ni.String() + " cannot be brought up",

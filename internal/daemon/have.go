@@ -137,9 +137,9 @@ func (b *backend) shownNI(ni *config.NI, up []node.NIInfo) api.NI {
 		shown.Tunables.PeerTimeout = -1 // the driver's default
 	}
 	d := b.node.drivers.of(ni.Net.Type())
-	for k := 0; d != nil && k < len(d.Tunables); k++ {
+	for k := range d.Tunables {
 		if v, ok := ni.Options.Number(d.Tunables[k].Name); ok {
-			shown.LND = append(shown.LND, api.Tunable{Name: d.Tunables[k].Name, Value: int64(v)})
+			shown.LND = append(shown.LND, shownTunable(&d.Tunables[k], int64(v)))
 		}
 	}
 	return shown

@@ -101,7 +101,15 @@ func (b *backend) checkUnused() error {
 	return nil
 }
 
-func (b *backend) Waiting() []api.WaitingNI { return b.node.engines.waiting() }
+func (b *backend) Waiting() (list []api.WaitingNI) {
+	for _, w := range b.node.engines.waiting() {
+		ni := b.shownNI(&w.NI, nil)
+		list = append(list, api.WaitingNI{
+			Net: w.Net, Interface: w.Device, NID: w.NID, Cause: w.cause, Tunables: ni.Tunables, LND: ni.LND, CPT: ni.CPT,
+		})
+	}
+	return list
+}
 
 func (b *backend) Recovery() api.Recovery {
 	local, peers := b.node.Recovering()

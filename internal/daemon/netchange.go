@@ -128,7 +128,7 @@ func (b *backend) template(r *api.NetAddition) (config.NI, error) {
 		t = r.NID.Net().Type()
 	}
 	d := b.node.drivers.of(t)
-	if len(r.LND) == 0 || d == nil {
+	if len(r.LND) == 0 {
 		return ni, nil
 	}
 	if ni.Options, err = config.TunablesOf(d.Tunables, r.LND); err != nil {

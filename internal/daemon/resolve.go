@@ -56,9 +56,6 @@ func (e *engines) resolve(ni *config.NI) config.NI {
 	out := *ni
 	out.CPTs = e.knownCPTs(ni)
 	d := e.table.of(ni.Net.Type())
-	if d == nil {
-		return out
-	}
 	var has *localNI
 	for k := range e.nis {
 		if o := &e.nis[k]; o.Net == ni.Net && d.same(o, ni) {
@@ -195,7 +192,7 @@ func (e *engines) told(s config.Step) config.Step {
 	defer e.mu.Unlock()
 	plain := *c.To
 	d := e.table.of(plain.Net.Type())
-	if d == nil || d.Defaults == nil {
+	if d.Defaults == nil {
 		return s
 	}
 	t, _ := d.Defaults(e.values[d.Type])

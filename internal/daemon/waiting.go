@@ -13,13 +13,19 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
+// waitingNI is an NI whose interface cannot be used yet.
+type waitingNI struct {
+	config.NI
+	cause string
+}
+
 // waiting are the NIs whose interface cannot be used yet. It may be called out of turn.
-func (e *engines) waiting() (list []api.WaitingNI) {
+func (e *engines) waiting() (list []waitingNI) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for k := range e.nis {
 		if l := &e.nis[k]; l.waits != nil {
-			list = append(list, api.WaitingNI{Net: l.Net, Interface: l.Device, NID: l.NID, Cause: causeOf(l.waits)})
+			list = append(list, waitingNI{l.NI, causeOf(l.waits)})
 		}
 	}
 	return list
@@ -199,8 +205,7 @@ func (t *nodeTask) warnIfNoneIsUp() {
 	}
 	var all []string
 	for _, w := range waiting {
-		ni := config.NI{Net: w.Net, Device: w.Interface, NID: w.NID}
-		all = append(all, ni.String()+": "+w.Cause)
+		all = append(all, w.String()+": "+w.cause)
 	}
 	t.log.Warn("no NI is up", "waiting", strings.Join(all, "; "))
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,6 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
@@ -71,6 +75,60 @@ func (r *nodeRun) nids() (all []string) {
 		}
 	}
 	return all
+}
+
+// An NI on a net that there is no driver for waits too, with its tunables, and what stands
+// on its net; who does not want to wait is told so.
+//
+// lnetctl 4.2 (2)
+func TestNIWaitsForADriver(t *testing.T) {
+	const nets = `
+net:
+  - net type: o2ib
+    interfaces: [ib0]
+    tunables: {credits: 128}
+    lnd tunables: {ntx: 256, map_on_demand: true}
+  - net type: gni1
+    nid: 7@gni1
+`
+	drivers := Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24"))), o2ib()}
+	r := startNodeWith(t, parse(t, nets+`
+  - net type: tcp
+    interfaces: [eth0]
+route: [{net: tcp9, gateway: 10.78.0.1@o2ib}]
+`), drivers).ready(t)
+	want := []api.WaitingNI{
+		{
+			Net: lnet.MakeNet(lnet.TypeO2IB, 0), Interface: "ib0", Cause: "this lnetd has no driver for o2ib nets",
+			Tunables: api.Tunables{PeerTimeout: -1, Credits: 128},
+			LND:      []api.Tunable{{Name: "map_on_demand", Value: 1, Truth: true}, {Name: "ntx", Value: 256}},
+		},
+		{
+			Net: lnet.MakeNet(lnet.TypeGNI, 1), NID: nid(t, "7@gni1"), Cause: "this lnetd has no driver for gni nets",
+			Tunables: api.Tunables{PeerTimeout: -1},
+		},
+	}
+	like := cmp.Options{
+		cmpopts.IgnoreFields(api.WaitingNI{}, "CPT"), cmp.Comparer(func(a, b lnet.NID) bool { return a == b }),
+	}
+	check := func(what string) {
+		t.Helper()
+		if diff := cmp.Diff(want, r.Waiting(), like); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	check("at start")
+	if got := r.nids(); !slices.Equal(got, []string{"10.77.0.11@tcp"}) || len(r.Routes()) != 1 || len(r.node.Routes()) != 0 {
+		t.Errorf("NIs %v, routes %+v", got, r.Routes())
+	}
+	if err := r.DeleteNet(t.Context(), api.NetDeletion{Net: lnet.MakeNet(lnet.TypeO2IB, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.document(t, api.ModeAdd, nets); !strings.Contains(fmt.Sprint(err), "has no driver for o2ib nets") {
+		t.Errorf("without waiting: %v", err)
+	}
+	want = want[1:]
+	check("refused")
 }
 
 // The others come up; an NI comes up when its interface can be used, in its place; what

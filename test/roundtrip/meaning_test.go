@@ -17,7 +17,7 @@ type document struct {
 			NID        string         `yaml:"nid"`
 			Interfaces map[int]string `yaml:"interfaces"`
 			Tunables   map[string]int `yaml:"tunables"`
-			LND        map[string]int `yaml:"lnd tunables"`
+			LND        map[string]any `yaml:"lnd tunables"`
 			CPT        string         `yaml:"CPT"`
 		} `yaml:"local NI(s)"`
 	} `yaml:"net"`

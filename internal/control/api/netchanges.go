@@ -48,9 +48,22 @@ type NITunables struct {
 // WaitingNI is an NI that is configured, and whose interface cannot be used yet.
 type WaitingNI struct {
 	Net lnet.Net `json:"net"`
-	// Interface names the interface, or NID the NID, whichever was configured.
+	// Interface names the interface, NID the NID, as far as they were configured.
 	Interface string   `json:"interface,omitempty"`
 	NID       lnet.NID `json:"nid,omitzero"`
 	// Cause says why it cannot be brought up.
 	Cause string `json:"cause"`
+	// Tunables, those of the driver and the CPU partitions are as they were configured.
+	Tunables Tunables  `json:"tunables"`
+	LND      []Tunable `json:"lnd_tunables,omitempty"`
+	CPT      string    `json:"cpt"`
+}
+
+// NI is what there is to say of a WaitingNI among those that are up.
+func (w *WaitingNI) NI() NI {
+	ni := NI{NID: w.NID, Status: "down", Tunables: w.Tunables, LND: w.LND, DevCPT: -1, CPT: w.CPT}
+	if w.Interface != "" {
+		ni.Interfaces = []string{w.Interface}
+	}
+	return ni
 }

@@ -95,10 +95,12 @@ type Tunables struct {
 	Credits           int `json:"credits"`
 }
 
-// Tunable is a driver's tunable under its own name.
+// Tunable is a driver's tunable under its own name. A Truth is 1 or 0, and documents have
+// true or false.
 type Tunable struct {
 	Name  string `json:"name"`
 	Value int64  `json:"value"`
+	Truth bool   `json:"truth,omitempty"`
 }
 
 // Counter is a driver's counter under its own name; those that end in "_total"

@@ -1,0 +1,56 @@
+package daemon
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lnetd/lnetd/internal/config"
+)
+
+// Foresee says what would become of a state's NIs and routes on this machine now: which NIs
+// would have to wait, with the remedy, and what would be refused. It changes nothing, and
+// does not look at rules for a site.
+func (t Drivers) Foresee(file string, s *config.State, remedy string) (waits, refused config.Problems) {
+	return t.foresee(file, s, nil, remedy)
+}
+
+// foresee is Foresee for a node that has the NIs there are.
+func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy string) (waits, refused config.Problems) {
+	var up []config.NI
+	for k := range s.NIs {
+		ni := s.NIs[k]
+		isThere := slices.ContainsFunc(there, func(o config.NI) bool { return ni.Names(&o) })
+		d := t.of(ni.Net.Type())
+		if d.Usable == nil {
+			continue
+		}
+		nid, device, err := d.Usable(&ni)
+		switch {
+		case err != nil && isThere:
+			continue
+		case err != nil:
+			waits = append(waits, &config.Problem{
+				File: file, Text: fmt.Sprintf("NI %s cannot be brought up now: %s", &ni, causeOf(err)), Remedy: remedy,
+			})
+			continue
+		}
+		here := config.NI{Net: ni.Net, Device: device, NID: nid}
+		if slices.ContainsFunc(up, func(o config.NI) bool { return o.Net == here.Net && (o.Device == device || o.NID == nid) }) {
+			refused = append(refused, &config.Problem{
+				File: file, Text: fmt.Sprintf("NI %s: %s has another NI of that net", &ni, device),
+				Remedy: "leave one of the two out, or have it on a net of its own",
+			})
+		}
+		up = append(up, here)
+	}
+	for k := range s.Routes {
+		r := &s.Routes[k]
+		if slices.ContainsFunc(up, func(o config.NI) bool { return o.NID == r.Gateway }) {
+			refused = append(refused, &config.Problem{
+				File: r.Where, Text: fmt.Sprintf("the route to %s by %s: that is this node itself", r.Net, r.Gateway),
+				Remedy: "take the NID of a router",
+			})
+		}
+	}
+	return waits, refused
+}
