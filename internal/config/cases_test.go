@@ -138,7 +138,7 @@ func TestTunablesOfSeveralNIs(t *testing.T) {
 				}
 				want = append(want, ni)
 			}
-			if diff := cmp.Diff(want, c.NIs, sameNID); diff != "" {
+			if diff := cmp.Diff(want, c.NIs, alike); diff != "" {
 				t.Error(diff)
 			}
 			if warned := strings.Contains(c.Warnings.Error(), warning); warned != tt.warns || !tt.warns && len(c.Warnings) > 0 {

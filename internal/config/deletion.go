@@ -19,7 +19,7 @@ type Deletion struct {
 	Peers  []Peer
 	Routes []Route
 	// Rules and TypedRules are places and IDs.
-	Rules, TypedRules []int
+	Rules, TypedRules []Numbered
 	// Globals are the keys of "global": some get their defaults.
 	Globals map[string]bool
 	// Routing ends, and Buffers get their defaults.
@@ -29,6 +29,13 @@ type Deletion struct {
 	// Warnings name what was written and has no effect.
 	Warnings Problems
 	name     string
+}
+
+// Numbered is an item that a document names by number.
+type Numbered struct {
+	Number int
+	// Where is the place in the file, "name:line: key".
+	Where string
 }
 
 // ParseDeletion reads a document of what is to be deleted. Its errors are those of Parse.
@@ -75,7 +82,10 @@ func (d *Deletion) net(f *fileNet) {
 			continue
 		}
 		named = true
-		d.NIs = append(d.NIs, item.places(n)...)
+		for _, ni := range item.places(n) {
+			ni.Where = item.at.where()
+			d.NIs = append(d.NIs, ni)
+		}
 	}
 	if !named {
 		d.Nets = append(d.Nets, n)
@@ -98,7 +108,7 @@ func (d *Deletion) peer(f *filePeer) {
 }
 
 // indexes are the numbers that items have under a key.
-func indexes(list []place, key string) (out []int) {
+func indexes(list []place, key string) (out []Numbered) {
 	for _, at := range list {
 		value, ok := at.member(key)
 		if !ok {
@@ -106,7 +116,7 @@ func indexes(list []place, key string) (out []int) {
 			continue
 		}
 		if n, ok := value.number(0, ruleIndexMax); ok {
-			out = append(out, n)
+			out = append(out, Numbered{n, at.where()})
 		}
 	}
 	return out
@@ -125,7 +135,7 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 	for k := range d.NIs {
 		i := &d.NIs[k]
 		if !m.deleteNIs(i.same) {
-			absent("NI "+i.String(), "there is no such NI: nothing is deleted")
+			absent(i.Where, fmt.Sprintf("there is no NI %s: nothing is deleted", i))
 		}
 	}
 	stay := byKey(m.Routes, (*Route).key)
@@ -198,24 +208,25 @@ func (m *merge) deletePeer(p *Peer, absent func(where, what string)) {
 // deleteRules deletes rules, the places of which are those before anything is deleted.
 func (m *merge) deleteRules(d *Deletion, absent func(where, what string)) {
 	m.Rules, m.TypedRules = slices.Clone(m.Rules), slices.Clone(m.TypedRules)
-	places := slices.Compact(slices.Sorted(slices.Values(d.Rules)))
-	for _, k := range slices.Backward(places) {
-		if k >= len(m.Rules) {
-			absent(fmt.Sprintf("udsp idx %d", k), "there is no such rule: nothing is deleted")
+	rules := slices.SortedStableFunc(slices.Values(d.Rules), func(a, b Numbered) int { return a.Number - b.Number })
+	rules = slices.CompactFunc(rules, func(a, b Numbered) bool { return a.Number == b.Number })
+	for _, r := range slices.Backward(rules) {
+		if r.Number >= len(m.Rules) {
+			absent(r.Where, fmt.Sprintf("there is no rule %d: nothing is deleted", r.Number))
 			continue
 		}
-		m.Rules = slices.Delete(m.Rules, k, k+1)
+		m.Rules = slices.Delete(m.Rules, r.Number, r.Number+1)
 	}
-	for _, id := range d.TypedRules {
+	for _, r := range d.TypedRules {
 		had := len(m.TypedRules)
 		for k := range m.TypedRules {
-			if m.TypedRules[k].ID == id {
+			if m.TypedRules[k].ID == r.Number {
 				m.TypedRules = slices.Delete(m.TypedRules, k, k+1)
 				break
 			}
 		}
 		if len(m.TypedRules) == had {
-			absent(fmt.Sprintf("selection id %d", id), "there is no such rule: nothing is deleted")
+			absent(r.Where, fmt.Sprintf("there is no rule with id %d: nothing is deleted", r.Number))
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
@@ -58,17 +56,8 @@ func (m *merge) wrong(where, text, remedy string) {
 
 func (m *merge) warn(where, text string) { m.warnings = append(m.warnings, m.problem(where, text, "")) }
 
-// problem is about the entry at where: "name:line: key", or what an entry without a place is
-// called.
 func (m *merge) problem(where, text, remedy string) *Problem {
-	p := &Problem{File: m.name, Key: where, Text: text, Remedy: remedy}
-	if at, ok := strings.CutPrefix(where, m.name+":"); ok {
-		line, key, _ := strings.Cut(at, ": ")
-		if n, err := strconv.Atoi(line); err == nil {
-			p.Line, p.Key = n, key
-		}
-	}
-	return p
+	return ProblemAt(m.name, where, text, remedy)
 }
 
 func (m *merge) done() (State, Problems, error) {
@@ -175,14 +164,14 @@ func (m *merge) addNI(i NI) {
 			i.Own = has.Own
 			*has = i
 		default:
-			m.wrong("NI "+i.String(), "it is there already, with other tunables: cannot add LNet NI",
+			m.wrong(i.place(), fmt.Sprintf("the NI %s is there already, with other tunables: cannot add LNet NI", &i),
 				"delete it first, or make the node what the whole file says: lnetdctl apply")
 		}
 		return
 	}
 	if first := find(m.NIs, func(o *NI) bool { return o.Net == i.Net }); first != nil && first.Tunables != i.Tunables {
 		if i.Tunables != (lnd.Tunables{PeerTimeout: -1}) {
-			m.warn("NI "+i.String(), "All tunables of NIs of a net should be the same; those of the first NI hold")
+			m.warn(i.place(), "All tunables of NIs of a net should be the same; those of the first NI hold")
 		}
 		i.Tunables = first.Tunables
 	}

@@ -122,13 +122,13 @@ func TestMutations(t *testing.T) {
 		default:
 			warned := len(c.Warnings) > 0
 			c.Warnings = nil
-			if warned || cmp.Equal(meant[name], placeless(c), sameNID) {
+			if warned || cmp.Equal(meant[name], placeless(c), alike) {
 				same++
 				break
 			}
 			other[m.name]++
 			if !mayDiffer[m.name] {
-				t.Errorf("%s: means something else:\n%s", what, cmp.Diff(meant[name], c, sameNID))
+				t.Errorf("%s: means something else:\n%s", what, cmp.Diff(meant[name], c, alike))
 			}
 		}
 	}

@@ -71,6 +71,7 @@ func (c *Config) addNI(ni NI, at place) {
 		at.wrong("the NI %s stands twice", &ni).try("leave one of the two out; one interface may have NIs on several nets")
 		return
 	}
+	ni.Where = at.where()
 	c.NIs = append(c.NIs, ni)
 }
 

@@ -34,7 +34,7 @@ func TestApply(t *testing.T) {
 	want.Drivers = map[lnet.NetType]Values{lnet.TypeTCP: {"port": "7000", "connect_port": "7000"}}
 	want.ControlSocket, want.MetricsAddr, want.LogLevel = "/c", "127.0.0.1:9100", slog.LevelWarn
 	want.Given = c.Given
-	if diff := cmp.Diff(want, c, sameNID); diff != "" {
+	if diff := cmp.Diff(want, c, alike); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -51,7 +51,7 @@ func TestApplyNIDs(t *testing.T) {
 		{Net: netOf(t, "tcp"), NID: nidOf(t, "127.0.0.2@tcp"), Tunables: def},
 		{Net: netOf(t, "tcp"), NID: nidOf(t, "fd00::1@tcp"), Tunables: def},
 	}
-	if diff := cmp.Diff(want, c.NIs, sameNID); diff != "" {
+	if diff := cmp.Diff(want, c.NIs, alike); diff != "" {
 		t.Error(diff)
 	}
 	for _, bad := range []string{"0@lo", "127.0.0.1@", "127.0.0.256@tcp", "127.0.0.[1-2]@tcp"} {

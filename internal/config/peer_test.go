@@ -57,7 +57,7 @@ peer:
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, mustParse(t, tt.text).Peers, sameNID); diff != "" {
+			if diff := cmp.Diff(tt.want, mustParse(t, tt.text).Peers, alike); diff != "" {
 				t.Error(diff)
 			}
 		})

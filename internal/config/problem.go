@@ -21,6 +21,19 @@ type Problem struct {
 	Text, Remedy string
 }
 
+// ProblemAt is about the entry at where in a document: "name:line: key", or what an entry
+// without a place is called.
+func ProblemAt(name, where, text, remedy string) *Problem {
+	p := &Problem{File: name, Key: where, Text: text, Remedy: remedy}
+	if at, ok := strings.CutPrefix(where, name+":"); ok {
+		line, key, _ := strings.Cut(at, ": ")
+		if n, err := strconv.Atoi(line); err == nil {
+			p.Line, p.Key = n, key
+		}
+	}
+	return p
+}
+
 // Error is "file:line:column: key: text; remedy", without what is not known.
 func (p *Problem) Error() string {
 	var b strings.Builder

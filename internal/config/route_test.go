@@ -42,7 +42,7 @@ route:
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, mustParse(t, tt.text).Routes, sameNID); diff != "" {
+			if diff := cmp.Diff(tt.want, mustParse(t, tt.text).Routes, alike); diff != "" {
 				t.Error(diff)
 			}
 		})

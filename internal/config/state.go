@@ -45,6 +45,8 @@ type NI struct {
 	CPTs []int
 	// Own is the NID that the NI has; zero: it is not up.
 	Own lnet.NID
+	// Where is the place in the file, "name:line: key".
+	Where string
 }
 
 // Order is the order of NIs: those of a net stand together, and the first of all has the
@@ -90,6 +92,14 @@ func (n *NI) String() string {
 		return n.NID.String()
 	}
 	return n.Net.String()
+}
+
+// place is where the NI stands in a file, or what it is called.
+func (n *NI) place() string {
+	if n.Where != "" {
+		return n.Where
+	}
+	return "NI " + n.String()
 }
 
 // niKey is what makes two NIs one.

@@ -240,7 +240,7 @@ func TestPortIsInUse(t *testing.T) {
 
 func TestNIThatStandsTwice(t *testing.T) {
 	r := startDaemon(t, host(device("eth0", "192.0.2.5/24")), "net: [{net: tcp, interfaces: [eth0]}, {net: tcp, nid: 192.0.2.5@tcp}]")
-	if f := r.fault(t, api.CodeInterface); f.Text != "NI 192.0.2.5@tcp cannot be brought up" {
+	if f := r.fault(t, api.CodeInterface); f.Text != "test.yaml:1: net[1]: NI 192.0.2.5@tcp cannot be brought up" {
 		t.Errorf("%+v", f)
 	}
 }

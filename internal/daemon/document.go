@@ -276,7 +276,7 @@ func (b *backend) Described(_ context.Context, doc api.Document) (found api.Desc
 		found.Globals = &g
 	}
 	for _, r := range b.shownPolicies() {
-		if slices.Contains(d.Rules, *r.Index) {
+		if slices.ContainsFunc(d.Rules, func(n config.Numbered) bool { return n.Number == *r.Index }) {
 			found.UDSP = append(found.UDSP, r)
 		}
 	}

@@ -413,13 +413,47 @@ route: [{net: tcp9, gateway: 10.78.0.11@tcp2}, {net: tcp9, gateway: 10.78.0.12@t
 	}
 	var got []string
 	for _, w := range done.Warnings {
-		got = append(got, w.File+": "+w.Text+"; "+w.Remedy)
+		got = append(got, fmt.Sprintf("%d: %s: %s; %s", w.Line, w.Key, w.Text, w.Remedy))
 	}
 	want := []string{
-		"d.yaml: NI tcp1(eth9) cannot be brought up now: no such network device: no such device; with --wait it comes up when that can be",
-		"d.yaml: NI o2ib(ib0) cannot be brought up now: this lnetd has no driver for o2ib nets; with --wait it comes up when that can be",
-		"d.yaml: NI 10.78.0.11@tcp2: eth1 has another NI of that net; leave one of the two out, or have it on a net of its own",
-		"d.yaml:7: route[0]: the route to tcp9 by 10.78.0.11@tcp2: that is this node itself; take the NID of a router",
+		"4: net[1]: NI tcp1(eth9) cannot be brought up now: no such network device: no such device; with --wait it comes up when that can be",
+		"5: net[2]: NI o2ib(ib0) cannot be brought up now: this lnetd has no driver for o2ib nets; with --wait it comes up when that can be",
+		"6: net[3].local NI(s)[1]: NI 10.78.0.11@tcp2: eth1 has another NI of that net; leave one of the two out, or have it on a net of its own",
+		"7: route[0]: the route to tcp9 by 10.78.0.11@tcp2: that is this node itself; take the NID of a router",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// What a document would delete and is not there is named with its line.
+func TestAbsentHasALine(t *testing.T) {
+	r := startNode(t, parse(t, "net: [{net: tcp, interfaces: [eth0]}]\n")).ready(t)
+	done, err := r.document(t, api.ModeDelete, `
+net:
+  - {net: tcp, interfaces: [eth1]}
+route: [{net: tcp9, gateway: 10.77.0.1@tcp}]
+peer:
+  - {primary nid: 10.77.0.2@tcp}
+udsp:
+  - {idx: 3}
+lnetd:
+  selection:
+    - {id: 4}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range done.Warnings {
+		got = append(got, fmt.Sprintf("%d: %s: %s", w.Line, w.Key, w.Text))
+	}
+	want := []string{
+		"3: net[0]: there is no NI tcp(eth1): nothing is deleted",
+		"4: route[0]: there is no route to tcp9 by 10.77.0.1@tcp: nothing is deleted",
+		"6: peer[0]: there is no peer 10.77.0.2@tcp: nothing is deleted",
+		"8: udsp[0]: there is no rule 3: nothing is deleted",
+		"11: lnetd.selection[0]: there is no rule with id 4: nothing is deleted",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

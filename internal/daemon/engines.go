@@ -72,8 +72,18 @@ func (e *engines) engine(d *Driver, v config.Values) (*engine, error) {
 }
 
 // addNI brings an NI up on a node. If its interface cannot be used and wait is set, the
-// NI waits for it. Its errors are for an operator.
+// NI waits for it. Its errors are for an operator, and have the NI's place in its file.
 func (e *engines) addNI(ctx context.Context, n *node.Node, ni *config.NI, wait bool) error {
+	err := e.add(ctx, n, ni, wait)
+	if f, ok := errors.AsType[*api.Fault](err); ok && f.Code == api.CodeInterface && ni.Where != "" {
+		placed := *f
+		placed.Text = ni.Where + ": " + f.Text
+		return &placed
+	}
+	return err
+}
+
+func (e *engines) add(ctx context.Context, n *node.Node, ni *config.NI, wait bool) error {
 	if ni.Net.Type() == lnet.TypeLO {
 		return netRefused(syscall.EINVAL, "setting @lo not allowed", "0@lo is always there", "take the net out")
 	}

@@ -29,27 +29,21 @@ func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy
 		case err != nil && isThere:
 			continue
 		case err != nil:
-			waits = append(waits, &config.Problem{
-				File: file, Text: fmt.Sprintf("NI %s cannot be brought up now: %s", &ni, causeOf(err)), Remedy: remedy,
-			})
+			waits = append(waits, config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s cannot be brought up now: %s", &ni, causeOf(err)), remedy))
 			continue
 		}
 		here := config.NI{Net: ni.Net, Device: device, NID: nid}
 		if slices.ContainsFunc(up, func(o config.NI) bool { return o.Net == here.Net && (o.Device == device || o.NID == nid) }) {
-			refused = append(refused, &config.Problem{
-				File: file, Text: fmt.Sprintf("NI %s: %s has another NI of that net", &ni, device),
-				Remedy: "leave one of the two out, or have it on a net of its own",
-			})
+			refused = append(refused, config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s: %s has another NI of that net", &ni, device),
+				"leave one of the two out, or have it on a net of its own"))
 		}
 		up = append(up, here)
 	}
 	for k := range s.Routes {
 		r := &s.Routes[k]
 		if slices.ContainsFunc(up, func(o config.NI) bool { return o.NID == r.Gateway }) {
-			refused = append(refused, &config.Problem{
-				File: r.Where, Text: fmt.Sprintf("the route to %s by %s: that is this node itself", r.Net, r.Gateway),
-				Remedy: "take the NID of a router",
-			})
+			refused = append(refused, config.ProblemAt(file, r.Where, fmt.Sprintf("the route to %s by %s: that is this node itself", r.Net, r.Gateway),
+				"take the NID of a router"))
 		}
 	}
 	return waits, refused
