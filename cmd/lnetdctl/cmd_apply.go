@@ -25,9 +25,10 @@ const planExits = `0    success
 255  there is no lnetd to talk to (-1)`
 
 func (p *program) applyCommand() *cobra.Command {
+	var o documentOptions
 	r := api.ConfigurationChange{Mode: api.ModeReplace}
 	c := command(manual{
-		use:   "apply [--wait] [--dry-run] [FILE]",
+		use:   "apply [--wait] [--dry-run] [--modprobe] [FILE]",
 		short: "make the node what a configuration file says",
 		long: `What the node has and FILE, or standard input, does not is taken away, what it
 lacks is added, and what is different is changed, all of it or nothing: if a step
@@ -42,7 +43,7 @@ lnetdctl apply --dry-run /etc/lnet.conf
 lnetdctl apply --wait site.yaml`,
 		exits: planExits,
 	}, func(ctx context.Context, operands []string) (err error) {
-		if r.Document, err = p.readDocument(operands); err != nil {
+		if r.Document, err = p.readDocument(o, ownErrors, operands); err != nil {
 			return err
 		}
 		done, err := p.changeBy(ctx, ownErrors, r)
@@ -58,15 +59,20 @@ lnetdctl apply --wait site.yaml`,
 	})
 	c.Flags().BoolVarP(&r.Wait, "wait", "w", false, waitUsage)
 	c.Flags().BoolVarP(&r.Dry, "dry-run", "n", false, "print the steps, and change nothing")
+	o.flags(c.Flags())
 	return c
 }
 
 // planOptions say what a file would be used for.
-type planOptions struct{ add, del bool }
+type planOptions struct {
+	documentOptions
+	add, del bool
+}
 
 func (o *planOptions) flags(c *cobra.Command) {
 	c.Flags().BoolVarP(&o.add, "add", "a", false, "what \"import\" would do, not \"apply\"")
 	c.Flags().BoolVarP(&o.del, "del", "d", false, "what \"import --del\" would do")
+	o.documentOptions.flags(c.Flags())
 }
 
 // plan asks what a file would change.
@@ -81,7 +87,7 @@ func (p *program) plan(ctx context.Context, o planOptions, operands []string) (a
 		r.Mode = api.ModeDelete
 	}
 	var err error
-	if r.Document, err = p.readDocument(operands); err != nil {
+	if r.Document, err = p.readDocument(o.documentOptions, ownErrors, operands); err != nil {
 		return api.ConfigurationChanged{}, err
 	}
 	return p.changeBy(ctx, ownErrors, r)
@@ -90,12 +96,12 @@ func (p *program) plan(ctx context.Context, o planOptions, operands []string) (a
 func (p *program) planCommand() *cobra.Command {
 	var o planOptions
 	c := command(manual{
-		use:   "plan [--add | --del] [FILE]",
+		use:   "plan [--add | --del] [--modprobe] [FILE]",
 		short: "print the commands that would do what a file does",
 		long: `The commands are those by which "apply" would make the node what FILE, or
 standard input, says, in their order; with --add those of "import", with --del
 those of "import --del". Nothing is printed if there is nothing to do.`,
-		example: "lnetdctl plan lnet.yaml\nlnetdctl plan --add more.yaml",
+		example: "lnetdctl plan lnet.yaml\nlnetdctl plan --add --modprobe /etc/modprobe.d/lustre.conf",
 		exits:   planExits,
 	}, func(ctx context.Context, operands []string) error {
 		done, err := p.plan(ctx, o, operands)
@@ -127,7 +133,7 @@ func (p *program) printCommands(commands []string) {
 func (p *program) diffCommand() *cobra.Command {
 	var o planOptions
 	c := command(manual{
-		use:   "diff [--add | --del] [FILE]",
+		use:   "diff [--add | --del] [--modprobe] [FILE]",
 		short: "print how a file would change the configuration",
 		long: `The difference, as diff -u prints it, is that between "export --backup", without
 peers that discovery has found, before and after "apply FILE"; with --add after

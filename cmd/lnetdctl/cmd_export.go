@@ -21,8 +21,8 @@ func (p *program) exportCommand() *cobra.Command {
 		short: "print the configuration with the state of everything, or to feed it back",
 		long: `With --backup only that is printed which "import" and "apply" need to make a
 node like this one; without it statistics, health and states too, which they
-pass over. Peers that discovery has found are among the peers. FILE is written
-over.`,
+pass over. Peers that discovery has found are among the peers. FILE is replaced when
+all of it is written.`,
 		example: `lnetdctl export --backup lnet.yaml
 lnetdctl export --json`,
 		exits: `0    success
@@ -49,7 +49,7 @@ func (p *program) toFile(operands []string, do func() error) error {
 	if len(operands) == 0 {
 		return do()
 	}
-	f, err := os.Create(operands[0])
+	f, err := replacing(operands[0])
 	if err != nil {
 		return p.badFile(operands[0], err, exitFailure)
 	}
@@ -57,8 +57,13 @@ func (p *program) toFile(operands []string, do func() error) error {
 	p.stdout = f
 	err = do()
 	p.stdout = stdout
-	if closed := f.Close(); err == nil && closed != nil {
-		return p.badFile(operands[0], closed, exitFailure)
+	if err == nil {
+		err = f.keep()
+	} else {
+		f.drop()
+	}
+	if _, unwritten := errors.AsType[*os.PathError](err); unwritten {
+		return p.badFile(operands[0], err, exitFailure)
 	}
 	return err
 }
@@ -66,11 +71,15 @@ func (p *program) toFile(operands []string, do func() error) error {
 // badFile reports a file that cannot be opened, read or written (lnetctl 7).
 func (p *program) badFile(name string, err error, exit status) error {
 	var path *os.PathError
+	cannot := "open"
 	if errors.As(err, &path) {
 		err = path.Err
+		if path.Op == "write" || path.Op == "sync" || path.Op == "close" {
+			cannot = "write"
+		}
 	}
 	return p.invalid(errorForm{kind: oldDocument, op: "yaml", entity: "builder", exit: exit}, -1,
-		fmt.Sprintf("cannot open '%s': %s", name, api.Strerror(api.Errno(err))), "")
+		fmt.Sprintf("cannot %s '%s': %s", cannot, name, api.Strerror(api.Errno(err))), "")
 }
 
 // exportErrors are those of a part of an export.
@@ -160,15 +169,15 @@ func (e *exporting) failed(name string, err error) {
 func (e *exporting) peers(ctx context.Context, c *client.Client, level int64) {
 	out := listing{layout: wide, key: "peer", out: e.p.stdout}
 	for peer, err := range c.EachPeer(ctx, "", int(level)) {
-		if err == nil {
-			for k := range peer.NIs {
-				peer.NIs[k].Trouble = ""
-			}
-			err = out.item(peerDocument(&peer, level))
-		}
 		if err != nil {
 			_ = out.flush()
 			e.failed("peer", err)
+			return
+		}
+		for k := range peer.NIs {
+			peer.NIs[k].Trouble = ""
+		}
+		if e.err = out.item(peerDocument(&peer, level)); e.err != nil {
 			return
 		}
 	}

@@ -7,13 +7,15 @@ import (
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
-	"github.com/lnetd/lnetd/internal/modparam"
 )
 
 func importErrors(op string) errorForm { return errorForm{op: op, entity: "import", explained: true} }
 
 // importOptions say what is to be done with a document.
-type importOptions struct{ add, del, show, exec, oldAPI, modprobe, wait bool }
+type importOptions struct {
+	documentOptions
+	add, del, show, exec, oldAPI, wait bool
+}
 
 func (p *program) importCommand() *cobra.Command {
 	var o importOptions
@@ -53,7 +55,7 @@ lnetdctl import --exec pings.yaml`,
 	f.BoolVarP(&o.show, "show", "s", false, "print what the node has of it")
 	f.BoolVarP(&o.exec, "exec", "e", false, "carry out its pings and discoveries")
 	f.BoolVarP(&o.wait, "wait", "w", false, waitUsage)
-	f.BoolVar(&o.modprobe, "modprobe", false, "the file has module parameters, as in /etc/modprobe.d")
+	o.documentOptions.flags(f)
 	f.BoolVarP(&o.oldAPI, "old-api", "o", false, "without effect: there is one way to read a file")
 	return c
 }
@@ -62,14 +64,9 @@ func (p *program) importFile(ctx context.Context, o importOptions, operands []st
 	if moreThanOne(o.add, o.del, o.show, o.exec) {
 		return p.invalid(importErrors("add"), -22, "--add, --del, --show and --exec exclude each other", "")
 	}
-	d, err := p.readDocument(operands)
+	d, err := p.readDocument(o.documentOptions, importErrors("add"), operands)
 	if err != nil {
 		return err
-	}
-	if o.modprobe {
-		if d, err = p.modprobeDocument(d); err != nil {
-			return err
-		}
 	}
 	switch {
 	case o.show:
@@ -86,23 +83,6 @@ func (p *program) importFile(ctx context.Context, o importOptions, operands []st
 		return p.printJSON(done)
 	}
 	return err
-}
-
-// modprobeDocument is what a modprobe file means.
-func (p *program) modprobeDocument(d api.Document) (api.Document, error) {
-	yaml, warnings, err := modparam.Configuration(d.Name, []byte(d.Text))
-	for _, w := range warnings {
-		p.warn(w)
-	}
-	if err != nil {
-		f := &api.Fault{Code: api.CodeConfigInvalid, Errno: -22, Text: "the configuration has errors"}
-		for _, problem := range modparam.Problems(err) {
-			f.Problems = append(f.Problems, api.Problem{File: problem.File, Line: problem.Line, Text: problem.Err.Error()})
-		}
-		return d, p.refused(importErrors("add"), f)
-	}
-	d.Text = string(yaml)
-	return d, nil
 }
 
 func moreThanOne(options ...bool) bool {

@@ -26,7 +26,7 @@ func (p *program) netShowCommand() *cobra.Command {
 		long: `Without --verbose the NIDs, their status and interfaces are printed. Level 1,
 which --verbose without a number means, adds statistics, tunables and why an NI
 is down; level 2 messages by type and health; level 4 what user policies did.
-NIs that wait for their interface are named at a terminal and with --json.`,
+NIs that wait for their interface are named in warnings, and among --json.`,
 		example: `lnetdctl net show
 lnetdctl net show --net tcp1 -v 2`,
 		exits: `0    success
@@ -45,7 +45,7 @@ func (p *program) netShow(ctx context.Context, o netShowOptions) error {
 		func(nets api.Nets) any { return nets },
 		func(nets api.Nets) mapping {
 			for k := range nets.Waiting {
-				p.hint(waitingText(&nets.Waiting[k]))
+				p.warn(waitingText(&nets.Waiting[k]))
 			}
 			return netDocument(nets.Nets, verbosityLevel(o.verbose))
 		})

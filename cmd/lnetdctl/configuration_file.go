@@ -6,16 +6,52 @@ import (
 	"io"
 	"os"
 
+	"github.com/spf13/pflag"
+
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/internal/modparam"
 )
 
 // stdinName is what problems call standard input.
 const stdinName = "stdin"
 
+// documentOptions say how a file is to be read.
+type documentOptions struct{ modprobe bool }
+
+func (o *documentOptions) flags(f *pflag.FlagSet) {
+	f.BoolVar(&o.modprobe, "modprobe", false, "the file has module parameters, as in /etc/modprobe.d")
+}
+
 // readDocument reads the file that is the one operand, or standard input without one, or
 // for "-". The error has been reported.
-func (p *program) readDocument(operands []string) (d api.Document, err error) {
+func (p *program) readDocument(o documentOptions, form errorForm, operands []string) (d api.Document, err error) {
+	d, err = p.readText(operands)
+	if err != nil || !o.modprobe {
+		return d, err
+	}
+	return p.modprobeDocument(form, d)
+}
+
+// modprobeDocument is what a modprobe file means.
+func (p *program) modprobeDocument(form errorForm, d api.Document) (api.Document, error) {
+	yaml, warnings, err := modparam.Configuration(d.Name, []byte(d.Text))
+	for _, w := range warnings {
+		p.warn(w)
+	}
+	if err != nil {
+		f := &api.Fault{Code: api.CodeConfigInvalid, Errno: -22, Text: "the configuration has errors"}
+		for _, problem := range modparam.Problems(err) {
+			f.Problems = append(f.Problems, api.Problem{File: problem.File, Line: problem.Line, Text: problem.Err.Error()})
+		}
+		return d, p.refused(form, f)
+	}
+	d.Text = string(yaml)
+	return d, nil
+}
+
+// readText is readDocument for the text as it stands.
+func (p *program) readText(operands []string) (d api.Document, err error) {
 	if len(operands) > 1 {
 		return d, fmt.Errorf("unexpected operand '%s'", operands[1])
 	}
