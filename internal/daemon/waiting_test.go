@@ -121,7 +121,9 @@ route: [{net: tcp9, gateway: 10.78.0.1@o2ib}]
 	if got := r.nids(); !slices.Equal(got, []string{"10.77.0.11@tcp"}) || len(r.Routes()) != 1 || len(r.node.Routes()) != 0 {
 		t.Errorf("NIs %v, routes %+v", got, r.Routes())
 	}
-	if err := r.DeleteNet(t.Context(), api.NetDeletion{Net: lnet.MakeNet(lnet.TypeO2IB, 0)}); err != nil {
+	var err error
+	busy := r.InTurn(t.Context(), func() { err = r.DeleteNet(t.Context(), api.NetDeletion{Net: lnet.MakeNet(lnet.TypeO2IB, 0)}) })
+	if err := errors.Join(busy, err); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.document(t, api.ModeAdd, nets); !strings.Contains(fmt.Sprint(err), "has no driver for o2ib nets") {
