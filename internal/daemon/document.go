@@ -15,8 +15,8 @@ import (
 type plan struct {
 	want     config.State
 	warnings config.Problems
-	// restart names what differs beside the node: nothing of it changes.
-	restart []string
+	// around is the document, for what it says of lnetd around the node; nil: nothing.
+	around *config.Config
 }
 
 func (b *backend) Configuration(ctx context.Context) (api.Configuration, error) {
@@ -66,6 +66,13 @@ func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationCh
 	if err := b.node.apply(ctx, steps, r.Wait); err != nil {
 		return api.ConfigurationChanged{}, err
 	}
+	if p.around != nil {
+		for _, left := range b.daemon.putParts(p.around, lnetdKeys(p.around)) {
+			if !slices.Contains(done.Restart, left) {
+				done.Restart = append(done.Restart, left)
+			}
+		}
+	}
 	b.node.log.Info("the configuration was changed by a document", "name", r.Name, "mode", string(r.Mode), "steps", len(steps))
 	done.Warnings = problemsOf(p.warnings)
 	for _, w := range b.node.engines.waiting() {
@@ -99,12 +106,16 @@ func (b *backend) planned(is *basis, r *api.ConfigurationChange) (done api.Confi
 		return done, p, nil, problemsFault(r.Name, err)
 	}
 	steps, later := config.Split(config.Diff(&is.have, &p.want))
-	done.Restart = p.restart
-	for _, s := range later {
-		done.Restart = append(done.Restart, s.String())
-	}
 	for _, s := range steps {
 		done.Commands = append(done.Commands, b.node.engines.told(s).Commands()...)
+	}
+	if p.around != nil {
+		var changes []string
+		changes, done.Restart = b.daemon.foresee(p.around)
+		done.Commands = append(done.Commands, changes...)
+	}
+	for _, s := range later {
+		done.Restart = append(done.Restart, s.String())
 	}
 	done.Before = b.shown(&is.have)
 	return done, p, steps, nil
@@ -130,7 +141,7 @@ func (b *backend) plan(is *basis, r *api.ConfigurationChange) (plan, error) {
 	if c.State, err = b.node.settled(&c); err != nil {
 		return plan{}, err
 	}
-	p := plan{restart: b.daemon.partsThatDiffer(&c)}
+	p := plan{around: &c}
 	var more config.Problems
 	if r.Mode == api.ModeAdd {
 		p.want, more, err = config.Add(have, r.Name, &c)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -457,5 +459,34 @@ lnetd:
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Of lnetd around the node a document changes what can be, and says so beforehand; what it
+// does not speak of stays.
+func TestDocumentAroundTheNode(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	level := &slog.LevelVar{}
+	r.daemon.SetLevel(level)
+	const text = "lnetd: {log_level: debug, control_socket: /elsewhere}\n"
+	plan := api.ConfigurationChange{Document: api.Document{Name: "d.yaml", Text: text}, Mode: api.ModeAdd, Dry: true}
+	done, err := r.ChangeConfiguration(t.Context(), plan)
+	want := api.ConfigurationChanged{Commands: []string{"# log_level changes, of lnetd itself"}, Restart: []string{"control_socket"}}
+	for _, what := range []string{"planned", "done"} {
+		if err != nil || !slices.Equal(done.Commands, want.Commands) || !slices.Equal(done.Restart, want.Restart) {
+			t.Errorf("%s: %q, %q, %v", what, done.Commands, done.Restart, err)
+		}
+		if now := level.Level(); (now == slog.LevelDebug) != (what == "done") {
+			t.Errorf("%s: level %v", what, now)
+		}
+		if what == "planned" {
+			done, err = r.document(t, api.ModeAdd, text)
+		}
+	}
+	if done, err = r.document(t, api.ModeAdd, "global: {numa_range: 7}\n"); err != nil || level.Level() != slog.LevelDebug {
+		t.Errorf("what says nothing of it: %q, %v, level %v", done.Commands, err, level.Level())
+	}
+	if done, err = r.document(t, api.ModeAdd, text); err != nil || len(done.Commands) > 0 {
+		t.Errorf("again: %q, %v", done.Commands, err)
 	}
 }

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/internal/config"
 )
 
@@ -39,31 +37,11 @@ func (d *Daemon) Reload(ctx context.Context, load func() (config.Config, error))
 		d.log.Error("the configuration is not reloaded: all is as it was", "err", err)
 		return
 	}
-	if left = append(left, d.reloadRest(&c)...); len(left) > 0 {
+	if left = append(left, d.putParts(&c, nil)...); len(left) > 0 {
 		d.log.Warn("these parts of the configuration have changed, which need a restart", "parts", left)
 		return
 	}
 	d.log.Info("the configuration is reloaded")
-}
-
-// reloadRest has hold what c says of lnetd around the node, and returns what needs a
-// restart.
-func (d *Daemon) reloadRest(c *config.Config) (left []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if rules := c.Transport.Rules; !reflect.DeepEqual(rules, d.loaded.Transport.Rules) && d.setRules(rules) {
-		d.loaded.Transport.Rules = rules
-		d.log.Info("rules for clients hold from now on for those who connect", "rules", len(rules))
-	}
-	if d.level != nil {
-		d.level.Set(c.LogLevel)
-	}
-	for _, p := range serverParts {
-		if p.differs(&d.loaded, c) {
-			left = append(left, p.name)
-		}
-	}
-	return left
 }
 
 // reloading tells systemd that a reload begins now (sd_notify).
@@ -134,57 +112,4 @@ func (t *nodeTask) replace(ctx context.Context) (later []config.Step, _ error) {
 	}
 	now, later := config.Split(config.Diff(&have, &want))
 	return later, t.apply(ctx, now, true)
-}
-
-// serverParts are the parts of a configuration around the node that only a restart changes.
-var serverParts = []serverPart{
-	{"control_socket", "control_socket", func(c *config.Config) any { return c.ControlSocket }},
-	{"metrics_addr", "metrics_addr", func(c *config.Config) any { return c.MetricsAddr }},
-	{"log_format", "log_format", func(c *config.Config) any { return c.LogFormat }},
-	{"selftest", "selftest", func(c *config.Config) any { return c.Selftest }},
-	{"transport", "transport", func(c *config.Config) any {
-		t := c.Transport
-		t.Rules = nil
-		return t
-	}},
-}
-
-// serverPart is one of them, with the key of "lnetd" that says it.
-type serverPart struct {
-	name, key string
-	of        func(*config.Config) any
-}
-
-func (p *serverPart) differs(a, b *config.Config) bool { return !reflect.DeepEqual(p.of(a), p.of(b)) }
-
-// partsThatDiffer are the parts around the node of which a document says something else. A
-// document changes the node alone.
-func (d *Daemon) partsThatDiffer(c *config.Config) (names []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, p := range serverParts {
-		if c.Given.Lnetd[p.key] && p.differs(&d.loaded, c) {
-			names = append(names, p.name)
-		}
-	}
-	if c.Given.Lnetd["transport"] && !reflect.DeepEqual(c.Transport.Rules, d.loaded.Transport.Rules) {
-		names = append(names, "transport: rules")
-	}
-	return names
-}
-
-// setRules has other rules hold, if there is somebody for whom they can. mu is held.
-func (d *Daemon) setRules(rules []clients.Rule) bool {
-	if d.clients == nil {
-		return false
-	}
-	s := d.clients.server.Load()
-	if s == nil {
-		return false
-	}
-	err := s.SetRules(rules)
-	if err != nil { // the configuration was checked
-		d.log.Error("rules for clients do not hold", "err", err)
-	}
-	return err == nil
 }
