@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/lnetd/lnetd/internal/config"
@@ -74,10 +75,12 @@ func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationCh
 		}
 	}
 	b.node.log.Info("the configuration was changed by a document", "name", r.Name, "mode", string(r.Mode), "steps", len(steps))
-	done.Warnings = problemsOf(p.warnings)
 	for _, w := range b.node.engines.waiting() {
-		done.Warnings = append(done.Warnings, api.Problem{File: r.Name, Text: "NI " + w.String() + " waits: " + w.cause})
+		if strings.HasPrefix(w.Where, r.Name+":") {
+			p.warnings = append(p.warnings, config.ProblemAt(r.Name, w.Where, "NI "+w.String()+" waits: "+w.cause, ""))
+		}
 	}
+	done.Warnings = problemsOf(p.warnings)
 	done.After, err = b.Configuration(ctx)
 	return done, err
 }
