@@ -177,7 +177,8 @@ func (e *exporting) peers(ctx context.Context, c *client.Client, level int64) {
 		for k := range peer.NIs {
 			peer.NIs[k].Trouble = ""
 		}
-		if e.err = out.item(peerDocument(&peer, level)); e.err != nil {
+		if err := out.item(peerDocument(&peer, level)); err != nil {
+			e.err = err
 			return
 		}
 	}
