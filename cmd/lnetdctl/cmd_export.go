@@ -62,7 +62,9 @@ func (p *program) toFile(operands []string, do func() error) error {
 	} else {
 		f.drop()
 	}
-	if _, unwritten := errors.AsType[*os.PathError](err); unwritten {
+	_, unwritten := errors.AsType[*os.PathError](err)
+	_, unplaced := errors.AsType[*os.LinkError](err)
+	if unwritten || unplaced {
 		return p.badFile(operands[0], err, exitFailure)
 	}
 	return err
@@ -71,8 +73,12 @@ func (p *program) toFile(operands []string, do func() error) error {
 // badFile reports a file that cannot be opened, read or written (lnetctl 7).
 func (p *program) badFile(name string, err error, exit status) error {
 	var path *os.PathError
+	var link *os.LinkError
 	cannot := "open"
-	if errors.As(err, &path) {
+	switch {
+	case errors.As(err, &link):
+		err, cannot = link.Err, "write"
+	case errors.As(err, &path):
 		err = path.Err
 		if path.Op == "write" || path.Op == "sync" || path.Op == "close" {
 			cannot = "write"

@@ -5,12 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
+	"syscall"
 )
 
 // replacement is a file that is to stand in another one's place when all of it is written:
-// until then, and if the disk is full, there is the old one. What is no regular file is
-// written as it is.
+// until then, and if the disk is full, there is the old one. What is no regular file, or in
+// a directory that takes no other, is written as it is.
 type replacement struct {
 	*os.File
 	name string // of the file whose place it takes; empty: it is that one
@@ -18,13 +18,12 @@ type replacement struct {
 
 // replacing begins a replacement for a file, which need not exist.
 func replacing(name string) (*replacement, error) {
-	mode := fs.FileMode(0o666)
-	switch info, err := os.Stat(name); {
+	info, err := os.Stat(name)
+	switch {
 	case err == nil && !info.Mode().IsRegular():
 		f, err := os.OpenFile(name, os.O_WRONLY, 0)
 		return &replacement{File: f}, err
 	case err == nil:
-		mode = info.Mode().Perm()
 		if name, err = filepath.EvalSymlinks(name); err != nil {
 			return nil, err
 		}
@@ -32,8 +31,32 @@ func replacing(name string) (*replacement, error) {
 		return nil, err
 	}
 	dir, base := filepath.Split(name)
-	f, err := os.OpenFile(dir+"."+base+"."+strconv.Itoa(os.Getpid()), os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	return &replacement{f, name}, err
+	f, err := os.CreateTemp(filepath.Clean(dir), "."+base+".*")
+	if errors.Is(err, fs.ErrPermission) {
+		f, err := os.Create(name)
+		return &replacement{File: f}, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &replacement{f, name}
+	if err := r.like(info); err != nil {
+		r.drop()
+		return nil, err
+	}
+	return r, nil
+}
+
+// like gives the file the mode and, as far as that may be, the owner of another; nil: those
+// of a new one.
+func (r *replacement) like(info fs.FileInfo) error {
+	if info == nil {
+		return r.Chmod(0o644)
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		_ = r.Chown(int(s.Uid), int(s.Gid)) // only root may
+	}
+	return r.Chmod(info.Mode().Perm())
 }
 
 // keep puts the file in its place. If that fails there is the old one.

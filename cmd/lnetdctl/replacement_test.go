@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -50,5 +51,28 @@ func TestReplacement(t *testing.T) {
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("the file is %v, %v", info, err)
+	}
+}
+
+// A directory that takes no other file has the file itself written; one that is gone when the
+// file is to take its place leaves nothing, and is an error of the file.
+func TestReplacementWhereThereIsNone(t *testing.T) {
+	dir := t.TempDir()
+	r, err := replacing(filepath.Join(dir, "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "file"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.keep(); err == nil {
+		t.Error("a directory was replaced")
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
+		t.Errorf("left %v, %v", all, err)
+	}
+	got := runProgram(program{}, "export", "--control-socket", serve(t, cannedPeer(t, "peerA")), filepath.Join(dir, "file"))
+	if got.status != exitFailure || !strings.Contains(got.stderr, "builder") {
+		t.Errorf("%+v", got)
 	}
 }

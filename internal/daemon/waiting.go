@@ -78,7 +78,7 @@ func (e *engines) retry(ctx context.Context, n *node.Node) (some bool) {
 		if err == nil {
 			some = true
 		} else if l.waits = err; err.Error() != before {
-			e.log.Warn("NI waits for its interface", "ni", l.String(), "cause", err)
+			e.log.Warn("NI waits for its interface", "ni", l.String(), "cause", causeOf(err))
 		}
 		e.mu.Lock()
 		e.nis[k] = l
