@@ -117,18 +117,34 @@ func (p *program) exportAll(ctx context.Context) error {
 	return e.err
 }
 
-// allNets are the nets with the NIs that wait, which are as good as down: who imports this
-// has them again.
+// allNets are the nets with the NIs that wait, which are as good as down, in their places:
+// who imports this has them again.
 func allNets(ctx context.Context, c *client.Client) ([]api.Net, error) {
 	all, err := c.NetsAndWaiting(ctx, "")
-	nets := all.Nets
-	for _, w := range all.Waiting {
-		k := slices.IndexFunc(nets, func(n api.Net) bool { return n.Net == w.Net })
-		if k < 0 {
-			k = len(nets)
-			nets = append(nets, api.Net{Net: w.Net})
+	if len(all.Waiting) == 0 {
+		return all.Nets, err
+	}
+	var lo, list []api.Net // each with one NI
+	for _, n := range all.Nets {
+		for _, ni := range n.NIs {
+			if one := (api.Net{Net: n.Net, NIs: []api.NI{ni}}); ni.NID.IsLoopback() {
+				lo = append(lo, one)
+			} else {
+				list = append(list, one)
+			}
 		}
-		nets[k].NIs = append(nets[k].NIs, w.NI())
+	}
+	for _, w := range all.Waiting { // in the order of their places
+		list = slices.Insert(list, min(w.Place, len(list)), api.Net{Net: w.Net, NIs: []api.NI{w.NI()}})
+	}
+	var nets []api.Net
+	for _, one := range append(lo, list...) {
+		k := slices.IndexFunc(nets, func(n api.Net) bool { return n.Net == one.Net })
+		if k < 0 {
+			nets = append(nets, one)
+			continue
+		}
+		nets[k].NIs = append(nets[k].NIs, one.NIs...)
 	}
 	return nets, err
 }

@@ -105,7 +105,7 @@ func (b *backend) Waiting() (list []api.WaitingNI) {
 	for _, w := range b.node.engines.waiting() {
 		ni := b.shownNI(&w.NI, nil)
 		list = append(list, api.WaitingNI{
-			Net: w.Net, Interface: w.Device, NID: w.NID, Cause: w.cause, Tunables: ni.Tunables, LND: ni.LND, CPT: ni.CPT,
+			Net: w.Net, Interface: w.Device, NID: w.NID, Cause: w.cause, Place: w.place, Tunables: ni.Tunables, LND: ni.LND, CPT: ni.CPT,
 		})
 	}
 	return list

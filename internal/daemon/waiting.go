@@ -17,6 +17,7 @@ import (
 type waitingNI struct {
 	config.NI
 	cause string
+	place int // among all NIs
 }
 
 // waiting are the NIs whose interface cannot be used yet. It may be called out of turn.
@@ -25,7 +26,7 @@ func (e *engines) waiting() (list []waitingNI) {
 	defer e.mu.Unlock()
 	for k := range e.nis {
 		if l := &e.nis[k]; l.waits != nil {
-			list = append(list, waitingNI{l.NI, causeOf(l.waits)})
+			list = append(list, waitingNI{l.NI, causeOf(l.waits), k})
 		}
 	}
 	return list

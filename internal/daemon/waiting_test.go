@@ -104,7 +104,7 @@ route: [{net: tcp9, gateway: 10.78.0.1@o2ib}]
 			LND:      []api.Tunable{{Name: "map_on_demand", Value: 1, Truth: true}, {Name: "ntx", Value: 256}},
 		},
 		{
-			Net: lnet.MakeNet(lnet.TypeGNI, 1), NID: nid(t, "7@gni1"), Cause: "this lnetd has no driver for gni nets",
+			Net: lnet.MakeNet(lnet.TypeGNI, 1), NID: nid(t, "7@gni1"), Place: 1, Cause: "this lnetd has no driver for gni nets",
 			Tunables: api.Tunables{PeerTimeout: -1},
 		},
 	}
@@ -130,6 +130,7 @@ route: [{net: tcp9, gateway: 10.78.0.1@o2ib}]
 		t.Errorf("without waiting: %v", err)
 	}
 	want = want[1:]
+	want[0].Place = 0
 	check("refused")
 }
 

@@ -3,6 +3,7 @@ package roundtrip
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -186,4 +187,32 @@ func TestRouter(t *testing.T) {
 		t.Errorf("the export lacks something:\n%s", backup)
 	}
 	m.tripsRound(t, m.prints(t, "export"), backup)
+}
+
+// NIs that wait come back in their places, with what stands on their nets.
+//
+// lnetctl 8 (2)-(3)
+func TestNIsThatWait(t *testing.T) {
+	m := newMachine(t, map[string][]string{"eth0": {"10.0.0.1/24"}})
+	m.imports(t, m.file(t, "waiting.yaml", `
+net:
+    - {net type: o2ib, interfaces: {0: ib0}, lnd tunables: {ntx: 256, map_on_demand: true}}
+    - {net type: tcp, interfaces: {0: eth0}}
+    - {net type: gni, nid: 7@gni}
+route:
+    - {net: tcp9, gateway: 10.9.0.1@o2ib}
+`))
+	backup, full := m.prints(t, "export", "--backup"), m.prints(t, "export")
+	for what, text := range map[string]string{"backup": backup, "export": full} {
+		got := meaningOf(t, text, false)
+		var nets []string
+		for _, ni := range got.NIs {
+			net, _, _ := strings.Cut(ni, "map")
+			nets = append(nets, net)
+		}
+		if !slices.Equal(nets, []string{"o2ib", "tcp", "gni"}) || len(got.Routes) != 1 {
+			t.Errorf("%s: NIs of %q, routes %q", what, nets, got.Routes)
+		}
+	}
+	m.tripsRound(t, full, backup)
 }

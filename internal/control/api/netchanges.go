@@ -53,6 +53,8 @@ type WaitingNI struct {
 	NID       lnet.NID `json:"nid,omitzero"`
 	// Cause says why it cannot be brought up.
 	Cause string `json:"cause"`
+	// Place is how many NIs stand before it, without 0@lo.
+	Place int `json:"place"`
 	// Tunables, those of the driver and the CPU partitions are as they were configured.
 	Tunables Tunables  `json:"tunables"`
 	LND      []Tunable `json:"lnd_tunables,omitempty"`
