@@ -37,6 +37,7 @@ type discoverer struct {
 	moved    bool // NIDs of gateways have come, gone or changed owners
 
 	exchanges exchanges
+	pulse     pulse
 }
 
 // event is something that the machine shall hear of.
@@ -175,8 +176,10 @@ func (d *discoverer) run() {
 	defer timer.Stop()
 	for n.ctx.Err() == nil {
 		for _, e := range d.take() {
+			d.pulse.step()
 			d.hear(e)
 		}
+		d.pulse.step()
 		for k := 0; k < stepsAtOnce && d.machine.Ready(); k++ {
 			d.machine.Step(n.machineNow())
 			d.act()
@@ -196,13 +199,16 @@ func (d *discoverer) run() {
 			continue
 		}
 		timer.Reset(pause)
+		d.pulse.wait()
 		select {
 		case <-d.wake:
 		case <-timer.C:
 		case <-n.ctx.Done():
 		}
+		d.pulse.resume()
 	}
 	d.stop()
+	d.pulse.wait()
 }
 
 // stop ends what waits.

@@ -18,12 +18,14 @@ func (n *Node) runMonitor() {
 	scanned, rerouted := n.second.Load(), n.second.Load()
 	var overdue []portals.Overdue
 	for {
+		n.pulse.wait()
 		select {
 		case <-n.ctx.Done():
 			return
 		case <-n.wake:
 		case <-tick.C:
 		}
+		n.pulse.resume()
 		now := n.now()
 		second := now/int64(time.Second) + 1
 		n.second.Store(second)

@@ -84,6 +84,7 @@ type Node struct {
 	pushAll   atomic.Bool // peers shall hear of it
 
 	discoverer discoverer
+	pulse      pulse // the monitor's
 
 	// slot is held by whoever changes the configuration.
 	slot chan struct{}

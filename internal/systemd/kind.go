@@ -1,0 +1,67 @@
+package systemd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kind is a kind of listening socket.
+type Kind int
+
+// Kinds, and the line of a socket unit that makes one.
+const (
+	UnixStream Kind = iota // ListenStream=/PATH
+	UnixPacket             // ListenSequentialPacket=/PATH
+	TCP                    // ListenStream=[ADDRESS:]PORT
+)
+
+// Line is what a socket unit says to have such a socket.
+func (k Kind) Line() string {
+	return [...]string{"ListenStream=/PATH", "ListenSequentialPacket=/PATH", "ListenStream=ADDRESS:PORT"}[k]
+}
+
+// Check is nil if a file is a socket of the kind, and listens. EPROTOTYPE: it is another
+// kind; EINVAL: it does not listen.
+func (k Kind) Check(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	return errors.Join(raw.Control(func(fd uintptr) { inner = k.check(int(fd)) }), inner)
+}
+
+func (k Kind) check(fd int) error {
+	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil {
+		return fmt.Errorf("it is no socket: %w", err)
+	}
+	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil {
+		return err
+	}
+	listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+	if err != nil {
+		return err
+	}
+	fits := kind == unix.SOCK_STREAM
+	if k == UnixPacket {
+		fits = kind == unix.SOCK_SEQPACKET
+	}
+	if k == TCP {
+		fits = fits && (domain == unix.AF_INET || domain == unix.AF_INET6)
+	} else {
+		fits = fits && domain == unix.AF_UNIX
+	}
+	switch {
+	case !fits:
+		return fmt.Errorf("it has to be made with %s: %w", k.Line(), syscall.EPROTOTYPE)
+	case listens == 0:
+		return fmt.Errorf("it does not listen, as with Accept=yes: %w", syscall.EINVAL)
+	}
+	return nil
+}
