@@ -20,7 +20,7 @@ type Listener interface {
 // Listen makes the socket that clients connect to, with mode 0660, and a group, unless that
 // is negative. What a dead lnetd has left is replaced. EADDRINUSE: somebody has it; EEXIST:
 // there is a file that is no socket; ENAMETOOLONG.
-func Listen(path string, group int) (Listener, error) {
+func Listen(path string, group int) (*unixsocket.Listener, error) {
 	l, err := unixsocket.Listen("unixpacket", path, group)
 	if err != nil {
 		return nil, fmt.Errorf("clients: listen at %s: %w", path, err)

@@ -3,17 +3,12 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/coreos/go-systemd/v22/activation"
 
 	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/internal/config"
@@ -27,10 +22,6 @@ import (
 // what they have for their farewell.
 const clientsPatience = 10 * time.Second
 
-// clientsSocketName is what systemd calls a socket for clients that it has made
-// (FileDescriptorName).
-const clientsSocketName = "clients"
-
 // clientsTask hosts transfer machines for other processes.
 type clientsTask struct {
 	config config.Transport
@@ -42,37 +33,10 @@ type clientsTask struct {
 	ready    chan struct{}
 }
 
-// newClientsTask makes the task. Its listener, which the caller closes if the task does not
-// run, is one of those that systemd has made, or the configured one beside the control
-// socket at the path, whose directory is there.
-func newClientsTask(
-	c config.Transport, inherited []*os.File, control string, n func() *node.Node, log *slog.Logger,
-) (*clientsTask, error) {
-	t := &clientsTask{config: c, node: n, log: log, ready: make(chan struct{})}
-	if !c.Enabled {
-		return t, nil
-	}
-	for _, f := range inherited {
-		if f.Name() != clientsSocketName {
-			continue
-		}
-		l, err := inheritedListener(f)
-		if err != nil {
-			return nil, socketUnusable("the socket for clients that systemd has made", err)
-		}
-		t.listener = l
-		return t, nil
-	}
-	path := c.Socket
-	if path == "" {
-		path = clientsSocket(control)
-	}
-	l, err := clients.Listen(path, c.Group)
-	if err != nil {
-		return nil, socketUnusable("the socket for clients "+path, err)
-	}
-	t.listener = l
-	return t, nil
+// newClientsTask makes the task, with a listener that the caller closes if the task does not
+// run; nil: nobody is hosted.
+func newClientsTask(c config.Transport, l clients.Listener, n func() *node.Node, log *slog.Logger) *clientsTask {
+	return &clientsTask{config: c, listener: l, node: n, log: log, ready: make(chan struct{})}
 }
 
 // clientsSocket is where clients connect if nothing is said: where remote.FindSocket looks
@@ -84,23 +48,6 @@ func clientsSocket(control string) string {
 		return filepath.Join(dir, remote.SocketName)
 	}
 	return filepath.Join(dir, strings.TrimSuffix(name, ".sock")+"-"+remote.SocketName)
-}
-
-// inheritedFiles are those that systemd has passed to this process, once.
-func inheritedFiles() []*os.File { return activation.Files(true) }
-
-// inheritedListener is a copy of f as a listener, which leaves the socket file to systemd.
-func inheritedListener(f *os.File) (*net.UnixListener, error) {
-	l, err := net.FileListener(f)
-	if err != nil {
-		return nil, err
-	}
-	unix, ok := l.(*net.UnixListener)
-	if ok && unix.Addr().Network() == "unixpacket" {
-		return unix, nil
-	}
-	_ = l.Close()
-	return nil, fmt.Errorf("it has to be made with ListenSequentialPacket=: %w", syscall.EPROTOTYPE)
 }
 
 func socketUnusable(what string, err error) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/systemd"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote"
 )
@@ -153,11 +154,9 @@ func TestClientsSocketOfSystemd(t *testing.T) {
 		drivers := Drivers{TCP(host(lo, device("eth0", "192.0.2.5/24")))}
 		c := config.Default()
 		c.ControlSocket = filepath.Join(t.TempDir(), "c.sock")
-		r := runDaemon(t, c, drivers, func(d *Daemon) {
-			d.inherited = func() []*os.File { return files }
-		})
+		r := runUnder(t, newFakeSystemd(t), systemd.Config{Files: files}, c, drivers, nil)
 		if !fits {
-			if f := r.fault(t, api.CodeClientsSocket); !errors.Is(f, syscall.EPROTOTYPE) {
+			if f := r.fault(t, api.CodeInheritedSocket); !errors.Is(f, syscall.EPROTOTYPE) {
 				t.Errorf("%s: %v", network, f)
 			}
 			continue

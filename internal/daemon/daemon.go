@@ -2,23 +2,19 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"runtime"
 	"sync"
-	"syscall"
 	"time"
-
-	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/internal/metrics"
+	"github.com/lnetd/lnetd/internal/systemd"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/numa"
 )
@@ -30,23 +26,16 @@ func stopPatience(c *config.Config) time.Duration {
 	return c.Transport.Farewell + clientsPatience + selftestPatience + closePatience + 5*time.Second
 }
 
-// stopping is what systemd is told when the end begins: that, and how long it may take.
-func stopping(patience time.Duration) string {
-	return fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", daemon.SdNotifyStopping, patience.Microseconds())
-}
-
 // Daemon is lnetd.
 type Daemon struct {
 	config  config.Config
 	drivers Drivers
 	log     *slog.Logger
 	started time.Time
-	// notify tells systemd; a test listens instead.
-	notify func(state string)
+	// systemd has started this process, or nobody has; a test listens instead.
+	systemd *systemd.Manager
 	// sysfs is where the machine's layout is read.
 	sysfs fs.FS
-	// inherited are files that systemd has passed to this process.
-	inherited func() []*os.File
 	// programs use the node in this process.
 	programs []program
 
@@ -58,6 +47,8 @@ type Daemon struct {
 	loaded  config.Config // config with what Reload has changed around the node
 	clients *clientsTask  // nil before Run
 	node    *nodeTask     // nil before Run
+	// reloadFailed says why the last reload has failed; empty: it has not.
+	reloadFailed string
 }
 
 // program is part of this process and no part of lnetd.
@@ -72,12 +63,10 @@ func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	d := &Daemon{
-		config: c, drivers: drivers, log: log, started: time.Now(), sysfs: os.DirFS("/sys"), inherited: inheritedFiles,
+	return &Daemon{
+		config: c, drivers: drivers, log: log, started: time.Now(), sysfs: os.DirFS("/sys"), systemd: systemd.FromEnvironment(log),
 		loaded: c,
 	}
-	d.notify = d.notifySystemd
-	return d
 }
 
 // Use adds a program that uses the node in this process, before Run. It is called
@@ -95,60 +84,57 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for _, w := range d.config.Warnings {
 		d.log.Warn("configuration: " + w.Error())
 	}
-	path := d.config.ControlSocket
-	if path == "" {
-		path = api.DefaultSocket()
-	}
-	// The socket comes first: it is what tells a second lnetd from the first,
-	// before that one has disturbed anything.
-	socket, err := server.Listen(path)
+	d.systemd.Status("starting")
+	listening, err := d.listen()
+	defer listening.close()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = socket.Close() }()
-	inherited := d.inherited()
-	defer func() {
-		for _, f := range inherited {
-			_ = f.Close()
-		}
-	}()
+	path := listening.control.Path()
 
 	up := newNodeTask(d.config, d.drivers, d.machine(), d.log)
+	up.changes.after = func() { d.systemd.Status(d.status()) }
 	lst := newSelftestTask(d.config.Selftest, func() *node.Node { return up.Node }, d.log)
-	guests, err := newClientsTask(d.config.Transport, inherited, path, func() *node.Node { return up.Node }, d.log)
-	if err != nil {
-		return err
-	}
-	if guests.listener != nil {
-		defer func() { _ = guests.listener.Close() }()
-	}
+	guests := newClientsTask(d.config.Transport, listening.clients, func() *node.Node { return up.Node }, d.log)
 	d.host(guests, up)
+	defer d.watch(up)()
 	tasks := []Task{up, lst, guests}
 	for _, p := range d.programs {
 		tasks = append(tasks, newServeTask(p.name, func(ctx context.Context) error { return p.run(ctx, up.Node) }))
 	}
-	if d.config.MetricsAddr != "" {
-		l, err := listenMetrics(d.config.MetricsAddr)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = l.Close() }()
-		tasks = append(tasks, d.metricsTask(l, watched{up, guests}))
+	if listening.metrics != nil {
+		tasks = append(tasks, d.metricsTask(listening.metrics, watched{up, guests}))
 	}
 	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
 		s := server.Server{Backend: newBackend(d, up, lst, guests), Logger: d.log}
-		return s.Serve(ctx, socket)
+		return s.Serve(ctx, listening.control)
 	}))
 	patience := stopPatience(&d.config)
 	return run(ctx, tasks,
 		func() {
 			d.log.Info("ready", "control_socket", path, "version", api.BuildVersion(), "pid", os.Getpid())
-			d.notify(daemon.SdNotifyReady)
+			d.systemd.Ready(d.status())
 		},
 		func() {
 			d.log.Info("stopping")
-			d.notify(stopping(patience))
+			d.systemd.Stopping(patience, "stopping")
 		}, patience)
+}
+
+// watch has the node watched until the function that it returns is called.
+func (d *Daemon) watch(up *nodeTask) (stop func()) {
+	w := watch{systemd: d.systemd, status: d.status, log: d.log, loops: func() []node.Progress {
+		select {
+		case <-up.ready:
+			return up.Progress()
+		default:
+			return nil
+		}
+	}}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); w.run(ctx) }()
+	return func() { cancel(); <-ended }
 }
 
 // metricsTask serves metrics on a listener.
@@ -177,34 +163,11 @@ func (d *Daemon) machine() *numa.Machine {
 	return m
 }
 
-func (d *Daemon) notifySystemd(state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		d.log.Warn("systemd was not notified", "state", state, "err", err)
-	}
-}
-
 func (d *Daemon) version() api.Version {
 	return api.Version{
 		Program: "lnetd", Version: api.BuildVersion(), Go: runtime.Version(),
 		PID: os.Getpid(), Started: d.started,
 	}
-}
-
-func listenMetrics(addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
-	if err == nil {
-		return l, nil
-	}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		if at, err := net.ResolveTCPAddr("tcp", addr); err == nil {
-			return nil, portInUse(at.AddrPort(), "give the metrics another address with --metrics-addr")
-		}
-	}
-	return nil, api.Fault{
-		Code: api.CodePortForbidden, Errno: -int(server.Errno(err)),
-		Text:   fmt.Sprintf("metrics cannot be served on %s", addr),
-		Remedy: "give the metrics another address with --metrics-addr",
-	}.Because(err)
 }
 
 // serveTask is a server that is ready as soon as it runs: its listener has

@@ -20,6 +20,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/systemd"
 )
 
 // daemonRun is a daemon under test.
@@ -27,7 +28,7 @@ type daemonRun struct {
 	*Daemon
 	socket string
 	log    *daemontest.Log
-	states chan string // what systemd was told
+	*fakeSystemd
 	cancel context.CancelFunc
 	done   chan error
 }
@@ -49,11 +50,16 @@ func startDaemon(t *testing.T, n *fakeNetwork, text string) *daemonRun {
 // runDaemon runs a daemon that was changed before.
 func runDaemon(t *testing.T, c config.Config, drivers Drivers, change func(*Daemon)) *daemonRun {
 	t.Helper()
-	r := &daemonRun{
-		socket: c.ControlSocket, log: &daemontest.Log{}, states: make(chan string, 8), done: make(chan error, 1),
-	}
+	return runUnder(t, newFakeSystemd(t), systemd.Config{}, c, drivers, change)
+}
+
+// runUnder is runDaemon by a manager, which c says more of.
+func runUnder(t *testing.T, f *fakeSystemd, m systemd.Config, c config.Config, drivers Drivers, change func(*Daemon)) *daemonRun {
+	t.Helper()
+	r := &daemonRun{socket: c.ControlSocket, log: &daemontest.Log{}, fakeSystemd: f, done: make(chan error, 1)}
 	r.Daemon = New(c, drivers, NewLogger(r.log, slog.LevelInfo, config.FormatJSON))
-	r.notify = func(state string) { r.states <- state }
+	m.Send, m.Logger = f.send, r.Daemon.log
+	r.systemd = systemd.New(m)
 	r.sysfs = fstest.MapFS{}
 	if change != nil {
 		change(r.Daemon)

@@ -41,7 +41,7 @@ type nodeTask struct {
 	found *config.NI
 	// unsettled says that no rule for the site has been for this machine yet. It changes
 	// in turn, as do the postponed routes.
-	unsettled bool
+	unsettled atomic.Bool
 	postponed postponed
 	ready     chan struct{}
 }
@@ -136,8 +136,10 @@ func (t *nodeTask) up(ctx context.Context) error {
 }
 
 // settle makes the configuration that of this machine.
-func (t *nodeTask) settle() (err error) {
-	t.config.State, t.unsettled, err = t.settledOrWaiting(&t.config)
+func (t *nodeTask) settle() error {
+	s, unsettled, err := t.settledOrWaiting(&t.config)
+	t.config.State = s
+	t.unsettled.Store(unsettled)
 	return err
 }
 
@@ -158,7 +160,7 @@ func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled
 func (t *nodeTask) wanted(ctx context.Context) (config.State, error) {
 	want := t.config.State
 	want.LeaveUndiscovered()
-	if len(want.NIs) > 0 || t.unsettled {
+	if len(want.NIs) > 0 || t.unsettled.Load() {
 		return want, nil
 	}
 	if t.found != nil {

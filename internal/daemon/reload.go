@@ -3,11 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-
-	"github.com/coreos/go-systemd/v22/daemon"
-	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/internal/config"
 )
@@ -20,12 +16,23 @@ func (d *Daemon) SetLevel(l *slog.LevelVar) { d.level = l }
 // errors, or a change fails, the node is as it was. What needs a restart is logged, and so
 // is all else that there is to say.
 func (d *Daemon) Reload(ctx context.Context, load func() (config.Config, error)) {
-	d.notify(reloading())
-	defer d.notify(daemon.SdNotifyReady)
+	d.systemd.Reloading("reads the configuration anew; " + d.status())
+	err := d.reload(ctx, load)
+	d.mu.Lock()
+	d.reloadFailed = ""
+	if err != nil {
+		d.reloadFailed = causeOf(err)
+	}
+	d.mu.Unlock()
+	d.systemd.Reloaded(d.status())
+}
+
+// reload is Reload, and says why it has failed.
+func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error)) error {
 	c, err := load()
 	if err != nil {
 		d.log.Error("the configuration is not reloaded", "err", err)
-		return
+		return err
 	}
 	for _, w := range c.Warnings {
 		d.log.Warn("configuration: " + w.Error())
@@ -35,20 +42,14 @@ func (d *Daemon) Reload(ctx context.Context, load func() (config.Config, error))
 	left, err := d.reloadNode(ctx, &c)
 	if err != nil {
 		d.log.Error("the configuration is not reloaded: all is as it was", "err", err)
-		return
+		return err
 	}
 	if left = append(left, d.putParts(&c, nil)...); len(left) > 0 {
 		d.log.Warn("these parts of the configuration have changed, which need a restart", "parts", left)
-		return
+		return nil
 	}
 	d.log.Info("the configuration is reloaded")
-}
-
-// reloading tells systemd that a reload begins now (sd_notify).
-func reloading() string {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it cannot fail
-	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", now.Nano()/1000)
+	return nil
 }
 
 // reloadNode makes the node what c says, and returns what needs a restart.
@@ -79,14 +80,16 @@ func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string,
 	if next.State, unsettled, err = t.settledOrWaiting(&next); err != nil {
 		return nil, err
 	}
-	before, wasUnsettled := t.config, t.unsettled
-	t.config, t.unsettled = next, unsettled
+	before, wasUnsettled := t.config, t.unsettled.Load()
+	t.config = next
+	t.unsettled.Store(unsettled)
 	if t.unconfigured.Load() {
 		return nil, nil
 	}
 	later, err := t.replace(ctx)
 	if err != nil {
-		t.config, t.unsettled = before, wasUnsettled
+		t.config = before
+		t.unsettled.Store(wasUnsettled)
 		return nil, err
 	}
 	for _, s := range later {

@@ -18,7 +18,4 @@ func TestStopPatience(t *testing.T) {
 	if got := stopPatience(&c); got != config.TransportFarewellMax+45*time.Second {
 		t.Errorf("with the longest farewell %v", got)
 	}
-	if got := stopping(90 * time.Second); got != "STOPPING=1\nEXTEND_TIMEOUT_USEC=90000000" {
-		t.Errorf("systemd hears %q", got)
-	}
 }

@@ -110,7 +110,7 @@ func (t *nodeTask) watchInterfaces(ctx context.Context) {
 
 // retry is called in turn, when interfaces may have changed.
 func (t *nodeTask) retry(ctx context.Context) {
-	if t.unsettled && !t.unconfigured.Load() {
+	if t.unsettled.Load() && !t.unconfigured.Load() {
 		t.settleAgain(ctx)
 	}
 	if t.engines.retry(ctx, t.Node) {
@@ -142,7 +142,8 @@ func (t *nodeTask) settleAgain(ctx context.Context) {
 		t.log.Error("the NIs that the rules for this site give cannot be added", "err", err)
 		return
 	}
-	t.config.State, t.unsettled = s, false
+	t.config.State = s
+	t.unsettled.Store(false)
 }
 
 // postpone keeps a route until its gateway's net is there.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // keptPrefix stands before the names of what the service has had kept: else a socket that a
@@ -35,7 +36,8 @@ func (m *Manager) Keep(name string, f *os.File) bool {
 	return m.config.Keeps && m.send("FDSTORE=1\nFDNAME="+keptPrefix+name, []*os.File{f})
 }
 
-// Drop has the manager keep nothing under a name any more.
+// Drop has the manager keep nothing under a name any more. It waits until that is so, or for
+// some seconds: an address is free when the last copy of its socket is closed.
 func (m *Manager) Drop(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,7 +45,26 @@ func (m *Manager) Drop(name string) {
 }
 
 // drop needs mu.
-func (m *Manager) drop(name string) { m.send("FDSTOREREMOVE=1\nFDNAME="+name, nil) }
+func (m *Manager) drop(name string) {
+	if m.send("FDSTOREREMOVE=1\nFDNAME="+name, nil) {
+		m.await()
+	}
+}
+
+// await waits until the manager has done what it was told: it closes the pipe then. mu is
+// held.
+func (m *Manager) await() {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return // nothing is lost but time
+	}
+	defer func() { _ = r.Close() }()
+	sent := m.send("BARRIER=1", []*os.File{w})
+	_ = w.Close()
+	if sent && r.SetReadDeadline(time.Now().Add(sendPatience)) == nil {
+		_, _ = r.Read(make([]byte, 1))
+	}
+}
 
 // CloseRest closes the files that nobody has asked for: those that were kept are dropped, and
 // the names of the others are returned, which a unit file is wrong about.

@@ -26,8 +26,9 @@ const patience = 2 * time.Second
 // Listener is a socket in the file system, and its lock.
 type Listener struct {
 	*net.UnixListener
-	path string
-	lock *os.File
+	path   string
+	lock   *os.File // nil: one of Adopt's that has none
+	leaves bool
 }
 
 // Listen makes a socket of a network, "unix" or "unixpacket", with mode 0660, and a group,
@@ -62,18 +63,27 @@ func (e *pathError) Unwrap() error { return syscall.ENAMETOOLONG }
 // Path is the socket's path.
 func (l *Listener) Path() string { return l.path }
 
-// Close stops listening, removes the socket file and gives the lock back. The lock file
-// stays: removing it would let two processes lock different files. Calls that follow do
-// nothing.
+// LeaveFile has Close leave the socket file where it is, or not: somebody else has a copy of
+// the socket, and keeps it. Who calls it does so before others have the listener.
+func (l *Listener) LeaveFile(leave bool) { l.leaves = leave }
+
+// Close stops listening, removes the socket file, if nobody else keeps it, and gives the lock
+// back. The lock file stays: removing it would let two processes lock different files. Calls
+// that follow do nothing.
 func (l *Listener) Close() error {
 	err := l.UnixListener.Close()
 	if errors.Is(err, net.ErrClosed) {
 		return nil // and the lock is another's already
 	}
-	if rm := os.Remove(l.path); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
-		err = errors.Join(err, rm)
+	if !l.leaves {
+		if rm := os.Remove(l.path); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
+			err = errors.Join(err, rm)
+		}
 	}
-	return errors.Join(err, l.lock.Close())
+	if l.lock != nil {
+		err = errors.Join(err, l.lock.Close())
+	}
+	return err
 }
 
 // LockPath is the path of the lock file of a socket: its owner's PID stands there.

@@ -17,6 +17,7 @@ const (
 	CodePortInUse         Code = "port-used"           // another process listens on the port
 	CodePortForbidden     Code = "port-forbidden"      // no right to listen on the port
 	CodeClientsSocket     Code = "clients-socket"      // the socket for transfer machines of other processes cannot be used
+	CodeInheritedSocket   Code = "inherited-socket"    // a socket that systemd has made cannot be used
 	CodeInterface         Code = "interface"           // an NI cannot be brought up
 	CodeDaemonUnreachable Code = "daemon-unreachable"  // lnetdctl finds no lnetd
 )

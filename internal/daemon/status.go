@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// namedMost bounds the things of one kind that a status line names.
+const namedMost = 4
+
+// status is the line that systemd shows: what is up, what is waited for, and whether the last
+// reload failed.
+func (d *Daemon) status() string {
+	d.mu.Lock()
+	t, failed := d.node, d.reloadFailed
+	d.mu.Unlock()
+	line := "starting"
+	if t != nil {
+		select {
+		case <-t.ready:
+			line = t.status()
+		default:
+		}
+	}
+	if failed != "" {
+		line += "; the last reload failed: " + failed
+	}
+	return line
+}
+
+// status says what is up and what is waited for. The node is ready.
+func (t *nodeTask) status() string {
+	if t.unconfigured.Load() {
+		return "LNet is not configured"
+	}
+	var up int
+	var down, waits []string
+	for _, i := range t.NIs() {
+		switch {
+		case i.NID.IsLoopback():
+		case i.Status == lnet.StatusUp:
+			up++
+		default:
+			down = append(down, i.NID.String())
+		}
+	}
+	for _, w := range t.engines.waiting() {
+		waits = append(waits, w.String()+" ("+w.cause+")")
+	}
+	parts := []string{count(up, "NI is up", "NIs are up")}
+	if len(down) > 0 {
+		parts = append(parts, "down: "+some(down))
+	}
+	if len(waits) > 0 {
+		parts = append(parts, "waiting for: "+some(waits))
+	}
+	if t.unsettled.Load() {
+		parts = append(parts, "waiting for an interface that a rule for this site is for")
+	}
+	if n := len(t.postponed.all()); n > 0 {
+		parts = append(parts, count(n, "route waits", "routes wait")+" for an NI on the net of the gateway")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func count(n int, one, more string) string {
+	switch n {
+	case 0:
+		return "no " + one
+	case 1:
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+// some names the first of many.
+func some(names []string) string {
+	if len(names) <= namedMost {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:namedMost], ", "), len(names)-namedMost)
+}

@@ -1,0 +1,142 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// fakeSystemd is a manager of one service: it hears what that says, and has a store of files.
+type fakeSystemd struct {
+	states chan string // what was told, but for statuses and what follows
+
+	mu       sync.Mutex // guards the rest
+	statuses []string
+	alive    int // how often the watchdog was fed
+	store    []*os.File
+	changed  chan struct{} // closed with the next status
+}
+
+func newFakeSystemd(t *testing.T) *fakeSystemd {
+	f := &fakeSystemd{states: make(chan string, 8), changed: make(chan struct{})}
+	t.Cleanup(func() { closeFiles(f.store) })
+	return f
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
+func (f *fakeSystemd) send(message string, files []*os.File) error {
+	var rest []string
+	values := map[string]string{}
+	for _, line := range strings.Split(message, "\n") {
+		switch key, value, _ := strings.Cut(line, "="); key {
+		case "STATUS", "WATCHDOG", "FDSTORE", "FDSTOREREMOVE", "FDNAME", "BARRIER":
+			values[key] = value
+		default:
+			rest = append(rest, line)
+		}
+	}
+	f.note(values, files)
+	if len(rest) > 0 {
+		f.states <- strings.Join(rest, "\n")
+	}
+	return nil
+}
+
+func (f *fakeSystemd) note(values map[string]string, files []*os.File) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s, ok := values["STATUS"]; ok {
+		f.statuses = append(f.statuses, s)
+		close(f.changed)
+		f.changed = make(chan struct{})
+	}
+	if values["WATCHDOG"] != "" {
+		f.alive++
+	}
+	if values["FDSTORE"] != "" {
+		for _, file := range files {
+			f.store = append(f.store, copyOf(file, values["FDNAME"]))
+		}
+	}
+	if values["FDSTOREREMOVE"] != "" {
+		var left []*os.File
+		for _, file := range f.store {
+			if file.Name() != values["FDNAME"] {
+				left = append(left, file)
+				continue
+			}
+			_ = file.Close()
+		}
+		f.store = left
+	}
+}
+
+// copyOf is a file with a descriptor of its own.
+func copyOf(f *os.File, name string) *os.File {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		panic(err)
+	}
+	var fd int
+	if outer := raw.Control(func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 3) }); outer != nil || err != nil {
+		panic(fmt.Sprint(outer, err))
+	}
+	return os.NewFile(uintptr(fd), name)
+}
+
+// passed are copies of what is in the store, as a service has them that is started anew.
+func (f *fakeSystemd) passed() (files []*os.File) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, file := range f.store {
+		files = append(files, copyOf(file, file.Name()))
+	}
+	return files
+}
+
+// names are those of what is in the store.
+func (f *fakeSystemd) names() (names []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, file := range f.store {
+		names = append(names, file.Name())
+	}
+	return names
+}
+
+// heard is the status that was told last.
+func (f *fakeSystemd) heard() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.statuses) == 0 {
+		return ""
+	}
+	return f.statuses[len(f.statuses)-1]
+}
+
+// awaitStatus waits for a status.
+func (f *fakeSystemd) awaitStatus(t *testing.T, want string) {
+	t.Helper()
+	for {
+		f.mu.Lock()
+		changed := f.changed
+		f.mu.Unlock()
+		if f.heard() == want {
+			return
+		}
+		select {
+		case <-changed:
+		case <-t.Context().Done():
+			t.Fatalf("the status is %q, want %q", f.heard(), want)
+		}
+	}
+}
