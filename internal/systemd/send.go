@@ -2,7 +2,6 @@ package systemd
 
 import (
 	"errors"
-	"net"
 	"os"
 	"time"
 
@@ -14,24 +13,31 @@ const sendPatience = 5 * time.Second
 
 // sender sends to a manager that listens at a path; "@" begins an abstract one.
 func sender(path string) func(string, []*os.File) error {
-	at := &net.UnixAddr{Name: path, Net: "unixgram"}
 	return func(message string, files []*os.File) error {
-		conn, err := net.DialUnix(at.Net, nil, at)
-		if err != nil {
-			return err
+		return withFDs(files, nil, func(fds []int) error { return send(path, message, fds) })
+	}
+}
+
+// send sends one message.
+func send(path, message string, fds []int) error {
+	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer func() { _ = unix.Close(s) }()
+	patience := unix.NsecToTimeval(sendPatience.Nanoseconds())
+	if err := unix.SetsockoptTimeval(s, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &patience); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	for {
+		_, err = unix.SendmsgN(s, []byte(message), rights, &unix.SockaddrUnix{Name: path}, unix.MSG_NOSIGNAL)
+		if !errors.Is(err, unix.EINTR) {
+			return os.NewSyscallError("sendmsg", err)
 		}
-		defer func() { _ = conn.Close() }()
-		if err := conn.SetWriteDeadline(time.Now().Add(sendPatience)); err != nil {
-			return err
-		}
-		return withFDs(files, nil, func(fds []int) error {
-			var rights []byte
-			if len(fds) > 0 {
-				rights = unix.UnixRights(fds...)
-			}
-			_, _, err := conn.WriteMsgUnix([]byte(message), rights, nil)
-			return err
-		})
 	}
 }
 

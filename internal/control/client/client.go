@@ -39,11 +39,11 @@ func New(path string) *Client {
 }
 
 // Find returns a client for the socket that FindSocket finds. It asks a
-// daemon of root's or the caller's alone: another user's may say anything, and
-// may have been put where the caller's would be.
+// daemon of root's or the caller's, or in /run/lnetd of that directory's user, alone:
+// another user's may say anything, and may have been put where the caller's would be.
 func Find() *Client {
 	c := New(api.FindSocket())
-	c.trusts = rootsOrOwn
+	c.trusts = trusted(c.path)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -26,6 +27,32 @@ func TestTrustedOwners(t *testing.T) {
 	}
 	if c := Find(); c.trusts == nil || c.trusts(os.Geteuid()+1) {
 		t.Error("a socket that was found is trusted, whose ever it is")
+	}
+}
+
+// A directory that root has given to a user is that user's, unless others may write there, or
+// where it stands.
+func TestDirectoryOwners(t *testing.T) {
+	testenv.NeedRoot(t)
+	const nobody = 65534
+	for _, c := range []struct {
+		above, mode os.FileMode
+		want        int
+	}{{0o755, 0o755, nobody}, {0o755, 0o775, -1}, {0o755, 0o757, -1}, {0o777, 0o755, -1}} {
+		above := t.TempDir()
+		dir := filepath.Join(above, "lnetd")
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, nobody, -1), os.Chmod(dir, c.mode), os.Chmod(above, c.above)); err != nil {
+			t.Fatal(err)
+		}
+		if got := ownerOf(dir); got != c.want {
+			t.Errorf("%o in %o: %d, want %d", c.mode, c.above, got, c.want)
+		}
+		if got := ownerOf(dir + "/none"); got != -1 {
+			t.Errorf("what is not there: %d", got)
+		}
+	}
+	if trusted(api.SystemRunDir + "/control.sock")(os.Geteuid()+1) && ownerOf(api.SystemRunDir) != os.Geteuid()+1 {
+		t.Error("anybody is trusted in the system's directory")
 	}
 }
 

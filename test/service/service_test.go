@@ -1,0 +1,394 @@
+package service
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+)
+
+// oneNI and twoNIs are configurations; the second NI's interface comes later.
+const (
+	oneNI  = "net:\n    - net type: tcp\n      local NI(s):\n        - interfaces:\n              0: lo\n"
+	twoNIs = oneNI + "    - net type: tcp1\n      local NI(s):\n        - interfaces:\n              0: late0\n"
+	metric = "lnetd:\n    metrics_addr: 127.0.0.1:9101\n"
+	config = "etc/lnetd/lnetd.yaml"
+)
+
+// The story of a machine: each part finds it as the one before has left it, with lnetd stopped.
+func TestService(t *testing.T) {
+	m := boot(t)
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, *machine)
+	}{
+		{"units", units},
+		{"start", start},
+		{"reload", reload},
+		{"restart", restart},
+		{"crash", crash},
+		{"notNeeded", notNeeded},
+		{"stopped", stopped},
+		{"wedged", wedged},
+		{"activation", activation},
+		{"wrongSocket", wrongSocket},
+		{"group", group},
+		{"namespaces", namespaces},
+	} {
+		if !t.Run(part.name, func(t *testing.T) {
+			m.fresh(t)
+			m.write(t, config, oneNI)
+			part.run(t, m)
+		}) {
+			return
+		}
+	}
+}
+
+// exposureMost is what systemd-analyze may say at most, of 10.
+const exposureMost = 2.0
+
+// The units have no mistakes, and what lnetd is exposed to is little.
+func units(t *testing.T, m *machine) {
+	const dir = "/usr/lib/systemd/system/"
+	files := m.sh(t, "cd "+dir+" && ls lnetd*")
+	for _, unit := range strings.Fields(strings.ReplaceAll(files, "lnetd@.service", "lnetd@pod1.service")) {
+		if out := m.sh(t, "systemd-analyze verify --man=no "+dir+unit+" 2>&1"); out != "" {
+			t.Errorf("%s: %s", unit, out)
+		}
+	}
+	for _, unit := range []string{"lnetd.service", "lnetd@pod1.service"} {
+		out := m.sh(t, "systemd-analyze security --offline=true --threshold=20 --no-pager "+dir+strings.Replace(unit, "pod1", "", 1))
+		level := regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`).FindStringSubmatch(out)
+		if level == nil {
+			t.Fatalf("no exposure level:\n%s", out)
+		}
+		if x, err := strconv.ParseFloat(level[1], 64); err != nil || x > exposureMost {
+			t.Errorf("%s: exposure %s", unit, level[1])
+		}
+		t.Logf("%s: exposure level %s, at most %.1f", unit, level[1], exposureMost)
+	}
+}
+
+// lnetd is ready when its NIs are up or waited for, and the status line says which, also when
+// that changes. It runs as a user of its own, with one right, and listens at 988.
+func start(t *testing.T, m *machine) {
+	m.write(t, config, twoNIs)
+	m.sh(t, "systemctl start lnetd")
+	if s := m.property(t, "lnetd", "StatusText"); s != `1 NI is up; waiting for: tcp1(late0) ("late0": no such network device)` {
+		t.Errorf("status %q", s)
+	}
+	if s := m.property(t, "lnetd", "ActiveState"); s != "active" {
+		t.Errorf("it is %s", s)
+	}
+	who := m.sh(t, "stat --format=%U /proc/"+m.pid(t, "lnetd")+" /run/lnetd/control.sock /run/lnetd/lnetd.sock | sort --unique")
+	if who != "lnetd" {
+		t.Errorf("processes and sockets belong to %q", who)
+	}
+	if caps := m.sh(t, "grep CapBnd /proc/"+m.pid(t, "lnetd")+"/status | cut -f2"); caps != "0000000000000400" { // bit 10
+		t.Errorf("capabilities %s", caps)
+	}
+	if out := m.sh(t, "lnetdctl net show"); !strings.Contains(out, "127.0.0.1@tcp") {
+		t.Errorf("net show: %s", out)
+	}
+	if out := m.sh(t, "lnetdctl ping 127.0.0.1@tcp"); !strings.Contains(out, "primary nid") {
+		t.Errorf("ping: %s", out)
+	}
+	m.sh(t, "ip link add late0 type veth peer name late1 && ip addr add 10.99.0.1/24 dev late0 && ip link set late1 up && ip link set late0 up")
+	m.await(t, "lnetd", "StatusText", equal("2 NIs are up"))
+	m.sh(t, "ip link delete late0")
+	m.await(t, "lnetd", "StatusText", func(s string) bool { return s != "2 NIs are up" })
+	t.Logf("without its interface: %q", m.property(t, "lnetd", "StatusText"))
+}
+
+// A reload is seen to begin and to end, and changes what differs; one that fails says so.
+func reload(t *testing.T, m *machine) {
+	m.sh(t, "systemctl start lnetd")
+	pid := m.pid(t, "lnetd")
+	// A configuration that comes slowly: nobody has written it yet.
+	m.sh(t, "cd /etc/lnetd && mv lnetd.yaml lnetd.old && mkfifo --mode=644 lnetd.yaml && systemctl reload --no-block lnetd")
+	m.await(t, "lnetd", "ActiveState", equal("reloading"))
+	if s := m.property(t, "lnetd", "StatusText"); !strings.HasPrefix(s, "reads the configuration anew; 1 NI is up") {
+		t.Errorf("status %q", s)
+	}
+	fifo, err := os.OpenFile(m.root+"/"+config, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fifo.WriteString(twoNIs); err != nil {
+		t.Fatal(err)
+	}
+	if err := fifo.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.await(t, "lnetd", "ActiveState", equal("active"))
+	m.await(t, "lnetd", "StatusText", with("1 NI is up; waiting for: tcp1(late0)"))
+	m.sh(t, "rm /etc/lnetd/lnetd.yaml")
+
+	m.write(t, config, "net: nonsense\n")
+	m.sh(t, "systemctl reload lnetd")
+	s := m.await(t, "lnetd", "StatusText", with("the last reload failed"))
+	if !strings.Contains(s, "1 NI is up") || !strings.Contains(s, "lnetd.yaml:1") {
+		t.Errorf("status %q", s)
+	}
+	m.await(t, "lnetd", "ActiveState", equal("active"))
+	m.write(t, config, oneNI)
+	m.sh(t, "systemctl reload lnetd")
+	m.await(t, "lnetd", "StatusText", equal("1 NI is up"))
+	if now := m.pid(t, "lnetd"); now != pid {
+		t.Errorf("process %s is %s now", pid, now)
+	}
+}
+
+// Sockets that lnetd has made stay open while it is restarted: nobody who connects meanwhile is
+// refused. When it is stopped systemd keeps none.
+func restart(t *testing.T, m *machine) {
+	m.write(t, config, oneNI+metric)
+	m.sh(t, "systemctl start lnetd")
+	m.await(t, "lnetd", "NFileDescriptorStore", equal("3"))
+	const sockets = "stat --format=%i /run/lnetd/control.sock /run/lnetd/lnetd.sock"
+	before, pid := m.sh(t, sockets), m.pid(t, "lnetd")
+	// Connects all the time, and notes what cannot be had.
+	m.write(t, "root/hammer", `
+count=0
+while [ ! -e /run/enough ]; do
+	(exec 3<>/dev/tcp/127.0.0.1/9101) || echo refused
+	count=$((count + 1))
+done
+echo $count connections
+`)
+	m.sh(t, "rm -f /run/enough; systemd-run --unit=hammer --quiet bash /root/hammer")
+	for range 3 {
+		m.sh(t, "systemctl restart lnetd")
+	}
+	m.sh(t, "touch /run/enough")
+	m.await(t, "hammer", "ActiveState", equal("inactive"))
+	out := m.sh(t, "journalctl --no-pager --output=cat _SYSTEMD_UNIT=hammer.service")
+	if !regexp.MustCompile(`(?m)^[0-9]+ connections$`).MatchString(out) || strings.Contains(out, "refused") {
+		t.Errorf("during restarts: %s", out)
+	}
+	if after := m.sh(t, sockets); after != before || m.pid(t, "lnetd") == pid {
+		t.Errorf("sockets before %q, after %q", before, after)
+	}
+	if n := m.property(t, "lnetd", "NFileDescriptorStore"); n != "3" {
+		t.Errorf("%s sockets are kept", n)
+	}
+	m.client(t)
+	m.sh(t, "systemctl stop lnetd")
+	if n := m.property(t, "lnetd", "NFileDescriptorStore"); n != "0" {
+		t.Errorf("%s sockets are kept when it is stopped", n)
+	}
+	m.sh(t, "systemctl start lnetd")
+	m.client(t)
+}
+
+// client is a program with transfer machines of lnetd, at the socket for clients.
+func (m *machine) client(t *testing.T) {
+	t.Helper()
+	if out, err := m.try(t, "lnetperf ping --through /run/lnetd/lnetd.sock --loops 10 --bulk-size 64K --quiet"); err != nil {
+		t.Errorf("a client: %v\n%s", err, out)
+	}
+}
+
+// page asks for metrics.
+func page(port int) string {
+	return fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%d && printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && cat <&3`, port)
+}
+
+// Who connects to an lnetd that does not answer, and then dies, is served by the next one: what
+// waits in the sockets is not lost.
+func crash(t *testing.T, m *machine) {
+	m.write(t, config, oneNI+metric)
+	m.sh(t, "systemctl start lnetd")
+	m.await(t, "lnetd", "NFileDescriptorStore", equal("3"))
+	pid := m.pid(t, "lnetd")
+	m.sh(t, "kill -STOP "+pid)
+	commands := map[string]string{
+		"control": "lnetdctl net show",
+		"clients": "lnetperf ping --through /run/lnetd/lnetd.sock --quiet",
+		"metrics": "bash -c \"" + strings.NewReplacer(`\r\n`, `\\r\\n`, `"`, `\"`).Replace(page(9101)) + "\"",
+	}
+	for name, command := range commands {
+		m.write(t, "root/"+name, command+"\n")
+		m.sh(t, "systemd-run --quiet --unit=wait-"+name+" --property=RemainAfterExit=yes bash /root/"+name)
+	}
+	// Each of them waits to be accepted.
+	daemontest.Within(t, patience, "connections that wait", func() error {
+		out := m.sh(t, "ss --no-header --listening --unix --tcp --numeric | awk '$3 > 0' | grep -c -e control.sock -e lnetd.sock -e :9101 || true")
+		if out != "3" {
+			return fmt.Errorf("%s sockets have some", out)
+		}
+		return nil
+	})
+	m.sh(t, "kill -KILL "+pid)
+	m.await(t, "lnetd", "NRestarts", equal("1"))
+	for name := range commands {
+		m.await(t, "wait-"+name, "SubState", equal("exited"))
+		if r := m.property(t, "wait-"+name, "Result"); r != "success" {
+			t.Errorf("%s: %s: %s", name, r, m.sh(t, "journalctl --no-pager --output=cat _SYSTEMD_UNIT=wait-"+name+".service"))
+		}
+		m.sh(t, "systemctl stop wait-"+name)
+	}
+}
+
+// What was kept and is not needed any more goes: nobody can connect there.
+func notNeeded(t *testing.T, m *machine) {
+	m.write(t, config, oneNI+metric)
+	m.sh(t, "systemctl start lnetd")
+	m.await(t, "lnetd", "NFileDescriptorStore", equal("3"))
+	m.write(t, config, oneNI)
+	m.sh(t, "systemctl restart lnetd")
+	if n := m.property(t, "lnetd", "NFileDescriptorStore"); n != "2" {
+		t.Errorf("%s sockets are kept", n)
+	}
+	if out, err := m.try(t, page(9101)); err == nil {
+		t.Errorf("metrics are there: %s", out)
+	}
+	m.write(t, config, oneNI+strings.Replace(metric, "127.0.0.1", "0.0.0.0", 1))
+	m.sh(t, "systemctl restart lnetd")
+	m.sh(t, page(9101))
+	m.write(t, config, oneNI+metric) // at the same port, which the kept one has
+	m.sh(t, "systemctl restart lnetd")
+	m.sh(t, page(9101))
+}
+
+const quickWatchdog = "[Service]\nWatchdogSec=4s\n"
+
+// An lnetd that is stopped is ended by the watchdog, and started anew.
+func stopped(t *testing.T, m *machine) {
+	m.drop(t, "lnetd.service", quickWatchdog)
+	m.sh(t, "systemctl start lnetd")
+	pid := m.pid(t, "lnetd")
+	m.sh(t, "kill -STOP "+pid)
+	m.await(t, "lnetd", "NRestarts", equal("1"))
+	m.await(t, "lnetd", "StatusText", equal("1 NI is up"))
+	if now := m.pid(t, "lnetd"); now == pid {
+		t.Errorf("still process %s", pid)
+	}
+	m.sh(t, "journalctl --no-pager --unit=lnetd | grep -q 'Watchdog timeout'")
+	m.sh(t, "lnetdctl net show")
+}
+
+// An lnetd whose discoverer is stuck, while all else works, says so, is ended by the watchdog
+// with the stacks of its goroutines in the journal, and works again.
+func wedged(t *testing.T, m *machine) {
+	m.drop(t, "lnetd.service", quickWatchdog+"ExecStart=\nExecStart=/usr/bin/wedged\n")
+	m.sh(t, "systemctl start lnetd")
+	pid := m.pid(t, "lnetd")
+	m.sh(t, "touch /run/lnetd/wedge && chown lnetd: /run/lnetd/wedge")
+	m.await(t, "lnetd", "StatusText", with("stuck: the discoverer"))
+	m.sh(t, "lnetdctl net show") // the rest works
+	m.await(t, "lnetd", "NRestarts", equal("1"))
+	m.await(t, "lnetd", "StatusText", equal("1 NI is up"))
+	m.sh(t, fmt.Sprintf("journalctl --no-pager _PID=%s | grep -q 'wedged.wedge\\|main.wedge'", pid))
+}
+
+// With socket units lnetd is started by who comes, at each of the three sockets, and what they
+// ask for is answered.
+func activation(t *testing.T, m *machine) {
+	m.sh(t, "systemctl start lnetd-control.socket lnetd-clients.socket lnetd-metrics.socket")
+	for name, ask := range map[string]func(){
+		"control": func() { m.sh(t, "lnetdctl net show") },
+		"clients": func() { m.client(t) },
+		"metrics": func() {
+			if out := m.sh(t, page(9100)); !strings.Contains(out, "lnetd_build_info") {
+				t.Errorf("metrics: %s", out)
+			}
+		},
+	} {
+		if s := m.property(t, "lnetd", "ActiveState"); s != "inactive" {
+			t.Fatalf("%s: lnetd is %s before", name, s)
+		}
+		ask()
+		m.await(t, "lnetd", "StatusText", equal("1 NI is up"))
+		if n := m.property(t, "lnetd", "NFileDescriptorStore"); n != "0" {
+			t.Errorf("%s: %s sockets are kept besides", name, n)
+		}
+		m.sh(t, "systemctl restart lnetd")
+		m.client(t)
+		m.sh(t, "systemctl stop lnetd 2>&1")
+		m.sh(t, "test -S /run/lnetd/control.sock -a -S /run/lnetd/lnetd.sock")
+	}
+	// From sockets of lnetd's own to those of units: what was kept goes.
+	m.sh(t, "systemctl stop lnetd-control.socket lnetd-clients.socket lnetd-metrics.socket; systemctl start lnetd")
+	m.await(t, "lnetd", "NFileDescriptorStore", equal("2"))
+	m.sh(t, "systemctl stop lnetd && systemctl start lnetd-control.socket lnetd-clients.socket && lnetdctl net show")
+	m.await(t, "lnetd", "NFileDescriptorStore", equal("0"))
+	m.client(t)
+}
+
+// A socket of the wrong type is refused in words.
+func wrongSocket(t *testing.T, m *machine) {
+	m.drop(t, "lnetd-clients.socket", "[Socket]\nListenSequentialPacket=\nListenStream=/run/lnetd/lnetd.sock\n")
+	m.sh(t, "systemctl start lnetd-clients.socket")
+	if out, err := m.try(t, "systemctl start lnetd"); err == nil {
+		t.Errorf("it starts: %s", out)
+	}
+	daemontest.Within(t, patience, "the reason", func() error {
+		out := m.sh(t, "journalctl --no-pager --output=cat --unit=lnetd")
+		if !strings.Contains(out, "[inherited-socket]") || !strings.Contains(out, "ListenSequentialPacket=/PATH") {
+			return fmt.Errorf("the journal has %s", out)
+		}
+		return nil
+	})
+	m.sh(t, "systemctl stop lnetd lnetd-clients.socket; systemctl reset-failed")
+}
+
+// The socket for clients can be given to another group that lnetd is in.
+func group(t *testing.T, m *machine) {
+	m.drop(t, "lnetd.service", "[Service]\nSupplementaryGroups=users\n")
+	gid := m.sh(t, "getent group users | cut -d: -f3")
+	m.write(t, config, oneNI+"lnetd:\n    transport:\n        group: "+gid+"\n")
+	m.sh(t, "systemctl start lnetd")
+	if g := m.sh(t, "stat --format='%G %a' /run/lnetd/lnetd.sock"); g != "users 660" {
+		t.Errorf("the socket is of %s", g)
+	}
+	m.client(t)
+	m.write(t, config, oneNI)
+	m.sh(t, "systemctl restart lnetd") // what was kept has the wrong group
+	if g := m.sh(t, "stat --format='%G %a' /run/lnetd/lnetd.sock"); g != "lnetd 660" {
+		t.Errorf("then it is of %s", g)
+	}
+	m.client(t)
+}
+
+// Instances live in network namespaces, each with sockets of its own, at the same port as
+// others; these are kept over a restart, too.
+func namespaces(t *testing.T, m *machine) {
+	m.sh(t, "systemctl start lnetd")
+	if out, err := m.try(t, "systemctl start lnetd@pod1 2>&1"); err == nil || !strings.Contains(out, "ssert") {
+		t.Errorf("without its namespace: %v, %s", err, out)
+	}
+	for _, pod := range []string{"pod1", "pod2"} {
+		m.sh(t, "ip netns add "+pod+" && ip -n "+pod+" link set lo up")
+		m.write(t, "etc/lnetd/"+pod+".yaml", oneNI+metric)
+		m.sh(t, "systemctl start lnetd@"+pod)
+		if s := m.property(t, "lnetd@"+pod, "StatusText"); s != "1 NI is up" {
+			t.Errorf("%s: status %q", pod, s)
+		}
+		pid := m.pid(t, "lnetd@"+pod)
+		if in := m.sh(t, "ip netns identify "+pid); in != pod {
+			t.Errorf("%s runs in %q", pod, in)
+		}
+		m.await(t, "lnetd@"+pod, "NFileDescriptorStore", equal("3"))
+		sockets := "stat --format=%i /run/lnetd/" + pod + "/control.sock /run/lnetd/" + pod + "/lnetd.sock"
+		before := m.sh(t, sockets)
+		m.sh(t, "systemctl restart lnetd@"+pod)
+		if after := m.sh(t, sockets); after != before || m.pid(t, "lnetd@"+pod) == pid {
+			t.Errorf("%s: sockets before %q, after %q", pod, before, after)
+		}
+		m.sh(t, "lnetdctl --control-socket /run/lnetd/"+pod+"/control.sock net show")
+		m.sh(t, "lnetperf ping --through /run/lnetd/"+pod+"/lnetd.sock --quiet")
+		m.sh(t, "ip netns exec "+pod+" bash -c "+quoted(page(9101)))
+	}
+	m.client(t) // of the one beside them
+	m.sh(t, "systemctl stop lnetd@pod1")
+	m.sh(t, "test ! -e /run/lnetd/pod1 -a -S /run/lnetd/pod2/control.sock -a -S /run/lnetd/control.sock")
+	m.sh(t, "systemctl stop lnetd@pod2")
+}
+
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
