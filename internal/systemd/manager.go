@@ -102,11 +102,19 @@ func (m *Manager) Watchdog() time.Duration {
 // statusMax bounds a status line, in bytes: systemd reads 4096 of a message.
 const statusMax = 2000
 
-// Status says in one line what the service does. What was said already is not said again.
+// Status says in one line what the service does. What was said already is not said again, and
+// nothing once the end has begun.
 func (m *Manager) Status(line string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tell(nil, line)
+	m.tellStatus(line)
+}
+
+// tellStatus needs mu.
+func (m *Manager) tellStatus(line string) {
+	if m.phase != ending {
+		m.tell(nil, line)
+	}
 }
 
 // Ready says that the service is up.
@@ -127,7 +135,7 @@ func (m *Manager) Reloading(status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.reloads++; m.phase != running || m.reloads > 1 {
-		m.tell(nil, status)
+		m.tellStatus(status)
 		return
 	}
 	var now unix.Timespec
@@ -140,7 +148,7 @@ func (m *Manager) Reloaded(status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.reloads--; m.phase != running || m.reloads > 0 {
-		m.tell(nil, status)
+		m.tellStatus(status)
 		return
 	}
 	m.tell([]string{daemon.SdNotifyReady}, status)

@@ -190,7 +190,7 @@ echo $count connections
 // client is a program with transfer machines of lnetd, at the socket for clients.
 func (m *machine) client(t *testing.T) {
 	t.Helper()
-	if out, err := m.try(t, "lnetperf ping --through /run/lnetd/lnetd.sock --loops 10 --bulk-size 64K --quiet"); err != nil {
+	if out, err := m.try(t, "lnetperf ping --through /run/lnetd/lnetd.sock --loops 10 --bulk-size 64K --message-timeout 30s --bulk-timeout 30s --quiet"); err != nil {
 		t.Errorf("a client: %v\n%s", err, out)
 	}
 }
@@ -210,7 +210,7 @@ func crash(t *testing.T, m *machine) {
 	m.sh(t, "kill -STOP "+pid)
 	commands := map[string]string{
 		"control": "lnetdctl net show",
-		"clients": "lnetperf ping --through /run/lnetd/lnetd.sock --quiet",
+		"clients": "lnetperf ping --through /run/lnetd/lnetd.sock --message-timeout 30s --quiet",
 		"metrics": "bash -c \"" + strings.NewReplacer(`\r\n`, `\\r\\n`, `"`, `\"`).Replace(page(9101)) + "\"",
 	}
 	for name, command := range commands {
@@ -383,7 +383,7 @@ func namespaces(t *testing.T, m *machine) {
 			t.Errorf("%s: sockets before %q, after %q", pod, before, after)
 		}
 		m.sh(t, "lnetdctl --control-socket /run/lnetd/"+pod+"/control.sock net show")
-		m.sh(t, "lnetperf ping --through /run/lnetd/"+pod+"/lnetd.sock --quiet")
+		m.sh(t, "lnetperf ping --through /run/lnetd/"+pod+"/lnetd.sock --message-timeout 30s --quiet")
 		m.sh(t, "ip netns exec "+pod+" bash -c "+quoted(page(9101)))
 	}
 	m.client(t) // of the one beside them

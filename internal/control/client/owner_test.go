@@ -51,7 +51,7 @@ func TestDirectoryOwners(t *testing.T) {
 			t.Errorf("what is not there: %d", got)
 		}
 	}
-	if trusted(api.SystemRunDir + "/control.sock")(os.Geteuid()+1) && ownerOf(api.SystemRunDir) != os.Geteuid()+1 {
+	if trusted(api.SystemRunDir+"/control.sock")(os.Geteuid()+1) && ownerOf(api.SystemRunDir) != os.Geteuid()+1 {
 		t.Error("anybody is trusted in the system's directory")
 	}
 }

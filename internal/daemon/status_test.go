@@ -1,0 +1,60 @@
+package daemon
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/systemd"
+)
+
+// The status says what is up and what is waited for, as it changes, and why the last reload has
+// failed.
+func TestStatus(t *testing.T) {
+	f := newFakeSystemd(t)
+	text := "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}}]}, {net type: tcp1, local NI(s): [{interfaces: {0: eth1}}]}]\n" +
+		"route: [{net: tcp9, gateway: 10.78.0.1@tcp1}]\n"
+	c := parse(t, text)
+	c.ControlSocket = t.TempDir() + "/c.sock"
+	n := host(lo, device("eth0", "10.77.0.11/24"))
+	r := runUnder(t, f, systemd.Config{}, c, Drivers{TCP(n)}, nil)
+	r.ready(t)
+	const waits = "1 NI is up; waiting for: tcp1(eth1) (no such network device: no such device); 1 route waits for an NI on the net of the gateway"
+	if f.statuses[0] != "starting" || f.heard() != waits {
+		t.Errorf("statuses %q", f.statuses)
+	}
+	r.Reload(t.Context(), func() (config.Config, error) { return config.Config{}, errors.New("no such file") })
+	if got := f.heard(); got != waits+"; the last reload failed: no such file" {
+		t.Errorf("after a reload that failed %q", got)
+	}
+	r.Reload(t.Context(), func() (config.Config, error) {
+		c := parse(t, strings.Split(text, ", {net type: tcp1")[0]+"]\n")
+		c.ControlSocket = r.socket
+		return c, nil
+	})
+	if got := f.heard(); got != "1 NI is up" {
+		t.Errorf("after one that did not %q", got)
+	}
+	for range 4 {
+		<-r.states
+	}
+	r.stop(t)
+	if got := f.heard(); got != "stopping" {
+		t.Errorf("in the end %q", got)
+	}
+}
+
+// What is many is counted, and the first are named.
+func TestSome(t *testing.T) {
+	for n, want := range map[int]string{1: "a", 4: "a, a, a, a", 6: "a, a, a, a and 2 more"} {
+		if got := some(strings.Split(strings.Repeat("a", n), "")); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+	for n, want := range map[int]string{0: "no NI is up", 1: "1 NI is up", 2: "2 NIs are up"} {
+		if got := count(n, "NI is up", "NIs are up"); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/systemd"
+	"github.com/lnetd/lnetd/node"
+)
+
+// A loop is stuck when it is found at work at the same step again and again. One that waits,
+// goes on, or is seen for the first time is not.
+func TestVigil(t *testing.T) {
+	work := func(step uint64) node.Progress { return node.Progress{Loop: "a", Step: step} }
+	wait := node.Progress{Loop: "a", Step: 7, Waits: true}
+	for _, c := range []struct {
+		name  string
+		looks []node.Progress
+		stuck []bool
+	}{
+		{"idle", []node.Progress{wait, wait, wait, wait}, []bool{false, false, false, false}},
+		{"busy", []node.Progress{work(1), work(2), work(3), work(9)}, []bool{false, false, false, false}},
+		{"stuck", []node.Progress{work(1), work(1), work(1), work(1), work(2)}, []bool{false, false, true, true, false}},
+		{"slow", []node.Progress{work(1), work(1), work(2), work(2), work(2)}, []bool{false, false, false, false, true}},
+		{"waits in between", []node.Progress{work(7), work(7), wait, work(7), work(7)}, []bool{false, false, false, false, false}},
+	} {
+		v := vigil{looks: 2}
+		for k, p := range c.looks {
+			other := node.Progress{Loop: "b", Step: uint64(k)}
+			if got := v.look([]node.Progress{p, other}); (len(got) > 0) != c.stuck[k] || len(got) > 0 && got[0] != "a" {
+				t.Errorf("%s, look %d: stuck %v", c.name, k, got)
+			}
+		}
+	}
+}
+
+func TestWatchTimes(t *testing.T) {
+	for watchdog, want := range map[time.Duration]struct {
+		pause time.Duration
+		looks int
+	}{
+		0:                {5 * time.Second, 3},
+		30 * time.Second: {5 * time.Second, 3},
+		4 * time.Second:  {time.Second, 2},
+		10 * time.Minute: {5 * time.Second, 60},
+		1:                {time.Millisecond, 0},
+	} {
+		if pause, looks := watchTimes(watchdog); pause != want.pause || looks != want.looks {
+			t.Errorf("%v: every %v, %d looks", watchdog, pause, looks)
+		}
+	}
+}
+
+// The watchdog is fed while the loops get on, is not while one is stuck, which is said and
+// logged once, and is again when it gets on. The status is kept true all the time.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, log := newFakeSystemd(t), &daemontest.Log{}
+		loops := []node.Progress{{Loop: "monitor", Waits: true}}
+		status := "1 NI is up"
+		w := watch{
+			systemd: systemd.New(systemd.Config{Send: f.send, Watchdog: 20 * time.Second}),
+			loops:   func() []node.Progress { return loops }, status: func() string { return status },
+			log: slog.New(slog.NewTextHandler(log, nil)),
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go w.run(ctx)
+		fed := func(d time.Duration) int {
+			synctest.Wait()
+			before := f.alive
+			time.Sleep(d)
+			synctest.Wait()
+			return f.alive - before
+		}
+		if n := fed(20 * time.Second); n != 4 {
+			t.Errorf("idle: fed %d times", n)
+		}
+		status = "2 NIs are up"
+		loops = []node.Progress{{Loop: "monitor", Step: 5}}
+		if n := fed(60 * time.Second); n != 2 { // until it was found there for 10 s
+			t.Errorf("stuck: fed %d times", n)
+		}
+		if got := f.heard(); got != "stuck: the monitor of the node; 2 NIs are up" {
+			t.Errorf("status %q", got)
+		}
+		if n := strings.Count(log.String(), "does not get on"); n != 1 {
+			t.Errorf("logged %d times: %s", n, log)
+		}
+		loops = []node.Progress{{Loop: "monitor", Step: 6}}
+		if n := fed(5 * time.Second); n != 1 || f.heard() != status || !strings.Contains(log.String(), "gets on again") {
+			t.Errorf("fed %d times, status %q, log %s", n, f.heard(), log)
+		}
+		cancel()
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"1 NI is up", "2 NIs are up", "stuck: the monitor of the node; 2 NIs are up", "2 NIs are up"}, f.statuses); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
