@@ -12,7 +12,7 @@ SEEDS ?= 10000
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence stories soak hosting conformance control-page man ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence stories soak hosting service conformance control-page man ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ soak: ## two nodes in two processes over TCP with connections that break, for TI
 
 hosting: ## lnetd and clients that die, stop, do harm, come in numbers and soak for TIME; long forms
 	go test $(if $(RACE),-race) -count=1 -timeout 0 -v ./test/hosting -long -soak $(TIME)
+
+service: ## the units of deploy/systemd under a real systemd; needs root, systemd-container, debootstrap
+	.ci/run tools service
 
 conformance: ## docs/conformance.md: which test shows which rule of the specification
 	go test -count=1 -run '^TestPage$$' ./internal/conformance -update

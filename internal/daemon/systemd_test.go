@@ -18,11 +18,10 @@ type fakeSystemd struct {
 	statuses []string
 	alive    int // how often the watchdog was fed
 	store    []*os.File
-	changed  chan struct{} // closed with the next status
 }
 
 func newFakeSystemd(t *testing.T) *fakeSystemd {
-	f := &fakeSystemd{states: make(chan string, 8), changed: make(chan struct{})}
+	f := &fakeSystemd{states: make(chan string, 8)}
 	t.Cleanup(func() { closeFiles(f.store) })
 	return f
 }
@@ -56,8 +55,6 @@ func (f *fakeSystemd) note(values map[string]string, files []*os.File) {
 	defer f.mu.Unlock()
 	if s, ok := values["STATUS"]; ok {
 		f.statuses = append(f.statuses, s)
-		close(f.changed)
-		f.changed = make(chan struct{})
 	}
 	if values["WATCHDOG"] != "" {
 		f.alive++
@@ -123,20 +120,9 @@ func (f *fakeSystemd) heard() string {
 	return f.statuses[len(f.statuses)-1]
 }
 
-// awaitStatus waits for a status.
-func (f *fakeSystemd) awaitStatus(t *testing.T, want string) {
-	t.Helper()
-	for {
-		f.mu.Lock()
-		changed := f.changed
-		f.mu.Unlock()
-		if f.heard() == want {
-			return
-		}
-		select {
-		case <-changed:
-		case <-t.Context().Done():
-			t.Fatalf("the status is %q, want %q", f.heard(), want)
-		}
-	}
+// fed is how often the watchdog was fed.
+func (f *fakeSystemd) fed() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.alive
 }

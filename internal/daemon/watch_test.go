@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,27 +64,30 @@ func TestWatchTimes(t *testing.T) {
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, log := newFakeSystemd(t), &daemontest.Log{}
-		loops := []node.Progress{{Loop: "monitor", Waits: true}}
-		status := "1 NI is up"
+		var loop atomic.Pointer[node.Progress]
+		var status atomic.Value
+		loop.Store(&node.Progress{Loop: "monitor", Waits: true})
+		status.Store("1 NI is up")
 		w := watch{
 			systemd: systemd.New(systemd.Config{Send: f.send, Watchdog: 20 * time.Second}),
-			loops:   func() []node.Progress { return loops }, status: func() string { return status },
+			loops:   func() []node.Progress { return []node.Progress{*loop.Load()} },
+			status:  func() string { return status.Load().(string) },
 			log: slog.New(slog.NewTextHandler(log, nil)),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.run(ctx)
 		fed := func(d time.Duration) int {
 			synctest.Wait()
-			before := f.alive
+			before := f.fed()
 			time.Sleep(d)
 			synctest.Wait()
-			return f.alive - before
+			return f.fed() - before
 		}
 		if n := fed(20 * time.Second); n != 4 {
 			t.Errorf("idle: fed %d times", n)
 		}
-		status = "2 NIs are up"
-		loops = []node.Progress{{Loop: "monitor", Step: 5}}
+		status.Store("2 NIs are up")
+		loop.Store(&node.Progress{Loop: "monitor", Step: 5})
 		if n := fed(60 * time.Second); n != 2 { // until it was found there for 10 s
 			t.Errorf("stuck: fed %d times", n)
 		}
@@ -93,8 +97,8 @@ func TestWatch(t *testing.T) {
 		if n := strings.Count(log.String(), "does not get on"); n != 1 {
 			t.Errorf("logged %d times: %s", n, log)
 		}
-		loops = []node.Progress{{Loop: "monitor", Step: 6}}
-		if n := fed(5 * time.Second); n != 1 || f.heard() != status || !strings.Contains(log.String(), "gets on again") {
+		loop.Store(&node.Progress{Loop: "monitor", Step: 6})
+		if n := fed(5 * time.Second); n != 1 || f.heard() != "2 NIs are up" || !strings.Contains(log.String(), "gets on again") {
 			t.Errorf("fed %d times, status %q, log %s", n, f.heard(), log)
 		}
 		cancel()
