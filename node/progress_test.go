@@ -20,7 +20,7 @@ func gettingOn(n *node.Node, before []node.Progress) (now []node.Progress, waits
 	now, waits, moved = n.Progress(), map[string]bool{}, map[string]bool{}
 	for k, p := range now {
 		waits[p.Loop] = p.Waits
-		moved[p.Loop] = before != nil && p.Step != before[k].Step
+		moved[p.Loop] = k < len(before) && p.Step != before[k].Step
 	}
 	return now, waits, moved
 }

@@ -207,8 +207,9 @@ func (p *program) commands() *cobra.Command {
 		Use:   p.name,
 		Short: "show, change and test a running lnetd",
 		Long: `lnetdctl talks to lnetd through its control socket, which, unless it is named,
-must be root's or the caller's own. Commands, options and output are those of
-Lustre's lnetctl; installed under the name lnetctl the program answers to that.
+must be root's, the caller's own, or in /run/lnetd that of the directory's user.
+Commands, options and output are those of Lustre's lnetctl; installed under the name
+lnetctl the program answers to that.
 
 Options may stand before, between and behind operands, as --option value or
 --option=value, and their names may be cut to any unambiguous beginning.

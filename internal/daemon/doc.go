@@ -2,6 +2,7 @@
 // interface and the metrics listener from a configuration, and takes them down
 // again in the opposite order.
 //
-// cmd/lnetd calls New and Run. Run owns one goroutine per Task and ends after
-// the last of them, or after a bound when one of them hangs.
+// cmd/lnetd calls New and Run. Run owns one goroutine per Task and one that
+// watches the node for systemd, and ends after the last of them, or after a bound when one
+// of them hangs.
 package daemon

@@ -72,7 +72,7 @@ func TestWatch(t *testing.T) {
 			systemd: systemd.New(systemd.Config{Send: f.send, Watchdog: 20 * time.Second}),
 			loops:   func() []node.Progress { return []node.Progress{*loop.Load()} },
 			status:  func() string { return status.Load().(string) },
-			log: slog.New(slog.NewTextHandler(log, nil)),
+			log:     slog.New(slog.NewTextHandler(log, nil)),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.run(ctx)

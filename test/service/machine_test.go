@@ -210,6 +210,20 @@ func (m *machine) pid(t *testing.T, unit string) string {
 	return pid
 }
 
+// logged waits until the journal has some words.
+func (m *machine) logged(t *testing.T, of string, words ...string) {
+	t.Helper()
+	daemontest.Within(t, patience, "the journal", func() error {
+		out := m.sh(t, "journalctl --no-pager --output=cat "+of)
+		for _, word := range words {
+			if !strings.Contains(out, word) {
+				return fmt.Errorf("no %q in %s", word, out)
+			}
+		}
+		return nil
+	})
+}
+
 // drop writes a drop-in of a unit until the end of the test.
 func (m *machine) drop(t *testing.T, unit, text string) {
 	t.Helper()
