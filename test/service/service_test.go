@@ -301,7 +301,7 @@ func activation(t *testing.T, m *machine) {
 		"control": func() { m.sh(t, "lnetdctl net show") },
 		"clients": func() { m.client(t) },
 		"metrics": func() {
-			if out := m.sh(t, page(9100)); !strings.Contains(out, "lnetd_build_info") {
+			if out := m.sh(t, page(9989)); !strings.Contains(out, "lnetd_build_info") {
 				t.Errorf("metrics: %s", out)
 			}
 		},
