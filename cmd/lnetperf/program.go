@@ -15,12 +15,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/cmd/internal/cli"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/systemd"
 )
 
 // Exit statuses.
@@ -202,7 +202,7 @@ func (p *program) printJSON(v any) error {
 // ready tells people, and systemd, that a server or node works.
 func (p *program) ready(what, address string) {
 	fmt.Fprintf(p.stderr, "%s ready at %s\n", what, address)
-	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // nobody may be listening
+	systemd.FromEnvironment(nil).Ready("") // or nobody, who does not listen
 }
 
 // finish calls close with the time that an orderly end has.
