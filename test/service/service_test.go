@@ -282,10 +282,10 @@ func stopped(t *testing.T, m *machine) {
 // An lnetd whose discoverer is stuck, while all else works, says so, is ended by the watchdog
 // with the stacks of its goroutines in the journal, and works again.
 func wedged(t *testing.T, m *machine) {
-	m.drop(t, "lnetd.service", quickWatchdog+"ExecStart=\nExecStart=/usr/bin/wedged\n")
+	m.drop(t, "lnetd.service", "[Service]\nWatchdogSec=8s\nExecStart=\nExecStart=/usr/bin/wedged\n")
 	m.sh(t, "systemctl start lnetd")
 	pid := m.pid(t, "lnetd")
-	m.sh(t, "touch /run/lnetd/wedge && chown lnetd: /run/lnetd/wedge")
+	m.sh(t, "touch /run/lnetd/wedge")
 	m.await(t, "lnetd", "StatusText", with("stuck: the discoverer"))
 	m.sh(t, "lnetdctl net show") // the rest works
 	m.await(t, "lnetd", "NRestarts", equal("1"))
