@@ -140,7 +140,11 @@ type Log struct {
 	Warn bool
 	// Peer is the primary NID.
 	Peer lnet.NID
+	// Text is one of few.
 	Text string
+	// NID and Err are what it is about; zero: nothing beside the peer.
+	NID lnet.NID
+	Err error
 }
 
 func (a SendPing) String() string {
@@ -217,7 +221,14 @@ func (a Log) String() string {
 	if a.Warn {
 		level = "warn"
 	}
-	return fmt.Sprintf("%s %s: %s", level, a.Peer, a.Text)
+	s := fmt.Sprintf("%s %s: %s", level, a.Peer, a.Text)
+	if !a.NID.IsZero() {
+		s += ": " + a.NID.String()
+	}
+	if a.Err != nil {
+		s += ": " + a.Err.Error()
+	}
+	return s
 }
 
 // String is a line for traces: "p1 10.0.0.1@tcp [10.0.0.1@tcp] seq 2 told 1 MULTI_RAIL".

@@ -1,8 +1,6 @@
 package discovery
 
 import (
-	"fmt"
-
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -51,7 +49,7 @@ func (m *Machine) add(p *peer, nid lnet.NID, multiRail bool, who by) error {
 	case claimed:
 		m.set(p, BadConfig)
 		m.set(owner.peer, BadConfig)
-		m.warn(p, fmt.Sprintf("nid %s is the locked primary NID of another peer", nid))
+		m.warn(p, "a NID that the peer should have is the locked primary NID of another", nid, nil)
 	case owner == nil:
 		m.attach(p, nid)
 	case owner.peer == p:

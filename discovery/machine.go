@@ -126,7 +126,9 @@ func (m *Machine) end() {
 
 func (m *Machine) act(a Action) { m.actions = append(m.actions, a) }
 
-func (m *Machine) warn(p *peer, text string) { m.act(Log{Warn: true, Peer: p.primary, Text: text}) }
+func (m *Machine) warn(p *peer, text string, nid lnet.NID, err error) {
+	m.act(Log{Warn: true, Peer: p.primary, Text: text, NID: nid, Err: err})
+}
 
 // Actions returns what is to be done, in order. The slice is valid until the
 // second next call.

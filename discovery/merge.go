@@ -34,14 +34,14 @@ func (m *Machine) process(p *peer) {
 	if into := w.mergeInto; !into.IsZero() {
 		w.mergeInto = lnet.NID{}
 		if err := m.setPrimary(p, into); err != nil {
-			m.warn(p, fmt.Sprintf("nid %s cannot be its primary NID: %v", into, err))
+			m.warn(p, "a NID cannot be the peer's primary NID", into, err)
 		}
 	}
 	owner := m.nis[primary]
 	switch {
 	case m.local.Mode == Verify:
 		if p.primary != primary && !p.primary.IsLoopback() {
-			m.warn(p, fmt.Sprintf("says that its primary nid is %s", primary))
+			m.warn(p, "the peer says that another NID is its primary NID", primary, nil)
 		}
 	case p.primary == primary, m.disabled(p) && c.lists(p.primary) && !p.primary.IsLoopback():
 	case owner == nil || owner.peer == p || p.primary.IsLoopback():
@@ -178,7 +178,7 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 	switch {
 	case mine:
 	case j.verify:
-		m.warn(p, fmt.Sprintf("says that it has nid %s", ni.NID))
+		m.warn(p, "the peer says that it has one more NID", ni.NID, nil)
 		return
 	case j.frozen:
 		return
@@ -191,7 +191,7 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 			}
 		}
 		if err := m.add(p, ni.NID, multiRail, byPeer); err != nil && !p.state.Has(Configured) && !errors.Is(err, ErrFull) {
-			m.warn(p, fmt.Sprintf("nid %s is not added: %v", ni.NID, err))
+			m.warn(p, "a NID of the peer is not added", ni.NID, err)
 		}
 		if m.nis[ni.NID] == nil {
 			return
@@ -206,7 +206,7 @@ func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 		return
 	}
 	if j.verify {
-		m.warn(p, fmt.Sprintf("does not say that it has nid %s", nid))
+		m.warn(p, "the peer does not say that it has a NID", nid, nil)
 		return
 	}
 	d := keepPrimary
@@ -222,7 +222,7 @@ func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 	case errors.Is(err, ErrPermission):
 		m.act(MarkStatus{NID: nid, Status: lnet.StatusDown})
 	default:
-		m.warn(p, fmt.Sprintf("nid %s is not removed: %v", nid, err))
+		m.warn(p, "a NID of the peer is not removed", nid, err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -96,7 +95,7 @@ func (m *Machine) pushed(p *peer, c *Content) {
 	}
 	p.dataSize = max(p.dataSize, int32(min(c.Size, lnet.MTU)))
 	if c.Info.Features&lnet.FeatMultiRail == 0 {
-		m.warn(p, "push without MULTI_RAIL")
+		m.warn(p, "the peer pushes, but is not Multi-Rail", lnet.NID{}, nil)
 		return
 	}
 	switch {
@@ -132,7 +131,7 @@ func (m *Machine) pushed(p *peer, c *Content) {
 func (m *Machine) doesNotDiscover(p *peer, learned State) {
 	if p.state.Has(learned) && !p.state.Has(Configured|NoDiscovery) {
 		if m.local.Mode == Verify {
-			m.warn(p, "discovers no more")
+			m.warn(p, "the peer discovers no more", lnet.NID{}, nil)
 		} else {
 			m.set(p, MarkDeletion)
 		}
@@ -146,16 +145,16 @@ func (m *Machine) learnMultiRail(p *peer, c *Content) {
 	switch {
 	case is == says:
 	case p.state.Has(Configured) && says:
-		m.warn(p, "configured as not Multi-Rail, but says that it is")
+		m.warn(p, "the peer is configured as not Multi-Rail, but says that it is", lnet.NID{}, nil)
 	case p.state.Has(Configured):
-		m.warn(p, "configured as Multi-Rail, but says that it is not")
+		m.warn(p, "the peer is configured as Multi-Rail, but says that it is not", lnet.NID{}, nil)
 	case m.local.Mode == Verify || says && (m.local.Mode.passive() || p.state.Has(NoDiscovery)):
 	case says:
 		// Whether it routes counts from here on, not only from the merge.
 		m.learnRouter(p, c)
 		m.becomeMultiRail(p)
 	default:
-		m.warn(p, "is Multi-Rail no more")
+		m.warn(p, "the peer is Multi-Rail no more", lnet.NID{}, nil)
 		m.clear(p, MultiRail)
 	}
 }
@@ -184,7 +183,7 @@ func (m *Machine) number(p *peer, seq uint32) {
 		return
 	}
 	if seq < p.seq {
-		m.act(Log{Peer: p.primary, Text: fmt.Sprintf("sequence number %d after %d: rebooted?", seq, p.seq)})
+		m.act(Log{Peer: p.primary, Text: "the peer's sequence number went back: it has perhaps restarted"})
 		m.forgetTold(p)
 	}
 	p.seq = seq

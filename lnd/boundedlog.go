@@ -3,137 +3,265 @@ package lnd
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 )
 
-// What a bounded log tells: of each peer and message a line a minute, and of so
-// many peers; and so many lines at debug.
-const (
-	boundedInterval = time.Minute
-	boundedPeers    = 16
-	boundedMessages = 64 // texts that are told apart
-)
-
+// boundedDebug is what is written at debug, beyond a burst.
 var boundedDebug = Rate{Every: time.Second / 100, Burst: 1000}
 
-// BoundedLog returns a logger that writes to l and stays bounded whatever peers
-// do: lines with an attribute "peer", "from", "gateway" or "address" are about a
-// peer, and of those with one message no more than 16 are written in a minute, one
-// for each peer; and of all lines at debug no more than 100 a second, after the
-// first 1,000. What was
-// left out is told with the next line, as "not_logged" of the same peer and
-// "not_logged_others". Messages must be constants. nil discards.
-func BoundedLog(l *slog.Logger) *slog.Logger {
+// BoundedLog is a logger that stays bounded whatever peers do. What others can make
+// happen again and again is written with Tell: of each cause and subject a line a
+// minute, and of each cause four lines a minute at most, of which the last may be about many
+// subjects. What was not written is counted, and told with a later line as "more",
+// within a minute also if nothing further happens. Lines at debug are bounded
+// together: 100 a second after the first 1,000, and "not_logged" tells how many
+// were not written.
+//
+// Other lines go to the embedded Logger and are written as they come: they are for
+// what the program, or who rules it, does.
+//
+// It may be used concurrently. It starts no goroutine, but a timer while there is
+// something to tell, which End stops.
+type BoundedLog struct {
+	*slog.Logger
+
+	core  *boundedCore
+	owner bool
+}
+
+// Line is what Tell writes.
+type Line struct {
+	Level slog.Level
+	// Text is a constant.
+	Text string
+	// Cause, also a constant, is shared by texts that tell of one matter, as that a
+	// peer went and came; empty: each text is its own.
+	Cause string
+	Of    Subject
+}
+
+// boundedCore is what the loggers that come of one have in common.
+type boundedCore struct {
+	begin   time.Time
+	debug   Meter
+	running sync.WaitGroup // the timer, from when it is set until it has run
+
+	mu     sync.Mutex // guards the rest; not held while something is written
+	causes causes
+	missed uint64 // lines at debug that were left out
+	timer  *time.Timer
+	set    time.Duration // for when the timer is set; 0: it is not
+	ended  bool
+}
+
+// NewBoundedLog returns a log that writes to l; nil discards. If l came out of a
+// BoundedLog itself they are bounded together, and that one's End counts.
+func NewBoundedLog(l *slog.Logger) *BoundedLog {
 	if l == nil {
-		return slog.New(slog.DiscardHandler)
+		l = slog.New(slog.DiscardHandler)
 	}
-	return slog.New(boundedHandler{Handler: l.Handler(), log: &boundedLog{begin: time.Now(), limits: map[string]*LogLimit[string]{}}})
+	if h, ok := l.Handler().(boundedHandler); ok {
+		return &BoundedLog{Logger: l, core: h.core}
+	}
+	c := &boundedCore{begin: time.Now()}
+	return &BoundedLog{Logger: slog.New(boundedHandler{Handler: l.Handler(), core: c}), core: c, owner: true}
 }
 
-// boundedLog is what the loggers that come of one have in common.
-type boundedLog struct {
-	begin time.Time
-	debug Meter
-
-	mu     sync.Mutex                   // guards limits and missed
-	limits map[string]*LogLimit[string] // by message
-	missed uint64                       // lines at debug that were left out
+// With returns a log whose lines have further attributes, bounded together with b.
+func (b *BoundedLog) With(args ...any) *BoundedLog {
+	return &BoundedLog{Logger: b.Logger.With(args...), core: b.core}
 }
 
+// Tell writes a line, or counts it. At most eight attributes are kept of a line that
+// is told later. A line that is not written costs no allocation, if its attributes
+// do not: errors and strings that are there already.
+func (b *BoundedLog) Tell(l Line, attrs ...slog.Attr) {
+	h, _ := b.Handler().(boundedHandler) // it always is one
+	if !h.Handler.Enabled(context.Background(), l.Level) {
+		return
+	}
+	if l.Level < slog.LevelInfo {
+		b.detail(h, &l, attrs)
+		return
+	}
+	c := b.core
+	c.mu.Lock()
+	now := c.now()
+	var late []report
+	if c.causes.due != 0 && c.causes.due <= now {
+		late = c.causes.expire(now, false)
+	}
+	more, within, tell := c.causes.note(now, &l, h.Handler, attrs)
+	c.arm(now)
+	c.mu.Unlock()
+	for k := range late {
+		late[k].write()
+	}
+	if tell {
+		r := newRecord(&l, true, attrs)
+		if more > 0 {
+			r.AddAttrs(slog.Uint64("more", more), slog.Duration("within", rounded(within)))
+		}
+		write(h.Handler, r)
+	}
+}
+
+// detail writes a line at debug.
+func (b *BoundedLog) detail(h boundedHandler, l *Line, attrs []slog.Attr) {
+	if missed, pass := b.core.detail(); pass {
+		write(h.Handler, withMissed(newRecord(l, true, attrs), missed))
+	}
+}
+
+// End tells what was not told yet, and returns when nothing of the log runs any
+// more; a log that is bounded together with another leaves both to that one. What
+// is told afterwards is bounded too, but what is not written then stays unknown.
+func (b *BoundedLog) End() {
+	if !b.owner {
+		return
+	}
+	c := b.core
+	c.mu.Lock()
+	c.ended = true
+	c.disarm()
+	late := c.causes.expire(c.now(), true)
+	c.mu.Unlock()
+	for k := range late {
+		late[k].write()
+	}
+	c.running.Wait()
+}
+
+// now is the clock of causes.
+func (c *boundedCore) now() time.Duration { return time.Since(c.begin) + 1 }
+
+// arm has the timer run when there is something to do. mu is held.
+func (c *boundedCore) arm(now time.Duration) {
+	due := c.causes.due
+	if due == c.set || c.ended {
+		return
+	}
+	c.disarm()
+	if due == 0 {
+		return
+	}
+	c.set = due
+	c.running.Add(1)
+	if c.timer == nil {
+		c.timer = time.AfterFunc(due-now, c.expire)
+	} else {
+		c.timer.Reset(due - now)
+	}
+}
+
+// disarm stops the timer; one that runs already finds nothing to do. mu is held.
+func (c *boundedCore) disarm() {
+	if c.set != 0 && c.timer.Stop() {
+		c.running.Done()
+	}
+	c.set = 0
+}
+
+// expire is what the timer does.
+func (c *boundedCore) expire() {
+	defer c.running.Done()
+	c.mu.Lock()
+	var late []report
+	if now := c.now(); !c.ended {
+		late = c.causes.expire(now, false)
+		c.disarm() // it may have been set anew since it went off
+		c.arm(now)
+	}
+	c.mu.Unlock()
+	for k := range late {
+		late[k].write()
+	}
+}
+
+// detail tells whether a line at debug may be written, and then how many were not.
+func (c *boundedCore) detail() (missed uint64, pass bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.debug.Take(boundedDebug, int64(c.now()), 1) {
+		c.missed++
+		return 0, false
+	}
+	missed, c.missed = c.missed, 0
+	return missed, true
+}
+
+// write writes what was not told when it happened.
+func (r *report) write() {
+	out := newRecord(&r.Line, r.subjects <= 1, r.attrs[:r.nattrs])
+	if r.subjects > 1 {
+		names := make([]string, len(r.examples))
+		for k, of := range r.examples {
+			names[k] = of.String()
+		}
+		out.AddAttrs(slog.Int(r.Of.key+"s", r.subjects), slog.Any("examples", names))
+	}
+	if r.more > 0 {
+		out.AddAttrs(slog.Uint64("more", r.more))
+	}
+	if r.others > 0 {
+		out.AddAttrs(slog.Uint64("others", r.others))
+	}
+	if within := rounded(r.within); r.more+r.others > 0 && within > 0 {
+		out.AddAttrs(slog.Duration("within", within))
+	}
+	if ago := rounded(r.ago); ago > 0 {
+		out.AddAttrs(slog.Duration("ago", ago))
+	}
+	write(r.log, out)
+}
+
+func newRecord(l *Line, named bool, attrs []slog.Attr) slog.Record {
+	r := slog.NewRecord(time.Now(), l.Level, l.Text, 0)
+	if named && l.Of != (Subject{}) {
+		r.AddAttrs(l.Of.attr())
+	}
+	r.AddAttrs(attrs...)
+	return r
+}
+
+// write leaves errors where slog.Logger leaves them: who logs has no use for them.
+func write(h slog.Handler, r slog.Record) { _ = h.Handle(context.Background(), r) }
+
+// rounded is a duration as somebody wants to read it.
+func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
+
+// boundedHandler marks the loggers of a BoundedLog, and bounds what is written at
+// debug without Tell.
 type boundedHandler struct {
 	slog.Handler
-	log  *boundedLog
-	peer string // that all lines are about
+	core *boundedCore
 }
 
 // Handle implements slog.Handler.
 func (h boundedHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelInfo {
-		missed, pass := h.log.atDebug(time.Now())
+		missed, pass := h.core.detail()
 		if !pass {
 			return nil
 		}
-		return h.Handler.Handle(ctx, telling(r, 0, missed))
+		r = withMissed(r, missed)
 	}
-	peer := h.peer
-	r.Attrs(func(a slog.Attr) bool {
-		if about(a) {
-			peer = a.Value.String()
-		}
-		return peer == ""
-	})
-	if peer == "" {
-		return h.Handler.Handle(ctx, r)
-	}
-	if _, nid, found := strings.Cut(peer, "-"); found { // a process: its NID
-		peer = nid
-	}
-	skipped, others, pass := h.log.limit(r.Message).Pass(time.Now(), peer)
-	if !pass {
-		return nil
-	}
-	return h.Handler.Handle(ctx, telling(r, skipped, others))
+	return h.Handler.Handle(ctx, r)
 }
 
-// about says that an attribute names the peer that a line is about, or the address
-// that peers call.
-func about(a slog.Attr) bool {
-	switch a.Key {
-	case "peer", "from", "gateway", "address":
-		return true
-	}
-	return false
-}
-
-// telling is a line that also tells how many others were left out.
-func telling(r slog.Record, skipped, others uint64) slog.Record {
-	if skipped+others == 0 {
+// withMissed is a line that also tells how many others were left out.
+func withMissed(r slog.Record, missed uint64) slog.Record {
+	if missed == 0 {
 		return r
 	}
 	r = r.Clone()
-	r.AddAttrs(slog.Uint64("not_logged", skipped), slog.Uint64("not_logged_others", others))
+	r.AddAttrs(slog.Uint64("not_logged", missed))
 	return r
-}
-
-// atDebug tells whether a line at debug may be written, and then how many were not.
-func (l *boundedLog) atDebug(now time.Time) (missed uint64, pass bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.debug.Take(boundedDebug, int64(now.Sub(l.begin)), 1) {
-		l.missed++
-		return 0, false
-	}
-	missed, l.missed = l.missed, 0
-	return missed, true
-}
-
-// limit is that of a message; those beyond the first have one together.
-func (l *boundedLog) limit(message string) *LogLimit[string] {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if limit := l.limits[message]; limit != nil {
-		return limit
-	}
-	if len(l.limits) >= boundedMessages {
-		message = ""
-		if limit := l.limits[message]; limit != nil {
-			return limit
-		}
-	}
-	limit := NewLogLimit[string](boundedInterval, boundedPeers)
-	l.limits[message] = limit
-	return limit
 }
 
 // WithAttrs implements slog.Handler.
 func (h boundedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	for _, a := range attrs {
-		if about(a) {
-			h.peer = a.Value.String()
-		}
-	}
 	h.Handler = h.Handler.WithAttrs(attrs)
 	return h
 }

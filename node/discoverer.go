@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
@@ -315,14 +317,27 @@ func (d *discoverer) do(a discovery.Action) {
 	case discovery.MoveRoutes:
 		d.moveRoutes(a.From, a.To)
 	case discovery.Log:
-		if a.Warn {
-			n.log.Warn("discovery", "peer", a.Peer, "what", a.Text)
-		} else {
-			n.log.Info("discovery", "peer", a.Peer, "what", a.Text)
-		}
+		d.tell(a)
 	default:
 		panic(fmt.Sprintf("node: action %T", a))
 	}
+}
+
+// tell logs what the machine thinks worth it.
+func (d *discoverer) tell(a discovery.Log) {
+	l := lnd.Line{Level: slog.LevelInfo, Text: a.Text, Of: lnd.AboutPeer(a.Peer)}
+	if a.Warn {
+		l.Level = slog.LevelWarn
+	}
+	var attrs [2]slog.Attr
+	list := attrs[:0]
+	if !a.NID.IsZero() {
+		list = append(list, slog.Any("nid", a.NID))
+	}
+	if a.Err != nil {
+		list = append(list, slog.Any("err", a.Err))
+	}
+	d.node.log.Tell(l, list...)
 }
 
 // parkError is what a message ends with that waited in vain.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -103,7 +104,8 @@ func (i *ni) setOpen() {
 		}
 		if err := i.receive(rx); err != nil {
 			// The upcall has returned: the connection is closed from here.
-			i.node.log.Warn("protocol error", "ni", i.NID, "from", rx.From, "err", err)
+			i.node.log.Tell(lnd.Line{Level: slog.LevelWarn, Text: "protocol error", Of: lnd.AboutPeer(rx.From.NID)},
+				slog.Any("ni", i.NID), slog.Any("err", err))
 			from := rx.From.NID
 			i.iface.Receive(rx, lnd.Placement{})
 			i.iface.Disconnect(from)
@@ -149,7 +151,7 @@ func (i *ni) PeerRestarted(nid lnet.NID) {
 	if !i.open.Load() { // AddNI is still writing what is read here
 		return
 	}
-	i.node.log.Info("peer restarted", "net", i.net, "peer", nid)
+	i.node.log.Tell(lnd.Line{Level: slog.LevelInfo, Text: "peer restarted", Of: lnd.AboutPeer(nid)}, slog.Any("net", i.net))
 	i.node.lifeOver(i, nid)
 	i.node.doubtOthers(i, nid)
 	i.node.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.Restarted(now, nid) })
@@ -194,7 +196,11 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 		n.tryAgain(i)
 	}
 	if present {
-		n.log.Info("link changed", "ni", i.NID, "link", s)
+		level := slog.LevelInfo
+		if fatal(s) {
+			level = slog.LevelWarn
+		}
+		n.log.Tell(lnd.Line{Level: level, Text: "link changed", Of: lnd.AboutNI(i.NID)}, slog.Any("link", s))
 	}
 }
 

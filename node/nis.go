@@ -56,14 +56,14 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c *lnd.Config) (*ni, err
 	}
 	if first := t.first(c.Net); first != nil {
 		if contradicts(c.Tunables, first.tunables) {
-			n.log.Warn("the tunables of the net hold", "net", c.Net, "tunables", first.tunables)
+			n.log.Warn("the NI has the tunables of its net, not its own", "net", c.Net, "tunables", first.tunables)
 		}
 		c.Tunables = first.tunables
 	}
 	i := newNI(n, c.Net)
 	c.Upper = i
 	if c.Logger == nil {
-		c.Logger = n.log
+		c.Logger = n.log.Logger
 	}
 	iface, err := d.Open(ctx, *c)
 	if err != nil {

@@ -47,7 +47,7 @@ type Config struct {
 // methods are safe for concurrent use.
 type Node struct {
 	pid        lnet.PID
-	log        *slog.Logger
+	log        *lnd.BoundedLog
 	start      time.Time // see now
 	numa       *numa.Machine
 	parameters atomic.Pointer[Parameters]
@@ -130,7 +130,7 @@ func New(c Config) (*Node, error) {
 		seed = rand.Uint64()
 	}
 	n := &Node{
-		pid: c.PID, log: lnd.BoundedLog(c.Logger), start: time.Now(), numa: c.NUMA,
+		pid: c.PID, log: lnd.NewBoundedLog(c.Logger), start: time.Now(), numa: c.NUMA,
 		faults: fault.New(seed),
 		slot:   make(chan struct{}, 1), wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
@@ -245,6 +245,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.table.Close()
 	n.regions.end()
 	n.flights.end()
+	n.log.End()
 	n.closed = true
 	return nil
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -105,6 +106,7 @@ func (i *ni) register(r *memory.Region) {
 		return
 	}
 	if err := r.Register(by); err != nil {
-		i.node.log.Warn("memory is not registered: it will be copied", "ni", i.NID, "bytes", len(r.Bytes()), "err", err)
+		i.node.log.Tell(lnd.Line{Level: slog.LevelWarn, Text: "memory is not registered: it will be copied", Of: lnd.AboutNI(i.NID)},
+			slog.Int("bytes", len(r.Bytes())), slog.Any("err", err))
 	}
 }

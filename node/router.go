@@ -3,10 +3,12 @@ package node
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -342,7 +344,7 @@ func (i *ni) callSilent(since int64) bool {
 		i.blame(DownSilence, false)
 		return false
 	}
-	i.node.log.Info("nobody pings on the net", "ni", i.NID)
+	i.node.log.Tell(lnd.Line{Level: slog.LevelWarn, Text: "nobody pings on the net of this router's NI", Of: lnd.AboutNI(i.NID)})
 	return news
 }
 

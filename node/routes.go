@@ -3,10 +3,12 @@ package node
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
@@ -250,7 +252,7 @@ func (d *discoverer) moveRoutes(from, to lnet.NID) {
 func (d *discoverer) forgetRoutes(gone []*selection.Route) {
 	for _, r := range gone {
 		if err := d.machine.RemoveRoute(d.node.machineNow(), r.Gateway.NID); err != nil {
-			d.node.log.Warn("route", "net", r.Net, "gateway", r.Gateway.NID, "err", err)
+			d.node.log.Warn("discovery does not know a route that is taken away", "net", r.Net, "gateway", r.Gateway.NID, "err", err)
 		}
 	}
 }
@@ -287,7 +289,9 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 		}
 		r.SingleHop.Store(single)
 		if r.Hops == 1 && !single {
-			n.log.Warn("route: one hop, but the gateway is not on the net", "net", r.Net, "gateway", r.Gateway.NID)
+			n.log.Tell(lnd.Line{
+				Level: slog.LevelWarn, Text: "a route has one hop, but its gateway is not on its net", Of: lnd.AboutPeer(r.Gateway.NID),
+			}, slog.Any("net", r.Net))
 		}
 		if symmetric && (r.Hops == 1 || single) {
 			up = up && netUp
@@ -314,6 +318,9 @@ func (d *discoverer) gatewayChecked(q *peer, err error) {
 	d.setDead(q, err != nil)
 }
 
+// causeGateway is shared by what is logged of a gateway that goes and comes.
+const causeGateway = "gateway"
+
 func (d *discoverer) setDead(q *peer, dead bool) {
 	if q.dead == dead {
 		return
@@ -324,9 +331,9 @@ func (d *discoverer) setDead(q *peer, dead bool) {
 		return
 	}
 	if dead {
-		d.node.log.Info("gateway does not answer", "peer", v.Primary)
+		d.node.log.Tell(lnd.Line{Level: slog.LevelWarn, Text: "gateway does not answer", Cause: causeGateway, Of: lnd.AboutPeer(v.Primary)})
 	} else {
-		d.node.log.Info("gateway answers", "peer", v.Primary)
+		d.node.log.Tell(lnd.Line{Level: slog.LevelInfo, Text: "gateway answers", Cause: causeGateway, Of: lnd.AboutPeer(v.Primary)})
 	}
 	d.rail(q, v)
 }

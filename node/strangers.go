@@ -1,6 +1,7 @@
 package node
 
 import (
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -265,11 +266,9 @@ func (d *discoverer) makeRoom() {
 	if n.strangersOver() > -most/8 {
 		s.again = now + roomPause
 	}
-	if s.told == 0 || now >= s.told+boundPause {
-		s.told = now
-		n.log.Warn("too many NIDs of peers that nobody configured: those that were not used for longest are forgotten",
-			"peer_nis_max", most, "forgotten", s.forgotten.Load(), "refused", s.refused.Load())
-	}
+	n.log.Tell(lnd.Line{
+		Level: slog.LevelWarn, Text: "too many NIDs of peers that nobody configured: those that were not used for longest are forgotten",
+	}, slog.Int("peer_nis_max", most), slog.Uint64("forgotten", s.forgotten.Load()), slog.Uint64("refused", s.refused.Load()))
 }
 
 // cramped is when to make room again, though nobody may come who tells.

@@ -1,9 +1,11 @@
 package selftest
 
 import (
+	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
@@ -76,7 +78,7 @@ func (a *Agent) makeSession(q *message.MakeSessionRequest) message.MakeSessionRe
 	a.session = s
 	a.features.Store(uint32(s.features))
 	a.mu.Unlock()
-	a.config.Logger.Log(a.ctx, a.sessionLevel(), "selftest: session made", "session", s.id.String(), "name", s.name.String())
+	a.tellSession("selftest: session made", s.id, slog.String("name", s.name.String()))
 	return message.MakeSessionReply{Session: s.id, Timeout: a.timeout()}
 }
 
@@ -143,8 +145,8 @@ func (a *Agent) stat(q *message.StatRequest) message.StatReply {
 // expire ends a session that its console has left alone (selftest 4.1).
 func (a *Agent) expire() {
 	if a.session != nil {
-		a.config.Logger.Warn("selftest: session expired", "session", a.session.id.String(), "name", a.session.name.String(),
-			"timeout", a.config.SessionTimeout)
+		a.log.Tell(lnd.Line{Level: slog.LevelWarn, Text: "selftest: session expired", Of: lnd.AboutPeer(a.session.id.NID.NID())},
+			slog.Any("session", a.session.id), slog.String("name", a.session.name.String()), slog.Duration("timeout", a.config.SessionTimeout))
 		a.deactivate()
 	}
 }
@@ -168,7 +170,7 @@ func (a *Agent) deactivate() {
 	}
 	a.tests.abort()
 	s.letGo()
-	a.config.Logger.Log(a.ctx, a.sessionLevel(), "selftest: session ended", "session", s.id.String())
+	a.tellSession("selftest: session ended", s.id)
 }
 
 // letGo takes a hold away; with the last one the session is gone.

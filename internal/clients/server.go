@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -12,15 +13,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
 // strangersMax is how many connections there may be at once that are to be refused: they
 // are kept until they say HELLO, to be told why.
 const strangersMax = 64
-
-// logRate is how many lines about clients there may be in a second.
-const logRate = 20
 
 // errEnd is why clients are cut off when the Server is closed.
 var errEnd = errors.New("lnetd ends")
@@ -42,6 +41,7 @@ type Server struct {
 	monotonic uint64
 
 	lookout lookout
+	log     *lnd.BoundedLog
 	work    sync.WaitGroup // connections
 
 	mu        sync.Mutex // guards the rest
@@ -53,8 +53,6 @@ type Server struct {
 	turns     turns
 	closing   bool
 	gone      chan struct{} // closed when closing and there is no client
-	logs      pace
-	unlogged  int
 }
 
 // New makes a Server; there is nothing to close unless Serve was called. EINVAL: the
@@ -65,7 +63,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config: c, began: time.Now(), logs: newPace(logRate), gone: make(chan struct{}),
+		config: c, began: time.Now(), log: lnd.NewBoundedLog(c.Logger), gone: make(chan struct{}),
 		listeners: make(map[Listener]struct{}), clients: make(map[uint64]*client),
 		past: make(map[string]*tally), turns: make(turns), longestTurn: time.Second,
 	}
@@ -128,7 +126,7 @@ func (s *Server) Serve(l Listener) error {
 			return nil
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOBUFS):
 			// Who is connected goes on, and may make room.
-			s.config.Logger.Error("a client cannot be accepted", "error", err)
+			s.log.Tell(lnd.Line{Level: slog.LevelError, Text: "a client cannot be accepted"}, slog.Any("err", err))
 			select {
 			case <-time.After(slow):
 			case <-s.context.Done():
@@ -163,7 +161,7 @@ func (s *Server) accept(conn *net.UnixConn) {
 		c.raw, err = conn.SyscallConn()
 	}
 	if err != nil {
-		s.config.Logger.Error("who has connected cannot be found out", "error", err)
+		s.log.Tell(lnd.Line{Level: slog.LevelError, Text: "who has connected cannot be found out"}, slog.Any("err", err))
 		_ = conn.Close()
 		return
 	}
@@ -249,20 +247,6 @@ func (s *Server) forget(c *client) {
 	}
 }
 
-// mayLog tells whether there may be another line about a client, and how many there were
-// not since the last one.
-func (s *Server) mayLog() (missed int, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if wait := s.logs.next(time.Now()); wait > 0 {
-		s.logs.free = s.logs.free.Add(-s.logs.each)
-		s.unlogged++
-		return 0, false
-	}
-	missed, s.unlogged = s.unlogged, 0
-	return missed, true
-}
-
 // Close has Serve return, tells clients that lnetd ends, and cuts off, Config.Farewell
 // later or when ctx ends, those that are still there. When it returns nil all that they had
 // is freed. It waits for that until ctx ends, and says what is left then; it may be called
@@ -292,6 +276,7 @@ func (s *Server) Close(ctx context.Context) error {
 	select {
 	case <-s.gone:
 		s.work.Wait()
+		s.log.End()
 		return nil
 	case <-ctx.Done():
 		s.mu.Lock()

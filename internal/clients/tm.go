@@ -3,6 +3,7 @@ package clients
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -216,7 +217,7 @@ func (t *tm) closeRing() {
 	t.mu.Unlock()
 	if !gone {
 		if err := t.ring.Close(); err != nil {
-			t.client.logger().Error("a ring stays mapped", "error", err)
+			t.client.tell(slog.LevelError, "a ring of a client stays mapped", slog.Any("err", err))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package socklnd
 import (
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"runtime"
@@ -89,7 +90,9 @@ func (a *acceptor) accept() {
 			return
 		}
 		if err != nil {
-			a.d.log.Warn("accept failed", "address", a.listener.Addr().String(), "cause", err)
+			a.d.log.Tell(lnd.Line{
+				Level: slog.LevelWarn, Text: "accept failed", Of: lnd.About("listener", a.listener.Addr().String()),
+			}, slog.Any("cause", err))
 			<-time.After(acceptPause)
 			continue
 		}

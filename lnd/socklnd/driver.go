@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -21,9 +20,7 @@ import (
 // themselves.
 type Driver struct {
 	config Config
-	log    *slog.Logger
-
-	refusals *lnd.LogLimit[refusalKey]
+	log    *lnd.BoundedLog
 
 	// group counts the goroutines of the acceptors.
 	group sync.WaitGroup
@@ -55,8 +52,7 @@ func New(c Config) (*Driver, error) {
 	}
 	return &Driver{
 		config:     c,
-		log:        lnd.BoundedLog(c.Logger),
-		refusals:   lnd.NewLogLimit[refusalKey](refusalInterval, refusalLines),
+		log:        lnd.NewBoundedLog(c.Logger),
 		interfaces: make(map[lnet.NID]*Interface),
 		listeners:  make(map[netip.AddrPort]*acceptor),
 		welcoming:  make(chan struct{}, 2*c.MaxHalfOpen),
@@ -231,9 +227,9 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		hosts:       claims{rate: hostRate},
 	}
 	i.options.Store(&o)
-	log := c.Logger
-	if log == nil {
-		log = d.log
+	log := d.log
+	if c.Logger != nil {
+		log = lnd.NewBoundedLog(c.Logger)
 	}
 	i.log = log.With("nid", i.nid.String())
 	i.link.Store(uint32(linkOf(dev, addr)))
@@ -272,5 +268,6 @@ func (d *Driver) Close() error {
 		return fmt.Errorf("socklnd: close: %d interfaces are open", n)
 	}
 	d.group.Wait()
+	d.log.End()
 	return nil
 }

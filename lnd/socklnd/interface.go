@@ -3,7 +3,6 @@ package socklnd
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -22,7 +21,7 @@ type Interface struct {
 	device   string
 	upper    lnd.Upper
 	tunables lnd.Tunables
-	log      *slog.Logger
+	log      *lnd.BoundedLog
 	// incarnation tells the lives of the NI apart; every connection of one
 	// life carries the same (socklnd 6).
 	incarnation uint64

@@ -31,7 +31,7 @@ func (i *Interface) checkLink() {
 	if state == lnd.LinkUp {
 		i.linkUps.Add(1) // nothing is closed for what happened while it was away
 	}
-	i.log.Warn("link state changed", "device", i.device, "state", state.String())
+	i.log.Debug("link state changed", "device", i.device, "state", state.String()) // the node tells of it
 	i.upper.LinkChanged(state)
 }
 

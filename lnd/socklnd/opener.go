@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/netip"
 	"sync"
 	"syscall"
@@ -197,7 +198,7 @@ func (p *peer) openFailed(err error) {
 	p.mu.Unlock()
 
 	p.i.counters.connectFailures.Add(1)
-	p.i.log.Warn("connect failed", "peer", p.id.String(), "cause", err)
+	p.say(slog.LevelWarn, "connect failed", slog.Any("cause", err))
 	p.i.failures.addAll(orphans, messageError("connect", p.id.NID, connectStatus(err), err))
 	if lost {
 		p.notifyDown(lastAlive, err)

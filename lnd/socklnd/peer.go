@@ -3,6 +3,7 @@ package socklnd
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"sync"
@@ -246,7 +247,11 @@ func (p *peer) fail(c *conn, cause error) {
 	lastAlive := p.lastAlive
 	p.mu.Unlock()
 
-	p.i.log.Info("connections closed", "peer", p.id.String(), "count", len(victims), "cause", cause)
+	level := slog.LevelInfo
+	if errors.Is(cause, lnd.ErrProtocol) {
+		level = slog.LevelWarn
+	}
+	p.say(level, "connections closed", slog.Int("count", len(victims)), slog.Any("cause", cause))
 	killAll(victims, cause, func() {
 		p.tell(news)
 		if lost { // before messages fail, which would be sent here again
@@ -255,6 +260,11 @@ func (p *peer) fail(c *conn, cause error) {
 	})
 	p.i.failures.addAll(orphans, messageError("send", p.id.NID, connectStatus(cause), cause))
 	p.i.forget(p)
+}
+
+// say logs what becomes of the connections with the peer: all that is one cause.
+func (p *peer) say(level slog.Level, text string, attrs ...slog.Attr) {
+	p.i.log.Tell(lnd.Line{Level: level, Text: text, Cause: "connections", Of: lnd.AboutPeer(p.id.NID)}, attrs...)
 }
 
 // accepted ends what callerFor began. Where it came to nothing, or to a

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -91,7 +90,7 @@ func (e endings) Sent(m *lnd.Tx, err error) { e[m] = err }
 // batchOf is a connection on which these messages and cookies are queued.
 func batchOf(s Stream, cookies int, ms ...*lnd.Tx) *conn {
 	c := DefaultConfig()
-	i := &Interface{driver: &Driver{config: c}, log: slog.New(slog.DiscardHandler)}
+	i := &Interface{driver: &Driver{config: c}, log: lnd.NewBoundedLog(nil)}
 	p := &peer{i: i}
 	p.set.Store(emptySet)
 	o := newConn(p, s, protocol.BulkOut, protocol.V3, binary.LittleEndian)

@@ -1,31 +1,15 @@
 package socklnd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
-	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
-
-// What is logged of callers that were turned away, whoever they are: of each
-// address and reason a line a minute, and of so many of them.
-const (
-	refusalInterval = time.Minute
-	refusalLines    = 64
-)
-
-// refusalKey is what one line a minute is about.
-type refusalKey struct {
-	from   netip.Addr
-	reason lnd.Refusal
-}
 
 // refusedError is why a caller was turned away.
 type refusedError struct {
@@ -113,25 +97,12 @@ func (a *acceptor) refused(i *Interface, s Stream, err error) {
 		i.counters.refused.Add(reason)
 	}
 	remote := s.RemoteAddr()
-	level := slog.LevelDebug
-	var skipped, others uint64
-	if !ordinary(reason) {
-		var pass bool
-		if skipped, others, pass = d.refusals.Pass(time.Now(), refusalKey{remote.Addr(), reason}); pass {
-			level = slog.LevelInfo
-		}
+	level := slog.LevelInfo
+	if ordinary(reason) {
+		level = slog.LevelDebug
 	}
-	if !d.log.Enabled(context.Background(), level) {
-		return
-	}
-	attributes := []any{"remote", remote.String(), "reason", reason.String(), "cause", err}
-	if skipped > 0 {
-		attributes = append(attributes, "not_logged", skipped)
-	}
-	if others > 0 {
-		attributes = append(attributes, "not_logged_of_others", others)
-	}
-	d.log.Log(context.Background(), level, "caller refused", attributes...)
+	d.log.Tell(lnd.Line{Level: level, Text: "caller refused", Of: lnd.AboutCaller(remote.Addr())},
+		slog.Uint64("port", uint64(remote.Port())), slog.String("reason", reason.String()), slog.Any("cause", err))
 }
 
 // anyUser is an interface that listens here, the first of several; nil if none

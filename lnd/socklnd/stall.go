@@ -1,6 +1,7 @@
 package socklnd
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -85,14 +86,14 @@ func (p *peer) judge(now time.Time, conns []*conn, since time.Time) {
 	case !stalled.IsZero():
 		if before.IsZero() {
 			p.i.counters.stalls.Add(1)
-			p.i.log.Info("peer does not answer", "peer", p.id.String(), "since", stalled)
+			p.say(slog.LevelWarn, "peer does not answer", slog.Time("since", stalled))
 		}
 		if before.IsZero() || given != p.stalledWith {
 			p.stalledWith = given
 			p.i.upper.PeerStalled(p.id.NID, stalled)
 		}
 	case !before.IsZero():
-		p.i.log.Info("peer answers again", "peer", p.id.String())
+		p.say(slog.LevelInfo, "peer answers again")
 		for _, c := range conns {
 			c.progress.restart(now)
 		}

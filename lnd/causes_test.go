@@ -1,0 +1,103 @@
+package lnd
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Given events of several causes about several subjects at any times, when somebody
+// looks whenever that is due, then of each cause and subject there is a line a
+// minute, of each cause there are at most four a minute, nothing is told more than a
+// minute late, all events are accounted for, and in the end nothing is left.
+func TestCausesAreBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c causes
+		subjects := rapid.SampledFrom([]int{1, 2, 4, 40, 3 * subjectsMost}).Draw(t, "subjects")
+		most := rapid.SampledFrom([]time.Duration{20 * time.Millisecond, time.Second, 20 * time.Second, 3 * time.Minute}).Draw(t, "pause")
+		random := rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))
+		w := witness{t: t, single: map[string][]time.Duration{}, all: map[string][]time.Duration{}}
+		now, events := time.Duration(1), uint64(0)
+		for range 3000 {
+			next := now + time.Duration(random.Int64N(int64(most)))
+			for c.due != 0 && c.due < next {
+				now = c.due
+				for _, r := range c.expire(now, false) {
+					w.late(now, &r)
+				}
+			}
+			now = next
+			l := Line{
+				Level: slog.LevelInfo + slog.Level(4*random.IntN(2)), Text: fmt.Sprint("text ", random.IntN(2)),
+				Cause: fmt.Sprint("cause ", random.IntN(2)), Of: About("peer", fmt.Sprint(random.IntN(subjects))),
+			}
+			events++
+			if more, _, tell := c.note(now, &l, nil, nil); tell {
+				w.line(now, l.Cause, l.Of.String(), l.Level, 1+more)
+			}
+		}
+		for _, r := range c.expire(now, true) {
+			w.told += 1 + r.more + r.others
+		}
+		if w.told != events {
+			t.Fatalf("%d events were told of, of %d", w.told, events)
+		}
+		for k := 0; c.due != 0; k++ {
+			if now = c.due; k > 100 {
+				t.Fatal("it never ends")
+			}
+			if late := c.expire(now, false); len(late) > 0 {
+				t.Fatalf("%d lines come too late", len(late))
+			}
+		}
+		for name, k := range c.list {
+			if len(k.subjects) > 0 {
+				t.Fatalf("%d subjects of %s are left", len(k.subjects), name)
+			}
+		}
+	})
+}
+
+// witness looks at lines.
+type witness struct {
+	t      *rapid.T
+	single map[string][]time.Duration // by cause and subject
+	all    map[string][]time.Duration // by cause
+	told   uint64
+}
+
+func (w *witness) late(now time.Duration, r *report) {
+	if max(r.ago, r.within) > causeInterval+causeLook {
+		w.t.Fatalf("at %s: %s is told %s late", now, r.Cause, r.within)
+	}
+	if r.subjects > 1 {
+		w.all[r.Cause] = w.count(now, r.Cause, w.all[r.Cause], causeFew+1)
+		w.told += 1 + r.more + r.others
+		return
+	}
+	w.line(now, r.Cause, r.Of.String(), -1, 1+r.more+r.others)
+}
+
+func (w *witness) line(now time.Duration, cause, of string, level slog.Level, events uint64) {
+	w.all[cause] = w.count(now, cause, w.all[cause], causeFew+1)
+	most := 1
+	if level > slog.LevelInfo {
+		most = 2 // it became worse
+	}
+	w.single[cause+of] = w.count(now, cause+" "+of, w.single[cause+of], most)
+	w.told += events
+}
+
+// count takes the time of a line, and fails the test if there are more than most in
+// an interval that ends now.
+func (w *witness) count(now time.Duration, what string, times []time.Duration, most int) []time.Duration {
+	times = append(times, now)
+	if k := len(times) - 1 - most; k >= 0 && now-times[k] < causeInterval {
+		w.t.Fatalf("at %s: more than %d lines within a minute: %s: %v", now, most, what, times[k:])
+	}
+	return times
+}
