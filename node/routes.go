@@ -290,7 +290,7 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 		r.SingleHop.Store(single)
 		if r.Hops == 1 && !single {
 			n.log.Tell(lnd.Line{
-				Level: slog.LevelWarn, Text: "a route has one hop, but its gateway is not on its net", Of: lnd.AboutPeer(r.Gateway.NID),
+				Level: slog.LevelWarn, Text: "a route has one hop, but the gateway is not on the net", Of: lnd.AboutPeer(r.Gateway.NID),
 			}, slog.Any("net", r.Net))
 		}
 		if symmetric && (r.Hops == 1 || single) {

@@ -67,7 +67,7 @@ func settables() []settable {
 
 func (p *program) setCommand() *cobra.Command {
 	c := group("set", "set a parameter of the node")
-	c.Example = "lnetdctl set discovery 0\nlnetdctl set transaction_timeout 10"
+	c.Example = "lnetdctl set discovery 0\nlnetdctl set transaction_timeout 10\nlnetdctl set log_level debug"
 	for _, s := range settables() {
 		c.AddCommand(command(manual{
 			use:   s.name + " VALUE",
@@ -84,6 +84,7 @@ lnetdctl global show, and those of routers with: lnetdctl routing show.`,
 255  the value is not a number, or there is no lnetd to talk to (-1)`,
 		}, func(ctx context.Context, operands []string) error { return p.set(ctx, &s, operands) }))
 	}
+	c.AddCommand(p.setLogLevelCommand())
 	return c
 }
 

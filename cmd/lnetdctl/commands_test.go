@@ -158,6 +158,7 @@ func TestChanges(t *testing.T) {
 		{"set tiny_buffers 0", "SetBuffers {Tiny:0 Small:-1 Large:-1}"},
 		{"set small_buffers -1", "SetBuffers {Tiny:-1 Small:-1 Large:-1}"},
 		{"set numa_range 7", "SetGlobals"},
+		{"set log_level DEBUG", "SetLog debug"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.line, func(t *testing.T) {

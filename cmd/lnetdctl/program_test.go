@@ -104,11 +104,11 @@ func TestListCommands(t *testing.T) {
 	want := ran{`apply               client              clients             completion
 cpt-of-nid          debug               diff                discover
 explain             export              fault               global
-import              legacy2yaml         lnet                lst
-net                 peer                ping                plan
-route               routing             selection           service-id
-set                 setup-mrrouting     setup-sysctl        stats
-udsp                version
+import              legacy2yaml         lnet                log
+lst                 net                 peer                ping
+plan                route               routing             selection
+service-id          set                 setup-mrrouting     setup-sysctl
+stats               udsp                version
 `, "", 0}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(ran{})); diff != "" {
 		t.Error(diff)

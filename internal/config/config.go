@@ -23,7 +23,7 @@ type Config struct {
 	MetricsAddr string
 	// LogLevel is the lowest level that is logged.
 	LogLevel slog.Level
-	// LogFormat is FormatAuto, FormatJSON or FormatText.
+	// LogFormat is FormatAuto, FormatJSON, FormatText or FormatJournal.
 	LogFormat Format
 	// Given says what of all this the file speaks of.
 	Given Given
@@ -36,9 +36,10 @@ type Format uint8
 
 // The formats of log lines.
 const (
-	FormatAuto Format = iota // text on a terminal, else JSON
+	FormatAuto Format = iota // the journal if standard error is it, text on a terminal, else JSON
 	FormatJSON
 	FormatText
+	FormatJournal // fields of systemd's journal
 )
 
 // Default is the configuration of an empty file.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"strings"
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/node"
@@ -24,7 +25,7 @@ var lnetdKeys = map[string]setting[Config]{
 		return checkAddr(s)
 	}),
 	"log_level": texts(Text{"debug, info, warn or error", "info"}, func(c *Config, s string) (err error) {
-		c.LogLevel, err = parseLevel(s)
+		c.LogLevel, err = ParseLevel(s)
 		return err
 	}),
 	"discovery": wordsOf(Words{"on", "off", "verify"},
@@ -43,7 +44,7 @@ var lnetdKeys = map[string]setting[Config]{
 	"router_sensitivity_percentage": obsolete,
 	"forwarding": wordsOf(Words{"enabled", "disabled"}, []Routing{RoutingAtOnce, RoutingOff},
 		func(c *Config, r Routing) { c.Routing = r }),
-	"log_format": wordsOf(Words{"auto", "json", "text"}, []Format{FormatAuto, FormatJSON, FormatText},
+	"log_format": wordsOf(formatWords, []Format{FormatAuto, FormatJSON, FormatText, FormatJournal},
 		func(c *Config, f Format) { c.LogFormat = f }),
 }
 
@@ -82,12 +83,20 @@ func (c *Config) applyLnetd(f *file) {
 	}
 }
 
-func parseLevel(s string) (slog.Level, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(s)); err != nil {
-		return 0, fmt.Errorf("%q is none of debug, info, warn, error", s)
+// formatWords are those of the formats, in order.
+var formatWords = Words{"auto", "json", "text", "journal"}
+
+// String is its word in the configuration.
+func (f Format) String() string { return formatWords[f] }
+
+// ParseLevel reads a level of the log: debug, info, warn or error.
+func ParseLevel(s string) (slog.Level, error) {
+	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+		if strings.EqualFold(s, l.String()) {
+			return l, nil
+		}
 	}
-	return l, nil
+	return 0, fmt.Errorf("%q is none of debug, info, warn, error", s)
 }
 
 func checkAddr(s string) error {

@@ -51,7 +51,7 @@ func (c *Config) Apply(o Override, drivers []DriverOptions) error {
 		next.MetricsAddr = o.MetricsAddr
 	}
 	if o.LogLevel != "" {
-		level, err := parseLevel(o.LogLevel)
+		level, err := ParseLevel(o.LogLevel)
 		if err != nil {
 			bad("log-level", err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/internal/metrics"
 	"github.com/lnetd/lnetd/internal/systemd"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/numa"
 )
@@ -31,6 +32,7 @@ type Daemon struct {
 	config  config.Config
 	drivers Drivers
 	log     *slog.Logger
+	bounded *lnd.BoundedLog // of which log, and those of all tasks, are parts
 	started time.Time
 	// systemd has started this process, or nobody has; a test listens instead.
 	systemd *systemd.Manager
@@ -43,10 +45,12 @@ type Daemon struct {
 
 	reloads sync.Mutex // held by Reload; before all else that is held
 
-	mu      sync.Mutex    // guards the rest; nothing waits for anything while it is held
-	loaded  config.Config // config with what Reload has changed around the node
-	clients *clientsTask  // nil before Run
-	node    *nodeTask     // nil before Run
+	mu     sync.Mutex    // guards the rest; nothing waits for anything while it is held
+	loaded config.Config // config with what Reload has changed around the node
+	// configured is the level that the configuration says; loaded has the one that holds.
+	configured slog.Level
+	clients    *clientsTask // nil before Run
+	node       *nodeTask    // nil before Run
 	// reloadFailed says why the last reload has failed; empty: it has not.
 	reloadFailed string
 }
@@ -60,12 +64,10 @@ type program struct {
 // New returns a daemon that will run with the given configuration, for which the
 // options of the drivers were known, and log to log; nil discards.
 func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	bounded := lnd.NewBoundedLog(log)
 	return &Daemon{
-		config: c, drivers: drivers, log: log, started: time.Now(), sysfs: os.DirFS("/sys"), systemd: systemd.FromEnvironment(log),
-		loaded: c,
+		config: c, drivers: drivers, log: bounded.Logger, bounded: bounded, started: time.Now(), sysfs: os.DirFS("/sys"),
+		systemd: systemd.FromEnvironment(bounded.Logger), loaded: c, configured: c.LogLevel,
 	}
 }
 
@@ -81,8 +83,9 @@ func (d *Daemon) Use(name string, run func(ctx context.Context, n *node.Node) er
 // operator can do something about is a *api.Fault. A second Run is not
 // possible.
 func (d *Daemon) Run(ctx context.Context) error {
+	defer d.bounded.End()
 	for _, w := range d.config.Warnings {
-		d.log.Warn("configuration: " + w.Error())
+		d.log.Warn("something about the configuration", "warning", w.Error())
 	}
 	d.systemd.Status("starting")
 	listening, err := d.listen()

@@ -214,7 +214,7 @@ func TestPortIsForbidden(t *testing.T) {
 	r.stop(t)
 	log := r.log.String()
 	for _, want := range []string{
-		"no right to listen on port 988: listening on port 9988 with accept=all instead",
+		`no right to listen on port 988: listening on another one","port":9988,"accept":"all"`,
 		"kernel nodes cannot call this node: they call port 988 only",
 		"set connect_port to 988: those loaded with accept=all take it",
 		"CAP_NET_BIND_SERVICE",

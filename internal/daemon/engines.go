@@ -107,7 +107,7 @@ func (e *engines) add(ctx context.Context, n *node.Node, ni *config.NI, wait boo
 		return e.unusable(ni, l.waits)
 	}
 	if l.waits != nil {
-		e.log.Warn("NI waits for its interface", "ni", ni.String(), "cause", causeOf(l.waits))
+		e.log.Warn(textWaits, "ni", ni.String(), "cause", causeOf(l.waits))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

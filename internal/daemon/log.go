@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/exp/zapslog"
@@ -14,21 +16,45 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 )
 
-// NewLogger returns lnetd's logger: zap, behind slog, writing lines of at
-// least the given level, which may change, to w. FormatAuto writes text to a terminal and JSON
-// elsewhere.
+// NewLogger returns lnetd's logger, which writes lines of at least the given level,
+// which may change, to w, or, with FormatJournal, to systemd's journal, and to w as
+// JSON when that cannot be had. FormatAuto is the journal if that is what w is, text on a
+// terminal, and JSON elsewhere. Whatever an attribute's text is, a line stays one
+// line, and has no control characters.
 func NewLogger(w io.Writer, level slog.Leveler, format config.Format) *slog.Logger {
+	format = formatFor(w, format)
+	if format == config.FormatJournal {
+		return slog.New(newJournalHandler(newJournal(journalSocket), level, newZapHandler(w, level, config.FormatJSON)))
+	}
+	return slog.New(newZapHandler(w, level, format))
+}
+
+// formatFor is a format for w that is not FormatAuto.
+func formatFor(w io.Writer, format config.Format) config.Format {
+	switch {
+	case format != config.FormatAuto:
+		return format
+	case isJournal(w, os.Getenv("JOURNAL_STREAM")):
+		return config.FormatJournal
+	case isTerminal(w):
+		return config.FormatText
+	}
+	return config.FormatJSON
+}
+
+// newZapHandler is zap, behind slog: text or JSON.
+func newZapHandler(w io.Writer, level slog.Leveler, format config.Format) slog.Handler {
 	e := zap.NewProductionEncoderConfig()
 	e.TimeKey, e.MessageKey = "time", "msg"
 	e.EncodeTime = zapcore.TimeEncoderOfLayout(time.RFC3339Nano)
 	e.EncodeDuration = zapcore.StringDurationEncoder
 	encoder := zapcore.NewJSONEncoder
-	if format == config.FormatText || format == config.FormatAuto && isTerminal(w) {
+	if format == config.FormatText {
 		e.EncodeLevel = zapcore.CapitalLevelEncoder
 		encoder = zapcore.NewConsoleEncoder
 	}
-	core := zapcore.NewCore(encoder(e), zapcore.Lock(zapcore.AddSync(w)), enabler{level})
-	return slog.New(zapslog.NewHandler(core, zapslog.AddStacktraceAt(slog.LevelError+1)))
+	core := zapcore.NewCore(encoder(e), zapcore.Lock(zapcore.AddSync(printable{w})), enabler{level})
+	return zapslog.NewHandler(core, zapslog.AddStacktraceAt(slog.LevelError+1))
 }
 
 // enabler has zap ask slog for the level.
@@ -46,6 +72,59 @@ func zapLevel(l slog.Level) zapcore.Level {
 		return zapcore.WarnLevel
 	}
 	return zapcore.ErrorLevel
+}
+
+// printable writes lines, of which zap makes one call each. It escapes as JSON what
+// would end a line before its end, or move a terminal's cursor: peers have a say in
+// some attributes, and zap leaves what is not ASCII as it is.
+type printable struct{ w io.Writer }
+
+func (p printable) Write(line []byte) (int, error) {
+	if !harmless(line) {
+		if _, err := p.w.Write(escaped(line)); err != nil {
+			return 0, err
+		}
+		return len(line), nil
+	}
+	return p.w.Write(line)
+}
+
+// harmless tells that a line is ASCII without control characters.
+func harmless(line []byte) bool {
+	for k, c := range line {
+		if (c < ' ' || c > '~') && c != '\t' && (c != '\n' || k < len(line)-1) {
+			return false
+		}
+	}
+	return true
+}
+
+func escaped(line []byte) []byte {
+	out := make([]byte, 0, len(line)+16)
+	for k := 0; k < len(line); {
+		r, n := utf8.DecodeRune(line[k:])
+		k += n
+		switch {
+		case r == '\n' && k == len(line), r == '\t':
+			out = append(out, byte(r))
+		case unicode.IsPrint(r):
+			out = utf8.AppendRune(out, r)
+		default:
+			out = appendEscape(out, r)
+		}
+	}
+	return out
+}
+
+// appendEscape appends \uXXXX, or two of them.
+func appendEscape(out []byte, r rune) []byte {
+	const hex = "0123456789abcdef"
+	const first, low = 0x10000, 0xdc00
+	if r >= first {
+		out = appendEscape(out, 0xd800+(r-first)>>10)
+		r = low + (r-first)&0x3ff
+	}
+	return append(out, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }
 
 func isTerminal(w io.Writer) bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/numa"
@@ -192,7 +193,9 @@ func (t *nodeTask) checkGateways(ctx context.Context) error {
 	for nid := range t.gateways() {
 		wg.Go(func() {
 			if _, err := t.Discover(ctx, nid, false); err != nil {
-				t.log.Warn("gateway does not answer: its routes are down", "nid", nid.String(), "cause", err)
+				lnd.NewBoundedLog(t.log).Tell(lnd.Line{
+					Level: slog.LevelWarn, Text: "gateway does not answer: its routes are down", Of: lnd.AboutPeer(nid),
+				}, slog.Any("cause", err))
 			}
 		})
 	}

@@ -68,6 +68,9 @@ func lnetdKeys(c *config.Config) map[string]bool {
 func (d *Daemon) putParts(c *config.Config, given map[string]bool) (left []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if given == nil || given["log_level"] {
+		d.configured = c.LogLevel
+	}
 	for _, p := range d.partsThatDiffer(c, given) {
 		if p.put == nil || !p.put(d, c) {
 			left = append(left, p.name)
@@ -80,9 +83,8 @@ func (d *Daemon) putLevel(c *config.Config) bool {
 	if d.level == nil {
 		return false
 	}
-	d.level.Set(c.LogLevel)
+	d.setLevel(c.LogLevel)
 	d.loaded.LogLevel = c.LogLevel
-	d.log.Info("the level of the log has changed", "level", c.LogLevel.String())
 	return true
 }
 

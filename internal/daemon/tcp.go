@@ -269,13 +269,11 @@ func tcpAgain(v config.Values, err error, log *slog.Logger) config.Values {
 
 // warnUnprivileged says what the port that was taken means.
 func warnUnprivileged(c socklnd.Config, log *slog.Logger) {
-	log.Warn(fmt.Sprintf("no right to listen on port %d: listening on port %d with accept=%s instead",
-		kernelPort, c.AcceptPort, c.Accept))
-	log.Warn(fmt.Sprintf("kernel nodes cannot call this node: they call port %d only; "+
-		"other lnetd can if they call port %d", kernelPort, c.AcceptPort))
-	log.Warn(fmt.Sprintf("this node calls port %d; to call kernel nodes set connect_port to %d: "+
-		"those loaded with accept=all take it, others refuse source ports above 1023, which it calls from",
-		c.ConnectPort, kernelPort))
+	log.Warn("no right to listen on port 988: listening on another one", "port", c.AcceptPort, "accept", c.Accept.String())
+	log.Warn("kernel nodes cannot call this node: they call port 988 only; other lnetd can if they are told which port to call",
+		"port", c.AcceptPort)
+	log.Warn("this node does not call port 988; to call kernel nodes set connect_port to 988: "+
+		"those loaded with accept=all take it, others refuse source ports above 1023, which it calls from", "connect_port", c.ConnectPort)
 	log.Warn("to be a full node run lnetd as root or give it the capability CAP_NET_BIND_SERVICE")
 }
 

@@ -3,12 +3,14 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -56,6 +58,9 @@ func (e *engines) waitsOn(n lnet.Net) bool {
 	return waits
 }
 
+// textWaits is what the log says of an NI whose interface cannot be used yet.
+const textWaits = "NI waits for its interface"
+
 // retry brings up the NIs that wait and whose interface can be used now, and tells
 // whether there are any.
 func (e *engines) retry(ctx context.Context, n *node.Node) (some bool) {
@@ -79,7 +84,8 @@ func (e *engines) retry(ctx context.Context, n *node.Node) (some bool) {
 		if err == nil {
 			some = true
 		} else if l.waits = err; err.Error() != before {
-			e.log.Warn("NI waits for its interface", "ni", l.String(), "cause", causeOf(err))
+			lnd.NewBoundedLog(e.log).Tell(lnd.Line{Level: slog.LevelWarn, Text: textWaits, Of: lnd.About("ni", l.String())},
+				slog.String("cause", causeOf(err)))
 		}
 		e.mu.Lock()
 		e.nis[k] = l

@@ -23,6 +23,7 @@ import (
 // anything.
 type Daemon struct {
 	Is        api.Version
+	Logs      api.Log
 	NetList   []api.Net
 	PeerList  []api.Peer
 	RouteList []api.Route
@@ -100,6 +101,18 @@ func (d *Daemon) InTurn(ctx context.Context, do func()) error {
 
 // Version is Is.
 func (d *Daemon) Version() api.Version { return d.Is }
+
+// Log is Logs.
+func (d *Daemon) Log() api.Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Logs
+}
+
+// SetLog changes Logs.
+func (d *Daemon) SetLog(level string) error {
+	return d.change("SetLog "+level, func() error { d.Logs.Level = level; return nil })
+}
 
 // Nets is NetList.
 func (d *Daemon) Nets() []api.Net { return d.NetList }

@@ -23,6 +23,12 @@ type Backend interface {
 	// Version says who the daemon is.
 	Version() api.Version
 
+	// Log says how lnetd logs.
+	Log() api.Log
+	// SetLog changes the level, which is one of api.LogLevels. It does not wait for
+	// changes under way.
+	SetLog(level string) error
+
 	// Nets returns all nets, lo first, then in the order of their making.
 	Nets() []api.Net
 	// SetNIHealth sets the health of an NI, 0 to 1000; the zero NID stands for

@@ -35,6 +35,8 @@ var examples = []example{
 	{"DELETE", "/v1/routes", `{"net":"o2ib","gateways":["10.0.0.7@tcp"]}`},
 	{"GET", "/v1/routing", ""},
 	{"POST", "/v1/routing", `{"enabled":true}`},
+	{"GET", "/v1/log", ""},
+	{"POST", "/v1/log", `{"level":"debug"}`},
 	{"GET", "/v1/globals", ""},
 	{"POST", "/v1/globals", `{"retry_count":2}`},
 	{"POST", "/v1/udsp", `{"src":"tcp","priority":1}`},
@@ -106,7 +108,8 @@ func exampleDaemon(lst *console.Console) *controltest.Daemon {
 	counts := api.MessageCounts{Put: 40, Get: 2, Reply: 2, Ack: 38}
 	noPolicy := api.UDSPInfo{NetPriority: -1, NIDPriority: -1}
 	return &controltest.Daemon{
-		Is: api.Version{Program: "lnetd", Version: "v1.2.3", Go: "go1.26.0", PID: 4711, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Is:   api.Version{Program: "lnetd", Version: "v1.2.3", Go: "go1.26.0", PID: 4711, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Logs: api.Log{Level: "info", Configured: "info", Format: "json"},
 		NetList: []api.Net{{Net: tcp, NIs: []api.NI{{
 			NID: nid("10.0.0.1@tcp"), Status: "up", Interfaces: []string{"eth0"},
 			Statistics: api.Statistics{Sent: 82, Received: 80, PutAck: api.Latency{Samples: 38, Min: 90_000, Max: 400_000, Avg: 120_000}},

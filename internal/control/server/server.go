@@ -90,6 +90,8 @@ func (h *handlers) quick() map[string]handler {
 		"GET /v1/lst":       ask(h.lstStatus),
 		"GET /v1/recovery":  ask(h.recovery),
 		"GET /v1/cpts":      ask(h.cpts, "nids"),
+		"GET /v1/log":       ask(h.log),
+		"POST /v1/log":      handling(changePatience, atOnce, h.setLog),
 		"/":                 h.nothing,
 	}
 }
@@ -144,7 +146,7 @@ func (h *handlers) nothing(_ http.ResponseWriter, r *http.Request) (any, *api.Fa
 // withoutLNet are the requests that are answered while LNet is not configured.
 var withoutLNet = map[string]bool{
 	"/": true, "GET /v1/version": true, "POST /v1/lnet": true, "POST /v1/configuration/errands": true,
-	"GET /v1/clients": true, "DELETE /v1/clients": true, "GET /v1/lst": true,
+	"GET /v1/clients": true, "DELETE /v1/clients": true, "GET /v1/lst": true, "GET /v1/log": true, "POST /v1/log": true,
 	"POST /v1/lst/disable": true, // the network is down, and selftest may be enabled still
 }
 

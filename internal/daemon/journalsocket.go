@@ -1,0 +1,194 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// journalSocket is where systemd's journal takes entries.
+	journalSocket = "/run/systemd/journal/socket"
+	// journalPatience is how long one entry waits for a journal that reads nothing.
+	journalPatience = 100 * time.Millisecond
+)
+
+// isJournal tells whether w is the stream to the journal that systemd gave to this
+// process and told of in JOURNAL_STREAM.
+func isJournal(w io.Writer, stream string) bool {
+	f, ok := w.(*os.File)
+	if !ok || stream == "" {
+		return false
+	}
+	var s unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &s) != nil {
+		return false
+	}
+	return stream == fmt.Sprintf("%d:%d", s.Dev, s.Ino)
+}
+
+// journal is the journal's socket, which may come and go. It may be used
+// concurrently. What a journal that is stuck does not take is lost, and told of
+// when it takes entries again: the node does not wait for it.
+type journal struct {
+	path string
+	// lost are entries since the journal got stuck; 0: it is not.
+	lost    atomic.Uint64
+	waiters atomic.Int32
+
+	mu   sync.Mutex // guards conn; not held while something is sent
+	conn *net.UnixConn
+}
+
+func newJournal(path string) *journal { return &journal{path: path} }
+
+// put sends an entry, or loses it, and tells whether there is a journal. It waits for
+// at most journalPatience, and that once for a journal that is stuck.
+func (j *journal) put(entry []byte) bool {
+	for range 2 { // a journal that has begun anew has another socket
+		conn := j.connected()
+		if conn == nil {
+			return false
+		}
+		lost := j.lost.Load()
+		err := j.send(conn, entry, lost == 0)
+		switch {
+		case err == nil:
+			if lost > 0 && j.lost.CompareAndSwap(lost, 0) {
+				_ = j.send(conn, lostEntry(lost), false)
+			}
+			return true
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, os.ErrDeadlineExceeded):
+			j.lost.Add(1)
+			return true
+		}
+		j.leave(conn)
+	}
+	return false
+}
+
+// lostEntry tells how many are missing.
+func lostEntry(n uint64) []byte {
+	e := entry{text: []byte(textLost)}
+	b := appendField(nil, "LNET_EVENT", textLost)
+	b = appendField(b, "LNET_LINES", fmt.Sprint(n))
+	b = appendField(b, "PRIORITY", "4")
+	b = appendField(b, "SYSLOG_IDENTIFIER", journalIdentifier)
+	return appendField(b, "MESSAGE", fmt.Appendf(e.text, " lines=%d", n))
+}
+
+const textLost = "the journal took nothing for a while: lines of the log are lost"
+
+// connected is a socket that is connected; nil: there is no journal.
+func (j *journal) connected() *net.UnixConn {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.conn == nil {
+		// This does not block, whoever listens.
+		c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: j.path, Net: "unixgram"})
+		if err != nil {
+			return nil
+		}
+		j.conn = c
+	}
+	return j.conn
+}
+
+// leave closes a socket that is of no use any more.
+func (j *journal) leave(c *net.UnixConn) {
+	j.mu.Lock()
+	if j.conn == c {
+		j.conn = nil
+	}
+	j.mu.Unlock()
+	_ = c.Close()
+}
+
+func (j *journal) close() {
+	if c := j.connected(); c != nil {
+		j.leave(c)
+	}
+}
+
+// send sends an entry as a datagram, or, if it is too large for one, as a file. It
+// waits only if it may.
+func (j *journal) send(c *net.UnixConn, entry []byte, wait bool) error {
+	err := j.sendMessage(c, entry, nil, wait)
+	if !errors.Is(err, unix.EMSGSIZE) && !errors.Is(err, unix.ENOBUFS) {
+		return err
+	}
+	fd, err := sealed(entry)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return j.sendMessage(c, nil, unix.UnixRights(fd), wait)
+}
+
+func (j *journal) sendMessage(c *net.UnixConn, data, rights []byte, wait bool) (err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	attempt := func(fd uintptr) bool {
+		sent = unix.Sendmsg(int(fd), data, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		return !errors.Is(sent, unix.EAGAIN)
+	}
+	if err := raw.Control(func(fd uintptr) { attempt(fd) }); err != nil {
+		return err
+	}
+	if !wait || !errors.Is(sent, unix.EAGAIN) {
+		return sent
+	}
+	if err := j.beginWait(c); err != nil {
+		return err
+	}
+	defer j.waiters.Add(-1)
+	if err := raw.Write(attempt); err != nil {
+		return err
+	}
+	return sent
+}
+
+// beginWait has all who wait do so until one time, which is set by the first.
+func (j *journal) beginWait(c *net.UnixConn) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.waiters.Add(1) > 1 {
+		return nil
+	}
+	if err := c.SetWriteDeadline(time.Now().Add(journalPatience)); err != nil {
+		j.waiters.Add(-1)
+		return err
+	}
+	return nil
+}
+
+// sealed is a file in memory that nobody changes any more, as the journal wants it.
+func sealed(b []byte) (int, error) {
+	fd, err := unix.MemfdCreate("lnetd-log", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, err
+	}
+	for len(b) > 0 && err == nil {
+		var n int
+		n, err = unix.Write(fd, b)
+		b = b[max(n, 0):]
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}

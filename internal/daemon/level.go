@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+)
+
+// Log says how lnetd logs.
+func (b *backend) Log() api.Log { return b.daemon.logging() }
+
+// SetLog has another level hold until lnetd ends or its configuration is reloaded.
+func (b *backend) SetLog(level string) error {
+	l, err := config.ParseLevel(level)
+	if err != nil {
+		return err
+	}
+	d := b.daemon
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.level == nil {
+		return syscall.EOPNOTSUPP
+	}
+	d.setLevel(l)
+	d.loaded.LogLevel = l // so that a reload finds a difference
+	return nil
+}
+
+func (d *Daemon) logging() api.Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return api.Log{
+		Level: nameOf(d.loaded.LogLevel), Configured: nameOf(d.configured),
+		Format: formatFor(os.Stderr, d.config.LogFormat).String(),
+	}
+}
+
+// setLevel changes the level and tells of it, at the lower of both. mu is held.
+func (d *Daemon) setLevel(to slog.Level) {
+	from := d.level.Level()
+	if to == from {
+		return
+	}
+	d.level.Set(min(from, to, slog.LevelInfo)) // or nobody would read it
+	d.log.Info("the level of the log has changed", "level", nameOf(to), "from", nameOf(from))
+	d.level.Set(to)
+}
+
+func nameOf(l slog.Level) string { return strings.ToLower(l.String()) }
