@@ -12,9 +12,10 @@ var boundedDebug = Rate{Every: time.Second / 100, Burst: 1000}
 
 // BoundedLog is a logger that stays bounded whatever peers do. What others can make
 // happen again and again is written with Tell: of each cause and subject a line a
-// minute, and of each cause four lines a minute at most, of which the last may be about many
-// subjects. What was not written is counted, and told with a later line as "more",
-// within a minute also if nothing further happens. Lines at debug are bounded
+// minute, two if the second is worse; and of each cause three lines a minute at most,
+// of which one may be about many subjects. What was not written is counted, and told as "more" with a later line,
+// within a minute also if nothing further happens: the last that happened, at the level of the
+// worst. Lines at debug are bounded
 // together: 100 a second after the first 1,000, and "not_logged" tells how many
 // were not written.
 //

@@ -57,7 +57,7 @@ func TestBoundedLogTells(t *testing.T) {
 		want := []string{
 			`level=WARN msg="connect failed" nid=10.0.0.1@tcp peer=10.0.0.2@tcp cause=EOF`,
 			`level=WARN msg="connect failed" nid=10.0.0.1@tcp peer=10.0.0.2@tcp cause=EOF more=28 within=58s ago=2s`,
-			`level=INFO msg="peer answers again" nid=10.0.0.1@tcp peer=10.0.0.2@tcp more=20 within=1m0s ago=20s`,
+			`level=WARN msg="peer answers again" nid=10.0.0.1@tcp peer=10.0.0.2@tcp more=20 within=1m0s ago=20s`,
 		}
 		if d := cmp.Diff(want, linesOf(out)); d != "" {
 			t.Error(d)
@@ -84,7 +84,7 @@ func TestBoundedLogOfManyPeers(t *testing.T) {
 		if n := len(lines); n > causeFew+12 {
 			t.Errorf("%d lines", n)
 		}
-		if want := `peers=397 examples="[10.0.0.100@tcp 10.0.0.10@tcp 10.0.0.11@tcp]"`; !strings.Contains(lines[causeFew], want) {
+		if want := `peers=398 examples="[10.0.0.100@tcp 10.0.0.10@tcp 10.0.0.11@tcp]"`; !strings.Contains(lines[causeFew], want) {
 			t.Errorf("%q is not in %q", want, lines[causeFew])
 		}
 		if told := eventsOf(t, lines); told != 24000 {

@@ -10,7 +10,7 @@ import (
 // The bounds of what is told of one cause.
 const (
 	causeInterval = time.Minute     // between two lines about one subject
-	causeFew      = 3               // lines about single subjects in an interval; one about many comes on top
+	causeFew      = 2               // lines about single subjects in an interval; one about many comes on top
 	causeGather   = 5 * time.Second // how long a line about many waits for more
 	causeLook     = time.Second     // between two looks at what has expired
 
@@ -54,6 +54,7 @@ const untold = slog.Level(-1 << 30)
 type tally struct {
 	count       uint64
 	first, last time.Duration
+	worst       slog.Level
 	event       event // the last
 }
 
@@ -141,8 +142,9 @@ func (c *causes) expect(at time.Duration) {
 // add counts an event that is not told now, and returns due.
 func (t *tally) add(now, due time.Duration, l *Line, h slog.Handler, attrs []slog.Attr) time.Duration {
 	if t.count == 0 {
-		t.first = now
+		t.first, t.worst = now, l.Level
 	}
+	t.worst = max(t.worst, l.Level)
 	t.count++
 	t.last = now
 	e := &t.event
@@ -206,7 +208,7 @@ func (k *cause) expire(now time.Duration, all bool, list []report) []report {
 		for _, of := range ready {
 			s := k.subjects[of]
 			list = append(list, s.report(now))
-			*s = subject{due: now + causeInterval, told: s.event.Level}
+			*s = subject{due: now + causeInterval, told: s.worst}
 			k.tell(now)
 		}
 	}
@@ -239,13 +241,14 @@ func (k *cause) next() (at time.Duration) {
 	return at
 }
 
-// report tells of what was counted.
+// report tells of what was counted: the last event, at the level of the worst.
 func (t *tally) report(now time.Duration) report {
+	t.event.Level = t.worst
 	return report{event: t.event, more: t.count - 1, within: now - t.first, ago: now - t.last}
 }
 
-// gather tells of all subjects with something to tell in one line: the last of the
-// worst events.
+// gather tells of all subjects with something to tell in one line: of the last event
+// of one of those to whom the worst happened.
 func (k *cause) gather(now time.Duration) report {
 	var worst, sum tally
 	var named []Subject
@@ -254,7 +257,7 @@ func (k *cause) gather(now time.Duration) report {
 			sum.first = t.first
 		}
 		sum.count += t.count
-		if w := &worst.event; worst.count == 0 || t.event.Level > w.Level || t.event.Level == w.Level && t.last > worst.last {
+		if worst.count == 0 || t.worst > worst.worst || t.worst == worst.worst && t.last > worst.last {
 			worst = *t
 		}
 	}
@@ -262,7 +265,7 @@ func (k *cause) gather(now time.Duration) report {
 		if s.count > 0 {
 			named = append(named, of)
 			take(&s.tally)
-			s.told = s.event.Level
+			s.told = max(s.told, s.worst)
 		}
 		s.tally = tally{}
 		s.due = now + causeInterval
@@ -272,6 +275,7 @@ func (k *cause) gather(now time.Duration) report {
 		take(&k.crowd)
 		k.crowd = tally{}
 	}
+	worst.event.Level = worst.worst
 	r.event, r.more, r.within, r.ago = worst.event, sum.count-r.others, now-sum.first, now-worst.last
 	if r.more > 0 { // the event itself is one of them
 		r.more--

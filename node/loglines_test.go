@@ -1,0 +1,262 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/simlnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+// What an operator reads in a minute of trouble, at most, however many things go
+// wrong; and that in ten minutes of it.
+const (
+	linesPerMinute = 4
+	troubleLasts   = 10 * time.Minute
+)
+
+// lineLog keeps the lines that a node and its driver write, with their times.
+type lineLog struct {
+	mu    sync.Mutex
+	out   bytes.Buffer
+	times []time.Time
+}
+
+func (l *lineLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.times = append(l.times, time.Now())
+	return l.out.Write(b)
+}
+
+func (l *lineLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// most is how many lines there are in the fullest minute.
+func (l *lineLog) most() (most int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for k, at := range l.times {
+		end, _ := slices.BinarySearchFunc(l.times, at.Add(time.Minute), time.Time.Compare)
+		most = max(most, end-k)
+	}
+	return most
+}
+
+func (l *lineLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.String()
+}
+
+// troubled is a node with some rails, whose log is kept, and others that have
+// all or some of them.
+type troubled struct {
+	simulated
+	log   *lineLog
+	node  *node.Node
+	host  *simlnd.Host
+	peers []*simlnd.Host
+}
+
+func troubledNID(rail, k int) lnet.NID {
+	return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, uint16(rail)), netip.AddrFrom4([4]byte{10, byte(rail), byte(k / 200), byte(1 + k%200)}))
+}
+
+// newTroubled makes the node and so many peers that all answer.
+func newTroubled(t *testing.T, rails, peers int) *troubled {
+	t.Helper()
+	w := &troubled{simulated: newSimulated(t), log: &lineLog{}}
+	begin := func(k int, log *slog.Logger) (*node.Node, *simlnd.Host) {
+		h := w.Host(fmt.Sprint("host", k), troubledNID(0, k).IP().String())
+		for rail := 1; rail < rails; rail++ {
+			h.AddDevice("", troubledNID(rail, k).IP().String())
+		}
+		bounded := lnd.NewBoundedLog(log)
+		c := driverConfig()
+		c.Logger = bounded.Logger
+		d, err := simlnd.NewDriver(h, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(bounded.End)
+		closeAtEnd(t, d)
+		n := newNode(t, node.Config{Parameters: new(node.DefaultParameters()), Logger: bounded.Logger})
+		for rail := range rails {
+			nid := troubledNID(rail, k)
+			if _, err := n.AddNI(context.Background(), d, lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n, h
+	}
+	w.node, w.host = begin(0, w.log.logger())
+	for k := range peers {
+		n, h := begin(k+1, nil)
+		sink(t, n, portals.OpPut)
+		w.peers = append(w.peers, h)
+	}
+	return w
+}
+
+// load has the node send a message to each peer, as often as that, for as long as
+// trouble lasts, and calls trouble in turn, as often as that.
+func (w *troubled) load(t *testing.T, pause, every time.Duration, to []lnet.NID, trouble func(k int)) {
+	t.Helper()
+	end := time.Now().Add(troubleLasts)
+	var work sync.WaitGroup
+	work.Go(func() {
+		for k := 0; time.Now().Before(end); k++ {
+			trouble(k)
+			time.Sleep(every)
+		}
+	})
+	e := &recorder{}
+	for time.Now().Before(end) {
+		for _, nid := range to {
+			h := bind(t, w.node, portals.MD{Bytes: make([]byte, 64), Threshold: 1, Unlink: true, Handler: e})
+			put(t, w.node, h, lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}, node.PutOptions{Portal: portalOpen})
+		}
+		time.Sleep(pause)
+		e.take()
+	}
+	work.Wait()
+}
+
+// told checks and shows what was logged.
+func (w *troubled) told(t *testing.T, least, most int) {
+	t.Helper()
+	log := w.log.String()
+	lines := strings.Count(log, "\n")
+	t.Logf("%d lines in %v, at most %d in a minute:\n%s", lines, troubleLasts, w.log.most(), log)
+	if lines < least || lines > most {
+		t.Errorf("%d lines, want %d to %d", lines, least, most)
+	}
+	if m := w.log.most(); m > linesPerMinute {
+		t.Errorf("%d lines in a minute", m)
+	}
+}
+
+// Given a rail whose link goes and comes every two seconds, and messages to all
+// peers, when that lasts for ten minutes, then there are few lines, and they tell what
+// the link and the peers do.
+func TestFewLinesOfAFlappingRail(t *testing.T) {
+	for _, tt := range []struct{ rails, peers int }{{1, 1}, {2, 1}, {2, 16}} {
+		t.Run(fmt.Sprint(tt.rails, " rails, ", tt.peers, " peers"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newTroubled(t, tt.rails, tt.peers)
+				device := w.host.Interface("eth0")
+				w.load(t, 200*time.Millisecond, 2*time.Second, w.nids(), func(k int) { device.SetUp(k%2 == 1) })
+				w.told(t, 10, 40)
+				if !strings.Contains(w.log.String(), `msg="link changed" ni=10.0.0.1@tcp link=down`) {
+					t.Error("the log does not tell of the link")
+				}
+			})
+		})
+	}
+}
+
+// Given a path to a peer that is cut and healed every two seconds, somewhere in the network.
+func TestFewLinesOfAFlappingPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTroubled(t, 2, 4)
+		here, there := w.host.Interface("eth0"), w.peers[0].Interface("eth0")
+		w.load(t, 200*time.Millisecond, 2*time.Second, w.nids(), func(k int) {
+			if k%2 == 0 {
+				w.Partition(here, there, simlnd.Both)
+			} else {
+				w.Heal(here, there, simlnd.Both)
+			}
+		})
+		w.told(t, 5, 40)
+	})
+}
+
+// Given connections that are reset every two seconds, of all peers.
+func TestFewLinesOfConnectionsThatBreak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTroubled(t, 1, 8)
+		w.load(t, 200*time.Millisecond, 2*time.Second, w.nids(), func(int) {
+			for _, p := range w.peers {
+				w.Break(w.host, p)
+			}
+		})
+		w.told(t, 5, 40)
+	})
+}
+
+// Given a peer that refuses, since nobody listens there or since who does hangs up, when
+// messages go there all the time, then there are few lines.
+func TestFewLinesOfAPeerThatRefuses(t *testing.T) {
+	for name, listens := range map[string]bool{"nobody listens": false, "it hangs up": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newTroubled(t, 1, 1)
+				other := w.Host("refuses", "10.0.9.9")
+				if listens {
+					l, err := other.Listen(netip.MustParseAddrPort("10.0.9.9:988"), 16)
+					if err != nil {
+						t.Fatal(err)
+					}
+					done := make(chan struct{})
+					go func() {
+						defer close(done)
+						for {
+							s, err := l.Accept()
+							if err != nil {
+								return
+							}
+							_ = s.Close()
+						}
+					}()
+					defer func() { _ = l.Close(); <-done }()
+				}
+				to := parseNID(t, "10.0.9.9@tcp")
+				w.load(t, 200*time.Millisecond, time.Minute, []lnet.NID{to, w.nids()[0]}, func(int) {})
+				w.told(t, 10, 20)
+			})
+		})
+	}
+}
+
+// Given a switch that dies, with three hundred peers behind it, when messages go to all
+// of them, then there are few lines, which say how many there are.
+func TestFewLinesOfADeadSwitch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const peers = 300
+		w := newTroubled(t, 1, peers)
+		w.load(t, 10*time.Second, troubleLasts-time.Minute, w.nids(), func(k int) {
+			for _, p := range w.peers {
+				if k == 0 {
+					w.Partition(w.host, p, simlnd.Both)
+				} else {
+					w.Heal(w.host, p, simlnd.Both)
+				}
+			}
+		})
+		w.told(t, 5, 40)
+		if !strings.Contains(w.log.String(), "peers=29") && !strings.Contains(w.log.String(), "peers=300") {
+			t.Error("the log does not say how many there are")
+		}
+	})
+}
+
+// nids are the peers', of the first rail.
+func (w *troubled) nids() []lnet.NID {
+	list := make([]lnet.NID, len(w.peers))
+	for k := range list {
+		list[k] = troubledNID(0, k+1)
+	}
+	return list
+}
