@@ -284,7 +284,7 @@ func (d *discoverer) do(a discovery.Action) {
 		}
 		d.touched(a.NID)
 	case discovery.SetPrimary:
-		n.log.Debug("primary nid", "old", a.Old, "new", a.New)
+		n.log.Debug("a peer has another primary NID", "old", a.Old, "new", a.New)
 		d.touched(a.New)
 	case discovery.ViewChanged:
 		d.publish(d.peers[a.View.ID], a.View)

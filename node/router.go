@@ -344,7 +344,7 @@ func (i *ni) callSilent(since int64) bool {
 		i.blame(DownSilence, false)
 		return false
 	}
-	i.node.log.Tell(lnd.Line{Level: slog.LevelWarn, Text: "nobody pings on the net of this router's NI", Of: lnd.AboutNI(i.NID)})
+	i.node.log.Tell(lnd.Line{Level: slog.LevelInfo, Text: "nobody pings on the net of this router's NI: it counts as down", Of: lnd.AboutNI(i.NID)})
 	return news
 }
 

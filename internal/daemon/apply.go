@@ -45,7 +45,7 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 		t.undo(ctx, steps[:k])
 		t.engines.order(before)
 		if wrong := t.arrange(context.WithoutCancel(ctx), nids); wrong != nil {
-			t.log.Error("configuration: the order of NIs is not what it was", "err", wrong)
+			t.log.Error("the order of NIs is not what it was before a change that failed", "err", wrong)
 		}
 		return err
 	}
@@ -104,7 +104,7 @@ func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
 		}
 		for k, s := range batch {
 			if err := take(batch[k : k+1]); err != nil {
-				t.log.Error("configuration: what failed in part cannot be taken back", "step", s.Inverse().String(), "err", err)
+				t.log.Error("what a failed change had done cannot be taken back", "step", s.Inverse().String(), "err", err)
 			}
 		}
 	}

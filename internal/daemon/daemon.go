@@ -85,7 +85,7 @@ func (d *Daemon) Use(name string, run func(ctx context.Context, n *node.Node) er
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.bounded.End()
 	for _, w := range d.config.Warnings {
-		d.log.Warn("something about the configuration", "warning", w.Error())
+		d.log.Warn("a warning about the configuration", "warning", w.Error())
 	}
 	d.systemd.Status("starting")
 	listening, err := d.listen()

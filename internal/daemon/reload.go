@@ -35,7 +35,7 @@ func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error))
 		return err
 	}
 	for _, w := range c.Warnings {
-		d.log.Warn("something about the configuration", "warning", w.Error())
+		d.log.Warn("a warning about the configuration", "warning", w.Error())
 	}
 	d.reloads.Lock()
 	defer d.reloads.Unlock()

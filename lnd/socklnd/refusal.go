@@ -97,12 +97,11 @@ func (a *acceptor) refused(i *Interface, s Stream, err error) {
 		i.counters.refused.Add(reason)
 	}
 	remote := s.RemoteAddr()
-	level := slog.LevelInfo
+	l := lnd.Line{Level: slog.LevelInfo, Text: "caller refused", Of: lnd.AboutCaller(remote.Addr())}
 	if ordinary(reason) {
-		level = slog.LevelDebug
+		l.Level = slog.LevelDebug
 	}
-	d.log.Tell(lnd.Line{Level: level, Text: "caller refused", Of: lnd.AboutCaller(remote.Addr())},
-		slog.Uint64("port", uint64(remote.Port())), slog.String("reason", reason.String()), slog.Any("cause", err))
+	d.log.Tell(l, slog.Uint64("port", uint64(remote.Port())), slog.String("reason", reason.String()), slog.Any("cause", err))
 }
 
 // anyUser is an interface that listens here, the first of several; nil if none

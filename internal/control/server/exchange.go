@@ -199,7 +199,7 @@ func invalidRequest(text string, err error) *api.Fault {
 func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body any) {
 	b, err := json.Marshal(body)
 	if err != nil {
-		s.logger().Error("encode a control reply", "err", err)
+		s.logger().Error("a reply of the control interface cannot be encoded", "err", err)
 		http.Error(w, "", http.StatusInternalServerError)
 		return
 	}

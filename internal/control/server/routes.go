@@ -109,7 +109,7 @@ func deletedRoute(err error) *api.Fault {
 // undo reports that part of a refused change could not be taken back.
 func (h *handlers) undo(what string, err error) {
 	if err != nil {
-		h.logger().Error("take back what a refused change had done", "change", what, "err", err)
+		h.logger().Error("what a refused change had done cannot be taken back", "change", what, "err", err)
 	}
 }
 

@@ -1,0 +1,73 @@
+package daemon
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+)
+
+// Given a daemon that runs, when the level of its log is set, then it holds at once, and
+// the log says so whatever the levels are; a reload brings back what is written.
+func TestSetLogLevel(t *testing.T) {
+	level := &slog.LevelVar{}
+	c := parse(t, "lnetd: {log_level: warn, log_format: json}")
+	c.ControlSocket = t.TempDir() + "/c.sock"
+	level.Set(c.LogLevel)
+	r := runDaemon(t, c, Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24")))}, func(d *Daemon) { d.SetLevel(level) })
+	ctl := r.ready(t)
+	r.Daemon.mu.Lock()
+	r.Daemon.log = slog.New(newZapHandler(r.log, level, config.FormatJSON))
+	r.Daemon.mu.Unlock()
+	shows := func(want api.Log) {
+		t.Helper()
+		got, err := ctl.Log(t.Context())
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Error(err, diff)
+		}
+	}
+	set := func(text string) {
+		t.Helper()
+		if err := ctl.SetLog(t.Context(), api.LogChange{Level: text}); err != nil {
+			t.Error(err)
+		}
+	}
+	reload := func(text string) {
+		t.Helper()
+		r.Reload(t.Context(), func() (config.Config, error) {
+			c := parse(t, text)
+			c.ControlSocket = r.socket
+			return c, nil
+		})
+		<-r.states
+		<-r.states
+	}
+	shows(api.Log{Level: "warn", Configured: "warn", Format: "json"})
+	set("error")
+	set("ERROR")
+	shows(api.Log{Level: "error", Configured: "warn", Format: "json"})
+	set("debug")
+	shows(api.Log{Level: "debug", Configured: "warn", Format: "json"})
+	if l := level.Level(); l != slog.LevelDebug {
+		t.Errorf("%v", l)
+	}
+	if n := strings.Count(r.log.String(), "the level of the log has changed"); n != 2 {
+		t.Errorf("%d lines: %s", n, r.log.String())
+	}
+	for _, bad := range []string{"", "warning", "info+2", "debug\n"} {
+		err := ctl.SetLog(t.Context(), api.LogChange{Level: bad})
+		if err == nil || !strings.Contains(err.Error(), "is no level of the log") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	reload("lnetd: {log_level: warn, log_format: json}")
+	shows(api.Log{Level: "warn", Configured: "warn", Format: "json"})
+	set("info")
+	reload("lnetd: {log_level: info, log_format: json}")
+	shows(api.Log{Level: "info", Configured: "info", Format: "json"})
+	r.stop(t)
+}
