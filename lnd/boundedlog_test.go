@@ -226,9 +226,8 @@ func BenchmarkSuppressed(b *testing.B) {
 	l := NewBoundedLog(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	defer l.End()
 	of := AboutPeer(nidOf("10.0.0.2@tcp"))
-	err := error(io.EOF)
 	tell := func() {
-		l.Tell(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "connections", Of: of}, slog.Any("cause", err))
+		l.Tell(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "connections", Of: of}, slog.Any("cause", io.EOF))
 	}
 	tell()
 	b.ReportAllocs()

@@ -35,9 +35,8 @@ const (
 	// use of it is that weighs as much: anybody can call.
 	calling = 24 * 3600
 	// roomPause is the pause, in seconds, after all peers were looked at and not
-	// enough could go; boundPause that between two lines in the log.
-	roomPause  = 1
-	boundPause = 600
+	// enough could go.
+	roomPause = 1
 )
 
 // strangers bounds the peer NIs that nobody configured. When there are as many as
@@ -52,7 +51,7 @@ type strangers struct {
 	forgotten, refused atomic.Uint64
 
 	// The discoverer's; seconds of the node's clock.
-	again, told int64
+	again int64
 	// lacking says that there may be peers that lack NIDs; the discoverer's.
 	lacking bool
 }

@@ -151,7 +151,7 @@ func killed(t *testing.T, w *world) {
 		kill(t, w.path)
 		eventually(t, "one client is left", func() bool { return len(w.server.Clients()) == 1 })
 		// The log is bounded: of the first few there is a line each.
-		if got := w.log.lines()[lines:]; round < 3 && (len(got) != 1 || !strings.Contains(got[0], "tms=3 buffers=18 areas=1")) {
+		if got := w.log.lines()[lines:]; round < 2 && (len(got) != 1 || !strings.Contains(got[0], "tms=3 buffers=18 areas=1")) {
 			t.Errorf("round %d: %q", round, got)
 		}
 		other.tm.submit(

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
 // Given a daemon that runs, when the level of its log is set, then it holds at once, and
@@ -18,11 +19,12 @@ func TestSetLogLevel(t *testing.T) {
 	c := parse(t, "lnetd: {log_level: warn, log_format: json}")
 	c.ControlSocket = t.TempDir() + "/c.sock"
 	level.Set(c.LogLevel)
-	r := runDaemon(t, c, Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24")))}, func(d *Daemon) { d.SetLevel(level) })
+	log := &daemontest.Log{}
+	r := runDaemon(t, c, Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24")))}, func(d *Daemon) {
+		d.SetLevel(level)
+		d.log = NewLogger(log, level, config.FormatJSON)
+	})
 	ctl := r.ready(t)
-	r.Daemon.mu.Lock()
-	r.Daemon.log = slog.New(newZapHandler(r.log, level, config.FormatJSON))
-	r.Daemon.mu.Unlock()
 	shows := func(want api.Log) {
 		t.Helper()
 		got, err := ctl.Log(t.Context())
@@ -55,8 +57,8 @@ func TestSetLogLevel(t *testing.T) {
 	if l := level.Level(); l != slog.LevelDebug {
 		t.Errorf("%v", l)
 	}
-	if n := strings.Count(r.log.String(), "the level of the log has changed"); n != 2 {
-		t.Errorf("%d lines: %s", n, r.log.String())
+	if n := strings.Count(log.String(), "the level of the log has changed"); n != 2 {
+		t.Errorf("%d lines: %s", n, log.String())
 	}
 	for _, bad := range []string{"", "warning", "info+2", "debug\n"} {
 		err := ctl.SetLog(t.Context(), api.LogChange{Level: bad})

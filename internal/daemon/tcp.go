@@ -22,10 +22,8 @@ import (
 
 // Ports of LNet over TCP.
 const (
-	// kernelPort is where kernel nodes listen.
-	kernelPort = 988
-	// unprivilegedPort is where lnetd listens if it may not listen on kernelPort
-	// and was not told where to.
+	// unprivilegedPort is where lnetd listens if it may not listen on 988, as kernel
+	// nodes do, and was not told where to.
 	unprivilegedPort = 9988
 	// highestPrivileged is the highest port that secure acceptors take callers
 	// from.
