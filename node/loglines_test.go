@@ -152,7 +152,7 @@ func (w *troubled) told(t *testing.T, least, most int) {
 // peers, when that lasts for ten minutes, then there are few lines, and they tell what
 // the link and the peers do.
 func TestFewLinesOfAFlappingRail(t *testing.T) {
-	for _, tt := range []struct{ rails, peers int }{{1, 1}, {2, 1}, {2, 16}} {
+	for _, tt := range []struct{ rails, peers int }{{1, 1}, {2, 1}, {2, 8}} {
 		t.Run(fmt.Sprint(tt.rails, " rails, ", tt.peers, " peers"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newTroubled(t, tt.rails, tt.peers)
