@@ -60,10 +60,15 @@ func (m *Machine) check() error {
 			return fmt.Errorf("timer %d is not in order", k)
 		}
 	}
+	queued := 0
 	for q := m.queue.first; q != nil; q = q.qnext {
 		if !q.queued || q.state.Has(MarkDeleted) {
 			return fmt.Errorf("p%d is in the queue", q.id)
 		}
+		queued++
+	}
+	if q, f := queued, m.Figures(); f.Queue != q || f.Pings+f.Pushes != len(m.requests) {
+		return fmt.Errorf("figures %+v: %d are queued, %d requests under way", f, q, len(m.requests))
 	}
 	if nids != len(m.nis) || peers != m.count {
 		return fmt.Errorf("%d nids, %d in the table; %d peers, counted %d", nids, len(m.nis), peers, m.count)

@@ -69,6 +69,7 @@ type Machine struct {
 	actions  []Action
 	spare    []Action
 	pushRoom int
+	figures  Figures // but for Queue
 }
 
 // New makes a Machine that knows no peer.

@@ -2,10 +2,14 @@ package discovery
 
 // queue is the request list (discovery 6). Peers whose round runs and that are not
 // in it wait for an event.
-type queue struct{ first, last *peer }
+type queue struct {
+	first, last *peer
+	length      int
+}
 
 func (q *queue) pushBack(p *peer) {
 	p.queued = true
+	q.length++
 	p.qprev, p.qnext = q.last, nil
 	if q.last != nil {
 		q.last.qnext = p
@@ -17,6 +21,7 @@ func (q *queue) pushBack(p *peer) {
 
 func (q *queue) pushFront(p *peer) {
 	p.queued = true
+	q.length++
 	p.qprev, p.qnext = nil, q.first
 	if q.first != nil {
 		q.first.qprev = p
@@ -30,6 +35,7 @@ func (q *queue) remove(p *peer) {
 	if !p.queued {
 		return
 	}
+	q.length--
 	if p.qprev != nil {
 		p.qprev.qnext = p.qnext
 	} else {

@@ -30,6 +30,7 @@ func (m *Machine) PingReply(now time.Duration, id RequestID, r Reply) {
 func (m *Machine) replied(p *peer, c *Content) {
 	w := p.work
 	if c.Err != nil || m.strange(p, c) {
+		m.endedBadly(p, true)
 		w.pingErr = nil
 		m.set(p, PingFailed)
 		return
@@ -73,6 +74,7 @@ func (m *Machine) strange(p *peer, c *Content) bool {
 // peer is ignored.
 func (m *Machine) PushReceived(now time.Duration, from lnet.NID, c Content) {
 	m.begin(now)
+	m.figures.PushesReceived++
 	if i := m.nis[from]; i != nil && !m.stopped {
 		p := i.peer
 		m.pushed(p, &c)

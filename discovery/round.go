@@ -78,6 +78,8 @@ func (m *Machine) ping(p *peer) {
 	m.order++
 	w.asked = m.order
 	w.ping = m.request(p)
+	m.figures.Pings++
+	m.figures.PingsSent++
 	a := SendPing{ID: w.ping, Peer: p.id, To: p.primary, Size: max(int(p.dataSize), lnet.PingBufferMin)}
 	if nid := p.onNet(w.net); w.net != 0 && !nid.IsZero() {
 		a.To, a.Net = nid, w.net
@@ -97,6 +99,8 @@ func (m *Machine) push(p *peer) {
 	m.clear(p, ForcePush)
 	m.set(p, PushSent)
 	w.push, w.pushed, w.void = m.request(p), m.local.Seq, false
+	m.figures.Pushes++
+	m.figures.PushesSent++
 	a := SendPush{ID: w.push, Peer: p.id, To: w.destination, Source: w.source, Seq: m.local.Seq}
 	if i := m.nis[a.To]; a.To.IsZero() || i != nil && i.peer != p { // another one has answered
 		a.To, a.Source = p.primary, lnet.NID{}
@@ -112,6 +116,7 @@ func (m *Machine) cancelPing(p *peer) {
 		m.act(Cancel{w.ping})
 		delete(m.requests, w.ping)
 		w.ping = 0
+		m.figures.Pings--
 	}
 	m.clear(p, PingSent|PingFailed)
 }
@@ -121,6 +126,7 @@ func (m *Machine) cancelPush(p *peer) {
 		m.act(Cancel{w.push})
 		delete(m.requests, w.push)
 		w.push = 0
+		m.figures.Pushes--
 	}
 	m.clear(p, PushSent|PushFailed)
 }
@@ -136,9 +142,11 @@ func (m *Machine) ended(id RequestID) (p *peer, ping bool) {
 	w := p.work
 	if ping = w.ping == id; ping {
 		w.ping = 0
+		m.figures.Pings--
 		m.clear(p, PingSent)
 	} else {
 		w.push = 0
+		m.figures.Pushes--
 		m.clear(p, PushSent)
 	}
 	if w.ping == 0 && w.push == 0 {
@@ -148,6 +156,17 @@ func (m *Machine) ended(id RequestID) (p *peer, ping bool) {
 		}
 	}
 	return p, ping
+}
+
+// endedBadly counts a request of p's that failed; nil: nobody waits for it any more.
+func (m *Machine) endedBadly(p *peer, ping bool) {
+	switch {
+	case p == nil:
+	case ping:
+		m.figures.PingsFailed++
+	default:
+		m.figures.PushesFailed++
+	}
 }
 
 // Failed says that a ping or push failed after it was sent: its send, its
@@ -161,6 +180,7 @@ func (m *Machine) Failed(now time.Duration, id RequestID, err error) {
 
 func (m *Machine) failed(id RequestID, err error) {
 	p, ping := m.ended(id)
+	m.endedBadly(p, ping)
 	switch {
 	case p == nil:
 		return
@@ -183,6 +203,7 @@ func (m *Machine) failed(id RequestID, err error) {
 func (m *Machine) Refused(now time.Duration, id RequestID, err error) {
 	m.begin(now)
 	if p, ping := m.ended(id); p != nil {
+		m.endedBadly(p, ping)
 		if ping { // which is wanted still
 			m.clear(p, PingFailed|NIDsUpToDate)
 		} else {
@@ -236,6 +257,10 @@ func (m *Machine) reached(p *peer, yes bool) {
 // endRound: discovery 6.8.
 func (m *Machine) endRound(p *peer, err error) {
 	w := p.doing()
+	m.figures.Rounds++
+	if err != nil {
+		m.figures.RoundsFailed++
+	}
 	m.queue.remove(p)
 	m.clear(p, Discovering|RouterDiscovery)
 	if !p.state.Has(MultiRail) {

@@ -3,7 +3,6 @@ package node
 import (
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -16,12 +15,6 @@ type MessageCounts struct {
 
 // Total is the sum over all types.
 func (c MessageCounts) Total() uint64 { return c.Put + c.Get + c.Reply + c.Ack + c.Hello }
-
-// Latency sums up measured times.
-type Latency struct {
-	Samples       uint64
-	Min, Max, Avg time.Duration
-}
 
 // Traffic is what passed an NI or went to and came from a peer NI
 // (lnet-core 10.2).
@@ -85,57 +78,39 @@ const (
 	latencyKinds
 )
 
-// trafficStats is the live form of Traffic. The node's totals are sums of its
-// NIs', so that a message costs no further atomic operation for them.
+// trafficStats counts the messages of an NI or a peer NI by type. The node's totals are
+// sums of its NIs', so that a message costs no further atomic operation for them.
 type trafficStats struct {
-	sent, received, dropped                [messageTypes]atomic.Uint64
-	sentBytes, receivedBytes, droppedBytes atomic.Uint64
-	latency                                [latencyKinds]latencyStats
-	status                                 [statuses]atomic.Uint64
+	sent, received, dropped [messageTypes]atomic.Uint64
+	status                  [statuses]atomic.Uint64
 }
 
-type latencyStats struct {
-	samples, sum, min, max atomic.Int64 // nanoseconds; min 0: no sample yet
+// peerStats is the live form of a peer NI's Traffic.
+type peerStats struct {
+	trafficStats
+	latency [latencyKinds]latencyStats
 }
 
-func (l *latencyStats) add(ns int64) {
-	ns = max(ns, 1)
-	l.samples.Add(1)
-	l.sum.Add(ns)
-	for {
-		old := l.min.Load()
-		if old != 0 && old <= ns || l.min.CompareAndSwap(old, ns) {
-			break
-		}
-	}
-	raise(&l.max, ns)
+// niStats is the live form of an NI's Traffic and Detail.
+type niStats struct {
+	trafficStats
+	sentBytes, receivedBytes, droppedBytes [messageTypes]atomic.Uint64
+	latency                                [latencyKinds]latencyHistogram
 }
 
-func (l *latencyStats) snapshot() Latency {
-	s := Latency{Samples: uint64(l.samples.Load()), Min: time.Duration(l.min.Load()), Max: time.Duration(l.max.Load())}
-	if s.Samples > 0 {
-		s.Avg = time.Duration(uint64(l.sum.Load()) / s.Samples)
-	}
-	return s
-}
-
-// raise lifts a to v, unless it is higher already.
-func raise(a *atomic.Int64, v int64) {
-	for old := a.Load(); old < v; old = a.Load() {
-		if a.CompareAndSwap(old, v) {
-			return
-		}
-	}
-}
-
-// sentAs is the type that a sent message counts as (see Traffic.Sent).
-var sentAs = [messageTypes]lnet.MsgType{
-	lnet.MsgAck: lnet.MsgPut, lnet.MsgPut: lnet.MsgPut,
-	lnet.MsgGet: lnet.MsgGet, lnet.MsgReply: lnet.MsgGet, lnet.MsgHello: lnet.MsgHello,
+// Detail is more of what passed an NI. Other than in Traffic, messages that were sent
+// count by their own types.
+type Detail struct {
+	Sent MessageCounts
+	// SentBytes and so on are payload.
+	SentBytes, ReceivedBytes, DroppedBytes MessageCounts
+	// PutEgress, GetRTT and PutAck have the latencies of which Traffic tells the sum.
+	PutEgress, GetRTT, PutAck LatencyHistogram
 }
 
 // sample adds a latency to the figures of m's NI and peer NI.
 func (m *message) sample(k latencyKind, ns int64) {
+	ns = max(ns, 1)
 	m.ni.stats.latency[k].add(ns)
 	if m.peer != nil {
 		m.peer.stats.latency[k].add(ns)
@@ -144,12 +119,12 @@ func (m *message) sample(k latencyKind, ns int64) {
 
 // countSent counts a successful send of nbytes of payload.
 func (m *message) countSent(t lnet.MsgType, nbytes int) {
-	m.ni.stats.sent[sentAs[t]].Add(1)
+	m.ni.stats.sent[t].Add(1)
 	if nbytes > 0 {
-		m.ni.stats.sentBytes.Add(uint64(nbytes))
+		m.ni.stats.sentBytes[t].Add(uint64(nbytes))
 	}
 	if m.peer != nil {
-		m.peer.stats.sent[sentAs[t]].Add(1)
+		m.peer.stats.sent[t].Add(1)
 	}
 }
 
@@ -157,7 +132,7 @@ func (m *message) countSent(t lnet.MsgType, nbytes int) {
 func (m *message) countReceived(t lnet.MsgType, nbytes int) {
 	m.ni.stats.received[t].Add(1)
 	if nbytes > 0 {
-		m.ni.stats.receivedBytes.Add(uint64(nbytes))
+		m.ni.stats.receivedBytes[t].Add(uint64(nbytes))
 	}
 	if m.peer != nil {
 		m.peer.stats.received[t].Add(1)
@@ -167,7 +142,7 @@ func (m *message) countReceived(t lnet.MsgType, nbytes int) {
 // countDropped counts a message given up with nbytes of payload.
 func (i *ni) countDropped(p *peerNI, t lnet.MsgType, nbytes int) {
 	i.stats.dropped[t].Add(1)
-	i.stats.droppedBytes.Add(uint64(nbytes))
+	i.stats.droppedBytes[t].Add(uint64(nbytes))
 	if p != nil {
 		p.stats.dropped[t].Add(1)
 	}
@@ -180,9 +155,36 @@ func counts(c *[messageTypes]atomic.Uint64) MessageCounts {
 	}
 }
 
-func (s *trafficStats) traffic() Traffic {
-	return Traffic{
-		Sent: counts(&s.sent), Received: counts(&s.received), Dropped: counts(&s.dropped),
+// asKernels are the counts of what was sent as kernels count it: an ACK as put, a REPLY
+// as get.
+func (c MessageCounts) asKernels() MessageCounts {
+	return MessageCounts{Put: c.Put + c.Ack, Get: c.Get + c.Reply, Hello: c.Hello}
+}
+
+func (s *trafficStats) messages() Traffic {
+	return Traffic{Sent: counts(&s.sent).asKernels(), Received: counts(&s.received), Dropped: counts(&s.dropped)}
+}
+
+func (s *peerStats) traffic() Traffic {
+	t := s.messages()
+	for k, to := range []*Latency{&t.PutEgress, &t.GetRTT, &t.PutAck} {
+		*to = s.latency[k].summary(s.latency[k].samples.Load())
+	}
+	return t
+}
+
+func (s *niStats) traffic() Traffic {
+	t := s.messages()
+	for k, to := range []*Latency{&t.PutEgress, &t.GetRTT, &t.PutAck} {
+		*to = s.latency[k].summary(s.latency[k].samples())
+	}
+	return t
+}
+
+func (s *niStats) detail() Detail {
+	return Detail{
+		Sent: counts(&s.sent), SentBytes: counts(&s.sentBytes),
+		ReceivedBytes: counts(&s.receivedBytes), DroppedBytes: counts(&s.droppedBytes),
 		PutEgress: s.latency[latencyPutEgress].snapshot(),
 		GetRTT:    s.latency[latencyGetRTT].snapshot(),
 		PutAck:    s.latency[latencyPutAck].snapshot(),
@@ -201,31 +203,36 @@ func (s *trafficStats) health() HealthCounters {
 }
 
 // addTo adds the figures that make up the node's totals.
-func (s *trafficStats) addTo(c *Counters) {
+func (s *niStats) addTo(c *Counters) {
 	c.Sent += counts(&s.sent).Total()
 	c.Received += counts(&s.received).Total()
 	c.Dropped += counts(&s.dropped).Total()
-	c.SentBytes += s.sentBytes.Load()
-	c.ReceivedBytes += s.receivedBytes.Load()
-	c.DroppedBytes += s.droppedBytes.Load()
+	c.SentBytes += counts(&s.sentBytes).Total()
+	c.ReceivedBytes += counts(&s.receivedBytes).Total()
+	c.DroppedBytes += counts(&s.droppedBytes).Total()
 }
 
-// reset zeroes counts and latencies; health counters stay (lnet-core 10.1).
-func (s *trafficStats) reset() {
-	for _, c := range []*[messageTypes]atomic.Uint64{&s.sent, &s.received, &s.dropped} {
+func zero(all ...*[messageTypes]atomic.Uint64) {
+	for _, c := range all {
 		for k := range c {
 			c[k].Store(0)
 		}
 	}
-	s.sentBytes.Store(0)
-	s.receivedBytes.Store(0)
-	s.droppedBytes.Store(0)
+}
+
+// reset zeroes counts and latencies; health counters stay (lnet-core 10.1).
+func (s *niStats) reset() {
+	zero(&s.sent, &s.received, &s.dropped, &s.sentBytes, &s.receivedBytes, &s.droppedBytes)
 	for k := range s.latency {
-		l := &s.latency[k]
-		l.samples.Store(0)
-		l.sum.Store(0)
-		l.min.Store(0)
-		l.max.Store(0)
+		s.latency[k].reset()
+	}
+}
+
+func (s *peerStats) reset() {
+	zero(&s.sent, &s.received, &s.dropped)
+	for k := range s.latency {
+		s.latency[k].samples.Store(0)
+		s.latency[k].extremes.reset()
 	}
 }
 

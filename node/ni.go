@@ -31,7 +31,7 @@ type ni struct {
 
 	tx     credits
 	health health
-	stats  trafficStats
+	stats  niStats
 	// lastPing is the second of the node's clock at which another node's ping
 	// came last, kept on routers (lnet-core 9.2).
 	lastPing atomic.Int64
@@ -66,6 +66,7 @@ type NIInfo struct {
 	Options    any
 	LNDTimeout time.Duration
 	Traffic    Traffic
+	Detail     Detail
 	Health     Health
 	Policy     PolicyInfo
 	// DeviceCPT is where the device is, selection.UnknownCPT if nobody knows.
@@ -209,7 +210,8 @@ func (i *ni) info() NIInfo {
 		NID: i.NID, Net: i.net, Device: i.iface.Device(),
 		Status: i.status(), Down: i.down(), Link: lnd.LinkState(i.link.Load()),
 		Options: i.iface.Options(), LNDTimeout: i.iface.Timeout(), Traffic: i.stats.traffic(),
-		Health:    i.node.healthInfo(&i.health, &i.stats),
+		Detail:    i.stats.detail(),
+		Health:    i.node.healthInfo(&i.health, &i.stats.trafficStats),
 		Policy:    PolicyInfo{NetPriority: selection.NoPriority, NIDPriority: i.Priority()},
 		DeviceCPT: i.CPT,
 	}

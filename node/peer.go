@@ -64,7 +64,7 @@ type peerNI struct {
 	spokenBy atomic.Pointer[peerNI]
 	news     lnd.Meter // of what it tells of others
 	health   health
-	stats    trafficStats
+	stats    peerStats
 }
 
 func newPeerNI(nid lnet.NID) *peerNI {
@@ -400,7 +400,7 @@ func (n *Node) peerInfo(v *discovery.View, nis []PeerNIInfo) (PeerInfo, bool) {
 func (n *Node) peerNIInfo(p *peerNI, v *discovery.View, t *topology) PeerNIInfo {
 	info := PeerNIInfo{
 		NID: p.NID, QueuedBytes: p.Queued.Load(), Refs: 1,
-		Traffic: p.stats.traffic(), Health: n.healthInfo(&p.health, &p.stats), Trouble: t.troubleInfo(p),
+		Traffic: p.stats.traffic(), Health: n.healthInfo(&p.health, &p.stats.trafficStats), Trouble: t.troubleInfo(p),
 		Policy: PolicyInfo{
 			NetPriority: selection.NoPriority, NIDPriority: p.Priority(), Gateways: p.Routers(), Sources: p.Sources(),
 		},

@@ -165,6 +165,7 @@ func TestConversationOfCaptureA(t *testing.T) {
 					t.Errorf("node %s: latency %+v", name, l)
 				}
 			}
+			checkDetail(t, name, c.n, len(infoA)/2)
 			p := c.n.Peers()
 			if len(p) != 1 || len(p[0].NIs) != 1 {
 				t.Fatalf("node %s: peers %+v", name, p)
@@ -184,11 +185,58 @@ func TestConversationOfCaptureA(t *testing.T) {
 			if g := c.n.Counters(); g != (node.Counters{}) {
 				t.Errorf("node %s: counters after reset: %+v", name, g)
 			}
-			if tr := c.n.NIs()[1].Traffic; tr != (node.Traffic{}) {
-				t.Errorf("node %s: traffic after reset: %+v", name, tr)
+			if i := c.n.NIs()[1]; i.Traffic != (node.Traffic{}) || i.Detail != (node.Detail{}) {
+				t.Errorf("node %s: traffic after reset: %+v %+v", name, i.Traffic, i.Detail)
 			}
 		}
 	})
+}
+
+// checkDetail checks what a node of the conversation of capture A says beside what
+// kernels count, where each frame takes a millisecond and ping info has size bytes.
+func checkDetail(t *testing.T, name string, n *node.Node, size int) {
+	t.Helper()
+	i, info := n.NIs()[1], uint64(size)
+	d, tr := &i.Detail, &i.Traffic
+	got := *d
+	got.PutEgress, got.GetRTT, got.PutAck = node.LatencyHistogram{}, node.LatencyHistogram{}, node.LatencyHistogram{}
+	want := map[string]node.Detail{
+		"A": {
+			Sent:      node.MessageCounts{Put: 1, Get: 3, Reply: 1, Ack: 1},
+			SentBytes: node.MessageCounts{Put: info, Reply: info}, ReceivedBytes: node.MessageCounts{Put: info, Reply: 3 * info},
+		},
+		"B": {
+			Sent:      node.MessageCounts{Put: 1, Get: 1, Reply: 3, Ack: 1},
+			SentBytes: node.MessageCounts{Put: info, Reply: 3 * info}, ReceivedBytes: node.MessageCounts{Put: info, Reply: info},
+		},
+	}[name]
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("node %s: detail (-want +got):\n%s", name, diff)
+	}
+	for k, pair := range []struct {
+		h *node.LatencyHistogram
+		l node.Latency
+	}{{&d.PutEgress, tr.PutEgress}, {&d.GetRTT, tr.GetRTT}, {&d.PutAck, tr.PutAck}} {
+		if pair.h.Samples() != pair.l.Samples || pair.h.Max != pair.l.Max {
+			t.Errorf("node %s: latency %d: %+v, want as many as in %+v", name, k, pair.h, pair.l)
+		}
+	}
+	for k, samples := range d.GetRTT.Counts { // a ping and its answer
+		if from, to := node.LatencyBound(k-1), node.LatencyBound(k); (samples > 0) != (from < 0.002 && 0.002 <= to) {
+			t.Errorf("node %s: %d round trips of %g to %g s", name, samples, from, to)
+		}
+	}
+	a, err := n.Activity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantActivity := node.Activity{Discovery: discovery.Figures{PingsSent: 1, PushesSent: 1, PushesReceived: 1, Rounds: 2}}
+	if name == "B" {
+		wantActivity.Discovery.PingsSent, wantActivity.Discovery.Rounds = 0, 1
+	}
+	if diff := cmp.Diff(wantActivity, a); diff != "" {
+		t.Errorf("node %s: activity (-want +got):\n%s", name, diff)
+	}
 }
 
 // infoOf is the ping info of a node with one NI, in hex, as captures have it.

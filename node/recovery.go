@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -15,6 +16,8 @@ import (
 type recovery struct {
 	mu       sync.Mutex // guards patients, the list; what is in it is the monitor's
 	patients []*patient
+
+	niPings, peerPings atomic.Uint64 // that were to be sent
 }
 
 // patient is an NI or a peer NI in the queue, and the handler of its pings.
@@ -171,8 +174,10 @@ func (n *Node) pingPatient(p *patient) {
 	to := lnet.ProcessID{PID: lnet.PIDLustre}
 	if p.ni != nil {
 		to.NID = p.ni.NID
+		n.recovery.niPings.Add(1)
 	} else {
 		to.NID = p.peer.NID
+		n.recovery.peerPings.Add(1)
 	}
 	if n.request(h, to, &r) != nil {
 		_ = n.table.Unlink(h) // not found: closing

@@ -1,6 +1,9 @@
 package node
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // resendQueue holds messages that shall be sent once more, or at last. The
 // monitor takes them (discovery 5.3, 9.6).
@@ -8,6 +11,8 @@ type resendQueue struct {
 	mu       sync.Mutex // guards messages and closed
 	messages messageQueue
 	closed   bool
+
+	length atomic.Int64 // of messages, for show
 }
 
 // push takes m over, unless the queue is closed.
@@ -18,6 +23,7 @@ func (q *resendQueue) push(m *message) bool {
 		return false
 	}
 	q.messages.push(m)
+	q.length.Add(1)
 	return true
 }
 
@@ -26,6 +32,7 @@ func (q *resendQueue) take() messageQueue {
 	defer q.mu.Unlock()
 	all := q.messages
 	q.messages = messageQueue{}
+	q.length.Store(0)
 	return all
 }
 
@@ -33,7 +40,11 @@ func (q *resendQueue) take() messageQueue {
 func (q *resendQueue) withdraw(match func(*message) bool) messageQueue {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.messages.withdraw(match)
+	out := q.messages.withdraw(match)
+	for m := out.head; m != nil; m = m.next {
+		q.length.Add(-1)
+	}
+	return out
 }
 
 func (q *resendQueue) close() messageQueue {

@@ -1,0 +1,158 @@
+package node
+
+import (
+	"math"
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// Latency sums up measured times.
+type Latency struct {
+	Samples       uint64
+	Min, Max, Avg time.Duration
+}
+
+// The scale of a LatencyHistogram has four buckets in each doubling, whose bounds are
+// those of Prometheus' native histograms of schema 2, in seconds: so they can be shown as
+// they are. Bucket 0 is 2^-20 s (0.95 µs) and below; what takes longer than 2^10 s (17
+// minutes) counts in the last one.
+const (
+	LatencySchema = 2
+	latencyLeast  = -20
+	latencyMost   = 10
+
+	// LatencyBuckets is the number of buckets.
+	LatencyBuckets = 1 + (latencyMost-latencyLeast)<<LatencySchema
+	// LatencyOffset is what a bucket's number, but for 0, is added to for its index in a
+	// native histogram.
+	LatencyOffset = latencyLeast << LatencySchema
+)
+
+// LatencyBound is what latencies in bucket k are at most, in seconds.
+func LatencyBound(k int) float64 {
+	return math.Exp2(float64(k+LatencyOffset) / (1 << LatencySchema))
+}
+
+// LatencyHistogram is how often latencies were how long. The zero value is empty.
+type LatencyHistogram struct {
+	Counts   [LatencyBuckets]uint64
+	Sum, Max time.Duration
+}
+
+// Samples is the number of latencies.
+func (h *LatencyHistogram) Samples() (n uint64) {
+	for _, c := range h.Counts {
+		n += c
+	}
+	return n
+}
+
+// Parts of a doubling: 2^(1/4), 2^(2/4), 2^(3/4), as fractions of 2^63.
+const (
+	quarter1 = 0x9837f0518db8a96f
+	quarter2 = 0xb504f333f9de6484
+	quarter3 = 0xd744fccad69d6af4
+)
+
+// nsToSeconds makes nanoseconds seconds by 2^-93; it is rounded down, so that
+// a time that is a bucket's bound stays below it.
+const nsToSeconds = 1 << 93 / 1_000_000_000
+
+// latencyBucket is the bucket that ns belongs to, which is not below 0.
+func latencyBucket(ns int64) int {
+	hi, lo := bits.Mul64(uint64(ns), nsToSeconds)
+	e := bits.Len64(hi) - 1 // 2^(e-29) s <= ns
+	if e < 29+latencyLeast {
+		return 0
+	}
+	part := hi<<(63-e) | lo>>(e+1)
+	_, above1 := bits.Sub64(quarter1, part, 0) // the borrow: no branch is guessed wrong
+	_, above2 := bits.Sub64(quarter2, part, 0)
+	_, above3 := bits.Sub64(quarter3, part, 0)
+	k := (e-29-latencyLeast)<<LatencySchema + 1 + int(above1+above2+above3)
+	return min(k, LatencyBuckets-1)
+}
+
+// extremes are the sum and the extremes of latencies, in nanoseconds.
+type extremes struct {
+	sum, min, max atomic.Int64 // min 0: there was none yet
+}
+
+func (x *extremes) add(ns int64) {
+	x.sum.Add(ns)
+	for {
+		old := x.min.Load()
+		if old != 0 && old <= ns || x.min.CompareAndSwap(old, ns) {
+			break
+		}
+	}
+	raise(&x.max, ns)
+}
+
+func (x *extremes) reset() {
+	x.sum.Store(0)
+	x.min.Store(0)
+	x.max.Store(0)
+}
+
+func (x *extremes) summary(samples uint64) Latency {
+	s := Latency{Samples: samples, Min: time.Duration(x.min.Load()), Max: time.Duration(x.max.Load())}
+	if s.Samples > 0 {
+		s.Avg = time.Duration(uint64(x.sum.Load()) / s.Samples)
+	}
+	return s
+}
+
+// raise lifts a to v, unless it is higher already.
+func raise(a *atomic.Int64, v int64) {
+	for old := a.Load(); old < v; old = a.Load() {
+		if a.CompareAndSwap(old, v) {
+			return
+		}
+	}
+}
+
+// latencyStats are the latencies of a peer NI, of which there may be very many.
+type latencyStats struct {
+	samples atomic.Uint64
+	extremes
+}
+
+func (l *latencyStats) add(ns int64) {
+	l.samples.Add(1)
+	l.extremes.add(ns)
+}
+
+// latencyHistogram are the latencies of an NI.
+type latencyHistogram struct {
+	counts [LatencyBuckets]atomic.Uint64
+	extremes
+}
+
+func (h *latencyHistogram) add(ns int64) {
+	h.counts[latencyBucket(ns)].Add(1)
+	h.extremes.add(ns)
+}
+
+func (h *latencyHistogram) samples() (n uint64) {
+	for k := range h.counts {
+		n += h.counts[k].Load()
+	}
+	return n
+}
+
+func (h *latencyHistogram) reset() {
+	for k := range h.counts {
+		h.counts[k].Store(0)
+	}
+	h.extremes.reset()
+}
+
+func (h *latencyHistogram) snapshot() (s LatencyHistogram) {
+	for k := range h.counts {
+		s.Counts[k] = h.counts[k].Load()
+	}
+	s.Sum, s.Max = time.Duration(h.sum.Load()), time.Duration(h.max.Load())
+	return s
+}
