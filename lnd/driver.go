@@ -173,8 +173,9 @@ type Tuner interface {
 
 // Counter is one named driver counter.
 type Counter struct {
-	Name  string // lower_case, stable
+	Name  string // lower_case, stable; it ends in _total if the value only grows
 	Value uint64
+	Help  string // what it counts, a sentence
 }
 
 // LinkState tells whether an interface can carry traffic.

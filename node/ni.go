@@ -75,6 +75,9 @@ type NIInfo struct {
 	Credits CreditInfo
 	// Refusals are callers that the driver turned away, since the NI is there.
 	Refusals lnd.RefusalCounts
+	// CallFailures are calls of the driver that brought no connection; nil if it
+	// makes none that it knows of (lnd.Caller).
+	CallFailures *lnd.CallFailureCounts
 	// Driver are the driver's counters.
 	Driver []lnd.Counter
 }
@@ -223,6 +226,9 @@ func (i *ni) info() NIInfo {
 		s.Tunables = i.tunables
 		s.Credits = i.tx.info()
 		s.Refusals = i.iface.Refusals()
+		if c, ok := i.iface.(lnd.Caller); ok {
+			s.CallFailures = new(c.CallFailures())
+		}
 		s.Driver = i.iface.Counters()
 	}
 	return s

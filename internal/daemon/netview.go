@@ -47,7 +47,7 @@ func controlNI(i *node.NIInfo, drivers Drivers, cpts string, boot time.Time) api
 		CPT:    cpts,
 	}
 	for _, c := range i.Driver {
-		ni.Counters = append(ni.Counters, api.Counter(c))
+		ni.Counters = append(ni.Counters, api.Counter{Name: c.Name, Value: c.Value})
 	}
 	if i.Status == lnet.StatusUp {
 		ni.Status = "up"

@@ -143,6 +143,9 @@ func TestOtherRefusalsAreAHardFailure(t *testing.T) {
 	if got := n.counter("connect_failures_total"); got != 1 {
 		t.Errorf("%d hard failures", got)
 	}
+	if got, want := n.CallFailures(), (lnd.CallFailureCounts{lnd.CallTurnedAway: 1}); got != want {
+		t.Errorf("failed calls %v, want %v", got, want)
+	}
 }
 
 // TestAfterThreeRefusalsAPartOfTheSetWillDo shows that one connection of each
@@ -342,6 +345,9 @@ func TestAFailedCallIsRemembered(t *testing.T) {
 	}
 	if got := n.counter("connect_failures_total"); got != 1 {
 		t.Errorf("%d attempts, want 1", got)
+	}
+	if got, want := n.CallFailures(), (lnd.CallFailureCounts{lnd.CallRefused: 1}); got != want {
+		t.Errorf("failed calls %v, want %v", got, want)
 	}
 	p.visits() // it is there: what was is forgotten
 	s := n.put(p.id(), 10)

@@ -9,9 +9,10 @@ import (
 // counters are what an interface counts; connections count bytes themselves
 // and hand them in when they close.
 type counters struct {
-	connects         atomic.Uint64 // connections that we opened
-	connectFailures  atomic.Uint64 // hard failures of attempts to connect
-	accepts          atomic.Uint64 // connections that peers opened
+	connects         atomic.Uint64        // connections that we opened
+	connectFailures  atomic.Uint64        // hard failures of attempts to connect
+	callFailures     lnd.CallFailureTally // of those, by reason
+	accepts          atomic.Uint64        // connections that peers opened
 	refused          lnd.RefusalTally
 	closes           atomic.Uint64 // connections closed
 	peersDown        atomic.Uint64 // peers lost
@@ -40,27 +41,27 @@ type liveCounts struct {
 func (c *counters) list(live liveCounts) []lnd.Counter {
 	refused := c.refused.Counts()
 	return []lnd.Counter{
-		{Name: "peers", Value: live.peers},
-		{Name: "connections", Value: live.conns},
-		{Name: "pending_messages", Value: live.pending},
-		{Name: "waiting_calls", Value: live.waitingCalls},
-		{Name: "connects_total", Value: c.connects.Load()},
-		{Name: "connect_failures_total", Value: c.connectFailures.Load()},
-		{Name: "accepts_total", Value: c.accepts.Load()},
-		{Name: "refused_total", Value: refused.Total()},
-		{Name: "closes_total", Value: c.closes.Load()},
-		{Name: "peers_down_total", Value: c.peersDown.Load()},
-		{Name: "peers_restarted_total", Value: c.peersRestarted.Load()},
-		{Name: "protocol_errors_total", Value: c.protocolErrors.Load()},
-		{Name: "checksum_errors_total", Value: c.checksumErrors.Load()},
-		{Name: "receive_timeouts_total", Value: c.receiveTimeouts.Load()},
-		{Name: "send_timeouts_total", Value: c.sendTimeouts.Load()},
-		{Name: "pending_timeouts_total", Value: c.pendingTimeouts.Load()},
-		{Name: "stalls_total", Value: c.stalls.Load()},
-		{Name: "keepalives_total", Value: c.keepalives.Load()},
-		{Name: "zc_acks_total", Value: c.acknowledgements.Load()},
-		{Name: "sent_bytes_total", Value: c.bytesSent.Load() + live.bytesSent},
-		{Name: "received_bytes_total", Value: c.bytesReceived.Load() + live.bytesReceived},
-		{Name: "copied_bytes_total", Value: c.bytesCopied.Load() + live.bytesCopied},
+		{Name: "peers", Value: live.peers, Help: "Peers that the driver has in its table."},
+		{Name: "connections", Value: live.conns, Help: "Connections that are up."},
+		{Name: "pending_messages", Value: live.pending, Help: "Messages that wait for a connection."},
+		{Name: "waiting_calls", Value: live.waitingCalls, Help: "Peers that wait for their turn to be called."},
+		{Name: "connects_total", Value: c.connects.Load(), Help: "Connections that were opened from here."},
+		{Name: "connect_failures_total", Value: c.connectFailures.Load(), Help: "Times that a peer could not be called."},
+		{Name: "accepts_total", Value: c.accepts.Load(), Help: "Connections that peers opened."},
+		{Name: "refused_total", Value: refused.Total(), Help: "Callers that were turned away."},
+		{Name: "closes_total", Value: c.closes.Load(), Help: "Connections that were closed."},
+		{Name: "peers_down_total", Value: c.peersDown.Load(), Help: "Times that a peer was lost."},
+		{Name: "peers_restarted_total", Value: c.peersRestarted.Load(), Help: "Times that a peer began a new life."},
+		{Name: "protocol_errors_total", Value: c.protocolErrors.Load(), Help: "Connections ended by something that makes no sense."},
+		{Name: "checksum_errors_total", Value: c.checksumErrors.Load(), Help: "Messages that arrived damaged."},
+		{Name: "receive_timeouts_total", Value: c.receiveTimeouts.Load(), Help: "Connections closed since a message stopped arriving."},
+		{Name: "send_timeouts_total", Value: c.sendTimeouts.Load(), Help: "Connections closed since the peer did not take what was sent."},
+		{Name: "pending_timeouts_total", Value: c.pendingTimeouts.Load(), Help: "Messages that waited for a connection in vain."},
+		{Name: "stalls_total", Value: c.stalls.Load(), Help: "Times that a peer stopped answering."},
+		{Name: "keepalives_total", Value: c.keepalives.Load(), Help: "Messages sent to see whether a silent peer is there."},
+		{Name: "zc_acks_total", Value: c.acknowledgements.Load(), Help: "Zero-copy requests of peers that were acknowledged."},
+		{Name: "sent_bytes_total", Value: c.bytesSent.Load() + live.bytesSent, Help: "Bytes sent, headers included."},
+		{Name: "received_bytes_total", Value: c.bytesReceived.Load() + live.bytesReceived, Help: "Bytes received, headers included."},
+		{Name: "copied_bytes_total", Value: c.bytesCopied.Load() + live.bytesCopied, Help: "Bytes of payload that were copied on arrival."},
 	}
 }

@@ -154,7 +154,7 @@ func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
 			return nil
 		}
 		if o != protocol.Race || len(p.pending) == 0 {
-			return fmt.Errorf("refused again and again: %s", o)
+			return fmt.Errorf("%w: %s", errTurnedAway, o)
 		}
 		// The peer is calling us: its connection is what the messages wait for.
 	}
@@ -198,6 +198,7 @@ func (p *peer) openFailed(err error) {
 	p.mu.Unlock()
 
 	p.i.counters.connectFailures.Add(1)
+	p.i.counters.callFailures.Add(callFailure(err))
 	p.say(slog.LevelWarn, "connect failed", slog.Any("cause", err))
 	p.i.failures.addAll(orphans, messageError("connect", p.id.NID, connectStatus(err), err))
 	if lost {

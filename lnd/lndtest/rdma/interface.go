@@ -108,11 +108,11 @@ func (i *Interface) Counters() []lnd.Counter {
 	defer i.fabric.mu.Unlock()
 	c := &i.counters
 	return []lnd.Counter{
-		{Name: "immediate_total", Value: c.immediate}, // messages sent without RDMA
-		{Name: "rdma_puts_total", Value: c.puts},      // PUTs and REPLYs placed at the peer
-		{Name: "rdma_gets_total", Value: c.gets},      // GETs answered at the peer
-		{Name: "direct_total", Value: c.direct},       // memory that the device took as it is
-		{Name: "bounced_total", Value: c.bounced},     // memory that went through the pool
+		{Name: "immediate_total", Value: c.immediate, Help: "Messages sent without RDMA."},
+		{Name: "rdma_puts_total", Value: c.puts, Help: "PUTs and REPLYs placed at the peer."},
+		{Name: "rdma_gets_total", Value: c.gets, Help: "GETs answered at the peer."},
+		{Name: "direct_total", Value: c.direct, Help: "Memory that the device took as it is."},
+		{Name: "bounced_total", Value: c.bounced, Help: "Memory that went through the pool."},
 	}
 }
 
