@@ -296,7 +296,7 @@ func TestNothingIsDroppedInSilence(t *testing.T) {
 					t.Errorf("told %d times:\n%s", told, d.log)
 				}
 				w := httptest.NewRecorder()
-				metrics.Handler(d.node, "v").ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+				metrics.Handler(d.node, metrics.Options{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 				if line := `lnet_dropped_messages_total{reason="` + c.reason.String() + `"} 1` + "\n"; !strings.Contains(w.Body.String(), line) {
 					t.Errorf("the metrics have no %s", line)
 				}

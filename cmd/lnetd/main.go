@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -165,6 +166,7 @@ func (o *options) load() (config.Config, error) {
 			}.Because(err)
 		}
 		c, inFile = config.Parse(o.file, b, options)
+		c.SHA256 = fmt.Sprintf("%x", sha256.Sum256(b))
 	}
 	err := c.Apply(o.override, options)
 	if err == nil && inFile == nil {

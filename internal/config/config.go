@@ -25,6 +25,8 @@ type Config struct {
 	LogLevel slog.Level
 	// LogFormat is FormatAuto, FormatJSON, FormatText or FormatJournal.
 	LogFormat Format
+	// SHA256 is that of the file, in hex; empty: there is none.
+	SHA256 string
 	// Given says what of all this the file speaks of.
 	Given Given
 	// Warnings name what was written and has no effect.

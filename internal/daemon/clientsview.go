@@ -51,20 +51,3 @@ func controlClient(i *clients.Info) api.ClientInfo {
 	}
 	return c
 }
-
-// watched is what metrics are read from.
-type watched struct {
-	*nodeTask
-	guests *clientsTask
-}
-
-// ClientTotals implements metrics.Host.
-func (w watched) ClientTotals() []clients.Total {
-	if s := w.guests.server.Load(); s != nil {
-		return s.Totals()
-	}
-	return nil
-}
-
-// WaitingNIs implements metrics.Host.
-func (w watched) WaitingNIs() int { return len(w.engines.waiting()) }

@@ -44,6 +44,7 @@ type Daemon struct {
 	level *slog.LevelVar // nil: Reload leaves it
 
 	reloads sync.Mutex // held by Reload; before all else that is held
+	record  reloadRecord
 
 	mu     sync.Mutex    // guards the rest; nothing waits for anything while it is held
 	loaded config.Config // config with what Reload has changed around the node
@@ -65,10 +66,12 @@ type program struct {
 // options of the drivers were known, and log to log; nil discards.
 func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
 	bounded := lnd.NewBoundedLog(log)
-	return &Daemon{
+	d := &Daemon{
 		config: c, drivers: drivers, log: bounded.Logger, bounded: bounded, started: time.Now(), sysfs: os.DirFS("/sys"),
 		systemd: systemd.FromEnvironment(bounded.Logger), loaded: c, configured: c.LogLevel,
 	}
+	d.record.began(c.SHA256, d.started)
+	return d
 }
 
 // Use adds a program that uses the node in this process, before Run. It is called
@@ -106,7 +109,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		tasks = append(tasks, newServeTask(p.name, func(ctx context.Context) error { return p.run(ctx, up.Node) }))
 	}
 	if listening.metrics != nil {
-		tasks = append(tasks, d.metricsTask(listening.metrics, watched{up, guests}))
+		tasks = append(tasks, d.metricsTask(listening.metrics, watched{up, guests, lst, &d.record}))
 	}
 	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
 		s := server.Server{Backend: newBackend(d, up, lst, guests), Logger: d.log}
@@ -144,7 +147,7 @@ func (d *Daemon) watch(up *nodeTask) (stop func()) {
 func (d *Daemon) metricsTask(l net.Listener, w watched) Task {
 	d.log.Info("metrics", "address", l.Addr().String(), "path", "/metrics")
 	return newServeTask("metrics", func(ctx context.Context) error {
-		return metrics.Serve(ctx, l, metrics.Handler(w, api.BuildVersion()), d.log)
+		return metrics.Serve(ctx, l, metrics.Handler(w, metrics.Options{Version: api.BuildVersion()}), d.log)
 	})
 }
 

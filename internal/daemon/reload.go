@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/lnetd/lnetd/internal/config"
 )
@@ -32,6 +33,7 @@ func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error))
 	c, err := load()
 	if err != nil {
 		d.log.Error("the configuration is not reloaded", "err", err)
+		d.record.failed(time.Now())
 		return err
 	}
 	for _, w := range c.Warnings {
@@ -42,9 +44,12 @@ func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error))
 	left, err := d.reloadNode(ctx, &c)
 	if err != nil {
 		d.log.Error("the configuration is not reloaded: all is as it was", "err", err)
+		d.record.failed(time.Now())
 		return err
 	}
-	if left = append(left, d.putParts(&c, nil)...); len(left) > 0 {
+	left = append(left, d.putParts(&c, nil)...)
+	d.record.succeeded(c.SHA256, len(left) > 0, time.Now())
+	if len(left) > 0 {
 		d.log.Warn("these parts of the configuration have changed, which need a restart", "parts", left)
 		return nil
 	}

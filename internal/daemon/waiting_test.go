@@ -155,8 +155,8 @@ route: [{net: tcp9, gateway: 10.78.0.1@tcp1}]
 		if w := r.Waiting(); len(w) != 1 || w[0].Interface != "eth1" || w[0].Net.String() != "tcp1" || !strings.Contains(w[0].Cause, "no such network device") {
 			t.Errorf("waiting: %+v", w)
 		}
-		if got := (watched{nodeTask: r.node}).WaitingNIs(); got != 1 {
-			t.Errorf("%d NIs wait by the metric", got)
+		if got := (watched{nodeTask: r.node}).WaitingNIs(); len(got) != 1 || got[0].Net.String() != "tcp1" || got[0].NI != "tcp1(eth1)" {
+			t.Errorf("by metrics there wait %+v", got)
 		}
 		all := r.node.engines.configured()
 		if routes := r.Routes(); len(all) != 2 || all[0].Device != "eth1" || len(routes) != 1 || routes[0].Up {

@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/transport"
 )
@@ -11,52 +9,45 @@ import (
 // name, which is two words.
 const clientsNoRule = "no rule"
 
-func clientDesc(name, help string, labels ...string) *prometheus.Desc {
-	return desc("client_"+name, help, append([]string{"rule"}, labels...)...)
-}
-
 var (
-	clientsDesc          = desc("clients", "Processes that transfer machines are hosted for, by their rule.", "rule")
-	clientTMsDesc        = clientDesc("tms", "Transfer machines of clients.")
-	clientBuffersDesc    = clientDesc("buffers", "Buffers that clients have registered.")
-	clientMemoryDesc     = clientDesc("memory_bytes", "Memory that clients share with lnetd.")
-	clientDepthDesc      = clientDesc("operations", "Operations of clients under way.", "queue")
-	clientOperationsDesc = clientDesc("operations_total", "Completions of clients, by result: completed, failed.", "queue", "result")
-	clientBytesDesc      = clientDesc("bytes_total", "Bytes moved for clients.", "queue")
-	clientRequestsDesc   = clientDesc("requests_total", "Control requests of clients.")
-	clientRejectedDesc   = clientDesc("rejected_operations_total", "Operations of clients that did not begin.")
-	clientWaitsDesc      = clientDesc("waits_total", "Sleeps of lnetd for want of submissions of clients.")
-	clientBellsDesc      = clientDesc("bells_total", "Bells rung, by who was woken: lnetd, client.", "woken")
-	clientCutOffsDesc    = clientDesc("cut_offs_total", "Clients that were cut off.")
+	clientsByRule    = gaugeFamily("lnet_clients", "Processes that transfer machines are hosted for, by their rule.", "rule")
+	clientTMs        = gaugeFamily("lnet_client_tms", "Transfer machines of clients.", "rule")
+	clientBuffers    = gaugeFamily("lnet_client_buffers", "Buffers that clients have registered.", "rule")
+	clientMemory     = gaugeFamily("lnet_client_memory_bytes", "Memory that clients share with lnetd.", "rule")
+	clientDepth      = gaugeFamily("lnet_client_operations", "Operations of clients under way.", "rule", "queue")
+	clientOperations = counterFamily("lnet_client_operations_total", "Completions of clients, by result: completed, failed.", "rule", "queue", "result")
+	clientBytes      = counterFamily("lnet_client_bytes_total", "Bytes moved for clients.", "rule", "queue")
+	clientRequests   = counterFamily("lnet_client_requests_total", "Control requests of clients.", "rule")
+	clientRejected   = counterFamily("lnet_client_rejected_operations_total", "Operations of clients that did not begin.", "rule")
+	clientWaits      = counterFamily("lnet_client_waits_total", "Sleeps of lnetd for want of submissions of clients.", "rule")
+	clientBells      = counterFamily("lnet_client_bells_total", "Bells rung, by who was woken: lnetd, client.", "rule", "woken")
+	clientCutOffs    = counterFamily("lnet_client_cut_offs_total", "Clients that were cut off.", "rule")
 )
 
 // collectClients shows the clients of each rule.
-func collectClients(ch chan<- prometheus.Metric, totals []clients.Total) {
-	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
+func collectClients(p *page, totals []clients.Total) {
 	for k := range totals {
 		t := &totals[k]
 		rule := t.Rule
 		if rule == "" {
 			rule = clientsNoRule
 		}
-		gauge(ch, clientsDesc, t.Clients, rule)
-		gauge(ch, clientTMsDesc, t.TMs, rule)
-		gauge(ch, clientBuffersDesc, t.Buffers, rule)
-		gauge(ch, clientMemoryDesc, int(t.Bytes), rule)
+		p.set(clientsByRule, float64(t.Clients), rule)
+		p.set(clientTMs, float64(t.TMs), rule)
+		p.set(clientBuffers, float64(t.Buffers), rule)
+		p.set(clientMemory, float64(t.Bytes), rule)
 		for q := range t.Queues {
 			f, name := &t.Queues[q], transport.QueueType(q).String()
-			gauge(ch, clientDepthDesc, f.Depth, rule, name)
-			counter(clientOperationsDesc, f.Completed, rule, name, "completed")
-			counter(clientOperationsDesc, f.Failed, rule, name, "failed")
-			counter(clientBytesDesc, f.Bytes, rule, name)
+			p.set(clientDepth, float64(f.Depth), rule, name)
+			p.count(clientOperations, f.Completed, rule, name, "completed")
+			p.count(clientOperations, f.Failed, rule, name, "failed")
+			p.count(clientBytes, f.Bytes, rule, name)
 		}
-		counter(clientRequestsDesc, t.Requests, rule)
-		counter(clientRejectedDesc, t.Rejected, rule)
-		counter(clientWaitsDesc, t.Waits, rule)
-		counter(clientBellsDesc, t.BellReads, rule, "lnetd")
-		counter(clientBellsDesc, t.BellWrites, rule, "client")
-		counter(clientCutOffsDesc, t.CutOffs, rule)
+		p.count(clientRequests, t.Requests, rule)
+		p.count(clientRejected, t.Rejected, rule)
+		p.count(clientWaits, t.Waits, rule)
+		p.count(clientBells, t.BellReads, rule, "lnetd")
+		p.count(clientBells, t.BellWrites, rule, "client")
+		p.count(clientCutOffs, t.CutOffs, rule)
 	}
 }

@@ -13,7 +13,6 @@ func TestClients(t *testing.T) {
 	one.Queues[transport.MsgRecv] = clients.QueueFigures{Depth: 8, Completed: 9, Failed: 10, Bytes: 11}
 	got := scrape(t, &fakeSource{clients: []clients.Total{{CutOffs: 12}, one}})
 	contains(t, got, []string{
-		`lnet_interfaces_waiting 3`,
 		`lnet_clients{rule="servers"} 2`,
 		`lnet_client_tms{rule="servers"} 3`,
 		`lnet_client_buffers{rule="servers"} 4`,

@@ -1,60 +1,20 @@
 package metrics
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
-
-type fakeSource struct {
-	counters node.Counters
-	drops    node.DropCounts
-	nis      []node.NIInfo
-	peers    []node.PeerInfo
-	peerNIs  node.PeerNIsInfo
-	routes   []node.RouteInfo
-	routing  node.RoutingInfo
-	clients  []clients.Total
-}
-
-func (s *fakeSource) Counters() node.Counters   { return s.counters }
-func (s *fakeSource) Drops() node.DropCounts    { return s.drops }
-func (s *fakeSource) WaitingNIs() int           { return 3 }
-func (s *fakeSource) NIs() []node.NIInfo        { return s.nis }
-func (s *fakeSource) PeerNIs() node.PeerNIsInfo { return s.peerNIs }
-func (s *fakeSource) PeersAfter(context.Context, discovery.PeerID) iter.Seq2[node.PeerInfo, error] {
-	return func(yield func(node.PeerInfo, error) bool) {
-		for _, p := range s.peers {
-			if !yield(p, nil) {
-				return
-			}
-		}
-	}
-}
-func (s *fakeSource) ClientTotals() []clients.Total { return s.clients }
-func (s *fakeSource) Routes() []node.RouteInfo      { return s.routes }
-func (s *fakeSource) Routing() node.RoutingInfo     { return s.routing }
-
-func scrape(t *testing.T, s Source) string {
-	t.Helper()
-	w := httptest.NewRecorder()
-	Handler(s, "v1.2.3").ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if w.Code != http.StatusOK {
-		t.Fatalf("status %d: %s", w.Code, w.Body)
-	}
-	return w.Body.String()
-}
 
 func TestMetrics(t *testing.T) {
 	tcp1 := lnet.MakeNet(lnet.TypeTCP, 1)
@@ -72,14 +32,18 @@ func TestMetrics(t *testing.T) {
 			{NID: lnet.LoopbackNID, Net: lnet.MakeNet(lnet.TypeLO, 0), Status: lnet.StatusUp},
 			{
 				NID: nid, Net: tcp1, Device: "eth0", Status: lnet.StatusDown,
-				Traffic: node.Traffic{
-					Sent:   node.MessageCounts{Put: 11, Get: 12},
-					GetRTT: node.Latency{Samples: 4, Min: time.Millisecond, Max: time.Second, Avg: 250 * time.Millisecond},
+				Traffic: node.Traffic{Sent: node.MessageCounts{Put: 99}, Received: node.MessageCounts{Ack: 14}},
+				Detail: node.Detail{
+					Sent: node.MessageCounts{Put: 11, Get: 12, Reply: 15}, SentBytes: node.MessageCounts{Reply: 1 << 20},
+					ReceivedBytes: node.MessageCounts{Put: 17}, DroppedBytes: node.MessageCounts{Put: 18},
+					GetRTT: latencies(time.Microsecond/2, time.Millisecond, time.Second),
 				},
-				Health:   node.Health{Value: 900, HealthCounters: node.HealthCounters{Timeouts: 6}},
-				Credits:  node.CreditInfo{Max: 256, Available: -2, Min: -5},
-				Refusals: lnd.RefusalCounts{lnd.RefusedMagic: 400},
-				Driver:   []lnd.Counter{{Name: "peers", Value: 8}, {Name: "peers_down_total", Value: 13}},
+				Health:       node.Health{Value: 900, Fatal: true, HealthCounters: node.HealthCounters{Timeouts: 6}},
+				Credits:      node.CreditInfo{Max: 256, Available: -2, Min: -5},
+				LNDTimeout:   5500 * time.Millisecond,
+				Refusals:     lnd.RefusalCounts{lnd.RefusedMagic: 400},
+				CallFailures: &lnd.CallFailureCounts{lnd.CallTurnedAway: 19},
+				Driver:       []lnd.Counter{{Name: "peers", Value: 8, Help: "Peers."}, {Name: "peers_down_total", Value: 13, Help: "Lost."}},
 			},
 		},
 	}
@@ -103,17 +67,30 @@ func TestMetrics(t *testing.T) {
 		`lnet_ni_up{device="",net="lo",nid="0@lo"} 1`,
 		`lnet_ni_up{` + ni + `net="tcp1",nid="10.0.0.1@tcp1"} 0`,
 		`lnet_ni_health{` + ni + `net="tcp1",nid="10.0.0.1@tcp1"} 900`,
+		`lnet_ni_link_up{device="",net="lo",nid="0@lo"} 1`,
+		`lnet_ni_link_up{` + ni + `net="tcp1",nid="10.0.0.1@tcp1"} 0`,
+		`lnet_ni_lnd_timeout_seconds{` + ni + `net="tcp1",nid="10.0.0.1@tcp1"} 5.5`,
+		`lnet_ni_messages_total{` + ni + `direction="sent",net="tcp1",nid="10.0.0.1@tcp1",type="put"} 11`,
 		`lnet_ni_messages_total{` + ni + `direction="sent",net="tcp1",nid="10.0.0.1@tcp1",type="get"} 12`,
+		`lnet_ni_messages_total{` + ni + `direction="sent",net="tcp1",nid="10.0.0.1@tcp1",type="reply"} 15`,
+		`lnet_ni_messages_total{` + ni + `direction="received",net="tcp1",nid="10.0.0.1@tcp1",type="ack"} 14`,
+		`lnet_ni_payload_bytes_total{` + ni + `direction="sent",net="tcp1",nid="10.0.0.1@tcp1",type="reply"} 1.048576e+06`,
+		`lnet_ni_payload_bytes_total{` + ni + `direction="received",net="tcp1",nid="10.0.0.1@tcp1",type="put"} 17`,
+		`lnet_ni_payload_bytes_total{` + ni + `direction="dropped",net="tcp1",nid="10.0.0.1@tcp1",type="put"} 18`,
+		`lnet_ni_failed_calls_total{` + ni + `net="tcp1",nid="10.0.0.1@tcp1",reason="turned_away"} 19`,
+		`lnet_ni_failed_calls_total{` + ni + `net="tcp1",nid="10.0.0.1@tcp1",reason="refused"} 0`,
 		`lnet_ni_failures_total{class="local_timeout",` + ni + `net="tcp1",nid="10.0.0.1@tcp1"} 6`,
 		`lnet_ni_credits{` + ni + `kind="available",net="tcp1",nid="10.0.0.1@tcp1"} -2`,
-		`lnet_ni_latency_seconds_sum{` + ni + `net="tcp1",nid="10.0.0.1@tcp1",operation="get_rtt"} 1`,
-		`lnet_ni_latency_seconds_count{` + ni + `net="tcp1",nid="10.0.0.1@tcp1",operation="get_rtt"} 4`,
-		`lnet_ni_latency_seconds{` + ni + `net="tcp1",nid="10.0.0.1@tcp1",operation="get_rtt",quantile="1"} 1`,
+		`lnet_ni_latency_seconds_sum{` + ni + `net="tcp1",nid="10.0.0.1@tcp1",operation="get_rtt"} 1.0010005`,
+		`lnet_ni_latency_seconds_count{` + ni + `net="tcp1",nid="10.0.0.1@tcp1",operation="get_rtt"} 3`,
+		`lnet_ni_latency_seconds_bucket{` + ni + `net="tcp1",nid="10.0.0.1@tcp1",operation="get_rtt",le="0.00390625"} 2`,
+		`lnet_ni_latency_max_seconds{` + ni + `net="tcp1",nid="10.0.0.1@tcp1",operation="get_rtt"} 1`,
+		`lnet_waiting_messages{queue="ni_credits"} 2`,
 		`# TYPE lnet_lnd_peers gauge`,
 		`lnet_lnd_peers{` + ni + `lnd="tcp",net="tcp1",nid="10.0.0.1@tcp1"} 8`,
 		`# TYPE lnet_lnd_peers_down_total counter`,
 		`lnet_lnd_peers_down_total{` + ni + `lnd="tcp",net="tcp1",nid="10.0.0.1@tcp1"} 13`,
-		`lnetd_build_info{version="v1.2.3"} 1`,
+		`lnetd_build_info{goversion="` + runtime.Version() + `",revision="",version="v1.2.3"} 1`,
 		`go_goroutines `,
 	})
 	if strings.Contains(got, `lnet_ni_credits{device="",`) {
@@ -137,7 +114,7 @@ func contains(t *testing.T, got string, lines []string) {
 // Every scrape reads the counters anew.
 func TestMetricsAreRead(t *testing.T) {
 	s := &fakeSource{}
-	h := Handler(s, "v")
+	h := Handler(s, Options{})
 	for _, want := range []string{"lnet_response_timeouts_total 1\n", "lnet_response_timeouts_total 2\n"} {
 		s.counters.ResponseTimeouts++
 		w := httptest.NewRecorder()
@@ -150,7 +127,7 @@ func TestMetricsAreRead(t *testing.T) {
 
 // The port of the metrics has nothing else.
 func TestNothingButMetrics(t *testing.T) {
-	h := Handler(&fakeSource{}, "v")
+	h := Handler(&fakeSource{}, Options{})
 	for _, path := range []string{"/", "/debug/pprof/", "/debug/pprof/heap", "/metrics/x"} {
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != http.StatusNotFound {
@@ -168,23 +145,30 @@ func TestPeerMetrics(t *testing.T) {
 		return node.PeerNIInfo{NID: nid, Health: node.Health{Value: health}}
 	}
 	s := &fakeSource{peerNIs: node.PeerNIsInfo{Count: 2000, Named: 3, Max: 65536, Forgotten: 4, Refused: 5}}
-	for n := range uint16(peerNIsMax) {
+	for n := range uint16(PeersMax + 10) {
 		p := node.PeerInfo{NIs: []node.PeerNIInfo{ni(2*n+2, 1000), ni(2*n+3, 700)}}
 		p.Primary = p.NIs[0].NID
 		s.peers = append(s.peers, p)
 	}
 	s.peers[0].State = discovery.MultiRail | discovery.Configured
 	s.peers[1].State = discovery.MultiRail | discovery.PingFailed
-	s.peers[1].NIs[1].Health.Value = 0
+	second := &s.peers[1].NIs[1]
+	second.Health = node.Health{HealthCounters: node.HealthCounters{RemoteDropped: 1, RemoteErrors: 2, RemoteTimeouts: 3, NetworkTimeouts: 4}}
+	second.Aliveness, second.QueuedBytes = node.AliveDown, 4096
+	second.Credits, second.RouterCredits = node.CreditInfo{Max: 8, Available: -3, Min: -7}, node.CreditInfo{Max: 8, Available: -4}
+	second.Traffic = node.Traffic{Sent: node.MessageCounts{Put: 5, Get: 6}, Received: node.MessageCounts{Ack: 7}, Dropped: node.MessageCounts{Put: 8}}
 	got := scrape(t, s)
 	contains(t, got, []string{
-		`lnet_peers 1000`,
+		`lnet_peers 1010`,
+		`lnet_peers_left_out 10`,
+		`lnet_peer_nis_left_out 20`,
+		`lnetd_collect_complete 1`,
 		`lnet_peers_in_state{state="multi_rail"} 2`,
 		`lnet_peers_in_state{state="configured"} 1`,
 		`lnet_peers_in_state{state="ping_failed"} 1`,
 		`lnet_peers_in_state{state="discovered"} 0`,
-		`lnet_peer_nis{health="full"} 1000`,
-		`lnet_peer_nis{health="reduced"} 999`,
+		`lnet_peer_nis{health="full"} 1010`,
+		`lnet_peer_nis{health="reduced"} 1009`,
 		`lnet_peer_nis{health="none"} 1`,
 		`lnet_peer_nis_max 65536`,
 		`lnet_peer_nis_configured 3`,
@@ -192,16 +176,98 @@ func TestPeerMetrics(t *testing.T) {
 		`lnet_peer_nis_refused_total 5`,
 		`lnet_peer_ni_health{nid="10.0.0.3@tcp",primary="10.0.0.2@tcp"} 700`,
 		`lnet_peer_ni_health{nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 0`,
+		`lnet_peer_ni_up{nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 0`,
+		`lnet_peer_ni_credits{kind="available",nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} -3`,
+		`lnet_peer_ni_credits{kind="min",nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} -7`,
+		`lnet_peer_ni_queued_bytes{nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 4096`,
+		`lnet_peer_ni_messages_total{direction="sent",nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 11`,
+		`lnet_peer_ni_messages_total{direction="received",nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 7`,
+		`lnet_peer_ni_messages_total{direction="dropped",nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 8`,
+		`lnet_peer_ni_failures_total{nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 10`,
+		`lnet_waiting_messages{queue="peer_credits"} 3`,
+		`lnet_waiting_messages{queue="router_credits"} 4`,
 	})
-	if n := strings.Count(got, "\nlnet_peer_ni_health{"); n != peerNIsMax {
-		t.Errorf("%d series of peer NIs", n)
+	for name, want := range map[string]int{"health": 2 * PeersMax, "up": 1, "credits": 2, "messages_total": 3 * 2 * PeersMax} {
+		if n := strings.Count(got, "\nlnet_peer_ni_"+name+"{"); n != want {
+			t.Errorf("%d series of peer NIs' %s, want %d", n, name, want)
+		}
 	}
+}
+
+// Given a peer with many NIDs, when it takes more room than there is, then it and those
+// who are younger have no series, whoever asks when.
+func TestPeersWithManyNIDs(t *testing.T) {
+	s := &fakeSource{}
+	for n, nids := range []int{1, 2, 5, 1} {
+		p := node.PeerInfo{}
+		for k := range nids {
+			p.NIs = append(p.NIs, node.PeerNIInfo{NID: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), netip.AddrFrom4([4]byte{10, 0, byte(n), byte(k)}))})
+		}
+		p.Primary = p.NIs[0].NID
+		s.peers = append(s.peers, p)
+	}
+	got := scrapeWith(t, s, Options{PeersMax: 3})
+	contains(t, got, []string{
+		`lnet_peers 4`, `lnet_peers_left_out 2`, `lnet_peer_nis_left_out 6`, `lnet_peer_nis{health="none"} 9`,
+		`lnet_peer_ni_health{nid="10.0.1.1@tcp",primary="10.0.1.0@tcp"} 0`,
+	})
+	if n := strings.Count(got, "\nlnet_peer_ni_health{"); n != 3 {
+		t.Errorf("%d series", n)
+	}
+}
+
+// When discovery does not answer, what is known without it is shown, and that it is
+// not all.
+func TestDiscoveryDoesNotAnswer(t *testing.T) {
+	s := &fakeSource{counters: node.Counters{Sent: 3}, activity: node.Activity{Resends: 2, NIPings: 5}, silent: true}
+	got := scrape(t, s)
+	contains(t, got, []string{
+		`lnetd_collect_complete 0`, `lnet_messages_total{direction="sent"} 3`,
+		`lnet_waiting_messages{queue="resend"} 2`, `lnet_recovery_pings_total{of="ni"} 5`, `lnet_peer_nis_max 0`,
+	})
+	for _, name := range []string{"lnet_peers ", "lnet_peers_in_state", "lnet_discovery_"} {
+		if strings.Contains(got, "\n"+name) {
+			t.Errorf("%s is shown", name)
+		}
+	}
+}
+
+// What the node's own parts do is shown.
+func TestActivity(t *testing.T) {
+	s := &fakeSource{activity: node.Activity{
+		Discovery: discovery.Figures{
+			Queue: 1, Pings: 2, Pushes: 3, PingsSent: 4, PingsFailed: 5, PushesSent: 6, PushesFailed: 7, PushesReceived: 8,
+			Rounds: 20, RoundsFailed: 9,
+		},
+		Parked: 10, Resends: 11, RecoveringNIs: 12, RecoveringPeerNIs: 13, NIPings: 14, PeerNIPings: 15,
+	}}
+	contains(t, scrape(t, s), []string{
+		`lnet_discovery_queue 1`,
+		`lnet_discovery_exchanges{exchange="ping"} 2`,
+		`lnet_discovery_exchanges{exchange="push"} 3`,
+		`lnet_discovery_sent_total{exchange="ping"} 4`,
+		`lnet_discovery_failures_total{exchange="ping"} 5`,
+		`lnet_discovery_sent_total{exchange="push"} 6`,
+		`lnet_discovery_failures_total{exchange="push"} 7`,
+		`lnet_discovery_pushes_received_total 8`,
+		`lnet_discovery_rounds_total{result="succeeded"} 11`,
+		`lnet_discovery_rounds_total{result="failed"} 9`,
+		`lnet_waiting_messages{queue="discovery"} 10`,
+		`lnet_waiting_messages{queue="resend"} 11`,
+		`lnet_recovering_nids{of="ni"} 12`,
+		`lnet_recovering_nids{of="peer_ni"} 13`,
+		`lnet_recovery_pings_total{of="ni"} 14`,
+		`lnet_recovery_pings_total{of="peer_ni"} 15`,
+	})
 }
 
 func TestRouterMetrics(t *testing.T) {
 	s := &fakeSource{
 		counters: node.Counters{Routed: 12, RoutedBytes: 4096},
-		routes:   []node.RouteInfo{{Up: true}, {}, {}},
+		routes: []node.RouteInfo{
+			{Net: lnet.MakeNet(lnet.TypeTCP, 9), Gateway: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), netip.AddrFrom4([4]byte{10, 0, 0, 9})), Up: true},
+			{Net: lnet.MakeNet(lnet.TypeTCP, 8)}, {Net: lnet.MakeNet(lnet.TypeTCP, 7)},
+		},
 	}
 	got := scrape(t, s)
 	contains(t, got, []string{
@@ -209,6 +275,8 @@ func TestRouterMetrics(t *testing.T) {
 		`lnet_payload_bytes_total{direction="routed"} 4096`,
 		`lnet_routes{state="up"} 1`,
 		`lnet_routes{state="down"} 2`,
+		`lnet_route_up{gateway="10.0.0.9@tcp",net="tcp9"} 1`,
+		`lnet_routes_left_out 0`,
 		`lnet_routing_state 0`,
 	})
 	if strings.Contains(got, "lnet_router_buffers") {
@@ -221,6 +289,8 @@ func TestRouterMetrics(t *testing.T) {
 		`lnet_router_buffers{kind="all",pool="small"} 8`,
 		`lnet_router_buffers{kind="available",pool="small"} -1`,
 		`lnet_router_buffers{kind="min",pool="small"} -4`,
+		`lnet_router_waiting_messages{pool="small"} 1`,
+		`lnet_waiting_messages{queue="router_buffers"} 1`,
 		`lnet_router_buffers{kind="all",pool="large"} 0`,
 	})
 }

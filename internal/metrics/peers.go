@@ -4,26 +4,41 @@ import (
 	"context"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/node"
 )
 
-// peerNIsMax bounds the peer NIs that have a series of their own: a node may know
-// tens of thousands. The oldest have one, so that series do not come and go.
-const peerNIsMax = 1000
-
 var (
-	peersDesc            = desc("peers", "Peers that the node knows.")
-	peerStatesDesc       = desc("peers_in_state", "Peers that have a flag of discovery; a peer may have several.", "state")
-	peerNIsDesc          = desc("peer_nis", "NIDs of peers, by health: full, reduced, none.", "health")
-	peerNIsMaxDesc       = desc("peer_nis_max", "Most NIDs of peers that nobody configured.")
-	peerNIsNamedDesc     = desc("peer_nis_configured", "NIDs of peers that were configured or are gateways.")
-	peerNIsForgottenDesc = desc("peer_nis_forgotten_total", "NIDs of peers that were forgotten, as there were too many.")
-	peerNIsRefusedDesc   = desc("peer_nis_refused_total", "NIDs of peers that were not taken in: too many, or too fast.")
-	peerHealthDesc       = desc("peer_ni_health", "Health of a peer's NID, 0 to 1000; of the oldest 1000 NIDs.", "primary", "nid")
+	peersKnown       = gaugeFamily("lnet_peers", "Peers that the node knows.")
+	peersInState     = gaugeFamily("lnet_peers_in_state", "Peers that have a flag of discovery; a peer may have several.", "state")
+	peersLeftOut     = gaugeFamily("lnet_peers_left_out", "Peers that have no series of their own, being too many: the youngest.")
+	peerNIs          = gaugeFamily("lnet_peer_nis", "NIDs of peers, by health: full, reduced, none.", "health")
+	peerNIsLeftOut   = gaugeFamily("lnet_peer_nis_left_out", "NIDs of peers that have no series of their own.")
+	peerNIsMost      = gaugeFamily("lnet_peer_nis_max", "Most NIDs of peers that nobody configured.")
+	peerNIsNamed     = gaugeFamily("lnet_peer_nis_configured", "NIDs of peers that were configured or are gateways.")
+	peerNIsForgotten = counterFamily("lnet_peer_nis_forgotten_total", "NIDs of peers that were forgotten, as there were too many.")
+	peerNIsRefused   = counterFamily("lnet_peer_nis_refused_total", "NIDs of peers that were not taken in: too many, or too fast.")
+
+	peerNIHealth   = gaugeFamily("lnet_peer_ni_health", "Health of a peer's NID, 0 to 1000.", "primary", "nid")
+	peerNIUp       = gaugeFamily("lnet_peer_ni_up", "1 if a peer's NID answers, 0 if it does not, where somebody looks: of gateways, and on routers.", "primary", "nid")
+	peerNICredits  = gaugeFamily("lnet_peer_ni_credits", "Credits for a peer's NID: available (below 0: messages wait), min (lowest ever).", "primary", "nid", "kind")
+	peerNIQueued   = gaugeFamily("lnet_peer_ni_queued_bytes", "Bytes under way to a peer's NID or waiting for that, headers included.", "primary", "nid")
+	peerNIMessages = counterFamily("lnet_peer_ni_messages_total", "Messages to and from a peer's NID.", "primary", "nid", "direction")
+	peerNIFailures = counterFamily("lnet_peer_ni_failures_total", "Messages to a peer's NID that failed by its fault, as far as that is known.", "primary", "nid")
 )
+
+// Values that many metrics of peers share.
+var (
+	available = label("kind", "available")
+	lowest    = label("kind", "min")
+	sent      = label("direction", "sent")
+	received  = label("direction", "received")
+	dropped   = label("direction", "dropped")
+)
+
+func label(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
 
 // peerStates are the flags that are counted; the others come and go within a
 // round.
@@ -33,47 +48,63 @@ var peerStates = []discovery.State{
 	discovery.BadConfig,
 }
 
+// nidsPerPeer times the number of peers with series is how many of their NIDs have some:
+// peers that name many take the room of others, and no more.
+const nidsPerPeer = 2
+
 // peerCensus is what is counted while the peers pass by: there is never more than
 // a page of them in memory.
 type peerCensus struct {
-	peers               int
+	page                *page
+	waiting             *waiting
+	room, roomNIs       int // for series: the oldest have them, so that they do not come and go
+	peers, out, outNIs  int
 	states              []int // by peerStates
 	full, reduced, none int
-	shown               int
 }
 
-func collectPeers(ch chan<- prometheus.Metric, s Source) {
-	c := peerCensus{states: make([]int, len(peerStates))}
-	for p, err := range s.PeersAfter(context.Background(), 0) {
+// collectPeers shows the peers, most of them with series of their own; false: discovery
+// did not answer.
+func collectPeers(ctx context.Context, p *page, s Source, most int, w *waiting) (complete bool) {
+	c := peerCensus{page: p, waiting: w, room: most, roomNIs: nidsPerPeer * most, states: make([]int, len(peerStates))}
+	complete = true
+	for peer, err := range s.PeersAfter(ctx, 0) {
 		if err != nil {
-			break // a closed node has none
+			complete = false // or the node is closed
+			break
 		}
-		c.add(ch, &p)
+		c.add(&peer)
 	}
-	gauge(ch, peersDesc, c.peers)
-	for k, s := range peerStates {
-		gauge(ch, peerStatesDesc, c.states[k], strings.ToLower(s.String()))
-	}
-	gauge(ch, peerNIsDesc, c.full, "full")
-	gauge(ch, peerNIsDesc, c.reduced, "reduced")
-	gauge(ch, peerNIsDesc, c.none, "none")
 	info := s.PeerNIs()
-	gauge(ch, peerNIsMaxDesc, info.Max)
-	gauge(ch, peerNIsNamedDesc, info.Named)
-	ch <- prometheus.MustNewConstMetric(peerNIsForgottenDesc, prometheus.CounterValue, float64(info.Forgotten))
-	ch <- prometheus.MustNewConstMetric(peerNIsRefusedDesc, prometheus.CounterValue, float64(info.Refused))
+	p.set(peerNIsMost, float64(info.Max))
+	p.set(peerNIsNamed, float64(info.Named))
+	p.count(peerNIsForgotten, info.Forgotten)
+	p.count(peerNIsRefused, info.Refused)
+	if !complete {
+		return false
+	}
+	p.set(peersKnown, float64(c.peers))
+	for k, s := range peerStates {
+		p.set(peersInState, float64(c.states[k]), strings.ToLower(s.String()))
+	}
+	p.set(peerNIs, float64(c.full), "full")
+	p.set(peerNIs, float64(c.reduced), "reduced")
+	p.set(peerNIs, float64(c.none), "none")
+	p.set(peersLeftOut, float64(c.out))
+	p.set(peerNIsLeftOut, float64(c.outNIs))
+	return true
 }
 
-// add counts a peer, and shows the health of its NIDs if it is one of the oldest.
-func (c *peerCensus) add(ch chan<- prometheus.Metric, p *node.PeerInfo) {
+// add counts a peer, and shows its NIDs if there is room.
+func (c *peerCensus) add(p *node.PeerInfo) {
 	c.peers++
 	for k, s := range peerStates {
 		if p.State.Has(s) {
 			c.states[k]++
 		}
 	}
-	for j := range p.NIs {
-		ni := &p.NIs[j]
+	for k := range p.NIs {
+		ni := &p.NIs[k]
 		switch ni.Health.Value {
 		case node.MaxHealth:
 			c.full++
@@ -82,9 +113,39 @@ func (c *peerCensus) add(ch chan<- prometheus.Metric, p *node.PeerInfo) {
 		default:
 			c.reduced++
 		}
-		if c.shown < peerNIsMax {
-			c.shown++
-			gauge(ch, peerHealthDesc, ni.Health.Value, p.Primary.String(), ni.NID.String())
-		}
+		c.waiting.peerCredits += waitFor(ni.Credits)
+		c.waiting.routerCredits += waitFor(ni.RouterCredits)
 	}
+	if c.room == 0 || len(p.NIs) > c.roomNIs {
+		c.room = 0 // whoever is younger has none either
+		c.out++
+		c.outNIs += len(p.NIs)
+		return
+	}
+	c.room--
+	c.roomNIs -= len(p.NIs)
+	primary := label("primary", p.Primary.String())
+	for k := range p.NIs {
+		c.show(primary, &p.NIs[k])
+	}
+}
+
+// show shows a NID.
+func (c *peerCensus) show(primary *dto.LabelPair, ni *node.PeerNIInfo) {
+	p := c.page
+	labels := p.with([]*dto.LabelPair{primary}, label("nid", ni.NID.String()))
+	p.add(peerNIHealth, float64(ni.Health.Value), labels)
+	if ni.Aliveness != node.AliveUnknown {
+		p.add(peerNIUp, flag(ni.Aliveness == node.AliveUp), labels)
+	}
+	if ni.Credits.Max != 0 { // one of our NIs is on its net
+		p.add(peerNICredits, float64(ni.Credits.Available), p.with(labels, available))
+		p.add(peerNICredits, float64(ni.Credits.Min), p.with(labels, lowest))
+	}
+	p.add(peerNIQueued, float64(ni.QueuedBytes), labels)
+	p.add(peerNIMessages, float64(ni.Traffic.Sent.Total()), p.with(labels, sent))
+	p.add(peerNIMessages, float64(ni.Traffic.Received.Total()), p.with(labels, received))
+	p.add(peerNIMessages, float64(ni.Traffic.Dropped.Total()), p.with(labels, dropped))
+	h := &ni.Health
+	p.add(peerNIFailures, float64(h.RemoteDropped+h.RemoteTimeouts+h.RemoteErrors+h.NetworkTimeouts), labels)
 }

@@ -1,41 +1,52 @@
 package metrics
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/lnetd/lnetd/node"
-)
+import "github.com/lnetd/lnetd/node"
 
 var (
-	routesDesc       = desc("routes", "Routes to remote nets, by whether they may be used.", "state")
-	routingStateDesc = desc("routing_state", "The node as a router: 0 disabled, 1 enabled, 2 stopping, 3 starting.")
-	buffersDesc      = desc("router_buffers",
+	routesByState = gaugeFamily("lnet_routes", "Routes to remote nets, by whether they may be used.", "state")
+	routeUp       = gaugeFamily("lnet_route_up", "1 while a route to a remote net may be used.", "net", "gateway")
+	routesLeftOut = gaugeFamily("lnet_routes_left_out", "Routes that have no series of their own, being too many.")
+	routingState  = gaugeFamily("lnet_routing_state", "The node as a router: 0 disabled, 1 enabled, 2 stopping, 3 starting.")
+	routerBuffers = gaugeFamily("lnet_router_buffers",
 		"Buffers of a router: all, available (below 0: messages wait), min (the lowest available ever).", "pool", "kind")
+	routerWaiting = gaugeFamily("lnet_router_waiting_messages", "Messages that wait for a router's buffer.", "pool")
 )
+
+// routesMax bounds the routes that have a series of their own, those that are shown
+// first.
+const routesMax = 1000
 
 // pools are the names of a router's pools.
 var pools = [...]string{"tiny", "small", "large"}
 
-func collectRoutes(ch chan<- prometheus.Metric, routes []node.RouteInfo) {
+func collectRoutes(p *page, routes []node.RouteInfo) {
 	up := 0
 	for k := range routes {
-		if routes[k].Up {
+		r := &routes[k]
+		if r.Up {
 			up++
 		}
+		if k < routesMax {
+			p.set(routeUp, flag(r.Up), r.Net.String(), r.Gateway.String())
+		}
 	}
-	gauge(ch, routesDesc, up, "up")
-	gauge(ch, routesDesc, len(routes)-up, "down")
+	p.set(routesByState, float64(up), "up")
+	p.set(routesByState, float64(len(routes)-up), "down")
+	p.set(routesLeftOut, float64(max(0, len(routes)-routesMax)))
 }
 
 // collectRouter shows the pools of a node that is or was a router.
-func collectRouter(ch chan<- prometheus.Metric, r node.RoutingInfo) {
-	gauge(ch, routingStateDesc, int(r.State))
+func collectRouter(p *page, r node.RoutingInfo, w *waiting) {
+	p.set(routingState, float64(r.State))
 	if !r.Ever {
 		return
 	}
 	for k, name := range pools {
-		gauge(ch, buffersDesc, r.Pools[k].Buffers, name, "all")
-		gauge(ch, buffersDesc, r.Pools[k].Credits, name, "available")
-		gauge(ch, buffersDesc, r.Pools[k].MinCredits, name, "min")
+		of := &r.Pools[k]
+		p.set(routerBuffers, float64(of.Buffers), name, "all")
+		p.set(routerBuffers, float64(of.Credits), name, "available")
+		p.set(routerBuffers, float64(of.MinCredits), name, "min")
+		p.set(routerWaiting, float64(max(0, -of.Credits)), name)
+		w.routerBuffers += max(0, -of.Credits)
 	}
 }

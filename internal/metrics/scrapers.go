@@ -3,6 +3,7 @@ package metrics
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // scrapers bound the scrapes under way, in all and for each address: one that
@@ -11,6 +12,8 @@ type scrapers struct {
 	mu    sync.Mutex // guards count and from
 	count int
 	from  map[string]int // by address
+
+	refused atomic.Uint64
 }
 
 // admit has h serve those for whom there is a place; others are told to come again.
@@ -18,6 +21,7 @@ func (s *scrapers) admit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		address := addressOf(r.RemoteAddr)
 		if !s.take(address) {
+			s.refused.Add(1)
 			http.Error(w, "too many scrapes at once, try again later", http.StatusServiceUnavailable)
 			return
 		}

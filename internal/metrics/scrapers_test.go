@@ -26,7 +26,7 @@ func (s *slowReader) Write(b []byte) (int, error) {
 // then he is refused only if his own address is one of them, or if there are as many
 // as there may be at all; and when they have read it is over.
 func TestSlowScrapersAreInTheWayOfTheirOwn(t *testing.T) {
-	h := Handler(&fakeSource{}, "v")
+	h := Handler(&fakeSource{}, Options{})
 	request := func(from string) *http.Request {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
 		r.RemoteAddr = from

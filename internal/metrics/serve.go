@@ -6,8 +6,6 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lnetd/lnetd/internal/httpd"
@@ -20,23 +18,14 @@ const (
 	scrapesAtOnce     = 64
 )
 
-// Handler serves /metrics with s's counters, the Go runtime's and the
-// process's figures, and the version as lnetd_build_info.
-func Handler(s Source, version string) http.Handler {
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "lnetd_build_info", Help: "1, with the daemon's version as a label.",
-		ConstLabels: prometheus.Labels{"version": version},
-	})
-	build.Set(1)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		&collector{source: s},
-		build,
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
+// Handler serves /metrics with s's counters, the Go runtime's and the process's figures,
+// in the form that is asked for: text, OpenMetrics, or protobuf, which alone has native
+// histograms.
+func Handler(s Source, o Options) http.Handler {
+	bounds := new(scrapers)
+	g := newGatherer(s, o, bounds.refused.Load)
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", new(scrapers).admit(promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})))
+	mux.Handle("GET /metrics", bounds.admit(promhttp.HandlerFor(g, promhttp.HandlerOpts{EnableOpenMetrics: true})))
 	return mux
 }
 

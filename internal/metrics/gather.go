@@ -1,0 +1,77 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// patience bounds the wait for discovery, which has stopped when it is over: what is
+// known without it is shown all the same.
+const patience = 5 * time.Second
+
+var (
+	collectTime     = gaugeFamily("lnetd_collect_seconds", "What reading the counters took this time.")
+	collectComplete = gaugeFamily("lnetd_collect_complete", "0 if discovery did not answer this time, so that peers are missing, else 1.")
+)
+
+// gatherer reads a Source. It is a prometheus.Gatherer.
+type gatherer struct {
+	source  Source
+	options Options
+	// process has the process's and the Go runtime's figures.
+	process *prometheus.Registry
+	refused func() uint64
+}
+
+func newGatherer(s Source, o Options, refused func() uint64) *gatherer {
+	g := &gatherer{source: s, options: o, process: prometheus.NewRegistry(), refused: refused}
+	g.process.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return g
+}
+
+// Gather implements prometheus.Gatherer.
+func (g *gatherer) Gather() ([]*dto.MetricFamily, error) {
+	list, err := g.process.Gather()
+	return byName(append(list, g.own()...)), err
+}
+
+// own are the families of this package.
+func (g *gatherer) own() []*dto.MetricFamily {
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p, s := newPage(), g.source
+	counters, nis := s.Counters(), s.NIs()
+	collectNode(p, &counters, s.Drops())
+	w := waiting{}
+	drivers := driverFamilies{}
+	for k := range nis {
+		collectNI(p, &nis[k], &w, drivers)
+	}
+	peers := collectPeers(ctx, p, s, g.options.peersMax(), &w)
+	discovery := collectActivity(ctx, p, s, &w)
+	collectRoutes(p, s.Routes())
+	collectRouter(p, s.Routing(), &w)
+	w.collect(p)
+	if h, ok := s.(Host); ok {
+		collectWaitingNIs(p, h.WaitingNIs())
+		collectClients(p, h.ClientTotals())
+		collectSelftest(p, h.Selftest())
+		collectConfiguration(p, h.Configuration())
+	}
+	collectBuild(p, g.options.Version)
+	p.count(scrapesRefused, g.refused())
+	if g.options.LustreCompat {
+		collectLustre(p, &counters, nis)
+	}
+	p.set(collectComplete, flag(peers && discovery))
+	p.set(collectTime, time.Since(begun).Seconds())
+	return p.all()
+}

@@ -1,0 +1,124 @@
+package metrics
+
+import (
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// niLabels are the labels of all that NIs have.
+var niLabels = []string{"net", "nid", "device"}
+
+// ofNI are niLabels and more.
+func ofNI(more ...string) []string { return append(append([]string(nil), niLabels...), more...) }
+
+var (
+	niUp          = gaugeFamily("lnet_ni_up", "1 while the NI's status is up.", ofNI()...)
+	niLinkUp      = gaugeFamily("lnet_ni_link_up", "0 while the NI's link is known to be down, else 1.", ofNI()...)
+	niHealth      = gaugeFamily("lnet_ni_health", "Health of the NI, 0 to 1000.", ofNI()...)
+	niMessages    = counterFamily("lnet_ni_messages_total", "Messages by type.", ofNI("direction", "type")...)
+	niBytes       = counterFamily("lnet_ni_payload_bytes_total", "Payload by type of its message.", ofNI("direction", "type")...)
+	niFailures    = counterFamily("lnet_ni_failures_total", "Messages that failed on the NI, by health class.", ofNI("class")...)
+	niRefusals    = counterFamily("lnet_ni_refused_callers_total", "Callers that were turned away, by reason.", ofNI("reason")...)
+	niFailedCalls = counterFamily("lnet_ni_failed_calls_total", "Calls that brought no connection, by reason.", ofNI("reason")...)
+	niLatency     = histogramFamily("lnet_ni_latency_seconds", "Time that a PUT took to leave, and that requests took to be answered.", ofNI("operation")...)
+	niLongest     = gaugeFamily("lnet_ni_latency_max_seconds", "The longest of these times.", ofNI("operation")...)
+	niCredits     = gaugeFamily("lnet_ni_credits", "Credits of the NI: max, available (below 0: messages wait), min (lowest ever).", ofNI("kind")...)
+	niTimeout     = gaugeFamily("lnet_ni_lnd_timeout_seconds", "LND timeout in force.", ofNI()...)
+
+	interfacesWaiting = gaugeFamily("lnet_interfaces_waiting", "NIs that are configured and whose network interface cannot be used yet.")
+	interfaceWaiting  = gaugeFamily("lnet_interface_waiting", "1 for each NI whose network interface cannot be used yet.", "net", "ni")
+)
+
+// driverFamilies are those of the counters of drivers, by name: the help is that of
+// the first driver that has one of the name.
+type driverFamilies map[string]*family
+
+func (d driverFamilies) of(c *lnd.Counter) *family {
+	f := d[c.Name]
+	if f == nil {
+		kind := dto.MetricType_GAUGE
+		if strings.HasSuffix(c.Name, "_total") {
+			kind = dto.MetricType_COUNTER
+		}
+		f = newFamily(kind, "lnet_lnd_"+c.Name, c.Help, ofNI("lnd"))
+		d[c.Name] = f
+	}
+	return f
+}
+
+// collectNI shows an NI.
+func collectNI(p *page, ni *node.NIInfo, w *waiting, drivers driverFamilies) {
+	net, nid, device := ni.Net.String(), ni.NID.String(), ni.Device
+	set := func(f *family, v float64, more ...string) {
+		p.set(f, v, append([]string{net, nid, device}, more...)...)
+	}
+	count := func(f *family, v uint64, more ...string) { set(f, float64(v), more...) }
+	set(niUp, flag(ni.Status == lnet.StatusUp))
+	set(niLinkUp, flag(!ni.Health.Fatal))
+	set(niHealth, float64(ni.Health.Value))
+	byType := func(f *family, direction string, c *node.MessageCounts) {
+		count(f, c.Put, direction, "put")
+		count(f, c.Get, direction, "get")
+		count(f, c.Reply, direction, "reply")
+		count(f, c.Ack, direction, "ack")
+		count(f, c.Hello, direction, "hello")
+	}
+	byType(niMessages, "sent", &ni.Detail.Sent)
+	byType(niMessages, "received", &ni.Traffic.Received)
+	byType(niMessages, "dropped", &ni.Traffic.Dropped)
+	payload := func(direction string, c *node.MessageCounts) { // nothing else has any
+		count(niBytes, c.Put, direction, "put")
+		count(niBytes, c.Reply, direction, "reply")
+	}
+	payload("sent", &ni.Detail.SentBytes)
+	payload("received", &ni.Detail.ReceivedBytes)
+	payload("dropped", &ni.Detail.DroppedBytes)
+	count(niFailures, ni.Health.Interrupts, "local_interrupt")
+	count(niFailures, ni.Health.Dropped, "local_dropped")
+	count(niFailures, ni.Health.Aborted, "local_aborted")
+	count(niFailures, ni.Health.NoRoute, "local_no_route")
+	count(niFailures, ni.Health.Timeouts, "local_timeout")
+	count(niFailures, ni.Health.Errors, "local_error")
+	latency := func(operation string, h *node.LatencyHistogram) {
+		p.put(niLatency, latencyMetric(h, niLatency.pairs([]string{net, nid, device, operation})))
+		set(niLongest, h.Max.Seconds(), operation)
+	}
+	latency("put_egress", &ni.Detail.PutEgress)
+	latency("get_rtt", &ni.Detail.GetRTT)
+	latency("put_ack", &ni.Detail.PutAck)
+	if ni.NID.IsLoopback() {
+		return // it has neither credits nor a driver
+	}
+	w.niCredits += waitFor(ni.Credits)
+	set(niCredits, float64(ni.Credits.Max), "max")
+	set(niCredits, float64(ni.Credits.Available), "available")
+	set(niCredits, float64(ni.Credits.Min), "min")
+	set(niTimeout, ni.LNDTimeout.Seconds())
+	for r, n := range ni.Refusals {
+		count(niRefusals, n, lnd.Refusal(r).String())
+	}
+	if ni.CallFailures != nil {
+		for r, n := range ni.CallFailures {
+			count(niFailedCalls, n, lnd.CallFailure(r).String())
+		}
+	}
+	for k := range ni.Driver {
+		count(drivers.of(&ni.Driver[k]), ni.Driver[k].Value, ni.Net.Type().String())
+	}
+}
+
+func collectWaitingNIs(p *page, list []WaitingNI) {
+	p.set(interfacesWaiting, float64(len(list)))
+	seen := map[WaitingNI]bool{} // two may be written alike
+	for _, w := range list {
+		if !seen[w] {
+			seen[w] = true
+			p.set(interfaceWaiting, 1, w.Net.String(), w.NI)
+		}
+	}
+}
