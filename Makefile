@@ -12,10 +12,10 @@ SEEDS ?= 10000
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence stories soak hosting service conformance control-page man ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence stories soak hosting service conformance control-page metrics-page man ci clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## lnetd, lnetdctl and lnetperf into bin/
 	go build -o bin/ ./cmd/...
@@ -79,6 +79,9 @@ conformance: ## docs/conformance.md: which test shows which rule of the specific
 
 control-page: ## docs/control.md: its codes and replies
 	go test -count=1 -run '^TestPageIsUpToDate$$' ./internal/control/server -update
+
+metrics-page: ## docs/metrics.md: names, types and labels of metrics
+	go test -count=1 -run '^TestNames$$' ./internal/metrics -update
 
 man: ## docs/man: manual pages, from the texts of --help and the reference configuration
 	go test -count=1 -run '^TestManualPages$$' ./cmd/lnetd ./cmd/lnetdctl -update

@@ -98,6 +98,9 @@ func TestEnd(t *testing.T) {
 // What others have put on http.DefaultServeMux is not served by a server that has no
 // handler.
 func TestNoHandler(t *testing.T) {
+	before := http.DefaultServeMux
+	http.DefaultServeMux = http.NewServeMux()
+	t.Cleanup(func() { http.DefaultServeMux = before })
 	http.HandleFunc("/httpd-test", func(http.ResponseWriter, *http.Request) {})
 	p, stop := serve(t, &http.Server{})
 	if status, _, err := p.get("/httpd-test"); err != nil || status != http.StatusNotFound {

@@ -3,6 +3,7 @@ package metrics
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	dto "github.com/prometheus/client_model/go"
 )
@@ -46,6 +47,7 @@ func (f *family) pairs(values []string) []*dto.LabelPair {
 	}
 	pairs := make([]*dto.LabelPair, len(values))
 	for k, at := range f.order {
+		values[at] = strings.ToValidUTF8(values[at], "?") // else nothing at all could be shown
 		pairs[k] = &dto.LabelPair{Name: &f.labels[at], Value: &values[at]}
 	}
 	return pairs

@@ -71,7 +71,7 @@ func (g *gatherer) own() []*dto.MetricFamily {
 	if g.options.LustreCompat {
 		collectLustre(p, &counters, nis)
 	}
-	p.set(collectComplete, flag(peers && discovery))
+	p.set(collectComplete, bit(peers && discovery))
 	p.set(collectTime, time.Since(begun).Seconds())
 	return p.all()
 }

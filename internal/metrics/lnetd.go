@@ -37,7 +37,7 @@ func collectConfiguration(p *page, c Configuration) {
 	p.count(configReloads, c.Succeeded, "succeeded")
 	p.count(configReloads, c.Partial, "restart_needed")
 	p.count(configReloads, c.Failed, "failed")
-	p.set(configGood, flag(!c.LastFailed))
+	p.set(configGood, bit(!c.LastFailed))
 	p.set(configLast, timestamp(c.Last))
 }
 

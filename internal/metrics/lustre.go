@@ -57,7 +57,7 @@ func collectLustre(p *page, k *node.Counters, nis []node.NIInfo) {
 		ni := &nis[i]
 		set := func(f *family, v float64) { p.set(f, v, lustreValue, lustreValue, ni.NID.String()) }
 		h := &ni.Health
-		set(lustreUp, flag(ni.Status == lnet.StatusUp))
+		set(lustreUp, bit(ni.Status == lnet.StatusUp))
 		set(lustreHealth, float64(h.Value))
 		set(lustreInterrupts, float64(h.Interrupts))
 		set(lustreHDropped, float64(h.Dropped))

@@ -58,8 +58,8 @@ func collectNI(p *page, ni *node.NIInfo, w *waiting, drivers driverFamilies) {
 		p.set(f, v, append([]string{net, nid, device}, more...)...)
 	}
 	count := func(f *family, v uint64, more ...string) { set(f, float64(v), more...) }
-	set(niUp, flag(ni.Status == lnet.StatusUp))
-	set(niLinkUp, flag(!ni.Health.Fatal))
+	set(niUp, bit(ni.Status == lnet.StatusUp))
+	set(niLinkUp, bit(!ni.Health.Fatal))
 	set(niHealth, float64(ni.Health.Value))
 	byType := func(f *family, direction string, c *node.MessageCounts) {
 		count(f, c.Put, direction, "put")

@@ -109,7 +109,7 @@ func byName(list []*dto.MetricFamily) []*dto.MetricFamily {
 	return list
 }
 
-func flag(yes bool) float64 {
+func bit(yes bool) float64 {
 	if yes {
 		return 1
 	}

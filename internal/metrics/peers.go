@@ -136,7 +136,7 @@ func (c *peerCensus) show(primary *dto.LabelPair, ni *node.PeerNIInfo) {
 	labels := p.with([]*dto.LabelPair{primary}, label("nid", ni.NID.String()))
 	p.add(peerNIHealth, float64(ni.Health.Value), labels)
 	if ni.Aliveness != node.AliveUnknown {
-		p.add(peerNIUp, flag(ni.Aliveness == node.AliveUp), labels)
+		p.add(peerNIUp, bit(ni.Aliveness == node.AliveUp), labels)
 	}
 	if ni.Credits.Max != 0 { // one of our NIs is on its net
 		p.add(peerNICredits, float64(ni.Credits.Available), p.with(labels, available))

@@ -27,7 +27,7 @@ func collectRoutes(p *page, routes []node.RouteInfo) {
 			up++
 		}
 		if k < routesMax {
-			p.set(routeUp, flag(r.Up), r.Net.String(), r.Gateway.String())
+			p.set(routeUp, bit(r.Up), r.Net.String(), r.Gateway.String())
 		}
 	}
 	p.set(routesByState, float64(up), "up")

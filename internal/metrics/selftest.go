@@ -11,9 +11,9 @@ var (
 )
 
 func collectSelftest(p *page, s Selftest) {
-	p.set(selftestEnabled, flag(s.Enabled))
-	p.set(selftestSessions, flag(s.Node), "node")
-	p.set(selftestSessions, flag(s.Console), "console")
+	p.set(selftestEnabled, bit(s.Enabled))
+	p.set(selftestSessions, bit(s.Node), "node")
+	p.set(selftestSessions, bit(s.Console), "console")
 	p.set(selftestTests, float64(s.Clients), "client")
 	p.set(selftestTests, float64(s.Servers), "server")
 	p.set(selftestUnits, float64(s.Units))
