@@ -324,7 +324,7 @@ func (n *Node) Peers() []PeerInfo {
 }
 
 // peersAtOnce bounds what PeersAfter keeps, and has the discoverer do, at once.
-const peersAtOnce = 512
+const peersAtOnce = 1024
 
 // PeersAfter yields the peers as Peers lists them, from the first on that is
 // younger than the one with the ID, 0 for all, in little memory however many

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,10 +26,11 @@ type gatherer struct {
 	// process has the process's and the Go runtime's figures.
 	process *prometheus.Registry
 	refused func() uint64
+	drivers *driverFamilies
 }
 
 func newGatherer(s Source, o Options, refused func() uint64) *gatherer {
-	g := &gatherer{source: s, options: o, process: prometheus.NewRegistry(), refused: refused}
+	g := &gatherer{source: s, options: o, process: prometheus.NewRegistry(), refused: refused, drivers: new(driverFamilies)}
 	g.process.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -39,21 +41,38 @@ func newGatherer(s Source, o Options, refused func() uint64) *gatherer {
 // Gather implements prometheus.Gatherer.
 func (g *gatherer) Gather() ([]*dto.MetricFamily, error) {
 	list, err := g.process.Gather()
-	return byName(append(list, g.own()...)), err
+	return byName(append(list, g.own(newPage())...)), err
 }
 
-// own are the families of this package.
-func (g *gatherer) own() []*dto.MetricFamily {
+// thrifty is a gatherer whose pages serve again. It is a prometheus.TransactionalGatherer.
+type thrifty struct {
+	*gatherer
+	pages *sync.Pool // of *page
+}
+
+// Gather implements prometheus.TransactionalGatherer: what it returns is valid until done
+// is called.
+func (t thrifty) Gather() (list []*dto.MetricFamily, done func(), err error) {
+	p, _ := t.pages.Get().(*page)
+	if p == nil {
+		p = newPage()
+	}
+	list, err = t.process.Gather()
+	list = byName(append(list, t.own(p)...))
+	return list, func() { p.reset(); t.pages.Put(p) }, err
+}
+
+// own are the families of this package, on a page that is empty.
+func (g *gatherer) own(p *page) []*dto.MetricFamily {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	p, s := newPage(), g.source
+	s := g.source
 	counters, nis := s.Counters(), s.NIs()
 	collectNode(p, &counters, s.Drops())
 	w := waiting{}
-	drivers := driverFamilies{}
 	for k := range nis {
-		collectNI(p, &nis[k], &w, drivers)
+		collectNI(p, &nis[k], &w, g.drivers)
 	}
 	peers := collectPeers(ctx, p, s, g.options.peersMax(), &w)
 	discovery := collectActivity(ctx, p, s, &w)

@@ -14,6 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selftest/message"
 )
 
 func TestMetrics(t *testing.T) {
@@ -292,5 +293,111 @@ func TestRouterMetrics(t *testing.T) {
 		`lnet_router_waiting_messages{pool="small"} 1`,
 		`lnet_waiting_messages{queue="router_buffers"} 1`,
 		`lnet_router_buffers{kind="all",pool="large"} 0`,
+	})
+}
+
+// What one scrape has shown is not in the next one, if it is there no more.
+func TestScrapesAreNotMixed(t *testing.T) {
+	s := everything(t)
+	h := Handler(s, Options{})
+	scrape := func() string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Body.String()
+	}
+	const peer, route, driver = "\nlnet_peer_ni_health{", "\nlnet_route_up{", "\nlnet_lnd_peers{"
+	before := scrape()
+	s.peers, s.routes, s.nis[0].Driver = nil, nil, nil
+	after := scrape()
+	s.peers = everything(t).peers
+	again := scrape()
+	for _, line := range []string{peer, route, driver} {
+		if !strings.Contains(before, line) || strings.Contains(after, line) || strings.Contains(again, line) != (line == peer) {
+			t.Errorf("%q: %v, %v, %v", line, strings.Contains(before, line), strings.Contains(after, line), strings.Contains(again, line))
+		}
+	}
+}
+
+// The names of exporters of Lustre are there only when they are asked for, with what
+// other families say.
+func TestNamesOfLustre(t *testing.T) {
+	nid := lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), netip.AddrFrom4([4]byte{10, 0, 0, 1}))
+	s := &fakeSource{
+		counters: node.Counters{
+			Committed: 1, CommittedMax: 2, Sent: 3, Received: 4, Routed: 5, Dropped: 6, SentBytes: 7, ReceivedBytes: 8, RoutedBytes: 9, DroppedBytes: 10,
+		},
+		nis: []node.NIInfo{{NID: nid, Net: nid.Net(), Status: lnet.StatusUp, Health: node.Health{Value: 950, HealthCounters: node.HealthCounters{
+			Interrupts: 11, Dropped: 12, Aborted: 13, NoRoute: 14, Timeouts: 15, Errors: 16,
+		}}}},
+	}
+	if strings.Contains(scrape(t, s), "lustre_") {
+		t.Error("they are there unasked")
+	}
+	const lnet, of = `{component="lnet",target="lnet"} `, `{component="lnet",nid="10.0.0.1@tcp",target="lnet"} `
+	contains(t, scrapeWith(t, s, Options{LustreCompat: true}), []string{
+		`lustre_allocated` + lnet + `1`,
+		`lustre_maximum` + lnet + `2`,
+		`lustre_errors_total` + lnet + `0`,
+		`lustre_send_count_total` + lnet + `3`,
+		`lustre_receive_count_total` + lnet + `4`,
+		`lustre_route_count_total` + lnet + `5`,
+		`lustre_drop_count_total` + lnet + `6`,
+		`lustre_send_bytes_total` + lnet + `7`,
+		`lustre_receive_bytes_total` + lnet + `8`,
+		`lustre_route_bytes_total` + lnet + `9`,
+		`lustre_drop_bytes_total` + lnet + `10`,
+		`lustre_lnet_ni_up` + of + `1`,
+		`lustre_lnet_ni_health` + of + `950`,
+		`lustre_lnet_ni_health_interrupts_total` + of + `11`,
+		`lustre_lnet_ni_health_dropped_total` + of + `12`,
+		`lustre_lnet_ni_health_aborted_total` + of + `13`,
+		`lustre_lnet_ni_health_no_route_total` + of + `14`,
+		`lustre_lnet_ni_health_timeouts_total` + of + `15`,
+		`lustre_lnet_ni_health_errors_total` + of + `16`,
+	})
+}
+
+// What lnetd itself is in is shown.
+func TestHost(t *testing.T) {
+	s := &fakeSource{
+		waiting: []WaitingNI{
+			{lnet.MakeNet(lnet.TypeTCP, 0), "tcp(eth0)"}, {lnet.MakeNet(lnet.TypeTCP, 0), "tcp(eth0)"}, {lnet.MakeNet(lnet.TypeTCP, 1), "tcp1(\xff)"},
+		},
+		selftest: Selftest{
+			Enabled: true, Node: true, Servers: 1, Clients: 2, Units: 3, BRWErrors: 4, PingErrors: 5,
+			RPCs: message.RPCCounters{Errors: 6, Sent: 7, Received: 8, Dropped: 9, Expired: 10, BulkGet: 11, BulkPut: 12},
+		},
+		config: Configuration{
+			SHA256: "cafe", Loaded: time.UnixMilli(1500), Succeeded: 13, Partial: 14, Failed: 15, Last: time.UnixMilli(2500), LastFailed: true,
+		},
+	}
+	contains(t, scrape(t, s), []string{
+		`lnet_interfaces_waiting 3`,
+		`lnet_interface_waiting{net="tcp",ni="tcp(eth0)"} 1`,
+		`lnet_interface_waiting{net="tcp1",ni="tcp1(?)"} 1`,
+		`lnet_selftest_enabled 1`,
+		`lnet_selftest_sessions{role="node"} 1`,
+		`lnet_selftest_sessions{role="console"} 0`,
+		`lnet_selftest_tests{role="server"} 1`,
+		`lnet_selftest_tests{role="client"} 2`,
+		`lnet_selftest_active_units 3`,
+		`lnet_selftest_errors{test="brw"} 4`,
+		`lnet_selftest_errors{test="ping"} 5`,
+		`lnet_selftest_rpcs_total{result="failed"} 6`,
+		`lnet_selftest_rpcs_total{result="sent"} 7`,
+		`lnet_selftest_rpcs_total{result="received"} 8`,
+		`lnet_selftest_rpcs_total{result="dropped"} 9`,
+		`lnet_selftest_rpcs_total{result="expired"} 10`,
+		`lnet_selftest_bulk_bytes_total{direction="get"} 11`,
+		`lnet_selftest_bulk_bytes_total{direction="put"} 12`,
+		`lnetd_config_info{sha256="cafe"} 1`,
+		`lnetd_config_load_timestamp_seconds 1.5`,
+		`lnetd_config_reloads_total{result="succeeded"} 13`,
+		`lnetd_config_reloads_total{result="restart_needed"} 14`,
+		`lnetd_config_reloads_total{result="failed"} 15`,
+		`lnetd_config_last_reload_successful 0`,
+		`lnetd_config_last_reload_timestamp_seconds 2.5`,
+		`lnetd_scrapes_refused_total 0`,
+		`lnetd_collect_seconds `,
 	})
 }

@@ -107,7 +107,7 @@ func TestNames(t *testing.T) {
 // Every family that the code makes is on the page.
 func TestAllFamiliesAreShown(t *testing.T) {
 	shown := map[string]bool{}
-	for _, f := range all(t).own() {
+	for _, f := range all(t).own(newPage()) {
 		shown[f.GetName()] = true
 	}
 	files, err := filepath.Glob("*.go")
@@ -163,7 +163,7 @@ func TestNamesFollowTheRules(t *testing.T) {
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	for _, f := range g.own() {
+	for _, f := range g.own(newPage()) {
 		if h := f.GetHelp(); !strings.HasSuffix(h, ".") {
 			t.Errorf("%s: help %q is no sentence", f.GetName(), h)
 		}
@@ -232,7 +232,7 @@ Prometheus' library for Go have them.
 func wantedPage(t *testing.T) string {
 	t.Helper()
 	tables := make([]strings.Builder, len(groups))
-	for _, f := range all(t).own() {
+	for _, f := range all(t).own(newPage()) {
 		at := -1
 		for k, g := range groups {
 			if strings.HasPrefix(f.GetName(), g.prefix) {

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"strings"
+	"sync"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -35,24 +36,32 @@ var (
 )
 
 // driverFamilies are those of the counters of drivers, by name: the help is that of
-// the first driver that has one of the name.
-type driverFamilies map[string]*family
+// the first driver that had one of the name.
+type driverFamilies struct {
+	mu     sync.Mutex // guards byName
+	byName map[string]*family
+}
 
-func (d driverFamilies) of(c *lnd.Counter) *family {
-	f := d[c.Name]
+func (d *driverFamilies) of(c *lnd.Counter) *family {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.byName[c.Name]
 	if f == nil {
 		kind := dto.MetricType_GAUGE
 		if strings.HasSuffix(c.Name, "_total") {
 			kind = dto.MetricType_COUNTER
 		}
 		f = newFamily(kind, "lnet_lnd_"+c.Name, c.Help, ofNI("lnd"))
-		d[c.Name] = f
+		if d.byName == nil {
+			d.byName = map[string]*family{}
+		}
+		d.byName[c.Name] = f
 	}
 	return f
 }
 
 // collectNI shows an NI.
-func collectNI(p *page, ni *node.NIInfo, w *waiting, drivers driverFamilies) {
+func collectNI(p *page, ni *node.NIInfo, w *waiting, drivers *driverFamilies) {
 	net, nid, device := ni.Net.String(), ni.NID.String(), ni.Device
 	set := func(f *family, v float64, more ...string) {
 		p.set(f, v, append([]string{net, nid, device}, more...)...)

@@ -8,12 +8,12 @@ import (
 )
 
 // page is what one scrape shows. It makes what the client library would make of constant
-// metrics, for thousands of them in a fraction of the time: cells come in slabs, and
-// whoever has many metrics with the same labels makes these once.
+// metrics, for thousands of them in a fraction of the time: cells come in slabs that
+// serve again, and whoever has many metrics with the same labels makes these once.
 type page struct {
 	families map[*family]*dto.MetricFamily
-	gauges   []gaugeCell
-	counters []counterCell
+	gauges   slabs[gaugeCell]
+	counters slabs[counterCell]
 	labels   []*dto.LabelPair
 }
 
@@ -32,7 +32,33 @@ type counterCell struct {
 // slab is how many cells are made at once.
 const slab = 256
 
+// slabs are cells of which the first used ones are in use.
+type slabs[T any] struct {
+	all  [][]T
+	used int
+}
+
+// next is a cell, perhaps one that was used before a reset.
+func (s *slabs[T]) next() *T {
+	at := s.used / slab
+	if at == len(s.all) {
+		s.all = append(s.all, make([]T, slab))
+	}
+	c := &s.all[at][s.used%slab]
+	s.used++
+	return c
+}
+
 func newPage() *page { return &page{families: map[*family]*dto.MetricFamily{}} }
+
+// reset makes the page empty. Nobody may look any more at what was on it.
+func (p *page) reset() {
+	for _, f := range p.families {
+		clear(f.Metric)
+		f.Metric = f.Metric[:0]
+	}
+	p.gauges.used, p.counters.used = 0, 0
+}
 
 // set adds a gauge or a counter. The values of its labels are kept.
 func (p *page) set(f *family, v float64, values ...string) { p.add(f, v, f.pairs(values)) }
@@ -44,21 +70,13 @@ func (p *page) count(f *family, v uint64, values ...string) { p.set(f, float64(v
 func (p *page) add(f *family, v float64, labels []*dto.LabelPair) {
 	var m *dto.Metric
 	if f.kind == dto.MetricType_COUNTER {
-		if len(p.counters) == 0 {
-			p.counters = make([]counterCell, slab)
-		}
-		c := &p.counters[0]
-		p.counters = p.counters[1:]
+		c := p.counters.next()
 		c.value = v
 		c.counter.Value = &c.value
 		c.metric.Counter = &c.counter
 		m = &c.metric
 	} else {
-		if len(p.gauges) == 0 {
-			p.gauges = make([]gaugeCell, slab)
-		}
-		c := &p.gauges[0]
-		p.gauges = p.gauges[1:]
+		c := p.gauges.next()
 		c.value = v
 		c.gauge.Value = &c.value
 		c.metric.Gauge = &c.gauge
@@ -99,7 +117,9 @@ func (p *page) with(labels []*dto.LabelPair, more *dto.LabelPair) []*dto.LabelPa
 func (p *page) all() []*dto.MetricFamily {
 	list := make([]*dto.MetricFamily, 0, len(p.families))
 	for _, f := range p.families {
-		list = append(list, f)
+		if len(f.Metric) > 0 {
+			list = append(list, f)
+		}
 	}
 	return byName(list)
 }

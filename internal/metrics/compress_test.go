@@ -1,0 +1,56 @@
+package metrics
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Answers are compressed for those who say that they take it, and errors for nobody.
+func TestCompression(t *testing.T) {
+	text := strings.Repeat("metric 1\n", 10_000)
+	h := compressed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/error" {
+			http.Error(w, "no", http.StatusInternalServerError)
+			return
+		}
+		_, _ = io.WriteString(w, text)
+	}))
+	for _, tt := range []struct {
+		path, accept, want string
+		gzip               bool
+	}{
+		{"/", "", text, false},
+		{"/", "gzip", text, true},
+		{"/", "zstd, GZIP;q=0.5", text, true},
+		{"/", "gzip;q=1.0, *;q=0.1", text, true},
+		{"/", "gzip; q=0.0", text, false},
+		{"/", "br, deflate", text, false},
+		{"/error", "gzip", "no\n", false},
+	} {
+		r := httptest.NewRequest(http.MethodGet, tt.path, nil)
+		r.Header.Set("Accept-Encoding", tt.accept)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		size := w.Body.Len()
+		var body io.Reader = w.Body
+		if is := w.Header().Get("Content-Encoding") == "gzip"; is != tt.gzip {
+			t.Errorf("%s %q: gzip %v", tt.path, tt.accept, is)
+		} else if is {
+			var err error
+			if body, err = gzip.NewReader(w.Body); err != nil {
+				t.Errorf("%s %q: %v", tt.path, tt.accept, err)
+				continue
+			}
+			if size > len(text)/10 {
+				t.Errorf("%d bytes", size)
+			}
+		}
+		if got, err := io.ReadAll(body); err != nil || string(got) != tt.want {
+			t.Errorf("%s %q: %d bytes, %v", tt.path, tt.accept, len(got), err)
+		}
+	}
+}
