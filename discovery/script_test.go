@@ -19,7 +19,7 @@ import (
 // The tests below play the stories of testdata/scripts. A command is an event,
 // after which the machine steps until it rests, unless the event is told to
 // "hold"; what it wants done is the output. "show" prints the peers, with (wait)
-// behind those that messages wait for.
+// behind those that messages wait for, "figures" what was counted.
 
 // stories are all files, so that none is forgotten.
 var stories = []string{
@@ -237,6 +237,8 @@ func (s *script) event(cmd string, a args) {
 		fmt.Fprintln(&s.out, "reference:", nid)
 	case "stop":
 		m.Stop(s.now)
+	case "figures":
+		fmt.Fprintf(&s.out, "%+v\n", m.Figures())
 	case "show":
 		for v := range m.Peers() {
 			wait := ""

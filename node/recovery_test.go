@@ -74,6 +74,9 @@ func TestRecoveryPingsOfAnNI(t *testing.T) {
 			if h.Value != 0 || h.Pings != len(at) || !h.NextPing.After(time.Now()) {
 				t.Errorf("health %+v after %d pings", h, len(at))
 			}
+			if a, err := r.a.Activity(t.Context()); err != nil || a.RecoveringNIs != 1 || a.NIPings != uint64(len(at)) || a.PeerNIPings != 0 {
+				t.Errorf("activity %+v, %v, after %d pings", a, err, len(at))
+			}
 		})
 	}
 }
@@ -167,8 +170,12 @@ func TestRecoveryPingsOfAPeer(t *testing.T) {
 				t.Fatalf("transmissions %+v", left)
 			}
 			time.Sleep(10 * time.Second)
-			if got := len(r.pingsTo(left[0].to)) > 0; got != heard {
+			pings := len(r.pingsTo(left[0].to))
+			if got := pings > 0; got != heard {
 				t.Errorf("heard %v, pinged %v", heard, got)
+			}
+			if a, err := r.a.Activity(t.Context()); err != nil || a.PeerNIPings != uint64(pings) || a.RecoveringPeerNIs != min(pings, 1) || a.NIPings != 0 {
+				t.Errorf("activity %+v, %v, after %d pings", a, err, pings)
 			}
 		})
 	}

@@ -235,7 +235,7 @@ func TestReload(t *testing.T) {
 				return config.Config{}, failing
 			}
 			c := parse(t, text)
-			c.ControlSocket = r.socket
+			c.ControlSocket, c.SHA256 = r.socket, text
 			return c, nil
 		})
 		if <-r.states == "READY=1" || <-r.states != "READY=1" {
@@ -265,6 +265,13 @@ func TestReload(t *testing.T) {
 	bad := afterChange + "peer: [{primary nid: 10.77.0.40@tcp, Multi-Rail: false}]\n"
 	if diff := cmp.Diff(before, reload(bad, nil), sameThings); diff != "" {
 		t.Errorf("a reload that fails: %s", diff)
+	}
+	got := r.record.get()
+	if got.Succeeded != 3 || got.Partial != 0 || got.Failed != 2 || got.SHA256 != beforeChange || !got.LastFailed || !got.Last.After(got.Loaded) {
+		t.Errorf("of reloads is known %+v", got)
+	}
+	if reload(beforeChange+"lnetd: {metrics_addr: '127.0.0.1:0'}\n", nil); r.record.get().Partial != 1 || r.record.get().LastFailed {
+		t.Errorf("after one of which a part needs a restart: %+v", r.record.get())
 	}
 	r.stop(t)
 }

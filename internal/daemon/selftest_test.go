@@ -13,6 +13,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/server"
+	"github.com/lnetd/lnetd/internal/metrics"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selftest/console"
@@ -180,9 +181,17 @@ func TestSelftestInUse(t *testing.T) {
 		if s.Counters.Sent == 0 || s.Counters.Errors != 0 || s.Counters.BulkPut != 8192 {
 			t.Errorf("%+v", s.Counters)
 		}
+		figures := metrics.Selftest{Enabled: true, Node: true, Console: true, Servers: 2, Clients: 2}
+		figures.RPCs = r.figures().RPCs
+		if diff := cmp.Diff(figures, r.figures()); diff != "" || figures.RPCs.BulkPut != 8192 || figures.RPCs.Sent != s.Counters.Sent {
+			t.Errorf("%s%+v", diff, figures.RPCs)
+		}
 		busy("this node is the console of the session s")
 		if err := r.Disable(ctx, true); err != nil {
 			t.Fatal(err)
+		}
+		if got := r.figures(); got != (metrics.Selftest{}) {
+			t.Errorf("disabled: %+v", got)
 		}
 		if _, err := c.ShowSession(); err == nil {
 			t.Error("the console has a session still")
