@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -54,6 +55,10 @@ func TestSlowScrapersAreInTheWayOfTheirOwn(t *testing.T) {
 	gets("10.0.0.1:7", http.StatusServiceUnavailable)
 	close(read)
 	group.Wait()
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, request("10.0.0.9:7")); !strings.Contains(w.Body.String(), "\nlnetd_scrapes_refused_total 2\n") {
+		t.Error("the two that were refused are not counted")
+	}
 	for k := range scrapesAtOnce {
 		gets("[2001:db8:0::2]:7", http.StatusOK)
 		gets(fmt.Sprintf("10.0.0.%d:7", k), http.StatusOK)
