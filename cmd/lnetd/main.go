@@ -59,14 +59,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitUsage
 }
 
+// lustreCompat is the option for names of metrics of other exporters. It has the form of
+// options of Prometheus' exporters, as has --web.config.file.
+const lustreCompat = "metrics.lustre-compat"
+
 // options are the command line's.
 type options struct {
-	override  config.Override
-	port      int
-	file      string
-	reference bool
-	schema    bool
-	check     bool
+	override config.Override
+	port     int
+	file     string
+	// lustreCompat is the option of that name.
+	lustreCompat bool
+	reference    bool
+	schema       bool
+	check        bool
 	// running says that the command line was understood.
 	running bool
 }
@@ -83,6 +89,9 @@ func (o *options) command(do func() error) *cobra.Command {
 			if c.Flags().Changed("port") {
 				o.override.Port = &o.port
 			}
+			if c.Flags().Changed(lustreCompat) {
+				o.override.LustreCompat = &o.lustreCompat
+			}
 			o.running = true
 			return do()
 		},
@@ -96,6 +105,8 @@ func (o *options) command(do func() error) *cobra.Command {
 	f.IntVar(&o.port, "port", 0, "TCP `PORT` to listen on and to call (default 988)")
 	f.StringVar(&o.override.ControlSocket, "control-socket", "", "`PATH` of the control socket")
 	f.StringVar(&o.override.MetricsAddr, "metrics-addr", "", "`HOST:PORT` to serve Prometheus' /metrics on (default none)")
+	f.BoolVar(&o.lustreCompat, lustreCompat, false, "serve metrics also under the names that dashboards of Lustre's exporters use")
+	f.StringVar(&o.override.WebConfig, "web.config.file", "", "`FILE` with TLS and passwords of /metrics, as Prometheus' exporters read it (default neither)")
 	f.StringVar(&o.override.LogLevel, "log-level", "", "lowest `LEVEL` to log: debug, info, warn, error (default info)")
 	f.BoolVar(&o.check, "check", false, "read the configuration file and the command line, say all that is wrong, and exit")
 	f.BoolVar(&o.reference, "print-reference-config", false, "print a configuration file with every key and its default, and exit")
@@ -142,12 +153,19 @@ func (o *options) checked(stdout io.Writer, c *config.Config) error {
 	for _, w := range slices.Concat(c.Warnings, waits) {
 		fmt.Fprintln(stdout, "warning: "+w.Error())
 	}
+	unsafe, err := daemon.CheckWebConfig(c)
+	for _, w := range unsafe {
+		fmt.Fprintln(stdout, "warning: "+w)
+	}
+	if err != nil {
+		return err
+	}
 	if len(refused) > 0 {
 		return api.Fault{
 			Code: api.CodeConfigInvalid, Text: "the configuration has errors", Remedy: "see the NIDs and interfaces of this machine with: ip addr",
 		}.Because(refused)
 	}
-	_, err := fmt.Fprintln(stdout, "the configuration has no errors")
+	_, err = fmt.Fprintln(stdout, "the configuration has no errors")
 	return err
 }
 

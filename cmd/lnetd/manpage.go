@@ -34,7 +34,8 @@ SIGNALS
     SIGHUP           read the configuration file once more and change what is
                      different; what is not is not disturbed. With errors, or if
                      something cannot be, all stays as it was. What needs a
-                     restart is logged. systemd hears of the reload: with
+                     restart is logged, and so are errors in the file of
+                     --web.config.file, which holds without that. systemd hears of the reload: with
                      Type=notify-reload "systemctl reload" waits for its end
 
 FILES

@@ -21,6 +21,8 @@ type Config struct {
 	ControlSocket string
 	// MetricsAddr is the address that metrics are served on; empty: none.
 	MetricsAddr string
+	// Metrics says which metrics are served, and to whom.
+	Metrics Metrics
 	// LogLevel is the lowest level that is logged.
 	LogLevel slog.Level
 	// LogFormat is FormatAuto, FormatJSON, FormatText or FormatJournal.
@@ -51,6 +53,7 @@ func Default() Config {
 			Parameters: Parameters{Parameters: node.DefaultParameters(), RouterSensitivity: routerSensitivity},
 		},
 		Selftest:  Selftest{Agent: selftest.DefaultConfig()},
+		Metrics:   Metrics{Peers: DefaultMetricsPeers},
 		Transport: Transport{Enabled: true, Group: -1, Farewell: defaultFarewell},
 		LogLevel:  slog.LevelInfo,
 	}

@@ -58,13 +58,14 @@ type fileTunables struct {
 // fileGlobals holds values of "global" by key.
 type fileGlobals map[string]place
 
-// fileLnetd holds values of "lnetd", of "lnetd.selftest" and of "lnetd.transport" by key,
-// and those of drivers.
+// fileLnetd holds values of "lnetd", of its sections "selftest", "transport" and "metrics"
+// by key, and those of drivers.
 type fileLnetd struct {
 	own       map[string]place
 	drivers   map[lnet.NetType]Values
 	selftest  map[string]place
 	transport map[string]place
+	metrics   map[string]place
 }
 
 // fileSections are the sections of a file. A section may stand twice: lnetctl
@@ -95,7 +96,7 @@ func (r *reading) read(data []byte) file {
 		globals: fileGlobals{},
 		lnetd: fileLnetd{
 			own: map[string]place{}, drivers: map[lnet.NetType]Values{},
-			selftest: map[string]place{}, transport: map[string]place{},
+			selftest: map[string]place{}, transport: map[string]place{}, metrics: map[string]place{},
 		},
 	}
 	for _, doc := range r.documents(data) {
@@ -245,6 +246,8 @@ func (f *file) lnetdSection(at place) {
 			takeKnown(m.value, selftestKeys, f.lnetd.selftest)
 		case m.key == "transport":
 			takeKnown(m.value, transportKeys, f.lnetd.transport)
+		case m.key == "metrics":
+			takeKnown(m.value, metricsKeys, f.lnetd.metrics)
 		case m.key == "selection":
 			f.typed = append(f.typed, m.value.optionalItems()...)
 		case moduleStrings[m.key] != nil:

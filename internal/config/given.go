@@ -25,13 +25,16 @@ func (f *file) given(indexes []int) Given {
 		Any: f.any, Globals: keys(f.globals), Lnetd: keys(f.lnetd.own), Buffers: keys(f.buffers),
 		Routing: len(f.routing) > 0, Indexes: indexes,
 	}
-	for section, has := range map[string]bool{"selftest": len(f.lnetd.selftest) > 0, "transport": len(f.lnetd.transport) > 0} {
-		if has && g.Lnetd == nil {
+	for section, keys := range map[string]map[string]place{
+		"selftest": f.lnetd.selftest, "transport": f.lnetd.transport, "metrics": f.lnetd.metrics,
+	} {
+		if len(keys) == 0 {
+			continue
+		}
+		if g.Lnetd == nil {
 			g.Lnetd = map[string]bool{}
 		}
-		if has {
-			g.Lnetd[section] = true
-		}
+		g.Lnetd[section] = true
 	}
 	return g
 }

@@ -188,6 +188,7 @@ func lnetdShape(drivers []DriverOptions) *shape {
 	keys["selection"] = selectionForm
 	keys["selftest"] = &shape{key: "selftest", keys: formsOf(selftestKeys), ours: true}
 	keys["transport"] = &shape{key: "transport", keys: formsOf(transportKeys), ours: true}
+	keys["metrics"] = &shape{key: "metrics", keys: formsOf(metricsKeys), ours: true}
 	for _, d := range drivers {
 		for _, o := range d.Own {
 			keys[o.Name] = scalar{o.Kind}

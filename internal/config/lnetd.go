@@ -78,6 +78,9 @@ func (c *Config) applyLnetd(f *file) {
 	for name, at := range f.lnetd.transport {
 		transportKeys[name].read(&c.Transport, at)
 	}
+	for name, at := range f.lnetd.metrics {
+		metricsKeys[name].read(&c.Metrics, at)
+	}
 	if _, given := f.globals["discovery"]; given && (before == discovery.Off) != (c.Parameters.Discovery == discovery.Off) {
 		f.lnetd.own["discovery"].warn("%s holds over the value in \"global\"", c.Parameters.Discovery)
 	}

@@ -124,12 +124,13 @@ func TestReferenceIsWhole(t *testing.T) {
 	for section, keys := range map[string][]string{
 		"global": slices.Collect(maps.Keys(globalKeys)),
 		"lnetd": append(slices.Collect(maps.Keys(lnetdKeys)),
-			"networks", "ip2nets", "routes", "socklnd", "o2iblnd", "selftest", "selection", "transport"),
+			"networks", "ip2nets", "routes", "socklnd", "o2iblnd", "selftest", "selection", "transport", "metrics"),
 		"buffers":         {"tiny", "small", "large"},
 		"routing":         {"enable"},
 		"numa":            {"range"},
 		"lnetd.selftest":  slices.Collect(maps.Keys(selftestKeys)),
 		"lnetd.transport": slices.Collect(maps.Keys(transportKeys)),
+		"lnetd.metrics":   slices.Collect(maps.Keys(metricsKeys)),
 	} {
 		for _, key := range keys {
 			if key != "max_intf" && !r.seen[section+"."+key] { // an old name of max_interfaces

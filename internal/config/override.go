@@ -18,6 +18,8 @@ type Override struct {
 	Port          *int     // to listen on and to call; for drivers with PortOption
 	ControlSocket string
 	MetricsAddr   string
+	WebConfig     string // Metrics.WebConfig
+	LustreCompat  *bool  // Metrics.LustreCompat
 	LogLevel      string
 }
 
@@ -49,6 +51,12 @@ func (c *Config) Apply(o Override, drivers []DriverOptions) error {
 			bad("metrics-addr", err)
 		}
 		next.MetricsAddr = o.MetricsAddr
+	}
+	if o.WebConfig != "" {
+		next.Metrics.WebConfig = o.WebConfig
+	}
+	if o.LustreCompat != nil {
+		next.Metrics.LustreCompat = *o.LustreCompat
 	}
 	if o.LogLevel != "" {
 		level, err := ParseLevel(o.LogLevel)

@@ -109,6 +109,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		tasks = append(tasks, newServeTask(p.name, func(ctx context.Context) error { return p.run(ctx, up.Node) }))
 	}
 	if listening.metrics != nil {
+		if err := d.checkWebConfig(&d.config); err != nil {
+			return err
+		}
 		tasks = append(tasks, d.metricsTask(listening.metrics, watched{up, guests, lst, &d.record}))
 	}
 	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
@@ -147,7 +150,7 @@ func (d *Daemon) watch(up *nodeTask) (stop func()) {
 func (d *Daemon) metricsTask(l net.Listener, w watched) Task {
 	d.log.Info("metrics", "address", l.Addr().String(), "path", "/metrics")
 	return newServeTask("metrics", func(ctx context.Context) error {
-		return metrics.Serve(ctx, l, metrics.Handler(w, metrics.Options{Version: api.BuildVersion()}), d.log)
+		return metrics.Serve(ctx, l, metrics.Handler(w, d.metricsOptions()), d.config.Metrics.WebConfig, d.log)
 	})
 }
 

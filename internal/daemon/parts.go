@@ -18,6 +18,7 @@ type part struct {
 var parts = []part{
 	{"control_socket", "control_socket", func(c *config.Config) any { return c.ControlSocket }, nil},
 	{"metrics_addr", "metrics_addr", func(c *config.Config) any { return c.MetricsAddr }, nil},
+	{"metrics", "metrics", func(c *config.Config) any { return c.Metrics }, nil},
 	{"log_format", "log_format", func(c *config.Config) any { return c.LogFormat }, nil},
 	{"log_level", "log_level", func(c *config.Config) any { return c.LogLevel }, (*Daemon).putLevel},
 	{"selftest", "selftest", func(c *config.Config) any { return c.Selftest }, nil},

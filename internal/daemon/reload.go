@@ -49,6 +49,10 @@ func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error))
 	}
 	left = append(left, d.putParts(&c, nil)...)
 	d.record.succeeded(c.SHA256, len(left) > 0, time.Now())
+	if err := d.checkWebConfig(&d.config); err != nil {
+		d.log.Error("metrics are refused to everybody until their web_config is right", "err", err)
+		return err
+	}
 	if len(left) > 0 {
 		d.log.Warn("these parts of the configuration have changed, which need a restart", "parts", left)
 		return nil

@@ -28,6 +28,12 @@ const (
 // server without a Handler has nothing: what packages may have put on
 // http.DefaultServeMux is never served.
 func Serve(ctx context.Context, l net.Listener, s *http.Server, log *slog.Logger) error {
+	return ServeBy(ctx, l, s, log, s.Serve)
+}
+
+// ServeBy is Serve with something else than s.Serve that has s serve l, such as with TLS.
+func ServeBy(ctx context.Context, l net.Listener, s *http.Server, log *slog.Logger, serve func(net.Listener) error) error {
+	defer func() { _ = l.Close() }() // serve may not have come to it
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -42,7 +48,7 @@ func Serve(ctx context.Context, l net.Listener, s *http.Server, log *slog.Logger
 	s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	go func() { served <- serve(l) }()
 	select {
 	case err := <-served:
 		return err

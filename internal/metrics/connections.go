@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -50,7 +51,7 @@ func (c *connections) note(conn net.Conn, s http.ConnState) {
 	}
 	c.mu.Unlock()
 	if tooMany != nil {
-		_ = tooMany.Close()
+		cut(tooMany.Conn)
 	}
 }
 
@@ -73,6 +74,15 @@ func (c *connections) enter(conn net.Conn) *connection {
 	out := c.list[k] // the new one at the latest
 	c.list = slices.Delete(c.list, k, k+1)
 	return out
+}
+
+// cut closes a connection at once. That of TLS would say goodbye first, and wait for a peer
+// who does not read.
+func cut(conn net.Conn) {
+	if c, ok := conn.(*tls.Conn); ok {
+		conn = c.NetConn()
+	}
+	_ = conn.Close()
 }
 
 // addressOf is whom the address of a client counts for.

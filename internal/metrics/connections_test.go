@@ -128,7 +128,9 @@ func TestServeBoundsConnections(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- Serve(ctx, l, Handler(&fakeSource{}, Options{}), slog.New(slog.DiscardHandler)) }()
+	go func() {
+		served <- Serve(ctx, l, Handler(&fakeSource{}, Options{}), "", slog.New(slog.DiscardHandler))
+	}()
 	conns := make([]net.Conn, connectionsPerAddress+1)
 	for k := range conns {
 		if conns[k], err = net.Dial("tcp", l.Addr().String()); err != nil {

@@ -16,6 +16,15 @@ type scrapers struct {
 	refused atomic.Uint64
 }
 
+// bounded is a handler with its bounds on scrapers.
+type bounded struct {
+	scrapers
+	next http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.admit(b.next).ServeHTTP(w, r) }
+
 // admit has h serve those for whom there is a place; others are told to come again.
 func (s *scrapers) admit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

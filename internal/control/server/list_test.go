@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -185,6 +186,7 @@ func TestEachPageHasATime(t *testing.T) {
 // oneConn is a listener that has one connection.
 type oneConn struct {
 	conn   net.Conn
+	close  sync.Once
 	closed chan struct{}
 }
 
@@ -197,7 +199,7 @@ func (l *oneConn) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
-func (l *oneConn) Close() error { close(l.closed); return nil }
+func (l *oneConn) Close() error { l.close.Do(func() { close(l.closed) }); return nil }
 
 func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "pipe"} }
 

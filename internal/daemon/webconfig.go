@@ -1,0 +1,41 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/metrics"
+)
+
+// CheckWebConfig reads the web_config of the metrics, if there is one, with the
+// certificates that it names. It returns what is worth a warning; its error is a *api.Fault.
+func CheckWebConfig(c *config.Config) (warnings []string, _ error) {
+	if c.Metrics.WebConfig == "" {
+		return nil, nil
+	}
+	warnings, err := metrics.CheckWebConfig(c.Metrics.WebConfig, time.Now())
+	if err != nil {
+		return warnings, api.Fault{
+			Code: api.CodeConfigInvalid, Text: "the web_config of the metrics has errors",
+			Remedy: "see docs/monitoring.md, and check with: lnetd --check",
+		}.Because(err)
+	}
+	return warnings, nil
+}
+
+// checkWebConfig is CheckWebConfig whose warnings are logged.
+func (d *Daemon) checkWebConfig(c *config.Config) error {
+	warnings, err := CheckWebConfig(c)
+	for _, w := range warnings {
+		d.log.Warn("a warning about the web_config of the metrics", "warning", w)
+	}
+	return err
+}
+
+// metricsOptions are what the configuration says of the metrics.
+func (d *Daemon) metricsOptions() metrics.Options {
+	return metrics.Options{
+		Version: api.BuildVersion(), LustreCompat: d.config.Metrics.LustreCompat, PeersMax: d.config.Metrics.Peers,
+	}
+}

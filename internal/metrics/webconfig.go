@@ -1,0 +1,172 @@
+package metrics
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/exporter-toolkit/web"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/lnetd/lnetd/lnd"
+)
+
+// serveGuarded has s serve l with the TLS and the passwords of a web-config.yml.
+func serveGuarded(l net.Listener, s *http.Server, webConfig string, log *slog.Logger) error {
+	bounds := new(scrapers)
+	if b, ok := s.Handler.(*bounded); ok { // its bounds hold for all of it
+		bounds, s.Handler = &b.scrapers, b.next
+	}
+	told := lnd.NewBoundedLog(log)
+	defer told.End()
+	complaints := slog.New(toolkitLog{told.With("address", l.Addr().String())})
+	return web.Serve(&admitting{Listener: l, server: s, bounds: bounds}, s, &web.FlagConfig{WebConfigFile: &webConfig}, complaints)
+}
+
+// admitting is a listener that bounds requests before their password is looked at, which
+// takes a processor for a while. The toolkit puts its handler before that of the server, and
+// then accepts the first connection.
+type admitting struct {
+	net.Listener
+	server *http.Server
+	bounds *scrapers
+	once   sync.Once
+}
+
+// Accept implements net.Listener.
+func (a *admitting) Accept() (net.Conn, error) {
+	a.once.Do(func() { a.server.Handler = a.bounds.admit(a.server.Handler) })
+	return a.Listener.Accept()
+}
+
+// webConfigFiles are the parts of a web-config.yml that CheckWebConfig looks into.
+type webConfigFiles struct {
+	TLS struct {
+		Cert       string `yaml:"cert"`
+		CertFile   string `yaml:"cert_file"`
+		ClientCA   string `yaml:"client_ca"`
+		ClientCAs  string `yaml:"client_ca_file"`
+		ClientAuth string `yaml:"client_auth_type"`
+	} `yaml:"tls_server_config"`
+	Users map[string]string `yaml:"basic_auth_users"`
+}
+
+// CheckWebConfig reads a web-config.yml, with the certificates that it names. It returns
+// what is wrong, and what is worth a warning as of now.
+func CheckWebConfig(path string, now time.Time) (warnings []string, _ error) {
+	err := web.Validate(path)
+	switch {
+	case err == nil:
+	case strings.Contains(err.Error(), "bcrypt"):
+		return nil, fmt.Errorf("%s: basic_auth_users: passwords are bcrypt hashes, as htpasswd -B makes them: %w", path, err)
+	default:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var f webConfigFiles
+	if err := yaml.Unmarshal(b, &f); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	bad := func(err error) error { return fmt.Errorf("%s: %w", path, err) }
+	own, err := certificates(path, f.TLS.Cert, f.TLS.CertFile)
+	if err != nil {
+		return nil, bad(err)
+	}
+	authorities, err := certificates(path, f.TLS.ClientCA, f.TLS.ClientCAs)
+	if err != nil {
+		return nil, bad(err)
+	}
+	if len(authorities) == 0 && (f.TLS.ClientCA != "" || f.TLS.ClientCAs != "") {
+		return nil, bad(errors.New("client_ca: there is no certificate, so no client would be let in"))
+	}
+	if len(own) > 1 {
+		own = own[:1] // the others are for clients
+	}
+	for _, c := range append(own, authorities...) {
+		switch {
+		case now.After(c.NotAfter):
+			warnings = append(warnings, fmt.Sprintf("the certificate of %s has expired on %s", c.Subject, c.NotAfter.UTC().Format(time.DateTime)))
+		case now.Before(c.NotBefore):
+			warnings = append(warnings, fmt.Sprintf("the certificate of %s is not valid before %s", c.Subject, c.NotBefore.UTC().Format(time.DateTime)))
+		}
+	}
+	if len(f.Users) > 0 && len(own) == 0 {
+		warnings = append(warnings, "passwords cross the network in the clear: there is no tls_server_config")
+	}
+	return warnings, nil
+}
+
+// certificates reads those of a text, or else of a file, which may be relative to the
+// directory of the web-config.yml.
+func certificates(webConfig, text, file string) (list []*x509.Certificate, _ error) {
+	rest := []byte(text)
+	if file != "" {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(filepath.Dir(webConfig), file)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		rest = b
+	}
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return list, nil
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+}
+
+// toolkitLog is a handler for the toolkit's logger: what it tells as it begins is left out,
+// and what a client can have it tell again and again has a line a minute.
+type toolkitLog struct{ *lnd.BoundedLog }
+
+// Enabled implements slog.Handler.
+func (h toolkitLog) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && h.Handler().Enabled(ctx, l)
+}
+
+// Handle implements slog.Handler.
+func (h toolkitLog) Handle(_ context.Context, r slog.Record) error {
+	attrs := []slog.Attr{slog.String("what", r.Message)}
+	r.Attrs(func(a slog.Attr) bool {
+		attrs = append(attrs, a)
+		return true
+	})
+	h.Tell(lnd.Line{Level: slog.LevelWarn, Text: "metrics are served with errors"}, attrs...)
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (h toolkitLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	args := make([]any, len(attrs))
+	for k, a := range attrs {
+		args[k] = a
+	}
+	return toolkitLog{h.With(args...)}
+}
+
+// WithGroup implements slog.Handler; the toolkit has no groups.
+func (h toolkitLog) WithGroup(string) slog.Handler { return h }
