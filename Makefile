@@ -12,7 +12,7 @@ SEEDS ?= 10000
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence stories soak hosting service conformance control-page metrics-page man ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence stories soak hosting service conformance control-page metrics-page man packages ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,7 +84,10 @@ metrics-page: ## docs/metrics.md: names, types and labels of metrics
 	go test -count=1 -run '^TestNames$$' ./internal/metrics -update
 
 man: ## docs/man: manual pages, from the texts of --help and the reference configuration
-	go test -count=1 -run '^TestManualPages$$' ./cmd/lnetd ./cmd/lnetdctl -update
+	go test -count=1 -run '^TestManualPages$$' ./cmd/lnetd ./cmd/lnetdctl ./cmd/lnetperf -update
+
+packages: ## .deb, .rpm, SBOMs and a container image into bin/packages
+	deploy/packages/build
 
 ci: ## all of .ci/run
 	.ci/run

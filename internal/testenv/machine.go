@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -13,6 +14,11 @@ func Machine(t testing.TB) string {
 	dir := os.Getenv("LNETD_TEST_MACHINE")
 	if dir == "" {
 		t.Skip("needs LNETD_TEST_MACHINE, a root file system as .ci/run makes it in bin/machine")
+	}
+	// A copy of a link would be the machine itself.
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

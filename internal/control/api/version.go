@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"runtime/debug"
 	"time"
 )
@@ -14,11 +15,15 @@ type Version struct {
 	Started time.Time `json:"started"`
 }
 
+// packaged is the version that deploy/packages/build gives to the linker: its sources may
+// lie outside of version control, and packages built anywhere shall be the same.
+var packaged string
+
 // BuildVersion is the version of the running program as its build recorded it.
 func BuildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
+		return cmp.Or(packaged, "devel")
 	}
-	return info.Main.Version
+	return cmp.Or(packaged, info.Main.Version)
 }

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/cmd/internal/cli"
+	"github.com/lnetd/lnetd/cmd/internal/cli/clitest"
+)
+
+var update = flag.Bool("update", false, "write docs/man anew")
+
+// docs/man has lnetperf(8), with all commands on one page.
+func TestManualPages(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "man", "lnetperf.8")
+	want := lnetperf8()
+	if *update {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not up to date (%v): make man", path, err)
+	}
+	clitest.CheckManual(t, path)
+}
+
+func lnetperf8() []byte {
+	var help strings.Builder
+	root := (&program{stdout: &help}).commands()
+	manPage(&help, root)
+	m := cli.NewManual("lnetperf", 8)
+	m.Help(help.String(), m.Section, "SYNOPSIS", "EXAMPLES")
+	m.Section("COMMANDS IN DETAIL")
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			detail(m, c)
+		}
+	}
+	m.Section("SEE ALSO")
+	m.Text("lnetd(8), lnetdctl(8), lst(8)")
+	return m.Bytes()
+}
+
+// detail prints the help of one command.
+func detail(m *cli.Manual, c *cobra.Command) {
+	m.Subsection(c.Name())
+	m.Text(c.Short)
+	m.Literal(c.UseLine())
+	m.Text(c.Long)
+	m.Text(options(c.LocalNonPersistentFlags()))
+	if c.Example != "" {
+		m.Literal(c.Example)
+	}
+}

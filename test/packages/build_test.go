@@ -1,0 +1,274 @@
+package packages
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/testenv"
+)
+
+// What packages of the tests are said to be.
+const (
+	newVersion = "1.1.0"
+	oldVersion = "1.0.0~rc.1"
+	epoch      = "1790000000"
+	revision   = "0123456789abcdef0123456789abcdef01234567"
+)
+
+// scratch is this process's directory.
+var scratch string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "lnetd-packages-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		scratch = dir
+		return m.Run()
+	}())
+}
+
+// build runs deploy/packages/build of the sources in a directory.
+func build(from, to, version string, settings ...string) error {
+	cmd := exec.Command("bash", "-c", "umask $UMASK && exec deploy/packages/build \"$0\"", to)
+	cmd.Dir = from
+	cmd.Env = append(os.Environ(), append([]string{
+		"UMASK=022", "VERSION=" + version, "SOURCE_DATE_EPOCH=" + epoch, "REVISION=" + revision, "TOOLS=" + filepath.Join(scratch, "tools"),
+	}, settings...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("deploy/packages/build in %s: %w\n%s", from, err, out)
+	}
+	return nil
+}
+
+// buildTools makes the tools that build takes, once for all builds.
+var buildTools = sync.OnceValue(func() error {
+	cmd := exec.Command("go", "-C", sources, "install",
+		"github.com/goreleaser/nfpm/v2/cmd/nfpm", "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod", "./image", "./sbom")
+	cmd.Args[2] = filepath.Join(sources, "tools")
+	cmd.Env = append(os.Environ(), "GOBIN="+filepath.Join(scratch, "tools"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd, err, out)
+	}
+	return nil
+})
+
+// sources is the root of the repository.
+const sources = "../.."
+
+// The new version for all machines, and an old one for this machine.
+var (
+	buildNew = sync.OnceValue(func() error {
+		return errors.Join(buildTools(), build(sources, filepath.Join(scratch, "new"), "v1.1.0"))
+	})
+	buildOld = sync.OnceValue(func() error {
+		return errors.Join(buildTools(), build(sources, filepath.Join(scratch, "old"), "v1.0.0-rc.1", "ARCHES="+runtime.GOARCH))
+	})
+)
+
+// built is the directory with the packages of the version that these sources are.
+func built(t *testing.T) string {
+	t.Helper()
+	needMachine(t)
+	if err := buildNew(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(scratch, "new")
+}
+
+// deb and rpm are packages for this machine.
+func deb(t *testing.T) string { t.Helper(); return filepath.Join(built(t), debName(newVersion)) }
+func rpm(t *testing.T) string { t.Helper(); return filepath.Join(built(t), rpmName(newVersion)) }
+
+// older is a package in the version before.
+func older(t *testing.T, name string) string {
+	t.Helper()
+	needMachine(t)
+	if err := buildOld(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(scratch, "old", name)
+}
+
+func debName(version string) string { return "lnetd_" + version + "-1_" + runtime.GOARCH + ".deb" }
+
+func rpmName(version string) string {
+	return "lnetd-" + version + "-1." + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH] + ".rpm"
+}
+
+// Given the sources twice, in two places, when packages, SBOMs and image are built by
+// somebody with another umask, time zone, home, language and an empty build cache, then
+// everything is the same, byte for byte.
+func TestReproducible(t *testing.T) {
+	first := built(t)
+	copied := filepath.Join(t.TempDir(), "elsewhere", "with a blank")
+	copySources(t, copied)
+	again := filepath.Join(t.TempDir(), "again")
+	if err := build(copied, again, "v1.1.0",
+		"UMASK=077", "TZ=Asia/Kathmandu", "LC_ALL=C.UTF-8", "HOME="+t.TempDir(), "USER=somebody",
+		"GOCACHE="+filepath.Join(t.TempDir(), "cache"), "GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOFLAGS=-ldflags=-w",
+	); err != nil {
+		t.Fatal(err)
+	}
+	want, got := contents(t, first), contents(t, again)
+	for name, content := range want {
+		if other, ok := got[name]; ok && !bytes.Equal(content, other) {
+			t.Errorf("%s differs", name)
+		}
+		want[name], got[name] = nil, got[name][:0:0]
+	}
+	for name := range got {
+		got[name] = nil
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error("files differ:", diff)
+	}
+	// deb, rpm of two machines; three SBOMs each; checksums; of the image two files, and
+	// blobs: an index, and layer, configuration and manifest of two machines.
+	if n := 4 + 6 + 1 + 2 + 7; len(want) != n {
+		t.Errorf("%d files were built, want %d", len(want), n)
+	}
+}
+
+// Given no version control, when nobody says which version it is, or what is said is none,
+// then build says so and makes nothing.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	needMachine(t)
+	if err := buildTools(); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "copy")
+	copySources(t, copied)
+	for version, want := range map[string]string{
+		"":        "is under no version control: set VERSION=v1.2.3 and SOURCE_DATE_EPOCH",
+		"latest":  "'latest' is no version such as v1.2.3",
+		"v1.2":    "'v1.2' is no version such as v1.2.3",
+		"v1.2.3/": "'v1.2.3/' is no version such as v1.2.3",
+		"v1.2.3_": "'v1.2.3_' is no version such as v1.2.3",
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		if err := build(copied, out, version); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: built with %v, want %q", version, err, want)
+		}
+		if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: something was made: %v", version, err)
+		}
+	}
+}
+
+// Given a clone, when it has no tag, a tag of an earlier commit, a tag of this commit, and
+// changes, then packages have the version that Go gives it, in a form that sorts.
+func TestVersionOfClone(t *testing.T) {
+	t.Parallel()
+	needMachine(t)
+	if err := buildTools(); err != nil {
+		t.Fatal(err)
+	}
+	clone := filepath.Join(t.TempDir(), "clone")
+	copySources(t, clone)
+	git := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", clone, "-c", "user.name=n", "-c", "user.email=e@example.com"}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_COMMITTER_DATE=2026-11-23T07:11:04Z", "GIT_CONFIG_GLOBAL=/dev/null")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	commit := func() string {
+		t.Helper()
+		git("commit", "-q", "--allow-empty", "-m", "m")
+		return git("rev-parse", "--short=12", "HEAD")
+	}
+	want := func(when, version string) {
+		t.Helper()
+		cmd := exec.Command("deploy/packages/build", "--version")
+		cmd.Dir = clone
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != version+"\n" {
+			t.Errorf("%s: %s%v, want %s", when, out, err, version)
+		}
+	}
+	git("init", "-q")
+	git("add", "-A")
+	id := commit()
+	want("no tag", "v0.0.0-20261123071104-"+id+" 0.0.0~20261123071104."+id)
+	git("tag", "v1.2.3-rc.1")
+	want("a tag", "v1.2.3-rc.1 1.2.3~rc.1")
+	id = commit()
+	want("behind a candidate", "v1.2.3-rc.1.0.20261123071104-"+id+" 1.2.3~rc.1.0.20261123071104."+id)
+	git("tag", "v1.2.3")
+	want("another tag", "v1.2.3 1.2.3")
+	id = commit()
+	want("behind a release", "v1.2.4-0.20261123071104-"+id+" 1.2.4~0.20261123071104."+id)
+	if err := os.WriteFile(filepath.Join(clone, "README.md"), []byte("changed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want("with a change", "v1.2.4-0.20261123071104-"+id+"+dirty 1.2.4~0.20261123071104."+id+"+dirty")
+}
+
+// copySources copies what is under version control, or would be, with new times.
+func copySources(t *testing.T, to string) {
+	t.Helper()
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := `cd "$1" && tar -c --anchored --exclude=./bin --exclude=./.git . | tar -x -m -C "$0"`
+	if out, err := exec.Command("bash", "-o", "pipefail", "-c", script, to, sources).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// contents are the files below a directory.
+func contents(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		all[name], err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// needMachine ends the test unless there is a root file system to try packages in, and the
+// right to.
+func needMachine(t *testing.T) string {
+	t.Helper()
+	dir := testenv.Machine(t)
+	testenv.NeedRoot(t)
+	return dir
+}

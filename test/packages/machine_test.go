@@ -1,0 +1,140 @@
+package packages
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// machine is a copy of a Debian root file system, which programs run in without a boot.
+type machine struct{ root string }
+
+// newMachine makes a copy that goes with the test.
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	base := needMachine(t)
+	m := &machine{root: filepath.Join(t.TempDir(), "machine")}
+	if out, err := exec.Command("cp", "-a", base, m.root).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// Packages that were downloaded when it was made.
+	if err := os.RemoveAll(m.path("/var/cache/apt/archives")); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// path is where a file of the machine lies.
+func (m *machine) path(name string) string { return filepath.Join(m.root, name) }
+
+// command is a command that runs in the machine, which has /proc as long as it does, and no
+// variables of the host.
+func (m *machine) command(name string, args ...string) *exec.Cmd {
+	const enter = `mount -t proc proc "$0/proc" && exec chroot "$0" "$@"`
+	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", enter, m.root, name}, args...)...)
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", "HOME=/root"}
+	return cmd
+}
+
+// run runs a command that has to succeed, and returns what it prints.
+func (m *machine) run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := m.command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// install installs or upgrades to a package of the host.
+func (m *machine) install(t *testing.T, deb string) string {
+	t.Helper()
+	name := "/root/" + filepath.Base(deb)
+	content, err := os.ReadFile(deb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.write(t, name, string(content))
+	defer func() {
+		if err := os.Remove(m.path(name)); err != nil {
+			t.Error(err)
+		}
+	}()
+	return m.run(t, "dpkg", "--install", name)
+}
+
+func (m *machine) read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(m.path(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (m *machine) write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(m.path(name), []byte(content), 0o644); err != nil { //nolint:gosec // as an administrator would
+		t.Fatal(err)
+	}
+}
+
+// has tells whether there is a file, or a link that may lead nowhere.
+func (m *machine) has(t *testing.T, name string) bool {
+	t.Helper()
+	_, err := os.Lstat(m.path(name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// wantFiles checks which files are there, and which are not: those that begin with "!".
+func (m *machine) wantFiles(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		name, not := strings.CutPrefix(name, "!")
+		if there := m.has(t, name); there == not {
+			t.Errorf("%s is there: %v", name, there)
+		}
+	}
+}
+
+// traces are all files of the machine that a package could leave behind, but not the
+// records of package managers and backups of the list of users.
+func (m *machine) traces(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(m.root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(path, m.root)
+		switch {
+		case d.IsDir():
+			switch name {
+			case "/var/lib/dpkg", "/var/lib/apt", "/var/log", "/var/cache", "/var/lib/rpm":
+				return filepath.SkipDir
+			}
+			all[name] = "directory"
+		case strings.HasPrefix(name, "/etc/") && strings.HasSuffix(name, "-"), name == "/etc/.pwd.lock":
+		case d.Type().IsRegular() && strings.HasPrefix(name, "/etc/"):
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			all[name] = string(b)
+		default:
+			all[name] = d.Type().String()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
