@@ -27,6 +27,9 @@ func stopPatience(c *config.Config) time.Duration {
 	return c.Transport.Farewell + clientsPatience + selftestPatience + closePatience + 5*time.Second
 }
 
+// startPatience bounds a start beside the wait for gateways.
+const startPatience = 30 * time.Second
+
 // Daemon is lnetd.
 type Daemon struct {
 	config  config.Config
@@ -52,8 +55,6 @@ type Daemon struct {
 	configured slog.Level
 	clients    *clientsTask // nil before Run
 	node       *nodeTask    // nil before Run
-	// reloadFailed says why the last reload has failed; empty: it has not.
-	reloadFailed string
 }
 
 // program is part of this process and no part of lnetd.
@@ -70,7 +71,7 @@ func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
 		config: c, drivers: drivers, log: bounded.Logger, bounded: bounded, started: time.Now(), sysfs: os.DirFS("/sys"),
 		systemd: systemd.FromEnvironment(bounded.Logger), loaded: c, configured: c.LogLevel,
 	}
-	d.record.began(c.SHA256, d.started)
+	d.record.began(&c, d.started)
 	return d
 }
 
@@ -90,7 +91,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for _, w := range d.config.Warnings {
 		d.log.Warn("a warning about the configuration", "warning", w.Error())
 	}
-	d.systemd.Status("starting")
+	d.tellStart()
 	listening, err := d.listen()
 	defer listening.close()
 	if err != nil {
@@ -128,6 +129,15 @@ func (d *Daemon) Run(ctx context.Context) error {
 			d.log.Info("stopping")
 			d.systemd.Stopping(patience, "stopping")
 		}, patience)
+}
+
+// tellStart tells systemd of the start, which takes as long as gateways have to answer
+// if the configuration wants to know that: else it would be ended within, again and again.
+func (d *Daemon) tellStart() {
+	d.systemd.Status("starting")
+	if p := &d.config.Parameters; p.CheckRoutersBeforeUse {
+		d.systemd.Starting(p.RouterPingTimeout+startPatience, "starting")
+	}
 }
 
 // watch has the node watched until the function that it returns is called.

@@ -18,23 +18,16 @@ func (d *Daemon) SetLevel(l *slog.LevelVar) { d.level = l }
 // is all else that there is to say.
 func (d *Daemon) Reload(ctx context.Context, load func() (config.Config, error)) {
 	d.systemd.Reloading("reads the configuration anew; " + d.status())
-	err := d.reload(ctx, load)
-	d.mu.Lock()
-	d.reloadFailed = ""
-	if err != nil {
-		d.reloadFailed = causeOf(err)
-	}
-	d.mu.Unlock()
+	d.record.note(d.reload(ctx, load), time.Now())
 	d.systemd.Reloaded(d.status())
 }
 
-// reload is Reload, and says why it has failed.
-func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error)) error {
+// reload is Reload, and says what has come of it.
+func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error)) reloadOutcome {
 	c, err := load()
 	if err != nil {
 		d.log.Error("the configuration is not reloaded", "err", err)
-		d.record.failed(time.Now())
-		return err
+		return reloadOutcome{err: err}
 	}
 	for _, w := range c.Warnings {
 		d.log.Warn("a warning about the configuration", "warning", w.Error())
@@ -44,21 +37,20 @@ func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error))
 	left, err := d.reloadNode(ctx, &c)
 	if err != nil {
 		d.log.Error("the configuration is not reloaded: all is as it was", "err", err)
-		d.record.failed(time.Now())
-		return err
+		return reloadOutcome{err: err}
 	}
 	left = append(left, d.putParts(&c, nil)...)
-	d.record.succeeded(c.SHA256, len(left) > 0, time.Now())
-	if err := d.checkWebConfig(&d.config); err != nil {
-		d.log.Error("metrics are refused to everybody until their web_config is right", "err", err)
-		return err
+	out := reloadOutcome{holds: &c, partly: len(left) > 0}
+	if out.err = d.checkWebConfig(&d.config); out.err != nil {
+		d.log.Error("metrics are refused to everybody until their web_config is right", "err", out.err)
 	}
-	if len(left) > 0 {
+	switch {
+	case out.partly:
 		d.log.Warn("these parts of the configuration have changed, which need a restart", "parts", left)
-		return nil
+	case out.err == nil:
+		d.log.Info("the configuration is reloaded")
 	}
-	d.log.Info("the configuration is reloaded")
-	return nil
+	return out
 }
 
 // reloadNode makes the node what c says, and returns what needs a restart.

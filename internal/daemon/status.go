@@ -14,7 +14,7 @@ const namedMost = 4
 // reload failed.
 func (d *Daemon) status() string {
 	d.mu.Lock()
-	t, failed := d.node, d.reloadFailed
+	t := d.node
 	d.mu.Unlock()
 	line := "starting"
 	if t != nil {
@@ -24,8 +24,8 @@ func (d *Daemon) status() string {
 		default:
 		}
 	}
-	if failed != "" {
-		line += "; the last reload failed: " + failed
+	if why := d.record.failure(); why != "" {
+		line += "; the last reload failed: " + why
 	}
 	return line
 }

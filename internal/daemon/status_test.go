@@ -58,3 +58,15 @@ func TestSome(t *testing.T) {
 		}
 	}
 }
+
+// A start that waits for gateways says how long it may take: systemd would end it within.
+func TestStartMayBeLong(t *testing.T) {
+	c := parse(t, "lnetd: {check_routers_before_use: 1, router_ping_timeout: 600}\n")
+	c.ControlSocket = t.TempDir() + "/c.sock"
+	r := runDaemon(t, c, Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24")))}, nil)
+	if s := <-r.states; s != "EXTEND_TIMEOUT_USEC=630000000" {
+		t.Errorf("systemd hears %q first", s)
+	}
+	r.ready(t)
+	r.stop(t)
+}

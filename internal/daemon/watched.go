@@ -1,9 +1,6 @@
 package daemon
 
 import (
-	"sync"
-	"time"
-
 	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/internal/metrics"
 )
@@ -65,44 +62,4 @@ func (t *selftestTask) figures() (f metrics.Selftest) {
 		}
 	}
 	return f
-}
-
-// reloadRecord is what has become of the configuration. The zero value knows none.
-type reloadRecord struct {
-	mu     sync.Mutex // guards record
-	record metrics.Configuration
-}
-
-func (r *reloadRecord) get() metrics.Configuration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.record
-}
-
-// began notes the configuration that lnetd begins with.
-func (r *reloadRecord) began(sha256 string, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.record.SHA256, r.record.Loaded = sha256, now
-}
-
-// failed notes a reload that changed nothing.
-func (r *reloadRecord) failed(now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.record.Failed++
-	r.record.Last, r.record.LastFailed = now, true
-}
-
-// succeeded notes a reload, whose last parts may have to wait for a restart.
-func (r *reloadRecord) succeeded(sha256 string, partly bool, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c := &r.record
-	if partly {
-		c.Partial++
-	} else {
-		c.Succeeded++
-	}
-	c.SHA256, c.Loaded, c.Last, c.LastFailed = sha256, now, now, false
 }

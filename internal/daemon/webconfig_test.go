@@ -68,6 +68,9 @@ func TestWebConfig(t *testing.T) {
 	if got := status("secret"); got != http.StatusInternalServerError {
 		t.Errorf("status %d with errors", got)
 	}
+	if got := r.record.get(); !got.LastFailed || got.Failed != 1 || !strings.Contains(r.heard(), "; the last reload failed: ") {
+		t.Errorf("of the reload is known %+v, the status is %q", got, r.heard())
+	}
 	write("{}")
 	if got := status("whatever"); got != http.StatusOK {
 		t.Errorf("status %d without passwords", got)

@@ -117,6 +117,15 @@ func (m *Manager) tellStatus(line string) {
 	}
 }
 
+// Starting says how long the start may take, where that is longer than the unit has it.
+func (m *Manager) Starting(patience time.Duration, status string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.phase == starting {
+		m.tell([]string{extend(patience)}, status)
+	}
+}
+
 // Ready says that the service is up.
 func (m *Manager) Ready(status string) {
 	m.mu.Lock()
@@ -162,8 +171,11 @@ func (m *Manager) Stopping(patience time.Duration, status string) {
 		return
 	}
 	m.phase = ending
-	m.tell([]string{daemon.SdNotifyStopping, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", patience.Microseconds())}, status)
+	m.tell([]string{daemon.SdNotifyStopping, extend(patience)}, status)
 }
+
+// extend has the manager wait longer for the end of a start or a stop.
+func extend(d time.Duration) string { return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds()) }
 
 // Alive feeds the watchdog.
 func (m *Manager) Alive() {
