@@ -226,8 +226,13 @@ func newRecord(l *Line, named bool, attrs []slog.Attr) slog.Record {
 	return r
 }
 
-// write leaves errors where slog.Logger leaves them: who logs has no use for them.
-func write(h slog.Handler, r slog.Record) { _ = h.Handle(context.Background(), r) }
+// write leaves errors where slog.Logger leaves them: who logs has no use for them. The level may
+// have changed since the event.
+func write(h slog.Handler, r slog.Record) {
+	if ctx := context.Background(); h.Enabled(ctx, r.Level) {
+		_ = h.Handle(ctx, r)
+	}
+}
 
 // rounded is a duration as somebody wants to read it.
 func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }

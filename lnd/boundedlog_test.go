@@ -2,6 +2,7 @@ package lnd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -193,6 +194,34 @@ func TestBoundedLogsTogether(t *testing.T) {
 		NewBoundedLog(nil).Tell(l)
 	})
 }
+
+// Given events that had no line yet, when the level is raised above them, then they have none
+// any more.
+func TestBoundedLogHeedsTheLevel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		var level slog.LevelVar
+		b := NewBoundedLog(slog.New(deafToLevels{slog.NewTextHandler(&out, nil), &level}))
+		l := Line{Level: slog.LevelInfo, Text: "peer restarted", Of: About("peer", "a")}
+		b.Tell(l)
+		b.Tell(l)
+		level.Set(slog.LevelError)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		b.End()
+		if n := len(linesOf(&out)); n != 1 {
+			t.Errorf("%d lines: %s", n, &out)
+		}
+	})
+}
+
+// deafToLevels writes whatever it is told to, as handlers may.
+type deafToLevels struct {
+	slog.Handler
+	level *slog.LevelVar
+}
+
+func (h deafToLevels) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level.Level() }
 
 // Given several goroutines that tell while the timer runs, when the log ends among
 // them, then all come to their end.

@@ -61,8 +61,8 @@ func (j *journal) put(entry []byte) bool {
 		err := j.send(conn, entry, lost == 0)
 		switch {
 		case err == nil:
-			if lost > 0 && j.lost.CompareAndSwap(lost, 0) {
-				_ = j.send(conn, lostEntry(lost), false)
+			if lost > 0 && j.lost.CompareAndSwap(lost, 0) && j.send(conn, lostEntry(lost), false) != nil {
+				j.lost.Add(lost) // for the next one to tell
 			}
 			return true
 		case errors.Is(err, unix.EAGAIN), errors.Is(err, os.ErrDeadlineExceeded):
