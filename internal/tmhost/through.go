@@ -31,6 +31,9 @@ func (h *Host) openThrough(ctx context.Context, c Config) (err error) {
 	return err
 }
 
+// Through tells whether an lnetd has the transfer machines.
+func (h *Host) Through() bool { return h.Events > 0 }
+
 // choose is which of lnetd's NIDs to stand at: the one that was asked for, or the first one
 // on the same net as c.Near, or the first one. ENOENT: lnetd has no such NID.
 func choose(nids []lnet.NID, c Config) (lnet.NID, error) {

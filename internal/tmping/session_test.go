@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/tmhost"
 	"github.com/lnetd/lnetd/internal/tmping/message"
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/mem"
 )
 
 // host opens a host in memory until the test ends.
@@ -288,4 +291,87 @@ func TestReceiveBuffers(t *testing.T) {
 			t.Errorf("%+v: %d, %d, %d", c, n, size, messages)
 		}
 	}
+}
+
+// late is a Core such as lnetd: ops begin a while after they were submitted, in their order.
+type late struct{ transport.Core }
+
+func (c late) Open(ctx context.Context) (transport.CoreDomain, error) {
+	d, err := c.Core.Open(ctx)
+	return lateDomain{d}, err
+}
+
+type lateDomain struct{ transport.CoreDomain }
+
+func (d lateDomain) StartTM(ctx context.Context, a transport.Address, completions int) (transport.CoreTM, error) {
+	tm, err := d.CoreDomain.StartTM(ctx, a, completions)
+	t := &lateTM{CoreTM: tm, ops: make(chan transport.Op, 1024), stopped: make(chan struct{})}
+	go t.run()
+	return t, err
+}
+
+type lateTM struct {
+	transport.CoreTM
+	ops     chan transport.Op
+	stopped chan struct{}
+	once    sync.Once
+}
+
+func (t *lateTM) run() {
+	for {
+		select {
+		case op := <-t.ops:
+			time.Sleep(time.Second)
+			_, _ = t.CoreTM.Submit([]transport.Op{op})
+		case <-t.stopped:
+			return
+		}
+	}
+}
+
+func (t *lateTM) Submit(ops []transport.Op) (int, error) {
+	for _, op := range ops {
+		t.ops <- op
+	}
+	return len(ops), nil
+}
+
+func (t *lateTM) Stop() error {
+	err := t.CoreTM.Stop()
+	if err == nil {
+		t.once.Do(func() { close(t.stopped) })
+	}
+	return err
+}
+
+// Given an lnetd that is slow to begin with what a server has added, when clients come at once,
+// then all have their answers, and the figures have what clients have asked for.
+func TestLateBuffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := mem.New(mem.Config{})
+		open := func(c transport.Core, events int) *tmhost.Host {
+			d, err := transport.NewDomain(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return &tmhost.Host{Domain: d, NID: lnet.LoopbackNID, Events: events}
+		}
+		s, wrong := session(DefaultConfig())
+		host := network.Host()
+		server, clients := open(late{host}, 1000), open(host, 0)
+		reports, err := s.Both(t.Context(), server, clients)
+		if err != nil || len(*wrong) > 0 {
+			t.Fatalf("%v, %v", err, *wrong)
+		}
+		for _, q := range reports[0].Queues {
+			if q.Cancels > 0 || q.Failures > 0 {
+				t.Errorf("%+v", q)
+			}
+		}
+	})
 }

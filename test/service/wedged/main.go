@@ -1,5 +1,5 @@
-// Command wedged is an lnetd whose node gets stuck as soon as /run/lnetd/wedge is there: a
-// discoverer that waits for ever, as a defect would have it.
+// Command wedged is an lnetd of whose node a loop gets stuck, as a defect would have it, as soon as
+// /run/lnetd/wedge-LOOP is there.
 package main
 
 import (
@@ -12,12 +12,15 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/daemon"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/node/fault"
 	"github.com/lnetd/lnetd/selection"
 )
 
 const (
-	trigger = "/run/lnetd/wedge"
+	trigger = "/run/lnetd/wedge-"
 	pause   = 100 * time.Millisecond
 )
 
@@ -35,16 +38,18 @@ func main() {
 	}
 }
 
-// wedge waits for the file, removes it so that the next lnetd works, and has the discoverer
+// wedge waits for the file of a loop, removes it so that the next lnetd works, and has that loop
 // wait for ever.
 func wedge(ctx context.Context, n *node.Node) error {
 	for {
-		err := os.Remove(trigger)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
+		for loop, stick := range map[string]func(context.Context, *node.Node) error{"discoverer": discoverer, "monitor": monitor} {
+			err := os.Remove(trigger + loop)
+			if err == nil {
+				return stick(ctx, n)
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 		}
 		select {
 		case <-time.After(pause):
@@ -52,7 +57,29 @@ func wedge(ctx context.Context, n *node.Node) error {
 			return nil
 		}
 	}
+}
+
+// discoverer has the discoverer wait for ever.
+func discoverer(ctx context.Context, n *node.Node) error {
 	return n.ChangePolicies(ctx, func(*selection.Policies) error { select {} })
+}
+
+// monitor has the monitor wait for ever, in a handler of a message that it sends: one that a
+// rule has delayed.
+func monitor(ctx context.Context, n *node.Node) error {
+	if err := n.AddFault(fault.Rule{Kind: fault.Delay, Latency: pause, Rate: 1}); err != nil {
+		return err
+	}
+	h, err := n.Bind(portals.MD{Bytes: make([]byte, 1), Threshold: 1, Handler: portals.HandlerFunc(func(*portals.Event) { select {} })})
+	if err != nil {
+		return err
+	}
+	to := lnet.ProcessID{NID: n.NIs()[len(n.NIs())-1].NID, PID: lnet.PIDLustre}
+	if err := n.Put(h, to, node.PutOptions{Portal: 1}); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
 }
 
 func fail(err error) {
