@@ -145,7 +145,9 @@ func (t *nodeTask) settleAgain(ctx context.Context) {
 		err = t.apply(ctx, config.Diff(&have, &want), true)
 	}
 	if err != nil {
-		t.log.Error("the NIs that the rules for this site give cannot be added", "err", err)
+		lnd.NewBoundedLog(t.log).Tell(lnd.Line{ // interfaces may come and go
+			Level: slog.LevelError, Text: "the NIs that the rules for this site give cannot be added",
+		}, slog.Any("err", err))
 		return
 	}
 	t.config.State = s

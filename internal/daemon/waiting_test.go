@@ -311,6 +311,31 @@ func TestRulesWaitForAnInterface(t *testing.T) {
 	})
 }
 
+// Given a port that another program has, when interfaces come and go, then the NI of a rule is
+// tried again each time, and that it cannot be had is said at most four times a minute.
+func TestRulesThatFailAreNotSaidAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &changingNetwork{fakeNetwork: host(lo)}
+		n.taken = func(netip.AddrPort) bool { return true }
+		r := startNodeWith(t, parse(t, "ip2nets: [{net-spec: tcp, ip-range: [10.79.*.*]}]\n"), Drivers{TCP(n)})
+		r.ready(t)
+		r.machine.Store(&[]config.Interface{{Name: "eth2", Addrs: []netip.Addr{netip.MustParseAddr("10.79.0.11")}, Up: true}})
+		before := strings.Count(r.log.String(), "\n")
+		for range 60 {
+			n.set(lo, device("eth2", "10.79.0.11/24"))
+			time.Sleep(time.Second)
+		}
+		if n := strings.Count(r.log.String(), "\n") - before; n == 0 || n > 4 {
+			t.Errorf("%d lines:\n%s", n, r.log)
+		}
+		n.taken = nil
+		n.set(lo, device("eth2", "10.79.0.11/24"))
+		if got := r.nids(); !slices.Equal(got, []string{"10.79.0.11@tcp"}) {
+			t.Errorf("NIs %v\n%s", got, r.log)
+		}
+	})
+}
+
 // Who does not wait is refused, with what there is.
 //
 // lnetctl 4.2 (2)
