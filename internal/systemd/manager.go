@@ -39,6 +39,7 @@ type Manager struct {
 	phase    phase
 	reloads  int    // that are under way
 	status   string // as it was told last
+	deaf     bool   // the last message did not arrive, which was logged
 	received map[string][]*os.File
 }
 
@@ -209,9 +210,10 @@ func (m *Manager) send(message string, files []*os.File) bool {
 	if !m.Present() {
 		return false
 	}
-	if err := m.config.Send(message, files); err != nil {
+	err := m.config.Send(message, files)
+	if err != nil && !m.deaf { // else each meal of the watchdog would have a line
 		m.config.Logger.Warn("systemd was not notified", "message", message, "err", err)
-		return false
 	}
-	return true
+	m.deaf = err != nil
+	return !m.deaf
 }

@@ -119,6 +119,12 @@ func TestNobody(t *testing.T) {
 		Send: (&heard{err: errors.New("connection refused")}).send, Keeps: true, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	deaf.Ready("up")
+	for range 10 {
+		deaf.Alive()
+	}
+	if n := strings.Count(log.String(), "not notified"); n != 1 {
+		t.Errorf("%d lines: %s", n, log)
+	}
 	if deaf.Keep("x", os.Stdin) || !strings.Contains(log.String(), "connection refused") {
 		t.Error(log)
 	}
