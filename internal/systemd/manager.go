@@ -191,8 +191,8 @@ func (m *Manager) tell(lines []string, status string) {
 		m.status = status
 		lines = append(lines, "STATUS="+status)
 	}
-	if len(lines) > 0 {
-		m.send(strings.Join(lines, "\n"), nil)
+	if len(lines) > 0 && !m.send(strings.Join(lines, "\n"), nil) {
+		m.status = "" // to be told again
 	}
 }
 

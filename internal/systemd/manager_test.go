@@ -114,9 +114,9 @@ func TestNobody(t *testing.T) {
 	if m.Present() || m.Watchdog() != 0 || m.Keep("x", os.Stdin) || len(m.Kept("x")) > 0 {
 		t.Error("there is somebody")
 	}
-	log := &daemontest.Log{}
+	log, h := &daemontest.Log{}, &heard{err: errors.New("connection refused")}
 	deaf := New(Config{
-		Send: (&heard{err: errors.New("connection refused")}).send, Keeps: true, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Send: h.send, Keeps: true, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	deaf.Ready("up")
 	for range 10 {
@@ -128,6 +128,10 @@ func TestNobody(t *testing.T) {
 	if deaf.Keep("x", os.Stdin) || !strings.Contains(log.String(), "connection refused") {
 		t.Error(log)
 	}
+	h.take()
+	h.err = nil
+	deaf.Status("up")
+	expect(t, h, "STATUS=up")
 }
 
 // systemd says from 254 on whether it has a store; before, it is there if systemd has started
