@@ -133,9 +133,7 @@ func (c *conn) bury() {
 	_ = c.stream.Close() // nothing can be done about a failure
 	i := c.peer.i
 	i.counters.closes.Add(1)
-	i.counters.bytesSent.Add(c.sent.Load())
-	i.counters.bytesReceived.Add(c.received.Load())
-	i.counters.bytesCopied.Add(c.copied.Load())
+	i.ledger.leave(c)
 	if c.inbound {
 		i.releaseSource(c.remote.Addr())
 	}

@@ -6,8 +6,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// counters are what an interface counts; connections count bytes themselves
-// and hand them in when they close.
+// counters are what an interface counts; the ledger knows the bytes.
 type counters struct {
 	connects         atomic.Uint64        // connections that we opened
 	connectFailures  atomic.Uint64        // hard failures of attempts to connect
@@ -25,24 +24,21 @@ type counters struct {
 	stalls           atomic.Uint64 // times that a peer stopped answering
 	keepalives       atomic.Uint64 // NOOPs sent to a silent peer
 	acknowledgements atomic.Uint64 // zero-copy requests acknowledged
-	bytesSent        atomic.Uint64
-	bytesReceived    atomic.Uint64
-	bytesCopied      atomic.Uint64 // of payloads that came
 }
 
 // liveCounts is what stands at the moment.
 type liveCounts struct {
-	peers, conns, pending    uint64
-	waitingCalls             uint64 // peers that wait to be called
-	bytesSent, bytesReceived uint64
-	bytesCopied              uint64
+	peers, pending uint64
+	waitingCalls   uint64 // peers that wait to be called
+	conns          int
+	moved          moved
 }
 
 func (c *counters) list(live liveCounts) []lnd.Counter {
 	refused := c.refused.Counts()
 	return []lnd.Counter{
 		{Name: "peers", Value: live.peers, Help: "Peers that the driver has in its table."},
-		{Name: "connections", Value: live.conns, Help: "Connections that are up."},
+		{Name: "connections", Value: uint64(live.conns), Help: "Connections that are up."},
 		{Name: "pending_messages", Value: live.pending, Help: "Messages that wait for a connection."},
 		{Name: "waiting_calls", Value: live.waitingCalls, Help: "Peers that wait for their turn to be called."},
 		{Name: "connects_total", Value: c.connects.Load(), Help: "Connections that were opened from here."},
@@ -60,8 +56,8 @@ func (c *counters) list(live liveCounts) []lnd.Counter {
 		{Name: "stalls_total", Value: c.stalls.Load(), Help: "Times that a peer stopped answering."},
 		{Name: "keepalives_total", Value: c.keepalives.Load(), Help: "Messages sent to see whether a silent peer is there."},
 		{Name: "zc_acks_total", Value: c.acknowledgements.Load(), Help: "Zero-copy requests of peers that were acknowledged."},
-		{Name: "sent_bytes_total", Value: c.bytesSent.Load() + live.bytesSent, Help: "Bytes sent, headers included."},
-		{Name: "received_bytes_total", Value: c.bytesReceived.Load() + live.bytesReceived, Help: "Bytes received, headers included."},
-		{Name: "copied_bytes_total", Value: c.bytesCopied.Load() + live.bytesCopied, Help: "Bytes of payload that were copied on arrival."},
+		{Name: "sent_bytes_total", Value: live.moved.sent, Help: "Bytes sent, headers included."},
+		{Name: "received_bytes_total", Value: live.moved.received, Help: "Bytes received, headers included."},
+		{Name: "copied_bytes_total", Value: live.moved.copied, Help: "Bytes of payload that were copied on arrival."},
 	}
 }

@@ -29,6 +29,8 @@ type Interface struct {
 	options     atomic.Pointer[options]
 
 	counters counters
+	ledger   ledger
+	pending  atomic.Int64 // messages that wait, of all peers
 	link     atomic.Uint32
 	linkUps  atomic.Uint32 // how often the link came back
 	failures failures
@@ -183,13 +185,11 @@ func (i *Interface) Refusals() lnd.RefusalCounts { return i.counters.refused.Cou
 
 // Counters implements lnd.Interface.
 func (i *Interface) Counters() []lnd.Counter {
-	peers := i.peersOf(lnet.NID{})
-	var live liveCounts
-	live.waitingCalls = uint64(i.calls.queued())
-	for _, p := range peers {
-		live.peers++
-		p.count(&live)
-	}
+	live := liveCounts{pending: uint64(max(0, i.pending.Load())), waitingCalls: uint64(i.calls.queued())}
+	i.mu.RLock() // as senders do: not for longer
+	live.peers = uint64(len(i.peers))
+	i.mu.RUnlock()
+	live.conns, live.moved = i.ledger.sum()
 	return i.counters.list(live)
 }
 

@@ -123,7 +123,7 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 			continue // c died; it has left the set
 		}
 		if p.opening || p.accepting > 0 {
-			p.pending = append(p.pending, waiting{m, now})
+			p.setPending(append(p.pending, waiting{m, now}))
 			p.mu.Unlock()
 			return true
 		}
@@ -194,6 +194,7 @@ func (p *peer) reserve(c *conn) {
 	}
 	c.reserved, c.set = true, p.sets
 	p.conns = append(p.conns, c)
+	p.i.ledger.enter(c)
 	if c.remote.Addr() == p.id.NID.IP() {
 		if p.wanted != nil {
 			p.wanted.Add(c.typ)
@@ -217,7 +218,7 @@ func (p *peer) establish(c *conn) {
 		for _, w := range p.pending {
 			c.queue(w.m)
 		}
-		p.pending = nil
+		p.setPending(nil)
 	}
 	p.publish()
 	p.i.group.Add(1)
@@ -314,7 +315,7 @@ func (p *peer) orphans(lost bool) []*lnd.Tx {
 	for n, w := range p.pending {
 		ms[n] = w.m
 	}
-	p.pending = nil
+	p.setPending(nil)
 	return ms
 }
 
@@ -392,17 +393,10 @@ func (p *peer) spent() bool {
 	return len(p.conns) == 0 && !p.opening && p.accepting == 0 && len(p.pending) == 0
 }
 
-// count adds what stands to live.
-func (p *peer) count(live *liveCounts) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	live.conns += uint64(len(p.conns))
-	live.pending += uint64(len(p.pending))
-	for _, c := range p.conns {
-		live.bytesSent += c.sent.Load()
-		live.bytesReceived += c.received.Load()
-		live.bytesCopied += c.copied.Load()
-	}
+// setPending has the messages wait, and counts them. p.mu is held.
+func (p *peer) setPending(all []waiting) {
+	p.i.pending.Add(int64(len(all) - len(p.pending)))
+	p.pending = all
 }
 
 // acknowledge returns the cookie of a zero-copy request to the peer, once

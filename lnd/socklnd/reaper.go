@@ -110,7 +110,7 @@ func (p *peer) failStale(now time.Time) {
 		n++
 	}
 	stale := p.pending[:n:n]
-	p.pending = p.pending[n:]
+	p.setPending(p.pending[n:])
 	p.mu.Unlock()
 	for _, w := range stale {
 		p.i.counters.pendingTimeouts.Add(1)

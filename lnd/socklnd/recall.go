@@ -41,7 +41,7 @@ func (p *peer) recall(match func(*lnd.Tx) bool) {
 		}
 	}
 	clear(p.pending[len(kept):])
-	p.pending = kept
+	p.setPending(kept)
 	// Those that are reserved still have nothing, and are about to be filled.
 	conns := slices.DeleteFunc(slices.Clone(p.conns), func(c *conn) bool { return c.reserved })
 	p.mu.Unlock()

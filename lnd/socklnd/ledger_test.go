@@ -1,0 +1,48 @@
+package socklnd
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// closable is a stream that is good for nothing else.
+type closable struct{ Stream }
+
+func (closable) LocalAddr() netip.AddrPort  { return netip.AddrPort{} }
+func (closable) RemoteAddr() netip.AddrPort { return netip.AddrPort{} }
+func (closable) Close() error               { return nil }
+
+// What a connection has moved is counted once at any moment of its end.
+func TestBytesOfAnEndingConnection(t *testing.T) {
+	i := &Interface{driver: &Driver{}, peers: map[lnet.ProcessID]*peer{}}
+	i.options.Store(&options{})
+	p := &peer{i: i}
+	p.set.Store(emptySet)
+	c := newConn(p, closable{}, protocol.Control, protocol.V3, binary.LittleEndian)
+	check := func(when string, conns uint64) {
+		t.Helper()
+		want := map[string]uint64{"connections": conns, "sent_bytes_total": 100, "received_bytes_total": 200, "copied_bytes_total": 50}
+		for _, f := range i.Counters() {
+			if v, ok := want[f.Name]; ok && v != f.Value {
+				t.Errorf("%s: %s is %d, not %d", when, f.Name, f.Value, v)
+			}
+		}
+	}
+	c.sent.Store(100)
+	c.received.Store(200)
+	c.copied.Store(50)
+	p.mu.Lock()
+	p.reserve(c)
+	p.mu.Unlock()
+	check("up", 1)
+	p.mu.Lock()
+	p.detach(func(*conn) bool { return true })
+	p.mu.Unlock()
+	check("detached", 1)
+	c.bury()
+	check("closed", 0)
+}
