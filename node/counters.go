@@ -295,8 +295,16 @@ func (n *Node) Counters() Counters {
 	}
 	passed, routed := &n.stats.passed, &n.stats.routed
 	c.Routed, c.RoutedBytes = routed.messages.Load(), routed.bytes.Load()
-	c.Sent, c.SentBytes = less(c.Sent, c.Routed), less(c.SentBytes, c.RoutedBytes)
-	c.Received, c.ReceivedBytes = less(c.Received, passed.messages.Load()), less(c.ReceivedBytes, passed.bytes.Load())
+	// What is routed counts as such before it counts for NIs, and is read after them: so the
+	// differences are what they have to be, or less while it moves. They never go back.
+	rise := func(most, sum *uint64, routed uint64) {
+		*most = max(*most, less(*sum, routed))
+		*sum = *most
+	}
+	rise(&n.own.Sent, &c.Sent, c.Routed)
+	rise(&n.own.SentBytes, &c.SentBytes, c.RoutedBytes)
+	rise(&n.own.Received, &c.Received, passed.messages.Load())
+	rise(&n.own.ReceivedBytes, &c.ReceivedBytes, passed.bytes.Load())
 	return c
 }
 
@@ -332,7 +340,7 @@ func (n *Node) ResetCounters() {
 	}
 	n.stats.passed.reset()
 	n.stats.routed.reset()
-	n.retired = Counters{}
+	n.retired, n.own = Counters{}, Counters{}
 	n.refusalsBefore = n.refusals()
 	n.lo.stats.reset()
 	for _, i := range n.topology.Load().nis {

@@ -49,10 +49,10 @@ func (m *message) Sent(_ *lnd.Tx, err error) {
 func (m *message) attempted(err error) {
 	switch {
 	case err == nil:
-		m.countSent(m.tx.Header.Type, m.tx.Payload.Length)
 		if m.passage.forward {
-			m.node.stats.routed.add(m.tx.Payload.Length)
+			m.node.stats.routed.add(m.tx.Payload.Length) // first: see Counters
 		}
+		m.countSent(m.tx.Header.Type, m.tx.Payload.Length)
 		m.succeeded(false)
 		if m.peer != nil && (m.passage.forward || m.arrival.from == nil && !m.out.reserved) {
 			m.peer.use(m.node.second.Load())

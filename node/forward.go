@@ -87,8 +87,8 @@ func (m *message) forwardOn(err error) {
 	}
 	m.succeeded(true)
 	length := m.tx.Payload.Length
+	n.stats.passed.add(length) // first: see Counters
 	m.countReceived(m.tx.Header.Type, length)
-	n.stats.passed.add(length)
 	p := n.plan(m, m.tx.Header.Dest)
 	n.carryOut(m, &p)
 }

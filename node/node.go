@@ -97,6 +97,8 @@ type Node struct {
 	// not done with them; retired are the totals of those that are gone.
 	leaving []*ni
 	retired Counters
+	// own are the most messages that were not routed as Counters has told.
+	own Counters
 	// retiredRefusals are those of NIs that are gone, refusalsBefore those before
 	// the counters were last zeroed.
 	retiredRefusals, refusalsBefore lnd.RefusalCounts

@@ -1,0 +1,54 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Given a router whose counters are read while a message passes, between any two of
+// what counts it, then none goes back: for Prometheus that is a restart, and the whole of
+// it adds to a rate.
+func TestCountersOfARouterDoNotGoBack(t *testing.T) {
+	n, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = n.Close(t.Context()) }()
+	s := &n.lo.stats
+	own := func() {
+		s.sent[lnet.MsgPut].Add(5)
+		s.sentBytes[lnet.MsgPut].Add(500)
+		s.received[lnet.MsgPut].Add(7)
+		s.receivedBytes[lnet.MsgPut].Add(700)
+	}
+	own()
+	last := n.Counters()
+	look := func(when string) {
+		t.Helper()
+		c := n.Counters()
+		if c.Sent < last.Sent || c.SentBytes < last.SentBytes || c.Received < last.Received || c.ReceivedBytes < last.ReceivedBytes {
+			t.Errorf("%s: %+v after %+v", when, c, last)
+		}
+		last = c
+	}
+	n.stats.passed.add(100)
+	look("passed")
+	s.received[lnet.MsgPut].Add(1)
+	look("received")
+	s.receivedBytes[lnet.MsgPut].Add(100)
+	look("received with its bytes")
+	n.stats.routed.add(100)
+	look("routed")
+	s.sent[lnet.MsgPut].Add(1)
+	look("sent")
+	s.sentBytes[lnet.MsgPut].Add(100)
+	own()
+	if c := n.Counters(); c.Sent != 10 || c.SentBytes != 1000 || c.Received != 14 || c.ReceivedBytes != 1400 || c.Routed != 1 {
+		t.Errorf("at the end: %+v", c)
+	}
+	n.ResetCounters()
+	if c := n.Counters(); c.Sent != 0 || c.Received != 0 {
+		t.Errorf("zeroed: %+v", c)
+	}
+}
