@@ -252,7 +252,7 @@ func TestConnectionsThatComeTooFast(t *testing.T) {
 	if n := len(w.server.Clients()); n != quota {
 		t.Errorf("%d connections", n)
 	}
-	if n := w.server.Totals()[0].Requests; n != 0 {
+	if n := w.total("default").Requests; n != 0 {
 		t.Errorf("%d requests of those who wait", n)
 	}
 	_ = waiting[0].conn.Close()

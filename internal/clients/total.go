@@ -54,9 +54,10 @@ func (t *tally) addQueues(o *[transport.QueueTypes]QueueFigures) {
 	}
 }
 
-// Totals are the sums of each rule that clients had or have, by name. What clients did that
-// are gone stays in them, as long as there is a rule of the name, or a client that it holds
-// for.
+// Totals are the sums of each rule, by name, and of those for whom there is none. What
+// clients did that are gone stays in them, as long as there is a rule of the name, or a
+// client that it holds for. A rule is there before its first client, since what grows from
+// nothing has not grown for who watches it.
 func (s *Server) Totals() []Total {
 	s.mu.Lock()
 	sums := make(map[string]*Total, len(s.past))
@@ -65,6 +66,10 @@ func (s *Server) Totals() []Total {
 			sums[rule] = &Total{Rule: rule}
 		}
 		return sums[rule]
+	}
+	at("")
+	for _, r := range *s.rules.Load() {
+		at(r.Name)
 	}
 	for rule, t := range s.past {
 		at(rule).grow(t)

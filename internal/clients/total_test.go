@@ -5,10 +5,31 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 	"github.com/lnetd/lnetd/transport/shm"
 )
+
+// total is that of a rule; zero: there is none.
+func (w *world) total(rule string) (of Total) {
+	for _, t := range w.server.Totals() {
+		if t.Rule == rule {
+			of = t
+		}
+	}
+	return of
+}
+
+// A rule has figures before its first client: a counter that is there with a 1 at once
+// has not grown for who watches it.
+func TestTotalsOfRulesWithoutClients(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Rules = []Rule{{Name: "b"}, {Name: "a"}} })
+	if diff := cmp.Diff([]Total{{}, {Rule: "a"}, {Rule: "b"}}, w.server.Totals()); diff != "" {
+		t.Error(diff)
+	}
+}
 
 // What clients have done stays in the totals of their rule when they are gone.
 func TestTotals(t *testing.T) {
@@ -19,17 +40,16 @@ func TestTotals(t *testing.T) {
 	b := p.register(protocol.Range{Area: m.id, Length: 4096})
 	r.submit(of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 100, MaxMessages: 2}, b, 1))
 	eventually(t, "the operation is under way", func() bool {
-		all := w.server.Totals()
-		return len(all) == 1 && all[0].Queues[transport.MsgRecv].Depth == 1
+		return w.total("default").Queues[transport.MsgRecv].Depth == 1
 	})
-	if s := w.server.Totals()[0]; s.Rule != "default" || s.Clients != 1 || s.TMs != 1 || s.Buffers != 1 || s.Bytes != 8192 || s.CutOffs != 0 {
+	if s := w.total("default"); s.Rule != "default" || s.Clients != 1 || s.TMs != 1 || s.Buffers != 1 || s.Bytes != 8192 || s.CutOffs != 0 {
 		t.Errorf("%+v", s)
 	}
 	if err := w.server.Drop(p.hello.Connection); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the client is gone", func() bool { return len(w.server.Clients()) == 0 })
-	s := w.server.Totals()[0]
+	s := w.total("default")
 	if s.Clients+s.TMs+s.Buffers != 0 || s.Bytes != 0 || s.CutOffs != 1 || s.Requests < 4 {
 		t.Errorf("%+v", s)
 	}
@@ -50,36 +70,36 @@ func TestTotalsOfRulesThatAreNoMore(t *testing.T) {
 		return names
 	}
 	first := w.one(7, 16)
-	eventually(t, "lnetd sleeps", func() bool { return w.server.Totals()[0].Waits > 0 })
+	eventually(t, "lnetd sleeps", func() bool { return w.total("old").Waits > 0 })
 	first.tm.submit(shm.Submission{Opcode: shm.OpNop})
-	eventually(t, "lnetd is woken", func() bool { return w.server.Totals()[0].BellReads > 0 })
+	eventually(t, "lnetd is woken", func() bool { return w.total("old").BellReads > 0 })
 	_ = first.conn.Close()
 	w.empty()
-	if all := w.server.Totals(); len(all) != 1 || all[0].Waits == 0 || all[0].BellReads == 0 {
-		t.Errorf("%+v", all)
+	if s := w.total("old"); s.Waits == 0 || s.BellReads == 0 {
+		t.Errorf("%+v", s)
 	}
 	last := w.join()
 	if err := w.server.SetRules(rule("new")); err != nil {
 		t.Fatal(err)
 	}
-	if got := rules(); !slices.Equal(got, []string{"old"}) {
+	if got := rules(); !slices.Equal(got, []string{"", "new", "old"}) {
 		t.Errorf("with a client of the old rule: %q", got)
 	}
 	fresh := w.join()
 	_ = last.conn.Close()
 	eventually(t, "one is left", func() bool { return len(w.server.Clients()) == 1 })
-	if got := rules(); !slices.Equal(got, []string{"new"}) {
+	if got := rules(); !slices.Equal(got, []string{"", "new"}) {
 		t.Errorf("with a client of the new rule: %q", got)
 	}
 	_ = fresh.conn.Close()
 	w.empty()
-	if got := rules(); !slices.Equal(got, []string{"new"}) {
+	if got := rules(); !slices.Equal(got, []string{"", "new"}) {
 		t.Errorf("without clients: %q", got)
 	}
 	if err := w.server.SetRules(rule("next")); err != nil {
 		t.Fatal(err)
 	}
-	if got := rules(); len(got) != 0 {
+	if got := rules(); !slices.Equal(got, []string{"", "next"}) {
 		t.Errorf("of a rule that is no more: %q", got)
 	}
 }
