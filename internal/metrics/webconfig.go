@@ -30,6 +30,7 @@ func serveGuarded(l net.Listener, s *http.Server, webConfig string, log *slog.Lo
 	told := lnd.NewBoundedLog(log)
 	defer told.End()
 	complaints := slog.New(toolkitLog{told.With("address", l.Addr().String())})
+	s.ErrorLog = slog.NewLogLogger(serverLog{told.Handler(), told, webConfig}, slog.LevelDebug)
 	return web.Serve(&admitting{Listener: l, server: s, bounds: bounds}, s, &web.FlagConfig{WebConfigFile: &webConfig}, complaints)
 }
 
@@ -170,3 +171,29 @@ func (h toolkitLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 // WithGroup implements slog.Handler; the toolkit has no groups.
 func (h toolkitLog) WithGroup(string) slog.Handler { return h }
+
+// serverLog is a handler for the server's logger. The toolkit does not tell when it cannot
+// read what TLS needs, as a key that was renewed and is root's alone: handshakes fail, as
+// they do with a client that is wrong. So a handshake that fails is a reason to look.
+type serverLog struct {
+	slog.Handler
+	told      *lnd.BoundedLog
+	webConfig string
+}
+
+// Enabled implements slog.Handler.
+func (serverLog) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (h serverLog) Handle(ctx context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "TLS handshake error") {
+		if _, err := CheckWebConfig(h.webConfig, r.Time); err != nil {
+			h.told.Tell(lnd.Line{Level: slog.LevelError, Text: "metrics are refused to everybody until their web_config is right"},
+				slog.Any("err", err))
+		}
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}

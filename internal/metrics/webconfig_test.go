@@ -3,6 +3,8 @@ package metrics
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -12,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -213,6 +216,36 @@ func TestErrorsAreLoggedOnce(t *testing.T) {
 		}
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "Unable to parse configuration") {
+		t.Errorf("%d lines:\n%s", n, log.String())
+	}
+}
+
+// With TLS it does so too, and says why; clients that are wrong write nothing.
+func TestErrorsOfTLSAreLoggedOnce(t *testing.T) {
+	dir, ca := site(t)
+	path := writeFile(t, dir, "web.yml", onlyTLS)
+	var log daemontest.Log
+	addr := guarded(t, path, ok, &log)
+	ask := func() {
+		t.Helper()
+		if status, _ := askOnce(t, "https://"+addr, "", "", &tls.Config{RootCAs: ca.pool()}); status != 0 {
+			t.Fatalf("status %d", status)
+		}
+	}
+	if status, _ := askOnce(t, "https://"+addr, "", "", &tls.Config{RootCAs: x509.NewCertPool()}); status != 0 {
+		t.Fatalf("status %d", status)
+	}
+	writeFile(t, dir, "own.key", "renewed, but not all of it")
+	for range 20 {
+		ask()
+	}
+	daemontest.Within(t, 20*time.Second, "a line", func() error {
+		if log.String() == "" {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "until their web_config is right") {
 		t.Errorf("%d lines:\n%s", n, log.String())
 	}
 }
