@@ -217,6 +217,47 @@ func TestPeersWithManyNIDs(t *testing.T) {
 	}
 }
 
+// A peer that names very many NIDs is left out, and nobody else for it.
+func TestPeerWithVeryManyNIDs(t *testing.T) {
+	s := &fakeSource{}
+	for n, nids := range []int{129, 1, 128, 1} {
+		p := node.PeerInfo{}
+		for k := range nids {
+			p.NIs = append(p.NIs, node.PeerNIInfo{NID: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), netip.AddrFrom4([4]byte{10, 0, byte(n), byte(k)}))})
+		}
+		p.Primary = p.NIs[0].NID
+		s.peers = append(s.peers, p)
+	}
+	got := scrape(t, s)
+	contains(t, got, []string{`lnet_peers 4`, `lnet_peers_left_out 1`, `lnet_peer_nis_left_out 129`})
+	if n := strings.Count(got, "\nlnet_peer_ni_health{"); n != 130 {
+		t.Errorf("%d series", n)
+	}
+}
+
+// Of thousands of routes those to a net are shown, or none of them: a net whose only way
+// that is up had no series would seem to be out of reach.
+func TestManyRoutes(t *testing.T) {
+	gateway := func(k int) lnet.NID {
+		return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), netip.AddrFrom4([4]byte{10, 0, byte(k >> 8), byte(k)}))
+	}
+	for _, c := range []struct{ nets, each, shown int }{
+		{500, 2, 1000}, {334, 3, 999}, {1, 1500, 1000}, {2, 600, 600}, {5000, 1, 1000},
+	} {
+		s := &fakeSource{}
+		for n := range c.nets {
+			for k := range c.each {
+				s.routes = append(s.routes, node.RouteInfo{Net: lnet.MakeNet(lnet.TypeTCP, uint16(n+1)), Gateway: gateway(k)})
+			}
+		}
+		got := scrape(t, s)
+		contains(t, got, []string{fmt.Sprintf("lnet_routes_left_out %d", c.nets*c.each-c.shown)})
+		if n := strings.Count(got, "\nlnet_route_up{"); n != c.shown {
+			t.Errorf("%d nets of %d routes: %d series, want %d", c.nets, c.each, n, c.shown)
+		}
+	}
+}
+
 // When discovery does not answer, what is known without it is shown, and that it is
 // not all.
 func TestDiscoveryDoesNotAnswer(t *testing.T) {

@@ -203,8 +203,8 @@ var groups = []struct{ prefix, title, text string }{
 	{"lnet_interface", "NIs that wait", ""},
 	{"lnet_lnd_", "Network drivers", "Those of TCP; other drivers have others."},
 	{"lnet_peer", "Peers", "The oldest 1,000 peers have series of their own, as long as they have no more than 2,000 NIDs together: " +
-		"so series do not come and go, and strangers make no more of them. `lnet_peers_left_out` tells of how many there are none."},
-	{"lnet_rout", "Routes and routers", "The first 1,000 routes have series of their own."},
+		"so series do not come and go, and strangers make no more of them. A peer with more than 128 NIDs has none. `lnet_peers_left_out` tells of how many there are none."},
+	{"lnet_rout", "Routes and routers", "The first 1,000 routes have series of their own, all of those to a net or none."},
 	{"lnet_client", "Clients of transfer machines", "Clients are shown by the rule of the configuration that holds for them."},
 	{"lnet_selftest_", "LNet selftest", "Counters begin at 0 when selftest is enabled."},
 	{"lnetd_", "lnetd", ""},

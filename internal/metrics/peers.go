@@ -13,7 +13,7 @@ import (
 var (
 	peersKnown       = gaugeFamily("lnet_peers", "Peers that the node knows.")
 	peersInState     = gaugeFamily("lnet_peers_in_state", "Peers that have a flag of discovery; a peer may have several.", "state")
-	peersLeftOut     = gaugeFamily("lnet_peers_left_out", "Peers that have no series of their own, being too many: the youngest.")
+	peersLeftOut     = gaugeFamily("lnet_peers_left_out", "Peers that have no series of their own: the youngest of too many, and those with very many NIDs.")
 	peerNIs          = gaugeFamily("lnet_peer_nis", "NIDs of peers, by health: full, reduced, none.", "health")
 	peerNIsLeftOut   = gaugeFamily("lnet_peer_nis_left_out", "NIDs of peers that have no series of their own.")
 	peerNIsMost      = gaugeFamily("lnet_peer_nis_max", "Most NIDs of peers that nobody configured.")
@@ -49,8 +49,12 @@ var peerStates = []discovery.State{
 }
 
 // nidsPerPeer times the number of peers with series is how many of their NIDs have some:
-// peers that name many take the room of others, and no more.
-const nidsPerPeer = 2
+// peers that name many take the room of others. One that names more than nidsMax, as no
+// node of a site does, has no series, and takes no room.
+const (
+	nidsPerPeer = 2
+	nidsMax     = 128
+)
 
 // peerCensus is what is counted while the peers pass by: there is never more than
 // a page of them in memory.
@@ -116,8 +120,11 @@ func (c *peerCensus) add(p *node.PeerInfo) {
 		c.waiting.peerCredits += waitFor(ni.Credits)
 		c.waiting.routerCredits += waitFor(ni.RouterCredits)
 	}
-	if c.room == 0 || len(p.NIs) > c.roomNIs {
+	crowd := len(p.NIs) > nidsMax
+	if !crowd && len(p.NIs) > c.roomNIs {
 		c.room = 0 // whoever is younger has none either
+	}
+	if crowd || c.room == 0 {
 		c.out++
 		c.outNIs += len(p.NIs)
 		return

@@ -12,27 +12,40 @@ var (
 	routerWaiting = gaugeFamily("lnet_router_waiting_messages", "Messages that wait for a router's buffer.", "pool")
 )
 
-// routesMax bounds the routes that have a series of their own, those that are shown
-// first.
+// routesMax bounds the routes that have a series of their own.
 const routesMax = 1000
+
+// routesShown is how many have one: the first, and all of those to a net or none. A net
+// whose last way is not shown would seem to be out of reach.
+func routesShown(routes []node.RouteInfo) int {
+	if len(routes) <= routesMax {
+		return len(routes)
+	}
+	for k := routesMax; k > 0; k-- {
+		if routes[k].Net != routes[k-1].Net {
+			return k
+		}
+	}
+	return routesMax // all are to one net
+}
 
 // pools are the names of a router's pools.
 var pools = [...]string{"tiny", "small", "large"}
 
 func collectRoutes(p *page, routes []node.RouteInfo) {
-	up := 0
+	up, shown := 0, routesShown(routes)
 	for k := range routes {
 		r := &routes[k]
 		if r.Up {
 			up++
 		}
-		if k < routesMax {
+		if k < shown {
 			p.set(routeUp, bit(r.Up), r.Net.String(), r.Gateway.String())
 		}
 	}
 	p.set(routesByState, float64(up), "up")
 	p.set(routesByState, float64(len(routes)-up), "down")
-	p.set(routesLeftOut, float64(max(0, len(routes)-routesMax)))
+	p.set(routesLeftOut, float64(len(routes)-shown))
 }
 
 // collectRouter shows the pools of a node that is or was a router.
