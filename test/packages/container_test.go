@@ -82,6 +82,7 @@ func TestSidecar(t *testing.T) {
 // capability, then lnetd has the ports and its probes succeed.
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()
+	needMachine(t)
 	testenv.NeedCommand(t, "setpriv", "util-linux")
 	root, s := rootOf(t)
 	config, spec := readManifest(t, "daemonset")

@@ -107,6 +107,7 @@ func TestUpgrade(t *testing.T) {
 // say that is not explained, and nothing is explained that it does not say.
 func TestLintian(t *testing.T) {
 	t.Parallel()
+	needMachine(t)
 	testenv.NeedCommand(t, "lintian", "lintian")
 	debs, err := filepath.Glob(filepath.Join(built(t), "*.deb"))
 	if err != nil || len(debs) != 2 {

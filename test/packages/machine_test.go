@@ -28,6 +28,21 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
+// Given that every test must run, when there is no machine and not one command of those that
+// tests need, then all of them skip: their stage makes the one and installs the others.
+func TestSkippedWithoutMachine(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "-test.v", "-test.skip=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "PATH=/nowhere", "LNETD_TEST_ALL=1", "LNETD_TEST_MACHINE=")
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Contains(string(out), "--- PASS") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // path is where a file of the machine lies.
 func (m *machine) path(name string) string { return filepath.Join(m.root, name) }
 

@@ -82,6 +82,7 @@ func TestRPM(t *testing.T) {
 // to root, with the configuration marked as such.
 func TestSameFiles(t *testing.T) {
 	t.Parallel()
+	needMachine(t)
 	testenv.NeedCommand(t, "dpkg-deb", "dpkg")
 	inDeb, inRPM := map[string]bool{}, map[string]bool{}
 	custom := []string{
