@@ -36,7 +36,7 @@ lint: ## golangci-lint, import floors included
 	.ci/run tools lint
 
 fmt: ## format the code
-	gofmt -w .
+	find . -path ./bin -prune -o -name '*.go' -exec gofmt -w {} +
 
 check: ## what .ci/run checks without running a test
 	.ci/run tools build vet format tidy lint

@@ -2,6 +2,9 @@ module github.com/lnetd/lnetd
 
 go 1.26.0
 
+// What is made there belongs to others, such as a machine's root.
+ignore ./bin
+
 require (
 	github.com/cockroachdb/datadriven v1.0.3
 	github.com/coreos/go-systemd/v22 v22.7.0
