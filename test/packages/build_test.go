@@ -111,16 +111,21 @@ func rpmName(version string) string {
 }
 
 // Given the sources twice, in two places, when packages, SBOMs and image are built by
-// somebody with another umask, time zone, home, language and an empty build cache, then
-// everything is the same, byte for byte.
+// somebody with another umask, time zone, home, language, settings of Go and an empty build
+// cache, then everything is the same, byte for byte.
 func TestReproducible(t *testing.T) {
 	first := built(t)
 	copied := filepath.Join(t.TempDir(), "elsewhere", "with a blank")
 	copySources(t, copied)
 	again := filepath.Join(t.TempDir(), "again")
+	settings := filepath.Join(t.TempDir(), "env") // as go env -w writes it
+	if err := os.WriteFile(settings, []byte("GOFLAGS=-tags=kept\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := build(copied, again, "v1.1.0",
 		"UMASK=077", "TZ=Asia/Kathmandu", "LC_ALL=C.UTF-8", "HOME="+t.TempDir(), "USER=somebody",
-		"GOCACHE="+filepath.Join(t.TempDir(), "cache"), "GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOFLAGS=-ldflags=-w",
+		"GOCACHE="+filepath.Join(t.TempDir(), "cache"), "GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOFLAGS=-tags=said", "GOENV="+settings,
+		"GOOS=plan9", "GOARCH=386",
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +176,31 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+// Given a directory with packages of others, when packages are to be built there, then build
+// says so, and nothing is taken away.
+func TestDirectoryOfOthers(t *testing.T) {
+	t.Parallel()
+	needMachine(t)
+	if err := buildTools(); err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	for _, name := range []string{"other.deb", "lnetd_0.9.0-1_amd64.deb"} {
+		if err := os.WriteFile(filepath.Join(out, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := build(sources, out, "v1.1.0"); err == nil || !strings.Contains(err.Error(), "something else in it, such as other.deb: name a directory") {
+		t.Errorf("built with %v", err)
+	}
+	if left := contents(t, out); len(left) != 2 {
+		t.Errorf("what is left: %v", left)
+	}
+}
+
 // Given a clone, when it has no tag, a tag of an earlier commit, a tag of this commit, and
-// changes, then packages have the version that Go gives it, in a form that sorts.
+// changes, then packages have the version that Go gives it, in a form that sorts; of a shallow
+// clone, which knows no tags, build says what to do.
 func TestVersionOfClone(t *testing.T) {
 	t.Parallel()
 	needMachine(t)
@@ -218,6 +246,14 @@ func TestVersionOfClone(t *testing.T) {
 	want("behind a release", "v1.2.4-0.20261123071104-"+id+" 1.2.4~0.20261123071104."+id)
 	if err := os.WriteFile(filepath.Join(clone, "README.md"), []byte("changed"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	shallow := filepath.Join(t.TempDir(), "shallow")
+	git("clone", "-q", "--depth=1", "file://"+clone, shallow)
+	cmd := exec.Command("deploy/packages/build", "--version")
+	cmd.Dir = shallow
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "git fetch --unshallow --tags") ||
+		!strings.HasSuffix(string(out), "v0.0.0-20261123071104-"+id+" 0.0.0~20261123071104."+id+"\n") {
+		t.Errorf("a shallow clone: %s%v", out, err)
 	}
 	want("with a change", "v1.2.4-0.20261123071104-"+id+"+dirty 1.2.4~0.20261123071104."+id+"+dirty")
 }

@@ -43,7 +43,10 @@ func TestInstallAndPurge(t *testing.T) {
 		"/usr/lib/systemd/system/lnetd-metrics.socket", "!/etc/systemd/system/multi-user.target.wants/lnetd.service",
 		"/usr/share/man/man8/lnetd.8.gz", "/usr/share/man/man8/lnetperf.8.gz", "/usr/share/man/man5/lnet.conf.5.gz",
 		"/usr/share/man/man8/lst.8lnetd.gz", "/usr/share/bash-completion/completions/lnetdctl",
-		"/usr/share/doc/lnetd/third-party-licenses.gz", "/usr/share/lnetd/sbom/lnetd.cdx.json", "/run/lnetd")
+		"/usr/share/doc/lnetd/third-party-licenses.gz", "/usr/share/lnetd/sbom/lnetd.cdx.json",
+		"/usr/share/lnetd/prometheus/lnetd.alerts.yaml", "/usr/share/lnetd/prometheus/lnetd.rules.yaml", "!/usr/share/lnetd/prometheus/tests",
+		"/usr/share/lnetd/grafana/lnetd.json", "/usr/share/lnetd/kubernetes/daemonset.yaml", "/usr/share/doc/lnetd/docs/monitoring.md.gz",
+		"/usr/share/doc/lnetd/docs/alerts/LnetNIDown.md.gz", "/run/lnetd")
 	if out := m.run(t, "dpkg", "--verify", "lnetd"); out != "" {
 		t.Errorf("dpkg --verify:\n%s", out)
 	}
