@@ -36,6 +36,6 @@ func (d *Daemon) checkWebConfig(c *config.Config) error {
 // metricsOptions are what the configuration says of the metrics.
 func (d *Daemon) metricsOptions() metrics.Options {
 	return metrics.Options{
-		Version: api.BuildVersion(), LustreCompat: d.config.Metrics.LustreCompat, PeersMax: d.config.Metrics.Peers,
+		Version: api.BuildVersion(), Revision: api.BuildRevision(), LustreCompat: d.config.Metrics.LustreCompat, PeersMax: d.config.Metrics.Peers,
 	}
 }

@@ -85,7 +85,7 @@ func (g *gatherer) own(p *page) []*dto.MetricFamily {
 		collectSelftest(p, h.Selftest())
 		collectConfiguration(p, h.Configuration())
 	}
-	collectBuild(p, g.options.Version)
+	collectBuild(p, g.options.Version, g.options.Revision)
 	p.count(scrapesRefused, g.refused())
 	if g.options.LustreCompat {
 		collectLustre(p, &counters, nis)

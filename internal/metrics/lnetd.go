@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"runtime"
-	"runtime/debug"
 	"time"
 )
 
@@ -19,15 +18,7 @@ var (
 	scrapesRefused = counterFamily("lnetd_scrapes_refused_total", "Scrapes that were refused, as too many were under way.")
 )
 
-func collectBuild(p *page, version string) {
-	revision := ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				revision = s.Value
-			}
-		}
-	}
+func collectBuild(p *page, version, revision string) {
 	p.set(buildInfo, 1, version, revision, runtime.Version())
 }
 

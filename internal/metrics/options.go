@@ -4,6 +4,8 @@ package metrics
 type Options struct {
 	// Version is the daemon's.
 	Version string
+	// Revision is the commit that the daemon was built from, "" if that is not known.
+	Revision string
 	// LustreCompat adds the names by which exporters of Lustre show LNet.
 	LustreCompat bool
 	// PeersMax is how many peers have series of their own, and half of how many of their

@@ -58,6 +58,9 @@ func TestBillOfMaterials(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if program == "lnetd" && !bytes.Contains(binary, []byte(revision)) {
+				t.Errorf("%s: the commit, which is a label of lnetd_build_info, is not in lnetd", arch)
+			}
 			text := files["./usr/share/lnetd/sbom/"+program+".cdx.json"]
 			beside, err := os.ReadFile(filepath.Join(built(t), "sbom", arch, program+".cdx.json"))
 			if err != nil || !bytes.Equal(text, beside) {

@@ -15,9 +15,10 @@ type Version struct {
 	Started time.Time `json:"started"`
 }
 
-// packaged is the version that deploy/packages/build gives to the linker: its sources may
-// lie outside of version control, and packages built anywhere shall be the same.
-var packaged string
+// packaged and revision are the version and the commit that deploy/packages/build gives to
+// the linker: its sources may lie outside of version control, and packages built anywhere
+// shall be the same.
+var packaged, revision string
 
 // BuildVersion is the version of the running program as its build recorded it.
 func BuildVersion() string {
@@ -26,4 +27,17 @@ func BuildVersion() string {
 		return cmp.Or(packaged, "devel")
 	}
 	return cmp.Or(packaged, info.Main.Version)
+}
+
+// BuildRevision is the commit that the running program was built from, "" if its build did
+// not record it.
+func BuildRevision() string {
+	if info, ok := debug.ReadBuildInfo(); ok && revision == "" {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return revision
 }
