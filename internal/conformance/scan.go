@@ -89,14 +89,14 @@ func Scan(module fs.FS, sections []Section) (map[string][]Test, error) {
 	return shown, errors.Join(errs...)
 }
 
-// enter skips directories that go test ./... skips: hidden ones, test data and
-// other modules.
+// enter skips directories that go test ./... skips: hidden ones, test data, other
+// modules, and bin, of which go.mod says so.
 func enter(module fs.FS, name string) error {
 	if name == "." {
 		return nil
 	}
 	base := path.Base(name)
-	if base[0] == '.' || base[0] == '_' || base == "testdata" {
+	if base[0] == '.' || base[0] == '_' || base == "testdata" || name == "bin" {
 		return fs.SkipDir
 	}
 	if _, err := fs.Stat(module, path.Join(name, "go.mod")); err == nil {

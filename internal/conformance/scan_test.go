@@ -119,6 +119,7 @@ func TestNone(t *testing.T) {}
 		// None of these is looked at.
 		"a/a.go":               "package a // lnet-core 77",
 		"a/testdata/x_test.go": "package x // lnet-core 77",
+		"bin/a/x_test.go":      "package x // lnet-core 77",
 		".git/x_test.go":       "package x // lnet-core 77",
 		"tools/go.mod":         "module tools",
 		"tools/x_test.go":      "package x // lnet-core 77",
