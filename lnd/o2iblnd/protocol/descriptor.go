@@ -66,14 +66,14 @@ func (d *Descriptor) copyFrom(o *Descriptor) {
 
 var (
 	errFragments     = fmt.Errorf("not 1 to %d", MaxFragments)
-	errManyFragments = fmt.Errorf("not 1 to %d", MaxOffered)
-	errTotal         = errors.New("not 1 byte to 1 MiB in all")
+	errManyFragments = errors.New("none, or more than the peer takes")
+	errTotal         = fmt.Errorf("not 1 to %d bytes in all", lnet.MTU)
 )
 
-// sendable tells whether d may be sent: hazards of peers, and what is none
-// (o2iblnd 18, row 4). Length is at most lnet.MTU.
-func (d *Descriptor) sendable() error {
-	if n := len(d.Fragments); n < 1 || n > MaxOffered {
+// sendable tells whether d may be sent to a peer that writes so many fragments: no
+// peer gets more than MaxOffered (o2iblnd 18, row 4).
+func (d *Descriptor) sendable(fragments int) error {
+	if n := len(d.Fragments); n < 1 || n > min(fragments, MaxOffered) {
 		return &lnet.FieldError{What: "descriptor", Field: "nfrags", Value: n, Err: errManyFragments}
 	}
 	if n := d.Length(); n < 1 || n > lnet.MTU {

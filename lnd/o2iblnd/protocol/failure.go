@@ -49,13 +49,14 @@ func (f *Failure) Unwrap() []error {
 	return []error{f.Errno, f.Err}
 }
 
-// errnoOf is the number for an error that ends a connection.
-func errnoOf(err error) syscall.Errno {
+// failureOf is an error about what a peer has sent: a Failure as it is, any other one
+// is that it has broken the protocol.
+func failureOf(err error) *Failure {
 	var f *Failure
 	if errors.As(err, &f) {
-		return f.Errno
+		return f
 	}
-	return syscall.EPROTO
+	return &Failure{Health: RemoteError, Errno: syscall.EPROTO, Err: err}
 }
 
 // broken is a failure of the connection: the peer has broken the protocol.

@@ -98,3 +98,6 @@ func (t Type) Credit(v Version) bool {
 // reserves tells whether a message of the type asks for an answer, for which a
 // receive buffer is kept (o2iblnd 9.3).
 func (t Type) reserves() bool { return t == PutReq || t == GetReq }
+
+// wrap says which message an error is about.
+func (t Type) wrap(err error) error { return fmt.Errorf("%v: %w", t, err) }

@@ -1,0 +1,108 @@
+package protocol
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+// Consumed answers an IMMEDIATE: its payload was copied, or is not wanted
+// (o2iblnd 9.4). It is placed at once.
+func (c *Conn) Consumed(now time.Time, rx *Rx, b *Batch) {
+	if rx.state != rxArrived {
+		return
+	}
+	if c.state == Established {
+		c.repost(rx, b)
+		c.credits.Owe()
+	}
+	rx.state = rxPlaced
+	b.Placed = append(b.Placed, Placed{Rx: rx})
+	c.pump(now, b)
+}
+
+var errTooLong = errors.New("more than the request is about")
+
+// Sink answers a PUT_REQ: its payload goes to sink, which takes all of it or less
+// (o2iblnd 10.2 step 3b). The memory must not be touched until rx is placed. A sink
+// that no peer may be sent is refused: rx fails, and the peer hears so.
+func (c *Conn) Sink(now time.Time, rx *Rx, sink *Descriptor, b *Batch) {
+	err := sink.sendable(c.session.Fragments)
+	if n := sink.Length(); err == nil && n > int(rx.Header.PayloadLength) {
+		err = c.out.fieldError("payload_length", rx.Header.PayloadLength, errTooLong)
+	}
+	if err != nil {
+		c.answer(now, rx, PutNak, -int32(syscall.EINVAL), &Failure{Health: LocalError, Errno: syscall.EINVAL, Err: err}, b)
+		return
+	}
+	rx.answer.sink.copyFrom(sink)
+	c.answer(now, rx, PutAck, 0, nil, b)
+}
+
+// Reply answers a GET_REQ with the bytes of source, which must stay as it is until rx
+// is placed (o2iblnd 10.3 step 3). More than Room would crash a kernel: rx fails, and
+// the peer is told that there is no answer (o2iblnd 18, row 2).
+func (c *Conn) Reply(now time.Time, rx *Rx, source []Segment, b *Batch) {
+	n := length(source)
+	if n > rx.Room() {
+		err := c.out.fieldError("sink_length", rx.Header.Length, errTooLong)
+		c.answer(now, rx, GetDone, -int32(syscall.EMSGSIZE), &Failure{Health: LocalError, Errno: syscall.EMSGSIZE, Err: err}, b)
+		return
+	}
+	if rx.state != rxArrived || c.state != Established {
+		c.answer(now, rx, GetDone, 0, nil, b)
+		return
+	}
+	tx := &rx.answer
+	tx.begin(GetDone, c.limit(now))
+	tx.source = source
+	c.respond(now, rx, int32(c.plan(tx, source, &rx.sink, n)), b)
+}
+
+// Refuse answers a request that LNet does not want, or that nothing matches: with
+// errno 0 as LNet's own rules say, else with a failure of ours (o2iblnd 10.2 step 3a,
+// 10.3 step 2, 14). An IMMEDIATE it consumes.
+func (c *Conn) Refuse(now time.Time, rx *Rx, errno syscall.Errno, b *Batch) {
+	switch rx.Type {
+	case PutReq:
+		c.answer(now, rx, PutNak, -int32(errno), nil, b)
+	case GetReq:
+		if errno == 0 {
+			errno = syscall.ENODATA
+		}
+		c.answer(now, rx, GetDone, -int32(errno), nil, b)
+	default:
+		c.Consumed(now, rx, b)
+	}
+}
+
+// answer queues an answer without RDMA. f is what becomes of rx.
+func (c *Conn) answer(now time.Time, rx *Rx, form Type, status int32, f *Failure, b *Batch) {
+	if rx.state != rxArrived {
+		return
+	}
+	if c.state != Established {
+		rx.state = rxPlaced
+		b.Placed = append(b.Placed, Placed{Rx: rx, Failure: c.lost(NetworkTimeout, errNotUp)})
+		return
+	}
+	tx := &rx.answer
+	tx.begin(form, c.limit(now))
+	tx.failure = f
+	c.respond(now, rx, status, b)
+}
+
+// respond queues the answer that was begun, and then posts the buffer of the request
+// again. The buffer of a PUT that is accepted is for its PUT_DONE: its credit is owed
+// when that has come (o2iblnd 9.4).
+func (c *Conn) respond(now time.Time, rx *Rx, status int32, b *Batch) {
+	tx := &rx.answer
+	tx.rx, tx.theirs, tx.status = rx, rx.cookie, status
+	rx.state = rxAnswered
+	c.prompt.push(tx)
+	c.repost(rx, b)
+	if tx.form != PutAck {
+		c.credits.Owe()
+	}
+	c.pump(now, b)
+}

@@ -1,0 +1,220 @@
+package protocol
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+// Received takes what has come in a receive buffer. The buffer is the connection's
+// until it is in Batch.Receives.
+func (c *Conn) Received(now time.Time, buffer int, data []byte, b *Batch) {
+	switch c.state {
+	case ActiveConnect, PassiveWait:
+		c.early = append(c.early, early{buffer, data})
+		return
+	case Init, Closing, Disconnected:
+		return
+	case Established:
+	}
+	if f := c.receive(now, buffer, data, b); f != nil {
+		c.Close(f, b)
+		return
+	}
+	c.pump(now, b)
+}
+
+// receive acts on a message (o2iblnd 9.4). A failure ends the connection.
+func (c *Conn) receive(now time.Time, buffer int, data []byte, b *Batch) *Failure {
+	m := &c.in
+	if _, err := m.Decode(data, c.o.Check); err != nil {
+		return failureOf(err)
+	}
+	for _, err := range [...]error{c.session.belongs(m), c.credits.Returned(m.Credits), c.credits.Took(m.Type)} {
+		if err != nil {
+			return failureOf(err)
+		}
+	}
+	c.alive = now
+	switch m.Type {
+	case Noop:
+		b.Receives = append(b.Receives, buffer)
+		if m.Type.Credit(c.session.Version) {
+			c.credits.Owe()
+		}
+	case Immediate:
+		c.arriveImmediate(buffer, m, b)
+	case PutReq, GetReq:
+		return c.arriveRequest(buffer, m, b)
+	case PutAck:
+		return c.putAck(now, buffer, m, b)
+	case PutNak:
+		return c.putNak(buffer, m, b)
+	case PutDone:
+		return c.putDone(buffer, m, b)
+	case GetDone:
+		return c.getDone(buffer, m, b)
+	case ConnReq, ConnAck:
+		return broken("%v on a connection", m.Type)
+	}
+	return nil
+}
+
+// arriveImmediate hands a message on. One that is shorter than it says is dropped, and
+// the connection stays (o2iblnd 5.3).
+func (c *Conn) arriveImmediate(buffer int, m *Message, b *Batch) {
+	payload, err := m.Content()
+	if err != nil {
+		b.Receives = append(b.Receives, buffer)
+		c.credits.Owe()
+		return
+	}
+	rx := c.newRx(buffer, m)
+	rx.Payload = payload
+	b.Arrivals = append(b.Arrivals, rx)
+}
+
+var errForward = errors.New("a GET_REQ cannot be forwarded")
+
+func (c *Conn) arriveRequest(buffer int, m *Message, b *Batch) *Failure {
+	if m.Type == GetReq && m.LNet.Dest != c.session.Self {
+		err := m.fieldError("dest_nid", m.LNet.Dest, errForward)
+		return &Failure{Health: RemoteError, Errno: syscall.EPROTO, Err: err}
+	}
+	rx := c.newRx(buffer, m)
+	rx.cookie = m.Cookie
+	if m.Type == GetReq {
+		rx.sink.copyFrom(&m.Sink)
+	}
+	b.Arrivals = append(b.Arrivals, rx)
+	return nil
+}
+
+// newRx takes an Rx from those that were released.
+func (c *Conn) newRx(buffer int, m *Message) *Rx {
+	if len(c.free) == 0 {
+		rx := &Rx{}
+		c.rxs = append(c.rxs, rx)
+		c.free = append(c.free, rx)
+	}
+	rx := c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
+	rx.Type, rx.Header, rx.Payload = m.Type, m.LNet, nil
+	rx.buffer, rx.state = buffer, rxArrived
+	return rx
+}
+
+// Release gives back an arrival that is in Batch.Placed, when the batch has been
+// carried out.
+func (c *Conn) Release(rx *Rx) {
+	if rx.state != rxPlaced {
+		return
+	}
+	rx.state = rxFree
+	rx.Owner = nil
+	c.free = append(c.free, rx)
+}
+
+// repost gives the receive buffer of a request back.
+func (c *Conn) repost(rx *Rx, b *Batch) {
+	b.Receives = append(b.Receives, rx.buffer)
+	rx.buffer = -1
+	rx.Payload = nil
+}
+
+// unanswered is an error about an answer to nothing.
+func unanswered(m *Message) *Failure {
+	return broken("%v: cookie %v: nothing waits for it", m.Type, hex(m.Cookie))
+}
+
+// putAck writes what the sink has room for, and tells it so (o2iblnd 10.2 step 4b).
+func (c *Conn) putAck(now time.Time, buffer int, m *Message, b *Batch) *Failure {
+	tx := c.requests.take(m.Cookie, PutReq)
+	if tx == nil {
+		return unanswered(m)
+	}
+	b.Receives = append(b.Receives, buffer)
+	c.credits.Answered()
+	tx.sink.copyFrom(&m.Sink)
+	tx.form, tx.theirs, tx.deadline = PutDone, m.SinkCookie, c.limit(now)
+	n := planPut(tx.source, &tx.sink)
+	if n < 0 {
+		tx.failure = broken("PUT_ACK: room for %d bytes, there are %d", tx.sink.Length(), length(tx.source))
+	} else {
+		n = c.plan(tx, tx.source, &tx.sink, n)
+	}
+	tx.status = int32(n)
+	c.prompt.push(tx)
+	return nil
+}
+
+// plan prepares the RDMA of n bytes. It returns n, or a status if there would be too
+// many WRITEs (o2iblnd 10.2).
+func (c *Conn) plan(tx *Tx, source []Segment, sink *Descriptor, n int) int {
+	tx.zip = newZipper(source, sink, n)
+	if writes := tx.zip.count(c.o.Gather); writes > c.session.Fragments {
+		tx.zip = zipper{}
+		tx.failure = &Failure{Health: LocalError, Errno: syscall.EMSGSIZE, Err: c.out.fieldError("RDMA WRITEs", writes, errFrags)}
+		return -int(syscall.EMSGSIZE)
+	}
+	return n
+}
+
+// refusal is the failure that a status tells of; nil: it tells of none.
+func refusal(m *Message) *Failure {
+	if m.Status >= 0 {
+		return nil
+	}
+	return &Failure{Health: RemoteError, Errno: syscall.Errno(-m.Status), Err: errors.New(m.Type.String())}
+}
+
+func (c *Conn) putNak(buffer int, m *Message, b *Batch) *Failure {
+	tx := c.requests.take(m.Cookie, PutReq)
+	if tx == nil {
+		return unanswered(m)
+	}
+	b.Receives = append(b.Receives, buffer)
+	c.credits.Answered()
+	c.end(tx, refusal(m), b)
+	return nil
+}
+
+var errShortPut = errors.New("fewer bytes were written than there was room for")
+
+// putDone ends a PUT at the sink. Its buffer is that of the PUT_REQ, whose credit goes
+// back now (o2iblnd 9.4).
+func (c *Conn) putDone(buffer int, m *Message, b *Batch) *Failure {
+	tx := c.requests.take(m.Cookie, PutAck)
+	if tx == nil {
+		return unanswered(m)
+	}
+	b.Receives = append(b.Receives, buffer)
+	c.credits.Owe()
+	f := refusal(m)
+	if f == nil && int(m.Status) < tx.sink.Length() {
+		f = &Failure{Health: RemoteError, Errno: syscall.EIO, Err: errShortPut}
+	}
+	c.end(tx, f, b)
+	return nil
+}
+
+// getDone ends a GET at the sink (o2iblnd 10.3 step 4).
+func (c *Conn) getDone(buffer int, m *Message, b *Batch) *Failure {
+	tx := c.requests.find(m.Cookie)
+	if tx == nil || tx.form != GetReq {
+		return unanswered(m)
+	}
+	if int(m.Status) > tx.sink.Length() {
+		return broken("GET_DONE: status %d: the sink has %d bytes", m.Status, tx.sink.Length())
+	}
+	c.requests.remove(tx)
+	b.Receives = append(b.Receives, buffer)
+	c.credits.Answered()
+	d := Done{Tx: tx, Failure: refusal(m)}
+	if d.Failure == nil {
+		d.Replied, d.Length = true, int(m.Status)
+		d.Sure = tx.sink.Sure(d.Length)
+	}
+	c.endWith(tx, d, b)
+	return nil
+}
