@@ -203,7 +203,7 @@ func (m *Message) Decode(b []byte, c Checking) (binary.ByteOrder, error) {
 	}
 	if sum := order.Uint32(b[checksumAt:]); sum != 0 && c == Check &&
 		sum != Checksum(b[:nob], Signed) && sum != Checksum(b[:nob], Unsigned) {
-		return nil, m.fieldError("cksum", hex(sum), errSum)
+		return nil, m.fieldError("cksum", inHex(sum), errSum)
 	}
 	if err := m.decodeHeader(b, order); err != nil {
 		return nil, err
@@ -248,13 +248,13 @@ func (m *Message) decodeHeader(b []byte, order binary.ByteOrder) error {
 	m.Src, m.Dst = lnet.NIDFrom4(src), lnet.NIDFrom4(dst)
 	m.SrcStamp, m.DstStamp = order.Uint64(b[24:]), order.Uint64(b[40:])
 	if m.Src.IsAny() {
-		return m.fieldError("srcnid", hex(src), errAnySource)
+		return m.fieldError("srcnid", inHex(src), errAnySource)
 	}
 	if v, _ := m.Src.NID4(); v != src {
-		return m.fieldError("srcnid", hex(src), errReserved)
+		return m.fieldError("srcnid", inHex(src), errReserved)
 	}
 	if v, _ := m.Dst.NID4(); v != dst {
-		return m.fieldError("dstnid", hex(dst), errReserved)
+		return m.fieldError("dstnid", inHex(dst), errReserved)
 	}
 	return nil
 }
@@ -323,7 +323,7 @@ func (m *Message) fieldError(field string, value any, err error) error {
 	return &lnet.FieldError{What: "message", Field: field, Value: value, Err: err}
 }
 
-// hex shows, in an error, a number whose digits mean something.
-type hex uint64
+// inHex shows, in an error, a number whose digits mean something.
+type inHex uint64
 
-func (v hex) String() string { return fmt.Sprintf("%#x", uint64(v)) }
+func (v inHex) String() string { return fmt.Sprintf("%#x", uint64(v)) }

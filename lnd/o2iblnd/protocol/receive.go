@@ -124,7 +124,7 @@ func (c *Conn) repost(rx *Rx, b *Batch) {
 
 // unanswered is an error about an answer to nothing.
 func unanswered(m *Message) *Failure {
-	return broken("%v: cookie %v: nothing waits for it", m.Type, hex(m.Cookie))
+	return broken("%v: cookie %v: nothing waits for it", m.Type, inHex(m.Cookie))
 }
 
 // putAck writes what the sink has room for, and tells it so (o2iblnd 10.2 step 4b).
