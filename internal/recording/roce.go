@@ -1,0 +1,331 @@
+package recording
+
+import (
+	"embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Transfer is one element of a conversation over RDMA.
+type Transfer struct {
+	At   time.Time
+	From Side
+	Kind TransferKind
+	// Data are the bytes sent or written; of the CM its private data.
+	Data []byte
+	// Addr and Key are where an RDMA WRITE went.
+	Addr uint64
+	Key  uint32
+}
+
+// TransferKind says what a Transfer is.
+type TransferKind uint8
+
+// The kinds.
+const (
+	CMRequest TransferKind = iota // REQ; the private data behind the addresses
+	CMReply                       // REP
+	CMReady                       // RTU
+	Sent                          // SEND
+	Written                       // RDMA WRITE
+)
+
+func (k TransferKind) String() string {
+	return [...]string{"REQ", "REP", "RTU", "SEND", "RDMA_WRITE"}[k]
+}
+
+// RDMAConversation is one connection of two queue pairs.
+type RDMAConversation struct {
+	// Addrs are the addresses of the sides, and Port the one that the active side
+	// gave as its own.
+	Addrs [2]netip.Addr
+	Port  uint16
+	// Transfers are in the order in which they were complete.
+	Transfers []Transfer
+}
+
+//go:embed testdata/roce/*.pcap.gz
+var roceFiles embed.FS
+
+// RDMANames lists the recordings that LoadRDMA knows.
+func RDMANames() []string {
+	entries, err := roceFiles.ReadDir("testdata/roce")
+	if err != nil {
+		panic(err) // the directory is part of the program
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".pcap.gz"))
+	}
+	return names
+}
+
+// LoadRDMA reads one of the recordings of RoCE that come with the package.
+func LoadRDMA(name string) ([]*RDMAConversation, error) {
+	f, err := roceFiles.Open("testdata/roce/" + name + ".pcap.gz")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	all, err := ReadRDMA(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return all, nil
+}
+
+// ReadRDMA reads the connections over RoCE v2 in a classic pcap file, compressed or
+// not. Those whose start it does not have, and missing packets, are errors.
+func ReadRDMA(r io.Reader) ([]*RDMAConversation, error) {
+	packets, err := newPacketReader(r)
+	if err != nil {
+		return nil, err
+	}
+	var m roceReader
+	for n := 1; ; n++ {
+		p, err := packets.next()
+		if errors.Is(err, io.EOF) {
+			return m.conversations, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		d, ok, err := parseRoCE(packets.link, p.data)
+		if err == nil && ok {
+			err = m.add(p.at, d)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("packet %d: %w", n, err)
+		}
+	}
+}
+
+const (
+	protocolUDP = 17
+	rocePort    = 4791
+	udpSize     = 8
+	bthSize     = 12
+	dethSize    = 8
+	rethSize    = 16
+	icrcSize    = 4
+)
+
+// datagram is a packet of RoCE v2: behind IP and UDP stands the base transport header,
+// then headers by opcode, the payload with up to 3 bytes of padding, and a checksum.
+//
+//	 0        1               2       4           5         8     9      12
+//	+--------+---------------+-------+-----------+---------+-----+------+
+//	| opcode | pad: bits 4,5 | p_key | reserved  | dest QP | ack | PSN  |
+//	+--------+---------------+-------+-----------+---------+-----+------+
+type datagram struct {
+	from, to netip.Addr
+	opcode   byte
+	qp, psn  uint32
+	body     []byte
+}
+
+// uint24 is a number of three bytes.
+func uint24(b []byte) uint32 { return uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2]) }
+
+// parseRoCE finds the datagram in a packet; ok is false when it holds something else.
+func parseRoCE(link linkType, b []byte) (d datagram, ok bool, err error) {
+	etherType, b, err := parseLink(link, b)
+	if err != nil || etherType != etherIPv4 {
+		return d, false, err
+	}
+	if len(b) < 20 {
+		return d, false, fmt.Errorf("IPv4 header: %w", errShort)
+	}
+	header, total := int(b[0]&15)*4, int(binary.BigEndian.Uint16(b[2:]))
+	if b[9] != protocolUDP {
+		return d, false, nil
+	}
+	if total > len(b) || total < header+udpSize {
+		return d, false, fmt.Errorf("UDP header: %w", errShort)
+	}
+	udp := b[header:total]
+	if binary.BigEndian.Uint16(udp[2:]) != rocePort {
+		return d, false, nil
+	}
+	if len(udp) < udpSize+bthSize+icrcSize {
+		return d, false, fmt.Errorf("transport header: %w", errShort)
+	}
+	bth := udp[udpSize:]
+	pad := int(bth[1] >> 4 & 3)
+	d = datagram{
+		from: netip.AddrFrom4([4]byte(b[12:])), to: netip.AddrFrom4([4]byte(b[16:])),
+		opcode: bth[0], qp: uint24(bth[5:]), psn: uint24(bth[9:]),
+	}
+	end := len(bth) - icrcSize - pad
+	if end < bthSize {
+		return d, false, fmt.Errorf("payload: %w", errShort)
+	}
+	d.body = bth[bthSize:end]
+	return d, true, nil
+}
+
+// Opcodes of reliable connections, and the one of management datagrams.
+const (
+	opSendFirst   = 0x00
+	opSendMiddle  = 0x01
+	opSendLast    = 0x02
+	opSendOnly    = 0x04
+	opWriteFirst  = 0x06
+	opWriteMiddle = 0x07
+	opWriteLast   = 0x08
+	opWriteOnly   = 0x0a
+	opAck         = 0x11
+	opManagement  = 0x64
+)
+
+// end is where packets of one direction of a connection go.
+type end struct {
+	from, to netip.Addr
+	qp       uint32 // the receiver's
+}
+
+// half is one direction of a connection.
+type half struct {
+	conversation *RDMAConversation
+	from         Side
+	psn          uint32 // of the next packet
+	partial      Transfer
+}
+
+// opening is a connection whose REP is still to come.
+type opening struct {
+	conversation *RDMAConversation
+	qp, psn      uint32
+}
+
+// roceReader puts connections together.
+type roceReader struct {
+	conversations []*RDMAConversation
+	openings      map[uint32]opening // by the active side's communication ID
+	replied       map[uint32]*RDMAConversation
+	halves        map[end]*half
+}
+
+func (m *roceReader) add(at time.Time, d datagram) error {
+	if d.opcode == opManagement {
+		return m.management(at, d)
+	}
+	if d.opcode == opAck {
+		return nil
+	}
+	h := m.halves[end{d.from, d.to, d.qp}]
+	if h == nil {
+		return errNoStart
+	}
+	return h.add(at, d)
+}
+
+// Management datagrams of the CM: a header of 24 bytes, then by attribute (the PSN is
+// the one with which the receiver shall begin)
+//
+//	REQ   0 local ID   32 QP number   44 PSN   140 private data: the addresses, and 56 bytes
+//	REP   0 local ID, 4 remote ID   12 QP number   20 PSN   36 private data
+//	RTU   0 local ID, 4 remote ID
+const (
+	madHeader      = 24
+	madSize        = 256
+	madCM          = 7
+	cmREQ          = 0x10
+	cmREP          = 0x13
+	cmRTU          = 0x14
+	reqPrivate     = 140
+	repPrivate     = 36
+	addressesSize  = 36 // of which 2 to 4 are the port
+	addressesPort  = 2
+	reqPrivateSize = 92
+	repPrivateSize = 196
+)
+
+func (m *roceReader) management(at time.Time, d datagram) error {
+	if len(d.body) < dethSize+madSize {
+		return fmt.Errorf("management datagram: %w", errShort)
+	}
+	mad := d.body[dethSize:]
+	if mad[1] != madCM {
+		return nil
+	}
+	b := mad[madHeader:]
+	local, remote := binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
+	switch binary.BigEndian.Uint16(mad[16:]) {
+	case cmREQ:
+		if _, twice := m.openings[local]; twice {
+			return nil
+		}
+		private := b[reqPrivate : reqPrivate+reqPrivateSize]
+		c := &RDMAConversation{
+			Addrs: [2]netip.Addr{d.from, d.to}, Port: binary.BigEndian.Uint16(private[addressesPort:]),
+			Transfers: []Transfer{{At: at, Kind: CMRequest, Data: private[addressesSize:]}},
+		}
+		m.conversations = append(m.conversations, c)
+		if m.openings == nil {
+			m.openings, m.halves = map[uint32]opening{}, map[end]*half{}
+			m.replied = map[uint32]*RDMAConversation{}
+		}
+		m.openings[local] = opening{c, uint24(b[32:]), uint24(b[44:])}
+	case cmREP:
+		o, ok := m.openings[remote]
+		if !ok {
+			return errNoStart
+		}
+		if m.replied[local] != nil {
+			return nil
+		}
+		c := o.conversation
+		m.replied[local] = c
+		c.Transfers = append(c.Transfers, Transfer{
+			At: at, From: Passive, Kind: CMReply, Data: b[repPrivate : repPrivate+repPrivateSize],
+		})
+		m.halves[end{d.to, d.from, uint24(b[12:])}] = &half{conversation: c, from: Active, psn: uint24(b[20:])}
+		m.halves[end{d.from, d.to, o.qp}] = &half{conversation: c, from: Passive, psn: o.psn}
+	case cmRTU:
+		if c := m.replied[remote]; c != nil {
+			c.Transfers = append(c.Transfers, Transfer{At: at, Kind: CMReady})
+		}
+	}
+	return nil
+}
+
+// add takes a packet of a direction. What was sent again is passed over.
+func (h *half) add(at time.Time, d datagram) error {
+	if ahead := (d.psn - h.psn) & 0xffffff; ahead != 0 {
+		if ahead < 1<<23 {
+			return errGap
+		}
+		return nil
+	}
+	h.psn = (h.psn + 1) & 0xffffff
+	t := &h.partial
+	switch d.opcode {
+	case opSendFirst, opSendOnly:
+		*t = Transfer{From: h.from, Kind: Sent}
+	case opWriteFirst, opWriteOnly:
+		if len(d.body) < rethSize {
+			return fmt.Errorf("RDMA header: %w", errShort)
+		}
+		*t = Transfer{
+			From: h.from, Kind: Written,
+			Addr: binary.BigEndian.Uint64(d.body), Key: binary.BigEndian.Uint32(d.body[8:]),
+		}
+		d.body = d.body[rethSize:]
+	case opSendMiddle, opSendLast, opWriteMiddle, opWriteLast:
+	default:
+		return fmt.Errorf("opcode %#x is not known", d.opcode)
+	}
+	t.Data = append(t.Data, d.body...)
+	switch d.opcode {
+	case opSendLast, opSendOnly, opWriteLast, opWriteOnly:
+		t.At = at
+		h.conversation.Transfers = append(h.conversation.Transfers, *t)
+	}
+	return nil
+}
