@@ -37,17 +37,17 @@ type end struct {
 	memory []byte // addresses count from its beginning
 	brk    int
 
-	waiting  []*Rx // arrivals without an answer
-	gone     map[*Rx]bool
-	pending  map[*Tx]*op
-	placing  map[*Rx]*op
-	done     int
-	placed   int
-	failed   int
-	dropped  bool // the connection is being taken down
-	noops    int
-	trace    func(format string, args ...any)
-	consumed func(rx *Rx) // what happens to arrivals; nil: they wait
+	slow    [4]int // of 100 chances to step, how many each kind of step misses
+	waiting []*Rx  // arrivals without an answer
+	gone    map[*Rx]bool
+	pending map[*Tx]*op
+	placing map[*Rx]*op
+	done    int
+	placed  int
+	failed  int
+	dropped bool // the connection is being taken down
+	noops   int
+	trace   func(format string, args ...any)
 }
 
 type chain struct {
@@ -145,6 +145,7 @@ func (e *end) carry() {
 		e.dropped = true
 		e.trace("%s: disconnect: %v", e.name, e.b.Failure)
 	}
+	e.checkRequests()
 	arrivals := append([]*Rx(nil), e.b.Arrivals...)
 	for _, rx := range e.b.Withdrawn {
 		e.trace("%s: %v withdrawn", e.name, rx.Type)
@@ -160,6 +161,19 @@ func (e *end) carry() {
 	for _, rx := range arrivals {
 		e.trace("%s: arrived %v %v of %d bytes", e.name, rx.Type, rx.Header.Type, rx.Header.PayloadLength)
 		e.waiting = append(e.waiting, rx)
+	}
+}
+
+// checkRequests checks that there is a receive buffer for the answer to each request.
+func (e *end) checkRequests() {
+	n := 0
+	for _, tx := range e.c.requests.places {
+		if tx != nil && tx.form.reserves() {
+			n++
+		}
+	}
+	if depth := e.c.Session().Depth; n > depth {
+		e.t.Fatalf("%s: %d requests at a depth of %d", e.name, n, depth)
 	}
 }
 
@@ -386,9 +400,13 @@ func (e *end) pollRecv() bool {
 	return true
 }
 
-// step does something that can be done at e; false: there is nothing.
+// step does something that can be done at e; false: there is nothing, or nothing that
+// its haste lets it do now.
 func (e *end) step(r *rand.Rand) bool {
 	for _, k := range r.Perm(4) {
+		if r.IntN(100) < e.slow[k] {
+			continue
+		}
 		switch {
 		case k == 0 && e.deliver(), k == 1 && e.pollSend(), k == 2 && e.pollRecv():
 			return true
@@ -402,6 +420,7 @@ func (e *end) step(r *rand.Rand) bool {
 
 // settle goes on until nothing can be done.
 func settle(a, b *end, r *rand.Rand) {
+	a.slow, b.slow = [4]int{}, [4]int{}
 	for a.step(r) || b.step(r) {
 	}
 }

@@ -27,6 +27,11 @@ func TestAnySchedule(t *testing.T) {
 		}
 		a, b := newPair(t, o, version, depth, 256)
 		r := seeded(rapid.Uint64().Draw(t, "seed"))
+		for _, e := range []*end{a, b} {
+			for k := range e.slow {
+				e.slow[k] = rapid.SampledFrom([]int{0, 0, 50, 90, 99}).Draw(t, "slowness of "+e.name)
+			}
+		}
 		sent := 0
 		for range rapid.IntRange(1, 600).Draw(t, "steps") {
 			e := a
