@@ -370,9 +370,24 @@ func (e *end) deliver() bool {
 		n := p.posted[0]
 		p.posted = p.posted[1:]
 		p.recvs = append(p.recvs, recv{n, copy(p.buffers[n], k.message)})
+		p.checkNoops()
 	}
 	e.sends = append(e.sends, k)
 	return true
+}
+
+// checkNoops checks that each NOOP that was not looked at has a buffer of its own
+// (o2iblnd 9.6).
+func (e *end) checkNoops() {
+	n := 0
+	for _, r := range e.recvs {
+		if Type(e.buffers[r.buffer][6]) == Noop {
+			n++
+		}
+	}
+	if n > noopBuffers && e.c.Session().Version == V2 {
+		e.t.Fatalf("%s: %d NOOPs have come and were not looked at", e.name, n)
+	}
 }
 
 // pollSend and pollRecv take one completion.
