@@ -7,16 +7,19 @@ import (
 )
 
 // Consumed answers an IMMEDIATE: its payload was copied, or is not wanted
-// (o2iblnd 9.4). It is placed at once.
+// (o2iblnd 9.4). It is placed at once, and fails if the connection has ended: what is in
+// its receive buffers counts for nothing then.
 func (c *Conn) Consumed(now time.Time, rx *Rx, b *Batch) {
 	if rx.state != rxArrived {
 		return
 	}
-	if c.state == Established {
-		c.repost(rx, b)
-		c.credits.Owe()
-	}
 	rx.state = rxPlaced
+	if c.state != Established {
+		b.Placed = append(b.Placed, Placed{Rx: rx, Failure: c.lost(NetworkTimeout, errNotUp)})
+		return
+	}
+	c.repost(rx, b)
+	c.credits.Owe()
 	b.Placed = append(b.Placed, Placed{Rx: rx})
 	c.pump(now, b)
 }

@@ -117,10 +117,6 @@ func (e *end) carry() {
 			k.wrs--
 		} else {
 			k.message = append([]byte(nil), e.b.Head(s)...)
-			e.trace("%s: %v", e.name, describe(k.message))
-			if Type(k.message[6]) == Noop {
-				e.noops++
-			}
 		}
 		if s.Payload != nil {
 			o := e.pending[s.Payload]
@@ -130,6 +126,11 @@ func (e *end) carry() {
 			k.writes = append(k.writes, w)
 			k.pieces = append(k.pieces, append([]Segment(nil), e.b.Pieces[w.First:w.First+w.Pieces]...))
 			e.trace("%s: RDMA WRITE %d bytes of %d pieces to %#x", e.name, w.Length, w.Pieces, w.Addr)
+		}
+		if k.part {
+			e.trace("%s: no more fit", e.name)
+		} else {
+			e.trace("%s: %v", e.name, describe(k.message))
 		}
 		if e.used[k.slot] || k.slot >= e.c.Slots() {
 			e.t.Fatalf("%s: slot %d is in use", e.name, k.slot)
@@ -212,7 +213,7 @@ func (e *end) finish(d Done) {
 	if got := e.memory[o.at : o.at+o.n]; !d.Replied || d.Length != o.n || string(got) != string(want) {
 		e.t.Fatalf("%s: the answer to GET %d is wrong: %+v", e.name, o.id, d)
 	}
-	if sure := d.Sure == d.Length; sure != (o.spare == 0) && !sure {
+	if d.Sure < d.Length {
 		e.trace("%s: %d of %d bytes are sure", e.name, d.Sure, d.Length)
 	}
 }
