@@ -24,7 +24,6 @@ import (
 //	settle                     all of that, until nothing can be done
 //	tick END after=50s         time passes
 //	establish END, close END, fail END, abort END, flush END, show
-//
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/conn", func(t *testing.T, path string) {
 		t.Log(filepath.Base(path))
