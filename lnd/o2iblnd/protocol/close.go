@@ -183,7 +183,7 @@ func (c *Conn) Wake() (at time.Time) {
 	case ActiveConnect:
 		earlier(c.deadline)
 	case Established:
-		if c.o.Keepalive > 0 {
+		if c.o.Keepalive > 0 && c.room > 0 && c.credits.NoopDue(true) {
 			earlier(c.sent.Add(c.o.Keepalive))
 		}
 		c.each(func(tx *Tx) bool { earlier(tx.deadline); return true })

@@ -17,7 +17,7 @@ type Peering struct {
 	Stamp   uint64
 	// V1: that version is spoken too, if the peer speaks no other.
 	V1 bool
-	// Depth and Fragments are the most that the peer accepts; 0: as much as ours.
+	// The most that the peer accepts; 0: as much as we do.
 	depth, fragments int
 
 	lives     [maxLives]uint64 // incarnations that were met, the last one first
