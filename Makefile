@@ -50,7 +50,7 @@ bench: ## lnetd beside plain TCP, then time and allocations of what is on the me
 	go run ./cmd/lnetperf compare --hosted
 	go run ./cmd/lnetperf compare --hosted --stacked --only message --rounds 9
 	[ "$$(nproc)" -lt 2 ] || go run ./cmd/lnetperf compare --hosted --apart --only message --rounds 9
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnet/portals ./selection ./lnd/socklnd/protocol ./node ./selftest ./transport/... ./internal/perf
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnet/portals ./selection ./lnd/socklnd/protocol ./lnd/o2iblnd/protocol ./node ./selftest ./transport/... ./internal/perf
 	go test -run '^$$' -bench '^BenchmarkPutAck$$' -benchmem -benchtime $(BENCHTIME) -cpu 1 ./node # msgs/s of one core
 
 netns: ## tests between network namespaces; needs root and iproute2

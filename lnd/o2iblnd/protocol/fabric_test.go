@@ -46,7 +46,6 @@ type end struct {
 	placed  int
 	failed  int
 	dropped bool // the connection is being taken down
-	noops   int
 	trace   func(format string, args ...any)
 }
 
@@ -437,7 +436,8 @@ func (e *end) step(r *rand.Rand) bool {
 // settle goes on until nothing can be done.
 func settle(a, b *end, r *rand.Rand) {
 	a.slow, b.slow = [4]int{}, [4]int{}
-	for a.step(r) || b.step(r) {
+	for again := true; again; {
+		again = a.step(r) || b.step(r)
 	}
 }
 

@@ -90,12 +90,12 @@ func TestCutAnywhere(t *testing.T) {
 				if r.IntN(2) == 0 {
 					e = b
 				}
-				switch k := r.IntN(9); {
-				case k == 0:
+				switch r.IntN(9) {
+				case 0:
 					e.put(sent, 1+r.IntN(500), 1+r.IntN(5))
-				case k == 1:
+				case 1:
 					e.get(sent, r.IntN(300), 0, 1+r.IntN(4))
-				case k == 2:
+				case 2:
 					e.immediate(sent, r.IntN(200))
 				default:
 					e.step(r)

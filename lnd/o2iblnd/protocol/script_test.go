@@ -170,7 +170,8 @@ func (s *script) step(d *datadriven.TestData) {
 }
 
 func repeat(count int, f func() bool) {
-	for ; count > 0 && f(); count-- {
+	for count > 0 && f() {
+		count--
 	}
 }
 

@@ -29,7 +29,7 @@ func (c *Conn) pump(now time.Time, b *Batch) {
 	idle := c.o.Keepalive > 0 && now.Sub(c.sent) >= c.o.Keepalive
 	if c.room > 0 && c.credits.NoopDue(idle) {
 		c.out.Type = Noop
-		c.send(now, slot{form: Noop, count: 1}, nil, Send{}, b)
+		c.send(now, slot{form: Noop, count: 1}, Send{}, b)
 	}
 }
 
@@ -62,7 +62,7 @@ func (c *Conn) post(now time.Time, q *queue, b *Batch) bool {
 	if tx.form == Immediate && tx.header.PayloadLength > 0 {
 		s.Payload = tx
 	}
-	c.send(now, slot{form: tx.form, tx: tx, count: writes + 1}, tx, s, b)
+	c.send(now, slot{form: tx.form, tx: tx, count: writes + 1}, s, b)
 	return true
 }
 
@@ -91,7 +91,7 @@ func (c *Conn) message(tx *Tx) {
 }
 
 // send posts the message in c.out behind the WRITEs of s.
-func (c *Conn) send(now time.Time, k slot, tx *Tx, s Send, b *Batch) {
+func (c *Conn) send(now time.Time, k slot, s Send, b *Batch) {
 	c.out.Credits = c.credits.Post(k.form)
 	s.from = len(b.heads)
 	heads, err := c.out.Append(b.heads, order)
