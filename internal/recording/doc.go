@@ -6,6 +6,6 @@
 // It is for tests: the codecs are held against what kernels really sent, fuzz
 // targets start from it, and replay tests play one side of a conversation.
 // Read and Load give a Recording, ReadRDMA and LoadRDMA conversations over RoCE;
-// Parse takes one direction of a TCP connection apart. The package starts no goroutines; what it returns is shared by
-// nobody.
+// Parse takes one direction of a TCP connection apart. The package starts no
+// goroutines; what it returns is shared by nobody.
 package recording

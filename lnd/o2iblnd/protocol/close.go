@@ -3,7 +3,6 @@ package protocol
 import (
 	"errors"
 	"syscall"
-	"time"
 )
 
 // ErrDisconnected is that the peer, or the CM, has ended the connection.
@@ -102,92 +101,4 @@ func (c *Conn) lost(h Health, why error) *Failure {
 		}
 	}
 	return f
-}
-
-var (
-	errQueued   = errors.New("queued for too long")
-	errNotSent  = errors.New("posted, and not completed")
-	errNoAnswer = errors.New("no answer")
-)
-
-// Tick tells of the time: at Wake, or every quarter of the timeout. A message that is
-// overdue costs the connection (o2iblnd 13.2), and one on which nothing was sent for
-// long gets a NOOP.
-func (c *Conn) Tick(now time.Time, b *Batch) {
-	switch c.state {
-	case ActiveConnect:
-		if !now.Before(c.deadline) {
-			c.Close(CMTimeout.Failure(), b)
-		}
-	case Established:
-		if tx := c.overdue(now); tx != nil {
-			c.Close(&Failure{Health: NetworkTimeout, Errno: syscall.ETIMEDOUT, Err: overdueError(tx)}, b)
-			return
-		}
-		c.pump(now, b)
-	case Init, PassiveWait, Closing, Disconnected:
-	}
-}
-
-func overdueError(tx *Tx) error {
-	why := errQueued
-	switch {
-	case tx.posted > 0:
-		why = errNotSent
-	case tx.waiting:
-		why = errNoAnswer
-	}
-	return tx.form.wrap(why)
-}
-
-// overdue is a message whose time is over; nil: there is none.
-func (c *Conn) overdue(now time.Time) (late *Tx) {
-	c.each(func(tx *Tx) bool {
-		if !tx.deadline.IsZero() && !now.Before(tx.deadline) {
-			late = tx
-		}
-		return late == nil
-	})
-	return late
-}
-
-// each calls f with every message that has a deadline, some twice, until it is false.
-func (c *Conn) each(f func(*Tx) bool) {
-	for _, q := range [...]*queue{&c.prompt, &c.normal, &c.reserved} {
-		for tx := q.head; tx != nil; tx = tx.next {
-			if !f(tx) {
-				return
-			}
-		}
-	}
-	for _, tx := range c.requests.places {
-		if tx != nil && !f(tx) {
-			return
-		}
-	}
-	for i := range c.slots {
-		if tx := c.slots[i].tx; tx != nil && !f(tx) {
-			return
-		}
-	}
-}
-
-// Wake is when Tick is due; zero: not before something else happens.
-func (c *Conn) Wake() (at time.Time) {
-	earlier := func(t time.Time) {
-		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
-			at = t
-		}
-	}
-	switch c.state {
-	case ActiveConnect:
-		earlier(c.deadline)
-	case Established:
-		if c.o.Keepalive > 0 && c.room > 0 && c.credits.NoopDue(true) {
-			earlier(c.sent.Add(c.o.Keepalive))
-		}
-		c.each(func(tx *Tx) bool { earlier(tx.deadline); return true })
-	case Init, PassiveWait, Closing, Disconnected:
-	}
-	return at
 }

@@ -28,9 +28,13 @@ func (c *Conn) pump(now time.Time, b *Batch) {
 	}
 	idle := c.o.Keepalive > 0 && now.Sub(c.sent) >= c.o.Keepalive
 	if c.room > 0 && c.credits.NoopDue(idle) {
-		c.out.Type = Noop
-		c.send(now, slot{form: Noop, count: 1}, Send{}, b)
+		c.noop(now, b)
 	}
+}
+
+func (c *Conn) noop(now time.Time, b *Batch) {
+	c.out.Type = Noop
+	c.send(now, slot{form: Noop, count: 1}, Send{}, b)
 }
 
 // post posts the first message of a queue. False: the send queue has no room for it

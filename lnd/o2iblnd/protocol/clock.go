@@ -1,0 +1,135 @@
+package protocol
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+var (
+	errQueued   = errors.New("queued for too long")
+	errNotSent  = errors.New("posted, and not completed")
+	errNoAnswer = errors.New("no answer")
+)
+
+// Tick tells of the time: at Wake, or every quarter of the timeout. A message that is
+// overdue costs the connection (o2iblnd 13.2), and one on which nothing was sent for
+// long gets a NOOP.
+func (c *Conn) Tick(now time.Time, b *Batch) {
+	switch c.state {
+	case ActiveConnect:
+		if !now.Before(c.deadline) {
+			c.Close(CMTimeout.Failure(), b)
+		}
+	case Established:
+		if tx := c.overdue(now); tx != nil {
+			c.Close(&Failure{Health: NetworkTimeout, Errno: syscall.ETIMEDOUT, Err: overdueError(tx)}, b)
+			return
+		}
+		c.pump(now, b)
+	case Init, PassiveWait, Closing, Disconnected:
+	}
+}
+
+func overdueError(tx *Tx) error {
+	why := errQueued
+	switch {
+	case tx.posted > 0:
+		why = errNotSent
+	case tx.waiting:
+		why = errNoAnswer
+	}
+	return tx.form.wrap(why)
+}
+
+// overdue is a message whose time is over; nil: there is none.
+func (c *Conn) overdue(now time.Time) (late *Tx) {
+	c.each(func(tx *Tx) bool {
+		if !tx.deadline.IsZero() && !now.Before(tx.deadline) {
+			late = tx
+		}
+		return late == nil
+	})
+	return late
+}
+
+// each calls f with every message that has a deadline, some twice, until it is false.
+func (c *Conn) each(f func(*Tx) bool) {
+	for _, q := range [...]*queue{&c.prompt, &c.normal, &c.reserved} {
+		for tx := q.head; tx != nil; tx = tx.next {
+			if !f(tx) {
+				return
+			}
+		}
+	}
+	for _, tx := range c.requests.places {
+		if tx != nil && !f(tx) {
+			return
+		}
+	}
+	for i := range c.slots {
+		if tx := c.slots[i].tx; tx != nil && !f(tx) {
+			return
+		}
+	}
+}
+
+// Wake is when Tick is due; zero: not before something else happens.
+func (c *Conn) Wake() (at time.Time) {
+	earlier := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	switch c.state {
+	case ActiveConnect:
+		earlier(c.deadline)
+	case Established:
+		if c.o.Keepalive > 0 && c.room > 0 && c.credits.NoopDue(true) {
+			earlier(c.sent.Add(c.o.Keepalive))
+		}
+		c.each(func(tx *Tx) bool { earlier(tx.deadline); return true })
+	case Init, PassiveWait, Closing, Disconnected:
+	}
+	return at
+}
+
+// SetTimeout changes Options.Timeout for what begins from now on.
+func (c *Conn) SetTimeout(d time.Duration) {
+	if d == 0 {
+		d = defaultTimeout
+	}
+	c.o.Timeout = d
+}
+
+// Renew gives all that is under way its full time again: a link was away and is back.
+func (c *Conn) Renew(now time.Time) {
+	c.each(func(tx *Tx) bool { tx.deadline = c.limit(now); return true })
+}
+
+// Waiting is since when the oldest of what is under way makes no progress; zero:
+// there is nothing, or there is no timeout.
+func (c *Conn) Waiting() (since time.Time) {
+	c.each(func(tx *Tx) bool {
+		if !tx.deadline.IsZero() && (since.IsZero() || tx.deadline.Before(since)) {
+			since = tx.deadline
+		}
+		return true
+	})
+	if since.IsZero() {
+		return since
+	}
+	return since.Add(-c.o.Timeout)
+}
+
+// Probe sends a NOOP, which is completed if the other side's queue pair lives: see
+// Alive. False: there is no connection. If NOOPs are under way there is no other.
+func (c *Conn) Probe(now time.Time, b *Batch) bool {
+	if c.state != Established {
+		return false
+	}
+	if c.room > 0 && c.credits.NoopDue(true) {
+		c.noop(now, b)
+	}
+	return true
+}

@@ -1,0 +1,99 @@
+package protocol
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// What is under way can have its full time again, and tells since when it waits
+// (o2iblnd 13.2).
+func TestRenew(t *testing.T) {
+	a, _ := newPair(t, Options{Timeout: 10 * time.Second}, V2, 8, 256)
+	if !a.c.Waiting().IsZero() {
+		t.Error("something waits")
+	}
+	a.put(1, 5000, 1)
+	a.now = start.Add(time.Second)
+	a.immediate(2, 1)
+	if got := a.c.Waiting(); !got.Equal(start) {
+		t.Errorf("waits since %v", got)
+	}
+	if at := a.c.Wake(); !at.Equal(start.Add(10 * time.Second)) {
+		t.Errorf("wakes at %v", at)
+	}
+	a.c.Renew(start.Add(5 * time.Second))
+	a.c.Tick(start.Add(14*time.Second), &a.b)
+	if a.b.Disconnect {
+		t.Error("too early")
+	}
+	if at := a.c.Wake(); !at.Equal(start.Add(15 * time.Second)) {
+		t.Errorf("wakes at %v", at)
+	}
+	a.c.Tick(start.Add(15*time.Second), &a.b)
+	if !a.b.Disconnect {
+		t.Error("too late")
+	}
+	a, _ = newPair(t, Options{}, V2, 8, 256)
+	a.c.SetTimeout(5 * time.Second)
+	a.put(1, 5000, 1)
+	a.c.Tick(start.Add(5*time.Second), &a.b)
+	if !a.b.Disconnect {
+		t.Error("the old timeout")
+	}
+	a, _ = newPair(t, Options{}, V2, 8, 256)
+	a.c.SetTimeout(0)
+	a.put(1, 5000, 1)
+	if at := a.c.Wake(); !at.Equal(start.Add(defaultTimeout)) {
+		t.Errorf("wakes at %v", at)
+	}
+}
+
+// A probe is a NOOP, of which there are no more than may be.
+func TestProbe(t *testing.T) {
+	a, b := newPair(t, Options{}, V2, 8, 256)
+	a.now = start.Add(time.Second)
+	for range 3 {
+		if !a.c.Probe(a.now, &a.b) {
+			t.Error("no connection")
+		}
+	}
+	a.carry()
+	if len(a.wire) != noopBuffers {
+		t.Errorf("%d NOOPs", len(a.wire))
+	}
+	// Nothing is due while no NOOP may be sent.
+	if at := a.c.Wake(); !at.IsZero() {
+		t.Errorf("wakes at %v", at)
+	}
+	settleInOrder(a, b)
+	if !a.c.Alive().Equal(a.now) || a.c.Wake().IsZero() {
+		t.Errorf("alive at %v", a.c.Alive())
+	}
+	a.c.Close(CMDisconnected.Failure(), &a.b)
+	if a.c.Probe(a.now, &a.b) {
+		t.Error("a connection")
+	}
+}
+
+// Sizes of the LNet header and ours fit together (o2iblnd 4, 5).
+func TestSizes(t *testing.T) {
+	if lnetSize != lnet.HeaderNID4Size {
+		t.Error("LNet header")
+	}
+	for typ, want := range map[Type]int{
+		ConnReq: 56, ConnAck: 56, Noop: 48, Immediate: 120, PutReq: 128, PutNak: 60, PutAck: 72, PutDone: 60, GetReq: 136, GetDone: 60,
+	} {
+		if got := typ.size(); got != want {
+			t.Errorf("%v: %d bytes, want %d", typ, got, want)
+		}
+		for v, credit := range map[Version]bool{
+			V1: typ == Noop || typ == Immediate || typ == PutReq || typ == GetReq, V2: typ == Immediate || typ == PutReq || typ == GetReq,
+		} {
+			if typ.Credit(v) != credit {
+				t.Errorf("%v in %v: credit %v", typ, v, !credit)
+			}
+		}
+	}
+}
