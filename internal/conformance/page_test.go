@@ -19,6 +19,7 @@ func TestPageRows(t *testing.T) {
 	want := `| lnet-core | 8 | 2 | 1 | 5 |
 | lnet-wire | 0 | 0 | 0 | 0 |
 | socklnd | 0 | 0 | 0 | 0 |
+| o2iblnd | 0 | 0 | 0 | 0 |
 | discovery | 1 | 0 | 0 | 1 |
 | selection | 0 | 0 | 0 | 0 |
 | selftest | 0 | 0 | 0 | 0 |

@@ -25,7 +25,7 @@ const (
 
 // documents are those that have rules.
 var documents = []string{
-	"lnet-core", "lnet-wire", "socklnd", "discovery", "selection", "selftest", "lnetctl", "transport", behaviours, suites,
+	"lnet-core", "lnet-wire", "socklnd", "o2iblnd", "discovery", "selection", "selftest", "lnetctl", "transport", behaviours, suites,
 }
 
 var (

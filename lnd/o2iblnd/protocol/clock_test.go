@@ -9,6 +9,8 @@ import (
 
 // What is under way can have its full time again, and tells since when it waits
 // (o2iblnd 13.2).
+//
+// o2iblnd 13.2 (2)
 func TestRenew(t *testing.T) {
 	a, _ := newPair(t, Options{Timeout: 10 * time.Second}, V2, 8, 256)
 	if !a.c.Waiting().IsZero() {
@@ -51,6 +53,8 @@ func TestRenew(t *testing.T) {
 }
 
 // A probe is a NOOP, of which there are no more than may be.
+//
+// o2iblnd 9.5 (3)
 func TestProbe(t *testing.T) {
 	a, b := newPair(t, Options{}, V2, 8, 256)
 	a.now = start.Add(time.Second)
@@ -78,6 +82,8 @@ func TestProbe(t *testing.T) {
 }
 
 // Sizes of the LNet header and ours fit together (o2iblnd 4, 5).
+//
+// o2iblnd 4 (4), 5.9 (1), 9.3 (1)
 func TestSizes(t *testing.T) {
 	if lnetSize != lnet.HeaderNID4Size {
 		t.Error("LNet header")

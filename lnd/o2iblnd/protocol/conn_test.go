@@ -29,6 +29,8 @@ func (e *end) hearAsIs(m Message) {
 
 // What costs a connection, and nothing else does: the error names what is wrong
 // (o2iblnd 2.2, 4, 9.4, 21).
+//
+// o2iblnd 2.2 (3), 4 (5)-(6), 5.3 (2), 5.9 (3), 9.4 (1), 10.3 (4)
 func TestWhatCostsAConnection(t *testing.T) {
 	get := lnet.Header{Dest: nid1, Src: nid2, Type: lnet.MsgGet, Length: 100}
 	put := lnet.Header{Dest: nid1, Src: nid2, Type: lnet.MsgPut, PayloadLength: 5000}
@@ -117,7 +119,9 @@ func TestWhatCostsAConnection(t *testing.T) {
 }
 
 // Hazards of kernel peers, by their rows (o2iblnd 18). Rows 5 and 8 are what peers do
-// that nobody can see; 9 is a timeout like any other (testdata/conn/timeout).
+// that nobody can see; 9 is a timeout like any other (testdata/script/timeout).
+//
+// o2iblnd 18 (1)-(4), 18 (6)-(7), 18 (10)-(11), 9.5 (4), 10.2 (3), 10.3 (3)
 func TestHazards(t *testing.T) {
 	t.Run("1 a GET answered with fewer bytes than the sink has", func(t *testing.T) {
 		a, _ := newPair(t, Options{}, V2, 8, 256)
@@ -251,6 +255,8 @@ func TestHazards(t *testing.T) {
 }
 
 // A sink that wants less than there is gets so much (o2iblnd 10.2, 21).
+//
+// o2iblnd 10.2 (3)
 func TestPutIsCutToTheSink(t *testing.T) {
 	a, _ := newPair(t, Options{}, V2, 8, 256)
 	a.put(1, 5000, 3)
@@ -263,6 +269,8 @@ func TestPutIsCutToTheSink(t *testing.T) {
 
 // A PUT_DONE of fewer bytes than the sink has, and one that says why there are none,
 // fail the arrival and leave the connection (o2iblnd 10.2).
+//
+// o2iblnd 10.2 (1)
 func TestPutDoneOfLess(t *testing.T) {
 	for status, want := range map[int32]syscall.Errno{4999: syscall.EIO, -71: syscall.EPROTO, 5000: 0} {
 		_, b := newPair(t, Options{}, V2, 8, 256)
@@ -285,6 +293,8 @@ func TestPutDoneOfLess(t *testing.T) {
 }
 
 // Several PUTs finish in any order (o2iblnd 10.2, 21).
+//
+// o2iblnd 10.2 (5)
 func TestPutsFinishInReverse(t *testing.T) {
 	a, b := newPair(t, Options{}, V2, 8, 256)
 	for id := range 7 {
@@ -302,6 +312,8 @@ func TestPutsFinishInReverse(t *testing.T) {
 }
 
 // The forms that messages travel in (o2iblnd 10.1).
+//
+// o2iblnd 10.1
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		t             lnet.MsgType
@@ -417,6 +429,8 @@ func TestWhatCannotBeSent(t *testing.T) {
 
 // Requests of two connections with a peer have different cookies (o2iblnd 5.9), also
 // when places are used again.
+//
+// o2iblnd 5.9 (2)
 func TestCookiesDiffer(t *testing.T) {
 	seen := map[Cookie]bool{}
 	for number := range uint16(4) {
@@ -441,6 +455,8 @@ func TestCookiesDiffer(t *testing.T) {
 }
 
 // The numbers of Health are lnd's (o2iblnd 13.3), and what a Failure is.
+//
+// o2iblnd 13.3
 func TestHealth(t *testing.T) {
 	for h, want := range map[Health]lnd.Status{
 		OK: lnd.StatusOK, LocalDropped: lnd.StatusLocalDropped, LocalAborted: lnd.StatusLocalAborted, LocalError: lnd.StatusLocalError,
@@ -458,6 +474,8 @@ func TestHealth(t *testing.T) {
 }
 
 // Tunables have the kernel's defaults and bounds (o2iblnd 15, 8).
+//
+// o2iblnd 8 (1), 15, 9.1
 func TestFlow(t *testing.T) {
 	for _, c := range []struct{ f, want Flow }{
 		{Flow{}, Flow{8, 4, 8}},

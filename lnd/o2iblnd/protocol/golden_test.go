@@ -137,6 +137,8 @@ func byteOrder(o binary.AppendByteOrder) binary.ByteOrder { return putOrder(o) }
 
 // The vectors of o2iblnd 22, both ways, and their checksums in both variants
 // (o2iblnd 7).
+//
+// o2iblnd 4 (1), 5.1, 5.2, 5.3 (1), 5.6, 5.8, 5.9 (1), 7 (1)-(2), 22
 func TestVectors(t *testing.T) {
 	for _, v := range vectors {
 		t.Run(v.name, func(t *testing.T) {
@@ -179,7 +181,9 @@ var equate = cmp.Options{
 	cmp.Comparer(func(a, b lnet.NID) bool { return a == b }),
 }
 
-// o2iblnd 22, 6: a reject.
+// The reject among the vectors.
+//
+// o2iblnd 6 (1), 22, 3.5
 func TestRejectVector(t *testing.T) {
 	want := unhex(t, `91 1b e9 0b 12 00 07 00 02 40 1e 18 24 0a 06 00 08 00 01 01 00 10 00 00`)
 	r := Reject{Version: V2, Why: TooDeep, Stamp: stamp2, Limits: Params{Depth: 8, Fragments: 257, Size: 4096}}
@@ -197,6 +201,8 @@ func TestRejectVector(t *testing.T) {
 }
 
 // Of short and of old rejects version and reason count (o2iblnd 6).
+//
+// o2iblnd 6 (1)
 func TestRejectForms(t *testing.T) {
 	r := Reject{Version: V2, Why: Stale, Stamp: 7, Limits: Params{Depth: 8, Fragments: 257, Size: 4096}}
 	whole := r.Append(nil, binary.LittleEndian)

@@ -86,6 +86,8 @@ func encode(t rapid.TB, m *Message, order binary.AppendByteOrder) []byte {
 }
 
 // What is encoded decodes to the same, into a message that was something else.
+//
+// o2iblnd 4 (1), 5.1, 5.3 (1), 5.4, 5.5 (1), 5.6, 5.7, 5.8
 func TestMessagesRoundTrip(t *testing.T) {
 	var again Message
 	rapid.Check(t, func(t *rapid.T) {
@@ -107,6 +109,8 @@ func TestMessagesRoundTrip(t *testing.T) {
 
 // Every truncation is an error, but that of a payload, which costs the message alone
 // (o2iblnd 4, 5.3).
+//
+// o2iblnd 4 (4), 5.5 (2)
 func TestMessagesCutShort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := messages.Draw(t, "message")
@@ -141,6 +145,8 @@ func TestDecodeTakesAnything(t *testing.T) {
 
 // What receivers check, in the order of the rules: each row breaks one rule and all
 // behind it, and is told of that one (o2iblnd 4).
+//
+// o2iblnd 4 (3)-(4), 2.1 (2), 5.5 (2)
 func TestDecodeRules(t *testing.T) {
 	valid := from1(Message{Type: GetReq, LNet: lnet.Header{Dest: nid2, Src: nid1, Type: lnet.MsgGet},
 		Cookie: 1, Sink: Descriptor{Key: 1, Fragments: []Fragment{{1, 2}}}})
@@ -192,6 +198,8 @@ func TestPutReqHasPutOrReply(t *testing.T) {
 }
 
 // Bytes behind a message are ignored, but a payload may be there (o2iblnd 4, 5.3).
+//
+// o2iblnd 4 (6), 5.3 (2)
 func TestBytesBehindAMessage(t *testing.T) {
 	m := from1(Message{Type: Noop})
 	var again Message
@@ -217,6 +225,8 @@ func TestBytesBehindAMessage(t *testing.T) {
 }
 
 // Cookies and the LNet header are not swapped (o2iblnd 4).
+//
+// o2iblnd 4 (2), 5.2
 func TestBigEndianCookies(t *testing.T) {
 	m := from1(Message{Type: GetReq, Cookie: 0x0102030405060708,
 		LNet: lnet.Header{Dest: nid2, Src: nid1, Type: lnet.MsgGet, Length: 16},
@@ -231,6 +241,8 @@ func TestBigEndianCookies(t *testing.T) {
 }
 
 // What cannot be sent is an error that leaves the buffer as it was.
+//
+// o2iblnd 2.1 (1)
 func TestAppendRefuses(t *testing.T) {
 	large := mustNID("2001:db8::1@o2ib")
 	for _, c := range []struct {

@@ -18,6 +18,8 @@ func we() Self { return Self{NID: nid2, Stamp: stamp2, Depth: 8, Fragments: MaxF
 
 // CONNREQs, in the order of the checks: each row is told its reason, and what the
 // reject may say (o2iblnd 3.6, 21).
+//
+// o2iblnd 2.2 (2), 3.6 (1)-(10), 8 (3)
 func TestCallers(t *testing.T) {
 	base := from1(Message{Type: ConnReq, Params: paramsOfVectors})
 	nothing := Params{Size: MaxMessage}
@@ -144,6 +146,8 @@ func TestCallers(t *testing.T) {
 }
 
 // Two NIs on an interface are told apart by dstnid (o2iblnd 3.1).
+//
+// o2iblnd 3.1 (2)
 func TestTwoNIsOfAListener(t *testing.T) {
 	other := we()
 	other.NID, other.Stamp = mustNID("10.8.0.2@o2ib1"), 77
@@ -157,6 +161,8 @@ func TestTwoNIsOfAListener(t *testing.T) {
 }
 
 // The answer to a caller, lowered to what the device can do (o2iblnd 3.6, 3.7).
+//
+// o2iblnd 3.6 (11), 3.6 agree, 3.7
 func TestAgree(t *testing.T) {
 	request, self := from1(Message{Type: ConnReq, Params: paramsOfVectors}), we()
 	var ack Message
@@ -176,6 +182,8 @@ func TestAgree(t *testing.T) {
 }
 
 // A CONNACK that does not answer the request (o2iblnd 3.7).
+//
+// o2iblnd 3.7
 func TestAnswersThatAreNone(t *testing.T) {
 	request := from1(Message{Type: ConnReq, Params: paramsOfVectors})
 	for want, edit := range map[string]func(m *Message){
@@ -205,6 +213,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 }
 
 // What follows a reject (o2iblnd 6).
+//
+// o2iblnd 6 (2)-(9), 8 (2), 2.2 (2)
 func TestRejections(t *testing.T) {
 	limits := Params{Depth: 8, Fragments: 257, Size: 4096}
 	rejected := func(r Reject) []byte { return append(r.Append(nil, binary.LittleEndian), make([]byte, 124)...) }
@@ -288,6 +298,8 @@ func TestRejections(t *testing.T) {
 
 // At least as many fragments are offered as every version accepts, and no more
 // (o2iblnd 15), and no queue is so small that a kernel would not stop (o2iblnd 9.5).
+//
+// o2iblnd 9.5 (4), 15
 func TestWhatIsOffered(t *testing.T) {
 	var p Peering
 	self, m := we(), Message{}
@@ -304,6 +316,8 @@ func TestWhatIsOffered(t *testing.T) {
 
 // Ten attempts at once, then one a second; a connection, or the end of the row, lets
 // the next row begin at once (o2iblnd 12.4, 21).
+//
+// o2iblnd 12.4
 func TestRedials(t *testing.T) {
 	var p Peering
 	self, request := Self{NID: nid1, Stamp: stamp1, Depth: 8, Fragments: 256}, Message{}
@@ -337,6 +351,8 @@ func TestRedials(t *testing.T) {
 
 // A peer that has restarted: its first call while there are connections of its life
 // before is stale, and the next is taken (o2iblnd 12.3, 21).
+//
+// o2iblnd 3.6 (12), 12.3
 func TestRestartedPeer(t *testing.T) {
 	var p Peering
 	self := we()
@@ -378,6 +394,8 @@ func TestRestartedPeer(t *testing.T) {
 
 // We never call a race lost, so two nodes that dial at once converge with every kernel
 // (o2iblnd 12.2): one whose order lets it win, one whose order does not, and us.
+//
+// o2iblnd 3.6 (13), 12.2, 18 (11)
 func TestRaces(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -426,6 +444,8 @@ func TestRaceOrders(t *testing.T) {
 }
 
 // Events of the CM that end attempts (o2iblnd 3.2, 13.3).
+//
+// o2iblnd 3.2 (2)-(3), 13.2 (1), 13.3
 func TestConnectFailures(t *testing.T) {
 	for e, want := range map[CMEvent]Failure{
 		CMAddrError:    {Errno: syscall.EHOSTUNREACH, Health: NetworkTimeout},
@@ -465,6 +485,8 @@ func TestConnectFailures(t *testing.T) {
 }
 
 // conns_per_peer (o2iblnd 12.5).
+//
+// o2iblnd 12.5
 func TestSpread(t *testing.T) {
 	var s Spread
 	if n := s.Want(0); n != 1 {

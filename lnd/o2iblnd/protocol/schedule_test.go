@@ -10,6 +10,8 @@ import (
 // send queue never overflows, every message is completed once with its bytes in
 // place, nothing waits for ever, and in the end all credits are accounted for
 // (o2iblnd 9.6, 21).
+//
+// o2iblnd 8 (1), 9.1, 9.2, 9.3 (1)-(3), 9.4 (2)-(3), 9.6, 10.4, 11 (1), 11 (3), 18 (7)
 func TestAnySchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		version := rapid.SampledFrom([]Version{V2, V2, V2, V1}).Draw(t, "version")
@@ -77,6 +79,8 @@ func TestAnySchedule(t *testing.T) {
 
 // A connection that is cut at any moment, by either side, by time or by an error:
 // every message, and every arrival, ends once (o2iblnd 12.1, 13.3).
+//
+// o2iblnd 12.1 (1)
 func TestCutAnywhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		depth := rapid.IntRange(1, 20).Draw(t, "depth")

@@ -25,7 +25,7 @@ import (
 //	tick END after=50s         time passes
 //	establish END, close END, fail END, abort END, flush END, show
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata/conn", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/script", func(t *testing.T, path string) {
 		t.Log(filepath.Base(path))
 		s := &script{t: t}
 		datadriven.RunTest(t, path, s.run)

@@ -11,6 +11,8 @@ import (
 // However source and sink are cut: the WRITEs move the first bytes of the one to the
 // beginning of the other, each within one fragment and of no more pieces than it may
 // have, and there are no more of them than need be (o2iblnd 10.4).
+//
+// o2iblnd 10.4
 func TestZip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lengths := rapid.SliceOfN(rapid.Uint32Range(0, 50), 1, 40)
@@ -79,6 +81,8 @@ func TestZipOf257Fragments(t *testing.T) {
 }
 
 // A stamp is never 0 and never comes twice (o2iblnd 2.2).
+//
+// o2iblnd 2.2 (4)
 func TestNewStamp(t *testing.T) {
 	if s := NewStamp(time.UnixMicro(stamp1), 0); s != stamp1 {
 		t.Errorf("%d", s)
