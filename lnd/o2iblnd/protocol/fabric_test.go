@@ -120,6 +120,9 @@ func (e *end) carry() {
 		if s.Payload != nil {
 			o := e.pending[s.Payload]
 			k.message = append(k.message, e.memory[o.at:o.at+o.n]...)
+			if e.c.o.Checksum != NoChecksum {
+				Seal(k.message, order, e.c.o.Checksum)
+			}
 		}
 		for _, w := range e.b.Writes[s.First : s.First+s.Writes] {
 			k.writes = append(k.writes, w)
@@ -364,6 +367,9 @@ func (e *end) deliver() bool {
 		}
 	}
 	if !k.part {
+		if sealed := order.Uint32(k.message[checksumAt:]) != 0; sealed != (e.c.o.Checksum != NoChecksum) {
+			e.t.Fatalf("%s: sealed: %v", e.name, sealed)
+		}
 		if len(p.posted) == 0 {
 			e.t.Fatalf("%s: RNR: no receive buffer for %v", p.name, describe(k.message))
 		}

@@ -204,7 +204,8 @@ func (p *Peering) Rejected(now time.Time, r Rejection) Decision {
 func (p *Peering) rejected(now time.Time, r *Rejection, reject *Reject) Decision {
 	offer := &r.Request.Params
 	why := reject.Why
-	if why == Fatal && reject.Version == V1 && r.Request.Version == V2 {
+	if why == Fatal && reject.Version != r.Request.Version {
+		// One that is older, or one of us, who speak no V1 any more.
 		why = Uncompat
 	}
 	switch limits := &reject.Limits; why {

@@ -223,6 +223,7 @@ func TestRejections(t *testing.T) {
 		status  int
 		data    []byte
 		v1      bool
+		spokeV1 bool
 		idle    bool // nothing waits
 		calling bool
 		next    func(*Message) // what changes in the next request
@@ -258,6 +259,8 @@ func TestRejections(t *testing.T) {
 		{name: "V1, nothing waits", data: rejected(Reject{V1, Uncompat, 0, Params{}}), v1: true, idle: true, next: func(m *Message) { m.Version = V1 }},
 		{name: "fatal of V1", data: rejected(Reject{V1, Fatal, 0, Params{}})[:8], v1: true, next: func(m *Message) { m.Version = V1 }},
 		{name: "V1, which we do not speak", data: rejected(Reject{V1, Uncompat, 0, Params{}}), errno: syscall.ECONNREFUSED, health: RemoteDropped},
+		{name: "V2, of a peer that spoke V1", data: rejected(Reject{V2, Fatal, 0, Params{}}), v1: true, spokeV1: true,
+			next: func(m *Message) { m.Version = V2 }},
 		{name: "our version", data: rejected(Reject{V2, Uncompat, 0, Params{}}), errno: syscall.ECONNREFUSED, health: RemoteDropped},
 		{name: "a process that died", data: make([]byte, 148), errno: syscall.ECONNREFUSED, health: RemoteDropped},
 		{name: "nobody listens", status: 8, errno: syscall.EHOSTUNREACH, health: NetworkTimeout},
@@ -266,6 +269,9 @@ func TestRejections(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := Peering{V1: c.v1}
+			if c.spokeV1 {
+				p.Version = V1
+			}
 			self := Self{NID: nid1, Stamp: stamp1, Depth: 8, Fragments: MaxFragments}
 			var request, next Message
 			p.Request(&self, nid2, &request)

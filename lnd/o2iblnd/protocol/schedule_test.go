@@ -24,6 +24,7 @@ func TestAnySchedule(t *testing.T) {
 				PeerCredits: rapid.IntRange(8, MaxDepth).Draw(t, "peer_credits"), HighWater: rapid.IntRange(0, MaxDepth).Draw(t, "peer_credits_hiw"),
 				ConcurrentSends: rapid.IntRange(0, 40).Draw(t, "concurrent_sends"),
 			},
+			Checksum:  rapid.SampledFrom([]Variant{NoChecksum, NoChecksum, Signed, Unsigned}).Draw(t, "cksum"),
 			Gather:    rapid.IntRange(1, 4).Draw(t, "wrq_sge"),
 			SendQueue: rapid.OneOf(rapid.IntRange(2, 8), rapid.Just(1024)).Draw(t, "send queue"),
 		}
