@@ -27,32 +27,33 @@ type Device interface {
 
 // DeviceAttr is what a device can do.
 type DeviceAttr struct {
-	Name       string // "mlx5_0"
-	Ports      int
-	MaxQP      int // queue pairs
-	MaxWR      int // requests, and receives, of one
-	MaxPieces  int // of memory in a request
-	MaxCQ      int // completion queues
-	MaxCQE     int // entries of one
-	MaxMR      int // registrations
-	MaxMemory  uint64
-	Vectors    int // completion vectors
-	OnDemand   bool
-	VendorID   uint32
-	VendorPart uint32
+	Name      string // "mlx5_0"
+	Ports     int
+	MaxQP     int // queue pairs
+	MaxWR     int // requests, and receives, of one
+	MaxPieces int // of memory in a request
+	MaxCQ     int // completion queues
+	MaxCQE    int // entries of one
+	MaxMR     int // registrations
+	MaxMemory uint64
+	Vectors   int // completion vectors
 }
 
 // PortAttr is a port's state.
 type PortAttr struct {
-	Active    bool
-	State     int // as verbs count: 1 down, 2 init, 3 armed, 4 active
-	MTU       int // in use, bytes
-	MaxMTU    int
-	Ethernet  bool // RoCE; else InfiniBand
-	LID       int
-	Speed     int // bits per second in units of 100 Mbit, all lanes
-	PhysState int
+	State    PortState
+	MTU      int  // in use, bytes
+	Ethernet bool // RoCE; else InfiniBand
 }
+
+// PortState is a port's state; the numbers are those of verbs.
+type PortState uint32
+
+// Ports carry traffic when they are active.
+const (
+	PortDown   PortState = 1
+	PortActive PortState = 4
+)
 
 // Access is what a registration allows beside local reading; the bits are libibverbs'.
 type Access uint32

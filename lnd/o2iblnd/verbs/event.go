@@ -45,11 +45,11 @@ func name[K ~uint32 | ~uint8](names map[K]string, k K) string {
 // Reasons in EventRejected's Status. All but RejectConsumer come from the
 // connection manager, with private data of zeros (o2iblnd 6).
 const (
-	RejectTimeout      = 4  // the caller has given up
-	RejectNoListener   = 8  // nobody listens there
-	RejectStale        = 10 // of a connection that the peer's manager still knows
-	RejectConsumer     = 28 // Reject; with zeros: destroyed without an answer
-	RejectInvalidID    = 6  // the peer knows nothing of the connection
+	RejectTimeout    = 4  // the caller has given up
+	RejectNoListener = 8  // nobody listens there
+	RejectStale      = 10 // of a connection that the peer's manager still knows
+	RejectConsumer   = 28 // Reject; with zeros: destroyed without an answer
+	RejectInvalidID  = 6  // the peer knows nothing of the connection
 )
 
 // Event is a connection event. It has no memory but its own.
