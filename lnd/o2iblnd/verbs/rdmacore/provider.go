@@ -30,17 +30,14 @@ type provider struct {
 
 	tokens   atomic.Uint64 // numbers by which C names IDs
 	channels atomic.Int64  // open
-
-	mu      sync.Mutex
-	closed  bool
-	devices map[C.uintptr_t]*device // by the library's context
+	mu       sync.Mutex
+	devices  map[C.uintptr_t]*device // by the library's context
 }
 
-// loading is for the libraries' table in C.
-var loading sync.Mutex
+var loading sync.Mutex // of the libraries, into a table in C
 
-// Open finds rdma-core and asks the kernel whether this process may use it. The
-// error is verbs.ErrNoLibrary or verbs.ErrNoRDMA.
+// Open finds rdma-core and asks the kernel whether this process may use it. The error is
+// verbs.ErrNoLibrary or verbs.ErrNoRDMA.
 func Open() (verbs.Provider, error) {
 	loading.Lock()
 	rc := C.o2_load()
@@ -56,7 +53,7 @@ func Open() (verbs.Provider, error) {
 	return p, c.Close()
 }
 
-// Live is how many objects of the shim there are in the process, for tests that look for leaks.
+// Live is how many objects of the libraries the process has, for tests that look for leaks.
 func Live() int { return int(C.o2_live()) }
 
 func (p *provider) Crossings() verbs.Crossings {
@@ -66,19 +63,51 @@ func (p *provider) Crossings() verbs.Crossings {
 func (p *provider) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.devices) > 0 || p.channels.Load() > 0 {
-		return verbs.Wrap(syscall.EBUSY, "close: %d devices and %d channels left", len(p.devices), p.channels.Load())
+	if n, k := len(p.devices), p.channels.Load(); n > 0 || k > 0 {
+		return verbs.Wrap(syscall.EBUSY, "close: %d devices and %d channels left", n, k)
 	}
-	p.closed = true
 	return nil
 }
 
-// errno turns a result of the shim's into an error.
-func errno(rc C.int) error {
-	if rc >= 0 {
-		return nil
+// handle is an object of C's, which is not ended during its calls.
+type handle[T comparable] struct {
+	p  *provider
+	mu sync.RWMutex
+	c  T // nil: ended
+}
+
+// do calls f, whose result is a count or a negative errno.
+func (h *handle[T]) do(f func(c T) C.int) (int, error) {
+	h.p.others.Add(1)
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if ended := *new(T); h.c == ended {
+		return 0, verbs.ErrClosed
 	}
-	return syscall.Errno(-rc)
+	return result(f(h.c))
+}
+
+// end calls f, and if that succeeds it was the last call.
+func (h *handle[T]) end(f func(c T) C.int) error {
+	h.p.others.Add(1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ended := *new(T)
+	if h.c == ended {
+		return verbs.ErrClosed
+	}
+	_, err := result(f(h.c))
+	if err == nil {
+		h.c = ended
+	}
+	return err
+}
+
+func result(rc C.int) (int, error) {
+	if rc < 0 {
+		return 0, syscall.Errno(-rc)
+	}
+	return int(rc), nil
 }
 
 // waiter is a file descriptor that the netpoller watches.
@@ -87,19 +116,21 @@ type waiter struct {
 	raw  syscall.RawConn
 }
 
-// newWaiter takes over fd, which is in non-blocking mode.
+// newWaiter takes over fd, which is in non-blocking mode, unless it is an errno.
 func newWaiter(fd C.int, name string) (w waiter, err error) {
+	if fd < 0 {
+		return w, syscall.Errno(-fd)
+	}
 	w.file = os.NewFile(uintptr(fd), name)
 	w.raw, err = w.file.SyscallConn()
 	return w, err
 }
 
-// wait calls harvest until it is done, and in between until there is something to read.
+// wait calls harvest until it has something, and in between until there is something to read.
 func (w *waiter) wait(harvest func(fd uintptr) bool) error {
-	if err := w.raw.Read(harvest); errors.Is(err, os.ErrClosed) {
+	err := w.raw.Read(harvest)
+	if errors.Is(err, os.ErrClosed) {
 		return verbs.ErrClosed
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
 }

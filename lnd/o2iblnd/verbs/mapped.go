@@ -1,0 +1,19 @@
+package verbs
+
+import "syscall"
+
+// Map maps zeroed memory outside of Go's heap, of huge pages if it is asked to and there are any;
+// syscall.Munmap gives it back. It is for implementations of Device.Alloc.
+func Map(size int, huge bool) ([]byte, error) {
+	const (
+		access = syscall.PROT_READ | syscall.PROT_WRITE
+		flags  = syscall.MAP_PRIVATE | syscall.MAP_ANON
+	)
+	if huge {
+		if b, err := syscall.Mmap(-1, 0, size, access, flags|syscall.MAP_HUGETLB); err == nil {
+			return b, nil
+		}
+	}
+	b, err := syscall.Mmap(-1, 0, size, access, flags)
+	return b, Wrap(err, "map %d bytes", size)
+}

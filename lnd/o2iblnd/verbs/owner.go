@@ -1,0 +1,28 @@
+package verbs
+
+import "sync/atomic"
+
+// Owned is the part of an ID that knows its owner. It is for implementations.
+type Owned struct{ owner atomic.Pointer[any] }
+
+// SetOwner implements ID.
+func (o *Owned) SetOwner(v any) { o.owner.Store(&v) }
+
+// Owner implements ID.
+func (o *Owned) Owner() any {
+	if v := o.owner.Load(); v != nil {
+		return *v
+	}
+	return nil
+}
+
+// PiecesFit tells whether all that requests name is among n pieces. It is for
+// implementations of ID.Post.
+func PiecesFit(requests []Request, n int) bool {
+	for k := range requests {
+		if int(requests[k].First)+int(requests[k].Count) > n {
+			return false
+		}
+	}
+	return true
+}

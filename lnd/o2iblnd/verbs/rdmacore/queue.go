@@ -1,0 +1,138 @@
+//go:build o2ib
+
+package rdmacore
+
+// #include "o2.h"
+import "C"
+
+import (
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// The values that are handed to C as they are: each line fails to compile if a layout differs.
+const (
+	_ = -(unsafe.Sizeof(verbs.Recv{}) ^ C.sizeof_o2_recv)
+	_ = -(unsafe.Sizeof(verbs.Piece{}) ^ C.sizeof_o2_sge)
+	_ = -(unsafe.Sizeof(verbs.Request{}) ^ C.sizeof_o2_wr)
+	_ = -(unsafe.Sizeof(verbs.Completion{}) ^ C.sizeof_o2_wc)
+	_ = -(unsafe.Sizeof(verbs.AsyncEvent{}) ^ C.sizeof_o2_async)
+	_ = -(unsafe.Offsetof(verbs.Request{}.Flags) ^ unsafe.Offsetof(C.o2_wr{}.flags))
+	_ = -(unsafe.Offsetof(verbs.Completion{}.Vendor) ^ unsafe.Offsetof(C.o2_wc{}.vendor))
+)
+
+// cq implements verbs.CQ. handle.mu is held for writing to poll, too: one at a time.
+type cq struct {
+	handle[*C.o2_cq]
+	d       *device
+	entries C.int
+	w       waiter
+	spin    verbs.Spin
+
+	// What Wait tells its harvest, and what that tells it, so that nothing is allocated.
+	wc    []verbs.Completion
+	limit time.Duration
+	n     int
+	err   error
+	look  func(uintptr) bool
+}
+
+func (d *device) NewCQ(entries, vector int) (verbs.CQ, error) {
+	q := &cq{handle: handle[*C.o2_cq]{p: d.p}, d: d}
+	q.look = q.harvest
+	_, err := d.do(func(c *C.o2_dev) (fd C.int) {
+		fd = C.o2_cq_open(c, C.int(entries), C.int(vector%max(d.attr.Vectors, 1)), &q.c, &q.entries)
+		if fd >= 0 {
+			d.queues.Add(1)
+			q.w, _ = newWaiter(fd, "rdma_comp")
+		}
+		return fd
+	})
+	if err != nil {
+		return nil, verbs.Wrap(err, "completion queue of %d entries on %s", entries, d.attr.Name)
+	}
+	return q, nil
+}
+
+func (q *cq) Entries() int { return int(q.entries) }
+
+func (q *cq) poll(wc []verbs.Completion, arm C.int, spin time.Duration) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.c == nil {
+		return 0, verbs.ErrClosed
+	}
+	q.p.polls.Add(1)
+	return result(C.o2_cq_poll(q.c, (*C.o2_wc)(unsafe.Pointer(unsafe.SliceData(wc))), C.int(len(wc)), arm, C.uint64_t(spin)))
+}
+
+func (q *cq) Poll(wc []verbs.Completion) (int, error) { return q.poll(wc, 0, 0) }
+
+func (q *cq) harvest(uintptr) bool {
+	q.n, q.err = q.poll(q.wc, 1, q.spin.Time(q.limit))
+	if q.n > 0 || q.err != nil {
+		q.spin.Found(q.limit)
+		return true
+	}
+	q.spin.Missed()
+	q.p.sleeps.Add(1)
+	return false
+}
+
+func (q *cq) Wait(wc []verbs.Completion, spin time.Duration) (int, error) {
+	q.wc, q.limit, q.n, q.err = wc, spin, 0, nil
+	if err := q.w.wait(q.look); err != nil {
+		return 0, err
+	}
+	return q.n, q.err
+}
+
+func (q *cq) Close() error {
+	err := q.end(func(c *C.o2_cq) C.int { return C.o2_cq_close(c) })
+	if err == nil {
+		q.d.queues.Add(-1)
+		q.w.file.Close() // ends Wait
+	}
+	return verbs.Wrap(err, "close the completion queue")
+}
+
+func (i *id) CreateQP(size *verbs.QP) error {
+	q, ok := size.CQ.(*cq)
+	z := C.o2_qp{sends: C.uint32_t(size.Sends), recvs: C.uint32_t(size.Recvs), pieces: C.uint32_t(size.SendPieces), inline_max: C.uint32_t(size.Inline)}
+	err := i.call("make queue pair", func(c *C.o2_id) (rc C.int) {
+		rc = -C.int(syscall.EINVAL)
+		if ok && i.QPN() == 0 {
+			_, _ = q.do(func(cq *C.o2_cq) C.int {
+				rc = C.o2_qp_create(c, q.d.c, cq, &z)
+				return 0
+			})
+		}
+		if rc == 0 {
+			i.qpn.Store(uint32(z.qpn))
+		}
+		return rc
+	})
+	if err == nil {
+		size.Sends, size.Recvs, size.SendPieces, size.Inline = int(z.sends), int(z.recvs), int(z.pieces), int(z.inline_max)
+	}
+	return err
+}
+
+func (i *id) Post(recvs []verbs.Recv, requests []verbs.Request, pieces []verbs.Piece) (nrecvs, nrequests int, err error) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	switch {
+	case i.c == nil:
+		return 0, 0, verbs.ErrClosed
+	case !verbs.PiecesFit(requests, len(pieces)):
+		return 0, 0, syscall.EINVAL
+	}
+	i.p.posts.Add(1)
+	var r, w C.int
+	_, err = result(C.o2_post(i.c, (*C.o2_recv)(unsafe.Pointer(unsafe.SliceData(recvs))), C.int(len(recvs)), (*C.o2_wr)(unsafe.Pointer(unsafe.SliceData(requests))),
+		C.int(len(requests)), (*C.o2_sge)(unsafe.Pointer(unsafe.SliceData(pieces))), &r, &w))
+	return int(r), int(w), err
+}
