@@ -35,8 +35,8 @@ type Flags uint8
 const (
 	// FlagSignalled asks for a completion.
 	FlagSignalled Flags = 1
-	// FlagInline has the bytes taken from memory before Post returns, QP.Inline at
-	// most; their memory need not be registered.
+	// FlagInline has the bytes, QP.Inline at most, taken before Post returns: their memory
+	// may be used again at once.
 	FlagInline Flags = 2
 )
 

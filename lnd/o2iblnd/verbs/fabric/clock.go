@@ -1,0 +1,98 @@
+package fabric
+
+import (
+	"container/heap"
+	"time"
+)
+
+// happening is what will happen in the fabric.
+type happening struct {
+	at  time.Duration
+	seq uint64 // decides among those at the same time
+	do  func()
+}
+
+type agenda []happening
+
+func (a agenda) Len() int { return len(a) }
+func (a agenda) Less(i, j int) bool {
+	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].seq < a[j].seq
+}
+func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a *agenda) Push(x any)   { *a = append(*a, x.(happening)) }
+func (a *agenda) Pop() any {
+	last := len(*a) - 1
+	h := (*a)[last]
+	(*a)[last] = happening{}
+	*a = (*a)[:last]
+	return h
+}
+
+// now is the time since the fabric was made.
+func (f *Fabric) now() time.Duration { return time.Since(f.start) }
+
+// after has do called, with the lock held, when d has passed; without delay before the lock is
+// given back.
+func (f *Fabric) after(d time.Duration, do func()) {
+	if f.closed {
+		return
+	}
+	if d <= 0 {
+		f.soon = append(f.soon, do)
+		return
+	}
+	f.seq++
+	h := happening{at: f.now() + d, seq: f.seq, do: do}
+	heap.Push(&f.agenda, h)
+	if f.timer == nil || h.at < f.timerAt {
+		f.arm()
+	}
+}
+
+// arm sets the timer for the first happening.
+func (f *Fabric) arm() {
+	f.disarm()
+	if len(f.agenda) == 0 || f.closed {
+		return
+	}
+	f.timerAt = f.agenda[0].at
+	f.ticks.Add(1)
+	f.timer = time.AfterFunc(f.timerAt-f.now(), f.tick)
+}
+
+func (f *Fabric) disarm() {
+	if f.timer != nil && f.timer.Stop() {
+		f.ticks.Done()
+	}
+	f.timer = nil
+}
+
+// tick lets happen what is due.
+func (f *Fabric) tick() {
+	defer f.ticks.Done()
+	f.lock()
+	defer f.unlock()
+	for !f.closed && len(f.agenda) > 0 && f.agenda[0].at <= f.now() {
+		heap.Pop(&f.agenda).(happening).do()
+		f.settle()
+	}
+	if f.timer != nil && f.timerAt <= f.now() { // it was this one, or one that is late
+		f.arm()
+	}
+}
+
+func (f *Fabric) lock() { f.mu.Lock() }
+
+func (f *Fabric) unlock() {
+	f.settle()
+	f.mu.Unlock()
+}
+
+// settle lets happen what happens without delay.
+func (f *Fabric) settle() {
+	for k := 0; k < len(f.soon); k++ {
+		f.soon[k]()
+	}
+	clear(f.soon)
+	f.soon = f.soon[:0]
+}

@@ -1,0 +1,457 @@
+package fabric
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// cmState is where an ID stands with the connection manager.
+type cmState uint8
+
+const (
+	cmIdle cmState = iota
+	cmListening
+	cmResolving
+	cmAddrResolved
+	cmRouteResolved
+	cmRequestSent     // waits for the answer
+	cmRequestReceived // has not answered
+	cmReplySent       // waits to hear that it arrived
+	cmEstablished
+	cmDisconnectSent
+	cmDisconnectReceived
+	cmDisconnected
+	cmFailed // rejected, unreachable, or not resolved
+	cmDestroyed
+)
+
+// id implements verbs.ID. Its messages are functions that are called at the other end
+// (Fabric.carry).
+type id struct {
+	verbs.Owned
+	ch            *channel
+	f             *Fabric
+	serial        uint64
+	local, remote netip.AddrPort
+
+	// Guarded by Fabric.mu.
+	port        *Port
+	state       cmState
+	random      *rand.Rand
+	qp          *qp
+	peer        *id          // once known
+	request     *connRequest // that was sent, or received
+	reply       *verbs.Event // what the peer gets of Accept
+	epoch       int          // counts the messages that waited for one
+	backlog     int          // of a listener
+	unharvested int          // requests of a listener
+	told        bool         // of the end
+	addrKnown   bool         // the peer's address is resolved
+}
+
+// connRequest is a connection request, however often it is sent.
+type connRequest struct {
+	from  *id
+	taken *id // who was made of it, while that lives
+	event verbs.Event
+}
+
+func (i *id) Local() netip.AddrPort  { return i.local }
+func (i *id) Remote() netip.AddrPort { return i.remote }
+
+func (i *id) way() way { return way{i.local.Addr(), i.remote.Addr()} }
+
+// push delivers an event.
+func (i *id) push(e verbs.Event) {
+	if i.state == cmDestroyed || i.ch.closed {
+		return
+	}
+	e.ID = i
+	i.ch.queue = append(i.ch.queue, e)
+	i.ch.ready.Signal()
+}
+
+// call runs f for a call of the process's.
+func (i *id) call(what string, f func() error) error {
+	i.ch.p.others.Add(1)
+	i.f.lock()
+	defer i.f.unlock()
+	err := error(verbs.ErrClosed)
+	if i.state != cmDestroyed {
+		err = f()
+	}
+	if err != nil {
+		return verbs.Wrap(err, "%s, %s - %s", what, i.local, i.remote)
+	}
+	return nil
+}
+
+func (i *id) QPN() uint32 {
+	i.f.lock()
+	defer i.f.unlock()
+	if i.qp == nil {
+		return 0
+	}
+	return i.qp.number
+}
+
+// resolve tells after a moment that the peer is there, or after timeout that it is not.
+func (i *id) resolve(good, bad verbs.EventKind, next cmState, timeout time.Duration) {
+	w := i.way()
+	l := i.f.link(w)
+	look := func(last bool) bool {
+		if i.state != cmResolving {
+			return true
+		}
+		found := i.f.open(w) && i.f.open(w.back())
+		if found {
+			i.state, i.addrKnown = next, true
+			i.push(verbs.Event{Kind: good})
+		} else if last {
+			i.state = cmFailed
+			i.f.faults.unreachable.Add(1)
+			i.push(verbs.Event{Kind: bad, Status: -int32(syscall.ETIMEDOUT)})
+		}
+		return found
+	}
+	i.f.after(2*l.delay(i.random), func() {
+		if !look(false) {
+			i.f.after(max(timeout, 1), func() { look(true) })
+		}
+	})
+}
+
+func (i *id) ResolveRoute(timeout time.Duration) error {
+	return i.call("resolve route", func() error {
+		if i.state != cmAddrResolved {
+			return syscall.EINVAL
+		}
+		i.state = cmResolving
+		i.resolve(verbs.EventRouteResolved, verbs.EventRouteError, cmRouteResolved, timeout)
+		return nil
+	})
+}
+
+// padded returns an event with private data as the transport carries it (o2iblnd 3.5).
+func padded(kind verbs.EventKind, status int32, b []byte, size int) verbs.Event {
+	e := verbs.Event{Kind: kind, Status: status, PrivateLen: size}
+	copy(e.Private[:size], b)
+	return e
+}
+
+func (i *id) Connect(p verbs.ConnParam) error {
+	return i.call("connect", func() error {
+		if i.state != cmRouteResolved || i.qp == nil || len(p.Private) > verbs.MaxConnectPrivate {
+			return syscall.EINVAL
+		}
+		e := padded(verbs.EventConnectRequest, 0, p.Private, verbs.MaxConnectPrivate)
+		e.Retries, e.RNRRetries = p.Retries, p.RNRRetries
+		e.Local, e.Remote = i.remote, i.local
+		i.request = &connRequest{from: i, event: e}
+		i.qp.retries = p.Retries
+		i.state = cmRequestSent
+		i.insist(func() { i.sendRequest() }, func() {
+			i.state = cmFailed
+			i.f.faults.unreachable.Add(1)
+			i.push(verbs.Event{Kind: verbs.EventUnreachable, Status: -int32(syscall.ETIMEDOUT)})
+		})
+		return nil
+	})
+}
+
+// insist sends until the state has changed, and gives up after cmRetries.
+func (i *id) insist(send, giveUp func()) {
+	i.epoch++
+	epoch, state, tries := i.epoch, i.state, 0
+	var try func()
+	try = func() {
+		if i.epoch != epoch || i.state != state {
+			return
+		}
+		if tries > cmRetries {
+			giveUp()
+			return
+		}
+		if tries++; tries > 1 {
+			i.f.faults.retries.Add(1)
+		}
+		send()
+		i.f.after(cmTimeout, try)
+	}
+	try()
+}
+
+func (i *id) sendRequest() {
+	r := i.request
+	to := i.remote
+	arrive := func() {
+		if i.state == cmRequestSent && i.request == r && i.f.open(i.way()) {
+			i.f.arriveRequest(to, r)
+		}
+	}
+	i.f.carry(i.way(), i.random, func() {
+		if !i.f.hold(i.way(), arrive) {
+			arrive()
+		}
+	})
+}
+
+// arriveRequest has a request taken by who listens, or rejected.
+func (f *Fabric) arriveRequest(to netip.AddrPort, r *connRequest) {
+	port := f.owners[to.Addr()]
+	w := r.from.way()
+	listener := port.device.host.listeners[to]
+	switch {
+	case listener == nil:
+		f.reject(w.back(), r.from, nil, verbs.RejectNoListener, nil)
+		return
+	case f.link(w).Stale > 0 && r.from.random.Float64() < f.link(w).Stale:
+		f.faults.stale.Add(1)
+		f.reject(w.back(), r.from, nil, verbs.RejectStale, nil)
+		return
+	}
+	if i := r.taken; i != nil { // it has been sent again
+		if i.state == cmReplySent {
+			i.sendReply()
+		}
+		return
+	}
+	if listener.unharvested >= max(listener.backlog, 1) {
+		f.reject(w.back(), r.from, nil, verbs.RejectConsumer, nil)
+		return
+	}
+	i := listener.ch.add()
+	i.local, i.remote, i.port, i.state, i.request, i.peer = to, r.from.local, port, cmRequestReceived, r, r.from
+	i.random = f.random(w, f.ordinals[w], 1)
+	r.taken = i
+	e := r.event
+	e.Listener = listener
+	listener.unharvested++
+	i.push(e)
+}
+
+// reject tells to that it was rejected by from, which may be the connection manager alone.
+func (f *Fabric) reject(w way, to, from *id, reason int32, private []byte) {
+	f.faults.rejects.Add(1)
+	random := to.random
+	if from != nil {
+		random = from.random
+	}
+	e := padded(verbs.EventRejected, reason, private, verbs.MaxRejectPrivate)
+	f.carry(w, random, func() {
+		switch {
+		case to.state == cmRequestSent:
+		case from != nil && to.peer == from && (to.state == cmRequestReceived || to.state == cmReplySent || to.state == cmEstablished):
+		default:
+			return
+		}
+		to.state = cmFailed
+		to.told = true
+		to.push(e)
+	})
+}
+
+func (i *id) Reject(private []byte) error {
+	return i.call("reject", func() error {
+		if i.state != cmRequestReceived || len(private) > verbs.MaxRejectPrivate {
+			return syscall.EINVAL
+		}
+		i.state = cmFailed
+		i.f.reject(i.way(), i.peer, i, verbs.RejectConsumer, private)
+		return nil
+	})
+}
+
+func (i *id) Accept(p verbs.ConnParam) error {
+	return i.call("accept", func() error {
+		if i.state != cmRequestReceived || i.qp == nil || len(p.Private) > verbs.MaxAcceptPrivate {
+			return syscall.EINVAL
+		}
+		e := padded(verbs.EventEstablished, 0, p.Private, verbs.MaxAcceptPrivate)
+		e.RNRRetries = p.RNRRetries
+		i.reply = &e
+		i.state = cmReplySent
+		i.qp.connect(i.peer.qp, i.request.event.Retries, i.request.event.RNRRetries)
+		i.insist(i.sendReply, func() {
+			i.state = cmFailed
+			i.f.faults.unreachable.Add(1)
+			i.push(verbs.Event{Kind: verbs.EventUnreachable, Status: -int32(syscall.ETIMEDOUT)})
+		})
+		return nil
+	})
+}
+
+func (i *id) sendReply() {
+	active := i.peer
+	i.f.carry(i.way(), i.random, func() {
+		switch {
+		case active.state == cmRequestSent && active.request == i.request:
+			active.peer = i
+			active.qp.connect(i.qp, active.request.event.Retries, i.reply.RNRRetries)
+			active.state = cmEstablished
+			active.push(*i.reply)
+		case active.state == cmEstablished && active.peer == i: // it has been sent again
+		default:
+			return
+		}
+		active.f.carry(active.way(), active.random, i.ready)
+	})
+}
+
+// ready says that the peer has the answer.
+func (i *id) ready() {
+	if i.state != cmReplySent {
+		return
+	}
+	i.state = cmEstablished
+	i.push(verbs.Event{Kind: verbs.EventEstablished})
+}
+
+func (i *id) Established() error {
+	return i.call("notify", func() error {
+		switch i.state {
+		case cmReplySent:
+			i.ready()
+		case cmEstablished, cmDisconnectSent, cmDisconnectReceived, cmDisconnected:
+		default:
+			return syscall.EINVAL
+		}
+		return nil
+	})
+}
+
+func (i *id) Disconnect() error {
+	return i.call("disconnect", func() error {
+		if i.reply == nil && (i.request == nil || i.state == cmRequestReceived) {
+			return syscall.EINVAL // neither Connect nor Accept
+		}
+		i.qp.fail()
+		switch i.state {
+		case cmEstablished:
+			i.state = cmDisconnectSent
+			i.insist(i.sendDisconnect, func() { i.disconnected(-int32(syscall.ETIMEDOUT)) })
+		case cmDisconnectReceived:
+			i.state = cmDisconnected
+			i.sendGone()
+		}
+		return nil
+	})
+}
+
+func (i *id) sendDisconnect() {
+	peer := i.peer
+	i.f.carry(i.way(), i.random, func() {
+		if peer.peer != i {
+			return
+		}
+		switch peer.state {
+		case cmEstablished, cmReplySent:
+			peer.state = cmDisconnectReceived
+			peer.tell(0)
+		case cmDisconnectSent:
+			peer.disconnected(0)
+			peer.sendGone()
+		case cmDisconnected, cmDestroyed, cmFailed:
+			peer.sendGone()
+		}
+	})
+}
+
+// sendGone answers the peer's end.
+func (i *id) sendGone() {
+	peer := i.peer
+	i.f.carry(i.way(), i.random, func() {
+		if peer.state == cmDisconnectSent {
+			peer.disconnected(0)
+		}
+	})
+}
+
+func (i *id) disconnected(status int32) {
+	i.state = cmDisconnected
+	i.tell(status)
+}
+
+// tell says once that the connection has ended.
+func (i *id) tell(status int32) {
+	if !i.told {
+		i.told = true
+		i.push(verbs.Event{Kind: verbs.EventDisconnected, Status: status})
+	}
+}
+
+func (i *id) Fail() error {
+	return i.call("fail", func() error {
+		if i.qp == nil {
+			return syscall.EINVAL
+		}
+		i.qp.fail()
+		return nil
+	})
+}
+
+func (i *id) Destroy() {
+	i.ch.p.others.Add(1)
+	i.f.lock()
+	defer i.f.unlock()
+	i.destroy()
+}
+
+// destroy ends i with a word to the peer, which may get lost.
+func (i *id) destroy() {
+	switch i.state {
+	case cmRequestSent:
+		i.f.withdraw(i)
+	case cmRequestReceived, cmReplySent:
+		i.f.reject(i.way(), i.peer, i, verbs.RejectConsumer, nil)
+	case cmEstablished:
+		i.sendDisconnect()
+	case cmDisconnectReceived:
+		i.sendGone()
+	}
+	i.vanish()
+}
+
+// withdraw has who has got i's request hear that it has been given up.
+func (f *Fabric) withdraw(i *id) {
+	if to := i.request.taken; to != nil {
+		f.reject(i.way(), to, i, verbs.RejectTimeout, nil)
+	}
+}
+
+// vanish ends i without a word to the peer.
+func (i *id) vanish() {
+	if i.state == cmDestroyed {
+		return
+	}
+	h := i.ch.p.host
+	if i.state == cmListening {
+		delete(h.listeners, i.local)
+		for _, e := range slices.Clone(i.ch.queue) { // requests that nobody has harvested
+			if e.Listener == verbs.ID(i) {
+				e.ID.(*id).destroy()
+			}
+		}
+	}
+	if i.request != nil && i.request.taken == i {
+		i.request.taken = nil
+	}
+	i.state = cmDestroyed
+	if i.qp != nil {
+		i.qp.destroy()
+	}
+	delete(i.ch.ids, i)
+	kept := i.ch.queue[:0]
+	for _, e := range i.ch.queue {
+		if e.ID != verbs.ID(i) {
+			kept = append(kept, e)
+		}
+	}
+	clear(i.ch.queue[len(kept):])
+	i.ch.queue = kept
+}

@@ -1,0 +1,125 @@
+package fabric
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// cq implements verbs.CQ.
+type cq struct {
+	d       *opened
+	entries int
+	ready   sync.Cond
+
+	// Guarded by Fabric.mu.
+	closed     bool
+	overflowed bool
+	qps        map[*qp]struct{}
+	queue      queue[entry]
+}
+
+// entry is a completion, with the slots that come back when it is harvested.
+type entry struct {
+	verbs.Completion
+	qp           *qp
+	sends, recvs int
+}
+
+func (d *opened) NewCQ(entries, vector int) (verbs.CQ, error) {
+	q := &cq{d: d, entries: entries, qps: make(map[*qp]struct{})}
+	q.ready.L = &d.p.host.fabric.mu
+	err := d.call(func() error {
+		if entries < 1 || entries > d.attr.MaxCQE || vector < 0 {
+			return syscall.EINVAL
+		}
+		d.queues[q] = struct{}{}
+		return nil
+	})
+	if err != nil {
+		return nil, verbs.Wrap(err, "completion queue of %d entries on %s", entries, d.attr.Name)
+	}
+	return q, nil
+}
+
+func (q *cq) Entries() int { return q.entries }
+
+// push adds a completion, unless there is no room: then the queue, and its queue pairs with it, are
+// lost.
+func (q *cq) push(e entry) {
+	if q.closed || q.overflowed {
+		return
+	}
+	if q.queue.n == q.entries {
+		q.overflowed = true
+		f := q.d.p.host.fabric
+		f.faults.overflows.Add(1)
+		q.d.push(verbs.AsyncEvent{Kind: verbs.AsyncCQError})
+		for _, p := range slices.SortedFunc(maps.Keys(q.qps), func(a, b *qp) int { return cmp.Compare(a.number, b.number) }) {
+			p.lose()
+		}
+		return
+	}
+	q.queue.push(e)
+	q.ready.Signal()
+}
+
+func (q *cq) harvest(wc []verbs.Completion) int {
+	n := min(len(wc), q.queue.n)
+	for k := range n {
+		e := q.queue.pop()
+		wc[k] = e.Completion
+		e.qp.sendsUsed -= e.sends
+		e.qp.recvsUsed -= e.recvs
+	}
+	return n
+}
+
+func (q *cq) Poll(wc []verbs.Completion) (int, error) {
+	f := q.d.p.host.fabric
+	f.lock()
+	defer f.unlock()
+	if q.closed || q.d.closed {
+		return 0, verbs.ErrClosed
+	}
+	q.d.p.polls.Add(1)
+	return q.harvest(wc), nil
+}
+
+// Wait implements verbs.CQ; it never spins.
+func (q *cq) Wait(wc []verbs.Completion, _ time.Duration) (int, error) {
+	f := q.d.p.host.fabric
+	f.lock()
+	defer f.unlock()
+	for !q.closed && !q.d.closed {
+		q.d.p.polls.Add(1)
+		if n := q.harvest(wc); n > 0 {
+			return n, nil
+		}
+		q.d.p.sleeps.Add(1)
+		q.ready.Wait()
+	}
+	return 0, verbs.ErrClosed
+}
+
+func (q *cq) Close() error {
+	f := q.d.p.host.fabric
+	q.d.p.others.Add(1)
+	f.lock()
+	defer f.unlock()
+	switch {
+	case q.closed || q.d.closed:
+		return verbs.Wrap(verbs.ErrClosed, "close the completion queue")
+	case len(q.qps) > 0:
+		return verbs.Wrap(syscall.EBUSY, "close the completion queue: %d queue pairs left", len(q.qps))
+	}
+	q.closed = true
+	delete(q.d.queues, q)
+	q.ready.Broadcast()
+	return nil
+}

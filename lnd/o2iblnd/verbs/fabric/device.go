@@ -1,0 +1,215 @@
+package fabric
+
+import (
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// opened is a Device as a process has opened it; it implements verbs.Device.
+type opened struct {
+	p     *Process
+	hw    *Device
+	attr  verbs.DeviceAttr
+	ready sync.Cond
+
+	// Guarded by Fabric.mu.
+	closed     bool
+	regions    map[uint32]*region // by key for local use
+	registered uint64             // bytes
+	qps        int
+	queues     map[*cq]struct{}
+	queue      []verbs.AsyncEvent
+}
+
+func (i *id) Device() (d verbs.Device, port int, err error) {
+	err = i.call("device", func() error {
+		if i.port == nil || i.state == cmResolving && !i.addrKnown {
+			return syscall.ENODEV
+		}
+		p, hw := i.ch.p, i.port.device
+		o := p.devices[hw]
+		if o == nil {
+			o = &opened{p: p, hw: hw, attr: i.f.config.Device, regions: make(map[uint32]*region), queues: make(map[*cq]struct{})}
+			o.attr.Name, o.attr.Ports = hw.name, len(hw.ports)
+			o.ready.L = &i.f.mu
+			p.devices[hw] = o
+		}
+		d, port = o, i.port.number
+		return nil
+	})
+	return d, port, err
+}
+
+func (d *opened) Attr() verbs.DeviceAttr { return d.attr }
+
+// call runs f for a call of the process's, if the device is still there.
+func (d *opened) call(f func() error) error {
+	d.p.others.Add(1)
+	d.p.host.fabric.lock()
+	defer d.p.host.fabric.unlock()
+	switch {
+	case d.closed:
+		return verbs.ErrClosed
+	case d.hw.removed:
+		return syscall.EIO
+	}
+	return f()
+}
+
+func (d *opened) Port(n int) (a verbs.PortAttr, err error) {
+	err = d.call(func() error {
+		if n < 1 || n > len(d.hw.ports) {
+			return syscall.EINVAL
+		}
+		a = verbs.PortAttr{State: verbs.PortActive, MTU: 4096, Ethernet: true}
+		if !d.hw.ports[n-1].works() {
+			a.State = verbs.PortDown
+		}
+		return nil
+	})
+	return a, verbs.Wrap(err, "port %d of %s", n, d.attr.Name)
+}
+
+func (d *opened) push(e verbs.AsyncEvent) {
+	if !d.closed {
+		d.queue = append(d.queue, e)
+		d.ready.Signal()
+	}
+}
+
+func (d *opened) Events(ev []verbs.AsyncEvent) (int, error) {
+	f := d.p.host.fabric
+	f.lock()
+	defer f.unlock()
+	for len(d.queue) == 0 && !d.closed {
+		d.ready.Wait()
+	}
+	if d.closed {
+		return 0, verbs.Wrap(verbs.ErrClosed, "events of %s", d.attr.Name)
+	}
+	d.p.events.Add(1)
+	n := copy(ev, d.queue)
+	d.queue = slices.Delete(d.queue, 0, n)
+	return n, nil
+}
+
+func (d *opened) Close() error {
+	f := d.p.host.fabric
+	f.lock()
+	defer f.unlock()
+	if d.closed {
+		return verbs.Wrap(verbs.ErrClosed, "close %s", d.attr.Name)
+	}
+	if n := len(d.regions) + len(d.queues) + d.qps; n > 0 {
+		return verbs.Wrap(syscall.EBUSY, "close %s: %d objects left", d.attr.Name, n)
+	}
+	d.close()
+	delete(d.p.devices, d.hw)
+	return nil
+}
+
+func (d *opened) close() {
+	d.closed = true
+	clear(d.regions)
+	d.ready.Broadcast()
+	for q := range d.queues {
+		q.ready.Broadcast()
+	}
+}
+
+// region implements verbs.Memory.
+type region struct {
+	d      *opened
+	b      []byte
+	addr   uint64
+	key    uint32
+	access verbs.Access
+	own    bool // of Alloc
+}
+
+// poison is what memory of an Alloc is full of when it has been closed.
+const poison = 0xdb
+
+// remoteKey is what the key for remote use differs by.
+const remoteKey = 0x5a00_0000
+
+// Alloc implements verbs.Device. The memory is Go's, so that the race detector sees who uses it
+// when a device does.
+func (d *opened) Alloc(size int, _ bool, a verbs.Access) (verbs.Memory, error) {
+	if size <= 0 {
+		return nil, verbs.Wrap(syscall.EINVAL, "allocate %d bytes", size)
+	}
+	return d.register(&region{d: d, b: make([]byte, size), access: a, own: true})
+}
+
+func (d *opened) Register(b []byte, a verbs.Access) (verbs.Memory, error) {
+	if len(b) == 0 {
+		return nil, verbs.Wrap(syscall.EINVAL, "register no bytes")
+	}
+	return d.register(&region{d: d, b: b, access: a})
+}
+
+func (d *opened) register(m *region) (verbs.Memory, error) {
+	f := d.p.host.fabric
+	size := uint64(len(m.b))
+	err := d.call(func() error {
+		switch {
+		case d.registered+size > d.attr.MaxMemory:
+			return verbs.ErrLocked
+		case len(d.regions) >= d.attr.MaxMR:
+			return syscall.ENOMEM
+		}
+		const page, gap = 4096, 1 << 20 // nobody steps from one region into the next
+		m.key, m.addr = f.number(), f.space
+		f.space += (size+page-1)/page*page + gap
+		if !m.own {
+			m.addr += 8 // programs' memory begins anywhere
+		}
+		d.regions[m.key] = m
+		d.registered += size
+		return nil
+	})
+	if err != nil {
+		return nil, verbs.Wrap(err, "register %d bytes with %s", size, d.attr.Name)
+	}
+	return m, nil
+}
+
+func (m *region) Bytes() []byte { return m.b }
+func (m *region) Addr() uint64  { return m.addr }
+func (m *region) LKey() uint32  { return m.key }
+func (m *region) RKey() uint32  { return m.key ^ remoteKey }
+
+func (m *region) Close() error {
+	f := m.d.p.host.fabric
+	m.d.p.others.Add(1)
+	f.lock()
+	defer f.unlock()
+	if m.d.regions[m.key] != m {
+		return verbs.Wrap(verbs.ErrClosed, "unregister %d bytes", len(m.b))
+	}
+	delete(m.d.regions, m.key)
+	m.d.registered -= uint64(len(m.b))
+	if m.own {
+		for k := range m.b { // whoever looks at it now has it the hard way
+			m.b[k] = poison
+		}
+	}
+	return nil
+}
+
+// find returns the bytes that a key for local use allows; ok is false if it does not.
+func (d *opened) find(addr uint64, size, key uint32, need verbs.Access) (b []byte, ok bool) {
+	m := d.regions[key]
+	if m == nil || m.access&need != need || addr < m.addr {
+		return nil, false
+	}
+	off := addr - m.addr
+	if off > uint64(len(m.b)) || uint64(size) > uint64(len(m.b))-off {
+		return nil, false
+	}
+	return m.b[off : off+uint64(size)], true
+}

@@ -1,0 +1,220 @@
+package fabric
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// Host is a machine on a fabric.
+type Host struct {
+	fabric *Fabric
+	name   string
+	number int
+
+	// Guarded by Fabric.mu.
+	devices   []*Device
+	processes []*Process
+	listeners map[netip.AddrPort]*id
+	lastPort  uint16
+	off       bool // since a crash
+}
+
+// Place is a *Host, which stands for all its addresses, a *Device or a *Port.
+type Place interface {
+	addresses() []netip.Addr // Fabric.mu is held
+}
+
+// Device is an RDMA device of a host.
+type Device struct {
+	host    *Host
+	name    string
+	ports   []*Port
+	removed bool
+}
+
+// Port is a port of a device, with addresses.
+type Port struct {
+	device *Device
+	number int // from 1
+	addrs  []netip.Addr
+	down   bool
+}
+
+// Host returns the host called name, a new one if there is none, with one device of one port
+// for each address: "rxe0" has the first one, and so on. It panics if an address is
+// malformed or taken.
+func (f *Fabric) Host(name string, addrs ...string) *Host {
+	f.lock()
+	defer f.unlock()
+	h := f.hosts[name]
+	if h == nil {
+		h = &Host{fabric: f, name: name, number: len(f.hosts), listeners: make(map[netip.AddrPort]*id)}
+		f.hosts[name] = h
+	}
+	for _, a := range addrs {
+		h.addDevice(a)
+	}
+	return h
+}
+
+// Name is the host's name.
+func (h *Host) Name() string { return h.name }
+
+// AddDevice gives the host one more device, with a port for each address.
+func (h *Host) AddDevice(addrs ...string) *Device {
+	h.fabric.lock()
+	defer h.fabric.unlock()
+	return h.addDevice(addrs...)
+}
+
+func (h *Host) addDevice(addrs ...string) *Device {
+	d := &Device{host: h, name: fmt.Sprint("rxe", len(h.devices))}
+	h.devices = append(h.devices, d)
+	for k, a := range addrs {
+		p := &Port{device: d, number: k + 1}
+		d.ports = append(d.ports, p)
+		p.add(a)
+	}
+	return d
+}
+
+func (p *Port) add(addr string) {
+	a := netip.MustParseAddr(addr)
+	owners := p.device.host.fabric.owners
+	if o := owners[a]; o != nil && !o.device.removed {
+		panic(fmt.Sprintf("fabric: address %s belongs to %s", a, o.device.host.name))
+	}
+	owners[a] = p
+	p.addrs = append(p.addrs, a)
+}
+
+// Device returns the k-th device of the host, from 0.
+func (h *Host) Device(k int) *Device {
+	h.fabric.lock()
+	defer h.fabric.unlock()
+	return h.devices[k]
+}
+
+// Port returns the n-th port of the device, from 1.
+func (d *Device) Port(n int) *Port { return d.ports[n-1] }
+
+// Name is the device's name, which no other of the host has.
+func (d *Device) Name() string { return d.name }
+
+// AddAddress gives the port one more address.
+func (p *Port) AddAddress(addr string) {
+	p.device.host.fabric.lock()
+	defer p.device.host.fabric.unlock()
+	p.add(addr)
+}
+
+// SetUp takes the port up or down. Processes hear of it (verbs.AsyncPortError); connections
+// stay, and wait.
+func (p *Port) SetUp(up bool) {
+	f := p.device.host.fabric
+	f.lock()
+	defer f.unlock()
+	if p.down == !up {
+		return
+	}
+	p.down = !up
+	kind := verbs.AsyncPortActive
+	if p.down {
+		kind = verbs.AsyncPortError
+		f.faults.portsDown.Add(1)
+	}
+	p.device.notify(verbs.AsyncEvent{Kind: kind, Port: uint32(p.number)})
+}
+
+// Inject delivers a device event to all processes that have opened the device.
+func (d *Device) Inject(e verbs.AsyncEvent) {
+	d.host.fabric.lock()
+	defer d.host.fabric.unlock()
+	d.notify(e)
+}
+
+func (d *Device) notify(e verbs.AsyncEvent) {
+	for _, p := range d.host.processes {
+		if o := p.devices[d]; o != nil {
+			o.push(e)
+		}
+	}
+}
+
+// ChangeAddress tells the IDs on the port that the way to its addresses has changed, as when a
+// bond fails over (verbs.EventAddrChange).
+func (p *Port) ChangeAddress() {
+	f := p.device.host.fabric
+	f.lock()
+	defer f.unlock()
+	for _, proc := range p.device.host.processes {
+		for _, i := range proc.sortedIDs() {
+			if i.port == p {
+				i.push(verbs.Event{Kind: verbs.EventAddrChange})
+			}
+		}
+	}
+}
+
+// Remove takes the device away: its IDs and processes are told, queue pairs fail without a
+// completion, peers hear nothing. Its addresses stay, without a device, until another one
+// gets them.
+func (d *Device) Remove() {
+	f := d.host.fabric
+	f.lock()
+	defer f.unlock()
+	if d.removed {
+		return
+	}
+	d.removed = true
+	f.faults.removals.Add(1)
+	for _, p := range d.host.processes {
+		for _, i := range p.sortedIDs() {
+			if i.port == nil || i.port.device != d {
+				continue
+			}
+			if i.qp != nil {
+				i.qp.lose()
+			}
+			i.push(verbs.Event{Kind: verbs.EventDeviceRemoval})
+		}
+	}
+	d.notify(verbs.AsyncEvent{Kind: verbs.AsyncDeviceFatal})
+}
+
+// Crash ends the host's processes without a word to anybody, as when the power fails.
+// It is off until the next Open.
+func (h *Host) Crash() {
+	h.fabric.lock()
+	defer h.fabric.unlock()
+	h.fabric.faults.crashes.Add(1)
+	h.off = true
+	h.crash()
+}
+
+func (h *Host) crash() {
+	for _, p := range slices.Clone(h.processes) {
+		p.end(func(i *id) { i.vanish() })
+	}
+}
+
+func (p *Port) works() bool { return p != nil && !p.down && !p.device.removed && !p.device.host.off }
+
+func (p *Port) addresses() []netip.Addr { return p.addrs }
+
+func (d *Device) addresses() (addrs []netip.Addr) {
+	for _, p := range d.ports {
+		addrs = append(addrs, p.addrs...)
+	}
+	return addrs
+}
+
+func (h *Host) addresses() (addrs []netip.Addr) {
+	for _, d := range h.devices {
+		addrs = append(addrs, d.addresses()...)
+	}
+	return addrs
+}

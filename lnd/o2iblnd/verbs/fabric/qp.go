@@ -1,0 +1,463 @@
+package fabric
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+type qpState uint8
+
+const (
+	qpInit  qpState = iota // takes receives
+	qpReady                // connected
+	qpError                // flushes
+	qpLost                 // completes nothing any more
+	qpDestroyed
+)
+
+// qp is a queue pair, one end of a connection; its id has the calls. Fabric.mu guards it.
+type qp struct {
+	f      *Fabric
+	i      *id
+	d      *opened
+	cq     *cq
+	number uint32
+	size   verbs.QP
+	state  qpState
+	peer   *qp
+
+	recvs                queue[verbs.Recv]
+	sends                queue[*work] // posted, oldest first; the first `placed` of them wait for their acknowledgement
+	placed               int
+	arrived              int // of the others: how many have come to the peer
+	sendsUsed, recvsUsed int
+	unsignalled          int           // completed without a completion
+	lastArrival, lastAck time.Duration // keep the order
+
+	retries, rnrRetries uint8 // allowed
+	tries, rnrTries     uint8 // had
+	waiting             bool  // for the next try
+	severed             bool  // whatever is sent fails
+	early               bool  // AsyncCommEst was delivered
+}
+
+// work is a request that was posted.
+type work struct {
+	verbs.Request
+	pieces []verbs.Piece
+	inline []byte
+	taken  bool // into inline
+	size   uint32
+}
+
+func (i *id) CreateQP(size *verbs.QP) error {
+	q, ok := size.CQ.(*cq)
+	return i.call("make queue pair", func() error {
+		p := i.ch.p
+		switch {
+		case !ok || i.qp != nil || i.port == nil || i.state == cmListening || i.state == cmResolving && !i.addrKnown:
+			return syscall.EINVAL
+		case q.closed || q.d.closed || q.d.p != p || q.d.hw != i.port.device:
+			return syscall.EINVAL
+		case size.Sends > q.d.attr.MaxWR || size.Recvs > q.d.attr.MaxWR || size.SendPieces > q.d.attr.MaxPieces:
+			return syscall.EINVAL
+		case q.d.hw.removed:
+			return syscall.EIO
+		case len(q.qps) >= q.d.attr.MaxQP:
+			return syscall.ENOMEM
+		}
+		i.qp = &qp{f: i.f, i: i, d: q.d, cq: q, number: i.f.number(), size: *size}
+		q.qps[i.qp] = struct{}{}
+		q.d.qps++
+		return nil
+	})
+}
+
+// connect makes the queue pair ready, unless it has failed meanwhile.
+func (q *qp) connect(peer *qp, retries, rnrRetries uint8) {
+	q.peer, q.retries, q.rnrRetries = peer, retries, rnrRetries
+	if q.state == qpInit {
+		q.state = qpReady
+	}
+}
+
+func (i *id) Post(recvs []verbs.Recv, requests []verbs.Request, pieces []verbs.Piece) (nrecvs, nrequests int, err error) {
+	i.f.lock()
+	defer i.f.unlock()
+	q := i.qp
+	switch {
+	case i.state == cmDestroyed:
+		return 0, 0, verbs.ErrClosed
+	case q == nil || !verbs.PiecesFit(requests, len(pieces)):
+		return 0, 0, syscall.EINVAL
+	}
+	i.ch.p.posts.Add(1)
+	for _, r := range recvs {
+		if q.recvsUsed == q.size.Recvs {
+			return nrecvs, 0, syscall.ENOMEM
+		}
+		q.recvsUsed++
+		nrecvs++
+		if q.state == qpError {
+			q.complete(verbs.Completion{WRID: r.WRID, Status: verbs.Flushed}, 0, 1)
+		} else {
+			q.recvs.push(r)
+		}
+	}
+	for k := range requests {
+		if err = q.post(&requests[k], pieces); err != nil {
+			break
+		}
+		nrequests++
+	}
+	q.depart(nrequests)
+	return nrecvs, nrequests, err
+}
+
+// post queues a request.
+func (q *qp) post(r *verbs.Request, pieces []verbs.Piece) error {
+	switch {
+	case q.state == qpInit || int(r.Count) > q.size.SendPieces || r.Op > verbs.RDMAWrite:
+		return syscall.EINVAL
+	case q.sendsUsed == q.size.Sends:
+		return syscall.ENOMEM
+	}
+	w := q.f.work(r, pieces[r.First:r.First+r.Count])
+	if r.Flags&verbs.FlagInline != 0 {
+		if int(w.size) > q.size.Inline {
+			q.f.release(w)
+			return syscall.EINVAL
+		}
+		w.inline = append(w.inline[:0], make([]byte, w.size)...)
+		w.taken = q.d.gather(w, w.inline)
+	}
+	q.sendsUsed++
+	if q.state == qpError {
+		q.finish(w, verbs.Flushed)
+		return nil
+	}
+	q.sends.push(w)
+	return nil
+}
+
+// depart sends the last n requests on their way.
+func (q *qp) depart(n int) {
+	if q.state != qpReady || n == 0 {
+		return
+	}
+	l := q.f.link(q.i.way())
+	if l.Latency == 0 && l.Jitter == 0 && q.arrived == q.sends.n-q.placed-n {
+		q.arrived += n
+		q.deliver()
+		return
+	}
+	for range n {
+		now := q.f.now()
+		q.lastArrival = max(q.lastArrival, now+l.delay(q.i.random))
+		q.f.after(q.lastArrival-now, func() {
+			if q.state == qpReady {
+				q.arrived++
+				q.deliver()
+			}
+		})
+	}
+}
+
+// deliver places at the peer what has arrived there, in order.
+func (q *qp) deliver() {
+	for q.state == qpReady && q.arrived > 0 && !q.waiting {
+		w := *q.sends.at(q.placed)
+		l := q.f.link(q.i.way())
+		switch {
+		case q.severed || l.Break > 0 && q.i.random.Float64() < l.Break:
+			if !q.severed {
+				q.f.faults.breaks.Add(1)
+				q.severed = true
+				q.peer.severed = true
+			}
+			q.err(w, verbs.RetryExceeded)
+			return
+		case l.Loss > 0 && q.i.random.Float64() < l.Loss:
+			q.f.faults.losses.Add(1)
+			q.again()
+			return
+		case q.peer.state != qpReady || !q.f.open(q.i.way()):
+			q.f.faults.stalls.Add(1)
+			q.again()
+			return
+		}
+		if !q.place(w) || q.state != qpReady {
+			return
+		}
+		q.tries, q.rnrTries = 0, 0
+		q.arrived--
+		q.placed++
+		q.acknowledge()
+	}
+}
+
+// again sends the message that was lost once more, or gives up.
+func (q *qp) again() {
+	q.waiting = true
+	q.f.after(q.f.config.AckTimeout, func() {
+		q.waiting = false
+		if q.state != qpReady {
+			return
+		}
+		if q.tries >= q.retries {
+			q.f.faults.retryExceeded.Add(1)
+			q.err(*q.sends.at(q.placed), verbs.RetryExceeded)
+			return
+		}
+		q.tries++
+		q.f.faults.retries.Add(1)
+		q.deliver()
+	})
+}
+
+// notReady sends the message that found no receive once more, or gives up.
+func (q *qp) notReady(w *work) {
+	q.f.faults.rnr.Add(1)
+	if q.rnrTries >= q.rnrRetries && q.rnrRetries < rnrForever {
+		q.f.faults.rnrExceeded.Add(1)
+		q.err(w, verbs.RNRExceeded)
+		return
+	}
+	if q.rnrRetries < rnrForever {
+		q.rnrTries++
+	}
+	q.waiting = true
+	q.f.after(rnrTimer, func() {
+		q.waiting = false
+		q.deliver()
+	})
+}
+
+// place moves the bytes of a message, and completes the peer's receive. False: it was not
+// possible, which has been dealt with.
+func (q *qp) place(w *work) bool {
+	p := q.peer
+	if w.Op == verbs.RDMAWrite {
+		to, ok := p.d.find(w.Remote, w.size, w.RKey^remoteKey, verbs.AccessRemoteWrite)
+		switch {
+		case !ok && w.size > 0:
+			q.f.faults.protection.Add(1)
+			p.d.push(verbs.AsyncEvent{Kind: verbs.AsyncQPAccessError, QPN: p.number})
+			p.fail()
+			q.err(w, verbs.RemoteAccess)
+		case !q.gather(w, to):
+			q.err(w, verbs.LocalProtection)
+			ok = false
+		}
+		return ok || w.size == 0
+	}
+	if p.recvs.n == 0 {
+		q.notReady(w)
+		return false
+	}
+	r := *p.recvs.at(0)
+	to, ok := p.d.find(r.Addr, r.Len, r.LKey, verbs.AccessLocalWrite)
+	switch {
+	case !ok:
+		p.take(verbs.Completion{WRID: r.WRID, Status: verbs.LocalProtection})
+		p.fail()
+		q.err(w, verbs.RemoteOperation)
+		return false
+	case w.size > r.Len:
+		p.take(verbs.Completion{WRID: r.WRID, Status: verbs.LocalLengthError})
+		p.fail()
+		q.err(w, verbs.RemoteInvalid)
+		return false
+	case !q.gather(w, to[:w.size]):
+		q.err(w, verbs.LocalProtection)
+		return false
+	}
+	p.heard()
+	p.take(verbs.Completion{WRID: r.WRID, Op: verbs.CompletedRecv, Bytes: w.size})
+	return true
+}
+
+// heard is called when a message comes: who waits to be established hears of it.
+func (q *qp) heard() {
+	if q.i.state != cmReplySent {
+		return
+	}
+	q.f.faults.early.Add(1)
+	if !q.early {
+		q.early = true
+		q.d.push(verbs.AsyncEvent{Kind: verbs.AsyncCommEst, QPN: q.number})
+	}
+}
+
+// take completes the oldest receive.
+func (q *qp) take(c verbs.Completion) {
+	q.recvs.pop()
+	q.complete(c, 0, 1)
+}
+
+// gather copies a message's bytes; false: a key does not allow it.
+func (q *qp) gather(w *work, to []byte) bool {
+	if w.taken {
+		copy(to, w.inline)
+		return true
+	}
+	if q.d.gather(w, to) {
+		return true
+	}
+	q.f.faults.protection.Add(1)
+	return false
+}
+
+func (d *opened) gather(w *work, to []byte) bool {
+	for _, s := range w.pieces {
+		if _, ok := d.find(s.Addr, s.Len, s.LKey, verbs.AccessRead); !ok {
+			return false
+		}
+	}
+	n := 0
+	for _, s := range w.pieces {
+		b, _ := d.find(s.Addr, s.Len, s.LKey, verbs.AccessRead)
+		n += copy(to[n:], b)
+	}
+	return true
+}
+
+// acknowledge completes the oldest message that was placed, when its acknowledgement is back.
+func (q *qp) acknowledge() {
+	w := q.i.way().back()
+	l := q.f.link(w)
+	if l.Latency == 0 && l.Jitter == 0 && q.placed == 1 && q.f.open(w) {
+		q.pop(verbs.Success)
+		return
+	}
+	now := q.f.now()
+	q.lastAck = max(q.lastAck, now+l.delay(q.i.random))
+	q.f.after(q.lastAck-now, func() { q.acknowledged(w, q.retries) })
+}
+
+// acknowledged pops the oldest message, unless the acknowledgement is lost: then it is asked
+// for again.
+func (q *qp) acknowledged(w way, tries uint8) {
+	switch {
+	case q.state != qpReady:
+	case q.f.open(w):
+		q.pop(verbs.Success)
+	case tries == 0:
+		q.f.faults.retryExceeded.Add(1)
+		q.err(*q.sends.at(0), verbs.RetryExceeded)
+	default:
+		q.f.faults.stalls.Add(1)
+		q.f.after(q.f.config.AckTimeout, func() { q.acknowledged(w, tries-1) })
+	}
+}
+
+// pop completes the oldest message.
+func (q *qp) pop(s verbs.Status) {
+	w := q.sends.pop()
+	if q.placed > 0 {
+		q.placed--
+	}
+	q.finish(w, s)
+}
+
+// finish ends a request; its slot comes back with this completion, or with the next.
+func (q *qp) finish(w *work, s verbs.Status) {
+	q.unsignalled++
+	if s != verbs.Success || w.Flags&verbs.FlagSignalled != 0 {
+		c := verbs.Completion{WRID: w.WRID, Status: s}
+		if w.Op == verbs.RDMAWrite {
+			c.Op = verbs.CompletedWrite
+		}
+		n := q.unsignalled
+		q.unsignalled = 0
+		q.complete(c, n, 0)
+	}
+	q.f.release(w)
+}
+
+func (q *qp) complete(c verbs.Completion, sends, recvs int) {
+	c.QPN = q.number
+	q.cq.push(entry{c, q, sends, recvs})
+}
+
+// err ends the connection at w: what was placed before it is taken for acknowledged, since
+// its acknowledgement came before the failure could be known, if it could come.
+func (q *qp) err(w *work, s verbs.Status) {
+	if s == verbs.RetryExceeded && !q.f.open(q.i.way().back()) {
+		w = *q.sends.at(0)
+	}
+	for q.state == qpReady && q.sends.n > 0 && *q.sends.at(0) != w {
+		q.pop(verbs.Success)
+	}
+	if q.state == qpReady {
+		q.pop(s)
+	}
+	q.fail()
+}
+
+// fail puts the queue pair into the error state and flushes it.
+func (q *qp) fail() {
+	if q.state != qpReady && q.state != qpInit {
+		return
+	}
+	q.state = qpError
+	for q.sends.n > 0 && q.state == qpError {
+		q.pop(verbs.Flushed)
+	}
+	for q.recvs.n > 0 && q.state == qpError {
+		q.take(verbs.Completion{WRID: q.recvs.at(0).WRID, Status: verbs.Flushed})
+	}
+}
+
+// sever has fail what is under way, or is sent next.
+func (q *qp) sever() {
+	q.severed = true
+	if q.state == qpReady && q.sends.n > 0 {
+		q.err(*q.sends.at(0), verbs.RetryExceeded)
+	}
+}
+
+// lose ends the queue pair without a completion.
+func (q *qp) lose() {
+	if q.state != qpDestroyed && q.state != qpLost {
+		q.state = qpLost
+		q.drop()
+		q.d.push(verbs.AsyncEvent{Kind: verbs.AsyncQPFatal, QPN: q.number})
+	}
+}
+
+func (q *qp) destroy() {
+	if q.state == qpDestroyed {
+		return
+	}
+	q.state = qpDestroyed
+	q.drop()
+	delete(q.cq.qps, q)
+	q.d.qps--
+}
+
+func (q *qp) drop() {
+	for k := range q.sends.n {
+		q.f.release(*q.sends.at(k))
+	}
+	q.sends, q.recvs, q.placed, q.arrived = queue[*work]{}, queue[verbs.Recv]{}, 0, 0
+}
+
+// work takes a request over.
+func (f *Fabric) work(r *verbs.Request, pieces []verbs.Piece) *work {
+	w := &work{}
+	if k := len(f.spare) - 1; k >= 0 {
+		w, f.spare = f.spare[k], f.spare[:k]
+	}
+	w.Request = *r
+	w.pieces = append(w.pieces[:0], pieces...)
+	w.taken, w.size = false, 0
+	for _, s := range pieces {
+		w.size += s.Len
+	}
+	return w
+}
+
+func (f *Fabric) release(w *work) { f.spare = append(f.spare, w) }
