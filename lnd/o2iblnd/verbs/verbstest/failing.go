@@ -1,0 +1,165 @@
+package verbstest
+
+import (
+	"bytes"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// noReceiveAtFirst: a message waits for the receive, with the patience that the receiver
+// has asked for (o2iblnd 3.4).
+func noReceiveAtFirst(s *stage) {
+	a, b := s.connectWith(0, verbs.ConnParam{Retries: 5, RNRRetries: 0}, verbs.ConnParam{RNRRetries: 7})
+	copy(s.a.mem.Bytes()[outbox:], "patience")
+	s.a.send(a, 1, outbox, 8)
+	s.b.receives(b, 3, 1)
+	if c := s.b.receive(b); string(s.b.received(c.WRID)[:c.Bytes]) != "patience" {
+		s.Errorf("%+v", c)
+	}
+	s.a.succeeded(a)
+	s.part(a, b)
+}
+
+// noReceiveAtAll: the sender's queue pair fails, and what is behind the message is flushed.
+func noReceiveAtAll(s *stage) {
+	a, b := s.connectWith(0, verbs.ConnParam{Retries: 5, RNRRetries: 7}, verbs.ConnParam{RNRRetries: 1})
+	s.a.receives(a, 0, 1)
+	s.a.send(a, 1, outbox, 8)
+	s.a.send(a, 2, outbox, 8)
+	s.failed(s.a, a, map[uint64]verbs.Status{1: verbs.RNRExceeded, 2: verbs.Flushed, 0: verbs.Flushed})
+	s.part(a, b)
+}
+
+// failed waits for the completions of what was posted.
+func (s *stage) failed(e *end, i verbs.ID, want map[uint64]verbs.Status) {
+	s.Helper()
+	for range len(want) {
+		c := e.completion(i)
+		status, ok := want[c.WRID]
+		if !ok || c.Status != status {
+			s.Errorf("request %d: %s, want %s", c.WRID, c.Status, status)
+		}
+		delete(want, c.WRID)
+	}
+}
+
+// write posts an RDMA WRITE of 8 bytes, WRID 1, and a message behind it, WRID 2.
+func (s *stage) write(i verbs.ID, remote uint64, rkey uint32, p verbs.Piece) {
+	s.Helper()
+	_, _, err := i.Post(nil, []verbs.Request{
+		{WRID: 1, Op: verbs.RDMAWrite, Remote: remote, RKey: rkey, Count: 1},
+		{WRID: 2, First: 1, Count: 1, Flags: verbs.FlagSignalled},
+	}, []verbs.Piece{p, s.a.piece(outbox, 8)})
+	s.must(err)
+}
+
+// remoteKey: a wrong key touches nothing, and ends the connection at both ends: the peer's
+// receives are flushed, or go with Disconnect.
+func remoteKey(s *stage) {
+	a, b := s.connect(2)
+	s.write(a, s.b.mem.Addr()+sink, s.b.mem.RKey()+0x1234_0000, s.a.piece(bulk, 8))
+	s.denied(a, b)
+}
+
+// remoteBounds: so do addresses outside of the registration.
+func remoteBounds(s *stage) {
+	a, b := s.connect(2)
+	s.write(a, s.b.mem.Addr()+arena-4, s.b.mem.RKey(), s.a.piece(bulk, 8))
+	s.denied(a, b)
+
+	readOnly, err := s.b.dev.Register(make([]byte, 4096), verbs.AccessLocalWrite)
+	s.must(err)
+	a, b = s.connect(2)
+	s.write(a, readOnly.Addr(), readOnly.RKey(), s.a.piece(bulk, 8))
+	s.denied(a, b)
+	s.must(readOnly.Close())
+}
+
+func (s *stage) denied(a, b verbs.ID) {
+	s.Helper()
+	fill(s.a.mem.Bytes()[bulk:][:8], 1)
+	s.failed(s.a, a, map[uint64]verbs.Status{1: verbs.RemoteAccess, 2: verbs.Flushed, 0: verbs.Flushed})
+	if !bytes.Equal(s.b.mem.Bytes()[sink:][:8], make([]byte, 8)) || !bytes.Equal(s.b.mem.Bytes()[arena-4:], make([]byte, 4)) {
+		s.Error("bytes were written")
+	}
+	s.must(b.Disconnect())
+	s.failed(s.b, b, map[uint64]verbs.Status{0: verbs.Flushed, 1: verbs.Flushed})
+	s.a.expect(verbs.EventDisconnected)
+	a.Destroy()
+	b.Destroy()
+}
+
+// localKey: a wrong key of one's own fails with the first request that has it.
+func localKey(s *stage) {
+	a, b := s.connect(1)
+	p := s.a.piece(bulk, 8)
+	p.LKey += 0x1234_0000
+	s.write(a, s.b.mem.Addr()+sink, s.b.mem.RKey(), p)
+	s.failed(s.a, a, map[uint64]verbs.Status{1: verbs.LocalProtection, 2: verbs.Flushed, 0: verbs.Flushed})
+	s.part(a, b)
+}
+
+// messageTooLong: a message that is longer than the receive fails at both ends.
+func messageTooLong(s *stage) {
+	a, b := s.connect(1)
+	s.a.send(a, 9, bulk, 2*buffer)
+	if c := s.b.completion(b); c.Status != verbs.LocalLengthError {
+		s.Errorf("the receive: %s", c.Status)
+	}
+	for _, want := range []verbs.Status{verbs.RemoteInvalid, verbs.Flushed} {
+		if c := s.a.completion(a); c.Status != want {
+			s.Errorf("request %d: %s, want %s", c.WRID, c.Status, want)
+		}
+	}
+	s.part(a, b)
+}
+
+// disconnect: both ends hear of it, and what is posted is flushed.
+func disconnect(s *stage) {
+	a, b := s.connect(2)
+	s.must(a.Disconnect())
+	s.failed(s.a, a, map[uint64]verbs.Status{0: verbs.Flushed, 1: verbs.Flushed})
+	if ev := s.b.expect(verbs.EventDisconnected); ev.ID != b {
+		s.Error("of another ID")
+	}
+	s.must(b.Disconnect())
+	s.failed(s.b, b, map[uint64]verbs.Status{0: verbs.Flushed, 1: verbs.Flushed})
+	if ev := s.a.expect(verbs.EventDisconnected); ev.ID != a {
+		s.Error("of another ID")
+	}
+	s.must(a.Disconnect())
+	s.must(b.Established())
+	a.Destroy()
+	b.Destroy()
+}
+
+// destroyConnected: the peer hears of it.
+func destroyConnected(s *stage) {
+	a, b := s.connect(2)
+	b.Destroy()
+	if ev := s.a.expect(verbs.EventDisconnected); ev.ID != a {
+		s.Error("of another ID")
+	}
+	a.Destroy()
+}
+
+// fail: what is posted is flushed, also what leaves no completion else; the peer hears nothing yet.
+func fail(s *stage) {
+	a, b := s.connectWith(1, param, verbs.ConnParam{RNRRetries: 7})
+	_, _, err := b.Post(nil, nil, nil)
+	s.must(err)
+	s.must(a.Fail())
+	s.failed(s.a, a, map[uint64]verbs.Status{0: verbs.Flushed})
+	s.must(a.Fail())
+	s.part(a, b)
+}
+
+// postAfterError: what is posted to a queue pair that has failed is flushed, too.
+func postAfterError(s *stage) {
+	a, b := s.connect(0)
+	s.must(a.Fail())
+	_, _, err := a.Post([]verbs.Recv{s.a.recv(5)}, []verbs.Request{{WRID: 6, Count: 1}, {WRID: 7, Count: 1, Flags: verbs.FlagSignalled}}, []verbs.Piece{s.a.piece(outbox, 8)})
+	s.must(err)
+	s.failed(s.a, a, map[uint64]verbs.Status{5: verbs.Flushed, 6: verbs.Flushed, 7: verbs.Flushed})
+	s.part(a, b)
+}
