@@ -113,13 +113,15 @@ type ID interface {
 	QPN() uint32
 	// Connect sends the request, Accept answers one, Reject refuses it with at most
 	// MaxRejectPrivate bytes. The ID of a rejected request is destroyed by its owner.
-	// EINVAL: not now, or too much private data.
+	// EINVAL: not now, or too much private data; for Accept also that the caller has
+	// given up, which no event tells.
 	Connect(ConnParam) error
 	Accept(ConnParam) error
 	Reject(private []byte) error
 	// Established tells the connection manager that the peer has been heard
 	// (AsyncCommEst, or a message that came before EventEstablished), which then
-	// delivers EventEstablished if it had not; never an error if it had.
+	// delivers EventEstablished if it had not. EINVAL: it is not connected, or not any
+	// more.
 	Established() error
 	// Disconnect puts the queue pair into the error state, so that all that is posted
 	// is flushed, and tells the peer; both get EventDisconnected. It is also called
@@ -132,7 +134,8 @@ type ID interface {
 	// that they name, in one crossing. It returns how many of both were taken; there
 	// are fewer only with an error, ENOMEM if the queue is full. Nothing of the slices is
 	// kept. Calls that shall keep an order are ordered by the caller. Requests may be
-	// posted from EventEstablished on, and are flushed after an error.
+	// posted from EventEstablished on. What is posted after an error is flushed or
+	// forgotten.
 	//
 	// Slots of the queue of requests come back when a completion of that request, or
 	// of a later one, has been harvested.

@@ -245,8 +245,11 @@ func (f *Fabric) reject(w way, to, from *id, reason int32, private []byte) {
 	e := padded(verbs.EventRejected, reason, private, verbs.MaxRejectPrivate)
 	f.carry(w, random, func() {
 		switch {
+		case to.state == cmRequestReceived: // as kernels, it does not tell before Accept, which fails
+			to.state = cmFailed
+			return
 		case to.state == cmRequestSent:
-		case from != nil && to.peer == from && (to.state == cmRequestReceived || to.state == cmReplySent || to.state == cmEstablished):
+		case from != nil && to.peer == from && (to.state == cmReplySent || to.state == cmEstablished):
 		default:
 			return
 		}
@@ -317,7 +320,7 @@ func (i *id) Established() error {
 		switch i.state {
 		case cmReplySent:
 			i.ready()
-		case cmEstablished, cmDisconnectSent, cmDisconnectReceived, cmDisconnected:
+		case cmEstablished:
 		default:
 			return syscall.EINVAL
 		}

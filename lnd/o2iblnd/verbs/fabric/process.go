@@ -21,6 +21,7 @@ import (
 //     completes nothing any more;
 //   - a peer that disconnects hears of its end when this side has called Disconnect or
 //     Destroy, or after minutes;
+//   - receives posted after an error are forgotten;
 //   - requests posted before the connection is established fail with EINVAL.
 type Process struct {
 	host *Host

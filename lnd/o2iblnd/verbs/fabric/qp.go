@@ -100,11 +100,7 @@ func (i *id) Post(recvs []verbs.Recv, requests []verbs.Request, pieces []verbs.P
 		}
 		q.recvsUsed++
 		nrecvs++
-		if q.state == qpError {
-			q.complete(verbs.Completion{WRID: r.WRID, Status: verbs.Flushed}, 0, 1)
-		} else {
-			q.recvs.push(r)
-		}
+		q.recvs.push(r) // forgotten after an error
 	}
 	for k := range requests {
 		if err = q.post(&requests[k], pieces); err != nil {

@@ -50,14 +50,15 @@ func (c *channel) open(start func(ch *C.o2_chan, token C.uint64_t, out **C.o2_id
 	i := &id{ch: c, handle: handle[*C.o2_id]{p: c.p}, token: c.p.tokens.Add(1)}
 	c.ids.Lock()
 	defer c.ids.Unlock()
-	_, err := c.do(func(ch *C.o2_chan) C.int { return start(ch, C.uint64_t(i.token), &i.c) })
+	var made *C.o2_id
+	_, err := c.do(func(ch *C.o2_chan) C.int { return start(ch, C.uint64_t(i.token), &made) })
 	if errors.Is(err, syscall.ENODEV) {
 		err = verbs.ErrNoDevice
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.ids.m[i.token] = i
+	i.c, c.ids.m[i.token] = made, i
 	return i, nil
 }
 

@@ -14,7 +14,6 @@ package rdmacore
 import "C"
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -126,11 +125,11 @@ func newWaiter(fd C.int, name string) (w waiter, err error) {
 	return w, err
 }
 
-// wait calls harvest until it has something, and in between until there is something to read.
+// wait calls harvest until it has something, and in between until there is something to read. The one
+// error is that the descriptor was closed.
 func (w *waiter) wait(harvest func(fd uintptr) bool) error {
-	err := w.raw.Read(harvest)
-	if errors.Is(err, os.ErrClosed) {
+	if err := w.raw.Read(harvest); err != nil {
 		return verbs.ErrClosed
 	}
-	return err
+	return nil
 }

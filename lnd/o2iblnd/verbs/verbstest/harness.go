@@ -22,7 +22,7 @@ type Harness struct {
 type World struct {
 	A, B         verbs.Provider
 	AddrA, AddrB netip.Addr
-	// Port is the first of a hundred that are free.
+	// Port is the first of twenty that are free.
 	Port uint16
 	// Foreign is an address that is not this machine's, Plain a local one without a device,
 	// Nobody one of the network that nobody has.
