@@ -50,8 +50,11 @@ func (c *channel) open(start func(ch *C.o2_chan, token C.uint64_t, out **C.o2_id
 	i := &id{ch: c, handle: handle[*C.o2_id]{p: c.p}, token: c.p.tokens.Add(1)}
 	c.ids.Lock()
 	defer c.ids.Unlock()
+	if c.ids.m == nil {
+		return nil, verbs.ErrClosed
+	}
 	var made *C.o2_id
-	_, err := c.do(func(ch *C.o2_chan) C.int { return start(ch, C.uint64_t(i.token), &made) })
+	_, err := do(&c.handle, func(ch *C.o2_chan) C.int { return start(ch, C.uint64_t(i.token), &made) })
 	if errors.Is(err, syscall.ENODEV) {
 		err = verbs.ErrNoDevice
 	}
@@ -87,7 +90,9 @@ func (c *channel) Events(ev []verbs.Event) (n int, err error) {
 		c.p.events.Add(1)
 		tokens := c.p.tokens.Add(batch) - batch + 1
 		var got int
-		got, failed = result(C.o2_chan_drain(c.c, &c.events[0], C.int(min(len(ev), batch)), C.uint64_t(tokens)))
+		got, failed = hold(&c.handle, func(ch *C.o2_chan) C.int {
+			return C.o2_chan_drain(ch, &c.events[0], C.int(min(len(ev), batch)), C.uint64_t(tokens))
+		})
 		for k := range c.events[:got] {
 			if c.deliver(&c.events[k], &ev[n]) {
 				n++
@@ -121,15 +126,20 @@ func (c *channel) deliver(e *C.o2_event, to *verbs.Event) bool {
 
 func (c *channel) Close() error {
 	c.ids.Lock()
-	defer c.ids.Unlock()
-	if n := len(c.ids.m); n > 0 {
+	n := len(c.ids.m)
+	if n == 0 {
+		c.ids.m = nil
+	}
+	c.ids.Unlock()
+	if n > 0 {
 		return verbs.Wrap(syscall.EBUSY, "close the event channel: %d IDs left", n)
 	}
-	return c.end(func(ch *C.o2_chan) C.int {
-		c.w.file.Close() // waits for a harvest, which finds no ID
+	err := end(&c.handle, func(ch *C.o2_chan) C.int { return C.o2_chan_close(ch) })
+	if err == nil {
 		c.p.channels.Add(-1)
-		return C.o2_chan_close(ch)
-	})
+		c.w.file.Close() // ends Events
+	}
+	return verbs.Wrap(err, "close the event channel")
 }
 
 // id implements verbs.ID.
@@ -155,13 +165,13 @@ func (i *id) Remote() netip.AddrPort {
 
 func (i *id) addrs() (local, remote netip.AddrPort) {
 	var l, r C.o2_addr
-	_, _ = i.do(func(c *C.o2_id) C.int { C.o2_id_addrs(c, &l, &r); return 0 })
+	_, _ = hold(&i.handle, func(c *C.o2_id) C.int { C.o2_id_addrs(c, &l, &r); return 0 })
 	return fromAddr(&l), fromAddr(&r)
 }
 
 // call is do with an error that says what was tried.
 func (i *id) call(what string, f func(c *C.o2_id) C.int) error {
-	if _, err := i.do(f); err != nil {
+	if _, err := do(&i.handle, f); err != nil {
 		return verbs.Wrap(err, "%s, %s - %s", what, i.Local(), i.Remote())
 	}
 	return nil
@@ -207,7 +217,7 @@ func (i *id) Destroy() {
 	i.ch.ids.Lock()
 	delete(i.ch.ids.m, i.token)
 	i.ch.ids.Unlock()
-	_ = i.end(func(c *C.o2_id) C.int { C.o2_id_destroy(c); return 0 })
+	_ = end(&i.handle, func(c *C.o2_id) C.int { C.o2_id_destroy(c); return 0 })
 }
 
 // toAddr writes a sockaddr_in, or a sockaddr_in6 (ip(7), ipv6(7)).

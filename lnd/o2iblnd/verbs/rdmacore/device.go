@@ -56,7 +56,7 @@ func (d *device) Attr() verbs.DeviceAttr { return d.attr }
 
 func (d *device) Port(n int) (verbs.PortAttr, error) {
 	var mtu, ethernet C.int
-	state, err := d.do(func(c *C.o2_dev) C.int { return C.o2_dev_port(c, C.int(n), &mtu, &ethernet) })
+	state, err := do(&d.handle, func(c *C.o2_dev) C.int { return C.o2_dev_port(c, C.int(n), &mtu, &ethernet) })
 	return verbs.PortAttr{State: verbs.PortState(state), MTU: int(mtu), Ethernet: ethernet != 0}, verbs.Wrap(err, "port %d of %s", n, d.attr.Name)
 }
 
@@ -64,7 +64,9 @@ func (d *device) Events(ev []verbs.AsyncEvent) (n int, err error) {
 	var failed error
 	err = d.w.wait(func(uintptr) bool {
 		d.p.events.Add(1)
-		n, failed = result(C.o2_dev_drain(d.c, (*C.o2_async)(unsafe.Pointer(unsafe.SliceData(ev))), C.int(len(ev))))
+		n, failed = hold(&d.handle, func(c *C.o2_dev) C.int {
+			return C.o2_dev_drain(c, (*C.o2_async)(unsafe.Pointer(unsafe.SliceData(ev))), C.int(len(ev)))
+		})
 		return n > 0 || failed != nil
 	})
 	return n, verbs.Wrap(errors.Join(err, failed), "events of %s", d.attr.Name)
@@ -73,17 +75,16 @@ func (d *device) Events(ev []verbs.AsyncEvent) (n int, err error) {
 func (d *device) Close() error {
 	d.p.mu.Lock()
 	defer d.p.mu.Unlock()
-	err := d.end(func(c *C.o2_dev) C.int {
+	err := end(&d.handle, func(c *C.o2_dev) C.int {
 		if d.queues.Load() > 0 {
 			return -C.int(syscall.EBUSY)
 		}
-		rc := C.o2_dev_close(c)
-		if rc == 0 {
-			d.w.file.Close() // waits for a harvest, which needs only the context
-			delete(d.p.devices, d.context)
-		}
-		return rc
+		return C.o2_dev_close(c)
 	})
+	if err == nil {
+		delete(d.p.devices, d.context)
+		d.w.file.Close() // ends Events
+	}
 	return verbs.Wrap(err, "close %s", d.attr.Name)
 }
 
@@ -118,7 +119,7 @@ func (d *device) Register(b []byte, a verbs.Access) (verbs.Memory, error) {
 func (d *device) register(m *region, a verbs.Access) (verbs.Memory, error) {
 	m.p = d.p
 	m.pin.Pin(unsafe.SliceData(m.b))
-	_, err := d.do(func(c *C.o2_dev) C.int {
+	_, err := do(&d.handle, func(c *C.o2_dev) C.int {
 		return C.o2_mem_reg(c, C.uintptr_t(m.Addr()), C.size_t(len(m.b)), C.int(a), &m.c, &m.lkey, &m.rkey)
 	})
 	if err == nil {
@@ -137,7 +138,7 @@ func (m *region) LKey() uint32  { return uint32(m.lkey) }
 func (m *region) RKey() uint32  { return uint32(m.rkey) }
 
 func (m *region) Close() error {
-	err := m.end(func(c *C.o2_mr) C.int { return C.o2_mem_unreg(c) })
+	err := end(&m.handle, func(c *C.o2_mr) C.int { return C.o2_mem_unreg(c) })
 	if err == nil {
 		m.pin.Unpin()
 		if m.own {

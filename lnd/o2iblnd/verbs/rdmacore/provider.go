@@ -15,7 +15,6 @@ import "C"
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -64,72 +63,6 @@ func (p *provider) Close() error {
 	defer p.mu.Unlock()
 	if n, k := len(p.devices), p.channels.Load(); n > 0 || k > 0 {
 		return verbs.Wrap(syscall.EBUSY, "close: %d devices and %d channels left", n, k)
-	}
-	return nil
-}
-
-// handle is an object of C's, which is not ended during its calls.
-type handle[T comparable] struct {
-	p  *provider
-	mu sync.RWMutex
-	c  T // nil: ended
-}
-
-// do calls f, whose result is a count or a negative errno.
-func (h *handle[T]) do(f func(c T) C.int) (int, error) {
-	h.p.others.Add(1)
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	if ended := *new(T); h.c == ended {
-		return 0, verbs.ErrClosed
-	}
-	return result(f(h.c))
-}
-
-// end calls f, and if that succeeds it was the last call.
-func (h *handle[T]) end(f func(c T) C.int) error {
-	h.p.others.Add(1)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ended := *new(T)
-	if h.c == ended {
-		return verbs.ErrClosed
-	}
-	_, err := result(f(h.c))
-	if err == nil {
-		h.c = ended
-	}
-	return err
-}
-
-func result(rc C.int) (int, error) {
-	if rc < 0 {
-		return 0, syscall.Errno(-rc)
-	}
-	return int(rc), nil
-}
-
-// waiter is a file descriptor that the netpoller watches.
-type waiter struct {
-	file *os.File
-	raw  syscall.RawConn
-}
-
-// newWaiter takes over fd, which is in non-blocking mode, unless it is an errno.
-func newWaiter(fd C.int, name string) (w waiter, err error) {
-	if fd < 0 {
-		return w, syscall.Errno(-fd)
-	}
-	w.file = os.NewFile(uintptr(fd), name)
-	w.raw, err = w.file.SyscallConn()
-	return w, err
-}
-
-// wait calls harvest until it has something, and in between until there is something to read. The one
-// error is that the descriptor was closed.
-func (w *waiter) wait(harvest func(fd uintptr) bool) error {
-	if err := w.raw.Read(harvest); err != nil {
-		return verbs.ErrClosed
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ type cq struct {
 func (d *device) NewCQ(entries, vector int) (verbs.CQ, error) {
 	q := &cq{handle: handle[*C.o2_cq]{p: d.p}, d: d}
 	q.look = q.harvest
-	_, err := d.do(func(c *C.o2_dev) (fd C.int) {
+	_, err := do(&d.handle, func(c *C.o2_dev) (fd C.int) {
 		fd = C.o2_cq_open(c, C.int(entries), C.int(vector%max(d.attr.Vectors, 1)), &q.c, &q.entries)
 		if fd >= 0 {
 			d.queues.Add(1)
@@ -91,7 +91,7 @@ func (q *cq) Wait(wc []verbs.Completion, spin time.Duration) (int, error) {
 }
 
 func (q *cq) Close() error {
-	err := q.end(func(c *C.o2_cq) C.int { return C.o2_cq_close(c) })
+	err := end(&q.handle, func(c *C.o2_cq) C.int { return C.o2_cq_close(c) })
 	if err == nil {
 		q.d.queues.Add(-1)
 		q.w.file.Close() // ends Wait
@@ -105,7 +105,7 @@ func (i *id) CreateQP(size *verbs.QP) error {
 	err := i.call("make queue pair", func(c *C.o2_id) (rc C.int) {
 		rc = -C.int(syscall.EINVAL)
 		if ok && i.QPN() == 0 {
-			_, _ = q.do(func(cq *C.o2_cq) C.int {
+			_, _ = do(&q.handle, func(cq *C.o2_cq) C.int {
 				rc = C.o2_qp_create(c, q.d.c, cq, &z)
 				return 0
 			})
