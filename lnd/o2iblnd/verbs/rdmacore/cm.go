@@ -27,10 +27,8 @@ type channel struct {
 	w      waiter
 	events [batch]C.o2_event // of the one caller of Events
 
-	ids struct {
-		sync.Mutex
-		m map[uint64]*id // by token; nil once closed
-	}
+	known sync.Mutex     // guards ids
+	ids   map[uint64]*id // by token; nil once closed
 }
 
 func (p *provider) OpenChannel() (verbs.Channel, error) {
@@ -39,7 +37,7 @@ func (p *provider) OpenChannel() (verbs.Channel, error) {
 	if c.w, err = newWaiter(C.o2_chan_open(&c.c), "rdma_cm"); err != nil {
 		return nil, verbs.Wrap(err, "event channel")
 	}
-	c.ids.m = make(map[uint64]*id)
+	c.ids = make(map[uint64]*id)
 	p.channels.Add(1)
 	return c, nil
 }
@@ -48,9 +46,9 @@ func (p *provider) OpenChannel() (verbs.Channel, error) {
 // delivered before it is known.
 func (c *channel) open(start func(ch *C.o2_chan, token C.uint64_t, out **C.o2_id) C.int) (verbs.ID, error) {
 	i := &id{ch: c, handle: handle[*C.o2_id]{p: c.p}, token: c.p.tokens.Add(1)}
-	c.ids.Lock()
-	defer c.ids.Unlock()
-	if c.ids.m == nil {
+	c.known.Lock()
+	defer c.known.Unlock()
+	if c.ids == nil {
 		return nil, verbs.ErrClosed
 	}
 	var made *C.o2_id
@@ -61,7 +59,7 @@ func (c *channel) open(start func(ch *C.o2_chan, token C.uint64_t, out **C.o2_id
 	if err != nil {
 		return nil, err
 	}
-	i.c, c.ids.m[i.token] = made, i
+	i.c, c.ids[i.token] = made, i
 	return i, nil
 }
 
@@ -74,12 +72,9 @@ func (c *channel) Listen(addr netip.AddrPort, backlog int) (verbs.ID, error) {
 }
 
 func (c *channel) Dial(d verbs.Dial) (verbs.ID, error) {
-	from, to, privileged := toAddr(netip.AddrPortFrom(d.From, 0)), toAddr(d.To), C.int(0)
-	if d.Privileged {
-		privileged = 1
-	}
+	from, to := toAddr(netip.AddrPortFrom(d.From, 0)), toAddr(d.To)
 	i, err := c.open(func(ch *C.o2_chan, token C.uint64_t, out **C.o2_id) C.int {
-		return C.o2_dial(ch, &from, &to, C.int(d.Timeout.Milliseconds()), privileged, C.int(d.TOS-1), token, out)
+		return C.o2_dial(ch, &from, &to, C.int(d.Timeout.Milliseconds()), C.bool(d.Privileged), C.int(d.TOS-1), token, out)
 	})
 	return i, verbs.Wrap(err, "dial %s from %s", d.To, d.From)
 }
@@ -105,32 +100,32 @@ func (c *channel) Events(ev []verbs.Event) (n int, err error) {
 
 // deliver translates an event, unless its ID or listener has been destroyed.
 func (c *channel) deliver(e *C.o2_event, to *verbs.Event) bool {
-	c.ids.Lock()
-	defer c.ids.Unlock()
+	c.known.Lock()
+	defer c.known.Unlock()
 	*to = verbs.Event{Kind: verbs.EventKind(e.kind), Status: int32(e.status), PrivateLen: int(e.priv_len), Retries: uint8(e.retries), RNRRetries: uint8(e.rnr_retries)}
 	copy(to.Private[:], unsafe.Slice((*byte)(&e.priv[0]), to.PrivateLen))
 	if e.fresh != nil {
-		listener := c.ids.m[uint64(e.listener)]
+		listener := c.ids[uint64(e.listener)]
 		if listener == nil {
 			C.o2_id_destroy(e.fresh) // the caller is told
 			return false
 		}
 		fresh := &id{ch: c, handle: handle[*C.o2_id]{p: c.p, c: e.fresh}, token: uint64(e.token)}
-		c.ids.m[fresh.token] = fresh
+		c.ids[fresh.token] = fresh
 		to.Listener, to.Local, to.Remote = listener, fresh.Local(), fresh.Remote()
 	}
-	i := c.ids.m[uint64(e.token)]
+	i := c.ids[uint64(e.token)]
 	to.ID = i
 	return i != nil
 }
 
 func (c *channel) Close() error {
-	c.ids.Lock()
-	n := len(c.ids.m)
+	c.known.Lock()
+	n := len(c.ids)
 	if n == 0 {
-		c.ids.m = nil
+		c.ids = nil
 	}
-	c.ids.Unlock()
+	c.known.Unlock()
 	if n > 0 {
 		return verbs.Wrap(syscall.EBUSY, "close the event channel: %d IDs left", n)
 	}
@@ -153,20 +148,13 @@ type id struct {
 
 func (i *id) QPN() uint32 { return i.qpn.Load() }
 
-func (i *id) Local() netip.AddrPort {
-	local, _ := i.addrs()
-	return local
-}
+func (i *id) Local() netip.AddrPort  { return i.addrs()[0] }
+func (i *id) Remote() netip.AddrPort { return i.addrs()[1] }
 
-func (i *id) Remote() netip.AddrPort {
-	_, remote := i.addrs()
-	return remote
-}
-
-func (i *id) addrs() (local, remote netip.AddrPort) {
+func (i *id) addrs() [2]netip.AddrPort {
 	var l, r C.o2_addr
 	_, _ = hold(&i.handle, func(c *C.o2_id) C.int { C.o2_id_addrs(c, &l, &r); return 0 })
-	return fromAddr(&l), fromAddr(&r)
+	return [2]netip.AddrPort{fromAddr(&l), fromAddr(&r)}
 }
 
 // call is do with an error that says what was tried.
@@ -214,9 +202,9 @@ func (i *id) Reject(b []byte) error {
 }
 
 func (i *id) Destroy() {
-	i.ch.ids.Lock()
-	delete(i.ch.ids.m, i.token)
-	i.ch.ids.Unlock()
+	i.ch.known.Lock()
+	delete(i.ch.ids, i.token)
+	i.ch.known.Unlock()
 	_ = end(&i.handle, func(c *C.o2_id) C.int { C.o2_id_destroy(c); return 0 })
 }
 

@@ -106,7 +106,7 @@ int o2_listen(o2_chan *c, o2_addr *a, int backlog, uint64_t token, o2_id **out) 
 	return err;
 }
 
-int o2_dial(o2_chan *c, o2_addr *src, o2_addr *dst, int timeout_ms, int privileged, int tos, uint64_t token, o2_id **out) {
+int o2_dial(o2_chan *c, o2_addr *src, o2_addr *dst, int timeout_ms, bool privileged, int tos, uint64_t token, o2_id **out) {
 	int one = 1, port = privileged ? 1023 : 0, err = counted(1, p_rdma_create_id(c, out, (void *)token, RDMA_PS_TCP));
 	uint8_t t = tos;
 	if (err) return err;

@@ -4,6 +4,7 @@
 #ifndef O2_H
 #define O2_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,7 +40,7 @@ int o2_chan_drain(o2_chan *c, o2_event *ev, int max, uint64_t tokens);     // nu
 int o2_chan_close(o2_chan *c);
 
 int o2_listen(o2_chan *c, o2_addr *a, int backlog, uint64_t token, o2_id **out);
-int o2_dial(o2_chan *c, o2_addr *src, o2_addr *dst, int timeout_ms, int privileged, int tos, uint64_t token, o2_id **out);
+int o2_dial(o2_chan *c, o2_addr *src, o2_addr *dst, int timeout_ms, bool privileged, int tos, uint64_t token, o2_id **out);
 int o2_id_do(o2_id *id, int what, int timeout_ms);
 int o2_connect(o2_id *id, const void *priv, int len, int retries, int rnr, int accept);
 int o2_reject(o2_id *id, const void *priv, int len);

@@ -1,4 +1,4 @@
-//go:build !o2ib
+//go:build !o2ib || !cgo
 
 package rdmacore
 

@@ -38,9 +38,8 @@ var loading sync.Mutex // of the libraries, into a table in C
 // verbs.ErrNoLibrary or verbs.ErrNoRDMA.
 func Open() (verbs.Provider, error) {
 	loading.Lock()
-	rc := C.o2_load()
-	loading.Unlock()
-	if rc < 0 {
+	defer loading.Unlock()
+	if C.o2_load() < 0 {
 		return nil, verbs.Wrap(verbs.ErrNoLibrary, "open")
 	}
 	p := &provider{devices: make(map[C.uintptr_t]*device)}
