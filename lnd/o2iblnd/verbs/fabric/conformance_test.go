@@ -63,3 +63,11 @@ func world(t *testing.T, c fabric.Config) *verbstest.World {
 	}
 	return w
 }
+
+func BenchmarkFabric(b *testing.B) {
+	f := fabric.New(fabric.Config{})
+	defer f.Close()
+	verbstest.Bench(b, &verbstest.World{
+		A: f.Host("a", addrA).Open(), B: f.Host("b", addrB).Open(), AddrA: netip.MustParseAddr(addrA), AddrB: netip.MustParseAddr(addrB), Port: 987,
+	}, 0)
+}

@@ -443,9 +443,11 @@ func (q *qp) drop() {
 
 // work takes a request over.
 func (f *Fabric) work(r *verbs.Request, pieces []verbs.Piece) *work {
-	w := &work{}
+	var w *work
 	if k := len(f.spare) - 1; k >= 0 {
 		w, f.spare = f.spare[k], f.spare[:k]
+	} else {
+		w = new(work)
 	}
 	w.Request = *r
 	w.pieces = append(w.pieces[:0], pieces...)

@@ -115,3 +115,14 @@ func startVictim(t *testing.T, at netip.AddrPort, s verbstest.Service) (kill fun
 	}
 	return kill
 }
+
+// BenchmarkShim is run in both ways of waiting.
+func BenchmarkShim(b *testing.B) {
+	x, y := needDevices(b)
+	for name, spin := range map[string]time.Duration{"Sleep": 0, "Spin50us": 50 * time.Microsecond} {
+		b.Run(name, func(b *testing.B) {
+			ports += 20
+			verbstest.Bench(b, &verbstest.World{A: open(b), B: open(b), AddrA: x, AddrB: y, Port: ports}, spin)
+		})
+	}
+}
