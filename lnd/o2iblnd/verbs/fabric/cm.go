@@ -81,7 +81,7 @@ func (i *id) call(what string, f func() error) error {
 	i.ch.p.others.Add(1)
 	i.f.lock()
 	defer i.f.unlock()
-	err := error(verbs.ErrClosed)
+	err := verbs.ErrClosed
 	if i.state != cmDestroyed {
 		err = f()
 	}

@@ -235,7 +235,7 @@ func (x *talker) complete(c verbs.Completion) {
 	case c.Status != verbs.Success:
 		x.end(k.i)
 	case c.Op == verbs.CompletedRecv:
-		if c.Bytes != uint32(k.received%61) {
+		if uint64(c.Bytes) != k.received%61 {
 			x.t.Errorf("message of %d bytes comes as the %d-th", c.Bytes, k.received)
 		}
 		k.received++
