@@ -4,8 +4,7 @@
 // for tests and simulations of a driver.
 //
 // Fabric.Host makes a host, Host.Open a process on it, which is a verbs.Provider. Where
-// hardware leaves something open, the fabric takes what is hardest on a driver: doc
-// comments of Process and of Config say what.
+// hardware leaves something open, the fabric takes what is hardest on a driver (Process).
 //
 // Random faults and delays of a connection come from the fabric's seed, its addresses and its
 // number among those between them. Time is package time's: in a testing/synctest bubble,

@@ -132,7 +132,7 @@ func (c *channel) Close() error {
 	err := end(&c.handle, func(ch *C.o2_chan) C.int { return C.o2_chan_close(ch) })
 	if err == nil {
 		c.p.channels.Add(-1)
-		c.w.file.Close() // ends Events
+		c.w.end()
 	}
 	return verbs.Wrap(err, "close the event channel")
 }

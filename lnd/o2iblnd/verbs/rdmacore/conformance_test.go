@@ -1,5 +1,13 @@
 //go:build o2ib && cgo
 
+// These tests need devices, such as soft-RoCE has in a guest:
+//
+//	CGO_ENABLED=1 go test -c -tags o2ib ./lnd/o2iblnd/verbs/rdmacore
+//	ip addr add 10.77.0.41/24 dev eth0                       # in the guest, beside 10.77.0.31
+//	LNETD_TEST_RDMA='10.77.0.31 10.77.0.41' ./rdmacore.test  # there, too
+//
+// With -asan -ldflags=-extldflags=-static-libasan the shim runs under AddressSanitizer.
+
 package rdmacore_test
 
 import (
@@ -19,6 +27,9 @@ import (
 // The machine's two addresses on RDMA devices, separated by a comma; tests that need them
 // are skipped without. They may be on one device.
 const addresses = "LNETD_TEST_RDMA"
+
+// A device that a test may take away: its address, its network device, its own name.
+const spare = "LNETD_TEST_RDMA_SPARE"
 
 // How a test starts itself as a victim: an address and a Service.
 const victim = "LNETD_TEST_RDMA_VICTIM"
@@ -106,14 +117,78 @@ func startVictim(t *testing.T, at netip.AddrPort, s verbstest.Service) (kill fun
 		t.Fatal(err)
 	}
 	kill = func() {
-		c.Process.Kill()
-		c.Wait()
+		_ = c.Process.Kill()
+		_ = c.Wait()
 	}
 	t.Cleanup(kill)
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("the victim said %q: %v", line, err)
 	}
 	return kill
+}
+
+// TestDeviceEvents: ports and devices go, and what a driver has of them can be given back.
+func TestDeviceEvents(t *testing.T) {
+	var addr, netdev, link string
+	if _, err := fmt.Sscan(os.Getenv(spare), &addr, &netdev, &link); err != nil {
+		t.Skipf("needs an RDMA device that may go: %s='ADDRESS NETDEV LINK'", spare)
+	}
+	p := open(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(words ...string) *exec.Cmd {
+		c := exec.Command(words[0], words[1:]...)
+		c.Stderr = os.Stderr
+		must(c.Start())
+		return c
+	}
+	ch, err := p.OpenChannel()
+	must(err)
+	l, err := ch.Listen(netip.AddrPortFrom(netip.MustParseAddr(addr), 18499), 1)
+	must(err)
+	d, port, err := l.Device()
+	must(err)
+	m, err := d.Alloc(1<<20, false, verbs.AccessLocalWrite)
+	must(err)
+	q, err := d.NewCQ(16, 0)
+	must(err)
+	async := func(want verbs.AsyncKind) {
+		t.Helper()
+		var ev [1]verbs.AsyncEvent
+		for ev[0].Kind != want {
+			_, err := d.Events(ev[:])
+			must(err)
+			t.Logf("%+v", ev[0])
+		}
+	}
+	must(run("ip", "link", "set", netdev, "down").Wait())
+	async(verbs.AsyncPortError)
+	state, err := d.Port(port)
+	must(err)
+	if state.State == verbs.PortActive {
+		t.Errorf("the port is %+v", state)
+	}
+	must(run("ip", "link", "set", netdev, "up").Wait())
+	async(verbs.AsyncPortActive)
+
+	removal := run("rdma", "link", "delete", link)
+	var ev [1]verbs.Event
+	for ev[0].Kind != verbs.EventDeviceRemoval {
+		_, err := ch.Events(ev[:])
+		must(err)
+		t.Log(ev[0].Kind, ev[0].ID == l)
+	}
+	l.Destroy()
+	for _, end := range []func() error{q.Close, m.Close, d.Close, ch.Close, p.Close} {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	}
+	_ = removal // ends with the process, if the device waits for all that have it open
 }
 
 // BenchmarkShim is run in both ways of waiting.

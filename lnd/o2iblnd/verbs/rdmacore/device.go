@@ -83,7 +83,7 @@ func (d *device) Close() error {
 	})
 	if err == nil {
 		delete(d.p.devices, d.context)
-		d.w.file.Close() // ends Events
+		d.w.end()
 	}
 	return verbs.Wrap(err, "close %s", d.attr.Name)
 }

@@ -80,3 +80,6 @@ func (w *waiter) wait(harvest func(fd uintptr) bool) error {
 	}
 	return nil
 }
+
+// end has a wait end.
+func (w *waiter) end() { _ = w.file.Close() }

@@ -94,7 +94,7 @@ func (q *cq) Close() error {
 	err := end(&q.handle, func(c *C.o2_cq) C.int { return C.o2_cq_close(c) })
 	if err == nil {
 		q.d.queues.Add(-1)
-		q.w.file.Close() // ends Wait
+		q.w.end()
 	}
 	return verbs.Wrap(err, "close the completion queue")
 }
