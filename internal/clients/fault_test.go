@@ -77,9 +77,12 @@ func TestLostRing(t *testing.T) {
 	for name, touch := range map[string]func(t *testing.T, eventfd int, tm *tm){
 		"TMStop": func(_ *testing.T, _ int, tm *tm) { asked(tm, &protocol.TMStop{Handle: tm.handle}) },
 		"BufDeregister": func(t *testing.T, _ int, tm *tm) {
-			tm.client.buffers.add(&buffer{})
+			b := &buffer{core: forgotten{}}
+			if err := tm.client.take(b.charge()); err != nil {
+				t.Fatal(err)
+			}
+			tm.client.buffers.add(b)
 			asked(tm, &protocol.BufDeregister{Index: 0, Generation: 1})
-			tm.client.buffers.remove(&buffer{})
 		},
 		"Submissions": func(t *testing.T, eventfd int, _ *tm) {
 			if _, err := unix.Write(eventfd, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
@@ -126,6 +129,11 @@ func TestLostRing(t *testing.T) {
 		})
 	}
 }
+
+// forgotten is a buffer of a Core that lets it go.
+type forgotten struct{ transport.CoreBuffer }
+
+func (forgotten) Deregister() error { return nil }
 
 // client is lnetd's side of a peer.
 func (w *world) client(p *peer) *client {
