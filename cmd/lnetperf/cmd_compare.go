@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
+	"math"
 	"os"
-	"os/exec"
 	"regexp"
 	"runtime/pprof"
 
@@ -20,6 +17,7 @@ import (
 type compareOptions struct {
 	perf.Config
 	serve   bool
+	perform bool
 	hosted  bool
 	role    role
 	apart   bool
@@ -29,6 +27,10 @@ type compareOptions struct {
 	time    bool // is given
 	sockets string
 	only    string
+	set     []string
+	against []string
+	bounds  string
+	record  string
 }
 
 func (p *program) compareCommand() *cobra.Command {
@@ -38,7 +40,23 @@ func (p *program) compareCommand() *cobra.Command {
 		Short: "measure lnetd beside plain TCP",
 		Long: `Starts a second process, and measures the same exchanges of the same sizes
 between the two, by LNet and by plain TCP in turn. Prints a line for each case, with
-medians, their ratio, and what the ratio shall be. Takes two or three minutes.
+medians, their ratio, and what the ratio shall be. Takes four or five minutes.
+
+"floor" is a plain program that writes each message by itself and reads with a buffer,
+"limit" the strongest plain program that there is: a thread on a processor of its own
+that looks at its socket all the time, writes what waits at once, and reads what there
+is. "ratio" is to the floor, "of limit" to the limit, with the quartiles of the rounds.
+A second table has what each exchange costs the process that asks and the one that
+answers, by lnetd, floor and limit: wake-ups, system calls, processor time,
+allocations. It says below how they were counted; system calls of all kinds take root.
+
+With --against it measures each case with and without a setting, in four processes and
+in alternation, and prints the ratio of the pairs. A setting is a tunable of nodes, as
+configuration files have it, or a variable of the environment. docs/performance.md
+tells what the columns mean.
+
+With --bounds it measures the cases that a file names, and fails if wake-ups, system
+calls or allocations are above what stands there.
 
 With --hosted it measures what programs of an lnetd have: four more processes are two
 lnetd and a program of each. Two programs of one lnetd are set beside two processes
@@ -50,6 +68,9 @@ runtime does to sleep is not in it. "allocs" are its allocations.`,
 		Example: `lnetperf compare
 lnetperf compare --only 'PUT 1 MiB' --rounds 5
 lnetperf compare --only 'TM' --apart --cpuprofile cpu.out
+lnetperf compare --only 'caller blocks' --against GOMAXPROCS=1
+lnetperf compare --only '64 in flight' --against eager_ack=7 --against min_bulk=4096
+lnetperf compare --json --rounds 9
 lnetperf compare --hosted --stacked --only notified`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -65,21 +86,24 @@ lnetperf compare --hosted --stacked --only notified`,
 	f.BoolVar(&o.apart, "apart", false, "give each process one half of the processors, as two hosts would")
 	f.BoolVar(&o.stacked, "stacked", false, "give all processes the same processor")
 	f.BoolVar(&o.hosted, "hosted", false, "measure what programs of an lnetd have")
+	f.StringArrayVar(&o.set, "set", nil, "give all nodes a tunable: `SETTING=VALUE`; may be repeated")
+	f.StringArrayVar(&o.against, "against", nil, "measure with and without `SETTING=VALUE`; may be repeated, for several at once")
+	f.StringVar(&o.bounds, "bounds", "", "measure what `FILE` names, and compare with its bounds")
+	f.StringVar(&o.record, "record-bounds", "", "write bounds to `FILE`, somewhat above what was measured")
 	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of this process to `FILE`")
 	f.BoolVar(&o.serve, "serve", false, "be the passive process, until standard input ends")
+	f.BoolVar(&o.perform, "perform", false, "be an active process, until standard input ends")
 	f.StringVar((*string)(&o.role), "role", "", "be one of the processes of --hosted, until standard input ends")
 	f.StringVar(&o.sockets, "sockets", "", "directory of the sockets of --hosted")
-	for _, name := range []string{"serve", "role", "sockets"} {
+	for _, name := range []string{"serve", "perform", "role", "sockets"} {
 		_ = f.MarkHidden(name) // it is there
 	}
 	return c
 }
 
 func (p *program) compare(ctx context.Context, o *compareOptions) (err error) {
-	if o.only != "" {
-		if o.Only, err = regexp.Compile(o.only); err != nil {
-			return usage("--only: %w", err)
-		}
+	if err := o.check(); err != nil {
+		return err
 	}
 	if o.profile != "" {
 		f, err := os.Create(o.profile)
@@ -92,103 +116,121 @@ func (p *program) compare(ctx context.Context, o *compareOptions) (err error) {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	if o.apart && o.stacked {
-		return usage("--apart and --stacked: not both")
-	}
-	if o.serve || o.role != "" {
+	switch {
+	case o.serve || o.role != "":
 		return p.servePassive(ctx, o)
-	}
-	if o.hosted {
+	case o.perform:
+		return p.perform(ctx, o)
+	case o.hosted:
 		return p.measureHosted(ctx, o)
+	case len(o.against) > 0:
+		return p.measureAgainst(ctx, o)
 	}
 	return p.measure(ctx, o)
 }
 
-// servePassive serves until its parent closes its standard input.
-func (p *program) servePassive(ctx context.Context, o *compareOptions) error {
-	half := 1
-	if o.role == nearHost {
-		half = 0
+// check reads the options, and says what is wrong with them.
+func (o *compareOptions) check() (err error) {
+	if o.only != "" {
+		if o.Only, err = regexp.Compile(o.only); err != nil {
+			return usage("--only: %w", err)
+		}
 	}
-	if err := o.keepApart(half); err != nil {
+	if o.Rounds < 1 || o.Time <= 0 {
+		return usage("--rounds %d, --time %v: both must be positive", o.Rounds, o.Time)
+	}
+	if last := o.Port + 2*portsOfArm - 1; o.Port < 1 || last > math.MaxUint16 {
+		return usage("--port %d: not all of ports %d to %d exist", o.Port, o.Port, last)
+	}
+	if o.Settings, err = settings("--set", o.set); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		_, _ = bufio.NewReader(p.stdin).ReadByte()
-		cancel()
-	}()
-	ready := func() { fmt.Fprintln(p.stdout, "ready") }
-	if o.role != "" {
-		return o.role.serve(ctx, o, ready)
+	for _, s := range o.Settings {
+		if s.Variable() {
+			return usage("--set %s: a variable goes before the command: %s lnetperf compare", s.Name, s)
+		}
 	}
-	return perf.Serve(ctx, o.Config, ready)
+	for _, x := range []struct {
+		both bool
+		text string
+	}{
+		{o.apart && o.stacked, "--apart and --stacked"},
+		{o.hosted && len(o.against) > 0, "--hosted and --against"},
+		{o.hosted && (o.bounds != "" || o.record != ""), "--hosted and bounds"},
+		{len(o.against) > 0 && (o.bounds != "" || o.record != ""), "--against and bounds"},
+		{len(o.against) > 0 && o.profile != "", "--against and --cpuprofile"},
+		{o.bounds != "" && o.record != "", "--bounds and --record-bounds"},
+	} {
+		if x.both {
+			return usage("%s: not both", x.text)
+		}
+	}
+	return nil
 }
 
 // measure starts the passive process and measures.
 func (p *program) measure(ctx context.Context, o *compareOptions) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	c, err := p.startPassive(ctx, self, o, nil, "--serve")
-	if err != nil {
-		return err
-	}
-	if err = o.keepApart(0); err == nil { // now that the child has the other half
-		err = perf.Run(ctx, o.Config, p.stdout)
-	}
-	return errors.Join(err, c.end())
-}
-
-// passive is a process that this one has started.
-type passive struct {
-	command *exec.Cmd
-	stdin   io.Closer
-}
-
-// startPassive starts a process that does the same as this one but for an option, and waits
-// until it is ready.
-func (p *program) startPassive(ctx context.Context, self string, o *compareOptions, files []*os.File, option string) (*passive, error) {
-	args := []string{
-		"compare", option, "--port", fmt.Sprint(o.Port), fmt.Sprintf("--apart=%t", o.apart),
-		fmt.Sprintf("--stacked=%t", o.stacked), "--sockets", o.sockets,
-	}
-	c := &passive{command: exec.CommandContext(ctx, self, args...)}
-	c.command.Stderr, c.command.ExtraFiles = p.stderr, files
-	in, err := c.command.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	c.stdin = in
-	out, err := c.command.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.command.Start(); err != nil {
-		return nil, err
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		return nil, errors.Join(fmt.Errorf("passive process: %w", err), c.command.Wait())
-	}
-	return c, nil
-}
-
-// end has it end, and waits for that.
-func (c *passive) end() error { return errors.Join(c.stdin.Close(), c.command.Wait()) }
-
-func (o *compareOptions) keepApart(half int) error {
-	if o.stacked {
-		if err := perf.KeepTogether(); err != nil {
-			return fmt.Errorf("--stacked: %w", err)
+	var bounds *perf.Bounds
+	if o.bounds != "" {
+		var err error
+		if bounds, err = perf.ReadBounds(o.bounds); err != nil {
+			return err
+		}
+		if o.Only == nil {
+			o.Only = bounds.Cases()
 		}
 	}
-	if !o.apart {
-		return nil
+	var results []*perf.Result
+	err := p.beside(ctx, o, func() (err error) {
+		results, err = perf.Run(ctx, o.Config, func(r *perf.Result) { p.caseDone(r.Case) })
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	if err := perf.KeepApart(half); err != nil {
-		return fmt.Errorf("--apart: %w", err)
+	if p.json {
+		err = p.printJSON(map[string]any{"method": perf.How(), "machine": perf.Machine(), "cases": results})
+	} else {
+		err = perf.Print(p.stdout, results)
+		p.printMethod()
+	}
+	switch {
+	case err != nil:
+		return err
+	case o.record != "":
+		return perf.RecordBounds(results).Write(o.record)
+	case bounds != nil:
+		return p.compareBounds(bounds, results)
 	}
 	return nil
+}
+
+// compareBounds says what is above its bound, and what could not be compared.
+func (p *program) compareBounds(bounds *perf.Bounds, results []*perf.Result) error {
+	above, left := bounds.Compare(results)
+	for _, text := range left {
+		fmt.Fprintf(p.stderr, "not compared: %s\n", text)
+	}
+	for _, text := range above {
+		fmt.Fprintf(p.stderr, "above its bound: %s\n", text)
+	}
+	if len(above) > 0 {
+		return errCounted
+	}
+	return nil
+}
+
+// caseDone tells people which case is done.
+func (p *program) caseDone(name string) {
+	if p.terminal {
+		fmt.Fprintln(p.stderr, "measured:", name)
+	}
+}
+
+// printMethod tells how costs were counted.
+func (p *program) printMethod() {
+	fmt.Fprintln(p.stdout)
+	for _, line := range perf.How() {
+		fmt.Fprintln(p.stdout, line)
+	}
 }

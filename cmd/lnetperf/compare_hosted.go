@@ -37,7 +37,7 @@ func (r role) serve(ctx context.Context, o *compareOptions, ready func()) error 
 // hostConfig is what the options say of --hosted.
 func (o *compareOptions) hostConfig() perf.HostConfig {
 	c := perf.DefaultHostConfig(o.sockets)
-	c.Port, c.Only = o.Port, o.Only
+	c.Port, c.Only, c.Settings = o.Port, o.Only, o.Settings
 	if o.rounds {
 		c.Rounds = o.Rounds
 	}
@@ -49,22 +49,18 @@ func (o *compareOptions) hostConfig() perf.HostConfig {
 
 // measureHosted starts two lnetd and a program of each, and measures.
 func (p *program) measureHosted(ctx context.Context, o *compareOptions) (err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	if o.sockets, err = os.MkdirTemp("", "lnetperf"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(o.sockets)) }()
-	var all []*passive
+	var all []*process
 	defer func() {
 		for _, c := range slices.Backward(all) {
 			err = errors.Join(err, c.end())
 		}
 	}()
 	start := func(r role, files ...*os.File) error {
-		c, err := p.startPassive(ctx, self, o, files, "--role="+string(r))
+		c, err := p.startProcess(ctx, o, files, nil, "--role="+string(r))
 		if err != nil {
 			return fmt.Errorf("%s: %w", r, err)
 		}
@@ -76,11 +72,18 @@ func (p *program) measureHosted(ctx context.Context, o *compareOptions) (err err
 			return err
 		}
 	}
-	return perf.RunHosted(ctx, o.hostConfig(), func(f perf.PlainFiles) error {
+	list, err := perf.RunHosted(ctx, o.hostConfig(), func(f perf.PlainFiles) error {
 		err := start(nearGuest, f.List()...)
 		for _, file := range f.List() {
 			err = errors.Join(err, file.Close())
 		}
 		return errors.Join(err, o.keepApart(0))
-	}, p.stdout)
+	}, func(r *perf.HostedResult) { p.caseDone(r.Case) })
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(map[string]any{"machine": perf.Machine(), "cases": list})
+	}
+	return perf.PrintHosted(p.stdout, list)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -56,20 +55,18 @@ func confine(mine *unix.CPUSet) error {
 	// What a thread starts has its processors, so that a second look finds who was started
 	// beside the first.
 	for range 2 {
-		tasks, err := os.ReadDir("/proc/self/task")
+		tids, err := threads()
 		if err != nil {
 			return err
 		}
-		for _, t := range tasks {
-			tid, err := strconv.Atoi(t.Name())
-			if err != nil {
-				return err
-			}
+		for _, tid := range tids {
 			if err := unix.SchedSetaffinity(tid, mine); err != nil && !errors.Is(err, unix.ESRCH) {
 				return fmt.Errorf("confine thread %d: %w", tid, err)
 			}
 		}
 	}
-	runtime.GOMAXPROCS(mine.Count())
+	if os.Getenv("GOMAXPROCS") == "" { // who says how many wants so many
+		runtime.GOMAXPROCS(mine.Count())
+	}
 	return nil
 }

@@ -34,14 +34,15 @@ func floorServer(ctx context.Context, l net.Listener) error {
 			defer func() { _ = c.Close() }()
 			stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 			defer stop()
-			floorAnswer(c)
+			floorAnswer(ctx, c)
 		}()
 	}
 }
 
 // floorAnswer reads messages and answers each with one write. The header says
 // how many bytes follow it and how many the answer has besides its header.
-func floorAnswer(c net.Conn) {
+// One with a mark asks for somebody else to answer.
+func floorAnswer(ctx context.Context, c net.Conn) {
 	// A read ahead of a few messages is what any server of small messages
 	// does; payloads larger than it go around it.
 	r := bufio.NewReaderSize(c, 64<<10)
@@ -54,6 +55,12 @@ func floorAnswer(c net.Conn) {
 		}
 		in, out := binary.LittleEndian.Uint32(head), binary.LittleEndian.Uint32(head[4:])
 		if in > 1<<20 || out > 1<<20 {
+			return
+		}
+		if binary.LittleEndian.Uint32(head[8:]) == limitMark {
+			if c, ok := c.(*net.TCPConn); ok {
+				limitAnswer(ctx, c, head)
+			}
 			return
 		}
 		if _, err := io.ReadFull(r, payload[:in]); err != nil {
@@ -102,6 +109,7 @@ func (f *floorClient) exchange(n, in, out, window int) (time.Duration, error) {
 	messages, answers := make([][]byte, window), make([][]byte, window)
 	for k := range window {
 		messages[k] = written(headSize + in)
+		clear(messages[k][:headSize])
 		binary.LittleEndian.PutUint32(messages[k], uint32(in))
 		binary.LittleEndian.PutUint32(messages[k][4:], uint32(out))
 		answers[k] = make([]byte, headSize+out)

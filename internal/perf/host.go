@@ -46,7 +46,7 @@ func (c *HostConfig) at(far bool) (address netip.Addr, socket string) {
 // when it listens.
 func ServeHost(ctx context.Context, c HostConfig, far bool, ready func()) error {
 	address, socket := c.at(far)
-	o, err := startNode(ctx, address, c.Port, highCredits, c.Logger)
+	o, err := startNode(ctx, &c.Config, address, highCredits)
 	if err != nil {
 		return err
 	}

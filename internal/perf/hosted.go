@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"runtime"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -96,41 +94,39 @@ type hosted struct {
 }
 
 // RunHosted measures every case against two ServeHost and two ServeGuest in other processes,
-// of which start starts the near program with the files that it is given. It writes a table
-// to w.
-func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, w io.Writer) (err error) {
+// of which start starts the near program with the files that it is given. done is called with
+// each result as it comes.
+func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, done func(*HostedResult)) (list []*HostedResult, err error) {
 	h := &hosted{config: c, senders: make(map[hostedKey]*sender)}
 	var files PlainFiles
 	if h.plain, files, err = newPlain(); err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, h.plain.close()) }()
 	if err := start(files); err != nil {
-		return err
+		return nil, err
 	}
 	if err := h.makeMemory(); err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, h.freeMemory()) }()
 	if h.tcp, err = dialFloor(ctx, netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String()); err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = h.tcp.conn.Close() }()
 	address := c.Client.Next().Next()
-	if h.own, err = startNode(ctx, address, c.Port, highCredits, c.Logger); err != nil {
-		return err
+	if h.own, err = startNode(ctx, &c.Config, address, highCredits); err != nil {
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, h.own.close()) }()
 	h.guest = newGuest(&c, false)
 	defer func() { err = errors.Join(err, h.guest.close()) }()
 	if err := h.own.startEchoes(ctx, tmEchoes, deliveries...); err != nil {
-		return err
+		return nil, err
 	}
 	if err := h.makeSenders(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "exchange\tlnetd\tinproc\tplain\tratio\tgoal\tof inproc\tbells\tallocs\n")
 	for _, t := range hostedTests() {
 		if c.Only != nil && !c.Only.MatchString(t.name) {
 			continue
@@ -138,11 +134,14 @@ func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, 
 		if t.delivery == tmhost.Poll && runtime.GOMAXPROCS(0) == 1 {
 			continue // nobody does
 		}
-		if err := h.measure(ctx, &t, table); err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
+		r, err := h.measure(ctx, &t)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.name, err)
 		}
+		done(r)
+		list = append(list, r)
 	}
-	return table.Flush()
+	return list, nil
 }
 
 // makeMemory makes what floorCopies copies.
@@ -207,8 +206,8 @@ type leg struct {
 	figures []float64
 }
 
-// measure runs one case, each way in turn, and prints medians.
-func (h *hosted) measure(ctx context.Context, t *hostedTest, w io.Writer) error {
+// measure runs one case, each way in turn.
+func (h *hosted) measure(ctx context.Context, t *hostedTest) (*HostedResult, error) {
 	through := func(inside bool) func(n int) (time.Duration, error) {
 		s := h.senders[hostedKey{inside, t.far, t.delivery}]
 		return func(n int) (time.Duration, error) {
@@ -229,12 +228,12 @@ func (h *hosted) measure(ctx context.Context, t *hostedTest, w io.Writer) error 
 		done += n
 		return took, err
 	}
-	legs := []*leg{ours, {run: through(true)}, {run: h.floorOf(t)}}
-	for _, l := range legs {
+	ways := []*leg{ours, {run: through(true)}, {run: h.floorOf(t)}}
+	for _, l := range ways {
 		const first = 64
 		took, err := l.run(first)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		l.n = max(first, int(h.config.Time/max(took/first, 1)))
 		l.n -= l.n % t.window
@@ -243,21 +242,22 @@ func (h *hosted) measure(ctx context.Context, t *hostedTest, w io.Writer) error 
 	var ratios, inside []float64
 	for range h.config.Rounds {
 		var now []float64
-		for _, l := range legs {
+		for _, l := range ways {
 			took, err := l.run(l.n)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			now = append(now, t.figure(took, l.n))
 			l.figures = append(l.figures, now[len(now)-1])
 		}
 		ratios, inside = append(ratios, now[0]/now[2]), append(inside, now[0]/now[1])
 	}
-	_, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s %s\t%.2f\t%s\t%.2f\t%.3f\t%.3f\n", t.name,
-		t.show(median(legs[0].figures)), t.show(median(legs[1].figures)), t.show(median(legs[2].figures)), t.floor,
-		median(ratios), t.goalText(), median(inside),
-		float64(spent.bells)/float64(done), float64(spent.allocations)/float64(done))
-	return err
+	return &HostedResult{
+		Case: t.name, In: t.in, Out: t.out, InFlight: t.window, Unit: t.unit.String(), Goal: t.goal, AtLeast: t.atLeast,
+		LNet: spreadOf(ways[0].figures), Inproc: spreadOf(ways[1].figures), Plain: spreadOf(ways[2].figures), PlainIs: t.floor.String(),
+		Ratio: spreadOf(ratios), OfInproc: spreadOf(inside),
+		Bells: float64(spent.bells) / float64(done), Allocs: float64(spent.allocations) / float64(done), test: t,
+	}, nil
 }
 
 // floorOf is what a case is compared with.

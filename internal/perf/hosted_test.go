@@ -39,11 +39,14 @@ func TestHostedPrintsEveryCase(t *testing.T) {
 	defer leave()
 	start(func(ready func()) error { return ServeGuest(guests, c, true, PlainFiles{}, ready) })
 	var out strings.Builder
-	err := RunHosted(ctx, c, func(f PlainFiles) error {
+	results, err := RunHosted(ctx, c, func(f PlainFiles) error {
 		start(func(ready func()) error { return ServeGuest(guests, c, false, f, ready) })
 		return nil
-	}, &out)
+	}, func(*HostedResult) {})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := PrintHosted(&out, results); err != nil {
 		t.Fatal(err)
 	}
 	leave()

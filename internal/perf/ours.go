@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -34,15 +33,18 @@ type ours struct {
 	place
 }
 
-func startNode(ctx context.Context, address netip.Addr, port, peerCredits int, log *slog.Logger) (*ours, error) {
-	c := socklnd.UnprivilegedConfig(port)
-	c.Tunables.PeerCredits = peerCredits
-	c.Logger = log
-	d, err := socklnd.New(c)
+func startNode(ctx context.Context, c *Config, address netip.Addr, peerCredits int) (*ours, error) {
+	driver := socklnd.UnprivilegedConfig(c.Port)
+	driver.Tunables.PeerCredits = peerCredits
+	driver.Logger = c.Logger
+	for _, s := range c.Settings {
+		s.apply(&driver)
+	}
+	d, err := socklnd.New(driver)
 	if err != nil {
 		return nil, err
 	}
-	n, err := node.New(node.Config{Logger: log})
+	n, err := node.New(node.Config{Logger: c.Logger})
 	if err != nil {
 		return nil, err
 	}

@@ -1,20 +1,16 @@
 package perf
 
 import (
-	"context"
-	"fmt"
 	"net/netip"
 	"runtime"
-	"strings"
 	"testing"
-	"time"
 )
 
 // pair starts two nodes in this process, the second with memory to use.
 func pair(tb testing.TB, credits int) (client, server *ours) {
 	tb.Helper()
 	start := func(address string) *ours {
-		o, err := startNode(tb.Context(), netip.MustParseAddr(address), 9981, credits, nil)
+		o, err := startNode(tb.Context(), &Config{Port: 9981}, netip.MustParseAddr(address), credits)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -94,37 +90,5 @@ func BenchmarkSteadyState(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
-	}
-}
-
-// TestRunPrintsEveryCase runs the whole measurement, briefly.
-func TestRunPrintsEveryCase(t *testing.T) {
-	c := DefaultConfig()
-	c.Server, c.Client = netip.MustParseAddr("127.11.1.3"), netip.MustParseAddr("127.11.1.2")
-	c.Rounds, c.Time = 1, time.Millisecond
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ready, served := make(chan struct{}), make(chan error, 1)
-	go func() { served <- Serve(ctx, c, func() { close(ready) }) }()
-	select {
-	case <-ready:
-	case err := <-served:
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	if err := Run(ctx, c, &out); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if err := <-served; err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range tests() {
-		if !strings.Contains(out.String(), x.name) {
-			t.Errorf("no line for %q in\n%s", x.name, out.String())
-		}
-	}
-	if got, want := strings.Count(out.String(), "\n"), 1+len(tests()); got != want {
-		t.Errorf("%d lines, want %d:\n%s", got, want, fmt.Sprint(&out))
 	}
 }

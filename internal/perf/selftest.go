@@ -39,30 +39,41 @@ func (t *tester) close() error {
 	return errors.Join(t.console.Close(ctx), t.agent.Close(ctx))
 }
 
-// within calls f in a session with a server. What f is given adds a batch for
-// each new exchange, and runs it.
-func (t *tester) within(ctx context.Context, server lnet.NID, f func(run runner) error) error {
+// series is a session with a server. It adds a batch for each new exchange, and runs it.
+type series struct {
+	tester  *tester
+	batches map[exchange]string
+	fastest map[exchange]time.Duration
+}
+
+// open begins a session.
+func (t *tester) open(ctx context.Context, server lnet.NID) (*series, error) {
 	if err := t.begin(ctx, server); err != nil {
-		return err
+		return nil, err
 	}
-	batches := map[exchange]string{}
-	fastest := map[exchange]time.Duration{}
-	err := f(func(x exchange) (time.Duration, error) {
-		name, ok := batches[x]
-		if !ok {
-			name = fmt.Sprint("batch", len(batches))
-			batches[x] = name
-			if err := t.add(ctx, name, x); err != nil {
-				return 0, err
-			}
+	return &series{tester: t, batches: map[exchange]string{}, fastest: map[exchange]time.Duration{}}, nil
+}
+
+// run makes the RPCs of an exchange, and returns how long they took.
+func (s *series) run(ctx context.Context, x exchange) (time.Duration, error) {
+	name, ok := s.batches[x]
+	if !ok {
+		name = fmt.Sprint("batch", len(s.batches))
+		s.batches[x] = name
+		if err := s.tester.add(ctx, name, x); err != nil {
+			return 0, err
 		}
-		took, err := t.run(ctx, name, fastest[x])
-		if !ok || took < fastest[x] {
-			fastest[x] = took
-		}
-		return took, err
-	})
-	return errors.Join(err, t.console.EndSession(ctx, sessionKey))
+	}
+	took, err := s.tester.run(ctx, name, s.fastest[x])
+	if !ok || took < s.fastest[x] {
+		s.fastest[x] = took
+	}
+	return took, err
+}
+
+// close ends the session.
+func (s *series) close(ctx context.Context) error {
+	return s.tester.console.EndSession(ctx, sessionKey)
 }
 
 // begin begins a session.

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lnetd/lnetd/internal/perf"
+)
+
+// portsOfArm are those that an arm takes: the nodes' and the plain server's.
+const portsOfArm = 2
+
+// settings reads SETTING=VALUE of an option.
+func settings(option string, given []string) (list []perf.Setting, err error) {
+	for _, text := range given {
+		s, err := perf.ParseSetting(text)
+		if err != nil {
+			return nil, usage("%s: %w", option, err)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// measureAgainst starts two active processes, which start a passive one each, and has them
+// measure in alternation.
+func (p *program) measureAgainst(ctx context.Context, o *compareOptions) (err error) {
+	changed, err := settings("--against", o.against)
+	if err != nil {
+		return err
+	}
+	var env []string
+	with := *o
+	with.Port += portsOfArm
+	for _, s := range changed {
+		if s.Variable() {
+			env = append(env, s.String())
+		} else {
+			with.Settings = append(with.Settings[:len(with.Settings):len(with.Settings)], s)
+		}
+	}
+	var arms [2]*perf.Process
+	for k, arm := range []*compareOptions{o, &with} {
+		c, err := p.startProcess(ctx, arm, nil, env[:k*len(env)], "--perform")
+		if err != nil {
+			return fmt.Errorf("%s: %w", []string{"without", "with"}[k], err)
+		}
+		defer func() { err = errors.Join(err, c.end()) }()
+		arms[k] = c.talk()
+	}
+	list, err := perf.Against(ctx, o.Config, arms[0], arms[1], func(r *perf.Comparison) { p.caseDone(r.Case) })
+	if err != nil {
+		return err
+	}
+	setting := strings.Join(o.against, " ")
+	if p.json {
+		return p.printJSON(map[string]any{"method": perf.How(), "machine": perf.Machine(), "against": setting, "cases": list})
+	}
+	if err := perf.PrintAgainst(p.stdout, setting, list); err != nil {
+		return err
+	}
+	p.printMethod()
+	return nil
+}

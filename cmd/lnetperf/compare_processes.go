@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+
+	"github.com/lnetd/lnetd/internal/perf"
+)
+
+// servePassive serves until its parent closes its standard input.
+func (p *program) servePassive(ctx context.Context, o *compareOptions) error {
+	half := 1
+	if o.role == nearHost {
+		half = 0
+	}
+	if err := o.keepApart(half); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel()
+		ended <- perf.TellCosts(ctx, p.stdin, p.stdout)
+	}()
+	var err error
+	if o.role != "" {
+		err = o.role.serve(ctx, o, p.sayReady)
+	} else {
+		err = perf.Serve(ctx, o.Config, p.sayReady)
+	}
+	if ctx.Err() == nil {
+		return err // it may still be asked
+	}
+	select {
+	case told := <-ended:
+		return errors.Join(err, told)
+	default: // a signal ends it, and nobody has closed its input
+		return err
+	}
+}
+
+// sayReady is the first line that a process of a measurement prints.
+func (p *program) sayReady() { fmt.Fprintln(p.stdout, "ready") }
+
+// perform is the active process of an arm of --against, until its parent closes its standard
+// input.
+func (p *program) perform(ctx context.Context, o *compareOptions) error {
+	return p.beside(ctx, o, func() error { return perf.Perform(ctx, o.Config, p.stdin, p.stdout, p.sayReady) })
+}
+
+// beside calls f while there is a passive process, which o.Config then has.
+func (p *program) beside(ctx context.Context, o *compareOptions, f func() error) error {
+	c, err := p.startProcess(ctx, o, nil, nil, "--serve")
+	if err != nil {
+		return err
+	}
+	o.Passive = c.talk()
+	if err = o.keepApart(0); err == nil { // now that the child has the other half
+		err = f()
+	}
+	return errors.Join(err, c.end())
+}
+
+// process is one that this one has started.
+type process struct {
+	command *exec.Cmd
+	stdin   io.WriteCloser
+	stdout  *bufio.Reader
+}
+
+// startProcess starts a process that does the same as this one but for some options, and waits
+// until it is ready.
+func (p *program) startProcess(ctx context.Context, o *compareOptions, files []*os.File, env []string, options ...string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{
+		"compare", "--port", fmt.Sprint(o.Port), fmt.Sprintf("--apart=%t", o.apart),
+		fmt.Sprintf("--stacked=%t", o.stacked), "--sockets", o.sockets,
+	}, options...)
+	for _, s := range o.Settings {
+		args = append(args, "--set", s.String())
+	}
+	c := &process{command: exec.CommandContext(ctx, self, args...)}
+	c.command.Stderr, c.command.ExtraFiles = p.stderr, files
+	c.command.Env = append(os.Environ(), env...)
+	if c.stdin, err = c.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := c.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.command.Start(); err != nil {
+		return nil, err
+	}
+	c.stdout = bufio.NewReader(out)
+	if _, err := c.stdout.ReadString('\n'); err != nil {
+		return nil, errors.Join(fmt.Errorf("process of the measurement: %w", err), c.stdin.Close(), c.command.Wait())
+	}
+	return c, nil
+}
+
+// talk is how to ask it.
+func (c *process) talk() *perf.Process { return perf.NewProcess(c.stdout, c.stdin) }
+
+// end has it end, and waits for that.
+func (c *process) end() error { return errors.Join(c.stdin.Close(), c.command.Wait()) }
+
+func (o *compareOptions) keepApart(half int) error {
+	if o.stacked {
+		if err := perf.KeepTogether(); err != nil {
+			return fmt.Errorf("--stacked: %w", err)
+		}
+	}
+	if !o.apart {
+		return nil
+	}
+	if err := perf.KeepApart(half); err != nil {
+		return fmt.Errorf("--apart: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// Comparison is what a setting did to a case.
+type Comparison struct {
+	Case     string    `json:"case"`
+	In       int       `json:"in_bytes"`
+	Out      int       `json:"out_bytes"`
+	InFlight int       `json:"in_flight"`
+	Unit     string    `json:"unit"`
+	Without  *Measured `json:"without"`
+	With     *Measured `json:"with"`
+	// Ratio is the figure with the setting to that without it, of each pair of rounds.
+	Ratio   Spread `json:"ratio"`
+	Verdict string `json:"verdict"` // better, worse, or none that can be seen
+
+	test *test
+}
+
+// Verdicts.
+const (
+	better = "better"
+	worse  = "worse"
+	unsure = "no difference seen"
+)
+
+// verdict holds a ratio for one if three quarters of the pairs agree, and the median is away
+// from 1 by more than a hundredth.
+func (t *test) verdict(ratio Spread) string {
+	const noise = 0.01
+	higher := ratio.Q1 > 1 && ratio.Median > 1+noise
+	lower := ratio.Q3 < 1 && ratio.Median < 1-noise
+	if t.unit == microseconds {
+		higher, lower = lower, higher
+	}
+	switch {
+	case higher:
+		return better
+	case lower:
+		return worse
+	}
+	return unsure
+}
+
+// Against measures every case in two arms, active processes that Perform: one without and
+// one with a setting. Their rounds are pairs whose order alternates, without, with, with,
+// without, so that what drifts, drifts for both. done is called with each result as it comes.
+func Against(ctx context.Context, c Config, without, with *Process, done func(*Comparison)) (list []*Comparison, err error) {
+	for _, t := range c.chosen() {
+		r, err := against(ctx, &c, [2]arm{away{without}, away{with}}, &t)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.name, err)
+		}
+		done(r)
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+func against(ctx context.Context, c *Config, arms [2]arm, t *test) (r *Comparison, err error) {
+	var n int
+	for k, a := range arms {
+		if err := a.open(ctx, t.name); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, a.close(ctx)) }()
+		m, err := size(ctx, c, a, t, LegLNet)
+		if err != nil {
+			return nil, err
+		}
+		if k == 0 {
+			n = m
+		}
+	}
+	all := [2]*rounds{{n: n}, {n: n}}
+	var ratios []float64
+	for k := range c.Rounds + countedRounds {
+		var now [2]float64
+		for j := range 2 {
+			which := (j + k) % 2
+			counted := k >= c.Rounds
+			round, err := arms[which].run(ctx, LegLNet, n, counted)
+			if err != nil {
+				return nil, err
+			}
+			if counted {
+				all[which].costs(&round)
+				continue
+			}
+			now[which] = all[which].add(t, &round)
+		}
+		if now[0] > 0 {
+			ratios = append(ratios, now[1]/now[0])
+		}
+	}
+	r = &Comparison{
+		Case: t.name, In: t.in, Out: t.out, InFlight: t.window, Unit: t.unit.String(),
+		Without: all[0].measured(), With: all[1].measured(), Ratio: spreadOf(ratios), test: t,
+	}
+	r.Verdict = t.verdict(r.Ratio)
+	return r, nil
+}
+
+// PrintAgainst writes two tables, as Print does. setting is what people have asked for.
+func PrintAgainst(w io.Writer, setting string, list []*Comparison) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "exchange\twithout\t%s\tratio\tquartiles\tleast..most\tverdict\n", setting)
+	for _, r := range list {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%.2f\t%s\t%.2f..%.2f\t%s\n", r.Case, r.test.show(r.Without.Figure.Median),
+			r.test.show(r.With.Figure.Median), r.Ratio.Median, quartiles(r.Ratio), r.Ratio.Min, r.Ratio.Max, r.Verdict)
+	}
+	fmt.Fprintln(table)
+	printCostHead(table)
+	for _, r := range list {
+		printCosts(table, r.Case, "without", r.Without)
+		printCosts(table, "", "with", r.With)
+	}
+	return table.Flush()
+}

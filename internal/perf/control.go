@@ -1,0 +1,180 @@
+package perf
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// The processes of a measurement are told what to do, and say what it was like, by a line of
+// JSON each way: on standard input and output of the process that is told.
+
+// ask is such a line.
+type ask struct {
+	Do    string `json:"do"`
+	Case  string `json:"case,omitempty"`
+	Leg   Leg    `json:"leg,omitempty"`
+	N     int    `json:"n,omitempty"`
+	Calls bool   `json:"calls,omitempty"` // count system calls of all kinds, and nothing else
+}
+
+// What can be asked for: of a passive process to count, and of one that measures, to do what
+// arm has.
+const (
+	doCount = "count"
+	doTell  = "tell"
+	doOpen  = "open"
+	doRun   = "run"
+	doClose = "close"
+)
+
+// told is the answer.
+type told struct {
+	Error string `json:"error,omitempty"`
+	Cost  Cost   `json:"cost,omitempty"`
+	Round *Round `json:"round,omitempty"`
+}
+
+// Process is another process, at the other end of two pipes. It is for one goroutine.
+type Process struct {
+	in  *json.Encoder
+	out *json.Decoder
+}
+
+// NewProcess is the process that reads w and writes r.
+func NewProcess(r io.Reader, w io.Writer) *Process {
+	return &Process{json.NewEncoder(w), json.NewDecoder(r)}
+}
+
+func (p *Process) ask(a ask) (told, error) {
+	if err := p.in.Encode(a); err != nil {
+		return told{}, fmt.Errorf("ask a process to %s: %w", a.Do, err)
+	}
+	var t told
+	if err := p.out.Decode(&t); err != nil {
+		return told{}, fmt.Errorf("answer of a process asked to %s: %w", a.Do, err)
+	}
+	if t.Error != "" {
+		return told{}, errors.New(t.Error)
+	}
+	return t, nil
+}
+
+// answer calls f for each line of r until r or ctx ends, and writes to w what it says.
+func answer(ctx context.Context, r io.Reader, w io.Writer, f func(a ask) (told, error)) error {
+	in, out := json.NewDecoder(r), json.NewEncoder(w)
+	for ctx.Err() == nil {
+		var a ask
+		if err := in.Decode(&a); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		t, err := f(a)
+		if err != nil {
+			t = told{Error: err.Error()}
+		}
+		if err := out.Encode(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TellCosts answers for a passive process, until r ends.
+func TellCosts(ctx context.Context, r io.Reader, w io.Writer) (err error) {
+	m, err := newMeter()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.close()) }()
+	return answer(ctx, r, w, func(a ask) (t told, err error) {
+		switch a.Do {
+		case doCount:
+			return t, m.begin(a.Calls)
+		case doTell:
+			t.Cost, err = m.end()
+			return t, err
+		}
+		return t, fmt.Errorf("nobody can %q here", a.Do)
+	})
+}
+
+// begin and end are those of the meter of a passive process.
+func (p *Process) begin(calls bool) error {
+	_, err := p.ask(ask{Do: doCount, Calls: calls})
+	return err
+}
+
+func (p *Process) end() (Cost, error) {
+	t, err := p.ask(ask{Do: doTell})
+	return t.Cost, err
+}
+
+// Round is what one round of a case came to.
+type Round struct {
+	Took time.Duration `json:"took_ns"`
+	// Asks and Answers are what each exchange has cost the active and the passive process.
+	Asks    Cost `json:"asks,omitempty"`
+	Answers Cost `json:"answers,omitempty"`
+}
+
+// arm is a pair of processes that exchange messages: this one and a passive one, or two
+// others, of which the active one is told.
+type arm interface {
+	// open makes ready for a case; the one before must be closed.
+	open(ctx context.Context, name string) error
+	// run makes n exchanges of the case.
+	run(ctx context.Context, leg Leg, n int, calls bool) (Round, error)
+	close(ctx context.Context) error
+}
+
+// away is an arm of other processes.
+type away struct{ *Process }
+
+func (w away) open(_ context.Context, name string) error {
+	_, err := w.ask(ask{Do: doOpen, Case: name})
+	return err
+}
+
+func (w away) run(_ context.Context, leg Leg, n int, calls bool) (Round, error) {
+	t, err := w.ask(ask{Do: doRun, Leg: leg, N: n, Calls: calls})
+	if err == nil && t.Round == nil {
+		err = errors.New("a process says nothing of its round")
+	}
+	if err != nil {
+		return Round{}, err
+	}
+	return *t.Round, nil
+}
+
+func (w away) close(context.Context) error {
+	_, err := w.ask(ask{Do: doClose})
+	return err
+}
+
+// Perform is the active process of an arm, which does what it is told until r ends. ready is
+// called when it can.
+func Perform(ctx context.Context, c Config, r io.Reader, w io.Writer, ready func()) (err error) {
+	b, err := startBench(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.stop()) }()
+	ready()
+	return answer(ctx, r, w, func(a ask) (told, error) {
+		switch a.Do {
+		case doOpen:
+			return told{}, b.open(ctx, a.Case)
+		case doRun:
+			round, err := b.run(ctx, a.Leg, a.N, a.Calls)
+			return told{Round: &round}, err
+		case doClose:
+			return told{}, b.close(ctx)
+		}
+		return told{}, fmt.Errorf("nobody can %q here", a.Do)
+	})
+}

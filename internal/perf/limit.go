@@ -1,0 +1,287 @@
+package perf
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// The limit is the most that a plain program gets out of one TCP connection: a thread on a
+// processor of its own that looks at the socket all the time, writes as many messages as
+// wait with one system call, and takes all that has come with another.
+
+const (
+	// limitMark is in the third word of a header with which a connection becomes one that
+	// is answered so.
+	limitMark = 0x746d696c
+	// limitLooks are fruitless before others may have the processor, limitSpin is how long
+	// who answers looks before it sleeps.
+	limitLooks = 256
+	limitSpin  = 200 * time.Microsecond
+	// limitMemory is what is read at once at most.
+	limitMemory = 1<<20 + headSize
+)
+
+// spinner is an end of such a connection: a non-blocking socket.
+type spinner struct {
+	fd     int
+	looks  int
+	asleep bool // it may sleep
+	since  time.Time
+}
+
+// transfer makes a read or write; 0: nothing goes now.
+func (s *spinner) transfer(call uintptr, b []byte) (int, error) {
+	for {
+		n, _, errno := syscall.RawSyscall(call, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			return 0, nil
+		case errno != 0:
+			return 0, errno
+		case n == 0 && call == unix.SYS_READ:
+			return 0, io.EOF
+		}
+		s.looks = 0
+		return int(n), nil
+	}
+}
+
+// idle is called when a look has brought nothing.
+func (s *spinner) idle(writes bool) error {
+	s.looks++
+	if s.looks == 1 && s.asleep {
+		s.since = time.Now()
+	}
+	if s.looks%limitLooks != 0 {
+		return nil
+	}
+	shm.Yield()
+	if !s.asleep || time.Since(s.since) < limitSpin {
+		return nil
+	}
+	p := [1]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
+	if writes {
+		p[0].Events |= unix.POLLOUT
+	}
+	s.looks = 0
+	if _, err := unix.Poll(p[:], -1); err != nil && !errors.Is(err, unix.EINTR) {
+		return os.NewSyscallError("poll", err)
+	}
+	return nil
+}
+
+// confineThread gives this goroutine a thread with a processor of its own, the first or the
+// last of those that it may use, until it calls what is returned.
+func confineThread(last bool) (restore func(), err error) {
+	runtime.LockOSThread()
+	var all, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		runtime.UnlockOSThread()
+		return nil, os.NewSyscallError("sched_getaffinity", err)
+	}
+	n, chosen := all.Count(), -1
+	for cpu, seen := 0, 0; seen < n; cpu++ {
+		if !all.IsSet(cpu) {
+			continue
+		}
+		seen++
+		if chosen = cpu; !last {
+			break
+		}
+	}
+	one.Set(chosen)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		runtime.UnlockOSThread()
+		return nil, os.NewSyscallError("sched_setaffinity", err)
+	}
+	return func() {
+		if unix.SchedSetaffinity(0, &all) == nil {
+			runtime.UnlockOSThread()
+		} // else the thread ends with its goroutine
+	}, nil
+}
+
+// limitAnswer answers on a connection until it ends. Nothing has been read of it but the
+// header with the mark.
+func limitAnswer(ctx context.Context, c *net.TCPConn, head []byte) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	// A socket that is looked at cannot be closed; it can be shut down.
+	stop := context.AfterFunc(ctx, func() { _ = c.CloseRead() })
+	defer stop()
+	restore, err := confineThread(true)
+	if err != nil {
+		return
+	}
+	defer restore()
+	if _, err := c.Write(head); err != nil { // that it has understood
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		a := answerer{spinner: spinner{fd: int(fd), asleep: true}, in: make([]byte, limitMemory), out: written(limitMemory)}
+		_ = a.run() // its end is that of the connection
+	})
+}
+
+// answerer reads messages, whatever of them there is, and owes answers.
+type answerer struct {
+	spinner
+	in, out []byte
+	have    int // bytes of a header at the begin of in
+	skip    int // bytes of a payload that are still to come
+	answer  int // bytes of the answer to it
+	owed    int
+}
+
+func (a *answerer) run() error {
+	for {
+		n, err := a.transfer(unix.SYS_READ, a.in[a.have:])
+		if err != nil {
+			return err
+		}
+		if err := a.take(n); err != nil {
+			return err
+		}
+		m := 0
+		if a.owed > 0 {
+			if m, err = a.transfer(unix.SYS_WRITE, a.out[:min(a.owed, len(a.out))]); err != nil {
+				return err
+			}
+			a.owed -= m
+		}
+		if n == 0 && m == 0 {
+			if err := a.idle(a.owed > 0); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// take takes n bytes that have come behind those that are there.
+func (a *answerer) take(n int) error {
+	rest := a.in[:a.have+n]
+	for len(rest) > 0 {
+		if a.skip > 0 {
+			n := min(a.skip, len(rest))
+			a.skip -= n
+			rest = rest[n:]
+			if a.skip == 0 {
+				a.owed += a.answer
+			}
+			continue
+		}
+		if len(rest) < headSize {
+			break
+		}
+		in, out := int(binary.LittleEndian.Uint32(rest)), int(binary.LittleEndian.Uint32(rest[4:]))
+		if in > 1<<20 || out > 1<<20 {
+			return fmt.Errorf("a message of %d bytes, with an answer of %d", in, out)
+		}
+		a.skip, a.answer = in, headSize+out
+		rest = rest[headSize:]
+		if in == 0 {
+			a.owed += a.answer
+		}
+	}
+	a.have = copy(a.in, rest)
+	return nil
+}
+
+// limitClient measures on one such connection.
+type limitClient struct {
+	conn *net.TCPConn
+	raw  syscall.RawConn
+}
+
+func dialLimit(ctx context.Context, addr string) (*limitClient, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	c := conn.(*net.TCPConn)
+	head := make([]byte, headSize)
+	binary.LittleEndian.PutUint32(head[8:], limitMark)
+	if _, err = c.Write(head); err == nil {
+		_, err = io.ReadFull(c, head)
+	}
+	l := &limitClient{conn: c}
+	if err == nil {
+		l.raw, err = c.SyscallConn()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("connection that spins: %w", err), c.Close())
+	}
+	return l, nil
+}
+
+// exchange is as that of floorClient.
+func (l *limitClient) exchange(n, in, out, window int) (took time.Duration, err error) {
+	each := headSize + in
+	messages := written(window * each)
+	for k := range window {
+		clear(messages[k*each:][:headSize])
+		binary.LittleEndian.PutUint32(messages[k*each:], uint32(in))
+		binary.LittleEndian.PutUint32(messages[k*each+4:], uint32(out))
+	}
+	answers := written(window * (headSize + out))
+	restore, err := confineThread(false)
+	if err != nil {
+		return 0, err
+	}
+	defer restore()
+	controlErr := l.raw.Control(func(fd uintptr) {
+		start := time.Now()
+		err = spinExchange(&spinner{fd: int(fd)}, n, each, headSize+out, messages, answers)
+		took = time.Since(start)
+	})
+	return took, errors.Join(err, controlErr)
+}
+
+// spinExchange sends n messages of each bytes, and takes an answer of answer bytes for each
+// of them. messages and answers have room for as many as may be under way.
+func spinExchange(s *spinner, n, each, answer int, messages, answers []byte) error {
+	window := len(messages) / each
+	total, sent, received := n*each, 0, 0
+	for received < n*answer {
+		allowed := min(total, (received/answer+window)*each)
+		wrote := 0
+		if sent < allowed {
+			at := sent % len(messages)
+			m, err := s.transfer(unix.SYS_WRITE, messages[at:min(len(messages), at+allowed-sent)])
+			if err != nil {
+				return os.NewSyscallError("write", err)
+			}
+			sent, wrote = sent+m, m
+		}
+		at := received % len(answers)
+		m, err := s.transfer(unix.SYS_READ, answers[at:])
+		if err != nil {
+			return fmt.Errorf("answer %d of %d: %w", received/answer, n, err)
+		}
+		received += m
+		if wrote == 0 && m == 0 {
+			if err := s.idle(false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

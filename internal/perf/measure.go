@@ -1,0 +1,187 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Spread is what the rounds came to.
+type Spread struct {
+	Median float64 `json:"median"`
+	Q1     float64 `json:"q1"` // a quarter is not above it
+	Q3     float64 `json:"q3"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+func spreadOf(v []float64) Spread {
+	s := slices.Sorted(slices.Values(v))
+	if len(s) == 0 {
+		return Spread{}
+	}
+	last := len(s) - 1
+	return Spread{Median: s[len(s)/2], Q1: s[last/4], Q3: s[last-last/4], Min: s[0], Max: s[last]}
+}
+
+// Measured is one way to make the exchanges of a case.
+type Measured struct {
+	// Figure is in the case's unit.
+	Figure Spread `json:"figure"`
+	// Messages is how many exchanges a round had.
+	Messages int `json:"messages"`
+	// Asks and Answers are what an exchange has cost both processes, by the names of Cost.
+	Asks    map[string]Spread `json:"asks,omitempty"`
+	Answers map[string]Spread `json:"answers,omitempty"`
+}
+
+// Result is what a case came to.
+type Result struct {
+	Case     string `json:"case"`
+	In       int    `json:"in_bytes"`
+	Out      int    `json:"out_bytes"`
+	InFlight int    `json:"in_flight"`
+	Unit     string `json:"unit"` // us, GB/s or 1/s
+	// Goal is what Ratio is to be at most, or, with AtLeast, at least; 0: there is none.
+	Goal    float64   `json:"goal,omitempty"`
+	AtLeast bool      `json:"at_least,omitempty"`
+	LNet    *Measured `json:"lnetd"`
+	Floor   *Measured `json:"floor"`
+	Limit   *Measured `json:"limit"`
+	// Ratio is lnetd's figure to the floor's, of each round, OfLimit to the limit's.
+	Ratio   Spread `json:"ratio"`
+	OfLimit Spread `json:"of_limit"`
+
+	test *test
+}
+
+// rounds are those of a way, as they come.
+type rounds struct {
+	n             int // exchanges in each
+	figures       []float64
+	asks, answers map[string][]float64
+}
+
+func (s *rounds) add(t *test, r *Round) float64 {
+	f := t.figure(r.Took, s.n)
+	s.figures = append(s.figures, f)
+	s.costs(r)
+	return f
+}
+
+// costs adds what a round has cost.
+func (s *rounds) costs(r *Round) {
+	for _, x := range []struct {
+		into *map[string][]float64
+		cost Cost
+	}{{&s.asks, r.Asks}, {&s.answers, r.Answers}} {
+		if *x.into == nil {
+			*x.into = map[string][]float64{}
+		}
+		for name, v := range x.cost {
+			(*x.into)[name] = append((*x.into)[name], v)
+		}
+	}
+}
+
+func (s *rounds) measured() *Measured {
+	spreads := func(m map[string][]float64) map[string]Spread {
+		out := make(map[string]Spread, len(m))
+		for name := range maps.Keys(m) {
+			out[name] = spreadOf(m[name])
+		}
+		return out
+	}
+	return &Measured{Figure: spreadOf(s.figures), Messages: s.n, Asks: spreads(s.asks), Answers: spreads(s.answers)}
+}
+
+// countedRounds are those in which system calls are counted, and nothing else.
+const countedRounds = 3
+
+// firstRound is the number of exchanges by which the length of rounds is found.
+const firstRound = 128
+
+// size finds how many exchanges a round of a way has, after a first one that warms.
+func size(ctx context.Context, c *Config, a arm, t *test, leg Leg) (int, error) {
+	r, err := a.run(ctx, leg, firstRound, false)
+	if err != nil {
+		return 0, err
+	}
+	n := max(firstRound, int(c.Time/max(r.Took/firstRound, 1)))
+	return n - n%t.window, nil
+}
+
+// measure runs one case, each way in turn.
+func measure(ctx context.Context, c *Config, a arm, t *test) (r *Result, err error) {
+	if err := a.open(ctx, t.name); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, a.close(ctx)) }()
+	all := map[Leg]*rounds{}
+	for _, leg := range legs {
+		n, err := size(ctx, c, a, t, leg)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", leg, err)
+		}
+		all[leg] = &rounds{n: n}
+	}
+	all[LegLNet].n = all[LegFloor].n
+	var ratios, ofLimit []float64
+	for k := range c.Rounds + countedRounds {
+		now := map[Leg]float64{}
+		for _, leg := range legs {
+			counted := k >= c.Rounds
+			round, err := a.run(ctx, leg, all[leg].n, counted)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", leg, err)
+			}
+			if counted {
+				all[leg].costs(&round)
+				continue
+			}
+			now[leg] = all[leg].add(t, &round)
+		}
+		if len(now) > 0 {
+			ratios = append(ratios, now[LegLNet]/now[LegFloor])
+			ofLimit = append(ofLimit, now[LegLNet]/now[LegLimit])
+		}
+	}
+	r = t.result()
+	r.LNet, r.Floor, r.Limit = all[LegLNet].measured(), all[LegFloor].measured(), all[LegLimit].measured()
+	r.Ratio, r.OfLimit = spreadOf(ratios), spreadOf(ofLimit)
+	return r, nil
+}
+
+// result is one of the case, without figures.
+func (t *test) result() *Result {
+	return &Result{
+		Case: t.name, In: t.in, Out: t.out, InFlight: t.window, Unit: t.unit.String(),
+		Goal: t.goal, AtLeast: t.atLeast, test: t,
+	}
+}
+
+// chosen are the cases that the configuration asks for.
+func (c *Config) chosen() []test {
+	return slices.DeleteFunc(tests(), func(t test) bool { return c.Only != nil && !c.Only.MatchString(t.name) })
+}
+
+// Run measures every case against a Serve in another process. done is called with each
+// result as it comes.
+func Run(ctx context.Context, c Config, done func(*Result)) (results []*Result, err error) {
+	b, err := startBench(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.stop()) }()
+	for _, t := range c.chosen() {
+		r, err := measure(ctx, &c, b, &t)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.name, err)
+		}
+		done(r)
+		results = append(results, r)
+	}
+	return results, nil
+}

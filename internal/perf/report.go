@@ -1,0 +1,99 @@
+package perf
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"golang.org/x/sys/unix"
+)
+
+// Print writes two tables: the figures of each case, and what its messages cost.
+func Print(w io.Writer, results []*Result) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "exchange\tlnetd\tfloor\tlimit\tratio\tquartiles\tgoal\tof limit\tquartiles\n")
+	for _, r := range results {
+		t := r.test
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.2f\t%s\t%s\t%.2f\t%s\n", t.name,
+			t.show(r.LNet.Figure.Median), t.show(r.Floor.Figure.Median), t.show(r.Limit.Figure.Median),
+			r.Ratio.Median, quartiles(r.Ratio), t.goalText(), r.OfLimit.Median, quartiles(r.OfLimit))
+	}
+	fmt.Fprintln(table)
+	printCostHead(table)
+	for _, r := range results {
+		name := r.Case
+		for _, x := range []struct {
+			leg Leg
+			m   *Measured
+		}{{LegLNet, r.LNet}, {LegFloor, r.Floor}, {LegLimit, r.Limit}} {
+			printCosts(table, name, string(x.leg), x.m)
+			name = ""
+		}
+	}
+	return table.Flush()
+}
+
+// costColumns are what is shown of costs.
+var costColumns = []struct{ name, title, format string }{
+	{Wakeups, "wake-ups", "%.2f"},
+	{Syscalls, "syscalls", "%.2f"},
+	{IOSyscalls, "reads, writes", "%.2f"},
+	{CPU, "µs of processor", "%.1f"},
+	{Allocs, "allocs", "%.2f"},
+}
+
+func printCostHead(w io.Writer) {
+	fmt.Fprintf(w, "each exchange costs: who asks + who answers\tby")
+	for _, c := range costColumns {
+		fmt.Fprintf(w, "\t%s", c.title)
+	}
+	fmt.Fprintln(w)
+}
+
+// printCosts writes a line: medians.
+func printCosts(w io.Writer, name, by string, m *Measured) {
+	fmt.Fprintf(w, "%s\t%s", name, by)
+	for _, c := range costColumns {
+		fmt.Fprintf(w, "\t%s+%s", costText(m.Asks, c.name, c.format), costText(m.Answers, c.name, c.format))
+	}
+	fmt.Fprintln(w)
+}
+
+// costText is a median; - if it was not counted.
+func costText(costs map[string]Spread, name, format string) string {
+	s, ok := costs[name]
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf(format, s.Median)
+}
+
+func quartiles(s Spread) string { return fmt.Sprintf("%.2f..%.2f", s.Q1, s.Q3) }
+
+// How tells how costs were counted, in a line for each kind of count.
+func How() []string {
+	lines := []string{
+		"wake-ups: voluntary context switches of all threads; µs of processor: user and system; allocs: Go's heap",
+		"reads, writes: system calls that read or write, of vectors too, as /proc/self/io counts them",
+	}
+	all := "syscalls: of all kinds, by the tracepoint raw_syscalls:sys_enter, in rounds of their own"
+	if err := UncountedSyscalls(); err != nil {
+		all = "syscalls: not counted: " + strings.ReplaceAll(err.Error(), "\n", ": ") + "; it takes root"
+	}
+	return append(lines, all)
+}
+
+// Machine says where figures come from.
+func Machine() map[string]any {
+	var u unix.Utsname
+	kernel := ""
+	if unix.Uname(&u) == nil {
+		kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	return map[string]any{
+		"kernel": kernel, "architecture": runtime.GOARCH, "go": runtime.Version(),
+		"processors": runtime.NumCPU(), "gomaxprocs": runtime.GOMAXPROCS(0),
+	}
+}
