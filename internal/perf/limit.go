@@ -26,6 +26,9 @@ const (
 	// limitMark is in the third word of a header with which a connection becomes one that
 	// is answered so.
 	limitMark = 0x746d696c
+	// limitCPU is the place in a header of the processor that an end has, plus 1: ends that
+	// share one yield after each look.
+	limitCPU = 12
 	// limitLooks are fruitless before others may have the processor, limitSpin is how long
 	// who answers looks before it sleeps.
 	limitLooks = 256
@@ -37,8 +40,9 @@ const (
 // spinner is an end of such a connection: a non-blocking socket.
 type spinner struct {
 	fd     int
+	shares bool // a processor, with the other end
+	sleeps bool // when nothing comes
 	looks  int
-	asleep bool // it may sleep
 	since  time.Time
 }
 
@@ -64,14 +68,17 @@ func (s *spinner) transfer(call uintptr, b []byte) (int, error) {
 // idle is called when a look has brought nothing.
 func (s *spinner) idle(writes bool) error {
 	s.looks++
-	if s.looks == 1 && s.asleep {
+	if s.looks == 1 && s.sleeps {
 		s.since = time.Now()
 	}
 	if s.looks%limitLooks != 0 {
+		if s.shares {
+			shm.Yield()
+		}
 		return nil
 	}
 	shm.Yield()
-	if !s.asleep || time.Since(s.since) < limitSpin {
+	if !s.sleeps || time.Since(s.since) < limitSpin {
 		return nil
 	}
 	p := [1]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
@@ -85,17 +92,12 @@ func (s *spinner) idle(writes bool) error {
 	return nil
 }
 
-// confineThread gives this goroutine a thread with a processor of its own, the first or the
-// last of those that it may use, until it calls what is returned.
-func confineThread(last bool) (restore func(), err error) {
-	runtime.LockOSThread()
-	var all, one unix.CPUSet
+// chooseCPU finds the first or the last processor of all that this thread may use.
+func chooseCPU(last bool) (chosen int, all unix.CPUSet, err error) {
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		runtime.UnlockOSThread()
-		return nil, os.NewSyscallError("sched_getaffinity", err)
+		return 0, all, os.NewSyscallError("sched_getaffinity", err)
 	}
-	n, chosen := all.Count(), -1
-	for cpu, seen := 0, 0; seen < n; cpu++ {
+	for cpu, seen := 0, 0; seen < all.Count(); cpu++ {
 		if !all.IsSet(cpu) {
 			continue
 		}
@@ -104,12 +106,24 @@ func confineThread(last bool) (restore func(), err error) {
 			break
 		}
 	}
-	one.Set(chosen)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		runtime.UnlockOSThread()
-		return nil, os.NewSyscallError("sched_setaffinity", err)
+	return chosen, all, nil
+}
+
+// confineThread gives this goroutine a thread that has a processor, until it calls what is
+// returned.
+func confineThread(last bool) (cpu int, restore func(), err error) {
+	runtime.LockOSThread()
+	cpu, all, err := chooseCPU(last)
+	if err == nil {
+		var one unix.CPUSet
+		one.Set(cpu)
+		err = os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinity(0, &one))
 	}
-	return func() {
+	if err != nil {
+		runtime.UnlockOSThread()
+		return 0, nil, err
+	}
+	return cpu, func() {
 		if unix.SchedSetaffinity(0, &all) == nil {
 			runtime.UnlockOSThread()
 		} // else the thread ends with its goroutine
@@ -126,16 +140,18 @@ func limitAnswer(ctx context.Context, c *net.TCPConn, head []byte) {
 	// A socket that is looked at cannot be closed; it can be shut down.
 	stop := context.AfterFunc(ctx, func() { _ = c.CloseRead() })
 	defer stop()
-	restore, err := confineThread(true)
+	cpu, restore, err := confineThread(true)
 	if err != nil {
 		return
 	}
 	defer restore()
+	shares := binary.LittleEndian.Uint32(head[limitCPU:]) == uint32(cpu+1)
+	binary.LittleEndian.PutUint32(head[limitCPU:], uint32(cpu+1))
 	if _, err := c.Write(head); err != nil { // that it has understood
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
-		a := answerer{spinner: spinner{fd: int(fd), asleep: true}, in: make([]byte, limitMemory), out: written(limitMemory)}
+		a := answerer{spinner: spinner{fd: int(fd), shares: shares, sleeps: true}, in: make([]byte, limitMemory), out: written(limitMemory)}
 		_ = a.run() // its end is that of the connection
 	})
 }
@@ -208,6 +224,8 @@ func (a *answerer) take(n int) error {
 type limitClient struct {
 	conn *net.TCPConn
 	raw  syscall.RawConn
+	// shares tells that both ends have the same processor.
+	shares bool
 }
 
 func dialLimit(ctx context.Context, addr string) (*limitClient, error) {
@@ -217,12 +235,18 @@ func dialLimit(ctx context.Context, addr string) (*limitClient, error) {
 		return nil, err
 	}
 	c := conn.(*net.TCPConn)
+	l := &limitClient{conn: c}
+	cpu, _, err := chooseCPU(false)
 	head := make([]byte, headSize)
 	binary.LittleEndian.PutUint32(head[8:], limitMark)
-	if _, err = c.Write(head); err == nil {
+	binary.LittleEndian.PutUint32(head[limitCPU:], uint32(cpu+1))
+	if err == nil {
+		_, err = c.Write(head)
+	}
+	if err == nil {
 		_, err = io.ReadFull(c, head)
 	}
-	l := &limitClient{conn: c}
+	l.shares = binary.LittleEndian.Uint32(head[limitCPU:]) == uint32(cpu+1)
 	if err == nil {
 		l.raw, err = c.SyscallConn()
 	}
@@ -242,14 +266,14 @@ func (l *limitClient) exchange(n, in, out, window int) (took time.Duration, err 
 		binary.LittleEndian.PutUint32(messages[k*each+4:], uint32(out))
 	}
 	answers := written(window * (headSize + out))
-	restore, err := confineThread(false)
+	_, restore, err := confineThread(false)
 	if err != nil {
 		return 0, err
 	}
 	defer restore()
 	controlErr := l.raw.Control(func(fd uintptr) {
 		start := time.Now()
-		err = spinExchange(&spinner{fd: int(fd)}, n, each, headSize+out, messages, answers)
+		err = spinExchange(&spinner{fd: int(fd), shares: l.shares}, n, each, headSize+out, messages, answers)
 		took = time.Since(start)
 	})
 	return took, errors.Join(err, controlErr)

@@ -1,0 +1,94 @@
+package perf
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// costing is a result with the costs of each round.
+func costing(name string, asks, answers map[string][]float64) *Result {
+	return &Result{Case: name, LNet: (&rounds{n: 1, asks: asks, answers: answers}).measured()}
+}
+
+const boundedCase = "PUT+ACK 0 B, caller blocks"
+
+// What was measured is within its bounds; one system call, wake-up or allocation more is not,
+// and what a busy machine adds to some of the rounds is.
+func TestBounds(t *testing.T) {
+	usual := func() map[string][]float64 {
+		return map[string][]float64{Wakeups: {1, 1.02, 0.98, 1.01, 1}, Syscalls: {4.1, 4.2, 4}, IOSyscalls: {3, 3, 3, 3, 3.1}, Allocs: {0, 0, 0.01, 0, 0}}
+	}
+	path := filepath.Join(t.TempDir(), "bounds.json")
+	if err := RecordBounds([]*Result{costing(boundedCase, usual(), usual())}).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	b, err := ReadBounds(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !b.Cases().MatchString(boundedCase) || b.Cases().MatchString("PUT+ACK 0 B, caller") {
+		t.Errorf("cases: %v", b.Cases())
+	}
+	more := func(name string, by float64, rounds int) map[string][]float64 {
+		costs := usual()
+		for k := range costs[name][:min(rounds, len(costs[name]))] {
+			costs[name][k] += by
+		}
+		return costs
+	}
+	const all = 9
+	for _, c := range []struct {
+		name          string
+		asks, answers map[string][]float64
+		above, left   []string
+	}{
+		{name: "as it was", asks: usual(), answers: usual()},
+		{name: "a busy machine", asks: more(Wakeups, 3, 3), answers: more(IOSyscalls, 1, 3)},
+		{name: "another wake-up", asks: more(Wakeups, 1, all), answers: usual(),
+			above: []string{boundedCase + ", who asks: wakeups 2.00 of each exchange, at most 1.27"}},
+		{name: "another system call", asks: usual(), answers: more(Syscalls, 1, all),
+			above: []string{boundedCase + ", who answers: syscalls 5.00 of each exchange, at most 4.93"}},
+		{name: "another write", asks: more(IOSyscalls, 1, all), answers: usual(),
+			above: []string{boundedCase + ", who asks: io_syscalls 4.00 of each exchange, at most 3.55"}},
+		{name: "an allocation", asks: usual(), answers: more(Allocs, 1, all),
+			above: []string{boundedCase + ", who answers: allocs 1.00 of each exchange, at most 0.10"}},
+		{name: "not counted", asks: usual(), answers: map[string][]float64{Wakeups: {1}, IOSyscalls: {3}, Allocs: {0}},
+			left: []string{boundedCase + ", who answers: syscalls"}},
+	} {
+		above, left := b.Compare([]*Result{costing(boundedCase, c.asks, c.answers)})
+		if diff := cmp.Diff(c.above, above); diff != "" {
+			t.Errorf("%s: above:\n%s", c.name, diff)
+		}
+		if diff := cmp.Diff(c.left, left); diff != "" {
+			t.Errorf("%s: left:\n%s", c.name, diff)
+		}
+	}
+}
+
+func TestWrongBounds(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		``:               "EOF",
+		`{}`:             "it has no bounds",
+		`{"limits": {}}`: "unknown field",
+		`{"bounds": {"PUT": {"asks": {"wakeups": 1}}}}`:                             `there is no case "PUT"`,
+		`{"bounds": {"` + boundedCase + `": {"asked": {"wakeups": 1}}}}`:            `"asked" is neither asks nor answers`,
+		`{"bounds": {"` + boundedCase + `": {"asks": {"cpu_us": 1}}}}`:              `"cpu_us" has no bounds`,
+		`{"bounds": {"` + boundedCase + `": {"asks": {"wakeups": "one or more"}}}}`: "cannot unmarshal",
+	} {
+		path := filepath.Join(dir, "bounds.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadBounds(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := ReadBounds(filepath.Join(dir, "none")); err == nil {
+		t.Error("a file that is not there")
+	}
+}
