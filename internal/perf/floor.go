@@ -32,9 +32,14 @@ func floorServer(ctx context.Context, l net.Listener) error {
 		}
 		go func() {
 			defer func() { _ = c.Close() }()
-			stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+			stop := context.AfterFunc(ctx, func() {
+				if c, ok := c.(*net.TCPConn); ok {
+					_ = c.CloseRead() // whoever looks at it sees this, and Close waits for him
+				}
+				_ = c.Close()
+			})
 			defer stop()
-			floorAnswer(ctx, c)
+			floorAnswer(c)
 		}()
 	}
 }
@@ -42,7 +47,7 @@ func floorServer(ctx context.Context, l net.Listener) error {
 // floorAnswer reads messages and answers each with one write. The header says
 // how many bytes follow it and how many the answer has besides its header.
 // One with a mark asks for somebody else to answer.
-func floorAnswer(ctx context.Context, c net.Conn) {
+func floorAnswer(c net.Conn) {
 	// A read ahead of a few messages is what any server of small messages
 	// does; payloads larger than it go around it.
 	r := bufio.NewReaderSize(c, 64<<10)
@@ -59,7 +64,7 @@ func floorAnswer(ctx context.Context, c net.Conn) {
 		}
 		if binary.LittleEndian.Uint32(head[8:]) == limitMark {
 			if c, ok := c.(*net.TCPConn); ok {
-				limitAnswer(ctx, c, head)
+				limitAnswer(c, head)
 			}
 			return
 		}

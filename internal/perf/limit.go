@@ -131,15 +131,13 @@ func confineThread(last bool) (cpu int, restore func(), err error) {
 }
 
 // limitAnswer answers on a connection until it ends. Nothing has been read of it but the
-// header with the mark.
-func limitAnswer(ctx context.Context, c *net.TCPConn, head []byte) {
+// header with the mark. While it looks at the socket nobody can close it; who wants it to end
+// shuts it down.
+func limitAnswer(c *net.TCPConn, head []byte) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return
 	}
-	// A socket that is looked at cannot be closed; it can be shut down.
-	stop := context.AfterFunc(ctx, func() { _ = c.CloseRead() })
-	defer stop()
 	cpu, restore, err := confineThread(true)
 	if err != nil {
 		return
