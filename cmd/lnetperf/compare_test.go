@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+)
+
+// comparison runs "lnetperf compare", which starts processes of its own.
+type comparison struct {
+	t   *testing.T
+	bin string
+}
+
+func newComparison(t *testing.T) *comparison {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "lnetperf")
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return &comparison{t, bin}
+}
+
+// run runs it with a single short round, and ends the test unless it ends with a status.
+func (c *comparison) run(status int, args ...string) (stdout, stderr string) {
+	c.t.Helper()
+	const tries = 10
+	for range tries {
+		command := exec.CommandContext(c.t.Context(), c.bin, append([]string{
+			"compare", "--rounds", "1", "--time", "1ms", "--port", strconv.Itoa(c.ports()),
+		}, args...)...)
+		var out, errs bytes.Buffer
+		command.Stdout, command.Stderr = &out, &errs
+		err := command.Run()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			c.t.Fatal(err)
+		}
+		stdout, stderr = out.String(), errs.String()
+		if strings.Contains(stderr, "address already in use") {
+			continue // somebody was quicker
+		}
+		if got := command.ProcessState.ExitCode(); got != status {
+			c.t.Fatalf("%v: it ends with %d, not %d, and prints\n%s%s", args, got, status, stdout, stderr)
+		}
+		return stdout, stderr
+	}
+	c.t.Fatalf("%v: no free ports: %s", args, stderr)
+	return "", ""
+}
+
+// ports is the first of those that lnetperf takes, which are all free.
+func (c *comparison) ports() int {
+	c.t.Helper()
+	const tries = 50
+	for range tries {
+		port, err := daemontest.FreePort("127.0.0.2", "127.0.0.3", "127.0.0.4")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		free := true
+		for next := port + 1; next < port+2*portsOfArm && free; next++ {
+			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.3", strconv.Itoa(next)))
+			if free = err == nil; free {
+				_ = l.Close()
+			}
+		}
+		if free {
+			return port
+		}
+	}
+	c.t.Fatal("no free ports beside each other")
+	return 0
+}
+
+const oneCase = "PUT+ACK 96 B, caller blocks"
+
+// Two processes tell what an exchange costs them, to people and to programs.
+func TestCompare(t *testing.T) {
+	c := newComparison(t)
+	only := []string{"--only", "^" + regexp.QuoteMeta(oneCase) + "$"}
+	out, _ := c.run(exitOK, only...)
+	for _, want := range []string{
+		`(?m)^exchange +lnetd +floor +limit +ratio +quartiles +goal +of limit +quartiles$`,
+		`(?m)^PUT\+ACK 96 B, caller blocks +\S+ µs +\S+ µs +\S+ µs +\S+ +\S+\.\.\S+ +at most 1.8 +\S+ +\S+\.\.\S+$`,
+		`(?m)^PUT\+ACK 96 B, caller blocks +lnetd +[0-9.]+\+[0-9.]+ `,
+		`(?m)^ +floor +[0-9.]+\+[0-9.]+ `,
+		`(?m)^ +limit +[0-9.]+\+[0-9.]+ `,
+		`(?m)^syscalls: (of all kinds|not counted)`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+
+	out, _ = c.run(exitOK, append(only, "--json", "--set", "peer_credits=16")...)
+	var doc struct {
+		Method  []string
+		Machine map[string]any
+		Cases   []struct {
+			Case  string
+			LNetd struct{ Asks, Answers map[string]map[string]float64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	if len(doc.Cases) != 1 || doc.Cases[0].Case != oneCase || len(doc.Method) != 3 || doc.Machine["kernel"] == "" {
+		t.Fatalf("%+v", doc)
+	}
+	// A blocking caller writes and reads, and so does who answers.
+	for _, costs := range []map[string]map[string]float64{doc.Cases[0].LNetd.Asks, doc.Cases[0].LNetd.Answers} {
+		if costs["io_syscalls"]["median"] < 2 || costs["cpu_us"]["median"] <= 0 {
+			t.Errorf("costs %v", costs)
+		}
+	}
+}
+
+// A setting of nodes, or of the environment, in four processes.
+func TestCompareAgainst(t *testing.T) {
+	c := newComparison(t)
+	only := []string{"--only", "^(" + regexp.QuoteMeta(oneCase) + "|lst ping, concurrency 1)$"}
+	for _, setting := range []string{"GOMAXPROCS=1", "eager_ack=7"} {
+		out, _ := c.run(exitOK, append(only, "--against", setting)...)
+		for _, want := range []string{
+			`(?m)^exchange +without +` + setting + ` +ratio +quartiles +least\.\.most +verdict$`,
+			`(?m)^PUT\+ACK 96 B, caller blocks +\S+ µs +\S+ µs +\S+ +\S+\.\.\S+ +\S+\.\.\S+ +(better|worse|no difference seen)$`,
+			`(?m)^lst ping, concurrency 1 +without +[0-9.]+\+[0-9.]+ `,
+			`(?m)^ +with +[0-9.]+\+[0-9.]+ `,
+		} {
+			if !regexp.MustCompile(want).MatchString(out) {
+				t.Errorf("%s: no %s in\n%s", setting, want, out)
+			}
+		}
+	}
+	out, _ := c.run(exitOK, append(only, "--against", "nagle=1", "--against", "GOGC=50", "--json")...)
+	if !json.Valid([]byte(out)) || !strings.Contains(out, `"against": "nagle=1 GOGC=50"`) || !strings.Contains(out, `"verdict": "`) {
+		t.Errorf("it prints\n%s", out)
+	}
+}
+
+// What costs more than a file allows is told, and fails; what is within it does not.
+func TestCompareBounds(t *testing.T) {
+	c := newComparison(t)
+	path := filepath.Join(t.TempDir(), "bounds.json")
+	bound := func(asks string) {
+		if err := os.WriteFile(path, []byte(`{"bounds": {"`+oneCase+`": {"asks": `+asks+`}}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bound(`{"io_syscalls": 1000, "wakeups": 1000, "allocs": 1000}`)
+	if out, errs := c.run(exitOK, "--bounds", path); strings.Count(out, oneCase) != 2 || errs != "" {
+		t.Errorf("it prints\n%s%s", out, errs)
+	}
+	bound(`{"io_syscalls": 1.5}`)
+	_, errs := c.run(exitFailure, "--bounds", path)
+	if !strings.Contains(errs, "above its bound: "+oneCase+", who asks: io_syscalls ") || !strings.Contains(errs, ", at most 1.50") {
+		t.Errorf("it says %s", errs)
+	}
+	c.run(exitOK, "--only", "^"+regexp.QuoteMeta(oneCase)+"$", "--record-bounds", path)
+	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `"`+oneCase+`": {`) {
+		t.Errorf("recorded: %s, %v", text, err)
+	}
+	bound(`{"wakeup": 1}`)
+	if _, errs := c.run(exitFailure, "--bounds", path); !strings.Contains(errs, `"wakeup" has no bounds`) {
+		t.Errorf("it says %s", errs)
+	}
+}
