@@ -12,7 +12,7 @@ SEEDS ?= 10000
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench netns sim convergence stories soak hosting service conformance control-page metrics-page man packages ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence stories soak hosting service conformance control-page metrics-page man packages ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ bench: ## lnetd beside plain TCP, then time and allocations of what is on the me
 	[ "$$(nproc)" -lt 2 ] || go run ./cmd/lnetperf compare --hosted --apart --only message --rounds 9
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnet/portals ./selection ./lnd/socklnd/protocol ./lnd/o2iblnd/protocol ./node ./selftest ./transport/... ./internal/perf
 	go test -run '^$$' -bench '^BenchmarkPutAck$$' -benchmem -benchtime $(BENCHTIME) -cpu 1 ./node # msgs/s of one core
+
+bounds: ## record what messages cost now in .ci/bounds.json, which .ci/run bench compares with; needs root
+	go run ./cmd/lnetperf compare --rounds 15 --record-bounds .ci/bounds.json \
+		--only 'PUT.ACK|64 in flight, peer|TM message.*(async|notified)|lst ping|lst brw.*4 KiB'
 
 netns: ## tests between network namespaces; needs root and iproute2
 	LNETD_TEST_ALL=1 go test -count=1 -v ./test/netns
