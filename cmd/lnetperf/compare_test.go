@@ -103,6 +103,9 @@ func TestCompare(t *testing.T) {
 		}
 	}
 
+	if _, errs := c.run(exitFailure, "--only", "PUT 2 MiB"); !strings.Contains(errs, "no case has a name that") {
+		t.Errorf("it says %s", errs)
+	}
 	out, _ = c.run(exitOK, append(only, "--json", "--set", "peer_credits=16")...)
 	var doc struct {
 		Method  []string

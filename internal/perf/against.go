@@ -53,7 +53,11 @@ func (t *test) verdict(ratio Spread) string {
 // one with a setting. Their rounds are pairs whose order alternates, without, with, with,
 // without, so that what drifts, drifts for both. done is called with each result as it comes.
 func Against(ctx context.Context, c Config, without, with *Process, done func(*Comparison)) (list []*Comparison, err error) {
-	for _, t := range c.chosen() {
+	cases, err := c.chosen()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range cases {
 		r, err := against(ctx, &c, [2]arm{away{without}, away{with}}, &t)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.name, err)

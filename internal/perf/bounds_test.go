@@ -100,8 +100,8 @@ func TestRecordedBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{Only: b.Cases()}
-	if got := len(c.chosen()); got != len(b.Bounds) {
-		t.Errorf("%d cases, %d bounds", got, len(b.Bounds))
+	if cases, err := c.chosen(); err != nil || len(cases) != len(b.Bounds) {
+		t.Errorf("%d cases, %d bounds, %v", len(cases), len(b.Bounds), err)
 	}
 	for name, of := range b.Bounds {
 		if len(of[asking]) != len(bounded) || len(of[answering]) != len(bounded) {

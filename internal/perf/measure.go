@@ -162,20 +162,28 @@ func (t *test) result() *Result {
 	}
 }
 
-// chosen are the cases that the configuration asks for.
-func (c *Config) chosen() []test {
-	return slices.DeleteFunc(tests(), func(t test) bool { return c.Only != nil && !c.Only.MatchString(t.name) })
+// chosen are the cases that the configuration asks for; there is one at least.
+func (c *Config) chosen() ([]test, error) {
+	list := slices.DeleteFunc(tests(), func(t test) bool { return c.Only != nil && !c.Only.MatchString(t.name) })
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no case has a name that %q matches; the first is %q", c.Only, tests()[0].name)
+	}
+	return list, nil
 }
 
 // Run measures every case against a Serve in another process. done is called with each
 // result as it comes.
 func Run(ctx context.Context, c Config, done func(*Result)) (results []*Result, err error) {
+	cases, err := c.chosen()
+	if err != nil {
+		return nil, err
+	}
 	b, err := startBench(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.stop()) }()
-	for _, t := range c.chosen() {
+	for _, t := range cases {
 		r, err := measure(ctx, &c, b, &t)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.name, err)

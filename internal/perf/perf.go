@@ -35,7 +35,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// DefaultConfig measures on loopback in about four minutes.
+// DefaultConfig measures on loopback in four or five minutes.
 func DefaultConfig() Config {
 	return Config{
 		Server: netip.AddrFrom4([4]byte{127, 0, 0, 3}),
