@@ -181,7 +181,7 @@ func (p *program) measure(ctx context.Context, o *compareOptions) error {
 		}
 	}
 	var results []*perf.Result
-	err := p.beside(ctx, o, func() (err error) {
+	err := p.beside(ctx, o, func(ctx context.Context) (err error) {
 		results, err = perf.Run(ctx, o.Config, func(r *perf.Result) { p.caseDone(r.Case) })
 		return err
 	})

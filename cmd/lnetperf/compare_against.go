@@ -41,9 +41,11 @@ func (p *program) measureAgainst(ctx context.Context, o *compareOptions) (err er
 			with.Settings = append(with.Settings[:len(with.Settings):len(with.Settings)], s)
 		}
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var arms [2]*perf.Process
 	for k, arm := range []*compareOptions{o, &with} {
-		c, err := p.startProcess(ctx, arm, nil, env[:k*len(env)], "--perform")
+		c, err := p.startProcess(ctx, arm, cancel, nil, env[:k*len(env)], "--perform")
 		if err != nil {
 			return fmt.Errorf("%s: %w", []string{"without", "with"}[k], err)
 		}

@@ -53,6 +53,8 @@ func (p *program) measureHosted(ctx context.Context, o *compareOptions) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(o.sockets)) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var all []*process
 	defer func() {
 		for _, c := range slices.Backward(all) {
@@ -60,7 +62,7 @@ func (p *program) measureHosted(ctx context.Context, o *compareOptions) (err err
 		}
 	}()
 	start := func(r role, files ...*os.File) error {
-		c, err := p.startProcess(ctx, o, files, nil, "--role="+string(r))
+		c, err := p.startProcess(ctx, o, cancel, files, nil, "--role="+string(r))
 		if err != nil {
 			return fmt.Errorf("%s: %w", r, err)
 		}

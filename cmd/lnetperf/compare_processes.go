@@ -51,32 +51,34 @@ func (p *program) sayReady() { fmt.Fprintln(p.stdout, "ready") }
 // perform is the active process of an arm of --against, until its parent closes its standard
 // input.
 func (p *program) perform(ctx context.Context, o *compareOptions) error {
-	return p.beside(ctx, o, func() error { return perf.Perform(ctx, o.Config, p.stdin, p.stdout, p.sayReady) })
+	return p.beside(ctx, o, func(ctx context.Context) error { return perf.Perform(ctx, o.Config, p.stdin, p.stdout, p.sayReady) })
 }
 
 // beside calls f while there is a passive process, which o.Config then has.
-func (p *program) beside(ctx context.Context, o *compareOptions, f func() error) error {
-	c, err := p.startProcess(ctx, o, nil, nil, "--serve")
+func (p *program) beside(ctx context.Context, o *compareOptions, f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c, err := p.startProcess(ctx, o, cancel, nil, nil, "--serve")
 	if err != nil {
 		return err
 	}
 	o.Passive = c.talk()
 	if err = o.keepApart(0); err == nil { // now that the child has the other half
-		err = f()
+		err = f(ctx)
 	}
 	return errors.Join(err, c.end())
 }
 
 // process is one that this one has started.
 type process struct {
-	command *exec.Cmd
-	stdin   io.WriteCloser
-	stdout  *bufio.Reader
+	stdin  io.WriteCloser
+	stdout *bufio.Reader
+	ended  chan error // how it has ended
 }
 
 // startProcess starts a process that does the same as this one but for some options, and waits
-// until it is ready.
-func (p *program) startProcess(ctx context.Context, o *compareOptions, files []*os.File, env []string, options ...string) (*process, error) {
+// until it is ready. When it ends, nobody answers any more, and lost is called.
+func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func(), files []*os.File, env []string, options ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -88,23 +90,28 @@ func (p *program) startProcess(ctx context.Context, o *compareOptions, files []*
 	for _, s := range o.Settings {
 		args = append(args, "--set", s.String())
 	}
-	c := &process{command: exec.CommandContext(ctx, self, args...)}
-	c.command.Stderr, c.command.ExtraFiles = p.stderr, files
-	c.command.Env = append(os.Environ(), env...)
-	if c.stdin, err = c.command.StdinPipe(); err != nil {
+	command := exec.CommandContext(ctx, self, args...)
+	command.Stderr, command.ExtraFiles = p.stderr, files
+	command.Env = append(os.Environ(), env...)
+	c := &process{ended: make(chan error, 1)}
+	if c.stdin, err = command.StdinPipe(); err != nil {
 		return nil, err
 	}
-	out, err := c.command.StdoutPipe()
+	out, err := command.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.command.Start(); err != nil {
+	if err := command.Start(); err != nil {
 		return nil, err
 	}
 	c.stdout = bufio.NewReader(out)
 	if _, err := c.stdout.ReadString('\n'); err != nil {
-		return nil, errors.Join(fmt.Errorf("process of the measurement: %w", err), c.stdin.Close(), c.command.Wait())
+		return nil, errors.Join(fmt.Errorf("process of the measurement: %w", err), c.stdin.Close(), command.Wait())
 	}
+	go func() {
+		c.ended <- command.Wait()
+		lost()
+	}()
 	return c, nil
 }
 
@@ -112,7 +119,17 @@ func (p *program) startProcess(ctx context.Context, o *compareOptions, files []*
 func (c *process) talk() *perf.Process { return perf.NewProcess(c.stdout, c.stdin) }
 
 // end has it end, and waits for that.
-func (c *process) end() error { return errors.Join(c.stdin.Close(), c.command.Wait()) }
+func (c *process) end() error {
+	closed := c.stdin.Close()
+	if errors.Is(closed, os.ErrClosed) { // it has ended before
+		closed = nil
+	}
+	err := <-c.ended
+	if err != nil {
+		err = fmt.Errorf("a process of the measurement: %w", err)
+	}
+	return errors.Join(closed, err)
+}
 
 func (o *compareOptions) keepApart(half int) error {
 	if o.stacked {

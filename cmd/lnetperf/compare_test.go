@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
@@ -177,5 +179,42 @@ func TestCompareBounds(t *testing.T) {
 	bound(`{"wakeup": 1}`)
 	if _, errs := c.run(exitFailure, "--bounds", path); !strings.Contains(errs, `"wakeup" has no bounds`) {
 		t.Errorf("it says %s", errs)
+	}
+}
+
+// A process of a measurement that is killed ends it.
+func TestCompareLosesAProcess(t *testing.T) {
+	c := newComparison(t)
+	for _, args := range [][]string{nil, {"--against", "nagle=1"}} {
+		command := exec.CommandContext(t.Context(), c.bin, append([]string{
+			"compare", "--rounds", "1000000", "--time", "1ms", "--port", strconv.Itoa(c.ports()),
+		}, args...)...)
+		var errs gate
+		command.Stderr = &errs
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		list := fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", command.Process.Pid)
+		if _, err := os.Stat(list); err != nil { // the kernel tells nobody's children
+			_ = command.Process.Kill()
+		}
+		for child := 0; child == 0; { // threads other than the first may have started it
+			tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", command.Process.Pid))
+			for _, task := range tasks {
+				text, _ := os.ReadFile(task)
+				if _, err := fmt.Sscan(string(text), &child); err == nil {
+					break
+				}
+			}
+			if len(tasks) == 0 { // it has ended
+				break
+			}
+			if child != 0 {
+				_ = syscall.Kill(child, syscall.SIGKILL)
+			}
+		}
+		if err := command.Wait(); err == nil {
+			t.Errorf("%v: it goes on without a process", args)
+		}
 	}
 }

@@ -7,6 +7,7 @@
 // copies, plain TCP, and a program with a node of its own; ServeHost and ServeGuest are the
 // other processes.
 //
-// Serve is the passive process; Run measures from the active one, in rounds
-// that take turns so that both sides see the same noise.
+// Serve is the passive process, with TellCosts, which tells what it pays; Run measures from
+// the active one, in rounds that take turns so that both sides see the same noise. Against
+// does so in two pairs of processes that Perform. A spinning end has a locked thread.
 package perf
