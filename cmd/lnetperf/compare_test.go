@@ -189,32 +189,38 @@ func TestCompareLosesAProcess(t *testing.T) {
 		command := exec.CommandContext(t.Context(), c.bin, append([]string{
 			"compare", "--rounds", "1000000", "--time", "1ms", "--port", strconv.Itoa(c.ports()),
 		}, args...)...)
-		var errs gate
-		command.Stderr = &errs
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
-		list := fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", command.Process.Pid)
-		if _, err := os.Stat(list); err != nil { // the kernel tells nobody's children
-			_ = command.Process.Kill()
-		}
-		for child := 0; child == 0; { // threads other than the first may have started it
-			tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", command.Process.Pid))
-			for _, task := range tasks {
-				text, _ := os.ReadFile(task)
-				if _, err := fmt.Sscan(string(text), &child); err == nil {
-					break
-				}
-			}
-			if len(tasks) == 0 { // it has ended
-				break
-			}
-			if child != 0 {
-				_ = syscall.Kill(child, syscall.SIGKILL)
+		ended := make(chan error, 1)
+		go func() { ended <- command.Wait() }()
+		var err error
+		for child := 0; child == 0 && err == nil; child = childOf(command.Process.Pid) {
+			select {
+			case err = <-ended:
+			default:
 			}
 		}
-		if err := command.Wait(); err == nil {
+		if child := childOf(command.Process.Pid); err == nil && child != 0 {
+			_ = syscall.Kill(child, syscall.SIGKILL)
+		}
+		if err == nil {
+			err = <-ended
+		}
+		if err == nil {
 			t.Errorf("%v: it goes on without a process", args)
 		}
 	}
+}
+
+// childOf is a process that another has started; 0: there is none.
+func childOf(pid int) (child int) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task)
+		if _, err := fmt.Sscan(string(text), &child); err == nil {
+			return child
+		}
+	}
+	return 0
 }
