@@ -1,0 +1,198 @@
+package o2iblnd
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// maxConnsPerSource bounds the connections of one NI that one address has called for.
+const maxConnsPerSource = 2 * maxPerPeer
+
+// request judges a caller and, if all is well, makes a connection of it (o2iblnd 3.3).
+func (l *listener) request(e *verbs.Event) {
+	d := l.d
+	d.mu.Lock()
+	users := slices.Clone(l.users)
+	d.mu.Unlock()
+	pl := protocol.Listener{Privileged: d.config.RequirePrivilegedPort, Check: d.config.Check}
+	for _, i := range users {
+		pl.NIs = append(pl.NIs, i.self())
+	}
+	var m protocol.Message
+	ni, reject, err := pl.Judge(e.Remote.Port(), e.Private[:e.PrivateLen], &m)
+	if err != nil {
+		var i *Interface
+		if len(users) > 0 {
+			i = users[0]
+		}
+		l.refuse(i, e, &reject, misunderstood(&reject, err))
+		return
+	}
+	i, self := users[ni], pl.NIs[ni]
+	c, reject, err := i.admitCaller(e, &m, &self)
+	if err != nil {
+		l.refuse(i, e, &reject, err)
+		return
+	}
+	e.ID.SetOwner(c)
+	c.accept(&m, &self)
+}
+
+// refuse turns a caller away, and tells of it.
+func (l *listener) refuse(i *Interface, e *verbs.Event, r *protocol.Reject, err error) {
+	l.d.refused(i, e.Remote.Addr(), err)
+	var private [verbs.MaxRejectPrivate]byte
+	_ = e.ID.Reject(r.Append(private[:0], byteOrder)) // the caller may have gone
+	e.ID.Destroy()
+}
+
+// admitCaller finds the peer of a caller and makes its connection, or says how it is rejected.
+func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *protocol.Self) (*conn, protocol.Reject, error) {
+	noRoom := self.NoRoom(m)
+	from := e.Remote.Addr()
+	p, err := i.callerFor(m.Src, from)
+	if err != nil {
+		return nil, noRoom, err
+	}
+	c := &conn{i: i, p: p, id: e.ID, refs: 1, begun: time.Now(), source: from}
+	if err := i.driver.half(c); err != nil {
+		i.uncall(c)
+		return nil, noRoom, err
+	}
+	p.mu.Lock()
+	for p.gone {
+		p.mu.Unlock()
+		if p, err = i.peerFor(m.Src); err != nil {
+			i.uncall(c)
+			return nil, noRoom, err
+		}
+		c.p = p
+		p.mu.Lock()
+	}
+	reject, ok := p.peering.Accept(m, self, len(p.conns)+len(p.ready)+p.accepting > 0)
+	p.news()
+	if !ok {
+		list := slices.DeleteFunc(p.all(), func(o *conn) bool { return o.ours && !slices.Contains(p.conns, o) && !slices.Contains(p.ready, o) })
+		p.mu.Unlock()
+		for _, o := range list {
+			o.close(staleFailure())
+		}
+		i.out.run()
+		i.uncall(c)
+		return nil, reject, refusal(lnd.RefusedStale, "of another life than its connections")
+	}
+	p.accepting++
+	p.making = append(p.making, c)
+	p.mu.Unlock()
+	i.out.run()
+	return c, protocol.Reject{}, nil
+}
+
+// accept accepts a caller.
+func (c *conn) accept(m *protocol.Message, self *protocol.Self) {
+	var private [verbs.MaxAcceptPrivate]byte
+	err := func() error {
+		dev, _, err := c.i.driver.deviceOf(c.id)
+		if err != nil {
+			return err
+		}
+		c.dev = dev
+		depth, err := c.createQP(min(self.Depth, int(m.Params.Depth)))
+		if err != nil {
+			return err
+		}
+		var ack protocol.Message
+		c.session = self.Agree(m, depth, &ack)
+		data, err := ack.Append(private[:0], byteOrder)
+		if err != nil {
+			return err
+		}
+		if c.i.closed() {
+			return errClosing
+		}
+		c.mu.Lock()
+		c.m.Accept()
+		c.mu.Unlock()
+		return c.id.Accept(c.param(data))
+	}()
+	if err != nil {
+		r := self.NoRoom(m)
+		c.i.driver.refused(c.i, c.source, &refusedError{lnd.RefusedMany, err})
+		_ = c.id.Reject(r.Append(private[:0], byteOrder)) // the caller may have gone
+		c.close(deviceFailure(err))
+	}
+}
+
+// callerFor finds the peer that calls, or makes it; the source, and the interface, have one
+// connection more.
+func (i *Interface) callerFor(nid lnet.NID, from netip.Addr) (*peer, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	p := i.peers[nid]
+	switch {
+	case i.closing:
+		return nil, refusal(lnd.RefusedClosing, "closing")
+	case nid.Net() != i.nid.Net():
+		return nil, refusal(lnd.RefusedHello, "%s is of another net", nid)
+	case i.sources[from] >= maxConnsPerSource:
+		return nil, refusal(lnd.RefusedMany, "%d connections with its address", maxConnsPerSource)
+	case p == nil && nid.IP() != from && !i.claims.take(from, time.Now()):
+		return nil, refusal(lnd.RefusedClaims, "its address has called by too many NIDs")
+	}
+	if p == nil {
+		p = newPeer(i, nid)
+		i.peers[nid] = p
+		i.keeper.do(task{kind: taskTick})
+	}
+	i.sources[from]++
+	i.group.Add(1)
+	return p, nil
+}
+
+// uncall undoes callerFor, and half.
+func (i *Interface) uncall(c *conn) {
+	i.leaveSource(c.source)
+	i.driver.admitted(c)
+	i.group.Done()
+}
+
+func (i *Interface) leaveSource(from netip.Addr) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.sources[from]--; i.sources[from] <= 0 {
+		delete(i.sources, from)
+	}
+}
+
+// half counts a caller whose connection is not established.
+func (d *Driver) half(c *conn) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.halfOpen >= d.config.MaxHalfOpen || d.sources[c.source] >= d.config.MaxHalfOpenPerSource {
+		return errStrangers
+	}
+	d.halfOpen++
+	d.sources[c.source]++
+	c.half = true
+	return nil
+}
+
+// admitted ends that, once.
+func (d *Driver) admitted(c *conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !c.half {
+		return
+	}
+	c.half = false
+	d.halfOpen--
+	if d.sources[c.source]--; d.sources[c.source] == 0 {
+		delete(d.sources, c.source)
+	}
+}

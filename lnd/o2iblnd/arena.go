@@ -1,0 +1,171 @@
+package o2iblnd
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// An arena is registered memory that is lent in blocks of 4 KiB to 1 MiB, each contiguous
+// in one registration. It grows by slabs, which it keeps. Blocks are split and joined
+// by halves, so that small ones do not use up the room of large ones.
+const (
+	pageSize  = 4096
+	orders    = 9 // 4 KiB << 8 = 1 MiB
+	slabPages = 4 << (orders - 1)
+	none      = -1
+)
+
+type arena struct {
+	dev    verbs.Device
+	access verbs.Access
+	huge   bool
+
+	mu     sync.Mutex // guards what follows
+	slabs  []verbs.Memory
+	free   [orders]int32 // heads of lists
+	next   []int32       // by page
+	prev   []int32
+	order  []int8 // of a free block that begins at the page, else none
+	used   int    // bytes lent
+	closed bool
+}
+
+// block is lent memory. The zero value is none.
+type block struct {
+	mem   verbs.Memory
+	page  int32
+	order int8
+}
+
+func newArena(dev verbs.Device, access verbs.Access, huge bool) *arena {
+	a := &arena{dev: dev, access: access, huge: huge}
+	for k := range a.free {
+		a.free[k] = none
+	}
+	return a
+}
+
+func (b *block) ok() bool { return b.mem != nil }
+
+func (b *block) offset() int { return int(b.page) % slabPages * pageSize }
+
+// bytes is the whole block.
+func (b *block) bytes() []byte {
+	at := b.offset()
+	end := at + pageSize<<b.order
+	return b.mem.Bytes()[at:end:end]
+}
+
+func (b *block) addr() uint64 { return b.mem.Addr() + uint64(b.offset()) }
+func (b *block) size() int    { return pageSize << b.order }
+
+func orderOf(n int) int { return bits.Len(uint(max(n-1, 0)) / pageSize) }
+
+// lend lends a block of n bytes or more.
+func (a *arena) lend(n int) (block, error) {
+	if n > lnet.MTU {
+		return block{}, fmt.Errorf("%d bytes: more than a message has", n)
+	}
+	want := orderOf(n)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for {
+		for k := want; k < orders; k++ {
+			page := a.free[k]
+			if page == none {
+				continue
+			}
+			a.unlink(page)
+			for ; k > want; k-- {
+				a.link(page+1<<(k-1), k-1)
+			}
+			a.used += pageSize << want
+			return block{mem: a.slabs[page/slabPages], page: page, order: int8(want)}, nil
+		}
+		if err := a.grow(); err != nil {
+			return block{}, err
+		}
+	}
+}
+
+// grow adds a slab.
+func (a *arena) grow() error {
+	if a.closed {
+		return verbs.ErrClosed
+	}
+	mem, err := a.dev.Alloc(slabPages*pageSize, a.huge, a.access)
+	if err != nil {
+		return err
+	}
+	first := int32(len(a.slabs) * slabPages)
+	a.slabs = append(a.slabs, mem)
+	for range slabPages {
+		a.next, a.prev, a.order = append(a.next, none), append(a.prev, none), append(a.order, none)
+	}
+	for k := range int32(slabPages >> (orders - 1)) {
+		a.link(first+k<<(orders-1), orders-1)
+	}
+	return nil
+}
+
+// giveBack takes a block back.
+func (a *arena) giveBack(b block) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.used -= b.size()
+	page, k := b.page, int(b.order)
+	for ; k < orders-1; k++ {
+		buddy := page ^ 1<<k
+		if int(a.order[buddy]) != k {
+			break
+		}
+		a.unlink(buddy)
+		page = min(page, buddy)
+	}
+	a.link(page, k)
+}
+
+func (a *arena) link(page int32, k int) {
+	head := a.free[k]
+	a.next[page], a.prev[page], a.order[page] = head, none, int8(k)
+	if head != none {
+		a.prev[head] = page
+	}
+	a.free[k] = page
+}
+
+func (a *arena) unlink(page int32) {
+	k := a.order[page]
+	next, prev := a.next[page], a.prev[page]
+	if prev == none {
+		a.free[k] = next
+	} else {
+		a.next[prev] = next
+	}
+	if next != none {
+		a.prev[next] = prev
+	}
+	a.order[page] = none
+}
+
+// close gives up all memory. Nothing is lent.
+func (a *arena) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	for _, mem := range a.slabs {
+		_ = mem.Close() // a device that is gone has none any more
+	}
+	a.slabs = nil
+}
+
+// size is how many bytes are registered, and how many of them are lent.
+func (a *arena) size() (all, used int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.slabs) * slabPages * pageSize, a.used
+}

@@ -1,0 +1,86 @@
+package o2iblnd
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
+	"net/netip"
+)
+
+// testDevice is a device of a fabric in memory.
+func testDevice(t testing.TB) verbs.Device {
+	t.Helper()
+	f := fabric.New(fabric.Config{})
+	t.Cleanup(f.Close)
+	ch, err := f.Host("a", "10.0.0.1").Open().OpenChannel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := ch.Listen(netip.MustParseAddrPort("10.0.0.1:987"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, _, err := id.Device()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dev
+}
+
+// TestArena lends and takes back: blocks never overlap, and what is all given back can be
+// lent in the largest pieces again.
+func TestArena(t *testing.T) {
+	dev := testDevice(t)
+	rapid.Check(t, func(t *rapid.T) {
+		a := newArena(dev, verbs.AccessLocalWrite, false)
+		defer a.close()
+		type lent struct {
+			block
+			mark byte
+		}
+		var all []lent
+		for k := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if len(all) > 0 && rapid.Bool().Draw(t, "back") {
+				n := rapid.IntRange(0, len(all)-1).Draw(t, "which")
+				b := all[n]
+				for _, v := range [...]byte{b.bytes()[0], b.bytes()[b.size()-1]} {
+					if v != b.mark {
+						t.Fatalf("a block of %d bytes was lent twice", b.size())
+					}
+				}
+				a.giveBack(b.block)
+				all = append(all[:n], all[n+1:]...)
+				continue
+			}
+			n := rapid.IntRange(0, 1<<20).Draw(t, "bytes")
+			b, err := a.lend(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.size() < n || b.size() > 2*max(n, pageSize) {
+				t.Fatalf("%d bytes for %d", b.size(), n)
+			}
+			bytes := b.bytes()
+			bytes[0], bytes[len(bytes)-1] = byte(k+1), byte(k+1)
+			all = append(all, lent{b, byte(k + 1)})
+		}
+		for _, b := range all {
+			a.giveBack(b.block)
+		}
+		slabs, used := a.size()
+		if used != 0 {
+			t.Fatalf("%d bytes are lent", used)
+		}
+		for range slabs >> 20 {
+			if _, err := a.lend(1 << 20); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after, _ := a.size(); after != slabs {
+			t.Fatalf("%d bytes registered, %d would do", after, slabs)
+		}
+	})
+}

@@ -1,0 +1,200 @@
+package o2iblnd
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// listener takes callers at an address, for all interfaces that have it.
+type listener struct {
+	d    *Driver
+	at   netip.AddrPort
+	id   verbs.ID
+	dev  *device
+	port int
+
+	users   []*Interface // guarded by Driver.mu
+	defunct bool         // guarded by Driver.mu: nobody calls here any more
+}
+
+// backlog is how many callers may wait to be looked at.
+const backlog = 128
+
+var errDefunct = errors.New("the listener is about to go")
+
+// bind gives i its listener.
+func (d *Driver) bind(i *Interface) error {
+	at := netip.AddrPortFrom(i.address, uint16(d.config.Service))
+	d.binding.Lock()
+	defer d.binding.Unlock()
+	d.mu.Lock()
+	l := d.listeners[at]
+	if l != nil && !l.defunct {
+		l.users = append(l.users, i)
+	}
+	d.mu.Unlock()
+	switch {
+	case l == nil:
+		var err error
+		if l, err = d.listen(i, at); err != nil {
+			return &ListenError{Addr: at, Err: err}
+		}
+	case l.defunct:
+		return &ListenError{Addr: at, Err: errDefunct}
+	}
+	i.mu.Lock()
+	i.bound = l
+	i.mu.Unlock()
+	return nil
+}
+
+// listen makes a listener. d.binding is held.
+func (d *Driver) listen(i *Interface, at netip.AddrPort) (*listener, error) {
+	if d.channel == nil {
+		ch, err := d.config.Provider.OpenChannel()
+		if err != nil {
+			return nil, err
+		}
+		d.channel = ch
+		d.group.Add(1)
+		go d.events(ch)
+	}
+	l := &listener{d: d, at: at, users: []*Interface{i}}
+	d.owning.Lock()
+	id, err := d.channel.Listen(at, backlog)
+	if err == nil {
+		id.SetOwner(l)
+	}
+	d.owning.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	l.id = id
+	if l.dev, l.port, err = d.deviceOf(id); err != nil {
+		id.Destroy()
+		return nil, err
+	}
+	d.mu.Lock()
+	d.listeners[at] = l
+	d.mu.Unlock()
+	return l, nil
+}
+
+// unbind takes i's listener from it. With its last user it ends.
+func (d *Driver) unbind(i *Interface) {
+	d.binding.Lock()
+	defer d.binding.Unlock()
+	i.mu.Lock()
+	l := i.bound
+	i.bound = nil
+	i.mu.Unlock()
+	if l == nil {
+		return
+	}
+	d.mu.Lock()
+	l.users = slices.DeleteFunc(l.users, func(o *Interface) bool { return o == i })
+	last := len(l.users) == 0
+	if last {
+		delete(d.listeners, l.at)
+	}
+	d.mu.Unlock()
+	if last {
+		l.id.Destroy()
+		l.dev.release()
+	}
+}
+
+// dial begins to call.
+func (d *Driver) dial(c *conn, to verbs.Dial) error {
+	d.binding.Lock()
+	ch := d.channel
+	d.binding.Unlock()
+	if ch == nil {
+		return errDeviceGone
+	}
+	d.owning.Lock()
+	defer d.owning.Unlock()
+	id, err := ch.Dial(to)
+	if err != nil {
+		return err
+	}
+	c.id = id
+	id.SetOwner(c)
+	return nil
+}
+
+// events takes the channel's events until it is closed.
+func (d *Driver) events(ch verbs.Channel) {
+	defer d.group.Done()
+	var ev [32]verbs.Event
+	for {
+		n, err := ch.Events(ev[:])
+		if err != nil {
+			if !errors.Is(err, verbs.ErrClosed) {
+				d.log.Error("no more connection events", "cause", err)
+			}
+			return
+		}
+		d.owning.Lock() // all IDs have owners now
+		d.owning.Unlock()
+		for k := range ev[:n] {
+			d.event(&ev[k])
+			ev[k] = verbs.Event{}
+		}
+	}
+}
+
+func (d *Driver) event(e *verbs.Event) {
+	if e.Kind == verbs.EventConnectRequest {
+		l, _ := e.Listener.Owner().(*listener)
+		if l == nil {
+			e.ID.Destroy()
+			return
+		}
+		l.request(e)
+		return
+	}
+	switch o := e.ID.Owner().(type) {
+	case *conn:
+		o.event(e)
+	case *listener:
+		if e.Kind == verbs.EventDeviceRemoval {
+			d.removed(o.dev)
+		} else if e.Kind == verbs.EventAddrChange {
+			d.retire(o)
+		}
+	}
+}
+
+// removed is called when a device is of no use any more.
+func (d *Driver) removed(dev *device) {
+	if dev.gone.Swap(true) {
+		return
+	}
+	d.log.Warn("device is gone", "device", dev.attr.Name)
+	d.mu.Lock()
+	var list []*listener
+	for _, l := range d.listeners {
+		if l.dev == dev {
+			list = append(list, l)
+		}
+	}
+	d.mu.Unlock()
+	for _, l := range list {
+		d.retire(l)
+	}
+}
+
+// retire has the users of a listener leave it, and look for a way anew.
+func (d *Driver) retire(l *listener) {
+	d.mu.Lock()
+	l.defunct = true
+	users := slices.Clone(l.users)
+	d.mu.Unlock()
+	for _, i := range users {
+		i.keeper.do(task{kind: taskBind})
+	}
+}

@@ -1,0 +1,159 @@
+package o2iblnd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Config is a driver's configuration: ko2iblnd's module parameters under their own names
+// (o2iblnd 15), plus what a program in user space needs besides. Take DefaultConfig, and
+// change it.
+type Config struct {
+	// Tunables are the defaults for the flow-control tunables of each interface:
+	// credits, peer_credits, which is the queue depth, peer_buffer_credits, peer_timeout.
+	Tunables lnd.Tunables
+
+	Service         int              // service, the port of all nodes of a net
+	Checksum        protocol.Variant // cksum, and how bytes count in it
+	Check           protocol.Checking
+	Timeout         time.Duration // timeout; 0 takes that of LNet (lnd.Upper.LNDTimeout)
+	Keepalive       time.Duration // keepalive; 0 or less: off
+	PeerCreditsHiw  int           // peer_credits_hiw; 0: half of peer_credits
+	ConcurrentSends int           // concurrent_sends; 0: peer_credits
+	ConnsPerPeer    int           // conns_per_peer, 1 to 127; 0: 1
+	WrqSge          int           // wrq_sge, pieces of memory in an RDMA WRITE, 1 to 16
+	RetryCount      int           // retry_count, 0 to 7
+	RNRRetryCount   int           // rnr_retry_count, 0 to 7
+	TOS             int           // tos, 0 to 255, negative: off
+	// RequirePrivilegedPort and UsePrivilegedPort: whether callers must come from
+	// ports below 1024, and whether we do.
+	RequirePrivilegedPort bool
+	UsePrivilegedPort     bool
+
+	// Pool bounds the memory, in bytes, through which goes what no device knows: for
+	// requests of ours and again for those of others.
+	Pool int
+	// MaxHalfOpen and MaxHalfOpenPerSource bound the callers whose connections are not
+	// established, in all and per source address.
+	MaxHalfOpen          int
+	MaxHalfOpenPerSource int
+	// Spin is how long a worker looks at a completion queue before it sleeps.
+	Spin time.Duration
+	// RedialPause is how long a peer that could not be called is left alone.
+	RedialPause time.Duration
+
+	// Provider is the RDMA of this process. Required.
+	Provider verbs.Provider
+	// Network knows the host's network devices; nil: interfaces are opened by NID, and
+	// only their ports tell the link state.
+	Network Network
+	// Wall is the wall clock that incarnations are taken from; nil is time.Now.
+	Wall func() time.Time
+	// Logger is used where an interface's Config has none; nil discards.
+	Logger *slog.Logger
+}
+
+// Network is what is to be known of a host's network devices.
+type Network interface {
+	// Device finds a device by its name, or by an address that it has: that of the NID.
+	Device(name string, nid lnet.NID) (NetDevice, error)
+	// Watch calls changed after each change of a device, until ctx ends.
+	Watch(ctx context.Context, changed func()) error
+}
+
+// NetDevice is a network device.
+type NetDevice struct {
+	Name  string
+	Up    bool // it is operational
+	Addrs []netip.Addr
+}
+
+// Options are the tunables that one interface may have to itself; they go into
+// lnd.Config.Options, and may be changed later (lnd.Tuner). A negative ConnsPerPeer,
+// PeerCreditsHiw or ConcurrentSends, a nil TOS and a nil Timeout take the driver's.
+type Options struct {
+	ConnsPerPeer    int
+	PeerCreditsHiw  int
+	ConcurrentSends int
+	TOS             *int
+	Timeout         *time.Duration
+}
+
+// DefaultOptions take everything from the driver.
+func DefaultOptions() Options {
+	return Options{ConnsPerPeer: -1, PeerCreditsHiw: -1, ConcurrentSends: -1}
+}
+
+// DefaultConfig returns the defaults of Lustre 2.17 (o2iblnd 15).
+func DefaultConfig() Config {
+	return Config{
+		Tunables:             lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256},
+		Service:              987,
+		Timeout:              defaultTimeout,
+		Keepalive:            100 * time.Second,
+		ConnsPerPeer:         1,
+		WrqSge:               2,
+		RetryCount:           5,
+		RNRRetryCount:        6,
+		TOS:                  -1,
+		UsePrivilegedPort:    true,
+		Pool:                 64 << 20,
+		MaxHalfOpen:          256,
+		MaxHalfOpenPerSource: 127,
+		RedialPause:          time.Second,
+	}
+}
+
+const (
+	// defaultTimeout is T where neither Config nor LNet says what it is.
+	defaultTimeout = 50 * time.Second
+	maxPerPeer     = 127
+	maxPieces      = 16
+	// minPool has room for a message of each kind.
+	minPool = 4 * lnet.MTU
+)
+
+// Validate names the first field that is out of range.
+func (c *Config) Validate() error {
+	bad := func(field string, v any, want string) error { return fmt.Errorf("o2iblnd: %s %v: %s", field, v, want) }
+	switch {
+	case c.Provider == nil:
+		return errors.New("o2iblnd: no provider of verbs")
+	case c.Service < 1 || c.Service > 65535:
+		return bad("service", c.Service, "not a port")
+	case c.Checksum > protocol.Signed:
+		return bad("cksum", c.Checksum, "no such variant")
+	case c.Timeout < 0:
+		return bad("timeout", c.Timeout, "must be positive, or 0 for LNet's")
+	case c.ConnsPerPeer < 0 || c.ConnsPerPeer > maxPerPeer:
+		return bad("conns_per_peer", c.ConnsPerPeer, "must be 0 to 127")
+	case c.WrqSge < 1 || c.WrqSge > maxPieces:
+		return bad("wrq_sge", c.WrqSge, "must be 1 to 16")
+	case c.RetryCount < 0 || c.RetryCount > 7:
+		return bad("retry_count", c.RetryCount, "must be 0 to 7")
+	case c.RNRRetryCount < 0 || c.RNRRetryCount > 7:
+		return bad("rnr_retry_count", c.RNRRetryCount, "must be 0 to 7")
+	case c.TOS > 255:
+		return bad("tos", c.TOS, "must be -1 to 255")
+	case c.PeerCreditsHiw < 0 || c.ConcurrentSends < 0:
+		return bad("peer_credits_hiw, concurrent_sends", min(c.PeerCreditsHiw, c.ConcurrentSends), "must not be negative")
+	case c.Tunables.PeerCredits < 1 || c.Tunables.Credits < 1:
+		return bad("credits, peer_credits", min(c.Tunables.PeerCredits, c.Tunables.Credits), "must be at least 1")
+	case c.Pool < minPool:
+		return bad("pool", c.Pool, "must be 4 MiB or more")
+	case c.MaxHalfOpen < 1 || c.MaxHalfOpenPerSource < 1:
+		return bad("half-open limit", min(c.MaxHalfOpen, c.MaxHalfOpenPerSource), "must be at least 1")
+	case c.Spin < 0 || c.RedialPause < 0:
+		return bad("spin, redial pause", min(c.Spin, c.RedialPause), "must not be negative")
+	}
+	return nil
+}

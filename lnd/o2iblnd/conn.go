@@ -1,0 +1,461 @@
+package o2iblnd
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// conn is one connection, from the moment that it is asked for: a queue pair, and the
+// machine that says what to do with it.
+type conn struct {
+	i       *Interface
+	p       *peer
+	id      verbs.ID
+	ours    bool             // we called
+	request protocol.Message // ours
+	session protocol.Session // known when it is accepted, or established
+	begun   time.Time
+	kind    int         // of our call, -1: it is over; the keeper's
+	source  netip.Addr  // of a caller
+	half    bool        // it is counted as half-open; guarded by Driver.mu
+	up      bool        // it was established; the CM goroutine's
+	dead    atomic.Bool // it has ended, or is about to
+
+	// What follows is set before the CM is asked for the connection.
+	dev     *device
+	q       *queue
+	entries int    // of q
+	place   uint32 // in q
+	wr      uint64 // what all its work requests' IDs have in common
+	recvs   []block
+	slots   []block
+
+	mu      sync.Mutex     // guards the rest
+	m       *protocol.Conn // nil: the CM was not asked so far
+	b       protocol.Batch
+	refs    int // who uses its memory; 0: that was given back
+	corks   int
+	touched bool // by the harvest that its worker is at
+	inbox   []*rx
+	telling bool  // somebody tells of the inbox
+	spare   []*rx // that are free
+	ring    bool  // there is something in the outbox
+	last    events
+
+	ending   bool               // Disconnect was ordered
+	failure  *protocol.Failure  // why
+	decision *protocol.Decision // what follows a rejected call
+	lost     bool               // the peer is about to hear of it
+	told     bool               // the peer knows
+
+	inFlight int       // SENDs that are posted
+	moved    time.Time // when one was completed, or the first of them posted
+
+	work struct { // for posting
+		recvs    []verbs.Recv
+		requests []verbs.Request
+		pieces   []verbs.Piece
+	}
+}
+
+// settings are those of a machine.
+func (c *conn) settings() protocol.Options {
+	d, o := &c.i.driver.config, c.i.options.Load()
+	return protocol.Options{
+		Flow:    c.i.flow(o),
+		Timeout: c.i.Timeout(), Keepalive: keepalive(d.Keepalive),
+		Gather: c.gather(), SendQueue: c.sendQueue(), Checksum: d.Checksum, Check: d.Check,
+		Number: uint16(c.i.numbers.Add(1)),
+	}
+}
+
+func keepalive(d time.Duration) time.Duration {
+	if d <= 0 {
+		return -1
+	}
+	return d
+}
+
+func (c *conn) gather() int { return min(c.i.driver.config.WrqSge, c.dev.attr.MaxPieces) }
+
+// sendQueue is how many work requests a connection has room for. Transfers to one
+// fragment take two or a few; those that take more are posted in parts.
+func (c *conn) sendQueue() int { return min(max(8*c.i.depth(), 64), c.dev.attr.MaxWR) }
+
+// ref and unref count who uses the connection's memory. c.mu is held.
+func (c *conn) ref() {
+	if c.refs > 0 {
+		c.refs++
+	}
+}
+
+func (c *conn) unref() {
+	c.mu.Lock()
+	free := false
+	if c.refs > 0 {
+		c.refs--
+		free = c.refs == 0
+	}
+	c.mu.Unlock()
+	if free {
+		c.free()
+	}
+}
+
+// free gives the connection's memory back. The queue pair is destroyed.
+func (c *conn) free() {
+	c.i.driver.admitted(c)
+	if c.source.IsValid() {
+		c.i.leaveSource(c.source)
+	}
+	if c.q != nil {
+		c.q.leave(c)
+		c.q.giveRoom(c.entries)
+	}
+	if c.dev != nil {
+		for _, list := range [...][]block{c.recvs, c.slots} {
+			for _, b := range list {
+				c.dev.local.giveBack(b)
+			}
+		}
+		c.recvs, c.slots = nil, nil
+		c.dev.release()
+	}
+	c.i.group.Done()
+}
+
+// take takes the upper side's part out of the batch: completions go to dst, or, with nil,
+// to the outbox. c.mu is held.
+func (c *conn) take(dst *events) {
+	b := &c.b
+	if b.Disconnect {
+		b.Disconnect = false
+		c.end(b.Failure)
+	}
+	for k := range b.Arrivals {
+		c.inbox = append(c.inbox, c.newRx(b.Arrivals[k]))
+		b.Arrivals[k] = nil
+	}
+	b.Arrivals = b.Arrivals[:0]
+	for k, prx := range b.Withdrawn {
+		r := prx.Owner.(*rx)
+		switch {
+		case r.state == rxTelling:
+			r.gone = true
+		case r.state == rxTold && !r.given:
+			r.state = rxGone
+			c.emit(event{kind: evWithdrawn, rx: r}, nil)
+		}
+		b.Withdrawn[k] = nil
+	}
+	b.Withdrawn = b.Withdrawn[:0]
+	for k := range b.Done {
+		d := &b.Done[k]
+		t := d.Tx.Owner.(*tx)
+		c.emit(event{kind: evSent, tx: t, err: t.done(d)}, dst)
+		*d = protocol.Done{}
+	}
+	b.Done = b.Done[:0]
+	for k := range b.Placed {
+		p := &b.Placed[k]
+		r := p.Rx.Owner.(*rx)
+		r.placed = true
+		if p.Failure != nil && r.err == nil {
+			r.err = failed("receive", c.p.nid, p.Failure)
+		}
+		switch {
+		case r.state == rxTelling: // who tells looks
+		case !r.given:
+			c.recycle(r)
+		default:
+			c.emit(event{kind: evReceived, rx: r, err: r.err}, dst)
+		}
+		*p = protocol.Placed{}
+	}
+	b.Placed = b.Placed[:0]
+}
+
+// emit hands an event to dst, or to the outbox; what comes of the end waits until the peer
+// has been told of that. c.mu is held.
+func (c *conn) emit(e event, dst *events) {
+	if e.kind != evWithdrawn {
+		c.ref()
+	}
+	switch {
+	case c.ending && !c.told:
+		c.last = append(c.last, e)
+	case dst != nil && !c.ending:
+		*dst = append(*dst, e)
+	default:
+		c.i.out.put(e)
+		c.ring = true
+	}
+}
+
+// end marks the connection as one that ends. c.mu is held.
+func (c *conn) end(f *protocol.Failure) {
+	if !c.ending {
+		c.ending, c.failure = true, f
+		c.dead.Store(true)
+	}
+}
+
+// unlock posts what there is, unless that waits for more, unlocks c.mu and sees to what
+// must be done without it. The peer's lock is not held.
+func (c *conn) unlock() {
+	if c.corks == 0 || len(c.b.Sends) >= maxCorked {
+		c.post()
+	}
+	lose := c.ending && !c.lost
+	c.lost = c.lost || lose
+	ring := c.ring
+	c.ring = false
+	c.mu.Unlock()
+	if lose {
+		c.p.lose(c)
+	}
+	if ring {
+		c.i.out.run()
+	}
+}
+
+// maxCorked is how many SENDs wait for a worker to be through.
+const maxCorked = 32
+
+// close ends the connection.
+func (c *conn) close(f *protocol.Failure) { c.closeFor(f, nil) }
+
+func (c *conn) closeFor(f *protocol.Failure, d *protocol.Decision) {
+	c.mu.Lock()
+	if c.decision == nil && !c.ending {
+		c.decision = d
+	}
+	if c.m == nil {
+		c.end(f)
+	} else {
+		c.m.Close(f, &c.b)
+		c.take(nil)
+	}
+	c.unlock()
+}
+
+// post posts what the batch has, in one crossing. c.mu is held.
+func (c *conn) post() {
+	b, w := &c.b, &c.work
+	if len(b.Receives)+len(b.Sends) == 0 {
+		return
+	}
+	if c.ending {
+		b.Reset()
+		return
+	}
+	w.recvs, w.requests, w.pieces = w.recvs[:0], w.requests[:0], w.pieces[:0]
+	for _, n := range b.Receives {
+		w.recvs = append(w.recvs, c.recv(n))
+	}
+	for k := range b.Sends {
+		c.prepare(&b.Sends[k])
+	}
+	if len(b.Sends) > 0 && c.inFlight == 0 {
+		c.moved = time.Now()
+	}
+	c.inFlight += len(b.Sends)
+	c.p.sent.Add(uint64(len(b.Sends)))
+	b.Reset()
+	if _, _, err := c.id.Post(w.recvs, w.requests, w.pieces); err != nil {
+		c.m.Failed(-1, err, b)
+		c.take(nil)
+		b.Reset()
+	}
+}
+
+// recv is a receive into a buffer.
+func (c *conn) recv(n int) verbs.Recv {
+	b := &c.recvs[n]
+	return verbs.Recv{WRID: wrRecv<<(3*fieldBits) | c.wr | uint64(n), Addr: b.addr(), Len: protocol.MaxMessage, LKey: b.mem.LKey()}
+}
+
+// prepare makes the work requests of a chain.
+func (c *conn) prepare(s *protocol.Send) {
+	b, w := &c.b, &c.work
+	for k := range s.Writes {
+		wr := &b.Writes[s.First+k]
+		r := verbs.Request{
+			WRID: wrWrite<<(3*fieldBits) | c.wr, Remote: wr.Addr, RKey: wr.Key,
+			First: uint16(len(w.pieces)), Count: uint16(wr.Pieces), Op: verbs.RDMAWrite,
+		}
+		for _, piece := range b.Pieces[wr.First : wr.First+wr.Pieces] {
+			w.pieces = append(w.pieces, verbs.Piece{Addr: piece.Addr, Len: piece.Length, LKey: piece.Key})
+		}
+		if s.Part && k == s.Writes-1 {
+			r.WRID, r.Flags = wrSend<<(3*fieldBits)|c.wr|uint64(s.Slot), verbs.FlagSignalled
+		}
+		w.requests = append(w.requests, r)
+	}
+	if s.Part {
+		return
+	}
+	head := b.Head(s)
+	buffer, n := &c.slots[s.Slot], len(head)
+	if s.Payload != nil {
+		t := s.Payload.Owner.(*tx)
+		buffer, n = &t.buffer, len(head)+t.m.Payload.Length
+	}
+	bytes := buffer.bytes()[:n]
+	copy(bytes, head)
+	if v := c.i.driver.config.Checksum; v != protocol.NoChecksum && s.Payload != nil {
+		protocol.Seal(bytes, byteOrder, v)
+	}
+	w.pieces = append(w.pieces, verbs.Piece{Addr: buffer.addr(), Len: uint32(n), LKey: buffer.mem.LKey()})
+	w.requests = append(w.requests, verbs.Request{
+		WRID: wrSend<<(3*fieldBits) | c.wr | uint64(s.Slot), First: uint16(len(w.pieces) - 1), Count: 1,
+		Op: verbs.Send, Flags: verbs.FlagSignalled,
+	})
+}
+
+// completion acts on a completion, in the worker.
+func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
+	c.mu.Lock()
+	if c.m == nil || c.refs == 0 {
+		c.mu.Unlock()
+		return
+	}
+	if !c.touched {
+		c.touched = true
+		c.corks++
+		c.refs++
+		b.touched = append(b.touched, c)
+	}
+	number := int(wc.WRID & fieldMask)
+	kind := wc.WRID >> (3 * fieldBits)
+	early := false
+	switch {
+	case c.ending:
+	case wc.Status != verbs.Success:
+		if kind != wrSend {
+			number = -1
+		}
+		c.m.Failed(number, completionError(wc), &c.b)
+	case kind == wrRecv:
+		data := c.recvs[number].bytes()[:wc.Bytes]
+		c.i.counters.received(data)
+		early = c.m.State() == protocol.PassiveWait
+		c.m.Received(now, number, data, &c.b)
+	case kind == wrSend:
+		c.inFlight--
+		c.moved = now
+		c.m.Completed(now, number, &c.b)
+	}
+	c.take(&b.events)
+	news := len(c.inbox) > 0
+	c.unlock()
+	if early {
+		_ = c.id.Established() // it is, or has ended
+	}
+	for k := range b.events {
+		c.i.tell(&b.events[k])
+		b.events[k] = event{}
+	}
+	b.events = b.events[:0]
+	if news {
+		c.tellArrivals()
+	}
+}
+
+func completionError(wc *verbs.Completion) error {
+	if wc.Vendor != 0 {
+		return fmt.Errorf("%v (vendor error %#x)", wc.Status, wc.Vendor)
+	}
+	return statusError(wc.Status)
+}
+
+type statusError verbs.Status
+
+func (s statusError) Error() string { return verbs.Status(s).String() }
+
+// uncork posts what the worker's batch has brought about.
+func (c *conn) uncork() {
+	c.mu.Lock()
+	c.touched = false
+	c.corks--
+	c.unlock()
+	c.unref()
+}
+
+// tick tells the machine of the time, and forgets a caller who does not go on.
+func (c *conn) tick(now time.Time) {
+	c.mu.Lock()
+	if c.m == nil || c.ending {
+		c.mu.Unlock()
+		return
+	}
+	c.m.SetTimeout(c.i.Timeout())
+	c.m.Tick(now, &c.b)
+	if c.m.State() == protocol.PassiveWait && now.Sub(c.begun) > protocol.ConnectTimeout(c.i.Timeout()) {
+		c.m.Close(&protocol.Failure{Health: protocol.NetworkTimeout, Errno: syscall.ETIMEDOUT, Err: errHalfOpen}, &c.b)
+	}
+	c.take(nil)
+	c.unlock()
+}
+
+// bury destroys the queue pair of a connection that has ended, and completes what was on
+// it. The keeper does it.
+func (c *conn) bury() {
+	if c.id != nil {
+		c.id.Destroy()
+	}
+	c.mu.Lock()
+	if c.m != nil {
+		c.m.Flushed(&c.b)
+		c.take(nil)
+	}
+	c.unlock()
+	c.unref()
+}
+
+// alive is when the peer last gave a sign of life on the connection.
+func (c *conn) alive() (at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m != nil {
+		at = c.m.Alive()
+	}
+	return at
+}
+
+func deviceFailure(err error) *protocol.Failure {
+	return &protocol.Failure{Health: protocol.LocalDropped, Errno: syscall.EIO, Err: err}
+}
+
+// submit hands a message to the connection. False: it has ended, and m is untouched.
+func (c *conn) submit(m *lnd.Tx) bool {
+	if c.dead.Load() {
+		return false
+	}
+	t, err := c.newTx(m)
+	if err != nil {
+		t.drop()
+		c.i.unprepared(m, err)
+		return true
+	}
+	now := time.Now()
+	c.mu.Lock()
+	if c.ending || c.m.State() != protocol.Established {
+		c.mu.Unlock()
+		t.drop()
+		return false
+	}
+	c.ref() // for t
+	t.submit(now)
+	c.take(nil)
+	c.unlock()
+	return true
+}

@@ -1,0 +1,297 @@
+package o2iblnd
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// Whoever has us send to destinations that do not answer has us call them, each for
+// seconds: so an interface makes maxCalls at once, of which those to strangers, and those
+// to peers that somebody vouches for, may be maxCallsOfKind. Others wait for their turn.
+const (
+	maxCalls       = 256
+	maxCallsOfKind = maxCalls * 3 / 4
+)
+
+// calls are the calls that an interface has under way and those that wait. The keeper
+// alone has to do with them.
+type calls struct {
+	underWay [2]int
+	waiting  [2][]*peer
+}
+
+func kindOf(vouched bool) int {
+	if vouched {
+		return 1
+	}
+	return 0
+}
+
+// dialNext has a peer called, when it is its turn.
+func (i *Interface) dialNext(p *peer) {
+	if i.closed() {
+		return
+	}
+	k := kindOf(i.upper.Vouched(p.nid) || p.known())
+	i.calls.waiting[k] = append(i.calls.waiting[k], p)
+	i.admit()
+}
+
+// known tells whether the peer was met before.
+func (p *peer) known() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.peering.Version != 0
+}
+
+// admit makes the calls for which there are places, those of the kind that has fewer under
+// way first.
+func (i *Interface) admit() {
+	c := &i.calls
+	for {
+		k := -1
+		for n := range c.waiting {
+			if len(c.waiting[n]) > 0 && c.underWay[n] < maxCallsOfKind && (k < 0 || c.underWay[n] < c.underWay[k]) {
+				k = n
+			}
+		}
+		if k < 0 || c.underWay[0]+c.underWay[1] >= maxCalls {
+			return
+		}
+		p := c.waiting[k][0]
+		c.waiting[k] = c.waiting[k][1:]
+		c.underWay[k]++
+		p.dial(k)
+	}
+}
+
+// called ends a call that has come to nothing, and established one that has.
+func (i *Interface) called(c *conn) {
+	if c.ours && c.kind >= 0 {
+		i.calls.underWay[c.kind]--
+		c.kind = -1
+		i.admit()
+	}
+}
+
+// dial begins an attempt. The keeper does it.
+func (p *peer) dial(kind int) {
+	i := p.i
+	c := &conn{i: i, p: p, ours: true, kind: kind, refs: 1, begun: time.Now()}
+	i.group.Add(1)
+	p.mu.Lock()
+	p.making = append(p.making, c)
+	p.mu.Unlock()
+	i.counters.calls.Add(1)
+	d := i.driver
+	to := netip.AddrPortFrom(p.nid.IP(), uint16(d.config.Service))
+	err := d.dial(c, verbs.Dial{
+		From: i.address, To: to, Privileged: d.config.UsePrivilegedPort, Timeout: protocol.ResolveTimeout,
+		TOS: i.options.Load().tos + 1,
+	})
+	switch {
+	case i.closed(): // meanwhile; else Close finds it
+		c.close(aborted(errClosing))
+	case err != nil:
+		c.close(unconnected(err))
+	}
+}
+
+// unconnected is the failure of an attempt by an error of the verbs.
+func unconnected(err error) *protocol.Failure {
+	errno := syscall.ENETDOWN
+	var e syscall.Errno
+	if errors.As(err, &e) {
+		errno = e
+	}
+	return protocol.Unconnected(errno, err)
+}
+
+// event acts on an event of the CM (o2iblnd 12.6).
+func (c *conn) event(e *verbs.Event) {
+	switch e.Kind {
+	case verbs.EventAddrResolved:
+		if err := c.id.ResolveRoute(protocol.ResolveTimeout); err != nil {
+			c.close(unconnected(err))
+		}
+	case verbs.EventRouteResolved:
+		if err := c.ask(); err != nil {
+			c.close(unconnected(err))
+		}
+	case verbs.EventAddrError:
+		c.close(protocol.CMAddrError.Failure())
+	case verbs.EventRouteError:
+		c.close(protocol.CMRouteError.Failure())
+	case verbs.EventUnreachable:
+		c.unlessUp(protocol.CMUnreachable.Failure())
+	case verbs.EventConnectError:
+		c.unlessUp(protocol.CMConnectError.Failure())
+	case verbs.EventRejected:
+		c.rejected(e)
+	case verbs.EventEstablished:
+		c.connected(e)
+	case verbs.EventDisconnected:
+		if !c.unlessUp(protocol.CMDisconnected.Failure()) {
+			c.close(&protocol.Failure{Health: protocol.LocalError, Errno: syscall.ECONNABORTED, Err: errPeerGone})
+		}
+	case verbs.EventDeviceRemoval:
+		if c.dev != nil {
+			c.i.driver.removed(c.dev)
+		}
+		c.close(deviceFailure(errDeviceGone))
+	case verbs.EventAddrChange, verbs.EventTimewaitExit, verbs.EventConnectRequest:
+	}
+}
+
+// unlessUp ends a connection that is not established. False: it is.
+func (c *conn) unlessUp(f *protocol.Failure) bool {
+	if c.up {
+		return false
+	}
+	c.close(f)
+	return true
+}
+
+// ask asks the peer for the connection (o2iblnd 3.2 step 4).
+func (c *conn) ask() error {
+	dev, _, err := c.i.driver.deviceOf(c.id)
+	if err != nil {
+		return err
+	}
+	c.dev = dev
+	p, self := c.p, c.i.self()
+	depth, err := c.createQP(self.Depth)
+	if err != nil {
+		return err
+	}
+	self.Depth = depth
+	p.mu.Lock()
+	p.peering.Request(&self, p.nid, &c.request)
+	p.mu.Unlock()
+	var private [verbs.MaxConnectPrivate]byte
+	data, err := c.request.Append(private[:0], byteOrder)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.m.Connect(time.Now())
+	c.mu.Unlock()
+	return c.id.Connect(c.param(data))
+}
+
+func (c *conn) param(data []byte) verbs.ConnParam {
+	d := &c.i.driver.config
+	return verbs.ConnParam{Private: data, Retries: uint8(d.RetryCount), RNRRetries: uint8(d.RNRRetryCount)}
+}
+
+// createQP gives the connection its queue pair and posts the receives, for a queue as deep
+// as that, or less deep if the device cannot do it (o2iblnd 3.6, 11).
+func (c *conn) createQP(depth int) (int, error) {
+	for {
+		err := c.tryQP(depth)
+		if err == nil || !verbs.Full(err) || depth/2 < protocol.MinDepth {
+			return depth, err
+		}
+		depth /= 2
+	}
+}
+
+func (c *conn) tryQP(depth int) error {
+	recvs, sends := protocol.ReceiveBuffers(protocol.V2, depth), c.sendQueue()
+	q, err := c.dev.queueFor(recvs + sends)
+	if err != nil {
+		return err
+	}
+	size := verbs.QP{CQ: q.cq, Sends: sends, Recvs: recvs, SendPieces: c.gather()}
+	if err := c.id.CreateQP(&size); err != nil {
+		q.giveRoom(recvs + sends)
+		return err
+	}
+	m := protocol.NewConn(c.settings())
+	c.q, c.entries = q, recvs+sends
+	q.enter(c)
+	err = c.lend(recvs, m.Slots())
+	c.mu.Lock()
+	c.m = m
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	list := make([]verbs.Recv, recvs)
+	for n := range list {
+		list[n] = c.recv(n)
+	}
+	_, _, err = c.id.Post(list, nil, nil)
+	return err
+}
+
+// lend lends the connection's message buffers.
+func (c *conn) lend(recvs, slots int) error {
+	for n := range recvs + slots {
+		b, err := c.dev.local.lend(protocol.MaxMessage)
+		if err != nil {
+			return err
+		}
+		if n < recvs {
+			c.recvs = append(c.recvs, b)
+		} else {
+			c.slots = append(c.slots, b)
+		}
+	}
+	return nil
+}
+
+// connected takes the answer of the peer that was called, or hears that it has ours.
+func (c *conn) connected(e *verbs.Event) {
+	if c.up || c.dead.Load() || c.m == nil {
+		return
+	}
+	p := c.p
+	if c.ours {
+		var m protocol.Message
+		_, err := m.Decode(e.Private[:e.PrivateLen], c.i.driver.config.Check)
+		if err == nil {
+			p.mu.Lock()
+			c.session, err = p.peering.Connected(&c.request, &m)
+			p.mu.Unlock()
+		}
+		if err != nil {
+			c.close(&protocol.Failure{Health: protocol.LocalError, Errno: syscall.ECONNABORTED, Err: err})
+			return
+		}
+		c.i.counters.connects.Add(1)
+	} else {
+		c.i.counters.accepts.Add(1)
+	}
+	c.up = true
+	c.i.driver.admitted(c)
+	if c.ours {
+		c.i.keeper.do(task{kind: taskCalled, c: c})
+	}
+	p.established(c)
+}
+
+// rejected has the peer's memory decide what follows (o2iblnd 6).
+func (c *conn) rejected(e *verbs.Event) {
+	if !c.ours {
+		c.close(protocol.CMDisconnected.Failure())
+		return
+	}
+	p := c.p
+	p.mu.Lock()
+	d := p.peering.Rejected(time.Now(), protocol.Rejection{
+		Request: &c.request, Status: int(e.Status), Data: e.Private[:e.PrivateLen],
+		Waiting: len(p.pending) > 0, Calling: p.accepting > 0,
+	})
+	p.mu.Unlock()
+	f := d.Failure
+	if f == nil {
+		f = protocol.Unconnected(syscall.ECONNREFUSED, errors.New(d.Why.String()))
+	}
+	c.closeFor(f, &d)
+}

@@ -1,0 +1,278 @@
+package o2iblnd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Driver is the o2iblnd driver. It owns the event channel, the devices with what is
+// registered with them, and the listeners, which interfaces with one address share.
+type Driver struct {
+	config   Config
+	log      *slog.Logger
+	refusals *lnd.LogLimit[refusalKey]
+	workers  int // completion queues that are worth having
+
+	// group counts the goroutines of the channel and of devices.
+	group sync.WaitGroup
+
+	// binding makes one change of channel and listeners come after the other.
+	binding  sync.Mutex
+	channel  verbs.Channel // nil: there is no interface
+	owning   sync.Mutex    // an ID has no owner yet
+	lastTime uint64        // the last incarnation
+
+	mu         sync.Mutex // guards the rest
+	closed     bool
+	interfaces map[lnet.NID]*Interface
+	listeners  map[netip.AddrPort]*listener
+	devices    map[verbs.Device]*device
+	halfOpen   int
+	sources    map[netip.Addr]int // half-open, by where they came from
+}
+
+// New returns a driver with the given configuration, which it checks.
+func New(c Config) (*Driver, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Wall == nil {
+		c.Wall = time.Now
+	}
+	return &Driver{
+		config:     c,
+		log:        lnd.BoundedLog(c.Logger),
+		refusals:   lnd.NewLogLimit[refusalKey](refusalInterval, refusalLines),
+		workers:    runtime.GOMAXPROCS(0),
+		interfaces: make(map[lnet.NID]*Interface),
+		listeners:  make(map[netip.AddrPort]*listener),
+		devices:    make(map[verbs.Device]*device),
+		sources:    make(map[netip.Addr]int),
+	}, nil
+}
+
+// Type is o2ib.
+func (d *Driver) Type() lnet.NetType { return lnet.TypeO2IB }
+
+// Open brings up an interface: it finds the address and the RDMA device behind it, and
+// listens, unless another interface does so there already. Config.Options may be an Options
+// value. A service that cannot be had is a *ListenError; a NID in use is ErrExists.
+func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
+	i, err := d.open(ctx, &c)
+	if err != nil {
+		return nil, fmt.Errorf("o2iblnd: open %s on %q: %w", c.Net, c.Device, err)
+	}
+	return i, nil
+}
+
+func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
+	if c.Upper == nil {
+		return nil, errors.New("no upper")
+	}
+	if err := c.Resolve(); err != nil {
+		return nil, err
+	}
+	if c.Net.Type() != lnet.TypeO2IB {
+		return nil, fmt.Errorf("net type %s: not o2ib", c.Net.Type())
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	addr, name, err := d.address(c)
+	if err != nil {
+		return nil, err
+	}
+	i, err := d.newInterface(c, addr, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.enter(i); err != nil {
+		return nil, err
+	}
+	if err := d.bind(i); err != nil {
+		d.leave(i)
+		return nil, err
+	}
+	i.start()
+	return i, nil
+}
+
+// address finds the interface's address and the name of its network device.
+func (d *Driver) address(c *lnd.Config) (netip.Addr, string, error) {
+	if d.config.Network == nil {
+		if c.NID.IsZero() {
+			return netip.Addr{}, "", errors.New("no nid, and nobody who knows the devices' addresses")
+		}
+		return c.NID.IP(), c.Device, nil
+	}
+	dev, err := d.config.Network.Device(c.Device, c.NID)
+	if err != nil {
+		return netip.Addr{}, "", err
+	}
+	for _, a := range dev.Addrs {
+		if a.Is4() && (c.NID.IsZero() || a == c.NID.IP()) {
+			return a, dev.Name, nil
+		}
+	}
+	if !c.NID.IsZero() {
+		return netip.Addr{}, "", fmt.Errorf("device %s has no address %s", dev.Name, c.NID.IP())
+	}
+	return netip.Addr{}, "", fmt.Errorf("device %s has no IPv4 address, and o2ib carries no other (o2iblnd 2.1)", dev.Name)
+}
+
+// newInterface resolves an interface's configuration.
+func (d *Driver) newInterface(c *lnd.Config, addr netip.Addr, name string) (*Interface, error) {
+	if !addr.Is4() {
+		return nil, fmt.Errorf("address %s: o2ib carries IPv4 addresses alone (o2iblnd 2.1)", addr)
+	}
+	o, err := d.resolveOptions(c.Options)
+	if err != nil {
+		return nil, err
+	}
+	i := &Interface{
+		driver: d, nid: lnet.NIDFromIP(c.Net, addr), address: addr, device: name,
+		upper: c.Upper, tunables: resolveTunables(c.Tunables, d.config.Tunables),
+		stamp:   d.stamp(),
+		peers:   make(map[lnet.NID]*peer),
+		sources: make(map[netip.Addr]int),
+		regs:    make(map[*registration]struct{}),
+		kept:    make(chan struct{}),
+		claims:  claims{rate: claimRate},
+	}
+	i.keeper.wake = make(chan struct{}, 1)
+	i.out.i = i
+	i.options.Store(&o)
+	log := c.Logger
+	if log == nil {
+		log = d.log
+	}
+	i.log = log.With("nid", i.nid.String())
+	i.ctx, i.cancel = context.WithCancel(context.Background())
+	return i, nil
+}
+
+// stamp is a new incarnation.
+func (d *Driver) stamp() uint64 {
+	d.binding.Lock()
+	defer d.binding.Unlock()
+	d.lastTime = protocol.NewStamp(d.config.Wall(), d.lastTime)
+	return d.lastTime
+}
+
+// resolveTunables fills in defaults and keeps peer credits within their bounds.
+func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
+	if t.PeerTimeout < 0 {
+		t.PeerTimeout = def.PeerTimeout
+	}
+	if t.Credits <= 0 {
+		t.Credits = def.Credits
+	}
+	if t.PeerCredits <= 0 {
+		t.PeerCredits = def.PeerCredits
+	}
+	if t.PeerBufferCredits <= 0 {
+		t.PeerBufferCredits = def.PeerBufferCredits
+	}
+	t.PeerCredits = min(max(t.PeerCredits, minPeerCredits), protocol.MaxDepth)
+	t.Credits = max(t.Credits, t.PeerCredits)
+	return t
+}
+
+// minPeerCredits is the least peer_credits (o2iblnd 15).
+const minPeerCredits = 8
+
+// enter adds i to the driver's interfaces.
+func (d *Driver) enter(i *Interface) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return lnd.ErrClosed
+	}
+	if d.interfaces[i.nid] != nil {
+		return fmt.Errorf("nid %s: %w", i.nid, ErrExists)
+	}
+	d.interfaces[i.nid] = i
+	return nil
+}
+
+// leave takes i out, and the channel with the last one.
+func (d *Driver) leave(i *Interface) {
+	d.unbind(i)
+	d.mu.Lock()
+	delete(d.interfaces, i.nid)
+	d.mu.Unlock()
+	d.binding.Lock()
+	defer d.binding.Unlock()
+	d.mu.Lock()
+	last := len(d.interfaces) == 0
+	d.mu.Unlock()
+	if last && d.channel != nil {
+		if err := d.channel.Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
+			d.log.Warn("event channel is not closed", "cause", err)
+			return
+		}
+		d.channel = nil
+	}
+}
+
+// interfacesOn are those that a device serves.
+func (d *Driver) interfacesOn(dev *device) (list []*Interface) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.listeners {
+		if l.dev == dev {
+			list = append(list, l.users...)
+		}
+	}
+	return list
+}
+
+// connOf finds the connection with a queue pair; nil: there is none.
+func (d *Driver) connOf(dev *device, qpn uint32) *conn {
+	d.mu.Lock()
+	queues := slices.Clone(dev.queues)
+	d.mu.Unlock()
+	for _, q := range queues {
+		if c := q.byNumber(qpn); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+func (q *queue) byNumber(qpn uint32) *conn {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	for _, p := range q.conns {
+		if p.c != nil && p.c.id.QPN() == qpn {
+			return p.c
+		}
+	}
+	return nil
+}
+
+// Close waits for the goroutines of devices and of the channel. Interfaces are closed
+// first, by whoever opened them.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	n := len(d.interfaces)
+	d.mu.Unlock()
+	if n > 0 {
+		return fmt.Errorf("o2iblnd: close: %d interfaces are open", n)
+	}
+	d.group.Wait()
+	return nil
+}

@@ -1,0 +1,72 @@
+package o2iblnd
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// ErrExists means that another interface of the driver has the NID.
+var ErrExists = errors.New("interface exists")
+
+// ListenError is a service that cannot be had: EADDRINUSE or EACCES, mostly.
+type ListenError struct {
+	Addr netip.AddrPort
+	Err  error
+}
+
+func (e *ListenError) Error() string { return fmt.Sprintf("listen on %s: %v", e.Addr, e.Err) }
+
+func (e *ListenError) Unwrap() error { return e.Err }
+
+// Causes of closed connections and failed messages.
+var (
+	errClosing     = fmt.Errorf("%w: %w", lnd.ErrClosed, syscall.ENETDOWN)
+	errDisconnect  = fmt.Errorf("%w: closed on request", lnd.ErrDisconnected)
+	errStale       = fmt.Errorf("%w: %w", lnd.ErrDisconnected, lnd.ErrRestarted)
+	errPeerGone    = fmt.Errorf("%w: closed by the peer", lnd.ErrDisconnected)
+	errNoWay       = fmt.Errorf("%w: %w", lnd.ErrUnreachable, syscall.EHOSTUNREACH)
+	errWaited      = fmt.Errorf("%w: waiting for a connection: %w", lnd.ErrTimeout, syscall.ETIMEDOUT)
+	errNoMemory    = errors.New("the pool is empty")
+	errMemoryTime  = fmt.Errorf("%w: waiting for memory: %w", lnd.ErrTimeout, syscall.ENOMEM)
+	errDeviceGone  = fmt.Errorf("the device is gone: %w", syscall.ENODEV)
+	errShortAnswer = errors.New("fewer bytes than were asked for, which a kernel may not have written: ask for as many as there are")
+	errHalfOpen    = fmt.Errorf("%w: the caller did not go on", lnd.ErrTimeout)
+)
+
+func messageError(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error {
+	return &lnd.Error{Driver: "o2iblnd", Op: op, Peer: peer, Status: s, Err: err}
+}
+
+// statusOf is the health class of a failure. There is one that nobody is to blame for,
+// and that is not sent again: what the peer may have got (o2iblnd 13.3).
+func statusOf(f *protocol.Failure) lnd.Status {
+	if f.Health == protocol.OK {
+		return lnd.StatusRemoteError
+	}
+	return lnd.Status(f.Health)
+}
+
+// failed is the error of a message whose connection has told of a failure.
+func failed(op string, peer lnet.NID, f *protocol.Failure) error {
+	var err error = f
+	switch {
+	case errors.Is(f, lnd.ErrClosed), errors.Is(f, lnd.ErrDisconnected):
+	case f.Errno == syscall.ETIMEDOUT:
+		err = fmt.Errorf("%w: %w", lnd.ErrTimeout, f)
+	case f.Errno == syscall.EPROTO:
+		err = fmt.Errorf("%w: %w", lnd.ErrProtocol, f)
+	case f.Errno == syscall.ECONNABORTED, f.Errno == syscall.EIO:
+		err = fmt.Errorf("%w: %w", lnd.ErrDisconnected, f)
+	}
+	return messageError(op, peer, statusOf(f), err)
+}
+
+func aborted(err error) *protocol.Failure {
+	return &protocol.Failure{Health: protocol.LocalAborted, Errno: syscall.ECONNABORTED, Err: err}
+}

@@ -1,0 +1,255 @@
+package o2iblnd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
+)
+
+// Interface is o2iblnd's side of one NI. It implements lnd.Interface.
+type Interface struct {
+	driver   *Driver
+	nid      lnet.NID
+	address  netip.Addr
+	device   string
+	upper    lnd.Upper
+	tunables lnd.Tunables
+	log      *slog.Logger
+	stamp    uint64 // the incarnation (o2iblnd 2.2)
+	options  atomic.Pointer[options]
+
+	counters counters
+	link     atomic.Uint32
+	ended    atomic.Bool   // closing, for those who hold other locks
+	numbers  atomic.Uint32 // of connections
+	out      outbox
+	keeper   keeper
+	kept     chan struct{} // closed when the keeper has ended
+	calls    calls         // the keeper's
+	nextBind time.Time     // the keeper's
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	// group counts connections whose memory is not given back, and the link watcher.
+	group sync.WaitGroup
+
+	mu       sync.RWMutex // guards the rest
+	closing  bool
+	bound    *listener // nil: there is no device now
+	peers    map[lnet.NID]*peer
+	departed departed
+	sources  map[netip.Addr]int // connections that were called for, by where from
+	claims   claims
+	hungry   []hungry
+	regs     map[*registration]struct{}
+}
+
+var (
+	_ lnd.Interface    = (*Interface)(nil)
+	_ lnd.Tuner        = (*Interface)(nil)
+	_ memory.Registrar = (*Interface)(nil)
+)
+
+func (i *Interface) start() {
+	i.link.Store(uint32(i.linkNow()))
+	go i.keep()
+	if i.driver.config.Network != nil {
+		i.group.Add(1)
+		go i.watchLink()
+	}
+}
+
+// NID implements lnd.Interface.
+func (i *Interface) NID() lnet.NID { return i.nid }
+
+// Device implements lnd.Interface.
+func (i *Interface) Device() string { return i.device }
+
+// LargeNIDs implements lnd.Interface: the protocol has no room for them (o2iblnd 2.1).
+func (i *Interface) LargeNIDs() bool { return false }
+
+// Timeout implements lnd.Interface (o2iblnd 13.2).
+func (i *Interface) Timeout() time.Duration {
+	if t := i.options.Load().timeout; t > 0 {
+		return t
+	}
+	if t := i.upper.LNDTimeout(); t > 0 {
+		return t
+	}
+	return defaultTimeout
+}
+
+// Tunables implements lnd.Interface.
+func (i *Interface) Tunables() lnd.Tunables { return i.tunables }
+
+// Link implements lnd.Interface.
+func (i *Interface) Link() lnd.LinkState { return lnd.LinkState(i.link.Load()) }
+
+// depth is the queue depth that is offered, and accepted at most.
+func (i *Interface) depth() int { return i.tunables.PeerCredits }
+
+// self is what peers are told of the interface.
+func (i *Interface) self() protocol.Self {
+	return protocol.Self{NID: i.nid, Stamp: i.stamp, Depth: i.depth(), Fragments: protocol.MaxFragments}
+}
+
+// Send implements lnd.Interface. A message for a peer without a connection waits for one
+// (o2iblnd 13.2).
+func (i *Interface) Send(m *lnd.Tx) {
+	m.Replied, m.ReplyLength = false, 0
+	if err := checkHeader(&m.Header); err != nil {
+		i.out.add(event{m: m, err: messageError("send", m.To.NID, lnd.StatusLocalError, err)})
+		return
+	}
+	i.resend(m)
+}
+
+func (i *Interface) resend(m *lnd.Tx) {
+	for {
+		p, err := i.peerFor(m.To.NID)
+		if err != nil {
+			i.out.add(event{m: m, err: err})
+			return
+		}
+		if p.send(m) {
+			return
+		}
+	}
+}
+
+// peerFor returns the peer, a new one if there is none.
+func (i *Interface) peerFor(nid lnet.NID) (*peer, error) {
+	i.mu.RLock()
+	p, closing := i.peers[nid], i.closing
+	i.mu.RUnlock()
+	if p != nil && !closing {
+		return p, nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case i.closing:
+		return nil, messageError("send", nid, lnd.StatusRemoteDropped, errClosing)
+	case i.peers[nid] != nil:
+		return i.peers[nid], nil
+	case nid.Net() != i.nid.Net() || !nid.IP().Is4():
+		return nil, messageError("send", nid, lnd.StatusRemoteError, errNoWay)
+	}
+	p = newPeer(i, nid)
+	i.peers[nid] = p
+	i.keeper.do(task{kind: taskTick})
+	return p, nil
+}
+
+func (i *Interface) closed() bool { return i.ended.Load() }
+
+// find returns the peer; nil: there is none.
+func (i *Interface) find(nid lnet.NID) *peer {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.peers[nid]
+}
+
+// everybody is all peers.
+func (i *Interface) everybody() []*peer {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	list := make([]*peer, 0, len(i.peers))
+	for _, p := range i.peers {
+		list = append(list, p)
+	}
+	return list
+}
+
+// peersOf are the peer with the NID, or all for the zero one.
+func (i *Interface) peersOf(nid lnet.NID) []*peer {
+	if nid.IsZero() {
+		return i.everybody()
+	}
+	if p := i.find(nid); p != nil {
+		return []*peer{p}
+	}
+	return nil
+}
+
+// forget takes p out of the table if nothing holds it there.
+func (i *Interface) forget(p *peer, now time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.gone && p.idle(now) {
+		p.gone = true
+		delete(i.peers, p.nid)
+		i.departed.keep(p)
+	}
+}
+
+// Receive implements lnd.Interface.
+func (i *Interface) Receive(m *lnd.Rx, p lnd.Placement) { m.Driver.(*rx).place(p) }
+
+// Disconnect implements lnd.Interface.
+func (i *Interface) Disconnect(nid lnet.NID) {
+	for _, p := range i.peersOf(nid) {
+		p.disconnect(errDisconnect)
+	}
+}
+
+// Refusals implements lnd.Interface.
+func (i *Interface) Refusals() lnd.RefusalCounts { return i.counters.refused.Counts() }
+
+// Close implements lnd.Interface.
+func (i *Interface) Close(ctx context.Context) error {
+	i.mu.Lock()
+	if i.closing {
+		i.mu.Unlock()
+		return lnd.ErrClosed
+	}
+	i.closing = true
+	i.ended.Store(true)
+	i.mu.Unlock()
+	i.driver.unbind(i)
+	i.cancel()
+	for _, p := range i.everybody() {
+		p.disconnect(errClosing)
+	}
+	i.keeper.do(task{kind: taskFeed})
+
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		i.group.Wait()
+		i.keeper.do(task{kind: taskStop})
+		<-i.kept
+		i.feed(time.Now())
+		i.out.wait()
+		i.releaseAll()
+		i.driver.leave(i)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(errors.New("o2iblnd: close "+i.nid.String()+": goroutines are still running"), ctx.Err())
+	}
+}
+
+// logLost tells of a connection that has ended.
+func (i *Interface) logLost(c *conn, up bool, final error, lost bool) {
+	switch {
+	case up:
+		i.log.Info("connection closed", "peer", c.p.nid.String(), "last", lost, "cause", c.failure)
+	case final != nil:
+		i.counters.connectFailures.Add(1)
+		i.log.Debug("no connection", "peer", c.p.nid.String(), "cause", final)
+	}
+}

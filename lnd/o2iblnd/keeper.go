@@ -1,0 +1,248 @@
+package o2iblnd
+
+import (
+	"sync"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+)
+
+// keeper is the interface's goroutine for all that may take a while, or is due at a time:
+// it calls peers, destroys queue pairs, times messages out, and feeds who waits for memory.
+type keeper struct {
+	mu    sync.Mutex // guards tasks
+	tasks []task
+	wake  chan struct{} // one token while there are tasks
+}
+
+type task struct {
+	kind taskKind
+	p    *peer
+	c    *conn
+}
+
+type taskKind uint8
+
+const (
+	taskTick taskKind = iota
+	taskDial
+	taskBury
+	taskFlush
+	taskFeed
+	taskCalled
+	taskBind
+	taskLink
+	taskStop
+)
+
+// keepPeriod is how often the keeper looks at connections.
+const keepPeriod = 250 * time.Millisecond
+
+// do leaves a task. Locks may be held.
+func (k *keeper) do(t task) {
+	k.mu.Lock()
+	k.tasks = append(k.tasks, t)
+	k.mu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (k *keeper) take() []task {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	tasks := k.tasks
+	k.tasks = nil
+	return tasks
+}
+
+// keep is the keeper. It ends when it is told to stop and there is nothing left.
+func (i *Interface) keep() {
+	defer close(i.kept)
+	timer := time.NewTimer(keepPeriod)
+	timer.Stop()
+	defer timer.Stop()
+	armed, stop := false, false
+	for {
+		select {
+		case <-i.keeper.wake:
+		case <-timer.C:
+			armed = false
+			i.tick(time.Now())
+		}
+		for _, t := range i.keeper.take() {
+			stop = i.perform(t) || stop
+		}
+		if stop {
+			return
+		}
+		if !armed && i.busy() {
+			timer.Reset(keepPeriod)
+			armed = true
+		}
+	}
+}
+
+func (i *Interface) perform(t task) (stop bool) {
+	switch t.kind {
+	case taskTick:
+		i.tick(time.Now())
+	case taskDial:
+		i.dialNext(t.p)
+	case taskBury:
+		t.c.bury()
+		i.counters.closes.Add(1)
+		i.called(t.c)
+	case taskCalled:
+		i.called(t.c)
+	case taskFlush:
+		t.p.flushLive()
+	case taskFeed:
+		i.feed(time.Now())
+	case taskBind:
+		i.unbind()
+	case taskLink:
+		if !i.closed() {
+			i.lookAtLink()
+		}
+	case taskStop:
+		return true
+	}
+	return false
+}
+
+// busy tells whether time means anything.
+func (i *Interface) busy() bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return len(i.peers) > 0 || len(i.hungry) > 0 || i.bound == nil
+}
+
+// tick does what is due.
+func (i *Interface) tick(now time.Time) {
+	for _, p := range i.everybody() {
+		p.tick(now)
+	}
+	i.feed(now)
+	i.rebind(now)
+}
+
+// flushLive hands what waits to a connection that lives.
+func (p *peer) flushLive() {
+	p.mu.Lock()
+	c := p.live()
+	p.mu.Unlock()
+	if c == nil {
+		return
+	}
+	p.flush(c)
+	p.resume()
+	p.mu.Unlock()
+}
+
+// tick does what is due with a peer.
+func (p *peer) tick(now time.Time) {
+	p.mu.Lock()
+	list := p.all()
+	var due int
+	kept := p.redials[:0]
+	for _, at := range p.redials {
+		if at.After(now) {
+			kept = append(kept, at)
+		} else {
+			due++
+		}
+	}
+	p.redials = kept
+	for range due {
+		if len(p.conns)+len(p.ready) > 0 || p.i.closed() {
+			p.spread.Failed()
+		} else {
+			p.i.keeper.do(task{kind: taskDial, p: p})
+		}
+	}
+	var late events
+	limit := protocol.WaitTimeout(p.i.Timeout())
+	for len(p.pending) > 0 && now.Sub(p.pending[0].since) >= limit {
+		m := p.pending[0].m
+		p.pending = p.pending[1:]
+		p.i.counters.pendingTimeouts.Add(1)
+		late = append(late, event{m: m, err: messageError("send", p.nid, lnd.StatusNetworkTimeout, errWaited)})
+	}
+	p.mu.Unlock()
+	p.i.out.add(late...)
+	for _, c := range list {
+		c.tick(now)
+	}
+	p.settleDoubt(now)
+	p.judge(now)
+	p.i.forget(p, now)
+}
+
+// hungry is who waits for memory: a message to be sent, or a placement.
+type hungry struct {
+	m     *lnd.Tx
+	r     *rx
+	since time.Time
+}
+
+// starve has somebody wait for memory.
+func (i *Interface) starve(h hungry) {
+	i.counters.starved.Add(1)
+	i.mu.Lock()
+	i.hungry = append(i.hungry, h)
+	i.mu.Unlock()
+	i.keeper.do(task{kind: taskFeed}) // some may have come back meanwhile
+}
+
+// feed tries again for those who wait for memory. Who is not fed waits anew; what has
+// waited for too long fails.
+func (i *Interface) feed(now time.Time) {
+	i.mu.Lock()
+	list := i.hungry
+	i.hungry = nil
+	closing := i.closing
+	i.mu.Unlock()
+	var again []hungry
+	for _, h := range list {
+		late := now.Sub(h.since) >= i.Timeout()
+		switch {
+		case h.r != nil && (late || closing || h.r.c.dead.Load()):
+			h.r.answer(errMemoryTime)
+		case h.r != nil:
+			if err := h.r.ready(); err == errNoMemory {
+				again = append(again, h)
+			} else {
+				h.r.answer(err)
+			}
+		case closing:
+			i.out.add(event{m: h.m, err: messageError("send", h.m.To.NID, lnd.StatusRemoteDropped, errClosing)})
+		case late:
+			i.out.add(event{m: h.m, err: messageError("send", h.m.To.NID, lnd.StatusLocalTimeout, errMemoryTime)})
+		case len(again) > 0 && again[len(again)-1].m != nil: // in order
+			again = append(again, h)
+		default:
+			before := i.hungers()
+			i.resend(h.m)
+			if i.hungers() > before { // with its time from the beginning
+				i.mu.Lock()
+				if k := len(i.hungry) - 1; k >= 0 && i.hungry[k].m == h.m {
+					i.hungry = i.hungry[:k]
+					again = append(again, h)
+				}
+				i.mu.Unlock()
+			}
+		}
+	}
+	i.mu.Lock()
+	i.hungry = append(again, i.hungry...)
+	i.mu.Unlock()
+}
+
+func (i *Interface) hungers() int {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return len(i.hungry)
+}

@@ -1,0 +1,391 @@
+package o2iblnd
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// peer is a NID that an interface has, wants or recently had connections with.
+type peer struct {
+	i   *Interface
+	nid lnet.NID
+
+	// set are the connections that messages take, in turn.
+	set  atomic.Pointer[[]*conn]
+	turn atomic.Uint32
+	sent atomic.Uint64 // messages posted
+
+	mu         sync.Mutex // guards the rest
+	gone       bool       // not in the interface's table any more
+	peering    protocol.Peering
+	presumed   bool // a restart was told of that only its silence shows
+	spread     protocol.Spread
+	conns      []*conn // established, the oldest first
+	ready      []*conn // established, and waiting for the node to be told of a restart
+	making     []*conn // under way
+	accepting  int     // of those: how many the peer has called for
+	redials    []time.Time
+	pending    []waiting
+	activating bool // somebody is at the first of ready
+	telling    int  // PeerRestarted calls that have not returned
+	lastAlive  time.Time
+	failedAt   time.Time // the last attempt has failed; zero: it has not
+	cause      error     // so
+
+	doubted  bool
+	doubtAt  time.Time
+	stall    time.Time // since when the node knows that the peer does not answer
+	stallNow given     // what it had been given when the node was told
+}
+
+// waiting is a message that waits for a connection.
+type waiting struct {
+	m     *lnd.Tx
+	since time.Time
+}
+
+func newPeer(i *Interface, nid lnet.NID) *peer {
+	p := &peer{i: i, nid: nid}
+	p.peering, p.presumed = i.departed.recall(nid)
+	p.set.Store(&[]*conn{})
+	return p
+}
+
+// send hands m to a connection, or has it wait for one, or fails it. False: the peer has
+// left the table, and m is untouched.
+func (p *peer) send(m *lnd.Tx) bool {
+	if set := *p.set.Load(); len(set) > 0 {
+		c := set[0]
+		if len(set) > 1 {
+			c = set[int(p.turn.Add(1))%len(set)]
+		}
+		if c.submit(m) {
+			return true
+		}
+	}
+	return p.sendSlowly(m)
+}
+
+// sendSlowly is send where there is no connection (o2iblnd 12.4).
+func (p *peer) sendSlowly(m *lnd.Tx) bool {
+	for {
+		now := time.Now()
+		p.mu.Lock()
+		if p.gone {
+			p.mu.Unlock()
+			return false
+		}
+		if c := p.live(); c != nil && len(p.pending) == 0 {
+			p.mu.Unlock()
+			if c.submit(m) {
+				return true
+			}
+			continue // it died
+		}
+		if p.lonely() && now.Sub(p.failedAt) < p.i.driver.config.RedialPause {
+			err := p.cause
+			p.mu.Unlock()
+			p.i.out.add(event{m: m, err: err})
+			return true
+		}
+		p.pending = append(p.pending, waiting{m, now})
+		p.call()
+		p.mu.Unlock()
+		return true
+	}
+}
+
+// live is a connection that carries messages, nil: there is none. p.mu is held.
+func (p *peer) live() *conn {
+	for _, c := range p.conns {
+		if !c.dead.Load() {
+			return c
+		}
+	}
+	return nil
+}
+
+// lonely tells that there is neither a connection nor an attempt. p.mu is held.
+func (p *peer) lonely() bool {
+	return p.spread.Empty() && p.accepting == 0 && len(p.conns)+len(p.ready) == 0
+}
+
+// call begins as many attempts as a peer with none is due. p.mu is held.
+func (p *peer) call() {
+	if p.accepting > 0 || len(p.ready) > 0 {
+		return
+	}
+	for range p.spread.Want(p.i.options.Load().perPeer) {
+		p.spread.Dialled()
+		p.i.keeper.do(task{kind: taskDial, p: p})
+	}
+}
+
+// publish renews the picture that senders use: the oldest connections, as many as there
+// shall be. Those beyond are the peer's. p.mu is held.
+func (p *peer) publish() {
+	set := slices.Clone(p.conns[:min(len(p.conns), p.i.options.Load().perPeer)])
+	p.set.Store(&set)
+}
+
+// established lets a connection carry messages, when the node knows of the peer's latest
+// restart. Connections of another life end (o2iblnd 12.3).
+func (p *peer) established(c *conn) {
+	p.mu.Lock()
+	if c.dead.Load() {
+		p.mu.Unlock()
+		return
+	}
+	p.making = slices.DeleteFunc(p.making, func(o *conn) bool { return o == c })
+	p.spread.Up(c.ours)
+	if !c.ours {
+		p.accepting--
+	}
+	p.failedAt, p.cause = time.Time{}, nil
+	p.lastAlive = time.Now()
+	old := slices.DeleteFunc(slices.Concat(p.conns, p.ready), func(o *conn) bool { return o.session.Same(&c.session) })
+	p.news()
+	p.ready = append(p.ready, c)
+	p.mu.Unlock()
+	for _, o := range old {
+		o.close(staleFailure())
+	}
+	p.i.out.run()
+	p.activate()
+}
+
+// news has the node told if the peer was met in a new life. p.mu is held.
+func (p *peer) news() {
+	restarted := p.peering.Restarted()
+	presumed := p.presumed
+	p.presumed = false
+	if !restarted || presumed {
+		return
+	}
+	p.tellRestart()
+}
+
+func (p *peer) tellRestart() {
+	p.telling++
+	p.i.out.put(event{kind: evRestarted, peer: p.nid, p: p})
+}
+
+// toldRestart is called when the node knows.
+func (p *peer) toldRestart() {
+	p.mu.Lock()
+	p.telling--
+	p.mu.Unlock()
+	p.activate()
+}
+
+// activate lets connections carry messages for which nothing has to be told any more,
+// beginning with those that waited.
+func (p *peer) activate() {
+	for {
+		p.mu.Lock()
+		if p.telling > 0 || len(p.ready) == 0 || p.activating {
+			p.mu.Unlock()
+			return
+		}
+		p.activating = true
+		c := p.ready[0]
+		p.mu.Unlock()
+
+		c.establish()
+		p.flush(c)
+		p.activating = false
+		if k := slices.Index(p.ready, c); k >= 0 {
+			p.ready = slices.Delete(p.ready, k, k+1)
+			p.conns = append(p.conns, c)
+			p.publish()
+		}
+		p.resume()
+		p.mu.Unlock()
+		c.tellArrivals()
+	}
+}
+
+// flush hands what waits to a connection, and returns with p.mu held: nothing waits, or c
+// is dead.
+func (p *peer) flush(c *conn) {
+	for {
+		p.mu.Lock()
+		wait := p.pending
+		if len(wait) == 0 || c.dead.Load() {
+			return
+		}
+		p.pending = nil
+		p.mu.Unlock()
+		for k, w := range wait {
+			if !c.submit(w.m) {
+				p.mu.Lock()
+				p.pending = slices.Concat(wait[k:], p.pending)
+				return
+			}
+		}
+	}
+}
+
+// resume sees to what still waits. p.mu is held.
+func (p *peer) resume() {
+	switch {
+	case len(p.pending) == 0:
+	case p.live() != nil:
+		p.i.keeper.do(task{kind: taskFlush, p: p})
+	default:
+		p.call()
+	}
+}
+
+// establish has the machine begin.
+func (c *conn) establish() {
+	c.mu.Lock()
+	c.m.Establish(time.Now(), c.session, &c.b)
+	c.take(nil)
+	c.unlock()
+}
+
+// lose takes out a connection that has ended, tells the node what that means, and has it
+// buried. It is called once.
+func (p *peer) lose(c *conn) {
+	f := c.failure
+	closing := errors.Is(f, lnd.ErrClosed)
+	alive := c.alive()
+	p.mu.Lock()
+	if alive.After(p.lastAlive) {
+		p.lastAlive = alive
+	}
+	up, final := p.remove(c)
+	err := failed("connect", p.nid, f)
+	lost := p.lonely()
+	var list events
+	if up && !closing {
+		list = append(list, event{kind: evLost, peer: p.nid})
+	}
+	if p.doubted && up {
+		p.presume(f)
+	}
+	var orphans []waiting
+	if lost {
+		if final != nil {
+			p.failedAt, p.cause = time.Now(), final
+			err = final
+		}
+		if len(p.pending) > 0 && (final != nil || closing) {
+			orphans, p.pending = p.pending, nil
+		}
+		p.doubted = false
+		if (up || final != nil) && !closing {
+			p.i.counters.peersDown.Add(1)
+			list = append(list, event{kind: evDown, down: lnd.PeerDown{Peer: p.nid, LastAlive: p.lastAlive, Err: err}})
+		}
+	}
+	p.resume()
+	for _, w := range orphans {
+		list = append(list, event{m: w.m, err: err})
+	}
+	p.mu.Unlock()
+	p.i.logLost(c, up, final, lost)
+	c.tellLost(list)
+}
+
+// remove takes c out. up: it was established; final: it was a call, the last of its row,
+// and this is why it failed. p.mu is held.
+func (p *peer) remove(c *conn) (up bool, final error) {
+	for _, list := range [...]*[]*conn{&p.conns, &p.ready} {
+		if k := slices.Index(*list, c); k >= 0 {
+			*list = slices.Delete(*list, k, k+1)
+			up = true
+		}
+	}
+	if up {
+		p.spread.Down()
+		p.publish()
+		return true, nil
+	}
+	p.making = slices.DeleteFunc(p.making, func(o *conn) bool { return o == c })
+	d := c.decision
+	switch {
+	case !c.ours:
+		p.accepting--
+	case d != nil && d.Redial && !p.i.closed():
+		p.redials = append(p.redials, d.At)
+		if !d.At.After(time.Now()) {
+			p.i.keeper.do(task{kind: taskTick})
+		}
+	case d != nil && d.Failure == nil:
+		p.spread.Failed()
+	default:
+		p.spread.Failed()
+		if d == nil {
+			p.peering.Failed()
+		}
+		final = failed("connect", p.nid, c.failure)
+	}
+	return false, final
+}
+
+// tellLost hands on what comes of the end of a connection, in order, and has it buried.
+func (c *conn) tellLost(list events) {
+	c.mu.Lock()
+	c.i.out.put(list...)
+	c.i.out.put(c.last...)
+	c.last = nil
+	c.told = true
+	c.mu.Unlock()
+	c.i.keeper.do(task{kind: taskBury, c: c})
+	c.i.out.run()
+}
+
+// all are the connections that there are, made or in the making. p.mu is held.
+func (p *peer) all() []*conn { return slices.Concat(p.conns, p.ready, p.making) }
+
+// closeAll closes all connections.
+func (p *peer) closeAll(f *protocol.Failure) {
+	p.mu.Lock()
+	list := p.all()
+	p.mu.Unlock()
+	for _, c := range list {
+		c.close(f)
+	}
+}
+
+// disconnect closes all connections and gives up what waits for one.
+func (p *peer) disconnect(cause error) {
+	f := aborted(cause)
+	p.mu.Lock()
+	list := p.all()
+	orphans := p.pending
+	p.pending = nil
+	for range p.redials {
+		p.spread.Failed()
+	}
+	p.redials = nil
+	p.mu.Unlock()
+	for _, c := range list {
+		c.close(f)
+	}
+	var evs events
+	for _, w := range orphans {
+		evs = append(evs, event{m: w.m, err: failed("send", p.nid, f)})
+	}
+	p.i.out.add(evs...)
+}
+
+// idle tells that nothing keeps the peer in the table. p.mu is held.
+func (p *peer) idle(now time.Time) bool {
+	return p.spread.Empty() && p.accepting == 0 && len(p.making)+len(p.ready)+len(p.pending) == 0 && p.telling == 0 &&
+		p.stall.IsZero() && now.Sub(p.failedAt) >= p.i.driver.config.RedialPause
+}
+
+func staleFailure() *protocol.Failure {
+	return &protocol.Failure{Health: protocol.LocalError, Errno: syscall.ESTALE, Err: errStale}
+}

@@ -1,0 +1,163 @@
+package o2iblnd
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// queue is a completion queue, which the queue pairs of many connections share, and its
+// worker.
+type queue struct {
+	dev  *device
+	cq   verbs.CQ
+	room int // entries that no queue pair has; guarded by Driver.mu
+
+	mu    sync.RWMutex // guards conns and free
+	conns []place
+	free  []uint32
+}
+
+// place is where a connection stands in its queue; completions name it, and which
+// connection it was then.
+type place struct {
+	c          *conn
+	generation uint32
+}
+
+// A work request's ID:
+//
+//	 63      60 59           40 39        20 19       0
+//	+----------+---------------+------------+----------+
+//	| kind     | generation    | place      | number   |
+//	+----------+---------------+------------+----------+
+const (
+	wrRecv  = 1 // number: of the receive buffer
+	wrSend  = 2 // number: of the slot
+	wrWrite = 3
+
+	fieldBits = 20
+	fieldMask = 1<<fieldBits - 1
+)
+
+// queueEntries is how large completion queues are made, where the device can.
+const queueEntries = 16384
+
+// harvest is how many completions are taken at a time.
+const harvest = 64
+
+// queueFor finds a queue with room for so many entries, or makes one.
+func (dev *device) queueFor(entries int) (*queue, error) {
+	d := dev.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var best *queue
+	for _, q := range dev.queues {
+		if q.room >= entries && (best == nil || q.room > best.room) {
+			best = q
+		}
+	}
+	// A queue for each vector first.
+	if best != nil && len(dev.queues) >= min(dev.attr.Vectors, d.workers) {
+		best.room -= entries
+		return best, nil
+	}
+	size := max(min(queueEntries, dev.attr.MaxCQE), entries)
+	cq, err := dev.v.NewCQ(size, dev.vector)
+	if err != nil {
+		if best == nil {
+			return nil, err
+		}
+		best.room -= entries
+		return best, nil
+	}
+	dev.vector++
+	q := &queue{dev: dev, cq: cq, room: size - entries}
+	dev.queues = append(dev.queues, q)
+	d.group.Add(1)
+	go q.work()
+	return q, nil
+}
+
+func (q *queue) giveRoom(entries int) {
+	q.dev.d.mu.Lock()
+	defer q.dev.d.mu.Unlock()
+	q.room += entries
+}
+
+// enter gives a connection its place.
+func (q *queue) enter(c *conn) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.free) == 0 {
+		q.free = append(q.free, uint32(len(q.conns)))
+		q.conns = append(q.conns, place{})
+	}
+	k := q.free[len(q.free)-1]
+	q.free = q.free[:len(q.free)-1]
+	p := &q.conns[k]
+	p.generation = (p.generation + 1) & fieldMask
+	p.c = c
+	c.place = k
+	c.wr = uint64(p.generation)<<(2*fieldBits) | uint64(k)<<fieldBits
+}
+
+func (q *queue) leave(c *conn) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.conns[c.place].c = nil
+	q.free = append(q.free, c.place)
+}
+
+// batch is a harvest that a worker works through.
+type batch struct {
+	wc      [harvest]verbs.Completion
+	conns   [harvest]*conn
+	touched []*conn
+	events  events
+}
+
+// work deals with completions until the queue is closed. What the handlers of a harvest
+// send is posted together, when it is through.
+func (q *queue) work() {
+	defer q.dev.d.group.Done()
+	b := new(batch)
+	for {
+		n, err := q.cq.Wait(b.wc[:], q.dev.d.config.Spin)
+		if err != nil {
+			if !errors.Is(err, verbs.ErrClosed) {
+				q.dev.d.log.Error("a completion queue has failed", "device", q.dev.attr.Name, "cause", err)
+				q.dev.d.removed(q.dev)
+			}
+			return
+		}
+		q.find(b, n)
+		now := time.Now()
+		for k := range n {
+			if c := b.conns[k]; c != nil {
+				c.completion(now, &b.wc[k], b)
+				b.conns[k] = nil
+			}
+		}
+		for k, c := range b.touched {
+			c.uncork()
+			b.touched[k] = nil
+		}
+		b.touched = b.touched[:0]
+	}
+}
+
+// find finds whose the completions are; none of what has gone is told.
+func (q *queue) find(b *batch, n int) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	for k := range n {
+		id := b.wc[k].WRID
+		p := q.conns[id>>fieldBits&fieldMask]
+		if p.c != nil && uint64(p.generation) == id>>(2*fieldBits)&fieldMask {
+			b.conns[k] = p.c
+		}
+	}
+}

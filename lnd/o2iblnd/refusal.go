@@ -1,0 +1,97 @@
+package o2iblnd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// What is logged of callers that were turned away, whoever they are: of each address and
+// reason a line a minute, and of so many of them.
+const (
+	refusalInterval = time.Minute
+	refusalLines    = 64
+)
+
+type refusalKey struct {
+	from   netip.Addr
+	reason lnd.Refusal
+}
+
+// refusedError is why a caller was turned away.
+type refusedError struct {
+	reason lnd.Refusal
+	err    error
+}
+
+func (e *refusedError) Error() string { return e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
+
+func refusal(r lnd.Refusal, format string, args ...any) error {
+	return &refusedError{reason: r, err: fmt.Errorf(format, args...)}
+}
+
+var errStrangers = &refusedError{lnd.RefusedMany, errors.New("too many that do not go on")}
+
+// misunderstood is the error of a caller whom the protocol's rules turn away.
+func misunderstood(r *protocol.Reject, err error) error {
+	var magic *lnet.MagicError
+	var version *lnet.VersionError
+	var field *lnet.FieldError
+	reason := lnd.RefusedHello
+	switch {
+	case errors.As(err, &magic):
+		reason = lnd.RefusedMagic
+	case errors.As(err, &version):
+		reason = lnd.RefusedVersion
+	case r.Why == protocol.Stale:
+		reason = lnd.RefusedStale
+	case errors.As(err, &field) && field.Field == "source port":
+		reason = lnd.RefusedPort
+	case errors.As(err, &field) && field.Field == "dstnid":
+		reason = lnd.RefusedNID
+	}
+	return &refusedError{reason, err}
+}
+
+// ordinary tells that a reason belongs to the life of peers that mean well, of which
+// nobody needs to hear.
+func ordinary(r lnd.Refusal) bool { return r == lnd.RefusedStale || r == lnd.RefusedClosing }
+
+// refused counts and tells of a caller that was turned away by i, nil being nobody.
+func (d *Driver) refused(i *Interface, from netip.Addr, err error) {
+	reason := lnd.RefusedHello
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		reason = refused.reason
+	}
+	if i != nil {
+		i.counters.refused.Add(reason)
+	}
+	level := slog.LevelDebug
+	var skipped, others uint64
+	if !ordinary(reason) {
+		var pass bool
+		if skipped, others, pass = d.refusals.Pass(time.Now(), refusalKey{from, reason}); pass {
+			level = slog.LevelInfo
+		}
+	}
+	if !d.log.Enabled(context.Background(), level) {
+		return
+	}
+	attributes := []any{"remote", from.String(), "reason", reason.String(), "cause", err}
+	if skipped > 0 {
+		attributes = append(attributes, "not_logged", skipped)
+	}
+	if others > 0 {
+		attributes = append(attributes, "not_logged_of_others", others)
+	}
+	d.log.Log(context.Background(), level, "caller refused", attributes...)
+}

@@ -1,0 +1,241 @@
+package o2iblnd
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
+)
+
+// rx is a message that has arrived. The connection's lock guards its state.
+type rx struct {
+	lnd.Rx
+	c     *conn
+	prx   *protocol.Rx
+	state rxState
+	gone  bool // its connection ended while the upper side was told of it
+	given bool // the upper side has said where it goes
+
+	placement lnd.Placement
+	placed    bool  // it is through
+	err       error // of the copy, or of the machine
+
+	bounce block
+	source []protocol.Segment
+	sink   protocol.Descriptor
+	pieces []memory.Segment
+}
+
+type rxState uint8
+
+const (
+	rxNew     rxState = iota // in the inbox
+	rxTelling                // the upper side is being told
+	rxTold
+	rxGone // it is being withdrawn
+)
+
+// newRx makes the record of an arrival. c.mu is held.
+func (c *conn) newRx(prx *protocol.Rx) *rx {
+	var r *rx
+	if k := len(c.spare) - 1; k >= 0 {
+		r, c.spare = c.spare[k], c.spare[:k]
+	} else {
+		r = &rx{c: c}
+		r.Driver = r
+	}
+	prx.Owner = r
+	r.prx = prx
+	r.Header, r.RDMA = prx.Header, prx.Type == protocol.GetReq
+	r.From = lnet.ProcessID{NID: c.p.nid, PID: lnet.PIDLustre}
+	r.state, r.gone, r.given, r.placed, r.err = rxNew, false, false, false, nil
+	return r
+}
+
+// recycle gives an arrival's record back to the machine. c.mu is held.
+func (c *conn) recycle(r *rx) {
+	c.m.Release(r.prx)
+	r.prx = nil
+	r.placement = lnd.Placement{}
+	c.spare = append(c.spare, r)
+}
+
+// tellArrivals tells of what is in the inbox, in order, unless somebody does.
+func (c *conn) tellArrivals() {
+	c.mu.Lock()
+	if c.telling {
+		c.mu.Unlock()
+		return
+	}
+	c.telling = true
+	c.ref()
+	for len(c.inbox) > 0 {
+		r := c.inbox[0]
+		copy(c.inbox, c.inbox[1:])
+		c.inbox[len(c.inbox)-1] = nil
+		c.inbox = c.inbox[:len(c.inbox)-1]
+		if c.ending { // nobody has heard of it, nobody needs to
+			c.m.Refuse(time.Now(), r.prx, 0, &c.b)
+			c.take(nil)
+			continue
+		}
+		r.state = rxTelling
+		c.mu.Unlock()
+		err := c.i.upper.Arrived(&r.Rx)
+		c.mu.Lock()
+		r.state = rxTold
+		switch {
+		case err != nil:
+			c.refused(r, err)
+		case r.placed:
+			c.unlock()
+			r.complete(r.err)
+			c.mu.Lock()
+		case r.gone && !r.given:
+			r.state = rxGone
+			c.emit(event{kind: evWithdrawn, rx: r}, nil)
+		}
+	}
+	c.telling = false
+	c.unlock()
+	c.unref()
+}
+
+// refused ends the peer's connections over a message that breaks the protocol. c.mu is
+// held, and is given up in between.
+func (c *conn) refused(r *rx, err error) {
+	c.i.counters.protocolErrors.Add(1)
+	f := &protocol.Failure{Health: protocol.RemoteError, Errno: syscall.EPROTO, Err: err}
+	c.m.Close(f, &c.b)
+	c.m.Refuse(time.Now(), r.prx, 0, &c.b)
+	c.take(nil)
+	c.unlock()
+	c.p.closeAll(f)
+	c.mu.Lock()
+}
+
+// withdrawn lets a placement that came meanwhile be.
+func (r *rx) withdrawn() {
+	r.c.mu.Lock()
+	if r.state == rxGone {
+		r.state = rxTold
+	}
+	r.c.mu.Unlock()
+}
+
+// place takes a placement.
+func (r *rx) place(p lnd.Placement) {
+	c := r.c
+	c.mu.Lock()
+	r.given, r.placement = true, p
+	if c.ending || c.m.State() != protocol.Established {
+		c.m.Refuse(time.Now(), r.prx, 0, &c.b)
+		c.take(nil)
+		c.unlock()
+		return
+	}
+	c.ref()
+	c.mu.Unlock()
+	err := r.ready()
+	if errors.Is(err, errNoMemory) {
+		c.i.starve(hungry{r: r, since: time.Now()})
+		return // with its reference
+	}
+	r.answer(err)
+}
+
+// ready makes the placement's memory ready, or copies an IMMEDIATE into it. There is a
+// reference to the connection.
+func (r *rx) ready() (err error) {
+	p := &r.placement
+	switch {
+	case p.Done == nil:
+	case r.prx.Type == protocol.Immediate:
+		if n := min(p.Memory.Length, len(r.prx.Payload)); n > 0 {
+			err = copyIn(p.Memory, r.prx.Payload[:n])
+		}
+	case r.prx.Type == protocol.PutReq:
+		if p.Memory.Length > 0 {
+			r.bounce, err = r.c.sinkOf(p.Memory, theirs, &r.sink, &r.pieces)
+		}
+	default:
+		if p.Reply.Length > 0 {
+			r.source, r.bounce, err = r.c.sourceOf(p.Reply, theirs, r.source, &r.pieces)
+		} else {
+			r.source = r.source[:0]
+		}
+	}
+	return err
+}
+
+// answer answers the peer; err: there is no memory to answer with.
+func (r *rx) answer(err error) {
+	c, p := r.c, &r.placement
+	now := time.Now()
+	c.mu.Lock()
+	if err != nil {
+		r.err = messageError("receive", c.p.nid, lnd.StatusLocalError, err)
+	}
+	switch {
+	case r.prx.Type == protocol.Immediate:
+		c.m.Consumed(now, r.prx, &c.b)
+	case err != nil:
+		c.m.Refuse(now, r.prx, errnoOf(err), &c.b)
+	case p.Done == nil, r.prx.Type == protocol.PutReq && p.Memory.Length == 0:
+		c.m.Refuse(now, r.prx, 0, &c.b)
+	case r.prx.Type == protocol.PutReq:
+		c.m.Sink(now, r.prx, &r.sink, &c.b)
+	default:
+		c.m.Reply(now, r.prx, r.source, &c.b)
+	}
+	c.take(nil)
+	c.unlock()
+	c.unref()
+}
+
+func errnoOf(err error) syscall.Errno {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return syscall.ENOMEM
+}
+
+// finish completes an arrival that an event tells of. No lock is held.
+func (r *rx) finish(err error) {
+	c := r.c
+	r.complete(err)
+	c.unref() // of the event
+}
+
+// complete completes an arrival that is through.
+func (r *rx) complete(err error) {
+	c, p := r.c, r.placement
+	if r.bounce.ok() {
+		if r.prx.Type == protocol.PutReq {
+			if err == nil {
+				if fault := copyIn(p.Memory, r.bounce.bytes()[:p.Memory.Length]); fault != nil {
+					err = messageError("receive", c.p.nid, lnd.StatusLocalError, fault)
+				}
+			}
+			c.dev.giveBack(c.dev.remote, theirs, r.bounce)
+		} else {
+			c.dev.giveBack(c.dev.local, theirs, r.bounce)
+		}
+		r.bounce = block{}
+	}
+	if p.Done != nil {
+		p.Done.Received(&r.Rx, err)
+	}
+	c.mu.Lock()
+	c.recycle(r)
+	c.mu.Unlock()
+}
+
+// String names the connection in messages.
+func (c *conn) String() string { return fmt.Sprintf("%s-%s", c.i.nid, c.p.nid) }

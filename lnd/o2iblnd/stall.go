@@ -1,0 +1,245 @@
+package o2iblnd
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// A device acknowledges what comes whatever its program does. So a SEND that does not
+// complete shows that the peer, or the way to it, is not there; the device sends it again, and
+// that may heal. Nothing is closed for it; the node is told, and sends by other ways.
+
+// stallAfter is how long nothing must have been acknowledged.
+const stallAfter = time.Second
+
+// probePatience is how long a peer that is in doubt may be silent.
+const probePatience = 2 * time.Second
+
+// stalledSince is since when the connection has made no progress; zero: it does, or for
+// less than stallAfter.
+func (c *conn) stalledSince(now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending || c.inFlight == 0 || now.Sub(c.moved) < stallAfter {
+		return time.Time{}
+	}
+	return c.moved
+}
+
+// given is a mark of what has been sent to the peer, which is another one when there is
+// more.
+type given struct {
+	sent    uint64
+	waiting waiting
+}
+
+// given returns it. p.mu is held.
+func (p *peer) given() (g given) {
+	g.sent = p.sent.Load()
+	if n := len(p.pending); n > 0 {
+		g.waiting = p.pending[n-1]
+	}
+	return g
+}
+
+// judge tells the node whether the peer answers. One that has stalled stays so until a
+// connection works again, or nothing has been left of it for a while.
+func (p *peer) judge(now time.Time) {
+	p.mu.Lock()
+	conns := append([]*conn(nil), p.conns...)
+	p.mu.Unlock()
+	var since time.Time
+	for _, c := range conns {
+		since = earlier(since, c.stalledSince(now))
+	}
+	p.mu.Lock()
+	if len(p.conns) == 0 && len(p.pending) > 0 && now.Sub(p.pending[0].since) >= stallAfter {
+		since = earlier(since, p.pending[0].since)
+	}
+	before := p.stall
+	switch {
+	case !since.IsZero():
+		p.stall = earlier(before, since)
+	case len(conns) > 0:
+		p.stall = time.Time{}
+	case p.lonely() && len(p.pending) == 0 && now.Sub(p.failedAt) >= p.i.driver.config.RedialPause:
+		p.stall = time.Time{}
+	}
+	after, g := p.stall, p.given()
+	tell := before.IsZero() != after.IsZero() || !after.IsZero() && g != p.stallNow
+	p.stallNow = g
+	p.mu.Unlock()
+	if !tell {
+		return
+	}
+	switch {
+	case after.IsZero():
+		p.i.log.Info("peer answers again", "peer", p.nid.String())
+		p.i.LinkBack(p.nid)
+	case before.IsZero():
+		p.i.counters.stalls.Add(1)
+		p.i.log.Info("peer does not answer", "peer", p.nid.String(), "since", after)
+	}
+	p.i.upper.PeerStalled(p.nid, after)
+}
+
+// earlier is the earlier one of two times; a zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Recall implements lnd.Interface.
+func (i *Interface) Recall(nid lnet.NID, match func(*lnd.Tx) bool) {
+	var back events
+	i.mu.Lock()
+	kept := i.hungry[:0]
+	for _, h := range i.hungry {
+		if h.m != nil && (nid.IsZero() || h.m.To.NID == nid) && match(h.m) {
+			back = append(back, recalled(h.m))
+		} else {
+			kept = append(kept, h)
+		}
+	}
+	clear(i.hungry[len(kept):])
+	i.hungry = kept
+	i.mu.Unlock()
+	for _, p := range i.peersOf(nid) {
+		p.mu.Lock()
+		var rest []waiting
+		for _, w := range p.pending {
+			if match(w.m) {
+				back = append(back, recalled(w.m))
+			} else {
+				rest = append(rest, w)
+			}
+		}
+		p.pending = rest
+		conns := append([]*conn(nil), p.conns...)
+		p.mu.Unlock()
+		for _, c := range conns {
+			c.recall(match)
+		}
+	}
+	i.out.add(back...)
+}
+
+func recalled(m *lnd.Tx) event {
+	return event{m: m, err: messageError("send", m.To.NID, lnd.StatusLocalInterrupt, lnd.ErrRecalled)}
+}
+
+func (c *conn) recall(match func(*lnd.Tx) bool) {
+	c.mu.Lock()
+	if c.m != nil && !c.ending {
+		c.m.Recall(func(t *protocol.Tx) bool {
+			x, ok := t.Owner.(*tx)
+			return ok && match(x.m)
+		}, &c.b)
+		c.take(nil)
+	}
+	c.unlock()
+}
+
+// LinkBack implements lnd.Interface.
+func (i *Interface) LinkBack(nid lnet.NID) {
+	now := time.Now()
+	for _, p := range i.peersOf(nid) {
+		p.mu.Lock()
+		for k := range p.pending {
+			p.pending[k].since = now
+		}
+		conns := append([]*conn(nil), p.conns...)
+		p.mu.Unlock()
+		for _, c := range conns {
+			c.mu.Lock()
+			if c.m != nil {
+				c.m.Renew(now)
+			}
+			c.mu.Unlock()
+		}
+	}
+}
+
+// Probe implements lnd.Interface: a NOOP is asked for, which is acknowledged if the peer's
+// queue pair lives.
+func (i *Interface) Probe(nid lnet.NID) bool {
+	p := i.find(nid)
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.conns) == 0 {
+		return false
+	}
+	if !p.doubted {
+		p.doubted, p.doubtAt = true, time.Time{}
+		i.keeper.do(task{kind: taskTick})
+	}
+	return true
+}
+
+// settleDoubt asks, and ends the doubt: by a sign of life, or, when there has been none for
+// too long, with the connections.
+func (p *peer) settleDoubt(now time.Time) {
+	p.mu.Lock()
+	doubted, at := p.doubted, p.doubtAt
+	if doubted && at.IsZero() {
+		p.doubtAt = now
+	}
+	conns := append([]*conn(nil), p.conns...)
+	p.mu.Unlock()
+	if !doubted {
+		return
+	}
+	if at.IsZero() {
+		for _, c := range conns {
+			c.probe(now)
+		}
+		return
+	}
+	var dead []*conn
+	for _, c := range conns {
+		if c.alive().After(at) {
+			p.mu.Lock()
+			p.doubted = false
+			p.mu.Unlock()
+			return
+		}
+		dead = append(dead, c)
+	}
+	if now.Sub(at) < probePatience {
+		return
+	}
+	for _, c := range dead {
+		c.close(staleFailure())
+	}
+}
+
+func (c *conn) probe(now time.Time) {
+	c.mu.Lock()
+	if c.m != nil && !c.ending {
+		c.m.Probe(now, &c.b)
+		c.take(nil)
+	}
+	c.unlock()
+}
+
+// presume is what the end of a connection means for a doubt: a life that does not answer,
+// or has left, is over. p.mu is held.
+func (p *peer) presume(f *protocol.Failure) {
+	p.doubted = false
+	gone := errors.Is(f, errStale) || errors.Is(f, errPeerGone) || f.Errno == syscall.EIO || f.Errno == syscall.ETIMEDOUT
+	if !gone || p.presumed {
+		return
+	}
+	p.presumed = true
+	p.tellRestart()
+}

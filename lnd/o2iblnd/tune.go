@@ -1,0 +1,92 @@
+package o2iblnd
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// options are an interface's Options in force.
+type options struct {
+	perPeer int // conns_per_peer, 1 to 127
+	hiw     int // peer_credits_hiw
+	sends   int // concurrent_sends
+	tos     int
+	timeout time.Duration // 0: LNet's
+}
+
+// resolveOptions fills in what the driver has.
+func (d *Driver) resolveOptions(given any) (options, error) {
+	o := DefaultOptions()
+	switch v := given.(type) {
+	case nil:
+	case Options:
+		o = v
+	default:
+		return options{}, fmt.Errorf("options of type %T: not o2iblnd.Options", given)
+	}
+	c := &d.config
+	r := options{
+		perPeer: given0(o.ConnsPerPeer, c.ConnsPerPeer), hiw: given0(o.PeerCreditsHiw, c.PeerCreditsHiw),
+		sends: given0(o.ConcurrentSends, c.ConcurrentSends), tos: c.TOS, timeout: c.Timeout,
+	}
+	r.perPeer = max(r.perPeer, 1)
+	if o.TOS != nil {
+		r.tos = max(*o.TOS, -1)
+	}
+	r.tos = max(r.tos, -1)
+	if o.Timeout != nil {
+		r.timeout = *o.Timeout
+	}
+	switch {
+	case r.perPeer > maxPerPeer:
+		return r, fmt.Errorf("conns_per_peer %d: must be 0 to 127", r.perPeer)
+	case r.tos > 255:
+		return r, fmt.Errorf("tos %d: must be -1 to 255", r.tos)
+	case r.timeout < 0:
+		return r, fmt.Errorf("timeout %s: must not be negative", r.timeout)
+	}
+	return r, nil
+}
+
+// given0 is v unless it is negative.
+func given0(v, def int) int {
+	if v < 0 {
+		return def
+	}
+	return v
+}
+
+// flow are the credits' tunables (o2iblnd 15).
+func (i *Interface) flow(o *options) protocol.Flow {
+	return protocol.Flow{PeerCredits: i.depth(), HighWater: o.hiw, ConcurrentSends: o.sends}
+}
+
+// Options implements lnd.Interface with an Options value: what is in force, bounds
+// applied.
+func (i *Interface) Options() any {
+	o := *i.options.Load()
+	f := i.flow(&o).Resolved()
+	return Options{
+		ConnsPerPeer: o.perPeer, PeerCreditsHiw: f.HighWater, ConcurrentSends: f.ConcurrentSends,
+		TOS: &o.tos, Timeout: &o.timeout,
+	}
+}
+
+// Tune implements lnd.Tuner with an Options value. A peer that has connections keeps as
+// many as it has until they are all lost (o2iblnd 12.5).
+func (i *Interface) Tune(given any) error {
+	o, err := i.driver.resolveOptions(given)
+	if err != nil {
+		return fmt.Errorf("o2iblnd: tune %s: %w", i.nid, err)
+	}
+	i.options.Store(&o)
+	for _, p := range i.peersOf(lnet.NID{}) {
+		p.mu.Lock()
+		p.publish()
+		p.mu.Unlock()
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package o2iblnd
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
+)
+
+var byteOrder = binary.LittleEndian
+
+// tx is a message that is on a connection, with the memory that the device knows for it.
+type tx struct {
+	protocol.Tx
+	c    *conn
+	m    *lnd.Tx
+	form protocol.Type
+
+	buffer block // of an IMMEDIATE with a payload: the message
+	bounce block // of a PUT or GET whose memory the device does not know
+	lent   role
+	source []protocol.Segment
+	sink   protocol.Descriptor
+	pieces []memory.Segment
+
+	replied bool
+	length  int
+}
+
+var txs = sync.Pool{New: func() any {
+	t := new(tx)
+	t.Owner = t
+	return t
+}}
+
+// headSize is where the payload of an IMMEDIATE begins.
+const headSize = protocol.MaxMessage - protocol.MaxPayload
+
+// newTx makes a message ready for the connection: its payload is copied, or the device is
+// told where it is. With an error, which may be errNoMemory, drop is due.
+func (c *conn) newTx(m *lnd.Tx) (*tx, error) {
+	t := txs.Get().(*tx)
+	t.c, t.m = c, m
+	t.replied, t.length = false, 0
+	far := m.To.NID != m.Header.Dest
+	t.form = protocol.Choose(m.Header.Type, m.Payload.Length, m.Sink.Length, far, false)
+	var err error
+	switch t.form {
+	case protocol.PutReq:
+		err = t.put()
+	case protocol.GetReq:
+		err = t.get()
+	default:
+		if m.Payload.Length > 0 {
+			err = t.immediate()
+		}
+	}
+	return t, err
+}
+
+func (t *tx) immediate() (err error) {
+	n := t.m.Payload.Length
+	if t.buffer, err = t.c.dev.lend(t.c.dev.local, ours, headSize+n); err != nil {
+		return err
+	}
+	return copyOut(t.buffer.bytes()[headSize:headSize+n], t.m.Payload)
+}
+
+// put makes the source of a PUT.
+func (t *tx) put() (err error) {
+	t.source, t.bounce, err = t.c.sourceOf(t.m.Payload, ours, t.source, &t.pieces)
+	return err
+}
+
+// get makes the sink of a GET.
+func (t *tx) get() (err error) {
+	t.bounce, err = t.c.sinkOf(t.m.Sink, ours, &t.sink, &t.pieces)
+	return err
+}
+
+// copyOut copies a program's memory. The error, a *memory.Fault, is that there is a part
+// of it no more.
+func copyOut(to []byte, from memory.Vector) error {
+	if f := memory.Guard(func() { from.CopyTo(to) }); f != nil {
+		return f
+	}
+	return nil
+}
+
+func copyIn(to memory.Vector, from []byte) error {
+	if f := memory.Guard(func() { to.CopyFrom(from) }); f != nil {
+		return f
+	}
+	return nil
+}
+
+// maxDirect is how many pieces of registered memory a transfer is made of at most: more
+// are put together first.
+const maxDirect = 32
+
+// sourceOf makes memory the source of an RDMA: as it is if the device knows it, else as a
+// copy.
+func (c *conn) sourceOf(v memory.Vector, r role, list []protocol.Segment, pieces *[]memory.Segment) ([]protocol.Segment, block, error) {
+	list = list[:0]
+	*pieces = v.AppendSegments((*pieces)[:0])
+	defer clear(*pieces)
+	direct := len(*pieces) <= maxDirect
+	for k := 0; direct && k < len(*pieces); k++ {
+		s := &(*pieces)[k]
+		reg, addr := c.registered(s)
+		if direct = reg != nil; direct {
+			list = append(list, protocol.Segment{Addr: addr, Key: reg.mem.LKey(), Length: uint32(len(s.Bytes))})
+		}
+	}
+	if direct {
+		c.i.counters.direct.Add(1)
+		return list, block{}, nil
+	}
+	b, err := c.dev.lend(c.dev.local, r, v.Length)
+	if err != nil {
+		return list[:0], block{}, err
+	}
+	c.i.counters.bounced.Add(1)
+	list = append(list[:0], protocol.Segment{Addr: b.addr(), Key: b.mem.LKey(), Length: uint32(v.Length)})
+	return list, b, copyOut(b.bytes()[:v.Length], v)
+}
+
+// sinkOf describes memory to a peer: as it is if it lies in one registration, else as room
+// in the pool.
+func (c *conn) sinkOf(v memory.Vector, r role, d *protocol.Descriptor, pieces *[]memory.Segment) (block, error) {
+	d.Fragments = d.Fragments[:0]
+	*pieces = v.AppendSegments((*pieces)[:0])
+	defer clear(*pieces)
+	var in *key
+	direct := len(*pieces) <= min(c.session.Fragments, maxDirect)
+	for k := 0; direct && k < len(*pieces); k++ {
+		s := &(*pieces)[k]
+		reg, addr := c.registered(s)
+		if direct = reg != nil && (in == nil || in == reg); !direct {
+			break
+		}
+		in = reg
+		n := len(d.Fragments)
+		if n > 0 && d.Fragments[n-1].Addr+uint64(d.Fragments[n-1].Length) == addr {
+			d.Fragments[n-1].Length += uint32(len(s.Bytes))
+			continue
+		}
+		d.Fragments = append(d.Fragments, protocol.Fragment{Addr: addr, Length: uint32(len(s.Bytes))})
+	}
+	if direct && in != nil {
+		d.Key = in.mem.RKey()
+		c.i.counters.direct.Add(1)
+		return block{}, nil
+	}
+	b, err := c.dev.lend(c.dev.remote, r, v.Length)
+	if err != nil {
+		return block{}, err
+	}
+	c.i.counters.bounced.Add(1)
+	d.Key = b.mem.RKey()
+	d.Fragments = append(d.Fragments[:0], protocol.Fragment{Addr: b.addr(), Length: uint32(v.Length)})
+	return b, nil
+}
+
+// registered finds what the connection's device knows a piece of memory by.
+func (c *conn) registered(s *memory.Segment) (*key, uint64) {
+	r, _ := s.Registration(c.i).(*registration)
+	if r == nil {
+		return nil, 0
+	}
+	k := r.key.Load()
+	if k == nil || k.dev != c.dev {
+		return nil, 0
+	}
+	return k, r.address(k, s.Bytes)
+}
+
+// submit hands t to the machine. c.mu is held.
+func (t *tx) submit(now time.Time) {
+	c, h := t.c, &t.m.Header
+	c.i.counters.sending(t.form, t.m)
+	switch t.form {
+	case protocol.PutReq:
+		c.m.Put(now, &t.Tx, h, t.source, &c.b)
+	case protocol.GetReq:
+		c.m.Get(now, &t.Tx, h, &t.sink, &c.b)
+	default:
+		c.m.Immediate(now, &t.Tx, h, &c.b)
+	}
+}
+
+// done is the error with which t ends. c.mu is held.
+func (t *tx) done(d *protocol.Done) error {
+	switch {
+	case d.Recalled:
+		return messageError("send", t.c.p.nid, lnd.StatusLocalInterrupt, lnd.ErrRecalled)
+	case d.Failure != nil:
+		return failed("send", t.c.p.nid, d.Failure)
+	case d.Replied && d.Sure < d.Length:
+		f := &protocol.Failure{Health: protocol.RemoteError, Errno: syscall.EIO, Err: errShortAnswer}
+		return messageError("get", t.c.p.nid, lnd.StatusRemoteError, f)
+	}
+	t.replied, t.length = d.Replied, d.Length
+	return nil
+}
+
+// finish completes the message. No lock is held.
+func (t *tx) finish(err error) {
+	c, m := t.c, t.m
+	if err == nil && t.replied {
+		if t.bounce.ok() {
+			if fault := copyIn(m.Sink, t.bounce.bytes()[:t.length]); fault != nil {
+				err = messageError("get", c.p.nid, lnd.StatusLocalError, fault)
+			}
+		}
+		m.Replied, m.ReplyLength = err == nil, t.length
+	}
+	t.drop()
+	c.unref() // of the event
+	c.unref() // t's own
+	m.Done.Sent(m, err)
+}
+
+// drop gives t's memory, and t, back.
+func (t *tx) drop() {
+	dev := t.c.dev
+	if t.buffer.ok() {
+		dev.giveBack(dev.local, ours, t.buffer)
+	}
+	if t.bounce.ok() {
+		if t.form == protocol.GetReq {
+			dev.giveBack(dev.remote, ours, t.bounce)
+		} else {
+			dev.giveBack(dev.local, ours, t.bounce)
+		}
+	}
+	t.buffer, t.bounce = block{}, block{}
+	t.c, t.m = nil, nil
+	txs.Put(t)
+}
+
+// unprepared ends, or delays, a message for which there is no memory.
+func (i *Interface) unprepared(m *lnd.Tx, err error) {
+	if errors.Is(err, errNoMemory) {
+		i.starve(hungry{m: m, since: time.Now()})
+		return
+	}
+	i.out.add(event{m: m, err: messageError("send", m.To.NID, lnd.StatusLocalError, err)})
+}
+
+// checkHeader tells whether a header can be carried.
+func checkHeader(h *lnet.Header) error {
+	if h.Src.IsLarge() || h.Dest.IsLarge() {
+		return lnd.ErrLargeNID
+	}
+	return nil
+}
