@@ -57,6 +57,8 @@ type conn struct {
 	told     bool               // the peer knows
 
 	inFlight int       // SENDs that are posted
+	heard    uint64    // completions without an error
+	asked    uint64    // what heard was when the peer was probed
 	moved    time.Time // when one was completed, or the first of them posted
 
 	work struct { // for posting
@@ -345,12 +347,14 @@ func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
 		}
 		c.m.Failed(number, completionError(wc), &c.b)
 	case kind == wrRecv:
+		c.heard++
 		data := c.recvs[number].bytes()[:wc.Bytes]
 		c.i.counters.received(data)
 		early = c.m.State() == protocol.PassiveWait
 		c.m.Received(now, number, data, &c.b)
 	case kind == wrSend:
 		c.inFlight--
+		c.heard++
 		c.moved = now
 		c.m.Completed(now, number, &c.b)
 	}

@@ -31,6 +31,7 @@ const (
 	taskFlush
 	taskFeed
 	taskCalled
+	taskTell
 	taskBind
 	taskLink
 	taskStop
@@ -103,6 +104,8 @@ func (i *Interface) perform(t task) (stop bool) {
 		i.feed(time.Now())
 	case taskBind:
 		i.unbind()
+	case taskTell:
+		i.out.run()
 	case taskLink:
 		if !i.closed() {
 			i.lookAtLink()

@@ -83,6 +83,11 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 			p.mu.Unlock()
 			return false
 		}
+		if p.i.closed() {
+			p.mu.Unlock()
+			p.i.out.add(event{m: m, err: messageError("send", p.nid, lnd.StatusRemoteDropped, errClosing)})
+			return true
+		}
 		if c := p.live(); c != nil && len(p.pending) == 0 {
 			p.mu.Unlock()
 			if c.submit(m) {
@@ -238,6 +243,12 @@ func (p *peer) flush(c *conn) {
 func (p *peer) resume() {
 	switch {
 	case len(p.pending) == 0:
+	case p.i.closed():
+		for _, w := range p.pending {
+			p.i.out.put(event{m: w.m, err: messageError("send", p.nid, lnd.StatusRemoteDropped, errClosing)})
+		}
+		p.pending = nil
+		p.i.keeper.do(task{kind: taskTell})
 	case p.live() != nil:
 		p.i.keeper.do(task{kind: taskFlush, p: p})
 	default:

@@ -110,6 +110,7 @@ func (c *conn) tellArrivals() {
 // held, and is given up in between.
 func (c *conn) refused(r *rx, err error) {
 	c.i.counters.protocolErrors.Add(1)
+	r.state = rxNew // it is nobody's any more
 	f := &protocol.Failure{Health: protocol.RemoteError, Errno: syscall.EPROTO, Err: err}
 	c.m.Close(f, &c.b)
 	c.m.Refuse(time.Now(), r.prx, 0, &c.b)

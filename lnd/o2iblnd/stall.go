@@ -207,7 +207,7 @@ func (p *peer) settleDoubt(now time.Time) {
 	}
 	var dead []*conn
 	for _, c := range conns {
-		if c.alive().After(at) {
+		if c.hasAnswered() {
 			p.mu.Lock()
 			p.doubted = false
 			p.mu.Unlock()
@@ -226,10 +226,18 @@ func (p *peer) settleDoubt(now time.Time) {
 func (c *conn) probe(now time.Time) {
 	c.mu.Lock()
 	if c.m != nil && !c.ending {
+		c.asked = c.heard
 		c.m.Probe(now, &c.b)
 		c.take(nil)
 	}
 	c.unlock()
+}
+
+// hasAnswered tells whether there was a sign of life since the probe.
+func (c *conn) hasAnswered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heard > c.asked
 }
 
 // presume is what the end of a connection means for a doubt: a life that does not answer,
