@@ -99,6 +99,12 @@ func (c *conn) ref() {
 	}
 }
 
+func (c *conn) hold() {
+	c.mu.Lock()
+	c.ref()
+	c.mu.Unlock()
+}
+
 func (c *conn) unref() {
 	c.mu.Lock()
 	free := false

@@ -31,7 +31,6 @@ const (
 	taskFlush
 	taskFeed
 	taskCalled
-	taskTell
 	taskBind
 	taskLink
 	taskStop
@@ -104,8 +103,6 @@ func (i *Interface) perform(t task) (stop bool) {
 		i.feed(time.Now())
 	case taskBind:
 		i.unbind()
-	case taskTell:
-		i.out.run()
 	case taskLink:
 		if !i.closed() {
 			i.lookAtLink()
@@ -143,6 +140,7 @@ func (p *peer) flushLive() {
 	p.flush(c)
 	p.resume()
 	p.mu.Unlock()
+	p.i.out.run()
 }
 
 // tick does what is due with a peer.

@@ -34,6 +34,7 @@ type peer struct {
 	accepting  int     // of those: how many the peer has called for
 	redials    []time.Time
 	pending    []waiting
+	givenUp    int  // times that all that waited was given up
 	activating bool // somebody is at the first of ready
 	telling    int  // PeerRestarted calls that have not returned
 	lastAlive  time.Time
@@ -204,6 +205,7 @@ func (p *peer) activate() {
 		c := p.ready[0]
 		p.mu.Unlock()
 
+		c.hold() // so that Close waits
 		c.establish()
 		p.flush(c)
 		p.activating = false
@@ -214,7 +216,9 @@ func (p *peer) activate() {
 		}
 		p.resume()
 		p.mu.Unlock()
+		p.i.out.run()
 		c.tellArrivals()
+		c.unref()
 	}
 }
 
@@ -228,18 +232,26 @@ func (p *peer) flush(c *conn) {
 			return
 		}
 		p.pending = nil
+		given := p.givenUp
 		p.mu.Unlock()
 		for k, w := range wait {
-			if !c.submit(w.m) {
-				p.mu.Lock()
-				p.pending = slices.Concat(wait[k:], p.pending)
+			if c.submit(w.m) {
+				continue
+			}
+			p.mu.Lock()
+			if p.givenUp != given { // what waited then is not to wait any more
+				for _, w := range wait[k:] {
+					p.i.out.put(event{m: w.m, err: failed("send", p.nid, aborted(errDisconnect))})
+				}
 				return
 			}
+			p.pending = slices.Concat(wait[k:], p.pending)
+			return
 		}
 	}
 }
 
-// resume sees to what still waits. p.mu is held.
+// resume sees to what still waits. p.mu is held; there may be something in the outbox.
 func (p *peer) resume() {
 	switch {
 	case len(p.pending) == 0:
@@ -248,7 +260,6 @@ func (p *peer) resume() {
 			p.i.out.put(event{m: w.m, err: messageError("send", p.nid, lnd.StatusRemoteDropped, errClosing)})
 		}
 		p.pending = nil
-		p.i.keeper.do(task{kind: taskTell})
 	case p.live() != nil:
 		p.i.keeper.do(task{kind: taskFlush, p: p})
 	default:
@@ -376,6 +387,7 @@ func (p *peer) disconnect(cause error) {
 	list := p.all()
 	orphans := p.pending
 	p.pending = nil
+	p.givenUp++
 	for range p.redials {
 		p.spread.Failed()
 	}
