@@ -41,7 +41,10 @@ func (l *listener) request(e *verbs.Event) {
 		return
 	}
 	e.ID.SetOwner(c)
-	c.accept(&m, &self)
+	if c.hold() {
+		c.accept(&m, &self)
+		c.unref()
+	}
 }
 
 // refuse turns a caller away, and tells of it.

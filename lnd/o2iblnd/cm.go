@@ -159,7 +159,10 @@ func (d *Driver) event(e *verbs.Event) {
 	}
 	switch o := e.ID.Owner().(type) {
 	case *conn:
-		o.event(e)
+		if o.hold() { // else it has gone
+			o.event(e)
+			o.unref()
+		}
 	case *listener:
 		if e.Kind == verbs.EventDeviceRemoval {
 			d.removed(o.dev)

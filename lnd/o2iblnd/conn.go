@@ -99,10 +99,12 @@ func (c *conn) ref() {
 	}
 }
 
-func (c *conn) hold() {
+// hold keeps the memory until unref; false: it has gone.
+func (c *conn) hold() bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.ref()
-	c.mu.Unlock()
+	return c.refs > 0
 }
 
 func (c *conn) unref() {
