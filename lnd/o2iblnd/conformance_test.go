@@ -154,3 +154,18 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+// TestConformanceInRealTime runs the suite without bubbles, where goroutines that are left,
+// and what a message allocates, can be seen.
+func TestConformanceInRealTime(t *testing.T) {
+	quick := func(c *o2iblnd.Config) {
+		c.Timeout = 10 * time.Second
+		c.Keepalive = 200 * time.Millisecond // so that whoever is idle sees that a connection is broken
+	}
+	h := nature{Config: fabric.Config{AckTimeout: 300 * time.Millisecond}, edit: quick, chain: 5000}.harness(1)
+	h.Bubble, h.Settle, h.Patience = nil, nil, 2*time.Minute
+	h.Allocations = !raceEnabled
+	slow := map[string]bool{"LinkBack": true, "IsolatedPeer": true, "ArrivalsBeforeOpenReturned": true}
+	h.Only = func(theme, name string) bool { return !slow[name] && theme != "Probe" && theme != "Stall" }
+	lndtest.Run(t, h)
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package o2iblnd_test
+
+const raceEnabled = true
