@@ -53,7 +53,7 @@ func statusOf(f *protocol.Failure) lnd.Status {
 }
 
 // failed is the error of a message whose connection has told of a failure.
-func failed(op string, peer lnet.NID, f *protocol.Failure) error {
+func failed(op string, peer lnet.NID, f *protocol.Failure) *lnd.Error {
 	var err error = f
 	switch {
 	case errors.Is(f, lnd.ErrClosed), errors.Is(f, lnd.ErrDisconnected):

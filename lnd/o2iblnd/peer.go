@@ -286,7 +286,7 @@ func (p *peer) lose(c *conn) {
 		p.lastAlive = alive
 	}
 	up, final := p.remove(c)
-	err := failed("connect", p.nid, f)
+	err := error(failed("connect", p.nid, f))
 	lost := p.lonely()
 	var list events
 	if up && !closing {

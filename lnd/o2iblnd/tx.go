@@ -201,13 +201,28 @@ func (t *tx) done(d *protocol.Done) error {
 	case d.Recalled:
 		return messageError("send", t.c.p.nid, lnd.StatusLocalInterrupt, lnd.ErrRecalled)
 	case d.Failure != nil:
-		return failed("send", t.c.p.nid, d.Failure)
+		err := failed("send", t.c.p.nid, d.Failure)
+		err.Status = t.resendable(err.Status)
+		return err
 	case d.Replied && d.Sure < d.Length:
 		f := &protocol.Failure{Health: protocol.RemoteError, Errno: syscall.EIO, Err: errShortAnswer}
 		return messageError("get", t.c.p.nid, lnd.StatusRemoteError, f)
 	}
 	t.replied, t.length = d.Replied, d.Length
 	return nil
+}
+
+// resendable is the health class of a failure, by whether the peer may have seen the
+// message: only one that it has not may be sent again. A kernel takes the other risk
+// (o2iblnd 13.3).
+func (t *tx) resendable(s lnd.Status) lnd.Status {
+	switch {
+	case t.Begun() && s == lnd.StatusRemoteDropped:
+		return lnd.StatusRemoteError
+	case !t.Begun() && s == lnd.StatusLocalError && t.c.ending:
+		return lnd.StatusLocalDropped
+	}
+	return s
 }
 
 // finish completes the message. No lock is held.

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"bytes"
 	"errors"
 	"syscall"
 	"time"
@@ -53,7 +54,7 @@ func (c *Conn) receive(now time.Time, buffer int, data []byte, b *Batch) *Failur
 	case PutDone:
 		return c.putDone(buffer, m, b)
 	case GetDone:
-		return c.getDone(buffer, m, b)
+		return c.getDone(buffer, data, m, b)
 	case ConnReq, ConnAck:
 		return broken("%v on a connection", m.Type)
 	}
@@ -198,8 +199,13 @@ func (c *Conn) putDone(buffer int, m *Message, b *Batch) *Failure {
 	return nil
 }
 
+// wholeMark follows, behind its end, where no kernel looks (o2iblnd 4), a GET_DONE of ours
+// for less than was asked for: all of it was written, other than by kernels (o2iblnd 18,
+// row 1).
+var wholeMark = []byte{0xa5, 'l', 'n', 'd'}
+
 // getDone ends a GET at the sink (o2iblnd 10.3 step 4).
-func (c *Conn) getDone(buffer int, m *Message, b *Batch) *Failure {
+func (c *Conn) getDone(buffer int, data []byte, m *Message, b *Batch) *Failure {
 	tx := c.requests.find(m.Cookie)
 	if tx == nil || tx.form != GetReq {
 		return unanswered(m)
@@ -213,7 +219,9 @@ func (c *Conn) getDone(buffer int, m *Message, b *Batch) *Failure {
 	d := Done{Tx: tx, Failure: refusal(m)}
 	if d.Failure == nil {
 		d.Replied, d.Length = true, int(m.Status)
-		d.Sure = tx.sink.Sure(d.Length)
+		if d.Sure = tx.sink.Sure(d.Length); bytes.HasPrefix(data[completionSize:], wholeMark) {
+			d.Sure = d.Length
+		}
 	}
 	c.endWith(tx, d, b)
 	return nil

@@ -106,6 +106,10 @@ func (c *Conn) send(now time.Time, k slot, s Send, b *Batch) {
 	if c.o.Checksum != NoChecksum && s.Payload == nil {
 		Seal(heads[s.from:], order, c.o.Checksum)
 	}
+	if tx := k.tx; k.form == GetDone && tx.status > 0 && int(tx.status) < tx.rx.sink.Length() {
+		b.heads = append(b.heads, wholeMark...)
+		s.to = len(b.heads)
+	}
 	c.out.Sink = Descriptor{}
 	c.sent = now
 	c.take(k, s, b)

@@ -39,6 +39,10 @@ type Tx struct {
 	next     *Tx // in a queue
 }
 
+// Begun tells, of a message that is done, whether something of it was to be posted: the
+// peer may have seen it.
+func (t *Tx) Begun() bool { return t.begun }
+
 // begin makes t a new message.
 func (t *Tx) begin(form Type, deadline time.Time) {
 	t.form, t.deadline = form, deadline
