@@ -189,13 +189,15 @@ type hungry struct {
 	since time.Time
 }
 
-// starve has somebody wait for memory.
+// starve has somebody wait for memory. What has come back meanwhile the next tick finds.
 func (i *Interface) starve(h hungry) {
 	i.counters.starved.Add(1)
 	i.mu.Lock()
 	i.hungry = append(i.hungry, h)
 	i.mu.Unlock()
-	i.keeper.do(task{kind: taskFeed}) // some may have come back meanwhile
+	if i.closed() {
+		i.keeper.do(task{kind: taskFeed})
+	}
 }
 
 // feed tries again for those who wait for memory. Who is not fed waits anew; what has

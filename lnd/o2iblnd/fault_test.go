@@ -1,0 +1,244 @@
+package o2iblnd_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// TestLoss: what is lost too often costs the connection; a few losses cost nothing but time.
+//
+// o2iblnd 11 (6), 13.3
+func TestLoss(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		patient := func(c *o2iblnd.Config) { c.Timeout = time.Minute }
+		a, b := newStation(t, f, 0, patient), newStation(t, f, 1, patient)
+		a.works(b)
+		f.SetLink(a.host, b.host, fabric.Link{Loss: 0.3})
+		a.send(nidOf(1), 20, 20_000)
+		time.Sleep(5 * time.Minute)
+		if sent, errs := a.outcome(); sent != 20 || len(errs) > 0 {
+			t.Errorf("losses: %d of 20 sent, %v", sent, errs)
+		}
+		f.SetLink(a.host, b.host, fabric.Link{Loss: 1})
+		a.send(nidOf(1), 1, 100)
+		time.Sleep(30 * time.Second)
+		_, errs := a.outcome()
+		if len(errs) != 1 || lnd.StatusOf(errs[0]) != lnd.StatusRemoteError || !errors.Is(errs[0], lnd.ErrDisconnected) {
+			t.Errorf("nothing arrives: %v", errs)
+		}
+		if len(a.downs) != 1 {
+			t.Errorf("the loss of the peer was told %d times", len(a.downs))
+		}
+		f.SetLink(a.host, b.host, fabric.Link{})
+		a.works(b)
+		b.works(a)
+		if n := f.Faults().RetryExceeded; n == 0 {
+			t.Error("no retries were exceeded")
+		}
+		a.close()
+		b.close()
+	})
+}
+
+// TestDeviceRemoved: an interface outlives its device, and goes on with the next one, which
+// gets to know what programs have registered.
+//
+// o2iblnd 16
+func TestDeviceRemoved(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
+		a.works(b)
+		b.works(a)
+		b.hold = true
+		a.send(nidOf(1), 5, 50_000)
+		synctest.Wait()
+		a.host.Device(0).Remove()
+		time.Sleep(3 * time.Second)
+		if _, errs := a.outcome(); len(errs) != 5 {
+			t.Errorf("%d of 5 messages have failed: %v", len(errs), errs)
+		}
+		if a.i.Link() != lnd.LinkDown {
+			t.Error("the link is up")
+		}
+		a.send(nidOf(1), 1, 100)
+		time.Sleep(time.Minute)
+		if _, errs := a.outcome(); len(errs) != 1 {
+			t.Errorf("without a device: %v", errs)
+		}
+		b.release()
+		a.host.AddDevice(address(0))
+		time.Sleep(3 * time.Second)
+		if diff := cmp.Diff([]lnd.LinkState{lnd.LinkDown, lnd.LinkUp}, a.links); diff != "" {
+			t.Errorf("link (-want +got):\n%s", diff)
+		}
+		a.works(b)
+		b.works(a)
+		if a.restarted+b.restarted > 0 {
+			t.Error("another device counts as another life")
+		}
+		a.close()
+		b.close()
+	})
+}
+
+// TestAddressMoves: where an address has another device, everything is made anew.
+//
+// o2iblnd 16
+func TestAddressMoves(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
+		a.works(b)
+		a.host.Device(0).Port(1).ChangeAddress()
+		time.Sleep(3 * time.Second)
+		a.works(b)
+		b.works(a)
+		a.close()
+		b.close()
+	})
+}
+
+// TestPort: a port that goes down is told of, and connections stay.
+//
+// o2iblnd 16
+func TestPort(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
+		a.works(b)
+		port := a.host.Device(0).Port(1)
+		port.SetUp(false)
+		a.send(nidOf(1), 3, 100)
+		time.Sleep(4 * time.Second)
+		if a.i.Link() != lnd.LinkDown {
+			t.Error("the link is up")
+		}
+		port.SetUp(true)
+		time.Sleep(8 * time.Second)
+		if sent, errs := a.outcome(); sent != 3 || len(errs) > 0 {
+			t.Errorf("%d of 3 sent, %v", sent, errs)
+		}
+		if diff := cmp.Diff([]lnd.LinkState{lnd.LinkDown, lnd.LinkUp}, a.links); diff != "" {
+			t.Errorf("link (-want +got):\n%s", diff)
+		}
+		if len(a.downs) > 0 {
+			t.Errorf("the peer was lost: %v", a.downs)
+		}
+		a.close()
+		b.close()
+	})
+}
+
+// TestPeerKilled: a process that dies, and its host that crashes, come back as new lives, by
+// CONN_STALE, whoever speaks first.
+//
+// o2iblnd 12.3 (1)-(2), 12.6
+func TestPeerKilled(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		for _, peerFirst := range []bool{false, true} {
+			onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+				a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
+				a.works(b)
+				b.works(a)
+				for life := 1; life <= 3; life++ {
+					b.hold = true
+					a.send(nidOf(1), 3, 50_000)
+					synctest.Wait()
+					if crash {
+						b.host.Crash()
+					} else {
+						b.proc.Kill()
+					}
+					b.close()
+					b = newStation(t, f, 1, nil)
+					time.Sleep(2 * time.Second)
+					if peerFirst {
+						b.works(a)
+					}
+					a.works(b)
+					b.works(a)
+					if a.restarted != life || b.restarted != 0 {
+						t.Errorf("crash %v, life %d: told of %d, %d restarts", crash, life, a.restarted, b.restarted)
+					}
+				}
+				a.close()
+				b.close()
+			})
+		}
+	}
+}
+
+// TestPoolEmpty: more is under way than the pool has room for, both ways; all of it arrives.
+func TestPoolEmpty(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		small := func(c *o2iblnd.Config) { c.Pool = 4 << 20; c.Timeout = time.Minute }
+		a, b := newStation(t, f, 0, small), newStation(t, f, 1, small)
+		a.send(nidOf(1), 40, lnet.MTU)
+		b.send(nidOf(0), 40, lnet.MTU)
+		a.send(nidOf(1), 40, 2000)
+		time.Sleep(30 * time.Second)
+		for s, want := range map[*station]int{a: 80, b: 40} {
+			if sent, errs := s.outcome(); sent != want || len(errs) > 0 {
+				t.Errorf("node %d: %d of %d sent, %v", s.k, sent, want, errs)
+			}
+			if counter(s, "starved_total") == 0 {
+				t.Errorf("node %d: the pool was never empty", s.k)
+			}
+		}
+		a.close()
+		b.close()
+	})
+}
+
+func counter(s *station, name string) uint64 {
+	for _, c := range s.i.Counters() {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	s.t.Errorf("no counter %s", name)
+	return 0
+}
+
+// TestTwoNets: two nets on one address share a listener, and are told apart.
+//
+// o2iblnd 3.1 (1), 3.1 (2)
+func TestTwoNets(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
+		second := func(s *station) *station {
+			o := &station{t: t, k: s.k + 10, d: s.d}
+			nid := lnet.NIDFromIP(lnet.MakeNet(lnet.TypeO2IB, 1), nidOf(s.k).IP())
+			i, err := s.d.Open(t.Context(), lnd.Config{NID: nid, Upper: o, Tunables: lnd.Tunables{PeerTimeout: -1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.i = i
+			return o
+		}
+		a1, b1 := second(a), second(b)
+		for _, p := range [][2]*station{{a, b}, {a1, b1}, {b, a}, {b1, a1}} {
+			p[0].works(p[1])
+		}
+		if _, err := a.d.Open(t.Context(), lnd.Config{NID: nidOf(0), Upper: a}); !errors.Is(err, o2iblnd.ErrExists) {
+			t.Errorf("the same NID again: %v", err)
+		}
+		for _, s := range []*station{a1, b1} {
+			if err := s.i.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		a.works(b) // the listener is still there
+		a.i.Disconnect(nidOf(1))
+		b.works(a)
+		a.close()
+		b.close()
+	})
+}
