@@ -1,13 +1,13 @@
 package o2iblnd
 
 import (
+	"net/netip"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
-	"net/netip"
 )
 
 // testDevice is a device of a fabric in memory.

@@ -138,13 +138,18 @@ func (d *Driver) events(ch verbs.Channel) {
 			}
 			return
 		}
-		d.owning.Lock() // all IDs have owners now
-		d.owning.Unlock()
+		d.awaitOwners()
 		for k := range ev[:n] {
 			d.event(&ev[k])
 			ev[k] = verbs.Event{}
 		}
 	}
+}
+
+// awaitOwners waits until all IDs that there are have their owners.
+func (d *Driver) awaitOwners() {
+	d.owning.Lock()
+	defer d.owning.Unlock()
 }
 
 func (d *Driver) event(e *verbs.Event) {
@@ -164,9 +169,10 @@ func (d *Driver) event(e *verbs.Event) {
 			o.unref()
 		}
 	case *listener:
-		if e.Kind == verbs.EventDeviceRemoval {
+		switch e.Kind {
+		case verbs.EventDeviceRemoval:
 			d.removed(o.dev)
-		} else if e.Kind == verbs.EventAddrChange {
+		case verbs.EventAddrChange:
 			d.retire(o)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // TestLoss: what is lost too often costs the connection; a few losses cost nothing but time.
 //
-// o2iblnd 11 (6), 13.3
+// o2iblnd 11 (2), 11 (4), 13.3
 func TestLoss(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		patient := func(c *o2iblnd.Config) { c.Timeout = time.Minute }
@@ -139,7 +139,7 @@ func TestPort(t *testing.T) {
 // TestPeerKilled: a process that dies, and its host that crashes, come back as new lives, by
 // CONN_STALE, whoever speaks first.
 //
-// o2iblnd 12.3 (1)-(2), 12.6
+// o2iblnd 12.3, 12.6
 func TestPeerKilled(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		for _, peerFirst := range []bool{false, true} {

@@ -1,6 +1,7 @@
 package o2iblnd
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -215,7 +216,7 @@ func (i *Interface) feed(now time.Time) {
 		case h.r != nil && (late || closing || h.r.c.dead.Load()):
 			h.r.answer(errMemoryTime)
 		case h.r != nil:
-			if err := h.r.ready(); err == errNoMemory {
+			if err := h.r.ready(); errors.Is(err, errNoMemory) {
 				again = append(again, h)
 			} else {
 				h.r.answer(err)

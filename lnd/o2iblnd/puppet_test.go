@@ -109,6 +109,9 @@ func (p *puppet) asked(e *verbs.Event) {
 	}
 	m.LNet, m.Sink = lnet.Header{}, protocol.Descriptor{}
 	p.requests = append(p.requests, m)
+	if e.Remote.Port() >= 1024 || e.Retries != 5 || e.RNRRetries != 6 {
+		p.t.Errorf("a call from %v with %d retries, %d if nothing is posted", e.Remote, e.Retries, e.RNRRetries)
+	}
 	accept, private := p.answer(len(p.requests), &m)
 	if !accept {
 		_ = e.ID.Reject(private)
@@ -162,7 +165,7 @@ func reject(why protocol.Reason, depth, fragments uint16) []byte {
 
 // TestRejected has a peer reject us for every reason, as kernels do, and then accept.
 //
-// o2iblnd 3.2 (1), 3.4, 6
+// o2iblnd 3.2 (1), 3.4, 6 (3)
 func TestRejected(t *testing.T) {
 	for _, c := range []struct {
 		why      protocol.Reason
@@ -206,6 +209,32 @@ func TestRejected(t *testing.T) {
 	}
 }
 
+// TestWaiting has a peer that says again and again that it calls itself, and does not: what
+// waits for a connection is given up in its time.
+//
+// o2iblnd 13.2 (3), 13.1
+func TestWaiting(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, p := newStation(t, f, 0, nil), newPuppet(t, f, 7)
+		p.answer = func(int, *protocol.Message) (bool, []byte) { return false, reject(protocol.RaceLost, 8, 257) }
+		a.send(p.nid, 1, 100)
+		time.Sleep(14 * time.Second)
+		if sent, _ := a.outcome(); sent != 0 || counter(a, "peers") != 1 {
+			t.Errorf("%d sent, %d peers", sent, counter(a, "peers"))
+		}
+		time.Sleep(2 * time.Second)
+		_, errs := a.outcome()
+		if len(errs) != 1 || !errors.Is(errs[0], syscall.ETIMEDOUT) || lnd.StatusOf(errs[0]) != lnd.StatusNetworkTimeout {
+			t.Errorf("%v", errs)
+		}
+		time.Sleep(5 * time.Second)
+		if n := counter(a, "peers"); n != 0 {
+			t.Errorf("%d peers are left", n)
+		}
+		a.close()
+	})
+}
+
 // TestBadAnswer has a peer accept us with words that are wrong: the connection ends at once.
 //
 // o2iblnd 3.7
@@ -241,7 +270,7 @@ func TestBadAnswer(t *testing.T) {
 // TestSilentPeer has a peer not answer a PUT_REQ: that costs the connection, after the
 // timeout, and a request for a connection that nobody answers costs the message, sooner.
 //
-// o2iblnd 13.2 (3), 12.6
+// o2iblnd 13.2 (2), 3.2 (3)
 func TestSilentPeer(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, p := newStation(t, f, 0, nil), newPuppet(t, f, 7)
@@ -272,7 +301,7 @@ func TestSilentPeer(t *testing.T) {
 // TestHostileCallers has strangers call with words that make no sense: each gets its reason and is
 // counted, and nobody else notices.
 //
-// o2iblnd 3.6, 12.6
+// o2iblnd 3.6 (1)
 func TestHostileCallers(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, b, p := newStation(t, f, 0, nil), newStation(t, f, 1, nil), newPuppet(t, f, 7)
@@ -354,7 +383,7 @@ func TestHalfOpen(t *testing.T) {
 
 // TestBrokenProtocol has a peer say what it must not on a connection: it costs the connection.
 //
-// o2iblnd 9.4 (2), 4
+// o2iblnd 9.4 (1)
 func TestBrokenProtocol(t *testing.T) {
 	for name, spoil := range map[string]func(m *protocol.Message){
 		"credits":  func(m *protocol.Message) { m.Credits = 9 },

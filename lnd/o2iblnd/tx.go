@@ -24,7 +24,6 @@ type tx struct {
 
 	buffer block // of an IMMEDIATE with a payload: the message
 	bounce block // of a PUT or GET whose memory the device does not know
-	lent   role
 	source []protocol.Segment
 	sink   protocol.Descriptor
 	pieces []memory.Segment
