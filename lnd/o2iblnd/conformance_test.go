@@ -166,6 +166,8 @@ func TestConformanceInRealTime(t *testing.T) {
 	h.Bubble, h.Settle, h.Patience = nil, nil, 2*time.Minute
 	h.Allocations = !raceEnabled
 	slow := map[string]bool{"LinkBack": true, "IsolatedPeer": true, "ArrivalsBeforeOpenReturned": true}
-	h.Only = func(theme, name string) bool { return !slow[name] && theme != "Probe" && theme != "Stall" }
+	h.Only = func(theme, name string) bool {
+		return !slow[name] && theme != "Probe" && theme != "Stall" && theme != "Restart"
+	}
 	lndtest.Run(t, h)
 }

@@ -129,21 +129,28 @@ func (dev *device) event(e verbs.AsyncEvent) {
 	}
 }
 
-// lend lends n bytes for a transfer. The error is errNoMemory, or the device's.
-func (dev *device) lend(a *arena, r role, n int) (block, error) {
-	p := &dev.pools[r]
-	size := int64(pageSize << orderOf(n))
-	if p.used.Add(size) > int64(dev.d.config.Pool) {
-		p.used.Add(-size)
+// lend lends n bytes for a transfer with a peer. The error is errNoMemory, or the device's.
+// A peer that has some gets no more than is left for others then: so none can use up what
+// all need.
+func (dev *device) lend(of *peer, a *arena, r role, n int) (block, error) {
+	p, lent := &dev.pools[r], &of.lent[r]
+	size, all := int64(pageSize<<orderOf(n)), int64(dev.d.config.Pool)
+	fits := func() bool {
+		used, has := p.used.Load(), lent.Load()
+		return used+size <= all && (has == 0 || has+size <= all-used)
+	}
+	if !fits() {
 		p.hungry.Store(true)
-		if p.used.Load()+size > int64(dev.d.config.Pool) { // nothing was given back meanwhile
+		if !fits() { // nothing was given back meanwhile
 			return block{}, errNoMemory
 		}
-		return dev.lend(a, r, n)
 	}
+	p.used.Add(size) // others may have been quicker: a bound to within a few blocks will do
+	lent.Add(size)
 	b, err := a.lend(n)
 	if err != nil {
 		p.used.Add(-size)
+		lent.Add(-size)
 		if errors.Is(err, verbs.ErrLocked) && p.used.Load() > 0 {
 			p.hungry.Store(true)
 			err = errNoMemory // what is lent comes back
@@ -153,10 +160,11 @@ func (dev *device) lend(a *arena, r role, n int) (block, error) {
 }
 
 // giveBack ends a transfer's use of memory, and tells who waits for some.
-func (dev *device) giveBack(a *arena, r role, b block) {
+func (dev *device) giveBack(of *peer, a *arena, r role, b block) {
 	a.giveBack(b)
 	p := &dev.pools[r]
 	p.used.Add(-int64(b.size()))
+	of.lent[r].Add(-int64(b.size()))
 	if p.hungry.Load() && p.hungry.Swap(false) {
 		for _, i := range dev.d.interfacesOn(dev) {
 			i.keeper.do(task{kind: taskFeed})

@@ -10,6 +10,8 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -238,6 +240,48 @@ func TestTwoNets(t *testing.T) {
 		a.works(b) // the listener is still there
 		a.i.Disconnect(nidOf(1))
 		b.works(a)
+		a.close()
+		b.close()
+	})
+}
+
+// TestNobodyTakesAll: a peer that has us wait for its data gets a share of the pool, and others
+// get theirs.
+func TestNobodyTakesAll(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		small := func(c *o2iblnd.Config) { c.Pool = 8 << 20; c.Timeout = time.Minute }
+		a, b, p := newStation(t, f, 0, small), newStation(t, f, 1, nil), newPuppet(t, f, 7)
+		for n := range 8 { // each of them is answered, and then nothing comes
+			request := protocol.Message{
+				Version: protocol.V2, Type: protocol.ConnReq, Src: p.nid, SrcStamp: puppetStamp, Dst: nidOf(0),
+				Params: protocol.Params{Depth: 8, Fragments: 256, Size: 4096},
+			}
+			p.call(nidOf(0).IP(), encode(t, request))
+			time.Sleep(time.Second)
+			e := p.take()
+			if len(e) != 1 || e[0].Kind != verbs.EventEstablished {
+				t.Fatalf("%v", e)
+			}
+			var ack protocol.Message
+			if _, err := ack.Decode(e[0].Private[:e[0].PrivateLen], protocol.Check); err != nil {
+				t.Fatal(err)
+			}
+			m := protocol.Message{
+				Version: protocol.V2, Type: protocol.PutReq, Src: p.nid, SrcStamp: puppetStamp, Dst: ack.Src, DstStamp: ack.SrcStamp,
+				LNet: lnet.Header{Type: lnet.MsgPut, Src: p.nid, Dest: nidOf(0), PayloadLength: lnet.MTU}, Cookie: protocol.Cookie(n),
+			}
+			p.say(t, p.ids[n], m)
+		}
+		time.Sleep(time.Second)
+		if counter(a, "starved_total") == 0 {
+			t.Error("one peer has got all that it wanted")
+		}
+		b.works(a)
+		b.send(nidOf(0), 10, lnet.MTU)
+		time.Sleep(5 * time.Second)
+		if sent, errs := b.outcome(); sent != 10 || len(errs) > 0 {
+			t.Errorf("another peer: %d of 10 sent, %v", sent, errs)
+		}
 		a.close()
 		b.close()
 	})

@@ -21,7 +21,8 @@ type peer struct {
 	// set are the connections that messages take, in turn.
 	set  atomic.Pointer[[]*conn]
 	turn atomic.Uint32
-	sent atomic.Uint64 // messages posted
+	sent atomic.Uint64       // messages posted
+	lent [roles]atomic.Int64 // bytes of the pools
 
 	mu         sync.Mutex // guards the rest
 	gone       bool       // not in the interface's table any more

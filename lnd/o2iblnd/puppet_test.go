@@ -132,6 +132,18 @@ func (p *puppet) call(to netip.Addr, private []byte) {
 	id.SetOwner(private)
 }
 
+// say sends a message on a connection.
+func (p *puppet) say(t *testing.T, id verbs.ID, m protocol.Message) {
+	t.Helper()
+	n := copy(p.mem.Bytes()[60<<10:], encode(t, m))
+	_, _, err := id.Post(nil,
+		[]verbs.Request{{Count: 1, Op: verbs.Send, Flags: verbs.FlagSignalled}},
+		[]verbs.Piece{{Addr: p.mem.Addr() + 60<<10, Len: uint32(n), LKey: p.mem.LKey()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // take returns the events since the last time.
 func (p *puppet) take() []verbs.Event {
 	synctest.Wait()
@@ -406,13 +418,7 @@ func TestBrokenProtocol(t *testing.T) {
 				}
 				m := protocol.Message{Version: protocol.V2, Type: protocol.Noop, Src: p.nid, SrcStamp: puppetStamp, Dst: req.Src, DstStamp: req.SrcStamp}
 				spoil(&m)
-				n := copy(p.mem.Bytes()[60<<10:], encode(t, m))
-				_, _, err := p.ids[0].Post(nil,
-					[]verbs.Request{{Count: 1, Op: verbs.Send, Flags: verbs.FlagSignalled}},
-					[]verbs.Piece{{Addr: p.mem.Addr() + 60<<10, Len: uint32(n), LKey: p.mem.LKey()}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				p.say(t, p.ids[0], m)
 				time.Sleep(time.Second)
 				if e := p.take(); len(e) == 0 || e[len(e)-1].Kind != verbs.EventDisconnected {
 					t.Errorf("the peer heard %v", e)

@@ -224,9 +224,9 @@ func (r *rx) complete(err error) {
 					err = messageError("receive", c.p.nid, lnd.StatusLocalError, fault)
 				}
 			}
-			c.dev.giveBack(c.dev.remote, theirs, r.bounce)
+			c.dev.giveBack(c.p, c.dev.remote, theirs, r.bounce)
 		} else {
-			c.dev.giveBack(c.dev.local, theirs, r.bounce)
+			c.dev.giveBack(c.p, c.dev.local, theirs, r.bounce)
 		}
 		r.bounce = block{}
 	}

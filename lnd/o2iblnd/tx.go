@@ -65,7 +65,7 @@ func (c *conn) newTx(m *lnd.Tx) (*tx, error) {
 
 func (t *tx) immediate() (err error) {
 	n := t.m.Payload.Length
-	if t.buffer, err = t.c.dev.lend(t.c.dev.local, ours, headSize+n); err != nil {
+	if t.buffer, err = t.c.dev.lend(t.c.p, t.c.dev.local, ours, headSize+n); err != nil {
 		return err
 	}
 	return copyOut(t.buffer.bytes()[headSize:headSize+n], t.m.Payload)
@@ -121,7 +121,7 @@ func (c *conn) sourceOf(v memory.Vector, r role, list []protocol.Segment, pieces
 		c.i.counters.direct.Add(1)
 		return list, block{}, nil
 	}
-	b, err := c.dev.lend(c.dev.local, r, v.Length)
+	b, err := c.dev.lend(c.p, c.dev.local, r, v.Length)
 	if err != nil {
 		return list[:0], block{}, err
 	}
@@ -157,7 +157,7 @@ func (c *conn) sinkOf(v memory.Vector, r role, d *protocol.Descriptor, pieces *[
 		c.i.counters.direct.Add(1)
 		return block{}, nil
 	}
-	b, err := c.dev.lend(c.dev.remote, r, v.Length)
+	b, err := c.dev.lend(c.p, c.dev.remote, r, v.Length)
 	if err != nil {
 		return block{}, err
 	}
@@ -245,13 +245,13 @@ func (t *tx) finish(err error) {
 func (t *tx) drop() {
 	dev := t.c.dev
 	if t.buffer.ok() {
-		dev.giveBack(dev.local, ours, t.buffer)
+		dev.giveBack(t.c.p, dev.local, ours, t.buffer)
 	}
 	if t.bounce.ok() {
 		if t.form == protocol.GetReq {
-			dev.giveBack(dev.remote, ours, t.bounce)
+			dev.giveBack(t.c.p, dev.remote, ours, t.bounce)
 		} else {
-			dev.giveBack(dev.local, ours, t.bounce)
+			dev.giveBack(t.c.p, dev.local, ours, t.bounce)
 		}
 	}
 	t.buffer, t.bounce = block{}, block{}
