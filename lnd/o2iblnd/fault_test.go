@@ -14,6 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // TestLoss: what is lost too often costs the connection; a few losses cost nothing but time.
@@ -37,8 +38,8 @@ func TestLoss(t *testing.T) {
 		if len(errs) != 1 || lnd.StatusOf(errs[0]) != lnd.StatusRemoteError || !errors.Is(errs[0], lnd.ErrDisconnected) {
 			t.Errorf("nothing arrives: %v", errs)
 		}
-		if len(a.downs) != 1 {
-			t.Errorf("the loss of the peer was told %d times", len(a.downs))
+		if len(a.told().downs) != 1 {
+			t.Errorf("the loss of the peer was told %d times", len(a.told().downs))
 		}
 		f.SetLink(a.host, b.host, fabric.Link{})
 		a.works(b)
@@ -60,7 +61,7 @@ func TestDeviceRemoved(t *testing.T) {
 		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
 		a.works(b)
 		b.works(a)
-		b.hold = true
+		b.holdAll()
 		a.send(nidOf(1), 5, 50_000)
 		synctest.Wait()
 		a.host.Device(0).Remove()
@@ -79,12 +80,12 @@ func TestDeviceRemoved(t *testing.T) {
 		b.release()
 		a.host.AddDevice(address(0))
 		time.Sleep(3 * time.Second)
-		if diff := cmp.Diff([]lnd.LinkState{lnd.LinkDown, lnd.LinkUp}, a.links); diff != "" {
+		if diff := cmp.Diff([]lnd.LinkState{lnd.LinkDown, lnd.LinkUp}, a.told().links); diff != "" {
 			t.Errorf("link (-want +got):\n%s", diff)
 		}
 		a.works(b)
 		b.works(a)
-		if a.restarted+b.restarted > 0 {
+		if a.told().restarted+b.told().restarted > 0 {
 			t.Error("another device counts as another life")
 		}
 		a.close()
@@ -127,11 +128,11 @@ func TestPort(t *testing.T) {
 		if sent, errs := a.outcome(); sent != 3 || len(errs) > 0 {
 			t.Errorf("%d of 3 sent, %v", sent, errs)
 		}
-		if diff := cmp.Diff([]lnd.LinkState{lnd.LinkDown, lnd.LinkUp}, a.links); diff != "" {
+		if diff := cmp.Diff([]lnd.LinkState{lnd.LinkDown, lnd.LinkUp}, a.told().links); diff != "" {
 			t.Errorf("link (-want +got):\n%s", diff)
 		}
-		if len(a.downs) > 0 {
-			t.Errorf("the peer was lost: %v", a.downs)
+		if len(a.told().downs) > 0 {
+			t.Errorf("the peer was lost: %v", a.told().downs)
 		}
 		a.close()
 		b.close()
@@ -150,7 +151,7 @@ func TestPeerKilled(t *testing.T) {
 				a.works(b)
 				b.works(a)
 				for life := 1; life <= 3; life++ {
-					b.hold = true
+					b.holdAll()
 					a.send(nidOf(1), 3, 50_000)
 					synctest.Wait()
 					if crash {
@@ -166,8 +167,8 @@ func TestPeerKilled(t *testing.T) {
 					}
 					a.works(b)
 					b.works(a)
-					if a.restarted != life || b.restarted != 0 {
-						t.Errorf("crash %v, life %d: told of %d, %d restarts", crash, life, a.restarted, b.restarted)
+					if a.told().restarted != life || b.told().restarted != 0 {
+						t.Errorf("crash %v, life %d: told of %d, %d restarts", crash, life, a.told().restarted, b.told().restarted)
 					}
 				}
 				a.close()
@@ -281,6 +282,48 @@ func TestNobodyTakesAll(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if sent, errs := b.outcome(); sent != 10 || len(errs) > 0 {
 			t.Errorf("another peer: %d of 10 sent, %v", sent, errs)
+		}
+		a.close()
+		b.close()
+	})
+}
+
+// TestRegistered: what programs have registered goes without a copy, on a device that has
+// come later too.
+func TestRegistered(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
+		a.works(b)
+		region := memory.NewRegion(make([]byte, lnet.MTU), nil)
+		if err := region.Register(a.i.(memory.Registrar)); err != nil {
+			t.Fatal(err)
+		}
+		check := func(direct uint64) {
+			t.Helper()
+			bounced := counter(a, "bounced_total")
+			m := &lnd.Tx{
+				Header: lnet.Header{Type: lnet.MsgPut, Src: nidOf(0), Dest: nidOf(1), Handle: lnet.NoHandle, PayloadLength: 100_000},
+				To:     lnet.ProcessID{NID: nidOf(1), PID: lnet.PIDLustre}, Payload: region.Slice(777, 100_000), Done: a,
+			}
+			a.outcome()
+			a.i.Send(m)
+			time.Sleep(time.Second)
+			if sent, errs := a.outcome(); sent != 1 || len(errs) > 0 {
+				t.Errorf("%d sent, %v", sent, errs)
+			}
+			if d, n := counter(a, "direct_total"), counter(a, "bounced_total")-bounced; d != direct || n != 0 {
+				t.Errorf("%d direct, want %d; %d copied", d, direct, n)
+			}
+		}
+		check(1)
+		a.host.Device(0).Remove()
+		time.Sleep(3 * time.Second)
+		a.host.AddDevice(address(0))
+		time.Sleep(3 * time.Second)
+		a.works(b)
+		check(2)
+		if err := region.Release(); err != nil {
+			t.Error(err)
 		}
 		a.close()
 		b.close()

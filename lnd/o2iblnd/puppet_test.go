@@ -423,8 +423,8 @@ func TestBrokenProtocol(t *testing.T) {
 				if e := p.take(); len(e) == 0 || e[len(e)-1].Kind != verbs.EventDisconnected {
 					t.Errorf("the peer heard %v", e)
 				}
-				if len(a.downs) != 1 {
-					t.Errorf("%d notices of the loss", len(a.downs))
+				if len(a.told().downs) != 1 {
+					t.Errorf("%d notices of the loss", len(a.told().downs))
 				}
 				a.close()
 			})

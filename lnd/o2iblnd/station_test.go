@@ -26,15 +26,35 @@ type station struct {
 	d    *o2iblnd.Driver
 	i    lnd.Interface
 
-	mu        sync.Mutex // guards the rest
-	took      int
-	hold      bool
-	held      []*lnd.Rx
+	mu   sync.Mutex // guards the rest
+	took int
+	hold bool
+	held []*lnd.Rx
+	errs []error
+	sent int
+	news
+}
+
+// news is what a station was told.
+type news struct {
 	downs     []lnd.PeerDown
 	restarted int
 	links     []lnd.LinkState
-	errs      []error
-	sent      int
+}
+
+// told returns it, when nothing moves.
+func (s *station) told() news {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.news
+}
+
+// holdAll has arrivals wait.
+func (s *station) holdAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold = true
 }
 
 func (s *station) Arrived(m *lnd.Rx) error {
