@@ -1,0 +1,80 @@
+//go:build o2ib && cgo
+
+package o2iblnd_test
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/lndtest"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/rdmacore"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// The machine's addresses on RDMA devices, two or more; without them the test is skipped. They
+// may be on one device. Cases of more nodes are left out.
+const addresses = "LNETD_TEST_RDMA"
+
+// TestConformanceOnDevices runs the suite over the machine's devices.
+func TestConformanceOnDevices(t *testing.T) {
+	var at []netip.Addr
+	for _, a := range strings.Fields(os.Getenv(addresses)) {
+		at = append(at, netip.MustParseAddr(a))
+	}
+	if len(at) < 2 {
+		t.Skipf("needs RDMA devices: %s='ADDRESS ADDRESS ...'", addresses)
+	}
+	lndtest.Run(t, lndtest.Harness{
+		New: func(t *testing.T, n int) *lndtest.World {
+			if n > len(at) {
+				t.Skipf("%d nodes, there are %d addresses", n, len(at))
+			}
+			return onDevices(t, at[:n])
+		},
+		Patience:    3 * time.Minute,
+		Chain:       1000,
+		MaxUnplaced: 16,
+		Ordered:     true,
+	})
+}
+
+func onDevices(t *testing.T, at []netip.Addr) *lndtest.World {
+	drivers := make([]*o2iblnd.Driver, len(at))
+	for k := range at {
+		p, err := rdmacore.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := config(t, nil)
+		c.Provider, c.Wall = p, nil
+		c.Service, c.Timeout = 18987, 20*time.Second
+		if drivers[k], err = o2iblnd.New(c); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	nid := func(k int) lnet.NID { return lnet.NIDFromIP(o2ib, at[k]) }
+	return &lndtest.World{
+		NID: nid,
+		Open: func(ctx context.Context, k int, u lnd.Upper) (lnd.Interface, error) {
+			return drivers[k].Open(ctx, lnd.Config{Net: o2ib, NID: nid(k), Upper: u, Tunables: lnd.Tunables{PeerTimeout: -1}})
+		},
+		Close: func() {
+			for _, d := range drivers {
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+	}
+}
