@@ -138,7 +138,6 @@ func (d *Driver) events(ch verbs.Channel) {
 			}
 			return
 		}
-		d.awaitOwners()
 		for k := range ev[:n] {
 			d.event(&ev[k])
 			ev[k] = verbs.Event{}
@@ -146,15 +145,16 @@ func (d *Driver) events(ch verbs.Channel) {
 	}
 }
 
-// awaitOwners waits until all IDs that there are have their owners.
-func (d *Driver) awaitOwners() {
+// ownerOf is whose an ID is: an event may be quicker than who made the ID.
+func (d *Driver) ownerOf(id verbs.ID) any {
 	d.owning.Lock()
 	defer d.owning.Unlock()
+	return id.Owner()
 }
 
 func (d *Driver) event(e *verbs.Event) {
 	if e.Kind == verbs.EventConnectRequest {
-		l, _ := e.Listener.Owner().(*listener)
+		l, _ := d.ownerOf(e.Listener).(*listener)
 		if l == nil {
 			e.ID.Destroy()
 			return
@@ -162,7 +162,7 @@ func (d *Driver) event(e *verbs.Event) {
 		l.request(e)
 		return
 	}
-	switch o := e.ID.Owner().(type) {
+	switch o := d.ownerOf(e.ID).(type) {
 	case *conn:
 		if o.hold() { // else it has gone
 			o.event(e)
