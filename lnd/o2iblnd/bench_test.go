@@ -10,6 +10,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
@@ -57,20 +58,36 @@ func (quiet) LinkChanged(lnd.LinkState)       {}
 
 // pair is two nodes in real time.
 type pair struct {
-	fab   *fabric.Fabric
-	procs [2]*fabric.Process
+	procs [2]verbs.Provider
+	nids  [2]lnet.NID
 	up    [2]*taker
 	i     [2]*o2iblnd.Interface
 	close func()
 }
 
+// newPair opens two nodes on a fabric in memory.
 func newPair(t testing.TB, credits, room int, registered bool) *pair {
 	t.Helper()
-	p := &pair{fab: fabric.New(fabric.Config{})}
+	fab := fabric.New(fabric.Config{})
+	p := &pair{nids: [2]lnet.NID{nidOf(0), nidOf(1)}}
+	for k := range 2 {
+		p.procs[k] = fab.Host(fmt.Sprint("host", k), address(k)).Open()
+	}
+	p.open(t, credits, room, registered)
+	ends := p.close
+	p.close = func() {
+		ends()
+		fab.Close()
+	}
+	return p
+}
+
+func (p *pair) open(t testing.TB, credits, room int, registered bool) {
+	t.Helper()
 	var drivers [2]*o2iblnd.Driver
 	for k := range 2 {
-		p.procs[k] = p.fab.Host(fmt.Sprint("host", k), address(k)).Open()
-		c := config(t, p.procs[k])
+		c := config(t, nil)
+		c.Provider = p.procs[k]
 		c.Logger = slog.New(slog.DiscardHandler)
 		d, err := o2iblnd.New(c)
 		if err != nil {
@@ -79,7 +96,7 @@ func newPair(t testing.TB, credits, room int, registered bool) *pair {
 		drivers[k] = d
 		p.up[k] = &taker{into: memory.Of(make([]byte, room)), reply: memory.Of(make([]byte, room))}
 		i, err := d.Open(context.Background(), lnd.Config{
-			Net: o2ib, NID: nidOf(k), Upper: p.up[k], Tunables: lnd.Tunables{PeerTimeout: -1, PeerCredits: credits},
+			NID: p.nids[k], Upper: p.up[k], Tunables: lnd.Tunables{PeerTimeout: -1, PeerCredits: credits},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -99,9 +116,7 @@ func newPair(t testing.TB, credits, room int, registered bool) *pair {
 				t.Error(err)
 			}
 		}
-		p.fab.Close()
 	}
-	return p
 }
 
 // region is memory that node k's device knows.
@@ -135,9 +150,9 @@ func (s *stream) Sent(m *lnd.Tx, err error) {
 
 func (p *pair) message(typ lnet.MsgType, v memory.Vector) lnd.Tx {
 	h := lnet.Header{
-		Type: typ, Src: nidOf(0), Dest: nidOf(1), SrcPID: lnet.PIDLustre, DestPID: lnet.PIDLustre, Handle: lnet.NoHandle,
+		Type: typ, Src: p.nids[0], Dest: p.nids[1], SrcPID: lnet.PIDLustre, DestPID: lnet.PIDLustre, Handle: lnet.NoHandle,
 	}
-	m := lnd.Tx{To: lnet.ProcessID{NID: nidOf(1), PID: lnet.PIDLustre}}
+	m := lnd.Tx{To: lnet.ProcessID{NID: p.nids[1], PID: lnet.PIDLustre}}
 	if typ == lnet.MsgGet {
 		h.Length = uint32(v.Length)
 		m.Sink = v
@@ -171,6 +186,10 @@ func (p *pair) run(t testing.TB, typ lnet.MsgType, v memory.Vector, n, inFlight 
 // BenchmarkStream sends messages one way and tells, for each, how often the two nodes left
 // Go: the fabric counts what would have.
 func BenchmarkStream(b *testing.B) {
+	benchmarkStream(b, newPair)
+}
+
+func benchmarkStream(b *testing.B, open func(t testing.TB, credits, room int, registered bool) *pair) {
 	for _, c := range []struct {
 		name       string
 		typ        lnet.MsgType
@@ -186,7 +205,7 @@ func BenchmarkStream(b *testing.B) {
 		{"Get1Mx8Registered", lnet.MsgGet, lnet.MTU, 8, true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			p := newPair(b, 128, lnet.MTU, c.registered)
+			p := open(b, 128, lnet.MTU, c.registered)
 			defer p.close()
 			v := memory.Of(make([]byte, c.size))
 			if c.registered {

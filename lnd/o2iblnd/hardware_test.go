@@ -136,3 +136,23 @@ func TestKernelNode(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// BenchmarkStreamOnDevices is BenchmarkStream over the machine's devices.
+func BenchmarkStreamOnDevices(b *testing.B) {
+	at := strings.Fields(os.Getenv(addresses))
+	if len(at) < 2 {
+		b.Skipf("needs RDMA devices: %s='ADDRESS ADDRESS ...'", addresses)
+	}
+	benchmarkStream(b, func(t testing.TB, credits, room int, registered bool) *pair {
+		p := new(pair)
+		for k := range p.procs {
+			v, err := rdmacore.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.procs[k], p.nids[k] = v, lnet.NIDFromIP(o2ib, netip.MustParseAddr(at[k]))
+		}
+		p.open(t, credits, room, registered)
+		return p
+	})
+}
