@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -20,10 +19,9 @@ import (
 // Driver is the o2iblnd driver. It owns the event channel, the devices with what is
 // registered with them, and the listeners, which interfaces with one address share.
 type Driver struct {
-	config   Config
-	log      *slog.Logger
-	refusals *lnd.LogLimit[refusalKey]
-	workers  int // completion queues that are worth having
+	config  Config
+	log     *lnd.BoundedLog
+	workers int // completion queues that are worth having
 
 	// group counts the goroutines of the channel and of devices.
 	group sync.WaitGroup
@@ -53,8 +51,7 @@ func New(c Config) (*Driver, error) {
 	}
 	return &Driver{
 		config:     c,
-		log:        lnd.BoundedLog(c.Logger),
-		refusals:   lnd.NewLogLimit[refusalKey](refusalInterval, refusalLines),
+		log:        lnd.NewBoundedLog(c.Logger),
 		workers:    runtime.GOMAXPROCS(0),
 		interfaces: make(map[lnet.NID]*Interface),
 		listeners:  make(map[netip.AddrPort]*listener),
@@ -154,9 +151,9 @@ func (d *Driver) newInterface(c *lnd.Config, addr netip.Addr, name string) (*Int
 	i.keeper.wake = make(chan struct{}, 1)
 	i.out.i = i
 	i.options.Store(&o)
-	log := c.Logger
-	if log == nil {
-		log = d.log
+	log := d.log
+	if c.Logger != nil {
+		log = lnd.NewBoundedLog(c.Logger)
 	}
 	i.log = log.With("nid", i.nid.String())
 	i.ctx, i.cancel = context.WithCancel(context.Background())
@@ -274,5 +271,6 @@ func (d *Driver) Close() error {
 		return fmt.Errorf("o2iblnd: close: %d interfaces are open", n)
 	}
 	d.group.Wait()
+	d.log.End()
 	return nil
 }

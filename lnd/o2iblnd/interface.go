@@ -23,7 +23,7 @@ type Interface struct {
 	device   string
 	upper    lnd.Upper
 	tunables lnd.Tunables
-	log      *slog.Logger
+	log      *lnd.BoundedLog
 	stamp    uint64 // the incarnation (o2iblnd 2.2)
 	options  atomic.Pointer[options]
 
@@ -247,9 +247,9 @@ func (i *Interface) Close(ctx context.Context) error {
 func (i *Interface) logLost(c *conn, up bool, final error, lost bool) {
 	switch {
 	case up:
-		i.log.Info("connection closed", "peer", c.p.nid.String(), "last", lost, "cause", c.failure)
+		c.p.say(slog.LevelInfo, "connection closed", slog.Bool("last", lost), slog.Any("cause", c.failure))
 	case final != nil:
 		i.counters.connectFailures.Add(1)
-		i.log.Debug("no connection", "peer", c.p.nid.String(), "cause", final)
+		c.p.say(slog.LevelWarn, "connect failed", slog.Any("cause", final))
 	}
 }

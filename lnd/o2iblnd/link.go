@@ -31,7 +31,7 @@ func (i *Interface) lookAtLink() {
 	if lnd.LinkState(i.link.Swap(uint32(state))) == state {
 		return
 	}
-	i.log.Warn("link state changed", "device", i.device, "state", state.String())
+	i.log.Debug("link state changed", "device", i.device, "state", state.String()) // the node tells of it
 	i.upper.LinkChanged(state)
 }
 

@@ -2,6 +2,7 @@ package o2iblnd
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -118,6 +119,11 @@ func (p *peer) live() *conn {
 		}
 	}
 	return nil
+}
+
+// say tells something of the peer's connections.
+func (p *peer) say(level slog.Level, text string, attrs ...slog.Attr) {
+	p.i.log.Tell(lnd.Line{Level: level, Text: text, Cause: "connections", Of: lnd.AboutPeer(p.nid)}, attrs...)
 }
 
 // lonely tells that there is neither a connection nor an attempt. p.mu is held.

@@ -1,29 +1,15 @@
 package o2iblnd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
-
-// What is logged of callers that were turned away, whoever they are: of each address and
-// reason a line a minute, and of so many of them.
-const (
-	refusalInterval = time.Minute
-	refusalLines    = 64
-)
-
-type refusalKey struct {
-	from   netip.Addr
-	reason lnd.Refusal
-}
 
 // refusedError is why a caller was turned away.
 type refusedError struct {
@@ -75,23 +61,9 @@ func (d *Driver) refused(i *Interface, from netip.Addr, err error) {
 	if i != nil {
 		i.counters.refused.Add(reason)
 	}
-	level := slog.LevelDebug
-	var skipped, others uint64
-	if !ordinary(reason) {
-		var pass bool
-		if skipped, others, pass = d.refusals.Pass(time.Now(), refusalKey{from, reason}); pass {
-			level = slog.LevelInfo
-		}
+	l := lnd.Line{Level: slog.LevelInfo, Text: "caller refused", Of: lnd.AboutCaller(from)}
+	if ordinary(reason) {
+		l.Level = slog.LevelDebug
 	}
-	if !d.log.Enabled(context.Background(), level) {
-		return
-	}
-	attributes := []any{"remote", from.String(), "reason", reason.String(), "cause", err}
-	if skipped > 0 {
-		attributes = append(attributes, "not_logged", skipped)
-	}
-	if others > 0 {
-		attributes = append(attributes, "not_logged_of_others", others)
-	}
-	d.log.Log(context.Background(), level, "caller refused", attributes...)
+	d.log.Tell(l, slog.String("reason", reason.String()), slog.Any("cause", err))
 }

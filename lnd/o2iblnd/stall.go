@@ -2,6 +2,7 @@ package o2iblnd
 
 import (
 	"errors"
+	"log/slog"
 	"syscall"
 	"time"
 
@@ -79,11 +80,11 @@ func (p *peer) judge(now time.Time) {
 	}
 	switch {
 	case after.IsZero():
-		p.i.log.Info("peer answers again", "peer", p.nid.String())
+		p.say(slog.LevelInfo, "peer answers again")
 		p.i.LinkBack(p.nid)
 	case before.IsZero():
 		p.i.counters.stalls.Add(1)
-		p.i.log.Info("peer does not answer", "peer", p.nid.String(), "since", after)
+		p.say(slog.LevelWarn, "peer does not answer", slog.Time("since", after))
 	}
 	p.i.upper.PeerStalled(p.nid, after)
 }
