@@ -1,11 +1,9 @@
 package node_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"flag"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -236,8 +234,8 @@ func TestAttackOnTheLogByAGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
 		nid := newActor(t, f, "10.0.0.9@tcp", "10.0.1.9@tcp1").ports[0].nid
-		var log bytes.Buffer
-		n := newNode(t, node.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		var log lineLog
+		n := newNode(t, node.Config{Logger: log.logger()})
 		p := f.addNI(t, n, "10.0.0.1@tcp")
 		addRoute(t, n, "tcp1", nid.String(), node.RouteOptions{Hops: 1})
 		const minutes, perMinute = 3, 500

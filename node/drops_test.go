@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
@@ -24,7 +23,7 @@ import (
 type dropping struct {
 	*testing.T
 	handed
-	log *bytes.Buffer
+	log *lineLog
 }
 
 func newDropping(t *testing.T, routing bool, edit func(*node.Parameters)) *dropping {
@@ -33,7 +32,7 @@ func newDropping(t *testing.T, routing bool, edit func(*node.Parameters)) *dropp
 	if edit != nil {
 		edit(&p)
 	}
-	d := &dropping{T: t, handed: handed{near: &hand{}, far: &hand{}}, log: &bytes.Buffer{}}
+	d := &dropping{T: t, handed: handed{near: &hand{}, far: &hand{}}, log: &lineLog{}}
 	d.node = newNode(t, node.Config{Parameters: &p, Routing: routing,
 		Logger: slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	for h, nid := range map[*hand]string{d.near: gatewayNear, d.far: gatewayFar} {
@@ -174,7 +173,7 @@ var dropCases = []struct {
 		d.far.finishAll(fault(lnd.StatusRemoteTimeout, parseNID(d, behind), errNoDevice))
 		synctest.Wait()
 		d.node.ResetCounters()
-		d.log.Reset()
+		d.log.reset()
 		d.arrive(lnet.Header{Type: lnet.MsgPut, Dest: parseNID(d, behind), Portal: 4}, nil)
 	}},
 	{
@@ -274,7 +273,7 @@ func TestNothingIsDroppedInSilence(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDropping(t, c.routing, c.edit)
-				d.log.Reset()
+				d.log.reset()
 				c.happens(d)
 				synctest.Wait()
 				for r, n := range d.node.Drops() {

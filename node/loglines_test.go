@@ -41,6 +41,14 @@ func (l *lineLog) Write(b []byte) (int, error) {
 	return l.out.Write(b)
 }
 
+// reset forgets the lines.
+func (l *lineLog) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.times = nil
+	l.out.Reset()
+}
+
 func (l *lineLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // most is how many lines there are in the fullest minute.
@@ -125,7 +133,8 @@ func (w *troubled) load(t *testing.T, pause, every time.Duration, to []lnet.NID,
 	e := &recorder{}
 	for time.Now().Before(end) {
 		for _, nid := range to {
-			h := bind(t, w.node, portals.MD{Bytes: make([]byte, 64), Threshold: 1, Unlink: true, Handler: e})
+			// Without a payload: those of several connections would go to one place.
+			h := bind(t, w.node, portals.MD{Threshold: 1, Unlink: true, Handler: e})
 			put(t, w.node, h, lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}, node.PutOptions{Portal: portalOpen})
 		}
 		time.Sleep(pause)

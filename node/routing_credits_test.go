@@ -1,9 +1,7 @@
 package node_test
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -161,8 +159,8 @@ func TestFewRouterBuffers(t *testing.T) {
 			{node.Buffers{Tiny: 511, Small: 4096, Large: 256}, 1},
 			{node.Buffers{Tiny: 511, Small: 4095, Large: 255}, 3},
 		} {
-			log := &bytes.Buffer{}
-			n := newNode(t, node.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+			log := &lineLog{}
+			n := newNode(t, node.Config{Logger: log.logger()})
 			n.SetBuffers(c.b)
 			if got := strings.Count(log.String(), "few router buffers"); got != c.warns {
 				t.Errorf("%+v: %d warnings, want %d", c.b, got, c.warns)

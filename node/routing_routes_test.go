@@ -1,11 +1,9 @@
 package node_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -80,8 +78,8 @@ func TestRoutesAreShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
 		p := node.DefaultParameters()
-		log := &bytes.Buffer{}
-		n := newNode(t, node.Config{Parameters: &p, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		log := &lineLog{}
+		n := newNode(t, node.Config{Parameters: &p, Logger: log.logger()})
 		f.addNI(t, n, "10.77.0.10@tcp")
 		gateway := newActor(t, f, "10.77.0.1@tcp", "10.77.1.1@tcp1")
 		gateway.set(&gateway.silent, true)
