@@ -323,11 +323,10 @@ func wedged(t *testing.T, m *machine) {
 		m.sh(t, "systemctl start lnetd")
 		pid := m.pid(t, "lnetd")
 		m.sh(t, "touch /run/lnetd/wedge-"+loop)
-		m.await(t, "lnetd", "StatusText", with("stuck: the "+loop))
-		m.sh(t, "lnetdctl net show") // the rest works
+		// Its status says so too, for seconds, which a busy machine may miss.
 		m.await(t, "lnetd", "NRestarts", equal("1"))
 		m.await(t, "lnetd", "StatusText", equal("1 NI is up"))
-		m.logged(t, "_PID="+pid, at)
+		m.logged(t, "_PID="+pid, "the node does not get on", loop, at)
 		m.fresh(t)
 	}
 }
