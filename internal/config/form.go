@@ -141,10 +141,14 @@ func (s *shape) remedy(key string, up []*shape) (_ string, slip bool) {
 	if like := nearest(key, names); like != "" {
 		return fmt.Sprintf("did you mean '%s'?", like), true
 	}
+	var below []string
 	for _, name := range names {
-		if below := shapeOf(s.keys[name]); below != nil && below.keys[key] != nil {
-			return fmt.Sprintf("it belongs below '%s'", name), true
+		if in := shapeOf(s.keys[name]); in != nil && in.keys[key] != nil {
+			below = append(below, "'"+name+"'")
 		}
+	}
+	if _, global := globalKeys[key]; len(below) > 0 && !global {
+		return "it belongs below " + strings.Join(below, " or "), true
 	}
 	for _, around := range slices.Backward(up) {
 		if around.keys[key] == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/rdmacore"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -67,7 +68,7 @@ type Made struct {
 type Drivers []Driver
 
 // AllDrivers are the drivers of this lnetd.
-func AllDrivers() Drivers { return Drivers{TCP(nil), o2ib()} }
+func AllDrivers() Drivers { return Drivers{TCP(nil), O2IB(nil, rdmacore.Open)} }
 
 // Options are what can be set, for config.Parse.
 func (t Drivers) Options() []config.DriverOptions {

@@ -14,7 +14,7 @@ type setting[C any] struct {
 }
 
 // integer is a type that a number is kept in.
-type integer interface{ ~int | ~int64 }
+type integer interface{ ~int | ~int64 | ~uint8 }
 
 // whole is a setting that is a number from lo to hi; at is where it is kept, in
 // units of unit. Its default is that of defaults.

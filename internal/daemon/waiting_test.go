@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -77,8 +77,8 @@ func (r *nodeRun) nids() (all []string) {
 	return all
 }
 
-// An NI on a net that there is no driver for waits too, with its tunables, and what stands
-// on its net; who does not want to wait is told so.
+// An NI on a net that there is no driver for waits too, or no RDMA, with its tunables, and
+// what stands on its net; who does not want to wait is told so.
 //
 // lnetctl 4.2 (2)
 func TestNIWaitsForADriver(t *testing.T) {
@@ -91,7 +91,7 @@ net:
   - net type: gni1
     nid: 7@gni1
 `
-	drivers := Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24"))), o2ib()}
+	drivers := Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24"))), O2IB(host(lo), noRDMA)}
 	r := startNodeWith(t, parse(t, nets+`
   - net type: tcp
     interfaces: [eth0]
@@ -99,9 +99,9 @@ route: [{net: tcp9, gateway: 10.78.0.1@o2ib}]
 `), drivers).ready(t)
 	want := []api.WaitingNI{
 		{
-			Net: lnet.MakeNet(lnet.TypeO2IB, 0), Interface: "ib0", Cause: "this lnetd has no driver for o2ib nets",
-			Tunables: api.Tunables{PeerTimeout: -1, Credits: 128},
-			LND:      []api.Tunable{{Name: "map_on_demand", Value: 1, Truth: true}, {Name: "ntx", Value: 256}},
+			Net: lnet.MakeNet(lnet.TypeO2IB, 0), Interface: "ib0", Cause: "verbs: open: " + verbs.ErrNoRDMA.Error(),
+			Tunables: api.Tunables{PeerTimeout: 180, PeerCredits: 8, Credits: 128},
+			LND:      []api.Tunable{{Name: "ntx", Value: 256}},
 		},
 		{
 			Net: lnet.MakeNet(lnet.TypeGNI, 1), NID: nid(t, "7@gni1"), Place: 1, Cause: "this lnetd has no driver for gni nets",
@@ -126,7 +126,7 @@ route: [{net: tcp9, gateway: 10.78.0.1@o2ib}]
 	if err := errors.Join(busy, err); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.document(t, api.ModeAdd, nets); !strings.Contains(fmt.Sprint(err), "has no driver for o2ib nets") {
+	if _, err := r.document(t, api.ModeAdd, nets); !errors.Is(err, verbs.ErrNoRDMA) {
 		t.Errorf("without waiting: %v", err)
 	}
 	want = want[1:]

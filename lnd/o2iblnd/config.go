@@ -2,7 +2,6 @@ package o2iblnd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -51,6 +50,9 @@ type Config struct {
 	// RedialPause is how long a peer that could not be called is left alone.
 	RedialPause time.Duration
 
+	// KernelOnly are parameters that say nothing here.
+	KernelOnly KernelOnly
+
 	// Provider is the RDMA of this process. Required.
 	Provider verbs.Provider
 	// Network knows the host's network devices; nil: interfaces are opened by NID, and
@@ -78,19 +80,35 @@ type NetDevice struct {
 }
 
 // Options are the tunables that one interface may have to itself; they go into
-// lnd.Config.Options, and may be changed later (lnd.Tuner). A negative ConnsPerPeer,
-// PeerCreditsHiw or ConcurrentSends, a nil TOS and a nil Timeout take the driver's.
+// lnd.Config.Options, and may be changed later (lnd.Tuner). A negative number, a nil TOS and
+// a nil Timeout take the driver's.
 type Options struct {
 	ConnsPerPeer    int
 	PeerCreditsHiw  int
 	ConcurrentSends int
 	TOS             *int
 	Timeout         *time.Duration
+	KernelOnly      KernelOnly
+}
+
+// KernelOnly are tunables about how ko2iblnd registers memory and keeps its descriptors
+// (o2iblnd 15). This driver does neither that way: it keeps them, so that what a kernel
+// node exports can be set here, and is shown as it was. In Options a negative one takes the
+// driver's.
+type KernelOnly struct {
+	MapOnDemand     int // map_on_demand
+	FMRPoolSize     int // fmr_pool_size
+	FMRFlushTrigger int // fmr_flush_trigger
+	FMRCache        int // fmr_cache
+	NTX             int // ntx
 }
 
 // DefaultOptions take everything from the driver.
 func DefaultOptions() Options {
-	return Options{ConnsPerPeer: -1, PeerCreditsHiw: -1, ConcurrentSends: -1}
+	return Options{
+		ConnsPerPeer: -1, PeerCreditsHiw: -1, ConcurrentSends: -1,
+		KernelOnly: KernelOnly{MapOnDemand: -1, FMRPoolSize: -1, FMRFlushTrigger: -1, FMRCache: -1, NTX: -1},
+	}
 }
 
 // DefaultConfig returns the defaults of Lustre 2.17 (o2iblnd 15).
@@ -110,6 +128,7 @@ func DefaultConfig() Config {
 		MaxHalfOpen:          256,
 		MaxHalfOpenPerSource: 127,
 		RedialPause:          time.Second,
+		KernelOnly:           KernelOnly{MapOnDemand: 1, FMRPoolSize: 512, FMRFlushTrigger: 384, FMRCache: 1, NTX: 512},
 	}
 }
 
@@ -122,12 +141,10 @@ const (
 	minPool = 4 * lnet.MTU
 )
 
-// Validate names the first field that is out of range.
+// Validate names the first field that is out of range. It does not look for a Provider.
 func (c *Config) Validate() error {
 	bad := func(field string, v any, want string) error { return fmt.Errorf("o2iblnd: %s %v: %s", field, v, want) }
 	switch {
-	case c.Provider == nil:
-		return errors.New("o2iblnd: no provider of verbs")
 	case c.Service < 1 || c.Service > 65535:
 		return bad("service", c.Service, "not a port")
 	case c.Checksum > protocol.Signed:

@@ -46,6 +46,9 @@ func New(c Config) (*Driver, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	if c.Provider == nil {
+		return nil, errors.New("o2iblnd: no provider of verbs")
+	}
 	if c.Wall == nil {
 		c.Wall = time.Now
 	}

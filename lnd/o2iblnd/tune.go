@@ -15,6 +15,7 @@ type options struct {
 	sends   int // concurrent_sends
 	tos     int
 	timeout time.Duration // 0: LNet's
+	kernel  KernelOnly
 }
 
 // resolveOptions fills in what the driver has.
@@ -31,6 +32,7 @@ func (d *Driver) resolveOptions(given any) (options, error) {
 	r := options{
 		perPeer: given0(o.ConnsPerPeer, c.ConnsPerPeer), hiw: given0(o.PeerCreditsHiw, c.PeerCreditsHiw),
 		sends: given0(o.ConcurrentSends, c.ConcurrentSends), tos: c.TOS, timeout: c.Timeout,
+		kernel: o.KernelOnly.over(&c.KernelOnly),
 	}
 	r.perPeer = max(r.perPeer, 1)
 	if o.TOS != nil {
@@ -49,6 +51,15 @@ func (d *Driver) resolveOptions(given any) (options, error) {
 		return r, fmt.Errorf("timeout %s: must not be negative", r.timeout)
 	}
 	return r, nil
+}
+
+// over is k, with the driver's for what is negative.
+func (k KernelOnly) over(c *KernelOnly) KernelOnly {
+	return KernelOnly{
+		MapOnDemand: given0(k.MapOnDemand, c.MapOnDemand), FMRPoolSize: given0(k.FMRPoolSize, c.FMRPoolSize),
+		FMRFlushTrigger: given0(k.FMRFlushTrigger, c.FMRFlushTrigger), FMRCache: given0(k.FMRCache, c.FMRCache),
+		NTX: given0(k.NTX, c.NTX),
+	}
 }
 
 // given0 is v unless it is negative.
@@ -71,7 +82,7 @@ func (i *Interface) Options() any {
 	f := i.flow(&o).Resolved()
 	return Options{
 		ConnsPerPeer: o.perPeer, PeerCreditsHiw: f.HighWater, ConcurrentSends: f.ConcurrentSends,
-		TOS: &o.tos, Timeout: &o.timeout,
+		TOS: &o.tos, Timeout: &o.timeout, KernelOnly: o.kernel,
 	}
 }
 

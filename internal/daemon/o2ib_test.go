@@ -1,0 +1,254 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+func noRDMA() (verbs.Provider, error) { return nil, verbs.Wrap(verbs.ErrNoRDMA, "open") }
+
+// o2ibValues are what a file's section "o2iblnd" sets.
+func o2ibValues(t *testing.T, section string) config.Values {
+	t.Helper()
+	return parse(t, "lnetd: {o2iblnd: {"+section+"}}").Drivers[lnet.TypeO2IB]
+}
+
+// o2iblnd 15
+func TestO2IBConfig(t *testing.T) {
+	got := o2ibConfig(o2ibValues(t, `service: 1987, cksum: 2, timeout: 20, keepalive: 0, peer_credits: 32, peer_credits_hiw: 16,
+    credits: 1024, concurrent_sends: 64, ntx: 2048, map_on_demand: 256, fmr_pool_size: 2048, fmr_flush_trigger: 512,
+    conns_per_peer: 4, use_privileged_port: 0, pool: 128, spin: 50`))
+	want := o2iblnd.DefaultConfig()
+	want.Service, want.Checksum, want.Timeout, want.Keepalive = 1987, protocol.Signed, 20*time.Second, 0
+	want.Tunables.PeerCredits, want.PeerCreditsHiw, want.Tunables.Credits, want.ConcurrentSends = 32, 16, 1024, 64
+	want.KernelOnly = o2iblnd.KernelOnly{MapOnDemand: 256, FMRPoolSize: 2048, FMRFlushTrigger: 512, FMRCache: 1, NTX: 2048}
+	want.ConnsPerPeer, want.UsePrivilegedPort = 4, false
+	want.Pool, want.Spin = 128<<20, 50*time.Microsecond
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Every parameter lands in a field of its own.
+func TestO2IBParametersAreApart(t *testing.T) {
+	owner := map[string]string{}
+	for _, s := range o2ibParameters() {
+		k, whole := s.Kind.(config.Whole)
+		if !whole {
+			t.Fatalf("%s is %T", s.Name, s.Kind)
+		}
+		value := "1"
+		switch {
+		case s.Name == "pool":
+			value = "5"
+		case s.Default == "1" && k.Min == 0:
+			value = "0"
+		case s.Default == "1" || k.Min > 1:
+			value = "2"
+		}
+		c := o2iblnd.DefaultConfig()
+		s.put(&c, value)
+		changed := cmp.Diff(o2iblnd.DefaultConfig(), c)
+		if other := owner[changed]; changed == "" || other != "" {
+			t.Errorf("%s changes what %q does: %s", s.Name, other, changed)
+		}
+		owner[changed] = s.Name
+	}
+}
+
+// fabricHost are the drivers of a host with an RDMA device on eth0.
+func fabricHost(f *fabric.Fabric, name, addr string) Drivers {
+	h := f.Host(name, addr)
+	devices := host(lo, device("eth0", addr+"/24"), device("eth1", "10.78.0.11/24"))
+	o := &o2ib{
+		network: devices, open: func() (verbs.Provider, error) { return h.Open(), nil },
+		privileged: func() bool { return true },
+		devices:    func() []rdmaDevice { return []rdmaDevice{{"rxe0", []string{"eth0"}}} },
+	}
+	return Drivers{TCP(devices), o.driver()}
+}
+
+// Two nodes with an NI over RDMA: they ping each other, and show the tunables that a kernel
+// shows, by what it exports itself.
+func TestO2IBNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fabric.New(fabric.Config{})
+		defer f.Close()
+		exported, err := os.ReadFile(filepath.Join("..", "config", "testdata", "captures", "k-o2ib-rxe-brw-1m-peerA.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _, _ := strings.Cut(string(exported), "\npeer:")
+		a := startNodeWith(t, parse(t, text+"\n"), fabricHost(f, "a", "10.77.0.11")).ready(t)
+		b := startNodeWith(t, parse(t, "net: [{net: o2ib, interfaces: [eth0], lnd tunables: {ntx: 7, tos: 16, conns_per_peer: 2}}]\n"),
+			fabricHost(f, "b", "10.77.0.12")).ready(t)
+		if got := strings.Join(append(a.nids(), b.nids()...), " "); got != "10.77.0.11@o2ib 10.77.0.12@o2ib" {
+			t.Errorf("NIs %s", got)
+		}
+		for k, r := range []*nodeRun{a, b} {
+			peer := []string{"10.77.0.12@o2ib", "10.77.0.11@o2ib"}[k]
+			if _, err := r.node.Ping(t.Context(), lnet.ProcessID{NID: nid(t, peer), PID: lnet.PIDLustre}, node.PingOptions{}); err != nil {
+				t.Errorf("ping of %s: %v", peer, err)
+			}
+		}
+		recorded := []api.Tunable{
+			{Name: "peercredits_hiw", Value: 4},
+			{Name: "map_on_demand", Value: 1, Truth: true},
+			{Name: "concurrent_sends", Value: 8},
+			{Name: "fmr_pool_size", Value: 512},
+			{Name: "fmr_flush_trigger", Value: 384},
+			{Name: "fmr_cache", Value: 1},
+			{Name: "ntx", Value: 512},
+			{Name: "conns_per_peer", Value: 1},
+			{Name: "timeout", Value: 50},
+			{Name: "tos", Value: -1},
+		}
+		shown := func(r *nodeRun) (all []api.Tunable) {
+			for _, n := range r.node.NIs() {
+				all = append(all, controlNI(&n, r.node.drivers, "[0]", time.Time{}).LND...)
+			}
+			return all
+		}
+		if diff := cmp.Diff(recorded, shown(a)); diff != "" {
+			t.Errorf("shown (-recorded +got):\n%s", diff)
+		}
+		recorded[6].Value, recorded[7].Value, recorded[9].Value = 7, 2, 16
+		if diff := cmp.Diff(recorded, shown(b), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("shown as set (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// What keeps an NI over RDMA from coming up is said with what can be done.
+func TestO2IBUsable(t *testing.T) {
+	f := fabric.New(fabric.Config{})
+	defer f.Close()
+	h := f.Host("a", "10.77.0.11")
+	has := []rdmaDevice{{"rxe0", []string{"eth0"}}, {name: "mlx5_0"}}
+	o := &o2ib{
+		network: host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24"), device("eth2", "fd77::11/64")),
+		open:    func() (verbs.Provider, error) { return h.Open(), nil },
+		devices: func() []rdmaDevice { return has },
+	}
+	net := lnet.MakeNet(lnet.TypeO2IB, 0)
+	usable := func(device string) string {
+		_, _, err := o.usable(&config.NI{Net: net, Device: device})
+		if err == nil {
+			return "usable"
+		}
+		if f, ok := errors.AsType[*api.Fault](err); ok {
+			return f.Cause + "; " + f.Remedy
+		}
+		return err.Error()
+	}
+	for device, want := range map[string]string{
+		"eth0": "usable",
+		"eth1": "device eth1 has no RDMA; take a network device of one of these RDMA devices: rxe0 (eth0); mlx5_0",
+		"eth2": "device eth2 has no IPv4 address",
+		"eth9": "no such network device",
+	} {
+		if got := usable(device); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", device, got)
+		}
+	}
+	has = nil
+	if got := usable("eth1"); !strings.Contains(got, "there is no RDMA device") {
+		t.Errorf("without devices: %s", got)
+	}
+	o.open = noRDMA
+	if got := usable("eth0"); !strings.Contains(got, "rdma_ucm") {
+		t.Errorf("without RDMA: %s", got)
+	}
+}
+
+// A device that comes is noticed, though nothing tells of it.
+func TestO2IBWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var has []rdmaDevice
+		o := &o2ib{devices: func() []rdmaDevice { return has }}
+		ctx, cancel := context.WithCancel(t.Context())
+		changes := 0
+		done := make(chan error)
+		go func() { done <- o.watch(ctx, func() { changes++ }) }()
+		time.Sleep(10 * rdmaPause)
+		synctest.Wait()
+		if changes != 0 {
+			t.Errorf("%d changes of nothing", changes)
+		}
+		has = []rdmaDevice{{name: "rxe0"}}
+		time.Sleep(10 * rdmaPause)
+		synctest.Wait()
+		if changes != 1 {
+			t.Errorf("%d changes for one device", changes)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestO2IBExplain(t *testing.T) {
+	at := netip.MustParseAddrPort("10.77.0.11:987")
+	for _, tt := range []struct {
+		err  error
+		want api.Code
+	}{
+		{&o2iblnd.ListenError{Addr: at, Err: syscall.EADDRINUSE}, api.CodePortInUse},
+		{&o2iblnd.ListenError{Addr: at, Err: syscall.EACCES}, api.CodePortForbidden},
+		{&o2iblnd.ListenError{Addr: at, Err: verbs.Wrap(verbs.ErrLocked, "register")}, api.CodeInterface},
+	} {
+		f, ok := errors.AsType[*api.Fault](o2ibExplain(tt.err))
+		if !ok || f.Code != tt.want || f.Text == "" {
+			t.Errorf("%v: %+v", tt.err, f)
+		}
+	}
+	if err := o2ibExplain(syscall.EIO); err != nil {
+		t.Errorf("EIO: %v", err)
+	}
+}
+
+// Without the right to privileged ports none is called from, unless that is asked for.
+func TestO2IBSourcePorts(t *testing.T) {
+	f := fabric.New(fabric.Config{})
+	defer f.Close()
+	h := f.Host("a", "10.77.0.11")
+	var log strings.Builder
+	o := &o2ib{
+		network: host(lo), open: func() (verbs.Provider, error) { return h.Open(), nil }, privileged: func() bool { return false },
+	}
+	for _, given := range []config.Values{nil, {"use_privileged_port": "1"}} {
+		log.Reset()
+		m, err := o.make(given, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := strings.Contains(log.String(), "use_privileged_port=0"); told != (given == nil) {
+			t.Errorf("%v: %s", given, log.String())
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
