@@ -166,10 +166,14 @@ func (p *peer) write(record []byte, fds ...int) error {
 
 // read reads a record. Notices are kept, and passed over.
 func (p *peer) read() (h protocol.Header, body []byte, fds []int, err error) {
-	for {
+	for ended := false; ; {
 		b, control := make([]byte, protocol.MaxRecord), make([]byte, 256)
 		_ = p.conn.SetReadDeadline(time.Now().Add(patience))
 		n, controls, _, _, err := p.conn.ReadMsgUnix(b, control)
+		if errors.Is(err, io.EOF) && !ended {
+			ended = true
+			continue // a record may have come with it
+		}
 		if err != nil {
 			return h, nil, nil, err
 		}

@@ -121,11 +121,13 @@ static size_t receive(void *record, int fds[3])
 {
 	union { struct cmsghdr head; char room[CMSG_SPACE(4 * sizeof(int))]; } c;
 	struct iovec v = { record, MAX_RECORD };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof c };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c };
 	ssize_t n;
-	do
+	int ends = 0; // a record may have come with the first
+	do {
+		m.msg_controllen = sizeof c;
 		n = recvmsg(control, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && (errno == EINTR || errno == ECONNRESET)); // after the latter comes what lnetd has said
+	} while ((n < 0 && (errno == EINTR || errno == ECONNRESET)) || (n == 0 && ends++ == 0)); // what lnetd has said comes yet
 	CHECK(n >= 0, "recvmsg: %s", strerror(errno));
 	CHECK(n > 0, "lnetd has closed the connection");
 	CHECK(!(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)), "a record, or what came with it, was too long");

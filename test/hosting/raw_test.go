@@ -75,12 +75,16 @@ func (p *raw) write(record []byte, fds ...int) error {
 
 // read reads a record that is no notice. io.EOF: lnetd has closed the connection.
 func (p *raw) read() (h protocol.Header, body []byte, fds []int, err error) {
-	for {
+	for ended := false; ; {
 		b, control := make([]byte, protocol.MaxRecord), make([]byte, 256)
 		_ = p.conn.SetReadDeadline(time.Now().Add(patience))
 		n, controls, _, _, err := p.conn.ReadMsgUnix(b, control)
 		if errors.Is(err, syscall.ECONNRESET) {
 			continue // the reason is yet to come
+		}
+		if errors.Is(err, io.EOF) && !ended {
+			ended = true
+			continue // the reason may have come with it
 		}
 		if err != nil {
 			return h, nil, nil, err

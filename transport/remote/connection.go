@@ -216,10 +216,14 @@ const maxFDs = 4
 func (c *connection) read() {
 	record := make([]byte, protocol.MaxRecord+1)
 	control := make([]byte, unix.CmsgSpace(4*maxFDs))
-	for {
+	for ended := false; ; {
 		n, m, flags, _, err := c.socket.ReadMsgUnix(record, control)
 		if errors.Is(err, syscall.ECONNRESET) {
 			continue // it has closed before it had read all; what it said comes now, then the end
+		}
+		if errors.Is(err, io.EOF) && m == 0 && !ended {
+			ended = true
+			continue // Linux looks for a record, and then for the end: both may have come between
 		}
 		fds, bad := rights(control[:m])
 		if err != nil {
