@@ -136,9 +136,9 @@ func (b *backend) shownNI(ni *config.NI, up []node.NIInfo) api.NI {
 	if ni.Tunables.PeerTimeout < 0 {
 		shown.Tunables.PeerTimeout = -1 // the driver's default
 	}
-	d := b.node.drivers.of(ni.Net.Type())
+	d, whole := b.node.drivers.of(ni.Net.Type()), b.node.engines.whole(*ni)
 	for k := range d.Tunables {
-		if v, ok := ni.Options.Number(d.Tunables[k].Name); ok {
+		if v, ok := whole.Options.Number(d.Tunables[k].Name); ok {
 			shown.LND = append(shown.LND, shownTunable(&d.Tunables[k], int64(v)))
 		}
 	}

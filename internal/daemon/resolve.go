@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"syscall"
 
@@ -85,6 +86,20 @@ func (e *engines) resolve(ni *config.NI) config.NI {
 		out.Options[name] = text
 	}
 	return out
+}
+
+// whole is an NI with all its options, also those that it takes from the driver.
+func (e *engines) whole(ni config.NI) config.NI {
+	d := e.table.of(ni.Net.Type())
+	if d.Defaults == nil {
+		return ni
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, options := d.Defaults(e.values[d.Type])
+	maps.Copy(options, ni.Options)
+	ni.Options = options
+	return ni
 }
 
 // knownCPTs are the CPU partitions for an NI that this machine has; nil: all. An export may

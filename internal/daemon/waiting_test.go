@@ -101,7 +101,12 @@ route: [{net: tcp9, gateway: 10.78.0.1@o2ib}]
 		{
 			Net: lnet.MakeNet(lnet.TypeO2IB, 0), Interface: "ib0", Cause: "verbs: open: " + verbs.ErrNoRDMA.Error(),
 			Tunables: api.Tunables{PeerTimeout: 180, PeerCredits: 8, Credits: 128},
-			LND:      []api.Tunable{{Name: "ntx", Value: 256}},
+			LND: []api.Tunable{
+				{Name: "peercredits_hiw", Value: 4}, {Name: "map_on_demand", Value: 1, Truth: true},
+				{Name: "concurrent_sends", Value: 8}, {Name: "fmr_pool_size", Value: 512}, {Name: "fmr_flush_trigger", Value: 384},
+				{Name: "fmr_cache", Value: 1}, {Name: "ntx", Value: 256}, {Name: "conns_per_peer", Value: 1},
+				{Name: "timeout", Value: 50}, {Name: "tos", Value: -1},
+			},
 		},
 		{
 			Net: lnet.MakeNet(lnet.TypeGNI, 1), NID: nid(t, "7@gni1"), Place: 1, Cause: "this lnetd has no driver for gni nets",
