@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -11,10 +10,7 @@ import (
 )
 
 // guest is a kernel node.
-type guest struct {
-	member
-	name string
-}
+type guest struct{ box }
 
 // options has a router's buffers fit a guest's memory, and routers found out about
 // in seconds: one that was just told to forward says so no sooner.
@@ -29,42 +25,26 @@ const transactionTimeout = 30
 // nets, and has it take part in LNet selftest.
 func (l *lab) guest(t *testing.T, networks ...int) *guest {
 	t.Helper()
-	g := &guest{member: l.member(networks)}
-	g.name = fmt.Sprintf("k%d", g.number)
-	l.must(t, "start", g.name, address(0, g.number), address(1, g.number), "--image", l.image, "--opt", options)
-	t.Cleanup(func() {
-		if t.Failed() {
-			out, _ := l.command(context.Background(), "console", g.name).Output()
-			t.Logf("console of %s:\n%s", g.name, out)
-		}
-	})
-	g.must(t, "modprobe lnet && lnetctl lnet configure && modprobe lnet_selftest")
-	g.must(t, fmt.Sprintf("lnetctl set transaction_timeout %d", transactionTimeout))
-	for _, network := range networks {
-		g.must(t, fmt.Sprintf("lnetctl net add --net %s --if eth%d", lnetOf(network), network))
-	}
+	g := &guest{l.box("k", networks)}
+	g.boot(t)
 	return g
 }
 
-// must runs a shell command in the guest, which has to succeed.
-func (g *guest) must(t *testing.T, command string) string {
+// boot boots it, and brings LNet up.
+func (g *guest) boot(t *testing.T) {
 	t.Helper()
-	out, status := g.try(t, command)
-	if status != 0 {
-		t.Fatalf("%s: %s: status %d\n%s", g.name, command, status, out)
+	g.box.boot(t)
+	g.must(t, "modprobe lnet && lnetctl lnet configure && modprobe lnet_selftest")
+	g.must(t, fmt.Sprintf("lnetctl set transaction_timeout %d", transactionTimeout))
+	for _, network := range g.networks {
+		g.must(t, fmt.Sprintf("lnetctl net add --net %s --if eth%d", g.lab.nets[network], network))
 	}
-	return out
-}
-
-func (g *guest) try(t *testing.T, command string) (string, int) {
-	t.Helper()
-	return g.lab.try(t, "run", g.name, command, "-t", fmt.Sprint(int(patience.Seconds())))
 }
 
 // route adds a route to a network by a gateway's NID on the other.
 func (g *guest) route(t *testing.T, to int, gateway string) {
 	t.Helper()
-	g.must(t, fmt.Sprintf("lnetctl route add --net %s --gateway %s", lnetOf(to), gateway))
+	g.must(t, fmt.Sprintf("lnetctl route add --net %s --gateway %s", g.lab.nets[to], gateway))
 }
 
 // wantPing has the guest ping a member until it answers, as what it has heard of

@@ -67,34 +67,43 @@ func sweep() {
 	namespace.Sweep(prefix)
 }
 
-// programs is the directory of lnetd and lnetdctl.
-var programs = sync.OnceValues(func() (string, error) { return scratch, daemontest.Build(scratch) })
+// programs is the directory of lnetd and lnetdctl, with the driver for RDMA. They run in
+// guests as well, which have the C library of Debian 12.
+var programs = sync.OnceValues(func() (string, error) { return scratch, daemontest.Build(scratch, "-tags", "o2ib") })
 
 // images are the versions that kernels have: 2.17 and 2.15.
 var images = []string{"master", "b2_15"}
 
-// onEach tells a story with kernels of each version.
-func onEach(t *testing.T, story func(t *testing.T, l *lab)) {
+// ethernet and mixed are the nets on br0 and br1.
+var ethernet, mixed = [2]string{"tcp", "tcp1"}, [2]string{"o2ib", "tcp1"}
+
+// onEach tells a story with kernels of each version, and these nets, both at once: much of
+// it is waiting.
+func onEach(t *testing.T, nets [2]string, story func(t *testing.T, l *lab)) {
 	if os.Getenv("LNET_LAB") == "" {
 		t.Skip("needs LNET_LAB, the directory of kernel guests; .ci/run kernel knows it")
 	}
 	for _, image := range images {
-		t.Run(image, func(t *testing.T) { story(t, newLab(t, image)) })
+		t.Run(image, func(t *testing.T) {
+			t.Parallel()
+			story(t, newLab(t, image, nets))
+		})
 	}
 }
 
 // lab is a laboratory of a test's own: a network namespace with two bridges.
 type lab struct {
 	image string
-	vm    string // the program
-	name  string // of the namespace
+	nets  [2]string // on br0 and br1
+	vm    string    // the program
+	name  string    // of the namespace
 	hosts int
 }
 
 // labs tells those of one process apart.
 var labs atomic.Int32
 
-func newLab(t *testing.T, image string) *lab {
+func newLab(t *testing.T, image string, nets [2]string) *lab {
 	t.Helper()
 	testenv.NeedRoot(t)
 	testenv.NeedCommand(t, "ip", "iproute2")
@@ -104,7 +113,7 @@ func newLab(t *testing.T, image string) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{image: image, vm: filepath.Join(dir, "vm"), name: fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), labs.Add(1))}
+	l := &lab{image: image, nets: nets, vm: filepath.Join(dir, "vm"), name: fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), labs.Add(1))}
 	t.Cleanup(func() {
 		l.end(t, "stop", "--all")
 		l.end(t, "net", "down")
@@ -161,12 +170,7 @@ func (l *lab) try(t *testing.T, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// Networks: 0 is br0, with the LNet tcp, and 1 is br1, with tcp1.
-func lnetOf(network int) string { return [2]string{"tcp", "tcp1"}[network] }
-
 func address(network, number int) string { return fmt.Sprintf("10.%d.0.%d", 77+network, number) }
-
-func nid(network, number int) string { return address(network, number) + "@" + lnetOf(network) }
 
 // member is somebody on the bridges, in the kernel or not.
 type member struct {
@@ -181,7 +185,9 @@ func (l *lab) member(networks []int) member {
 }
 
 // nid is its NID on a network.
-func (m *member) nid(network int) string { return nid(network, m.number) }
+func (m *member) nid(network int) string {
+	return address(network, m.number) + "@" + m.lab.nets[network]
+}
 
 // primary is its first NID.
 func (m *member) primary() string { return m.nid(m.networks[0]) }

@@ -4,11 +4,11 @@ import "testing"
 
 // Given a kernel node and lnetd with two wires between them.
 func TestBesideAKernel(t *testing.T) {
-	onEach(t, func(t *testing.T, l *lab) {
+	onEach(t, ethernet, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0, 1)
 		h := l.host(t, []int{0, 1}, false)
 		pingAndDiscovery(t, k, h)
-		t.Run("selftest", func(t *testing.T) { selftest(t, k, h) })
+		t.Run("selftest", func(t *testing.T) { selftest(t, k, &h.daemon) })
 		t.Run("rails", func(t *testing.T) { railCutAndRestored(t, k, h) })
 		pingAndDiscovery(t, k, h)
 		h.Stop(t)
@@ -28,7 +28,7 @@ func pingAndDiscovery(t *testing.T, k *guest, h *host) {
 
 // When either drives LNet selftest, with either as the client and the other as the
 // server, then large and small data go through unharmed, and nobody sees an error.
-func selftest(t *testing.T, k *guest, h *host) {
+func selftest(t *testing.T, k *guest, h *daemon) {
 	for _, ends := range [][2]string{{h.primary(), k.primary()}, {k.primary(), h.primary()}} {
 		from, to := ends[0], ends[1]
 		k.lst(t, from, to, "brw write check=full size=1M")
@@ -63,7 +63,7 @@ func railCutAndRestored(t *testing.T, k *guest, h *host) {
 // Given a kernel router between two lnetds on different nets, then they ping and
 // discover each other and load goes through it, either way.
 func TestKernelRouter(t *testing.T) {
-	onEach(t, func(t *testing.T, l *lab) {
+	onEach(t, ethernet, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0, 1)
 		k.must(t, "lnetctl set routing 1")
 		a := l.host(t, []int{0}, false, route{1, k.nid(0)})
@@ -81,7 +81,7 @@ func TestKernelRouter(t *testing.T) {
 // and lnetd, then they ping and discover each other and load goes through it,
 // either way.
 func TestRouterOfKernels(t *testing.T) {
-	onEach(t, func(t *testing.T, l *lab) {
+	onEach(t, ethernet, func(t *testing.T, l *lab) {
 		r := l.host(t, []int{0, 1}, true)
 		a := l.guest(t, 0)
 		b := l.guest(t, 1)

@@ -15,23 +15,23 @@ type wire struct {
 	pull, plug func(t *testing.T)
 }
 
-// middle is the guest's wire where neither end sees its carrier go.
-func (g *guest) middle(t *testing.T, network int) wire {
+// middle is the machine's wire where neither end sees its carrier go.
+func (b *box) middle(t *testing.T, network int) wire {
 	t.Helper()
-	port := g.lab.tap(t, network)
+	port := b.port(t, network)
 	return wire{
 		"in the middle",
-		func(t *testing.T) { namespace.IP(t, "-n", g.lab.name, "link", "set", port, "nomaster") },
+		func(t *testing.T) { namespace.IP(t, "-n", b.lab.name, "link", "set", port, "nomaster") },
 		func(t *testing.T) {
-			namespace.IP(t, "-n", g.lab.name, "link", "set", port, "master", fmt.Sprintf("br%d", network))
+			namespace.IP(t, "-n", b.lab.name, "link", "set", port, "master", fmt.Sprintf("br%d", network))
 		},
 	}
 }
 
-// end is the guest's own, which sees it.
-func (g *guest) end(network int) wire {
+// end is the machine's own, which sees it.
+func (b *box) end(network int) wire {
 	link := func(state string) func(*testing.T) {
-		return func(t *testing.T) { g.must(t, fmt.Sprintf("ip link set eth%d %s", network, state)) }
+		return func(t *testing.T) { b.must(t, fmt.Sprintf("ip link set eth%d %s", network, state)) }
 	}
 	return wire{"at the kernel's end", link("down"), link("up")}
 }
@@ -44,19 +44,22 @@ func (h *host) end(network int) wire {
 	return wire{"at lnetd's end", link("down"), link("up")}
 }
 
-// tap is the port of the laboratory's only guest at a network's bridge.
-func (l *lab) tap(t *testing.T, network int) string {
+// port is where the bridge of a network has last heard the machine.
+func (b *box) port(t *testing.T, network int) string {
 	t.Helper()
-	out, err := exec.Command("ip", "-n", l.name, "-o", "link", "show", "type", "tun").Output()
+	address := strings.TrimSpace(b.must(t, fmt.Sprintf("ping -c 1 -W 5 %s >/dev/null; cat /sys/class/net/eth%d/address", address(network, bridge), network)))
+	out, err := exec.Command("bridge", "-n", b.lab.name, "fdb", "show", "br", fmt.Sprintf("br%d", network)).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(out)) {
-		name, _, _ := strings.Cut(strings.Fields(line)[1], ":")
-		if strings.HasSuffix(name, fmt.Sprintf(".%d", network)) {
-			return name
+		if f := strings.Fields(line); len(f) > 2 && f[0] == address && f[1] == "dev" {
+			return f[2]
 		}
 	}
-	t.Fatalf("no port of a guest on br%d:\n%s", network, out)
+	t.Fatalf("%s, %s, is behind no port of br%d:\n%s", b.name, address, network, out)
 	return ""
 }
+
+// bridge is the number of the bridges themselves.
+const bridge = 254

@@ -48,10 +48,11 @@ type Process struct {
 	ended chan error // what Wait returned
 }
 
-// Build builds lnetd and lnetdctl into a directory.
-func Build(dir string) error {
+// Build builds lnetd and lnetdctl into a directory, with flags for go build.
+func Build(dir string, flags ...string) error {
 	const module = "github.com/lnetd/lnetd/cmd/"
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", dir, module+"lnetd", module+"lnetdctl")
+	args := append([]string{"build", "-buildvcs=false"}, flags...)
+	cmd := exec.Command("go", append(args, "-o", dir, module+"lnetd", module+"lnetdctl")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
