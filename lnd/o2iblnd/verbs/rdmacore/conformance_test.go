@@ -1,10 +1,8 @@
 //go:build o2ib && cgo
 
-// These tests need devices, such as soft-RoCE has in a guest:
+// These tests need devices, such as .ci/guest has in software:
 //
-//	CGO_ENABLED=1 go test -c -tags o2ib ./lnd/o2iblnd/verbs/rdmacore
-//	ip addr add 10.77.0.41/24 dev eth0                       # in the guest, beside 10.77.0.31
-//	LNETD_TEST_RDMA='10.77.0.31 10.77.0.41' ./rdmacore.test  # there, too
+//	go test -tags o2ib -exec $PWD/.ci/guest -run OnDevices ./lnd/o2iblnd/verbs/rdmacore
 //
 // With -asan -ldflags=-extldflags=-static-libasan the shim runs under AddressSanitizer.
 
@@ -24,7 +22,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/verbstest"
 )
 
-// The machine's two addresses on RDMA devices, separated by a comma; tests that need them
+// The machine's addresses on RDMA devices, two or more; tests that need them
 // are skipped without. They may be on one device.
 const addresses = "LNETD_TEST_RDMA"
 
@@ -56,7 +54,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-func TestConformance(t *testing.T) {
+func TestConformanceOnDevices(t *testing.T) {
 	a, b := needDevices(t)
 	verbstest.Run(t, verbstest.Harness{
 		New:      func(t *testing.T) *verbstest.World { return world(t, a, b) },
@@ -127,8 +125,8 @@ func startVictim(t *testing.T, at netip.AddrPort, s verbstest.Service) (kill fun
 	return kill
 }
 
-// TestDeviceEvents: ports and devices go, and what a driver has of them can be given back.
-func TestDeviceEvents(t *testing.T) {
+// TestEventsOnDevices: ports and devices go, and what a driver has of them can be given back.
+func TestEventsOnDevices(t *testing.T) {
 	var addr, netdev, link string
 	if _, err := fmt.Sscan(os.Getenv(spare), &addr, &netdev, &link); err != nil {
 		t.Skipf("needs an RDMA device that may go: %s='ADDRESS NETDEV LINK'", spare)

@@ -1,0 +1,81 @@
+package rdma
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+)
+
+// The ports of all nodes, over RDMA and TCP.
+const (
+	service = 18988
+	port    = 18989
+)
+
+// addresses are those on RDMA devices.
+func addresses(t testing.TB, n int) []string {
+	t.Helper()
+	list := strings.Fields(os.Getenv("LNETD_TEST_RDMA"))
+	if len(list) < n {
+		t.Skipf("needs %d addresses on RDMA devices: LNETD_TEST_RDMA='ADDRESS ADDRESS ...'", n)
+	}
+	return list
+}
+
+// node is an lnetd, and what it is started with.
+type node struct {
+	*daemontest.Process
+	nids   []string
+	launch daemontest.Launch
+}
+
+// start runs lnetd with NIDs, and more of a configuration, until the end of the test.
+func start(t *testing.T, more string, nids ...string) *node {
+	t.Helper()
+	programs := os.Getenv("LNETD_TEST_PROGRAMS")
+	if programs == "" {
+		t.Skip("needs lnetd and lnetdctl with the tag o2ib: LNETD_TEST_PROGRAMS=DIRECTORY")
+	}
+	dir := t.TempDir()
+	text := more + "net:\n"
+	for _, nid := range nids {
+		text += fmt.Sprintf("    - net type: %s\n      local NI(s):\n        - nid: %s\n", nid[strings.IndexByte(nid, '@')+1:], nid)
+	}
+	text += fmt.Sprintf(`lnetd:
+    port: %d
+    o2iblnd: {service: %d}
+    selftest: {enabled: true}
+    alive_router_check_interval: 1
+    router_ping_timeout: 5
+`, port, service)
+	file := filepath.Join(dir, "lnetd.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := &node{nids: nids, launch: daemontest.Launch{
+		Name: nids[0], Programs: programs, Socket: filepath.Join(dir, "control.sock"),
+	}}
+	n.launch.Command = []string{filepath.Join(programs, "lnetd"), "--config", file, "--control-socket", n.launch.Socket}
+	n.restart(t)
+	return n
+}
+
+// restart starts what does not run.
+func (n *node) restart(t *testing.T) {
+	t.Helper()
+	n.Process = daemontest.Run(t, n.launch)
+}
+
+// saying is an error unless a command has succeeded and tells of a node.
+func saying(out string, status int, of *node, words ...string) error {
+	for _, word := range append(words, of.nids...) {
+		if status != 0 || !strings.Contains(out, word) {
+			return fmt.Errorf("status %d, without %q: %s", status, word, out)
+		}
+	}
+	return nil
+}

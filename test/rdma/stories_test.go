@@ -1,0 +1,100 @@
+package rdma
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+)
+
+// patience bounds what a busy machine, or one that is emulated, takes for a thing that nothing is in the
+// way of.
+const patience = 2 * time.Minute
+
+// Given two nodes over RDMA, when they ping and discover each other, and one brings and
+// fetches data of the other, small and large, then all of it arrives, and as it was.
+func TestTwoNodesOnDevices(t *testing.T) {
+	at := addresses(t, 2)
+	a, b := start(t, "", at[0]+"@o2ib"), start(t, "", at[1]+"@o2ib")
+	a.wantPing(t, b)
+	b.wantPing(t, a)
+	a.wantDiscover(t, b)
+	b.wantDiscover(t, a)
+	a.wantLoad(t, b, "--ping")
+	for _, size := range []string{"4K", "1M"} {
+		a.wantLoad(t, b, "--size", size, "--check", "full", "--write")
+		a.wantLoad(t, b, "--size", size, "--check", "full")
+	}
+	a.Stop(t)
+	b.Stop(t)
+}
+
+// Given two nodes with traffic, when one is killed and comes back, then traffic does, too.
+func TestRestartOnDevices(t *testing.T) {
+	at := addresses(t, 2)
+	a, b := start(t, "", at[0]+"@o2ib"), start(t, "", at[1]+"@o2ib")
+	a.wantLoad(t, b, "--size", "1M", "--check", "full", "--write")
+	b.Kill(t)
+	if out, status := a.Ctl(t, "ping", "--timeout", "2", b.nids[0]); status == 0 {
+		t.Errorf("the dead node answers: %s", out)
+	}
+	b.restart(t)
+	daemontest.Within(t, patience, "ping", func() error { return a.ping(t, b) })
+	b.wantPing(t, a)
+	a.wantLoad(t, b, "--size", "1M", "--check", "full", "--write")
+	b.wantLoad(t, a, "--size", "4K", "--check", "full")
+}
+
+// Given a node over RDMA, another one over TCP, and a router that has both, when they ping each
+// other and exchange data, then it arrives.
+func TestRouterOnDevices(t *testing.T) {
+	at := addresses(t, 3)
+	route := func(net, gateway string) string {
+		return "route:\n    - net: " + net + "\n      gateway: " + gateway + "\n"
+	}
+	start(t, "routing:\n    enable: 1\nbuffers: {tiny: 64, small: 64, large: 16}\n", at[1]+"@o2ib", at[1]+"@tcp")
+	a := start(t, route("tcp", at[1]+"@o2ib"), at[0]+"@o2ib")
+	b := start(t, route("o2ib", at[1]+"@tcp"), at[2]+"@tcp")
+	daemontest.Within(t, patience, "ping through the router", func() error { return a.ping(t, b) })
+	b.wantPing(t, a)
+	a.wantLoad(t, b, "--size", "1M", "--check", "full", "--write")
+	a.wantLoad(t, b, "--size", "1M", "--check", "full")
+}
+
+func (n *node) ping(t *testing.T, to *node) error {
+	t.Helper()
+	out, status := n.Ctl(t, "ping", "--timeout", "10", to.nids[0])
+	return saying(out, status, to)
+}
+
+func (n *node) wantPing(t *testing.T, to *node) {
+	t.Helper()
+	if err := n.ping(t, to); err != nil {
+		t.Errorf("%s pings %s: %v", n.Name, to.Name, err)
+	}
+}
+
+func (n *node) wantDiscover(t *testing.T, of *node) {
+	t.Helper()
+	out, status := n.Ctl(t, "discover", of.nids[0])
+	if err := saying(out, status, of, "Multi-Rail: true"); err != nil {
+		t.Errorf("%s discovers %s: %v", n.Name, of.Name, err)
+	}
+}
+
+// wantLoad has the node exchange data with another one by LNet selftest, without any error.
+func (n *node) wantLoad(t *testing.T, with *node, test ...string) {
+	t.Helper()
+	command := append([]string{"lst", "quick", "--json", "--time", "2s", "--from", n.nids[0], "--to", with.nids[0]}, test...)
+	out := strings.TrimSpace(n.Must(t, command...))
+	var result struct {
+		Total  struct{ Latency struct{ Count int } }
+		Failed bool
+	}
+	last := out[strings.LastIndexByte(out, '\n')+1:]
+	if err := json.Unmarshal([]byte(last), &result); err != nil || result.Failed || result.Total.Latency.Count == 0 {
+		t.Errorf("%s: %v\n%s", command, err, out)
+	}
+}
