@@ -302,9 +302,8 @@ func goEnv(t *testing.T, name string) string {
 
 // needMachine ends the test unless there is a root file system to try packages in, and the
 // right to.
-func needMachine(t *testing.T) string {
+func needMachine(t *testing.T) {
 	t.Helper()
-	dir := testenv.Machine(t)
+	testenv.Machine(t)
 	testenv.NeedRoot(t)
-	return dir
 }

@@ -72,8 +72,8 @@ func TestUpgrade(t *testing.T) {
 		t.Fatalf("lnetd --version: %q, want %q", got, want)
 	}
 	const changed, instance = "net:\n    - net type: tcp7\n", "/etc/lnetd/blue.yaml"
-	m.write(t, configuration, changed)
-	m.write(t, instance, changed)
+	m.Write(t, configuration, changed)
+	m.Write(t, instance, changed)
 	m.run(t, "systemctl", "enable", "lnetd.service")
 	uid := m.run(t, "id", "-u", "lnetd")
 

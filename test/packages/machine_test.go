@@ -8,21 +8,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lnetd/lnetd/internal/nspawn"
 )
 
-// machine is a copy of a Debian root file system, which programs run in without a boot.
-type machine struct{ root string }
+// machine is a copy of a Debian root file system, which programs run in without a boot, too.
+type machine struct{ *nspawn.Machine }
 
 // newMachine makes a copy that goes with the test.
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	base := needMachine(t)
-	m := &machine{root: filepath.Join(t.TempDir(), "machine")}
-	if out, err := exec.Command("cp", "-a", base, m.root).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	m := &machine{nspawn.Copy(t)}
 	// Packages that were downloaded when it was made.
-	if err := os.RemoveAll(m.path("/var/cache/apt/archives")); err != nil {
+	if err := os.RemoveAll(m.Path("/var/cache/apt/archives")); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -43,14 +41,11 @@ func TestSkippedWithoutMachine(t *testing.T) {
 	}
 }
 
-// path is where a file of the machine lies.
-func (m *machine) path(name string) string { return filepath.Join(m.root, name) }
-
 // command is a command that runs in the machine, which has /proc as long as it does, and no
 // variables of the host.
 func (m *machine) command(name string, args ...string) *exec.Cmd {
 	const enter = `mount -t proc proc "$0/proc" && exec chroot "$0" "$@"`
-	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", enter, m.root, name}, args...)...)
+	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", enter, m.Root, name}, args...)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", "HOME=/root"}
 	return cmd
 }
@@ -73,9 +68,9 @@ func (m *machine) install(t *testing.T, deb string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.write(t, name, string(content))
+	m.Write(t, name, string(content))
 	defer func() {
-		if err := os.Remove(m.path(name)); err != nil {
+		if err := os.Remove(m.Path(name)); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -84,24 +79,17 @@ func (m *machine) install(t *testing.T, deb string) string {
 
 func (m *machine) read(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(m.path(name))
+	b, err := os.ReadFile(m.Path(name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(b)
 }
 
-func (m *machine) write(t *testing.T, name, content string) {
-	t.Helper()
-	if err := os.WriteFile(m.path(name), []byte(content), 0o644); err != nil { //nolint:gosec // as an administrator would
-		t.Fatal(err)
-	}
-}
-
 // has tells whether there is a file, or a link that may lead nowhere.
 func (m *machine) has(t *testing.T, name string) bool {
 	t.Helper()
-	_, err := os.Lstat(m.path(name))
+	_, err := os.Lstat(m.Path(name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
@@ -124,11 +112,11 @@ func (m *machine) wantFiles(t *testing.T, names ...string) {
 func (m *machine) traces(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := filepath.WalkDir(m.root, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(m.Root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name := strings.TrimPrefix(path, m.root)
+		name := strings.TrimPrefix(path, m.Root)
 		switch {
 		case d.IsDir():
 			switch name {

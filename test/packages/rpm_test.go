@@ -18,7 +18,7 @@ func (m *machine) rpm(t *testing.T, args ...string) string {
 	t.Helper()
 	testenv.NeedCommand(t, "rpm", "rpm")
 	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c",
-		`mount -t proc proc "$0/proc" && exec rpm --root "$0" "$@"`, m.root}, args...)...)
+		`mount -t proc proc "$0/proc" && exec rpm --root "$0" "$@"`, m.Root}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("rpm %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -44,7 +44,7 @@ func TestRPM(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	// As distributions with rpm have it; of Debian, what no preset names is enabled.
-	m.write(t, "/usr/lib/systemd/system-preset/99-default-disable.preset", "disable *\n")
+	m.Write(t, "/usr/lib/systemd/system-preset/99-default-disable.preset", "disable *\n")
 	if out := m.rpm(t, "--nodeps", "-i", older(t, rpmName(oldVersion))); out != "" && !strings.Contains(out, "Creating user 'lnetd'") {
 		t.Errorf("rpm -i:\n%s", out)
 	}
@@ -54,7 +54,7 @@ func TestRPM(t *testing.T) {
 		t.Errorf("rpm -V:\n%s", out)
 	}
 	const changed = "net:\n    - net type: tcp7\n"
-	m.write(t, configuration, changed)
+	m.Write(t, configuration, changed)
 	m.run(t, "systemctl", "enable", "lnetd.service", "lnetd@blue.service")
 
 	m.rpm(t, "--nodeps", "-U", rpm(t))

@@ -43,7 +43,7 @@ func TestService(t *testing.T) {
 	} {
 		if !t.Run(part.name, func(t *testing.T) {
 			m.fresh(t)
-			m.write(t, config, oneNI)
+			m.Write(t, config, oneNI)
 			part.run(t, m)
 		}) {
 			return
@@ -79,7 +79,7 @@ func units(t *testing.T, m *machine) {
 // lnetd is ready when its NIs are up or waited for, and the status line says which, also when
 // that changes. It runs as a user of its own, with one right, and listens at 988.
 func start(t *testing.T, m *machine) {
-	m.write(t, config, twoNIs)
+	m.Write(t, config, twoNIs)
 	m.sh(t, "systemctl start lnetd")
 	if s := m.property(t, "lnetd", "StatusText"); s != `1 NI is up; waiting for: tcp1(late0) ("late0": no such network device)` {
 		t.Errorf("status %q", s)
@@ -111,7 +111,7 @@ func start(t *testing.T, m *machine) {
 // the connection, and says nothing.
 func slowStart(t *testing.T, m *machine) {
 	m.drop(t, "lnetd.service", "[Service]\nTimeoutStartSec=3s\n")
-	m.write(t, config, oneNI+"route:\n    - net: tcp9\n      gateway: 127.0.0.9@tcp\n"+
+	m.Write(t, config, oneNI+"route:\n    - net: tcp9\n      gateway: 127.0.0.9@tcp\n"+
 		"lnetd:\n    check_routers_before_use: 1\n    router_ping_timeout: 8\n")
 	m.sh(t, "systemd-run --quiet --unit=deaf --socket-property=ListenStream=127.0.0.9:988 sleep infinity")
 	m.sh(t, "systemctl start lnetd")
@@ -136,8 +136,8 @@ func journal(t *testing.T, m *machine) {
 	m.logged(t, of+" PRIORITY=6 LNET_LEVEL=debug", "the level of the log has changed level=debug from=info")
 	m.sh(t, "systemctl stop lnetd")
 	// What it says in other ways, before there is a log, comes as text.
-	m.write(t, config, "net: nonsense\n")
-	if out, err := m.try(t, "systemctl start lnetd"); err == nil {
+	m.Write(t, config, "net: nonsense\n")
+	if out, err := m.Try(t, "systemctl start lnetd"); err == nil {
 		t.Errorf("it starts: %s", out)
 	}
 	m.logged(t, "--unit=lnetd", "lnetd.yaml:1")
@@ -153,7 +153,7 @@ func reload(t *testing.T, m *machine) {
 	if s := m.property(t, "lnetd", "ActiveState"); s != "reloading" {
 		t.Errorf("it is %s", s)
 	}
-	fifo, err := os.OpenFile(m.root+"/"+config, os.O_WRONLY, 0)
+	fifo, err := os.OpenFile(m.Root+"/"+config, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,14 +167,14 @@ func reload(t *testing.T, m *machine) {
 	m.await(t, "lnetd", "StatusText", with("1 NI is up; waiting for: tcp1(late0)"))
 	m.sh(t, "rm /etc/lnetd/lnetd.yaml")
 
-	m.write(t, config, "net: nonsense\n")
+	m.Write(t, config, "net: nonsense\n")
 	m.sh(t, "systemctl reload lnetd")
 	s := m.await(t, "lnetd", "StatusText", with("the last reload failed"))
 	if !strings.Contains(s, "1 NI is up") || !strings.Contains(s, "lnetd.yaml:1") {
 		t.Errorf("status %q", s)
 	}
 	m.await(t, "lnetd", "ActiveState", equal("active"))
-	m.write(t, config, oneNI)
+	m.Write(t, config, oneNI)
 	m.sh(t, "systemctl reload lnetd")
 	m.await(t, "lnetd", "StatusText", equal("1 NI is up"))
 	if now := m.pid(t, "lnetd"); now != pid {
@@ -185,13 +185,13 @@ func reload(t *testing.T, m *machine) {
 // Sockets that lnetd has made stay open while it is restarted: nobody who connects meanwhile is
 // refused. When it is stopped systemd keeps none.
 func restart(t *testing.T, m *machine) {
-	m.write(t, config, oneNI+metric)
+	m.Write(t, config, oneNI+metric)
 	m.sh(t, "systemctl start lnetd")
 	m.await(t, "lnetd", "NFileDescriptorStore", equal("3"))
 	const sockets = "stat --format=%i /run/lnetd/control.sock /run/lnetd/lnetd.sock"
 	before, pid := m.sh(t, sockets), m.pid(t, "lnetd")
 	// Connects all the time, and notes what cannot be had.
-	m.write(t, "root/hammer", `
+	m.Write(t, "root/hammer", `
 count=0
 while [ ! -e /run/enough ]; do
 	(exec 3<>/dev/tcp/127.0.0.1/9101) || echo refused
@@ -244,7 +244,7 @@ func page(port int) string {
 // Who connects to an lnetd that does not answer, and then dies, is served by the next one: what
 // waits in the sockets is not lost.
 func crash(t *testing.T, m *machine) {
-	m.write(t, config, oneNI+metric)
+	m.Write(t, config, oneNI+metric)
 	m.sh(t, "systemctl start lnetd")
 	m.await(t, "lnetd", "NFileDescriptorStore", equal("3"))
 	pid := m.pid(t, "lnetd")
@@ -255,7 +255,7 @@ func crash(t *testing.T, m *machine) {
 		"metrics": "bash -c \"" + strings.NewReplacer(`\r\n`, `\\r\\n`, `"`, `\"`).Replace(page(9101)) + "\"",
 	}
 	for name, command := range commands {
-		m.write(t, "root/"+name, command+"\n")
+		m.Write(t, "root/"+name, command+"\n")
 		m.sh(t, "systemd-run --quiet --unit=wait-"+name+" --property=RemainAfterExit=yes bash /root/"+name)
 	}
 	// Each of them waits to be accepted.
@@ -279,21 +279,21 @@ func crash(t *testing.T, m *machine) {
 
 // What was kept and is not needed any more goes: nobody can connect there.
 func notNeeded(t *testing.T, m *machine) {
-	m.write(t, config, oneNI+metric)
+	m.Write(t, config, oneNI+metric)
 	m.sh(t, "systemctl start lnetd")
 	m.await(t, "lnetd", "NFileDescriptorStore", equal("3"))
-	m.write(t, config, oneNI)
+	m.Write(t, config, oneNI)
 	m.sh(t, "systemctl restart lnetd")
 	if n := m.property(t, "lnetd", "NFileDescriptorStore"); n != "2" {
 		t.Errorf("%s sockets are kept", n)
 	}
-	if out, err := m.try(t, page(9101)); err == nil {
+	if out, err := m.Try(t, page(9101)); err == nil {
 		t.Errorf("metrics are there: %s", out)
 	}
-	m.write(t, config, oneNI+strings.Replace(metric, "127.0.0.1", "0.0.0.0", 1))
+	m.Write(t, config, oneNI+strings.Replace(metric, "127.0.0.1", "0.0.0.0", 1))
 	m.sh(t, "systemctl restart lnetd")
 	m.sh(t, page(9101))
-	m.write(t, config, oneNI+metric) // at the same port, which the kept one has
+	m.Write(t, config, oneNI+metric) // at the same port, which the kept one has
 	m.sh(t, "systemctl restart lnetd")
 	m.sh(t, page(9101))
 }
@@ -369,7 +369,7 @@ func activation(t *testing.T, m *machine) {
 func wrongSocket(t *testing.T, m *machine) {
 	m.drop(t, "lnetd-clients.socket", "[Socket]\nListenSequentialPacket=\nListenStream=/run/lnetd/lnetd.sock\n")
 	m.sh(t, "systemctl start lnetd-clients.socket")
-	if out, err := m.try(t, "systemctl start lnetd"); err == nil {
+	if out, err := m.Try(t, "systemctl start lnetd"); err == nil {
 		t.Errorf("it starts: %s", out)
 	}
 	m.logged(t, "--unit=lnetd", "[inherited-socket]", "ListenSequentialPacket=/PATH")
@@ -380,13 +380,13 @@ func wrongSocket(t *testing.T, m *machine) {
 func group(t *testing.T, m *machine) {
 	m.drop(t, "lnetd.service", "[Service]\nSupplementaryGroups=users\n")
 	gid := m.sh(t, "getent group users | cut -d: -f3")
-	m.write(t, config, oneNI+"lnetd:\n    transport:\n        group: "+gid+"\n")
+	m.Write(t, config, oneNI+"lnetd:\n    transport:\n        group: "+gid+"\n")
 	m.sh(t, "systemctl start lnetd")
 	if g := m.sh(t, "stat --format='%G %a' /run/lnetd/lnetd.sock"); g != "users 660" {
 		t.Errorf("the socket is of %s", g)
 	}
 	m.client(t)
-	m.write(t, config, oneNI)
+	m.Write(t, config, oneNI)
 	m.sh(t, "systemctl restart lnetd") // what was kept has the wrong group
 	if g := m.sh(t, "stat --format='%G %a' /run/lnetd/lnetd.sock"); g != "lnetd 660" {
 		t.Errorf("then it is of %s", g)
@@ -398,12 +398,12 @@ func group(t *testing.T, m *machine) {
 // others; these are kept over a restart, too.
 func namespaces(t *testing.T, m *machine) {
 	m.sh(t, "systemctl start lnetd")
-	if out, err := m.try(t, "systemctl start lnetd@pod1 2>&1"); err == nil || !strings.Contains(out, "ssert") {
+	if out, err := m.Try(t, "systemctl start lnetd@pod1 2>&1"); err == nil || !strings.Contains(out, "ssert") {
 		t.Errorf("without its namespace: %v, %s", err, out)
 	}
 	for _, pod := range []string{"pod1", "pod2"} {
 		m.sh(t, "ip netns add "+pod+" && ip -n "+pod+" link set lo up")
-		m.write(t, "etc/lnetd/"+pod+".yaml", oneNI+metric)
+		m.Write(t, "etc/lnetd/"+pod+".yaml", oneNI+metric)
 		m.sh(t, "systemctl start lnetd@"+pod)
 		if s := m.property(t, "lnetd@"+pod, "StatusText"); s != "1 NI is up" {
 			t.Errorf("%s: status %q", pod, s)
