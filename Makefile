@@ -12,7 +12,7 @@ SEEDS ?= 10000
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence stories soak hosting service rdma conformance control-page metrics-page man packages ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence stories soak hosting service rdma rdma-bench conformance control-page metrics-page man packages ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ service: ## the units of deploy/systemd under a real systemd; needs root, system
 
 rdma: ## lnetd and the shim over RDMA, in software, in a machine of QEMU's; needs root
 	.ci/run tools o2ib
+
+rdma-bench: ## lnetd beside the plainest program in C over RDMA, there
+	.ci/run o2ib_bench
 
 conformance: ## docs/conformance.md: which test shows which rule of the specification
 	go test -count=1 -run '^TestPage$$' ./internal/conformance -update

@@ -63,20 +63,20 @@ func TestRouterOnDevices(t *testing.T) {
 	a.wantLoad(t, b, "--size", "1M", "--check", "full")
 }
 
-func (n *node) ping(t *testing.T, to *node) error {
+func (n *daemon) ping(t *testing.T, to *daemon) error {
 	t.Helper()
 	out, status := n.Ctl(t, "ping", "--timeout", "10", to.nids[0])
 	return saying(out, status, to)
 }
 
-func (n *node) wantPing(t *testing.T, to *node) {
+func (n *daemon) wantPing(t *testing.T, to *daemon) {
 	t.Helper()
 	if err := n.ping(t, to); err != nil {
 		t.Errorf("%s pings %s: %v", n.Name, to.Name, err)
 	}
 }
 
-func (n *node) wantDiscover(t *testing.T, of *node) {
+func (n *daemon) wantDiscover(t *testing.T, of *daemon) {
 	t.Helper()
 	out, status := n.Ctl(t, "discover", of.nids[0])
 	if err := saying(out, status, of, "Multi-Rail: true"); err != nil {
@@ -85,7 +85,7 @@ func (n *node) wantDiscover(t *testing.T, of *node) {
 }
 
 // wantLoad has the node exchange data with another one by LNet selftest, without any error.
-func (n *node) wantLoad(t *testing.T, with *node, test ...string) {
+func (n *daemon) wantLoad(t *testing.T, with *daemon, test ...string) {
 	t.Helper()
 	command := append([]string{"lst", "quick", "--json", "--time", "2s", "--from", n.nids[0], "--to", with.nids[0]}, test...)
 	out := strings.TrimSpace(n.Must(t, command...))

@@ -26,15 +26,15 @@ func addresses(t testing.TB, n int) []string {
 	return list
 }
 
-// node is an lnetd, and what it is started with.
-type node struct {
+// daemon is an lnetd, and what it is started with.
+type daemon struct {
 	*daemontest.Process
 	nids   []string
 	launch daemontest.Launch
 }
 
 // start runs lnetd with NIDs, and more of a configuration, until the end of the test.
-func start(t *testing.T, more string, nids ...string) *node {
+func start(t *testing.T, more string, nids ...string) *daemon {
 	t.Helper()
 	programs := os.Getenv("LNETD_TEST_PROGRAMS")
 	if programs == "" {
@@ -56,7 +56,7 @@ func start(t *testing.T, more string, nids ...string) *node {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n := &node{nids: nids, launch: daemontest.Launch{
+	n := &daemon{nids: nids, launch: daemontest.Launch{
 		Name: nids[0], Programs: programs, Socket: filepath.Join(dir, "control.sock"),
 	}}
 	n.launch.Command = []string{filepath.Join(programs, "lnetd"), "--config", file, "--control-socket", n.launch.Socket}
@@ -65,13 +65,13 @@ func start(t *testing.T, more string, nids ...string) *node {
 }
 
 // restart starts what does not run.
-func (n *node) restart(t *testing.T) {
+func (n *daemon) restart(t *testing.T) {
 	t.Helper()
 	n.Process = daemontest.Run(t, n.launch)
 }
 
 // saying is an error unless a command has succeeded and tells of a node.
-func saying(out string, status int, of *node, words ...string) error {
+func saying(out string, status int, of *daemon, words ...string) error {
 	for _, word := range append(words, of.nids...) {
 		if status != 0 || !strings.Contains(out, word) {
 			return fmt.Errorf("status %d, without %q: %s", status, word, out)
