@@ -35,6 +35,11 @@ type Link struct {
 	CMLoss float64
 	// Break is the probability, for each message, that its connection is lost with it.
 	Break float64
+	// RNR is the probability that a SEND finds no receive, and waits as if none was posted.
+	RNR float64
+	// Fail is the probability that a request fails at the peer's device
+	// (verbs.RemoteOperation), and both queue pairs with it.
+	Fail float64
 	// Stale is the probability that a connection request is rejected as one of a
 	// connection that is still known (verbs.RejectStale).
 	Stale float64

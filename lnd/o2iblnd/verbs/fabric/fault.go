@@ -9,9 +9,10 @@ type Faults struct {
 	CMLosses       uint64 // messages of the connection manager lost, Link.CMLoss
 	Retries        uint64 // messages sent again, for whatever reason
 	RetryExceeded  uint64 // connections that failed so
-	RNR            uint64 // messages that found no receive
+	RNR            uint64 // messages that found no receive, Link.RNR too
 	RNRExceeded    uint64 // connections that failed so
 	Breaks         uint64 // Fabric.Break, Link.Break
+	Failures       uint64 // requests that failed, Link.Fail
 	Stale          uint64 // requests rejected as stale, Link.Stale
 	Rejects        uint64 // rejects of all kinds
 	Unreachable    uint64 // attempts given up
@@ -26,7 +27,7 @@ type Faults struct {
 }
 
 type counters struct {
-	losses, stalls, cmLosses, retries, retryExceeded, rnr, rnrExceeded, breaks, stale, rejects, unreachable, protection,
+	losses, stalls, cmLosses, retries, retryExceeded, rnr, rnrExceeded, breaks, failures, stale, rejects, unreachable, protection,
 	overflows, cuts, portsDown, removals, kills, crashes, held, early atomic.Uint64
 }
 
@@ -35,7 +36,7 @@ func (f *Fabric) Faults() Faults {
 	c := &f.faults
 	return Faults{
 		Losses: c.losses.Load(), Stalls: c.stalls.Load(), CMLosses: c.cmLosses.Load(), Retries: c.retries.Load(),
-		RetryExceeded: c.retryExceeded.Load(), RNR: c.rnr.Load(), RNRExceeded: c.rnrExceeded.Load(), Breaks: c.breaks.Load(),
+		RetryExceeded: c.retryExceeded.Load(), RNR: c.rnr.Load(), RNRExceeded: c.rnrExceeded.Load(), Breaks: c.breaks.Load(), Failures: c.failures.Load(),
 		Stale: c.stale.Load(), Rejects: c.rejects.Load(), Unreachable: c.unreachable.Load(), Protection: c.protection.Load(),
 		Overflows: c.overflows.Load(), Cuts: c.cuts.Load(), PortsDown: c.portsDown.Load(), Removals: c.removals.Load(),
 		Kills: c.kills.Load(), Crashes: c.crashes.Load(), Held: c.held.Load(), EarlyMessages: c.early.Load(),

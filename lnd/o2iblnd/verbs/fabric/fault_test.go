@@ -176,6 +176,31 @@ func TestPort(t *testing.T) {
 	})
 }
 
+// TestRequestsThatFail: a link has receives be missing, or requests fail at the peer's device.
+func TestRequestsThatFail(t *testing.T) {
+	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
+		a, b := pairOf(t, f)
+		i, j := connect(a, b)
+		b.receives(j, 11)
+		f.SetLink(f.Host("a"), f.Host("b"), fabric.Link{RNR: 1})
+		a.send(i, 1)
+		nothing(t, b.completions)
+		f.SetLink(f.Host("a"), f.Host("b"), fabric.Link{})
+		b.completed(11, verbs.Success)
+		a.completed(1, verbs.Success)
+
+		b.receives(j, 12)
+		f.SetLink(f.Host("a"), f.Host("b"), fabric.Link{Fail: 1})
+		a.send(i, 2, 3)
+		a.completed(2, verbs.RemoteOperation)
+		a.completed(3, verbs.Flushed)
+		b.completed(12, verbs.Flushed)
+		if n := f.Faults(); n.RNR != 1 || n.RNRExceeded != 0 || n.Failures != 1 {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
 // TestRemoval: a device goes, with all that is on it, and another one gets its address.
 func TestRemoval(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {

@@ -183,6 +183,14 @@ func (q *qp) deliver() {
 			q.f.faults.stalls.Add(1)
 			q.again()
 			return
+		case l.RNR > 0 && w.Op == verbs.Send && q.i.random.Float64() < l.RNR:
+			q.notReady(w)
+			return
+		case l.Fail > 0 && q.i.random.Float64() < l.Fail:
+			q.f.faults.failures.Add(1)
+			q.peer.fail()
+			q.err(w, verbs.RemoteOperation)
+			return
 		}
 		if !q.place(w) || q.state != qpReady {
 			return
