@@ -123,8 +123,8 @@ type Interface interface {
 	Receive(m *Rx, p Placement)
 
 	// Disconnect closes all connections with peer and completes what was on
-	// them, or waited for one, with a StatusLocalAborted error. A later Send
-	// connects anew.
+	// them, or waited for one, with a StatusLocalAborted error; what the peer may have
+	// seen, and must not be sent again, with StatusLocalError. A later Send connects anew.
 	Disconnect(peer lnet.NID)
 
 	// Refusals returns how many callers the interface has turned away, by

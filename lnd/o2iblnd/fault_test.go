@@ -139,6 +139,29 @@ func TestPort(t *testing.T) {
 	})
 }
 
+// TestDisconnectUnderWay: what the peer may have seen when its connections are closed on request
+// must not be sent again; what it cannot have seen may.
+func TestDisconnectUnderWay(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
+		a.works(b)
+		b.outcome()
+		a.send(nidOf(1), 20, 100) // the queue takes some, the others wait for credits
+		a.i.Disconnect(nidOf(1))
+		_, errs := a.outcome()
+		count := map[lnd.Status]int{}
+		for _, err := range errs {
+			count[lnd.StatusOf(err)]++
+		}
+		if count[lnd.StatusLocalError] == 0 || count[lnd.StatusLocalAborted] == 0 || len(count) != 2 {
+			t.Errorf("%v of 20 messages", count)
+		}
+		a.works(b)
+		a.close()
+		b.close()
+	})
+}
+
 // TestPeerKilled: a process that dies, and its host that crashes, come back as new lives, by
 // CONN_STALE, whoever speaks first.
 //

@@ -218,6 +218,8 @@ func (t *tx) resendable(s lnd.Status) lnd.Status {
 	switch {
 	case t.Begun() && s == lnd.StatusRemoteDropped:
 		return lnd.StatusRemoteError
+	case t.Begun() && s == lnd.StatusLocalAborted:
+		return lnd.StatusLocalError
 	case !t.Begun() && s == lnd.StatusLocalError && t.c.ending:
 		return lnd.StatusLocalDropped
 	}
