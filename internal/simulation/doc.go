@@ -4,7 +4,8 @@
 // to the wrong place, that every operation ends once and in time, that no byte
 // is written which should not be, that nothing is left at the end, and that
 // nodes that discover each other know each other as they are. In some scenarios
-// routers join them.
+// routers join them. Half of the networks are TCP beside RDMA, or RDMA alone, over the fabric
+// of package fabric, where no key may ever be used for what it does not allow.
 //
 // In half of the scenarios members have transfer machines, besides: a station on the node
 // of each of their lives, with berths where one machine after another is. Couriers have
@@ -18,8 +19,8 @@
 // Run makes one scenario; it is called in a testing/synctest bubble. `make sim`
 // runs many seeds.
 //
-// Goroutines of a Run: agents and couriers that make traffic, two that inflict faults (the
-// network's and the nodes'), pings, timers, those who deliver events of machines with
+// Goroutines of a Run: agents and couriers that make traffic, three that inflict faults (the
+// networks' and the nodes'), pings, timers, those who deliver events of machines with
 // synchronous delivery, and the inspector, all ended when it returns. What they decide comes
 // from the seed; what the nodes do meanwhile may interleave differently each time, which is
 // why a failure comes with a trace.

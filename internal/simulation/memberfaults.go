@@ -36,6 +36,8 @@ func (w *world) breakMembers(r *rand.Rand) {
 			w.linkDown(r, m, other)
 		case FaultNIRemoved:
 			w.removeNI(r, m, other)
+		case FaultVerbsRemoved, FaultVerbsMoved:
+			w.changeDevice(r, m, other, f)
 		case FaultNISet:
 			w.changeNIs(r, m, other)
 		case FaultSwitched:

@@ -133,6 +133,7 @@ func (w *world) heal() {
 	for _, c := range w.network.Conns() {
 		c.Resume(simlnd.Both)
 	}
+	w.healVerbs()
 }
 
 // partition cuts two members off from each other, or the second from the
@@ -209,7 +210,10 @@ func (w *world) loseReply(r *rand.Rand, a, b *member) {
 		}
 		c.Cut(d, c.Sent(d)+1+r.Uint64N(90), simlnd.CutReset)
 	}
-	o.answered = func() { w.network.Break(a.host, b.host) }
+	o.answered = func() {
+		w.network.Break(a.host, b.host)
+		w.rdma.Break(a.verbs, b.verbs)
+	}
 	to.oneShot(o, portalOneShot, fitExact, anyone, 1)()
 	from.launch(o)
 }

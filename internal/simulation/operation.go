@@ -121,7 +121,7 @@ func (l *life) launch(o *operation) {
 	o.endBy = o.sendBy
 	switch {
 	case o.giveUp > 0:
-		o.endBy = max(o.endBy, o.began+o.giveUp+2*w.lndTimeout+w.slack()+waits)
+		o.endBy = max(o.endBy, o.began+o.giveUp+w.driverWithin()+w.slack()+waits)
 	case o.kind != opPlain:
 		o.endBy = max(o.endBy, o.began+w.responseWithin()+waits)
 	}

@@ -46,6 +46,28 @@ const (
 	FaultNoEntry                      // a message was sent that no entry takes
 	FaultSmallMD                      // a message was sent that its MD has no room for
 	FaultLazyQueue                    // a message waits for an MD to be posted
+
+	// Over RDMA.
+	FaultVerbsBroken       // a connection is lost, with what is under way
+	FaultVerbsCut          // nothing passes between two nodes
+	FaultVerbsOneWay       // nothing passes in one direction
+	FaultVerbsRace         // two nodes call each other at the same moment
+	FaultVerbsLost         // a message is lost, and sent again
+	FaultVerbsStalled      // a message finds no way, or nobody who takes it
+	FaultVerbsRetried      // a device gives up, as nothing is acknowledged
+	FaultVerbsNotReady     // a message finds no receive
+	FaultVerbsNotReadyLong // a device gives up, as none is posted
+	FaultVerbsFailed       // a request fails at the peer's device
+	FaultVerbsCMLost       // a message of the connection manager is lost
+	FaultVerbsStale        // it rejects a request as that of an old connection
+	FaultVerbsRejected     // a request is rejected, by whomever
+	FaultVerbsUnreachable  // an attempt to connect is given up
+	FaultVerbsEarly        // a message comes before the connection is established
+	FaultVerbsRemoved      // a device is taken away, and another one has its address
+	FaultVerbsMoved        // another way leads to a device's address
+	FaultVerbsPortDown     // a port is down
+	FaultVerbsKilled       // a process dies, of which peers are told
+	FaultVerbsCrashed      // a host does, of which nobody is
 	faultKinds
 )
 
@@ -53,6 +75,10 @@ var faultNames = [faultKinds]string{
 	"cut", "half close", "stall", "reset", "partition", "one-way partition", "slow receiver",
 	"connection race", "lost reply", "lost ack", "restart", "duplicate cookie", "stale answer", "link down",
 	"NI removed", "wall-clock jump", "bad health", "peer removed", "NI set changed", "discovery switched", "discovered by hand", "discovery failed", "router restarted", "router buffers", "rule: drop", "rule: fail", "rule: delay", "credit starvation", "target unlinked", "lazy portal cleared", "no entry", "small MD", "lazy queue",
+	"RDMA: connection lost", "RDMA: cut", "RDMA: one-way cut", "RDMA: connection race", "RDMA: message lost", "RDMA: message stalled",
+	"RDMA: not acknowledged", "RDMA: receiver not ready", "RDMA: never ready", "RDMA: request failed", "RDMA: CM message lost",
+	"RDMA: CM says stale", "RDMA: rejected", "RDMA: unreachable", "RDMA: early message", "RDMA: device removed", "RDMA: address moved",
+	"RDMA: port down", "RDMA: process killed", "RDMA: host crashed",
 }
 
 func (f Fault) String() string { return faultNames[f] }

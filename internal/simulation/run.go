@@ -43,6 +43,7 @@ func (w *world) torture() {
 	}
 	agent(1, w.breakNetwork)
 	agent(2, w.breakMembers)
+	agent(2000, w.breakVerbs)
 	for k := range w.agents {
 		agent(3+uint64(k), w.traffic)
 	}

@@ -53,10 +53,17 @@ type scenario struct {
 	networkFaults, memberFaults []Fault
 
 	machines machinePlan
+	verbs    verbsPlan
 }
 
 // newScenario draws a scenario.
 func newScenario(seed uint64) *scenario {
+	s := drawScenario(seed)
+	s.drawVerbs()
+	return s
+}
+
+func drawScenario(seed uint64) *scenario {
 	r := rand.New(rand.NewPCG(seed, 0x51ce))
 	s := &scenario{seed: seed}
 	s.nodes = 3 + min(r.IntN(6), r.IntN(6))
@@ -229,9 +236,9 @@ func drawLink(r *rand.Rand) simlnd.Link {
 }
 
 func (s *scenario) String() string {
-	return fmt.Sprintf("%d nodes, %d rails (one net %t, ipv6 %t), %d routers, discovery %v, configured %v, absent %v, link %+v, credits %d/%d, conns_per_peer %d, T %v, retries %d, LND timeout %v, %d operations in %v, machines %+v",
+	return fmt.Sprintf("%d nodes, %d rails (one net %t, ipv6 %t), %d routers, discovery %v, configured %v, absent %v, link %+v, credits %d/%d, conns_per_peer %d, T %v, retries %d, LND timeout %v, %d operations in %v, machines %+v, RDMA %+v",
 		s.nodes, s.rails, s.oneNet, s.ipv6, s.routers, s.modes, s.configured, s.absent, s.fabric.Link, s.tunables.PeerCredits, s.tunables.Credits, s.connsPerPeer,
-		s.transaction, s.retries, s.lndTimeout, s.operations, s.duration, s.machines)
+		s.transaction, s.retries, s.lndTimeout, s.operations, s.duration, s.machines, s.verbs)
 }
 
 // driver is the configuration of a member's driver.
@@ -266,7 +273,7 @@ func (s *scenario) lifetime() time.Duration {
 // sendWithin bounds the time from a call to its SEND event: each attempt waits
 // for credits as long as the message lives, and then for a rule and the driver.
 func (s *scenario) sendWithin() time.Duration {
-	attempt := s.lifetime() + s.lndTimeout*2 + delayMax + 3*time.Second
+	attempt := s.lifetime() + s.driverWithin() + delayMax + 3*time.Second
 	return attempt*time.Duration(s.retries+1) + s.slack()
 }
 
@@ -286,5 +293,5 @@ func (s *scenario) discoverWithin() time.Duration {
 // response: the tracker's life, the monitor's ticks, and a response that is
 // arriving by then (lnet-core 6.4).
 func (s *scenario) responseWithin() time.Duration {
-	return s.transaction*5/4 + 2*s.lndTimeout + delayMax + 4*time.Second + s.slack()
+	return s.transaction*5/4 + s.driverWithin() + delayMax + 4*time.Second + s.slack()
 }

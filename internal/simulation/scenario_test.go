@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/lnetd/lnetd/discovery"
@@ -38,7 +39,7 @@ func TestSharedRail(t *testing.T) {
 // In every scenario any two members can reach each other in the beginning, each
 // way of knowing others occurs, and who knows them without discovery is told.
 func TestScenarios(t *testing.T) {
-	var on, off, verify, static, told, routed int
+	var on, off, verify, static, told, routed, rdma, mixed, bridged int
 	for seed := range uint64(400) {
 		s := newScenario(seed)
 		if !s.joined(s.absent) {
@@ -64,8 +65,17 @@ func TestScenarios(t *testing.T) {
 		if s.routers > 0 {
 			routed++
 		}
+		switch both := slices.Contains(s.verbs.rails, false); {
+		case s.verbs.rails == nil:
+		case both && s.routers > 0:
+			bridged++
+		case both:
+			mixed++
+		default:
+			rdma++
+		}
 	}
-	for what, n := range map[string]int{"on": on, "off": off, "verify": verify, "static": static, "configured": told, "routed": routed} {
+	for what, n := range map[string]int{"on": on, "off": off, "verify": verify, "static": static, "configured": told, "routed": routed, "RDMA alone": rdma, "RDMA beside TCP": mixed, "routers between both": bridged} {
 		if n == 0 {
 			t.Errorf("%s does not occur", what)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -29,6 +31,7 @@ type world struct {
 	verbose bool
 
 	network *simlnd.Fabric
+	rdma    *fabric.Fabric
 	members []*member
 
 	// mu guards what follows, and the fields of lives, operations and
@@ -58,7 +61,8 @@ type member struct {
 	w       *world
 	index   int
 	host    *simlnd.Host
-	devices []*simlnd.Device
+	verbs   *fabric.Host
+	devices []device   // by rail
 	nids    []lnet.NID // by rail
 	// configured says that it is told by hand which NIDs the others have.
 	configured bool
@@ -87,6 +91,9 @@ type life struct {
 	birth  rebirth
 	node   *node.Node
 	driver *socklnd.Driver
+	// process and verbs are there if there is RDMA.
+	process *fabric.Process
+	verbs   *o2iblnd.Driver
 	// station is its transport, nil if it has none.
 	station *station
 
@@ -112,7 +119,7 @@ func newWorld(s *scenario, o Options) *world {
 		w.memory = new(Memory)
 	}
 	w.addf("seed %d: %v", s.seed, s)
-	w.network = simlnd.New(s.fabric)
+	w.network, w.rdma = simlnd.New(s.fabric), fabric.New(s.verbs.fabric)
 	for k := range s.nodes {
 		w.members = append(w.members, w.newMember(k))
 	}
@@ -124,17 +131,21 @@ func newWorld(s *scenario, o Options) *world {
 
 func (w *world) newMember(k int) *member {
 	m := &member{
-		w: w, index: k, host: w.network.Host(fmt.Sprint("host", k)),
+		w: w, index: k, host: w.network.Host(fmt.Sprint("host", k)), verbs: w.rdma.Host(fmt.Sprint("host", k)),
 		mode: w.modes[k], configured: w.configured[k], absent: slices.Clone(w.absent[k]),
 		addresses: make([]transport.Address, len(w.machines.berths[k])),
 	}
 	m.wall.offset = time.Duration(k) * time.Hour
 	for rail := range w.rails {
 		a := netip.AddrFrom4([4]byte{10, byte(rail), 0, byte(k + 1)})
-		if w.ipv6 {
+		if w.ipv6 && !w.isVerbs(rail) {
 			a = netip.AddrFrom16([16]byte{0xfd, 14: byte(rail), 15: byte(k + 1)})
 		}
-		m.devices = append(m.devices, m.host.AddDevice(fmt.Sprint("eth", rail), a.String()))
+		if w.isVerbs(rail) {
+			m.devices = append(m.devices, &verbsDevice{m.verbs, m.verbs.AddDevice(a.String()), a.String()})
+		} else {
+			m.devices = append(m.devices, m.host.AddDevice(fmt.Sprint("eth", rail), a.String()))
+		}
 		m.nids = append(m.nids, lnet.NIDFromIP(w.net(rail), a))
 	}
 	return m
@@ -144,6 +155,9 @@ func (w *world) newMember(k int) *member {
 func (w *world) net(rail int) lnet.Net {
 	if w.oneNet {
 		rail = 0
+	}
+	if w.isVerbs(rail) {
+		return lnet.MakeNet(lnet.TypeO2IB, uint16(rail))
 	}
 	return lnet.MakeNet(lnet.TypeTCP, uint16(rail))
 }
@@ -207,6 +221,12 @@ func (m *member) start(r rebirth) {
 	l := &life{member: m, number: m.lives, birth: r, node: n, driver: d, present: make([]bool, w.rails)}
 	m.lives++
 	w.mu.Unlock()
+	v := w.verbsDriver()
+	v.Wall, v.Logger = c.Wall, log
+	if err := l.startVerbs(v); err != nil {
+		w.violate("%v: driver of RDMA: %v", m, err)
+		return
+	}
 	w.addf("%v starts, rebirth %d", l, r)
 	if r == rebirthCookie {
 		m.wall.freeze(time.Time{})
@@ -233,7 +253,7 @@ func (l *life) addNI(rail int) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	nid := l.member.nids[rail]
-	if _, err := l.node.AddNI(ctx, l.driver, lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
+	if _, err := l.node.AddNI(ctx, l.on(nid.Net()), lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
 		w.violate("%v: add %v: %v", l, nid, err)
 		return
 	}
@@ -308,7 +328,7 @@ func (m *member) end(crash bool) {
 	w.mu.Unlock()
 	w.addf("%v ends, crash %t", l, crash)
 	if crash {
-		m.host.Crash()
+		l.crash()
 	}
 	w.inspect(l)
 	began := time.Now()
@@ -320,6 +340,7 @@ func (m *member) end(crash bool) {
 	if err := l.driver.Close(); err != nil {
 		w.violate("%v: close driver: %v", l, err)
 	}
+	l.closeVerbs()
 	if took := time.Since(began); took > closeWithin {
 		w.violate("%v: close took %v", l, took)
 	}
@@ -358,8 +379,8 @@ type wall struct {
 	hits   uint64    // readings that a jump was seen by
 }
 
-// now reads the clock. A clock that goes shows no time twice, lest two lives
-// have one cookie by chance.
+// now reads the clock. A clock that goes shows no microsecond twice, lest two lives
+// have one cookie or incarnation by chance.
 func (c *wall) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -371,11 +392,11 @@ func (c *wall) now() time.Time {
 		return c.frozen
 	}
 	t := time.Now().Add(c.offset)
-	if t.UnixNano() == c.last {
-		c.offset++
-		t = t.Add(1)
+	if t.UnixMicro() == c.last {
+		c.offset += time.Microsecond
+		t = t.Add(time.Microsecond)
 	}
-	c.last = t.UnixNano()
+	c.last = t.UnixMicro()
 	return t
 }
 

@@ -1,0 +1,200 @@
+package simulation
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// verbsPlan says which rails are RDMA, and what that is like.
+type verbsPlan struct {
+	rails      []bool // by rail; nil: all are TCP
+	fabric     fabric.Config
+	rnrRetries int
+	faults     []Fault // of the network
+}
+
+// verbsFaults are the kinds that the network of RDMA suffers; verbsMemberFaults those of
+// devices. Links that lose, break and fail do so besides, by their nature.
+var (
+	verbsFaults = [...]Fault{
+		FaultVerbsBroken, FaultVerbsBroken, FaultVerbsCut, FaultVerbsOneWay, FaultVerbsRace, FaultVerbsRace,
+		FaultVerbsLost, FaultVerbsNotReady, FaultVerbsFailed, FaultVerbsCMLost, FaultVerbsStale,
+	}
+	verbsMemberFaults = [...]Fault{FaultVerbsRemoved, FaultVerbsMoved, FaultLinkDown, FaultRestart}
+)
+
+// poolSize is the memory that a driver lends to transfers: little, so that some wait.
+const poolSize = 6 << 20
+
+// drawVerbs has some rails of some scenarios be RDMA. It draws from numbers of its own.
+func (s *scenario) drawVerbs() {
+	r := rand.New(rand.NewPCG(s.seed, 0x1b))
+	if r.IntN(5) < 2 {
+		return
+	}
+	p := &s.verbs
+	p.rails = make([]bool, s.rails)
+	for rail := range p.rails {
+		p.rails[rail] = r.IntN(2) == 0
+		if s.oneNet {
+			p.rails[rail] = p.rails[0]
+		}
+	}
+	if !slices.Contains(p.rails, true) {
+		p.rails = nil
+		return
+	}
+	if s.routers > 0 {
+		s.ipv6 = false // no large NID goes over RDMA (o2iblnd 2.1)
+	}
+	p.fabric = fabric.Config{Seed: s.seed ^ 0x1b, Link: drawVerbsLink(r)}
+	if r.IntN(3) > 0 {
+		p.fabric.AckTimeout = 20 * time.Millisecond << r.IntN(5)
+	}
+	p.rnrRetries = min(r.IntN(8), r.IntN(8))
+	if s.faultless() {
+		p.fabric.Link = calmLink(p.fabric.Link)
+		return
+	}
+	for range 1 + r.IntN(6) {
+		p.faults = append(p.faults, verbsFaults[r.IntN(len(verbsFaults))])
+	}
+	for range r.IntN(3) {
+		s.memberFaults = append(s.memberFaults, verbsMemberFaults[r.IntN(len(verbsMemberFaults))])
+	}
+}
+
+func drawVerbsLink(r *rand.Rand) fabric.Link {
+	switch r.IntN(4) {
+	case 0:
+		return fabric.Link{}
+	case 1:
+		return fabric.Link{Latency: 20 * time.Microsecond, Jitter: 10 * time.Microsecond}
+	case 2:
+		return fabric.Link{Latency: time.Millisecond, Jitter: 10 * time.Millisecond}
+	}
+	return fabric.Link{
+		Latency: 100 * time.Microsecond, Jitter: time.Millisecond,
+		Loss: 0.005, CMLoss: 0.02, Break: 0.0005, RNR: 0.001, Fail: 0.0005, Stale: 0.05,
+	}
+}
+
+// calmLink is as far as another one, and without faults.
+func calmLink(l fabric.Link) fabric.Link { return fabric.Link{Latency: l.Latency, Jitter: l.Jitter} }
+
+// isVerbs tells whether a rail is RDMA.
+func (s *scenario) isVerbs(rail int) bool { return rail < len(s.verbs.rails) && s.verbs.rails[rail] }
+
+// driverWithin bounds how long a driver may keep a message: over TCP until its timeout, noticed
+// within as long again; over RDMA it may wait for a connection first, and then for each half
+// of a transfer (o2iblnd 13.2).
+func (s *scenario) driverWithin() time.Duration {
+	if s.verbs.rails == nil {
+		return 2 * s.lndTimeout
+	}
+	return protocol.WaitTimeout(s.lndTimeout) + 3*s.lndTimeout + time.Second
+}
+
+// verbsDriver is the configuration of a member's driver for RDMA.
+func (s *scenario) verbsDriver() o2iblnd.Config {
+	c := o2iblnd.DefaultConfig()
+	c.Tunables = s.tunables
+	c.Timeout = s.lndTimeout
+	c.Keepalive = 2 * time.Second
+	c.ConnsPerPeer = s.connsPerPeer
+	c.RedialPause = s.minReconnect
+	c.RNRRetryCount = s.verbs.rnrRetries
+	c.Pool = poolSize
+	return c
+}
+
+// device is a network device, which goes up and down.
+type device interface{ SetUp(up bool) }
+
+// verbsDevice is an RDMA device with one port, or what has its address now. Its owner alone
+// uses it.
+type verbsDevice struct {
+	host *fabric.Host
+	at   *fabric.Device
+	addr string
+}
+
+// SetUp implements device.
+func (d *verbsDevice) SetUp(up bool) { d.at.Port(1).SetUp(up) }
+
+// replace takes the device away, and later another one has its address.
+func (d *verbsDevice) replace(meanwhile func()) {
+	d.at.Remove()
+	meanwhile()
+	d.at = d.host.AddDevice(d.addr)
+}
+
+// startVerbs gives a life its process and driver for RDMA, if it has any.
+func (l *life) startVerbs(c o2iblnd.Config) error {
+	m := l.member
+	if m.w.verbs.rails == nil {
+		return nil
+	}
+	l.process = m.verbs.Open()
+	c.Provider = l.process
+	var err error
+	l.verbs, err = o2iblnd.New(c)
+	return err
+}
+
+// on is the driver of a net.
+func (l *life) on(n lnet.Net) lnd.Driver {
+	if n.Type() == lnet.TypeO2IB {
+		return l.verbs
+	}
+	return l.driver
+}
+
+// crash ends what the member has on the networks, without a word of its own: the process
+// dies, of which its kernel tells peers over RDMA, or the host does.
+func (l *life) crash() {
+	l.member.host.Crash()
+	switch {
+	case l.process == nil:
+	case (l.member.index+l.number)%2 == 0:
+		l.process.Kill()
+	default:
+		l.member.verbs.Crash()
+	}
+}
+
+// closeVerbs ends the driver for RDMA and its process, which must have nothing left.
+func (l *life) closeVerbs() {
+	if l.process == nil {
+		return
+	}
+	if err := l.verbs.Close(); err != nil {
+		l.member.w.violate("%v: close driver of RDMA: %v", l, err)
+	}
+	if err := l.process.Close(); err != nil {
+		l.member.w.violate("%v: close process: %v", l, err)
+	}
+}
+
+// faultsOfVerbs takes over the fabric's counts. Whatever happens, no key is used for what it
+// does not allow, and no completion queue overflows.
+func (w *world) faultsOfVerbs(f fabric.Faults) {
+	for k, n := range map[Fault]uint64{
+		FaultVerbsBroken: f.Breaks, FaultVerbsLost: f.Losses, FaultVerbsStalled: f.Stalls, FaultVerbsRetried: f.RetryExceeded,
+		FaultVerbsNotReady: f.RNR, FaultVerbsNotReadyLong: f.RNRExceeded, FaultVerbsFailed: f.Failures, FaultVerbsCMLost: f.CMLosses,
+		FaultVerbsStale: f.Stale, FaultVerbsRejected: f.Rejects, FaultVerbsUnreachable: f.Unreachable, FaultVerbsEarly: f.EarlyMessages,
+		FaultVerbsRemoved: f.Removals, FaultVerbsPortDown: f.PortsDown, FaultVerbsKilled: f.Kills, FaultVerbsCrashed: f.Crashes,
+	} {
+		w.result.Faults[k] += n
+	}
+	if f.Protection > 0 || f.Overflows > 0 {
+		w.violate("%d accesses were refused by a key, %d completion queues have overflowed", f.Protection, f.Overflows)
+	}
+}

@@ -1,0 +1,126 @@
+package simulation
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// breakVerbs inflicts the faults of RDMA's network, spread over the scenario.
+func (w *world) breakVerbs(r *rand.Rand) {
+	for _, f := range w.verbs.faults {
+		pause(time.Duration(r.Int64N(int64(w.duration) / int64(len(w.verbs.faults)))))
+		a, b := w.pair(r)
+		w.addf("%v: %v, %v", f, a, b)
+		switch f {
+		case FaultVerbsBroken:
+			w.exchange(r, a, b)
+			w.rdma.Break(a.verbs, b.verbs)
+			w.exchange(r, a, b)
+		case FaultVerbsCut, FaultVerbsOneWay:
+			w.cutVerbs(r, a, b, f)
+		case FaultVerbsRace:
+			w.raceVerbs(r, a, b)
+		default:
+			w.spoil(r, a, b, f)
+		}
+		w.addf("%v: over", f)
+	}
+}
+
+// cutVerbs has nothing pass between two members over RDMA, or nothing in one direction.
+func (w *world) cutVerbs(r *rand.Rand, a, b *member, f Fault) {
+	if r.IntN(2) == 0 {
+		w.exchange(r, a, b)
+	}
+	stalls := w.rdma.Faults().Stalls
+	w.rdma.Cut(a.verbs, b.verbs)
+	if f == FaultVerbsCut {
+		w.rdma.Cut(b.verbs, a.verbs)
+	}
+	w.exchange(r, a, b)
+	pause(episode(r))
+	if w.rdma.Faults().Stalls > stalls {
+		w.count(f, 1)
+	}
+	w.rdma.Mend(a.verbs, b.verbs)
+	if f == FaultVerbsCut {
+		w.rdma.Mend(b.verbs, a.verbs)
+	}
+}
+
+// raceVerbs makes two members without a connection over RDMA call each other at once.
+func (w *world) raceVerbs(r *rand.Rand, a, b *member) {
+	there, back := w.rdma.Hold(a.verbs, b.verbs), w.rdma.Hold(b.verbs, a.verbs)
+	w.rdma.Break(a.verbs, b.verbs)
+	for range 20 {
+		w.exchange(r, a, b)
+		pause(50 * time.Millisecond)
+		if there.Waiting() > 0 && back.Waiting() > 0 {
+			w.count(FaultVerbsRace, 1)
+			break
+		}
+	}
+	there.Release()
+	back.Release()
+}
+
+// spoil has the way between two members be bad for a while.
+func (w *world) spoil(r *rand.Rand, a, b *member, f Fault) {
+	link := w.verbs.fabric.Link
+	switch f {
+	case FaultVerbsLost:
+		link.Loss = 0.3
+	case FaultVerbsNotReady:
+		link.RNR = 0.6
+	case FaultVerbsFailed:
+		link.Fail = 0.2
+	case FaultVerbsCMLost:
+		link.CMLoss = 0.8
+	case FaultVerbsStale:
+		link.Stale = 0.5
+	}
+	w.rdma.SetLink(a.verbs, b.verbs, link)
+	if link.CMLoss+link.Stale > 0.4 { // who is connected does not notice
+		w.rdma.Break(a.verbs, b.verbs)
+	}
+	for range 3 {
+		w.exchange(r, a, b)
+		pause(episode(r) / 3)
+	}
+	w.rdma.SetLink(a.verbs, b.verbs, w.verbs.fabric.Link)
+}
+
+// healVerbs ends the faults that links have by their nature.
+func (w *world) healVerbs() {
+	for _, a := range w.members {
+		for _, b := range w.members {
+			w.rdma.SetLink(a.verbs, b.verbs, calmLink(w.verbs.fabric.Link))
+		}
+	}
+}
+
+// changeDevice takes one of a member's RDMA devices away for a while, or has another way lead
+// to its address.
+func (w *world) changeDevice(r *rand.Rand, m, other *member, f Fault) {
+	var mine []*verbsDevice
+	for _, rail := range w.homes[m.index] {
+		if d, ok := m.devices[rail].(*verbsDevice); ok {
+			mine = append(mine, d)
+		}
+	}
+	if len(mine) == 0 {
+		return
+	}
+	d := mine[r.IntN(len(mine))]
+	w.exchange(r, m, other)
+	if f == FaultVerbsMoved {
+		d.at.Port(1).ChangeAddress()
+		w.count(f, 1)
+	} else {
+		d.replace(func() {
+			w.exchange(r, m, other)
+			pause(episode(r))
+		})
+	}
+	w.exchange(r, m, other)
+}
