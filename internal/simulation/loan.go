@@ -215,6 +215,8 @@ func (l *loan) mayFail(err error) error {
 		case m.station.life.ending:
 		case m.homeless(l.changes) && (network.Errno == syscall.EINVAL || network.Errno == syscall.ESHUTDOWN):
 			// Its NID was no source any more, or the driver was closing.
+		case l.queue == transport.ActiveBulkRecv && w.verbs.rails != nil && errors.Is(err, syscall.ENODATA):
+			// The passive buffer has gone back, of which RDMA tells (o2iblnd 10.4).
 		case w.faultless() && !l.astray():
 			return errors.New("nothing was broken, and yet")
 		case network.Errno != syscall.EIO && network.Errno != syscall.EHOSTUNREACH && network.Errno != syscall.ETIMEDOUT:

@@ -55,6 +55,7 @@ func final(l *loan, err error, n int) *transport.BufferEvent {
 // A buffer may end as what happened allows, and in no other way.
 func TestLoanMayFail(t *testing.T) {
 	network := func(e syscall.Errno) error { return &inproc.Error{Errno: e, Err: errors.New("network")} }
+	unmatched := &inproc.Error{Errno: syscall.EIO, Err: syscall.ENODATA}
 	for _, c := range []struct {
 		name   string
 		queue  transport.QueueType
@@ -72,6 +73,8 @@ func TestLoanMayFail(t *testing.T) {
 		{name: "in time", queue: transport.MsgSend, err: syscall.ETIMEDOUT, happen: func(_ *quay, l *loan) { l.deadline = time.Now() }},
 		{name: "the network has failed", queue: transport.MsgSend, err: network(syscall.EIO), happen: func(q *quay, _ *loan) { q.networkFaults = []Fault{FaultCut} }},
 		{name: "but nothing was broken", queue: transport.MsgSend, err: network(syscall.EIO), want: "nothing was broken"},
+		{name: "over RDMA the passive buffer has gone", queue: transport.ActiveBulkRecv, err: unmatched, happen: func(q *quay, _ *loan) { q.verbs.rails = []bool{true} }},
+		{name: "over TCP nobody tells of that", queue: transport.ActiveBulkRecv, err: unmatched, happen: func(q *quay, _ *loan) { q.verbs.rails = nil }, want: "nothing was broken"},
 		{name: "the network says what it cannot", queue: transport.MsgSend, err: network(syscall.EPERM), happen: func(q *quay, _ *loan) { q.networkFaults = []Fault{FaultCut} }, want: "errno"},
 		{name: "the NI is gone", queue: transport.MsgSend, err: network(syscall.EINVAL), happen: func(q *quay, l *loan) {
 			q.networkFaults = []Fault{FaultCut}
