@@ -3,6 +3,7 @@ package fuzz
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -366,21 +367,30 @@ func (s *rdmaAttack) check() {
 		o.mu.Unlock()
 	}
 	s.neighbourIsWell()
-	if c := s.victim.node.Counters(); c.Committed != 0 {
-		s.Errorf("%d messages are under way", c.Committed)
-	}
-	if i := s.victim.node.NIs()[1]; i.Credits.Available != i.Credits.Max {
-		s.Errorf("credits %+v", i.Credits)
-	}
-	if n := s.counter("connections"); n > 2+2 { // with the friend, which both may have made, and both ends of one with itself
-		s.Errorf("%d connections are left", n)
-	}
+	s.checkQuiet()
 	if f := s.fab.Faults(); f.Overflows > 0 {
 		s.Errorf("%d completion queues have overflowed", f.Overflows)
 	}
 	if got := allocatedBytes() - s.allocated; got > memoryMost {
 		s.Errorf("%d MiB were allocated", got>>20)
 	}
+}
+
+// checkQuiet waits until nothing is under way at the victim: it may be asking just now how the
+// stranger is, or itself.
+func (s *rdmaAttack) checkQuiet() {
+	s.Helper()
+	var left string
+	for range friendPatience / (100 * time.Millisecond) {
+		c, i := s.victim.node.Counters(), s.victim.node.NIs()[1]
+		n := s.counter("connections") // with the friend, which both may have made, and both ends of one with itself
+		if c.Committed == 0 && i.Credits.Available == i.Credits.Max && n <= 2+2 {
+			return
+		}
+		left = fmt.Sprintf("%d messages are under way, credits are %+v, %d connections are left", c.Committed, i.Credits, n)
+		time.Sleep(100 * time.Millisecond)
+	}
+	s.Error(left)
 }
 
 // bounded looks whether the stranger has more than its share of the victim (docs/spec/README.md,
