@@ -1,0 +1,88 @@
+package o2iblnd_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
+)
+
+// requestOf is a good request for a connection with node 0, by the node with a number.
+func requestOf(t *testing.T, k int) []byte {
+	t.Helper()
+	return encode(t, protocol.Message{
+		Version: protocol.V2, Type: protocol.ConnReq, Src: nidOf(k), SrcStamp: puppetStamp, Dst: nidOf(0),
+		Params: protocol.Params{Depth: 8, Fragments: 256, Size: 4096},
+	})
+}
+
+// TestConnectionsOfOne: a peer has so many connections and no more, the memory of their
+// receives is bounded with them, and all of it comes back.
+func TestConnectionsOfOne(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		const most, more = 254, 6 // twice 127
+		a, b, p := newStation(t, f, 0, nil), newStation(t, f, 1, nil), newPuppet(t, f, 7)
+		b.works(a)
+		before := counter(a, "arena_lent_bytes")
+		for range most + more {
+			p.call(nidOf(0).IP(), requestOf(t, 7))
+			time.Sleep(10 * time.Millisecond)
+		}
+		rejected := 0
+		for _, e := range p.take() {
+			if e.Kind == verbs.EventRejected {
+				rejected++
+			}
+		}
+		if n := a.i.Refusals()[lnd.RefusedMany]; rejected != more || n != more {
+			t.Errorf("%d callers were rejected, %d are counted, want %d", rejected, n, more)
+		}
+		perConn := (counter(a, "arena_lent_bytes") - before) / most
+		if perConn == 0 || perConn > 2*18*4096 {
+			t.Errorf("a connection takes %d bytes", perConn)
+		}
+		b.works(a)
+		p.proc.Kill()
+		time.Sleep(time.Second)
+		if n := counter(a, "arena_lent_bytes"); n != before {
+			t.Errorf("%d bytes are lent, and were %d before", n, before)
+		}
+		b.works(a)
+		a.close()
+		b.close()
+	})
+}
+
+// TestHalfOpenOfAll: callers from many addresses who do not go on are bounded together, and others
+// get in again when these are forgotten.
+func TestHalfOpenOfAll(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		few := func(c *o2iblnd.Config) { c.MaxHalfOpen = 4 }
+		a, b := newStation(t, f, 0, few), newStation(t, f, 1, nil)
+		var holds []*fabric.Hold
+		var puppets []*puppet
+		for k := 10; k < 17; k++ {
+			p := newPuppet(t, f, k)
+			puppets = append(puppets, p)
+			holds = append(holds, f.Hold(p.host, a.host))
+			p.call(nidOf(0).IP(), requestOf(t, k))
+		}
+		time.Sleep(time.Second)
+		for k, h := range holds {
+			f.SetLink(a.host, puppets[k].host, fabric.Link{CMLoss: 1}) // what they would say next gets lost
+			h.Release()
+		}
+		time.Sleep(time.Second)
+		if n := a.i.Refusals()[lnd.RefusedMany]; n != 3 {
+			t.Errorf("%d of 7 callers were refused, want 3", n)
+		}
+		time.Sleep(15 * time.Second)
+		b.works(a)
+		a.close()
+		b.close()
+	})
+}
