@@ -74,6 +74,9 @@ func (a *arena) lend(n int) (block, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for {
+		if a.closed {
+			return block{}, verbs.ErrClosed
+		}
 		for k := want; k < orders; k++ {
 			page := a.free[k]
 			if page == none {
@@ -94,9 +97,6 @@ func (a *arena) lend(n int) (block, error) {
 
 // grow adds a slab.
 func (a *arena) grow() error {
-	if a.closed {
-		return verbs.ErrClosed
-	}
 	mem, err := a.dev.Alloc(slabPages*pageSize, a.huge, a.access)
 	if err != nil {
 		return err

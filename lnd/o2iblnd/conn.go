@@ -449,23 +449,27 @@ func deviceFailure(err error) *protocol.Failure {
 
 // submit hands a message to the connection. False: it has ended, and m is untouched.
 func (c *conn) submit(m *lnd.Tx) bool {
-	if c.dead.Load() {
+	if c.dead.Load() || !c.hold() { // for t, which lies in the device's memory
 		return false
 	}
 	t, err := c.newTx(m)
 	if err != nil {
 		t.drop()
-		c.i.unprepared(m, err)
-		return true
+		ended := c.dead.Load()
+		c.unref()
+		if !ended {
+			c.i.unprepared(m, err)
+		}
+		return !ended
 	}
 	now := time.Now()
 	c.mu.Lock()
 	if c.ending || c.m.State() != protocol.Established {
 		c.mu.Unlock()
 		t.drop()
+		c.unref()
 		return false
 	}
-	c.ref() // for t
 	t.submit(now)
 	c.take(nil)
 	c.unlock()

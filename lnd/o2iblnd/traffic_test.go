@@ -1,0 +1,76 @@
+package o2iblnd_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
+)
+
+// TestCloseUnderTraffic closes interfaces, and with them the device and its memory, while
+// others send by them: every message is completed, and nobody touches what has gone.
+func TestCloseUnderTraffic(t *testing.T) {
+	f := fabric.New(fabric.Config{})
+	defer f.Close()
+	b := newStation(t, f, 1, nil)
+	defer b.close()
+	host := f.Host("traffic", address(0))
+	const senders = 4
+	for range 20 {
+		a := &station{t: t, host: host, proc: host.Open()}
+		c := config(t, a.proc)
+		c.RedialPause = 0
+		var err error
+		if a.d, err = o2iblnd.New(c); err != nil {
+			t.Fatal(err)
+		}
+		if a.i, err = a.d.Open(t.Context(), lnd.Config{NID: nidOf(0), Upper: a, Tunables: lnd.Tunables{PeerTimeout: -1}}); err != nil {
+			t.Fatal(err)
+		}
+		var started, ended sync.WaitGroup
+		for k := range senders {
+			started.Add(1)
+			ended.Go(func() {
+				s := &sender{done: make(chan error, 1)}
+				for n := 0; ; n++ {
+					size := []int{100, 3000, 50_000, lnet.MTU}[(n+k)%4]
+					err := s.send(a.i, nidOf(1), make([]byte, size))
+					if n == 3 {
+						started.Done()
+					}
+					if lnd.StatusOf(err) != lnd.StatusOK && n > 3 {
+						return
+					}
+				}
+			})
+		}
+		started.Wait()
+		a.close()
+		ended.Wait()
+	}
+}
+
+// sender sends one message after the other.
+type sender struct {
+	m    lnd.Tx
+	done chan error
+}
+
+func (s *sender) Sent(_ *lnd.Tx, err error) { s.done <- err }
+
+func (s *sender) send(i lnd.Interface, to lnet.NID, payload []byte) error {
+	s.m = lnd.Tx{
+		Header: lnet.Header{
+			Type: lnet.MsgPut, Src: i.NID(), Dest: to, SrcPID: lnet.PIDLustre, DestPID: lnet.PIDLustre, Handle: lnet.NoHandle,
+			PayloadLength: uint32(len(payload)),
+		},
+		To: lnet.ProcessID{NID: to, PID: lnet.PIDLustre}, Payload: memory.Of(payload), Done: s,
+	}
+	i.Send(&s.m)
+	return <-s.done
+}
+
