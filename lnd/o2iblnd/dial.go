@@ -34,9 +34,6 @@ func kindOf(vouched bool) int {
 
 // dialNext has a peer called, when it is its turn.
 func (i *Interface) dialNext(p *peer) {
-	if i.closed() {
-		return
-	}
 	k := kindOf(i.upper.Vouched(p.nid) || p.known())
 	i.calls.waiting[k] = append(i.calls.waiting[k], p)
 	i.admit()
@@ -53,7 +50,7 @@ func (p *peer) known() bool {
 // way first.
 func (i *Interface) admit() {
 	c := &i.calls
-	for {
+	for !i.closed() {
 		k := -1
 		for n := range c.waiting {
 			if len(c.waiting[n]) > 0 && c.underWay[n] < maxCallsOfKind && (k < 0 || c.underWay[n] < c.underWay[k]) {
@@ -79,11 +76,23 @@ func (i *Interface) called(c *conn) {
 	}
 }
 
+// grow counts one connection more. False: the interface is closed, and there are to be none.
+func (i *Interface) grow() bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if !i.closing {
+		i.group.Add(1)
+	}
+	return !i.closing
+}
+
 // dial begins an attempt. The keeper does it.
 func (p *peer) dial(kind int) {
 	i := p.i
+	if !i.grow() {
+		return
+	}
 	c := &conn{i: i, p: p, ours: true, kind: kind, refs: 1, begun: time.Now()}
-	i.group.Add(1)
 	p.mu.Lock()
 	p.making = append(p.making, c)
 	p.mu.Unlock()

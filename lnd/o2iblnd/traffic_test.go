@@ -1,8 +1,10 @@
 package o2iblnd_test
 
 import (
+	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd"
@@ -74,3 +76,23 @@ func (s *sender) send(i lnd.Interface, to lnet.NID, payload []byte) error {
 	return <-s.done
 }
 
+// TestCloseWhileMuchIsCalled closes an interface that calls as many peers as it may, while more
+// of them wait for their turn.
+func TestCloseWhileMuchIsCalled(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a := newStation(t, f, 0, nil)
+		const peers = 600
+		for k := range peers {
+			a.send(lnet.NIDFromIP(o2ib, netip.AddrFrom4([4]byte{10, 9, byte(k >> 8), byte(k)})), 1, 100)
+		}
+		time.Sleep(time.Second)
+		calls := counter(a, "calls_total")
+		a.close()
+		if sent, errs := a.outcome(); sent != peers || len(errs) != peers {
+			t.Errorf("%d of %d messages are completed, %d with an error", sent, peers, len(errs))
+		}
+		if after := counter(a, "calls_total"); calls >= peers || after != calls {
+			t.Errorf("%d calls, and %d when it was closed", calls, after-calls)
+		}
+	})
+}
