@@ -64,8 +64,8 @@ func (i *Interface) unbind() {
 	if l == nil || i.closed() || !i.driver.isDefunct(l) {
 		return
 	}
-	i.releaseDevice(l.dev)
 	i.driver.unbind(i)
+	i.releaseDevice(l.dev) // now that nobody registers with it any more
 	f := deviceFailure(errDeviceGone)
 	for _, p := range i.everybody() {
 		p.closeAll(f)

@@ -1,6 +1,7 @@
 package o2iblnd
 
 import (
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -16,6 +17,9 @@ type registration struct {
 	i     *Interface
 	bytes []byte
 	key   atomic.Pointer[key] // nil: it has ended, or the device is gone
+
+	mu    sync.Mutex // held while key changes; comes before all other locks
+	ended bool       // guarded by mu
 }
 
 // key is what a device knows it by.
@@ -26,40 +30,37 @@ type key struct {
 
 // Register implements memory.Registrar.
 func (i *Interface) Register(b []byte) (memory.Registration, error) {
-	i.mu.RLock()
+	r := &registration{i: i, bytes: b}
+	i.mu.Lock()
 	closing := i.closing
-	i.mu.RUnlock()
+	if !closing {
+		i.regs[r] = struct{}{} // before it is registered: a device that comes now finds it
+	}
+	i.mu.Unlock()
 	if closing {
 		return nil, messageError("register", lnet.NID{}, lnd.StatusLocalAborted, lnd.ErrClosed)
 	}
-	r := &registration{i: i, bytes: b}
 	if err := r.register(); err != nil {
+		_ = r.Release() // it never fails
 		return nil, messageError("register", lnet.NID{}, lnd.StatusLocalError, err)
 	}
-	i.mu.Lock()
-	if i.closing {
-		i.mu.Unlock()
-		r.end()
-		return nil, messageError("register", lnet.NID{}, lnd.StatusLocalAborted, lnd.ErrClosed)
-	}
-	i.regs[r] = struct{}{}
-	i.mu.Unlock()
 	return r, nil
 }
 
 // register makes the memory known to the device that there is; none: it is, when there is
 // one.
 func (r *registration) register() error {
-	r.i.mu.RLock()
-	var dev *device
-	if l := r.i.bound; l != nil {
-		dev = l.dev
-		dev.retain()
-	}
-	r.i.mu.RUnlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	dev := r.i.boundDevice()
 	if dev == nil {
 		return nil
 	}
+	if k := r.key.Load(); r.ended || k != nil && k.dev == dev {
+		dev.release()
+		return nil
+	}
+	r.drop()
 	mem, err := dev.v.Register(r.bytes, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 	if err != nil {
 		dev.release()
@@ -67,6 +68,17 @@ func (r *registration) register() error {
 	}
 	r.key.Store(&key{dev, mem})
 	return nil
+}
+
+// boundDevice is the device that there is, with one more use; nil: there is none.
+func (i *Interface) boundDevice() *device {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if i.bound == nil {
+		return nil
+	}
+	i.bound.dev.retain()
+	return i.bound.dev
 }
 
 // Release implements memory.Registration.
@@ -78,10 +90,28 @@ func (r *registration) Release() error {
 	return nil
 }
 
+// end ends the registration for good.
 func (r *registration) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	r.drop()
+}
+
+// drop has the device forget the memory. r.mu is held.
+func (r *registration) drop() {
 	if k := r.key.Swap(nil); k != nil {
 		_ = k.mem.Close() // a device that is gone has none any more
 		k.dev.release()
+	}
+}
+
+// leave is drop, if the device is dev.
+func (r *registration) leave(dev *device) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.key.Load(); k != nil && k.dev == dev {
+		r.drop()
 	}
 }
 
@@ -111,9 +141,7 @@ func (i *Interface) releaseAll() {
 // releaseDevice ends those of a device that is gone.
 func (i *Interface) releaseDevice(dev *device) {
 	for _, r := range i.registrations() {
-		if k := r.key.Load(); k != nil && k.dev == dev {
-			r.end()
-		}
+		r.leave(dev)
 	}
 }
 

@@ -2,6 +2,7 @@ package o2iblnd_test
 
 import (
 	"net/netip"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -95,4 +96,44 @@ func TestCloseWhileMuchIsCalled(t *testing.T) {
 			t.Errorf("%d calls, and %d when it was closed", calls, after-calls)
 		}
 	})
+}
+
+// TestRegisterWhileDevicesChange registers and releases memory while the device is left and found again:
+// no registration outlives its release, nor any its device.
+func TestRegisterWhileDevicesChange(t *testing.T) {
+	f := fabric.New(fabric.Config{})
+	defer f.Close()
+	a := newStation(t, f, 20, nil)
+	r := a.i.(memory.Registrar)
+	stop := make(chan struct{})
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			b := make([]byte, 5000)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				m, err := r.Register(b)
+				if err != nil {
+					continue // there is no device at the moment
+				}
+				runtime.Gosched()
+				if err := m.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for n := range uint64(5) {
+		a.host.Device(0).Port(1).ChangeAddress()
+		for counter(a, "rebinds_total") == n {
+			runtime.Gosched()
+		}
+	}
+	close(stop)
+	workers.Wait()
+	a.close()
 }
