@@ -43,8 +43,11 @@ type pool struct {
 	hungry atomic.Bool // somebody waits
 }
 
-// deviceOf finds what the driver has of a device, or makes it; it has one more user.
+// deviceOf finds what the driver has of a device, or makes it; it has one more user. A device
+// that has failed has none any more: when the last has gone it is closed, and opened anew.
 func (d *Driver) deviceOf(id verbs.ID) (*device, int, error) {
+	d.opening.Lock()
+	defer d.opening.Unlock()
 	v, port, err := id.Device()
 	if err != nil {
 		return nil, 0, err
@@ -62,16 +65,32 @@ func (d *Driver) deviceOf(id verbs.ID) (*device, int, error) {
 		d.group.Add(1)
 		go dev.watch()
 	}
+	if dev.gone.Load() {
+		return nil, 0, errDeviceGone
+	}
 	dev.users++
 	return dev, port, nil
 }
 
-// release ends a use. The last one closes the device.
+// release ends a use. The last one closes the device, before anybody opens it again.
 func (dev *device) release() {
 	d := dev.d
 	d.mu.Lock()
 	dev.users--
-	if dev.users > 0 {
+	used := dev.users > 0
+	d.mu.Unlock()
+	if !used {
+		d.opening.Lock()
+		defer d.opening.Unlock()
+		dev.close()
+	}
+}
+
+// close closes a device that nobody uses. Driver.opening is held.
+func (dev *device) close() {
+	d := dev.d
+	d.mu.Lock()
+	if dev.users > 0 || d.devices[dev.v] != dev { // meanwhile
 		d.mu.Unlock()
 		return
 	}
@@ -124,8 +143,9 @@ func (dev *device) event(e verbs.AsyncEvent) {
 		for _, i := range dev.d.interfacesOn(dev) {
 			i.checkLink()
 		}
-	case verbs.AsyncCQError:
+	case verbs.AsyncCQError: // nobody knows what was lost
 		dev.d.log.Error("a completion queue has overflowed", "device", dev.attr.Name)
+		dev.d.removed(dev)
 	}
 }
 

@@ -30,6 +30,7 @@ type Driver struct {
 	binding  sync.Mutex
 	channel  verbs.Channel // nil: there is no interface
 	owning   sync.Mutex    // an ID has no owner yet
+	opening  sync.Mutex    // a device is being opened or closed
 	lastTime uint64        // the last incarnation
 
 	mu         sync.Mutex // guards the rest

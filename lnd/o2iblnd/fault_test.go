@@ -352,3 +352,47 @@ func TestRegistered(t *testing.T) {
 		b.close()
 	})
 }
+
+// TestDeviceFails: a device that reports that it has failed, or that it has lost completions,
+// is left by all, closed and opened anew, although it never goes away.
+//
+// o2iblnd 16
+func TestDeviceFails(t *testing.T) {
+	for _, kind := range []verbs.AsyncKind{verbs.AsyncDeviceFatal, verbs.AsyncCQError} {
+		t.Run(kind.String(), func(t *testing.T) {
+			onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+				a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
+				a.host.Device(0).Port(1).AddAddress(address(30))
+				second := &station{t: t, k: 30, d: a.d}
+				var err error
+				if second.i, err = a.d.Open(t.Context(), lnd.Config{NID: nidOf(30), Upper: second}); err != nil {
+					t.Fatal(err)
+				}
+				for range 5 {
+					a.works(b)
+					second.works(b)
+					b.holdAll()
+					a.send(nidOf(1), 5, 50_000)
+					second.send(nidOf(1), 5, 50_000)
+					synctest.Wait()
+					a.host.Device(0).Inject(verbs.AsyncEvent{Kind: kind})
+					time.Sleep(5 * time.Second)
+					for _, s := range []*station{a, second} {
+						if _, errs := s.outcome(); len(errs) != 5 {
+							t.Errorf("node %d: %d of 5 messages have failed: %v", s.k, len(errs), errs)
+						}
+						if s.i.Link() != lnd.LinkUp {
+							t.Errorf("node %d: the link is down", s.k)
+						}
+					}
+					b.release()
+				}
+				if err := second.i.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				a.close()
+				b.close()
+			})
+		})
+	}
+}
