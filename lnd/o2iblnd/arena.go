@@ -24,6 +24,8 @@ type arena struct {
 	access verbs.Access
 	huge   bool
 
+	growing sync.Mutex // comes before mu
+
 	mu     sync.Mutex // guards what follows
 	slabs  []verbs.Memory
 	free   [orders]int32 // heads of lists
@@ -70,37 +72,58 @@ func (a *arena) lend(n int) (block, error) {
 	if n > lnet.MTU {
 		return block{}, fmt.Errorf("%d bytes: more than a message has", n)
 	}
-	want := orderOf(n)
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	order := orderOf(n)
 	for {
-		if a.closed {
-			return block{}, verbs.ErrClosed
+		b, slabs, err := a.find(order)
+		if b.ok() || err != nil {
+			return b, err
 		}
-		for k := want; k < orders; k++ {
-			page := a.free[k]
-			if page == none {
-				continue
-			}
-			a.unlink(page)
-			for ; k > want; k-- {
-				a.link(page+1<<(k-1), k-1)
-			}
-			a.used += pageSize << want
-			return block{mem: a.slabs[page/slabPages], page: page, order: int8(want)}, nil
-		}
-		if err := a.grow(); err != nil {
+		if err := a.grow(slabs); err != nil {
 			return block{}, err
 		}
 	}
 }
 
-// grow adds a slab.
-func (a *arena) grow() error {
+// find takes a block out of the slabs that there are; the zero one: there is none in so
+// many.
+func (a *arena) find(want int) (b block, slabs int, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return block{}, 0, verbs.ErrClosed
+	}
+	for k := want; k < orders; k++ {
+		page := a.free[k]
+		if page == none {
+			continue
+		}
+		a.unlink(page)
+		for ; k > want; k-- {
+			a.link(page+1<<(k-1), k-1)
+		}
+		a.used += pageSize << want
+		return block{mem: a.slabs[page/slabPages], page: page, order: int8(want)}, 0, nil
+	}
+	return block{}, len(a.slabs), nil
+}
+
+// grow adds a slab, unless there are more than so many by now. Nobody who finds room
+// waits while the device pins it.
+func (a *arena) grow(slabs int) error {
+	a.growing.Lock()
+	defer a.growing.Unlock()
+	a.mu.Lock()
+	more := len(a.slabs) > slabs
+	a.mu.Unlock()
+	if more {
+		return nil
+	}
 	mem, err := a.dev.Alloc(slabPages*pageSize, a.huge, a.access)
 	if err != nil {
 		return err
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	first := int32(len(a.slabs) * slabPages)
 	a.slabs = append(a.slabs, mem)
 	for range slabPages {
@@ -152,7 +175,7 @@ func (a *arena) unlink(page int32) {
 	a.order[page] = none
 }
 
-// close gives up all memory. Nothing is lent.
+// close gives up all memory. Nothing is lent, and nobody is lending.
 func (a *arena) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

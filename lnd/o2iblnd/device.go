@@ -2,6 +2,7 @@ package o2iblnd
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
@@ -20,10 +21,12 @@ type device struct {
 	pools         [roles]pool
 	gone          atomic.Bool // it was taken out, or has failed
 
+	making sync.Mutex // a queue
+	vector int        // of the next queue; guarded by making
+
 	// Guarded by Driver.mu.
 	users  int // interfaces and connections
 	queues []*queue
-	vector int // of the next queue
 }
 
 // role says who began the transfer that memory is lent for. What peers have begun

@@ -48,37 +48,50 @@ const queueEntries = 16384
 // harvest is how many completions are taken at a time.
 const harvest = 64
 
-// queueFor finds a queue with room for so many entries, or makes one.
+// queueFor finds a queue with room for so many entries, or makes one: a queue for each
+// vector first.
 func (dev *device) queueFor(entries int) (*queue, error) {
+	dev.making.Lock()
+	defer dev.making.Unlock()
+	if q := dev.roomiest(entries, min(dev.attr.Vectors, dev.d.workers)); q != nil {
+		return q, nil
+	}
+	size := max(min(queueEntries, dev.attr.MaxCQE), entries)
+	cq, err := dev.v.NewCQ(size, dev.vector)
+	if err != nil {
+		if q := dev.roomiest(entries, 0); q != nil {
+			return q, nil
+		}
+		return nil, err
+	}
+	dev.vector++
+	q := &queue{dev: dev, cq: cq, room: size - entries}
 	d := dev.d
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	var best *queue
+	dev.queues = append(dev.queues, q)
+	d.mu.Unlock()
+	d.group.Add(1)
+	go q.work()
+	return q, nil
+}
+
+// roomiest takes room in the queue that has most; nil: none has so much, or there are
+// fewer queues than least.
+func (dev *device) roomiest(entries, least int) (best *queue) {
+	dev.d.mu.Lock()
+	defer dev.d.mu.Unlock()
+	if len(dev.queues) < least {
+		return nil
+	}
 	for _, q := range dev.queues {
 		if q.room >= entries && (best == nil || q.room > best.room) {
 			best = q
 		}
 	}
-	// A queue for each vector first.
-	if best != nil && len(dev.queues) >= min(dev.attr.Vectors, d.workers) {
+	if best != nil {
 		best.room -= entries
-		return best, nil
 	}
-	size := max(min(queueEntries, dev.attr.MaxCQE), entries)
-	cq, err := dev.v.NewCQ(size, dev.vector)
-	if err != nil {
-		if best == nil {
-			return nil, err
-		}
-		best.room -= entries
-		return best, nil
-	}
-	dev.vector++
-	q := &queue{dev: dev, cq: cq, room: size - entries}
-	dev.queues = append(dev.queues, q)
-	d.group.Add(1)
-	go q.work()
-	return q, nil
+	return best
 }
 
 func (q *queue) giveRoom(entries int) {
