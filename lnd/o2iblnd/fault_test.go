@@ -396,3 +396,26 @@ func TestDeviceFails(t *testing.T) {
 		})
 	}
 }
+
+// TestOneDoesNotAnswer: what waits for memory for a peer that does not give back what it has
+// holds up nothing for others.
+func TestOneDoesNotAnswer(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		small := func(c *o2iblnd.Config) { c.Pool = 8 << 20; c.Timeout = time.Minute }
+		a, b, p := newStation(t, f, 0, small), newStation(t, f, 1, nil), newPuppet(t, f, 7)
+		p.answer = func(_ int, m *protocol.Message) (bool, []byte) { return true, encode(t, p.ack(m)) }
+		a.send(p.nid, 8, lnet.MTU)
+		time.Sleep(time.Second)
+		a.send(nidOf(1), 20, lnet.MTU)
+		time.Sleep(10 * time.Second)
+		if sent, errs := a.outcome(); sent != 20 || len(errs) > 0 {
+			t.Errorf("%d of 20 sent, %v", sent, errs)
+		}
+		time.Sleep(2 * time.Minute)
+		if _, errs := a.outcome(); len(errs) != 8 {
+			t.Errorf("%d of 8 messages that nobody took have failed", len(errs))
+		}
+		a.close()
+		b.close()
+	})
+}

@@ -2,11 +2,13 @@ package o2iblnd
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // keeper is the interface's goroutine for all that may take a while, or is due at a time:
@@ -201,8 +203,9 @@ func (i *Interface) starve(h hungry) {
 	}
 }
 
-// feed tries again for those who wait for memory. Who is not fed waits anew; what has
-// waited for too long fails.
+// feed tries again for those who wait for memory. Who is not fed waits anew, with its time
+// from the beginning, and before those that came later for the same peer; what has waited for
+// too long fails.
 func (i *Interface) feed(now time.Time) {
 	i.mu.Lock()
 	list := i.hungry
@@ -210,6 +213,7 @@ func (i *Interface) feed(now time.Time) {
 	closing := i.closing
 	i.mu.Unlock()
 	var again []hungry
+	var unfed map[lnet.NID]bool
 	for _, h := range list {
 		late := now.Sub(h.since) >= i.Timeout()
 		switch {
@@ -225,18 +229,17 @@ func (i *Interface) feed(now time.Time) {
 			i.out.add(event{m: h.m, err: messageError("send", h.m.To.NID, lnd.StatusRemoteDropped, errClosing)})
 		case late:
 			i.out.add(event{m: h.m, err: messageError("send", h.m.To.NID, lnd.StatusLocalTimeout, errMemoryTime)})
-		case len(again) > 0 && again[len(again)-1].m != nil: // in order
+		case unfed[h.m.To.NID]:
 			again = append(again, h)
 		default:
-			before := i.hungers()
+			to := h.m.To.NID
 			i.resend(h.m)
-			if i.hungers() > before { // with its time from the beginning
-				i.mu.Lock()
-				if k := len(i.hungry) - 1; k >= 0 && i.hungry[k].m == h.m {
-					i.hungry = i.hungry[:k]
-					again = append(again, h)
+			if i.stillHungry(h.m) {
+				again = append(again, h)
+				if unfed == nil {
+					unfed = make(map[lnet.NID]bool)
 				}
-				i.mu.Unlock()
+				unfed[to] = true
 			}
 		}
 	}
@@ -245,8 +248,13 @@ func (i *Interface) feed(now time.Time) {
 	i.mu.Unlock()
 }
 
-func (i *Interface) hungers() int {
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	return len(i.hungry)
+// stillHungry takes a message out of those that wait for memory; false: it is not there.
+func (i *Interface) stillHungry(m *lnd.Tx) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	k := slices.IndexFunc(i.hungry, func(h hungry) bool { return h.m == m })
+	if k >= 0 {
+		i.hungry = slices.Delete(i.hungry, k, k+1)
+	}
+	return k >= 0
 }
