@@ -18,6 +18,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 )
 
 // puppet is a peer that says what the test wants, as kernels and attackers do.
@@ -430,4 +431,61 @@ func TestBrokenProtocol(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFewFragments: to a peer that takes few fragments, memory of more pieces is put together
+// first.
+//
+// o2iblnd 10.2 (5), 21
+func TestFewFragments(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, p := newStation(t, f, 0, nil), newPuppet(t, f, 7)
+		var req protocol.Message
+		p.answer = func(_ int, m *protocol.Message) (bool, []byte) {
+			req = *m
+			answer := p.ack(m)
+			answer.Params.Fragments = 1
+			return true, encode(t, answer)
+		}
+		sink, err := p.dev.Alloc(1<<16, false, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		region := memory.NewRegion(make([]byte, 1<<16), nil)
+		if err := region.Register(a.i.(memory.Registrar)); err != nil {
+			t.Fatal(err)
+		}
+		source := memory.Vector{Length: 8000}
+		for k := range 8 {
+			part := region.Slice(2000*k, 1000)
+			copy(part.Segments[0].Bytes[part.Offset:], []byte{byte(k + 1)})
+			source.Segments = part.AppendSegments(source.Segments)
+		}
+		a.i.Send(&lnd.Tx{
+			Header: lnet.Header{Type: lnet.MsgPut, Src: nidOf(0), Dest: p.nid, Handle: lnet.NoHandle, PayloadLength: 8000},
+			To:     lnet.ProcessID{NID: p.nid, PID: lnet.PIDLustre}, Payload: source, Done: a,
+		})
+		time.Sleep(time.Second)
+		var asked protocol.Message
+		if _, err := asked.Decode(p.mem.Bytes()[:4096], protocol.Check); err != nil || asked.Type != protocol.PutReq {
+			t.Fatalf("%v, %v", asked.Type, err)
+		}
+		p.say(t, p.ids[0], protocol.Message{
+			Version: protocol.V2, Type: protocol.PutAck, Src: p.nid, SrcStamp: puppetStamp, Dst: req.Src, DstStamp: req.SrcStamp,
+			Cookie: asked.Cookie, Sink: protocol.Descriptor{Key: sink.RKey(), Fragments: []protocol.Fragment{{Addr: sink.Addr(), Length: 8000}}},
+		})
+		time.Sleep(time.Second)
+		if sent, errs := a.outcome(); sent != 1 || len(errs) > 0 {
+			t.Errorf("%d sent, %v", sent, errs)
+		}
+		for k := range 8 {
+			if got := sink.Bytes()[1000*k]; got != byte(k+1) {
+				t.Errorf("piece %d begins with %d", k, got)
+			}
+		}
+		if err := region.Release(); err != nil {
+			t.Error(err)
+		}
+		a.close()
+	})
 }

@@ -109,7 +109,7 @@ func (c *conn) sourceOf(v memory.Vector, r role, list []protocol.Segment, pieces
 	list = list[:0]
 	*pieces = v.AppendSegments((*pieces)[:0])
 	defer clear(*pieces)
-	direct := len(*pieces) <= maxDirect
+	direct := len(*pieces) <= min(maxDirect, c.gather()*c.session.Fragments) // else too many WRITEs
 	for k := 0; direct && k < len(*pieces); k++ {
 		s := &(*pieces)[k]
 		reg, addr := c.registered(s)
