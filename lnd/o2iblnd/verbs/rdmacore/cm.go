@@ -81,16 +81,18 @@ func (c *channel) Dial(d verbs.Dial) (verbs.ID, error) {
 
 func (c *channel) Events(ev []verbs.Event) (n int, err error) {
 	var failed error
+	most := min(len(ev), batch)
 	err = c.w.wait(func(uintptr) bool {
-		c.p.events.Add(1)
-		tokens := c.p.tokens.Add(batch) - batch + 1
-		var got int
-		got, failed = hold(&c.handle, func(ch *C.o2_chan) C.int {
-			return C.o2_chan_drain(ch, &c.events[0], C.int(min(len(ev), batch)), C.uint64_t(tokens))
-		})
-		for k := range c.events[:got] {
-			if c.deliver(&c.events[k], &ev[n]) {
-				n++
+		for got := most; n == 0 && got == most && failed == nil; { // else nothing is left, and the poller tells of more
+			c.p.events.Add(1)
+			tokens := c.p.tokens.Add(batch) - batch + 1
+			got, failed = hold(&c.handle, func(ch *C.o2_chan) C.int {
+				return C.o2_chan_drain(ch, &c.events[0], C.int(most), C.uint64_t(tokens))
+			})
+			for k := range c.events[:got] {
+				if c.deliver(&c.events[k], &ev[n]) {
+					n++
+				}
 			}
 		}
 		return n > 0 || failed != nil
