@@ -436,7 +436,7 @@ func TestBrokenProtocol(t *testing.T) {
 // TestFewFragments: to a peer that takes few fragments, memory of more pieces is put together
 // first.
 //
-// o2iblnd 10.2 (5), 21
+// o2iblnd 10.2 (5)
 func TestFewFragments(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, p := newStation(t, f, 0, nil), newPuppet(t, f, 7)

@@ -6,7 +6,7 @@ import "testing"
 // either size goes through unharmed either way, whoever drives the test; and when either
 // side is killed and comes back, traffic does, without a hand.
 //
-// o2iblnd 10.2-10.4, 12.3
+// o2iblnd 10.2 (1), 10.3 (1), 12.3
 func TestRDMA(t *testing.T) {
 	onEach(t, mixed, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0)
