@@ -9,6 +9,7 @@ PROGRAMS ?= 5000
 RACE ?=
 RAILS ?= 2
 SEEDS ?= 10000
+TAGS ?=
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
@@ -17,8 +18,8 @@ TIME ?= 30m
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## lnetd, lnetdctl and lnetperf into bin/
-	go build -o bin/ ./cmd/...
+build: ## lnetd, lnetdctl and lnetperf into bin/; TAGS=o2ib: with the driver for RDMA
+	go build -tags '$(TAGS)' -o bin/ ./cmd/...
 
 run: ## lnetd in the foreground; ARGS="--net 'tcp(lo)' --port 9988"
 	go run ./cmd/lnetd $(ARGS)
