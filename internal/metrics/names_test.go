@@ -2,11 +2,13 @@ package metrics
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -26,6 +28,8 @@ import (
 	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -43,7 +47,7 @@ func everything(t testing.TB) *fakeSource {
 	nid := lnet.NIDFromIP(tcp, netip.AddrFrom4([4]byte{10, 0, 0, 1}))
 	ni := node.PeerNIInfo{NID: nid, Aliveness: node.AliveUp, Credits: node.CreditInfo{Max: 8}}
 	return &fakeSource{
-		nis:     []node.NIInfo{realNI(t)},
+		nis:     []node.NIInfo{tcpNI(t), rdmaNI(t)},
 		peers:   []node.PeerInfo{{Primary: nid, NIs: []node.PeerNIInfo{ni}}},
 		routes:  []node.RouteInfo{{Net: lnet.MakeNet(lnet.TypeTCP, 1), Gateway: nid}},
 		routing: node.RoutingInfo{Ever: true},
@@ -53,28 +57,52 @@ func everything(t testing.TB) *fakeSource {
 	}
 }
 
-// realNI is what a node says of an NI over TCP's engine.
-func realNI(t testing.TB) node.NIInfo {
+// tcpNI is what a node says of an NI over TCP's engine.
+func tcpNI(t testing.TB) node.NIInfo {
 	t.Helper()
-	fabric := simlnd.New(simlnd.Config{})
-	t.Cleanup(fabric.Close)
-	d, err := simlnd.NewDriver(fabric.Host("host", "10.0.0.1"), socklnd.DefaultConfig())
+	f := simlnd.New(simlnd.Config{})
+	t.Cleanup(f.Close)
+	d, err := simlnd.NewDriver(f.Host("host", "10.0.0.1"), socklnd.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return realNI(t, lnet.TypeTCP, d)
+}
+
+// rdmaNI is what it says of one over RDMA.
+func rdmaNI(t testing.TB) node.NIInfo {
+	t.Helper()
+	f := fabric.New(fabric.Config{})
+	t.Cleanup(f.Close)
+	c := o2iblnd.DefaultConfig()
+	c.Provider = f.Host("host", "10.0.0.1").Open()
+	d, err := o2iblnd.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Provider.Close() }()
+	return realNI(t, lnet.TypeO2IB, d)
+}
+
+// driver is one that can be closed.
+type driver interface {
+	lnd.Driver
+	io.Closer
+}
+
+// realNI is what a node says of an NI over a driver, which is closed.
+func realNI(t testing.TB, typ lnet.NetType, d driver) node.NIInfo {
+	t.Helper()
 	n, err := node.New(node.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	nid := lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), netip.AddrFrom4([4]byte{10, 0, 0, 1}))
+	nid := lnet.NIDFromIP(lnet.MakeNet(typ, 0), netip.AddrFrom4([4]byte{10, 0, 0, 1}))
 	if _, err := n.AddNI(t.Context(), d, lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
 		t.Fatal(err)
 	}
 	info := n.NIs()[1]
-	if err := n.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := d.Close(); err != nil {
+	if err := errors.Join(n.Close(t.Context()), d.Close()); err != nil {
 		t.Error(err)
 	}
 	return info

@@ -29,7 +29,7 @@ type counters struct {
 	bounced         atomic.Uint64 // memory that went through the pool
 	starved         atomic.Uint64 // times that the pool was empty
 	messages        atomic.Uint64 // received, of all types
-	bytesSent       atomic.Uint64
+	bytesSent       atomic.Uint64 // by messages and by RDMA
 	bytesReceived   atomic.Uint64
 }
 
@@ -50,6 +50,17 @@ func (c *counters) sending(form protocol.Type, m *lnd.Tx) {
 		c.immediates.Add(1)
 	}
 	c.bytesSent.Add(uint64(headSize + m.Payload.Length))
+}
+
+// moved counts what RDMA has brought or fetched for a message that arrived.
+func (c *counters) moved(form protocol.Type, p *lnd.Placement) {
+	switch form {
+	case protocol.PutReq:
+		c.bytesReceived.Add(uint64(p.Memory.Length))
+	case protocol.GetReq:
+		c.bytesSent.Add(uint64(p.Reply.Length))
+	default: // it came in the message
+	}
 }
 
 // Counters implements lnd.Interface.
@@ -74,31 +85,31 @@ func (i *Interface) Counters() []lnd.Counter {
 	c := &i.counters
 	refused := c.refused.Counts()
 	return []lnd.Counter{
-		{Name: "peers", Value: peers},
-		{Name: "connections", Value: conns},
-		{Name: "pending_messages", Value: pending},
-		{Name: "arena_bytes", Value: registered},
-		{Name: "arena_lent_bytes", Value: lent},
-		{Name: "calls_total", Value: c.calls.Load()},
-		{Name: "connects_total", Value: c.connects.Load()},
-		{Name: "connect_failures_total", Value: c.connectFailures.Load()},
-		{Name: "accepts_total", Value: c.accepts.Load()},
-		{Name: "refused_total", Value: refused.Total()},
-		{Name: "closes_total", Value: c.closes.Load()},
-		{Name: "peers_down_total", Value: c.peersDown.Load()},
-		{Name: "peers_restarted_total", Value: c.peersRestarted.Load()},
-		{Name: "protocol_errors_total", Value: c.protocolErrors.Load()},
-		{Name: "pending_timeouts_total", Value: c.pendingTimeouts.Load()},
-		{Name: "stalls_total", Value: c.stalls.Load()},
-		{Name: "rebinds_total", Value: c.rebinds.Load()},
-		{Name: "immediates_total", Value: c.immediates.Load()},
-		{Name: "rdma_puts_total", Value: c.puts.Load()},
-		{Name: "rdma_gets_total", Value: c.gets.Load()},
-		{Name: "direct_total", Value: c.direct.Load()},
-		{Name: "bounced_total", Value: c.bounced.Load()},
-		{Name: "starved_total", Value: c.starved.Load()},
-		{Name: "received_messages_total", Value: c.messages.Load()},
-		{Name: "sent_bytes_total", Value: c.bytesSent.Load()},
-		{Name: "received_bytes_total", Value: c.bytesReceived.Load()},
+		{Name: "peers", Value: peers, Help: "Peers that the driver has in its table."},
+		{Name: "connections", Value: conns, Help: "Connections that are up."},
+		{Name: "pending_messages", Value: pending, Help: "Messages that wait for a connection."},
+		{Name: "arena_bytes", Value: registered, Help: "Bytes registered with the device for messages, and for payload that lies in no registered memory."},
+		{Name: "arena_lent_bytes", Value: lent, Help: "Bytes of these that are in use."},
+		{Name: "calls_total", Value: c.calls.Load(), Help: "Attempts to connect."},
+		{Name: "connects_total", Value: c.connects.Load(), Help: "Connections that were opened from here."},
+		{Name: "connect_failures_total", Value: c.connectFailures.Load(), Help: "Times that a peer could not be called."},
+		{Name: "accepts_total", Value: c.accepts.Load(), Help: "Connections that peers opened."},
+		{Name: "refused_total", Value: refused.Total(), Help: "Callers that were turned away."},
+		{Name: "closes_total", Value: c.closes.Load(), Help: "Connections that were closed."},
+		{Name: "peers_down_total", Value: c.peersDown.Load(), Help: "Times that a peer was lost."},
+		{Name: "peers_restarted_total", Value: c.peersRestarted.Load(), Help: "Times that a peer began a new life."},
+		{Name: "protocol_errors_total", Value: c.protocolErrors.Load(), Help: "Connections ended by something that makes no sense."},
+		{Name: "pending_timeouts_total", Value: c.pendingTimeouts.Load(), Help: "Messages that waited for a connection in vain."},
+		{Name: "stalls_total", Value: c.stalls.Load(), Help: "Times that a peer stopped answering."},
+		{Name: "rebinds_total", Value: c.rebinds.Load(), Help: "Times that a device came back."},
+		{Name: "immediates_total", Value: c.immediates.Load(), Help: "Messages sent whole."},
+		{Name: "rdma_puts_total", Value: c.puts.Load(), Help: "PUTs and REPLYs whose payload was offered by RDMA."},
+		{Name: "rdma_gets_total", Value: c.gets.Load(), Help: "GETs whose answer was asked for by RDMA."},
+		{Name: "direct_total", Value: c.direct.Load(), Help: "Payloads that lay in registered memory."},
+		{Name: "bounced_total", Value: c.bounced.Load(), Help: "Payloads that were copied to or from registered memory."},
+		{Name: "starved_total", Value: c.starved.Load(), Help: "Times that a message waited for registered memory."},
+		{Name: "received_messages_total", Value: c.messages.Load(), Help: "Messages of the protocol that came, of all types."},
+		{Name: "sent_bytes_total", Value: c.bytesSent.Load(), Help: "Bytes sent, headers included."},
+		{Name: "received_bytes_total", Value: c.bytesReceived.Load(), Help: "Bytes received, headers included."},
 	}
 }

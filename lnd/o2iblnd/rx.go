@@ -230,6 +230,9 @@ func (r *rx) complete(err error) {
 		}
 		r.bounce = block{}
 	}
+	if err == nil {
+		c.i.counters.moved(r.prx.Type, &p)
+	}
 	if p.Done != nil {
 		p.Done.Received(&r.Rx, err)
 	}

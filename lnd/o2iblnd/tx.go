@@ -236,6 +236,7 @@ func (t *tx) finish(err error) {
 			}
 		}
 		m.Replied, m.ReplyLength = err == nil, t.length
+		c.i.counters.bytesReceived.Add(uint64(t.length))
 	}
 	t.drop()
 	c.unref() // of the event
