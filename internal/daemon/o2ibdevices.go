@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/metrics"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -57,6 +59,43 @@ func rdmaDevices() []rdmaDevice {
 	}
 	return list
 }
+
+// rdmaPorts are the ports of the RDMA devices that serve network devices, each once.
+func rdmaPorts(netdevs []string) (list []metrics.RDMAPort) {
+	seen := map[string]bool{}
+	for _, netdev := range netdevs {
+		device, err := rdmamap.GetRdmaDeviceForNetdevice(netdev)
+		if err != nil || device == "" || seen[device] { // it may just have gone
+			continue
+		}
+		seen[device] = true
+		for _, port := range rdmamap.GetPorts(device) {
+			list = append(list, metrics.RDMAPort{Device: device, Port: port, Counters: portCounters(device, port)})
+		}
+	}
+	return list
+}
+
+// portCounters are those that the port has: not every device has both kinds.
+func portCounters(device, port string) map[string]uint64 {
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return nil
+	}
+	all := map[string]uint64{}
+	for _, read := range []func(string, int) ([]rdmamap.RdmaStatEntry, error){rdmamap.GetRdmaSysfsStats, rdmamap.GetRdmaSysfsHwStats} {
+		entries, _ := read(device, n)
+		for _, e := range entries {
+			if e.Name != lifespan {
+				all[e.Name] = e.Value
+			}
+		}
+	}
+	return all
+}
+
+// lifespan lies among a port's counters, and says how old they may be.
+const lifespan = "lifespan"
 
 // usable finds an NI's NID and network device, and asks whether RDMA can be had there.
 func (o *o2ib) usable(ni *config.NI) (nid lnet.NID, device string, err error) {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/internal/metrics"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // watched is what metrics are read from.
@@ -27,6 +28,17 @@ func (w watched) WaitingNIs() (list []metrics.WaitingNI) {
 		list = append(list, metrics.WaitingNI{Net: n.Net, NI: n.String()})
 	}
 	return list
+}
+
+// RDMAPorts implements metrics.Host.
+func (w watched) RDMAPorts() []metrics.RDMAPort {
+	var netdevs []string
+	for _, ni := range w.NIs() {
+		if ni.Net.Type() == lnet.TypeO2IB {
+			netdevs = append(netdevs, ni.Device)
+		}
+	}
+	return rdmaPorts(netdevs)
 }
 
 // Selftest implements metrics.Host.

@@ -81,6 +81,7 @@ func (g *gatherer) own(p *page) []*dto.MetricFamily {
 	w.collect(p)
 	if h, ok := s.(Host); ok {
 		collectWaitingNIs(p, h.WaitingNIs())
+		collectRDMAPorts(p, h.RDMAPorts())
 		collectClients(p, h.ClientTotals())
 		collectSelftest(p, h.Selftest())
 		collectConfiguration(p, h.Configuration())

@@ -53,6 +53,7 @@ func everything(t testing.TB) *fakeSource {
 		routing: node.RoutingInfo{Ever: true},
 		clients: []clients.Total{{}},
 		waiting: []WaitingNI{{Net: tcp, NI: "tcp(eth0)"}},
+		ports:   []RDMAPort{{Device: "rxe0", Port: "1", Counters: map[string]uint64{"rcvd_pkts": 7}}},
 		config:  Configuration{SHA256: "00", Loaded: time.Unix(1, 0)},
 	}
 }

@@ -31,6 +31,9 @@ var (
 	niCredits     = gaugeFamily("lnet_ni_credits", "Credits of the NI: max, available (below 0: messages wait), min (lowest ever).", ofNI("kind")...)
 	niTimeout     = gaugeFamily("lnet_ni_lnd_timeout_seconds", "LND timeout in force.", ofNI()...)
 
+	rdmaPortStatistic = gaugeFamily("lnet_rdma_port_statistic", "What kernel and device count at a port of an RDMA device, by their names.",
+		"rdma_device", "port", "statistic")
+
 	interfacesWaiting = gaugeFamily("lnet_interfaces_waiting", "NIs that are configured and whose network interface cannot be used yet.")
 	interfaceWaiting  = gaugeFamily("lnet_interface_waiting", "1 for each NI whose network interface cannot be used yet.", "net", "ni")
 )
@@ -128,6 +131,14 @@ func collectWaitingNIs(p *page, list []WaitingNI) {
 		if !seen[w] {
 			seen[w] = true
 			p.set(interfaceWaiting, 1, w.Net.String(), w.NI)
+		}
+	}
+}
+
+func collectRDMAPorts(p *page, list []RDMAPort) {
+	for _, port := range list {
+		for name, v := range port.Counters {
+			p.set(rdmaPortStatistic, float64(v), port.Device, port.Port, name)
 		}
 	}
 }

@@ -33,6 +33,8 @@ type Host interface {
 	ClientTotals() []clients.Total
 	// WaitingNIs are the NIs whose interface cannot be used yet.
 	WaitingNIs() []WaitingNI
+	// RDMAPorts are those of the RDMA devices that NIs are on.
+	RDMAPorts() []RDMAPort
 	// Selftest is what LNet selftest does.
 	Selftest() Selftest
 	// Configuration is what has become of the configuration.
@@ -44,6 +46,13 @@ type WaitingNI struct {
 	Net lnet.Net
 	// NI is what it is called, such as tcp(eth0).
 	NI string
+}
+
+// RDMAPort is a port of an RDMA device.
+type RDMAPort struct {
+	Device, Port string
+	// Counters are the kernel's and the device's, by the names that these give them.
+	Counters map[string]uint64
 }
 
 // Selftest is what LNet selftest does on a node.

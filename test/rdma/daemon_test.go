@@ -10,10 +10,11 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// The ports of all nodes, over RDMA and TCP.
+// The ports of all nodes, over RDMA and TCP, and for metrics.
 const (
 	service = 18988
 	port    = 18989
+	metrics = 18990
 )
 
 // addresses are those on RDMA devices.
@@ -51,7 +52,8 @@ func start(t *testing.T, more string, nids ...string) *daemon {
     selftest: {enabled: true}
     alive_router_check_interval: 1
     router_ping_timeout: 5
-`, port, service)
+    metrics_addr: %s:%d
+`, port, service, nids[0][:strings.IndexByte(nids[0], '@')], metrics)
 	file := filepath.Join(dir, "lnetd.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

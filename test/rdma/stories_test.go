@@ -1,7 +1,12 @@
 package rdma
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +32,7 @@ func TestTwoNodesOnDevices(t *testing.T) {
 		a.wantLoad(t, b, "--size", size, "--check", "full", "--write")
 		a.wantLoad(t, b, "--size", size, "--check", "full")
 	}
+	a.wantMetrics(t, at[0], "\nlnet_lnd_rdma_gets_total{", "\nlnet_rdma_port_statistic{port=\"1\",rdma_device=\"rxe0\",statistic=")
 	a.Stop(t)
 	b.Stop(t)
 }
@@ -81,6 +87,30 @@ func (n *daemon) wantDiscover(t *testing.T, of *daemon) {
 	out, status := n.Ctl(t, "discover", of.nids[0])
 	if err := saying(out, status, of, "Multi-Rail: true"); err != nil {
 		t.Errorf("%s discovers %s: %v", n.Name, of.Name, err)
+	}
+}
+
+// wantMetrics checks that Prometheus would find these.
+func (n *daemon) wantMetrics(t *testing.T, address string, patterns ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:%d/metrics", address, metrics), http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(reply.Body)
+	if err := errors.Join(err, reply.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range patterns {
+		if !strings.Contains(string(body), pattern) {
+			t.Errorf("%s has no %q", n.Name, pattern)
+		}
 	}
 }
 
