@@ -1,0 +1,217 @@
+//go:build o2ib && cgo
+
+package matrix
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/rdmacore"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+const (
+	// patience bounds what a kernel in an emulated machine takes.
+	patience = 30 * time.Second
+	// service is the port that kernels listen at (o2iblnd 3.1).
+	service = 987
+	// stamp is our incarnation.
+	stamp = 4711
+)
+
+var little, big = binary.LittleEndian, binary.BigEndian
+
+// peer is a node of ours, at an address of its own.
+type peer struct {
+	t            *testing.T
+	self, kernel lnet.NID
+	channel      verbs.Channel
+	asked        func(e *verbs.Event) // for a connection
+
+	mu     sync.Mutex // guards events
+	events []verbs.Event
+	news   chan struct{} // one comes for each event, unless one waits
+}
+
+// rows hands out addresses; row k has the k-th.
+var rows struct {
+	sync.Mutex
+	next int
+}
+
+// newPeer makes a node at an address that no other row has.
+func newPeer(t *testing.T) *peer {
+	t.Helper()
+	return newPeerThat(t, func(*verbs.Event) {})
+}
+
+// newPeerThat makes one that may be called.
+func newPeerThat(t *testing.T, asked func(e *verbs.Event)) *peer {
+	t.Helper()
+	words := strings.Fields(os.Getenv("LNETD_TEST_MATRIX"))
+	if len(words) < 2 {
+		t.Skip("needs a kernel node and RDMA: LNETD_TEST_MATRIX='NID ADDRESS...'; test/kernel runs this")
+	}
+	kernel, err := lnet.ParseNID(words[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows.Lock()
+	rows.next++
+	row := rows.next
+	rows.Unlock()
+	if row >= len(words) {
+		t.Fatalf("%d rows, and %d addresses", row, len(words)-1)
+	}
+	p := &peer{
+		t: t, kernel: kernel, self: lnet.NIDFromIP(kernel.Net(), netip.MustParseAddr(words[row])),
+		asked: asked, news: make(chan struct{}, 1),
+	}
+	provider, err := rdmacore.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.channel, err = provider.OpenChannel(); err != nil {
+		t.Fatal(err)
+	}
+	go p.listen()
+	return p // with the process goes what it has
+}
+
+// listen answers who asks, and keeps what else the connection manager tells.
+func (p *peer) listen() {
+	var ev [8]verbs.Event
+	for {
+		n, err := p.channel.Events(ev[:])
+		if err != nil {
+			return
+		}
+		for k := range ev[:n] {
+			if ev[k].Kind == verbs.EventConnectRequest {
+				p.asked(&ev[k])
+				continue
+			}
+			p.mu.Lock()
+			p.events = append(p.events, ev[k])
+			p.mu.Unlock()
+		}
+		select {
+		case p.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// await waits for one of some events of a connection.
+func (p *peer) await(id verbs.ID, kinds ...verbs.EventKind) verbs.Event {
+	p.t.Helper()
+	over := time.After(patience)
+	for {
+		p.mu.Lock()
+		k := slices.IndexFunc(p.events, func(e verbs.Event) bool { return e.ID == id && slices.Contains(kinds, e.Kind) })
+		if k >= 0 {
+			e := p.events[k]
+			p.events = slices.Delete(p.events, k, k+1)
+			p.mu.Unlock()
+			return e
+		}
+		others := slices.Clone(p.events)
+		p.mu.Unlock()
+		select {
+		case <-p.news:
+		case <-over:
+			p.t.Fatalf("none of %v, but %d others: %v", kinds, len(others), kindsOf(others))
+		}
+	}
+}
+
+func kindsOf(events []verbs.Event) (kinds []verbs.EventKind) {
+	for _, e := range events {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+// request is a CONNREQ as we like it.
+func (p *peer) request() protocol.Message {
+	return protocol.Message{
+		Version: protocol.V2, Type: protocol.ConnReq, Src: p.self, SrcStamp: stamp, Dst: p.kernel,
+		Params: protocol.Params{Depth: 8, Fragments: 256, Size: protocol.MaxMessage},
+	}
+}
+
+// encoded is a message in a byte order.
+func (p *peer) encoded(m *protocol.Message, order binary.AppendByteOrder) []byte {
+	p.t.Helper()
+	b, err := m.Append(nil, order)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return b
+}
+
+// call calls the kernel with some words. It is accepted, or why is not nil.
+func (p *peer) call(private []byte, unprivileged ...bool) (c *conn, why *protocol.Reject) {
+	p.t.Helper()
+	id, err := p.channel.Dial(verbs.Dial{
+		From: p.self.IP(), To: netip.AddrPortFrom(p.kernel.IP(), service), Privileged: len(unprivileged) == 0, Timeout: patience,
+	})
+	p.check(err)
+	p.await(id, verbs.EventAddrResolved)
+	p.check(id.ResolveRoute(patience))
+	p.await(id, verbs.EventRouteResolved)
+	c = newConn(p, id)
+	p.check(id.Connect(verbs.ConnParam{Private: private, Retries: 5, RNRRetries: 6}))
+	switch e := p.await(id, verbs.EventEstablished, verbs.EventRejected); e.Kind {
+	case verbs.EventRejected:
+		r, err := protocol.DecodeReject(e.Private[:e.PrivateLen])
+		if err != nil || e.Status != verbs.RejectConsumer {
+			p.t.Fatalf("rejected with status %d: %v", e.Status, err)
+		}
+		id.Destroy()
+		return nil, &r
+	default:
+		order, err := c.ack.Decode(e.Private[:e.PrivateLen], protocol.Check)
+		if err != nil || order != little || c.ack.Type != protocol.ConnAck {
+			p.t.Fatalf("accepted with %+v in %v: %v", c.ack, order, err)
+		}
+		return c, nil
+	}
+}
+
+func (p *peer) check(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// connect connects as a kernel would.
+func (p *peer) connect() *conn {
+	p.t.Helper()
+	m := p.request()
+	c, why := p.call(p.encoded(&m, little))
+	if why != nil {
+		p.t.Fatalf("rejected: %v", why.Why)
+	}
+	return c
+}
+
+// wantReject has the kernel reject a call.
+func (p *peer) wantReject(private []byte, want protocol.Reject) {
+	p.t.Helper()
+	switch c, got := p.call(private); {
+	case got == nil:
+		p.t.Errorf("accepted: %+v", c.ack)
+	case *got != want:
+		p.t.Errorf("rejected with %+v, want %+v", *got, want)
+	}
+}

@@ -1,0 +1,84 @@
+package kernel
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// scripted is the peer by script as a program (package matrix).
+var scripted = sync.OnceValues(func() (string, error) {
+	file := filepath.Join(scratch, "matrix")
+	out, err := exec.Command("go", "test", "-c", "-tags", "o2ib", "-o", file, "./matrix").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("go test -c: %w\n%s", err, out)
+	}
+	return file, err
+})
+
+// firstRow is the number in the address of the first row; there is room for maxRows.
+const firstRow, maxRows = 101, 60
+
+// Given a kernel node, and a peer by script on a fabric, the kernel says to each row of the
+// test matrix what it said when that was written.
+func TestMatrix(t *testing.T) {
+	onEach(t, mixed, func(t *testing.T, l *lab) {
+		k := l.guest(t, 0)
+		b := l.box("p", []int{0})
+		b.boot(t)
+		program, err := scripted()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.must(t, "put", b.name, program, home+"matrix", "755")
+		b.must(t, fmt.Sprintf("for n in $(seq %d %d); do ip address add %s/24 dev eth0; done", firstRow, firstRow+maxRows-1, "10.77.0.$n"))
+		rows := make([]string, maxRows)
+		for n := range rows {
+			rows[n] = address(0, firstRow+n)
+		}
+		var called sync.WaitGroup
+		called.Go(func() { k.callsAll(t, &b) })
+		out, status := b.try(t, fmt.Sprintf("LNETD_TEST_MATRIX_CALLS=%s LNETD_TEST_MATRIX='%s %s' %smatrix -test.v 2>&1; s=$?; touch %s.over; exit $s",
+			calls, k.primary(), strings.Join(rows, " "), home, calls))
+		called.Wait()
+		told := verdict.FindAllStringSubmatch(out, -1)
+		for _, row := range told {
+			t.Run(row[2], func(t *testing.T) {
+				if row[1] != "PASS" {
+					t.Error(row[1])
+				}
+			})
+		}
+		if status != 0 || len(told) == 0 {
+			t.Errorf("status %d\n%s", status, out)
+		}
+	})
+}
+
+// calls is the file, in the machine of the peer by script, with the NIDs that are to be called.
+const calls = "/run/calls"
+
+// callsAll has the kernel call whom the peer by script names, as long as that runs.
+func (g *guest) callsAll(t *testing.T, by *box) {
+	for {
+		nids, status := by.try(t, fmt.Sprintf("until [ -e %[1]s ] || [ -e %[1]s.over ]; do sleep 0.1; done; cat %[1]s", calls))
+		if status != 0 {
+			return
+		}
+		for _, nid := range strings.Fields(nids) {
+			if out, status := g.try(t, "lnetctl ping --timeout 3 "+nid); status == 0 {
+				t.Errorf("%s has answered:\n%s", nid, out)
+			}
+		}
+		if out, status := by.try(t, "rm "+calls); status != 0 {
+			t.Errorf("rm: %s", out)
+		}
+	}
+}
+
+// verdict is what a test says at the end of each row.
+var verdict = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): Test(\S+)`)
