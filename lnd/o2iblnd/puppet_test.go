@@ -466,6 +466,7 @@ func TestFewFragments(t *testing.T) {
 			To:     lnet.ProcessID{NID: p.nid, PID: lnet.PIDLustre}, Payload: source, Done: a,
 		})
 		time.Sleep(time.Second)
+		p.take() // nothing moves now
 		var asked protocol.Message
 		if _, err := asked.Decode(p.mem.Bytes()[:4096], protocol.Check); err != nil || asked.Type != protocol.PutReq {
 			t.Fatalf("%v, %v", asked.Type, err)
