@@ -107,21 +107,6 @@ func (c *Conn) Renew(now time.Time) {
 	c.each(func(tx *Tx) bool { tx.deadline = c.limit(now); return true })
 }
 
-// Waiting is since when the oldest of what is under way makes no progress; zero:
-// there is nothing, or there is no timeout.
-func (c *Conn) Waiting() (since time.Time) {
-	c.each(func(tx *Tx) bool {
-		if !tx.deadline.IsZero() && (since.IsZero() || tx.deadline.Before(since)) {
-			since = tx.deadline
-		}
-		return true
-	})
-	if since.IsZero() {
-		return since
-	}
-	return since.Add(-c.o.Timeout)
-}
-
 // Probe sends a NOOP, which is completed if the other side's queue pair lives: see
 // Alive. False: there is no connection. If NOOPs are under way there is no other.
 func (c *Conn) Probe(now time.Time, b *Batch) bool {
