@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -185,22 +186,23 @@ func TestO2IBUsable(t *testing.T) {
 // A device that comes is noticed, though nothing tells of it.
 func TestO2IBWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var has []rdmaDevice
-		o := &o2ib{devices: func() []rdmaDevice { return has }}
+		var has atomic.Pointer[[]rdmaDevice]
+		has.Store(new([]rdmaDevice))
+		o := &o2ib{devices: func() []rdmaDevice { return *has.Load() }}
 		ctx, cancel := context.WithCancel(t.Context())
-		changes := 0
+		var changes atomic.Int32
 		done := make(chan error)
-		go func() { done <- o.watch(ctx, func() { changes++ }) }()
+		go func() { done <- o.watch(ctx, func() { changes.Add(1) }) }()
 		time.Sleep(10 * rdmaPause)
 		synctest.Wait()
-		if changes != 0 {
-			t.Errorf("%d changes of nothing", changes)
+		if n := changes.Load(); n != 0 {
+			t.Errorf("%d changes of nothing", n)
 		}
-		has = []rdmaDevice{{name: "rxe0"}}
+		has.Store(&[]rdmaDevice{{name: "rxe0"}})
 		time.Sleep(10 * rdmaPause)
 		synctest.Wait()
-		if changes != 1 {
-			t.Errorf("%d changes for one device", changes)
+		if n := changes.Load(); n != 1 {
+			t.Errorf("%d changes for one device", n)
 		}
 		cancel()
 		if err := <-done; err != nil {
