@@ -112,7 +112,7 @@ func TestLives(t *testing.T) {
 // A node whose bytes are in the other order is answered in ours, and gets its cookies as
 // they were.
 //
-// o2iblnd 4 (1)
+// o2iblnd 4 (1)-(2)
 func TestBigEndian(t *testing.T) {
 	p := newPeer(t)
 	m := p.request()
@@ -194,7 +194,7 @@ func TestFetch(t *testing.T) {
 
 // What nobody waits for is answered, or its credit comes back.
 //
-// o2iblnd 10.2 (2), 10.3 (2), 9.5
+// o2iblnd 9.5 (1), 10.2 (2), 10.3 (2)
 func TestUnmatched(t *testing.T) {
 	const nobody = 40 // a portal without entries
 	t.Run("GET", func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestUnmatched(t *testing.T) {
 
 // What breaks the rules costs the connection.
 //
-// o2iblnd 2.2, 4 (2), 9.3, 18 (7)
+// o2iblnd 2.2 (3), 4 (3), 9.4 (1), 18 (7)
 func TestWhatCostsAConnection(t *testing.T) {
 	for name, say := range map[string]func(c *conn){
 		"credits that nobody is owed": func(c *conn) {
