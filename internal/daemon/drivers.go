@@ -10,6 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/rdmacore"
+	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -69,6 +70,14 @@ type Drivers []Driver
 
 // AllDrivers are the drivers of this lnetd.
 func AllDrivers() Drivers { return Drivers{TCP(nil), O2IB(nil, rdmacore.Open)} }
+
+// orHost is a network that a driver is on; nil is the host's.
+func orHost(n socklnd.Network) socklnd.Network {
+	if n == nil {
+		return socklnd.HostNetwork()
+	}
+	return n
+}
 
 // Options are what can be set, for config.Parse.
 func (t Drivers) Options() []config.DriverOptions {

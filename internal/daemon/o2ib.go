@@ -141,7 +141,7 @@ func (o *o2ib) make(v config.Values, log *slog.Logger) (Made, error) {
 	if err != nil {
 		return Made{}, err
 	}
-	c.Provider, c.Network, c.Logger = p, netDevices{o.host()}, log
+	c.Provider, c.Network, c.Logger = p, netDevices{orHost(o.network)}, log
 	d, err := o2iblnd.New(c)
 	if err != nil {
 		return Made{}, errors.Join(err, p.Close())
@@ -151,14 +151,6 @@ func (o *o2ib) make(v config.Values, log *slog.Logger) (Made, error) {
 		Close:  func() error { return errors.Join(d.Close(), p.Close()) },
 		Attrs:  []any{"service", c.Service},
 	}, nil
-}
-
-// host is the network whose devices the driver is on.
-func (o *o2ib) host() socklnd.Network {
-	if o.network == nil {
-		return socklnd.HostNetwork()
-	}
-	return o.network
 }
 
 // netDevices are a network's devices for o2iblnd.

@@ -74,7 +74,7 @@ func (t *tcp) driver() Driver {
 		Usable: func(ni *config.NI) (lnet.NID, string, error) {
 			return socklnd.Usable(t.network, ni.Net, ni.Device, ni.NID)
 		},
-		Watch: func(ctx context.Context, changed func()) error { return t.host().Watch(ctx, changed) },
+		Watch: func(ctx context.Context, changed func()) error { return orHost(t.network).Watch(ctx, changed) },
 	}
 }
 
@@ -225,14 +225,6 @@ func tcpDefaults(v config.Values) (lnd.Tunables, config.Values) {
 		"tos":            strconv.Itoa(c.TOS),
 		"timeout":        strconv.Itoa(int(c.SockTimeout / time.Second)),
 	}
-}
-
-// host is the network that the driver is on.
-func (t *tcp) host() socklnd.Network {
-	if t.network == nil {
-		return socklnd.HostNetwork()
-	}
-	return t.network
 }
 
 func tcpShow(i *node.NIInfo) map[string]int64 {

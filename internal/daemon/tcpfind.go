@@ -19,7 +19,7 @@ const linkPatience = 5 * time.Second
 
 // find takes tcp on the first usable interface, or else on the loopback interface.
 func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
-	network := t.host()
+	network := orHost(t.network)
 	ni := config.NI{Net: lnet.MakeNet(lnet.TypeTCP, 0), Tunables: lnd.Tunables{PeerTimeout: -1}}
 	dev, err := t.firstUsable(ctx, network, log)
 	if err == nil {
