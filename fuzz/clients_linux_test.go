@@ -276,8 +276,12 @@ func (c *clientsClient) descriptors(kind byte) (fds []int) {
 func (c *clientsClient) await(record []byte) {
 	c.t.Helper()
 	said := false
-	for {
+	for ended := false; ; {
 		h, body, fds, err := c.read()
+		if errors.Is(err, io.EOF) && !ended {
+			ended = true
+			continue // the reason may have come with it
+		}
 		if errors.Is(err, io.EOF) {
 			if c.over = true; !said && len(record) > 0 {
 				c.t.Fatalf("the connection has ended for no reason, behind % x", record)
