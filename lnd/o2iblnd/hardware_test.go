@@ -6,7 +6,6 @@ import (
 	"context"
 	"net/netip"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/rdmacore"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/node"
 )
 
 // The machine's addresses on RDMA devices, two or more; without them the test is skipped. They
@@ -78,62 +76,6 @@ func onDevices(t *testing.T, at []netip.Addr) *lndtest.World {
 				}
 			}
 		},
-	}
-}
-
-// TestKernelNode talks to a kernel node over the machine's devices, both ways: "ADDRESS NID
-// COMMAND...", our address, the kernel's NID, and a program that has the kernel ping the NID
-// that is appended.
-func TestKernelNode(t *testing.T) {
-	args := strings.Fields(os.Getenv("LNETD_TEST_O2IB_KERNEL"))
-	if len(args) < 3 {
-		t.Skip("needs a kernel node: LNETD_TEST_O2IB_KERNEL='ADDRESS NID COMMAND...'")
-	}
-	kernel, err := lnet.ParseNID(args[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := rdmacore.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := config(t, nil)
-	c.Provider, c.Wall = p, nil
-	d, err := o2iblnd.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := node.New(node.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	nid := lnet.NIDFromIP(kernel.Net(), netip.MustParseAddr(args[0]))
-	if _, err := n.AddNI(t.Context(), d, lnd.Config{NID: nid}); err != nil {
-		t.Fatal(err)
-	}
-	for range 100 {
-		info, err := n.Ping(t.Context(), lnet.ProcessID{NID: kernel}, node.PingOptions{})
-		if err != nil || len(info.NIs) == 0 {
-			t.Fatalf("ping: %v, %v", info, err)
-		}
-	}
-	if peer, err := n.Discover(t.Context(), kernel, true); err != nil {
-		t.Errorf("discover: %v, %v", peer, err)
-	}
-	for range 3 {
-		out, err := exec.Command(args[2], append(args[3:], nid.String())...).CombinedOutput()
-		if err != nil || !strings.Contains(string(out), nid.String()) {
-			t.Errorf("the kernel's ping: %v\n%s", err, out)
-		}
-	}
-	if err := n.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := p.Close(); err != nil {
-		t.Error(err)
 	}
 }
 
