@@ -11,25 +11,18 @@ func TestRDMA(t *testing.T) {
 	onEach(t, mixed, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0)
 		s := l.station(t, []int{0}, false)
-		meet := func(t *testing.T) {
-			t.Helper()
-			s.wantPing(t, k.primary())
-			k.wantPing(t, s.primary())
-			s.wantDiscover(t, k.member)
-			k.wantDiscover(t, s.member)
-		}
-		meet(t)
+		pingAndDiscovery(t, k, &s.daemon)
 		t.Run("selftest", func(t *testing.T) { selftest(t, k, &s.daemon) })
 		t.Run("lnetd killed", func(t *testing.T) {
 			s.kill(t)
 			s.start(t)
-			meet(t)
+			pingAndDiscovery(t, k, &s.daemon)
 			k.lst(t, k.primary(), s.primary(), "brw write check=full size=1M")
 		})
 		t.Run("kernel killed", func(t *testing.T) {
 			k.crash(t)
 			k.boot(t)
-			meet(t)
+			pingAndDiscovery(t, k, &s.daemon)
 			k.lst(t, k.primary(), s.primary(), "brw read check=full size=1M")
 		})
 		s.stop(t)
@@ -79,23 +72,10 @@ func TestRailsOfRDMA(t *testing.T) {
 	onEach(t, mixed, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0, 1)
 		s := l.station(t, []int{0, 1}, false)
-		for network := range 2 {
-			s.wantPing(t, k.nid(network))
-			k.wantPing(t, s.nid(network))
-		}
-		s.wantDiscover(t, k.member)
-		k.wantDiscover(t, s.member)
+		pingAndDiscovery(t, k, &s.daemon)
 		s.wantCarrying(t, k, 0, 1)
 		for cut := range 2 {
-			wire := s.box.middle(t, cut)
-			wire.pull(t)
-			for range 3 {
-				s.wantPing(t, k.nid(1-cut))
-				k.wantPing(t, s.nid(1-cut))
-			}
-			wire.plug(t)
-			s.within(t, []string{"ping", "--timeout", pingTimeout, "--source", s.nid(cut), k.nid(cut)}, k.nid(cut))
-			k.wantPing(t, s.nid(cut))
+			cutAndRestored(t, k, &s.daemon, s.box.middle(t, cut), cut)
 		}
 		s.wantCarrying(t, k, 0, 1)
 		s.stop(t)

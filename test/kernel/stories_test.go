@@ -7,23 +7,23 @@ func TestBesideAKernel(t *testing.T) {
 	onEach(t, ethernet, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0, 1)
 		h := l.host(t, []int{0, 1}, false)
-		pingAndDiscovery(t, k, h)
+		pingAndDiscovery(t, k, &h.daemon)
 		t.Run("selftest", func(t *testing.T) { selftest(t, k, &h.daemon) })
 		t.Run("rails", func(t *testing.T) { railCutAndRestored(t, k, h) })
-		pingAndDiscovery(t, k, h)
+		pingAndDiscovery(t, k, &h.daemon)
 		h.Stop(t)
 	})
 }
 
 // Then each pings all NIDs of the other, and discovers them.
-func pingAndDiscovery(t *testing.T, k *guest, h *host) {
+func pingAndDiscovery(t *testing.T, k *guest, d *daemon) {
 	t.Helper()
-	for network := range 2 {
-		h.wantPing(t, k.nid(network))
-		k.wantPing(t, h.nid(network))
+	for _, network := range d.networks {
+		d.wantPing(t, k.nid(network))
+		k.wantPing(t, d.nid(network))
 	}
-	h.wantDiscover(t, k.member)
-	k.wantDiscover(t, h.member)
+	d.wantDiscover(t, k.member)
+	k.wantDiscover(t, d.member)
 }
 
 // When either drives LNet selftest, with either as the client and the other as the
@@ -48,16 +48,23 @@ func selftest(t *testing.T, k *guest, h *daemon) {
 func railCutAndRestored(t *testing.T, k *guest, h *host) {
 	for _, wire := range []wire{k.middle(t, 1), k.end(1), h.end(1)} {
 		t.Log("cut ", wire.name)
-		wire.pull(t)
-		for range 3 {
-			h.wantPing(t, k.nid(0))
-			k.wantPing(t, h.nid(0))
-		}
-		wire.plug(t)
-		h.within(t, []string{"ping", "--timeout", pingTimeout, "--source", h.nid(1), k.nid(1)}, k.nid(1))
-		k.wantPing(t, h.nid(1))
+		cutAndRestored(t, k, &h.daemon, wire, 1)
 	}
 	h.wantCarrying(t, k, 0, 1)
+}
+
+// When one of two rails is cut, then each end soon reaches the other over the one that is left,
+// time after time; and when it is whole again, over that very one.
+func cutAndRestored(t *testing.T, k *guest, d *daemon, w wire, cut int) {
+	t.Helper()
+	w.pull(t)
+	for range 3 {
+		d.wantPing(t, k.nid(1-cut))
+		k.wantPing(t, d.nid(1-cut))
+	}
+	w.plug(t)
+	d.within(t, []string{"ping", "--timeout", pingTimeout, "--source", d.nid(cut), k.nid(cut)}, k.nid(cut))
+	k.wantPing(t, d.nid(cut))
 }
 
 // Given a kernel router between two lnetds on different nets, then they ping and

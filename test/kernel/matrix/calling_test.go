@@ -82,8 +82,9 @@ func TestOtherCalls(t *testing.T) {
 	})
 	t.Run("unprivileged port", func(t *testing.T) {
 		p := newPeer(t)
+		p.unprivileged = true
 		m := p.request()
-		if c, why := p.call(p.encoded(&m, little), true); why != nil {
+		if c, why := p.call(p.encoded(&m, little)); why != nil {
 			t.Errorf("answered with %+v, %+v", c, why)
 		}
 	})
@@ -132,7 +133,7 @@ func (c *conn) ping(order binary.AppendByteOrder) {
 	m.LNet = c.header(lnet.MsgGet)
 	m.LNet.Length = 272
 	c.send(c.p.encoded(&m, order))
-	got := c.next()
+	got := c.p.next()
 	if got.Type != protocol.Immediate || got.LNet.Type != lnet.MsgReply || got.Credits != 1 || got.LNet.Handle != m.LNet.Handle {
 		t.Fatalf("a ping is answered with %+v", got)
 	}
@@ -159,7 +160,7 @@ func (c *conn) fetch(order binary.AppendByteOrder, lengths ...uint32) {
 		m.LNet.Length += n
 	}
 	c.send(c.p.encoded(&m, order))
-	if got := c.next(); got.Type != protocol.GetDone || got.Cookie != m.Cookie || got.Status != pingSize {
+	if got := c.p.next(); got.Type != protocol.GetDone || got.Cookie != m.Cookie || got.Status != pingSize {
 		t.Fatalf("a GET is answered with %+v", got)
 	}
 }
@@ -202,8 +203,8 @@ func TestUnmatched(t *testing.T) {
 		m := c.message(protocol.GetReq)
 		m.Cookie, m.Sink, m.LNet = 7, c.sink(64), c.header(lnet.MsgGet)
 		m.LNet.Portal, m.LNet.Length = nobody, 64
-		c.send(c.p.encoded(&m, little))
-		if got := c.next(); got.Type != protocol.GetDone || got.Cookie != 7 || got.Status != -61 {
+		c.say(&m)
+		if got := c.p.next(); got.Type != protocol.GetDone || got.Cookie != 7 || got.Status != -61 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -212,8 +213,8 @@ func TestUnmatched(t *testing.T) {
 		m := c.message(protocol.PutReq)
 		m.Cookie, m.LNet = 8, c.header(lnet.MsgPut)
 		m.LNet.Portal, m.LNet.PayloadLength, m.LNet.Handle = nobody, 1<<16, lnet.NoHandle
-		c.send(c.p.encoded(&m, little))
-		if got := c.next(); got.Type != protocol.PutNak || got.Cookie != 8 || got.Status != 0 {
+		c.say(&m)
+		if got := c.p.next(); got.Type != protocol.PutNak || got.Cookie != 8 || got.Status != 0 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -223,9 +224,9 @@ func TestUnmatched(t *testing.T) {
 			m := c.message(protocol.Immediate)
 			m.LNet = c.header(lnet.MsgPut)
 			m.LNet.Portal, m.LNet.Handle = nobody, lnet.NoHandle
-			c.send(c.p.encoded(&m, little))
+			c.say(&m)
 		}
-		if got := c.next(); got.Type != protocol.Noop || got.Credits != 4 {
+		if got := c.p.next(); got.Type != protocol.Noop || got.Credits != 4 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -239,17 +240,17 @@ func TestWhatCostsAConnection(t *testing.T) {
 		"credits that nobody is owed": func(c *conn) {
 			m := c.message(protocol.Noop)
 			m.Credits = 9
-			c.send(c.p.encoded(&m, little))
+			c.say(&m)
 		},
 		"another stamp": func(c *conn) {
 			m := c.message(protocol.Noop)
 			m.DstStamp++
-			c.send(c.p.encoded(&m, little))
+			c.say(&m)
 		},
 		"a cookie of nothing": func(c *conn) {
 			m := c.message(protocol.PutNak)
 			m.Cookie = 99
-			c.send(c.p.encoded(&m, little))
+			c.say(&m)
 		},
 		"longer than it is": func(c *conn) {
 			m := c.message(protocol.Noop)

@@ -4,7 +4,6 @@ package matrix
 
 import (
 	"errors"
-	"time"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
@@ -21,11 +20,10 @@ const (
 
 // conn is a connection with the kernel.
 type conn struct {
-	p        *peer
-	id       verbs.ID
-	ack      protocol.Message // the kernel's CONNACK
-	mem      verbs.Memory
-	arrivals chan []byte
+	p   *peer
+	id  verbs.ID
+	ack protocol.Message // the kernel's CONNACK
+	mem verbs.Memory
 }
 
 // newConn makes what the connection needs, and posts all its buffers.
@@ -33,7 +31,7 @@ func newConn(p *peer, id verbs.ID) *conn {
 	p.t.Helper()
 	dev, _, err := id.Device()
 	p.check(err)
-	c := &conn{p: p, id: id, arrivals: make(chan []byte, 64)}
+	c := &conn{p: p, id: id}
 	c.mem, err = dev.Alloc(connSize, false, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 	p.check(err)
 	cq, err := dev.NewCQ(4*buffers, 0)
@@ -55,7 +53,7 @@ func (c *conn) buffer(k int) verbs.Recv {
 	}
 }
 
-// receive keeps what arrives, until the connection ends.
+// receive hands what arrives to the peer, until the connection ends.
 func (c *conn) receive(cq verbs.CQ) {
 	var wc [16]verbs.Completion
 	for {
@@ -69,7 +67,7 @@ func (c *conn) receive(cq verbs.CQ) {
 			}
 			if w.Op == verbs.CompletedRecv {
 				k := int(w.WRID)
-				c.arrivals <- append([]byte(nil), c.mem.Bytes()[k*protocol.MaxMessage:][:w.Bytes]...)
+				c.p.arrivals <- append([]byte(nil), c.mem.Bytes()[k*protocol.MaxMessage:][:w.Bytes]...)
 				_, _, _ = c.id.Post([]verbs.Recv{c.buffer(k)}, nil, nil)
 			}
 		}
@@ -100,24 +98,10 @@ func (c *conn) send(b []byte) {
 	c.p.check(err)
 }
 
-// next is the next message that is more than a NOOP without credits.
-func (c *conn) next() protocol.Message {
+// say sends a message.
+func (c *conn) say(m *protocol.Message) {
 	c.p.t.Helper()
-	for over := time.After(patience); ; {
-		select {
-		case b := <-c.arrivals:
-			var m protocol.Message
-			order, err := m.Decode(b, protocol.Check)
-			if err != nil || order != little {
-				c.p.t.Fatalf("% x in %v: %v", b, order, err)
-			}
-			if m.Type != protocol.Noop || m.Credits > 0 {
-				return m
-			}
-		case <-over:
-			c.p.t.Fatal("nothing comes")
-		}
-	}
+	c.send(c.p.encoded(m, little))
 }
 
 // wantClosed has the kernel end the connection.

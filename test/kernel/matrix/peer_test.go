@@ -35,6 +35,8 @@ type peer struct {
 	self, kernel lnet.NID
 	channel      verbs.Channel
 	asked        func(e *verbs.Event) // for a connection
+	unprivileged bool                 // it calls from a port of anybody's
+	arrivals     chan []byte          // messages, of all connections
 
 	mu     sync.Mutex // guards events
 	events []verbs.Event
@@ -73,7 +75,7 @@ func newPeerThat(t *testing.T, asked func(e *verbs.Event)) *peer {
 	}
 	p := &peer{
 		t: t, kernel: kernel, self: lnet.NIDFromIP(kernel.Net(), netip.MustParseAddr(words[row])),
-		asked: asked, news: make(chan struct{}, 1),
+		asked: asked, news: make(chan struct{}, 1), arrivals: make(chan []byte, 64),
 	}
 	provider, err := rdmacore.Open()
 	if err != nil {
@@ -159,10 +161,10 @@ func (p *peer) encoded(m *protocol.Message, order binary.AppendByteOrder) []byte
 }
 
 // call calls the kernel with some words. It is accepted, or why is not nil.
-func (p *peer) call(private []byte, unprivileged ...bool) (c *conn, why *protocol.Reject) {
+func (p *peer) call(private []byte) (c *conn, why *protocol.Reject) {
 	p.t.Helper()
 	id, err := p.channel.Dial(verbs.Dial{
-		From: p.self.IP(), To: netip.AddrPortFrom(p.kernel.IP(), service), Privileged: len(unprivileged) == 0, Timeout: patience,
+		From: p.self.IP(), To: netip.AddrPortFrom(p.kernel.IP(), service), Privileged: !p.unprivileged, Timeout: patience,
 	})
 	p.check(err)
 	p.await(id, verbs.EventAddrResolved)
@@ -203,6 +205,27 @@ func (p *peer) connect() *conn {
 		p.t.Fatalf("rejected: %v", why.Why)
 	}
 	return c
+}
+
+// next is the next message that is more than a NOOP without credits, on whatever connection:
+// an answer may come on another one than the request (o2iblnd 12.5).
+func (p *peer) next() protocol.Message {
+	p.t.Helper()
+	for over := time.After(patience); ; {
+		select {
+		case b := <-p.arrivals:
+			var m protocol.Message
+			order, err := m.Decode(b, protocol.Check)
+			if err != nil || order != little {
+				p.t.Fatalf("% x in %v: %v", b, order, err)
+			}
+			if m.Type != protocol.Noop || m.Credits > 0 {
+				return m
+			}
+		case <-over:
+			p.t.Fatal("nothing comes")
+		}
+	}
 }
 
 // wantReject has the kernel reject a call.
