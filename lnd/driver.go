@@ -75,6 +75,23 @@ type Tunables struct {
 	Credits int
 }
 
+// Or is t with a driver's defaults where it says none.
+func (t Tunables) Or(def Tunables) Tunables {
+	if t.PeerTimeout < 0 {
+		t.PeerTimeout = def.PeerTimeout
+	}
+	if t.Credits <= 0 {
+		t.Credits = def.Credits
+	}
+	if t.PeerCredits <= 0 {
+		t.PeerCredits = def.PeerCredits
+	}
+	if t.PeerBufferCredits <= 0 {
+		t.PeerBufferCredits = def.PeerBufferCredits
+	}
+	return t
+}
+
 // Interface is one NI's driver side. All methods are safe for concurrent use,
 // also from within upcalls and completions, unless said otherwise.
 //

@@ -145,7 +145,7 @@ func (i *Interface) callerFor(nid lnet.NID, from netip.Addr) (*peer, error) {
 		return nil, refusal(lnd.RefusedHello, "%s is of another net", nid)
 	case i.sources[from] >= maxConnsPerSource:
 		return nil, refusal(lnd.RefusedMany, "%d connections with its address", maxConnsPerSource)
-	case p == nil && nid.IP() != from && !i.claims.take(from, time.Now()):
+	case p == nil && nid.IP() != from && !i.claims.Take(from, time.Now()):
 		return nil, refusal(lnd.RefusedClaims, "its address has called by too many NIDs")
 	}
 	if p == nil {

@@ -150,7 +150,7 @@ func (d *Driver) newInterface(c *lnd.Config, addr netip.Addr, name string) (*Int
 		sources: make(map[netip.Addr]int),
 		regs:    make(map[*registration]struct{}),
 		kept:    make(chan struct{}),
-		claims:  claims{rate: claimRate},
+		claims:  lnd.Claims{Rate: lnd.ClaimRate},
 	}
 	i.keeper.wake = make(chan struct{}, 1)
 	i.out.i = i
@@ -174,18 +174,7 @@ func (d *Driver) stamp() uint64 {
 
 // resolveTunables fills in defaults and keeps peer credits within their bounds.
 func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
-	if t.PeerTimeout < 0 {
-		t.PeerTimeout = def.PeerTimeout
-	}
-	if t.Credits <= 0 {
-		t.Credits = def.Credits
-	}
-	if t.PeerCredits <= 0 {
-		t.PeerCredits = def.PeerCredits
-	}
-	if t.PeerBufferCredits <= 0 {
-		t.PeerBufferCredits = def.PeerBufferCredits
-	}
+	t = t.Or(def)
 	t.PeerCredits = min(max(t.PeerCredits, minPeerCredits), protocol.MaxDepth)
 	t.Credits = max(t.Credits, t.PeerCredits)
 	return t

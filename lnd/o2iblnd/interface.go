@@ -48,7 +48,7 @@ type Interface struct {
 	peers    map[lnet.NID]*peer
 	departed departed
 	sources  map[netip.Addr]int // connections that were called for, by where from
-	claims   claims
+	claims   lnd.Claims
 	hungry   []hungry
 	regs     map[*registration]struct{}
 }

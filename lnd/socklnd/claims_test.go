@@ -11,47 +11,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Given addresses that claim NIDs, when one claims too many, then it must wait,
-// others need not, and any number of addresses takes bounded memory.
-func TestClaimsAreBounded(t *testing.T) {
-	c := claims{rate: claimRate}
-	now := time.Now()
-	address := func(k int) netip.Addr { return netip.AddrFrom4([4]byte{10, 1, byte(k >> 8), byte(k)}) }
-	taken := func(from, tries int) (n int) {
-		for range tries {
-			if c.take(address(from), now) {
-				n++
-			}
-		}
-		return n
-	}
-	if n := taken(1, 2*claimRate.Burst); n != claimRate.Burst {
-		t.Errorf("%d claims, want %d", n, claimRate.Burst)
-	}
-	if n := taken(2, 10); n != 10 {
-		t.Errorf("another address made %d claims, want 10", n)
-	}
-	now = now.Add(time.Second)
-	if n := taken(1, claimRate.Burst); n != int(time.Second/claimRate.Every) {
-		t.Errorf("%d claims within a second, want %d", n, time.Second/claimRate.Every)
-	}
-	for k := range 10 * claimants {
-		taken(k, 1)
-	}
-	if len(c.meters) > claimants {
-		t.Errorf("%d addresses are remembered, want %d at most", len(c.meters), claimants)
-	}
-	now = now.Add(time.Minute)
-	if n := taken(9*claimants, 10); n != 10 || len(c.meters) != 1 {
-		t.Errorf("a minute later %d claims, %d addresses", n, len(c.meters))
-	}
-}
-
 // Given a host that takes one address of its IPv6 network after the other, when it
 // calls by each as if it were a node, then it must wait, whatever it calls by; other
 // networks, and hosts of IPv4, need not.
 func TestANetworkIsOneSource(t *testing.T) {
-	i := &Interface{claims: claims{rate: claimRate}, hosts: claims{rate: hostRate}}
+	i := &Interface{claims: lnd.Claims{Rate: lnd.ClaimRate}, hosts: lnd.Claims{Rate: hostRate}}
 	now := time.Now()
 	calls := func(tries int, address func(k int) netip.Addr, nid func(netip.Addr) netip.Addr) (n int) {
 		for k := range tries {
@@ -72,8 +36,8 @@ func TestANetworkIsOneSource(t *testing.T) {
 	if n := calls(2*hostRate.Burst, in(1), own); n != hostRate.Burst {
 		t.Errorf("%d callers of a network, want %d", n, hostRate.Burst)
 	}
-	if n := calls(2*claimRate.Burst, in(1), other); n != claimRate.Burst {
-		t.Errorf("%d that claim NIDs, want %d", n, claimRate.Burst)
+	if n := calls(2*lnd.ClaimRate.Burst, in(1), other); n != lnd.ClaimRate.Burst {
+		t.Errorf("%d that claim NIDs, want %d", n, lnd.ClaimRate.Burst)
 	}
 	if n := calls(10000, in(2), own); n != 10000 {
 		t.Errorf("%d of 10000 nodes of another network", n)
@@ -93,7 +57,7 @@ func TestANetworkIsOneSource(t *testing.T) {
 func TestACallerWithManyNIDs(t *testing.T) {
 	n := start(t, nil)
 	n.mu.Lock()
-	n.claims.rate = lnd.Rate{Every: time.Hour, Burst: 3}
+	n.claims.Rate = lnd.Rate{Every: time.Hour, Burst: 3}
 	n.mu.Unlock()
 	evil, good := newPuppet(n), newPuppet(n)
 	claim := func(k int) *wire {

@@ -323,10 +323,9 @@ func (n *node) pauseOf(id lnet.ProcessID) *protocol.Backoff {
 		defer p.mu.Unlock()
 		return new(p.backoff)
 	}
-	for _, m := range []map[lnet.ProcessID]protocol.Backoff{n.departed.failed.young, n.departed.failed.old} {
-		if b, ok := m[id]; ok {
-			return &b
-		}
+	if b, ok := n.departed.failed.Take(id); ok {
+		n.departed.failed.Put(id, b, rememberedFailed)
+		return &b
 	}
 	return &protocol.Backoff{}
 }

@@ -3,6 +3,7 @@ package socklnd
 import (
 	"time"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -25,8 +26,8 @@ const (
 // forgotten with no more names than it has addresses. The zero value remembers
 // nobody.
 type departed struct {
-	home, claimed generations[lnet.NID, protocol.Lives]
-	failed        generations[lnet.ProcessID, protocol.Backoff]
+	home, claimed lnd.Generations[lnet.NID, protocol.Lives]
+	failed        lnd.Generations[lnet.ProcessID, protocol.Backoff]
 }
 
 // keep remembers a peer that leaves; none that has never been met, nor a process
@@ -36,22 +37,22 @@ func (d *departed) keep(id lnet.ProcessID, lives protocol.Lives, home bool) {
 		return
 	}
 	if home {
-		d.home.put(id.NID, lives, rememberedAtHome)
+		d.home.Put(id.NID, lives, rememberedAtHome)
 	} else {
-		d.claimed.put(id.NID, lives, rememberedClaimed)
+		d.claimed.Put(id.NID, lives, rememberedClaimed)
 	}
 }
 
 // keepFailed remembers how long a peer that could not be called is left alone.
 func (d *departed) keepFailed(id lnet.ProcessID, b protocol.Backoff) {
 	if !b.Next().IsZero() {
-		d.failed.put(id, b, rememberedFailed)
+		d.failed.Put(id, b, rememberedFailed)
 	}
 }
 
 // recallFailed hands that out, unless it was so long ago that it does not count.
 func (d *departed) recallFailed(id lnet.ProcessID, now time.Time) (b protocol.Backoff) {
-	if b, _ = d.failed.take(id); now.After(b.Next().Add(b.Max)) {
+	if b, _ = d.failed.Take(id); now.After(b.Next().Add(b.Max)) {
 		return protocol.Backoff{}
 	}
 	return b
@@ -62,38 +63,9 @@ func (d *departed) recall(id lnet.ProcessID) (lives protocol.Lives, home bool) {
 	if id.PID != lnet.PIDLustre {
 		return lives, false
 	}
-	if lives, home = d.home.take(id.NID); home {
+	if lives, home = d.home.Take(id.NID); home {
 		return lives, true
 	}
-	lives, _ = d.claimed.take(id.NID)
+	lives, _ = d.claimed.Take(id.NID)
 	return lives, false
-}
-
-// generations are a memory in two parts: when the young one is full the old one
-// is given up and the young one is the old one. So at least the last size
-// entries are there, and at most twice as many.
-type generations[K comparable, V any] struct {
-	young, old map[K]V
-}
-
-// put adds an entry, which is not there.
-func (g *generations[K, V]) put(key K, v V, size int) {
-	if len(g.young) >= size {
-		g.old, g.young = g.young, nil
-	}
-	if g.young == nil {
-		g.young = make(map[K]V)
-	}
-	g.young[key] = v
-}
-
-// take takes an entry out.
-func (g *generations[K, V]) take(key K) (v V, found bool) {
-	for _, m := range []map[K]V{g.young, g.old} {
-		if v, found = m[key]; found {
-			delete(m, key)
-			return v, true
-		}
-	}
-	return v, false
 }

@@ -21,7 +21,7 @@ func process(k int) lnet.ProcessID {
 
 // remembered counts all entries.
 func (d *departed) remembered() int {
-	return len(d.home.young) + len(d.home.old) + len(d.claimed.young) + len(d.claimed.old)
+	return d.home.Len() + d.claimed.Len()
 }
 
 func TestDepartedAreRecalledOnce(t *testing.T) {
@@ -108,7 +108,7 @@ func TestClaimedNIDsAreKeptApart(t *testing.T) {
 	host.visits()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if got := len(n.departed.claimed.young); got != 5 {
+	if got := n.departed.claimed.Len(); got != 5 {
 		t.Errorf("%d are remembered as claimed, want 5", got)
 	}
 	for _, p := range []*puppet{host, friend} {
@@ -129,7 +129,7 @@ func TestFailedCallsAreBounded(t *testing.T) {
 	for k := range many {
 		d.keepFailed(process(k), b)
 	}
-	if got := len(d.failed.young) + len(d.failed.old); got > 2*rememberedFailed {
+	if got := d.failed.Len(); got > 2*rememberedFailed {
 		t.Errorf("%d are remembered", got)
 	}
 	if b := d.recallFailed(process(many-1), now); b.Ready(now) {
@@ -139,7 +139,7 @@ func TestFailedCallsAreBounded(t *testing.T) {
 		t.Error("a failure of long ago counts")
 	}
 	d.keepFailed(process(many), protocol.Backoff{})
-	if _, found := d.failed.take(process(many)); found {
+	if _, found := d.failed.Take(process(many)); found {
 		t.Error("a peer that has not failed is remembered")
 	}
 }

@@ -223,8 +223,8 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		doubts:      make(chan struct{}, 1),
 		peers:       make(map[lnet.ProcessID]*peer),
 		sources:     make(map[netip.Addr]int),
-		claims:      claims{rate: claimRate},
-		hosts:       claims{rate: hostRate},
+		claims:      lnd.Claims{Rate: lnd.ClaimRate},
+		hosts:       lnd.Claims{Rate: hostRate},
 	}
 	i.options.Store(&o)
 	log := d.log
@@ -239,18 +239,7 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 
 // resolveTunables fills in defaults and keeps peer credits within credits.
 func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
-	if t.PeerTimeout < 0 {
-		t.PeerTimeout = def.PeerTimeout
-	}
-	if t.Credits <= 0 {
-		t.Credits = def.Credits
-	}
-	if t.PeerCredits <= 0 {
-		t.PeerCredits = def.PeerCredits
-	}
-	if t.PeerBufferCredits <= 0 {
-		t.PeerBufferCredits = def.PeerBufferCredits
-	}
+	t = t.Or(def)
 	t.PeerCredits = min(t.PeerCredits, t.Credits)
 	return t
 }

@@ -50,8 +50,8 @@ type Interface struct {
 	// departed are peers that have left the table.
 	departed departed
 	sources  map[netip.Addr]int // connections by remote address
-	claims   claims             // of NIDs that are not the caller's own
-	hosts    claims             // of those that are, over IPv6
+	claims   lnd.Claims         // of NIDs that are not the caller's own
+	hosts    lnd.Claims         // of those that are, over IPv6
 }
 
 var (

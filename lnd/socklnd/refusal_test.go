@@ -78,7 +78,7 @@ var refusalCases = []struct {
 	}},
 	{"by one NID too many", lnd.RefusedClaims, nil, func(p *puppet) {
 		p.node.mu.Lock()
-		p.node.claims.rate = lnd.Rate{Every: time.Hour}
+		p.node.claims.Rate = lnd.Rate{Every: time.Hour}
 		p.node.mu.Unlock()
 		w := p.dial()
 		h := p.hello(protocol.Control)
