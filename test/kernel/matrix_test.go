@@ -28,6 +28,8 @@ const firstRow, maxRows = 101, 60
 func TestMatrix(t *testing.T) {
 	onEach(t, mixed, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0)
+		k.must(t, "lnetctl set discovery 0") // a script has no NIDs to tell
+		k.must(t, "cd /sys/module/ko2iblnd/parameters && echo 3 > keepalive && echo 10 > timeout")
 		b := l.box("p", []int{0})
 		b.boot(t)
 		program, err := scripted()
@@ -36,27 +38,40 @@ func TestMatrix(t *testing.T) {
 		}
 		l.must(t, "put", b.name, program, home+"matrix", "755")
 		b.must(t, fmt.Sprintf("for n in $(seq %d %d); do ip address add %s/24 dev eth0; done", firstRow, firstRow+maxRows-1, "10.77.0.$n"))
-		rows := make([]string, maxRows)
-		for n := range rows {
-			rows[n] = address(0, firstRow+n)
+		var rows []string
+		for n := range maxRows {
+			rows = append(rows, address(0, firstRow+n))
 		}
-		var called sync.WaitGroup
-		called.Go(func() { k.callsAll(t, &b) })
-		out, status := b.try(t, fmt.Sprintf("LNETD_TEST_MATRIX_CALLS=%s LNETD_TEST_MATRIX='%s %s' %smatrix -test.v 2>&1; s=$?; touch %s.over; exit $s",
-			calls, k.primary(), strings.Join(rows, " "), home, calls))
-		called.Wait()
-		told := verdict.FindAllStringSubmatch(out, -1)
-		for _, row := range told {
-			t.Run(row[2], func(t *testing.T) {
-				if row[1] != "PASS" {
-					t.Error(row[1])
-				}
-			})
-		}
-		if status != 0 || len(told) == 0 {
-			t.Errorf("status %d\n%s", status, out)
-		}
+		const last = 1 // rows that are for a kernel with other options
+		k.matrix(t, &b, "-test.skip "+manyConnections, rows[last:])
+		k.must(t, fmt.Sprintf("lnetctl net del --net %[1]s && lnetctl net add --net %[1]s --if eth0 --conns-per-peer 4", l.nets[0]))
+		k.matrix(t, &b, "-test.run "+manyConnections, rows[:last])
 	})
+}
+
+// manyConnections is the test of what a kernel does that shall have several connections with a peer.
+const manyConnections = "TestConnectionsPerPeer"
+
+// matrix has the peer by script run some of its rows, each of which has an address.
+func (g *guest) matrix(t *testing.T, by *box, which string, rows []string) {
+	t.Helper()
+	var called sync.WaitGroup
+	called.Go(func() { g.callsAll(t, by) })
+	out, status := by.try(t, fmt.Sprintf("LNETD_TEST_MATRIX_CALLS=%s LNETD_TEST_MATRIX='%s %s' %smatrix -test.v %s 2>&1; s=$?; touch %s.over; exit $s",
+		calls, g.primary(), strings.Join(rows, " "), home, which, calls))
+	called.Wait()
+	by.must(t, "rm -f "+calls+".over")
+	told := verdict.FindAllStringSubmatch(out, -1)
+	for _, row := range told {
+		t.Run(row[2], func(t *testing.T) {
+			if row[1] != "PASS" {
+				t.Error(row[1])
+			}
+		})
+	}
+	if status != 0 || len(told) == 0 {
+		t.Errorf("status %d\n%s", status, out)
+	}
 }
 
 // calls is the file, in the machine of the peer by script, with the NIDs that are to be called.
@@ -65,11 +80,11 @@ const calls = "/run/calls"
 // callsAll has the kernel call whom the peer by script names, as long as that runs.
 func (g *guest) callsAll(t *testing.T, by *box) {
 	for {
-		nids, status := by.try(t, fmt.Sprintf("until [ -e %[1]s ] || [ -e %[1]s.over ]; do sleep 0.1; done; cat %[1]s", calls))
+		text, status := by.try(t, fmt.Sprintf("until [ -e %[1]s ] || [ -e %[1]s.over ]; do sleep 0.1; done; cat %[1]s", calls))
 		if status != 0 {
 			return
 		}
-		for _, nid := range strings.Fields(nids) {
+		for _, nid := range strings.Fields(text) {
 			if out, status := g.try(t, "lnetctl ping --timeout 3 "+nid); status == 0 {
 				t.Errorf("%s has answered:\n%s", nid, out)
 			}

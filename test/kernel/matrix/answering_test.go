@@ -14,10 +14,11 @@ import (
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnet"
 )
 
-// While kernels are to call, addresses are in the file that LNETD_TEST_MATRIX_CALLS names; who
-// has had them called takes the file away.
+// While kernels are to call, NIDs are in the file that LNETD_TEST_MATRIX_CALLS names; who has had
+// them called takes the file away.
 const callsFile = "LNETD_TEST_MATRIX_CALLS"
 
 // answerer is a node that kernels call.
@@ -28,7 +29,8 @@ type answerer struct {
 
 	mu       sync.Mutex // guards the rest
 	requests []protocol.Message
-	accepted []verbs.ID
+	accepted []*conn
+	times    []time.Time // of requests
 }
 
 func newAnswerer(t *testing.T, answer func(a *answerer, n int, m *protocol.Message) (bool, []byte)) *answerer {
@@ -36,6 +38,7 @@ func newAnswerer(t *testing.T, answer func(a *answerer, n int, m *protocol.Messa
 	a := &answerer{}
 	a.answer = func(n int, m *protocol.Message) (bool, []byte) { return answer(a, n, m) }
 	a.peer = newPeerThat(t, a.asked)
+	a.silent = true
 	var err error
 	a.listener, err = a.channel.Listen(netip.AddrPortFrom(a.self.IP(), service), 16)
 	a.check(err)
@@ -49,17 +52,29 @@ func (a *answerer) asked(e *verbs.Event) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.requests = append(a.requests, m)
+	a.requests, a.times = append(a.requests, m), append(a.times, time.Now())
 	accept, private := a.answer(len(a.requests), &m)
 	if !accept {
 		_ = e.ID.Reject(private)
 		e.ID.Destroy()
 		return
 	}
-	newConn(a.peer, e.ID)
-	a.accepted = append(a.accepted, e.ID)
+	c := newConn(a.peer, e.ID)
+	c.ack.Version, c.ack.SrcStamp = m.Version, m.SrcStamp
+	a.accepted = append(a.accepted, c)
 	if err := e.ID.Accept(verbs.ConnParam{Private: private, Retries: 5, RNRRetries: 6}); err != nil {
 		a.t.Error(err)
+	}
+}
+
+// accepting accepts with a CONNACK that may be spoilt.
+func accepting(spoil func(ack *protocol.Message)) func(a *answerer, n int, m *protocol.Message) (bool, []byte) {
+	return func(a *answerer, _ int, m *protocol.Message) (bool, []byte) {
+		ack := protocol.Message{
+			Version: m.Version, Type: protocol.ConnAck, Src: a.self, SrcStamp: stamp, Dst: m.Src, DstStamp: m.SrcStamp, Params: m.Params,
+		}
+		spoil(&ack)
+		return true, a.encoded(&ack, little)
 	}
 }
 
@@ -113,17 +128,14 @@ func TestAnswers(t *testing.T) {
 	for _, row := range rejects {
 		list = append(list, newAnswerer(t, rejecting(row.reject)))
 	}
-	wrong := newAnswerer(t, func(a *answerer, _ int, m *protocol.Message) (bool, []byte) {
-		ack := protocol.Message{
-			Version: m.Version, Type: protocol.ConnAck, Src: a.self, SrcStamp: stamp, Dst: m.Src, DstStamp: m.SrcStamp + 1, Params: m.Params,
-		}
-		return true, a.encoded(&ack, little)
-	})
+	wrong := newAnswerer(t, accepting(func(ack *protocol.Message) { ack.DstStamp++ }))
+	fewer := newAnswerer(t, accepting(func(ack *protocol.Message) { ack.Params.Depth = 4 }))
+	smaller := newAnswerer(t, accepting(func(ack *protocol.Message) { ack.Params.Fragments = 64 }))
 	racing := newAnswerer(t, func(*answerer, int, *protocol.Message) (bool, []byte) {
 		r := protocol.Reject{Version: protocol.V2, Why: protocol.RaceLost, Stamp: stamp, Limits: limits}
 		return false, r.Append(nil, little)
 	})
-	haveCalled(t, file, append(list, wrong, racing))
+	haveCalled(t, file, append(list, wrong, fewer, smaller, racing)...)
 
 	for k, row := range rejects {
 		t.Run(row.name, func(t *testing.T) {
@@ -138,24 +150,65 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
-	t.Run("wrong answer", func(t *testing.T) {
-		wrong.mu.Lock()
-		accepted := wrong.accepted
-		wrong.mu.Unlock()
-		if len(accepted) == 0 {
-			t.Fatal("no request")
-		}
-		wrong.await(accepted[0], verbs.EventDisconnected)
-	})
+	t.Run("wrong answer", func(t *testing.T) { wrong.only().wantClosed() })
+	for name, a := range map[string]*answerer{"4 credits": fewer, "64 fragments": smaller} {
+		t.Run(name, func(t *testing.T) {
+			if m := a.next(); m.Type != protocol.Immediate || m.LNet.Type != lnet.MsgGet {
+				t.Errorf("%+v", m)
+			}
+		})
+	}
 	t.Run("CONN_RACE again and again", func(t *testing.T) {
-		if n := len(racing.heard()); n < atOnce {
-			t.Errorf("%d requests", n)
+		n := len(racing.heard())
+		if n < atOnce {
+			t.Fatalf("%d requests", n)
+		}
+		for k := atOnce; k < n; k++ {
+			if pause := racing.times[k].Sub(racing.times[k-1]); pause < time.Second/2 {
+				t.Errorf("request %d comes %v after the one before", k+1, pause)
+			}
 		}
 	})
 }
 
 // atOnce is how many requests a kernel makes without a pause (o2iblnd 12.4).
 const atOnce = 11
+
+// A kernel that shall have 4 connections with each peer asks for all of them at once, and
+// uses them in turn.
+//
+// o2iblnd 12.5
+func TestConnectionsPerPeer(t *testing.T) {
+	const connections = 4
+	file := os.Getenv(callsFile)
+	if file == "" {
+		t.Skip("needs somebody who has a kernel call: " + callsFile)
+	}
+	a := newAnswerer(t, accepting(func(*protocol.Message) {}))
+	haveCalled(t, file, a, a, a, a, a)
+	if n := len(a.heard()); n != connections {
+		t.Fatalf("%d requests", n)
+	}
+	if span := a.times[connections-1].Sub(a.times[0]); span > patience/10 {
+		t.Errorf("they took %v", span)
+	}
+	used := map[*conn]bool{}
+	for len(used) < connections {
+		_, on := a.nextOn()
+		used[on] = true
+	}
+}
+
+// only is the one connection that was accepted.
+func (a *answerer) only() *conn {
+	a.t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.accepted) != 1 {
+		a.t.Fatalf("%d connections", len(a.accepted))
+	}
+	return a.accepted[0]
+}
 
 // heard is what has been asked for.
 func (a *answerer) heard() []protocol.Message {
@@ -165,7 +218,7 @@ func (a *answerer) heard() []protocol.Message {
 }
 
 // haveCalled asks for calls of all, and waits until they were made.
-func haveCalled(t *testing.T, file string, list []*answerer) {
+func haveCalled(t *testing.T, file string, list ...*answerer) {
 	t.Helper()
 	text := ""
 	for _, a := range list {

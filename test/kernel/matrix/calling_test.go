@@ -3,9 +3,11 @@
 package matrix
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
@@ -51,6 +53,20 @@ func TestCalls(t *testing.T) {
 				t.Errorf("rejected with %+v", *why)
 			}
 		})
+	}
+}
+
+// A peer that has connections of V2 is not called by V1: who comes with that is told V1, and that
+// all has changed.
+//
+// o2iblnd 6 (1), 8
+func TestV1BesideV2(t *testing.T) {
+	p := newPeer(t)
+	p.connect()
+	m := p.request()
+	m.Version = protocol.V1
+	if c, why := p.call(p.encoded(&m, little)); why == nil || why.Why != protocol.Stale || why.Version != protocol.V1 {
+		t.Errorf("answered with %+v, %+v", c, why)
 	}
 }
 
@@ -134,6 +150,9 @@ func (c *conn) ping(order binary.AppendByteOrder) {
 	m.LNet.Length = 272
 	c.send(c.p.encoded(&m, order))
 	got := c.p.next()
+	for got.Type == protocol.Noop { // it had waited for long
+		got = c.p.next()
+	}
 	if got.Type != protocol.Immediate || got.LNet.Type != lnet.MsgReply || got.Credits != 1 || got.LNet.Handle != m.LNet.Handle {
 		t.Fatalf("a ping is answered with %+v", got)
 	}
@@ -264,5 +283,30 @@ func TestWhatCostsAConnection(t *testing.T) {
 			say(c)
 			c.wantClosed()
 		})
+	}
+}
+
+// What lies behind the end of a message is nobody's.
+//
+// o2iblnd 4
+func TestBytesBeyondTheEnd(t *testing.T) {
+	c := newPeer(t).connect()
+	m := c.message(protocol.Immediate)
+	m.LNet = c.header(lnet.MsgGet)
+	m.LNet.Length = 272
+	c.send(append(c.p.encoded(&m, little), bytes.Repeat([]byte{0xee}, 100)...))
+	if got := c.p.next(); got.Type != protocol.Immediate || got.LNet.Type != lnet.MsgReply {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A connection on which nothing happens gets a NOOP.
+//
+// o2iblnd 9.5
+func TestKeepalive(t *testing.T) {
+	p := newPeer(t)
+	p.connect()
+	if m, _ := p.any(time.After(patience)); m.Type != protocol.Noop || m.Credits != 0 {
+		t.Errorf("%+v", m)
 	}
 }

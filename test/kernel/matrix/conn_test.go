@@ -3,19 +3,24 @@
 package matrix
 
 import (
+	"bytes"
 	"errors"
+	"sync/atomic"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// The memory of a connection: buffers to receive into, one to send from, and a sink.
+// The memory of a connection: buffers to receive into, some to send from, and what is the
+// sink or the source of RDMA.
 const (
 	buffers  = 2*8 + 2 // of a queue of 8 (o2iblnd 9.2)
+	sends    = 16
 	sendAt   = buffers * protocol.MaxMessage
-	sinkAt   = sendAt + protocol.MaxMessage
-	connSize = sinkAt + 1<<16
+	bulkAt   = sendAt + sends*protocol.MaxMessage
+	connSize = bulkAt + lnet.MTU + protocol.MaxFragments*gap
+	gap      = 64 // between pieces
 )
 
 // conn is a connection with the kernel.
@@ -24,6 +29,9 @@ type conn struct {
 	id  verbs.ID
 	ack protocol.Message // the kernel's CONNACK
 	mem verbs.Memory
+
+	sent int          // messages
+	owed atomic.Int32 // credits
 }
 
 // newConn makes what the connection needs, and posts all its buffers.
@@ -34,9 +42,9 @@ func newConn(p *peer, id verbs.ID) *conn {
 	c := &conn{p: p, id: id}
 	c.mem, err = dev.Alloc(connSize, false, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 	p.check(err)
-	cq, err := dev.NewCQ(4*buffers, 0)
+	cq, err := dev.NewCQ(4*sends+buffers, 0)
 	p.check(err)
-	p.check(id.CreateQP(&verbs.QP{CQ: cq, Sends: buffers, Recvs: buffers, SendPieces: 1}))
+	p.check(id.CreateQP(&verbs.QP{CQ: cq, Sends: 4 * sends, Recvs: buffers, SendPieces: 1}))
 	var list []verbs.Recv
 	for k := range buffers {
 		list = append(list, c.buffer(k))
@@ -67,19 +75,27 @@ func (c *conn) receive(cq verbs.CQ) {
 			}
 			if w.Op == verbs.CompletedRecv {
 				k := int(w.WRID)
-				c.p.arrivals <- append([]byte(nil), c.mem.Bytes()[k*protocol.MaxMessage:][:w.Bytes]...)
+				b := bytes.Clone(c.mem.Bytes()[k*protocol.MaxMessage:][:w.Bytes])
 				_, _, _ = c.id.Post([]verbs.Recv{c.buffer(k)}, nil, nil)
+				switch protocol.Type(b[6]) {
+				case protocol.Immediate, protocol.GetReq, protocol.PutDone: // o2iblnd 9.4
+					c.owed.Add(1)
+				}
+				c.p.arrivals <- arrival{c, b}
 			}
 		}
 	}
 }
 
-// message is the beginning of one on the connection.
+// message is the beginning of one on the connection. No credits come back with it.
 func (c *conn) message(t protocol.Type) protocol.Message {
 	return protocol.Message{
 		Version: c.ack.Version, Type: t, Src: c.p.self, SrcStamp: stamp, Dst: c.p.kernel, DstStamp: c.ack.SrcStamp,
 	}
 }
+
+// refund has a message take along what credits are owed.
+func (c *conn) refund(m *protocol.Message) { m.Credits = uint8(c.owed.Swap(0)) }
 
 // header is that of an LNet message for the kernel.
 func (c *conn) header(t lnet.MsgType) lnet.Header {
@@ -90,11 +106,27 @@ func (c *conn) header(t lnet.MsgType) lnet.Header {
 }
 
 // send sends bytes.
-func (c *conn) send(b []byte) {
+func (c *conn) send(b []byte) { c.write(0, nil, b) }
+
+// write writes what lies in the connection's memory from an offset on to where a peer's
+// sink is, and sends bytes behind it.
+func (c *conn) write(offset int, to []protocol.Fragment, b []byte, key ...uint32) {
 	c.p.t.Helper()
-	n := copy(c.mem.Bytes()[sendAt:sinkAt], b)
-	_, _, err := c.id.Post(nil, []verbs.Request{{WRID: buffers, Count: 1, Op: verbs.Send, Flags: verbs.FlagSignalled}},
-		[]verbs.Piece{{Addr: c.mem.Addr() + sendAt, Len: uint32(n), LKey: c.mem.LKey()}})
+	at := sendAt + c.sent%sends*protocol.MaxMessage
+	c.sent++
+	n := copy(c.mem.Bytes()[at:at+protocol.MaxMessage], b)
+	var requests []verbs.Request
+	var pieces []verbs.Piece
+	for _, f := range to {
+		requests = append(requests, verbs.Request{
+			WRID: buffers, Remote: f.Addr, RKey: key[0], First: uint16(len(pieces)), Count: 1, Op: verbs.RDMAWrite,
+		})
+		pieces = append(pieces, verbs.Piece{Addr: c.mem.Addr() + bulkAt + uint64(offset), Len: f.Length, LKey: c.mem.LKey()})
+		offset += int(f.Length)
+	}
+	requests = append(requests, verbs.Request{WRID: buffers, First: uint16(len(pieces)), Count: 1, Op: verbs.Send, Flags: verbs.FlagSignalled})
+	pieces = append(pieces, verbs.Piece{Addr: c.mem.Addr() + uint64(at), Len: uint32(n), LKey: c.mem.LKey()})
+	_, _, err := c.id.Post(nil, requests, pieces)
 	c.p.check(err)
 }
 
@@ -102,6 +134,18 @@ func (c *conn) send(b []byte) {
 func (c *conn) say(m *protocol.Message) {
 	c.p.t.Helper()
 	c.send(c.p.encoded(m, little))
+}
+
+// reply answers a GET in a message.
+func (c *conn) reply(to *lnet.Header, payload []byte) {
+	c.p.t.Helper()
+	m := c.message(protocol.Immediate)
+	c.refund(&m)
+	m.LNet = lnet.Header{
+		Type: lnet.MsgReply, Src: c.p.self, Dest: c.p.kernel, SrcPID: lnet.PIDLustre, DestPID: lnet.PIDLustre,
+		Handle: to.Handle, PayloadLength: uint32(len(payload)),
+	}
+	c.send(append(c.p.encoded(&m, little), payload...))
 }
 
 // wantClosed has the kernel end the connection.
@@ -116,13 +160,23 @@ func (c *conn) wantClosed() {
 // sink is where an RDMA may go, as pieces of some lengths that lie apart.
 func (c *conn) sink(lengths ...uint32) (d protocol.Descriptor) {
 	d.Key = c.mem.RKey()
-	at := c.mem.Addr() + sinkAt
+	at := c.mem.Addr() + bulkAt
 	for _, n := range lengths {
 		d.Fragments = append(d.Fragments, protocol.Fragment{Addr: at, Length: n})
-		at += uint64(n) + 64
+		at += uint64(n) + gap
 	}
 	return d
 }
 
 // at is what lies in the sink.
-func (c *conn) at(offset, n int) []byte { return c.mem.Bytes()[sinkAt+offset:][:n] }
+func (c *conn) at(offset, n int) []byte { return c.mem.Bytes()[bulkAt+offset:][:n] }
+
+// found is what lies in the pieces of a sink.
+func (c *conn) found(lengths ...uint32) (b []byte) {
+	at := 0
+	for _, n := range lengths {
+		b = append(b, c.at(at, int(n))...)
+		at += int(n) + gap
+	}
+	return b
+}

@@ -36,11 +36,18 @@ type peer struct {
 	channel      verbs.Channel
 	asked        func(e *verbs.Event) // for a connection
 	unprivileged bool                 // it calls from a port of anybody's
-	arrivals     chan []byte          // messages, of all connections
+	silent       bool                 // it does not say who it is
+	arrivals     chan arrival         // of all connections
 
 	mu     sync.Mutex // guards events
 	events []verbs.Event
 	news   chan struct{} // one comes for each event, unless one waits
+}
+
+// arrival is a message that has come.
+type arrival struct {
+	on    *conn
+	bytes []byte
 }
 
 // rows hands out addresses; row k has the k-th.
@@ -75,7 +82,7 @@ func newPeerThat(t *testing.T, asked func(e *verbs.Event)) *peer {
 	}
 	p := &peer{
 		t: t, kernel: kernel, self: lnet.NIDFromIP(kernel.Net(), netip.MustParseAddr(words[row])),
-		asked: asked, news: make(chan struct{}, 1), arrivals: make(chan []byte, 64),
+		asked: asked, news: make(chan struct{}, 1), arrivals: make(chan arrival, 64),
 	}
 	provider, err := rdmacore.Open()
 	if err != nil {
@@ -208,24 +215,49 @@ func (p *peer) connect() *conn {
 }
 
 // next is the next message that is more than a NOOP without credits, on whatever connection:
-// an answer may come on another one than the request (o2iblnd 12.5).
+// an answer may come on another one than the request (o2iblnd 12.5). A kernel that asks who
+// we are is told meanwhile.
 func (p *peer) next() protocol.Message {
 	p.t.Helper()
+	m, _ := p.nextOn()
+	return m
+}
+
+// nextOn also says on which connection it came.
+func (p *peer) nextOn() (protocol.Message, *conn) {
+	p.t.Helper()
 	for over := time.After(patience); ; {
-		select {
-		case b := <-p.arrivals:
-			var m protocol.Message
-			order, err := m.Decode(b, protocol.Check)
-			if err != nil || order != little {
-				p.t.Fatalf("% x in %v: %v", b, order, err)
-			}
-			if m.Type != protocol.Noop || m.Credits > 0 {
-				return m
-			}
-		case <-over:
-			p.t.Fatal("nothing comes")
+		switch m, on := p.any(over); {
+		case m.Type == protocol.Immediate && m.LNet.Type == lnet.MsgGet && m.LNet.MatchBits == lnet.PingMatchBits && !p.silent:
+			on.reply(&m.LNet, p.info())
+		case m.Type != protocol.Noop || m.Credits > 0:
+			return m, on
 		}
 	}
+}
+
+// info is what we say of ourselves.
+func (p *peer) info() []byte {
+	i := lnet.PingInfo{
+		Features: lnet.FeatBase | lnet.FeatNIStatus, PID: lnet.PIDLustre, NIs: []lnet.PingNI{{NID: p.self, Status: lnet.StatusUp}},
+	}
+	return i.Append(nil, little)
+}
+
+// any is the next message of any kind.
+func (p *peer) any(over <-chan time.Time) (m protocol.Message, on *conn) {
+	p.t.Helper()
+	select {
+	case a := <-p.arrivals:
+		order, err := m.Decode(a.bytes, protocol.Check)
+		if err != nil || order != little {
+			p.t.Fatalf("% x in %v: %v", a.bytes, order, err)
+		}
+		return m, a.on
+	case <-over:
+		p.t.Fatal("nothing comes")
+	}
+	return m, nil
 }
 
 // wantReject has the kernel reject a call.

@@ -1,0 +1,170 @@
+//go:build o2ib && cgo
+
+package matrix
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/selftest/message"
+	"github.com/lnetd/lnetd/selftest/pattern"
+)
+
+// Match bits of replies and of bulk.
+const (
+	replyBits = 0x5e1f
+	bulkBits  = 0xb01d
+)
+
+// ask asks the kernel to send a bulk, or to fetch one (selftest 5).
+func (k *console) ask(op, length uint32, check message.Check) {
+	k.p.t.Helper()
+	q := message.BRWRequest{
+		Header: message.NewHeader(message.BulkLength), ReplyID: replyBits, BulkID: bulkBits, Op: op, Length: length, Check: check,
+	}
+	k.put(message.TestPortal, uint64(message.ServiceBRW), q.Append(nil))
+}
+
+// wantReply awaits the kernel's reply to that.
+func (p *peer) wantReply(want message.Status) {
+	p.t.Helper()
+	m := p.next()
+	if m.Type != protocol.Immediate || m.LNet.Portal != message.ReplyPortal || m.LNet.MatchBits != replyBits {
+		p.t.Fatalf("in place of a reply comes %+v", m)
+	}
+	_, got, err := message.ReplyStatus(m.Payload, message.TypeBRWRequest.Reply())
+	if err != nil || got != want {
+		p.t.Errorf("the reply says %v, %v; want %v", got, err, want)
+	}
+}
+
+// wantBulk awaits a message with, or for, a bulk.
+func (p *peer) wantBulk(t protocol.Type, length uint32) (protocol.Message, *conn) {
+	p.t.Helper()
+	m, on := p.nextOn()
+	n := m.LNet.PayloadLength
+	if t == protocol.GetReq {
+		n = m.LNet.Length
+	}
+	if m.Type != t || m.LNet.Portal != message.ReplyPortal || m.LNet.MatchBits != bulkBits || n != length {
+		p.t.Fatalf("in place of a bulk comes %+v", m)
+	}
+	return m, on
+}
+
+// larger is the next length that does not go into a message: a kernel dies that is asked for
+// one that is no multiple of 8 (decisions 33).
+const larger = protocol.MaxPayload + 8
+
+// Up to 3976 bytes of a PUT go into a message.
+//
+// o2iblnd 10.1
+func TestWhatAKernelPutsIntoAMessage(t *testing.T) {
+	p := newPeer(t)
+	k := newServer(p.connect())
+	defer k.end()
+	k.ask(message.BRWRead, protocol.MaxPayload, message.CheckNone)
+	if m, _ := p.wantBulk(protocol.Immediate, protocol.MaxPayload); len(m.Payload) != protocol.MaxPayload {
+		t.Errorf("%d bytes", len(m.Payload))
+	}
+	p.wantReply(message.OK)
+}
+
+// A kernel's PUT goes to where we say, and ends with as many bytes as that takes, or with
+// EPROTO if that takes more than there are, of which its own side hears nothing.
+//
+// o2iblnd 10.1, 10.2
+func TestPutsOfAKernel(t *testing.T) {
+	pieces := []uint32{1, 4095, 1 << 19, 100_000}
+	rest := uint32(1<<20) - pieces[0] - pieces[1] - pieces[2] - pieces[3]
+	for _, row := range []struct {
+		name   string
+		length uint32
+		sink   []uint32
+		status int32
+	}{
+		{"3984 bytes", larger, []uint32{larger}, larger},
+		{"1 MiB into 1 piece", 1 << 20, []uint32{1 << 20}, 1 << 20},
+		{"1 MiB into 5 pieces", 1 << 20, append(slices.Clone(pieces), rest), 1 << 20},
+		{"into less room", 8192, []uint32{4096}, 4096},
+		{"into more room", 8192, []uint32{16384}, -71},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p := newPeer(t)
+			k := newServer(p.connect())
+			defer k.end()
+			k.ask(message.BRWRead, row.length, message.CheckFull)
+			q, c := p.wantBulk(protocol.PutReq, row.length)
+			m := c.message(protocol.PutAck)
+			c.refund(&m)
+			m.Cookie, m.SinkCookie, m.Sink = q.Cookie, 4712, c.sink(row.sink...)
+			c.say(&m)
+			if got := p.next(); got.Type != protocol.PutDone || got.Cookie != 4712 || got.Status != row.status {
+				t.Fatalf("%+v", got)
+			}
+			if row.status > 0 {
+				if err := pattern.Check(c.found(row.sink...), message.CheckFull, message.LittleEndian); err != nil {
+					t.Error(err)
+				}
+			}
+			p.wantReply(message.OK)
+		})
+	}
+}
+
+// A kernel that fetches takes what we write, and as much as we say, which is never more than it
+// has room for (18). Behind our answer is what tells nodes of ours that all of it was written
+// (decisions 86): no kernel minds.
+//
+// o2iblnd 10.3 (2)
+func TestGetsOfAKernel(t *testing.T) {
+	mark := []byte{0xa5, 'l', 'n', 'd'}
+	for _, row := range []struct {
+		name   string
+		length uint32
+		check  message.Check
+		status int32 // of the GET_DONE
+	}{
+		{"1 MiB", 1 << 20, message.CheckFull, 1 << 20},
+		{"5000 of 1 MiB", 1 << 20, message.CheckNone, 5000},
+		{"-61", 1 << 20, message.CheckNone, -61}, // that has no reply
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p := newPeer(t)
+			k := newServer(p.connect())
+			defer k.end()
+			k.ask(message.BRWWrite, row.length, row.check)
+			q, c := p.wantBulk(protocol.GetReq, row.length)
+			pattern.Fill(c.at(0, int(row.length)), message.LittleEndian)
+			m := c.message(protocol.GetDone)
+			c.refund(&m)
+			m.Cookie, m.Status = q.Cookie, row.status
+			var to []protocol.Fragment
+			if row.status > 0 {
+				to = []protocol.Fragment{{Addr: q.Sink.Fragments[0].Addr, Length: uint32(row.status)}}
+			}
+			c.write(0, to, append(c.p.encoded(&m, little), mark...), q.Sink.Key)
+			if row.status >= 0 {
+				p.wantReply(message.OK)
+			}
+			c.ping(little)
+		})
+	}
+}
+
+// A PUT that is asked about and gets no answer costs its connection, and no other.
+//
+// o2iblnd 13.2
+func TestUnanswered(t *testing.T) {
+	p := newPeer(t)
+	both := [2]*conn{p.connect(), p.connect()}
+	newServer(both[0]).ask(message.BRWRead, 8192, message.CheckNone)
+	_, on := p.wantBulk(protocol.PutReq, 8192)
+	on.wantClosed()
+	other := both[0]
+	if on == other {
+		other = both[1]
+	}
+	other.ping(little)
+}
