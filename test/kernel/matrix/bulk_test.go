@@ -74,7 +74,7 @@ func TestWhatAKernelPutsIntoAMessage(t *testing.T) {
 // A kernel's PUT goes to where we say, and ends with as many bytes as that takes, or with
 // EPROTO if that takes more than there are, of which its own side hears nothing.
 //
-// o2iblnd 10.1, 10.2
+// o2iblnd 10.1, 10.2 (1), 10.2 (3)
 func TestPutsOfAKernel(t *testing.T) {
 	pieces := []uint32{1, 4095, 1 << 19, 100_000}
 	rest := uint32(1<<20) - pieces[0] - pieces[1] - pieces[2] - pieces[3]
@@ -155,7 +155,7 @@ func TestGetsOfAKernel(t *testing.T) {
 
 // A PUT that is asked about and gets no answer costs its connection, and no other.
 //
-// o2iblnd 13.2
+// o2iblnd 13.2 (1), 13.2 (2)
 func TestUnanswered(t *testing.T) {
 	p := newPeer(t)
 	both := [2]*conn{p.connect(), p.connect()}

@@ -59,7 +59,7 @@ func TestCalls(t *testing.T) {
 // A peer that has connections of V2 is not called by V1: who comes with that is told V1, and that
 // all has changed.
 //
-// o2iblnd 6 (1), 8
+// o2iblnd 6 (1), 8 (2)
 func TestV1BesideV2(t *testing.T) {
 	p := newPeer(t)
 	p.connect()
@@ -288,7 +288,7 @@ func TestWhatCostsAConnection(t *testing.T) {
 
 // What lies behind the end of a message is nobody's.
 //
-// o2iblnd 4
+// o2iblnd 4 (3)
 func TestBytesBeyondTheEnd(t *testing.T) {
 	c := newPeer(t).connect()
 	m := c.message(protocol.Immediate)
@@ -302,7 +302,7 @@ func TestBytesBeyondTheEnd(t *testing.T) {
 
 // A connection on which nothing happens gets a NOOP.
 //
-// o2iblnd 9.5
+// o2iblnd 9.5 (2)
 func TestKeepalive(t *testing.T) {
 	p := newPeer(t)
 	p.connect()

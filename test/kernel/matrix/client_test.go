@@ -14,7 +14,7 @@ import (
 
 // A GET from a kernel's memory, into as many pieces as may be.
 //
-// o2iblnd 10.3
+// o2iblnd 10.3 (1)
 func TestGetsFromAKernel(t *testing.T) {
 	sinks := [][]uint32{{lnet.MTU}, {100, lnet.MTU - 5000, 4900}, slices.Repeat([]uint32{lnet.MTU / 256}, 256)}
 	k := newConsole(newPeer(t).connect())
@@ -40,7 +40,7 @@ func TestGetsFromAKernel(t *testing.T) {
 
 // PUTs into a kernel's memory, 7 at a time, which end in an order of their own.
 //
-// o2iblnd 10.2
+// o2iblnd 10.2 (5)
 func TestPutsToAKernel(t *testing.T) {
 	const atOnce = 7
 	k := newConsole(newPeer(t).connect())

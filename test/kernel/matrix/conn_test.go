@@ -78,7 +78,7 @@ func (c *conn) receive(cq verbs.CQ) {
 				b := bytes.Clone(c.mem.Bytes()[k*protocol.MaxMessage:][:w.Bytes])
 				_, _, _ = c.id.Post([]verbs.Recv{c.buffer(k)}, nil, nil)
 				switch protocol.Type(b[6]) {
-				case protocol.Immediate, protocol.GetReq, protocol.PutDone: // o2iblnd 9.4
+				case protocol.Immediate, protocol.GetReq, protocol.PutDone: // see 9.4
 					c.owed.Add(1)
 				}
 				c.p.arrivals <- arrival{c, b}
