@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
@@ -126,17 +127,23 @@ func (d *Driver) dial(c *conn, to verbs.Dial) error {
 	return nil
 }
 
+// eventsPause is how long connection events are left alone that could not be fetched, as
+// when memory is short.
+const eventsPause = time.Second
+
 // events takes the channel's events until it is closed.
 func (d *Driver) events(ch verbs.Channel) {
 	defer d.group.Done()
 	var ev [32]verbs.Event
 	for {
 		n, err := ch.Events(ev[:])
-		if err != nil {
-			if !errors.Is(err, verbs.ErrClosed) {
-				d.log.Error("no more connection events", "cause", err)
-			}
+		switch {
+		case errors.Is(err, verbs.ErrClosed):
 			return
+		case err != nil:
+			d.log.Error("connection events cannot be fetched", "cause", err)
+			time.Sleep(eventsPause)
+			continue
 		}
 		for k := range ev[:n] {
 			d.event(&ev[k])

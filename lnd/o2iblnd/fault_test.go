@@ -2,6 +2,7 @@ package o2iblnd_test
 
 import (
 	"errors"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -415,6 +416,39 @@ func TestOneDoesNotAnswer(t *testing.T) {
 		if _, errs := a.outcome(); len(errs) != 8 {
 			t.Errorf("%d of 8 messages that nobody took have failed", len(errs))
 		}
+		a.close()
+		b.close()
+	})
+}
+
+// deaf is a provider whose channels fail to fetch events for a while.
+type deaf struct{ verbs.Provider }
+
+func (p deaf) OpenChannel() (verbs.Channel, error) {
+	ch, err := p.Provider.OpenChannel()
+	return &deafChannel{ch, 3}, err
+}
+
+type deafChannel struct {
+	verbs.Channel
+	times int
+}
+
+func (ch *deafChannel) Events(ev []verbs.Event) (int, error) {
+	if ch.times > 0 {
+		ch.times--
+		return 0, syscall.ENOMEM
+	}
+	return ch.Channel.Events(ev)
+}
+
+// TestEventsFail: a node that could not fetch connection events hears of them later.
+func TestEventsFail(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		hard := func(c *o2iblnd.Config) { c.Provider = deaf{c.Provider} }
+		a, b := newStation(t, f, 0, hard), newStation(t, f, 1, hard)
+		a.works(b)
+		b.works(a)
 		a.close()
 		b.close()
 	})

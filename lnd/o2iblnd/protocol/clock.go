@@ -74,26 +74,6 @@ func (c *Conn) each(f func(*Tx) bool) {
 	}
 }
 
-// Wake is when Tick is due; zero: not before something else happens.
-func (c *Conn) Wake() (at time.Time) {
-	earlier := func(t time.Time) {
-		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
-			at = t
-		}
-	}
-	switch c.state {
-	case ActiveConnect:
-		earlier(c.deadline)
-	case Established:
-		if c.o.Keepalive > 0 && c.room > 0 && c.credits.NoopDue(true) {
-			earlier(c.sent.Add(c.o.Keepalive))
-		}
-		c.each(func(tx *Tx) bool { earlier(tx.deadline); return true })
-	case Init, PassiveWait, Closing, Disconnected:
-	}
-	return at
-}
-
 // SetTimeout changes Options.Timeout for what begins from now on.
 func (c *Conn) SetTimeout(d time.Duration) {
 	if d == 0 {

@@ -7,6 +7,26 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
+// wake is when Tick has something to do; zero: not before something else happens.
+func (c *Conn) wake() (at time.Time) {
+	earlier := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	switch c.state {
+	case ActiveConnect:
+		earlier(c.deadline)
+	case Established:
+		if c.o.Keepalive > 0 && c.room > 0 && c.credits.NoopDue(true) {
+			earlier(c.sent.Add(c.o.Keepalive))
+		}
+		c.each(func(tx *Tx) bool { earlier(tx.deadline); return true })
+	case Init, PassiveWait, Closing, Disconnected:
+	}
+	return at
+}
+
 // What is under way can have its full time again (o2iblnd 13.2).
 //
 // o2iblnd 13.2 (2)
@@ -15,7 +35,7 @@ func TestRenew(t *testing.T) {
 	a.put(1, 5000, 1)
 	a.now = start.Add(time.Second)
 	a.immediate(2, 1)
-	if at := a.c.Wake(); !at.Equal(start.Add(10 * time.Second)) {
+	if at := a.c.wake(); !at.Equal(start.Add(10 * time.Second)) {
 		t.Errorf("wakes at %v", at)
 	}
 	a.c.Renew(start.Add(5 * time.Second))
@@ -23,7 +43,7 @@ func TestRenew(t *testing.T) {
 	if a.b.Disconnect {
 		t.Error("too early")
 	}
-	if at := a.c.Wake(); !at.Equal(start.Add(15 * time.Second)) {
+	if at := a.c.wake(); !at.Equal(start.Add(15 * time.Second)) {
 		t.Errorf("wakes at %v", at)
 	}
 	a.c.Tick(start.Add(15*time.Second), &a.b)
@@ -40,7 +60,7 @@ func TestRenew(t *testing.T) {
 	a, _ = newPair(t, Options{}, V2, 8, 256)
 	a.c.SetTimeout(0)
 	a.put(1, 5000, 1)
-	if at := a.c.Wake(); !at.Equal(start.Add(defaultTimeout)) {
+	if at := a.c.wake(); !at.Equal(start.Add(defaultTimeout)) {
 		t.Errorf("wakes at %v", at)
 	}
 }
@@ -61,11 +81,11 @@ func TestProbe(t *testing.T) {
 		t.Errorf("%d NOOPs", len(a.wire))
 	}
 	// Nothing is due while no NOOP may be sent.
-	if at := a.c.Wake(); !at.IsZero() {
+	if at := a.c.wake(); !at.IsZero() {
 		t.Errorf("wakes at %v", at)
 	}
 	settleInOrder(a, b)
-	if !a.c.Alive().Equal(a.now) || a.c.Wake().IsZero() {
+	if !a.c.Alive().Equal(a.now) || a.c.wake().IsZero() {
 		t.Errorf("alive at %v", a.c.Alive())
 	}
 	a.c.Close(CMDisconnected.Failure(), &a.b)

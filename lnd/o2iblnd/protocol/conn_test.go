@@ -374,7 +374,7 @@ func TestCallsOutOfPlace(t *testing.T) {
 	c.Completed(start, 3, &b)
 	c.Tick(start, &b)
 	c.Establish(start, Session{}, &b)
-	if !b.Empty() || c.State() != Init || !c.Wake().IsZero() || !c.Alive().IsZero() {
+	if !b.Empty() || c.State() != Init || !c.wake().IsZero() || !c.Alive().IsZero() {
 		t.Errorf("%+v, %v", b, c)
 	}
 	tx := &Tx{}

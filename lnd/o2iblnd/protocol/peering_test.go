@@ -477,7 +477,7 @@ func TestConnectFailures(t *testing.T) {
 	c := NewConn(Options{})
 	var b Batch
 	c.Connect(start)
-	if at := c.Wake(); at.Sub(start) != 12500*time.Millisecond {
+	if at := c.wake(); at.Sub(start) != 12500*time.Millisecond {
 		t.Errorf("wakes at %v", at)
 	}
 	c.Tick(start.Add(12499*time.Millisecond), &b)
