@@ -51,13 +51,15 @@ type Receiver struct {
 }
 
 const (
-	// smallBuffer is what an idle connection reads into. It bounds how much
-	// of a large payload can come along with its header, and so be copied.
-	smallBuffer = 4096
+	// mostCopied is the payload size beyond which nothing is to be copied: copying a
+	// page costs less than another read.
+	mostCopied = 4096
+	// smallBuffer is what an idle connection reads into: a message with so much payload,
+	// and headers of any version. It bounds how much of a large payload can come
+	// along with its header, and so be copied.
+	smallBuffer = mostCopied + 512
 	// largeBuffer is what a busy connection reads into.
 	largeBuffer = 64 << 10
-	// largePayload is the payload size from which on nothing is to be copied.
-	largePayload = 4096
 )
 
 type receiverState uint8
@@ -332,7 +334,7 @@ func (m *Receiver) Place(bufs [][]byte) error {
 	m.wanted = append(m.wanted[:0], bufs...)
 	m.done, m.filled, m.left = 0, 0, left
 	m.slop = total - left
-	m.exact = total >= largePayload
+	m.exact = total > mostCopied
 	m.state = receivePayload
 	return nil
 }
