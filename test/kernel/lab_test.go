@@ -77,12 +77,13 @@ var images = []string{"master", "b2_15"}
 // ethernet and mixed are the nets on br0 and br1.
 var ethernet, mixed = [2]string{"tcp", "tcp1"}, [2]string{"o2ib", "tcp1"}
 
-// onEach tells a story with kernels of each version, and these nets, both at once: much of
-// it is waiting.
+// onEach tells a story with kernels of each version, and these nets, both at once, and beside
+// other stories: much of it is waiting.
 func onEach(t *testing.T, nets [2]string, story func(t *testing.T, l *lab)) {
 	if os.Getenv("LNET_LAB") == "" {
 		t.Skip("needs LNET_LAB, the directory of kernel guests; .ci/run kernel knows it")
 	}
+	t.Parallel()
 	for _, image := range images {
 		t.Run(image, func(t *testing.T) {
 			t.Parallel()
