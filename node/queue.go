@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/lnetd/lnetd/lnet/portals"
 )
@@ -37,6 +38,9 @@ type EventQueue struct {
 	events []portals.Event // ring
 	first  int
 	count  int
+	where  lookout
+
+	some atomic.Bool // count is not 0
 }
 
 // NewEventQueue makes a queue that keeps events of the types in wanted, and
@@ -57,8 +61,16 @@ func (q *EventQueue) HandleEvent(e *portals.Event) {
 	}
 	q.events[(q.first+q.count)%len(q.events)] = *e
 	q.count++
+	q.some.Store(true)
 	q.mu.Unlock()
 	q.signal()
+}
+
+// seek implements seeker.
+func (q *EventQueue) seek(l lookout) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.where = l
 }
 
 func (q *EventQueue) grow() {
@@ -96,11 +108,21 @@ func (q *EventQueue) TryNext(e *portals.Event) bool {
 	q.first = (q.first + 1) % len(q.events)
 	q.count--
 	more := q.count > 0
+	q.some.Store(more)
 	q.mu.Unlock()
 	if more {
 		q.signal() // several may wait
 	}
 	return true
+}
+
+// look looks for an event where the last request went, and tells whether there is one.
+func (q *EventQueue) look() bool {
+	q.mu.Lock()
+	where := q.where
+	q.mu.Unlock()
+	where.look(&q.some)
+	return q.some.Load()
 }
 
 // Next waits for an event and stores it in e. It returns ctx's error, and no other, if
@@ -110,6 +132,9 @@ func (q *EventQueue) TryNext(e *portals.Event) bool {
 func (q *EventQueue) Next(ctx context.Context, e *portals.Event) error {
 	done := ctx.Done()
 	for !q.TryNext(e) {
+		if q.look() {
+			continue
+		}
 		if done == nil { // a plain receive is cheaper than a select
 			<-q.wake
 			continue

@@ -121,6 +121,9 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 		return fmt.Errorf("%s to %s: %w", r.typ, to, err)
 	}
 	m.bound = true
+	if p.d.Next != nil {
+		point(m.op.Handler(), &p.d)
+	}
 
 	m.describe(r, to)
 	hd := &m.tx.Header

@@ -68,6 +68,7 @@ type waiter struct {
 	ended  chan struct{} // closed when the memory is free
 	over   atomic.Bool   // ended is closed, or is about to be
 	left   atomic.Bool   // it is among the node's flights, or was
+	where  lookout
 }
 
 // HandleEvent implements portals.Handler.
@@ -83,6 +84,9 @@ func (w *waiter) HandleEvent(e *portals.Event) {
 		w.end()
 	}
 }
+
+// seek implements seeker, before there can be an answer.
+func (w *waiter) seek(l lookout) { w.where = l }
 
 // end says that the memory is free.
 func (w *waiter) end() {
@@ -132,6 +136,7 @@ func (n *Node) wait(
 		_ = n.Unlink(h) // not found: it is closed
 		return 0, err
 	}
+	w.where.look(&w.over)
 	select {
 	case <-w.ended:
 		return w.outcome()

@@ -37,7 +37,7 @@ func TestReference(t *testing.T) {
 	want.NIs = []config.NI{{
 		Net: lnet.MakeNet(lnet.TypeTCP, 0), Device: "eth0",
 		Tunables: lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256},
-		Options:  config.Values{"conns_per_peer": "0", "tos": "-1"},
+		Options:  config.Values{"conns_per_peer": "0", "tos": "-1", "busy_poll": "0"},
 	}}
 	// These hold as they are written only if somebody writes them.
 	want.Drivers = map[lnet.NetType]config.Values{

@@ -30,6 +30,9 @@ const (
 	highestPrivileged = 1023
 )
 
+// longestPoll is the highest busy_poll, in µs.
+const longestPoll = 10_000
+
 // tcp is the entry of socklnd in the table of drivers.
 type tcp struct {
 	network socklnd.Network // nil: the host's
@@ -56,6 +59,7 @@ func (t *tcp) driver() Driver {
 				{Name: "conns_per_peer", Kind: config.Whole{Min: 0, Max: 127}},
 				{Name: "timeout", Kind: config.Shown{}}, // set while an NI is up alone
 				{Name: "tos", Kind: config.Within{Min: -1, Max: 255}},
+				{Name: "busy_poll", Kind: config.Whole{Min: 0, Max: longestPoll}},
 			},
 			Check: func(v config.Values) error {
 				c := tcpConfig(v)
@@ -155,6 +159,8 @@ func tcpParameters() []setting[socklnd.Config] {
 		truth(d, "nonblk_zcack", func(c *config) *bool { return &c.NonblockingZCAck }, ""),
 		whole(d, "conns_per_peer", 0, 127, once, func(c *config) *int { return &c.ConnsPerPeer }, ""),
 		whole(d, "tos", -1, 255, once, func(c *config) *int { return &c.TOS }, ""),
+		whole(d, "busy_poll", 0, longestPoll, time.Microsecond, func(c *config) *time.Duration { return &c.BusyPoll },
+			"microseconds to watch sockets before sleeping; 0: never"),
 		whole(d, "half_open", 1, million, once, func(c *config) *int { return &c.MaxHalfOpen },
 			"callers that have not introduced themselves"),
 		whole(d, "half_open_per_source", 1, million, once, func(c *config) *int { return &c.MaxHalfOpenPerSource }, ""),
@@ -214,6 +220,10 @@ func tcpOptions(v config.Values) any {
 		timeout := time.Duration(n) * time.Second
 		o.Timeout = &timeout
 	}
+	if n, ok := v.Number("busy_poll"); ok {
+		busyPoll := time.Duration(n) * time.Microsecond
+		o.BusyPoll = &busyPoll
+	}
 	return o
 }
 
@@ -224,15 +234,20 @@ func tcpDefaults(v config.Values) (lnd.Tunables, config.Values) {
 		"conns_per_peer": strconv.Itoa(c.ConnsPerPeer),
 		"tos":            strconv.Itoa(c.TOS),
 		"timeout":        strconv.Itoa(int(c.SockTimeout / time.Second)),
+		"busy_poll":      strconv.Itoa(int(c.BusyPoll / time.Microsecond)),
 	}
 }
 
+// tcpShow are an NI's tunables as a kernel shows them, and busy_poll where it is in use.
 func tcpShow(i *node.NIInfo) map[string]int64 {
 	shown := map[string]int64{"timeout": int64(i.LNDTimeout / time.Second), "tos": -1}
 	if o, ok := i.Options.(socklnd.Options); ok {
 		shown["conns_per_peer"] = int64(o.ConnsPerPeer)
 		if o.TOS != nil {
 			shown["tos"] = int64(*o.TOS)
+		}
+		if o.BusyPoll != nil && *o.BusyPoll > 0 {
+			shown["busy_poll"] = int64(*o.BusyPoll / time.Microsecond)
 		}
 	}
 	return shown

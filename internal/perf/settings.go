@@ -23,6 +23,7 @@ type Setting struct {
 var tunables = map[string]func(c *socklnd.Config, value string) error{
 	"credits":         number(func(c *socklnd.Config) *int { return &c.Tunables.Credits }),
 	"peer_credits":    number(func(c *socklnd.Config) *int { return &c.Tunables.PeerCredits }),
+	"busy_poll":       lasting(time.Microsecond, func(c *socklnd.Config) *time.Duration { return &c.BusyPoll }),
 	"conns_per_peer":  number(func(c *socklnd.Config) *int { return &c.ConnsPerPeer }),
 	"eager_ack":       number(func(c *socklnd.Config) *int { return &c.EagerAck }),
 	"min_bulk":        number(func(c *socklnd.Config) *int { return &c.MinBulk }),

@@ -23,7 +23,7 @@ func TestParseSetting(t *testing.T) {
 		{"", false, "is not SETTING=VALUE"},
 		{"peer_credits", false, "is not SETTING=VALUE"},
 		{"=3", false, "is not SETTING=VALUE"},
-		{"peer_credit=16", false, "there are conns_per_peer, credits,"},
+		{"peer_credit=16", false, "there are busy_poll, conns_per_peer, credits,"},
 		{"peer_credits=many", false, "invalid syntax"},
 		{"peer_credits=0", false, "must be at least 1"},
 		{"conns_per_peer=128", false, "must be 0 to 127"},

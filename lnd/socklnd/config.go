@@ -68,6 +68,13 @@ type Config struct {
 	// each peer, 1 to 127; 0 derives it from the link speed.
 	ConnsPerPeer int
 	TOS          int // tos, 0 to 255, negative: off
+	// BusyPoll is how long connections are watched before anybody sleeps for what they
+	// bring, 0 (never) to 10 ms (busy_poll, whose name and meaning are those of the kernel's
+	// socket option). Answers come sooner, and a processor is busy meanwhile: GOMAXPROCS less
+	// one at most, so that it takes two. It is for nodes that have processors to spare; 50 µs
+	// do where peers answer at once. A program's handlers may then run in a goroutine
+	// that waits for an answer: who waits with a lock held that a handler takes waits forever.
+	BusyPoll time.Duration
 
 	// Network supplies the streams; nil is the host's TCP.
 	Network Network
@@ -82,13 +89,14 @@ type Config struct {
 }
 
 // Options are the tunables that one interface may have to itself; they go into
-// lnd.Config.Options, and may be changed later (lnd.Tuner). A negative ConnsPerPeer, a
-// nil TOS and a nil Timeout take the driver's; ConnsPerPeer 0 follows from the link speed,
-// Timeout 0 is LNet's.
+// lnd.Config.Options, and may be changed later (lnd.Tuner). A negative ConnsPerPeer and
+// whatever is nil take the driver's; ConnsPerPeer 0 follows from the link speed, Timeout 0
+// is LNet's, BusyPoll 0 never.
 type Options struct {
 	ConnsPerPeer int
 	TOS          *int
 	Timeout      *time.Duration
+	BusyPoll     *time.Duration
 }
 
 // Accept is an accept mode (lnet-wire 5.4).
@@ -210,6 +218,8 @@ func (c *Config) Validate() error {
 		return bad("conns_per_peer", c.ConnsPerPeer, "must be 0 to 127")
 	case c.TOS > 255:
 		return bad("tos", c.TOS, "must be -1 to 255")
+	case !mayPoll(c.BusyPoll):
+		return bad("busy_poll", c.BusyPoll, "must be 0 to "+maxBusyPoll.String())
 	case !c.TypedConns:
 		return bad("typed_conns", 0, "V3 and V4 send nothing on untyped connections")
 	case c.Tunables.PeerCredits < 1 || c.Tunables.Credits < 1:
@@ -217,6 +227,11 @@ func (c *Config) Validate() error {
 	}
 	return nil
 }
+
+// maxBusyPoll is the longest BusyPoll: who needs longer is well served by sleeping.
+const maxBusyPoll = 10 * time.Millisecond
+
+func mayPoll(d time.Duration) bool { return d >= 0 && d <= maxBusyPoll }
 
 // defaultTimeout is T where neither SockTimeout nor LNet says what it is.
 const defaultTimeout = 49 * time.Second

@@ -30,17 +30,20 @@ import (
 func TestConformance(t *testing.T) {
 	testenv.NeedRoot(t)
 	for _, conns := range []int{1, 3} {
-		t.Run(fmt.Sprint(conns), func(t *testing.T) {
-			lndtest.Run(t, lndtest.Harness{
-				New:         func(t *testing.T, n int) *lndtest.World { return loopback(t, n, conns) },
-				Chain:       50_000,
-				MaxUnplaced: 1 + conns, // CONTROL, BULK_OUT
-				Ordered:     conns == 1,
-				Descriptors: true,
-				Allocations: !raceEnabled,
-			})
-		})
+		t.Run(fmt.Sprint(conns), func(t *testing.T) { conforms(t, conns, 0) })
 	}
+	t.Run("busy_poll", func(t *testing.T) { conforms(t, 1, 100*time.Microsecond) })
+}
+
+func conforms(t *testing.T, conns int, busyPoll time.Duration) {
+	lndtest.Run(t, lndtest.Harness{
+		New:         func(t *testing.T, n int) *lndtest.World { return loopback(t, n, conns, busyPoll) },
+		Chain:       50_000,
+		MaxUnplaced: 1 + conns, // CONTROL, BULK_OUT
+		Ordered:     conns == 1,
+		Descriptors: true,
+		Allocations: !raceEnabled,
+	})
 }
 
 var tcp = lnet.MakeNet(lnet.TypeTCP, 0)
@@ -53,13 +56,13 @@ func loopbackNID(k int) lnet.NID {
 }
 
 // loopback makes a world of n nodes with a driver each.
-func loopback(t *testing.T, n, conns int) *lndtest.World {
+func loopback(t *testing.T, n, conns int, busyPoll time.Duration) *lndtest.World {
 	network := &breakable{Network: socklnd.HostNetwork()}
 	drivers := make([]*socklnd.Driver, n)
 	renew := func(k int) {
 		c := socklnd.DefaultConfig()
 		c.Network = network
-		c.ConnsPerPeer = conns
+		c.ConnsPerPeer, c.BusyPoll = conns, busyPoll
 		c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 		c.SourcePorts = socklnd.SourcePrivileged
 		c.MinReconnect, c.MaxReconnect = 50*time.Millisecond, 200*time.Millisecond
@@ -107,7 +110,7 @@ func (b *breakable) add(s socklnd.Stream, err error) (socklnd.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &breakableStream{Stream: s, network: b}
+	w := &breakableStream{hostly: s.(hostly), network: b}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.streams == nil {
@@ -125,7 +128,7 @@ func (b *breakable) kill(x, y netip.Addr) {
 		local, remote := s.LocalAddr().Addr(), s.RemoteAddr().Addr()
 		if local == x && remote == y || local == y && remote == x {
 			s.broken.Store(true)
-			_ = s.Stream.Close() // may be closed already
+			_ = s.hostly.Close() // may be closed already
 		}
 	}
 }
@@ -148,8 +151,14 @@ func (l breakableListener) Accept() (socklnd.Stream, error) {
 	return l.network.add(l.Listener.Accept())
 }
 
-type breakableStream struct {
+// hostly is a stream of the host's.
+type hostly interface {
 	socklnd.Stream
+	socklnd.Pollable
+}
+
+type breakableStream struct {
+	hostly
 	network        *breakable
 	broken, closed atomic.Bool
 }
@@ -163,23 +172,30 @@ func (s *breakableStream) explain(err error) error {
 }
 
 func (s *breakableStream) Read(bufs [][]byte) (int, error) {
-	n, err := s.Stream.Read(bufs)
+	n, err := s.hostly.Read(bufs)
 	return n, s.explain(err)
 }
+
+func (s *breakableStream) TryRead(bufs [][]byte) (int, error) {
+	n, err := s.hostly.TryRead(bufs)
+	return n, s.explain(err)
+}
+
+func (s *breakableStream) AwaitReadable() error { return s.explain(s.hostly.AwaitReadable()) }
 
 func (s *breakableStream) TryWrite(bufs [][]byte) (int, error) {
-	n, err := s.Stream.TryWrite(bufs)
+	n, err := s.hostly.TryWrite(bufs)
 	return n, s.explain(err)
 }
 
-func (s *breakableStream) AwaitWritable() error { return s.explain(s.Stream.AwaitWritable()) }
+func (s *breakableStream) AwaitWritable() error { return s.explain(s.hostly.AwaitWritable()) }
 
-func (s *breakableStream) Ended() error { return s.explain(s.Stream.Ended()) }
+func (s *breakableStream) Ended() error { return s.explain(s.hostly.Ended()) }
 
 func (s *breakableStream) Close() error {
 	s.closed.Store(true)
 	s.network.mu.Lock()
 	delete(s.network.streams, s)
 	s.network.mu.Unlock()
-	return s.Stream.Close()
+	return s.hostly.Close()
 }

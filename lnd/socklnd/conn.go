@@ -13,7 +13,8 @@ import (
 )
 
 // conn is an established connection. Its reading side (reader.go) belongs to
-// its reader, its writing side (writer.go) to whoever holds the writer's role.
+// its reader, or to whoever polls it (poll.go), its writing side (writer.go) to
+// whoever holds the writer's role.
 type conn struct {
 	peer          *peer
 	stream        Stream
@@ -33,11 +34,13 @@ type conn struct {
 	placing   atomic.Uint32 // a placing
 	placed    chan struct{} // pokes a reader that waits for a placement
 	pieces    [][]byte      // of the placement's memory
+	unplaced  bool          // the placement is yet to be waited for, by the reader
 	open      bool          // the placement has been taken and is not complete
 	partial   atomic.Bool   // a message has begun and is not complete
 	large     atomic.Bool   // the receiver holds a large buffer
 	received  atomic.Uint64 // bytes
 	copied    atomic.Uint64 // bytes of payloads
+	poll      polling
 
 	// Writing.
 	queuedBytes atomic.Int64 // payload and overhead of what is queued or being written

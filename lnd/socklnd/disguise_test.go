@@ -15,12 +15,18 @@ func (d disguised) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, e
 	if err != nil || from.Port() == 0 {
 		return s, err
 	}
-	return disguisedCall{s, from}, nil
+	return disguisedCall{s.(hostly), from}, nil
+}
+
+// hostly is a stream of the host's.
+type hostly interface {
+	Stream
+	Pollable
 }
 
 // disguisedCall is a stream that seems to come from where it should.
 type disguisedCall struct {
-	Stream
+	hostly
 	from netip.AddrPort
 }
 
@@ -38,11 +44,11 @@ func (l disguisedListener) Accept() (Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return disguisedStream{s}, nil
+	return disguisedStream{s.(hostly)}, nil
 }
 
-type disguisedStream struct{ Stream }
+type disguisedStream struct{ hostly }
 
 func (s disguisedStream) RemoteAddr() netip.AddrPort {
-	return netip.AddrPortFrom(s.Stream.RemoteAddr().Addr(), 512+s.Stream.RemoteAddr().Port()%512)
+	return netip.AddrPortFrom(s.hostly.RemoteAddr().Addr(), 512+s.hostly.RemoteAddr().Port()%512)
 }

@@ -91,7 +91,7 @@ func (l friendlyListener) Accept() (Stream, error) {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()
 	if slices.Contains(l.k.friends, s.RemoteAddr().Addr()) {
-		s = disguisedStream{s}
+		s = disguisedStream{s.(hostly)}
 	}
 	return s, nil
 }

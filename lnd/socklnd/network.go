@@ -125,6 +125,21 @@ type Stream interface {
 	Close() error
 }
 
+// Pollable is a Stream that can be read without waiting, as busy polling does. Others are
+// never polled.
+type Pollable interface {
+	// TryRead is Read that does not wait; 0 and no error mean that nothing is there. It heeds
+	// no deadline, and may run beside AwaitReadable.
+	TryRead(bufs [][]byte) (int, error)
+
+	// AwaitReadable waits for something to read, the end included.
+	AwaitReadable() error
+
+	// Quiet(true) has bytes that come wake nobody, unless they are many; the end does all the
+	// same. Quiet(false) ends that, and wakes for what is there. It is best effort.
+	Quiet(on bool)
+}
+
 // StreamOptions are the options set after the HELLO exchange (socklnd 16).
 type StreamOptions struct {
 	NoDelay           bool

@@ -25,9 +25,9 @@ func (n *node) socketOptions(id lnet.ProcessID, options map[string][2]int) map[s
 		s := p.conns[0].stream
 		switch d := s.(type) {
 		case disguisedStream:
-			s = d.Stream
+			s = d.hostly
 		case disguisedCall:
-			s = d.Stream
+			s = d.hostly
 		}
 		err := control(s.(*hostStream).raw, func(fd int) error {
 			for name, o := range options {

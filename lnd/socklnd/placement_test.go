@@ -3,6 +3,7 @@ package socklnd
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -164,29 +165,36 @@ func TestAPlacementThatIsTooLargeEndsTheSet(t *testing.T) {
 // TestAnIdleConnectionGivesItsBufferBack shows the large buffer that a burst of
 // small messages earns, and its end.
 func TestAnIdleConnectionGivesItsBufferBack(t *testing.T) {
-	n := start(t, func(c *Config) { c.SockTimeout = 400 * time.Millisecond }) // the reaper comes by each 50 ms
-	p := newPuppet(n)
-	w := p.connect(protocol.Control)
-	var burst []byte
-	const count = 3000
-	for range count {
-		burst = append(burst, w.message(pattern(100), nil)...)
-	}
-	held := n.hold(33)
-	burst = append(burst, w.message(pattern(33), nil)...)
-	w.send(burst)
-	late := await(t, held, "end of the burst")
-	large := func(want bool) func(*peer) bool {
-		return func(p *peer) bool { return len(p.conns) == 1 && p.conns[0].large.Load() == want }
-	}
-	n.awaitState(p.id(), "large buffer", large(true))
-	late.place(memory.Of(make([]byte, 33)))
-	n.awaitState(p.id(), "small buffer", large(false))
-	w.put(44)
-	for range count + 1 {
-		n.arrival()
-	}
-	if a := n.arrival(); !bytes.Equal(a.payload, pattern(44)) {
-		t.Errorf("%d bytes came, want 44", len(a.payload))
+	for _, busyPoll := range []time.Duration{0, time.Millisecond} {
+		t.Run(fmt.Sprint("busy_poll ", busyPoll), func(t *testing.T) {
+			n := start(t, func(c *Config) {
+				c.SockTimeout = 400 * time.Millisecond // the reaper comes by each 50 ms
+				c.BusyPoll = busyPoll
+			})
+			p := newPuppet(n)
+			w := p.connect(protocol.Control)
+			var burst []byte
+			const count = 3000
+			for range count {
+				burst = append(burst, w.message(pattern(100), nil)...)
+			}
+			held := n.hold(33)
+			burst = append(burst, w.message(pattern(33), nil)...)
+			w.send(burst)
+			late := await(t, held, "end of the burst")
+			large := func(want bool) func(*peer) bool {
+				return func(p *peer) bool { return len(p.conns) == 1 && p.conns[0].large.Load() == want }
+			}
+			n.awaitState(p.id(), "large buffer", large(true))
+			late.place(memory.Of(make([]byte, 33)))
+			n.awaitState(p.id(), "small buffer", large(false))
+			w.put(44)
+			for range count + 1 {
+				n.arrival()
+			}
+			if a := n.arrival(); !bytes.Equal(a.payload, pattern(44)) {
+				t.Errorf("%d bytes came, want 44", len(a.payload))
+			}
+		})
 	}
 }

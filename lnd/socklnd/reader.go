@@ -26,7 +26,11 @@ const (
 // read reads from the connection until it ends.
 func (c *conn) read() {
 	defer c.peer.i.group.Done()
-	err := c.readMessages()
+	read := c.readMessages
+	if c.poll.init(c.stream, c.peer.i.options.Load().busyPoll) {
+		read = c.readPolled
+	}
+	err := read()
 	if c.open {
 		// The connection went away inside a payload.
 		c.open = false
@@ -39,38 +43,52 @@ func (c *conn) read() {
 func (c *conn) readMessages() error {
 	for {
 		n, err := c.stream.Read(c.rx.Buffers())
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			// The reaper found the connection idle.
-			if err := c.stream.SetReadDeadline(time.Time{}); err != nil {
-				return c.readError(err)
-			}
-			c.rx.Rest()
-			c.large.Store(false)
-			continue
-		}
-		if errors.Is(err, syscall.EFAULT) && c.rx.Abandon() {
-			if err := c.arrived(c.faulty(err)); err != nil {
-				return err
-			}
-			continue
-		}
-		if err != nil {
-			return c.readError(err)
-		}
-		c.received.Add(uint64(n))
-		c.rx.Filled(n)
-		c.peer.cork()
-		err = c.consume()
-		c.peer.uncork()
-		if n := c.rx.Copied(); n != c.copied.Load() {
-			c.copied.Store(n)
-		}
-		if err != nil {
+		if err := c.digest(n, err); err != nil {
 			return err
 		}
-		c.partial.Store(c.rx.Partial())
-		c.large.Store(c.rx.Large())
 	}
+}
+
+// digest does what a read calls for that has ended with n bytes, or with err. Its error ends
+// the connection.
+func (c *conn) digest(n int, err error) error {
+	switch {
+	case err == nil:
+		c.received.Add(uint64(n))
+		c.rx.Filled(n)
+		return c.work()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return c.rest()
+	case errors.Is(err, syscall.EFAULT) && c.rx.Abandon():
+		return c.arrived(c.faulty(err))
+	}
+	return c.readError(err)
+}
+
+// rest gives back what an idle connection does not need: the reaper has woken the reader.
+func (c *conn) rest() error {
+	if err := c.stream.SetReadDeadline(time.Time{}); err != nil {
+		return c.readError(err)
+	}
+	c.rx.Rest()
+	c.large.Store(false)
+	return nil
+}
+
+// work consumes what has been read, and sends what that brings about in batches.
+func (c *conn) work() error {
+	c.peer.cork()
+	err := c.consume()
+	c.peer.uncork()
+	if n := c.rx.Copied(); n != c.copied.Load() {
+		c.copied.Store(n)
+	}
+	if err != nil {
+		return err
+	}
+	c.partial.Store(c.rx.Partial())
+	c.large.Store(c.rx.Large())
+	return nil
 }
 
 // readError explains the end of a stream (socklnd 13).
@@ -90,6 +108,11 @@ func (c *conn) readError(err error) error {
 
 // consume works through the bytes that have been read.
 func (c *conn) consume() error {
+	if c.unplaced {
+		if err := c.place(); err != nil {
+			return err
+		}
+	}
 	for {
 		event, fault, err := c.next()
 		if err != nil {
@@ -160,7 +183,7 @@ func (c *conn) acknowledged() error {
 	return nil
 }
 
-// arrive hands the header up and takes the placement, for which it waits if
+// arrive hands the header up and takes the placement, for which the reader waits if
 // need be; only this connection is held up.
 func (c *conn) arrive() error {
 	p := c.peer
@@ -172,10 +195,22 @@ func (c *conn) arrive() error {
 	if err := p.i.upper.Arrived(&c.m); err != nil {
 		return c.protocolError(err)
 	}
-	if c.placing.CompareAndSwap(placingUpcall, placingWait) {
-		if err := c.await(); err != nil {
-			return err
-		}
+	if !c.placing.CompareAndSwap(placingUpcall, placingWait) {
+		return c.take()
+	}
+	c.unplaced = true
+	if c.poll.byCaller {
+		return errUnplaced
+	}
+	return c.place()
+}
+
+// place waits for the placement of the message at hand, and begins with its payload.
+func (c *conn) place() error {
+	c.unplaced = false
+	c.poll.end() // it may take long
+	if err := c.await(); err != nil {
+		return err
 	}
 	return c.take()
 }

@@ -22,9 +22,11 @@ type hostStream struct {
 
 	// Each direction has its vector and its result, and the functions that
 	// RawConn calls, made once.
-	read, write     transfer
-	readFn, writeFn func(fd uintptr) bool
-	writableFn      func(fd uintptr) bool
+	read, write            transfer
+	readFn, writeFn        func(fd uintptr) bool
+	readableFn, writableFn func(fd uintptr) bool
+	// tryReadFn reads too, but not from where it would wait; quietFn and loudFn are Quiet.
+	tryReadFn, quietFn, loudFn func(fd uintptr)
 }
 
 // transfer is one readv or writev.
@@ -57,13 +59,29 @@ func newHostStream(c *net.TCPConn) (*hostStream, error) {
 		s.write.do(unix.SYS_WRITEV, fd)
 		return true
 	}
-	s.writableFn = func(fd uintptr) bool {
-		// The poller forgets what it knew when this wait began: look.
-		p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
-		n, err := unix.Poll(p[:], 0)
-		return n > 0 || err != nil && err != unix.EINTR
-	}
+	s.readableFn = func(fd uintptr) bool { return ready(fd, unix.POLLIN) }
+	s.writableFn = func(fd uintptr) bool { return ready(fd, unix.POLLOUT) }
+	s.tryReadFn = func(fd uintptr) { s.read.do(unix.SYS_READV, fd) }
+	s.quietFn = func(fd uintptr) { wakeFrom(fd, quietBytes) }
+	s.loudFn = func(fd uintptr) { wakeFrom(fd, 1) }
 	return s, nil
+}
+
+// ready looks whether one of the events is there: the poller forgets what it knew when a
+// wait begins.
+func ready(fd uintptr, events int16) bool {
+	p := [1]unix.PollFd{{Fd: int32(fd), Events: events}}
+	n, err := unix.Poll(p[:], 0)
+	return n > 0 || err != nil && err != unix.EINTR
+}
+
+// quietBytes is how many bytes wake pollers of a quiet stream. Above half of its buffer
+// the kernel would enlarge that.
+const quietBytes = 32 << 10
+
+// wakeFrom sets how many bytes have to be there until pollers are woken (Linux 4.18).
+func wakeFrom(fd uintptr, bytes int) {
+	_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, bytes)
 }
 
 func unmapped(a net.Addr) netip.AddrPort {
@@ -107,11 +125,23 @@ func (s *hostStream) RemoteAddr() netip.AddrPort { return s.remote }
 
 func (s *hostStream) Read(bufs [][]byte) (int, error) {
 	s.read.set(bufs)
-	err := s.raw.Read(s.readFn)
+	return s.hasRead(s.raw.Read(s.readFn))
+}
+
+// TryRead implements Pollable. Somebody may be waiting in RawConn.Read.
+func (s *hostStream) TryRead(bufs [][]byte) (int, error) {
+	s.read.set(bufs)
+	return s.hasRead(s.raw.Control(s.tryReadFn))
+}
+
+// hasRead is what a read has come to; err is that of the connection.
+func (s *hostStream) hasRead(err error) (int, error) {
 	s.read.done()
 	switch {
 	case err != nil:
 		return 0, plain(err)
+	case s.read.errno == unix.EAGAIN:
+		return 0, nil
 	case s.read.errno != 0:
 		return 0, os.NewSyscallError("readv", s.read.errno)
 	case s.read.n == 0:
@@ -135,7 +165,17 @@ func (s *hostStream) TryWrite(bufs [][]byte) (int, error) {
 	return s.write.n, nil
 }
 
+func (s *hostStream) AwaitReadable() error { return plain(s.raw.Read(s.readableFn)) }
 func (s *hostStream) AwaitWritable() error { return plain(s.raw.Write(s.writableFn)) }
+
+// Quiet implements Pollable.
+func (s *hostStream) Quiet(on bool) {
+	f := s.loudFn
+	if on {
+		f = s.quietFn
+	}
+	_ = s.raw.Control(f) // an error is its end
+}
 
 // Ended implements Stream.
 func (s *hostStream) Ended() error { return plain(control(s.raw, ended)) }

@@ -10,9 +10,10 @@ import (
 
 // options are an interface's Options in force.
 type options struct {
-	perPeer int // conns_per_peer, 1 to 127
-	tos     int
-	timeout time.Duration // 0: LNet's
+	perPeer  int // conns_per_peer, 1 to 127
+	tos      int
+	timeout  time.Duration // 0: LNet's
+	busyPoll time.Duration // 0: never
 }
 
 // resolveOptions fills in what the driver has, and what follows from the device.
@@ -25,7 +26,9 @@ func (d *Driver) resolveOptions(given any, dev Device) (options, error) {
 	default:
 		return options{}, fmt.Errorf("options of type %T: not socklnd.Options", given)
 	}
-	r := options{perPeer: d.config.ConnsPerPeer, tos: d.config.TOS, timeout: d.config.SockTimeout}
+	r := options{
+		perPeer: d.config.ConnsPerPeer, tos: d.config.TOS, timeout: d.config.SockTimeout, busyPoll: d.config.BusyPoll,
+	}
 	if o.ConnsPerPeer >= 0 {
 		r.perPeer = o.ConnsPerPeer
 	}
@@ -47,13 +50,19 @@ func (d *Driver) resolveOptions(given any, dev Device) (options, error) {
 	if r.timeout < 0 {
 		return r, fmt.Errorf("timeout %s: must not be negative", r.timeout)
 	}
+	if o.BusyPoll != nil {
+		r.busyPoll = *o.BusyPoll
+	}
+	if !mayPoll(r.busyPoll) {
+		return r, fmt.Errorf("busy_poll %s: must be 0 to %s", r.busyPoll, maxBusyPoll)
+	}
 	return r, nil
 }
 
 // Options implements lnd.Interface with an Options value.
 func (i *Interface) Options() any {
 	o := *i.options.Load()
-	return Options{ConnsPerPeer: o.perPeer, TOS: &o.tos, Timeout: &o.timeout}
+	return Options{ConnsPerPeer: o.perPeer, TOS: &o.tos, Timeout: &o.timeout, BusyPoll: &o.busyPoll}
 }
 
 // Tune implements lnd.Tuner with an Options value. A peer that is to have more

@@ -80,6 +80,15 @@ func (o *Operation) Memory() memory.Vector {
 	return d.mem.Slice(offset, length)
 }
 
+// Handler is that of the MD of a begun operation, nil if it has none or the operation has
+// ended.
+func (o *Operation) Handler() Handler {
+	if o.md == nil {
+		return nil
+	}
+	return o.md.handler
+}
+
 // Operations is a FIFO of operations.
 type Operations struct {
 	head, tail *Operation

@@ -1,0 +1,59 @@
+package socklnd
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// watchers counts those of the process who watch a socket. They leave a processor to
+// everybody else: while all are busy nobody hears the other sockets.
+var watchers atomic.Int32
+
+// Who looks in vain lets other processes have the processor, which may be what he waits for.
+// If that takes longTurn there is no processor to spare, and nobody watches for recess.
+const (
+	longTurn = 300 * time.Microsecond
+	recess   = 100 * time.Millisecond
+)
+
+var (
+	started    = time.Now()
+	recessEnds atomic.Int64 // nanoseconds after started
+)
+
+// enroll makes the caller a watcher; false: there are enough, or it is recess.
+func enroll() bool {
+	if int64(time.Since(started)) < recessEnds.Load() {
+		return false
+	}
+	if int(watchers.Add(1)) >= runtime.GOMAXPROCS(0) {
+		watchers.Add(-1)
+		return false
+	}
+	return true
+}
+
+// dismiss ends what enroll has begun.
+func dismiss() { watchers.Add(-1) }
+
+// looksPerTurn is how often a watcher looks before other goroutines may have its processor.
+const looksPerTurn = 16
+
+// pause lets others have the processor after a number of looks in vain, and tells whether it
+// came back soon.
+func pause(looks int) bool {
+	began := time.Now()
+	if looks%looksPerTurn == 0 {
+		runtime.Gosched()
+	} else {
+		_, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // it does not fail
+	}
+	if time.Since(began) < longTurn {
+		return true
+	}
+	recessEnds.Store(int64(time.Since(started) + recess))
+	return false
+}

@@ -1,0 +1,41 @@
+package node
+
+import (
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// lookout is where to look for what somebody waits for, rather than sleep at once: the
+// way that the last request went.
+type lookout struct {
+	by  lnd.Poller // nil: nowhere
+	hop lnet.NID
+}
+
+// seeker is a handler on whose events somebody waits who can look for them himself.
+type seeker interface {
+	seek(l lookout)
+}
+
+// point tells the handler of a request that takes the path d where its answer will come
+// from, if that can be looked at.
+func point(h portals.Handler, d *selection.Decision) {
+	s, ok := h.(seeker)
+	if !ok {
+		return
+	}
+	if by, ok := d.NI.Owner.(*ni).iface.(lnd.Poller); ok && by.Polls() {
+		s.seek(lookout{by, d.Next.NID})
+	}
+}
+
+// look looks until over is set, or for as long as the driver cares to.
+func (l lookout) look(over *atomic.Bool) {
+	if l.by != nil {
+		l.by.Poll(l.hop, over)
+	}
+}

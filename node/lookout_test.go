@@ -1,0 +1,172 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+// window is an interface that can be watched (lnd.Poller): who does delivers what the
+// fabric holds.
+type window struct {
+	*port
+	blind atomic.Bool // whoever watches sees nothing
+	off   atomic.Bool
+
+	mu     sync.Mutex
+	looked []lnet.NID
+}
+
+func (w *window) Polls() bool { return !w.off.Load() }
+
+func (w *window) Poll(peer lnet.NID, over *atomic.Bool) {
+	w.mu.Lock()
+	w.looked = append(w.looked, peer)
+	w.mu.Unlock()
+	for more := !w.blind.Load(); more && !over.Load(); {
+		more = w.fabric.step()
+	}
+}
+
+// at returns where was looked, and forgets it.
+func (w *window) at() []lnet.NID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.looked
+	w.looked = nil
+	return all
+}
+
+// windows is the driver of such an interface.
+type windows struct {
+	driver
+	opened *window
+}
+
+func (d *windows) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
+	i, err := d.driver.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	d.opened = &window{port: i.(*port)}
+	return d.opened, nil
+}
+
+// addWindow gives a node such an NI on the fabric, which holds all messages.
+func (f *fabric) addWindow(t *testing.T, n *node.Node, nid string) *window {
+	t.Helper()
+	d := &windows{driver: driver{fabric: f, typ: lnet.TypeTCP}}
+	if _, err := n.AddNI(t.Context(), d, lnd.Config{NID: parseNID(t, nid)}); err != nil {
+		t.Fatal(err)
+	}
+	f.hold(true)
+	t.Cleanup(func() { f.hold(false) })
+	return d.opened
+}
+
+// Callers who wait look for their answers themselves, where the request went. Here
+// nobody else would bring them.
+func TestCallersLookThemselves(t *testing.T) {
+	f := newFabric()
+	n, peer := newNode(t, node.Config{}), newNode(t, node.Config{})
+	f.addNI(t, peer, "10.0.0.2@tcp")
+	attach(t, peer, portals.Entry{Portal: 1}, portals.MD{
+		Bytes: []byte("01234567"), Threshold: portals.Unlimited,
+		Options: portals.OpPut | portals.OpGet | portals.ManageRemote | portals.Truncate,
+	})
+	w := f.addWindow(t, n, "10.0.0.1@tcp")
+	to := process(t, "10.0.0.2@tcp")
+	b := []byte("abc")
+	q := node.NewEventQueue(node.EventsOf(portals.EventAck))
+	h := bind(t, n, portals.MD{Bytes: b, Threshold: portals.Unlimited, Handler: q})
+	for name, wait := range map[string]func() error{
+		"PutWait": func() error {
+			_, err := n.PutWait(t.Context(), b, to, node.PutOptions{Portal: 1, Ack: true})
+			return err
+		},
+		"GetWait": func() error {
+			_, err := n.GetWait(t.Context(), b, to, node.GetOptions{Portal: 1})
+			return err
+		},
+		"Next": func() error {
+			if err := n.Put(h, to, node.PutOptions{Portal: 1, Ack: true}); err != nil {
+				return err
+			}
+			var e portals.Event
+			err := q.Next(t.Context(), &e)
+			return errors.Join(err, e.Err)
+		},
+	} {
+		if err := wait(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if at := w.at(); !slices.Equal(at, []lnet.NID{to.NID}) {
+			t.Errorf("%s looked at %v, want %s once", name, at, to.NID)
+		}
+	}
+}
+
+// Who looks in vain waits as ever: until his context ends, or somebody else brings the
+// answer.
+func TestCallersLookInVain(t *testing.T) {
+	f := newFabric()
+	n, peer := newNode(t, node.Config{}), newNode(t, node.Config{})
+	f.addNI(t, peer, "10.0.0.2@tcp")
+	attach(t, peer, portals.Entry{Portal: 1}, portals.MD{
+		Bytes: []byte("01234567"), Threshold: portals.Unlimited, Options: portals.OpGet | portals.ManageRemote,
+	})
+	w := f.addWindow(t, n, "10.0.0.1@tcp")
+	w.blind.Store(true)
+	to := process(t, "10.0.0.2@tcp")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := n.GetWait(ctx, make([]byte, 8), to, node.GetOptions{Portal: 1}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want that of the context", err)
+	}
+	f.hold(false)
+	b := make([]byte, 8)
+	if _, err := n.GetWait(t.Context(), b, to, node.GetOptions{Portal: 1}); err != nil || string(b) != "01234567" {
+		t.Errorf("%q came: %v", b, err)
+	}
+	w.at()
+	w.off.Store(true)
+	q := node.NewEventQueue(node.AllEvents)
+	h := bind(t, n, portals.MD{Bytes: b, Threshold: 2, Handler: q})
+	var e portals.Event
+	if err := errors.Join(n.Get(h, to, node.GetOptions{Portal: 1}), q.Next(t.Context(), &e)); err != nil {
+		t.Error(err)
+	}
+	if at := w.at(); len(at) > 0 {
+		t.Errorf("looked at %v, although there is nothing to see", at)
+	}
+}
+
+// Across a router the answer comes from the router.
+func TestCallersLookAtTheRouter(t *testing.T) {
+	f := newFabric()
+	n := newNode(t, node.Config{})
+	w := f.addWindow(t, n, "10.0.0.1@tcp")
+	w.blind.Store(true)
+	gateway := parseNID(t, "10.0.0.9@tcp")
+	if err := n.AddRoute(t.Context(), parseNet(t, "o2ib"), gateway, node.RouteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := n.GetWait(ctx, make([]byte, 8), process(t, "10.0.0.2@o2ib"), node.GetOptions{Portal: 1})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want that of the context", err)
+	}
+	if at := w.at(); !slices.Equal(at, []lnet.NID{gateway}) {
+		t.Errorf("looked at %v, want %s", at, gateway)
+	}
+}
