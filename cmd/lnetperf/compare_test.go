@@ -19,10 +19,11 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// comparison runs "lnetperf compare", which starts processes of its own.
+// comparison runs "lnetperf compare", or another command that starts processes of its own.
 type comparison struct {
-	t   *testing.T
-	bin string
+	t       *testing.T
+	bin     string
+	command string
 }
 
 func newComparison(t *testing.T) *comparison {
@@ -31,7 +32,7 @@ func newComparison(t *testing.T) *comparison {
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	return &comparison{t, bin}
+	return &comparison{t, bin, "compare"}
 }
 
 // run runs it with a single short round, and ends the test unless it ends with a status.
@@ -40,7 +41,7 @@ func (c *comparison) run(status int, args ...string) (stdout, stderr string) {
 	const tries = 10
 	for range tries {
 		command := exec.CommandContext(c.t.Context(), c.bin, append([]string{
-			"compare", "--rounds", "1", "--time", "1ms", "--port", strconv.Itoa(c.ports()),
+			c.command, "--rounds", "1", "--time", "1ms", "--port", strconv.Itoa(c.ports()),
 		}, args...)...)
 		var out, errs bytes.Buffer
 		command.Stdout, command.Stderr = &out, &errs

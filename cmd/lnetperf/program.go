@@ -152,7 +152,7 @@ one: another address or another port. With --through it is a program of that lne
 	f := root.PersistentFlags()
 	f.BoolVar(&p.json, "json", false, "print JSON")
 	f.IntVarP(&p.verbosity, "verbose", "v", 0, "`LEVEL` of what is logged: 1 what happens, 2 everything")
-	root.AddCommand(p.compareCommand(), p.pingCommand(), p.nodeCommand(), p.consoleCommand())
+	root.AddCommand(p.compareCommand(), p.crowdCommand(), p.pingCommand(), p.nodeCommand(), p.consoleCommand())
 	return root
 }
 

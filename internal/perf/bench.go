@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -67,11 +66,10 @@ func startBench(ctx context.Context, c Config) (b *bench, err error) {
 			return nil, err
 		}
 	}
-	plain := netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String()
-	if b.floor, err = dialFloor(ctx, plain); err != nil {
+	if b.floor, err = dialFloor(ctx, c.plainAddress()); err != nil {
 		return nil, err
 	}
-	if b.limit, err = dialLimit(ctx, plain); err != nil {
+	if b.limit, err = dialLimit(ctx, c.plainAddress()); err != nil {
 		return nil, err
 	}
 	return b, b.lookOften()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"time"
 )
 
@@ -26,6 +27,7 @@ type ask struct {
 const (
 	doCount = "count"
 	doTell  = "tell"
+	doWeigh = "weigh"
 	doOpen  = "open"
 	doRun   = "run"
 	doClose = "close"
@@ -35,6 +37,7 @@ const (
 type told struct {
 	Error string `json:"error,omitempty"`
 	Cost  Cost   `json:"cost,omitempty"`
+	Bytes int    `json:"bytes,omitempty"`
 	Round *Round `json:"round,omitempty"`
 }
 
@@ -98,6 +101,9 @@ func TellCosts(ctx context.Context, r io.Reader, w io.Writer) (err error) {
 		case doTell:
 			t.Cost, err = m.end()
 			return t, err
+		case doWeigh:
+			t.Bytes = inUse()
+			return t, nil
 		}
 		return t, fmt.Errorf("nobody can %q here", a.Do)
 	})
@@ -112,6 +118,20 @@ func (p *Process) begin(calls bool) error {
 func (p *Process) end() (Cost, error) {
 	t, err := p.ask(ask{Do: doTell})
 	return t.Cost, err
+}
+
+// weigh is the memory that a passive process has in use.
+func (p *Process) weigh() (bytes int, err error) {
+	t, err := p.ask(ask{Do: doWeigh})
+	return t.Bytes, err
+}
+
+// inUse is the memory that Go has in use in this process, garbage apart.
+func inUse() int {
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return int(s.HeapAlloc + s.StackInuse)
 }
 
 // Round is what one round of a case came to.

@@ -52,8 +52,7 @@ func floorAnswer(c net.Conn) {
 	// does; payloads larger than it go around it.
 	r := bufio.NewReaderSize(c, 64<<10)
 	head := make([]byte, headSize)
-	payload := make([]byte, 1<<20)
-	answer := written(headSize + 1<<20)
+	var payload, answer []byte // as large as they were needed
 	for {
 		if _, err := io.ReadFull(r, head); err != nil {
 			return
@@ -67,6 +66,12 @@ func floorAnswer(c net.Conn) {
 				limitAnswer(c, head)
 			}
 			return
+		}
+		if len(payload) < int(in) {
+			payload = make([]byte, in)
+		}
+		if len(answer) < headSize+int(out) {
+			answer = written(headSize + int(out))
 		}
 		if _, err := io.ReadFull(r, payload[:in]); err != nil {
 			return
@@ -107,25 +112,36 @@ func dialFloor(ctx context.Context, addr string) (*floorClient, error) {
 	return &floorClient{conn: c, r: bufio.NewReaderSize(c, 64<<10)}, nil
 }
 
+// floorMessage is a message with in bytes of payload, whose answer has out.
+func floorMessage(in, out int) []byte {
+	b := written(headSize + in)
+	clear(b[:headSize])
+	binary.LittleEndian.PutUint32(b, uint32(in))
+	binary.LittleEndian.PutUint32(b[4:], uint32(out))
+	return b
+}
+
+// once sends a message and waits for its answer.
+func (f *floorClient) once(message, answer []byte) error {
+	if _, err := f.conn.Write(message); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(f.r, answer)
+	return err
+}
+
 // exchange sends n messages with in bytes of payload, each of which is answered
 // with out bytes, with at most window of them under way, one write each. Like
 // any program with so many under way it has memory for each of them.
 func (f *floorClient) exchange(n, in, out, window int) (time.Duration, error) {
 	messages, answers := make([][]byte, window), make([][]byte, window)
 	for k := range window {
-		messages[k] = written(headSize + in)
-		clear(messages[k][:headSize])
-		binary.LittleEndian.PutUint32(messages[k], uint32(in))
-		binary.LittleEndian.PutUint32(messages[k][4:], uint32(out))
-		answers[k] = make([]byte, headSize+out)
+		messages[k], answers[k] = floorMessage(in, out), make([]byte, headSize+out)
 	}
 	start := time.Now()
 	if window == 1 {
 		for range n {
-			if _, err := f.conn.Write(messages[0]); err != nil {
-				return 0, err
-			}
-			if _, err := io.ReadFull(f.r, answers[0]); err != nil {
+			if err := f.once(messages[0], answers[0]); err != nil {
 				return 0, err
 			}
 		}

@@ -148,7 +148,7 @@ func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, 
 func (h *hosted) makeMemory() error {
 	for _, all := range []*[tmBulks]*shm.Memory{&h.from, &h.to} {
 		for k := range all {
-			m, fd, err := shm.Create("copied", memory)
+			m, fd, err := shm.Create("copied", offered)
 			if err != nil {
 				return errors.Join(err, h.freeMemory())
 			}

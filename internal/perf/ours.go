@@ -22,7 +22,7 @@ const (
 	portal    = 20
 	putBits   = 1
 	getBits   = 2
-	memory    = 1 << 20
+	offered   = 1 << 20
 	setupTime = 10 * time.Second
 )
 
@@ -64,7 +64,7 @@ func (o *ours) close() error {
 
 // attach offers memory to PUT into and to GET from.
 func (o *ours) attach() error {
-	buf := written(memory)
+	buf := written(offered)
 	for bits, option := range map[uint64]portals.MDOptions{putBits: portals.OpPut, getBits: portals.OpGet} {
 		_, err := o.node.Attach(
 			portals.Entry{Portal: portal, MatchBits: bits},

@@ -46,6 +46,11 @@ func DefaultConfig() Config {
 	}
 }
 
+// plainAddress is where the plain server listens.
+func (c *Config) plainAddress() string {
+	return netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String()
+}
+
 // highCredits are the peer credits of the cases with 64 messages in flight.
 const highCredits = 64
 
@@ -72,7 +77,7 @@ func Serve(ctx context.Context, c Config, ready func()) error {
 }
 
 func serveFloor(ctx context.Context, c Config, ready func()) error {
-	l, err := net.Listen("tcp", netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String())
+	l, err := net.Listen("tcp", c.plainAddress())
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (m *machine) addBuffers(ctx context.Context) error {
 	for _, b := range m.sends {
 		b.Queue = transport.MsgSend
 	}
-	m.bulks, err = several(tmBulks, memory)
+	m.bulks, err = several(tmBulks, offered)
 	for _, b := range m.bulks {
 		touchAll(b.Bytes())
 	}
@@ -230,7 +230,7 @@ func (e *echo) answer(ev *transport.BufferEvent) {
 func (e *echo) serve(ev *transport.BufferEvent) {
 	for len(e.waiting) > 0 && len(e.bulks) > 0 {
 		b, bulk := take(&e.waiting), take(&e.bulks)
-		bulk.Queue, bulk.Length = transport.ActiveBulkRecv, memory
+		bulk.Queue, bulk.Length = transport.ActiveBulkRecv, offered
 		if b.Bytes()[0] == wantFill {
 			bulk.Queue = transport.ActiveBulkSend
 		}

@@ -1,0 +1,208 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
+)
+
+// crowd is many peers of one node: interfaces of a driver in this process, with no nodes
+// behind them, so that what a peer costs is the other side's.
+type crowd struct {
+	driver  *socklnd.Driver
+	members []*member
+	to      lnet.ProcessID
+	payload memory.Vector
+	letters []*letter
+
+	now atomic.Pointer[crowdRun]
+}
+
+// member is one peer.
+type member struct {
+	crowd *crowd
+	iface lnd.Interface
+}
+
+// letter is a PUT that is under way, or about to be: it goes out again when it has left and
+// is acknowledged.
+type letter struct {
+	crowd *crowd
+	tx    lnd.Tx
+	due   atomic.Int32 // of its departure and its ACK
+}
+
+// crowdRun is a number of exchanges.
+type crowdRun struct {
+	among        int // members that take turns
+	n            int64
+	begun, ended atomic.Int64
+	done         chan struct{}
+	once         sync.Once
+	err          error // once done is closed
+}
+
+func (r *crowdRun) end(err error) {
+	r.once.Do(func() {
+		r.err = err
+		close(r.done)
+	})
+}
+
+// crowdAddress is where a member is: on the loopback device.
+func crowdAddress(k int) netip.Addr {
+	return netip.AddrFrom4([4]byte{127, 1, byte(k / 250), byte(1 + k%250)})
+}
+
+// deaf is the host's network, in which nothing changes.
+type deaf struct{ socklnd.Network }
+
+func (deaf) Watch(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return nil
+}
+
+// gather makes a crowd, whose members send PUTs of size bytes to the node of a Serve.
+func gather(ctx context.Context, c *Config, members, size int) (_ *crowd, err error) {
+	driver := socklnd.UnprivilegedConfig(c.Port)
+	driver.Network, driver.Logger = deaf{socklnd.HostNetwork()}, c.Logger
+	d, err := socklnd.New(driver)
+	if err != nil {
+		return nil, err
+	}
+	net := lnet.MakeNet(lnet.TypeTCP, 0)
+	w := &crowd{
+		driver: d, to: lnet.ProcessID{NID: lnet.NIDFromIP(net, c.Server), PID: lnet.PIDLustre}, payload: memory.Of(written(size)),
+	}
+	for k := range members {
+		m := &member{crowd: w}
+		m.iface, err = d.Open(ctx, lnd.Config{Net: net, NID: lnet.NIDFromIP(net, crowdAddress(k)), Upper: m})
+		if err != nil {
+			return nil, errors.Join(err, w.part())
+		}
+		w.members = append(w.members, m)
+	}
+	return w, nil
+}
+
+// part ends the crowd.
+func (w *crowd) part() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
+	defer cancel()
+	for _, m := range w.members {
+		err = errors.Join(err, m.iface.Close(ctx))
+	}
+	return errors.Join(err, w.driver.Close())
+}
+
+// connections is how many there are.
+func (w *crowd) connections() (n int) {
+	for _, m := range w.members {
+		for _, c := range m.iface.Counters() {
+			if c.Name == "connections" {
+				n += int(c.Value)
+			}
+		}
+	}
+	return n
+}
+
+// run makes n exchanges, inFlight at a time, by members that take turns, and returns how
+// long that took.
+func (w *crowd) run(ctx context.Context, n, inFlight, among int) (time.Duration, error) {
+	for k := len(w.letters); k < inFlight; k++ {
+		l := &letter{crowd: w}
+		l.tx.Done = l
+		w.letters = append(w.letters, l)
+	}
+	r := &crowdRun{among: among, n: int64(n), done: make(chan struct{})}
+	w.now.Store(r)
+	defer w.now.Store(nil)
+	start := time.Now()
+	for k, l := range w.letters[:inFlight] {
+		l.send(r, k)
+	}
+	select {
+	case <-r.done:
+		return time.Since(start), r.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// send sends the letter once more, by the next member.
+func (l *letter) send(r *crowdRun, number int) {
+	turn := r.begun.Add(1) - 1
+	if turn >= r.n {
+		return
+	}
+	w := l.crowd
+	from := w.members[int(turn)%r.among].iface
+	l.due.Store(2)
+	l.tx.To, l.tx.Payload = w.to, w.payload
+	l.tx.Header = lnet.Header{
+		Type: lnet.MsgPut, Src: from.NID(), Dest: w.to.NID, SrcPID: lnet.PIDLustre, DestPID: lnet.PIDLustre,
+		PayloadLength: uint32(w.payload.Length), Portal: portal, MatchBits: putBits, Handle: lnet.Handle{Object: uint64(number)},
+	}
+	from.Send(&l.tx)
+}
+
+// came tells that the letter has left, or has been acknowledged.
+func (l *letter) came() {
+	r := l.crowd.now.Load()
+	if r == nil || l.due.Add(-1) > 0 {
+		return
+	}
+	if r.ended.Add(1) == r.n {
+		r.end(nil)
+		return
+	}
+	l.send(r, int(l.tx.Header.Handle.Object))
+}
+
+// Sent implements lnd.Sender.
+func (l *letter) Sent(_ *lnd.Tx, err error) {
+	if err != nil {
+		l.crowd.fail(err)
+		return
+	}
+	l.came()
+}
+
+func (w *crowd) fail(err error) {
+	if r := w.now.Load(); r != nil {
+		r.end(err)
+	}
+}
+
+// Arrived implements lnd.Upper: an ACK is a letter's, all else is nothing to us.
+func (m *member) Arrived(rx *lnd.Rx) error {
+	typ, number := rx.Header.Type, rx.Header.Handle.Object
+	m.iface.Receive(rx, lnd.Placement{})
+	if w := m.crowd; typ == lnet.MsgAck && number < uint64(len(w.letters)) {
+		w.letters[number].came()
+	}
+	return nil
+}
+
+// PeerDown implements lnd.Upper.
+func (m *member) PeerDown(d lnd.PeerDown) { m.crowd.fail(fmt.Errorf("%s is down: %w", d.Peer, d.Err)) }
+
+// The rest of lnd.Upper says nothing to a peer without a node.
+
+func (m *member) Withdrawn(*lnd.Rx)               {}
+func (m *member) ConnectionsLost(lnet.NID)        {}
+func (m *member) PeerRestarted(lnet.NID)          {}
+func (m *member) LNDTimeout() time.Duration       { return 0 }
+func (m *member) Vouched(lnet.NID) bool           { return true }
+func (m *member) PeerStalled(lnet.NID, time.Time) {}
+func (m *member) LinkChanged(lnd.LinkState)       {}

@@ -1,0 +1,249 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+)
+
+// A crowd's exchanges.
+const (
+	crowdSize     = 96 // bytes of a PUT
+	crowdInFlight = 64 // of all peers together
+	// burst is how many exchanges each peer has under way at once to see what memory that
+	// takes, and calm how long it takes a node to give that back, and more.
+	burst = 64
+	calm  = 3 * time.Second
+)
+
+// MaxCrowd is the most peers that a crowd can have: what addresses there are.
+const MaxCrowd = 60_000
+
+// Crowd is what exchanges with many peers came to, beside as many with one of them, and
+// beside plain TCP.
+type Crowd struct {
+	Peers       int `json:"peers"`
+	Connections int `json:"connections"`
+	// Ways are exchanges a second, and what each has cost the node, or the plain server.
+	Ways []CrowdWay `json:"ways"`
+	// Spread is what the processor's time of the node with all peers is to that with one, and
+	// OfFloor to that of the plain server with as many connections, of each round.
+	Spread  Spread `json:"spread"`
+	OfFloor Spread `json:"of_floor"`
+	// Rest, Burst and Calm are bytes of Go's memory for each connection: before anything else,
+	// right after each peer had several messages under way, and a while later.
+	Rest  int `json:"rest_bytes"`
+	Burst int `json:"burst_bytes"`
+	Calm  int `json:"calm_bytes"`
+}
+
+// CrowdWay is one way to make the exchanges.
+type CrowdWay struct {
+	By    Leg `json:"by"`
+	Peers int `json:"peers"`
+	*Measured
+
+	run    func(ctx context.Context, n int) (time.Duration, error)
+	rounds rounds
+	cpu    float64 // of the last round, of each exchange
+}
+
+// RunCrowd measures a node, that of a Serve in another process, which many peers send a
+// little each. It takes a quarter of a minute and the rounds.
+func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
+	if c.Passive == nil {
+		return nil, errors.New("a crowd needs the node's process to ask")
+	}
+	none, err := c.Passive.weigh()
+	if err != nil {
+		return nil, err
+	}
+	w, err := gather(ctx, &c, peers, crowdSize)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.part()) }()
+	if _, err := w.run(ctx, 4*peers, min(crowdInFlight, peers), peers); err != nil {
+		return nil, fmt.Errorf("first messages: %w", err)
+	}
+	r := &Crowd{Peers: peers, Connections: w.connections()}
+	weigh := func(into *int) error {
+		all, err := c.Passive.weigh()
+		*into = max(0, all-none) / max(1, r.Connections)
+		return err
+	}
+	if err := errors.Join(lieStill(ctx, calm), weigh(&r.Rest)); err != nil {
+		return nil, err
+	}
+	if _, err := w.run(ctx, burst*peers, burst*peers, peers); err != nil {
+		return nil, fmt.Errorf("a burst: %w", err)
+	}
+	if err := errors.Join(weigh(&r.Burst), lieStill(ctx, calm), weigh(&r.Calm)); err != nil {
+		return nil, err
+	}
+	floors, err := gatherFloors(ctx, &c, peers)
+	if err != nil {
+		return nil, err
+	}
+	defer floors.part()
+	r.Ways = []CrowdWay{
+		{By: LegLNet, Peers: 1, run: func(ctx context.Context, n int) (time.Duration, error) { return w.run(ctx, n, crowdInFlight, 1) }},
+		{By: LegFloor, Peers: 1, run: func(_ context.Context, n int) (time.Duration, error) {
+			return floors[0].exchange(n, crowdSize, 0, crowdInFlight)
+		}},
+		{By: LegLNet, Peers: peers, run: func(ctx context.Context, n int) (time.Duration, error) { return w.run(ctx, n, crowdInFlight, peers) }},
+		{By: LegFloor, Peers: peers, run: func(_ context.Context, n int) (time.Duration, error) { return floors.exchange(n) }},
+	}
+	return r, r.measure(ctx, &c)
+}
+
+// measure has the ways take turns.
+func (r *Crowd) measure(ctx context.Context, c *Config) error {
+	const first = 16 * crowdInFlight // finds how many exchanges a round has
+	for k := range r.Ways {
+		way := &r.Ways[k]
+		took, err := way.run(ctx, first)
+		if err != nil {
+			return fmt.Errorf("%s with %d: %w", way.By, way.Peers, err)
+		}
+		way.rounds.n = max(first, int(c.Time/max(took/first, 1)))
+	}
+	one, all, floor := &r.Ways[0], &r.Ways[2], &r.Ways[3]
+	var spread, ofFloor []float64
+	for k := range c.Rounds + countedRounds {
+		counted := k >= c.Rounds
+		for j := range r.Ways {
+			if err := r.Ways[j].round(ctx, c.Passive, counted); err != nil {
+				return fmt.Errorf("%s with %d: %w", r.Ways[j].By, r.Ways[j].Peers, err)
+			}
+		}
+		if !counted {
+			spread = append(spread, all.cpu/max(one.cpu, 1e-3))
+			ofFloor = append(ofFloor, all.cpu/max(floor.cpu, 1e-3))
+		}
+	}
+	for k := range r.Ways {
+		r.Ways[k].Measured = r.Ways[k].rounds.measured()
+	}
+	r.Spread, r.OfFloor = spreadOf(spread), spreadOf(ofFloor)
+	return nil
+}
+
+// round is one of the way; counted: system calls are counted, and nothing else.
+func (w *CrowdWay) round(ctx context.Context, passive *Process, counted bool) error {
+	if err := passive.begin(counted); err != nil {
+		return err
+	}
+	took, err := w.run(ctx, w.rounds.n)
+	if err != nil {
+		return err
+	}
+	cost, err := passive.end()
+	if err != nil {
+		return err
+	}
+	round := Round{Took: took, Answers: cost.each(w.rounds.n, nil)}
+	if counted {
+		w.rounds.costs(&round)
+		return nil
+	}
+	w.cpu = round.Answers[CPU]
+	w.rounds.add(&test{unit: perSecond}, &round)
+	return nil
+}
+
+// lieStill waits.
+func lieStill(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// floors are plain connections to the plain server.
+type floors []*floorClient
+
+func gatherFloors(ctx context.Context, c *Config, n int) (all floors, err error) {
+	for range n {
+		f, err := dialFloor(ctx, c.plainAddress())
+		if err != nil {
+			all.part()
+			return nil, err
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+func (all floors) part() {
+	for _, f := range all {
+		_ = f.conn.Close()
+	}
+}
+
+// exchange makes n exchanges, as many at a time as a crowd's, on connections that take turns.
+func (all floors) exchange(n int) (time.Duration, error) {
+	var turn atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, crowdInFlight)
+	busy := make([]sync.Mutex, len(all))
+	start := time.Now()
+	for k := range errs {
+		wg.Go(func() {
+			message := floorMessage(crowdSize, 0)
+			answer := make([]byte, headSize)
+			for errs[k] == nil {
+				mine := int(turn.Add(1) - 1)
+				if mine >= n {
+					return
+				}
+				mine %= len(all)
+				busy[mine].Lock()
+				errs[k] = all[mine].once(message, answer)
+				busy[mine].Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(start), errors.Join(errs...)
+}
+
+// Print writes what the crowd came to.
+func (r *Crowd) Print(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "%d B and answer, %d in flight\tby\texchanges/s\twho answers:", crowdSize, crowdInFlight)
+	for _, c := range costColumns {
+		fmt.Fprintf(table, " %s\t", c.title)
+	}
+	fmt.Fprintln(table)
+	for k := range r.Ways {
+		way := &r.Ways[k]
+		name := "one peer"
+		if way.Peers > 1 {
+			name = fmt.Sprintf("%d peers in turn", way.Peers)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%.0f\t", name, way.By, way.Figure.Median)
+		for _, c := range costColumns {
+			fmt.Fprintf(table, "%s\t", costText(way.Answers, c.name, c.format))
+		}
+		fmt.Fprintln(table)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, `
+processor's time with all peers: %.2f of that with one (%s), %.2f of the floor's (%s)
+memory of a connection, of %d: %.1f KiB at rest, %.1f KiB after %d messages at once from each peer, %.1f KiB %v later
+`, r.Spread.Median, quartiles(r.Spread), r.OfFloor.Median, quartiles(r.OfFloor),
+		r.Connections, kib(r.Rest), kib(r.Burst), burst, kib(r.Calm), calm)
+	return err
+}
+
+func kib(bytes int) float64 { return float64(bytes) / 1024 }
