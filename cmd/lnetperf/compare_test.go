@@ -96,7 +96,7 @@ func TestCompare(t *testing.T) {
 	out, _ := c.run(exitOK, only...)
 	for _, want := range []string{
 		`(?m)^exchange +lnetd +floor +limit +ratio +quartiles +goal +of limit +quartiles$`,
-		`(?m)^PUT\+ACK 96 B, caller blocks +\S+ µs +\S+ µs +\S+ µs +\S+ +\S+\.\.\S+ +at most 1.8 +\S+ +\S+\.\.\S+$`,
+		`(?m)^PUT\+ACK 96 B, caller blocks +\S+ µs +\S+ µs +\S+ µs +\S+ +\S+\.\.\S+ +at most 1.60 +\S+ +\S+\.\.\S+$`,
 		`(?m)^PUT\+ACK 96 B, caller blocks +lnetd +[0-9.]+\+[0-9.]+ `,
 		`(?m)^ +floor +[0-9.]+\+[0-9.]+ `,
 		`(?m)^ +limit +[0-9.]+\+[0-9.]+ `,

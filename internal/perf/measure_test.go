@@ -98,7 +98,7 @@ func TestResultJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		`"case":"PUT+ACK 0 B, handler sends the next"`, `"in_bytes":0`, `"out_bytes":0`, `"in_flight":1`, `"unit":"us"`, `"goal":1.3`,
+		`"case":"PUT+ACK 0 B, handler sends the next"`, `"in_bytes":0`, `"out_bytes":0`, `"in_flight":1`, `"unit":"us"`, `"goal":1.25`,
 		`"lnetd":{"figure":{"median":0,"q1":0,"q3":0,"min":0,"max":0},"messages":2,"asks":{"wakeups":`, `"answers":{"cpu_us":`,
 		`"floor":`, `"limit":`, `"ratio":`, `"of_limit":`,
 	} {
