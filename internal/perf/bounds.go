@@ -16,6 +16,8 @@ import (
 type Bounds struct {
 	// Bounds are those of cases by name, of both processes by the names of Cost.
 	Bounds map[string]map[side]map[string]float64 `json:"bounds"`
+	// Floors are what plain TCP had cost meanwhile, of those in scaled.
+	Floors map[string]map[side]map[string]float64 `json:"floors,omitempty"`
 }
 
 // side is one of both processes.
@@ -37,6 +39,10 @@ func (m *Measured) costs(s side) map[string]Spread {
 // bounded are the costs that have bounds.
 var bounded = []string{Wakeups, Syscalls, IOSyscalls, Allocs}
 
+// scaled are those that depend on how machines wake threads. Where plain TCP costs more of
+// them than it did when bounds were recorded, these are as much higher.
+var scaled = []string{Wakeups, Syscalls}
+
 // margins are what a bound is above what was measured: a share of it, so that another machine
 // passes, and yet some more, for what is next to nothing. One read or write more in each
 // exchange is above the bound, as is one wake-up of two or three.
@@ -49,11 +55,16 @@ var margins = map[string]struct{ share, least float64 }{
 
 // RecordBounds makes bounds of what was measured: of the upper quartile of the rounds.
 func RecordBounds(results []*Result) *Bounds {
-	b := &Bounds{Bounds: map[string]map[side]map[string]float64{}}
+	b := &Bounds{Bounds: map[string]map[side]map[string]float64{}, Floors: map[string]map[side]map[string]float64{}}
 	for _, r := range results {
-		of := map[side]map[string]float64{}
+		of, floors := map[side]map[string]float64{}, map[side]map[string]float64{}
 		for _, s := range []side{asking, answering} {
-			of[s] = map[string]float64{}
+			of[s], floors[s] = map[string]float64{}, map[string]float64{}
+			for _, name := range scaled {
+				if spread, ok := r.Floor.costs(s)[name]; ok {
+					floors[s][name] = math.Round(spread.Median*100) / 100
+				}
+			}
 			for _, name := range bounded {
 				if spread, ok := r.LNet.costs(s)[name]; ok {
 					m := margins[name]
@@ -61,7 +72,7 @@ func RecordBounds(results []*Result) *Bounds {
 				}
 			}
 		}
-		b.Bounds[r.Case] = of
+		b.Bounds[r.Case], b.Floors[r.Case] = of, floors
 	}
 	return b
 }
@@ -121,6 +132,15 @@ func (b *Bounds) Write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
+// scale is by how much a bound is higher on this machine, 1 or more.
+func (b *Bounds) scale(r *Result, s side, name string) float64 {
+	recorded, now := b.Floors[r.Case][s][name], r.Floor.costs(s)[name].Q3
+	if recorded <= 0 {
+		return 1
+	}
+	return max(1, now/recorded)
+}
+
 // Cases matches the names of those that have bounds.
 func (b *Bounds) Cases() *regexp.Regexp {
 	var names []string
@@ -141,7 +161,7 @@ func (b *Bounds) Compare(results []*Result) (above, left []string) {
 			for _, name := range slices.Sorted(maps.Keys(of[s])) {
 				what := fmt.Sprintf("%s, who %s: %s", r.Case, s, name)
 				spread, ok := r.LNet.costs(s)[name]
-				switch bound := of[s][name]; {
+				switch bound := of[s][name] * b.scale(r, s, name); {
 				case !ok:
 					left = append(left, what)
 				case spread.Q1 > bound:

@@ -11,7 +11,11 @@ import (
 
 // costing is a result with the costs of each round.
 func costing(name string, asks, answers map[string][]float64) *Result {
-	return &Result{Case: name, LNet: (&rounds{n: 1, asks: asks, answers: answers}).measured()}
+	floor := map[string][]float64{Wakeups: {1}, Syscalls: {5}}
+	return &Result{
+		Case: name, LNet: (&rounds{n: 1, asks: asks, answers: answers}).measured(),
+		Floor: (&rounds{n: 1, asks: floor, answers: floor}).measured(),
+	}
 }
 
 const boundedCase = "PUT+ACK 0 B, caller blocks"
@@ -65,6 +69,22 @@ func TestBounds(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.left, left); diff != "" {
 			t.Errorf("%s: left:\n%s", c.name, diff)
+		}
+	}
+}
+
+// On a machine where plain TCP wakes more often so may lnetd; where it wakes less often
+// nothing changes.
+func TestBoundsOfAnotherMachine(t *testing.T) {
+	costs := map[string][]float64{Wakeups: {1}, Syscalls: {5}, IOSyscalls: {3}}
+	b := RecordBounds([]*Result{costing(boundedCase, costs, costs)})
+	for _, c := range []struct{ floor, wakeups, above float64 }{{1, 1.2, 0}, {1, 1.4, 2}, {1.5, 1.8, 0}, {1.5, 2, 2}, {0.5, 1.2, 0}} {
+		now := map[string][]float64{Wakeups: {c.wakeups}, Syscalls: {5}, IOSyscalls: {3}}
+		r := costing(boundedCase, now, now)
+		floor := map[string][]float64{Wakeups: {c.floor}}
+		r.Floor = (&rounds{n: 1, asks: floor, answers: floor}).measured()
+		if above, _ := b.Compare([]*Result{r}); len(above) != int(c.above) {
+			t.Errorf("floor %v, lnetd %v: above: %q", c.floor, c.wakeups, above)
 		}
 	}
 }
