@@ -90,7 +90,7 @@ func (c *conn) watch(stop *atomic.Bool) error {
 				return err
 			}
 			c.peer.noticePolled(c)
-			if stop.Load() {
+			if stop.Load() || p.byCaller && time.Since(since) >= p.patience {
 				return nil
 			}
 			if !p.byCaller {

@@ -143,6 +143,34 @@ func TestCallersMeetTheEnd(t *testing.T) {
 	}
 }
 
+// TestCallersHaveTheirOwnTime shows a caller who waits in vain beside a peer that never stops
+// sending: he gets away.
+func TestCallersHaveTheirOwnTime(t *testing.T) {
+	n := polled(t)
+	n.onArrival(func(a *arrival) error {
+		a.drop()
+		return nil
+	})
+	p := newPuppet(n)
+	w := p.connect(protocol.Control)
+	b := bytes.Repeat(w.message(nil, nil), 1000)
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		for {
+			if _, err := w.Write(b); err != nil {
+				return
+			}
+		}
+	})
+	n.awaitState(p.id(), "traffic", func(p *peer) bool { return p.polled.Load() != nil })
+	var over atomic.Bool
+	for range 20 {
+		n.Poll(p.nid(), &over)
+	}
+	_ = w.Close()
+	sender.Wait()
+}
+
 // TestCallersWhileTheInterfaceCloses shows that callers make no upcall either when
 // Close has returned.
 func TestCallersWhileTheInterfaceCloses(t *testing.T) {
