@@ -20,8 +20,9 @@ take turns too. Prints what a message costs the node either way, and the memory
 that a connection takes: at rest, after several messages at once from every peer, and a
 while later. That is Go's memory; what the kernel has for a socket is not in it.
 
-A peer has three connections. Both processes need a file descriptor for each, and
-one for each peer. Takes a quarter of a minute and the rounds.`,
+A peer has three connections, or one without the right to use privileged ports. Both
+processes need a file descriptor for each, and one for each peer. Takes ten seconds and
+the rounds.`,
 		Example: `lnetperf crowd
 lnetperf crowd --peers 100 --rounds 5
 GOMAXPROCS=1 lnetperf crowd --json`,

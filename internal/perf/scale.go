@@ -54,7 +54,7 @@ type CrowdWay struct {
 }
 
 // RunCrowd measures a node, that of a Serve in another process, which many peers send a
-// little each. It takes a quarter of a minute and the rounds.
+// little each. It takes ten seconds and the rounds.
 func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	if c.Passive == nil {
 		return nil, errors.New("a crowd needs the node's process to ask")
