@@ -18,24 +18,29 @@ type lookout struct {
 
 // seeker is a handler on whose events somebody waits who can look for them himself.
 type seeker interface {
+	// seek tells where the answer to the latest request will come from.
 	seek(l lookout)
 }
 
-// point tells the handler of a request that takes the path d where its answer will come
-// from, if that can be looked at.
-func point(h portals.Handler, d *selection.Decision) {
+// aim tells the handler of a request that takes the path d where its answer can be looked
+// for, if it asks for one.
+func aim(h portals.Handler, d *selection.Decision, answered bool) {
 	s, ok := h.(seeker)
 	if !ok {
 		return
 	}
-	if by, ok := d.NI.Owner.(*ni).iface.(lnd.Poller); ok && by.Polls() {
-		s.seek(lookout{by, d.Next.NID})
+	var l lookout
+	if answered && d.Next != nil {
+		if by, ok := d.NI.Owner.(*ni).iface.(lnd.Poller); ok && by.Polls() {
+			l = lookout{by, d.Next.NID}
+		}
 	}
+	s.seek(l)
 }
 
 // look looks until over is set, or for as long as the driver cares to.
 func (l lookout) look(over *atomic.Bool) {
-	if l.by != nil {
+	if l.by != nil && !over.Load() {
 		l.by.Poll(l.hop, over)
 	}
 }

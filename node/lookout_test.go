@@ -150,6 +150,43 @@ func TestCallersLookInVain(t *testing.T) {
 	}
 }
 
+// Who looks in vain looks once, whatever was found by looking before; and only for answers
+// that are to come: an older request says nothing.
+func TestCallersLookOnce(t *testing.T) {
+	f := newFabric()
+	n, peer := newNode(t, node.Config{}), newNode(t, node.Config{})
+	f.addNI(t, peer, "10.0.0.2@tcp")
+	attach(t, peer, portals.Entry{Portal: 1}, portals.MD{
+		Bytes: make([]byte, 8), Threshold: portals.Unlimited, Options: portals.OpPut | portals.ManageRemote,
+	})
+	w := f.addWindow(t, n, "10.0.0.1@tcp")
+	to := process(t, "10.0.0.2@tcp")
+	q := node.NewEventQueue(node.EventsOf(portals.EventAck))
+	h := bind(t, n, portals.MD{Bytes: make([]byte, 8), Threshold: portals.Unlimited, Handler: q})
+	var e portals.Event
+	if err := errors.Join(n.Put(h, to, node.PutOptions{Portal: 1, Ack: true}), q.Next(t.Context(), &e)); err != nil {
+		t.Fatal(err)
+	}
+	inVain := func(want int) {
+		t.Helper()
+		w.at()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if err := q.Next(ctx, &e); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want that of the context", err)
+		}
+		if at := w.at(); len(at) != want {
+			t.Errorf("looked %d times, want %d", len(at), want)
+		}
+	}
+	inVain(1)
+	if err := n.Put(h, to, node.PutOptions{Portal: 1}); err != nil {
+		t.Fatal(err)
+	}
+	f.hold(false)
+	inVain(0)
+}
+
 // Across a router the answer comes from the router.
 func TestCallersLookAtTheRouter(t *testing.T) {
 	f := newFabric()

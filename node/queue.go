@@ -40,7 +40,8 @@ type EventQueue struct {
 	count  int
 	where  lookout
 
-	some atomic.Bool // count is not 0
+	some  atomic.Bool // count is not 0
+	looks atomic.Bool // where is somewhere
 }
 
 // NewEventQueue makes a queue that keeps events of the types in wanted, and
@@ -68,9 +69,13 @@ func (q *EventQueue) HandleEvent(e *portals.Event) {
 
 // seek implements seeker.
 func (q *EventQueue) seek(l lookout) {
+	if l.by == nil && !q.looks.Load() {
+		return // nearly always, and without a lock
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.where = l
+	q.looks.Store(l.by != nil)
 }
 
 func (q *EventQueue) grow() {
@@ -109,6 +114,12 @@ func (q *EventQueue) TryNext(e *portals.Event) bool {
 	q.count--
 	more := q.count > 0
 	q.some.Store(more)
+	if !more {
+		select {
+		case <-q.wake: // for an event that is gone
+		default:
+		}
+	}
 	q.mu.Unlock()
 	if more {
 		q.signal() // several may wait
@@ -116,8 +127,11 @@ func (q *EventQueue) TryNext(e *portals.Event) bool {
 	return true
 }
 
-// look looks for an event where the last request went, and tells whether there is one.
-func (q *EventQueue) look() bool {
+// lookOut looks for an event where the latest request went, and tells whether there is one.
+func (q *EventQueue) lookOut() bool {
+	if !q.looks.Load() {
+		return false
+	}
 	q.mu.Lock()
 	where := q.where
 	q.mu.Unlock()
@@ -128,11 +142,12 @@ func (q *EventQueue) look() bool {
 // Next waits for an event and stores it in e. It returns ctx's error, and no other, if
 // that comes first; e is then as it was. How the operation went that the event is of,
 // e.Err says. A handler must not call it, which might be what brings the event, and
-// nothing tells: for handlers there is TryNext.
+// nothing tells: for handlers there is TryNext. If the driver polls, Next is as a wait of
+// Node.PutWait is.
 func (q *EventQueue) Next(ctx context.Context, e *portals.Event) error {
 	done := ctx.Done()
 	for !q.TryNext(e) {
-		if q.look() {
+		if q.lookOut() {
 			continue
 		}
 		if done == nil { // a plain receive is cheaper than a select

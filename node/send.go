@@ -121,9 +121,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 		return fmt.Errorf("%s to %s: %w", r.typ, to, err)
 	}
 	m.bound = true
-	if p.d.Next != nil {
-		point(m.op.Handler(), &p.d)
-	}
+	aim(m.op.Handler(), &p.d, r.wantReply)
 
 	m.describe(r, to)
 	hd := &m.tx.Header

@@ -21,6 +21,10 @@ import (
 // message. b must then stay as it is until InFlightError.Done is closed.
 //
 // ErrInHandler: a handler has called it.
+//
+// If the driver polls (socklnd.Config.BusyPoll), handlers of any messages may run in the
+// caller's goroutine, which must hold no lock that they take; and it may return later than
+// ctx ends, by as much as the driver polls.
 func (n *Node) PutWait(ctx context.Context, b []byte, to lnet.ProcessID, o PutOptions) (int, error) {
 	last := portals.EventSend
 	if o.Ack {

@@ -31,7 +31,7 @@ const (
 )
 
 // longestPoll is the highest busy_poll, in µs.
-const longestPoll = 10_000
+const longestPoll = int(socklnd.MaxBusyPoll / time.Microsecond)
 
 // tcp is the entry of socklnd in the table of drivers.
 type tcp struct {
@@ -238,7 +238,7 @@ func tcpDefaults(v config.Values) (lnd.Tunables, config.Values) {
 	}
 }
 
-// tcpShow are an NI's tunables as a kernel shows them, and busy_poll where it is in use.
+// tcpShow is an NI's tunables as a kernel shows them, with busy_poll where it is in use.
 func tcpShow(i *node.NIInfo) map[string]int64 {
 	shown := map[string]int64{"timeout": int64(i.LNDTimeout / time.Second), "tos": -1}
 	if o, ok := i.Options.(socklnd.Options); ok {

@@ -134,11 +134,11 @@ func (b *Bounds) Write(path string) error {
 
 // scale is by how much a bound is higher on this machine, 1 or more.
 func (b *Bounds) scale(r *Result, s side, name string) float64 {
-	recorded, now := b.Floors[r.Case][s][name], r.Floor.costs(s)[name].Q3
-	if recorded <= 0 {
+	recorded, now := b.Floors[r.Case][s][name], r.Floor.costs(s)[name].Median
+	if recorded <= 0 || now-recorded <= margins[name].least {
 		return 1
 	}
-	return max(1, now/recorded)
+	return now / recorded
 }
 
 // Cases matches the names of those that have bounds.

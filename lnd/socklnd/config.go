@@ -219,7 +219,7 @@ func (c *Config) Validate() error {
 	case c.TOS > 255:
 		return bad("tos", c.TOS, "must be -1 to 255")
 	case !mayPoll(c.BusyPoll):
-		return bad("busy_poll", c.BusyPoll, "must be 0 to "+maxBusyPoll.String())
+		return bad("busy_poll", c.BusyPoll, "must be 0 to "+MaxBusyPoll.String())
 	case !c.TypedConns:
 		return bad("typed_conns", 0, "V3 and V4 send nothing on untyped connections")
 	case c.Tunables.PeerCredits < 1 || c.Tunables.Credits < 1:
@@ -228,10 +228,10 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// maxBusyPoll is the longest BusyPoll: who needs longer is well served by sleeping.
-const maxBusyPoll = 10 * time.Millisecond
+// MaxBusyPoll is the longest Config.BusyPoll: who needs longer is well served by sleeping.
+const MaxBusyPoll = 10 * time.Millisecond
 
-func mayPoll(d time.Duration) bool { return d >= 0 && d <= maxBusyPoll }
+func mayPoll(d time.Duration) bool { return d >= 0 && d <= MaxBusyPoll }
 
 // defaultTimeout is T where neither SockTimeout nor LNet says what it is.
 const defaultTimeout = 49 * time.Second

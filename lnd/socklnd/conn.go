@@ -34,7 +34,6 @@ type conn struct {
 	placing   atomic.Uint32 // a placing
 	placed    chan struct{} // pokes a reader that waits for a placement
 	pieces    [][]byte      // of the placement's memory
-	unplaced  bool          // the placement is yet to be waited for, by the reader
 	open      bool          // the placement has been taken and is not complete
 	partial   atomic.Bool   // a message has begun and is not complete
 	large     atomic.Bool   // the receiver holds a large buffer

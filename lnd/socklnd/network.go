@@ -135,8 +135,8 @@ type Pollable interface {
 	// AwaitReadable waits for something to read, the end included.
 	AwaitReadable() error
 
-	// Quiet(true) has bytes that come wake nobody, unless they are many; the end does all the
-	// same. Quiet(false) ends that, and wakes for what is there. It is best effort.
+	// Quiet(true) has bytes that come wake nobody, as far as that can be had: many do, and
+	// the end. Quiet(false) ends that, and wakes who is in AwaitReadable for what is there.
 	Quiet(on bool)
 }
 

@@ -19,17 +19,16 @@ import (
 // polling is what a connection needs for it. One without a stream is not polled, and the
 // role is its reader's for good.
 type polling struct {
-	stream   Pollable
-	patience time.Duration // how long one watches in vain
-	caller   atomic.Bool   // a caller watches, or is about to
+	stream Pollable
+	caller atomic.Bool // a caller watches, or is about to
 
 	role     role  // the reader's; who has it may use the rest
 	byCaller bool  // a caller has it
-	watching bool  // the stream is quiet, and who has the role counts among the watchers
+	watching bool  // the stream is quiet, and who has the role is enrolled
 	left     error // what a caller has come to that is for the reader
 }
 
-// role is what one has at a time; in the channel while nobody does.
+// role is a token: in the channel while nobody has it.
 type role chan struct{}
 
 func (r role) take() { <-r }
@@ -44,18 +43,21 @@ func (r role) try() bool {
 	}
 }
 
-// errUnplaced has a caller leave a message to the reader, who waits for its placement.
-var errUnplaced = errors.New("the placement is yet to come")
+var (
+	// errUnplaced has a caller leave a message to the reader, who waits for its placement.
+	errUnplaced = errors.New("the placement is yet to come")
+	// errPanic is what a caller leaves whose handlers have panicked.
+	errPanic = errors.New("a handler of the program has panicked")
+)
 
-// init tells whether the connection is polled.
-func (p *polling) init(s Stream, patience time.Duration) bool {
-	if patience <= 0 {
+// setUp makes a connection polled, if it can and shall be; false: it is not.
+func (p *polling) setUp(s Stream, patience time.Duration) bool {
+	stream, ok := s.(Pollable)
+	if patience <= 0 || !ok {
 		return false
 	}
-	p.stream, _ = s.(Pollable)
-	p.patience = patience
-	p.role = make(role, 1)
-	return p.stream != nil
+	p.stream, p.role = stream, make(role, 1)
+	return true
 }
 
 // begin begins to watch; false: not now. The caller has the role.
@@ -76,30 +78,41 @@ func (p *polling) end() {
 }
 
 // watch reads what there is and what comes, until stop is set or nothing has come for the
-// connection's patience; a caller's patience is for all. The caller has the role. The
-// error ends the connection, or is errUnplaced.
+// interface's busy_poll; a caller has so long in all. The caller has the role. The error ends the
+// connection, or is errUnplaced.
 func (c *conn) watch(stop *atomic.Bool) error {
 	p := &c.poll
 	defer p.end()
+	patience := c.peer.i.options.Load().busyPoll
 	since := time.Now()
 	for looks := 1; ; looks++ {
 		n, err := p.stream.TryRead(c.rx.Buffers())
-		switch {
-		case n > 0 || err != nil:
+		found := n > 0 || err != nil
+		if found {
 			if err := c.digest(n, err); err != nil {
 				return err
 			}
 			c.peer.noticePolled(c)
-			if stop.Load() || p.byCaller && time.Since(since) >= p.patience {
-				return nil
-			}
-			if !p.byCaller {
-				since = time.Now()
-			}
-		case stop.Load(), !p.watching && !p.begin(), time.Since(since) >= p.patience, !pause(looks):
+		}
+		switch {
+		case stop.Load():
+			return nil
+		case found && !p.byCaller:
+			since = time.Now()
+		case time.Since(since) >= patience:
+			return nil
+		case !found && !p.wait(looks):
 			return nil
 		}
 	}
+}
+
+// wait has a watcher wait a little after a look in vain; false: he shall watch no longer.
+func (p *polling) wait(looks int) bool {
+	if !p.watching {
+		return p.begin() // and there may be something by now
+	}
+	return pause(looks)
 }
 
 // noticePolled remembers that a message has come by c.
@@ -122,7 +135,7 @@ func (c *conn) readPolled() error {
 			p.role.give()
 			woken := p.stream.AwaitReadable()
 			p.role.take()
-			if woken != nil {
+			if woken != nil && p.left == nil { // what is left comes first
 				err = c.digest(0, woken)
 			}
 		}
@@ -138,7 +151,7 @@ func (c *conn) takeOver() error {
 	err := c.poll.left
 	c.poll.left = nil
 	if errors.Is(err, errUnplaced) {
-		return c.work()
+		return c.work(true)
 	}
 	return err
 }
@@ -147,8 +160,8 @@ func (c *conn) takeOver() error {
 // at once, and one that works has no need of him.
 const rolesTried = 100
 
-// help has a caller who waits for over watch the connection.
-func (c *conn) help(over *atomic.Bool) {
+// watchFor has a caller who waits for over watch the connection.
+func (c *conn) watchFor(over *atomic.Bool) {
 	p := &c.poll
 	if !p.caller.CompareAndSwap(false, true) {
 		return // one is enough
@@ -160,16 +173,20 @@ func (c *conn) help(over *atomic.Bool) {
 		}
 		runtime.Gosched()
 	}
-	defer p.role.give()
-	if p.left != nil {
-		return // the reader is about to go on
+	defer c.leave()
+	if p.left == nil {
+		p.byCaller, p.left = true, errPanic
+		p.left = c.watch(over)
 	}
-	p.byCaller = true
-	p.left = c.watch(over)
-	p.byCaller = false
-	if p.left != nil {
-		_ = c.stream.SetReadDeadline(time.Unix(1, 0)) // wakes the reader; it fails if that is awake at the end
+}
+
+// leave has a caller give the role back, and the reader see to what is left.
+func (c *conn) leave() {
+	c.poll.byCaller = false
+	if c.poll.left != nil {
+		_ = c.stream.SetReadDeadline(time.Unix(1, 0)) // wakes the reader; of a closed stream it is awake
 	}
+	c.poll.role.give()
 }
 
 // Polls implements lnd.Poller.
@@ -178,6 +195,9 @@ func (i *Interface) Polls() bool { return i.options.Load().busyPoll > 0 }
 // Poll implements lnd.Poller: it watches the connection that the peer's last message came
 // by.
 func (i *Interface) Poll(nid lnet.NID, over *atomic.Bool) {
+	if !i.Polls() {
+		return
+	}
 	i.mu.RLock()
 	p := i.peers[lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}]
 	i.mu.RUnlock()
@@ -185,7 +205,7 @@ func (i *Interface) Poll(nid lnet.NID, over *atomic.Bool) {
 		return
 	}
 	if c := p.polled.Load(); c != nil {
-		c.help(over)
+		c.watchFor(over)
 	}
 }
 

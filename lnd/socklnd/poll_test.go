@@ -2,6 +2,7 @@ package socklnd
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"runtime"
 	"strings"
@@ -16,16 +17,21 @@ import (
 )
 
 // watchful has connections be watched for as long as they may.
-func watchful(c *Config) { c.BusyPoll = maxBusyPoll }
+func watchful(c *Config) { c.BusyPoll = MaxBusyPoll }
 
-// polled starts a node with such connections, on two processors at least.
-func polled(t *testing.T) *node {
+// startWatchful starts a node with such connections, on two processors at least.
+func startWatchful(t *testing.T) *node {
 	t.Helper()
-	if n := runtime.GOMAXPROCS(0); n < 2 {
-		runtime.GOMAXPROCS(2)
-		t.Cleanup(func() { runtime.GOMAXPROCS(n) })
-	}
+	onProcessors(t, 2)
 	return start(t, watchful)
+}
+
+// onProcessors has the test run on n processors at least.
+func onProcessors(t *testing.T, n int) {
+	if have := runtime.GOMAXPROCS(0); have < n {
+		runtime.GOMAXPROCS(n)
+		t.Cleanup(func() { runtime.GOMAXPROCS(have) })
+	}
 }
 
 // callers has callers wait for what the puppet sends, nearly always in Poll, until it is
@@ -58,7 +64,7 @@ func inCaller() bool {
 // TestCallersFindMessages shows that what comes while callers watch one of them takes.
 // The reader, which has the role before, leaves it to them.
 func TestCallersFindMessages(t *testing.T) {
-	n := polled(t)
+	n := startWatchful(t)
 	var found atomic.Int32
 	n.onArrival(func(a *arrival) error {
 		if inCaller() {
@@ -81,7 +87,7 @@ func TestCallersFindMessages(t *testing.T) {
 // TestCallersLeaveWhatMustWait shows a message without a placement, of which the reader
 // takes care: a caller has something else to wait for.
 func TestCallersLeaveWhatMustWait(t *testing.T) {
-	n := polled(t)
+	n := startWatchful(t)
 	held := make(chan *arrival, 1)
 	n.onArrival(func(a *arrival) error {
 		if inCaller() && a.header.PayloadLength > 0 {
@@ -116,11 +122,56 @@ func TestCallersLeaveWhatMustWait(t *testing.T) {
 	}
 }
 
+// TestCallersLeaveWhatDies shows connections that die when a caller has just met a message
+// without a placement: by his own hand, and by another's. The reader withdraws it, and the placement
+// is completed all the same.
+func TestCallersLeaveWhatDies(t *testing.T) {
+	for name, kill := range map[string]func(n *node, p *puppet){
+		"by himself": func(n *node, p *puppet) { n.Disconnect(p.nid()) },
+		"by another": func(n *node, p *puppet) { go n.Disconnect(p.nid()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := startWatchful(t)
+			for range 10 {
+				p := newPuppet(n)
+				held := make(chan *arrival, 1)
+				n.onArrival(func(a *arrival) error {
+					if !inCaller() {
+						a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+						return nil
+					}
+					held <- a
+					kill(n, p)
+					return nil
+				})
+				w := p.connect(protocol.Control)
+				over := n.callers(p, 2)
+				var late *arrival
+				for late == nil {
+					w.put(9)
+					select {
+					case late = <-held:
+					case <-n.arrived: // the reader was there first
+					}
+				}
+				if m := await(t, n.withdrawn, "Withdrawn"); m != late.rx {
+					t.Error("another arrival was withdrawn")
+				}
+				late.place(memory.Of(make([]byte, 9)))
+				if a := await(t, n.arrived, "completion"); a != late || a.err == nil {
+					t.Errorf("completed with %v", a.err)
+				}
+				over()
+			}
+		})
+	}
+}
+
 // TestCallersMeetTheEnd shows connections that end while callers watch them.
 func TestCallersMeetTheEnd(t *testing.T) {
 	for _, h := range hangUps {
 		t.Run(h.name, func(t *testing.T) {
-			n := polled(t)
+			n := startWatchful(t)
 			for range 10 {
 				p := newPuppet(n)
 				w := p.connect(protocol.Control)
@@ -146,8 +197,12 @@ func TestCallersMeetTheEnd(t *testing.T) {
 // TestCallersHaveTheirOwnTime shows a caller who waits in vain beside a peer that never stops
 // sending: he gets away.
 func TestCallersHaveTheirOwnTime(t *testing.T) {
-	n := polled(t)
+	n := startWatchful(t)
+	var came, found atomic.Int32
 	n.onArrival(func(a *arrival) error {
+		if came.Add(1)%64 == 0 && inCaller() { // which takes long
+			found.Add(1)
+		}
 		a.drop()
 		return nil
 	})
@@ -164,7 +219,7 @@ func TestCallersHaveTheirOwnTime(t *testing.T) {
 	})
 	n.awaitState(p.id(), "traffic", func(p *peer) bool { return p.polled.Load() != nil })
 	var over atomic.Bool
-	for range 20 {
+	for found.Load() < 20 {
 		n.Poll(p.nid(), &over)
 	}
 	_ = w.Close()
@@ -175,7 +230,7 @@ func TestCallersHaveTheirOwnTime(t *testing.T) {
 // Close has returned.
 func TestCallersWhileTheInterfaceCloses(t *testing.T) {
 	for range 10 {
-		n := polled(t)
+		n := startWatchful(t)
 		var closed atomic.Bool
 		n.onArrival(func(a *arrival) error {
 			if closed.Load() {
@@ -221,6 +276,8 @@ func TestPollOfNobody(t *testing.T) {
 
 // TestWatchersAreFew shows that a processor is left to everybody else.
 func TestWatchersAreFew(t *testing.T) {
+	onProcessors(t, 3)
+	recessEnds.Store(0)
 	stream := loud{}
 	all := make([]polling, runtime.GOMAXPROCS(0)+3)
 	begun := 0
@@ -230,7 +287,7 @@ func TestWatchersAreFew(t *testing.T) {
 			begun++
 		}
 	}
-	if begun >= runtime.GOMAXPROCS(0) || stream.quiet != begun {
+	if begun != runtime.GOMAXPROCS(0)-1 || stream.quiet != begun {
 		t.Errorf("%d watch, and %d are quiet, on %d processors", begun, stream.quiet, runtime.GOMAXPROCS(0))
 	}
 	for k := range all {
@@ -258,7 +315,7 @@ func (l *loud) Quiet(on bool) {
 
 // TestBusyPollIsTuned shows the setting: of the driver, of an interface, and later.
 func TestBusyPollIsTuned(t *testing.T) {
-	for _, d := range []time.Duration{-1, maxBusyPoll + 1} {
+	for _, d := range []time.Duration{-1, MaxBusyPoll + 1} {
 		c := DefaultConfig()
 		c.BusyPoll = d
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "busy_poll") {
@@ -269,7 +326,7 @@ func TestBusyPollIsTuned(t *testing.T) {
 	if got := *n.Options().(Options).BusyPoll; got != time.Millisecond || !n.Polls() {
 		t.Errorf("busy_poll is %v, polls: %t", got, n.Polls())
 	}
-	for _, d := range []time.Duration{-1, maxBusyPoll + 1} {
+	for _, d := range []time.Duration{-1, MaxBusyPoll + 1} {
 		if err := n.Tune(Options{ConnsPerPeer: -1, BusyPoll: &d}); err == nil || !strings.Contains(err.Error(), "busy_poll") {
 			t.Errorf("busy_poll %v: error %v", d, err)
 		}
@@ -281,7 +338,78 @@ func TestBusyPollIsTuned(t *testing.T) {
 		t.Error("it polls that has been told not to")
 	}
 	p := newPuppet(n)
-	p.connect(protocol.Control).put(5)
+	w := p.connect(protocol.Control)
+	for range 3 {
+		w.put(5)
+		n.arrival()
+	}
+	n.awaitState(p.id(), "connection", func(p *peer) bool { return len(p.conns) == 1 && p.conns[0].poll.stream == nil })
+}
+
+// TestBusyPollEnds shows a connection that was polled, and is not any more since somebody has
+// said so: it carries messages, and callers do not watch it.
+func TestBusyPollEnds(t *testing.T) {
+	n := startWatchful(t)
+	p := newPuppet(n)
+	w := p.connect(protocol.Control)
+	w.put(5)
 	n.arrival()
-	n.awaitState(p.id(), "connection", func(p *peer) bool { return len(p.conns) == 1 && p.polled.Load() == nil })
+	if err := n.Tune(Options{ConnsPerPeer: -1, BusyPoll: new(time.Duration)}); err != nil {
+		t.Fatal(err)
+	}
+	n.onArrival(func(a *arrival) error {
+		if inCaller() {
+			t.Error("a caller has found a message")
+		}
+		a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+		return nil
+	})
+	n.callers(p, 2)
+	for range 20 {
+		w.put(5)
+		n.arrival()
+	}
+	if watchers.Load() != 0 {
+		n.awaitThat("no watcher", func() bool { return watchers.Load() == 0 })
+	}
+}
+
+// TestAHandlerPanicsInACaller shows a panic that a program recovers from, in a caller's
+// goroutine: the connection ends, and nothing else does.
+func TestAHandlerPanicsInACaller(t *testing.T) {
+	n := startWatchful(t)
+	var panicked atomic.Bool
+	n.onArrival(func(a *arrival) error {
+		if inCaller() && !panicked.Swap(true) {
+			panic("a handler")
+		}
+		a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+		return nil
+	})
+	p := newPuppet(n)
+	w := p.connect(protocol.Control)
+	var over atomic.Bool
+	var caller sync.WaitGroup
+	caller.Go(func() {
+		defer func() { _ = recover() }()
+		for !over.Load() {
+			n.Poll(p.nid(), &over)
+		}
+	})
+	for !panicked.Load() {
+		w.put(7)
+		select {
+		case <-n.arrived: // the reader was there first
+		case d := <-n.down:
+			if !errors.Is(d.Err, errPanic) {
+				t.Error(d.Err)
+			}
+		}
+	}
+	over.Store(true)
+	caller.Wait()
+	p.connect(protocol.Control).put(11)
+	if a := n.arrival(); !bytes.Equal(a.payload, pattern(11)) {
+		t.Errorf("%d bytes came, want 11", len(a.payload))
+	}
 }

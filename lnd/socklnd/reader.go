@@ -27,7 +27,7 @@ const (
 func (c *conn) read() {
 	defer c.peer.i.group.Done()
 	read := c.readMessages
-	if c.poll.init(c.stream, c.peer.i.options.Load().busyPoll) {
+	if c.poll.setUp(c.stream, c.peer.i.options.Load().busyPoll) {
 		read = c.readPolled
 	}
 	err := read()
@@ -56,7 +56,7 @@ func (c *conn) digest(n int, err error) error {
 	case err == nil:
 		c.received.Add(uint64(n))
 		c.rx.Filled(n)
-		return c.work()
+		return c.work(false)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return c.rest()
 	case errors.Is(err, syscall.EFAULT) && c.rx.Abandon():
@@ -75,11 +75,10 @@ func (c *conn) rest() error {
 	return nil
 }
 
-// work consumes what has been read, and sends what that brings about in batches.
-func (c *conn) work() error {
-	c.peer.cork()
-	err := c.consume()
-	c.peer.uncork()
+// work consumes what has been read; unplaced: it begins with the message at hand, whose
+// placement is to be waited for.
+func (c *conn) work(unplaced bool) error {
+	err := c.consumeCorked(unplaced)
 	if n := c.rx.Copied(); n != c.copied.Load() {
 		c.copied.Store(n)
 	}
@@ -89,6 +88,18 @@ func (c *conn) work() error {
 	c.partial.Store(c.rx.Partial())
 	c.large.Store(c.rx.Large())
 	return nil
+}
+
+// consumeCorked is consume that sends what it brings about in batches.
+func (c *conn) consumeCorked(unplaced bool) error {
+	c.peer.cork()
+	defer c.peer.uncork()
+	if unplaced {
+		if err := c.place(); err != nil {
+			return err
+		}
+	}
+	return c.consume()
 }
 
 // readError explains the end of a stream (socklnd 13).
@@ -108,11 +119,6 @@ func (c *conn) readError(err error) error {
 
 // consume works through the bytes that have been read.
 func (c *conn) consume() error {
-	if c.unplaced {
-		if err := c.place(); err != nil {
-			return err
-		}
-	}
 	for {
 		event, fault, err := c.next()
 		if err != nil {
@@ -198,7 +204,6 @@ func (c *conn) arrive() error {
 	if !c.placing.CompareAndSwap(placingUpcall, placingWait) {
 		return c.take()
 	}
-	c.unplaced = true
 	if c.poll.byCaller {
 		return errUnplaced
 	}
@@ -207,7 +212,6 @@ func (c *conn) arrive() error {
 
 // place waits for the placement of the message at hand, and begins with its payload.
 func (c *conn) place() error {
-	c.unplaced = false
 	c.poll.end() // it may take long
 	if err := c.await(); err != nil {
 		return err

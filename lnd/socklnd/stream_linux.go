@@ -25,7 +25,7 @@ type hostStream struct {
 	read, write            transfer
 	readFn, writeFn        func(fd uintptr) bool
 	readableFn, writableFn func(fd uintptr) bool
-	// tryReadFn reads too, but not from where it would wait; quietFn and loudFn are Quiet.
+	// tryReadFn is readFn beside somebody who waits; quietFn and loudFn are Quiet.
 	tryReadFn, quietFn, loudFn func(fd uintptr)
 }
 
@@ -79,7 +79,8 @@ func ready(fd uintptr, events int16) bool {
 // the kernel would enlarge that.
 const quietBytes = 32 << 10
 
-// wakeFrom sets how many bytes have to be there until pollers are woken (Linux 4.18).
+// wakeFrom sets how many bytes have to be there until pollers are woken, and wakes them if
+// there are as many (since Linux 4.18, without which busy polling must stay off).
 func wakeFrom(fd uintptr, bytes int) {
 	_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, bytes)
 }

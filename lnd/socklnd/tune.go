@@ -54,7 +54,7 @@ func (d *Driver) resolveOptions(given any, dev Device) (options, error) {
 		r.busyPoll = *o.BusyPoll
 	}
 	if !mayPoll(r.busyPoll) {
-		return r, fmt.Errorf("busy_poll %s: must be 0 to %s", r.busyPoll, maxBusyPoll)
+		return r, fmt.Errorf("busy_poll %s: must be 0 to %s", r.busyPoll, MaxBusyPoll)
 	}
 	return r, nil
 }
@@ -66,7 +66,8 @@ func (i *Interface) Options() any {
 }
 
 // Tune implements lnd.Tuner with an Options value. A peer that is to have more
-// connections gets them when the next message is for it; surplus ones stay.
+// connections gets them when the next message is for it; surplus ones stay. Where nothing
+// was polled, connections that there are never will be.
 func (i *Interface) Tune(given any) error {
 	dev, _ := i.driver.config.Network.Device(i.device, lnet.NID{}) // one that is gone has no speed
 	o, err := i.driver.resolveOptions(given, dev)
