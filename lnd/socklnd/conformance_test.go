@@ -30,15 +30,15 @@ import (
 func TestConformance(t *testing.T) {
 	testenv.NeedRoot(t)
 	for _, conns := range []int{1, 3} {
-		t.Run(fmt.Sprint(conns), func(t *testing.T) { conforms(t, conns, 0) })
+		t.Run(fmt.Sprint(conns), func(t *testing.T) { conforms(t, conns, 0, 50_000) })
 	}
-	t.Run("busy_poll", func(t *testing.T) { conforms(t, 1, 100*time.Microsecond) })
+	t.Run("busy_poll", func(t *testing.T) { conforms(t, 1, 100*time.Microsecond, 10_000) })
 }
 
-func conforms(t *testing.T, conns int, busyPoll time.Duration) {
+func conforms(t *testing.T, conns int, busyPoll time.Duration, chain int) {
 	lndtest.Run(t, lndtest.Harness{
 		New:         func(t *testing.T, n int) *lndtest.World { return loopback(t, n, conns, busyPoll) },
-		Chain:       50_000,
+		Chain:       chain,
 		MaxUnplaced: 1 + conns, // CONTROL, BULK_OUT
 		Ordered:     conns == 1,
 		Descriptors: true,
