@@ -153,6 +153,9 @@ func TestAnswers(t *testing.T) {
 	t.Run("wrong answer", func(t *testing.T) { wrong.only().wantClosed() })
 	for name, a := range map[string]*answerer{"4 credits": fewer, "64 fragments": smaller} {
 		t.Run(name, func(t *testing.T) {
+			for calls := 1; len(a.arrivals) == 0 && calls < 5; calls++ {
+				haveCalled(t, file, a) // the kernel has given up before it was connected: a busy machine
+			}
 			if m := a.next(); m.Type != protocol.Immediate || m.LNet.Type != lnet.MsgGet {
 				t.Errorf("%+v", m)
 			}
