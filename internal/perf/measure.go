@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Spread is what the rounds came to.
@@ -109,8 +110,13 @@ func size(ctx context.Context, c *Config, a arm, t *test, leg Leg) (int, error) 
 	if err != nil {
 		return 0, err
 	}
-	n := max(firstRound, int(c.Time/max(r.Took/firstRound, 1)))
+	n := c.exchanges(firstRound, r.Took)
 	return n - n%t.window, nil
+}
+
+// exchanges is how many a round has, where first of them took a time; not fewer.
+func (c *Config) exchanges(first int, took time.Duration) int {
+	return max(first, int(c.Time/max(took/time.Duration(first), 1)))
 }
 
 // measure runs one case, each way in turn.

@@ -111,7 +111,7 @@ func (r *Crowd) measure(ctx context.Context, c *Config) error {
 		if err != nil {
 			return fmt.Errorf("%s with %d: %w", way.By, way.Peers, err)
 		}
-		way.rounds.n = max(first, int(c.Time/max(took/first, 1)))
+		way.rounds.n = c.exchanges(first, took)
 	}
 	one, all, floor := &r.Ways[0], &r.Ways[2], &r.Ways[3]
 	var spread, ofFloor []float64
