@@ -36,7 +36,8 @@ type Crowd struct {
 	Spread  Spread `json:"spread"`
 	OfFloor Spread `json:"of_floor"`
 	// Rest, Burst and Calm are bytes of Go's memory for each connection: before anything else,
-	// right after each peer had several messages under way, and a while later.
+	// right after each peer had several messages under way, and a while later. A few connections
+	// can weigh less than what the process has let go of in the meantime: less than nothing.
 	Rest  int `json:"rest_bytes"`
 	Burst int `json:"burst_bytes"`
 	Calm  int `json:"calm_bytes"`
@@ -74,7 +75,7 @@ func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	r := &Crowd{Peers: peers, Connections: w.connections()}
 	weigh := func(into *int) error {
 		all, err := c.Passive.weigh()
-		*into = max(0, all-none) / max(1, r.Connections)
+		*into = (all - none) / max(1, r.Connections)
 		return err
 	}
 	if err := errors.Join(lieStill(ctx, calm), weigh(&r.Rest)); err != nil {
