@@ -178,7 +178,7 @@ func (i *Interface) Probe(nid lnet.NID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.conns) == 0 {
-		return false
+		return len(p.ready) > 0 // that has just come up is in no doubt
 	}
 	if !p.doubted {
 		p.doubted, p.doubtAt = true, time.Time{}
