@@ -6,16 +6,52 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Poller is an Interface that callers can watch themselves for the answers that they wait
-// for, before they sleep.
+// Poller is an Interface whose callers can find the answers that they wait for themselves,
+// so that nobody has to wake them.
 type Poller interface {
-	// Polls tells whether Poll is of use at present.
-	Polls() bool
-
-	// Poll watches for what peer sends until over is set, or for as long as the interface
-	// is set to, milliseconds at most; it may return at once. It makes upcalls and completions,
-	// whomever they are for, in the caller's goroutine, and waits for nothing
-	// else. It may be called from any goroutine but not with a lock held that an upcall
-	// takes.
-	Poll(peer lnet.NID, over *atomic.Bool)
+	// Poll reads what peer sends until w is over, or for milliseconds at most; it may return at
+	// once. It makes upcalls and completions, whomever they are for, in the caller's goroutine,
+	// and waits for nothing else. It may be called from any goroutine but not with a lock held
+	// that an upcall takes.
+	Poll(peer lnet.NID, w *Wait)
 }
+
+// Wait is what a caller of Poll waits for. The zero value is not over. Its methods may be
+// called from any goroutine, Sleep and Rise by one at a time.
+type Wait struct {
+	over    atomic.Bool
+	sleeper atomic.Pointer[Sleeper]
+}
+
+// Sleeper is who sleeps in Poll. Wake may come at any time, also too late.
+type Sleeper struct{ Wake func() }
+
+// Over tells whether the wait is over.
+func (w *Wait) Over() bool { return w.over.Load() }
+
+// End ends the wait, and wakes who sleeps for it; false: it was over.
+func (w *Wait) End() bool {
+	if w.over.Swap(true) {
+		return false
+	}
+	if s := w.sleeper.Load(); s != nil {
+		s.Wake()
+	}
+	return true
+}
+
+// Reset begins another wait.
+func (w *Wait) Reset() { w.over.Store(false) }
+
+// Sleep tells that s is about to sleep; false: it shall not, the wait is over.
+func (w *Wait) Sleep(s *Sleeper) bool {
+	w.sleeper.Store(s)
+	if w.over.Load() {
+		w.sleeper.Store(nil)
+		return false
+	}
+	return true
+}
+
+// Rise tells that nobody sleeps any more.
+func (w *Wait) Rise() { w.sleeper.Store(nil) }

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"sync/atomic"
-
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
@@ -31,16 +29,16 @@ func aim(h portals.Handler, d *selection.Decision, answered bool) {
 	}
 	var l lookout
 	if answered && d.Next != nil {
-		if by, ok := d.NI.Owner.(*ni).iface.(lnd.Poller); ok && by.Polls() {
+		if by, ok := d.NI.Owner.(*ni).iface.(lnd.Poller); ok {
 			l = lookout{by, d.Next.NID}
 		}
 	}
 	s.seek(l)
 }
 
-// look looks until over is set, or for as long as the driver cares to.
-func (l lookout) look(over *atomic.Bool) {
-	if l.by != nil && !over.Load() {
-		l.by.Poll(l.hop, over)
+// look looks until w is over, or for as long as the driver cares to.
+func (l lookout) look(w *lnd.Wait) {
+	if l.by != nil && !w.Over() {
+		l.by.Poll(l.hop, w)
 	}
 }

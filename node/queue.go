@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
@@ -40,8 +41,9 @@ type EventQueue struct {
 	count  int
 	where  lookout
 
-	some  atomic.Bool // count is not 0
-	looks atomic.Bool // where is somewhere
+	some    lnd.Wait    // is over while count is not 0
+	looks   atomic.Bool // where is somewhere
+	looking atomic.Bool // somebody looks there
 }
 
 // NewEventQueue makes a queue that keeps events of the types in wanted, and
@@ -62,7 +64,7 @@ func (q *EventQueue) HandleEvent(e *portals.Event) {
 	}
 	q.events[(q.first+q.count)%len(q.events)] = *e
 	q.count++
-	q.some.Store(true)
+	q.some.End()
 	q.mu.Unlock()
 	q.signal()
 }
@@ -113,8 +115,8 @@ func (q *EventQueue) TryNext(e *portals.Event) bool {
 	q.first = (q.first + 1) % len(q.events)
 	q.count--
 	more := q.count > 0
-	q.some.Store(more)
 	if !more {
+		q.some.Reset()
 		select {
 		case <-q.wake: // for an event that is gone
 		default:
@@ -129,21 +131,22 @@ func (q *EventQueue) TryNext(e *portals.Event) bool {
 
 // lookOut looks for an event where the latest request went, and tells whether there is one.
 func (q *EventQueue) lookOut() bool {
-	if !q.looks.Load() {
+	if !q.looks.Load() || !q.looking.CompareAndSwap(false, true) {
 		return false
 	}
+	defer q.looking.Store(false)
 	q.mu.Lock()
 	where := q.where
 	q.mu.Unlock()
 	where.look(&q.some)
-	return q.some.Load()
+	return q.some.Over()
 }
 
 // Next waits for an event and stores it in e. It returns ctx's error, and no other, if
 // that comes first; e is then as it was. How the operation went that the event is of,
 // e.Err says. A handler must not call it, which might be what brings the event, and
-// nothing tells: for handlers there is TryNext. If the driver polls, Next is as a wait of
-// Node.PutWait is.
+// nothing tells: for handlers there is TryNext. What Node.PutWait says of callers who find their
+// answers themselves holds for Next.
 func (q *EventQueue) Next(ctx context.Context, e *portals.Event) error {
 	done := ctx.Done()
 	for !q.TryNext(e) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 )
@@ -22,9 +23,9 @@ import (
 //
 // ErrInHandler: a handler has called it.
 //
-// If the driver polls (socklnd.Config.BusyPoll), handlers of any messages may run in the
-// caller's goroutine, which must hold no lock that they take; and it may return later than
-// ctx ends, by as much as the driver polls.
+// A caller may find his answer himself (lnd.Poller). Handlers of other answers may run in his
+// goroutine then, and if the driver polls (socklnd.Config.BusyPoll) those of any messages: it must
+// hold no lock that they take. And PutWait may return 20 ms later than ctx ends.
 func (n *Node) PutWait(ctx context.Context, b []byte, to lnet.ProcessID, o PutOptions) (int, error) {
 	last := portals.EventSend
 	if o.Ack {
@@ -70,7 +71,7 @@ type waiter struct {
 	length int           // that the answer tells; -1: none came
 	err    error         // of the last event that told of one
 	ended  chan struct{} // closed when the memory is free
-	over   atomic.Bool   // ended is closed, or is about to be
+	over   lnd.Wait      // until ended is closed, or is about to be
 	left   atomic.Bool   // it is among the node's flights, or was
 	where  lookout
 }
@@ -94,7 +95,7 @@ func (w *waiter) seek(l lookout) { w.where = l }
 
 // end says that the memory is free.
 func (w *waiter) end() {
-	if w.over.Swap(true) {
+	if !w.over.End() {
 		return
 	}
 	close(w.ended)
@@ -166,7 +167,7 @@ func (w *waiter) leave(h lnet.Handle, why error) error {
 	if !n.flights.add(w) {
 		w.end()
 	}
-	if w.over.Load() {
+	if w.over.Over() {
 		n.flights.remove(w)
 		return why
 	}

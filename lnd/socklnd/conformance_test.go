@@ -181,8 +181,6 @@ func (s *breakableStream) TryRead(bufs [][]byte) (int, error) {
 	return n, s.explain(err)
 }
 
-func (s *breakableStream) AwaitReadable() error { return s.explain(s.hostly.AwaitReadable()) }
-
 func (s *breakableStream) TryWrite(bufs [][]byte) (int, error) {
 	n, err := s.hostly.TryWrite(bufs)
 	return n, s.explain(err)

@@ -125,19 +125,38 @@ type Stream interface {
 	Close() error
 }
 
-// Pollable is a Stream that can be read without waiting, as busy polling does. Others are
-// never polled.
+// Pollable is a Stream that others than its reader can read, too. Only such a connection is shared with
+// callers who wait for answers, and can be watched.
 type Pollable interface {
 	// TryRead is Read that does not wait; 0 and no error mean that nothing is there. It heeds
-	// no deadline, and may run beside AwaitReadable.
+	// no deadline.
 	TryRead(bufs [][]byte) (int, error)
 
-	// AwaitReadable waits for something to read, the end included.
-	AwaitReadable() error
+	// Bell makes the stream's bell, which rings when the stream is closed.
+	Bell() (Bell, error)
 
 	// Quiet(true) has bytes that come wake nobody, as far as that can be had: many do, and
-	// the end. Quiet(false) ends that, and wakes who is in AwaitReadable for what is there.
+	// the end. Quiet(false) ends that, and wakes whom what is there concerns.
 	Quiet(on bool)
+}
+
+// Bell is what the reader of a stream sleeps at while others may read it: a muted one does not
+// ring for bytes that come, and who is in Stream.Read hears them alone.
+type Bell interface {
+	// Attend calls f at once, and then whenever something may have come, until f returns true:
+	// then it returns nil. Ring has it return os.ErrDeadlineExceeded.
+	Attend(f func() bool) error
+
+	// Mute(true) mutes the bell; Mute(false) ends that, and has it ring for what is there. Each
+	// follows the other, from one goroutine at a time, and none follows Close. After an error the
+	// bell may be mute.
+	Mute(on bool) error
+
+	// Ring ends Attend, the next one if there is none now. It may be called at any time.
+	Ring()
+
+	// Close frees the bell. Attend must have returned.
+	Close()
 }
 
 // StreamOptions are the options set after the HELLO exchange (socklnd 16).

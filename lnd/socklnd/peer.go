@@ -34,8 +34,8 @@ type peer struct {
 	corks atomic.Int32
 	dirty atomic.Bool
 
-	// polled is the connection that the last message came by, of those that are polled.
-	polled atomic.Pointer[conn]
+	// talking is the connection that the last message came by, of those that can be shared.
+	talking atomic.Pointer[conn]
 
 	mu      sync.Mutex // guards the rest, but for what is the reaper's
 	gone    bool       // not in the interface's table any more

@@ -2,6 +2,7 @@ package socklnd
 
 import (
 	"errors"
+	"os"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -10,22 +11,29 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Busy polling. To be woken costs more than a message does. With busy_poll, therefore, a
-// connection is watched for a while before anybody sleeps for what it brings: by its reader,
-// and by a caller who waits for an answer, who so finds it himself and has nobody to wake.
-// Who watches has the reader's role, which the reader leaves to a caller who wants it, and
-// keeps the stream quiet: what comes wakes nobody besides.
+// Callers who wait for answers. A reader that finds an answer has to wake the goroutine that
+// waits for it, which costs more than a message does: Go's scheduler wakes a thread besides.
+// Therefore the caller takes the reader's role, and sleeps at the socket himself, while
+// the reader sleeps at a bell that does not ring meanwhile. A connection is shared so when callers
+// have waited for what it brings several times.
+//
+// With busy_poll whoever has the role watches the socket for a while before he sleeps
+// (watchers.go).
 
-// polling is what a connection needs for it. One without a stream is not polled, and the
-// role is its reader's for good.
+// polling is what a connection needs for it. One that is not shared is its reader's alone.
 type polling struct {
-	stream Pollable
-	caller atomic.Bool // a caller watches, or is about to
+	stream Pollable     // nil: it is not to be shared
+	calls  atomic.Int32 // of Poll, before it was
+	shared atomic.Bool  // what follows is there
+	bell   Bell
+	caller atomic.Bool // a caller has the role, or is about to
 
 	role     role  // the reader's; who has it may use the rest
 	byCaller bool  // a caller has it
+	choosy   bool  // and leaves requests to the reader
 	watching bool  // the stream is quiet, and who has the role is enrolled
 	left     error // what a caller has come to that is for the reader
+	sleeper  lnd.Sleeper
 }
 
 // role is a token: in the channel while nobody has it.
@@ -46,129 +54,148 @@ func (r role) try() bool {
 var (
 	// errUnplaced has a caller leave a message to the reader, who waits for its placement.
 	errUnplaced = errors.New("the placement is yet to come")
+	// errRequest has him leave one that is no answer.
+	errRequest = errors.New("a request has come")
 	// errPanic is what a caller leaves whose handlers have panicked.
 	errPanic = errors.New("a handler of the program has panicked")
 )
 
-// setUp makes a connection polled, if it can and shall be; false: it is not.
-func (p *polling) setUp(s Stream, patience time.Duration) bool {
-	stream, ok := s.(Pollable)
-	if patience <= 0 || !ok {
+const (
+	// callsToShare is how many callers wait for what a connection brings before it is shared,
+	// which takes a file descriptor.
+	callsToShare = 16
+	// maxNap is how long a caller sleeps at a socket: he has more to wait for.
+	maxNap = MaxBusyPoll
+)
+
+// longAgo is a deadline that wakes who sleeps.
+var longAgo = time.Unix(1, 0)
+
+// share makes the connection one that callers may read, if that is called for and can be had.
+// Its reader calls it.
+func (c *conn) share() bool {
+	p := &c.poll
+	if p.stream == nil || p.calls.Load() < callsToShare && c.patience() == 0 {
 		return false
 	}
-	p.stream, p.role = stream, make(role, 1)
+	bell, err := p.stream.Bell()
+	if err != nil { // there are no file descriptors: it works as it is
+		p.stream = nil
+		return false
+	}
+	p.bell, p.role = bell, make(role, 1)
+	p.sleeper.Wake = func() { _ = c.stream.SetReadDeadline(longAgo) }
+	p.role.give()
+	p.shared.Store(true)
 	return true
 }
 
-// begin begins to watch; false: not now. The caller has the role.
-func (p *polling) begin() bool {
-	if p.watching = enroll(); p.watching {
-		p.stream.Quiet(true)
-	}
-	return p.watching
-}
-
-// end ends what begin has begun.
-func (p *polling) end() {
-	if p.watching {
-		p.watching = false
-		dismiss()
-		p.stream.Quiet(false)
+// heard remembers that something has come by the connection.
+func (c *conn) heard() {
+	if c.poll.stream != nil && c.peer.talking.Load() != c {
+		c.peer.talking.Store(c)
 	}
 }
 
-// watch reads what there is and what comes, until stop is set or nothing has come for the
-// interface's busy_poll; a caller has so long in all. The caller has the role. The error ends the
-// connection, or is errUnplaced.
-func (c *conn) watch(stop *atomic.Bool) error {
+// patience is how long the connection is watched before anybody sleeps.
+func (c *conn) patience() time.Duration { return c.peer.i.options.Load().busyPoll }
+
+// wakeReader has a reader that sleeps look what there is besides messages.
+func (c *conn) wakeReader() {
+	if c.poll.shared.Load() {
+		c.poll.bell.Ring()
+		return
+	}
+	_ = c.stream.SetReadDeadline(longAgo) // of a closed stream he is awake
+}
+
+// readShared is readAlone of a connection that is shared. The reader has the role for good
+// at the end: nothing is read then.
+func (c *conn) readShared() error {
 	p := &c.poll
-	defer p.end()
-	patience := c.peer.i.options.Load().busyPoll
-	since := time.Now()
-	for looks := 1; ; looks++ {
-		n, err := p.stream.TryRead(c.rx.Buffers())
-		found := n > 0 || err != nil
-		if found {
-			if err := c.digest(n, err); err != nil {
+	defer p.bell.Close()
+	for {
+		var err error
+		rung := p.bell.Attend(func() bool {
+			p.role.take()
+			if err = c.readAll(); err != nil {
+				return true
+			}
+			p.role.give()
+			return false
+		})
+		if err == nil {
+			p.role.take()
+			if p.left == nil { // what is left comes first
+				err = c.digest(0, rung)
+			}
+			if err == nil {
+				p.role.give()
+				continue
+			}
+		}
+		c.peer.talking.CompareAndSwap(c, nil)
+		return err
+	}
+}
+
+// readAll reads what there is. The reader has the role.
+func (c *conn) readAll() error {
+	p := &c.poll
+	if err := c.takeOver(); err != nil {
+		return err
+	}
+	if c.patience() == 0 {
+		for {
+			if n, err := c.look(); n == 0 || err != nil {
 				return err
 			}
-			c.peer.noticePolled(c)
-		}
-		switch {
-		case stop.Load():
-			return nil
-		case found && !p.byCaller:
-			since = time.Now()
-		case time.Since(since) >= patience:
-			return nil
-		case !found && !p.wait(looks):
-			return nil
 		}
 	}
-}
-
-// wait has a watcher wait a little after a look in vain; false: he shall watch no longer.
-func (p *polling) wait(looks int) bool {
-	if !p.watching {
-		return p.begin() // and there may be something by now
+	if err := c.watch(p.caller.Load); err != nil || !p.caller.Load() {
+		return err
 	}
-	return pause(looks)
-}
-
-// noticePolled remembers that a message has come by c.
-func (p *peer) noticePolled(c *conn) {
-	if p.polled.Load() != c {
-		p.polled.Store(c)
-	}
-}
-
-// readPolled is readMessages of a connection that is polled. The reader has the role first,
-// and for good at the end: nothing is read then.
-func (c *conn) readPolled() error {
-	p := &c.poll
-	for {
-		err := c.takeOver()
-		if err == nil {
-			err = c.watch(&p.caller)
-		}
-		if err == nil {
-			p.role.give()
-			woken := p.stream.AwaitReadable()
-			p.role.take()
-			if woken != nil && p.left == nil { // what is left comes first
-				err = c.digest(0, woken)
-			}
-		}
-		if err != nil {
-			c.peer.polled.CompareAndSwap(c, nil)
-			return err
-		}
-	}
+	// There may be something left, which the caller need not read.
+	return errors.Join(p.bell.Mute(true), p.bell.Mute(false))
 }
 
 // takeOver goes on where a caller has left off.
 func (c *conn) takeOver() error {
 	err := c.poll.left
 	c.poll.left = nil
-	if errors.Is(err, errUnplaced) {
-		return c.work(true)
+	switch {
+	case errors.Is(err, errUnplaced):
+		return c.work(c.place)
+	case errors.Is(err, errRequest):
+		return c.work(c.arrive)
 	}
 	return err
 }
 
-// rolesTried is how often a caller tries to have the role: a reader that watches leaves it
-// at once, and one that works has no need of him.
+// look reads what there is now, and returns how much. The caller has the role. The error ends
+// the connection, or is for the reader.
+func (c *conn) look() (int, error) {
+	n, err := c.poll.stream.TryRead(c.rx.Buffers())
+	if n == 0 && err == nil {
+		return 0, nil
+	}
+	return n, c.digest(n, err)
+}
+
+// rolesTried is how often a caller tries to have the role of a reader that watches, and leaves it
+// at once. One that works has no need of him.
 const rolesTried = 100
 
-// watchFor has a caller who waits for over watch the connection.
-func (c *conn) watchFor(over *atomic.Bool) {
+// readFor has a caller read the connection who waits for w.
+func (c *conn) readFor(w *lnd.Wait) {
 	p := &c.poll
 	if !p.caller.CompareAndSwap(false, true) {
 		return // one is enough
 	}
 	defer p.caller.Store(false)
+	patience := c.patience()
 	for tried := 0; !p.role.try(); tried++ {
-		if tried == rolesTried || over.Load() {
+		if tried == rolesTried || patience == 0 || w.Over() {
 			return
 		}
 		runtime.Gosched()
@@ -176,36 +203,67 @@ func (c *conn) watchFor(over *atomic.Bool) {
 	defer c.leave()
 	if p.left == nil {
 		p.byCaller, p.left = true, errPanic
-		p.left = c.watch(over)
+		p.left = c.readAsCaller(w, patience)
 	}
+}
+
+// readAsCaller is what a caller does who has the role.
+func (c *conn) readAsCaller(w *lnd.Wait, patience time.Duration) error {
+	err := c.poll.bell.Mute(true)
+	if err == nil && patience > 0 {
+		err = c.watch(w.Over)
+	}
+	if err == nil {
+		err = c.nap(w)
+	}
+	return errors.Join(err, c.poll.bell.Mute(false))
+}
+
+// nap has a caller sleep until something comes, and read it, until w is over or he has slept for
+// long. Requests are the reader's: their handlers may take locks that the caller holds.
+func (c *conn) nap(w *lnd.Wait) error {
+	p := &c.poll
+	p.choosy = true
+	_ = c.stream.SetReadDeadline(time.Now().Add(maxNap)) // of a closed stream Read tells
+	for w.Sleep(&p.sleeper) {
+		n, err := c.stream.Read(c.rx.Buffers())
+		w.Rise()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		if err := c.digest(n, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // leave has a caller give the role back, and the reader see to what is left.
 func (c *conn) leave() {
-	c.poll.byCaller = false
-	if c.poll.left != nil {
-		_ = c.stream.SetReadDeadline(time.Unix(1, 0)) // wakes the reader; of a closed stream it is awake
+	p := &c.poll
+	p.byCaller, p.choosy = false, false
+	if p.left != nil {
+		p.bell.Ring()
 	}
-	c.poll.role.give()
+	p.role.give()
 }
 
-// Polls implements lnd.Poller.
-func (i *Interface) Polls() bool { return i.options.Load().busyPoll > 0 }
-
-// Poll implements lnd.Poller: it watches the connection that the peer's last message came
+// Poll implements lnd.Poller: it reads the connection that the peer's last message came
 // by.
-func (i *Interface) Poll(nid lnet.NID, over *atomic.Bool) {
-	if !i.Polls() {
-		return
-	}
+func (i *Interface) Poll(nid lnet.NID, w *lnd.Wait) {
 	i.mu.RLock()
 	p := i.peers[lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}]
 	i.mu.RUnlock()
 	if p == nil {
 		return
 	}
-	if c := p.polled.Load(); c != nil {
-		c.watchFor(over)
+	c := p.talking.Load()
+	switch {
+	case c == nil:
+	case c.poll.shared.Load():
+		c.readFor(w)
+	case c.poll.calls.Add(1) == callsToShare:
+		c.wakeReader()
 	}
 }
 

@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"net"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
 )
 
@@ -26,6 +29,38 @@ func startWatchful(t *testing.T) *node {
 	return start(t, watchful)
 }
 
+// manners are the ways in which callers read a connection: who watches it takes whatever
+// comes, who sleeps at it answers only.
+var manners = []manner{
+	{"watching", watchful, (*wire).put},
+	{"sleeping", nil, (*wire).reply},
+}
+
+type manner struct {
+	name string
+	edit func(*Config)
+	send func(w *wire, n int) // a message of n bytes that callers take
+}
+
+// eachManner runs a test of each.
+func eachManner(t *testing.T, f func(t *testing.T, m manner)) {
+	for _, m := range manners {
+		t.Run(m.name, func(t *testing.T) { f(t, m) })
+	}
+}
+
+func (m *manner) start(t *testing.T) *node {
+	t.Helper()
+	onProcessors(t, 2)
+	return start(t, m.edit)
+}
+
+// reply sends a REPLY with n bytes.
+func (w *wire) reply(n int) {
+	w.t.Helper()
+	w.send(w.message(pattern(n), func(_ *protocol.Frame, h *lnet.Header) { h.Type = lnet.MsgReply }))
+}
+
 // onProcessors has the test run on n processors at least.
 func onProcessors(t *testing.T, n int) {
 	if have := runtime.GOMAXPROCS(0); have < n {
@@ -37,18 +72,18 @@ func onProcessors(t *testing.T, n int) {
 // callers has callers wait for what the puppet sends, nearly always in Poll, until it is
 // over.
 func (n *node) callers(p *puppet, count int) (over func()) {
-	var done atomic.Bool
+	var done lnd.Wait
 	var all sync.WaitGroup
 	for range count {
 		all.Go(func() {
-			for !done.Load() {
+			for !done.Over() {
 				n.Poll(p.nid(), &done)
 				runtime.Gosched()
 			}
 		})
 	}
 	over = sync.OnceFunc(func() {
-		done.Store(true)
+		done.End()
 		all.Wait()
 	})
 	n.t.Cleanup(over)
@@ -64,134 +99,228 @@ func inCaller() bool {
 // TestCallersFindMessages shows that what comes while callers watch one of them takes.
 // The reader, which has the role before, leaves it to them.
 func TestCallersFindMessages(t *testing.T) {
-	n := startWatchful(t)
+	eachManner(t, func(t *testing.T, m manner) {
+		n := m.start(t)
+		var found atomic.Int32
+		n.onArrival(func(a *arrival) error {
+			if inCaller() {
+				found.Add(1)
+			}
+			a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+			return nil
+		})
+		p := newPuppet(n)
+		w := p.connect(protocol.Control)
+		n.callers(p, 5)
+		for size := 0; found.Load() < 3; size++ {
+			m.send(w, size)
+			if a := n.arrival(); !bytes.Equal(a.payload, pattern(size)) {
+				t.Fatalf("%d bytes came, want %d", len(a.payload), size)
+			}
+		}
+	})
+}
+
+// TestCallersLeaveRequests shows requests between answers: while a caller sleeps at the socket
+// the reader takes them, in their turn.
+func TestCallersLeaveRequests(t *testing.T) {
+	n := start(t, nil)
 	var found atomic.Int32
 	n.onArrival(func(a *arrival) error {
 		if inCaller() {
 			found.Add(1)
+			if a.header.Type != lnet.MsgReply {
+				t.Error("a caller has taken a request")
+			}
 		}
 		a.place(memory.Of(make([]byte, a.header.PayloadLength)))
 		return nil
 	})
 	p := newPuppet(n)
 	w := p.connect(protocol.Control)
-	n.callers(p, 5)
-	for size := 0; found.Load() < 3; size++ {
-		w.put(size)
-		if a := n.arrival(); !bytes.Equal(a.payload, pattern(size)) {
-			t.Fatalf("%d bytes came, want %d", len(a.payload), size)
+	n.callers(p, 2)
+	reply := func(_ *protocol.Frame, h *lnet.Header) { h.Type = lnet.MsgReply }
+	for size := 0; found.Load() < 20; size++ {
+		w.send(append(append(w.message(pattern(size), reply), w.message(pattern(size+1), nil)...), w.message(pattern(size+2), reply)...))
+		for k := range 3 {
+			if a := n.arrival(); !bytes.Equal(a.payload, pattern(size+k)) {
+				t.Fatalf("%d bytes came, want %d", len(a.payload), size+k)
+			}
 		}
 	}
 }
 
+// TestConnectionsAreSharedWhenThatPays shows when callers begin to read a connection: that
+// takes a descriptor, and without one all is as before.
+func TestConnectionsAreSharedWhenThatPays(t *testing.T) {
+	for name, network := range map[string]Network{"": disguised{HostNetwork()}, "no descriptors": bellless{disguised{HostNetwork()}}} {
+		t.Run(name, func(t *testing.T) {
+			n := start(t, func(c *Config) { c.Network = network })
+			p := newPuppet(n)
+			w := p.connect(protocol.Control)
+			w.put(1)
+			n.arrival()
+			var c *conn
+			n.awaitState(p.id(), "a message", func(p *peer) bool { c = p.talking.Load(); return c != nil })
+			var over lnd.Wait
+			for k := range 2 * callsToShare {
+				if c.poll.shared.Load() && k < callsToShare {
+					t.Fatalf("it is shared after %d calls", k)
+				}
+				n.Poll(p.nid(), &over)
+			}
+			if name == "" {
+				n.awaitThat("it is shared", c.poll.shared.Load)
+			}
+			for size := range 20 {
+				w.put(size)
+				if a := n.arrival(); len(a.payload) != size {
+					t.Fatalf("%d bytes came, want %d", len(a.payload), size)
+				}
+			}
+			if name != "" && c.poll.shared.Load() {
+				t.Error("it is shared without a bell")
+			}
+		})
+	}
+}
+
+// bellless is a network whose streams have no bells.
+type bellless struct{ Network }
+
+func (b bellless) Listen(at netip.AddrPort, backlog int) (Listener, error) {
+	l, err := b.Network.Listen(at, backlog)
+	return belllessListener{l}, err
+}
+
+type belllessListener struct{ Listener }
+
+func (l belllessListener) Accept() (Stream, error) {
+	s, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return belllessStream{s.(hostly)}, nil
+}
+
+type belllessStream struct{ hostly }
+
+func (belllessStream) Bell() (Bell, error) { return nil, syscall.EMFILE }
+
 // TestCallersLeaveWhatMustWait shows a message without a placement, of which the reader
 // takes care: a caller has something else to wait for.
 func TestCallersLeaveWhatMustWait(t *testing.T) {
-	n := startWatchful(t)
-	held := make(chan *arrival, 1)
-	n.onArrival(func(a *arrival) error {
-		if inCaller() && a.header.PayloadLength > 0 {
-			held <- a
-			return nil
-		}
-		a.place(memory.Of(make([]byte, a.header.PayloadLength)))
-		return nil
-	})
-	p := newPuppet(n)
-	w := p.connect(protocol.Control)
-	over := n.callers(p, 2)
-	size := 0
-	for k := 0; k < 3; {
-		size++
-		w.put(size)
-		w.put(0)
-		select {
-		case a := <-held:
-			k++
-			if k == 3 {
-				over() // the callers are not needed for what follows
+	eachManner(t, func(t *testing.T, m manner) {
+		n := m.start(t)
+		held := make(chan *arrival, 1)
+		n.onArrival(func(a *arrival) error {
+			if inCaller() && a.header.PayloadLength > 0 {
+				held <- a
+				return nil
 			}
-			a.place(memory.Of(make([]byte, size)))
-		case a := <-n.arrived: // the reader was there first
-			n.arrived <- a
+			a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+			return nil
+		})
+		p := newPuppet(n)
+		w := p.connect(protocol.Control)
+		over := n.callers(p, 2)
+		size := 0
+		for k := 0; k < 3; {
+			size++
+			m.send(w, size)
+			m.send(w, 0)
+			select {
+			case a := <-held:
+				k++
+				if k == 3 {
+					over() // the callers are not needed for what follows
+				}
+				a.place(memory.Of(make([]byte, size)))
+			case a := <-n.arrived: // the reader was there first
+				n.arrived <- a
+			}
+			if a := n.arrival(); a.err != nil || !bytes.Equal(a.payload, pattern(size)) && len(a.payload) > 0 {
+				t.Fatalf("%d bytes came, want %d: %v", len(a.payload), size, a.err)
+			}
+			n.arrival()
 		}
-		if a := n.arrival(); a.err != nil || !bytes.Equal(a.payload, pattern(size)) && len(a.payload) > 0 {
-			t.Fatalf("%d bytes came, want %d: %v", len(a.payload), size, a.err)
-		}
-		n.arrival()
-	}
+	})
 }
 
 // TestCallersLeaveWhatDies shows connections that die when a caller has just met a message
 // without a placement: by his own hand, and by another's. The reader withdraws it, and the placement
 // is completed all the same.
 func TestCallersLeaveWhatDies(t *testing.T) {
-	for name, kill := range map[string]func(n *node, p *puppet){
-		"by himself": func(n *node, p *puppet) { n.Disconnect(p.nid()) },
-		"by another": func(n *node, p *puppet) { go n.Disconnect(p.nid()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := startWatchful(t)
-			for range 10 {
-				p := newPuppet(n)
-				held := make(chan *arrival, 1)
-				n.onArrival(func(a *arrival) error {
-					if !inCaller() {
-						a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+	eachManner(t, func(t *testing.T, m manner) {
+		for name, kill := range map[string]func(n *node, p *puppet){
+			"by himself": func(n *node, p *puppet) { n.Disconnect(p.nid()) },
+			"by another": func(n *node, p *puppet) { go n.Disconnect(p.nid()) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				n := m.start(t)
+				for range 10 {
+					p := newPuppet(n)
+					held := make(chan *arrival, 1)
+					n.onArrival(func(a *arrival) error {
+						if !inCaller() {
+							a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+							return nil
+						}
+						held <- a
+						kill(n, p)
 						return nil
+					})
+					w := p.connect(protocol.Control)
+					over := n.callers(p, 2)
+					var late *arrival
+					for late == nil {
+						m.send(w, 9)
+						select {
+						case late = <-held:
+						case <-n.arrived: // the reader was there first
+						}
 					}
-					held <- a
-					kill(n, p)
-					return nil
-				})
-				w := p.connect(protocol.Control)
-				over := n.callers(p, 2)
-				var late *arrival
-				for late == nil {
-					w.put(9)
-					select {
-					case late = <-held:
-					case <-n.arrived: // the reader was there first
+					if m := await(t, n.withdrawn, "Withdrawn"); m != late.rx {
+						t.Error("another arrival was withdrawn")
 					}
+					late.place(memory.Of(make([]byte, 9)))
+					if a := await(t, n.arrived, "completion"); a != late || a.err == nil {
+						t.Errorf("completed with %v", a.err)
+					}
+					over()
 				}
-				if m := await(t, n.withdrawn, "Withdrawn"); m != late.rx {
-					t.Error("another arrival was withdrawn")
-				}
-				late.place(memory.Of(make([]byte, 9)))
-				if a := await(t, n.arrived, "completion"); a != late || a.err == nil {
-					t.Errorf("completed with %v", a.err)
-				}
-				over()
-			}
-		})
-	}
+			})
+		}
+	})
 }
 
 // TestCallersMeetTheEnd shows connections that end while callers watch them.
 func TestCallersMeetTheEnd(t *testing.T) {
-	for _, h := range hangUps {
-		t.Run(h.name, func(t *testing.T) {
-			n := startWatchful(t)
-			for range 10 {
-				p := newPuppet(n)
-				w := p.connect(protocol.Control)
-				over := n.callers(p, 2)
-				w.put(5)
-				n.arrival()
-				if err := h.do(w.Conn.(*net.TCPConn)); err != nil {
-					t.Fatal(err)
+	eachManner(t, func(t *testing.T, m manner) {
+		for _, h := range hangUps {
+			t.Run(h.name, func(t *testing.T) {
+				n := m.start(t)
+				for range 10 {
+					p := newPuppet(n)
+					w := p.connect(protocol.Control)
+					over := n.callers(p, 2)
+					m.send(w, 5)
+					n.arrival()
+					if err := h.do(w.Conn.(*net.TCPConn)); err != nil {
+						t.Fatal(err)
+					}
+					d := await(t, n.down, "PeerDown")
+					if got := lnd.StatusOf(d.Err); d.Peer != p.nid() || got != lnd.StatusRemoteDropped {
+						t.Errorf("%s is down with status %q, want %s with %q: %v", d.Peer, got, p.nid(), lnd.StatusRemoteDropped, d.Err)
+					}
+					over()
 				}
-				d := await(t, n.down, "PeerDown")
-				if got := lnd.StatusOf(d.Err); d.Peer != p.nid() || got != lnd.StatusRemoteDropped {
-					t.Errorf("%s is down with status %q, want %s with %q: %v", d.Peer, got, p.nid(), lnd.StatusRemoteDropped, d.Err)
+				if got := n.counter("connections"); got != 0 {
+					t.Errorf("%d connections", got)
 				}
-				over()
-			}
-			if got := n.counter("connections"); got != 0 {
-				t.Errorf("%d connections", got)
-			}
-		})
-	}
+			})
+		}
+	})
 }
 
 // TestCallersHaveTheirOwnTime shows a caller who waits in vain beside a peer that never stops
@@ -217,8 +346,8 @@ func TestCallersHaveTheirOwnTime(t *testing.T) {
 			}
 		}
 	})
-	n.awaitState(p.id(), "traffic", func(p *peer) bool { return p.polled.Load() != nil })
-	var over atomic.Bool
+	n.awaitState(p.id(), "traffic", func(p *peer) bool { return p.talking.Load() != nil })
+	var over lnd.Wait
 	for found.Load() < 20 {
 		n.Poll(p.nid(), &over)
 	}
@@ -229,31 +358,33 @@ func TestCallersHaveTheirOwnTime(t *testing.T) {
 // TestCallersWhileTheInterfaceCloses shows that callers make no upcall either when
 // Close has returned.
 func TestCallersWhileTheInterfaceCloses(t *testing.T) {
-	for range 10 {
-		n := startWatchful(t)
-		var closed atomic.Bool
-		n.onArrival(func(a *arrival) error {
-			if closed.Load() {
-				t.Error("an upcall after the end")
-			}
-			a.place(memory.Of(make([]byte, a.header.PayloadLength)))
-			return nil
-		})
-		p := newPuppet(n)
-		w := p.connect(protocol.Control)
-		over := n.callers(p, 2)
-		w.put(5)
-		n.arrival()
-		b := bytes.Repeat(w.message(pattern(100), nil), 1000)
-		var sender sync.WaitGroup
-		sender.Go(func() { _, _ = w.Write(b) }) // which fails at the end
-		n.arrival()
-		n.stop()
-		closed.Store(true)
-		_ = w.Close()
-		sender.Wait()
-		over()
-	}
+	eachManner(t, func(t *testing.T, m manner) {
+		for range 10 {
+			n := m.start(t)
+			var closed atomic.Bool
+			n.onArrival(func(a *arrival) error {
+				if closed.Load() {
+					t.Error("an upcall after the end")
+				}
+				a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+				return nil
+			})
+			p := newPuppet(n)
+			w := p.connect(protocol.Control)
+			over := n.callers(p, 2)
+			m.send(w, 5)
+			n.arrival()
+			b := bytes.Repeat(w.message(pattern(100), nil), 1000)
+			var sender sync.WaitGroup
+			sender.Go(func() { _, _ = w.Write(b) }) // which fails at the end
+			n.arrival()
+			n.stop()
+			closed.Store(true)
+			_ = w.Close()
+			sender.Wait()
+			over()
+		}
+	})
 }
 
 // TestPollOfNobody shows that Poll returns where nothing can be watched: a peer that
@@ -262,7 +393,7 @@ func TestPollOfNobody(t *testing.T) {
 	for _, edit := range []func(*Config){nil, watchful} {
 		n := start(t, edit)
 		p := newPuppet(n)
-		var over atomic.Bool
+		var over lnd.Wait
 		n.Poll(p.nid(), &over)
 		w := p.connect(protocol.Control)
 		n.Poll(p.nid(), &over)
@@ -323,8 +454,8 @@ func TestBusyPollIsTuned(t *testing.T) {
 		}
 	}
 	n := start(t, func(c *Config) { c.BusyPoll = time.Millisecond })
-	if got := *n.Options().(Options).BusyPoll; got != time.Millisecond || !n.Polls() {
-		t.Errorf("busy_poll is %v, polls: %t", got, n.Polls())
+	if got := *n.Options().(Options).BusyPoll; got != time.Millisecond {
+		t.Errorf("busy_poll is %v", got)
 	}
 	for _, d := range []time.Duration{-1, MaxBusyPoll + 1} {
 		if err := n.Tune(Options{ConnsPerPeer: -1, BusyPoll: &d}); err == nil || !strings.Contains(err.Error(), "busy_poll") {
@@ -334,16 +465,13 @@ func TestBusyPollIsTuned(t *testing.T) {
 	if err := n.Tune(Options{ConnsPerPeer: -1, BusyPoll: new(time.Duration)}); err != nil {
 		t.Fatal(err)
 	}
-	if n.Polls() {
-		t.Error("it polls that has been told not to")
-	}
 	p := newPuppet(n)
 	w := p.connect(protocol.Control)
 	for range 3 {
 		w.put(5)
 		n.arrival()
 	}
-	n.awaitState(p.id(), "connection", func(p *peer) bool { return len(p.conns) == 1 && p.conns[0].poll.stream == nil })
+	n.awaitState(p.id(), "connection", func(p *peer) bool { return len(p.conns) == 1 && !p.conns[0].poll.shared.Load() })
 }
 
 // TestBusyPollEnds shows a connection that was polled, and is not any more since somebody has
@@ -377,39 +505,41 @@ func TestBusyPollEnds(t *testing.T) {
 // TestAHandlerPanicsInACaller shows a panic that a program recovers from, in a caller's
 // goroutine: the connection ends, and nothing else does.
 func TestAHandlerPanicsInACaller(t *testing.T) {
-	n := startWatchful(t)
-	var panicked atomic.Bool
-	n.onArrival(func(a *arrival) error {
-		if inCaller() && !panicked.Swap(true) {
-			panic("a handler")
-		}
-		a.place(memory.Of(make([]byte, a.header.PayloadLength)))
-		return nil
-	})
-	p := newPuppet(n)
-	w := p.connect(protocol.Control)
-	var over atomic.Bool
-	var caller sync.WaitGroup
-	caller.Go(func() {
-		defer func() { _ = recover() }()
-		for !over.Load() {
-			n.Poll(p.nid(), &over)
-		}
-	})
-	for !panicked.Load() {
-		w.put(7)
-		select {
-		case <-n.arrived: // the reader was there first
-		case d := <-n.down:
-			if !errors.Is(d.Err, errPanic) {
-				t.Error(d.Err)
+	eachManner(t, func(t *testing.T, m manner) {
+		n := m.start(t)
+		var panicked atomic.Bool
+		n.onArrival(func(a *arrival) error {
+			if inCaller() && !panicked.Swap(true) {
+				panic("a handler")
+			}
+			a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+			return nil
+		})
+		p := newPuppet(n)
+		w := p.connect(protocol.Control)
+		var over lnd.Wait
+		var caller sync.WaitGroup
+		caller.Go(func() {
+			defer func() { _ = recover() }()
+			for !over.Over() {
+				n.Poll(p.nid(), &over)
+			}
+		})
+		for !panicked.Load() {
+			m.send(w, 7)
+			select {
+			case <-n.arrived: // the reader was there first
+			case d := <-n.down:
+				if !errors.Is(d.Err, errPanic) {
+					t.Error(d.Err)
+				}
 			}
 		}
-	}
-	over.Store(true)
-	caller.Wait()
-	p.connect(protocol.Control).put(11)
-	if a := n.arrival(); !bytes.Equal(a.payload, pattern(11)) {
-		t.Errorf("%d bytes came, want 11", len(a.payload))
-	}
+		over.End()
+		caller.Wait()
+		m.send(p.connect(protocol.Control), 11)
+		if a := n.arrival(); !bytes.Equal(a.payload, pattern(11)) {
+			t.Errorf("%d bytes came, want 11", len(a.payload))
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
 )
 
@@ -26,11 +27,11 @@ const (
 // read reads from the connection until it ends.
 func (c *conn) read() {
 	defer c.peer.i.group.Done()
-	read := c.readMessages
-	if c.poll.setUp(c.stream, c.peer.i.options.Load().busyPoll) {
-		read = c.readPolled
+	c.poll.stream, _ = c.stream.(Pollable)
+	err := c.readAlone()
+	if err == nil {
+		err = c.readShared()
 	}
-	err := read()
 	if c.open {
 		// The connection went away inside a payload.
 		c.open = false
@@ -40,13 +41,15 @@ func (c *conn) read() {
 	c.peer.fail(c, err)
 }
 
-func (c *conn) readMessages() error {
-	for {
+// readAlone reads until the connection is to be shared: then there is no error.
+func (c *conn) readAlone() error {
+	for !c.share() {
 		n, err := c.stream.Read(c.rx.Buffers())
 		if err := c.digest(n, err); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // digest does what a read calls for that has ended with n bytes, or with err. Its error ends
@@ -56,7 +59,8 @@ func (c *conn) digest(n int, err error) error {
 	case err == nil:
 		c.received.Add(uint64(n))
 		c.rx.Filled(n)
-		return c.work(false)
+		c.heard()
+		return c.work(nil)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return c.rest()
 	case errors.Is(err, syscall.EFAULT) && c.rx.Abandon():
@@ -75,10 +79,9 @@ func (c *conn) rest() error {
 	return nil
 }
 
-// work consumes what has been read; unplaced: it begins with the message at hand, whose
-// placement is to be waited for.
-func (c *conn) work(unplaced bool) error {
-	err := c.consumeCorked(unplaced)
+// work consumes what has been read. If first is not nil that goes on with the message at hand.
+func (c *conn) work(first func() error) error {
+	err := c.consumeCorked(first)
 	if n := c.rx.Copied(); n != c.copied.Load() {
 		c.copied.Store(n)
 	}
@@ -91,11 +94,11 @@ func (c *conn) work(unplaced bool) error {
 }
 
 // consumeCorked is consume that sends what it brings about in batches.
-func (c *conn) consumeCorked(unplaced bool) error {
+func (c *conn) consumeCorked(first func() error) error {
 	c.peer.cork()
 	defer c.peer.uncork()
-	if unplaced {
-		if err := c.place(); err != nil {
+	if first != nil {
+		if err := first(); err != nil {
 			return err
 		}
 	}
@@ -192,6 +195,9 @@ func (c *conn) acknowledged() error {
 // arrive hands the header up and takes the placement, for which the reader waits if
 // need be; only this connection is held up.
 func (c *conn) arrive() error {
+	if c.poll.choosy && c.m.Header.Type != lnet.MsgAck && c.m.Header.Type != lnet.MsgReply {
+		return errRequest
+	}
 	p := c.peer
 	if p.unprivileged() {
 		// Only its connection says who the peer is (socklnd 5.2).

@@ -142,7 +142,7 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 	case !c.partial.Load() || c.placing.Load() == placingWait:
 		// Nothing is due, or it is we who hold the connection up.
 		if c.large.Load() && c.placing.Load() != placingWait {
-			_ = c.stream.SetReadDeadline(now) // wakes the reader to shed its buffer
+			c.wakeReader() // to shed its buffer
 		}
 		s.receivedAt = time.Time{}
 	case s.receivedAt.IsZero():

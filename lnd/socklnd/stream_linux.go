@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -19,12 +20,12 @@ type hostStream struct {
 	conn          *net.TCPConn
 	raw           syscall.RawConn
 	local, remote netip.AddrPort
+	bell          atomic.Pointer[hostBell]
 
 	// Each direction has its vector and its result, and the functions that
 	// RawConn calls, made once.
-	read, write            transfer
-	readFn, writeFn        func(fd uintptr) bool
-	readableFn, writableFn func(fd uintptr) bool
+	read, write                 transfer
+	readFn, writeFn, writableFn func(fd uintptr) bool
 	// tryReadFn is readFn beside somebody who waits; quietFn and loudFn are Quiet.
 	tryReadFn, quietFn, loudFn func(fd uintptr)
 }
@@ -59,18 +60,16 @@ func newHostStream(c *net.TCPConn) (*hostStream, error) {
 		s.write.do(unix.SYS_WRITEV, fd)
 		return true
 	}
-	s.readableFn = func(fd uintptr) bool { return ready(fd, unix.POLLIN) }
-	s.writableFn = func(fd uintptr) bool { return ready(fd, unix.POLLOUT) }
+	s.writableFn = writable
 	s.tryReadFn = func(fd uintptr) { s.read.do(unix.SYS_READV, fd) }
 	s.quietFn = func(fd uintptr) { wakeFrom(fd, quietBytes) }
 	s.loudFn = func(fd uintptr) { wakeFrom(fd, 1) }
 	return s, nil
 }
 
-// ready looks whether one of the events is there: the poller forgets what it knew when a
-// wait begins.
-func ready(fd uintptr, events int16) bool {
-	p := [1]unix.PollFd{{Fd: int32(fd), Events: events}}
+// writable looks whether there is room: the poller forgets what it knew when a wait begins.
+func writable(fd uintptr) bool {
+	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 	n, err := unix.Poll(p[:], 0)
 	return n > 0 || err != nil && err != unix.EINTR
 }
@@ -166,7 +165,6 @@ func (s *hostStream) TryWrite(bufs [][]byte) (int, error) {
 	return s.write.n, nil
 }
 
-func (s *hostStream) AwaitReadable() error { return plain(s.raw.Read(s.readableFn)) }
 func (s *hostStream) AwaitWritable() error { return plain(s.raw.Write(s.writableFn)) }
 
 // Quiet implements Pollable.
@@ -296,4 +294,10 @@ func (s *hostStream) Trying() (trying bool, silent time.Duration) {
 	return trying, silent
 }
 
-func (s *hostStream) Close() error { return s.conn.Close() }
+func (s *hostStream) Close() error {
+	err := s.conn.Close()
+	if b := s.bell.Load(); b != nil {
+		b.Ring()
+	}
+	return err
+}

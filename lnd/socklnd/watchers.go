@@ -8,6 +8,60 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Busy polling. Whoever watches a socket has the reader's role, and keeps the stream quiet: what
+// comes wakes nobody besides.
+
+// watch reads what there is and what comes, until stop tells so or nothing has come for the
+// interface's busy_poll; a caller has so long in all. Who calls it has the role. The error ends the
+// connection, or is for the reader.
+func (c *conn) watch(stop func() bool) error {
+	p := &c.poll
+	defer p.end()
+	patience := c.patience()
+	since := time.Now()
+	for looks := 1; ; looks++ {
+		n, err := c.look()
+		if err != nil {
+			return err
+		}
+		switch {
+		case stop():
+			return nil
+		case n > 0 && !p.byCaller:
+			since = time.Now()
+		case time.Since(since) >= patience:
+			return nil
+		case n == 0 && !p.wait(looks):
+			return nil
+		}
+	}
+}
+
+// begin begins to watch; false: not now. The caller has the role.
+func (p *polling) begin() bool {
+	if p.watching = enroll(); p.watching {
+		p.stream.Quiet(true)
+	}
+	return p.watching
+}
+
+// end ends what begin has begun.
+func (p *polling) end() {
+	if p.watching {
+		p.watching = false
+		dismiss()
+		p.stream.Quiet(false)
+	}
+}
+
+// wait has a watcher wait a little after a look in vain; false: he shall watch no longer.
+func (p *polling) wait(looks int) bool {
+	if !p.watching {
+		return p.begin() // and there may be something by now
+	}
+	return pause(looks)
+}
+
 // watchers counts those of the process who watch a socket. They leave a processor to
 // everybody else: while all are busy nobody hears the other sockets.
 var watchers atomic.Int32
