@@ -150,7 +150,7 @@ func (q *EventQueue) lookOut() bool {
 func (q *EventQueue) Next(ctx context.Context, e *portals.Event) error {
 	done := ctx.Done()
 	for !q.TryNext(e) {
-		if q.lookOut() {
+		if ctx.Err() == nil && q.lookOut() {
 			continue
 		}
 		if done == nil { // a plain receive is cheaper than a select

@@ -10,18 +10,20 @@ import (
 )
 
 // hostBell is an epoll with the socket in it, at which Go's poller looks as it does at
-// the socket itself. A muted one has the socket taken out: if that stayed, and only what it is
-// there for changed, putting that back would not ring for what has come meanwhile.
+// the socket itself. In a muted one it waits for no bytes.
 type hostBell struct {
 	stream *hostStream
 	epoll  int
 	file   *os.File // the epoll
 	raw    syscall.RawConn
+	events [1]unix.EpollEvent
 
-	// addFn and removeFn are Mute, made once; err is what has become of them.
-	addFn, removeFn func(fd uintptr)
-	err             error
+	// muteFn and unmuteFn are Mute, made once; err is what has become of them.
+	muteFn, unmuteFn func(fd uintptr)
+	err              error
 }
+
+const bytesOrEnd = unix.EPOLLIN | unix.EPOLLRDHUP
 
 // Bell implements Pollable.
 func (s *hostStream) Bell() (Bell, error) {
@@ -34,10 +36,16 @@ func (s *hostStream) Bell() (Bell, error) {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
 	b := &hostBell{stream: s, epoll: epoll, file: os.NewFile(uintptr(epoll), "bell")}
-	b.addFn = func(fd uintptr) { b.err = b.control(unix.EPOLL_CTL_ADD, fd) }
-	b.removeFn = func(fd uintptr) { b.err = b.control(unix.EPOLL_CTL_DEL, fd) }
+	b.unmuteFn = func(fd uintptr) { b.err = b.control(unix.EPOLL_CTL_MOD, fd, bytesOrEnd) }
+	b.muteFn = func(fd uintptr) {
+		if b.err = b.control(unix.EPOLL_CTL_MOD, fd, 0); b.err == nil {
+			b.settle()
+		}
+	}
 	b.raw, err = b.file.SyscallConn()
-	if err := errors.Join(err, b.Mute(false)); err != nil {
+	err = errors.Join(err, b.file.SetReadDeadline(time.Time{}), // which needs Go's poller
+		control(s.raw, func(fd int) error { return b.control(unix.EPOLL_CTL_ADD, uintptr(fd), bytesOrEnd) }))
+	if err != nil {
 		b.Close()
 		return nil, err
 	}
@@ -45,11 +53,15 @@ func (s *hostStream) Bell() (Bell, error) {
 	return b, nil
 }
 
-// control has the socket join the epoll, or leave it.
-func (b *hostBell) control(operation int, fd uintptr) error {
-	e := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(fd)}
+// control has the epoll wait for events of the socket.
+func (b *hostBell) control(operation int, fd uintptr, events uint32) error {
+	e := unix.EpollEvent{Events: events, Fd: int32(fd)}
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(b.epoll, operation, int(fd), &e))
 }
+
+// settle has a muted epoll forget that there was something: else it would not tell it once more
+// when it is not mute any more.
+func (b *hostBell) settle() { _, _ = unix.EpollWait(b.epoll, b.events[:], 0) }
 
 // Attend implements Bell.
 func (b *hostBell) Attend(f func() bool) error {
@@ -62,9 +74,9 @@ func (b *hostBell) Attend(f func() bool) error {
 
 // Mute implements Bell.
 func (b *hostBell) Mute(on bool) error {
-	f := b.addFn
+	f := b.unmuteFn
 	if on {
-		f = b.removeFn
+		f = b.muteFn
 	}
 	if err := b.stream.raw.Control(f); err != nil {
 		return plain(err)

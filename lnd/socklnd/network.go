@@ -129,7 +129,7 @@ type Stream interface {
 // callers who wait for answers, and can be watched.
 type Pollable interface {
 	// TryRead is Read that does not wait; 0 and no error mean that nothing is there. It heeds
-	// no deadline.
+	// no deadline. Whoever calls it is the one who reads.
 	TryRead(bufs [][]byte) (int, error)
 
 	// Bell makes the stream's bell, which rings when the stream is closed.

@@ -23,16 +23,18 @@ import (
 // polling is what a connection needs for it. One that is not shared is its reader's alone.
 type polling struct {
 	stream Pollable     // nil: it is not to be shared
-	calls  atomic.Int32 // of Poll, before it was
+	calls  atomic.Int32 // of Poll, since that would have paid
 	shared atomic.Bool  // what follows is there
 	bell   Bell
 	caller atomic.Bool // a caller has the role, or is about to
+	tired  atomic.Bool // the reader is rung for to rest
 
 	role     role  // the reader's; who has it may use the rest
 	byCaller bool  // a caller has it
 	choosy   bool  // and leaves requests to the reader
 	watching bool  // the stream is quiet, and who has the role is enrolled
 	left     error // what a caller has come to that is for the reader
+	broken   error // what the bell has come to
 	sleeper  lnd.Sleeper
 }
 
@@ -62,7 +64,8 @@ var (
 
 const (
 	// callsToShare is how many callers wait for what a connection brings before it is shared,
-	// which takes a file descriptor.
+	// which takes a file descriptor; and before another sleeps there after one who did not
+	// find his answer, since it came by another connection, or behind a request.
 	callsToShare = 16
 	// maxNap is how long a caller sleeps at a socket: he has more to wait for.
 	maxNap = MaxBusyPoll
@@ -80,6 +83,7 @@ func (c *conn) share() bool {
 	}
 	bell, err := p.stream.Bell()
 	if err != nil { // there are no file descriptors: it works as it is
+		c.peer.i.log.Debug("no bell", "peer", c.peer.id.NID, "error", err)
 		p.stream = nil
 		return false
 	}
@@ -103,6 +107,7 @@ func (c *conn) patience() time.Duration { return c.peer.i.options.Load().busyPol
 // wakeReader has a reader that sleeps look what there is besides messages.
 func (c *conn) wakeReader() {
 	if c.poll.shared.Load() {
+		c.poll.tired.Store(true)
 		c.poll.bell.Ring()
 		return
 	}
@@ -124,18 +129,19 @@ func (c *conn) readShared() error {
 			p.role.give()
 			return false
 		})
-		if err == nil {
+		if err == nil && !errors.Is(rung, os.ErrDeadlineExceeded) {
 			p.role.take()
-			if p.left == nil { // what is left comes first
-				err = c.digest(0, rung)
-			}
-			if err == nil {
+			err = c.readError(rung)
+		}
+		if err == nil && p.tired.Swap(false) {
+			p.role.take()
+			if err = c.rest(); err == nil {
 				p.role.give()
-				continue
 			}
 		}
-		c.peer.talking.CompareAndSwap(c, nil)
-		return err
+		if err != nil {
+			return err
+		}
 	}
 }
 
@@ -147,39 +153,51 @@ func (c *conn) readAll() error {
 	}
 	if c.patience() == 0 {
 		for {
-			if n, err := c.look(); n == 0 || err != nil {
+			if found, err := c.look(); !found || err != nil {
 				return err
 			}
 		}
 	}
-	if err := c.watch(p.caller.Load); err != nil || !p.caller.Load() {
+	called := false
+	err := c.watch(func() bool {
+		called = p.caller.Load()
+		return called
+	})
+	if err != nil || !called {
 		return err
 	}
 	// There may be something left, which the caller need not read.
-	return errors.Join(p.bell.Mute(true), p.bell.Mute(false))
+	if err := errors.Join(p.bell.Mute(true), p.bell.Mute(false)); err != nil {
+		return c.readError(err)
+	}
+	return nil
 }
 
 // takeOver goes on where a caller has left off.
 func (c *conn) takeOver() error {
-	err := c.poll.left
-	c.poll.left = nil
+	p := &c.poll
+	err := p.left
+	p.left = nil
 	switch {
 	case errors.Is(err, errUnplaced):
-		return c.work(c.place)
+		err = c.work(c.place)
 	case errors.Is(err, errRequest):
-		return c.work(c.arrive)
+		err = c.work(c.arrive)
+	}
+	if err == nil && p.broken != nil {
+		err = c.readError(p.broken)
 	}
 	return err
 }
 
-// look reads what there is now, and returns how much. The caller has the role. The error ends
-// the connection, or is for the reader.
-func (c *conn) look() (int, error) {
+// look reads what there is now, and tells whether there was anything. The caller has the role. The
+// error ends the connection, or is for the reader.
+func (c *conn) look() (found bool, err error) {
 	n, err := c.poll.stream.TryRead(c.rx.Buffers())
 	if n == 0 && err == nil {
-		return 0, nil
+		return false, nil
 	}
-	return n, c.digest(n, err)
+	return true, c.digest(n, err)
 }
 
 // rolesTried is how often a caller tries to have the role of a reader that watches, and leaves it
@@ -201,48 +219,60 @@ func (c *conn) readFor(w *lnd.Wait) {
 		runtime.Gosched()
 	}
 	defer c.leave()
-	if p.left == nil {
+	if p.left == nil && p.broken == nil {
 		p.byCaller, p.left = true, errPanic
 		p.left = c.readAsCaller(w, patience)
 	}
 }
 
 // readAsCaller is what a caller does who has the role.
-func (c *conn) readAsCaller(w *lnd.Wait, patience time.Duration) error {
-	err := c.poll.bell.Mute(true)
-	if err == nil && patience > 0 {
+func (c *conn) readAsCaller(w *lnd.Wait, patience time.Duration) (err error) {
+	p := &c.poll
+	if p.broken = p.bell.Mute(true); p.broken != nil {
+		return nil
+	}
+	if patience > 0 {
 		err = c.watch(w.Over)
 	}
 	if err == nil {
 		err = c.nap(w)
 	}
-	return errors.Join(err, c.poll.bell.Mute(false))
+	p.broken = p.bell.Mute(false)
+	return err
 }
 
 // nap has a caller sleep until something comes, and read it, until w is over or he has slept for
 // long. Requests are the reader's: their handlers may take locks that the caller holds.
 func (c *conn) nap(w *lnd.Wait) error {
 	p := &c.poll
+	if c.open && !isAnswer(&c.m.Header) {
+		return nil
+	}
 	p.choosy = true
 	_ = c.stream.SetReadDeadline(time.Now().Add(maxNap)) // of a closed stream Read tells
 	for w.Sleep(&p.sleeper) {
 		n, err := c.stream.Read(c.rx.Buffers())
 		w.Rise()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
+			p.calls.Store(0)
 			return nil
 		}
 		if err := c.digest(n, err); err != nil {
+			p.calls.Store(0)
 			return err
 		}
 	}
 	return nil
 }
 
+// isAnswer tells whether a message is one that somebody may wait for.
+func isAnswer(h *lnet.Header) bool { return h.Type == lnet.MsgAck || h.Type == lnet.MsgReply }
+
 // leave has a caller give the role back, and the reader see to what is left.
 func (c *conn) leave() {
 	p := &c.poll
 	p.byCaller, p.choosy = false, false
-	if p.left != nil {
+	if p.left != nil || p.broken != nil {
 		p.bell.Ring()
 	}
 	p.role.give()
@@ -260,10 +290,12 @@ func (i *Interface) Poll(nid lnet.NID, w *lnd.Wait) {
 	c := p.talking.Load()
 	switch {
 	case c == nil:
+	case c.poll.calls.Load() < callsToShare && c.patience() == 0:
+		if c.poll.calls.Add(1) == callsToShare && !c.poll.shared.Load() {
+			c.wakeReader()
+		}
 	case c.poll.shared.Load():
 		c.readFor(w)
-	case c.poll.calls.Add(1) == callsToShare:
-		c.wakeReader()
 	}
 }
 

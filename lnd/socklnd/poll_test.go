@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"net"
-	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -58,8 +56,10 @@ func (m *manner) start(t *testing.T) *node {
 // reply sends a REPLY with n bytes.
 func (w *wire) reply(n int) {
 	w.t.Helper()
-	w.send(w.message(pattern(n), func(_ *protocol.Frame, h *lnet.Header) { h.Type = lnet.MsgReply }))
+	w.send(w.message(pattern(n), asReply))
 }
+
+func asReply(_ *protocol.Frame, h *lnet.Header) { h.Type = lnet.MsgReply }
 
 // onProcessors has the test run on n processors at least.
 func onProcessors(t *testing.T, n int) {
@@ -120,92 +120,6 @@ func TestCallersFindMessages(t *testing.T) {
 		}
 	})
 }
-
-// TestCallersLeaveRequests shows requests between answers: while a caller sleeps at the socket
-// the reader takes them, in their turn.
-func TestCallersLeaveRequests(t *testing.T) {
-	n := start(t, nil)
-	var found atomic.Int32
-	n.onArrival(func(a *arrival) error {
-		if inCaller() {
-			found.Add(1)
-			if a.header.Type != lnet.MsgReply {
-				t.Error("a caller has taken a request")
-			}
-		}
-		a.place(memory.Of(make([]byte, a.header.PayloadLength)))
-		return nil
-	})
-	p := newPuppet(n)
-	w := p.connect(protocol.Control)
-	n.callers(p, 2)
-	reply := func(_ *protocol.Frame, h *lnet.Header) { h.Type = lnet.MsgReply }
-	for size := 0; found.Load() < 20; size++ {
-		w.send(append(append(w.message(pattern(size), reply), w.message(pattern(size+1), nil)...), w.message(pattern(size+2), reply)...))
-		for k := range 3 {
-			if a := n.arrival(); !bytes.Equal(a.payload, pattern(size+k)) {
-				t.Fatalf("%d bytes came, want %d", len(a.payload), size+k)
-			}
-		}
-	}
-}
-
-// TestConnectionsAreSharedWhenThatPays shows when callers begin to read a connection: that
-// takes a descriptor, and without one all is as before.
-func TestConnectionsAreSharedWhenThatPays(t *testing.T) {
-	for name, network := range map[string]Network{"": disguised{HostNetwork()}, "no descriptors": bellless{disguised{HostNetwork()}}} {
-		t.Run(name, func(t *testing.T) {
-			n := start(t, func(c *Config) { c.Network = network })
-			p := newPuppet(n)
-			w := p.connect(protocol.Control)
-			w.put(1)
-			n.arrival()
-			var c *conn
-			n.awaitState(p.id(), "a message", func(p *peer) bool { c = p.talking.Load(); return c != nil })
-			var over lnd.Wait
-			for k := range 2 * callsToShare {
-				if c.poll.shared.Load() && k < callsToShare {
-					t.Fatalf("it is shared after %d calls", k)
-				}
-				n.Poll(p.nid(), &over)
-			}
-			if name == "" {
-				n.awaitThat("it is shared", c.poll.shared.Load)
-			}
-			for size := range 20 {
-				w.put(size)
-				if a := n.arrival(); len(a.payload) != size {
-					t.Fatalf("%d bytes came, want %d", len(a.payload), size)
-				}
-			}
-			if name != "" && c.poll.shared.Load() {
-				t.Error("it is shared without a bell")
-			}
-		})
-	}
-}
-
-// bellless is a network whose streams have no bells.
-type bellless struct{ Network }
-
-func (b bellless) Listen(at netip.AddrPort, backlog int) (Listener, error) {
-	l, err := b.Network.Listen(at, backlog)
-	return belllessListener{l}, err
-}
-
-type belllessListener struct{ Listener }
-
-func (l belllessListener) Accept() (Stream, error) {
-	s, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return belllessStream{s.(hostly)}, nil
-}
-
-type belllessStream struct{ hostly }
-
-func (belllessStream) Bell() (Bell, error) { return nil, syscall.EMFILE }
 
 // TestCallersLeaveWhatMustWait shows a message without a placement, of which the reader
 // takes care: a caller has something else to wait for.

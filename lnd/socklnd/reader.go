@@ -10,7 +10,6 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
-	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
 )
 
@@ -32,6 +31,7 @@ func (c *conn) read() {
 	if err == nil {
 		err = c.readShared()
 	}
+	c.peer.talking.CompareAndSwap(c, nil)
 	if c.open {
 		// The connection went away inside a payload.
 		c.open = false
@@ -195,7 +195,7 @@ func (c *conn) acknowledged() error {
 // arrive hands the header up and takes the placement, for which the reader waits if
 // need be; only this connection is held up.
 func (c *conn) arrive() error {
-	if c.poll.choosy && c.m.Header.Type != lnet.MsgAck && c.m.Header.Type != lnet.MsgReply {
+	if c.poll.choosy && !isAnswer(&c.m.Header) {
 		return errRequest
 	}
 	p := c.peer

@@ -26,7 +26,7 @@ type hostStream struct {
 	// RawConn calls, made once.
 	read, write                 transfer
 	readFn, writeFn, writableFn func(fd uintptr) bool
-	// tryReadFn is readFn beside somebody who waits; quietFn and loudFn are Quiet.
+	// tryReadFn is readFn that does not wait; quietFn and loudFn are Quiet.
 	tryReadFn, quietFn, loudFn func(fd uintptr)
 }
 
@@ -128,7 +128,7 @@ func (s *hostStream) Read(bufs [][]byte) (int, error) {
 	return s.hasRead(s.raw.Read(s.readFn))
 }
 
-// TryRead implements Pollable. Somebody may be waiting in RawConn.Read.
+// TryRead implements Pollable.
 func (s *hostStream) TryRead(bufs [][]byte) (int, error) {
 	s.read.set(bufs)
 	return s.hasRead(s.raw.Control(s.tryReadFn))

@@ -20,18 +20,18 @@ func (c *conn) watch(stop func() bool) error {
 	patience := c.patience()
 	since := time.Now()
 	for looks := 1; ; looks++ {
-		n, err := c.look()
+		found, err := c.look()
 		if err != nil {
 			return err
 		}
 		switch {
 		case stop():
 			return nil
-		case n > 0 && !p.byCaller:
+		case found && !p.byCaller:
 			since = time.Now()
 		case time.Since(since) >= patience:
 			return nil
-		case n == 0 && !p.wait(looks):
+		case !found && !p.wait(looks):
 			return nil
 		}
 	}

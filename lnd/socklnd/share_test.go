@@ -1,0 +1,266 @@
+package socklnd
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/memory"
+)
+
+// talkingTo is the connection that the peer's last message came by.
+func (n *node) talkingTo(p *puppet) (c *conn) {
+	n.t.Helper()
+	n.awaitState(p.id(), "a message", func(p *peer) bool { c = p.talking.Load(); return c != nil })
+	return c
+}
+
+// share has callers wait until the connection of w is shared.
+func (n *node) share(p *puppet, w *wire) *conn {
+	n.t.Helper()
+	w.put(1)
+	n.arrival()
+	c := n.talkingTo(p)
+	var over lnd.Wait
+	for range callsToShare {
+		n.Poll(p.nid(), &over)
+	}
+	n.awaitThat("it is shared", c.poll.shared.Load)
+	return c
+}
+
+// TestConnectionsAreSharedWhenThatPays shows when callers begin to read a connection: that
+// takes a descriptor, and without one all is as before.
+func TestConnectionsAreSharedWhenThatPays(t *testing.T) {
+	for name, bell := range map[string]func(Bell) (Bell, error){
+		"":              func(b Bell) (Bell, error) { return b, nil },
+		"no descriptor": func(b Bell) (Bell, error) { b.Close(); return nil, syscall.EMFILE },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := start(t, func(c *Config) { c.Network = belled{disguised{HostNetwork()}, bell} })
+			p := newPuppet(n)
+			w := p.connect(protocol.Control)
+			w.put(1)
+			n.arrival()
+			c := n.talkingTo(p)
+			var over lnd.Wait
+			for k := range 2 * callsToShare {
+				if c.poll.shared.Load() && k < callsToShare {
+					t.Fatalf("it is shared after %d calls", k)
+				}
+				n.Poll(p.nid(), &over)
+			}
+			if name == "" {
+				n.awaitThat("it is shared", c.poll.shared.Load)
+			}
+			for size := range 20 {
+				w.put(size)
+				if a := n.arrival(); len(a.payload) != size {
+					t.Fatalf("%d bytes came, want %d", len(a.payload), size)
+				}
+			}
+			if name != "" && c.poll.shared.Load() {
+				t.Error("it is shared without a bell")
+			}
+		})
+	}
+}
+
+// TestRequestsEndWithTheReader shows a request of which the reader has taken the beginning:
+// no caller who sleeps takes its end.
+func TestRequestsEndWithTheReader(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n)
+	w := p.connect(protocol.Control)
+	n.share(p, w)
+	ended := &whereabouts{inCaller: make(chan bool, 1)}
+	begun := make(chan struct{}, 1)
+	n.onArrival(func(a *arrival) error {
+		n.Receive(a.rx, lnd.Placement{Memory: memory.Of(make([]byte, a.header.PayloadLength)), Done: ended})
+		begun <- struct{}{}
+		return nil
+	})
+	n.callers(p, 2)
+	for range 20 {
+		b := w.message(pattern(100_000), nil)
+		w.send(b[:50_000])
+		await(t, begun, "the beginning")
+		w.send(b[50_000:])
+		if await(t, ended.inCaller, "the end") {
+			t.Fatal("a caller has taken the end of a request")
+		}
+	}
+}
+
+// whereabouts tell whether messages end in callers' goroutines.
+type whereabouts struct{ inCaller chan bool }
+
+func (e *whereabouts) Received(*lnd.Rx, error) { e.inCaller <- inCaller() }
+
+// TestCallersLeaveRequests shows requests between answers: while a caller sleeps at the socket
+// the reader takes them, in their turn.
+func TestCallersLeaveRequests(t *testing.T) {
+	n := start(t, nil)
+	var found atomic.Int32
+	n.onArrival(func(a *arrival) error {
+		if inCaller() {
+			found.Add(1)
+			if !isAnswer(&a.header) {
+				t.Error("a caller has taken a request")
+			}
+		}
+		a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+		return nil
+	})
+	p := newPuppet(n)
+	w := p.connect(protocol.Control)
+	n.callers(p, 2)
+	for size := 0; found.Load() < 20; size++ {
+		w.send(append(append(w.message(pattern(size), asReply), w.message(pattern(size+1), nil)...), w.message(pattern(size+2), asReply)...))
+		for k := range 3 {
+			if a := n.arrival(); !bytes.Equal(a.payload, pattern(size+k)) {
+				t.Fatalf("%d bytes came, want %d", len(a.payload), size+k)
+			}
+		}
+	}
+}
+
+// TestFaultOfASharedConnection shows a payload whose memory is gone, and a message right behind
+// it, by a connection of which the reader is not the only one.
+func TestFaultOfASharedConnection(t *testing.T) {
+	for _, m := range manners {
+		t.Run(m.name, func(t *testing.T) {
+			n := m.start(t)
+			p := newPuppet(n)
+			w := p.connect(protocol.Control)
+			n.share(p, w)
+			gone := memoryWithoutEnd(t, 5*os.Getpagesize())
+			n.onArrival(func(a *arrival) error {
+				if len(gone) == int(a.header.PayloadLength) {
+					a.place(memory.Of(gone))
+				} else {
+					a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+				}
+				return nil
+			})
+			w.send(append(w.message(pattern(len(gone)), nil), w.message(pattern(7), nil)...))
+			if a := await(t, n.arrived, "the end"); !errors.Is(a.err, syscall.EFAULT) {
+				t.Errorf("without memory: %v", a.err)
+			}
+			if a := n.arrival(); !bytes.Equal(a.payload, pattern(7)) {
+				t.Errorf("%d bytes came behind it: %v", len(a.payload), a.err)
+			}
+		})
+	}
+}
+
+// memoryWithoutEnd is memory whose last page is gone.
+func memoryWithoutEnd(t *testing.T, size int) []byte {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if err := f.Truncate(int64(size)); err != nil {
+		t.Fatal(err)
+	}
+	m, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(m) })
+	if err := f.Truncate(int64(size - os.Getpagesize())); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestABellBreaks shows a bell that stays mute: the connection ends, and no message that had
+// come is lost.
+func TestABellBreaks(t *testing.T) {
+	var broken atomic.Bool
+	n := start(t, func(c *Config) {
+		c.Network = belled{disguised{HostNetwork()}, func(b Bell) (Bell, error) { return breakingBell{b, &broken}, nil }}
+	})
+	p := newPuppet(n)
+	w := p.connect(protocol.Control)
+	n.share(p, w)
+	n.callers(p, 1)
+	broken.Store(true)
+	for {
+		if _, err := w.Write(w.message(pattern(5), nil)); err != nil {
+			break
+		}
+		select {
+		case a := <-n.arrived:
+			if !bytes.Equal(a.payload, pattern(5)) {
+				t.Fatalf("%d bytes came: %v", len(a.payload), a.err)
+			}
+			continue
+		case d := <-n.down:
+			if !errors.Is(d.Err, syscall.ENOSPC) {
+				t.Errorf("down: %v", d.Err)
+			}
+		}
+		break
+	}
+}
+
+// breakingBell stays mute when broken is set.
+type breakingBell struct {
+	Bell
+	broken *atomic.Bool
+}
+
+func (b breakingBell) Mute(on bool) error {
+	if !on && b.broken.Load() {
+		return syscall.ENOSPC
+	}
+	return b.Bell.Mute(on)
+}
+
+// belled is a network whose accepted streams have other bells.
+type belled struct {
+	Network
+	bell func(Bell) (Bell, error)
+}
+
+func (b belled) Listen(at netip.AddrPort, backlog int) (Listener, error) {
+	l, err := b.Network.Listen(at, backlog)
+	return belledListener{l, b.bell}, err
+}
+
+type belledListener struct {
+	Listener
+	bell func(Bell) (Bell, error)
+}
+
+func (l belledListener) Accept() (Stream, error) {
+	s, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return belledStream{s.(hostly), l.bell}, nil
+}
+
+type belledStream struct {
+	hostly
+	bell func(Bell) (Bell, error)
+}
+
+func (s belledStream) Bell() (Bell, error) {
+	b, err := s.hostly.Bell()
+	if err != nil {
+		return nil, err
+	}
+	return s.bell(b)
+}
