@@ -38,7 +38,7 @@ type Sender interface {
 	// transport and the driver needs its memory no more, else an error that
 	// StatusOf classifies. Whether it has arrived is for the layer above to
 	// find out. It runs in a goroutine of the
-	// driver or in that of a caller of Send, must not block, and may send
+	// driver or in that of a caller of Send or of Poller.Poll, must not block, and may send
 	// again; the driver turns such sends into iteration, not recursion.
 	Sent(m *Tx, err error)
 }
@@ -77,7 +77,7 @@ type Placement struct {
 type Receiver interface {
 	// Received completes m: with a nil error every byte of
 	// Placement.Memory has been written; with an error its contents are
-	// undefined. It runs in a goroutine of the driver or in that of the
-	// caller of Receive, must not block, and may send.
+	// undefined. It runs in a goroutine of the driver or in that of a
+	// caller of Receive or of Poller.Poll, must not block, and may send.
 	Received(m *Rx, err error)
 }

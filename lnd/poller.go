@@ -23,21 +23,20 @@ type Wait struct {
 	sleeper atomic.Pointer[Sleeper]
 }
 
-// Sleeper is who sleeps in Poll. Wake may come at any time, also too late.
+// Sleeper is who sleeps in Poll. Wake does not block; it may come at any time, also too late.
 type Sleeper struct{ Wake func() }
 
 // Over tells whether the wait is over.
 func (w *Wait) Over() bool { return w.over.Load() }
 
-// End ends the wait, and wakes who sleeps for it; false: it was over.
-func (w *Wait) End() bool {
-	if w.over.Swap(true) {
-		return false
-	}
+// End ends the wait; false: it was over. Wake is to follow.
+func (w *Wait) End() bool { return !w.over.Swap(true) }
+
+// Wake wakes who sleeps for the wait.
+func (w *Wait) Wake() {
 	if s := w.sleeper.Load(); s != nil {
 		s.Wake()
 	}
-	return true
 }
 
 // Reset begins another wait.

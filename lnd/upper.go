@@ -7,7 +7,7 @@ import (
 )
 
 // Upper is what an interface reports to: the node's side of one NI. Upcalls
-// come from the driver's goroutines, several at a time for different
+// come from the driver's goroutines or from callers of Poller.Poll, several at a time for different
 // connections, and must not block: whoever needs more hands over to a queue
 // of its own. They may call the interface's methods except Close. They may
 // begin before Driver.Open has returned, and have ended when Interface.Close

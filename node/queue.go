@@ -29,7 +29,7 @@ const AllEvents EventSet = 0xff
 // It grows as events come and are not taken:
 // whoever shares an MD with peers that are not trusted bounds the MD's threshold
 // or takes them fast. An MD that is left when its node closes sends no event;
-// give Next a context that ends then. Waiting costs one hand-over between goroutines, and no
+// give Next a context that ends then. Waiting costs at most one hand-over between goroutines, and no
 // allocation once the queue has grown to its working size.
 type EventQueue struct {
 	unwanted EventSet
@@ -66,6 +66,7 @@ func (q *EventQueue) HandleEvent(e *portals.Event) {
 	q.count++
 	q.some.End()
 	q.mu.Unlock()
+	q.some.Wake()
 	q.signal()
 }
 

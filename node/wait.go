@@ -23,9 +23,10 @@ import (
 //
 // ErrInHandler: a handler has called it.
 //
-// A caller may find his answer himself (lnd.Poller). Handlers of other answers may run in his
-// goroutine then, and if the driver polls (socklnd.Config.BusyPoll) those of any messages: it must
-// hold no lock that they take. And PutWait may return 20 ms later than ctx ends.
+// A caller may find his answer himself (lnd.Poller). Handlers of others' answers and of messages
+// that leave may run in his goroutine then, and if the driver polls (socklnd.Config.BusyPoll) those
+// of requests, too: it must hold no lock that they take. And PutWait may return 20 ms later than ctx
+// ends.
 func (n *Node) PutWait(ctx context.Context, b []byte, to lnet.ProcessID, o PutOptions) (int, error) {
 	last := portals.EventSend
 	if o.Ack {
@@ -99,6 +100,7 @@ func (w *waiter) end() {
 		return
 	}
 	close(w.ended)
+	w.over.Wake()
 	if w.left.Load() {
 		w.node.flights.remove(w)
 	}

@@ -72,8 +72,9 @@ type Config struct {
 	// bring, 0 (never) to 10 ms (busy_poll, whose name and meaning are those of the kernel's
 	// socket option). Answers come sooner, and a processor is busy meanwhile: GOMAXPROCS less
 	// one at most, so that it takes two. It is for nodes that have processors to spare; 50 µs
-	// do where peers answer at once. A program's handlers may then run in a goroutine
-	// that waits for an answer: who waits with a lock held that a handler takes waits forever.
+	// do where peers answer at once. A program's handlers of all messages may then run in a
+	// goroutine that waits for an answer, as those of answers may at any time: who waits with
+	// a lock held that a handler takes waits forever.
 	BusyPoll time.Duration
 
 	// Network supplies the streams; nil is the host's TCP.

@@ -13,7 +13,7 @@ import (
 )
 
 // conn is an established connection. Its reading side (reader.go) belongs to
-// its reader, or to whoever polls it (poll.go), its writing side (writer.go) to
+// its reader, or to a caller who has its role (poll.go), its writing side (writer.go) to
 // whoever holds the writer's role.
 type conn struct {
 	peer          *peer

@@ -5,9 +5,9 @@
 // the connection queues or writes it (writer.go); on the other side the
 // reader (reader.go) feeds protocol.Receiver, calls up, and reads the payload
 // into the place that comes back. opener.go and acceptor.go make connections,
-// reaper.go times them out and watches those that nobody reads. With busy polling the
-// reader, and callers who wait for answers, look before they sleep (poll.go). The protocol
-// itself is in package protocol.
+// reaper.go times them out and watches those that nobody reads. Callers who wait for answers
+// take the reader's role (poll.go); with busy polling both look before they sleep (watchers.go).
+// The protocol itself is in package protocol.
 //
 // Goroutines: one accept loop per listener and one for each newcomer that has
 // not finished its HELLO (Driver); per Interface a reaper and a link watcher;

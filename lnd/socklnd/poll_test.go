@@ -84,6 +84,7 @@ func (n *node) callers(p *puppet, count int) (over func()) {
 	}
 	over = sync.OnceFunc(func() {
 		done.End()
+		done.Wake()
 		all.Wait()
 	})
 	n.t.Cleanup(over)
@@ -208,7 +209,7 @@ func TestCallersLeaveWhatDies(t *testing.T) {
 	})
 }
 
-// TestCallersMeetTheEnd shows connections that end while callers watch them.
+// TestCallersMeetTheEnd shows connections that end while callers read them.
 func TestCallersMeetTheEnd(t *testing.T) {
 	eachManner(t, func(t *testing.T, m manner) {
 		for _, h := range hangUps {
@@ -301,8 +302,8 @@ func TestCallersWhileTheInterfaceCloses(t *testing.T) {
 	})
 }
 
-// TestPollOfNobody shows that Poll returns where nothing can be watched: a peer that
-// there is not, one that has sent nothing, and one whose connections are not polled.
+// TestPollOfNobody shows that Poll returns where nothing can be read: a peer that
+// there is not, one that has sent nothing, and one whose connections are not shared.
 func TestPollOfNobody(t *testing.T) {
 	for _, edit := range []func(*Config){nil, watchful} {
 		n := start(t, edit)
@@ -389,7 +390,7 @@ func TestBusyPollIsTuned(t *testing.T) {
 }
 
 // TestBusyPollEnds shows a connection that was polled, and is not any more since somebody has
-// said so: it carries messages, and callers do not watch it.
+// said so: it carries messages, and callers take no requests.
 func TestBusyPollEnds(t *testing.T) {
 	n := startWatchful(t)
 	p := newPuppet(n)

@@ -66,8 +66,8 @@ func (i *Interface) Options() any {
 }
 
 // Tune implements lnd.Tuner with an Options value. A peer that is to have more
-// connections gets them when the next message is for it; surplus ones stay. Where nothing
-// was polled, connections that there are never will be.
+// connections gets them when the next message is for it; surplus ones stay. With busy polling
+// a connection is watched from its next message on.
 func (i *Interface) Tune(given any) error {
 	dev, _ := i.driver.config.Network.Device(i.device, lnet.NID{}) // one that is gone has no speed
 	o, err := i.driver.resolveOptions(given, dev)
