@@ -166,13 +166,13 @@ func (r *run) HandleEvent(e *portals.Event) {
 	}
 }
 
+// fail ends the run with an error. When all transfers have ended none is left that could fail: a
+// SEND event that comes later tells only that its MD is gone.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.err == nil {
-		r.err = err
-	}
 	if r.ended.Swap(int64(r.x.n)) < int64(r.x.n) {
+		r.err = err
 		close(r.done)
 	}
 }
