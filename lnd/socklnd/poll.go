@@ -82,8 +82,8 @@ func (c *conn) share() bool {
 		return false
 	}
 	bell, err := p.stream.Bell()
-	if err != nil { // there are no file descriptors: it works as it is
-		c.peer.i.log.Debug("no bell", "peer", c.peer.id.NID, "error", err)
+	if err != nil { // there are no file descriptors: the reader goes on alone
+		c.peer.i.log.Debug("callers cannot read a connection", "peer", c.peer.id.String(), "cause", err)
 		p.stream = nil
 		return false
 	}
