@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -255,8 +256,8 @@ func TestFewLinesOfADeadSwitch(t *testing.T) {
 			}
 		})
 		w.told(t, 5, 40)
-		if !strings.Contains(w.log.String(), "peers=29") && !strings.Contains(w.log.String(), "peers=300") {
-			t.Error("the log does not say how many there are")
+		if !regexp.MustCompile(` peers=(2\d\d|300) `).MatchString(w.log.String()) {
+			t.Error("no line tells of most of them")
 		}
 	})
 }
