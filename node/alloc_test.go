@@ -58,6 +58,16 @@ func traffics() []traffic {
 				}
 			}
 		}},
+		{"put with ack that is waited for", func(t testing.TB) func() {
+			p := newPair(t)
+			sink(t, p.b, portals.OpPut)
+			data := make([]byte, 64)
+			return func() {
+				if _, err := p.a.PutWait(context.Background(), data, p.idb, node.PutOptions{Portal: 1, Ack: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
 		{"bind, put of registered memory", func(t testing.TB) func() {
 			p := newPair(t)
 			sink(t, p.b, portals.OpPut)

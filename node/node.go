@@ -70,6 +70,7 @@ type Node struct {
 	uses      [lnet.Portals]portalUse
 	endings   endings
 	flights   flights
+	waiters   sync.Pool // of *waiter
 
 	// What waits for the monitor, and, in steps, for whoever is at it.
 	wake      chan struct{} // one token while there is something to do

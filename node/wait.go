@@ -64,17 +64,19 @@ func (e *InFlightError) Unwrap() error { return e.Err }
 func (e *InFlightError) Done() <-chan struct{} { return e.done }
 
 // waiter waits for an MD's end, and hears its events. What its MD's events leave in
-// it belongs to the handler until ended is closed, and then to who waits.
+// it belongs to the handler until ended has a token, and then to who waits, who uses it again.
 type waiter struct {
 	node   *Node
 	answer portals.EventType
 	room   int           // of the caller's memory
 	length int           // that the answer tells; -1: none came
 	err    error         // of the last event that told of one
-	ended  chan struct{} // closed when the memory is free
-	over   lnd.Wait      // until ended is closed, or is about to be
-	left   atomic.Bool   // it is among the node's flights, or was
+	ended  chan struct{} // has a token when the memory is free
+	over   lnd.Wait      // until there is one, or is about to be
 	where  lookout
+
+	left   atomic.Bool   // it is among the node's flights, or was
+	landed chan struct{} // of one that has left; closed when the memory is free
 }
 
 // HandleEvent implements portals.Handler.
@@ -99,20 +101,25 @@ func (w *waiter) end() {
 	if !w.over.End() {
 		return
 	}
-	close(w.ended)
 	w.over.Wake()
 	if w.left.Load() {
 		w.node.flights.remove(w)
+		close(w.landed)
 	}
+	w.ended <- struct{}{} // the last that the handler does
 }
 
-// outcome is what a wait has come to that has ended.
+// outcome is what a wait has come to that has ended. It is the last that its caller does.
 func (w *waiter) outcome() (int, error) {
+	length, err := w.length, w.err
+	w.err, w.where = nil, lookout{}
+	w.over.Reset()
+	w.node.waiters.Put(w)
 	switch {
-	case w.length >= 0: // even if the driver could not tell that it had left
-		return w.length, nil
-	case w.err != nil:
-		return 0, w.err
+	case length >= 0: // even if the driver could not tell that it had left
+		return length, nil
+	case err != nil:
+		return 0, err
 	}
 	return 0, ErrTimedOut
 }
@@ -132,7 +139,11 @@ func (n *Node) wait(
 	if answer == portals.EventSend {
 		threshold = 1
 	}
-	w := &waiter{node: n, answer: answer, room: len(b), length: -1, ended: make(chan struct{})}
+	w, ok := n.waiters.Get().(*waiter)
+	if !ok {
+		w = &waiter{node: n, ended: make(chan struct{}, 1)}
+	}
+	w.answer, w.room, w.length = answer, len(b), -1
 	h, err := n.Bind(portals.MD{
 		Bytes: b, Threshold: threshold, Options: portals.Truncate | tracking, Handler: w, Unlink: true,
 	})
@@ -165,6 +176,7 @@ func (n *Node) wait(
 func (w *waiter) leave(h lnet.Handle, why error) error {
 	n := w.node
 	_ = n.Unlink(h) // not found: it is about to end, or the node is closed
+	w.landed = make(chan struct{})
 	w.left.Store(true)
 	if !n.flights.add(w) {
 		w.end()
@@ -173,7 +185,7 @@ func (w *waiter) leave(h lnet.Handle, why error) error {
 		n.flights.remove(w)
 		return why
 	}
-	return &InFlightError{Err: why, done: w.ended}
+	return &InFlightError{Err: why, done: w.landed}
 }
 
 // flights are waits that have ended before the driver was through with the memory.
