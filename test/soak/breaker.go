@@ -42,7 +42,7 @@ type breaker struct {
 
 	mu      sync.Mutex // guards the rest
 	random  *rand.Rand
-	calm    bool // no blow any more
+	calm    bool // no blow yet, or any more
 	streams []*stream
 }
 
@@ -51,16 +51,14 @@ func newBreaker(c *Config, s side) *breaker {
 		Network: socklnd.HostNetwork(),
 		min:     c.KillMin, max: c.KillMax,
 		random: rand.New(rand.NewPCG(c.seed(s), 1)),
+		calm:   true,
 	}
 }
 
 // run breaks streams until ctx ends, and none after.
 func (b *breaker) run(ctx context.Context) {
-	defer func() {
-		b.mu.Lock()
-		b.calm = true
-		b.mu.Unlock()
-	}()
+	b.setCalm(false)
+	defer b.setCalm(true)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -104,6 +102,12 @@ func (b *breaker) oneIn(n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.calm && b.random.IntN(n) == 0
+}
+
+func (b *breaker) setCalm(calm bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calm = calm
 }
 
 func (b *breaker) isCalm() bool {

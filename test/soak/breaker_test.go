@@ -89,6 +89,7 @@ func connect(t *testing.T) (near *stream, far socklnd.Stream) {
 		accepted <- s
 	}()
 	b := newBreaker(&c, parent)
+	b.setCalm(false)
 	s, err := network.Dial(t.Context(), at, l.Addr())
 	if err != nil {
 		t.Fatal(err)

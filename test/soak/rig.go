@@ -148,6 +148,23 @@ func (r *rig) settle(patience time.Duration) error {
 	}
 }
 
+// meet waits until all NIDs of the other side are known. A message of discovery that is broken off is
+// missed only after a transaction timeout, which may be most of the soak.
+func (r *rig) meet(ctx context.Context, nids []lnet.NID) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		if p, ok := r.node.Peer(nids[0]); ok && len(p.NIs) == len(nids) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // leastShare is what part of the messages each rail has to carry, where rails
 // share them: one in so many.
 const leastShare = 20
