@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	seeds  = flag.Int("seeds", seedsPlain, "number of seeds")
+	seeds  = flag.Int("seeds", seedsHere, "number of seeds")
 	first  = flag.Uint64("first", 1, "the first seed")
 	report = flag.String("report", "", "a file that the report is written to")
 )
