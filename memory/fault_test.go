@@ -7,32 +7,8 @@ import (
 	"testing"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/lnetd/lnetd/internal/testenv"
 )
-
-// mapped is a file of some pages, and its memory.
-func mapped(t *testing.T, pages int) (*os.File, []byte) {
-	t.Helper()
-	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	size := pages * os.Getpagesize()
-	if err := f.Truncate(int64(size)); err != nil {
-		t.Fatal(err)
-	}
-	b, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Munmap(b); err != nil {
-			t.Error(err)
-		}
-	})
-	return f, b
-}
 
 // Pages that are gone are a Fault, which says where, of whoever reads or writes them under
 // Guard, and which is an EFAULT; those that are there are none.
@@ -40,14 +16,12 @@ func mapped(t *testing.T, pages int) (*os.File, []byte) {
 // transport 9.9 (8)
 func TestFault(t *testing.T) {
 	page := os.Getpagesize()
-	f, b := mapped(t, 3)
+	b, cut := testenv.Mapped(t, 3*page)
 	v := Vector{Segments: []Segment{{Bytes: b[:page]}, {Bytes: b[page:]}}, Offset: 5, Length: 3*page - 5}
 	if fault := v.Check(); fault != nil {
 		t.Fatal(fault)
 	}
-	if err := f.Truncate(int64(2 * page)); err != nil {
-		t.Fatal(err)
-	}
+	cut(2 * page)
 	lost := uintptr(unsafe.Pointer(&b[2*page]))
 	sound := Vector{Segments: v.Segments, Length: 2 * page}
 	other := Of(make([]byte, 3*page))

@@ -1,6 +1,7 @@
 // Package testenv says what a test needs of the machine that it runs on. A
 // test that does not find it skips and says what is missing, unless
-// LNETD_TEST_ALL=1 asks for every test, when it fails instead.
+// LNETD_TEST_ALL=1 asks for every test, when it fails instead. And it gives
+// tests what several need of the machine, such as memory whose pages can go.
 package testenv
 
 import (

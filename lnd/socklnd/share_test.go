@@ -9,8 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/memory"
@@ -142,7 +141,9 @@ func TestFaultOfASharedConnection(t *testing.T) {
 			p := newPuppet(n)
 			w := p.connect(protocol.Control)
 			n.share(p, w)
-			gone := memoryWithoutEnd(t, 5*os.Getpagesize())
+			page := os.Getpagesize()
+			gone, cut := testenv.Mapped(t, 5*page)
+			cut(4 * page)
 			n.onArrival(func(a *arrival) error {
 				if len(gone) == int(a.header.PayloadLength) {
 					a.place(memory.Of(gone))
@@ -160,28 +161,6 @@ func TestFaultOfASharedConnection(t *testing.T) {
 			}
 		})
 	}
-}
-
-// memoryWithoutEnd is memory whose last page is gone.
-func memoryWithoutEnd(t *testing.T, size int) []byte {
-	t.Helper()
-	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	if err := f.Truncate(int64(size)); err != nil {
-		t.Fatal(err)
-	}
-	m, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Munmap(m) })
-	if err := f.Truncate(int64(size - os.Getpagesize())); err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // TestABellBreaks shows a bell that stays mute: the connection ends, and no message that had

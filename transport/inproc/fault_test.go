@@ -10,8 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/transport"
@@ -21,33 +20,20 @@ import (
 // many as a page has.
 func lost(t *testing.T, d *domain, length, good int) *buffer {
 	t.Helper()
-	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
 	page := os.Getpagesize()
 	kept := (good + page - 1) / page * page
 	size := kept + (length+page-1)/page*page
-	if err := f.Truncate(int64(size)); err != nil {
-		t.Fatal(err)
-	}
-	b, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, cut := testenv.Mapped(t, size)
 	if err := d.Adopt(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	r := register(t, d, slices.Collect(slices.Chunk(b[kept-good:kept-good+length], 4096))...)
 	t.Cleanup(func() {
-		if err := errors.Join(r.Deregister(), d.Free(b), unix.Munmap(b)); err != nil {
+		if err := errors.Join(r.Deregister(), d.Free(b)); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := f.Truncate(int64(kept)); err != nil {
-		t.Fatal(err)
-	}
+	cut(kept)
 	return r
 }
 

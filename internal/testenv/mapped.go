@@ -1,0 +1,35 @@
+package testenv
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mapped is the memory of a file of so many bytes. What lies behind the size that cut gives the
+// file is gone from then on, but for the rest of a page.
+func Mapped(t testing.TB, size int) (b []byte, cut func(size int)) {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	cut = func(size int) {
+		t.Helper()
+		if err := f.Truncate(int64(size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cut(size)
+	if b, err = unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Munmap(b); err != nil {
+			t.Error(err)
+		}
+	})
+	return b, cut
+}
