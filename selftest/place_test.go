@@ -137,7 +137,7 @@ func TestLoadGoesOnByTheOtherWire(t *testing.T) {
 						if nets == 0 { // the server may answer by another way than it was asked
 							most = 3 * concurrency
 						}
-						for range 12 {
+						for range 20 {
 							n := r.rate()
 							rates = append(rates, n)
 							if n < before*9/10 {
@@ -151,7 +151,7 @@ func TestLoadGoesOnByTheOtherWire(t *testing.T) {
 							t.Errorf("%v RPCs in the seconds after the cut, before it %d", rates, before)
 						}
 						mend()
-						time.Sleep(20 * time.Second)
+						time.Sleep(30 * time.Second)
 						if n := r.underWay(); n != concurrency {
 							t.Errorf("%d RPCs under way after the repair, want %d", n, concurrency)
 						}
