@@ -73,7 +73,7 @@ func (q *EventQueue) HandleEvent(e *portals.Event) {
 // seek implements seeker.
 func (q *EventQueue) seek(l lookout) {
 	if l.by == nil && !q.looks.Load() {
-		return // nearly always, and without a lock
+		return // as with drivers that are no Pollers, and without a lock
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
