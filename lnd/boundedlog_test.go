@@ -228,24 +228,38 @@ func (h deafToLevels) Enabled(_ context.Context, l slog.Level) bool { return l >
 func TestBoundedLogAtOnce(t *testing.T) {
 	b, _ := textLog(slog.LevelInfo)
 	var work sync.WaitGroup
+	underway := make(chan struct{})
 	for g := range 8 {
 		work.Go(func() {
 			for k := range 2000 {
+				if g == 0 && k == 1000 {
+					close(underway)
+				}
 				b.Tell(Line{Level: slog.LevelInfo, Text: texts[g%3], Of: About("peer", texts[k%len(texts)])})
-				if k%100 == 0 { // as if minutes had passed, and the timer had gone off
-					b.core.mu.Lock()
-					b.core.begin = b.core.begin.Add(-time.Minute)
-					b.core.disarm()
-					b.core.running.Add(1)
-					b.core.mu.Unlock()
+				if k%100 == 0 && aMinuteOn(b.core) {
 					b.core.expire()
 				}
 			}
 		})
 	}
+	<-underway
 	b.End()
 	work.Wait()
 	b.End()
+}
+
+// aMinuteOn is as if a minute had passed and the timer had gone off, which after the
+// end it does not.
+func aMinuteOn(c *boundedCore) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return false
+	}
+	c.begin = c.begin.Add(-time.Minute)
+	c.disarm()
+	c.running.Add(1)
+	return true
 }
 
 var texts = []string{"a", "b", "c", "d", "e", "f", "g"}
