@@ -65,7 +65,7 @@ func discoverer(ctx context.Context, n *node.Node) error {
 }
 
 // monitor has the monitor wait for ever, in a handler of a message that it sends: one that a
-// rule has delayed.
+// rule has delayed, and that ends where it is sent, as those to 0@lo do.
 func monitor(ctx context.Context, n *node.Node) error {
 	if err := n.AddFault(fault.Rule{Kind: fault.Delay, Latency: pause, Rate: 1}); err != nil {
 		return err
@@ -74,7 +74,7 @@ func monitor(ctx context.Context, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	to := lnet.ProcessID{NID: n.NIs()[len(n.NIs())-1].NID, PID: lnet.PIDLustre}
+	to := lnet.ProcessID{NID: lnet.LoopbackNID, PID: lnet.PIDLustre}
 	if err := n.Put(h, to, node.PutOptions{Portal: 1}); err != nil {
 		return err
 	}
