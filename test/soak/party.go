@@ -59,8 +59,9 @@ func (p *party) work(ctx context.Context, sampled func(Sample)) {
 	p.began = time.Now()
 	var all sync.WaitGroup
 	all.Go(func() {
-		p.rig.meet(ctx, p.config.nids(p.side.other()))
-		p.breaker.run(ctx)
+		if p.rig.meet(ctx, p.config.nids(p.side.other())) == nil {
+			p.breaker.run(ctx)
+		}
 		p.ran = time.Since(p.began)
 	})
 	all.Go(func() { p.sample(ctx, sampled) })

@@ -131,36 +131,38 @@ func (r *rig) ailing(say func(format string, args ...any)) {
 
 // settle waits until the node is at rest, or for as long as patience allows.
 func (r *rig) settle(patience time.Duration) error {
-	tick := time.NewTicker(20 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := until(ctx, 20*time.Millisecond, r.unrest); err != nil {
+		return fmt.Errorf("%v after the last operation ended: %w", patience, err)
+	}
+	return nil
+}
+
+// meet waits until all NIDs of the other side are known, or ctx is done. A message of discovery that is
+// broken off is missed only after a transaction timeout, which may be most of the soak.
+func (r *rig) meet(ctx context.Context, nids []lnet.NID) error {
+	return until(ctx, time.Millisecond, func() error {
+		if p, ok := r.node.Peer(nids[0]); !ok || len(p.NIs) != len(nids) {
+			return fmt.Errorf("not all of %v are known as NIDs of one peer", nids)
+		}
+		return nil
+	})
+}
+
+// until looks again and again, until there is nothing wrong, or ctx is done: then it returns what still is.
+func until(ctx context.Context, pause time.Duration, wrong func() error) error {
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
 	for {
-		err := r.unrest()
+		err := wrong()
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-tick.C:
-		case <-deadline.C:
-			return fmt.Errorf("%v after the last operation ended: %w", patience, err)
-		}
-	}
-}
-
-// meet waits until all NIDs of the other side are known. A message of discovery that is broken off is
-// missed only after a transaction timeout, which may be most of the soak.
-func (r *rig) meet(ctx context.Context, nids []lnet.NID) {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for {
-		if p, ok := r.node.Peer(nids[0]); ok && len(p.NIs) == len(nids) {
-			return
-		}
-		select {
-		case <-tick.C:
 		case <-ctx.Done():
-			return
+			return err
 		}
 	}
 }
