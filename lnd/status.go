@@ -3,6 +3,7 @@ package lnd
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -77,10 +78,22 @@ func StatusOf(err error) Status {
 	return StatusLocalError
 }
 
-// Errors that drivers wrap in an Error.
+// ListenError is an address that a driver cannot listen at: EADDRINUSE or EACCES, mostly.
+type ListenError struct {
+	Addr netip.AddrPort
+	Err  error
+}
+
+func (e *ListenError) Error() string { return fmt.Sprintf("listen on %s: %v", e.Addr, e.Err) }
+
+func (e *ListenError) Unwrap() error { return e.Err }
+
+// Errors that drivers wrap, in an Error if they tell of a message.
 var (
 	// ErrClosed means that the interface is closed or closing.
 	ErrClosed = errors.New("interface closed")
+	// ErrExists means that another interface of the driver has the NID.
+	ErrExists = errors.New("interface exists")
 	// ErrUnreachable means that there is no connection with the peer and
 	// none is being made (socklnd 12.4).
 	ErrUnreachable = errors.New("no connection with the peer")

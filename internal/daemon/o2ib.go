@@ -236,7 +236,7 @@ func o2ibShow(i *node.NIInfo) map[string]int64 {
 // locked.
 func o2ibExplain(err error) error {
 	f := api.Fault{Code: api.CodeInterface}
-	var listen *o2iblnd.ListenError
+	var listen *lnd.ListenError
 	switch {
 	case errors.Is(err, verbs.ErrLocked):
 		f.Errno, f.Text = -int(syscall.ENOMEM), "memory cannot be registered with the RDMA device"

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
@@ -217,9 +218,9 @@ func TestO2IBExplain(t *testing.T) {
 		err  error
 		want api.Code
 	}{
-		{&o2iblnd.ListenError{Addr: at, Err: syscall.EADDRINUSE}, api.CodePortInUse},
-		{&o2iblnd.ListenError{Addr: at, Err: syscall.EACCES}, api.CodePortForbidden},
-		{&o2iblnd.ListenError{Addr: at, Err: verbs.Wrap(verbs.ErrLocked, "register")}, api.CodeInterface},
+		{&lnd.ListenError{Addr: at, Err: syscall.EADDRINUSE}, api.CodePortInUse},
+		{&lnd.ListenError{Addr: at, Err: syscall.EACCES}, api.CodePortForbidden},
+		{&lnd.ListenError{Addr: at, Err: verbs.Wrap(verbs.ErrLocked, "register")}, api.CodeInterface},
 	} {
 		f, ok := errors.AsType[*api.Fault](o2ibExplain(tt.err))
 		if !ok || f.Code != tt.want || f.Text == "" {

@@ -257,7 +257,7 @@ func tcpShow(i *node.NIInfo) map[string]int64 {
 // others that have none, if the port is forbidden and nobody has asked for it. A
 // port to call that was configured stays.
 func tcpAgain(v config.Values, err error, log *slog.Logger) config.Values {
-	var listen *socklnd.ListenError
+	var listen *lnd.ListenError
 	_, given := v[config.PortOption]
 	if given || !errors.As(err, &listen) || !errors.Is(err, syscall.EACCES) {
 		return nil
@@ -284,7 +284,7 @@ func warnUnprivileged(c socklnd.Config, log *slog.Logger) {
 
 // tcpExplain puts a port that cannot be had into words.
 func tcpExplain(err error) error {
-	var listen *socklnd.ListenError
+	var listen *lnd.ListenError
 	switch {
 	case !errors.As(err, &listen):
 	case errors.Is(err, syscall.EADDRINUSE):

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -94,10 +95,10 @@ func TestTCPAcceptsItsLikes(t *testing.T) {
 
 // A port that is forbidden, and that nobody has asked for, gives way to another one.
 func TestTCPTakesAnUnprivilegedPort(t *testing.T) {
-	forbidden := &socklnd.ListenError{
+	forbidden := &lnd.ListenError{
 		Addr: netip.MustParseAddrPort("10.0.0.1:988"), Err: os.NewSyscallError("bind", syscall.EACCES),
 	}
-	taken := &socklnd.ListenError{Addr: forbidden.Addr, Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
+	taken := &lnd.ListenError{Addr: forbidden.Addr, Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
 	for _, tt := range []struct {
 		lnetd string
 		err   error

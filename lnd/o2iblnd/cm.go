@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
@@ -41,10 +42,10 @@ func (d *Driver) bind(i *Interface) error {
 	case l == nil:
 		var err error
 		if l, err = d.listen(i, at); err != nil {
-			return &ListenError{Addr: at, Err: err}
+			return &lnd.ListenError{Addr: at, Err: err}
 		}
 	case l.defunct:
-		return &ListenError{Addr: at, Err: errDefunct}
+		return &lnd.ListenError{Addr: at, Err: errDefunct}
 	}
 	i.mu.Lock()
 	i.bound = l

@@ -33,13 +33,13 @@ type Driver struct {
 	opening  sync.Mutex    // a device is being opened or closed
 	lastTime uint64        // the last incarnation
 
-	mu         sync.Mutex // guards the rest
-	closed     bool
-	interfaces map[lnet.NID]*Interface
-	listeners  map[netip.AddrPort]*listener
-	devices    map[verbs.Device]*device
-	halfOpen   int
-	sources    map[netip.Addr]int // half-open, by where they came from
+	interfaces lnd.Interfaces[*Interface]
+
+	mu        sync.Mutex // guards the rest
+	listeners map[netip.AddrPort]*listener
+	devices   map[verbs.Device]*device
+	halfOpen  int
+	sources   map[netip.Addr]int // half-open, by where they came from
 }
 
 // New returns a driver with the given configuration, which it checks.
@@ -54,13 +54,12 @@ func New(c Config) (*Driver, error) {
 		c.Wall = time.Now
 	}
 	return &Driver{
-		config:     c,
-		log:        lnd.NewBoundedLog(c.Logger),
-		workers:    runtime.GOMAXPROCS(0),
-		interfaces: make(map[lnet.NID]*Interface),
-		listeners:  make(map[netip.AddrPort]*listener),
-		devices:    make(map[verbs.Device]*device),
-		sources:    make(map[netip.Addr]int),
+		config:    c,
+		log:       lnd.NewBoundedLog(c.Logger),
+		workers:   runtime.GOMAXPROCS(0),
+		listeners: make(map[netip.AddrPort]*listener),
+		devices:   make(map[verbs.Device]*device),
+		sources:   make(map[netip.Addr]int),
 	}, nil
 }
 
@@ -69,7 +68,7 @@ func (d *Driver) Type() lnet.NetType { return lnet.TypeO2IB }
 
 // Open brings up an interface: it finds the address and the RDMA device behind it, and
 // listens, unless another interface does so there already. Config.Options may be an Options
-// value. A service that cannot be had is a *ListenError; a NID in use is ErrExists.
+// value. A service that cannot be had is a *lnd.ListenError; a NID in use is lnd.ErrExists.
 func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
 	i, err := d.open(ctx, &c)
 	if err != nil {
@@ -99,7 +98,7 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.enter(i); err != nil {
+	if err := d.interfaces.Enter(i.nid, i); err != nil {
 		return nil, err
 	}
 	if err := d.bind(i); err != nil {
@@ -183,32 +182,13 @@ func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
 // minPeerCredits is the least peer_credits (o2iblnd 15).
 const minPeerCredits = 8
 
-// enter adds i to the driver's interfaces.
-func (d *Driver) enter(i *Interface) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return lnd.ErrClosed
-	}
-	if d.interfaces[i.nid] != nil {
-		return fmt.Errorf("nid %s: %w", i.nid, ErrExists)
-	}
-	d.interfaces[i.nid] = i
-	return nil
-}
-
 // leave takes i out, and the channel with the last one.
 func (d *Driver) leave(i *Interface) {
 	d.unbind(i)
-	d.mu.Lock()
-	delete(d.interfaces, i.nid)
-	d.mu.Unlock()
+	d.interfaces.Leave(i.nid)
 	d.binding.Lock()
 	defer d.binding.Unlock()
-	d.mu.Lock()
-	last := len(d.interfaces) == 0
-	d.mu.Unlock()
-	if last && d.channel != nil {
+	if d.interfaces.Len() == 0 && d.channel != nil {
 		if err := d.channel.Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
 			d.log.Warn("event channel is not closed", "cause", err)
 			return
@@ -256,12 +236,8 @@ func (q *queue) byNumber(qpn uint32) *conn {
 // Close waits for the goroutines of devices and of the channel. Interfaces are closed
 // first, by whoever opened them.
 func (d *Driver) Close() error {
-	d.mu.Lock()
-	d.closed = true
-	n := len(d.interfaces)
-	d.mu.Unlock()
-	if n > 0 {
-		return fmt.Errorf("o2iblnd: close: %d interfaces are open", n)
+	if err := d.interfaces.Close(); err != nil {
+		return fmt.Errorf("o2iblnd: close: %w", err)
 	}
 	d.group.Wait()
 	d.log.End()

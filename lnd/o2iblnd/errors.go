@@ -3,26 +3,12 @@ package o2iblnd
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"syscall"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
-
-// ErrExists means that another interface of the driver has the NID.
-var ErrExists = errors.New("interface exists")
-
-// ListenError is a service that cannot be had: EADDRINUSE or EACCES, mostly.
-type ListenError struct {
-	Addr netip.AddrPort
-	Err  error
-}
-
-func (e *ListenError) Error() string { return fmt.Sprintf("listen on %s: %v", e.Addr, e.Err) }
-
-func (e *ListenError) Unwrap() error { return e.Err }
 
 // Causes of closed connections and failed messages.
 var (

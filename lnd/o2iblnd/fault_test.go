@@ -254,7 +254,7 @@ func TestTwoNets(t *testing.T) {
 		for _, p := range [][2]*station{{a, b}, {a1, b1}, {b, a}, {b1, a1}} {
 			p[0].works(p[1])
 		}
-		if _, err := a.d.Open(t.Context(), lnd.Config{NID: nidOf(0), Upper: a}); !errors.Is(err, o2iblnd.ErrExists) {
+		if _, err := a.d.Open(t.Context(), lnd.Config{NID: nidOf(0), Upper: a}); !errors.Is(err, lnd.ErrExists) {
 			t.Errorf("the same NID again: %v", err)
 		}
 		for _, s := range []*station{a1, b1} {

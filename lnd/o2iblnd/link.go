@@ -90,7 +90,7 @@ func (i *Interface) rebind(now time.Time) {
 	}
 	i.nextBind = now.Add(bindPeriod)
 	if err := i.driver.bind(i); err != nil {
-		var busy *ListenError
+		var busy *lnd.ListenError
 		if !errors.As(err, &busy) || !errors.Is(err, verbs.ErrNoDevice) {
 			i.log.Debug("no device", "device", i.device, "cause", err)
 		}

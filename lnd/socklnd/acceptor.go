@@ -45,7 +45,7 @@ func (d *Driver) listen(i *Interface) error {
 	for _, port := range ports {
 		at := netip.AddrPortFrom(i.address, uint16(port))
 		if err := d.share(i, at); err != nil {
-			return &ListenError{Addr: at, Err: err}
+			return &lnd.ListenError{Addr: at, Err: err}
 		}
 	}
 	return nil
@@ -149,7 +149,7 @@ func (d *Driver) introduce(n *newcomer) (i *Interface, err error) {
 		}
 		switch step {
 		case protocol.GotRequest:
-			i = d.find(setup.Request.NID)
+			i = d.interfaces.Find(setup.Request.NID)
 			if i == nil {
 				return nil, refusal(lnd.RefusedNID, "request for %s: no such nid here", setup.Request.NID)
 			}

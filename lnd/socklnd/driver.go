@@ -28,12 +28,12 @@ type Driver struct {
 	// and those that are on their way out.
 	welcoming chan struct{}
 
-	mu         sync.Mutex // guards closed to listeners, and random
-	closed     bool
-	interfaces map[lnet.NID]*Interface
-	listeners  map[netip.AddrPort]*acceptor
+	interfaces lnd.Interfaces[*Interface]
 	halfOpen   halfOpen
-	random     *rand.Rand
+
+	mu        sync.Mutex // guards the rest
+	listeners map[netip.AddrPort]*acceptor
+	random    *rand.Rand
 }
 
 // New returns a driver with the given configuration, which it checks.
@@ -51,13 +51,12 @@ func New(c Config) (*Driver, error) {
 		c.Seed = rand.Uint64()
 	}
 	return &Driver{
-		config:     c,
-		log:        lnd.NewBoundedLog(c.Logger),
-		interfaces: make(map[lnet.NID]*Interface),
-		listeners:  make(map[netip.AddrPort]*acceptor),
-		welcoming:  make(chan struct{}, 2*c.MaxHalfOpen),
-		halfOpen:   newHalfOpen(c.MaxHalfOpen, c.MaxHalfOpenPerSource),
-		random:     rand.New(rand.NewPCG(c.Seed, c.Seed)),
+		config:    c,
+		log:       lnd.NewBoundedLog(c.Logger),
+		listeners: make(map[netip.AddrPort]*acceptor),
+		welcoming: make(chan struct{}, 2*c.MaxHalfOpen),
+		halfOpen:  newHalfOpen(c.MaxHalfOpen, c.MaxHalfOpenPerSource),
+		random:    rand.New(rand.NewPCG(c.Seed, c.Seed)),
 	}, nil
 }
 
@@ -67,7 +66,7 @@ func (d *Driver) Type() lnet.NetType { return lnet.TypeTCP }
 // Open brings up an interface: it finds the device and the address, starts an
 // acceptor on the address unless another interface has one there already, and
 // watches the link. Config.Options may be an Options value. A port that cannot
-// be had is a *ListenError; a NID in use is ErrExists.
+// be had is a *lnd.ListenError; a NID in use is lnd.ErrExists.
 func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
 	i, err := d.open(ctx, &c)
 	if err != nil {
@@ -101,7 +100,7 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.enter(i); err != nil {
+	if err := d.interfaces.Enter(i.nid, i); err != nil {
 		return nil, err
 	}
 	if err := d.listen(i); err != nil {
@@ -155,24 +154,10 @@ func chooseAddress(dev Device, nid lnet.NID) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("device %s has no usable address", dev.Name)
 }
 
-// enter adds i to the driver's interfaces.
-func (d *Driver) enter(i *Interface) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return lnd.ErrClosed
-	}
-	if d.interfaces[i.nid] != nil {
-		return fmt.Errorf("nid %s: %w", i.nid, ErrExists)
-	}
-	d.interfaces[i.nid] = i
-	return nil
-}
-
 // leave takes i out, and the acceptors that nobody else uses.
 func (d *Driver) leave(i *Interface) {
+	d.interfaces.Leave(i.nid)
 	d.mu.Lock()
-	delete(d.interfaces, i.nid)
 	var idle []*acceptor
 	for _, at := range i.listening {
 		a := d.listeners[at]
@@ -190,13 +175,6 @@ func (d *Driver) leave(i *Interface) {
 	for _, a := range idle {
 		a.close()
 	}
-}
-
-// find returns the interface with exactly this NID.
-func (d *Driver) find(nid lnet.NID) *Interface {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.interfaces[nid]
 }
 
 // jitter returns a number from [0, 1).
@@ -249,12 +227,8 @@ func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
 // Node.Close. A driver without an interface has nothing but goroutines that are about
 // to end; who need not see their end need not call Close.
 func (d *Driver) Close() error {
-	d.mu.Lock()
-	d.closed = true
-	n := len(d.interfaces)
-	d.mu.Unlock()
-	if n > 0 {
-		return fmt.Errorf("socklnd: close: %d interfaces are open", n)
+	if err := d.interfaces.Close(); err != nil {
+		return fmt.Errorf("socklnd: close: %w", err)
 	}
 	d.group.Wait()
 	d.log.End()

@@ -5,27 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"syscall"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 )
-
-// ErrExists means that another interface of the driver has the NID.
-var ErrExists = errors.New("interface exists")
-
-// ListenError is a port that the acceptor cannot have: EADDRINUSE or EACCES,
-// mostly.
-type ListenError struct {
-	Addr netip.AddrPort
-	Err  error
-}
-
-func (e *ListenError) Error() string { return fmt.Sprintf("listen on %s: %v", e.Addr, e.Err) }
-
-func (e *ListenError) Unwrap() error { return e.Err }
 
 // Causes of closed connections and failed messages.
 var (

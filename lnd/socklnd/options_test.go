@@ -131,7 +131,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"no upper", context.Background(), lnd.Config{Net: tcp}, nil},
 		{"another net type", context.Background(), lnd.Config{Net: lnet.MakeNet(lnet.TypeO2IB, 0), Upper: u}, nil},
 		{"a NID of another net", context.Background(), lnd.Config{Net: lnet.MakeNet(lnet.TypeTCP, 1), NID: nid, Upper: u}, nil},
-		{"the same NID", context.Background(), lnd.Config{Net: tcp, NID: nid, Upper: u}, ErrExists},
+		{"the same NID", context.Background(), lnd.Config{Net: tcp, NID: nid, Upper: u}, lnd.ErrExists},
 		{"an address of nobody", context.Background(), lnd.Config{Net: tcp, NID: elsewhere, Upper: u}, errNoDevice},
 		{"a device of nobody", context.Background(), lnd.Config{Net: tcp, Device: "nosuch0", Upper: u}, errNoDevice},
 		{"strange options", context.Background(), lnd.Config{Net: tcp, NID: nid, Upper: u, Options: 5}, nil},
@@ -151,7 +151,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	for range 2 {
 		_, err = other.Open(context.Background(), lnd.Config{Net: tcp, NID: nid, Upper: u})
-		var listen *ListenError
+		var listen *lnd.ListenError
 		if !errors.As(err, &listen) || !errors.Is(err, syscall.EADDRINUSE) || listen.Addr.Addr() != address {
 			t.Errorf("error %v, want EADDRINUSE for %s", err, address)
 		}
