@@ -1,6 +1,9 @@
 package lnd
 
-import "sync/atomic"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
 // Refusal says why an interface turned a caller away: somebody who wanted a
 // connection, and has none.
@@ -32,6 +35,21 @@ var refusalNames = [Refusals]string{
 // String is the name by which commands and metrics know the reason, lower_case
 // and stable.
 func (r Refusal) String() string { return refusalNames[r] }
+
+// RefusedError is why a driver turned a caller away.
+type RefusedError struct {
+	Reason Refusal
+	Err    error
+}
+
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// Refuse returns a *RefusedError in the words of fmt.Errorf.
+func Refuse(r Refusal, format string, args ...any) error {
+	return &RefusedError{Reason: r, Err: fmt.Errorf(format, args...)}
+}
 
 // RefusalCounts are numbers of callers by why they were turned away.
 type RefusalCounts [Refusals]uint64

@@ -88,7 +88,7 @@ func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *proto
 		}
 		i.out.run()
 		i.uncall(c)
-		return nil, reject, refusal(lnd.RefusedStale, "of another life than its connections")
+		return nil, reject, lnd.Refuse(lnd.RefusedStale, "of another life than its connections")
 	}
 	p.accepting++
 	p.making = append(p.making, c)
@@ -126,7 +126,7 @@ func (c *conn) accept(m *protocol.Message, self *protocol.Self) {
 	}()
 	if err != nil {
 		r := self.NoRoom(m)
-		c.i.driver.refused(c.i, c.source, &refusedError{lnd.RefusedMany, err})
+		c.i.driver.refused(c.i, c.source, &lnd.RefusedError{Reason: lnd.RefusedMany, Err: err})
 		_ = c.id.Reject(r.Append(private[:0], byteOrder)) // the caller may have gone
 		c.close(deviceFailure(err))
 	}
@@ -140,13 +140,13 @@ func (i *Interface) callerFor(nid lnet.NID, from netip.Addr) (*peer, error) {
 	p := i.peers[nid]
 	switch {
 	case i.closing:
-		return nil, refusal(lnd.RefusedClosing, "closing")
+		return nil, lnd.Refuse(lnd.RefusedClosing, "closing")
 	case nid.Net() != i.nid.Net():
-		return nil, refusal(lnd.RefusedHello, "%s is of another net", nid)
+		return nil, lnd.Refuse(lnd.RefusedHello, "%s is of another net", nid)
 	case i.sources[from] >= maxConnsPerSource:
-		return nil, refusal(lnd.RefusedMany, "%d connections with its address", maxConnsPerSource)
+		return nil, lnd.Refuse(lnd.RefusedMany, "%d connections with its address", maxConnsPerSource)
 	case p == nil && nid.IP() != from && !i.claims.Take(from, time.Now()):
-		return nil, refusal(lnd.RefusedClaims, "its address has called by too many NIDs")
+		return nil, lnd.Refuse(lnd.RefusedClaims, "its address has called by too many NIDs")
 	}
 	if p == nil {
 		p = newPeer(i, nid)

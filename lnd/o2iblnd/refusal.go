@@ -2,7 +2,6 @@ package o2iblnd
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 
@@ -11,20 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// refusedError is why a caller was turned away.
-type refusedError struct {
-	reason lnd.Refusal
-	err    error
-}
-
-func (e *refusedError) Error() string { return e.err.Error() }
-func (e *refusedError) Unwrap() error { return e.err }
-
-func refusal(r lnd.Refusal, format string, args ...any) error {
-	return &refusedError{reason: r, err: fmt.Errorf(format, args...)}
-}
-
-var errStrangers = &refusedError{lnd.RefusedMany, errors.New("too many that do not go on")}
+var errStrangers = &lnd.RefusedError{Reason: lnd.RefusedMany, Err: errors.New("too many that do not go on")}
 
 // misunderstood is the error of a caller whom the protocol's rules turn away.
 func misunderstood(r *protocol.Reject, err error) error {
@@ -44,7 +30,7 @@ func misunderstood(r *protocol.Reject, err error) error {
 	case errors.As(err, &field) && field.Field == "dstnid":
 		reason = lnd.RefusedNID
 	}
-	return &refusedError{reason, err}
+	return &lnd.RefusedError{Reason: reason, Err: err}
 }
 
 // ordinary tells that a reason belongs to the life of peers that mean well, of which
@@ -54,9 +40,9 @@ func ordinary(r lnd.Refusal) bool { return r == lnd.RefusedStale || r == lnd.Ref
 // refused counts and tells of a caller that was turned away by i, nil being nobody.
 func (d *Driver) refused(i *Interface, from netip.Addr, err error) {
 	reason := lnd.RefusedHello
-	var refused *refusedError
+	var refused *lnd.RefusedError
 	if errors.As(err, &refused) {
-		reason = refused.reason
+		reason = refused.Reason
 	}
 	if i != nil {
 		i.counters.refused.Add(reason)

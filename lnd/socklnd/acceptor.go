@@ -151,7 +151,7 @@ func (d *Driver) introduce(n *newcomer) (i *Interface, err error) {
 		case protocol.GotRequest:
 			i = d.interfaces.Find(setup.Request.NID)
 			if i == nil {
-				return nil, refusal(lnd.RefusedNID, "request for %s: no such nid here", setup.Request.NID)
+				return nil, lnd.Refuse(lnd.RefusedNID, "request for %s: no such nid here", setup.Request.NID)
 			}
 		case protocol.GotHello:
 			if !d.halfOpen.leave(n) {
@@ -189,7 +189,7 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 		h.SrcPID = lnet.PIDUserFlag | lnet.PID(remote.Port())
 	}
 	if !i.admitSource(remote.Addr()) {
-		return refusal(lnd.RefusedMany, "%s has %d connections", remote.Addr(), maxConnsPerSource)
+		return lnd.Refuse(lnd.RefusedMany, "%s has %d connections", remote.Addr(), maxConnsPerSource)
 	}
 	p, err := i.callerFor(lnet.ProcessID{NID: h.Src, PID: h.SrcPID}, remote.Addr())
 	if err != nil {
@@ -213,7 +213,7 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 		err = c.configure()
 	}
 	if verdict != protocol.Register {
-		err = refusal(why, "hello from %s: %s", p.id, verdict)
+		err = lnd.Refuse(why, "hello from %s: %s", p.id, verdict)
 	}
 	return i.admitted(p, c, verdict, err)
 }
@@ -311,7 +311,7 @@ func (i *Interface) callerFor(id lnet.ProcessID, from netip.Addr) (*peer, error)
 	p := i.peers[id]
 	if p == nil {
 		if !i.admitNID(id.NID, from, time.Now()) {
-			return nil, refusal(lnd.RefusedClaims, "%s calls by too many NIDs", from)
+			return nil, lnd.Refuse(lnd.RefusedClaims, "%s calls by too many NIDs", from)
 		}
 		p = newPeer(i, id)
 		i.peers[id] = p

@@ -25,9 +25,9 @@ func callFailure(err error) lnd.CallFailure {
 	case is(errTurnedAway):
 		return lnd.CallTurnedAway
 	case is(lnd.ErrProtocol):
-		var bad *refusedError
+		var bad *lnd.RefusedError
 		errors.As(misunderstood(err), &bad)
-		switch bad.reason {
+		switch bad.Reason {
 		case lnd.RefusedMagic:
 			return lnd.CallMagic
 		case lnd.RefusedVersion:

@@ -2,7 +2,6 @@ package socklnd
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 
@@ -11,30 +10,17 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// refusedError is why a caller was turned away.
-type refusedError struct {
-	reason lnd.Refusal
-	err    error
-}
-
-func (e *refusedError) Error() string { return e.err.Error() }
-func (e *refusedError) Unwrap() error { return e.err }
-
-func refusal(r lnd.Refusal, format string, args ...any) error {
-	return &refusedError{reason: r, err: fmt.Errorf(format, args...)}
-}
-
 var (
-	errPort      = &refusedError{lnd.RefusedPort, errors.New("unprivileged port")}
-	errStrangers = &refusedError{lnd.RefusedMany, errors.New("too many that say nothing")}
+	errPort      = &lnd.RefusedError{Reason: lnd.RefusedPort, Err: errors.New("unprivileged port")}
+	errStrangers = &lnd.RefusedError{Reason: lnd.RefusedMany, Err: errors.New("too many that say nothing")}
 )
 
 // unheard is the error of a caller that could not be read from.
 func unheard(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &refusedError{lnd.RefusedSlow, err}
+		return &lnd.RefusedError{Reason: lnd.RefusedSlow, Err: err}
 	}
-	return &refusedError{lnd.RefusedGone, err}
+	return &lnd.RefusedError{Reason: lnd.RefusedGone, Err: err}
 }
 
 // misunderstood is the error of a caller whose words make no sense.
@@ -50,7 +36,7 @@ func misunderstood(err error) error {
 	case errors.As(err, &version), errors.As(err, &unknown), errors.Is(err, lnet.ErrProtocolQuery):
 		r = lnd.RefusedVersion
 	}
-	return &refusedError{r, err}
+	return &lnd.RefusedError{Reason: r, Err: err}
 }
 
 // refusalFor is the reason behind a verdict that is not Register.
@@ -82,10 +68,10 @@ func ordinary(r lnd.Refusal) bool {
 // one of those that listen here.
 func (a *acceptor) refused(i *Interface, s Stream, err error) {
 	reason := lnd.RefusedGone
-	var refused *refusedError
+	var refused *lnd.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		reason = refused.reason
+		reason = refused.Reason
 	case errors.Is(err, lnd.ErrClosed):
 		reason = lnd.RefusedClosing
 	}
