@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/lnetd/lnetd/cmd/internal/cli"
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/node"
@@ -385,7 +386,7 @@ func (a *asJSON[T]) empty() bool { return len(a.raw) <= len(`{"rules":[]}`) }
 // leaves are all commands that do something.
 func leaves(c *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
-	for _, sub := range visible(c) {
+	for _, sub := range cli.Visible(c) {
 		if sub.HasSubCommands() {
 			all = append(all, leaves(sub)...)
 		} else {

@@ -61,7 +61,7 @@ func detail(m *cli.Manual, c *cobra.Command) {
 	m.Text(c.Short)
 	m.Literal(c.UseLine())
 	m.Text(c.Long)
-	m.Text(options(c.LocalNonPersistentFlags()))
+	m.Text(cli.Options(c.LocalNonPersistentFlags()))
 	m.Literal(c.Example)
 	if exits := c.Annotations[exitStatuses]; exits != "" && !isLst(c) {
 		m.Text("The exit status is:")
@@ -71,6 +71,6 @@ func detail(m *cli.Manual, c *cobra.Command) {
 
 func helpOf(c *cobra.Command) string {
 	var b strings.Builder
-	manPage(&b, c)
+	help.Write(&b, c)
 	return b.String()
 }

@@ -143,7 +143,7 @@ func (p *program) helpAll(group *cobra.Command) error {
 	if p.json {
 		return status(p.needs(group, needsHelp{exitInvalid}))
 	}
-	for i, c := range visible(group) {
+	for i, c := range cli.Visible(group) {
 		if i > 0 {
 			fmt.Fprintln(p.stdout)
 		}
@@ -198,7 +198,7 @@ func (p *program) root() *cobra.Command {
 	f.BoolVar(&p.json, "json", p.json, "print JSON as the control interface delivers it")
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
-	manPages(root)
+	help.Install(root)
 	return root
 }
 

@@ -32,11 +32,11 @@ func TestManualPages(t *testing.T) {
 }
 
 func lnetperf8() []byte {
-	var help strings.Builder
-	root := (&program{stdout: &help}).commands()
-	manPage(&help, root)
+	var text strings.Builder
+	root := (&program{stdout: &text}).commands()
+	help.Write(&text, root)
 	m := cli.NewManual("lnetperf", 8)
-	m.Help(help.String(), m.Section, "SYNOPSIS", "EXAMPLES")
+	m.Help(text.String(), m.Section, "SYNOPSIS", "EXAMPLES")
 	m.Section("COMMANDS IN DETAIL")
 	for _, c := range root.Commands() {
 		if c.IsAvailableCommand() {
@@ -54,7 +54,7 @@ func detail(m *cli.Manual, c *cobra.Command) {
 	m.Text(c.Short)
 	m.Literal(c.UseLine())
 	m.Text(c.Long)
-	m.Text(options(c.LocalNonPersistentFlags()))
+	m.Text(cli.Options(c.LocalNonPersistentFlags()))
 	if c.Example != "" {
 		m.Literal(c.Example)
 	}

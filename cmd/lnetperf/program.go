@@ -146,7 +146,7 @@ one: another address or another port. With --through it is a program of that lne
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetVersionTemplate("lnetperf {{.Version}}\n")
 	root.SetHelpCommand(&cobra.Command{Hidden: true})
-	root.SetHelpFunc(func(c *cobra.Command, _ []string) { manPage(c.OutOrStdout(), c) })
+	help.Install(root)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	f := root.PersistentFlags()

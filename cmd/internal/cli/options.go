@@ -1,5 +1,5 @@
 // Package cli is what the programs share about command lines: what is said of options
-// that make no sense, and manual pages.
+// that make no sense, help, and manual pages.
 package cli
 
 import (
