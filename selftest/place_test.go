@@ -22,12 +22,12 @@ type railed struct {
 	con            *console
 }
 
-// onRails runs a test in a bubble, on wires that take 5 ms. The NIs of the second
+// onRails runs a test in a bubble, on wires that take 10 ms. The NIs of the second
 // one are on a net.
 func onRails(t *testing.T, net lnet.Net, f func(t *testing.T, r *railed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t: t, Fabric: simlnd.New(simlnd.Config{Seed: 1, Link: latencyOf(5 * time.Millisecond)})}
+		s := &stage{t: t, Fabric: simlnd.New(simlnd.Config{Seed: 1, Link: latencyOf(10 * time.Millisecond)})}
 		t.Cleanup(s.Close)
 		r := &railed{stage: s}
 		r.client = s.player("client", "10.0.0.11").agent(Config{SessionTimeout: -1})
