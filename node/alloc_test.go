@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
@@ -229,7 +230,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			for range 300 { // pools and tables grow to their working size
 				f()
 			}
-			if got := testing.AllocsPerRun(1000, f); got != 0 && !raceEnabled {
+			if got := testing.AllocsPerRun(1000, f); got != 0 && !testenv.Race {
 				t.Errorf("%v allocations per run, want 0", got)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
@@ -284,7 +285,7 @@ func nodePair(tb testing.TB, open func(k int) (lnd.Driver, lnet.NID)) (from, at 
 // TestNothingIsAllocatedOverDrivers runs whole stacks, both nodes of them, for
 // long enough that what driver and fabric do now and then does not count.
 func TestNothingIsAllocatedOverDrivers(t *testing.T) {
-	if raceEnabled {
+	if testenv.Race {
 		t.Log("pools drop what they are given under the race detector: nothing is asserted")
 	}
 	for name, pair := range map[string]func(tb testing.TB) (from, at *node.Node, to lnet.ProcessID){
@@ -301,7 +302,7 @@ func TestNothingIsAllocatedOverDrivers(t *testing.T) {
 					x.run(t, n)
 					per = min(per, float64(mallocs()-before)/n)
 				}
-				if per > 0.02 && !raceEnabled {
+				if per > 0.02 && !testenv.Race {
 					t.Errorf("%.3f allocations per request and its answer, want 0", per)
 				}
 			})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
@@ -194,7 +195,7 @@ func TestStatusFollowsHealthUnderContention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pairs = 2
 		rounds := 60_000
-		if raceEnabled {
+		if testenv.Race {
 			rounds /= 6
 		}
 		p := newPair(t)

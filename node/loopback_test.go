@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
@@ -17,7 +18,7 @@ import (
 // lnet-core 3.3 (7)
 func TestMillionDeepLoopback(t *testing.T) {
 	depth := 1_000_000
-	if raceEnabled { // which makes each message take twenty times as long
+	if testenv.Race { // which makes each message take twenty times as long
 		depth = 100_000
 	}
 	n := newNode(t, node.Config{})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
@@ -28,7 +29,7 @@ func frames() int {
 // lnet-core 3.3 (7)
 func TestFailingSendsDoNotRecurse(t *testing.T) {
 	depth := 200_000
-	if raceEnabled {
+	if testenv.Race {
 		depth = 50_000
 	}
 	for name, prepare := range map[string]func(t *testing.T, p *pair) (to lnet.ProcessID){

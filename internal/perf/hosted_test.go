@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 // Two lnetd with a program each, all in this process, are measured briefly: each case has a
@@ -16,7 +18,7 @@ func TestHostedPrintsEveryCase(t *testing.T) {
 	c := DefaultHostConfig(t.TempDir())
 	c.Server, c.Client = netip.MustParseAddr("127.11.2.3"), netip.MustParseAddr("127.11.2.2")
 	c.Rounds, c.Time = 1, time.Millisecond
-	if raceEnabled { // who polls keeps the others from the processors, as slow as they are
+	if testenv.Race { // who polls keeps the others from the processors, as slow as they are
 		c.Only = regexp.MustCompile("notified|bulk|asynchronous")
 	}
 	ctx, cancel := context.WithCancel(t.Context())

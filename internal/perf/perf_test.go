@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"runtime"
 	"testing"
+
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 // pair starts two nodes in this process, the second with memory to use.
@@ -65,7 +67,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			few := run()
 			x.n = 3000
 			many := run()
-			if per := (float64(many) - float64(few)) / 2700; per > 0.2 && !raceEnabled {
+			if per := (float64(many) - float64(few)) / 2700; per > 0.2 && !testenv.Race {
 				t.Errorf("%.3f allocations per message, want 0", per)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/internal/tmhost"
 )
 
@@ -61,7 +62,7 @@ func TestTransfersAllocateNothing(t *testing.T) {
 			least := math.Inf(1)
 			for try := 0; try < 3 && least > 0.2; try++ {
 				least = min(least, (-run(few)+run(many))/float64(many-few))
-				if raceEnabled {
+				if testenv.Race {
 					return
 				}
 			}

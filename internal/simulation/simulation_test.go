@@ -18,10 +18,11 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/simulation"
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 var (
-	seeds  = flag.Int("seeds", seedsHere, "number of seeds")
+	seeds  = flag.Int("seeds", seedsHere(), "number of seeds")
 	first  = flag.Uint64("first", 1, "the first seed")
 	report = flag.String("report", "", "a file that the report is written to")
 )
@@ -29,6 +30,14 @@ var (
 // seedsPlain is the number of seeds of an ordinary test run, in which every
 // kind of fault must have bitten, and transfer machines must have done everything.
 const seedsPlain = 200
+
+// seedsHere is half of that with the race detector, where a scenario takes five times as long.
+func seedsHere() int {
+	if testenv.Race {
+		return seedsPlain / 2
+	}
+	return seedsPlain
+}
 
 // TestSeeds runs scenarios.
 //

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/lndtest"
 	"github.com/lnetd/lnetd/lnd/o2iblnd"
@@ -143,7 +144,7 @@ func TestConformance(t *testing.T) {
 		"Bad":             {nature{Config: fabric.Config{Link: bad}, chain: 500}, 1},
 		"ManyConnections": {nature{Config: fabric.Config{Link: lan}, edit: several, chain: 2000}, 3},
 	} {
-		if raceEnabled && (name == "LAN" || name == "Deep" || name == "SmallPieces") {
+		if testenv.Race && (name == "LAN" || name == "Deep" || name == "SmallPieces") {
 			continue // the detector sees what it can in the others, and takes its time
 		}
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +173,7 @@ func TestConformanceInRealTime(t *testing.T) {
 	}
 	h := nature{Config: fabric.Config{AckTimeout: 300 * time.Millisecond}, edit: quick, chain: 5000}.harness(1)
 	h.Bubble, h.Settle, h.Patience = nil, nil, 2*time.Minute
-	h.Allocations = !raceEnabled
+	h.Allocations = !testenv.Race
 	slow := map[string]bool{"LinkBack": true, "IsolatedPeer": true, "ArrivalsBeforeOpenReturned": true}
 	h.Only = func(theme, name string) bool {
 		return !slow[name] && theme != "Probe" && theme != "Stall" && theme != "Restart"

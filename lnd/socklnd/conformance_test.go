@@ -42,7 +42,7 @@ func conforms(t *testing.T, conns int, busyPoll time.Duration, chain int) {
 		MaxUnplaced: 1 + conns, // CONTROL, BULK_OUT
 		Ordered:     conns == 1,
 		Descriptors: true,
-		Allocations: !raceEnabled,
+		Allocations: !testenv.Race,
 	})
 }
 

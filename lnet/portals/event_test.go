@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/memory"
@@ -317,7 +318,7 @@ func TestData(t *testing.T) {
 				t.Errorf("%s: memory %q, want %q", c.name, got, c.want)
 			}
 		}
-		if n := testing.AllocsPerRun(100, func() { e.Data(); scattered.DataMemory() }); n > 0 && !raceEnabled {
+		if n := testing.AllocsPerRun(100, func() { e.Data(); scattered.DataMemory() }); n > 0 && !testenv.Race {
 			t.Errorf("%s: %v allocations", c.name, n)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 )
@@ -149,7 +150,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			if c.name == "bind, get, auto unlink" {
 				want = 2 // the test's own two operations and closure
 			}
-			if got := testing.AllocsPerRun(1000, f); got > want && !raceEnabled {
+			if got := testing.AllocsPerRun(1000, f); got > want && !testenv.Race {
 				t.Errorf("%v allocations per run, want %v", got, want)
 			}
 		})

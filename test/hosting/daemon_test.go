@@ -18,6 +18,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 // patience bounds what is waited for that comes for certain.
@@ -38,7 +39,7 @@ var (
 )
 
 func raceFlags() []string {
-	if raceEnabled {
+	if testenv.Race {
 		return []string{"-race"}
 	}
 	return nil

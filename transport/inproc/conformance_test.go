@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/transport/coretest"
@@ -30,7 +31,7 @@ func TestConformance(t *testing.T) {
 		{"Lossy", inMemory(bad), coretest.Harness{Bubble: synctest.Test, Patience: 10 * time.Minute}},
 		{"Loopback", func(t *testing.T, _ int) []*node.Node { return []*node.Node{newNode(t)} }, coretest.Harness{Bubble: synctest.Test}},
 		{"RDMA", overRDMA, coretest.Harness{Bubble: synctest.Test, Patience: 10 * time.Minute, Only: betweenHosts}},
-		{"TCP", func(t *testing.T, n int) []*node.Node { return overTCP(t, n) }, coretest.Harness{Allocations: !raceEnabled}},
+		{"TCP", func(t *testing.T, n int) []*node.Node { return overTCP(t, n) }, coretest.Harness{Allocations: !testenv.Race}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name != "TCP" { // which others would disturb

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/coretest"
@@ -25,7 +26,7 @@ func TestConformance(t *testing.T) {
 		{"Strict", hosts(mem.Config{Strict: true}), coretest.Harness{Bubble: synctest.Test, Strict: true}},
 		{"LargeNIDs", largeHosts, coretest.Harness{Bubble: synctest.Test, Limits: largeLimits}},
 		{"Loopback", loopbackHost, coretest.Harness{Bubble: synctest.Test}},
-		{"RealTime", hosts(mem.Config{}), coretest.Harness{Allocations: !raceEnabled}},
+		{"RealTime", hosts(mem.Config{}), coretest.Harness{Allocations: !testenv.Race}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.h.New = c.hosts

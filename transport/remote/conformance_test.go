@@ -10,6 +10,7 @@ import (
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -34,11 +35,11 @@ func TestConformance(t *testing.T) {
 		h     coretest.Harness
 		c     remote.Config
 	}{
-		{name: "Memory", hosts: inMemory(mem.Config{}), h: coretest.Harness{Allocations: !raceEnabled}},
+		{name: "Memory", hosts: inMemory(mem.Config{}), h: coretest.Harness{Allocations: !testenv.Race}},
 		{name: "Strict", hosts: inMemory(mem.Config{Strict: true}), h: coretest.Harness{Strict: true}},
 		{name: "Polling", hosts: inMemory(mem.Config{}), c: remote.Config{PollTime: 50 * time.Microsecond}},
 		{name: "Loopback", hosts: loopback},
-		{name: "TCP", hosts: overTCP, h: coretest.Harness{Allocations: !raceEnabled}},
+		{name: "TCP", hosts: overTCP, h: coretest.Harness{Allocations: !testenv.Race}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.h.Shared, c.h.Patience = true, time.Minute // on a machine that is busy

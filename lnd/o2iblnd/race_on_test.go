@@ -1,5 +1,0 @@
-//go:build race
-
-package o2iblnd_test
-
-const raceEnabled = true

@@ -1,5 +1,0 @@
-//go:build !race
-
-package portals_test
-
-const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package hosting
-
-const raceEnabled = false
