@@ -111,6 +111,7 @@ func (o *options) command(do func() error) *cobra.Command {
 	f.BoolVar(&o.check, "check", false, "read the configuration file and the command line, say all that is wrong, and exit")
 	f.BoolVar(&o.reference, "print-reference-config", false, "print a configuration file with every key and its default, and exit")
 	f.BoolVar(&o.schema, "print-config-schema", false, "print a JSON Schema of configuration files, and exit")
+	cli.Once(c)
 	return c
 }
 

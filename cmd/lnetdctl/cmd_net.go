@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lnetd/lnetd/cmd/internal/cli"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/lnet"
@@ -35,12 +36,15 @@ const netExits = `0    success
 255  an option has an impossible value, or there is no lnetd to talk to (-1)`
 
 // niNames are what NIs are named by.
-type niNames struct{ net, interfaces, nid string }
+type niNames struct {
+	net, nid   string
+	interfaces cli.List
+}
 
 func (o *niNames) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVarP(&o.net, "net", "n", "", "the `NET`, such as tcp or tcp1")
-	f.StringVarP(&o.interfaces, "if", "i", "", "`INTERFACES`, a comma list")
+	f.VarP(&o.interfaces, "if", "i", "`INTERFACES`, a comma list; may be repeated")
 	f.StringVar(&o.nid, "nid", "", "`NID` in place of a net and interfaces")
 }
 
@@ -61,7 +65,7 @@ func (p *program) readNINames(o niNames, form errorForm, net *lnet.Net, names *[
 			return err
 		}
 	}
-	for _, name := range splitList(o.interfaces) {
+	for _, name := range splitList(o.interfaces.String()) {
 		if name != "" {
 			*names = append(*names, name)
 		}

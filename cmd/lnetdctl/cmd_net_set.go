@@ -57,6 +57,10 @@ func (p *program) netSet(ctx context.Context, o netSetOptions) error {
 	if len(changes) > 0 && o.health == "" {
 		return nil
 	}
+	if o.conns != "" && o.health == "" {
+		p.warn("nothing is set: --conns-per-peer " + o.conns + " is negative; valid values: 0 to 127")
+		return nil
+	}
 	return p.setHealth(ctx, netSetErrors, o.healthOptions, (*client.Client).SetNIHealth)
 }
 

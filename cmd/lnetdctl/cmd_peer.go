@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lnetd/lnetd/cmd/internal/cli"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/lnet"
@@ -19,14 +20,15 @@ func (p *program) peerCommand() *cobra.Command {
 
 // peerOptions are those of "peer add" and "peer del".
 type peerOptions struct {
-	primary, nids string
-	nonMR, lock   bool
-	force         bool
+	primary     string
+	nids        cli.List
+	nonMR, lock bool
+	force       bool
 }
 
 func (o *peerOptions) add(c *cobra.Command, nids string) {
 	c.Flags().StringVarP(&o.primary, "prim_nid", "k", "", "the peer's primary `NID`")
-	c.Flags().StringVarP(&o.nids, "nid", "n", "", nids)
+	c.Flags().VarP(&o.nids, "nid", "n", nids+"; may be repeated")
 }
 
 var (
@@ -104,7 +106,7 @@ func (p *program) peerNIDs(
 	}
 	*primary = nids[0]
 	if o.nids != "" {
-		if *others, err = p.expandNIDs(ctx, o.nids, api.PeerNIDsMax); err != nil {
+		if *others, err = p.expandNIDs(ctx, o.nids.String(), api.PeerNIDsMax); err != nil {
 			return p.badList(form, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lnetd/lnetd/cmd/internal/cli"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/lnet"
@@ -17,19 +18,24 @@ func (p *program) routeCommand() *cobra.Command {
 
 // routeOptions are those of all commands about routes.
 type routeOptions struct {
-	net, gateway   string
+	net            string
+	gateways       cli.List
 	hops, priority string
 }
 
-func (o *routeOptions) add(c *cobra.Command, gateway string) {
+func (o *routeOptions) add(c *cobra.Command) {
 	c.Flags().StringVarP(&o.net, "net", "n", "", "`NET` that the route leads to")
-	c.Flags().StringVarP(&o.gateway, "gateway", "g", "", gateway)
+}
+
+// addGateways adds the option for several gateways.
+func (o *routeOptions) addGateways(c *cobra.Command) {
+	c.Flags().VarP(&o.gateways, "gateway", "g", "`NIDS` of gateways; may be repeated")
 }
 
 func (o *routeOptions) addFigures(c *cobra.Command, hops, priority string) {
 	f := c.Flags()
 	f.StringVarP(&o.hops, "hop", "c", "", hops)
-	f.StringVar(&o.hops, "hop-count", "", "the same as --hop `N`")
+	f.Var(f.Lookup("hop").Value, "hop-count", "the same as --hop `N`")
 	f.StringVarP(&o.priority, "priority", "p", "", priority)
 }
 
@@ -55,7 +61,8 @@ lnetdctl route add --net tcp2 --gateway 10.0.0.[7-8]@tcp --hop 2 --priority 1`,
 234  a route cannot be added, or the options make no sense (-22)
 255  there is no lnetd to talk to (-1)`,
 	}, func(ctx context.Context) error { return p.routeAdd(ctx, o) })
-	o.add(c, "`NIDS` of gateways")
+	o.add(c)
+	o.addGateways(c)
 	o.addFigures(c, "number `N` of hops, 1 to 255", "priority `N`, 0 is the best")
 	return c
 }
@@ -96,7 +103,8 @@ lnetctl's the command then succeeds, but with --json it fails.`,
 234  the options make no sense (-22)
 255  there is no lnetd to talk to (-1)`,
 	}, func(ctx context.Context) error { return p.routeDel(ctx, o) })
-	o.add(c, "`NIDS` of gateways")
+	o.add(c)
+	o.addGateways(c)
 	return c
 }
 
@@ -120,18 +128,18 @@ func (p *program) routeDel(ctx context.Context, o routeOptions) error {
 func (p *program) routeEnds(ctx context.Context, o routeOptions, form errorForm) (lnet.Net, []lnet.NID, error) {
 	const missing = "missing mandatory parameters:"
 	switch {
-	case o.net == "" && o.gateway == "":
+	case o.net == "" && o.gateways == "":
 		return 0, nil, p.invalid(routeMissing, -22, missing+"'net , gateway'", "")
 	case o.net == "":
 		return 0, nil, p.invalid(routeMissing, -22, missing+"'net'", "")
-	case o.gateway == "":
+	case o.gateways == "":
 		return 0, nil, p.invalid(routeMissing, -22, missing+"'gateway'", "")
 	}
 	net, err := lnet.ParseNet(o.net)
 	if err != nil {
 		return 0, nil, p.invalid(form, -2, "cannot parse net", err.Error())
 	}
-	gateways, err := p.expandNIDs(ctx, o.gateway, api.RouteGatewaysMax)
+	gateways, err := p.expandNIDs(ctx, o.gateways.String(), api.RouteGatewaysMax)
 	if err != nil {
 		return 0, nil, p.badList(form, err)
 	}
@@ -140,7 +148,7 @@ func (p *program) routeEnds(ctx context.Context, o routeOptions, form errorForm)
 
 func (p *program) routeShowCommand() *cobra.Command {
 	var o routeOptions
-	var level string
+	var gateway, level string
 	c := leaf(manual{
 		use:   "show [--net NET] [--gateway NID] [--hop N] [--priority N] [--verbose]",
 		short: "print the routes",
@@ -149,7 +157,7 @@ undefined number of hops. Only routes with all that is given are printed.`,
 		example: `lnetdctl route show -v
 lnetdctl route show --net o2ib`,
 	}, func(ctx context.Context) error {
-		filter := api.RouteFilter{Net: o.net, Gateway: o.gateway, Hops: -1, Priority: -1}
+		filter := api.RouteFilter{Net: o.net, Gateway: gateway, Hops: -1, Priority: -1}
 		if n, ok := p.numberOrNone("hop", o.hops); ok {
 			filter.Hops = max(n, 0) // -1 shows what has none
 		}
@@ -161,7 +169,8 @@ lnetdctl route show --net o2ib`,
 			func(routes []api.Route) any { return api.Routes{Routes: routes} },
 			func(routes []api.Route) mapping { return routesDocument(routes, verbosityLevel(level)) })
 	})
-	o.add(c, "`NID` of the gateway")
+	o.add(c)
+	c.Flags().StringVarP(&gateway, "gateway", "g", "", "`NID` of the gateway")
 	o.addFigures(c, "number `N` of hops", "priority `N`")
 	verbosity(c, &level, "print all; a `LEVEL` makes no difference")
 	return c

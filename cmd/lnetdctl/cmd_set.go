@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +16,8 @@ import (
 type settable struct {
 	name  string
 	about string
+	// noEffect says that the value changes nothing; empty: it does.
+	noEffect string
 	// set asks for the change; value is a number.
 	set func(ctx context.Context, c *client.Client, value int64) error
 }
@@ -34,7 +38,13 @@ var aboutGlobals = map[string]string{
 	"max_recovery_ping_interval": "most seconds between pings that try to bring an NI back",
 }
 
-func settables() []settable {
+// globalsWithoutEffect say what comes of parameters that change nothing, as in kernels.
+var globalsWithoutEffect = map[string]string{
+	"recovery_interval":  "is obsolete: nothing is changed",
+	"router_sensitivity": "is kept and shown, but has no effect",
+}
+
+func (p *program) settables() []settable {
 	buffers := func(change func(r *api.RoutingChange, n *int)) func(context.Context, *client.Client, int64) error {
 		return func(ctx context.Context, c *client.Client, value int64) error {
 			var r api.RoutingChange
@@ -44,22 +54,25 @@ func settables() []settable {
 		}
 	}
 	all := []settable{
-		{"tiny_buffers", "router buffers without payload; 0 is the default",
+		{"tiny_buffers", "router buffers without payload; 0 is the default", "",
 			buffers(func(r *api.RoutingChange, n *int) { r.Tiny = n })},
-		{"small_buffers", "router buffers of one page; 0 is the default",
+		{"small_buffers", "router buffers of one page; 0 is the default", "",
 			buffers(func(r *api.RoutingChange, n *int) { r.Small = n })},
-		{"large_buffers", "router buffers of 1 MiB; 0 is the default",
+		{"large_buffers", "router buffers of 1 MiB; 0 is the default", "",
 			buffers(func(r *api.RoutingChange, n *int) { r.Large = n })},
-		{"routing", "1: forward messages between nets; 0: do not", func(ctx context.Context, c *client.Client, value int64) error {
+		{"routing", "1: forward messages between nets; 0: do not", "", func(ctx context.Context, c *client.Client, value int64) error {
 			enabled := value == 1
 			return c.SetRouting(ctx, api.RoutingChange{Enabled: &enabled})
 		}},
 	}
 	for _, name := range api.SettableGlobals() {
-		all = append(all, settable{name, aboutGlobals[name], func(ctx context.Context, c *client.Client, value int64) error {
+		all = append(all, settable{name, aboutGlobals[name], globalsWithoutEffect[name], func(ctx context.Context, c *client.Client, value int64) error {
 			var r api.GlobalsChange
 			r.Set(name, value)
-			return c.SetGlobals(ctx, r)
+			if err := c.SetGlobals(ctx, r); err != nil {
+				return err
+			}
+			return p.warnOfGlobal(ctx, c, name, value)
 		}})
 	}
 	return all
@@ -68,7 +81,7 @@ func settables() []settable {
 func (p *program) setCommand() *cobra.Command {
 	c := group("set", "set a parameter of the node")
 	c.Example = "lnetdctl set discovery 0\nlnetdctl set transaction_timeout 10\nlnetdctl set log_level debug"
-	for _, s := range settables() {
+	for _, s := range p.settables() {
 		c.AddCommand(command(manual{
 			use:   s.name + " VALUE",
 			short: s.about,
@@ -94,13 +107,42 @@ func (p *program) set(ctx context.Context, s *settable, operands []string) error
 		return needsHelp{exitInvalid}
 	}
 	value, ok := parseNumber(operands[0])
-	parser := errorForm{kind: oldDocument, op: "parser", entity: "set"}
+	parser := errorForm{kind: oldDocument, op: "parser", entity: "set", advises: true}
 	switch {
 	case !ok:
-		return p.invalid(parser, -1, "cannot parse "+s.name+" value", "name a number")
+		remedy := "name a number"
+		if valid := api.ValidGlobal(s.name); valid != "" {
+			remedy = "valid values of " + s.name + ": " + valid
+		}
+		return p.invalid(parser, -1, "cannot parse "+s.name+" value", remedy)
 	case s.name == "routing" && value != 0 && value != 1:
 		return p.invalid(parser, -1, "cannot parse routing value. It is 0 or 1", "")
 	}
-	return p.tell(errorForm{kind: oldDocument, op: "add", entity: s.name},
+	err := p.tell(errorForm{kind: oldDocument, op: "add", entity: s.name, advises: true},
 		func(c *client.Client) error { return s.set(ctx, c, value) })
+	switch {
+	case err != nil:
+	case s.noEffect != "":
+		p.warn(s.name + " " + s.noEffect)
+	case strings.HasSuffix(s.name, "_buffers") && value == -1:
+		p.warn("-1 leaves " + s.name + " as it is: nothing is changed")
+	}
+	return err
+}
+
+// warnOfGlobal says that a parameter has another value than the one that was set.
+func (p *program) warnOfGlobal(ctx context.Context, c *client.Client, name string, value int64) error {
+	if globalsWithoutEffect[name] != "" {
+		return nil
+	}
+	g, err := c.Globals(ctx)
+	if err != nil {
+		return err
+	}
+	for _, v := range g.Values() {
+		if v.Name == name && v.Value != value {
+			p.warn(fmt.Sprintf("%s is %d, not %d; valid values: %s", name, v.Value, value, api.ValidGlobal(name)))
+		}
+	}
+	return nil
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -29,7 +31,7 @@ const udspExits = `0    success
 
 // udspOptions are those of "udsp add".
 type udspOptions struct {
-	src, dst, rte   string
+	src, dst, rte   []string
 	priority, index string
 }
 
@@ -45,55 +47,108 @@ gateways of --rte. What is not preferred may still be chosen.
 
 PATTERN is a net such as tcp or tcp[1-3], which stands for all of its NIDs too,
 or NIDs such as 10.0.0.[2-8/2]@tcp or *@tcp. Of rules about the same object the
-first one decides.`,
+first one decides. A rule has one pattern of a kind: with an option repeated, one rule
+is added for each pattern, all of them or none.`,
 		example: `lnetdctl udsp add --src tcp1 --priority 0
 lnetdctl udsp add --src 10.0.0.1@tcp --dst 10.0.0.[10-20]@tcp
 lnetdctl udsp add --dst '*@o2ib' --rte 10.0.0.7@tcp --idx 0`,
 		exits: udspExits,
 	}, func(ctx context.Context) error { return p.udspAdd(ctx, o) })
 	f := c.Flags()
-	f.StringVarP(&o.src, "src", "s", "", "`PATTERN` of local nets or NIDs")
-	f.StringVarP(&o.dst, "dst", "d", "", "`PATTERN` of nets or NIDs of peers")
-	f.StringVarP(&o.rte, "rte", "r", "", "`PATTERN` of gateways' NIDs")
+	f.StringArrayVarP(&o.src, "src", "s", nil, "`PATTERN` of local nets or NIDs; may be repeated")
+	f.StringArrayVarP(&o.dst, "dst", "d", nil, "`PATTERN` of nets or NIDs of peers; may be repeated")
+	f.StringArrayVarP(&o.rte, "rte", "r", nil, "`PATTERN` of gateways' NIDs; may be repeated")
 	f.StringVarP(&o.priority, "priority", "p", "", "priority `N`, 0 is the best")
 	f.StringVarP(&o.index, "idx", "i", "", "place `N` of the rule in the list; the end if not given")
 	return c
 }
 
 func (p *program) udspAdd(ctx context.Context, o udspOptions) error {
-	if o.src+o.dst+o.rte == "" {
+	if len(o.src)+len(o.dst)+len(o.rte) == 0 {
 		p.hint("name whom the rule is about: --src, --dst, or one of them with another")
 		return needsHelp{exitOK}
 	}
-	var r api.UDSPRule
+	rules, err := p.udspRules(o)
+	if err != nil {
+		return err
+	}
+	return p.tell(udspErrors, func(c *client.Client) error {
+		for k := range rules {
+			if err := c.AddUDSP(ctx, rules[k]); err != nil {
+				return errors.Join(err, removeRules(ctx, c, rules[:k]))
+			}
+		}
+		return nil
+	})
+}
+
+// udspRules are the rules that the options ask for, one for each combination of patterns;
+// the error has been reported.
+func (p *program) udspRules(o udspOptions) ([]api.UDSPRule, error) {
+	var one api.UDSPRule
 	if o.priority != "" {
 		n, err := p.udspNumber("priority", o.priority)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		priority := uint32(n)
-		r.Priority = &priority
+		one.Priority = new(uint32(n))
 	}
+	first := -1
 	if o.index != "" {
-		n, err := p.udspNumber("index", o.index)
-		if err != nil {
-			return err
-		}
-		r.Index = &n
-	}
-	for _, d := range []struct {
-		name, pattern string
-		to            *lnet.Pattern
-	}{{"src", o.src, &r.Src}, {"dst", o.dst, &r.Dst}, {"rte", o.rte, &r.Rte}} {
-		if d.pattern == "" {
-			continue
-		}
 		var err error
-		if *d.to, err = lnet.ParsePattern(d.pattern); err != nil {
-			return p.invalid(udspErrors, -22, "failed to parse "+d.name+" parameter", err.Error())
+		if first, err = p.udspNumber("index", o.index); err != nil {
+			return nil, err
 		}
 	}
-	return p.tell(udspErrors, func(c *client.Client) error { return c.AddUDSP(ctx, r) })
+	rules := []api.UDSPRule{one}
+	for _, d := range []struct {
+		name     string
+		patterns []string
+		of       func(*api.UDSPRule) *lnet.Pattern
+	}{
+		{"src", o.src, func(r *api.UDSPRule) *lnet.Pattern { return &r.Src }},
+		{"dst", o.dst, func(r *api.UDSPRule) *lnet.Pattern { return &r.Dst }},
+		{"rte", o.rte, func(r *api.UDSPRule) *lnet.Pattern { return &r.Rte }},
+	} {
+		var all []api.UDSPRule
+		for _, text := range d.patterns {
+			pattern, err := lnet.ParsePattern(text)
+			if err != nil {
+				return nil, p.invalid(udspErrors, -22, "failed to parse "+d.name+" parameter", err.Error())
+			}
+			for _, r := range rules {
+				*d.of(&r) = pattern
+				all = append(all, r)
+			}
+		}
+		if all != nil {
+			rules = all
+		}
+	}
+	for k := range rules {
+		if first >= 0 {
+			rules[k].Index = new(first + k)
+		}
+	}
+	return rules, nil
+}
+
+// removeRules deletes rules that were added.
+func removeRules(ctx context.Context, c *client.Client, added []api.UDSPRule) error {
+	if len(added) == 0 {
+		return nil
+	}
+	there, err := c.UDSP(ctx, "")
+	if err != nil {
+		return err
+	}
+	for k, r := range slices.Backward(there) {
+		same := func(o api.UDSPRule) bool { return r.Src.Equal(o.Src) && r.Dst.Equal(o.Dst) && r.Rte.Equal(o.Rte) }
+		if slices.ContainsFunc(added, same) {
+			err = errors.Join(err, c.DeleteUDSP(ctx, api.UDSPDeletion{Index: new(k)}))
+		}
+	}
+	return err
 }
 
 // udspNumber reads a number that is not negative; the error has been reported.

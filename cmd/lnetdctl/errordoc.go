@@ -20,6 +20,9 @@ type errorForm struct {
 	// explained has the text say the cause and the remedy too, on a pipe as at a terminal:
 	// lnetctl has no such text to compare with.
 	explained bool
+	// advises has the valid values printed even where a script may compare the output: they
+	// are a part of what is wrong. It is a comment, so the document stays lnetctl's.
+	advises bool
 }
 
 type errorKind uint8
@@ -97,7 +100,11 @@ func (p *program) refused(form errorForm, err error) error {
 	if f.Cause != f.Text && len(f.Problems) == 0 {
 		p.hint(f.Cause)
 	}
-	p.hint(f.Remedy)
+	if form.advises && f.Remedy != "" && (f.Code == api.CodeParameterInvalid || f.Code == api.CodeRequestInvalid) {
+		fmt.Fprintf(p.stderr, "# %s\n", f.Remedy)
+	} else {
+		p.hint(f.Remedy)
+	}
 	return exit
 }
 

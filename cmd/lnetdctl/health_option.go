@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -9,6 +10,9 @@ import (
 	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/lnet"
 )
+
+// healthMax is the best health (lnetctl 4.5).
+const healthMax = 1000
 
 // healthOptions say whose health to set, and to what: those of "net set" and
 // "peer set".
@@ -35,12 +39,16 @@ func (p *program) setHealth(
 	if err != nil {
 		return err
 	}
-	value, ok := parseNumber(o.health)
+	given, ok := parseNumber(o.health)
 	if !ok {
-		p.warn("nothing is set: --health VALUE is a number from 0 to 1000")
+		p.warn(fmt.Sprintf("nothing is set: --health VALUE is a number from 0 to %d", healthMax))
 		return nil
 	}
-	r := api.HealthChange{NID: nid, All: o.all, Value: new(int(min(max(value, 0), 1000)))}
+	value := int(min(max(given, 0), healthMax))
+	if int64(value) != given {
+		p.warn(fmt.Sprintf("--health %d is taken as %d: health is 0 to %d", given, value, healthMax))
+	}
+	r := api.HealthChange{NID: nid, All: o.all, Value: &value}
 	return p.tell(form, func(c *client.Client) error { return set(c, ctx, r) })
 }
 

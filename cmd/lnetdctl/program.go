@@ -199,6 +199,7 @@ func (p *program) root() *cobra.Command {
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	help.Install(root)
+	cli.Once(root)
 	return root
 }
 

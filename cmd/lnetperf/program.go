@@ -68,6 +68,7 @@ func (p *program) run(args []string) int {
 	understood := false
 	root := p.commands()
 	root.SetArgs(args)
+	cli.Once(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Explain(err) })
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	err := root.ExecuteContext(ctx)

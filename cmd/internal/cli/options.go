@@ -18,6 +18,8 @@ func Explain(err error) error {
 		unknown *pflag.NotExistError
 	)
 	switch {
+	case errors.Is(err, errTwice) && errors.As(err, &value):
+		return fmt.Errorf("option '%s' is given twice", option(value.GetFlag()))
 	case errors.As(err, &value):
 		return invalidValue(value)
 	case errors.As(err, &missing):

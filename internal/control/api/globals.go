@@ -38,25 +38,26 @@ type GlobalsChange struct {
 // global is one of the parameters.
 type global struct {
 	name   string
+	valid  string // the values that can be set, for an operator
 	value  func(*Globals) *int64
 	change func(*GlobalsChange) **int64 // nil: it cannot be set
 }
 
 // globals are the parameters in the order in which they are shown.
 var globals = []global{
-	{"numa_range", func(g *Globals) *int64 { return &g.NUMARange }, func(c *GlobalsChange) **int64 { return &c.NUMARange }},
-	{"max_interfaces", func(g *Globals) *int64 { return &g.MaxInterfaces }, func(c *GlobalsChange) **int64 { return &c.MaxInterfaces }},
-	{"discovery", func(g *Globals) *int64 { return &g.Discovery }, func(c *GlobalsChange) **int64 { return &c.Discovery }},
-	{"drop_asym_route", func(g *Globals) *int64 { return &g.DropAsymRoute }, func(c *GlobalsChange) **int64 { return &c.DropAsymRoute }},
-	{"retry_count", func(g *Globals) *int64 { return &g.RetryCount }, func(c *GlobalsChange) **int64 { return &c.RetryCount }},
-	{"transaction_timeout", func(g *Globals) *int64 { return &g.TransactionTimeout }, func(c *GlobalsChange) **int64 { return &c.TransactionTimeout }},
-	{"health_sensitivity", func(g *Globals) *int64 { return &g.HealthSensitivity }, func(c *GlobalsChange) **int64 { return &c.HealthSensitivity }},
-	{"recovery_interval", func(g *Globals) *int64 { return &g.RecoveryInterval }, func(c *GlobalsChange) **int64 { return &c.RecoveryInterval }},
-	{"router_sensitivity", func(g *Globals) *int64 { return &g.RouterSensitivity }, func(c *GlobalsChange) **int64 { return &c.RouterSensitivity }},
-	{"lnd_timeout", func(g *Globals) *int64 { return &g.LNDTimeout }, nil},
-	{"response_tracking", func(g *Globals) *int64 { return &g.ResponseTracking }, func(c *GlobalsChange) **int64 { return &c.ResponseTracking }},
-	{"recovery_limit", func(g *Globals) *int64 { return &g.RecoveryLimit }, func(c *GlobalsChange) **int64 { return &c.RecoveryLimit }},
-	{"max_recovery_ping_interval", func(g *Globals) *int64 { return &g.MaxRecoveryPingInterval }, func(c *GlobalsChange) **int64 { return &c.MaxRecoveryPingInterval }},
+	{"numa_range", "0 to 4294967295", func(g *Globals) *int64 { return &g.NUMARange }, func(c *GlobalsChange) **int64 { return &c.NUMARange }},
+	{"max_interfaces", "16 to 2147483647; a smaller number stands for 4096, the default", func(g *Globals) *int64 { return &g.MaxInterfaces }, func(c *GlobalsChange) **int64 { return &c.MaxInterfaces }},
+	{"discovery", "0 or 1", func(g *Globals) *int64 { return &g.Discovery }, func(c *GlobalsChange) **int64 { return &c.Discovery }},
+	{"drop_asym_route", "0 or 1", func(g *Globals) *int64 { return &g.DropAsymRoute }, func(c *GlobalsChange) **int64 { return &c.DropAsymRoute }},
+	{"retry_count", "0 or more, less than transaction_timeout; 0 alone while health_sensitivity is 0", func(g *Globals) *int64 { return &g.RetryCount }, func(c *GlobalsChange) **int64 { return &c.RetryCount }},
+	{"transaction_timeout", "1 to 2147483647 seconds, more than retry_count", func(g *Globals) *int64 { return &g.TransactionTimeout }, func(c *GlobalsChange) **int64 { return &c.TransactionTimeout }},
+	{"health_sensitivity", "0 to 1000", func(g *Globals) *int64 { return &g.HealthSensitivity }, func(c *GlobalsChange) **int64 { return &c.HealthSensitivity }},
+	{"recovery_interval", "1; it is obsolete", func(g *Globals) *int64 { return &g.RecoveryInterval }, func(c *GlobalsChange) **int64 { return &c.RecoveryInterval }},
+	{"router_sensitivity", "0 to 100 percent", func(g *Globals) *int64 { return &g.RouterSensitivity }, func(c *GlobalsChange) **int64 { return &c.RouterSensitivity }},
+	{"lnd_timeout", "", func(g *Globals) *int64 { return &g.LNDTimeout }, nil},
+	{"response_tracking", "0, 1, 2 or 3", func(g *Globals) *int64 { return &g.ResponseTracking }, func(c *GlobalsChange) **int64 { return &c.ResponseTracking }},
+	{"recovery_limit", "0 to 2147483647 seconds", func(g *Globals) *int64 { return &g.RecoveryLimit }, func(c *GlobalsChange) **int64 { return &c.RecoveryLimit }},
+	{"max_recovery_ping_interval", "1 to 2147483647 seconds", func(g *Globals) *int64 { return &g.MaxRecoveryPingInterval }, func(c *GlobalsChange) **int64 { return &c.MaxRecoveryPingInterval }},
 }
 
 // GlobalValue is a parameter with its word.
@@ -94,6 +95,16 @@ func SettableGlobals() []string {
 		}
 	}
 	return names
+}
+
+// ValidGlobal says which values a parameter can be set to: "0 to 1000".
+func ValidGlobal(name string) string {
+	for k := range globals {
+		if globals[k].name == name {
+			return globals[k].valid
+		}
+	}
+	return ""
 }
 
 // Set makes the change set a parameter. It panics if the parameter is not one

@@ -89,7 +89,7 @@ func inWords(name string) string { return strings.ReplaceAll(name, "_", " ") }
 func globalFault(name string, err error) *api.Fault {
 	f := api.Fault{
 		Code: api.CodeParameterInvalid, Errno: -int(syscall.EINVAL), Text: globalRanges[name].invalid,
-		Remedy: "see the parameters with: lnetdctl global show",
+		Remedy: "valid values of " + name + ": " + api.ValidGlobal(name),
 	}
 	if f.Text == "" {
 		f.Errno = -int(syscall.ENODATA)

@@ -27,7 +27,7 @@ func (h *handlers) setRouting(ctx context.Context, r *api.RoutingChange) *api.Fa
 		if *n.from < -1 || *n.from > node.BuffersMax {
 			return &api.Fault{
 				Code: api.CodeParameterInvalid, Errno: -int(syscall.ERANGE),
-				Text: "tiny, small and large must be >= 0", Remedy: fmt.Sprintf("0 is the default, %d the most", node.BuffersMax),
+				Text: "tiny, small and large must be >= 0", Remedy: fmt.Sprintf("valid values: -1 to %d; -1 leaves the number as it is, 0 is the default", node.BuffersMax),
 			}
 		}
 		*n.to = *n.from

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// errTwice is the error of a second value for an option that takes one.
+var errTwice = errors.New("given twice")
+
+// Once makes the options of c, and of all commands below it, reject a second value. Options
+// that collect values (a List, or any pflag.SliceValue) and counters accept several, and a
+// switch that is repeated says the same. Options that share a value count as one.
+func Once(c *cobra.Command) {
+	values := map[pflag.Value]*once{}
+	wrap := func(f *pflag.Flag) {
+		switch f.Value.(type) {
+		case pflag.SliceValue, *List, *once:
+			return
+		}
+		if kind := f.Value.Type(); kind == "count" || kind == "bool" {
+			return
+		}
+		if values[f.Value] == nil {
+			values[f.Value] = &once{Value: f.Value}
+		}
+		f.Value = values[f.Value]
+	}
+	c.PersistentFlags().VisitAll(wrap)
+	c.Flags().VisitAll(wrap)
+	for _, below := range c.Commands() {
+		Once(below)
+	}
+}
+
+// once is a value that can be set once.
+type once struct {
+	pflag.Value
+	given bool
+}
+
+// Set implements pflag.Value.
+func (o *once) Set(s string) error {
+	if o.given {
+		return errTwice
+	}
+	o.given = true
+	return o.Value.Set(s)
+}
+
+// List is a comma list that an option collects: an option that is given several times has
+// the items of all of them.
+type List string
+
+// Set implements pflag.Value.
+func (l *List) Set(s string) error {
+	if *l != "" {
+		*l += ","
+	}
+	*l += List(s)
+	return nil
+}
+
+// String implements pflag.Value.
+func (l *List) String() string { return string(*l) }
+
+// Type implements pflag.Value.
+func (*List) Type() string { return "string" }
