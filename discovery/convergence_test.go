@@ -54,6 +54,28 @@ func TestNodesConverge(t *testing.T) {
 		took.Round(time.Millisecond), float64(*seeds)/took.Seconds(), failed.Load())
 }
 
+// regressions are seeds that have failed.
+var regressions = []struct {
+	name string
+	seed uint64
+}{
+	{"an answer older than a push settled what the push had made doubtful, at another peer", 91000307486},
+	{"the same, on another net", 94000369551},
+	{"the NID that was asked about could not be reached, and the peer that could was not asked", 91000350871},
+	{"a ping that was refused took the doubt with it", 91000106054},
+	{"a new life was seen on one of two peers that were one node, and the other one stayed told", 94000037518},
+	{"the same, the data going from the peer that knew of the new life", 94000081374},
+	{"the same, with a push from before the restart that arrives after it", 91000031870},
+}
+
+func TestNodesConvergeAgain(t *testing.T) {
+	for _, c := range regressions {
+		if failures := converge(c.seed, nil); len(failures) > 0 {
+			t.Errorf("%s: seed %d: %s\nreplay: %s", c.name, c.seed, strings.Join(failures, "\n"), replay(c.seed))
+		}
+	}
+}
+
 // converge plays one world and returns what is wrong at its end. A trace makes it
 // slow.
 func converge(seed uint64, trace *strings.Builder) []string {

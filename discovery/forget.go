@@ -12,14 +12,16 @@ type Hold uint8
 
 // Values of Hold.
 const (
-	// Free: all that there is of the peer can be learned anew. A ping or push of
-	// ours may be under way to it, which nobody waits for: else whoever answers
-	// none would be kept for the longer.
+	// Free means that everything known of the peer can be learned again. A ping or push
+	// may be under way to it if no message and no caller waits for the end of it: otherwise
+	// a peer that answers nothing would be kept longer than one that does.
 	Free Hold = iota
-	// Busy: something of it is being worked on, or somebody waits for it.
+	// Busy means that the peer is being worked on, or that a message or a caller waits
+	// for it.
 	Busy
-	// Named: somebody's word stands behind it, an administrator's, an upper
-	// layer's that locked its primary NID, or a route's; or it is 0@lo.
+	// Named means that an administrator configured the peer, that an upper layer locked
+	// its primary NID or says which peer it belongs to, that a route leads through it, or
+	// that it is 0@lo.
 	Named
 )
 
@@ -32,7 +34,7 @@ func (p *peer) hold() Hold {
 		return Busy
 	case w != nil && !w.mergeInto.IsZero():
 		return Named
-	case w != nil && (w.data != nil || w.merge != nil || w.net != 0 || len(w.parked)+len(w.waiters) > 0):
+	case w != nil && len(w.parked)+len(w.waiters) > 0:
 		return Busy
 	}
 	return Free
@@ -50,8 +52,8 @@ func (m *Machine) Holds() iter.Seq2[*View, Hold] {
 	}
 }
 
-// Forget lets go of the peer that has a NID, with all its NIDs, unless something
-// keeps it. It reports whether the peer is gone. Traffic makes it anew.
+// Forget removes the peer that has a NID, with all its NIDs, if it is Free. It reports
+// whether the peer is gone. The next message to or from a NID of it creates a peer again.
 func (m *Machine) Forget(now time.Duration, nid lnet.NID) bool {
 	m.begin(now)
 	defer m.end()
@@ -63,13 +65,13 @@ func (m *Machine) Forget(now time.Duration, nid lnet.NID) bool {
 	return true
 }
 
-// Missed says that the peer with a NID has told something that nobody took in. The
-// next message to it waits for a round that asks it; until then nothing is sent.
+// Missed says that a push of the peer with a NID was discarded before the Machine saw
+// it. The next message to the peer waits for a round that pings it; until then nothing is sent.
 func (m *Machine) Missed(now time.Duration, nid lnet.NID) {
 	m.begin(now)
 	if i := m.nis[nid]; i != nil {
 		m.clear(i.peer, NIDsUpToDate)
-		m.set(i.peer, ForcePing)
+		m.distrust(i.peer)
 	}
 	m.end()
 }

@@ -54,6 +54,7 @@ func (m *Machine) process(p *peer) {
 			return
 		}
 	case c.Info.Seq <= owner.peer.seq && m.doubted(p, c, owner):
+		m.contest(p, c)
 		return
 	default:
 		m.handOver(p, owner.peer, c)
@@ -91,7 +92,11 @@ func (m *Machine) handOver(p, x *peer, c *Content) {
 		}
 	}
 	xw.data = nil
-	m.clear(x, DataPresent|ForcePing)
+	m.clear(x, DataPresent)
+	if x.settle(c.asked); x.doubt == 0 {
+		m.clear(x, ForcePing)
+	}
+	m.inherit(x, p, c)
 	if x.state.Has(PingFailed) {
 		m.clear(x, PingFailed)
 		xw.pingErr = nil
@@ -105,21 +110,6 @@ func (m *Machine) handOver(p, x *peer, c *Content) {
 		_ = m.setPrimary(x, primary) // it has the NID already
 	}
 	m.startMerge(x, c)
-}
-
-// doubted tells whether what the data of p says of a NID of another peer has to
-// wait, since what that one told may be newer: then p is asked again by that NID.
-// Whoever has it answers, and that is newer than all that there is. News is newer
-// than what had come before it was asked for; of a push nobody knows when it was
-// written.
-func (m *Machine) doubted(p *peer, c *Content, i *ni) bool {
-	x := i.peer
-	agree := x.hears && x.heard == c.Info.Seq && x.digest == c.sum
-	if x.learned < c.asked || x.learned == 0 || agree || !m.askAgain(p) {
-		return false
-	}
-	p.work.about = i.nid
-	return true
 }
 
 func (c *Content) lists(nid lnet.NID) bool {
@@ -186,8 +176,11 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 		multiRail := j.data.Info.Features&lnet.FeatMultiRail != 0
 		if i != nil {
 			_, claimed, err := m.checkAdd(p, ni.NID, multiRail, byPeer)
-			if err == nil && !claimed && m.doubted(p, j.data, i) {
-				return
+			if err == nil && !claimed {
+				if m.doubted(p, j.data, i) {
+					return
+				}
+				m.inherit(p, i.peer, j.data)
 			}
 		}
 		if err := m.add(p, ni.NID, multiRail, byPeer); err != nil && !p.state.Has(Configured) && !errors.Is(err, ErrFull) {

@@ -21,7 +21,7 @@ type peer struct {
 	heard    uint32
 	digest   uint64
 	hears    bool
-	learned  uint64 // when, in the machine's order, it last told us something; 0: never
+	learned  uint64 // when, in the machine's order, the last news of it came; 0: never
 	failures uint8  // rounds that failed in a row: each pings elsewhere than the one before
 	tries    uint8  // pauses that began after one of them, to bound retries
 	dirty    bool
@@ -32,6 +32,11 @@ type peer struct {
 	lockTime time.Duration
 	routes   int   // that lead through it
 	work     *work // nil while there is nothing under way
+
+	// These are times in the machine's order, too. doubt is when messages about the peer last
+	// contradicted each other, or one of them was lost. reborn is when it began a new
+	// life. toldAt is when the push left that set told.
+	doubt, reborn, toldAt uint64
 
 	prev, next   *peer // all peers
 	qprev, qnext *peer // the queue
@@ -53,6 +58,7 @@ type work struct {
 	ping, push RequestID
 	asked      uint64 // when, in the machine's order, the last ping left
 	pushed     uint32 // sequence number under way
+	pushedAt   uint64 // when, in the machine's order, that push left
 	void       bool   // the push under way tells a life of the peer that is over
 	// source and destination are our NID that the last reply came to and the
 	// peer's that it came from; zero: any.

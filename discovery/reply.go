@@ -53,6 +53,7 @@ func (m *Machine) replied(p *peer, c *Content) {
 	}
 	w.about = lnet.NID{}
 	c.asked = w.asked
+	p.settle(c.asked)
 	c.digest()
 	if p.hears && (c.Info.Seq < p.heard || c.sum != p.digest) {
 		m.askAgain(p)
@@ -92,7 +93,7 @@ func (m *Machine) PushReceived(now time.Duration, from lnet.NID, c Content) {
 func (m *Machine) pushed(p *peer, c *Content) {
 	if c.Err != nil {
 		m.clear(p, NIDsUpToDate)
-		m.set(p, ForcePing)
+		m.distrust(p)
 		return
 	}
 	p.dataSize = max(p.dataSize, int32(min(c.Size, lnet.MTU)))
@@ -112,7 +113,7 @@ func (m *Machine) pushed(p *peer, c *Content) {
 	if c.Short || c.Cut {
 		m.enlarge(c.Size)
 		m.clear(p, NIDsUpToDate)
-		m.set(p, ForcePing)
+		m.distrust(p)
 		return
 	}
 	m.number(p, c.Info.Seq)
@@ -178,21 +179,28 @@ func (m *Machine) enlarge(size int) {
 	}
 }
 
-// number notes the sequence number that a peer sent. A lower one is taken; the
-// peer has perhaps begun a new life, in which nobody has told it of us.
+// number notes the sequence number that a peer sent. A lower one is accepted: the peer has
+// perhaps restarted, and needs our NIDs again.
 func (m *Machine) number(p *peer, seq uint32) {
 	if seq == p.seq {
 		return
 	}
 	if seq < p.seq {
 		m.act(Log{Peer: p.primary, Text: "the peer's sequence number went back: it has perhaps restarted"})
-		m.forgetTold(p)
+		m.beginLife(p)
 	}
 	p.seq = seq
 	m.changed(p)
 }
 
-// forgetTold: what we told the peer was told to a former life of it.
+// beginLife notes that the peer has restarted, and needs our NIDs again.
+func (m *Machine) beginLife(p *peer) {
+	m.order++
+	p.reborn = m.order
+	m.forgetTold(p)
+}
+
+// forgetTold makes the pushes that reached the peer, and the one under way, count no more.
 func (m *Machine) forgetTold(p *peer) {
 	if p.told != 0 {
 		p.told = 0
@@ -213,29 +221,14 @@ func (m *Machine) hear(p *peer, c *Content) {
 }
 
 // compare has a peer pinged once more if what came now is older than, or differs
-// from, what came since our last ping left.
+// from, what came since our last ping left. An answer does not contradict what had come
+// before it was asked for.
 func (m *Machine) compare(p *peer, c *Content) {
-	if seq := c.Info.Seq; p.hears && (seq < p.heard || seq == p.heard && c.sum != p.digest) {
+	seq := c.Info.Seq
+	if p.hears && p.learned >= c.asked && (seq < p.heard || seq == p.heard && c.sum != p.digest) {
 		m.askAgain(p)
 	}
 	m.hear(p, c)
-}
-
-// askAgain has a peer pinged once more, whose messages contradict each other:
-// some of them were overtaken, or come from a former life. The answer to that
-// ping is what counts (decisions 19). It reports false if it was asked often
-// enough in this round.
-func (m *Machine) askAgain(p *peer) bool {
-	w := p.doing()
-	switch {
-	case p.state.Has(ForcePing):
-	case w.repings >= repingsMax:
-		return false
-	default:
-		w.repings++
-		m.set(p, ForcePing)
-	}
-	return true
 }
 
 // PushAcked says that a push was acknowledged (discovery 6.7).
@@ -244,9 +237,12 @@ func (m *Machine) PushAcked(now time.Duration, id RequestID) {
 	if p := m.requests[id]; p != nil && p.work.push == id {
 		m.ended(id)
 		m.reached(p, true)
-		if w := p.work; !w.void && p.told != w.pushed {
-			p.told = w.pushed
-			m.changed(p)
+		if w := p.work; !w.void {
+			p.toldAt = w.pushedAt
+			if p.told != w.pushed {
+				p.told = w.pushed
+				m.changed(p)
+			}
 		}
 		if p.state.Has(Discovering) {
 			m.enqueue(p)
@@ -259,20 +255,19 @@ func (m *Machine) PushAcked(now time.Duration, id RequestID) {
 }
 
 // Restarted says that the node with this NID has begun a new life, as its driver
-// sees by its incarnation: what the two knew of each other is void. The next
+// sees by its incarnation: neither side knows the other any more. The next
 // message to it waits for a new round.
 func (m *Machine) Restarted(now time.Duration, nid lnet.NID) {
 	m.begin(now)
 	if i := m.nis[nid]; i != nil {
 		p := i.peer
-		m.forgetTold(p)
+		m.beginLife(p)
 		if p.seq != 0 {
 			p.seq = 0
 			m.changed(p)
 		}
-		p.hears = false
 		m.clear(p, NIDsUpToDate)
-		m.set(p, ForcePing) // the answer to a ping under way may be of the former life
+		m.distrust(p) // the answer to a ping under way may be of the former life
 		if p.state.Has(Discovering) {
 			m.enqueue(p)
 		}

@@ -75,6 +75,9 @@ func (m *Machine) ping(p *peer) {
 	m.clear(p, ForcePing)
 	m.set(p, PingSent)
 	p.hears = false
+	if p.doubt != 0 {
+		w.repings++
+	}
 	m.order++
 	w.asked = m.order
 	w.ping = m.request(p)
@@ -98,7 +101,8 @@ func (m *Machine) push(p *peer) {
 	w := p.work
 	m.clear(p, ForcePush)
 	m.set(p, PushSent)
-	w.push, w.pushed, w.void = m.request(p), m.local.Seq, false
+	m.order++
+	w.push, w.pushed, w.pushedAt, w.void = m.request(p), m.local.Seq, m.order, false
 	m.figures.Pushes++
 	m.figures.PushesSent++
 	a := SendPush{ID: w.push, Peer: p.id, To: w.destination, Source: w.source, Seq: m.local.Seq}
@@ -206,6 +210,9 @@ func (m *Machine) Refused(now time.Duration, id RequestID, err error) {
 		m.endedBadly(p, ping)
 		if ping { // which is wanted still
 			m.clear(p, PingFailed|NIDsUpToDate)
+			if p.doubt != 0 {
+				m.set(p, ForcePing)
+			}
 		} else {
 			m.clear(p, PushFailed)
 		}
