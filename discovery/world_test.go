@@ -27,6 +27,7 @@ func (k kind) String() string { return [...]string{"ping", "reply", "push", "ACK
 type letter struct {
 	kind     kind
 	from, to lnet.NID
+	ways     []way // of which it takes one when it arrives, if that was left open
 	sender   *simNode
 	net      lnet.Net // to go over; 0: any
 	life     int      // of the sender
@@ -37,6 +38,9 @@ type letter struct {
 	content  Content
 	room     int
 }
+
+// way is a path of a message: a NID of the sender and one of the receiver.
+type way struct{ from, to lnet.NID }
 
 type simNode struct {
 	w     *world
@@ -50,9 +54,10 @@ type simNode struct {
 }
 
 // world is nodes and what is under way between them. All that happens in it
-// follows from its seed.
+// follows from its seed, or from its caller's choices if it has no random source.
 type world struct {
-	random   *rand.Rand
+	random   *rand.Rand // nil: every choice is the caller's, or the first
+	newest   bool       // without a random source: choices are the last instead
 	now      time.Duration
 	nodes    []*simNode
 	letters  []letter
@@ -80,6 +85,28 @@ func newWorld(seed uint64, trace *strings.Builder) *world {
 	}
 	return w
 }
+
+// below chooses a number below n.
+func (w *world) below(n int) int {
+	switch {
+	case w.random != nil:
+		return w.random.IntN(n)
+	case w.newest:
+		return n - 1
+	}
+	return 0
+}
+
+// steps is how many steps a machine makes after an event.
+func (w *world) steps() int {
+	if w.random == nil {
+		return stepsToRest
+	}
+	return 1 + w.random.IntN(4)
+}
+
+// stepsToRest is more steps than any machine makes here before it comes to rest.
+const stepsToRest = 1000
 
 func (w *world) tracef(format string, a ...any) {
 	if w.trace != nil {
@@ -174,22 +201,36 @@ func (n *simNode) act() {
 // send picks a path as selection would: a NID of the peer that can be reached.
 func (n *simNode) send(l letter) {
 	l.sender, l.life, l.written = n, n.life, n.w.lives
-	ways := []lnet.NID{l.to}
+	targets := []lnet.NID{l.to}
 	if v := n.m.Find(l.to); v != nil && v.State.Has(MultiRail) {
-		ways = slices.Clone(v.NIDs)
-		n.w.random.Shuffle(len(ways), func(i, j int) { ways[i], ways[j] = ways[j], ways[i] })
-	}
-	for _, to := range ways {
-		if from, ok := n.own(to); ok && n.w.owner(to) != nil && (l.net == 0 || to.Net() == l.net) {
-			l.from, l.to = from, to
-			n.w.letters = append(n.w.letters, l)
-			return
+		targets = slices.Clone(v.NIDs)
+		if n.w.random != nil {
+			n.w.random.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
 		}
 	}
-	if n.w.random.IntN(2) == 0 {
+	for _, to := range targets {
+		if from, ok := n.own(to); ok && n.w.owner(to) != nil && (l.net == 0 || to.Net() == l.net) {
+			l.ways = append(l.ways, way{from, to})
+		}
+	}
+	switch {
+	case len(l.ways) > 0:
+		if n.w.random != nil {
+			l.take(0)
+		}
+		n.w.letters = append(n.w.letters, l)
+	case n.w.below(2) == 0:
 		n.m.Refused(n.w.now, l.id, errLost)
-	} else {
+	default:
 		n.m.Failed(n.w.now, l.id, errLost)
+	}
+}
+
+// take decides the way of a letter.
+func (l *letter) take(k int) {
+	if k < len(l.ways) {
+		l.from, l.to = l.ways[k].from, l.ways[k].to
+		l.ways = nil
 	}
 }
 
@@ -219,12 +260,29 @@ func (w *world) lose(l letter) {
 
 // deliver takes one letter, any one: they overtake each other.
 func (w *world) deliver() {
-	k := w.random.IntN(len(w.letters))
+	l := w.remove(w.below(len(w.letters)))
+	if len(l.ways) > 0 {
+		l.take(w.below(len(l.ways)))
+	}
+	if !w.calm && w.owner(l.to) != nil && w.below(6) == 0 {
+		w.lose(l)
+		return
+	}
+	w.arrive(l)
+}
+
+// remove takes a letter out of those under way.
+func (w *world) remove(k int) letter {
 	l := w.letters[k]
 	w.letters = slices.Delete(w.letters, k, k+1)
+	return l
+}
+
+// arrive gives a letter to the node that has the NID now.
+func (w *world) arrive(l letter) {
 	n := w.owner(l.to)
 	switch {
-	case n == nil, !w.calm && w.random.IntN(6) == 0:
+	case n == nil:
 		w.lose(l)
 		return
 	case n.lives[l.sender] > l.life, w.early(l, n): // its connection is closed
@@ -263,7 +321,7 @@ func (w *world) deliver() {
 			n.m.PushAcked(w.now, l.id)
 		}
 	}
-	n.run(1 + w.random.IntN(4))
+	n.run(w.steps())
 }
 
 // early tells whether a letter was written before the life of n's began that is to
@@ -286,14 +344,18 @@ func (w *world) talk(n, to *simNode) {
 	if len(nids) == 0 {
 		return
 	}
-	nid := nids[w.random.IntN(len(nids))]
+	w.talkTo(n, nids[w.below(len(nids))])
+}
+
+// talkTo has a node send to a NID.
+func (w *world) talkTo(n *simNode, nid lnet.NID) {
 	if !n.m.Find(nid).MustWait(n.m.Local()) {
 		return
 	}
 	w.key++
 	w.parked[w.key] = n
 	n.m.Park(w.now, nid, w.key)
-	n.run(1 + w.random.IntN(4))
+	n.run(w.steps())
 }
 
 // trouble is everything that can happen.
@@ -307,21 +369,13 @@ func (w *world) trouble() {
 			w.talk(n, w.nodes[w.random.IntN(len(w.nodes))])
 		case c < 32: // an NI comes or goes; the first stays, so that all can meet
 			nid := n.nid(1 + w.random.IntN(2))
-			if k := slices.Index(n.nids, nid); k >= 0 {
-				n.nids = slices.Delete(n.nids, k, k+1)
+			if slices.Contains(n.nids, nid) {
+				n.change(nid, 0)
 			} else {
-				n.nids = slices.Insert(n.nids, w.random.IntN(len(n.nids)+1), nid)
+				n.change(nid, w.random.IntN(len(n.nids)+1))
 			}
-			n.seq++
-			w.tracef("node %d has %v seq %d", n.name, n.nids, n.seq)
-			n.m.SetSeq(w.now, n.seq, n.nets())
 		case c < 33:
-			for k, p := range w.parked {
-				if p == n {
-					delete(w.parked, k)
-				}
-			}
-			n.begin()
+			n.restart()
 		case c < 35:
 			w.now += time.Duration(w.random.IntN(10)) * time.Second
 			n.m.Step(w.now)
@@ -330,6 +384,28 @@ func (w *world) trouble() {
 		}
 		n.run(w.random.IntN(4))
 	}
+}
+
+// change takes an NI away, or adds one at a place.
+func (n *simNode) change(nid lnet.NID, at int) {
+	if k := slices.Index(n.nids, nid); k >= 0 {
+		n.nids = slices.Delete(n.nids, k, k+1)
+	} else {
+		n.nids = slices.Insert(n.nids, at, nid)
+	}
+	n.seq++
+	n.w.tracef("node %d has %v seq %d", n.name, n.nids, n.seq)
+	n.m.SetSeq(n.w.now, n.seq, n.nets())
+}
+
+// restart begins a new life of the node, which forgets what it was to send.
+func (n *simNode) restart() {
+	for k, p := range n.w.parked {
+		if p == n {
+			delete(n.w.parked, k)
+		}
+	}
+	n.begin()
 }
 
 // settle is the time after the last fault.
@@ -355,7 +431,7 @@ func (w *world) quiet() {
 	for range quietMax {
 		next := time.Duration(-1)
 		for _, n := range w.nodes {
-			n.run(1000)
+			n.run(stepsToRest)
 			if due, ok := n.m.Due(); ok && (next < 0 || due < next) {
 				next = due
 			}

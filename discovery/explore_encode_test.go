@@ -1,0 +1,199 @@
+package discovery
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// encoder writes what a world does from here on depends on, and nothing else: two worlds
+// with one encoding have one future. Times and lives are relative to now, numbers of
+// requests and of the machine's order are replaced by their rank.
+type encoder struct {
+	b      []byte
+	w      *world
+	orders []uint64
+	ids    map[*simNode][]RequestID // under way
+}
+
+var hashSeed = maphash.MakeSeed()
+
+// hash is that of the encoding of a world, and of what may happen to it still.
+func (e *encoder) hash(w *world, b budget) uint64 {
+	e.w, e.b = w, e.b[:0]
+	e.ids = make(map[*simNode][]RequestID, len(w.nodes))
+	e.ints(b.faults, b.losses, b.restarts, b.changes, b.talks)
+	for _, n := range w.nodes {
+		e.node(n)
+	}
+	letters := make([]string, len(w.letters))
+	for k := range w.letters {
+		at := len(e.b)
+		e.letter(&w.letters[k])
+		letters[k] = string(e.b[at:])
+		e.b = e.b[:at]
+	}
+	slices.Sort(letters) // they overtake each other
+	for _, l := range letters {
+		e.b = append(e.b, l...)
+	}
+	return maphash.Bytes(hashSeed, e.b)
+}
+
+func (e *encoder) int(v int) { e.b = binary.AppendVarint(e.b, int64(v)) }
+
+func (e *encoder) ints(vs ...int) {
+	for _, v := range vs {
+		e.int(v)
+	}
+}
+
+func (e *encoder) bool(v bool) {
+	if v {
+		e.b = append(e.b, 1)
+	} else {
+		e.b = append(e.b, 0)
+	}
+}
+
+func (e *encoder) nid(n lnet.NID) { e.b = n.AppendLarge(e.b) }
+
+func (e *encoder) nids(nids []lnet.NID) {
+	e.int(len(nids))
+	for _, n := range nids {
+		e.nid(n)
+	}
+}
+
+// ago is a time before or after now.
+func (e *encoder) ago(t time.Duration) { e.int(int((t - e.w.now) / time.Second)) }
+
+func (e *encoder) node(n *simNode) {
+	e.nids(n.nids)
+	e.ints(int(n.seq), e.w.lives-n.began)
+	for _, of := range e.w.nodes {
+		if seen, ok := n.lives[of]; ok {
+			e.int(of.life - seen)
+		} else {
+			e.int(-1)
+		}
+	}
+	m := n.m
+	e.orders = e.orders[:0]
+	for p := m.first; p != nil; p = p.next {
+		e.orders = append(e.orders, p.learned, p.doubt, p.reborn, p.toldAt)
+		if w := p.work; w != nil {
+			e.orders = append(e.orders, w.asked, w.pushedAt)
+			if w.data != nil {
+				e.orders = append(e.orders, w.data.asked)
+			}
+		}
+	}
+	slices.Sort(e.orders)
+	e.orders = slices.Compact(e.orders)
+	e.ints(int(m.local.Seq), m.pushRoom, m.count)
+	for p := m.first; p != nil; p = p.next {
+		e.peer(n, p)
+	}
+	for _, p := range m.timers { // of two that are due at once this is the order
+		e.nid(p.nis[0].nid)
+	}
+}
+
+func (e *encoder) order(o uint64) {
+	if o == 0 {
+		e.int(0)
+		return
+	}
+	rank, _ := slices.BinarySearch(e.orders, o)
+	e.int(rank + 1)
+}
+
+func (e *encoder) peer(n *simNode, p *peer) {
+	e.nid(p.primary)
+	e.int(len(p.nis))
+	for _, i := range p.nis {
+		e.nid(i.nid)
+	}
+	e.ints(int(p.state), int(p.seq), int(p.told), int(p.heard), int(p.digest), int(p.failures%2), int(p.tries), int(p.dataSize))
+	e.bool(p.hears)
+	e.bool(p.untold)
+	e.bool(p.left)
+	e.order(p.learned)
+	e.order(p.doubt)
+	e.order(p.reborn)
+	e.order(p.toldAt)
+	if p.slot != 0 {
+		e.ago(p.due)
+	} else {
+		e.int(-1 << 30)
+	}
+	e.ago(max(p.again, e.w.now))
+	w := p.work
+	e.bool(w != nil)
+	if w == nil {
+		return
+	}
+	e.id(n, w.ping)
+	e.id(n, w.push)
+	e.order(w.asked)
+	e.order(w.pushedAt)
+	e.ints(int(w.pushed), w.repings, len(w.parked))
+	e.bool(w.void)
+	e.nid(w.source)
+	e.nid(w.destination)
+	e.nid(w.about)
+	e.bool(w.data != nil)
+	if w.data != nil {
+		e.content(w.data)
+		e.order(w.data.asked)
+	}
+}
+
+// id names a request by its place among those that are under way.
+func (e *encoder) id(n *simNode, id RequestID) {
+	e.bool(id != 0)
+	if id != 0 {
+		e.ids[n] = append(e.ids[n], id)
+	}
+}
+
+// rank is the place of a request, -1 if its end makes no difference any more.
+func (e *encoder) rank(of *simNode, life int, id RequestID) int {
+	if of == nil || of.life != life {
+		return -1
+	}
+	return slices.Index(e.ids[of], id)
+}
+
+func (e *encoder) content(c *Content) {
+	e.int(int(c.Info.Seq))
+	e.int(len(c.Info.NIs))
+	for k := range c.Info.NIs {
+		e.nid(c.Info.NIs[k].NID)
+	}
+	e.bool(c.Short)
+	e.bool(c.Cut)
+}
+
+func (e *encoder) letter(l *letter) {
+	e.ints(int(l.kind), l.sender.name, l.sender.life-l.life, e.w.lives-l.written, l.room)
+	e.nid(l.from)
+	e.nid(l.to)
+	e.int(len(l.ways))
+	for _, way := range l.ways {
+		e.nid(way.from)
+		e.nid(way.to)
+	}
+	asker, life := l.sender, l.life
+	if l.asker != nil {
+		asker, life = l.asker, l.asked
+	}
+	e.ints(asker.name, asker.life-life, e.rank(asker, life, l.id))
+	if l.kind == kindPush || l.kind == kindReply {
+		e.content(&l.content)
+	}
+}

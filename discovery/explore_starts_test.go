@@ -1,0 +1,35 @@
+package discovery
+
+// starts are the worlds that TestExplore starts from. Their budgets keep the full depth
+// below a few million states each. Two changes and a loss are what most of the known causes of
+// stale NIDs take, and four changes those that need a NID to come back.
+var starts = []start{
+	{
+		name: "two strangers", nets: []int{1, 2}, notices: true, steps: 6, full: 12,
+		budget: budget{faults: 2, losses: 1, restarts: 1, changes: 2, talks: 2},
+	},
+	{
+		name: "two strangers, unnoticed restarts", nets: []int{2, 2}, steps: 6, full: 12,
+		budget: budget{faults: 2, losses: 1, restarts: 1, changes: 2, talks: 2},
+	},
+	{
+		name: "two acquainted, faults", nets: []int{1, 2}, acquainted: true, notices: true, steps: 6, full: 12,
+		budget: budget{faults: 3, losses: 1, restarts: 1, changes: 3, talks: 1},
+	},
+	{
+		name: "two acquainted, changes", nets: []int{1, 2}, acquainted: true, notices: true, steps: 6, full: 12,
+		budget: budget{faults: 4, changes: 4},
+	},
+	{
+		name: "two acquainted, unnoticed restarts", nets: []int{2, 2}, acquainted: true, steps: 6, full: 12,
+		budget: budget{faults: 3, losses: 1, restarts: 1, changes: 3, talks: 1},
+	},
+	{
+		name: "three strangers", nets: []int{1, 2, 2}, notices: true, steps: 4, full: 8,
+		budget: budget{faults: 1, losses: 1, restarts: 1, changes: 1, talks: 2},
+	},
+	{
+		name: "three acquainted", nets: []int{1, 2, 2}, acquainted: true, steps: 4, full: 8,
+		budget: budget{faults: 2, losses: 1, restarts: 1, changes: 2, talks: 1},
+	},
+}

@@ -1,0 +1,214 @@
+package discovery
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	exploreFull   = flag.Bool("explore-full", false, "TestExplore takes 12 steps with 2 nodes and 8 with 3, which takes minutes")
+	exploreStates = flag.Int("explore-states", 20_000_000, "how many states of one world TestExplore looks at before it fails; 1 million takes about 100 MB")
+)
+
+// budget is what may happen still on a path of the explorer. Every fault costs one of
+// faults, and one of its kind.
+type budget struct{ faults, losses, restarts, changes, talks int }
+
+// start is a world that the explorer starts from.
+type start struct {
+	name       string
+	nets       []int // of each node: how many of its NIs are there at first
+	acquainted bool  // all nodes know each other
+	notices    bool  // drivers tell of new lives
+	budget     budget
+	// steps is how long a path is at most, full what it is with -explore-full.
+	steps, full int
+}
+
+// TestExplore enumerates what can happen to nodes that discover each other, and has each
+// state that it comes to checked: when no more faults happen, and each node has sent to
+// each other one once more, the nodes come to rest, and know what each is. Where
+// TestNodesConverge tries a path of hundreds of events, this takes each path of a few.
+//
+// A step is one of these: a message under way arrives, by one of the ways that its sender
+// could have chosen; it is lost; a node restarts; a node's second NI comes, as the
+// first or last one of the list, or goes; a node sends to a NID of another one that has to
+// be asked first; the next timer is due. Machines come to rest after each step, at most
+// two nets exist, the NI on the first one stays, and a message that no way is there for is refused
+// (TestNodesConverge does without these bounds). How many faults a path has at
+// most is the start's budget.
+//
+// A state that was reached before is not looked at again: it is known by a hash of all
+// that its future depends on.
+//
+// discovery 10 (1)-(9)
+func TestExplore(t *testing.T) {
+	for _, s := range starts {
+		t.Run(s.name, func(t *testing.T) {
+			x := &explorer{start: s, seen: map[uint64]struct{}{}}
+			began := time.Now()
+			steps := s.steps
+			if *exploreFull {
+				steps = s.full
+			}
+			failure := x.explore(steps)
+			t.Logf("%d states, %d steps deep, %v: %v new at each depth", len(x.seen), len(x.levels), time.Since(began).Round(time.Millisecond), x.levels)
+			if failure != "" {
+				t.Error(failure)
+			}
+		})
+	}
+}
+
+// path is the steps that lead from a start to a state.
+type path struct {
+	steps [15]uint8
+	n     uint8
+}
+
+func (p path) then(step int) path {
+	p.steps[p.n] = uint8(step)
+	p.n++
+	return p
+}
+
+// explorer looks at states breadth first, so that a path which fails is as short as any.
+type explorer struct {
+	start  start
+	root   *world
+	levels []int
+
+	mu       sync.Mutex
+	seen     map[uint64]struct{}
+	next     []path
+	failure  string
+	overflow bool
+}
+
+func (x *explorer) explore(depth int) string {
+	x.root = x.start.world()
+	level := []path{{}}
+	for d := 0; d < depth && len(level) > 0; d++ {
+		x.next = nil
+		var workers sync.WaitGroup
+		chunk := max(1, len(level)/(8*runtime.GOMAXPROCS(0)))
+		work := make(chan []path)
+		for range runtime.GOMAXPROCS(0) {
+			workers.Go(func() {
+				for paths := range work {
+					for _, p := range paths {
+						x.expand(p)
+					}
+				}
+			})
+		}
+		for part := range slices.Chunk(level, chunk) {
+			work <- part
+		}
+		close(work)
+		workers.Wait()
+		if x.failure != "" {
+			return x.failure
+		}
+		if x.overflow {
+			return fmt.Sprintf("more than %d states: a smaller budget, fewer steps or -explore-states", *exploreStates)
+		}
+		x.levels = append(x.levels, len(x.next))
+		level = x.next
+	}
+	return ""
+}
+
+// world makes the world of a start.
+func (s start) world() *world {
+	w := &world{parked: map[Key]*simNode{}, notices: s.notices}
+	for name, nets := range s.nets {
+		n := &simNode{w: w, name: name}
+		for net := range nets {
+			n.nids = append(n.nids, n.nid(net))
+		}
+		n.begin()
+		w.nodes = append(w.nodes, n)
+	}
+	if s.acquainted {
+		w.settle()
+		w.verify()
+		w.calm = false
+	}
+	return w
+}
+
+// expand takes each step from the state at the end of a path.
+func (x *explorer) expand(p path) {
+	w := x.root.clone()
+	b := x.start.budget
+	for _, step := range p.steps[:p.n] {
+		w.take(&b, int(step))
+	}
+	var e encoder
+	for step := range w.choices(b) {
+		c, left := w.clone(), b
+		c.take(&left, step)
+		x.mu.Lock()
+		hash := e.hash(c, left)
+		_, known := x.seen[hash]
+		if !known {
+			x.seen[hash] = struct{}{}
+			x.next = append(x.next, p.then(step))
+			x.overflow = x.overflow || len(x.seen) > *exploreStates
+		}
+		stop := x.overflow || x.failure != ""
+		x.mu.Unlock()
+		switch {
+		case stop:
+			return
+		case !known && !c.converges():
+			x.fail(p.then(step))
+			return
+		}
+	}
+}
+
+// converges reports whether the world does, whether messages arrive in the order in which
+// they were sent or in the reverse.
+func (w *world) converges() bool {
+	for _, newest := range []bool{false, true} {
+		c := w.clone()
+		c.newest = newest
+		c.failures = w.failures
+		c.settle()
+		c.verify()
+		if len(c.failures) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// fail tells the story of a path that fails.
+func (x *explorer) fail(p path) {
+	for _, newest := range []bool{false, true} {
+		w := x.root.clone()
+		w.trace = &strings.Builder{}
+		b := x.start.budget
+		for k, step := range p.steps[:p.n] {
+			w.tracef("step %d", k+1)
+			w.take(&b, int(step))
+		}
+		w.newest = newest
+		w.settle()
+		w.verify()
+		if len(w.failures) > 0 {
+			x.mu.Lock()
+			x.failure = fmt.Sprintf("%s\n%d steps, newest first %v\n%s", strings.Join(w.failures, "\n"), p.n, newest, w.trace)
+			x.mu.Unlock()
+			return
+		}
+	}
+}
