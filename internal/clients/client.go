@@ -23,8 +23,7 @@ import (
 type client struct {
 	server  *Server
 	id      uint64
-	conn    *net.UnixConn
-	raw     syscall.RawConn
+	conn    wire
 	process Process
 	rule    *Rule
 	since   time.Time
@@ -76,7 +75,7 @@ func (c *client) cutOff(reason error) {
 		return
 	}
 	n := protocol.CutOff(reason)
-	_ = c.put(protocol.AppendNotice(nil, &n), nil) // it is gone, or does not read
+	_ = c.conn.put(protocol.AppendNotice(nil, &n), nil) // it is gone, or does not read
 	c.reason = reason
 	c.cancel()
 	_ = c.conn.SetDeadline(time.Unix(1, 0)) // fails if it was closed
@@ -133,21 +132,11 @@ func (c *client) queue() error {
 		if err := c.sleep(min(left, look)); err != nil {
 			return err
 		}
-		if c.hungUp() {
+		if c.conn.hungUp() {
 			return io.EOF
 		}
 	}
 	return nil
-}
-
-// hungUp tells whether the client has closed the connection.
-func (c *client) hungUp() bool {
-	fds := []unix.PollFd{{}} // POLLHUP comes without being asked for
-	err := c.raw.Control(func(fd uintptr) {
-		fds[0].Fd = int32(fd)
-		_, _ = unix.Poll(fds, 0)
-	})
-	return err == nil && fds[0].Revents&unix.POLLHUP != 0
 }
 
 // rest waits if the client asks too much.
@@ -177,13 +166,13 @@ var controlSize = unix.CmsgSpace(8 * 4)
 func (c *client) receive() (record *[]byte, fds []int, err error) {
 	var flags int
 	var inner error
-	err = c.raw.Read(func(fd uintptr) bool {
+	err = c.conn.await(func(fd int) bool {
 		record = c.server.records.Get().(*[]byte)
 		control := make([]byte, controlSize)
 		var n, controls int
 		*record = (*record)[:cap(*record)]
 		for {
-			n, controls, flags, _, inner = unix.Recvmsg(int(fd), *record, control, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
+			n, controls, flags, _, inner = unix.Recvmsg(fd, *record, control, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
 			if !errors.Is(inner, unix.EINTR) {
 				break
 			}
@@ -254,11 +243,11 @@ func (c *client) send(record []byte, fds ...int) error {
 	}
 	c.mu.Unlock()
 	var inner error
-	err := c.raw.Write(func(uintptr) bool {
+	err := c.conn.write(func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if inner = c.reason; inner == nil {
-			inner = c.put(record, control)
+			inner = c.conn.put(record, control)
 		}
 		return !errors.Is(inner, unix.EAGAIN)
 	})
@@ -267,22 +256,6 @@ func (c *client) send(record []byte, fds ...int) error {
 		return inner
 	case isTimeout(err):
 		return violation("it does not read what it is answered")
-	}
-	return err
-}
-
-// put writes a record if that needs no wait: EAGAIN. mu is held, so that nothing comes behind
-// the reason for which a client is cut off.
-func (c *client) put(record, control []byte) (err error) {
-	if e := c.raw.Control(func(fd uintptr) {
-		for {
-			err = unix.Sendmsg(int(fd), record, control, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-			if !errors.Is(err, unix.EINTR) {
-				return
-			}
-		}
-	}); e != nil {
-		return e
 	}
 	return err
 }
@@ -298,7 +271,7 @@ func (c *client) notify(n protocol.Notice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reason == nil {
-		_ = c.put(record, nil) // it is gone, or does not read
+		_ = c.conn.put(record, nil) // it is gone, or does not read
 	}
 }
 

@@ -217,7 +217,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	// Its replies fill the socket; then the hour is over.
 	eventually(t, "it is gone", func() bool {
 		over := false
-		_ = c.raw.Control(func(fd uintptr) { over = full(fd) })
+		_ = c.conn.(*socket).raw.Control(func(fd uintptr) { over = full(fd) })
 		if over {
 			_ = c.conn.SetWriteDeadline(time.Unix(1, 0))
 		}

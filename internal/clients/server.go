@@ -155,17 +155,17 @@ func (s *Server) isClosing() bool {
 // its turn: until then it counts as one that he has, so that there are few of them. One whose
 // turn is far away is closed.
 func (s *Server) accept(conn *net.UnixConn) {
-	c := &client{server: s, conn: conn, since: time.Now(), pace: newPace(connectionQuotas.Requests)}
-	var err error
-	if c.process, err = processOf(conn); err == nil {
-		c.raw, err = conn.SyscallConn()
+	process, err := processOf(conn)
+	var w *socket
+	if err == nil {
+		w, err = newSocket(conn)
 	}
 	if err != nil {
 		s.log.Tell(lnd.Line{Level: slog.LevelError, Text: "who has connected cannot be found out"}, slog.Any("err", err))
 		_ = conn.Close()
 		return
 	}
-	c.ctx, c.cancel = context.WithCancel(s.context)
+	c := s.newClient(w, process)
 	c.refusal = s.admit(c)
 	s.mu.Lock()
 	if c.refusal != nil {
@@ -196,6 +196,13 @@ func (s *Server) accept(conn *net.UnixConn) {
 		defer s.work.Done()
 		c.serve()
 	}()
+}
+
+// newClient returns a client that nothing knows of yet.
+func (s *Server) newClient(w wire, p Process) *client {
+	c := &client{server: s, conn: w, process: p, since: time.Now(), pace: newPace(connectionQuotas.Requests)}
+	c.ctx, c.cancel = context.WithCancel(s.context)
+	return c
 }
 
 // admit finds the rule for a client, and charges its user for the connection. EACCES: there

@@ -1,0 +1,73 @@
+package clients
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// wire is the connection with a client: a socket, unless a test has the requests of a client
+// carried out without one.
+type wire interface {
+	SetDeadline(t time.Time) error
+	SetReadDeadline(t time.Time) error
+	SetWriteDeadline(t time.Time) error
+	CloseRead() error
+	Close() error
+	// await calls f with the socket until f returns true, each time that there may be a record.
+	await(f func(fd int) bool) error
+	// write calls f until it returns true, each time that there may be room for a record.
+	write(f func() bool) error
+	// put writes a record if that needs no wait. Otherwise it returns EAGAIN.
+	put(record, control []byte) error
+	// hungUp reports whether the client has closed the connection.
+	hungUp() bool
+}
+
+// socket is a wire that is one.
+type socket struct {
+	*net.UnixConn
+	raw syscall.RawConn
+}
+
+func newSocket(conn *net.UnixConn) (*socket, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return &socket{UnixConn: conn, raw: raw}, nil
+}
+
+func (s *socket) await(f func(fd int) bool) error {
+	return s.raw.Read(func(fd uintptr) bool { return f(int(fd)) })
+}
+
+func (s *socket) write(f func() bool) error { return s.raw.Write(func(uintptr) bool { return f() }) }
+
+// put implements wire. The caller holds client.mu, so that no record comes behind the reason
+// for which a client is cut off.
+func (s *socket) put(record, control []byte) (err error) {
+	if e := s.raw.Control(func(fd uintptr) {
+		for {
+			err = unix.Sendmsg(int(fd), record, control, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+			if !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	}); e != nil {
+		return e
+	}
+	return err
+}
+
+func (s *socket) hungUp() bool {
+	fds := []unix.PollFd{{}} // POLLHUP comes without being asked for
+	err := s.raw.Control(func(fd uintptr) {
+		fds[0].Fd = int32(fd)
+		_, _ = unix.Poll(fds, 0)
+	})
+	return err == nil && fds[0].Revents&unix.POLLHUP != 0
+}
