@@ -4,6 +4,9 @@
 // errors name what is wrong, and that little input does not cost much memory.
 // Seeds are the worked examples of the specification and the recorded
 // conversations. Findings that were fixed stay in testdata as test cases.
+// Targets whose subject is a whole conversation (FuzzSocklndConnection, FuzzO2iblndStranger) play
+// it with a driver alone, which takes a fraction of a millisecond; ordinary tests play the same
+// programs with whole nodes.
 //
 //	go test ./fuzz -fuzz '^FuzzLnetNID$' -fuzztime 10s
 package fuzz

@@ -15,7 +15,7 @@ import (
 
 // eachRDMA calls f with all that was sent over RDMA, or with a request to connect, in
 // the recordings.
-func eachRDMA(f *testing.F, do func(x *recording.Transfer)) {
+func eachRDMA(f testing.TB, do func(x *recording.Transfer)) {
 	f.Helper()
 	for _, name := range recording.RDMANames() {
 		all, err := recording.LoadRDMA(name)
@@ -78,7 +78,7 @@ func FuzzO2iblndMessage(f *testing.F) {
 }
 
 // madeMessages are messages that no recording has.
-func madeMessages(f *testing.F) (all [][]byte) {
+func madeMessages(f testing.TB) (all [][]byte) {
 	f.Helper()
 	src := lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeO2IB, 0), 0x0a080001)
 	sink := o2iblnd.Descriptor{Key: 1, Fragments: []o2iblnd.Fragment{{Addr: 2, Length: 3}, {Addr: 4, Length: 5}}}

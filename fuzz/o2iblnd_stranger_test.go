@@ -1,61 +1,58 @@
 package fuzz
 
 import (
-	"context"
+	"bytes"
 	"encoding/binary"
-	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/lnd"
 	driver "github.com/lnetd/lnetd/lnd/o2iblnd"
 	o2iblnd "github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/lnet/portals"
-	"github.com/lnetd/lnetd/node"
 )
 
-// FuzzO2iblndStranger has a node on a fabric meet a host that does with the connection
+// FuzzO2iblndStranger has a driver on a fabric meet a host that does with the connection
 // manager, with messages and with RDMA what a program of bytes says: it calls, answers,
-// rejects, and talks on connections that it has. Whatever it does, what the node was
-// asked for ends once, nothing is left of it, memory and connections are bounded, no key
-// allows what it must not, and the node and another peer go on talking.
+// rejects, and talks on connections that it has. Whatever it does, each message of the driver
+// ends once, nothing is left of the stranger, memory and connections are bounded, and no key
+// allows what it must not. TestO2iblndStrangers plays the same programs with a whole node.
 func FuzzO2iblndStranger(f *testing.F) {
-	eachRDMA(f, func(x *recording.Transfer) {
-		if x.Kind == recording.CMRequest || x.Kind == recording.CMReply || x.Kind == recording.Sent && len(x.Data) < 250 {
-			b := append([]byte{actCallRaw, byte(len(x.Data))}, x.Data...)
-			f.Add(b)
-			f.Add(append([]byte{actCall, 8, 0, actSayRaw, 0, byte(len(x.Data))}, x.Data...))
-		}
-	})
-	for _, m := range madeMessages(f) {
-		body := append([]byte{m[6], 1, byte(len(m) - 48)}, m[48:]...)
-		f.Add(append([]byte{actCall, 8, 0, actSay, 0}, body...))
-		f.Add(append([]byte{actPut, 200, actAnswer, 8, actSay, 0}, body...))
-		f.Add(append([]byte{actGet, 200, actAnswer, 8, actSay, 0}, body...))
-		f.Add(append([]byte{actPut, 200, actAnswerRaw, byte(len(m))}, m...))
-		f.Add(append([]byte{actPut, 1, actReject, byte(len(m))}, m...))
+	for _, b := range rdmaPrograms(f) {
+		f.Add(b)
 	}
-	f.Add([]byte{actGet, 255, actAnswer, 8, actDone, 0, 200, actWait, 60})
-	f.Add([]byte{actPut, 255, actAnswer, 8, actDone, 0, 200, actWait, 60, actWrite, 0, 9})
-	f.Add([]byte{actCall, 8, 0, actCall, 8, 0, actCall, 8, 1, actCall, 8, 2, actWait, 3, actCall, 255, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > rdmaProgramMost {
 			return
 		}
-		synctest.Test(t, func(t *testing.T) {
-			s := newRDMAStranger(t, b)
-			defer s.close()
-			for len(s.bytes) > 0 {
-				s.step()
-			}
-			s.check()
-		})
+		playRDMAStranger(t, b, newRDMADriver)
+	})
+}
+
+// TestO2iblndStrangers plays strangers beside a peer that means well, against a whole node. In
+// addition to what FuzzO2iblndStranger checks, each PUT and GET of the node ends once, its
+// credits come back, and the node and the other peer go on talking.
+func TestO2iblndStrangers(t *testing.T) {
+	for _, b := range rdmaPrograms(t) {
+		playRDMAStranger(t, b, newRDMANode)
+	}
+}
+
+// playRDMAStranger has a stranger do what b says, against a victim.
+func playRDMAStranger(t *testing.T, b []byte, build func(*rdmaAttack) rdmaVictim) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRDMAStranger(t, b, build)
+		defer s.close()
+		for steps := 0; len(s.bytes) > 0 && steps < rdmaStepsMost; steps++ {
+			s.step()
+		}
+		s.check()
 	})
 }
 
@@ -81,73 +78,72 @@ const (
 const rdmaProgramMost = 1024
 
 var (
-	rdmaVictim   = netip.MustParseAddr("10.8.0.1")
-	rdmaFriend   = netip.MustParseAddr("10.8.0.2")
-	rdmaStranger = netip.MustParseAddr("10.8.0.3")
+	rdmaVictimAddr = netip.MustParseAddr("10.8.0.1")
+	rdmaFriendAddr = netip.MustParseAddr("10.8.0.2")
+	rdmaStranger   = netip.MustParseAddr("10.8.0.3")
 )
 
-// rdmaHost is a node on the fabric.
-type rdmaHost struct {
-	node   *node.Node
-	driver *driver.Driver
-	proc   *fabric.Process
-	id     lnet.ProcessID
+// rdmaVictim is what a stranger attacks: a driver alone, or a whole node.
+type rdmaVictim interface {
+	// ask sends the stranger a PUT of n bytes, or a GET.
+	ask(t lnet.MsgType, n int)
+	// isWell checks that a peer beside the stranger can talk with the victim.
+	isWell()
+	counters() []lnd.Counter
+	// check waits until the stranger, which has died, is forgotten, and checks that nothing is left.
+	check()
+	close()
 }
 
 type rdmaAttack struct {
 	*testing.T
-	bytes          []byte
-	fab            *fabric.Fabric
-	victim, friend *rdmaHost
-	peer           *rdmaPeer
-	lines          []*rdmaLine
-	operations     []*strangerOperation
-	stamp          uint64 // the victim's
-	allocated      uint64
+	bytes     []byte
+	fab       *fabric.Fabric
+	victim    rdmaVictim
+	peer      *rdmaPeer
+	lines     []*rdmaLine
+	stamp     uint64 // the victim's
+	allocated uint64
 }
 
 const (
-	rdmaPool   = 4 << 20          // of the victim
-	rdmaMoment = time.Millisecond // in which all that is under way arrives
+	rdmaPool      = 4 << 20          // of the victim
+	rdmaMoment    = time.Millisecond // in which all that is under way arrives
+	rdmaStepsMost = 48
+	rdmaWaitMost  = 64 // seconds
 )
 
-func newRDMAStranger(t *testing.T, b []byte) *rdmaAttack {
+// rdmaMemory is what fabrics of strangers share, since a pool costs more than what most programs do.
+var rdmaMemory = new(fabric.Recycler)
+
+func newRDMAStranger(t *testing.T, b []byte, build func(*rdmaAttack) rdmaVictim) *rdmaAttack {
 	t.Helper()
-	s := &rdmaAttack{T: t, bytes: b, fab: fabric.New(fabric.Config{Link: fabric.Link{Latency: time.Microsecond}}), allocated: allocatedBytes()}
+	s := &rdmaAttack{
+		T: t, bytes: b, allocated: allocatedBytes(),
+		fab: fabric.New(fabric.Config{Link: fabric.Link{Latency: time.Microsecond}, Recycler: rdmaMemory}),
+	}
 	s.peer = newRDMAPeer(t, s.fab.Host("stranger", rdmaStranger.String()), rdmaStranger)
 	s.stamp = uint64(time.Now().UnixMicro())
-	s.victim, s.friend = s.host(rdmaVictim), s.host(rdmaFriend)
-	s.neighbourIsWell()
+	s.victim = build(s)
+	s.victim.isWell()
 	return s
 }
 
-func o2ibNID(a netip.Addr) lnet.NID { return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeO2IB, 0), a) }
-
-func (s *rdmaAttack) host(a netip.Addr) *rdmaHost {
+// newDriver returns a driver on a new host of the fabric, and the host's process.
+func (s *rdmaAttack) newDriver(a netip.Addr) (*driver.Driver, *fabric.Process) {
 	s.Helper()
-	h := &rdmaHost{proc: s.fab.Host(a.String(), a.String()).Open(), id: lnet.ProcessID{NID: o2ibNID(a), PID: lnet.PIDLustre}}
+	proc := s.fab.Host(a.String(), a.String()).Open()
 	c := driver.DefaultConfig()
-	c.Provider, c.Pool = h.proc, rdmaPool
+	c.Provider, c.Pool = proc, rdmaPool
 	c.Wall = func() time.Time { return time.UnixMicro(int64(s.stamp)) }
-	var err error
-	if h.driver, err = driver.New(c); err != nil {
-		s.Fatal(err)
-	}
-	p := node.DefaultParameters()
-	p.Discovery = discovery.Static
-	if h.node, err = node.New(node.Config{Parameters: &p, Seed: 1}); err != nil {
-		s.Fatal(err)
-	}
-	addNI(s.T, h.node, h.driver, h.id.NID)
-	_, err = h.node.Attach(portals.Entry{Portal: openPortal, IgnoreBits: ^uint64(0)}, portals.MD{
-		Bytes: make([]byte, 1<<16), Threshold: portals.Unlimited,
-		Options: portals.OpPut | portals.OpGet | portals.Truncate | portals.ManageRemote,
-	})
+	d, err := driver.New(c)
 	if err != nil {
 		s.Fatal(err)
 	}
-	return h
+	return d, proc
 }
+
+func o2ibNID(a netip.Addr) lnet.NID { return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeO2IB, 0), a) }
 
 func (s *rdmaAttack) byte() byte {
 	if len(s.bytes) == 0 {
@@ -205,11 +201,11 @@ func (s *rdmaAttack) step() {
 			_ = l.id.Disconnect()
 		}
 	case actPut:
-		s.ask(lnet.MsgPut)
+		s.victim.ask(lnet.MsgPut, int(s.byte())<<8)
 	case actGet:
-		s.ask(lnet.MsgGet)
+		s.victim.ask(lnet.MsgGet, int(s.byte())<<8)
 	case actWait:
-		time.Sleep(time.Duration(s.byte()) * time.Second)
+		time.Sleep(time.Duration(s.byte()%rdmaWaitMost) * time.Second)
 	}
 	time.Sleep(rdmaMoment)
 }
@@ -217,7 +213,7 @@ func (s *rdmaAttack) step() {
 // message has a header as the victim expects it.
 func (s *rdmaAttack) message(t o2iblnd.Type) o2iblnd.Message {
 	return o2iblnd.Message{
-		Version: o2iblnd.V2, Type: t, Src: o2ibNID(rdmaStranger), SrcStamp: 77, Dst: s.victim.id.NID, DstStamp: s.stamp,
+		Version: o2iblnd.V2, Type: t, Src: o2ibNID(rdmaStranger), SrcStamp: 77, Dst: o2ibNID(rdmaVictimAddr), DstStamp: s.stamp,
 	}
 }
 
@@ -232,7 +228,7 @@ func (s *rdmaAttack) encode(m *o2iblnd.Message) []byte {
 
 // call calls the victim, and waits for what it says.
 func (s *rdmaAttack) call(private []byte) {
-	s.peer.call(rdmaVictim, private)
+	s.peer.call(rdmaVictimAddr, private)
 	time.Sleep(rdmaMoment)
 	for e, ok := s.peer.event(); ok; e, ok = s.peer.event() {
 		if e.Kind == verbs.EventEstablished {
@@ -314,60 +310,13 @@ func (s *rdmaAttack) write() {
 	}
 }
 
-// ask has the victim send the stranger something, or fetch something there.
-func (s *rdmaAttack) ask(t lnet.MsgType) {
-	n := int(s.byte()) << 8
-	o := &strangerOperation{}
-	s.operations = append(s.operations, o)
-	md := portals.MD{Bytes: make([]byte, n), Threshold: 2, Handler: o}
-	h, err := s.victim.node.Bind(md)
-	if err != nil {
-		s.Fatal(err)
-	}
-	o.handle = h
-	to := lnet.ProcessID{NID: o2ibNID(rdmaStranger), PID: lnet.PIDLustre}
-	if t == lnet.MsgGet {
-		err = s.victim.node.Get(h, to, node.GetOptions{Portal: openPortal})
-	} else {
-		err = s.victim.node.Put(h, to, node.PutOptions{Portal: openPortal, Ack: n%512 == 0})
-	}
-	o.refused = err != nil
-}
-
-// neighbourIsWell has the victim and its friend send each other something.
-func (s *rdmaAttack) neighbourIsWell() {
-	s.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), friendPatience)
-	defer cancel()
-	for _, n := range []int{100, 1 << 16} {
-		if _, err := s.friend.node.PutWait(ctx, make([]byte, n), s.victim.id, node.PutOptions{Portal: openPortal, Ack: true}); err != nil {
-			s.Errorf("the friend cannot send %d bytes: %v", n, err)
-		}
-		if _, err := s.victim.node.GetWait(ctx, make([]byte, n), s.friend.id, node.GetOptions{Portal: openPortal}); err != nil {
-			s.Errorf("the victim cannot fetch %d bytes: %v", n, err)
-		}
-	}
-}
-
 // check looks at the victim after the attack, and again when all that waits has ended.
 func (s *rdmaAttack) check() {
 	s.Helper()
-	s.neighbourIsWell()
-	s.bounded()
+	s.victim.isWell()
+	s.checkBounds()
 	s.peer.proc.Kill() // while it is there the victim asks now and then how it is
-	time.Sleep(longEnough)
-	for k, o := range s.operations {
-		if err := s.victim.node.Unlink(o.handle); err == nil {
-			synctest.Wait()
-		}
-		o.mu.Lock()
-		if o.sends > 1 || o.sends == 0 && !o.refused || o.unlinked != 1 || o.answers > 1 {
-			s.Errorf("operation %d: refused %t, %d SEND events, %d answers, %d ends", k, o.refused, o.sends, o.answers, o.unlinked)
-		}
-		o.mu.Unlock()
-	}
-	s.neighbourIsWell()
-	s.checkQuiet()
+	s.victim.check()
 	if f := s.fab.Faults(); f.Overflows > 0 {
 		s.Errorf("%d completion queues have overflowed", f.Overflows)
 	}
@@ -376,33 +325,16 @@ func (s *rdmaAttack) check() {
 	}
 }
 
-// checkQuiet waits until nothing is under way at the victim: it may be asking just now how the
-// stranger is, or itself.
-func (s *rdmaAttack) checkQuiet() {
-	s.Helper()
-	var left string
-	for range friendPatience / (100 * time.Millisecond) {
-		c, i := s.victim.node.Counters(), s.victim.node.NIs()[1]
-		n := s.counter("connections") // with the friend, which both may have made, and both ends of one with itself
-		if c.Committed == 0 && i.Credits.Available == i.Credits.Max && n <= 2+2 {
-			return
-		}
-		left = fmt.Sprintf("%d messages are under way, credits are %+v, %d connections are left", c.Committed, i.Credits, n)
-		time.Sleep(100 * time.Millisecond)
-	}
-	s.Error(left)
-}
-
-// bounded looks whether the stranger has more than its share of the victim (docs/spec/README.md,
-// settled questions).
-func (s *rdmaAttack) bounded() {
+// checkBounds checks that the stranger has no more than its share of the victim
+// (docs/spec/README.md, settled questions).
+func (s *rdmaAttack) checkBounds() {
 	if n := s.counter("arena_bytes"); n > 3*rdmaPool+uint64(len(s.lines)+4)*2*rdmaReceives*rdmaBuffer {
 		s.Errorf("%d bytes are registered for %d connections", n, len(s.lines))
 	}
 }
 
 func (s *rdmaAttack) counter(name string) uint64 {
-	for _, c := range s.victim.node.NIs()[1].Driver {
+	for _, c := range s.victim.counters() {
 		if c.Name == name {
 			return c.Value
 		}
@@ -412,17 +344,34 @@ func (s *rdmaAttack) counter(name string) uint64 {
 }
 
 func (s *rdmaAttack) close() {
-	for _, h := range []*rdmaHost{s.victim, s.friend} {
-		if err := h.node.Close(context.Background()); err != nil {
-			s.Error(err)
-		}
-		if err := h.driver.Close(); err != nil {
-			s.Error(err)
-		}
-		if err := h.proc.Close(); err != nil {
-			s.Error(err)
-		}
-	}
+	s.victim.close()
 	s.peer.proc.Kill()
 	s.fab.Close()
+}
+
+// rdmaPrograms are programs for strangers: recorded and made messages in place of each other,
+// and stories.
+func rdmaPrograms(t testing.TB) (all [][]byte) {
+	t.Helper()
+	add := func(b []byte) { all = append(all, b) }
+	eachRDMA(t, func(x *recording.Transfer) {
+		if x.Kind == recording.CMRequest || x.Kind == recording.CMReply || x.Kind == recording.Sent && len(x.Data) < 250 {
+			b := append([]byte{actCallRaw, byte(len(x.Data))}, x.Data...)
+			add(b)
+			add(append([]byte{actCall, 8, 0, actSayRaw, 0, byte(len(x.Data))}, x.Data...))
+		}
+	})
+	for _, m := range madeMessages(t) {
+		body := append([]byte{m[6], 1, byte(len(m) - 48)}, m[48:]...)
+		add(append([]byte{actCall, 8, 0, actSay, 0}, body...))
+		add(append([]byte{actPut, 200, actAnswer, 8, actSay, 0}, body...))
+		add(append([]byte{actGet, 200, actAnswer, 8, actSay, 0}, body...))
+		add(append([]byte{actPut, 200, actAnswerRaw, byte(len(m))}, m...))
+		add(append([]byte{actPut, 1, actReject, byte(len(m))}, m...))
+	}
+	add([]byte{actGet, 255, actAnswer, 8, actDone, 0, 200, actWait, 60})
+	add([]byte{actPut, 255, actAnswer, 8, actDone, 0, 200, actWait, 60, actWrite, 0, 9})
+	add([]byte{actCall, 8, 0, actCall, 8, 0, actCall, 8, 1, actCall, 8, 2, actWait, 3, actCall, 255, 0})
+	slices.SortFunc(all, bytes.Compare)
+	return slices.CompactFunc(all, bytes.Equal)
 }

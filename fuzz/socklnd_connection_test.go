@@ -1,44 +1,68 @@
 package fuzz
 
 import (
-	"context"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
-// FuzzSocklndConnection plays a stranger who drives whole connections with a node,
-// in both roles and through time, beside a peer that means well. Each deed is one
-// byte and what it needs of the next ones. Whatever the stranger does: nobody
-// panics, every operation of the node ends once, its credits come back, nothing of
-// the stranger is left when it has gone, and the peer beside it notices nothing.
+// FuzzSocklndConnection plays a stranger who drives whole connections with a driver, in both
+// roles and through time. Each deed is one byte and the bytes that it needs of the next ones.
+// Whatever the stranger does: nothing panics, every message of the driver ends once, and
+// nothing of the stranger is left when it has gone. TestSocklndStrangers plays the same
+// programs, and longer ones, with a whole node.
 func FuzzSocklndConnection(f *testing.F) {
-	f.Add([]byte{})
-	f.Add([]byte{0, 0, 1, 0, 0, 0, 3, 0, 0, 1, 5, 2, 6, 0})                            // a call, a PUT, an hour, the end
-	f.Add([]byte{8, 0, 5, 1, 9, 0, 1, 7, 0, 5, 1, 11, 0, 8, 2, 5, 2, 10, 0})           // called, and answers
-	f.Add([]byte{0, 0, 1, 0, 0, 0, 14, 3, 0, 2, 5, 0, 6, 1, 5, 1, 15, 13, 0, 0, 1, 0}) // a lazy portal, a restart of the node
-	for seed := range uint64(32) {                                                     // long ones, so that much meets
-		random := rand.New(rand.NewPCG(seed, 1))
-		b := make([]byte, 160)
-		for i := range b {
-			b[i] = byte(random.Uint32())
-		}
+	for _, b := range strangerPrograms(24) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newStranger(t, b)
-			defer s.close()
-			for n := 0; n < deedsMost && len(s.bytes) > 0; n++ {
-				s.deed()
-			}
-			s.end()
-		})
+		playStranger(t, b, newDriverVictim, 24, 2*time.Minute)
 	})
 }
 
-// deedsMost bounds a program.
-const deedsMost = 80
+// TestSocklndStrangers plays strangers beside a peer that means well, against a whole node.
+// In addition to what FuzzSocklndConnection checks, every operation of the node ends once, its
+// credits come back, and the peer beside the stranger notices nothing.
+func TestSocklndStrangers(t *testing.T) {
+	for _, b := range strangerPrograms(160) {
+		playStranger(t, b, newNodeVictim, 80, 8*time.Hour)
+	}
+}
+
+// strangerPrograms returns programs for strangers: stories, and random ones of n bytes.
+func strangerPrograms(n int) [][]byte {
+	all := [][]byte{
+		{},
+		{0, 0, 1, 0, 0, 0, 3, 0, 0, 1, 5, 2, 6, 0},                            // a call, a PUT, an hour, the end
+		{8, 0, 5, 1, 9, 0, 1, 7, 0, 5, 1, 11, 0, 8, 2, 5, 2, 10, 0},           // called, and answers
+		{0, 0, 1, 0, 0, 0, 14, 3, 0, 2, 5, 0, 6, 1, 5, 1, 15, 13, 0, 0, 1, 0}, // a lazy portal, a restart of the node
+	}
+	for seed := range uint64(32) { // long ones, so that much meets
+		random := rand.New(rand.NewPCG(seed, 1))
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(random.Uint32())
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// playStranger has a stranger do at most so many deeds against a victim, and at most let so
+// much time go by.
+func playStranger(t *testing.T, b []byte, build func(*stranger) strangerVictim, deeds int, most time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStranger(t, b, build)
+		defer s.close()
+		for until := time.Now().Add(most); deeds > 0 && len(s.bytes) > 0 && time.Now().Before(until); deeds-- {
+			s.deed()
+		}
+		s.leave()
+		s.victim.check()
+		s.checkMemory()
+	})
+}
 
 // deed does what the next byte says.
 func (s *stranger) deed() {
@@ -70,41 +94,18 @@ func (s *stranger) deed() {
 	case 12:
 		s.life += int64(s.byte()%4) - 1
 	case 13:
-		s.restartNode()
+		s.restartVictim()
 	case 14:
-		s.setLazy()
+		s.victim.setLazy(s.byte())
 	case 15:
-		s.neighbourIsWell()
+		s.victim.isWell()
 	default:
 		s.resetAll()
 	}
 	synctest.Wait()
 }
 
-// end takes all of the stranger away, lets the node find that out, and looks what is
-// left.
-func (s *stranger) end() {
-	s.leave()
-	s.neighbourIsWell()
-	s.await(longEnough)
-	s.neighbourIsWell()
-	synctest.Wait() // its last answer has been told of
-	s.checkOperations()
-	s.checkCredits()
-	s.checkDriver()
-	s.checkMemory()
-}
-
 func (s *stranger) close() {
-	for _, close := range s.closers {
-		if err := close(context.Background()); err != nil {
-			s.Error(err)
-		}
-	}
-	for _, d := range s.drivers {
-		if err := d.Close(); err != nil {
-			s.Error(err)
-		}
-	}
+	s.victim.close()
 	s.fabric.Close()
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/lnet/portals"
-	"github.com/lnetd/lnetd/node"
 )
 
 // streamsMost bounds the streams that the stranger has at a time.
@@ -169,8 +167,8 @@ func (s *stranger) send() {
 	case 11:
 		h.Portal = 1 << (e >> 4)
 	}
-	if len(s.operations) > 0 && e&128 != 0 {
-		h.Handle = s.operations[int(s.byte())%len(s.operations)].handle
+	if len(s.handles) > 0 && e&128 != 0 {
+		h.Handle = s.handles[int(s.byte())%len(s.handles)]
 	}
 	if h.Type == lnet.MsgPut || h.Type == lnet.MsgReply {
 		h.PayloadLength = uint32(size)
@@ -283,62 +281,18 @@ func (s *stranger) answer() {
 // isSentTo has the victim send the stranger something.
 func (s *stranger) isSentTo() {
 	b := s.byte()
-	o := &strangerOperation{}
-	d := portals.MD{
-		Bytes: make([]byte, strangerSizes[int(b>>2)%len(strangerSizes)]), Threshold: 1, Unlink: true, Handler: o,
-		Options: portals.TrackResponse | portals.Truncate,
-	}
 	to := lnet.ProcessID{NID: tcpNID(strangerAddr[b>>7]), PID: lnet.PIDLustre}
 	if b&64 != 0 && b&2 != 0 {
 		to.PID = lnet.PIDUserFlag | lnet.PID(32768)
 	}
-	if b&3 != 0 {
-		d.Threshold = 2
-	}
-	h, err := s.victim.Bind(d)
-	if err != nil {
-		s.Fatal(err)
-	}
-	o.handle = h
-	s.operations = append(s.operations, o)
-	switch b & 3 {
-	case 0, 1:
-		err = s.victim.Put(h, to, node.PutOptions{Portal: openPortal, Ack: b&3 == 1})
-	default:
-		err = s.victim.Get(h, to, node.GetOptions{Portal: openPortal})
-	}
-	if err != nil {
-		o.refused = true
-		_ = s.victim.Unlink(h) // it is there
-	}
+	s.victim.ask(to, strangerSizes[int(b>>2)%len(strangerSizes)], b)
 }
 
-// restartNode takes the victim's NI away and brings it up again, in a new life.
-func (s *stranger) restartNode() {
-	if err := s.victim.RemoveNI(context.Background(), s.victimID.NID); err != nil {
-		s.Fatal(err)
-	}
+// restartVictim takes the victim's NI away and brings it up again, in a new life.
+func (s *stranger) restartVictim() {
 	s.renewed = true
-	s.await(time.Duration(s.byte()&3) * time.Second)
-	addNI(s.T, s.victim, s.victimDriver, s.victimID.NID)
-	s.neighbourIsWell()
-}
-
-// setLazy has PUTs wait on a portal, lets them in or drops them.
-func (s *stranger) setLazy() {
-	switch s.byte() & 3 {
-	case 0, 1:
-		_ = s.victim.SetLazy(lazyPortal) // there is such a portal
-	case 2:
-		_ = s.victim.ClearLazy(lazyPortal)
-	default:
-		_, err := s.victim.Attach(portals.Entry{Portal: lazyPortal, IgnoreBits: ^uint64(0)}, portals.MD{
-			Bytes: make([]byte, 4096), Threshold: 2, Unlink: true, Options: portals.OpPut | portals.Truncate,
-		})
-		if err != nil {
-			s.Fatal(err)
-		}
-	}
+	s.victim.restart(time.Duration(s.byte()&3) * time.Second)
+	s.victim.isWell()
 }
 
 // resetAll ends all streams at once.
@@ -363,28 +317,9 @@ func (s *stranger) leave() {
 		_ = c.Close()
 		s.forget(c)
 	}
-	_ = s.victim.ClearLazy(lazyPortal)
+	s.victim.setLazy(2)
 	for _, c := range s.conns() {
 		c.Resume(simlnd.Both)
 	}
 	s.host.Crash()
-}
-
-// neighbourIsWell has the victim and its friend talk to each other, which must work
-// whatever the stranger does.
-func (s *stranger) neighbourIsWell() {
-	ctx, cancel := context.WithTimeout(context.Background(), friendPatience)
-	defer cancel()
-	b := []byte("are you well?")
-	for _, p := range []struct {
-		from *node.Node
-		to   lnet.ProcessID
-	}{{s.victim, s.friendID}, {s.friend, s.victimID}} {
-		if n, err := p.from.PutWait(ctx, b, p.to, node.PutOptions{Portal: openPortal, Ack: true}); err != nil || n != len(b) {
-			s.Fatalf("PUT to %s beside the stranger: %d bytes, %v", p.to, n, err)
-		}
-		if n, err := p.from.GetWait(ctx, b, p.to, node.GetOptions{Portal: openPortal}); err != nil || n != len(b) {
-			s.Fatalf("GET from %s beside the stranger: %d bytes, %v", p.to, n, err)
-		}
-	}
 }

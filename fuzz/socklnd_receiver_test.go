@@ -3,7 +3,6 @@ package fuzz
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"testing"
 
@@ -52,15 +51,28 @@ func FuzzSocklndReceiver(f *testing.F) {
 		}
 		for k := range whole {
 			if whole[k] != parts[k] {
-				t.Fatalf("event %d is %s, from parts %s", k, whole[k], parts[k])
+				t.Fatalf("event %d is %+v, from parts %+v", k, whole[k], parts[k])
 			}
 		}
 	})
 }
 
+// received is one thing that a receiver has found.
+type received struct {
+	event  protocol.Event
+	frame  protocol.Frame
+	header lnet.Header
+	length int // of what was kept of the payload
+	sum    uint32
+	err    string
+}
+
+// placedMost is how much of a payload is kept.
+const placedMost = 8 << 10
+
 // receive runs a stream through a receiver and returns what it found. A chunk
 // is at most so many bytes; no chunks: all that fits.
-func receive(t *testing.T, v protocol.Version, order binary.ByteOrder, stream, chunks, places []byte) (found []string) {
+func receive(t *testing.T, v protocol.Version, order binary.ByteOrder, stream, chunks, places []byte) (found []received) {
 	t.Helper()
 	var h lnet.Header
 	rx := protocol.NewReceiver(v, order, &h)
@@ -85,13 +97,13 @@ func receive(t *testing.T, v protocol.Version, order binary.ByteOrder, stream, c
 		for event := protocol.GotNoop; event != protocol.NeedBytes; {
 			var err error
 			if event, err = rx.Next(); err != nil {
-				return append(found, err.Error())
+				return append(found, received{err: err.Error()})
 			}
 			switch event {
 			case protocol.GotNoop, protocol.GotAck:
-				found = append(found, fmt.Sprint(event, rx.Frame()))
+				found = append(found, received{event: event, frame: rx.Frame()})
 			case protocol.GotHeader:
-				found = append(found, fmt.Sprint(event, rx.Frame(), h))
+				found = append(found, received{event: event, frame: rx.Frame(), header: h})
 				var pieces [][]byte
 				placed, pieces = place(int(h.PayloadLength), headers, places)
 				headers++
@@ -99,7 +111,7 @@ func receive(t *testing.T, v protocol.Version, order binary.ByteOrder, stream, c
 					t.Fatal(err)
 				}
 			case protocol.GotPayload:
-				found = append(found, fmt.Sprintf("payload of %d bytes, CRC %#x", len(placed), crc32.ChecksumIEEE(placed)))
+				found = append(found, received{event: event, length: len(placed), sum: crc32.ChecksumIEEE(placed)})
 			}
 		}
 	}
@@ -112,7 +124,7 @@ func place(payload, k int, places []byte) (all []byte, pieces [][]byte) {
 	if len(places) > 0 {
 		choice = places[k%len(places)]
 	}
-	n := min(payload, 1<<16)
+	n := min(payload, placedMost)
 	if choice != 0xff {
 		n = min(n, int(choice)*29)
 	}

@@ -1,22 +1,17 @@
 package fuzz
 
 import (
-	"context"
 	"encoding/binary"
 	"net/netip"
-	"runtime"
+	"runtime/metrics"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/lnet/portals"
-	"github.com/lnetd/lnetd/node"
 )
 
 // Times and bounds of a stranger's play.
@@ -43,18 +38,30 @@ const (
 	lazyPortal = 2
 )
 
-// stranger is a host that drives streams to and from a node by bytes.
+// strangerVictim is what a stranger attacks: a driver alone, or a whole node.
+type strangerVictim interface {
+	// ask sends the stranger a PUT or GET of size bytes, chosen by b.
+	ask(to lnet.ProcessID, size int, b byte)
+	// restart removes the NI, waits, and opens it again in a new life.
+	restart(pause time.Duration)
+	// setLazy makes PUTs wait on lazyPortal, lets them in, or drops them, by b.
+	setLazy(b byte)
+	// isWell checks that a peer beside the stranger can talk with the victim.
+	isWell()
+	// check waits until the stranger's connections have ended, and checks that nothing is left.
+	check()
+	close()
+}
+
+// stranger is a host that drives streams to and from a victim by bytes.
 type stranger struct {
 	*testing.T
-	bytes   []byte
-	fabric  *simlnd.Fabric
-	host    *simlnd.Host
-	drivers []*socklnd.Driver
-	closers []func(context.Context) error
+	bytes  []byte
+	fabric *simlnd.Fabric
+	host   *simlnd.Host
+	victim strangerVictim
 
-	victim, friend     *node.Node
 	victimID, friendID lnet.ProcessID
-	victimDriver       lnd.Driver
 
 	streams   []*strangerStream
 	listeners []socklnd.Listener
@@ -62,12 +69,12 @@ type stranger struct {
 	mu        sync.Mutex // guards accepted
 	accepted  []*strangerStream
 
-	operations []*strangerOperation
-	life       int64 // the stranger's
-	port       uint16
-	dialled    uint64 // streams that the victim's acceptor had to take
-	renewed    bool   // the victim's NI is not the first one
-	allocated  uint64 // at the beginning
+	handles   []lnet.Handle // of what the victim has sent
+	life      int64         // the stranger's
+	port      uint16
+	dialled   uint64 // streams that the victim's acceptor had to take
+	renewed   bool   // the victim's NI is not the first one
+	allocated uint64 // at the beginning
 }
 
 // strangerStream is one end of a connection in the stranger's hands.
@@ -84,45 +91,16 @@ type byteOrder interface {
 	binary.AppendByteOrder
 }
 
-// strangerOperation is a PUT or GET of the victim, and how often it has ended.
-type strangerOperation struct {
-	mu              sync.Mutex
-	handle          lnet.Handle
-	refused         bool // the call failed: no event comes of it
-	sends, unlinked int
-	answers         int
-}
-
-// HandleEvent implements portals.Handler.
-func (o *strangerOperation) HandleEvent(e *portals.Event) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch e.Type {
-	case portals.EventSend:
-		o.sends++
-	case portals.EventAck, portals.EventReply:
-		o.answers++
+// newStranger returns a stranger on a fabric with a victim that build adds.
+func newStranger(t *testing.T, b []byte, build func(*stranger) strangerVictim) *stranger {
+	s := &stranger{
+		T: t, bytes: b, life: 1000, port: 1023, fabric: simlnd.New(simlnd.Config{Seed: 1}),
+		victimID: lnet.ProcessID{NID: tcpNID(victimAddr), PID: lnet.PIDLustre},
+		friendID: lnet.ProcessID{NID: tcpNID(friendAddr), PID: lnet.PIDLustre},
 	}
-	if e.Unlinked {
-		o.unlinked++
-	}
-}
-
-func newStranger(t *testing.T, b []byte) *stranger {
-	s := &stranger{T: t, bytes: b, life: 1000, port: 1023, fabric: simlnd.New(simlnd.Config{Seed: 1})}
 	s.allocated = allocatedBytes()
 	s.host = s.fabric.Host("stranger", strangerAddr[0].String(), strangerAddr[1].String())
-	s.victim, s.victimDriver, s.victimID = s.newNode("victim", victimAddr)
-	s.friend, _, s.friendID = s.newNode("friend", friendAddr)
-	for _, n := range []*node.Node{s.victim, s.friend} {
-		_, err := n.Attach(portals.Entry{Portal: openPortal, IgnoreBits: ^uint64(0)}, portals.MD{
-			Bytes: make([]byte, 1<<16), Threshold: portals.Unlimited,
-			Options: portals.OpPut | portals.OpGet | portals.Truncate | portals.ManageRemote,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.victim = build(s)
 	for _, a := range strangerAddr {
 		l, err := s.host.Listen(netip.AddrPortFrom(a, 988), 16)
 		if err != nil {
@@ -131,34 +109,8 @@ func newStranger(t *testing.T, b []byte) *stranger {
 		s.listeners = append(s.listeners, l)
 		s.accepting.Go(func() { s.accept(l, a) })
 	}
-	s.neighbourIsWell()
+	s.victim.isWell()
 	return s
-}
-
-func (s *stranger) newNode(name string, a netip.Addr) (*node.Node, lnd.Driver, lnet.ProcessID) {
-	c := socklnd.DefaultConfig()
-	c.Accept = socklnd.AcceptAll
-	d, err := simlnd.NewDriver(s.fabric.Host(name, a.String()), c)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.drivers = append(s.drivers, d)
-	p := node.DefaultParameters()
-	p.Discovery = discovery.Static
-	n, err := node.New(node.Config{Parameters: &p, Seed: 1})
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.closers = append(s.closers, n.Close)
-	addNI(s.T, n, d, tcpNID(a))
-	return n, d, lnet.ProcessID{NID: tcpNID(a), PID: lnet.PIDLustre}
-}
-
-func addNI(t *testing.T, n *node.Node, d lnd.Driver, nid lnet.NID) {
-	t.Helper()
-	if _, err := n.AddNI(context.Background(), d, lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func tcpNID(a netip.Addr) lnet.NID { return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), a) }
@@ -200,64 +152,12 @@ func (s *stranger) stream() *strangerStream {
 // await lets time go by.
 func (s *stranger) await(d time.Duration) { time.Sleep(d) }
 
-// allocatedBytes are those that the process has allocated since its start.
+// allocatedBytes returns the bytes that the process has allocated since its start. Unlike
+// runtime.ReadMemStats it does not stop the process.
 func allocatedBytes() uint64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.TotalAlloc
-}
-
-// checkOperations looks whether each PUT and GET of the victim has ended, once.
-func (s *stranger) checkOperations() {
-	for k, o := range s.operations {
-		o.mu.Lock()
-		sends, unlinked := 1, 1
-		if o.refused {
-			sends = 0
-		}
-		if o.sends != sends || o.unlinked != unlinked || o.answers > 1 {
-			s.Errorf("operation %d: %d SEND events, %d answers, %d ends; want %d, 1 at most, %d",
-				k, o.sends, o.answers, o.unlinked, sends, unlinked)
-		}
-		o.mu.Unlock()
-	}
-}
-
-// checkCredits looks whether nothing is under way at the victim.
-func (s *stranger) checkCredits() {
-	if c := s.victim.Counters(); c.Committed != 0 {
-		s.Errorf("%d messages are under way", c.Committed)
-	}
-	for _, i := range s.victim.NIs()[1:] {
-		if i.Credits.Available != i.Credits.Max {
-			s.Errorf("%s: credits %+v", i.NID, i.Credits)
-		}
-	}
-	for _, p := range s.victim.Peers() {
-		for _, i := range p.NIs {
-			if i.Credits.Available != i.Credits.Max || i.QueuedBytes != 0 {
-				s.Errorf("peer %s: credits %+v, %d bytes queued", i.NID, i.Credits, i.QueuedBytes)
-			}
-		}
-	}
-}
-
-// checkDriver looks whether the victim's driver knows its friend alone, and perhaps
-// itself: a stranger that claims to be the victim is answered there, once for both
-// ends of the connections.
-func (s *stranger) checkDriver() {
-	counters := map[string]uint64{}
-	for _, c := range s.victim.NIs()[1].Driver {
-		counters[c.Name] = c.Value
-	}
-	if counters["peers"] > 2 || counters["connections"] > 3+2*3 || counters["pending_messages"] != 0 {
-		s.Errorf("%d peers, %d connections, %d pending messages are left",
-			counters["peers"], counters["connections"], counters["pending_messages"])
-	}
-	refused := s.victim.Refusals()
-	if told := counters["accepts_total"] + refused.Total(); !s.renewed && told < s.dialled {
-		s.Errorf("%d of %d callers were accepted or refused", told, s.dialled)
-	}
+	sample := [1]metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample[:])
+	return sample[0].Value.Uint64()
 }
 
 func (s *stranger) checkMemory() {

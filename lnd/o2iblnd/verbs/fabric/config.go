@@ -20,6 +20,8 @@ type Config struct {
 	// AckTimeout is how long a sender waits for an acknowledgement before it sends
 	// again (o2iblnd 11); 0 means 2.147 s, as connection managers choose it.
 	AckTimeout time.Duration
+	// Recycler, if it is not nil, is where devices take memory from, and leave it.
+	Recycler *Recycler
 }
 
 // Link is the nature of the way from one port to another.

@@ -113,6 +113,11 @@ func (d *opened) Close() error {
 
 func (d *opened) close() {
 	d.closed = true
+	for _, m := range d.regions {
+		if m.own {
+			d.p.host.fabric.config.Recycler.put(m.b)
+		}
+	}
 	clear(d.regions)
 	d.ready.Broadcast()
 	for q := range d.queues {
@@ -142,7 +147,7 @@ func (d *opened) Alloc(size int, _ bool, a verbs.Access) (verbs.Memory, error) {
 	if size <= 0 {
 		return nil, verbs.Wrap(syscall.EINVAL, "allocate %d bytes", size)
 	}
-	return d.register(&region{d: d, b: make([]byte, size), access: a, own: true})
+	return d.register(&region{d: d, b: d.p.host.fabric.config.Recycler.take(size), access: a, own: true})
 }
 
 func (d *opened) Register(b []byte, a verbs.Access) (verbs.Memory, error) {
@@ -193,8 +198,8 @@ func (m *region) Close() error {
 	}
 	delete(m.d.regions, m.key)
 	m.d.registered -= uint64(len(m.b))
-	if m.own {
-		for k := range m.b { // whoever looks at it now has it the hard way
+	if m.own && !f.config.Recycler.put(m.b) {
+		for k := range m.b { // a read of it after this shows
 			m.b[k] = poison
 		}
 	}
