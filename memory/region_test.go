@@ -141,6 +141,10 @@ func TestRegionIsReleasedWhenNobodyUsesIt(t *testing.T) {
 	if err := v.Pin(); !errors.Is(err, ErrReleased) {
 		t.Errorf("use of what was released: %v", err)
 	}
+	behind := Vector{Segments: []Segment{v.Segments[1], v.Segments[0]}, Length: 7}
+	if err := behind.Pin(); !errors.Is(err, ErrReleased) {
+		t.Errorf("use of what was released, behind what was not: %v", err)
+	}
 	if err := other.Release(); err != nil { // Pin has undone what it did
 		t.Error(err)
 	}

@@ -26,6 +26,11 @@ func TestOtherCases(t *testing.T) {
 			w.multiRail("PO", "lo")
 		}, "PO", nil, twice("lo lo")},
 		{0, "no net in common and no route", rails(a1, []string{"PO"}), "PO", nil, []string{"unreachable"}},
+		{0, "the only gateway is the destination itself", func(w *world) {
+			w.local("A1")
+			w.peer(Identity{}, "R1", "g1")
+			w.route("o2ib", "g1")
+		}, "R1", nil, []string{"unreachable"}},
 		{0, "not multi-rail, no net in common", func(w *world) {
 			w.local("A1")
 			w.peer(Identity{}, "PO")

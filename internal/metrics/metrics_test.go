@@ -217,19 +217,21 @@ func TestPeersWithManyNIDs(t *testing.T) {
 	}
 }
 
-// A peer that names very many NIDs is left out, and nobody else for it.
+// A peer that names very many NIDs is left out, and no other peer because of it, even if it
+// names more NIDs than there is room for.
 func TestPeerWithVeryManyNIDs(t *testing.T) {
+	const many = 1 << 15
 	s := &fakeSource{}
-	for n, nids := range []int{129, 1, 128, 1} {
+	for n, nids := range []int{many, 129, 1, 128, 1} {
 		p := node.PeerInfo{}
 		for k := range nids {
-			p.NIs = append(p.NIs, node.PeerNIInfo{NID: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), netip.AddrFrom4([4]byte{10, 0, byte(n), byte(k)}))})
+			p.NIs = append(p.NIs, node.PeerNIInfo{NID: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), netip.AddrFrom4([4]byte{10, byte(n), byte(k >> 8), byte(k)}))})
 		}
 		p.Primary = p.NIs[0].NID
 		s.peers = append(s.peers, p)
 	}
 	got := scrape(t, s)
-	contains(t, got, []string{`lnet_peers 4`, `lnet_peers_left_out 1`, `lnet_peer_nis_left_out 129`})
+	contains(t, got, []string{`lnet_peers 5`, `lnet_peers_left_out 2`, fmt.Sprintf("lnet_peer_nis_left_out %d", many+129)})
 	if n := strings.Count(got, "\nlnet_peer_ni_health{"); n != 130 {
 		t.Errorf("%d series", n)
 	}

@@ -96,6 +96,20 @@ func TestDelayedAreOffered(t *testing.T) {
 	same(t, "left", all, table.Close(), 1)
 }
 
+// What an MD left alone before it was used up still waits in front of what it did not look at.
+func TestDelayedKeepTheirOrder(t *testing.T) {
+	// lnet-core 4.6 (1)-(2)
+	table := newTable()
+	all := delay(t, table, 2, 1, 3)
+	_, accepted, _, err := table.Attach(portals.Entry{Portal: 1, MatchBits: 1},
+		portals.MD{Bytes: make([]byte, 8), Threshold: 1, Unlink: true, Options: portals.OpPut})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "accepted", all, accepted, 1)
+	same(t, "left", all, table.Close(), 0, 2)
+}
+
 func TestClearLazyDropsWhatWaits(t *testing.T) {
 	// lnet-core 4.6 (3)
 	table := newTable()

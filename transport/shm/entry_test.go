@@ -143,6 +143,7 @@ func TestBadSubmissions(t *testing.T) {
 func TestBadCompletions(t *testing.T) {
 	good := Completion{Buffer: 1, Length: 1, Final: true, Sender: lnet.LoopbackNID}
 	about := Completion{Errno: syscall.ENOBUFS, TM: true}
+	highest := Completion{Errno: maxErrno, TM: true}
 	cases := []struct {
 		field string
 		from  Completion
@@ -151,7 +152,7 @@ func TestBadCompletions(t *testing.T) {
 	}{
 		{"flags", good, 60, 8}, {"flags", good, 60, 0x80},
 		{"bytes 61 to 63", good, 61, 1}, {"bytes 61 to 63", good, 62, 1}, {"bytes 61 to 63", good, 63, 1},
-		{"status", good, 12, 1}, {"status", good, 15, 0x80}, {"status", about, 13, 0xef},
+		{"status", good, 12, 1}, {"status", good, 15, 0x80}, {"status", about, 13, 0xef}, {"status", highest, 12, 0},
 		{"sender NID", good, 32, 3}, {"sender NID", good, 33, 0xff}, {"sender NID", good, 51, 1},
 		{"bytes 0 to 11", about, 0, 1}, {"bytes 0 to 11", about, 7, 1}, {"bytes 0 to 11", about, 8, 1}, {"bytes 0 to 11", about, 11, 1},
 	}
