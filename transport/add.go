@@ -8,7 +8,9 @@ import (
 )
 
 // Add queues b on b.Queue, and returns. Unless it returns an error, with which nothing
-// has happened, one final event follows, perhaps before Add returns.
+// has happened, one final event follows, perhaps before Add returns. When Add returns, peers
+// reach a buffer on MsgRecv or a passive queue. Over lnetd it waits for that, as long as lnetd
+// answers (remote.Config.Patience), but not beyond the deadlines of the TM's buffers.
 //
 // EINVAL: the TM is not StateStarted, which State tells, b is not registered in its domain,
 // or something in b does not fit its queue; EBUSY: b is queued; ETIME: its deadline has passed; EPERM: the
@@ -20,8 +22,8 @@ func (tm *TransferMachine) Add(b *Buffer) error {
 	return err
 }
 
-// AddAll is Add of several, in order, at the cost of one call of the Core. It returns how
-// many it has added, and of the next why it could not.
+// AddAll is Add of several, in order, at the cost of one call of the Core, and one wait. It
+// returns how many it has added, and of the next why it could not.
 func (tm *TransferMachine) AddAll(bs ...*Buffer) (int, error) {
 	if len(bs) == 0 {
 		return 0, nil
@@ -46,7 +48,11 @@ func (tm *TransferMachine) AddAll(bs ...*Buffer) (int, error) {
 			n, err = taken, refusal
 		}
 	}
+	flush, until := bt.reachable(n), tm.flushUntil(now)
 	tm.finish(bt)
+	if flush {
+		tm.inner.Flush(until)
+	}
 	if err != nil {
 		return n, tm.notAdded(bs[n], err)
 	}

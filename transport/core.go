@@ -75,6 +75,12 @@ type CoreTM interface {
 	// completions of an op may be there before Submit returns. Several may call it.
 	Submit(ops []Op) (taken int, err error)
 
+	// Flush returns when peers reach the buffers of all ops that Submit has taken before it was
+	// called, unless those have ended. A Core in this process has nothing to wait for. One that
+	// waits returns at a time all the same, unless that is zero, and when it is gone. No
+	// completion has to be reaped meanwhile. Several goroutines may call it.
+	Flush(until time.Time)
+
 	// Grow makes room for n completions in all, if there was less. ENOBUFS: it cannot be.
 	Grow(n int) error
 

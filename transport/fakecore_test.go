@@ -28,6 +28,8 @@ type fakeCore struct {
 	start func(ctx context.Context, a Address) error
 	// submit is the submit of TMs that start.
 	submit func(tm *fakeTM, ops []Op) (int, error)
+	// flush, unless it is nil, is the Flush of all TMs.
+	flush func(tm *fakeTM, until time.Time)
 	// wrap, unless it is nil, makes what the engine sees of a TM.
 	wrap func(tm *fakeTM) CoreTM
 	// maxRoom is how much room a TM can make; 0: any.
@@ -189,6 +191,12 @@ func (tm *fakeTM) Submit(ops []Op) (int, error) {
 		}
 	}
 	return n, err
+}
+
+func (tm *fakeTM) Flush(until time.Time) {
+	if flush := tm.core.flush; flush != nil {
+		flush(tm, until)
+	}
 }
 
 func (tm *fakeTM) Grow(n int) error {

@@ -238,9 +238,12 @@ func (tm *TransferMachine) fill() news {
 }
 
 // handOver hands a batch that draw has filled to the Core, and gives back what that does not
-// take.
+// take. When it returns, peers reach the rest.
 func (tm *TransferMachine) handOver(bt *batch) (news news) {
 	n, err := tm.submit(bt, 0)
+	if until := tm.flushUntil(time.Now()); n > 0 {
+		defer tm.inner.Flush(until)
+	}
 	if err == nil && tm.Deficit() <= tm.lacking() {
 		tm.finish(bt)
 		return 0

@@ -3,6 +3,7 @@ package transport
 import (
 	"fmt"
 	"syscall"
+	"time"
 )
 
 // batch is what goes to the Core in one call: ops, and the buffers that they are on. While
@@ -93,6 +94,30 @@ func (tm *TransferMachine) submit(bt *batch, from int) (int, error) {
 		tm.abandoned.Store(true) // now that it is known what the Core had
 	}
 	return n, err
+}
+
+// reachable reports whether peers look for a buffer of the first n ops of the batch.
+func (bt *batch) reachable(n int) bool {
+	for i := range bt.ops[:n] {
+		if q := bt.ops[i].Queue; q == MsgRecv || q.passive() {
+			return true
+		}
+	}
+	return false
+}
+
+// leastFlush is how long a Flush may last whatever the deadlines are. It is much more than a
+// Core needs that works.
+const leastFlush = time.Second
+
+// flushUntil returns when a Flush must end, since the worker may be waiting for it: zero, or the
+// next deadline of a buffer. mu is held.
+func (tm *TransferMachine) flushUntil(now time.Time) time.Time {
+	next := tm.nextDeadline()
+	if least := now.Add(leastFlush); !next.IsZero() && next.Before(least) {
+		return least
+	}
+	return next
 }
 
 // errNoRoom says that the Core has to make room for more completions first.

@@ -118,9 +118,9 @@ func (c *client) hello(h protocol.Header, r *protocol.Hello) error {
 
 // welcome opens the client's domain.
 func (c *client) welcome(r *protocol.Hello) (*protocol.HelloReply, error) {
-	offered := protocol.Features(0)
+	offered := protocol.FeatPosted
 	if c.server.config.PollTime > 0 {
-		offered = protocol.FeatPolling
+		offered |= protocol.FeatPolling
 	}
 	version, granted, err := r.Negotiate(offered)
 	if err != nil {

@@ -124,6 +124,9 @@ func (t *tm) put(e *shm.Completion) error {
 
 // write writes an entry, and lets the client see it. mu is held.
 func (t *tm) write(e *shm.Completion) error {
+	if _, err := t.ring.Completions.Room(); err != nil {
+		return err
+	}
 	ok, err := t.ring.Completions.Put(e)
 	if err == nil && !ok {
 		err = errNoRoom

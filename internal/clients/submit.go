@@ -16,20 +16,36 @@ var queues = [...]transport.QueueType{
 	shm.OpActiveRecv: transport.ActiveBulkRecv, shm.OpActiveSend: transport.ActiveBulkSend,
 }
 
-// round takes out what was submitted, as much as one round may, and hands it to the Core.
-// It returns how much that was. An error has cost the client its connection, and comes again.
+// round takes submissions out of the ring, up to perRound, and hands them to the Core. It
+// returns their number. An error has cost the client its connection, and comes again. The
+// caller keeps the ring mapped.
 func (t *tm) round() (n int, err error) {
+	n, wake, err := t.carryOut()
+	if wake.completions {
+		t.ring.Completions.Wake()
+	}
+	if wake.posted {
+		t.ring.Submissions.WakePosted()
+	}
+	return n, err
+}
+
+// wakes are the system calls of a round, which are made without its lock.
+type wakes struct{ completions, posted bool }
+
+// carryOut is round without the system calls.
+func (t *tm) carryOut() (n int, wake wakes, err error) {
 	t.taking.Lock()
 	defer t.taking.Unlock()
 	if t.broken != nil {
-		return 0, t.broken
+		return 0, wake, t.broken
 	}
 	t.ops, t.names, t.refused = t.ops[:0], t.names[:0], t.refused[:0]
 	if err = touch(func() (err error) { n, err = t.gather(); return err }); err != nil {
 		t.broken = fmt.Errorf("TM at %v: %w", t.address, err)
 		t.client.cutOff(t.broken) // before the client sees what abandon tells
 		t.abandon()
-		return n, t.broken
+		return n, wake, t.broken
 	}
 	t.vain = max(0, t.vain+n-2*len(t.ops))
 	for i := 0; i < len(t.ops); i++ {
@@ -39,15 +55,24 @@ func (t *tm) round() (n int, err error) {
 		}
 	}
 	t.refuse()
-	if t.spoke {
-		t.spoke = false
-		err = touch(func() error { t.ring.Completions.Ring(); return nil })
-	}
-	return n, err
+	err = touch(func() error {
+		if n > 0 {
+			wake.posted = t.ring.Submissions.MarkPosted()
+		}
+		if t.spoke {
+			t.spoke = false
+			wake.completions = t.ring.Completions.Claim()
+		}
+		return nil
+	})
+	return n, wake, err
 }
 
 // gather takes submissions out of the ring, and notes what comes of them.
 func (t *tm) gather() (n int, err error) {
+	if err := t.checkHead(); err != nil {
+		return 0, err
+	}
 	for n < perRound {
 		ok, err := t.ring.Submissions.Next(&t.entry)
 		if err == nil && ok {
@@ -64,6 +89,16 @@ func (t *tm) gather() (n int, err error) {
 	// The client counts on it that what completes was taken out before.
 	t.ring.Submissions.Release()
 	return n, nil
+}
+
+// checkHead returns an error if the client's CQ head is where it cannot be (transport 9.9 rule 2).
+// It is checked in each round, and for each completion: an account that has room enough would not
+// look at it.
+func (t *tm) checkHead() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, err := t.ring.Completions.Room()
+	return err
 }
 
 // drop notes that op i does not begin. Cancels have nobody to tell.

@@ -2,10 +2,11 @@ package clients
 
 import (
 	"encoding/binary"
+	"fmt"
 	"syscall"
 	"testing"
+	"time"
 
-	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -328,32 +329,10 @@ func TestHostileRings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := w.join()
-			o.share(4096)
-			var reply protocol.TMStartReply
-			start := &protocol.TMStart{NID: home, PID: lnet.PIDLustre, Portal: 34, TMID: 7, Completions: 16}
-			fds, err := o.request(start, &reply)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := unix.Mmap(fds[0], 0, 4096+64*128+16*64, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = unix.Munmap(m) }()
-			tm, err := shm.AttachRing(shm.Files{Ring: fds[0], Submissions: fds[1], Completions: fds[2]})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = tm.Close() }()
-			at := transport.Address{NID: home, PID: lnet.PIDLustre, Portal: 34, TMID: 7}
-			r := &ring{Client: tm, peer: o, handle: reply.Handle, at: at}
-			b := o.register(protocol.Range{Length: 4096})
-			spoil(m)
-			tm.Submissions.Ring()
-			if name == "head beyond" || name == "head behind" {
-				// The head is looked at when credits are short.
-				r.submit(of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 1, MaxMessages: 15}, b, 1))
-			}
+			r := o.start(34, 7, 16)
+			r.asleep()
+			spoil(r.file)
+			r.Submissions.Ring()
 			o.cut(syscall.EPROTO, "")
 			eventually(t, "it is gone", func() bool { return len(w.server.Clients()) == 1 })
 		})
@@ -361,6 +340,59 @@ func TestHostileRings(t *testing.T) {
 	other.tm.submit(good(other.buffer, 1, other.tm.at)[shm.OpMsgSend])
 	if c := other.tm.next(); !c.Final {
 		t.Errorf("%+v", c)
+	}
+}
+
+// An impossible CQ head costs the client its connection whatever lnetd does next with the ring: it
+// writes a completion, or takes a submission that needs no room. It does not wait until credits are short.
+//
+// transport 9.9 (2)
+func TestImpossibleHeadIsFoundAtOnce(t *testing.T) {
+	for name, use := range map[string]func(w *world, o *one){
+		"NOP":    func(_ *world, o *one) { o.tm.submit(shm.Submission{Opcode: shm.OpNop}) },
+		"CANCEL": func(_ *world, o *one) { o.tm.submit(of(shm.Submission{Opcode: shm.OpCancel}, o.buffer, 9)) },
+		"ring":   func(_ *world, o *one) { o.tm.Submissions.Ring() },
+		"completion": func(w *world, o *one) {
+			tm, err := w.client(o.peer).tm(o.tm.handle)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tm.Tell(transport.Completion{Err: syscall.ENOBUFS})
+		},
+	} {
+		for _, off := range []int32{1, 2, 1 << 30, -1} {
+			t.Run(fmt.Sprint(name, off), func(t *testing.T) {
+				w := newWorld(t, nil)
+				o := w.one(7, 16)
+				o.tm.asleep()
+				add(o.tm.file, 256, off)
+				use(w, o)
+				o.cut(syscall.EPROTO, "impossible")
+				w.empty()
+			})
+		}
+	}
+}
+
+// A client that sleeps is woken for an operation that is rejected since credits are short, and
+// the rejection is counted.
+//
+// transport 9.5
+func TestShortOfCreditsWakes(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.one(7, 16)
+	woken := make(chan error, 1)
+	go func() { woken <- o.tm.Completions.Wait(time.Now().Add(patience)) }()
+	eventually(t, "the client sleeps", func() bool { return o.tm.Completions.Stats().Sleeps > 0 })
+	o.tm.submit(of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 1, MaxMessages: 1 + o.credits}, o.buffer, 1))
+	if err := <-woken; err != nil || !o.tm.Completions.Pending() {
+		t.Fatalf("woken for nothing: %v", err)
+	}
+	if c := o.tm.next(); c.Errno != syscall.ENOSPC || !c.Rejected || !c.Final {
+		t.Errorf("%+v", c)
+	}
+	if i := w.server.Clients()[0].TMs[0]; i.Rejected != 1 || i.Reserved != 0 {
+		t.Errorf("%+v", i)
 	}
 }
 

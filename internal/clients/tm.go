@@ -138,7 +138,7 @@ func (t *tm) await() error {
 	if t.polled() {
 		return nil
 	}
-	return t.ring.Submissions.Wait(time.Time{})
+	return t.ring.Submissions.WaitBell()
 }
 
 // touch calls f, which touches a ring file. Its client can have had pages of it freed, in

@@ -13,9 +13,11 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -292,6 +294,7 @@ func (p *peer) register(parts ...protocol.Range) protocol.BufRegisterReply {
 type ring struct {
 	*shm.Client
 	peer   *peer
+	file   []byte // another mapping of the ring file
 	handle uint32
 	at     transport.Address
 	// submitted counts what submit has handed over.
@@ -321,6 +324,12 @@ func (p *peer) tryStartAt(nid lnet.NID, portal, id, entries uint32) (*ring, erro
 	if len(fds) != 3 {
 		return nil, fmt.Errorf("%d descriptors", len(fds))
 	}
+	sizes := shm.Sizes{Submissions: protocol.SubmissionsPerCompletion * int(reply.Completions), Completions: int(reply.Completions)}
+	file, err := unix.Mmap(fds[0], 0, sizes.FileSize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	p.t.Cleanup(func() { _ = unix.Munmap(file) })
 	c, err := shm.AttachRing(shm.Files{Ring: fds[0], Submissions: fds[1], Completions: fds[2]})
 	if err != nil {
 		return nil, err
@@ -328,7 +337,7 @@ func (p *peer) tryStartAt(nid lnet.NID, portal, id, entries uint32) (*ring, erro
 	p.t.Cleanup(func() { _ = c.Close() })
 	p.credits = reply.Credits
 	at := transport.Address{NID: nid, PID: lnet.PIDLustre, Portal: portal, TMID: uint16(reply.TMID)}
-	return &ring{Client: c, peer: p, handle: reply.Handle, at: at}, nil
+	return &ring{Client: c, peer: p, file: file, handle: reply.Handle, at: at}, nil
 }
 
 // submit hands submissions over.
@@ -342,6 +351,14 @@ func (r *ring) submit(all ...shm.Submission) {
 	r.Submissions.Publish()
 	r.Submissions.Ring()
 	r.submitted += uint64(len(all))
+}
+
+// asleep waits until lnetd wants its bell rung.
+func (r *ring) asleep() {
+	r.peer.t.Helper()
+	const sqSleeping = 320 // transport 9.4
+	flag := (*atomic.Uint32)(unsafe.Pointer(&r.file[sqSleeping]))
+	eventually(r.peer.t, "lnetd sleeps", func() bool { return flag.Load() != 0 })
 }
 
 // begin submits, and waits until the Core has it: that is so when a NOP was taken out that

@@ -15,7 +15,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,7 +28,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the structures are as on the wire");
@@ -34,6 +38,7 @@ _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "what two processes share cannot have 
 
 enum { HELLO = 1, NIDS_GET, AREA_ADD, AREA_DEL, BUF_REGISTER, BUF_DEREGISTER, TM_START, TM_STOP, STATS_GET, NOP, NOTICE = 64 };
 enum { MSG_RECV = 1, MSG_SEND, PASSIVE_RECV, PASSIVE_SEND, ACTIVE_RECV, ACTIVE_SEND, CANCEL };
+enum { POSTED = 1 << 5 }; // a feature
 enum { FINAL = 1, REJECTED = 2, ABOUT_TM = 4 };
 enum { MAGIC = 0x444e544c, RING_MAGIC = 0x474e4952, DESCRIPTOR_MAGIC = 0x444d544c, MAX_RECORD = 16384, DYNAMIC = 4096, PID = 12345, NO_HANDLE = -1 };
 
@@ -301,7 +306,7 @@ static struct {
 	struct completion *cq;
 	uint32_t sq_entries, cq_entries;
 	uint32_t sq_tail, cq_head; // ours: never read back
-	_Atomic uint32_t *p_sq_tail, *p_sq_head, *p_cq_tail, *p_cq_head, *p_sq_sleeping, *p_cq_sleeping;
+	_Atomic uint32_t *p_sq_tail, *p_sq_head, *p_cq_tail, *p_cq_head, *p_sq_sleeping, *p_cq_sleeping, *p_sq_posted, *p_sq_waiting;
 } tm;
 
 static void start_tm(struct nid nid, uint32_t portal, uint32_t entries)
@@ -338,6 +343,8 @@ static void start_tm(struct nid nid, uint32_t portal, uint32_t entries)
 	tm.p_cq_head = (void *)(tm.file + 256);
 	tm.p_sq_sleeping = (void *)(tm.file + 320);
 	tm.p_cq_sleeping = (void *)(tm.file + 384);
+	tm.p_sq_posted = (void *)(tm.file + 576);
+	tm.p_sq_waiting = (void *)(tm.file + 640);
 	tm.sq_tail = atomic_load(tm.p_sq_tail); // they do not begin at 0
 	tm.cq_head = atomic_load(tm.p_cq_head);
 }
@@ -359,6 +366,23 @@ static void publish(void)
 	if (atomic_load(tm.p_sq_sleeping) && atomic_exchange(tm.p_sq_sleeping, 0))
 		while (write(tm.wake_lnetd, &one, sizeof one) < 0 && errno == EINTR)
 			;
+}
+
+// wait_posted returns when lnetd has carried out all that was published: peers reach our buffers
+// then, whatever tells them of those.
+static void wait_posted(void)
+{
+	const struct timespec second = { .tv_sec = 1 };
+	for (int looks = 0; (int32_t)(atomic_load(tm.p_sq_posted) - tm.sq_tail) < 0; looks++) {
+		if (looks < 40) {
+			sched_yield();
+			continue;
+		}
+		atomic_store(tm.p_sq_waiting, 1);
+		if ((int32_t)(atomic_load(tm.p_sq_posted) - tm.sq_tail) < 0)
+			syscall(SYS_futex, tm.p_sq_waiting, FUTEX_WAIT, 1, &second, NULL, 0);
+		listen_to_lnetd(); // it may have cut us off
+	}
 }
 
 // sleep_for_completion returns when there may be one. It hears what lnetd says meanwhile.
@@ -579,6 +603,7 @@ static void echo(const struct address *peer)
 			begin(&out[k], s, peer);
 		}
 		publish();
+		wait_posted();
 		for (unsigned k = 0; k < BATCH; k++) {
 			const struct completion *c = message(&in, peer);
 			const uint8_t *b = memory + c->offset;
@@ -599,6 +624,8 @@ static void passive(const struct address *peer)
 	fill(0, 1, 0);
 	begin(&bulk[0], (struct submission){ .opcode = PASSIVE_SEND, .length = BULK, .match_bits = bits | 1 }, NULL);
 	begin(&bulk[1], (struct submission){ .opcode = PASSIVE_RECV, .match_bits = bits | 2 }, NULL);
+	publish();
+	wait_posted(); // the message below would come behind them anyway
 	uint8_t *m = memory + PAGE;
 	m[0] = 'P';
 	uint8_t *e = describe(describe(m + 1, bits | 1, 3, BULK), bits | 2, 2, BULK);
@@ -665,7 +692,7 @@ static void mistakes(const struct address *peer)
 static struct nid join(const char *path, const struct address *peer)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	struct hello h = { .lowest = 1, .highest = 1, .program = "cclient" };
+	struct hello h = { .lowest = 1, .highest = 1, .wanted = POSTED, .program = "cclient" };
 	struct hello_reply r;
 	static struct nids ours;
 	size_t size = sizeof ours;
@@ -675,7 +702,7 @@ static struct nid join(const char *path, const struct address *peer)
 	control = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	CHECK(control >= 0 && connect(control, (struct sockaddr *)&to, sizeof to) == 0, "connect to %s: %s", path, strerror(errno));
 	must("HELLO", HELLO, &h, sizeof h, -1, &r, sizeof r, NULL);
-	CHECK(r.version == 1 && r.features == 0, "version %u, features %#llx", r.version, (unsigned long long)r.features);
+	CHECK(r.version == 1 && r.features == POSTED, "version %u, features %#llx", r.version, (unsigned long long)r.features);
 	CHECK(r.buffer_size >= BULK && r.segment_size >= PAGE && r.segments >= BULK / PAGE && r.bytes >= AREA, "lnetd's limits are too low for us");
 	int e = ask(NIDS_GET, NULL, 0, -1, &ours, &size, none);
 	CHECK(e == 0 && size >= 4 && size == 4 + ours.count * sizeof ours.nid[0], "NIDS_GET: %s, %zu bytes", strerror(e), size);

@@ -29,6 +29,9 @@ type Harness struct {
 	Allocations bool
 	// Shared says that the Core reaches no memory but what Domain.Buffer has made.
 	Shared bool
+	// Posts is how often each case of group Order posts a buffer and has a peer use it at
+	// once; 0: 200.
+	Posts int
 	// Only, if not nil, chooses the cases to run, by the group and the name.
 	Only func(group, name string) bool
 }
@@ -61,6 +64,9 @@ func Run(t *testing.T, h Harness) {
 	if h.Patience == 0 {
 		h.Patience = 10 * time.Second
 	}
+	if h.Posts == 0 {
+		h.Posts = 200
+	}
 	if h.Limits == (transport.Limits{}) {
 		h.Limits = transport.Limits{
 			BufferSize: 1 << 20, SegmentSize: 4096, Segments: 256,
@@ -78,6 +84,7 @@ func Run(t *testing.T, h Harness) {
 		{"Message", messageCases},
 		{"Several", severalCases},
 		{"Bulk", bulkCases},
+		{"Order", orderCases},
 		{"Loss", lossCases},
 		{"Timeout", timeoutCases},
 		{"Synchronous", synchronousCases},

@@ -67,7 +67,7 @@ func eachQueueTimesOut(s *stage) {
 func severalDeadlines(s *stage) {
 	m := s.machine(0)
 	start := time.Now()
-	soon, late := start.Add(time.Second), start.Add(2*time.Second)
+	soon, late := start.Add(3*time.Second), start.Add(4*time.Second) // a busy machine takes long to add them
 	last := m.waiting(transport.MsgRecv, late)
 	stays := m.waiting(transport.MsgRecv, time.Time{})
 	var same []*transport.Buffer

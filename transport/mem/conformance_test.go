@@ -1,6 +1,7 @@
 package mem_test
 
 import (
+	"flag"
 	"fmt"
 	"runtime"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/lnetd/lnetd/transport/coretest"
 	"github.com/lnetd/lnetd/transport/mem"
 )
+
+var posts = flag.Int("posts", 0, "how often the cases of group Order of TestConformance post a buffer; 0: 200")
 
 // TestConformance runs networks of various natures through the suite that all Cores share.
 //
@@ -30,6 +33,7 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.h.New = c.hosts
+			c.h.Posts = *posts
 			coretest.Run(t, c.h)
 		})
 	}

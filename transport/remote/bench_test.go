@@ -128,7 +128,7 @@ func receive(b *testing.B, p *player) {
 	if n, err := p.tm.Submit(p.ops[:1]); n != 1 {
 		b.Fatal(err)
 	}
-	remote.Settle(p.tm)
+	p.tm.Flush(time.Time{})
 }
 
 // play answers each message until stop.

@@ -23,10 +23,13 @@ type buffer struct {
 
 	// tm is the one of the op, nil if there is none. It is changed with that TM's mu held,
 	// and so who holds the mu of the TM that it names may look at the rest.
-	tm        atomic.Pointer[tm]
-	sequence  uint32
-	credits   int
-	cancelled bool
+	tm       atomic.Pointer[tm]
+	sequence uint32
+	credits  int
+	// cancelled is the place in tm.cancels.buffers, from 1 on; 0: the op was not cancelled.
+	// endedHere says that it has ended for the program, though not for lnetd.
+	cancelled int
+	endedHere bool
 }
 
 // table finds buffers by their indices. Finding one takes no lock.

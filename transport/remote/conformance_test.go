@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -20,6 +21,8 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 	"github.com/lnetd/lnetd/transport/remote"
 )
+
+var posts = flag.Int("posts", 0, "how often the cases of group Order of TestConformance post a buffer; 0: 200")
 
 // TestConformance runs lnetds over networks of various natures through the suite that all
 // Cores share: each host has an lnetd, and each domain is a connection to it.
@@ -47,13 +50,14 @@ func TestConformance(t *testing.T) {
 				world := &coretest.Network{}
 				for _, h := range c.hosts(t, n) {
 					_, core := serve(t, h.core, clients.Config{PollTime: c.c.PollTime}, c.c)
-					world.Hosts = append(world.Hosts, coretest.Host{Core: remote.Settling{Core: core}, NID: h.nid})
+					world.Hosts = append(world.Hosts, coretest.Host{Core: core, NID: h.nid})
 				}
 				for len(world.Hosts) < n { // one plays all of them
 					world.Hosts = append(world.Hosts, world.Hosts[0])
 				}
 				return world
 			}
+			c.h.Posts = *posts
 			coretest.Run(t, c.h)
 		})
 	}

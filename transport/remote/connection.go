@@ -39,6 +39,7 @@ type connection struct {
 	mu       sync.Mutex // guards the rest
 	sequence uint32
 	calls    map[uint32]*call
+	nop      *call                      // of sound, the last one
 	undos    map[chan struct{}]struct{} // closed when it is done
 	last     *protocol.Notice           // the last one that was about the end
 	failure  error                      // why this side gives the connection up
@@ -113,6 +114,11 @@ func (c *connection) send(ctx context.Context, r protocol.Request, fds []int) (*
 	case <-ctx.Done():
 		return nil, fmt.Errorf("remote: %v: %w", r.Opcode(), ctx.Err())
 	}
+	return c.sendIn(r, fds)
+}
+
+// sendIn is send of a caller that has a slot.
+func (c *connection) sendIn(r protocol.Request, fds []int) (*call, error) {
 	a := &call{opcode: r.Opcode(), done: make(chan struct{})}
 	c.mu.Lock()
 	if c.gone != nil {

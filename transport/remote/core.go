@@ -29,9 +29,11 @@ type Config struct {
 	// before it sleeps; and that lnetd shall do the same with ops, as long as its settings
 	// say. If it has been in vain, it is less the next time. 0: not at all.
 	PollTime time.Duration
-	// Patience is how long lnetd may be silent while what has no context waits for it: the
-	// end of a TM, of a buffer, or of memory. The connection is given up then, as if lnetd
-	// were gone: all TMs of the domain fail with ETIMEDOUT and EPIPE. 0, or less: 30 s.
+	// Patience is how long lnetd may be silent while what has no context waits for it: Add of a
+	// buffer that peers are to reach, the end of a TM, of a buffer, or of memory. The connection
+	// is given up then, as if lnetd were gone: all TMs of the domain fail with ETIMEDOUT and
+	// EPIPE. Operations that were cancelled, or have passed their deadlines, end after a second
+	// of silence, or after Patience if that is less. 0, or less: 30 s.
 	Patience time.Duration
 }
 

@@ -116,9 +116,11 @@ func explain(path string, err error) error {
 
 // greet is the HELLO.
 func (d *domain) greet(ctx context.Context) error {
-	hello := protocol.Hello{Lowest: protocol.Version, Highest: protocol.Version, Program: d.core.config.Program}
+	hello := protocol.Hello{
+		Lowest: protocol.Version, Highest: protocol.Version, Wanted: protocol.FeatPosted, Program: d.core.config.Program,
+	}
 	if d.core.config.PollTime > 0 {
-		hello.Wanted = protocol.FeatPolling
+		hello.Wanted |= protocol.FeatPolling
 	}
 	var reply protocol.HelloReply
 	before := monotonic()

@@ -26,6 +26,8 @@ type domain struct {
 	agreed         protocol.HelloReply
 	clock          clock
 	descriptorSize atomic.Int64
+	// looks are the calls of tm.look that are due or under way.
+	looks sync.WaitGroup
 
 	mu   sync.Mutex // guards the rest
 	tms  map[*tm]struct{}
@@ -152,6 +154,7 @@ func (d *domain) Close() error {
 	d.connection.settleAll()
 	d.store.giveUp()
 	d.connection.close()
+	d.looks.Wait()
 	d.core.forget(d)
 	if err := d.store.close(); err != nil {
 		return fmt.Errorf("remote: close: %w", err)

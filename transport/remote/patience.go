@@ -59,6 +59,32 @@ func (w *watch) look() {
 	}
 }
 
+// sound has a NOP under way, which lnetd answers if it is alive. It does not block.
+func (c *connection) sound() {
+	c.mu.Lock()
+	last := c.nop
+	c.mu.Unlock()
+	if last != nil {
+		select {
+		case <-last.done:
+		default:
+			return
+		}
+	}
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		return // lnetd has other questions to answer
+	}
+	a, err := c.sendIn(&protocol.Nop{}, nil)
+	if err != nil {
+		return // the reader finds it, too
+	}
+	c.mu.Lock()
+	c.nop = a
+	c.mu.Unlock()
+}
+
 // readable tells whether something has come that nobody has read.
 func (c *connection) readable() bool {
 	raw, err := c.socket.SyscallConn()

@@ -42,6 +42,9 @@ func (t *tm) reap(dst []transport.Completion) (n int, err error) {
 		return 0, nil
 	}
 	n, err = t.drain(dst)
+	if t.cancels.unanswered {
+		n += t.cancels.finish(dst[n:])
+	}
 	if n < len(dst) && t.heard != nil {
 		dst[n] = transport.Completion{Diagnostic: *t.heard, Time: time.Now()}
 		t.heard = nil
@@ -53,7 +56,7 @@ func (t *tm) reap(dst []transport.Completion) (n int, err error) {
 		n++
 		t.ended.Store(true)
 	}
-	if t.heard == nil && (t.gone == nil || t.ended.Load()) {
+	if t.heard == nil && !t.cancels.unanswered && (t.gone == nil || t.ended.Load()) {
 		t.news.Store(false)
 	}
 	return n, err
@@ -96,10 +99,12 @@ func (t *tm) translate(e *shm.Completion, c *transport.Completion) bool {
 	if !e.Sender.IsZero() {
 		c.Sender = transport.Address{NID: e.Sender, PID: e.PID, Portal: uint32(e.Portal), TMID: e.TMID}
 	}
+	known := b.endedHere
 	if e.Final {
 		t.spent -= b.credits
 		t.ops--
+		t.cancels.remove(b)
 		b.tm.Store(nil) // from now on it may be submitted again
 	}
-	return true
+	return !known
 }

@@ -84,7 +84,7 @@ func (t *tm) put(op *transport.Op, more bool) error {
 		b.tm.Store(nil)
 		return err
 	}
-	b.sequence, b.credits, b.cancelled = op.Sequence, credits, false
+	b.sequence, b.credits = op.Sequence, credits
 	t.spent += credits
 	t.ops++
 	return nil
@@ -104,14 +104,15 @@ func (b *buffer) fits(op *transport.Op) bool {
 // cancel asks for the end of the op of b, if it is the one that is meant, and that was not
 // done before. mu is held.
 func (t *tm) cancel(b *buffer, sequence uint32, more bool) error {
-	if b.tm.Load() != t || b.sequence != sequence || b.cancelled {
+	if b.tm.Load() != t || b.sequence != sequence || b.cancelled != 0 {
 		return nil
 	}
 	t.out = shm.Submission{Opcode: shm.OpCancel, More: more, Buffer: b.index, Generation: b.generation, Operation: sequence}
 	if err := t.enter(); err != nil {
 		return err
 	}
-	b.cancelled = true
+	t.cancels.add(b)
+	t.watchCancels()
 	return nil
 }
 

@@ -37,10 +37,13 @@ type tm struct {
 	tokens chan struct{} // holds one
 	poll   time.Duration
 
+	flushing sync.Mutex // of the goroutine that sleeps in Flush; it takes no other lock but mu
+
 	mu      sync.Mutex // guards the rest, and both halves of the ring, but for bells
 	stopped bool
 	spent   int // credits that ops have
 	ops     int // under way
+	cancels cancels
 	gone    error
 	heard   *GoingDown     // not told yet: the last one
 	in      shm.Completion // scratch
@@ -181,6 +184,10 @@ func (t *tm) fall(err error) {
 	t.news.Store(!t.ended.Load())
 	t.mu.Unlock()
 	t.Wake()
+	if t.gate.enter() {
+		t.ring.Submissions.WakePosted()
+		t.gate.leave()
+	}
 }
 
 // hear has the TM tell of what lnetd says of itself.
@@ -201,15 +208,21 @@ func (t *tm) Stop() error {
 	case t.stopped:
 		t.mu.Unlock()
 		return nil
-	case t.ops > 0 && t.gone == nil:
-		n := t.ops
+	case t.ops > t.cancels.ended && t.gone == nil:
+		n := t.ops - t.cancels.ended
 		t.mu.Unlock()
 		return fmt.Errorf("remote: stop %s: %d ops are under way: %w", t.address, n, syscall.EBUSY)
 	}
 	t.stopped = true
+	left := t.cancels.ended
 	t.mu.Unlock()
 	d := t.domain
 	err := d.connection.insist(&protocol.TMStop{Handle: t.handle}, &protocol.Counters{})
+	if left > 0 && err != nil && !gone(err) {
+		// lnetd is back, and would go on with ops that have ended here.
+		d.connection.fail(err)
+		err = nil
+	}
 	if err != nil && !gone(err) {
 		t.mu.Lock()
 		t.stopped = false
@@ -219,7 +232,9 @@ func (t *tm) Stop() error {
 	t.mu.Lock()
 	t.ended.Store(true)
 	t.news.Store(false)
+	t.unwatchCancels()
 	t.mu.Unlock()
+	t.ring.Submissions.WakePosted()
 	t.ring.Shut()
 	d.mu.Lock()
 	delete(d.tms, t)

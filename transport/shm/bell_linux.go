@@ -25,6 +25,11 @@ import (
 // store before the consumer's load, who then finds the entry. Acquire and release would
 // not do: they let a load pass a store of something else.
 //
+// fences: Both stores are Swaps. Go compiles an atomic store to an instruction that orders it
+// before the loads that follow (XCHG on amd64), but not with the race detector, which makes a
+// plain MOV of it for memory that Go has not allocated, such as these mappings. The processor may then
+// load before it stores, and the wake-up is lost. A Swap orders them in every build.
+//
 // A token that comes late, to a consumer that has found the entry by himself, wakes him
 // from his next sleep, and he looks again. Package completion has the same within a
 // process.
@@ -82,7 +87,7 @@ func (s *sleeper) listen(fd int, flag *atomic.Uint32, eventfd bool) (err error) 
 // lieDown says that the consumer is going to sleep unless he finds something.
 func (s *sleeper) lieDown() {
 	s.sleeps.add(1)
-	s.flag.Store(1)
+	s.flag.Swap(1) // Wait loads the tail behind it (see fences)
 }
 
 // getUp says that the consumer is up, and has heard who shouted.
@@ -160,10 +165,11 @@ func (s *sleeper) close() {
 
 // ringer is the producer's side. Any goroutine may use it.
 type ringer struct {
-	flag    *atomic.Uint32 // in shared memory
-	eventfd bool
-	to      descriptor
-	rung    counter
+	flag *atomic.Uint32 // in shared memory
+	to   descriptor
+	give func(fd uintptr) syscall.Errno // is giveEvent or giveSocket
+	rung counter
+	late atomic.Bool // a token that the kernel had no memory for will follow
 }
 
 // claim tells whether the caller has to wake the consumer, and counts it if so: when wake
@@ -179,32 +185,44 @@ func (r *ringer) claim() bool {
 // token is one, and what adds one to an eventfd.
 var token = uint64(1)
 
+// wakeRetry is how long to wait before a token is written again for which the kernel had no
+// memory.
+const wakeRetry = time.Millisecond
+
 // wake lets the consumer return from sleep. It does not block, and does not touch shared
-// memory. Nothing can be done about one that is gone, and one that has left so many tokens
-// that no more fit needs none.
+// memory. A consumer that is gone needs no token, nor does one that has left so many unread
+// that no more fit (EAGAIN). If the kernel has no memory for it, wake writes it a little later:
+// the flag has been claimed, so no other producer will.
 func (r *ringer) wake() {
 	if !r.to.use() {
 		return
 	}
 	defer r.to.done()
-	for {
-		if r.give(uintptr(r.to.fd)) != unix.EINTR {
-			return
-		}
+	e := r.give(uintptr(r.to.fd))
+	for e == unix.EINTR {
+		e = r.give(uintptr(r.to.fd))
+	}
+	if (e == unix.ENOMEM || e == unix.ENOBUFS) && !r.late.Swap(true) {
+		time.AfterFunc(wakeRetry, func() {
+			r.late.Store(false)
+			r.wake()
+		})
 	}
 }
 
-// give writes a token.
-func (r *ringer) give(fd uintptr) (e syscall.Errno) {
-	if r.eventfd {
-		_, _, e = unix.Syscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(&token)), 8)
-	} else {
-		_, _, e = unix.Syscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&token)), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
-	}
+// giveEvent writes a token to an eventfd.
+func giveEvent(fd uintptr) syscall.Errno {
+	_, _, e := unix.Syscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(&token)), 8)
+	return e
+}
+
+// giveSocket writes a token to a socket.
+func giveSocket(fd uintptr) syscall.Errno {
+	_, _, e := unix.Syscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&token)), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	return e
 }
 
 // ring makes a ringer of a descriptor, which it owns from then on.
-func (r *ringer) ring(fd int, flag *atomic.Uint32, eventfd bool) {
-	r.to.fd, r.flag, r.eventfd = fd, flag, eventfd
+func (r *ringer) ring(fd int, flag *atomic.Uint32, give func(fd uintptr) syscall.Errno) {
+	r.to.fd, r.flag, r.give = fd, flag, give
 }

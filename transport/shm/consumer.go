@@ -72,7 +72,10 @@ func (c *Consumer) Pending() bool { return c.sharedTail.Load() != c.released.Loa
 // Wait blocks until Pending or Wake, or until a time, unless that is zero. Release comes
 // first: else it does not block. While it blocks, no thread does. ErrShut: this side has
 // been shut; ErrGone: lnetd is gone, which a client is told of.
-func (c *Consumer) Wait(until time.Time) error {
+func (c *Consumer) Wait(until time.Time) error { return c.wait(until, false) }
+
+// wait is Wait. With bell it also returns for a token that announces nothing.
+func (c *Consumer) wait(until time.Time, bell bool) error {
 	if c.Pending() {
 		c.bell.woken.Store(false)
 		return nil
@@ -88,7 +91,7 @@ func (c *Consumer) Wait(until time.Time) error {
 			c.bell.getUp()
 			return err
 		}
-		if over {
+		if over || bell {
 			break
 		}
 	}
@@ -114,8 +117,21 @@ func (c *Consumer) Stats() ConsumerStats {
 // SubmissionConsumer is lnetd's half of the submissions.
 type SubmissionConsumer struct {
 	Consumer
-	entry [SubmissionSize]byte
+	entry  [SubmissionSize]byte
+	posted posted
 }
+
+// WaitBell is Wait that also returns when the client rings with nothing submitted, so that its
+// counters are checked.
+func (c *SubmissionConsumer) WaitBell() error { return c.wait(time.Time{}, true) }
+
+// MarkPosted tells the client that all submissions that were taken out have been carried out.
+// It reports whether the client waits for that, so that the caller must call WakePosted.
+func (c *SubmissionConsumer) MarkPosted() (wake bool) { return c.posted.mark(c.next) }
+
+// WakePosted wakes the client's WaitPosted, after MarkPosted. It does not block. If the memory
+// is gone, it does nothing.
+func (c *SubmissionConsumer) WakePosted() { c.posted.wake() }
 
 // Next takes the next submission out. It reports false if there is none. An error is
 // ErrRing, or a *lnet.FieldError of an entry that was taken out.

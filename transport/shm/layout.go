@@ -26,13 +26,15 @@ import (
 //	384  CQ sleeping u32  client     the same of the client
 //	448  3 x u64          lnetd      submissions taken, times it lay down, bells read
 //	512  2 x u64          lnetd      completions put, bells rung
+//	576  SQ posted u32    lnetd      submissions that were carried out
+//	640  SQ waiting u32   client     1: it waits for SQ posted; 0 by the side that wakes it
 //	4096                  client     submissions
 //	...                   lnetd      completions, from the next multiple of 4096
 //
 // Ver is 1, hdr 4096, SQe 128 and CQe 64, the sizes of entries. What is not named is 0.
 // Heads and tails run freely, modulo 2^32; entry i is at place i modulo the number of
-// entries. They begin where lnetd has put them, which is not at 0. What begins at 448 is
-// there to be looked at: lnetd does not read it.
+// entries. They begin where lnetd has put them, which is not at 0; SQ posted begins like
+// SQ head. The figures at 448 and 512 are for display only: lnetd does not read them.
 const (
 	ringMagic  = 0x474e4952 // "RING"
 	version    = 1
@@ -59,6 +61,8 @@ const (
 	offReads      = 464
 	offPut        = 512
 	offRung       = 520
+	offSQPosted   = 576
+	offSQWaiting  = 640
 )
 
 // Bounds of Sizes. Submissions may be four times as many as completions.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // ErrRing says that the other side's counters cannot be: it puts in more than the ring
@@ -82,9 +83,9 @@ func (p *Producer) filled() { p.next++ }
 func (p *Producer) Publish() {
 	if n := p.next - p.published; n != 0 {
 		p.published = p.next
-		// The entries are written before this store, and whoever loads it sees them. It
-		// also is before the load in Claim, of all sides' orders (see ringer).
-		p.sharedTail.Store(p.next)
+		// The entries are written before the tail, and the side that loads the tail sees
+		// them. Claim loads the flag behind it, so this is a Swap (see fences).
+		p.sharedTail.Swap(p.next)
 		p.put.add(uint64(n))
 	}
 }
@@ -117,7 +118,33 @@ func (p *Producer) Stats() ProducerStats {
 }
 
 // SubmissionProducer is a client's half of the submissions.
-type SubmissionProducer struct{ Producer }
+type SubmissionProducer struct {
+	Producer
+	posted posted
+}
+
+// Published returns the position behind the last submission that was published. The caller
+// must hold what guards Put and Publish.
+func (p *SubmissionProducer) Published() uint32 { return p.published }
+
+// Posted reports whether lnetd has carried out all submissions in front of a position. Any
+// goroutine may call it.
+func (p *SubmissionProducer) Posted(position uint32) bool { return p.posted.reached(position) }
+
+// PrepareWait announces WaitPosted: the caller checks Posted, and whatever else ends its wait,
+// between the two. One goroutine at a time calls them.
+func (p *SubmissionProducer) PrepareWait() { p.posted.prepare() }
+
+// WaitPosted blocks a thread until lnetd has carried out more submissions, until WakePosted, or
+// for d at most. It returns at once if either came after PrepareWait, and may return early for
+// no reason.
+func (p *SubmissionProducer) WaitPosted(d time.Duration) { p.posted.sleep(d) }
+
+// WakePosted ends the WaitPosted that is under way, or prepared. Any goroutine may call it.
+func (p *SubmissionProducer) WakePosted() {
+	p.posted.waiting.Store(0)
+	p.posted.wake()
+}
 
 // Put writes s to the next free place, for Publish to hand over. It reports false if there
 // is none.

@@ -56,7 +56,7 @@ func CreateRing(s Sizes) (h *Host, files Files, err error) {
 func (h *Host) lay(s Sizes, files *Files) error {
 	b := h.memory.Bytes()
 	s.fixed(b[:0])
-	for _, at := range []int{offSQTail, offSQHead, offCQTail, offCQHead} {
+	for _, at := range []int{offSQTail, offSQHead, offSQPosted, offCQTail, offCQHead} {
 		word(b, at).Store(firstCount)
 	}
 	sq, cq := &h.Submissions, &h.Completions
@@ -64,6 +64,7 @@ func (h *Host) lay(s Sizes, files *Files) error {
 	cq.lay(b, s.completions())
 	sq.taken.shown, sq.bell.sleeps.shown, sq.bell.reads.shown = figure(b, offTaken), figure(b, offSleeps), figure(b, offReads)
 	cq.put.shown, cq.bell.rung.shown = figure(b, offPut), figure(b, offRung)
+	sq.posted.attach(b)
 
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -79,7 +80,7 @@ func (h *Host) lay(s Sizes, files *Files) error {
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
-		cq.bell.ring(pair[0], word(b, offCQSleeping), false)
+		cq.bell.ring(pair[0], word(b, offCQSleeping), giveSocket)
 		files.Completions = pair[1]
 		err = unix.Shutdown(pair[0], unix.SHUT_RD) // so that nothing can pile up here
 	}
@@ -149,6 +150,7 @@ func (c *Client) find(files *Files) error {
 	}
 	c.sizes = s
 	sq, cq := &c.Submissions, &c.Completions
+	sq.posted.attach(b)
 	sq.lay(b, s.submissions())
 	cq.lay(b, s.completions())
 	if _, err := sq.Room(); err != nil {
@@ -162,7 +164,7 @@ func (c *Client) find(files *Files) error {
 	}
 	event, socket := files.Submissions, files.Completions
 	files.Submissions, files.Completions = -1, -1
-	sq.bell.ring(event, word(b, offSQSleeping), true)
+	sq.bell.ring(event, word(b, offSQSleeping), giveEvent)
 	if err := cq.bell.listen(socket, word(b, offCQSleeping), false); err != nil {
 		sq.bell.to.close()
 		return err

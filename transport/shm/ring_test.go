@@ -140,6 +140,52 @@ func TestImpossibleCounters(t *testing.T) {
 	}
 }
 
+// The other side may take what was published, and no entry more, whatever the ring has room for:
+// one that was put and not published is not there for it yet.
+//
+// transport 9.9 (2)
+func TestHeadIsBoundByWhatWasPublished(t *testing.T) {
+	h, c := newPair(t, 16, 16)
+	for i := range lanes(h, c, 3) {
+		for _, x := range []struct {
+			published, put uint32
+			head           uint32 // from the beginning
+			room           int    // -1: the head is impossible
+		}{
+			{0, 0, 0, 16},
+			{0, 0, 1, -1},
+			{0, 0, 16, -1},
+			{0, 3, 0, 13},
+			{0, 3, 1, -1},
+			{5, 5, 5, 16},
+			{5, 5, 4, 15},
+			{5, 5, 6, -1},
+			{5, 7, 5, 14},
+			{5, 7, 6, -1},
+			{16, 16, 0, 0},
+			{16, 16, 16, 16},
+			{16, 16, 17, -1},
+		} {
+			l := lanes(h, c, 3)[i]
+			begin := l.producer.sharedHead.Load()
+			for n := range x.put {
+				if n == x.published {
+					l.producer.Publish()
+				}
+				l.put(n)
+			}
+			if x.put == x.published {
+				l.producer.Publish()
+			}
+			l.producer.sharedHead.Store(begin + x.head)
+			room, err := l.producer.Room()
+			if x.room < 0 && !errors.Is(err, ErrRing) || x.room >= 0 && (err != nil || room != x.room) {
+				t.Errorf("%d of %d published, %d taken: room for %d, %v", x.published, x.put, x.head, room, err)
+			}
+		}
+	}
+}
+
 // A tail that goes back behind what was taken, and a head that goes back behind what was
 // seen of it, are errors too.
 func TestCountersThatGoBack(t *testing.T) {

@@ -20,12 +20,14 @@ const (
 	FeatZeroCopy Features = 1 << 3
 	// FeatHugePages is reserved: areas of huge pages.
 	FeatHugePages Features = 1 << 4
+	// FeatPosted has lnetd write SQ posted: how far it has carried out submissions.
+	FeatPosted Features = 1 << 5
 
 	// Implemented are those that an lnetd of this version may grant.
-	Implemented = FeatPolling
+	Implemented = FeatPolling | FeatPosted
 )
 
-var featureNames = [...]string{"LARGE_SEGMENTS", "POLLING", "RING_GROWTH", "ZERO_COPY", "HUGE_PAGES"}
+var featureNames = [...]string{"LARGE_SEGMENTS", "POLLING", "RING_GROWTH", "ZERO_COPY", "HUGE_PAGES", "POSTED"}
 
 // String is like "POLLING|0x100", and "0" if no bit is set.
 func (f Features) String() string {

@@ -1,0 +1,72 @@
+package remote
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// flushLooks is how often Flush looks, and offers the processor to others in between, before it
+// sleeps: some 20 µs, in which an lnetd that is not busy carries out a submission.
+const flushLooks = 40
+
+// Flush waits until lnetd has carried out what was submitted (transport 9.12). If lnetd does not
+// answer for Config.Patience, the connection is given up. An lnetd that does not say how far it
+// is (protocol.FeatPosted) is not waited for.
+func (t *tm) Flush(until time.Time) {
+	if t.domain.agreed.Features&protocol.FeatPosted == 0 || !t.gate.enter() {
+		return
+	}
+	defer t.gate.leave()
+	t.mu.Lock()
+	position := t.ring.Submissions.Published()
+	t.mu.Unlock()
+	for range flushLooks {
+		if t.flushed(position) {
+			return
+		}
+		shm.Yield()
+	}
+	t.flushing.Lock()
+	defer t.flushing.Unlock()
+	t.sleepFlushed(position, until)
+}
+
+// flushed reports whether there is nothing to wait for.
+func (t *tm) flushed(position uint32) bool {
+	return t.ring.Submissions.Posted(position) || t.over()
+}
+
+// sleepFlushed is Flush without polling. flushing is held.
+func (t *tm) sleepFlushed(position uint32, until time.Time) {
+	c := t.domain.connection
+	nap := min(silence, c.patience/4)
+	var w *watch
+	defer func() {
+		if w != nil {
+			w.stop()
+		}
+	}()
+	for {
+		t.ring.Submissions.PrepareWait()
+		if t.flushed(position) {
+			return
+		}
+		d := nap
+		if !until.IsZero() {
+			if d = min(d, time.Until(until)); d <= 0 {
+				return
+			}
+		}
+		t.ring.Submissions.WaitPosted(d)
+		if d < nap || t.flushed(position) {
+			continue
+		}
+		// It takes long. From now on lnetd must answer questions.
+		c.sound()
+		if w == nil {
+			w = c.watch()
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package remote
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// silence is how long lnetd may say nothing while an op that was cancelled has not ended. Then
+// the op ends here, by this process's clock, so that deadlines, Cancel and Shutdown do not depend
+// on an lnetd that is stopped or hangs (transport 9.10). An lnetd that answers is waited for: the
+// op may be in the middle of a transfer. The buffer stays busy until lnetd, which may yet write
+// into it, has ended the op, or the TM is stopped.
+const silence = time.Second
+
+// errSilent is the error of an op that has ended without lnetd.
+var errSilent = fmt.Errorf("remote: lnetd does not answer, and the op has ended without it: %w", syscall.ECANCELED)
+
+// cancels are the cancelled ops of a TM that lnetd has not ended. The TM's mu guards it.
+type cancels struct {
+	buffers []*buffer
+	// ended is how many of them have ended here, and unanswered says that the others must.
+	ended      int
+	unanswered bool
+
+	// timer calls look, twice for each question: asked says that lnetd's answer is due, and
+	// heard is what it had said before.
+	timer   *time.Timer
+	running bool
+	asked   bool
+	heard   uint64
+}
+
+// add notes a buffer whose op was cancelled.
+func (c *cancels) add(b *buffer) {
+	c.buffers = append(c.buffers, b)
+	b.cancelled = len(c.buffers)
+}
+
+// remove forgets a buffer, which lnetd is done with.
+func (c *cancels) remove(b *buffer) {
+	if b.cancelled == 0 {
+		return
+	}
+	last := len(c.buffers) - 1
+	moved := c.buffers[last]
+	c.buffers[b.cancelled-1], moved.cancelled = moved, b.cancelled
+	c.buffers[last] = nil
+	c.buffers = c.buffers[:last]
+	if b.endedHere {
+		c.ended--
+	}
+	b.cancelled, b.endedHere = 0, false
+}
+
+// waiting reports whether an op waits for lnetd.
+func (c *cancels) waiting() bool { return len(c.buffers) > c.ended }
+
+// finish ends the ops that lnetd has not answered for, as far as dst has room.
+func (c *cancels) finish(dst []transport.Completion) (n int) {
+	for _, b := range c.buffers {
+		switch {
+		case b.endedHere:
+		case n == len(dst):
+			return n
+		default:
+			dst[n] = transport.Completion{Token: b.token, Sequence: b.sequence, Final: true, Err: errSilent, Time: time.Now()}
+			b.endedHere = true
+			c.ended++
+			n++
+		}
+	}
+	c.unanswered = false
+	return n
+}
+
+// pauses are how long to wait before lnetd is asked whether it is there, and for the answer.
+func (t *tm) pauses() (before, answer time.Duration) {
+	answer = min(silence, t.domain.connection.patience)
+	return answer / 2, answer
+}
+
+// watchCancels has look called while cancelled ops wait for lnetd. mu is held.
+func (t *tm) watchCancels() {
+	if t.cancels.running {
+		return
+	}
+	t.cancels.running, t.cancels.asked = true, false
+	t.domain.looks.Add(1)
+	before, _ := t.pauses()
+	if t.cancels.timer == nil {
+		t.cancels.timer = time.AfterFunc(before, t.look)
+	} else {
+		t.cancels.timer.Reset(before)
+	}
+}
+
+// unwatchCancels ends what watchCancels began. mu is held.
+func (t *tm) unwatchCancels() {
+	if t.cancels.running && t.cancels.timer.Stop() {
+		t.cancels.running = false
+		t.domain.looks.Done()
+	}
+}
+
+// look asks lnetd for a sign of life, and the next time looks whether there was one. It runs in
+// the timer's goroutine.
+func (t *tm) look() {
+	connection := t.domain.connection
+	t.mu.Lock()
+	c := &t.cancels
+	if !c.waiting() || t.stopped || t.over() {
+		c.running = false
+		t.mu.Unlock()
+		t.domain.looks.Done()
+		return
+	}
+	asked, heard := c.asked, c.heard
+	t.mu.Unlock()
+	silent := asked && connection.heard.Load() == heard && !connection.readable()
+	if !asked {
+		heard = connection.heard.Load()
+		connection.sound()
+	}
+	t.mu.Lock()
+	c.asked, c.heard = !asked, heard
+	if silent {
+		c.unanswered = true
+		t.news.Store(!t.ended.Load())
+	}
+	before, answer := t.pauses()
+	if c.asked {
+		before = answer
+	}
+	c.timer.Reset(before)
+	t.mu.Unlock()
+	if silent {
+		t.Wake()
+	}
+}

@@ -1,0 +1,90 @@
+package shm
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Each pair of functions stores one word and then loads the other. In no order of the two may
+// both loads come before both stores: then a wake-up is lost. It is a litmus test of the
+// instructions that this build makes, above all with the race detector, which compiles an atomic
+// store to memory that is not Go's without a fence.
+//
+// transport 9.6 (1)
+func TestStoreComesBeforeLoad(t *testing.T) {
+	rounds := uint32(30_000)
+	if testing.Short() {
+		rounds = 3_000
+	}
+	t.Run("Submissions", func(t *testing.T) { bellLitmus(t, 0, rounds) })
+	t.Run("Completions", func(t *testing.T) { bellLitmus(t, 1, rounds) })
+	t.Run("Posted", func(t *testing.T) {
+		h, c := newPair(t, 4, 4)
+		var n uint32
+		litmus(t, rounds,
+			func() {
+				c.Submissions.posted.waiting.Store(0)
+				n++
+			},
+			func() bool { return h.Submissions.posted.mark(n) },
+			func() bool { c.Submissions.PrepareWait(); return c.Submissions.Posted(n) })
+	})
+}
+
+// bellLitmus is the litmus test of a bell: a producer that publishes and claims, a consumer that
+// lies down and looks.
+func bellLitmus(t *testing.T, which int, rounds uint32) {
+	h, c := newPair(t, 4, 4)
+	l := lanes(h, c, 0)[which]
+	litmus(t, rounds,
+		func() {
+			l.consumer.bell.getUp()
+			for ok := true; ok; {
+				_, ok, _ = l.next()
+			}
+			l.consumer.Release()
+			l.put(1)
+		},
+		func() bool { l.producer.Publish(); return l.producer.Claim() },
+		func() bool { l.consumer.bell.lieDown(); return l.consumer.Pending() })
+}
+
+// litmus runs both sides at once after prepare, again and again. One of them at least must see
+// the other.
+func litmus(t *testing.T, rounds uint32, prepare func(), one, other func() bool) {
+	t.Helper()
+	var begun, ended atomic.Uint32
+	var saw atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := range rounds {
+			await(&begun, n+1)
+			saw.Store(one())
+			ended.Store(n + 1)
+		}
+	})
+	lost := 0
+	for n := range rounds {
+		prepare()
+		begun.Store(n + 1)
+		found := other()
+		await(&ended, n+1)
+		if !found && !saw.Load() {
+			lost++
+		}
+	}
+	wg.Wait()
+	if lost > 0 {
+		t.Errorf("%d of %d times neither side saw the other", lost, rounds)
+	}
+}
+
+// await returns when a counter is at n.
+func await(counter *atomic.Uint32, n uint32) {
+	for looks := 1; counter.Load() < n; looks++ {
+		if looks%256 == 0 {
+			Yield()
+		}
+	}
+}

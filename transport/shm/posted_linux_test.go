@@ -1,0 +1,160 @@
+package shm
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A client that waits sees each submission carried out, whenever lnetd says so: while the client
+// prepares, looks, or sleeps.
+//
+// transport 9.6 (1)
+func TestPosted(t *testing.T) {
+	rounds := uint32(20_000)
+	if testing.Short() {
+		rounds = 2_000
+	}
+	h, c := newPair(t, 4, 4)
+	host, client := ends(h, c)
+	done := make(chan error, 1)
+	go func() {
+		for n := range rounds {
+			if err := host.receive(n); err != nil {
+				done <- err
+				return
+			}
+			delay(host.random)
+			if h.Submissions.MarkPosted() {
+				delay(host.random)
+				h.Submissions.WakePosted()
+			}
+		}
+		done <- nil
+	}()
+	for n := range rounds {
+		if err := client.send(n); err != nil {
+			t.Fatal(err)
+		}
+		for at := c.Submissions.Published(); !c.Submissions.Posted(at); {
+			c.Submissions.PrepareWait()
+			delay(client.random)
+			if !c.Submissions.Posted(at) {
+				c.Submissions.WaitPosted(time.Hour)
+			}
+		}
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What lnetd has copied is not yet carried out: SQ head does not move SQ posted. The counter
+// runs over 2^32, as the others do.
+func TestPostedIsNotTaken(t *testing.T) {
+	h, c := newPair(t, 4, 4)
+	for _, l := range lanes(h, c, 2)[:1] {
+		h.Submissions.MarkPosted() // lanes has moved the counters
+		for n := range uint32(3) {
+			l.put(n)
+		}
+		l.producer.Publish()
+		at := c.Submissions.Published()
+		for range 3 {
+			l.next()
+			l.consumer.Release()
+		}
+		if c.Submissions.Posted(at) {
+			t.Error("posted when it was taken")
+		}
+		if h.Submissions.MarkPosted() {
+			t.Error("a client is to be woken that does not wait")
+		}
+		for n := range uint32(3) {
+			if !c.Submissions.Posted(at - n) {
+				t.Errorf("position %#x is not posted", at-n)
+			}
+		}
+		if c.Submissions.Posted(at + 1) {
+			t.Error("more is posted than was submitted")
+		}
+	}
+}
+
+// A wait ends by WakePosted, also if that comes between PrepareWait and WaitPosted, and after a
+// time. It is prepared once for each.
+func TestWaitPostedEnds(t *testing.T) {
+	h, c := newPair(t, 4, 4)
+	c.Submissions.PrepareWait()
+	c.Submissions.WakePosted()
+	c.Submissions.WaitPosted(time.Hour)
+	c.Submissions.PrepareWait()
+	if !h.Submissions.MarkPosted() || h.Submissions.MarkPosted() {
+		t.Error("lnetd is to wake a client once")
+	}
+	c.Submissions.WaitPosted(time.Hour)
+	c.Submissions.PrepareWait()
+	c.Submissions.WaitPosted(time.Microsecond)
+}
+
+// writes makes a give whose calls return errnos one after the other, and counts them.
+func writes(all ...unix.Errno) (give func(uintptr) unix.Errno, n *int) {
+	n = new(int)
+	return func(uintptr) unix.Errno {
+		e := all[min(*n, len(all)-1)]
+		*n++
+		return e
+	}, n
+}
+
+// A token for which the kernel has no memory is written again until it is there: the claim is
+// gone, and the consumer would sleep for good. Tokens enough, or nobody to take them, are no
+// reason to try again.
+func TestWakeWithoutMemory(t *testing.T) {
+	for name, c := range map[string]struct {
+		errnos []unix.Errno
+		want   int
+	}{
+		"at once":         {[]unix.Errno{0}, 1},
+		"interrupted":     {[]unix.Errno{unix.EINTR, unix.EINTR, 0}, 3},
+		"no memory":       {[]unix.Errno{unix.ENOMEM, unix.ENOMEM, 0}, 3},
+		"no buffers":      {[]unix.Errno{unix.ENOBUFS, unix.EINTR, unix.ENOBUFS, 0}, 4},
+		"tokens enough":   {[]unix.Errno{unix.EAGAIN}, 1},
+		"nobody":          {[]unix.Errno{unix.EPIPE}, 1},
+		"then it is shut": {[]unix.Errno{unix.ENOBUFS, unix.EPIPE}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var r ringer
+				give, n := writes(c.errnos...)
+				r.ring(-1, nil, give)
+				r.wake()
+				time.Sleep(time.Second) // simulated
+				synctest.Wait()
+				if *n != c.want {
+					t.Errorf("written %d times, not %d", *n, c.want)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var r ringer
+		give, n := writes(unix.ENOMEM)
+		r.ring(-1, nil, give)
+		for range 5 { // several that have claimed it share one timer
+			r.wake()
+		}
+		time.Sleep(wakeRetry)
+		synctest.Wait()
+		if *n != 6 {
+			t.Errorf("written %d times", *n)
+		}
+		r.to.close()
+		time.Sleep(time.Second)
+		if *n != 6 {
+			t.Errorf("written %d times, though the end is shut", *n)
+		}
+	})
+}
