@@ -153,10 +153,16 @@ func (c *Conn) Completed(now time.Time, number int, b *Batch) {
 	c.pump(now, b)
 }
 
-// Failed tells that a work request has failed: a chain by its slot, -1 for a WRITE
+// Failed reports that a work request has failed: a chain by its slot, -1 for a WRITE
 // that was not signalled, or a receive. The connection ends (o2iblnd 11). What the queue
-// pair flushes afterwards need not be told.
+// pair flushes afterwards need not be reported.
+//
+// Before Establish it does nothing. The receives of an attempt that was rejected are flushed
+// before the CM delivers the reject, and only the reject says what follows (o2iblnd 6).
 func (c *Conn) Failed(number int, err error, b *Batch) {
+	if c.state < Established {
+		return
+	}
 	if number >= 0 && number < len(c.slots) && c.slots[number].tx != nil {
 		tx := c.slots[number].tx
 		if tx.failure == nil {

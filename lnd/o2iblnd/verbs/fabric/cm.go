@@ -235,6 +235,9 @@ func (f *Fabric) arriveRequest(to netip.AddrPort, r *connRequest) {
 	i.push(e)
 }
 
+// rejectDelay is the time between the flush of a rejected queue pair and the event.
+const rejectDelay = 10 * time.Microsecond
+
 // reject tells to that it was rejected by from, which may be the connection manager alone.
 func (f *Fabric) reject(w way, to, from *id, reason int32, private []byte) {
 	f.faults.rejects.Add(1)
@@ -255,7 +258,12 @@ func (f *Fabric) reject(w way, to, from *id, reason int32, private []byte) {
 		}
 		to.state = cmFailed
 		to.told = true
-		to.push(e)
+		// As librdmacm does, which puts the queue pair into the error state before it delivers the
+		// event: what was posted is flushed, and the completions may be seen first.
+		if to.qp != nil {
+			to.qp.fail()
+		}
+		f.after(rejectDelay, func() { to.push(e) })
 	})
 }
 
