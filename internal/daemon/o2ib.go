@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,13 +29,15 @@ type o2ib struct {
 	open func() (verbs.Provider, error)
 	// privileged tells whether this process may use privileged ports.
 	privileged func() bool
-	// devices lists the RDMA devices, with the network devices that they serve.
-	devices func() []rdmaDevice
+	// rdma is where RDMA devices are looked for.
+	rdma *rdmaSystem
+	// events calls event after each event about RDMA devices, until ctx is done.
+	events func(ctx context.Context, event func()) error
 }
 
 // O2IB is LNet over verbs that open opens, on the devices of a network; nil is the host's.
 func O2IB(network socklnd.Network, open func() (verbs.Provider, error)) Driver {
-	o := &o2ib{network: network, open: open, privileged: mayUsePrivilegedPorts, devices: rdmaDevices}
+	o := &o2ib{network: network, open: open, privileged: mayUsePrivilegedPorts, rdma: hostRDMA, events: watchRDMA}
 	return o.driver()
 }
 

@@ -80,13 +80,15 @@ func TestO2IBParametersAreApart(t *testing.T) {
 }
 
 // fabricHost are the drivers of a host with an RDMA device on eth0.
-func fabricHost(f *fabric.Fabric, name, addr string) Drivers {
+func fabricHost(t *testing.T, f *fabric.Fabric, name, addr string) Drivers {
+	t.Helper()
 	h := f.Host(name, addr)
 	devices := host(lo, device("eth0", addr+"/24"), device("eth1", "10.78.0.11/24"))
 	o := &o2ib{
 		network: devices, open: func() (verbs.Provider, error) { return h.Open(), nil },
 		privileged: func() bool { return true },
-		devices:    func() []rdmaDevice { return []rdmaDevice{{"rxe0", []string{"eth0"}}} },
+		rdma:       sysfs(t, map[string]string{"rxe0/ports/1/gid_attrs/ndevs/0": "eth0"}),
+		events:     func(ctx context.Context, _ func()) error { <-ctx.Done(); return nil },
 	}
 	return Drivers{TCP(devices), o.driver()}
 }
@@ -102,9 +104,9 @@ func TestO2IBNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, _, _ := strings.Cut(string(exported), "\npeer:")
-		a := startNodeWith(t, parse(t, text+"\n"), fabricHost(f, "a", "10.77.0.11")).ready(t)
+		a := startNodeWith(t, parse(t, text+"\n"), fabricHost(t, f, "a", "10.77.0.11")).ready(t)
 		b := startNodeWith(t, parse(t, "net: [{net: o2ib, interfaces: [eth0], lnd tunables: {ntx: 7, tos: 16, conns_per_peer: 2}}]\n"),
-			fabricHost(f, "b", "10.77.0.12")).ready(t)
+			fabricHost(t, f, "b", "10.77.0.12")).ready(t)
 		if got := strings.Join(append(a.nids(), b.nids()...), " "); got != "10.77.0.11@o2ib 10.77.0.12@o2ib" {
 			t.Errorf("NIs %s", got)
 		}
@@ -147,11 +149,10 @@ func TestO2IBUsable(t *testing.T) {
 	f := fabric.New(fabric.Config{})
 	defer f.Close()
 	h := f.Host("a", "10.77.0.11")
-	has := []rdmaDevice{{"rxe0", []string{"eth0"}}, {name: "mlx5_0"}}
 	o := &o2ib{
 		network: host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24"), device("eth2", "fd77::11/64")),
 		open:    func() (verbs.Provider, error) { return h.Open(), nil },
-		devices: func() []rdmaDevice { return has },
+		rdma:    sysfs(t, map[string]string{"rxe0/ports/1/gid_attrs/ndevs/0": "eth0", "mlx5_0/ports/1/state": "1: DOWN"}),
 	}
 	net := lnet.MakeNet(lnet.TypeO2IB, 0)
 	usable := func(device string) string {
@@ -166,7 +167,7 @@ func TestO2IBUsable(t *testing.T) {
 	}
 	for device, want := range map[string]string{
 		"eth0": "usable",
-		"eth1": "device eth1 has no RDMA; take a network device of one of these RDMA devices: rxe0 (eth0); mlx5_0",
+		"eth1": "device eth1 has no RDMA; take a network device of one of these RDMA devices: mlx5_0; rxe0 (eth0)",
 		"eth2": "device eth2 has no IPv4 address",
 		"eth9": "no such network device",
 	} {
@@ -174,7 +175,7 @@ func TestO2IBUsable(t *testing.T) {
 			t.Errorf("%s: %s", device, got)
 		}
 	}
-	has = nil
+	o.rdma = sysfs(t, nil)
 	if got := usable("eth1"); !strings.Contains(got, "there is no RDMA device") {
 		t.Errorf("without devices: %s", got)
 	}
@@ -184,27 +185,48 @@ func TestO2IBUsable(t *testing.T) {
 	}
 }
 
-// A device that comes is noticed, though nothing tells of it.
+// A device that comes is noticed by its event, or by its name if no event comes; without either nothing
+// is done. At each event RDMA is opened for a moment, which releases devices that were removed.
 func TestO2IBWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var has atomic.Pointer[[]rdmaDevice]
-		has.Store(new([]rdmaDevice))
-		o := &o2ib{devices: func() []rdmaDevice { return *has.Load() }}
+		f := fabric.New(fabric.Config{})
+		defer f.Close()
+		h := f.Host("a", "10.77.0.11")
+		var opened, changes atomic.Int32
+		events := make(chan struct{})
+		o := &o2ib{
+			open: func() (verbs.Provider, error) { opened.Add(1); return h.Open(), nil },
+			rdma: sysfs(t, nil),
+			events: func(ctx context.Context, event func()) error {
+				for {
+					select {
+					case <-events:
+						event()
+					case <-ctx.Done():
+						return nil
+					}
+				}
+			},
+		}
 		ctx, cancel := context.WithCancel(t.Context())
-		var changes atomic.Int32
 		done := make(chan error)
 		go func() { done <- o.watch(ctx, func() { changes.Add(1) }) }()
-		time.Sleep(10 * rdmaPause)
-		synctest.Wait()
-		if n := changes.Load(); n != 0 {
-			t.Errorf("%d changes of nothing", n)
+		want := func(when string, changed, open int32) {
+			t.Helper()
+			synctest.Wait()
+			if c, n := changes.Swap(0), opened.Swap(0); c != changed || n != open {
+				t.Errorf("%s: %d changes, RDMA was opened %d times; want %d and %d", when, c, n, changed, open)
+			}
 		}
-		has.Store(&[]rdmaDevice{{name: "rxe0"}})
 		time.Sleep(10 * rdmaPause)
-		synctest.Wait()
-		if n := changes.Load(); n != 1 {
-			t.Errorf("%d changes for one device", n)
+		want("nothing has happened", 0, 0)
+		events <- struct{}{}
+		want("an event", 1, 1)
+		if err := os.Mkdir(filepath.Join(o.rdma.class, "rxe0"), 0o700); err != nil {
+			t.Fatal(err)
 		}
+		time.Sleep(10 * rdmaPause)
+		want("a name without an event", 1, 0)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

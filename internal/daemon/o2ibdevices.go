@@ -4,27 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
-	"github.com/Mellanox/rdmamap"
-
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/metrics"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// rdmaPause is the time between two looks at the RDMA devices that there are: the kernel
-// has no word for one that comes to a network device which is there already.
-const rdmaPause = 2 * time.Second
+// rdmaPause is the time between two looks at the names of the RDMA devices, one directory. They make up
+// for events that do not come: containers without rights get none.
+const rdmaPause = 5 * time.Second
 
 // rdmaDevice is an RDMA device.
 type rdmaDevice struct {
@@ -38,64 +34,6 @@ func (d rdmaDevice) String() string {
 	}
 	return d.name + " (" + strings.Join(d.nets, ", ") + ")"
 }
-
-// rdmaDevices are the machine's, in order.
-func rdmaDevices() []rdmaDevice {
-	names := rdmamap.GetRdmaDeviceList()
-	if len(names) == 0 {
-		return nil
-	}
-	slices.Sort(names)
-	serves := map[string][]string{}
-	interfaces, _ := net.Interfaces() // they are for a message
-	for k := range interfaces {
-		if name, err := rdmamap.GetRdmaDeviceForNetdevice(interfaces[k].Name); err == nil {
-			serves[name] = append(serves[name], interfaces[k].Name)
-		}
-	}
-	list := make([]rdmaDevice, len(names))
-	for k, name := range names {
-		list[k] = rdmaDevice{name, serves[name]}
-	}
-	return list
-}
-
-// rdmaPorts are the ports of the RDMA devices that serve network devices, each once.
-func rdmaPorts(netdevs []string) (list []metrics.RDMAPort) {
-	seen := map[string]bool{}
-	for _, netdev := range netdevs {
-		device, err := rdmamap.GetRdmaDeviceForNetdevice(netdev)
-		if err != nil || device == "" || seen[device] { // it may just have gone
-			continue
-		}
-		seen[device] = true
-		for _, port := range rdmamap.GetPorts(device) {
-			list = append(list, metrics.RDMAPort{Device: device, Port: port, Counters: portCounters(device, port)})
-		}
-	}
-	return list
-}
-
-// portCounters are those that the port has: not every device has both kinds.
-func portCounters(device, port string) map[string]uint64 {
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		return nil
-	}
-	all := map[string]uint64{}
-	for _, read := range []func(string, int) ([]rdmamap.RdmaStatEntry, error){rdmamap.GetRdmaSysfsStats, rdmamap.GetRdmaSysfsHwStats} {
-		entries, _ := read(device, n)
-		for _, e := range entries {
-			if e.Name != lifespan {
-				all[e.Name] = e.Value
-			}
-		}
-	}
-	return all
-}
-
-// lifespan lies among a port's counters, and says how old they may be.
-const lifespan = "lifespan"
 
 // usable finds an NI's NID and network device, and asks whether RDMA can be had there.
 func (o *o2ib) usable(ni *config.NI) (nid lnet.NID, device string, err error) {
@@ -132,7 +70,7 @@ func (o *o2ib) unusable(ni *config.NI, device string, err error) error {
 
 // remedy says which devices have RDMA.
 func (o *o2ib) remedy(device string) string {
-	list := o.devices()
+	list := o.rdma.list()
 	if len(list) == 0 {
 		return fmt.Sprintf("there is no RDMA device: load the driver of the adapter, or try software RDMA: "+
 			"modprobe rdma_rxe; rdma link add rxe0 type rxe netdev %s", device)
@@ -160,27 +98,43 @@ func probe(p verbs.Provider, at netip.Addr) (err error) {
 	return nil
 }
 
-// watch tells of RDMA devices that come, until ctx is done. Those who watch other
-// networks tell of the network's.
+// watch calls changed when RDMA devices have come or gone, until ctx is done. The watches of other
+// networks report network devices. At each of the kernel's events it also opens RDMA for a moment, by
+// which devices that were removed are released (verbs.Provider).
 func (o *o2ib) watch(ctx context.Context, changed func()) error {
-	names := func() (list []string) {
-		for _, d := range o.devices() {
-			list = append(list, d.String())
-		}
-		return list
-	}
+	events := make(chan struct{}, 1)
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() {
+		_ = o.events(ctx, func() { // without them the names remain
+			select {
+			case events <- struct{}{}:
+			default: // one is enough
+			}
+		})
+	})
 	tick := time.NewTicker(rdmaPause)
 	defer tick.Stop()
 	for before := []string(nil); ; {
-		now := names()
-		if !slices.Equal(before, now) {
-			before = now
-			changed()
-		}
+		event := false
 		select {
+		case <-events:
+			event = true
+			o.releaseRemoved()
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
 		}
+		if now := o.rdma.names(); event || !slices.Equal(before, now) {
+			before = now
+			changed()
+		}
+	}
+}
+
+// releaseRemoved gives back what this process has of devices that were removed.
+func (o *o2ib) releaseRemoved() {
+	if p, err := o.open(); err == nil {
+		_ = p.Close()
 	}
 }

@@ -38,7 +38,7 @@ func (w watched) RDMAPorts() []metrics.RDMAPort {
 			netdevs = append(netdevs, ni.Device)
 		}
 	}
-	return rdmaPorts(netdevs)
+	return hostRDMA.ports(netdevs)
 }
 
 // Selftest implements metrics.Host.

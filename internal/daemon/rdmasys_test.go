@@ -1,0 +1,97 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/metrics"
+)
+
+// sysfs makes a tree of files for a test. A value of "" is an entry that cannot be read.
+func sysfs(t *testing.T, files map[string]string) *rdmaSystem {
+	t.Helper()
+	s := &rdmaSystem{class: t.TempDir()}
+	for name, value := range files {
+		file := filepath.Join(s.class, name)
+		var err error
+		if value == "" {
+			err = os.MkdirAll(file, 0o700)
+		} else if err = os.MkdirAll(filepath.Dir(file), 0o700); err == nil {
+			err = os.WriteFile(file, []byte(value+"\n"), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// Devices are found by any of the network devices that they serve, of which a table has many empty
+// entries, and counters of all kinds are read.
+func TestRDMASystem(t *testing.T) {
+	s := sysfs(t, map[string]string{
+		"mlx5_0/ports/1/gid_attrs/ndevs/0":           "",
+		"mlx5_0/ports/1/gid_attrs/ndevs/1":           "eth0",
+		"mlx5_0/ports/1/gid_attrs/ndevs/2":           "eth0",
+		"mlx5_0/ports/1/gid_attrs/ndevs/9":           "eth0.5",
+		"mlx5_0/ports/1/counters/port_rcv_errors":    "3",
+		"mlx5_0/ports/1/hw_counters/lifespan":        "10",
+		"mlx5_0/ports/1/hw_counters/out_of_sequence": "18446744073709551615",
+		"mlx5_0/ports/2/gid_attrs/ndevs/0":           "eth1",
+		"mlx5_0/ports/2/counters/state":              "4: ACTIVE",
+		"rxe0/ports/1/gid_attrs/ndevs/0":             "bond0",
+		"siw0/ports/1/state":                         "4: ACTIVE",
+	})
+	want := []rdmaDevice{{"mlx5_0", []string{"eth0", "eth0.5", "eth1"}}, {"rxe0", []string{"bond0"}}, {name: "siw0"}}
+	if diff := cmp.Diff(want, s.list(), cmp.AllowUnexported(rdmaDevice{})); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	for netdev, want := range map[string]string{"eth0": "mlx5_0", "eth0.5": "mlx5_0", "eth1": "mlx5_0", "bond0": "rxe0", "eth9": ""} {
+		for range 2 {
+			if got := s.deviceOf(netdev); got != want {
+				t.Errorf("%s is on %q, want %q", netdev, got, want)
+			}
+		}
+	}
+	ports := []metrics.RDMAPort{
+		{Device: "mlx5_0", Port: "1", Counters: map[string]uint64{"port_rcv_errors": 3, "out_of_sequence": 1<<64 - 1}},
+		{Device: "mlx5_0", Port: "2", Counters: map[string]uint64{}},
+	}
+	if diff := cmp.Diff(ports, s.ports([]string{"eth1", "eth0", "eth9"})); diff != "" {
+		t.Errorf("ports (-want +got):\n%s", diff)
+	}
+	if got := (&rdmaSystem{class: filepath.Join(s.class, "none")}).list(); len(got) != 0 {
+		t.Errorf("without RDMA: %v", got)
+	}
+}
+
+// A network device that was found before costs one file to read. One that has moved to another device,
+// or has gone, is found there, or not any more.
+func TestRDMASystemFollowsDevices(t *testing.T) {
+	const first, second = "rxe0/ports/1/gid_attrs/ndevs/0", "rxe1/ports/1/gid_attrs/ndevs/7"
+	s := sysfs(t, map[string]string{first: "eth0", second: "eth1"})
+	write := func(name, value string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(s.class, name), []byte(value+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(netdev, device, file string) {
+		t.Helper()
+		if got := s.deviceOf(netdev); got != device || file != "" && s.found[netdev] != filepath.Join(s.class, file) {
+			t.Errorf("%s is on %q (%s), want %q (%s)", netdev, got, s.found[netdev], device, file)
+		}
+	}
+	want("eth0", "rxe0", first)
+	write(second, "eth0") // it would be found here, too, but nothing looks
+	want("eth0", "rxe0", first)
+	write(first, "eth1")
+	want("eth0", "rxe1", second)
+	write(second, "eth1")
+	want("eth0", "", "")
+	write(first, "eth0")
+	want("eth0", "rxe0", first)
+}

@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// Events about RDMA devices, and about the files by which processes use them, are told from others.
+func TestOfRDMA(t *testing.T) {
+	event := func(words ...string) string { return strings.Join(words, "\x00") + "\x00" }
+	for text, want := range map[string]bool{
+		event("add@/devices/virtual/infiniband/rxe0", "ACTION=add", "DEVPATH=/devices/virtual/infiniband/rxe0",
+			"SUBSYSTEM=infiniband", "NAME=rxe0", "SEQNUM=1"): true,
+		event("remove@/devices/virtual/infiniband_verbs/uverbs0", "ACTION=remove", "SUBSYSTEM=infiniband_verbs",
+			"DEVNAME=infiniband/uverbs0"): true,
+		event("add@/devices/virtual/net/eth0", "ACTION=add", "SUBSYSTEM=net", "INTERFACE=eth0"):            false,
+		event("add@/devices/virtual/infiniband_mad/umad0", "ACTION=add", "SUBSYSTEM=infiniband_mad"):       false,
+		event("change@/devices/x", "ACTION=change", "SUBSYSTEM=infiniband_cm", "SUBSYSTEM=infiniband\x01"): false,
+		"libudev\x00\xfe\xed\xca\xfe" + event("ACTION=add", "SUBSYSTEM=infiniband"):                        false,
+		"add@/devices/virtual/infiniband/rxe0":                                                             false,
+		"":                                                                                                 false,
+		"add@/devices/virtual/infiniband/rxe0\x00SUBSYSTEM=infiniband":                                     true,
+		strings.Repeat("\x00", 100):                                                                        false,
+	} {
+		if got := ofRDMA([]byte(text)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// The watch looks once when it has subscribed, since a device may have come before, and ends with its
+// context.
+func TestWatchRDMA(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	looks := 0
+	if err := watchRDMA(ctx, func() { looks++; cancel() }); err != nil {
+		t.Fatal(err)
+	}
+	if looks == 0 {
+		t.Error("nothing was looked at")
+	}
+}
