@@ -73,6 +73,9 @@ func TestDeviceRemoved(t *testing.T) {
 		if a.i.Link() != lnd.LinkDown {
 			t.Error("the link is up")
 		}
+		if !a.host.Device(0).Released() {
+			t.Error("the removed device is still in use")
+		}
 		a.send(nidOf(1), 1, 100)
 		time.Sleep(time.Minute)
 		if _, errs := a.outcome(); len(errs) != 1 {

@@ -7,6 +7,10 @@ import (
 
 // Provider is the RDMA of one process. All methods of all interfaces of this
 // package are safe for concurrent use, unless said otherwise.
+//
+// A device that is being removed goes when all processes have closed it. Its IDs get
+// EventDeviceRemoval, or Device.Events returns AsyncDeviceFatal. Opening any provider of
+// the process makes it look for such devices: it reports them, and releases those that nothing uses.
 type Provider interface {
 	// OpenChannel makes a channel for connection events.
 	OpenChannel() (Channel, error)

@@ -185,6 +185,19 @@ func (d *Device) Remove() {
 	d.notify(verbs.AsyncEvent{Kind: verbs.AsyncDeviceFatal})
 }
 
+// Released reports whether no process has the device open any more, and no ID is on it. The kernel
+// waits for that when a device is removed.
+func (d *Device) Released() bool {
+	d.host.fabric.lock()
+	defer d.host.fabric.unlock()
+	for _, p := range d.host.processes {
+		if p.devices[d] != nil || slices.ContainsFunc(p.sortedIDs(), func(i *id) bool { return i.port != nil && i.port.device == d }) {
+			return false
+		}
+	}
+	return true
+}
+
 // Crash ends the host's processes without a word to anybody, as when the power fails.
 // It is off until the next Open.
 func (h *Host) Crash() {

@@ -66,7 +66,11 @@ func (c *channel) open(start func(ch *C.o2_chan, token C.uint64_t, out **C.o2_id
 func (c *channel) Listen(addr netip.AddrPort, backlog int) (verbs.ID, error) {
 	a := toAddr(addr)
 	i, err := c.open(func(ch *C.o2_chan, token C.uint64_t, out **C.o2_id) C.int {
-		return C.o2_listen(ch, &a, C.int(backlog), token, out)
+		rc := C.o2_listen(ch, &a, C.int(backlog), token, out)
+		if rc == 0 {
+			noteContext(*out, nil)
+		}
+		return rc
 	})
 	return i, verbs.Wrap(err, "listen at %s", addr)
 }
@@ -117,6 +121,9 @@ func (c *channel) deliver(e *C.o2_event, to *verbs.Event) bool {
 		to.Listener, to.Local, to.Remote = listener, fresh.Local(), fresh.Remote()
 	}
 	i := c.ids[uint64(e.token)]
+	if i != nil && to.Kind == verbs.EventDeviceRemoval {
+		_, _ = hold(&i.handle, func(c *C.o2_id) C.int { endContext(c); return 0 })
+	}
 	to.ID = i
 	return i != nil
 }

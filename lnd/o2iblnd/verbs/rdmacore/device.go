@@ -22,6 +22,7 @@ type device struct {
 	w       waiter
 	attr    verbs.DeviceAttr
 	queues  atomic.Int64 // completion queues, which the library does not count
+	removed atomic.Int32 // whether it was removed, and that was reported
 }
 
 func (i *id) Device() (d verbs.Device, port int, err error) {
@@ -45,6 +46,7 @@ func (i *id) Device() (d verbs.Device, port int, err error) {
 			found.attr = verbs.DeviceAttr{Name: C.GoString(&a.name[0]), Ports: int(a.ports), MaxQP: int(a.max_qp), MaxWR: int(a.max_wr), MaxPieces: int(a.max_sge),
 				MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe), MaxMR: int(a.max_mr), MaxMemory: uint64(a.max_memory), Vectors: int(a.vectors)}
 			p.devices[context] = found
+			noteContext(c, found)
 		}
 		d, port = found, int(n)
 		return 0
@@ -62,6 +64,9 @@ func (d *device) Port(n int) (verbs.PortAttr, error) {
 
 func (d *device) Events(ev []verbs.AsyncEvent) (n int, err error) {
 	var failed error
+	if n := d.fatal(ev); n > 0 {
+		return n, nil
+	}
 	err = d.w.wait(func(uintptr) bool {
 		d.p.events.Add(1)
 		n, failed = hold(&d.handle, func(c *C.o2_dev) C.int {
@@ -69,6 +74,11 @@ func (d *device) Events(ev []verbs.AsyncEvent) (n int, err error) {
 		})
 		return n > 0 || failed != nil
 	})
+	if err != nil {
+		if n := d.fatal(ev); n > 0 {
+			return n, nil
+		}
+	}
 	return n, verbs.Wrap(errors.Join(err, failed), "events of %s", d.attr.Name)
 }
 
@@ -84,6 +94,8 @@ func (d *device) Close() error {
 	if err == nil {
 		delete(d.p.devices, d.context)
 		d.w.end()
+		leaveContext(d)
+		releaseRemoved()
 	}
 	return verbs.Wrap(err, "close %s", d.attr.Name)
 }

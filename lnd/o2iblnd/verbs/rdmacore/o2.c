@@ -156,6 +156,12 @@ uintptr_t o2_id_context(o2_id *id, int *port) {
 	return (uintptr_t)id->verbs;
 }
 
+void o2_id_files(o2_id *id, int *cmd, int *async, char *sysfs, int size) {
+	*cmd = id->verbs->cmd_fd;
+	*async = id->verbs->async_fd;
+	strncpy(sysfs, id->verbs->device->dev_path, size - 1);
+}
+
 int o2_dev_open(o2_id *id, o2_dev **out, o2_attr *a) {
 	struct ibv_device_attr v;
 	int err = negative(p_ibv_query_device(id->verbs, &v));

@@ -48,6 +48,7 @@ void o2_id_addrs(o2_id *id, o2_addr *local, o2_addr *remote);
 int o2_id_destroy(o2_id *id);
 
 uintptr_t o2_id_context(o2_id *id, int *port); // 0: bound to no device
+void o2_id_files(o2_id *id, int *cmd, int *async, char *sysfs, int size); // of the context, and the directory of the file in sysfs
 int o2_dev_open(o2_id *id, o2_dev **out, o2_attr *a); // a descriptor to wait at
 int o2_dev_drain(o2_dev *d, o2_async *ev, int max);
 int o2_dev_port(o2_dev *d, int port, int *mtu, int *ethernet); // its state

@@ -42,6 +42,7 @@ func Open() (verbs.Provider, error) {
 	if C.o2_load() < 0 {
 		return nil, verbs.Wrap(verbs.ErrNoLibrary, "open")
 	}
+	releaseRemoved()
 	p := &provider{devices: make(map[C.uintptr_t]*device)}
 	c, err := p.OpenChannel()
 	if err != nil {

@@ -1,0 +1,171 @@
+//go:build o2ib
+
+package rdmacore
+
+// #include "o2.h"
+import "C"
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// context is an RDMA device as librdmacm has opened it. The library keeps it open until the process ends,
+// and a device that many drivers serve, soft-RoCE among them, cannot be removed while a process has it
+// open: "rdma link delete" hangs. So when the kernel has begun to remove the device, and nothing of this
+// process uses it any more, its descriptors are replaced by ones of /dev/null, which the library may
+// close whenever it likes.
+type context struct {
+	files   [2]file // for commands and for events
+	sysfs   string  // the directory that goes when the removal begins
+	inode   uint64  // of the directory: another device may get its name
+	over    bool    // librdmacm has said that the device is removed
+	devices map[*device]struct{}
+}
+
+// file is a descriptor and what it was opened on, since the library may have closed it meanwhile.
+type file struct {
+	fd         int
+	dev, inode uint64
+	rdev       uint64
+}
+
+// contexts are those that this process has, by the library's address.
+var contexts struct {
+	sync.Mutex
+	all map[C.uintptr_t]*context
+}
+
+// noteContext notes what an ID is bound to, and that d uses it if d is not nil.
+func noteContext(c *C.o2_id, d *device) {
+	var port C.int
+	key := C.o2_id_context(c, &port)
+	if key == 0 {
+		return
+	}
+	var fds [2]C.int
+	var dir [256]C.char
+	C.o2_id_files(c, &fds[0], &fds[1], &dir[0], C.int(len(dir)))
+	contexts.Lock()
+	defer contexts.Unlock()
+	x := contexts.all[key]
+	if x == nil {
+		x = &context{devices: make(map[*device]struct{})}
+		if contexts.all == nil {
+			contexts.all = make(map[C.uintptr_t]*context)
+		}
+		contexts.all[key] = x
+	}
+	x.over = false
+	x.sysfs = C.GoString(&dir[0])
+	x.inode = inodeOf(x.sysfs)
+	for k := range fds {
+		x.files[k] = fileOf(int(fds[k]))
+	}
+	if d != nil {
+		x.devices[d] = struct{}{}
+	}
+}
+
+// leaveContext notes that d uses its context no more.
+func leaveContext(d *device) {
+	contexts.Lock()
+	defer contexts.Unlock()
+	if x := contexts.all[d.context]; x != nil {
+		delete(x.devices, d)
+	}
+}
+
+// releaseRemoved has the devices that were removed reported to those that use them, and gives back those
+// that nothing uses.
+func releaseRemoved() {
+	contexts.Lock()
+	defer contexts.Unlock()
+	for key, x := range contexts.all {
+		if !x.removed() {
+			continue
+		}
+		for d := range x.devices {
+			d.lost()
+		}
+		if len(x.devices) == 0 {
+			for _, f := range x.files {
+				f.discard()
+			}
+			delete(contexts.all, key)
+		}
+	}
+}
+
+// removed reports whether the kernel has begun to remove the device.
+func (x *context) removed() bool { return x.over || x.inode != 0 && inodeOf(x.sysfs) != x.inode }
+
+// endContext notes that the device of an ID is removed.
+func endContext(c *C.o2_id) {
+	var port C.int
+	key := C.o2_id_context(c, &port)
+	contexts.Lock()
+	defer contexts.Unlock()
+	if x := contexts.all[key]; x != nil {
+		x.over = true
+	}
+}
+
+// inodeOf returns the number of a directory's inode, or 0 if there is none.
+func inodeOf(dir string) uint64 {
+	var s unix.Stat_t
+	if dir == "" || unix.Stat(dir, &s) != nil {
+		return 0
+	}
+	return s.Ino
+}
+
+func fileOf(fd int) (f file) {
+	var s unix.Stat_t
+	if unix.Fstat(fd, &s) == nil {
+		f = file{fd: fd, dev: s.Dev, inode: s.Ino, rdev: s.Rdev}
+	}
+	return f
+}
+
+// discard replaces the descriptor, unless it is something else by now.
+func (f file) discard() {
+	if f.inode == 0 || fileOf(f.fd) != f {
+		return
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	_ = unix.Dup3(int(null.Fd()), f.fd, unix.O_CLOEXEC)
+	_ = null.Close()
+}
+
+// lost has Events return verbs.AsyncDeviceFatal, once.
+func (d *device) lost() {
+	if d.removed.CompareAndSwap(present, reported) {
+		_ = d.w.file.SetReadDeadline(time.Unix(1, 0)) // wakes Events
+	}
+}
+
+// The states of device.removed: it is there, its end is to be told of, it was told of.
+const (
+	present int32 = iota
+	reported
+	told
+)
+
+// fatal returns the event of a device that was removed, if it is to be delivered.
+func (d *device) fatal(ev []verbs.AsyncEvent) int {
+	if len(ev) == 0 || !d.removed.CompareAndSwap(reported, told) {
+		return 0
+	}
+	_ = d.w.file.SetReadDeadline(time.Time{})
+	ev[0] = verbs.AsyncEvent{Kind: verbs.AsyncDeviceFatal}
+	return 1
+}
