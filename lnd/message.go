@@ -18,6 +18,9 @@ type Tx struct {
 	// may keep this one for them, to write all together, for as long as it takes
 	// another goroutine to run: what follows may go elsewhere, or nothing may.
 	More bool
+	// Urgent says that peers may count as dead if the message is late. A driver sends it before others
+	// that wait.
+	Urgent bool
 	// Sink, in a GET, is where the answer belongs. A driver that can have it
 	// placed there by RDMA does so and sets Replied; others ignore it.
 	Sink memory.Vector

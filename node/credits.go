@@ -25,8 +25,9 @@ type credits struct {
 	// answers counts the ACKs and REPLYs among those that wait.
 	answers atomic.Int64
 
-	mu      sync.Mutex // guards waiting, owed and excess, and the steps of answers
+	mu      sync.Mutex // guards waiting, urgent, owed and excess, and the steps of answers
 	waiting messageQueue
+	urgent  messageQueue // those that go before all in waiting
 	// owed are credits given while their taker was on its way to the queue, excess
 	// those that were on their way to one that has been withdrawn.
 	owed, excess int
@@ -58,7 +59,11 @@ func (c *credits) take(m *message) bool {
 	if m.isAnswer() {
 		c.answers.Add(1)
 	}
-	c.waiting.push(m)
+	if m.out.urgent {
+		c.urgent.push(m)
+	} else {
+		c.waiting.push(m)
+	}
 	return false
 }
 
@@ -81,7 +86,10 @@ func (c *credits) grant() *message {
 		c.excess--
 		return nil
 	}
-	m := c.waiting.pop()
+	m := c.urgent.pop()
+	if m == nil {
+		m = c.waiting.pop()
+	}
 	if m == nil {
 		c.owed++
 		return nil
@@ -96,7 +104,9 @@ func (c *credits) grant() *message {
 func (c *credits) withdraw(match func(*message) bool) (out messageQueue) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out = c.waiting.withdraw(match)
+	out = c.urgent.withdraw(match)
+	bulk := c.waiting.withdraw(match)
+	out.append(&bulk)
 	for m := out.head; m != nil; m = m.next {
 		if m.isAnswer() {
 			c.answers.Add(-1)

@@ -135,6 +135,30 @@ func TestWaitersAtTheNIGoBeforeThoseAtThePeer(t *testing.T) {
 	}
 }
 
+// LNet's own requests, by which nodes know whether another one lives, do not wait behind bulk for either
+// kind of credit, and keep their order.
+func TestLivenessGoesFirst(t *testing.T) {
+	for name, credits := range map[string][2]int{"of the peer": {1, 5}, "of the NI": {5, 1}} {
+		t.Run(name, func(t *testing.T) {
+			c := newCredited(t, credits[0], credits[1], "10.0.0.2@tcp")
+			for k := range uint64(4) {
+				c.send(t, "10.0.0.2@tcp", k, nil)
+			}
+			for k := range uint64(2) {
+				md := bind(t, c.n, portals.MD{Bytes: make([]byte, 28), Threshold: 1, Unlink: true})
+				put(t, c.n, md, process(t, "10.0.0.2@tcp"), node.PutOptions{Portal: lnet.ReservedPortal, HdrData: 90 + k})
+			}
+			c.hold(false)
+			if d := cmp.Diff([]uint64{0, 90, 91, 1, 2, 3}, *c.order); d != "" {
+				t.Errorf("order (-want +got):\n%s", d)
+			}
+			if g := c.n.Counters(); g.Committed != 0 {
+				t.Errorf("counters %+v", g)
+			}
+		})
+	}
+}
+
 // lnet-core 2.2 aborted (1), 7.2 (3)
 func TestUnlinkWhileWaiting(t *testing.T) {
 	c := newCredited(t, 1, 1, "10.0.0.2@tcp")

@@ -43,6 +43,7 @@ type outgoing struct {
 	over     lnet.Net // that it shall go by, if not 0: a check of a router
 	recovery bool     // a recovery ping, for this very NID
 	reserved bool     // a request to the portal that is LNet's own
+	urgent   bool     // made here, such a request or the answer to one: peers count as dead without it
 
 	started  int64 // when the request was made; see Node.now
 	deadline int64 // 0: none yet
@@ -148,7 +149,7 @@ func (m *message) free() {
 		n.stats.committed.Add(-1)
 	}
 	m.tx.Payload, m.tx.Sink = memory.Vector{}, memory.Vector{}
-	m.tx.More, m.tx.Replied, m.tx.ReplyLength = false, false, 0
+	m.tx.More, m.tx.Urgent, m.tx.Replied, m.tx.ReplyLength = false, false, false, 0
 	m.op = portals.Operation{Owner: m.op.Owner}
 	m.ni, m.peer, m.next = nil, nil, nil
 	m.bound, m.counted, m.err = false, false, nil

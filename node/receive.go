@@ -245,7 +245,7 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 		ack := m.op.Ack
 		source := e.Source.NID
 		if ack {
-			m.answer(lnet.MsgAck)
+			m.answer(rx, lnet.MsgAck)
 		}
 		if !ack {
 			m.end(nil)
@@ -255,7 +255,7 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 		n.sendAnswer(m, source)
 	case portals.EventGet:
 		if !rx.RDMA {
-			m.answer(lnet.MsgReply)
+			m.answer(rx, lnet.MsgReply)
 			n.sendAnswer(m, e.Source.NID)
 			return
 		}
@@ -276,7 +276,7 @@ func (m *message) payload() int {
 
 // answer makes an arrived request its ACK or REPLY, which leaves from the NI that
 // the request came to.
-func (m *message) answer(t lnet.MsgType) {
+func (m *message) answer(rx *lnd.Rx, t lnet.MsgType) {
 	e := &m.op.Event
 	h := &m.tx.Header
 	*h = lnet.Header{DestPID: e.Source.PID, SrcPID: m.node.pid, Type: t, Handle: m.op.Handle}
@@ -287,6 +287,8 @@ func (m *message) answer(t lnet.MsgType) {
 		h.PayloadLength = uint32(e.Length)
 	}
 	m.out.source = m.ni.NID
+	m.out.urgent = rx.Header.Portal == lnet.ReservedPortal
+	m.tx.Urgent = m.out.urgent
 }
 
 // astray says why a message that is for another node is an error: its sender

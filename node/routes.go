@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -300,9 +301,10 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 	})
 }
 
-// gatewayChecked notes whether a gateway has answered (discovery 6.8).
+// gatewayChecked notes whether a gateway has answered (discovery 6.8). One that has not answered in
+// time, but that messages have come from meanwhile, is busy and not dead (decisions 131).
 func (d *discoverer) gatewayChecked(q *peer, err error) {
-	if q == nil {
+	if q == nil || errors.Is(err, discovery.ErrTimedOut) && d.heardMeanwhile(q) {
 		return
 	}
 	if err != nil {
@@ -316,6 +318,21 @@ func (d *discoverer) gatewayChecked(q *peer, err error) {
 		d.gatewayRoutes(q, func(r *selection.Route) { r.Up.Store(false) })
 	}
 	d.setDead(q, err != nil)
+}
+
+// heardMeanwhile reports whether a message has come from a peer within the time that a ping has, and no
+// driver has lost the peer since.
+func (d *discoverer) heardMeanwhile(q *peer) bool {
+	v := q.view.Load()
+	if v == nil {
+		return false
+	}
+	n := d.node
+	since := n.second.Load() - int64(n.parameters.Load().TransactionTimeout/time.Second)
+	return slices.ContainsFunc(v.NIDs, func(nid lnet.NID) bool {
+		p := n.peers.find(nid)
+		return p != nil && p.Up.Load() && p.lastAlive.Load() > max(since, 0)
+	})
 }
 
 // causeGateway is shared by what is logged of a gateway that goes and comes.

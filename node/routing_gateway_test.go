@@ -251,6 +251,34 @@ func TestGatewayThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
+// A gateway that brings messages is busy and not dead, although its answers to pings are late. When it
+// brings none any more, it is.
+func TestBusyGateway(t *testing.T) {
+	for name, mode := range map[string]discovery.Mode{"discovery on": discovery.On, "discovery off": discovery.Off} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := node.DefaultParameters()
+				p.Discovery = mode
+				g := newGuided(t, p)
+				takesPuts(t, g.node)
+				addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+				g.gateway.set(&g.gateway.silent, true)
+				for range 60 {
+					g.bring(t, behind)
+					time.Sleep(10 * time.Second)
+					if r := routeTo(t, g.node, "tcp1"); !r.Up {
+						t.Fatalf("%+v", r)
+					}
+				}
+				time.Sleep(6 * time.Minute)
+				if r := routeTo(t, g.node, "tcp1"); r.Up {
+					t.Errorf("it is silent: %+v", r)
+				}
+			})
+		})
+	}
+}
+
 // lnet-core 8.4 (1), 8.4 (2), 8.4 (4)-(6)
 func TestDriverLosesAGateway(t *testing.T) {
 	const other = "10.77.0.2@tcp"

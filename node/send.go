@@ -105,6 +105,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	}
 	m := n.newMessage()
 	m.out.source, m.out.recovery, m.out.reserved, m.out.over = r.source, r.recovery, r.portal == lnet.ReservedPortal, r.over
+	m.out.urgent, m.tx.Urgent = m.out.reserved, m.out.reserved
 	m.out.started = n.now()
 	m.tx.Header.Type, m.tx.More = r.typ, r.more
 	p := n.plan(m, to.NID)

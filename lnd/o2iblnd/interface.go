@@ -36,6 +36,8 @@ type Interface struct {
 	kept     chan struct{} // closed when the keeper has ended
 	calls    calls         // the keeper's
 	nextBind time.Time     // the keeper's
+	ticked   time.Time     // the keeper's last tick
+	resumed  time.Time     // the last tick that was late, since this machine was busy; the keeper's
 
 	ctx    context.Context
 	cancel context.CancelFunc

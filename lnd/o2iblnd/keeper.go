@@ -123,8 +123,12 @@ func (i *Interface) busy() bool {
 	return len(i.peers) > 0 || len(i.hungry) > 0 || i.bound == nil
 }
 
-// tick does what is due.
+// tick does what is due. Time in which the keeper did not run counts against no peer.
 func (i *Interface) tick(now time.Time) {
+	if now.Sub(i.ticked) > 2*keepPeriod {
+		i.resumed = now
+	}
+	i.ticked = now
 	for _, p := range i.everybody() {
 		p.tick(now)
 	}
@@ -243,9 +247,14 @@ func (i *Interface) feed(now time.Time) {
 			}
 		}
 	}
+	i.waitAgain(again)
+}
+
+// waitAgain has those that were not fed wait on, before any that came meanwhile.
+func (i *Interface) waitAgain(unfed []hungry) {
 	i.mu.Lock()
-	i.hungry = append(again, i.hungry...)
-	i.mu.Unlock()
+	defer i.mu.Unlock()
+	i.hungry = append(unfed, i.hungry...)
 }
 
 // stillHungry takes a message out of those that wait for memory; false: it is not there.

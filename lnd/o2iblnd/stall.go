@@ -54,14 +54,12 @@ func (p *peer) judge(now time.Time) {
 	p.mu.Lock()
 	conns := append([]*conn(nil), p.conns...)
 	p.mu.Unlock()
-	var since time.Time
-	for _, c := range conns {
-		since = earlier(since, c.stalledSince(now))
-	}
+	since := p.silentSince(conns, now)
 	p.mu.Lock()
 	if len(p.conns) == 0 && len(p.pending) > 0 && now.Sub(p.pending[0].since) >= stallAfter {
 		since = earlier(since, p.pending[0].since)
 	}
+	since = stalledFor(since, p.i.resumed, now)
 	before := p.stall
 	switch {
 	case !since.IsZero():
@@ -87,6 +85,35 @@ func (p *peer) judge(now time.Time) {
 		p.say(slog.LevelWarn, "peer does not answer", slog.Time("since", after))
 	}
 	p.i.upper.PeerStalled(p.nid, after)
+}
+
+// silentSince returns since when connections have made no progress and nothing has come from the peer,
+// or the zero time. What comes by any of them shows that the peer lives, even if a SEND takes long
+// because others are before it.
+func (p *peer) silentSince(conns []*conn, now time.Time) (since time.Time) {
+	var alive time.Time
+	for _, c := range conns {
+		since = earlier(since, c.stalledSince(now))
+		if at := c.alive(); at.After(alive) {
+			alive = at
+		}
+	}
+	return stalledFor(since, alive, now)
+}
+
+// stalledFor returns since, which a later time shows to be too early, if that is stallAfter ago; otherwise
+// the zero time.
+func stalledFor(since, later, now time.Time) time.Time {
+	if since.IsZero() {
+		return since
+	}
+	if later.After(since) {
+		since = later
+	}
+	if now.Sub(since) < stallAfter {
+		return time.Time{}
+	}
+	return since
 }
 
 // earlier is the earlier one of two times; a zero time is none.

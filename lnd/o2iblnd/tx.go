@@ -190,6 +190,7 @@ func (t *tx) submit(now time.Time) {
 	case protocol.GetReq:
 		c.m.Get(now, &t.Tx, h, &t.sink, &c.b)
 	default:
+		t.Urgent = t.m.Urgent
 		c.m.Immediate(now, &t.Tx, h, &c.b)
 	}
 }

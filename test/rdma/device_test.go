@@ -20,8 +20,8 @@ func spare(t *testing.T) (address, netdev, link string) {
 	return address, netdev, link
 }
 
-// run runs a command, which has to end within patience.
-func run(t *testing.T, words ...string) {
+// command runs a command, which has to end within patience.
+func command(t *testing.T, words ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -37,17 +37,17 @@ func TestDeviceReturnsOnDevices(t *testing.T) {
 	at := addresses(t, 3)
 	address, netdev, link := spare(t)
 	second := address + "1" // 10.78.0.11
-	run(t, "ip", "address", "add", second+"/24", "dev", netdev)
+	command(t, "ip", "address", "add", second+"/24", "dev", netdev)
 	a := start(t, "", at[0]+"@o2ib", address+"@o2ib1")
 	b := start(t, "", at[1]+"@o2ib", second+"@o2ib1")
 	had := start(t, "", at[2]+"@o2ib", address+"@o2ib2")
 	had.Must(t, "net", "del", "--net", "o2ib2")
 	a.wantPingOf(t, second+"@o2ib1", b)
 	for range 2 {
-		run(t, "rdma", "link", "delete", link)
+		command(t, "rdma", "link", "delete", link)
 		daemontest.Within(t, patience, "the NI goes down", func() error { return a.wantStatus(t, address+"@o2ib1", "down") })
 		a.wantPing(t, b)
-		run(t, "rdma", "link", "add", link, "type", "rxe", "netdev", netdev)
+		command(t, "rdma", "link", "add", link, "type", "rxe", "netdev", netdev)
 		daemontest.Within(t, patience, "the NI comes back", func() error { return a.wantStatus(t, address+"@o2ib1", "up") })
 		daemontest.Within(t, patience, "ping", func() error { return a.pingOf(t, second+"@o2ib1", b) })
 	}

@@ -86,6 +86,7 @@ type Conn struct {
 
 	reserved queue // PUT_REQs and GET_REQs that have no place for an answer yet
 	normal   queue // what needs credits
+	urgent   queue // such messages that go before those in normal
 	prompt   queue // what needs none
 	requests requests
 	slots    []slot
@@ -175,7 +176,11 @@ func (c *Conn) Establish(now time.Time, s Session, b *Batch) {
 // Send.Payload.
 func (c *Conn) Immediate(now time.Time, tx *Tx, h *lnet.Header, b *Batch) {
 	c.begin(now, tx, Immediate, h)
-	c.enqueue(now, tx, &c.normal, b)
+	q := &c.normal
+	if tx.Urgent {
+		q = &c.urgent
+	}
+	c.enqueue(now, tx, q, b)
 }
 
 // Put sends a message whose payload the peer shall have written by RDMA from source,
@@ -267,7 +272,7 @@ func (c *Conn) endWith(tx *Tx, d Done, b *Batch) {
 
 // Recall takes back messages of which nothing was posted, and for which match is true.
 func (c *Conn) Recall(match func(*Tx) bool, b *Batch) {
-	for _, q := range [...]*queue{&c.reserved, &c.normal} {
+	for _, q := range [...]*queue{&c.reserved, &c.urgent, &c.normal} {
 		kept := queue{}
 		for q.head != nil {
 			tx := q.pop()

@@ -17,6 +17,9 @@ func (c *Conn) pump(now time.Time, b *Batch) {
 	for {
 		q := &c.prompt
 		if q.head == nil {
+			q = &c.urgent
+		}
+		if q.head == nil {
 			q = &c.normal
 		}
 		if q.head == nil || !c.credits.MaySend(q.head.form) {

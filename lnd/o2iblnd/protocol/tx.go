@@ -17,6 +17,8 @@ import (
 type Tx struct {
 	// Owner is the caller's.
 	Owner any
+	// Urgent has an IMMEDIATE go before other messages that wait for credits.
+	Urgent bool
 
 	form   Type // what is to be sent, or was sent last
 	header lnet.Header

@@ -1,0 +1,93 @@
+package o2iblnd
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// A completion leads to the connection that was at its place when the work was posted, and to none once
+// that has left, also if another one has the place now.
+func TestCompletionsFindTheirConnections(t *testing.T) {
+	q := &queue{}
+	find := func(wr uint64) *conn {
+		b := &batch{}
+		b.wc[0] = verbs.Completion{WRID: wrRecv<<(3*fieldBits) | wr | 5}
+		q.find(b, 1)
+		return b.conns[0]
+	}
+	first, second := &conn{}, &conn{}
+	q.enter(first)
+	q.enter(second)
+	if find(first.wr) != first || find(second.wr) != second {
+		t.Error("the connections are not found")
+	}
+	q.leave(first)
+	if find(first.wr) != nil || find(second.wr) != second {
+		t.Error("a connection that has left is found, or the other one is not")
+	}
+	third := &conn{}
+	q.enter(third)
+	if third.place != first.place || third.wr == first.wr {
+		t.Errorf("place %d with ID %#x, want place %d with another ID than %#x", third.place, third.wr, first.place, first.wr)
+	}
+	if find(first.wr) != nil || find(third.wr) != third {
+		t.Error("work of the connection that has left leads to the one that has its place")
+	}
+}
+
+// Room in a queue is taken and given back, and the queue with the most room is chosen.
+func TestRoomInQueues(t *testing.T) {
+	dev := &device{d: &Driver{}}
+	small, large := &queue{dev: dev, room: 10}, &queue{dev: dev, room: 20}
+	dev.queues = []*queue{small, large}
+	if q := dev.roomiest(12, 0); q != large || large.room != 8 {
+		t.Errorf("room %d is left in the larger queue, want 8", large.room)
+	}
+	if q := dev.roomiest(9, 0); q != small || small.room != 1 {
+		t.Errorf("room %d is left in the smaller queue, want 1", small.room)
+	}
+	if q := dev.roomiest(9, 0); q != nil {
+		t.Error("there is room for 9 entries where 8 are free")
+	}
+	small.giveRoom(9)
+	large.giveRoom(12)
+	if small.room != 10 || large.room != 20 {
+		t.Errorf("room %d and %d, want 10 and 20", small.room, large.room)
+	}
+	if q := dev.roomiest(1, 3); q != nil {
+		t.Error("no new queue is asked for although there are fewer than 3")
+	}
+}
+
+// What was not fed waits before what came later, so that the order of messages to a peer stays.
+func TestUnfedWaitFirst(t *testing.T) {
+	a, b, c := &lnd.Tx{}, &lnd.Tx{}, &lnd.Tx{}
+	i := &Interface{hungry: []hungry{{m: c}}}
+	i.waitAgain([]hungry{{m: a}, {m: b}})
+	if len(i.hungry) != 3 || i.hungry[0].m != a || i.hungry[1].m != b || i.hungry[2].m != c {
+		t.Errorf("%d wait, not in the order in which they came", len(i.hungry))
+	}
+}
+
+// What came from a peer, or time in which this process did not run, is no silence of the peer's.
+func TestStalledFor(t *testing.T) {
+	now := time.Unix(100, 0)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for _, c := range []struct{ since, later, want time.Time }{
+		{},
+		{later: ago(0)},
+		{since: ago(5 * time.Second), want: ago(5 * time.Second)},
+		{since: ago(5 * time.Second), later: ago(9 * time.Second), want: ago(5 * time.Second)},
+		{since: ago(5 * time.Second), later: ago(2 * time.Second), want: ago(2 * time.Second)},
+		{since: ago(5 * time.Second), later: ago(stallAfter), want: ago(stallAfter)},
+		{since: ago(5 * time.Second), later: ago(stallAfter - 1)},
+		{since: ago(stallAfter - 1)},
+	} {
+		if got := stalledFor(c.since, c.later, now); !got.Equal(c.want) {
+			t.Errorf("since %v, later %v: %v, want %v", c.since, c.later, got, c.want)
+		}
+	}
+}
