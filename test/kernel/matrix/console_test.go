@@ -13,9 +13,9 @@ import (
 // console has a kernel take part in LNet selftest, with us (selftest 4).
 type console struct {
 	*conn
-	id       message.SessionID
-	next     uint64 // match bits
-	requests []message.BRWRequest
+	id   message.SessionID
+	next uint64 // match bits
+	kept
 }
 
 const batch = 1
@@ -66,27 +66,38 @@ func (k *console) call(q message.Request, offers ...byte) []byte {
 	}
 }
 
-// asked keeps a request for bulk.
+// asked keeps a request for bulk, or a PUT_ACK.
 func (k *console) asked(m *protocol.Message) {
 	k.p.t.Helper()
-	var q message.BRWRequest
-	if err := q.Decode(m.Payload); err != nil {
+	if err := k.keep(m); err != nil {
 		k.p.t.Fatalf("%+v: %v", m, err)
 	}
-	k.requests = append(k.requests, q)
 }
 
 // request is the next request for bulk.
 func (k *console) request() message.BRWRequest {
 	k.p.t.Helper()
 	for len(k.requests) == 0 {
-		if m := k.p.next(); m.Type != protocol.Noop {
-			k.asked(&m)
-		}
+		k.wait()
 	}
-	q := k.requests[0]
-	k.requests = k.requests[1:]
-	return q
+	return takeFirst(&k.requests)
+}
+
+// putAck is the next PUT_ACK.
+func (k *console) putAck() protocol.Message {
+	k.p.t.Helper()
+	for len(k.acks) == 0 {
+		k.wait()
+	}
+	return takeFirst(&k.acks)
+}
+
+// wait keeps the next message that is no NOOP.
+func (k *console) wait() {
+	k.p.t.Helper()
+	if m := k.p.next(); m.Type != protocol.Noop {
+		k.asked(&m)
+	}
 }
 
 // serve has the kernel be a server.
