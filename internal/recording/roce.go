@@ -33,10 +33,11 @@ const (
 	CMReady                       // RTU
 	Sent                          // SEND
 	Written                       // RDMA WRITE
+	CMReject                      // REJ with the reason of a consumer
 )
 
 func (k TransferKind) String() string {
-	return [...]string{"REQ", "REP", "RTU", "SEND", "RDMA_WRITE"}[k]
+	return [...]string{"REQ", "REP", "RTU", "SEND", "RDMA_WRITE", "REJ"}[k]
 }
 
 // RDMAConversation is one connection of two queue pairs.
@@ -49,7 +50,7 @@ type RDMAConversation struct {
 	Transfers []Transfer
 }
 
-//go:embed testdata/roce/*.pcap.gz
+//go:embed testdata/roce/*.pcap.gz testdata/refused/*.pcap.gz
 var roceFiles embed.FS
 
 // RDMANames lists the recordings that LoadRDMA knows.
@@ -67,7 +68,16 @@ func RDMANames() []string {
 
 // LoadRDMA reads one of the recordings of RoCE that come with the package.
 func LoadRDMA(name string) ([]*RDMAConversation, error) {
-	f, err := roceFiles.Open("testdata/roce/" + name + ".pcap.gz")
+	return loadRDMA("testdata/roce/" + name)
+}
+
+// LoadRefused reads a recording of RoCE in which nodes call others that offer less, and call again.
+func LoadRefused(name string) ([]*RDMAConversation, error) {
+	return loadRDMA("testdata/refused/" + name)
+}
+
+func loadRDMA(name string) ([]*RDMAConversation, error) {
+	f, err := roceFiles.Open(name + ".pcap.gz")
 	if err != nil {
 		return nil, err
 	}
@@ -231,11 +241,13 @@ func (m *roceReader) add(at time.Time, d datagram) error {
 //	REQ   0 local ID   32 QP number   44 PSN   140 private data: the addresses, and 56 bytes
 //	REP   0 local ID, 4 remote ID   12 QP number   20 PSN   36 private data
 //	RTU   0 local ID, 4 remote ID
+//	REJ   0 local ID, 4 remote ID   10 reason   84 private data
 const (
 	madHeader      = 24
 	madSize        = 256
 	madCM          = 7
 	cmREQ          = 0x10
+	cmREJ          = 0x12
 	cmREP          = 0x13
 	cmRTU          = 0x14
 	reqPrivate     = 140
@@ -244,6 +256,10 @@ const (
 	addressesPort  = 2
 	reqPrivateSize = 92
 	repPrivateSize = 196
+	rejReason      = 10
+	rejPrivate     = 84
+	rejPrivateSize = 148
+	rejConsumer    = 28
 )
 
 func (m *roceReader) management(at time.Time, d datagram) error {
@@ -287,6 +303,14 @@ func (m *roceReader) management(at time.Time, d datagram) error {
 		})
 		m.halves[end{d.to, d.from, uint24(b[12:])}] = &half{conversation: c, from: Active, psn: uint24(b[20:])}
 		m.halves[end{d.from, d.to, o.qp}] = &half{conversation: c, from: Passive, psn: o.psn}
+	case cmREJ:
+		o, ok := m.openings[remote]
+		if !ok || binary.BigEndian.Uint16(b[rejReason:]) != rejConsumer {
+			return nil
+		}
+		o.conversation.Transfers = append(o.conversation.Transfers, Transfer{
+			At: at, From: Passive, Kind: CMReject, Data: b[rejPrivate : rejPrivate+rejPrivateSize],
+		})
 	case cmRTU:
 		if c := m.replied[remote]; c != nil {
 			c.Transfers = append(c.Transfers, Transfer{At: at, Kind: CMReady})

@@ -17,7 +17,7 @@ func TestRDMACountsAreThoseOfTheNotes(t *testing.T) {
 	for _, name := range RDMANames() {
 		all, err := LoadRDMA(name)
 		if err != nil || len(all) != 1 {
-			t.Fatalf("%d conversations, %v", len(all), err)
+			t.Fatalf("%s: %d conversations, %v", name, len(all), err)
 		}
 		count := map[string]int{}
 		bytesWritten := 0

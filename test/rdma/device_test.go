@@ -36,11 +36,13 @@ func command(t *testing.T, words ...string) {
 func TestDeviceReturnsOnDevices(t *testing.T) {
 	at := addresses(t, 3)
 	address, netdev, link := spare(t)
-	second := address + "1" // 10.78.0.11
-	command(t, "ip", "address", "add", second+"/24", "dev", netdev)
+	second, third := address+"1", address+"2" // 10.78.0.11, 10.78.0.12
+	for _, more := range []string{second, third} {
+		command(t, "ip", "address", "add", more+"/24", "dev", netdev)
+	}
 	a := start(t, "", at[0]+"@o2ib", address+"@o2ib1")
 	b := start(t, "", at[1]+"@o2ib", second+"@o2ib1")
-	had := start(t, "", at[2]+"@o2ib", address+"@o2ib2")
+	had := start(t, "", at[2]+"@o2ib", third+"@o2ib2")
 	had.Must(t, "net", "del", "--net", "o2ib2")
 	a.wantPingOf(t, second+"@o2ib1", b)
 	for range 2 {

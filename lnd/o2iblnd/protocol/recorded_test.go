@@ -31,7 +31,7 @@ func isMessage(x *recording.Transfer) bool {
 	switch x.Kind {
 	case recording.CMRequest, recording.CMReply, recording.Sent:
 		return true
-	case recording.CMReady, recording.Written:
+	case recording.CMReady, recording.Written, recording.CMReject:
 	}
 	return false
 }
