@@ -91,6 +91,11 @@ func (l *Loop) Post(f func()) bool {
 	return true
 }
 
+// ResetWakeups sets the counters of Wakeups to 0, and returns what they were.
+func (l *Loop) ResetWakeups() Wakeups {
+	return Wakeups{Worked: l.worked.Swap(0), Blocked: l.blocked.Swap(0), Work: l.byWork.Swap(0), Net: l.byNet.Swap(0)}
+}
+
 // Wakeups are the loop's so far.
 func (l *Loop) Wakeups() Wakeups {
 	return Wakeups{Worked: l.worked.Load(), Blocked: l.blocked.Load(), Work: l.byWork.Load(), Net: l.byNet.Load()}

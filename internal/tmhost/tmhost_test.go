@@ -68,6 +68,10 @@ func TestLoop(t *testing.T) {
 			if err := l.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			before := l.Wakeups()
+			if w := l.ResetWakeups(); w != before || l.Wakeups() != (Wakeups{}) {
+				t.Errorf("reset %+v, which was %+v, to %+v", w, before, l.Wakeups())
+			}
 			if l.Post(func() {}) {
 				t.Error("work is taken after the end")
 			}

@@ -36,24 +36,23 @@ type Queue struct {
 }
 
 // Report is what the server has done so far.
-func (s *Server) Report() Report { return s.report(s.loop.TM.AllStats()) }
+func (s *Server) Report() Report { return s.report(s.loop.TM.AllStats(), s.loop.Wakeups()) }
 
 // Reset starts counting anew, and returns what was counted.
 func (s *Server) Reset() Report {
-	r := s.report(s.loop.TM.ResetStats())
+	r := s.report(s.loop.TM.ResetStats(), s.loop.ResetWakeups())
 	s.mu.Lock()
 	s.errors = 0
 	s.mu.Unlock()
 	return r
 }
 
-func (s *Server) report(stats [transport.QueueTypes]transport.Stats) Report {
+func (s *Server) report(stats [transport.QueueTypes]transport.Stats, w tmhost.Wakeups) Report {
 	r := newReport("server", stats)
 	if self := s.loop.TM.Self(); self != nil {
 		r.Address = self.String()
 	}
 	if s.loop.Delivery != tmhost.Async {
-		w := s.loop.Wakeups()
 		r.Wakeups = &w
 	}
 	s.mu.Lock()

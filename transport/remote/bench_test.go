@@ -218,3 +218,37 @@ func newPlain(b *testing.B) (roundTrip func()) {
 	})
 	return func() { pass(fds[1], fds[0], true) }
 }
+
+// A buffer is posted and cancelled again, through an lnetd in this process, without and with the
+// wait of Add until peers reach it. The difference is what that wait costs an op which waits for
+// lnetd anyway; wait-ns is how long Flush takes.
+func BenchmarkPost(b *testing.B) {
+	for name, flush := range map[string]bool{"Submitted": false, "Posted": true} {
+		b.Run(name, func(b *testing.B) {
+			_, core := serve(b, mem.New(mem.Config{}).Host(), clients.Config{}, remote.Config{Completions: 8})
+			p := newPlayer(b, core, 1, 2)
+			post, cancel := p.ops[:1], []transport.Op{p.ops[0]}
+			cancel[0].Cancel = true
+			var waited time.Duration
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := p.tm.Submit(post); err != nil {
+					b.Fatal(err)
+				}
+				if flush {
+					start := time.Now()
+					p.tm.Flush(time.Time{})
+					waited += time.Since(start)
+				}
+				if _, err := p.tm.Submit(cancel); err != nil {
+					b.Fatal(err)
+				}
+				for p.tm.Reap(p.got[:]) == 0 {
+					p.tm.Wait(time.Time{})
+				}
+			}
+			b.ReportMetric(float64(waited.Nanoseconds())/float64(b.N), "wait-ns")
+			end(b, p.tm)
+		})
+	}
+}
