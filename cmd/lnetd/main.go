@@ -150,8 +150,9 @@ func (o *options) checked(stdout io.Writer, c *config.Config) error {
 	if c.Given.Networks {
 		from = "--net"
 	}
+	rules := daemon.ForeseeRules(from, c)
 	waits, refused := daemon.AllDrivers().Foresee(from, &c.State, "lnetd waits for it")
-	for _, w := range slices.Concat(c.Warnings, waits) {
+	for _, w := range slices.Concat(c.Warnings, rules, waits) {
 		fmt.Fprintln(stdout, "warning: "+w.Error())
 	}
 	unsafe, err := daemon.CheckWebConfig(c)

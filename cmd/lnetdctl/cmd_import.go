@@ -30,9 +30,11 @@ what a file would change, and "apply" to make the node what a file says.
 An NI whose interface is not there, or has no address, is refused, as is one of a net
 that lnetd has no driver for; with --wait it comes up when that can be.
 
-With --del NIs, routes, peers and policies go that the file names, and
-parameters get their defaults; with --show those are printed that it names; with
---exec its blocks "ping" and "discover" are carried out, and no others.
+With --del NIs, routes, peers and policies go that the file names. Of the parameters
+that it names, as with lnetctl, numa_range, max_interfaces and discovery get their
+defaults and the others stay; routing ends, and buffers get their defaults. With --show
+those are printed that it names; with --exec its blocks "ping" and "discover" are carried
+out, and no others.
 
 With --modprobe FILE is one of /etc/modprobe.d: the options of lnet, ksocklnd and
 lnet_selftest are added with the meaning that they have for kernels. Those that lnetd

@@ -114,6 +114,9 @@ func problemText(r *api.Problem) string {
 	if r.Key != "" {
 		s += ": " + r.Key
 	}
+	if r.Warning {
+		s += ": warning"
+	}
 	s += ": " + r.Text
 	if r.Remedy != "" {
 		s += "; " + r.Remedy

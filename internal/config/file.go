@@ -52,7 +52,10 @@ type fileInterface struct {
 
 // fileTunables is "tunables"; nil: not there.
 type fileTunables struct {
+	at                                                   place
 	peerTimeout, peerCredits, peerBufferCredits, credits *int
+	// direct says that tunables of the LND stand there too, as in exports of 2.9 and 2.10.
+	direct bool
 }
 
 // fileGlobals holds values of "global" by key.
@@ -207,7 +210,7 @@ func (ni *fileNI) member(m member) {
 }
 
 func readTunables(at place) *fileTunables {
-	t := &fileTunables{}
+	t := &fileTunables{at: at}
 	for _, m := range at.optionalMembers() {
 		var into **int
 		switch m.key {
@@ -220,6 +223,7 @@ func readTunables(at place) *fileTunables {
 		case "credits":
 			into = &t.credits
 		default:
+			t.direct = true
 			continue
 		}
 		if v, ok := m.value.number(-1, maxCredits); ok {

@@ -108,7 +108,7 @@ func (s *shape) shows(key string) bool {
 // unknown notes a key that the mapping does not have. One that looks like a slip is a
 // mistake; others are named once and skipped, since files outlive releases.
 func (s *shape) unknown(at place, m member, up []*shape) {
-	remedy, slip := s.remedy(m.key, up)
+	remedy, slip := s.remedy(at, m.key, up)
 	if like := nearest(m.key, slices.Sorted(maps.Keys(s.keys))); like != "" {
 		if at.file.meant == nil {
 			at.file.meant = map[*yaml.Node][]string{}
@@ -133,7 +133,7 @@ func (s *shape) unknown(at place, m member, up []*shape) {
 }
 
 // remedy says what somebody may have meant by a key, and whether that is likely.
-func (s *shape) remedy(key string, up []*shape) (_ string, slip bool) {
+func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) {
 	if there := s.elsewhere[key]; there != "" {
 		return there, true
 	}
@@ -141,14 +141,12 @@ func (s *shape) remedy(key string, up []*shape) (_ string, slip bool) {
 	if like := nearest(key, names); like != "" {
 		return fmt.Sprintf("did you mean '%s'?", like), true
 	}
-	var below []string
-	for _, name := range names {
-		if in := shapeOf(s.keys[name]); in != nil && in.keys[key] != nil {
-			below = append(below, "'"+name+"'")
-		}
+	if strings.HasSuffix(s.key, "tunables") && slices.Contains(allTunables, key) {
+		return "it is a tunable of nets of another type", false
 	}
+	below := s.holders(key)
 	if _, global := globalKeys[key]; len(below) > 0 && !global {
-		return "it belongs below " + strings.Join(below, " or "), true
+		return "it belongs below " + alternatives(below), true
 	}
 	for _, around := range slices.Backward(up) {
 		if around.keys[key] == nil {
@@ -161,12 +159,13 @@ func (s *shape) remedy(key string, up []*shape) (_ string, slip bool) {
 		}
 		return fmt.Sprintf("it belongs to '%s': indent it as the keys there", around.key), true
 	}
-	if len(up) == 1 {
-		for _, name := range []string{"global", "lnetd", "buffers"} {
-			if beside := shapeOf(up[0].keys[name]); beside != nil && beside.keys[key] != nil {
-				return fmt.Sprintf("it belongs below '%s'", name), true
-			}
+	for _, around := range slices.Backward(up) {
+		if beside := around.holders(key); len(beside) > 0 {
+			return "it belongs below " + alternatives(beside), true
 		}
+	}
+	if homes := at.homesOf(key); len(homes) > 0 {
+		return "it belongs below " + alternatives(homes), true
 	}
 	if s.key == "" {
 		names = slices.DeleteFunc(names, func(name string) bool {
@@ -178,6 +177,40 @@ func (s *shape) remedy(key string, up []*shape) (_ string, slip bool) {
 		return "see the keys with: lnetd --print-reference-config", false
 	}
 	return "there may be " + alternatives(names), false
+}
+
+// holders are the keys of s behind which a mapping with a key may stand.
+func (s *shape) holders(key string) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.keys)) {
+		if in := shapeOf(s.keys[name]); in != nil && in.keys[key] != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// homesOf returns the mappings of a document that have a key, by the keys that they stand
+// behind. Those of parts that lnetd alone has, but for drivers, are left out: other programs
+// use their keys with another meaning.
+func (p place) homesOf(key string) []string {
+	r := p.file
+	if r.homes == nil {
+		r.homes = map[string][]string{}
+		sections(r.drivers).addHomes(r.homes)
+	}
+	return r.homes[key]
+}
+
+func (s *shape) addHomes(homes map[string][]string) {
+	for _, key := range slices.Sorted(maps.Keys(s.keys)) {
+		if s.key != "" && !slices.Contains(homes[key], s.key) {
+			homes[key] = append(homes[key], s.key)
+		}
+		below := shapeOf(s.keys[key])
+		if below != nil && !slices.Contains([]string{"selftest", "transport", "metrics"}, key) {
+			below.addHomes(homes)
+		}
+	}
 }
 
 // mostNames bounds what is told in one line.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"math"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -14,6 +15,7 @@ import (
 var niStatus = []string{
 	"status", "statistics", "sent_stats", "received_stats", "dropped_stats", "health stats", "dev cpt", "udsp info", "refs",
 	"tx_q_num_of_buf", "available_tx_credits", "min_tx_credits", "seq_no", "detail",
+	"tcp bonding", // of releases up to 2.12
 }
 
 // peerStatus are keys that an export has at a peer and its NIDs.
@@ -21,6 +23,7 @@ var peerStatus = []string{
 	"peer state", "state", "udsp info", "max_ni_tx_credits", "available_tx_credits", "min_tx_credits", "tx_q_num_of_buf",
 	"available_rtr_credits", "min_rtr_credits", "refcount", "statistics", "sent_stats", "received_stats", "dropped_stats",
 	"health stats", "seq_no", "detail",
+	"send_count", "recv_count", "drop_count", // of releases up to 2.10
 }
 
 // kernelTunables are "lnd tunables" that kernels show of their drivers (lnetctl 5.1
@@ -36,9 +39,9 @@ var kernelTunables = map[lnet.NetType][]string{
 }
 
 var (
-	tunablesShape = &shape{key: "tunables", shown: []string{"seq_no"}, keys: map[string]form{
+	commonTunables = map[string]form{
 		"peer_timeout": credits, "peer_credits": credits, "peer_buffer_credits": credits, "credits": credits,
-	}}
+	}
 	credits = scalar{Whole{-1, maxCredits}}
 	cptForm = either{scalar{cptText}, list{scalar{cptText}}}
 
@@ -71,7 +74,7 @@ const maxCredits = 1 << 24
 // niKeys are the keys of an NI.
 func niKeys(drivers []DriverOptions) map[string]form {
 	return map[string]form{
-		"interfaces": numbered{interfaceForm}, "nid": scalar{nidText}, "tunables": tunablesShape,
+		"interfaces": numbered{interfaceForm}, "nid": scalar{nidText}, "tunables": tunablesForm,
 		"lnd tunables": tunablesOf(drivers), "CPT": cptForm,
 	}
 }
@@ -129,6 +132,8 @@ func sections(drivers []DriverOptions) *shape {
 		"routing":   either{routingShape, list{routingShape}},
 		"buffers": &shape{key: "buffers", keys: map[string]form{
 			"tiny": buffers, "small": buffers, "large": buffers,
+		}, elsewhere: map[string]string{
+			"tiny_buffers": "here it is 'tiny'", "small_buffers": "here it is 'small'", "large_buffers": "here it is 'large'",
 		}},
 		"numa":       &shape{key: "numa", keys: map[string]form{"range": globalKeys["numa_range"].form}},
 		"global":     &shape{key: "global", keys: formsOf(globalKeys)},
@@ -157,6 +162,10 @@ func tunablesOf(drivers []DriverOptions) form {
 	return unjudged{s}
 }
 
+// tunablesForm is "tunables". Exports of 2.9 and 2.10 have the tunables of the LND there too.
+// Unknown keys are for who knows the net.
+var tunablesForm = unjudged{&shape{key: "tunables", keys: commonTunables, shown: append([]string{"seq_no"}, allTunables...)}}
+
 // allTunables are those of kernelTunables.
 var allTunables = func() (all []string) {
 	for _, names := range kernelTunables {
@@ -169,6 +178,14 @@ var allTunables = func() (all []string) {
 type unjudged struct{ *shape }
 
 func (unjudged) check(place, []*shape) {}
+
+// directTunablesFor is "tunables" of a net, with those of its LND.
+func directTunablesFor(t lnet.NetType, options []Option) *shape {
+	s := tunablesFor(t, options)
+	maps.Copy(s.keys, commonTunables)
+	s.key, s.shown = "tunables", append([]string{"seq_no"}, s.shown...)
+	return s
+}
 
 // tunablesFor is "lnd tunables" of a net.
 func tunablesFor(t lnet.NetType, options []Option) *shape {

@@ -310,28 +310,44 @@ func (m *merge) addDrivers(drivers map[lnet.NetType]Values) {
 	}
 }
 
-// check says what does not go together.
+// check says what does not go together, and leaves out the routes that are not for this node.
 func (m *merge) check() {
-	local := map[lnet.Net]bool{}
-	for k := range m.NIs {
-		local[m.NIs[k].Net] = true
-	}
-	for k := range m.Routes {
-		r := &m.Routes[k]
-		where := r.Where
-		if where == "" {
-			where = fmt.Sprintf("route to %s by %s", r.Net, r.Gateway)
-		}
-		switch {
-		case local[r.Net]:
-			m.wrong(where, fmt.Sprintf("a route leads to %s, which is a local net", r.Net), "delete the route, or the NIs on the net")
-		case !local[r.Gateway.Net()]:
-			m.wrong(where, fmt.Sprintf("No interface configured on the same net as gateway %s", r.Gateway), "add an NI on "+r.Gateway.Net().String()+", or delete the route")
-		}
-	}
+	m.checkRoutes()
 	if most := m.Parameters.InterfacesMax; most > 0 && len(m.NIs) >= most {
 		m.wrong("net", fmt.Sprintf("%d NIs: too many NIs, check lnet_interfaces_max", len(m.NIs)), fmt.Sprintf("max_interfaces is %d, with 0@lo", most))
 	}
+}
+
+// checkRoutes leaves out routes of the document that are not for this node, since a document
+// may be that of a whole site: to a local net, by this node itself, and by a gateway on a net
+// that this node is not on. A route that was there before is an error.
+func (m *merge) checkRoutes() {
+	local, own := map[lnet.Net]bool{}, map[lnet.NID]bool{}
+	for k := range m.NIs {
+		local[m.NIs[k].Net] = true
+		own[m.NIs[k].NID], own[m.NIs[k].Own] = true, true
+	}
+	m.Routes = slices.DeleteFunc(m.Routes, func(r Route) bool {
+		why, remedy := "", ""
+		switch {
+		case local[r.Net]:
+			why, remedy = fmt.Sprintf("%s is a local net", r.Net), "delete the route, or the NIs on the net"
+		case own[r.Gateway]:
+			why, remedy = "the gateway is this node", "delete the route"
+		case !local[r.Gateway.Net()]:
+			why = fmt.Sprintf("No interface configured on the same net as gateway %s", r.Gateway)
+			remedy = "add an NI on " + r.Gateway.Net().String() + ", or delete the route"
+		default:
+			return false
+		}
+		route := fmt.Sprintf("route to %s by %s", r.Net, r.Gateway)
+		if r.Where == "" {
+			m.wrong(route, why, remedy)
+			return false
+		}
+		m.warn(r.Where, "the "+route+" is left out: "+why)
+		return true
+	})
 }
 
 // changesInPlace tells whether an NI can become o while it is up.

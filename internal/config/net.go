@@ -39,7 +39,7 @@ func (c *Config) addNet(f fileNet) {
 		if tunables == nil {
 			tunables = f.own.tunables
 		}
-		if item.lnd != nil && f.list {
+		if item.saysOptions() && f.list {
 			options = item.options(n)
 		}
 		if item.cpts == nil {
@@ -98,14 +98,18 @@ func (ni *fileNI) places(n lnet.Net) []NI {
 		return nil
 	}
 	if len(ni.interfaces) == 0 {
-		if nid.IsZero() {
-			if _, said := ni.at.given("interfaces"); !said && ni.at.node.Kind == yaml.MappingNode &&
-				!ni.at.means("interfaces", "nid", "local NI(s)") {
-				ni.at.wrong("neither \"interfaces\" nor \"nid\" is given").try(`write "interfaces: {0: eth0}"`)
-			}
-			return nil
+		_, said := ni.at.given("interfaces")
+		noted := said || ni.at.node.Kind != yaml.MappingNode || ni.at.means("interfaces", "nid", "local NI(s)")
+		switch {
+		case ni.at.key() == "net" && nid.IsZero() && !noted:
+			ni.at.warn("no interface is named: the driver takes the first one that is up").try(`write "interfaces: {0: eth0}"`)
+			fallthrough
+		case !nid.IsZero():
+			return []NI{{Net: n, NID: nid, CPTs: all}}
+		case !noted:
+			ni.at.wrong("neither \"interfaces\" nor \"nid\" is given").try(`write "interfaces: {0: eth0}"`)
 		}
-		return []NI{{Net: n, NID: nid, CPTs: all}}
+		return nil
 	}
 	if len(ni.interfaces) > 1 && !nid.IsZero() {
 		ni.nid.wrong("one NID beside %d interfaces", len(ni.interfaces)).try("write an item of 'local NI(s)' for each interface")
@@ -208,18 +212,33 @@ func (f *fileTunables) tunables() lnd.Tunables {
 	return t
 }
 
-// options reads "lnd tunables" for a net, if they are there, and if there is a
-// driver for it.
+// saysOptions reports whether the NI has tunables of its LND.
+func (ni *fileNI) saysOptions() bool {
+	return ni.lnd != nil || ni.tunables != nil && ni.tunables.direct
+}
+
+// options reads the tunables of the LND for a net, if there is a driver for it. They are in
+// "lnd tunables", or in "tunables", where exports of 2.9 and 2.10 have them; the former hold.
 func (ni *fileNI) options(n lnet.Net) Values {
-	if ni.lnd == nil || n == 0 {
+	if n == 0 {
 		return nil
 	}
 	var tunables []Option
-	for k := range ni.lnd.file.drivers {
-		if d := &ni.lnd.file.drivers[k]; d.Type == n.Type() {
+	for k := range ni.at.file.drivers {
+		if d := &ni.at.file.drivers[k]; d.Type == n.Type() {
 			tunables = d.Tunables
 		}
 	}
-	tunablesFor(n.Type(), tunables).check(*ni.lnd, nil)
-	return Values(nil).read(ni.lnd.optionalMembers(), tunables)
+	var v Values
+	up := []*shape{{key: ni.at.key(), keys: niKeys(ni.at.file.drivers)}}
+	if ni.tunables != nil {
+		at := ni.tunables.at
+		directTunablesFor(n.Type(), tunables).check(at, up)
+		v = v.read(at.optionalMembers(), tunables)
+	}
+	if ni.lnd != nil {
+		tunablesFor(n.Type(), tunables).check(*ni.lnd, up)
+		v = v.read(ni.lnd.optionalMembers(), tunables)
+	}
+	return v
 }

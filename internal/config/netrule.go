@@ -66,7 +66,7 @@ func (c *Config) addNetRules(list []place) {
 
 func readNetRule(at place) (r NetRule, good bool) {
 	var net *place
-	var ni fileNI
+	ni := fileNI{at: at}
 	good = true
 	for _, m := range at.members(false) {
 		switch m.key {

@@ -135,15 +135,18 @@ func (k Within) read(text string) (string, error) {
 }
 
 // Truth takes yes and no in all spellings that YAML has, and 1 and 0, which are
-// what is kept.
-type Truth struct{}
+// what is kept. With Count other numbers mean yes too: it was a number in older releases.
+type Truth struct{ Count bool }
 
 func (Truth) expected() string { return "a word" }
 
 func (Truth) right() (what, example string) { return "true or false", "" }
 
-func (Truth) read(text string) (string, error) {
+func (k Truth) read(text string) (string, error) {
 	b, err := parseTruth(text)
+	if n, wrong := parseWhole(text); k.Count && wrong == nil && n > 0 {
+		b, err = true, nil
+	}
 	if b {
 		return "1", err
 	}

@@ -43,8 +43,8 @@ func parse(name string, data []byte, drivers []DriverOptions, c Config) (Config,
 
 // judged is what was worth a word, and all that was wrong.
 func (r *reading) judged() (Problems, error) {
-	if problems := r.problems.inOrder(); len(problems) > 0 {
-		return r.warnings.inOrder(), problems
+	if len(r.problems) > 0 {
+		return r.warnings.inOrder(), r.problems.inOrder().With(r.warnings.inOrder())
 	}
 	return r.warnings.inOrder(), nil
 }

@@ -333,7 +333,7 @@ func TestErrors(t *testing.T) {
 		{"no net type", "net:\n  - interfaces: [a]\n", []string{`f:2: net[0]: the key "net type" is missing`}},
 		{"net type without value", "net:\n  - {interfaces: [a], net type: }\n", []string{"f:2: net[0].net type: no value specified for key 'net type'"}},
 		{"unknown net type", "net:\n  - net type: foo\n    interfaces: [a]\n", []string{"f:2: net[0].net type: "}},
-		{"neither interface nor nid", "net:\n  - net type: tcp\n", []string{`f:2: net[0]: neither "interfaces" nor "nid" is given`}},
+		{"neither interface nor nid", "net:\n  - net type: tcp\n    local NI(s): [{CPT: 0}]\n", []string{`f:3: net[0].local NI(s)[0]: neither "interfaces" nor "nid" is given`}},
 		{"interface without a name", "net:\n  - {net: tcp, interfaces: [{CPT: 1}]}\n",
 			[]string{"f:2: net[0].interfaces[0]: a mapping where a word was expected"}},
 		{"an NI twice", "net:\n  - {net: tcp, interfaces: [a, b, a]}\n", []string{"f:2: net[0]: the NI tcp(a) stands twice"}},

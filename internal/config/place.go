@@ -30,6 +30,7 @@ type reading struct {
 	routes   map[routeKey]bool       // that stand in it
 	seen     map[string]bool         // paths without indices, for the reference's test
 	named    map[string]bool         // keys that a warning has named
+	homes    map[string][]string     // mappings by the keys that they have
 	meant    map[*yaml.Node][]string // keys that misspelled ones of a mapping stand for
 }
 
@@ -103,6 +104,8 @@ func (p place) members(twice bool) []member {
 		switch {
 		case p.node.Kind == yaml.SequenceNode:
 			w.try("write the keys without '- ' before them")
+		case p.path == "" && strings.HasPrefix(p.node.Value, "options "):
+			w.try("these are module parameters: lnetdctl import --modprobe takes them, and lnetdctl legacy2yaml makes YAML of them")
 		case !p.empty():
 			w.try("write 'key: value', with a blank behind the colon")
 		default:

@@ -19,6 +19,8 @@ type Problem struct {
 	Key string
 	// Text says what is wrong, Remedy what would be right, if that is known.
 	Text, Remedy string
+	// Warning says that the document could be taken as it is.
+	Warning bool
 }
 
 // ProblemAt is about the entry at where in a document: "name:line: key", or what an entry
@@ -45,6 +47,9 @@ func (p *Problem) Error() string {
 	}
 	if p.Key != "" {
 		b.WriteString(": " + p.Key)
+	}
+	if p.Warning {
+		b.WriteString(": warning")
 	}
 	b.WriteString(": " + p.Text)
 	if p.Remedy != "" {
@@ -74,6 +79,29 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// With returns p, which is in order, with warnings, marked as such: all that was found in a
+// document with errors. If there are many, errors have precedence.
+func (p Problems) With(warnings Problems) Problems {
+	room := min(len(warnings), max(problemsMax-len(p), 0))
+	if room == 0 {
+		return p
+	}
+	all := slices.Clone(p)
+	for _, w := range warnings[:room] {
+		marked := *w
+		marked.Warning = true
+		all = append(all, &marked)
+	}
+	all.sort()
+	return all
+}
+
+func (p Problems) sort() {
+	slices.SortStableFunc(p, func(a, b *Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Key, b.Key))
+	})
+}
+
 // problemsMax is how many problems are told, notedMax how many are kept until then.
 const (
 	problemsMax = 100
@@ -94,9 +122,7 @@ func (p Problems) inOrder() Problems {
 	if len(p) == notedMax {
 		atLeast = "at least "
 	}
-	slices.SortStableFunc(p, func(a, b *Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Key, b.Key))
-	})
+	p.sort()
 	for _, one := range p {
 		one.Key, one.Text, one.Remedy = cut(one.Key, longestText), cut(one.Text, longestText), cut(one.Remedy, longestText)
 	}

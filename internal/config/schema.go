@@ -155,13 +155,16 @@ func (k Whole) schema() schema {
 
 func (Within) schema() schema { return Whole{math.MinInt32, math.MaxInt32}.schema() }
 
-func (Truth) schema() schema {
+func (k Truth) schema() schema {
 	words := []any{true, false, 0, 1}
 	for _, w := range []string{"true", "false", "yes", "no", "on", "off", "y", "n", "1", "0"} {
 		words = append(words, w)
 		if upper := strings.ToUpper(w); upper != w {
 			words = append(words, upper, upper[:1]+w[1:])
 		}
+	}
+	if k.Count {
+		return schema{"anyOf": []schema{{"enum": slices.CompactFunc(words, func(a, b any) bool { return a == b })}, {"type": "integer", "minimum": 0}}}
 	}
 	return schema{"enum": slices.CompactFunc(words, func(a, b any) bool { return a == b })}
 }

@@ -18,6 +18,8 @@ type plan struct {
 	warnings config.Problems
 	// around is the document, for what it says of lnetd around the node; nil: nothing.
 	around *config.Config
+	// waits says that no rule for the site in the document is for this machine yet.
+	waits bool
 }
 
 func (b *backend) Configuration(ctx context.Context) (api.Configuration, error) {
@@ -67,6 +69,13 @@ func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationCh
 	if err := b.node.apply(ctx, steps, r.Wait); err != nil {
 		return api.ConfigurationChanged{}, err
 	}
+	if r.Mode == api.ModeReplace {
+		b.node.pending = nil
+		b.node.unsettled.Store(false)
+	}
+	if p.waits {
+		b.node.pending = append(b.node.pending, *p.around)
+	}
 	if p.around != nil {
 		for _, left := range b.daemon.putParts(p.around, lnetdKeys(p.around)) {
 			if !slices.Contains(done.Restart, left) {
@@ -106,7 +115,7 @@ func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (
 // planned is a document's plan, the steps to take, and what to answer before they are taken.
 func (b *backend) planned(is *basis, r *api.ConfigurationChange) (done api.ConfigurationChanged, p plan, steps []config.Step, err error) {
 	if p, err = b.plan(is, r); err != nil {
-		return done, p, nil, problemsFault(r.Name, err)
+		return done, p, nil, problemsFault(r.Name, err, p.warnings...)
 	}
 	steps, later := config.Split(config.Diff(&is.have, &p.want))
 	for _, s := range steps {
@@ -141,10 +150,10 @@ func (b *backend) plan(is *basis, r *api.ConfigurationChange) (plan, error) {
 	if r.Mode == api.ModeReplace && !c.Given.Any {
 		return plan{}, emptyFault(r.Name)
 	}
-	if c.State, err = b.node.settled(&c); err != nil {
+	p := plan{around: &c}
+	if p.waits, err = b.settle(r, &c); err != nil {
 		return plan{}, err
 	}
-	p := plan{around: &c}
 	var more config.Problems
 	if r.Mode == api.ModeAdd {
 		p.want, more, err = config.Add(have, r.Name, &c)
@@ -162,6 +171,29 @@ func (b *backend) plan(is *basis, r *api.ConfigurationChange) (plan, error) {
 	p.warnings = slices.Concat(c.Warnings, more)
 	return p, err
 }
+
+// settle makes c that of this machine. If none of its rules for the site is, it waits for an
+// interface if r says so.
+func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bool, _ error) {
+	s, err := b.node.settled(c)
+	switch {
+	case err == nil:
+		c.State = s
+	case !fitsNothing(err) || !r.Wait && !r.Dry:
+		return false, err
+	default:
+		c.NIs = b.node.engines.resolved(c.NIs)
+		remedy := ""
+		if r.Dry {
+			remedy = "with --wait it waits for an interface that one is for"
+		}
+		c.Warnings = append(c.Warnings, config.ProblemAt(r.Name, "ip2nets", noRules+": "+causeOf(err), remedy))
+	}
+	return err != nil, nil
+}
+
+// noRules is lnetctl's text about rules of which none is for this machine (lnetctl 10).
+const noRules = "No ip2nets rules applied"
 
 // emptyFault is a document that would take everything away without saying so, as a file does
 // that is being written.
@@ -227,8 +259,8 @@ func (t *nodeTask) settled(c *config.Config) (config.State, error) {
 // settleFault says that rules for a site are not for this machine.
 func settleFault(err error) error {
 	f := api.Fault{
-		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "No ip2nets rules applied",
-		Remedy: "compare the rules in \"ip2nets\" with what \"ip addr\" shows",
+		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: noRules,
+		Remedy: "compare the rules in \"ip2nets\" with what \"ip addr\" shows, or have it wait for an interface: --wait",
 	}
 	if errors.Is(err, lnet.ErrNoMatch) {
 		f.Errno = -int(syscall.ENOENT)
@@ -237,16 +269,17 @@ func settleFault(err error) error {
 }
 
 // problemsFault is a document that has errors.
-func problemsFault(name string, err error) error {
+func problemsFault(name string, err error, warnings ...*config.Problem) error {
 	var problems config.Problems
 	if !errors.As(err, &problems) {
 		return err
 	}
+	problems = problems.With(warnings)
 	f := api.Fault{
 		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "the document " + name + " has errors: nothing is changed",
 		Problems: problemsOf(problems),
 	}
-	return f.Because(err)
+	return f.Because(problems)
 }
 
 func problemsOf(list config.Problems) []api.Problem {

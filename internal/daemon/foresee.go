@@ -5,13 +5,29 @@ import (
 	"slices"
 
 	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // Foresee says what would become of a state's NIs and routes on this machine now: which NIs
-// would have to wait, with the remedy, and what would be refused. It changes nothing, and
+// would have to wait, with the remedy, which routes would be left out, and what would be refused. It changes nothing, and
 // does not look at rules for a site.
 func (t Drivers) Foresee(file string, s *config.State, remedy string) (waits, refused config.Problems) {
 	return t.foresee(file, s, nil, remedy)
+}
+
+// ForeseeRules says whether the rules of c for the site are for none of the interfaces of this
+// machine.
+func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
+	machine, err := hostInterfaces()
+	if err != nil || c.Site.Empty() {
+		return nil
+	}
+	if s, err := c.Settle(machine); fitsNothing(err) {
+		waits = append(waits, config.ProblemAt(file, "ip2nets", noRules+": "+err.Error(), "lnetd waits for an interface that one is for"))
+	} else if err == nil {
+		c.State = s
+	}
+	return waits
 }
 
 // foresee is Foresee for a node that has the NIs there are.
@@ -41,10 +57,21 @@ func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy
 	}
 	for k := range s.Routes {
 		r := &s.Routes[k]
-		if slices.ContainsFunc(up, func(o config.NI) bool { return o.NID == r.Gateway }) {
-			refused = append(refused, config.ProblemAt(file, r.Where, fmt.Sprintf("the route to %s by %s: that is this node itself", r.Net, r.Gateway),
-				"take the NID of a router"))
+		on := func(n lnet.Net) bool { return slices.ContainsFunc(s.NIs, func(o config.NI) bool { return o.Net == n }) }
+		why := ""
+		switch {
+		case len(s.NIs) == 0: // lnetd finds an NI, or rules give some
+			continue
+		case on(r.Net):
+			why = fmt.Sprintf("%s is a local net", r.Net)
+		case slices.ContainsFunc(up, func(o config.NI) bool { return o.NID == r.Gateway }):
+			why = "the gateway is this node"
+		case !on(r.Gateway.Net()):
+			why = fmt.Sprintf("No interface configured on the same net as gateway %s", r.Gateway)
+		default:
+			continue
 		}
+		waits = append(waits, config.ProblemAt(file, r.Where, fmt.Sprintf("the route to %s by %s is left out: %s", r.Net, r.Gateway, why), ""))
 	}
 	return waits, refused
 }

@@ -53,6 +53,7 @@ func (b *backend) SetLNet(ctx context.Context, r api.LNet) error {
 		return err
 	}
 	t.StopRouting() // or LNet could not be configured with it for some seconds
+	t.pending = nil
 	t.unconfigured.Store(true)
 	for _, k := range []fault.Kind{fault.Drop, fault.Delay} {
 		t.RemoveFaults(k, fault.NIDFilter{}, fault.NIDFilter{})

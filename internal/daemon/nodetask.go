@@ -43,6 +43,9 @@ type nodeTask struct {
 	// unsettled says that no rule for the site has been for this machine yet. It changes
 	// in turn, as do the postponed routes.
 	unsettled atomic.Bool
+	// pending are documents whose rules for the site have been for this machine not yet,
+	// which were imported with --wait. It changes in turn.
+	pending   []config.Config
 	postponed postponed
 	ready     chan struct{}
 }
@@ -148,13 +151,18 @@ func (t *nodeTask) settle() error {
 // rules if none is, which may come with an interface.
 func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled bool, _ error) {
 	s, err := t.settled(c)
-	if errors.Is(err, config.ErrNoRules) || errors.Is(err, lnet.ErrNoMatch) {
+	if fitsNothing(err) {
 		t.log.Warn("no rule for this site is for this machine: waiting for an interface that one is for", "cause", err)
 		s = c.State
 		s.NIs = t.engines.resolved(s.NIs)
 		return s, true, nil
 	}
 	return s, false, err
+}
+
+// fitsNothing reports whether err says that no rule for the site is for this machine.
+func fitsNothing(err error) bool {
+	return errors.Is(err, config.ErrNoRules) || errors.Is(err, lnet.ErrNoMatch)
 }
 
 // wanted is what the node shall be. Without any net one is found.

@@ -51,7 +51,7 @@ func (o *o2ib) driver() Driver {
 			Parameters: optionsOf(o2ibParameters()),
 			Tunables: []config.Option{
 				{Name: "peercredits_hiw", Kind: count},
-				{Name: "map_on_demand", Kind: config.Truth{}},
+				{Name: "map_on_demand", Kind: config.Truth{Count: true}},
 				{Name: "concurrent_sends", Kind: count},
 				{Name: "fmr_pool_size", Kind: count},
 				{Name: "fmr_flush_trigger", Kind: count},

@@ -93,6 +93,7 @@ func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string,
 		t.unsettled.Store(wasUnsettled)
 		return nil, err
 	}
+	t.pending = nil
 	for _, s := range later {
 		left = append(left, s.String())
 	}

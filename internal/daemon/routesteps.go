@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
@@ -52,9 +53,22 @@ func (t *nodeTask) changeRoutes(ctx context.Context, steps []config.Step) error 
 	return t.addRoutes(ctx, come)
 }
 
+// leaveOut logs that a route is not for this node.
+func (t *nodeTask) leaveOut(r *config.Route, cause error) {
+	t.log.Warn("route is left out", "net", r.Net.String(), "gateway", r.Gateway.String(), "at", r.Where, "cause", cause)
+}
+
 // addRoutes adds routes, all or none. Those that lead nowhere at the moment, or are there
 // already, are passed over as LNet does (lnetctl 13.2).
 func (t *nodeTask) addRoutes(ctx context.Context, routes []*config.Route) error {
+	own := t.nids()
+	routes = slices.DeleteFunc(slices.Clone(routes), func(r *config.Route) bool {
+		is := slices.Contains(own, r.Gateway)
+		if is {
+			t.leaveOut(r, errors.New("the gateway is this node"))
+		}
+		return is
+	})
 	list := make([]node.NewRoute, len(routes))
 	for k, r := range routes {
 		list[k] = newRoute(r)
@@ -72,7 +86,7 @@ func (t *nodeTask) addRoutes(ctx context.Context, routes []*config.Route) error 
 		case errors.Is(err, node.ErrUnreachable) && t.engines.waitsOn(r.Gateway.Net()):
 			t.postpone(r)
 		case errors.Is(err, node.ErrUnreachable), errors.Is(err, node.ErrExists):
-			t.log.Warn("route is left out", "net", r.Net.String(), "gateway", r.Gateway.String(), "at", r.Where, "cause", err)
+			t.leaveOut(r, err)
 		case failed == nil:
 			failed = refused(err, api.Fault{
 				Text:   fmt.Sprintf("%s: the route to %s by %s cannot be added", r.Where, r.Net, r.Gateway),

@@ -39,7 +39,7 @@ func TestRoutesComeAllOrNone(t *testing.T) {
 	for k := range 5 {
 		gateway := nid(t, fmt.Sprintf("10.77.1.%d@tcp", k+1))
 		if k == 3 {
-			gateway = nid(t, "10.77.0.11@tcp") // the node itself
+			gateway = nid(t, "10.77.0.11@o2ib5") // on the net that the route leads to
 		}
 		steps = append(steps, config.Change[config.Route]{To: &config.Route{Net: lnet.MakeNet(lnet.TypeO2IB, 5), Gateway: gateway, Where: "here"}})
 	}
@@ -48,7 +48,7 @@ func TestRoutesComeAllOrNone(t *testing.T) {
 		t.Fatal(busy)
 	}
 	var f *api.Fault
-	if !errors.As(err, &f) || f.Text != "here: the route to o2ib5 by 10.77.0.11@tcp cannot be added" {
+	if !errors.As(err, &f) || f.Text != "here: the route to o2ib5 by 10.77.0.11@o2ib5 cannot be added" {
 		t.Errorf("%v", err)
 	}
 	if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {

@@ -116,7 +116,7 @@ func (t *nodeTask) watchInterfaces(ctx context.Context) {
 
 // retry is called in turn, when interfaces may have changed.
 func (t *nodeTask) retry(ctx context.Context) {
-	if t.unsettled.Load() && !t.unconfigured.Load() {
+	if !t.unconfigured.Load() {
 		t.settleAgain(ctx)
 	}
 	if t.engines.retry(ctx, t.Node) {
@@ -126,13 +126,22 @@ func (t *nodeTask) retry(ctx context.Context) {
 
 // settleAgain looks whether a rule for the site is for this machine now.
 func (t *nodeTask) settleAgain(ctx context.Context) {
-	s, err := t.settled(&t.config)
+	if t.unsettled.Load() && t.settleNow(ctx, &t.config) {
+		t.unsettled.Store(false)
+	}
+	t.pending = slices.DeleteFunc(t.pending, func(c config.Config) bool { return t.settleNow(ctx, &c) })
+}
+
+// settleNow adds what the rules of c for the site are for on this machine, and makes that its
+// state. It returns false if none is yet.
+func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
+	s, err := t.settled(c)
 	if err != nil {
-		return
+		return false
 	}
 	have, err := t.have(ctx)
 	if err != nil {
-		return
+		return false
 	}
 	add := config.Config{State: config.State{
 		NIs: s.NIs, Routes: s.Routes, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers,
@@ -148,10 +157,10 @@ func (t *nodeTask) settleAgain(ctx context.Context) {
 		lnd.NewBoundedLog(t.log).Tell(lnd.Line{ // interfaces may come and go
 			Level: slog.LevelError, Text: "the NIs that the rules for this site give cannot be added",
 		}, slog.Any("err", err))
-		return
+		return false
 	}
-	t.config.State = s
-	t.unsettled.Store(false)
+	c.State = s
+	return true
 }
 
 // postpone keeps a route until its gateway's net is there.

@@ -73,6 +73,8 @@ type Problem struct {
 	Text string `json:"text"`
 	// Remedy says what would be right.
 	Remedy string `json:"remedy,omitempty"`
+	// Warning says that the document could be taken as it is.
+	Warning bool `json:"warning,omitempty"`
 }
 
 // Described is the reply to POST /v1/configuration/show, whose body is a Document: what
