@@ -43,7 +43,7 @@ func oldDocumentOf(op, entity, errno, descr string) string {
 func TestRefusals(t *testing.T) {
 	const (
 		set          = "cannot configure "
-		validBuffers = "# valid values: -1 to 1048576; -1 leaves the number as it is, 0 is the default\n"
+		validBuffers = "lnetdctl: warning: valid values: -1 to 1048576; -1 leaves the number as it is, 0 is the default\n"
 	)
 	tests := []struct {
 		line   string
@@ -82,13 +82,13 @@ func TestRefusals(t *testing.T) {
 		{line: "route add --net tcp9 --gateway x", want: ran{"", newDocumentOf("add", "route", "-22", `\"Unable to parse nidlist: no valid NIDs in string\"`), 234}},
 		{line: "route add --net tcp9 --gateway 10.77.0.1@tcp", refuse: node.ErrClosed, want: ran{"", newDocumentOf("add", "route", "-108", "Network is down"), 234}},
 		{line: "route show --net foo", want: ran{"", newDocumentOf("show", "route", "-2", "cannot parse net"), 234}},
-		{line: "set discovery x", want: ran{"", oldDocumentOf("parser", "set", "-1", "cannot parse discovery value") + "# valid values of discovery: 0 or 1\n", 255}},
+		{line: "set discovery x", want: ran{"", oldDocumentOf("parser", "set", "-1", "cannot parse discovery value") + "lnetdctl: warning: valid values of discovery: 0 or 1\n", 255}},
 		{line: "set routing 2", want: ran{"", oldDocumentOf("parser", "set", "-1", "cannot parse routing value. It is 0 or 1"), 255}},
 		{line: "set routing 1", refuse: node.ErrBusy, want: ran{"", oldDocumentOf("add", "routing", "-16", set+"routing: Device or resource busy"), 240}},
 		{line: "set large_buffers -2", want: ran{"", oldDocumentOf("add", "large_buffers", "-34", "tiny, small and large must be >= 0") + validBuffers, 222}},
 		{line: "set large_buffers -0xffffffffffff", want: ran{"", oldDocumentOf("add", "large_buffers", "-34", "tiny, small and large must be >= 0") + validBuffers, 222}},
-		{line: "set recovery_limit -1", want: ran{"", oldDocumentOf("add", "recovery_limit", "-22", "Must be greater than or equal to 0") + "# valid values of recovery_limit: 0 to 2147483647 seconds\n", 234}},
-		{line: "set max_recovery_ping_interval 0", want: ran{"", oldDocumentOf("add", "max_recovery_ping_interval", "-22", "must be strictly positive") + "# valid values of max_recovery_ping_interval: 1 to 2147483647 seconds\n", 234}},
+		{line: "set recovery_limit -1", want: ran{"", oldDocumentOf("add", "recovery_limit", "-22", "Must be greater than or equal to 0") + "lnetdctl: warning: valid values of recovery_limit: 0 to 2147483647 seconds\n", 234}},
+		{line: "set max_recovery_ping_interval 0", want: ran{"", oldDocumentOf("add", "max_recovery_ping_interval", "-22", "must be strictly positive") + "lnetdctl: warning: valid values of max_recovery_ping_interval: 1 to 2147483647 seconds\n", 234}},
 		{line: "udsp add --src tcp --priority x", want: ran{"Invalid priority \"x\"\n", "", 234}},
 		{line: "udsp add --src tcp --idx -1", want: ran{"Invalid index \"-1\"\n", "", 234}},
 		{line: "udsp add --dst 10.0.0@tcp", want: ran{"", oldDocumentOf("add", "udsp", "-22", "failed to parse dst parameter"), 234}},

@@ -21,7 +21,7 @@ type errorForm struct {
 	// lnetctl has no such text to compare with.
 	explained bool
 	// advises has the valid values printed even where a script may compare the output: they
-	// are a part of what is wrong. It is a comment, so the document stays lnetctl's.
+	// are a part of what is wrong. It is a warning, so the document stays lnetctl's.
 	advises bool
 }
 
@@ -101,7 +101,7 @@ func (p *program) refused(form errorForm, err error) error {
 		p.hint(f.Cause)
 	}
 	if form.advises && f.Remedy != "" && (f.Code == api.CodeParameterInvalid || f.Code == api.CodeRequestInvalid) {
-		fmt.Fprintf(p.stderr, "# %s\n", f.Remedy)
+		p.warn(f.Remedy)
 	} else {
 		p.hint(f.Remedy)
 	}

@@ -13,7 +13,7 @@ func TestSetSaysWhatIsInForce(t *testing.T) {
 	const warning = "lnetdctl: warning: "
 	refused := func(name, words, valid string) ran {
 		text := oldDocumentOf("add", name, "-61", "cannot configure "+words+": Invalid argument")
-		return ran{"", text + "# valid values of " + name + ": " + valid + "\n", 195}
+		return ran{"", text + warning + "valid values of " + name + ": " + valid + "\n", 195}
 	}
 	tests := []struct {
 		line string

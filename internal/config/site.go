@@ -18,7 +18,7 @@ type Interface struct {
 }
 
 // ErrNoRules says that none of the rules of "ip2nets" is for this machine.
-var ErrNoRules = errors.New("none is for the interfaces and addresses of this machine") //nolint:staticcheck // lnetctl 10
+var ErrNoRules = errors.New("none is for the interfaces and addresses of this machine")
 
 // Site is what a file says for all machines of a site; what of it is for a machine
 // depends on its addresses. Settle finds out.
