@@ -2,6 +2,7 @@ package fuzz
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/config"
@@ -22,6 +23,11 @@ func FuzzConfig(f *testing.F) {
 		"ip2nets: [{net-spec: tcp, interfaces: [eth0], ip-range: {0: '10.[0,1].*.*', 1: '::/3'}, CPT: '[0-3/2]'}]\n",
 		"net: [{net: tcp, pattern: 10.0.0.*, intf: 'eth0[1]'}]\nnumber: [\n--- &a\n- *a\n",
 		"net:\n\t- net type:tcp\n  local NI(s):\n   - \"\nlnetd:\n    routes: 'tcp[7-8] 1 10.0.0.[20-21]@tcp:1'\n",
+		// Depth, aliases, and what looks like text.
+		"net: "+strings.Repeat("[", 70)+strings.Repeat("]", 70)+"\n", strings.Repeat("- ", 70)+"\n", "net: "+strings.Repeat("{? ", 70)+"\n",
+		"net: "+strings.Repeat("[ #]\n ", 70), "net: '["+strings.Repeat("[", 70)+"'\n", "\xff\xfe"+strings.Repeat("[\x00", 70),
+		"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nnet: [*c, *c]\n", "net: "+strings.Repeat("&a ", 30)+"\n", "net: [&a {<<: *a}, *a, *b]\n",
+		"\ufeffroute:\r\n- net: tcp1\r\n\tgateway: \x00\r", strings.Repeat("---\nnet:\n", 20), "a "+strings.Repeat("b ", 70),
 	)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := config.Parse("f", text, options)
@@ -33,7 +39,7 @@ func FuzzConfig(f *testing.F) {
 				}
 			}
 		}
-		errands, err := config.ParseErrands("f", text)
+		errands, err := config.ParseErrands(t.Context(), "f", text)
 		named(t, err)
 		for _, e := range errands {
 			if len(e.NIDs) == 0 {

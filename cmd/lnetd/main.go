@@ -178,7 +178,7 @@ func (o *options) load() (config.Config, error) {
 	options := daemon.AllDrivers().Options()
 	var inFile error
 	if o.file != "" {
-		b, err := os.ReadFile(o.file)
+		b, err := config.ReadFile(o.file)
 		if err != nil {
 			return c, api.Fault{
 				Code: api.CodeConfigUnreadable, Text: "the configuration cannot be read",

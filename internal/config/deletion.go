@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -38,9 +39,9 @@ type Numbered struct {
 	Where string
 }
 
-// ParseDeletion reads a document of what is to be deleted. Its errors are those of Parse.
-func ParseDeletion(name string, data []byte, drivers []DriverOptions) (Deletion, error) {
-	r := &reading{name: name, drivers: drivers, seen: map[string]bool{}}
+// ParseDeletion reads a document of what is to be deleted. Its errors are those of ParseOver.
+func ParseDeletion(ctx context.Context, name string, data []byte, drivers []DriverOptions) (Deletion, error) {
+	r := newReading(ctx, name, drivers)
 	f := r.read(data)
 	d := Deletion{name: name, Globals: keys(f.globals), Routing: len(f.routing) > 0, Buffers: len(f.buffers) > 0}
 	for _, n := range f.nets {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"math"
 	"time"
 )
@@ -33,9 +34,9 @@ var (
 )
 
 // ParseErrands reads the errands of a document, in their order. Other sections of it are
-// not looked at. The error is Problems.
-func ParseErrands(name string, data []byte) ([]Errand, error) {
-	r := &reading{name: name, seen: map[string]bool{}}
+// not looked at. Its errors are those of ParseOver.
+func ParseErrands(ctx context.Context, name string, data []byte) ([]Errand, error) {
+	r := newReading(ctx, name, nil)
 	var errands []Errand
 	for _, doc := range r.documents(data) {
 		top := (place{file: r}).below("", doc)

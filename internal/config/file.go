@@ -110,8 +110,16 @@ func (r *reading) read(data []byte) file {
 	return f
 }
 
+// sections are those that a document may have.
+func (r *reading) sections() *shape {
+	if r.top == nil {
+		r.top = sections(r.drivers)
+	}
+	return r.top
+}
+
 func (f *file) sections(top place) {
-	sections(top.file.drivers).check(top, nil)
+	top.file.sections().check(top, nil)
 	for _, m := range top.members(true) {
 		f.any = true
 		if read := fileSections[m.key]; read != nil {

@@ -108,12 +108,20 @@ func (s *shape) shows(key string) bool {
 // unknown notes a key that the mapping does not have. One that looks like a slip is a
 // mistake; others are named once and skipped, since files outlive releases.
 func (s *shape) unknown(at place, m member, up []*shape) {
+	file, name := at.file, s.key+"."+m.key
+	if file.named[name] || len(file.problems) >= notedMax {
+		return
+	}
+	if len(file.named) >= notedMax {
+		m.at.wrong("more than %d different keys that are not known", notedMax)
+		return
+	}
 	remedy, slip := s.remedy(at, m.key, up)
 	if like := nearest(m.key, slices.Sorted(maps.Keys(s.keys))); like != "" {
-		if at.file.meant == nil {
-			at.file.meant = map[*yaml.Node][]string{}
+		if file.meant == nil {
+			file.meant = map[*yaml.Node][]string{}
 		}
-		at.file.meant[at.node] = append(at.file.meant[at.node], like)
+		file.meant[at.node] = append(file.meant[at.node], like)
 	}
 	if m.key == "<<" {
 		remedy, slip = "merge keys are not supported: write the keys out", true
@@ -122,14 +130,11 @@ func (s *shape) unknown(at place, m member, up []*shape) {
 		m.at.wrong("invalid key '%s'", m.key).remedy(remedy)
 		return
 	}
-	file := at.file
 	if file.named == nil {
 		file.named = map[string]bool{}
 	}
-	if name := s.key + "." + m.key; !file.named[name] {
-		file.named[name] = true
-		m.at.warn("Ignoring unrecognized key '%s' for '%s'", m.key, s.key)
-	}
+	file.named[name] = true
+	m.at.warn("Ignoring unrecognized key '%s' for '%s'", m.key, s.key)
 }
 
 // remedy says what somebody may have meant by a key, and whether that is likely.

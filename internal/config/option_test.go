@@ -117,8 +117,9 @@ net:
 // The reference has every key that can be set, but for sections about what a node
 // shall have, which are checked elsewhere.
 func TestReferenceIsWhole(t *testing.T) {
-	_, r, err := parse("reference.yaml", Reference(testDrivers), testDrivers, Default())
-	if err != nil {
+	r := newReading(t.Context(), "reference.yaml", testDrivers)
+	r.seen = map[string]bool{}
+	if _, err := r.config(Reference(testDrivers), Default()); err != nil {
 		t.Fatal(err)
 	}
 	for section, keys := range map[string][]string{

@@ -1,23 +1,28 @@
 package config
 
+import "context"
+
 // Parse reads a configuration file called name, in which the options of drivers
 // may stand. The error is Problems: everything that is wrong in it.
 func Parse(name string, data []byte, drivers []DriverOptions) (Config, error) {
-	c, _, err := parse(name, data, drivers, Default())
-	return c, err
+	return newReading(context.Background(), name, drivers).config(data, Default())
 }
 
 // ParseOver is Parse of a document that is put over a node: what it leaves out of the
-// parameters, of routing and of the buffers is that of base.
-func ParseOver(name string, data []byte, drivers []DriverOptions, base *State) (Config, error) {
+// parameters, of routing and of the buffers is that of base. It returns ctx's error if ctx is
+// done before the document is read.
+func ParseOver(ctx context.Context, name string, data []byte, drivers []DriverOptions, base *State) (Config, error) {
 	over := Default()
 	over.Parameters, over.Routing, over.Buffers = base.Parameters, base.Routing, base.Buffers
-	c, _, err := parse(name, data, drivers, over)
-	return c, err
+	return newReading(ctx, name, drivers).config(data, over)
 }
 
-func parse(name string, data []byte, drivers []DriverOptions, c Config) (Config, *reading, error) {
-	r := &reading{name: name, drivers: drivers, seen: map[string]bool{}}
+func newReading(ctx context.Context, name string, drivers []DriverOptions) *reading {
+	return &reading{ctx: ctx, name: name, drivers: drivers}
+}
+
+// config puts a document over c.
+func (r *reading) config(data []byte, c Config) (Config, error) {
 	f := r.read(data)
 	for _, n := range f.nets {
 		c.addNet(n)
@@ -38,11 +43,14 @@ func parse(name string, data []byte, drivers []DriverOptions, c Config) (Config,
 	}
 	var err error
 	c.Warnings, err = r.judged()
-	return c, r, err
+	return c, err
 }
 
-// judged is what was worth a word, and all that was wrong.
+// judged is what was worth a word, and all that was wrong, or why the document was not read.
 func (r *reading) judged() (Problems, error) {
+	if err := context.Cause(r.ctx); err != nil {
+		return nil, err
+	}
 	if len(r.problems) > 0 {
 		return r.warnings.inOrder(), r.problems.inOrder().With(r.warnings.inOrder())
 	}

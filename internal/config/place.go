@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -23,12 +24,14 @@ type place struct {
 
 // reading is one file under way.
 type reading struct {
+	ctx      context.Context // ends the reading
 	name     string
 	drivers  []DriverOptions
+	top      *shape // of a document; nil: not made yet
 	problems Problems
 	warnings Problems
 	routes   map[routeKey]bool       // that stand in it
-	seen     map[string]bool         // paths without indices, for the reference's test
+	seen     map[string]bool         // paths without indices, for the reference's test; nil: they are not kept
 	named    map[string]bool         // keys that a warning has named
 	homes    map[string][]string     // mappings by the keys that they have
 	meant    map[*yaml.Node][]string // keys that misspelled ones of a mapping stand for
@@ -84,12 +87,12 @@ type member struct {
 
 // raw returns a mapping's members in order, and judges nothing.
 func (p place) raw() []member {
-	var out []member
+	out := make([]member, 0, len(p.node.Content)/2)
 	for i := 0; i+1 < len(p.node.Content); i += 2 {
 		k, v := p.node.Content[i], p.node.Content[i+1]
-		path := k.Value
+		path := cut(k.Value, keyMax)
 		if p.path != "" {
-			path = p.path + "." + k.Value
+			path = p.path + "." + path
 		}
 		out = append(out, member{key: k.Value, at: p.below(path, k), value: p.below(path, v)})
 	}
@@ -113,7 +116,7 @@ func (p place) members(twice bool) []member {
 		}
 		return nil
 	}
-	var out []member
+	out := make([]member, 0, len(p.node.Content)/2)
 	seen := map[string]bool{}
 	for _, m := range p.raw() {
 		switch {
@@ -125,7 +128,9 @@ func (p place) members(twice bool) []member {
 			continue
 		}
 		seen[m.key] = true
-		p.file.seen[m.value.path] = true
+		if p.file.seen != nil {
+			p.file.seen[m.value.path] = true
+		}
 		out = append(out, m)
 	}
 	return out

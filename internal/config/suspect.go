@@ -165,6 +165,10 @@ func (d *detective) noKey(content string, indent int) {
 		d.suspect(indent+len(before)+1, fmt.Sprintf("write '%s: %s'", word, strings.TrimSpace(after)), "no blank behind the colon")
 	case !colon:
 		for k := len(content); k > 0; k = strings.LastIndexByte(content[:k], ' ') {
+			if k > longestWord { // longer than any key
+				k = longestWord + 1
+				continue
+			}
 			if name := content[:k]; d.keys[plainWord(name)] {
 				d.suspect(indent+k, fmt.Sprintf("write '%s:%s'", name, content[k:]), "no colon behind '%s'", name)
 				return
@@ -260,7 +264,7 @@ func (d *detective) quoted(c rune, at int) {
 // anchored tells whether a text that begins with '*' is an alias.
 func anchored(s string) bool { return aliased.MatchString(s) }
 
-var aliased = regexp.MustCompile(`^\*[0-9A-Za-z_-]+\s*([,}\]#].*)?$`)
+var aliased = regexp.MustCompile(`^\*[0-9A-Za-z_-]+\s*([,}\]#]|$)`)
 
 // bracket takes a letter within brackets, and tells whether it closes the last.
 func (d *detective) bracket(c rune, at int) (closed bool) {

@@ -18,24 +18,24 @@ import (
 // YAML, so that the rest can be judged.
 const sectionsMax = 32
 
-// partsMax bounds the lines and commas of a document: values take memory, many times that
-// of their text.
-const partsMax = 1_000_000
-
 // documents are those of a file. A section that is no YAML is noted and left out.
 func (r *reading) documents(data []byte) []*yaml.Node {
-	if bytes.Count(data, []byte("\n"))+bytes.Count(data, []byte(",")) > partsMax {
-		r.problems.note(&Problem{
-			File: r.name, Text: fmt.Sprintf("more than %d lines and items", partsMax), Remedy: "split it",
-		})
+	if p := r.measure(data); p != nil {
+		r.problems.note(p)
 		return nil
 	}
-	for range sectionsMax {
-		docs, err := decode(data)
-		if err == nil {
-			return r.unfolded(docs)
+	for range min(sectionsMax, 1+diagnosedMax/(1+len(data))) {
+		p := r.nested(data)
+		if p == nil {
+			docs, err := r.decode(data)
+			switch {
+			case r.ctx.Err() != nil:
+				return nil
+			case err == nil:
+				return r.unfolded(docs)
+			}
+			p = r.diagnose(string(data), err)
 		}
-		p := r.diagnose(string(data), err)
 		r.problems = append(r.problems, p)
 		rest, ok := withoutSection(data, p.Line)
 		if !ok {
@@ -46,14 +46,15 @@ func (r *reading) documents(data []byte) []*yaml.Node {
 	return nil
 }
 
-// aliasedMax bounds the values that aliases stand for in a file, each time that one
-// stands there.
-const aliasedMax = 100_000
-
-// unfolded are documents whose aliases stand for a bounded number of values.
+// unfolded are documents in which values are not nested too deeply and aliases stand for a
+// bounded number of values.
 func (r *reading) unfolded(docs []*yaml.Node) []*yaml.Node {
 	u := unfolding{sizes: map[*yaml.Node]int{}}
 	for _, doc := range docs {
+		if at := deeper(doc, depthMax); at != nil {
+			r.problems.note(r.tooDeep(at.Line, at.Column))
+			return nil
+		}
 		if at := u.look(doc); at != nil {
 			place{file: r, node: at}.wrong("aliases that stand for more than %d values", aliasedMax).try("write out what '*%s' stands for", at.Value)
 			return nil
@@ -96,7 +97,7 @@ func (u *unfolding) size(n *yaml.Node) int {
 		return size
 	}
 	u.sizes[n] = 0
-	size = 1
+	size = min(1+len(n.Value)/aliasedText, aliasedMax+1)
 	for _, below := range n.Content {
 		size = min(size+u.size(below), aliasedMax+1)
 	}
@@ -104,8 +105,9 @@ func (u *unfolding) size(n *yaml.Node) int {
 	return size
 }
 
-func decode(data []byte) (docs []*yaml.Node, _ error) {
-	d := yaml.NewDecoder(bytes.NewReader(data))
+// decode reads YAML until r.ctx is done.
+func (r *reading) decode(data []byte) (docs []*yaml.Node, _ error) {
+	d := yaml.NewDecoder(under{r.ctx, bytes.NewReader(data)})
 	for {
 		var doc yaml.Node
 		err := d.Decode(&doc)
@@ -156,7 +158,7 @@ func (r *reading) diagnose(text string, err error) *Problem {
 		p.Text, p.Remedy = "a byte that is not text", "save the file as UTF-8, without control characters"
 		return p
 	}
-	if s := suspect(text, sections(r.drivers)); s != nil {
+	if s := suspect(text, r.sections()); s != nil {
 		p.Line, p.Column, p.Text, p.Remedy = s.line, s.column, s.text, s.remedy
 		return p
 	}
@@ -174,18 +176,22 @@ func (r *reading) diagnose(text string, err error) *Problem {
 		p.Line, _ = strconv.Atoi(m[1])
 		said = m[2]
 	} else {
-		p.Line = lineOf(text, err)
+		p.Line = r.lineOf(text, err)
 	}
 	p.Text = "this is no YAML: " + said
 	p.Remedy = "look at the indentation, colons, quotes and brackets here and in the lines before and after"
 	return p
 }
 
-// lineOf is the first line with which a text has an error.
-func lineOf(text string, err error) int {
+// lineOf is the first line with which a text has an error, or 0 if the text is too long to
+// be read again and again.
+func (r *reading) lineOf(text string, err error) int {
+	if len(text) > diagnosedMax/sectionsMax {
+		return 0
+	}
 	lines := strings.SplitAfter(text, "\n")
 	return 1 + sort.Search(len(lines)-1, func(k int) bool {
-		_, now := decode([]byte(strings.Join(lines[:k+1], "")))
+		_, now := r.decode([]byte(strings.Join(lines[:k+1], "")))
 		return now != nil && now.Error() == err.Error()
 	})
 }

@@ -62,7 +62,7 @@ func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationCh
 	if err != nil {
 		return api.ConfigurationChanged{}, err
 	}
-	done, p, steps, err := b.planned(&is, &r)
+	done, p, steps, err := b.planned(ctx, &is, &r)
 	if err != nil {
 		return done, err
 	}
@@ -104,7 +104,7 @@ func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (
 	if err != nil {
 		return done, err
 	}
-	done, p, _, err := b.planned(&is, r)
+	done, p, _, err := b.planned(ctx, &is, r)
 	if err == nil {
 		waits, refused := b.node.drivers.foresee(r.Name, &p.want, is.have.NIs, "with --wait it comes up when that can be")
 		done.Warnings, done.After = problemsOf(slices.Concat(p.warnings, waits, refused)), b.shown(&p.want)
@@ -113,8 +113,8 @@ func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (
 }
 
 // planned is a document's plan, the steps to take, and what to answer before they are taken.
-func (b *backend) planned(is *basis, r *api.ConfigurationChange) (done api.ConfigurationChanged, p plan, steps []config.Step, err error) {
-	if p, err = b.plan(is, r); err != nil {
+func (b *backend) planned(ctx context.Context, is *basis, r *api.ConfigurationChange) (done api.ConfigurationChanged, p plan, steps []config.Step, err error) {
+	if p, err = b.plan(ctx, is, r); err != nil {
 		return done, p, nil, problemsFault(r.Name, err, p.warnings...)
 	}
 	steps, later := config.Split(config.Diff(&is.have, &p.want))
@@ -134,16 +134,16 @@ func (b *backend) planned(is *basis, r *api.ConfigurationChange) (done api.Confi
 }
 
 // plan reads a document, and finds what it makes of the node.
-func (b *backend) plan(is *basis, r *api.ConfigurationChange) (plan, error) {
+func (b *backend) plan(ctx context.Context, is *basis, r *api.ConfigurationChange) (plan, error) {
 	have := &is.have
 	if r.Mode == api.ModeDelete {
-		return b.planDeletion(have, &r.Document)
+		return b.planDeletion(ctx, have, &r.Document)
 	}
 	base := *have
 	if r.Mode == api.ModeReplace {
 		base = config.ReplaceBase(have)
 	}
-	c, err := config.ParseOver(r.Name, []byte(r.Text), b.node.drivers.Options(), &base)
+	c, err := config.ParseOver(ctx, r.Name, []byte(r.Text), b.node.drivers.Options(), &base)
 	if err != nil {
 		return plan{}, err
 	}
@@ -216,8 +216,8 @@ func (t *nodeTask) isFound(p config.Peer) bool {
 }
 
 // planDeletion is plan for what is to be deleted. Peers that nobody configured can be, too.
-func (b *backend) planDeletion(have *config.State, doc *api.Document) (plan, error) {
-	d, err := config.ParseDeletion(doc.Name, []byte(doc.Text), b.node.drivers.Options())
+func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api.Document) (plan, error) {
+	d, err := config.ParseDeletion(ctx, doc.Name, []byte(doc.Text), b.node.drivers.Options())
 	if err != nil {
 		return plan{}, err
 	}
@@ -292,8 +292,8 @@ func problemsOf(list config.Problems) []api.Problem {
 
 // Described reads a document as one of what is to be deleted is read, which need not say
 // more than names.
-func (b *backend) Described(_ context.Context, doc api.Document) (found api.Described, _ error) {
-	d, err := config.ParseDeletion(doc.Name, []byte(doc.Text), b.node.drivers.Options())
+func (b *backend) Described(ctx context.Context, doc api.Document) (found api.Described, _ error) {
+	d, err := config.ParseDeletion(ctx, doc.Name, []byte(doc.Text), b.node.drivers.Options())
 	if err != nil {
 		return found, problemsFault(doc.Name, err)
 	}
@@ -337,8 +337,8 @@ func describes(d *config.Deletion, n lnet.Net, i *api.NI) bool {
 	})
 }
 
-func (b *backend) Errands(doc api.Document) (errands []api.Errand, _ error) {
-	list, err := config.ParseErrands(doc.Name, []byte(doc.Text))
+func (b *backend) Errands(ctx context.Context, doc api.Document) (errands []api.Errand, _ error) {
+	list, err := config.ParseErrands(ctx, doc.Name, []byte(doc.Text))
 	if err != nil {
 		return nil, problemsFault(doc.Name, err)
 	}

@@ -93,7 +93,7 @@ func (d *Daemon) Described(_ context.Context, doc api.Document) (api.Described, 
 }
 
 // Errands asks ErrandsFunc.
-func (d *Daemon) Errands(doc api.Document) ([]api.Errand, error) {
+func (d *Daemon) Errands(_ context.Context, doc api.Document) ([]api.Errand, error) {
 	if d.ErrandsFunc == nil {
 		return nil, nil
 	}

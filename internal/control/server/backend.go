@@ -59,7 +59,7 @@ type Backend interface {
 	// Described says what there is of what a document describes. It and Errands change nothing.
 	Described(ctx context.Context, d api.Document) (api.Described, error)
 	// Errands are the pings and discoveries that a document asks for.
-	Errands(d api.Document) ([]api.Errand, error)
+	Errands(ctx context.Context, d api.Document) ([]api.Errand, error)
 
 	// Recovery says who is pinged until it is well.
 	Recovery() api.Recovery

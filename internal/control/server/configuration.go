@@ -81,11 +81,11 @@ func (h *handlers) described(ctx context.Context, d *api.Document) (api.Describe
 	return found, nil
 }
 
-func (h *handlers) errands(_ context.Context, d *api.Document) (api.Errands, *api.Fault) {
+func (h *handlers) errands(ctx context.Context, d *api.Document) (api.Errands, *api.Fault) {
 	if len(d.Text) > api.DocumentMax {
 		return api.Errands{}, tooLong()
 	}
-	list, err := h.Backend.Errands(*d)
+	list, err := h.Backend.Errands(ctx, *d)
 	if err != nil {
 		return api.Errands{}, worded("the document cannot be executed", api.CodeConfigInvalid, err)
 	}
