@@ -74,7 +74,7 @@ func (p *program) readText(operands []string) (d api.Document, err error) {
 	case err != nil:
 		return d, p.badFile(d.Name, err, exitNoFile)
 	case len(b) > api.DocumentMax:
-		return d, p.invalid(ownErrors, -27, d.Name+": a document has 16 MiB at most", "split it")
+		return d, p.invalid(ownErrors, -27, fmt.Sprintf("%s: a document has %d MiB at most", d.Name, api.DocumentMax>>20), "split it")
 	}
 	d.Text = string(b)
 	return d, nil

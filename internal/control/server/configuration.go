@@ -2,14 +2,15 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// documentBodyMax bounds a body with a document: JSON may take six bytes for one.
-const documentBodyMax = 6*api.DocumentMax + requestBodyMax
+// documentBodyMax bounds a body with a document: JSON takes two bytes for a line's end.
+const documentBodyMax = 2*api.DocumentMax + requestBodyMax
 
 // documents are the requests whose bodies hold documents.
 var documents = map[string]bool{
@@ -63,7 +64,7 @@ func (h *handlers) changeConfiguration(ctx context.Context, r *api.Configuration
 }
 
 func tooLong() *api.Fault {
-	return &api.Fault{Code: api.CodeConfigInvalid, Errno: -27, Text: "the document is too long", Remedy: "16 MiB are the most: split it"}
+	return &api.Fault{Code: api.CodeConfigInvalid, Errno: -27, Text: "the document is too long", Remedy: fmt.Sprintf("%d MiB are the most: split it", api.DocumentMax>>20)}
 }
 
 // described says what there is of what a document describes.

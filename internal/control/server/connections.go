@@ -10,7 +10,8 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// connectionsMax bounds the connections that clients have at once. It leaves room
+// connectionsMax bounds the connections that clients have at once; where there are few file
+// descriptors, half of those that peers leave free do. It leaves room
 // for more than all the requests of one user that may wait (requestsAtOnce of
 // each kind).
 const connectionsMax = 1024

@@ -22,6 +22,8 @@ import (
 const (
 	changePatience   = api.ReplyPatience - 5*time.Second
 	documentPatience = api.DocumentPatience - 5*time.Second
+	// retryAfter is when a client whose request was refused for want of room may try again; s.
+	retryAfter = 5
 )
 
 // ask makes a handler of a question. Of the query it may have the named
@@ -215,6 +217,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *api.Fault) {
 	status, ok := statusOf[f.Code]
 	if !ok {
 		status = http.StatusConflict
+	}
+	if f.Code == api.CodeBusy {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	s.reply(w, r, status, api.Refusal{Error: f})
 }

@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/http"
 	"syscall"
+	"time"
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/httpd"
+	"github.com/lnetd/lnetd/lnd"
 )
 
 // Bounds of the server. Clients are local and trusted to some degree, but a
@@ -19,6 +21,8 @@ const (
 	// requestsAtOnce bounds the requests of each kind but questions, which wait for
 	// nobody, that one user has under way.
 	requestsAtOnce = 64
+	// bodyPatience bounds the sending of a document.
+	bodyPatience = 10 * time.Second
 )
 
 // Server answers control requests. Its zero value with a Backend works.
@@ -32,7 +36,7 @@ type Server struct {
 // Serve answers requests on l until ctx is done, then ends the requests under
 // way and returns nil after the last. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	clients := newConnections(cmp.Or(s.most, connectionsMax))
+	clients := newConnections(cmp.Or(s.most, min(connectionsMax, lnd.DescriptorReserve()/2)))
 	return httpd.Serve(ctx, l, &http.Server{
 		Handler:           s.Handler(),
 		ConnContext:       clients.opened,
@@ -45,7 +49,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // Handler returns the HTTP handler that Serve uses.
 func (s *Server) Handler() http.Handler {
-	h := handlers{Server: s, apart: make(chan struct{}, 1)}
+	h := handlers{Server: s, apart: make(chan struct{}, 1), documents: newBudget(documentsBudget)}
 	mux := http.NewServeMux()
 	for pattern, handler := range h.quick() {
 		mux.HandleFunc(pattern, s.serve(nil, h.needingLNet(pattern, handler)))
@@ -55,6 +59,9 @@ func (s *Server) Handler() http.Handler {
 	for _, routes := range []map[string]handler{h.slow(), h.changes(), h.lst(), h.holds(), h.profiles()} {
 		places := &places{}
 		for pattern, handler := range routes {
+			if documents[pattern] {
+				handler = h.budgeted(handler)
+			}
 			mux.HandleFunc(pattern, s.serve(places, h.needingLNet(pattern, handler)))
 		}
 	}
@@ -71,6 +78,8 @@ type handlers struct {
 	*Server
 	// apart is full while a document is read that changes nothing.
 	apart chan struct{}
+	// documents is the memory for those that are read or wait.
+	documents *budget
 }
 
 func (h *handlers) quick() map[string]handler {

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+)
+
+// Requests get room in the order in which they ask; one that gives up lets the next pass.
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(10)
+		var mu sync.Mutex
+		var got []string
+		ask := func(name string, size int64, patience time.Duration) {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				if err := b.acquire(ctx, size); err != nil {
+					name += " gives up"
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Error(err)
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, name)
+			}()
+			synctest.Wait()
+		}
+		ask("first", 6, time.Hour)
+		ask("large", 9, time.Minute)
+		ask("small", 4, time.Hour)
+		ask("last", 7, time.Hour)
+		if diff := cmp.Diff([]string{"first"}, got); diff != "" {
+			t.Error(diff)
+		}
+		time.Sleep(2 * time.Minute)
+		b.release(6)
+		synctest.Wait()
+		b.release(4)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"first", "large gives up", "small", "last"}, got); diff != "" {
+			t.Error(diff)
+		}
+		if b.release(7); b.free != 10 || len(b.waiting) != 0 {
+			t.Errorf("%d are free, %d wait", b.free, len(b.waiting))
+		}
+	})
+}
+
+// A document for which there is no room is refused, with when to come again.
+func TestNoRoomForADocument(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{Backend: &fakeBackend{}}
+		h := handlers{Server: s, documents: newBudget(1)}
+		did := false
+		serve := s.serve(&places{}, h.budgeted(func(http.ResponseWriter, *http.Request) (any, *api.Fault) {
+			did = true
+			return nil, nil
+		}))
+		w := httptest.NewRecorder()
+		began := time.Now()
+		serve(w, httptest.NewRequest(http.MethodPost, "/v1/configuration", strings.NewReader("{}")))
+		var refusal api.Refusal
+		if err := json.Unmarshal(w.Body.Bytes(), &refusal); err != nil || refusal.Error.Code != api.CodeBusy {
+			t.Errorf("%s, %v", w.Body, err)
+		}
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" || did || time.Since(began) != budgetPatience {
+			t.Errorf("status %d, %v, done: %v, after %v", w.Code, w.Header(), did, time.Since(began))
+		}
+	})
+}
