@@ -323,8 +323,9 @@ func (n *Node) Peers() []PeerInfo {
 	return infos
 }
 
-// peersAtOnce bounds what PeersAfter keeps, and has the discoverer do, at once.
-const peersAtOnce = 1024
+// peersAtOnce bounds what PeersAfter keeps, and has the discoverer do, at once. A view takes
+// about 400 bytes, which a client that does not read keeps.
+const peersAtOnce = 64
 
 // PeersAfter yields the peers as Peers lists them, from the first on that is
 // younger than the one with the ID, 0 for all, in little memory however many
