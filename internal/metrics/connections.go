@@ -67,7 +67,7 @@ func (c *connections) enter(conn net.Conn) *connection {
 		}
 	}
 	crowded := count > connectionsPerAddress
-	if !crowded && len(c.list) <= connectionsAtOnce {
+	if !crowded && len(c.list) <= min(connectionsAtOnce, lnd.DescriptorReserve()/4) {
 		return nil
 	}
 	k := slices.IndexFunc(c.list, func(o *connection) bool { return o.idle && (!crowded || own(o)) })

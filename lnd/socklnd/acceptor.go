@@ -93,7 +93,10 @@ func (a *acceptor) accept() {
 			a.d.log.Tell(lnd.Line{
 				Level: slog.LevelWarn, Text: "accept failed", Of: lnd.About("listener", a.listener.Addr().String()),
 			}, slog.Any("cause", err))
-			<-time.After(acceptPause)
+			a.d.halfOpen.evict()
+			if full := (*lnd.DescriptorError)(nil); !errors.As(err, &full) { // else there was a connection, which is closed
+				<-time.After(acceptPause)
+			}
 			continue
 		}
 		if a.d.config.Accept == AcceptSecure && s.RemoteAddr().Port() > lastPrivilegedPort {

@@ -59,6 +59,22 @@ func (h *halfOpen) enter(via *acceptor, s Stream) *newcomer {
 	return n
 }
 
+// evict closes the connection that would go if there were too many, if there is one: it makes
+// room when descriptors run out.
+func (h *halfOpen) evict() {
+	h.mu.Lock()
+	var victim *newcomer
+	if h.count > 0 {
+		victim = h.sources[h.greediest()][0]
+		h.remove(victim)
+		victim.evicted = errStrangers
+	}
+	h.mu.Unlock()
+	if victim != nil {
+		_ = victim.stream.Close()
+	}
+}
+
 // leave takes a connection out: it has introduced itself or gone. False means
 // that it had to go before.
 func (h *halfOpen) leave(n *newcomer) bool {

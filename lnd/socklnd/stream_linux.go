@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/lnd"
 )
 
 // hostStream is a TCP socket. It reads and writes with one readv or writev a
@@ -42,6 +44,9 @@ const maxVector = 1024
 
 func newHostStream(c *net.TCPConn) (*hostStream, error) {
 	raw, err := c.SyscallConn()
+	if err == nil {
+		err = control(raw, lnd.CheckDescriptor)
+	}
 	if err != nil {
 		_ = c.Close()
 		return nil, err

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+)
+
+// Strangers that take all file descriptors they can get do not keep lnetdctl out.
+//
+// decisions 134
+func TestStrangersLeaveDescriptors(t *testing.T) {
+	dir := t.TempDir()
+	if err := daemontest.Build(dir); err != nil {
+		t.Fatal(err)
+	}
+	port, err := daemontest.FreePort("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit, strangers = 64, 200
+	file := filepath.Join(dir, "a.yaml")
+	if err := os.WriteFile(file, []byte("net: [{net type: tcp, nid: 127.0.0.1@tcp}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "a.sock")
+	a := daemontest.Run(t, daemontest.Launch{
+		Name: "a", Programs: dir, Socket: socket,
+		Command: []string{"sh", "-c", fmt.Sprintf("ulimit -n %d; exec %s/lnetd --port %d --control-socket %s --config %s", limit, dir, port, socket, file)},
+	})
+	for k := range strangers {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+k))}}
+		c, err := d.DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		if k%50 == 0 {
+			a.Must(t, "net", "show")
+		}
+	}
+	for range 5 {
+		if shown := a.Must(t, "net", "show"); !strings.Contains(shown, "127.0.0.1@tcp") {
+			t.Error(shown)
+		}
+	}
+	a.Stop(t)
+}
