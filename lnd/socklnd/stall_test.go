@@ -80,3 +80,39 @@ func TestAStallAfterIdleness(t *testing.T) {
 		}
 	}
 }
+
+// TestAConnectionThatAnswersAgainHasItsWholeTime shows a peer that did not answer for
+// nearly the LND timeout: when it answers again, what is due on its connections is due a
+// whole timeout from then, and what is not due stays so. A look that finds nothing new
+// changes no time.
+func TestAConnectionThatAnswersAgainHasItsWholeTime(t *testing.T) {
+	inSilence(t, func(t *testing.T, n *node, _ *silence) {
+		p := &peer{i: n.Interface, id: mute(1)}
+		begin := time.Now()
+		due := begin.Add(-9 * time.Second)
+		both := &conn{peer: p, progress: progress{receivedAt: due, ackAt: due}}
+		receiving := &conn{peer: p, progress: progress{receivedAt: due}}
+		sending := &conn{peer: p, progress: progress{ackAt: due}}
+		idle := &conn{peer: p}
+		conns := []*conn{both, receiving, sending, idle}
+		look := func(when string, now, since, received, acked time.Time, news ...stall) {
+			t.Helper()
+			p.judge(now, conns, since)
+			if diff := cmp.Diff(news, n.toldOfStalls(), cmp.AllowUnexported(stall{}), equalNIDs); diff != "" {
+				t.Errorf("%s: reports of a stall (-want +got):\n%s", when, diff)
+			}
+			var none time.Time
+			for k, want := range [][2]time.Time{{received, acked}, {received, none}, {none, acked}, {none, none}} {
+				if s := conns[k].progress; s.receivedAt != want[0] || s.ackAt != want[1] {
+					t.Errorf("%s: connection %d: due since %v and %v, want %v and %v", when, k, s.receivedAt, s.ackAt, want[0], want[1])
+				}
+			}
+		}
+		look("answering", begin, time.Time{}, due, due)
+		since := begin.Add(-8 * time.Second)
+		look("not answering", begin, since, due, due, stall{p.id.NID, since})
+		back := begin.Add(time.Second / 2)
+		look("answering again", back, time.Time{}, back, back, stall{p.id.NID, time.Time{}})
+		look("still answering", back.Add(time.Second), time.Time{}, back, back)
+	})
+}
