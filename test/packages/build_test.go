@@ -307,3 +307,23 @@ func needMachine(t *testing.T) {
 	testenv.Machine(t)
 	testenv.NeedRoot(t)
 }
+
+// Given a URL of the documentation that is none, then build says so at once; with one that
+// is, it goes on.
+func TestDocs(t *testing.T) {
+	for docs, good := range map[string]bool{
+		"":                               true,
+		"https://wiki.example.com/lnetd": true,
+		"http://10.0.0.1:8080/a/b/":      true,
+		"docs":                           false,
+		"/usr/share/doc/lnetd":           false,
+		"https://":                       false,
+		"https://a b":                    false,
+		"https://a|b":                    false,
+	} {
+		err := build(sources, "--version", "v"+newVersion, "DOCS="+docs)
+		if (err == nil) != good || err != nil && !strings.Contains(err.Error(), "is no URL such as") {
+			t.Errorf("DOCS=%q: %v", docs, err)
+		}
+	}
+}
