@@ -207,6 +207,14 @@ const (
 	LinkDown
 )
 
+// LinkExplainer is an Interface that knows why its link is down.
+type LinkExplainer interface {
+	Interface
+	// LinkCause says why the link is down and what to do, for an operator. It is empty if
+	// the link is up.
+	LinkCause() string
+}
+
 func (s LinkState) String() string {
 	if s == LinkUp {
 		return "up"

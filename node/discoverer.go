@@ -190,7 +190,7 @@ func (d *discoverer) run() {
 		if d.machine.Ready() {
 			continue
 		}
-		pause := min(d.checkRouters(), d.cramped())
+		pause := min(d.checkRouters(), d.cramped(), d.expireUnanswered())
 		if due, ok := d.machine.Due(); ok {
 			pause = min(pause, due-n.machineNow())
 		}

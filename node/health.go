@@ -128,6 +128,7 @@ func (m *message) failed(err error) (again bool) {
 	if i == nil || i.loopback || p == nil || m.out.deadline != 0 && n.now() > m.out.deadline {
 		return false
 	}
+	n.noteFailure(p, sendFailureText(err))
 	s := lnd.StatusOf(err)
 	if int(s) >= statuses {
 		s = lnd.StatusLocalError

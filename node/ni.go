@@ -60,6 +60,8 @@ type NIInfo struct {
 	Status lnet.NIStatus
 	Down   DownReason
 	Link   lnd.LinkState
+	// LinkCause says why the link is down, if the driver knows.
+	LinkCause string
 	// Tunables, Options and the LND timeout are those in force; zero for
 	// 0@lo. Options are of the type that the driver documents.
 	Tunables   lnd.Tunables
@@ -141,6 +143,9 @@ func (i *ni) PeerDown(d lnd.PeerDown) {
 		return
 	}
 	i.node.log.Debug("peer down", "ni", i.NID, "peer", d.Peer, "lastAlive", d.LastAlive, "err", d.Err)
+	if p := i.node.peers.find(d.Peer); p != nil {
+		i.node.noteFailure(p, failureText(d.Err))
+	}
 	i.node.lost(i, d.Peer)
 }
 
@@ -199,19 +204,29 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 	default:
 		n.tryAgain(i)
 	}
-	if present {
-		level := slog.LevelInfo
-		if fatal(s) {
-			level = slog.LevelWarn
-		}
-		n.log.Tell(lnd.Line{Level: level, Text: "link changed", Of: lnd.AboutNI(i.NID)}, slog.Any("link", s))
+	if !present {
+		return
 	}
+	level := slog.LevelInfo
+	if fatal(s) {
+		level = slog.LevelWarn
+	}
+	n.log.Tell(lnd.Line{Level: level, Text: "link changed", Of: lnd.AboutNI(i.NID)}, slog.Any("link", s), slog.String("cause", i.linkCause()))
+}
+
+// linkCause is why the driver says that the link is down; empty: it is up, or the driver
+// does not know.
+func (i *ni) linkCause() string {
+	if e, ok := i.iface.(lnd.LinkExplainer); ok && i.link.Load() == uint32(lnd.LinkDown) {
+		return e.LinkCause()
+	}
+	return ""
 }
 
 func (i *ni) info() NIInfo {
 	s := NIInfo{
 		NID: i.NID, Net: i.net, Device: i.iface.Device(),
-		Status: i.status(), Down: i.down(), Link: lnd.LinkState(i.link.Load()),
+		Status: i.status(), Down: i.down(), Link: lnd.LinkState(i.link.Load()), LinkCause: i.linkCause(),
 		Options: i.iface.Options(), LNDTimeout: i.iface.Timeout(), Traffic: i.stats.traffic(),
 		Detail:    i.stats.detail(),
 		Health:    i.node.healthInfo(&i.health, &i.stats.trafficStats),

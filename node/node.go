@@ -56,21 +56,22 @@ type Node struct {
 	lo       *ni
 	peers    peerMap
 	// rules are the policies as they were given, compiled what they come to.
-	rules     atomic.Pointer[selection.Policies]
-	compiled  atomic.Pointer[selection.Compiled]
-	strangers strangers
-	absent    absent
-	router    router
-	table     *portals.Table
-	faults    *fault.Rules
-	stats     nodeStats
-	second    atomic.Int64 // seconds since start, kept by the monitor
-	messages  sync.Pool
-	regions   regions
-	uses      [lnet.Portals]portalUse
-	endings   endings
-	flights   flights
-	waiters   sync.Pool // of *waiter
+	rules      atomic.Pointer[selection.Policies]
+	compiled   atomic.Pointer[selection.Compiled]
+	strangers  strangers
+	unanswered unanswered
+	absent     absent
+	router     router
+	table      *portals.Table
+	faults     *fault.Rules
+	stats      nodeStats
+	second     atomic.Int64 // seconds since start, kept by the monitor
+	messages   sync.Pool
+	regions    regions
+	uses       [lnet.Portals]portalUse
+	endings    endings
+	flights    flights
+	waiters    sync.Pool // of *waiter
 
 	// What waits for the monitor, and, in steps, for whoever is at it.
 	wake      chan struct{} // one token while there is something to do

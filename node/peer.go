@@ -58,6 +58,7 @@ type peerNI struct {
 	toldDown int64
 	// avoidedSince is when its latest trouble became known, by the node's clock.
 	avoidedSince atomic.Int64
+	failure      atomic.Pointer[failure] // since the last message came from it; nil: none
 	// hearsay says that it was made because others spoke of it; spokenBy is the
 	// neighbour that did, until it is heard itself.
 	hearsay  atomic.Bool
@@ -89,6 +90,9 @@ func peerNIOf(p *selection.PeerNI) *peerNI {
 // heard notes a sign of life, and tells whether it is the first within this second.
 // Who spoke of the peer NI may speak of another one: it is there.
 func (p *peerNI) heard(second int64) bool {
+	if p.failure.Load() != nil {
+		p.failure.Store(nil)
+	}
 	if p.lastAlive.Load() == second {
 		return false
 	}
@@ -169,6 +173,8 @@ func (n *Node) meet(nid lnet.NID, i *ni) *peerNI {
 	if i != nil {
 		p.Prefer(&i.NI)
 		p.heard(n.second.Load()) // before the discoverer may think that it is of no use
+	} else {
+		n.unanswered.some.Store(true)
 	}
 	n.discoverer.meet(nid)
 	return p
@@ -280,6 +286,9 @@ type PeerInfo struct {
 	Seq, Told uint32
 	// Gateway says that routes lead through the peer.
 	Gateway bool
+	// Heard reports whether a message has ever come from one of the peer's NIDs, or a
+	// program's message has been sent to one.
+	Heard bool
 	// NIs are grouped by net, the primary NID's net first.
 	NIs []PeerNIInfo
 }
@@ -392,6 +401,7 @@ func (n *Node) peerInfo(v *discovery.View, nis []PeerNIInfo) (PeerInfo, bool) {
 	t := n.topology.Load()
 	for _, nid := range v.NIDs {
 		if p := n.peers.find(nid); p != nil {
+			info.Heard = info.Heard || p.lastAlive.Load() != 0 || p.used.Load() != 0
 			info.NIs = append(info.NIs, n.peerNIInfo(p, v, t))
 		}
 	}

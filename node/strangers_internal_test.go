@@ -17,7 +17,7 @@ func TestAPeerWithSomethingUnderWayIsNotIdle(t *testing.T) {
 	defer func() { _ = n.Close(t.Context()) }()
 	net := lnet.MakeNet(lnet.TypeTCP, 0)
 	nids := []lnet.NID{lnet.NIDFromNumber(net, 1), lnet.NIDFromNumber(net, 2)}
-	view := &discovery.View{NIDs: append(nids[:2:2], lnet.NIDFromNumber(net, 3))} // the third is not known
+	view := &discovery.View{NIDs: append([]lnet.NID{lnet.NIDFromNumber(net, 3)}, nids...)} // the first is not known
 	for _, nid := range nids {
 		n.peers.get(nid, newPeerNI)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"strings"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -158,7 +159,8 @@ func (n *Node) forgetStalls(i *ni) {
 	n.peers.each(func(p *peerNI) { p.SetStalled(&i.NI, false) })
 }
 
-// PeerTrouble is what speaks against sending to a peer NI, besides its health.
+// PeerTrouble is what speaks against sending to a peer NI, besides its health. The choice
+// of paths uses Trouble; Failure is shown only.
 type PeerTrouble struct {
 	selection.Trouble
 	// Since is since when it does not answer, if that is the trouble.
@@ -166,11 +168,18 @@ type PeerTrouble struct {
 	// From is the NID of the NI whose messages it does not answer, zero if it is
 	// all the same.
 	From lnet.NID
+	// Failure is the last failure with the peer NI since a message came from it, such as
+	// "connection refused", and FailedAt its time. It is empty if there is none.
+	Failure  string
+	FailedAt time.Time
 }
 
 // troubleInfo is the worst trouble with a peer NI.
 func (t *topology) troubleInfo(p *peerNI) PeerTrouble {
 	info := PeerTrouble{Trouble: p.Trouble(nil)}
+	if f := p.failure.Load(); f != nil {
+		info.Failure, info.FailedAt = f.text, f.at
+	}
 	for _, i := range t.nis {
 		if i.net == p.NID.Net() && info.Trouble < p.Trouble(&i.NI) {
 			info.Trouble, info.From = p.Trouble(&i.NI), i.NID
@@ -182,13 +191,26 @@ func (t *topology) troubleInfo(p *peerNI) PeerTrouble {
 
 // String is the trouble in words, empty if there is none.
 func (t PeerTrouble) String() string {
+	var parts []string
 	switch t.Trouble {
 	case selection.NoTrouble:
-		return ""
 	case selection.Stalled:
-		return t.Trouble.String() + " since " + t.Since.UTC().Format(time.RFC3339)
+		parts = append(parts, t.stalledText())
+	default:
+		parts = append(parts, t.Trouble.String())
 	}
-	return t.Trouble.String()
+	if t.Failure != "" {
+		parts = append(parts, t.failureText())
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (t PeerTrouble) stalledText() string {
+	return t.Trouble.String() + " since " + t.Since.UTC().Format(time.RFC3339)
+}
+
+func (t PeerTrouble) failureText() string {
+	return t.Failure + " at " + t.FailedAt.UTC().Format(time.RFC3339)
 }
 
 // remarks say which NIs and peer NIs are in trouble that a message to a peer might
@@ -197,16 +219,23 @@ func (t *topology) remarks(p *selection.Peer) (steps []selection.Step) {
 	for _, net := range p.Nets {
 		for _, i := range t.nis {
 			if i.net == net.ID && i.Fatal.Load() {
-				steps = append(steps, selection.Step{What: i.NID.String() + " here: link down"})
+				what := i.NID.String() + " here: link down"
+				if cause := i.linkCause(); cause != "" {
+					what += ": " + cause
+				}
+				steps = append(steps, selection.Step{What: what})
 			}
 		}
 		for _, q := range net.NIs {
 			info := t.troubleInfo(peerNIOf(q))
 			switch info.Trouble {
 			case selection.Stalled:
-				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.String() + ", from " + info.From.String()})
+				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.stalledText() + ", from " + info.From.String()})
 			case selection.ToldDown:
-				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.String() + ", its node says"})
+				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.Trouble.String() + ", its node says"})
+			}
+			if info.Failure != "" {
+				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.failureText() + ", and no message from it since"})
 			}
 		}
 	}

@@ -146,10 +146,7 @@ func (o *options) run(stdout, stderr io.Writer) error {
 // checked says of a configuration that was understood what else there is to say, for this
 // machine as it is.
 func (o *options) checked(stdout io.Writer, c *config.Config) error {
-	from := o.file
-	if c.Given.Networks {
-		from = "--net"
-	}
+	from := o.from(c)
 	rules := daemon.ForeseeRules(from, c)
 	waits, refused := daemon.AllDrivers().Foresee(from, &c.State, "lnetd waits for it")
 	for _, w := range slices.Concat(c.Warnings, rules, waits) {
@@ -171,6 +168,25 @@ func (o *options) checked(stdout io.Writer, c *config.Config) error {
 	return err
 }
 
+// from is where the NIs of a configuration stand.
+func (o *options) from(c *config.Config) string {
+	if c.Given.Networks {
+		return "--net"
+	}
+	return o.file
+}
+
+// undriven is the error of a configuration with NIs that this lnetd has no driver for.
+func undriven(from string, c *config.Config) error {
+	list := daemon.AllDrivers().Undriven(from, &c.State)
+	if len(list) == 0 {
+		return nil
+	}
+	return api.Fault{
+		Code: api.CodeConfigInvalid, Text: "the configuration is not for this lnetd", Remedy: list[0].Remedy,
+	}.Because(list)
+}
+
 // load reads the configuration file, if there is one, and puts the command
 // line over it. Its error has all that is wrong in both.
 func (o *options) load() (config.Config, error) {
@@ -190,7 +206,7 @@ func (o *options) load() (config.Config, error) {
 	}
 	err := c.Apply(o.override, options)
 	if err == nil && inFile == nil {
-		return c, nil
+		return c, undriven(o.from(&c), &c)
 	}
 	f := api.Fault{Code: api.CodeConfigInvalid, Text: "the configuration has errors", Remedy: "see the keys and their values with: lnetd --print-reference-config"}
 	if inFile == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -70,7 +71,7 @@ func (p *program) explain(ctx context.Context, o explainOptions, operands []stri
 		_, err = fmt.Fprint(p.stdout, explanation(&e, o.figures))
 	}
 	if err == nil && e.Path == nil {
-		p.hint("see the nets with: " + p.name + " net show, and the routes with: " + p.name + " route show -v")
+		p.hint(cmp.Or(e.Remedy, "see the nets with: "+p.name+" net show, and the routes with: "+p.name+" route show -v"))
 		err = status(exitFailure)
 	}
 	return err

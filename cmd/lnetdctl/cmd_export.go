@@ -21,8 +21,14 @@ func (p *program) exportCommand() *cobra.Command {
 		short: "print the configuration with the state of everything, or to feed it back",
 		long: `With --backup only that is printed which "import" and "apply" need to make a
 node like this one; without it statistics, health and states too, which they
-pass over. Peers that discovery has found are among the peers. FILE is replaced when
-all of it is written.`,
+pass over. Peers that discovery has found are among the peers of a backup; those
+that were only called, and have never answered, are not. FILE is replaced when all
+of it is written.
+
+Nets and NIs are in the order in which they were configured, because the first NI
+has the primary NID. Routes are ordered by net and gateway. Peers are in the order
+in which the node met them, which is that of the file for those that it configures;
+each has its primary NID and the others of that net first.`,
 		example: `lnetdctl export --backup lnet.yaml
 lnetdctl export --json`,
 		exits: `0    success
@@ -258,6 +264,7 @@ func (p *program) exportBackup(ctx context.Context) error {
 	if all.Peers, err = c.Peers(ctx, ""); err != nil {
 		return p.refused(exportErrors("peer"), err)
 	}
+	all.Peers = slices.DeleteFunc(all.Peers, func(p api.Peer) bool { return p.Unanswered })
 	if p.json {
 		return p.printJSON(all)
 	}

@@ -93,8 +93,13 @@ func (p *program) showResults(action string, results []api.PingResult) error {
 			return err
 		}
 		for _, r := range results {
-			if r.Error != nil && r.Error.Remedy != "" {
-				p.hint(r.Target + ": " + r.Error.Remedy)
+			if r.Error == nil {
+				continue
+			}
+			for _, advice := range []string{r.Error.Cause, r.Error.Remedy} {
+				if advice != "" {
+					p.hint(r.Target + ": " + advice)
+				}
 			}
 		}
 	}

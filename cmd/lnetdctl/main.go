@@ -14,7 +14,7 @@ func main() {
 		stdin:  os.Stdin,
 		stdout: os.Stdout,
 		stderr: os.Stderr,
-		hints:  isTerminal(os.Stderr),
 	}
+	p.hints = p.hintsByDefault(isTerminal(os.Stderr))
 	os.Exit(p.run(os.Args[1:]))
 }

@@ -25,7 +25,8 @@ var help = cli.Help{
 		return cmp.Or(c.Annotations[exitStatuses], commonExitStatuses)
 	},
 	Environment: func(c *cobra.Command) string {
-		text := "LNETD_CONTROL_SOCKET  path of lnetd's control socket, if --control-socket is not given"
+		text := "LNETD_CONTROL_SOCKET  path of lnetd's control socket, if --control-socket is not given\n" +
+			"LNETDCTL_HINTS        auto, always or never, if --hints is not given"
 		if isLst(c) {
 			text += lstEnvironment
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,8 +39,7 @@ type program struct {
 	// typed says that the arguments are a line of interactive mode, where names may be
 	// cut.
 	typed bool
-	// hints allows advice on stderr beside the documents. It is off where a
-	// script may compare the output with lnetctl's.
+	// hints allows advice on stderr beside the documents. --hints sets it.
 	hints bool
 	// lookup resolves a host name; nil is the system's resolver.
 	lookup func(ctx context.Context, host string) ([]net.IP, error)
@@ -195,6 +195,7 @@ func (p *program) root() *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	f := root.PersistentFlags()
 	f.StringVar(&p.socket, "control-socket", p.socket, "`PATH` of lnetd's control socket")
+	f.Var(hintsFlag{&p.hints}, "hints", "print remedies: `WHEN` is auto, always or never")
 	f.BoolVar(&p.json, "json", p.json, "print JSON as the control interface delivers it")
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
@@ -214,6 +215,10 @@ lnetctl the program answers to that.
 
 Options may stand before, between and behind operands, as --option value or
 --option=value, and their names may be cut to any unambiguous beginning.
+
+Errors come with the cause and a remedy on lines that begin with "#". With
+--hints=auto that is so unless the program is called lnetctl or lst and stderr is
+not a terminal.
 
 Without a command lnetdctl reads commands from standard input, one a line: names of
 commands may be cut too, and written in any case; blanks part words, and nothing is
@@ -267,6 +272,42 @@ func (p *program) warn(s string) {
 		return
 	}
 	fmt.Fprintf(p.stderr, "%s: warning: %s\n", p.name, s)
+}
+
+// hintsVariable is the environment variable that stands for --hints.
+const hintsVariable = "LNETDCTL_HINTS"
+
+// hintsByDefault reports whether advice is printed without --hints, which the environment
+// may say. Under the names of Lustre's programs a script may compare the output with
+// theirs: there is none then, unless stderr is a terminal.
+func (p *program) hintsByDefault(terminal bool) bool {
+	hints := terminal || p.name != "lnetctl" && p.name != lstName && p.name != legacyName
+	when := cmp.Or(os.Getenv(hintsVariable), "auto")
+	if err := (hintsFlag{&hints}).Set(when); err != nil {
+		p.warn(hintsVariable + "=" + when + ": " + err.Error())
+	}
+	return hints
+}
+
+// hintsFlag is --hints: "auto" leaves the default as it is.
+type hintsFlag struct{ to *bool }
+
+// String implements pflag.Value.
+func (hintsFlag) String() string { return "auto" }
+
+// Type implements pflag.Value.
+func (hintsFlag) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (h hintsFlag) Set(s string) error {
+	switch s {
+	case "auto":
+	case "always", "never":
+		*h.to = s == "always"
+	default:
+		return errors.New("not auto, always or never")
+	}
+	return nil
 }
 
 // hint gives advice to a person.

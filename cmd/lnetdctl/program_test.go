@@ -232,6 +232,53 @@ func TestPingFromNonsense(t *testing.T) {
 	}
 }
 
+// Advice is printed by default, but not where a script may compare the output with that of
+// Lustre's programs; the option wins over the environment, and that over the default.
+func TestWhenHintsArePrinted(t *testing.T) {
+	path := serve(t, cannedPeer(t, "peerA"))
+	for _, c := range []struct {
+		name, env, option string
+		terminal, want    bool
+	}{
+		{"lnetdctl", "", "", false, true},
+		{"lnetdctl", "", "", true, true},
+		{"lnetctl", "", "", false, false},
+		{"lnetctl", "", "", true, true},
+		{"lnetctl", "always", "", false, true},
+		{"lnetctl", "", "always", false, true},
+		{"lnetctl", "never", "", true, false},
+		{"lnetctl", "never", "always", false, true},
+		{"lnetctl", "auto", "auto", false, false},
+		{"lnetdctl", "never", "", true, false},
+		{"lnetdctl", "", "never", true, false},
+		{"lnetdctl", "always", "never", true, false},
+		{"lnetdctl", "never", "auto", true, false},
+	} {
+		t.Setenv(hintsVariable, c.env)
+		p := program{name: c.name}
+		p.hints = p.hintsByDefault(c.terminal)
+		args := []string{"--control-socket", path, "ping", "10.77.0.1@tcp"}
+		if c.option != "" {
+			args = append(args, "--hints", c.option)
+		}
+		got := runProgram(p, args...)
+		if hint := strings.Contains(got.stderr, "# 10.77.0.1@tcp: "); hint != c.want {
+			t.Errorf("%+v: hint %v:\n%s", c, hint, got.stderr)
+		}
+	}
+	t.Setenv(hintsVariable, "sometimes")
+	var warning strings.Builder
+	if p := (program{name: "lnetdctl", stderr: &warning}); !p.hintsByDefault(false) ||
+		warning.String() != "lnetdctl: warning: LNETDCTL_HINTS=sometimes: not auto, always or never\n" {
+		t.Errorf("%q", &warning)
+	}
+	t.Setenv(hintsVariable, "")
+	if got := runProgram(program{name: "lnetdctl"}, "net", "show", "--hints=sometimes", "--control-socket", path); got.status != exitInvalid ||
+		!strings.Contains(got.stderr, "not auto, always or never") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A person at a terminal is told what lnetctl keeps to itself.
 func TestHints(t *testing.T) {
 	path := serve(t, cannedPeer(t, "peerA"))

@@ -62,7 +62,7 @@ func (b *backend) SetNIHealth(nid lnet.NID, value int) error {
 func (b *backend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error) {
 	info, err := b.node.Node.Ping(ctx, to, node.PingOptions{Source: source})
 	if err != nil {
-		return api.PingResult{}, err
+		return api.PingResult{}, b.withCause(to.NID, err)
 	}
 	// A ping discovers nothing: what is known of the peer is from before, and of
 	// a stranger the NID that was pinged stands for the peer.
@@ -79,7 +79,7 @@ func (b *backend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) 
 func (b *backend) Discover(ctx context.Context, nid lnet.NID, force bool) (api.Peer, error) {
 	info, err := b.node.Discover(ctx, nid, force)
 	if err != nil {
-		return api.Peer{}, err
+		return api.Peer{}, b.withCause(nid, err)
 	}
 	return controlPeer(&info, b.boot, []api.PeerNI{}), nil
 }
@@ -87,7 +87,11 @@ func (b *backend) Discover(ctx context.Context, nid lnet.NID, force bool) (api.P
 func (b *backend) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[api.Peer, error] {
 	return func(yield func(api.Peer, error) bool) {
 		nis := []api.PeerNI{}
+		own := b.node.nids()
 		for info, err := range b.node.PeersAfter(ctx, after) {
+			if err == nil && !foreign(&info, own) {
+				continue
+			}
 			p := controlPeer(&info, b.boot, nis[:0])
 			if nis = p.NIs; !yield(p, err) {
 				return
@@ -107,6 +111,11 @@ func (b *backend) Peer(nid lnet.NID) (api.Peer, bool) {
 // AddPeer refuses a gateway, also one that the configuration file has made a peer
 // before it was a gateway (lnetctl 4.10, 8.3).
 func (b *backend) AddPeer(ctx context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions) error {
+	for _, nid := range append([]lnet.NID{primary}, others...) {
+		if b.node.owns(nid) {
+			return &discovery.PeerError{Op: "add", Peer: primary, NID: nid, Err: discovery.ErrInvalid}
+		}
+	}
 	if p, ok := b.node.Peer(primary); ok && p.Gateway {
 		return &discovery.PeerError{Op: "add", Peer: primary, Err: discovery.ErrBusy}
 	}
@@ -156,7 +165,12 @@ func (b *backend) ChangePolicies(ctx context.Context, change func(p *selection.P
 }
 
 func (b *backend) Explain(to, source lnet.NID, portal uint32) selection.Explanation {
-	return b.node.Explain(to, node.ExplainOptions{Source: source, Portal: portal})
+	e := b.node.Explain(to, node.ExplainOptions{Source: source, Portal: portal})
+	e.Err = b.withCause(to, e.Err)
+	if waits := b.waitsOn(to.Net()); waits != "" {
+		e.Steps = append([]selection.Step{{What: "here: " + waits}}, e.Steps...)
+	}
+	return e
 }
 
 func (b *backend) AddFault(r fault.Rule) error { return b.node.AddFault(r) }

@@ -253,6 +253,7 @@ func (t *nodeTask) settled(c *config.Config) (config.State, error) {
 		}
 	}
 	s.NIs = t.engines.resolved(s.NIs)
+	s.Peers = t.withoutOwn(s.Peers, s.NIs)
 	return s, nil
 }
 

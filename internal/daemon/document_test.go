@@ -420,7 +420,7 @@ route: [{net: tcp9, gateway: 10.78.0.11@tcp2}, {net: tcp9, gateway: 10.78.0.12@t
 	want := []string{
 		"7: route[0]: the route to tcp9 by 10.78.0.11@tcp2 is left out: the gateway is this node; ",
 		"4: net[1]: NI tcp1(eth9) cannot be brought up now: no such network device: no such device; with --wait it comes up when that can be",
-		"5: net[2]: NI o2ib(ib0) cannot be brought up now: this lnetd has no driver for o2ib nets; with --wait it comes up when that can be",
+		"5: net[2]: NI o2ib(ib0) cannot be brought up: this lnetd has no driver for o2ib nets; " + remedyNoDriver,
 		"6: net[3].local NI(s)[1]: NI 10.78.0.11@tcp2: eth1 has another NI of that net; leave one of the two out, or have it on a net of its own",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

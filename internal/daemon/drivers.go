@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"syscall"
@@ -35,6 +36,8 @@ type Driver struct {
 	// its device. The error, for an operator, says why its interface cannot be used.
 	// Nil: interfaces always can.
 	Usable func(ni *config.NI) (lnet.NID, string, error)
+	// BuiltIn reports whether this lnetd was built with the driver. Nil: it was.
+	BuiltIn func() bool
 	// Watch calls changed after each event that may have made an interface usable, until
 	// ctx is done. Nil: there are none.
 	Watch func(ctx context.Context, changed func()) error
@@ -88,8 +91,8 @@ func (t Drivers) Options() []config.DriverOptions {
 	return options
 }
 
-// of is the driver for a net type. NIs of a type that there is none for can be configured,
-// and wait for one.
+// of is the driver for a net type. NIs of a type that there is none for can be kept in the
+// configuration of a running node, for an lnetd that has one (decisions 99).
 func (t Drivers) of(typ lnet.NetType) *Driver {
 	for k := range t {
 		if t[k].Type == typ {
@@ -100,18 +103,52 @@ func (t Drivers) of(typ lnet.NetType) *Driver {
 	return &d
 }
 
-// absent is a driver that this lnetd has not got, with what can be set of it.
+// errNoDriver means that this lnetd has no driver for a net type. In contrast to an
+// interface that is missing, a driver does not come while lnetd runs.
+var errNoDriver = errors.New("this lnetd has no driver")
+
+// remedyNoDriver is what helps then.
+const remedyNoDriver = "leave the net out, or run an lnetd that is built with the driver (o2ib: go build -tags o2ib); " +
+	"to keep the NI in this node's configuration for such an lnetd: lnetdctl import --wait"
+
+func isNoDriver(err error) bool { return errors.Is(err, errNoDriver) }
+
+// noDriver is an NI that there is no driver for, for an operator.
+func noDriver(ni *config.NI) error {
+	return api.Fault{
+		Code: api.CodeInterface, Errno: -int(syscall.EPROTONOSUPPORT),
+		Text:   fmt.Sprintf("NI %s cannot be brought up", ni),
+		Cause:  fmt.Sprintf("this lnetd has no driver for %s nets", ni.Net.Type()),
+		Remedy: remedyNoDriver,
+	}.Because(errNoDriver)
+}
+
+// Undriven lists the NIs of a state that this lnetd has no driver for: such a configuration
+// is not for this lnetd.
+func (t Drivers) Undriven(file string, s *config.State) (list config.Problems) {
+	for k := range s.NIs {
+		ni := &s.NIs[k]
+		d := t.of(ni.Net.Type())
+		if ni.Net.Type() == lnet.TypeLO || d.BuiltIn == nil || d.BuiltIn() {
+			continue
+		}
+		list = append(list, undriven(file, ni))
+	}
+	return list
+}
+
+func undriven(file string, ni *config.NI) *config.Problem {
+	return config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s cannot be brought up: %s", ni, causeOf(noDriver(ni))), remedyNoDriver)
+}
+
+// absent is a driver that this lnetd does not have, with what can be set of it.
 func absent(o config.DriverOptions) Driver {
 	return Driver{
 		DriverOptions: o,
 		Name:          o.Type.String(),
+		BuiltIn:       func() bool { return false },
 		Usable: func(ni *config.NI) (lnet.NID, string, error) {
-			return lnet.NID{}, "", &api.Fault{
-				Code: api.CodeInterface, Errno: -int(syscall.EPROTONOSUPPORT),
-				Text:   fmt.Sprintf("NI %s cannot be brought up", ni),
-				Cause:  fmt.Sprintf("this lnetd has no driver for %s nets", o.Type),
-				Remedy: "leave it out, or have it wait for one: lnetdctl import --wait",
-			}
+			return lnet.NID{}, "", noDriver(ni)
 		},
 	}
 }

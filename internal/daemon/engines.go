@@ -106,7 +106,10 @@ func (e *engines) add(ctx context.Context, n *node.Node, ni *config.NI, wait boo
 	if l.waits != nil && !wait {
 		return e.unusable(ni, l.waits)
 	}
-	if l.waits != nil {
+	switch {
+	case isNoDriver(l.waits):
+		e.log.Warn(textUndriven, "ni", ni.String())
+	case l.waits != nil:
 		e.log.Warn(textWaits, "ni", ni.String(), "cause", causeOf(l.waits))
 	}
 	e.mu.Lock()
@@ -211,7 +214,7 @@ func (e *engines) removeNI(ctx context.Context, n *node.Node, ni *config.NI) err
 		}
 		e.log.Info("NI removed", "nid", own.String())
 	} else {
-		e.log.Info("NI removed, which waited for its interface", "ni", ni.String())
+		e.log.Info("NI removed, which was not up", "ni", ni.String())
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -44,6 +44,9 @@ func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy
 		switch {
 		case err != nil && isThere:
 			continue
+		case isNoDriver(err):
+			refused = append(refused, undriven(file, &ni))
+			continue
 		case err != nil:
 			waits = append(waits, config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s cannot be brought up now: %s", &ni, causeOf(err)), remedy))
 			continue

@@ -13,13 +13,21 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
+// downReason says why an NI is down, and the link's cause, if that is known.
+func downReason(i *node.NIInfo) string {
+	if i.LinkCause == "" {
+		return i.Down.String()
+	}
+	return i.Down.String() + " (" + i.LinkCause + ")"
+}
+
 // controlNI describes an NI as lnetctl shows it, with its CPU partitions, and with times
 // since boot.
 func controlNI(i *node.NIInfo, drivers Drivers, cpts string, boot time.Time) api.NI {
 	ni := api.NI{
 		NID:        i.NID,
 		Status:     "down",
-		Reason:     i.Down.String(),
+		Reason:     downReason(i),
 		Statistics: statistics(&i.Traffic),
 		UDSP:       udspInfo(&i.Policy),
 		Sent:       api.MessageCounts(i.Traffic.Sent),

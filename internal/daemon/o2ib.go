@@ -73,6 +73,7 @@ func (o *o2ib) driver() Driver {
 		Explain:  o2ibExplain,
 		Defaults: o2ibDefaults,
 		Usable:   o.usable,
+		BuiltIn:  o.builtIn,
 		Watch:    o.watch,
 	}
 }
@@ -132,6 +133,15 @@ func o2ibConfig(v config.Values) o2iblnd.Config {
 	c := o2iblnd.DefaultConfig()
 	putAll(&c, v, o2ibParameters())
 	return c
+}
+
+// builtIn reports whether this lnetd was built with the driver.
+func (o *o2ib) builtIn() bool {
+	p, err := o.open()
+	if err == nil {
+		_ = p.Close()
+	}
+	return !errors.Is(err, verbs.ErrNotBuilt)
 }
 
 func (o *o2ib) make(v config.Values, log *slog.Logger) (Made, error) {

@@ -57,6 +57,9 @@ func (o *o2ib) usable(ni *config.NI) (nid lnet.NID, device string, err error) {
 
 // unusable says why there is no RDMA for an NI.
 func (o *o2ib) unusable(ni *config.NI, device string, err error) error {
+	if errors.Is(err, verbs.ErrNotBuilt) {
+		return noDriver(ni)
+	}
 	f := api.Fault{
 		Code: api.CodeInterface, Errno: -int(syscall.ENODEV), Text: fmt.Sprintf("NI %s cannot be brought up", ni),
 		Remedy: "leave it out, or have it wait: lnetdctl import --wait",

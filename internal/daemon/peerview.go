@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/node"
 )
@@ -15,6 +16,7 @@ func controlPeer(i *node.PeerInfo, boot time.Time, nis []api.PeerNI) api.Peer {
 		ID: uint64(i.ID), Primary: i.Primary, MultiRail: i.MultiRail, State: uint32(i.State), Seq: i.Seq, Told: i.Told, Gateway: i.Gateway,
 		NIs: slices.Grow(nis, len(i.NIs)),
 	}
+	p.Unanswered = !i.Heard && !i.Gateway && !i.State.Has(discovery.Configured|discovery.LockPrimary)
 	for k := range i.NIs {
 		p.NIs = append(p.NIs, controlPeerNI(&i.NIs[k], boot))
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
@@ -18,6 +19,7 @@ func (b *backend) Routes() []api.Route {
 	for _, r := range b.node.postponed.all() { // they are down
 		routes = append(routes, api.Route{Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority})
 	}
+	slices.SortFunc(routes, compareRoutes) // the node keeps them at random places
 	return routes
 }
 

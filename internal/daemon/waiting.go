@@ -58,8 +58,11 @@ func (e *engines) waitsOn(n lnet.Net) bool {
 	return waits
 }
 
-// textWaits is what the log says of an NI whose interface cannot be used yet.
-const textWaits = "NI waits for its interface"
+// What the log says of an NI that is not up.
+const (
+	textWaits    = "NI waits for its interface"
+	textUndriven = "NI stays down: this lnetd has no driver for its net"
+)
 
 // retry brings up the NIs that wait and whose interface can be used now, and tells
 // whether there are any.

@@ -194,7 +194,7 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		driver:      d,
 		nid:         lnet.NIDFromIP(c.Net, addr),
 		address:     addr,
-		device:      dev.Name,
+		index:       dev.Index,
 		upper:       c.Upper,
 		tunables:    resolveTunables(c.Tunables, d.config.Tunables),
 		incarnation: uint64(d.config.Wall().UnixNano()),
@@ -210,7 +210,12 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		log = lnd.NewBoundedLog(c.Logger)
 	}
 	i.log = log.With("nid", i.nid.String())
-	i.link.Store(uint32(linkOf(dev, addr)))
+	i.device.Store(&dev.Name)
+	cause := i.linkCause(dev, nil)
+	i.downCause.Store(&cause)
+	if cause != "" {
+		i.link.Store(uint32(lnd.LinkDown))
+	}
 	i.ctx, i.cancel = context.WithCancel(context.Background())
 	return i, nil
 }

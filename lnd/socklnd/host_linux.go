@@ -2,6 +2,7 @@ package socklnd
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/jsimonetti/rtnetlink/v2"
@@ -20,12 +22,15 @@ import (
 )
 
 // HostNetwork returns the host's network: its TCP sockets, and its devices as
-// rtnetlink tells of them.
-func HostNetwork() Network { return hostNetwork{} }
+// rtnetlink describes them.
+func HostNetwork() Network { return &hostNetwork{} }
 
-type hostNetwork struct{}
+type hostNetwork struct {
+	mu    sync.Mutex   // guards moved
+	moved map[int]bool // indexes of devices that have left the network namespace, while it was watched
+}
 
-// errNoDevice is ENODEV in the words of who looks for an interface.
+// errNoDevice is ENODEV for an operator.
 var errNoDevice = lacking{"no such network device"}
 
 type lacking struct{ text string }
@@ -45,19 +50,10 @@ func (lacking) As(target any) bool {
 func (lacking) Is(target error) bool { return target == syscall.ENODEV }
 
 // Device implements Network.
-func (hostNetwork) Device(name string, nid lnet.NID) (Device, error) {
-	c, err := rtnetlink.Dial(nil)
+func (*hostNetwork) Device(name string, nid lnet.NID) (Device, error) {
+	links, addresses, err := listDevices()
 	if err != nil {
-		return Device{}, fmt.Errorf("rtnetlink: %w", err)
-	}
-	defer func() { _ = c.Close() }()
-	links, err := c.Link.List()
-	if err != nil {
-		return Device{}, fmt.Errorf("rtnetlink: list links: %w", err)
-	}
-	addresses, err := c.Address.List()
-	if err != nil {
-		return Device{}, fmt.Errorf("rtnetlink: list addresses: %w", err)
+		return Device{}, err
 	}
 	// An alias such as "eth0:1" is the label of an address.
 	base, _, alias := strings.Cut(name, ":")
@@ -79,7 +75,85 @@ func (hostNetwork) Device(name string, nid lnet.NID) (Device, error) {
 	return Device{}, noDevice(name, nid)
 }
 
-// suitable tells whether dev is the one that is looked for.
+// DeviceAt implements Indexed.
+func (h *hostNetwork) DeviceAt(index int) (Device, error) {
+	links, addresses, err := listDevices()
+	if err != nil {
+		return Device{}, err
+	}
+	for k := range links {
+		if l := &links[k]; l.Attributes != nil && int(l.Index) == index {
+			dev := describe(l)
+			dev.Addrs = addressesOf(addresses, l.Index, "")
+			return dev, nil
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.moved[index] {
+		return Device{}, fmt.Errorf("device %d: %w", index, ErrDeviceMoved)
+	}
+	return Device{}, fmt.Errorf("device %d: %w", index, errNoDevice)
+}
+
+// noteMoved keeps which devices have left the network namespace, and forgets those that
+// have come back.
+func (h *hostNetwork) noteMoved(messages []netlink.Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for k := range messages {
+		m := &messages[k]
+		if len(m.Data) < unix.SizeofIfInfomsg {
+			continue
+		}
+		index := int(int32(binary.NativeEndian.Uint32(m.Data[4:])))
+		switch m.Header.Type {
+		case unix.RTM_NEWLINK:
+			delete(h.moved, index)
+		case unix.RTM_DELLINK:
+			if !hasAttribute(m.Data[unix.SizeofIfInfomsg:], unix.IFLA_NEW_NETNSID) {
+				continue
+			}
+			if h.moved == nil {
+				h.moved = map[int]bool{}
+			}
+			h.moved[index] = true
+		}
+	}
+}
+
+func hasAttribute(b []byte, typ uint16) bool {
+	d, err := netlink.NewAttributeDecoder(b)
+	if err != nil {
+		return false
+	}
+	for d.Next() {
+		if d.Type() == typ {
+			return true
+		}
+	}
+	return false
+}
+
+// listDevices lists the devices and their addresses.
+func listDevices() ([]rtnetlink.LinkMessage, []rtnetlink.AddressMessage, error) {
+	c, err := rtnetlink.Dial(nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("rtnetlink: %w", err)
+	}
+	defer func() { _ = c.Close() }()
+	links, err := c.Link.List()
+	if err != nil {
+		return nil, nil, fmt.Errorf("rtnetlink: list links: %w", err)
+	}
+	addresses, err := c.Address.List()
+	if err != nil {
+		return nil, nil, fmt.Errorf("rtnetlink: list addresses: %w", err)
+	}
+	return links, addresses, nil
+}
+
+// suitable reports whether dev is the one that is looked for.
 func suitable(dev Device, name string, nid lnet.NID) bool {
 	switch {
 	case name != "":
@@ -108,6 +182,8 @@ func describe(l *rtnetlink.LinkMessage) Device {
 	carrier := a.Carrier == nil || *a.Carrier != 0
 	return Device{
 		Name:      a.Name,
+		Index:     int(l.Index),
+		NoCarrier: l.Flags&unix.IFF_UP != 0 && !carrier,
 		Up:        l.Flags&unix.IFF_UP != 0 && operational && carrier,
 		Off:       l.Flags&unix.IFF_UP == 0,
 		Loopback:  l.Flags&unix.IFF_LOOPBACK != 0,
@@ -152,7 +228,7 @@ func addressesOf(all []rtnetlink.AddressMessage, index uint32, label string) []n
 }
 
 // Watch implements Network.
-func (hostNetwork) Watch(ctx context.Context, changed func()) error {
+func (h *hostNetwork) Watch(ctx context.Context, changed func()) error {
 	c, err := rtnetlink.Dial(&netlink.Config{
 		Groups: unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR,
 	})
@@ -165,7 +241,9 @@ func (hostNetwork) Watch(ctx context.Context, changed func()) error {
 	// What changed between the first look and the subscription is not lost.
 	changed()
 	for {
-		if _, _, err := c.Receive(); err != nil {
+		_, messages, err := c.Receive()
+		h.noteMoved(messages)
+		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -179,7 +257,7 @@ func (hostNetwork) Watch(ctx context.Context, changed func()) error {
 }
 
 // Listen implements Network.
-func (hostNetwork) Listen(at netip.AddrPort, backlog int) (Listener, error) {
+func (*hostNetwork) Listen(at netip.AddrPort, backlog int) (Listener, error) {
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
 	if err != nil {
 		return nil, err
@@ -197,7 +275,7 @@ func (hostNetwork) Listen(at netip.AddrPort, backlog int) (Listener, error) {
 }
 
 // Dial implements Network.
-func (hostNetwork) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error) {
+func (*hostNetwork) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error) {
 	d := net.Dialer{
 		LocalAddr: net.TCPAddrFromAddrPort(from),
 		KeepAlive: -1, // Configure sets it

@@ -18,7 +18,8 @@ type Interface struct {
 	driver   *Driver
 	nid      lnet.NID
 	address  netip.Addr
-	device   string
+	device   atomic.Pointer[string] // its name, which changes when it is renamed
+	index    int                    // of the device, 0: not known; watchLink's
 	upper    lnd.Upper
 	tunables lnd.Tunables
 	log      *lnd.BoundedLog
@@ -32,9 +33,11 @@ type Interface struct {
 	ledger   ledger
 	pending  atomic.Int64 // messages that wait, of all peers
 	link     atomic.Uint32
-	linkUps  atomic.Uint32 // how often the link came back
-	failures failures
-	calls    calls
+	// downCause says why the link is down; empty: it is up.
+	downCause atomic.Pointer[string]
+	linkUps   atomic.Uint32 // how often the link came back
+	failures  failures
+	calls     calls
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -69,7 +72,7 @@ func (i *Interface) start() {
 func (i *Interface) NID() lnet.NID { return i.nid }
 
 // Device implements lnd.Interface.
-func (i *Interface) Device() string { return i.device }
+func (i *Interface) Device() string { return *i.device.Load() }
 
 // LargeNIDs implements lnd.Interface.
 func (i *Interface) LargeNIDs() bool { return true }

@@ -1,7 +1,10 @@
 package socklnd
 
 import (
-	"net/netip"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -14,31 +17,87 @@ func (i *Interface) watchLink() {
 	defer i.group.Done()
 	err := i.driver.config.Network.Watch(i.ctx, i.checkLink)
 	if err != nil && i.ctx.Err() == nil {
-		i.log.Warn("link state is not watched", "device", i.device, "cause", err)
+		i.log.Warn("link state is not watched", "device", i.Device(), "cause", err)
 	}
 }
 
-// checkLink looks at the device and tells the node of a change.
+// checkLink looks at the device and reports a change to the node. Only watchLink calls it.
 func (i *Interface) checkLink() {
-	state := lnd.LinkDown
-	dev, err := i.driver.config.Network.Device(i.device, lnet.NID{})
-	if err == nil {
-		state = linkOf(dev, i.address)
+	dev, err := i.findDevice()
+	cause := i.linkCause(dev, err)
+	state := lnd.LinkUp
+	if cause != "" {
+		state = lnd.LinkDown
+	} else {
+		i.follow(dev)
 	}
+	before := *i.downCause.Swap(&cause)
 	if lnd.LinkState(i.link.Swap(uint32(state))) == state {
+		if cause != before {
+			i.log.Tell(lnd.Line{Level: slog.LevelInfo, Text: "link is still down", Of: lnd.AboutNI(i.nid)}, slog.String("cause", cause))
+		}
 		return
 	}
 	if state == lnd.LinkUp {
 		i.linkUps.Add(1) // nothing is closed for what happened while it was away
 	}
-	i.log.Debug("link state changed", "device", i.device, "state", state.String()) // the node tells of it
+	i.log.Debug("link state changed", "device", i.Device(), "state", state.String()) // the node logs it
 	i.upper.LinkChanged(state)
 }
 
-// linkOf is the link state of an interface with an address on a device.
-func linkOf(dev Device, addr netip.Addr) lnd.LinkState {
-	if dev.Up && dev.Has(addr) {
-		return lnd.LinkUp
+// LinkCause implements lnd.LinkExplainer.
+func (i *Interface) LinkCause() string { return *i.downCause.Load() }
+
+// findDevice finds the device by its index, which it keeps when it is renamed; kernels
+// leave the NI down until it is configured again (decisions 98). If the device is gone, or
+// has lost the address, a device with the name that has the address takes its place.
+func (i *Interface) findDevice() (Device, error) {
+	network := i.driver.config.Network
+	at, ok := network.(Indexed)
+	if !ok || i.index == 0 {
+		return network.Device(i.Device(), lnet.NID{})
 	}
-	return lnd.LinkDown
+	dev, err := at.DeviceAt(i.index)
+	if err == nil && dev.Has(i.address) {
+		return dev, nil
+	}
+	if other, missing := network.Device(i.Device(), lnet.NID{}); missing == nil && other.Has(i.address) {
+		return other, nil
+	}
+	return dev, err
+}
+
+// follow takes over the index and the name of the device that the interface is on now.
+func (i *Interface) follow(dev Device) {
+	i.index = dev.Index
+	old := i.Device()
+	if dev.Name == old || strings.Contains(old, ":") { // an alias is the label of an address
+		return
+	}
+	i.device.Store(&dev.Name)
+	i.log.Tell(lnd.Line{Level: slog.LevelInfo, Text: "device was renamed", Of: lnd.AboutNI(i.nid)},
+		slog.String("from", old), slog.String("to", dev.Name))
+}
+
+// linkCause says why an interface is down whose device was looked for, and what to do. It
+// is empty if the interface is up.
+func (i *Interface) linkCause(dev Device, err error) string {
+	name := i.Device()
+	switch {
+	case errors.Is(err, ErrDeviceMoved):
+		return fmt.Sprintf("%s was moved to another network namespace: move it back, or run lnetd there", name)
+	case err != nil && i.index == 0:
+		return fmt.Sprintf("%s is missing (%v): restore it", name, err)
+	case err != nil:
+		return fmt.Sprintf("%s was removed: restore it, or delete the NI", name)
+	case dev.Off:
+		return fmt.Sprintf("%s is switched off: ip link set %s up", dev.Name, dev.Name)
+	case dev.NoCarrier:
+		return fmt.Sprintf("%s has no carrier: check its cable and the port at the other end", dev.Name)
+	case !dev.Up:
+		return fmt.Sprintf("%s is not operational: see ip -d link show %s", dev.Name, dev.Name)
+	case !dev.Has(i.address):
+		return fmt.Sprintf("%s has lost the address %s: add it again (ip address add), or delete the NI", dev.Name, i.address)
+	}
+	return ""
 }

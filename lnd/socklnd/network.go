@@ -32,14 +32,28 @@ type Network interface {
 	Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error)
 }
 
+// Indexed is a Network that finds devices by their index too, which a device keeps when
+// it is renamed.
+type Indexed interface {
+	Network
+
+	// DeviceAt finds the device with an index. ErrDeviceMoved means that it was moved to
+	// another network namespace; otherwise it was removed.
+	DeviceAt(index int) (Device, error)
+}
+
 // Device is a network device at one moment.
 type Device struct {
 	Name string
+	// Index is the device's index; 0 if it is not known.
+	Index int
 	// Addrs are its addresses with their subnets, in the host's order.
 	Addrs []netip.Prefix
-	// Off tells that the device has been switched off; then it is not Up.
+	// Off reports whether the device has been switched off; then it is not Up.
 	Off bool
-	// Up tells that the device is operationally up and has a carrier.
+	// NoCarrier reports whether the device has lost its carrier; then it is not Up.
+	NoCarrier bool
+	// Up reports whether the device is operationally up and has a carrier.
 	Up bool
 	// Loopback marks the host's loopback device.
 	Loopback bool

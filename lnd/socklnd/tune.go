@@ -69,7 +69,7 @@ func (i *Interface) Options() any {
 // connections gets them when the next message is for it; surplus ones stay. With busy polling
 // a connection is watched from its next message on.
 func (i *Interface) Tune(given any) error {
-	dev, _ := i.driver.config.Network.Device(i.device, lnet.NID{}) // one that is gone has no speed
+	dev, _ := i.driver.config.Network.Device(i.Device(), lnet.NID{}) // one that is gone has no speed
 	o, err := i.driver.resolveOptions(given, dev)
 	if err != nil {
 		return fmt.Errorf("socklnd: tune %s: %w", i.nid, err)

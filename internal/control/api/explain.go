@@ -19,6 +19,8 @@ type Explanation struct {
 	Path *Path `json:"path,omitempty"`
 	// Error says why there is no path.
 	Error string `json:"error,omitempty"`
+	// Remedy says what helps, if that is known.
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // ExplainedStep is one choice.

@@ -28,6 +28,9 @@ type Peer struct {
 	Seq     uint32 `json:"seq"`
 	Told    uint32 `json:"told"`
 	Gateway bool   `json:"gateway"`
+	// Unanswered reports that no message has ever come from the peer, that no program's
+	// message has been sent to it, and that it was not configured. A backup leaves it out, and lnetd removes it after a while.
+	Unanswered bool `json:"unanswered,omitempty"`
 	// NIs are its NIDs by net, the primary one's net first.
 	NIs []PeerNI `json:"nis"`
 }

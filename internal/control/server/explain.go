@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
@@ -56,6 +57,9 @@ func explained(to, source lnet.NID, e *selection.Explanation) api.Explanation {
 	}
 	if e.Err != nil {
 		out.Error = e.Err.Error()
+		if u, ok := errors.AsType[*UnreachableError](e.Err); ok {
+			out.Remedy = u.Remedy
+		}
 		return out
 	}
 	out.Path = pathOf(&e.Decision)

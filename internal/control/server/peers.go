@@ -185,5 +185,5 @@ var peerRemedies = []wording{
 	{err: discovery.ErrPermission, code: api.CodePeerRefused, remedy: "delete the peer first, and add it as it should be; one with a locked primary NID with --force"},
 	{err: discovery.ErrBusy, code: api.CodePeerRefused, remedy: "delete the routes through this gateway first; see them with: lnetdctl route show"},
 	{err: discovery.ErrNotUnique, code: api.CodePeerRefused, remedy: "a peer that is not Multi-Rail has one NID on each net"},
-	{err: discovery.ErrInvalid, code: api.CodePeerRefused, remedy: "0@lo and wildcards are no NIDs of peers"},
+	{err: discovery.ErrInvalid, code: api.CodePeerRefused, remedy: "0@lo, wildcards and the NIDs of this node are no NIDs of peers"},
 }

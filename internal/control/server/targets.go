@@ -32,6 +32,17 @@ func (h *handlers) each(
 	return reply
 }
 
+// UnreachableError is the error of a message that had no path, with the cause and the remedy
+// for an operator.
+type UnreachableError struct {
+	Err           error
+	Cause, Remedy string
+}
+
+func (e *UnreachableError) Error() string { return e.Err.Error() + ": " + e.Cause }
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
 func checkTargets(targets []string) *api.Fault {
 	switch {
 	case len(targets) == 0:
@@ -50,6 +61,11 @@ func targetFault(code api.Code, action, target string, err error) *api.Fault {
 	}
 	errno := Errno(err)
 	remedy := targetRemedies[errno]
+	if u, ok := errors.AsType[*UnreachableError](err); ok {
+		return api.Fault{
+			Code: code, Errno: -int(errno), Text: "failed to " + action + " " + target + ": " + api.Strerror(errno), Cause: u.Cause, Remedy: u.Remedy,
+		}.Because(err)
+	}
 	if errno == syscall.ETIMEDOUT {
 		errno = syscall.EIO // as kernels say (decisions 30)
 	}

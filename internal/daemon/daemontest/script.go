@@ -30,6 +30,7 @@ func Setup(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("PORT", strconv.Itoa(port))
+	env.Setenv("LNETDCTL_HINTS", "never") // scripts compare what stderr has
 	env.Values[notifiesKey{}] = map[string]*Notify{}
 	return nil
 }

@@ -1,0 +1,51 @@
+package daemon
+
+import (
+	"slices"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// owns reports whether an NI of this node that is up has a NID.
+func (t *nodeTask) owns(nid lnet.NID) bool { return slices.Contains(t.nids(), nid) }
+
+// foreign removes the NIDs of this node from a peer of a list. It reports whether any are
+// left: this node is not a peer of its own, although messages to itself, and its discovery,
+// leave an entry, which "peer show --nid" still shows.
+func foreign(p *node.PeerInfo, own []lnet.NID) bool {
+	p.NIs = slices.DeleteFunc(p.NIs, func(i node.PeerNIInfo) bool { return slices.Contains(own, i.NID) })
+	return len(p.NIs) > 0
+}
+
+// withoutOwn returns the peers of a configuration without the NIDs that the NIs of the same
+// configuration have on this host. One file for a whole site lists every server as a peer,
+// also the one that reads it (decisions 97).
+func (t *nodeTask) withoutOwn(peers []config.Peer, nis []config.NI) []config.Peer {
+	if len(peers) == 0 {
+		return peers
+	}
+	own := map[lnet.NID]bool{}
+	for k := range nis {
+		nid := nis[k].NID
+		if d := t.drivers.of(nis[k].Net.Type()); nid.IsZero() && d.Usable != nil {
+			nid, _, _ = d.Usable(&nis[k]) // zero: its interface is missing
+		}
+		own[nid] = true
+	}
+	isOwn := func(nid lnet.NID) bool { return own[nid] }
+	var kept []config.Peer
+	for _, p := range peers {
+		switch {
+		case isOwn(p.Primary):
+			t.log.Info("a peer of the configuration is this node: it is left out", "primary", p.Primary.String())
+			continue
+		case slices.ContainsFunc(p.Others, isOwn):
+			t.log.Info("a peer of the configuration has NIDs of this node: they are left out", "primary", p.Primary.String())
+			p.Others = slices.DeleteFunc(slices.Clone(p.Others), isOwn)
+		}
+		kept = append(kept, p)
+	}
+	return kept
+}

@@ -1,0 +1,72 @@
+package node
+
+import (
+	"errors"
+	"io"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+)
+
+// failure is the last failure that says something about a peer NI. It is kept until a
+// message comes from the peer NI.
+type failure struct {
+	second int64 // of the node's clock
+	at     time.Time
+	text   string
+}
+
+// noteFailure keeps a failure of p; an empty text is none. It keeps at most one per
+// second, since whole queues fail at once.
+func (n *Node) noteFailure(p *peerNI, text string) {
+	second := n.second.Load()
+	if f := p.failure.Load(); text == "" || f != nil && f.second == second {
+		return
+	}
+	p.failure.Store(&failure{second, time.Now(), text})
+}
+
+// failureText says what a driver's error tells about a peer: that it refuses or resets
+// connections, does not answer, or breaks the protocol. It is empty for errors that are
+// about this node, for connections that end in good order, and for ErrUnreachable, whose
+// cause was noted when the last attempt to connect failed.
+func failureText(err error) string {
+	is := func(targets ...error) bool {
+		for _, t := range targets {
+			if errors.Is(err, t) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case is(lnd.ErrUnreachable, lnd.ErrRestarted, lnd.ErrRecalled, lnd.ErrClosed), lnd.StatusOf(err) == lnd.StatusLocalAborted:
+		return ""
+	case is(syscall.ECONNREFUSED):
+		return "connection refused"
+	case is(syscall.ECONNRESET, syscall.EPIPE):
+		return "connection reset"
+	case is(syscall.EHOSTUNREACH, syscall.ENETUNREACH):
+		return "no IP route"
+	case is(lnd.ErrProtocol):
+		return "protocol error"
+	case is(lnd.ErrTimeout, syscall.ETIMEDOUT):
+		return "no answer in time"
+	}
+	return ""
+}
+
+// sendFailureText is failureText for the error of a message. A message also fails if the
+// peer closes a connection that was not established yet.
+func sendFailureText(err error) string {
+	e, ok := errors.AsType[*lnd.Error](err)
+	if !ok {
+		return ""
+	}
+	text := failureText(err)
+	if text == "" && e.Op == "connect" && (errors.Is(err, io.EOF) || errors.Is(err, lnd.ErrDisconnected)) && e.Status != lnd.StatusLocalAborted {
+		return "connection closed before it was established"
+	}
+	return text
+}

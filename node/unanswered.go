@@ -1,0 +1,82 @@
+package node
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+const (
+	// unansweredLife is how long, in seconds, the node keeps a peer that has never
+	// answered, that was of no use to a program, and that nobody configured, after the
+	// last attempt to reach it. Kernels
+	// keep such peers for ever (decisions 96).
+	unansweredLife = 600
+	// unansweredPause is the pause between two looks for such peers, in seconds.
+	unansweredPause = 60
+)
+
+// unanswered removes peers from which no message has ever come, and that nobody
+// configured.
+type unanswered struct {
+	// some reports whether there may be any: a peer NI was made since the last look.
+	some atomic.Bool
+	next int64 // when the discoverer looks again; a second of the node's clock
+}
+
+// expireUnanswered removes the peers whose time is over. It returns the pause until it is
+// to be called again.
+func (d *discoverer) expireUnanswered() time.Duration {
+	n := d.node
+	u := &n.unanswered
+	if !u.some.Load() {
+		return idle
+	}
+	now := n.second.Load()
+	if now < u.next {
+		return time.Duration(u.next-now) * time.Second
+	}
+	u.next = now + unansweredPause
+	u.some.Store(false)
+	var over []lnet.NID
+	for v, hold := range d.machine.Holds() {
+		if hold == discovery.Named {
+			continue
+		}
+		last, never := n.lastAttempt(v)
+		if !never {
+			continue
+		}
+		u.some.Store(true)
+		if _, free := n.disuse(v); free && now-last >= unansweredLife {
+			over = append(over, v.Primary)
+		}
+	}
+	for _, nid := range over {
+		d.machine.Forget(n.machineNow(), nid)
+		d.act()
+	}
+	return unansweredPause * time.Second
+}
+
+// lastAttempt returns the second in which the node made a peer or last failed to reach it.
+// never reports whether no message has come from the peer, and no program's message has
+// been sent to it.
+func (n *Node) lastAttempt(v *discovery.View) (last int64, never bool) {
+	for _, nid := range v.NIDs {
+		p := n.peers.find(nid)
+		if p == nil {
+			continue
+		}
+		if p.lastAlive.Load() != 0 || p.used.Load() != 0 {
+			return 0, false
+		}
+		last = max(last, p.born.Load())
+		if f := p.failure.Load(); f != nil {
+			last = max(last, f.second)
+		}
+	}
+	return last, true
+}
