@@ -8,28 +8,47 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/Mellanox/rdmamap"
+
 	"github.com/lnetd/lnetd/internal/metrics"
 )
 
-// rdmaSystem reads what sysfs says of RDMA devices. In a directory of each device it has
+// rdmaSystem knows the RDMA devices of a host. rdmamap lists them, and reads their ports and counters. The
+// network devices that they serve are read here, from
 //
-//	ports/PORT/gid_attrs/ndevs/INDEX   the network device of an entry of the port's table of addresses
-//	ports/PORT/counters/NAME           a counter, and so in hw_counters
+//	DEVICE/ports/PORT/gid_attrs/ndevs/INDEX   the network device of an entry of the port's table of addresses
 //
-// A table has hundreds of entries, most of which are empty and cannot be read. So a whole table is read
-// only if a network device was not looked for before, or has moved.
+// A table has hundreds of entries, most of which are empty and cannot be read. rdmamap reads the tables of
+// all devices for each network device. Here a whole table is read only if a network device was not looked
+// for before, or has moved.
 type rdmaSystem struct {
-	class string // /sys/class/infiniband
+	class    string                                          // rdmamap.RdmaClassDir
+	devices  func() []string                                 // the devices, in any order
+	counters func(device string, port int) map[string]uint64 // those that a port has
+	ipoib    func(netdev string) (device string, err error)  // finds the device of an InfiniBand interface
 
-	mu    sync.Mutex        // guards found
-	found map[string]string // the file that named a network device when it was last looked for
+	mu    sync.Mutex       // guards found
+	found map[string]place // where each network device was when it was last looked for
+}
+
+// place is where a network device was found.
+type place struct {
+	device string // "" if no device serves it
+	file   string // names the network device; "" for InfiniBand, whose tables name none
 }
 
 // hostRDMA is what the host has.
-var hostRDMA = &rdmaSystem{class: "/sys/class/infiniband"}
+var hostRDMA = &rdmaSystem{
+	class: rdmamap.RdmaClassDir, devices: rdmamap.GetRdmaDeviceList, counters: portCounters,
+	ipoib: rdmamap.GetRdmaDeviceForNetdevice,
+}
 
 // names are the devices, in order.
-func (s *rdmaSystem) names() []string { return children(s.class) }
+func (s *rdmaSystem) names() []string {
+	names := s.devices()
+	slices.Sort(names)
+	return names
+}
 
 // children are the names in a directory, in order. It returns none if the directory cannot be read.
 func children(dir string) (names []string) {
@@ -82,30 +101,42 @@ func readWord(file string) string {
 func (s *rdmaSystem) deviceOf(netdev string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	file := s.found[netdev]
-	if file == "" || readWord(file) != netdev {
-		file = ""
-		for _, name := range s.names() {
-			s.tables(name, func(at, serves string) bool {
-				if serves == netdev {
-					file = at
-				}
-				return file == ""
-			})
-			if file != "" {
-				break
-			}
-		}
+	p := s.found[netdev]
+	if !s.holds(netdev, p) {
+		p = s.search(netdev)
 		if s.found == nil {
-			s.found = make(map[string]string)
+			s.found = make(map[string]place)
 		}
-		s.found[netdev] = file
+		s.found[netdev] = p
 	}
-	if file == "" {
-		return ""
+	return p.device
+}
+
+// holds reports whether a network device is still where it was found.
+func (s *rdmaSystem) holds(netdev string, p place) bool {
+	if p.file != "" {
+		return readWord(p.file) == netdev
 	}
-	name, _, _ := strings.Cut(strings.TrimPrefix(file, s.class+"/"), "/")
-	return name
+	return p.device != "" && slices.Contains(s.devices(), p.device)
+}
+
+// search looks for a network device in the tables of all devices, and then by its hardware address.
+func (s *rdmaSystem) search(netdev string) (p place) {
+	for _, name := range s.names() {
+		s.tables(name, func(file, serves string) bool {
+			if serves == netdev {
+				p = place{name, file}
+			}
+			return p.file == ""
+		})
+		if p.file != "" {
+			return p
+		}
+	}
+	if device, err := s.ipoib(netdev); err == nil {
+		p.device = device
+	}
+	return p
 }
 
 // ports returns the ports of the devices that serve network devices, each once.
@@ -118,7 +149,9 @@ func (s *rdmaSystem) ports(netdevs []string) (list []metrics.RDMAPort) {
 		}
 		seen[device] = true
 		for _, port := range children(filepath.Join(s.class, device, "ports")) {
-			list = append(list, metrics.RDMAPort{Device: device, Port: port, Counters: s.counters(device, port)})
+			if n, err := strconv.Atoi(port); err == nil {
+				list = append(list, metrics.RDMAPort{Device: device, Port: port, Counters: s.counters(device, n)})
+			}
 		}
 	}
 	return list
@@ -127,15 +160,14 @@ func (s *rdmaSystem) ports(netdevs []string) (list []metrics.RDMAPort) {
 // lifespan lies among a port's counters, and says how old they may be.
 const lifespan = "lifespan"
 
-// counters are those that a port has. Not every device has both kinds.
-func (s *rdmaSystem) counters(device, port string) map[string]uint64 {
+// portCounters are those that a port has. Not every device has both kinds.
+func portCounters(device string, port int) map[string]uint64 {
 	all := map[string]uint64{}
-	for _, kind := range []string{"counters", "hw_counters"} {
-		dir := filepath.Join(s.class, device, "ports", port, kind)
-		for _, name := range children(dir) {
-			v, err := strconv.ParseUint(readWord(filepath.Join(dir, name)), 10, 64)
-			if err == nil && name != lifespan {
-				all[name] = v
+	for _, read := range []func(string, int) ([]rdmamap.RdmaStatEntry, error){rdmamap.GetRdmaSysfsStats, rdmamap.GetRdmaSysfsHwStats} {
+		entries, _ := read(device, port)
+		for _, e := range entries {
+			if e.Name != lifespan {
+				all[e.Name] = e.Value
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,16 @@ import (
 func sysfs(t *testing.T, files map[string]string) *rdmaSystem {
 	t.Helper()
 	s := &rdmaSystem{class: t.TempDir()}
+	s.devices = func() []string { return children(s.class) }
+	s.ipoib = func(netdev string) (string, error) {
+		if device, ok := strings.CutPrefix(netdev, "ib on "); ok {
+			return device, nil
+		}
+		return "", os.ErrNotExist
+	}
+	s.counters = func(device string, port int) map[string]uint64 {
+		return map[string]uint64{device: uint64(port)}
+	}
 	for name, value := range files {
 		file := filepath.Join(s.class, name)
 		var err error
@@ -30,26 +41,23 @@ func sysfs(t *testing.T, files map[string]string) *rdmaSystem {
 }
 
 // Devices are found by any of the network devices that they serve, of which a table has many empty
-// entries, and counters of all kinds are read.
+// entries. The counters of each of their ports are read.
 func TestRDMASystem(t *testing.T) {
 	s := sysfs(t, map[string]string{
-		"mlx5_0/ports/1/gid_attrs/ndevs/0":           "",
-		"mlx5_0/ports/1/gid_attrs/ndevs/1":           "eth0",
-		"mlx5_0/ports/1/gid_attrs/ndevs/2":           "eth0",
-		"mlx5_0/ports/1/gid_attrs/ndevs/9":           "eth0.5",
-		"mlx5_0/ports/1/counters/port_rcv_errors":    "3",
-		"mlx5_0/ports/1/hw_counters/lifespan":        "10",
-		"mlx5_0/ports/1/hw_counters/out_of_sequence": "18446744073709551615",
-		"mlx5_0/ports/2/gid_attrs/ndevs/0":           "eth1",
-		"mlx5_0/ports/2/counters/state":              "4: ACTIVE",
-		"rxe0/ports/1/gid_attrs/ndevs/0":             "bond0",
-		"siw0/ports/1/state":                         "4: ACTIVE",
+		"mlx5_0/ports/1/gid_attrs/ndevs/0": "",
+		"mlx5_0/ports/1/gid_attrs/ndevs/1": "eth0",
+		"mlx5_0/ports/1/gid_attrs/ndevs/2": "eth0",
+		"mlx5_0/ports/1/gid_attrs/ndevs/9": "eth0.5",
+		"mlx5_0/ports/2/gid_attrs/ndevs/0": "eth1",
+		"mlx5_0/ports/power":               "on",
+		"rxe0/ports/1/gid_attrs/ndevs/0":   "bond0",
+		"siw0/ports/1/state":               "4: ACTIVE",
 	})
 	want := []rdmaDevice{{"mlx5_0", []string{"eth0", "eth0.5", "eth1"}}, {"rxe0", []string{"bond0"}}, {name: "siw0"}}
 	if diff := cmp.Diff(want, s.list(), cmp.AllowUnexported(rdmaDevice{})); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
-	for netdev, want := range map[string]string{"eth0": "mlx5_0", "eth0.5": "mlx5_0", "eth1": "mlx5_0", "bond0": "rxe0", "eth9": ""} {
+	for netdev, want := range map[string]string{"eth0": "mlx5_0", "eth0.5": "mlx5_0", "eth1": "mlx5_0", "bond0": "rxe0", "ib on siw0": "siw0", "eth9": ""} {
 		for range 2 {
 			if got := s.deviceOf(netdev); got != want {
 				t.Errorf("%s is on %q, want %q", netdev, got, want)
@@ -57,13 +65,13 @@ func TestRDMASystem(t *testing.T) {
 		}
 	}
 	ports := []metrics.RDMAPort{
-		{Device: "mlx5_0", Port: "1", Counters: map[string]uint64{"port_rcv_errors": 3, "out_of_sequence": 1<<64 - 1}},
-		{Device: "mlx5_0", Port: "2", Counters: map[string]uint64{}},
+		{Device: "mlx5_0", Port: "1", Counters: map[string]uint64{"mlx5_0": 1}},
+		{Device: "mlx5_0", Port: "2", Counters: map[string]uint64{"mlx5_0": 2}},
 	}
 	if diff := cmp.Diff(ports, s.ports([]string{"eth1", "eth0", "eth9"})); diff != "" {
 		t.Errorf("ports (-want +got):\n%s", diff)
 	}
-	if got := (&rdmaSystem{class: filepath.Join(s.class, "none")}).list(); len(got) != 0 {
+	if got := sysfs(t, nil).list(); len(got) != 0 {
 		t.Errorf("without RDMA: %v", got)
 	}
 }
@@ -81,8 +89,8 @@ func TestRDMASystemFollowsDevices(t *testing.T) {
 	}
 	want := func(netdev, device, file string) {
 		t.Helper()
-		if got := s.deviceOf(netdev); got != device || file != "" && s.found[netdev] != filepath.Join(s.class, file) {
-			t.Errorf("%s is on %q (%s), want %q (%s)", netdev, got, s.found[netdev], device, file)
+		if got := s.deviceOf(netdev); got != device || file != "" && s.found[netdev].file != filepath.Join(s.class, file) {
+			t.Errorf("%s is on %q (%s), want %q (%s)", netdev, got, s.found[netdev].file, device, file)
 		}
 	}
 	want("eth0", "rxe0", first)
