@@ -75,7 +75,7 @@ func TestLostConnectionsAreRemembered(t *testing.T) {
 	for err, want := range map[error]string{
 		error(syscall.ECONNRESET): "connection reset",
 		lnd.ErrDisconnected:       "",
-		error(io.EOF):             "",
+		io.EOF:                    "",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRails(t, static(), 1, 1)

@@ -103,7 +103,7 @@ func TestAConnectionThatAnswersAgainHasItsWholeTime(t *testing.T) {
 			}
 			var none time.Time
 			for k, want := range [][2]time.Time{{received, acked}, {received, none}, {none, acked}, {none, none}} {
-				if s := conns[k].progress; s.receivedAt != want[0] || s.ackAt != want[1] {
+				if s := conns[k].progress; !s.receivedAt.Equal(want[0]) || !s.ackAt.Equal(want[1]) {
 					t.Errorf("%s: connection %d: due since %v and %v, want %v and %v", when, k, s.receivedAt, s.ackAt, want[0], want[1])
 				}
 			}
