@@ -26,22 +26,27 @@ func costs(text string) (uint64, error) {
 	return after.TotalAlloc - before.TotalAlloc, err
 }
 
-// checkCosts tests that a document costs no more than one of its size may.
+// checkCosts tests that twice as long a document costs about twice as much: of what is
+// quadratic it costs four times as much.
 func checkCosts(t interface {
 	Helper()
 	Errorf(string, ...any)
-}, text string,
+}, of func(size int) string,
 ) {
 	t.Helper()
-	// The shape of a document and the words for 10,000 problems take the first part. A value
-	// of two bytes takes a node each time that a part which is no YAML is left out.
-	const base, perByte = 64 << 20, 8000
-	if n, err := costs(text); n > base+perByte*uint64(len(text)) {
-		t.Errorf("%.40q: %d bytes cost %d: %.200v", text, len(text), n, err)
+	const size, base = 16 << 10, 4 << 20
+	once, _ := costs(of(size))
+	if twice, err := costs(of(2 * size)); twice > 3*once+base {
+		t.Errorf("%.40q: %d bytes, then %d: %.200v", of(size), once, twice, err)
 	}
 }
 
-// numbered lines are as long as size together.
+// repeated returns documents that repeat a unit.
+func repeated(before, unit, after string) func(size int) string {
+	return func(size int) string { return before + strings.Repeat(unit, max(size/len(unit), 1)) + after }
+}
+
+// numberedLines are as long as size together.
 func numberedLines(size int, format string) string {
 	var b strings.Builder
 	for k := 0; b.Len() < size; k++ {
@@ -50,35 +55,38 @@ func numberedLines(size int, format string) string {
 	return b.String()
 }
 
-// A document costs time and memory in proportion to its size. What costs more
-// than that takes hundreds of megabytes here.
+// A document costs memory in proportion to its size, whatever it repeats.
 func TestCostOfADocument(t *testing.T) {
-	const size = 1 << 16
 	for _, unit := range []string{
 		"[", "{", "{a: ", "{? ", "[a: ", "- ", "? ", ": ", ":", "!a ", "&a ", "*a ", "*a, ", "[*a, ", "!", "&", "*", "|", ">", "%", "@", "`",
 		"'", "\"", "\\", "\"a\" ", "#", " #", "\t", " ", "\n", "\r", "\x00", "\xef\xbb\xbf", "\xc3", "a", "a ", "a: ", ",", ", ", "]", "}", "[]", "{}",
-		"-", "---\n", "--- ", "...\n", "---\nnet:\n", "net:\n", "? a\n", "- a\n", "- *a\n", "a: b\n", "<<: *a\n", "- [a\n", " - a\n", "- - - a\n",
+		"-", "---\n", "--- ", "...\n", "---\nnet:\n", "net:\n", "? a\n", "- a\n", "- *a\n", "a: b\n", "<<: *a\n", "- [a\n", " - a\n", "- - - a\n", "[ #]\n ",
 	} {
-		for _, around := range [][2]string{
-			{}, {"net: ", ""}, {"net: [", "]"}, {"net: \"", "\""}, {"a: &a [b]\nnet:\n- ", "\n"}, {"route:\n- net: ", "\n"}, {"%", ""}, {"lnetd: |\n ", ""},
-		} {
-			checkCosts(t, around[0]+strings.Repeat(unit, size/8/len(unit))+around[1])
+		for _, around := range [][2]string{{}, {"net: [", "]"}, {"a: &a [b]\nnet:\n- ", "\n"}, {"net: \"", "\""}} {
+			checkCosts(t, repeated(around[0], unit, around[1]))
 		}
 	}
-	long := strings.Repeat("k", size/2)
-	for _, text := range []string{
-		numberedLines(size, "k%d: a"), numberedLines(size, "k%d: *a"), numberedLines(size, "- &a%d b"), numberedLines(size, "k%d: \""),
-		"net:\n- net type: tcp\n" + numberedLines(size, "  k%d: a"), "lnetd:\n" + numberedLines(size, "  k%d: a"),
-		"net: [" + strings.Repeat("a, ", size/3) + "]\n",
-		"lnetd:\n  \"" + long + "\":\n" + numberedLines(size/2, "    k%d: a"),
-		"a: &a " + long + "\nroute: [" + strings.Repeat("*a, ", size/8) + "]\n",
-		"a: &a " + long + "\nroute: [" + strings.Repeat("{net: *a}, ", size/22) + "]\n",
-		strings.Repeat(strings.Repeat("- ", depthMax/2)+"\n", size/depthMax),
-		strings.Repeat("- "+strings.Repeat("[", depthMax/2)+strings.Repeat("]", depthMax/2)+"\n", size/depthMax),
-		"a: \"]]]]]]]]\"\nb: " + strings.Repeat("[ #]\n", size/5), // 10,000 deep: the library stops
-		"\xff\xfe" + strings.Repeat("[\x00", size/2), "\xfe\xff" + strings.Repeat("\x00[", size/2), "\xff\xfe" + strings.Repeat("a\x00:\x00 \x00", size/8),
+	nested := strings.Repeat("[", depthMax/2) + strings.Repeat("]", depthMax/2)
+	for _, of := range []func(size int) string{
+		func(n int) string { return numberedLines(n, "k%d: a") },
+		func(n int) string { return numberedLines(n, "k%d: *a") },
+		func(n int) string { return numberedLines(n, "- &a%d b") },
+		func(n int) string { return numberedLines(n, "k%d: \"") },
+		func(n int) string { return "net:\n- net type: tcp\n" + numberedLines(n, "  k%d: a") },
+		func(n int) string { return "lnetd:\n" + numberedLines(n, "  k%d: a") },
+		func(n int) string {
+			return "net:\n- net type: tcp\n  interfaces:\n    " + strings.Repeat("0", 4*n) + ":\n" + numberedLines(4*n, "      k%d: a")
+		},
+		func(n int) string {
+			return "a: &a " + strings.Repeat("k", n/2) + "\nroute: [" + strings.Repeat("*a, ", n/8) + "]\n"
+		},
+		func(n int) string {
+			return "a: &a " + strings.Repeat("k", n/2) + "\nroute: [" + strings.Repeat("{net: *a}, ", n/22) + "]\n"
+		},
+		repeated("", strings.Repeat("- ", depthMax/2)+"\n", ""), repeated("", "- "+nested+"\n", ""),
+		repeated("\xff\xfe", "[\x00", ""), repeated("\xfe\xff", "\x00[", ""), repeated("\xff\xfe", "a\x00:\x00 \x00", ""),
 	} {
-		checkCosts(t, text)
+		checkCosts(t, of)
 	}
 }
 
@@ -87,7 +95,7 @@ func TestCostOfAnything(t *testing.T) {
 	word := rapid.StringOfN(rapid.SampledFrom([]rune("[]{}:,-?&*!|>'\"#%@ \t\nabn0<")), 1, 12, -1)
 	rapid.Check(t, func(t *rapid.T) {
 		before, unit := word.Draw(t, "before"), word.Draw(t, "unit")
-		checkCosts(t, before+strings.Repeat(unit, (8<<10)/len(unit)))
+		checkCosts(t, repeated(before, unit, ""))
 	})
 }
 
