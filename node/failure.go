@@ -17,8 +17,8 @@ type failure struct {
 	text   string
 }
 
-// noteFailure keeps a failure of p; an empty text is none. It keeps at most one per
-// second, since whole queues fail at once.
+// noteFailure keeps text as the last failure of p, unless it is empty. It keeps at most one
+// per second, since whole queues fail at once.
 func (n *Node) noteFailure(p *peerNI, text string) {
 	second := n.second.Load()
 	if f := p.failure.Load(); text == "" || f != nil && f.second == second {

@@ -10,15 +10,15 @@ import (
 
 const (
 	// unansweredLife is how long, in seconds, the node keeps a peer that has never
-	// answered, that was of no use to a program, and that nobody configured, after the
-	// last attempt to reach it. Kernels
+	// answered, that no program used, and that is not configured, after the last
+	// attempt to reach it. Kernels
 	// keep such peers for ever (decisions 96).
 	unansweredLife = 600
 	// unansweredPause is the pause between two looks for such peers, in seconds.
 	unansweredPause = 60
 )
 
-// unanswered removes peers from which no message has ever come, and that nobody
+// unanswered removes peers from which no message has ever come, and that are not
 // configured.
 type unanswered struct {
 	// some reports whether there may be any: a peer NI was made since the last look.

@@ -182,9 +182,11 @@ func undriven(from string, c *config.Config) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return api.Fault{
-		Code: api.CodeConfigInvalid, Text: "the configuration is not for this lnetd", Remedy: list[0].Remedy,
-	}.Because(list)
+	remedy := list[0].Remedy // the same for all, and said once
+	for _, p := range list {
+		p.Remedy = ""
+	}
+	return api.Fault{Code: api.CodeConfigInvalid, Text: "the configuration is not for this lnetd", Remedy: remedy}.Because(list)
 }
 
 // load reads the configuration file, if there is one, and puts the command

@@ -37,7 +37,8 @@ peers that discovery has found are left to it. "plan" prints the steps
 beforehand, as does --dry-run.
 
 An NI whose interface is not there, or has no address, is refused, as is one of a net
-that lnetd has no driver for; with --wait it comes up when that can be.`,
+that lnetd has no driver for; with --wait the first comes up when that can be, and
+the other stays down, for an lnetd that has the driver.`,
 		example: `lnetdctl apply lnet.yaml
 lnetdctl apply --dry-run /etc/lnet.conf
 lnetdctl apply --wait site.yaml`,

@@ -28,7 +28,8 @@ of it is done, or nothing. What is there already stays as it is. See "plan" for
 what a file would change, and "apply" to make the node what a file says.
 
 An NI whose interface is not there, or has no address, is refused, as is one of a net
-that lnetd has no driver for; with --wait it comes up when that can be.
+that lnetd has no driver for; with --wait the first comes up when that can be, and
+the other stays down, for an lnetd that has the driver.
 
 With --del NIs, routes, peers and policies go that the file names. Of the parameters
 that it names, as with lnetctl, numa_range, max_interfaces and discovery get their

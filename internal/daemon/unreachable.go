@@ -10,8 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// withCause adds to the error of a message to a NID that had no path why there is none, and
-// what helps.
+// withCause adds the cause and a remedy to the error of a message that had no path.
 func (b *backend) withCause(to lnet.NID, err error) error {
 	if err == nil || server.Errno(err) != syscall.EHOSTUNREACH {
 		return err

@@ -108,6 +108,7 @@ func (m *machine) ctl(t *testing.T, args ...string) ran {
 	t.Helper()
 	var out, err bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), filepath.Join(m.Programs, "lnetdctl"), append([]string{"--control-socket", m.Socket}, args...)...)
+	cmd.Env = append(os.Environ(), "LNETDCTL_HINTS=never")
 	cmd.Stdout, cmd.Stderr = &out, &err
 	var exit *exec.ExitError
 	if e := cmd.Run(); e != nil && !errors.As(e, &exit) {
