@@ -163,5 +163,8 @@ func Within(t *testing.T, d time.Duration, what string, f func() error) {
 	}
 }
 
+// PID is the process's.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Signal sends lnetd a signal.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
