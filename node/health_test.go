@@ -1,7 +1,9 @@
 package node_test
 
 import (
+	"errors"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +49,23 @@ func TestHealthStaysInRange(t *testing.T) {
 				t.Errorf("sensitivity %d, set to %d: failure leaves %d, success %d; want %d and %d",
 					c.sensitivity, c.set, failed[0], mended[0], c.failed, c.mended)
 			}
+		}
+	})
+}
+
+// Memory of a program that is gone costs no NI any health, and the message is not sent again.
+func TestLostMemoryCostsNoHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, static(), 2, 2)
+		r.fails(func(tx *lnd.Tx) error { return fault(lnd.StatusLocalAborted, tx.To.NID, syscall.EFAULT) })
+		if e := r.put(t, node.PutOptions{}); !errors.Is(e.Err, syscall.EFAULT) {
+			t.Errorf("event %+v", e)
+		}
+		if sent := r.took(); len(sent) != 1 {
+			t.Errorf("sent %+v", sent)
+		}
+		if nis, peers := r.healthOf(); lost(nis)+lost(peers) != 0 {
+			t.Errorf("NIs %v, peer NIs %v", nis, peers)
 		}
 	})
 }

@@ -152,6 +152,32 @@ func TestRecoveryAfterALongCut(t *testing.T) {
 	}
 }
 
+// A peer NI that is heard from is pinged within 2 s, if its next ping was due in 3 s or more.
+//
+// discovery 9.5, 9.7
+func TestRecoveryAfterAShortCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, static(), 1, 2)
+		r.hears(t)
+		if err := r.a.SetPeerHealth(r.nb[1], 0); err != nil {
+			t.Fatal(err)
+		}
+		r.fails(as(lnd.StatusRemoteError))
+		var at []int
+		for len(at) < 3 { // the next one is due in 8 s
+			time.Sleep(time.Second)
+			at = append(at, r.pingsTo(r.nb[1])...)
+		}
+		r.fails(nil)
+		r.hears(t)
+		r.took()
+		time.Sleep(2 * time.Second)
+		if next := r.pingsTo(r.nb[1]); len(next) == 0 {
+			t.Errorf("pings at %v, and no other one 2 s later", at)
+		}
+	})
+}
+
 // A peer NI is pinged at its own NID only once it has been heard from.
 //
 // discovery 9.4, 9.7

@@ -140,6 +140,7 @@ func TestRouteFollowsPingInfo(t *testing.T) {
 			{name: "far net down, two hops said", near: up, far: down, hops: 2, single: true},
 			{name: "far net down, which does not matter", near: up, far: down, asymmetric: true, up: true, single: true},
 			{name: "one of two far NIDs down", near: up, far: down, second: up, up: true, single: true},
+			{name: "the other of two far NIDs down", near: up, far: up, second: down, up: true, single: true},
 			{name: "further away", near: up, up: true},
 			{name: "further away, two hops said", near: up, hops: 2, up: true},
 			{name: "further away, one hop said", near: up, hops: 1},
@@ -159,9 +160,10 @@ func TestRouteFollowsPingInfo(t *testing.T) {
 							info.Features |= lnet.FeatRoutingDisabled
 						}
 						info.NIs = []lnet.PingNI{{NID: parseNID(t, gatewayNear), Status: c.near}}
-						for nid, s := range map[string]lnet.NIStatus{gatewayFar: c.far, "10.77.1.2@tcp1": c.second} {
+						for k, s := range []lnet.NIStatus{c.far, c.second} {
 							if s != none {
-								info.NIs = append(info.NIs, lnet.PingNI{NID: parseNID(t, nid), Status: s})
+								nid := parseNID(t, []string{gatewayFar, "10.77.1.2@tcp1"}[k])
+								info.NIs = append(info.NIs, lnet.PingNI{NID: nid, Status: s})
 							}
 						}
 						info.Seq++

@@ -45,6 +45,12 @@ route:
       gateway: 10.0.0.1@o2ib0
       hop: 1
 `},
+	{name: "the most hops", texts: inline("routes='tcp0 255 10.0.0.1@o2ib0'"), hop: 1, want: `
+route:
+    - net: tcp0
+      gateway: 10.0.0.1@o2ib0
+      hop: 255
+`},
 	{name: "the default hop overrides none", texts: inline("tcp0 10.0.0.1@o2ib0; tcp1 3 10.0.0.1@o2ib0"), hop: 9, want: `
 route:
     - net: tcp0

@@ -299,6 +299,34 @@ func TestALargeNIDDoesNotFitOnV3(t *testing.T) {
 	s.done()
 }
 
+// An acknowledgement that was to go along with a message goes alone if the message cannot be
+// encoded.
+//
+// lnet-wire 4.9
+func TestAnAckOutlivesItsMessage(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n)
+	w := p.connect(protocol.Control)
+	n.awaitSettled(p.id())
+	large, err := lnet.ParseNID("2001:db8::1@tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := n.peersOf(p.nid())[0].set.Load().control[0]
+	takeRole(c)
+	bad := n.putWith(large, p.id(), nil)
+	if err := c.acknowledge(7); err != nil {
+		t.Fatal(err)
+	}
+	c.flush()
+	if f := w.frame(); f.Type != protocol.FrameNoop || f.Ack != 7 {
+		t.Errorf("frame %+v", f)
+	}
+	if err := bad.fails(lnd.StatusLocalError); !errors.Is(err, lnd.ErrLargeNID) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // lnet-wire 4.9
 func TestALargeNIDFitsOnV4(t *testing.T) {
 	n := start(t, nil)
