@@ -25,6 +25,10 @@ var starts = []start{
 		budget: budget{faults: 3, losses: 1, restarts: 1, changes: 3, talks: 1},
 	},
 	{
+		name: "two acquainted, one as two peers", nets: []int{1, 2}, acquainted: true, notices: true, given: asTwoPeers, steps: 4, full: 8,
+		budget: budget{faults: 2, losses: 1, restarts: 1, changes: 1},
+	},
+	{
 		name: "three strangers", nets: []int{1, 2, 2}, notices: true, steps: 4, full: 8,
 		budget: budget{faults: 1, losses: 1, restarts: 1, changes: 1, talks: 2},
 	},
@@ -32,4 +36,33 @@ var starts = []start{
 		name: "three acquainted", nets: []int{1, 2, 2}, acquainted: true, steps: 4, full: 8,
 		budget: budget{faults: 2, losses: 1, restarts: 1, changes: 2, talks: 1},
 	},
+}
+
+// asTwoPeers has node 1 know node 0 as two peers. A push to the first one is late, and tells
+// of fewer NIDs of node 1 than the push to the second one, which has left as well.
+func asTwoPeers(w *world) {
+	a, b := w.nodes[0], w.nodes[1]
+	b.change(b.nid(1), 0)
+	b.run(stepsToRest)
+	b.change(b.nid(1), 1)
+	b.run(stepsToRest)
+	a.change(a.nid(1), 0)
+	a.run(stepsToRest)
+	for k := range w.letters {
+		if l := &w.letters[k]; l.sender == a && l.kind == kindPush {
+			l := w.remove(k)
+			for way := range l.ways {
+				if l.ways[way].from == a.nid(1) {
+					l.take(way)
+					break
+				}
+			}
+			w.arrive(l)
+			break
+		}
+	}
+	b.m.ForcePushAll(w.now)
+	for _, n := range w.nodes {
+		n.run(stepsToRest)
+	}
 }

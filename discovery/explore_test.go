@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	exploreFull   = flag.Bool("explore-full", false, "TestExplore takes 12 steps with 2 nodes and 8 with 3, which takes minutes")
+	exploreFull   = flag.Bool("explore-full", false, "TestExplore goes to the full depth of each start, which takes minutes")
 	exploreStates = flag.Int("explore-states", 20_000_000, "how many states of one world TestExplore looks at before it fails; 1 million takes about 100 MB")
 )
 
@@ -23,9 +23,10 @@ type budget struct{ faults, losses, restarts, changes, talks int }
 // start is a world that the explorer starts from.
 type start struct {
 	name       string
-	nets       []int // of each node: how many of its NIs are there at first
-	acquainted bool  // all nodes know each other
-	notices    bool  // drivers tell of new lives
+	nets       []int          // of each node: how many of its NIs are there at first
+	acquainted bool           // all nodes know each other
+	notices    bool           // drivers tell of new lives
+	given      func(w *world) // what has happened besides, nil if nothing has
 	budget     budget
 	// steps is how long a path is at most, full what it is with -explore-full.
 	steps, full int
@@ -140,6 +141,9 @@ func (s start) world() *world {
 		w.settle()
 		w.verify()
 		w.calm = false
+	}
+	if s.given != nil {
+		s.given(w)
 	}
 	return w
 }
