@@ -194,7 +194,6 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		driver:      d,
 		nid:         lnet.NIDFromIP(c.Net, addr),
 		address:     addr,
-		index:       dev.Index,
 		upper:       c.Upper,
 		tunables:    resolveTunables(c.Tunables, d.config.Tunables),
 		incarnation: uint64(d.config.Wall().UnixNano()),
@@ -204,6 +203,7 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		claims:      lnd.Claims{Rate: lnd.ClaimRate},
 		hosts:       lnd.Claims{Rate: hostRate},
 	}
+	i.index.Store(int64(dev.Index))
 	i.options.Store(&o)
 	log := d.log
 	if c.Logger != nil {

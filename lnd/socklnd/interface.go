@@ -19,7 +19,7 @@ type Interface struct {
 	nid      lnet.NID
 	address  netip.Addr
 	device   atomic.Pointer[string] // its name, which changes when it is renamed
-	index    int                    // of the device, 0: not known; watchLink's
+	index    atomic.Int64           // of the device, 0: not known
 	upper    lnd.Upper
 	tunables lnd.Tunables
 	log      *lnd.BoundedLog

@@ -21,7 +21,7 @@ func (i *Interface) watchLink() {
 	}
 }
 
-// checkLink looks at the device and reports a change to the node. Only watchLink calls it.
+// checkLink looks at the device and reports a change to the node. One call at a time.
 func (i *Interface) checkLink() {
 	dev, err := i.findDevice()
 	cause := i.linkCause(dev, err)
@@ -54,10 +54,11 @@ func (i *Interface) LinkCause() string { return *i.downCause.Load() }
 func (i *Interface) findDevice() (Device, error) {
 	network := i.driver.config.Network
 	at, ok := network.(Indexed)
-	if !ok || i.index == 0 {
+	index := int(i.index.Load())
+	if !ok || index == 0 {
 		return network.Device(i.Device(), lnet.NID{})
 	}
-	dev, err := at.DeviceAt(i.index)
+	dev, err := at.DeviceAt(index)
 	if err == nil && dev.Has(i.address) {
 		return dev, nil
 	}
@@ -69,7 +70,7 @@ func (i *Interface) findDevice() (Device, error) {
 
 // follow takes over the index and the name of the device that the interface is on now.
 func (i *Interface) follow(dev Device) {
-	i.index = dev.Index
+	i.index.Store(int64(dev.Index))
 	old := i.Device()
 	if dev.Name == old || strings.Contains(old, ":") { // an alias is the label of an address
 		return
@@ -86,7 +87,7 @@ func (i *Interface) linkCause(dev Device, err error) string {
 	switch {
 	case errors.Is(err, ErrDeviceMoved):
 		return fmt.Sprintf("%s was moved to another network namespace: move it back, or run lnetd there", name)
-	case err != nil && i.index == 0:
+	case err != nil && i.index.Load() == 0:
 		return fmt.Sprintf("%s is missing (%v): restore it", name, err)
 	case err != nil:
 		return fmt.Sprintf("%s was removed: restore it, or delete the NI", name)

@@ -141,7 +141,7 @@ func (u user) do(t *testing.T, stdin string, args ...string) said {
 }
 
 func (u user) environ() []string {
-	return append(os.Environ(), "LNETD_CONTROL_SOCKET="+u.at.Socket, fmt.Sprintf("LST_SESSION=%d", u.key))
+	return append(os.Environ(), "LNETDCTL_HINTS=never", "LNETD_CONTROL_SOCKET="+u.at.Socket, fmt.Sprintf("LST_SESSION=%d", u.key))
 }
 
 // want checks what a command says on stdout. It succeeds, and complains of nothing.

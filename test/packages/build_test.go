@@ -311,6 +311,7 @@ func needMachine(t *testing.T) {
 // Given a URL of the documentation that is none, then build says so at once; with one that
 // is, it goes on.
 func TestDocs(t *testing.T) {
+	needMachine(t)
 	for docs, good := range map[string]bool{
 		"":                               true,
 		"https://wiki.example.com/lnetd": true,

@@ -68,7 +68,7 @@ func (c *channel) Listen(addr netip.AddrPort, backlog int) (verbs.ID, error) {
 	i, err := c.open(func(ch *C.o2_chan, token C.uint64_t, out **C.o2_id) C.int {
 		rc := C.o2_listen(ch, &a, C.int(backlog), token, out)
 		if rc == 0 {
-			noteContext(*out, nil)
+			noteUse(*out, nil)
 		}
 		return rc
 	})
@@ -122,7 +122,7 @@ func (c *channel) deliver(e *C.o2_event, to *verbs.Event) bool {
 	}
 	i := c.ids[uint64(e.token)]
 	if i != nil && to.Kind == verbs.EventDeviceRemoval {
-		_, _ = hold(&i.handle, func(c *C.o2_id) C.int { endContext(c); return 0 })
+		_, _ = hold(&i.handle, func(c *C.o2_id) C.int { endContext(uintptr(C.o2_id_context(c, new(C.int)))); return 0 })
 	}
 	to.ID = i
 	return i != nil

@@ -1,9 +1,6 @@
-//go:build o2ib
+//go:build o2ib && cgo
 
 package rdmacore
-
-// #include "o2.h"
-import "C"
 
 import (
 	"os"
@@ -38,31 +35,24 @@ type file struct {
 // contexts are those that this process has, by the library's address.
 var contexts struct {
 	sync.Mutex
-	all map[C.uintptr_t]*context
+	all map[uintptr]*context
 }
 
-// noteContext notes what an ID is bound to, and that d uses it if d is not nil.
-func noteContext(c *C.o2_id, d *device) {
-	var port C.int
-	key := C.o2_id_context(c, &port)
-	if key == 0 {
-		return
-	}
-	var fds [2]C.int
-	var dir [256]C.char
-	C.o2_id_files(c, &fds[0], &fds[1], &dir[0], C.int(len(dir)))
+// noteContext notes that this process has the context at key, with its descriptors and its directory in
+// sysfs, and that d uses it if d is not nil.
+func noteContext(key uintptr, fds [2]int32, sysfs string, d *device) {
 	contexts.Lock()
 	defer contexts.Unlock()
 	x := contexts.all[key]
 	if x == nil {
 		x = &context{devices: make(map[*device]struct{})}
 		if contexts.all == nil {
-			contexts.all = make(map[C.uintptr_t]*context)
+			contexts.all = make(map[uintptr]*context)
 		}
 		contexts.all[key] = x
 	}
 	x.over = false
-	x.sysfs = C.GoString(&dir[0])
+	x.sysfs = sysfs
 	x.inode = inodeOf(x.sysfs)
 	for k := range fds {
 		x.files[k] = fileOf(int(fds[k]))
@@ -76,7 +66,7 @@ func noteContext(c *C.o2_id, d *device) {
 func leaveContext(d *device) {
 	contexts.Lock()
 	defer contexts.Unlock()
-	if x := contexts.all[d.context]; x != nil {
+	if x := contexts.all[uintptr(d.context)]; x != nil {
 		delete(x.devices, d)
 	}
 }
@@ -105,10 +95,8 @@ func releaseRemoved() {
 // removed reports whether the kernel has begun to remove the device.
 func (x *context) removed() bool { return x.over || x.inode != 0 && inodeOf(x.sysfs) != x.inode }
 
-// endContext notes that the device of an ID is removed.
-func endContext(c *C.o2_id) {
-	var port C.int
-	key := C.o2_id_context(c, &port)
+// endContext notes that the device of the context at key is removed.
+func endContext(key uintptr) {
 	contexts.Lock()
 	defer contexts.Unlock()
 	if x := contexts.all[key]; x != nil {

@@ -46,12 +46,23 @@ func (i *id) Device() (d verbs.Device, port int, err error) {
 			found.attr = verbs.DeviceAttr{Name: C.GoString(&a.name[0]), Ports: int(a.ports), MaxQP: int(a.max_qp), MaxWR: int(a.max_wr), MaxPieces: int(a.max_sge),
 				MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe), MaxMR: int(a.max_mr), MaxMemory: uint64(a.max_memory), Vectors: int(a.vectors)}
 			p.devices[context] = found
-			noteContext(c, found)
+			noteUse(c, found)
 		}
 		d, port = found, int(n)
 		return 0
 	})
 	return d, port, err
+}
+
+// noteUse notes what an ID is bound to, and that d uses it if d is not nil.
+func noteUse(c *C.o2_id, d *device) {
+	var port C.int
+	if key := C.o2_id_context(c, &port); key != 0 {
+		var fds [2]int32
+		var dir [256]C.char
+		C.o2_id_files(c, (*C.int)(&fds[0]), (*C.int)(&fds[1]), &dir[0], C.int(len(dir)))
+		noteContext(uintptr(key), fds, C.GoString(&dir[0]), d)
+	}
 }
 
 func (d *device) Attr() verbs.DeviceAttr { return d.attr }
@@ -109,25 +120,6 @@ type region struct {
 	pin        runtime.Pinner // of a program's memory, should it be Go's
 }
 
-func (d *device) Alloc(size int, huge bool, a verbs.Access) (verbs.Memory, error) {
-	b, err := verbs.Map(size, huge)
-	if err != nil {
-		return nil, err
-	}
-	m, err := d.register(&region{b: b, own: true}, a)
-	if err != nil {
-		_ = syscall.Munmap(b)
-	}
-	return m, err
-}
-
-func (d *device) Register(b []byte, a verbs.Access) (verbs.Memory, error) {
-	if len(b) == 0 {
-		return nil, verbs.Wrap(syscall.EINVAL, "register no bytes")
-	}
-	return d.register(&region{b: b}, a)
-}
-
 func (d *device) register(m *region, a verbs.Access) (verbs.Memory, error) {
 	m.p = d.p
 	m.pin.Pin(unsafe.SliceData(m.b))
@@ -144,10 +136,7 @@ func (d *device) register(m *region, a verbs.Access) (verbs.Memory, error) {
 	return nil, verbs.Wrap(err, "register %d bytes with %s", len(m.b), d.attr.Name)
 }
 
-func (m *region) Bytes() []byte { return m.b }
-func (m *region) Addr() uint64  { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(m.b)))) }
-func (m *region) LKey() uint32  { return uint32(m.lkey) }
-func (m *region) RKey() uint32  { return uint32(m.rkey) }
+func (m *region) Addr() uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(m.b)))) }
 
 func (m *region) Close() error {
 	err := end(&m.handle, func(c *C.o2_mr) C.int { return C.o2_mem_unreg(c) })

@@ -71,25 +71,6 @@ func (q *cq) poll(wc []verbs.Completion, arm C.int, spin time.Duration) (int, er
 
 func (q *cq) Poll(wc []verbs.Completion) (int, error) { return q.poll(wc, 0, 0) }
 
-func (q *cq) harvest(uintptr) bool {
-	q.n, q.err = q.poll(q.wc, 1, q.spin.Time(q.limit))
-	if q.n > 0 || q.err != nil {
-		q.spin.Found(q.limit)
-		return true
-	}
-	q.spin.Missed()
-	q.p.sleeps.Add(1)
-	return false
-}
-
-func (q *cq) Wait(wc []verbs.Completion, spin time.Duration) (int, error) {
-	q.wc, q.limit, q.n, q.err = wc, spin, 0, nil
-	if err := q.w.wait(q.look); err != nil {
-		return 0, err
-	}
-	return q.n, q.err
-}
-
 func (q *cq) Close() error {
 	err := end(&q.handle, func(c *C.o2_cq) C.int { return C.o2_cq_close(c) })
 	if err == nil {
