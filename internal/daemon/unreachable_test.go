@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control/api"
@@ -24,7 +25,9 @@ func stepTexts(e *selection.Explanation) (texts []string) {
 // A ping, a discovery and an explanation without a path say why there is none: no NI and no
 // route, an NI that waits, a route whose gateway's net waits, or a gateway that is down.
 // Each has another remedy.
-func TestUnreachableHasACause(t *testing.T) {
+func TestUnreachableHasACause(t *testing.T) { synctest.Test(t, testUnreachable) }
+
+func testUnreachable(t *testing.T) {
 	r := startNode(t, parse(t, `
 net:
   - {net: tcp, interfaces: [eth0]}
@@ -33,6 +36,7 @@ route:
   - {net: tcp5, gateway: 10.79.0.1@tcp3}
   - {net: tcp6, gateway: 10.77.0.77@tcp}
 `)).ready(t)
+	synctest.Wait() // until the gateway has been looked for
 	for _, c := range []struct{ to, cause, remedy string }{
 		{"10.9.9.9@tcp7", "this node has no NI on tcp7 and no route to it", "lnetdctl route add --net tcp7 --gateway NID"},
 		{"10.9.9.9@o2ib", "this node has no NI on o2ib and no route to it", "lnetdctl route add --net o2ib"},
