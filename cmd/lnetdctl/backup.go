@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
@@ -84,15 +85,16 @@ func backupPeers(peers []api.Peer) mapping {
 	return section("peer", list)
 }
 
-// backupRouting says whether the node forwards, if it ever has.
-func backupRouting(r api.Routing) mapping {
-	if !r.Ever {
-		return nil
+// backupRouting says whether the node forwards, if it does, and how many buffers there are, if
+// they were set or are in use.
+func backupRouting(r api.Routing) (m mapping) {
+	if r.Ever {
+		m = append(m, entry{"routing", mapping{{"enable", number(int(r.State))}}})
 	}
-	return mapping{
-		{"routing", mapping{{"enable", number(int(r.State))}}},
-		{"buffers", buffersDocument(r.Buffers())},
+	if len(r.CPTs) > 0 {
+		m = append(m, entry{"buffers", buffersDocument(r.Buffers())})
 	}
+	return m
 }
 
 func buffersDocument(b api.Buffers) mapping {
@@ -108,11 +110,51 @@ func globalsDocument(g api.Globals) mapping {
 	return mapping{{"global", values}}
 }
 
-// typedRulesDocument is the section of lnetd's own that holds selection rules (decision
-// 22).
-func typedRulesDocument(rules []api.SelectionRule) mapping {
-	if len(rules) == 0 {
+// lnetdDocument is the section "lnetd": selection rules (decision 22), and the rest by its keys.
+func lnetdDocument(rules []api.SelectionRule, rest map[string]any) mapping {
+	var m mapping
+	if len(rules) > 0 {
+		m = selectionDocument(rules)
+	}
+	m = append(m, sortedMapping(rest)...)
+	if len(m) == 0 {
 		return nil
 	}
-	return mapping{{"lnetd", selectionDocument(rules)}}
+	return mapping{{"lnetd", m}}
+}
+
+func sortedMapping(values map[string]any) (m mapping) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		m = append(m, entry{key, valueDocument(values[key])})
+	}
+	return m
+}
+
+// valueDocument is a value that came as JSON.
+func valueDocument(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return sortedMapping(v)
+	case []any:
+		var items scalars
+		var list sequence
+		for _, item := range v {
+			if m, ok := item.(map[string]any); ok {
+				list = append(list, sortedMapping(m))
+			} else {
+				items = append(items, valueDocument(item).(scalar))
+			}
+		}
+		if list != nil {
+			return list
+		}
+		return items
+	case float64:
+		return number(int64(v))
+	case bool:
+		return boolean(v)
+	case string:
+		return text(v)
+	}
+	return nil
 }

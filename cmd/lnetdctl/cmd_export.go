@@ -118,8 +118,8 @@ func (p *program) exportAll(ctx context.Context) error {
 	e.part("global", err, classic, func() mapping { return globalsDocument(globals) })
 	rules, err := c.UDSP(ctx, "")
 	e.part("udsp", err, classic, func() mapping { return rulesDocument(rules) })
-	typed, err := c.Selection(ctx, "", "")
-	e.part("selection", err, classic, func() mapping { return typedRulesDocument(typed) })
+	all, err := c.Configuration(ctx)
+	e.part("selection", err, classic, func() mapping { return lnetdDocument(all.Selection, all.Lnetd) })
 	return e.err
 }
 
@@ -235,7 +235,11 @@ func (p *program) everything(ctx context.Context) (all api.Configuration, err er
 		func() (err error) { all.Routing, err = c.Routing(ctx); return err },
 		func() (err error) { all.Globals, err = c.Globals(ctx); return err },
 		func() (err error) { all.UDSP, err = c.UDSP(ctx, ""); return err },
-		func() (err error) { all.Selection, err = c.Selection(ctx, "", ""); return err },
+		func() (err error) {
+			configured, err := c.Configuration(ctx)
+			all.Selection, all.Lnetd = configured.Selection, configured.Lnetd
+			return err
+		},
 	} {
 		if err := ask(); err != nil {
 			return all, err
@@ -283,7 +287,7 @@ func writeBackup(w io.Writer, c *api.Configuration) error {
 		{classic, backupRouting(c.Routing)},
 		{classic, globalsDocument(c.Globals)},
 		{classic, rulesDocument(c.UDSP)},
-		{classic, typedRulesDocument(c.Selection)},
+		{classic, lnetdDocument(c.Selection, c.Lnetd)},
 	} {
 		if err := part.layout.write(w, part.document); err != nil {
 			return err

@@ -17,7 +17,10 @@ type mapping []entry
 // documents.
 type sequence []mapping
 
-// entry is a key and its value: a mapping, a sequence, a scalar, or nil.
+// scalars is a YAML sequence of scalars.
+type scalars []scalar
+
+// entry is a key and its value: a mapping, a sequence, scalars, a scalar, or nil.
 type entry struct {
 	key   string
 	value any
@@ -103,6 +106,9 @@ func (l layout) mapping(b *bytes.Buffer, m mapping, col int, begun bool) {
 		case sequence:
 			b.WriteByte('\n')
 			l.sequence(b, v, col)
+		case scalars:
+			b.WriteByte('\n')
+			l.scalars(b, v, col)
 		default:
 			b.WriteByte('\n')
 		}
@@ -118,6 +124,19 @@ func (l layout) sequence(b *bytes.Buffer, s sequence, col int) {
 		b.WriteByte('-')
 		blanks(b, l.dash-1)
 		l.mapping(b, item, col+l.dash, true)
+	}
+}
+
+func (l layout) scalars(b *bytes.Buffer, s scalars, col int) {
+	if l.nested {
+		col += l.indent
+	}
+	for _, item := range s {
+		blanks(b, col)
+		b.WriteByte('-')
+		blanks(b, l.dash-1)
+		b.WriteString(string(item))
+		b.WriteByte('\n')
 	}
 }
 

@@ -252,13 +252,8 @@ func parameterCommands(from, to *Parameters) (list []string) {
 		from, to int64
 	}
 	values := func(name string, of func(*Parameters) int64) value { return value{name, of(from), of(to)} }
-	sec := func(d time.Duration) int64 { return int64(d / time.Second) }
-	truth := func(b bool) int64 {
-		if b {
-			return 1
-		}
-		return 0
-	}
+	sec := func(d time.Duration) int64 { return int64(inSeconds(d)) }
+	truth := func(b bool) int64 { return int64(oneIf(b)) }
 	retry := values("retry_count", func(p *Parameters) int64 { return int64(p.RetryCount) })
 	all := []value{
 		values("numa_range", func(p *Parameters) int64 { return int64(p.NUMARange) }),

@@ -3,6 +3,7 @@ package config
 import (
 	"log/slog"
 
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selftest"
 )
@@ -29,6 +30,9 @@ type Config struct {
 	LogFormat Format
 	// SHA256 is that of the file, in hex; empty: there is none.
 	SHA256 string
+	// LNDTimeouts are the timeouts in seconds of the drivers by net, as "net set --lnd-timeout"
+	// sets them. They are for all NIs on the net, also for those that the file does not name.
+	LNDTimeouts map[lnet.Net]int
 	// Given says what of all this the file speaks of.
 	Given Given
 	// Warnings name what was written and has no effect.

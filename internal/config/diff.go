@@ -10,13 +10,14 @@ import (
 )
 
 // Diff returns the steps that make a node which is have into one which is want, in an
-// order in which a node takes them: options of drivers; what goes, what stands on others
-// first (routes, peers, NIs, policies); parameters; what comes, in the opposite order;
+// order in which a node takes them: what goes, what stands on others first (routes, peers,
+// NIs); options of drivers; policies; parameters; what comes, in the opposite order;
 // buffers. So policies are in force before there is anything that they are about, and as
 // long. The inverses in the opposite order lead back, but that NIs which went are behind the
 // others. Routing is last, whether it begins or ends: a router that has begun to stop has to
 // start anew on the way back.
 //
+// A driver is replaced when its options change, so all NIs on its nets go and come back.
 // What stands on something that goes or comes goes before and comes back after it:
 // with the last and the first NI of a net the peers that have NIDs there and the
 // routes by gateways there; with a peer that changes the routes by it; and routes to
@@ -25,11 +26,10 @@ import (
 func Diff(have, want *State) []Step {
 	d := newDiffer(have, want)
 	var steps []Step
-	steps = append(steps, d.drivers()...)
-
 	steps = append(steps, d.routesThatGo()...)
 	steps = append(steps, d.peersThatGo()...)
 	steps = append(steps, d.nisThatGo()...)
+	steps = append(steps, d.drivers...)
 	steps = append(steps, d.policies(want.Policies.empty())...)
 
 	if have.Parameters != want.Parameters {
@@ -45,7 +45,7 @@ func Diff(have, want *State) []Step {
 	if have.Buffers != want.Buffers {
 		steps = append(steps, Change[node.Buffers]{&have.Buffers, &want.Buffers})
 	}
-	if have.Routing != want.Routing {
+	if (have.Routing == RoutingOff) != (want.Routing == RoutingOff) { // how it begins makes no difference later
 		steps = append(steps, Change[Routing]{&have.Routing, &want.Routing})
 	}
 	return steps
@@ -54,6 +54,10 @@ func Diff(have, want *State) []Step {
 // differ knows what stays as it is. What stands in neither map goes, or comes.
 type differ struct {
 	have, want *State
+
+	// drivers are the changes of drivers, and replaced the net types that they are for.
+	drivers  []Step
+	replaced map[lnet.NetType]bool
 
 	nis    map[niKey]bool
 	peers  map[lnet.NID]bool // by primary NID
@@ -72,6 +76,7 @@ func newDiffer(have, want *State) *differ {
 		haves: byKey(have.Peers, func(p *Peer) lnet.NID { return p.Primary }),
 		wants: byKey(want.Peers, func(p *Peer) lnet.NID { return p.Primary }),
 	}
+	d.changeDrivers()
 	joined := d.keepNIs()
 	changed := d.keepPeers()
 	wanted := byKey(want.Routes, (*Route).key)
@@ -99,7 +104,7 @@ func (d *differ) keepNIs() (joined map[lnet.Net]bool) {
 	for k := range d.want.NIs {
 		i := &d.want.NIs[k]
 		o := haves[i.key()]
-		if d.nis[i.key()] = o != nil && (i.equal(o) || o.changesInPlace(i)); !d.nis[i.key()] {
+		if d.nis[i.key()] = o != nil && !d.replaced[i.Net.Type()] && (i.equal(o) || o.changesInPlace(i)); !d.nis[i.key()] {
 			joined[i.Net] = true
 		}
 	}
@@ -141,7 +146,7 @@ func (d *differ) onAway(p *Peer) bool {
 // remains is what of a peer that there is remains until NIDs come; nil: nothing.
 func (d *differ) remains(p *Peer) *Peer {
 	w := d.wants[p.Primary]
-	if w == nil || w.SingleRail != p.SingleRail || d.onAway(p) {
+	if w == nil || w.SingleRail != p.SingleRail || w.Locked != p.Locked || d.onAway(p) {
 		return nil
 	}
 	rest := p.shared(w)
@@ -251,22 +256,38 @@ func (d *differ) policies(now bool) []Step {
 	return []Step{Change[Policies]{h, w}}
 }
 
-// drivers sets what is set of drivers.
-func (d *differ) drivers() (steps []Step) {
-	types := map[lnet.NetType]bool{}
-	for t := range d.have.Drivers {
-		types[t] = true
+// changeDrivers finds the drivers whose options differ.
+func (d *differ) changeDrivers() {
+	d.replaced = map[lnet.NetType]bool{}
+	types := maps.Clone(d.have.Drivers)
+	if types == nil {
+		types = map[lnet.NetType]Values{}
 	}
-	for t := range d.want.Drivers {
-		types[t] = true
-	}
+	maps.Copy(types, d.want.Drivers)
 	for _, t := range slices.Sorted(maps.Keys(types)) {
-		h, w := d.have.Drivers[t], d.want.Drivers[t]
-		if maps.Equal(h, w) {
+		if h, w := d.have.Drivers[t], d.want.Drivers[t]; !maps.Equal(h, w) {
+			d.replaced[t] = true
+			d.drivers = append(d.drivers, DriverChange{Type: t, From: h, To: w})
+		}
+	}
+}
+
+// KeepDrivers changes want so that no driver on whose nets have has NIs is replaced. It
+// returns the changes that it takes out.
+func KeepDrivers(have, want *State) (out []Step) {
+	kept := maps.Clone(want.Drivers)
+	for _, s := range newDiffer(have, want).drivers {
+		c := s.(DriverChange)
+		if !slices.ContainsFunc(have.NIs, func(i NI) bool { return i.Net.Type() == c.Type }) {
 			continue
 		}
-		running := slices.ContainsFunc(d.have.NIs, func(i NI) bool { return i.Net.Type() == t })
-		steps = append(steps, DriverChange{Type: t, From: h, To: w, Running: running})
+		if out = append(out, c); kept == nil {
+			kept = map[lnet.NetType]Values{}
+		}
+		if kept[c.Type] = c.From; len(c.From) == 0 {
+			delete(kept, c.Type)
+		}
 	}
-	return steps
+	want.Drivers = kept
+	return out
 }

@@ -23,9 +23,6 @@ func stepTexts(steps []Step) []string {
 		if c, ok := s.(Change[Peer]); ok && c.From != nil && c.To != nil {
 			text += fmt.Sprintf(" %v %v", c.From.Others, c.To.Others)
 		}
-		if s.NeedsRestart() {
-			text += " (restart)"
-		}
 		texts = append(texts, text)
 	}
 	return texts
@@ -106,8 +103,12 @@ buffers: {tiny: 5}
 			[]string{"remove route to tcp5 by 1.0.0.1@tcp", "change peer 1.0.0.1@tcp [] [1.0.0.2@tcp]", "add route to tcp5 by 1.0.0.1@tcp"}},
 		{"policies", "udsp: [{idx: 0, src: tcp, priority: 1}]\n", "udsp: [{idx: 0, src: tcp, priority: 2}]\n", []string{"change policies"}},
 		{"typed rules", "", "selection: [{id: 4, type: net, net: tcp*, priority: 0}]\n", []string{"change policies"}},
-		{"the kind of router", "routing: {enable: 1}\n", "lnetd: {forwarding: enabled}\n", []string{"change routing"}},
-		{"a driver that runs", tcp, tcp + "lnetd: {socklnd: {nagle: 1}}\n", []string{"change the options of tcp nets (restart)"}},
+		{"the kind of router", "routing: {enable: 1}\n", "lnetd: {forwarding: enabled}\n", nil},
+		{"a driver that runs", both, both + "lnetd: {socklnd: {nagle: 1}}\n", []string{
+			"remove NI tcp1(eth1)", "remove NI tcp(eth0)", "change the options of tcp nets", "add NI tcp(eth0)", "add NI tcp1(eth1)",
+		}},
+		{"a peer that gets locked", "peer: [{primary nid: 1.0.0.1@tcp}]\n", "peer: [{primary nid: 1.0.0.1@tcp}]\nlnetd: {lock_prim: [1.0.0.1@tcp]}\n",
+			[]string{"remove peer 1.0.0.1@tcp", "add peer 1.0.0.1@tcp"}},
 		{"a driver that does not", tcp, tcp + "lnetd: {o2iblnd: {ntx: 1}}\n", []string{"change the options of o2ib nets"}},
 		{"what is the default", tcp, tcp + "lnetd: {socklnd: {nagle: 0}}\n", nil},
 	} {
@@ -120,14 +121,22 @@ buffers: {tiny: 5}
 	}
 }
 
-func TestCheckRunning(t *testing.T) {
-	steps := []Step{Change[NI]{To: &NI{}}, DriverChange{Type: lnet.TypeTCP, Running: true}, DriverChange{Type: lnet.TypeO2IB}}
-	err := CheckRunning(steps)
-	if err == nil || err.Error() != "change the options of tcp nets: needs a restart" {
-		t.Errorf("%v", err)
+// A driver with NIs stays as it is where it must not be replaced; others do not.
+func TestKeepDrivers(t *testing.T) {
+	have := mustParse(t, "net: [{net type: tcp, interfaces: [eth0]}]\nlnetd: {socklnd: {nagle: 1}, o2iblnd: {ntx: 1}}\n").State
+	want := mustParse(t, "lnetd: {socklnd: {min_reconnectms: 3}}\n").State
+	var out []string
+	for _, s := range KeepDrivers(&have, &want) {
+		out = append(out, s.String())
 	}
-	if err := CheckRunning([]Step{steps[0], steps[2]}); err != nil {
-		t.Error(err)
+	if diff := cmp.Diff([]string{"change the options of tcp nets"}, out); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[lnet.NetType]Values{lnet.TypeTCP: {"nagle": "1"}}, want.Drivers); diff != "" {
+		t.Error(diff)
+	}
+	if have = (State{NIs: have.NIs}); len(KeepDrivers(&have, &want)) != 1 || len(want.Drivers) != 0 {
+		t.Errorf("a driver that has its defaults: %v", want.Drivers)
 	}
 }
 
@@ -344,7 +353,7 @@ func same(t *rapid.T, what string, have, want *State) {
 		}
 	}
 	if len(have.NIs) != len(want.NIs) || len(have.Peers) != len(want.Peers) || len(have.Routes) != len(want.Routes) ||
-		have.Routing != want.Routing || have.Buffers != want.Buffers || have.Parameters != want.Parameters ||
+		(have.Routing == RoutingOff) != (want.Routing == RoutingOff) || have.Buffers != want.Buffers || have.Parameters != want.Parameters ||
 		len(have.Rules) != len(want.Rules) || len(have.Drivers[lnet.TypeTCP]) != len(want.Drivers[lnet.TypeTCP]) {
 		t.Fatalf("%s: %+v\n%+v", what, have, want)
 	}
@@ -354,7 +363,7 @@ func same(t *rapid.T, what string, have, want *State) {
 func phase(s Step) int {
 	switch s := s.(type) {
 	case DriverChange:
-		return 0
+		return 1 // the NIs on the driver's nets are away meanwhile
 	case Change[NI], Change[Order]:
 		return 2
 	case Change[Peer]:
@@ -379,11 +388,7 @@ func TestOrderOfSteps(t *testing.T) {
 		a.Parameters.RouterSensitivity, b.Parameters.RouterSensitivity = 0, 1 // divides the two
 		steps := Diff(&a, &b)
 		middle := slices.IndexFunc(steps, func(s Step) bool { _, ok := s.(Change[Parameters]); return ok })
-		drivers := 0
-		if _, ok := steps[0].(DriverChange); ok {
-			drivers = 1
-		}
-		goes, comes := steps[drivers:middle], steps[middle+1:]
+		goes, comes := steps[:middle], steps[middle+1:]
 		down := func(a, b Step) int { return phase(b) - phase(a) }
 		up := func(a, b Step) int { return phase(a) - phase(b) }
 		if !slices.IsSortedFunc(goes, down) || !slices.IsSortedFunc(comes, up) {

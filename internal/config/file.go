@@ -64,11 +64,14 @@ type fileGlobals map[string]place
 // fileLnetd holds values of "lnetd", of its sections "selftest", "transport" and "metrics"
 // by key, and those of drivers.
 type fileLnetd struct {
-	own       map[string]place
-	drivers   map[lnet.NetType]Values
-	selftest  map[string]place
-	transport map[string]place
-	metrics   map[string]place
+	own     map[string]place
+	drivers map[lnet.NetType]Values
+	// driverKeys are those of drivers; nil: there are none.
+	driverKeys map[lnet.NetType]map[string]bool
+	selftest   map[string]place
+	transport  map[string]place
+	metrics    map[string]place
+	written    map[string]any // Given.Around; nil: there is nothing
 }
 
 // fileSections are the sections of a file. A section may stand twice: lnetctl
@@ -253,6 +256,7 @@ func takeKnown[K any](at place, known map[string]K, into map[string]place) {
 // lnetdSection takes the section "lnetd".
 func (f *file) lnetdSection(at place) {
 	for _, m := range at.optionalMembers() {
+		f.lnetd.write(m)
 		switch {
 		case m.key == "selftest":
 			takeKnown(m.value, selftestKeys, f.lnetd.selftest)
@@ -287,6 +291,35 @@ func (f *file) driverOption(m member) {
 			continue
 		}
 		f.lnetd.drivers[d.Type] = f.lnetd.drivers[d.Type].read(members, options)
+		f.lnetd.noteKeys(d.Type, members)
 		return
+	}
+}
+
+// write keeps a member that is about lnetd around the node.
+func (f *fileLnetd) write(m member) {
+	if !aroundKeys[m.key] || m.value.empty() {
+		return
+	}
+	var v any
+	if m.value.node.Decode(&v) != nil {
+		return // it is reported when it is read
+	}
+	if f.written == nil {
+		f.written = map[string]any{}
+	}
+	f.written[m.key] = v
+}
+
+// noteKeys keeps the keys of a driver.
+func (f *fileLnetd) noteKeys(t lnet.NetType, members []member) {
+	if f.driverKeys == nil {
+		f.driverKeys = map[lnet.NetType]map[string]bool{}
+	}
+	if f.driverKeys[t] == nil {
+		f.driverKeys[t] = map[string]bool{}
+	}
+	for _, m := range members {
+		f.driverKeys[t][m.key] = true
 	}
 }

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/lnetd/lnetd/lnet"
+
 // Given says what a file speaks of, beside what it says: what it leaves out has its default
 // in a Config, and stays as it is when the file is put over a node that runs.
 type Given struct {
@@ -9,6 +11,10 @@ type Given struct {
 	Globals map[string]bool
 	// Lnetd are the keys of the section "lnetd", with those of drivers.
 	Lnetd map[string]bool
+	// Around is what the section lnetd says around the node, by keys.
+	Around map[string]any
+	// Drivers are the keys of drivers in the section lnetd, by the type of their nets.
+	Drivers map[lnet.NetType]map[string]bool
 	// Buffers are the keys of "buffers".
 	Buffers map[string]bool
 	// Routing tells whether "routing" says anything.
@@ -23,7 +29,7 @@ type Given struct {
 func (f *file) given(indexes []int) Given {
 	g := Given{
 		Any: f.any, Globals: keys(f.globals), Lnetd: keys(f.lnetd.own), Buffers: keys(f.buffers),
-		Routing: len(f.routing) > 0, Indexes: indexes,
+		Routing: len(f.routing) > 0, Indexes: indexes, Drivers: f.lnetd.driverKeys, Around: f.lnetd.written,
 	}
 	for section, keys := range map[string]map[string]place{
 		"selftest": f.lnetd.selftest, "transport": f.lnetd.transport, "metrics": f.lnetd.metrics,

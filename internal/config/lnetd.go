@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -38,6 +39,8 @@ var lnetdKeys = map[string]setting[Config]{
 	"auto_down":                   parameter(0, 1, func(p *node.Parameters, n int) { p.IgnorePeerDown = n == 0 }),
 	"peer_nis_max":                parameter(node.PeerNIsMin, 1<<24, func(p *node.Parameters, n int) { p.PeerNIsMax = n }),
 	"peer_buffer_credits":         parameter(0, 1<<24, func(p *node.Parameters, n int) { p.PeerBufferCredits = n }),
+	"lnd_timeouts":                lndTimeouts,
+	"lock_prim":                   {list{scalar{nidText}}, (*Config).lockPeers},
 	// Of older releases, without effect (lnet-core 8.5).
 	"dead_router_check_interval":    obsolete,
 	"live_router_check_interval":    obsolete,
@@ -46,6 +49,50 @@ var lnetdKeys = map[string]setting[Config]{
 		func(c *Config, r Routing) { c.Routing = r }),
 	"log_format": wordsOf(formatWords, []Format{FormatAuto, FormatJSON, FormatText, FormatJournal},
 		func(c *Config, f Format) { c.LogFormat = f }),
+}
+
+// lndTimeouts takes the timeouts of drivers by net.
+var lndTimeouts = setting[Config]{
+	list{&shape{
+		key: "lnd_timeouts", needed: [][]string{{"net"}, {"timeout"}}, ours: true,
+		keys: map[string]form{"net": scalar{netText}, "timeout": scalar{Whole{0, math.MaxInt32}}},
+	}},
+	func(c *Config, at place) {
+		for _, item := range at.optionalItems() {
+			net, ok := item.member("net")
+			if !ok {
+				item.missing("net", netText)
+				continue
+			}
+			timeout, ok := item.member("timeout")
+			if !ok {
+				item.missing("timeout", Whole{0, math.MaxInt32})
+				continue
+			}
+			n, valid := net.net()
+			if seconds, ok := timeout.number(0, math.MaxInt32); ok && valid {
+				if c.LNDTimeouts == nil {
+					c.LNDTimeouts = map[lnet.Net]int{}
+				}
+				c.LNDTimeouts[n] = seconds
+			}
+		}
+	},
+}
+
+// lockPeers locks the primary NIDs of peers that the file has.
+func (c *Config) lockPeers(at place) {
+	for _, item := range at.optionalItems() {
+		nids, ok := item.nids(1)
+		if !ok {
+			continue
+		}
+		if p := find(c.Peers, func(p *Peer) bool { return p.Primary == nids[0] }); p != nil {
+			p.Locked = true
+		} else {
+			item.warn("no peer has the primary NID %s: nothing is locked", nids[0]).try("add the peer to the section \"peer\"")
+		}
+	}
 }
 
 // maxSeconds is a day: more is a slip.

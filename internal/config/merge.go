@@ -7,10 +7,8 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selection"
 )
 
@@ -80,7 +78,8 @@ func (s *State) clone() State {
 
 // Add is what a node which is have shall be with what a document has added, which
 // ParseOver has read over have, and which is settled (lnetctl 7). The document's NIs are
-// in the form that those of have are in. The error is Problems, one for each entry that
+// in the form that those of have are in, and its options of drivers are those of have with the
+// document's (AddDrivers). The error is Problems, one for each entry that
 // cannot be added; the others are warnings. name is the document's.
 func Add(have *State, name string, c *Config) (State, Problems, error) {
 	m := &merge{State: have.clone(), name: name}
@@ -97,13 +96,13 @@ func Add(have *State, name string, c *Config) (State, Problems, error) {
 		m.mergePeer(&c.Peers[k], gateways)
 	}
 	m.addPolicies(c)
-	m.addDrivers(c.Drivers)
+	m.Drivers = c.Drivers
 	m.check()
 	return m.done()
 }
 
 // Replace is what a node which is have shall be if it is to be what a document says and
-// nothing else, as Add takes it. Options of drivers that the document does not name stay.
+// nothing else, as Add takes it.
 func Replace(have *State, name string, c *Config) (State, Problems, error) {
 	m := &merge{State: c.State.clone(), name: name}
 	m.Peers = nil
@@ -119,28 +118,8 @@ func Replace(have *State, name string, c *Config) (State, Problems, error) {
 			m.Peers = append(m.Peers, p)
 		}
 	}
-	m.Drivers = maps.Clone(have.Drivers)
-	m.addDrivers(c.Drivers)
-	if m.Routing != RoutingOff && have.Routing != RoutingOff {
-		m.Routing = have.Routing // how it began makes no difference any more
-	}
 	m.check()
 	return m.done()
-}
-
-// ReplaceBase is what ParseOver shall put a document over that replaces what a node is:
-// what an export can hold has its default, and the rest is that of have.
-func ReplaceBase(have *State) State {
-	base := State{Parameters: have.Parameters}
-	p, d := &base.Parameters, node.DefaultParameters()
-	p.NUMARange, p.InterfacesMax, p.DropAsymRoute = d.NUMARange, d.InterfacesMax, d.DropAsymRoute
-	p.RetryCount, p.TransactionTimeout, p.HealthSensitivity = d.RetryCount, d.TransactionTimeout, d.HealthSensitivity
-	p.ResponseTracking, p.RecoveryLimit, p.MaxRecoveryPingInterval = d.ResponseTracking, d.RecoveryLimit, d.MaxRecoveryPingInterval
-	p.RouterSensitivity = routerSensitivity
-	if p.Discovery == discovery.Off { // Verify stays, which shows as 1
-		p.Discovery = discovery.On
-	}
-	return base
 }
 
 func find[T any](list []T, is func(*T) bool) *T {
@@ -179,17 +158,19 @@ func (m *merge) addNI(i NI) {
 	m.NIs = append(m.NIs, i)
 }
 
+// timeoutOption is the option of NIs that is the LND timeout.
+const timeoutOption = "timeout"
+
 // takeTimeout gives an NI that says none the LND timeout that holds for its whole net, as
 // "net set --net" sets it (lnetctl 4.5).
 func (m *merge) takeTimeout(i *NI) {
-	const timeout = "timeout"
-	if _, given := i.Options[timeout]; given {
+	if _, given := i.Options[timeoutOption]; given {
 		return
 	}
 	all := ""
 	for k := range m.NIs {
 		if o := &m.NIs[k]; o.Net == i.Net {
-			v := o.Options[timeout]
+			v := o.Options[timeoutOption]
 			if v == "" || all != "" && v != all {
 				return
 			}
@@ -201,7 +182,7 @@ func (m *merge) takeTimeout(i *NI) {
 		if i.Options == nil {
 			i.Options = Values{}
 		}
-		i.Options[timeout] = all
+		i.Options[timeoutOption] = all
 	}
 }
 
@@ -246,6 +227,7 @@ func (m *merge) mergePeer(p *Peer, gateways map[lnet.NID]bool) {
 				m.wrong(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "see that each NID stands at one peer alone")
 			}
 		}
+		has.Locked = has.Locked || p.Locked
 		has.Where = p.Where
 	}
 }
@@ -254,7 +236,7 @@ func (m *merge) mergePeer(p *Peer, gateways map[lnet.NID]bool) {
 // when a kernel exported its configuration: such are never Multi-Rail and have one NID.
 // What says so little must not keep discovery from its work.
 func (p *Peer) undiscovered(gateways map[lnet.NID]bool) bool {
-	return p.SingleRail && len(p.Others) == 0 && gateways[p.Primary]
+	return p.SingleRail && !p.Locked && len(p.Others) == 0 && gateways[p.Primary]
 }
 
 // gatewaysOf are the NIDs that routes lead through.
@@ -298,16 +280,23 @@ func (m *merge) addPolicies(c *Config) {
 	m.TypedRules = p.Typed()
 }
 
-// addDrivers puts options of drivers over those that there are.
-func (m *merge) addDrivers(drivers map[lnet.NetType]Values) {
-	for t, v := range drivers {
-		all := maps.Clone(m.Drivers[t])
+// AddDrivers puts the options of drivers that the document has over those of have. An option
+// that the document gives its default loses its value in have.
+func (c *Config) AddDrivers(have *State) {
+	drivers := maps.Clone(have.Drivers)
+	for t, given := range c.Given.Drivers {
+		all := maps.Clone(drivers[t])
+		maps.DeleteFunc(all, func(name, _ string) bool { return given[name] })
 		if all == nil {
 			all = Values{}
 		}
-		maps.Copy(all, v)
-		m.setDriver(t, all)
+		maps.Copy(all, c.Drivers[t])
+		if drivers == nil {
+			drivers = map[lnet.NetType]Values{}
+		}
+		drivers[t] = all
 	}
+	c.Drivers = drivers
 }
 
 // check says what does not go together, and leaves out the routes that are not for this node.

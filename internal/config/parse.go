@@ -28,9 +28,9 @@ func (r *reading) config(data []byte, c Config) (Config, error) {
 		c.addNet(n)
 	}
 	c.addNetRules(f.netRules)
+	c.addPeers(f.peers)
 	c.applyGlobals(f.globals)
 	c.applyLnetd(&f)
-	c.addPeers(f.peers)
 	for _, at := range f.routes {
 		c.addRoute(at)
 	}

@@ -115,7 +115,10 @@ func (n *NI) equal(o *NI) bool {
 	return n.key() == o.key() && !n.moved(o) && n.Tunables == o.Tunables && maps.Equal(n.Options, o.Options) && slices.Equal(n.CPTs, o.CPTs)
 }
 
-// moved tells whether the interface of an NI has another address by now.
+// Moved reports whether o is the NI n after its interface has got another address.
+func (n *NI) Moved(o *NI) bool { return n.key() == o.key() && n.moved(o) }
+
+// moved reports whether the interface of an NI has another address by now.
 func (n *NI) moved(o *NI) bool { return n.Own != o.Own && !n.Own.IsZero() && !o.Own.IsZero() }
 
 // setDriver makes v what is set of the drivers for a net type.
@@ -137,7 +140,7 @@ func (p *Peer) nids() []lnet.NID { return append([]lnet.NID{p.Primary}, p.Others
 // equal tells whether two entries make the same peer, wherever they stand and in
 // whichever order they have its NIDs.
 func (p *Peer) equal(o *Peer) bool {
-	return p.Primary == o.Primary && p.SingleRail == o.SingleRail &&
+	return p.Primary == o.Primary && p.SingleRail == o.SingleRail && p.Locked == o.Locked &&
 		len(p.Others) == len(o.Others) && len(p.shared(o).Others) == len(p.Others)
 }
 

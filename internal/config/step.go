@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -15,9 +14,6 @@ import (
 type Step interface {
 	// Inverse takes the step back.
 	Inverse() Step
-	// NeedsRestart says that a node which runs cannot take the step: it holds from
-	// the next start.
-	NeedsRestart() bool
 	// Commands are the step in the words of lnetdctl, one after the other, without its
 	// name: "net add --net tcp1 --if eth1".
 	Commands() []string
@@ -35,9 +31,6 @@ type Change[T NI | Order | Peer | Route | Policies | Parameters | node.Buffers |
 
 // Inverse is the change back.
 func (c Change[T]) Inverse() Step { return Change[T]{From: c.To, To: c.From} }
-
-// NeedsRestart is false: all that Change is for may be changed while a node runs.
-func (Change[T]) NeedsRestart() bool { return false }
 
 // String tells an operator what the change does.
 func (c Change[T]) String() string {
@@ -72,13 +65,11 @@ func what(thing any) string {
 	return "routing"
 }
 
-// DriverChange sets something else of the drivers for a net type.
+// DriverChange replaces the driver for a net type by one with other options. The node has no
+// NI of the type when the step is due.
 type DriverChange struct {
 	Type     lnet.NetType
 	From, To Values
-	// Running says that the node has NIs of the type when the step is due. Then the
-	// driver cannot be had anew.
-	Running bool
 }
 
 // Inverse is the change back.
@@ -87,38 +78,7 @@ func (c DriverChange) Inverse() Step {
 	return c
 }
 
-// NeedsRestart is true while there are NIs of the type.
-func (c DriverChange) NeedsRestart() bool { return c.Running }
-
 // String tells an operator what the change does.
 func (c DriverChange) String() string {
 	return fmt.Sprintf("change the options of %s nets", c.Type)
-}
-
-// RestartError says that steps cannot be taken while the node runs.
-type RestartError struct {
-	// Steps are those that cannot.
-	Steps []Step
-}
-
-// CheckRunning returns a *RestartError if a node that runs cannot take all steps.
-func CheckRunning(steps []Step) error {
-	e := &RestartError{}
-	for _, s := range steps {
-		if s.NeedsRestart() {
-			e.Steps = append(e.Steps, s)
-		}
-	}
-	if len(e.Steps) == 0 {
-		return nil
-	}
-	return e
-}
-
-func (e *RestartError) Error() string {
-	var all []string
-	for _, s := range e.Steps {
-		all = append(all, s.String())
-	}
-	return strings.Join(all, ", ") + ": needs a restart"
 }

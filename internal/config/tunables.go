@@ -40,15 +40,3 @@ func (v Values) With(name string, n int) Values {
 func (n *NI) Names(o *NI) bool {
 	return n.key() == o.key() || n.same(o) || o.same(n) || n.Net == o.Net && n.Own == o.Own && !n.Own.IsZero()
 }
-
-// Split are the steps that a node can take while it runs, and those that take a restart.
-func Split(steps []Step) (now, later []Step) {
-	for _, s := range steps {
-		if s.NeedsRestart() {
-			later = append(later, s)
-		} else {
-			now = append(now, s)
-		}
-	}
-	return now, later
-}

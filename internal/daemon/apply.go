@@ -20,14 +20,9 @@ import (
 const undoPatience = 10 * time.Second
 
 // apply takes the steps one by one. If one fails, those before it are taken back by
-// their inverses, and the node is what it was. The error is for an operator; if the
-// node cannot take a step while it runs it is a *config.RestartError, and nothing
-// has been done. With wait, NIs whose interface cannot be used yet wait for it; else they
+// their inverses, and the node is what it was. The error is for an operator. With wait, NIs whose interface cannot be used yet wait for it; else they
 // are refused. Who calls it has its turn among the changes.
 func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) error {
-	if err := config.CheckRunning(steps); err != nil {
-		return err
-	}
 	before, nids := t.engines.configured(), t.nids()
 	for k := 0; k < len(steps); {
 		batch := batchOf(steps[k:])

@@ -331,20 +331,6 @@ func TestStepThatFails(t *testing.T) {
 	}
 }
 
-// What a node cannot take while it runs changes nothing.
-func TestStepThatNeedsARestart(t *testing.T) {
-	r := startNode(t, parse(t, beforeChange)).ready(t)
-	before := r.shape(t)
-	err := r.change(t, beforeChange, afterChange+"lnetd: {socklnd: {nagle: 1}}\n")
-	var restart *config.RestartError
-	if !errors.As(err, &restart) || len(restart.Steps) != 1 {
-		t.Errorf("%v", err)
-	}
-	if diff := cmp.Diff(before, r.shape(t)); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // A driver that the node has no NIs of is had anew.
 func TestDriverAnew(t *testing.T) {
 	f := &fakeDrivers{}

@@ -316,7 +316,7 @@ func TestCPTs(t *testing.T) {
 	}
 	e := newEngines(Drivers{TCP(host(lo))}, nil, 2, slog.New(slog.DiscardHandler))
 	for _, tt := range []struct{ given, want []int }{{nil, nil}, {[]int{0, 1}, nil}, {[]int{1}, []int{1}}, {[]int{0, 7}, []int{0}}, {[]int{7}, nil}} {
-		got := e.resolved([]config.NI{{Net: lnet.MakeNet(lnet.TypeTCP, 0), Device: "eth0", CPTs: tt.given}})
+		got := e.resolved([]config.NI{{Net: lnet.MakeNet(lnet.TypeTCP, 0), Device: "eth0", CPTs: tt.given}}, nil, nil)
 		if !slices.Equal(got[0].CPTs, tt.want) {
 			t.Errorf("CPTs %v became %v, want %v", tt.given, got[0].CPTs, tt.want)
 		}

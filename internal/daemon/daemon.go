@@ -53,8 +53,11 @@ type Daemon struct {
 	loaded config.Config // config with what Reload has changed around the node
 	// configured is the level that the configuration says; loaded has the one that holds.
 	configured slog.Level
-	clients    *clientsTask // nil before Run
-	node       *nodeTask    // nil before Run
+	// written is what files have said around the node, by keys of the section "lnetd". What takes
+	// a restart is in it before it holds.
+	written map[string]any
+	clients *clientsTask // nil before Run
+	node    *nodeTask    // nil before Run
 }
 
 // program is part of this process and no part of lnetd.
@@ -70,6 +73,7 @@ func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
 	d := &Daemon{
 		config: c, drivers: drivers, log: bounded.Logger, bounded: bounded, started: time.Now(), sysfs: os.DirFS("/sys"),
 		systemd: systemd.FromEnvironment(bounded.Logger), loaded: c, configured: c.LogLevel,
+		written: c.Given.Around,
 	}
 	d.record.began(&c, d.started)
 	return d

@@ -20,6 +20,8 @@ type plan struct {
 	around *config.Config
 	// waits says that no rule for the site in the document is for this machine yet.
 	waits bool
+	// kept are changes of drivers that take a restart, because the drivers have NIs.
+	kept []config.Step
 }
 
 func (b *backend) Configuration(ctx context.Context) (api.Configuration, error) {
@@ -27,42 +29,26 @@ func (b *backend) Configuration(ctx context.Context) (api.Configuration, error) 
 	if err != nil {
 		return api.Configuration{}, err
 	}
-	return b.shown(&have), nil
+	return b.shown(&have, b.daemon.section(nil)), nil
 }
 
-// basis is what the node is when a document is read for it.
-type basis struct {
-	have config.State
-	// fixed are the NIs that the command line has named, which hold over every document
-	// that replaces.
-	fixed []config.NI
-}
-
-// basis is read in turn.
-func (b *backend) basis(ctx context.Context) (basis, error) {
+// up returns what the node is, or an error if LNet is not configured.
+func (b *backend) up(ctx context.Context) (config.State, error) {
 	if b.LNetDown() {
-		return basis{}, networkDown()
+		return config.State{}, networkDown()
 	}
-	have, err := b.node.have(ctx)
-	if err != nil {
-		return basis{}, err
-	}
-	is := basis{have: have}
-	if b.node.config.Given.Networks {
-		is.fixed = b.node.config.NIs
-	}
-	return is, nil
+	return b.node.have(ctx)
 }
 
 func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	if r.Dry {
 		return b.tryDocument(ctx, &r)
 	}
-	is, err := b.basis(ctx)
+	have, err := b.up(ctx)
 	if err != nil {
 		return api.ConfigurationChanged{}, err
 	}
-	done, p, steps, err := b.planned(ctx, &is, &r)
+	done, p, steps, err := b.planned(ctx, &have, &r)
 	if err != nil {
 		return done, err
 	}
@@ -97,77 +83,97 @@ func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationCh
 // tryDocument says what a document would do. It has its turn only while it reads what the
 // node is.
 func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (done api.ConfigurationChanged, err error) {
-	var is basis
-	if busy := b.InTurn(ctx, func() { is, err = b.basis(ctx) }); busy != nil {
+	var have config.State
+	if busy := b.InTurn(ctx, func() { have, err = b.up(ctx) }); busy != nil {
 		return done, busy
 	}
 	if err != nil {
 		return done, err
 	}
-	done, p, _, err := b.planned(ctx, &is, r)
+	done, p, _, err := b.planned(ctx, &have, r)
 	if err == nil {
-		waits, refused := b.node.drivers.foresee(r.Name, &p.want, is.have.NIs, "with --wait it comes up when that can be")
-		done.Warnings, done.After = problemsOf(slices.Concat(p.warnings, waits, refused)), b.shown(&p.want)
+		waits, refused := b.node.drivers.foresee(r.Name, &p.want, have.NIs, "with --wait it comes up when that can be")
+		done.Warnings = problemsOf(slices.Concat(p.warnings, waits, refused))
+		before, after := namedByNIDs(&have, &p.want)
+		done.Before = b.shown(&before, b.daemon.section(nil))
+		done.After = b.shown(&after, b.daemon.section(p.around))
 	}
 	return done, err
 }
 
 // planned is a document's plan, the steps to take, and what to answer before they are taken.
-func (b *backend) planned(ctx context.Context, is *basis, r *api.ConfigurationChange) (done api.ConfigurationChanged, p plan, steps []config.Step, err error) {
-	if p, err = b.plan(ctx, is, r); err != nil {
+func (b *backend) planned(ctx context.Context, have *config.State, r *api.ConfigurationChange) (
+	done api.ConfigurationChanged, p plan, steps []config.Step, err error,
+) {
+	if p, err = b.plan(ctx, have, r); err != nil {
 		return done, p, nil, problemsFault(r.Name, err, p.warnings...)
 	}
-	steps, later := config.Split(config.Diff(&is.have, &p.want))
+	steps = config.Diff(have, &p.want)
 	for _, s := range steps {
-		done.Commands = append(done.Commands, b.node.engines.told(s).Commands()...)
+		done.Commands = append(done.Commands, b.node.engines.told(s, p.want.Drivers).Commands()...)
 	}
 	if p.around != nil {
 		var changes []string
 		changes, done.Restart = b.daemon.foresee(p.around)
 		done.Commands = append(done.Commands, changes...)
 	}
-	for _, s := range later {
+	for _, s := range p.kept {
 		done.Restart = append(done.Restart, s.String())
 	}
-	done.Before = b.shown(&is.have)
+	done.Before = b.shown(have, b.daemon.section(nil))
 	return done, p, steps, nil
 }
 
 // plan reads a document, and finds what it makes of the node.
-func (b *backend) plan(ctx context.Context, is *basis, r *api.ConfigurationChange) (plan, error) {
-	have := &is.have
-	if r.Mode == api.ModeDelete {
+func (b *backend) plan(ctx context.Context, have *config.State, r *api.ConfigurationChange) (plan, error) {
+	switch r.Mode {
+	case api.ModeDelete:
 		return b.planDeletion(ctx, have, &r.Document)
+	case api.ModeReplace:
+		return b.planReplacement(ctx, have, r)
+	default:
+		return b.planAddition(ctx, have, r)
 	}
-	base := *have
-	if r.Mode == api.ModeReplace {
-		base = config.ReplaceBase(have)
-	}
-	c, err := config.ParseOver(ctx, r.Name, []byte(r.Text), b.node.drivers.Options(), &base)
+}
+
+func (b *backend) planAddition(ctx context.Context, have *config.State, r *api.ConfigurationChange) (p plan, err error) {
+	c, err := config.ParseOver(ctx, r.Name, []byte(r.Text), b.node.drivers.Options(), have)
 	if err != nil {
-		return plan{}, err
+		return p, err
 	}
-	if r.Mode == api.ModeReplace && !c.Given.Any {
-		return plan{}, emptyFault(r.Name)
-	}
-	p := plan{around: &c}
 	if p.waits, err = b.settle(r, &c); err != nil {
 		return plan{}, err
 	}
+	p.around, p.kept = &c, b.node.addition(&c, have)
 	var more config.Problems
-	if r.Mode == api.ModeAdd {
-		p.want, more, err = config.Add(have, r.Name, &c)
-	} else {
-		if len(c.NIs) == 0 {
-			c.NIs = b.node.engines.resolved(is.fixed)
-		}
-		if !c.Given.Routing && len(c.Given.Buffers) == 0 && have.Routing == config.RoutingOff {
-			c.Buffers = have.Buffers // an export of a node that does not forward has none
-		}
-		c.Peers = slices.DeleteFunc(c.Peers, b.node.isFound)
-		p.want, more, err = config.Replace(have, r.Name, &c)
+	p.want, more, err = config.Add(have, r.Name, &c)
+	if len(c.LNDTimeouts) > 0 {
+		p.want.SetLNDTimeouts(c.LNDTimeouts)
+		p.want.NIs = b.node.engines.resolved(p.want.NIs, p.want.Drivers, p.want.Drivers)
 	}
-	p.want.Buffers = p.want.Buffers.Resolved()
+	p.warnings = slices.Concat(c.Warnings, more)
+	return p, err
+}
+
+func (b *backend) planReplacement(ctx context.Context, have *config.State, r *api.ConfigurationChange) (p plan, err error) {
+	base := config.Default()
+	c, err := config.ParseOver(ctx, r.Name, []byte(r.Text), b.node.drivers.Options(), &base.State)
+	if err != nil {
+		return p, err
+	}
+	if !c.Given.Any {
+		return p, emptyFault(r.Name)
+	}
+	if p.waits, err = b.settle(r, &c); err != nil {
+		return plan{}, err
+	}
+	if c.State, err = b.node.replacement(ctx, &c, have); err != nil {
+		return plan{}, err
+	}
+	c.Peers = slices.DeleteFunc(c.Peers, b.node.isFound)
+	p.around = &c
+	var more config.Problems
+	p.want, more, err = config.Replace(have, r.Name, &c)
 	p.warnings = slices.Concat(c.Warnings, more)
 	return p, err
 }
@@ -182,7 +188,6 @@ func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bo
 	case !fitsNothing(err) || !r.Wait && !r.Dry:
 		return false, err
 	default:
-		c.NIs = b.node.engines.resolved(c.NIs)
 		remedy := ""
 		if r.Dry {
 			remedy = "with --wait it waits for an interface that one is for"
@@ -229,7 +234,7 @@ func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api
 		}
 		d.NIs = append(d.NIs, s.NIs...)
 	}
-	d.NIs = b.node.engines.resolved(d.NIs)
+	d.NIs = b.node.engines.resolved(d.NIs, have.Drivers, have.Drivers)
 	for k := range d.Peers {
 		i, ok := b.node.Peer(d.Peers[k].Primary)
 		if p := configuredPeer(&i); ok && p.Found && p.Primary == d.Peers[k].Primary {
@@ -240,7 +245,7 @@ func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api
 	return plan{want: want, warnings: slices.Concat(d.Warnings, more)}, err
 }
 
-// settled is a configuration's state on this machine, with NIs as the drivers have them.
+// settled is a configuration's state on this machine.
 func (t *nodeTask) settled(c *config.Config) (config.State, error) {
 	s := c.State
 	if !c.Site.Empty() {
@@ -252,7 +257,6 @@ func (t *nodeTask) settled(c *config.Config) (config.State, error) {
 			return s, settleFault(err)
 		}
 	}
-	s.NIs = t.engines.resolved(s.NIs)
 	s.Peers = t.withoutOwn(s.Peers, s.NIs)
 	return s, nil
 }
@@ -298,7 +302,8 @@ func (b *backend) Described(ctx context.Context, doc api.Document) (found api.De
 	if err != nil {
 		return found, problemsFault(doc.Name, err)
 	}
-	d.NIs = b.node.engines.resolved(d.NIs)
+	values := b.node.engines.values
+	d.NIs = b.node.engines.resolved(d.NIs, values, values)
 	for _, n := range b.Nets() {
 		n.NIs = slices.DeleteFunc(n.NIs, func(i api.NI) bool { return !describes(&d, n.Net, &i) })
 		if len(n.NIs) > 0 {

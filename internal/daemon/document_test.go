@@ -352,19 +352,28 @@ func TestDocumentWhileRoutingStops(t *testing.T) {
 	})
 }
 
-// What a document that replaces does not name gets its default, but for what no export can
-// hold.
+// What a document that replaces does not name gets its default, also in the section "lnetd", but
+// for what belongs to the host: lnetd's ports, and lnetd around the node.
 func TestDocumentThatReplacesLeaves(t *testing.T) {
-	r := startNode(t, parse(t, twoNets+"global: {discovery: 0, retry_count: 1}\nlnetd: {router_ping_timeout: 7, socklnd: {nagle: 1}}\n")).ready(t)
+	r := startNode(t, parse(t, twoNets+`
+global: {discovery: 0, retry_count: 1}
+lnetd: {router_ping_timeout: 7, socklnd: {nagle: 1}, port: 9988, accept: all, control_socket: /here}
+`)).ready(t)
 	done, err := r.document(t, api.ModeReplace, twoNets)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"set discovery 1", "set retry_count 2"}, done.Commands); diff != "" {
-		t.Error(diff)
+	want := []string{
+		"net del --net tcp1 --if eth1", "net del --net tcp --if eth0", "# change the options of tcp nets",
+		"set discovery 1", "set retry_count 2", "# change parameters of the section \"lnetd\", for which there is no command",
+		"net add --net tcp --if eth0", "net add --net tcp1 --if eth1",
 	}
-	if p := r.node.Parameters(); p.RouterPingTimeout != 7*time.Second || len(done.Restart) > 0 {
-		t.Errorf("%+v, %q", p, done.Restart)
+	if diff := cmp.Diff(want, done.Commands); diff != "" || len(done.Restart) > 0 {
+		t.Error(diff, done.Restart)
+	}
+	left := map[string]any{"port": 9988, "accept": "all", "control_socket": "/here"}
+	if diff := cmp.Diff(left, done.After.Lnetd); diff != "" {
+		t.Error(diff)
 	}
 }
 

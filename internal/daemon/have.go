@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/lnetd/lnetd/discovery"
@@ -59,14 +60,15 @@ func configuredPeer(i *node.PeerInfo) config.Peer {
 	return p
 }
 
-// shown is a state in the words of the commands. NIs that are up show what is in force.
-func (b *backend) shown(s *config.State) api.Configuration {
+// shown is a state in the words of the commands, with what the section "lnetd" says around the
+// node. It depends on the state and on the host, not on whether the state is in force.
+func (b *backend) shown(s *config.State, around map[string]any) api.Configuration {
 	c := api.Configuration{
 		Nets: []api.Net{}, Routes: []api.Route{}, Peers: []api.Peer{},
 		UDSP: server.ShownRules(s.Rules), Selection: server.ShownTypedRules(s.TypedRules),
-		Globals: globalsOf(&s.Parameters), Routing: b.shownRouting(s),
+		Globals: globalsOf(&s.Parameters), Routing: shownRouting(s), Lnetd: s.Section(b.node.drivers.Options()),
 	}
-	up := b.node.NIs()
+	maps.Copy(c.Lnetd, around)
 	for k := range s.NIs {
 		ni := &s.NIs[k]
 		at := slices.IndexFunc(c.Nets, func(n api.Net) bool { return n.Net == ni.Net })
@@ -74,7 +76,7 @@ func (b *backend) shown(s *config.State) api.Configuration {
 			at = len(c.Nets)
 			c.Nets = append(c.Nets, api.Net{Net: ni.Net})
 		}
-		c.Nets[at].NIs = append(c.Nets[at].NIs, b.shownNI(ni, up))
+		c.Nets[at].NIs = append(c.Nets[at].NIs, b.shownNI(ni, s.Drivers))
 	}
 	for _, r := range s.Routes {
 		c.Routes = append(c.Routes, api.Route{Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority})
@@ -99,35 +101,29 @@ func compareRoutes(a, b api.Route) int {
 	return a.Gateway.Compare(b.Gateway)
 }
 
-// shownRouting shows the buffers of a node that forwards, or has.
-func (b *backend) shownRouting(s *config.State) api.Routing {
+// shownRouting shows the buffers of a node that forwards, and of others if they were set.
+func shownRouting(s *config.State) (r api.Routing) {
 	buffers := s.Buffers.Resolved()
-	r := api.Routing{Ever: b.node.Routing().Ever, CPTs: []api.Pools{{
-		Tiny: api.Pool{Buffers: buffers.Tiny}, Small: api.Pool{Buffers: buffers.Small}, Large: api.Pool{Buffers: buffers.Large},
-	}}}
 	if s.Routing != config.RoutingOff {
 		r.State, r.Ever = api.RoutingEnabled, true
+	}
+	if r.Ever || buffers != (node.Buffers{}).Resolved() {
+		r.CPTs = []api.Pools{{
+			Tiny: api.Pool{Buffers: buffers.Tiny}, Small: api.Pool{Buffers: buffers.Small}, Large: api.Pool{Buffers: buffers.Large},
+		}}
 	}
 	return r
 }
 
-// shownNI is an NI with its configuration alone: its interface, and its NID if that was
-// asked for.
-func (b *backend) shownNI(ni *config.NI, up []node.NIInfo) api.NI {
+// shownNI is an NI with its configuration alone: its interface, its NID if that was asked for,
+// and what holds for it with drivers of which values are set.
+func (b *backend) shownNI(ni *config.NI, values map[lnet.NetType]config.Values) api.NI {
 	shown := api.NI{NID: ni.NID, CPT: allCPTs(b.node.cpts())}
 	if ni.CPTs != nil {
 		shown.CPT = listCPTs(ni.CPTs)
 	}
-	if ni.Device != "" {
-		shown.Interfaces = []string{ni.Device}
-	}
-	for k := range up {
-		if i := &up[k]; !ni.Own.IsZero() && i.NID == ni.Own {
-			full := controlNI(i, b.node.drivers, shown.CPT, b.boot)
-			shown.Interfaces = full.Interfaces
-			shown.Tunables, shown.LND = full.Tunables, full.LND
-			return shown
-		}
+	if device := b.node.engines.deviceOf(ni); device != "" {
+		shown.Interfaces = []string{device}
 	}
 	shown.Tunables = api.Tunables{
 		PeerTimeout: int(inSeconds(ni.Tunables.PeerTimeout)), PeerCredits: ni.Tunables.PeerCredits,
@@ -136,11 +132,27 @@ func (b *backend) shownNI(ni *config.NI, up []node.NIInfo) api.NI {
 	if ni.Tunables.PeerTimeout < 0 {
 		shown.Tunables.PeerTimeout = -1 // the driver's default
 	}
-	d, whole := b.node.drivers.of(ni.Net.Type()), b.node.engines.whole(*ni)
+	d, options := b.node.drivers.of(ni.Net.Type()), b.node.engines.optionsOf(ni, values)
 	for k := range d.Tunables {
-		if v, ok := whole.Options.Number(d.Tunables[k].Name); ok {
+		if v, ok := options.Number(d.Tunables[k].Name); ok {
 			shown.LND = append(shown.LND, shownTunable(&d.Tunables[k], int64(v)))
 		}
 	}
 	return shown
+}
+
+// namedByNIDs returns the two states with the NIDs of NIs whose interface has got another address,
+// which are the only difference between them.
+func namedByNIDs(have, want *config.State) (before, after config.State) {
+	before, after = *have, *want
+	before.NIs, after.NIs = slices.Clone(have.NIs), slices.Clone(want.NIs)
+	for k := range after.NIs {
+		to := &after.NIs[k]
+		for i := range before.NIs {
+			if from := &before.NIs[i]; from.Moved(to) {
+				from.NID, to.NID = from.Own, to.Own
+			}
+		}
+	}
+	return before, after
 }

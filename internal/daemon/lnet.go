@@ -3,13 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node/fault"
 )
@@ -104,7 +104,7 @@ func (b *backend) checkUnused() error {
 
 func (b *backend) Waiting() (list []api.WaitingNI) {
 	for _, w := range b.node.engines.waiting() {
-		ni := b.shownNI(&w.NI, nil)
+		ni := b.shownNI(&w.NI, b.node.engines.values)
 		list = append(list, api.WaitingNI{
 			Net: w.Net, Interface: w.Device, NID: w.NID, Cause: w.cause, Place: w.place, Tunables: ni.Tunables, LND: ni.LND, CPT: ni.CPT,
 		})
@@ -145,5 +145,5 @@ func (b *backend) SetPeerState(ctx context.Context, nid lnet.NID, state uint32) 
 }
 
 func (b *backend) shownPolicies() []api.UDSPRule {
-	return slices.Clone(b.shown(&config.State{Policies: config.Policies{Rules: b.node.Rules()}}).UDSP)
+	return server.ShownRules(b.node.Rules())
 }

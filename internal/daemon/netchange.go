@@ -33,7 +33,7 @@ func (b *backend) AddNet(ctx context.Context, r api.NetAddition) error {
 		}
 	}
 	want, _, err := config.Add(&have, "", &config.Config{State: config.State{
-		NIs: nis, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers,
+		NIs: nis, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers, Drivers: have.Drivers,
 	}})
 	if err != nil {
 		return netRefused(syscall.ENOSPC, "cannot add LNet NI", err.Error(), "see the NIs with: lnetdctl net show")
@@ -97,7 +97,8 @@ func (b *backend) additions(r *api.NetAddition) ([]config.NI, error) {
 			nis = append(nis, one)
 		}
 	}
-	return b.node.engines.resolved(nis), b.node.engines.checkCPTs(nis)
+	values := b.node.engines.values
+	return b.node.engines.resolved(nis, values, values), b.node.engines.checkCPTs(nis)
 }
 
 // template is an NI with the tunables that are asked for.
@@ -195,5 +196,6 @@ func (b *backend) SetNITunables(ctx context.Context, r api.NITunables) error {
 	if !found && !r.All {
 		return fmt.Errorf("no such NI: %w", node.ErrNotFound)
 	}
+	want.NIs = b.node.engines.resolved(want.NIs, have.Drivers, have.Drivers)
 	return b.node.apply(ctx, config.Diff(&have, &want), false)
 }

@@ -249,7 +249,7 @@ func TestReload(t *testing.T) {
 		return now
 	}
 	before := reload(beforeChange, nil)
-	fresh := startNode(t, parse(t, afterChange)).ready(t).configuration(t)
+	fresh := startNode(t, parse(t, afterChange+"lnetd: {log_level: debug}\n")).ready(t).configuration(t)
 	if diff := cmp.Diff(fresh, reload(afterChange+"lnetd: {log_level: debug}\n", nil), sameThings); diff != "" {
 		t.Errorf("(-fresh +reloaded): %s", diff)
 	}

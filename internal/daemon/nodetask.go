@@ -115,7 +115,7 @@ func (t *nodeTask) down() error {
 // up makes the node, which is new, what the configuration says. What the node was
 // told when it was made is there already.
 func (t *nodeTask) up(ctx context.Context) error {
-	want, err := t.wanted(ctx)
+	want, _, err := t.wanted(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -153,9 +153,7 @@ func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled
 	s, err := t.settled(c)
 	if fitsNothing(err) {
 		t.log.Warn("no rule for this site is for this machine: waiting for an interface that one is for", "cause", err)
-		s = c.State
-		s.NIs = t.engines.resolved(s.NIs)
-		return s, true, nil
+		return c.State, true, nil
 	}
 	return s, false, err
 }
@@ -163,30 +161,6 @@ func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled
 // fitsNothing reports whether err says that no rule for the site is for this machine.
 func fitsNothing(err error) bool {
 	return errors.Is(err, config.ErrNoRules) || errors.Is(err, lnet.ErrNoMatch)
-}
-
-// wanted is what the node shall be. Without any net one is found.
-func (t *nodeTask) wanted(ctx context.Context) (config.State, error) {
-	want := t.config.State
-	want.LeaveUndiscovered()
-	if len(want.NIs) > 0 || t.unsettled.Load() {
-		return want, nil
-	}
-	if t.found != nil {
-		want.NIs = []config.NI{*t.found}
-		return want, nil
-	}
-	for k := range t.drivers {
-		if find := t.drivers[k].Find; find != nil {
-			ni, err := find(ctx, t.log)
-			if err == nil {
-				t.found = &ni
-			}
-			want.NIs = []config.NI{ni}
-			return want, err
-		}
-	}
-	return want, nil
 }
 
 // checkGateways waits until each gateway has answered once, or not, if routers are

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"maps"
 	"reflect"
 
 	"github.com/lnetd/lnetd/internal/config"
@@ -64,6 +65,32 @@ func lnetdKeys(c *config.Config) map[string]bool {
 	return c.Given.Lnetd
 }
 
+// section is what the section "lnetd" says around the node: as it is, or, with a document, as it
+// would be when those parts have changed that can change without a restart.
+func (d *Daemon) section(c *config.Config) map[string]any {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out, level := maps.Clone(d.written), d.loaded.LogLevel
+	if out == nil {
+		out = map[string]any{}
+	}
+	if c != nil {
+		for _, p := range d.partsThatDiffer(c, lnetdKeys(c)) {
+			if p.put != nil {
+				out[p.key] = c.Given.Around[p.key]
+			}
+		}
+		if lnetdKeys(c)["log_level"] {
+			level = c.LogLevel
+		}
+	}
+	delete(out, "log_level") // "log set" changes it too
+	if level != config.Default().LogLevel {
+		out["log_level"] = nameOf(level)
+	}
+	return out
+}
+
 // putParts has hold what c says around the node, of all or of what is given, and returns the
 // names of the parts that take a restart.
 func (d *Daemon) putParts(c *config.Config, given map[string]bool) (left []string) {
@@ -72,6 +99,13 @@ func (d *Daemon) putParts(c *config.Config, given map[string]bool) (left []strin
 	if given == nil || given["log_level"] {
 		d.configured = c.LogLevel
 	}
+	written := maps.Clone(d.written)
+	maps.DeleteFunc(written, func(key string, _ any) bool { return given == nil || given[key] })
+	if written == nil {
+		written = map[string]any{}
+	}
+	maps.Copy(written, c.Given.Around)
+	d.written = written
 	for _, p := range d.partsThatDiffer(c, given) {
 		if p.put == nil || !p.put(d, c) {
 			left = append(left, p.name)

@@ -107,14 +107,9 @@ func (t *nodeTask) replace(ctx context.Context) (later []config.Step, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	want, err := t.wanted(ctx)
+	want, later, err := t.wanted(ctx, &have)
 	if err != nil {
 		return nil, err
 	}
-	want.NIs, want.Buffers = t.engines.resolved(want.NIs), want.Buffers.Resolved()
-	if want.Routing != config.RoutingOff && have.Routing != config.RoutingOff {
-		want.Routing = have.Routing // how it began makes no difference any more
-	}
-	now, later := config.Split(config.Diff(&have, &want))
-	return later, t.apply(ctx, now, true)
+	return later, t.apply(ctx, config.Diff(&have, &want), true)
 }

@@ -32,17 +32,18 @@ func (e *engines) configured() []config.NI {
 	return out
 }
 
-// resolved are NIs of a document in the form in which those are that there are: the same
-// NI has the same names, and what a document does not say, or says as it is without it,
-// is the driver's default. So two that are in force alike are equal. NIs of a net have the
-// common tunables of its first one (lnetctl 9.1).
-func (e *engines) resolved(nis []config.NI) []config.NI {
+// resolved returns NIs of a document in the form that have.NIs has: the same NI has the same
+// names, and options that are the driver's default are left out. So two NIs that mean the same
+// are equal. What the document leaves out has the default that the options said of the drivers
+// give; kept are the options that the drivers of the node will have. The two differ if a driver
+// cannot be replaced. NIs of a net have the common tunables of its first one (lnetctl 9.1).
+func (e *engines) resolved(nis []config.NI, said, kept map[lnet.NetType]config.Values) []config.NI {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := make([]config.NI, len(nis))
 	first := map[lnet.Net]int{}
 	for k := range nis {
-		out[k] = e.resolve(&nis[k])
+		out[k] = e.resolve(&nis[k], said[nis[k].Net.Type()], kept[nis[k].Net.Type()])
 		if f, ok := first[out[k].Net]; ok {
 			out[k].Tunables = out[f].Tunables
 		} else {
@@ -53,7 +54,7 @@ func (e *engines) resolved(nis []config.NI) []config.NI {
 }
 
 // resolve is resolved for one NI. mu is held.
-func (e *engines) resolve(ni *config.NI) config.NI {
+func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
 	out := *ni
 	out.CPTs = e.knownCPTs(ni)
 	d := e.table.of(ni.Net.Type())
@@ -67,7 +68,7 @@ func (e *engines) resolve(ni *config.NI) config.NI {
 	if d.Defaults == nil {
 		return out
 	}
-	t, options := d.Defaults(e.values[d.Type])
+	t, options := d.Defaults(said)
 	fill(&out.Tunables.PeerCredits, t.PeerCredits)
 	fill(&out.Tunables.PeerBufferCredits, t.PeerBufferCredits)
 	fill(&out.Tunables.Credits, t.Credits)
@@ -75,9 +76,16 @@ func (e *engines) resolve(ni *config.NI) config.NI {
 		out.Tunables.PeerTimeout = t.PeerTimeout
 	}
 	out.Tunables.PeerCredits = min(out.Tunables.PeerCredits, out.Tunables.Credits)
+	_, running := d.Defaults(e.values[d.Type])
+	_, usual := d.Defaults(kept)
 	out.Options = nil
 	for name, text := range ni.Options {
-		if text == options[name] || has.showsUnasked(name, text) {
+		if options[name] != running[name] || !has.showsUnasked(name, text) {
+			options[name] = text
+		}
+	}
+	for name, text := range options {
+		if text == usual[name] {
 			continue
 		}
 		if out.Options == nil {
@@ -88,18 +96,41 @@ func (e *engines) resolve(ni *config.NI) config.NI {
 	return out
 }
 
-// whole is an NI with all its options, also those that it takes from the driver.
-func (e *engines) whole(ni config.NI) config.NI {
+// optionsOf are all options of an NI with drivers of which values are set: its own, those that
+// are in force without being asked for, and the driver's defaults.
+func (e *engines) optionsOf(ni *config.NI, values map[lnet.NetType]config.Values) config.Values {
 	d := e.table.of(ni.Net.Type())
 	if d.Defaults == nil {
-		return ni
+		return ni.Options
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_, options := d.Defaults(e.values[d.Type])
+	_, options := d.Defaults(values[d.Type])
+	_, running := d.Defaults(e.values[d.Type])
+	if k := e.find(ni); k >= 0 && e.nis[k].waits == nil {
+		l := &e.nis[k]
+		for name := range options {
+			if _, asked := l.Options[name]; asked || options[name] != running[name] {
+				continue
+			}
+			delete(options, name) // the driver may not show it
+			if n, shown := l.shown[name]; shown {
+				options[name] = strconv.FormatInt(n, 10)
+			}
+		}
+	}
 	maps.Copy(options, ni.Options)
-	ni.Options = options
-	return ni
+	return options
+}
+
+// deviceOf is the device of an NI: the one that it names, or the one that it is on.
+func (e *engines) deviceOf(ni *config.NI) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if k := e.find(ni); k >= 0 && e.nis[k].waits == nil {
+		return e.nis[k].device
+	}
+	return ni.Device
 }
 
 // knownCPTs are the CPU partitions for an NI that this machine has; nil: all. An export may
@@ -197,20 +228,19 @@ func (d *Driver) present(o *localNI) lnet.NID {
 	return nid
 }
 
-// told is a step for Commands, which do not name what is the driver's default.
-func (e *engines) told(s config.Step) config.Step {
+// told is a step for Commands, which do not name what is the default of drivers of which
+// values are set.
+func (e *engines) told(s config.Step, values map[lnet.NetType]config.Values) config.Step {
 	c, ok := s.(config.Change[config.NI])
 	if !ok || c.To == nil || c.From != nil {
 		return s
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	plain := *c.To
 	d := e.table.of(plain.Net.Type())
 	if d.Defaults == nil {
 		return s
 	}
-	t, _ := d.Defaults(e.values[d.Type])
+	t, _ := d.Defaults(values[d.Type])
 	for _, n := range []struct{ value, usual *int }{
 		{&plain.Tunables.PeerCredits, &t.PeerCredits}, {&plain.Tunables.PeerBufferCredits, &t.PeerBufferCredits},
 		{&plain.Tunables.Credits, &t.Credits},

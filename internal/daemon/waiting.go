@@ -147,8 +147,10 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 		return false
 	}
 	add := config.Config{State: config.State{
-		NIs: s.NIs, Routes: s.Routes, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers,
+		NIs: s.NIs, Routes: s.Routes, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers, Drivers: have.Drivers,
 	}}
+	add.SetLNDTimeouts(t.config.LNDTimeouts)
+	add.NIs = t.engines.resolved(add.NIs, have.Drivers, have.Drivers)
 	if s.Routing != config.RoutingOff {
 		add.Routing = s.Routing
 	}

@@ -409,7 +409,7 @@ func TestNIsAreTuned(t *testing.T) {
 		}
 	}
 	have := config.State{NIs: r.node.engines.configured()}
-	want := config.State{NIs: r.node.engines.resolved(own)}
+	want := config.State{NIs: r.node.engines.resolved(own, nil, nil)}
 	if steps := config.Diff(&have, &want); len(steps) != 0 {
 		t.Errorf("its own export is %v", steps)
 	}

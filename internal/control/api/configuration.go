@@ -11,6 +11,9 @@ type Configuration struct {
 	Globals   Globals         `json:"globals"`
 	UDSP      []UDSPRule      `json:"udsp"`
 	Selection []SelectionRule `json:"selection"`
+	// Lnetd is the section "lnetd" of a file that says the same, without selection rules and
+	// without what is the default.
+	Lnetd map[string]any `json:"lnetd,omitempty"`
 }
 
 // Document is a configuration file as somebody has written it.

@@ -1,0 +1,134 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// aroundKeys are the keys of the section "lnetd" that are not about the node.
+var aroundKeys = map[string]bool{
+	"control_socket": true, "log_format": true, "log_level": true, "metrics": true, "metrics_addr": true,
+	"selftest": true, "transport": true,
+}
+
+// shownParameters are the parameters that only the section "lnetd" sets.
+var shownParameters = map[string]func(*node.Parameters) int{
+	"alive_router_check_interval": func(p *node.Parameters) int { return inSeconds(p.RouterCheckInterval) },
+	"router_ping_timeout":         func(p *node.Parameters) int { return inSeconds(p.RouterPingTimeout) },
+	"avoid_asym_router_failure":   func(p *node.Parameters) int { return oneIf(!p.AsymmetricRoutes) },
+	"check_routers_before_use":    func(p *node.Parameters) int { return oneIf(p.CheckRoutersBeforeUse) },
+	"auto_down":                   func(p *node.Parameters) int { return oneIf(!p.IgnorePeerDown) },
+	"peer_nis_max":                func(p *node.Parameters) int { return p.PeerNIsMax },
+	"peer_buffer_credits":         func(p *node.Parameters) int { return p.PeerBufferCredits },
+}
+
+func inSeconds(d time.Duration) int { return int(d / time.Second) }
+
+func oneIf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Section is what the section "lnetd" says of a node that is s, by keys: what is not the
+// default, without selection rules. Its values are strings, ints, and lists and maps of such.
+func (s *State) Section(drivers []DriverOptions) map[string]any {
+	out := map[string]any{}
+	defaults := node.DefaultParameters()
+	for name, of := range shownParameters {
+		if v := of(&s.Parameters.Parameters); v != of(&defaults) {
+			out[name] = v
+		}
+	}
+	if s.Parameters.Discovery == discovery.Verify {
+		out["discovery"] = discovery.Verify.String()
+	}
+	for k := range drivers {
+		drivers[k].section(s.Drivers[drivers[k].Type], out)
+	}
+	if timeouts := s.lndTimeouts(); len(timeouts) > 0 {
+		out["lnd_timeouts"] = timeouts
+	}
+	var locked []string
+	for k := range s.Peers {
+		if p := &s.Peers[k]; p.Locked {
+			locked = append(locked, p.Primary.String())
+		}
+	}
+	if len(locked) > 0 {
+		slices.Sort(locked)
+		out["lock_prim"] = locked
+	}
+	return out
+}
+
+// section adds what is set of a driver.
+func (d *DriverOptions) section(v Values, out map[string]any) {
+	below := map[string]any{}
+	for name, text := range v {
+		var value any = text
+		if n, err := strconv.Atoi(text); err == nil {
+			value = n
+		}
+		if findOption(d.Own, name) != nil {
+			out[name] = value
+		} else {
+			below[name] = value
+		}
+	}
+	if len(below) > 0 {
+		out[d.Section] = below
+	}
+}
+
+// lndTimeouts are the timeouts that were set for nets, in the order of their NIs.
+func (s *State) lndTimeouts() (list []map[string]any) {
+	done := map[lnet.Net]bool{}
+	for k := range s.NIs {
+		ni := &s.NIs[k]
+		if n, ok := ni.Options.Number(timeoutOption); ok && !done[ni.Net] {
+			list = append(list, map[string]any{"net": ni.Net.String(), "timeout": n})
+			done[ni.Net] = true
+		}
+	}
+	return list
+}
+
+// SetLNDTimeouts sets the timeouts of drivers on the NIs of nets.
+func (s *State) SetLNDTimeouts(timeouts map[lnet.Net]int) {
+	if len(timeouts) == 0 {
+		return
+	}
+	s.NIs = slices.Clone(s.NIs)
+	for k := range s.NIs {
+		if n, ok := timeouts[s.NIs[k].Net]; ok {
+			s.NIs[k].Options = s.NIs[k].Options.With(timeoutOption, n)
+		}
+	}
+}
+
+// WithOwn returns drivers with what others say of options that belong to this host rather than
+// to a node, such as ports, where drivers say nothing of them.
+func WithOwn(drivers, others map[lnet.NetType]Values, options []DriverOptions) map[lnet.NetType]Values {
+	s := State{Drivers: drivers}
+	for k := range options {
+		d := &options[k]
+		v := maps.Clone(drivers[d.Type])
+		for i := range d.Own {
+			name := d.Own[i].Name
+			text, ok := others[d.Type][name]
+			if _, given := v[name]; ok && !given {
+				v = v.with(&d.Own[i], text)
+			}
+		}
+		s.setDriver(d.Type, v)
+	}
+	return s.Drivers
+}
