@@ -272,6 +272,21 @@ func (d *differ) changeDrivers() {
 	}
 }
 
+// Forgets returns a function that reports whether a node on its way from have to want forgets a
+// peer that discovery has found: all NIs on a net of it go, or routes by it do.
+func Forgets(have, want *State) func(*Peer) bool {
+	d := newDiffer(have, want)
+	gone := map[lnet.NID]bool{}
+	for k := range have.Routes {
+		if r := &have.Routes[k]; !d.routes[r.key()] {
+			gone[r.Gateway] = true
+		}
+	}
+	return func(p *Peer) bool {
+		return d.onAway(p) || slices.ContainsFunc(p.nids(), func(n lnet.NID) bool { return gone[n] })
+	}
+}
+
 // KeepDrivers changes want so that no driver on whose nets have has NIs is replaced. It
 // returns the changes that it takes out.
 func KeepDrivers(have, want *State) (out []Step) {

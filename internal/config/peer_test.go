@@ -134,3 +134,32 @@ func plain(p Problems) []string {
 	}
 	return lines
 }
+
+// A NID belongs to the first peer that has it, however many name it. A peer that is refused for
+// that does not count as one that stands in the file already.
+func TestNIDOfSeveralPeers(t *testing.T) {
+	const text = `peer:
+  - {primary nid: 1@gni, peer ni: [{nid: 9@gni}]}
+  - {primary nid: 2@gni, peer ni: [{nid: 9@gni}]}
+  - {primary nid: 2@gni, peer ni: [{nid: 8@gni}]}
+  - {primary nid: 3@gni, peer ni: [{nid: 9@gni}, {nid: 8@gni}]}
+`
+	c, err := Parse("f", []byte(text), nil)
+	var problems Problems
+	if !errors.As(err, &problems) {
+		t.Fatalf("%v", err)
+	}
+	var got []string
+	for _, p := range problems {
+		got = append(got, p.Text)
+	}
+	want := []string{
+		"9@gni belongs to the peer 1@gni already", "9@gni belongs to the peer 1@gni already", "8@gni belongs to the peer 2@gni already",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(c.Warnings) > 0 {
+		t.Errorf("%v", c.Warnings)
+	}
+}

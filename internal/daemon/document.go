@@ -170,10 +170,15 @@ func (b *backend) planReplacement(ctx context.Context, have *config.State, r *ap
 	if c.State, err = b.node.replacement(ctx, &c, have); err != nil {
 		return plan{}, err
 	}
-	c.Peers = slices.DeleteFunc(c.Peers, b.node.isFound)
+	all := c.Peers
+	c.Peers = slices.DeleteFunc(slices.Clone(all), b.node.isFound)
 	p.around = &c
 	var more config.Problems
 	p.want, more, err = config.Replace(have, r.Name, &c)
+	if forgets := config.Forgets(have, &p.want); len(c.Peers) < len(all) {
+		c.Peers = slices.DeleteFunc(all, func(o config.Peer) bool { return b.node.isFound(o) && !forgets(&o) })
+		p.want, more, err = config.Replace(have, r.Name, &c)
+	}
 	p.warnings = slices.Concat(c.Warnings, more)
 	return p, err
 }
