@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -337,7 +338,11 @@ func backupNI(ni *api.NI) map[string]any {
 func TestRandomDocuments(t *testing.T) {
 	network := host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24"))
 	noRDMA := func() (verbs.Provider, error) { return nil, errors.New("no RDMA") }
-	drivers := Drivers{TCP(network), O2IB(network, noRDMA)}
+	rdma := &o2ib{
+		network: network, open: noRDMA, privileged: func() bool { return true }, rdma: sysfs(t, nil),
+		events: func(ctx context.Context, _ func()) error { <-ctx.Done(); return nil },
+	}
+	drivers := Drivers{TCP(network), rdma.driver()}
 	draw := rapid.Custom(func(t *rapid.T) [2]string {
 		before := drawDocument(t, "a", drivers)
 		if lnetd, ok := before["lnetd"].(map[string]any); ok {
