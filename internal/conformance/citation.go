@@ -5,6 +5,7 @@ import (
 	"go/scanner"
 	"go/token"
 	"io/fs"
+	"iter"
 	"maps"
 	"path"
 	"regexp"
@@ -26,6 +27,7 @@ func (c Citation) String() string {
 
 // citations finds citations in prose.
 type citations struct {
+	texts []string
 	named *regexp.Regexp // "lnet-core 5.3, 6.1": the text, the sections
 	bare  *regexp.Regexp // a section, of this text or nobody knows of which
 }
@@ -47,6 +49,7 @@ func citationsOf(spec Spec) citations {
 	texts := slices.Sorted(maps.Keys(spec))
 	slices.Reverse(texts) // transport-tests before transport
 	return citations{
+		texts: texts,
 		named: regexp.MustCompile(`(?:^|[^-/\w])(` + strings.Join(texts, "|") + `)(?:\.md)?,?\s+(?:section\s+|§)?` +
 			`(` + number + rule + `(?:` + next + number + rule + `)*)`),
 		bare: regexp.MustCompile(`(?:[Ss]ections?\s+|§)(` + number + `(?:` + next + number + `)*)`),
@@ -57,20 +60,57 @@ func citationsOf(spec Spec) citations {
 // that is empty they have none.
 func (f citations) in(file, prose, own string) []Citation {
 	var found []Citation
+	line := 1
+	for paragraph := range paragraphs(prose) {
+		if f.mayBeIn(paragraph) {
+			found = f.inParagraph(found, Citation{File: file, Line: line, Text: own}, paragraph)
+		}
+		line += strings.Count(paragraph, "\n")
+	}
+	return found
+}
+
+// paragraphs yields prose in parts that end with a blank line.
+func paragraphs(prose string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		from, to := 0, 0
+		for line := range strings.Lines(prose) {
+			to += len(line)
+			if strings.TrimSpace(line) == "" {
+				if !yield(prose[from:to]) {
+					return
+				}
+				from = to
+			}
+		}
+		yield(prose[from:])
+	}
+}
+
+// mayBeIn reports whether a paragraph has a word that each citation has. The expressions take
+// far longer.
+func (f citations) mayBeIn(paragraph string) bool {
+	return strings.Contains(paragraph, "§") || strings.Contains(paragraph, "ection") ||
+		slices.ContainsFunc(f.texts, func(text string) bool { return strings.Contains(paragraph, text) })
+}
+
+// inParagraph appends the citations in a paragraph to found. It begins at first, which also
+// has the text of those that name none.
+func (f citations) inParagraph(found []Citation, first Citation, paragraph string) []Citation {
 	add := func(text string, from, to int) {
-		part := ruleForm.ReplaceAllStringFunc(prose[from:to], blank)
+		part := ruleForm.ReplaceAllStringFunc(paragraph[from:to], blank)
 		for _, at := range numberForm.FindAllStringIndex(part, -1) {
-			line := 1 + strings.Count(prose[:from+at[0]], "\n")
-			found = append(found, Citation{file, line, text, strings.TrimRight(part[at[0]:at[1]], "abcdefgh")})
+			line := first.Line + strings.Count(paragraph[:from+at[0]], "\n")
+			found = append(found, Citation{first.File, line, text, strings.TrimRight(part[at[0]:at[1]], "abcdefgh")})
 		}
 	}
-	rest := []byte(prose)
-	for _, at := range f.named.FindAllStringSubmatchIndex(prose, -1) {
-		add(prose[at[2]:at[3]], at[4], at[5])
-		copy(rest[at[0]:at[1]], blank(prose[at[0]:at[1]]))
+	rest := []byte(paragraph)
+	for _, at := range f.named.FindAllStringSubmatchIndex(paragraph, -1) {
+		add(paragraph[at[2]:at[3]], at[4], at[5])
+		copy(rest[at[0]:at[1]], blank(paragraph[at[0]:at[1]]))
 	}
 	for _, at := range f.bare.FindAllStringSubmatchIndex(string(rest), -1) {
-		add(own, at[2], at[3])
+		add(first.Text, at[2], at[3])
 	}
 	return found
 }

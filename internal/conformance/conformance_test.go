@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,36 +16,31 @@ import (
 
 var update = flag.Bool("update", false, "write docs/conformance.md")
 
-// module returns the root of the module that the test runs in.
-func module(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above")
-		}
-	}
-}
+// module is the root of the module that the tests run in.
+const module = "../.."
 
 // scanned returns the rules and the tests of this module.
 func scanned(t *testing.T) ([]Section, map[string][]Test) {
 	t.Helper()
-	sections, err := Rules()
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown, err := Scan(os.DirFS(module(t)), sections)
+	m, err := scanOnce()
 	if err != nil {
 		t.Error(err)
 	}
-	return sections, shown
+	return m.sections, m.shown
 }
+
+type scannedModule struct {
+	sections []Section
+	shown    map[string][]Test
+}
+
+// scanOnce is what all tests of the module's own rules share, since it takes seconds.
+var scanOnce = sync.OnceValues(func() (m scannedModule, err error) {
+	if m.sections, err = Rules(); err == nil {
+		m.shown, err = Scan(os.DirFS(module), m.sections)
+	}
+	return m, err
+})
 
 // Each rule has a test, or a reason why there is none, and not both.
 func TestEveryRuleHasATest(t *testing.T) {
@@ -64,7 +60,7 @@ func TestEveryRuleHasATest(t *testing.T) {
 // docs/conformance.md says what the tests say. It is written with -update.
 func TestPage(t *testing.T) {
 	sections, shown := scanned(t)
-	file := filepath.Join(module(t), "docs", "conformance.md")
+	file := filepath.Join(module, "docs", "conformance.md")
 	want := Page(sections, shown)
 	got, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -17,9 +17,9 @@ import (
 type uses struct {
 	tests []testFunc
 	names map[ast.Decl][]string // what a declaration declares; a method: its receiver's type
-	// used is, by name, what its declaration uses: names of the package, and those of others
-	// behind their paths.
-	used map[string][]string
+	// users is, by name, which declarations use it. Names of other packages stand behind
+	// their paths.
+	users map[string][]string
 }
 
 type testFunc struct {
@@ -28,7 +28,7 @@ type testFunc struct {
 }
 
 func usesOf(files *token.FileSet, p []*ast.File) *uses {
-	u := &uses{names: map[ast.Decl][]string{}, used: map[string][]string{}}
+	u := &uses{names: map[ast.Decl][]string{}, users: map[string][]string{}}
 	// Imports do not matter to what stands in these files. Without them there
 	// are errors, which do not matter either.
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
@@ -43,9 +43,7 @@ func usesOf(files *token.FileSet, p []*ast.File) *uses {
 			}
 			ast.Inspect(d, func(n ast.Node) bool {
 				if used := usedBy(n, info, pkg); used != "" {
-					for _, name := range names {
-						u.used[name] = append(u.used[name], used)
-					}
+					u.users[used] = append(u.users[used], names...)
 				}
 				return true
 			})
@@ -171,8 +169,9 @@ func (u *uses) testsAround(f *ast.File, c *ast.Comment) []Test {
 
 // testsOf returns the tests that use one of names.
 func (u *uses) testsOf(names []string) (tests []Test) {
+	reach := u.reaching(names)
 	for _, t := range u.tests {
-		if u.reaches(t.Name, names) {
+		if reach[t.Name] {
 			tests = append(tests, t.Test)
 		}
 	}
@@ -186,9 +185,10 @@ func (u *uses) exportedAround(f *ast.File, c *ast.Comment, packagePath string) (
 	if d == nil {
 		return nil
 	}
+	reach := u.reaching(u.names[d])
 	for _, declared := range u.names {
 		for _, name := range declared {
-			if ast.IsExported(name) && u.reaches(name, u.names[d]) {
+			if ast.IsExported(name) && reach[name] {
 				names = append(names, packagePath+"."+name)
 			}
 		}
@@ -196,19 +196,15 @@ func (u *uses) exportedAround(f *ast.File, c *ast.Comment, packagePath string) (
 	return names
 }
 
-// reaches tells whether the declaration of name uses one of targets.
-func (u *uses) reaches(name string, targets []string) bool {
-	seen := map[string]bool{name: true}
-	for queue := []string{name}; len(queue) > 0; queue = queue[1:] {
-		if slices.Contains(targets, queue[0]) {
-			return true
-		}
-		for _, next := range u.used[queue[0]] {
-			if !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
-			}
+// reaching returns targets and the names whose declarations use one of them, directly or
+// through others.
+func (u *uses) reaching(targets []string) map[string]bool {
+	reach := map[string]bool{}
+	for queue := slices.Clone(targets); len(queue) > 0; queue = queue[1:] {
+		if !reach[queue[0]] {
+			reach[queue[0]] = true
+			queue = append(queue, u.users[queue[0]]...)
 		}
 	}
-	return false
+	return reach
 }

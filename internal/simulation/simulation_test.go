@@ -31,10 +31,10 @@ var (
 // kind of fault must have bitten, and transfer machines must have done everything.
 const seedsPlain = 200
 
-// seedsHere is half of that with the race detector, where a scenario takes five times as long.
+// seedsHere is a quarter of that with the race detector, where a scenario takes five times as long.
 func seedsHere() int {
 	if testenv.Race {
-		return seedsPlain / 2
+		return seedsPlain / 4
 	}
 	return seedsPlain
 }
