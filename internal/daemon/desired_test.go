@@ -88,9 +88,7 @@ func TestDocumentWithoutNets(t *testing.T) {
 	r.settles(t, api.ModeReplace, text)
 	same(t, "(-fresh +applied)", fresh, r)
 	for _, configured := range []bool{false, true} {
-		if err := r.SetLNet(t.Context(), api.LNet{Configured: configured}); err != nil {
-			t.Fatal(err)
-		}
+		r.setLNet(t, api.LNet{Configured: configured})
 	}
 	r.settles(t, api.ModeReplace, backup(t, r))
 }
@@ -139,9 +137,7 @@ func TestFailedReloadLeavesTheConfiguration(t *testing.T) {
 	}
 	r.node.failStep = nil
 	for _, configured := range []bool{false, true} {
-		if err := r.SetLNet(t.Context(), api.LNet{Configured: configured, All: configured}); err != nil {
-			t.Fatal(err)
-		}
+		r.setLNet(t, api.LNet{Configured: configured, All: configured})
 	}
 	if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {
 		t.Error(diff)

@@ -146,14 +146,8 @@ func TestLNetIsUnconfigured(t *testing.T) {
 	if err := r.node.AddFault(fault.Rule{Kind: fault.Drop, Source: fault.NIDFilter{}, Dest: fault.NIDFilter{}, Rate: 1}); err != nil {
 		t.Fatal(err)
 	}
-	set := func(c api.LNet) {
-		t.Helper()
-		if err := r.SetLNet(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for range 2 {
-		set(api.LNet{})
+		r.setLNet(t, api.LNet{})
 		if nets := r.Nets(); !r.LNetDown() || len(nets) != 1 || nets[0].Net.Type() != lnet.TypeLO {
 			t.Errorf("%v, %+v", r.LNetDown(), nets)
 		}
@@ -175,16 +169,16 @@ func TestLNetIsUnconfigured(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	set(api.LNet{Configured: true})
+	r.setLNet(t, api.LNet{Configured: true})
 	if nets := r.Nets(); r.LNetDown() || len(nets) != 1 {
 		t.Errorf("%v, %+v", r.LNetDown(), nets)
 	}
-	set(api.LNet{Configured: true, All: true}) // it is configured: nothing
+	r.setLNet(t, api.LNet{Configured: true, All: true}) // it is configured: nothing
 	if len(r.Nets()) != 1 {
 		t.Errorf("%+v", r.Nets())
 	}
-	set(api.LNet{})
-	set(api.LNet{Configured: true, All: true})
+	r.setLNet(t, api.LNet{})
+	r.setLNet(t, api.LNet{Configured: true, All: true})
 	if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {
 		t.Error(diff)
 	}

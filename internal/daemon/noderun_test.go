@@ -81,6 +81,18 @@ func (r *nodeRun) ready(t *testing.T) *nodeRun {
 	return r
 }
 
+// setLNet configures LNet, or ends it, in turn as the server does.
+func (r *nodeRun) setLNet(t *testing.T, l api.LNet) {
+	t.Helper()
+	var err error
+	if busy := r.InTurn(t.Context(), func() { err = r.SetLNet(t.Context(), l) }); busy != nil {
+		t.Fatal(busy)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // peers are all that the node knows.
 func (r *nodeRun) peers(t *testing.T) []api.Peer {
 	t.Helper()

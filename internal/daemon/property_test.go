@@ -389,9 +389,7 @@ func testDocuments(t *testing.T, drivers Drivers, before, text string) {
 	running.settles(t, api.ModeReplace, saved)
 	empty := start("{}")
 	for _, configured := range []bool{false, true} {
-		if err := empty.SetLNet(t.Context(), api.LNet{Configured: configured}); err != nil {
-			t.Fatal(err)
-		}
+		empty.setLNet(t, api.LNet{Configured: configured})
 	}
 	empty.consistent(t, api.ModeAdd, saved)
 	if _, err := empty.takes(t, api.ModeAdd, saved); err != nil {
