@@ -49,15 +49,17 @@ func Find() *Client {
 
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	d := net.Dialer{Timeout: api.HeadPatience}
-	conn, err := d.DialContext(ctx, "unix", c.path)
-	if err != nil || c.trusts == nil {
-		return conn, err
+	unix, err := d.DialContext(ctx, "unix", c.path)
+	if err != nil {
+		return nil, err
 	}
-	if owner := api.ListenerOf(conn); !c.trusts(owner.UID) {
-		_ = conn.Close()
-		return nil, &foreignError{owner}
+	if c.trusts != nil {
+		if owner := api.ListenerOf(unix); !c.trusts(owner.UID) {
+			_ = unix.Close()
+			return nil, &foreignError{owner}
+		}
 	}
-	return conn, nil
+	return &conn{Conn: unix}, nil
 }
 
 // Close drops idle connections.
@@ -124,7 +126,7 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 		}
 		content = bytes.NewReader(b.Bytes())
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://lnetd"+path, content)
+	req, err := http.NewRequestWithContext(requestContext(ctx), method, "http://lnetd"+path, content)
 	if err != nil {
 		return nil, c.garbled(err)
 	}

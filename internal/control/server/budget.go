@@ -79,6 +79,9 @@ func (b *budget) grant() {
 	}
 }
 
+// documentCharge is the memory that a body of a size takes.
+func documentCharge(size int64) int64 { return documentCopies * (size + 1<<10) }
+
 // budgeted is do for bodies with documents: it begins to read when there is room for the
 // body, which it holds until do has ended.
 func (h *handlers) budgeted(do handler) handler {
@@ -87,7 +90,7 @@ func (h *handlers) budgeted(do handler) handler {
 		if r.ContentLength >= 0 {
 			size = min(r.ContentLength, documentBodyMax)
 		}
-		size = documentCopies * (size + 1<<10)
+		size = documentCharge(size)
 		ctx, cancel := context.WithTimeout(r.Context(), budgetPatience)
 		defer cancel()
 		if err := h.documents.acquire(ctx, size); err != nil {

@@ -1,66 +1,126 @@
-package server_test
+package server
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/control/controltest"
-	"github.com/lnetd/lnetd/internal/control/server"
 )
 
-// A hundred connections that send a document each take no more memory than there is for
-// documents, and all of them are served.
-func TestDocumentsShareMemory(t *testing.T) {
-	const connections, size = 100, 4 << 20
-	var peak uint64
-	changed := 0
-	d := &controltest.Daemon{}
-	d.ChangeFunc = func(r api.ConfigurationChange) (api.ConfigurationChanged, error) { // in turn
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		peak = max(peak, m.HeapInuse)
-		if len(r.Text) == size {
-			changed++
-		}
-		return api.ConfigurationChanged{}, nil
-	}
-	_, path := serve(t, d)
-	h := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return net.Dial("unix", path)
-	}}}
-	defer h.CloseIdleConnections()
-	body := `{"mode": "add", "text": "` + strings.Repeat("x", size) + `"}`
-	var all sync.WaitGroup
-	refusals := make(chan int, connections)
-	for range connections {
-		all.Go(func() {
-			r, err := h.Post("http://lnetd/v1/configuration", "application/json", strings.NewReader(body))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if _ = r.Body.Close(); r.StatusCode != http.StatusOK {
-				refusals <- r.StatusCode
-			}
-		})
-	}
-	all.Wait()
-	close(refusals)
-	refused := 0
-	for status := range refusals {
-		if refused++; status != http.StatusServiceUnavailable && status != http.StatusBadRequest {
-			t.Errorf("status %d", status)
-		}
-	}
-	const mine = 128 << 20 // the test's own, and what the collector has not come to
-	if peak > 2*server.DocumentsBudget+mine || changed+refused != connections {
-		t.Errorf("%d MiB, %d changes, %d refused", peak>>20, changed, refused)
-	}
-	t.Logf("%d connections with %d MiB each: %d MiB of heap at most, %d changes, %d refused", connections, size>>20, peak>>20, changed, refused)
+// changing is a backend whose documents change nothing.
+type changing struct {
+	fakeBackend
+	mu   sync.Mutex
+	done int // documents
 }
+
+func (c *changing) InTurn(_ context.Context, do func()) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do()
+	return nil
+}
+
+func (c *changing) LNetDown() bool { return false }
+
+func (c *changing) ChangeConfiguration(context.Context, api.ConfigurationChange) (api.ConfigurationChanged, error) {
+	c.done++
+	return api.ConfigurationChanged{}, nil
+}
+
+// Given memory for four documents, when as many connections as one user may have requests under
+// way begin to send one each, then four of them are read. When they send the rest, all are done.
+func TestDocumentsShareMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const connections, size, room = requestsAtOnce, 32 << 10, 4
+		b := &changing{}
+		dial, end := servePipes(t, &Server{Backend: b, documents: room * documentCharge(size)})
+		defer end()
+		body := `{"mode": "add", "text": "` + strings.Repeat("x", size-100) + `"}`
+		body += strings.Repeat(" ", size-len(body))
+		var begun atomic.Int32 // documents that are read
+		rest := make(chan struct{})
+		statuses := make(chan int, connections)
+		for range connections {
+			conn := dial()
+			go func() {
+				defer func() { _ = conn.Close() }()
+				_, _ = fmt.Fprintf(conn, "POST /v1/configuration HTTP/1.1\r\nHost: lnetd\r\nContent-Length: %d\r\n\r\n", size)
+				_, _ = io.WriteString(conn, body[:size/2]) // more than net/http reads ahead
+				begun.Add(1)
+				<-rest
+				_, _ = io.WriteString(conn, body[size/2:])
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Error(err)
+					statuses <- 0
+					return
+				}
+				_ = resp.Body.Close()
+				statuses <- resp.StatusCode
+			}()
+		}
+		synctest.Wait()
+		if n := begun.Load(); n != room {
+			t.Errorf("%d documents are read at once, want %d", n, room)
+		}
+		close(rest)
+		for range connections {
+			if status := <-statuses; status != http.StatusOK {
+				t.Errorf("status %d", status)
+			}
+		}
+		if b.done != connections {
+			t.Errorf("%d documents were done", b.done)
+		}
+	})
+}
+
+// servePipes serves connections in memory until end is called.
+func servePipes(t *testing.T, s *Server) (dial func() net.Conn, end func()) {
+	t.Helper()
+	l := &pipes{calls: make(chan net.Conn), closed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, l) }()
+	dial = func() net.Conn {
+		ours, theirs := net.Pipe()
+		l.calls <- theirs
+		return ours
+	}
+	return dial, func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// pipes is a listener whose connections are in memory.
+type pipes struct {
+	calls  chan net.Conn
+	closed chan struct{}
+	close  sync.Once
+}
+
+func (l *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.calls:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipes) Close() error { l.close.Do(func() { close(l.closed) }); return nil }
+
+func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "pipe"} }

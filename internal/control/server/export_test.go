@@ -22,6 +22,3 @@ func JSONPatterns() (list []string) {
 
 // StatusOf is the HTTP status of a fault.
 func StatusOf(c api.Code) int { return cmp.Or(statusOf[c], http.StatusConflict) }
-
-// DocumentsBudget is the memory for documents.
-const DocumentsBudget = documentsBudget

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -144,11 +143,8 @@ func TestEachPageHasATime(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newCrowd(2000)
-				ours, theirs := net.Pipe()
-				l := &oneConn{conn: theirs, closed: make(chan struct{})}
-				ctx, cancel := context.WithCancel(t.Context())
-				served := make(chan error, 1)
-				go func() { served <- (&Server{Backend: b}).Serve(ctx, l) }()
+				dial, end := servePipes(t, &Server{Backend: b})
+				ours := dial()
 				if _, err := io.WriteString(ours, "GET /v1/peers HTTP/1.1\r\nHost: lnetd\r\nConnection: close\r\n\r\n"); err != nil {
 					t.Fatal(err)
 				}
@@ -174,34 +170,11 @@ func TestEachPageHasATime(t *testing.T) {
 				}
 				<-b.ended
 				_ = ours.Close()
-				cancel()
-				if err := <-served; err != nil {
-					t.Error(err)
-				}
+				end()
 			})
 		})
 	}
 }
-
-// oneConn is a listener that has one connection.
-type oneConn struct {
-	conn   net.Conn
-	close  sync.Once
-	closed chan struct{}
-}
-
-func (l *oneConn) Accept() (net.Conn, error) {
-	if c := l.conn; c != nil {
-		l.conn = nil
-		return c, nil
-	}
-	<-l.closed
-	return nil, net.ErrClosed
-}
-
-func (l *oneConn) Close() error { l.close.Do(func() { close(l.closed) }); return nil }
-
-func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "pipe"} }
 
 // A list that cannot be gone on with is refused if nothing of it has been sent,
 // and else cut, so that nobody takes it for the whole.

@@ -30,7 +30,8 @@ type Server struct {
 	Backend Backend
 	Logger  *slog.Logger // nil discards
 
-	most int // connections; 0: connectionsMax
+	most      int   // connections; 0: connectionsMax
+	documents int64 // memory for documents; 0: documentsBudget
 }
 
 // Serve answers requests on l until ctx is done, then ends the requests under
@@ -49,7 +50,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // Handler returns the HTTP handler that Serve uses.
 func (s *Server) Handler() http.Handler {
-	h := handlers{Server: s, apart: make(chan struct{}, 1), documents: newBudget(documentsBudget)}
+	h := handlers{Server: s, apart: make(chan struct{}, 1), documents: newBudget(cmp.Or(s.documents, documentsBudget))}
 	mux := http.NewServeMux()
 	for pattern, handler := range h.quick() {
 		mux.HandleFunc(pattern, s.serve(nil, h.needingLNet(pattern, handler)))
@@ -192,11 +193,13 @@ func (s *Server) serve(p *places, do handler) http.HandlerFunc {
 		if documents[r.Pattern] {
 			most = documentBodyMax
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, most)
+		sent := &requestBody{ReadCloser: r.Body}
+		r.Body = http.MaxBytesReader(w, sent, most)
 		conn := connectionOf(r)
 		conn.serving()
 		body, fault := p.within(conn.owner(), func() (any, *api.Fault) { return do(w, r) })
 		conn.waiting()
+		r.Body = sent.ReadCloser // net/http looks at the rest of its own body
 		switch {
 		case fault != nil:
 			s.refuse(w, r, fault)
@@ -204,6 +207,7 @@ func (s *Server) serve(p *places, do handler) http.HandlerFunc {
 			s.answer(w, r, body)
 		}
 		conn.waiting()
+		s.linger(w, r, sent)
 	}
 }
 
