@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -25,7 +26,7 @@ func TestPushesStarveOthers(t *testing.T) {
 	m.Meet(0, hostile)
 	m.Park(0, nid(2), 77) // an honest peer that is to be pinged
 	honest := 0
-	const rounds = 400
+	rounds := testenv.Fewer(400)
 	for k := range rounds {
 		m.PushReceived(time.Duration(k)*time.Millisecond, hostile, list(uint32(k+1), 0x10000*(1+k%2)))
 		for range 16 {
@@ -56,7 +57,7 @@ func TestSamePushesStarveOthers(t *testing.T) {
 	m.Meet(0, hostile)
 	m.Park(0, nid(2), 77)
 	honest := 0
-	const rounds = 400
+	rounds := testenv.Fewer(400)
 	for k := range rounds {
 		m.PushReceived(time.Duration(k)*time.Millisecond, hostile, c)
 		for range 16 {

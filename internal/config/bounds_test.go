@@ -36,10 +36,7 @@ func checkCosts(t interface {
 ) {
 	t.Helper()
 	const base = 4 << 20
-	size := 16 << 10
-	if testenv.Race { // each document takes twenty times as long
-		size /= 8
-	}
+	size := testenv.Fewer(16 << 10)
 	once, _ := costs(of(size))
 	if twice, err := costs(of(2 * size)); twice > 3*once+base {
 		t.Errorf("%.40q: %d bytes, then %d: %.200v", of(size), once, twice, err)
@@ -181,7 +178,7 @@ func site(n int) string {
 
 // The bounds leave room for the largest sites.
 func TestSiteWithinBounds(t *testing.T) {
-	const n = 20_000
+	n := testenv.Fewer(20_000)
 	c, err := Parse("f", []byte(site(n)), testDrivers)
 	if err != nil || len(c.Routes) != n || len(c.Peers) != n {
 		t.Errorf("%d routes, %d peers, %.300v", len(c.Routes), len(c.Peers), err)

@@ -21,11 +21,12 @@ import (
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
 // documents is small for every day; go test -run TestRandomDocuments -documents 10000 is the long form.
-var documents = flag.Int("documents", 60, "how many random documents TestRandomDocuments applies")
+var documents = flag.Int("documents", testenv.Fewer(60), "how many random documents TestRandomDocuments applies")
 
 var firstDocument = flag.Int("first-document", 0, "the first of them")
 

@@ -29,6 +29,15 @@ func NeedCommand(t testing.TB, command, debianPackage string) {
 	}
 }
 
+// Fewer is how often a test tries the same: n times, or, with the race detector, an eighth of
+// it and at least once. It is for tests whose goroutines have nothing in common.
+func Fewer(n int) int {
+	if Race {
+		return max(n/8, 1)
+	}
+	return n
+}
+
 func missing(t testing.TB, what string) {
 	t.Helper()
 	if All() {
