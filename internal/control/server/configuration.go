@@ -26,16 +26,17 @@ func (h *handlers) configuration(_ http.ResponseWriter, r *http.Request) (any, *
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), changePatience)
 	defer cancel()
-	var c api.Configuration
-	fault := h.inTurn(ctx, r.Pattern, func() *api.Fault {
-		var err error
-		if c, err = h.Backend.Configuration(ctx); err != nil {
+	var body any
+	fault := h.inTurn(ctx, r.Pattern, func() (f *api.Fault) {
+		c, err := h.Backend.Configuration(ctx)
+		if err != nil {
 			return worded("cannot read the configuration", api.CodeInternal, err)
 		}
 		c.Globals.RecoveryInterval = recoveryInterval
-		return nil
+		body, f = encode(ctx, c)
+		return f
 	})
-	return answered(c, fault)
+	return answered(body, fault)
 }
 
 // turnOfDocument: what a document would do is found out while others change the node.

@@ -34,7 +34,7 @@ func TestWhichConnectionGoes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			table := newConnections(len(tt.are) - 1)
+			table := newConnections(len(tt.are)-1, answersMax)
 			now := time.Now()
 			names := map[*connection]string{}
 			for k, is := range tt.are {
@@ -59,7 +59,7 @@ func TestWhichConnectionGoes(t *testing.T) {
 
 // What is noted of connections goes with them.
 func TestConnectionsAreForgotten(t *testing.T) {
-	table := newConnections(10)
+	table := newConnections(10, answersMax)
 	for range 3 {
 		a, b := net.Pipe()
 		ctx := table.opened(t.Context(), a)

@@ -17,8 +17,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// How long a change may take with all that it waits for, so that its end is told
-// before the client gives up.
+// Bounds on the time of a change, so that it is answered before the client gives up.
 const (
 	changePatience   = api.ReplyPatience - 5*time.Second
 	documentPatience = api.DocumentPatience - 5*time.Second
@@ -37,6 +36,23 @@ func ask[Reply any](
 			return nil, fault
 		}
 		return answered(answer(r.Context(), q))
+	}
+}
+
+// fewAtOnce makes a handler whose answers are made a few at a time, and are encoded then.
+func (h *handlers) fewAtOnce(do handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+		select {
+		case h.questions <- struct{}{}:
+		case <-r.Context().Done():
+			return nil, busy("other questions are answered", context.Cause(r.Context()))
+		}
+		defer func() { <-h.questions }()
+		body, fault := do(w, r)
+		if fault != nil {
+			return nil, fault
+		}
+		return encode(r.Context(), body)
 	}
 }
 
@@ -79,12 +95,18 @@ func handling[Request, Reply any](
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
 		var request Request
-		var reply Reply
+		var body any
 		fault := decode(r.Body, &request)
 		if fault == nil {
-			fault = turnOf(request)(ctx, r.Pattern, func() (f *api.Fault) { reply, f = do(ctx, &request); return f })
+			fault = turnOf(request)(ctx, r.Pattern, func() *api.Fault {
+				reply, f := do(ctx, &request)
+				if f == nil {
+					body, f = encode(ctx, reply) // answers may be large
+				}
+				return f
+			})
 		}
-		return answered(reply, fault)
+		return answered(body, fault)
 	}
 }
 
@@ -205,10 +227,15 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body 
 		http.Error(w, "", http.StatusInternalServerError)
 		return
 	}
+	s.send(w, r, status, append(b, '\n'))
+}
+
+// send writes an answer that is encoded.
+func (s *Server) send(w http.ResponseWriter, r *http.Request, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	p := pages{w: w, conn: connectionOf(r)}
-	if err := p.write(append(b, '\n')); err != nil {
+	if err := p.write(b); err != nil {
 		s.logger().Debug("control client went away", "err", err)
 	}
 }

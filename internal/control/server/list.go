@@ -10,12 +10,13 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// list is an answer of any length: a JSON object with one long member, an array whose
-// items are made while it is written. So it takes the same little memory however
-// many there are, and however slowly it is read.
+// list is an answer of any length: a JSON object with one long member, an array.
 type list[T any] struct {
-	key   string
-	items iter.Seq2[T, error] // an error is the last thing that comes
+	key string
+	// streams says that items are made while the answer is written. It then takes the same
+	// little memory however many there are, and however slowly it is read.
+	streams bool
+	items   iter.Seq2[T, error] // an error is the last thing that comes
 	// encode appends an item; nil: as encoding/json does.
 	encode func(b []byte, item *T) ([]byte, error)
 	// after, unless it is nil, has the list end when it is about partSize long. A
@@ -40,10 +41,13 @@ func listOf[Item, T any](key string, items []Item, show func(place int, item *It
 	}}
 }
 
-// made is an answer that is made while it is written.
+// made is an answer that is made in pages, while it is written if lazy returns true.
 type made interface {
+	lazy() bool
 	writeTo(ctx context.Context, p *pages) error
 }
+
+func (l list[T]) lazy() bool { return l.streams }
 
 func (l list[T]) writeTo(ctx context.Context, p *pages) error {
 	p.buf = append(p.buf, `{"`+l.key+`":[`...)
@@ -86,11 +90,45 @@ func (l list[T]) append(p *pages, item *T) (err error) {
 	return err
 }
 
+// encoded is an answer that is ready to be written.
+type encoded []byte
+
+// encode returns an answer as it is written, unless it is made while it is written.
+func encode(ctx context.Context, body any) (any, *api.Fault) {
+	var p pages
+	var err error
+	switch m := body.(type) {
+	case nil, encoded:
+		return body, nil
+	case made:
+		if m.lazy() {
+			return m, nil
+		}
+		err = m.writeTo(ctx, &p)
+	default:
+		p.buf, err = json.Marshal(m)
+		p.buf = append(p.buf, '\n')
+	}
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	return encoded(p.buf), nil
+}
+
+func unanswered(err error) *api.Fault {
+	return api.Fault{Code: api.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "the answer could not be made"}.Because(err)
+}
+
 // answer writes what a request is answered with.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, body any) {
-	m, ok := body.(made)
-	if !ok {
-		s.reply(w, r, http.StatusOK, body)
+	body, fault := encode(r.Context(), body)
+	if fault != nil {
+		s.refuse(w, r, fault)
+		return
+	}
+	m, lazy := body.(made)
+	if !lazy {
+		s.send(w, r, http.StatusOK, body.(encoded))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -99,11 +137,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, body any) {
 	switch {
 	case err == nil:
 	case p.sent == 0:
-		s.refuse(w, r, api.Fault{
-			Code: api.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "the answer could not be made",
-		}.Because(err))
+		s.refuse(w, r, unanswered(err))
 	default:
-		// Whoever reads it must not take it for the whole.
+		// The client must not take it for the whole answer.
 		s.logger().Debug("an answer was cut short", "written", p.sent, "err", err)
 		panic(http.ErrAbortHandler)
 	}

@@ -14,7 +14,7 @@ const pageSize = 16 << 10
 
 // pages write an answer. For each page the client has ReplyPatience.
 type pages struct {
-	w    http.ResponseWriter
+	w    http.ResponseWriter // nil: the whole answer stays in buf
 	conn *connection
 	buf  []byte
 	// sent is what has been written before buf.
@@ -32,8 +32,10 @@ func (p *pages) turn() error {
 	return p.flush()
 }
 
-// write writes a whole answer, in pages.
+// write writes a whole answer, in pages. The connection holds it meanwhile.
 func (p *pages) write(b []byte) error {
+	p.conn.hold(len(b))
+	defer p.conn.hold(0)
 	for len(b) > 0 {
 		n := min(len(b), pageSize)
 		p.buf = b[:n:n]
@@ -47,6 +49,9 @@ func (p *pages) write(b []byte) error {
 
 // flush writes what there is.
 func (p *pages) flush() error {
+	if p.w == nil {
+		return nil
+	}
 	deadline := time.Now().Add(api.ReplyPatience)
 	if err := http.NewResponseController(p.w).SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err

@@ -30,7 +30,7 @@ func (h *handlers) peers(ctx context.Context, q query) (list[api.Peer], *api.Fau
 	case !nid.IsZero():
 		return h.peer(nid)
 	case !paged:
-		return list[api.Peer]{key: "peers", items: h.Backend.Peers(ctx, 0)}, nil
+		return list[api.Peer]{key: "peers", streams: true, items: h.Backend.Peers(ctx, 0)}, nil
 	case !detailed:
 		detail = api.PeersDetail
 	}
@@ -40,7 +40,7 @@ func (h *handlers) peers(ctx context.Context, q query) (list[api.Peer], *api.Fau
 	}
 	c := newCompact(int(min(detail, api.PeersDetail)))
 	return list[api.Peer]{
-		key: "peers", items: h.Backend.Peers(ctx, after),
+		key: "peers", streams: true, items: h.Backend.Peers(ctx, after),
 		encode: func(b []byte, p *api.Peer) ([]byte, error) { return c.append(b, p) },
 		after:  func(last *api.Peer) string { return h.pageAfter(discovery.PeerID(last.ID)) },
 	}, nil

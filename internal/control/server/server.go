@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,9 +19,11 @@ import (
 // broken one must not hold the daemon.
 const (
 	requestBodyMax = 64 << 10
-	// requestsAtOnce bounds the requests of each kind but questions, which wait for
-	// nobody, that one user has under way.
+	// requestsAtOnce bounds the requests that one user has under way, of each kind but questions.
 	requestsAtOnce = 64
+	// questionsAtOnce bounds the questions whose answers are made at once. Each takes the memory
+	// of what it lists, twice.
+	questionsAtOnce = 4
 	// bodyPatience bounds the sending of a document.
 	bodyPatience = 10 * time.Second
 )
@@ -31,13 +34,14 @@ type Server struct {
 	Logger  *slog.Logger // nil discards
 
 	most      int   // connections; 0: connectionsMax
+	answers   int   // bytes of answers; 0: answersMax
 	documents int64 // memory for documents; 0: documentsBudget
 }
 
 // Serve answers requests on l until ctx is done, then ends the requests under
 // way and returns nil after the last. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	clients := newConnections(cmp.Or(s.most, min(connectionsMax, lnd.DescriptorReserve()/2)))
+	clients := newConnections(cmp.Or(s.most, min(connectionsMax, lnd.DescriptorReserve()/2)), cmp.Or(s.answers, answersMax))
 	return httpd.Serve(ctx, l, &http.Server{
 		Handler:           s.Handler(),
 		ConnContext:       clients.opened,
@@ -50,13 +54,19 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // Handler returns the HTTP handler that Serve uses.
 func (s *Server) Handler() http.Handler {
-	h := handlers{Server: s, apart: make(chan struct{}, 1), documents: newBudget(cmp.Or(s.documents, documentsBudget))}
+	h := handlers{
+		Server: s, apart: make(chan struct{}, 1), questions: make(chan struct{}, questionsAtOnce),
+		documents: newBudget(cmp.Or(s.documents, documentsBudget)),
+	}
 	mux := http.NewServeMux()
 	for pattern, handler := range h.quick() {
+		if strings.HasPrefix(pattern, http.MethodGet) {
+			handler = h.fewAtOnce(handler)
+		}
 		mux.HandleFunc(pattern, s.serve(nil, h.needingLNet(pattern, handler)))
 	}
-	// What waits for other nodes, what changes something, and what stays do not
-	// take each other's places.
+	// Requests that wait for other nodes, changes, and requests that stay each have places of
+	// their kind.
 	for _, routes := range []map[string]handler{h.slow(), h.changes(), h.lst(), h.holds(), h.profiles()} {
 		places := &places{}
 		for pattern, handler := range routes {
@@ -79,6 +89,8 @@ type handlers struct {
 	*Server
 	// apart is full while a document is read that changes nothing.
 	apart chan struct{}
+	// questions is full while questionsAtOnce answers are made.
+	questions chan struct{}
 	// documents is the memory for those that are read or wait.
 	documents *budget
 }
@@ -199,7 +211,7 @@ func (s *Server) serve(p *places, do handler) http.HandlerFunc {
 		conn.serving()
 		body, fault := p.within(conn.owner(), func() (any, *api.Fault) { return do(w, r) })
 		conn.waiting()
-		r.Body = sent.ReadCloser // net/http looks at the rest of its own body
+		r.Body = sent.ReadCloser // net/http reads the rest of the body that it made
 		switch {
 		case fault != nil:
 			s.refuse(w, r, fault)

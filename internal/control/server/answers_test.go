@@ -1,0 +1,181 @@
+package server
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// router is a backend with many routes.
+type router struct {
+	fakeBackend
+	routes []api.Route
+}
+
+func newRouter(routes int) *router {
+	r := &router{}
+	for k := range routes {
+		r.routes = append(r.routes, api.Route{Net: lnet.MakeNet(lnet.TypeTCP, uint16(k+1)), Gateway: crowdNID(1)})
+	}
+	return r
+}
+
+func (r *router) Routes() []api.Route { return r.routes }
+
+// routesOver reads the answer to a question over a connection: the routes, or an error if it
+// does not come whole.
+func routesOver(conn net.Conn) ([]api.Route, error) {
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var reply struct {
+		Routes []api.Route `json:"routes"`
+	}
+	err = json.NewDecoder(resp.Body).Decode(&reply)
+	return reply.Routes, err
+}
+
+// Given memory for four answers, when ten clients ask and do not read, then the answers of the
+// four that asked last are held, and a client that reads gets its own.
+func TestAnswersShareMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const routes, readers, room = 1000, 10, 4
+		b := newRouter(routes)
+		whole, fault := encode(t.Context(), listOf("routes", b.routes, func(_ int, r *api.Route) (api.Route, bool) { return *r, true }))
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		dial, end := servePipes(t, &Server{Backend: b, answers: room*len(whole.(encoded)) + 1})
+		defer end()
+		ask := func() net.Conn {
+			conn := dial()
+			if _, err := io.WriteString(conn, "GET /v1/routes HTTP/1.1\r\nHost: lnetd\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			time.Sleep(time.Second)
+			return conn
+		}
+		var slow []net.Conn
+		for range readers {
+			slow = append(slow, ask())
+		}
+		reads := ask() // which evicts one
+		if got, err := routesOver(reads); err != nil || len(got) != routes {
+			t.Errorf("%d routes, %v", len(got), err)
+		}
+		var held []int
+		for k, conn := range slow {
+			if got, err := routesOver(conn); err == nil && len(got) == routes {
+				held = append(held, k)
+			}
+			_ = conn.Close()
+		}
+		if diff := cmp.Diff([]int{7, 8, 9}, held); diff != "" {
+			t.Errorf("answers that were held (-want +got):\n%s", diff)
+		}
+		_ = reads.Close()
+	})
+}
+
+// Connections go of the user whose answers take the most, those that have waited longest first.
+// What a connection holds ends with it. One answer may be longer than what all may hold.
+func TestWhichAnswersGo(t *testing.T) {
+	table := newConnections(100, 100)
+	now := time.Now()
+	var all []*connection
+	for k, user := range []int{1, 1, 1, 2} {
+		ours, theirs := net.Pipe()
+		defer func() { _, _ = ours.Close(), theirs.Close() }()
+		c := &connection{table: table, Conn: ours, user: user, waits: now.Add(time.Duration(k) * time.Second)}
+		all = append(all, c)
+		table.add(c)
+	}
+	hold := func(k, n int, want ...int) {
+		t.Helper()
+		got := []int{}
+		for _, victim := range table.hold(all[k], n) {
+			for o, c := range all {
+				if c == victim {
+					got = append(got, o)
+				}
+			}
+		}
+		if diff := cmp.Diff(append([]int{}, want...), got); diff != "" {
+			t.Errorf("%d holds %d: evicted (-want +got):\n%s", k, n, diff)
+		}
+	}
+	hold(3, 45)
+	hold(1, 20)
+	hold(0, 30)
+	hold(2, 20, 0)  // 0 has waited longest of user 1's
+	hold(0, 50)     // it has gone
+	hold(1, 0)      // its client has read
+	hold(2, 500, 3) // the others go, it stays
+	if table.held != 500 {
+		t.Errorf("%d are held", table.held)
+	}
+	table.changed(all[2].Conn, http.StateClosed)
+	hold(2, 7)
+	if table.held != 0 || len(table.heldBy) != 0 {
+		t.Errorf("%d are held, %v", table.held, table.heldBy)
+	}
+}
+
+// Answers are made a few at a time. A question whose client leaves while it waits is not answered.
+func TestFewAnswersAreMadeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &blocking{release: make(chan struct{}), begun: make(chan struct{}, 100)}
+		dial, end := servePipes(t, &Server{Backend: b})
+		defer end()
+		var conns []net.Conn
+		for range questionsAtOnce + 2 {
+			conn := dial()
+			if _, err := fmt.Fprint(conn, "GET /v1/routes HTTP/1.1\r\nHost: lnetd\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			conns = append(conns, conn)
+		}
+		if n := len(b.begun); n != questionsAtOnce {
+			t.Errorf("%d answers are made at once, want %d", n, questionsAtOnce)
+		}
+		_ = conns[questionsAtOnce].Close()
+		synctest.Wait()
+		close(b.release)
+		if _, err := routesOver(conns[questionsAtOnce+1]); err != nil {
+			t.Error(err)
+		}
+		if n := len(b.begun); n != questionsAtOnce+1 {
+			t.Errorf("%d answers were made, want %d", n, questionsAtOnce+1)
+		}
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	})
+}
+
+// blocking is a backend that lists routes when it is released.
+type blocking struct {
+	fakeBackend
+	begun, release chan struct{}
+}
+
+func (b *blocking) Routes() []api.Route {
+	b.begun <- struct{}{}
+	<-b.release
+	return nil
+}
