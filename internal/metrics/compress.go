@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"bytes"
 	"compress/gzip"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,24 +16,79 @@ var writers = sync.Pool{New: func() any {
 	return w
 }}
 
-// compressed has h's answers compressed for those who take that.
+// madeAtOnce bounds the answers that are made at once. Each takes about 5 MB of metrics, and
+// 1 MB to compress them.
+const madeAtOnce = 4
+
+// compressed makes answers with h, a few at once, and keeps them compressed while clients read
+// them, at a fiftieth of what they take while they are made. They are expanded for clients that
+// do not accept gzip.
 func compressed(h http.Handler) http.Handler {
+	making := make(chan struct{}, madeAtOnce)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept-Encoding")
-		if !takesGzip(r) {
-			h.ServeHTTP(w, r)
+		select {
+		case making <- struct{}{}:
+		case <-r.Context().Done():
 			return
 		}
-		z := writers.Get().(*gzip.Writer)
-		defer writers.Put(z)
-		z.Reset(w)
-		w.Header().Set("Content-Encoding", "gzip")
-		c := &compressing{ResponseWriter: w, to: z}
-		h.ServeHTTP(c, r)
-		if !c.plain {
-			_ = z.Close() // who does not read has gone
-		}
+		a := compress(h, w.Header(), r)
+		<-making
+		a.writeTo(w, takesGzip(r))
 	})
+}
+
+// kept is an answer that stays compressed while a client reads it. It is the http.ResponseWriter with
+// which the answer is made.
+type kept struct {
+	header http.Header
+	status int // 0: no error
+	body   bytes.Buffer
+	z      *gzip.Writer
+}
+
+func compress(h http.Handler, header http.Header, r *http.Request) *kept {
+	a := &kept{header: header, z: writers.Get().(*gzip.Writer)}
+	a.z.Reset(&a.body)
+	h.ServeHTTP(a, r)
+	if a.status == 0 {
+		_ = a.z.Close() // the buffer returns no error
+	}
+	writers.Put(a.z)
+	a.z = nil
+	return a
+}
+
+func (a *kept) Header() http.Header { return a.header }
+
+// WriteHeader notes an error, which stays as http.Error writes it.
+func (a *kept) WriteHeader(status int) {
+	if status != http.StatusOK {
+		a.status = status
+	}
+}
+
+func (a *kept) Write(b []byte) (int, error) {
+	if a.status != 0 {
+		return a.body.Write(b)
+	}
+	return a.z.Write(b)
+}
+
+// writeTo writes the answer. An error says that the client has left.
+func (a *kept) writeTo(w http.ResponseWriter, asGzip bool) {
+	switch {
+	case a.status != 0:
+		w.WriteHeader(a.status)
+	case asGzip:
+		w.Header().Set("Content-Encoding", "gzip")
+	default:
+		if z, err := gzip.NewReader(&a.body); err == nil {
+			_, _ = io.Copy(w, z)
+		}
+		return
+	}
+	_, _ = w.Write(a.body.Bytes())
 }
 
 // takesGzip tells whether the client says so. A weight of 0 says that it does not.
@@ -47,26 +104,4 @@ func takesGzip(r *http.Request) bool {
 		}
 	}
 	return false
-}
-
-// compressing is the way to the client of an answer that is compressed.
-type compressing struct {
-	http.ResponseWriter
-	to    *gzip.Writer
-	plain bool // it is an error, which http.Error writes as it is
-}
-
-func (c *compressing) WriteHeader(status int) {
-	if status != http.StatusOK {
-		c.plain = true
-		c.Header().Del("Content-Encoding")
-	}
-	c.ResponseWriter.WriteHeader(status)
-}
-
-func (c *compressing) Write(b []byte) (int, error) {
-	if c.plain {
-		return c.ResponseWriter.Write(b)
-	}
-	return c.to.Write(b)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -53,4 +54,23 @@ func TestCompression(t *testing.T) {
 			t.Errorf("%s %q: %d bytes, %v", tt.path, tt.accept, len(got), err)
 		}
 	}
+}
+
+// Given clients that do not read their answers, more than answers are made at once, then the
+// next client gets its own.
+func TestAnswersThatAreNotRead(t *testing.T) {
+	h := compressed(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metric 1\n") }))
+	waiting, read := make(chan struct{}), make(chan struct{})
+	var group sync.WaitGroup
+	for range 2 * madeAtOnce {
+		w := &slowReader{ResponseRecorder: httptest.NewRecorder(), waiting: waiting, read: read}
+		group.Go(func() { h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil)) })
+		<-waiting
+	}
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil)); w.Body.String() != "metric 1\n" {
+		t.Errorf("%q", w.Body)
+	}
+	close(read)
+	group.Wait()
 }

@@ -14,7 +14,7 @@ import (
 
 // Bounds on scrapers.
 const (
-	// A scrape takes about 5 MB while it lasts.
+	// An answer takes about 100 kB while it is read (compress.go).
 	scrapesPerAddress = 4
 	scrapesAtOnce     = 64
 )
