@@ -37,6 +37,21 @@ func TestDefaultsOfTheSameDocument(t *testing.T) {
 	}
 }
 
+// An NI without router buffers of its own has the driver's, and a driver with NIs stays as it is when a
+// document is imported: the second import finds nothing to change.
+func TestImportWhereTheDriverStays(t *testing.T) {
+	const text = "lnetd: {socklnd: {peer_buffer_credits: 0}}\nnet: [{net: tcp1, interfaces: [eth1]}]\n"
+	r := startNode(t, parse(t, "lnetd: {networks: 'tcp(eth0)', socklnd: {peer_buffer_credits: 151}}\n")).ready(t)
+	if _, err := r.document(t, api.ModeAdd, text); err != nil {
+		t.Fatal(err)
+	}
+	nets := r.configuration(t).Nets
+	if got := nets[len(nets)-1].NIs[0].Tunables.PeerBufferCredits; got != 151 {
+		t.Errorf("%d router buffers", got)
+	}
+	r.settles(t, api.ModeAdd, text)
+}
+
 // A tunable that changes is a difference.
 func TestChangedTunableIsADifference(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)

@@ -77,7 +77,8 @@ func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
 	}
 	out.Tunables.PeerCredits = min(out.Tunables.PeerCredits, out.Tunables.Credits)
 	_, running := d.Defaults(e.values[d.Type])
-	_, usual := d.Defaults(kept)
+	inForce, usual := d.Defaults(kept)
+	fill(&out.Tunables.PeerBufferCredits, inForce.PeerBufferCredits) // an NI's 0 is the driver's
 	out.Options = nil
 	for name, text := range ni.Options {
 		if options[name] != running[name] || !has.showsUnasked(name, text) {
