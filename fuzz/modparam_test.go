@@ -20,14 +20,17 @@ func FuzzModparam(f *testing.F) {
 		"options lnet networks=tcp \\\n forwarding=enabled\n# x\noptions ksocklnd credits=512 nagle=0\noptions lnet lnet_retry_count=1",
 		"options lnet \"networks=tcp\nalias a b", "tcp1 [10,12]@gni:3", "options lnet ip2nets=''", "tcp 2001:db8::1@tcp", "<200:1>", "tcp\\x00(\")",
 	)
-	tcp := daemon.TCP(nil)
-	drivers := []config.DriverOptions{tcp.DriverOptions}
+	drivers := daemon.AllDrivers().Options()
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, kind := range []modparam.Kind{modparam.Modprobe, modparam.IP2Nets, modparam.Routes, modparam.Networks, modparam.Mixed} {
-			yaml, err := modparam.Convert([]modparam.Text{{Name: "fuzz", Kind: kind, Data: []byte(s)}}, 0)
+			yaml, _, err := modparam.Convert([]modparam.Text{{Name: "fuzz", Kind: kind, Data: []byte(s)}}, 0)
 			checkModparam(t, s, yaml, err, drivers)
 		}
 		yaml, _, err := modparam.Configuration("fuzz", []byte(s))
+		if err != nil { // yaml has the rest
+			checkModparam(t, s, yaml, nil, drivers)
+			yaml = nil
+		}
 		checkModparam(t, s, yaml, err, drivers)
 	})
 }
@@ -35,13 +38,18 @@ func FuzzModparam(f *testing.F) {
 func checkModparam(t *testing.T, s string, yaml []byte, err error, drivers []config.DriverOptions) {
 	t.Helper()
 	if err != nil {
-		p := (*modparam.Problem)(nil)
+		var all modparam.Problems
 		switch {
 		case yaml != nil:
 			t.Fatalf("%q: %q beside %v", s, yaml, err)
 		case errors.Is(err, modparam.ErrNoData):
-		case !errors.As(err, &p) || p.Line < 1 || p.Line > strings.Count(s, "\n")+1:
-			t.Fatalf("%q: no line: %v", s, err)
+		case !errors.As(err, &all):
+			t.Fatalf("%q: no problems: %v", s, err)
+		}
+		for _, p := range all {
+			if ofAll := strings.Contains(p.Text, "no option in it") || strings.HasPrefix(p.Text, "... and"); p.Line < 1 && !ofAll || p.Line > strings.Count(s, "\n")+1 {
+				t.Fatalf("%q: no line: %v", s, p)
+			}
 		}
 		return
 	}

@@ -28,6 +28,20 @@ func ExpandNIDs(s string, limit int) ([]NID, error) {
 	return nids, nil
 }
 
+// ExpandNets lists the nets of a text like "tcp[8-9]", whose groups are those of ExpandNIDs. More than
+// limit nets are ErrTooMany.
+func ExpandNets(s string, limit int) (nets []Net, err error) {
+	err = expandBrackets(strings.Trim(s, blanks), limit, textGroup, func(text string) error {
+		n, err := ParseNet(text)
+		nets = append(nets, n)
+		return err
+	})
+	if err != nil {
+		return nil, &FieldError{What: "net", Value: s, Err: err}
+	}
+	return nets, nil
+}
+
 func expandNIDs(s string, limit int) ([]NID, error) {
 	var nids []NID
 	for item, rest, more := cutListItem(s); ; item, rest, more = cutListItem(rest) {

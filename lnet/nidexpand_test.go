@@ -2,6 +2,7 @@ package lnet
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -147,4 +148,20 @@ func TestExpandNIDsOfPlainNIDs(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestExpandNets(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"tcp", "[tcp]"},
+		{"tcp[8-9]", "[tcp8 tcp9]"},
+		{"o2ib[1-5/2,7]", "[o2ib1 o2ib3 o2ib5 o2ib7]"},
+		{"tcp[0-99]", `net "tcp[0-99]": specifies more`},
+		{"tcp[", `net "tcp["`},
+		{"foo[1-2]", `net "foo[1-2]"`},
+	} {
+		nets, err := ExpandNets(tt.text, 10)
+		if got := fmt.Sprint(nets); err == nil && got != tt.want || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s: %s, %v; want %s", tt.text, got, err, tt.want)
+		}
+	}
 }

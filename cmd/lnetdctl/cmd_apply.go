@@ -43,11 +43,12 @@ the other stays down, for an lnetd that has the driver.`,
 lnetdctl apply --dry-run /etc/lnet.conf
 lnetdctl apply --wait site.yaml`,
 		exits: planExits,
-	}, func(ctx context.Context, operands []string) (err error) {
-		if r.Document, err = p.readDocument(o, ownErrors, operands); err != nil {
+	}, func(ctx context.Context, operands []string) error {
+		d, err := p.readDocument(o, operands)
+		if err != nil {
 			return err
 		}
-		done, err := p.changeBy(ctx, ownErrors, r)
+		done, err := p.changeBy(ctx, ownErrors, &d, r)
 		switch {
 		case err != nil:
 			return err
@@ -87,11 +88,11 @@ func (p *program) plan(ctx context.Context, o planOptions, operands []string) (a
 	case o.del:
 		r.Mode = api.ModeDelete
 	}
-	var err error
-	if r.Document, err = p.readDocument(o.documentOptions, ownErrors, operands); err != nil {
+	d, err := p.readDocument(o.documentOptions, operands)
+	if err != nil {
 		return api.ConfigurationChanged{}, err
 	}
-	return p.changeBy(ctx, ownErrors, r)
+	return p.changeBy(ctx, ownErrors, &d, r)
 }
 
 func (p *program) planCommand() *cobra.Command {

@@ -37,9 +37,10 @@ defaults and the others stay; routing ends, and buffers get their defaults. With
 those are printed that it names; with --exec its blocks "ping" and "discover" are carried
 out, and no others.
 
-With --modprobe FILE is one of /etc/modprobe.d: the options of lnet, ksocklnd and
-lnet_selftest are added with the meaning that they have for kernels. Those that lnetd
-has no use for are named.`,
+With --modprobe FILE is one of /etc/modprobe.d: the options of lnet, ksocklnd, ko2iblnd
+and lnet_selftest are added with the meaning that they have for kernels. Those that lnetd
+has no use for are named. A misspelled name, and a file without any option for lnetd,
+are mistakes.`,
 		example: `lnetdctl import lnet.yaml
 lnetdctl import --wait site.yaml
 lnetdctl import --del more.yaml
@@ -67,21 +68,21 @@ func (p *program) importFile(ctx context.Context, o importOptions, operands []st
 	if moreThanOne(o.add, o.del, o.show, o.exec) {
 		return p.invalid(importErrors("add"), -22, "--add, --del, --show and --exec exclude each other", "")
 	}
-	d, err := p.readDocument(o.documentOptions, importErrors("add"), operands)
+	d, err := p.readDocument(o.documentOptions, operands)
 	if err != nil {
 		return err
 	}
 	switch {
 	case o.show:
-		return p.importShow(ctx, d)
+		return p.importShow(ctx, &d)
 	case o.exec:
-		return p.importExec(ctx, d)
+		return p.importExec(ctx, &d)
 	}
-	r, form := api.ConfigurationChange{Document: d, Mode: api.ModeAdd, Wait: o.wait}, importErrors("add")
+	r, form := api.ConfigurationChange{Mode: api.ModeAdd, Wait: o.wait}, importErrors("add")
 	if o.del {
 		r.Mode, form = api.ModeDelete, importErrors("del")
 	}
-	done, err := p.changeBy(ctx, form, r)
+	done, err := p.changeBy(ctx, form, &d, r)
 	if err == nil && p.json {
 		return p.printJSON(done)
 	}
@@ -99,11 +100,13 @@ func moreThanOne(options ...bool) bool {
 }
 
 // importShow prints what there is of what a document describes (lnetctl 7.5).
-func (p *program) importShow(ctx context.Context, d api.Document) error {
+func (p *program) importShow(ctx context.Context, d *document) error {
 	var found api.Described
 	err := p.tell(importErrors("show"), func(c *client.Client) (err error) {
-		found, err = c.Described(ctx, d)
-		return err
+		if !d.wrong {
+			found, err = c.Described(ctx, d.Document)
+		}
+		return d.judged(nil, err)
 	})
 	switch {
 	case err != nil:
@@ -135,11 +138,13 @@ func (p *program) importShow(ctx context.Context, d api.Document) error {
 
 // importExec carries out the pings and discoveries of a document, and goes on after one
 // that fails (lnetctl 7.6).
-func (p *program) importExec(ctx context.Context, d api.Document) error {
+func (p *program) importExec(ctx context.Context, d *document) error {
 	var errands []api.Errand
 	err := p.tell(importErrors("manage"), func(c *client.Client) (err error) {
-		errands, err = c.Errands(ctx, d)
-		return err
+		if !d.wrong {
+			errands, err = c.Errands(ctx, d.Document)
+		}
+		return d.judged(nil, err)
 	})
 	if err != nil {
 		return err

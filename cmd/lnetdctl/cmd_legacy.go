@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -39,13 +40,19 @@ func (p *program) legacyCommand() *cobra.Command {
 		use:   name + " [OPTION ...] [INLINE]",
 		short: "turn module parameters into YAML for import",
 		long: `Reads what configured LNet before there was YAML, prints the same as YAML, and
-changes nothing: options of lnet in files of /etc/modprobe.d, the strings ip2nets,
-routes and networks, lines of lnet_routes.conf. Patterns and ranges stay as they are.
-INLINE is such a text; without it standard input is read, unless that is a terminal.
-lnetd need not run. "import --modprobe" has lnetd take such a file as it is.
+changes nothing: options of lnet and its drivers in files of /etc/modprobe.d, the
+strings ip2nets, routes and networks, lines of lnet_routes.conf. Patterns and ranges
+stay as they are. INLINE is such a text; without it standard input is read, unless that
+is a terminal. lnetd need not run. "import --modprobe" has lnetd take such a file as it
+is. Options without a place in lnetctl's YAML stand in the section "lnetd".
 
-Of ip2nets in YAML the first rule for a net holds that fits, of the module parameter
-all that fit. Installed under the name lnet_legacy2yaml lnetdctl is this command.`,
+YAML and module parameters differ in this: of ip2nets in YAML the first rule for a net
+holds that matches, on interfaces with such an address; of the module parameter all
+rules hold in which any address of the node is. A route in YAML by a gateway that is
+this node does not make the node a router. A string that stands twice in modprobe files
+is converted twice; kernels take the last.
+
+Installed under the name lnet_legacy2yaml lnetdctl is this command.`,
 		example: `lnetdctl legacy2yaml -m /etc/modprobe.d/lustre.conf
 lnetdctl legacy2yaml networks=tcp(eth0),tcp1(eth1)
 lnetdctl legacy2yaml -r /etc/lnet_routes.conf --default-hop`,
@@ -93,7 +100,10 @@ func (p *program) legacy2yaml(l *legacy, operands []string) error {
 	if err != nil {
 		return p.legacyFailed(exitBadInput, err)
 	}
-	yaml, err := modparam.Convert(texts, int(hop))
+	yaml, warnings, err := modparam.Convert(texts, int(hop))
+	for _, w := range warnings {
+		p.warn(problemText(problemOf(w)))
+	}
 	switch {
 	case errors.Is(err, modparam.ErrNoData):
 		return p.legacyFailed(exitNoData, err)
@@ -112,27 +122,45 @@ func (p *program) legacy2yaml(l *legacy, operands []string) error {
 	return nil
 }
 
-// legacyTexts reads all files, and standard input or the operand.
-func (p *program) legacyTexts(l *legacy, operands []string) ([]modparam.Text, error) {
-	var texts []modparam.Text
+// legacyTexts reads all files, and standard input or the operand. Together they are
+// bounded as a document is.
+func (p *program) legacyTexts(l *legacy, operands []string) (texts []modparam.Text, err error) {
+	room := api.DocumentMax
+	read := func(name string, kind modparam.Kind, from io.Reader) error {
+		data, err := io.ReadAll(io.LimitReader(from, int64(room)+1))
+		switch {
+		case err != nil:
+			return err
+		case len(data) > room:
+			return fmt.Errorf("%s: more than %d MiB in all; split it", name, api.DocumentMax>>20)
+		}
+		room -= len(data)
+		texts = append(texts, modparam.Text{Name: name, Kind: kind, Data: data})
+		return nil
+	}
 	for _, files := range []struct {
 		names []string
 		kind  modparam.Kind
 	}{{l.modprobe, modparam.Modprobe}, {l.ip2nets, modparam.IP2Nets}, {l.routes, modparam.Routes}, {l.networks, modparam.Networks}} {
 		for _, name := range files.names {
-			data, err := os.ReadFile(name)
+			f, err := os.Open(name)
 			if err != nil {
 				return nil, err
 			}
-			texts = append(texts, modparam.Text{Name: name, Kind: files.kind, Data: data})
+			err = read(name, files.kind, f)
+			_ = f.Close()
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
 	if len(operands) > 0 {
-		return append(texts, modparam.Text{Name: "operand", Kind: modparam.Mixed, Data: []byte(operands[0])}), nil
+		err = read("operand", modparam.Mixed, strings.NewReader(operands[0]))
+		return texts, err
 	}
 	if f, ok := p.stdin.(*os.File); p.stdin == nil || ok && isTerminal(f) {
 		return texts, nil
 	}
-	data, err := io.ReadAll(p.stdin)
-	return append(texts, modparam.Text{Name: "standard input", Kind: modparam.Mixed, Data: data}), err
+	err = read("standard input", modparam.Mixed, p.stdin)
+	return texts, err
 }

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
@@ -23,31 +27,74 @@ func (o *documentOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.modprobe, "modprobe", false, "the file has module parameters, as in /etc/modprobe.d")
 }
 
-// readDocument reads the file that is the one operand, or standard input without one, or
-// for "-". The error has been reported.
-func (p *program) readDocument(o documentOptions, form errorForm, operands []string) (d api.Document, err error) {
-	d, err = p.readText(operands)
-	if err != nil || !o.modprobe {
-		return d, err
-	}
-	return p.modprobeDocument(form, d)
+// A document is a configuration file that has been read.
+type document struct {
+	api.Document
+	// modprobe says that the text stands for a modprobe file, line by line.
+	modprobe bool
+	// found is what was found in that file; if it is wrong, the text has the rest.
+	found []api.Problem
+	wrong bool
 }
 
-// modprobeDocument is what a modprobe file means.
-func (p *program) modprobeDocument(form errorForm, d api.Document) (api.Document, error) {
-	yaml, warnings, err := modparam.Configuration(d.Name, []byte(d.Text))
-	for _, w := range warnings {
-		p.warn(w)
+// readDocument reads the file that is the one operand, or standard input without one, or
+// for "-". The error has been reported.
+func (p *program) readDocument(o documentOptions, operands []string) (document, error) {
+	d, err := p.readText(operands)
+	if err != nil || !o.modprobe {
+		return document{Document: d}, err
 	}
-	if err != nil {
-		f := &api.Fault{Code: api.CodeConfigInvalid, Errno: -22, Text: "the configuration has errors"}
-		for _, problem := range modparam.Problems(err) {
-			f.Problems = append(f.Problems, api.Problem{File: problem.File, Line: problem.Line, Text: problem.Err.Error()})
-		}
-		return d, p.refused(form, f)
+	yaml, found, err := modparam.Configuration(d.Name, []byte(d.Text))
+	var wrong modparam.Problems
+	if errors.As(err, &wrong) {
+		found = wrong
 	}
 	d.Text = string(yaml)
-	return d, nil
+	of := document{Document: d, modprobe: true, wrong: err != nil}
+	for _, one := range found {
+		of.found = append(of.found, *problemOf(one))
+	}
+	return of, nil
+}
+
+func problemOf(p *modparam.Problem) *api.Problem {
+	return &api.Problem{File: p.File, Line: p.Line, Text: p.Text, Remedy: p.Remedy, Warning: p.Warning}
+}
+
+// withFound returns what lnetd says of the document, and what was found before it was asked.
+func (d *document) withFound(said []api.Problem) []api.Problem {
+	if !d.modprobe {
+		return said
+	}
+	all := slices.Clone(d.found)
+	for _, one := range said {
+		one.Column = 0 // that of the text
+		if name := modparam.Option(one.Key); name != "" {
+			one.Key = name
+		}
+		all = append(all, one)
+	}
+	slices.SortStableFunc(all, func(a, b api.Problem) int { return cmp.Compare(a.Line, b.Line) })
+	return all
+}
+
+// judged returns the error of a document for which lnetd has answered with warnings or err.
+func (d *document) judged(warnings []api.Problem, err error) error {
+	if !d.wrong && err == nil {
+		return nil
+	}
+	f := &api.Fault{Code: api.CodeConfigInvalid, Errno: -int(unix.EINVAL), Text: "the document " + d.Name + " has errors: nothing is changed"}
+	if said := (*api.Fault)(nil); errors.As(err, &said) && len(said.Problems) > 0 {
+		*f = *said
+	} else if !d.wrong {
+		return err
+	}
+	for _, w := range warnings {
+		w.Warning = true
+		f.Problems = append(f.Problems, w)
+	}
+	f.Problems = d.withFound(f.Problems)
+	return f
 }
 
 // readText is readDocument for the text as it stands.
@@ -80,12 +127,15 @@ func (p *program) readText(operands []string) (d api.Document, err error) {
 	return d, nil
 }
 
-// changeBy changes the configuration by a document, or asks what that would do.
-func (p *program) changeBy(ctx context.Context, form errorForm, r api.ConfigurationChange) (done api.ConfigurationChanged, err error) {
+// changeBy changes the configuration by a document, or asks what that would do. Of a
+// document that is wrong lnetd is asked what else is.
+func (p *program) changeBy(ctx context.Context, form errorForm, d *document, r api.ConfigurationChange) (done api.ConfigurationChanged, err error) {
+	r.Document, r.Dry = d.Document, r.Dry || d.wrong
 	err = p.tell(form, func(c *client.Client) error {
 		done, err = c.ChangeConfiguration(ctx, r)
-		return err
+		return d.judged(done.Warnings, err)
 	})
+	done.Warnings = d.withFound(done.Warnings)
 	if err == nil && !p.json {
 		p.warnOf(&done)
 	}

@@ -49,11 +49,14 @@ func ParseDeletion(ctx context.Context, name string, data []byte, drivers []Driv
 	}
 	var c Config
 	c.addNetRules(f.netRules)
+	c.addModuleStrings(f.lnetd.own)
+	d.NIs = append(d.NIs, c.NIs...)
+	d.Routes, c.Site.Routes = c.Site.Routes, nil
 	d.Site = c.Site
 	for _, at := range f.routes {
 		c.addRoute(at)
 	}
-	d.Routes = c.Routes
+	d.Routes = append(d.Routes, c.Routes...)
 	for k := range f.peers {
 		d.peer(&f.peers[k])
 	}

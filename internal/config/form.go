@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/lnetd/lnetd/internal/spelling"
 )
 
 // form is what may stand behind a key. From forms come what is said of unknown keys,
@@ -117,7 +119,7 @@ func (s *shape) unknown(at place, m member, up []*shape) {
 		return
 	}
 	remedy, slip := s.remedy(at, m.key, up)
-	if like := nearest(m.key, slices.Sorted(maps.Keys(s.keys))); like != "" {
+	if like := spelling.Nearest(m.key, slices.Sorted(maps.Keys(s.keys))); like != "" {
 		if file.meant == nil {
 			file.meant = map[*yaml.Node][]string{}
 		}
@@ -143,7 +145,7 @@ func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) 
 		return there, true
 	}
 	names := slices.Sorted(maps.Keys(s.keys))
-	if like := nearest(key, names); like != "" {
+	if like := spelling.Nearest(key, names); like != "" {
 		return fmt.Sprintf("did you mean '%s'?", like), true
 	}
 	if strings.HasSuffix(s.key, "tunables") && slices.Contains(allTunables, key) {

@@ -82,7 +82,7 @@ func (c *Config) addNetPattern(n lnet.Net, ni *fileNI) {
 	r := NetRule{net: n, ranges: []addressRange{a}, tunables: ni.tunables.tunables(), options: ni.options(n)}
 	if ni.into(&r) && ok && n != 0 {
 		r.must = len(r.devices) > 0
-		c.Site.Rules = append(c.Site.Rules, r)
+		c.addNetRule(r, ni.at)
 	}
 }
 

@@ -25,6 +25,8 @@ type NetRule struct {
 	ranges   []addressRange
 	tunables lnd.Tunables
 	options  Values
+	// where is the place in the file, "name:line: key".
+	where string
 }
 
 // addressRange is a set of addresses: IPv4 by octets, or IPv6 by a prefix.
@@ -59,8 +61,16 @@ func (r *addressRange) match(a netip.Addr) bool {
 func (c *Config) addNetRules(list []place) {
 	for _, at := range list {
 		if r, ok := readNetRule(at); ok {
-			c.Site.Rules = append(c.Site.Rules, r)
+			c.addNetRule(r, at)
 		}
+	}
+}
+
+func (c *Config) addNetRule(r NetRule, at place) {
+	r.where = at.where()
+	c.Site.Rules = append(c.Site.Rules, r)
+	if len(c.Site.Rules) == 1 {
+		c.Site.Where = r.where
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/lnetd/lnetd/internal/spelling"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -208,7 +209,7 @@ func (p place) bad(err error, kind Kind) {
 		err = inner // which names the part of the value that is wrong
 	}
 	if words, ok := kind.(Words); ok {
-		if like := nearest(p.node.Value, words); like != "" {
+		if like := spelling.Nearest(p.node.Value, words); like != "" {
 			remedy = fmt.Sprintf("did you mean '%s'?", like)
 		}
 	}
@@ -300,6 +301,19 @@ func (p place) net() (lnet.Net, bool) {
 	return n, true
 }
 
+// nets reads a net, or several by ranges.
+func (p place) nets(limit int) ([]lnet.Net, bool) {
+	if s, ok := p.textOf(netText); !ok || !strings.Contains(s, "[") {
+		n, ok := p.net()
+		return []lnet.Net{n}, ok
+	}
+	nets, err := lnet.ExpandNets(p.node.Value, limit)
+	if err != nil {
+		p.badNet(err)
+	}
+	return nets, err == nil
+}
+
 // badNet notes that the value is no net.
 func (p place) badNet(err error) {
 	p.bad(err, netText)
@@ -308,7 +322,7 @@ func (p place) badNet(err error) {
 		types = append(types, d.Type.String())
 	}
 	name := strings.TrimRight(p.node.Value, "0123456789")
-	if like := nearest(name, types); like != "" && like != name {
+	if like := spelling.Nearest(name, types); like != "" && like != name {
 		p.file.problems[len(p.file.problems)-1].Remedy = fmt.Sprintf("did you mean '%s'?", like)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// gatewaysMax bounds the gateways that one entry names by ranges.
-const gatewaysMax = 1024
+// routesMax bounds the routes that one entry names by ranges.
+const routesMax = 1024
 
 // Route is a way to a remote net (lnetctl 9.2).
 type Route struct {
@@ -49,31 +49,33 @@ func (c *Config) addRoute(at place) {
 			good = false
 		}
 	}
-	var to lnet.Net
+	var nets []lnet.Net
 	var gateways []lnet.NID
-	if net != nil {
-		var ok bool
-		to, ok = net.net()
-		good = good && ok
-	}
 	if gateway != nil {
 		var ok bool
-		gateways, ok = gateway.nids(gatewaysMax)
+		gateways, ok = gateway.nids(routesMax)
+		good = good && ok
+	}
+	if net != nil {
+		var ok bool
+		nets, ok = net.nets(routesMax / max(len(gateways), 1))
 		good = good && ok
 	}
 	if !good {
 		return
 	}
-	if to.Type() == lnet.TypeLO {
-		net.wrong("%s is no remote net", to).try("name the net beyond the gateway, such as \"net: tcp1\"")
-		return
-	}
-	for _, g := range gateways {
-		if g.IsLoopback() || g.Net() == to {
-			gateway.wrong("%s cannot be a gateway to %s", g, to).try("name the NID that the gateway has on a net of this node")
+	for _, to := range nets {
+		if to.Type() == lnet.TypeLO {
+			net.wrong("%s is no remote net", to).try("name the net beyond the gateway, such as \"net: tcp1\"")
 			return
 		}
-		c.addOneRoute(Route{Net: to, Gateway: g, RouteOptions: o, Where: at.where()}, at)
+		for _, g := range gateways {
+			if g.IsLoopback() || g.Net() == to {
+				gateway.wrong("%s cannot be a gateway to %s", g, to).try("name the NID that the gateway has on a net of this node")
+				return
+			}
+			c.addOneRoute(Route{Net: to, Gateway: g, RouteOptions: o, Where: at.where()}, at)
+		}
 	}
 }
 

@@ -32,6 +32,10 @@ route:
 			{Net: netOf(t, "o2ib"), Gateway: nidOf(t, "10.0.0.3@tcp"),
 				RouteOptions: node.RouteOptions{Hops: 255, Priority: 4}, Where: "f:9: route[1]"},
 		}},
+		{"a range of nets", "route: [{net: \"tcp[8-9]\", gateway: 10.0.0.1@tcp}]\n", []Route{
+			{Net: netOf(t, "tcp8"), Gateway: nidOf(t, "10.0.0.1@tcp"), Where: "f:1: route[0]"},
+			{Net: netOf(t, "tcp9"), Gateway: nidOf(t, "10.0.0.1@tcp"), Where: "f:1: route[0]"},
+		}},
 		{"a range of gateways", "route:\n  - {net: tcp1, gateway: '10.0.0.[1-3/2]@tcp', hop: 1}\n", []Route{
 			{Net: netOf(t, "tcp1"), Gateway: nidOf(t, "10.0.0.1@tcp"), RouteOptions: node.RouteOptions{Hops: 1}, Where: "f:2: route[0]"},
 			{Net: netOf(t, "tcp1"), Gateway: nidOf(t, "10.0.0.3@tcp"), RouteOptions: node.RouteOptions{Hops: 1}, Where: "f:2: route[0]"},
@@ -56,6 +60,7 @@ func TestRouteErrors(t *testing.T) {
 			`f:2: route[0]: the key "net" is missing`, `f:2: route[0]: the key "gateway" is missing`,
 		}},
 		{"net", "route:\n  - net: foo\n    gateway: 1@gni\n", []string{"f:2: route[0].net: "}},
+		{"too many nets", "route:\n  - net: tcp[1-9999]\n    gateway: 1@gni\n", []string{"f:2: route[0].net: "}},
 		{"net is lo", "route:\n  - net: lo\n    gateway: 1@gni\n", []string{"f:2: route[0].net: lo is no remote net"}},
 		{"gateway", "route:\n  - net: tcp\n    gateway: 1@foo\n", []string{"f:3: route[0].gateway: "}},
 		{"gateway on the net", "route:\n  - net: gni\n    gateway: 1@gni\n",

@@ -26,6 +26,8 @@ type Site struct {
 	// Rules are those of "ip2nets", IP2Nets those of "ip2nets" in "lnetd".
 	Rules   []NetRule
 	IP2Nets lnet.IP2Nets
+	// Where is the place of the first of Rules, or that of IP2Nets, in the file: "name:line: key".
+	Where string
 	// Routes are those of "routes" in "lnetd". A gateway that is this node makes it
 	// a router, if Automatic: nobody has said whether it is one.
 	Routes    []Route
@@ -72,7 +74,7 @@ func (l *Site) settleRules(s *State, machine []Interface) error {
 			return fmt.Errorf("net %s: the interface %s has no address of the pattern", r.net, r.devices[0])
 		}
 		for k, name := range names {
-			s.NIs = append(s.NIs, NI{Net: r.net, Device: name, Tunables: r.tunables, Options: r.options, CPTs: r.cptsOf(k)})
+			s.NIs = append(s.NIs, NI{Net: r.net, Device: name, Tunables: r.tunables, Options: r.options, CPTs: r.cptsOf(k), Where: r.where})
 			done[r.net] = true
 		}
 	}
@@ -99,8 +101,16 @@ func (l *Site) settleStrings(s *State, machine []Interface) error {
 		return err
 	}
 	nis, err := nisOf(nets)
-	s.NIs = append(s.NIs, nis...)
+	s.NIs = append(s.NIs, at(nis, l.Where)...)
 	return err
+}
+
+// at returns NIs with their place in a file.
+func at(nis []NI, where string) []NI {
+	for k := range nis {
+		nis[k].Where = where
+	}
+	return nis
 }
 
 // has tells whether a NID will be one of the node's own.
@@ -121,17 +131,20 @@ func (s *State) has(nid lnet.NID, machine []Interface) bool {
 // moduleStrings are the keys of "lnetd" that hold strings of LNet's own module
 // parameters (lnetctl 13).
 var moduleStrings = map[string]func(*Config, place, string) error{
-	"networks": func(c *Config, _ place, s string) error {
+	"networks": func(c *Config, where place, s string) error {
 		nis, err := networks([]string{s})
-		c.NIs = append(c.NIs, nis...)
+		c.NIs = append(c.NIs, at(nis, where.where())...)
 		return err
 	},
-	"ip2nets": func(c *Config, _ place, s string) error {
+	"ip2nets": func(c *Config, where place, s string) error {
 		rules, err := lnet.ParseIP2Nets(s)
 		if err == nil && len(rules) == 0 {
 			err = fmt.Errorf("%q has no entry", s)
 		}
 		c.Site.IP2Nets = rules
+		if c.Site.Where == "" {
+			c.Site.Where = where.where()
+		}
 		return err
 	},
 	"routes": func(c *Config, at place, s string) error {

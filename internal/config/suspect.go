@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/lnetd/lnetd/internal/spelling"
 )
 
 // suspicion is the likeliest reason why a text is no YAML.
@@ -16,7 +18,7 @@ type suspicion struct {
 // it has found none. It is told the keys that there are.
 func suspect(text string, top *shape) *suspicion {
 	d := &detective{keys: map[string]bool{}}
-	top.walk(func(key string) { d.keys[plainWord(key)] = true })
+	top.walk(func(key string) { d.keys[spelling.Plain(key)] = true })
 	for k, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
 		d.number = k + 1
 		if d.line(strings.TrimRight(line, "\r")); d.found != nil {
@@ -84,7 +86,7 @@ func (d *detective) line(line string) {
 	content := strings.TrimLeft(line, " \t")
 	if len(d.open) > 0 || d.quote != 0 {
 		m := keyed.FindStringSubmatch(content)
-		if len(m) > 1 && d.keys[plainWord(m[1])] && (d.quote != 0 || content == line) {
+		if len(m) > 1 && d.keys[spelling.Plain(m[1])] && (d.quote != 0 || content == line) {
 			d.unclosed() // the next key, within a value
 			return
 		}
@@ -161,15 +163,15 @@ func (d *detective) noKey(content string, indent int) {
 	before, after, colon := strings.Cut(content, ":")
 	word := strings.TrimSpace(before)
 	switch {
-	case colon && after != "" && d.keys[plainWord(word)]:
+	case colon && after != "" && d.keys[spelling.Plain(word)]:
 		d.suspect(indent+len(before)+1, fmt.Sprintf("write '%s: %s'", word, strings.TrimSpace(after)), "no blank behind the colon")
 	case !colon:
 		for k := len(content); k > 0; k = strings.LastIndexByte(content[:k], ' ') {
-			if k > longestWord { // longer than any key
-				k = longestWord + 1
+			if k > spelling.LongestWord { // longer than any key
+				k = spelling.LongestWord + 1
 				continue
 			}
-			if name := content[:k]; d.keys[plainWord(name)] {
+			if name := content[:k]; d.keys[spelling.Plain(name)] {
 				d.suspect(indent+k, fmt.Sprintf("write '%s:%s'", name, content[k:]), "no colon behind '%s'", name)
 				return
 			}

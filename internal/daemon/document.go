@@ -193,17 +193,20 @@ func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bo
 	case !fitsNothing(err) || !r.Wait && !r.Dry:
 		return false, err
 	default:
-		remedy := ""
+		remedy := rulesWait
 		if r.Dry {
 			remedy = "with --wait it waits for an interface that one is for"
 		}
-		c.Warnings = append(c.Warnings, config.ProblemAt(r.Name, "ip2nets", noRules+": "+causeOf(err), remedy))
+		c.Warnings = append(c.Warnings, config.ProblemAt(r.Name, c.Site.Where, noRules+": "+causeOf(err), remedy))
 	}
 	return err != nil, nil
 }
 
 // noRules is lnetctl's text about rules of which none is for this machine (lnetctl 10).
 const noRules = "No ip2nets rules applied"
+
+// rulesWait says what becomes of them.
+const rulesWait = "lnetd waits for an interface that one is for"
 
 // emptyFault is a document that would take everything away without saying so, as a file does
 // that is being written.

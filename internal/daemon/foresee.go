@@ -23,7 +23,7 @@ func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
 		return nil
 	}
 	if s, err := c.Settle(machine); fitsNothing(err) {
-		waits = append(waits, config.ProblemAt(file, "ip2nets", noRules+": "+err.Error(), "lnetd waits for an interface that one is for"))
+		waits = append(waits, config.ProblemAt(file, c.Site.Where, noRules+": "+err.Error(), rulesWait))
 	} else if err == nil {
 		c.State = s
 	}

@@ -2,7 +2,11 @@ package modparam
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // ErrNoData says that there was nothing to convert.
@@ -39,18 +43,23 @@ type conversion struct {
 	nets   []netSpec
 	rules  []rule
 	routes []route
-	bad    *problems
+	others []option       // that set something else
+	given  map[string]int // lines of strings in the text that is being read
+	bad    *findings
 }
 
 // Convert makes a YAML document of texts, as lnet_legacy2yaml does (lnetctl 14.5):
 // sections net, ip2nets and route, each in the order of the texts, with patterns and
 // ranges as they were written. Routes without a count of hops have defaultHop; 0: none.
-// The error is ErrNoData, or all Problems of all texts, joined.
-func Convert(texts []Text, defaultHop int) ([]byte, error) {
+// Behind them stands what other parameters set, which lnet_legacy2yaml leaves out.
+//
+// The error is ErrNoData, or Problems with the warnings among them.
+func Convert(texts []Text, defaultHop int) (yaml []byte, warnings Problems, err error) {
 	var c conversion
-	var all []error
+	var found Problems
+	var settings []setting
 	for _, t := range texts {
-		c.bad = &problems{file: t.Name}
+		c.bad, c.given = &findings{file: t.Name}, map[string]int{}
 		switch t.Kind {
 		case Modprobe:
 			c.options(modprobeOptions(t.Data, c.bad))
@@ -59,50 +68,90 @@ func Convert(texts []Text, defaultHop int) ([]byte, error) {
 		default:
 			c.value(t.Kind, string(t.Data), 1)
 		}
-		all = append(all, c.bad.err())
+		settings = replaced(settings, settingsOf(c.others, c.bad))
+		c.others = nil
+		found = append(found, c.bad.all()...)
 	}
-	if err := errors.Join(all...); err != nil {
-		return nil, err
+	c.warnOfRules(&found)
+	warnings, err = found.split()
+	if err != nil {
+		return nil, nil, err
 	}
-	if len(c.nets)+len(c.rules)+len(c.routes) == 0 {
-		return nil, ErrNoData
+	if len(c.nets)+len(c.rules)+len(c.routes)+len(settings) == 0 {
+		return nil, warnings, ErrNoData
 	}
 	for k := range c.routes {
 		if c.routes[k].hops == 0 {
 			c.routes[k].hops = defaultHop
 		}
 	}
-	return c.document(), nil
+	return append(c.document(), bySection(settings)...), warnings, nil
 }
 
-var kinds = map[string]Kind{"ip2nets": IP2Nets, "routes": Routes, "networks": Networks}
+// replaced returns old with more, which holds where both set the same.
+func replaced(old, more []setting) []setting {
+	old = slices.DeleteFunc(old, func(o setting) bool {
+		return slices.ContainsFunc(more, func(m setting) bool { return m.section == o.section && m.key == o.key })
+	})
+	return append(old, more...)
+}
 
-// options takes the options of lnet that are of use.
-func (c *conversion) options(all []option) {
-	for _, o := range all {
-		if kind, ok := kinds[o.name]; ok && (o.module == "lnet" || o.module == "") {
-			c.value(kind, o.value, o.line)
+// warnOfRules warns of nets that several rules are for: a kernel takes all that match.
+func (c *conversion) warnOfRules(found *Problems) {
+	first, warned := map[string]*rule{}, map[string]bool{}
+	for k := range c.rules {
+		r := &c.rules[k]
+		net, err := lnet.ParseNet(r.net)
+		if err != nil {
+			continue
+		}
+		if first[net.String()] == nil {
+			first[net.String()] = r
+		} else if !warned[net.String()] {
+			warned[net.String()] = true
+			*found = append(*found, &Problem{
+				File: r.file, Line: r.line, Warning: true,
+				Text:   fmt.Sprintf("several rules are for %s: in YAML the first that matches holds, of the module parameter all do", net),
+				Remedy: "'lnetdctl import --modprobe' takes all",
+			})
 		}
 	}
 }
 
-// mixed takes lines of which nobody has said what they are.
+var kinds = map[string]Kind{"ip2nets": IP2Nets, "routes": Routes, "networks": Networks}
+
+// options takes the options of lnet and its drivers.
+func (c *conversion) options(all []option) {
+	for _, o := range all {
+		kind, isString := kinds[o.name]
+		if o.module != "lnet" || !isString {
+			c.others = append(c.others, o)
+			continue
+		}
+		if before := c.given[o.name]; before > 0 && before != o.line {
+			c.bad.warn(o.line, "", "options lnet: %s stands in line %d, too: both are converted; kernels take the last", o.name, before)
+		}
+		c.given[o.name] = o.line
+		c.value(kind, o.value, o.line)
+	}
+}
+
+// mixed takes lines of any kind.
 func (c *conversion) mixed(data []byte) {
 	for line, text := range logicalLines(data) {
 		text = strings.Trim(text, blanks)
 		command, _ := cutWord(text)
 		name, _, assigned := strings.Cut(strings.TrimLeft(text, `'"`), "=")
-		_, known := kinds[name]
 		switch {
 		case command == "options":
 			c.options(optionsOf(text, line, c.bad))
-		case assigned && known:
+		case assigned && strings.Trim(name, letters) == "":
 			all, err := assignments(text)
 			if err != nil {
-				c.bad.add(line, "%w", err)
+				c.bad.add(line, "%v", err)
 			}
 			for k := range all {
-				all[k].line = line
+				all[k].module, all[k].line = "lnet", line
 			}
 			c.options(all)
 		default:
@@ -112,6 +161,9 @@ func (c *conversion) mixed(data []byte) {
 		}
 	}
 }
+
+// letters are what names of parameters consist of.
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 // kindOf tells by its form what an entry is: routes have a NID, or braces; ip2nets
 // have something behind the net.
@@ -134,13 +186,13 @@ func (c *conversion) value(kind Kind, s string, line int) {
 		case Routes:
 			r, err := readRoute(entry)
 			if err != nil {
-				c.bad.add(line, "%w", err)
+				c.bad.add(line, "%v", err)
 			}
 			c.routes = append(c.routes, r)
 		default:
 			specs, err := readNetSpecs(entry)
 			if err != nil {
-				c.bad.add(line, "Invalid network specification '%s': %w", entry, err)
+				c.bad.add(line, "Invalid network specification '%s': %v", entry, err)
 			}
 			c.nets = append(c.nets, specs...)
 		}

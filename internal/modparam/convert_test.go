@@ -113,6 +113,9 @@ route:
       gateway: 10.1.0.1@o2ib0
       hop: 1
       priority: 9
+lnetd:
+    socklnd:
+        credits: 512
 `},
 	// sanity-lnet 10 (618)
 	{name: "a routes file with braces", texts: routesFile("tcp7: { gateway: 10.3.3.[6-12]@tcp, priority: 20, hop: 8 }\n"), want: `
@@ -220,7 +223,7 @@ route:
 func TestConvert(t *testing.T) {
 	for _, c := range converted {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Convert(c.texts, c.hop)
+			got, _, err := Convert(c.texts, c.hop)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -252,6 +255,7 @@ func TestConvertTellsWhatIsWrong(t *testing.T) {
 			"lustre.conf:1: Invalid network specification 'tcpx': ", "lustre.conf:3: 'option' is no word of a modprobe file: it is 'options",
 			"lustre.conf:5: '(eth0)' is not NAME=VALUE", "lustre.conf:6: 'options' without a module", `lustre.conf:7: no end of what the quote in "networks=\"tcp" begins`,
 			"lustre.conf:4: invalid route 'tcp1': no gateway", "lustre.conf:4: invalid route 'tcp2 1@foo': ", "lustre.conf:4: invalid ip2nets rule 'tcp': no IP pattern",
+			"lustre.conf:5: warning: options lnet: networks stands in line 1, too: both are converted; kernels take the last",
 		}},
 		{"braces", routesFile("tcp1: { gateway: 10.0.0.1@tcp\ntcp1: { hop: 1 }\n{ gateway: 10.0.0.1@tcp }\ntcp1: { gatway: 10.0.0.1@tcp }\n" +
 			"tcp1: { hop: 1, hop: 2 }\ntcp1: { gateway: 10.0.0.1@tcp, priority: -1 }\ntcp1: { gateway: 10.0.0.300@tcp }\nlo 10.0.0.1@tcp\ntcp1 10.0.0.1@tcp:x\ntcp1 256 10.0.0.1@tcp"), []string{
@@ -260,7 +264,7 @@ func TestConvertTellsWhatIsWrong(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Convert(c.texts, 0)
+			got, _, err := Convert(c.texts, 0)
 			if err == nil || got != nil {
 				t.Fatalf("%q, %v", got, err)
 			}
@@ -272,8 +276,8 @@ func TestConvertTellsWhatIsWrong(t *testing.T) {
 			if lines := strings.Count(err.Error(), "\n") + 1; lines != len(c.want) {
 				t.Errorf("%d problems of %d:\n%v", lines, len(c.want), err)
 			}
-			if p := (*Problem)(nil); !errors.As(err, &p) || p.Line == 0 {
-				t.Errorf("no Problem: %v", err)
+			if p := Problems(nil); !errors.As(err, &p) || p[0].Line == 0 {
+				t.Errorf("no Problems: %v", err)
 			}
 		})
 	}
@@ -281,8 +285,8 @@ func TestConvertTellsWhatIsWrong(t *testing.T) {
 
 // sanity-lnet 10 (609)
 func TestConvertNothing(t *testing.T) {
-	for _, text := range []string{"", "\n# a comment\n", "options lnet accept=all\noptions other networks=tcp", "networks=lo"} {
-		if got, err := Convert(inline(text), 0); !errors.Is(err, ErrNoData) || got != nil {
+	for _, text := range []string{"", "\n# a comment\n", "options lnet accept=\noptions other networks=tcp", "networks=lo"} {
+		if got, _, err := Convert(inline(text), 0); !errors.Is(err, ErrNoData) || got != nil {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}

@@ -82,15 +82,17 @@ func splitOutside(s string) []string {
 type rule struct {
 	netSpec
 	patterns []string
+	file     string
+	line     int
 }
 
 // readRules reads an entry of ip2nets.
-func readRules(entry string, line int, bad *problems) []rule {
+func readRules(entry string, line int, bad *findings) []rule {
 	fields := strings.Fields(entry)
 	specs, err := readNetSpecs(fields[0])
 	switch {
 	case err != nil:
-		bad.add(line, "Invalid network specification '%s': %w", fields[0], err)
+		bad.add(line, "Invalid network specification '%s': %v", fields[0], err)
 		return nil
 	case len(fields) == 1:
 		bad.add(line, "invalid ip2nets rule '%s': no IP pattern, such as 10.0.0.*, behind the net", entry)
@@ -98,13 +100,13 @@ func readRules(entry string, line int, bad *problems) []rule {
 	}
 	for _, pattern := range fields[1:] {
 		if _, err := lnet.ParseIPPattern(pattern); err != nil {
-			bad.add(line, "invalid ip2nets rule '%s': IP pattern '%s': %w, such as 10.0.[1-3].*", entry, pattern, because(err))
+			bad.add(line, "invalid ip2nets rule '%s': IP pattern '%s': %v, such as 10.0.[1-3].*", entry, pattern, because(err))
 			return nil
 		}
 	}
 	var rules []rule
 	for _, spec := range specs {
-		rules = append(rules, rule{spec, fields[1:]})
+		rules = append(rules, rule{spec, fields[1:], bad.file, line})
 	}
 	return rules
 }

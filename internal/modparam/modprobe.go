@@ -19,7 +19,7 @@ var otherCommands = []string{"alias", "blacklist", "config", "include", "install
 const blanks = " \t\r\v\f"
 
 // modprobeOptions returns the options of all modules in a modprobe file, in order.
-func modprobeOptions(data []byte, bad *problems) []option {
+func modprobeOptions(data []byte, bad *findings) []option {
 	var all []option
 	for line, text := range logicalLines(data) {
 		all = append(all, optionsOf(text, line, bad)...)
@@ -31,29 +31,31 @@ func modprobeOptions(data []byte, bad *problems) []option {
 // backslash go on in the next one.
 func logicalLines(data []byte) func(yield func(int, string) bool) {
 	return func(yield func(int, string) bool) {
-		first, text := 0, ""
+		first := 0
+		var text strings.Builder
 		for k, part := range bytes.Split(data, []byte("\n")) {
 			if first == 0 {
 				first = k + 1
 			}
 			s, more := strings.CutSuffix(strings.TrimSuffix(string(part), "\r"), `\`)
-			text += s
+			text.WriteString(s)
 			if more {
 				continue
 			}
-			if !yield(first, text) {
+			if !yield(first, text.String()) {
 				return
 			}
-			first, text = 0, ""
+			first = 0
+			text.Reset()
 		}
 		if first != 0 {
-			yield(first, text)
+			yield(first, text.String())
 		}
 	}
 }
 
 // optionsOf reads a line of a modprobe file.
-func optionsOf(text string, line int, bad *problems) []option {
+func optionsOf(text string, line int, bad *findings) []option {
 	text = strings.Trim(text, blanks)
 	if text == "" || text[0] == '#' {
 		return nil
@@ -74,7 +76,7 @@ func optionsOf(text string, line int, bad *problems) []option {
 	module = strings.ReplaceAll(module, "-", "_")
 	all, err := assignments(rest)
 	if _, ours := modules[module]; err != nil && ours { // other modules may have switches
-		bad.add(line, "%w", err)
+		bad.add(line, "%v", err)
 	}
 	for k := range all {
 		all[k].module, all[k].line = module, line

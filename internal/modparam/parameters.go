@@ -2,12 +2,20 @@ package modparam
 
 import "github.com/lnetd/lnetd/lnet"
 
+// A parameter is a module's parameter that lnetd has.
+type parameter struct {
+	// section is one of sections.
+	section, key string
+	// read validates a value and returns what stands in the document; nil is wholeNumber.
+	read func(value string) (string, error)
+}
+
 // modules are the modules of which lnetd has parameters, and these (lnetctl 13.4).
 var modules = map[string]map[string]parameter{
 	"lnet": {
-		"tiny_router_buffers":  {section: "buffers", key: "tiny"},
-		"small_router_buffers": {section: "buffers", key: "small"},
-		"large_router_buffers": {section: "buffers", key: "large"},
+		"tiny_router_buffers":  {"buffers", "tiny", pool},
+		"small_router_buffers": {"buffers", "small", pool},
+		"large_router_buffers": {"buffers", "large", pool},
 
 		"lnet_drop_asym_route":            {"global", "drop_asym_route", truth},
 		"lnet_health_sensitivity":         {section: "global", key: "health_sensitivity"},
@@ -43,11 +51,25 @@ var modules = map[string]map[string]parameter{
 		"accept_timeout":   {section: "lnetd/socklnd", key: "accept_timeout"},
 	},
 	"ksocklnd":      ofSocklnd(),
+	"ko2iblnd":      ofO2iblnd(),
 	"lnet_selftest": ofSelftest(),
 }
 
-// lustre are other modules of which a site may set something that it would miss.
-var lustre = map[string]bool{"ko2iblnd": true, "kgnilnd": true, "kkfilnd": true, "libcfs": true}
+// useless are the parameters of these modules that lnetd has no use for.
+var useless = map[string][]string{
+	"lnet": {"config_on_load", "local_nid_dist_zero", "lock_prim_nid", "portal_rotor", "rnet_htable_size", "use_tcp_bonding"},
+	"ksocklnd": {
+		"enable_irq_affinity", "inject_csum_error", "nconnds", "nconnds_max", "nscheds", "skip_mr_route_setup", "zc_min_payload", "zc_recv", "zc_recv_min_nfrags",
+	},
+	"ko2iblnd": {"dev_failover", "ib_mtu", "ipif_name", "nscheds", "use_fastreg_gaps"},
+}
+
+// lustre are other modules of which a site may set something that it would miss, with what to do instead.
+var lustre = map[string]string{
+	"kgnilnd": "", "kkfilnd": "", "libcfs": "",
+	// An alias for nodes with Omni-Path hardware, in a file that Lustre installs everywhere.
+	"ko2iblnd_opa": "to set it for nets of type o2ib here, write 'options ko2iblnd ...': did you mean that?",
+}
 
 func ofSocklnd() map[string]parameter {
 	all := map[string]parameter{
@@ -61,8 +83,25 @@ func ofSocklnd() map[string]parameter {
 	} {
 		all[name] = parameter{}
 	}
+	return inSection("lnetd/socklnd", all)
+}
+
+func ofO2iblnd() map[string]parameter {
+	all := map[string]parameter{"require_privileged_port": {read: truth}, "use_privileged_port": {read: truth}}
+	for _, name := range []string{
+		"cksum", "concurrent_sends", "conns_per_peer", "credits", "fmr_cache", "fmr_flush_trigger", "fmr_pool_size", "keepalive",
+		"map_on_demand", "ntx", "peer_buffer_credits", "peer_credits", "peer_credits_hiw", "peer_timeout", "retry_count",
+		"rnr_retry_count", "service", "timeout", "tos", "wrq_sge",
+	} {
+		all[name] = parameter{}
+	}
+	return inSection("lnetd/o2iblnd", all)
+}
+
+// inSection returns the parameters with their section, under their own names.
+func inSection(section string, all map[string]parameter) map[string]parameter {
 	for name, p := range all {
-		p.section, p.key = "lnetd/socklnd", name
+		p.section, p.key = section, name
 		all[name] = p
 	}
 	return all
@@ -73,7 +112,7 @@ func ofSelftest() map[string]parameter {
 	for _, name := range []string{
 		"brw_inject_errors", "brw_srv_workitems", "ping_srv_workitems", "rpc_timeout", "session_timeout",
 	} {
-		all[name] = parameter{section: "lnetd/selftest", key: name}
+		all[name] = parameter{}
 	}
-	return all
+	return inSection("lnetd/selftest", all)
 }

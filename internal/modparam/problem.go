@@ -5,59 +5,107 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
-// A Problem is one mistake in a text. What Convert and Configuration return are all
-// that they found, joined.
+// A Problem is one mistake in a text, or something about it that its author should know.
 type Problem struct {
-	// File is the name of the text, Line counts from 1.
+	// File is the name of the text, Line counts from 1; 0 is the whole text.
 	File string
 	Line int
-	Err  error
+	// Text says what is wrong, Remedy what would be right; it may be empty.
+	Text, Remedy string
+	// Warning says that the rest means the same without it.
+	Warning bool
 }
 
-func (p *Problem) Error() string { return fmt.Sprintf("%s:%d: %v", p.File, p.Line, p.Err) }
-
-// Unwrap is Err.
-func (p *Problem) Unwrap() error { return p.Err }
-
-// Problems are those that an error of Convert or Configuration has.
-func Problems(err error) []*Problem {
-	var list []*Problem
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			list = append(list, Problems(e)...)
-		}
+// Error is "file:line: text; remedy".
+func (p *Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d", p.Line)
 	}
-	if p := (*Problem)(nil); list == nil && errors.As(err, &p) {
-		list = append(list, p)
+	if p.Warning {
+		b.WriteString(": warning")
+	}
+	b.WriteString(": " + p.Text)
+	if p.Remedy != "" {
+		b.WriteString("; " + p.Remedy)
+	}
+	return b.String()
+}
+
+// Problems are all that was found in texts, in their order. As an error at least one is no warning.
+type Problems []*Problem
+
+// Error is a line for each.
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for k, one := range p {
+		lines[k] = one.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// split returns p as warnings if it holds no mistake. Otherwise it returns p as the error.
+func (p Problems) split() (warnings Problems, err error) {
+	if slices.ContainsFunc(p, func(one *Problem) bool { return !one.Warning }) {
+		return nil, p
+	}
+	return p, nil
+}
+
+// Bounds of the mistakes, and of the warnings, that are kept of one text, and of the length of each in bytes.
+const (
+	problemsMax = 100
+	longestText = 600
+)
+
+// findings are the problems of one text.
+type findings struct {
+	file             string
+	errors, warnings Problems
+	more             int // that are not kept
+}
+
+// add adds a mistake.
+func (f *findings) add(line int, format string, args ...any) {
+	f.note(&f.errors, &Problem{Line: line, Text: fmt.Sprintf(format, args...)})
+}
+
+// addRemedied adds a mistake and what would be right.
+func (f *findings) addRemedied(line int, remedy, format string, args ...any) {
+	f.note(&f.errors, &Problem{Line: line, Text: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// warn adds a warning; the remedy may be empty.
+func (f *findings) warn(line int, remedy, format string, args ...any) {
+	f.note(&f.warnings, &Problem{Line: line, Text: fmt.Sprintf(format, args...), Remedy: remedy, Warning: true})
+}
+
+func (f *findings) note(list *Problems, p *Problem) {
+	if len(*list) == problemsMax {
+		f.more++
+		return
+	}
+	p.File = f.file
+	if len(p.Text) > longestText {
+		p.Text = strings.ToValidUTF8(p.Text[:longestText], "") + "..."
+	}
+	*list = append(*list, p)
+}
+
+// all returns the problems in the order of their lines.
+func (f *findings) all() Problems {
+	list := slices.Concat(f.errors, f.warnings)
+	slices.SortStableFunc(list, func(a, b *Problem) int { return cmp.Compare(a.Line, b.Line) })
+	if f.more > 0 {
+		list = append(list, &Problem{
+			File: f.file, Text: fmt.Sprintf("... and %d more", f.more), Remedy: "mend these first", Warning: len(f.errors) == 0,
+		})
 	}
 	return list
-}
-
-// problems are those of one text.
-type problems struct {
-	file string
-	all  []error
-}
-
-func (p *problems) add(line int, format string, args ...any) {
-	p.all = append(p.all, &Problem{File: p.file, Line: line, Err: fmt.Errorf(format, args...)})
-}
-
-// err is all of them in the order of their lines.
-func (p *problems) err() error {
-	list := slices.SortedStableFunc(slices.Values(p.all), func(a, b error) int {
-		return cmp.Compare(lineOf(a), lineOf(b))
-	})
-	return errors.Join(list...)
-}
-
-func lineOf(err error) int {
-	if p := (*Problem)(nil); errors.As(err, &p) {
-		return p.Line
-	}
-	return 0
 }
 
 // because is what an error says is wrong, without what it says it is wrong of.

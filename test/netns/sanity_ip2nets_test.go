@@ -75,7 +75,7 @@ func TestSanityModprobe(t *testing.T) {
 	s.ok("net", "add", "--net", "tcp", "--if", s.if0)
 	saved := s.backup()
 	line := fmt.Sprintf("options lnet ip2nets=\"tcp(%s) %s*\"\n", s.if0, s.ip0[:strings.LastIndexByte(s.ip0, '.')+1])
-	yaml, err := modparam.Convert([]modparam.Text{{Name: "lustre.conf", Kind: modparam.Modprobe, Data: []byte(line)}}, 0)
+	yaml, _, err := modparam.Convert([]modparam.Text{{Name: "lustre.conf", Kind: modparam.Modprobe, Data: []byte(line)}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

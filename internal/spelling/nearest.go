@@ -1,17 +1,17 @@
-package config
+package spelling
 
 import "strings"
 
-// nearest is the word that somebody may have meant; empty: none is near. Case, and the
-// difference between a blank, "_" and "-", count for nothing.
-func nearest(word string, words []string) string {
-	if len(word) > longestWord {
+// Nearest returns the one of words that word may be a misspelling of. It returns "" if none
+// is near. Case, and the difference between a blank, "_" and "-", are ignored.
+func Nearest(word string, words []string) string {
+	if len(word) > LongestWord {
 		return ""
 	}
 	best, least := "", len(word)
-	plain := plainWord(word)
+	plain := Plain(word)
 	for _, w := range words {
-		known := plainWord(w)
+		known := Plain(w)
 		if d := distance(plain, known); d < least && d <= slips(min(len(plain), len(known))) {
 			best, least = w, d
 		}
@@ -19,13 +19,15 @@ func nearest(word string, words []string) string {
 	return best
 }
 
-const longestWord = 64
+// LongestWord is the length beyond which a text is no misspelled word; bytes.
+const LongestWord = 64
 
 var plainer = strings.NewReplacer("_", "", "-", "", " ", "")
 
-func plainWord(s string) string { return plainer.Replace(strings.ToLower(s)) }
+// Plain returns s in lower case, without blanks, "_" and "-".
+func Plain(s string) string { return plainer.Replace(strings.ToLower(s)) }
 
-// slips is how many a word of n letters may have.
+// slips returns how many slips a word of n letters may have.
 func slips(n int) int {
 	const short, middle, long = 3, 6, 12
 	switch {
@@ -39,8 +41,8 @@ func slips(n int) int {
 	return 3
 }
 
-// distance is how many letters have to be put in, left out, replaced, or swapped with
-// their neighbour, to make one word of the other.
+// distance returns how many letters have to be inserted, deleted, replaced, or swapped with
+// their neighbour, to turn a into b.
 func distance(a, b string) int {
 	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

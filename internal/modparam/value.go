@@ -1,0 +1,88 @@
+package modparam
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// wholeNumber reads a number as kernels do: decimal, octal with a leading 0, or hexadecimal.
+func wholeNumber(value string) (string, error) {
+	digits := strings.TrimLeft(value, "+-")
+	n, err := strconv.ParseInt(value, 0, 64)
+	if err != nil || len(digits) > 1 && strings.ContainsAny(digits[1:2], "bBoO") || strings.Contains(digits, "_") {
+		return "", fmt.Errorf("'%s' is not a whole number", value)
+	}
+	return strconv.FormatInt(n, 10), nil
+}
+
+// buffersMax is the largest router pool that lnetd has.
+const buffersMax = 1 << 20
+
+// pool reads a number of router buffers.
+func pool(value string) (string, error) {
+	number, err := wholeNumber(value)
+	if err != nil {
+		return "", err
+	}
+	if n, err := strconv.ParseInt(number, 10, 64); err != nil || n < 0 || n > buffersMax {
+		return "", fmt.Errorf("%s is not in 0 to %d", number, buffersMax)
+	}
+	return number, nil
+}
+
+// truth reads a module's boolean, of which 0, n and N mean no.
+func truth(value string) (string, error) {
+	switch value {
+	case "0", "n", "N":
+		return "0", nil
+	case "1", "y", "Y":
+		return "1", nil
+	}
+	return wholeNumber(value)
+}
+
+// not reads a boolean that says the opposite.
+func not(value string) (string, error) {
+	yes, err := truth(value)
+	switch {
+	case err != nil:
+		return "", err
+	case yes == "0":
+		return "1", nil
+	}
+	return "0", nil
+}
+
+// word takes a value that is one of words.
+func word(words ...string) func(string) (string, error) {
+	return func(value string) (string, error) {
+		for _, w := range words {
+			if value == w {
+				return w, nil
+			}
+		}
+		return "", fmt.Errorf("'%s' is none of %q", value, words)
+	}
+}
+
+// checked takes a string that a parser of package lnet takes.
+func checked[T any](parse func(string) (T, error)) func(string) (string, error) {
+	return func(value string) (string, error) {
+		if _, err := parse(value); err != nil {
+			return "", withoutWhat(err)
+		}
+		return strconv.Quote(value), nil
+	}
+}
+
+// withoutWhat is an error without the name of the parameter, which stands before it.
+func withoutWhat(err error) error {
+	if field := (*lnet.FieldError)(nil); errors.As(err, &field) {
+		return fmt.Errorf("%q: %w", field.Value, field.Err)
+	}
+	return err
+}
