@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
@@ -16,32 +19,44 @@ import (
 type netShowOptions struct {
 	net     string
 	verbose string
+	up      bool
 }
 
 func (p *program) netShowCommand() *cobra.Command {
 	var o netShowOptions
 	c := leaf(manual{
-		use:   "show [--net NET] [--verbose [LEVEL]]",
+		use:   "show [--net NET] [--up] [--verbose [LEVEL]]",
 		short: "print the nets and their NIs",
 		long: `Without --verbose the NIDs, their status and interfaces are printed. Level 1,
 which --verbose without a number means, adds statistics, tunables and why an NI
 is down; level 2 messages by type and health; level 4 what user policies did.
-NIs that wait for their interface are named in warnings, and among --json.`,
+NIs that wait for their interface are named in warnings, and among --json.
+
+With --up the command fails if no NI is up besides 0@lo, which makes it a readiness
+probe; with --net too, if none on that net is.`,
 		example: `lnetdctl net show
 lnetdctl net show --net tcp1 -v 2`,
 		exits: `0    success
 1    help was asked for
+156  no NI is up, with --up (-100)
 234  there is no such net, or the options make no sense (-22)
 255  there is no lnetd to talk to (-1)`,
 	}, func(ctx context.Context) error { return p.netShow(ctx, o) })
 	c.Flags().StringVarP(&o.net, "net", "n", "", "print this `NET` only")
+	c.Flags().BoolVarP(&o.up, "up", "u", false, "fail if no NI is up")
 	verbosity(c, &o.verbose, "`LEVEL` of detail, 0 to 4")
 	return c
 }
 
 func (p *program) netShow(ctx context.Context, o netShowOptions) error {
-	return show(p, errorForm{op: "show", entity: "net"}, wide,
-		func(c *client.Client) (api.Nets, error) { return c.NetsAndWaiting(ctx, o.net) },
+	return show(p, errorForm{op: "show", entity: "net", byErrno: o.up, explained: o.up}, wide,
+		func(c *client.Client) (api.Nets, error) {
+			nets, err := c.NetsAndWaiting(ctx, o.net)
+			if err == nil && o.up && !anyUp(&nets) {
+				err = noneUp(&nets)
+			}
+			return nets, err
+		},
 		func(nets api.Nets) any { return nets },
 		func(nets api.Nets) mapping {
 			for k := range nets.Waiting {
@@ -49,6 +64,25 @@ func (p *program) netShow(ctx context.Context, o netShowOptions) error {
 			}
 			return netDocument(nets.Nets, verbosityLevel(o.verbose))
 		})
+}
+
+// anyUp reports whether an NI is up besides 0@lo.
+func anyUp(nets *api.Nets) bool {
+	return slices.ContainsFunc(nets.Nets, func(n api.Net) bool {
+		return n.Net != lnet.LoNet && slices.ContainsFunc(n.NIs, func(i api.NI) bool { return i.Status == "up" })
+	})
+}
+
+// noneUp says that no NI is up, and what NIs wait for.
+func noneUp(nets *api.Nets) error {
+	var waits []string
+	for k := range nets.Waiting {
+		waits = append(waits, waitingText(&nets.Waiting[k]))
+	}
+	return &api.Fault{
+		Code: api.CodeNetworkDown, Errno: -int(unix.ENETDOWN), Text: "no NI is up",
+		Cause: strings.Join(waits, "; "), Remedy: "lnetdctl net show -v shows why NIs are down",
+	}
 }
 
 // waitingText says of an NI that is not there yet why it is not.
