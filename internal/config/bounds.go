@@ -22,6 +22,9 @@ const (
 	partsMax = 1_000_000
 	// documentsMax bounds the documents of a stream.
 	documentsMax = 1000
+	// rulesMax bounds the rules of "udsp", those of "selection", and the NIs of a document: each
+	// is compared with all before it.
+	rulesMax = 1000
 	// depthMax bounds the lists and mappings around a value. A configuration uses eight.
 	depthMax = 64
 	// aliasedMax bounds what aliases stand for, each time that one stands there: values,
@@ -88,6 +91,15 @@ func plainBytes(data []byte) []byte {
 		plain = append(plain, data[k])
 	}
 	return plain
+}
+
+// few returns the items of a section, or its first rulesMax if it has more, which is a problem.
+func few(section string, items []place) []place {
+	if len(items) <= rulesMax {
+		return items
+	}
+	items[rulesMax].wrong("more than %d items of %q", rulesMax, section).try("leave some out")
+	return items[:rulesMax]
 }
 
 func (r *reading) tooDeep(line, column int) *Problem {

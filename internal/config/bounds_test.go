@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -221,5 +222,68 @@ func TestOddBytes(t *testing.T) {
 		if !errors.As(err, &problems) || problems[0].Line < 1 || len(err.Error()) > 200_000 {
 			t.Errorf("%.60q: %.300v", text, err)
 		}
+	}
+}
+
+// Rules and NIs are compared with each other: there are few, in documents to add and to delete.
+func TestFewRules(t *testing.T) {
+	items := func(section, item string, n int) string {
+		var b strings.Builder
+		b.WriteString(section + ":\n")
+		for k := range n {
+			b.WriteString("  - " + strings.ReplaceAll(item, "%d", strconv.Itoa(k)) + "\n")
+		}
+		return b.String()
+	}
+	for _, tt := range []struct{ section, item, want string }{
+		{"udsp", "{idx: %d, src: tcp%d}", `more than 1000 items of "udsp"`},
+		{"selection", "{id: %d, type: net, net: tcp%d, priority: 0}", `more than 1000 items of "selection"`},
+		{"net", "{net type: tcp%d, interfaces: [eth0]}", "more than 1000 NIs"},
+	} {
+		for n, want := range map[int]string{rulesMax: "", rulesMax + 1: tt.want, rulesMax + 100: tt.want} {
+			_, err := Parse("f", []byte(items(tt.section, tt.item, n)), testDrivers)
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%d of %s: %.300v, want %q", n, tt.section, err, want)
+			}
+		}
+	}
+	_, err := ParseDeletion(t.Context(), "f", []byte(items("udsp", "{idx: %d}", rulesMax+1)), testDrivers)
+	if err == nil || !strings.Contains(err.Error(), "more than 1000 items") {
+		t.Errorf("a deletion: %.300v", err)
+	}
+}
+
+// leaving is a context that ends when it is looked at so many times.
+type leaving struct {
+	context.Context
+	looks int
+}
+
+func (l *leaving) Err() error {
+	if l.looks--; l.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (l *leaving) Value(key any) any { return nil } // it is no context of the library's
+
+// Reading looks for the end of its context all the time, not only while the text is scanned.
+func TestReadingLooksForItsEnd(t *testing.T) {
+	const items = 200
+	text := []byte(site(items))
+	for looks := 0; ; looks++ {
+		ctx := &leaving{Context: t.Context(), looks: looks}
+		_, err := ParseOver(ctx, "f", text, testDrivers, &State{})
+		if ctx.looks < 0 && !errors.Is(err, context.Canceled) {
+			t.Errorf("ended at look %d: %v", looks, err)
+		}
+		if ctx.looks >= 0 {
+			if looks < 2*items {
+				t.Errorf("%d looks for %d items", looks, items)
+			}
+			return
+		}
+		looks += looks / 4
 	}
 }

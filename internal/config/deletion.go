@@ -151,9 +151,7 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 		delete(stay, r.key())
 	}
 	m.Routes = slices.DeleteFunc(slices.Clone(m.Routes), func(r Route) bool { return stay[r.key()] == nil })
-	for k := range d.Peers {
-		m.deletePeer(&d.Peers[k], absent)
-	}
+	m.deletePeers(d.Peers, absent)
 	m.deleteRules(d, absent)
 	m.reset(d.Globals)
 	if d.Routing {
@@ -190,23 +188,35 @@ func (m *merge) deleteNIs(which func(*NI) bool) bool {
 	return len(m.NIs) < had
 }
 
-func (m *merge) deletePeer(p *Peer, absent func(where, what string)) {
-	k := slices.IndexFunc(m.Peers, func(o Peer) bool { return o.Primary == p.Primary })
-	if k < 0 {
-		absent(p.Where, fmt.Sprintf("there is no peer %s: nothing is deleted", p.Primary))
-		return
+// deletePeers deletes peers, or the NIDs that are named with them.
+func (m *merge) deletePeers(peers []Peer, absent func(where, what string)) {
+	there := map[lnet.NID]*Peer{}
+	for k := range slices.Backward(m.Peers) {
+		there[m.Peers[k].Primary] = &m.Peers[k]
 	}
-	if len(p.Others) == 0 {
-		m.Peers = slices.Delete(m.Peers, k, k+1)
-		return
-	}
-	has := &m.Peers[k]
-	for _, nid := range p.Others {
-		if !slices.Contains(has.Others, nid) {
-			absent(p.Where, fmt.Sprintf("the peer %s has no NID %s: nothing is deleted", p.Primary, nid))
+	gone := map[lnet.NID]bool{}
+	for k := range peers {
+		p := &peers[k]
+		switch has := there[p.Primary]; {
+		case has == nil || gone[p.Primary]:
+			absent(p.Where, fmt.Sprintf("there is no peer %s: nothing is deleted", p.Primary))
+		case len(p.Others) == 0:
+			gone[p.Primary] = true
+		default:
+			has.deleteNIDs(p, absent)
 		}
 	}
-	has.Others = slices.DeleteFunc(has.Others, func(n lnet.NID) bool { return slices.Contains(p.Others, n) })
+	m.Peers = slices.DeleteFunc(m.Peers, func(p Peer) bool { return gone[p.Primary] })
+}
+
+// deleteNIDs deletes the other NIDs of named.
+func (p *Peer) deleteNIDs(named *Peer, absent func(where, what string)) {
+	for _, nid := range named.Others {
+		if !slices.Contains(p.Others, nid) {
+			absent(named.Where, fmt.Sprintf("the peer %s has no NID %s: nothing is deleted", p.Primary, nid))
+		}
+	}
+	p.Others = slices.DeleteFunc(p.Others, func(n lnet.NID) bool { return slices.Contains(named.Others, n) })
 }
 
 // deleteRules deletes rules, the places of which are those before anything is deleted.

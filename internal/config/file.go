@@ -106,10 +106,14 @@ func (r *reading) read(data []byte) file {
 		},
 	}
 	for _, doc := range r.documents(data) {
+		if r.ctx.Err() != nil {
+			break
+		}
 		if top := (place{file: r}).below("", doc); !top.empty() {
 			f.sections(top)
 		}
 	}
+	f.rules, f.typed = few("udsp", f.rules), few("selection", f.typed)
 	return f
 }
 

@@ -61,7 +61,11 @@ func (c *Config) addNet(f fileNet) {
 
 // addNI adds an NI that does not stand in the file already.
 func (c *Config) addNI(ni NI, at place) {
-	if ni.Net == 0 {
+	switch {
+	case ni.Net == 0:
+		return
+	case len(c.NIs) == rulesMax:
+		at.wrong("more than %d NIs", rulesMax).try("leave some out")
 		return
 	}
 	twice := slices.ContainsFunc(c.NIs, func(o NI) bool {

@@ -103,6 +103,9 @@ func (p place) raw() []member {
 // members returns a mapping's members in order. A key that stands twice is a
 // problem unless twice is set.
 func (p place) members(twice bool) []member {
+	if p.file.ctx.Err() != nil { // what is read is not used
+		return nil
+	}
 	if p.node.Kind != yaml.MappingNode {
 		w := p.wrong("%s where keys were expected", p.what())
 		switch {
@@ -139,6 +142,9 @@ func (p place) members(twice bool) []member {
 
 // items returns a list's items.
 func (p place) items() []place {
+	if p.file.ctx.Err() != nil {
+		return nil
+	}
 	if p.node.Kind != yaml.SequenceNode {
 		p.wrong("%s where a list was expected", p.what()).try("begin each item with '- '")
 		return nil

@@ -23,12 +23,14 @@ type backend struct {
 	node   *nodeTask
 	lst    *selftestTask
 	guests *clientsTask
+	// documents are worked on one at a time: one of the longest takes 400 MB meanwhile.
+	documents changes
 	// boot is when the machine was booted, on the monotonic clock.
 	boot time.Time
 }
 
 func newBackend(d *Daemon, n *nodeTask, lst *selftestTask, guests *clientsTask) *backend {
-	return &backend{daemon: d, node: n, lst: lst, guests: guests, boot: bootTime()}
+	return &backend{daemon: d, node: n, lst: lst, guests: guests, documents: newChanges(), boot: bootTime()}
 }
 
 func (b *backend) InTurn(ctx context.Context, do func()) error { return b.node.changes.inTurn(ctx, do) }

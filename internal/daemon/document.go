@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,7 +49,12 @@ func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationCh
 	if err != nil {
 		return api.ConfigurationChanged{}, err
 	}
-	done, p, steps, err := b.planned(ctx, &have, &r)
+	var done api.ConfigurationChanged
+	var p plan
+	var steps []config.Step
+	if busy := b.alone(ctx, &r.Document, func() { done, p, steps, err = b.planned(ctx, &have, &r) }); busy != nil {
+		return done, busy
+	}
 	if err != nil {
 		return done, err
 	}
@@ -90,15 +96,42 @@ func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (
 	if err != nil {
 		return done, err
 	}
-	done, p, _, err := b.planned(ctx, &have, r)
+	if busy := b.alone(ctx, &r.Document, func() { done, err = b.foreseen(ctx, &have, r) }); busy != nil {
+		return done, busy
+	}
+	return done, err
+}
+
+// foreseen says what a document would make of a node.
+func (b *backend) foreseen(ctx context.Context, have *config.State, r *api.ConfigurationChange) (api.ConfigurationChanged, error) {
+	done, p, _, err := b.planned(ctx, have, r)
 	if err == nil {
 		waits, refused := b.node.drivers.foresee(r.Name, &p.want, have.NIs, "with --wait it comes up when that can be")
 		done.Warnings = problemsOf(slices.Concat(p.warnings, waits, refused))
-		before, after := namedByNIDs(&have, &p.want)
+		before, after := namedByNIDs(have, &p.want)
 		done.Before = b.shown(&before, b.daemon.section(nil))
 		done.After = b.shown(&after, b.daemon.section(p.around))
 	}
 	return done, err
+}
+
+const (
+	// collectFrom is the length of a document for which memory is collected more often, and at
+	// once when it was worked on, before the next document takes as much.
+	collectFrom = 1 << 20
+	// collectPercent is how much the heap may grow between collections meanwhile; percent.
+	collectPercent = 25
+)
+
+// alone calls do when no other document is worked on, or returns why it was not called.
+func (b *backend) alone(ctx context.Context, d *api.Document, do func()) error {
+	return b.documents.inTurn(ctx, func() {
+		if len(d.Text) >= collectFrom {
+			defer debug.FreeOSMemory()
+			defer debug.SetGCPercent(debug.SetGCPercent(collectPercent))
+		}
+		do()
+	})
 }
 
 // planned is a document's plan, the steps to take, and what to answer before they are taken.
@@ -107,6 +140,9 @@ func (b *backend) planned(ctx context.Context, have *config.State, r *api.Config
 ) {
 	if p, err = b.plan(ctx, have, r); err != nil {
 		return done, p, nil, problemsFault(r.Name, err, p.warnings...)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return done, p, nil, err
 	}
 	steps = config.Diff(have, &p.want)
 	for _, s := range steps {
@@ -305,7 +341,14 @@ func problemsOf(list config.Problems) []api.Problem {
 
 // Described reads a document as one of what is to be deleted is read, which need not say
 // more than names.
-func (b *backend) Described(ctx context.Context, doc api.Document) (found api.Described, _ error) {
+func (b *backend) Described(ctx context.Context, doc api.Document) (found api.Described, err error) {
+	if busy := b.alone(ctx, &doc, func() { found, err = b.described(ctx, &doc) }); busy != nil {
+		return found, busy
+	}
+	return found, err
+}
+
+func (b *backend) described(ctx context.Context, doc *api.Document) (found api.Described, _ error) {
 	d, err := config.ParseDeletion(ctx, doc.Name, []byte(doc.Text), b.node.drivers.Options())
 	if err != nil {
 		return found, problemsFault(doc.Name, err)
@@ -318,8 +361,16 @@ func (b *backend) Described(ctx context.Context, doc api.Document) (found api.De
 			found.Nets = append(found.Nets, n)
 		}
 	}
+	type route struct {
+		net     lnet.Net
+		gateway lnet.NID
+	}
+	named := map[route]bool{}
+	for _, r := range d.Routes {
+		named[route{r.Net, r.Gateway}] = true
+	}
 	for _, r := range b.Routes() {
-		if slices.ContainsFunc(d.Routes, func(o config.Route) bool { return o.Net == r.Net && o.Gateway == r.Gateway }) {
+		if named[route{r.Net, r.Gateway}] {
 			found.Routes = append(found.Routes, r)
 		}
 	}
@@ -351,7 +402,14 @@ func describes(d *config.Deletion, n lnet.Net, i *api.NI) bool {
 	})
 }
 
-func (b *backend) Errands(ctx context.Context, doc api.Document) (errands []api.Errand, _ error) {
+func (b *backend) Errands(ctx context.Context, doc api.Document) (errands []api.Errand, err error) {
+	if busy := b.alone(ctx, &doc, func() { errands, err = b.errands(ctx, &doc) }); busy != nil {
+		return nil, busy
+	}
+	return errands, err
+}
+
+func (b *backend) errands(ctx context.Context, doc *api.Document) (errands []api.Errand, _ error) {
 	list, err := config.ParseErrands(ctx, doc.Name, []byte(doc.Text))
 	if err != nil {
 		return nil, problemsFault(doc.Name, err)
