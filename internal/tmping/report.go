@@ -38,11 +38,13 @@ type Queue struct {
 // Report is what the server has done so far.
 func (s *Server) Report() Report { return s.report(s.loop.TM.AllStats(), s.loop.Wakeups()) }
 
-// Reset starts counting anew, and returns what was counted.
+// Reset starts counting anew, and returns what was counted. The receive buffers that are queued
+// count as added.
 func (s *Server) Reset() Report {
+	queued := uint64(s.loop.TM.QueueLength(transport.MsgRecv))
 	r := s.report(s.loop.TM.ResetStats(), s.loop.ResetWakeups())
 	s.mu.Lock()
-	s.errors = 0
+	s.errors, s.queued = 0, queued
 	s.mu.Unlock()
 	return r
 }
@@ -57,6 +59,7 @@ func (s *Server) report(stats [transport.QueueTypes]transport.Stats, w tmhost.Wa
 	}
 	s.mu.Lock()
 	r.Errors = s.errors
+	r.Queues[transport.MsgRecv].Adds += s.queued
 	s.mu.Unlock()
 	return r
 }

@@ -38,6 +38,7 @@ type Server struct {
 	waiting []request
 	stopped bool
 	errors  uint64
+	queued  uint64 // receive buffers at the last Reset
 }
 
 // request is what a client wants, copied.
@@ -116,7 +117,7 @@ func (s *Server) awaitBuffers(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	b.Callbacks = &s.callbacks
-	s.loop.TM.ResetStats()
+	s.loop.TM.ResetStats(transport.PassiveBulkRecv)
 	return nil
 }
 

@@ -252,6 +252,9 @@ func TestObey(t *testing.T) {
 	}
 	var shown []uint64
 	var unknown []string
+	if r := server.Report(); r.Queues[transport.MsgRecv].Adds == 0 || r.Queues[transport.PassiveBulkRecv].Adds != 0 {
+		t.Errorf("added: %+v", r.Queues)
+	}
 	obey := func(in string) {
 		server.Obey(strings.NewReader(in),
 			func(r Report) { shown = append(shown, r.Queues[transport.MsgRecv].Successes) },
@@ -259,6 +262,9 @@ func TestObey(t *testing.T) {
 	}
 	obey("\nreset_stats\n\nhelp\nquit\n\n")
 	obey("")
+	if r := server.Report(); r.Queues[transport.MsgRecv].Adds == 0 {
+		t.Error("no receive buffer was added after reset_stats")
+	}
 	if len(shown) != 3 || shown[0] != 3 || shown[1] != 3 || shown[2] != 0 || len(unknown) != 1 || unknown[0] != "help" {
 		t.Errorf("shown %v, unknown %q", shown, unknown)
 	}
