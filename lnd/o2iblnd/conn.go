@@ -143,8 +143,9 @@ func (c *conn) free() {
 }
 
 // take takes the upper side's part out of the batch: completions go to dst, or, with nil,
-// to the outbox. c.mu is held.
+// to the outbox. It ends the keeper's rest. c.mu is held.
 func (c *conn) take(dst *events) {
+	c.i.keeper.stir()
 	b := &c.b
 	if b.Disconnect {
 		b.Disconnect = false
@@ -470,6 +471,7 @@ func (c *conn) submit(m *lnd.Tx) bool {
 		c.unref()
 		return false
 	}
+	c.m.SetTimeout(c.i.Timeout()) // it may have changed since the last tick
 	t.submit(now)
 	c.take(nil)
 	c.unlock()

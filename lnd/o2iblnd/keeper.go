@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -12,11 +13,15 @@ import (
 )
 
 // keeper is the interface's goroutine for all that may take a while, or is due at a time:
-// it calls peers, destroys queue pairs, times messages out, and feeds who waits for memory.
+// it calls peers, destroys queue pairs, times messages out, and retries what waits for memory.
 type keeper struct {
 	mu    sync.Mutex // guards tasks
 	tasks []task
-	wake  chan struct{} // one token while there are tasks
+	wake  chan struct{} // one token while there are tasks, or when a rest has ended
+
+	// resting reports that nothing is under way on any connection. The keeper then sleeps until a
+	// keepalive is due.
+	resting atomic.Bool
 }
 
 type task struct {
@@ -39,7 +44,7 @@ const (
 	taskStop
 )
 
-// keepPeriod is how often the keeper looks at connections.
+// keepPeriod is how often the keeper looks at connections while something is under way.
 const keepPeriod = 250 * time.Millisecond
 
 // do leaves a task. Locks may be held.
@@ -47,6 +52,17 @@ func (k *keeper) do(t task) {
 	k.mu.Lock()
 	k.tasks = append(k.tasks, t)
 	k.mu.Unlock()
+	k.rouse()
+}
+
+// stir ends a rest, because something has begun on a connection. Locks may be held.
+func (k *keeper) stir() {
+	if k.resting.Load() && k.resting.Swap(false) {
+		k.rouse()
+	}
+}
+
+func (k *keeper) rouse() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -61,19 +77,25 @@ func (k *keeper) take() []task {
 	return tasks
 }
 
-// keep is the keeper. It ends when it is told to stop and there is nothing left.
+// keep is the keeper. It ends after taskStop, when there is nothing left.
 func (i *Interface) keep() {
 	defer close(i.kept)
 	timer := time.NewTimer(keepPeriod)
 	timer.Stop()
 	defer timer.Stop()
 	armed, stop := false, false
+	pause := keepPeriod
 	for {
 		select {
 		case <-i.keeper.wake:
+			if pause != keepPeriod { // a rest has ended
+				i.keeper.resting.Store(false)
+				armed, pause = false, keepPeriod
+			}
 		case <-timer.C:
 			armed = false
 			i.tick(time.Now())
+			pause = i.rest(time.Now())
 		}
 		for _, t := range i.keeper.take() {
 			stop = i.perform(t) || stop
@@ -82,7 +104,7 @@ func (i *Interface) keep() {
 			return
 		}
 		if !armed && i.busy() {
-			timer.Reset(keepPeriod)
+			timer.Reset(pause)
 			armed = true
 		}
 	}
@@ -116,7 +138,7 @@ func (i *Interface) perform(t task) (stop bool) {
 	return false
 }
 
-// busy tells whether time means anything.
+// busy reports whether there is anything that depends on time.
 func (i *Interface) busy() bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()

@@ -123,6 +123,11 @@ func (p *puppet) asked(e *verbs.Event) {
 	_ = e.ID.Accept(verbs.ConnParam{Private: private, Retries: 5, RNRRetries: 6})
 }
 
+// acceptAll accepts every request, as kernels do.
+func (p *puppet) acceptAll() {
+	p.answer = func(_ int, m *protocol.Message) (bool, []byte) { return true, encode(p.t, p.ack(m)) }
+}
+
 // call connects with words of the test's.
 func (p *puppet) call(to netip.Addr, private []byte) {
 	p.t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,8 @@ type station struct {
 	proc *fabric.Process
 	d    *o2iblnd.Driver
 	i    lnd.Interface
+
+	looks atomic.Int64 // calls of LNDTimeout, of which a tick makes one for each connection
 
 	mu   sync.Mutex // guards the rest
 	took int
@@ -55,6 +58,11 @@ func (s *station) holdAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hold = true
+}
+
+func (s *station) LNDTimeout() time.Duration {
+	s.looks.Add(1)
+	return 0
 }
 
 func (s *station) Arrived(m *lnd.Rx) error {

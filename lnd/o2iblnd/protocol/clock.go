@@ -12,9 +12,9 @@ var (
 	errNoAnswer = errors.New("no answer")
 )
 
-// Tick tells of the time: at Wake, or every quarter of the timeout. A message that is
-// overdue costs the connection (o2iblnd 13.2), and one on which nothing was sent for
-// long gets a NOOP.
+// Tick tells of the time: at least every quarter of the timeout while the connection is Busy, and at
+// KeepaliveDue. A message that is overdue costs the connection (o2iblnd 13.2), and one on which nothing was
+// sent for long gets a NOOP.
 func (c *Conn) Tick(now time.Time, b *Batch) {
 	switch c.state {
 	case ActiveConnect:
@@ -72,6 +72,23 @@ func (c *Conn) each(f func(*Tx) bool) {
 			return
 		}
 	}
+}
+
+// Busy reports whether a message is queued, posted, or waits for its answer.
+func (c *Conn) Busy() (busy bool) {
+	c.each(func(*Tx) bool {
+		busy = true
+		return false
+	})
+	return busy
+}
+
+// KeepaliveDue is when an established connection that sends nothing gets a NOOP; zero: never.
+func (c *Conn) KeepaliveDue() time.Time {
+	if c.o.Keepalive <= 0 {
+		return time.Time{}
+	}
+	return c.sent.Add(c.o.Keepalive)
 }
 
 // SetTimeout changes Options.Timeout for what begins from now on.

@@ -1,0 +1,63 @@
+package o2iblnd
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+)
+
+// longestRest is the pause of a keeper that sends no keepalives.
+const longestRest = time.Hour
+
+// rest returns the pause until the next tick: keepPeriod, or the time until the first keepalive if nothing
+// is under way. What begins meanwhile calls keeper.stir.
+func (i *Interface) rest(now time.Time) time.Duration {
+	i.keeper.resting.Store(true) // before it looks, so that nothing begins unseen
+	due := now.Add(longestRest)
+	if !i.resting(&due) {
+		i.keeper.resting.Store(false)
+		return keepPeriod
+	}
+	return max(due.Sub(now), keepPeriod+1)
+}
+
+// resting reports whether nothing is under way, and lowers due to the time of the first keepalive.
+func (i *Interface) resting(due *time.Time) bool {
+	i.mu.RLock()
+	rests := i.bound != nil && !i.closing && len(i.hungry) == 0
+	i.mu.RUnlock()
+	if !rests {
+		return false
+	}
+	for _, p := range i.everybody() {
+		if !p.resting(due) {
+			return false
+		}
+	}
+	return true
+}
+
+// resting is Interface.resting for one peer. One without connections has a pause to wait for.
+func (p *peer) resting(due *time.Time) bool {
+	p.mu.Lock()
+	rests := len(p.conns) > 0 && len(p.ready)+len(p.making)+len(p.redials)+len(p.pending) == 0 &&
+		p.accepting == 0 && p.telling == 0 && !p.doubted && p.stall.IsZero()
+	conns := append([]*conn(nil), p.conns...)
+	p.mu.Unlock()
+	for k := 0; rests && k < len(conns); k++ {
+		rests = conns[k].resting(due)
+	}
+	return rests
+}
+
+func (c *conn) resting(due *time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil || c.ending || c.inFlight > 0 || c.m.State() != protocol.Established || c.m.Busy() {
+		return false
+	}
+	if at := c.m.KeepaliveDue(); !at.IsZero() && at.Before(*due) {
+		*due = at
+	}
+	return true
+}

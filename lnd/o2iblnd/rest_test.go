@@ -1,0 +1,87 @@
+package o2iblnd_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
+)
+
+// lndTimeout has an interface ask its node for the timeout, so that a station counts ticks.
+func lndTimeout(c *o2iblnd.Config) { c.Timeout = 0 }
+
+// TestIdleInterfaceSleeps: with connections on which nothing is under way, an interface does nothing until
+// the keepalive is due, and then sends one on each.
+//
+// o2iblnd 9.5, 13.1
+func TestIdleInterfaceSleeps(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		stations := []*station{newStation(t, f, 0, lndTimeout), newStation(t, f, 1, lndTimeout), newStation(t, f, 2, lndTimeout)}
+		a, b := stations[0], stations[1]
+		a.works(b)
+		a.works(stations[2])
+		time.Sleep(10 * time.Second)
+		looks, heard := a.looks.Load(), counter(b, "received_messages_total")
+		time.Sleep(80 * time.Second)
+		synctest.Wait()
+		if n := a.looks.Load() - looks; n != 0 {
+			t.Errorf("an idle interface looks at its connections %d times in 80 s", n)
+		}
+		if n := counter(b, "received_messages_total") - heard; n != 0 {
+			t.Errorf("%d messages in 80 s without traffic", n)
+		}
+		time.Sleep(1000 * time.Second)
+		synctest.Wait()
+		if n := counter(b, "received_messages_total") - heard; n != 10 {
+			t.Errorf("%d keepalives in 1080 s, one is due every 100 s", n)
+		}
+		// For each keepalive a few ticks until it has completed.
+		if n := a.looks.Load() - looks; n > 10*2*2*4 {
+			t.Errorf("an idle interface looks at its connections %d times for 20 keepalives", n)
+		}
+		for _, s := range stations {
+			s.close()
+		}
+	})
+}
+
+// TestRestEnds: an interface that sleeps notices in its usual time what becomes of a message: the peer does
+// not answer, and the message is overdue.
+//
+// o2iblnd 13.1, 13.2
+func TestRestEnds(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, p := newStation(t, f, 0, nil), newPuppet(t, f, 7)
+		p.acceptAll()
+		a.send(p.nid, 1, 100)
+		time.Sleep(30 * time.Second)
+		if _, errs := a.outcome(); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		begun := time.Now()
+		a.send(p.nid, 1, 50_000) // a PUT_REQ, which is not answered
+		time.Sleep(9 * time.Second)
+		if _, errs := a.outcome(); len(errs) > 0 {
+			t.Errorf("%v after %v", errs, time.Since(begun))
+		}
+		time.Sleep(2 * time.Second)
+		if _, errs := a.outcome(); len(errs) != 1 {
+			t.Errorf("after %v with a timeout of 10 s: %v", time.Since(begun), errs)
+		}
+
+		a.send(p.nid, 1, 100)
+		time.Sleep(30 * time.Second)
+		a.outcome()
+		f.SetLink(a.host, p.host, fabric.Link{Loss: 1})
+		a.send(p.nid, 1, 100)
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		if n := counter(a, "stalls_total"); n != 1 {
+			t.Errorf("%d stalls are noticed 1.5 s after a message got lost", n)
+		}
+		time.Sleep(30 * time.Second)
+		a.close()
+	})
+}
