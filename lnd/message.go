@@ -19,7 +19,7 @@ type Tx struct {
 	// another goroutine to run: what follows may go elsewhere, or nothing may.
 	More bool
 	// Urgent says that peers may count as dead if the message is late. A driver sends it before others
-	// that wait.
+	// that wait, and keeps the order of urgent messages.
 	Urgent bool
 	// Sink, in a GET, is where the answer belongs. A driver that can have it
 	// placed there by RDMA does so and sets Replied; others ignore it.

@@ -1,9 +1,12 @@
 package lndtest
 
 import (
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // Order: messages on one connection keep theirs, and nothing is lost or
@@ -14,6 +17,49 @@ var orderCases = []scenario{
 	{name: "ManySenders", nodes: 2, run: func(s *stage) { manySenders(s, 16, 100, 200) }},
 	{name: "ManySendersBeforeConnecting", nodes: 2, run: func(s *stage) { manySenders(s, 64, 1, 5000) }},
 	{name: "HeldBack", nodes: 2, run: orderHeldBack},
+	{name: "UrgentFirst", nodes: 2, run: func(s *stage) { urgentFirst(s, 100) }},
+	{name: "UrgentLargeFirst", nodes: 2, run: func(s *stage) { urgentFirst(s, largeUrgent) }},
+}
+
+// largeUrgent is the size of urgent messages that go by the connection of bulk, if there is one.
+const largeUrgent = 5000
+
+// urgentFirst: urgent messages do not queue behind bulk for a peer that reads slowly, and keep their order.
+func urgentFirst(s *stage, size int) {
+	n := s.open(2)
+	s.awaitDelivered(n[1], n[0].puts(n[1], 3, largeUrgent)...)
+	n[1].setPolicy(holdAll)
+	bulk := n[0].puts(n[1], 120, 256<<10) // more than credits and the buffers of the network hold
+	s.await("an arrival", func() bool { return len(n[1].held) > 0 })
+	s.pause(100 * time.Millisecond) // until the network holds what it can
+	urgent := make([]*outgoing, 5)
+	for k := range urgent {
+		urgent[k] = n[0].message(lnet.MsgPut, n[1], size, 1)
+		urgent[k].Urgent = true
+		n[0].send(urgent[k])
+	}
+	n[1].setPolicy(keepAll)
+	n[1].place()
+	s.awaitDelivered(n[1], urgent...)
+	s.awaitDelivered(n[1], bulk...)
+	s.checkOrder(n[1], urgent)
+	if n := s.arrivedAfter(n[1], urgent[0], bulk); n == 0 {
+		s.t.Errorf("%d messages that waited all arrived before an urgent one", len(bulk))
+	}
+}
+
+// arrivedAfter is how many of a list of messages arrived at n after another message.
+func (s *stage) arrivedAfter(n *node, first *outgoing, list []*outgoing) (count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := false
+	for _, a := range n.order {
+		seen = seen || a.id() == first.id()
+		if seen && slices.ContainsFunc(list, func(o *outgoing) bool { return o.id() == a.id() }) {
+			count++
+		}
+	}
+	return count
 }
 
 func manySenders(s *stage, senders, each, size int) {

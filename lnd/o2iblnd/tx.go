@@ -184,13 +184,13 @@ func (c *conn) registered(s *memory.Segment) (*key, uint64) {
 func (t *tx) submit(now time.Time) {
 	c, h := t.c, &t.m.Header
 	c.i.counters.sending(t.form, t.m)
+	t.Urgent = t.m.Urgent
 	switch t.form {
 	case protocol.PutReq:
 		c.m.Put(now, &t.Tx, h, t.source, &c.b)
 	case protocol.GetReq:
 		c.m.Get(now, &t.Tx, h, &t.sink, &c.b)
 	default:
-		t.Urgent = t.m.Urgent
 		c.m.Immediate(now, &t.Tx, h, &c.b)
 	}
 }

@@ -2,20 +2,42 @@ package socklnd
 
 import "github.com/lnetd/lnetd/lnd"
 
-// txQueue is a FIFO of messages that allocates only while it grows.
+// txQueue is a FIFO of messages that allocates only while it grows. Urgent messages stand before all others.
 type txQueue struct {
-	ring []*lnd.Tx // length 0 or a power of two
-	head int
-	n    int
+	ring   []*lnd.Tx // length 0 or a power of two
+	head   int
+	n      int
+	urgent int // of the n messages, the first
 }
 
 func (q *txQueue) len() int { return q.n }
 
 func (q *txQueue) push(m *lnd.Tx) {
+	if m.Urgent {
+		q.insert(m, q.urgent)
+		q.urgent++
+		return
+	}
 	if q.n == len(q.ring) {
 		q.grow()
 	}
-	q.ring[(q.head+q.n)&(len(q.ring)-1)] = m
+	*q.at(q.n) = m
+	q.n++
+}
+
+// at is the place of message k.
+func (q *txQueue) at(k int) **lnd.Tx { return &q.ring[(q.head+k)&(len(q.ring)-1)] }
+
+// insert puts m before message k. Those before k are moved: they are urgent, and few.
+func (q *txQueue) insert(m *lnd.Tx, k int) {
+	if q.n == len(q.ring) {
+		q.grow()
+	}
+	q.head = (q.head - 1) & (len(q.ring) - 1)
+	for j := range k {
+		*q.at(j) = *q.at(j + 1)
+	}
+	*q.at(k) = m
 	q.n++
 }
 
@@ -26,28 +48,37 @@ func (q *txQueue) pop() *lnd.Tx {
 	q.ring[q.head] = nil
 	q.head = (q.head + 1) & (len(q.ring) - 1)
 	q.n--
+	q.urgent = max(q.urgent-1, 0)
 	return m
 }
 
 // pushFront undoes pop.
 func (q *txQueue) pushFront(m *lnd.Tx) {
-	if q.n == len(q.ring) {
-		q.grow()
+	if m.Urgent {
+		q.insert(m, 0)
+		q.urgent++
+		return
 	}
-	q.head = (q.head - 1) & (len(q.ring) - 1)
-	q.ring[q.head] = m
-	q.n++
+	q.insert(m, q.urgent)
 }
 
 // withdraw takes out the messages for which match is true, in order.
 func (q *txQueue) withdraw(match func(*lnd.Tx) bool) (out []*lnd.Tx) {
-	for range q.n {
-		if m := q.pop(); match(m) {
-			out = append(out, m)
-		} else {
-			q.push(m)
+	kept := 0
+	for k := range q.n {
+		m := *q.at(k)
+		*q.at(k) = nil
+		switch {
+		case !match(m):
+			*q.at(kept) = m
+			kept++
+			continue
+		case m.Urgent:
+			q.urgent--
 		}
+		out = append(out, m)
 	}
+	q.n = kept
 	return out
 }
 

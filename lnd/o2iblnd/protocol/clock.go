@@ -55,7 +55,12 @@ func (c *Conn) overdue(now time.Time) (late *Tx) {
 
 // each calls f with every message that has a deadline, some twice, until it is false.
 func (c *Conn) each(f func(*Tx) bool) {
-	for _, q := range [...]*queue{&c.prompt, &c.urgent, &c.normal, &c.reserved} {
+	for tx := c.prompt.head; tx != nil; tx = tx.next {
+		if !f(tx) {
+			return
+		}
+	}
+	for _, q := range c.waiting() {
 		for tx := q.head; tx != nil; tx = tx.next {
 			if !f(tx) {
 				return

@@ -19,7 +19,7 @@ func (c *Conn) Close(f *Failure, b *Batch) {
 	c.state, c.failure = Closing, f
 	b.Disconnect, b.Failure = true, f
 	c.early = nil
-	for _, q := range [...]*queue{&c.reserved, &c.urgent, &c.normal} {
+	for _, q := range c.waiting() {
 		c.abortQueue(q, b)
 	}
 	for _, rx := range c.rxs {

@@ -84,14 +84,13 @@ type Conn struct {
 	state   State
 	credits Credits
 
-	reserved queue // PUT_REQs and GET_REQs that have no place for an answer yet
-	normal   queue // what needs credits
-	urgent   queue // such messages that go before those in normal
-	prompt   queue // what needs none
-	requests requests
-	slots    []slot
-	oldest   int // slot that is used next
-	room     int // work requests that the send queue has room for
+	// PUT_REQs and GET_REQs that have no place for an answer yet are in reserved, what needs credits is in
+	// normal, what needs none in prompt. Urgent messages have queues that go before reserved and normal.
+	urgentReserved, reserved, urgent, normal, prompt queue
+	requests                                         requests
+	slots                                            []slot
+	oldest                                           int // slot that is used next
+	room                                             int // work requests that the send queue has room for
 
 	rxs   []*Rx // all there are
 	free  []*Rx
@@ -176,11 +175,7 @@ func (c *Conn) Establish(now time.Time, s Session, b *Batch) {
 // Send.Payload.
 func (c *Conn) Immediate(now time.Time, tx *Tx, h *lnet.Header, b *Batch) {
 	c.begin(now, tx, Immediate, h)
-	q := &c.normal
-	if tx.Urgent {
-		q = &c.urgent
-	}
-	c.enqueue(now, tx, q, b)
+	c.enqueue(now, tx, c.credited(tx), b)
 }
 
 // Put sends a message whose payload the peer shall have written by RDMA from source,
@@ -188,7 +183,7 @@ func (c *Conn) Immediate(now time.Time, tx *Tx, h *lnet.Header, b *Batch) {
 func (c *Conn) Put(now time.Time, tx *Tx, h *lnet.Header, source []Segment, b *Batch) {
 	c.begin(now, tx, PutReq, h)
 	tx.source = source
-	c.enqueue(now, tx, &c.reserved, b)
+	c.enqueue(now, tx, c.reserving(tx), b)
 }
 
 // Get sends a GET whose answer the peer writes into sink by RDMA. The memory must not
@@ -205,7 +200,28 @@ func (c *Conn) Get(now time.Time, tx *Tx, h *lnet.Header, sink *Descriptor, b *B
 		return
 	}
 	tx.sink.copyFrom(sink)
-	c.enqueue(now, tx, &c.reserved, b)
+	c.enqueue(now, tx, c.reserving(tx), b)
+}
+
+// credited is where a message waits for credits.
+func (c *Conn) credited(tx *Tx) *queue {
+	if tx.Urgent {
+		return &c.urgent
+	}
+	return &c.normal
+}
+
+// reserving is where a PUT_REQ or GET_REQ waits for a place for its answer.
+func (c *Conn) reserving(tx *Tx) *queue {
+	if tx.Urgent {
+		return &c.urgentReserved
+	}
+	return &c.reserved
+}
+
+// waiting are the queues of messages of which nothing was posted.
+func (c *Conn) waiting() [4]*queue {
+	return [...]*queue{&c.urgentReserved, &c.reserved, &c.urgent, &c.normal}
 }
 
 func (c *Conn) begin(now time.Time, tx *Tx, form Type, h *lnet.Header) {
@@ -272,7 +288,7 @@ func (c *Conn) endWith(tx *Tx, d Done, b *Batch) {
 
 // Recall takes back messages of which nothing was posted, and for which match is true.
 func (c *Conn) Recall(match func(*Tx) bool, b *Batch) {
-	for _, q := range [...]*queue{&c.reserved, &c.urgent, &c.normal} {
+	for _, q := range c.waiting() {
 		kept := queue{}
 		for q.head != nil {
 			tx := q.pop()
@@ -280,7 +296,7 @@ func (c *Conn) Recall(match func(*Tx) bool, b *Batch) {
 				kept.push(tx)
 				continue
 			}
-			if q == &c.normal && tx.form.reserves() {
+			if q != c.reserving(tx) && tx.form.reserves() {
 				c.credits.Answered()
 			}
 			c.endWith(tx, Done{Tx: tx, Recalled: true, Failure: &Failure{Health: LocalAborted, Errno: syscall.ECANCELED}}, b)

@@ -10,9 +10,12 @@ func (c *Conn) pump(now time.Time, b *Batch) {
 	if c.state != Established {
 		return
 	}
-	for c.reserved.head != nil && c.credits.MayReserve() {
-		c.credits.Reserve()
-		c.normal.push(c.reserved.pop())
+	for _, q := range [...]*queue{&c.urgentReserved, &c.reserved} {
+		for q.head != nil && c.credits.MayReserve() {
+			c.credits.Reserve()
+			tx := q.pop()
+			c.credited(tx).push(tx)
+		}
 	}
 	for {
 		q := &c.prompt
