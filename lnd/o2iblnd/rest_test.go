@@ -15,7 +15,7 @@ func lndTimeout(c *o2iblnd.Config) { c.Timeout = 0 }
 // TestIdleInterfaceSleeps: with connections on which nothing is under way, an interface does nothing until
 // the keepalive is due, and then sends one on each.
 //
-// o2iblnd 9.5, 13.1
+// o2iblnd 9.5 (2), 13.1
 func TestIdleInterfaceSleeps(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		stations := []*station{newStation(t, f, 0, lndTimeout), newStation(t, f, 1, lndTimeout), newStation(t, f, 2, lndTimeout)}
@@ -50,7 +50,7 @@ func TestIdleInterfaceSleeps(t *testing.T) {
 // TestRestEnds: an interface that sleeps notices in its usual time what becomes of a message: the peer does
 // not answer, and the message is overdue.
 //
-// o2iblnd 13.1, 13.2
+// o2iblnd 13.1, 13.2 (2)
 func TestRestEnds(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, p := newStation(t, f, 0, nil), newPuppet(t, f, 7)

@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -156,7 +157,11 @@ func (i *Interface) Send(tx *lnd.Tx) {
 		return
 	}
 	m.end = e
-	e.out = append(e.out, m)
+	k := slices.IndexFunc(e.out, func(o *transfer) bool { return tx.Urgent && !o.tx.Urgent })
+	if k < 0 {
+		k = len(e.out)
+	}
+	e.out = slices.Insert(e.out, k, m)
 	e.pump()
 }
 
