@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/config"
@@ -61,17 +62,14 @@ func (t *tcp) firstUsable(ctx context.Context, network socklnd.Network, log *slo
 	return dev, err
 }
 
-// linkPending tells whether the host has an interface that is switched on but
-// does not run.
+// linkPending reports whether the host has an interface that waits for its link.
 func linkPending() bool {
 	all, err := net.Interfaces()
-	if err != nil {
-		return false
-	}
-	for _, i := range all {
-		if i.Flags&(net.FlagUp|net.FlagLoopback|net.FlagRunning) == net.FlagUp {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.ContainsFunc(all, waitsForLink)
+}
+
+// waitsForLink reports whether an interface is switched on but does not run. The loopback
+// interface has no link to wait for.
+func waitsForLink(i net.Interface) bool {
+	return i.Flags&(net.FlagUp|net.FlagLoopback|net.FlagRunning) == net.FlagUp
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"log/slog"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,5 +43,27 @@ func TestWaitForLink(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An interface waits for its link if it is switched on and does not run. The
+// loopback interface never does.
+func TestWaitsForLink(t *testing.T) {
+	const ethernet = net.FlagBroadcast | net.FlagMulticast
+	for _, tt := range []struct {
+		name  string
+		flags net.Flags
+		want  bool
+	}{
+		{"off", ethernet, false},
+		{"on without a link", ethernet | net.FlagUp, true},
+		{"on with a link", ethernet | net.FlagUp | net.FlagRunning, false},
+		{"off, loopback", net.FlagLoopback, false},
+		{"on, loopback", net.FlagLoopback | net.FlagUp, false},
+		{"on and running, loopback", net.FlagLoopback | net.FlagUp | net.FlagRunning, false},
+	} {
+		if got := waitsForLink(net.Interface{Name: "eth0", Flags: tt.flags}); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
 	}
 }
