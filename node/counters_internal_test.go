@@ -52,3 +52,25 @@ func TestCountersOfARouterDoNotGoBack(t *testing.T) {
 		t.Errorf("zeroed: %+v", c)
 	}
 }
+
+// A latency that the clock does not resolve counts as 1 ns, at the NI and at the peer NI.
+// A minimum of 0 would mean that nothing has been measured, and the next latency would replace it.
+func TestLatencyOfNoTimeIsTheShortest(t *testing.T) {
+	n, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = n.Close(t.Context()) }()
+	m := message{ni: n.lo, peer: new(peerNI)}
+	for _, ns := range []int64{0, 1000} {
+		m.sample(latencyGetRTT, ns)
+	}
+	want := Latency{Samples: 2, Min: 1, Max: 1000, Avg: 500}
+	h, l := &m.ni.stats.latency[latencyGetRTT], &m.peer.stats.latency[latencyGetRTT]
+	if got := h.summary(h.samples()); got != want {
+		t.Errorf("NI: %+v, want %+v", got, want)
+	}
+	if got := l.summary(l.samples.Load()); got != want {
+		t.Errorf("peer NI: %+v, want %+v", got, want)
+	}
+}
