@@ -243,3 +243,34 @@ func (s belledStream) Bell() (Bell, error) {
 	}
 	return s.bell(b)
 }
+
+// TestCallersTakeAnswersAfterARequest shows an answer behind a request that has ended: a caller
+// sleeps at the socket and takes the answer itself. The test keeps the role from the reader.
+func TestCallersTakeAnswersAfterARequest(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n)
+	w := p.connect(protocol.Control)
+	c := n.share(p, w)
+	w.put(5)
+	n.arrival()
+	c.poll.role.take()
+	var over lnd.Wait
+	n.onArrival(func(a *arrival) error {
+		over.End()
+		a.place(memory.Of(make([]byte, a.header.PayloadLength)))
+		return nil
+	})
+	w.reply(7)
+	for naps := 0; naps < 100 && !over.Over(); naps++ { // a busy host may let the time of a nap pass
+		if err := c.readAsCaller(&over, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	if !over.Over() {
+		t.Error("the caller has not read the answer")
+	}
+	c.leave()
+	if a := n.arrival(); !bytes.Equal(a.payload, pattern(7)) {
+		t.Errorf("%d bytes came, want 7", len(a.payload))
+	}
+}
