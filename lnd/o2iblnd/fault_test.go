@@ -456,3 +456,31 @@ func TestEventsFail(t *testing.T) {
 		b.close()
 	})
 }
+
+// TestDoubtEndsWithAConnection: a peer in doubt closes one of two connections. The node is told
+// of a restart, which settles the doubt: the other connection is not closed for it.
+func TestDoubtEndsWithAConnection(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, p := newStation(t, f, 0, func(c *o2iblnd.Config) { c.ConnsPerPeer = 2 }), newPuppet(t, f, 7)
+		p.answer = func(_ int, m *protocol.Message) (bool, []byte) { return true, encode(t, p.ack(m)) }
+		a.send(p.nid, 1, 100)
+		time.Sleep(5 * time.Second)
+		f.Cut(a.host, p.host) // no probe is answered
+		if !a.i.Probe(p.nid) {
+			t.Error("no connection was probed")
+		}
+		synctest.Wait()
+		if err := p.ids[0].Disconnect(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(4 * time.Second)
+		if got := a.told(); got.restarted != 1 || len(got.downs) > 0 {
+			t.Errorf("the node was told of %d restarts, and of %v", got.restarted, got.downs)
+		}
+		if n := counter(a, "connections"); n != 1 {
+			t.Errorf("%d connections, want 1", n)
+		}
+		f.Mend(a.host, p.host)
+		a.close()
+	})
+}
