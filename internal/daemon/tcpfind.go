@@ -38,8 +38,8 @@ func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 	return ni, nil
 }
 
-// firstUsable finds the first usable interface. If there is none, but one that
-// waits for its link, it waits a little with it.
+// firstUsable finds the first usable interface. It waits for at most linkPatience
+// if no interface is usable and one waits for its link.
 func (t *tcp) firstUsable(ctx context.Context, network socklnd.Network, log *slog.Logger) (socklnd.Device, error) {
 	dev, err := network.Device("", lnet.NID{})
 	if err == nil || !t.linkPending() {
