@@ -78,6 +78,10 @@ func (p *program) toFile(operands []string, do func() error) error {
 
 // badFile reports a file that cannot be opened, read or written (lnetctl 7).
 func (p *program) badFile(name string, err error, exit status) error {
+	remedy := api.FullDisk("'"+name+"'", err)
+	if remedy != "" {
+		remedy += ", or name a file elsewhere"
+	}
 	var path *os.PathError
 	var link *os.LinkError
 	cannot := "open"
@@ -91,7 +95,7 @@ func (p *program) badFile(name string, err error, exit status) error {
 		}
 	}
 	return p.invalid(errorForm{kind: oldDocument, op: "yaml", entity: "builder", exit: exit}, -1,
-		fmt.Sprintf("cannot %s '%s': %s", cannot, name, api.Strerror(api.Errno(err))), "")
+		fmt.Sprintf("cannot %s '%s': %s", cannot, name, api.Strerror(api.Errno(err))), remedy)
 }
 
 // exportErrors are those of a part of an export.

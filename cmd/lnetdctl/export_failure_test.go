@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -64,5 +65,9 @@ func TestExportOfManyPeersToAFullDisk(t *testing.T) {
 	want := oldDocumentOf("yaml", "builder", "-1", "cannot write '/dev/full': No space left on device")
 	if got != (ran{"", want, exitFailure}) {
 		t.Errorf("%+v", got)
+	}
+	got = runProgram(program{hints: true}, "export", "/dev/full", "--control-socket", serve(t, n))
+	if !strings.Contains(got.stderr, "the file system of '/dev/full' is full") {
+		t.Errorf("without a remedy: %+v", got)
 	}
 }

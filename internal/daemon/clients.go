@@ -50,13 +50,16 @@ func clientsSocket(control string) string {
 	return filepath.Join(dir, strings.TrimSuffix(name, ".sock")+"-"+remote.SocketName)
 }
 
-func socketUnusable(what string, err error) error {
+func socketUnusable(path string, err error) error {
 	f := api.Fault{
-		Code: api.CodeClientsSocket, Errno: -int(api.Errno(err)), Text: what + " cannot be used",
+		Code: api.CodeClientsSocket, Errno: -int(api.Errno(err)), Text: "the socket for clients " + path + " cannot be used",
 		Remedy: "check the directory and its rights, name another path in \"lnetd: transport: socket\", or switch that off",
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		f.Remedy = "stop the process that listens there, or name another path in \"lnetd: transport: socket\""
+	}
+	if full := api.FullDisk(path, err); full != "" {
+		f.Remedy = full + ", or name another path in \"lnetd: transport: socket\""
 	}
 	return f.Because(err)
 }

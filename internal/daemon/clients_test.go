@@ -189,3 +189,11 @@ func TestClientsSocketIsFound(t *testing.T) {
 		}
 	}
 }
+
+// A full disk has a remedy of its own where the socket for clients is made.
+func TestClientsSocketOnAFullDisk(t *testing.T) {
+	f, ok := errors.AsType[*api.Fault](socketUnusable("/run/lnetd/clients", syscall.ENOSPC))
+	if !ok || !strings.HasPrefix(f.Remedy, "the file system of /run/lnetd/clients is full") || !strings.Contains(f.Remedy, "transport: socket") {
+		t.Errorf("%+v", f)
+	}
+}

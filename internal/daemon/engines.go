@@ -88,8 +88,8 @@ func (e *engines) add(ctx context.Context, n *node.Node, ni *config.NI, wait boo
 		return netRefused(syscall.EINVAL, "setting @lo not allowed", "0@lo is always there", "take the net out")
 	}
 	d := e.table.of(ni.Net.Type())
-	if e.find(ni) >= 0 {
-		return d.explain(ni, node.ErrExists)
+	if k := e.find(ni); k >= 0 {
+		return twice(ni, &e.nis[k].NI, node.ErrExists)
 	}
 	l := localNI{NI: *ni}
 	l.Own = lnet.NID{}
@@ -175,7 +175,35 @@ func (e *engines) bringUp(ctx context.Context, n *node.Node, d *Driver, l *local
 			return err
 		}
 	}
+	if other := e.sameNID(d, &l.NI); other != nil && errors.Is(err, node.ErrExists) {
+		return twice(&l.NI, other, err)
+	}
 	return d.explain(&l.NI, err)
+}
+
+// sameNID is the NI, named otherwise, that has the NID that an NI would have; nil: there is none.
+func (e *engines) sameNID(d *Driver, ni *config.NI) *config.NI {
+	if d.Usable == nil {
+		return nil
+	}
+	nid, _, err := d.Usable(ni)
+	if err != nil {
+		return nil
+	}
+	for k := range e.nis {
+		if e.nis[k].Own == nid {
+			return &e.nis[k].NI
+		}
+	}
+	return nil
+}
+
+// twice is the error of an NI where another one has its interface or its NID.
+func twice(ni, other *config.NI, err error) error {
+	return api.Fault{
+		Code: api.CodeInterface, Errno: -int(server.Errno(err)), Text: fmt.Sprintf("NI %s cannot be brought up", ni),
+		Cause: thereIs(other), Remedy: remedyThereIs(other),
+	}.Because(err)
 }
 
 // open brings an NI up. Without a driver the error is an operator's.
@@ -323,9 +351,6 @@ func (d *Driver) explain(ni *config.NI, err error) error {
 		Code: api.CodeInterface, Errno: -int(server.Errno(err)),
 		Text:   fmt.Sprintf("NI %s cannot be brought up", ni),
 		Remedy: "check with \"ip addr\" that the interface exists, is up and has an address",
-	}
-	if errors.Is(err, node.ErrExists) {
-		f.Remedy = "an interface, or a NID, is on a net once: see the NIs with: lnetdctl net show"
 	}
 	return f.Because(err)
 }

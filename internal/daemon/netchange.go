@@ -46,13 +46,33 @@ func checkAddition(have *config.State, before []config.NI, ni *config.NI) error 
 	const text = "cannot add LNet NI"
 	for _, o := range slices.Concat(have.NIs, before) {
 		if ni.Names(&o) || !ni.Own.IsZero() && ni.Own == o.Own {
-			return netRefused(syscall.EEXIST, text, fmt.Sprintf("there is the NI %s already", &o), "see the NIs with: lnetdctl net show")
+			return netRefused(syscall.EEXIST, text, thereIs(&o), remedyThereIs(&o))
 		}
 	}
 	if slices.ContainsFunc(have.Routes, func(r config.Route) bool { return r.Net == ni.Net }) {
 		return netRefused(syscall.EUSERS, text, fmt.Sprintf("routes lead to %s", ni.Net), "delete the routes first: lnetdctl route del --net "+ni.Net.String())
 	}
 	return nil
+}
+
+// thereIs says which NI is in the way of another one.
+func thereIs(o *config.NI) string {
+	if o.Own.IsZero() || o.Own == o.NID {
+		return fmt.Sprintf("there is the NI %s already", o)
+	}
+	return fmt.Sprintf("there is the NI %s already, with the NID %s", o, o.Own)
+}
+
+// remedyThereIs says what helps where an NI is in the way of another one.
+func remedyThereIs(o *config.NI) string {
+	which := "--net " + o.Net.String() + " --if " + o.Device
+	switch {
+	case !o.Own.IsZero():
+		which = "--nid " + o.Own.String()
+	case o.Device == "":
+		which = "--nid " + o.NID.String()
+	}
+	return "an interface, and a NID, is on a net once: leave this NI out, or delete the other one first: lnetdctl net del " + which
 }
 
 func netRefused(errno syscall.Errno, text, cause, remedy string) error {

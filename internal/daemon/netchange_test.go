@@ -3,6 +3,8 @@ package daemon
 import (
 	"errors"
 	"log/slog"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -268,4 +270,23 @@ func TestReload(t *testing.T) {
 		t.Errorf("after one of which a part needs a restart: %+v", r.record.get())
 	}
 	r.stop(t)
+}
+
+// An NI that is there is named, however the one that is added is, with what deletes it.
+func TestAdditionOfAnNIThatIsThere(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	for _, add := range []api.NetAddition{
+		{Net: tcpNet(1), Interfaces: []string{"eth1"}},
+		{NID: nid(t, "10.78.0.11@tcp1")},
+	} {
+		var err error
+		if busy := r.InTurn(t.Context(), func() { err = r.AddNet(t.Context(), add) }); busy != nil {
+			t.Fatal(busy)
+		}
+		f, ok := errors.AsType[*api.Fault](err)
+		if !ok || f.Errno != -int(syscall.EEXIST) || f.Cause != "there is the NI tcp1(eth1) already, with the NID 10.78.0.11@tcp1" ||
+			!strings.HasSuffix(f.Remedy, ": lnetdctl net del --nid 10.78.0.11@tcp1") {
+			t.Errorf("%+v: %+v, %v", add, f, err)
+		}
+	}
 }

@@ -96,7 +96,7 @@ func (d *Daemon) listenClients(control string) (*unixsocket.Listener, error) {
 		listen: func() (*unixsocket.Listener, error) {
 			l, err := clients.Listen(path, c.Group)
 			if err != nil {
-				return nil, socketUnusable("the socket for clients "+path, err)
+				return nil, socketUnusable(path, err)
 			}
 			return l, nil
 		},

@@ -18,6 +18,9 @@ import (
 // usable, as at boot.
 const linkPatience = 5 * time.Second
 
+// remedyNoNet says how a node that was told of no net is told of one.
+const remedyNoNet = `to choose, write the nets into the configuration file: "net: [{net type: tcp, interfaces: {0: eth0}}]", or start lnetd with --net "tcp(eth0)"`
+
 // find takes tcp on the first usable interface, or else on the loopback interface.
 func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 	network := orHost(t.network)
@@ -26,7 +29,7 @@ func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 	if err == nil {
 		ni.Device = dev.Name
 		log.Info("no nets are configured: taking the first usable interface",
-			"net", ni.Net.String(), "interface", dev.Name)
+			"net", ni.Net.String(), "interface", dev.Name, "remedy", remedyNoNet)
 		return ni, nil
 	}
 	if ctx.Err() != nil {
@@ -34,7 +37,7 @@ func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 	}
 	ni.NID = lnet.NIDFromIP(ni.Net, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	log.Warn("no nets are configured and no interface is usable: taking the loopback interface, "+
-		"which no other host reaches", "nid", ni.NID.String(), "cause", err)
+		"which no other host reaches", "nid", ni.NID.String(), "cause", err, "remedy", remedyNoNet)
 	return ni, nil
 }
 

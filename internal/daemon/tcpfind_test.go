@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"bytes"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,13 +32,17 @@ func TestWaitForLink(t *testing.T) {
 				n := host(lo)
 				n.events = tt.events
 				found := tcp{network: n, linkPending: func() bool { return tt.pending }}
+				var log bytes.Buffer
 				begin := time.Now()
-				ni, err := found.find(t.Context(), slog.New(slog.DiscardHandler))
+				ni, err := found.find(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
 				if err != nil || ni.Net.String() != "tcp" || ni.Device != tt.device {
 					t.Errorf("%+v, %v", ni, err)
 				}
 				if tt.device == "" && ni.NID.String() != "127.0.0.1@tcp" {
 					t.Errorf("NID %s", ni.NID)
+				}
+				if !strings.Contains(log.String(), "net type: tcp, interfaces") {
+					t.Errorf("the log does not say how to name a net: %s", &log)
 				}
 				if took := time.Since(begin); took != tt.took {
 					t.Errorf("took %v, want %v", took, tt.took)

@@ -25,6 +25,18 @@ func Errno(err error) syscall.Errno {
 	return syscall.EIO
 }
 
+// FullDisk says what helps where err is that of a file that has no room: its file system is
+// full, or a user's share of it. It is empty for other errors.
+func FullDisk(file string, err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return "the file system of " + file + ` is full: free blocks or inodes there (see "df" and "df -i")`
+	case errors.Is(err, syscall.EDQUOT):
+		return "the quota on the file system of " + file + ` is used up: free space there, or raise it (see "quota")`
+	}
+	return ""
+}
+
 // Strerror returns the C library's text for an error number.
 func Strerror(e syscall.Errno) string {
 	s := e.Error() // the same text, but in lower case

@@ -85,10 +85,14 @@ func inUse(path string, owner api.Process) error {
 }
 
 func unusable(path string, err error) error {
-	return api.Fault{
+	f := api.Fault{
 		Code:   api.CodeSocketUnusable,
 		Errno:  -int(api.Errno(err)),
 		Text:   fmt.Sprintf("control socket %s cannot be made", path),
 		Remedy: "check the directory and its rights, or name another path with --control-socket",
-	}.Because(err)
+	}
+	if full := api.FullDisk(path, err); full != "" {
+		f.Remedy = full + ", or name another path with --control-socket"
+	}
+	return f.Because(err)
 }

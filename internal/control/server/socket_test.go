@@ -171,3 +171,18 @@ func TestRunDirMustBeOurOwn(t *testing.T) {
 		t.Errorf("chosen: %v", err)
 	}
 }
+
+// A directory whose file system is full, or whose owner's quota is used up, has a remedy of its
+// own.
+func TestSocketOnAFullDisk(t *testing.T) {
+	for errno, want := range map[syscall.Errno]string{
+		syscall.ENOSPC: "the file system of /run/lnetd/s is full",
+		syscall.EDQUOT: "the quota on the file system of /run/lnetd/s is used up",
+		syscall.EACCES: "check the directory and its rights",
+	} {
+		err := unusable("/run/lnetd/s", &fs.PathError{Op: "mkdir", Path: "/run/lnetd", Err: errno})
+		if f := wantFault(t, err, api.CodeSocketUnusable); !strings.HasPrefix(f.Remedy, want) || f.Errno != -int(errno) {
+			t.Errorf("%v: %+v", errno, f)
+		}
+	}
+}
