@@ -143,7 +143,7 @@ func (d *Driver) introduce(n *newcomer) (i *Interface, err error) {
 	for {
 		got, err := s.Read([][]byte{setup.Want()})
 		if err != nil {
-			return i, unheard(err)
+			return i, unheard(s, err)
 		}
 		step, err := setup.Filled(got)
 		if err != nil {
@@ -214,6 +214,9 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 	}
 	if verdict == protocol.Register && err == nil {
 		err = c.configure()
+	}
+	if err != nil {
+		err = left(s, err)
 	}
 	if verdict != protocol.Register {
 		err = lnd.Refuse(why, "hello from %s: %s", p.id, verdict)

@@ -2,8 +2,10 @@ package socklnd
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"os"
+	"syscall"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
@@ -16,11 +18,26 @@ var (
 )
 
 // unheard is the error of a caller that could not be read from.
-func unheard(err error) error {
+func unheard(s Stream, err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &lnd.RefusedError{Reason: lnd.RefusedSlow, Err: err}
 	}
-	return &lnd.RefusedError{Reason: lnd.RefusedGone, Err: err}
+	return left(s, err)
+}
+
+// left is the error of a caller that ended its connection before it was let in: err, of a
+// system call, does not say whose fault it is.
+func left(s Stream, err error) error {
+	var did string
+	switch {
+	case errors.Is(err, io.EOF):
+		did = "closed"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ENOTCONN):
+		did = "reset"
+	default:
+		return &lnd.RefusedError{Reason: lnd.RefusedGone, Err: err}
+	}
+	return lnd.Refuse(lnd.RefusedGone, "the caller at %s %s the connection before the hellos were exchanged: %w", s.RemoteAddr(), did, err)
 }
 
 // misunderstood is the error of a caller whose words make no sense.

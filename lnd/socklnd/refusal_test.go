@@ -3,9 +3,15 @@ package socklnd
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"io"
 	"log/slog"
+	"net"
+	"net/netip"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -165,5 +171,61 @@ func TestJunkIsCountedAndHardlyLogged(t *testing.T) {
 	n.awaitRefusals(lnd.RefusedMagic, callers)
 	if lines := strings.Count(log.String(), "caller refused"); lines != 1 {
 		t.Errorf("%d lines, want one:\n%s", lines, log)
+	}
+}
+
+// A caller that ends its connection before it is let in is said to have done so, whichever of
+// our system calls notices it, and it is no call of ours that failed.
+func TestCallerThatLeavesIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		calls      func(p *puppet)
+	}{
+		{"closes in its request", "closed the connection before the hellos were exchanged: EOF", func(p *puppet) {
+			w := p.dial()
+			w.send(p.request()[:5])
+			_ = w.Close()
+		}},
+		{"resets before its request", "reset the connection before the hellos were exchanged: readv: connection reset by peer", func(p *puppet) {
+			w := p.dial()
+			p.node.driver.awaitHalfOpen(p.t, 1)
+			if err := w.Conn.(*net.TCPConn).SetLinger(0); err != nil {
+				p.t.Fatal(err)
+			}
+			_ = w.Close()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log := &safeBuffer{}
+			n := start(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+			p := newPuppet(n)
+			c.calls(p)
+			n.awaitRefusals(lnd.RefusedGone, 1)
+			_ = n.Close(t.Context()) // the line is written by now
+			if got := log.String(); !strings.Contains(got, "the caller at "+p.addr.String()) || !strings.Contains(got, c.want) {
+				t.Errorf("the log has no %q:\n%s", c.want, got)
+			}
+			if failures := n.CallFailures(); failures != (lnd.CallFailureCounts{}) {
+				t.Errorf("calls failed: %v", failures)
+			}
+		})
+	}
+}
+
+// A caller that does not take our HELLO has left as well. Other errors remain as they are.
+func TestLeft(t *testing.T) {
+	s := newMemoryStream(nil, netip.MustParseAddrPort("10.0.0.1:988"), netip.MustParseAddrPort("10.0.0.2:1023"))
+	for err, want := range map[error]string{
+		io.EOF: "the caller at 10.0.0.2:1023 closed the connection before the hellos were exchanged: EOF",
+		os.NewSyscallError("writev", syscall.EPIPE):      "the caller at 10.0.0.2:1023 reset the connection before the hellos were exchanged: writev: broken pipe",
+		os.NewSyscallError("readv", syscall.ECONNRESET):  "the caller at 10.0.0.2:1023 reset the connection before the hellos were exchanged: readv: connection reset by peer",
+		os.NewSyscallError("readv", syscall.ETIMEDOUT):   "readv: connection timed out",
+		os.NewSyscallError("setsockopt", syscall.EINVAL): "setsockopt: invalid argument",
+	} {
+		got := left(s, err)
+		var refused *lnd.RefusedError
+		if got.Error() != want || !errors.Is(got, err) || !errors.As(got, &refused) || refused.Reason != lnd.RefusedGone {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 }
