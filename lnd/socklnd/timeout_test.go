@@ -6,10 +6,12 @@ import (
 	"net"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // socklnd 14 (1), 15.1 (1), 15.2 (9)
@@ -280,6 +282,39 @@ func TestKeepalivesAfterSilence(t *testing.T) {
 			w.ends() // and nothing else came, for the next one is due in 10 s
 		}
 	})
+}
+
+// TestKeepalivesAreLeftOut shows peers that get no keepalive however long they are silent: all of
+// them if keepalive is 0, otherwise a process that only its connection identifies (socklnd 11).
+func TestKeepalivesAreLeftOut(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		every time.Duration
+		pid   lnet.PID
+		want  uint64
+	}{
+		{"keepalive is 0", 0, lnet.PIDLustre, 0},
+		{"an unprivileged peer", time.Second, lnet.PIDUserFlag | 7, 0},
+		{"any other peer", time.Second, lnet.PIDLustre, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *memoryNetwork) {
+				n := start(t, func(c *Config) { m.use(c); c.Keepalive = tt.every })
+				p := newPuppet(n)
+				w := p.dial()
+				h := p.hello(protocol.Control)
+				h.SrcPID = tt.pid
+				w.send(p.request())
+				w.say(h)
+				w.hello()
+				time.Sleep(minKeepaliveGap)
+				synctest.Wait()
+				if got := n.counter("keepalives_total"); got != tt.want {
+					t.Errorf("%d keepalives, want %d", got, tt.want)
+				}
+			})
+		})
+	}
 }
 
 // TestTheTimeoutFollowsLNets shows an interface that is told no timeout of its own,
