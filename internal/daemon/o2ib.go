@@ -174,7 +174,7 @@ func (n netDevices) Device(name string, nid lnet.NID) (o2iblnd.NetDevice, error)
 	if err != nil {
 		return o2iblnd.NetDevice{}, err
 	}
-	found := o2iblnd.NetDevice{Name: d.Name, Up: d.Up, Addrs: make([]netip.Addr, len(d.Addrs))}
+	found := o2iblnd.NetDevice{Name: d.Name, Off: d.Off, NoCarrier: d.NoCarrier, Up: d.Up, Addrs: make([]netip.Addr, len(d.Addrs))}
 	for k, p := range d.Addrs {
 		found.Addrs[k] = p.Addr()
 	}

@@ -74,9 +74,11 @@ type Network interface {
 
 // NetDevice is a network device.
 type NetDevice struct {
-	Name  string
-	Up    bool // it is operational
-	Addrs []netip.Addr
+	Name      string
+	Off       bool // it has been switched off; then it is not Up
+	NoCarrier bool // it has lost its carrier; then it is not Up
+	Up        bool // it is operational
+	Addrs     []netip.Addr
 }
 
 // Options are the tunables that one interface may have to itself; they go into

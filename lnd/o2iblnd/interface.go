@@ -29,15 +29,17 @@ type Interface struct {
 
 	counters counters
 	link     atomic.Uint32
-	ended    atomic.Bool   // closing, for those who hold other locks
-	numbers  atomic.Uint32 // of connections
-	out      outbox
-	keeper   keeper
-	kept     chan struct{} // closed when the keeper has ended
-	calls    calls         // the keeper's
-	nextBind time.Time     // the keeper's
-	ticked   time.Time     // the keeper's last tick
-	resumed  time.Time     // the last tick that was late, since this machine was busy; the keeper's
+	// downCause says why the link is down; empty: it is up.
+	downCause atomic.Pointer[string]
+	ended     atomic.Bool   // closing, for those who hold other locks
+	numbers   atomic.Uint32 // of connections
+	out       outbox
+	keeper    keeper
+	kept      chan struct{} // closed when the keeper has ended
+	calls     calls         // the keeper's
+	nextBind  time.Time     // the keeper's
+	ticked    time.Time     // the keeper's last tick
+	resumed   time.Time     // the last tick that was late, since this machine was busy; the keeper's
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -56,13 +58,16 @@ type Interface struct {
 }
 
 var (
-	_ lnd.Interface    = (*Interface)(nil)
-	_ lnd.Tuner        = (*Interface)(nil)
-	_ memory.Registrar = (*Interface)(nil)
+	_ lnd.Interface     = (*Interface)(nil)
+	_ lnd.Tuner         = (*Interface)(nil)
+	_ lnd.LinkExplainer = (*Interface)(nil)
+	_ memory.Registrar  = (*Interface)(nil)
 )
 
 func (i *Interface) start() {
-	i.link.Store(uint32(i.linkNow()))
+	cause := i.causeNow()
+	i.downCause.Store(&cause)
+	i.link.Store(uint32(stateFor(cause)))
 	go i.keep()
 	if i.driver.config.Network != nil {
 		i.group.Add(1)

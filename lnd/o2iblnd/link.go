@@ -1,7 +1,10 @@
 package o2iblnd
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -27,33 +30,82 @@ func (i *Interface) checkLink() { i.keeper.do(task{kind: taskLink}) }
 
 // lookAtLink tells the node of a change of the link state. Connections stay.
 func (i *Interface) lookAtLink() {
-	state := i.linkNow()
+	cause := i.causeNow()
+	state := stateFor(cause)
+	before := *i.downCause.Swap(&cause)
 	if lnd.LinkState(i.link.Swap(uint32(state))) == state {
+		if cause != before {
+			i.log.Tell(lnd.Line{Level: slog.LevelInfo, Text: "link is still down", Of: lnd.AboutNI(i.nid)}, slog.String("cause", cause))
+		}
 		return
 	}
-	i.log.Debug("link state changed", "device", i.device, "state", state.String()) // the node tells of it
+	i.log.Debug("link state changed", "device", i.device, "state", state.String()) // the node logs it
 	i.upper.LinkChanged(state)
 }
 
-// linkNow is down while there is no RDMA device, its port is not active, or the network
-// device is not operational or has lost the address (o2iblnd 16).
-func (i *Interface) linkNow() lnd.LinkState {
+// LinkCause implements lnd.LinkExplainer.
+func (i *Interface) LinkCause() string { return *i.downCause.Load() }
+
+// stateFor is the link state for a cause of its being down.
+func stateFor(cause string) lnd.LinkState {
+	if cause == "" {
+		return lnd.LinkUp
+	}
+	return lnd.LinkDown
+}
+
+// causeNow says why the link is down, and what to do: there is no RDMA device, its port is
+// not active, or the network device is not operational or has lost the address (o2iblnd 16).
+// It is empty if the link is up.
+func (i *Interface) causeNow() string {
+	if cause := i.netdevCause(); cause != "" {
+		return cause
+	}
+	name := cmp.Or(i.device, i.nid.String())
 	i.mu.RLock()
 	l := i.bound
 	i.mu.RUnlock()
 	if l == nil || l.dev.gone.Load() {
-		return lnd.LinkDown
+		return fmt.Sprintf("the RDMA device of %s was removed: restore it (see rdma link), or delete the NI", name)
 	}
-	if a, err := l.dev.v.Port(l.port); err != nil || a.State != verbs.PortActive {
-		return lnd.LinkDown
+	a, err := l.dev.v.Port(l.port)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("port %d of the RDMA device of %s cannot be queried (%v): see rdma link", l.port, name, err)
+	case a.State != verbs.PortActive:
+		return fmt.Sprintf("port %d of the RDMA device of %s is not active: see rdma link, check its cable and the port at the other end", l.port, name)
 	}
-	if n := i.driver.config.Network; n != nil {
-		dev, err := n.Device(i.device, lnet.NID{})
-		if err != nil || !dev.Up || !slices.Contains(dev.Addrs, i.address) {
-			return lnd.LinkDown
-		}
+	return ""
+}
+
+// netdevCause is causeNow for the network device.
+func (i *Interface) netdevCause() string {
+	n := i.driver.config.Network
+	if n == nil {
+		return ""
 	}
-	return lnd.LinkUp
+	dev, err := n.Device(i.device, lnet.NID{})
+	switch {
+	case err != nil:
+		return i.missing(n, err)
+	case dev.Off:
+		return fmt.Sprintf("%s is switched off: ip link set %s up", dev.Name, dev.Name)
+	case dev.NoCarrier:
+		return fmt.Sprintf("%s has no carrier: check its cable and the port at the other end", dev.Name)
+	case !dev.Up:
+		return fmt.Sprintf("%s is not operational: see ip -d link show %s", dev.Name, dev.Name)
+	case !slices.Contains(dev.Addrs, i.address):
+		return fmt.Sprintf("%s has lost the address %s: add it again (ip address add), or delete the NI", dev.Name, i.address)
+	}
+	return ""
+}
+
+// missing says what became of a network device that there is none of by its name.
+func (i *Interface) missing(n Network, err error) string {
+	if other, not := n.Device("", i.nid); not == nil && other.Name != i.device {
+		return fmt.Sprintf("%s was renamed, %s has its address now: rename it back, or delete the NI and add it on %s", i.device, other.Name, other.Name)
+	}
+	return fmt.Sprintf("%s is missing (%v): restore it, or delete the NI", i.device, err)
 }
 
 // unbind leaves a listener that is of no use any more, and all connections with it.
