@@ -201,7 +201,7 @@ func TestCallerThatLeavesIsNamed(t *testing.T) {
 			p := newPuppet(n)
 			c.calls(p)
 			n.awaitRefusals(lnd.RefusedGone, 1)
-			_ = n.Close(t.Context()) // the line is written by now
+			n.stop() // after which the line is written
 			if got := log.String(); !strings.Contains(got, "the caller at "+p.addr.String()) || !strings.Contains(got, c.want) {
 				t.Errorf("the log has no %q:\n%s", c.want, got)
 			}
