@@ -28,9 +28,25 @@ func (t *tm) Flush(until time.Time) {
 		}
 		shm.Yield()
 	}
-	t.flushing.Lock()
-	defer t.flushing.Unlock()
-	t.sleepFlushed(position, until)
+	if t.acquireFlushing(until) {
+		defer func() { <-t.flushing }()
+		t.sleepFlushed(position, until)
+	}
+}
+
+// acquireFlushing waits until no other goroutine sleeps in Flush, and reports whether that was so
+// before the time; zero: it waits as long as it takes.
+func (t *tm) acquireFlushing(until time.Time) bool {
+	var late <-chan time.Time
+	if !until.IsZero() {
+		late = time.After(time.Until(until))
+	}
+	select {
+	case t.flushing <- struct{}{}:
+		return true
+	case <-late:
+		return false
+	}
 }
 
 // flushed reports whether there is nothing to wait for.
@@ -38,7 +54,7 @@ func (t *tm) flushed(position uint32) bool {
 	return t.ring.Submissions.Posted(position) || t.over()
 }
 
-// sleepFlushed is Flush without polling. flushing is held.
+// sleepFlushed is Flush without polling. The caller has acquired flushing.
 func (t *tm) sleepFlushed(position uint32, until time.Time) {
 	c := t.domain.connection
 	nap := min(silence, c.patience/4)

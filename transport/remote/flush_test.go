@@ -23,8 +23,7 @@ func flushing(t *tm, until time.Time) chan struct{} {
 
 // sleeps waits until a Flush sleeps.
 func sleeps(t *tm) {
-	for t.flushing.TryLock() {
-		t.flushing.Unlock()
+	for len(t.flushing) == 0 {
 		time.Sleep(time.Microsecond)
 	}
 }
@@ -60,6 +59,28 @@ func TestFlush(t *testing.T) {
 	<-first
 	<-second
 	tm.Flush(forever)
+}
+
+// A Flush ends at its time also while another one, which has none, sleeps.
+//
+// transport 9.12
+func TestFlushEndsBehindAnother(t *testing.T) {
+	f := newFake(t, Config{})
+	d := f.open()
+	tm, host := f.start(d)
+	submit(t, tm, transport.Op{Queue: transport.PassiveBulkRecv, Buffer: f.buffer(d, 1)})
+	first := flushing(tm, forever)
+	sleeps(tm)
+	submit(t, tm, transport.Op{Queue: transport.PassiveBulkRecv, Buffer: f.buffer(d, 1)})
+	for _, d := range []time.Duration{-time.Second, 0, 10 * time.Millisecond} {
+		tm.Flush(time.Now().Add(d))
+		pending(t, first, "another one's time has come")
+	}
+	taken(t, host)
+	if host.Submissions.MarkPosted() {
+		host.Submissions.WakePosted()
+	}
+	<-first
 }
 
 // An lnetd that does not know of it is not waited for.

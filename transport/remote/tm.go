@@ -37,7 +37,8 @@ type tm struct {
 	tokens chan struct{} // holds one
 	poll   time.Duration
 
-	flushing sync.Mutex // of the goroutine that sleeps in Flush; it takes no other lock but mu
+	// flushing is full while a goroutine sleeps in Flush, which takes no lock but mu then.
+	flushing chan struct{}
 
 	mu      sync.Mutex // guards the rest, and both halves of the ring, but for bells
 	stopped bool
@@ -142,7 +143,7 @@ func (d *domain) undoStart(c *call) {
 func (d *domain) attach(a transport.Address, reply *protocol.TMStartReply, ring *shm.Client) (*tm, error) {
 	t := &tm{
 		domain: d, address: a, handle: reply.Handle, credits: int(reply.Credits), ring: ring,
-		tokens: make(chan struct{}, 1), poll: d.core.config.PollTime,
+		tokens: make(chan struct{}, 1), flushing: make(chan struct{}, 1), poll: d.core.config.PollTime,
 	}
 	t.gate.last = func() { _ = ring.Close() } // it is mapped
 	d.mu.Lock()
