@@ -58,8 +58,22 @@ type fileTunables struct {
 	direct bool
 }
 
-// fileGlobals holds values of "global" by key.
-type fileGlobals map[string]place
+// fileGlobals holds members of "global" by the present name of their key.
+type fileGlobals map[string]member
+
+// take keeps a member. One key may stand in several sections, of which the last holds: in
+// another spelling it is a mistake, but for numa_range, which exports of 2.9 have in "numa" too.
+func (f fileGlobals) take(name string, m member) {
+	if now := renamedGlobals[name]; now != "" {
+		name = now
+	}
+	before, ok := f[name]
+	exported := name == "numa_range" && ok && before.value.node.Value == m.value.node.Value
+	if ok && before.at.path != m.at.path && !exported {
+		m.again(before)
+	}
+	f[name] = m
+}
 
 // fileLnetd holds values of "lnetd", of its sections "selftest", "transport" and "metrics"
 // by key, and those of drivers.
@@ -132,18 +146,24 @@ func (f *file) sections(top place) {
 		if read := fileSections[m.key]; read != nil {
 			read(f, m.value)
 		} else if _, ok := globalKeys[m.key]; ok { // the older form
-			f.globals[m.key] = m.value
+			f.globals.take(m.key, m)
 		}
 	}
 }
 
-func (f *file) global(at place) { takeKnown(at, globalKeys, f.globals) }
+func (f *file) global(at place) {
+	for _, m := range at.optionalMembers() {
+		if _, ok := globalKeys[m.key]; ok {
+			f.globals.take(m.key, m)
+		}
+	}
+}
 
 // numa takes the older name of a global value.
 func (f *file) numa(at place) {
 	for _, m := range at.optionalMembers() {
 		if m.key == "range" {
-			f.globals["numa_range"] = m.value
+			f.globals.take("numa_range", m)
 		}
 	}
 }
@@ -168,11 +188,14 @@ func (p place) optionalMembers() []member {
 // statistics in a full export, are passed over.
 func readNet(at place) fileNet {
 	n := fileNet{at: at, name: at, own: fileNI{at: at}}
-	named := false
+	var named *member
 	for _, m := range at.members(false) {
 		switch m.key {
 		case "net type", "net": // "net" in the Multi-Rail design
-			n.name, named = m.value, true
+			if named != nil {
+				m.again(*named)
+			}
+			n.name, named = m.value, &m
 		case "local NI(s)":
 			n.list = true
 			if m.value.none() {
@@ -189,7 +212,7 @@ func readNet(at place) fileNet {
 			n.own.member(m)
 		}
 	}
-	if !named {
+	if named == nil {
 		at.missing("net type", netText)
 	}
 	return n

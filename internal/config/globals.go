@@ -31,6 +31,9 @@ var globalKeys = map[string]setting[Config]{
 	"max_recovery_ping_interval": wholes(1, math.MaxInt32, func(c *Config, v int) { c.Parameters.MaxRecoveryPingInterval = seconds(v) }),
 }
 
+// renamedGlobals are older names of keys of "global", and the present ones.
+var renamedGlobals = map[string]string{"max_intf": "max_interfaces"}
+
 // setInterfacesMax takes the default in place of what is too small, as LNet does.
 func (c *Config) setInterfacesMax(v int) {
 	if v < lnet.InterfacesMin {
@@ -55,24 +58,25 @@ func (c *Config) setResponseTracking(v int) {
 // applyGlobals takes the values of "global". Those that bound each other are
 // compared when all are known (lnetctl 7.3).
 func (c *Config) applyGlobals(f fileGlobals) {
-	for name, at := range f {
+	for name, m := range f {
+		at := m.value
 		before := len(at.file.problems)
 		globalKeys[name].read(c, at)
 		if now := at.file.problems; len(now) > before && !at.empty() {
 			w := now[before]
-			w.Text = fmt.Sprintf("invalid value '%s' for key '%s': %s", at.node.Value, name, w.Text)
+			w.Text = fmt.Sprintf("invalid value '%s' for key '%s': %s", at.node.Value, m.key, w.Text)
 		}
 	}
 	g := &c.Parameters
-	if at, ok := f["retry_count"]; ok && g.HealthSensitivity == 0 && g.RetryCount > 0 {
-		at.wrong("%d: must be 0 while health_sensitivity is 0", g.RetryCount).
+	if m, ok := f["retry_count"]; ok && g.HealthSensitivity == 0 && g.RetryCount > 0 {
+		m.value.wrong("%d: must be 0 while health_sensitivity is 0", g.RetryCount).
 			try("write 'retry_count: 0', or a health_sensitivity from 1 to %d", node.MaxHealth)
 	} else if g.HealthSensitivity == 0 {
 		g.RetryCount = 0
 	}
 	for _, name := range []string{"transaction_timeout", "retry_count"} {
-		if at, ok := f[name]; ok && g.TransactionTimeout <= seconds(g.RetryCount) {
-			at.wrong("transaction_timeout %d s must be greater than retry_count %d",
+		if m, ok := f[name]; ok && g.TransactionTimeout <= seconds(g.RetryCount) {
+			m.value.wrong("transaction_timeout %d s must be greater than retry_count %d",
 				int(g.TransactionTimeout/time.Second), g.RetryCount).
 				try("write a transaction_timeout from %d, or a smaller retry_count", g.RetryCount+1)
 			return

@@ -58,6 +58,7 @@ var lndTimeouts = setting[Config]{
 		keys: map[string]form{"net": scalar{netText}, "timeout": scalar{Whole{0, math.MaxInt32}}},
 	}},
 	func(c *Config, at place) {
+		names := map[lnet.Net]place{}
 		for _, item := range at.optionalItems() {
 			net, ok := item.member("net")
 			if !ok {
@@ -70,6 +71,10 @@ var lndTimeouts = setting[Config]{
 				continue
 			}
 			n, valid := net.net()
+			if before, twice := names[n]; valid && twice {
+				net.wrong("the net %s stands twice: line %d has it already", n, before.node.Line).try("leave one of the two out")
+			}
+			names[n] = net
 			if seconds, ok := timeout.number(0, math.MaxInt32); ok && valid {
 				if c.LNDTimeouts == nil {
 					c.LNDTimeouts = map[lnet.Net]int{}

@@ -86,6 +86,12 @@ type member struct {
 	value place
 }
 
+// again notes that m says in another spelling what before says already.
+func (m member) again(before member) {
+	m.at.wrong("stands twice: line %d has it as '%s', and line %d as '%s'",
+		before.at.node.Line, before.at.path, m.at.node.Line, m.at.path).try("leave one of the two out")
+}
+
 // raw returns a mapping's members in order, and judges nothing.
 func (p place) raw() []member {
 	out := make([]member, 0, len(p.node.Content)/2)

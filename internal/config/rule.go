@@ -21,7 +21,7 @@ type fileRule struct {
 	at       place
 	idx      *int
 	rule     selection.Rule
-	priority *place
+	priority *member
 }
 
 // addRules takes the items of "udsp" in the order of their idx, and returns those
@@ -75,10 +75,12 @@ func readRule(at place) (fileRule, bool) {
 		case "rte":
 			r.rule.Rte, ok = m.value.rulePattern()
 		case "priority":
-			r.priority = &m.value
+			r.takePriority(m)
 		case "action":
-			if p, ok := m.value.member("priority"); ok {
-				r.priority = &p
+			for _, below := range m.value.members(false) {
+				if below.key == "priority" {
+					r.takePriority(below)
+				}
 			}
 		}
 		good = good && ok
@@ -87,14 +89,22 @@ func readRule(at place) (fileRule, bool) {
 	case r.priority == nil:
 		return r, good
 	case !good:
-		r.priority.priority() // its mistakes count, too
+		r.priority.value.priority() // its mistakes count, too
 		return r, false
 	case !r.rule.HasPriority():
-		r.priority.warn("a rule of two patterns has no priority: it is taken as a preference")
+		r.priority.value.warn("a rule of two patterns has no priority: it is taken as a preference")
 		return r, true
 	}
-	r.rule.Priority, good = r.priority.priority()
+	r.rule.Priority, good = r.priority.value.priority()
 	return r, good
+}
+
+// takePriority keeps the priority, which stands in the rule or in its "action".
+func (r *fileRule) takePriority(m member) {
+	if r.priority != nil {
+		m.again(*r.priority)
+	}
+	r.priority = &m
 }
 
 // rulePattern reads a pattern of "udsp".
