@@ -21,6 +21,8 @@ type Given struct {
 	Routing bool
 	// Networks tells whether the command line names the NIs, which holds over any file.
 	Networks bool
+	// CommandLine is what the command line says over the file.
+	CommandLine Override
 	// Indexes are the "idx" of Config.Rules, in their order.
 	Indexes []int
 }

@@ -20,6 +20,7 @@ var lnetdKeys = map[string]setting[Config]{
 	}),
 	"metrics_addr": texts(Text{"HOST:PORT, or none", "127.0.0.1:9100"}, func(c *Config, s string) error {
 		if s == "none" {
+			c.MetricsAddr = ""
 			return nil
 		}
 		c.MetricsAddr = s

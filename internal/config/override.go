@@ -43,33 +43,39 @@ func (c *Config) Apply(o Override, drivers []DriverOptions) error {
 			bad("port", err)
 		}
 	}
+	next.applyAround(&o, bad)
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	next.Given.CommandLine = o
+	*c = next
+	return nil
+}
+
+// applyAround changes what c says around the node. bad takes errors with their option.
+func (c *Config) applyAround(o *Override, bad func(option string, err error)) {
 	if o.ControlSocket != "" {
-		next.ControlSocket = o.ControlSocket
+		c.ControlSocket = o.ControlSocket
 	}
 	if o.MetricsAddr != "" {
 		if err := checkAddr(o.MetricsAddr); err != nil {
 			bad("metrics-addr", err)
 		}
-		next.MetricsAddr = o.MetricsAddr
+		c.MetricsAddr = o.MetricsAddr
 	}
 	if o.WebConfig != "" {
-		next.Metrics.WebConfig = o.WebConfig
+		c.Metrics.WebConfig = o.WebConfig
 	}
 	if o.LustreCompat != nil {
-		next.Metrics.LustreCompat = *o.LustreCompat
+		c.Metrics.LustreCompat = *o.LustreCompat
 	}
 	if o.LogLevel != "" {
 		level, err := ParseLevel(o.LogLevel)
 		if err != nil {
 			bad("log-level", err)
 		}
-		next.LogLevel = level
+		c.LogLevel = level
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
-	}
-	*c = next
-	return nil
 }
 
 // setPort makes port the one to listen on and the one to call.

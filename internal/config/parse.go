@@ -17,6 +17,15 @@ func ParseOver(ctx context.Context, name string, data []byte, drivers []DriverOp
 	return newReading(ctx, name, drivers).config(data, over)
 }
 
+// ParseInstead is Parse of a document that replaces what there is: what it leaves out around the
+// node is what the command line says, which was checked before, or the default. It returns ctx's
+// error if ctx is done before the document is read.
+func ParseInstead(ctx context.Context, name string, data []byte, drivers []DriverOptions, line *Override) (Config, error) {
+	over := Default()
+	over.applyAround(line, func(string, error) {})
+	return newReading(ctx, name, drivers).config(data, over)
+}
+
 func newReading(ctx context.Context, name string, drivers []DriverOptions) *reading {
 	return &reading{ctx: ctx, name: name, drivers: drivers}
 }

@@ -19,6 +19,9 @@ type plan struct {
 	warnings config.Problems
 	// around is the document, for what it says of lnetd around the node; nil: nothing.
 	around *config.Config
+	// given are the keys of "lnetd" of which around says something; nil: all, as what it leaves out
+	// gets its default.
+	given map[string]bool
 	// waits says that no rule for the site in the document is for this machine yet.
 	waits bool
 	// kept are changes of drivers that take a restart, because the drivers have NIs.
@@ -30,7 +33,7 @@ func (b *backend) Configuration(ctx context.Context) (api.Configuration, error) 
 	if err != nil {
 		return api.Configuration{}, err
 	}
-	return b.shown(&have, b.daemon.section(nil)), nil
+	return b.shown(&have, b.daemon.section(nil, nil)), nil
 }
 
 // up returns what the node is, or an error if LNet is not configured.
@@ -69,7 +72,7 @@ func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationCh
 		b.node.pending = append(b.node.pending, *p.around)
 	}
 	if p.around != nil {
-		for _, left := range b.daemon.putParts(p.around, lnetdKeys(p.around)) {
+		for _, left := range b.daemon.putParts(p.around, p.given) {
 			if !slices.Contains(done.Restart, left) {
 				done.Restart = append(done.Restart, left)
 			}
@@ -109,8 +112,8 @@ func (b *backend) foreseen(ctx context.Context, have *config.State, r *api.Confi
 		waits, refused := b.node.drivers.foresee(r.Name, &p.want, have.NIs, "with --wait it comes up when that can be")
 		done.Warnings = problemsOf(slices.Concat(p.warnings, waits, refused))
 		before, after := namedByNIDs(have, &p.want)
-		done.Before = b.shown(&before, b.daemon.section(nil))
-		done.After = b.shown(&after, b.daemon.section(p.around))
+		done.Before = b.shown(&before, b.daemon.section(nil, nil))
+		done.After = b.shown(&after, b.daemon.section(p.around, p.given))
 	}
 	return done, err
 }
@@ -150,13 +153,13 @@ func (b *backend) planned(ctx context.Context, have *config.State, r *api.Config
 	}
 	if p.around != nil {
 		var changes []string
-		changes, done.Restart = b.daemon.foresee(p.around)
+		changes, done.Restart = b.daemon.foresee(p.around, p.given)
 		done.Commands = append(done.Commands, changes...)
 	}
 	for _, s := range p.kept {
 		done.Restart = append(done.Restart, s.String())
 	}
-	done.Before = b.shown(have, b.daemon.section(nil))
+	done.Before = b.shown(have, b.daemon.section(nil, nil))
 	return done, p, steps, nil
 }
 
@@ -180,7 +183,7 @@ func (b *backend) planAddition(ctx context.Context, have *config.State, r *api.C
 	if p.waits, err = b.settle(r, &c); err != nil {
 		return plan{}, err
 	}
-	p.around, p.kept = &c, b.node.addition(&c, have)
+	p.around, p.given, p.kept = &c, lnetdKeys(&c), b.node.addition(&c, have)
 	var more config.Problems
 	p.want, more, err = config.Add(have, r.Name, &c)
 	if len(c.LNDTimeouts) > 0 {
@@ -192,8 +195,7 @@ func (b *backend) planAddition(ctx context.Context, have *config.State, r *api.C
 }
 
 func (b *backend) planReplacement(ctx context.Context, have *config.State, r *api.ConfigurationChange) (p plan, err error) {
-	base := config.Default()
-	c, err := config.ParseOver(ctx, r.Name, []byte(r.Text), b.node.drivers.Options(), &base.State)
+	c, err := config.ParseInstead(ctx, r.Name, []byte(r.Text), b.node.drivers.Options(), &b.node.config.Given.CommandLine)
 	if err != nil {
 		return p, err
 	}

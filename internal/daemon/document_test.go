@@ -227,7 +227,7 @@ func TestDocumentThatNeedsARestart(t *testing.T) {
 	if diff := cmp.Diff([]string{"metrics_addr", "change the options of tcp nets"}, done.Restart); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"set numa_range 7"}, done.Commands); diff != "" || done.After.Globals.NUMARange != 7 {
+	if diff := cmp.Diff([]string{"set numa_range 7", "# metrics_addr changes, of lnetd itself, with a restart"}, done.Commands); diff != "" || done.After.Globals.NUMARange != 7 {
 		t.Errorf("%s%+v", diff, done.After.Globals)
 	}
 }
@@ -353,7 +353,7 @@ func TestDocumentWhileRoutingStops(t *testing.T) {
 }
 
 // What a document that replaces does not name gets its default, also in the section "lnetd", but
-// for what belongs to the host: lnetd's ports, and lnetd around the node.
+// for what belongs to the host: lnetd's ports, and what accepts calls.
 func TestDocumentThatReplacesLeaves(t *testing.T) {
 	r := startNode(t, parse(t, twoNets+`
 global: {discovery: 0, retry_count: 1}
@@ -366,12 +366,12 @@ lnetd: {router_ping_timeout: 7, socklnd: {nagle: 1}, port: 9988, accept: all, co
 	want := []string{
 		"net del --net tcp1 --if eth1", "net del --net tcp --if eth0", "# change the options of tcp nets",
 		"set discovery 1", "set retry_count 2", "# change parameters of the section \"lnetd\", for which there is no command",
-		"net add --net tcp --if eth0", "net add --net tcp1 --if eth1",
+		"net add --net tcp --if eth0", "net add --net tcp1 --if eth1", "# control_socket changes, of lnetd itself, with a restart",
 	}
-	if diff := cmp.Diff(want, done.Commands); diff != "" || len(done.Restart) > 0 {
+	if diff := cmp.Diff(want, done.Commands); diff != "" || !slices.Equal(done.Restart, []string{"control_socket"}) {
 		t.Error(diff, done.Restart)
 	}
-	left := map[string]any{"port": 9988, "accept": "all", "control_socket": "/here"}
+	left := map[string]any{"port": 9988, "accept": "all"}
 	if diff := cmp.Diff(left, done.After.Lnetd); diff != "" {
 		t.Error(diff)
 	}
@@ -480,7 +480,9 @@ func TestDocumentAroundTheNode(t *testing.T) {
 	const text = "lnetd: {log_level: debug, control_socket: /elsewhere}\n"
 	plan := api.ConfigurationChange{Document: api.Document{Name: "d.yaml", Text: text}, Mode: api.ModeAdd, Dry: true}
 	done, err := r.ChangeConfiguration(t.Context(), plan)
-	want := api.ConfigurationChanged{Commands: []string{"# log_level changes, of lnetd itself"}, Restart: []string{"control_socket"}}
+	want := api.ConfigurationChanged{
+		Commands: []string{"# control_socket changes, of lnetd itself, with a restart", "# log_level changes, of lnetd itself"}, Restart: []string{"control_socket"},
+	}
 	for _, what := range []string{"planned", "done"} {
 		if err != nil || !slices.Equal(done.Commands, want.Commands) || !slices.Equal(done.Restart, want.Restart) {
 			t.Errorf("%s: %q, %q, %v", what, done.Commands, done.Restart, err)
@@ -497,5 +499,47 @@ func TestDocumentAroundTheNode(t *testing.T) {
 	}
 	if done, err = r.document(t, api.ModeAdd, text); err != nil || len(done.Commands) > 0 {
 		t.Errorf("again: %q, %v", done.Commands, err)
+	}
+}
+
+// What a document that replaces leaves out of lnetd around the node has the value of the command
+// line, or its default, also where that takes a restart; then there is nothing left to change.
+//
+// lnetctl 8 (3)
+func TestDocumentResetsAroundTheNode(t *testing.T) {
+	c := parse(t, twoNets)
+	if err := c.Apply(config.Override{MetricsAddr: "127.0.0.1:9100"}, AllDrivers().Options()); err != nil {
+		t.Fatal(err)
+	}
+	r := startNode(t, c).ready(t)
+	level := &slog.LevelVar{}
+	r.daemon.SetLevel(level)
+	const rest = "lnetd: {log_level: warn, selftest: {enabled: true}, metrics_addr: none, transport: {rules: [{name: none, users: [65534]}]}}\n"
+	done, err := r.document(t, api.ModeReplace, twoNets+rest)
+	if err != nil || level.Level() != slog.LevelWarn {
+		t.Fatal(err, level)
+	}
+	if diff := cmp.Diff([]string{"metrics_addr", "selftest", "transport: rules"}, done.Restart); diff != "" { // no programs are served here
+		t.Error(diff)
+	}
+	r.settles(t, api.ModeReplace, twoNets+rest)
+	r.consistent(t, api.ModeReplace, twoNets)
+	done, err = r.document(t, api.ModeReplace, twoNets)
+	if err != nil || level.Level() != slog.LevelInfo {
+		t.Fatal(err, level)
+	}
+	want := []string{
+		"# log_level changes, of lnetd itself", "# metrics_addr changes, of lnetd itself",
+		"# selftest changes, of lnetd itself", "# transport changes, of lnetd itself",
+	}
+	if diff := cmp.Diff(want, done.Commands); diff != "" {
+		t.Error(diff)
+	}
+	if len(done.Restart) > 0 {
+		t.Errorf("what is in force again takes a restart: %q", done.Restart)
+	}
+	r.settles(t, api.ModeReplace, twoNets)
+	if diff := cmp.Diff(backup(t, startNode(t, c).ready(t)), backup(t, r)); diff != "" {
+		t.Errorf("(-fresh +applied): %s", diff)
 	}
 }

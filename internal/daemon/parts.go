@@ -3,6 +3,7 @@ package daemon
 import (
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/lnetd/lnetd/internal/config"
 )
@@ -42,19 +43,44 @@ func (d *Daemon) partsThatDiffer(c *config.Config, given map[string]bool) (list 
 	return list
 }
 
-// foresee says which parts of a document change when it is put in force, and which with a
-// restart.
-func (d *Daemon) foresee(c *config.Config) (changes, restart []string) {
+// foresee says which keys of the section "lnetd" change with a document, all or those that are
+// given, and which parts take a restart.
+func (d *Daemon) foresee(c *config.Config, given map[string]bool) (changes, restart []string) {
+	before, after := d.section(nil, nil), d.section(c, given)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, p := range d.partsThatDiffer(c, lnetdKeys(c)) {
-		if p.put == nil {
-			restart = append(restart, p.name)
-		} else {
-			changes = append(changes, "# "+p.name+" changes, of lnetd itself")
+	names, later := map[string]string{}, map[string]bool{}
+	for _, p := range d.partsThatDiffer(c, given) {
+		if p.put != nil {
+			names[p.key] = p.name
+			continue
+		}
+		restart = append(restart, p.name)
+		later[p.key] = true
+	}
+	for _, key := range slices.Sorted(maps.Keys(aroundKeys())) {
+		if reflect.DeepEqual(before[key], after[key]) {
+			continue
+		}
+		switch name, atOnce := names[key]; {
+		case atOnce:
+			changes = append(changes, "# "+name+" changes, of lnetd itself")
+		case later[key]:
+			changes = append(changes, "# "+key+" changes, of lnetd itself, with a restart")
+		default: // it is only written otherwise
+			changes = append(changes, "# "+key+" changes, of lnetd itself")
 		}
 	}
 	return changes, restart
+}
+
+// aroundKeys are the keys of all parts.
+func aroundKeys() map[string]bool {
+	keys := map[string]bool{}
+	for _, p := range parts {
+		keys[p.key] = true
+	}
+	return keys
 }
 
 // lnetdKeys are the keys of "lnetd" that a document has; never nil.
@@ -65,24 +91,20 @@ func lnetdKeys(c *config.Config) map[string]bool {
 	return c.Given.Lnetd
 }
 
-// section is what the section "lnetd" says around the node: as it is, or, with a document, as it
-// would be when those parts have changed that can change without a restart.
-func (d *Daemon) section(c *config.Config) map[string]any {
+// section is what the section "lnetd" says around the node: as it is, or as it would be with a
+// document, by all keys or by those that are given.
+func (d *Daemon) section(c *config.Config, given map[string]bool) map[string]any {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out, level := maps.Clone(d.written), d.loaded.LogLevel
-	if out == nil {
-		out = map[string]any{}
-	}
 	if c != nil {
-		for _, p := range d.partsThatDiffer(c, lnetdKeys(c)) {
-			if p.put != nil {
-				out[p.key] = c.Given.Around[p.key]
-			}
-		}
-		if lnetdKeys(c)["log_level"] {
+		out = d.writtenWith(c, given)
+		if given == nil || given["log_level"] {
 			level = c.LogLevel
 		}
+	}
+	if out == nil {
+		out = map[string]any{}
 	}
 	delete(out, "log_level") // "log set" changes it too
 	if level != config.Default().LogLevel {
@@ -91,21 +113,26 @@ func (d *Daemon) section(c *config.Config) map[string]any {
 	return out
 }
 
-// putParts has hold what c says around the node, of all or of what is given, and returns the
-// names of the parts that take a restart.
+// writtenWith is what is written around the node once a document is in force. mu is held.
+func (d *Daemon) writtenWith(c *config.Config, given map[string]bool) map[string]any {
+	out := map[string]any{}
+	if given != nil {
+		maps.Copy(out, d.written)
+		maps.DeleteFunc(out, func(key string, _ any) bool { return given[key] })
+	}
+	maps.Copy(out, c.Given.Around)
+	return out
+}
+
+// putParts puts in force what c says around the node, of all keys or of those that are given, and
+// returns the names of the parts that take a restart.
 func (d *Daemon) putParts(c *config.Config, given map[string]bool) (left []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if given == nil || given["log_level"] {
 		d.configured = c.LogLevel
 	}
-	written := maps.Clone(d.written)
-	maps.DeleteFunc(written, func(key string, _ any) bool { return given == nil || given[key] })
-	if written == nil {
-		written = map[string]any{}
-	}
-	maps.Copy(written, c.Given.Around)
-	d.written = written
+	d.written = d.writtenWith(c, given)
 	for _, p := range d.partsThatDiffer(c, given) {
 		if p.put == nil || !p.put(d, c) {
 			left = append(left, p.name)
@@ -123,7 +150,7 @@ func (d *Daemon) putLevel(c *config.Config) bool {
 	return true
 }
 
-// putRules has other rules for clients hold, if there is somebody for whom they can.
+// putRules puts other rules for clients in force, if clients are served.
 func (d *Daemon) putRules(c *config.Config) bool {
 	if d.clients == nil {
 		return false
