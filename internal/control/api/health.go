@@ -10,5 +10,5 @@ type HealthChange struct {
 	NID lnet.NID `json:"nid,omitzero"`
 	All bool     `json:"all,omitempty"`
 	// Value is needed, and cut to 0 to 1000.
-	Value *int `json:"value"`
+	Value *int `json:"value,omitempty"`
 }

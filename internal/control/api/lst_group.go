@@ -5,7 +5,7 @@ type LstAddGroup struct {
 	Key  LstKey `json:"key"`
 	Name string `json:"name"`
 	// IDs are lists of NIDs with ranges, as lst takes them.
-	IDs []string `json:"ids"`
+	IDs []string `json:"ids,omitempty"`
 }
 
 // LstUpdateGroup is the body of POST /v1/lst/update_group: exactly one of Refresh,

@@ -20,7 +20,7 @@ const (
 type PingRequest struct {
 	// NIDs are pinged one after the other. Each is a NID, or a process ID
 	// such as "12345-10.0.0.1@tcp".
-	NIDs []string `json:"nids"`
+	NIDs []string `json:"nids,omitempty"`
 	// Source is the local NID that the pings leave from; empty: any.
 	Source string `json:"source,omitempty"`
 	// Timeout bounds the wait for each target, in seconds; 0: PingTimeout.

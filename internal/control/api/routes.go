@@ -30,7 +30,7 @@ type Route struct {
 // gateways, all of them or none.
 type RouteAddition struct {
 	Net      lnet.Net   `json:"net"`
-	Gateways []lnet.NID `json:"gateways"`
+	Gateways []lnet.NID `json:"gateways,omitempty"`
 	Hops     uint32     `json:"hops,omitempty"`
 	Priority uint32     `json:"priority,omitempty"`
 }
@@ -38,7 +38,7 @@ type RouteAddition struct {
 // RouteDeletion is the body of DELETE /v1/routes, like a RouteAddition.
 type RouteDeletion struct {
 	Net      lnet.Net   `json:"net"`
-	Gateways []lnet.NID `json:"gateways"`
+	Gateways []lnet.NID `json:"gateways,omitempty"`
 }
 
 // RouteFilter says which routes are asked for. Fields without a value do not

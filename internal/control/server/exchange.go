@@ -202,13 +202,17 @@ func (q query) number(name string) (n uint32, given bool, _ *api.Fault) {
 
 // decode reads a body of one JSON value.
 func decode(r io.Reader, into any) *api.Fault {
-	d := json.NewDecoder(r)
+	var m members
+	d := json.NewDecoder(io.TeeReader(r, &m))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = fmt.Errorf("more follows after byte %d", d.InputOffset())
 		}
+	}
+	if err == nil {
+		err = m.rejected
 	}
 	if err != nil {
 		return invalidRequest("request body cannot be read", err)

@@ -1,0 +1,47 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// A request that says the same member twice, in whatever spelling the decoder takes for the same,
+// or that has null for a value, is rejected, however its bytes arrive.
+func TestMembers(t *testing.T) {
+	type request struct {
+		Text, Mode string
+		Number     *int
+		LND        map[string]int64
+		Below      []request
+	}
+	many := strings.Repeat(`{"text":"a","mode":"b"},`, 1000)
+	for body, want := range map[string]string{
+		`{"text":"a","mode":"b"}`:                                              "",
+		`{"text":"text","mode":"text: {\"mode\": null, \"mode\": 1}"}`:         "",
+		`{"text":"\\","mode":"\\\""}`:                                          "",
+		`{"below":[` + many + `{"below":[{"text":"n"}]}],"text":"a"}`:          "",
+		`{"lnd":{"text":1,"mode":2},"text":"a","below":[],"number":-1}`:        "",
+		`{"text":"a","text":"a"}`:                                              `"text" is given twice`,
+		`{ "text" : "a" , "below" : [ 1 , { "TEXT" : "b" } ] , "TeXT" : "b" }`: "cannot unmarshal",
+		`{ "text" : "a" , "below" : [ { "TEXT" : "b" } ] , "TeXT" : "b" }`:     `"TeXT" is given twice`,
+		`{"text":"a","te\u0078t":"b"}`:                                         `"text" is given twice`,
+		`{"below":[{"text":"a"},{"mode":"b","mode":"b"}]}`:                     `"mode" is given twice`,
+		`{"below":[{}],"below":[{"text":"a"}]}`:                                `"below" is given twice`,
+		`{"lnd":{"a":1,"a":2}}`:                                                `"a" is given twice`,
+		`{"text":null}`:                                                        "null is no value",
+		`{"number":null}`:                                                      "null is no value",
+		`{"below":[null]}`:                                                     "null is no value",
+		`null`:                                                                 "null is no value",
+		`{"` + strings.Repeat("x", 300) + `":1}`:                               "unknown field",
+	} {
+		var r request
+		got := ""
+		if f := decode(iotest.OneByteReader(strings.NewReader(body)), &r); f != nil {
+			got = f.Cause
+		}
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%.60s: %q, want %q", body, got, want)
+		}
+	}
+}
