@@ -179,6 +179,34 @@ func TestWrongLinesAreToldOfEveryCommand(t *testing.T) {
 	}
 }
 
+// An option that collects no values is an error when it is given twice, of every command.
+//
+// lnetctl 1 (6)
+func TestOptionsAreGivenOnce(t *testing.T) {
+	inAnEmptyDirectory(t)
+	t.Setenv("LST_SESSION", "1")
+	t.Setenv("LNETD_CONTROL_SOCKET", refusing(t))
+	for _, c := range leaves((&program{name: "lnetdctl"}).root()) {
+		path := strings.Fields(c.CommandPath())[1:]
+		check := func(f *pflag.Flag) {
+			if f.Value.Type() != "bool" || f.Name == wordHelp {
+				return
+			}
+			for _, twice := range [][]string{{"--" + f.Name, "--" + f.Name}, {"-" + f.Shorthand, "--" + f.Name}} {
+				if twice[0] == "-" {
+					continue
+				}
+				got := runOn(t, false, append(slices.Clone(path), twice...))
+				if out := got.stdout + got.stderr; got.status == exitOK || !strings.Contains(out, "option '--"+f.Name+"' is given twice") {
+					t.Errorf("%q %q: status %d, %q", path, twice, got.status, out)
+				}
+			}
+		}
+		c.LocalFlags().VisitAll(check)
+		c.InheritedFlags().VisitAll(check)
+	}
+}
+
 // checkJSONError checks that a failure is told as JSON: behind warnings by an error on
 // stderr, or in what stdout has.
 func checkJSONError(t *testing.T, args []string, got ran) {

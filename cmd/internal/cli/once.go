@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// errTwice is the error of a second value for an option that takes one.
+// errTwice is the error of the second use of an option that is given once.
 var errTwice = errors.New("given twice")
 
-// Once makes the options of c, and of all commands below it, reject a second value. Options
-// that collect values (a List, or any pflag.SliceValue) and counters accept several, and a
-// switch that is repeated says the same. Options that share a value count as one.
+// Once makes the options of c, and of all commands below it, reject a second use. Options
+// that collect values (a List, or any pflag.SliceValue) and counters accept several. Options
+// that share a value count as one.
 func Once(c *cobra.Command) {
 	values := map[pflag.Value]*once{}
 	wrap := func(f *pflag.Flag) {
@@ -20,7 +20,7 @@ func Once(c *cobra.Command) {
 		case pflag.SliceValue, *List, *once:
 			return
 		}
-		if kind := f.Value.Type(); kind == "count" || kind == "bool" {
+		if f.Value.Type() == "count" {
 			return
 		}
 		if values[f.Value] == nil {

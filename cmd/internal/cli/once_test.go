@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/cmd/internal/cli"
 )
 
-// An option that takes one value rejects a second one, under either of its names; options
-// that collect values accept several.
+// An option that takes one value rejects a second one, under either of its names, and so does a
+// switch; options that collect values accept several.
 func TestOnce(t *testing.T) {
 	tests := []struct {
 		args []string
@@ -22,7 +22,9 @@ func TestOnce(t *testing.T) {
 		{[]string{"-n", "1", "-n2"}, "option '--number' is given twice"},
 		{[]string{"--if", "a,b", "--if=c", "-i", "d"}, " a,b,c,d 0 []"},
 		{[]string{"--file", "a", "--file", "b"}, "  0 [a b]"},
-		{[]string{"-vv", "--all", "--all", "below"}, "  0 []"},
+		{[]string{"-vv", "--all", "below"}, "  0 []"},
+		{[]string{"--all", "--all", "below"}, "option '--all' is given twice"},
+		{[]string{"--all", "below", "--all=false"}, "option '--all' is given twice"},
 		{[]string{"below", "--deep", "1", "--deep", "2"}, "option '--deep' is given twice"},
 		{[]string{"--common", "1", "below", "--common", "2"}, "option '--common' is given twice"},
 	}
