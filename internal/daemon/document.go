@@ -144,6 +144,9 @@ func (b *backend) planned(ctx context.Context, have *config.State, r *api.Config
 	if p, err = b.plan(ctx, have, r); err != nil {
 		return done, p, nil, problemsFault(r.Name, err, p.warnings...)
 	}
+	if err := b.node.drivers.checkTwice(r.Name, &p); err != nil {
+		return done, p, nil, problemsFault(r.Name, err, p.warnings...)
+	}
 	if err := context.Cause(ctx); err != nil {
 		return done, p, nil, err
 	}
@@ -161,6 +164,20 @@ func (b *backend) planned(ctx context.Context, have *config.State, r *api.Config
 	}
 	done.Before = b.shown(have, b.daemon.section(nil, nil))
 	return done, p, steps, nil
+}
+
+// checkTwice returns the NIs of a document that cannot be, each with another one of it, or with
+// one that the node has.
+func (t Drivers) checkTwice(name string, p *plan) error {
+	if p.around == nil {
+		return nil
+	}
+	for _, nis := range [][]config.NI{p.around.NIs, p.want.NIs} {
+		if refused := t.twice(name, nis); len(refused) > 0 {
+			return refused
+		}
+	}
+	return nil
 }
 
 // plan reads a document, and finds what it makes of the node.

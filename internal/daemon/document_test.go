@@ -415,7 +415,7 @@ net:
   - {net: tcp, interfaces: [eth0]}
   - {net: tcp1, interfaces: [eth9]}
   - {net: o2ib, interfaces: [ib0]}
-  - {net: tcp2, local NI(s): [{interfaces: [eth1]}, {nid: 10.78.0.11@tcp2}]}
+  - {net: tcp2, interfaces: [eth1]}
 route: [{net: tcp9, gateway: 10.78.0.11@tcp2}, {net: tcp9, gateway: 10.78.0.12@tcp2}]
 `}}
 	done, err := r.ChangeConfiguration(t.Context(), request)
@@ -427,10 +427,9 @@ route: [{net: tcp9, gateway: 10.78.0.11@tcp2}, {net: tcp9, gateway: 10.78.0.12@t
 		got = append(got, fmt.Sprintf("%d: %s: %s; %s", w.Line, w.Key, w.Text, w.Remedy))
 	}
 	want := []string{
-		"7: route[0]: the route to tcp9 by 10.78.0.11@tcp2 is left out: the gateway is this node; ",
 		"4: net[1]: NI tcp1(eth9) cannot be brought up now: no such network device: no such device; with --wait it comes up when that can be",
+		"7: route[0]: the route to tcp9 by 10.78.0.11@tcp2 is left out: the gateway is this node; ",
 		"5: net[2]: NI o2ib(ib0) cannot be brought up: this lnetd has no driver for o2ib nets; " + remedyNoDriver,
-		"6: net[3].local NI(s)[1]: NI 10.78.0.11@tcp2: eth1 has another NI of that net; leave one of the two out, or have it on a net of its own",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -541,5 +540,58 @@ func TestDocumentResetsAroundTheNode(t *testing.T) {
 	r.settles(t, api.ModeReplace, twoNets)
 	if diff := cmp.Diff(backup(t, startNode(t, c).ready(t)), backup(t, r)); diff != "" {
 		t.Errorf("(-fresh +applied): %s", diff)
+	}
+}
+
+// An interface, and a NID, is on a net once, under whatever name: a document with two NIs that are
+// one, or with one that the node has otherwise, is refused, and its plan and a reload are, too.
+//
+// lnetctl 8 (3)
+func TestNIUnderTwoNamesIsRefused(t *testing.T) {
+	network := host(lo, device("eth0", "10.77.0.11/24", "10.77.0.99/24"), device("eth1", "10.78.0.11/24"))
+	const both = "net: [{net: tcp, nid: 10.77.0.11@tcp}, {net: tcp, interfaces: [eth0]}]\n"
+	const turned = "net: [{net: tcp, interfaces: [eth0]}, {net: tcp, nid: 10.77.0.11@tcp}]\n"
+	for _, c := range []struct {
+		has, text string
+		mode      api.Mode
+		want      string // an NI; empty: the document is taken
+	}{
+		{has: "{net: tcp, interfaces: [eth0]}", text: both, mode: api.ModeReplace, want: "net[1]"},
+		{has: "{net: tcp, interfaces: [eth0]}", text: both, mode: api.ModeAdd, want: "net[1]"},
+		{has: "{net: tcp, interfaces: [eth0]}", text: turned, mode: api.ModeReplace, want: "net[1]"},
+		{has: "{net: tcp, interfaces: [eth0]}", text: turned, mode: api.ModeAdd, want: "net[1]"},
+		{has: "{net: tcp, nid: 10.77.0.11@tcp}", text: both, mode: api.ModeReplace, want: "net[1]"},
+		{has: "{net: tcp1, interfaces: [eth1]}", text: both, mode: api.ModeReplace, want: "net[1]"},
+		{has: "{net: tcp1, interfaces: [eth1]}", text: both, mode: api.ModeAdd, want: "net[1]"},
+		{has: "{net: tcp, nid: 10.77.0.99@tcp}", text: "net: [{net: tcp, interfaces: [eth0]}]\n", mode: api.ModeAdd, want: "net[0]"},
+		{has: "{net: tcp, nid: 10.77.0.99@tcp}", text: "net: [{net: tcp, interfaces: [eth0]}]\n", mode: api.ModeReplace},
+		{has: "{net: tcp, interfaces: [eth0]}", text: "net: [{net: tcp, nid: 10.77.0.11@tcp}]\n", mode: api.ModeAdd},
+		{has: "{net: tcp, interfaces: [eth0]}", text: "net: [{net: tcp1, interfaces: [eth0]}]\n", mode: api.ModeAdd},
+	} {
+		r := startNodeWith(t, parse(t, "net: ["+c.has+"]\n"), Drivers{TCP(network)}).ready(t)
+		before := r.configuration(t)
+		refused := func(how string, err error) {
+			t.Helper()
+			if c.want == "" && err != nil || c.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), c.want+": NI ") || !strings.Contains(err.Error(), "eth0 has another NI of that net")) {
+				t.Errorf("%s, %s of %s: %v", c.has, how, c.text, err)
+			}
+		}
+		_, err := r.tries(t, c.mode, c.text, true)
+		refused("a plan to "+string(c.mode), err)
+		_, err = r.document(t, c.mode, c.text)
+		refused(string(c.mode), err)
+		if c.want == "" {
+			r.settles(t, c.mode, c.text)
+			continue
+		}
+		if c.mode == api.ModeReplace {
+			next := parse(t, c.text)
+			_, err := r.node.reload(t.Context(), &next)
+			refused("a reload", err)
+		}
+		if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {
+			t.Error(diff)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/lnet"
@@ -12,7 +13,35 @@ import (
 // would have to wait, with the remedy, which routes would be left out, and what would be refused. It changes nothing, and
 // does not look at rules for a site.
 func (t Drivers) Foresee(file string, s *config.State, remedy string) (waits, refused config.Problems) {
-	return t.foresee(file, s, nil, remedy)
+	waits, refused = t.foresee(file, s, nil, remedy)
+	return waits, append(refused, t.twice(file, s.NIs)...)
+}
+
+// twice lists the NIs that cannot be, since those before them have their interface or their NID on
+// the same net by now, under whatever name. Without a file it is that where they stand.
+func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
+	var up []config.NI
+	for k := range nis {
+		ni := &nis[k]
+		d := t.of(ni.Net.Type())
+		if d.Usable == nil {
+			continue
+		}
+		nid, device, err := d.Usable(ni)
+		if err != nil {
+			continue // it waits, or is up and its interface is away
+		}
+		if slices.ContainsFunc(up, func(o config.NI) bool { return o.Net == ni.Net && (o.Device == device || o.NID == nid) }) {
+			name := file
+			if name == "" {
+				name, _, _ = strings.Cut(ni.Where, ":")
+			}
+			refused = append(refused, config.ProblemAt(name, ni.Where, fmt.Sprintf("NI %s: %s has another NI of that net", ni, device),
+				"leave one of the two out, or have it on a net of its own"))
+		}
+		up = append(up, config.NI{Net: ni.Net, Device: device, NID: nid})
+	}
+	return refused
 }
 
 // ForeseeRules says whether the rules of c for the site are for none of the interfaces of this
@@ -30,7 +59,7 @@ func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
 	return waits
 }
 
-// foresee is Foresee for a node that has the NIs there are.
+// foresee is Foresee for a node that has the NIs there are, but for those that stand twice.
 func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy string) (waits, refused config.Problems) {
 	var up []config.NI
 	for k := range s.NIs {
@@ -51,12 +80,7 @@ func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy
 			waits = append(waits, config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s cannot be brought up now: %s", &ni, causeOf(err)), remedy))
 			continue
 		}
-		here := config.NI{Net: ni.Net, Device: device, NID: nid}
-		if slices.ContainsFunc(up, func(o config.NI) bool { return o.Net == here.Net && (o.Device == device || o.NID == nid) }) {
-			refused = append(refused, config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s: %s has another NI of that net", &ni, device),
-				"leave one of the two out, or have it on a net of its own"))
-		}
-		up = append(up, here)
+		up = append(up, config.NI{Net: ni.Net, Device: device, NID: nid})
 	}
 	for k := range s.Routes {
 		r := &s.Routes[k]

@@ -37,7 +37,7 @@ func (n *fakeNetwork) Device(name string, nid lnet.NID) (socklnd.Device, error) 
 	for _, d := range n.devices {
 		switch {
 		case name != "" && d.Name == name,
-			name == "" && !nid.IsZero() && d.Addrs[0].Addr() == nid.IP(),
+			name == "" && !nid.IsZero() && d.Has(nid.IP()),
 			name == "" && nid.IsZero() && !d.Loopback:
 			return d, nil
 		}

@@ -111,5 +111,8 @@ func (t *nodeTask) replace(ctx context.Context) (later []config.Step, _ error) {
 	if err != nil {
 		return nil, err
 	}
+	if refused := t.drivers.twice("", want.NIs); len(refused) > 0 {
+		return nil, refused
+	}
 	return later, t.apply(ctx, config.Diff(&have, &want), true)
 }
