@@ -24,7 +24,7 @@ type Address struct {
 const (
 	// MaxTMID is the highest number of a TM.
 	MaxTMID = 4095
-	// Dynamic, as the number of a TM that starts, asks for the highest that is free: *.
+	// Dynamic, as the number of a TM that starts, asks for one that is free: *
 	Dynamic = MaxTMID + 1
 	// dynamicText is how Dynamic is written.
 	dynamicText = "*"

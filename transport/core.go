@@ -40,7 +40,7 @@ type CoreDomain interface {
 	// Core; EINVAL: memory that it cannot reach; EDQUOT.
 	Register(ctx context.Context, segments [][]byte, token any) (CoreBuffer, error)
 
-	// StartTM starts a TM at an address: TMID Dynamic asks for the highest that is free.
+	// StartTM starts a TM at an address: TMID Dynamic asks for one that is free.
 	// It may block until ctx ends. ENOENT: the NID or the PID is not one of this host;
 	// EINVAL: no TM can have that portal, or that number, as 0; EADDRINUSE, EADDRNOTAVAIL
 	// (transport 3.16).
@@ -67,6 +67,8 @@ type CoreBuffer interface {
 type CoreTM interface {
 	// Address is where the TM is, with its number if that was Dynamic.
 	Address() Address
+	// MatchBits are the TM's RandomMatchBits: those of its first passive buffer are the next.
+	MatchBits() MatchBits
 
 	// Submit hands ops over, in order; the slice is the caller's again when it returns.
 	// It does not block. It returns how many it has taken; if that is not all of them,

@@ -169,6 +169,9 @@ type fakeTM struct {
 
 func (tm *fakeTM) Address() Address { return tm.address }
 
+// MatchBits begin at 1, that tests can name them.
+func (tm *fakeTM) MatchBits() MatchBits { return MakeMatchBits(tm.address.TMID, 0) }
+
 func (tm *fakeTM) Submit(ops []Op) (int, error) {
 	tm.mu.Lock()
 	submit, stopped := tm.submit, tm.stopped

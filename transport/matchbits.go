@@ -1,10 +1,15 @@
 package transport
 
-import "github.com/lnetd/lnetd/lnet"
+import (
+	"crypto/rand"
+	"encoding/binary"
+
+	"github.com/lnetd/lnetd/lnet"
+)
 
 // MatchBits are LNet match bits (transport 6.4): the number of the TM in the top 12, a
 // counter in the 52 below. Counter 0 is its receive queue, 1 to MaxCounter are its passive
-// buffers. Cores need them, programs do not.
+// buffers, from a random one on. Cores need them, programs do not.
 type MatchBits uint64
 
 const (
@@ -20,14 +25,23 @@ func MakeMatchBits(tmid uint16, counter uint64) MatchBits {
 	return MatchBits(tmid)<<tmidShift | MatchBits(counter&MaxCounter)
 }
 
+// RandomMatchBits returns match bits of a TM with a counter, 1 to MaxCounter, that no program
+// can predict. The counters of a TM's passive buffers follow it, so that the descriptors of a TM
+// that has ended name no buffer of the next one with its number (transport 6.4).
+func RandomMatchBits(tmid uint16) MatchBits {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it returns no error
+	return MakeMatchBits(tmid, 1+binary.NativeEndian.Uint64(b[:])%MaxCounter)
+}
+
 // TMID is the number of the TM, 0 to MaxTMID.
 func (m MatchBits) TMID() uint16 { return uint16(m >> tmidShift) }
 
 // Counter is the counter, 0 to MaxCounter.
 func (m MatchBits) Counter() uint64 { return uint64(m) & MaxCounter }
 
-// Next are the match bits of the passive buffer that the TM makes next: those of the
-// first follow counter 0, and the last.
+// Next returns the match bits of the passive buffer that the TM makes next. Counter 1 follows
+// the last one.
 func (m MatchBits) Next() MatchBits {
 	c := m.Counter() + 1
 	if c > MaxCounter {

@@ -65,7 +65,7 @@ func (tm *TransferMachine) live(ctx context.Context, a Address, starting bool) {
 		return
 	case tm.state == StateStarting:
 		tm.self = tm.endPoints.hold(tm, inner.Address())
-		tm.matchBits = MakeMatchBits(tm.self.address.TMID, 0)
+		tm.matchBits = inner.MatchBits()
 		tm.asked.Store(tm.synchronous)
 		tm.enter(StateStarted, nil)
 	default: // it was stopped before it was started

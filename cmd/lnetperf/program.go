@@ -135,7 +135,7 @@ lnetd beside plain TCP.
 
 Each process has a node of its own on the LNet, over TCP, beside lnetd if there is
 one: another address or another port. With --through it is a program of that lnetd. An end point is NID:12345:PORTAL:ID, such as
-10.0.0.1@tcp:12345:42:300; * in place of ID takes the highest that is free.`,
+10.0.0.1@tcp:12345:42:300; * in place of ID takes one that is free.`,
 		Version: api.BuildVersion(), SilenceErrors: true, SilenceUsage: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {

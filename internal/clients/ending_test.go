@@ -276,7 +276,7 @@ func TestPolling(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.PollTime = time.Hour })
 	p := w.dial()
 	p.must(&protocol.Hello{Lowest: 1, Highest: 1, Wanted: ^protocol.Features(0)}, &p.hello)
-	if p.hello.Features != protocol.FeatPolling|protocol.FeatPosted {
+	if p.hello.Features != protocol.Implemented {
 		t.Errorf("granted %v", p.hello.Features)
 	}
 	rings := []*ring{p.start(34, 7, 16), p.start(34, 8, 16), p.start(34, 9, 16)}

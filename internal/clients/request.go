@@ -118,7 +118,7 @@ func (c *client) hello(h protocol.Header, r *protocol.Hello) error {
 
 // welcome opens the client's domain.
 func (c *client) welcome(r *protocol.Hello) (*protocol.HelloReply, error) {
-	offered := protocol.FeatPosted
+	offered := protocol.FeatPosted | protocol.FeatMatchBits
 	if c.server.config.PollTime > 0 {
 		offered |= protocol.FeatPolling
 	}
@@ -339,30 +339,40 @@ func (c *client) startTM(r *protocol.TMStart) (protocol.Body, shm.Files, error) 
 	if c.features&protocol.FeatPolling != 0 {
 		t.polling = newPolling(c.server.config.PollTime)
 	}
+	reply := &protocol.TMStartReply{TMID: uint32(t.address.TMID), Completions: entries, Credits: uint32(t.credits)}
+	if c.features&protocol.FeatMatchBits != 0 {
+		t.passive = passiveBitsFrom(t.core.MatchBits())
+		reply.MatchBits = uint64(t.core.MatchBits())
+	}
 	c.mu.Lock()
 	t.handle = c.addTM(t)
 	c.mu.Unlock()
+	reply.Handle = t.handle
 	go t.run()
 	c.tellLimits()
-	return &protocol.TMStartReply{
-		Handle: t.handle, TMID: uint32(t.address.TMID), Completions: entries, Credits: uint32(t.credits),
-	}, files, nil
+	return reply, files, nil
 }
 
 // start starts a TM. A Core chooses a dynamic number among all, so one for a client that may
 // have some of them is looked for here.
 func (r *Rule) start(ctx context.Context, d completion.Domain, a transport.Address, t *tm) (completion.TM, error) {
-	if a.TMID != transport.Dynamic || r.TMIDs == allTMIDs {
+	if a.TMID != transport.Dynamic || r.open == nil {
 		return d.StartTMTo(ctx, a, t)
 	}
-	for id := r.TMIDs.Last; id >= r.TMIDs.First; id-- {
-		a.TMID = uint16(id)
-		tm, err := d.StartTMTo(ctx, a, t)
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			return tm, err
+	r.open.mu.Lock()
+	defer r.open.mu.Unlock()
+	var tm completion.TM
+	_, err := r.open.Choose(func(id uint16) (_ bool, err error) {
+		a.TMID = id
+		if tm, err = d.StartTMTo(ctx, a, t); errors.Is(err, syscall.EADDRINUSE) {
+			return false, nil
 		}
+		return err == nil, err
+	})
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return nil, fmt.Errorf("no number of %d to %d is free: %w", r.TMIDs.First, r.TMIDs.Last, err)
 	}
-	return nil, fmt.Errorf("no number of %d to %d is free: %w", r.TMIDs.First, r.TMIDs.Last, syscall.EADDRNOTAVAIL)
+	return tm, err
 }
 
 // addTM gives t a handle. mu is held.

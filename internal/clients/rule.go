@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -25,6 +26,14 @@ type Rule struct {
 	// Connection is what each connection may have, User what all connections of one user
 	// may have together. What is 0 has the default.
 	Connection, User Quotas
+
+	open *openTMIDs // nil: the Core chooses
+}
+
+// openTMIDs are the numbers that clients of one rule may have, and lnetd chooses.
+type openTMIDs struct {
+	mu sync.Mutex
+	transport.TMIDs
 }
 
 // Span is First to Last, both included.
@@ -74,6 +83,9 @@ func (r Rule) withDefaults() (_ Rule, err error) {
 	}
 	if r.TMIDs, err = r.TMIDs.within(allTMIDs); err != nil {
 		return r, fmt.Errorf("numbers of TMs: %w", err)
+	}
+	if r.TMIDs != allTMIDs {
+		r.open = &openTMIDs{TMIDs: transport.TMIDs{First: uint16(r.TMIDs.First), Last: uint16(r.TMIDs.Last)}}
 	}
 	r.Connection = r.Connection.or(connectionQuotas)
 	r.User = r.User.or(userQuotas)

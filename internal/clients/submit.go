@@ -149,7 +149,7 @@ func (t *tm) take(s *shm.Submission) error {
 	queue := queues[s.Opcode]
 	m := transport.MatchBits(s.MatchBits)
 	if queue == transport.PassiveBulkRecv || queue == transport.PassiveBulkSend {
-		if m.TMID() != t.address.TMID || m.Counter() == 0 {
+		if m.TMID() != t.address.TMID || !t.passive.permit(m) {
 			return fmt.Errorf("submission of %v: match bits %#x are not those of TM %d: %w", s.Opcode, s.MatchBits, t.address.TMID, syscall.EINVAL)
 		}
 	}

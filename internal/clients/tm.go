@@ -42,6 +42,7 @@ type tm struct {
 	ops     []transport.Op
 	names   []*buffer // of each op
 	refused []refusal
+	passive passiveBits
 	// vain is how many more submissions there were that came to nothing than others, since
 	// the last pause.
 	vain  int

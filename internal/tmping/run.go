@@ -25,7 +25,7 @@ type Side struct {
 	// NID is that of the server as clients see it; the host's own of who is there.
 	NID    string
 	Portal int
-	// ID is a number, or * for the highest that is free.
+	// ID is a number, or * for one that is free.
 	ID string
 }
 

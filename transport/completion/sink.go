@@ -62,6 +62,7 @@ type Domain interface {
 // TM is the part of a transport.CoreTM that has to do with ops.
 type TM interface {
 	Address() transport.Address
+	MatchBits() transport.MatchBits
 	Submit(ops []transport.Op) (taken int, err error)
 	Stop() error
 }

@@ -146,13 +146,14 @@ func counters(s *stage) {
 	if m.Self().Address().NID.IsLarge() {
 		return // another layout
 	}
-	for i := range uint64(3) {
+	var last transport.MatchBits
+	for range 3 {
 		b := m.buffer(100)
-		d := m.announce(b, transport.PassiveBulkRecv, 0)
-		want := uint64(m.Self().Address().TMID)<<52 | (i + 1)
-		if got := binary.LittleEndian.Uint64(d); got != want {
-			s.t.Errorf("match bits %#x, not %#x", got, want)
+		bits := transport.MatchBits(binary.LittleEndian.Uint64(m.announce(b, transport.PassiveBulkRecv, 0)))
+		if bits.TMID() != m.Self().Address().TMID || bits.Counter() == 0 || last != 0 && bits != last.Next() {
+			s.t.Errorf("match bits %#x after %#x", bits, last)
 		}
+		last = bits
 		m.cancel(b)
 	}
 }

@@ -14,6 +14,7 @@ var lossCases = []scenario{
 	{name: "TooLong", silent: true, run: longMessage},
 	{name: "T080_FetchWhatIsCancelled", silent: true, run: fetchWhatIsCancelled},
 	{name: "FillWhatIsCancelled", silent: true, run: fillWhatIsCancelled},
+	{name: "LateDescriptors", silent: true, run: lateDescriptors},
 	{name: "CancelWhatNobodyAnswers", silent: true, run: cancelWhatNobodyAnswers},
 	{name: "StrictMessages", strict: true, run: strictMessages},
 	{name: "StrictBulk", strict: true, run: strictBulk},
@@ -97,6 +98,35 @@ func fillWhatIsCancelled(s *stage) {
 	s.quiet()
 	s.untouched(passive, 0)
 	a.none(passive)
+}
+
+// lateDescriptors moves data with descriptors of a TM that has ended: they reach no buffer of the
+// next TM that has its number.
+//
+// transport 6.4
+func lateDescriptors(s *stage) {
+	old, b := s.pair()
+	at := old.Self().String()
+	toFill := old.announce(old.buffer(100), transport.PassiveBulkRecv, 0)
+	toFetch := old.announce(old.buffer(100), transport.PassiveBulkSend, 100)
+	old.close()
+	a := s.prepare(s.domain(0))
+	a.start(at)
+	filled, fetched := a.buffer(100), a.buffer(100)
+	guard(filled)
+	a.announce(filled, transport.PassiveBulkRecv, 0)
+	a.announce(fetched, transport.PassiveBulkSend, 100)
+	active := b.buffer(100)
+	guard(active)
+	s.must(b.move(active, transport.ActiveBulkSend, 100, toFill))
+	b.expect(active)
+	active.Deadline = time.Now().Add(time.Second)
+	s.must(b.move(active, transport.ActiveBulkRecv, 0, toFetch))
+	b.fails(active, syscall.ETIMEDOUT)
+	s.untouched(active, 0)
+	s.untouched(filled, 0)
+	a.none(filled)
+	a.none(fetched)
 }
 
 // transport 6.10

@@ -148,13 +148,17 @@ func (s *teller) added(m *tmModel, b *tale, d deed, said *announcement) {
 
 // announce looks at the descriptor of a passive buffer (transport 6.4, 6.6).
 func (s *teller) announce(m *tmModel, b *tale, d deed) {
-	m.counter++
-	b.bits = uint64(m.address.TMID)<<52 | m.counter
 	b.limit = b.size
 	if d.Queue == transport.PassiveBulkSend {
 		b.limit = d.Length
 	}
 	x := b.real.Descriptor
+	if first := m.bits == 0; first && len(x) == 48 { // it begins anywhere
+		m.bits = transport.MakeMatchBits(m.address.TMID, transport.MatchBits(matchBitsOf(x)).Counter())
+	} else {
+		m.bits = m.bits.Next()
+	}
+	b.bits = uint64(m.bits)
 	le := binary.LittleEndian
 	if len(x) != 48 || matchBitsOf(x) != b.bits || le.Uint32(x[28:]) != uint32(d.Queue) || le.Uint64(x[32:]) != uint64(b.limit) {
 		s.fail("descriptor %x of %v, match bits %#x, %d bytes", x, d.Queue, b.bits, b.limit)

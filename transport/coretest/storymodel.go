@@ -82,7 +82,7 @@ type tmModel struct {
 	colour      uint32
 	length      int
 	deficit     int
-	counter     uint64 // of passive buffers
+	bits        transport.MatchBits // of the last passive buffer
 
 	queues [transport.QueueTypes][]*tale
 	stats  [transport.QueueTypes]transport.Stats

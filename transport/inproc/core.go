@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"sync"
 	"syscall"
 
@@ -37,9 +36,9 @@ type Core struct {
 	node engine
 	book book
 
-	mu sync.Mutex // guards ids
-	// ids are the numbers of this Core's TMs, by portal.
-	ids [lnet.Portals]*idSet
+	mu sync.Mutex // guards open
+	// open are the numbers that are chosen from, by portal.
+	open [lnet.Portals]transport.TMIDs
 }
 
 var _ transport.Core = (*Core)(nil)
@@ -50,7 +49,13 @@ var _ transport.Core = (*Core)(nil)
 // first has them.
 func New(n *node.Node) *Core { return newCore(n) }
 
-func newCore(n engine) *Core { return &Core{node: n} }
+func newCore(n engine) *Core {
+	c := &Core{node: n}
+	for k := range c.open {
+		c.open[k] = transport.OpenTMIDs()
+	}
+	return c
+}
 
 // Name is "lnet".
 func (c *Core) Name() string { return "lnet" }
@@ -68,31 +73,6 @@ func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	return d, nil
 }
 
-// idSet is a set of numbers of TMs: bit n of word k is number 64k+n.
-type idSet [(transport.MaxTMID + 1) / 64]uint64
-
-func (s *idSet) add(id uint16)    { s[id/64] |= 1 << (id % 64) }
-func (s *idSet) remove(id uint16) { s[id/64] &^= 1 << (id % 64) }
-
-// below is the highest number under limit that is not in the set, and greater than 0; 0
-// if there is none.
-func (s *idSet) below(limit uint16) uint16 {
-	top := int(limit) - 1
-	for k := top / 64; k >= 0; k-- {
-		free := ^s[k]
-		if k == top/64 {
-			free &= ^uint64(0) >> (63 - top%64)
-		}
-		if k == 0 {
-			free &^= 1
-		}
-		if free != 0 {
-			return uint16(64*k + bits.Len64(free) - 1)
-		}
-	}
-	return 0
-}
-
 // occupy gives a TM that shall start at a its number, and the match bits that go with it
 // (transport 6.3). EADDRINUSE, EADDRNOTAVAIL; or what the node says.
 func (c *Core) occupy(a transport.Address) (uint16, *portals.Claim, error) {
@@ -102,31 +82,20 @@ func (c *Core) occupy(a transport.Address) (uint16, *portals.Claim, error) {
 	if a.Portal == lnet.ReservedPortal || a.Portal >= lnet.Portals {
 		return 0, nil, fmt.Errorf("portal %d: %w", a.Portal, syscall.EINVAL)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ids := c.ids[a.Portal]
-	if ids == nil {
-		ids = new(idSet)
-		c.ids[a.Portal] = ids
-	}
 	if a.TMID != transport.Dynamic {
 		claim, err := c.claim(a.Portal, a.TMID)
-		if err != nil {
-			return 0, nil, err
-		}
-		ids.add(a.TMID)
-		return a.TMID, claim, nil
+		return a.TMID, claim, err
 	}
-	for id := ids.below(transport.MaxTMID + 1); id > 0; id = ids.below(id) {
-		switch claim, err := c.claim(a.Portal, id); {
-		case err == nil:
-			ids.add(id)
-			return id, claim, nil
-		case !errors.Is(err, portals.ErrTaken):
-			return 0, nil, err
+	var claim *portals.Claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id, err := c.open[a.Portal].Choose(func(id uint16) (_ bool, err error) {
+		if claim, err = c.claim(a.Portal, id); errors.Is(err, portals.ErrTaken) {
+			return false, nil
 		}
-	}
-	return 0, nil, syscall.EADDRNOTAVAIL
+		return err == nil, err
+	})
+	return id, claim, err
 }
 
 // claim claims the match bits of a number. Whoever has a portal in a way that TMs cannot
@@ -140,12 +109,4 @@ func (c *Core) claim(portal uint32, id uint16) (*portals.Claim, error) {
 		return nil, &Error{Errno: syscall.EADDRINUSE, Err: err}
 	}
 	return nil, wrap(err)
-}
-
-// vacate gives back what occupy gave.
-func (c *Core) vacate(claim *portals.Claim, id uint16) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.node.Unclaim(claim)
-	c.ids[claim.Portal()].remove(id)
 }

@@ -114,7 +114,7 @@ func (d *domain) start(ctx context.Context, a transport.Address, out completion.
 	}
 	t := &tm{
 		domain: d, address: a, claim: claim, out: out,
-		bits: uint64(transport.MakeMatchBits(id, 0)), hdrData: uint64(transport.MakeHdrData(a)),
+		bits: uint64(transport.MakeMatchBits(id, 0)), first: transport.RandomMatchBits(id), hdrData: uint64(transport.MakeHdrData(a)),
 	}
 	d.mu.Lock()
 	down := d.down
@@ -123,7 +123,7 @@ func (d *domain) start(ctx context.Context, a transport.Address, out completion.
 	}
 	d.mu.Unlock()
 	if down {
-		d.core.vacate(claim, id)
+		d.core.node.Unclaim(claim)
 		return fail(errDown)
 	}
 	d.core.book.enter(t)

@@ -19,6 +19,7 @@ type tm struct {
 	address transport.Address
 	claim   *portals.Claim
 	bits    uint64 // of the receive queue
+	first   transport.MatchBits
 	hdrData uint64
 	out     completion.Outlet
 
@@ -43,6 +44,8 @@ var (
 )
 
 func (t *tm) Address() transport.Address { return t.address }
+
+func (t *tm) MatchBits() transport.MatchBits { return t.first }
 
 // queuedTM is a CoreTM: a tm whose completions go to a queue.
 type queuedTM struct {
@@ -137,7 +140,7 @@ func (t *tm) Stop() error {
 		return fmt.Errorf("inproc: stop %s: %d ops are under way: %w", t.address, n, syscall.EBUSY)
 	}
 	t.domain.core.book.strike(t)
-	t.domain.core.vacate(t.claim, t.address.TMID)
+	t.domain.core.node.Unclaim(t.claim)
 	t.domain.mu.Lock()
 	delete(t.domain.tms, t)
 	t.domain.mu.Unlock()

@@ -169,6 +169,7 @@ func (d *domain) start(ctx context.Context, a transport.Address, out completion.
 	if err := d.host.occupy(t); err != nil {
 		return nil, err
 	}
+	t.first = transport.RandomMatchBits(t.address.TMID)
 	d.mu.Lock()
 	d.tms++
 	d.mu.Unlock()

@@ -204,11 +204,13 @@ func (s *story) predict(m *modelTM, b *modelBuffer, q transport.QueueType, queue
 			n = b.Length
 		}
 		return func() {
-			m.counter++
-			b.counter = m.counter
-			m.passive = append(m.passive, b)
 			p, err := b.Descriptor.Decode()
 			s.must(err)
+			if m.counter++; m.counter == 1 { // the first: it begins anywhere
+				m.counter = p.MatchBits.Counter()
+			}
+			b.counter = m.counter
+			m.passive = append(m.passive, b)
 			if p.MatchBits != transport.MakeMatchBits(m.address.TMID, m.counter) || p.Address != m.address {
 				s.t.Fatalf("TM %d: passive buffer %d is %+v", m.number, m.counter, p)
 			}

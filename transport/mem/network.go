@@ -68,7 +68,11 @@ func setDefault(field *int, value int) {
 // Core belongs to the host: what it can start is shared by all of them. EINVAL of
 // NewDomain says that a NID cannot be a host's, EADDRINUSE that another host has it.
 func (n *Network) Host(nids ...lnet.NID) transport.Core {
-	return &host{network: n, nids: slices.Clone(nids)}
+	h := &host{network: n, nids: slices.Clone(nids)}
+	for k := range h.open {
+		h.open[k] = transport.OpenTMIDs()
+	}
+	return h
 }
 
 // host is a Core.
@@ -76,7 +80,9 @@ type host struct {
 	network *Network
 	nids    []lnet.NID // without 0@lo
 
-	mu sync.Mutex // held by who changes tms
+	mu sync.Mutex // held by who changes tms; guards open
+	// open are the numbers that are chosen from, by portal.
+	open [lnet.Portals]transport.TMIDs
 	// tms are the started TMs by portal and number: a message finds its TM by them, by
 	// whichever NID it has come (transport 6.4), so they are unique on the host.
 	tms [lnet.Portals]atomic.Pointer[portal]
@@ -138,7 +144,7 @@ func (h *host) tm(at uint32, id uint16) *tm {
 	return p[id].Load()
 }
 
-// occupy puts t at its address, or at the highest number that is free.
+// occupy puts t at its address, or at a number that is free.
 func (h *host) occupy(t *tm) error {
 	a := &t.address
 	if a.Portal == lnet.ReservedPortal || a.Portal >= lnet.Portals || a.TMID == 0 || a.TMID > transport.Dynamic {
@@ -158,14 +164,13 @@ func (h *host) occupy(t *tm) error {
 		p[a.TMID].Store(t)
 		return nil
 	}
-	for id := uint16(transport.MaxTMID); id > 0; id-- {
-		if p[id].Load() == nil {
-			a.TMID = id
-			p[id].Store(t)
-			return nil
-		}
+	id, err := h.open[a.Portal].Choose(func(id uint16) (bool, error) { return p[id].Load() == nil, nil })
+	if err != nil {
+		return fmt.Errorf("mem: start at portal %d: no number is free: %w", a.Portal, err)
 	}
-	return fmt.Errorf("mem: start at portal %d: no number is free: %w", a.Portal, syscall.EADDRNOTAVAIL)
+	a.TMID = id
+	p[id].Store(t)
+	return nil
 }
 
 // vacate takes t from its address.

@@ -23,6 +23,7 @@ type tm struct {
 	domain  *domain
 	host    *host
 	address transport.Address
+	first   transport.MatchBits
 	stopped atomic.Bool
 
 	mu       sync.Mutex // guards the rest; of locks, the outlet's alone is taken under it
@@ -33,6 +34,8 @@ type tm struct {
 }
 
 func (t *tm) Address() transport.Address { return t.address }
+
+func (t *tm) MatchBits() transport.MatchBits { return t.first }
 
 // queuedTM is a CoreTM: a tm whose completions go to a queue.
 type queuedTM struct {

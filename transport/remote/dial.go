@@ -117,7 +117,7 @@ func explain(path string, err error) error {
 // greet is the HELLO.
 func (d *domain) greet(ctx context.Context) error {
 	hello := protocol.Hello{
-		Lowest: protocol.Version, Highest: protocol.Version, Wanted: protocol.FeatPosted, Program: d.core.config.Program,
+		Lowest: protocol.Version, Highest: protocol.Version, Wanted: protocol.FeatPosted | protocol.FeatMatchBits, Program: d.core.config.Program,
 	}
 	if d.core.config.PollTime > 0 {
 		hello.Wanted |= protocol.FeatPolling

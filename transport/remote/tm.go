@@ -18,6 +18,7 @@ import (
 type tm struct {
 	domain  *domain
 	address transport.Address
+	first   transport.MatchBits
 	handle  uint32
 	// credits is how many completions of ops there is room for.
 	credits int
@@ -142,8 +143,11 @@ func (d *domain) undoStart(c *call) {
 // attach makes a TM that lnetd has started one of the domain's.
 func (d *domain) attach(a transport.Address, reply *protocol.TMStartReply, ring *shm.Client) (*tm, error) {
 	t := &tm{
-		domain: d, address: a, handle: reply.Handle, credits: int(reply.Credits), ring: ring,
+		domain: d, address: a, first: transport.MatchBits(reply.MatchBits), handle: reply.Handle, credits: int(reply.Credits), ring: ring,
 		tokens: make(chan struct{}, 1), flushing: make(chan struct{}, 1), poll: d.core.config.PollTime,
+	}
+	if t.first == 0 { // lnetd is older
+		t.first = transport.RandomMatchBits(a.TMID)
 	}
 	t.gate.last = func() { _ = ring.Close() } // it is mapped
 	d.mu.Lock()
@@ -164,6 +168,9 @@ func (d *domain) attach(a transport.Address, reply *protocol.TMStartReply, ring 
 
 // Address is where the TM is.
 func (t *tm) Address() transport.Address { return t.address }
+
+// MatchBits are those that lnetd has chosen, if it does.
+func (t *tm) MatchBits() transport.MatchBits { return t.first }
 
 // Grow does not make room, but tells whether there is: ENOBUFS if not, and what to do.
 func (t *tm) Grow(n int) error {

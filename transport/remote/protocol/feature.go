@@ -22,12 +22,15 @@ const (
 	FeatHugePages Features = 1 << 4
 	// FeatPosted has lnetd write SQ posted: how far it has carried out submissions.
 	FeatPosted Features = 1 << 5
+	// FeatMatchBits has the reply to TM_START say which match bits those of passive buffers
+	// follow. Others are refused.
+	FeatMatchBits Features = 1 << 6
 
 	// Implemented are those that an lnetd of this version may grant.
-	Implemented = FeatPolling | FeatPosted
+	Implemented = FeatPolling | FeatPosted | FeatMatchBits
 )
 
-var featureNames = [...]string{"LARGE_SEGMENTS", "POLLING", "RING_GROWTH", "ZERO_COPY", "HUGE_PAGES", "POSTED"}
+var featureNames = [...]string{"LARGE_SEGMENTS", "POLLING", "RING_GROWTH", "ZERO_COPY", "HUGE_PAGES", "POSTED", "MATCH_BITS"}
 
 // String is like "POLLING|0x100", and "0" if no bit is set.
 func (f Features) String() string {

@@ -19,17 +19,20 @@ import (
 //	28 TM id u32       1 to 4095, or       12 SQ entries u32  4 x CQ entries
 //	                   4096: any free      16 credits u32     1 to CQ entries
 //	32 CQ entries u32  1 to 16384         20
-//	36 flags u32       0
-//	40                                    TM_STOP
-//	                                       0 handle u32
-//	                                       4
+//	36 flags u32       0                  with MATCH_BITS:
+//	40                                    20 u32             0
+//	                                      24 match bits u64
+//	TM_STOP                               32
+//	 0 handle u32
+//	 4
 const (
 	tmStartSize      = 40
 	tmStartReplySize = 20
+	matchBitsSize    = 12
 	handleSize       = 4
 
 	maxTMID = 4095
-	// DynamicTMID asks for the highest number that is free.
+	// DynamicTMID asks for a number that is free.
 	DynamicTMID = maxTMID + 1
 	// MaxCompletions is how many entries a completion ring may have; MinCompletions is how
 	// many it has at least.
@@ -47,6 +50,7 @@ const (
 var (
 	errPower       = fmt.Errorf("not a power of two, %d to %d: %w", MinCompletions, MaxCompletions, syscall.EINVAL)
 	errSubmissions = fmt.Errorf("not %d times the completion entries: %w", SubmissionsPerCompletion, syscall.EINVAL)
+	errMatchBits   = fmt.Errorf("not the TM's number and a counter: %w", syscall.EINVAL)
 	errNoHandle    = fmt.Errorf("is no TM's: %w", syscall.EINVAL)
 )
 
@@ -132,6 +136,9 @@ type TMStartReply struct {
 	Completions uint32
 	// Credits is how many of the entries are for completions of operations, 1 to Completions.
 	Credits uint32
+	// MatchBits has the number of the TM and a counter, 1 to 2^52-1, which those of the TM's
+	// passive buffers follow (transport 6.4). It is 0 without FeatMatchBits.
+	MatchBits uint64
 }
 
 // Append appends the body.
@@ -140,12 +147,21 @@ func (r *TMStartReply) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, r.TMID)
 	b = binary.LittleEndian.AppendUint32(b, r.Completions)
 	b = binary.LittleEndian.AppendUint32(b, SubmissionsPerCompletion*r.Completions)
-	return binary.LittleEndian.AppendUint32(b, r.Credits)
+	b = binary.LittleEndian.AppendUint32(b, r.Credits)
+	if r.MatchBits == 0 {
+		return b
+	}
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	return binary.LittleEndian.AppendUint64(b, r.MatchBits)
 }
 
 // Decode reads the body.
 func (r *TMStartReply) Decode(b []byte) error {
-	if err := exactly("TM reply", b, tmStartReplySize); err != nil {
+	size := tmStartReplySize
+	if len(b) > size {
+		size += matchBitsSize
+	}
+	if err := exactly("TM reply", b, size); err != nil {
 		return err
 	}
 	v := TMStartReply{
@@ -166,6 +182,15 @@ func (r *TMStartReply) Decode(b []byte) error {
 		return fieldError("TM reply", "SQ entries", submissions, errSubmissions)
 	case v.Credits == 0 || v.Credits > v.Completions:
 		return outside("TM reply", "credits", uint64(v.Credits), 1, uint64(v.Completions))
+	}
+	if size > tmStartReplySize {
+		v.MatchBits = binary.LittleEndian.Uint64(b[24:])
+		if zero := binary.LittleEndian.Uint32(b[20:]); zero != 0 {
+			return fieldError("TM reply", "padding", zero, errZero)
+		}
+		if v.MatchBits>>52 != uint64(v.TMID) || v.MatchBits<<12 == 0 {
+			return fieldError("TM reply", "match bits", v.MatchBits, errMatchBits)
+		}
 	}
 	*r = v
 	return nil

@@ -1,0 +1,31 @@
+package clients
+
+import (
+	"testing"
+
+	"github.com/lnetd/lnetd/transport"
+)
+
+// Match bits may come in any order, with gaps, and wrap; what is far from all that came is
+// another program's.
+func TestPassiveBits(t *testing.T) {
+	const last = transport.MaxCounter
+	bits := func(counter uint64) transport.MatchBits { return transport.MakeMatchBits(7, counter) }
+	p := passiveBitsFrom(bits(last - 2))
+	for _, tt := range []struct {
+		counter uint64
+		permit  bool
+	}{
+		{last - 1, true}, {last, true}, {2, true}, {1, true}, {reachFirst, true}, {0, false},
+		{last - 3, false}, {last - reachFirst, false}, {1 << 40, false},
+		{reachFirst + 5*reachMore - 3, true}, {reachFirst + 7*reachMore, false},
+	} {
+		if got := p.permit(bits(tt.counter)); got != tt.permit {
+			t.Errorf("%d: %v", tt.counter, got)
+		}
+	}
+	var any passiveBits
+	if !any.permit(bits(1)) || !any.permit(bits(last)) || any.permit(bits(0)) {
+		t.Error("a client without the feature has a bound")
+	}
+}
