@@ -82,10 +82,12 @@ func (b *backend) shown(s *config.State, around map[string]any) api.Configuratio
 		c.Routes = append(c.Routes, api.Route{Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority})
 	}
 	slices.SortFunc(c.Routes, compareRoutes) // a node keeps them at random places
+	c.Peers = slices.Grow(c.Peers, len(s.Peers))
 	for k := range s.Peers {
 		p := &s.Peers[k]
-		shown := api.Peer{Primary: p.Primary, MultiRail: !p.SingleRail}
-		for _, nid := range append([]lnet.NID{p.Primary}, p.Others...) {
+		shown := api.Peer{Primary: p.Primary, MultiRail: !p.SingleRail, NIs: make([]api.PeerNI, 1, 1+len(p.Others))}
+		shown.NIs[0].NID = p.Primary
+		for _, nid := range p.Others {
 			shown.NIs = append(shown.NIs, api.PeerNI{NID: nid})
 		}
 		c.Peers = append(c.Peers, shown)

@@ -106,7 +106,7 @@ func encode(ctx context.Context, body any) (any, *api.Fault) {
 		}
 		err = m.writeTo(ctx, &p)
 	default:
-		p.buf, err = json.Marshal(m)
+		p.buf, err = json.Marshal(sparse(m))
 		p.buf = append(p.buf, '\n')
 	}
 	if err != nil {
