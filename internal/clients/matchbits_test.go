@@ -24,8 +24,8 @@ func TestPassiveBits(t *testing.T) {
 			t.Errorf("%d: %v", tt.counter, got)
 		}
 	}
-	var any passiveBits
-	if !any.permit(bits(1)) || !any.permit(bits(last)) || any.permit(bits(0)) {
+	var unbound passiveBits
+	if !unbound.permit(bits(1)) || !unbound.permit(bits(last)) || unbound.permit(bits(0)) {
 		t.Error("a client without the feature has a bound")
 	}
 }
