@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/spf13/cobra"
 
@@ -126,9 +125,6 @@ func (p *program) netAdd(ctx context.Context, o netAddOptions) error {
 	return p.tell(netAddErrors, func(c *client.Client) error { return c.AddNet(ctx, r) })
 }
 
-// connsPerPeerMax is the most that --conns-per-peer takes.
-const connsPerPeerMax = 127
-
 func (p *program) readNetAddition(o netAddOptions) (r api.NetAddition, err error) {
 	if err := p.readNINames(o.niNames, netAddErrors, &r.Net, &r.Interfaces, &r.NID); err != nil {
 		return r, err
@@ -143,10 +139,11 @@ func (p *program) readNetAddition(o netAddOptions) (r api.NetAddition, err error
 		return r, p.invalid(netAddErrors, -7, "ip2net string is too long", "write the rules into a file, and import it")
 	}
 	r.IP2Nets, r.CPT = o.ip2nets, o.cpt
-	r.PeerTimeout = p.atLeast("peer-timeout", o.peerTimeout, 0)
-	r.PeerCredits = p.atLeast("peer-credits", o.peerCredits, 1)
-	r.PeerBufferCredits = p.atLeast("peer-buffer-credits", o.peerBufferCredits, 1)
-	r.Credits = p.atLeast("credits", o.credits, 1)
+	some := api.Range{Min: 1, Max: api.CreditsRange.Max}
+	r.PeerTimeout = p.within("peer-timeout", o.peerTimeout, api.Range{Min: 0, Max: api.PeerTimeoutRange.Max})
+	r.PeerCredits = p.within("peer-credits", o.peerCredits, some)
+	r.PeerBufferCredits = p.within("peer-buffer-credits", o.peerBufferCredits, some)
+	r.Credits = p.within("credits", o.credits, some)
 	conns, err := p.readConns(netAddOptionErrors, o.conns)
 	if err != nil {
 		return r, err
@@ -157,8 +154,8 @@ func (p *program) readNetAddition(o netAddOptions) (r api.NetAddition, err error
 	}
 	if o.tos != "" {
 		tos, ok := parseNumber(o.tos)
-		if !ok || tos < -1 || tos > math.MaxUint8 {
-			return r, p.invalid(netAddOptionErrors, -22, "Invalid ToS argument", "it is a number from -1 to 255")
+		if !ok || api.TOSRange.Check(tos) != nil {
+			return r, p.invalid(netAddOptionErrors, -22, "Invalid ToS argument", "it is a number from "+api.TOSRange.String())
 		}
 		lnd["tos"] = tos
 	}
@@ -168,15 +165,15 @@ func (p *program) readNetAddition(o netAddOptions) (r api.NetAddition, err error
 	return r, nil
 }
 
-// atLeast reads the number of an option that counts as not given if it is less than lo,
-// or none, and then says so; -1 is how one asks for the default.
-func (p *program) atLeast(option, given string, lo int64) *int {
+// within reads the number of an option that counts as not given if it is not in a range, or
+// no number, and then says so; -1 is how one asks for the default.
+func (p *program) within(option, given string, takes api.Range) *int {
 	n, ok := p.numberOrNone(option, given)
 	switch {
-	case !ok || n == -1:
+	case !ok || n == api.DriverDefault:
 		return nil
-	case n < lo || n > math.MaxInt32:
-		p.warn(fmt.Sprintf("--%s '%s' is not within %d to %d, and is ignored", option, given, lo, math.MaxInt32))
+	case takes.Check(n) != nil:
+		p.warn(fmt.Sprintf("--%s '%s' is not within %s, and is ignored", option, given, takes))
 		return nil
 	}
 	return new(int(n))
@@ -189,11 +186,11 @@ func (p *program) readConns(form errorForm, given string) (*int, error) {
 		return nil, nil
 	}
 	n, ok := parseNumber(given)
-	if !ok || n > connsPerPeerMax {
+	if !ok || n > api.ConnsPerPeerRange.Max {
 		form.exit = exitFailure
 		return nil, p.invalid(form, -1, "invalid conns-per-peer value (valid range 0-127)", "")
 	}
-	return p.atLeast("conns-per-peer", given, 0), nil
+	return p.within("conns-per-peer", given, api.ConnsPerPeerRange), nil
 }
 
 func (p *program) netDelCommand() *cobra.Command {

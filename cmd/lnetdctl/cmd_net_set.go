@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +39,7 @@ lnetdctl net set --net tcp --lnd-timeout 30`,
 	f := c.Flags()
 	f.StringVarP(&o.net, "net", "i", "", "`NET` whose NIs --lnd-timeout and --conns-per-peer are about")
 	f.StringVarP(&o.conns, "conns-per-peer", "m", "", "connections per peer, a `NUMBER` from 0 to 127; 0: by the link's speed")
-	f.StringVarP(&o.lndTimeout, "lnd-timeout", "l", "", "timeout of the LND in seconds, a `NUMBER`")
+	f.StringVarP(&o.lndTimeout, "lnd-timeout", "l", "", "timeout of the LND in seconds, a `NUMBER` from "+api.LNDTimeoutRange.String())
 	return c
 }
 
@@ -96,8 +95,10 @@ func (p *program) niTunables(o netSetOptions) (changes []api.NITunables, err err
 	switch {
 	case o.net == "":
 		return nil, p.invalid(netSetErrors, -22, "Specified --lnd-timeout without --net option", "")
-	case !ok || seconds < 0 || seconds > math.MaxInt32:
+	case !ok || seconds < 0:
 		return nil, p.invalid(netSetErrors, -22, fmt.Sprintf("Invalid LND timeout value '%s', must be >= 0", o.lndTimeout), "")
+	case api.LNDTimeoutRange.Check(seconds) != nil:
+		return nil, p.invalid(netSetErrors, -22, fmt.Sprintf("Invalid LND timeout value '%s', must be %s", o.lndTimeout, api.LNDTimeoutRange), "")
 	}
 	return append(changes, api.NITunables{Net: net, LNDTimeout: new(int(seconds))}), nil
 }

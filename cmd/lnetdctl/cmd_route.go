@@ -76,7 +76,7 @@ func (p *program) routeAdd(ctx context.Context, o routeOptions) error {
 	// What is not a number counts as not given (lnetctl 4.6); -1 is how an
 	// undefined number of hops shows.
 	if n, ok := p.numberOrNone("hop", o.hops); ok && n != -1 {
-		if n < 1 || n > lnet.HopsMax {
+		if api.HopsRange.Check(n) != nil {
 			return p.invalid(routeAddErrors, -22, "invalid hop count must be between 1 and 255", "")
 		}
 		r.Hops = uint32(n)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"math"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -151,22 +150,22 @@ func (p *program) selectionRule(k *ruleKind, o *selectionOptions, form errorForm
 			return r, p.invalid(form, -22, "failed to parse "+name+" parameter", err.Error())
 		}
 	}
-	number := func(name, given string) (int64, error) {
+	number := func(name, given string, takes api.Range) (int64, error) {
 		n, ok := parseNumber(given)
-		if !ok || n < 0 || n > math.MaxInt32 {
-			return 0, p.invalid(form, -22, "Invalid "+name+` "`+given+`"`, "")
+		if !ok || takes.Check(n) != nil {
+			return 0, p.invalid(form, -22, "Invalid "+name+` "`+given+`"`, "it is a number from "+takes.String())
 		}
 		return n, nil
 	}
 	if o.priority != "" {
-		n, err := number("priority", o.priority)
+		n, err := number("priority", o.priority, api.PriorityRange)
 		if err != nil {
 			return r, err
 		}
 		r.Priority = uint32(n)
 	}
 	if o.id != "" {
-		n, err := number("id", o.id)
+		n, err := number("id", o.id, api.RuleIDRange)
 		if err != nil {
 			return r, err
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"strconv"
 
@@ -154,7 +153,7 @@ func removeRules(ctx context.Context, c *client.Client, added []api.UDSPRule) er
 // udspNumber reads a number that is not negative; the error has been reported.
 func (p *program) udspNumber(what, given string) (int, error) {
 	n, ok := parseNumber(given)
-	if !ok || n < 0 || n > math.MaxInt32 {
+	if !ok || api.PriorityRange.Check(n) != nil {
 		return 0, p.invalid(errorForm{kind: plainText}, -22, "Invalid "+what+` "`+given+`"`, "")
 	}
 	return int(n), nil

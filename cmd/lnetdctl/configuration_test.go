@@ -49,6 +49,7 @@ func TestNetRefusals(t *testing.T) {
 		{line: "net set --nid x --conns-per-peer 1", want: ran{"", oldDocumentOf("net", "set", "-22", "cannot parse NID 'x'"), 234}},
 		{line: "net set --net foo --lnd-timeout 1", want: ran{"", oldDocumentOf("net", "set", "-22", "Invalid network type: foo"), 234}},
 		{line: "net set --net tcp --lnd-timeout -1", want: ran{"", oldDocumentOf("net", "set", "-22", "Invalid LND timeout value '-1', must be >= 0"), 234}},
+		{line: "net set --net tcp --lnd-timeout 2147483647", want: ran{"", oldDocumentOf("net", "set", "-22", "Invalid LND timeout value '2147483647', must be 0 to 16777216"), 234}},
 		{line: "net set --net tcp --lnd-timeout x", want: ran{"", oldDocumentOf("net", "set", "-22", "Invalid LND timeout value 'x', must be >= 0"), 234}},
 		{line: "lnet unconfigure", refuse: fault(api.CodeLNetBusy, syscall.EBUSY, "LNet busy"), want: ran{"", newDocumentOf("configure", "lnet", "-16", "LNet busy"), 240}},
 		{line: "lnet configure", refuse: fault(api.CodeNetRefused, syscall.EADDRINUSE, "LNet configure error: Address already in use"), want: ran{"", newDocumentOf("configure", "lnet", "-98", "LNet configure error: Address already in use"), 158}},
@@ -99,6 +100,11 @@ func TestNetChanges(t *testing.T) {
 		},
 		// What is no number, or none that can be, counts as not given.
 		{"net add -n tcp2 -i eth0 -t -1 -c 0 -b x -r -4 -m -1", `AddNet {"net":"tcp2","interfaces":["eth0"]}`},
+		{"net add -n tcp2 -i eth0 -t 16777217 -c 16777217 -b 16777217 -r 16777217", `AddNet {"net":"tcp2","interfaces":["eth0"]}`},
+		{
+			"net add -n tcp2 -i eth0 -t 16777216 -c 16777216 -b 16777216 -r 16777216",
+			`AddNet {"net":"tcp2","interfaces":["eth0"],"peer_timeout":16777216,"peer_credits":16777216,"peer_buffer_credits":16777216,"credits":16777216}`,
+		},
 		{"net add -n tcp2 -i eth0 -t 0 --tos -1", `AddNet {"net":"tcp2","interfaces":["eth0"],"peer_timeout":0,"lnd_tunables":{"tos":-1}}`},
 		{"net del --net tcp1", "DeleteNet tcp1 [] "},
 		{"net del --net tcp1 --if eth1,eth2", "DeleteNet tcp1 [eth1 eth2] "},

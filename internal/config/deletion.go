@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -119,7 +120,7 @@ func indexes(list []place, key string) (out []Numbered) {
 			at.warn("the key %q is missing: the rule is skipped", key).try("write \"%s: 0\" for the first rule", key)
 			continue
 		}
-		if n, ok := value.number(0, ruleIndexMax); ok {
+		if n, ok := value.in(api.RuleIDRange); ok {
 			out = append(out, Numbered{n, at.where()})
 		}
 	}

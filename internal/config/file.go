@@ -5,6 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -251,9 +252,10 @@ func readTunables(at place) *fileTunables {
 	t := &fileTunables{at: at}
 	for _, m := range at.optionalMembers() {
 		var into **int
+		takes := api.CreditsRange
 		switch m.key {
 		case "peer_timeout":
-			into = &t.peerTimeout
+			into, takes = &t.peerTimeout, api.PeerTimeoutRange
 		case "peer_credits":
 			into = &t.peerCredits
 		case "peer_buffer_credits":
@@ -264,7 +266,7 @@ func readTunables(at place) *fileTunables {
 			t.direct = true
 			continue
 		}
-		if v, ok := m.value.number(-1, maxCredits); ok {
+		if v, ok := m.value.in(takes); ok {
 			*into = &v
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -15,20 +16,37 @@ const routerSensitivity = 100
 
 // globalKeys are the keys of "global" (lnetctl 6).
 var globalKeys = map[string]setting[Config]{
-	"numa_range":                 wholes(0, math.MaxInt32, func(c *Config, v int) { c.Parameters.NUMARange = uint32(v) }),
-	"max_interfaces":             wholes(0, math.MaxInt32, (*Config).setInterfacesMax),
-	"max_intf":                   wholes(0, math.MaxInt32, (*Config).setInterfacesMax),
-	"discovery":                  wholes(0, math.MaxInt32, (*Config).setDiscovery),
-	"drop_asym_route":            wholes(0, math.MaxInt32, func(c *Config, v int) { c.Parameters.DropAsymRoute = v != 0 }),
-	"retry_count":                wholes(0, math.MaxInt32, func(c *Config, v int) { c.Parameters.RetryCount = v }),
-	"transaction_timeout":        wholes(1, math.MaxInt32, func(c *Config, v int) { c.Parameters.TransactionTimeout = seconds(v) }),
-	"health_sensitivity":         wholes(0, node.MaxHealth, func(c *Config, v int) { c.Parameters.HealthSensitivity = v }),
+	"numa_range":                 global("numa_range", func(c *Config, v int) { c.Parameters.NUMARange = uint32(v) }),
+	"max_interfaces":             global("max_interfaces", (*Config).setInterfacesMax),
+	"max_intf":                   global("max_interfaces", (*Config).setInterfacesMax),
+	"discovery":                  global("discovery", (*Config).setDiscovery),
+	"drop_asym_route":            global("drop_asym_route", func(c *Config, v int) { c.Parameters.DropAsymRoute = v != 0 }),
+	"retry_count":                global("retry_count", func(c *Config, v int) { c.Parameters.RetryCount = v }),
+	"transaction_timeout":        global("transaction_timeout", func(c *Config, v int) { c.Parameters.TransactionTimeout = seconds(v) }),
+	"health_sensitivity":         global("health_sensitivity", func(c *Config, v int) { c.Parameters.HealthSensitivity = v }),
 	"recovery_interval":          obsolete, // obsolete
-	"router_sensitivity":         wholes(0, 100, func(c *Config, v int) { c.Parameters.RouterSensitivity = v }),
+	"router_sensitivity":         global("router_sensitivity", func(c *Config, v int) { c.Parameters.RouterSensitivity = v }),
 	"lnd_timeout":                obsolete, // derived, only shown
-	"response_tracking":          wholes(0, 3, (*Config).setResponseTracking),
-	"recovery_limit":             wholes(0, math.MaxInt32, func(c *Config, v int) { c.Parameters.RecoveryLimit = seconds(v) }),
-	"max_recovery_ping_interval": wholes(1, math.MaxInt32, func(c *Config, v int) { c.Parameters.MaxRecoveryPingInterval = seconds(v) }),
+	"response_tracking":          global("response_tracking", (*Config).setResponseTracking),
+	"recovery_limit":             global("recovery_limit", func(c *Config, v int) { c.Parameters.RecoveryLimit = seconds(v) }),
+	"max_recovery_ping_interval": global("max_recovery_ping_interval", func(c *Config, v int) { c.Parameters.MaxRecoveryPingInterval = seconds(v) }),
+}
+
+// global takes a parameter that commands set, too.
+func global(name string, set func(*Config, int)) setting[Config] {
+	return ranged(documentRange(name), set)
+}
+
+// documentRange is the range of a parameter in documents. Commands take any number for some,
+// and keep another in its place, as kernels do: in a document what is below 0, or has more
+// than 31 bits, is a slip.
+func documentRange(name string) api.Range {
+	r := api.GlobalRange(name)
+	if r.Max == math.MaxInt64 {
+		r.Max = math.MaxInt32
+	}
+	r.Min = max(r.Min, 0)
+	return r
 }
 
 // renamedGlobals are older names of keys of "global", and the present ones.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -40,9 +41,9 @@ var kernelTunables = map[lnet.NetType][]string{
 
 var (
 	commonTunables = map[string]form{
-		"peer_timeout": credits, "peer_credits": credits, "peer_buffer_credits": credits, "credits": credits,
+		"peer_timeout": scalar{wholeIn(api.PeerTimeoutRange)}, "peer_credits": credits, "peer_buffer_credits": credits, "credits": credits,
 	}
-	credits = scalar{Whole{-1, maxCredits}}
+	credits = scalar{wholeIn(api.CreditsRange)}
 	cptForm = either{scalar{cptText}, list{scalar{cptText}}}
 
 	interfaceForm = either{scalar{deviceText}, &shape{
@@ -58,18 +59,16 @@ var (
 	selectionForm = list{&shape{
 		key: "selection", needed: [][]string{{"type"}, {"priority"}}, shown: []string{"seq_no"},
 		keys: map[string]form{
-			"id": index, "type": scalar{ruleTypeWords}, "net": scalar{patternText}, "nid": scalar{patternText},
+			"id": scalar{wholeIn(api.RuleIDRange)}, "type": scalar{ruleTypeWords}, "net": scalar{patternText}, "nid": scalar{patternText},
 			"local": scalar{patternText}, "remote": scalar{patternText}, "priority": priority,
 		},
 	}}
 	hopForm = either{ // -1, and its unsigned form, stand for none
-		scalar{Whole{1, lnet.HopsMax}}, scalar{Whole{-1, -1}}, scalar{Whole{math.MaxUint32, math.MaxUint32}},
+		scalar{wholeIn(api.HopsRange)}, scalar{Whole{-1, -1}}, scalar{Whole{math.MaxUint32, math.MaxUint32}},
 	}
 	index    = scalar{Whole{0, ruleIndexMax}}
-	priority = scalar{Whole{0, math.MaxInt32}}
+	priority = scalar{wholeIn(api.PriorityRange)}
 )
-
-const maxCredits = 1 << 24
 
 // niKeys are the keys of an NI.
 func niKeys(drivers []DriverOptions) map[string]form {

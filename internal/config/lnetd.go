@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -56,7 +57,7 @@ var lnetdKeys = map[string]setting[Config]{
 var lndTimeouts = setting[Config]{
 	list{&shape{
 		key: "lnd_timeouts", needed: [][]string{{"net"}, {"timeout"}}, ours: true,
-		keys: map[string]form{"net": scalar{netText}, "timeout": scalar{Whole{0, math.MaxInt32}}},
+		keys: map[string]form{"net": scalar{netText}, "timeout": scalar{wholeIn(api.LNDTimeoutRange)}},
 	}},
 	func(c *Config, at place) {
 		names := map[lnet.Net]place{}
@@ -68,7 +69,7 @@ var lndTimeouts = setting[Config]{
 			}
 			timeout, ok := item.member("timeout")
 			if !ok {
-				item.missing("timeout", Whole{0, math.MaxInt32})
+				item.missing("timeout", wholeIn(api.LNDTimeoutRange))
 				continue
 			}
 			n, valid := net.net()
@@ -76,7 +77,7 @@ var lndTimeouts = setting[Config]{
 				net.wrong("the net %s stands twice: line %d has it already", n, before.node.Line).try("leave one of the two out")
 			}
 			names[n] = net
-			if seconds, ok := timeout.number(0, math.MaxInt32); ok && valid {
+			if seconds, ok := timeout.in(api.LNDTimeoutRange); ok && valid {
 				if c.LNDTimeouts == nil {
 					c.LNDTimeouts = map[lnet.Net]int{}
 				}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/spelling"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -281,9 +281,12 @@ func (p place) number(lo, hi int) (int, bool) {
 	return n, err == nil
 }
 
+// in reads a whole number of a range.
+func (p place) in(r api.Range) (int, bool) { return p.number(int(r.Min), int(r.Max)) }
+
 // priority reads a whole number from 0 that is shown as such.
 func (p place) priority() (uint32, bool) {
-	n, ok := p.number(0, math.MaxInt32)
+	n, ok := p.in(api.PriorityRange)
 	return uint32(n), ok
 }
 

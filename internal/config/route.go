@@ -3,6 +3,7 @@ package config
 import (
 	"math"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -97,6 +98,6 @@ func (p place) hops() (uint32, bool) {
 	if n, err := parseWhole(p.node.Value); err == nil && (n == -1 || n == math.MaxUint32) {
 		return 0, true
 	}
-	n, ok := p.number(1, lnet.HopsMax)
+	n, ok := p.in(api.HopsRange)
 	return uint32(n), ok
 }

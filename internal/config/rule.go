@@ -6,11 +6,12 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
 
-// ruleIndexMax bounds "idx" and "id".
+// ruleIndexMax bounds "idx".
 const ruleIndexMax = 1 << 20
 
 // notThere is how older releases print a pattern that a rule has not.
@@ -168,7 +169,7 @@ func readTypedRule(at place) (selection.TypedRule, bool) {
 			priority = &m.value
 			r.Priority, ok = m.value.priority()
 		case "id":
-			r.ID, ok = m.value.number(0, ruleIndexMax)
+			r.ID, ok = m.value.in(api.RuleIDRange)
 		}
 		good = good && ok
 	}

@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+)
 
 // setting is a key that sets something in a T: what may stand behind it, and what it
 // does.
@@ -26,6 +30,14 @@ func wholes[T any](lo, hi int, set func(*T, int)) setting[T] {
 		}
 	}}
 }
+
+// ranged takes a whole number of a range that commands have, too.
+func ranged[T any](r api.Range, set func(*T, int)) setting[T] {
+	return wholes(int(r.Min), int(r.Max), set)
+}
+
+// wholeIn are the numbers of a range.
+func wholeIn(r api.Range) Whole { return Whole{int(r.Min), int(r.Max)} }
 
 // truths takes yes or no.
 func truths[T any](set func(*T, bool)) setting[T] {

@@ -1,5 +1,10 @@
 package api
 
+import "math"
+
+// healthMax is the best health.
+const healthMax = 1000
+
 // Globals is the reply to GET /v1/globals: the parameters of the node as
 // lnetctl shows them, times in seconds (lnetctl 6).
 type Globals struct {
@@ -38,6 +43,7 @@ type GlobalsChange struct {
 // global is one of the parameters.
 type global struct {
 	name   string
+	takes  Range  // none if it cannot be set
 	valid  string // the values that can be set, for an operator
 	value  func(*Globals) *int64
 	change func(*GlobalsChange) **int64 // nil: it cannot be set
@@ -45,19 +51,19 @@ type global struct {
 
 // globals are the parameters in the order in which they are shown.
 var globals = []global{
-	{"numa_range", "0 to 4294967295", func(g *Globals) *int64 { return &g.NUMARange }, func(c *GlobalsChange) **int64 { return &c.NUMARange }},
-	{"max_interfaces", "16 to 2147483647; a smaller number stands for 4096, the default", func(g *Globals) *int64 { return &g.MaxInterfaces }, func(c *GlobalsChange) **int64 { return &c.MaxInterfaces }},
-	{"discovery", "0 or 1", func(g *Globals) *int64 { return &g.Discovery }, func(c *GlobalsChange) **int64 { return &c.Discovery }},
-	{"drop_asym_route", "0 or 1", func(g *Globals) *int64 { return &g.DropAsymRoute }, func(c *GlobalsChange) **int64 { return &c.DropAsymRoute }},
-	{"retry_count", "0 or more, less than transaction_timeout; 0 alone while health_sensitivity is 0", func(g *Globals) *int64 { return &g.RetryCount }, func(c *GlobalsChange) **int64 { return &c.RetryCount }},
-	{"transaction_timeout", "1 to 2147483647 seconds, more than retry_count", func(g *Globals) *int64 { return &g.TransactionTimeout }, func(c *GlobalsChange) **int64 { return &c.TransactionTimeout }},
-	{"health_sensitivity", "0 to 1000", func(g *Globals) *int64 { return &g.HealthSensitivity }, func(c *GlobalsChange) **int64 { return &c.HealthSensitivity }},
-	{"recovery_interval", "1; it is obsolete", func(g *Globals) *int64 { return &g.RecoveryInterval }, func(c *GlobalsChange) **int64 { return &c.RecoveryInterval }},
-	{"router_sensitivity", "0 to 100 percent", func(g *Globals) *int64 { return &g.RouterSensitivity }, func(c *GlobalsChange) **int64 { return &c.RouterSensitivity }},
-	{"lnd_timeout", "", func(g *Globals) *int64 { return &g.LNDTimeout }, nil},
-	{"response_tracking", "0, 1, 2 or 3", func(g *Globals) *int64 { return &g.ResponseTracking }, func(c *GlobalsChange) **int64 { return &c.ResponseTracking }},
-	{"recovery_limit", "0 to 2147483647 seconds", func(g *Globals) *int64 { return &g.RecoveryLimit }, func(c *GlobalsChange) **int64 { return &c.RecoveryLimit }},
-	{"max_recovery_ping_interval", "1 to 2147483647 seconds", func(g *Globals) *int64 { return &g.MaxRecoveryPingInterval }, func(c *GlobalsChange) **int64 { return &c.MaxRecoveryPingInterval }},
+	{"numa_range", Range{0, math.MaxUint32}, "0 to 4294967295", func(g *Globals) *int64 { return &g.NUMARange }, func(c *GlobalsChange) **int64 { return &c.NUMARange }},
+	{"max_interfaces", Range{math.MinInt64, math.MaxInt32}, "16 to 2147483647; a smaller number stands for 4096, the default", func(g *Globals) *int64 { return &g.MaxInterfaces }, func(c *GlobalsChange) **int64 { return &c.MaxInterfaces }},
+	{"discovery", anything, "0 or 1", func(g *Globals) *int64 { return &g.Discovery }, func(c *GlobalsChange) **int64 { return &c.Discovery }},
+	{"drop_asym_route", anything, "0 or 1", func(g *Globals) *int64 { return &g.DropAsymRoute }, func(c *GlobalsChange) **int64 { return &c.DropAsymRoute }},
+	{"retry_count", count, "0 or more, less than transaction_timeout; 0 alone while health_sensitivity is 0", func(g *Globals) *int64 { return &g.RetryCount }, func(c *GlobalsChange) **int64 { return &c.RetryCount }},
+	{"transaction_timeout", period, "1 to 2147483647 seconds, more than retry_count", func(g *Globals) *int64 { return &g.TransactionTimeout }, func(c *GlobalsChange) **int64 { return &c.TransactionTimeout }},
+	{"health_sensitivity", Range{0, healthMax}, "0 to 1000", func(g *Globals) *int64 { return &g.HealthSensitivity }, func(c *GlobalsChange) **int64 { return &c.HealthSensitivity }},
+	{"recovery_interval", anything, "1; it is obsolete", func(g *Globals) *int64 { return &g.RecoveryInterval }, func(c *GlobalsChange) **int64 { return &c.RecoveryInterval }},
+	{"router_sensitivity", Range{0, 100}, "0 to 100 percent", func(g *Globals) *int64 { return &g.RouterSensitivity }, func(c *GlobalsChange) **int64 { return &c.RouterSensitivity }},
+	{"lnd_timeout", Range{}, "", func(g *Globals) *int64 { return &g.LNDTimeout }, nil},
+	{"response_tracking", Range{0, 3}, "0, 1, 2 or 3", func(g *Globals) *int64 { return &g.ResponseTracking }, func(c *GlobalsChange) **int64 { return &c.ResponseTracking }},
+	{"recovery_limit", count, "0 to 2147483647 seconds", func(g *Globals) *int64 { return &g.RecoveryLimit }, func(c *GlobalsChange) **int64 { return &c.RecoveryLimit }},
+	{"max_recovery_ping_interval", period, "1 to 2147483647 seconds", func(g *Globals) *int64 { return &g.MaxRecoveryPingInterval }, func(c *GlobalsChange) **int64 { return &c.MaxRecoveryPingInterval }},
 }
 
 // GlobalValue is a parameter with its word.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"syscall"
 
@@ -13,36 +12,14 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-const (
-	longestSeconds       = math.MaxInt32
-	recoveryInterval     = 1
-	routerSensitivityMax = 100 // percent
-)
+const recoveryInterval = 1
 
-// globalRange is what a parameter may be.
-type globalRange struct {
-	min, max int64
-	// invalid is lnetctl's text about another value; empty: that it cannot
-	// configure it.
-	invalid string
-}
-
-const notNegative = "Must be greater than or equal to 0"
-
-// globalRanges are those of the parameters that can be set.
-var globalRanges = map[string]globalRange{
-	"numa_range":                 {max: math.MaxUint32},
-	"max_interfaces":             {min: math.MinInt64, max: math.MaxInt32},
-	"discovery":                  {min: math.MinInt64, max: math.MaxInt64},
-	"drop_asym_route":            {min: math.MinInt64, max: math.MaxInt64},
-	"retry_count":                {max: longestSeconds},
-	"transaction_timeout":        {min: 1, max: longestSeconds},
-	"health_sensitivity":         {max: node.MaxHealth},
-	"recovery_interval":          {min: math.MinInt64, max: math.MaxInt64},
-	"router_sensitivity":         {max: routerSensitivityMax},
-	"response_tracking":          {max: int64(node.TrackAll), invalid: "Valid values are: 0, 1, 2, or 3"},
-	"recovery_limit":             {max: longestSeconds, invalid: notNegative},
-	"max_recovery_ping_interval": {min: 1, max: longestSeconds, invalid: "must be strictly positive"},
+// globalTexts are lnetctl's texts about values that parameters cannot have; without one it
+// says that it cannot configure them.
+var globalTexts = map[string]string{
+	"response_tracking":          "Valid values are: 0, 1, 2, or 3",
+	"recovery_limit":             "Must be greater than or equal to 0",
+	"max_recovery_ping_interval": "must be strictly positive",
 }
 
 func (h *handlers) globals(context.Context, query) (api.Globals, *api.Fault) {
@@ -55,8 +32,8 @@ func (h *handlers) setGlobals(ctx context.Context, c *api.GlobalsChange) *api.Fa
 	named := ""
 	for _, v := range c.Values() {
 		named = v.Name
-		if r := globalRanges[v.Name]; v.Value < r.min || v.Value > r.max {
-			return globalFault(v.Name, fmt.Errorf("%s %d is not within %d to %d", v.Name, v.Value, r.min, r.max))
+		if err := api.GlobalRange(v.Name).Check(v.Value); err != nil {
+			return globalFault(v.Name, fmt.Errorf("%s %w", v.Name, err))
 		}
 	}
 	if named == "" {
@@ -88,7 +65,7 @@ func inWords(name string) string { return strings.ReplaceAll(name, "_", " ") }
 // have errors of their own.
 func globalFault(name string, err error) *api.Fault {
 	f := api.Fault{
-		Code: api.CodeParameterInvalid, Errno: -int(syscall.EINVAL), Text: globalRanges[name].invalid,
+		Code: api.CodeParameterInvalid, Errno: -int(syscall.EINVAL), Text: globalTexts[name],
 		Remedy: "valid values of " + name + ": " + api.ValidGlobal(name),
 	}
 	if f.Text == "" {

@@ -55,6 +55,21 @@ func (h *handlers) addNet(ctx context.Context, r *api.NetAddition) *api.Fault {
 	case isLo(r.Net) || r.NID.IsLoopback():
 		return netInvalid("setting @lo not allowed", "it is there by itself")
 	}
+	for _, v := range []struct {
+		name  string
+		value *int
+		takes api.Range
+	}{
+		{"peer_timeout", r.PeerTimeout, api.PeerTimeoutRange}, {"peer_credits", r.PeerCredits, api.CreditsRange},
+		{"peer_buffer_credits", r.PeerBufferCredits, api.CreditsRange}, {"credits", r.Credits, api.CreditsRange},
+	} {
+		if v.value == nil {
+			continue
+		}
+		if err := v.takes.Check(int64(*v.value)); err != nil {
+			return netInvalid(fmt.Sprintf("%s %v", v.name, err), "")
+		}
+	}
 	if err := h.Backend.AddNet(ctx, *r); err != nil {
 		return worded("cannot add LNet NI", api.CodeNetRefused, err, niWords("cannot add LNet NI")...)
 	}
@@ -91,10 +106,7 @@ func (h *handlers) deleteNet(ctx context.Context, r *api.NetDeletion) *api.Fault
 	return nil
 }
 
-const (
-	connsPerPeerMax = 127
-	lndTimeoutMax   = 1 << 24 // s
-)
+var lndTimeoutRemedy = "valid values: " + api.LNDTimeoutRange.String() + " seconds; 0 is the one that follows from the node's parameters"
 
 func (h *handlers) setNITunables(ctx context.Context, r *api.NITunables) *api.Fault {
 	switch {
@@ -102,12 +114,14 @@ func (h *handlers) setNITunables(ctx context.Context, r *api.NITunables) *api.Fa
 		return netInvalid("nothing is to be set", "give conns_per_peer or lnd_timeout")
 	case r.ConnsPerPeer != nil && (r.All != r.NID.IsZero()) && r.Net == 0:
 		return netInvalid("either a NID, a net or all is needed", "")
-	case r.ConnsPerPeer != nil && (*r.ConnsPerPeer < 0 || *r.ConnsPerPeer > connsPerPeerMax):
+	case r.ConnsPerPeer != nil && api.ConnsPerPeerRange.Check(int64(*r.ConnsPerPeer)) != nil:
 		return netInvalid("invalid conns-per-peer value (valid range 0-127)", "")
 	case r.LNDTimeout != nil && r.Net == 0:
 		return netInvalid("Specified --lnd-timeout without --net option", "name the net")
-	case r.LNDTimeout != nil && (*r.LNDTimeout < 0 || *r.LNDTimeout > lndTimeoutMax):
-		return netInvalid(fmt.Sprintf("Invalid LND timeout value '%d', must be >= 0", *r.LNDTimeout), "")
+	case r.LNDTimeout != nil && *r.LNDTimeout < 0:
+		return netInvalid(fmt.Sprintf("Invalid LND timeout value '%d', must be >= 0", *r.LNDTimeout), lndTimeoutRemedy)
+	case r.LNDTimeout != nil && api.LNDTimeoutRange.Check(int64(*r.LNDTimeout)) != nil:
+		return netInvalid(fmt.Sprintf("Invalid LND timeout value '%d', must be %s", *r.LNDTimeout, api.LNDTimeoutRange), lndTimeoutRemedy)
 	}
 	if err := h.Backend.SetNITunables(ctx, *r); err != nil {
 		return worded("cannot set tunables", api.CodeNetRefused, err, niWords("cannot find NI")...)

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"syscall"
@@ -43,7 +42,7 @@ func (h *handlers) addRoutes(ctx context.Context, r *api.RouteAddition) *api.Fau
 		return fault
 	case r.Hops > lnet.HopsMax:
 		return invalidRequest("invalid hop count must be between 1 and 255", fmt.Errorf("hops %d", r.Hops))
-	case r.Priority > math.MaxInt32:
+	case int64(r.Priority) > api.PriorityRange.Max:
 		return invalidRequest("invalid priority", fmt.Errorf("priority %d", r.Priority))
 	}
 	for k, gateway := range gateways {

@@ -86,9 +86,12 @@ func typedRule(r *api.SelectionRule) (selection.TypedRule, *api.Fault) {
 		return selection.TypedRule{}, unknownRuleType(r.Type)
 	}
 	rule := selection.TypedRule{ID: selection.AnyID, Type: t, Local: r.Local, Remote: r.Remote, Priority: r.Priority}
+	if err := api.PriorityRange.Check(int64(r.Priority)); err != nil {
+		return rule, invalidRequest("the priority is not possible", fmt.Errorf("priority %w", err))
+	}
 	if r.ID != nil {
-		if *r.ID < 0 {
-			return rule, invalidRequest("an id is not negative", fmt.Errorf("id %d", *r.ID))
+		if err := api.RuleIDRange.Check(int64(*r.ID)); err != nil {
+			return rule, invalidRequest("the id is not possible", fmt.Errorf("id %w", err))
 		}
 		rule.ID = *r.ID
 	}

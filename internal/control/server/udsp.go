@@ -69,6 +69,8 @@ func checkUDSP(r *api.UDSPRule, rule *selection.Rule) *api.Fault {
 		return invalid("src or dst is needed", "name whom the rule is about")
 	case r.Index != nil && *r.Index < 0:
 		return invalid("Invalid index", "places begin with 0")
+	case r.Priority != nil && api.PriorityRange.Check(int64(*r.Priority)) != nil:
+		return invalid("Invalid priority", "valid values: "+api.PriorityRange.String())
 	case !rule.HasPriority() && r.Priority != nil:
 		return invalid("a rule about preferred NIDs has no priority", "leave the priority away, or name src or dst alone")
 	}

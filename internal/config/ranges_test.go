@@ -1,0 +1,72 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+)
+
+// formAt is what stands behind keys, from the top of a document.
+func formAt(t *testing.T, path string) form {
+	t.Helper()
+	var f form = sections(testDrivers)
+	for key := range strings.SplitSeq(path, "/") {
+		below := shapeOf(f)
+		if below == nil || below.keys[key] == nil {
+			t.Fatalf("%s: there is no key %q", path, key)
+		}
+		f = below.keys[key]
+	}
+	return f
+}
+
+// Documents take the numbers that commands and the interface take, since a backup keeps them.
+func TestRangesAreThoseOfTheInterface(t *testing.T) {
+	ranges := map[string]api.Range{
+		"net/tunables/peer_timeout": api.PeerTimeoutRange, "net/tunables/peer_credits": api.CreditsRange,
+		"net/tunables/peer_buffer_credits": api.CreditsRange, "net/tunables/credits": api.CreditsRange,
+		"net/lnd tunables/conns_per_peer": api.ConnsPerPeerRange, "lnetd/lnd_timeouts/timeout": api.LNDTimeoutRange,
+		"route/priority": api.PriorityRange, "udsp/priority": api.PriorityRange, "udsp/action/priority": api.PriorityRange,
+		"selection/priority": api.PriorityRange, "selection/id": api.RuleIDRange, "lnetd/selection/id": api.RuleIDRange,
+		"global/max_intf": documentRange("max_interfaces"), "numa/range": documentRange("numa_range"),
+	}
+	for _, name := range api.SettableGlobals() {
+		if name != "recovery_interval" { // which has no effect, whatever it is
+			ranges["global/"+name], ranges[name] = documentRange(name), documentRange(name)
+		}
+	}
+	for path, want := range ranges {
+		kind, ok := formAt(t, path).(scalar)
+		if got := fmt.Sprint(kind.kind); !ok || got != fmt.Sprint(wholeIn(want)) {
+			t.Errorf("%s takes %s, want %v", path, got, want)
+		}
+	}
+}
+
+// What is at the ends of ranges is read as it is, and what is beyond them is refused.
+func TestEndsOfRanges(t *testing.T) {
+	tests := []struct {
+		text  string // with %d
+		takes api.Range
+	}{
+		{"global: {numa_range: %d}", api.GlobalRange("numa_range")},
+		{"net: [{net type: tcp, interfaces: {0: v0}, tunables: {credits: %d}}]", api.CreditsRange},
+		{"net: [{net type: tcp, interfaces: {0: v0}, tunables: {peer_timeout: %d}}]", api.PeerTimeoutRange},
+		{"lnetd: {lnd_timeouts: [{net: tcp, timeout: %d}]}", api.LNDTimeoutRange},
+		{"route: [{net: tcp1, gateway: 10.0.0.1@tcp, priority: %d}]", api.PriorityRange},
+		{"route: [{net: tcp1, gateway: 10.0.0.1@tcp, hop: %d}]", api.HopsRange},
+		{"udsp: [{idx: 0, src: tcp, priority: %d}]", api.PriorityRange},
+		{"selection: [{type: net, net: tcp, priority: 0, id: %d}]", api.RuleIDRange},
+		{"max_interfaces: %d", documentRange("max_interfaces")},
+	}
+	for _, tt := range tests {
+		for _, n := range []int64{tt.takes.Min, tt.takes.Max, tt.takes.Max + 1} {
+			text := fmt.Sprintf(tt.text, n)
+			if _, err := Parse("f", []byte(text), testDrivers); (err != nil) != (n > tt.takes.Max) {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+}
