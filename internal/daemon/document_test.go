@@ -595,3 +595,33 @@ func TestNIUnderTwoNamesIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// The difference that a document makes has of NIs that come what the backup has of them then; what
+// the driver chooses when they come up is not invented.
+//
+// lnetctl 8 (3)
+func TestDifferenceOfAnNIThatComes(t *testing.T) {
+	r := startNode(t, parse(t, "net: [{net: tcp, interfaces: [eth0]}]\n")).ready(t)
+	shown := func(c api.Configuration) map[string]int64 {
+		values := map[string]int64{}
+		for _, o := range c.Nets[1].NIs[0].LND {
+			values[o.Name] = o.Value
+		}
+		return values
+	}
+	const text = "net: [{net: tcp1, interfaces: [eth1], lnd tunables: {tos: 7}}]\n"
+	planned, err := r.tries(t, api.ModeAdd, text, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int64{"timeout": 50, "tos": 7}, shown(planned.After)); diff != "" {
+		t.Error(diff)
+	}
+	done, err := r.document(t, api.ModeAdd, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int64{"timeout": 50, "tos": 7, "conns_per_peer": 1}, shown(done.After)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -32,6 +32,9 @@ type Driver struct {
 	// Defaults are what holds for an NI that says nothing: common tunables, and options
 	// by name. Nil: it is not known.
 	Defaults func(v config.Values) (lnd.Tunables, config.Values)
+	// Chosen are the options of which 0 leaves the value to the driver: what it shows of them, if
+	// anything, is known once the NI is up.
+	Chosen []string
 	// Usable finds the NID that an NI with a device, a NID or both would have now, and
 	// its device. The error, for an operator, says why its interface cannot be used.
 	// Nil: interfaces always can.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -98,7 +99,8 @@ func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
 }
 
 // optionsOf are all options of an NI with drivers of which values are set: its own, those that
-// are in force without being asked for, and the driver's defaults.
+// are in force without being asked for, and the driver's defaults; without those that the driver
+// is to choose when the NI comes up.
 func (e *engines) optionsOf(ni *config.NI, values map[lnet.NetType]config.Values) config.Values {
 	d := e.table.of(ni.Net.Type())
 	if d.Defaults == nil {
@@ -119,6 +121,8 @@ func (e *engines) optionsOf(ni *config.NI, values map[lnet.NetType]config.Values
 				options[name] = strconv.FormatInt(n, 10)
 			}
 		}
+	} else {
+		maps.DeleteFunc(options, func(name, text string) bool { return text == "0" && slices.Contains(d.Chosen, name) })
 	}
 	maps.Copy(options, ni.Options)
 	return options

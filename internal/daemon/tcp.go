@@ -75,6 +75,7 @@ func (t *tcp) driver() Driver {
 		Find:    t.find,
 
 		Defaults: tcpDefaults,
+		Chosen:   []string{"conns_per_peer", "busy_poll"},
 		Usable: func(ni *config.NI) (lnet.NID, string, error) {
 			return socklnd.Usable(t.network, ni.Net, ni.Device, ni.NID)
 		},
