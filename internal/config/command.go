@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -73,12 +74,14 @@ func niCommands(from, to *NI) []string {
 	switch {
 	case to == nil:
 		return []string{command(append([]string{"net", "del"}, from.named()...)...)}
+	case from == nil && to.Device == "" && to.NID.IsZero() && to.Own.IsZero():
+		return []string{"# add an NI on " + to.Net.String() + " by the first interface that is up, for which there is no command"}
 	case from == nil:
 		list := []string{command(append(append([]string{"net", "add"}, to.named()...), to.given()...)...)}
 		if v, ok := to.Options.Number("timeout"); ok {
 			list = append(list, command("net", "set", "--net", to.Net.String(), "--lnd-timeout", strconv.Itoa(v)))
 		}
-		return list
+		return append(list, to.unsaid()...)
 	}
 	var list []string
 	if v, ok := to.Options.Number("conns_per_peer"); ok && from.Options["conns_per_peer"] != to.Options["conns_per_peer"] {
@@ -86,6 +89,16 @@ func niCommands(from, to *NI) []string {
 	}
 	if v, ok := to.Options.Number("timeout"); ok && from.Options["timeout"] != to.Options["timeout"] {
 		list = append(list, command("net", "set", "--net", to.Net.String(), "--lnd-timeout", strconv.Itoa(v)))
+	}
+	return list
+}
+
+// unsaid are comments on the tunables that no command sets.
+func (n *NI) unsaid() (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(n.Options)) {
+		if !slices.Contains([]string{"conns_per_peer", "tos", timeoutOption}, name) {
+			list = append(list, fmt.Sprintf("# %s of %s becomes %s, for which there is no command", name, n, n.Options[name]))
+		}
 	}
 	return list
 }

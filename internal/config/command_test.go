@@ -24,6 +24,12 @@ func TestCommands(t *testing.T) {
 			[]string{"net add --net tcp1 --if eth1 --peer-timeout 60 --peer-credits 16 --peer-buffer-credits 4 --credits 128 " +
 				"--conns-per-peer 2 --tos 8 --cpt '[0,1]'"},
 		},
+		{"an NI with what has no command", "", "net: [{net type: o2ib, interfaces: {0: ib0}, lnd tunables: {ntx: 5}}]\n", []string{
+			"net add --net o2ib --if ib0", "# ntx of o2ib(ib0) becomes 5, for which there is no command",
+		}},
+		{"an NI without an interface", "", "net: [{net type: tcp9}]\n", []string{
+			"# add an NI on tcp9 by the first interface that is up, for which there is no command",
+		}},
 		{"an NI by NID", "net: [{net type: tcp, nid: 10.0.0.1@tcp}]\n", "", []string{"net del --nid 10.0.0.1@tcp"}},
 		{
 			"peers", "peer: [{primary nid: 10.0.0.1@tcp, peer ni: [{nid: 10.0.0.2@tcp}]}, {primary nid: 10.0.0.5@tcp}]\n",

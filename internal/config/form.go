@@ -162,7 +162,7 @@ func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) 
 		if _, global := globalKeys[key]; global {
 			return "it belongs below 'global'", true
 		} else if around.key == "" {
-			return "it belongs at the beginning of a line, without blanks before it", true
+			return atTop, true
 		}
 		return fmt.Sprintf("it belongs to '%s': indent it as the keys there", around.key), true
 	}
@@ -219,6 +219,9 @@ func (s *shape) addHomes(homes map[string][]string) {
 		}
 	}
 }
+
+// atTop is the remedy for a section that does not stand at the top.
+const atTop = "it belongs at the beginning of a line, without blanks before it"
 
 // mostNames bounds what is told in one line.
 const mostNames = 24

@@ -218,7 +218,11 @@ func lnetdShape(drivers []DriverOptions) *shape {
 		}
 		keys[d.Section] = s
 	}
-	return &shape{key: "lnetd", keys: keys, ours: true}
+	elsewhere := map[string]string{}
+	for _, key := range []string{"net", "peer", "peers", "route", "udsp", "routing", "buffers", "numa", "global"} {
+		elsewhere[key] = atTop
+	}
+	return &shape{key: "lnetd", keys: keys, elsewhere: elsewhere, ours: true}
 }
 
 var moduleExamples = map[string]string{

@@ -33,6 +33,16 @@ func TestTwoSpellings(t *testing.T) {
 	}
 }
 
+// A section that stands in "lnetd" belongs at the top.
+func TestSectionsBelowLnetd(t *testing.T) {
+	for _, section := range []string{"net", "peer", "peers", "route", "udsp", "routing", "buffers", "numa", "global"} {
+		want := "lnetd." + section + ": invalid key '" + section + "'; it belongs at the beginning of a line, without blanks before it"
+		if _, err := Parse("f", []byte("lnetd: {"+section+": []}"), testDrivers); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // A value may be in one spelling in several sections: the last holds.
 func TestOneSpellingInSeveralSections(t *testing.T) {
 	if c := mustParse(t, "global: {max_intf: 30}\nglobal: {max_intf: 40}"); c.Parameters.InterfacesMax != 40 {
