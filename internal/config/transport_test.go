@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/lnet"
@@ -48,7 +49,7 @@ lnetd:
 		}, {Name: "others"}},
 	}
 	same := cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
-	if diff := cmp.Diff(want, c.Transport, same); diff != "" {
+	if diff := cmp.Diff(want, c.Transport, same, cmpopts.IgnoreUnexported(clients.Rule{})); diff != "" {
 		t.Error(diff)
 	}
 	if got := c.Transport.Clients(); len(got.Rules) != 2 || got.Farewell != 7*time.Second || got.PollTime != 50*time.Microsecond {
