@@ -18,11 +18,11 @@ import (
 func eachRDMA(f testing.TB, do func(x *recording.Transfer)) {
 	f.Helper()
 	for _, name := range recording.RDMANames() {
-		all, err := recording.LoadRDMA(name)
+		rec, err := recording.LoadRDMA(name)
 		if err != nil {
 			f.Fatal(err)
 		}
-		for _, c := range all {
+		for _, c := range rec.Conversations {
 			for i := range c.Transfers {
 				do(&c.Transfers[i])
 			}

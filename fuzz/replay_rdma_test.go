@@ -35,11 +35,11 @@ import (
 // o2iblnd 2.2 (1), 3.6 agree, 3.7, 10.2 (1), 10.3 (1)
 func TestReplayRDMA(t *testing.T) {
 	for _, name := range recording.RDMANames() {
-		all, err := recording.LoadRDMA(name)
+		rec, err := recording.LoadRDMA(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range all {
+		for _, c := range rec.Conversations {
 			for _, side := range []recording.Side{recording.Active, recording.Passive} {
 				t.Run(fmt.Sprint(name, " ", side), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {

@@ -131,10 +131,7 @@ func (c *Conversation) place(from Side, parsed []Unit) []TimedUnit {
 	return units
 }
 
-var (
-	errNoStart = errors.New("the start of the connection was not recorded")
-	errGap     = errors.New("bytes were not recorded")
-)
+var errGap = errors.New("bytes were not recorded")
 
 // addrPair identifies a connection, whichever side a segment comes from.
 type addrPair struct{ low, high netip.AddrPort }
@@ -150,23 +147,24 @@ func pairOf(s segment) addrPair {
 type flow struct {
 	conversation *Conversation
 	sides        [2]assembler
+	packets      int
+	startless    bool // the start was not recorded
 }
 
 func newFlow(s segment, at time.Time) *flow {
-	return &flow{conversation: &Conversation{
-		Addrs:  [2]netip.AddrPort{Active: s.from, Passive: s.to},
-		Opened: at,
-	}}
+	c := &Conversation{Addrs: [2]netip.AddrPort{Active: s.from, Passive: s.to}, Opened: at}
+	return &flow{conversation: c, startless: !s.syn || s.ack}
 }
 
 // isRestart tells whether s opens a later connection between the same
 // addresses: it is a SYN and no copy of the one seen already.
 func (f *flow) isRestart(s segment) bool {
 	return s.syn && !s.ack &&
-		(s.from != f.conversation.Addrs[Active] || s.seq+1 != f.sides[Active].first)
+		(f.startless || s.from != f.conversation.Addrs[Active] || s.seq+1 != f.sides[Active].first)
 }
 
-func (f *flow) add(s segment, at time.Time) error {
+func (f *flow) add(s segment, at time.Time) {
+	f.packets++
 	c := f.conversation
 	side := Active
 	if s.from == c.Addrs[Passive] {
@@ -178,13 +176,15 @@ func (f *flow) add(s segment, at time.Time) error {
 		s.seq++
 	}
 	if !a.started && len(s.payload) > 0 {
-		return fmt.Errorf("%v to %v: %w", s.from, s.to, errNoStart)
+		f.startless = true
+	}
+	if f.startless {
+		return
 	}
 	if b := a.add(s); len(b) > 0 {
 		c.Chunks = append(c.Chunks, Chunk{At: at, From: side, Bytes: bytes.Clone(b)})
 	}
 	c.Ends[side] = a.end
-	return nil
 }
 
 // whole checks that no byte is missing in between.

@@ -285,6 +285,52 @@ func TestOtherPacketsAreCountedAndLeftOut(t *testing.T) {
 	}
 }
 
+// Packets of a connection whose start was not recorded, on either side, are skipped and counted; all
+// other connections are read, also a later one between the same ports.
+func TestConnectionsWithoutStartAreSkipped(t *testing.T) {
+	third := netip.AddrPortFrom(left.Addr(), 1022)
+	for _, c := range []struct {
+		name          string
+		write         func(p *tape)
+		skipped       int
+		conversations int
+	}{
+		{"no start", func(p *tape) {
+			p.segment(third, right, flagACK, 1, "abc")
+			p.segment(right, third, flagACK, 1, "")
+		}, 2, 1},
+		{"no start of the passive side", func(p *tape) {
+			p.segment(third, right, flagSYN, 0, "")
+			p.segment(right, third, flagACK, 501, "xyz")
+		}, 2, 1},
+		{"only the answer to the start", func(p *tape) { p.segment(right, third, flagSYN|flagACK, 500, "") }, 1, 1},
+		{"a later start", func(p *tape) {
+			p.segment(third, right, flagACK|flagFIN, 1, "abc")
+			p.segment(third, right, flagSYN, 90, "")
+			p.segment(right, third, flagSYN|flagACK, 500, "")
+			p.segment(third, right, flagACK, 91, "def")
+		}, 1, 2},
+		{"bytes missing", func(p *tape) {
+			p.segment(third, right, flagACK, 1, "abc")
+			p.segment(third, right, flagACK|flagFIN, 9, "")
+		}, 2, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := opened()
+			c.write(p)
+			p.segment(left, right, flagACK, 1, "abc")
+			rec := readTape(t, p)
+			if rec.Skipped != c.skipped || len(rec.Conversations) != c.conversations {
+				t.Fatalf("%d packets skipped, %d conversations, want %d and %d",
+					rec.Skipped, len(rec.Conversations), c.skipped, c.conversations)
+			}
+			if got := string(rec.Conversations[0].Stream(Active)); got != "abc" {
+				t.Errorf("the connection beside it has %q", got)
+			}
+		})
+	}
+}
+
 func TestReadRejects(t *testing.T) {
 	fragment := opened()
 	{
@@ -302,11 +348,6 @@ func TestReadRejects(t *testing.T) {
 	gap.segment(left, right, flagACK, 5, "efg")
 	lostEnd := opened()
 	lostEnd.segment(left, right, flagACK|flagFIN, 5, "")
-	noStart := newTape(binary.LittleEndian, magicMicroseconds, linkEthernet)
-	noStart.segment(left, right, flagACK, 1, "abc")
-	noSYNACK := newTape(binary.LittleEndian, magicMicroseconds, linkEthernet)
-	noSYNACK.segment(left, right, flagSYN, 0, "")
-	noSYNACK.segment(right, left, flagACK, 501, "xyz")
 	cut := opened()
 	binary.LittleEndian.PutUint32(cut.file[fileHeaderSize+12:], 1500)
 	long := opened()
@@ -332,8 +373,6 @@ func TestReadRejects(t *testing.T) {
 		{"short packet", short.file, errShort},
 		{"missing bytes", gap.file, errGap},
 		{"missing bytes before a FIN", lostEnd.file, errGap},
-		{"no start", noStart.file, errNoStart},
-		{"no start of the passive side", noSYNACK.file, errNoStart},
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {

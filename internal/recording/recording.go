@@ -13,14 +13,16 @@ import (
 type Recording struct {
 	// Packets is the number of packets, of whatever kind.
 	Packets int
+	// Skipped is how many of them belong to connections whose start was not recorded.
+	Skipped int
 	// Conversations are the TCP connections in the order in which they were
 	// opened.
 	Conversations []*Conversation
 }
 
 // Read reads a classic pcap file, compressed with gzip or not. A recording
-// with missing bytes, or of connections whose start it does not have, is an
-// error.
+// with missing bytes is an error. Connections whose start it does not have are
+// left out, and their packets counted.
 func Read(r io.Reader) (*Recording, error) {
 	packets, err := newPacketReader(r)
 	if err != nil {
@@ -47,18 +49,17 @@ func Read(r io.Reader) (*Recording, error) {
 		}
 		f := open[pairOf(s)]
 		if f == nil || f.isRestart(s) {
-			if !s.syn || s.ack {
-				return nil, fmt.Errorf("packet %d: %v to %v: %w", rec.Packets, s.from, s.to, errNoStart)
-			}
 			f = newFlow(s, p.at)
 			open[pairOf(s)] = f
 			all = append(all, f)
 		}
-		if err := f.add(s, p.at); err != nil {
-			return nil, fmt.Errorf("packet %d: %w", rec.Packets, err)
-		}
+		f.add(s, p.at)
 	}
 	for _, f := range all {
+		if f.startless {
+			rec.Skipped += f.packets
+			continue
+		}
 		if err := f.whole(); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"strings"
 	"time"
@@ -50,10 +51,20 @@ type RDMAConversation struct {
 	Transfers []Transfer
 }
 
-//go:embed testdata/roce/*.pcap.gz testdata/refused/*.pcap.gz
+// RDMARecording is what one pcap file holds of RoCE v2.
+type RDMARecording struct {
+	// Packets is the number of packets of RoCE.
+	Packets int
+	// Skipped is how many of them belong to connections whose start was not recorded.
+	Skipped int
+	// Conversations are in the order of their requests.
+	Conversations []*RDMAConversation
+}
+
+//go:embed testdata/roce/*.pcap.gz testdata/refused/*.pcap.gz testdata/rails/*.pcap.gz
 var roceFiles embed.FS
 
-// RDMANames lists the recordings that LoadRDMA knows.
+// RDMANames lists the recordings of two nodes with one NI each, which are one conversation.
 func RDMANames() []string {
 	entries, err := roceFiles.ReadDir("testdata/roce")
 	if err != nil {
@@ -66,32 +77,29 @@ func RDMANames() []string {
 	return names
 }
 
-// LoadRDMA reads one of the recordings of RoCE that come with the package.
-func LoadRDMA(name string) ([]*RDMAConversation, error) {
-	return loadRDMA("testdata/roce/" + name)
-}
-
-// LoadRefused reads a recording of RoCE in which nodes call others that offer less, and call again.
-func LoadRefused(name string) ([]*RDMAConversation, error) {
-	return loadRDMA("testdata/refused/" + name)
-}
-
-func loadRDMA(name string) ([]*RDMAConversation, error) {
-	f, err := roceFiles.Open(name + ".pcap.gz")
+// LoadRDMA reads one of the recordings of RoCE that come with the package: those of RDMANames, those in
+// which nodes call others that offer less (refused), and those of nodes with several NIs (rails).
+func LoadRDMA(name string) (*RDMARecording, error) {
+	found, err := fs.Glob(roceFiles, "testdata/*/"+name+".pcap.gz")
+	if err != nil || len(found) != 1 {
+		return nil, fmt.Errorf("%d recordings of RoCE have the name %s", len(found), name)
+	}
+	f, err := roceFiles.Open(found[0])
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	all, err := ReadRDMA(f)
+	rec, err := ReadRDMA(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return all, nil
+	return rec, nil
 }
 
 // ReadRDMA reads the connections over RoCE v2 in a classic pcap file, compressed or
-// not. Those whose start it does not have, and missing packets, are errors.
-func ReadRDMA(r io.Reader) ([]*RDMAConversation, error) {
+// not. Missing packets are errors. Connections whose start it does not have are left out,
+// and their packets counted.
+func ReadRDMA(r io.Reader) (*RDMARecording, error) {
 	packets, err := newPacketReader(r)
 	if err != nil {
 		return nil, err
@@ -100,13 +108,14 @@ func ReadRDMA(r io.Reader) ([]*RDMAConversation, error) {
 	for n := 1; ; n++ {
 		p, err := packets.next()
 		if errors.Is(err, io.EOF) {
-			return m.conversations, nil
+			return &m.rec, nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		d, ok, err := parseRoCE(packets.link, p.data)
 		if err == nil && ok {
+			m.rec.Packets++
 			err = m.add(p.at, d)
 		}
 		if err != nil {
@@ -213,24 +222,31 @@ type opening struct {
 	qp, psn      uint32
 }
 
+// caller is a node, with a communication ID that it gave.
+type caller struct {
+	node netip.Addr
+	id   uint32
+}
+
 // roceReader puts connections together.
 type roceReader struct {
-	conversations []*RDMAConversation
-	openings      map[uint32]opening // by the active side's communication ID
-	replied       map[uint32]*RDMAConversation
-	halves        map[end]*half
+	rec      RDMARecording
+	openings map[caller]opening
+	replied  map[caller]*RDMAConversation // by the passive side
+	halves   map[end]*half
 }
 
 func (m *roceReader) add(at time.Time, d datagram) error {
 	if d.opcode == opManagement {
 		return m.management(at, d)
 	}
-	if d.opcode == opAck {
-		return nil
-	}
 	h := m.halves[end{d.from, d.to, d.qp}]
 	if h == nil {
-		return errNoStart
+		m.rec.Skipped++
+		return nil
+	}
+	if d.opcode == opAck {
+		return nil
 	}
 	return h.add(at, d)
 }
@@ -271,7 +287,7 @@ func (m *roceReader) management(at time.Time, d datagram) error {
 		return nil
 	}
 	b := mad[madHeader:]
-	local, remote := binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
+	local, remote := caller{d.from, binary.BigEndian.Uint32(b)}, caller{d.to, binary.BigEndian.Uint32(b[4:])}
 	switch binary.BigEndian.Uint16(mad[16:]) {
 	case cmREQ:
 		if _, twice := m.openings[local]; twice {
@@ -282,16 +298,17 @@ func (m *roceReader) management(at time.Time, d datagram) error {
 			Addrs: [2]netip.Addr{d.from, d.to}, Port: binary.BigEndian.Uint16(private[addressesPort:]),
 			Transfers: []Transfer{{At: at, Kind: CMRequest, Data: private[addressesSize:]}},
 		}
-		m.conversations = append(m.conversations, c)
+		m.rec.Conversations = append(m.rec.Conversations, c)
 		if m.openings == nil {
-			m.openings, m.halves = map[uint32]opening{}, map[end]*half{}
-			m.replied = map[uint32]*RDMAConversation{}
+			m.openings, m.halves = map[caller]opening{}, map[end]*half{}
+			m.replied = map[caller]*RDMAConversation{}
 		}
 		m.openings[local] = opening{c, uint24(b[32:]), uint24(b[44:])}
 	case cmREP:
 		o, ok := m.openings[remote]
 		if !ok {
-			return errNoStart
+			m.rec.Skipped++
+			return nil
 		}
 		if m.replied[local] != nil {
 			return nil
@@ -305,16 +322,23 @@ func (m *roceReader) management(at time.Time, d datagram) error {
 		m.halves[end{d.from, d.to, o.qp}] = &half{conversation: c, from: Passive, psn: o.psn}
 	case cmREJ:
 		o, ok := m.openings[remote]
-		if !ok || binary.BigEndian.Uint16(b[rejReason:]) != rejConsumer {
+		if !ok {
+			m.rec.Skipped++
+			return nil
+		}
+		if binary.BigEndian.Uint16(b[rejReason:]) != rejConsumer {
 			return nil
 		}
 		o.conversation.Transfers = append(o.conversation.Transfers, Transfer{
 			At: at, From: Passive, Kind: CMReject, Data: b[rejPrivate : rejPrivate+rejPrivateSize],
 		})
 	case cmRTU:
-		if c := m.replied[remote]; c != nil {
-			c.Transfers = append(c.Transfers, Transfer{At: at, Kind: CMReady})
+		c := m.replied[remote]
+		if c == nil {
+			m.rec.Skipped++
+			return nil
 		}
+		c.Transfers = append(c.Transfers, Transfer{At: at, Kind: CMReady})
 	}
 	return nil
 }

@@ -13,13 +13,14 @@ import (
 // eachRecording runs a test for the connection of each recording of kernel nodes.
 func eachRecording(t *testing.T, run func(t *testing.T, c *recording.RDMAConversation)) {
 	t.Helper()
-	for _, name := range recording.RDMANames() {
+	for _, name := range append(recording.RDMANames(), "o4-o2ib-two-rails") {
 		t.Run(name, func(t *testing.T) {
-			all, err := recording.LoadRDMA(name)
+			rec, err := recording.LoadRDMA(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, c := range all {
+			t.Logf("%d connections, %d packets of others skipped", len(rec.Conversations), rec.Skipped)
+			for _, c := range rec.Conversations {
 				run(t, c)
 			}
 		})
@@ -82,7 +83,7 @@ func TestRecordedMessages(t *testing.T) {
 func TestRecordedConversations(t *testing.T) {
 	eachRecording(t, func(t *testing.T, c *recording.RDMAConversation) {
 		for _, side := range []recording.Side{recording.Active, recording.Passive} {
-			t.Run(side.String(), func(t *testing.T) {
+			t.Run(fmt.Sprint("called by ", c.Addrs[recording.Active], ", ", side), func(t *testing.T) {
 				p := &player{t: t, side: side, cookies: map[Cookie]Cookie{}, txs: map[*Tx]bool{}}
 				for i := range c.Transfers {
 					p.at = i

@@ -17,10 +17,11 @@ import (
 //
 // o2iblnd 6 (3), 3.6 (1), 3.7
 func TestRecordedRefusals(t *testing.T) {
-	all, err := recording.LoadRefused("o2-o2ib-credits-mismatch")
+	rec, err := recording.LoadRDMA("o2-o2ib-credits-mismatch")
 	if err != nil {
 		t.Fatal(err)
 	}
+	all := rec.Conversations
 	// What each node was configured with, by its address (the notes beside the recording).
 	depth := map[string]int{"10.77.0.11": 8, "10.77.0.12": 16, "10.77.0.13": 32}
 	type event struct {
