@@ -304,7 +304,7 @@ func TestEveryCommandPrintsJSON(t *testing.T) {
 		}
 		t.Run(c.CommandPath(), func(t *testing.T) {
 			for _, example := range strings.Split(strings.TrimSpace(c.Example), "\n") {
-				args := words(example)[1:]
+				args := slices.DeleteFunc(words(example)[1:], func(word string) bool { return word == "--json" })
 				plain := runOn(t, false, args)
 				got := runOn(t, false, append([]string{"--json"}, args...))
 				if plain.stdout != "" && plain.status == exitOK && got.stdout == "" {
