@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -25,7 +26,9 @@ func (p *play) probe() {
 		p.t.Errorf("our node has called as no kernel did: %v", calls)
 	}
 	for _, c := range p.order() {
-		p.pingOn(c)
+		if !p.ended[c] {
+			p.pingOn(c)
+		}
 	}
 }
 
@@ -75,6 +78,32 @@ func (p *play) compareState() {
 	}
 }
 
+// closes has a connection end when its first side did. If that is the kernel, it says no more; our node
+// must close the connection, and have nothing left to say.
+func (p *play) closes(c *recording.Conversation, ours recording.Side) {
+	var at time.Time
+	first := ours
+	for _, side := range []recording.Side{ours, ours.Other()} {
+		if t := c.Ended[side]; c.Ends[side] != recording.EndOpen && (at.IsZero() || t.Before(at)) {
+			at, first = t, side
+		}
+	}
+	if at.IsZero() || p.role.until > 0 && at.Sub(p.begin) > p.role.until {
+		return
+	}
+	p.ends = append(p.ends, act{at.Sub(p.begin), func(p *play) {
+		p.t.Helper()
+		w := p.wire(c)
+		if first != ours {
+			w.hangUp()
+		}
+		for _, u := range w.rest() {
+			p.t.Errorf("%s: we say more than the kernel: %+v", c.Addrs[recording.Active], read(&u))
+		}
+		p.ended[c] = true
+	}})
+}
+
 // end closes our node, which has nothing to say but, as a router, that it is one
 // no more (decisions 23).
 func (p *play) end() {
@@ -118,7 +147,10 @@ func (p *play) checkAllowances() {
 			p.t.Errorf("never differs in the %s, as is allowed", name)
 		}
 	}
-	p.t.Logf("differs in %v", p.used)
+	p.t.Logf("%d units played, %d left; differs in %v", len(p.steps), p.left, p.used)
+	if p.left != p.role.left {
+		p.t.Errorf("%d units are not played, want %d", p.left, p.role.left)
+	}
 }
 
 // streams are what our node has said on each connection.

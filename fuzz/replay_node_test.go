@@ -59,8 +59,9 @@ func (p *play) addNI(i ni) {
 	}
 	p.incarnation.Store(1)
 	for _, s := range p.steps {
-		if s.ours && s.Kind == recording.KindHello && s.Hello.Src == nid {
+		if s.ours && !s.done && s.Kind == recording.KindHello && s.Hello.Src == nid {
 			p.incarnation.Store(s.Hello.SrcIncarnation)
+			break
 		}
 	}
 	if _, err := p.node.AddNI(p.t.Context(), p.driver, lnd.Config{Net: nid.Net(), NID: nid, Device: i.device}); err != nil {

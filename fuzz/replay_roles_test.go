@@ -21,6 +21,9 @@ type role struct {
 	// server.
 	server string
 	acts   []act
+	// until is when the play ends, if not with the recording; left is how many units come later.
+	until time.Duration
+	left  int
 	// peers are what the kernel knew of others in the end.
 	peers   []string
 	differs []allowance
@@ -48,6 +51,8 @@ var (
 
 var roles = slices.Concat(
 	discoveryAndRouting,
+	addedAndDeleted,
+	untilCut,
 	consoleApart,
 	selftestRoles("e-lst-brw-write-4k", nil, nil),
 	selftestRoles("e-lst-brw-write-1m", []allowance{zeroCopyRequests}, nil),
@@ -78,6 +83,52 @@ var consoleApart = []*role{
 		peers: []string{
 			"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp", "10.77.0.12@tcp multi-rail true: 10.77.0.12@tcp",
 		},
+	},
+}
+
+// addedAndDeleted has NIs that come and go.
+var addedAndDeleted = []*role{
+	{
+		file: "o7-tcp-net-del-add-push", name: "peerA", devices: ethA,
+		nis: []ni{{"10.77.0.11@tcp", "eth0"}, {"10.78.0.11@tcp1", "eth1"}},
+		acts: []act{
+			{0, discover("10.77.0.12@tcp")},
+			{1700 * time.Millisecond, removeNI("10.78.0.11@tcp1")},
+			{8200 * time.Millisecond, func(p *play) { p.addNI(ni{"10.78.0.11@tcp1", "eth1"}) }},
+			{16100 * time.Millisecond, func(p *play) { p.addNI(ni{"10.77.0.11@tcp9", "eth0"}) }},
+			{25900 * time.Millisecond, removeNI("10.77.0.11@tcp9")},
+		},
+		// When the net of a peer's primary NID goes, a kernel pushes at once to the NID that becomes the
+		// primary one. Ours asks the peer for its primary NID first, and pushes then.
+		until: 33300 * time.Millisecond, left: 15,
+		peers: []string{"10.77.0.12@tcp multi-rail true: 10.77.0.12@tcp 10.78.0.12@tcp1"},
+	},
+}
+
+// untilCut has two rails of which one is cut at 5.2 s. The GET that leaves on it at 6.4 s is lost; what comes
+// later depends on timeouts of up to 50 s.
+var untilCut = []*role{
+	{
+		file: "o6-tcp-rail-cut-recovery", name: "peerA", devices: ethA,
+		nis: []ni{{"10.77.0.11@tcp", "eth0"}, {"10.78.0.11@tcp1", "eth1"}},
+		acts: []act{
+			{0, discover("10.77.0.12@tcp")},
+			{460 * time.Millisecond, ping("10.77.0.12@tcp")},
+			{1400 * time.Millisecond, ping("10.77.0.12@tcp")},
+			{2200 * time.Millisecond, ping("10.77.0.12@tcp")},
+			{3 * time.Second, ping("10.77.0.12@tcp")},
+			{3900 * time.Millisecond, ping("10.77.0.12@tcp")},
+			{4600 * time.Millisecond, ping("10.77.0.12@tcp")},
+			{5500 * time.Millisecond, ping("10.77.0.12@tcp")},
+		},
+		until: 6300 * time.Millisecond, left: 44,
+		peers: []string{"10.77.0.12@tcp multi-rail true: 10.77.0.12@tcp 10.78.0.12@tcp1"},
+	},
+	{
+		file: "o6-tcp-rail-cut-recovery", name: "peerB", devices: ethB,
+		nis:   []ni{{"10.77.0.12@tcp", "eth0"}, {"10.78.0.12@tcp1", "eth1"}},
+		until: 6300 * time.Millisecond, left: 44,
+		peers: []string{"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp 10.78.0.11@tcp1"},
 	},
 }
 

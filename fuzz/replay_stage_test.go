@@ -102,7 +102,7 @@ func (s *stage) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.Stre
 	}
 	s.used[c] = true
 	s.slot(c) <- conn
-	return &stageStream{Stream: stream, local: from, remote: to, ready: s.gate(c)}, nil
+	return &stageStream{Stream: stream, stage: s, call: c, local: from, remote: to, ready: s.gate(c)}, nil
 }
 
 // dialSelf connects our node to itself, of which nobody hears.
@@ -114,7 +114,8 @@ func (s *stage) dialSelf(ctx context.Context, l *stageListener, from netip.AddrP
 	if err != nil {
 		return nil, err
 	}
-	return &stageStream{Stream: stream, local: from, remote: l.at, ready: make(chan struct{})}, nil
+	c := call{from, l.at}
+	return &stageStream{Stream: stream, stage: s, call: c, local: from, remote: l.at, ready: make(chan struct{})}, nil
 }
 
 // slot is where a connection of our node's waits. s.mu is held.
@@ -212,7 +213,8 @@ func (l *stageListener) Accept() (socklnd.Stream, error) {
 	from := <-l.callers
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	return &stageStream{Stream: stream, local: l.at, remote: from, ready: l.s.gate(call{from, l.at})}, nil
+	c := call{from, l.at}
+	return &stageStream{Stream: stream, stage: l.s, call: c, local: l.at, remote: from, ready: l.s.gate(c)}, nil
 }
 
 // Addr implements socklnd.Listener.
@@ -221,6 +223,8 @@ func (l *stageListener) Addr() netip.AddrPort { return l.at }
 // stageStream has the addresses of the recording.
 type stageStream struct {
 	socklnd.Stream
+	stage         *stage
+	call          call
 	local, remote netip.AddrPort
 
 	configured atomic.Bool
@@ -241,6 +245,17 @@ func (s *stageStream) Read(bufs [][]byte) (int, error) {
 		s.once.Do(func() { close(s.ready) })
 	}
 	return s.Stream.Read(bufs)
+}
+
+// Close implements socklnd.Stream: its addresses may be used again.
+func (s *stageStream) Close() error {
+	s.stage.mu.Lock()
+	if s.stage.ready[s.call] == s.ready {
+		delete(s.stage.ready, s.call)
+		delete(s.stage.used, s.call)
+	}
+	s.stage.mu.Unlock()
+	return s.Stream.Close()
 }
 
 func (s *stageStream) LocalAddr() netip.AddrPort  { return s.local }

@@ -1,6 +1,7 @@
 package fuzz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,6 +74,8 @@ type play struct {
 	role  *role
 	steps []*step
 	acts  []act
+	left  int   // units after role.until
+	ends  []act // of connections; our node may wait for an answer then
 	begin time.Time
 	us    []lnet.NID // that our node has said in a HELLO
 
@@ -86,6 +89,7 @@ type play struct {
 	selftest    *selftester      // plays selftest by itself; nil: p.send does
 
 	wires   map[*recording.Conversation]*wire
+	ended   map[*recording.Conversation]bool
 	handles map[lnet.Handle]lnet.Handle // recorded and our node's
 	used    map[allowance]int
 	calls   chan error // results of what our node was asked
@@ -110,7 +114,7 @@ func newPlay(t *testing.T, r *role) *play {
 		t.Fatal(err)
 	}
 	p := &play{t: t, role: r, acts: slices.Clone(r.acts), begin: rec.Conversations[0].Opened,
-		wires:   map[*recording.Conversation]*wire{},
+		wires: map[*recording.Conversation]*wire{}, ended: map[*recording.Conversation]bool{},
 		handles: map[lnet.Handle]lnet.Handle{}, used: map[allowance]int{},
 		calls: make(chan error, 256)}
 	var devices []socklnd.Device
@@ -133,7 +137,12 @@ func newPlay(t *testing.T, r *role) *play {
 		if err != nil {
 			t.Fatal(err)
 		}
+		p.closes(c, recording.Side(ours))
 		for _, u := range units {
+			if r.until > 0 && u.Begin.Sub(p.begin) > r.until {
+				p.left++
+				continue
+			}
 			s := &step{TimedUnit: u, c: c, at: u.Begin.Sub(p.begin), ours: u.From == recording.Side(ours)}
 			p.steps = append(p.steps, s)
 			if s.ours && s.Kind == recording.KindHello && !slices.Contains(p.us, s.Hello.Src) {
@@ -141,6 +150,7 @@ func newPlay(t *testing.T, r *role) *play {
 			}
 		}
 	}
+	slices.SortStableFunc(p.ends, func(a, b act) int { return cmp.Compare(a.at, b.at) })
 	slices.SortStableFunc(p.steps, func(a, b *step) int { return a.Begin.Compare(b.Begin) })
 	return p
 }
@@ -150,12 +160,7 @@ func newPlay(t *testing.T, r *role) *play {
 func (p *play) run() {
 	p.t.Helper()
 	for _, s := range p.steps {
-		for len(p.acts) > 0 && p.acts[0].at <= s.at {
-			do := p.acts[0].do
-			p.acts = p.acts[1:]
-			p.settle()
-			do(p)
-		}
+		p.act(s.at)
 		if !s.ours {
 			p.say(s)
 		} else if !s.done {
@@ -180,6 +185,26 @@ func (p *play) run() {
 			}
 		case <-time.After(patience):
 			p.t.Fatal("what our node was asked for has no end")
+		}
+	}
+}
+
+// act does what was done until some time.
+func (p *play) act(until time.Duration) {
+	p.t.Helper()
+	for {
+		switch end, act := len(p.ends) > 0 && p.ends[0].at <= until, len(p.acts) > 0 && p.acts[0].at <= until; {
+		case end && (!act || p.ends[0].at < p.acts[0].at):
+			do := p.ends[0].do
+			p.ends = p.ends[1:]
+			do(p)
+		case act:
+			do := p.acts[0].do
+			p.acts = p.acts[1:]
+			p.settle()
+			do(p)
+		default:
+			return
 		}
 	}
 }

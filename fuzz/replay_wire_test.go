@@ -3,11 +3,13 @@ package fuzz
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,6 +83,14 @@ func (w *wire) say(u *recording.Unit) {
 	w.t.Helper()
 	if _, err := w.conn.Write(u.Raw); err != nil {
 		w.t.Fatalf("%s: %v", u.Name(), err)
+	}
+}
+
+// hangUp has the kernel end its side of the connection, which ours may have closed already.
+func (w *wire) hangUp() {
+	w.t.Helper()
+	if err := w.conn.(*net.TCPConn).CloseWrite(); err != nil && !errors.Is(err, syscall.ENOTCONN) {
+		w.t.Fatal(err)
 	}
 }
 

@@ -64,8 +64,9 @@ type Conversation struct {
 	// Chunks are the bytes of both directions in the order in which they
 	// were seen, without retransmissions.
 	Chunks []Chunk
-	// Ends tells how each side ended.
-	Ends [2]End
+	// Ends is how each side ended, and Ended when.
+	Ends  [2]End
+	Ended [2]time.Time
 }
 
 // Stream is all that a side sent.
@@ -183,6 +184,9 @@ func (f *flow) add(s segment, at time.Time) {
 	}
 	if b := a.add(s); len(b) > 0 {
 		c.Chunks = append(c.Chunks, Chunk{At: at, From: side, Bytes: bytes.Clone(b)})
+	}
+	if c.Ends[side] == EndOpen && a.end != EndOpen {
+		c.Ended[side] = at
 	}
 	c.Ends[side] = a.end
 }
