@@ -194,13 +194,6 @@ func (i *id) connect(what string, p verbs.ConnParam, most int, accept C.int) err
 	})
 }
 
-func (i *id) Connect(p verbs.ConnParam) error {
-	return i.connect("connect", p, verbs.MaxConnectPrivate, 0)
-}
-func (i *id) Accept(p verbs.ConnParam) error {
-	return i.connect("accept", p, verbs.MaxAcceptPrivate, 1)
-}
-
 func (i *id) Reject(b []byte) error {
 	return i.call("reject", func(c *C.o2_id) C.int {
 		if len(b) > verbs.MaxRejectPrivate {

@@ -19,6 +19,7 @@ import (
 type device struct {
 	handle[*C.o2_dev]
 	context C.uintptr_t
+	anchor  *C.o2_id // has librdmacm keep the device open; nil: there was no port for it
 	w       waiter
 	attr    verbs.DeviceAttr
 	queues  atomic.Int64 // completion queues, which the library does not count
@@ -43,6 +44,7 @@ func (i *id) Device() (d verbs.Device, port int, err error) {
 			if found.w, err = newWaiter(fd, "rdma_async"); err != nil {
 				return fd
 			}
+			found.anchor = C.o2_dev_anchor(c)
 			found.attr = verbs.DeviceAttr{Name: C.GoString(&a.name[0]), Ports: int(a.ports), MaxQP: int(a.max_qp), MaxWR: int(a.max_wr), MaxPieces: int(a.max_sge),
 				MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe), MaxMR: int(a.max_mr), MaxMemory: uint64(a.max_memory), Vectors: int(a.vectors)}
 			p.devices[context] = found
@@ -105,6 +107,9 @@ func (d *device) Close() error {
 	if err == nil {
 		delete(d.p.devices, d.context)
 		d.w.end()
+		if d.anchor != nil {
+			C.o2_id_destroy(d.anchor)
+		}
 		leaveContext(d)
 		releaseRemoved()
 	}

@@ -101,9 +101,15 @@ int o2_listen(o2_chan *c, o2_addr *a, int backlog, uint64_t token, o2_id **out) 
 	if (err) return err;
 	err = negative(p_rdma_bind_addr(*out, (void *)a));
 	if (!err && !(*out)->verbs) err = -ENODEV;
-	if (!err) err = negative(p_rdma_listen(*out, backlog));
+	if (!err && backlog) err = negative(p_rdma_listen(*out, backlog));
 	if (err) o2_id_destroy(*out);
 	return err;
+}
+
+o2_id *o2_dev_anchor(o2_id *id) {
+	struct sockaddr_storage a = id->route.addr.src_storage;
+	((struct sockaddr_in *)&a)->sin_port = 0; // where sockaddr_in6 has it, too
+	return o2_listen(id->channel, (void *)&a, 0, 0, &id) ? NULL : id;
 }
 
 int o2_dial(o2_chan *c, o2_addr *src, o2_addr *dst, int timeout_ms, bool privileged, int tos, uint64_t token, o2_id **out) {

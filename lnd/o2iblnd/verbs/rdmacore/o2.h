@@ -53,6 +53,9 @@ int o2_dev_open(o2_id *id, o2_dev **out, o2_attr *a); // a descriptor to wait at
 int o2_dev_drain(o2_dev *d, o2_async *ev, int max);
 int o2_dev_port(o2_dev *d, int port, int *mtu, int *ethernet); // its state
 int o2_dev_close(o2_dev *d);
+// Librdmacm may close a device without IDs, if it missed it in the list of devices while another
+// one came or went. The anchor is an ID of no other use, bound to the device of id; NULL: there is none.
+o2_id *o2_dev_anchor(o2_id *id);
 int o2_mem_reg(o2_dev *d, uintptr_t addr, size_t len, int access, o2_mr **out, uint32_t *lkey, uint32_t *rkey);
 int o2_mem_unreg(o2_mr *m);
 int o2_cq_open(o2_dev *d, int entries, int vector, o2_cq **out, int *got); // a descriptor to wait at

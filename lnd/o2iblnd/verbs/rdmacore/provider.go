@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
@@ -56,13 +55,4 @@ func Live() int { return int(C.o2_live()) }
 
 func (p *provider) Crossings() verbs.Crossings {
 	return verbs.Crossings{Polls: p.polls.Load(), Posts: p.posts.Load(), Sleeps: p.sleeps.Load(), Events: p.events.Load(), Others: p.others.Load()}
-}
-
-func (p *provider) Close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n, k := len(p.devices), p.channels.Load(); n > 0 || k > 0 {
-		return verbs.Wrap(syscall.EBUSY, "close: %d devices and %d channels left", n, k)
-	}
-	return nil
 }
