@@ -31,10 +31,10 @@ var (
 // kind of fault must have bitten, and transfer machines must have done everything.
 const seedsPlain = 200
 
-// seedsHere is a quarter of that with the race detector, where a scenario takes five times as long.
+// seedsHere is an eighth of that with the race detector, where a scenario takes five times as long.
 func seedsHere() int {
 	if testenv.Race {
-		return seedsPlain / 4
+		return seedsPlain / 8
 	}
 	return seedsPlain
 }
