@@ -49,13 +49,7 @@ var _ transport.Core = (*Core)(nil)
 // first has them.
 func New(n *node.Node) *Core { return newCore(n) }
 
-func newCore(n engine) *Core {
-	c := &Core{node: n}
-	for k := range c.open {
-		c.open[k] = transport.OpenTMIDs()
-	}
-	return c
-}
+func newCore(n engine) *Core { return &Core{node: n} }
 
 // Name is "lnet".
 func (c *Core) Name() string { return "lnet" }

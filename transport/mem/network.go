@@ -68,11 +68,7 @@ func setDefault(field *int, value int) {
 // Core belongs to the host: what it can start is shared by all of them. EINVAL of
 // NewDomain says that a NID cannot be a host's, EADDRINUSE that another host has it.
 func (n *Network) Host(nids ...lnet.NID) transport.Core {
-	h := &host{network: n, nids: slices.Clone(nids)}
-	for k := range h.open {
-		h.open[k] = transport.OpenTMIDs()
-	}
-	return h
+	return &host{network: n, nids: slices.Clone(nids)}
 }
 
 // host is a Core.

@@ -37,6 +37,11 @@ func (t *tm) Flush(until time.Time) {
 // acquireFlushing waits until no other goroutine sleeps in Flush, and reports whether that was so
 // before the time; zero: it waits as long as it takes.
 func (t *tm) acquireFlushing(until time.Time) bool {
+	select {
+	case t.flushing <- struct{}{}: // as mostly: without a timer
+		return true
+	default:
+	}
 	var late <-chan time.Time
 	if !until.IsZero() {
 		late = time.After(time.Until(until))
