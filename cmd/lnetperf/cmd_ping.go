@@ -74,7 +74,7 @@ func (o *pingOptions) declare(f *pflag.FlagSet) {
 	f.IntVarP(&o.Buffers, "buffers", "b", o.Buffers, "`N` buffers of the server, at least 4 (default 20)")
 	f.IntVarP(&o.ReceiveBuffers, "receive-buffers", "B", 0, "`N` of them for messages, 2 to half of them (default an eighth)")
 	f.IntVarP(&o.Loops, "loops", "l", o.Loops, "`N` loops of each client (default 1)")
-	f.VarP(&o.bulkSize, "bulk-size", "d", "`SIZE` of bulk, up to 1M, for which a server alone has room (default a short text)")
+	f.VarP(&o.bulkSize, "bulk-size", "d", "`SIZE` of bulk, up to 1M (default a short text); a server alone makes room when a client has more")
 	f.IntVarP(&o.Clients, "clients", "n", o.Clients, "`N` clients at once, 1 to 32 (default 1)")
 	f.VarP(&o.delay, "delay", "D", "`TIME` that the server waits before it moves bulk")
 	f.StringVarP(&o.clientSide.NID, "client-nid", "i", "", "`NID` of the clients (default that which leads to the server, or 0@lo)")

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync/atomic"
 
 	"github.com/lnetd/lnetd/internal/perf"
 )
@@ -73,11 +74,12 @@ func (p *program) beside(ctx context.Context, o *compareOptions, f func(ctx cont
 type process struct {
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
-	ended  chan error // how it has ended
+	ended  chan error  // how it has ended
+	ending atomic.Bool // end was called
 }
 
 // startProcess starts a process that does the same as this one but for some options, and waits
-// until it is ready. When it ends, nobody answers any more, and lost is called.
+// until it is ready. If it ends before end is called, it calls lost.
 func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func(), files []*os.File, env []string, options ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -109,8 +111,11 @@ func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func
 		return nil, errors.Join(fmt.Errorf("process of the measurement: %w", err), c.stdin.Close(), command.Wait())
 	}
 	go func() {
-		c.ended <- command.Wait()
-		lost()
+		err := command.Wait()
+		if !c.ending.Load() {
+			lost()
+		}
+		c.ended <- err
 	}()
 	return c, nil
 }
@@ -120,6 +125,7 @@ func (c *process) talk() *perf.Process { return perf.NewProcess(c.stdout, c.stdi
 
 // end has it end, and waits for that.
 func (c *process) end() error {
+	c.ending.Store(true)
 	closed := c.stdin.Close()
 	if errors.Is(closed, os.ErrClosed) { // it has ended before
 		closed = nil

@@ -50,7 +50,7 @@ func TestSignals(t *testing.T) {
 		prints string
 	}{
 		{"server", "-s --until-signal -I 127.0.0.2@tcp", "ready", "", exitOK, "Errors: 0,"},
-		{"server with errors", "-s --until-signal -I 127.0.0.2@tcp", "ready", "-c -i 127.0.0.3@tcp -I 127.0.0.2@tcp -d 64K -O 0.1 -o 5", exitFailure, "Errors: 2,"},
+		{"server with errors", "-s --until-signal -I 127.0.0.2@tcp -O 0.000000001", "ready", "-c -i 127.0.0.3@tcp -I 127.0.0.2@tcp -O 0.1 -o 5", exitFailure, "Errors: 2,"},
 		{"client with errors", "-c -i 127.0.0.3@tcp -I 127.0.0.3@tcp -o 0.1 -O 1000", "loop 0: ping", "", exitSignal + int(syscall.SIGINT), "Errors: 1,"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

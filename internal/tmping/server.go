@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -81,7 +82,7 @@ func (s *Server) addBuffers(ctx context.Context, events int) error {
 		messages = min(messages, max(1, (events-s.config.Buffers)/receive))
 	}
 	s.receive = receive
-	s.scratch = make([]byte, s.config.bufferSize())
+	s.scratch = make([]byte, s.domain.Limits().BufferSize)
 	for k := range s.config.Buffers {
 		b, err := s.domain.Buffer(ctx, s.config.bufferSize())
 		if err != nil {
@@ -212,8 +213,8 @@ func (s *Server) accept(e *transport.BufferEvent) {
 		s.fail("message of %d bytes from %s: %w", e.Length, e.EndPoint, err)
 		return
 	}
-	if m.Size > s.config.bufferSize() {
-		s.fail("%s announces %d bytes, buffers have %d", e.EndPoint, m.Size, s.config.bufferSize())
+	if limit := s.domain.Limits().BufferSize; m.Size > limit {
+		s.fail("%s announces %d bytes, a buffer has %d at most", e.EndPoint, m.Size, limit)
 		return
 	}
 	r := request{kind: m.Kind, body: bytes.Clone(m.Descriptor), size: m.Size}
@@ -264,6 +265,12 @@ func (s *Server) serve() {
 func (s *Server) answer(b *transport.Buffer, r request) {
 	defer r.drop()
 	text := message.AppendText(nil, string(r.body)+message.PongText)
+	b, err := s.grow(b, len(text))
+	if err != nil {
+		s.fail("a buffer of %d bytes: %w", len(text), err)
+		s.release(b)
+		return
+	}
 	b.Queue, b.EndPoint, b.Length = transport.MsgSend, r.from, b.CopyIn(0, text)
 	b.Deadline = time.Now().Add(s.config.MessageTime)
 	s.add(b)
@@ -271,6 +278,12 @@ func (s *Server) answer(b *transport.Buffer, r request) {
 
 // move moves bulk: into the client's buffer, or out of it.
 func (s *Server) move(b *transport.Buffer, r request) {
+	b, err := s.grow(b, r.size)
+	if err != nil {
+		s.fail("a buffer of %d bytes: %w", r.size, err)
+		s.release(b)
+		return
+	}
 	b.EndPoint, b.Descriptor, b.Data = nil, r.body, r.size
 	b.Queue = transport.ActiveBulkRecv
 	if r.kind == message.Recv {
@@ -283,6 +296,28 @@ func (s *Server) move(b *transport.Buffer, r request) {
 	}
 	b.Deadline = time.Now().Add(s.config.BulkTime)
 	s.add(b)
+}
+
+// grow returns b, or a buffer of size bytes in its place if b is smaller. If it returns an
+// error, b is as it was. It registers memory, so callbacks must not call it.
+func (s *Server) grow(b *transport.Buffer, size int) (*transport.Buffer, error) {
+	if b.Size() >= size {
+		return b, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.BulkTime)
+	defer cancel()
+	larger, err := s.domain.Buffer(ctx, size)
+	if err != nil {
+		return b, err
+	}
+	if err := s.domain.Free(b); err != nil {
+		return b, errors.Join(err, s.domain.Free(larger))
+	}
+	larger.Callbacks = &s.callbacks
+	s.mu.Lock()
+	s.buffers[slices.Index(s.buffers, b)] = larger
+	s.mu.Unlock()
+	return larger, nil
 }
 
 // add queues a buffer, or frees it again.

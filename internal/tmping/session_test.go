@@ -98,6 +98,33 @@ func TestBothRoles(t *testing.T) {
 	}
 }
 
+// Given a server that was started without a size, when clients announce bulk of any size, then
+// it has a buffer for it, and keeps no more buffers than it was told to.
+//
+// transport 10.1 steps
+func TestServerGrows(t *testing.T) {
+	h := host(t)
+	s, wrong := session(DefaultConfig())
+	server, err := s.StartServer(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Server.NID = h.NID.String()
+	for _, size := range []int{64 << 10, 1 << 20, 5, 0, 40000} {
+		s.BulkSize, s.Config.Clients = size, 4
+		if _, err := s.Clients(t.Context(), h); err != nil || len(*wrong) > 0 {
+			t.Fatalf("%d bytes: %v, %v", size, err, *wrong)
+		}
+	}
+	server.quiet(t.Context())
+	if n := len(server.buffers); n != s.Buffers {
+		t.Errorf("%d buffers, want %d", n, s.Buffers)
+	}
+	if err := server.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // Given no server, when a client has done its loop, then each step has ended with an error
 // within its time limits.
 //

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+)
+
+// exampleTime bounds one example.
+const exampleTime = 5 * time.Minute
+
+// short makes a measurement take a moment.
+const short = " --time 1ms"
+
+// exampleRuns says how the examples of the help are run. They run as they are typed, but with
+// addresses, ports and sockets of the test in place of theirs.
+var exampleRuns = map[string]struct {
+	beside []string // lines that run meanwhile, until their standard input ends or SIGINT comes
+	server bool     // the example itself is such a line
+	extra  string   // options that the line has besides
+}{
+	"lnetperf ping -l 3":                                                       {},
+	"lnetperf ping --transport mem -d 1M -n 8 -l 100":                          {},
+	"lnetperf ping -i 127.0.0.2@tcp -I 127.0.0.3@tcp -l 1000 -q --json":        {extra: " --port PORT"},
+	"lnetperf ping -s -I 10.0.0.1@tcp":                                         {server: true, extra: " --port PORT"},
+	"lnetperf ping -c -I 10.0.0.1@tcp -n 4 -d 64K":                             {beside: []string{"lnetperf ping -s -I 10.0.0.1@tcp --port PORT"}, extra: " --port PORT -i 127.0.0.3@tcp"},
+	"lnetperf ping --through /run/lnetd/lnetd.sock -l 1000 --delivery poll -q": {},
+
+	"lnetperf node -a 10.0.0.1@tcp:12345:42:300":                                          {server: true, extra: " --port PORT"},
+	"lnetperf node -a 10.0.0.1@tcp:12345:42:300 --through /run/lnetd/lnetd.sock":          {server: true},
+	"lnetperf node -a 10.0.0.1@tcp:12345:42:300 -c 10.0.0.9@tcp:12345:42:298 --once -v 1": {server: true, extra: " --port PORT"},
+
+	"lnetperf console -t ping -n 100000 -s 4K --local 1x1": {},
+	"lnetperf console -t bulk -n 64 -s 1M -B 32 -b 16 -f 16K -g 8 --verify --local 2x2 --client-nid 127.0.0.2@tcp --server-nid 127.0.0.3@tcp": {extra: " --port PORT"},
+	"lnetperf console -t ping -T 5 -s 4K -C 10.0.0.1@tcp:12345:42:326 -D 10.0.0.1@tcp:12345:42:334 -c 10.0.0.2@tcp:12345:42:300 -d 10.0.0.2@tcp:12345:42:318": {
+		beside: []string{
+			"lnetperf node -a 10.0.0.1@tcp:12345:42:326 --port PORT",
+			"lnetperf node -a 10.0.0.2@tcp:12345:42:300 --port PORT",
+		},
+		extra: " --port PORT -A 10.0.0.9@tcp:12345:42:299",
+	},
+
+	"lnetperf crowd":                        {extra: short + " --rounds 1 --peers 20 --port PORT"},
+	"lnetperf crowd --peers 100 --rounds 5": {extra: short + " --port PORT"},
+	"GOMAXPROCS=1 lnetperf crowd --json":    {extra: short + " --rounds 1 --peers 20 --port PORT"},
+
+	"lnetperf compare": {extra: short + " --rounds 1 --port PORT --only 'PUT.ACK 96 B'"},
+	"lnetperf compare --only 'PUT 1 MiB' --rounds 5":                                       {extra: short + " --port PORT"},
+	"lnetperf compare --only 'TM' --apart --cpuprofile cpu.out":                            {extra: short + " --rounds 1 --port PORT"},
+	"lnetperf compare --only 'caller blocks' --against GOMAXPROCS=1":                       {extra: short + " --rounds 1 --port PORT"},
+	"lnetperf compare --only '64 in flight' --against eager_ack=7 --against min_bulk=4096": {extra: short + " --rounds 1 --port PORT"},
+	"lnetperf compare --json --rounds 9":                                                   {extra: short + " --port PORT --only 'PUT.ACK 96 B'"},
+	"lnetperf compare --hosted --stacked --only notified":                                  {extra: short + " --rounds 1"},
+}
+
+// Given the examples of every command's help, which the manual page has too, when they are typed
+// in, then each does its work.
+func TestExamples(t *testing.T) {
+	e := newExamples(t)
+	var all []string
+	var gather func(c *cobra.Command)
+	gather = func(c *cobra.Command) {
+		for line := range strings.Lines(c.Example) {
+			all = append(all, strings.TrimSpace(line))
+		}
+		for _, sub := range c.Commands() {
+			gather(sub)
+		}
+	}
+	gather((&program{stdout: io.Discard}).commands())
+	if len(all) != len(exampleRuns) {
+		t.Errorf("the help has %d examples, the table %d", len(all), len(exampleRuns))
+	}
+	for _, line := range all {
+		t.Run(line, func(t *testing.T) {
+			run, ok := exampleRuns[line]
+			if !ok {
+				t.Fatal("exampleRuns does not have it")
+			}
+			port := e.ports()
+			for _, l := range run.beside {
+				e.serve(t, port, l)
+			}
+			if run.server {
+				e.serve(t, port, line+run.extra)
+				return
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), exampleTime)
+			defer cancel()
+			if out, err := e.shell(ctx, port, line+run.extra).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// examples runs lines as a shell does.
+type examples struct {
+	*comparison
+	dir    string // working directory
+	socket string // of an lnetd for programs
+}
+
+func newExamples(t *testing.T) *examples {
+	t.Helper()
+	dir := t.TempDir()
+	e := &examples{newComparison(t), dir, filepath.Join(dir, "lnetd.sock")}
+	if err := daemontest.Build(dir); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "lnetd.yaml")
+	if err := os.WriteFile(config, []byte("lnetd: {transport: {socket: "+e.socket+"}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	control := filepath.Join(dir, "control.sock")
+	daemontest.Run(t, daemontest.Launch{
+		Name: "lnetd", Programs: dir, Socket: control,
+		Command: []string{
+			filepath.Join(dir, "lnetd"), "--config", config, "--control-socket", control,
+			"--net", "127.0.0.2@tcp", "--port", strconv.Itoa(e.ports()),
+		},
+	})
+	return e
+}
+
+// shell is a line with what belongs to the test in place of what the help has.
+func (e *examples) shell(ctx context.Context, port int, line string) *exec.Cmd {
+	line = strings.NewReplacer(
+		"10.0.0.1@", "127.0.0.2@", "10.0.0.2@", "127.0.0.3@", "10.0.0.9@", "127.0.0.4@",
+		"/run/lnetd/lnetd.sock", e.socket, "PORT", strconv.Itoa(port),
+	).Replace(line)
+	c := exec.CommandContext(ctx, "sh", "-c", strings.Replace(line, "lnetperf ", e.bin+" ", 1))
+	c.Env = os.Environ()
+	c.Dir = e.dir
+	return c
+}
+
+// serve runs a line until the test ends, when its standard input ends and SIGINT comes, and it
+// has to end well. serve returns when the line says that it is ready.
+func (e *examples) serve(t *testing.T, port int, line string) {
+	t.Helper()
+	notify, err := daemontest.NewNotify(filepath.Join(t.TempDir(), "notify"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = notify.Close() }()
+	c := e.shell(context.Background(), port, "exec "+line)
+	c.Env = append(c.Env, notify.Env())
+	var out daemontest.Log
+	c.Stdout, c.Stderr = &out, &out
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = c.Process.Signal(os.Interrupt) // it may have ended by now
+		if err := c.Wait(); err != nil {
+			t.Errorf("%s: %v\n%s", line, err, &out)
+		}
+	})
+	if err := notify.Await("READY=1", exampleTime); err != nil {
+		t.Fatalf("%s: %v\n%s", line, err, &out)
+	}
+}
