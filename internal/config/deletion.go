@@ -17,7 +17,7 @@ type Deletion struct {
 	// Nets are to be deleted with all of their NIs, NIs one by one.
 	Nets []lnet.Net
 	NIs  []NI
-	// Peers lose their Others; those that have none are deleted.
+	// Peers lose their Others, or what is Listed; those that have neither are deleted.
 	Peers  []Peer
 	Routes []Route
 	// Rules and TypedRules are places and IDs.
@@ -97,15 +97,15 @@ func (d *Deletion) net(f *fileNet) {
 	}
 }
 
-// peer takes an entry of "peer". With its primary NID among its NIDs, or none of those,
-// it is the whole peer.
+// peer takes an entry of "peer" or "peers". Of "peer", with its primary NID among its NIDs, or
+// none of those, it is the whole peer.
 func (d *Deletion) peer(f *filePeer) {
 	p, ok := f.peer()
 	if !ok {
 		return
 	}
 	for _, at := range f.nids {
-		if nids, ok := at.nids(peerNIDsMax); ok && slices.Contains(nids, p.Primary) {
+		if nids, ok := at.nids(peerNIDsMax); ok && !f.list && slices.Contains(nids, p.Primary) {
 			p.Others = nil
 		}
 	}
@@ -165,11 +165,24 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 	gateways := gatewaysOf(m.Routes)
 	for k := range d.Peers {
 		p := &d.Peers[k]
-		if len(p.Others) == 0 && gateways[p.Primary] {
-			m.wrong(p.Where, fmt.Sprintf("routes lead by the peer %s: failed to del primary peer", p.Primary), "delete the routes too")
+		if nid, ok := p.gateway(gateways); ok {
+			m.wrong(p.Where, fmt.Sprintf("routes lead by the peer %s: failed to del primary peer", nid), "delete the routes too")
 		}
 	}
 	return m.done()
+}
+
+// gateway returns a NID that routes lead through and that the deletion of p takes away.
+func (p *Peer) gateway(gateways map[lnet.NID]bool) (lnet.NID, bool) {
+	named := p.Listed
+	if named == nil && len(p.Others) == 0 {
+		named = []lnet.NID{p.Primary}
+	}
+	k := slices.IndexFunc(named, func(n lnet.NID) bool { return gateways[n] })
+	if k < 0 {
+		return lnet.NID{}, false
+	}
+	return named[k], true
 }
 
 // same tells whether o, which is up, is the NI that n names.
@@ -191,23 +204,32 @@ func (m *merge) deleteNIs(which func(*NI) bool) bool {
 
 // deletePeers deletes peers, or the NIDs that are named with them.
 func (m *merge) deletePeers(peers []Peer, absent func(where, what string)) {
-	there := map[lnet.NID]*Peer{}
-	for k := range slices.Backward(m.Peers) {
-		there[m.Peers[k].Primary] = &m.Peers[k]
-	}
-	gone := map[lnet.NID]bool{}
+	m.index()
+	m.gone = map[int]bool{}
 	for k := range peers {
 		p := &peers[k]
-		switch has := there[p.Primary]; {
-		case has == nil || gone[p.Primary]:
+		if p.Listed != nil {
+			m.deleteListed(p, absent)
+			continue
+		}
+		switch at, ok := m.ownerAt[p.Primary]; {
+		case !ok || m.gone[at]:
 			absent(p.Where, fmt.Sprintf("there is no peer %s: nothing is deleted", p.Primary))
+		case m.Peers[at].Primary != p.Primary:
+			absent(p.Where, fmt.Sprintf("%s is a further NID of the peer %s: nothing is deleted", p.Primary, m.Peers[at].Primary))
 		case len(p.Others) == 0:
-			gone[p.Primary] = true
+			m.gone[at] = true
 		default:
-			has.deleteNIDs(p, absent)
+			m.Peers[at].deleteNIDs(p, absent)
 		}
 	}
-	m.Peers = slices.DeleteFunc(m.Peers, func(p Peer) bool { return gone[p.Primary] })
+	var left []Peer
+	for k := range m.Peers {
+		if !m.gone[k] {
+			left = append(left, m.Peers[k])
+		}
+	}
+	m.Peers = left
 }
 
 // deleteNIDs deletes the other NIDs of named.

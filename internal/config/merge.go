@@ -22,6 +22,8 @@ type merge struct {
 	// routeAt and ownerAt are the places of routes, and of the peers that NIDs belong to.
 	routeAt map[routeKey]int
 	ownerAt map[lnet.NID]int
+	// gone are the places of peers that are deleted.
+	gone map[int]bool
 }
 
 // index notes the places of routes and peers.
@@ -92,8 +94,17 @@ func Add(have *State, name string, c *Config) (State, Problems, error) {
 		m.addRoute(c.Routes[k])
 	}
 	gateways := gatewaysOf(m.Routes)
+	lists := m.claim(c.Peers)
 	for k := range c.Peers {
-		m.mergePeer(&c.Peers[k], gateways)
+		at, there := lists[k]
+		switch p := &c.Peers[k]; {
+		case p.Listed == nil:
+			m.mergePeer(p, gateways)
+		case there:
+			m.refreshPeer(p, at)
+		default:
+			m.refreshPeer(p, -1)
+		}
 	}
 	m.addPolicies(c)
 	m.Drivers = c.Drivers

@@ -21,6 +21,9 @@ type Peer struct {
 	// Found says that nobody has configured the peer: it is there to be deleted, and
 	// comes again by itself.
 	Found bool
+	// Listed are all of its NIDs as a list of "peers" has them, in that order; nil: the
+	// entry adds its NIDs to those that there are.
+	Listed []lnet.NID
 	// Where is the place in the file, "name:line: key".
 	Where string
 }
@@ -32,6 +35,7 @@ type filePeer struct {
 	multiRail *place
 	nids      []place
 	lacks     bool // the primary NID, which is noted
+	list      bool // nids are all that the peer has
 }
 
 // readPeers reads "peer". Keys that describe a state are passed over.
@@ -69,7 +73,7 @@ func readPeers(at place) []filePeer {
 func readPeerLists(at place) []filePeer {
 	var peers []filePeer
 	for _, item := range at.optionalItems() {
-		p := filePeer{at: item}
+		p := filePeer{at: item, list: true}
 		list, ok := item.member("nids")
 		if !ok {
 			item.missing("nids", nidText)
@@ -84,12 +88,17 @@ func readPeerLists(at place) []filePeer {
 	return peers
 }
 
-// addPeers judges the peers. A peer that stands twice gets the NIDs of both.
+// addPeers judges the peers. A peer that stands twice gets the NIDs of both, or those of the
+// last list alone.
 func (c *Config) addPeers(list []filePeer) {
 	owner := map[lnet.NID]lnet.NID{} // primary NIDs
 	for _, f := range list {
 		p, ok := f.peer()
 		if !ok {
+			continue
+		}
+		if f.list {
+			c.refresh(p, &f, owner)
 			continue
 		}
 		_, twice := owner[p.Primary]
@@ -145,6 +154,9 @@ func (f *filePeer) peer() (Peer, bool) {
 			if nid != p.Primary && !nid.IsLoopback() && !slices.Contains(p.Others, nid) {
 				p.Others = append(p.Others, nid)
 			}
+			if f.list {
+				p.Listed = append(p.Listed, nid)
+			}
 		}
 	}
 	if len(p.Others) >= peerNIDsMax {
@@ -160,14 +172,14 @@ func (f *filePeer) peer() (Peer, bool) {
 
 // readPrimary reads the primary NID.
 func (f *filePeer) readPrimary(p *Peer) bool {
-	primary := f.primary
+	primary, most := f.primary, 1
 	switch {
 	case f.lacks:
 		return false
 	case primary == nil:
-		primary = &f.nids[0]
+		primary, most = &f.nids[0], peerNIDsMax
 	}
-	nids, ok := primary.nids(1)
+	nids, ok := primary.nids(most)
 	if !ok {
 		return false
 	}
@@ -189,4 +201,22 @@ func (p *Peer) sameNet() (lnet.NID, bool) {
 		nets[nid.Net()] = true
 	}
 	return lnet.NID{}, false
+}
+
+// Named returns the NIDs that an entry identifies a peer by, in order: those of a list, or the
+// primary one.
+func (p *Peer) Named() []lnet.NID {
+	if p.Listed != nil {
+		return p.Listed
+	}
+	return []lnet.NID{p.Primary}
+}
+
+// WithPrimary returns the peer with nid as its primary NID, if it is one of its NIDs.
+func (p *Peer) WithPrimary(nid lnet.NID) Peer {
+	out := *p
+	if slices.Contains(p.Others, nid) {
+		out.Primary, out.Others = nid, Without(p.nids(), []lnet.NID{nid})
+	}
+	return out
 }

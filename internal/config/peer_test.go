@@ -50,8 +50,8 @@ peer:
 			}},
 		{"lists", "peers:\n  - nids: {0: 1@gni, 1: 2@gni}\n  - nids: [3@gni]\n",
 			[]Peer{
-				{Primary: nidOf(t, "1@gni"), Others: nidsOf(t, "2@gni"), Where: "f:2: peers[0]"},
-				{Primary: nidOf(t, "3@gni"), Where: "f:3: peers[1]"},
+				{Primary: nidOf(t, "1@gni"), Others: nidsOf(t, "2@gni"), Listed: nidsOf(t, "1@gni", "2@gni"), Where: "f:2: peers[0]"},
+				{Primary: nidOf(t, "3@gni"), Listed: nidsOf(t, "3@gni"), Where: "f:3: peers[1]"},
 			}},
 		{"none", "peer:\npeers: []\n", nil},
 	}

@@ -164,22 +164,22 @@ func (t *nodeTask) take(ctx context.Context, s config.Step, wait bool) error {
 
 // changePeer makes a peer, deletes it, or changes its NIDs.
 func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer]) error {
-	switch {
-	case c.To == nil:
+	if c.To == nil {
 		err := t.DeletePeer(ctx, c.From.Primary, true)
 		if errors.Is(err, discovery.ErrNotFound) {
 			return nil // of a gateway that was left to discovery, or gone with its net
 		}
 		return err
-	case c.To.Found:
-		return nil // it comes back by itself
 	}
 	if c.From != nil {
-		if gone := without(c.From.Others, c.To.Others); len(gone) > 0 {
+		if gone := config.Without(c.From.Others, c.To.Others); len(gone) > 0 {
 			if err := t.DeletePeerNIDs(ctx, c.From.Primary, gone); err != nil {
 				return err
 			}
 		}
+	}
+	if c.To.Found {
+		return nil // what it has lost comes back by itself
 	}
 	o := discovery.ConfigureOptions{SingleRail: c.To.SingleRail, Lock: c.To.Locked}
 	err := t.ConfigurePeer(ctx, c.To.Primary, c.To.Others, o)
@@ -195,11 +195,6 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 		})
 	}
 	return nil
-}
-
-// without are those of a that b has not.
-func without(a, b []lnet.NID) []lnet.NID {
-	return slices.DeleteFunc(slices.Clone(a), func(n lnet.NID) bool { return slices.Contains(b, n) })
 }
 
 // setPolicies puts policies in force in place of those that there are.

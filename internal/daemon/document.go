@@ -200,6 +200,7 @@ func (b *backend) planAddition(ctx context.Context, have *config.State, r *api.C
 	if p.waits, err = b.settle(r, &c); err != nil {
 		return plan{}, err
 	}
+	b.node.keepPrimaries(c.Peers)
 	p.around, p.given, p.kept = &c, lnetdKeys(&c), b.node.addition(&c, have)
 	var more config.Problems
 	p.want, more, err = config.Add(have, r.Name, &c)
@@ -272,17 +273,6 @@ func emptyFault(name string) error {
 	}
 }
 
-// isFound tells whether discovery has found exactly the peer that an entry says, as a node's
-// own export has it.
-func (t *nodeTask) isFound(p config.Peer) bool {
-	i, ok := t.Peer(p.Primary)
-	if !ok {
-		return false
-	}
-	found := configuredPeer(&i)
-	return found.Found && found.Equal(&p)
-}
-
 // planDeletion is plan for what is to be deleted. Peers that nobody configured can be, too.
 func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api.Document) (plan, error) {
 	d, err := config.ParseDeletion(ctx, doc.Name, []byte(doc.Text), b.node.drivers.Options())
@@ -298,12 +288,7 @@ func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api
 		d.NIs = append(d.NIs, s.NIs...)
 	}
 	d.NIs = b.node.engines.resolved(d.NIs, have.Drivers, have.Drivers)
-	for k := range d.Peers {
-		i, ok := b.node.Peer(d.Peers[k].Primary)
-		if p := configuredPeer(&i); ok && p.Found && p.Primary == d.Peers[k].Primary {
-			have.Peers = append(have.Peers, p)
-		}
-	}
+	have.Peers = append(have.Peers, b.node.foundPeers(d.Peers)...)
 	want, more, err := config.Delete(have, &d)
 	return plan{want: want, warnings: slices.Concat(d.Warnings, more)}, err
 }
@@ -393,8 +378,9 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 			found.Routes = append(found.Routes, r)
 		}
 	}
-	for k := range d.Peers {
-		if p, ok := b.Peer(d.Peers[k].Primary); ok {
+	for _, nid := range namedNIDs(d.Peers) {
+		p, ok := b.Peer(nid)
+		if ok && !slices.ContainsFunc(found.Peers, func(o api.Peer) bool { return o.Primary == p.Primary }) {
 			found.Peers = append(found.Peers, p)
 		}
 	}

@@ -62,6 +62,9 @@ func drawDocument(t *rapid.T, name string, drivers Drivers) document {
 	d["route"] = drawRoutes(t, name, local)
 	peers, primaries := drawPeers(t, name)
 	d["peer"] = peers
+	if list := drawPeerLists(t, name); len(list) > 0 {
+		d["peers"] = list
+	}
 	if maybe(t, name+" udsp") {
 		d["udsp"] = []any{
 			map[string]any{"idx": 0, "src": pick(t, name+" src", "tcp", "tcp1"), "action": map[string]any{"priority": rapid.IntRange(0, 9).Draw(t, name+" priority")}},
@@ -200,6 +203,24 @@ func drawPeers(t *rapid.T, name string) (list []any, primaries []any) {
 	}
 	return list, primaries
 }
+
+// drawPeerLists draws lists of "peers", of NIDs that entries of "peer" may have too. NIDs of the
+// first of those, which may be locked, are in none.
+func drawPeerLists(t *rapid.T, name string) (list []any) {
+	var nids []any
+	for k := 1; k < 4; k++ {
+		nets := []string{"tcp", "tcp1", "o2ib"}
+		nids = append(nids, fmt.Sprintf("10.77.0.%d@%s", 20+k, nets[k%2]), fmt.Sprintf("10.80.%d.0@%s", k, nets[(k%2+1)%3]))
+	}
+	nids = rapid.Permutation(nids).Draw(t, name+" listed")
+	for k := range rapid.IntRange(0, 3).Draw(t, name+" lists") {
+		n := rapid.IntRange(1, 3).Draw(t, fmt.Sprintf("%s length of list %d", name, k))
+		list, nids = append(list, map[string]any{"nids": nids[:n]}), nids[n-maybeOne(t, name+" overlap"):]
+	}
+	return list
+}
+
+func maybeOne(t *rapid.T, what string) int { return rapid.IntRange(0, 1).Draw(t, what) }
 
 // drawAround draws what the section "lnetd" says around the node.
 func drawAround(t *rapid.T, name string, out map[string]any) {

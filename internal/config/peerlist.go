@@ -1,0 +1,173 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// refreshed returns the peer with exactly these NIDs, of which there is at least one. It keeps
+// its primary NID if that is among them. Otherwise the first one is the primary NID, and a
+// lock goes with the NID that it was for. Two NIDs on a net make it Multi-Rail.
+func (p *Peer) refreshed(nids []lnet.NID) Peer {
+	out := *p
+	if !slices.Contains(nids, p.Primary) {
+		out.Primary, out.Locked = nids[0], false
+	}
+	kept := Without(p.nids(), Without(p.nids(), nids)) // in the order that the node has them in
+	out.Others = Without(append(kept, Without(nids, kept)...), []lnet.NID{out.Primary})
+	if _, clash := out.sameNet(); clash {
+		out.SingleRail = false
+	}
+	return out
+}
+
+// Without returns the NIDs of a that are not in b.
+func Without(a, b []lnet.NID) (out []lnet.NID) {
+	for _, nid := range a {
+		if !slices.Contains(b, nid) {
+			out = append(out, nid)
+		}
+	}
+	return out
+}
+
+// elsewhere is what is said of a NID of a list that belongs to another peer.
+func (p *Peer) elsewhere(nid, owner lnet.NID) string {
+	return fmt.Sprintf("NID %d, %s, belongs to the peer %s already: it is ignored", slices.Index(p.Listed, nid), nid, owner)
+}
+
+// refresh makes p, a list of "peers", complete for the peer of c that has one of its NIDs, or a
+// new peer. owner has the primary NID of each NID's peer.
+func (c *Config) refresh(p Peer, f *filePeer, owner map[lnet.NID]lnet.NID) {
+	at := -1
+	for _, nid := range p.nids() {
+		if primary, ok := owner[nid]; ok {
+			at = slices.IndexFunc(c.Peers, func(o Peer) bool { return o.Primary == primary })
+			break
+		}
+	}
+	if at >= 0 {
+		f.at.warn("the peer %s stands twice: it has the NIDs of the last list", c.Peers[at].Primary).try("write the peer once")
+		for _, nid := range c.Peers[at].nids() {
+			delete(owner, nid)
+		}
+	}
+	var nids []lnet.NID
+	for _, nid := range p.nids() {
+		if other, taken := owner[nid]; taken {
+			f.at.warn("%s", p.elsewhere(nid, other)).try("leave it out of one of the two")
+			continue
+		}
+		nids = append(nids, nid)
+	}
+	into := p
+	if at >= 0 {
+		into = c.Peers[at]
+		into.Listed, into.Where = p.Listed, p.Where
+	}
+	into = into.refreshed(nids)
+	for _, nid := range nids {
+		owner[nid] = into.Primary
+	}
+	if at >= 0 {
+		c.Peers[at] = into
+		return
+	}
+	c.Peers = append(c.Peers, into)
+}
+
+// claim finds the peer that each list of "peers" describes: the first one that has a NID of
+// the list, and that no earlier list is for. What they do not list is free for the other
+// peers of the document, wherever these stand. The keys are places in list.
+func (m *merge) claim(list []Peer) map[int]int {
+	targets, claimed := map[int]int{}, map[int]bool{}
+	for k := range list {
+		if list[k].Listed == nil {
+			continue
+		}
+		for _, nid := range list[k].nids() {
+			if at, ok := m.ownerAt[nid]; ok && !claimed[at] {
+				targets[k], claimed[at] = at, true
+				break
+			}
+		}
+	}
+	for k, at := range targets {
+		for _, nid := range Without(m.Peers[at].nids(), list[k].nids()) {
+			delete(m.ownerAt, nid)
+		}
+	}
+	return targets
+}
+
+// refreshPeer makes a list complete for the peer at a place, or for a new one if at is negative.
+func (m *merge) refreshPeer(p *Peer, at int) {
+	var nids []lnet.NID
+	for _, nid := range p.nids() {
+		if o, owned := m.ownerAt[nid]; owned && o != at {
+			m.warn(p.Where, p.elsewhere(nid, m.Peers[o].Primary))
+			continue
+		}
+		nids = append(nids, nid)
+	}
+	if len(nids) == 0 {
+		return
+	}
+	into := *p
+	if at >= 0 {
+		into = m.Peers[at]
+		into.Locked = into.Locked || p.Locked
+		into.Where = p.Where
+	}
+	into = into.refreshed(nids)
+	if at < 0 {
+		at = len(m.Peers)
+		m.Peers = append(m.Peers, Peer{})
+	}
+	m.Peers[at] = into
+	for _, nid := range nids {
+		m.ownerAt[nid] = at
+	}
+}
+
+// deleteListed deletes the NIDs of a list from the peer that has the first of them that any has.
+// The peer goes if none is left.
+func (m *merge) deleteListed(p *Peer, absent func(where, what string)) {
+	at := -1
+	for _, nid := range p.Listed {
+		if o, ok := m.ownerAt[nid]; ok {
+			at = o
+			break
+		}
+	}
+	var gone []lnet.NID
+	for k, nid := range p.Listed {
+		switch o, ok := m.ownerAt[nid]; {
+		case !ok:
+			absent(p.Where, fmt.Sprintf("NID %d, %s, is a NID of no peer: nothing is deleted", k, nid))
+		case o != at:
+			absent(p.Where, fmt.Sprintf("NID %d, %s, belongs to another peer, %s: it stays", k, nid, m.Peers[o].Primary))
+		default:
+			gone = append(gone, nid)
+		}
+	}
+	if at < 0 {
+		return
+	}
+	has := &m.Peers[at]
+	rest := Without(has.nids(), gone)
+	if len(rest) > 0 && has.Found && rest[0] != has.Primary {
+		absent(p.Where, fmt.Sprintf("the peer %s is not configured: without its primary NID it goes as a whole, until it is discovered again", has.Primary))
+		rest = nil
+	}
+	for _, nid := range Without(has.nids(), rest) {
+		delete(m.ownerAt, nid)
+	}
+	if len(rest) > 0 {
+		*has = has.refreshed(rest)
+		return
+	}
+	m.gone[at] = true
+}

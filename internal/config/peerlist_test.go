@@ -1,0 +1,152 @@
+package config
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// peerTexts are peers, each with its primary NID first.
+func peerTexts(peers []Peer) (out []string) {
+	for k := range peers {
+		p := &peers[k]
+		text := fmt.Sprint(p.nids())
+		if p.Locked {
+			text += " locked"
+		}
+		if p.SingleRail {
+			text += " single"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func warningTexts(list Problems) (out []string) {
+	for _, w := range list {
+		out = append(out, w.Text)
+	}
+	return out
+}
+
+// A list of "peers" is all that the peer has, which any of its NIDs names. Documents are taken one
+// after another, as the design's own examples are; the same document once more changes nothing.
+//
+// lnetctl 11 (3)
+func TestPeerListsRefresh(t *testing.T) {
+	tests := []struct {
+		name      string
+		documents []string
+		want      []string
+		warnings  []string
+	}{
+		{"the design's example", []string{
+			"peers:\n- nids:\n    0: 10.2.2.3@o2ib0\n    1: 10.4.4.4@o2ib1\n",
+			"peers:\n- nids:\n    0: 10.2.2.3@o2ib0\n    1: 10.5.5.5@o2ib2\n",
+		}, []string{"[10.2.2.3@o2ib 10.5.5.5@o2ib2]"}, nil},
+		{"found by a further NID", []string{"peers: [{nids: [1@gni, 2@gni]}]", "peers: [{nids: [2@gni, 3@gni, 1@gni]}]"}, []string{"[1@gni 2@gni 3@gni]"}, nil},
+		{"without its primary NID", []string{"peers: [{nids: [1@gni, 2@gni]}]", "peers: [{nids: [3@gni, 2@gni]}]"}, []string{"[3@gni 2@gni]"}, nil},
+		{"a lock goes with its NID", []string{
+			"peer: [{primary nid: 1@gni, peer ni: [{nid: 2@gni}]}]\nlnetd: {lock_prim: [1@gni]}\n", "peers: [{nids: [2@gni]}]",
+		}, []string{"[2@gni]"}, nil},
+		{"a lock stays", []string{
+			"peer: [{primary nid: 1@gni, peer ni: [{nid: 2@gni}]}]\nlnetd: {lock_prim: [1@gni]}\n", "peers: [{nids: [3@gni, 1@gni]}]",
+		}, []string{"[1@gni 3@gni] locked"}, nil},
+		{"a NID of another peer", []string{"peers: [{nids: [1@gni]}, {nids: [2@gni, 3@gni]}]", "peers: [{nids: [1@gni, 3@gni, 4@gni]}]"},
+			[]string{"[1@gni 4@gni]", "[2@gni 3@gni]"}, []string{"NID 1, 3@gni, belongs to the peer 2@gni already: it is ignored"}},
+		{"a NID goes from one peer to another", []string{"peers: [{nids: [1@gni, 3@gni]}, {nids: [2@gni]}]", "peers: [{nids: [2@gni, 3@gni]}, {nids: [1@gni]}]"},
+			[]string{"[1@gni]", "[2@gni 3@gni]"}, nil},
+		{"a peer comes apart", []string{"peers: [{nids: [1@gni, 2@gni]}]", "peers: [{nids: [2@gni]}, {nids: [1@gni]}]"}, []string{"[2@gni]", "[1@gni]"}, nil},
+		{"peers become one", []string{"peers: [{nids: [1@gni]}, {nids: [2@gni]}]", "peers: [{nids: [3@gni, 1@gni, 2@gni]}]"},
+			[]string{"[1@gni 3@gni]", "[2@gni]"}, []string{"NID 2, 2@gni, belongs to the peer 2@gni already: it is ignored"}},
+		{"all NIDs are another's", []string{"peers: [{nids: [1@gni, 2@gni]}]", "peers: [{nids: [1@gni]}, {nids: [2@gni]}]"}, []string{"[1@gni]", "[2@gni]"}, nil},
+		{"a peer of one rail", []string{"peer: [{primary nid: 1@gni, Multi-Rail: false}]", "peers: [{nids: [1@gni, 1.1.1.1@tcp]}]"},
+			[]string{"[1@gni 1.1.1.1@tcp] single"}, nil},
+		{"two NIDs on a net make it Multi-Rail", []string{"peer: [{primary nid: 1@gni, Multi-Rail: false}]", "peers: [{nids: [1@gni, 2@gni]}]"},
+			[]string{"[1@gni 2@gni]"}, nil},
+		{"twice in one document", []string{"peers: [{nids: [1@gni, 2@gni]}, {nids: [3@gni, 2@gni]}]"}, []string{"[3@gni 2@gni]"},
+			[]string{"the peer 1@gni stands twice: it has the NIDs of the last list"}},
+		{"entries of both kinds", []string{"peer: [{primary nid: 1@gni, peer ni: [{nid: 2@gni}]}]\npeers: [{nids: [3@gni, 1@gni]}]\n"}, []string{"[1@gni 3@gni]"},
+			[]string{"the peer 1@gni stands twice: it has the NIDs of the last list"}},
+		{"NIDs of two in one document", []string{"peers: [{nids: [1@gni]}, {nids: [2@gni]}, {nids: [1@gni, 2@gni]}]"}, []string{"[1@gni]", "[2@gni]"},
+			[]string{"the peer 1@gni stands twice: it has the NIDs of the last list", "NID 1, 2@gni, belongs to the peer 2@gni already: it is ignored"}},
+		{"ranges", []string{"peers: [{nids: ['1.1.1.[1-3]@tcp']}]", "peers: [{nids: ['1.1.1.[2-4]@tcp']}]"}, []string{"[1.1.1.2@tcp 1.1.1.3@tcp 1.1.1.4@tcp]"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var have State
+			var warnings []string
+			for _, text := range tt.documents {
+				for range 2 {
+					have, warnings = added(t, &have, text)
+				}
+			}
+			if diff := cmp.Diff(tt.want, peerTexts(have.Peers)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(tt.warnings, warnings); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// added is what a document makes of a node that is have, and what there is to say of it.
+func added(t *testing.T, have *State, text string) (State, []string) {
+	t.Helper()
+	c, err := Parse("d", []byte(text), testDrivers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, warnings, err := Add(have, "d", &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return want, append(warningTexts(c.Warnings), warningTexts(warnings)...)
+}
+
+// A list of "peers" that is deleted takes away its NIDs alone, from the peer that has one of them.
+//
+// lnetctl 11 (4)
+func TestPeerListsAreDeleted(t *testing.T) {
+	const have = "peers: [{nids: [1@gni, 2@gni, 3@gni]}, {nids: [4@gni, 5@gni]}, {nids: [6@gni]}]"
+	tests := []struct {
+		name, text string
+		want       []string
+		warnings   []string
+	}{
+		{"a further NID", "peers: [{nids: {0: 2@gni}}]", []string{"[1@gni 3@gni]", "[4@gni 5@gni]", "[6@gni]"}, nil},
+		{"the primary NID", "peers: [{nids: [1@gni]}]", []string{"[2@gni 3@gni]", "[4@gni 5@gni]", "[6@gni]"}, nil},
+		{"all, in another order", "peers: [{nids: [5@gni, 4@gni]}]", []string{"[1@gni 2@gni 3@gni]", "[6@gni]"}, nil},
+		{"of several peers", "peers: [{nids: [3@gni, 2@gni]}, {nids: [6@gni]}]", []string{"[1@gni]", "[4@gni 5@gni]"}, nil},
+		{"a NID that is not there", "peers: [{nids: [7@gni, 2@gni]}]", []string{"[1@gni 3@gni]", "[4@gni 5@gni]", "[6@gni]"},
+			[]string{"NID 0, 7@gni, is a NID of no peer: nothing is deleted"}},
+		{"a NID of another peer", "peers: [{nids: [2@gni, 4@gni]}]", []string{"[1@gni 3@gni]", "[4@gni 5@gni]", "[6@gni]"},
+			[]string{"NID 1, 4@gni, belongs to another peer, 4@gni: it stays"}},
+		{"twice", "peers: [{nids: [6@gni]}, {nids: [6@gni]}]", []string{"[1@gni 2@gni 3@gni]", "[4@gni 5@gni]"},
+			[]string{"NID 0, 6@gni, is a NID of no peer: nothing is deleted"}},
+		{"one after the other", "peers: [{nids: [4@gni]}, {nids: [5@gni]}]", []string{"[1@gni 2@gni 3@gni]", "[6@gni]"}, nil},
+		{"lnetctl's form, with a further NID", "peer: [{primary nid: 2@gni}]", []string{"[1@gni 2@gni 3@gni]", "[4@gni 5@gni]", "[6@gni]"},
+			[]string{"2@gni is a further NID of the peer 1@gni: nothing is deleted"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := mustParse(t, have)
+			d, err := ParseDeletion(t.Context(), "d", []byte(tt.text), testDrivers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			left, warnings, err := Delete(&c.State, &d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, peerTexts(left.Peers)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(tt.warnings, warningTexts(warnings)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
