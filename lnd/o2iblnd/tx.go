@@ -202,7 +202,7 @@ func (t *tx) done(d *protocol.Done) error {
 		return messageError("send", t.c.p.nid, lnd.StatusLocalInterrupt, lnd.ErrRecalled)
 	case d.Failure != nil:
 		err := failed("send", t.c.p.nid, d.Failure)
-		err.Status = t.resendable(err.Status)
+		err.Status = resendable(err.Status, t.Begun(), t.c.ending)
 		return err
 	case d.Replied && d.Sure < d.Length:
 		f := &protocol.Failure{Health: protocol.RemoteError, Errno: syscall.EIO, Err: errShortAnswer}
@@ -212,16 +212,17 @@ func (t *tx) done(d *protocol.Done) error {
 	return nil
 }
 
-// resendable is the health class of a failure, by whether the peer may have seen the
-// message: only one that it has not may be sent again. A kernel takes the other risk
-// (o2iblnd 13.3).
-func (t *tx) resendable(s lnd.Status) lnd.Status {
+// resendable is the health class of a failure, by whether something of the message was posted,
+// so that the peer may have seen it: only one that it has not may be sent again. A PUT whose
+// PUT_DONE is queued was matched by the peer. A kernel takes the other risk (o2iblnd 13.3). ending
+// means that the connection was being closed when the message failed.
+func resendable(s lnd.Status, begun, ending bool) lnd.Status {
 	switch {
-	case t.Begun() && s == lnd.StatusRemoteDropped:
+	case begun && s == lnd.StatusRemoteDropped:
 		return lnd.StatusRemoteError
-	case t.Begun() && s == lnd.StatusLocalAborted:
+	case begun && (s == lnd.StatusLocalAborted || s == lnd.StatusLocalTimeout):
 		return lnd.StatusLocalError
-	case !t.Begun() && s == lnd.StatusLocalError && t.c.ending:
+	case !begun && s == lnd.StatusLocalError && ending:
 		return lnd.StatusLocalDropped
 	}
 	return s
