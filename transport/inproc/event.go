@@ -24,6 +24,7 @@ var (
 	errCanceled error = syscall.ECANCELED
 	errTimedOut error = syscall.ETIMEDOUT
 	errNoSender       = fmt.Errorf("inproc: the message has no usable sender: %w", syscall.EPROTO)
+	errGivenUp  error = &Error{syscall.EHOSTUNREACH, errors.New("given up before it was sent")}
 )
 
 // judge says what an event of the op's descriptor means, and, if something is to be told,
@@ -111,12 +112,16 @@ func (b *buffer) unlinked(e *portals.Event) error {
 
 // failure is the error of an event, with its errno. What was under way when its descriptor
 // was unlinked timed out, as LNet has it (lnet-core 3.4): who has canceled it knows better.
+// Without a cancel the node has given up a message that still waited: its NI was removed
+// (lnet-core 12.5), or its answer is overdue (lnet-core 6.4).
 func (b *buffer) failure(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, portals.ErrCanceled), b.canceled && errors.Is(err, portals.ErrTimedOut):
+	case b.canceled && (errors.Is(err, portals.ErrCanceled) || errors.Is(err, portals.ErrTimedOut)):
 		return errCanceled
+	case errors.Is(err, portals.ErrCanceled):
+		return errGivenUp
 	}
 	return wrap(err)
 }
