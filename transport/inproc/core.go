@@ -84,6 +84,9 @@ func (c *Core) occupy(a transport.Address) (uint16, *portals.Claim, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id, err := c.open[a.Portal].Choose(func(id uint16) (_ bool, err error) {
+		if c.book.find(a.Portal, id) != nil { // a claim looks at all that is on the portal
+			return false, nil
+		}
 		if claim, err = c.claim(a.Portal, id); errors.Is(err, portals.ErrTaken) {
 			return false, nil
 		}
