@@ -294,13 +294,13 @@ func TestNothingIsAllocatedOverDrivers(t *testing.T) {
 		for _, typ := range []lnet.MsgType{lnet.MsgPut, lnet.MsgGet} {
 			t.Run(fmt.Sprintf("%s %s", typ, name), func(t *testing.T) {
 				x := newSeries(t, typ, 1, pair)
-				x.run(t, 2000)
+				x.run(t, testenv.Fewer(2000))
 				per := 1.0
-				for range 5 { // a collection that empties the pools spoils one series
-					const n = 5000
+				for range testenv.Fewer(5) { // a collection that empties the pools spoils one series
+					n := testenv.Fewer(5000)
 					before := mallocs()
 					x.run(t, n)
-					per = min(per, float64(mallocs()-before)/n)
+					per = min(per, float64(mallocs()-before)/float64(n))
 				}
 				if per > 0.02 && !testenv.Race {
 					t.Errorf("%.3f allocations per request and its answer, want 0", per)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
@@ -369,7 +370,8 @@ func TestLoopback(t *testing.T) {
 				con.test(0), brw(con.test(1), message.BRWRead, 1<<20, message.CheckFull),
 				brw(con.test(2), message.BRWWrite, 1<<20, message.CheckFull),
 			} {
-				q.Loop, q.Concurrency, q.Batch = 200, 4, uint64(batch)
+				loop := testenv.Fewer(200)
+				q.Loop, q.Concurrency, q.Batch = uint32(loop), 4, uint64(batch)
 				if batch == 0 {
 					con.make(&self, true)
 				}
@@ -381,7 +383,7 @@ func TestLoopback(t *testing.T) {
 				con.run(&self, q.Batch)
 				con.idle(&self, q.Batch)
 				h, _ := p.Latency(q.Batch, 2)
-				if r := con.stat(&self); r.Framework.BRWErrors+r.Framework.PingErrors != 0 || h.Count() != 800 {
+				if r := con.stat(&self); r.Framework.BRWErrors+r.Framework.PingErrors != 0 || h.Count() != uint64(4*loop) {
 					t.Errorf("%v: %d RPCs, %+v, %+v", id, h.Count(), r.Framework, r.RPC)
 				}
 			}

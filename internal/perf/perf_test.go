@@ -50,7 +50,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	for _, s := range steady {
 		t.Run(s.name, func(t *testing.T) {
 			x := s.x
-			x.n = 300
+			x.n = testenv.Fewer(300)
 			run := func() uint64 {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
@@ -65,7 +65,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			// machine under load starts a drainer now and then: that does not
 			// grow with the messages, of which each would add 1 at least.
 			few := run()
-			x.n = 3000
+			x.n = testenv.Fewer(3000)
 			many := run()
 			if per := (float64(many) - float64(few)) / 2700; per > 0.2 && !testenv.Race {
 				t.Errorf("%.3f allocations per message, want 0", per)

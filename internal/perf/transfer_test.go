@@ -42,9 +42,9 @@ func TestTransfersAllocateNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := machines(t, c.delivery)
 			x := c.x
-			few, many := 600, 3000
+			few, many := testenv.Fewer(600), testenv.Fewer(3000)
 			if x.bulk() {
-				few, many = 160, 800
+				few, many = testenv.Fewer(160), testenv.Fewer(800)
 			}
 			run := func(n int) float64 {
 				x.n = n

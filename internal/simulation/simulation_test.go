@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	seeds  = flag.Int("seeds", seedsHere(), "number of seeds")
+	seeds  = flag.Int("seeds", testenv.Fewer(seedsPlain), "number of seeds")
 	first  = flag.Uint64("first", 1, "the first seed")
 	report = flag.String("report", "", "a file that the report is written to")
 )
@@ -30,14 +30,6 @@ var (
 // seedsPlain is the number of seeds of an ordinary test run, in which every
 // kind of fault must have bitten, and transfer machines must have done everything.
 const seedsPlain = 200
-
-// seedsHere is an eighth of that with the race detector, where a scenario takes five times as long.
-func seedsHere() int {
-	if testenv.Race {
-		return seedsPlain / 8
-	}
-	return seedsPlain
-}
 
 // TestSeeds runs scenarios.
 //

@@ -33,7 +33,7 @@ func NeedCommand(t testing.TB, command, debianPackage string) {
 // it and at least once. It is for tests whose goroutines have nothing in common.
 func Fewer(n int) int {
 	if Race {
-		return max(n/8, 1)
+		return min(n, max(n/8, 1))
 	}
 	return n
 }
