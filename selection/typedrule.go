@@ -66,7 +66,8 @@ func (r *TypedRule) check() error {
 	return nil
 }
 
-func (r *TypedRule) sameMatch(o *TypedRule) bool {
+// SameMatch reports whether both rules are about the same objects.
+func (r *TypedRule) SameMatch(o *TypedRule) bool {
 	return r.Type == o.Type && r.Pattern.Equal(o.Pattern) && r.Local.Equal(o.Local) && r.Remote.Equal(o.Remote)
 }
 
@@ -84,7 +85,7 @@ func (p *Policies) AddTyped(r TypedRule) (int, error) {
 		return 0, fmt.Errorf("add %s rule: id %d: %w", r.Type, r.ID, ErrInvalid)
 	}
 	for k := range p.typed {
-		if old := &p.typed[k]; old.ID == r.ID || old.sameMatch(&r) {
+		if old := &p.typed[k]; old.ID == r.ID || old.SameMatch(&r) {
 			return 0, fmt.Errorf("add %s rule: like the one with id %d: %w", r.Type, old.ID, ErrExists)
 		}
 	}
@@ -98,17 +99,22 @@ func (p *Policies) AddTyped(r TypedRule) (int, error) {
 	return r.ID, nil
 }
 
+// HasPattern reports whether the rule has a pattern of any kind.
+func (r *TypedRule) HasPattern() bool {
+	return !r.Pattern.IsZero() || !r.Local.IsZero() || !r.Remote.IsZero()
+}
+
 // DeleteTyped removes the rule of the type of r that has its ID, unless that is
 // AnyID, and its patterns, unless it has none. ErrNotFound: no rule has both;
 // ErrInvalid: neither is given.
 func (p *Policies) DeleteTyped(r TypedRule) error {
-	unnamed := r.Pattern.IsZero() && r.Local.IsZero() && r.Remote.IsZero()
+	unnamed := !r.HasPattern()
 	if r.ID < 0 && unnamed {
 		return fmt.Errorf("delete %s rule: neither id nor pattern: %w", r.Type, ErrInvalid)
 	}
 	for k := range p.typed {
 		t := &p.typed[k]
-		if t.Type == r.Type && (r.ID < 0 || t.ID == r.ID) && (unnamed || t.sameMatch(&r)) {
+		if t.Type == r.Type && (r.ID < 0 || t.ID == r.ID) && (unnamed || t.SameMatch(&r)) {
 			p.typed = slices.Delete(p.typed, k, k+1)
 			p.revision++
 			return nil

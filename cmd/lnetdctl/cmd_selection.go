@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -63,17 +65,29 @@ func (o *selectionOptions) addID(c *cobra.Command, usage string) {
 	c.Flags().StringVar(&o.id, "id", "", usage)
 }
 
-func (k *ruleKind) synopsis(verb string) string {
+func (k *ruleKind) synopsis(verb string, optional bool) string {
+	form := " --%s PATTERN"
+	if optional {
+		form = " [--%s PATTERN]"
+	}
 	for _, name := range k.patterns {
-		verb += " --" + name + " PATTERN"
+		verb += fmt.Sprintf(form, name)
 	}
 	return verb
+}
+
+// single is what a pattern of the rules may name alone.
+func (k *ruleKind) single() string {
+	if k.name == "net" {
+		return "net"
+	}
+	return "NID"
 }
 
 func (p *program) selectionAddCommand(k *ruleKind) *cobra.Command {
 	var o selectionOptions
 	c := leaf(manual{
-		use: k.synopsis("add") + " [--priority N] [--id N]", short: "add a rule", long: k.long,
+		use: k.synopsis("add", false) + " [--priority N] [--id N]", short: "add a rule", long: k.long,
 		example: "lnetdctl selection " + k.name + " add " + k.example,
 		exits:   udspExits,
 	}, func(ctx context.Context) error {
@@ -92,7 +106,7 @@ func (p *program) selectionAddCommand(k *ruleKind) *cobra.Command {
 func (p *program) selectionDelCommand(k *ruleKind) *cobra.Command {
 	var o selectionOptions
 	c := leaf(manual{
-		use: k.synopsis("del") + " | --id N", short: "delete a rule",
+		use: k.synopsis("del", false) + " | --id N", short: "delete a rule",
 		long:    "The rule is named by its id, by its patterns, or by both, which must then agree.",
 		example: "lnetdctl selection " + k.name + " del --id 0",
 		exits:   udspExits,
@@ -111,8 +125,9 @@ func (p *program) selectionDelCommand(k *ruleKind) *cobra.Command {
 func (p *program) selectionShowCommand(k *ruleKind) *cobra.Command {
 	var o selectionOptions
 	c := leaf(manual{
-		use: "show [--id N]", short: "print the rules",
-		long:    `Of rules about the same object the first one decides.`,
+		use: k.synopsis("show", true) + " [--id N]", short: "print the rules",
+		long: `Of rules about the same object the first one decides. With a pattern only
+rules that have it, or that match it if it is a single ` + k.single() + `, are printed.`,
 		example: "lnetdctl selection " + k.name + " show",
 		exits:   udspExits,
 	}, func(ctx context.Context) error {
@@ -125,12 +140,38 @@ func (p *program) selectionShowCommand(k *ruleKind) *cobra.Command {
 			id = strconv.Itoa(*r.ID)
 		}
 		return show(p, selectionErrors("show"), classic,
-			func(c *client.Client) ([]api.SelectionRule, error) { return c.Selection(ctx, k.name, id) },
+			func(c *client.Client) ([]api.SelectionRule, error) {
+				rules, err := c.Selection(ctx, k.name, id)
+				return slices.DeleteFunc(rules, func(o api.SelectionRule) bool { return !covers(&o, &r) }), err
+			},
 			func(rules []api.SelectionRule) any { return api.Selection{Rules: rules} },
 			selectionDocument)
 	})
+	o.addPatterns(c, k)
 	o.addID(c, "print the rule with the id `N` only")
 	return c
+}
+
+// covers reports whether a rule has the patterns of a filter, or matches the nets and NIDs that
+// these are.
+func covers(rule, filter *api.SelectionRule) bool {
+	for _, p := range [][2]lnet.Pattern{
+		{rule.Net, filter.Net}, {rule.NID, filter.NID}, {rule.Local, filter.Local}, {rule.Remote, filter.Remote},
+	} {
+		if !p[1].IsZero() && !p[0].Equal(p[1]) && !coversOne(p[0], p[1]) {
+			return false
+		}
+	}
+	return true
+}
+
+// coversOne reports whether a pattern matches one that is a single net or NID.
+func coversOne(pattern, one lnet.Pattern) bool {
+	if n, ok := one.OneNet(); ok && !one.HasAddress() {
+		return pattern.MatchNet(n)
+	}
+	nid, err := lnet.ParseNID(one.String())
+	return err == nil && pattern.MatchNID(nid)
 }
 
 func selectionErrors(op string) errorForm {

@@ -20,8 +20,9 @@ type Deletion struct {
 	// Peers lose their Others, or what is Listed; those that have neither are deleted.
 	Peers  []Peer
 	Routes []Route
-	// Rules and TypedRules are places and IDs.
-	Rules, TypedRules []Numbered
+	// Rules are places.
+	Rules      []Numbered
+	TypedRules []TypedDeletion
 	// Globals are the keys of "global": some get their defaults.
 	Globals map[string]bool
 	// Routing ends, and Buffers get their defaults.
@@ -62,7 +63,7 @@ func ParseDeletion(ctx context.Context, name string, data []byte, drivers []Driv
 		d.peer(&f.peers[k])
 	}
 	d.Rules = indexes(f.rules, "idx")
-	d.TypedRules = indexes(f.typed, "id")
+	d.TypedRules = readTypedDeletions(f.typed)
 	var err error
 	d.Warnings, err = r.judged()
 	return d, err
@@ -153,7 +154,8 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 	}
 	m.Routes = slices.DeleteFunc(slices.Clone(m.Routes), func(r Route) bool { return stay[r.key()] == nil })
 	m.deletePeers(d.Peers, absent)
-	m.deleteRules(d, absent)
+	m.deleteRules(d.Rules, absent)
+	m.deleteTypedRules(d.TypedRules, absent)
 	m.reset(d.Globals)
 	if d.Routing {
 		m.Routing = RoutingOff
@@ -243,9 +245,9 @@ func (p *Peer) deleteNIDs(named *Peer, absent func(where, what string)) {
 }
 
 // deleteRules deletes rules, the places of which are those before anything is deleted.
-func (m *merge) deleteRules(d *Deletion, absent func(where, what string)) {
-	m.Rules, m.TypedRules = slices.Clone(m.Rules), slices.Clone(m.TypedRules)
-	rules := slices.SortedStableFunc(slices.Values(d.Rules), func(a, b Numbered) int { return a.Number - b.Number })
+func (m *merge) deleteRules(list []Numbered, absent func(where, what string)) {
+	m.Rules = slices.Clone(m.Rules)
+	rules := slices.SortedStableFunc(slices.Values(list), func(a, b Numbered) int { return a.Number - b.Number })
 	rules = slices.CompactFunc(rules, func(a, b Numbered) bool { return a.Number == b.Number })
 	for _, r := range slices.Backward(rules) {
 		if r.Number >= len(m.Rules) {
@@ -253,18 +255,6 @@ func (m *merge) deleteRules(d *Deletion, absent func(where, what string)) {
 			continue
 		}
 		m.Rules = slices.Delete(m.Rules, r.Number, r.Number+1)
-	}
-	for _, r := range d.TypedRules {
-		had := len(m.TypedRules)
-		for k := range m.TypedRules {
-			if m.TypedRules[k].ID == r.Number {
-				m.TypedRules = slices.Delete(m.TypedRules, k, k+1)
-				break
-			}
-		}
-		if len(m.TypedRules) == had {
-			absent(r.Where, fmt.Sprintf("there is no rule with id %d: nothing is deleted", r.Number))
-		}
 	}
 }
 

@@ -23,6 +23,9 @@ type Given struct {
 	Networks bool
 	// CommandLine is what the command line says over the file.
 	CommandLine Override
+	// RuleIDs are the IDs that Config.TypedRules have in the file. Others were assigned when it
+	// was read.
+	RuleIDs map[int]bool
 	// Indexes are the "idx" of Config.Rules, in their order.
 	Indexes []int
 }

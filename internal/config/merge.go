@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -280,14 +279,7 @@ func (m *merge) addPolicies(c *Config) {
 	for _, r := range m.TypedRules {
 		_, _ = p.AddTyped(r)
 	}
-	for _, r := range c.TypedRules {
-		if slices.ContainsFunc(p.Typed(), func(o selection.TypedRule) bool { return reflect.DeepEqual(o, r) }) {
-			continue
-		}
-		if _, err := p.AddTyped(r); err != nil {
-			m.wrong("selection", err.Error(), "delete the rule that there is first: lnetdctl selection "+r.Type.String()+" del")
-		}
-	}
+	m.addTypedRules(&p, c)
 	m.TypedRules = p.Typed()
 }
 

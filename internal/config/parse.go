@@ -44,9 +44,10 @@ func (r *reading) config(data []byte, c Config) (Config, error) {
 		c.addRoute(at)
 	}
 	indexes := c.addRules(f.rules)
-	c.addTypedRules(f.typed)
+	ids := c.addTypedRules(f.typed)
 	c.applyRouting(&f)
 	c.Given = f.given(indexes)
+	c.Given.RuleIDs = ids
 	if len(r.problems) == 0 {
 		r.checkDrivers(&c)
 	}

@@ -3,10 +3,8 @@ package config
 import (
 	"cmp"
 	"errors"
-	"math"
 	"slices"
 
-	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
@@ -114,76 +112,4 @@ func (p place) rulePattern() (lnet.Pattern, bool) {
 		return lnet.Pattern{}, true
 	}
 	return p.pattern()
-}
-
-// ruleTypes are the values of "type" in "selection", ruleTypeWords their names.
-var (
-	ruleTypes     = []selection.RuleType{selection.RuleNet, selection.RuleNID, selection.RulePeer}
-	ruleTypeWords = Words{selection.RuleNet.String(), selection.RuleNID.String(), selection.RulePeer.String()}
-)
-
-// addTypedRules takes the items of "selection" (lnetctl 11). Those without an ID
-// get what is free when those with one have theirs.
-func (c *Config) addTypedRules(list []place) {
-	type item struct {
-		at   place
-		rule selection.TypedRule
-	}
-	var items []item
-	for _, at := range list {
-		if r, ok := readTypedRule(at); ok {
-			items = append(items, item{at, r})
-		}
-	}
-	slices.SortStableFunc(items, func(a, b item) int {
-		return cmp.Compare(unsigned(a.rule.ID), unsigned(b.rule.ID))
-	})
-	var p selection.Policies
-	for _, i := range items {
-		if _, err := p.AddTyped(i.rule); err != nil {
-			i.at.wrong("%v", err)
-		}
-	}
-	c.TypedRules = p.Typed()
-}
-
-// unsigned puts AnyID behind all IDs.
-func unsigned(id int) uint { return uint(id) }
-
-func readTypedRule(at place) (selection.TypedRule, bool) {
-	r := selection.TypedRule{ID: selection.AnyID}
-	var typ, priority *place
-	good := true
-	for _, m := range at.members(false) {
-		ok := true
-		switch m.key {
-		case "type":
-			typ = &m.value
-		case "net", "nid":
-			r.Pattern, ok = m.value.pattern()
-		case "local":
-			r.Local, ok = m.value.pattern()
-		case "remote":
-			r.Remote, ok = m.value.pattern()
-		case "priority":
-			priority = &m.value
-			r.Priority, ok = m.value.priority()
-		case "id":
-			r.ID, ok = m.value.in(api.RuleIDRange)
-		}
-		good = good && ok
-	}
-	if priority == nil {
-		at.missing("priority", Whole{0, math.MaxInt32})
-		good = false
-	}
-	if typ == nil {
-		at.missing("type", ruleTypeWords)
-		return r, false
-	}
-	k, ok := typ.word(ruleTypeWords)
-	if ok {
-		r.Type = ruleTypes[k]
-	}
-	return r, good && ok
 }

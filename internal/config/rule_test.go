@@ -127,7 +127,7 @@ func TestTypedRuleErrors(t *testing.T) {
 		{"a NID for a net", "lnetd:\n  selection:\n  - {type: net, net: 1@gni, priority: 1}\n", []string{"f:3: lnetd.selection[0]: "}},
 		{"an ID twice", "selection:\n  - {id: 1, type: net, net: tcp, priority: 1}\n  - {id: 1, type: net, net: tcp1, priority: 1}\n",
 			[]string{"f:3: selection[1]: "}},
-		{"a rule twice", "selection:\n  - {type: net, net: tcp, priority: 1}\n  - {type: net, net: tcp, priority: 2}\n",
+		{"a rule twice, with two priorities", "selection:\n  - {type: net, net: tcp, priority: 1}\n  - {type: net, net: tcp, priority: 2}\n",
 			[]string{"f:3: selection[1]: "}},
 	})
 }
