@@ -38,6 +38,7 @@ type engines struct {
 type localNI struct {
 	config.NI        // as it was configured, with what is in force; Own: its NID
 	device    string // which it is on
+	former    string // the name that its device had when it was configured, if it was renamed since
 	waits     error  // why it is not up; nil: it is
 	// shown are the options in force when it came up or was changed.
 	shown map[string]int64

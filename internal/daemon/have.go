@@ -13,10 +13,11 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// have is what the node, which is up, is configured to be, by whomever. It is read from
-// the node and its drivers and kept nowhere else, so that it is always true. Peers that
-// nobody has configured are not in it. Who calls it has its turn among the changes.
+// have is what the node, which is up, is configured to be, by a file, a document or commands.
+// It is read from the node and its drivers and kept nowhere else, so that it is always true.
+// Peers that were only discovered are not in it. The caller has its turn among the changes.
 func (t *nodeTask) have(ctx context.Context) (config.State, error) {
+	t.engines.follow(t.NIs())
 	s := config.State{
 		NIs: t.engines.configured(),
 		Parameters: config.Parameters{

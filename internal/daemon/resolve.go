@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,9 +10,10 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
 )
 
-// find is the place of an NI by its names; negative: there is none.
+// find returns the place of an NI by its names, or -1.
 func (e *engines) find(ni *config.NI) int {
 	for k := range e.nis {
 		if o := &e.nis[k]; o.Net == ni.Net && o.Device == ni.Device && o.NID == ni.NID {
@@ -31,6 +33,25 @@ func (e *engines) configured() []config.NI {
 		out = append(out, e.nis[k].NI)
 	}
 	return out
+}
+
+// follow gives NIs whose device was renamed, and that have followed it, the name that it has
+// now: that one works at the next start (decisions 98).
+func (e *engines) follow(infos []node.NIInfo) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for k := range e.nis {
+		l := &e.nis[k]
+		at := slices.IndexFunc(infos, func(i node.NIInfo) bool { return i.NID == l.Own })
+		if l.waits != nil || at < 0 || infos[at].Device == l.device {
+			continue
+		}
+		l.device = infos[at].Device
+		if l.Device != "" {
+			l.former = cmp.Or(l.former, l.Device)
+			l.Device = l.device
+		}
+	}
 }
 
 // resolved returns NIs of a document in the form that have.NIs has: the same NI has the same
@@ -187,7 +208,7 @@ func fill(to *int, n int) {
 	}
 }
 
-// showsUnasked tells whether an option is in force on an NI that nobody has asked for, as
+// showsUnasked reports whether an option is in force on an NI although it was not set, as
 // the connections per peer that follow from the link's speed: its export has it, and means
 // nothing by it.
 func (l *localNI) showsUnasked(name, text string) bool {
@@ -199,20 +220,21 @@ func (l *localNI) showsUnasked(name, text string) bool {
 	return !asked && shown && strconv.FormatInt(n, 10) == text
 }
 
-// same tells whether a document's NI on the same net is one that there is, by whatever
-// names.
+// same reports whether a document's NI on the same net is one that there is, under any of
+// its names. A document from before its device was renamed has the former name.
 func (d *Driver) same(o *localNI, ni *config.NI) bool {
 	if o.Device == ni.Device && o.NID == ni.NID {
 		return true
 	}
-	if o.Own.IsZero() || ni.Device != "" && ni.Device != o.device {
-		return false // what waits has no other names
+	configured := ni.Device != "" && (ni.Device == o.Device || ni.Device == o.former)
+	if o.Own.IsZero() || ni.Device != "" && ni.Device != o.device && !configured {
+		return false // an NI that waits has no other names
 	}
 	nid := ni.NID
 	if nid.IsZero() && d.Usable != nil {
-		nid, _, _ = d.Usable(ni) // none: the interface is away
+		nid, _, _ = d.Usable(ni) // zero: the interface is away
 	}
-	return nid == o.Own || nid.IsZero() && ni.Device != "" && o.Device == ni.Device
+	return nid == o.Own || nid.IsZero() && configured
 }
 
 // present is the NID that an NI which there is would have now: its own, but for one that is

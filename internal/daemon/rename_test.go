@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// indexedNetwork is a host whose devices keep their index when they are renamed.
+type indexedNetwork struct{ *changingNetwork }
+
+func (n indexedNetwork) DeviceAt(index int) (socklnd.Device, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, d := range n.devices {
+		if d.Index == index {
+			return d, nil
+		}
+	}
+	return socklnd.Device{}, syscall.ENODEV
+}
+
+// numbered is device with an index.
+func numbered(index int, name, addr string) socklnd.Device {
+	d := device(name, addr)
+	d.Index = index
+	return d
+}
+
+// interfaces are those of a configuration, by net.
+func interfaces(c *api.Configuration) (all []string) {
+	for _, n := range c.Nets {
+		for k := range n.NIs {
+			all = append(all, n.Net.String()+" "+strings.Join(n.NIs[k].Interfaces, ","))
+		}
+	}
+	return all
+}
+
+// Given NIs named by a device, by a device and a NID, and by a NID alone, when the device is
+// renamed, then the configuration has the name that works at the next start; the document with
+// the former name changes nothing, and so does that with the new one.
+//
+// decisions 98
+func TestConfigurationFollowsARenamedDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eth1 := numbered(3, "eth1", "10.78.0.11/24")
+		n := indexedNetwork{&changingNetwork{fakeNetwork: host(lo, numbered(2, "eth0", "10.77.0.11/24"), eth1)}}
+		const document = `
+net:
+  - {net type: tcp, local NI(s): [{interfaces: {0: eth0}}]}
+  - {net type: tcp1, local NI(s): [{nid: 10.77.0.11@tcp1, interfaces: {0: eth0}}]}
+  - {net type: tcp2, local NI(s): [{nid: 10.77.0.11@tcp2}]}
+  - {net type: tcp3, local NI(s): [{interfaces: {0: eth1}}]}
+  - {net type: tcp4, local NI(s): [{interfaces: {0: eth9}}]}
+`
+		r := startNodeWith(t, parse(t, document), Drivers{TCP(n)}).ready(t)
+		for _, name := range []string{"fast0", "fast1"} { // twice
+			n.set(lo, numbered(2, name, "10.77.0.11/24"), eth1)
+			c := r.configuration(t)
+			if got, want := interfaces(&c), []string{"tcp " + name, "tcp1 " + name, "tcp2 " + name, "tcp3 eth1", "tcp4 eth9"}; !slices.Equal(got, want) {
+				t.Fatalf("after eth0 was renamed %s: %q", name, got)
+			}
+			renamed := strings.ReplaceAll(document, "eth0", name)
+			for _, text := range []string{document, renamed} {
+				for _, mode := range []api.Mode{api.ModeAdd, api.ModeReplace} {
+					done, err := r.document(t, mode, text)
+					if err != nil || len(done.Commands) > 0 {
+						t.Errorf("%v of a document of the same NIs: %q, %v", mode, done.Commands, err)
+					}
+				}
+			}
+		}
+		var err error
+		busy := r.InTurn(t.Context(), func() {
+			err = r.DeleteNet(t.Context(), api.NetDeletion{Net: lnet.MakeNet(lnet.TypeTCP, 0), Interfaces: []string{"fast1"}})
+		})
+		if err := errors.Join(busy, err); err != nil {
+			t.Errorf("the NI is deleted by the name that is shown: %v", err)
+		}
+	})
+}
+
+// Given a device that was renamed and another one that has its name now, when a document names
+// that one, then the NI moves: the name means another device.
+func TestFormerNameOfAnotherDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := indexedNetwork{&changingNetwork{fakeNetwork: host(lo, numbered(2, "eth0", "10.77.0.11/24"))}}
+		const document = "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}}]}]\n"
+		r := startNodeWith(t, parse(t, document), Drivers{TCP(n)}).ready(t)
+		n.set(lo, numbered(2, "fast0", "10.77.0.11/24"), numbered(3, "eth0", "10.78.0.11/24"))
+		r.machine.Store(&[]config.Interface{{Name: "fast0", Up: true}, {Name: "eth0", Up: true}})
+		if _, err := r.document(t, api.ModeReplace, document); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.nids(); !slices.Equal(got, []string{"10.78.0.11@tcp"}) {
+			t.Errorf("NIs %v", got)
+		}
+	})
+}
