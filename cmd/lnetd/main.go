@@ -160,9 +160,7 @@ func (o *options) checked(stdout io.Writer, c *config.Config) error {
 		return err
 	}
 	if len(refused) > 0 {
-		return api.Fault{
-			Code: api.CodeConfigInvalid, Text: "the configuration has errors", Remedy: "see the NIDs and interfaces of this machine with: ip addr",
-		}.Because(refused)
+		return daemon.RefusedFault(refused)
 	}
 	_, err = fmt.Fprintln(stdout, "the configuration has no errors")
 	return err
@@ -182,9 +180,12 @@ func undriven(from string, c *config.Config) error {
 	if len(list) == 0 {
 		return nil
 	}
-	remedy := list[0].Remedy // the same for all, and said once
-	for _, p := range list {
-		p.Remedy = ""
+	remedy := ""
+	if !slices.ContainsFunc(list, func(p *config.Problem) bool { return p.Remedy != list[0].Remedy }) {
+		remedy = list[0].Remedy // the same for all, and said once
+		for _, p := range list {
+			p.Remedy = ""
+		}
 	}
 	return api.Fault{Code: api.CodeConfigInvalid, Text: "the configuration is not for this lnetd", Remedy: remedy}.Because(list)
 }

@@ -102,7 +102,7 @@ func (p *program) legacy2yaml(l *legacy, operands []string) error {
 	}
 	yaml, warnings, err := modparam.Convert(texts, int(hop))
 	for _, w := range warnings {
-		p.warn(problemText(problemOf(w)))
+		p.warn(w.Error())
 	}
 	switch {
 	case errors.Is(err, modparam.ErrNoData):

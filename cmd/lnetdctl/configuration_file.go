@@ -52,13 +52,9 @@ func (p *program) readDocument(o documentOptions, operands []string) (document, 
 	d.Text = string(yaml)
 	of := document{Document: d, modprobe: true, wrong: err != nil}
 	for _, one := range found {
-		of.found = append(of.found, *problemOf(one))
+		of.found = append(of.found, *one)
 	}
 	return of, nil
-}
-
-func problemOf(p *modparam.Problem) *api.Problem {
-	return &api.Problem{File: p.File, Line: p.Line, Text: p.Text, Remedy: p.Remedy, Warning: p.Warning}
 }
 
 // withFound returns what lnetd says of the document, and what was found before it was asked.
@@ -145,31 +141,9 @@ func (p *program) changeBy(ctx context.Context, form errorForm, d *document, r a
 // warnOf tells what of a document has no effect, and what takes a restart.
 func (p *program) warnOf(done *api.ConfigurationChanged) {
 	for k := range done.Warnings {
-		p.warn(problemText(&done.Warnings[k]))
+		p.warn(done.Warnings[k].Error())
 	}
 	for _, what := range done.Restart {
 		p.warn(what + ": takes a restart of lnetd")
 	}
-}
-
-// problemText says all of a problem on one line: "FILE:LINE:COLUMN: KEY: TEXT; REMEDY".
-func problemText(r *api.Problem) string {
-	s := r.File
-	if r.Line > 0 {
-		s += fmt.Sprintf(":%d", r.Line)
-		if r.Column > 0 {
-			s += fmt.Sprintf(":%d", r.Column)
-		}
-	}
-	if r.Key != "" {
-		s += ": " + r.Key
-	}
-	if r.Warning {
-		s += ": warning"
-	}
-	s += ": " + r.Text
-	if r.Remedy != "" {
-		s += "; " + r.Remedy
-	}
-	return s
 }

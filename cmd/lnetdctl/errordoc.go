@@ -141,14 +141,14 @@ func (form *errorForm) report(p *program, f *api.Fault) {
 func (form *errorForm) reportProblems(p *program, f *api.Fault) {
 	if form.kind != newDocument {
 		for k := range f.Problems {
-			fmt.Fprintf(p.stderr, "%s: %s\n", p.name, problemText(&f.Problems[k]))
+			fmt.Fprintf(p.stderr, "%s: %s\n", p.name, f.Problems[k].Error())
 		}
 		return
 	}
 	var list sequence
 	for k := range f.Problems {
 		list = append(list, mapping{
-			{form.entity, nil}, {"errno", number(f.Errno)}, {"descr", tagged(problemText(&f.Problems[k]))},
+			{form.entity, nil}, {"errno", number(f.Errno)}, {"descr", tagged(f.Problems[k].Error())},
 		})
 	}
 	fmt.Fprintln(p.stderr, "---")

@@ -15,7 +15,7 @@ import (
 // no more than a net or an "idx" that is enough.
 type Deletion struct {
 	// Nets are to be deleted with all of their NIs, NIs one by one.
-	Nets []lnet.Net
+	Nets []NamedNet
 	NIs  []NI
 	// Peers lose their Others, or what is Listed; those that have neither are deleted.
 	Peers  []Peer
@@ -32,6 +32,13 @@ type Deletion struct {
 	// Warnings name what was written and has no effect.
 	Warnings Problems
 	name     string
+}
+
+// NamedNet is a net that a document names.
+type NamedNet struct {
+	Net lnet.Net
+	// Where is the place in the file, "name:line: key".
+	Where string
 }
 
 // Numbered is an item that a document names by number.
@@ -94,7 +101,7 @@ func (d *Deletion) net(f *fileNet) {
 		}
 	}
 	if !named {
-		d.Nets = append(d.Nets, n)
+		d.Nets = append(d.Nets, NamedNet{n, f.at.where()})
 	}
 }
 
@@ -128,14 +135,14 @@ func indexes(list []place, key string) (out []Numbered) {
 	return out
 }
 
-// Delete is what a node which is have shall be without what d describes. Its NIs are in the
+// Delete returns what a node that is have is to be without what d describes. Its NIs are in the
 // form that those of have are in. What is not there is a warning; the error is Problems.
 func Delete(have *State, d *Deletion) (State, Problems, error) {
 	m := &merge{State: have.clone(), name: d.name}
 	absent := m.warn
 	for _, n := range d.Nets {
-		if !m.deleteNIs(func(i *NI) bool { return i.Net == n }) {
-			absent("net "+n.String(), "there is no such net: nothing is deleted")
+		if !m.deleteNIs(func(i *NI) bool { return i.Net == n.Net }) {
+			absent(n.Where, fmt.Sprintf("there is no net %s: nothing is deleted", n.Net))
 		}
 	}
 	for k := range d.NIs {

@@ -38,6 +38,7 @@ type fileNet struct {
 type fileNI struct {
 	at         place
 	interfaces []fileInterface
+	named      *member // "interfaces" or "intf"; nil: not there
 	nid        *place
 	tunables   *fileTunables
 	lnd        *place // "lnd tunables"; nil: not there
@@ -223,6 +224,7 @@ func readNet(at place) fileNet {
 func (ni *fileNI) member(m member) {
 	switch m.key {
 	case "interfaces":
+		ni.takeNames(m)
 		for _, at := range m.value.values() {
 			i := fileInterface{place: at.named("intf")}
 			if cpts, ok := at.given("CPT"); ok && at.node.Kind == yaml.MappingNode {
@@ -234,6 +236,7 @@ func (ni *fileNI) member(m member) {
 			m.value.wrong("names no interface").try(`write "interfaces: {0: eth0}"`)
 		}
 	case "intf":
+		ni.takeNames(m)
 		ni.interfaces = append(ni.interfaces, fileInterface{place: m.value})
 	case "pattern":
 		ni.pattern = &m.value
@@ -246,6 +249,14 @@ func (ni *fileNI) member(m member) {
 	case "CPT":
 		ni.cpts = &m.value
 	}
+}
+
+// takeNames keeps the key that names the interfaces, which has two spellings.
+func (ni *fileNI) takeNames(m member) {
+	if ni.named != nil {
+		m.again(*ni.named)
+	}
+	ni.named = &m
 }
 
 func readTunables(at place) *fileTunables {

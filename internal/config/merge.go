@@ -61,9 +61,9 @@ func (m *merge) problem(where, text, remedy string) *Problem {
 
 func (m *merge) done() (State, Problems, error) {
 	if len(m.problems) > 0 {
-		return m.State, m.warnings.inOrder(), m.problems.inOrder()
+		return m.State, inOrder(m.warnings), inOrder(m.problems)
 	}
-	return m.State, m.warnings.inOrder(), nil
+	return m.State, inOrder(m.warnings), nil
 }
 
 // clone is a copy of which the lists can be changed.
@@ -310,26 +310,13 @@ func (m *merge) check() {
 	}
 }
 
-// checkRoutes leaves out routes of the document that are not for this node, since a document
-// may be that of a whole site: to a local net, by this node itself, and by a gateway on a net
-// that this node is not on. A route that was there before is an error.
+// checkRoutes leaves out routes of the document that are not for this node. A route that was
+// there before is an error.
 func (m *merge) checkRoutes() {
-	local, own := map[lnet.Net]bool{}, map[lnet.NID]bool{}
-	for k := range m.NIs {
-		local[m.NIs[k].Net] = true
-		own[m.NIs[k].NID], own[m.NIs[k].Own] = true, true
-	}
+	misplaced := misplacedRoutes(m.NIs)
 	m.Routes = slices.DeleteFunc(m.Routes, func(r Route) bool {
-		why, remedy := "", ""
-		switch {
-		case local[r.Net]:
-			why, remedy = fmt.Sprintf("%s is a local net", r.Net), "delete the route, or the NIs on the net"
-		case own[r.Gateway]:
-			why, remedy = "the gateway is this node", "delete the route"
-		case !local[r.Gateway.Net()]:
-			why = fmt.Sprintf("No interface configured on the same net as gateway %s", r.Gateway)
-			remedy = "add an NI on " + r.Gateway.Net().String() + ", or delete the route"
-		default:
+		why, remedy := misplaced(&r)
+		if why == "" {
 			return false
 		}
 		route := fmt.Sprintf("route to %s by %s", r.Net, r.Gateway)

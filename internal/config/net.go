@@ -169,6 +169,9 @@ func (i *fileInterface) device(all []int) (name string, cpts []int, ok bool) {
 		return "", nil, false
 	}
 	switch {
+	case i.cpts != nil && name != s:
+		i.cpts.wrong("stands twice: the name of the interface has CPU partitions too, %s", s).try("leave one of the two out")
+		return "", nil, false
 	case i.cpts != nil:
 		cpts, ok = i.cpts.cpts()
 		return name, cpts, ok

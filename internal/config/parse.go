@@ -62,9 +62,10 @@ func (r *reading) judged() (Problems, error) {
 		return nil, err
 	}
 	if len(r.problems) > 0 {
-		return r.warnings.inOrder(), r.problems.inOrder().With(r.warnings.inOrder())
+		warnings := inOrder(r.warnings)
+		return warnings, WithWarnings(inOrder(r.problems), warnings)
 	}
-	return r.warnings.inOrder(), nil
+	return inOrder(r.warnings), nil
 }
 
 // checkDrivers has each driver judge what is set of it.

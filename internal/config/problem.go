@@ -7,21 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Problem is one thing wrong in a document, or worth a word.
-type Problem struct {
-	// File is what the document is called.
-	File string
-	// Line and Column count from 1; 0: the whole file, the whole line.
-	Line, Column int
-	// Key is the path of keys: "net[0].local NI(s)[1].tunables"; empty: none.
-	Key string
-	// Text says what is wrong, Remedy what would be right, if that is known.
-	Text, Remedy string
-	// Warning says that the document could be taken as it is.
-	Warning bool
-}
+// Problem is one finding about a document.
+type Problem = api.Problem
+
+// Problems are all findings about a document.
+type Problems = api.Problems
 
 // ProblemAt is about the entry at where in a document: "name:line: key", or what an entry
 // without a place is called.
@@ -36,28 +30,6 @@ func ProblemAt(name, where, text, remedy string) *Problem {
 	return p
 }
 
-// Error is "file:line:column: key: text; remedy", without what is not known.
-func (p *Problem) Error() string {
-	var b strings.Builder
-	b.WriteString(p.File)
-	for _, n := range []int{p.Line, p.Column} {
-		if n > 0 {
-			fmt.Fprintf(&b, ":%d", n)
-		}
-	}
-	if p.Key != "" {
-		b.WriteString(": " + p.Key)
-	}
-	if p.Warning {
-		b.WriteString(": warning")
-	}
-	b.WriteString(": " + p.Text)
-	if p.Remedy != "" {
-		b.WriteString("; " + p.Remedy)
-	}
-	return b.String()
-}
-
 // noted is a problem that has been noted.
 type noted struct{ problem *Problem }
 
@@ -67,21 +39,9 @@ func (n noted) try(format string, args ...any) { n.problem.Remedy = fmt.Sprintf(
 // remedy adds what would be right; empty: it is not known.
 func (n noted) remedy(text string) { n.problem.Remedy = text }
 
-// Problems are all of a document, in its order. As an error they are never empty.
-type Problems []*Problem
-
-// Error is a line for each.
-func (p Problems) Error() string {
-	lines := make([]string, len(p))
-	for k, one := range p {
-		lines[k] = one.Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
-// With returns p, which is in order, with warnings, marked as such: all that was found in a
-// document with errors. If there are many, errors have precedence.
-func (p Problems) With(warnings Problems) Problems {
+// WithWarnings returns p, which is in order, with warnings, marked as such: all that was found in
+// a document with errors. If there are many, errors have precedence.
+func WithWarnings(p, warnings Problems) Problems {
 	room := min(len(warnings), max(problemsMax-len(p), 0))
 	if room == 0 {
 		return p
@@ -92,11 +52,11 @@ func (p Problems) With(warnings Problems) Problems {
 		marked.Warning = true
 		all = append(all, &marked)
 	}
-	all.sort()
+	sortProblems(all)
 	return all
 }
 
-func (p Problems) sort() {
+func sortProblems(p Problems) {
 	slices.SortStableFunc(p, func(a, b *Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Key, b.Key))
 	})
@@ -108,21 +68,21 @@ const (
 	notedMax    = 10_000
 )
 
-// note adds a problem, unless there are too many.
-func (p *Problems) note(one *Problem) {
-	if len(*p) < notedMax {
-		*p = append(*p, one)
+// note adds a problem to a list, unless there are too many.
+func note(list *Problems, one *Problem) {
+	if len(*list) < notedMax {
+		*list = append(*list, one)
 	}
 }
 
 // inOrder sorts by place, since keys have been looked at in any order, leaves out what
 // has been noted twice, and tells of the first alone if there are many.
-func (p Problems) inOrder() Problems {
+func inOrder(p Problems) Problems {
 	atLeast := ""
 	if len(p) == notedMax {
 		atLeast = "at least "
 	}
-	p.sort()
+	sortProblems(p)
 	for _, one := range p {
 		one.Key, one.Text, one.Remedy = cut(one.Key, longestText), cut(one.Text, longestText), cut(one.Remedy, longestText)
 	}
@@ -137,14 +97,14 @@ func (p Problems) inOrder() Problems {
 // wrong notes a problem with the value.
 func (p place) wrong(format string, args ...any) noted {
 	w := p.problem(format, args...)
-	p.file.problems.note(w)
+	note(&p.file.problems, w)
 	return noted{w}
 }
 
 // warn notes something about the value that the operator should know.
 func (p place) warn(format string, args ...any) noted {
 	w := p.problem(format, args...)
-	p.file.warnings.note(w)
+	note(&p.file.warnings, w)
 	return noted{w}
 }
 

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
@@ -71,7 +73,7 @@ func (c *Config) addRoute(at place) {
 			return
 		}
 		for _, g := range gateways {
-			if g.IsLoopback() || g.Net() == to {
+			if g.IsLoopback() {
 				gateway.wrong("%s cannot be a gateway to %s", g, to).try("name the NID that the gateway has on a net of this node")
 				return
 			}
@@ -91,6 +93,44 @@ func (c *Config) addOneRoute(r Route, at place) {
 	}
 	at.file.routes[r.key()] = true
 	c.Routes = append(c.Routes, r)
+}
+
+// LeaveRoutes leaves out the routes that are not for a node with the NIs of the state, since a
+// configuration may be that of a whole site (decisions 132), and calls left for each.
+func (s *State) LeaveRoutes(left func(r *Route, why string)) {
+	misplaced := misplacedRoutes(s.NIs)
+	s.Routes = slices.DeleteFunc(slices.Clone(s.Routes), func(r Route) bool {
+		why, _ := misplaced(&r)
+		if why != "" {
+			left(&r, why)
+		}
+		return why != ""
+	})
+}
+
+// misplacedRoutes returns a function that says why a route is not for a node with the NIs, and
+// what helps; both are empty if it is: it leads to a local net, or by this node itself, or by a
+// gateway on its own net or on a net that the node is not on.
+func misplacedRoutes(nis []NI) func(*Route) (why, remedy string) {
+	local, own := map[lnet.Net]bool{}, map[lnet.NID]bool{}
+	for k := range nis {
+		local[nis[k].Net] = true
+		own[nis[k].NID], own[nis[k].Own] = true, true
+	}
+	return func(r *Route) (why, remedy string) {
+		switch {
+		case local[r.Net]:
+			return fmt.Sprintf("%s is a local net", r.Net), "delete the route, or the NIs on the net"
+		case own[r.Gateway]:
+			return "the gateway is this node", "delete the route"
+		case r.Gateway.Net() == r.Net:
+			return fmt.Sprintf("the gateway is on %s itself", r.Net), "name the NID that the gateway has on a net of this node"
+		case !local[r.Gateway.Net()]:
+			return fmt.Sprintf("No interface configured on the same net as gateway %s", r.Gateway),
+				"add an NI on " + r.Gateway.Net().String() + ", or delete the route"
+		}
+		return "", ""
+	}
 }
 
 // hops reads a hop count; -1, and its unsigned form, stand for none.

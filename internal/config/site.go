@@ -20,6 +20,17 @@ type Interface struct {
 // ErrNoRules says that none of the rules of "ip2nets" is for this machine.
 var ErrNoRules = errors.New("none is for the interfaces and addresses of this machine")
 
+// RuleError is the error of one rule of a Site that contradicts the machine.
+type RuleError struct {
+	// Where is the rule's place in the file, "name:line: key".
+	Where string
+	Err   error
+}
+
+func (e *RuleError) Error() string { return e.Where + ": " + e.Err.Error() }
+
+func (e *RuleError) Unwrap() error { return e.Err }
+
 // Site is what a file says for all machines of a site; what of it is for a machine
 // depends on its addresses. Settle finds out.
 type Site struct {
@@ -29,16 +40,16 @@ type Site struct {
 	// Where is the place of the first of Rules, or that of IP2Nets, in the file: "name:line: key".
 	Where string
 	// Routes are those of "routes" in "lnetd". A gateway that is this node makes it
-	// a router, if Automatic: nobody has said whether it is one.
+	// a router, if Automatic: the file does not say whether it is one.
 	Routes    []Route
 	Automatic bool
 }
 
-// Empty tells whether there is nothing that depends on the machine.
+// Empty reports whether nothing depends on the machine.
 func (l *Site) Empty() bool { return len(l.Rules) == 0 && len(l.IP2Nets) == 0 && len(l.Routes) == 0 }
 
-// Settle returns what the node shall be on a machine that has these interfaces.
-// ErrNoRules; lnet.ErrNoMatch; or an error of NIs that cannot be together.
+// Settle returns what the node is to be on a machine that has these interfaces.
+// ErrNoRules; lnet.ErrNoMatch; a RuleError; or an error of NIs that cannot be together.
 func (c *Config) Settle(machine []Interface) (State, error) {
 	s := c.State
 	s.NIs = slices.Clip(s.NIs)
@@ -71,7 +82,7 @@ func (l *Site) settleRules(s *State, machine []Interface) error {
 		}
 		names := r.match(machine)
 		if len(names) == 0 && r.must {
-			return fmt.Errorf("net %s: the interface %s has no address of the pattern", r.net, r.devices[0])
+			return &RuleError{r.where, fmt.Errorf("net %s: the interface %s has no address of the pattern", r.net, r.devices[0])}
 		}
 		for k, name := range names {
 			s.NIs = append(s.NIs, NI{Net: r.net, Device: name, Tunables: r.tunables, Options: r.options, CPTs: r.cptsOf(k), Where: r.where})
@@ -113,7 +124,7 @@ func at(nis []NI, where string) []NI {
 	return nis
 }
 
-// has tells whether a NID will be one of the node's own.
+// has reports whether a NID will be one of the node's own.
 func (s *State) has(nid lnet.NID, machine []Interface) bool {
 	owns := func(device string) bool {
 		return slices.ContainsFunc(machine, func(i Interface) bool {
@@ -150,9 +161,6 @@ var moduleStrings = map[string]func(*Config, place, string) error{
 	"routes": func(c *Config, at place, s string) error {
 		routes, err := lnet.ParseRoutes(s)
 		for _, r := range routes {
-			if r.Gateway.Net() == r.Net {
-				return fmt.Errorf("%s cannot be a gateway to %s", r.Gateway, r.Net)
-			}
 			c.Site.Routes = append(c.Site.Routes, Route{
 				Net: r.Net, Gateway: r.Gateway, Where: at.where(),
 				RouteOptions: node.RouteOptions{Hops: uint32(r.Hops), Priority: r.Priority},

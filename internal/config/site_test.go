@@ -214,7 +214,6 @@ func TestErrorsOfASite(t *testing.T) {
 		{"ip2nets", "lnetd: {ip2nets: 'tcp 1.2.3'}\n", []string{"f:1: lnetd.ip2nets: "}},
 		{"ip2nets without an entry", "lnetd: {ip2nets: ' # none'}\n", []string{`f:1: lnetd.ip2nets: " # none" has no entry`}},
 		{"routes", "lnetd: {routes: 'tcp1 999 1.2.3.4'}\n", []string{"f:1: lnetd.routes: "}},
-		{"a gateway on the net", "lnetd: {routes: 'tcp1 1.2.3.4@tcp1'}\n", []string{"f:1: lnetd.routes: 1.2.3.4@tcp1 cannot be a gateway to tcp1"}},
 		{"a string that is none", "lnetd: {routes: []}\n", []string{"f:1: lnetd.routes: a list where a word was expected"}},
 	})
 }

@@ -21,7 +21,7 @@ const sectionsMax = 32
 // documents are those of a file. A section that is no YAML is noted and left out.
 func (r *reading) documents(data []byte) []*yaml.Node {
 	if p := r.measure(data); p != nil {
-		r.problems.note(p)
+		note(&r.problems, p)
 		return nil
 	}
 	for range min(sectionsMax, 1+diagnosedMax/(1+len(data))) {
@@ -52,7 +52,7 @@ func (r *reading) unfolded(docs []*yaml.Node) []*yaml.Node {
 	u := unfolding{sizes: map[*yaml.Node]int{}}
 	for _, doc := range docs {
 		if at := deeper(doc, depthMax); at != nil {
-			r.problems.note(r.tooDeep(at.Line, at.Column))
+			note(&r.problems, r.tooDeep(at.Line, at.Column))
 			return nil
 		}
 		if at := u.look(doc); at != nil {

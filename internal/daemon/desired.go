@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 
 	"github.com/lnetd/lnetd/internal/config"
 )
@@ -19,6 +20,7 @@ func (t *nodeTask) wanted(ctx context.Context, keep *config.State) (config.State
 		want.NIs = found
 	}
 	kept := t.complete(&want, &t.config, keep)
+	want.LeaveRoutes(func(r *config.Route, why string) { t.leaveOut(r, errors.New(why)) })
 	return want, kept, nil
 }
 

@@ -247,7 +247,7 @@ func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bo
 	case err == nil:
 		c.State = s
 	case !fitsNothing(err) || !r.Wait && !r.Dry:
-		return false, err
+		return false, placedFault(r.Name, c, err)
 	default:
 		remedy := rulesWait
 		if r.Dry {
@@ -256,6 +256,24 @@ func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bo
 		c.Warnings = append(c.Warnings, config.ProblemAt(r.Name, c.Site.Where, noRules+": "+causeOf(err), remedy))
 	}
 	return err != nil, nil
+}
+
+// placedFault is the error of a document whose rules for the site are not for this machine, with
+// the line of a rule, and with the warnings about the rest.
+func placedFault(name string, c *config.Config, err error) error {
+	f, ok := errors.AsType[*api.Fault](err)
+	if !ok {
+		return err
+	}
+	where, cause := c.Site.Where, f.Cause
+	if e, ok := errors.AsType[*config.RuleError](err); ok {
+		where, cause = e.Where, e.Err.Error()
+	}
+	placed := *f
+	placed.Remedy = "" // it stands behind the line
+	problems := config.Problems{config.ProblemAt(name, where, f.Text+": "+cause, f.Remedy)}
+	placed.Problems = problemsOf(config.WithWarnings(problems, c.Warnings))
+	return &placed
 }
 
 // noRules is lnetctl's text about rules of which none is for this machine (lnetctl 10).
@@ -280,10 +298,10 @@ func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api
 		return plan{}, err
 	}
 	if !d.Site.Empty() {
-		c := config.Config{Site: d.Site}
+		c := config.Config{Site: d.Site, Warnings: d.Warnings}
 		s, err := b.node.settled(&c)
 		if err != nil {
-			return plan{}, err
+			return plan{}, placedFault(doc.Name, &c, err)
 		}
 		d.NIs = append(d.NIs, s.NIs...)
 	}
@@ -327,7 +345,7 @@ func problemsFault(name string, err error, warnings ...*config.Problem) error {
 	if !errors.As(err, &problems) {
 		return err
 	}
-	problems = problems.With(warnings)
+	problems = config.WithWarnings(problems, warnings)
 	f := api.Fault{
 		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "the document " + name + " has errors: nothing is changed",
 		Problems: problemsOf(problems),
@@ -338,7 +356,7 @@ func problemsFault(name string, err error, warnings ...*config.Problem) error {
 func problemsOf(list config.Problems) []api.Problem {
 	out := []api.Problem{}
 	for _, p := range list {
-		out = append(out, api.Problem(*p))
+		out = append(out, *p)
 	}
 	return out
 }
@@ -402,7 +420,7 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 
 // describes tells whether an NI that is up is among those that a document names.
 func describes(d *config.Deletion, n lnet.Net, i *api.NI) bool {
-	return slices.Contains(d.Nets, n) || slices.ContainsFunc(d.NIs, func(o config.NI) bool {
+	return slices.ContainsFunc(d.Nets, func(o config.NamedNet) bool { return o.Net == n }) || slices.ContainsFunc(d.NIs, func(o config.NI) bool {
 		return o.Net == n && (o.Device != "" && slices.Contains(i.Interfaces, o.Device) || o.NID == i.NID)
 	})
 }

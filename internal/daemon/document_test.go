@@ -429,7 +429,7 @@ route: [{net: tcp9, gateway: 10.78.0.11@tcp2}, {net: tcp9, gateway: 10.78.0.12@t
 	want := []string{
 		"4: net[1]: NI tcp1(eth9) cannot be brought up now: no such network device: no such device; with --wait it comes up when that can be",
 		"7: route[0]: the route to tcp9 by 10.78.0.11@tcp2 is left out: the gateway is this node; ",
-		"5: net[2]: NI o2ib(ib0) cannot be brought up: this lnetd has no driver for o2ib nets; " + remedyNoDriver,
+		"5: net[2]: NI o2ib(ib0) cannot be brought up: this lnetd has no driver for o2ib nets; " + remedyNoDriver(lnet.TypeO2IB),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -442,6 +442,7 @@ func TestAbsentHasALine(t *testing.T) {
 	done, err := r.document(t, api.ModeDelete, `
 net:
   - {net: tcp, interfaces: [eth1]}
+  - {net: tcp4}
 route: [{net: tcp9, gateway: 10.77.0.1@tcp}]
 peer:
   - {primary nid: 10.77.0.2@tcp}
@@ -460,10 +461,11 @@ lnetd:
 	}
 	want := []string{
 		"3: net[0]: there is no NI tcp(eth1): nothing is deleted",
-		"4: route[0]: there is no route to tcp9 by 10.77.0.1@tcp: nothing is deleted",
-		"6: peer[0]: there is no peer 10.77.0.2@tcp: nothing is deleted",
-		"8: udsp[0]: there is no rule 3: nothing is deleted",
-		"11: lnetd.selection[0]: there is no rule with id 4: nothing is deleted",
+		"4: net[1]: there is no net tcp4: nothing is deleted",
+		"5: route[0]: there is no route to tcp9 by 10.77.0.1@tcp: nothing is deleted",
+		"7: peer[0]: there is no peer 10.77.0.2@tcp: nothing is deleted",
+		"9: udsp[0]: there is no rule 3: nothing is deleted",
+		"12: lnetd.selection[0]: there is no rule with id 4: nothing is deleted",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -573,7 +575,7 @@ func TestNIUnderTwoNamesIsRefused(t *testing.T) {
 		refused := func(how string, err error) {
 			t.Helper()
 			if c.want == "" && err != nil || c.want != "" &&
-				(err == nil || !strings.Contains(err.Error(), c.want+": NI ") || !strings.Contains(err.Error(), "eth0 has another NI of that net")) {
+				(err == nil || !strings.Contains(err.Error(), c.want+": NI ") || !strings.Contains(err.Error(), "cannot be brought up: there is the NI ")) {
 				t.Errorf("%s, %s of %s: %v", c.has, how, c.text, err)
 			}
 		}
@@ -589,6 +591,7 @@ func TestNIUnderTwoNamesIsRefused(t *testing.T) {
 			next := parse(t, c.text)
 			_, err := r.node.reload(t.Context(), &next)
 			refused("a reload", err)
+			refused("a start", <-startNodeWith(t, next, Drivers{TCP(network)}).done)
 		}
 		if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {
 			t.Error(diff)

@@ -110,9 +110,16 @@ func (t Drivers) of(typ lnet.NetType) *Driver {
 // interface that is missing, a driver does not come while lnetd runs.
 var errNoDriver = errors.New("this lnetd has no driver")
 
-// remedyNoDriver is what helps then.
-const remedyNoDriver = "leave the net out, or run an lnetd that is built with the driver (o2ib: go build -tags o2ib); " +
-	"to keep the NI in this node's configuration for such an lnetd: lnetdctl import --wait"
+// remedyNoDriver says what helps then: another build, if there is one that has the driver.
+func remedyNoDriver(t lnet.NetType) string {
+	if t == lnet.TypeO2IB {
+		return "leave the net out, or run an lnetd that is built with the driver: make build TAGS=o2ib " +
+			"(Debian packages gcc, libibverbs-dev, librdmacm-dev); " +
+			"to keep the NI in this node's configuration for such an lnetd: lnetdctl import --wait"
+	}
+	return fmt.Sprintf("leave the net out: no build of lnetd has a driver for %s nets, reach them by a router (\"route\"); ", t) +
+		"to keep the NI in this node's configuration: lnetdctl import --wait"
+}
 
 func isNoDriver(err error) bool { return errors.Is(err, errNoDriver) }
 
@@ -122,7 +129,7 @@ func noDriver(ni *config.NI) error {
 		Code: api.CodeInterface, Errno: -int(syscall.EPROTONOSUPPORT),
 		Text:   fmt.Sprintf("NI %s cannot be brought up", ni),
 		Cause:  fmt.Sprintf("this lnetd has no driver for %s nets", ni.Net.Type()),
-		Remedy: remedyNoDriver,
+		Remedy: remedyNoDriver(ni.Net.Type()),
 	}.Because(errNoDriver)
 }
 
@@ -141,7 +148,7 @@ func (t Drivers) Undriven(file string, s *config.State) (list config.Problems) {
 }
 
 func undriven(file string, ni *config.NI) *config.Problem {
-	return config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s cannot be brought up: %s", ni, causeOf(noDriver(ni))), remedyNoDriver)
+	return config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s cannot be brought up: %s", ni, causeOf(noDriver(ni))), remedyNoDriver(ni.Net.Type()))
 }
 
 // absent is a driver that this lnetd does not have, with what can be set of it.

@@ -263,3 +263,22 @@ func TestDriverInPlaceOfAnother(t *testing.T) {
 		})
 	}
 }
+
+// What helps where a driver is missing is another build only if there is one that has it.
+//
+// decisions 99
+func TestRemedyWithoutADriver(t *testing.T) {
+	for typ, want := range map[lnet.NetType]string{
+		lnet.TypeO2IB: "make build TAGS=o2ib", lnet.TypeGNI: "no build of lnetd has a driver for gni nets", lnet.TypeKFI: "no build of lnetd has a driver for kfi nets",
+		lnet.TypeEFA: "no build of lnetd has a driver for efa nets", lnet.TypeBXI3F: "no build of lnetd has a driver for bxi3f nets",
+	} {
+		ni := config.NI{Net: lnet.MakeNet(typ, 1), Device: "dev0", Where: "d.yaml:3: net[0]"}
+		p := undriven("d.yaml", &ni)
+		if !strings.Contains(p.Remedy, want) || strings.Contains(p.Remedy, "TAGS") != (typ == lnet.TypeO2IB) || !strings.Contains(p.Remedy, "leave the net out") {
+			t.Errorf("%s: %s", typ, p.Remedy)
+		}
+		if f := api.FaultOf(noDriver(&ni)); f.Remedy != p.Remedy {
+			t.Errorf("%s: %s, and of a document %s", typ, f.Remedy, p.Remedy)
+		}
+	}
+}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
 // Foresee says what would become of a state's NIs and routes on this machine now: which NIs
@@ -17,10 +17,17 @@ func (t Drivers) Foresee(file string, s *config.State, remedy string) (waits, re
 	return waits, append(refused, t.twice(file, s.NIs)...)
 }
 
+// RefusedFault is the error of a configuration with NIs that this machine cannot have.
+func RefusedFault(refused config.Problems) error {
+	return api.Fault{
+		Code: api.CodeConfigInvalid, Text: "the configuration has errors", Remedy: "see the NIDs and interfaces of this machine with: ip addr",
+	}.Because(refused)
+}
+
 // twice lists the NIs that cannot be, since those before them have their interface or their NID on
 // the same net by now, under whatever name. Without a file it is that where they stand.
 func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
-	var up []config.NI
+	var up []localNI
 	for k := range nis {
 		ni := &nis[k]
 		d := t.of(ni.Net.Type())
@@ -31,15 +38,22 @@ func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
 		if err != nil {
 			continue // it waits, or is up and its interface is away
 		}
-		if slices.ContainsFunc(up, func(o config.NI) bool { return o.Net == ni.Net && (o.Device == device || o.NID == nid) }) {
+		other := slices.IndexFunc(up, func(o localNI) bool { return o.Net == ni.Net && (o.device == device || o.Own == nid) })
+		if other >= 0 {
 			name := file
 			if name == "" {
 				name, _, _ = strings.Cut(ni.Where, ":")
 			}
-			refused = append(refused, config.ProblemAt(name, ni.Where, fmt.Sprintf("NI %s: %s has another NI of that net", ni, device),
-				"leave one of the two out, or have it on a net of its own"))
+			there := thereIs(&up[other].NI)
+			if up[other].Device == "" {
+				there += ", on " + up[other].device
+			}
+			refused = append(refused, config.ProblemAt(name, ni.Where, fmt.Sprintf("NI %s cannot be brought up: %s", ni, there),
+				"an interface, and a NID, is on a net once: leave one of the two out, or have it on a net of its own"))
 		}
-		up = append(up, config.NI{Net: ni.Net, Device: device, NID: nid})
+		l := localNI{NI: *ni, device: device}
+		l.Own = nid
+		up = append(up, l)
 	}
 	return refused
 }
@@ -61,44 +75,33 @@ func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
 
 // foresee is Foresee for a node that has the NIs there are, but for those that stand twice.
 func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy string) (waits, refused config.Problems) {
-	var up []config.NI
-	for k := range s.NIs {
-		ni := s.NIs[k]
+	known := slices.Clone(s.NIs)
+	for k := range known {
+		ni := &known[k]
 		isThere := slices.ContainsFunc(there, func(o config.NI) bool { return ni.Names(&o) })
 		d := t.of(ni.Net.Type())
 		if d.Usable == nil {
 			continue
 		}
-		nid, device, err := d.Usable(&ni)
+		nid, _, err := d.Usable(ni)
 		switch {
 		case err != nil && isThere:
 			continue
 		case isNoDriver(err):
-			refused = append(refused, undriven(file, &ni))
+			refused = append(refused, undriven(file, ni))
 			continue
 		case err != nil:
-			waits = append(waits, config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s cannot be brought up now: %s", &ni, causeOf(err)), remedy))
+			waits = append(waits, config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s cannot be brought up now: %s", ni, causeOf(err)), remedy))
 			continue
 		}
-		up = append(up, config.NI{Net: ni.Net, Device: device, NID: nid})
+		ni.Own = nid
 	}
-	for k := range s.Routes {
-		r := &s.Routes[k]
-		on := func(n lnet.Net) bool { return slices.ContainsFunc(s.NIs, func(o config.NI) bool { return o.Net == n }) }
-		why := ""
-		switch {
-		case len(s.NIs) == 0: // lnetd finds an NI, or rules give some
-			continue
-		case on(r.Net):
-			why = fmt.Sprintf("%s is a local net", r.Net)
-		case slices.ContainsFunc(up, func(o config.NI) bool { return o.NID == r.Gateway }):
-			why = "the gateway is this node"
-		case !on(r.Gateway.Net()):
-			why = fmt.Sprintf("No interface configured on the same net as gateway %s", r.Gateway)
-		default:
-			continue
+	routes := config.State{NIs: known, Routes: s.Routes}
+	routes.LeaveRoutes(func(r *config.Route, why string) {
+		if len(s.NIs) == 0 && r.Gateway.Net() != r.Net {
+			return // lnetd finds an NI, or rules give some
 		}
 		waits = append(waits, config.ProblemAt(file, r.Where, fmt.Sprintf("the route to %s by %s is left out: %s", r.Net, r.Gateway, why), ""))
-	}
+	})
 	return waits, refused
 }

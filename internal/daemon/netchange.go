@@ -172,7 +172,7 @@ func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
 	case !r.NID.IsZero():
 		d.NIs = []config.NI{{Net: r.NID.Net(), NID: r.NID}}
 	case len(r.Interfaces) == 0:
-		d.Nets = []lnet.Net{r.Net}
+		d.Nets = []config.NamedNet{{Net: r.Net}}
 	default:
 		for _, name := range r.Interfaces {
 			d.NIs = append(d.NIs, config.NI{Net: r.Net, Device: name})

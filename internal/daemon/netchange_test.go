@@ -94,8 +94,12 @@ func TestNetsAreAddedAndDeleted(t *testing.T) {
 		{api.NetDeletion{Net: tcpNet(2)}, -22, "cannot del network"},
 		{api.NetDeletion{Net: tcpNet(1), Interfaces: []string{"eth0"}}, -19, "interface invalid for deleting LNet NI"},
 	} {
-		if errno, text := refusal(t, r.DeleteNet(t.Context(), tt.r)); errno != tt.errno || text != tt.text {
+		err := r.DeleteNet(t.Context(), tt.r)
+		if errno, text := refusal(t, err); errno != tt.errno || text != tt.text {
 			t.Errorf("%+v: %d %q", tt.r, errno, text)
+		}
+		if cause := api.FaultOf(err).Cause; !strings.HasPrefix(cause, "there is no NI ") {
+			t.Errorf("%+v: cause %q", tt.r, cause)
 		}
 	}
 	// All that an NI that cannot come up was to come with is not there either.

@@ -119,6 +119,9 @@ func (t *nodeTask) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if refused := t.drivers.twice("", want.NIs); len(refused) > 0 {
+		return RefusedFault(refused)
+	}
 	have := config.State{Parameters: want.Parameters, Buffers: want.Buffers, Drivers: want.Drivers}
 	if want.Routing == config.RoutingAtOnce {
 		have.Routing = want.Routing

@@ -3,6 +3,8 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,6 +30,82 @@ func TestRoutesComeTogether(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int{1, 1, 3, 2, 1, routesAtOnce, 1}, sizes); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Given routes to nets that this host is on, waits to be on, and is not on, by gateways on those
+// very nets, then each is left out with a warning, and nothing is refused: at the start, with
+// --check, import, apply, plan and a reload. A site's file is one for all hosts.
+//
+// decisions 132
+func TestRoutesByGatewaysOnTheirOwnNets(t *testing.T) {
+	const nets = "net: [{net: tcp, interfaces: [eth0]}, {net: tcp2, interfaces: [eth9]}]\n"
+	const good = "tcp7 by 10.77.0.1@tcp"
+	forms := map[string]string{
+		"route": nets + `route:
+  - {net: tcp, gateway: 10.77.0.1@tcp}
+  - {net: tcp2, gateway: 10.79.0.1@tcp2}
+  - {net: tcp3, gateway: 10.80.0.1@tcp3}
+  - {net: tcp2, gateway: 10.77.0.1@tcp}
+  - {net: tcp7, gateway: 10.77.0.1@tcp}
+`,
+		"module parameter": nets + `lnetd: {routes: "tcp 10.77.0.1@tcp; tcp2 10.79.0.1@tcp2; tcp3 10.80.0.1@tcp3; tcp2 10.77.0.1@tcp; tcp7 10.77.0.1@tcp"}` + "\n",
+	}
+	want := []string{
+		"tcp by 10.77.0.1@tcp: tcp is a local net", "tcp2 by 10.79.0.1@tcp2: tcp2 is a local net",
+		"tcp3 by 10.80.0.1@tcp3: the gateway is on tcp3 itself", "tcp2 by 10.77.0.1@tcp: tcp2 is a local net",
+	}
+	routes := func(r *nodeRun) (all []string) {
+		for _, route := range r.Routes() {
+			all = append(all, fmt.Sprintf("%s by %s", route.Net, route.Gateway))
+		}
+		return all
+	}
+	for name, text := range forms {
+		t.Run(name, func(t *testing.T) {
+			warned := func(how string, warnings []api.Problem, err error) {
+				t.Helper()
+				var got []string
+				for _, w := range warnings {
+					if route, why, ok := strings.Cut(strings.TrimPrefix(w.Text, "the route to "), " is left out: "); ok && w.Line > 0 {
+						got = append(got, route+": "+why)
+					}
+				}
+				slices.Sort(got)
+				if diff := cmp.Diff(slices.Sorted(slices.Values(want)), got); diff != "" || err != nil {
+					t.Errorf("%s: %v, -want +got:\n%s", how, err, diff)
+				}
+			}
+			drivers := Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24")))}
+			c := parse(t, text)
+			state, err := c.Settle(twoInterfaces)
+			waits, refused := drivers.Foresee("t.yaml", &state, "")
+			warned("--check", problemsOf(waits), err)
+			if len(refused) > 0 {
+				t.Errorf("--check refuses %v", refused)
+			}
+
+			r := startNodeWith(t, c, drivers).ready(t)
+			if got := routes(r); !slices.Equal(got, []string{good}) {
+				t.Errorf("the start gives %q", got)
+			}
+			if n := strings.Count(r.log.String(), `"msg":"route is left out"`); n != len(want) {
+				t.Errorf("%d lines of routes at the start:\n%s", n, r.log)
+			}
+			for _, mode := range []api.Mode{api.ModeAdd, api.ModeReplace} {
+				for _, dry := range []bool{true, false} {
+					request := api.ConfigurationChange{Mode: mode, Dry: dry, Wait: true, Document: api.Document{Name: "t.yaml", Text: text}}
+					done, err := r.ChangeConfiguration(t.Context(), request)
+					warned(fmt.Sprintf("%s, dry %v", mode, dry), done.Warnings, err)
+				}
+			}
+			if _, err := r.node.reload(t.Context(), &c); err != nil {
+				t.Errorf("a reload: %v", err)
+			}
+			if got := routes(r); !slices.Equal(got, []string{good}) {
+				t.Errorf("in the end there is %q", got)
+			}
+		})
 	}
 }
 

@@ -26,7 +26,7 @@ func Configuration(name string, data []byte) (yaml []byte, warnings Problems, er
 	if !understands(options) && len(bad.errors) == 0 {
 		bad.addRemedied(0, "'options lnet networks=\"tcp(eth0)\"' is what lnetd looks for", "no option in it is for lnetd")
 	}
-	warnings, err = bad.all().split()
+	warnings, err = split(bad.all())
 	return byLine(all), warnings, err
 }
 

@@ -73,7 +73,7 @@ func Convert(texts []Text, defaultHop int) (yaml []byte, warnings Problems, err 
 		found = append(found, c.bad.all()...)
 	}
 	c.warnOfRules(&found)
-	warnings, err = found.split()
+	warnings, err = split(found)
 	if err != nil {
 		return nil, nil, err
 	}

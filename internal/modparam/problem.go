@@ -6,50 +6,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// A Problem is one mistake in a text, or something about it that its author should know.
-type Problem struct {
-	// File is the name of the text, Line counts from 1; 0 is the whole text.
-	File string
-	Line int
-	// Text says what is wrong, Remedy what would be right; it may be empty.
-	Text, Remedy string
-	// Warning says that the rest means the same without it.
-	Warning bool
-}
+// Problem is one finding about a text. Column and Key are not used.
+type Problem = api.Problem
 
-// Error is "file:line: text; remedy".
-func (p *Problem) Error() string {
-	var b strings.Builder
-	b.WriteString(p.File)
-	if p.Line > 0 {
-		fmt.Fprintf(&b, ":%d", p.Line)
-	}
-	if p.Warning {
-		b.WriteString(": warning")
-	}
-	b.WriteString(": " + p.Text)
-	if p.Remedy != "" {
-		b.WriteString("; " + p.Remedy)
-	}
-	return b.String()
-}
-
-// Problems are all that was found in texts, in their order. As an error at least one is no warning.
-type Problems []*Problem
-
-// Error is a line for each.
-func (p Problems) Error() string {
-	lines := make([]string, len(p))
-	for k, one := range p {
-		lines[k] = one.Error()
-	}
-	return strings.Join(lines, "\n")
-}
+// Problems are all findings about texts.
+type Problems = api.Problems
 
 // split returns p as warnings if it holds no mistake. Otherwise it returns p as the error.
-func (p Problems) split() (warnings Problems, err error) {
+func split(p Problems) (warnings Problems, err error) {
 	if slices.ContainsFunc(p, func(one *Problem) bool { return !one.Warning }) {
 		return nil, p
 	}

@@ -65,21 +65,6 @@ type ConfigurationChanged struct {
 	After  Configuration `json:"after"`
 }
 
-// Problem is one thing wrong in a document, or worth a word.
-type Problem struct {
-	File string `json:"file"`
-	// Line and Column count from 1; 0: the whole file.
-	Line   int `json:"line,omitempty"`
-	Column int `json:"column,omitempty"`
-	// Key is the path of keys: "net[0].local NI(s)[1].tunables".
-	Key  string `json:"key,omitempty"`
-	Text string `json:"text"`
-	// Remedy says what would be right.
-	Remedy string `json:"remedy,omitempty"`
-	// Warning says that the document could be taken as it is.
-	Warning bool `json:"warning,omitempty"`
-}
-
 // Described is the reply to POST /v1/configuration/show, whose body is a Document: what
 // there is of what the document describes ("import --show"). A part that the document
 // does not have is nil.
