@@ -87,12 +87,15 @@ func fault(code api.Code, errno syscall.Errno, text string) *api.Fault {
 
 // What the daemon is told of nets.
 //
-// lnetctl 4.1, 4.2 (1), 4.3 (1), 4.5 (1), 4.5 (3)
+// lnetctl 4.1, 4.2 (1), 4.3 (1), 4.5 (1), 4.5 (3), 11 (8)
 func TestNetChanges(t *testing.T) {
 	tests := []struct{ line, want string }{
 		{"net add --net tcp2 --if eth0", `AddNet {"net":"tcp2","interfaces":["eth0"]}`},
 		{"net add -n tcp0 -i eth0[0,1],eth1", `AddNet {"net":"tcp","interfaces":["eth0[0,1]","eth1"]}`},
 		{"net add --nid fd77::11@tcp6", `AddNet {"nid":"fd77::11@tcp6"}`},
+		{"net add --net tcp --if eth0, eth1, eth2", `AddNet {"net":"tcp","interfaces":["eth0","eth1","eth2"]}`},
+		{"net add --net tcp --if 'eth0[0,1], eth1'", `AddNet {"net":"tcp","interfaces":["eth0[0,1]","eth1"]}`},
+		{"net add --ip2nets 'tcp(eth0)'", `AddNet {"ip2nets":"tcp(eth0)"}`},
 		{"net add --ip2net 'tcp(eth0)'", `AddNet {"ip2nets":"tcp(eth0)"}`},
 		{
 			"net add -n tcp2 -i eth0 --peer-timeout 60 --peer-credits 16 --peer-buffer-credits 4 --credits 128 --conns-per-peer 2 --tos 104 --cpt [0] -k -a 7 -T low",

@@ -75,6 +75,7 @@ const numberOperand = "number-operand"
 // names cut to an unambiguous beginning, values attached or apart. The line is
 // filled as far as it was understood even if there is an error.
 func readLine(root *cobra.Command, args []string, cut bool) (line, error) {
+	args = joinLists(args)
 	l := line{cmd: root, cut: cut}
 	var negative []string
 	for i := 0; i < len(args); i++ {
@@ -123,6 +124,27 @@ func readLine(root *cobra.Command, args []string, cut bool) (line, error) {
 	}
 	return l, nil
 }
+
+// joinLists joins the value of an option that ends with a comma to what follows, so that blanks
+// may stand behind the commas of a list, as the Multi-Rail design prints them.
+func joinLists(args []string) (out []string) {
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "--" {
+			return append(out, args[i:]...)
+		}
+		value := strings.HasPrefix(a, "-") || i > 0 && strings.HasPrefix(args[i-1], "-")
+		for value && strings.HasSuffix(a, ",") && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			i++
+			a += args[i]
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// otherNames are further names of options.
+var otherNames = map[string]string{"ip2nets": "ip2net"}
 
 // takesNumber tells whether an argument is an operand in spite of its dash.
 func (l *line) takesNumber(a string) bool {
@@ -255,6 +277,9 @@ func (l *line) find(name string) (*pflag.Flag, error) {
 	}
 	switch len(fs) {
 	case 0:
+		if other, ok := otherNames[name]; ok {
+			return l.find(other)
+		}
 		return nil, fmt.Errorf("unrecognized option '--%s'", name)
 	case 1:
 		return fs[0], nil

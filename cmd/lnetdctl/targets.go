@@ -146,11 +146,11 @@ func splitList(s string) []string {
 		case c == ']':
 			depth--
 		case c == ',' && depth <= 0:
-			items = append(items, s[begin:i])
+			items = append(items, strings.TrimSpace(s[begin:i]))
 			begin = i + 1
 		}
 	}
-	return append(items, s[begin:])
+	return append(items, strings.TrimSpace(s[begin:]))
 }
 
 // expandNIDs is expandTargets for what has no processes.

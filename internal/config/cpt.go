@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -39,6 +40,9 @@ func ParseCPTs(s string) ([]int, error) {
 func cptsOf(expr lnet.RangeExpr) ([]int, error) {
 	var cpts []int
 	for _, r := range expr {
+		if r == (lnet.Range{Lo: 0, Hi: math.MaxUint32, Stride: 1}) {
+			return nil, nil // "*", all of them
+		}
 		if r.Hi > cptMax {
 			return nil, fmt.Errorf("Unable to parse CPT '%d': not in 0 to %d", r.Hi, cptMax) //nolint:staticcheck // as above
 		}

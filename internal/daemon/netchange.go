@@ -97,8 +97,12 @@ func (b *backend) additions(r *api.NetAddition) ([]config.NI, error) {
 			return nil, err
 		}
 		for _, n := range s.NIs {
-			ni.Net, ni.Device, ni.NID = n.Net, n.Device, n.NID
-			nis = append(nis, ni)
+			one := ni
+			one.Net, one.Device, one.NID = n.Net, n.Device, n.NID
+			if n.CPTs != nil {
+				one.CPTs = n.CPTs // its own, before those of the command
+			}
+			nis = append(nis, one)
 		}
 	case !r.NID.IsZero():
 		ni.Net, ni.NID = r.NID.Net(), r.NID

@@ -33,6 +33,37 @@ func refusal(t *testing.T, err error) (int, string) {
 	return f.Errno, f.Text
 }
 
+// Rules in the syntax of the module parameter keep the CPTs of interfaces, and those of the command
+// are for the others.
+//
+// lnetctl 11 (8)
+func TestIP2NetsKeepCPTs(t *testing.T) {
+	for _, tt := range []struct {
+		rules, cpt string
+		want       []string
+	}{
+		{"tcp4(eth0[1],eth1) 10.77.*.*", "", []string{"[1]", "[0]"}},
+		{"tcp4(eth0[1],eth1) 10.77.*.*", "[2]", []string{"[1]", "[2]"}},
+		{"tcp4(eth0,eth1[0,3])[1-2] 10.77.*.*", "", []string{"[1,2]", "[0,3]"}},
+		{"tcp4(eth0[*]) 10.77.*.*", "", []string{"[0]"}},
+	} {
+		t.Run(tt.rules+tt.cpt, func(t *testing.T) {
+			r := startNode(t, parse(t, twoNets)).ready(t)
+			r.node.engines.cpts = 4
+			if err := r.AddNet(t.Context(), api.NetAddition{IP2Nets: tt.rules, CPT: tt.cpt}); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, ni := range r.configuration(t).Nets[2].NIs {
+				got = append(got, ni.CPT)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // NIs are added to a node that runs, and taken away, with the errors of kernels.
 //
 // lnetctl 4.2 (1)-(3), 4.3 (1)
