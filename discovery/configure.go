@@ -205,7 +205,10 @@ func (m *Machine) DeleteNID(now time.Duration, primary, nid lnet.NID) error {
 	defer m.end()
 	p, err := m.named(primary)
 	if err == nil {
-		err = m.remove(p, nid, keepPrimary, byAdmin)
+		found := !p.state.Has(Configured)
+		if err = m.remove(p, nid, keepPrimary, byAdmin); err == nil && found {
+			m.warn(p, "a NID is removed that discovery has found: it comes back if the peer says so", nid, nil)
+		}
 	}
 	return refuse("delete from", primary, nid, err)
 }

@@ -7,6 +7,13 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
+// How what a peer says differs from what is configured.
+const (
+	oneMore      = "the peer says that it has one more NID"
+	oneLess      = "the peer does not say that it has a NID"
+	otherPrimary = "the peer says that another NID is its primary NID"
+)
+
 // merge is the work of making a peer what it says that it is. It is done in
 // pieces: there may be thousands of NIDs.
 type merge struct {
@@ -14,7 +21,9 @@ type merge struct {
 	set  map[lnet.NID]struct{} // of data
 	// frozen: discovery is disabled for the peer, only the status counts.
 	frozen bool
-	verify bool
+	// report: the peer is configured, or all are with Verify. Differences are logged, and
+	// nothing is changed.
+	report bool
 	at     int
 	old    []lnet.NID // what the peer had beyond data; nil until all of data is done
 	pruned bool       // old is made
@@ -38,11 +47,12 @@ func (m *Machine) process(p *peer) {
 		}
 	}
 	owner := m.nis[primary]
+	fixed := m.local.Mode == Verify || p.state.Has(Configured) && !p.state.Has(LockPrimary)
+	if fixed && p.primary != primary && !p.primary.IsLoopback() {
+		m.warn(p, otherPrimary, primary, nil)
+	}
 	switch {
 	case m.local.Mode == Verify:
-		if p.primary != primary && !p.primary.IsLoopback() {
-			m.warn(p, "the peer says that another NID is its primary NID", primary, nil)
-		}
 	case p.primary == primary, m.disabled(p) && c.lists(p.primary) && !p.primary.IsLoopback():
 	case owner == nil || owner.peer == p || p.primary.IsLoopback():
 		// A peer that is used by one NID, and calls itself otherwise (it is behind
@@ -122,7 +132,11 @@ func (c *Content) lists(nid lnet.NID) bool {
 }
 
 func (m *Machine) startMerge(p *peer, c *Content) {
-	j := &merge{data: c, frozen: m.disabled(p), verify: m.local.Mode == Verify, set: make(map[lnet.NID]struct{}, len(c.Info.NIs))}
+	frozen := m.disabled(p)
+	j := &merge{
+		data: c, frozen: frozen, report: m.local.Mode == Verify || frozen && p.state.Has(Configured),
+		set: make(map[lnet.NID]struct{}, len(c.Info.NIs)),
+	}
 	for i := range c.Info.NIs {
 		j.set[c.Info.NIs[i].NID] = struct{}{}
 	}
@@ -143,7 +157,7 @@ func (m *Machine) mergeSome(p *peer) {
 		case !j.pruned:
 			j.pruned = true
 			for _, i := range p.nis {
-				if _, ok := j.set[i.nid]; !ok && (j.verify || !j.frozen) && !i.nid.IsLoopback() {
+				if _, ok := j.set[i.nid]; !ok && (j.report || !j.frozen) && !i.nid.IsLoopback() {
 					j.old = append(j.old, i.nid)
 				}
 			}
@@ -167,8 +181,8 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 	mine := i != nil && i.peer == p
 	switch {
 	case mine:
-	case j.verify:
-		m.warn(p, "the peer says that it has one more NID", ni.NID, nil)
+	case j.report:
+		m.warn(p, oneMore, ni.NID, nil)
 		return
 	case j.frozen:
 		return
@@ -183,7 +197,11 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 				m.inherit(p, i.peer, j.data)
 			}
 		}
-		if err := m.add(p, ni.NID, multiRail, byPeer); err != nil && !p.state.Has(Configured) && !errors.Is(err, ErrFull) {
+		switch err := m.add(p, ni.NID, multiRail, byPeer); {
+		case err == nil, errors.Is(err, ErrFull):
+		case p.state.Has(Configured):
+			m.warn(p, oneMore, ni.NID, nil)
+		default:
 			m.warn(p, "a NID of the peer is not added", ni.NID, err)
 		}
 		if m.nis[ni.NID] == nil {
@@ -198,8 +216,8 @@ func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 	if i := m.nis[nid]; i == nil || i.peer != p {
 		return
 	}
-	if j.verify {
-		m.warn(p, "the peer does not say that it has a NID", nid, nil)
+	if j.report {
+		m.warn(p, oneLess, nid, nil)
 		return
 	}
 	d := keepPrimary
@@ -213,6 +231,9 @@ func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrPermission):
+		if p.state.Has(Configured) {
+			m.warn(p, oneLess, nid, nil)
+		}
 		m.act(MarkStatus{NID: nid, Status: lnet.StatusDown})
 	default:
 		m.warn(p, "a NID of the peer is not removed", nid, err)
@@ -223,7 +244,7 @@ func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 func (m *Machine) endMerge(p *peer, j *merge) {
 	p.work.merge = nil
 	primary, _ := j.data.Info.Primary()
-	if !j.frozen && !j.verify && p.promote(primary) {
+	if !j.frozen && !j.report && p.promote(primary) {
 		m.changedNIDs(p)
 	}
 	if p.routes > 0 {

@@ -87,6 +87,7 @@ func TestDiscoveryOff(t *testing.T) { play(t, "off") }
 
 // discovery 2.4 (4), 5.2 (6), 6.2, 6.7 reply (5), 6.9 configured, 7.1 (6)-(7)
 // discovery 7.4 (1)-(4), 7.4 (7)-(8), 7.7 (1)-(4), 7.8, 8.1, 3 disabled, 7.4 primary
+// lnetctl 11 (9)
 // lnet-core 8.1 peer
 // lnetctl 4.10 (3)
 func TestConfiguredPeers(t *testing.T) { play(t, "configured", "delete") }

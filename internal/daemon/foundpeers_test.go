@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,7 +15,7 @@ import (
 // A peer that is not configured loses single NIDs to a list that is deleted, and keeps its primary
 // NID when a list configures it, wherever in the list that stands.
 //
-// lnetctl 11 (3)-(4)
+// lnetctl 11 (3)-(4), 11 (9)
 func TestListsOfAPeerThatIsNotConfigured(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	first, others := nid(t, "1.1.1.1@tcp"), []lnet.NID{nid(t, "2.2.2.2@tcp"), nid(t, "3.3.3.3@tcp")}
@@ -46,6 +47,9 @@ func TestListsOfAPeerThatIsNotConfigured(t *testing.T) {
 		t.Error(diff)
 	}
 	has("1.1.1.1@tcp: 1.1.1.1@tcp 3.3.3.3@tcp multi-rail")
+	if text := "a NID is removed that discovery has found"; !strings.Contains(r.log.String(), text) {
+		t.Errorf("the log does not say %q: %s", text, r.log)
+	}
 	take(api.ModeAdd, "peers: [{nids: [3.3.3.3@tcp, 4.4.4.4@tcp, 1.1.1.1@tcp]}]")
 	has("1.1.1.1@tcp: 1.1.1.1@tcp 3.3.3.3@tcp 4.4.4.4@tcp multi-rail configured")
 	take(api.ModeAdd, "peers: [{nids: [4.4.4.4@tcp, 3.3.3.3@tcp]}]")
