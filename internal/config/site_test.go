@@ -264,6 +264,6 @@ func TestCPTsOfASite(t *testing.T) {
 			t.Errorf("%s: %s", text, diff)
 		}
 	}
-	testErrors(t, []errorTest{{"too many", "lnetd: {networks: 'tcp(eth0)[0-4294967295]'}\n",
-		[]string{"f:1: lnetd.networks: Unable to parse CPT '4294967295': not in 0 to 4095"}}})
+	testErrors(t, []errorTest{{"too many", "lnetd: {networks: 'tcp(eth0)[0-4294967294]'}\n",
+		[]string{"f:1: lnetd.networks: Unable to parse CPT '4294967294': not in 0 to 4095"}}})
 }
