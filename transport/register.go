@@ -9,7 +9,8 @@ import (
 )
 
 // Register makes b known to the domain, so that it can be added to its TMs, and sets its
-// deadline back to none. It may block; no callback may call it that must not.
+// deadline back to none. It may block; no callback may call it that must not. If Limits.PageSize
+// is not 0, no goroutine may write to memory that Domain.Buffer has not made, meanwhile.
 //
 // EINVAL: no segments, an empty or too long one, too many, or memory that the Core cannot
 // reach; EFBIG: more than Limits.BufferSize in all; EBUSY: it is registered; or the

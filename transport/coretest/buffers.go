@@ -1,6 +1,7 @@
 package coretest
 
 import (
+	"bytes"
 	"slices"
 	"syscall"
 
@@ -11,6 +12,8 @@ import (
 var bufferCases = []scenario{
 	{name: "T019_Register", run: register},
 	{name: "T019_Memory", run: memory},
+	{name: "T019_OwnMemory", run: ownMemory},
+	{name: "T019_TheSameMemory", run: sameMemory},
 	{name: "T020_RegisterTwice", run: registerTwice},
 	{name: "T030_Offset", run: offset},
 }
@@ -91,6 +94,89 @@ func memory(s *stage) {
 	s.must(d.Register(ctx, foreign))
 	s.want("free foreign memory", d.Free(foreign), syscall.EINVAL)
 	s.must(d.Deregister(foreign))
+}
+
+// ownMemory moves messages and bulk between buffers in memory of the program: whole pages, parts
+// of pages, and both. Before, meanwhile and afterwards it is the program's.
+//
+// transport 3.7 (3), 9.3
+func ownMemory(s *stage) {
+	a, b := s.pair()
+	page := max(a.domain.Limits().PageSize, 4096)
+	heap := func(n int) []byte { return make([]byte, n) } // what is large begins at a page
+	for name, segments := range map[string]func() [][]byte{
+		"whole pages":      func() [][]byte { return [][]byte{heap(16 * page)[:page], heap(16 * page)[page : 2*page]} },
+		"a large slice":    func() [][]byte { return cut(heap(1<<20), a.domain.Limits().SegmentSize) },
+		"parts of pages":   func() [][]byte { return [][]byte{heap(16 * page)[3:page], heap(500), heap(1)} },
+		"pages and a part": func() [][]byte { return [][]byte{heap(16 * page)[:page], heap(16 * page)[:100]} },
+	} {
+		from, to := a.own(segments()), b.own(segments())
+		for k, q := range []transport.QueueType{transport.PassiveBulkSend, transport.PassiveBulkRecv} {
+			sender, receiver, activeQueue := from, to, transport.ActiveBulkRecv
+			if q == transport.PassiveBulkRecv {
+				sender, receiver, activeQueue = to, from, transport.ActiveBulkSend
+			}
+			pattern := make([]byte, from.Size())
+			for i := range pattern {
+				pattern[i] = byte(i*(k+3) + i/253)
+			}
+			sender.CopyIn(0, pattern)
+			s.must(b.move(to, activeQueue, from.Size(), a.announce(from, q, from.Size())))
+			b.expect(to)
+			a.expect(from)
+			s.same(name+", "+q.String(), receiver, pattern)
+			if q == transport.PassiveBulkRecv {
+				s.must(a.domain.Deregister(from))
+				s.must(b.domain.Deregister(to))
+				s.same(name+", deregistered", from, pattern)
+				from.Segments()[0][0]++ // it is the program's
+			}
+		}
+	}
+}
+
+// own registers memory of the program.
+func (m *machine) own(segments [][]byte) *transport.Buffer {
+	s := m.stage
+	s.t.Helper()
+	ctx, cancel := s.context()
+	defer cancel()
+	b := transport.NewBuffer(segments...)
+	s.must(m.domain.Register(ctx, b))
+	b.Callbacks = &m.callbacks
+	return b
+}
+
+// same demands that a buffer has some bytes.
+func (s *stage) same(what string, b *transport.Buffer, want []byte) {
+	s.t.Helper()
+	got := make([]byte, len(want))
+	if b.CopyOut(0, got); !bytes.Equal(got, want) {
+		s.t.Errorf("%s: other bytes", what)
+	}
+}
+
+// cut makes segments of n bytes of memory.
+func cut(memory []byte, n int) [][]byte { return slices.Collect(slices.Chunk(memory, n)) }
+
+// sameMemory registers the same memory again and again, for a message each time.
+//
+// transport 3.7 (3)
+func sameMemory(s *stage) {
+	a, b := s.pair()
+	to := b.buffer(100)
+	memory := s.memory(a.domain, 100)
+	for k := range 50 {
+		memory[0] = byte(k)
+		m := a.own([][]byte{memory[:10+k]})
+		b.receive(to, 100, 1)
+		a.send(m, 10+k, b)
+		a.expect(m)
+		if e := b.expect(to); e.length != 10+k || to.Segments()[0][0] != byte(k) {
+			s.t.Errorf("message %d: %d bytes, the first %d", k, e.length, to.Segments()[0][0])
+		}
+		s.must(a.domain.Deregister(m))
+	}
 }
 
 // transport-tests C (20)

@@ -27,8 +27,11 @@ type Harness struct {
 	// Allocations says that messages and bulk in steady state must allocate nothing, on
 	// both sides together, and that this can be measured: not with the race detector.
 	Allocations bool
-	// Shared says that the Core reaches no memory but what Domain.Buffer has made.
-	Shared bool
+	// PageSize and CopyMemory are those that Limits must have, if Limits is zero.
+	PageSize, CopyMemory int
+	// Own has all buffers be in memory of the program, not in that of Domain.Buffer, though the
+	// Core copies such.
+	Own bool
 	// Posts is how often each case of group Order posts a buffer and has a peer use it at
 	// once; 0: 200.
 	Posts int
@@ -71,6 +74,7 @@ func Run(t *testing.T, h Harness) {
 		h.Limits = transport.Limits{
 			BufferSize: 1 << 20, SegmentSize: 4096, Segments: 256,
 			DescriptorSize: 48, Confine: canConfine, Synchronous: true,
+			PageSize: h.PageSize, CopyMemory: h.CopyMemory,
 		}
 	}
 	groups := []struct {

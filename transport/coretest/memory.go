@@ -2,7 +2,7 @@ package coretest
 
 import "github.com/lnetd/lnetd/transport"
 
-// arena is a domain's memory for buffers of a case, if the Core reaches no other.
+// arena is a domain's memory for buffers of a case, if the Core copies other memory.
 type arena struct {
 	domain *transport.Domain
 	whole  *transport.Buffer
@@ -12,7 +12,7 @@ type arena struct {
 // memory makes n bytes that a domain can have buffers of, until the case ends.
 func (s *stage) memory(d *transport.Domain, n int) []byte {
 	s.t.Helper()
-	if !s.h.Shared {
+	if s.h.Own || d.Limits().PageSize == 0 {
 		return make([]byte, n)
 	}
 	for _, a := range s.arenas {

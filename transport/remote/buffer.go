@@ -14,17 +14,19 @@ import (
 
 // buffer is a CoreBuffer, and the state of the op on it: there is one at most.
 type buffer struct {
-	domain            *domain
-	token             any
-	size              int
-	index, generation uint32
-	pieces            []*piece
-	ended             atomic.Bool
+	*registration
+	domain *domain
+	token  any
+	size   int
+	pieces []*piece
+	own    *own // nil if Alloc has given all of the memory
+	ended  atomic.Bool
 
 	// tm is the one of the op, nil if there is none. It is changed with that TM's mu held,
 	// and so who holds the mu of the TM that it names may look at the rest.
 	tm       atomic.Pointer[tm]
-	sequence uint32
+	sequence uint32 // of the op, which lnetd knows by registration.operation more
+	receives bool   // the op does
 	credits  int
 	// cancelled is the place in tm.cancels.buffers, from 1 on; 0: the op was not cancelled.
 	// endedHere says that it has ended for the program, though not for lnetd.
@@ -91,8 +93,10 @@ func (t *table) len() int {
 	return t.n
 }
 
-// Register takes memory that lies in what Alloc gave, and no other: EINVAL (transport 9.3).
-// It asks lnetd, and blocks until ctx ends. EDQUOT: lnetd knows as many buffers as it may.
+// Register takes any memory: what Alloc has given, and whole pages of private memory, without
+// copies; other memory is copied (transport 9.3). No goroutine may write to such pages while they
+// are registered or deregistered. It asks lnetd, unless it knows a buffer of the same memory, and
+// blocks until ctx ends. EDQUOT: lnetd knows as many buffers as it may, or Config.CopyMemory is used up.
 func (d *domain) Register(ctx context.Context, segments [][]byte, token any) (transport.CoreBuffer, error) {
 	b, err := d.register(ctx, segments, token)
 	if err != nil {
@@ -102,25 +106,68 @@ func (d *domain) Register(ctx context.Context, segments [][]byte, token any) (tr
 }
 
 func (d *domain) register(ctx context.Context, segments [][]byte, token any) (*buffer, error) {
-	ranges, pieces, err := d.store.hold(segments, &d.agreed.Limits)
+	shared, o, err := d.store.share(ctx, segments)
 	if err != nil {
 		return nil, err
 	}
-	var reply protocol.BufRegisterReply
-	if err := d.connection.ask(ctx, &protocol.BufRegister{Ranges: ranges}, &reply, d.undoRegister); err != nil {
-		d.store.letGo(pieces)
-		return nil, err
-	}
-	b := &buffer{domain: d, token: token, index: reply.Index, generation: reply.Generation, pieces: pieces}
+	b := &buffer{domain: d, token: token, own: o}
 	for _, s := range segments {
 		b.size += len(s)
 	}
-	if err := d.table.put(b); err != nil {
-		d.store.letGo(pieces)
-		d.connection.fail(err)
+	if err := d.name(ctx, b, shared); err != nil {
+		d.store.unshare(o)
 		return nil, err
 	}
 	return b, nil
+}
+
+// name gives b a registration of segments of the store: one that no buffer has, or another one of
+// lnetd's.
+func (d *domain) name(ctx context.Context, b *buffer, segments [][]byte) error {
+	ranges, pieces, err := d.store.hold(segments, &d.agreed.Limits)
+	if err != nil {
+		return err
+	}
+	if b.registration, err = d.registration(ctx, ranges); err == nil {
+		b.pieces = pieces
+		if err = d.table.put(b); err != nil {
+			d.connection.fail(err)
+		}
+	}
+	if err != nil {
+		d.store.letGo(pieces)
+	}
+	return err
+}
+
+func (d *domain) registration(ctx context.Context, ranges []protocol.Range) (*registration, error) {
+	key := rangesKey(ranges)
+	if r := d.idle.take(key); r != nil {
+		if err := d.connection.over(); err != nil {
+			return nil, err
+		}
+		return r, nil
+	}
+	var reply protocol.BufRegisterReply
+	request := &protocol.BufRegister{Ranges: ranges}
+	err := d.connection.ask(ctx, request, &reply, d.undoRegister)
+	if errors.Is(err, syscall.EDQUOT) && d.evict(func(*registration) bool { return true }) {
+		err = d.connection.ask(ctx, request, &reply, d.undoRegister)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newRegistration(ranges, key, &reply), nil
+}
+
+// evict has lnetd forget the idle registrations of which match reports true, and reports whether
+// there were any. What lnetd does not forget it frees when the connection ends.
+func (d *domain) evict(match func(r *registration) bool) bool {
+	all := d.idle.evict(match)
+	for _, r := range all {
+		_ = d.deregister(r.index, r.generation)
+	}
+	return len(all) > 0
 }
 
 // undoRegister is for a buffer that nobody waits for any more.
@@ -137,8 +184,9 @@ func (d *domain) deregister(index, generation uint32) error {
 	return d.connection.insist(&r, &protocol.Empty{})
 }
 
-// Deregister ends the buffer. It asks lnetd. EBUSY: an op on it is under way; EINVAL: it has
-// ended. After another error it can be called again.
+// Deregister ends the buffer. lnetd may know it for longer, for the next buffer of the same
+// memory; at times it is asked to forget one. EBUSY: an op on it is under way; EINVAL: it has
+// ended.
 func (b *buffer) Deregister() error {
 	if t := b.tm.Load(); t != nil && !t.over() {
 		return fmt.Errorf("remote: deregister: %w", errBusy)
@@ -148,14 +196,12 @@ func (b *buffer) Deregister() error {
 	}
 	d := b.domain
 	d.table.remove(b) // before another one can have the index
-	if err := d.deregister(b.index, b.generation); err != nil && !gone(err) {
-		if again := d.table.put(b); again != nil {
-			d.connection.fail(again)
-			err = errors.Join(err, again)
-		}
-		b.ended.Store(false)
-		return fmt.Errorf("remote: deregister: %w", err)
+	r := *b.registration
+	r.operation += b.sequence + 1
+	if oldest := d.idle.put(&r, min(maxIdle, int(d.agreed.Quotas.Buffers)/2)); oldest != nil {
+		_ = d.deregister(oldest.index, oldest.generation) // if lnetd refuses, the connection's end frees it
 	}
 	d.store.letGo(b.pieces)
+	d.store.unshare(b.own)
 	return nil
 }

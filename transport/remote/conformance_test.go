@@ -4,7 +4,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,11 +43,14 @@ func TestConformance(t *testing.T) {
 		{name: "Memory", hosts: inMemory(mem.Config{}), h: coretest.Harness{Allocations: !testenv.Race}},
 		{name: "Strict", hosts: inMemory(mem.Config{Strict: true}), h: coretest.Harness{Strict: true}},
 		{name: "Polling", hosts: inMemory(mem.Config{}), c: remote.Config{PollTime: 50 * time.Microsecond}},
+		{name: "Own", hosts: inMemory(mem.Config{}), h: coretest.Harness{Own: true, Allocations: !testenv.Race, Only: func(group, _ string) bool {
+			return slices.Contains([]string{"Buffer", "Message", "Bulk", "Several"}, group) // those that look at contents
+		}}},
 		{name: "Loopback", hosts: loopback},
 		{name: "TCP", hosts: overTCP, h: coretest.Harness{Allocations: !testenv.Race}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.h.Shared, c.h.Patience = true, time.Minute // on a machine that is busy
+			c.h.PageSize, c.h.CopyMemory, c.h.Patience = os.Getpagesize(), 64<<20, time.Minute // on a machine that is busy
 			c.h.New = func(t *testing.T, n int) *coretest.Network {
 				world := &coretest.Network{}
 				for _, h := range c.hosts(t, n) {

@@ -302,6 +302,13 @@ func (c *connection) take(record []byte, fds []int) error {
 	return nil
 }
 
+// over is why nothing will be answered any more, nil if lnetd still answers.
+func (c *connection) over() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone
+}
+
 // hear takes a notice.
 func (c *connection) hear(body []byte) error {
 	n := new(protocol.Notice)

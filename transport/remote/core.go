@@ -25,6 +25,9 @@ type Config struct {
 	// rounded up to a power of two, and does not grow: who adds more gets ENOBUFS. Each
 	// takes 576 bytes. 0: 1024; at most 16384, and less if lnetd's quotas say so.
 	Completions int
+	// CopyMemory bounds the bytes of buffers in memory that lnetd cannot map, which a domain
+	// copies: neither of Domain.Buffer, nor whole pages of private memory. 0: 64 MiB; less: none.
+	CopyMemory int
 	// PollTime is how long who waits for an event looks for it, with a processor for itself,
 	// before it sleeps; and that lnetd shall do the same with ops, as long as its settings
 	// say. If it has been in vain, it is less the next time. 0: not at all.
@@ -39,6 +42,9 @@ type Config struct {
 
 // defaultCompletions is Config.Completions by default.
 const defaultCompletions = 1024
+
+// defaultCopyMemory is Config.CopyMemory by default.
+const defaultCopyMemory = 64 << 20
 
 // defaultPatience is Config.Patience by default.
 const defaultPatience = 30 * time.Second
@@ -62,6 +68,12 @@ func New(c Config) *Core {
 	}
 	if c.Completions == 0 {
 		c.Completions = defaultCompletions
+	}
+	switch {
+	case c.CopyMemory == 0:
+		c.CopyMemory = defaultCopyMemory
+	case c.CopyMemory < 0:
+		c.CopyMemory = 0
 	}
 	if c.Patience <= 0 {
 		c.Patience = defaultPatience

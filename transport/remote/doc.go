@@ -4,9 +4,9 @@
 //
 // A domain is one connection to lnetd. Requests go over a socket (connection), ops and
 // completions through rings in memory that both map (tm), and payload lies in areas that
-// both map (store), so it is not copied on its way: buffers have to be made by
-// Domain.Buffer, or of parts of its memory, and Register answers EINVAL to any other, such
-// as transport.NewBuffer of a slice that Go has made.
+// both map (store), so it is not copied on its way. Whole pages of other private memory become
+// part of an area in place; what is neither is copied (own). lnetd keeps registrations for the
+// next buffer of the same memory (idle).
 //
 // An op begins when lnetd takes it out of the ring, a little after Add has returned; those of
 // one TM in their order. Who tells others of it by another way than a message of that TM,

@@ -22,6 +22,7 @@ type domain struct {
 	connection *connection
 	store      *store
 	table      table
+	idle       idle
 	// agreed is what lnetd has said to HELLO, clock its clock.
 	agreed         protocol.HelloReply
 	clock          clock
@@ -39,7 +40,9 @@ type domain struct {
 func newDomain(c *Core, socket *net.UnixConn) *domain {
 	d := &domain{core: c, tms: make(map[*tm]struct{})}
 	d.connection = newConnection(socket, c.config.Patience, d.notice, d.lost)
-	d.store = newStore(d.connection, unix.Getpagesize())
+	d.store = newStore(d.connection, unix.Getpagesize(), c.config.CopyMemory, func(id uint32) {
+		d.evict(func(r *registration) bool { _, has := r.areas[id]; return has })
+	})
 	d.connection.start()
 	return d
 }
@@ -51,6 +54,7 @@ func (d *domain) Limits() transport.Limits {
 	return transport.Limits{
 		BufferSize: int(l.BufferSize), SegmentSize: int(l.SegmentSize), Segments: int(l.Segments),
 		DescriptorSize: int(d.descriptorSize.Load()), Confine: true, Synchronous: true,
+		PageSize: d.store.page, CopyMemory: d.store.copyMost,
 	}
 }
 

@@ -12,12 +12,11 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// An lnetd that is stopped, or never answers, does not keep who ends a TM, a buffer or memory:
-// the connection is given up, the other TMs of the domain say why, and all can be ended.
+// An lnetd that is stopped, or never answers, does not keep who ends a TM or memory: the connection is given up, the other TMs of the domain say why, and all can be ended.
 //
 // transport 3.5 ours (3), 9.10
 func TestLnetdIsSilent(t *testing.T) {
-	for _, at := range []protocol.Opcode{protocol.OpTMStop, protocol.OpBufDeregister, protocol.OpAreaDel} {
+	for _, at := range []protocol.Opcode{protocol.OpTMStop, protocol.OpAreaDel} {
 		f := newFake(t, Config{Patience: 300 * time.Millisecond})
 		f.answers(func(h protocol.Header, _ protocol.Request) ([]byte, bool) { return nil, h.Opcode == at })
 		d := f.open()

@@ -90,7 +90,7 @@ func (t *tm) translate(e *shm.Completion, c *transport.Completion) bool {
 		return c.Err != nil
 	}
 	b := t.domain.table.find(e.Buffer)
-	if b == nil || b.generation != e.Generation || b.tm.Load() != t || b.sequence != e.Operation {
+	if b == nil || b.generation != e.Generation || b.tm.Load() != t || b.operation+b.sequence != e.Operation {
 		t.stale.Add(1)
 		return false
 	}
@@ -100,6 +100,9 @@ func (t *tm) translate(e *shm.Completion, c *transport.Completion) bool {
 		c.Sender = transport.Address{NID: e.Sender, PID: e.PID, Portal: uint32(e.Portal), TMID: e.TMID}
 	}
 	known := b.endedHere
+	if e.Errno == 0 && !known && b.receives {
+		b.own.fetch(c.Offset, c.Length)
+	}
 	if e.Final {
 		t.spent -= b.credits
 		t.ops--

@@ -19,8 +19,15 @@ import (
 type store struct {
 	connection *connection
 	page       int
+	// forget has lnetd forget what it knows of an area that is to go.
+	forget func(area uint32)
 	// growing is held by who makes an area, so that two who need one do not make two.
 	growing chan struct{}
+	// sharing is held by who changes places or copied, which it guards.
+	sharing  chan struct{}
+	places   []*place // by address
+	copied   int      // bytes of all copies, of which there may be copyMost
+	copyMost int
 
 	mu    sync.Mutex // guards the rest
 	areas []*area    // by address
@@ -31,6 +38,7 @@ type store struct {
 type area struct {
 	id     uint32
 	memory *shm.Memory
+	fd     int
 	bytes  []byte
 	at     uintptr
 	pieces []*piece // that Alloc has given, by address
@@ -52,8 +60,8 @@ type piece struct {
 
 const firstArea = 1 << 20
 
-func newStore(c *connection, page int) *store {
-	return &store{connection: c, page: page, growing: make(chan struct{}, 1)}
+func newStore(c *connection, page, copyMost int, forget func(area uint32)) *store {
+	return &store{connection: c, page: page, copyMost: copyMost, forget: forget, growing: make(chan struct{}, 1), sharing: make(chan struct{}, 1)}
 }
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
@@ -162,15 +170,22 @@ func (s *store) add(ctx context.Context, bytes int) (*area, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll([]int{fd})
 	b := m.Bytes()
+	a := &area{memory: m, fd: fd, bytes: b, at: address(b), free: []run{{0, len(b)}}}
 	var reply protocol.AreaAddReply
 	err = s.connection.ask(ctx, &protocol.AreaAdd{Size: uint64(len(b))}, &reply, s.undoAdd, fd)
 	if err != nil {
-		_ = m.Close() // it is mapped
+		_ = a.close() // it is mapped
 		return nil, err
 	}
-	return &area{id: reply.Area, memory: m, bytes: b, at: address(b), free: []run{{0, len(b)}}}, nil
+	a.id = reply.Area
+	return a, nil
+}
+
+// close unmaps the area, and closes its file.
+func (a *area) close() error {
+	closeAll([]int{a.fd})
+	return a.memory.Close()
 }
 
 // undoAdd is for an area that nobody waits for any more.
@@ -181,8 +196,9 @@ func (s *store) undoAdd(a *call) {
 	}
 }
 
-// del has lnetd forget an area.
+// del has lnetd forget an area, of which no buffer has a part.
 func (s *store) del(id uint32) error {
+	s.forget(id)
 	return s.connection.insist(&protocol.AreaDel{Area: id}, &protocol.Empty{})
 }
 
@@ -242,7 +258,7 @@ func (s *store) release(b []byte) error {
 		s.mu.Unlock()
 		return nil // it is free, and there for the next one
 	}
-	return a.memory.Close()
+	return a.close()
 }
 
 // remove takes an area off the list. mu is held.
@@ -277,7 +293,7 @@ func (s *store) hold(segments [][]byte, limits *protocol.Limits) (ranges []proto
 	for _, b := range segments {
 		a, p := s.around(b)
 		if p == nil || len(b) == 0 {
-			return nil, nil, fmt.Errorf("memory that Domain.Buffer has not made cannot be shared with lnetd: %w", syscall.EINVAL)
+			return nil, nil, fmt.Errorf("memory that is not of the store: %w", syscall.EINVAL)
 		}
 		pieces = append(pieces, p)
 		for from := int(address(b) - a.at); len(b) > 0; {
@@ -307,7 +323,11 @@ func (s *store) letGo(pieces []*piece) {
 func (s *store) inUse() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.areas, func(a *area) bool { return len(a.pieces) > 0 })
+	pieces := 0
+	for _, a := range s.areas {
+		pieces += len(a.pieces)
+	}
+	return pieces > s.kept()
 }
 
 // giveUp has lnetd forget all areas, of which nothing is in use. What it does not forget it
@@ -331,7 +351,7 @@ func (s *store) close() error {
 	s.mu.Unlock()
 	var err error
 	for _, a := range areas {
-		if e := a.memory.Close(); e != nil {
+		if e := a.close(); e != nil {
 			err = e
 		}
 	}

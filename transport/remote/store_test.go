@@ -176,39 +176,6 @@ func TestMemoryThatIsNot(t *testing.T) {
 	}
 }
 
-// Memory that lnetd has not mapped is refused, and the error says what to do.
-//
-// transport 3.7 (3), 9.3
-func TestForeignMemory(t *testing.T) {
-	f := newFake(t, Config{})
-	d, err := transport.NewDomain(t.Context(), f.core)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Register(t.Context(), transport.NewBuffer(make([]byte, 100))); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("memory of Go: %v", err)
-	}
-	whole, err := d.Buffer(t.Context(), 10_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	part := transport.NewBuffer(whole.Bytes()[5:500], whole.Bytes()[9000:])
-	if err := d.Register(t.Context(), part); err != nil {
-		t.Errorf("parts of a buffer's memory: %v", err)
-	}
-	beyond := transport.NewBuffer(whole.Bytes()[:100], make([]byte, 1))
-	if err := d.Register(t.Context(), beyond); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("memory of which a part is foreign: %v", err)
-	}
-	for _, end := range []func() error{
-		func() error { return d.Deregister(part) }, func() error { return d.Free(whole) }, d.Close,
-	} {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // An area that lnetd refuses as too large is asked for again, no larger than it has to be;
 // and what was not needed for the answer is gone.
 //

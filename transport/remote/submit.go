@@ -71,7 +71,7 @@ func (t *tm) put(op *transport.Op, more bool) error {
 		return errBusy
 	}
 	t.out = shm.Submission{
-		Opcode: opcodes[op.Queue], More: more, Buffer: b.index, Generation: b.generation, Operation: op.Sequence,
+		Opcode: opcodes[op.Queue], More: more, Buffer: b.index, Generation: b.generation, Operation: b.operation + op.Sequence,
 		MatchBits: uint64(op.MatchBits), Length: uint32(op.Length),
 	}
 	switch op.Queue {
@@ -79,6 +79,10 @@ func (t *tm) put(op *transport.Op, more bool) error {
 		t.out.MinReceive, t.out.MaxMessages = uint32(op.MinReceiveSize), uint32(op.MaxMessages)
 	case transport.MsgSend, transport.ActiveBulkRecv, transport.ActiveBulkSend:
 		t.out.Peer, t.out.PID, t.out.Portal, t.out.TMID = op.Peer.NID, op.Peer.PID, op.Peer.Portal, uint32(op.Peer.TMID)
+	}
+	b.receives = op.Queue == transport.MsgRecv || op.Queue == transport.PassiveBulkRecv || op.Queue == transport.ActiveBulkRecv
+	if !b.receives {
+		b.own.send(op.Length)
 	}
 	if err := t.enter(); err != nil {
 		b.tm.Store(nil)
@@ -107,7 +111,7 @@ func (t *tm) cancel(b *buffer, sequence uint32, more bool) error {
 	if b.tm.Load() != t || b.sequence != sequence || b.cancelled != 0 {
 		return nil
 	}
-	t.out = shm.Submission{Opcode: shm.OpCancel, More: more, Buffer: b.index, Generation: b.generation, Operation: sequence}
+	t.out = shm.Submission{Opcode: shm.OpCancel, More: more, Buffer: b.index, Generation: b.generation, Operation: b.operation + sequence}
 	if err := t.enter(); err != nil {
 		return err
 	}

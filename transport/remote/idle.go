@@ -1,0 +1,117 @@
+package remote
+
+import (
+	"container/list"
+	"encoding/binary"
+	"sync"
+
+	"github.com/lnetd/lnetd/transport/remote/protocol"
+)
+
+// maxIdle is how many registrations a domain keeps that no buffer has, unless lnetd's quota of
+// buffers is small.
+const maxIdle = 1024
+
+// registration is a buffer as lnetd knows it.
+type registration struct {
+	index, generation uint32
+	ranges            string // that it has, one behind the other
+	areas             map[uint32]struct{}
+	// operation is from where on its operations have numbers that no former one had.
+	operation uint32
+	place     *list.Element // in idle.order, while no buffer has it
+}
+
+// newRegistration is what lnetd has called a buffer of some ranges.
+func newRegistration(ranges []protocol.Range, key string, name *protocol.BufRegisterReply) *registration {
+	r := &registration{index: name.Index, generation: name.Generation, ranges: key, areas: make(map[uint32]struct{})}
+	for i := range ranges {
+		r.areas[ranges[i].Area] = struct{}{}
+	}
+	return r
+}
+
+// rangesKey identifies ranges, however they are cut.
+func rangesKey(ranges []protocol.Range) string {
+	var key []byte
+	for i := 0; i < len(ranges); {
+		first, length := ranges[i], uint64(0)
+		for ; i < len(ranges) && ranges[i].Area == first.Area && ranges[i].Offset == first.Offset+length; i++ {
+			length += uint64(ranges[i].Length)
+		}
+		key = binary.LittleEndian.AppendUint32(key, first.Area)
+		key = binary.LittleEndian.AppendUint64(key, first.Offset)
+		key = binary.LittleEndian.AppendUint64(key, length)
+	}
+	return string(key)
+}
+
+// idle are the registrations that no buffer has. A buffer of the same ranges gets one without a
+// request, so that a program that registers the same memory for each message asks lnetd once. The
+// registration that was used longest ago is evicted first.
+type idle struct {
+	mu       sync.Mutex // guards the rest
+	byRanges map[string][]*registration
+	order    list.List // of *registration; the front is evicted first
+}
+
+// take removes and returns a registration of some ranges. It returns nil if none is idle.
+func (s *idle) take(ranges string) *registration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.byRanges[ranges]
+	if len(all) == 0 {
+		return nil
+	}
+	r := all[len(all)-1]
+	s.remove(r)
+	return r
+}
+
+// remove removes r. mu is held.
+func (s *idle) remove(r *registration) {
+	s.order.Remove(r.place)
+	r.place = nil
+	all := s.byRanges[r.ranges]
+	for i, o := range all {
+		if o == r {
+			all[i] = all[len(all)-1]
+			all = all[:len(all)-1]
+			break
+		}
+	}
+	if s.byRanges[r.ranges] = all; len(all) == 0 {
+		delete(s.byRanges, r.ranges)
+	}
+}
+
+// put adds r, and returns the one that has to go if there are more than most; else nil.
+func (s *idle) put(r *registration, most int) *registration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byRanges == nil {
+		s.byRanges = make(map[string][]*registration)
+	}
+	r.place = s.order.PushBack(r)
+	s.byRanges[r.ranges] = append(s.byRanges[r.ranges], r)
+	if s.order.Len() <= most {
+		return nil
+	}
+	oldest := s.order.Front().Value.(*registration)
+	s.remove(oldest)
+	return oldest
+}
+
+// evict removes those of which match reports true.
+func (s *idle) evict(match func(r *registration) bool) (all []*registration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := s.order.Front(); e != nil; {
+		r := e.Value.(*registration)
+		if e = e.Next(); match(r) {
+			s.remove(r)
+			all = append(all, r)
+		}
+	}
+	return all
+}
