@@ -22,7 +22,7 @@ func (o *hostOptions) add(f *pflag.FlagSet) {
 	o.flags = f
 	f.StringVar(&o.transport, "transport", "lnet", "what to stand on: `lnet|mem`, a node of its own, or memory, for all in one process")
 	f.StringVar(&o.through, "through", "", "have no node, and be a program of the lnetd with the socket `PATH`, as /run/lnetd/lnetd.sock")
-	f.IntVar(&o.port, "port", tmhost.DefaultPort, "TCP `PORT` of all nodes; below 1024 as kernels have it, who use 988")
+	f.IntVar(&o.port, "port", tmhost.DefaultPort, "`PORT` of all nodes, over TCP or RDMA; below 1024 as kernels have it: 988, over RDMA 987")
 }
 
 // check says what is wrong with the options.

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/transport"
@@ -19,7 +18,7 @@ import (
 )
 
 const (
-	// DefaultPort is the TCP port of nodes, unless another one is given.
+	// DefaultPort is the port of nodes, over TCP and RDMA, unless another one is given.
 	DefaultPort = 9988
 	// closeTime bounds what has to be undone when something has failed.
 	closeTime = 10 * time.Second
@@ -30,15 +29,15 @@ type Config struct {
 	// Type is "lnet", a node of its own, "mem", memory of this process, or "lnetd", one that
 	// runs.
 	Type string
-	// NID is, of lnet, the node's; "": that of the first usable interface; Loopback: it
-	// has none but 0@lo, and reaches nobody else. Of lnetd it is one that lnetd has; "": the
+	// NID is, of lnet, the node's, on a tcp or o2ib net; "": that of the first usable interface; Loopback:
+	// it has only 0@lo, and reaches no other node. Of lnetd it is one that lnetd has; "": the
 	// first one on the net of the NID Near, or the first one.
 	NID, Near string
 	// Through is the socket of lnetd; "": remote.FindSocket's. Poll has lnetd look for work
 	// before it sleeps.
 	Through string
 	Poll    bool
-	// Port is the TCP port that the node listens on, and calls others at; 0: DefaultPort.
+	// Port is the TCP port, or that over RDMA, that the node listens on, and calls others at; 0: DefaultPort.
 	// Below 1024 it is as kernels want it: callers have privileged ports.
 	Port int
 	// PeerCredits are the messages under way to one peer at most; 0: the driver's default.
@@ -60,8 +59,8 @@ type Host struct {
 	// Events is for how many events of buffers a transfer machine has room; 0: any number.
 	Events int
 
-	node   *node.Node
-	driver *socklnd.Driver
+	node    *node.Node
+	closers []func() error // of the driver and what it stands on, in the order in which they were opened
 }
 
 // Open opens a host. It may block until ctx ends.
@@ -177,8 +176,8 @@ func (h *Host) Close(ctx context.Context) error {
 	if h.node != nil {
 		errs = append(errs, h.node.Close(ctx))
 	}
-	if h.driver != nil {
-		errs = append(errs, h.driver.Close())
+	for _, c := range slices.Backward(h.closers) {
+		errs = append(errs, c())
 	}
 	return errors.Join(errs...)
 }
@@ -189,11 +188,11 @@ func CheckAddress(s string) error {
 	return err
 }
 
-// Toward is the NID of this host from which a NID is reached over TCP, if addresses are
-// all there is to go by; "" if that is not known.
+// Toward is the NID of this host from which a NID on a tcp or o2ib net is reached, by the
+// address from which IP would reach it; "" if that is not known.
 func Toward(to string) string {
 	nid, err := lnet.ParseNID(to)
-	if err != nil || nid.Net().Type() != lnet.TypeTCP {
+	if err != nil || nid.Net().Type() != lnet.TypeTCP && nid.Net().Type() != lnet.TypeO2IB {
 		return ""
 	}
 	// Connecting by UDP sends nothing, and chooses the source address.

@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/rdmacore"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -32,36 +34,72 @@ func (h *Host) openLNet(ctx context.Context, c Config) error {
 	return err
 }
 
+// addNI adds the NI that c names, with a new driver.
 func (h *Host) addNI(ctx context.Context, c Config) error {
-	port := c.Port
-	if port == 0 {
-		port = DefaultPort
-	}
-	config := socklnd.UnprivilegedConfig(port)
-	if port < privileged {
-		config = socklnd.DefaultConfig()
-		config.AcceptPort, config.AcceptPortBulk = port, port
-	}
-	config.Logger = c.Logger
-	if c.PeerCredits > 0 {
-		config.Tunables.PeerCredits = c.PeerCredits
-	}
 	ni := lnd.Config{Net: lnet.MakeNet(lnet.TypeTCP, 0)}
 	if c.NID != "" {
 		nid, err := lnet.ParseNID(c.NID)
 		if err != nil {
 			return err
 		}
-		if nid.Net().Type() != lnet.TypeTCP {
-			return fmt.Errorf("NID %s: its net is not tcp: %w", nid, syscall.EINVAL)
-		}
 		ni.Net, ni.NID = nid.Net(), nid
 	}
-	d, err := socklnd.New(config)
+	if c.Port == 0 {
+		c.Port = DefaultPort
+	}
+	var d lnd.Driver
+	var err error
+	switch ni.Net.Type() {
+	case lnet.TypeTCP:
+		d, err = h.openTCP(c)
+	case lnet.TypeO2IB:
+		d, err = h.openRDMA(c)
+	default:
+		err = fmt.Errorf("NID %s: its net is neither tcp nor o2ib: %w", ni.NID, syscall.EINVAL)
+	}
 	if err != nil {
 		return err
 	}
-	h.driver = d
 	_, err = h.node.AddNI(ctx, d, ni)
 	return err
+}
+
+func (h *Host) openTCP(c Config) (lnd.Driver, error) {
+	config := socklnd.UnprivilegedConfig(c.Port)
+	if c.Port < privileged {
+		config = socklnd.DefaultConfig()
+		config.AcceptPort, config.AcceptPortBulk = c.Port, c.Port
+	}
+	config.Logger = c.Logger
+	if c.PeerCredits > 0 {
+		config.Tunables.PeerCredits = c.PeerCredits
+	}
+	d, err := socklnd.New(config)
+	if err != nil {
+		return nil, err
+	}
+	h.closers = append(h.closers, d.Close)
+	return d, nil
+}
+
+// openRDMA makes a driver over the RDMA devices of this host. The port is one of RDMA's, which
+// are others than TCP's.
+func (h *Host) openRDMA(c Config) (lnd.Driver, error) {
+	p, err := rdmacore.Open()
+	if err != nil {
+		return nil, err
+	}
+	h.closers = append(h.closers, p.Close)
+	config := o2iblnd.DefaultConfig()
+	config.Provider, config.Logger, config.Service = p, c.Logger, c.Port
+	config.UsePrivilegedPort = c.Port < privileged
+	if c.PeerCredits > 0 {
+		config.Tunables.PeerCredits = c.PeerCredits
+	}
+	d, err := o2iblnd.New(config)
+	if err != nil {
+		return nil, err
+	}
+	h.closers = append(h.closers, d.Close)
+	return d, nil
 }

@@ -157,7 +157,7 @@ func TestPair(t *testing.T) {
 // Given configurations that make no sense, when a host is to be opened, then it is refused.
 func TestOpenFails(t *testing.T) {
 	for _, c := range []Config{
-		{Type: "udp"}, {Type: "mem", NID: "x"}, {Type: "lnet", NID: "x"}, {Type: "lnet", NID: "10.0.0.1@o2ib"},
+		{Type: "udp"}, {Type: "mem", NID: "x"}, {Type: "lnet", NID: "x"}, {Type: "lnet", NID: "1@gni"},
 		{Type: "lnet", NID: "192.0.2.1@tcp", Port: 45678},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -174,7 +174,7 @@ func TestToward(t *testing.T) {
 	if got := Toward("127.0.0.3@tcp1"); !strings.HasPrefix(got, "127.0.0.") || !strings.HasSuffix(got, "@tcp1") {
 		t.Errorf("%q", got)
 	}
-	for _, nowhere := range []string{"", "0@lo", "10.0.0.1@o2ib"} {
+	for _, nowhere := range []string{"", "0@lo", "1@gni"} {
 		if got := Toward(nowhere); got != "" {
 			t.Errorf("%q: %q", nowhere, got)
 		}

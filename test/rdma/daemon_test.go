@@ -3,6 +3,7 @@ package rdma
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,13 +35,45 @@ type daemon struct {
 	launch daemontest.Launch
 }
 
+// programDir is the directory of lnetd and the others.
+func programDir(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("LNETD_TEST_PROGRAMS")
+	if dir == "" {
+		t.Skip("needs lnetd, lnetdctl and lnetperf with the tag o2ib: LNETD_TEST_PROGRAMS=DIRECTORY")
+	}
+	return dir
+}
+
+// startProgram starts one of them with arguments. It is killed at the end of the test if it still runs. Its output
+// is in Stdout.
+func startProgram(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), filepath.Join(programDir(t), name), args...)
+	c.Stdout = &daemontest.Log{}
+	c.Stderr = c.Stdout
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// tryProgram runs one of them with arguments and returns its output.
+func tryProgram(t *testing.T, name string, args ...string) (string, error) {
+	t.Helper()
+	c := startProgram(t, name, args...)
+	err := c.Wait()
+	out := fmt.Sprint(c.Stdout)
+	if err != nil {
+		err = fmt.Errorf("%s %q: %w\n%s", name, args, err, out)
+	}
+	return out, err
+}
+
 // start runs lnetd with NIDs, and more of a configuration, until the end of the test.
 func start(t *testing.T, more string, nids ...string) *daemon {
 	t.Helper()
-	programs := os.Getenv("LNETD_TEST_PROGRAMS")
-	if programs == "" {
-		t.Skip("needs lnetd and lnetdctl with the tag o2ib: LNETD_TEST_PROGRAMS=DIRECTORY")
-	}
+	programs := programDir(t)
 	dir := t.TempDir()
 	text := more + "net:\n"
 	for _, nid := range nids {
@@ -65,6 +98,9 @@ func start(t *testing.T, more string, nids ...string) *daemon {
 	n.restart(t)
 	return n
 }
+
+// hosting is the socket for programs with transfer machines.
+func (n *daemon) hosting() string { return filepath.Join(filepath.Dir(n.launch.Socket), "lnetd.sock") }
 
 // restart starts what does not run.
 func (n *daemon) restart(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +69,64 @@ func TestRouterOnDevices(t *testing.T) {
 	b.wantPing(t, a)
 	a.wantLoad(t, b, "--size", "1M", "--check", "full", "--write")
 	a.wantLoad(t, b, "--size", "1M", "--check", "full")
+}
+
+// Given transfer machines on two nodes over RDMA of a process's own, when they exchange messages and
+// bulk, then all of it arrives, as it was, from the program's own memory.
+//
+// transport 10.1 steps
+// r.M0.net.ib
+func TestTransferMachinesOnDevices(t *testing.T) {
+	at := addresses(t, 2)
+	for _, size := range []string{"64", "64K", "1M"} {
+		out, err := tryProgram(t, "lnetperf", "ping", "--port", fmt.Sprint(service), "-i", at[0]+"@o2ib", "-I", at[1]+"@o2ib",
+			"-n", "2", "-l", "10", "-d", size, "-o", "60", "-O", "60")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTransfers(t, out, 20)
+	}
+}
+
+// Given two lnetd over RDMA, when a program of one exchanges messages and bulk with a program of the
+// other, then all of it arrives, as it was, out of and into the memory that they share with lnetd.
+//
+// transport 10.1 steps
+// r.M0.net.ib
+// r.M0.net.xprt.lnet.user
+func TestHostedProgramsOnDevices(t *testing.T) {
+	at := addresses(t, 2)
+	a, b := start(t, "", at[0]+"@o2ib"), start(t, "", at[1]+"@o2ib")
+	a.wantPing(t, b)
+	server := startProgram(t, "lnetperf", "ping", "-s", "--until-signal", "--through", b.hosting(), "-I", b.nids[0], "-d", "1M")
+	var out string
+	daemontest.Within(t, patience, "the server", func() (err error) {
+		out, err = tryProgram(t, "lnetperf", "ping", "-c", "--through", a.hosting(), "-i", a.nids[0], "-I", b.nids[0],
+			"-n", "2", "-l", "4", "-d", "1M", "-o", "60", "-O", "60")
+		return err
+	})
+	wantTransfers(t, out, 8)
+	if err := server.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Errorf("server: %v\n%s", err, server.Stdout)
+	}
+	a.wantMetrics(t, at[0], "\nlnet_lnd_rdma_gets_total{")
+}
+
+// wantTransfers checks lnetperf's tables: so many bulks each way, and no errors.
+func wantTransfers(t *testing.T, out string, n int) {
+	t.Helper()
+	_, total, found := strings.Cut(out, "Client total")
+	for _, queue := range []string{"pRECV", "pSEND"} {
+		if want := fmt.Sprintf(`(?m)^ *%s +%d +0 +%d +0 `, queue, n, n); !found || !regexp.MustCompile(want).MatchString(total) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if !strings.Contains(total, "Errors: 0, retries: 0") {
+		t.Errorf("errors or retries in\n%s", out)
+	}
 }
 
 func (n *daemon) ping(t *testing.T, to *daemon) error {
