@@ -105,9 +105,19 @@ func buffersDocument(b api.Buffers) mapping {
 func globalsDocument(g api.Globals) mapping {
 	values := mapping{}
 	for _, v := range g.Values() {
-		values = append(values, entry{v.Name, number(v.Value)})
+		value := number(v.Value)
+		if v.Name == "discovery" && g.Verify {
+			value = text("verify")
+		}
+		values = append(values, entry{v.Name, value})
 	}
 	return mapping{{"global", values}}
+}
+
+// backupGlobals is globalsDocument in the numbers that kernels read. The section "lnetd" has the rest.
+func backupGlobals(g api.Globals) mapping {
+	g.Verify = false
+	return globalsDocument(g)
 }
 
 // lnetdDocument is the section "lnetd": selection rules (decision 22), and the rest by its keys.

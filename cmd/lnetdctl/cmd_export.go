@@ -289,7 +289,7 @@ func writeBackup(w io.Writer, c *api.Configuration) error {
 		{wide, backupRoutes(c.Routes)},
 		{wide, backupPeers(c.Peers)},
 		{classic, backupRouting(c.Routing)},
-		{classic, globalsDocument(c.Globals)},
+		{classic, backupGlobals(c.Globals)},
 		{classic, rulesDocument(c.UDSP)},
 		{classic, lnetdDocument(c.Selection, c.Lnetd)},
 	} {

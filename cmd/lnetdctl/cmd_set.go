@@ -20,13 +20,23 @@ type settable struct {
 	noEffect string
 	// set asks for the change; value is a number.
 	set func(ctx context.Context, c *client.Client, value int64) error
+	// words are values that are no numbers, with the changes that they are.
+	words map[string]api.GlobalsChange
+}
+
+// discoveryWords are the modes of discovery by name (lnetctl 11).
+func discoveryWords() map[string]api.GlobalsChange {
+	off, on, verify, discover := int64(0), int64(1), true, false
+	return map[string]api.GlobalsChange{
+		"on": {Discovery: &on, Verify: &discover}, "off": {Discovery: &off}, "verify": {Discovery: &on, Verify: &verify},
+	}
 }
 
 // aboutGlobals says what the parameters mean (lnetctl 6).
 var aboutGlobals = map[string]string{
 	"numa_range":                 "NUMA distance up to which NIs count as equally near",
 	"max_interfaces":             "most NIDs that a node may tell of itself, 16 or more",
-	"discovery":                  "0: peers are not discovered; 1: they are",
+	"discovery":                  "0 or off; 1 or on; verify: compare what peers say, change nothing",
 	"drop_asym_route":            "1: drop messages that come by another route than ours",
 	"retry_count":                "how often a message is sent again after a failure",
 	"transaction_timeout":        "seconds until a message has failed for good",
@@ -55,15 +65,15 @@ func (p *program) settables() []settable {
 	}
 	all := []settable{
 		{"tiny_buffers", "router buffers without payload; 0 is the default", "",
-			buffers(func(r *api.RoutingChange, n *int) { r.Tiny = n })},
+			buffers(func(r *api.RoutingChange, n *int) { r.Tiny = n }), nil},
 		{"small_buffers", "router buffers of one page; 0 is the default", "",
-			buffers(func(r *api.RoutingChange, n *int) { r.Small = n })},
+			buffers(func(r *api.RoutingChange, n *int) { r.Small = n }), nil},
 		{"large_buffers", "router buffers of 1 MiB; 0 is the default", "",
-			buffers(func(r *api.RoutingChange, n *int) { r.Large = n })},
+			buffers(func(r *api.RoutingChange, n *int) { r.Large = n }), nil},
 		{"routing", "1: forward messages between nets; 0: do not", "", func(ctx context.Context, c *client.Client, value int64) error {
 			enabled := value == 1
 			return c.SetRouting(ctx, api.RoutingChange{Enabled: &enabled})
-		}},
+		}, nil},
 	}
 	for _, name := range api.SettableGlobals() {
 		all = append(all, settable{name, aboutGlobals[name], globalsWithoutEffect[name], func(ctx context.Context, c *client.Client, value int64) error {
@@ -73,7 +83,10 @@ func (p *program) settables() []settable {
 				return err
 			}
 			return p.warnOfGlobal(ctx, c, name, value)
-		}})
+		}, nil})
+		if name == "discovery" {
+			all[len(all)-1].words = discoveryWords()
+		}
 	}
 	return all
 }
@@ -105,6 +118,10 @@ func (p *program) set(ctx context.Context, s *settable, operands []string) error
 	if len(operands) != 1 {
 		p.hint("set " + s.name + " needs one value")
 		return needsHelp{exitInvalid}
+	}
+	if change, ok := s.words[operands[0]]; ok {
+		return p.tell(errorForm{kind: oldDocument, op: "add", entity: s.name, advises: true},
+			func(c *client.Client) error { return c.SetGlobals(ctx, change) })
 	}
 	value, ok := parseNumber(operands[0])
 	parser := errorForm{kind: oldDocument, op: "parser", entity: "set", advises: true}

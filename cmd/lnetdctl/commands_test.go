@@ -82,7 +82,7 @@ func TestRefusals(t *testing.T) {
 		{line: "route add --net tcp9 --gateway x", want: ran{"", newDocumentOf("add", "route", "-22", `\"Unable to parse nidlist: no valid NIDs in string\"`), 234}},
 		{line: "route add --net tcp9 --gateway 10.77.0.1@tcp", refuse: node.ErrClosed, want: ran{"", newDocumentOf("add", "route", "-108", "Network is down"), 234}},
 		{line: "route show --net foo", want: ran{"", newDocumentOf("show", "route", "-2", "cannot parse net"), 234}},
-		{line: "set discovery x", want: ran{"", oldDocumentOf("parser", "set", "-1", "cannot parse discovery value") + "lnetdctl: warning: valid values of discovery: 0 or 1\n", 255}},
+		{line: "set discovery x", want: ran{"", oldDocumentOf("parser", "set", "-1", "cannot parse discovery value") + "lnetdctl: warning: valid values of discovery: 0, 1, on, off or verify\n", 255}},
 		{line: "set routing 2", want: ran{"", oldDocumentOf("parser", "set", "-1", "cannot parse routing value. It is 0 or 1"), 255}},
 		{line: "set routing 1", refuse: node.ErrBusy, want: ran{"", oldDocumentOf("add", "routing", "-16", set+"routing: Device or resource busy"), 240}},
 		{line: "set large_buffers -2", want: ran{"", oldDocumentOf("add", "large_buffers", "-34", "tiny, small and large must be >= 0") + validBuffers, 222}},

@@ -23,7 +23,7 @@ func TestSetSaysWhatIsInForce(t *testing.T) {
 		{"set max_interfaces 32", ran{"", "", 0}},
 		{"set recovery_interval 9", ran{"", warning + "recovery_interval is obsolete: nothing is changed\n", 0}},
 		{"set router_sensitivity 50", ran{"", warning + "router_sensitivity is kept and shown, but has no effect\n", 0}},
-		{"set discovery 7", ran{"", warning + "discovery is 1, not 7; valid values: 0 or 1\n", 0}},
+		{"set discovery 7", ran{"", warning + "discovery is 1, not 7; valid values: 0, 1, on, off or verify\n", 0}},
 		{"set drop_asym_route -1", ran{"", warning + "drop_asym_route is 1, not -1; valid values: 0 or 1\n", 0}},
 		{"set tiny_buffers -1", ran{"", warning + "-1 leaves tiny_buffers as it is: nothing is changed\n", 0}},
 		{"set retry_count 9999", refused("retry_count", "retry count", "0 or more, less than transaction_timeout; 0 alone while health_sensitivity is 0")},

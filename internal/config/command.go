@@ -271,7 +271,7 @@ func parameterCommands(from, to *Parameters) (list []string) {
 	all := []value{
 		values("numa_range", func(p *Parameters) int64 { return int64(p.NUMARange) }),
 		values("max_interfaces", func(p *Parameters) int64 { return int64(p.InterfacesMax) }),
-		values("discovery", func(p *Parameters) int64 { return truth(p.Discovery != discovery.Off) }),
+		values("discovery", func(p *Parameters) int64 { return int64(p.Discovery) }),
 		values("drop_asym_route", func(p *Parameters) int64 { return truth(p.DropAsymRoute) }),
 		values("transaction_timeout", func(p *Parameters) int64 { return sec(p.TransactionTimeout) }),
 		values("health_sensitivity", func(p *Parameters) int64 { return int64(p.HealthSensitivity) }),
@@ -286,17 +286,32 @@ func parameterCommands(from, to *Parameters) (list []string) {
 		all = append([]value{retry}, all...)
 	}
 	for _, v := range all {
+		word := strconv.FormatInt(v.to, 10)
+		if v.name == "discovery" {
+			word = discoveryWord(from.Discovery, to.Discovery)
+		}
 		if v.from != v.to {
-			list = append(list, command("set", v.name, strconv.FormatInt(v.to, 10)))
+			list = append(list, command("set", v.name, word))
 		}
 	}
 	a, b := *from, *to
 	a.Parameters, b.Parameters = rest(a.Parameters), rest(b.Parameters)
 	a.RouterSensitivity, b.RouterSensitivity = 0, 0
-	if a != b || from.Discovery != to.Discovery && (from.Discovery != discovery.Off) == (to.Discovery != discovery.Off) {
+	if a != b {
 		list = append(list, "# change parameters of the section \"lnetd\", for which there is no command")
 	}
 	return list
+}
+
+// discoveryWord is what "set discovery" takes to get from one mode to another. A 1 leaves Verify.
+func discoveryWord(from, to discovery.Mode) string {
+	switch {
+	case to == discovery.Off:
+		return "0"
+	case from == discovery.Off && to == discovery.On:
+		return "1"
+	}
+	return to.String()
 }
 
 // rest are the parameters that no command sets.

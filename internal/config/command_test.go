@@ -75,7 +75,7 @@ func TestCommands(t *testing.T) {
 				"set response_tracking 0", "set recovery_limit 8", "set max_recovery_ping_interval 9",
 			},
 		},
-		{"what has no command", "", "lnetd: {discovery: verify, peer_nis_max: 100}\n", []string{"# change parameters of the section \"lnetd\", for which there is no command"}},
+		{"what has no command", "", "lnetd: {discovery: verify, peer_nis_max: 100}\n", []string{"set discovery verify", "# change parameters of the section \"lnetd\", for which there is no command"}},
 		{"a router", "", "routing: {enable: 1}\nbuffers: {tiny: 600, small: 5, large: 7}\n", []string{
 			"set tiny_buffers 600", "set small_buffers 5", "set large_buffers 7", "set routing 1",
 		}},

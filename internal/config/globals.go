@@ -19,7 +19,7 @@ var globalKeys = map[string]setting[Config]{
 	"numa_range":                 global("numa_range", func(c *Config, v int) { c.Parameters.NUMARange = uint32(v) }),
 	"max_interfaces":             global("max_interfaces", (*Config).setInterfacesMax),
 	"max_intf":                   global("max_interfaces", (*Config).setInterfacesMax),
-	"discovery":                  global("discovery", (*Config).setDiscovery),
+	"discovery":                  discoveryKey,
 	"drop_asym_route":            global("drop_asym_route", func(c *Config, v int) { c.Parameters.DropAsymRoute = v != 0 }),
 	"retry_count":                global("retry_count", func(c *Config, v int) { c.Parameters.RetryCount = v }),
 	"transaction_timeout":        global("transaction_timeout", func(c *Config, v int) { c.Parameters.TransactionTimeout = seconds(v) }),
@@ -59,6 +59,24 @@ func (c *Config) setInterfacesMax(v int) {
 	}
 	c.Parameters.InterfacesMax = v
 }
+
+// discoveryKey takes 0 or 1, as kernels do, and the word for the mode that these do not have.
+var discoveryKey = setting[Config]{
+	either{scalar{wholeIn(documentRange("discovery"))}, scalar{Words{discovery.Verify.String()}}},
+	func(c *Config, at place) {
+		if at.node.Value == discovery.Verify.String() {
+			c.Parameters.Discovery = discovery.Verify
+			return
+		}
+		global("discovery", (*Config).setDiscovery).read(c, at)
+	},
+}
+
+// discoveryWords are the modes of discovery by name.
+var (
+	discoveryWords = Words{discovery.On.String(), discovery.Off.String(), discovery.Verify.String()}
+	discoveryModes = []discovery.Mode{discovery.On, discovery.Off, discovery.Verify}
+)
 
 func (c *Config) setDiscovery(v int) {
 	switch {

@@ -31,8 +31,7 @@ var lnetdKeys = map[string]setting[Config]{
 		c.LogLevel, err = ParseLevel(s)
 		return err
 	}),
-	"discovery": wordsOf(Words{"on", "off", "verify"},
-		[]discovery.Mode{discovery.On, discovery.Off, discovery.Verify},
+	"discovery": wordsOf(discoveryWords, discoveryModes,
 		func(c *Config, m discovery.Mode) { c.Parameters.Discovery = m }),
 	"alive_router_check_interval": parameter(0, maxSeconds, func(p *node.Parameters, n int) { p.RouterCheckInterval = seconds(n) }),
 	"router_ping_timeout":         parameter(1, maxSeconds, func(p *node.Parameters, n int) { p.RouterPingTimeout = seconds(n) }),

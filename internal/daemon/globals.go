@@ -22,6 +22,7 @@ func globalsOf(p *config.Parameters) api.Globals {
 		NUMARange:               int64(p.NUMARange),
 		MaxInterfaces:           int64(p.InterfacesMax),
 		Discovery:               number(p.Discovery != discovery.Off),
+		Verify:                  p.Discovery == discovery.Verify,
 		DropAsymRoute:           number(p.DropAsymRoute),
 		RetryCount:              int64(p.RetryCount),
 		TransactionTimeout:      inSeconds(p.TransactionTimeout),
@@ -56,6 +57,13 @@ func change(p *node.Parameters, c *api.GlobalsChange) {
 	set(c.NUMARange, func(v int64) { p.NUMARange = uint32(v) })
 	set(c.MaxInterfaces, func(v int64) { p.InterfacesMax = int(v) })
 	set(c.Discovery, func(v int64) { p.Discovery = discoveryMode(p.Discovery, v != 0) })
+	switch {
+	case c.Verify == nil:
+	case *c.Verify:
+		p.Discovery = discovery.Verify
+	case p.Discovery == discovery.Verify:
+		p.Discovery = discovery.On
+	}
 	set(c.DropAsymRoute, func(v int64) { p.DropAsymRoute = v != 0 })
 	set(c.RetryCount, func(v int64) { p.RetryCount = int(v) })
 	set(c.TransactionTimeout, func(v int64) { p.TransactionTimeout = time.Duration(v) * time.Second })

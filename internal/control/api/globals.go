@@ -11,6 +11,7 @@ type Globals struct {
 	NUMARange               int64 `json:"numa_range"`
 	MaxInterfaces           int64 `json:"max_interfaces"`
 	Discovery               int64 `json:"discovery"`
+	Verify                  bool  `json:"discovery_verify,omitempty"` // Discovery is 1, and changes no peer
 	DropAsymRoute           int64 `json:"drop_asym_route"`
 	RetryCount              int64 `json:"retry_count"`
 	TransactionTimeout      int64 `json:"transaction_timeout"`
@@ -25,9 +26,11 @@ type Globals struct {
 
 // GlobalsChange is the body of POST /v1/globals: what is nil stays as it is.
 type GlobalsChange struct {
-	NUMARange          *int64 `json:"numa_range,omitempty"`
-	MaxInterfaces      *int64 `json:"max_interfaces,omitempty"` // less than 16 is the default
-	Discovery          *int64 `json:"discovery,omitempty"`      // other than 0 is 1
+	NUMARange     *int64 `json:"numa_range,omitempty"`
+	MaxInterfaces *int64 `json:"max_interfaces,omitempty"` // less than 16 is the default
+	Discovery     *int64 `json:"discovery,omitempty"`      // other than 0 is 1
+	// Verify turns discovery that only verifies on, and in place of that, discovery.
+	Verify             *bool  `json:"discovery_verify,omitempty"`
 	DropAsymRoute      *int64 `json:"drop_asym_route,omitempty"`
 	RetryCount         *int64 `json:"retry_count,omitempty"`
 	TransactionTimeout *int64 `json:"transaction_timeout,omitempty"`
@@ -53,7 +56,7 @@ type global struct {
 var globals = []global{
 	{"numa_range", Range{0, math.MaxUint32}, "0 to 4294967295", func(g *Globals) *int64 { return &g.NUMARange }, func(c *GlobalsChange) **int64 { return &c.NUMARange }},
 	{"max_interfaces", Range{math.MinInt64, math.MaxInt32}, "16 to 2147483647; a smaller number stands for 4096, the default", func(g *Globals) *int64 { return &g.MaxInterfaces }, func(c *GlobalsChange) **int64 { return &c.MaxInterfaces }},
-	{"discovery", anything, "0 or 1", func(g *Globals) *int64 { return &g.Discovery }, func(c *GlobalsChange) **int64 { return &c.Discovery }},
+	{"discovery", anything, "0, 1, on, off or verify", func(g *Globals) *int64 { return &g.Discovery }, func(c *GlobalsChange) **int64 { return &c.Discovery }},
 	{"drop_asym_route", anything, "0 or 1", func(g *Globals) *int64 { return &g.DropAsymRoute }, func(c *GlobalsChange) **int64 { return &c.DropAsymRoute }},
 	{"retry_count", count, "0 or more, less than transaction_timeout; 0 alone while health_sensitivity is 0", func(g *Globals) *int64 { return &g.RetryCount }, func(c *GlobalsChange) **int64 { return &c.RetryCount }},
 	{"transaction_timeout", period, "1 to 2147483647 seconds, more than retry_count", func(g *Globals) *int64 { return &g.TransactionTimeout }, func(c *GlobalsChange) **int64 { return &c.TransactionTimeout }},
