@@ -33,7 +33,9 @@ func (p *program) applyCommand() *cobra.Command {
 		long: `What the node has and FILE, or standard input, does not is taken away, what it
 lacks is added, and what is different is changed, all of it or nothing: if a step
 fails those before it are taken back. What does not change is not disturbed, and
-peers that discovery has found are left to it. "plan" prints the steps
+peers that discovery has found are left to it. A key that is not in FILE gets its
+default, whatever was set before: also in "global" and in the section "lnetd",
+except for ports, "accept" and "source_ports". "import" leaves such keys alone. "plan" prints the steps
 beforehand, as does --dry-run.
 
 An NI whose interface is not there, or has no address, is refused, as is one of a net

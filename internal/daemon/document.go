@@ -44,7 +44,20 @@ func (b *backend) up(ctx context.Context) (config.State, error) {
 	return b.node.have(ctx)
 }
 
+// ChangeConfiguration has the peers of both configurations by their primary NIDs, so that the two
+// differ by what changes alone.
 func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
+	done, err := b.changeConfiguration(ctx, r)
+	sortPeers(done.Before.Peers)
+	sortPeers(done.After.Peers)
+	return done, err
+}
+
+func sortPeers(peers []api.Peer) {
+	slices.SortFunc(peers, func(a, b api.Peer) int { return a.Primary.Compare(b.Primary) })
+}
+
+func (b *backend) changeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	if r.Dry {
 		return b.tryDocument(ctx, &r)
 	}

@@ -36,8 +36,17 @@ func (r *nodeRun) document(t *testing.T, mode api.Mode, text string) (done api.C
 	return done, err
 }
 
-// configuration is what the node is configured to be.
-func (r *nodeRun) configuration(t *testing.T) (c api.Configuration) {
+// configuration is what the node is configured to be, with the peers by their primary NIDs: their
+// order is that of their age, which a change that is taken back does not restore.
+func (r *nodeRun) configuration(t *testing.T) api.Configuration {
+	t.Helper()
+	c := r.configurationByAge(t)
+	sortPeers(c.Peers)
+	return c
+}
+
+// configurationByAge is configuration as it is.
+func (r *nodeRun) configurationByAge(t *testing.T) (c api.Configuration) {
 	t.Helper()
 	var err error
 	if busy := r.InTurn(t.Context(), func() { c, err = r.Configuration(t.Context()) }); busy != nil || err != nil {

@@ -62,7 +62,7 @@ func configuredPeer(i *node.PeerInfo) config.Peer {
 }
 
 // shown is a state in the words of the commands, with what the section "lnetd" says around the
-// node. It depends on the state and on the host, not on whether the state is in force.
+// node. Peers are in the state's order, which is that of "export" if the node is asked. It depends on the state and on the host, not on whether the state is in force.
 func (b *backend) shown(s *config.State, around map[string]any) api.Configuration {
 	c := api.Configuration{
 		Nets: []api.Net{}, Routes: []api.Route{}, Peers: []api.Peer{},
@@ -93,7 +93,6 @@ func (b *backend) shown(s *config.State, around map[string]any) api.Configuratio
 		}
 		c.Peers = append(c.Peers, shown)
 	}
-	slices.SortFunc(c.Peers, func(a, b api.Peer) int { return a.Primary.Compare(b.Primary) }) // else by age
 	return c
 }
 

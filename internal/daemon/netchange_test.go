@@ -277,6 +277,7 @@ func TestReload(t *testing.T) {
 		if busy := b.InTurn(t.Context(), func() { now, err = b.Configuration(t.Context()) }); busy != nil || err != nil {
 			t.Fatal(busy, err)
 		}
+		sortPeers(now.Peers)
 		return now
 	}
 	before := reload(beforeChange, nil)

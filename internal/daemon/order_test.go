@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // order is what an export, or a backup, lists, in its order.
@@ -101,5 +102,24 @@ func TestOrderOfExport(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Given peers that were configured in another order than that of their NIDs, when the
+// configuration is asked for, then they are in the order of the list of peers, which "export" has.
+func TestConfigurationHasPeersInTheOrderOfExports(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+"peer: [{primary nid: 10.77.0.30@tcp}, {primary nid: 10.77.0.20@tcp}, {primary nid: 10.78.0.10@tcp1}]\n")).ready(t)
+	if _, err := r.document(t, api.ModeAdd, "peer: [{primary nid: 10.77.0.10@tcp}]\n"); err != nil {
+		t.Fatal(err)
+	}
+	var listed, configured []lnet.NID
+	for _, p := range r.peers(t) {
+		listed = append(listed, p.Primary)
+	}
+	for _, p := range r.configurationByAge(t).Peers {
+		configured = append(configured, p.Primary)
+	}
+	if !slices.Equal(configured, listed) || len(listed) != 4 {
+		t.Errorf("configured %v, listed %v", configured, listed)
 	}
 }
