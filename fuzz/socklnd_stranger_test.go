@@ -6,6 +6,7 @@ import (
 	"runtime/metrics"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd/simlnd"
@@ -149,8 +150,11 @@ func (s *stranger) stream() *strangerStream {
 	return s.streams[int(s.byte())%len(s.streams)]
 }
 
-// await lets time go by.
-func (s *stranger) await(d time.Duration) { time.Sleep(d) }
+// await lets the time of the stranger's bubble go by. Outside of a bubble it panics.
+func (s *stranger) await(d time.Duration) {
+	synctest.Wait()
+	time.Sleep(d)
+}
 
 // allocatedBytes returns the bytes that the process has allocated since its start. Unlike
 // runtime.ReadMemStats it does not stop the process.

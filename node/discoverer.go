@@ -404,11 +404,7 @@ func (d *discoverer) rail(q *peer, v *discovery.View) {
 	for _, nid := range v.NIDs {
 		nis = append(nis, &n.peerFor(nid).PeerNI)
 	}
-	old := q.rail
-	if old == nil && len(nis) > 0 {
-		old = nis[0].Peer() // what was made when it was met
-	}
-	q.rail = selection.NewPeer(old, q.identify(v), nis)
+	q.rail = selection.NewPeer(q.rail, q.identify(v), nis)
 	if c := n.compiled.Load(); c != nil {
 		c.ApplyPeer(q.rail)
 	}

@@ -325,6 +325,20 @@ func TestViewsFollowEachOther(t *testing.T) {
 	}
 }
 
+// Given a NID that messages went to before its peer was known, when the peer is made, then it goes on
+// with the turns from before: the net that was used has its turn after one that was not.
+func TestPeerGoesOnFromItsFirstNID(t *testing.T) {
+	w := newWorld(t)
+	w.local("A1", "O1")
+	met := w.multiRail("B1")
+	w.sends(4, w.to("B1"))
+	w.peer(Identity{}, "PO")
+	p := NewPeer(nil, met.Identity, []*PeerNI{w.peerNIs["B1"], w.peerNIs["PO"]})
+	if p.turn != met.turn || p.Nets[0].turn != met.Nets[0].turn || p.Nets[0].turn.Load() != 4 || p.Nets[1].turn.Load() != 0 {
+		t.Errorf("turns %d, %d and %d", p.turn.Load(), p.Nets[0].turn.Load(), p.Nets[1].turn.Load())
+	}
+}
+
 // lnet-core 8.1 order
 func TestRoutesKeepTheirPlaces(t *testing.T) {
 	w := newWorld(t)

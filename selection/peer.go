@@ -129,12 +129,15 @@ type Peer struct {
 	turn *atomic.Uint64 // of all views of the peer
 }
 
-// NewPeer makes the view of a peer that follows old, which is nil for a new
-// peer. The peer NIs are in the order of attachment, the primary NID first if it
+// NewPeer makes the view of a peer that follows old. If old is nil, it follows what
+// the first of nis belongs to. The peer NIs are in the order of attachment, the primary NID first if it
 // was attached as that. Priorities of nets that stay are kept; turns are shared
 // with old, by which messages may still go. It takes effect with Publish.
 func NewPeer(old *Peer, id Identity, nis []*PeerNI) *Peer {
 	p := &Peer{Identity: id, Nets: make([]*PeerNet, 0, 1)}
+	if old == nil && len(nis) > 0 {
+		old = nis[0].Peer() // what was made when it was met
+	}
 	if old != nil {
 		p.turn = old.turn
 	} else {

@@ -374,6 +374,36 @@ func TestImpossibleHeadIsFoundAtOnce(t *testing.T) {
 	}
 }
 
+// Given a client that takes nothing out of its ring, when more and more is told of the TM, then Tell
+// returns true for what the client finds in the ring later, and false for all else; once the client has
+// taken it out, there is room again.
+//
+// transport 9.5
+func TestTellReportsWhatTheClientGets(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.one(7, 16)
+	tm, err := w.client(o.peer).tm(o.tm.handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		told := 0
+		for range 5 {
+			if tm.Tell(transport.Completion{Err: syscall.ENOBUFS}) {
+				told++
+			}
+		}
+		if told != 2 {
+			t.Errorf("%d of 5 were told, with 2 entries for such", told)
+		}
+		for range told {
+			if c := o.tm.next(); !c.TM || c.Errno != syscall.ENOBUFS {
+				t.Errorf("%+v", c)
+			}
+		}
+	}
+}
+
 // A client that sleeps is woken for an operation that is rejected since credits are short, and
 // the rejection is counted.
 //

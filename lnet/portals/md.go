@@ -185,7 +185,6 @@ func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
 	d.offset = offset + length
 	o.md = d
 	o.answered = false
-	o.Issued = 0
 	o.Ack = e.Type == EventPut && d.options&AckDisable == 0 && o.Handle != lnet.NoHandle
 	d.describe(e)
 	e.Offset, e.Length = offset, length
