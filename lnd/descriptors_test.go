@@ -2,6 +2,7 @@ package lnd
 
 import (
 	"errors"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -21,6 +22,13 @@ func TestDescriptorReserve(t *testing.T) {
 	}
 	var e *DescriptorError
 	if err := CheckDescriptor(limit - reserve); !errors.As(err, &e) || !errors.Is(err, syscall.EMFILE) || e.Limit != limit {
+		t.Error(err)
+	}
+	forClients := reserve * 3 / 4
+	if err := CheckClientDescriptor(limit - forClients - 1); err != nil {
+		t.Error(err)
+	}
+	if err := CheckClientDescriptor(limit - forClients); !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "not for clients") {
 		t.Error(err)
 	}
 }

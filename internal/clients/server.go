@@ -118,7 +118,7 @@ func (s *Server) Serve(l Listener) error {
 	defer s.stopListening(l)
 	const slow = 50 * time.Millisecond
 	for {
-		conn, err := l.AcceptUnix()
+		conn, err := acceptOne(l)
 		switch {
 		case err == nil:
 			s.accept(conn)
@@ -136,6 +136,25 @@ func (s *Server) Serve(l Listener) error {
 			return fmt.Errorf("clients: accept: %w", err)
 		}
 	}
+}
+
+// acceptOne accepts a connection, unless its descriptor is one that clients leave free: EMFILE.
+func acceptOne(l Listener) (*net.UnixConn, error) {
+	conn, err := l.AcceptUnix()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		var full error
+		err = raw.Control(func(fd uintptr) { full = lnd.CheckClientDescriptor(int(fd)) })
+		err = errors.Join(err, full)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 func (s *Server) stopListening(l Listener) {

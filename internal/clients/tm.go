@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/completion"
@@ -74,6 +75,13 @@ func newTM(c *client, a transport.Address, entries int) (*tm, shm.Files, error) 
 	})
 	if err != nil {
 		return nil, files, err
+	}
+	for _, fd := range []int{files.Ring, files.Submissions, files.Completions} {
+		if err := lnd.CheckClientDescriptor(fd); err != nil {
+			files.Close()
+			_ = ring.Close()
+			return nil, files, err
+		}
 	}
 	return &tm{
 		client: c, entries: entries, address: a, ring: ring, account: newAccount(entries),

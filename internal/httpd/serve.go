@@ -33,6 +33,7 @@ func Serve(ctx context.Context, l net.Listener, s *http.Server, log *slog.Logger
 
 // ServeBy is Serve with something else than s.Serve that has s serve l, such as with TLS.
 func ServeBy(ctx context.Context, l net.Listener, s *http.Server, log *slog.Logger, serve func(net.Listener) error) error {
+	l = patient{l}
 	defer func() { _ = l.Close() }() // serve may not have come to it
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

@@ -1,0 +1,33 @@
+package httpd
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"syscall"
+)
+
+// passing are errors of accept that end by themselves: those of a connection that broke before it
+// was accepted, and those of a host that is short of memory (accept(2)). net/http waits up to a
+// second and tries again after EMFILE and ENFILE, but would end the server for these.
+var passing = []error{
+	syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.EPROTO, syscall.ENETDOWN, syscall.ENOPROTOOPT,
+	syscall.EHOSTDOWN, syscall.ENONET, syscall.EHOSTUNREACH, syscall.EOPNOTSUPP, syscall.ENETUNREACH,
+}
+
+// patient is a listener whose passing errors are temporary.
+type patient struct{ net.Listener }
+
+func (p patient) Accept() (net.Conn, error) {
+	conn, err := p.Listener.Accept()
+	if slices.ContainsFunc(passing, func(one error) bool { return errors.Is(err, one) }) {
+		return nil, passingError{err}
+	}
+	return conn, err
+}
+
+// passingError is a temporary net.Error.
+type passingError struct{ error }
+
+func (passingError) Temporary() bool { return true }
+func (passingError) Timeout() bool   { return false }
