@@ -374,6 +374,33 @@ func TestImpossibleHeadIsFoundAtOnce(t *testing.T) {
 	}
 }
 
+// Words of a ring file that lnetd writes alone, that nobody writes, or that only wake, mean nothing to
+// lnetd when a client changes them: it takes what is submitted next, once, and the client stays.
+//
+// transport 9.4, 9.9 (2)
+func TestWordsThatLnetdDoesNotRead(t *testing.T) {
+	for name, at := range map[string]int{
+		"magic": 0, "version and header size": 4, "SQ offset": 8, "SQ entries": 12, "CQ offset": 16, "CQ entries": 20, "sizes of entries": 24,
+		"SQ head": 128, "CQ tail": 192, "CQ sleeping": 384, "SQ posted": 576, "SQ waiting": 640, "figures of submissions": 448, "figures of completions": 512,
+	} {
+		for _, off := range []int32{1, 1 << 30, -1} {
+			t.Run(fmt.Sprint(name, off), func(t *testing.T) {
+				w := newWorld(t, nil)
+				o := w.one(7, 16)
+				o.tm.asleep()
+				o.tm.quietly(shm.Submission{Opcode: shm.OpNop}, shm.Submission{Opcode: shm.OpNop})
+				o.tm.submitted += 2
+				add(o.tm.file, at, off)
+				o.tm.Submissions.Ring()
+				o.tm.taken()
+				if n := len(w.server.Clients()); n != 1 {
+					t.Errorf("%d clients", n)
+				}
+			})
+		}
+	}
+}
+
 // Given a client that takes nothing out of its ring, when more and more is told of the TM, then Tell
 // returns true for what the client finds in the ring later, and false for all else; once the client has
 // taken it out, there is room again.
