@@ -27,7 +27,9 @@ func guests(t *testing.T) *controltest.Daemon {
 			Buffers: 2, Areas: 1, Bytes: 1 << 20, TMs: []api.ClientTM{{
 				NID: nid, PID: 12345, Portal: 34, ID: 1, Entries: 1024, Waiting: 3, Reserved: 4, Rejected: 1,
 				Submissions: 30, Completions: 20, Waits: 5, BellReads: 6, BellWrites: 8,
-				Queues: []api.ClientQueue{{Queue: "mRECV", Depth: 1, Completed: 2, Failed: 9, Bytes: 300}},
+				Queues: []api.ClientQueue{{
+					Queue: "mRECV", Depth: 1, Completed: 2, Failed: 9, Bytes: 300, Added: 5, Cancelled: 4, MaxBytes: 200, Seconds: 1.5,
+				}},
 			}},
 		},
 		{ID: 12, PID: 9, Since: since, Ending: true},
@@ -45,8 +47,8 @@ client 7, TM 10.0.0.1@tcp:12345:34:1
   completions: 20, room for 1024, 3 wait, 4 are reserved
   submissions: 30, 1 rejected
   waits: 5, woken 6 times, woke the client 8 times
-  queue  depth  completed  failed  bytes
-  mRECV      1          2       9  300
+  queue  depth  added  cancelled  completed  failed  bytes  max  in queue
+  mRECV      1      5          4          2       9    300  200  1.500s
 `
 	for line, want := range map[string]string{"clients": short, "clients -v": long} {
 		got := runProgram(program{}, append(words(line), "--control-socket", path)...)

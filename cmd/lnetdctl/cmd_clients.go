@@ -29,7 +29,9 @@ func (p *program) clientsCommand() *cobra.Command {
 		long: `A line for each connection: its number, the process, how many transfer machines,
 buffers and bytes of shared memory it has, and since when. With --verbose also
 each transfer machine: its address, how full the ring of its completions is, how
-often lnetd slept for want of work, and what its queues have done.
+often lnetd slept for want of work, and what its queues have done: operations
+added, cancelled, completed (of message queues these are messages) and failed,
+bytes, the most at once, and how long operations were on the queue in all.
 
 With --interval it looks twice, so many seconds apart, and prints also how many
 operations were completed in a second in between (of message queues these are
@@ -126,15 +128,16 @@ func clientTMText(b *strings.Builder, c *api.ClientInfo, t *api.ClientTM, r *tmR
 	fmt.Fprintf(b, "  completions: %d, room for %d, %d wait, %d are reserved\n", t.Completions, t.Entries, t.Waiting, t.Reserved)
 	fmt.Fprintf(b, "  submissions: %d, %d rejected\n", t.Submissions, t.Rejected)
 	fmt.Fprintf(b, "  waits: %d, woken %d times, woke the client %d times\n", t.Waits, t.BellReads, t.BellWrites)
-	lines := table{{"", "queue", "depth", "completed", "failed", "bytes"}}
+	lines := table{{"", "queue", "depth", "added", "cancelled", "completed", "failed", "bytes", "max", "in queue"}}
 	if r != nil {
 		fmt.Fprintf(b, "  in a second: %s completed, %s bytes, %s waits\n", perSecond(r.Completed), perSecond(r.Bytes), perSecond(r.Waits))
 		lines[0] = append(lines[0], "completed/s", "bytes/s")
 	}
 	for k, q := range t.Queues {
 		line := []string{
-			"", q.Queue, strconv.Itoa(q.Depth), strconv.FormatUint(q.Completed, 10), strconv.FormatUint(q.Failed, 10),
-			strconv.FormatUint(q.Bytes, 10),
+			"", q.Queue, strconv.Itoa(q.Depth), strconv.FormatUint(q.Added, 10), strconv.FormatUint(q.Cancelled, 10),
+			strconv.FormatUint(q.Completed, 10), strconv.FormatUint(q.Failed, 10),
+			strconv.FormatUint(q.Bytes, 10), strconv.FormatUint(q.MaxBytes, 10), strconv.FormatFloat(q.Seconds, 'f', 3, 64) + "s",
 		}
 		if r != nil {
 			line = append(line, r.Queues[k].cells()...)

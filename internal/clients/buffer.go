@@ -24,6 +24,7 @@ type buffer struct {
 	queue     transport.QueueType
 	reserved  int    // completions that the operation may have yet
 	length    uint32 // that the client gave
+	began     uint64 // when the operation did, as completions have it
 }
 
 // charge is what the buffer counts for.

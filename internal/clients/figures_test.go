@@ -1,8 +1,10 @@
 package clients
 
 import (
+	"syscall"
 	"testing"
 
+	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 	"github.com/lnetd/lnetd/transport/shm"
 )
@@ -34,17 +36,30 @@ func TestFiguresOfSteadyTraffic(t *testing.T) {
 			}
 		}
 	}
+	info := w.server.Clients()[0]
+	if f := info.TMs[0].Queues[transport.MsgSend]; f.Added != batches*batch || f.Completed != f.Added || f.Cancelled != 0 || f.Bytes != f.Added || f.MaxBytes != 1 || f.InQueue < 0 {
+		t.Errorf("figures of the queue %+v", f)
+	}
+	// A cancelled operation was on the queue, and is counted once.
+	o.tm.submit(of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 1, MaxMessages: 1}, buffers[0], batches))
+	o.tm.submit(of(shm.Submission{Opcode: shm.OpCancel}, buffers[0], batches))
+	if c := o.tm.next(); c.Errno != syscall.ECANCELED || !c.Final {
+		t.Fatalf("%+v", c)
+	}
+	if f := w.server.Clients()[0].TMs[0].Queues[transport.MsgRecv]; f.Added != 1 || f.Cancelled != 1 || f.Failed != 1 || f.Depth != 0 || f.InQueue <= 0 {
+		t.Errorf("figures of the queue of a cancelled operation %+v", f)
+	}
 	if n := w.server.Clients()[0].Requests; n != asked {
 		t.Errorf("%d requests in steady traffic", n-asked)
 	}
 	var got, all protocol.Counters
 	o.must(&protocol.StatsGet{Handle: o.tm.handle}, &got)
 	o.must(&protocol.StatsGet{Handle: protocol.NoHandle}, &all)
-	if got.Submissions != batches*batch || got.Completions != batches*batch || got.Requests != asked+1 {
+	if got.Submissions != batches*batch+2 || got.Completions != batches*batch+1 || got.Requests != asked+1 {
 		t.Errorf("figures %+v", got)
 	}
 	rung, slept := o.tm.Submissions.Stats().Rung, o.tm.Completions.Stats().Sleeps
-	if rung > batches || got.BellReads > rung {
+	if rung > batches+2 || got.BellReads > rung {
 		t.Errorf("the client has written to the bell %d times, lnetd has read it %d times", rung, got.BellReads)
 	}
 	if got.BellWrites > slept {

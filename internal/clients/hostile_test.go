@@ -96,7 +96,7 @@ func scribble(t *testing.T, w *world, r *rand.Rand) {
 //
 // transport 9.9 (10)
 func TestRound(t *testing.T) {
-	tm, files, err := newTM(nil, transport.Address{TMID: 7}, 128)
+	tm, files, err := newTM(&client{server: &Server{}}, transport.Address{TMID: 7}, 128)
 	if err != nil {
 		t.Fatal(err)
 	}

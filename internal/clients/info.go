@@ -54,8 +54,25 @@ type QueueFigures struct {
 	Depth int
 	// Completed and Failed count completions, without an error and with one.
 	Completed, Failed uint64
-	// Bytes is how much was moved.
-	Bytes uint64
+	// Cancelled counts the completions with ECANCELED, which are among the failed ones.
+	Cancelled uint64
+	// Bytes is how much was moved, MaxBytes the most by one completion.
+	Bytes, MaxBytes uint64
+	// Added counts operations that began, InQueue is how long those that have ended were under
+	// way, all together.
+	Added   uint64
+	InQueue time.Duration
+}
+
+// add adds other figures, but for the depth.
+func (f *QueueFigures) add(o *QueueFigures) {
+	f.Completed += o.Completed
+	f.Failed += o.Failed
+	f.Cancelled += o.Cancelled
+	f.Bytes += o.Bytes
+	f.MaxBytes = max(f.MaxBytes, o.MaxBytes)
+	f.Added += o.Added
+	f.InQueue += o.InQueue
 }
 
 // Clients tells of all connections, in the order of their numbers.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/shm"
@@ -66,6 +67,9 @@ func (t *tm) count(b *buffer, e *shm.Completion) {
 		t.rejected++
 	case e.Errno != 0:
 		f.Failed++
+		if e.Errno == syscall.ECANCELED {
+			f.Cancelled++
+		}
 	default:
 		f.Completed++
 		n := e.Length
@@ -74,6 +78,10 @@ func (t *tm) count(b *buffer, e *shm.Completion) {
 			n = b.length
 		}
 		f.Bytes += uint64(n)
+		f.MaxBytes = max(f.MaxBytes, uint64(n))
+	}
+	if e.Final && e.Time > b.began {
+		f.InQueue += time.Duration(e.Time - b.began)
 	}
 }
 

@@ -40,7 +40,7 @@ func (t *tm) carryOut() (n int, wake wakes, err error) {
 	if t.broken != nil {
 		return 0, wake, t.broken
 	}
-	t.ops, t.names, t.refused = t.ops[:0], t.names[:0], t.refused[:0]
+	t.ops, t.names, t.refused, t.began = t.ops[:0], t.names[:0], t.refused[:0], t.client.server.now()
 	if err = touch(func() (err error) { n, err = t.gather(); return err }); err != nil {
 		t.broken = fmt.Errorf("TM at %v: %w", t.address, err)
 		t.client.cutOff(t.broken) // before the client sees what abandon tells
@@ -234,9 +234,10 @@ func (t *tm) begin(b *buffer, queue transport.QueueType, s *shm.Submission) (beg
 		return false, fmt.Errorf("submission of %v: buffer %d has an operation: %w", s.Opcode, s.Buffer, syscall.EBUSY)
 	}
 	b.operation.Store(s.Operation)
-	b.queue, b.reserved, b.length = queue, need, s.Length
+	b.queue, b.reserved, b.length, b.began = queue, need, s.Length, t.began
 	t.reserved += need
 	t.under++
 	t.depth[queue]++
+	t.figures[queue].Added++
 	return true, nil
 }

@@ -47,7 +47,8 @@ type tm struct {
 	// vain is how many more submissions there were that came to nothing than others, since
 	// the last pause.
 	vain  int
-	spoke bool // there is a completion that the client was not woken for
+	began uint64 // when this round did, as completions have it
+	spoke bool   // there is a completion that the client was not woken for
 
 	mu sync.Mutex // guards the rest, and who puts into the ring holds it
 	account

@@ -48,9 +48,7 @@ func (t *tally) add(o *tally) {
 func (t *tally) addQueues(o *[transport.QueueTypes]QueueFigures) {
 	for q := range o {
 		t.queues[q].Depth += o[q].Depth
-		t.queues[q].Completed += o[q].Completed
-		t.queues[q].Failed += o[q].Failed
-		t.queues[q].Bytes += o[q].Bytes
+		t.queues[q].add(&o[q])
 	}
 }
 

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"testing"
+	"time"
 
 	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/transport"
@@ -10,7 +11,7 @@ import (
 // Clients are shown by their rules, those for whom there is none too.
 func TestClients(t *testing.T) {
 	one := clients.Total{Rule: "servers", Clients: 2, TMs: 3, Buffers: 4, Bytes: 1 << 20, CutOffs: 5, Requests: 6, Rejected: 7, Waits: 13, BellReads: 14, BellWrites: 15}
-	one.Queues[transport.MsgRecv] = clients.QueueFigures{Depth: 8, Completed: 9, Failed: 10, Bytes: 11}
+	one.Queues[transport.MsgRecv] = clients.QueueFigures{Depth: 8, Completed: 9, Failed: 10, Bytes: 11, Added: 20, Cancelled: 4, MaxBytes: 7, InQueue: 1500 * time.Millisecond}
 	got := scrape(t, &fakeSource{clients: []clients.Total{{CutOffs: 12}, one}})
 	contains(t, got, []string{
 		`lnet_clients{rule="servers"} 2`,
@@ -22,6 +23,10 @@ func TestClients(t *testing.T) {
 		`lnet_client_operations_total{queue="mRECV",result="failed",rule="servers"} 10`,
 		`lnet_client_operations_total{queue="aSEND",result="failed",rule="servers"} 0`,
 		`lnet_client_bytes_total{queue="mRECV",rule="servers"} 11`,
+		`lnet_client_added_operations_total{queue="mRECV",rule="servers"} 20`,
+		`lnet_client_cancelled_operations_total{queue="mRECV",rule="servers"} 4`,
+		`lnet_client_queue_seconds_total{queue="mRECV",rule="servers"} 1.5`,
+		`lnet_client_max_bytes{queue="mRECV",rule="servers"} 7`,
 		`lnet_client_requests_total{rule="servers"} 6`,
 		`lnet_client_rejected_operations_total{rule="servers"} 7`,
 		`lnet_client_waits_total{rule="servers"} 13`,

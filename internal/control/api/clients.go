@@ -65,6 +65,13 @@ type ClientQueue struct {
 	Completed uint64 `json:"completed"`
 	Failed    uint64 `json:"failed"`
 	Bytes     uint64 `json:"bytes"`
+	// Added counts operations that began, Cancelled those of the failed that were cancelled.
+	Added     uint64 `json:"added"`
+	Cancelled uint64 `json:"cancelled"`
+	// MaxBytes is the most that one operation, or message, has moved.
+	MaxBytes uint64 `json:"max_bytes"`
+	// Seconds is how long the operations that have ended were under way, all together.
+	Seconds float64 `json:"seconds_in_queue"`
 }
 
 // ClientDrop is the body of DELETE /v1/clients.
