@@ -24,7 +24,7 @@ type Compiled struct {
 // unless SamePeers says that they need it not, ApplyPeer for every peer.
 func (p *Policies) Compile(l *Local, t *Routing) *Compiled {
 	c := &Compiled{revision: p.revision}
-	for _, r := range p.effective() {
+	for k, r := range p.effective() {
 		a := applicable{match: r.Dst, action: setPriority, priority: r.Priority}
 		switch {
 		case r.Dst.IsZero():
@@ -33,6 +33,7 @@ func (p *Policies) Compile(l *Local, t *Routing) *Compiled {
 			continue
 		case !r.Src.IsZero():
 			a.action, a.preferred = setSources, newPreferences(l.matching(r.Src))
+			a.pairs = k >= len(p.rules)
 		case !r.Rte.IsZero():
 			a.action, a.preferred = setRouters, newPreferences(t.matching(r.Rte))
 		}
@@ -138,6 +139,9 @@ type applicable struct {
 	action    action
 	priority  uint32
 	preferred *preferences
+	// pairs says that the rule ties each of the preferred NIs to each NID that it matches, beside
+	// other such rules with the same priority.
+	pairs bool
 }
 
 // byNet finds the rules about a net in their order. A rule about one net is
@@ -205,7 +209,12 @@ type fate struct {
 func decide(rules []*applicable, nid lnet.NID) fate {
 	f := fate{priority: NoPriority}
 	found := [...]bool{setPriority: false, setSources: false, setRouters: false}
+	var pairs *applicable // that decided about sources
 	for _, a := range rules {
+		if pairs != nil && a.pairs && a.priority == pairs.priority && a.match.MatchNID(nid) {
+			f.sources = f.sources.with(a.preferred)
+			continue
+		}
 		if found[a.action] || a.action == setPriority && !a.match.HasAddress() || !a.match.MatchNID(nid) {
 			continue
 		}
@@ -214,7 +223,9 @@ func decide(rules []*applicable, nid lnet.NID) fate {
 		case setPriority:
 			f.priority = a.priority
 		case setSources:
-			f.sources = a.preferred
+			if f.sources = a.preferred; a.pairs {
+				pairs = a
+			}
 		case setRouters:
 			f.routers = a.preferred
 		}

@@ -44,6 +44,20 @@ func (p *preferences) has(n lnet.NID) bool {
 	return slices.Contains(p.nids, n)
 }
 
+// with returns the preferences of both, in the order of p and then of q. It is p if q adds none.
+func (p *preferences) with(q *preferences) *preferences {
+	nids := p.nids
+	for _, n := range q.nids {
+		if !p.has(n) {
+			nids = append(slices.Clip(nids), n)
+		}
+	}
+	if len(nids) == len(p.nids) {
+		return p
+	}
+	return newPreferences(nids)
+}
+
 func (p *preferences) list() []lnet.NID {
 	if p == nil {
 		return nil

@@ -42,8 +42,8 @@ type TypedRule struct {
 	Pattern lnet.Pattern
 	// Local and Remote are the NIDs of RulePeer.
 	Local, Remote lnet.Pattern
-	// Priority is 0 for the best. That of pairs only says which rule counts
-	// where several match; else the lowest ID does.
+	// Priority is 0 for the best. Of pairs of one peer NI those with the best priority
+	// count, all of them.
 	Priority uint32
 }
 
@@ -133,7 +133,7 @@ func (p *Policies) pairs() []Rule {
 	slices.SortStableFunc(pairs, func(a, b TypedRule) int { return cmp.Compare(a.Priority, b.Priority) })
 	rules := make([]Rule, len(pairs))
 	for k := range pairs {
-		rules[k] = Rule{Src: pairs[k].Local, Dst: pairs[k].Remote}
+		rules[k] = Rule{Src: pairs[k].Local, Dst: pairs[k].Remote, Priority: pairs[k].Priority}
 	}
 	return rules
 }

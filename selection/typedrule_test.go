@@ -71,6 +71,50 @@ func TestWhichTypedRuleCounts(t *testing.T) {
 	}
 }
 
+// A peer rule is about pairs of a local NI and a peer NI: others about the same peer NI hold beside
+// it, unless their priority is worse. A rule of the other kind comes before all of them.
+//
+// selection 7, 7 pairs
+func TestPeerRulesHoldForPairs(t *testing.T) {
+	type rule struct {
+		local, remote string
+		priority      uint32
+	}
+	for _, c := range []struct {
+		name  string
+		rules []rule
+		udsp  string
+		want  map[string]string
+	}{
+		{"two pairs of one peer NI", []rule{{"A1", "B1", 0}, {"A2", "B1", 0}}, "", map[string]string{"B1": "-1 [A1 A2] []", "B2": "-1 [] []"}},
+		{"crosswise", []rule{{"A1", "B1", 0}, {"A2", "B2", 0}}, "", map[string]string{"B1": "-1 [A1] []", "B2": "-1 [A2] []"}},
+		{"one for all, one beside it", []rule{{"A1", "10.0.0.*@tcp", 3}, {"A2", "B1", 3}}, "", map[string]string{"B1": "-1 [A1 A2] []", "B2": "-1 [A1] []"}},
+		{"the better priority", []rule{{"A1", "10.0.0.*@tcp", 3}, {"A2", "B1", 1}}, "", map[string]string{"B1": "-1 [A2] []", "B2": "-1 [A1] []"}},
+		{"the same NI twice", []rule{{"A1", "10.0.0.*@tcp", 0}, {"A1", "B1", 0}}, "", map[string]string{"B1": "-1 [A1] []", "B2": "-1 [A1] []"}},
+		{"an NI that is not there", []rule{{"9.9.9.9@tcp", "B1", 0}, {"A2", "B1", 0}}, "", map[string]string{"B1": "-1 [A2] []"}},
+		{"below a rule of the other kind", []rule{{"A2", "B1", 0}}, "A1", map[string]string{"B1": "-1 [A1] []"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			rails(a12, b12)(w)
+			for _, r := range c.rules {
+				addTyped(w, RulePeer, r.local, r.remote, r.priority)
+			}
+			if c.udsp != "" {
+				if err := w.rule(c.udsp, "B1", "", 0, Append); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := state(w)
+			for name, want := range c.want {
+				if got[name] != want {
+					t.Errorf("%s: %s, want %s", name, got[name], want)
+				}
+			}
+		})
+	}
+}
+
 // selection 7
 func TestTypedRulesKeepTheirIDs(t *testing.T) {
 	w := newWorld(t)

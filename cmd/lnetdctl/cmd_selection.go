@@ -43,7 +43,7 @@ var ruleKinds = []ruleKind{
 	}, {
 		name: "peer", about: "rules that pair local NIs with peers' NIDs", patterns: []string{"local", "remote"},
 		long: `The local NIs that match are preferred for the NIDs of peers that match. Of
-several rules about a NID that with the best priority decides; 0 is the best.`,
+several rules about a NID all with the best priority count; 0 is the best.`,
 		example: "--local 10.0.0.1@tcp --remote 10.0.0.[10-20]@tcp --priority 0",
 	},
 }
