@@ -17,6 +17,7 @@ import (
 // reads them; others see nothing of it, and nothing of it stays.
 //
 // transport 9.9 (1), 9.9 (2), 9.9 (7), 9.9 (11)
+// r.m0.net.xprt.lnet.dev.safe-sharing
 func TestScribblers(t *testing.T) {
 	w := newWorld(t, nil)
 	other := w.one(8, 16)

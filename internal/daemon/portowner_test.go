@@ -2,15 +2,20 @@ package daemon
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnd"
 )
 
 // procNet is /proc/net/tcp with the given sockets: address, state, uid, inode.
@@ -86,5 +91,20 @@ func TestPortOwnerIsThisProcess(t *testing.T) {
 	_ = l.Close()
 	if got := portOwner("/proc", at); got != "who listens there cannot be seen from here" {
 		t.Errorf("owner of a free port: %s", got)
+	}
+}
+
+// The remedy for a port that is in use says how to run beside the kernel's LNet, and what another
+// port costs.
+func TestPortInUseRemedy(t *testing.T) {
+	err := tcpExplain(&lnd.ListenError{Addr: netip.MustParseAddrPort("127.0.0.1:988"), Err: syscall.EADDRINUSE})
+	var fault *api.Fault
+	if !errors.As(err, &fault) || fault.Code != api.CodePortInUse {
+		t.Fatalf("%v", err)
+	}
+	for _, want := range []string{"--net", "network namespace", "kernel nodes cannot call it"} {
+		if !strings.Contains(fault.Remedy, want) {
+			t.Errorf("remedy %q lacks %q", fault.Remedy, want)
+		}
 	}
 }

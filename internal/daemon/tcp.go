@@ -289,7 +289,8 @@ func tcpExplain(err error) error {
 	switch {
 	case !errors.As(err, &listen):
 	case errors.Is(err, syscall.EADDRINUSE):
-		return portInUse(listen.Addr, "stop that process, or choose another port with --port")
+		return portInUse(listen.Addr, "stop that process, give lnetd an address of its own with --net, or run it in a network namespace of its own; "+
+			"with another --port kernel nodes cannot call it, since they call port 988 only")
 	case errors.Is(err, syscall.EACCES):
 		return portForbidden(listen.Addr, err)
 	}

@@ -20,6 +20,7 @@ import (
 //
 // transport 8.5, 9.10
 // transport-tests P (120)
+// r.M0.net.xprt.lnet.cleanup-on-process-termination
 func TestDeath(t *testing.T) {
 	kills := 60
 	if *long {

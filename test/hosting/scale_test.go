@@ -123,6 +123,7 @@ func (c *chatter) end(ctx context.Context) error {
 // has 64 of them, and says what they cost, and how fair that was: within 10 %.
 //
 // transport 9.9 (10)
+// r.M0.net.xprt.lnet.user.multi-process
 func TestManyActive(t *testing.T) {
 	n, each := 8, 300*time.Millisecond
 	if *long {

@@ -83,6 +83,8 @@ func roundTrip(h *Host, n uint32, spin bool) error {
 // process ends when this one closes its end, whose descriptors all are closed by then.
 //
 // transport 9.6 (1)
+// r.M0.lib.atomic.interoperable-kernel-user-support
+// transport-tests O (114)
 func TestAnotherProcess(t *testing.T) {
 	before := open(t)
 	h, files, err := CreateRing(Sizes{64, 64})
