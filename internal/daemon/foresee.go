@@ -58,12 +58,18 @@ func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
 	return refused
 }
 
+// mismatchRemedy says what helps if an interface is chosen by another one's address.
+const mismatchRemedy = "name that interface, or write the section \"ip2nets\", whose rules are for interfaces"
+
 // ForeseeRules says whether the rules of c for the site are for none of the interfaces of this
 // machine.
 func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
 	machine, err := hostInterfaces()
 	if err != nil || c.Site.Empty() {
 		return nil
+	}
+	for _, text := range c.Site.Mismatches(machine) {
+		waits = append(waits, config.ProblemAt(file, c.Site.Where, text, mismatchRemedy))
 	}
 	if s, err := c.Settle(machine); fitsNothing(err) {
 		waits = append(waits, config.ProblemAt(file, c.Site.Where, noRules+": "+err.Error(), rulesWait))

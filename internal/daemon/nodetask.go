@@ -145,6 +145,11 @@ func (t *nodeTask) up(ctx context.Context) error {
 // settle makes the configuration that of this machine.
 func (t *nodeTask) settle() error {
 	s, unsettled, err := t.settledOrWaiting(&t.config)
+	if machine, err := t.interfaces(); err == nil {
+		for _, text := range t.config.Site.Mismatches(machine) {
+			t.log.Warn("ip2nets chooses an interface by the address of another one", "what", text)
+		}
+	}
 	t.config.State = s
 	t.unsettled.Store(unsettled)
 	return err

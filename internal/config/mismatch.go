@@ -1,0 +1,45 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Mismatches returns what the string "ip2nets" chooses on a machine although no address of the
+// interface is in the patterns of the entry. It is chosen all the same, as kernels do
+// (lnetctl 13.3): an entry is for the whole machine.
+func (l *Site) Mismatches(machine []Interface) (out []string) {
+	usable := slices.DeleteFunc(slices.Clone(machine), func(i Interface) bool { return !i.Up || i.Loopback })
+	for k := range l.IP2Nets {
+		rule := &l.IP2Nets[k]
+		at := slices.IndexFunc(usable, func(i Interface) bool { return rule.Match(i.Addrs) })
+		if at < 0 {
+			continue
+		}
+		for _, spec := range rule.Nets {
+			for _, i := range chosen(&spec, usable) {
+				if !rule.Match(i.Addrs) {
+					out = append(out, fmt.Sprintf("%s(%s) has no address of the patterns of %q; %s has", spec.Net, i.Name, rule, usable[at].Name))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// chosen are the interfaces that a net names, or the first one with an IPv4 address.
+func chosen(spec *lnet.NetSpec, usable []Interface) (out []Interface) {
+	for _, i := range usable {
+		named := slices.ContainsFunc(spec.Interfaces, func(s lnet.InterfaceSpec) bool { return s.Name == i.Name })
+		if named || len(spec.Interfaces) == 0 && slices.ContainsFunc(i.Addrs, netip.Addr.Is4) {
+			out = append(out, i)
+		}
+		if len(spec.Interfaces) == 0 && len(out) > 0 {
+			break
+		}
+	}
+	return out
+}
