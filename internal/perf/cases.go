@@ -2,6 +2,7 @@ package perf
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/tmhost"
@@ -33,8 +34,10 @@ const (
 	perSecond
 )
 
-func tests() []test {
-	var ts []test
+func tests() []test { return slices.Concat(messageTests(), machineTests(), selftestTests()) }
+
+// messageTests are those of PUTs and GETs.
+func messageTests() (ts []test) {
 	for _, size := range []int{0, 96, 4096} {
 		ts = append(ts,
 			test{name: fmt.Sprintf("PUT+ACK %d B, handler sends the next", size), in: size, window: 1, credits: 8, goal: 1.25},
@@ -50,10 +53,13 @@ func tests() []test {
 		get.name, get.out = fmt.Sprintf("GET 1 MiB, %d in flight", window), 1<<20
 		ts = append(ts, put, get)
 	}
-	ts = append(ts,
+	return append(ts,
 		test{name: "PUT 96 B, 64 in flight, peer_credits 64", in: 96, window: 64, credits: highCredits, unit: perSecond, goal: 4, atLeast: true},
 		test{name: "PUT 96 B, 64 in flight, peer_credits 8", in: 96, window: 64, credits: 8, unit: perSecond, goal: 2.5, atLeast: true})
+}
 
+// machineTests are those of transfer machines.
+func machineTests() (ts []test) {
 	tm := func(t test) {
 		t.machine, t.credits = true, highCredits
 		if t.window == 1 {
@@ -74,7 +80,11 @@ func tests() []test {
 	}
 	tm(test{name: "TM bulk 1 MiB is fetched, 8 in flight", in: 1 << 20, window: 8, unit: gigabytes, goal: 0.9, atLeast: true})
 	tm(test{name: "TM bulk 1 MiB is brought, 8 in flight", out: 1 << 20, window: 8, unit: gigabytes, goal: 0.9, atLeast: true})
+	return ts
+}
 
+// selftestTests are those of LNet selftest.
+func selftestTests() (ts []test) {
 	lst := func(t test) {
 		t.selftest = true
 		ts = append(ts, t)

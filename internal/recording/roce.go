@@ -310,16 +310,7 @@ func (m *roceReader) management(at time.Time, d datagram) error {
 			m.rec.Skipped++
 			return nil
 		}
-		if m.replied[local] != nil {
-			return nil
-		}
-		c := o.conversation
-		m.replied[local] = c
-		c.Transfers = append(c.Transfers, Transfer{
-			At: at, From: Passive, Kind: CMReply, Data: b[repPrivate : repPrivate+repPrivateSize],
-		})
-		m.halves[end{d.to, d.from, uint24(b[12:])}] = &half{conversation: c, from: Active, psn: uint24(b[20:])}
-		m.halves[end{d.from, d.to, o.qp}] = &half{conversation: c, from: Passive, psn: o.psn}
+		m.reply(at, d, b, o)
 	case cmREJ:
 		o, ok := m.openings[remote]
 		if !ok {
@@ -341,6 +332,20 @@ func (m *roceReader) management(at time.Time, d datagram) error {
 		c.Transfers = append(c.Transfers, Transfer{At: at, Kind: CMReady})
 	}
 	return nil
+}
+
+// reply takes the body b of a REP in answer to o, from which on both directions have packets.
+func (m *roceReader) reply(at time.Time, d datagram, b []byte, o opening) {
+	local, c := caller{d.from, binary.BigEndian.Uint32(b)}, o.conversation
+	if m.replied[local] != nil {
+		return // it was sent again
+	}
+	m.replied[local] = c
+	c.Transfers = append(c.Transfers, Transfer{
+		At: at, From: Passive, Kind: CMReply, Data: b[repPrivate : repPrivate+repPrivateSize],
+	})
+	m.halves[end{d.to, d.from, uint24(b[12:])}] = &half{conversation: c, from: Active, psn: uint24(b[20:])}
+	m.halves[end{d.from, d.to, o.qp}] = &half{conversation: c, from: Passive, psn: o.psn}
 }
 
 // add takes a packet of a direction. What was sent again is passed over.
