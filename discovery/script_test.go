@@ -23,7 +23,7 @@ import (
 
 // stories are all files, so that none is forgotten.
 var stories = []string{
-	"add_peer", "configured", "contested", "contested_stale", "contested_unreachable", "delete", "failure", "failure_garbage", "failure_left", "failure_lost", "failure_refused", "failure_refused_again", "failure_refused_in_doubt", "failure_traffic", "gateway", "gateway_left", "large", "locked", "net_removed",
+	"add_peer", "configured", "contested", "contested_stale", "contested_unreachable", "delete", "failure", "failure_garbage", "failure_left", "failure_lost", "failure_refused", "failure_refused_again", "failure_refused_in_doubt", "failure_traffic", "gateway", "gateway_left", "large", "locked", "net_removed", "net_removed_of_primary",
 	"off_both", "off_local", "off_rails", "off_remote", "query", "race_config_during_push", "race_delete_during_round", "race_push_before_ack", "race_push_in_front",
 	"race_reboot", "race_reboot_two_records", "race_reordered_pushes", "race_reply_and_push", "race_simultaneous", "race_strange_answer", "race_truncated",
 	"race_two_nids",

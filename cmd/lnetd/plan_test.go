@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +81,7 @@ global: {retry_count: 0, health_sensitivity: 0, transaction_timeout: 5}
 		if err != nil {
 			t.Fatal(err)
 		}
+		slices.SortFunc(byCommands.Peers, func(a, b api.Peer) int { return a.Primary.Compare(b.Primary) }) // as those of a change are
 		if rest := change(text, false); len(rest.Commands) > 0 {
 			t.Errorf("the commands leave %q to be done of %q", rest.Commands, plan.Commands)
 		}

@@ -33,6 +33,25 @@ func TestRoutesComeTogether(t *testing.T) {
 	}
 }
 
+// routesLeftOut are the routes that warnings with a line name, and why, in order.
+func routesLeftOut(warnings []api.Problem) (all []string) {
+	for _, w := range warnings {
+		if route, why, ok := strings.Cut(strings.TrimPrefix(w.Text, "the route to "), " is left out: "); ok && w.Line > 0 {
+			all = append(all, route+": "+why)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// routeNames are the routes of a node.
+func (r *nodeRun) routeNames() (all []string) {
+	for _, route := range r.Routes() {
+		all = append(all, fmt.Sprintf("%s by %s", route.Net, route.Gateway))
+	}
+	return all
+}
+
 // Given routes to nets that this host is on, waits to be on, and is not on, by gateways on those
 // very nets, then each is left out with a warning, and nothing is refused: at the start, with
 // --check, import, apply, plan and a reload. A site's file is one for all hosts.
@@ -55,24 +74,11 @@ func TestRoutesByGatewaysOnTheirOwnNets(t *testing.T) {
 		"tcp by 10.77.0.1@tcp: tcp is a local net", "tcp2 by 10.79.0.1@tcp2: tcp2 is a local net",
 		"tcp3 by 10.80.0.1@tcp3: the gateway is on tcp3 itself", "tcp2 by 10.77.0.1@tcp: tcp2 is a local net",
 	}
-	routes := func(r *nodeRun) (all []string) {
-		for _, route := range r.Routes() {
-			all = append(all, fmt.Sprintf("%s by %s", route.Net, route.Gateway))
-		}
-		return all
-	}
 	for name, text := range forms {
 		t.Run(name, func(t *testing.T) {
 			warned := func(how string, warnings []api.Problem, err error) {
 				t.Helper()
-				var got []string
-				for _, w := range warnings {
-					if route, why, ok := strings.Cut(strings.TrimPrefix(w.Text, "the route to "), " is left out: "); ok && w.Line > 0 {
-						got = append(got, route+": "+why)
-					}
-				}
-				slices.Sort(got)
-				if diff := cmp.Diff(slices.Sorted(slices.Values(want)), got); diff != "" || err != nil {
+				if diff := cmp.Diff(slices.Sorted(slices.Values(want)), routesLeftOut(warnings)); diff != "" || err != nil {
 					t.Errorf("%s: %v, -want +got:\n%s", how, err, diff)
 				}
 			}
@@ -86,7 +92,7 @@ func TestRoutesByGatewaysOnTheirOwnNets(t *testing.T) {
 			}
 
 			r := startNodeWith(t, c, drivers).ready(t)
-			if got := routes(r); !slices.Equal(got, []string{good}) {
+			if got := r.routeNames(); !slices.Equal(got, []string{good}) {
 				t.Errorf("the start gives %q", got)
 			}
 			if n := strings.Count(r.log.String(), `"msg":"route is left out"`); n != len(want) {
@@ -102,7 +108,7 @@ func TestRoutesByGatewaysOnTheirOwnNets(t *testing.T) {
 			if _, err := r.node.reload(t.Context(), &c); err != nil {
 				t.Errorf("a reload: %v", err)
 			}
-			if got := routes(r); !slices.Equal(got, []string{good}) {
+			if got := r.routeNames(); !slices.Equal(got, []string{good}) {
 				t.Errorf("in the end there is %q", got)
 			}
 		})
