@@ -1,0 +1,82 @@
+package netns
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/namespace"
+)
+
+// Given a host whose kernel has LNet's port at the host's own address, when lnetd runs there with another
+// address, then it pings and is pinged. When the kernel has the port at all addresses, then lnetd does not
+// start and says what to do, and lnetd in another namespace does.
+//
+// docs/service.md describes it: beside a kernel's LNet.
+func TestBesideAnotherLNet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	shared, peer := w.host(t, 0), w.host(t, 0)
+	const second = "10.213.0.100"
+	namespace.IP(t, "-n", shared.name, "address", "add", second+"/24", "dev", "eth0")
+	other := peer.start(t)
+	command := []string{program(t, "lnetd"), "--net", second + "@tcp", "--control-socket", shared.socket()}
+
+	kernel := shared.listen(t, shared.addr(0)+":988")
+	d := shared.run(t, nil, nil, nil, command...)
+	d.wantPing(t, peer)
+	if out, status := other.Ctl(t, "ping", "--timeout", "10", second+"@tcp"); status != 0 || !strings.Contains(out, second+"@tcp") {
+		t.Errorf("ping of %s: status %d\n%s", second, status, out)
+	}
+	d.Stop(t)
+	_ = kernel.Close()
+
+	kernel = shared.listen(t, ":988")
+	out, err := exec.CommandContext(t.Context(), "ip", append([]string{"netns", "exec", shared.name}, command...)...).CombinedOutput()
+	for _, want := range []string{second + ":988 is in use", "network namespace"} {
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v, without %q\n%s", err, want, out)
+		}
+	}
+	own := w.host(t, 0)
+	own.start(t).wantPing(t, peer)
+	_ = kernel.Close()
+}
+
+// listen has a TCP listener in the host's namespace.
+func (h *host) listen(t *testing.T, address string) net.Listener {
+	t.Helper()
+	made := make(chan net.Listener)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		defer close(made)
+		f, err := os.Open(filepath.Join("/run/netns", h.name))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = f.Close() }()
+		if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
+			t.Error(err)
+			return
+		}
+		l, err := net.Listen("tcp4", address)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		made <- l
+	}()
+	l := <-made
+	if l == nil {
+		t.FailNow()
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
