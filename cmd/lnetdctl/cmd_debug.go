@@ -86,7 +86,7 @@ NID may be any of the peer's.`,
 		if nid == "" {
 			return p.invalid(debugErrors, -22, "--nid is needed", "")
 		}
-		return p.showPeers(ctx, "peer", nid, api.PeersDetail, peerDocument)
+		return p.showPeers(ctx, "peer", peerFilter{nids: nid}, api.PeersDetail, peerDocument)
 	})
 	c.Flags().StringVarP(&nid, "nid", "k", "", "`NID` of the peer")
 	return c

@@ -25,7 +25,7 @@ type netShowOptions struct {
 func (p *program) netShowCommand() *cobra.Command {
 	var o netShowOptions
 	c := leaf(manual{
-		use:   "show [--net NET] [--up] [--verbose [LEVEL]]",
+		use:   "show [--net NETS] [--up] [--verbose [LEVEL]]",
 		short: "print the nets and their NIs",
 		long: `Without --verbose the NIDs, their status and interfaces are printed. Level 1,
 which --verbose without a number means, adds statistics, tunables and why an NI
@@ -33,16 +33,17 @@ is down; level 2 messages by type and health; level 4 what user policies did.
 NIs that wait for their interface are named in warnings, and among --json.
 
 With --up the command fails if no NI is up besides 0@lo, which makes it a readiness
-probe; with --net too, if none on that net is.`,
+probe; with --net too, if none on those nets is.`,
 		example: `lnetdctl net show
-lnetdctl net show --net tcp1 -v 2`,
+lnetdctl net show --net tcp1 -v 2
+lnetdctl net show --net tcp,o2ib`,
 		exits: `0    success
 1    help was asked for
 156  no NI is up, with --up (-100)
 234  there is no such net, or the options make no sense (-22)
 255  there is no lnetd to talk to (-1)`,
 	}, func(ctx context.Context) error { return p.netShow(ctx, o) })
-	c.Flags().StringVarP(&o.net, "net", "n", "", "print this `NET` only")
+	c.Flags().StringVarP(&o.net, "net", "n", "", "print these `NETS` only, a comma list")
 	c.Flags().BoolVarP(&o.up, "up", "u", false, "fail if no NI is up")
 	verbosity(c, &o.verbose, "`LEVEL` of detail, 0 to 4")
 	return c
@@ -51,7 +52,7 @@ lnetdctl net show --net tcp1 -v 2`,
 func (p *program) netShow(ctx context.Context, o netShowOptions) error {
 	return show(p, errorForm{op: "show", entity: "net", byErrno: o.up, explained: o.up}, wide,
 		func(c *client.Client) (api.Nets, error) {
-			nets, err := c.NetsAndWaiting(ctx, o.net)
+			nets, err := netsOf(ctx, c, o.net)
 			if err == nil && o.up && !anyUp(&nets) {
 				err = noneUp(&nets)
 			}
@@ -64,6 +65,29 @@ func (p *program) netShow(ctx context.Context, o netShowOptions) error {
 			}
 			return netDocument(nets.Nets, verbosityLevel(o.verbose))
 		})
+}
+
+// netsOf are the nets of a comma list, in its order, with the NIs that wait; all for "".
+func netsOf(ctx context.Context, c *client.Client, list string) (all api.Nets, err error) {
+	seen := map[lnet.Net]bool{}
+	for name := range strings.SplitSeq(list, ",") {
+		nets, err := c.NetsAndWaiting(ctx, strings.TrimSpace(name))
+		if err != nil {
+			return api.Nets{}, err
+		}
+		for k := range nets.Nets {
+			if n := &nets.Nets[k]; !seen[n.Net] {
+				seen[n.Net] = true
+				all.Nets = append(all.Nets, *n)
+			}
+		}
+		for k := range nets.Waiting {
+			if w := &nets.Waiting[k]; !slices.ContainsFunc(all.Waiting, func(o api.WaitingNI) bool { return o.Place == w.Place }) {
+				all.Waiting = append(all.Waiting, *w)
+			}
+		}
+	}
+	return all, nil
 }
 
 // anyUp reports whether an NI is up besides 0@lo.

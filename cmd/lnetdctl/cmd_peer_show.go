@@ -2,29 +2,37 @@ package main
 
 import (
 	"context"
+	"iter"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 func (p *program) peerShowCommand() *cobra.Command {
-	var nid, level string
+	var o peerFilter
+	var level string
 	c := leaf(manual{
-		use:   "show [--nid NID] [--verbose [LEVEL]]",
+		use:   "show [--nid NIDS] [--max N] [--verbose [LEVEL]]",
 		short: "print the peers and their NIDs",
 		long: `Without --verbose the NIDs and their states are printed. Level 1, which
 --verbose without a number means, adds credits, statistics, and what speaks
 against a NID, if anything does: "not answering since" a time, or "link down",
 as its node says; level 2 messages by type and health; level 3 the peer's
-flags; level 4 what user policies did. NID may be any of the peer's.`,
+flags; level 4 what user policies did. NIDS is a comma list with ranges, as for
+ping, of any NIDs of the peers.`,
 		example: `lnetdctl peer show
-lnetdctl peer show --nid 10.0.0.1@tcp -v 2`,
+lnetdctl peer show --nid 10.0.0.1@tcp -v 2
+lnetdctl peer show --nid 10.0.0.[1-3]@tcp,10.0.1.7@tcp1`,
 		exits: peerExits,
 	}, func(ctx context.Context) error {
-		return p.showPeers(ctx, "peer", nid, verbosityLevel(level), peerDocument)
+		return p.showPeers(ctx, "peer", o, verbosityLevel(level), peerDocument)
 	})
-	c.Flags().StringVarP(&nid, "nid", "n", "", "print the peer that has this `NID` only")
+	c.Flags().StringVarP(&o.nids, "nid", "n", "", "print the peers that have these `NIDS` only")
+	c.Flags().Uint32VarP(&o.max, "max", "m", 0, "print `N` peers at most (default all)")
 	verbosity(c, &level, "`LEVEL` of detail, 0 to 4")
 	return c
 }
@@ -37,17 +45,54 @@ func (p *program) peerListCommand() *cobra.Command {
 		example: "lnetdctl peer list",
 		exits:   peerExits,
 	}, func(ctx context.Context) error {
-		return p.showPeers(ctx, "peer list", "", 0, func(peer *api.Peer, _ int64) mapping {
+		return p.showPeers(ctx, "peer list", peerFilter{}, 0, func(peer *api.Peer, _ int64) mapping {
 			return mapping{{"nid", text(peer.Primary.String())}}
 		})
 	})
 }
 
-// showPeers prints all peers, or the one that has the NID, as the items of a
-// list.
+// peerFilter is which peers are printed: those that have one of some NIDs, all if it names none, and max
+// of them at most, or any number if that is 0.
+type peerFilter struct {
+	nids string
+	max  uint32
+}
+
+// of asks for the peers, each of which comes once.
+func (f peerFilter) of(ctx context.Context, c *client.Client, nids []string, detail int) iter.Seq2[api.Peer, error] {
+	return func(yield func(api.Peer, error) bool) {
+		seen := map[lnet.NID]bool{}
+		for _, nid := range nids {
+			for peer, err := range c.EachPeer(ctx, nid, detail) {
+				switch {
+				case err == nil && len(nids) > 1 && seen[peer.Primary]:
+					continue
+				case !yield(peer, err) || err != nil:
+					return
+				}
+				if seen[peer.Primary] = true; f.max > 0 && uint32(len(seen)) == f.max {
+					return
+				}
+			}
+		}
+	}
+}
+
+// showPeers prints peers as the items of a list.
 func (p *program) showPeers(
-	ctx context.Context, key, nid string, level int64, item func(peer *api.Peer, level int64) mapping,
+	ctx context.Context, key string, f peerFilter, level int64, item func(peer *api.Peer, level int64) mapping,
 ) error {
+	nids := []string{f.nids}
+	if strings.ContainsAny(f.nids, ",[") {
+		list, err := p.expandNIDs(ctx, f.nids, api.PeerNIDsMax)
+		if err != nil {
+			return p.badList(peerShowErrors, err)
+		}
+		nids = nids[:0]
+		for _, nid := range list {
+			nids = append(nids, nid.String())
+		}
+	}
 	client := p.client()
 	defer client.Close()
 	out := listing{layout: wide, key: key}
@@ -55,7 +100,7 @@ func (p *program) showPeers(
 	if p.json {
 		out.key, out.json, detail = "peers", true, api.PeersDetail
 	}
-	return showList(p, peerShowErrors, out, client.EachPeer(ctx, nid, detail),
+	return showList(p, peerShowErrors, out, f.of(ctx, client, nids, detail),
 		func(peer *api.Peer) mapping { return item(peer, level) })
 }
 

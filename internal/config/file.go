@@ -110,6 +110,8 @@ var fileSections = map[string]func(*file, place){
 	"lnetd":      (*file).lnetdSection,
 	"ip2nets":    func(f *file, at place) { f.netRules = append(f.netRules, at.optionalItems()...) },
 	"statistics": func(*file, place) {}, // of older exports: a state
+
+	"use_tcp_bonding": func(*file, place) {},
 }
 
 // read reads all documents of a file.

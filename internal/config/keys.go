@@ -138,6 +138,8 @@ func sections(drivers []DriverOptions) *shape {
 		"global":     &shape{key: "global", keys: formsOf(globalKeys)},
 		"lnetd":      lnetdShape(drivers),
 		"statistics": state{}, // of older exports
+
+		"use_tcp_bonding": state{}, // without effect (lnetctl 11)
 	}
 	for key, s := range globalKeys { // the older form
 		keys[key] = s.form

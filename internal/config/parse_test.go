@@ -406,6 +406,7 @@ buffers:
     huge: 1
 routing:
     mode: 1
+use_tcp_bonding: 1
 statistics:
     send_count: 1
 `)
