@@ -83,6 +83,7 @@ func TestExamples(t *testing.T) {
 	}
 	for _, line := range all {
 		t.Run(line, func(t *testing.T) {
+			t.Parallel() // most of the time they wait
 			run, ok := exampleRuns[line]
 			if !ok {
 				t.Fatal("exampleRuns does not have it")
@@ -133,10 +134,10 @@ func newExamples(t *testing.T) *examples {
 	return e
 }
 
-// shell is a line with what belongs to the test in place of what the help has.
+// shell is a line with what belongs to the test in place of what the help has, and a shorter time.
 func (e *examples) shell(ctx context.Context, port int, line string) *exec.Cmd {
 	line = strings.NewReplacer(
-		"10.0.0.1@", "127.0.0.2@", "10.0.0.2@", "127.0.0.3@", "10.0.0.9@", "127.0.0.4@",
+		"10.0.0.1@", "127.0.0.2@", "10.0.0.2@", "127.0.0.3@", "10.0.0.9@", "127.0.0.4@", "-T 5", "-T 1",
 		"/run/lnetd/lnetd.sock", e.socket, "PORT", strconv.Itoa(port),
 	).Replace(line)
 	c := exec.CommandContext(ctx, "sh", "-c", strings.Replace(line, "lnetperf ", e.bin+" ", 1))
