@@ -6,34 +6,38 @@ import (
 	"time"
 )
 
+// stateLook is how often LogStats looks whether the TM has ended: it costs what goes on in the TM nothing.
+const stateLook = time.Second
+
 // LogStats logs the figures of the TM every so often, a line for each queue that was used since
 // the line before: what was added, cancelled, completed and failed, the bytes, the largest piece,
 // and the time in the queue, all since the TM was made or ResetStats. It returns when ctx ends, or
-// when the TM has stopped or failed, after a last time. It blocks: a program calls it in a goroutine
-// of its own. It panics if every is not positive.
+// within a second after the TM has stopped, failed, or was closed, after a last time. It blocks: a
+// program calls it in a goroutine. It panics if every is not positive.
 func (tm *TransferMachine) LogStats(ctx context.Context, log *slog.Logger, every time.Duration) {
-	ticker := time.NewTicker(every)
+	ticker := time.NewTicker(min(every, stateLook))
 	defer ticker.Stop()
+	next := time.Now().Add(every)
 	var last [QueueTypes]Stats
 	var address string
 	for over := false; !over; {
-		changed := tm.channel.Wait()
-		state := tm.State()
+		select {
+		case <-ticker.C:
+			s := tm.State()
+			over = s == StateUndefined || s == StateStopped || s == StateFailed
+		case <-ctx.Done():
+			over = true
+		}
 		if self := tm.Self(); self != nil {
 			address = self.Address().String()
 		}
-		if over = state == StateStopped || state == StateFailed; !over {
-			select {
-			case <-changed:
-				continue
-			case <-ticker.C:
-			case <-ctx.Done():
-				over = true
-			}
+		if !over && time.Now().Before(next) {
+			continue
 		}
+		next = next.Add(every)
 		now := tm.AllStats()
 		for q := range now {
-			if now[q] != last[q] {
+			if now[q] != last[q] && now[q] != (Stats{}) { // as after ResetStats
 				now[q].log(log, address, QueueType(q))
 			}
 		}

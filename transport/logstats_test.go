@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,4 +51,47 @@ func TestLogStats(t *testing.T) {
 		<-ended
 		want(2, "queue=pRECV added=2 cancelled=0 completed=2 failed=0 bytes=40 max_bytes=30", "queue=mRECV added=1")
 	})
+}
+
+// Given a TM whose figures are logged each hour, when it ends in any way, then the last lines come within a
+// second, and LogStats returns.
+//
+// transport 3.12 (3)
+func TestLogStatsEnds(t *testing.T) {
+	stop := func(w *world) {
+		w.ok(w.tm.Stop(true))
+		w.settle()
+	}
+	for name, end := range map[string]func(w *world){
+		"closed":  func(w *world) { stop(w); w.ok(w.tm.Close()) },
+		"stopped": stop,
+		"failed":  func(w *world) { w.fake.push(Completion{Down: true, Err: syscall.EPIPE}); synctest.Wait() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, nil, func(w *world) {
+				var out bytes.Buffer
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					w.tm.LogStats(context.Background(), slog.New(slog.NewTextHandler(&out, nil)), time.Hour)
+				}()
+				w.fake.finish(w.added(MsgRecv), 5)
+				synctest.Wait()
+				w.tm.ResetStats()
+				w.fake.finish(w.added(MsgRecv), 7)
+				synctest.Wait()
+				end(w)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				select {
+				case <-ended:
+				default:
+					t.Fatal("LogStats has not returned")
+				}
+				if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "bytes=7") {
+					t.Errorf("the last lines:\n%s", got)
+				}
+			})
+		})
+	}
 }
