@@ -58,10 +58,11 @@ type QueueFigures struct {
 	Cancelled uint64
 	// Bytes is how much was moved, MaxBytes the most by one completion.
 	Bytes, MaxBytes uint64
-	// Added counts operations that began, InQueue is how long those that have ended were under
-	// way, all together.
+	// Added counts operations that were handed to LNet, also those that it refused. InQueue is how long
+	// those that began and have ended were under way, all together, in seconds: buffers that are
+	// posted for good would soon exceed a time.Duration.
 	Added   uint64
-	InQueue time.Duration
+	InQueue float64
 }
 
 // add adds other figures, but for the depth.

@@ -80,8 +80,8 @@ func (t *tm) count(b *buffer, e *shm.Completion) {
 		f.Bytes += uint64(n)
 		f.MaxBytes = max(f.MaxBytes, uint64(n))
 	}
-	if e.Final && e.Time > b.began {
-		f.InQueue += time.Duration(e.Time - b.began)
+	if e.Final && !e.Rejected && e.Time > b.began {
+		f.InQueue += float64(e.Time-b.began) / float64(time.Second)
 	}
 }
 

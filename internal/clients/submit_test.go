@@ -147,6 +147,11 @@ func TestRejected(t *testing.T) {
 	if info.Rejected != uint64(operation) || info.Reserved != 0 {
 		t.Errorf("%+v", info)
 	}
+	for q, f := range info.Queues {
+		if f.InQueue != 0 || f.Failed != 0 {
+			t.Errorf("queue %d: %+v", q, f)
+		}
+	}
 	o.must(&protocol.TMStop{Handle: o.tm.handle}, &protocol.Counters{})
 }
 

@@ -45,7 +45,7 @@ func controlClient(i *clients.Info) api.ClientInfo {
 		for q, f := range t.Queues {
 			tm.Queues = append(tm.Queues, api.ClientQueue{
 				Queue: transport.QueueType(q).String(), Depth: f.Depth, Completed: f.Completed, Failed: f.Failed, Bytes: f.Bytes,
-				Added: f.Added, Cancelled: f.Cancelled, MaxBytes: f.MaxBytes, Seconds: f.InQueue.Seconds(),
+				Added: f.Added, Cancelled: f.Cancelled, MaxBytes: f.MaxBytes, Seconds: f.InQueue,
 			})
 		}
 		c.TMs = append(c.TMs, tm)

@@ -17,7 +17,7 @@ var (
 	clientDepth      = gaugeFamily("lnet_client_operations", "Operations of clients under way.", "rule", "queue")
 	clientOperations = counterFamily("lnet_client_operations_total", "Completions of clients, by result: completed, failed.", "rule", "queue", "result")
 	clientBytes      = counterFamily("lnet_client_bytes_total", "Bytes moved for clients.", "rule", "queue")
-	clientAdded      = counterFamily("lnet_client_added_operations_total", "Operations of clients that began.", "rule", "queue")
+	clientAdded      = counterFamily("lnet_client_added_operations_total", "Operations of clients that were handed to LNet, also those that it refused.", "rule", "queue")
 	clientCancelled  = counterFamily("lnet_client_cancelled_operations_total", "Operations of clients that were cancelled; lnet_client_operations_total has them as failed.", "rule", "queue")
 	clientInQueue    = counterFamily("lnet_client_queue_seconds_total", "Time that operations of clients that have ended were under way.", "rule", "queue")
 	clientMaxBytes   = gaugeFamily("lnet_client_max_bytes", "The most bytes that one operation or message of clients has moved.", "rule", "queue")
@@ -48,7 +48,7 @@ func collectClients(p *page, totals []clients.Total) {
 			p.count(clientBytes, f.Bytes, rule, name)
 			p.count(clientAdded, f.Added, rule, name)
 			p.count(clientCancelled, f.Cancelled, rule, name)
-			p.set(clientInQueue, f.InQueue.Seconds(), rule, name)
+			p.set(clientInQueue, f.InQueue, rule, name)
 			p.set(clientMaxBytes, float64(f.MaxBytes), rule, name)
 		}
 		p.count(clientRequests, t.Requests, rule)

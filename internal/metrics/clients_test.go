@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"testing"
-	"time"
 
 	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/transport"
@@ -11,7 +10,7 @@ import (
 // Clients are shown by their rules, those for whom there is none too.
 func TestClients(t *testing.T) {
 	one := clients.Total{Rule: "servers", Clients: 2, TMs: 3, Buffers: 4, Bytes: 1 << 20, CutOffs: 5, Requests: 6, Rejected: 7, Waits: 13, BellReads: 14, BellWrites: 15}
-	one.Queues[transport.MsgRecv] = clients.QueueFigures{Depth: 8, Completed: 9, Failed: 10, Bytes: 11, Added: 20, Cancelled: 4, MaxBytes: 7, InQueue: 1500 * time.Millisecond}
+	one.Queues[transport.MsgRecv] = clients.QueueFigures{Depth: 8, Completed: 9, Failed: 10, Bytes: 11, Added: 20, Cancelled: 4, MaxBytes: 7, InQueue: 1.5}
 	got := scrape(t, &fakeSource{clients: []clients.Total{{CutOffs: 12}, one}})
 	contains(t, got, []string{
 		`lnet_clients{rule="servers"} 2`,

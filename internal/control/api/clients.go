@@ -65,7 +65,7 @@ type ClientQueue struct {
 	Completed uint64 `json:"completed"`
 	Failed    uint64 `json:"failed"`
 	Bytes     uint64 `json:"bytes"`
-	// Added counts operations that began, Cancelled those of the failed that were cancelled.
+	// Added counts operations that were handed to LNet, Cancelled those of the failed that were cancelled.
 	Added     uint64 `json:"added"`
 	Cancelled uint64 `json:"cancelled"`
 	// MaxBytes is the most that one operation, or message, has moved.
