@@ -89,6 +89,50 @@ net:
 	})
 }
 
+// Given NIs of one net that are up and one that waits, when a device gets the name that the
+// waiting NI has, then its NI keeps the former name, the configuration can be read again, and the
+// waiting NI can be deleted alone. The NI has the new name after that. Devices that exchange
+// their names do so in the configuration.
+//
+// decisions 98
+func TestRenamedToTheNameOfAWaitingNI(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const first, second = "10.77.0.11/24", "10.78.0.11/24"
+		n := indexedNetwork{&changingNetwork{fakeNetwork: host(lo, numbered(2, "eth0", first), numbered(3, "eth1", second))}}
+		const document = `net: [{net type: tcp3, local NI(s): [{interfaces: {0: eth7}}, {interfaces: {0: eth0}}, {interfaces: {0: eth1}}]}]`
+		r := startNodeWith(t, parse(t, document), Drivers{TCP(n)}).ready(t)
+		shown := func(want ...string) {
+			t.Helper()
+			c := r.configuration(t)
+			if got := interfaces(&c); !slices.Equal(got, want) {
+				t.Fatalf("NIs %q, want %q", got, want)
+			}
+		}
+		n.set(lo, numbered(2, "eth7", first), numbered(3, "eth1", second))
+		shown("tcp3 eth7", "tcp3 eth0", "tcp3 eth1")
+		for _, mode := range []api.Mode{api.ModeAdd, api.ModeReplace} {
+			if done, err := r.document(t, mode, document); err != nil || len(done.Commands) > 0 {
+				t.Errorf("%v of the configuration: %q, %v", mode, done.Commands, err)
+			}
+		}
+		n.set(lo, numbered(2, "eth1", first), numbered(3, "eth0", second)) // eth0 and eth1 exchanged
+		shown("tcp3 eth7", "tcp3 eth1", "tcp3 eth0")
+		n.set(lo, numbered(2, "eth7", first), numbered(3, "eth1", second)) // eth1 follows its device, eth7 is taken
+		shown("tcp3 eth7", "tcp3 eth1", "tcp3 eth0")
+		var err error
+		busy := r.InTurn(t.Context(), func() {
+			err = r.DeleteNet(t.Context(), api.NetDeletion{Net: lnet.MakeNet(lnet.TypeTCP, 3), Interfaces: []string{"eth7"}})
+		})
+		if err := errors.Join(busy, err); err != nil {
+			t.Fatal(err)
+		}
+		shown("tcp3 eth7", "tcp3 eth1")
+		if got, want := r.nids(), []string{"10.77.0.11@tcp3", "10.78.0.11@tcp3"}; !slices.Equal(got, want) {
+			t.Errorf("NIs %v, want %v", got, want)
+		}
+	})
+}
+
 // Given a device that was renamed and another one that has its name now, when a document names
 // that one, then the NI moves: the name means another device.
 func TestFormerNameOfAnotherDevice(t *testing.T) {

@@ -35,23 +35,51 @@ func (e *engines) configured() []config.NI {
 	return out
 }
 
-// follow gives NIs whose device was renamed, and that have followed it, the name that it has
-// now: that one works at the next start (decisions 98).
+// follow gives each NI that has followed its renamed device the new name, which is the one that
+// works at the next start (decisions 98). An NI keeps its former name while another NI of its net
+// has the new one.
 func (e *engines) follow(infos []node.NIInfo) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	renamed := e.renamed(infos)
+	for e.dropOneTaken(renamed) {
+	}
+	for k, name := range renamed {
+		l := &e.nis[k]
+		l.device = name
+		if l.Device != "" {
+			l.former = cmp.Or(l.former, l.Device)
+			l.Device = name
+		}
+	}
+}
+
+// renamed returns the new names of the devices that were renamed, by the places of their NIs. mu
+// is held.
+func (e *engines) renamed(infos []node.NIInfo) map[int]string {
+	names := map[int]string{}
 	for k := range e.nis {
 		l := &e.nis[k]
 		at := slices.IndexFunc(infos, func(i node.NIInfo) bool { return i.NID == l.Own })
-		if l.waits != nil || at < 0 || infos[at].Device == l.device {
-			continue
-		}
-		l.device = infos[at].Device
-		if l.Device != "" {
-			l.former = cmp.Or(l.former, l.Device)
-			l.Device = l.device
+		if l.waits == nil && at >= 0 && infos[at].Device != l.device {
+			names[k] = infos[at].Device
 		}
 	}
+	return names
+}
+
+// dropOneTaken removes a name that another NI of the net would have, too, and reports whether
+// there was one. Names that devices exchange are not taken. mu is held.
+func (e *engines) dropOneTaken(renamed map[int]string) bool {
+	for k, name := range renamed {
+		for o := range e.nis {
+			if o != k && e.nis[k].Device != "" && e.nis[o].Net == e.nis[k].Net && cmp.Or(renamed[o], e.nis[o].Device) == name {
+				delete(renamed, k)
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // resolved returns NIs of a document in the form that have.NIs has: the same NI has the same
