@@ -20,6 +20,7 @@ func (t *nodeTask) wanted(ctx context.Context, keep *config.State) (config.State
 		want.NIs = found
 	}
 	kept := t.complete(&want, &t.config, keep)
+	want.Peers = t.withoutOwn(want.Peers, want.NIs)
 	want.LeaveRoutes(func(r *config.Route, why string) { t.leaveOut(r, errors.New(why)) })
 	return want, kept, nil
 }
@@ -41,6 +42,7 @@ func (t *nodeTask) replacement(ctx context.Context, c *config.Config, have *conf
 		}
 	}
 	t.complete(&want, c, nil)
+	want.Peers = t.withoutOwn(want.Peers, want.NIs)
 	return want, nil
 }
 

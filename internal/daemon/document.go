@@ -217,8 +217,9 @@ func (b *backend) planAddition(ctx context.Context, have *config.State, r *api.C
 	if p.waits, err = b.settle(r, &c); err != nil {
 		return plan{}, err
 	}
-	b.node.keepPrimaries(c.Peers)
 	p.around, p.given, p.kept = &c, lnetdKeys(&c), b.node.addition(&c, have)
+	c.Peers = b.node.withoutOwn(c.Peers, slices.Concat(have.NIs, c.NIs))
+	b.node.keepPrimaries(c.Peers)
 	var more config.Problems
 	p.want, more, err = config.Add(have, r.Name, &c)
 	if len(c.LNDTimeouts) > 0 {
@@ -340,7 +341,6 @@ func (t *nodeTask) settled(c *config.Config) (config.State, error) {
 			return s, settleFault(err)
 		}
 	}
-	s.Peers = t.withoutOwn(s.Peers, s.NIs)
 	return s, nil
 }
 

@@ -19,9 +19,9 @@ func foreign(p *node.PeerInfo, own []lnet.NID) bool {
 	return len(p.NIs) > 0
 }
 
-// withoutOwn returns the peers of a configuration without the NIDs that the NIs of the same
-// configuration have on this host. One file for a whole site lists every server as a peer,
-// also the one that reads it (decisions 97).
+// withoutOwn returns the peers of a configuration without the NIDs that NIs of this host have. One
+// file for a whole site lists every server as a peer, also the one that reads it (decisions 97). A
+// list of "peers" keeps its other NIDs. A peer whose primary NID is stated goes with that.
 func (t *nodeTask) withoutOwn(peers []config.Peer, nis []config.NI) []config.Peer {
 	if len(peers) == 0 {
 		return peers
@@ -32,19 +32,25 @@ func (t *nodeTask) withoutOwn(peers []config.Peer, nis []config.NI) []config.Pee
 		if d := t.drivers.of(nis[k].Net.Type()); nid.IsZero() && d.Usable != nil {
 			nid, _, _ = d.Usable(&nis[k]) // zero: its interface is missing
 		}
-		own[nid] = true
+		own[nid], own[nis[k].Own] = true, true
 	}
 	isOwn := func(nid lnet.NID) bool { return own[nid] }
 	var kept []config.Peer
 	for _, p := range peers {
-		switch {
-		case isOwn(p.Primary):
+		if !isOwn(p.Primary) && !slices.ContainsFunc(p.Others, isOwn) {
+			kept = append(kept, p)
+			continue
+		}
+		others := slices.DeleteFunc(slices.Clone(p.Others), isOwn)
+		if isOwn(p.Primary) && (p.Listed == nil || len(others) == 0) {
 			t.log.Info("a peer of the configuration is this node: it is left out", "primary", p.Primary.String())
 			continue
-		case slices.ContainsFunc(p.Others, isOwn):
-			t.log.Info("a peer of the configuration has NIDs of this node: they are left out", "primary", p.Primary.String())
-			p.Others = slices.DeleteFunc(slices.Clone(p.Others), isOwn)
 		}
+		t.log.Info("a peer of the configuration has NIDs of this node: they are left out", "primary", p.Primary.String())
+		if isOwn(p.Primary) {
+			p.Primary, p.Locked, others = others[0], false, others[1:]
+		}
+		p.Others = others
 		kept = append(kept, p)
 	}
 	return kept
