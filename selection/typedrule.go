@@ -3,6 +3,7 @@ package selection
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -71,17 +72,21 @@ func (r *TypedRule) SameMatch(o *TypedRule) bool {
 	return r.Type == o.Type && r.Pattern.Equal(o.Pattern) && r.Local.Equal(o.Local) && r.Remote.Equal(o.Remote)
 }
 
-// AnyID leaves the ID of a TypedRule open.
-const AnyID = -1
+const (
+	// AnyID leaves the ID of a TypedRule open.
+	AnyID = -1
+	// IDMax bounds the ID of a TypedRule.
+	IDMax = math.MaxInt32
+)
 
-// AddTyped adds a rule and returns its ID: that of the rule if nobody has it, or
-// for AnyID one that was never used. ErrExists: there is a rule with that ID or
-// about the same objects; ErrInvalid: the rule has no meaning.
+// AddTyped adds a rule and returns its ID: that of the rule if no other rule has it. For AnyID it
+// is one that was never used, or the lowest free one if IDMax was used. ErrExists: there is a rule
+// with that ID or about the same objects; ErrInvalid: the rule has no meaning.
 func (p *Policies) AddTyped(r TypedRule) (int, error) {
 	if err := r.check(); err != nil {
 		return 0, fmt.Errorf("add %s rule: %w", r.Type, err)
 	}
-	if r.ID < AnyID {
+	if r.ID < AnyID || r.ID > IDMax {
 		return 0, fmt.Errorf("add %s rule: id %d: %w", r.Type, r.ID, ErrInvalid)
 	}
 	for k := range p.typed {
@@ -90,13 +95,26 @@ func (p *Policies) AddTyped(r TypedRule) (int, error) {
 		}
 	}
 	if r.ID == AnyID {
-		r.ID = p.nextID
+		r.ID = p.freeID()
 	}
 	p.nextID = max(p.nextID, r.ID+1)
 	at, _ := slices.BinarySearchFunc(p.typed, r.ID, func(t TypedRule, id int) int { return cmp.Compare(t.ID, id) })
 	p.typed = slices.Insert(p.typed, at, r)
 	p.revision++
 	return r.ID, nil
+}
+
+// freeID returns the ID for a rule that has none.
+func (p *Policies) freeID() int {
+	if p.nextID <= IDMax {
+		return p.nextID
+	}
+	for k := range p.typed {
+		if p.typed[k].ID > k {
+			return k
+		}
+	}
+	return len(p.typed)
 }
 
 // HasPattern reports whether the rule has a pattern of any kind.

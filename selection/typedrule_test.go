@@ -2,6 +2,7 @@ package selection
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -176,6 +177,22 @@ func TestTypedRulesKeepTheirIDs(t *testing.T) {
 		t.Errorf("id %d", id)
 	}
 	expect(4, 12, 13)
+	// The IDs that are left are taken when the largest one is used.
+	addTypedID := func(id int, pattern string) int {
+		t.Helper()
+		got, err := w.policies.AddTyped(TypedRule{ID: id, Type: RuleNet, Pattern: w.pattern(pattern)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	addTypedID(IDMax, "tcp20")
+	addTypedID(0, "tcp21")
+	for k, want := range []int{1, 2, 3, 5} {
+		if id := addTypedID(AnyID, fmt.Sprintf("tcp%d", 30+k)); id != want {
+			t.Errorf("id %d, want %d", id, want)
+		}
+	}
 }
 
 // selection 7
@@ -190,6 +207,7 @@ func TestTypedRulesRefused(t *testing.T) {
 		{"the same match", typed(w, AnyID, RuleNet, "tcp", "", 2), ErrExists},
 		{"the same id", typed(w, 0, RuleNet, "tcp7", "", 2), ErrExists},
 		{"an id below 0", typed(w, -7, RuleNet, "tcp7", "", 2), ErrInvalid},
+		{"an id beyond the largest", typed(w, IDMax+1, RuleNet, "tcp7", "", 2), ErrInvalid},
 		{"net with an address", typed(w, AnyID, RuleNet, "A1", "", 0), ErrInvalid},
 		{"nid without an address", typed(w, AnyID, RuleNID, "tcp", "", 0), ErrInvalid},
 		{"no pattern", typed(w, AnyID, RuleNID, "", "", 0), ErrInvalid},

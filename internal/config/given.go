@@ -26,6 +26,8 @@ type Given struct {
 	// RuleIDs are the IDs that Config.TypedRules have in the file. Others were assigned when it
 	// was read.
 	RuleIDs map[int]bool
+	// RuleWhere are the places of Config.TypedRules in the file, by their IDs.
+	RuleWhere map[int]string
 	// Indexes are the "idx" of Config.Rules, in their order.
 	Indexes []int
 }

@@ -115,6 +115,7 @@ func Add(have *State, name string, c *Config) (State, Problems, error) {
 // nothing else, as Add takes it.
 func Replace(have *State, name string, c *Config) (State, Problems, error) {
 	m := &merge{State: c.State.clone(), name: name}
+	m.TypedRules = c.KeepRuleIDs(have)
 	m.Peers = nil
 	haves, gateways := byKey(have.Peers, func(p *Peer) lnet.NID { return p.Primary }), gatewaysOf(c.Routes)
 	for k := range c.Peers {

@@ -44,10 +44,10 @@ func (r *reading) config(data []byte, c Config) (Config, error) {
 		c.addRoute(at)
 	}
 	indexes := c.addRules(f.rules)
-	ids := c.addTypedRules(f.typed)
+	ids, where := c.addTypedRules(f.typed)
 	c.applyRouting(&f)
 	c.Given = f.given(indexes)
-	c.Given.RuleIDs = ids
+	c.Given.RuleIDs, c.Given.RuleWhere = ids, where
 	if len(r.problems) == 0 {
 		r.checkDrivers(&c)
 	}

@@ -20,8 +20,9 @@ var (
 )
 
 // addTypedRules takes the items of "selection" (lnetctl 11). Those without an ID
-// get what is free when those with one have theirs. It returns the IDs of the others.
-func (c *Config) addTypedRules(list []place) (ids map[int]bool) {
+// get what is free when those with one have theirs. It returns the IDs of the others, and the
+// places of all by their IDs.
+func (c *Config) addTypedRules(list []place) (ids map[int]bool, where map[int]string) {
 	type item struct {
 		at   place
 		rule selection.TypedRule
@@ -36,21 +37,45 @@ func (c *Config) addTypedRules(list []place) (ids map[int]bool) {
 		return cmp.Compare(unsigned(a.rule.ID), unsigned(b.rule.ID))
 	})
 	var p selection.Policies
-	ids = map[int]bool{}
+	ids, where = map[int]bool{}, map[int]string{}
 	for _, i := range items {
 		if has := sameRule(p.Typed(), &i.rule); has != nil {
 			i.at.warn("the rule stands twice: it is the one with id %d", has.ID).try("write it once")
 			continue
 		}
-		if _, err := p.AddTyped(i.rule); err != nil {
-			i.at.wrong("%v", err)
+		if old := clashing(p.Typed(), &i.rule); old != nil {
+			remedy := "write one of the two"
+			if old.ID == i.rule.ID {
+				remedy = "give it another id, or leave the id out"
+			}
+			i.at.wrong("%s", clashText(old, &i.rule)).try("%s", remedy)
+			continue
 		}
+		id, err := p.AddTyped(i.rule)
+		if err != nil {
+			i.at.wrong("%v", err)
+			continue
+		}
+		where[id] = i.at.where()
 		if i.rule.ID != selection.AnyID {
-			ids[i.rule.ID] = true
+			ids[id] = true
 		}
 	}
 	c.TypedRules = p.Typed()
-	return ids
+	return ids, where
+}
+
+// clashing returns the rule of a list beside which r cannot be, or nil.
+func clashing(list []selection.TypedRule, r *selection.TypedRule) *selection.TypedRule {
+	return find(list, func(o *selection.TypedRule) bool { return o.ID == r.ID || o.SameMatch(r) })
+}
+
+// clashText says why r cannot be beside old.
+func clashText(old, r *selection.TypedRule) string {
+	if old.SameMatch(r) {
+		return fmt.Sprintf("the %s rule with id %d is about the same, with priority %d", old.Type, old.ID, old.Priority)
+	}
+	return fmt.Sprintf("there is a %s rule with id %d", old.Type, old.ID)
 }
 
 // sameRule returns the rule of a list that is r, whatever its ID is, or nil.
@@ -62,25 +87,78 @@ func sameRule(list []selection.TypedRule, r *selection.TypedRule) *selection.Typ
 // has no ID in the document gets one that no rule of the node has.
 func (m *merge) addTypedRules(p *selection.Policies, c *Config) {
 	add := func(r selection.TypedRule) {
-		if sameRule(p.Typed(), &r) != nil {
+		where := c.Given.RuleWhere[r.ID]
+		if !c.Given.RuleIDs[r.ID] {
+			r.ID = selection.AnyID
+		}
+		list := p.Typed()
+		if sameRule(list, &r) != nil {
+			return
+		}
+		if old := clashing(list, &r); old != nil {
+			remedy := fmt.Sprintf("delete that rule first: lnetdctl selection %s del --id %d", old.Type, old.ID)
+			if !old.SameMatch(&r) {
+				remedy += "; or leave the id out"
+			}
+			m.wrong(where, clashText(old, &r), remedy)
 			return
 		}
 		if _, err := p.AddTyped(r); err != nil {
-			m.wrong("selection", err.Error(), "delete the rule that there is first: lnetdctl selection "+r.Type.String()+" del; or leave the id out")
+			m.wrong(where, err.Error(), "")
 		}
 	}
+	for _, given := range []bool{true, false} {
+		for _, r := range c.TypedRules {
+			if c.Given.RuleIDs[r.ID] == given {
+				add(r)
+			}
+		}
+	}
+}
+
+// KeepRuleIDs returns the rules of "selection" in c for a node that has the rules of have: an ID
+// never changes. A rule that the node has keeps its ID, whichever the document gives it; so does one
+// of another priority that has no ID in the document. If a new rule of the document is given that
+// ID, the new rule has it. Rules that have no ID yet get free ones.
+func (c *Config) KeepRuleIDs(have *State) []selection.TypedRule {
+	given := func(r *selection.TypedRule) bool { return c.Given.RuleIDs[r.ID] }
+	kept := map[int]int{} // by their IDs in c
+	for k := range c.TypedRules {
+		r := &c.TypedRules[k]
+		old := find(have.TypedRules, func(o *selection.TypedRule) bool {
+			return o.SameMatch(r) && (o.Priority == r.Priority || !given(r))
+		})
+		if old != nil {
+			kept[r.ID] = old.ID
+		}
+	}
+	for again := true; again; {
+		again = false
+		for id, as := range kept {
+			if _, keeps := kept[as]; !keeps && c.Given.RuleIDs[as] {
+				delete(kept, id) // a new rule is given this ID
+				again = true
+			}
+		}
+	}
+	var p selection.Policies
 	var open []selection.TypedRule
 	for _, r := range c.TypedRules {
-		if !c.Given.RuleIDs[r.ID] {
+		as, keeps := kept[r.ID]
+		switch {
+		case keeps:
+			r.ID = as
+		case !given(&r):
 			r.ID = selection.AnyID
 			open = append(open, r)
 			continue
 		}
-		add(r)
+		_, _ = p.AddTyped(r) // the rules of c differ, and so do these IDs
 	}
 	for _, r := range open {
-		add(r)
+		_, _ = p.AddTyped(r)
 	}
+	return p.Typed()
 }
 
 // TypedDeletion names a rule of "selection" that is to be deleted, by what is given of it.

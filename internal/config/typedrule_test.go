@@ -39,8 +39,14 @@ func TestTypedRulesOfSeveralDocuments(t *testing.T) {
 		{"IDs of the document come first", []string{net, "selection: [{type: net, net: tcp, priority: 1}, {id: 1, type: net, net: tcp1, priority: 1}]"},
 			[]string{"0 net o2ib[1,2]  0", "1 net tcp1  1", "2 net tcp  1"}, ""},
 		{"twice in a document", []string{"selection: [{type: net, net: tcp, priority: 1}, {type: net, net: tcp, priority: 1}]"}, []string{"0 net tcp  1"}, ""},
-		{"an ID that another rule has", []string{net, "selection: [{id: 0, type: net, net: tcp, priority: 1}]"}, nil, "add net rule: like the one with id 0: rule exists"},
-		{"another priority", []string{net, "selection: [{type: net, net: 'o2ib[1,2]', priority: 9}]"}, nil, "add net rule: like the one with id 0: rule exists"},
+		{"an ID that another rule has", []string{net, "selection: [{id: 0, type: net, net: tcp, priority: 1}]"}, nil,
+			"d:1: selection[0]: there is a net rule with id 0; delete that rule first: lnetdctl selection net del --id 0; or leave the id out"},
+		{"the ID of a rule of another type", []string{nid, "selection: [{id: 0, type: net, net: tcp, priority: 1}]"}, nil,
+			"d:1: selection[0]: there is a nid rule with id 0; delete that rule first: lnetdctl selection nid del --id 0; or leave the id out"},
+		{"another priority", []string{net, "selection: [{type: net, net: 'o2ib[1,2]', priority: 9}]"}, nil,
+			"d:1: selection[0]: the net rule with id 0 is about the same, with priority 0; delete that rule first: lnetdctl selection net del --id 0"},
+		{"after the largest ID", []string{"selection: [{id: 2147483647, type: net, net: tcp, priority: 1}, {type: net, net: tcp1, priority: 1}]", nid},
+			[]string{"0 net tcp1  1", "1 nid 10.0.0.[0-255]@tcp  1", "2147483647 net tcp  1"}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -55,7 +61,7 @@ func TestTypedRulesOfSeveralDocuments(t *testing.T) {
 					want, _, err := Add(&have, "d", &c)
 					var list Problems
 					if errors.As(err, &list) {
-						problem = list[0].Text
+						problem = list[0].Error()
 						continue
 					}
 					have = want
@@ -71,6 +77,55 @@ func TestTypedRulesOfSeveralDocuments(t *testing.T) {
 				t.Error(diff, problem)
 			}
 		})
+	}
+}
+
+// A document that replaces what the node is leaves the rules that stay their IDs. New rules have
+// the IDs that the document gives them, before all others.
+//
+// lnetctl 11 (5)
+func TestTypedRulesKeepTheirIDs(t *testing.T) {
+	const a, b, c = "type: net, net: tcp, priority: 1", "type: net, net: tcp1, priority: 2", "type: nid, nid: 10.0.0.1@tcp, priority: 3"
+	const have = "selection: [{id: 3, " + a + "}, {id: 5, " + b + "}]"
+	tests := []struct {
+		name, document string
+		want           []string
+	}{
+		{"without IDs, in another order", "{" + b + "}, {" + a + "}", []string{"3 net tcp  1", "5 net tcp1  2"}},
+		{"with other IDs", "{id: 0, " + a + "}, {id: 3, " + b + "}", []string{"3 net tcp  1", "5 net tcp1  2"}},
+		{"with exchanged IDs", "{id: 5, " + a + "}, {id: 3, " + b + "}", []string{"3 net tcp  1", "5 net tcp1  2"}},
+		{"with a new one", "{" + c + "}, {" + b + "}", []string{"5 net tcp1  2", "6 nid 10.0.0.1@tcp  3"}},
+		{"with a new one that has an ID", "{id: 5, " + c + "}, {" + a + "}, {" + b + "}", []string{"3 net tcp  1", "5 nid 10.0.0.1@tcp  3", "6 net tcp1  2"}},
+		{"one after another", "{id: 3, " + c + "}, {id: 5, " + a + "}, {id: 9, " + b + "}", []string{"3 nid 10.0.0.1@tcp  3", "5 net tcp  1", "9 net tcp1  2"}},
+		{"with another priority", "{type: net, net: tcp1, priority: 7}", []string{"5 net tcp1  7"}},
+		{"with another priority and ID", "{id: 1, type: net, net: tcp1, priority: 7}", []string{"1 net tcp1  7"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			has, doc := mustParse(t, have), mustParse(t, "selection: ["+tt.document+"]")
+			want, _, err := Replace(&has.State, "d", &doc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, typedTexts(&want)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Rules of one document that cannot be together.
+func TestTypedRulesThatClash(t *testing.T) {
+	for items, want := range map[string]string{
+		"{id: 1, type: net, net: tcp, priority: 1}, {id: 1, type: nid, nid: 10.0.0.1@tcp, priority: 1}": "d:1:56: selection[1]: there is a net rule with id 1; " +
+			"give it another id, or leave the id out",
+		"{type: net, net: tcp, priority: 1}, {type: net, net: tcp, priority: 2}": "d:1:49: selection[1]: the net rule with id 0 is about the same, with priority 1; " +
+			"write one of the two",
+	} {
+		_, err := Parse("d", []byte("selection: ["+items+"]"), testDrivers)
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", items, err, want)
+		}
 	}
 }
 

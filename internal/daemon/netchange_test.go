@@ -305,6 +305,11 @@ func TestReload(t *testing.T) {
 	if reload(beforeChange+"lnetd: {metrics_addr: '127.0.0.1:0'}\n", nil); r.record.get().Partial != 1 || r.record.get().LastFailed {
 		t.Errorf("after one of which a part needs a restart: %+v", r.record.get())
 	}
+	const one, other = "{type: net, net: tcp5, priority: 1}", "{type: net, net: tcp6, priority: 2}"
+	withIDs := reload("selection: ["+one+", "+other+"]", nil)
+	if diff := cmp.Diff(withIDs.Selection, reload("selection: ["+other+", "+one+"]", nil).Selection); diff != "" || len(withIDs.Selection) != 2 {
+		t.Errorf("rules of selection do not keep their IDs: %d, %s", len(withIDs.Selection), diff)
+	}
 	r.stop(t)
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -426,7 +427,9 @@ func testDocuments(t *testing.T, drivers Drivers, before, text string) {
 	running.settles(t, api.ModeAdd, text)
 	fresh := start(text)
 	fresh.settles(t, api.ModeReplace, text)
-	same(t, "(-fresh +applied)", fresh, running)
+	if diff := cmp.Diff(withoutRuleID(backup(t, fresh)), withoutRuleID(backup(t, running))); diff != "" {
+		t.Errorf("(-fresh +applied): %s", diff)
+	}
 
 	saved := backup(t, running)
 	running.settles(t, api.ModeReplace, saved)
@@ -451,6 +454,12 @@ func testDocuments(t *testing.T, drivers Drivers, before, text string) {
 	}
 	added.settles(t, api.ModeAdd, text)
 }
+
+var ruleID = regexp.MustCompile(`(selection:\s+- id: )\d+`)
+
+// withoutRuleID returns a backup without the ID of its selection rule. A rule that a document finds
+// on the node keeps the ID that it has there (decisions 170).
+func withoutRuleID(text string) string { return ruleID.ReplaceAllString(text, "${1}N") }
 
 // same fails if two nodes are configured to be different, or know different peers.
 func same(t *testing.T, what string, a, b *nodeRun) {

@@ -111,6 +111,7 @@ func (t *nodeTask) replace(ctx context.Context) (later []config.Step, _ error) {
 	if err != nil {
 		return nil, err
 	}
+	want.TypedRules = t.config.KeepRuleIDs(&have)
 	if refused := t.drivers.twice("", want.NIs); len(refused) > 0 {
 		return nil, refused
 	}
