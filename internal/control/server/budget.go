@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -99,10 +100,28 @@ func (h *handlers) budgeted(do handler) handler {
 		defer h.documents.release(size)
 		// The time for the request begins only now.
 		rc := http.NewResponseController(w)
-		now := time.Now()
-		if rc.SetReadDeadline(now.Add(bodyPatience)) != nil || rc.SetWriteDeadline(now.Add(api.DocumentPatience)) != nil {
+		body := &steadyBody{ReadCloser: r.Body, extend: func() error { return rc.SetReadDeadline(time.Now().Add(bodyPatience)) }}
+		if body.extend() != nil || rc.SetWriteDeadline(time.Now().Add(api.DocumentPatience)) != nil {
 			h.logger().Debug("the deadlines of a document cannot be set")
 		}
+		r.Body = body
 		return do(w, r)
 	}
+}
+
+// steadyBody is a body whose time to be read is extended as it comes: a large document on a busy machine takes
+// long, and a client that sends slowly must not hold the memory for it.
+type steadyBody struct {
+	io.ReadCloser
+	extend func() error
+	come   int // bytes since it was extended
+}
+
+func (b *steadyBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.come += n; b.come >= bodyProgress {
+		b.come = 0
+		_ = b.extend() // otherwise the old deadline holds
+	}
+	return n, err
 }

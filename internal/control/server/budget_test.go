@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -74,4 +75,20 @@ func TestNoRoomForADocument(t *testing.T) {
 			t.Errorf("status %d, %v, done: %v, after %v", w.Code, w.Header(), did, time.Since(began))
 		}
 	})
+}
+
+func TestSteadyBody(t *testing.T) {
+	extended := 0
+	b := &steadyBody{
+		ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", 3*bodyProgress+10))),
+		extend:     func() error { extended++; return nil },
+	}
+	for _, step := range []struct{ read, want int }{{bodyProgress - 1, 0}, {1, 1}, {bodyProgress, 2}, {bodyProgress, 3}, {10, 3}} {
+		if _, err := io.ReadFull(b, make([]byte, step.read)); err != nil {
+			t.Fatal(err)
+		}
+		if extended != step.want {
+			t.Errorf("after %d bytes more: extended %d times, want %d", step.read, extended, step.want)
+		}
+	}
 }

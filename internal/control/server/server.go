@@ -24,8 +24,9 @@ const (
 	// questionsAtOnce bounds the questions whose answers are made at once. Each takes the memory
 	// of what it lists, twice.
 	questionsAtOnce = 4
-	// bodyPatience bounds the sending of a document.
+	// bodyPatience bounds the sending of each bodyProgress bytes of a document, and of the rest.
 	bodyPatience = 10 * time.Second
+	bodyProgress = 1 << 20
 )
 
 // Server answers control requests. Its zero value with a Backend works.
