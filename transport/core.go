@@ -174,8 +174,9 @@ type Limits struct {
 	// asks for what there is not.
 	Confine, Synchronous bool
 	// PageSize is 0 if the Core moves any memory of the program where it is. Otherwise it moves
-	// memory of Domain.Buffer so, and memory that begins and ends at multiples of PageSize and is
-	// private to the process, not of a file. It copies buffers in other memory, for which it has
+	// memory of Domain.Buffer so, and some of the memory that begins and ends at multiples of
+	// PageSize and is private to the process, not of a file: a bounded number of different ranges,
+	// of which none overlaps another. It copies buffers in other memory, for which it has
 	// CopyMemory bytes in all; Register returns EDQUOT if they are used up.
 	PageSize, CopyMemory int
 }

@@ -9,8 +9,10 @@ import (
 )
 
 // Register makes b known to the domain, so that it can be added to its TMs, and sets its
-// deadline back to none. It may block; no callback may call it that must not. If Limits.PageSize
-// is not 0, no goroutine may write to memory that Domain.Buffer has not made, meanwhile.
+// deadline back to none. It may block, so no callback that must not block may call it. If
+// Limits.PageSize is not 0 and Domain.Buffer has not made the memory of b, then no goroutine, and no
+// other buffer that receives, may write to this memory meanwhile, nor may the program unmap it until
+// Deregister has returned.
 //
 // EINVAL: no segments, an empty or too long one, too many, or memory that the Core cannot
 // reach; EFBIG: more than Limits.BufferSize in all; EBUSY: it is registered; or the
@@ -66,7 +68,8 @@ func (l Limits) check(b *Buffer) error {
 }
 
 // Deregister ends what Register began. It may block. A buffer that Buffer made keeps its
-// memory: Free ends that, or Register takes it again. EBUSY: it is queued, or a pool's;
+// memory: Free ends that, or Register takes it again. No goroutine may write to other memory of b
+// meanwhile, as with Register. EBUSY: it is queued, or a pool's;
 // EINVAL: it is not registered here.
 func (d *Domain) Deregister(b *Buffer) error {
 	if err := d.deregister(b); err != nil {

@@ -100,9 +100,10 @@ func (s *Server) addBuffers(ctx context.Context, events int) error {
 	return err
 }
 
-// awaitBuffers returns when lnetd has the receive buffers, which is a little after they were
-// added (transport 9.12): a client that is faster would wait for an answer in vain. What is added
-// behind them and cancelled at once ends behind them, too. It leaves no traces in the figures.
+// awaitBuffers returns when lnetd has the receive buffers. AddAll waits for that, but not for an
+// lnetd that does not say how far it is, and not for long (transport 9.12); a client that is faster
+// would wait for an answer in vain. What is added behind them and cancelled at once ends behind
+// them. Its figures are reset.
 func (s *Server) awaitBuffers(ctx context.Context) error {
 	b, ended := s.free[0], make(chan struct{})
 	var callbacks transport.Callbacks
@@ -299,7 +300,8 @@ func (s *Server) move(b *transport.Buffer, r request) {
 }
 
 // grow returns b, or a buffer of size bytes in its place if b is smaller. If it returns an
-// error, b is as it was. It registers memory, so callbacks must not call it.
+// error, the caller has b, which cannot be added any more if Free has failed. It registers and frees
+// memory, and may block for as long as config.BulkTime, so it is work of the loop, not of callbacks.
 func (s *Server) grow(b *transport.Buffer, size int) (*transport.Buffer, error) {
 	if b.Size() >= size {
 		return b, nil

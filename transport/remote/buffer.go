@@ -94,9 +94,11 @@ func (t *table) len() int {
 }
 
 // Register takes any memory: what Alloc has given, and whole pages of private memory, without
-// copies; other memory is copied (transport 9.3). No goroutine may write to such pages while they
-// are registered or deregistered. It asks lnetd, unless it knows a buffer of the same memory, and
-// blocks until ctx ends. EDQUOT: lnetd knows as many buffers as it may, or Config.CopyMemory is used up.
+// copies; other memory is copied (transport 9.3), and so are pages that overlap those of a buffer
+// in part, and a range that is one of more than maxExchanged. No goroutine may write to the
+// memory of the buffer, if Alloc has not given it, during Register and Deregister. It asks lnetd,
+// unless it knows a buffer of the same memory, and blocks until ctx ends. EDQUOT: lnetd knows as
+// many buffers as it may, or maps no more, or Config.CopyMemory is used up.
 func (d *domain) Register(ctx context.Context, segments [][]byte, token any) (transport.CoreBuffer, error) {
 	b, err := d.register(ctx, segments, token)
 	if err != nil {

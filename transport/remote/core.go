@@ -25,8 +25,9 @@ type Config struct {
 	// rounded up to a power of two, and does not grow: who adds more gets ENOBUFS. Each
 	// takes 576 bytes. 0: 1024; at most 16384, and less if lnetd's quotas say so.
 	Completions int
-	// CopyMemory bounds the bytes of buffers in memory that lnetd cannot map, which a domain
-	// copies: neither of Domain.Buffer, nor whole pages of private memory. 0: 64 MiB; less: none.
+	// CopyMemory bounds the bytes of buffers that a domain copies: those in memory neither of
+	// Domain.Buffer, nor of whole pages of private memory, of which a process may have 1024
+	// different ranges without copies, ever. 0: 64 MiB; less: none.
 	CopyMemory int
 	// PollTime is how long who waits for an event looks for it, with a processor for itself,
 	// before it sleeps; and that lnetd shall do the same with ops, as long as its settings
@@ -51,7 +52,8 @@ const defaultPatience = 30 * time.Second
 
 // Core is a way to LNet by lnetd. New makes it. It is safe for concurrent use.
 type Core struct {
-	config Config
+	config   Config
+	exchange *exchange
 
 	mu      sync.Mutex // guards the rest
 	domains map[*domain]struct{}
@@ -78,7 +80,7 @@ func New(c Config) *Core {
 	if c.Patience <= 0 {
 		c.Patience = defaultPatience
 	}
-	return &Core{config: c, domains: make(map[*domain]struct{})}
+	return &Core{config: c, exchange: ofProcess, domains: make(map[*domain]struct{})}
 }
 
 // Name is "lnetd".

@@ -40,7 +40,7 @@ type domain struct {
 func newDomain(c *Core, socket *net.UnixConn) *domain {
 	d := &domain{core: c, tms: make(map[*tm]struct{})}
 	d.connection = newConnection(socket, c.config.Patience, d.notice, d.lost)
-	d.store = newStore(d.connection, unix.Getpagesize(), c.config.CopyMemory, func(id uint32) {
+	d.store = newStore(d.connection, unix.Getpagesize(), c.config.CopyMemory, c.exchange, func(id uint32) {
 		d.evict(func(r *registration) bool { _, has := r.areas[id]; return has })
 	})
 	d.connection.start()

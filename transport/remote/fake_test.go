@@ -92,6 +92,7 @@ func newFake(t testing.TB, c Config) *fake {
 	})
 	c.Path = f.path
 	f.core = New(c)
+	f.core.exchange = newExchange() // each test has all ranges
 	return f
 }
 

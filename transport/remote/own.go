@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,39 +14,50 @@ type own struct {
 	places   []*place
 	segments [][]byte // of the program, if there is a copy
 	copied   []byte   // the copy
-}
-
-// place is memory of the program whose pages are those of a piece of the store.
-type place struct {
-	bytes []byte // of the program
-	piece []byte // the same memory in its area
-	users int    // segments of buffers
+	exchange *exchange
 }
 
 // share returns memory of the store that stands for segments. It is segments if Alloc has given
-// them all, and o is nil then. The caller ends o. EDQUOT: more would be copied than may be.
+// them all, and o is nil then. The caller ends o. EDQUOT: more would be copied than may be, or
+// lnetd maps no more.
 func (s *store) share(ctx context.Context, segments [][]byte) (shared [][]byte, o *own, err error) {
 	if !slices.ContainsFunc(segments, func(b []byte) bool { return !s.gave(b) }) {
 		return segments, nil, nil
 	}
-	select {
-	case s.sharing <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
-	}
-	defer func() { <-s.sharing }()
 	o = &own{}
-	for _, b := range segments {
-		in := b
-		if !s.gave(b) {
-			if in = s.replaced(ctx, b, o); in == nil {
-				s.restore(o)
-				return s.duplicate(ctx, segments)
-			}
+	for _, b := range joined(segments) {
+		if s.gave(b) {
+			shared = append(shared, b)
+			continue
 		}
-		shared = append(shared, in)
+		p, err := s.place(ctx, b)
+		if p == nil {
+			s.unshare(o)
+			if err != nil {
+				return nil, nil, err
+			}
+			return s.duplicate(ctx, segments)
+		}
+		o.places = append(o.places, p)
+		shared = append(shared, p.piece)
 	}
 	return shared, o, nil
+}
+
+// joined are the segments, of which those that were cut from one slice, one behind the other, are
+// one.
+func joined(segments [][]byte) (all [][]byte) {
+	for _, b := range segments {
+		if k := len(all) - 1; k >= 0 {
+			last := all[k]
+			if cap(last)-len(last) >= len(b) && address(last)+uintptr(len(last)) == address(b) {
+				all[k] = last[:len(last)+len(b)]
+				continue
+			}
+		}
+		all = append(all, b)
+	}
+	return all
 }
 
 // gave reports whether b lies in what Alloc has given.
@@ -58,60 +68,35 @@ func (s *store) gave(b []byte) bool {
 	return p != nil
 }
 
-// replaced is the memory of the store whose pages are, or are from now on, those of b; nil if b
-// cannot have such.
-func (s *store) replaced(ctx context.Context, b []byte, o *own) []byte {
-	at := address(b)
-	i, found := slices.BinarySearchFunc(s.places, at, func(p *place, at uintptr) int { return cmp.Compare(address(p.bytes), at) })
-	if !found {
-		i--
-	}
-	if i >= 0 {
-		p := s.places[i]
-		if from := int(at - address(p.bytes)); from+len(b) <= len(p.bytes) {
-			p.users++
-			o.places = append(o.places, p)
-			return p.piece[from : from+len(b)]
-		}
-	}
-	whole := int(at)%s.page == 0 && len(b)%s.page == 0
-	overlaps := i >= 0 && at < address(s.places[i].bytes)+uintptr(len(s.places[i].bytes)) ||
-		i+1 < len(s.places) && address(s.places[i+1].bytes) < at+uintptr(len(b))
-	if !whole || overlaps || !private(at, at+uintptr(len(b))) {
-		return nil
-	}
-	piece, err := s.alloc(ctx, len(b))
-	if err != nil {
-		return nil
-	}
-	copy(piece, b)
-	fd, offset := s.file(piece)
-	if err := mapOver(b, fd, offset); err != nil {
-		_ = s.release(piece) // it is there, and no buffer has a part of it
-		return nil
-	}
-	p := &place{bytes: b, piece: piece, users: 1}
-	s.places = slices.Insert(s.places, i+1, p)
-	o.places = append(o.places, p)
-	return piece
-}
-
-// duplicate makes a copy of segments. sharing is held.
+// duplicate makes a copy of segments.
 func (s *store) duplicate(ctx context.Context, segments [][]byte) ([][]byte, *own, error) {
 	n := 0
 	for _, b := range segments {
 		n += len(b)
 	}
-	if s.copied+n > s.copyMost {
-		return nil, nil, fmt.Errorf("%d bytes that are not whole pages of private memory must be copied, and %d of %d are (remote.Config.CopyMemory): %w",
-			n, s.copied, s.copyMost, syscall.EDQUOT)
+	s.mu.Lock()
+	copied := s.copied
+	if copied+n <= s.copyMost {
+		s.copied += n
+	}
+	s.mu.Unlock()
+	if copied+n > s.copyMost {
+		return nil, nil, fmt.Errorf("%d bytes whose pages cannot be exchanged must be copied, and %d of %d are (remote.Config.CopyMemory): %w",
+			n, copied, s.copyMost, syscall.EDQUOT)
 	}
 	memory, err := s.alloc(ctx, n)
 	if err != nil {
+		s.uncount(n)
 		return nil, nil, err
 	}
-	s.copied += n
-	return [][]byte{memory}, &own{segments: segments, copied: memory}, nil
+	return [][]byte{memory}, &own{segments: segments, copied: memory, exchange: s.exchange}, nil
+}
+
+// uncount is for a copy of n bytes that has ended.
+func (s *store) uncount(n int) {
+	s.mu.Lock()
+	s.copied -= n
+	s.mu.Unlock()
 }
 
 // unshare ends o, of which no buffer has a part any more.
@@ -119,37 +104,15 @@ func (s *store) unshare(o *own) {
 	if o == nil {
 		return
 	}
-	s.sharing <- struct{}{}
-	s.restore(o)
-	<-s.sharing
-}
-
-// restore is unshare. sharing is held. A place that the system cannot give back, since the process
-// has too many mappings, stays: it is the program's all the same, and serves the next buffer there.
-func (s *store) restore(o *own) {
 	for _, p := range o.places {
-		if p.users--; p.users > 0 || mapPrivate(p.bytes) != nil {
-			continue
-		}
-		s.places = slices.DeleteFunc(s.places, func(q *place) bool { return q == p })
-		_ = s.release(p.piece) // it is there, and no buffer has a part of it
+		s.leave(p)
 	}
 	o.places = nil
 	if o.copied != nil {
-		s.copied -= len(o.copied)
-		_ = s.release(o.copied)
+		s.uncount(len(o.copied))
+		_ = s.release(o.copied) // it is there, and no buffer has a part of it
 		o.copied = nil
 	}
-}
-
-// kept is the number of places that no buffer has. sharing is held, or nothing is shared any more.
-func (s *store) kept() (n int) {
-	for _, p := range s.places {
-		if p.users == 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // send copies the first n bytes of the program's memory, for lnetd to read.
@@ -168,6 +131,8 @@ func (o *own) fetch(offset, n int) {
 	if o == nil || o.copied == nil || offset < 0 || n < 1 || offset >= len(o.copied) {
 		return
 	}
+	o.exchange.writing.RLock() // what is written while pages are exchanged would be lost
+	defer o.exchange.writing.RUnlock()
 	from := o.copied[offset:min(len(o.copied), offset+n)]
 	for _, b := range o.segments {
 		if offset >= len(b) {

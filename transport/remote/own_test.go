@@ -140,40 +140,6 @@ func (f *fake) seen() (all [][]byte) {
 	return all
 }
 
-// Given buffers that share memory, when they end one after the other, then lnetd has the memory
-// until the last one.
-func TestSharedOwnMemory(t *testing.T) {
-	page := os.Getpagesize()
-	d := newFake(t, Config{}).open()
-	memory := pages(t, 4)
-	whole := register(t, d, memory)
-	part := register(t, d, memory[page+1:page+100])
-	if part.own.copied != nil || len(d.store.places) != 1 {
-		t.Errorf("a part of shared memory is copied: %v, %d places", part.own.copied != nil, len(d.store.places))
-	}
-	if err := whole.Deregister(); err != nil {
-		t.Fatal(err)
-	}
-	if len(d.store.places) != 1 {
-		t.Errorf("%d places, and a buffer has one", len(d.store.places))
-	}
-	larger := register(t, d, memory[:2*page], make([]byte, 1))
-	if larger.own.copied == nil || len(d.store.places) != 1 {
-		t.Error("what overlaps is not copied")
-	}
-	for _, b := range []*buffer{part, larger} {
-		if err := b.Deregister(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(d.store.places) != 0 {
-		t.Errorf("%d places are left", len(d.store.places))
-	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 // Given a bound of copies, when more would be copied, then the buffer is refused, and what is
 // in place is not counted.
 func TestCopiesAreBounded(t *testing.T) {

@@ -2,9 +2,11 @@ package remote
 
 import (
 	"bufio"
-	"fmt"
+	"errors"
 	"os"
+	"strconv"
 	"strings"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,21 +23,31 @@ func private(from, to uintptr) bool {
 	}
 	defer func() { _ = f.Close() }()
 	for lines := bufio.NewScanner(f); from < to && lines.Scan(); {
-		var first, end uintptr
-		var rights, offset, device string
-		var inode uint64
-		if _, err := fmt.Sscanf(lines.Text(), "%x-%x %s %s %s %d", &first, &end, &rights, &offset, &device, &inode); err != nil {
+		m := strings.Fields(lines.Text()) // range, rights, offset, device, inode, name
+		first, end, err := parseRange(m)
+		if err != nil {
 			return false
 		}
 		if end <= from {
 			continue
 		}
-		if first > from || rights != "rw-p" || inode != 0 || strings.Contains(lines.Text(), "[stack") {
+		if first > from || m[1] != "rw-p" || m[4] != "0" || len(m) > 5 && strings.HasPrefix(m[5], "[stack") {
 			return false
 		}
 		from = end
 	}
 	return from >= to
+}
+
+// parseRange parses the addresses of a mapping, of which there are the fields of its line.
+func parseRange(fields []string) (first, end uintptr, err error) {
+	if len(fields) < 5 {
+		return 0, 0, syscall.EINVAL
+	}
+	from, to, _ := strings.Cut(fields[0], "-")
+	a, err := strconv.ParseUint(from, 16, 64)
+	b, err2 := strconv.ParseUint(to, 16, 64)
+	return uintptr(a), uintptr(b), errors.Join(err, err2)
 }
 
 // mapOver has the pages of b be those of a file, which have the same content, in one step.

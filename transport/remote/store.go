@@ -22,16 +22,16 @@ type store struct {
 	// forget has lnetd forget what it knows of an area that is to go.
 	forget func(area uint32)
 	// growing is held by who makes an area, so that two who need one do not make two.
-	growing chan struct{}
-	// sharing is held by who changes places or copied, which it guards.
-	sharing  chan struct{}
-	places   []*place // by address
-	copied   int      // bytes of all copies, of which there may be copyMost
-	copyMost int
+	growing  chan struct{}
+	exchange *exchange
+	places   map[extent]*place // guarded by exchange.mu
+	copyMost int               // bounds copied
 
-	mu    sync.Mutex // guards the rest
-	areas []*area    // by address
-	bytes int        // of all of them
+	mu     sync.Mutex // guards the rest
+	areas  []*area    // by address
+	bytes  int        // of all of them
+	copied int        // bytes of all copies
+	lost   int        // pieces whose pages the program has for good
 }
 
 // area is memory that both have mapped.
@@ -60,8 +60,11 @@ type piece struct {
 
 const firstArea = 1 << 20
 
-func newStore(c *connection, page, copyMost int, forget func(area uint32)) *store {
-	return &store{connection: c, page: page, copyMost: copyMost, forget: forget, growing: make(chan struct{}, 1), sharing: make(chan struct{}, 1)}
+func newStore(c *connection, page, copyMost int, x *exchange, forget func(area uint32)) *store {
+	return &store{
+		connection: c, page: page, copyMost: copyMost, forget: forget, growing: make(chan struct{}, 1),
+		exchange: x, places: make(map[extent]*place),
+	}
 }
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
@@ -327,7 +330,7 @@ func (s *store) inUse() bool {
 	for _, a := range s.areas {
 		pieces += len(a.pieces)
 	}
-	return pieces > s.kept()
+	return pieces > s.lost
 }
 
 // giveUp has lnetd forget all areas, of which nothing is in use. What it does not forget it
