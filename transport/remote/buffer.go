@@ -153,8 +153,8 @@ func (d *domain) registration(ctx context.Context, ranges []protocol.Range) (*re
 	var reply protocol.BufRegisterReply
 	request := &protocol.BufRegister{Ranges: ranges}
 	err := d.connection.ask(ctx, request, &reply, d.undoRegister)
-	if errors.Is(err, syscall.EDQUOT) && d.evict(func(*registration) bool { return true }) {
-		err = d.connection.ask(ctx, request, &reply, d.undoRegister)
+	if errors.Is(err, syscall.EDQUOT) {
+		err = d.makeRoom(ctx, func() error { return d.connection.ask(ctx, request, &reply, d.undoRegister) })
 	}
 	if err != nil {
 		return nil, err
@@ -162,14 +162,47 @@ func (d *domain) registration(ctx context.Context, ranges []protocol.Range) (*re
 	return newRegistration(ranges, key, &reply), nil
 }
 
-// evict has lnetd forget the idle registrations of which match reports true, and reports whether
-// there were any. What lnetd does not forget it frees when the connection ends.
-func (d *domain) evict(match func(r *registration) bool) bool {
-	all := d.idle.evict(match)
-	for _, r := range all {
-		_ = d.deregister(r.index, r.generation)
+// makeRoom evicts idle registrations, the oldest eighth at a time, until try returns no EDQUOT, or
+// none is left. Goroutines do so one after the other, and each tries once at least: another one
+// may have made room.
+func (d *domain) makeRoom(ctx context.Context, try func() error) error {
+	select {
+	case d.evicting <- struct{}{}:
+		defer func() { <-d.evicting }()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return len(all) > 0
+	for {
+		all, done := d.idle.evictOldest(), make(chan int, 1)
+		d.connection.undoing.Go(func() { done <- d.forget(all) })
+		select {
+		case n := <-done:
+			if err := try(); n == 0 || !errors.Is(err, syscall.EDQUOT) {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// evict has lnetd forget the idle registrations of an area.
+func (d *domain) evict(area uint32) {
+	d.forget(d.idle.evict(func(r *registration) bool { _, has := r.areas[area]; return has }))
+}
+
+// forget has lnetd forget registrations that no buffer has, and returns how many it has forgotten.
+// One that lnetd has in use yet is idle again, and is evicted later, or ends with the connection.
+func (d *domain) forget(all []*registration) (n int) {
+	for _, r := range all {
+		switch err := d.deregister(r.index, r.generation); {
+		case err == nil:
+			n++
+		case errors.Is(err, syscall.EBUSY):
+			d.idle.restore(r)
+		}
+	}
+	return n
 }
 
 // undoRegister is for a buffer that nobody waits for any more.
@@ -201,7 +234,7 @@ func (b *buffer) Deregister() error {
 	r := *b.registration
 	r.operation += b.sequence + 1
 	if oldest := d.idle.put(&r, min(maxIdle, int(d.agreed.Quotas.Buffers)/2)); oldest != nil {
-		_ = d.deregister(oldest.index, oldest.generation) // if lnetd refuses, the connection's end frees it
+		d.forget([]*registration{oldest})
 	}
 	d.store.letGo(b.pieces)
 	d.store.unshare(b.own)

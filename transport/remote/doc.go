@@ -19,7 +19,8 @@
 // parent's connection open, and must not use it.
 //
 // Goroutines: one for each connection, which reads it, and one for each request whose
-// caller has given up, until it is undone. Close waits for both. Locks: tm.mu, store.mu and
+// caller has given up, until it is undone, or that makes room for a registration. Close waits for
+// all of them. Locks: tm.mu, store.mu and
 // idle.mu are not held during a system call. exchange.mu and exchange.writing are held while pages
 // are exchanged, which takes a few system calls and nothing of lnetd's; store.mu may be taken then.
 // A received copy waits for exchange.writing, with tm.mu held. No mutex is held while lnetd is asked.

@@ -23,6 +23,7 @@ type domain struct {
 	store      *store
 	table      table
 	idle       idle
+	evicting   chan struct{} // held by a goroutine that makes room for a registration
 	// agreed is what lnetd has said to HELLO, clock its clock.
 	agreed         protocol.HelloReply
 	clock          clock
@@ -38,11 +39,9 @@ type domain struct {
 
 // newDomain makes one of a connection, on which nothing was said yet.
 func newDomain(c *Core, socket *net.UnixConn) *domain {
-	d := &domain{core: c, tms: make(map[*tm]struct{})}
+	d := &domain{core: c, tms: make(map[*tm]struct{}), evicting: make(chan struct{}, 1)}
 	d.connection = newConnection(socket, c.config.Patience, d.notice, d.lost)
-	d.store = newStore(d.connection, unix.Getpagesize(), c.config.CopyMemory, c.exchange, func(id uint32) {
-		d.evict(func(r *registration) bool { _, has := r.areas[id]; return has })
-	})
+	d.store = newStore(d.connection, unix.Getpagesize(), c.config.CopyMemory, c.exchange, d.evict)
 	d.connection.start()
 	return d
 }

@@ -85,15 +85,27 @@ func (s *idle) remove(r *registration) {
 	}
 }
 
-// put adds r, and returns the one that has to go if there are more than most; else nil.
-func (s *idle) put(r *registration, most int) *registration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// add adds r as the one that is evicted last. mu is held.
+func (s *idle) add(r *registration) {
 	if s.byRanges == nil {
 		s.byRanges = make(map[string][]*registration)
 	}
 	r.place = s.order.PushBack(r)
 	s.byRanges[r.ranges] = append(s.byRanges[r.ranges], r)
+}
+
+// restore adds r, which was evicted and lnetd knows yet, however many there are.
+func (s *idle) restore(r *registration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(r)
+}
+
+// put adds r, and returns the one that has to go if there are more than most; else nil.
+func (s *idle) put(r *registration, most int) *registration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(r)
 	if s.order.Len() <= most {
 		return nil
 	}
@@ -112,6 +124,18 @@ func (s *idle) evict(match func(r *registration) bool) (all []*registration) {
 			s.remove(r)
 			all = append(all, r)
 		}
+	}
+	return all
+}
+
+// evictOldest removes an eighth, rounded up: those that were used longest ago.
+func (s *idle) evictOldest() (all []*registration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n := (s.order.Len() + 7) / 8; n > 0; n-- {
+		r := s.order.Front().Value.(*registration)
+		s.remove(r)
+		all = append(all, r)
 	}
 	return all
 }

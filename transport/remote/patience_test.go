@@ -12,11 +12,13 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// An lnetd that is stopped, or never answers, does not keep who ends a TM or memory: the connection is given up, the other TMs of the domain say why, and all can be ended.
+// Given an lnetd that is stopped, or never answers, when a program ends a TM, memory, or a buffer
+// that lnetd knows yet, then the connection is given up, the other TMs of the domain say why, and
+// all can be ended.
 //
 // transport 3.5 ours (3), 9.10
 func TestLnetdIsSilent(t *testing.T) {
-	for _, at := range []protocol.Opcode{protocol.OpTMStop, protocol.OpAreaDel} {
+	for _, at := range []protocol.Opcode{protocol.OpTMStop, protocol.OpBufDeregister, protocol.OpAreaDel} {
 		f := newFake(t, Config{Patience: 300 * time.Millisecond})
 		f.answers(func(h protocol.Header, _ protocol.Request) ([]byte, bool) { return nil, h.Opcode == at })
 		d := f.open()
@@ -30,6 +32,7 @@ func TestLnetdIsSilent(t *testing.T) {
 			}
 			memory = append(memory, m)
 		}
+		ended(t, register(t, d, memory[1][:10])) // it is evicted with its area
 		other, _ := f.start(d)
 		ends := []func() error{
 			ending.Stop, b.Deregister,
