@@ -142,9 +142,11 @@ type Log struct {
 	Peer lnet.NID
 	// Text is one of few.
 	Text string
-	// NID and Err are what it is about; zero: nothing beside the peer.
-	NID lnet.NID
-	Err error
+	// NIDs and Err are what it is about; none: the peer itself. Others counts further NIDs
+	// that are not named.
+	NIDs   []lnet.NID
+	Others int
+	Err    error
 }
 
 func (a SendPing) String() string {
@@ -222,8 +224,11 @@ func (a Log) String() string {
 		level = "warn"
 	}
 	s := fmt.Sprintf("%s %s: %s", level, a.Peer, a.Text)
-	if !a.NID.IsZero() {
-		s += ": " + a.NID.String()
+	for k, nid := range a.NIDs {
+		s += []string{": ", ", "}[min(k, 1)] + nid.String()
+	}
+	if a.Others > 0 {
+		s += fmt.Sprintf(" and %d others", a.Others)
 	}
 	if a.Err != nil {
 		s += ": " + a.Err.Error()

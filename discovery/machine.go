@@ -128,7 +128,11 @@ func (m *Machine) end() {
 func (m *Machine) act(a Action) { m.actions = append(m.actions, a) }
 
 func (m *Machine) warn(p *peer, text string, nid lnet.NID, err error) {
-	m.act(Log{Warn: true, Peer: p.primary, Text: text, NID: nid, Err: err})
+	l := Log{Warn: true, Peer: p.primary, Text: text, Err: err}
+	if !nid.IsZero() {
+		l.NIDs = []lnet.NID{nid}
+	}
+	m.act(l)
 }
 
 // Actions returns what is to be done, in order. The slice is valid until the

@@ -9,8 +9,8 @@ import (
 
 // How what a peer says differs from what is configured.
 const (
-	oneMore      = "the peer says that it has one more NID"
-	oneLess      = "the peer does not say that it has a NID"
+	furtherNIDs  = "the peer says that it has further NIDs"
+	missingNIDs  = "the peer does not say that it has these NIDs"
 	otherPrimary = "the peer says that another NID is its primary NID"
 )
 
@@ -27,6 +27,32 @@ type merge struct {
 	at     int
 	old    []lnet.NID // what the peer had beyond data; nil until all of data is done
 	pruned bool       // old is made
+	// findings are logged when the merge ends: one line of each kind names all its NIDs.
+	findings []Log
+}
+
+// maxNamed is how many NIDs a Log names; the others are counted.
+const maxNamed = 16
+
+// warn adds what is wrong with a NID of the peer to the findings.
+func (j *merge) warn(p *peer, text string, nid lnet.NID, err error) {
+	for k := range j.findings {
+		f := &j.findings[k]
+		switch {
+		case f.Text != text || !sameError(f.Err, err):
+		case len(f.NIDs) < maxNamed:
+			f.NIDs = append(f.NIDs, nid)
+			return
+		default:
+			f.Others++
+			return
+		}
+	}
+	j.findings = append(j.findings, Log{Warn: true, Peer: p.primary, Text: text, NIDs: []lnet.NID{nid}, Err: err})
+}
+
+func sameError(a, b error) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
 }
 
 // process looks at the data of a peer (discovery 6.6).
@@ -182,7 +208,7 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 	switch {
 	case mine:
 	case j.report:
-		m.warn(p, oneMore, ni.NID, nil)
+		j.warn(p, furtherNIDs, ni.NID, nil)
 		return
 	case j.frozen:
 		return
@@ -200,9 +226,9 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 		switch err := m.add(p, ni.NID, multiRail, byPeer); {
 		case err == nil, errors.Is(err, ErrFull):
 		case p.state.Has(Configured):
-			m.warn(p, oneMore, ni.NID, nil)
+			j.warn(p, furtherNIDs, ni.NID, nil)
 		default:
-			m.warn(p, "a NID of the peer is not added", ni.NID, err)
+			j.warn(p, "NIDs of the peer are not added", ni.NID, err)
 		}
 		if m.nis[ni.NID] == nil {
 			return
@@ -217,7 +243,7 @@ func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 		return
 	}
 	if j.report {
-		m.warn(p, oneLess, nid, nil)
+		j.warn(p, missingNIDs, nid, nil)
 		return
 	}
 	d := keepPrimary
@@ -232,17 +258,20 @@ func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 	case err == nil:
 	case errors.Is(err, ErrPermission):
 		if p.state.Has(Configured) {
-			m.warn(p, oneLess, nid, nil)
+			j.warn(p, missingNIDs, nid, nil)
 		}
 		m.act(MarkStatus{NID: nid, Status: lnet.StatusDown})
 	default:
-		m.warn(p, "a NID of the peer is not removed", nid, err)
+		j.warn(p, "NIDs of the peer are not removed", nid, err)
 	}
 }
 
 // endMerge: discovery 7.1, steps 7 and 8.
 func (m *Machine) endMerge(p *peer, j *merge) {
 	p.work.merge = nil
+	for k := range j.findings {
+		m.act(j.findings[k])
+	}
 	primary, _ := j.data.Info.Primary()
 	if !j.frozen && !j.report && p.promote(primary) {
 		m.changedNIDs(p)

@@ -323,16 +323,19 @@ func (d *discoverer) do(a discovery.Action) {
 	}
 }
 
-// tell logs what the machine thinks worth it.
+// tell writes a line of the log.
 func (d *discoverer) tell(a discovery.Log) {
 	l := lnd.Line{Level: slog.LevelInfo, Text: a.Text, Of: lnd.AboutPeer(a.Peer)}
 	if a.Warn {
 		l.Level = slog.LevelWarn
 	}
-	var attrs [2]slog.Attr
+	var attrs [3]slog.Attr
 	list := attrs[:0]
-	if !a.NID.IsZero() {
-		list = append(list, slog.Any("nid", a.NID))
+	if len(a.NIDs) > 0 {
+		list = append(list, slog.Any("nids", a.NIDs))
+	}
+	if a.Others > 0 {
+		list = append(list, slog.Int("not_named", a.Others))
 	}
 	if a.Err != nil {
 		list = append(list, slog.Any("err", a.Err))
