@@ -36,7 +36,7 @@ func discoveryWords() map[string]api.GlobalsChange {
 var aboutGlobals = map[string]string{
 	"numa_range":                 "NUMA distance up to which NIs count as equally near",
 	"max_interfaces":             "most NIDs that a node may tell of itself, 16 or more",
-	"discovery":                  "0 or off; 1 or on; verify: compare what peers say, change nothing",
+	"discovery":                  "0 or off; on; verify: compare what peers say, change nothing; 1: on, unless it is verify",
 	"drop_asym_route":            "1: drop messages that come by another route than ours",
 	"retry_count":                "how often a message is sent again after a failure",
 	"transaction_timeout":        "seconds until a message has failed for good",
@@ -155,6 +155,10 @@ func (p *program) warnOfGlobal(ctx context.Context, c *client.Client, name strin
 	g, err := c.Globals(ctx)
 	if err != nil {
 		return err
+	}
+	if name == "discovery" && g.Verify && value != 0 {
+		p.warn("discovery stays verify; to leave it: lnetdctl set discovery on")
+		return nil
 	}
 	for _, v := range g.Values() {
 		if v.Name == name && v.Value != value {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
@@ -60,15 +61,15 @@ func (c *Config) setInterfacesMax(v int) {
 	c.Parameters.InterfacesMax = v
 }
 
-// discoveryKey takes 0 or 1, as kernels do, and the word for the mode that these do not have.
+// discoveryKey takes 0 or 1, as kernels do, or the name of a mode. A name holds whatever the mode was.
 var discoveryKey = setting[Config]{
-	either{scalar{wholeIn(documentRange("discovery"))}, scalar{Words{discovery.Verify.String()}}},
+	either{scalar{wholeIn(documentRange("discovery"))}, scalar{discoveryWords}},
 	func(c *Config, at place) {
-		if at.node.Value == discovery.Verify.String() {
-			c.Parameters.Discovery = discovery.Verify
-			return
+		if !slices.Contains(discoveryWords, at.node.Value) {
+			global("discovery", (*Config).setDiscovery).read(c, at)
+		} else if k, ok := at.word(discoveryWords); ok {
+			c.Parameters.Discovery = discoveryModes[k]
 		}
-		global("discovery", (*Config).setDiscovery).read(c, at)
 	},
 }
 

@@ -64,7 +64,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"route: [{net: tcp1}]", "route: [{net: tcp1, gateway: 10.0.0.1@tcp, hop: 0}]", "route: [{net: tcp1, gateway: 10.0.0.1@tcp, hop: 256}]",
 		"peer: [{peer ni: []}]", "peer: [{primary nid: 10.0.0.1@tcp, Multi-Rail: ture}]", "peer: [{primary nid: 10.0.0.1@tcp, peer ni: {nid: a}}]",
 		"udsp: [{src: tcp}]", "udsp: [{idx: -1, src: tcp}]", "selection: [{type: ni, net: tcp, priority: 1}]",
-		"global: [{discovery: 1}]", "global: {discovery: on}", "global: {response_tracking: 4}", "global: {healthsensitivity: 4}",
+		"global: [{discovery: 1}]", "global: {discovery: onn}", "global: {response_tracking: 4}", "global: {healthsensitivity: 4}",
 		"discovery: foo", "numa: {ranges: 1}", "buffers: {tiny: -2}", "routing: {enable: 4}", "routing: yes",
 		"lnetd: {port: 0}", "lnetd: {accept: some}", "lnetd: {log_format: xml}", "lnetd: {socklnd: {frob: 1}}", "lnetd: {retry_count: 1}",
 		"lnetd: {selftest: {memory: 1}}", "lnetd: {transport: {rules: [{users: [root]}]}}", "lnetd: {transport: {rules: [{name: a, each: {connections: 1}}]}}",
