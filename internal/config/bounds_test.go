@@ -287,3 +287,30 @@ func TestReadingLooksForItsEnd(t *testing.T) {
 		looks += looks / 4
 	}
 }
+
+// Peers that stand many times, in both forms, are found without a look at all others.
+func TestRepeatedPeers(t *testing.T) {
+	n := testenv.Fewer(5_000)
+	var b strings.Builder
+	for _, entry := range []struct{ section, format string }{
+		{"peer", "- primary nid: 10.1.%[1]d.%[2]d@tcp\n  peer ni: [{nid: 10.2.%[1]d.%[2]d@tcp}]\n"},
+		{"peer", "- primary nid: 10.1.%[1]d.%[2]d@tcp\n  peer ni: [{nid: 10.3.%[1]d.%[2]d@tcp}]\n"},
+		{"peer", "- primary nid: 10.9.9.9@tcp\n  peer ni: [{nid: 10.8.%[1]d.%[2]d@tcp}]\n"},
+		{"peers", "- nids: [10.4.%[1]d.%[2]d@tcp, 10.3.%[1]d.%[2]d@tcp]\n"},
+		{"peers", "- nids: [10.4.%[1]d.%[2]d@tcp, 10.5.%[1]d.%[2]d@tcp]\n"},
+	} {
+		fmt.Fprintf(&b, "---\n%s:\n", entry.section)
+		for k := range n {
+			fmt.Fprintf(&b, entry.format, k/250, 1+k%250)
+		}
+	}
+	c, err := Parse("f", []byte(b.String()), testDrivers)
+	if err != nil || len(c.Peers) != n+1 {
+		t.Fatalf("%d peers, %.300v", len(c.Peers), err)
+	}
+	for k, p := range c.Peers[:n] {
+		if got, want := fmt.Sprint(p.nids()), fmt.Sprintf("[10.4.%[1]d.%[2]d@tcp 10.5.%[1]d.%[2]d@tcp]", k/250, 1+k%250); got != want {
+			t.Fatalf("peer %d has %s, want %s", k, got, want)
+		}
+	}
+}

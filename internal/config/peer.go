@@ -28,6 +28,29 @@ type Peer struct {
 	Where string
 }
 
+// peerPlaces finds the peers of a file: there may be hundreds of thousands.
+type peerPlaces struct {
+	owner map[lnet.NID]lnet.NID // the primary NID of the peer that has a NID
+	at    map[peerKey]int       // places in Config.Peers
+}
+
+type peerKey struct {
+	primary    lnet.NID
+	singleRail bool
+}
+
+func (p *Peer) key() peerKey { return peerKey{p.Primary, p.SingleRail} }
+
+// first returns the place of the first entry with a primary NID.
+func (s *peerPlaces) first(primary lnet.NID) (int, bool) {
+	at, there := s.at[peerKey{primary, false}]
+	single, too := s.at[peerKey{primary, true}]
+	if too && (!there || single < at) {
+		return single, true
+	}
+	return at, there
+}
+
 // filePeer is an item of "peer" or "peers".
 type filePeer struct {
 	at        place
@@ -88,55 +111,52 @@ func readPeerLists(at place) []filePeer {
 	return peers
 }
 
-// addPeers judges the peers. A peer that stands twice gets the NIDs of both, or those of the
+// addPeers validates the peers. A peer that stands twice gets the NIDs of both, or those of the
 // last list alone.
 func (c *Config) addPeers(list []filePeer) {
-	owner := map[lnet.NID]lnet.NID{} // primary NIDs
+	places := peerPlaces{map[lnet.NID]lnet.NID{}, map[peerKey]int{}}
 	for _, f := range list {
 		p, ok := f.peer()
 		if !ok {
 			continue
 		}
 		if f.list {
-			c.refresh(p, &f, owner)
+			c.refresh(p, &f, &places)
 			continue
 		}
-		_, twice := owner[p.Primary]
-		for _, nid := range append([]lnet.NID{p.Primary}, p.Others...) {
-			if other, taken := owner[nid]; taken && other != p.Primary {
-				f.at.wrong("%s belongs to the peer %s already", nid, other).try("leave it out of one of the two")
-				ok = false
-				continue
-			}
-			owner[nid] = p.Primary
-		}
-		if !ok {
-			continue
-		}
-		if !twice {
-			c.Peers = append(c.Peers, p)
-			continue
-		}
-		if slices.ContainsFunc(c.Peers, func(o Peer) bool { return o.Primary == p.Primary }) {
-			f.at.warn("the peer %s stands twice: it has the NIDs of both", p.Primary).try("write all of its NIDs in one of the two")
-		}
-		c.addPeer(p)
+		c.addPeer(p, &f, &places)
 	}
 }
 
-// addPeer adds a peer, or its NIDs to an entry that there is. Entries that
-// contradict each other are both kept: the node says what is wrong.
-func (s *State) addPeer(p Peer) {
-	k := slices.IndexFunc(s.Peers, func(o Peer) bool { return o.Primary == p.Primary && o.SingleRail == p.SingleRail })
-	if k < 0 {
-		s.Peers = append(s.Peers, p)
-		return
-	}
-	for _, nid := range p.Others {
-		if o := &s.Peers[k]; !slices.Contains(o.Others, nid) {
-			o.Others = append(o.Others, nid)
+// addPeer adds a peer, or its NIDs to an entry that there is. Entries that contradict each
+// other are both kept, and the node reports what is wrong.
+func (c *Config) addPeer(p Peer, f *filePeer, places *peerPlaces) {
+	var added []lnet.NID
+	ok := true
+	for _, nid := range p.nids() {
+		switch other, taken := places.owner[nid]; {
+		case !taken:
+			added = append(added, nid)
+		case other != p.Primary:
+			f.at.wrong("%s belongs to the peer %s already", nid, other).try("leave it out of one of the two")
+			ok = false
 		}
 	}
+	if !ok {
+		return
+	}
+	for _, nid := range added {
+		places.owner[nid] = p.Primary
+	}
+	if _, twice := places.first(p.Primary); twice {
+		f.at.warn("the peer %s stands twice: it has the NIDs of both", p.Primary).try("write all of its NIDs in one of the two")
+	}
+	if at, there := places.at[p.key()]; there {
+		c.Peers[at].Others = append(c.Peers[at].Others, added...)
+		return
+	}
+	places.at[p.key()] = len(c.Peers)
+	c.Peers = append(c.Peers, p)
 }
 
 func (f *filePeer) peer() (Peer, bool) {

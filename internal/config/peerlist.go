@@ -39,16 +39,16 @@ func (p *Peer) elsewhere(nid, owner lnet.NID) string {
 }
 
 // refresh makes p, a list of "peers", complete for the peer of c that has one of its NIDs, or a
-// new peer. owner has the primary NID of each NID's peer.
-func (c *Config) refresh(p Peer, f *filePeer, owner map[lnet.NID]lnet.NID) {
-	at := -1
+// new peer.
+func (c *Config) refresh(p Peer, f *filePeer, places *peerPlaces) {
+	owner, at, there := places.owner, 0, false
 	for _, nid := range p.nids() {
 		if primary, ok := owner[nid]; ok {
-			at = slices.IndexFunc(c.Peers, func(o Peer) bool { return o.Primary == primary })
+			at, there = places.first(primary)
 			break
 		}
 	}
-	if at >= 0 {
+	if there {
 		f.at.warn("the peer %s stands twice: it has the NIDs of the last list", c.Peers[at].Primary).try("write the peer once")
 		for _, nid := range c.Peers[at].nids() {
 			delete(owner, nid)
@@ -63,19 +63,20 @@ func (c *Config) refresh(p Peer, f *filePeer, owner map[lnet.NID]lnet.NID) {
 		nids = append(nids, nid)
 	}
 	into := p
-	if at >= 0 {
+	if there {
 		into = c.Peers[at]
 		into.Listed, into.Where = p.Listed, p.Where
+		delete(places.at, into.key())
+	} else {
+		at = len(c.Peers)
+		c.Peers = append(c.Peers, Peer{})
 	}
 	into = into.refreshed(nids)
 	for _, nid := range nids {
 		owner[nid] = into.Primary
 	}
-	if at >= 0 {
-		c.Peers[at] = into
-		return
-	}
-	c.Peers = append(c.Peers, into)
+	places.at[into.key()] = at
+	c.Peers[at] = into
 }
 
 // claim finds the peer that each list of "peers" describes: the first one that has a NID of
