@@ -226,7 +226,6 @@ func (s *station) wantOld(t *testing.T, old *station, nid lnet.NID) {
 // seed 002, static configuration 1: an uprev Multi-Rail client with downrev servers.
 //
 // discovery 1 single, 8.2 old
-// selection 4.1 (3), 4.2 (4)
 func TestMultiRailClientOfOldServers(t *testing.T) {
 	r := rig{t: t}
 	client := r.host(false, 0, 0)
