@@ -126,7 +126,8 @@ func (c *chooser) prefers(p *Peer) bool {
 }
 
 // served is the NI that serves the destination's net, if it is still there: the
-// preferred one of the first peer NI that has a preference (selection 4.3).
+// preferred one of the first peer NI that has a preference (selection 4.3). Of several, the
+// first whose link is up serves, or the first if all are down (decisions 180).
 func (c *chooser) served(p *Peer) (*NI, *Net) {
 	pn := p.Net(c.r.Dest.net)
 	if pn == nil {
@@ -137,12 +138,7 @@ func (c *chooser) served(p *Peer) (*NI, *Net) {
 	on := c.v.Local.Net(pn.ID)
 	for _, q := range pn.NIs {
 		if s := q.sources.Load(); s != nil {
-			for _, nid := range s.nids {
-				if i, n := c.v.Local.Find(nid); i != nil && (on == nil || n == on) {
-					return i, n
-				}
-			}
-			return nil, nil
+			return c.firstSource(s.nids, on)
 		}
 		if first := q.first.Load(); first != nil {
 			i, n := c.v.Local.Find(*first)
@@ -153,6 +149,22 @@ func (c *chooser) served(p *Peer) (*NI, *Net) {
 		}
 	}
 	return nil, nil
+}
+
+// firstSource returns the first of these NIs, on one net or on any, whose link is up. If none is
+// up it returns the first.
+func (c *chooser) firstSource(nids []lnet.NID, on *Net) (first *NI, its *Net) {
+	for _, nid := range nids {
+		i, n := c.v.Local.Find(nid)
+		switch {
+		case i == nil || on != nil && n != on:
+		case !i.Fatal.Load():
+			return i, n
+		case first == nil:
+			first, its = i, n
+		}
+	}
+	return first, its
 }
 
 // exactLocal serves peers of one NID each, and what must reach just that NID

@@ -116,6 +116,45 @@ func TestPeerRulesHoldForPairs(t *testing.T) {
 	}
 }
 
+// Pairs change which path is chosen. For a peer that is not Multi-Rail the first NI of its pairs
+// serves, or another one while the link of that is down.
+//
+// selection 7 pairs
+func TestPairsChoose(t *testing.T) {
+	single := func(w *world) {
+		w.local("A1", "A2")
+		w.peer(Identity{}, "B1")
+	}
+	both := [][2]string{{"A2", "B1"}, {"A1", "B1"}}
+	for _, c := range []struct {
+		name  string
+		given func(*world)
+		pairs [][2]string
+		down  []string
+		want  []string
+	}{
+		{"without pairs", rails(a12, b12), nil, nil, []string{"A1 B1", "A2 B2", "A1 B1"}},
+		{"the other way round", rails(a12, b12), [][2]string{{"A1", "B2"}, {"A2", "B1"}}, nil, []string{"A1 B2", "A2 B1", "A1 B2"}},
+		{"a peer that is not Multi-Rail", single, both, nil, []string{"A2 B1", "A2 B1"}},
+		{"the link of its first NI is down", single, both, []string{"A2"}, []string{"A1 B1", "A1 B1"}},
+		{"the links of all its NIs are down", single, both, []string{"A2", "A1"}, []string{"A2 B1", "A2 B1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			c.given(w)
+			for _, p := range c.pairs {
+				addTyped(w, RulePeer, p[0], p[1], 0)
+			}
+			for _, name := range c.down {
+				w.nis[name].Fatal.Store(true)
+			}
+			if diff := cmp.Diff(c.want, w.sends(len(c.want), w.to("B1"))); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
 // selection 7
 func TestTypedRulesKeepTheirIDs(t *testing.T) {
 	w := newWorld(t)
