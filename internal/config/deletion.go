@@ -171,27 +171,16 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 		m.Buffers = node.Buffers{}.Resolved()
 	}
 	m.Settled(have)
-	gateways := gatewaysOf(m.Routes)
-	for k := range d.Peers {
-		p := &d.Peers[k]
-		if nid, ok := p.gateway(gateways); ok {
-			m.wrong(p.Where, fmt.Sprintf("routes lead by the peer %s: failed to del primary peer", nid), "delete the routes too")
+	m.checkGateways(have, func(lost *Peer) string {
+		named := find(d.Peers, func(p *Peer) bool {
+			return slices.ContainsFunc(append(p.nids(), p.Listed...), func(n lnet.NID) bool { return slices.Contains(lost.nids(), n) })
+		})
+		if named == nil {
+			return "peer " + lost.Primary.String()
 		}
-	}
+		return named.Where
+	}, "delete the routes too")
 	return m.done()
-}
-
-// gateway returns a NID that routes lead through and that the deletion of p takes away.
-func (p *Peer) gateway(gateways map[lnet.NID]bool) (lnet.NID, bool) {
-	named := p.Listed
-	if named == nil && len(p.Others) == 0 {
-		named = []lnet.NID{p.Primary}
-	}
-	k := slices.IndexFunc(named, func(n lnet.NID) bool { return gateways[n] })
-	if k < 0 {
-		return lnet.NID{}, false
-	}
-	return named[k], true
 }
 
 // same tells whether o, which is up, is the NI that n names.

@@ -105,6 +105,9 @@ func Add(have *State, name string, c *Config) (State, Problems, error) {
 			m.refreshPeer(p, -1)
 		}
 	}
+	m.checkGateways(have, func(lost *Peer) string {
+		return m.Peers[slices.IndexFunc(have.Peers, func(p Peer) bool { return p.Primary == lost.Primary })].Where
+	}, "delete the routes first, or list the NID")
 	m.addPolicies(c)
 	m.Drivers = c.Drivers
 	m.check()
@@ -257,6 +260,29 @@ func gatewaysOf(routes []Route) map[lnet.NID]bool {
 		all[routes[k].Gateway] = true
 	}
 	return all
+}
+
+// checkGateways notes the peers of have that lose a NID that routes lead through. Nodes refuse that.
+// where is the place of the entry by which a peer loses it.
+func (m *merge) checkGateways(have *State, where func(lost *Peer) string, remedy string) {
+	lost := gatewaysOf(m.Routes)
+	for k := range m.Peers {
+		for _, nid := range m.Peers[k].nids() {
+			delete(lost, nid)
+		}
+	}
+	if len(lost) == 0 {
+		return
+	}
+	for k := range have.Peers {
+		p := &have.Peers[k]
+		for _, nid := range p.nids() {
+			if lost[nid] {
+				m.wrong(where(p), fmt.Sprintf("routes lead by the peer %s: failed to del primary peer", nid), remedy)
+				break
+			}
+		}
+	}
 }
 
 // LeaveUndiscovered leaves out the entries of gateways that discovery has to make.

@@ -92,6 +92,53 @@ func TestPeerListsRefresh(t *testing.T) {
 	}
 }
 
+// A NID that routes lead through cannot go, whichever way it would. The error has the line, and is
+// for NIDs alone that would really go.
+func TestGatewaysStay(t *testing.T) {
+	const have = "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}}]}]\n" +
+		"route: [{net: o2ib, gateway: 10.0.0.1@tcp}]\npeers: [{nids: [10.0.0.1@tcp, 10.0.0.2@tcp]}, {nids: [10.0.0.3@tcp, 10.0.0.4@tcp]}]\n"
+	const busy = "d:1: %s: routes lead by the peer 10.0.0.1@tcp: failed to del primary peer; "
+	const first, both = "delete the routes first, or list the NID", "delete the routes too"
+	for _, tt := range []struct {
+		name, document string
+		del            bool
+		at, remedy     string
+	}{
+		{"list without it", "peers: [{nids: [10.0.0.2@tcp, 10.0.0.5@tcp]}]", false, "peers[0]", first},
+		{"list with it", "peers: [{nids: [10.0.0.5@tcp, 10.0.0.1@tcp]}]", false, "", ""},
+		{"lists that exchange it", "peers: [{nids: [10.0.0.2@tcp]}, {nids: [10.0.0.3@tcp, 10.0.0.1@tcp]}]", false, "", ""},
+		{"deletion of the list", "peers: [{nids: [10.0.0.2@tcp, 10.0.0.1@tcp]}]", true, "peers[0]", both},
+		{"deletion of the peer", "peer: [{primary nid: 10.0.0.3@tcp}, {primary nid: 10.0.0.1@tcp}]", true, "peer[1]", both},
+		{"deletion of a further NID", "peers: [{nids: [10.0.0.2@tcp]}]", true, "", ""},
+		{"deletion of another peer's NIDs", "peers: [{nids: [10.0.0.4@tcp, 10.0.0.1@tcp]}]", true, "", ""},
+		{"deletion with the route", "{route: [{net: o2ib, gateway: 10.0.0.1@tcp}], peers: [{nids: [10.0.0.1@tcp]}]}", true, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			has := mustParse(t, have)
+			var err error
+			if tt.del {
+				d, bad := ParseDeletion(t.Context(), "d", []byte(tt.document), testDrivers)
+				if bad != nil {
+					t.Fatal(bad)
+				}
+				_, _, err = Delete(&has.State, &d)
+			} else {
+				c, bad := ParseOver(t.Context(), "d", []byte(tt.document), testDrivers, &has.State)
+				if bad != nil {
+					t.Fatal(bad)
+				}
+				_, _, err = Add(&has.State, "d", &c)
+			}
+			switch {
+			case tt.at == "" && err != nil:
+				t.Error(err)
+			case tt.at != "" && (err == nil || err.Error() != fmt.Sprintf(busy, tt.at)+tt.remedy):
+				t.Errorf("%v, want %s", err, fmt.Sprintf(busy, tt.at)+tt.remedy)
+			}
+		})
+	}
+}
+
 // added is what a document makes of a node that is have, and what there is to say of it.
 func added(t *testing.T, have *State, text string) (State, []string) {
 	t.Helper()

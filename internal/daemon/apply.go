@@ -188,13 +188,17 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 		err = errors.Join(err, t.ConfigurePeer(back, c.To.Primary, c.From.Others, o))
 		cancel()
 	}
-	if err != nil {
-		return refused(err, api.Fault{
-			Text:   fmt.Sprintf("%s: the peer %s cannot be configured", c.To.Where, c.To.Primary),
-			Remedy: "see that each NID stands at one peer alone",
-		})
+	if err == nil {
+		return nil
 	}
-	return nil
+	f := api.Fault{
+		Text:   fmt.Sprintf("%s: the peer %s cannot be configured", c.To.Where, c.To.Primary),
+		Remedy: "see that each NID stands at one peer alone",
+	}
+	if errors.Is(err, discovery.ErrBusy) {
+		f.Remedy = "routes lead by a peer that has these NIDs: list all of its NIDs, its primary NID first, or delete the routes first"
+	}
+	return refused(err, f)
 }
 
 // setPolicies puts policies in force in place of those that there are.
