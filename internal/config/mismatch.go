@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -19,15 +20,25 @@ func (l *Site) Mismatches(machine []Interface) (out []string) {
 		if at < 0 {
 			continue
 		}
+		matching := slices.DeleteFunc(slices.Clone(usable[at].Addrs), func(a netip.Addr) bool { return !rule.Match([]netip.Addr{a}) })
 		for _, spec := range rule.Nets {
 			for _, i := range chosen(&spec, usable) {
 				if !rule.Match(i.Addrs) {
-					out = append(out, fmt.Sprintf("%s(%s) has no address of the patterns of %q; %s has", spec.Net, i.Name, rule, usable[at].Name))
+					out = append(out, fmt.Sprintf("%s(%s) has no address of the patterns of %q; %s has %s", spec.Net, i.Name, rule, usable[at].Name, listAddrs(matching)))
 				}
 			}
 		}
 	}
 	return out
+}
+
+// listAddrs returns addresses as text.
+func listAddrs(addrs []netip.Addr) string {
+	var all []string
+	for _, a := range addrs {
+		all = append(all, a.String())
+	}
+	return strings.Join(all, ", ")
 }
 
 // chosen are the interfaces that a net names, or the first one with an IPv4 address.

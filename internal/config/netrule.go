@@ -169,6 +169,27 @@ func (r *NetRule) match(machine []Interface) []string {
 	return nil
 }
 
+// remedy says what would be right in place of a rule that its interfaces contradict: which addresses
+// they have, and which interfaces fit.
+func (r *NetRule) remedy(machine []Interface) string {
+	var parts, fit []string
+	for k := range machine {
+		i := &machine[k]
+		switch {
+		case slices.Contains(r.devices, i.Name) && !i.Up:
+			parts = append(parts, i.Name+" is down")
+		case slices.Contains(r.devices, i.Name) && len(i.Addrs) > 0:
+			parts = append(parts, i.Name+" has "+listAddrs(i.Addrs))
+		case !i.Loopback && r.fits(i):
+			fit = append(fit, i.Name+" has "+listAddrs(i.Addrs))
+		}
+	}
+	if len(fit) == 0 {
+		return strings.Join(append(parts, "correct the pattern, or leave intf out"), "; ")
+	}
+	return strings.Join(append(append(parts, fit...), "name that, or leave intf out"), "; ")
+}
+
 // fits tells whether an interface can be used, and has an address in the ranges.
 func (r *NetRule) fits(i *Interface) bool {
 	return i.Up && slices.ContainsFunc(i.Addrs, func(a netip.Addr) bool {

@@ -25,6 +25,8 @@ type RuleError struct {
 	// Where is the rule's place in the file, "name:line: key".
 	Where string
 	Err   error
+	// Remedy says what would be right.
+	Remedy string
 }
 
 func (e *RuleError) Error() string { return e.Where + ": " + e.Err.Error() }
@@ -82,7 +84,7 @@ func (l *Site) settleRules(s *State, machine []Interface) error {
 		}
 		names := r.match(machine)
 		if len(names) == 0 && r.must {
-			return &RuleError{r.where, fmt.Errorf("net %s: the interface %s has no address of the pattern", r.net, r.devices[0])}
+			return &RuleError{r.where, fmt.Errorf("net %s: the interface %s has no address of the pattern", r.net, r.devices[0]), r.remedy(machine)}
 		}
 		for k, name := range names {
 			s.NIs = append(s.NIs, NI{Net: r.net, Device: name, Tunables: r.tunables, Options: r.options, CPTs: r.cptsOf(k), Where: r.where})

@@ -239,6 +239,23 @@ func TestInterfaceThatHasToFit(t *testing.T) {
 	if s, err := c.Settle(machineOf()); err == nil || !strings.Contains(err.Error(), "net tcp: the interface eth0 has no address of the pattern") {
 		t.Errorf("%v, %v", s.NIs, err)
 	}
+	machine := []Interface{
+		{Name: "lo", Up: true, Loopback: true, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
+		{Name: "eth0", Up: true, Addrs: []netip.Addr{netip.MustParseAddr("10.1.0.1")}},
+		{Name: "eth1", Up: true, Addrs: []netip.Addr{netip.MustParseAddr("10.2.0.1")}},
+		{Name: "eth2", Addrs: []netip.Addr{netip.MustParseAddr("10.2.0.2")}},
+	}
+	for rule, want := range map[string]string{
+		"intf: eth0, pattern: 10.2.0.*": "eth0 has 10.1.0.1; eth1 has 10.2.0.1; name that, or leave intf out",
+		"intf: eth2, pattern: 10.2.0.*": "eth2 is down; eth1 has 10.2.0.1; name that, or leave intf out",
+		"intf: eth0, pattern: 10.3.0.*": "eth0 has 10.1.0.1; correct the pattern, or leave intf out",
+	} {
+		c := mustParse(t, "net: [{net: tcp1, "+rule+"}]")
+		_, err := c.Settle(machine)
+		if e, ok := errors.AsType[*RuleError](err); !ok || e.Remedy != want {
+			t.Errorf("%s: %v, want the remedy %q", rule, e, want)
+		}
+	}
 }
 
 // CPU partitions of rules and of module parameters are those of their interfaces.

@@ -261,6 +261,9 @@ func (b *backend) planReplacement(ctx context.Context, have *config.State, r *ap
 // interface if r says so.
 func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bool, _ error) {
 	s, err := b.node.settled(c)
+	for _, text := range b.node.mismatches(&c.Site) {
+		c.Warnings = append(c.Warnings, config.ProblemAt(r.Name, c.Site.Where, text, mismatchRemedy))
+	}
 	switch {
 	case err == nil:
 		c.State = s
@@ -283,13 +286,13 @@ func placedFault(name string, c *config.Config, err error) error {
 	if !ok {
 		return err
 	}
-	where, cause := c.Site.Where, f.Cause
+	where, cause, remedy := c.Site.Where, f.Cause, f.Remedy
 	if e, ok := errors.AsType[*config.RuleError](err); ok {
-		where, cause = e.Where, e.Err.Error()
+		where, cause, remedy = e.Where, e.Err.Error(), e.Remedy
 	}
 	placed := *f
 	placed.Remedy = "" // it stands behind the line
-	problems := config.Problems{config.ProblemAt(name, where, f.Text+": "+cause, f.Remedy)}
+	problems := config.Problems{config.ProblemAt(name, where, f.Text+": "+cause, remedy)}
 	placed.Problems = problemsOf(config.WithWarnings(problems, c.Warnings))
 	return &placed
 }
@@ -352,6 +355,9 @@ func settleFault(err error) error {
 	}
 	if errors.Is(err, lnet.ErrNoMatch) {
 		f.Errno = -int(syscall.ENOENT)
+	}
+	if e, ok := errors.AsType[*config.RuleError](err); ok {
+		f.Remedy = e.Remedy
 	}
 	return f.Because(err)
 }

@@ -92,10 +92,12 @@ func (b *backend) additions(r *api.NetAddition) ([]config.NI, error) {
 		if err != nil {
 			return nil, api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "cannot parse ip2nets"}.Because(err)
 		}
-		s, err := b.node.settled(&config.Config{Site: config.Site{IP2Nets: rules}})
+		site := config.Site{IP2Nets: rules}
+		s, err := b.node.settled(&config.Config{Site: site})
 		if err != nil {
 			return nil, err
 		}
+		b.node.logMismatches(&site)
 		for _, n := range s.NIs {
 			one := ni
 			one.Net, one.Device, one.NID = n.Net, n.Device, n.NID

@@ -145,20 +145,32 @@ func (t *nodeTask) up(ctx context.Context) error {
 // settle makes the configuration that of this machine.
 func (t *nodeTask) settle() error {
 	s, unsettled, err := t.settledOrWaiting(&t.config)
-	if machine, err := t.interfaces(); err == nil {
-		for _, text := range t.config.Site.Mismatches(machine) {
-			t.log.Warn("ip2nets chooses an interface by the address of another one", "what", text)
-		}
-	}
 	t.config.State = s
 	t.unsettled.Store(unsettled)
 	return err
+}
+
+// mismatches returns what the rules of l choose although the interface contradicts them.
+func (t *nodeTask) mismatches(l *config.Site) []string {
+	machine, err := t.interfaces()
+	if err != nil {
+		return nil // settled returns the error
+	}
+	return l.Mismatches(machine)
+}
+
+// logMismatches logs mismatches.
+func (t *nodeTask) logMismatches(l *config.Site) {
+	for _, text := range t.mismatches(l) {
+		t.log.Warn("ip2nets chooses an interface by the address of another one", "what", text)
+	}
 }
 
 // settledOrWaiting is a configuration's state on this machine; without what is for it by
 // rules if none is, which may come with an interface.
 func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled bool, _ error) {
 	s, err := t.settled(c)
+	t.logMismatches(&c.Site)
 	if fitsNothing(err) {
 		t.log.Warn("no rule for this site is for this machine: waiting for an interface that one is for", "cause", err)
 		return c.State, true, nil

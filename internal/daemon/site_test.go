@@ -3,11 +3,13 @@ package daemon
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -72,6 +74,50 @@ func TestSiteWithoutTheMachine(t *testing.T) {
 	r := startNode(t, parse(t, "lnetd: {ip2nets: 'tcp(eth7) 10.77.*.*'}\n")).ready(t)
 	if w := r.Waiting(); len(w) != 1 || w[0].Interface != "eth7" {
 		t.Errorf("%+v", w)
+	}
+}
+
+// An entry of the string "ip2nets" that chooses an interface by the address of another one is a
+// warning wherever the string is: at the start, with a document, with a reload, and of "net add".
+func TestMismatchesAreWarned(t *testing.T) {
+	const rules = "tcp5(eth0) 10.78.0.*"
+	const document = `lnetd: {ip2nets: "` + rules + `"}`
+	const want = `tcp5(eth0) has no address of the patterns of "` + rules + `"; eth1 has 10.78.0.11`
+	quoted := strings.ReplaceAll(want, `"`, `\"`)
+	addrs := func(text string) []netip.Addr { return []netip.Addr{netip.MustParseAddr(text)} }
+	machine := []config.Interface{
+		{Name: "eth0", Up: true, Addrs: addrs("10.77.0.11")}, {Name: "eth1", Up: true, Addrs: addrs("10.78.0.11")},
+	}
+	start := func(t *testing.T, text string) *nodeRun {
+		t.Helper()
+		r := startNode(t, parse(t, text)).ready(t)
+		r.machine.Store(&machine)
+		return r
+	}
+	for _, mode := range []api.Mode{api.ModeAdd, api.ModeReplace} {
+		t.Run(string(mode), func(t *testing.T) {
+			done, err := start(t, twoNets).document(t, mode, document)
+			if err != nil || len(done.Warnings) == 0 || done.Warnings[0].Text != want || done.Warnings[0].Line != 1 {
+				t.Errorf("%+v, %v", done.Warnings, err)
+			}
+		})
+	}
+	for name, change := range map[string]func(t *testing.T, r *nodeRun) error{
+		"net add": func(t *testing.T, r *nodeRun) error { return r.AddNet(t.Context(), api.NetAddition{IP2Nets: rules}) },
+		"reload": func(t *testing.T, r *nodeRun) error {
+			c := parse(t, document)
+			_, err := r.node.reload(t.Context(), &c)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, twoNets)
+			var err error
+			busy := r.InTurn(t.Context(), func() { err = change(t, r) })
+			if err := errors.Join(busy, err); err != nil || !strings.Contains(r.log.String(), quoted) {
+				t.Errorf("%v\n%s", err, r.log)
+			}
+		})
 	}
 }
 
