@@ -5,11 +5,32 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// lines are what was logged.
+type lines struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// take returns what was logged since the last time.
+func (l *lines) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.b.Reset()
+	return l.b.String()
+}
 
 // Given a TM whose figures are to be logged every minute, when its queues are used, then each
 // minute has a line for those that were, and the end has a last one.
@@ -17,26 +38,25 @@ import (
 // transport 3.12 (3)
 func TestLogStats(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		var out bytes.Buffer
+		var out lines
 		ctx, cancel := context.WithCancel(context.Background()) // of the bubble
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			w.tm.LogStats(ctx, slog.New(slog.NewTextHandler(&out, nil)), time.Minute)
 		}()
-		want := func(lines int, parts ...string) {
+		want := func(n int, parts ...string) {
 			t.Helper()
 			synctest.Wait()
-			got := out.String()
-			if strings.Count(got, "\n") != lines {
-				t.Errorf("%d lines, not %d:\n%s", strings.Count(got, "\n"), lines, got)
+			got := out.take()
+			if strings.Count(got, "\n") != n {
+				t.Errorf("%d lines, not %d:\n%s", strings.Count(got, "\n"), n, got)
 			}
 			for _, p := range parts {
 				if !strings.Contains(got, p) {
 					t.Errorf("no %s in\n%s", p, got)
 				}
 			}
-			out.Reset()
 		}
 		w.fake.finish(w.added(PassiveBulkRecv), 30)
 		want(0)
@@ -69,7 +89,7 @@ func TestLogStatsEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, nil, func(w *world) {
-				var out bytes.Buffer
+				var out lines
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
@@ -88,7 +108,7 @@ func TestLogStatsEnds(t *testing.T) {
 				default:
 					t.Fatal("LogStats has not returned")
 				}
-				if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "bytes=7") {
+				if got := out.take(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "bytes=7") {
 					t.Errorf("the last lines:\n%s", got)
 				}
 			})
