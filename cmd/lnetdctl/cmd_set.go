@@ -36,7 +36,7 @@ func discoveryWords() map[string]api.GlobalsChange {
 var aboutGlobals = map[string]string{
 	"numa_range":                 "NUMA distance up to which NIs count as equally near",
 	"max_interfaces":             "most NIDs that a node may tell of itself, 16 or more",
-	"discovery":                  "0 or off; on; verify: compare what peers say, change nothing; 1: on, unless it is verify",
+	"discovery":                  "off or 0, on, or verify: compare only; 1: on unless it is verify",
 	"drop_asym_route":            "1: drop messages that come by another route than ours",
 	"retry_count":                "how often a message is sent again after a failure",
 	"transaction_timeout":        "seconds until a message has failed for good",
