@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// stateLook is how often LogStats looks whether the TM has ended: it costs what goes on in the TM nothing.
+// stateLook is how often LogStats looks whether the TM has ended, which costs the TM's events nothing.
 const stateLook = time.Second
 
 // LogStats logs the figures of the TM every so often, a line for each queue that was used since
@@ -15,26 +15,28 @@ const stateLook = time.Second
 // within a second after the TM has stopped, failed, or was closed, after a last time. It blocks: a
 // program calls it in a goroutine. It panics if every is not positive.
 func (tm *TransferMachine) LogStats(ctx context.Context, log *slog.Logger, every time.Duration) {
-	ticker := time.NewTicker(min(every, stateLook))
+	ticker, look := time.NewTicker(every), time.NewTicker(stateLook)
 	defer ticker.Stop()
-	next := time.Now().Add(every)
+	defer look.Stop()
 	var last [QueueTypes]Stats
 	var address string
 	for over := false; !over; {
+		due := true
 		select {
 		case <-ticker.C:
+		case <-look.C:
 			s := tm.State()
 			over = s == StateUndefined || s == StateStopped || s == StateFailed
+			due = over
 		case <-ctx.Done():
 			over = true
 		}
 		if self := tm.Self(); self != nil {
 			address = self.Address().String()
 		}
-		if !over && time.Now().Before(next) {
+		if !due {
 			continue
 		}
-		next = next.Add(every)
 		now := tm.AllStats()
 		for q := range now {
 			if now[q] != last[q] && now[q] != (Stats{}) { // as after ResetStats
