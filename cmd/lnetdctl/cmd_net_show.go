@@ -70,8 +70,8 @@ func (p *program) netShow(ctx context.Context, o netShowOptions) error {
 // netsOf are the nets of a comma list, in its order, with the NIs that wait; all for "".
 func netsOf(ctx context.Context, c *client.Client, list string) (all api.Nets, err error) {
 	seen := map[lnet.Net]bool{}
-	for name := range strings.SplitSeq(list, ",") {
-		nets, err := c.NetsAndWaiting(ctx, strings.TrimSpace(name))
+	for _, name := range splitList(list) {
+		nets, err := c.NetsAndWaiting(ctx, name)
 		if err != nil {
 			return api.Nets{}, err
 		}

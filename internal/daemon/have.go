@@ -62,7 +62,8 @@ func configuredPeer(i *node.PeerInfo) config.Peer {
 }
 
 // shown is a state in the words of the commands, with what the section "lnetd" says around the
-// node. Peers are in the state's order, which is that of "export" if the node is asked. It depends on the state and on the host, not on whether the state is in force.
+// node. Peers are in the state's order, which is that of "export" if the node is asked. It depends
+// on the state and on the host, not on whether the state is in force.
 func (b *backend) shown(s *config.State, around map[string]any) api.Configuration {
 	c := api.Configuration{
 		Nets: []api.Net{}, Routes: []api.Route{}, Peers: []api.Peer{},
