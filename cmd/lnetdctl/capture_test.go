@@ -20,13 +20,14 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
 	"github.com/lnetd/lnetd/internal/control/server"
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 )
 
 // serve answers for a node on a socket and returns its path.
 func serve(t *testing.T, node server.Backend) string {
 	t.Helper()
-	path := socketPath(t)
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -281,16 +282,4 @@ func mustNID(t *testing.T, s string) lnet.NID {
 		t.Fatal(err)
 	}
 	return nid
-}
-
-// socketPath is where a socket may be, whatever the test is called: the path of one
-// has at most 107 bytes, and t.TempDir has the test's name in it.
-func socketPath(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "ctl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return filepath.Join(dir, "c.sock")
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/daemon"
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selftest/report"
@@ -50,7 +51,7 @@ lnetd: {port: 988, accept: all, socklnd: {min_reconnectms: 1, max_reconnectms: 1
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.ControlSocket = socketPath(t)
+	c.ControlSocket = filepath.Join(testenv.SocketDir(t), "c.sock")
 	d := daemon.New(c, drivers, nil)
 	up := make(chan struct{})
 	d.Use("test", func(ctx context.Context, _ *node.Node) error {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
@@ -47,7 +48,7 @@ func TestLstQuickIsRobbed(t *testing.T) {
 // fakeLnetd answers what it is asked with what answer returns, until the test ends.
 func fakeLnetd(t *testing.T, answer func(command string, r *http.Request) (status int, body any)) (socket string) {
 	t.Helper()
-	path := socketPath(t)
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)

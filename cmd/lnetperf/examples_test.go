@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 // exampleTime bounds one example.
@@ -150,7 +151,7 @@ func (e *examples) shell(ctx context.Context, port int, line string) *exec.Cmd {
 // has to end well. serve returns when the line says that it is ready.
 func (e *examples) serve(t *testing.T, port int, line string) {
 	t.Helper()
-	notify, err := daemontest.NewNotify(filepath.Join(t.TempDir(), "notify"))
+	notify, err := daemontest.NewNotify(filepath.Join(testenv.SocketDir(t), "notify"))
 	if err != nil {
 		t.Fatal(err)
 	}

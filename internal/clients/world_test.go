@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/mem"
@@ -81,11 +81,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	if w.server, err = New(c); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "clients")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.path = filepath.Join(dir, "s")
+	w.path = filepath.Join(testenv.SocketDir(t), "s")
 	l, err := Listen(w.path, -1)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +91,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := errors.Join(w.server.Close(ctx), <-served, os.RemoveAll(dir)); err != nil {
+		if err := errors.Join(w.server.Close(ctx), <-served); err != nil {
 			t.Error(err)
 		}
 		for _, line := range w.log.lines() {

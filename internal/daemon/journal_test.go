@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -40,12 +41,7 @@ func listenJournal(t *testing.T, path string) *fakeJournal {
 
 func journalPath(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "journal") // the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return filepath.Join(dir, "socket")
+	return filepath.Join(testenv.SocketDir(t), "socket")
 }
 
 // next is the next entry, by its fields.

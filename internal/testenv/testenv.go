@@ -38,6 +38,22 @@ func Fewer(n int) int {
 	return n
 }
 
+// SocketDir is a directory for sockets, which goes with the test. The path of a socket has at
+// most 107 bytes, and that of t.TempDir has the test's name in it.
+func SocketDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
 func missing(t testing.TB, what string) {
 	t.Helper()
 	if All() {

@@ -110,7 +110,7 @@ func launch(t testing.TB, s settings) *daemon {
 	t.Helper()
 	dir := s.where
 	if dir == "" {
-		dir = shortDir(t)
+		dir = testenv.SocketDir(t)
 	}
 	host := address(s.host)
 	if s.listen == 0 {
@@ -372,17 +372,6 @@ func within(t testing.TB, limit time.Duration, what string, f func() bool) {
 			t.Fatalf("in vain: %s", what)
 		}
 	}
-}
-
-// shortDir is a directory whose path is short enough for sockets.
-func shortDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "hosting")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 func freePort(t testing.TB, hosts ...string) int {

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 // Clients are killed in the middle of whatever a client can do, at random moments, two at a
@@ -31,7 +33,7 @@ func TestDeath(t *testing.T) {
 	ping := enter(t, order{Role: "ping", Socket: d.socket, At: d.nid + ":12345:34:2", To: d.nid + ":12345:34:1"})
 	server := enter(t, order{Role: "server", Socket: d.socket, At: d.nid + ":12345:34:3"})
 
-	x := &executions{t: t, d: d, dir: shortDir(t), kinds: append(slices.Sorted(maps.Keys(victimKinds)), "worker")}
+	x := &executions{t: t, d: d, dir: testenv.SocketDir(t), kinds: append(slices.Sorted(maps.Keys(victimKinds)), "worker")}
 	x.run(kills / 5) // what is made once is there then
 	before := d.figures()
 	x.run(kills - kills/5)

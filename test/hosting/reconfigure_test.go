@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -316,7 +317,7 @@ func newTraffic(t *testing.T, near, far *daemon) *traffic {
 	x.ping = enter(t, order{Role: "ping", Socket: near.socket, At: near.nid + ":12345:34:2", To: echoAt})
 	x.worker = enter(t, order{
 		Role: "worker", Socket: near.socket, At: near.nid + ":12345:34:4", To: serverAt, Seed: 1,
-		File: shortDir(t) + "/worker",
+		File: testenv.SocketDir(t) + "/worker",
 	})
 	return x
 }

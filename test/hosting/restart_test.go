@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote"
 )
@@ -81,7 +82,7 @@ func beWaiter(ctx context.Context, o order, in *bufio.Scanner) error {
 // transport 3.5 ours (3), 9.10
 func TestRestart(t *testing.T) {
 	const clients = 4
-	where := shortDir(t)
+	where := testenv.SocketDir(t)
 	port := freePort(t, address(1))
 	s := settings{host: 1, listen: port, where: where}
 	d := launch(t, s)

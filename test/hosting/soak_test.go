@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 var soakTime = flag.Duration("soak", 0, "how long the soak lasts; 0: 5s, and 30m with -long")
@@ -55,7 +57,7 @@ func TestSoak(t *testing.T) {
 			length = 30 * time.Minute
 		}
 	}
-	s := &soak{t: t, dir: shortDir(t), pause: time.Millisecond}
+	s := &soak{t: t, dir: testenv.SocketDir(t), pause: time.Millisecond}
 	if length > time.Minute {
 		s.pause *= 10 // what a message leaves behind is on disk until the end
 	}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
@@ -219,7 +220,7 @@ func TestNobodyConsumes(t *testing.T) {
 	to := d.nid + ":12345:34:3"
 	before := d.figures()
 	g := enter(t, order{Role: "glutton", Socket: d.socket, At: to})
-	sender := enter(t, order{Role: "worker", Seed: 1, Socket: d.socket, At: d.nid + ":12345:34:4", To: to, File: shortDir(t) + "/ledger"})
+	sender := enter(t, order{Role: "worker", Seed: 1, Socket: d.socket, At: d.nid + ":12345:34:4", To: to, File: testenv.SocketDir(t) + "/ledger"})
 	var completions uint64
 	within(t, patience, "the ring is full", func() bool {
 		g.askInto("", "counters", &completions)

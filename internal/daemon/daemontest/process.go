@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 const (
@@ -63,7 +65,7 @@ func Build(dir string, flags ...string) error {
 // it still runs.
 func Run(t *testing.T, l Launch) *Process {
 	t.Helper()
-	notify, err := NewNotify(filepath.Join(t.TempDir(), "notify"))
+	notify, err := NewNotify(filepath.Join(testenv.SocketDir(t), "notify"))
 	if err != nil {
 		t.Fatal(err)
 	}
