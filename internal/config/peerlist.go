@@ -119,10 +119,13 @@ func (m *merge) refreshPeer(p *Peer, at int) {
 	into := *p
 	if at >= 0 {
 		into = m.Peers[at]
-		into.Locked = into.Locked || p.Locked
+		if into.Locked && !slices.Contains(nids, into.Primary) {
+			m.warn(p.Where, fmt.Sprintf("%s, the primary NID, is locked and not in the list: the peer loses it and the lock", into.Primary))
+		}
 		into.Where = p.Where
 	}
 	into = into.refreshed(nids)
+	into.Locked = into.Locked || p.Locked && into.Primary == p.Primary
 	if at < 0 {
 		at = len(m.Peers)
 		m.Peers = append(m.Peers, Peer{})
@@ -166,9 +169,12 @@ func (m *merge) deleteListed(p *Peer, absent func(where, what string)) {
 	for _, nid := range Without(has.nids(), rest) {
 		delete(m.ownerAt, nid)
 	}
-	if len(rest) > 0 {
-		*has = has.refreshed(rest)
+	if len(rest) == 0 {
+		m.gone[at] = true
 		return
 	}
-	m.gone[at] = true
+	if has.Found {
+		absent(p.Where, fmt.Sprintf("the peer %s is not configured: the NIDs that it loses come back when it is discovered again", has.Primary))
+	}
+	*has = has.refreshed(rest)
 }
