@@ -149,6 +149,7 @@ func startNode(t testing.TB, nid lnet.NID) *node.Node {
 // NIDs of both lengths. It makes mistakes, cancels, and leaves nothing behind.
 //
 // transport 6.6 (4), 9.1, 9.2, 9.3, 9.4, 9.5, 9.6 (1), 9.9 (9)
+// r.m0.net.xprt.lnet.ioctl
 func TestConversation(t *testing.T) {
 	network := mem.New(mem.Config{})
 	far := network.Host(away)

@@ -20,6 +20,8 @@ const (
 )
 
 // The story of a machine: each part finds it as the one before has left it, with lnetd stopped.
+//
+// lnetctl 14 (2)
 func TestService(t *testing.T) {
 	m := boot(t)
 	for _, part := range []struct {

@@ -15,6 +15,8 @@ import (
 
 // What one has created, another one adopts: they see the same memory, which can neither
 // shrink nor grow nor lose its seals, and has its pages. Nothing is left of it in the end.
+//
+// r.m0.net.xprt.lnet.dev.pin-objects
 func TestMemoryIsShared(t *testing.T) {
 	before := open(t)
 	page := os.Getpagesize()

@@ -281,6 +281,28 @@ func TestEntriesThatChangeMeanwhile(t *testing.T) {
 	<-stopped
 }
 
+// No entry crosses a page, or a line of the processor's cache more than it has to.
+//
+// r.m0.net.xprt.lnet.aligned-objects
+func TestEntriesStayOnAPage(t *testing.T) {
+	for _, s := range []Sizes{{2, 2}, {64, 16}, {2, MaxCompletions}, {MaxSubmissions, 2}} {
+		for _, ring := range []struct {
+			name              string
+			at, entries, size int
+		}{
+			{"submissions", headerSize, s.Submissions, SubmissionSize},
+			{"completions", s.completionsAt(), s.Completions, CompletionSize},
+		} {
+			for n := range ring.entries {
+				first := ring.at + n*ring.size
+				if first%ring.size != 0 || first/4096 != (first+ring.size-1)/4096 {
+					t.Fatalf("%+v: entry %d of the %s is at %d", s, n, ring.name, first)
+				}
+			}
+		}
+	}
+}
+
 func TestSizesOfRings(t *testing.T) {
 	for _, s := range []Sizes{{2, 2}, {8, 2}, {64, 16}, {2, 1 << 16}, {1 << 18, 2}} {
 		h, files, err := CreateRing(s)
