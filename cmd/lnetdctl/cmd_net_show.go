@@ -30,7 +30,8 @@ func (p *program) netShowCommand() *cobra.Command {
 		long: `Without --verbose the NIDs, their status and interfaces are printed. Level 1,
 which --verbose without a number means, adds statistics, tunables and why an NI
 is down; level 2 messages by type and health; level 4 what user policies did.
-NIs that wait for their interface are named in warnings, and among --json.
+NIs that wait for their interface are named in warnings, and among --json. The
+command fails if all NIs of the nets that it names wait.
 
 With --up the command fails if no NI is up besides 0@lo, which makes it a readiness
 probe; with --net too, if none on those nets is.`,
@@ -53,16 +54,19 @@ func (p *program) netShow(ctx context.Context, o netShowOptions) error {
 	return show(p, errorForm{op: "show", entity: "net", byErrno: o.up, explained: o.up}, wide,
 		func(c *client.Client) (api.Nets, error) {
 			nets, err := netsOf(ctx, c, o.net)
-			if err == nil && o.up && !anyUp(&nets) {
+			switch {
+			case err != nil:
+			case o.up && !anyUp(&nets):
 				err = noneUp(&nets)
+			case len(nets.Nets) == 0:
+				p.warnOfWaiting(&nets)
+				err = allWait()
 			}
 			return nets, err
 		},
 		func(nets api.Nets) any { return nets },
 		func(nets api.Nets) mapping {
-			for k := range nets.Waiting {
-				p.warn(waitingText(&nets.Waiting[k]))
-			}
+			p.warnOfWaiting(&nets)
 			return netDocument(nets.Nets, verbosityLevel(o.verbose))
 		})
 }
@@ -106,6 +110,21 @@ func noneUp(nets *api.Nets) error {
 	return &api.Fault{
 		Code: api.CodeNetworkDown, Errno: -int(unix.ENETDOWN), Text: "no NI is up",
 		Cause: strings.Join(waits, "; "), Remedy: "lnetdctl net show -v shows why NIs are down",
+	}
+}
+
+// allWait is the error of "net show" of nets whose NIs all wait: for kernels there are no such nets.
+func allWait() error {
+	return &api.Fault{
+		Code: api.CodeNetAbsent, Errno: -int(unix.ESRCH), Text: "Network is down", Cause: "no NI of these nets is up: they wait",
+		Remedy: "an NI comes up when the cause is gone; lnetdctl net del deletes it",
+	}
+}
+
+// warnOfWaiting prints a warning for each NI that waits.
+func (p *program) warnOfWaiting(nets *api.Nets) {
+	for k := range nets.Waiting {
+		p.warn(waitingText(&nets.Waiting[k]))
 	}
 }
 

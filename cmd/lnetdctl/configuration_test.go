@@ -326,14 +326,45 @@ func TestExportToFile(t *testing.T) {
 	}
 }
 
-// NIs that wait are told in warnings, and to programs.
+// NIs that wait are named in warnings, and in JSON. A net of which no NI is up is shown as kernels
+// show one that there is not.
+//
+// lnetctl 4.4, 11 (12)
 func TestWaitingNIsAreShown(t *testing.T) {
 	n := cannedPeer(t, "peerA")
 	n.WaitList = []api.WaitingNI{{Net: lnet.MakeNet(lnet.TypeTCP, 3), Interface: "eth7", Cause: "no such interface"}}
 	path := serve(t, n)
 	got := runProgram(program{}, "net", "show", "--control-socket", path)
-	if strings.Contains(got.stdout, "eth7") || got.stderr != "lnetdctl: warning: eth7 on tcp3 waits: no such interface\n" {
+	if strings.Contains(got.stdout, "eth7") || got.stderr != "lnetdctl: warning: eth7 on tcp3 waits: no such interface\n" || got.status != exitOK {
 		t.Errorf("%+v", got)
+	}
+	const warning = "lnetdctl: warning: eth7 on tcp3 waits: no such interface\n"
+	for _, c := range []struct {
+		line string
+		want ran
+	}{
+		{"net show --net tcp3", ran{"", warning + newDocumentOf("show", "net", "-3", "Network is down"), exitInvalid}},
+		{"net show --net tcp3 -v 4", ran{"", warning + newDocumentOf("show", "net", "-3", "Network is down"), exitInvalid}},
+		{"net show --net tcp4", ran{"", newDocumentOf("show", "net", "-3", "Network is down"), exitInvalid}},
+		{"net show --net tcp3,tcp4", ran{"", newDocumentOf("show", "net", "-3", "Network is down"), exitInvalid}},
+	} {
+		got := runProgram(program{}, append(words(c.line), "--control-socket", path)...)
+		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(ran{})); diff != "" {
+			t.Errorf("%s: %s", c.line, diff)
+		}
+	}
+	got = runProgram(program{}, "net", "show", "--net", "tcp3,tcp", "--control-socket", path)
+	if !strings.HasPrefix(got.stdout, "net:\n-     net type: tcp\n") || got.stderr != warning || got.status != exitOK {
+		t.Errorf("beside a net that is up: %+v", got)
+	}
+	got = runProgram(program{}, "net", "show", "--net", "tcp3", "--up", "--control-socket", path)
+	if got.status != 156 || !strings.Contains(got.stderr, "no NI is up: eth7 on tcp3 waits: no such interface; ") {
+		t.Errorf("--up: %+v", got)
+	}
+	got = runProgram(program{}, "net", "show", "--net", "tcp3", "--json", "--control-socket", path)
+	if got.status != exitInvalid || !strings.Contains(got.stderr, `{"warning":"eth7 on tcp3 waits: no such interface"}`) ||
+		!strings.Contains(got.stderr, `"code": "net-absent"`) {
+		t.Errorf("as JSON: %+v", got)
 	}
 	got = runProgram(program{}, "export", "--control-socket", path)
 	if got.stderr != "" || !strings.Contains(got.stdout, "-     net type: tcp3\n      local NI(s):\n      -     status: down\n            interfaces:\n                  0: eth7\n") {

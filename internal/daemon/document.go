@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/lnetd/lnetd/internal/config"
@@ -92,12 +91,7 @@ func (b *backend) changeConfiguration(ctx context.Context, r api.ConfigurationCh
 		}
 	}
 	b.node.log.Info("the configuration was changed by a document", "name", r.Name, "mode", string(r.Mode), "steps", len(steps))
-	for _, w := range b.node.engines.waiting() {
-		if strings.HasPrefix(w.Where, r.Name+":") {
-			p.warnings = append(p.warnings, config.ProblemAt(r.Name, w.Where, "NI "+w.String()+" waits: "+w.cause, ""))
-		}
-	}
-	done.Warnings = problemsOf(p.warnings)
+	done.Warnings = problemsOf(slices.Concat(p.warnings, b.node.engines.waitingOf(r.Name, p.around)))
 	done.After, err = b.Configuration(ctx)
 	return done, err
 }
@@ -123,6 +117,7 @@ func (b *backend) foreseen(ctx context.Context, have *config.State, r *api.Confi
 	done, p, _, err := b.planned(ctx, have, r)
 	if err == nil {
 		waits, refused := b.node.drivers.foresee(r.Name, &p.want, have.NIs, "with --wait it comes up when that can be")
+		waits = append(waits, b.node.engines.waitingOf(r.Name, p.around)...)
 		done.Warnings = problemsOf(slices.Concat(p.warnings, waits, refused))
 		before, after := namedByNIDs(have, &p.want)
 		done.Before = b.shown(&before, b.daemon.section(nil, nil))

@@ -90,7 +90,7 @@ func (e *engines) add(ctx context.Context, n *node.Node, ni *config.NI, wait boo
 	}
 	d := e.table.of(ni.Net.Type())
 	if k := e.find(ni); k >= 0 {
-		return twice(ni, &e.nis[k].NI, node.ErrExists)
+		return twice(ni, &e.nis[k], node.ErrExists)
 	}
 	l := localNI{NI: *ni}
 	l.Own = lnet.NID{}
@@ -183,7 +183,7 @@ func (e *engines) bringUp(ctx context.Context, n *node.Node, d *Driver, l *local
 }
 
 // sameNID is the NI, named otherwise, that has the NID that an NI would have; nil: there is none.
-func (e *engines) sameNID(d *Driver, ni *config.NI) *config.NI {
+func (e *engines) sameNID(d *Driver, ni *config.NI) *localNI {
 	if d.Usable == nil {
 		return nil
 	}
@@ -193,17 +193,17 @@ func (e *engines) sameNID(d *Driver, ni *config.NI) *config.NI {
 	}
 	for k := range e.nis {
 		if e.nis[k].Own == nid {
-			return &e.nis[k].NI
+			return &e.nis[k]
 		}
 	}
 	return nil
 }
 
 // twice is the error of an NI where another one has its interface or its NID.
-func twice(ni, other *config.NI, err error) error {
+func twice(ni *config.NI, other *localNI, err error) error {
 	return api.Fault{
 		Code: api.CodeInterface, Errno: -int(server.Errno(err)), Text: fmt.Sprintf("NI %s cannot be brought up", ni),
-		Cause: thereIs(other), Remedy: remedyThereIs(other),
+		Cause: thereIs(&other.NI, other.waits), Remedy: remedyThereIs(&other.NI),
 	}.Because(err)
 }
 

@@ -44,7 +44,7 @@ func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
 			if name == "" {
 				name, _, _ = strings.Cut(ni.Where, ":")
 			}
-			there := thereIs(&up[other].NI)
+			there := thereIs(&up[other].NI, nil)
 			if up[other].Device == "" {
 				there += ", on " + up[other].device
 			}

@@ -28,7 +28,7 @@ func (b *backend) AddNet(ctx context.Context, r api.NetAddition) error {
 		return err
 	}
 	for k := range nis {
-		if err := checkAddition(&have, nis[:k], &nis[k]); err != nil {
+		if err := b.checkAddition(&have, nis[:k], &nis[k]); err != nil {
 			return err
 		}
 	}
@@ -42,11 +42,11 @@ func (b *backend) AddNet(ctx context.Context, r api.NetAddition) error {
 }
 
 // checkAddition says why an NI cannot be added.
-func checkAddition(have *config.State, before []config.NI, ni *config.NI) error {
+func (b *backend) checkAddition(have *config.State, before []config.NI, ni *config.NI) error {
 	const text = "cannot add LNet NI"
 	for _, o := range slices.Concat(have.NIs, before) {
 		if ni.Names(&o) || !ni.Own.IsZero() && ni.Own == o.Own {
-			return netRefused(syscall.EEXIST, text, thereIs(&o), remedyThereIs(&o))
+			return netRefused(syscall.EEXIST, text, thereIs(&o, b.node.engines.waitsFor(&o)), remedyThereIs(&o))
 		}
 	}
 	if slices.ContainsFunc(have.Routes, func(r config.Route) bool { return r.Net == ni.Net }) {
@@ -55,12 +55,16 @@ func checkAddition(have *config.State, before []config.NI, ni *config.NI) error 
 	return nil
 }
 
-// thereIs says which NI is in the way of another one.
-func thereIs(o *config.NI) string {
-	if o.Own.IsZero() || o.Own == o.NID {
-		return fmt.Sprintf("there is the NI %s already", o)
+// thereIs says which NI is in the way of another one, and why it waits, if it does.
+func thereIs(o *config.NI, waits error) string {
+	text := fmt.Sprintf("there is the NI %s already", o)
+	switch {
+	case waits != nil:
+		text += ", which waits: " + causeOf(waits)
+	case !o.Own.IsZero() && o.Own != o.NID:
+		text += ", with the NID " + o.Own.String()
 	}
-	return fmt.Sprintf("there is the NI %s already, with the NID %s", o, o.Own)
+	return text
 }
 
 // remedyThereIs says what helps where an NI is in the way of another one.

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/lnetd/lnetd/internal/control/api"
@@ -24,7 +26,11 @@ func (b *backend) Routes() []api.Route {
 }
 
 func (b *backend) AddRoute(ctx context.Context, r api.Route) error {
-	return b.node.AddRoute(ctx, r.Net, r.Gateway, node.RouteOptions{Hops: r.Hops, Priority: r.Priority})
+	err := b.node.AddRoute(ctx, r.Net, r.Gateway, node.RouteOptions{Hops: r.Hops, Priority: r.Priority})
+	if waits := b.waitsOn(r.Gateway.Net()); waits != "" && errors.Is(err, node.ErrUnreachable) {
+		return fmt.Errorf("%w: %s", err, waits)
+	}
+	return err
 }
 
 func (b *backend) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) error {

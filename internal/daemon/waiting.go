@@ -34,6 +34,31 @@ func (e *engines) waiting() (list []waitingNI) {
 	return list
 }
 
+// waitsFor returns why an NI that there is, by its names, is not up; nil: it is.
+func (e *engines) waitsFor(ni *config.NI) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if k := e.find(ni); k >= 0 {
+		return e.nis[k].waits
+	}
+	return nil
+}
+
+// waitingOf warns of the NIs of a document that wait, also of those that it did not add. c is nil if
+// the document deletes.
+func (e *engines) waitingOf(name string, c *config.Config) (list config.Problems) {
+	if c == nil {
+		return nil
+	}
+	for k := range c.NIs {
+		ni := &c.NIs[k]
+		if waits := e.waitsFor(ni); waits != nil && strings.HasPrefix(ni.Where, name+":") {
+			list = append(list, config.ProblemAt(name, ni.Where, "NI "+ni.String()+" waits: "+causeOf(waits), ""))
+		}
+	}
+	return list
+}
+
 // causeOf says in few words why something waits.
 func causeOf(err error) string {
 	var f *api.Fault
@@ -43,7 +68,7 @@ func causeOf(err error) string {
 	return err.Error()
 }
 
-// waitsOn tells whether an NI on a net waits, and none is up.
+// waitsOn reports whether an NI on a net waits and all others of the net do, too.
 func (e *engines) waitsOn(n lnet.Net) bool {
 	waits := false
 	for k := range e.nis {
@@ -58,7 +83,7 @@ func (e *engines) waitsOn(n lnet.Net) bool {
 	return waits
 }
 
-// What the log says of an NI that is not up.
+// Log lines about an NI that is not up.
 const (
 	textWaits    = "NI waits for its interface"
 	textUndriven = "NI stays down: this lnetd has no driver for its net"
@@ -193,7 +218,7 @@ func (p *postponed) all() []config.Route {
 	return slices.Clone(p.routes)
 }
 
-// remove tells whether there was such a route.
+// remove reports whether there was such a route.
 func (p *postponed) remove(net lnet.Net, gateway lnet.NID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

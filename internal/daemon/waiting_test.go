@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -246,6 +247,51 @@ func TestDocumentWithNIsThatWait(t *testing.T) {
 		}
 		if wait && (len(done.Warnings) != 1 || !strings.HasPrefix(done.Warnings[0].Text, "NI tcp5(eth7) waits: ")) {
 			t.Errorf("warnings %+v", done.Warnings)
+		}
+	}
+}
+
+// Given NIs that wait, one for its interface and one for a driver, then what would add them again, or a route by a gateway
+// on their net, says that they wait, and documents that have them warn, under whatever name.
+//
+// lnetctl 11 (12)
+func TestWaitingNIsAreNamed(t *testing.T) {
+	const text = "net: [{net: tcp3, interfaces: [eth7]}, {net: gni1, nid: 7@gni1}]\n"
+	const eth7 = "no such network device: no such device"
+	const gni = "this lnetd has no driver for gni nets"
+	r := startNodeWith(t, parse(t, text), Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24")))}).ready(t)
+	for _, tt := range []struct {
+		add  api.NetAddition
+		want string
+	}{
+		{api.NetAddition{Net: tcpNet(3), Interfaces: []string{"eth7"}}, "there is the NI tcp3(eth7) already, which waits: " + eth7},
+		{api.NetAddition{NID: nid(t, "7@gni1")}, "there is the NI 7@gni1 already, which waits: " + gni},
+	} {
+		err := r.AddNet(t.Context(), tt.add)
+		if f, ok := errors.AsType[*api.Fault](err); !ok || f.Errno != -int(syscall.EEXIST) || f.Cause != tt.want {
+			t.Errorf("%+v: %v, want the cause %q", tt.add, err, tt.want)
+		}
+	}
+	for _, on := range []struct{ gateway, want string }{
+		{"10.79.0.1@tcp3", ": NI tcp3(eth7) is not up: " + eth7}, {"9@gni1", ": NI 7@gni1 is not up: " + gni}, {"10.79.0.1@tcp4", "no path to the target"},
+	} {
+		err := r.AddRoute(t.Context(), api.Route{Net: tcpNet(9), Gateway: nid(t, on.gateway)})
+		if !errors.Is(err, node.ErrUnreachable) || !strings.HasSuffix(err.Error(), on.want) {
+			t.Errorf("a route by %s: %v", on.gateway, err)
+		}
+	}
+	want := []string{"NI tcp3(eth7) waits: " + eth7, "NI 7@gni1 waits: " + gni}
+	for _, mode := range []api.Mode{api.ModeAdd, api.ModeReplace} {
+		for _, dry := range []bool{true, false} {
+			request := api.ConfigurationChange{Mode: mode, Dry: dry, Wait: true, Document: api.Document{Name: "again.yaml", Text: text}}
+			done, err := r.ChangeConfiguration(t.Context(), request)
+			var got []string
+			for _, w := range done.Warnings {
+				got = append(got, w.Text)
+			}
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("%s, dry %v: %v, -want +got:\n%s", mode, dry, err, diff)
+			}
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 // Nets is the reply to GET /v1/nets.
 type Nets struct {
 	Nets []Net `json:"nets"`
-	// Waiting are the NIs whose interface cannot be used yet.
+	// Waiting are the NIs whose interface cannot be used yet. A net all of whose NIs wait is not in Nets.
 	Waiting []WaitingNI `json:"waiting,omitempty"`
 }
 

@@ -18,7 +18,8 @@ func (h *handlers) nets(_ context.Context, q query) (list[api.Net], *api.Fault) 
 		return list[api.Net]{}, fault
 	}
 	nets := h.Backend.Nets()
-	if want != 0 && !slices.ContainsFunc(nets, func(n api.Net) bool { return n.Net == want }) {
+	waiting := slices.DeleteFunc(h.Backend.Waiting(), func(w api.WaitingNI) bool { return want != 0 && w.Net != want })
+	if want != 0 && len(waiting) == 0 && !slices.ContainsFunc(nets, func(n api.Net) bool { return n.Net == want }) {
 		return list[api.Net]{}, &api.Fault{
 			Code: api.CodeNetAbsent, Errno: -3, Text: "Network is down",
 			Cause:  "the node has no NI on " + want.String(),
@@ -26,7 +27,7 @@ func (h *handlers) nets(_ context.Context, q query) (list[api.Net], *api.Fault) 
 		}
 	}
 	l := listOf("nets", nets, func(_ int, n *api.Net) (api.Net, bool) { return *n, want == 0 || n.Net == want })
-	if waiting := slices.DeleteFunc(h.Backend.Waiting(), func(w api.WaitingNI) bool { return want != 0 && w.Net != want }); len(waiting) > 0 {
+	if len(waiting) > 0 {
 		b, err := json.Marshal(waiting)
 		if err != nil {
 			return l, worded("cannot show the nets", api.CodeInternal, err)

@@ -133,7 +133,12 @@ func TestNets(t *testing.T) {
 		Statistics: api.Statistics{Sent: 1, PutAck: api.Latency{Samples: 2, Max: 1 << 60}},
 		LND:        []api.Tunable{{Name: "conns_per_peer", Value: 2}, {Name: "tos", Value: -1}},
 	}}}
-	c := testClient(t, &fakeBackend{nets: []api.Net{lo, tcp}})
+	waits := api.WaitingNI{Net: lnet.MakeNet(lnet.TypeTCP, 3), Interface: "eth7", Cause: "no such interface"}
+	c := testClient(t, &fakeBackend{nets: []api.Net{lo, tcp}, waiting: []api.WaitingNI{waits}})
+	all, err := c.NetsAndWaiting(t.Context(), "tcp3")
+	if diff := cmp.Diff(api.Nets{Nets: []api.Net{}, Waiting: []api.WaitingNI{waits}}, all, sameNID); diff != "" || err != nil {
+		t.Errorf("a net that waits: %v, %s", err, diff)
+	}
 	got, err := c.Nets(t.Context(), "")
 	if diff := cmp.Diff([]api.Net{lo, tcp}, got, sameNID); diff != "" || err != nil {
 		t.Error(err, diff)
