@@ -148,6 +148,7 @@ func (o *options) run(stdout, stderr io.Writer) error {
 func (o *options) checked(stdout io.Writer, c *config.Config) error {
 	from := o.from(c)
 	rules := daemon.ForeseeRules(from, c)
+	rules = append(rules, daemon.ForeseeCPTs(from, &c.State, os.DirFS("/sys"))...)
 	waits, refused := daemon.AllDrivers().Foresee(from, &c.State, "lnetd waits for it")
 	for _, w := range slices.Concat(c.Warnings, rules, waits) {
 		fmt.Fprintln(stdout, "warning: "+w.Error())

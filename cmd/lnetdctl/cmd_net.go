@@ -122,7 +122,13 @@ func (p *program) netAdd(ctx context.Context, o netAddOptions) error {
 	if err != nil {
 		return err
 	}
-	return p.tell(netAddErrors, func(c *client.Client) error { return c.AddNet(ctx, r) })
+	return p.tell(netAddErrors, func(c *client.Client) error {
+		warnings, err := c.AddNet(ctx, r)
+		for _, text := range warnings {
+			p.warn(text)
+		}
+		return err
+	})
 }
 
 func (p *program) readNetAddition(o netAddOptions) (r api.NetAddition, err error) {

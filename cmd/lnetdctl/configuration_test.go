@@ -137,6 +137,24 @@ func TestNetChanges(t *testing.T) {
 	}
 }
 
+// What lnetd warns of when NIs are added reaches the terminal, and programs.
+//
+// lnetctl 11 (11)
+func TestWarningsOfNetAdd(t *testing.T) {
+	n := cannedPeer(t, "peerA")
+	n.AddWarnings = []string{"one", "two"}
+	path := serve(t, n)
+	for args, want := range map[string]ran{
+		"net add --ip2net tcp5(eth0)":        {"", "lnetdctl: warning: one\nlnetdctl: warning: two\n", exitOK},
+		"--json net add --ip2net tcp5(eth0)": {"", "{\"warning\":\"one\"}\n{\"warning\":\"two\"}\n", exitOK},
+	} {
+		got := runProgram(program{}, append([]string{"--control-socket", path}, words(args)...)...)
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(ran{})); diff != "" {
+			t.Errorf("%s: %s", args, diff)
+		}
+	}
+}
+
 // documentNode keeps the document that it is given, and answers as it is told.
 func documentNode(t *testing.T, answer func(r api.ConfigurationChange) (api.ConfigurationChanged, error)) (path string, last *api.ConfigurationChange) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -327,6 +328,53 @@ func TestCPTs(t *testing.T) {
 	var f *api.Fault
 	if err := e.checkCPTs([]config.NI{{CPTs: []int{2}}}); !errors.As(err, &f) || f.Errno != -34 || f.Text != "invalid CPT set" {
 		t.Errorf("%v", err)
+	}
+}
+
+// Given CPU partitions that this machine does not have, then documents that add or replace warn of them, at the place of the NI,
+// and so does --check; the start, which has no terminal, logs them. "net add" refuses them, and logs nothing.
+//
+// lnetctl 9.1 (2)
+// decisions 73
+func TestUnknownCPTsAreWarnedOf(t *testing.T) {
+	const text = "net:\n  - {net: tcp2, interfaces: {0: 'eth0[0,2-4]', 1: eth1}}\n  - {net: tcp3, interfaces: [eth1], CPT: 9}\n"
+	want := []string{
+		"d.yaml:2: net[0]: NI tcp2(eth0): ignoring CPU partition 2 and 2 more: the partitions of this machine are 0 to 1",
+		"d.yaml:3: net[1]: NI tcp3(eth1): ignoring CPU partition 9: the partitions of this machine are 0 to 1",
+	}
+	const logged = "CPU partitions that this machine does not have are passed over"
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	r.node.engines.cpts = 2
+	for _, mode := range []api.Mode{api.ModeAdd, api.ModeReplace, api.ModeDelete} {
+		for _, dry := range []bool{true, false} {
+			done, err := r.ChangeConfiguration(t.Context(), api.ConfigurationChange{
+				Mode: mode, Dry: dry, Document: api.Document{Name: "d.yaml", Text: text},
+			})
+			var got []string
+			for k := range done.Warnings {
+				got = append(got, done.Warnings[k].Error())
+			}
+			if mode == api.ModeDelete {
+				want = nil
+			}
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("%s, dry %v: %v, -want +got:\n%s", mode, dry, err, diff)
+			}
+		}
+	}
+	if errno, _ := refusal(t, r.addNet(t, api.NetAddition{Net: tcpNet(4), Interfaces: []string{"eth0[0,7]"}})); errno != -34 {
+		t.Errorf("net add: %d", errno)
+	}
+	if strings.Contains(r.log.String(), logged) {
+		t.Errorf("it is logged, too:\n%s", r.log)
+	}
+	c := parse(t, text)
+	if r := startNode(t, c).ready(t); strings.Count(r.log.String(), logged) != 2 {
+		t.Errorf("the start:\n%s", r.log)
+	}
+	if got := ForeseeCPTs("t.yaml", &c.State, fstest.MapFS{}); len(got) != 2 || got[1].Line != 3 ||
+		got[1].Text != "NI tcp3(eth1): ignoring CPU partition 9: the partitions of this machine are 0 to 0" {
+		t.Errorf("--check: %v", got)
 	}
 }
 

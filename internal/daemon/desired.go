@@ -19,6 +19,7 @@ func (t *nodeTask) wanted(ctx context.Context, keep *config.State) (config.State
 		}
 		want.NIs = found
 	}
+	t.engines.logCPTs(want.NIs)
 	kept := t.complete(&want, &t.config, keep)
 	want.Peers = t.withoutOwn(want.Peers, want.NIs)
 	want.LeaveRoutes(func(r *config.Route, why string) { t.leaveOut(r, errors.New(why)) })

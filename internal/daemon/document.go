@@ -212,6 +212,7 @@ func (b *backend) planAddition(ctx context.Context, have *config.State, r *api.C
 	if p.waits, err = b.settle(r, &c); err != nil {
 		return plan{}, err
 	}
+	c.Warnings = append(c.Warnings, warnOfCPTs(r.Name, c.NIs, b.node.engines.cpts)...)
 	p.around, p.given, p.kept = &c, lnetdKeys(&c), b.node.addition(&c, have)
 	c.Peers = b.node.withoutOwn(c.Peers, slices.Concat(have.NIs, c.NIs))
 	b.node.keepPrimaries(c.Peers)
@@ -236,6 +237,7 @@ func (b *backend) planReplacement(ctx context.Context, have *config.State, r *ap
 	if p.waits, err = b.settle(r, &c); err != nil {
 		return plan{}, err
 	}
+	c.Warnings = append(c.Warnings, warnOfCPTs(r.Name, c.NIs, b.node.engines.cpts)...)
 	if c.State, err = b.node.replacement(ctx, &c, have); err != nil {
 		return plan{}, err
 	}

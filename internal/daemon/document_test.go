@@ -166,7 +166,7 @@ func TestDocumentReplacesWhatCommandsDid(t *testing.T) {
 		r.SetGlobals(t.Context(), api.GlobalsChange{RetryCount: &retries}),
 		r.AddPeer(t.Context(), nid(t, "10.77.0.20@tcp"), nil, discovery.ConfigureOptions{}),
 		r.AddRoute(t.Context(), api.Route{Net: lnet.MakeNet(lnet.TypeTCP, 7), Gateway: nid(t, "10.77.0.30@tcp")}),
-		r.AddNet(t.Context(), api.NetAddition{Net: lnet.MakeNet(lnet.TypeTCP, 2), Interfaces: []string{"eth0"}}),
+		r.addNet(t, api.NetAddition{Net: lnet.MakeNet(lnet.TypeTCP, 2), Interfaces: []string{"eth0"}}),
 	)
 	if err != nil {
 		t.Fatal(err)

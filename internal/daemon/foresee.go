@@ -68,6 +68,11 @@ func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
 	if err != nil || c.Site.Empty() {
 		return nil
 	}
+	return foreseeRules(file, c, machine)
+}
+
+// foreseeRules is ForeseeRules for a machine with these interfaces.
+func foreseeRules(file string, c *config.Config, machine []config.Interface) (waits config.Problems) {
 	for _, text := range c.Site.Mismatches(machine) {
 		waits = append(waits, config.ProblemAt(file, c.Site.Where, text, mismatchRemedy))
 	}

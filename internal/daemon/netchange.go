@@ -15,30 +15,30 @@ import (
 
 // AddNet adds the NIs to what the node is. Those of a net that is there keep its common
 // tunables (lnetctl 4.2).
-func (b *backend) AddNet(ctx context.Context, r api.NetAddition) error {
+func (b *backend) AddNet(ctx context.Context, r api.NetAddition) (warnings []string, _ error) {
 	if b.LNetDown() {
-		return networkDown()
+		return nil, networkDown()
 	}
-	nis, err := b.additions(&r)
+	nis, warnings, err := b.additions(&r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	have, err := b.node.have(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for k := range nis {
 		if err := b.checkAddition(&have, nis[:k], &nis[k]); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	want, _, err := config.Add(&have, "", &config.Config{State: config.State{
 		NIs: nis, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers, Drivers: have.Drivers,
 	}})
 	if err != nil {
-		return netRefused(syscall.ENOSPC, "cannot add LNet NI", err.Error(), "see the NIs with: lnetdctl net show")
+		return nil, netRefused(syscall.ENOSPC, "cannot add LNet NI", err.Error(), "see the NIs with: lnetdctl net show")
 	}
-	return b.node.apply(ctx, config.Diff(&have, &want), false)
+	return warnings, b.node.apply(ctx, config.Diff(&have, &want), false)
 }
 
 // checkAddition says why an NI cannot be added.
@@ -83,25 +83,27 @@ func netRefused(errno syscall.Errno, text, cause, remedy string) error {
 	return &api.Fault{Code: api.CodeNetRefused, Errno: -int(errno), Text: text, Cause: cause, Remedy: remedy}
 }
 
-// additions are the NIs that are asked for.
-func (b *backend) additions(r *api.NetAddition) ([]config.NI, error) {
+// additions are the NIs that are asked for, and what else there is to say of them.
+func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []string, _ error) {
 	ni, err := b.template(r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var nis []config.NI
 	switch {
 	case r.IP2Nets != "":
 		rules, err := lnet.ParseIP2Nets(r.IP2Nets)
 		if err != nil {
-			return nil, api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "cannot parse ip2nets"}.Because(err)
+			return nil, nil, api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "cannot parse ip2nets"}.Because(err)
 		}
 		site := config.Site{IP2Nets: rules}
 		s, err := b.node.settled(&config.Config{Site: site})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		b.node.logMismatches(&site)
+		for _, text := range b.node.mismatches(&site) {
+			warnings = append(warnings, text+"; "+mismatchRemedy)
+		}
 		for _, n := range s.NIs {
 			one := ni
 			one.Net, one.Device, one.NID = n.Net, n.Device, n.NID
@@ -119,7 +121,7 @@ func (b *backend) additions(r *api.NetAddition) ([]config.NI, error) {
 			one := ni
 			device, cpts, err := config.ParseDevice(name)
 			if err != nil {
-				return nil, api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "cannot parse interface"}.Because(err)
+				return nil, nil, api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "cannot parse interface"}.Because(err)
 			}
 			if one.Device = device; cpts != nil {
 				one.CPTs = cpts
@@ -127,8 +129,11 @@ func (b *backend) additions(r *api.NetAddition) ([]config.NI, error) {
 			nis = append(nis, one)
 		}
 	}
+	if err := b.node.engines.checkCPTs(nis); err != nil {
+		return nil, nil, err
+	}
 	values := b.node.engines.values
-	return b.node.engines.resolved(nis, values, values), b.node.engines.checkCPTs(nis)
+	return b.node.engines.resolved(nis, values, values), warnings, nil
 }
 
 // template is an NI with the tunables that are asked for.

@@ -50,7 +50,7 @@ func TestIP2NetsKeepCPTs(t *testing.T) {
 		t.Run(tt.rules+tt.cpt, func(t *testing.T) {
 			r := startNode(t, parse(t, twoNets)).ready(t)
 			r.node.engines.cpts = 4
-			if err := r.AddNet(t.Context(), api.NetAddition{IP2Nets: tt.rules, CPT: tt.cpt}); err != nil {
+			if err := r.addNet(t, api.NetAddition{IP2Nets: tt.rules, CPT: tt.cpt}); err != nil {
 				t.Fatal(err)
 			}
 			var got []string
@@ -71,7 +71,7 @@ func TestIP2NetsKeepCPTs(t *testing.T) {
 func TestNetsAreAddedAndDeleted(t *testing.T) {
 	r := startNode(t, parse(t, twoNets+"route: [{net: tcp9, gateway: 10.78.0.20@tcp1}]\n")).ready(t)
 	before := r.configuration(t)
-	add := func(n api.NetAddition) error { return r.AddNet(t.Context(), n) }
+	add := func(n api.NetAddition) error { return r.addNet(t, n) }
 	err := add(api.NetAddition{
 		Net: tcpNet(2), Interfaces: []string{"eth0", "eth1"}, PeerTimeout: number64(60), PeerCredits: number64(16), Credits: number64(128),
 		LND: map[string]int64{"conns_per_peer": 2},
@@ -199,7 +199,7 @@ func TestLNetIsUnconfigured(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"net add": r.AddNet(t.Context(), api.NetAddition{Net: tcpNet(2), Interfaces: []string{"eth0"}}),
+		"net add": r.addNet(t, api.NetAddition{Net: tcpNet(2), Interfaces: []string{"eth0"}}),
 		"net del": r.DeleteNet(t.Context(), api.NetDeletion{Net: tcpNet(2)}),
 	} {
 		if errno, text := refusal(t, err); errno != -100 || text != "Network is down" {
@@ -321,7 +321,7 @@ func TestAdditionOfAnNIThatIsThere(t *testing.T) {
 		{NID: nid(t, "10.78.0.11@tcp1")},
 	} {
 		var err error
-		if busy := r.InTurn(t.Context(), func() { err = r.AddNet(t.Context(), add) }); busy != nil {
+		if busy := r.InTurn(t.Context(), func() { err = r.addNet(t, add) }); busy != nil {
 			t.Fatal(busy)
 		}
 		f, ok := errors.AsType[*api.Fault](err)

@@ -81,6 +81,13 @@ func (r *nodeRun) ready(t *testing.T) *nodeRun {
 	return r
 }
 
+// addNet adds NIs, with whatever warnings.
+func (r *nodeRun) addNet(t *testing.T, n api.NetAddition) error {
+	t.Helper()
+	_, err := r.AddNet(t.Context(), n)
+	return err
+}
+
 // setLNet configures LNet, or ends it, in turn as the server does.
 func (r *nodeRun) setLNet(t *testing.T, l api.LNet) {
 	t.Helper()

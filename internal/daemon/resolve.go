@@ -2,11 +2,9 @@ package daemon
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"syscall"
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/lnet"
@@ -106,7 +104,7 @@ func (e *engines) resolved(nis []config.NI, said, kept map[lnet.NetType]config.V
 // resolve is resolved for one NI. mu is held.
 func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
 	out := *ni
-	out.CPTs = e.knownCPTs(ni)
+	out.CPTs = knownCPTs(ni, e.cpts)
 	d := e.table.of(ni.Net.Type())
 	var has *localNI
 	for k := range e.nis {
@@ -185,49 +183,6 @@ func (e *engines) deviceOf(ni *config.NI) string {
 		return e.nis[k].device
 	}
 	return ni.Device
-}
-
-// knownCPTs are the CPU partitions for an NI that this machine has; nil: all. An export may
-// come from a larger machine.
-func (e *engines) knownCPTs(ni *config.NI) []int {
-	var known []int
-	for _, c := range ni.CPTs {
-		if c < e.cpts {
-			known = append(known, c)
-		}
-	}
-	if len(known) < len(ni.CPTs) {
-		e.log.Warn("CPU partitions that this machine does not have are passed over", "ni", ni.String(), "cpts", ni.CPTs, "has", e.cpts)
-	}
-	if len(known) == e.cpts {
-		return nil
-	}
-	return known
-}
-
-// checkCPTs says which CPU partitions for NIs this machine does not have.
-func (e *engines) checkCPTs(nis []config.NI) error {
-	for k := range nis {
-		for _, c := range nis[k].CPTs {
-			if c >= e.cpts {
-				return netRefused(syscall.ERANGE, "invalid CPT set", fmt.Sprintf("there is no CPU partition %d", c),
-					fmt.Sprintf("the partitions of this machine are 0 to %d", e.cpts-1))
-			}
-		}
-	}
-	return nil
-}
-
-// shownCPTs are the CPU partitions for an NI as lnetctl shows them: "[0,1]".
-func (e *engines) shownCPTs(nid lnet.NID) string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for k := range e.nis {
-		if l := &e.nis[k]; l.Own == nid && l.CPTs != nil {
-			return listCPTs(l.CPTs)
-		}
-	}
-	return allCPTs(e.cpts)
 }
 
 func fill(to *int, n int) {

@@ -78,7 +78,9 @@ func TestSiteWithoutTheMachine(t *testing.T) {
 }
 
 // An entry of the string "ip2nets" that chooses an interface by the address of another one is a
-// warning wherever the string is: at the start, with a document, with a reload, and of "net add".
+// warning wherever the string is: at the start, in --check, with a document, with a reload, and of "net add".
+//
+// lnetctl 11 (11)
 func TestMismatchesAreWarned(t *testing.T) {
 	const rules = "tcp5(eth0) 10.78.0.*"
 	const document = `lnetd: {ip2nets: "` + rules + `"}`
@@ -102,23 +104,32 @@ func TestMismatchesAreWarned(t *testing.T) {
 			}
 		})
 	}
-	for name, change := range map[string]func(t *testing.T, r *nodeRun) error{
-		"net add": func(t *testing.T, r *nodeRun) error { return r.AddNet(t.Context(), api.NetAddition{IP2Nets: rules}) },
-		"reload": func(t *testing.T, r *nodeRun) error {
-			c := parse(t, document)
-			_, err := r.node.reload(t.Context(), &c)
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := start(t, twoNets)
-			var err error
-			busy := r.InTurn(t.Context(), func() { err = change(t, r) })
-			if err := errors.Join(busy, err); err != nil || !strings.Contains(r.log.String(), quoted) {
-				t.Errorf("%v\n%s", err, r.log)
-			}
-		})
-	}
+	t.Run("net add", func(t *testing.T) {
+		warnings, err := start(t, twoNets).AddNet(t.Context(), api.NetAddition{IP2Nets: rules})
+		if diff := cmp.Diff([]string{want + "; " + mismatchRemedy}, warnings); diff != "" || err != nil {
+			t.Errorf("%v, %s", err, diff)
+		}
+	})
+	t.Run("reload", func(t *testing.T) {
+		r, c := start(t, twoNets), parse(t, document)
+		var err error
+		busy := r.InTurn(t.Context(), func() { _, err = r.node.reload(t.Context(), &c) })
+		if err := errors.Join(busy, err); err != nil || !strings.Contains(r.log.String(), quoted) {
+			t.Errorf("%v\n%s", err, r.log)
+		}
+	})
+	t.Run("start", func(t *testing.T) {
+		if r := start(t, document); !strings.Contains(r.log.String(), quoted) || len(r.Nets()) != 2 {
+			t.Errorf("%+v\n%s", r.Nets(), r.log)
+		}
+	})
+	t.Run("--check", func(t *testing.T) {
+		c := parse(t, document)
+		got := foreseeRules("t.yaml", &c, machine)
+		if len(got) != 1 || got[0].Error() != "t.yaml:1: lnetd.ip2nets: "+want+"; "+mismatchRemedy || len(c.NIs) != 1 {
+			t.Errorf("%v, NIs %v", got, c.NIs)
+		}
+	})
 }
 
 func TestHostInterfaces(t *testing.T) {

@@ -175,6 +175,7 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 		NIs: s.NIs, Routes: s.Routes, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers, Drivers: have.Drivers,
 	}}
 	add.SetLNDTimeouts(t.config.LNDTimeouts)
+	t.engines.logCPTs(add.NIs)
 	add.NIs = t.engines.resolved(add.NIs, have.Drivers, have.Drivers)
 	if s.Routing != config.RoutingOff {
 		add.Routing = s.Routing

@@ -267,7 +267,7 @@ func TestWaitingNIsAreNamed(t *testing.T) {
 		{api.NetAddition{Net: tcpNet(3), Interfaces: []string{"eth7"}}, "there is the NI tcp3(eth7) already, which waits: " + eth7},
 		{api.NetAddition{NID: nid(t, "7@gni1")}, "there is the NI 7@gni1 already, which waits: " + gni},
 	} {
-		err := r.AddNet(t.Context(), tt.add)
+		err := r.addNet(t, tt.add)
 		if f, ok := errors.AsType[*api.Fault](err); !ok || f.Errno != -int(syscall.EEXIST) || f.Cause != tt.want {
 			t.Errorf("%+v: %v, want the cause %q", tt.add, err, tt.want)
 		}
@@ -403,7 +403,7 @@ func TestInterfaceThatCannotBeUsed(t *testing.T) {
 		{api.NetAddition{Net: tcp1, Interfaces: []string{"eth1"}}, "NI tcp1(eth1) cannot be brought up", "device eth1 is down"},
 		{api.NetAddition{NID: nid(t, "10.77.0.99@tcp1")}, "No interface matching '10.77.0.99@tcp1'", "no such network device"},
 	} {
-		err := r.AddNet(t.Context(), tt.add)
+		err := r.addNet(t, tt.add)
 		var f *api.Fault
 		if !errors.As(err, &f) || f.Text != tt.text || !strings.Contains(f.Cause, tt.cause) {
 			t.Errorf("%+v: %v", tt.add, err)

@@ -126,7 +126,7 @@ func (x *reconfiguring) toggle(k int) {
 	x.is.nets[k] = !x.is.nets[k]
 	var err error
 	if x.is.nets[k] {
-		err = x.near.control.AddNet(x.t.Context(), api.NetAddition{NID: x.nid(k)})
+		_, err = x.near.control.AddNet(x.t.Context(), api.NetAddition{NID: x.nid(k)})
 	} else {
 		err = x.near.control.DeleteNet(x.t.Context(), api.NetDeletion{Net: x.nid(k).Net()})
 	}

@@ -2,6 +2,7 @@ package netns
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -83,5 +84,26 @@ func TestSanityModprobe(t *testing.T) {
 		s.fresh()
 		s.ok(command...)
 		s.equal(command[1], saved, s.backup())
+	}
+}
+
+// An entry of the string ip2nets that chooses an interface by the address of another one is named on
+// the terminal by all that read it.
+//
+// lnetctl 11 (11)
+func TestMismatchOnTheTerminal(t *testing.T) {
+	s := newSanity(t)
+	rules := "tcp5(" + s.if0 + ") " + s.ip1
+	file := s.file(fmt.Sprintf("lnetd: {ip2nets: %q}\n", rules))
+	want := fmt.Sprintf("tcp5(%s) has no address of the patterns of %q; %s has %s; name that interface", s.if0, rules, s.if1, s.ip1)
+	check := exec.Command("ip", "netns", "exec", s.host.name, program(t, "lnetd"), "--check", "--config", file)
+	if out, err := check.CombinedOutput(); err != nil || !strings.Contains(string(out), "warning: "+file+":1: lnetd.ip2nets: "+want) {
+		t.Errorf("--check: %v\n%s", err, out)
+	}
+	for _, command := range [][]string{{"net", "add", "--ip2net", rules}, {"plan", file}, {"import", file}, {"apply", file}} {
+		s.fresh()
+		if out := s.ok(command...); !strings.Contains(out, want) {
+			t.Errorf("%v:\n%s", command, out)
+		}
 	}
 }

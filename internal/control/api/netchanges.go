@@ -23,6 +23,12 @@ type NetAddition struct {
 	CPT string `json:"cpt,omitempty"`
 }
 
+// NetAdded is the reply to POST /v1/nets.
+type NetAdded struct {
+	// Warnings say what the operator may not have meant, and what would be right.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
 // NetDeletion is the body of DELETE /v1/nets: a net, some of its NIs, or the NI with a
 // NID (lnetctl 4.3).
 type NetDeletion struct {

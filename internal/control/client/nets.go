@@ -19,9 +19,11 @@ func (c *Client) NetsAndWaiting(ctx context.Context, name string) (api.Nets, err
 	return n, err
 }
 
-// AddNet brings NIs up.
-func (c *Client) AddNet(ctx context.Context, r api.NetAddition) error {
-	return c.post(ctx, "/v1/nets", r)
+// AddNet brings NIs up, and returns warnings about them.
+func (c *Client) AddNet(ctx context.Context, r api.NetAddition) ([]string, error) {
+	var done api.NetAdded
+	err := c.exchange(ctx, "/v1/nets", r, &done)
+	return done.Warnings, err
 }
 
 // DeleteNet takes a net or NIs away.

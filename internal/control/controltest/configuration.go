@@ -102,13 +102,13 @@ func (d *Daemon) Errands(_ context.Context, doc api.Document) ([]api.Errand, err
 
 // AddNet adds NIs to NetList: "10.0.0.N@net" for the Nth interface. An interface that is
 // there is node.ErrExists; one whose name begins with "no" there is none of. The operation is
-// the whole request.
-func (d *Daemon) AddNet(_ context.Context, r api.NetAddition) error {
+// the whole request. The warnings are AddWarnings.
+func (d *Daemon) AddNet(_ context.Context, r api.NetAddition) ([]string, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return d.change("AddNet "+string(text), func() error {
+	return d.AddWarnings, d.change("AddNet "+string(text), func() error {
 		nids := []lnet.NID{r.NID}
 		if r.NID.IsZero() {
 			nids = nil

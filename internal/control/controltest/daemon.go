@@ -36,9 +36,11 @@ type Daemon struct {
 	Refusals  []api.Reason
 	Guests    api.Clients
 	WaitList  []api.WaitingNI
-	Down      bool // LNet is not configured
-	Ill       api.Recovery
-	Lst       server.Selftest // nil: LNet selftest is not enabled, and cannot be
+	// AddWarnings are what AddNet warns of.
+	AddWarnings []string
+	Down        bool // LNet is not configured
+	Ill         api.Recovery
+	Lst         server.Selftest // nil: LNet selftest is not enabled, and cannot be
 
 	// PingFunc, DiscoverFunc and ExplainFunc answer; without one nobody is
 	// reached.

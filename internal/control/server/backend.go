@@ -38,8 +38,8 @@ type Backend interface {
 	// Waiting are the NIs whose interface cannot be used yet. The caller owns them.
 	Waiting() []api.WaitingNI
 	// AddNet brings NIs up, all of them or none. Exactly one of the three ways to name
-	// them is given.
-	AddNet(ctx context.Context, r api.NetAddition) error
+	// them is given. The warnings are for the operator.
+	AddNet(ctx context.Context, r api.NetAddition) (warnings []string, err error)
 	// DeleteNet takes NIs away. node.ErrNotFound: there are none such.
 	DeleteNet(ctx context.Context, r api.NetDeletion) error
 	// SetNITunables changes NIs that are up. node.ErrNotFound: there is none such.

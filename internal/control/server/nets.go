@@ -37,7 +37,7 @@ func (h *handlers) nets(_ context.Context, q query) (list[api.Net], *api.Fault) 
 	return l, nil
 }
 
-func (h *handlers) addNet(ctx context.Context, r *api.NetAddition) *api.Fault {
+func (h *handlers) addNet(ctx context.Context, r *api.NetAddition) (done api.NetAdded, _ *api.Fault) {
 	ways := 0
 	for _, given := range []bool{len(r.Interfaces) > 0, !r.NID.IsZero(), r.IP2Nets != ""} {
 		if given {
@@ -46,15 +46,15 @@ func (h *handlers) addNet(ctx context.Context, r *api.NetAddition) *api.Fault {
 	}
 	switch {
 	case ways == 0:
-		return netInvalid("interface / NID is missing", "name the net and an interface, or a NID")
+		return done, netInvalid("interface / NID is missing", "name the net and an interface, or a NID")
 	case ways > 1:
-		return netInvalid("interfaces, a NID and ip2nets exclude each other", "name one of them")
+		return done, netInvalid("interfaces, a NID and ip2nets exclude each other", "name one of them")
 	case len(r.Interfaces) > 0 && r.Net == 0:
-		return netInvalid("cannot parse net", "name the net of the interfaces")
+		return done, netInvalid("cannot parse net", "name the net of the interfaces")
 	case len(r.Interfaces) == 0 && r.Net != 0:
-		return netInvalid("a net is for interfaces", "a NID, and ip2nets, name their nets themselves")
+		return done, netInvalid("a net is for interfaces", "a NID, and ip2nets, name their nets themselves")
 	case isLo(r.Net) || r.NID.IsLoopback():
-		return netInvalid("setting @lo not allowed", "it is there by itself")
+		return done, netInvalid("setting @lo not allowed", "it is there by itself")
 	}
 	for _, v := range []struct {
 		name  string
@@ -68,13 +68,14 @@ func (h *handlers) addNet(ctx context.Context, r *api.NetAddition) *api.Fault {
 			continue
 		}
 		if err := v.takes.Check(int64(*v.value)); err != nil {
-			return netInvalid(fmt.Sprintf("%s %v", v.name, err), "")
+			return done, netInvalid(fmt.Sprintf("%s %v", v.name, err), "")
 		}
 	}
-	if err := h.Backend.AddNet(ctx, *r); err != nil {
-		return worded("cannot add LNet NI", api.CodeNetRefused, err, niWords("cannot add LNet NI")...)
+	var err error
+	if done.Warnings, err = h.Backend.AddNet(ctx, *r); err != nil {
+		return done, worded("cannot add LNet NI", api.CodeNetRefused, err, niWords("cannot add LNet NI")...)
 	}
-	return nil
+	return done, nil
 }
 
 func isLo(n lnet.Net) bool { return n != 0 && n.Type() == lnet.TypeLO }

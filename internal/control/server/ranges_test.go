@@ -23,7 +23,7 @@ func TestRangesOfRequests(t *testing.T) {
 		return func(n int64) error {
 			r := api.NetAddition{Net: tcp, Interfaces: []string{"eth7"}}
 			set(&r, new(int(n)))
-			return c.AddNet(t.Context(), r)
+			return addNet(t, c, r)
 		}
 	}
 	tests := map[string]struct {

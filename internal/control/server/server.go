@@ -133,7 +133,7 @@ func (h *handlers) changes() map[string]handler {
 		"POST /v1/configuration/show":    reading(h, h.described),
 		"POST /v1/configuration/errands": reading(h, h.errands),
 		"POST /v1/lnet":                  change(h, h.setLNet),
-		"POST /v1/nets":                  change(h, h.addNet),
+		"POST /v1/nets":                  handling(changePatience, func(api.NetAddition) turn { return h.inTurn }, h.addNet),
 		"DELETE /v1/nets":                change(h, h.deleteNet),
 		"POST /v1/nets/tunables":         change(h, h.setNITunables),
 		"POST /v1/peers/state":           change(h, h.setPeerState),

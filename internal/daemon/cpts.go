@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node/numa"
+)
+
+// knownCPTs returns the CPU partitions for an NI without those from has on, which this machine does
+// not have. nil stands for all.
+func knownCPTs(ni *config.NI, has int) []int {
+	known := slices.DeleteFunc(slices.Clone(ni.CPTs), func(c int) bool { return c >= has })
+	if len(known) == has || len(known) == 0 {
+		return nil
+	}
+	return known
+}
+
+// unknownCPTs returns the CPU partitions for an NI that a machine with so many does not have.
+func unknownCPTs(ni *config.NI, has int) []int {
+	return slices.DeleteFunc(slices.Clone(ni.CPTs), func(c int) bool { return c < has })
+}
+
+// warnOfCPTs warns of the CPU partitions in a document that a machine with so many does not have: it
+// may be the export of a larger machine.
+func warnOfCPTs(name string, nis []config.NI, has int) (warnings config.Problems) {
+	for k := range nis {
+		ni := &nis[k]
+		unknown := unknownCPTs(ni, has)
+		if len(unknown) == 0 {
+			continue
+		}
+		what := fmt.Sprintf("CPU partition %d", unknown[0])
+		if len(unknown) > 1 {
+			what += fmt.Sprintf(" and %d more", len(unknown)-1)
+		}
+		text := fmt.Sprintf("NI %s: ignoring %s: the partitions of this machine are 0 to %d", ni, what, has-1)
+		warnings = append(warnings, config.ProblemAt(name, ni.Where, text, ""))
+	}
+	return warnings
+}
+
+// logCPTs logs what warnOfCPTs warns of.
+func (e *engines) logCPTs(nis []config.NI) {
+	for k := range nis {
+		if ni := &nis[k]; len(unknownCPTs(ni, e.cpts)) > 0 {
+			e.log.Warn("CPU partitions that this machine does not have are passed over", "ni", ni.String(), "cpts", ni.CPTs, "has", e.cpts)
+		}
+	}
+}
+
+// ForeseeCPTs warns of the CPU partitions for NIs in a file that the machine behind sysfs does not
+// have.
+func ForeseeCPTs(file string, s *config.State, sysfs fs.FS) config.Problems {
+	m, err := numa.Read(sysfs)
+	if err != nil {
+		return nil // the start warns
+	}
+	return warnOfCPTs(file, s.NIs, m.CPTs())
+}
+
+// checkCPTs returns an error if this machine does not have one of the CPU partitions for NIs.
+func (e *engines) checkCPTs(nis []config.NI) error {
+	for k := range nis {
+		if unknown := unknownCPTs(&nis[k], e.cpts); len(unknown) > 0 {
+			return netRefused(syscall.ERANGE, "invalid CPT set", fmt.Sprintf("there is no CPU partition %d", unknown[0]),
+				fmt.Sprintf("the partitions of this machine are 0 to %d", e.cpts-1))
+		}
+	}
+	return nil
+}
+
+// shownCPTs returns the CPU partitions for an NI as lnetctl shows them: "[0,1]".
+func (e *engines) shownCPTs(nid lnet.NID) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for k := range e.nis {
+		if l := &e.nis[k]; l.Own == nid && l.CPTs != nil {
+			return listCPTs(l.CPTs)
+		}
+	}
+	return allCPTs(e.cpts)
+}
