@@ -41,20 +41,20 @@ func (p *program) discover(ctx context.Context, force bool, operands []string) e
 		}
 		return status(exitFailure)
 	}
-	return p.discoverTargets(ctx, force, operands)
+	return p.discoverTargets(ctx, discoverErrors, force, operands)
 }
 
 // discoverTargets discovers peers, and prints what came of it.
-func (p *program) discoverTargets(ctx context.Context, force bool, targets []string) error {
+func (p *program) discoverTargets(ctx context.Context, form errorForm, force bool, targets []string) error {
 	nids, err := p.expandTargets(ctx, targets, api.PingTargetsMax)
 	if err != nil {
-		return p.badList(discoverErrors, err)
+		return p.badList(form, err)
 	}
 	client := p.client()
 	defer client.Close()
 	results, err := client.Discover(ctx, api.DiscoverRequest{NIDs: nids, Force: force})
 	if err != nil {
-		return p.refused(discoverErrors, err)
+		return p.refused(form, err)
 	}
-	return p.showResults("discover", results)
+	return p.showResults(form, results)
 }

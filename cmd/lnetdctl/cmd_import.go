@@ -37,6 +37,8 @@ defaults and the others stay; routing ends, and buffers get their defaults. With
 those are printed that it names; with --exec its blocks "ping" and "discover" are carried
 out, and no others.
 
+A block may have a number, "seq_no: N": errors about the block have it, too.
+
 With --modprobe FILE is one of /etc/modprobe.d: the options of lnet, ksocklnd, ko2iblnd
 and lnet_selftest are added with the meaning that they have for kernels. Those that lnetd
 has no use for are named. A misspelled name, and a file without any option for lnetd,
@@ -152,9 +154,13 @@ func (p *program) importExec(ctx context.Context, d *document) error {
 	var failed error
 	for _, e := range errands {
 		if e.Ping != nil {
-			err = p.pingTargets(ctx, *e.Ping, e.Ping.NIDs)
+			form := pingErrors
+			form.seqNo = e.SeqNo
+			err = p.pingTargets(ctx, form, *e.Ping, e.Ping.NIDs)
 		} else {
-			err = p.discoverTargets(ctx, e.Discover.Force, e.Discover.NIDs)
+			form := discoverErrors
+			form.seqNo = e.SeqNo
+			err = p.discoverTargets(ctx, form, e.Discover.Force, e.Discover.NIDs)
 		}
 		if err != nil {
 			failed = err

@@ -53,43 +53,39 @@ func (p *program) ping(ctx context.Context, o pingOptions, operands []string) er
 			return p.badSource(o.source, err)
 		}
 	}
-	return p.pingTargets(ctx, req, operands)
+	return p.pingTargets(ctx, pingErrors, req, operands)
 }
 
 // pingTargets pings nodes as req says, and prints what came of it.
-func (p *program) pingTargets(ctx context.Context, req api.PingRequest, targets []string) (err error) {
+func (p *program) pingTargets(ctx context.Context, form errorForm, req api.PingRequest, targets []string) (err error) {
 	if req.NIDs, err = p.expandTargets(ctx, targets, api.PingTargetsMax); err != nil {
-		return p.badList(pingErrors, err)
+		return p.badList(form, err)
 	}
 	client := p.client()
 	defer client.Close()
 	results, err := client.Ping(ctx, req)
 	if err != nil {
-		return p.refused(pingErrors, err)
+		return p.refused(form, err)
 	}
-	return p.showResults("ping", results)
+	return p.showResults(form, results)
 }
 
 // showResults prints what came of a ping or a discovery.
-func (p *program) showResults(action string, results []api.PingResult) error {
+func (p *program) showResults(form errorForm, results []api.PingResult) error {
 	var good, bad sequence
 	for _, r := range results {
 		if r.Error == nil {
 			good = append(good, answered(r))
 			continue
 		}
-		bad = append(bad, mapping{
-			{action, nil},
-			{"errno", number(r.Error.Errno)},
-			{"descr", text(r.Error.Text)},
-		})
+		bad = append(bad, errorEntry(form.entity, form.seqNo, r.Error.Errno, text(r.Error.Text)))
 	}
 	if p.json {
 		if err := p.printJSON(api.PingReply{Results: results}); err != nil {
 			return err
 		}
 	} else {
-		if err := narrow.write(p.stdout, append(section(action, good), section("manage", bad)...)); err != nil {
+		if err := narrow.write(p.stdout, append(section(form.entity, good), section("manage", bad)...)); err != nil {
 			return err
 		}
 		for _, r := range results {

@@ -91,7 +91,7 @@ func TestScalars(t *testing.T) {
 // lnetctl 2 (1)-(2)
 func TestErrorDocuments(t *testing.T) {
 	var b bytes.Buffer
-	newErrorDocument(&b, "show", "net", -100, "Unspecific failure")
+	newErrorDocument(&b, "show", errorEntry("net", nil, -100, tagged("Unspecific failure")))
 	oldErrorDocument(&b, "add", "response_tracking", -22, "Valid values are: 0, 1, 2, or 3")
 	want := `---
 show:

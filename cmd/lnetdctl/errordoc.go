@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 type errorForm struct {
 	kind       errorKind
 	op, entity string
+	// seqNo is the number of the block of a document that asked for it; nil: none.
+	seqNo *int64
 	// exit, if not 0, is the exit status whatever the errno; byErrno has a new document's
 	// be that of the errno, too.
 	exit    status
@@ -43,14 +46,20 @@ const (
 
 // newErrorDocument prints the error document of lnetctl's newer interface,
 // where errno and descr stand beside the entity (lnetctl 2.1).
-func newErrorDocument(w io.Writer, op, entity string, errno int, descr string) {
+func newErrorDocument(w io.Writer, op string, errors ...mapping) {
 	fmt.Fprintln(w, "---")
-	_ = wide.write(w, mapping{{op, sequence{{
-		{entity, nil},
-		{"errno", number(errno)},
-		{"descr", tagged(descr)},
-	}}}})
+	_ = wide.write(w, mapping{{op, sequence(errors)}})
 	fmt.Fprintln(w, "...")
+}
+
+// errorEntry is one error of such a document, or of a ping or a discovery. seqNo is the number of
+// the block of a document that it is about; nil: none.
+func errorEntry(entity string, seqNo *int64, errno int, descr scalar) mapping {
+	m := mapping{{entity, nil}}
+	if seqNo != nil {
+		m = append(m, entry{"seq_no", number(*seqNo)})
+	}
+	return append(m, entry{"errno", number(errno)}, entry{"descr", descr})
 }
 
 // oldErrorDocument prints the error document of lnetctl's library, where errno
@@ -93,7 +102,7 @@ func (p *program) refused(form errorForm, err error) error {
 		return status(exitFailure)
 	}
 	if form.explained && len(f.Problems) == 0 {
-		form.report(p, &api.Fault{Errno: f.Errno, Text: faultText(f)})
+		form.report(p, &api.Fault{Errno: f.Errno, Text: faultText(f), SeqNo: f.SeqNo})
 		return exit
 	}
 	form.report(p, f)
@@ -127,7 +136,7 @@ func (form *errorForm) report(p *program, f *api.Fault) {
 	}
 	switch form.kind {
 	case newDocument:
-		newErrorDocument(p.stderr, form.op, form.entity, f.Errno, f.Text)
+		newErrorDocument(p.stderr, form.op, errorEntry(form.entity, cmp.Or(form.seqNo, f.SeqNo), f.Errno, tagged(f.Text)))
 	case oldDocument:
 		oldErrorDocument(p.stderr, form.op, form.entity, f.Errno, f.Text)
 	case plainText:
@@ -147,13 +156,9 @@ func (form *errorForm) reportProblems(p *program, f *api.Fault) {
 	}
 	var list sequence
 	for k := range f.Problems {
-		list = append(list, mapping{
-			{form.entity, nil}, {"errno", number(f.Errno)}, {"descr", tagged(f.Problems[k].Error())},
-		})
+		list = append(list, errorEntry(form.entity, f.Problems[k].SeqNo, f.Errno, tagged(f.Problems[k].Error())))
 	}
-	fmt.Fprintln(p.stderr, "---")
-	_ = wide.write(p.stderr, mapping{{form.op, list}})
-	fmt.Fprintln(p.stderr, "...")
+	newErrorDocument(p.stderr, form.op, list...)
 }
 
 // invalid reports, as refused does, what need not be asked.

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -36,6 +37,48 @@ func TestCauseOfARefusedDocument(t *testing.T) {
 			if diff := cmp.Diff(ran{"", want, 234}, got, cmp.AllowUnexported(ran{})); diff != "" {
 				t.Errorf("%s, terminal %v: %s", command, terminal, diff)
 			}
+		}
+	}
+}
+
+// The number of a block of a document stands before the errno, whether the block is wrong, cannot be
+// carried out, or is a ping or a discovery that fails.
+//
+// lnetctl 2 (2), 11 (13)
+func TestSeqNosInErrorDocuments(t *testing.T) {
+	seven := int64(7)
+	n := newCannedNode()
+	var refusal *api.Fault
+	n.ChangeFunc = func(api.ConfigurationChange) (api.ConfigurationChanged, error) {
+		return api.ConfigurationChanged{}, refusal
+	}
+	n.ErrandsFunc = func(api.Document) ([]api.Errand, error) {
+		return []api.Errand{
+			{Ping: &api.PingRequest{NIDs: []string{"10.0.0.1@tcp"}}, SeqNo: &seven},
+			{Discover: &api.DiscoverRequest{NIDs: []string{"10.0.0.1@"}}, SeqNo: &seven},
+		}, nil
+	}
+	file := filepath.Join(t.TempDir(), "lnet.yaml")
+	if err := os.WriteFile(file, []byte("net: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	socket := serve(t, n)
+	const numbered = "-     import:\n      seq_no: 7\n      errno: -22\n      descr: ! \""
+	for _, tt := range []struct {
+		refusal *api.Fault
+		args    []string
+		want    string
+	}{
+		{&api.Fault{Errno: -22, Text: "f:2: net[0]: one", SeqNo: &seven}, []string{"import", file}, "add:\n" + numbered + "f:2: net[0]: one\"\n"},
+		{&api.Fault{Errno: -22, Problems: []api.Problem{{Text: "one", SeqNo: &seven}, {Text: "two"}}}, []string{"import", "--del", file},
+			"del:\n" + numbered + "one\"\n-     import:\n      errno: -22\n      descr: ! \"two\"\n"},
+		{nil, []string{"import", "--exec", file}, "- ping:\n  seq_no: 7\n  errno: -"},
+		{nil, []string{"import", "--exec", file}, "-     discover:\n      seq_no: 7\n      errno: -22\n"},
+	} {
+		refusal = tt.refusal
+		got := runProgram(program{name: "lnetdctl"}, append(tt.args, "--control-socket", socket)...)
+		if !strings.Contains(got.stdout+got.stderr, tt.want) || got.status == exitOK {
+			t.Errorf("%v: %+v, want\n%s", tt.args, got, tt.want)
 		}
 	}
 }

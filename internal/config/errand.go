@@ -19,15 +19,17 @@ type Errand struct {
 	Source string
 	// Timeout bounds the wait for each; 0: the default.
 	Timeout time.Duration
+	// SeqNo is the number that the document's author has given to the block; nil: none.
+	SeqNo *int64
 }
 
 var (
 	pingShape = &shape{
-		key: "ping", needed: [][]string{{"nids"}}, shown: []string{"seq_no"},
+		key: "ping", needed: [][]string{{"nids"}}, shown: []string{seqNoKey},
 		keys: map[string]form{"nids": numbered{scalar{nidText}}, "timeout": milliseconds, "source": scalar{nidText}},
 	}
 	discoverShape = &shape{
-		key: "discover", needed: [][]string{{"nids"}}, shown: []string{"seq_no", "timeout", "source"},
+		key: "discover", needed: [][]string{{"nids"}}, shown: []string{seqNoKey, "timeout", "source"},
 		keys: map[string]form{"nids": numbered{scalar{nidText}}, "force": scalar{Truth{}}},
 	}
 	milliseconds = scalar{Whole{1, math.MaxInt32}}
@@ -62,6 +64,9 @@ func ParseErrands(ctx context.Context, name string, data []byte) ([]Errand, erro
 
 func (p place) errand(discover bool) Errand {
 	e := Errand{Discover: discover}
+	if n, ok := p.seqNo(); ok {
+		e.SeqNo = &n
+	}
 	named := false
 	for _, m := range p.members(false) {
 		switch {

@@ -15,7 +15,7 @@ import (
 // niStatus are keys that an export has at an NI.
 var niStatus = []string{
 	"status", "statistics", "sent_stats", "received_stats", "dropped_stats", "health stats", "dev cpt", "udsp info", "refs",
-	"tx_q_num_of_buf", "available_tx_credits", "min_tx_credits", "seq_no", "detail",
+	"tx_q_num_of_buf", "available_tx_credits", "min_tx_credits", seqNoKey, "detail",
 	"tcp bonding", // of releases up to 2.12
 }
 
@@ -23,7 +23,7 @@ var niStatus = []string{
 var peerStatus = []string{
 	"peer state", "state", "udsp info", "max_ni_tx_credits", "available_tx_credits", "min_tx_credits", "tx_q_num_of_buf",
 	"available_rtr_credits", "min_rtr_credits", "refcount", "statistics", "sent_stats", "received_stats", "dropped_stats",
-	"health stats", "seq_no", "detail",
+	"health stats", seqNoKey, "detail",
 	"send_count", "recv_count", "drop_count", // of releases up to 2.10
 }
 
@@ -53,11 +53,11 @@ var (
 	peerNIShape = &shape{
 		key: "peer ni", shown: peerStatus, needed: [][]string{{"nid"}}, keys: map[string]form{"nid": scalar{nidText}},
 	}
-	routingShape = &shape{key: "routing", shown: []string{"cpt[]"}, keys: map[string]form{
+	routingShape = &shape{key: "routing", shown: []string{"cpt[]", seqNoKey}, keys: map[string]form{
 		"enable": scalar{Whole{exportedDisabled, exportedLast}},
 	}}
 	selectionForm = list{&shape{
-		key: "selection", needed: [][]string{{"type"}, {"priority"}}, shown: []string{"seq_no"},
+		key: "selection", needed: [][]string{{"type"}, {"priority"}}, shown: []string{seqNoKey},
 		keys: map[string]form{
 			"id": scalar{wholeIn(api.RuleIDRange)}, "type": scalar{ruleTypeWords}, "net": scalar{patternText}, "nid": scalar{patternText},
 			"local": scalar{patternText}, "remote": scalar{patternText}, "priority": priority,
@@ -97,7 +97,7 @@ func netRuleShape(drivers []DriverOptions) *shape {
 	keys["ip-range"] = numbered{scalar{rangeText}}
 	return &shape{key: "ip2nets", keys: keys, elsewhere: map[string]string{
 		"local NI(s)": "it is for 'net' alone: write the keys of the interface beside 'net-spec'",
-	}, shown: []string{"seq_no"}, needed: [][]string{{"net-spec"}}}
+	}, shown: []string{seqNoKey}, needed: [][]string{{"net-spec"}}}
 }
 
 // sections are those of a document.
@@ -106,7 +106,7 @@ func sections(drivers []DriverOptions) *shape {
 		"net":     list{netShape(drivers)},
 		"ip2nets": list{netRuleShape(drivers)},
 		"route": list{&shape{
-			key: "route", shown: []string{"state", "type", "health_sensitivity", "seq_no", "detail"},
+			key: "route", shown: []string{"state", "type", "health_sensitivity", seqNoKey, "detail"},
 			needed: [][]string{{"net"}, {"gateway"}},
 			keys: map[string]form{
 				"net": scalar{netText}, "gateway": scalar{nidText}, "hop": hopForm, "priority": priority,
@@ -117,11 +117,11 @@ func sections(drivers []DriverOptions) *shape {
 			keys: map[string]form{"primary nid": scalar{nidText}, "Multi-Rail": scalar{Truth{}}, "peer ni": list{peerNIShape}},
 		}},
 		"peers": list{&shape{
-			key: "peers", shown: []string{"seq_no"}, needed: [][]string{{"nids"}},
+			key: "peers", shown: []string{seqNoKey}, needed: [][]string{{"nids"}},
 			keys: map[string]form{"nids": numbered{scalar{nidText}}},
 		}},
 		"udsp": list{&shape{
-			key: "udsp", shown: []string{"seq_no"}, needed: [][]string{{"idx"}},
+			key: "udsp", shown: []string{seqNoKey}, needed: [][]string{{"idx"}},
 			keys: map[string]form{
 				"idx": index, "src": scalar{patternText}, "dst": scalar{patternText}, "rte": scalar{patternText},
 				"priority": priority, "action": &shape{key: "action", keys: map[string]form{"priority": priority}},
@@ -129,13 +129,13 @@ func sections(drivers []DriverOptions) *shape {
 		}},
 		"selection": selectionForm,
 		"routing":   either{routingShape, list{routingShape}},
-		"buffers": &shape{key: "buffers", keys: map[string]form{
+		"buffers": &shape{key: "buffers", shown: []string{seqNoKey}, keys: map[string]form{
 			"tiny": buffers, "small": buffers, "large": buffers,
 		}, elsewhere: map[string]string{
 			"tiny_buffers": "here it is 'tiny'", "small_buffers": "here it is 'small'", "large_buffers": "here it is 'large'",
 		}},
-		"numa":       &shape{key: "numa", keys: map[string]form{"range": globalKeys["numa_range"].form}},
-		"global":     &shape{key: "global", keys: formsOf(globalKeys)},
+		"numa":       &shape{key: "numa", shown: []string{seqNoKey}, keys: map[string]form{"range": globalKeys["numa_range"].form}},
+		"global":     &shape{key: "global", shown: []string{seqNoKey}, keys: formsOf(globalKeys)},
 		"lnetd":      lnetdShape(drivers),
 		"statistics": state{}, // of older exports
 
@@ -165,7 +165,7 @@ func tunablesOf(drivers []DriverOptions) form {
 
 // tunablesForm is "tunables". Exports of 2.9 and 2.10 have the tunables of the LND there too.
 // Unknown keys are for who knows the net.
-var tunablesForm = unjudged{&shape{key: "tunables", keys: commonTunables, shown: append([]string{"seq_no"}, allTunables...)}}
+var tunablesForm = unjudged{&shape{key: "tunables", keys: commonTunables, shown: append([]string{seqNoKey}, allTunables...)}}
 
 // allTunables are those of kernelTunables.
 var allTunables = func() (all []string) {
@@ -184,7 +184,7 @@ func (unjudged) check(place, []*shape) {}
 func directTunablesFor(t lnet.NetType, options []Option) *shape {
 	s := tunablesFor(t, options)
 	maps.Copy(s.keys, commonTunables)
-	s.key, s.shown = "tunables", append([]string{"seq_no"}, s.shown...)
+	s.key, s.shown = "tunables", append([]string{seqNoKey}, s.shown...)
 	return s
 }
 

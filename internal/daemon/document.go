@@ -47,6 +47,7 @@ func (b *backend) up(ctx context.Context) (config.State, error) {
 // differ by what changes alone.
 func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	done, err := b.changeConfiguration(ctx, r)
+	err = b.numbered(ctx, &r.Document, err)
 	sortPeers(done.Before.Peers)
 	sortPeers(done.After.Peers)
 	return done, err
@@ -387,7 +388,7 @@ func (b *backend) Described(ctx context.Context, doc api.Document) (found api.De
 	if busy := b.alone(ctx, &doc, func() { found, err = b.described(ctx, &doc) }); busy != nil {
 		return found, busy
 	}
-	return found, err
+	return found, b.numbered(ctx, &doc, err)
 }
 
 func (b *backend) described(ctx context.Context, doc *api.Document) (found api.Described, _ error) {
@@ -449,7 +450,7 @@ func (b *backend) Errands(ctx context.Context, doc api.Document) (errands []api.
 	if busy := b.alone(ctx, &doc, func() { errands, err = b.errands(ctx, &doc) }); busy != nil {
 		return nil, busy
 	}
-	return errands, err
+	return errands, b.numbered(ctx, &doc, err)
 }
 
 func (b *backend) errands(ctx context.Context, doc *api.Document) (errands []api.Errand, _ error) {
@@ -458,11 +459,13 @@ func (b *backend) errands(ctx context.Context, doc *api.Document) (errands []api
 		return nil, problemsFault(doc.Name, err)
 	}
 	for _, e := range list {
+		errand := api.Errand{SeqNo: e.SeqNo}
 		if e.Discover {
-			errands = append(errands, api.Errand{Discover: &api.DiscoverRequest{NIDs: e.NIDs}})
-			continue
+			errand.Discover = &api.DiscoverRequest{NIDs: e.NIDs}
+		} else {
+			errand.Ping = &api.PingRequest{NIDs: e.NIDs, Source: e.Source, Timeout: e.Timeout.Seconds()}
 		}
-		errands = append(errands, api.Errand{Ping: &api.PingRequest{NIDs: e.NIDs, Source: e.Source, Timeout: e.Timeout.Seconds()}})
+		errands = append(errands, errand)
 	}
 	return errands, nil
 }

@@ -88,6 +88,8 @@ type Errands struct {
 type Errand struct {
 	Ping     *PingRequest     `json:"ping,omitempty"`
 	Discover *DiscoverRequest `json:"discover,omitempty"`
+	// SeqNo is the number that the document's author has given to the block, if any.
+	SeqNo *int64 `json:"seq_no,omitempty"`
 }
 
 // LNet is the body of POST /v1/lnet: "lnet configure" and "lnet unconfigure". While LNet

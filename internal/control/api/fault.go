@@ -74,6 +74,8 @@ type Fault struct {
 	Cause string `json:"cause,omitempty"`
 	// Remedy says what the operator can do.
 	Remedy string `json:"remedy,omitempty"`
+	// SeqNo is the number that a document's author has given to the block that failed, if any.
+	SeqNo *int64 `json:"seq_no,omitempty"`
 	// Problems are all that is wrong in a configuration, in its order.
 	Problems []Problem `json:"problems,omitempty"`
 

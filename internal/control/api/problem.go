@@ -17,6 +17,8 @@ type Problem struct {
 	// Text says what is wrong, Remedy what would be right, if that is known.
 	Text   string `json:"text"`
 	Remedy string `json:"remedy,omitempty"`
+	// SeqNo is the number that the document's author has given to the block, if any.
+	SeqNo *int64 `json:"seq_no,omitempty"`
 	// Warning says that the document could be taken as it is.
 	Warning bool `json:"warning,omitempty"`
 }

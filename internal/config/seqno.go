@@ -1,0 +1,87 @@
+package config
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// SeqNos are the numbers that their author has given to the blocks of a document, by which errors
+// about a block name it (lnetctl 11). A block is an item of a section, or a section without items.
+type SeqNos []seqNo
+
+// seqNo is a block, with its number if it has one.
+type seqNo struct {
+	path   string // "net[0]", "routing"
+	line   int
+	number int64
+	has    bool
+}
+
+// ParseSeqNos reads the numbers of a document's blocks. It returns nil if the
+// document cannot be read.
+func ParseSeqNos(ctx context.Context, data []byte) (list SeqNos) {
+	if !bytes.Contains(data, []byte(seqNoKey)) {
+		return nil
+	}
+	r := newReading(ctx, "", nil)
+	for _, doc := range r.documents(data) {
+		top := (place{file: r}).below("", doc)
+		if top.node.Kind != yaml.MappingNode {
+			continue
+		}
+		for _, section := range top.raw() {
+			if section.value.node.Kind != yaml.SequenceNode {
+				n, has := section.value.seqNo()
+				list = append(list, seqNo{section.value.path, section.at.node.Line, n, has})
+				continue
+			}
+			for _, at := range section.value.items() {
+				n, has := at.seqNo()
+				list = append(list, seqNo{at.path, at.node.Line, n, has})
+			}
+		}
+	}
+	return list
+}
+
+// Of returns the number of the block that a problem is about, if it has one.
+func (l SeqNos) Of(p *Problem) (int64, bool) {
+	for _, b := range slices.Backward(l) { // a section may stand several times
+		rest, ok := strings.CutPrefix(p.Key, b.path)
+		if ok && (rest == "" || strings.ContainsAny(rest[:1], ".[:")) && (p.Line == 0 || b.line <= p.Line) {
+			return b.number, b.has
+		}
+	}
+	return 0, false
+}
+
+const seqNoKey = "seq_no"
+
+// seqNo returns the number that stands in a block, at any depth. A negative one is none, as in the
+// interface that the design has.
+func (p place) seqNo() (int64, bool) {
+	switch p.node.Kind {
+	case yaml.SequenceNode:
+		for _, item := range p.items() {
+			if n, ok := item.seqNo(); ok {
+				return n, true
+			}
+		}
+	case yaml.MappingNode:
+		for _, m := range p.raw() {
+			if m.key != seqNoKey {
+				if n, ok := m.value.seqNo(); ok {
+					return n, true
+				}
+			} else if n, err := strconv.ParseInt(m.value.node.Value, 0, 64); err == nil && n >= 0 {
+				return n, true
+			}
+		}
+	}
+	return 0, false
+}

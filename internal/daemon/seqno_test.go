@@ -1,0 +1,56 @@
+package daemon
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+)
+
+// Errors about a block of a document have the number that its author has given to it, whether the
+// document is wrong, contradicts the node, or cannot be carried out.
+//
+// lnetctl 11 (13)
+func TestSeqNosAreEchoed(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	numbersOf := func(err error) (numbers []int64) {
+		t.Helper()
+		f, ok := errors.AsType[*api.Fault](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		if f.SeqNo != nil {
+			numbers = append(numbers, *f.SeqNo)
+		}
+		for _, p := range f.Problems {
+			if p.SeqNo != nil {
+				numbers = append(numbers, *p.SeqNo)
+			}
+		}
+		return numbers
+	}
+	for _, tt := range []struct {
+		what, text string
+		mode       api.Mode
+	}{
+		{"a value", "global: {retry_count: 1}\nroute: [{net: tcp9, gateway: 10.77.0.9@tcp, hop: 999, seq_no: 7}]\n", api.ModeAdd},
+		{"an interface", "net:\n  - {net: tcp5, interfaces: [eth0], seq_no: 6}\n  - {net: tcp6, interfaces: [eth9], tunables: {seq_no: 7}}\n", api.ModeAdd},
+		{"an interface of apply", "net:\n  - {net: tcp6, interfaces: [eth9], seq_no: 7}\n", api.ModeReplace},
+		{"twice", "net:\n  - {net: tcp5, interfaces: [eth0]}\n  - {net: tcp5, nid: 10.77.0.11@tcp5, seq_no: 7}\n", api.ModeAdd},
+		{"a rule", "ip2nets:\n  - {net-spec: tcp5, ip-range: [10.9.*.*], seq_no: 7}\n", api.ModeAdd},
+		{"a deletion", "peers: [{nids: {0: none}, seq_no: 7}]\n", api.ModeDelete},
+	} {
+		_, err := r.document(t, tt.mode, tt.text)
+		if got := numbersOf(err); len(got) != 1 || got[0] != 7 {
+			t.Errorf("%s: numbers %v of %v", tt.what, got, err)
+		}
+	}
+	_, err := r.Described(t.Context(), api.Document{Name: "t.yaml", Text: "net: [{net: none, seq_no: 7}]"})
+	if got := numbersOf(err); len(got) != 1 || got[0] != 7 {
+		t.Errorf("--show: numbers %v of %v", got, err)
+	}
+	_, err = r.Errands(t.Context(), api.Document{Name: "t.yaml", Text: "ping: {nids: [], seq_no: 7}"})
+	if got := numbersOf(err); len(got) != 1 || got[0] != 7 {
+		t.Errorf("--exec: numbers %v of %v", got, err)
+	}
+}
