@@ -1,7 +1,5 @@
 package lnd
 
-import "sync/atomic"
-
 // CallFailure says why an interface that called a peer got no connection.
 type CallFailure uint8
 
@@ -36,21 +34,6 @@ func (c *CallFailureCounts) Total() (sum uint64) {
 		sum += n
 	}
 	return sum
-}
-
-// CallFailureTally counts failures, for drivers. The zero value is ready; it is safe
-// for concurrent use.
-type CallFailureTally [CallFailures]atomic.Uint64
-
-// Add counts one.
-func (t *CallFailureTally) Add(f CallFailure) { t[f].Add(1) }
-
-// Counts returns what has been counted.
-func (t *CallFailureTally) Counts() (c CallFailureCounts) {
-	for f := range t {
-		c[f] = t[f].Load()
-	}
-	return c
 }
 
 // Caller is an Interface that calls peers, and knows why it got no connection.

@@ -8,8 +8,6 @@
 // Tx and Rx describe a message so that no byte of it needs to be copied, and so
 // that a driver that moves payload by RDMA can do so.
 //
-// BoundedLog is how all of them log what peers can make happen again and again.
-//
-// The package holds no goroutines, but for a BoundedLog's timer. Package lnd/lndtest is the conformance
+// The package runs no goroutine. Package lnd/lndtest is the conformance
 // suite that every driver runs.
 package lnd

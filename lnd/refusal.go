@@ -1,9 +1,6 @@
 package lnd
 
-import (
-	"fmt"
-	"sync/atomic"
-)
+import "fmt"
 
 // Refusal says why an interface turned a caller away: somebody who wanted a
 // connection, and has none.
@@ -60,19 +57,4 @@ func (c *RefusalCounts) Total() (sum uint64) {
 		sum += n
 	}
 	return sum
-}
-
-// RefusalTally counts refusals, for drivers. The zero value is ready; it is safe
-// for concurrent use.
-type RefusalTally [Refusals]atomic.Uint64
-
-// Add counts one.
-func (t *RefusalTally) Add(r Refusal) { t[r].Add(1) }
-
-// Counts returns what has been counted.
-func (t *RefusalTally) Counts() (c RefusalCounts) {
-	for r := range t {
-		c[r] = t[r].Load()
-	}
-	return c
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
@@ -325,7 +325,7 @@ func (d *discoverer) do(a discovery.Action) {
 
 // tell writes a line of the log.
 func (d *discoverer) tell(a discovery.Log) {
-	l := lnd.Line{Level: slog.LevelInfo, Text: a.Text, Of: lnd.AboutPeer(a.Peer)}
+	l := boundedlog.Line{Level: slog.LevelInfo, Text: a.Text, Of: boundedlog.AboutPeer(a.Peer)}
 	if a.Warn {
 		l.Level = slog.LevelWarn
 	}

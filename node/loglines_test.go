@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
@@ -92,7 +93,7 @@ func newTroubled(t *testing.T, rails, peers int) *troubled {
 		for rail := 1; rail < rails; rail++ {
 			h.AddDevice("", troubledNID(rail, k).IP().String())
 		}
-		bounded := lnd.NewBoundedLog(log)
+		bounded := boundedlog.New(log)
 		c := driverConfig()
 		c.Logger = bounded.Logger
 		d, err := simlnd.NewDriver(h, c)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
@@ -110,7 +111,7 @@ func (i *ni) setOpen() {
 		}
 		if err := i.receive(rx); err != nil {
 			// The upcall has returned: the connection is closed from here.
-			i.node.log.Tell(lnd.Line{Level: slog.LevelWarn, Text: "protocol error", Of: lnd.AboutPeer(rx.From.NID)},
+			i.node.log.Tell(boundedlog.Line{Level: slog.LevelWarn, Text: "protocol error", Of: boundedlog.AboutPeer(rx.From.NID)},
 				slog.Any("ni", i.NID), slog.Any("err", err))
 			from := rx.From.NID
 			i.iface.Receive(rx, lnd.Placement{})
@@ -160,7 +161,7 @@ func (i *ni) PeerRestarted(nid lnet.NID) {
 	if !i.open.Load() { // AddNI is still writing what is read here
 		return
 	}
-	i.node.log.Tell(lnd.Line{Level: slog.LevelInfo, Text: "peer restarted", Of: lnd.AboutPeer(nid)}, slog.Any("net", i.net))
+	i.node.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "peer restarted", Of: boundedlog.AboutPeer(nid)}, slog.Any("net", i.net))
 	i.node.lifeOver(i, nid)
 	i.node.doubtOthers(i, nid)
 	i.node.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.Restarted(now, nid) })
@@ -211,7 +212,7 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 	if fatal(s) {
 		level = slog.LevelWarn
 	}
-	n.log.Tell(lnd.Line{Level: level, Text: "link changed", Of: lnd.AboutNI(i.NID)}, slog.Any("link", s), slog.String("cause", i.linkCause()))
+	n.log.Tell(boundedlog.Line{Level: level, Text: "link changed", Of: boundedlog.AboutNI(i.NID)}, slog.Any("link", s), slog.String("cause", i.linkCause()))
 }
 
 // linkCause is why the driver says that the link is down; empty: it is up, or the driver

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node/fault"
@@ -47,7 +48,7 @@ type Config struct {
 // methods are safe for concurrent use.
 type Node struct {
 	pid        lnet.PID
-	log        *lnd.BoundedLog
+	log        *boundedlog.Log
 	start      time.Time // see now
 	numa       *numa.Machine
 	parameters atomic.Pointer[Parameters]
@@ -134,7 +135,7 @@ func New(c Config) (*Node, error) {
 		seed = rand.Uint64()
 	}
 	n := &Node{
-		pid: c.PID, log: lnd.NewBoundedLog(c.Logger), start: time.Now(), numa: c.NUMA,
+		pid: c.PID, log: boundedlog.New(c.Logger), start: time.Now(), numa: c.NUMA,
 		faults: fault.New(seed),
 		slot:   make(chan struct{}, 1), wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}

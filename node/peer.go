@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
@@ -63,7 +63,7 @@ type peerNI struct {
 	// neighbour that did, until it is heard itself.
 	hearsay  atomic.Bool
 	spokenBy atomic.Pointer[peerNI]
-	news     lnd.Meter // of what it tells of others
+	news     limit.Meter // of what it tells of others
 	health   health
 	stats    peerStats
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/memory"
 )
 
@@ -106,7 +107,7 @@ func (i *ni) register(r *memory.Region) {
 		return
 	}
 	if err := r.Register(by); err != nil {
-		i.node.log.Tell(lnd.Line{Level: slog.LevelWarn, Text: "memory is not registered: it will be copied", Of: lnd.AboutNI(i.NID)},
+		i.node.log.Tell(boundedlog.Line{Level: slog.LevelWarn, Text: "memory is not registered: it will be copied", Of: boundedlog.AboutNI(i.NID)},
 			slog.Int("bytes", len(r.Bytes())), slog.Any("err", err))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -344,7 +344,7 @@ func (i *ni) callSilent(since int64) bool {
 		i.blame(DownSilence, false)
 		return false
 	}
-	i.node.log.Tell(lnd.Line{Level: slog.LevelInfo, Text: "nobody pings on the net of this router's NI: it counts as down", Of: lnd.AboutNI(i.NID)})
+	i.node.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "nobody pings on the net of this router's NI: it counts as down", Of: boundedlog.AboutNI(i.NID)})
 	return news
 }
 

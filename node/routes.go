@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
@@ -290,8 +290,8 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 		}
 		r.SingleHop.Store(single)
 		if r.Hops == 1 && !single {
-			n.log.Tell(lnd.Line{
-				Level: slog.LevelWarn, Text: "a route has one hop, but the gateway is not on the net", Of: lnd.AboutPeer(r.Gateway.NID),
+			n.log.Tell(boundedlog.Line{
+				Level: slog.LevelWarn, Text: "a route has one hop, but the gateway is not on the net", Of: boundedlog.AboutPeer(r.Gateway.NID),
 			}, slog.Any("net", r.Net))
 		}
 		if symmetric && (r.Hops == 1 || single) {
@@ -348,9 +348,9 @@ func (d *discoverer) setDead(q *peer, dead bool) {
 		return
 	}
 	if dead {
-		d.node.log.Tell(lnd.Line{Level: slog.LevelWarn, Text: "gateway does not answer", Cause: causeGateway, Of: lnd.AboutPeer(v.Primary)})
+		d.node.log.Tell(boundedlog.Line{Level: slog.LevelWarn, Text: "gateway does not answer", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
 	} else {
-		d.node.log.Tell(lnd.Line{Level: slog.LevelInfo, Text: "gateway answers", Cause: causeGateway, Of: lnd.AboutPeer(v.Primary)})
+		d.node.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "gateway answers", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
 	}
 	d.rail(q, v)
 }

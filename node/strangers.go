@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -21,7 +22,7 @@ const (
 // destination of what it wants forwarded, as source of a push that comes through
 // it, as NIDs of a peer beyond newsFree. A destination that is heard afterwards does
 // not count: it is there, and costs what any caller does.
-var newsRate = lnd.Rate{Every: time.Second / 256, Burst: 4096}
+var newsRate = limit.Rate{Every: time.Second / 256, Burst: 4096}
 
 // newsFree is how many new NIDs any peer may name: as many as every node takes.
 const newsFree = lnet.InterfacesMin
@@ -265,7 +266,7 @@ func (d *discoverer) makeRoom() {
 	if n.strangersOver() > -most/8 {
 		s.again = now + roomPause
 	}
-	n.log.Tell(lnd.Line{
+	n.log.Tell(boundedlog.Line{
 		Level: slog.LevelWarn, Text: "too many NIDs of peers that nobody configured: those that were not used for longest are forgotten",
 	}, slog.Int("peer_nis_max", most), slog.Uint64("forgotten", s.forgotten.Load()), slog.Uint64("refused", s.refused.Load()))
 }

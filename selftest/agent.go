@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
@@ -146,7 +146,7 @@ type Agent struct {
 	pingSeq  atomic.Uint32
 	spoilt   atomic.Uint64
 
-	log *lnd.BoundedLog
+	log *boundedlog.Log
 }
 
 // JoinHandler answers the JOIN request of a process, as consoles do. It runs
@@ -158,7 +158,7 @@ type JoinHandler func(from lnet.ProcessID, q *message.JoinRequest) message.JoinR
 // at a time per node.
 func Enable(n *node.Node, c Config) (*Agent, error) {
 	c.complete()
-	a := &Agent{config: c, node: n, ended: make(chan struct{}), log: lnd.NewBoundedLog(c.Logger)}
+	a := &Agent{config: c, node: n, ended: make(chan struct{}), log: boundedlog.New(c.Logger)}
 	a.client = rpc.New(n, rpc.Config{Counters: &a.counters, Wall: c.Wall})
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.features.Store(uint32(message.Supported))

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
@@ -145,7 +145,7 @@ func (a *Agent) stat(q *message.StatRequest) message.StatReply {
 // expire ends a session that its console has left alone (selftest 4.1).
 func (a *Agent) expire() {
 	if a.session != nil {
-		a.log.Tell(lnd.Line{Level: slog.LevelWarn, Text: "selftest: session expired", Of: lnd.AboutPeer(a.session.id.NID.NID())},
+		a.log.Tell(boundedlog.Line{Level: slog.LevelWarn, Text: "selftest: session expired", Of: boundedlog.AboutPeer(a.session.id.NID.NID())},
 			slog.Any("session", a.session.id), slog.String("name", a.session.name.String()), slog.Duration("timeout", a.config.SessionTimeout))
 		a.deactivate()
 	}

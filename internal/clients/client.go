@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/transport/completion"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
@@ -62,7 +62,7 @@ func (c *client) tell(level slog.Level, text string, attrs ...slog.Attr) {
 	program := c.program
 	c.mu.Unlock()
 	log := c.server.log.With("client", c.id, "program", program, "uid", c.process.UID, "gid", c.process.GID)
-	log.Tell(lnd.Line{Level: level, Text: text, Of: lnd.About("pid", strconv.Itoa(int(c.process.PID)))}, attrs...)
+	log.Tell(boundedlog.Line{Level: level, Text: text, Of: boundedlog.About("pid", strconv.Itoa(int(c.process.PID)))}, attrs...)
 }
 
 // cutOff ends the connection, for a reason that the client is told of: the first one. When it

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
@@ -52,7 +52,7 @@ func TestClientsLeaveDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 		held = append(held, f)
-		if lnd.CheckClientDescriptor(int(f.Fd())+2) != nil { // one is left below
+		if limit.CheckClientDescriptor(int(f.Fd())+2) != nil { // one is left below
 			break
 		}
 	}

@@ -13,7 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
@@ -41,7 +42,7 @@ type Server struct {
 	monotonic uint64
 
 	lookout lookout
-	log     *lnd.BoundedLog
+	log     *boundedlog.Log
 	work    sync.WaitGroup // connections
 
 	mu        sync.Mutex // guards the rest
@@ -63,7 +64,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config: c, began: time.Now(), log: lnd.NewBoundedLog(c.Logger), gone: make(chan struct{}),
+		config: c, began: time.Now(), log: boundedlog.New(c.Logger), gone: make(chan struct{}),
 		listeners: make(map[Listener]struct{}), clients: make(map[uint64]*client),
 		past: make(map[string]*tally), turns: make(turns), longestTurn: time.Second,
 	}
@@ -126,7 +127,7 @@ func (s *Server) Serve(l Listener) error {
 			return nil
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOBUFS):
 			// Who is connected goes on, and may make room.
-			s.log.Tell(lnd.Line{Level: slog.LevelError, Text: "a client cannot be accepted"}, slog.Any("err", err))
+			s.log.Tell(boundedlog.Line{Level: slog.LevelError, Text: "a client cannot be accepted"}, slog.Any("err", err))
 			select {
 			case <-time.After(slow):
 			case <-s.context.Done():
@@ -147,7 +148,7 @@ func acceptOne(l Listener) (*net.UnixConn, error) {
 	raw, err := conn.SyscallConn()
 	if err == nil {
 		var full error
-		err = raw.Control(func(fd uintptr) { full = lnd.CheckClientDescriptor(int(fd)) })
+		err = raw.Control(func(fd uintptr) { full = limit.CheckClientDescriptor(int(fd)) })
 		err = errors.Join(err, full)
 	}
 	if err != nil {
@@ -180,7 +181,7 @@ func (s *Server) accept(conn *net.UnixConn) {
 		w, err = newSocket(conn)
 	}
 	if err != nil {
-		s.log.Tell(lnd.Line{Level: slog.LevelError, Text: "who has connected cannot be found out"}, slog.Any("err", err))
+		s.log.Tell(boundedlog.Line{Level: slog.LevelError, Text: "who has connected cannot be found out"}, slog.Any("err", err))
 		_ = conn.Close()
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/completion"
@@ -78,7 +78,7 @@ func newTM(c *client, a transport.Address, entries int) (*tm, shm.Files, error) 
 		return nil, files, err
 	}
 	for _, fd := range []int{files.Ring, files.Submissions, files.Completions} {
-		if err := lnd.CheckClientDescriptor(fd); err != nil {
+		if err := limit.CheckClientDescriptor(fd); err != nil {
 			files.Close()
 			_ = ring.Close()
 			return nil, files, err

@@ -174,7 +174,7 @@ func (m *messages) entry(n *ast.CallExpr) {
 	}
 }
 
-// line is a lnd.Line.
+// line is a boundedlog.Line.
 func (m *messages) line(n *ast.CompositeLit) {
 	var level string
 	var text ast.Expr

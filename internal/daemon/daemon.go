@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/internal/metrics"
 	"github.com/lnetd/lnetd/internal/systemd"
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/numa"
 )
@@ -35,7 +35,7 @@ type Daemon struct {
 	config  config.Config
 	drivers Drivers
 	log     *slog.Logger
-	bounded *lnd.BoundedLog // of which log, and those of all tasks, are parts
+	bounded *boundedlog.Log // of which log, and those of all tasks, are parts
 	started time.Time
 	// systemd has started this process, or nobody has; a test listens instead.
 	systemd *systemd.Manager
@@ -69,7 +69,7 @@ type program struct {
 // New returns a daemon that will run with the given configuration, for which the
 // options of the drivers were known, and log to log; nil discards.
 func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
-	bounded := lnd.NewBoundedLog(log)
+	bounded := boundedlog.New(log)
 	d := &Daemon{
 		config: c, drivers: drivers, log: bounded.Logger, bounded: bounded, started: time.Now(), sysfs: os.DirFS("/sys"),
 		systemd: systemd.FromEnvironment(bounded.Logger), loaded: c, configured: c.LogLevel,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/numa"
@@ -198,8 +198,8 @@ func (t *nodeTask) checkGateways(ctx context.Context) error {
 	for nid := range t.gateways() {
 		wg.Go(func() {
 			if _, err := t.Discover(ctx, nid, false); err != nil {
-				lnd.NewBoundedLog(t.log).Tell(lnd.Line{
-					Level: slog.LevelWarn, Text: "gateway does not answer: its routes are down", Of: lnd.AboutPeer(nid),
+				boundedlog.New(t.log).Tell(boundedlog.Line{
+					Level: slog.LevelWarn, Text: "gateway does not answer: its routes are down", Of: boundedlog.AboutPeer(nid),
 				}, slog.Any("cause", err))
 			}
 		})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -112,7 +112,7 @@ func (e *engines) retry(ctx context.Context, n *node.Node) (some bool) {
 		if err == nil {
 			some = true
 		} else if l.waits = err; err.Error() != before {
-			lnd.NewBoundedLog(e.log).Tell(lnd.Line{Level: slog.LevelWarn, Text: textWaits, Of: lnd.About("ni", l.String())},
+			boundedlog.New(e.log).Tell(boundedlog.Line{Level: slog.LevelWarn, Text: textWaits, Of: boundedlog.About("ni", l.String())},
 				slog.String("cause", causeOf(err)))
 		}
 		e.mu.Lock()
@@ -185,7 +185,7 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 		err = t.apply(ctx, config.Diff(&have, &want), true)
 	}
 	if err != nil {
-		lnd.NewBoundedLog(t.log).Tell(lnd.Line{ // interfaces may come and go
+		boundedlog.New(t.log).Tell(boundedlog.Line{ // interfaces may come and go
 			Level: slog.LevelError, Text: "the NIs that the rules for this site give cannot be added",
 		}, slog.Any("err", err))
 		return false

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/limit"
 )
 
 // Bounds on connections, which scrapers may keep between their scrapes.
@@ -67,7 +67,7 @@ func (c *connections) enter(conn net.Conn) *connection {
 		}
 	}
 	crowded := count > connectionsPerAddress
-	if !crowded && len(c.list) <= min(connectionsAtOnce, lnd.DescriptorReserve()/4) {
+	if !crowded && len(c.list) <= min(connectionsAtOnce, limit.DescriptorReserve()/4) {
 		return nil
 	}
 	k := slices.IndexFunc(c.list, func(o *connection) bool { return o.idle && (!crowded || own(o)) })
@@ -91,5 +91,5 @@ func addressOf(hostPort string) string {
 	if err != nil {
 		return hostPort
 	}
-	return lnd.SourceOf(a.Addr()).String()
+	return limit.SourceOf(a.Addr()).String()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 )
 
 // serveGuarded has s serve l with the TLS and the passwords of a web-config.yml.
@@ -27,7 +27,7 @@ func serveGuarded(l net.Listener, s *http.Server, webConfig string, log *slog.Lo
 	if b, ok := s.Handler.(*bounded); ok { // its bounds hold for all of it
 		bounds, s.Handler = &b.scrapers, b.next
 	}
-	told := lnd.NewBoundedLog(log)
+	told := boundedlog.New(log)
 	defer told.End()
 	complaints := slog.New(toolkitLog{told.With("address", l.Addr().String())})
 	s.ErrorLog = slog.NewLogLogger(serverLog{told.Handler(), told, webConfig}, slog.LevelDebug)
@@ -142,7 +142,7 @@ func certificates(webConfig, text, file string) (list []*x509.Certificate, _ err
 
 // toolkitLog is a handler for the toolkit's logger: what it tells as it begins is left out,
 // and what a client can have it tell again and again has a line a minute.
-type toolkitLog struct{ *lnd.BoundedLog }
+type toolkitLog struct{ *boundedlog.Log }
 
 // Enabled implements slog.Handler.
 func (h toolkitLog) Enabled(ctx context.Context, l slog.Level) bool {
@@ -156,7 +156,7 @@ func (h toolkitLog) Handle(_ context.Context, r slog.Record) error {
 		attrs = append(attrs, a)
 		return true
 	})
-	h.Tell(lnd.Line{Level: slog.LevelWarn, Text: "metrics are served with errors"}, attrs...)
+	h.Tell(boundedlog.Line{Level: slog.LevelWarn, Text: "metrics are served with errors"}, attrs...)
 	return nil
 }
 
@@ -177,7 +177,7 @@ func (h toolkitLog) WithGroup(string) slog.Handler { return h }
 // they do with a client that is wrong. So a handshake that fails is a reason to look.
 type serverLog struct {
 	slog.Handler
-	told      *lnd.BoundedLog
+	told      *boundedlog.Log
 	webConfig string
 }
 
@@ -188,7 +188,7 @@ func (serverLog) Enabled(context.Context, slog.Level) bool { return true }
 func (h serverLog) Handle(ctx context.Context, r slog.Record) error {
 	if strings.Contains(r.Message, "TLS handshake error") {
 		if _, err := CheckWebConfig(h.webConfig, r.Time); err != nil {
-			h.told.Tell(lnd.Line{Level: slog.LevelError, Text: "metrics are refused to everybody until their web_config is right"},
+			h.told.Tell(boundedlog.Line{Level: slog.LevelError, Text: "metrics are refused to everybody until their web_config is right"},
 				slog.Any("err", err))
 		}
 	}

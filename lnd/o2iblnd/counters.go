@@ -5,6 +5,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -14,7 +15,7 @@ type counters struct {
 	connects        atomic.Uint64 // connections that we called for
 	connectFailures atomic.Uint64 // rows of attempts that failed
 	accepts         atomic.Uint64 // connections that peers called for
-	refused         lnd.RefusalTally
+	refused         peering.RefusalTally
 	closes          atomic.Uint64 // connections that have ended, also those that never were
 	peersDown       atomic.Uint64
 	peersRestarted  atomic.Uint64

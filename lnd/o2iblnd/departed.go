@@ -1,8 +1,8 @@
 package o2iblnd
 
 import (
-	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -13,7 +13,7 @@ const rememberedPeers = 8192
 // departed remembers peers that have left an interface's table, so that one that comes
 // back with another incarnation is known to have restarted. The zero value remembers nobody.
 type departed struct {
-	peers lnd.Generations[lnet.NID, past]
+	peers peering.Generations[lnet.NID, past]
 }
 
 type past struct {

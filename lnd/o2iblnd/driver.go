@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -20,7 +23,7 @@ import (
 // registered with them, and the listeners, which interfaces with one address share.
 type Driver struct {
 	config  Config
-	log     *lnd.BoundedLog
+	log     *boundedlog.Log
 	workers int // completion queues that are worth having
 
 	// group counts the goroutines of the channel and of devices.
@@ -33,7 +36,7 @@ type Driver struct {
 	opening  sync.Mutex    // a device is being opened or closed
 	lastTime uint64        // the last incarnation
 
-	interfaces lnd.Interfaces[*Interface]
+	interfaces peering.Interfaces[*Interface]
 
 	mu        sync.Mutex // guards the rest
 	listeners map[netip.AddrPort]*listener
@@ -55,7 +58,7 @@ func New(c Config) (*Driver, error) {
 	}
 	return &Driver{
 		config:    c,
-		log:       lnd.NewBoundedLog(c.Logger),
+		log:       boundedlog.New(c.Logger),
 		workers:   runtime.GOMAXPROCS(0),
 		listeners: make(map[netip.AddrPort]*listener),
 		devices:   make(map[verbs.Device]*device),
@@ -149,14 +152,14 @@ func (d *Driver) newInterface(c *lnd.Config, addr netip.Addr, name string) (*Int
 		sources: make(map[netip.Addr]int),
 		regs:    make(map[*registration]struct{}),
 		kept:    make(chan struct{}),
-		claims:  lnd.Claims{Rate: lnd.ClaimRate},
+		claims:  limit.Claims{Rate: limit.ClaimRate},
 	}
 	i.keeper.wake = make(chan struct{}, 1)
 	i.out.i = i
 	i.options.Store(&o)
 	log := d.log
 	if c.Logger != nil {
-		log = lnd.NewBoundedLog(c.Logger)
+		log = boundedlog.New(c.Logger)
 	}
 	i.log = log.With("nid", i.nid.String())
 	i.ctx, i.cancel = context.WithCancel(context.Background())

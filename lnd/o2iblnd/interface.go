@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
@@ -23,7 +25,7 @@ type Interface struct {
 	device   string
 	upper    lnd.Upper
 	tunables lnd.Tunables
-	log      *lnd.BoundedLog
+	log      *boundedlog.Log
 	stamp    uint64 // the incarnation (o2iblnd 2.2)
 	options  atomic.Pointer[options]
 
@@ -52,7 +54,7 @@ type Interface struct {
 	peers    map[lnet.NID]*peer
 	departed departed
 	sources  map[netip.Addr]int // connections that were called for, by where from
-	claims   lnd.Claims
+	claims   limit.Claims
 	hungry   []hungry
 	regs     map[*registration]struct{}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -35,7 +36,7 @@ func (i *Interface) lookAtLink() {
 	before := *i.downCause.Swap(&cause)
 	if lnd.LinkState(i.link.Swap(uint32(state))) == state {
 		if cause != before {
-			i.log.Tell(lnd.Line{Level: slog.LevelInfo, Text: "link is still down", Of: lnd.AboutNI(i.nid)}, slog.String("cause", cause))
+			i.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "link is still down", Of: boundedlog.AboutNI(i.nid)}, slog.String("cause", cause))
 		}
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -123,7 +124,7 @@ func (p *peer) live() *conn {
 
 // say tells something of the peer's connections.
 func (p *peer) say(level slog.Level, text string, attrs ...slog.Attr) {
-	p.i.log.Tell(lnd.Line{Level: level, Text: text, Cause: "connections", Of: lnd.AboutPeer(p.nid)}, attrs...)
+	p.i.log.Tell(boundedlog.Line{Level: level, Text: text, Cause: "connections", Of: boundedlog.AboutPeer(p.nid)}, attrs...)
 }
 
 // lonely tells that there is neither a connection nor an attempt. p.mu is held.

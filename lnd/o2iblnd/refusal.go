@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -47,7 +48,7 @@ func (d *Driver) refused(i *Interface, from netip.Addr, err error) {
 	if i != nil {
 		i.counters.refused.Add(reason)
 	}
-	l := lnd.Line{Level: slog.LevelInfo, Text: "caller refused", Of: lnd.AboutCaller(from)}
+	l := boundedlog.Line{Level: slog.LevelInfo, Text: "caller refused", Of: boundedlog.AboutCaller(from)}
 	if ordinary(reason) {
 		l.Level = slog.LevelDebug
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -90,11 +92,11 @@ func (a *acceptor) accept() {
 			return
 		}
 		if err != nil {
-			a.d.log.Tell(lnd.Line{
-				Level: slog.LevelWarn, Text: "accept failed", Of: lnd.About("listener", a.listener.Addr().String()),
+			a.d.log.Tell(boundedlog.Line{
+				Level: slog.LevelWarn, Text: "accept failed", Of: boundedlog.About("listener", a.listener.Addr().String()),
 			}, slog.Any("cause", err))
 			a.d.halfOpen.evict()
-			if full := (*lnd.DescriptorError)(nil); !errors.As(err, &full) { // else there was a connection, which is closed
+			if full := (*limit.DescriptorError)(nil); !errors.As(err, &full) { // else there was a connection, which is closed
 				<-time.After(acceptPause)
 			}
 			continue

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -15,7 +16,7 @@ import (
 // calls by each as if it were a node, then it must wait, whatever it calls by; other
 // networks, and hosts of IPv4, need not.
 func TestANetworkIsOneSource(t *testing.T) {
-	i := &Interface{claims: lnd.Claims{Rate: lnd.ClaimRate}, hosts: lnd.Claims{Rate: hostRate}}
+	i := &Interface{claims: limit.Claims{Rate: limit.ClaimRate}, hosts: limit.Claims{Rate: hostRate}}
 	now := time.Now()
 	calls := func(tries int, address func(k int) netip.Addr, nid func(netip.Addr) netip.Addr) (n int) {
 		for k := range tries {
@@ -36,8 +37,8 @@ func TestANetworkIsOneSource(t *testing.T) {
 	if n := calls(2*hostRate.Burst, in(1), own); n != hostRate.Burst {
 		t.Errorf("%d callers of a network, want %d", n, hostRate.Burst)
 	}
-	if n := calls(2*lnd.ClaimRate.Burst, in(1), other); n != lnd.ClaimRate.Burst {
-		t.Errorf("%d that claim NIDs, want %d", n, lnd.ClaimRate.Burst)
+	if n := calls(2*limit.ClaimRate.Burst, in(1), other); n != limit.ClaimRate.Burst {
+		t.Errorf("%d that claim NIDs, want %d", n, limit.ClaimRate.Burst)
 	}
 	if n := calls(10000, in(2), own); n != 10000 {
 		t.Errorf("%d of 10000 nodes of another network", n)
@@ -57,7 +58,7 @@ func TestANetworkIsOneSource(t *testing.T) {
 func TestACallerWithManyNIDs(t *testing.T) {
 	n := start(t, nil)
 	n.mu.Lock()
-	n.claims.Rate = lnd.Rate{Every: time.Hour, Burst: 3}
+	n.claims.Rate = limit.Rate{Every: time.Hour, Burst: 3}
 	n.mu.Unlock()
 	evil, good := newPuppet(n), newPuppet(n)
 	claim := func(k int) *wire {

@@ -4,15 +4,16 @@ import (
 	"sync/atomic"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/peering"
 )
 
 // counters are what an interface counts; the ledger knows the bytes.
 type counters struct {
-	connects         atomic.Uint64        // connections that we opened
-	connectFailures  atomic.Uint64        // hard failures of attempts to connect
-	callFailures     lnd.CallFailureTally // of those, by reason
-	accepts          atomic.Uint64        // connections that peers opened
-	refused          lnd.RefusalTally
+	connects         atomic.Uint64            // connections that we opened
+	connectFailures  atomic.Uint64            // hard failures of attempts to connect
+	callFailures     peering.CallFailureTally // of those, by reason
+	accepts          atomic.Uint64            // connections that peers opened
+	refused          peering.RefusalTally
 	closes           atomic.Uint64 // connections closed
 	peersDown        atomic.Uint64 // peers lost
 	peersRestarted   atomic.Uint64 // new lives of peers

@@ -3,7 +3,7 @@ package socklnd
 import (
 	"time"
 
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -26,8 +26,8 @@ const (
 // forgotten with no more names than it has addresses. The zero value remembers
 // nobody.
 type departed struct {
-	home, claimed lnd.Generations[lnet.NID, protocol.Lives]
-	failed        lnd.Generations[lnet.ProcessID, protocol.Backoff]
+	home, claimed peering.Generations[lnet.NID, protocol.Lives]
+	failed        peering.Generations[lnet.ProcessID, protocol.Backoff]
 }
 
 // keep remembers a peer that leaves; none that has never been met, nor a process

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/limit"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -20,7 +23,7 @@ import (
 // themselves.
 type Driver struct {
 	config Config
-	log    *lnd.BoundedLog
+	log    *boundedlog.Log
 
 	// group counts the goroutines of the acceptors.
 	group sync.WaitGroup
@@ -28,7 +31,7 @@ type Driver struct {
 	// and those that are on their way out.
 	welcoming chan struct{}
 
-	interfaces lnd.Interfaces[*Interface]
+	interfaces peering.Interfaces[*Interface]
 	halfOpen   halfOpen
 
 	mu        sync.Mutex // guards the rest
@@ -52,7 +55,7 @@ func New(c Config) (*Driver, error) {
 	}
 	return &Driver{
 		config:    c,
-		log:       lnd.NewBoundedLog(c.Logger),
+		log:       boundedlog.New(c.Logger),
 		listeners: make(map[netip.AddrPort]*acceptor),
 		welcoming: make(chan struct{}, 2*c.MaxHalfOpen),
 		halfOpen:  newHalfOpen(c.MaxHalfOpen, c.MaxHalfOpenPerSource),
@@ -200,14 +203,14 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		doubts:      make(chan struct{}, 1),
 		peers:       make(map[lnet.ProcessID]*peer),
 		sources:     make(map[netip.Addr]int),
-		claims:      lnd.Claims{Rate: lnd.ClaimRate},
-		hosts:       lnd.Claims{Rate: hostRate},
+		claims:      limit.Claims{Rate: limit.ClaimRate},
+		hosts:       limit.Claims{Rate: hostRate},
 	}
 	i.index.Store(int64(dev.Index))
 	i.options.Store(&o)
 	log := d.log
 	if c.Logger != nil {
-		log = lnd.NewBoundedLog(c.Logger)
+		log = boundedlog.New(c.Logger)
 	}
 	i.log = log.With("nid", i.nid.String())
 	i.device.Store(&dev.Name)

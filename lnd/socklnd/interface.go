@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -22,7 +24,7 @@ type Interface struct {
 	index    atomic.Int64           // of the device, 0: not known
 	upper    lnd.Upper
 	tunables lnd.Tunables
-	log      *lnd.BoundedLog
+	log      *boundedlog.Log
 	// incarnation tells the lives of the NI apart; every connection of one
 	// life carries the same (socklnd 6).
 	incarnation uint64
@@ -53,8 +55,8 @@ type Interface struct {
 	// departed are peers that have left the table.
 	departed departed
 	sources  map[netip.Addr]int // connections by remote address
-	claims   lnd.Claims         // of NIDs that are not the caller's own
-	hosts    lnd.Claims         // of those that are, over IPv6
+	claims   limit.Claims       // of NIDs that are not the caller's own
+	hosts    limit.Claims       // of those that are, over IPv6
 }
 
 var (

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -34,7 +35,7 @@ func (i *Interface) checkLink() {
 	before := *i.downCause.Swap(&cause)
 	if lnd.LinkState(i.link.Swap(uint32(state))) == state {
 		if cause != before {
-			i.log.Tell(lnd.Line{Level: slog.LevelInfo, Text: "link is still down", Of: lnd.AboutNI(i.nid)}, slog.String("cause", cause))
+			i.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "link is still down", Of: boundedlog.AboutNI(i.nid)}, slog.String("cause", cause))
 		}
 		return
 	}
@@ -76,7 +77,7 @@ func (i *Interface) follow(dev Device) {
 		return
 	}
 	i.device.Store(&dev.Name)
-	i.log.Tell(lnd.Line{Level: slog.LevelInfo, Text: "device was renamed", Of: lnd.AboutNI(i.nid)},
+	i.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "device was renamed", Of: boundedlog.AboutNI(i.nid)},
 		slog.String("from", old), slog.String("to", dev.Name))
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -268,7 +269,7 @@ func (p *peer) fail(c *conn, cause error) {
 
 // say logs what becomes of the connections with the peer: all that is one cause.
 func (p *peer) say(level slog.Level, text string, attrs ...slog.Attr) {
-	p.i.log.Tell(lnd.Line{Level: level, Text: text, Cause: "connections", Of: lnd.AboutPeer(p.id.NID)}, attrs...)
+	p.i.log.Tell(boundedlog.Line{Level: level, Text: text, Cause: "connections", Of: boundedlog.AboutPeer(p.id.NID)}, attrs...)
 }
 
 // accepted ends what callerFor began. Where it came to nothing, or to a

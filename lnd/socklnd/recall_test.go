@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
@@ -90,7 +91,7 @@ func (e endings) Sent(m *lnd.Tx, err error) { e[m] = err }
 // batchOf is a connection on which these messages and cookies are queued.
 func batchOf(s Stream, cookies int, ms ...*lnd.Tx) *conn {
 	c := DefaultConfig()
-	i := &Interface{driver: &Driver{config: c}, log: lnd.NewBoundedLog(nil)}
+	i := &Interface{driver: &Driver{config: c}, log: boundedlog.New(nil)}
 	p := &peer{i: i}
 	p.set.Store(emptySet)
 	o := newConn(p, s, protocol.BulkOut, protocol.V3, binary.LittleEndian)

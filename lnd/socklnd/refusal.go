@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -100,7 +101,7 @@ func (a *acceptor) refused(i *Interface, s Stream, err error) {
 		i.counters.refused.Add(reason)
 	}
 	remote := s.RemoteAddr()
-	l := lnd.Line{Level: slog.LevelInfo, Text: "caller refused", Of: lnd.AboutCaller(remote.Addr())}
+	l := boundedlog.Line{Level: slog.LevelInfo, Text: "caller refused", Of: boundedlog.AboutCaller(remote.Addr())}
 	if ordinary(reason) {
 		l.Level = slog.LevelDebug
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -84,7 +85,7 @@ var refusalCases = []struct {
 	}},
 	{"by one NID too many", lnd.RefusedClaims, nil, func(p *puppet) {
 		p.node.mu.Lock()
-		p.node.claims.Rate = lnd.Rate{Every: time.Hour}
+		p.node.claims.Rate = limit.Rate{Every: time.Hour}
 		p.node.mu.Unlock()
 		w := p.dial()
 		h := p.hello(protocol.Control)

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/limit"
 )
 
 // hostStream is a TCP socket. It reads and writes with one readv or writev a
@@ -45,7 +45,7 @@ const maxVector = 1024
 func newHostStream(c *net.TCPConn) (*hostStream, error) {
 	raw, err := c.SyscallConn()
 	if err == nil {
-		err = control(raw, lnd.CheckDescriptor)
+		err = control(raw, limit.CheckDescriptor)
 	}
 	if err != nil {
 		_ = c.Close()

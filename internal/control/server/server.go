@@ -12,7 +12,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/httpd"
-	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/limit"
 )
 
 // Bounds of the server. Clients are local and trusted to some degree, but a
@@ -42,7 +42,7 @@ type Server struct {
 // Serve answers requests on l until ctx is done, then ends the requests under
 // way and returns nil after the last. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	clients := newConnections(cmp.Or(s.most, min(connectionsMax, lnd.DescriptorReserve()/2)), cmp.Or(s.answers, answersMax))
+	clients := newConnections(cmp.Or(s.most, min(connectionsMax, limit.DescriptorReserve()/2)), cmp.Or(s.answers, answersMax))
 	return httpd.Serve(ctx, l, &http.Server{
 		Handler:           s.Handler(),
 		ConnContext:       clients.opened,

@@ -1,4 +1,4 @@
-package lnd
+package peering
 
 // Generations are a memory in two parts, without a clock: when the young one is full the
 // old one is given up and the young one is the old one. So at least the last entries are

@@ -1,4 +1,4 @@
-package lnd
+package limit
 
 import (
 	"net/netip"

@@ -1,4 +1,4 @@
-package lnd
+package peering
 
 import "testing"
 

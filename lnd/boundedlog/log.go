@@ -1,16 +1,18 @@
-package lnd
+package boundedlog
 
 import (
 	"context"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/lnetd/lnetd/lnd/limit"
 )
 
-// boundedDebug is what is written at debug, beyond a burst.
-var boundedDebug = Rate{Every: time.Second / 100, Burst: 1000}
+// debugRate is what is written at debug, beyond a burst.
+var debugRate = limit.Rate{Every: time.Second / 100, Burst: 1000}
 
-// BoundedLog is a logger that stays bounded whatever peers do. What others can make
+// Log is a logger that stays bounded whatever peers do. What others can make
 // happen again and again is written with Tell: of each cause and subject a line a
 // minute, two if the second is worse; and of each cause three lines a minute at most,
 // of which one may be about many subjects. What was not written is counted, and told as "more" with a later line,
@@ -24,10 +26,10 @@ var boundedDebug = Rate{Every: time.Second / 100, Burst: 1000}
 //
 // It may be used concurrently. It starts no goroutine, but a timer while there is
 // something to tell, which End stops.
-type BoundedLog struct {
+type Log struct {
 	*slog.Logger
 
-	core  *boundedCore
+	core  *core
 	owner bool
 }
 
@@ -42,10 +44,10 @@ type Line struct {
 	Of    Subject
 }
 
-// boundedCore is what the loggers that come of one have in common.
-type boundedCore struct {
+// core is what the loggers that come of one have in common.
+type core struct {
 	begin   time.Time
-	debug   Meter
+	debug   limit.Meter
 	running sync.WaitGroup // the timer, from when it is set until it has run
 
 	mu     sync.Mutex // guards the rest; not held while something is written
@@ -56,29 +58,29 @@ type boundedCore struct {
 	ended  bool
 }
 
-// NewBoundedLog returns a log that writes to l; nil discards. If l came out of a
-// BoundedLog itself they are bounded together, and that one's End counts.
-func NewBoundedLog(l *slog.Logger) *BoundedLog {
+// New returns a log that writes to l; nil discards. If l came out of a
+// Log itself they are bounded together, and that one's End counts.
+func New(l *slog.Logger) *Log {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
 	}
-	if h, ok := l.Handler().(boundedHandler); ok {
-		return &BoundedLog{Logger: l, core: h.core}
+	if h, ok := l.Handler().(handler); ok {
+		return &Log{Logger: l, core: h.core}
 	}
-	c := &boundedCore{begin: time.Now()}
-	return &BoundedLog{Logger: slog.New(boundedHandler{Handler: l.Handler(), core: c}), core: c, owner: true}
+	c := &core{begin: time.Now()}
+	return &Log{Logger: slog.New(handler{Handler: l.Handler(), core: c}), core: c, owner: true}
 }
 
 // With returns a log whose lines have further attributes, bounded together with b.
-func (b *BoundedLog) With(args ...any) *BoundedLog {
-	return &BoundedLog{Logger: b.Logger.With(args...), core: b.core}
+func (b *Log) With(args ...any) *Log {
+	return &Log{Logger: b.Logger.With(args...), core: b.core}
 }
 
 // Tell writes a line, or counts it. At most eight attributes are kept of a line that
 // is told later. A line that is not written costs no allocation, if its attributes
 // do not: errors and strings that are there already.
-func (b *BoundedLog) Tell(l Line, attrs ...slog.Attr) {
-	h, _ := b.Handler().(boundedHandler) // it always is one
+func (b *Log) Tell(l Line, attrs ...slog.Attr) {
+	h, _ := b.Handler().(handler) // it always is one
 	if !h.Handler.Enabled(context.Background(), l.Level) {
 		return
 	}
@@ -109,7 +111,7 @@ func (b *BoundedLog) Tell(l Line, attrs ...slog.Attr) {
 }
 
 // detail writes a line at debug.
-func (b *BoundedLog) detail(h boundedHandler, l *Line, attrs []slog.Attr) {
+func (b *Log) detail(h handler, l *Line, attrs []slog.Attr) {
 	if missed, pass := b.core.detail(); pass {
 		write(h.Handler, withMissed(newRecord(l, true, attrs), missed))
 	}
@@ -118,7 +120,7 @@ func (b *BoundedLog) detail(h boundedHandler, l *Line, attrs []slog.Attr) {
 // End tells what was not told yet, and returns when nothing of the log runs any
 // more; a log that is bounded together with another leaves both to that one. What
 // is told afterwards is bounded too, but what is not written then stays unknown.
-func (b *BoundedLog) End() {
+func (b *Log) End() {
 	if !b.owner {
 		return
 	}
@@ -135,10 +137,10 @@ func (b *BoundedLog) End() {
 }
 
 // now is the clock of causes.
-func (c *boundedCore) now() time.Duration { return time.Since(c.begin) + 1 }
+func (c *core) now() time.Duration { return time.Since(c.begin) + 1 }
 
 // arm has the timer run when there is something to do. mu is held.
-func (c *boundedCore) arm(now time.Duration) {
+func (c *core) arm(now time.Duration) {
 	due := c.causes.due
 	if due == c.set || c.ended {
 		return
@@ -157,7 +159,7 @@ func (c *boundedCore) arm(now time.Duration) {
 }
 
 // disarm stops the timer; one that runs already finds nothing to do. mu is held.
-func (c *boundedCore) disarm() {
+func (c *core) disarm() {
 	if c.set != 0 && c.timer.Stop() {
 		c.running.Done()
 	}
@@ -165,7 +167,7 @@ func (c *boundedCore) disarm() {
 }
 
 // expire is what the timer does.
-func (c *boundedCore) expire() {
+func (c *core) expire() {
 	defer c.running.Done()
 	c.mu.Lock()
 	var late []report
@@ -181,10 +183,10 @@ func (c *boundedCore) expire() {
 }
 
 // detail tells whether a line at debug may be written, and then how many were not.
-func (c *boundedCore) detail() (missed uint64, pass bool) {
+func (c *core) detail() (missed uint64, pass bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.debug.Take(boundedDebug, int64(c.now()), 1) {
+	if !c.debug.Take(debugRate, int64(c.now()), 1) {
 		c.missed++
 		return 0, false
 	}
@@ -237,15 +239,15 @@ func write(h slog.Handler, r slog.Record) {
 // rounded is a duration as somebody wants to read it.
 func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-// boundedHandler marks the loggers of a BoundedLog, and bounds what is written at
+// handler marks the loggers of a Log, and bounds what is written at
 // debug without Tell.
-type boundedHandler struct {
+type handler struct {
 	slog.Handler
-	core *boundedCore
+	core *core
 }
 
 // Handle implements slog.Handler.
-func (h boundedHandler) Handle(ctx context.Context, r slog.Record) error {
+func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelInfo {
 		missed, pass := h.core.detail()
 		if !pass {
@@ -267,13 +269,13 @@ func withMissed(r slog.Record, missed uint64) slog.Record {
 }
 
 // WithAttrs implements slog.Handler.
-func (h boundedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	h.Handler = h.Handler.WithAttrs(attrs)
 	return h
 }
 
 // WithGroup implements slog.Handler.
-func (h boundedHandler) WithGroup(name string) slog.Handler {
+func (h handler) WithGroup(name string) slog.Handler {
 	h.Handler = h.Handler.WithGroup(name)
 	return h
 }

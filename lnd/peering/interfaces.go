@@ -1,9 +1,10 @@
-package lnd
+package peering
 
 import (
 	"fmt"
 	"sync"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -15,15 +16,15 @@ type Interfaces[I any] struct {
 	open   map[lnet.NID]I
 }
 
-// Enter adds one; ErrExists if there is one with the NID, ErrClosed after Close.
+// Enter adds one; lnd.ErrExists if there is one with the NID, lnd.ErrClosed after Close.
 func (t *Interfaces[I]) Enter(nid lnet.NID, i I) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return ErrClosed
+		return lnd.ErrClosed
 	}
 	if _, exists := t.open[nid]; exists {
-		return fmt.Errorf("nid %s: %w", nid, ErrExists)
+		return fmt.Errorf("nid %s: %w", nid, lnd.ErrExists)
 	}
 	if t.open == nil {
 		t.open = make(map[lnet.NID]I)

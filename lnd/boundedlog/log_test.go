@@ -1,4 +1,4 @@
-package lnd
+package boundedlog
 
 import (
 	"bytes"
@@ -20,10 +20,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// textLog is a BoundedLog and what it has written, without times.
-func textLog(level slog.Level) (*BoundedLog, *bytes.Buffer) {
+// textLog is a Log and what it has written, without times.
+func textLog(level slog.Level) (*Log, *bytes.Buffer) {
 	var out bytes.Buffer
-	return NewBoundedLog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+	return New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
 		Level: level,
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey && groups == nil {
@@ -42,7 +42,7 @@ func linesOf(out *bytes.Buffer) []string {
 // Given a peer that refuses every two seconds and answers in the end, when nothing
 // further happens, then there is a line a minute that tells how many there were,
 // and the last one says how it ended.
-func TestBoundedLogTells(t *testing.T) {
+func TestLogTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelInfo)
 		defer b.End()
@@ -69,7 +69,7 @@ func TestBoundedLogTells(t *testing.T) {
 // Given a switch that dies, with hundreds of peers behind it that are tried again
 // every ten seconds, when ten minutes have passed, then the first few have a line
 // each, and the others one a minute together, which names some.
-func TestBoundedLogOfManyPeers(t *testing.T) {
+func TestLogOfManyPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelInfo)
 		for range 60 {
@@ -113,7 +113,7 @@ func eventsOf(t *testing.T, lines []string) (n int) {
 
 // Given callers from a million addresses, when each comes once within an hour, then
 // memory and log stay small, and all are accounted for.
-func TestBoundedLogOfStrangers(t *testing.T) {
+func TestLogOfStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelInfo)
 		const callers = 1_000_000
@@ -142,7 +142,7 @@ func TestBoundedLogOfStrangers(t *testing.T) {
 
 // Given lines at debug, when there are very many, then those beyond the bound are
 // counted, with Tell and without; what is below the level costs no place.
-func TestBoundedLogAtDebug(t *testing.T) {
+func TestLogAtDebug(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelDebug)
 		defer b.End()
@@ -152,10 +152,10 @@ func TestBoundedLogAtDebug(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		b.Debug("message dropped")
-		if n := len(linesOf(out)); n != boundedDebug.Burst+1 {
+		if n := len(linesOf(out)); n != debugRate.Burst+1 {
 			t.Errorf("%d lines", n)
 		}
-		if want := fmt.Sprintf("not_logged=%d\n", 100_000-boundedDebug.Burst); !strings.HasSuffix(out.String(), want) {
+		if want := fmt.Sprintf("not_logged=%d\n", 100_000-debugRate.Burst); !strings.HasSuffix(out.String(), want) {
 			t.Errorf("the last line is %q, want %q in it", out.String()[max(0, out.Len()-200):], want)
 		}
 		warn, out := textLog(slog.LevelWarn)
@@ -170,10 +170,10 @@ func TestBoundedLogAtDebug(t *testing.T) {
 
 // Given two logs of which one came out of the other, when both tell of one cause, then
 // they are bounded together, and the first one's End tells what is left, once.
-func TestBoundedLogsTogether(t *testing.T) {
+func TestLogsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelInfo)
-		other := NewBoundedLog(b.With("nid", "10.0.0.1@tcp").Logger)
+		other := New(b.With("nid", "10.0.0.1@tcp").Logger)
 		l := Line{Level: slog.LevelWarn, Text: "peer does not answer", Cause: "c", Of: About("peer", "a")}
 		b.Tell(l)
 		other.Tell(l)
@@ -191,17 +191,17 @@ func TestBoundedLogsTogether(t *testing.T) {
 		if d := cmp.Diff(want, linesOf(out)); d != "" {
 			t.Error(d)
 		}
-		NewBoundedLog(nil).Tell(l)
+		New(nil).Tell(l)
 	})
 }
 
 // Given events that had no line yet, when the level is raised above them, then they have none
 // any more.
-func TestBoundedLogHeedsTheLevel(t *testing.T) {
+func TestLogObeysItsLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		var level slog.LevelVar
-		b := NewBoundedLog(slog.New(deafToLevels{slog.NewTextHandler(&out, nil), &level}))
+		b := New(slog.New(deafToLevels{slog.NewTextHandler(&out, nil), &level}))
 		l := Line{Level: slog.LevelInfo, Text: "peer restarted", Of: About("peer", "a")}
 		b.Tell(l)
 		b.Tell(l)
@@ -225,7 +225,7 @@ func (h deafToLevels) Enabled(_ context.Context, l slog.Level) bool { return l >
 
 // Given several goroutines that tell while the timer runs, when the log ends among
 // them, then all come to their end.
-func TestBoundedLogAtOnce(t *testing.T) {
+func TestLogAtOnce(t *testing.T) {
 	b, _ := textLog(slog.LevelInfo)
 	var work sync.WaitGroup
 	underway := make(chan struct{})
@@ -250,7 +250,7 @@ func TestBoundedLogAtOnce(t *testing.T) {
 
 // aMinuteOn is as if a minute had passed and the timer had gone off, which after the
 // end it does not.
-func aMinuteOn(c *boundedCore) bool {
+func aMinuteOn(c *core) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
@@ -266,7 +266,7 @@ var texts = []string{"a", "b", "c", "d", "e", "f", "g"}
 
 // A line that is not written costs nothing that is worth it.
 func BenchmarkSuppressed(b *testing.B) {
-	l := NewBoundedLog(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	l := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	defer l.End()
 	of := AboutPeer(nidOf("10.0.0.2@tcp"))
 	tell := func() {
@@ -281,7 +281,7 @@ func BenchmarkSuppressed(b *testing.B) {
 
 // Nor does one below the level.
 func BenchmarkBelow(b *testing.B) {
-	l := NewBoundedLog(slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError})))
+	l := New(slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError})))
 	defer l.End()
 	of := AboutPeer(nidOf("10.0.0.2@tcp"))
 	b.ReportAllocs()

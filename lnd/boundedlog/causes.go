@@ -1,4 +1,4 @@
-package lnd
+package boundedlog
 
 import (
 	"log/slog"
