@@ -334,24 +334,34 @@ func (d *descriptor) check() {
 		}
 		return
 	}
-	if !d.answeredUnlinked() {
-		d.checkBlank()
+	err := d.untaken(d.memory.blank)
+	if err != nil && d.mayHoldAnswer() && d.untaken(d.holdsAnswer) == nil {
+		return
+	}
+	if err != nil {
+		w.violate("%v: beside what was taken, %v", d, err)
 	}
 }
 
-// answeredUnlinked tells whether the memory of a GET without a REPLY holds its answer: over
-// RDMA it comes there by itself, whether or not the MD was unlinked meanwhile.
-func (d *descriptor) answeredUnlinked() bool {
+// mayHoldAnswer tells whether the memory of a GET may hold its answer although no REPLY says so:
+// over RDMA it comes there by itself, whether or not the MD was unlinked meanwhile, or has taken
+// an answer to a former life instead.
+func (d *descriptor) mayHoldAnswer() bool {
 	o := d.op
-	return d.w.verbs.rails != nil && o != nil && !o.never && o.replies+o.stale == 0 &&
-		d.memory.holds(0, o.contentLen, o.content, o.contentFrom) == nil &&
-		d.memory.blank(o.contentLen, d.memory.n-o.contentLen) == nil
+	return d.w.verbs.rails != nil && o != nil && !o.never && o.replies == 0
 }
 
-// checkBlank finds bytes that were written to though no event says so. Ranges
+// holdsAnswer checks that n bytes at an offset are those of the answer, and blank behind it.
+func (d *descriptor) holdsAnswer(at, n int) error {
+	o := d.op
+	inside := min(max(o.contentLen-at, 0), n)
+	return errors.Join(d.memory.holds(at, inside, o.content, o.contentFrom+at), d.memory.blank(at+inside, n-inside))
+}
+
+// untaken checks each range of which no event says that it was written to. Ranges
 // that were taken may overlap: an MD that takes an answer to a former life may
 // take its own besides.
-func (d *descriptor) checkBlank() {
+func (d *descriptor) untaken(check func(at, n int) error) error {
 	for at := 0; at < d.memory.n; {
 		end, next := at, d.memory.n // what begins before at ends there, or the next begins there
 		for _, s := range d.taken {
@@ -366,10 +376,10 @@ func (d *descriptor) checkBlank() {
 			at = end
 			continue
 		}
-		if err := d.memory.blank(at, next-at); err != nil {
-			d.w.violate("%v: beside what was taken, %v", d, err)
-			return
+		if err := check(at, next-at); err != nil {
+			return err
 		}
 		at = next
 	}
+	return nil
 }
