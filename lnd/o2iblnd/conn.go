@@ -11,6 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/peering"
 )
 
 // conn is one connection, from the moment that it is asked for: a queue pair, and the
@@ -23,7 +24,9 @@ type conn struct {
 	request protocol.Message // ours
 	session protocol.Session // known when it is accepted, or established
 	begun   time.Time
-	kind    int         // of our call, -1: it is over; the keeper's
+	// calling says that our call is under way, and callee of which kind it is; the keeper's.
+	calling bool
+	callee  peering.Callee
 	source  netip.Addr  // of a caller
 	half    bool        // it is counted as half-open; guarded by Driver.mu
 	up      bool        // it was established; the CM goroutine's

@@ -8,34 +8,16 @@ import (
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/peering"
 )
-
-// Whoever has us send to destinations that do not answer has us call them, each for
-// seconds: so an interface makes maxCalls at once, of which those to strangers, and those
-// to peers that somebody vouches for, may be maxCallsOfKind. Others wait for their turn.
-const (
-	maxCalls       = 256
-	maxCallsOfKind = maxCalls * 3 / 4
-)
-
-// calls are the calls that an interface has under way and those that wait. The keeper
-// alone has to do with them.
-type calls struct {
-	underWay [2]int
-	waiting  [2][]*peer
-}
-
-func kindOf(vouched bool) int {
-	if vouched {
-		return 1
-	}
-	return 0
-}
 
 // dialNext has a peer called, when it is its turn.
 func (i *Interface) dialNext(p *peer) {
-	k := kindOf(i.upper.Vouched(p.nid) || p.known())
-	i.calls.waiting[k] = append(i.calls.waiting[k], p)
+	to := peering.Strangers
+	if i.upper.Vouched(p.nid) || p.known() {
+		to = peering.Acquaintances
+	}
+	i.calls.Add(to, p)
 	i.admit()
 }
 
@@ -46,32 +28,22 @@ func (p *peer) known() bool {
 	return p.peering.Version != 0
 }
 
-// admit makes the calls for which there are places, those of the kind that has fewer under
-// way first.
+// admit makes the calls whose turn has come.
 func (i *Interface) admit() {
-	c := &i.calls
 	for !i.closed() {
-		k := -1
-		for n := range c.waiting {
-			if len(c.waiting[n]) > 0 && c.underWay[n] < maxCallsOfKind && (k < 0 || c.underWay[n] < c.underWay[k]) {
-				k = n
-			}
-		}
-		if k < 0 || c.underWay[0]+c.underWay[1] >= maxCalls {
+		p, to, ok := i.calls.Next()
+		if !ok {
 			return
 		}
-		p := c.waiting[k][0]
-		c.waiting[k] = c.waiting[k][1:]
-		c.underWay[k]++
-		p.dial(k)
+		p.dial(to)
 	}
 }
 
 // called ends a call that has come to nothing, and established one that has.
 func (i *Interface) called(c *conn) {
-	if c.ours && c.kind >= 0 {
-		i.calls.underWay[c.kind]--
-		c.kind = -1
+	if c.calling {
+		c.calling = false
+		i.calls.Done(c.callee)
 		i.admit()
 	}
 }
@@ -87,20 +59,20 @@ func (i *Interface) grow() bool {
 }
 
 // dial begins an attempt. The keeper does it.
-func (p *peer) dial(kind int) {
+func (p *peer) dial(to peering.Callee) {
 	i := p.i
 	if !i.grow() {
 		return
 	}
-	c := &conn{i: i, p: p, ours: true, kind: kind, refs: 1, begun: time.Now()}
+	c := &conn{i: i, p: p, ours: true, calling: true, callee: to, refs: 1, begun: time.Now()}
 	p.mu.Lock()
 	p.making = append(p.making, c)
 	p.mu.Unlock()
 	i.counters.calls.Add(1)
 	d := i.driver
-	to := netip.AddrPortFrom(p.nid.IP(), uint16(d.config.Service))
+	at := netip.AddrPortFrom(p.nid.IP(), uint16(d.config.Service))
 	err := d.dial(c, verbs.Dial{
-		From: i.address, To: to, Privileged: d.config.UsePrivilegedPort, Timeout: protocol.ResolveTimeout,
+		From: i.address, To: at, Privileged: d.config.UsePrivilegedPort, Timeout: protocol.ResolveTimeout,
 		TOS: i.options.Load().tos + 1,
 	})
 	switch {

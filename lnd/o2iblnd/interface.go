@@ -13,6 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
 )
@@ -37,11 +38,11 @@ type Interface struct {
 	numbers   atomic.Uint32 // of connections
 	out       outbox
 	keeper    keeper
-	kept      chan struct{} // closed when the keeper has ended
-	calls     calls         // the keeper's
-	nextBind  time.Time     // the keeper's
-	ticked    time.Time     // the keeper's last tick
-	resumed   time.Time     // the last tick that was late, since this machine was busy; the keeper's
+	kept      chan struct{}        // closed when the keeper has ended
+	calls     peering.Calls[*peer] // the keeper's
+	nextBind  time.Time            // the keeper's
+	ticked    time.Time            // the keeper's last tick
+	resumed   time.Time            // the last tick that was late, since this machine was busy; the keeper's
 
 	ctx    context.Context
 	cancel context.CancelFunc

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -39,8 +39,8 @@ func (s *silence) check(t *testing.T, underWay int) {
 	if s.underWay != underWay {
 		t.Errorf("%d calls are under way, want %d", s.underWay, underWay)
 	}
-	if s.most > maxCalls {
-		t.Errorf("%d calls were under way at once, want at most %d", s.most, maxCalls)
+	if s.most > peering.MaxCalls {
+		t.Errorf("%d calls were under way at once, want at most %d", s.most, peering.MaxCalls)
 	}
 }
 
@@ -112,8 +112,8 @@ func TestCallsAreBounded(t *testing.T) {
 		n.vouched = named.nid()
 		begin := time.Now()
 		out := n.putToMutes(0, crowd)
-		s.check(t, maxCallsOfKind)
-		n.checkWaiting(crowd - maxCallsOfKind)
+		s.check(t, peering.MaxCallsOfKind)
+		n.checkWaiting(crowd - peering.MaxCallsOfKind)
 		friend.answers()
 		named.answers()
 		for _, m := range out {
@@ -135,69 +135,30 @@ func TestCallsAreBounded(t *testing.T) {
 	})
 }
 
-// TestNeitherQueueStarves shows peers that were here before, but do not answer now,
-// and strangers: each kind leaves places to the other, and both go on.
-func TestNeitherQueueStarves(t *testing.T) {
-	for _, first := range []callee{strangers, acquaintances} {
-		synctest.Test(t, func(t *testing.T) {
-			var c calls
-			var group sync.WaitGroup
-			second := 1 - first
-			ctx, cancel := context.WithCancel(t.Context())
-			crowd := func(k callee) {
-				for range 2 * maxCalls {
-					group.Go(func() { c.take(ctx, k) })
-				}
-				synctest.Wait()
-			}
-			check := func(when string, a, b int) {
-				t.Helper()
-				synctest.Wait()
-				if got := [2]int{c.underWay[first], c.underWay[second]}; got != [2]int{a, b} {
-					t.Errorf("%s: %v calls are under way, want %v", when, got, [2]int{a, b})
-				}
-			}
-			crowd(first)
-			check("one kind", maxCallsOfKind, 0)
-			crowd(second)
-			check("both kinds", maxCallsOfKind, maxCalls-maxCallsOfKind)
-			for range maxCalls / 4 {
-				c.give(first)
-			}
-			check("later", maxCalls/2, maxCalls/2)
-			for range maxCalls / 4 {
-				c.give(first)
-				c.give(second)
-			}
-			check("on and on", maxCalls/2, maxCalls/2)
-			cancel()
-			group.Wait()
-			if got := c.queued(); got != 0 {
-				t.Errorf("%d wait whose context has ended", got)
-			}
-		})
-	}
-}
-
-// TestCallsAreMadeInTurn shows that who waited longest comes first.
-func TestCallsAreMadeInTurn(t *testing.T) {
+// TestTurnsEnd shows that a call whose context ends takes no turn from others.
+func TestTurnsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c calls
-		var order []int
-		for k := range maxCallsOfKind + 20 {
-			go func() {
-				if c.take(t.Context(), strangers) && k >= maxCallsOfKind {
-					order = append(order, k)
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		for range 2 * peering.MaxCalls {
+			group.Go(func() {
+				if c.take(ctx, peering.Strangers) {
+					<-ctx.Done()
+					c.give(peering.Strangers)
 				}
-			}()
-			synctest.Wait()
+			})
 		}
-		for range 20 {
-			c.give(strangers)
-			synctest.Wait()
+		synctest.Wait()
+		cancel()
+		group.Wait()
+		if got := c.queued(); got != 0 {
+			t.Errorf("%d wait whose context has ended", got)
 		}
-		if len(order) != 20 || !slices.IsSorted(order) {
-			t.Errorf("turns in the order %v", order)
+		for range peering.MaxCallsOfKind {
+			if !c.take(t.Context(), peering.Strangers) {
+				t.Fatal("no turn")
+			}
 		}
 	})
 }
@@ -206,7 +167,7 @@ func TestCallsAreMadeInTurn(t *testing.T) {
 // are taken back, that the peer calls, and the interface's end.
 func TestTheWaitForACallEnds(t *testing.T) {
 	inSilence(t, func(t *testing.T, n *node, s *silence) {
-		n.putToMutes(0, maxCallsOfKind)
+		n.putToMutes(0, peering.MaxCallsOfKind)
 		synctest.Wait()
 		out := n.putToMutes(1000, 3)
 		caller := newPuppet(n).listen()
@@ -224,7 +185,7 @@ func TestTheWaitForACallEnds(t *testing.T) {
 
 		caller.connect(protocol.Control).receive()
 		call.done()
-		s.check(t, maxCallsOfKind)
+		s.check(t, peering.MaxCallsOfKind)
 
 		n.stop()
 		out[2].fails(lnd.StatusRemoteDropped)

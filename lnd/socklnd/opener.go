@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -65,7 +66,7 @@ func (p *peer) open(ctx context.Context) {
 
 // awaitTurn waits until the peer may be called, and for a place among the calls,
 // which the caller gives back. If more is false the opener has ended.
-func (p *peer) awaitTurn(ctx context.Context) (t protocol.ConnType, to callee, more bool) {
+func (p *peer) awaitTurn(ctx context.Context) (t protocol.ConnType, to peering.Callee, more bool) {
 	for {
 		_, wait, more := p.next(false)
 		if !more {
@@ -93,14 +94,14 @@ func (p *peer) awaitTurn(ctx context.Context) (t protocol.ConnType, to callee, m
 
 // callee tells a peer that we have reason to call from one that others may have made
 // up.
-func (p *peer) callee() callee {
+func (p *peer) callee() peering.Callee {
 	p.mu.Lock()
 	home := p.home
 	p.mu.Unlock()
 	if home || p.i.upper.Vouched(p.id.NID) {
-		return acquaintances
+		return peering.Acquaintances
 	}
-	return strangers
+	return peering.Strangers
 }
 
 // next says what an opener does next: call for a connection of a type, if it has a
