@@ -11,7 +11,8 @@ func TestNeitherKindOfCalleesStarves(t *testing.T) {
 		var c Calls[int]
 		second := 1 - first
 		next := func() {
-			for _, _, ok := c.Next(); ok; _, _, ok = c.Next() {
+			for ok := true; ok; {
+				_, _, ok = c.Next()
 			}
 		}
 		add := func(to Callee) {
