@@ -7,9 +7,14 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// flushLooks is how often Flush looks, and offers the processor to others in between, before it
-// sleeps: some 20 µs, in which an lnetd that is not busy carries out a submission.
-const flushLooks = 40
+const (
+	// flushLooks is how often Flush looks, and yields the processor in between, before it
+	// sleeps: some 20 µs, in which an lnetd that is not busy carries out a submission.
+	flushLooks = 40
+	// longYield is how long a yield takes if others use the processor. A thread that sleeps
+	// comes back sooner than one that yields.
+	longYield = 50 * time.Microsecond
+)
 
 // Flush waits until lnetd has carried out what was submitted (transport 9.12). If lnetd does not
 // answer for Config.Patience, the connection is given up. An lnetd that does not say how far it
@@ -26,7 +31,11 @@ func (t *tm) Flush(until time.Time) {
 		if t.flushed(position) {
 			return
 		}
+		before := time.Now()
 		shm.Yield()
+		if time.Since(before) > longYield {
+			break
+		}
 	}
 	if t.acquireFlushing(until) {
 		defer func() { <-t.flushing }()
