@@ -17,7 +17,7 @@ var debugErrors = errorForm{kind: ownText, exit: exitInvalid}
 
 func (p *program) debugCommand() *cobra.Command {
 	return group("debug", "what helps to find faults",
-		p.debugRecoveryCommand(), p.debugPeerCommand(), p.debugNIDListCommand())
+		p.debugRecoveryCommand(), p.debugPeerCommand(), p.debugNIDListCommand(), p.debugCPTsCommand())
 }
 
 func (p *program) debugRecoveryCommand() *cobra.Command {

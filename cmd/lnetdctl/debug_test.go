@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -76,5 +77,37 @@ func TestDebugWithoutLNet(t *testing.T) {
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(ran{})); diff != "" {
 			t.Error(line, diff)
 		}
+	}
+}
+
+// The distances between CPU partitions are shown, and what is shown can be imported.
+//
+// lnetctl 11 (14)
+func TestDebugCPTs(t *testing.T) {
+	n := cannedPeer(t, "peerA")
+	n.Values.NUMARange = 20
+	path := serve(t, n)
+	const want = `numa:
+    range: 20
+    cpts:
+        - cpt: 0
+          node: 0
+          cpus: "0-1"
+          distance: "[10,21]"
+        - cpt: 1
+          node: 2
+          cpus: "2,5"
+          distance: "[21,10]"
+`
+	got := runProgram(program{}, "debug", "cpts", "--control-socket", path)
+	if diff := cmp.Diff(ran{want, "", 0}, got, cmp.AllowUnexported(ran{})); diff != "" {
+		t.Error(diff)
+	}
+	c, err := config.Parse("numa.yaml", []byte(got.stdout), nil)
+	if err != nil || len(c.Warnings) > 0 || c.Parameters.NUMARange != 20 {
+		t.Errorf("imported: range %d, %v, %v", c.Parameters.NUMARange, c.Warnings, err)
+	}
+	if got := runProgram(program{}, "--json", "debug", "cpts", "--control-socket", path); !strings.Contains(got.stdout, `"distances"`) {
+		t.Errorf("as JSON: %+v", got)
 	}
 }

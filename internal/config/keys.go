@@ -134,7 +134,7 @@ func sections(drivers []DriverOptions) *shape {
 		}, elsewhere: map[string]string{
 			"tiny_buffers": "here it is 'tiny'", "small_buffers": "here it is 'small'", "large_buffers": "here it is 'large'",
 		}},
-		"numa":       &shape{key: "numa", shown: []string{seqNoKey}, keys: map[string]form{"range": globalKeys["numa_range"].form}},
+		"numa":       &shape{key: "numa", shown: []string{seqNoKey, "cpts"}, keys: map[string]form{"range": globalKeys["numa_range"].form}},
 		"global":     &shape{key: "global", shown: []string{seqNoKey}, keys: formsOf(globalKeys)},
 		"lnetd":      lnetdShape(drivers),
 		"statistics": state{}, // of older exports

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -300,6 +301,7 @@ func TestPeerNIAsShown(t *testing.T) {
 	}
 }
 
+// lnetctl 11 (14)
 func TestCPTs(t *testing.T) {
 	two, err := numa.Read(fstest.MapFS{
 		"devices/system/node/node0/cpulist":  {Data: []byte("0-1\n")},
@@ -313,6 +315,18 @@ func TestCPTs(t *testing.T) {
 	for want, task := range map[string]*nodeTask{"[0]": {}, "[0,1]": {machine: two}} {
 		if got := allCPTs(task.cpts()); got != want {
 			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	for want, task := range map[string]*nodeTask{
+		"[{0 0  [10]}]": {}, "[{0 0 0-1 [10 20]} {1 1 2-3 [20 10]}]": {machine: two},
+	} {
+		if got := fmt.Sprint((&backend{node: task}).CPTs()); got != want {
+			t.Errorf("shown as %s, want %s", got, want)
+		}
+	}
+	for want, list := range map[string][]int{"": nil, "3": {3}, "0-1": {0, 1}, "0-2,4,6-7": {0, 1, 2, 4, 6, 7}} {
+		if got := shortList(list); got != want {
+			t.Errorf("%v is %q, want %q", list, got, want)
 		}
 	}
 	e := newEngines(Drivers{TCP(host(lo))}, nil, 2, slog.New(slog.DiscardHandler))

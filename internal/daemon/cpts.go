@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node/numa"
 )
@@ -62,6 +65,36 @@ func ForeseeCPTs(file string, s *config.State, sysfs fs.FS) config.Problems {
 		return nil // the start warns
 	}
 	return warnOfCPTs(file, s.NIs, m.CPTs())
+}
+
+// CPTs are the CPU partitions of the machine, for "debug cpts".
+func (b *backend) CPTs() []api.CPT {
+	layout := []numa.CPT{{Distances: []uint32{numa.LocalDistance}}}
+	if m := b.node.machine; m != nil {
+		layout = m.Layout()
+	}
+	all := make([]api.CPT, len(layout))
+	for k, c := range layout {
+		all[k] = api.CPT{CPT: k, Node: c.Node, CPUs: shortList(c.CPUs), Distances: c.Distances}
+	}
+	return all
+}
+
+// shortList is a list of numbers, which are in order, as the kernel prints it: "0-3,8".
+func shortList(numbers []int) string {
+	var parts []string
+	for k := 0; k < len(numbers); {
+		end := k + 1
+		for end < len(numbers) && numbers[end] == numbers[end-1]+1 {
+			end++
+		}
+		part := strconv.Itoa(numbers[k])
+		if end > k+1 {
+			part += "-" + strconv.Itoa(numbers[end-1])
+		}
+		parts, k = append(parts, part), end
+	}
+	return strings.Join(parts, ",")
 }
 
 // checkCPTs returns an error if this machine does not have one of the CPU partitions for NIs.

@@ -23,12 +23,14 @@ type Machine struct {
 	distances [][]uint32
 }
 
+// LocalDistance is the distance of a node from itself where the machine does not say.
+const LocalDistance = 10
+
 // Where sysfs keeps what is read here, below its root.
 const (
-	nodesDir  = "devices/system/node"
-	netDir    = "class/net"
-	verbsDir  = "class/infiniband"
-	localNode = 10 // the distance of a node from itself
+	nodesDir = "devices/system/node"
+	netDir   = "class/net"
+	verbsDir = "class/infiniband"
 )
 
 // Read reads the layout from sysfs, such as os.DirFS("/sys"). A machine whose
@@ -56,7 +58,7 @@ func Read(sysfs fs.FS) (*Machine, error) {
 		m.nodes = append(m.nodes, n)
 	}
 	if len(m.nodes) == 0 {
-		m.nodes, m.distances = []int{0}, [][]uint32{{localNode}}
+		m.nodes, m.distances = []int{0}, [][]uint32{{LocalDistance}}
 		return m, nil
 	}
 	for _, a := range m.nodes {
@@ -71,6 +73,29 @@ func Read(sysfs fs.FS) (*Machine, error) {
 
 // CPTs is how many CPTs there are.
 func (m *Machine) CPTs() int { return len(m.nodes) }
+
+// CPT is one CPU partition.
+type CPT struct {
+	// Node is the number of its NUMA node.
+	Node int
+	// CPUs are its processors, in order; nil if the machine does not say.
+	CPUs []int
+	// Distances are those to all CPTs, itself included.
+	Distances []uint32
+}
+
+// Layout returns the CPTs in order. The caller owns them.
+func (m *Machine) Layout() []CPT {
+	all := make([]CPT, len(m.nodes))
+	for k, n := range m.nodes {
+		all[k] = CPT{Node: n, Distances: slices.Clone(m.distances[k])}
+	}
+	for _, cpu := range slices.Sorted(maps.Keys(m.cpuCPT)) {
+		at := &all[m.cpuCPT[cpu]]
+		at.CPUs = append(at.CPUs, cpu)
+	}
+	return all
+}
 
 // Distances are those between the CPTs, nil if there is but one.
 func (m *Machine) Distances() *selection.Distances {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lnetd/lnetd/node/numa"
 	"github.com/lnetd/lnetd/selection"
 )
@@ -72,6 +74,22 @@ func TestMachine(t *testing.T) {
 		if got := m.OfDevice(device); got != want {
 			t.Errorf("device %q: CPT %d, want %d", device, got, want)
 		}
+	}
+}
+
+// The table of distances is there to be shown, with the nodes and processors.
+//
+// lnetctl 11 (14)
+func TestLayout(t *testing.T) {
+	want := []numa.CPT{
+		{Node: 0, CPUs: []int{0, 1, 2, 3, 8}, Distances: []uint32{10, 21}},
+		{Node: 2, CPUs: []int{4, 5, 6, 7}, Distances: []uint32{21, 10}},
+	}
+	if diff := cmp.Diff(want, read(t, twoSockets...).Layout()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]numa.CPT{{Distances: []uint32{10}}}, read(t).Layout()); diff != "" {
+		t.Errorf("without NUMA: %s", diff)
 	}
 }
 

@@ -187,6 +187,13 @@ func (d *Daemon) SetPeerState(_ context.Context, nid lnet.NID, state uint32) err
 	})
 }
 
+// CPTs are two, with two processors each.
+func (d *Daemon) CPTs() []api.CPT {
+	return []api.CPT{
+		{CPT: 0, Node: 0, CPUs: "0-1", Distances: []uint32{10, 21}}, {CPT: 1, Node: 2, CPUs: "2,5", Distances: []uint32{21, 10}},
+	}
+}
+
 // Recovery is Ill.
 func (d *Daemon) Recovery() api.Recovery { return d.Ill }
 

@@ -63,6 +63,8 @@ type Backend interface {
 
 	// Recovery says who is pinged until it is well.
 	Recovery() api.Recovery
+	// CPTs are the CPU partitions of the machine.
+	CPTs() []api.CPT
 	// CPT is the CPU partition that messages with a NID belong to.
 	CPT(nid lnet.NID) int
 

@@ -113,6 +113,10 @@ func (h *handlers) recovery(context.Context, query) (api.Recovery, *api.Fault) {
 	return r, nil
 }
 
+func (h *handlers) numa(context.Context, query) (api.NUMA, *api.Fault) {
+	return api.NUMA{Range: h.Backend.Globals().NUMARange, CPTs: listed(h.Backend.CPTs())}, nil
+}
+
 func (h *handlers) cpts(_ context.Context, q query) (api.CPTs, *api.Fault) {
 	list, err := lnet.ExpandNIDs(q["nids"], api.PeerNIDsMax)
 	if err != nil {

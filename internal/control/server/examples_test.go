@@ -62,6 +62,7 @@ var examples = []example{
 	{"POST", "/v1/configuration/errands", `{"name":"-","text":"ping: {nids: [10.0.0.2@tcp]}"}`},
 	{"POST", "/v1/peers/state", `{"nid":"10.0.0.2@tcp","state":273}`},
 	{"GET", "/v1/recovery", ""},
+	{"GET", "/v1/numa", ""},
 	{"GET", "/v1/cpts?nids=10.0.0.[2-3]@tcp", ""},
 	{"POST", "/v1/lnet", `{"configured":false}`},
 	{"GET", "/v1/nets", ""},

@@ -113,6 +113,7 @@ func (h *handlers) quick() map[string]handler {
 		"GET /v1/lst":       ask(h.lstStatus),
 		"GET /v1/recovery":  ask(h.recovery),
 		"GET /v1/cpts":      ask(h.cpts, "nids"),
+		"GET /v1/numa":      ask(h.numa),
 		"GET /v1/log":       ask(h.log),
 		"POST /v1/log":      handling(changePatience, atOnce, h.setLog),
 		"/":                 h.nothing,

@@ -1,0 +1,13 @@
+package client
+
+import (
+	"context"
+
+	"github.com/lnetd/lnetd/internal/control/api"
+)
+
+// NUMA asks how the machine is laid out.
+func (c *Client) NUMA(ctx context.Context) (n api.NUMA, err error) {
+	err = c.get(ctx, "/v1/numa", nil, &n)
+	return n, err
+}
