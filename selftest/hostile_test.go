@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selftest/message"
@@ -18,7 +19,7 @@ import (
 //
 // selftest 1 (2), 2.5 (1), 3 server (2)-(3), 5 (6)
 func TestHostileFlood(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range testenv.Fewer(6) {
 		onStage(t, func(t *testing.T, s *stage) {
 			server := s.player("server", "10.0.0.3").agent(Config{
 				RPCTimeout: time.Second, MaxUnits: 2000, MaxTests: 50, MaxServing: 500, ServerMemory: 2 << 20, ClientMemory: 2 << 20,
@@ -28,7 +29,7 @@ func TestHostileFlood(t *testing.T) {
 			x := s.stranger(server, make([]byte, 1<<20), portals.OpGet) // what is PUT finds nothing
 			list := message.AppendDestinations(nil, append(destinations(t, server, x.player),
 				message.Destination{NID: 0x0002_0000_0a00_0099, PID: 12345}), message.LittleEndian)
-			r := rand.New(rand.NewPCG(seed, 2))
+			r := rand.New(rand.NewPCG(uint64(seed), 2))
 			const listBits = 0x3333
 			if _, err := x.node.Attach(portals.Entry{Portal: message.ReplyPortal, Match: server.id, MatchBits: listBits},
 				portals.MD{Bytes: list, Threshold: portals.Unlimited, Options: portals.OpGet | portals.Truncate | portals.ManageRemote}); err != nil {
