@@ -44,6 +44,7 @@ type Region struct {
 	released func()
 	holds    atomic.Pointer[[]hold] // replaced whole; nil: the region has ended
 	pins     atomic.Int64           // by descriptors; below 0: the region has ended
+	cpt      atomic.Int64           // plus 1; 0: unknown
 }
 
 // hold is one interface's registration.
@@ -67,6 +68,12 @@ func NewRegion(b []byte, released func()) *Region {
 
 // Bytes is the memory.
 func (r *Region) Bytes() []byte { return r.segment[0].Bytes }
+
+// CPT returns the CPU partition that the memory is next to, or -1 if that is not known.
+func (r *Region) CPT() int { return int(r.cpt.Load()) - 1 }
+
+// SetCPT sets what CPT returns. It is for owners of interfaces, as NewRegion is.
+func (r *Region) SetCPT(cpt int) { r.cpt.Store(int64(max(cpt, -1)) + 1) }
 
 // Segment returns the n bytes that begin off bytes into r, to be part of a
 // vector. It panics if they do not lie within r.

@@ -47,6 +47,19 @@ func (m Vector) Slice(off, n int) Vector {
 	return Vector{Segments: m.Segments, Offset: m.Offset + off, Length: n}
 }
 
+// Region returns the region of m's first byte. It is nil if m is empty or that byte is in none.
+func (m Vector) Region() *Region {
+	off := m.Offset
+	for i := range m.Segments {
+		n := len(m.Segments[i].Bytes)
+		if off < n && m.Length > 0 {
+			return m.Segments[i].region
+		}
+		off -= n
+	}
+	return nil
+}
+
 // pieces calls f with each contiguous piece of m, in order and without empty
 // ones, until f returns false.
 func (m Vector) pieces(f func(s Segment) bool) {

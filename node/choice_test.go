@@ -12,6 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/numa"
 	"github.com/lnetd/lnetd/selection"
@@ -383,8 +384,9 @@ func TestRouterPrefersTheRouterThatAPolicyNames(t *testing.T) {
 	})
 }
 
-// selection 5.2 (5), 5.3 (1), 5.3 (3)
-func TestNearNIs(t *testing.T) {
+// twoNodes is a machine of two NUMA nodes, whose processors are those of node 0, with the devices near and far.
+func twoNodes(t *testing.T) *numa.Machine {
+	t.Helper()
 	sysfs := fstest.MapFS{}
 	for path, text := range map[string]string{
 		"devices/system/node/online":         "0-1\n",
@@ -401,6 +403,12 @@ func TestNearNIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+// selection 5.2 (5), 5.3 (1), 5.3 (3)
+func TestNearNIs(t *testing.T) {
+	m := twoNodes(t)
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
 		p := node.DefaultParameters()
@@ -436,5 +444,72 @@ func TestNearNIs(t *testing.T) {
 		if n := sent(); n != 5 {
 			t.Errorf("%d of 10 by the near NI, though both are within the range", n)
 		}
+	})
+}
+
+// Given registered memory on the other NUMA node, then the NI there sends it and fetches into it, whatever the
+// processor; where the pages are is found when it is registered or, if they are not used yet, within seconds.
+// Memory that is not registered, and what cannot be said, is where the sender runs.
+//
+// selection 5.3 (1)
+// decisions 202
+func TestNIsNearTheMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const unused, other = -2, 1
+		m := twoNodes(t)
+		pages := other
+		m.Pages = func(addrs []uintptr) []int { return slices.Repeat([]int{pages}, len(addrs)) }
+		f := newFabric()
+		p := node.DefaultParameters()
+		a := newNode(t, node.Config{Parameters: &p, NUMA: m})
+		for _, c := range []lnd.Config{{NID: parseNID(t, a0), Device: "far"}, {NID: parseNID(t, "10.77.0.21@tcp"), Device: "near"}} {
+			f.addNIWith(t, a, c)
+		}
+		b := f.discovering(t, b0)
+		attach(t, b, portals.Entry{Portal: 4, Match: lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDAny}},
+			portals.MD{Bytes: make([]byte, 4096), Options: portals.OpPut | portals.OpGet | portals.ManageRemote, Threshold: portals.Unlimited})
+		if err := say(t, a, b0); err != nil {
+			t.Fatal(err)
+		}
+		register := func() *memory.Region {
+			t.Helper()
+			r, err := a.Register(t.Context(), make([]byte, 4096))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		want := func(what string, v memory.Vector, far bool) {
+			t.Helper()
+			h := bind(t, a, portals.MD{Memory: v, Threshold: portals.Unlimited})
+			before := a.NIs()
+			put(t, a, h, process(t, b0), node.PutOptions{Portal: 4, Ack: true})
+			if err := a.Get(h, process(t, b0), node.GetOptions{Portal: 4}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			after := a.NIs()
+			for name, n := range map[string]uint64{
+				"PUT": after[1].Traffic.Sent.Put - before[1].Traffic.Sent.Put, "GET": after[1].Traffic.Sent.Get - before[1].Traffic.Sent.Get,
+			} {
+				if (n == 1) != far {
+					t.Errorf("%s: %s: %d by the far NI", what, name, n)
+				}
+			}
+		}
+		r := register()
+		want("on the other node", r.Slice(0, 64), true)
+		want("its end", r.Slice(4000, 96), true)
+		want("behind memory that is not registered", memory.Vector{Segments: []memory.Segment{{Bytes: []byte("x")}, r.Segment(0, 63)}, Length: 64}, false)
+		want("before such memory", memory.Vector{Segments: []memory.Segment{r.Segment(0, 63), {Bytes: []byte("x")}}, Length: 64}, true)
+		want("not registered", memory.Of(make([]byte, 64)), false)
+		pages = unused
+		r = register()
+		want("not used", r.Slice(0, 64), false)
+		pages = other
+		time.Sleep(3 * time.Second) // the bubble's
+		want("used by now", r.Slice(0, 64), true)
+		pages = 7
+		want("on a node without processors", register().Slice(0, 64), false)
 	})
 }

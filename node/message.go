@@ -39,11 +39,12 @@ type arrival struct {
 
 // outgoing is what a message is that leaves this node, or shall.
 type outgoing struct {
-	source   lnet.NID // that the path must begin with, if not zero or AnyNID
-	over     lnet.Net // that it shall go by, if not 0: a check of a router
-	recovery bool     // a recovery ping, for this very NID
-	reserved bool     // a request to the portal that is LNet's own
-	urgent   bool     // made here, such a request or the answer to one: peers count as dead without it
+	source   lnet.NID       // that the path must begin with, if not zero or AnyNID
+	over     lnet.Net       // that it shall go by, if not 0: a check of a router
+	recovery bool           // a recovery ping, for this very NID
+	reserved bool           // a request to the portal that is LNet's own
+	region   *memory.Region // of the MD's first byte, where NUMA matters; nil: none
+	urgent   bool           // made here, such a request or the answer to one: peers count as dead without it
 
 	started  int64 // when the request was made; see Node.now
 	deadline int64 // 0: none yet

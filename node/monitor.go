@@ -15,7 +15,7 @@ func (n *Node) runMonitor() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	defer close(n.ended)
-	scanned, rerouted := n.second.Load(), n.second.Load()
+	scanned, rerouted, placed := n.second.Load(), n.second.Load(), n.second.Load()
 	var overdue []portals.Overdue
 	for {
 		n.pulse.wait()
@@ -43,6 +43,10 @@ func (n *Node) runMonitor() {
 			scanned = second
 			overdue = n.table.AppendOverdue(overdue[:0], now)
 			n.expire(overdue, now)
+		}
+		if second > placed {
+			placed = second
+			n.placeRegions()
 		}
 		n.endUnanswered(second)
 		n.runRecovery(second)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/selection"
 )
 
@@ -51,7 +52,7 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	}
 	t := n.topology.Load()
 	r := selection.Request{
-		Source: m.out.source, Reserved: m.out.reserved, Recovery: m.out.recovery, DiscoveryNet: m.out.over, CPT: n.here(t),
+		Source: m.out.source, Reserved: m.out.reserved, Recovery: m.out.recovery, DiscoveryNet: m.out.over, CPT: n.nearest(m, t),
 	}
 	dest, err := n.destination(m, target, &r, t)
 	if err != nil {
@@ -196,8 +197,21 @@ func (m *message) discovers() bool {
 	return !m.out.reserved && (m.tx.Header.Type == lnet.MsgPut || m.tx.Header.Type == lnet.MsgGet)
 }
 
-// here is where the sender runs, which stands for where the first byte to send
-// lies (selection 5.3). On a machine with one NUMA node nobody asks.
+// nearest returns the CPT that the first byte of m's payload is next to, if it is in registered memory and
+// that is known; otherwise the CPT that the sender runs on (selection 5.3).
+func (n *Node) nearest(m *message, t *topology) int {
+	if t.view.Distances == nil {
+		return selection.UnknownCPT // one NUMA node
+	}
+	for _, r := range [...]*memory.Region{m.out.region, m.tx.Payload.Region(), m.tx.Sink.Region()} {
+		if r != nil && r.CPT() >= 0 {
+			return r.CPT()
+		}
+	}
+	return n.here(t)
+}
+
+// here returns the CPT that the caller runs on, or selection.UnknownCPT on a machine with one NUMA node.
 func (n *Node) here(t *topology) int {
 	if t.view.Distances == nil {
 		return selection.UnknownCPT

@@ -14,8 +14,10 @@ import (
 // regions are the memory that programs have registered and not released yet.
 // Devices come and go under the configuration slot, regions also end without it.
 type regions struct {
-	mu   sync.Mutex // a leaf; guards live
+	mu   sync.Mutex // a leaf; guards live and unsettled
 	live map[*memory.Region]struct{}
+	// unsettled are those of which parts are not used yet, so that it is open which CPT they are next to.
+	unsettled map[*memory.Region]struct{}
 }
 
 // Register makes b known to the devices of all NIs, and of those that AddNI adds
@@ -44,7 +46,58 @@ func (n *Node) Register(ctx context.Context, b []byte) (*memory.Region, error) {
 		i.register(r)
 	}
 	n.regions.add(r)
+	n.placeRegion(r)
 	return r, nil
+}
+
+// placeRegion finds the CPT that a region is next to, for the choice of the NI (selection 5.3). Devices
+// have it registered by then, and its pages are there if one of them pins them. On a machine with one NUMA
+// node it does nothing.
+func (n *Node) placeRegion(r *memory.Region) {
+	if n.numa.CPTs() < 2 {
+		return
+	}
+	cpt, settled := n.numa.OfMemory(r.Bytes())
+	r.SetCPT(cpt)
+	n.regions.settle(r, settled)
+}
+
+// placedAtOnce bounds the regions that the monitor places in a second; each costs a system call.
+const placedAtOnce = 64
+
+// placeRegions looks again at some of the regions of which parts were not used yet.
+func (n *Node) placeRegions() {
+	for _, r := range n.regions.open(placedAtOnce) {
+		n.placeRegion(r)
+	}
+}
+
+// settle notes whether it is open which CPT a region is next to.
+func (s *regions) settle(r *memory.Region, settled bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, live := s.live[r]
+	switch {
+	case settled || !live:
+		delete(s.unsettled, r)
+	case s.unsettled == nil:
+		s.unsettled = map[*memory.Region]struct{}{r: {}}
+	default:
+		s.unsettled[r] = struct{}{}
+	}
+}
+
+// open returns at most so many regions for which that is open, others each time.
+func (s *regions) open(most int) (list []*memory.Region) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.unsettled {
+		if len(list) == most {
+			break
+		}
+		list = append(list, r)
+	}
+	return list
 }
 
 func (s *regions) add(r *memory.Region) {
@@ -60,6 +113,7 @@ func (s *regions) remove(r *memory.Region) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.live, r)
+	delete(s.unsettled, r)
 }
 
 // all returns the regions that live.

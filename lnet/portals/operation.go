@@ -182,6 +182,16 @@ func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (memory.Vector, erro
 	return memory, nil
 }
 
+// Region returns the region of the first byte of the bound MD that h names, nil if there is none.
+func (t *Table) Region(h lnet.Handle) *memory.Region {
+	d, _ := t.claim(h)
+	if d == nil {
+		return nil
+	}
+	defer d.mu.Unlock()
+	return d.mem.Region()
+}
+
 // Aborted tells whether Unlink was called for the MD of o, an operation that
 // has not ended. A message that has not left by then must not.
 func (t *Table) Aborted(o *Operation) bool {

@@ -17,3 +17,19 @@ func (m *Machine) Here() int {
 	}
 	return m.OfCPU(int(cpu))
 }
+
+// pageNodes returns the NUMA nodes of the pages that have these addresses, below 0 for those that are
+// nowhere yet; nil if the kernel does not say, such as under a filter of system calls.
+func pageNodes(addrs []uintptr) []int {
+	status := make([]int32, len(addrs))
+	nodes := make([]int, len(addrs))
+	_, _, err := unix.Syscall6(unix.SYS_MOVE_PAGES, 0, uintptr(len(addrs)),
+		uintptr(unsafe.Pointer(unsafe.SliceData(addrs))), 0, uintptr(unsafe.Pointer(unsafe.SliceData(status))), 0)
+	if err != 0 {
+		return nil
+	}
+	for k, s := range status {
+		nodes[k] = int(s)
+	}
+	return nodes
+}

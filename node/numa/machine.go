@@ -16,6 +16,10 @@ import (
 // Machine is the CPTs of a machine. It does not change, and may be used from any
 // goroutine. The zero Machine has none, so that all is unknown.
 type Machine struct {
+	// Pages returns the NUMA nodes of the pages with these addresses, below 0 for those that are
+	// nowhere yet. If it is nil, which it is but in tests, the kernel is asked.
+	Pages func(addrs []uintptr) []int
+
 	root fs.FS
 	// nodes are the numbers of the NUMA nodes, by CPT.
 	nodes     []int

@@ -93,6 +93,47 @@ func TestLayout(t *testing.T) {
 	}
 }
 
+// Memory is next to the CPT of its pages, as far as they are used and on one node.
+//
+// selection 5.3 (1)
+func TestOfMemory(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		nodes   []int // of the pages, in order; the last one repeats
+		bytes   int
+		cpt     int
+		settled bool
+	}{
+		{"on the second socket", []int{2}, 1 << 20, 1, true},
+		{"on the first", []int{0}, 1, 0, true},
+		{"partly used", []int{2, -1, 2}, 1 << 20, 1, false},
+		{"not used", []int{-2}, 1 << 20, selection.UnknownCPT, false},
+		{"on both", []int{0, 2}, 1 << 20, selection.UnknownCPT, true},
+		{"on both, and partly used", []int{-2, 0, 2}, 1 << 20, selection.UnknownCPT, true},
+		{"on a node without processors", []int{1}, 1 << 20, selection.UnknownCPT, true},
+		{"none", []int{0}, 0, selection.UnknownCPT, true},
+	} {
+		m, b := read(t, twoSockets...), make([]byte, tt.bytes)
+		m.Pages = func(addrs []uintptr) (nodes []int) {
+			if len(addrs) > 16 || addrs[len(addrs)-1]-addrs[0] != uintptr(len(b)-1) {
+				t.Errorf("%s: %d addresses, from %d to %d", tt.name, len(addrs), addrs[0], addrs[len(addrs)-1])
+			}
+			for k := range addrs {
+				nodes = append(nodes, tt.nodes[min(k, len(tt.nodes)-1)])
+			}
+			return nodes
+		}
+		if cpt, settled := m.OfMemory(b); cpt != tt.cpt || settled != tt.settled {
+			t.Errorf("%s: CPT %d, settled %v", tt.name, cpt, settled)
+		}
+	}
+	one := read(t)
+	one.Pages = func([]uintptr) []int { t.Error("the kernel is asked on a machine with one node"); return nil }
+	if cpt, settled := one.OfMemory([]byte("x")); cpt != selection.UnknownCPT || !settled {
+		t.Errorf("one node: CPT %d, settled %v", cpt, settled)
+	}
+}
+
 func TestMachineWithoutNUMA(t *testing.T) {
 	for name, m := range map[string]*numa.Machine{
 		"no directory": read(t),
