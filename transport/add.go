@@ -7,23 +7,22 @@ import (
 	"time"
 )
 
-// Add queues b on b.Queue, and returns. Unless it returns an error, with which nothing
-// has happened, one final event follows, perhaps before Add returns. When Add returns, peers
-// reach a buffer on MsgRecv or a passive queue. Over lnetd it waits for that, as long as lnetd
-// answers (remote.Config.Patience), but not beyond the deadlines of the TM's buffers.
+// Add adds b to the queue b.Queue. If it succeeds, exactly one final event follows, possibly before Add
+// returns. If it fails, nothing has changed. When Add returns, peers can reach a buffer on MsgRecv or on a
+// passive queue. Over lnetd, Add waits for that while lnetd answers (remote.Config.Patience), but not
+// beyond the deadlines of the TM's buffers.
 //
-// EINVAL: the TM is not StateStarted, which State tells, b is not registered in its domain,
-// or something in b does not fit its queue; EBUSY: b is queued; ETIME: its deadline has passed; EPERM: the
-// descriptor is for the other direction; EFBIG: sizes do not fit; ENOBUFS: the Core has
-// no room for more events; EPIPE: the Core is gone; or what the Core says, such as
-// EHOSTUNREACH (transport 3.16).
+// Add returns EINVAL if the TM is not started, b is not registered in its domain, or a field of b does not
+// suit the queue; EBUSY if b is queued; ETIME if its deadline has passed; EPERM if the descriptor is for
+// the other direction; EFBIG if sizes do not match; ENOBUFS if the Core has no room for more events; EPIPE
+// if the Core is gone; and other errors of the Core, such as EHOSTUNREACH (transport 3.16).
 func (tm *TransferMachine) Add(b *Buffer) error {
 	_, err := tm.AddAll(b)
 	return err
 }
 
-// AddAll is Add of several, in order, at the cost of one call of the Core, and one wait. It
-// returns how many it has added, and of the next why it could not.
+// AddAll is like Add for several buffers, in order, with one call of the Core and one wait. It returns the
+// number of buffers added and, if that is not all, the error of the next one.
 func (tm *TransferMachine) AddAll(bs ...*Buffer) (int, error) {
 	if len(bs) == 0 {
 		return 0, nil
@@ -59,7 +58,7 @@ func (tm *TransferMachine) AddAll(bs ...*Buffer) (int, error) {
 	return n, nil
 }
 
-// notAdded is err with what was attempted.
+// notAdded adds the attempted operation to err.
 func (tm *TransferMachine) notAdded(b *Buffer, err error) error {
 	if b == nil {
 		return fmt.Errorf("transport: add: no buffer: %w", err)
@@ -67,8 +66,8 @@ func (tm *TransferMachine) notAdded(b *Buffer, err error) error {
 	return fmt.Errorf("transport: add to %v: %w", b.Queue, err)
 }
 
-// finish ends what takeBatch began, with what was noted to be cancelled; mu is held, and
-// released.
+// finish submits the cancellations in the batch and releases it. mu is held on entry and released on
+// return.
 func (tm *TransferMachine) finish(bt *batch) {
 	if len(bt.cancels) > 0 {
 		tm.unlock()
@@ -79,8 +78,7 @@ func (tm *TransferMachine) finish(bt *batch) {
 	tm.unlock()
 }
 
-// enqueueWithRoom is enqueue that asks the Core for room if there is too little. It
-// releases mu meanwhile.
+// enqueueWithRoom is like enqueue, but asks the Core for more room if needed. Meanwhile it releases mu.
 func (tm *TransferMachine) enqueueWithRoom(bt *batch, b *Buffer, now time.Time) error {
 	for {
 		err := tm.enqueue(bt, b, now)
@@ -97,9 +95,8 @@ func (tm *TransferMachine) enqueueWithRoom(bt *batch, b *Buffer, now time.Time) 
 	}
 }
 
-// enqueue checks a buffer, and puts it on its queue and into the batch; mu is held. An
-// error means that nothing has happened; errNoRoom that makeRoom has to be called, with mu
-// released, before the next attempt.
+// enqueue validates b and adds it to its queue and to the batch. After an error nothing has changed. If the
+// error is errNoRoom, the caller must release mu and call makeRoom before it tries again. mu is held.
 func (tm *TransferMachine) enqueue(bt *batch, b *Buffer, now time.Time) error {
 	if b == nil {
 		return errUnregistered
@@ -130,7 +127,7 @@ func (tm *TransferMachine) enqueue(bt *batch, b *Buffer, now time.Time) error {
 	return nil
 }
 
-// creditsOf is how many completions an op on a buffer has at most.
+// creditsOf returns the maximum number of completions of an op on b.
 func creditsOf(b *Buffer) int {
 	if b.Queue == MsgRecv {
 		return b.MaxMessages
@@ -138,8 +135,7 @@ func creditsOf(b *Buffer) int {
 	return 1
 }
 
-// check tells whether a buffer that the caller has claimed can be added (transport 3.8); mu
-// is held.
+// check returns an error if the claimed buffer b cannot be added (transport 3.8). mu is held.
 func (tm *TransferMachine) check(b *Buffer, now time.Time) error {
 	size := b.state.size
 	switch q := b.Queue; {
@@ -176,7 +172,7 @@ func (tm *TransferMachine) check(b *Buffer, now time.Time) error {
 	return nil
 }
 
-// Why a buffer cannot be added.
+// Reasons why a buffer cannot be added.
 var (
 	errForeign      = fmt.Errorf("the buffer is another domain's: %w", syscall.EINVAL)
 	errQueue        = fmt.Errorf("no such queue: %w", syscall.EINVAL)
@@ -188,7 +184,7 @@ var (
 	errLate         = fmt.Errorf("the deadline has passed: %w", syscall.ETIME)
 )
 
-// describe fills in the op of a buffer that check has let pass; mu is held.
+// describe sets the fields of the op for a buffer that has passed check. mu is held.
 func (tm *TransferMachine) describe(b *Buffer, op *Op) error {
 	s := &b.state
 	*op = Op{Queue: b.Queue, Buffer: s.core, Sequence: s.sequence + 1}
@@ -215,7 +211,7 @@ func (tm *TransferMachine) describe(b *Buffer, op *Op) error {
 	return nil
 }
 
-// link queues a buffer whose op goes to the Core now; mu is held.
+// link adds a buffer to its queue, before its op is submitted. mu is held.
 func (tm *TransferMachine) link(b *Buffer, op *Op, now time.Time) {
 	s := &b.state
 	s.sequence = op.Sequence
@@ -238,8 +234,8 @@ func (tm *TransferMachine) link(b *Buffer, op *Op, now time.Time) {
 	s.tm.Store(tm)
 }
 
-// unlink ends what link began, gives b a deadline, and makes it the program's; mu is
-// held. It returns the end point that b has kept, whose reference is the caller's.
+// unlink reverts link, sets the deadline of b, and returns b to the program. If b holds a reference to an
+// end point, unlink returns it, and the caller must drop the reference. mu is held.
 func (tm *TransferMachine) unlink(b *Buffer, deadline time.Time) *EndPoint {
 	s := &b.state
 	tm.unwatch(b)
@@ -255,8 +251,7 @@ func (tm *TransferMachine) unlink(b *Buffer, deadline time.Time) *EndPoint {
 	return kept
 }
 
-// withdraw takes back a buffer that the Core has not taken, as if it had never been added;
-// mu is held.
+// withdraw removes a buffer that the Core has refused, as if it had never been added. mu is held.
 func (tm *TransferMachine) withdraw(b *Buffer) {
 	if b.state.queue.passive() {
 		b.Descriptor = nil
@@ -266,9 +261,9 @@ func (tm *TransferMachine) withdraw(b *Buffer) {
 	}
 }
 
-// Cancel asks that the operation on b be ended, and tells whether b is queued on the TM.
-// If it is, its final event follows: ECANCELED, or what came first. The buffer stays lent
-// until then. While another goroutine adds b, Cancel waits for what becomes of that.
+// Cancel requests the end of the operation on b. It reports whether b is queued on the TM. If it is, the
+// final event follows, with ECANCELED or an earlier outcome. The buffer stays lent until then. If another
+// goroutine is adding b, Cancel first waits for the result.
 func (tm *TransferMachine) Cancel(b *Buffer) bool {
 	if b == nil {
 		return false
@@ -288,7 +283,7 @@ func (tm *TransferMachine) Cancel(b *Buffer) bool {
 	return true
 }
 
-// cancel notes that a program wants a queued buffer's op ended; mu is held.
+// cancel records the cancellation of a queued buffer and adds it to the batch. mu is held.
 func (tm *TransferMachine) cancel(bt *batch, b *Buffer) {
 	b.state.flags |= FlagCancelled
 	tm.stats[b.state.queue].Cancels++

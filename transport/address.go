@@ -10,9 +10,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Address is where a TM is: nid:pid:portal:tmid (transport 6.1). It is comparable: two
-// spellings of an address are one value. NID.Compare orders their networks. The zero
-// Address is none.
+// Address is the address of a TM: nid:pid:portal:tmid (transport 6.1). It is comparable: all spellings of
+// an address yield the same value. Use NID.Compare to order NIDs. The zero Address is not a valid address.
 type Address struct {
 	NID    lnet.NID
 	PID    lnet.PID
@@ -22,16 +21,16 @@ type Address struct {
 }
 
 const (
-	// MaxTMID is the highest number of a TM.
+	// MaxTMID is the largest TM number.
 	MaxTMID = 4095
-	// Dynamic, as the number of a TM that starts, asks for one that is free: *
+	// Dynamic, as the number of a TM to be started, requests any free number. It is written as *.
 	Dynamic = MaxTMID + 1
-	// dynamicText is how Dynamic is written.
+	// dynamicText is the text form of Dynamic.
 	dynamicText = "*"
 )
 
-// Of the NID's text, how many bytes an address may have: as many as Motr takes, or, if
-// that of the NID has 16 bytes, as many as such a one may need.
+// Maximum length of the text of a NID in an address, in bytes: Motr's limit, and the length needed for NIDs
+// of 16 bytes.
 const (
 	maxNIDText      = 31
 	maxLargeNIDText = 63
@@ -46,10 +45,10 @@ var (
 	errTMIDText   = errors.New("number of the TM is not 1 to 4095, or *")
 )
 
-// ParseAddress reads an address (transport 6.1): the NID, of up to 31 bytes, or 63 if it
-// is a large one, ends at the first colon behind its @; the numbers are decimal, 1 to 10
-// digits that fit 32 bits; the last one is 1 to 4095, or *. The portal is not checked.
-// The error is an EINVAL, and a *lnet.FieldError.
+// ParseAddress parses an address (transport 6.1). The NID ends at the first colon after its @, and has up
+// to 31 bytes, or 63 if it is a large NID. The numbers are decimal with 1 to 10 digits and fit in 32 bits.
+// The last one is 1 to 4095, or *. The portal's range is not checked. The error matches EINVAL and is a
+// *lnet.FieldError.
 func ParseAddress(s string) (Address, error) {
 	a, err := parseAddress(s)
 	if err != nil {
@@ -90,7 +89,8 @@ func parseAddress(s string) (a Address, err error) {
 	return a, nil
 }
 
-// cutNID splits s at the first colon behind its first @: IPv6 addresses have colons, too.
+// cutNID splits s at the first colon after its first @. The NID itself may contain colons if it is an IPv6
+// address.
 func cutNID(s string) (nid, rest string, found bool) {
 	at := strings.IndexByte(s, '@')
 	if at < 0 {
@@ -111,7 +111,7 @@ func parseTMID(s string) (uint16, bool) {
 	return uint16(v), ok && v >= 1 && v <= MaxTMID
 }
 
-// parseNumber reads 1 to 10 decimal digits, and nothing else, that fit 32 bits.
+// parseNumber parses 1 to 10 decimal digits that fit in 32 bits.
 func parseNumber(s string) (uint32, bool) {
 	if len(s) > 10 || !digits(s) {
 		return 0, false
@@ -120,16 +120,17 @@ func parseNumber(s string) (uint32, bool) {
 	return uint32(v), err == nil
 }
 
-// digits tells whether s is one decimal digit or more, and nothing else.
+// digits reports whether s consists of one or more decimal digits.
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// String is the canonical address, as ParseAddress reads it; "" of the zero Address.
+// String returns the address in canonical form, which ParseAddress accepts. It returns "" for the zero
+// Address.
 func (a Address) String() string {
 	b, _ := a.AppendText(nil)
 	return string(b)
 }
 
-// AppendText appends what String returns. It never fails.
+// AppendText appends the result of String to b. It never fails.
 func (a Address) AppendText(b []byte) ([]byte, error) {
 	if a == (Address{}) {
 		return b, nil
@@ -143,11 +144,11 @@ func (a Address) AppendText(b []byte) ([]byte, error) {
 	return strconv.AppendUint(b, uint64(a.TMID), 10), nil
 }
 
-// MarshalText is what String returns. It never fails.
+// MarshalText returns the result of String. It never fails.
 func (a Address) MarshalText() ([]byte, error) { return a.AppendText(nil) }
 
-// UnmarshalText is ParseAddress, but that an empty text is the zero Address. On an error
-// a keeps its value.
+// UnmarshalText is like ParseAddress, but accepts an empty text as the zero Address. After an error a is
+// unchanged.
 func (a *Address) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*a = Address{}
@@ -161,10 +162,9 @@ func (a *Address) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ValidEndPoint is the test of transport 3.17 whether a text looks like an end point of
-// Motr, which configuration tools apply: 0@lo, or an IPv4 address on tcp or o2ib with at
-// most one digit, PID 12345, and two numbers of up to 15 digits. It takes what ParseAddress
-// does not, and the other way round.
+// ValidEndPoint reports whether s passes the check of Motr's configuration tools (transport 3.17): 0@lo, or
+// an IPv4 address on tcp or o2ib with at most one digit, then PID 12345 and two numbers of up to 15 digits.
+// Some texts that it accepts are rejected by ParseAddress, and the reverse.
 func ValidEndPoint(s string) bool {
 	fields := strings.SplitN(s, ":", 5)
 	return len(fields) == 4 && validHost(fields[0]) && fields[1] == "12345" && validDigits(fields[2]) && validDigits(fields[3])

@@ -6,124 +6,121 @@ import (
 	"time"
 )
 
-// Buffer is memory that a TM moves: a list of segments, and what to do with them
-// (transport 3.7, 3.8). NewBuffer makes one; or Domain.Buffer, with memory.
+// Buffer is memory that a TM moves: a list of segments and the operation to perform on them (transport 3.7,
+// 3.8). NewBuffer creates one from existing memory. Domain.Buffer allocates the memory, too.
 //
-// The exported fields are the program's, but from TransferMachine.Add until the callback
-// of the final event begins: then the buffer, with its memory, is lent to the TM, and
-// nobody may change it, or look at memory that is being filled. In that callback it may
-// be added again, and after it freed; the TM has forgotten it. All fields stay as they
-// are, but Descriptor, which adding to a passive queue sets, and Deadline, which the final
-// event sets back.
+// The program owns the exported fields, except from TransferMachine.Add until the callback of the final
+// event begins. During that time the buffer and its memory are lent to the TM: the program must not change
+// them, or read memory that is being filled. The callback may add the buffer again. The buffer can be freed
+// after the callback. The TM changes no exported field except Descriptor, which Add sets for passive
+// queues, and Deadline, which is reset by the final event.
 type Buffer struct {
-	// Queue is where Add puts it.
+	// Queue selects the queue that Add uses.
 	Queue QueueType
-	// Callbacks has the one for Queue, at least.
+	// Callbacks must have at least the callback for Queue.
 	Callbacks *Callbacks
-	// Length is how many bytes to send, from the beginning: 1 to Size. The queues that
-	// receive do not look at it, and do not set it.
+	// Length is the number of bytes to send from the beginning of the buffer, 1 to Size. Queues that
+	// receive ignore it and do not set it.
 	Length int
 	// Offset must be 0.
 	Offset int
-	// EndPoint is, with MsgSend, where the message goes: one of the TM's own, which takes a
-	// reference until the callback has returned. It must be nil with MsgRecv, and for
-	// Pool.Put; the other queues do not look at it.
+	// EndPoint is the destination of a message on MsgSend. It must belong to the same TM, which holds a
+	// reference until the callback has returned. EndPoint must be nil for MsgRecv and for Pool.Put. The
+	// other queues ignore it.
 	EndPoint *EndPoint
-	// Descriptor is, of passive bulk, what Add makes for the peer who will move the data,
-	// by whatever message, nil if Add fails: the next Add writes over it. Of active bulk it
-	// is what that peer has sent. See Descriptor.
+	// Descriptor identifies a passive buffer. For passive bulk, Add sets it, or sets it to nil on an error;
+	// the program sends it to the peer that moves the data, and the next Add overwrites it. For active
+	// bulk, the program sets it to the descriptor that the peer has sent. See Descriptor.
 	Descriptor Descriptor
-	// Deadline, unless it is zero, is when the operation ends with ETIMEDOUT if it has not
-	// ended by then, never before it, and promptly behind it. Add answers ETIME if it has
-	// passed.
+	// Deadline, if not zero, is the time at which the operation ends with ETIMEDOUT unless it has ended
+	// before. The operation never times out early, and ends promptly after the deadline. Add returns ETIME
+	// if the deadline has passed.
 	Deadline time.Time
-	// MinReceiveSize is, with MsgRecv, 1 to Size, the largest message that the buffer
-	// takes, and the least free space with which it stays in use: LNet drops a longer
-	// message even if there is more room. MaxMessages, 1 to MostMessages, is how many
-	// messages it takes at most before its final event; the TM has room for that many events
-	// made, and keeps it. Neither has a default: 0 is EINVAL.
+	// MinReceiveSize, used by MsgRecv, is the largest message that the buffer accepts, 1 to Size. It is
+	// also the minimum free space with which the buffer stays in use: LNet drops longer messages even if
+	// they would fit. MaxMessages, 1 to MostMessages, is the number of messages after which the buffer is
+	// returned; memory for that many events is reserved. Neither has a default; 0 is EINVAL.
 	MinReceiveSize int
 	MaxMessages    int
-	// Data is the program's own.
+	// Data is for use by the program.
 	Data any
 
 	state bufferState
 }
 
-// MostMessages is the highest Buffer.MaxMessages. How many messages fit a buffer does not
-// bound it, since those of length 0, which other programs may send, take no room (transport
-// 3.11); but the memory for their events does, which is reserved when the buffer is added.
+// MostMessages is the largest value of Buffer.MaxMessages. The buffer's size is no limit, because messages
+// of length 0, which other programs may send, use no space (transport 3.11). The limit bounds the memory
+// for events, which is reserved when the buffer is added.
 const MostMessages = 1 << 16
 
-// bufferState is what the engine knows of a buffer. Who has claimed it, by use, has all of
-// it for himself: whoever registers it, the pool that it is in, or the TM that it was
-// added to, whose mu then guards it.
+// bufferState is the engine's state of a buffer. The field use determines the owner, which has exclusive
+// access to the rest: the goroutine that registers it, its pool, or the TM that it was added to. In the
+// last case the mu of the TM guards it.
 type bufferState struct {
 	use atomic.Uint32
-	// tm is the one that has it, from when it is queued until the final event.
+	// tm is the TM that the buffer is queued on, until the final event.
 	tm atomic.Pointer[TransferMachine]
 
 	segments [][]byte
 	size     int
-	memory   []byte  // what Domain.allocate did, until it is freed
-	maker    *Domain // who did; nil if nobody has
+	memory   []byte  // allocated by Domain.allocate; nil when freed
+	maker    *Domain // the domain that allocated memory, or nil
 
-	// While it is registered.
+	// Valid while the buffer is registered.
 	domain *Domain
 	core   CoreBuffer
-	pool   *Pool // whose it is, nil if no pool's; it does not change
+	pool   *Pool // the owning pool, or nil; constant
 	pooled pooledState
 
-	// While it is queued.
+	// Valid while the buffer is queued.
 	flags      Flags
 	sequence   uint32
 	queue      QueueType
 	call       func(e *BufferEvent)
-	endPoint   *EndPoint // of MsgSend, with a reference
-	length     int       // what statistics count for a queue that sends
+	endPoint   *EndPoint // for MsgSend, with a reference
+	length     int       // counted by statistics for queues that send
 	credits    int
 	added      time.Time
 	deadline   time.Time
-	heapIndex  int  // in TransferMachine.deadlines, counted from 1; 0: not there
-	submitting bool // the Core has not said yet whether it takes the op
-	certain    bool // a final event follows though the Core does not take it: BufferEvent.Add
-	unwanted   bool // was cancelled meanwhile
+	heapIndex  int  // index in TransferMachine.deadlines plus 1; 0 if not in it
+	submitting bool // the Core has not yet accepted or refused the op
+	certain    bool // a refusal is reported by a final event, as for BufferEvent.Add
+	unwanted   bool // cancelled while submitting is set
 	prev, next *Buffer
 
 	messages   atomic.Uint32
-	descriptor []byte // what Descriptor of passive bulk lies in
+	descriptor []byte // storage of the Descriptor of passive bulk
 }
 
-// What use is: who has claimed a buffer.
+// Values of bufferState.use: the owner of a buffer.
 const (
 	loose  uint32 = iota // not registered
 	moving               // being registered or deregistered
-	idle                 // registered, and the program's
-	queued               // a TM's
-	pooled               // a pool's
+	idle                 // registered, owned by the program
+	queued               // owned by a TM
+	pooled               // owned by a pool
 )
 
-// NewBuffer makes a buffer of segments of memory, none of them empty; Domain.Register
-// has the last word. Messages fill segments in order. The segments stay the program's,
-// and must stay where they are while it is registered. Buffers may share memory.
+// NewBuffer creates a buffer from segments of memory, none of which may be empty; Domain.Register checks
+// this. Messages fill the segments in order. The program keeps ownership of the memory, and must not move
+// or unmap it while the buffer is registered. Buffers may share memory.
 func NewBuffer(segments ...[]byte) *Buffer {
 	b := &Buffer{}
-	b.state.segments = slices.Clone(segments) // its size is that of these
+	b.state.segments = slices.Clone(segments) // b.state.size must match these segments
 	for _, s := range segments {
 		b.state.size += len(s)
 	}
 	return b
 }
 
-// Size is how many bytes all segments have.
+// Size returns the total size of all segments in bytes.
 func (b *Buffer) Size() int { return b.state.size }
 
-// Segments are those that the buffer was made of; the caller must not change the slice.
+// Segments returns the segments of the buffer. The caller must not change the slice.
 func (b *Buffer) Segments() [][]byte { return b.state.segments }
 
-// Bytes is the memory, if it lies in one piece, as it does with Domain.Buffer: in one
-// segment, or in several slices of one array, each of which begins where the last one
-// ends. Else it is nil.
+// Bytes returns the memory of the buffer if it is contiguous, as with Domain.Buffer: one segment, or
+// adjacent slices of one array. Otherwise it returns nil.
 func (b *Buffer) Bytes() []byte {
 	if b.state.size > 0 && len(b.state.memory) == b.state.size {
 		return b.state.memory
@@ -134,8 +131,8 @@ func (b *Buffer) Bytes() []byte {
 	return nil
 }
 
-// merged is segments, with those made one that lie one behind the other in one array, as
-// far as their capacities show it.
+// merged returns segments with adjacent slices of one array joined, as far as their capacities show that
+// they are adjacent.
 func merged(segments [][]byte) [][]byte {
 	var whole [][]byte
 	for i, s := range segments {
@@ -153,8 +150,7 @@ func merged(segments [][]byte) [][]byte {
 	return whole
 }
 
-// CopyIn copies p into the memory, off bytes from its beginning, and returns how much of
-// it fitted. CopyOut is the other way round.
+// CopyIn copies p into the buffer at offset off, and returns the number of bytes that fitted.
 func (b *Buffer) CopyIn(off int, p []byte) int {
 	n := 0
 	b.pieces(off, len(p), func(piece []byte) bool {
@@ -164,8 +160,7 @@ func (b *Buffer) CopyIn(off int, p []byte) int {
 	return n
 }
 
-// CopyOut copies the memory, from off bytes behind its beginning on, into p, and returns how
-// much that was.
+// CopyOut copies the buffer's memory from offset off into p, and returns the number of bytes copied.
 func (b *Buffer) CopyOut(off int, p []byte) int {
 	n := 0
 	b.pieces(off, len(p), func(piece []byte) bool {
@@ -175,8 +170,8 @@ func (b *Buffer) CopyOut(off int, p []byte) int {
 	return n
 }
 
-// pieces calls yield, until it returns false, with the parts of segments that n bytes, off
-// bytes into the buffer, lie in.
+// pieces calls yield with each part of a segment that overlaps the n bytes at offset off, until yield
+// returns false.
 func (b *Buffer) pieces(off, n int, yield func(piece []byte) bool) {
 	if off < 0 {
 		return
@@ -198,7 +193,7 @@ func (b *Buffer) pieces(off, n int, yield func(piece []byte) bool) {
 	}
 }
 
-// Flags tells what the TM has to do with the buffer. It takes a lock.
+// Flags returns the state of the buffer. It acquires a lock.
 func (b *Buffer) Flags() Flags {
 	for {
 		tm := b.state.tm.Load()
@@ -209,7 +204,7 @@ func (b *Buffer) Flags() Flags {
 			return FlagRegistered
 		}
 		tm.mu.Lock()
-		has := b.state.tm.Load() == tm // and so mu guards the flags
+		has := b.state.tm.Load() == tm // if so, mu guards the flags
 		var flags Flags
 		if has {
 			flags = b.state.flags
@@ -221,21 +216,20 @@ func (b *Buffer) Flags() Flags {
 	}
 }
 
-// MessagesReceived is how many messages have come since the buffer was handed to the Core
-// last.
+// MessagesReceived returns the number of messages received since the buffer was last submitted to the Core.
 func (b *Buffer) MessagesReceived() int { return int(b.state.messages.Load()) }
 
-// Pool is the pool that the buffer belongs to, nil if to none.
+// Pool returns the pool that the buffer belongs to, or nil.
 func (b *Buffer) Pool() *Pool { return b.state.pool }
 
-// Flags are what is the case with a buffer (transport 3.7).
+// Flags describe the state of a buffer (transport 3.7).
 type Flags uint8
 
-// The flags that there are.
+// Flag bits.
 const (
-	FlagRegistered Flags = 1 << iota // known to a domain
+	FlagRegistered Flags = 1 << iota // registered in a domain
 	FlagQueued                       // lent to a TM
-	FlagInUse                        // the Core is moving data, and cannot cancel: those over LNet can
-	FlagCancelled                    // Cancel was asked for
+	FlagInUse                        // the Core is moving data and cannot cancel it; never set over LNet
+	FlagCancelled                    // Cancel was called
 	FlagTimedOut                     // the deadline has passed
 )

@@ -1,12 +1,12 @@
 package transport
 
-// bufferList is one queue of a TM, in the order of adds. A buffer is on one at most.
+// bufferList is one queue of a TM, in the order of adds. A buffer is on at most one list.
 type bufferList struct {
 	first, last *Buffer
 	length      int
 }
 
-// add puts b at the end.
+// add appends b.
 func (l *bufferList) add(b *Buffer) {
 	b.state.prev, b.state.next = l.last, nil
 	if l.last == nil {
@@ -18,7 +18,7 @@ func (l *bufferList) add(b *Buffer) {
 	l.length++
 }
 
-// remove takes b out.
+// remove removes b.
 func (l *bufferList) remove(b *Buffer) {
 	s := &b.state
 	if s.prev == nil {

@@ -2,19 +2,18 @@ package transport
 
 import "sync/atomic"
 
-// Channel wakes those who wait (transport 3.2, 3.14): a TM's is signalled when its state
-// changes, and a program hands one to TransferMachine.Notify. Several TMs may signal one,
-// so that an event loop waits for them, and for its own work, in one select. The zero
-// value is ready.
+// Channel wakes waiting goroutines (transport 3.2, 3.14). The Channel of a TM is signalled when its state
+// changes. A program can also pass one to TransferMachine.Notify. Several TMs may signal the same Channel,
+// so that an event loop can wait for them and for other work in one select. The zero value is ready to use.
 type Channel struct {
-	next   atomic.Pointer[chan struct{}] // what the next Signal closes; nil: nobody waits
-	tokens atomic.Pointer[chan struct{}] // holds one; nil: nobody has asked for it
+	next   atomic.Pointer[chan struct{}] // closed by the next Signal; nil if no goroutine waits
+	tokens atomic.Pointer[chan struct{}] // holds at most one token; nil until Tokens is called
 }
 
-// Tokens is Wait for one goroutine that waits again and again: the same Go channel each time,
-// into which Signal puts a token, unless there is one. So it allocates once, and Wait each
-// time. Who takes what token there is before he looks whether there is work, and waits then,
-// misses nothing, and is woken for nothing that he has seen.
+// Tokens is an alternative to Wait for one goroutine that waits repeatedly. It always returns the same Go
+// channel, and so allocates only once. Signal puts a token into the channel unless it holds one already. To
+// miss no signal and avoid needless wake-ups, receive a token if there is one, then check for work, then
+// wait.
 func (c *Channel) Tokens() <-chan struct{} {
 	if tokens := c.tokens.Load(); tokens != nil {
 		return *tokens
@@ -26,8 +25,8 @@ func (c *Channel) Tokens() <-chan struct{} {
 	return *c.tokens.Load()
 }
 
-// Wait returns a Go channel that is closed at the next Signal. Who calls it before he looks
-// whether there is work misses nothing.
+// Wait returns a Go channel that the next Signal closes. To miss no signal, call Wait before checking for
+// work.
 func (c *Channel) Wait() <-chan struct{} {
 	if next := c.next.Load(); next != nil {
 		return *next
@@ -43,7 +42,7 @@ func (c *Channel) Wait() <-chan struct{} {
 	}
 }
 
-// Signal wakes all who wait. It does not block.
+// Signal wakes all waiting goroutines. It does not block.
 func (c *Channel) Signal() {
 	if tokens := c.tokens.Load(); tokens != nil {
 		select {

@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// Confine binds the worker to processors, counted from 0: it gets a thread of its own that
-// runs on them alone. The next Confine takes the place of this one. StateInitialized only.
-// ENOSYS: the Core, or the system, has no such thing; EINVAL: there are none. Processors
-// that are not to be had count as not named; if all are such, the start fails with EINVAL.
+// Confine binds the worker to processors, numbered from 0. The worker then has a thread that runs only on
+// them. A later call replaces the set. Confine is allowed in StateInitialized only. It returns ENOSYS if
+// the Core or the system does not support it, and EINVAL if no processor is named. Processors that are
+// unavailable are ignored; if all are, the start fails with EINVAL.
 func (tm *TransferMachine) Confine(processors ...int) error {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()

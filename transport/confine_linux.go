@@ -7,17 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canConfine says whether confine works on this system.
+// canConfine reports whether confine works on this system.
 const canConfine = true
 
-// confine gives the calling goroutine a thread that runs on these processors alone. The
-// goroutine keeps it: when it ends, the thread does. The kernel leaves out processors that
-// are not to be had, and refuses if none is left.
+// confine locks the calling goroutine to a thread that runs only on these processors. The thread ends with
+// the goroutine. The kernel ignores unavailable processors, and fails if none is left.
 func confine(processors []int) error {
 	var set unix.CPUSet
 	for _, p := range processors {
 		if p >= 0 {
-			set.Set(p) // does nothing if there can be none
+			set.Set(p) // no effect if p is out of range
 		}
 	}
 	runtime.LockOSThread()

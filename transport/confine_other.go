@@ -4,8 +4,8 @@ package transport
 
 import "syscall"
 
-// canConfine says whether confine works on this system.
+// canConfine reports whether confine works on this system.
 const canConfine = false
 
-// confine has no equivalent here.
+// confine is not supported on this system.
 func confine([]int) error { return syscall.ENOSYS }

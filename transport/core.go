@@ -7,176 +7,172 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Core is a way to LNet that a Domain can stand on (transport 2). Programs take one from
-// package inproc or mem and hand it to NewDomain; only those who write another one, or
-// test this package, look at its methods.
+// Core is an access to LNet that a Domain runs on (transport 2). Programs obtain one from package inproc or
+// mem and pass it to NewDomain. Its methods matter only to implementations and to tests of this package.
 //
-// All of a Core is safe for concurrent use, but for what a method says of itself. No
-// method calls back into package transport. Errors have an errno for errors.Is.
+// All methods are safe for concurrent use unless their comment states otherwise. No method calls back into
+// package transport. Errors match an errno with errors.Is.
 type Core interface {
-	// Name is what tools call it, "lnet" or "mem" for example.
+	// Name returns the name that tools print, such as "lnet" or "mem".
 	Name() string
-	// Open makes what a domain stands on. It may block until ctx ends.
+	// Open creates the Core's side of a domain. It may block until ctx ends.
 	Open(ctx context.Context) (CoreDomain, error)
 }
 
 // CoreDomain is a Core's side of a Domain.
 type CoreDomain interface {
-	// Limits are those of this domain, for as long as it lives, but for DescriptorSize, which
-	// may grow.
+	// Limits returns the limits of this domain. They are constant, except that DescriptorSize may grow.
 	Limits() Limits
-	// NIDs are the local ones, loopback included (transport 6.1). It may block.
+	// NIDs returns the local NIDs, including loopback (transport 6.1). It may block.
 	NIDs(ctx context.Context) ([]lnet.NID, error)
 
-	// Alloc returns n bytes of zeroed memory that begin at a page, of which Register
-	// takes any part without copies. It stays until Free, which needs what Alloc gave:
-	// EBUSY while a buffer of it is registered. Both may block.
+	// Alloc returns n bytes of zeroed, page-aligned memory. Register accepts any part of it and moves its
+	// data without copies. Free releases it and must be given the slice that Alloc returned. Free returns
+	// EBUSY while a buffer in this memory is registered. Both may block.
 	Alloc(ctx context.Context, n int) ([]byte, error)
 	Free(b []byte) error
 
-	// Register makes segments a buffer that ops can name; the engine has checked them
-	// against the limits, and neither changes nor moves them until Deregister. Token is
-	// what the buffer's completions bear. It may block. EFBIG: too many pieces for this
-	// Core; EINVAL: memory that it cannot reach; EDQUOT.
+	// Register makes segments a buffer that ops can refer to. The engine has checked them against the
+	// limits, and does not change or move them until Deregister. Completions of the buffer carry token.
+	// Register may block. It returns EFBIG if the buffer has too many pieces for this Core, EINVAL if the
+	// Core cannot access the memory, and EDQUOT if a quota is used up.
 	Register(ctx context.Context, segments [][]byte, token any) (CoreBuffer, error)
 
-	// StartTM starts a TM at an address: TMID Dynamic asks for one that is free.
-	// It may block until ctx ends. ENOENT: the NID or the PID is not one of this host;
-	// EINVAL: no TM can have that portal, or that number, as 0; EADDRINUSE, EADDRNOTAVAIL
-	// (transport 3.16).
+	// StartTM starts a TM at an address, with room for the given number of completions. If the TMID is
+	// Dynamic, it chooses a free one. It may block until ctx ends. It returns ENOENT if the NID or PID does
+	// not belong to this host, EINVAL if the portal or TMID is invalid (0, for example), EADDRINUSE or
+	// EADDRNOTAVAIL (transport 3.16).
 	StartTM(ctx context.Context, a Address, completions int) (CoreTM, error)
 
-	// Close ends it; the engine has stopped all TMs, and deregistered all buffers.
+	// Close closes the domain. By then the engine has stopped all TMs and deregistered all buffers.
 	Close() error
 }
 
-// CoreBuffer is a registered buffer, of the type that the Core makes.
+// CoreBuffer is a registered buffer. Each Core has its own type.
 type CoreBuffer interface {
-	// Deregister ends it; no op that names it is under way. It may block.
+	// Deregister ends the registration. No op on the buffer is in progress. It may block.
 	Deregister() error
 }
 
 // CoreTM is a Core's side of a started TM.
 //
-// An op that Submit has taken is answered by completions: any number with Final unset, of
-// MsgRecv alone, and one with Final set. Completions wait, in the order in which they
-// were made, until Reap takes them; there is room for as many as StartTM or Grow was told,
-// and the engine never asks for more: it reckons MaxMessages for an op on MsgRecv, one
-// for any other, until its final completion was reaped. So a Core neither drops a
-// completion nor waits with one.
+// Each op that Submit accepts produces exactly one completion with Final set. An op on MsgRecv may produce
+// any number of completions without Final before that. Completions are kept in order until Reap returns
+// them. The Core has room for as many as StartTM or Grow were given, and the engine never exceeds that:
+// until an op's final completion is reaped, it reserves MaxMessages completions for an op on MsgRecv, and
+// one for any other. So a Core never has to drop or delay a completion.
 type CoreTM interface {
-	// Address is where the TM is, with its number if that was Dynamic.
+	// Address returns the address of the TM. It contains the assigned number if Dynamic was requested.
 	Address() Address
-	// MatchBits are the TM's RandomMatchBits: those of its first passive buffer are the next.
+	// MatchBits returns RandomMatchBits of the TM. Its first passive buffer gets the next ones.
 	MatchBits() MatchBits
 
-	// Submit hands ops over, in order; the slice is the caller's again when it returns.
-	// It does not block. It returns how many it has taken; if that is not all of them,
-	// err says why the next one is refused, and the caller may go on behind it. A Core
-	// that learns later of a refusal says so by a final completion with the error. The
-	// completions of an op may be there before Submit returns. Several may call it.
+	// Submit hands over ops in order. It does not block, and does not use the slice after it has returned.
+	// It returns the number of ops accepted. If that is fewer than all, err is the reason why the next op
+	// was refused; the caller may continue after that op. If a Core detects a refusal later, it reports it
+	// by a final completion with the error. Completions of an op may become available before Submit
+	// returns. Several goroutines may call it.
 	Submit(ops []Op) (taken int, err error)
 
-	// Flush returns when peers reach the buffers of all ops that Submit has taken before it was
-	// called, unless those have ended. A Core in this process has nothing to wait for. One that
-	// waits returns at a time all the same, unless that is zero, and when it is gone. No
-	// completion has to be reaped meanwhile. Several goroutines may call it.
+	// Flush waits until peers can reach the buffers of all ops accepted by Submit before the call. It
+	// ignores ops that have ended. A Core in this process returns at once. Other Cores also return at the
+	// time until, unless it is zero, and when the Core is gone. Flush does not depend on completions being
+	// reaped. Several goroutines may call it.
 	Flush(until time.Time)
 
-	// Grow makes room for n completions in all, if there was less. ENOBUFS: it cannot be.
+	// Grow ensures room for n completions in total. It returns ENOBUFS if that is impossible.
 	Grow(n int) error
 
-	// Reap takes completions out, as many as dst holds and there are, and returns their
-	// number. One goroutine at a time calls it. It does not block, or allocate.
+	// Reap moves up to len(dst) completions into dst and returns their number. It neither blocks nor
+	// allocates. Only one goroutine at a time may call it.
 	Reap(dst []Completion) int
-	// Pending tells, at the cost of an atomic load, whether Reap would find one.
+	// Pending reports whether Reap would return a completion. It costs one atomic load.
 	Pending() bool
-	// Wait blocks until Pending, until Wake, or until a time, unless that is zero. It may
-	// return early for no reason. One goroutine at a time calls it. Wake has the Wait
-	// that is under way return, or else the next.
+	// Wait blocks until Pending returns true, Wake is called, or the time until, unless that is zero. It
+	// may return early. Only one goroutine at a time may call it. Wake ends the current Wait; if there is
+	// none, the next Wait returns at once.
 	Wait(until time.Time)
 	Wake()
 
-	// Stop ends the TM and gives its address back. EBUSY: an op is under way yet. What
-	// was not reaped is gone. Calls that follow do nothing: Submit returns ESHUTDOWN.
+	// Stop ends the TM and releases its address. It returns EBUSY if an op is still in progress.
+	// Completions that were not reaped are discarded. Later calls have no effect; Submit then returns
+	// ESHUTDOWN.
 	Stop() error
 }
 
-// Op is what a Core is asked for: an operation on a buffer, or the wish that one be ended
-// (transport 6.7, 9.4).
+// Op is a request to a Core: an operation on a buffer, or the cancellation of one (transport 6.7, 9.4).
 type Op struct {
-	// Queue is which of the six operations it is.
+	// Queue selects one of the six operations.
 	Queue QueueType
-	// Cancel asks that the op of this buffer with the same Sequence be ended, which its
-	// final completion tells: ECANCELED, or what it came to before. A cancel has no
-	// completion of its own, and is not refused while the TM is there. One of what is over
-	// does nothing, though the buffer be queued again, or deregistered. The engine cancels
-	// only what Submit has taken, and that once or more.
+	// Cancel requests the end of the op on this buffer with the same Sequence. The final completion of that
+	// op reports ECANCELED, or the outcome that preceded the cancellation. The cancellation has no
+	// completion itself, and is not refused while the TM exists. It has no effect if the op has ended, even
+	// if the buffer was queued again or deregistered. The engine cancels only ops that Submit has accepted,
+	// but may cancel one repeatedly.
 	Cancel bool
-	// Buffer is what Register gave.
+	// Buffer is a buffer that Register returned.
 	Buffer CoreBuffer
-	// Sequence counts the ops of the buffer, and comes back in completions.
+	// Sequence counts the ops of the buffer. Completions repeat it.
 	Sequence uint32
 
-	// Length is how many bytes to move, from the beginning of the buffer: of the queues
-	// that send, and of ActiveBulkRecv, where it is what the descriptor says. The others
-	// take as much as the buffer holds.
+	// Length is the number of bytes to move, from the beginning of the buffer. It is set for the queues
+	// that send and for ActiveBulkRecv, where it is the size in the descriptor. The other queues use the
+	// whole buffer.
 	Length int
-	// MinReceiveSize and MaxMessages are those of MsgRecv; see Buffer.
+	// MinReceiveSize and MaxMessages apply to MsgRecv; see Buffer.
 	MinReceiveSize int
 	MaxMessages    int
-	// MatchBits are, of passive bulk, those to wait for, and of active bulk those of the
-	// passive buffer. Messages have none: the address says them.
+	// MatchBits are those that a passive buffer waits for, or those of the passive buffer that an active
+	// operation accesses. Messages do not use them, because the address determines the match bits.
 	MatchBits MatchBits
-	// Peer is where a message or active bulk goes.
+	// Peer is the destination of a message or of an active bulk operation.
 	Peer Address
 }
 
-// Completion is what a Core tells of an op (transport 9.4), or, if Token is nil, of the TM.
+// Completion reports the progress of an op (transport 9.4) or, if Token is nil, a change of the TM.
 type Completion struct {
-	// Token is the buffer's, Sequence the op's.
+	// Token is the token of the buffer, Sequence that of the op.
 	Token    any
 	Sequence uint32
-	// Final says that it is the op's last.
+	// Final is set in the last completion of the op.
 	Final bool
-	// Err is nil if all went well. ECANCELED: it was cancelled in time; EPROTO: a message
-	// without a usable sender, in a completion that is final; see transport 6.5 and 6.9.
-	// If Token is nil, it is what befell the TM: ENOBUFS says that a message was lost
-	// since there was no buffer for it.
+	// Err is nil on success. ECANCELED means that the op was cancelled in time. EPROTO, in a final
+	// completion, means a message without a usable sender; see transport 6.5 and 6.9. If Token is nil, Err
+	// is an error of the TM: ENOBUFS means that a message was lost because no buffer was free.
 	Err error
-	// Length bytes have come, or gone, Offset bytes into the buffer.
+	// Length is the number of bytes moved, Offset their position in the buffer.
 	Length, Offset int
-	// Sender is where a message came from. With MsgRecv, nil Err and a zero Sender, a
-	// message without a usable sender has used up room, and is to be counted.
+	// Sender is the sender of a message. A completion on MsgRecv with nil Err and zero Sender reports a
+	// message without a usable sender that has used space in the buffer; the engine counts it as a failure.
 	Sender Address
-	// When it was made.
+	// Time is when the completion was created.
 	Time time.Time
 
-	// Down says that the Core is gone and nothing will complete any more: whatever is
-	// queued is cancelled, and the TM has failed with Err. Token is nil.
+	// Down means that the Core is gone and no other completion will follow. The engine cancels everything
+	// that is queued, and the TM fails with Err. Token is nil.
 	Down bool
-	// Diagnostic is handed to the program, as a TM event, if it is not nil. Token is nil.
+	// Diagnostic, if not nil, is passed to the program in a TM event. Token is nil.
 	Diagnostic any
 }
 
-// Limits bound the buffers of a domain (transport 3.4).
+// Limits are the limits of the buffers of a domain (transport 3.4).
 type Limits struct {
-	// BufferSize and SegmentSize are in bytes, Segments is a number.
+	// BufferSize and SegmentSize are in bytes. Segments is the maximum number of segments.
 	BufferSize  int
 	SegmentSize int
 	Segments    int
-	// DescriptorSize is the longest descriptor of a passive buffer, in bytes: that of the
-	// package, or, once a local NID is a large one, LargeDescriptorSize. Those of a TM at
-	// a NID of 4 bytes have the former all the same.
+	// DescriptorSize is the length of the longest descriptor of a passive buffer, in bytes. It is the
+	// package's constant of the same name, or LargeDescriptorSize once a local NID is a large one. TMs at a
+	// 4-byte NID always use the shorter form.
 	DescriptorSize int
-	// Confine says that the Core takes part in Confine, and, of Domain.Limits, that the
-	// system can; Synchronous that it supports synchronous delivery. ENOSYS answers to who
-	// asks for what there is not.
+	// Confine and Synchronous report whether the Core supports TransferMachine.Confine and synchronous
+	// delivery. In Domain.Limits, Confine also requires support by the operating system. Calls for an
+	// unsupported feature return ENOSYS.
 	Confine, Synchronous bool
-	// PageSize is 0 if the Core moves any memory of the program where it is. Otherwise it moves
-	// memory of Domain.Buffer so, and some of the memory that begins and ends at multiples of
-	// PageSize and is private to the process, not of a file: a bounded number of different ranges,
-	// of which none overlaps another. It copies buffers in other memory, for which it has
-	// CopyMemory bytes in all; Register returns EDQUOT if they are used up.
+	// PageSize is 0 if the Core moves data from and to any memory without copies. Otherwise it avoids
+	// copies for memory of Domain.Buffer, and for a bounded number of other ranges. These must begin and
+	// end at multiples of PageSize, be private to the process and not backed by a file, and not overlap.
+	// Buffers in other memory are copied through CopyMemory bytes in total; Register returns EDQUOT if they
+	// are used up.
 	PageSize, CopyMemory int
 }

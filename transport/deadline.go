@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// deadlines is a heap of the queued buffers that have a deadline, the next one first.
+// deadlines is a heap of the queued buffers with a deadline, earliest first.
 type deadlines []*Buffer
 
 func (d deadlines) Len() int { return len(d) }
@@ -19,13 +19,13 @@ func (d deadlines) Swap(i, j int) {
 	d[i].state.heapIndex, d[j].state.heapIndex = i+1, j+1
 }
 
-// Push is heap.Interface's.
+// Push implements heap.Interface.
 func (d *deadlines) Push(b any) {
 	*d = append(*d, b.(*Buffer))
 	(*d)[len(*d)-1].state.heapIndex = len(*d)
 }
 
-// Pop is heap.Interface's.
+// Pop implements heap.Interface.
 func (d *deadlines) Pop() any {
 	last := len(*d) - 1
 	b := (*d)[last]
@@ -35,7 +35,7 @@ func (d *deadlines) Pop() any {
 	return b
 }
 
-// watch has the worker look at b's deadline, if it has one; mu is held.
+// watch adds b to the heap if it has a deadline. mu is held.
 func (tm *TransferMachine) watch(b *Buffer) {
 	s := &b.state
 	if s.deadline.IsZero() {
@@ -47,22 +47,22 @@ func (tm *TransferMachine) watch(b *Buffer) {
 	}
 }
 
-// rouseBy has the worker not rest for longer than until a time; mu is held.
+// rouseBy ensures that the worker does not rest beyond t. mu is held.
 func (tm *TransferMachine) rouseBy(t time.Time) {
 	if tm.rest != restNone && (tm.restsUntil.IsZero() || t.Before(tm.restsUntil)) {
 		tm.rousing = true
 	}
 }
 
-// unwatch ends what watch began, if nobody has; mu is held.
+// unwatch removes b from the heap if it is in it. mu is held.
 func (tm *TransferMachine) unwatch(b *Buffer) {
 	if i := b.state.heapIndex; i > 0 {
 		heap.Remove(&tm.deadlines, i-1)
 	}
 }
 
-// expire cancels what has passed its deadline. The worker calls it; mu is held, but not
-// all the time.
+// expire cancels the buffers whose deadline has passed. Only the worker calls it. mu is held, but released
+// temporarily.
 func (tm *TransferMachine) expire() {
 	if len(tm.deadlines) == 0 {
 		return
@@ -83,7 +83,8 @@ func (tm *TransferMachine) expire() {
 	tm.putBatch(bt)
 }
 
-// nextDeadline is when expire or retry has something to do, zero if never; mu is held.
+// nextDeadline returns the next time at which expire or retry has work, or zero if there is none. mu is
+// held.
 func (tm *TransferMachine) nextDeadline() time.Time {
 	next := tm.filler.until
 	if len(tm.deadlines) > 0 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Errors of events, made once: nothing is allocated for an event.
+// Errors of events are allocated once, so that delivering an event allocates nothing.
 var (
 	errCancelled  = fmt.Errorf("transport: the TM has failed: %w", syscall.ECANCELED)
 	errTimedOut   = fmt.Errorf("transport: the deadline has passed: %w", syscall.ETIMEDOUT)
@@ -17,16 +17,15 @@ var (
 )
 
 const (
-	// firstReaped is how many completions are taken from the Core at once, to begin with,
-	// and maxReaped when there are always as many.
+	// firstReaped is the initial number of completions reaped in one call. It doubles up to maxReaped while
+	// every call fills the slice.
 	firstReaped = 8
 	maxReaped   = 64
 )
 
-// deliver calls the callbacks of the completions that there are, of a number of them at
-// most, and hands over what they have added later. It returns whether there was anything;
-// if not, there is nothing more. Whoever calls it has tm.delivering. A callback that does
-// not return ends it anywhere: then the next call goes on.
+// deliver calls the callbacks for a bounded number of pending completions, and submits the buffers that
+// they added with BufferEvent.Add. It reports false if nothing was pending. The caller owns tm.delivering.
+// If a callback does not return, the next call continues after its event.
 func (tm *TransferMachine) deliver() (events int, more bool) {
 	if tm.reaped == nil {
 		tm.reaped = make([]Completion, firstReaped)
@@ -59,8 +58,8 @@ func (tm *TransferMachine) deliver() (events int, more bool) {
 	return events, true
 }
 
-// completed is what a completion leads to. It returns the number of callbacks called. mu is
-// held, but not during the callbacks.
+// completed processes a completion and returns the number of callbacks called. mu is held, but released
+// during callbacks.
 func (tm *TransferMachine) completed(c *Completion) int {
 	b, ok := c.Token.(*Buffer)
 	if !ok {
@@ -69,12 +68,12 @@ func (tm *TransferMachine) completed(c *Completion) int {
 	}
 	s := &b.state
 	if s.tm.Load() != tm || s.sequence != c.Sequence {
-		return 0 // of an op that is over
+		return 0 // belongs to an op that has ended
 	}
 	return tm.post(b, outcome{c.Final, tm.verdict(b, c), c.Length, c.Offset, c.Sender, c.Time})
 }
 
-// outcome is what has become of an op, or of a part of it.
+// outcome is the result of an op, or of one message of it.
 type outcome struct {
 	final          bool
 	err            error
@@ -83,13 +82,13 @@ type outcome struct {
 	time           time.Time
 }
 
-// verdict is the error of a completion: its own, or what is wrong with it (transport 3.10,
+// verdict returns the error of a completion: its own, or an error for invalid contents (transport 3.10,
 // 6.5, 6.9).
 func (tm *TransferMachine) verdict(b *Buffer, c *Completion) error {
 	s := &b.state
 	switch {
 	case c.Err != nil:
-		// What was cancelled before its deadline may be heard of behind it.
+		// An op cancelled before its deadline may be reported after it. That is no time-out.
 		if s.flags&FlagTimedOut != 0 && errors.Is(c.Err, syscall.ECANCELED) && !c.Time.Before(s.deadline) {
 			return errTimedOut
 		}
@@ -102,9 +101,8 @@ func (tm *TransferMachine) verdict(b *Buffer, c *Completion) error {
 	return nil
 }
 
-// post tells the program of an event of a queued buffer, in the order of transport 3.10, and
-// returns 1; or 0 if it is one that is counted alone. mu is held, but not during the
-// callback.
+// post reports an event of a queued buffer to the program, in the order of transport 3.10, and returns 1.
+// If the event is only counted, it returns 0. mu is held, but released during the callback.
 func (tm *TransferMachine) post(b *Buffer, o outcome) int {
 	s := &b.state
 	q := s.queue
@@ -157,7 +155,7 @@ func (tm *TransferMachine) post(b *Buffer, o outcome) int {
 	return 1
 }
 
-// returned ends what a callback of a buffer has of the TM; mu is held.
+// returned cleans up after a callback of a buffer. mu is held.
 func (tm *TransferMachine) returned() {
 	tm.calling = false
 	tm.event = BufferEvent{}
@@ -168,7 +166,7 @@ func (tm *TransferMachine) returned() {
 	tm.calledBack()
 }
 
-// calledBack lowers the number of callbacks under way; mu is held.
+// calledBack decrements the number of running callbacks. mu is held.
 func (tm *TransferMachine) calledBack() {
 	tm.callbacks--
 	if tm.callbacks == 0 {
@@ -176,8 +174,8 @@ func (tm *TransferMachine) calledBack() {
 	}
 }
 
-// abandon ends what the Core, which is gone, has left behind (transport 3.5), and returns
-// how many buffers that were. mu is held, but not during callbacks.
+// abandon ends the operations that a lost Core has left (transport 3.5), and returns their number. mu is
+// held, but released during callbacks.
 func (tm *TransferMachine) abandon() int {
 	n := 0
 	tm.abandoned.Store(false)
@@ -198,8 +196,7 @@ func (tm *TransferMachine) abandon() int {
 	return n
 }
 
-// hear takes in a completion that is about the TM. The worker tells the program of it. mu
-// is held.
+// hear processes a completion about the TM itself. The worker reports it to the program. mu is held.
 func (tm *TransferMachine) hear(c *Completion) {
 	if c.Down && tm.down == nil {
 		err := c.Err
@@ -217,7 +214,7 @@ func (tm *TransferMachine) hear(c *Completion) {
 	tm.rousing = true
 }
 
-// addLater queues a buffer that addNow hands over.
+// addLater queues a buffer for addNow.
 func (tm *TransferMachine) addLater(b *Buffer) error {
 	now := time.Now()
 	tm.mu.Lock()
@@ -235,8 +232,8 @@ func (tm *TransferMachine) addLater(b *Buffer) error {
 	return nil
 }
 
-// addNow hands over what addLater has queued, and calls back those that the Core refuses.
-// It returns how many those were. mu is held, but not all the time.
+// addNow submits the buffers that addLater has queued, and calls the callbacks of those that the Core
+// refuses. It returns the number of callbacks. mu is held, but released temporarily.
 func (tm *TransferMachine) addNow() int {
 	events := 0
 	if tm.handing == nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Descriptor announces a passive buffer to the peer who moves its data (transport 6.6):
-// opaque bytes that any message may carry. Of TMs with 4-byte NIDs it has DescriptorSize
-// bytes, as Motr's; of those with large NIDs it has LargeDescriptorSize. It stays with
-// the buffer until the next Add, which writes over it: bytes.Clone keeps it for longer.
+// Descriptor describes a passive buffer to the peer that moves its data (transport 6.6). It is opaque, and
+// any message may carry it. It has DescriptorSize bytes for TMs at 4-byte NIDs, as in Motr, and
+// LargeDescriptorSize bytes for TMs at large NIDs. It is valid until the next Add of the buffer overwrites
+// it; use bytes.Clone to keep it longer.
 //
-// All numbers are little endian, but the large NID, which is lnet.NID.AppendLarge's:
+// All numbers are little endian, except the large NID, which has the format of lnet.NID.AppendLarge:
 //
 //	 0           8        16    20      24    28     32       40
 //	+-----------+--------+-----+-------+-----+------+--------+----------+
@@ -26,36 +26,36 @@ import (
 //	|magic |version  |match bits |NID, 20 bytes          |PID  |portal |queue |size    |checksum  |
 //	+------+---------+-----------+------------ ... ------+-----+-------+------+--------+----------+
 //
-// The checksum is the exclusive or of the words of 64 bits before it.
+// The checksum is the exclusive or of the 64-bit words before it.
 type Descriptor []byte
 
-// How long a Descriptor is, in bytes, of a TM with a 4-byte NID, and of one with a large.
+// Length of a Descriptor in bytes, for TMs with a 4-byte NID and with a large NID.
 const (
 	DescriptorSize      = 48
 	LargeDescriptorSize = 64
 )
 
 const (
-	// largeMagic is "LTMD", and begins a descriptor with a large NID.
+	// largeMagic is "LTMD", the start of a descriptor with a large NID.
 	largeMagic   = 0x444d544c
 	largeVersion = 1
 
 	checksumSize = 8
 )
 
-// Passive is a passive buffer, as a Descriptor tells of it.
+// Passive is the content of a Descriptor: a passive buffer.
 type Passive struct {
-	// Address is where its TM is, MatchBits are those that it waits for.
+	// Address is the address of the TM. MatchBits are those that the buffer waits for.
 	Address   Address
 	MatchBits MatchBits
 	// Queue is PassiveBulkRecv or PassiveBulkSend.
 	Queue QueueType
-	// Size is, with PassiveBulkRecv, how many bytes the buffer holds, with PassiveBulkSend
-	// how many are to be fetched: 1 to lnet.MTU.
+	// Size is the capacity of the buffer (PassiveBulkRecv) or the number of bytes to be fetched
+	// (PassiveBulkSend), 1 to lnet.MTU.
 	Size int
 }
 
-// AppendDescriptor appends the descriptor of p, whose fields must be valid, to b.
+// AppendDescriptor appends the descriptor of p to b. The fields of p must be valid.
 func (p *Passive) AppendDescriptor(b []byte) []byte {
 	start := len(b)
 	le := binary.LittleEndian
@@ -79,7 +79,7 @@ func (p *Passive) AppendDescriptor(b []byte) []byte {
 	return le.AppendUint64(b, checksum(b[start:]))
 }
 
-// checksum is the exclusive or of all words of b.
+// checksum returns the exclusive or of all 64-bit words of b.
 func checksum(b []byte) uint64 {
 	var sum uint64
 	for ; len(b) >= 8; b = b[8:] {
@@ -88,8 +88,8 @@ func checksum(b []byte) uint64 {
 	return sum
 }
 
-// rawPassive is a descriptor as it stands; largeNID is what AppendLarge makes, if there
-// is one.
+// rawPassive holds the fields of a descriptor before validation. largeNID is the encoding of AppendLarge,
+// or nil.
 type rawPassive struct {
 	matchBits                MatchBits
 	nid4                     uint64
@@ -117,13 +117,13 @@ var (
 	errDescriptorNID      = errors.New("no NID that a TM has in this layout")
 )
 
-// descriptorError says what is wrong with a field of a descriptor.
+// descriptorError returns an error about one field of a descriptor.
 func descriptorError(field string, value any, err error) error {
 	return &lnet.FieldError{What: "transport: descriptor", Field: field, Value: value, Err: err}
 }
 
-// Decode tells what d announces. EINVAL: d is damaged, or what it says cannot be; EFBIG:
-// it announces more than lnet.MTU.
+// Decode returns the passive buffer that d describes. It returns EINVAL if d is damaged or a field is
+// invalid, and EFBIG if the size exceeds lnet.MTU.
 func (d Descriptor) Decode() (Passive, error) {
 	raw, err := d.read()
 	if err != nil {
@@ -135,9 +135,9 @@ func (d Descriptor) Decode() (Passive, error) {
 	return raw.passive()
 }
 
-// transfer is what an operation on an active queue has to know: what d announces, and how
-// many bytes to move. Room is how many bytes the active buffer holds, length how many it is
-// to send. The checks, and their order, are those of transport 6.6: EINVAL, EPERM, EFBIG.
+// transfer returns what an operation on an active queue needs: the passive buffer, and the number of bytes
+// to move. Room is the capacity of the active buffer, length the number of bytes that it sends. The checks
+// and their order (EINVAL, EPERM, EFBIG) follow transport 6.6.
 func (d Descriptor) transfer(active QueueType, room, length int) (p Passive, n int, err error) {
 	raw, err := d.read()
 	if err != nil {
@@ -155,7 +155,7 @@ func (d Descriptor) transfer(active QueueType, room, length int) (p Passive, n i
 	return p, length, nil
 }
 
-// suits checks that the active side may, and can, do what it is about to.
+// suits checks the direction and size of an active operation.
 func (r *rawPassive) suits(active QueueType, room, length int) error {
 	pair := PassiveBulkSend
 	switch active {
@@ -181,7 +181,7 @@ func (r *rawPassive) suits(active QueueType, room, length int) error {
 	return nil
 }
 
-// read takes d apart, by its layout, and checks what concerns the layout alone.
+// read splits d into its fields and checks length, checksum, magic and version.
 func (d Descriptor) read() (r rawPassive, err error) {
 	if len(d) != DescriptorSize && len(d) != LargeDescriptorSize {
 		return r, descriptorError("length", len(d), errDescriptorLength)
@@ -207,7 +207,7 @@ func (d Descriptor) read() (r rawPassive, err error) {
 	return r, nil
 }
 
-// passive checks what is left, once the queue type is known to be one.
+// passive validates the remaining fields. The queue type is already validated.
 func (r *rawPassive) passive() (Passive, error) {
 	switch {
 	case r.matchBits.Counter() == 0:
@@ -235,7 +235,7 @@ func (r *rawPassive) passive() (Passive, error) {
 	}, nil
 }
 
-// nid is the NID, which has one layout alone: that of its length.
+// nid decodes the NID. The length of the descriptor determines its format.
 func (r *rawPassive) nid() (lnet.NID, error) {
 	if r.largeNID != nil {
 		nid, err := lnet.DecodeLarge(r.largeNID)

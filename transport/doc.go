@@ -1,14 +1,17 @@
-// Package transport is Motr's network model over LNet: transfer machines (TMs) with six
-// queues of buffers, end points, pools and automatic provisioning, messages and bulk. Its
-// guide is docs/transport.md; types that only Cores need say so.
+// Package transport implements Motr's network model over LNet. A transfer machine (TM) is an address with
+// six queues of buffers. It sends and receives messages and moves bulk data. Buffer pools can fill its
+// receive queue automatically. See docs/transport.md for a guide. Types that only implementations of Core
+// need are marked as such in their comments.
 //
-// A Domain stands on a Core: a node in this process (package inproc), or memory (package
-// mem). Domain.Open starts a TM at an address, Domain.Buffer makes memory to move;
-// TransferMachine.Add lends it, and a callback tells its end, once (BufferEvent.Final).
-// Errors have the errno of transport 3.16 for errors.Is; ctx's ECANCELED or ETIMEDOUT, too.
+// A Domain runs on a Core: package inproc uses a node in this process, package mem only memory. Domain.Open
+// starts a TM at an address. Domain.Buffer allocates memory that TMs can move. TransferMachine.Add lends a
+// buffer to the TM, and a callback returns it with its final event (BufferEvent.Final).
 //
-// Goroutines: each TM has a worker from Start until it is stopped or has failed, which
-// delivers events and makes time-outs; Close waits for it. Callbacks run in it, one at a
-// time, or in DeliverAll with synchronous delivery; no lock is held then. Lock order:
-// Pool.mu, Domain.mu, TransferMachine.mu; none is held across a call of the Core.
+// Errors match an errno with errors.Is; transport 3.16 lists them. If a context ends a call, the error
+// matches ECANCELED or ETIMEDOUT as well as the context's error.
+//
+// Each TM has a worker goroutine from Start until it has stopped or failed. The worker delivers events and
+// enforces deadlines. Close waits until it has ended. Callbacks run in the worker one at a time, or in
+// DeliverAll if delivery is synchronous. No lock is held while they run. Locks are acquired in the order
+// Pool.mu, Domain.mu, TransferMachine.mu, and none is held while a method of the Core runs.
 package transport

@@ -9,23 +9,21 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Domain is what TMs, buffers and pools belong to: memory of one can be moved by the TMs
-// of the same alone (transport 3.3). NewDomain makes it. All methods are safe for
-// concurrent use.
+// Domain contains TMs, buffers and pools. A TM can only move buffers of its own domain (transport 3.3).
+// NewDomain creates one. All methods are safe for concurrent use.
 type Domain struct {
 	core   Core
 	inner  CoreDomain
 	limits Limits
 
-	mu      orderedMutex[domainRank] // guards the rest
+	mu      orderedMutex[domainRank] // guards the fields below
 	closed  bool
 	tms     map[*TransferMachine]struct{}
 	buffers int // registered, or about to be
 	pools   int
 }
 
-// NewDomain makes a domain on a Core. It may block until ctx ends, with whatever Core.Open
-// does. The error is the Core's.
+// NewDomain creates a domain on a Core. It may block until ctx ends. Errors of Core.Open are returned.
 func NewDomain(ctx context.Context, c Core) (*Domain, error) {
 	inner, err := c.Open(ctx)
 	if err != nil {
@@ -36,9 +34,9 @@ func NewDomain(ctx context.Context, c Core) (*Domain, error) {
 	return d, nil
 }
 
-// Close ends it. EBUSY: it has TMs, registered buffers, memory of buffers that were
-// deregistered but not freed, or pools yet; EINVAL: it is closed; or the Core's. Nothing has
-// happened then.
+// Close closes the domain. It returns EBUSY if the domain still has TMs, pools, registered buffers, or
+// deregistered buffers whose memory was not freed. It returns EINVAL if the domain is closed, and otherwise
+// the Core's error. After an error the domain is unchanged.
 func (d *Domain) Close() error {
 	d.mu.Lock()
 	if err := d.open(); err != nil {
@@ -62,15 +60,15 @@ func (d *Domain) Close() error {
 	return nil
 }
 
-// Limits are the Core's, and stay, but for DescriptorSize, which grows when the host gets its
-// first large NID: no TM makes longer ones than it says after its start.
+// Limits returns the limits of the Core. They are constant, except that DescriptorSize grows when the host
+// gets its first large NID. A TM never creates longer descriptors than the limit after its start.
 func (d *Domain) Limits() Limits {
 	l := d.limits
 	l.DescriptorSize = d.inner.Limits().DescriptorSize
 	return l
 }
 
-// NIDs are those of this host, loopback included: where TMs can be started.
+// NIDs returns the NIDs of this host, including loopback. TMs can be started at each of them.
 func (d *Domain) NIDs(ctx context.Context) ([]lnet.NID, error) {
 	nids, err := d.inner.NIDs(ctx)
 	if err != nil {
@@ -79,9 +77,8 @@ func (d *Domain) NIDs(ctx context.Context) ([]lnet.NID, error) {
 	return nids, nil
 }
 
-// withErrno gives the error of a call that its ctx has ended an errno, too, as all errors of
-// the package have one: ECANCELED, or ETIMEDOUT. What takes a ctx, here or in the Core, goes
-// through it.
+// withErrno adds ECANCELED or ETIMEDOUT to an error that wraps a context's error, because all errors of the
+// package have an errno. Every call that takes a context, here or in the Core, uses it.
 func withErrno(err error) error {
 	for _, ended := range []struct {
 		ctx   error
@@ -94,10 +91,10 @@ func withErrno(err error) error {
 	return err
 }
 
-// errClosed is what a closed domain answers.
+// errClosed is returned by calls on a closed domain.
 var errClosed = fmt.Errorf("transport: the domain is closed: %w", syscall.EINVAL)
 
-// open tells whether the domain is; mu is held.
+// open returns errClosed if the domain is closed. mu is held.
 func (d *Domain) open() error {
 	if d.closed {
 		return errClosed
@@ -105,7 +102,7 @@ func (d *Domain) open() error {
 	return nil
 }
 
-// counted raises the number of buffers, so that the domain stays open.
+// counted increments the number of buffers, which prevents the domain from being closed.
 func (d *Domain) counted() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,17 +113,17 @@ func (d *Domain) counted() error {
 	return nil
 }
 
-// uncounted takes back what counted did.
+// uncounted reverts counted.
 func (d *Domain) uncounted() {
 	d.mu.Lock()
 	d.buffers--
 	d.mu.Unlock()
 }
 
-// Open makes a TM, starts it, and waits until it is StateStarted. Callback may be nil.
-// Prepare are called in between, for what has to be done before the start: AttachPool,
-// Confine, or just (*TransferMachine).DeliverSynchronously. Shutdown ends it. The error is
-// what NewTM, one of prepare or Start said, why it failed, or ctx's.
+// Open creates a TM, starts it, and waits until it is StateStarted. Callback may be nil. The prepare
+// functions are called before the start, for example to call AttachPool or Confine; a method expression
+// such as (*TransferMachine).DeliverSynchronously fits, too. Shutdown ends the TM. Open returns the error
+// of NewTM, of a prepare function, of Start or of ctx, or the reason why the TM failed.
 func (d *Domain) Open(
 	ctx context.Context, address string, callback func(e *TMEvent), prepare ...func(tm *TransferMachine) error,
 ) (*TransferMachine, error) {

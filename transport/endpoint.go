@@ -5,19 +5,19 @@ import (
 	"syscall"
 )
 
-// EndPoint is an address that a TM sends to, or has heard of (transport 3.6). There is
-// one for each address in a TM. It is counted: it stays the TM's while anybody holds a
-// reference, which costs no resource of the network, but keeps the TM from being closed.
+// EndPoint is an address that a TM sends to or has received from (transport 3.6). A TM has one EndPoint for
+// each address. It is reference counted. A reference uses no network resource, but a TM cannot be closed
+// while the program holds one.
 type EndPoint struct {
 	tm      *TransferMachine
 	address Address
-	// The rest is guarded by TransferMachine.mu.
+	// TransferMachine.mu guards the fields below.
 	refs         int
-	older, newer *EndPoint // in endPoints.unused, while refs is 0
+	older, newer *EndPoint // links in endPoints.unused, while refs is 0
 }
 
-// EndPoint makes an end point of an address, or takes another reference to the one there
-// is; Put drops it. EINVAL: it is malformed, or has no number; or the TM is not started.
+// EndPoint returns the end point of an address, with a reference that Put drops. It returns EINVAL if the
+// address is malformed or has no TM number, or if the TM is not started.
 func (tm *TransferMachine) EndPoint(address string) (*EndPoint, error) {
 	a, err := ParseAddress(address)
 	if err != nil {
@@ -26,7 +26,7 @@ func (tm *TransferMachine) EndPoint(address string) (*EndPoint, error) {
 	return tm.EndPointAt(a)
 }
 
-// EndPointAt is EndPoint of an address that was parsed, or came from elsewhere.
+// EndPointAt is like EndPoint, but takes a parsed address.
 func (tm *TransferMachine) EndPointAt(a Address) (*EndPoint, error) {
 	if a.NID.IsZero() || a.TMID < 1 || a.TMID > MaxTMID {
 		return nil, fmt.Errorf("transport: end point %q: %w", a, syscall.EINVAL)
@@ -39,7 +39,7 @@ func (tm *TransferMachine) EndPointAt(a Address) (*EndPoint, error) {
 	return tm.endPoints.hold(tm, a), nil
 }
 
-// Get takes another reference; the caller has one, or is in a callback that was given it.
+// Get adds a reference and returns e. The caller must hold one, or be in a callback that received e.
 func (e *EndPoint) Get() *EndPoint {
 	e.tm.mu.Lock()
 	if e.refs > 0 {
@@ -49,7 +49,7 @@ func (e *EndPoint) Get() *EndPoint {
 	return e
 }
 
-// Put drops a reference. It must be called once for each of Get and EndPoint.
+// Put drops a reference. It must be called once for each Get and EndPoint.
 func (e *EndPoint) Put() {
 	e.tm.mu.Lock()
 	if e != e.tm.self || e.refs > 1 {
@@ -58,27 +58,27 @@ func (e *EndPoint) Put() {
 	e.tm.mu.Unlock()
 }
 
-// Address is where it is.
+// Address returns the address of e.
 func (e *EndPoint) Address() Address { return e.address }
 
-// String is the canonical address.
+// String returns the address in canonical form.
 func (e *EndPoint) String() string { return e.address.String() }
 
-// maxUnused is how many end points a TM keeps that nobody refers to, so that the next
-// message of a peer finds the one of the last.
+// maxUnused is the number of unreferenced end points that a TM keeps, so that the next message of a peer
+// can reuse its end point.
 const maxUnused = 1024
 
-// endPoints are those of a TM; its mu guards them. Those that nobody refers to are no
-// end points to a program; they are there to be used again.
+// endPoints holds the end points of a TM, guarded by the TM's mu. It keeps some unreferenced ones for
+// reuse; programs do not see these.
 type endPoints struct {
 	all            map[Address]*EndPoint
-	last           *EndPoint // that was looked for
-	held           int       // references to all of them
+	last           *EndPoint // most recently looked up
+	held           int       // total number of references
 	unused         int
-	oldest, newest *EndPoint // of the unused ones
+	oldest, newest *EndPoint // ends of the list of unused ones
 }
 
-// hold takes a reference to the end point of an address.
+// hold returns the end point of an address with a new reference.
 func (s *endPoints) hold(tm *TransferMachine, a Address) *EndPoint {
 	e := s.last
 	if e == nil || e.address != a {
@@ -98,13 +98,13 @@ func (s *endPoints) hold(tm *TransferMachine, a Address) *EndPoint {
 	return e
 }
 
-// retain takes another reference to an end point.
+// retain adds a reference.
 func (s *endPoints) retain(e *EndPoint) {
 	s.held++
 	e.refs++
 }
 
-// drop gives a reference back. One too many does nothing.
+// drop drops a reference. It has no effect if there are none.
 func (s *endPoints) drop(e *EndPoint) {
 	if e.refs == 0 {
 		return
@@ -132,7 +132,7 @@ func (s *endPoints) drop(e *EndPoint) {
 	s.unused++
 }
 
-// reuse takes an end point out of the unused ones.
+// reuse removes e from the list of unused end points.
 func (s *endPoints) reuse(e *EndPoint) {
 	if e.older == nil {
 		s.oldest = e.newer

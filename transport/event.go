@@ -5,52 +5,50 @@ import (
 	"time"
 )
 
-// Callbacks are called for the events of a buffer, by the queue that it is on (transport
-// 3.10). One that the buffer is not added to may be nil.
+// Callbacks are the functions called for the events of a buffer, one for each queue (transport 3.10). Those
+// for queues that the buffer is not added to may be nil.
 //
-// A TM calls one callback at a time, in its worker, or in DeliverAll with synchronous
-// delivery; never on the stack of Add or Cancel, and under no lock. It may add and cancel
-// buffers, make and drop end points, use pools, and stop the TM; it must not wait for the
-// TM, whose other events and time-outs wait for it. What it does with the event must be
-// done when it returns; and it must return. In the worker runtime.Goexit, and so testing's
-// FailNow, is a panic, and a panic ends the program. In DeliverAll either ends the call: the
-// event counts as delivered, and the next DeliverAll goes on behind it.
+// A TM calls one callback at a time, in its worker, or in DeliverAll if delivery is synchronous. It never
+// calls one from within Add or Cancel, or with a lock held. A callback may add and cancel buffers, create
+// and drop end points, use pools, and stop the TM. It must not wait for the TM, because other events and
+// deadlines are delayed until it returns. It must not use the event after it has returned.
+//
+// A callback must return. If it calls runtime.Goexit in the worker, as testing's FailNow does, the worker
+// panics; a panic ends the program. In DeliverAll, either one ends the call: the event counts as delivered,
+// and the next DeliverAll continues after it.
 type Callbacks [QueueTypes]func(e *BufferEvent)
 
-// BufferEvent tells what has become of a buffer. It is valid until the callback returns.
+// BufferEvent reports the outcome of an operation on a buffer. It is valid until the callback returns.
 type BufferEvent struct {
-	// TM is the one that the buffer was added to.
+	// TM is the TM that the buffer was added to.
 	TM     *TransferMachine
 	Buffer *Buffer
 	Queue  QueueType
-	// Final says that the buffer is the program's again. Every Add that has returned nil is
-	// followed by one such event; before it may come any number that are not final, with
-	// MsgRecv alone, one for each message: the memory behind it stays as it is, the rest
-	// is being filled.
+	// Final means that the program owns the buffer again. Every successful Add is followed by exactly one
+	// final event. On MsgRecv, one event that is not final may precede it for each message; then the
+	// received bytes stay as they are while the rest of the buffer is being filled.
 	Final bool
-	// Err is nil if all went well. errors.Is tells ECANCELED, ETIMEDOUT, EPROTO, and what
-	// the network says: EIO, EHOSTUNREACH, and so on (transport 3.16). That a message or
-	// bulk was sent means that it has left the buffer, no more.
+	// Err is nil on success. It may match ECANCELED, ETIMEDOUT, EPROTO, or an error of the network such as
+	// EIO or EHOSTUNREACH (transport 3.16). Success of a send means only that the data has left the buffer.
 	Err error
-	// Length bytes have come, Offset bytes into the buffer: events of several messages
-	// need not come in the order of their offsets. Of queues that send, both are 0.
+	// Length is the number of bytes received, Offset their position in the buffer. Events of several
+	// messages may arrive in any order of offsets. Both are 0 for queues that send.
 	Length, Offset int
-	// EndPoint is the sender of a message. It is dropped when the callback returns: who
-	// keeps it calls its Get.
+	// EndPoint is the sender of a message. The reference is dropped when the callback returns; call Get to
+	// keep it.
 	EndPoint *EndPoint
-	// Time is when it happened, which may be a while ago; Time.Sub of what time.Now says
-	// is by the monotonic clock.
+	// Time is when the event happened, which may be earlier than its delivery. It has a monotonic clock
+	// reading.
 	Time time.Time
 }
 
-// Data is the bytes that have come, in place and in pieces that follow one another.
+// Data returns the received bytes in place, as consecutive pieces.
 func (e *BufferEvent) Data() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) { e.Buffer.pieces(e.Offset, e.Length, yield) }
 }
 
-// Bytes is the bytes that have come, in place, if they lie in one piece, as they do with
-// Domain.Buffer; else nil, and Data has them. They are valid as long as the buffer is the
-// program's, and of an event that is not final until the buffer is added again.
+// Bytes returns the received bytes in place if they are contiguous, as with Domain.Buffer. Otherwise it
+// returns nil; use Data. The bytes are valid until the buffer is added again or freed.
 func (e *BufferEvent) Bytes() []byte {
 	if b := e.Buffer.Bytes(); b != nil {
 		return b[e.Offset : e.Offset+e.Length : e.Offset+e.Length]
@@ -58,16 +56,15 @@ func (e *BufferEvent) Bytes() []byte {
 	return nil
 }
 
-// CopyTo copies the bytes that have come into p, and returns how much of them fitted.
+// CopyTo copies the received bytes into p, and returns the number of bytes that fitted.
 func (e *BufferEvent) CopyTo(p []byte) int {
 	return e.Buffer.CopyOut(e.Offset, p[:min(len(p), e.Length)])
 }
 
-// Add is TransferMachine.Add of b to TM, but b goes to the Core at the end of this round of
-// callbacks, together with what other callbacks of the round add so, at the cost of one
-// call of the Core; of those, in their order, and behind what callbacks add by
-// TransferMachine.Add. What the Core refuses then, ends with a final event, whose Err says
-// why. It is for callbacks alone.
+// Add is like TransferMachine.Add of b to e.TM, but submits b to the Core at the end of this round of
+// callbacks, in one call with all other buffers added in this way. They keep their order, and follow
+// buffers that callbacks add by TransferMachine.Add. If the Core refuses b, a final event reports the
+// error. Add may be called only in a callback.
 func (e *BufferEvent) Add(b *Buffer) error {
 	if e.TM == nil {
 		return errNoCallback
@@ -75,31 +72,30 @@ func (e *BufferEvent) Add(b *Buffer) error {
 	return e.TM.addLater(b)
 }
 
-// TMEventType says what a TMEvent is.
+// TMEventType is the type of a TMEvent.
 type TMEventType uint8
 
 const (
-	// TMStateChange: the TM has the state Next now.
+	// TMStateChange: the TM has entered the state Next.
 	TMStateChange TMEventType = iota + 1
-	// TMError: something is wrong, and the TM goes on. ENOBUFS: a message was lost since
-	// there was no buffer for it, which not every Core can tell.
+	// TMError: an error that does not stop the TM. ENOBUFS means that a message was lost because no buffer
+	// was free; not every Core can detect this.
 	TMError
-	// TMDiagnostic: the Core has something to say.
+	// TMDiagnostic: the Core reports diagnostic data.
 	TMDiagnostic
 )
 
-// TMEvent tells what has become of a TM (transport 3.5). It is valid until the callback
-// returns.
+// TMEvent reports a change of a TM (transport 3.5). It is valid until the callback returns.
 type TMEvent struct {
 	Type TMEventType
 	TM   *TransferMachine
 	Time time.Time
-	// Err is why the state is StateFailed, or what is wrong.
+	// Err is the cause of StateFailed, or the error of a TMError.
 	Err error
-	// Next is the state that it has now.
+	// Next is the state of the TM.
 	Next State
-	// EndPoint is its own, if Next is StateStarted.
+	// EndPoint is the TM's own end point if Next is StateStarted.
 	EndPoint *EndPoint
-	// Diagnostic is what the Core says.
+	// Diagnostic is the Core's diagnostic data.
 	Diagnostic any
 }

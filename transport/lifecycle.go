@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// Start begins to start it, at nid:pid:portal:tmid, or with * for the highest number that
-// is free (transport 6.3): a TMEvent tells StateStarted or StateFailed, perhaps before
-// Start returns. An error means StateFailed with no event, if it was StateInitialized;
-// EINVAL: it was not, or the address is malformed.
+// Start starts the TM in the background, at nid:pid:portal:tmid. If the tmid is *, the TM gets the highest
+// free number (transport 6.3). A TMEvent reports StateStarted or StateFailed, possibly before Start
+// returns. Start returns EINVAL if the TM is not in StateInitialized, or if the address is malformed. In
+// the latter case the TM enters StateFailed without an event.
 func (tm *TransferMachine) Start(address string) error {
 	a, malformed := ParseAddress(address)
 	tm.mu.Lock()
@@ -29,10 +29,9 @@ func (tm *TransferMachine) Start(address string) error {
 	return malformed
 }
 
-// Stop begins to stop it: nothing can be added any more, and a TMEvent tells StateStopped
-// when the queues are empty and no callback runs. With abort it cancels what is queued;
-// else what is queued ends by itself, or by Cancel, or never. EINVAL: it is stopping
-// already, or over.
+// Stop begins to stop the TM. Nothing can be added any more. A TMEvent reports StateStopped when the queues
+// are empty and no callback runs. If abort is set, Stop cancels all queued buffers. Otherwise they must
+// complete or be cancelled by the program. Stop returns EINVAL if the TM is already stopping or has ended.
 func (tm *TransferMachine) Stop(abort bool) error {
 	tm.mu.Lock()
 	was := tm.state
@@ -57,7 +56,7 @@ func (tm *TransferMachine) Stop(abort bool) error {
 	return nil
 }
 
-// abort cancels what is queued. mu is held, and released.
+// abort cancels all queued buffers. mu is held on entry and released on return.
 func (tm *TransferMachine) abort() {
 	bt := tm.takeBatch()
 	for q := range tm.queues {
@@ -68,9 +67,9 @@ func (tm *TransferMachine) abort() {
 	tm.finish(bt)
 }
 
-// Close ends a TM that is stopped, has failed, or was never started, and returns when its
-// worker has ended. EBUSY: somebody holds references to end points of it, and nothing has
-// happened; EINVAL: it runs. No callback of it may call it.
+// Close closes a TM that is stopped, has failed, or was never started, after its worker has ended. It
+// returns EBUSY if the program holds references to its end points, and EINVAL if the TM is in another
+// state; then nothing has changed. Callbacks of the TM must not call it.
 func (tm *TransferMachine) Close() error {
 	tm.mu.Lock()
 	if s := tm.state; tm.closing || s != StateStopped && s != StateFailed && s != StateInitialized {
@@ -103,8 +102,8 @@ func (tm *TransferMachine) Close() error {
 	return nil
 }
 
-// Shutdown stops the TM with abort, waits until it is stopped, and closes it. With
-// synchronous delivery somebody else has to deliver. The error is ctx's, or Close's.
+// Shutdown stops the TM with abort, waits until it is stopped, and closes it. With synchronous delivery
+// another goroutine must call DeliverAll meanwhile. Shutdown returns the error of ctx or of Close.
 func (tm *TransferMachine) Shutdown(ctx context.Context) error {
 	if tm.State() == StateInitialized {
 		return tm.Close()
@@ -112,7 +111,7 @@ func (tm *TransferMachine) Shutdown(ctx context.Context) error {
 	if err := tm.Stop(true); err != nil {
 		tm.mu.Lock()
 		if tm.state == StateStopping {
-			tm.abort() // somebody has stopped it, perhaps without
+			tm.abort() // already stopping, perhaps without abort
 		} else {
 			tm.mu.Unlock()
 		}
@@ -124,9 +123,9 @@ func (tm *TransferMachine) Shutdown(ctx context.Context) error {
 	return tm.Close()
 }
 
-// Await waits until the state is s and the callback of its event has returned; so no
-// callback may call it. It returns ctx's error, or, if the TM can no longer reach s, why it
-// failed, or EINVAL.
+// Await waits until the state is s and the callback for it has returned. So callbacks must not call it. It
+// returns the error of ctx. If the TM can no longer reach s, it returns the cause of the failure, or
+// EINVAL.
 func (tm *TransferMachine) Await(ctx context.Context, s State) error {
 	for {
 		changed := tm.channel.Wait()
@@ -149,7 +148,7 @@ func (tm *TransferMachine) Await(ctx context.Context, s State) error {
 	}
 }
 
-// reachable tells whether a TM can come from one state to another (transport 3.5).
+// reachable reports whether a TM can change from one state to another, directly or not (transport 3.5).
 func reachable(from, to State) bool {
 	switch {
 	case from == StateUndefined:

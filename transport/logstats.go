@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// stateLook is how often LogStats looks whether the TM has ended, which costs the TM's events nothing.
+// stateLook is the interval at which LogStats checks whether the TM has ended. Polling avoids any cost for
+// the TM's events.
 const stateLook = time.Second
 
-// LogStats logs the figures of the TM every so often, a line for each queue that was used since
-// the line before: what was added, cancelled, completed and failed, the bytes, the largest piece,
-// and the time in the queue, all since the TM was made or ResetStats. It returns when ctx ends, or
-// within a second after the TM has stopped, failed, or was closed, after a last time. It blocks: a
-// program calls it in a goroutine. It panics if every is not positive.
+// LogStats logs the statistics of the TM at the given interval. It writes a line for each queue that was
+// used since the previous line. The values are totals since the TM was created or since ResetStats: buffers
+// added, cancelled, completed and failed, bytes, the largest transfer, and the time in the queue.
+//
+// LogStats blocks, so call it in a goroutine. It returns when ctx ends, or within a second after the TM has
+// stopped, failed or been closed, after a last log. It panics if every is not positive.
 func (tm *TransferMachine) LogStats(ctx context.Context, log *slog.Logger, every time.Duration) {
 	ticker, look := time.NewTicker(every), time.NewTicker(stateLook)
 	defer ticker.Stop()
@@ -39,7 +41,7 @@ func (tm *TransferMachine) LogStats(ctx context.Context, log *slog.Logger, every
 		}
 		now := tm.AllStats()
 		for q := range now {
-			if now[q] != last[q] && now[q] != (Stats{}) { // as after ResetStats
+			if now[q] != last[q] && now[q] != (Stats{}) { // ResetStats leaves zero values
 				now[q].log(log, address, QueueType(q))
 			}
 		}

@@ -2,12 +2,11 @@ package transport
 
 import "golang.org/x/sys/unix"
 
-// canHide tells whether memory can be left out of core dumps.
+// canHide reports whether memory can be excluded from core dumps.
 const canHide = true
 
-// hide leaves memory, which begins at a page, and the rest of its last page, out of core
-// dumps.
+// hide excludes memory, up to the end of its last page, from core dumps. The memory must begin at a page.
 func hide(memory []byte) error { return unix.Madvise(memory, unix.MADV_DONTDUMP) }
 
-// unhide takes back what hide did. It does not matter if it cannot: the memory is given up.
+// unhide reverts hide. An error does not matter, because the memory is about to be released.
 func unhide(memory []byte) { _ = unix.Madvise(memory, unix.MADV_DODUMP) }

@@ -4,9 +4,9 @@ package transport
 
 import "syscall"
 
-// canHide tells whether memory can be left out of core dumps.
+// canHide reports whether memory can be excluded from core dumps.
 const canHide = false
 
-// hide and unhide have no equivalent on this system.
+// hide and unhide are not supported on this system.
 func hide([]byte) error { return syscall.ENOSYS }
 func unhide([]byte)     {}

@@ -2,21 +2,21 @@ package transport
 
 import "syscall"
 
-// TMIDs chooses numbers for TMs whose address leaves them open (transport 6.3): First to Last,
-// 1 to MaxTMID, from Last down and in a circle. So a number that is free again is chosen as
-// late as possible, since peers may still have descriptors of the TM that had it. The zero TMIDs
-// are those of a portal: the upper half, where few are configured, before the lower one. It is
-// not safe for concurrent use. Cores need it, programs do not.
+// TMIDs assigns numbers to TMs that request a dynamic one (transport 6.3): First to Last, within 1 to
+// MaxTMID, from Last downwards and then from Last again. So a released number is reused as late as
+// possible, because peers may still have descriptors of its previous TM. The zero TMIDs are the numbers of
+// one portal: the upper half first, where few TMs have configured numbers, then the lower half. TMIDs are
+// not safe for concurrent use. Only Cores need them.
 type TMIDs struct {
 	First, Last uint16
-	// Floor is the lowest number that is chosen when all of First to Last are in use; 0: none.
+	// Floor is the lowest number assigned when all of First to Last are in use, or 0 for no such numbers.
 	Floor uint16
 
-	turn uint16 // how far below Last the next choice begins
+	turn uint16 // distance below Last at which the next choice begins
 }
 
-// Choose returns the first number that try takes. It asks for each at most once, and ends when
-// try returns an error. EADDRNOTAVAIL: try has taken none.
+// Choose returns the first number for which try returns true. It tries each number at most once, and stops
+// when try returns an error. It returns EADDRNOTAVAIL if try accepts no number.
 func (c *TMIDs) Choose(try func(id uint16) (taken bool, err error)) (uint16, error) {
 	if c.Last == 0 {
 		c.First, c.Last, c.Floor = (MaxTMID+1)/2, MaxTMID, 1

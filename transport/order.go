@@ -1,10 +1,10 @@
 package transport
 
-// rank is where a lock stands in the order in which locks are taken (transport 3.2): those
-// of lower ranks first, and of each rank one.
+// rank is the position of a lock in the locking order (transport 3.2). Lower ranks are locked first, and at
+// most one lock of each rank is held.
 type rank interface{ rank() int }
 
-// The ranks, in their order.
+// The ranks, in locking order.
 type (
 	poolRank   struct{}
 	domainRank struct{}

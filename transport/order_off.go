@@ -4,6 +4,6 @@ package transport
 
 import "sync"
 
-// orderedMutex is a lock with a rank. Whoever holds one takes only those of higher ranks,
-// which the race detector's build checks (order_race.go), and this one pays nothing for.
+// orderedMutex is a mutex with a rank. A goroutine that holds one may lock only mutexes of higher ranks.
+// The build with the race detector checks this (order_race.go); this one does not.
 type orderedMutex[R rank] struct{ sync.Mutex }

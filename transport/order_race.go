@@ -11,12 +11,12 @@ import (
 	"sync"
 )
 
-// orderedMutex is a lock with a rank. Whoever holds one takes only those of higher ranks:
-// Lock panics on a reversal, be there a deadlock or not. The build without the race
-// detector has a plain one (order_off.go).
+// orderedMutex is a mutex with a rank. A goroutine that holds one may lock only mutexes of higher ranks.
+// Lock panics if the order is violated, even without a deadlock. Without the race detector, order_off.go
+// defines a plain mutex instead.
 type orderedMutex[R rank] struct{ mu sync.Mutex }
 
-// Lock is sync.Mutex.Lock.
+// Lock is like sync.Mutex.Lock.
 func (m *orderedMutex[R]) Lock() {
 	var r R
 	me := goroutine()
@@ -28,8 +28,8 @@ func (m *orderedMutex[R]) Lock() {
 	locks.set(me, append(held, r.rank()))
 }
 
-// Unlock is sync.Mutex.Unlock. Locks need not be released in reverse, but by the goroutine
-// that has taken them.
+// Unlock is like sync.Mutex.Unlock. Locks may be released in any order, but only by the goroutine that
+// acquired them.
 func (m *orderedMutex[R]) Unlock() {
 	var r R
 	me := goroutine()
@@ -42,7 +42,7 @@ func (m *orderedMutex[R]) Unlock() {
 	m.mu.Unlock()
 }
 
-// heldLocks are the ranks of what goroutines hold, in the order in which it was taken.
+// heldLocks records the ranks of the locks that each goroutine holds, in the order of acquisition.
 type heldLocks struct {
 	mu   sync.Mutex
 	held map[uint64][]int
@@ -50,7 +50,7 @@ type heldLocks struct {
 
 var locks = heldLocks{held: make(map[uint64][]int)}
 
-// of is what a goroutine holds. That goroutine alone asks, and changes it.
+// of returns the ranks that goroutine g holds. Only that goroutine reads or changes them.
 func (l *heldLocks) of(g uint64) []int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,8 +67,8 @@ func (l *heldLocks) set(g uint64, held []int) {
 	l.held[g] = held
 }
 
-// goroutine is the number of the goroutine that calls it, which the first line of its stack
-// begins with: "goroutine 12 [running]:".
+// goroutine returns the number of the calling goroutine, from the first line of its stack trace: "goroutine
+// 12 [running]:".
 func goroutine() uint64 {
 	var room [64]byte
 	b := bytes.TrimPrefix(room[:runtime.Stack(room[:], false)], []byte("goroutine "))

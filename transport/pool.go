@@ -8,60 +8,59 @@ import (
 	"syscall"
 )
 
-// Pool keeps registered buffers that nobody uses (transport 4). TMs with a pool fill their
-// receive queues from it (transport 5). Domain.NewPool makes one. All methods are safe for
-// concurrent use; none blocks but on a lock, except Provision, Prune and Close.
+// Pool keeps registered buffers that are not in use (transport 4). TMs can fill their receive queues from
+// it (transport 5). Domain.NewPool creates one. All methods are safe for concurrent use. Except for
+// Provision, Prune and Close, they block only on locks.
 type Pool struct {
 	domain *Domain
 	config PoolConfig
-	stride int // from one segment to the next, in bytes
+	stride int // distance between the starts of two segments, in bytes
 
-	mu       orderedMutex[poolRank] // guards the rest
+	mu       orderedMutex[poolRank] // guards the fields below
 	closed   bool
-	size     int          // buffers, free or not
-	making   int          // buffers that Provision makes at this moment
-	attached int          // TMs
-	byAge    pooledList   // the free ones, the one that came back first in front
-	byColour []pooledList // the free ones of a colour, the one that came back last in front
-	plain    pooledList   // those without a colour, the one that came back first in front
-	missed   bool         // a Get has found nothing since a buffer came into the empty pool
+	size     int          // number of buffers, free or not
+	making   int          // buffers being created by Provision
+	attached int          // number of attached TMs
+	byAge    pooledList   // all free buffers, oldest return first
+	byColour []pooledList // free buffers of each colour, newest return first
+	plain    pooledList   // free buffers without a colour, oldest return first
+	missed   bool         // a Get has failed since the pool became empty
 	hungry   hungryList   // TMs with a deficit
-	round    uint64       // of attempts to serve those: each Put that may begins one
+	round    uint64       // counts attempts to serve them; Put starts a new one
 }
 
-// PoolConfig says how a pool shall be.
+// PoolConfig holds the parameters of a pool.
 type PoolConfig struct {
-	// Segments of SegmentSize bytes make up each buffer, within the domain's limits.
+	// Segments is the number of segments of each buffer, SegmentSize their length in bytes. The limits of
+	// the domain apply.
 	Segments, SegmentSize int
-	// Threshold is the number of free buffers below which Low is called, and that Prune
-	// leaves; 0: 2.
+	// Threshold is the number of free buffers below which Low is called. Prune keeps that many. 0 means 2.
 	Threshold int
-	// Colours is how many there are, 0 to 1<<20: Put takes 0 to Colours-1.
+	// Colours is the number of colours, 0 to 1<<20. Put accepts colours 0 to Colours-1.
 	Colours int
-	// Alignment is what segments begin at a multiple of, a power of two up to the page
-	// size; 0: any.
+	// Alignment is the alignment of each segment, a power of two up to the page size. 0 means none.
 	Alignment int
-	// NoDump leaves the memory out of core dumps.
+	// NoDump excludes the memory of the buffers from core dumps.
 	NoDump bool
-	// NotEmpty is called when the first free buffer has come back into an empty pool, and
-	// all TMs that lacked one were served, which may have emptied it again. Low is called
-	// when a Get, or a TM that fills its queue, leaves fewer than Threshold. Both run in
-	// whoever called, or in the worker of the TM, or in DeliverAll, there behind the callback
-	// of the event, under no lock, and may use the pool; but what takes buffers in Low calls
-	// it again: Get, always, and Provision, if TMs take all that it makes, so that its calls
-	// nest until they lack none. They may be nil.
+	// NotEmpty is called when a buffer has returned to an empty pool and all waiting TMs have been served,
+	// which may have emptied the pool again. Low is called when Get, or a TM that fills its queue, leaves
+	// fewer than Threshold free buffers. Either may be nil.
+	//
+	// Both are called without locks by the goroutine that called the pool, or by the TM's worker or
+	// DeliverAll after the callback of the event. They may use the pool. Low is called recursively if it
+	// takes buffers itself: by every Get, and by Provision if waiting TMs take all new buffers.
 	NotEmpty, Low func(p *Pool)
 }
 
 const (
-	// defaultThreshold is PoolConfig.Threshold unless another one is set.
+	// defaultThreshold is used if PoolConfig.Threshold is 0.
 	defaultThreshold = 2
-	// maxColours is the highest PoolConfig.Colours.
+	// maxColours is the maximum of PoolConfig.Colours.
 	maxColours = 1 << 20
 )
 
-// NewPool makes an empty pool. EINVAL: it cannot be so, or the domain is closed; EFBIG: the
-// buffers are too large; ENOSYS: NoDump is not to be had on this system.
+// NewPool creates an empty pool. It returns EINVAL if c is invalid or the domain is closed, EFBIG if the
+// buffers would be too large, and ENOSYS if the system does not support NoDump.
 func (d *Domain) NewPool(c PoolConfig) (*Pool, error) {
 	if c.Threshold == 0 {
 		c.Threshold = defaultThreshold
@@ -83,7 +82,7 @@ func (d *Domain) NewPool(c PoolConfig) (*Pool, error) {
 	return p, nil
 }
 
-// checkPool tells whether a pool can be so.
+// checkPool returns an error if c is invalid or exceeds the limits.
 func (l Limits) checkPool(c *PoolConfig) error {
 	switch {
 	case c.Segments < 1 || c.Segments > l.Segments:
@@ -105,10 +104,9 @@ func (l Limits) checkPool(c *PoolConfig) error {
 	return nil
 }
 
-// Provision adds n new buffers to the pool. It returns how many it could make, and the
-// error that kept it from more: ctx's, the Core's, or EINVAL if the pool is closed. It may
-// block until ctx ends. TMs that lack buffers get them at once; Low is called at the end, if
-// they have left too few.
+// Provision adds n new buffers to the pool. It returns the number of buffers created and, if that is less
+// than n, the error: that of ctx or the Core, or EINVAL if the pool is closed. It may block until ctx ends.
+// Waiting TMs get the new buffers at once. Low is called at the end if too few are left.
 func (p *Pool) Provision(ctx context.Context, n int) (int, error) {
 	var (
 		made int
@@ -130,7 +128,7 @@ func (p *Pool) Provision(ctx context.Context, n int) (int, error) {
 	return made, err
 }
 
-// provision is Provision of one buffer.
+// provision creates one buffer for Provision.
 func (p *Pool) provision(ctx context.Context) (news, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, withErrno(err)
@@ -154,7 +152,7 @@ func (p *Pool) provision(ctx context.Context) (news, error) {
 	return p.put(b, AnyColour), nil
 }
 
-// newBuffer makes a buffer that is in no list yet.
+// newBuffer creates a buffer that is not on any list yet.
 func (p *Pool) newBuffer(ctx context.Context) (*Buffer, error) {
 	c := &p.config
 	b, err := p.domain.allocate(ctx, p.stride*(c.Segments-1)+c.SegmentSize, func(memory []byte) [][]byte {
@@ -179,9 +177,9 @@ func (p *Pool) newBuffer(ctx context.Context) (*Buffer, error) {
 
 var errPoolClosed = fmt.Errorf("the pool is closed: %w", syscall.EINVAL)
 
-// Get takes a free buffer out: of that colour the one that came back last; else, of those
-// that came back with none, or are new, the one that has been free for longest; else of
-// all. A colour that there is not is none. It is nil if no buffer is free.
+// Get takes a buffer from the pool. It prefers the buffer most recently returned with this colour, then the
+// longest free one among those new or returned without a colour, then the longest free one of all. A colour
+// that the pool does not have counts as none. Get returns nil if no buffer is free.
 func (p *Pool) Get(colour uint32) *Buffer {
 	p.mu.Lock()
 	b, news := p.take(colour)
@@ -191,10 +189,10 @@ func (p *Pool) Get(colour uint32) *Buffer {
 	return b
 }
 
-// Put brings a buffer back, with a colour below PoolConfig.Colours, or AnyColour: a TM's Colour
-// may be neither. TMs that lack buffers have been given them when it returns. EINVAL: b is not
-// the pool's, its EndPoint is not nil, or there is no such colour; EBUSY: b is queued, or in the
-// pool. Nothing has happened then.
+// Put returns a buffer to the pool with a colour, which must be AnyColour or below PoolConfig.Colours; the
+// Colour of a TM may be neither. Waiting TMs are served before Put returns. It returns EINVAL if b does not
+// belong to the pool, its EndPoint is not nil, or the colour is invalid, and EBUSY if b is queued or in the
+// pool already. After an error nothing has changed.
 func (p *Pool) Put(b *Buffer, colour uint32) error {
 	err := p.claim(b, colour)
 	if err != nil {
@@ -204,7 +202,7 @@ func (p *Pool) Put(b *Buffer, colour uint32) error {
 	return nil
 }
 
-// claim makes b, which the program has, the pool's.
+// claim transfers ownership of b from the program to the pool.
 func (p *Pool) claim(b *Buffer, colour uint32) error {
 	if b == nil || b.state.pool != p {
 		return fmt.Errorf("the buffer is another's: %w", syscall.EINVAL)
@@ -222,7 +220,7 @@ func (p *Pool) claim(b *Buffer, colour uint32) error {
 	return nil
 }
 
-// put brings back a buffer that was claimed, and serves the TMs that lack one.
+// put inserts a claimed buffer and serves waiting TMs.
 func (p *Pool) put(b *Buffer, colour uint32) news {
 	p.mu.Lock()
 	p.insert(b, colour)
@@ -243,11 +241,11 @@ func (p *Pool) put(b *Buffer, colour uint32) news {
 	return news
 }
 
-// giveBack is put of a buffer that was taken and could not be used, which is no news to a
-// program, unless it has found the pool empty meanwhile. It serves nobody. mu is held.
+// giveBack returns a buffer that was taken but could not be used. Unlike put, it does not serve waiting
+// TMs. It does not cause a call of NotEmpty, unless a Get has found the pool empty since. mu is held.
 func (p *Pool) giveBack(b *Buffer) news {
 	if b.state.claim(pooled) != nil {
-		return 0 // somebody has got hold of it who should not
+		return 0 // the program has added the buffer without owning it
 	}
 	p.insert(b, AnyColour)
 	if !p.missed || p.byAge.length > 1 {
@@ -257,16 +255,16 @@ func (p *Pool) giveBack(b *Buffer) news {
 	return newsNotEmpty
 }
 
-// news is what has to be done when the locks are released.
+// news is a set of actions to perform after the locks are released.
 type news uint8
 
 const (
 	newsNotEmpty news = 1 << iota // call NotEmpty
 	newsLow                       // call Low
-	newsRefused                   // a TM could not use buffers: others may
+	newsRefused                   // a TM could not use buffers; offer them to others
 )
 
-// call calls the callbacks that are due. No lock is held. p may be nil if there is no news.
+// call calls the callbacks that n requests. No lock is held. p may be nil if n is 0.
 func (p *Pool) call(n news) {
 	if n&newsNotEmpty != 0 && p.config.NotEmpty != nil {
 		p.config.NotEmpty(p)
@@ -276,8 +274,8 @@ func (p *Pool) call(n news) {
 	}
 }
 
-// Prune ends the buffer that has been free for longest if more than Threshold are free, and
-// tells whether it has. It may block.
+// Prune frees the longest free buffer if more than Threshold are free, and reports whether it did. It may
+// block.
 func (p *Pool) Prune() bool {
 	p.mu.Lock()
 	if p.byAge.length <= p.config.Threshold {
@@ -289,7 +287,7 @@ func (p *Pool) Prune() bool {
 	return p.end(b) == nil
 }
 
-// end ends a buffer that was taken out, or else gives it back.
+// end frees a buffer that was taken from the pool. If that fails, end returns it to the pool.
 func (p *Pool) end(b *Buffer) error {
 	if p.config.NoDump {
 		unhide(b.state.memory)
@@ -311,23 +309,23 @@ func (p *Pool) end(b *Buffer) error {
 	return nil
 }
 
-// Free is how many buffers are in the pool.
+// Free returns the number of free buffers in the pool.
 func (p *Pool) Free() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.byAge.length
 }
 
-// Size is how many buffers belong to the pool, in it or not.
+// Size returns the number of buffers that belong to the pool, free or not.
 func (p *Pool) Size() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.size
 }
 
-// Close ends the pool and its buffers. It may block. EBUSY: some are out, or a TM is
-// attached, and nothing has happened; EINVAL: it is closed; or the Core's, which does not
-// let go of some buffers: then the pool has those yet, and may be closed later.
+// Close closes the pool and frees its buffers. It may block. It returns EBUSY if a buffer is not in the
+// pool or a TM is attached, and EINVAL if the pool is closed; then nothing has changed. If the Core cannot
+// free some buffers, Close returns its error; these remain in the pool, and Close can be called again.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	if p.closed {

@@ -1,12 +1,12 @@
 package transport
 
-// pooledState is what a pool knows of a free buffer. Pool.mu guards it.
+// pooledState is the pool's state of a free buffer. Pool.mu guards it.
 type pooledState struct {
 	colour uint32
-	links  [2]link // by linkColour and linkAge
+	links  [2]link // indexed by linkColour and linkAge
 }
 
-// link is where a buffer is in a pooledList.
+// link holds the neighbours of a buffer in a pooledList.
 type link struct{ prev, next *Buffer }
 
 const (
@@ -14,15 +14,14 @@ const (
 	linkAge
 )
 
-// pooledList is a list of free buffers, each of which is in two: one of its colour, one of
-// all.
+// pooledList is a list of free buffers. Each buffer is on two: that of its colour and that of all.
 type pooledList struct {
-	kind        int // which link the list uses
+	kind        int // the link that the list uses
 	first, last *Buffer
 	length      int
 }
 
-// pushBack puts b at the end.
+// pushBack appends b.
 func (l *pooledList) pushBack(b *Buffer) {
 	b.state.pooled.links[l.kind] = link{prev: l.last}
 	if l.last == nil {
@@ -34,7 +33,7 @@ func (l *pooledList) pushBack(b *Buffer) {
 	l.length++
 }
 
-// pushFront puts b in front.
+// pushFront prepends b.
 func (l *pooledList) pushFront(b *Buffer) {
 	b.state.pooled.links[l.kind] = link{next: l.first}
 	if l.first == nil {
@@ -46,7 +45,7 @@ func (l *pooledList) pushFront(b *Buffer) {
 	l.length++
 }
 
-// remove takes b out.
+// remove removes b from the list.
 func (l *pooledList) remove(b *Buffer) {
 	at := &b.state.pooled.links[l.kind]
 	if at.prev == nil {
@@ -63,7 +62,7 @@ func (l *pooledList) remove(b *Buffer) {
 	l.length--
 }
 
-// insert puts a claimed buffer into its lists; mu is held.
+// insert puts a claimed buffer on its lists. mu is held.
 func (p *Pool) insert(b *Buffer, colour uint32) {
 	b.state.pooled.colour = colour
 	p.byAge.pushBack(b)
@@ -74,7 +73,7 @@ func (p *Pool) insert(b *Buffer, colour uint32) {
 	}
 }
 
-// take takes a buffer out, by the rules of Get; mu is held.
+// take removes and returns a buffer by the rules of Get. mu is held.
 func (p *Pool) take(colour uint32) (*Buffer, news) {
 	b := p.byAge.first
 	if p.plain.first != nil {
@@ -94,7 +93,7 @@ func (p *Pool) take(colour uint32) (*Buffer, news) {
 	return b, 0
 }
 
-// oldest takes the buffer out that has been free for longest; mu is held.
+// oldest removes and returns the longest free buffer. mu is held.
 func (p *Pool) oldest() *Buffer {
 	b := p.byAge.first
 	if b != nil {
@@ -103,7 +102,7 @@ func (p *Pool) oldest() *Buffer {
 	return b
 }
 
-// remove takes b out of its lists; mu is held.
+// remove removes b from its lists. mu is held.
 func (p *Pool) remove(b *Buffer) {
 	p.byAge.remove(b)
 	if c := b.state.pooled.colour; c == AnyColour {

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Provisioning says how a TM fills its receive queue (transport 5).
+// Provisioning describes how a TM fills its receive queue (transport 5).
 type Provisioning struct {
-	// Callbacks has one for MsgRecv, which returns the buffer to its pool at the final
-	// event, whatever Err is.
+	// Callbacks must have a callback for MsgRecv. It must return the buffer to its pool at every final
+	// event, even if Err is set.
 	Callbacks *Callbacks
-	// MinReceiveSize and MaxMessages are those of Buffer.
+	// MinReceiveSize and MaxMessages are set in each Buffer.
 	MinReceiveSize, MaxMessages int
-	// QueueLength is how many buffers are to be on the queue; 0: 2.
+	// QueueLength is the desired number of buffers on the queue. 0 means 2.
 	QueueLength int
 }
 
-// defaultQueueLength is the length of a receive queue unless another one is set.
+// defaultQueueLength is the length of a receive queue if none is configured.
 const defaultQueueLength = 2
 
-// AttachPool has the TM fill its receive queue from p: when it has started, before the
-// callback of each final event there, when the length changes, and when p has buffers
-// again. It is for as long as the TM lives. StateInitialized only, once. EINVAL: p is of
-// another domain, or closed, or something does not fit.
+// AttachPool makes the TM fill its receive queue from p: after the start, before the callback of each final
+// event, when the queue length changes, and when buffers return to p. It may be called once, in
+// StateInitialized, and lasts until the TM is closed. It returns EINVAL if p belongs to another domain or
+// is closed, or if c is invalid.
 func (tm *TransferMachine) AttachPool(p *Pool, c Provisioning) error {
 	if err := tm.attach(p, c); err != nil {
 		return fmt.Errorf("transport: attach pool: %w", err)
@@ -70,10 +70,10 @@ func (tm *TransferMachine) attach(p *Pool, c Provisioning) error {
 
 var errQueueLength = fmt.Errorf("a receive queue has 1 buffer at least: %w", syscall.EINVAL)
 
-// SetQueueLength changes the length of the receive queue, 1 and up; the queue has been
-// filled as far as the pool, if the TM has one, has buffers when it returns. A shorter
-// queue gives no buffers back, and takes none until it is short enough. EINVAL: there is no
-// such length, or the TM is stopping, or over.
+// SetQueueLength changes the desired length of the receive queue, at least 1. If a pool is attached, it
+// fills the queue as far as the pool has buffers before it returns. Reducing the length removes no buffers,
+// but none are added until the queue is short enough. SetQueueLength returns EINVAL if n is invalid, or if
+// the TM is stopping or has ended.
 func (tm *TransferMachine) SetQueueLength(n int) error {
 	if n < 1 {
 		return fmt.Errorf("transport: set queue length %d: %w", n, errQueueLength)
@@ -93,37 +93,36 @@ func (tm *TransferMachine) SetQueueLength(n int) error {
 	return nil
 }
 
-// Deficit is how many buffers the receive queue lacked when it was filled last, since the
-// pool had none, or the Core took none. It takes no lock.
+// Deficit returns the number of buffers that the receive queue lacked when it was last filled, because the
+// pool was empty or the Core refused them. It acquires no lock.
 func (tm *TransferMachine) Deficit() int { return int(tm.filler.deficit.Load()) }
 
-// filler is what a TM knows of its pool.
+// filler is the state of automatic provisioning in a TM.
 type filler struct {
-	// pool and how do not change from StateStarting on.
+	// pool and how do not change once the state is StateStarting.
 	pool *Pool
 	how  Provisioning
-	// length is that of the queue to be, 0: defaultQueueLength. TransferMachine.mu guards it.
+	// length is the desired queue length; 0 means defaultQueueLength. TransferMachine.mu guards it.
 	length int
-	// deficit changes under TransferMachine.mu, and, but that it becomes 0 when the TM is not
-	// started any more, under Pool.mu.
+	// deficit changes under TransferMachine.mu and Pool.mu. When the TM leaves StateStarted, it is reset
+	// under TransferMachine.mu alone.
 	deficit atomic.Int64
 
-	// What the Core refuses late, by final events; TransferMachine.mu guards it.
-	late  int           // such events in a row
-	pause time.Duration // how long the last wait was
-	until time.Time     // the Core is not asked before, unless it is zero
+	// Refusals that the Core reports by final events. TransferMachine.mu guards these fields.
+	late  int           // consecutive refusals
+	pause time.Duration // length of the last pause
+	until time.Time     // end of the current pause, or zero
 
-	// Pool.mu guards the rest.
+	// Pool.mu guards the fields below.
 	hungry hungryLinks
-	// refused is the round in which the TM could not use a buffer: in that, serve leaves it
-	// alone, so that TMs which can use none do not hand them round for ever.
+	// refused is the round in which the TM could not use a buffer. serve skips the TM in that round, so
+	// that TMs that cannot use buffers do not pass them around endlessly.
 	refused uint64
 }
 
-// refill fills the receive queue from the pool: behind the callback of StateStarted, and
-// before that of each final event of MsgRecv while the TM is started and has a pool. The
-// worker, or who delivers, calls it, with no lock, and Stop waits for it. The caller calls
-// the pool's callbacks that are due.
+// refill fills the receive queue from the pool: after the callback of StateStarted, and before the callback
+// of each final event of MsgRecv while the TM is started. The delivering goroutine calls it, without locks.
+// Stop waits for it. The caller must call the pool's callbacks for the returned news.
 func (tm *TransferMachine) refill() news {
 	p := tm.filler.pool
 	if p == nil {
@@ -137,28 +136,26 @@ func (tm *TransferMachine) refill() news {
 }
 
 const (
-	// patience is how many buffers in a row a Core may refuse by their final events, and be
-	// offered others at once.
+	// patience is the number of consecutive refusals by final events after which the TM pauses.
 	patience = 16
-	// firstPause is how long it is left alone then, each time twice as long, up to maxPause.
+	// firstPause is the length of the first pause. Each pause doubles it, up to maxPause.
 	firstPause, maxPause = time.Millisecond, time.Second
 )
 
-// heed takes in an event of the receive queue: a Core that takes each buffer, and refuses it
-// by its final event, would otherwise be offered the same ones for ever, as fast as it can. mu
-// is held.
+// heed records an event of the receive queue. It limits the rate if the Core accepts every buffer but then
+// refuses it by a final event. mu is held.
 func (tm *TransferMachine) heed(b *Buffer, o *outcome) {
 	f := &tm.filler
 	switch {
 	case f.pool == nil:
 	case o.err == nil:
 		f.late, f.pause = 0, 0
-		if !f.until.IsZero() { // there may be no other occasion soon
+		if !f.until.IsZero() { // later events may be far off
 			f.until = time.Now()
 			tm.rouseBy(f.until)
 		}
 	case !o.final, b.state.flags&(FlagCancelled|FlagTimedOut) != 0, errors.Is(o.err, syscall.EPROTO):
-		// It says nothing of whether the Core can use buffers.
+		// Such an event does not show whether the Core can use buffers.
 	default:
 		if f.late++; f.late > patience && f.until.IsZero() {
 			f.pause = min(max(2*f.pause, firstPause), maxPause)
@@ -168,8 +165,8 @@ func (tm *TransferMachine) heed(b *Buffer, o *outcome) {
 	}
 }
 
-// retry fills the receive queue when a pause is over. The worker calls it; mu is held, but not
-// all the time.
+// retry fills the receive queue after a pause. Only the worker calls it. mu is held, but released
+// temporarily.
 func (tm *TransferMachine) retry() {
 	f := &tm.filler
 	if f.until.IsZero() || f.until.After(time.Now()) {
@@ -183,10 +180,10 @@ func (tm *TransferMachine) retry() {
 	tm.calledBack()
 }
 
-// contented forgets the deficit, since the TM is not started any more; mu is held.
+// contented resets the deficit when the TM leaves StateStarted. mu is held.
 func (tm *TransferMachine) contented() { tm.filler.deficit.Store(0) }
 
-// leave ends what AttachPool began, when the TM is closed. No lock is held.
+// leave detaches the pool when the TM is closed. No lock is held.
 func (tm *TransferMachine) leave() {
 	p := tm.filler.pool
 	if p == nil {
@@ -198,11 +195,10 @@ func (tm *TransferMachine) leave() {
 	p.mu.Unlock()
 }
 
-// fill adds buffers of the pool to the receive queue, until it is long enough, there are
-// none, or the Core refuses one; the deficit is what is lacking then (transport 5.2). It is
-// raised at once, but lowered when the Core has taken the buffers, so that one that cannot
-// be had is counted once however often it is tried. No lock is held, and none while the
-// Core is called. Any number of goroutines may call it.
+// fill adds buffers of the pool to the receive queue until it is long enough, the pool is empty, or the
+// Core refuses one. The deficit is the number still lacking (transport 5.2). It is raised at once, but
+// lowered only after the Core has accepted the buffers. So each missing buffer is counted once, however
+// often fill retries. No lock is held, also not while the Core is called. Several goroutines may call it.
 func (tm *TransferMachine) fill() news {
 	p := tm.filler.pool
 	p.mu.Lock()
@@ -214,7 +210,7 @@ func (tm *TransferMachine) fill() news {
 		tm.unlock()
 		err := tm.makeRoom(more)
 		if one := tm.filler.how.MaxMessages; err != nil && more > one {
-			err = tm.makeRoom(one) // some are better than none
+			err = tm.makeRoom(one) // room for one buffer is better than for none
 		}
 		p.mu.Lock()
 		tm.mu.Lock()
@@ -237,8 +233,8 @@ func (tm *TransferMachine) fill() news {
 	return news | tm.handOver(bt)
 }
 
-// handOver hands a batch that draw has filled to the Core, and gives back what that does not
-// take. When it returns, peers reach the rest.
+// handOver submits a batch that draw has filled, and returns the buffers that the Core refuses to the pool.
+// When it returns, peers can reach the accepted ones.
 func (tm *TransferMachine) handOver(bt *batch) (news news) {
 	n, err := tm.submit(bt, 0)
 	if until := tm.flushUntil(time.Now()); n > 0 {
@@ -267,9 +263,9 @@ func (tm *TransferMachine) handOver(bt *batch) (news news) {
 	return news
 }
 
-// draw takes buffers out of the pool, as many as are lacking and there are, and puts them on
-// the receive queue and into a batch. If the Core has to make room for their events first, it
-// returns for how many more. Pool.mu and mu are held.
+// draw takes up to as many buffers from the pool as the queue lacks, and adds them to the receive queue and
+// the batch. If the Core has to make room for their events first, it returns for how many more. Pool.mu and
+// mu are held.
 func (tm *TransferMachine) draw(bt *batch) (news news, more int) {
 	p, how := tm.filler.pool, &tm.filler.how
 	now := time.Now()
@@ -292,8 +288,8 @@ func (tm *TransferMachine) draw(bt *batch) (news news, more int) {
 	return news, 0
 }
 
-// lacking is how many buffers the receive queue is short of: none unless the TM is
-// started. mu is held.
+// lacking returns the number of buffers that the receive queue lacks, or 0 if the TM is not started. mu is
+// held.
 func (tm *TransferMachine) lacking() int {
 	if tm.state != StateStarted || tm.down != nil {
 		return 0
@@ -305,8 +301,8 @@ func (tm *TransferMachine) lacking() int {
 	return max(0, length-tm.queues[MsgRecv].length)
 }
 
-// setDeficit sets the deficit, and counts what is new of it as failures of the receive
-// queue (transport 3.12). Pool.mu and mu are held.
+// setDeficit sets the deficit. An increase counts as failures of the receive queue (transport 3.12).
+// Pool.mu and mu are held.
 func (tm *TransferMachine) setDeficit(n int) {
 	f := &tm.filler
 	if more := n - tm.Deficit(); more > 0 {
@@ -320,15 +316,14 @@ func (tm *TransferMachine) setDeficit(n int) {
 	}
 }
 
-// refuse notes that the TM cannot use buffers now. Pool.mu is held.
+// refuse records that the TM cannot use buffers in this round. Pool.mu is held.
 func (tm *TransferMachine) refuse() news {
 	tm.filler.refused = tm.filler.pool.round
 	return newsRefused
 }
 
-// serve fills the queues of the TMs that lack buffers, the one first that has lacked them
-// for longest, as far as there are any, and it has not been refused one in this round. TMs
-// that lack none cost nothing. No lock is held.
+// serve fills the queues of waiting TMs, the longest waiting first, while the pool has buffers. It skips
+// TMs that could not use a buffer in this round. TMs without a deficit cost nothing. No lock is held.
 func (p *Pool) serve() (news news) {
 	for {
 		p.mu.Lock()
@@ -345,17 +340,16 @@ func (p *Pool) serve() (news news) {
 	}
 }
 
-// hungryList is a list of TMs with a deficit, in the order in which they came to it. Pool.mu
-// guards it.
+// hungryList is a list of TMs with a deficit, longest waiting first. Pool.mu guards it.
 type hungryList struct{ first, last *TransferMachine }
 
-// hungryLinks is where a TM is in a hungryList.
+// hungryLinks holds the position of a TM in a hungryList.
 type hungryLinks struct {
 	in         bool
 	prev, next *TransferMachine
 }
 
-// add puts tm at the end, unless it is there.
+// add appends tm unless it is on the list.
 func (l *hungryList) add(tm *TransferMachine) {
 	at := &tm.filler.hungry
 	if at.in {
@@ -370,7 +364,7 @@ func (l *hungryList) add(tm *TransferMachine) {
 	l.last = tm
 }
 
-// remove takes tm out, if it is there.
+// remove removes tm if it is on the list.
 func (l *hungryList) remove(tm *TransferMachine) {
 	at := &tm.filler.hungry
 	if !at.in {

@@ -2,26 +2,26 @@ package transport
 
 import "strconv"
 
-// QueueType is one of the six queues of a TM (transport 3.8). The values are on the wire,
-// in descriptors.
+// QueueType is one of the six queues of a TM (transport 3.8). The values are part of the wire format of
+// descriptors.
 type QueueType uint8
 
-// The queues that there are.
+// The queues of a TM.
 const (
-	MsgRecv         QueueType = iota // messages that come
-	MsgSend                          // messages that go
-	PassiveBulkRecv                  // memory that a peer will fill
-	PassiveBulkSend                  // memory that a peer will fetch
-	ActiveBulkRecv                   // fetches what a peer has announced
-	ActiveBulkSend                   // fills what a peer has announced
+	MsgRecv         QueueType = iota // incoming messages
+	MsgSend                          // outgoing messages
+	PassiveBulkRecv                  // memory to be filled by a peer
+	PassiveBulkSend                  // memory to be fetched by a peer
+	ActiveBulkRecv                   // fetches data of a peer's PassiveBulkSend buffer
+	ActiveBulkSend                   // fills a peer's PassiveBulkRecv buffer
 
-	// QueueTypes is how many there are.
+	// QueueTypes is the number of queues.
 	QueueTypes = 6
 )
 
 var queueNames = [QueueTypes]string{"mRECV", "mSEND", "pRECV", "pSEND", "aRECV", "aSEND"}
 
-// String is the short name that tools print (transport 10.1).
+// String returns the short name that tools print (transport 10.1).
 func (q QueueType) String() string {
 	if q >= QueueTypes {
 		return "queue " + strconv.Itoa(int(q))
@@ -29,13 +29,13 @@ func (q QueueType) String() string {
 	return queueNames[q]
 }
 
-// receives tells whether the length of what was moved is known from the event alone.
+// receives reports whether the length of the data is taken from the event.
 func (q QueueType) receives() bool {
 	return q == MsgRecv || q == PassiveBulkRecv || q == ActiveBulkRecv
 }
 
-// passive tells whether a peer moves the data, which needs a descriptor for it.
+// passive reports whether a peer moves the data, for which it needs the descriptor.
 func (q QueueType) passive() bool { return q == PassiveBulkRecv || q == PassiveBulkSend }
 
-// active tells whether this side moves the data, for which it needs a descriptor.
+// active reports whether this TM moves the data, for which it needs the peer's descriptor.
 func (q QueueType) active() bool { return q == ActiveBulkRecv || q == ActiveBulkSend }

@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// Register makes b known to the domain, so that it can be added to its TMs, and sets its
-// deadline back to none. It may block, so no callback that must not block may call it. If
-// Limits.PageSize is not 0 and Domain.Buffer has not made the memory of b, then no goroutine, and no
-// other buffer that receives, may write to this memory meanwhile, nor may the program unmap it until
-// Deregister has returned.
+// Register registers b in the domain, so that it can be added to the domain's TMs, and clears its deadline.
+// It may block, so callbacks that must not block should not call it. If Limits.PageSize is not 0 and the
+// memory of b was not allocated by Domain.Buffer, no goroutine and no other receiving buffer may write to
+// this memory during the call, and the program must not unmap it until Deregister has returned.
 //
-// EINVAL: no segments, an empty or too long one, too many, or memory that the Core cannot
-// reach; EFBIG: more than Limits.BufferSize in all; EBUSY: it is registered; or the
-// Core's (transport 3.7). Nothing has happened then.
+// Register returns EINVAL if b has no segments, too many, an empty or too long one, or memory that the Core
+// cannot access; EFBIG if b is larger than Limits.BufferSize; EBUSY if b is registered; and errors of the
+// Core (transport 3.7). After an error nothing has changed.
 func (d *Domain) Register(ctx context.Context, b *Buffer) error {
 	if b == nil {
 		return fmt.Errorf("transport: register: no buffer: %w", syscall.EINVAL)
@@ -32,7 +31,7 @@ func (d *Domain) Register(ctx context.Context, b *Buffer) error {
 	return nil
 }
 
-// register is Register of a buffer that the caller has claimed.
+// register registers a buffer that the caller has claimed.
 func (d *Domain) register(ctx context.Context, b *Buffer) error {
 	if err := d.limits.check(b); err != nil {
 		return err
@@ -50,7 +49,7 @@ func (d *Domain) register(ctx context.Context, b *Buffer) error {
 	return nil
 }
 
-// check tells whether a buffer fits the limits.
+// check returns an error if the buffer exceeds the limits.
 func (l Limits) check(b *Buffer) error {
 	if b.state.size > l.BufferSize {
 		return fmt.Errorf("%d bytes, not 1 to %d: %w", b.state.size, l.BufferSize, syscall.EFBIG)
@@ -67,10 +66,10 @@ func (l Limits) check(b *Buffer) error {
 	return nil
 }
 
-// Deregister ends what Register began. It may block. A buffer that Buffer made keeps its
-// memory: Free ends that, or Register takes it again. No goroutine may write to other memory of b
-// meanwhile, as with Register. EBUSY: it is queued, or a pool's;
-// EINVAL: it is not registered here.
+// Deregister ends the registration of b. It may block. A buffer created by Domain.Buffer keeps its memory:
+// Free releases it, or Register registers it again. If b has other memory, no goroutine may write to it
+// during the call, as with Register. Deregister returns EBUSY if b is queued or belongs to a pool, and
+// EINVAL if b is not registered in this domain.
 func (d *Domain) Deregister(b *Buffer) error {
 	if err := d.deregister(b); err != nil {
 		return fmt.Errorf("transport: deregister: %w", err)
@@ -100,7 +99,7 @@ func (d *Domain) deregister(b *Buffer) error {
 	return nil
 }
 
-// noPools tells whether there is a buffer, and it is no pool's.
+// noPools returns an error if b is nil or belongs to a pool.
 func noPools(b *Buffer) error {
 	switch {
 	case b == nil:
@@ -111,7 +110,7 @@ func noPools(b *Buffer) error {
 	return nil
 }
 
-// free is Free of any buffer, a pool's, too.
+// free implements Free for any buffer, including those of pools.
 func (d *Domain) free(b *Buffer) error {
 	s := &b.state
 	was := idle
@@ -129,7 +128,7 @@ func (d *Domain) free(b *Buffer) error {
 	return nil
 }
 
-// freeClaimed is free of a buffer that was idle, or loose, and is the caller's. It returns
+// freeClaimed frees a buffer that the caller has claimed and that was idle or loose before. It returns
 // which of the two it is now.
 func (d *Domain) freeClaimed(b *Buffer, was uint32) (uint32, error) {
 	s := &b.state
@@ -158,8 +157,8 @@ func (d *Domain) freeClaimed(b *Buffer, was uint32) (uint32, error) {
 	return loose, err
 }
 
-// restore registers b again, which was deregistered, but whose memory cannot be freed, most
-// likely since other buffers have a part of it. It tells whether all is as it was.
+// restore registers b again after its memory could not be freed, most likely because other buffers use a
+// part of it. It reports whether it succeeded.
 func (d *Domain) restore(b *Buffer) bool {
 	s := &b.state
 	core, err := d.inner.Register(context.Background(), merged(s.segments), b)
@@ -170,7 +169,7 @@ func (d *Domain) restore(b *Buffer) bool {
 	return true
 }
 
-// claim makes a registered buffer that the program has the caller's, for a use.
+// claim transfers ownership of a registered buffer from the program to the caller, for the given use.
 func (s *bufferState) claim(use uint32) error {
 	for !s.use.CompareAndSwap(idle, use) {
 		switch s.use.Load() {
@@ -185,7 +184,7 @@ func (s *bufferState) claim(use uint32) error {
 	return nil
 }
 
-// Why a buffer cannot be claimed, or is none of the domain's.
+// Reasons why a buffer cannot be claimed.
 var (
 	errUnregistered = fmt.Errorf("the buffer is not registered: %w", syscall.EINVAL)
 	errElsewhere    = fmt.Errorf("the buffer was not made in this domain: %w", syscall.EINVAL)
@@ -193,9 +192,10 @@ var (
 	errPooled       = fmt.Errorf("the buffer is a pool's: %w", syscall.EBUSY)
 )
 
-// Buffer makes a registered buffer of size bytes, 1 to Limits.BufferSize, in one piece of
-// memory that the Core moves without copies. It may block until ctx ends. Free ends both.
-// EFBIG: it is too large; EINVAL: there is no such size; or the Core's.
+// Buffer allocates size bytes of contiguous memory, 1 to Limits.BufferSize, and returns a registered buffer
+// for them. The Core moves data of this memory without copies. Buffer may block until ctx ends. Free
+// releases the buffer and its memory. Buffer returns EFBIG if size is too large, EINVAL if it is below 1,
+// and errors of the Core.
 func (d *Domain) Buffer(ctx context.Context, size int) (*Buffer, error) {
 	if size < 1 {
 		return nil, fmt.Errorf("transport: buffer of %d bytes: %w", size, syscall.EINVAL)
@@ -206,10 +206,10 @@ func (d *Domain) Buffer(ctx context.Context, size int) (*Buffer, error) {
 	return d.allocate(ctx, size, func(memory []byte) [][]byte { return split(memory, d.limits.SegmentSize) })
 }
 
-// allocate makes a registered buffer of n bytes that the Core allocates, and cut cuts into
+// allocate creates a registered buffer of n bytes that the Core allocates. Function cut divides them into
 // segments.
 func (d *Domain) allocate(ctx context.Context, n int, cut func(memory []byte) [][]byte) (*Buffer, error) {
-	if err := d.counted(); err != nil { // while there is memory, but no buffer
+	if err := d.counted(); err != nil { // keeps the domain open until Register counts the buffer
 		return nil, err
 	}
 	defer d.uncounted()
@@ -220,7 +220,7 @@ func (d *Domain) allocate(ctx context.Context, n int, cut func(memory []byte) []
 	memory = memory[:n]
 	b := NewBuffer(cut(memory)...)
 	if err := d.Register(ctx, b); err != nil {
-		// What could not be registered is free; the error that tells is that of Register.
+		// The memory can be freed because it is not registered. The error of Register is returned.
 		_ = d.inner.Free(memory)
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (d *Domain) allocate(ctx context.Context, n int, cut func(memory []byte) []
 	return b, nil
 }
 
-// split makes segments of n bytes, the last one perhaps shorter, of memory.
+// split divides memory into segments of n bytes. The last one may be shorter.
 func split(memory []byte, n int) [][]byte {
 	segments := make([][]byte, 0, (len(memory)+n-1)/n)
 	for len(memory) > n {
@@ -238,11 +238,11 @@ func split(memory []byte, n int) [][]byte {
 	return append(segments, memory)
 }
 
-// Free frees the memory of a buffer that Buffer made, and ends its registration, if it has
-// one yet. It may block. EINVAL: Buffer has not made it here, or its memory is free; EBUSY:
-// it is queued, or a pool's, or registered in another domain, or another registered buffer
-// has a part of the memory; or the Core's. Then the buffer has its memory yet, and can be
-// freed later; if the Core would not take it back, it is not registered any more.
+// Free frees the memory of a buffer created by Buffer, and deregisters it if necessary. It may block. It
+// returns EINVAL if the buffer was not created by this domain's Buffer or was freed; EBUSY if it is queued,
+// belongs to a pool, is registered in another domain, or shares memory with another registered buffer; and
+// errors of the Core. After an error the buffer keeps its memory and can be freed later. It may no longer
+// be registered, if the Core failed to register it again.
 func (d *Domain) Free(b *Buffer) error {
 	if err := noPools(b); err != nil {
 		return fmt.Errorf("transport: free: %w", err)

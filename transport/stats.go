@@ -2,15 +2,15 @@ package transport
 
 import "time"
 
-// Stats are the figures of one queue (transport 3.12).
+// Stats are the statistics of one queue (transport 3.12).
 type Stats struct {
-	Adds, Cancels       uint64        // calls that did something
-	Successes, Failures uint64        // events; of MsgRecv, failures grow with the deficit, too
-	TimeInQueue         time.Duration // from Add to the final event, of all
+	Adds, Cancels       uint64        // calls that took effect
+	Successes, Failures uint64        // events; for MsgRecv, Failures also grows with the deficit
+	TimeInQueue         time.Duration // total time from Add to the final event
 	Bytes, MaxBytes     uint64        // of events with nil Err
 }
 
-// succeeded counts an event with nil Err, of so many bytes.
+// succeeded counts an event with nil Err that moved length bytes.
 func (s *Stats) succeeded(length int) {
 	n := uint64(length)
 	s.Successes++
@@ -18,8 +18,8 @@ func (s *Stats) succeeded(length int) {
 	s.MaxBytes = max(s.MaxBytes, n)
 }
 
-// Stats are the figures of a queue since the TM was made, or since ResetStats, in one
-// moment. There are none of a queue that there is not.
+// Stats returns the statistics of a queue since the TM was created or since ResetStats, as one consistent
+// snapshot. It returns zeros if q is invalid.
 func (tm *TransferMachine) Stats(q QueueType) Stats {
 	if q >= QueueTypes {
 		return Stats{}
@@ -29,15 +29,15 @@ func (tm *TransferMachine) Stats(q QueueType) Stats {
 	return tm.stats[q]
 }
 
-// AllStats are those of all queues, in one moment.
+// AllStats returns the statistics of all queues, as one consistent snapshot.
 func (tm *TransferMachine) AllStats() [QueueTypes]Stats {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
 	return tm.stats
 }
 
-// ResetStats sets the figures of some queues, or, with none named, of all, to zero, and
-// returns what all were, in one moment.
+// ResetStats sets the statistics of the named queues to zero, or of all queues if none is named. It returns
+// the previous statistics of all queues, as one consistent snapshot.
 func (tm *TransferMachine) ResetStats(queues ...QueueType) [QueueTypes]Stats {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
@@ -53,7 +53,7 @@ func (tm *TransferMachine) ResetStats(queues ...QueueType) [QueueTypes]Stats {
 	return were
 }
 
-// QueueLength is how many buffers are on a queue.
+// QueueLength returns the number of buffers on a queue.
 func (tm *TransferMachine) QueueLength(q QueueType) int {
 	if q >= QueueTypes {
 		return 0

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// batch is what goes to the Core in one call: ops, and the buffers that they are on. While
-// somebody has one, a call is under way, and the TM does not stop.
+// batch holds the ops of one call to the Core, and their buffers. While a batch is in use, a call is in
+// progress and the TM does not stop.
 type batch struct {
 	ops     []Op
 	buffers []*Buffer
-	// cancels are ops, too, that go when the others have gone.
+	// cancels are submitted after the other ops.
 	cancels []Op
-	from    int // of addNow: ops[from:] are to be handed over
+	from    int // used by addNow: ops[from:] are to be submitted
 	next    *batch
 }
 
-// maxKept is up to how many ops a batch is kept for the next call.
+// maxKept is the largest capacity, in ops, of a batch that is kept for reuse.
 const maxKept = 1024
 
-// takeBatch returns an empty batch; mu is held.
+// takeBatch returns an empty batch. mu is held.
 func (tm *TransferMachine) takeBatch() *batch {
 	tm.calls++
 	bt := tm.batches
@@ -31,8 +31,8 @@ func (tm *TransferMachine) takeBatch() *batch {
 	return bt
 }
 
-// putBatch gives a batch back, of whose ops it is known by now what the Core has taken; mu
-// is held.
+// putBatch returns a batch to the free list, after the Core has accepted or refused all its ops. mu is
+// held.
 func (tm *TransferMachine) putBatch(bt *batch) {
 	tm.calls--
 	tm.answered.Broadcast()
@@ -45,8 +45,9 @@ func (tm *TransferMachine) putBatch(bt *batch) {
 	bt.next, tm.batches = tm.batches, bt
 }
 
-// cancel notes that the op of a queued buffer is to be ended: by the batch, or, if it is
-// with the Core at this moment, by whoever has brought it there. The TM's mu is held.
+// cancel requests the end of the op of a queued buffer. The batch submits the cancellation, unless the op
+// itself is just being submitted; then the submitting goroutine cancels it afterwards. mu of the TM is
+// held.
 func (bt *batch) cancel(b *Buffer) {
 	s := &b.state
 	if s.submitting {
@@ -56,22 +57,22 @@ func (bt *batch) cancel(b *Buffer) {
 	bt.cancels = append(bt.cancels, Op{Queue: s.queue, Cancel: true, Buffer: s.core, Sequence: s.sequence})
 }
 
-// cancelAll has the Core end what cancel has noted. No lock is held.
+// cancelAll submits the cancellations of the batch. No lock is held.
 func (tm *TransferMachine) cancelAll(bt *batch) {
 	for from := 0; from < len(bt.cancels); {
 		n, err := tm.inner.Submit(bt.cancels[from:])
 		if err == nil {
 			break
 		}
-		from += n + 1 // what the Core does not cancel is over, or the TM is
+		from += n + 1 // an op that the Core does not cancel has ended, or the TM has
 	}
 	clear(bt.cancels)
 	bt.cancels = bt.cancels[:0]
 }
 
-// submit hands the ops of a batch, from one on, to the Core, until it refuses one, and
-// notes what it has taken; of that nothing may be touched but under mu, since it may be
-// over. It returns how many it has taken, and with mu held.
+// submit submits ops[from:] of a batch until the Core refuses one. It returns the number of ops that were
+// accepted, with mu held. Buffers of accepted ops may be accessed only under mu, because their ops may have
+// ended.
 func (tm *TransferMachine) submit(bt *batch, from int) (int, error) {
 	n, err := tm.inner.Submit(bt.ops[from:])
 	if err == nil {
@@ -83,7 +84,7 @@ func (tm *TransferMachine) submit(bt *batch, from int) (int, error) {
 		tm.stats[op.Queue].Adds++
 		s := &b.state
 		if s.tm.Load() != tm || s.sequence != op.Sequence {
-			continue // it is over, and may have been added again
+			continue // the op has ended, and the buffer may have been added again
 		}
 		s.submitting = false
 		if s.unwanted {
@@ -91,12 +92,12 @@ func (tm *TransferMachine) submit(bt *batch, from int) (int, error) {
 		}
 	}
 	if tm.down != nil {
-		tm.abandoned.Store(true) // now that it is known what the Core had
+		tm.abandoned.Store(true) // abandon can end the op now that it is known to be accepted
 	}
 	return n, err
 }
 
-// reachable reports whether peers look for a buffer of the first n ops of the batch.
+// reachable reports whether one of the first n ops of the batch has a buffer that peers access.
 func (bt *batch) reachable(n int) bool {
 	for i := range bt.ops[:n] {
 		if q := bt.ops[i].Queue; q == MsgRecv || q.passive() {
@@ -106,12 +107,12 @@ func (bt *batch) reachable(n int) bool {
 	return false
 }
 
-// leastFlush is how long a Flush may last whatever the deadlines are. It is much more than a
-// Core needs that works.
+// leastFlush is the minimum time allowed for a Flush, regardless of deadlines. A Core that works needs much
+// less.
 const leastFlush = time.Second
 
-// flushUntil returns when a Flush must end, since the worker may be waiting for it: zero, or the
-// next deadline of a buffer. mu is held.
+// flushUntil returns the time at which a Flush must end, because the worker may be blocked in it. It is the
+// next deadline of a buffer, or zero if there is none. mu is held.
 func (tm *TransferMachine) flushUntil(now time.Time) time.Time {
 	next := tm.nextDeadline()
 	if least := now.Add(leastFlush); !next.IsZero() && next.Before(least) {
@@ -120,19 +121,19 @@ func (tm *TransferMachine) flushUntil(now time.Time) time.Time {
 	return next
 }
 
-// errNoRoom says that the Core has to make room for more completions first.
+// errNoRoom means that the Core must make room for more completions first.
 var errNoRoom = fmt.Errorf("transport: no room for the events of more operations: %w", syscall.ENOBUFS)
 
 const (
-	// firstRoom is how many completions a Core makes room for at first. It, and twice as
-	// many, and so on, fit a power of two together with a few that are about the TM.
+	// firstRoom is the initial number of completions that a Core has room for. Together with a few
+	// completions about the TM, it and its doubles fit in a power of two.
 	firstRoom = 24
-	// maxRoom is how many it is asked for at most.
+	// maxRoom is the largest number that the Core is asked for.
 	maxRoom = 1 << 20
 )
 
-// makeRoom has the Core make room for so many more completions than are spoken for, and
-// twice as many as there were if that is more. No lock is held. ENOBUFS: it does not.
+// makeRoom asks the Core for room for more completions beyond those reserved. It at least doubles the room
+// if the Core permits. It returns ENOBUFS if the Core refuses. No lock is held.
 func (tm *TransferMachine) makeRoom(more int) error {
 	tm.mu.Lock()
 	inner, need, room := tm.inner, tm.credits+more, max(tm.room, firstRoom)

@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// DeliverSynchronously has the TM call callbacks of buffers in DeliverAll alone, for as
-// long as it lives; its own events still come in the worker (transport 3.14). A program's
-// event loop, which ends when somebody has stopped the TM and all was delivered, is:
+// DeliverSynchronously makes the TM call the callbacks of buffers only in DeliverAll, until the TM is
+// closed. Events of the TM itself are still delivered by the worker (transport 3.14). This event loop of a
+// program ends when the TM has been stopped and all events were delivered:
 //
 //	for {
 //		wake := tm.Channel().Wait()
@@ -24,12 +24,13 @@ import (
 //		tm.DeliverAll()
 //	}
 //
-// Wait allocates each time; a loop that must not takes tokens ([Channel.Tokens]).
+// Wait allocates in each round. Use [Channel.Tokens] to avoid that.
 //
-// Where there are several TMs, one Channel of the loop's own takes the place of theirs,
-// and their TMEvents signal it.
+// A loop that serves several TMs uses one Channel for all of them in place of tm.Channel(), and signals it
+// in their TMEvent callbacks.
 //
-// StateInitialized only, once. ENOSYS: the Core has no such thing.
+// DeliverSynchronously may be called once, in StateInitialized. It returns ENOSYS if the Core does not
+// support synchronous delivery.
 func (tm *TransferMachine) DeliverSynchronously() error {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
@@ -46,18 +47,18 @@ func (tm *TransferMachine) DeliverSynchronously() error {
 	return nil
 }
 
-// Pending tells whether there are events to deliver. It never blocks, and is cheap enough
-// to be called in a loop. It is false without synchronous delivery.
+// Pending reports whether there are events to deliver. It never blocks, and is cheap enough to be called in
+// a loop. Without synchronous delivery it returns false.
 func (tm *TransferMachine) Pending() bool { return tm.asked.Load() && tm.pending() }
 
-// pending is Pending of a TM that is started and delivers synchronously.
+// pending is Pending for a started or stopping TM with synchronous delivery.
 func (tm *TransferMachine) pending() bool {
 	return tm.inner.Pending() || tm.abandoned.Load() || tm.left.Load()
 }
 
-// Notify has c signalled once, when there are events to deliver, at once if there are.
-// The next Notify takes its place; with nil, none does. EINVAL without synchronous
-// delivery, or unless the TM is started or stopping.
+// Notify signals c once, as soon as there are events to deliver, which may be at once. The next call
+// replaces c; nil removes it. Notify returns EINVAL if delivery is not synchronous, or unless the TM is
+// started or stopping.
 func (tm *TransferMachine) Notify(c *Channel) error {
 	tm.mu.Lock()
 	if err := tm.delivers("notify"); err != nil {
@@ -74,7 +75,7 @@ func (tm *TransferMachine) Notify(c *Channel) error {
 	return nil
 }
 
-// notifyNow signals who is to be notified, if anybody; mu is held.
+// notifyNow signals the channel of Notify, if there is one. mu is held.
 func (tm *TransferMachine) notifyNow() {
 	if tm.notify != nil {
 		tm.notify.Signal()
@@ -82,7 +83,7 @@ func (tm *TransferMachine) notifyNow() {
 	}
 }
 
-// delivers tells whether DeliverAll and Notify make sense now; mu is held.
+// delivers returns an error if DeliverAll and Notify are not allowed now. mu is held.
 func (tm *TransferMachine) delivers(what string) error {
 	if !tm.synchronous {
 		return fmt.Errorf("transport: %s: delivery is not synchronous: %w", what, syscall.EINVAL)
@@ -93,10 +94,10 @@ func (tm *TransferMachine) delivers(what string) error {
 	return nil
 }
 
-// DeliverAll calls the callbacks of all events that are pending, those that come meanwhile
-// included, in this goroutine, and returns their number. One goroutine at a time delivers,
-// the others wait; so no callback may call it. While the TM is stopping it has to be called
-// until that is stopped. EINVAL without synchronous delivery, or unless the TM is started or
+// DeliverAll calls the callbacks of all pending events in this goroutine, including events that arrive
+// meanwhile, and returns their number. One goroutine at a time delivers, and others wait. So a callback
+// must not call it. While the TM is stopping, the program must keep calling DeliverAll until the TM is
+// stopped. DeliverAll returns EINVAL if delivery is not synchronous, or unless the TM is started or
 // stopping.
 func (tm *TransferMachine) DeliverAll() (int, error) {
 	tm.mu.Lock()
@@ -117,7 +118,7 @@ func (tm *TransferMachine) DeliverAll() (int, error) {
 	return events, nil
 }
 
-// deliverAll is DeliverAll of who has his turn.
+// deliverAll delivers events until none are left. The caller has set tm.delivering.
 func (tm *TransferMachine) deliverAll() (events int) {
 	defer tm.leaveOff()
 	for {
@@ -129,11 +130,11 @@ func (tm *TransferMachine) deliverAll() (events int) {
 	}
 }
 
-// leaveOff gives the turn back when a callback does not return: it has called
-// runtime.Goexit, or panics. Who delivers next goes on behind its event.
+// leaveOff stops delivering if a callback has called runtime.Goexit or panicked. The next DeliverAll
+// continues after its event.
 func (tm *TransferMachine) leaveOff() {
 	if !tm.calling {
-		return // all is done, or the engine itself panics, and locks may be held
+		return // finished normally, or the engine itself panicked with locks held
 	}
 	tm.mu.Lock()
 	tm.returned()

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// State is what a TM can be in (transport 3.5).
+// State is the state of a TM (transport 3.5).
 type State uint8
 
-// The states that there are.
+// The states of a TM.
 const (
 	StateUndefined   State = iota // closed
-	StateInitialized              // made, and not started
+	StateInitialized              // created, but not started
 	StateStarting
 	StateStarted
 	StateStopping
@@ -26,7 +26,7 @@ const (
 
 var stateNames = [...]string{"undefined", "initialized", "starting", "started", "stopping", "stopped", "failed"}
 
-// String is the state in small letters.
+// String returns the name of the state in lower case.
 func (s State) String() string {
 	if int(s) >= len(stateNames) {
 		return "state " + strconv.Itoa(int(s))
@@ -34,79 +34,80 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// AnyColour stands for no colour in particular (transport 3.13).
+// AnyColour means no particular colour (transport 3.13).
 const AnyColour = ^uint32(0)
 
-// TransferMachine is an address on the LNet with six queues of buffers (transport 3.5).
-// Domain.NewTM makes one, which may then be confined, coloured and given a pool;
-// Start, Stop and Close follow. Or Domain.Open and Shutdown do it all. All methods are safe
-// for concurrent use; a call in the wrong state is EINVAL and does nothing.
+// TransferMachine is an address on the LNet with six queues of buffers (transport 3.5). Domain.NewTM
+// creates one. Before Start it can be confined to processors, given a colour and attached to a pool. Start,
+// Stop and Close follow. Domain.Open and Shutdown combine these steps.
+//
+// All methods are safe for concurrent use. A call in the wrong state returns EINVAL and has no effect.
 type TransferMachine struct {
 	domain   *Domain
 	callback func(e *TMEvent)
 	channel  Channel
 	filler   filler
 
-	// synchronous and processors do not change from StateStarting on, inner from when that
-	// is over, or asked is set.
+	// synchronous and processors do not change once the state is StateStarting. inner does not change once
+	// the state is past StateStarting, or asked is set.
 	synchronous bool
 	processors  []int
 	inner       CoreTM
 
-	asked     atomic.Bool // Pending asks the Core: synchronous, and started or stopping
-	abandoned atomic.Bool // the Core is gone, and has left buffers that abandon ends
-	left      atomic.Bool // a callback has not returned to DeliverAll, which has more to do
+	asked     atomic.Bool // Pending polls the Core: delivery is synchronous, and the TM is started or stopping
+	abandoned atomic.Bool // the Core is gone; abandon must end the buffers that it left
+	left      atomic.Bool // a callback did not return to DeliverAll, and more events are due
 
-	// Those who deliver have these for themselves: the worker, or who has delivering.
+	// The delivering goroutine owns these fields: the worker, or the caller that set delivering.
 	reaped  []Completion
-	next    int // reaped[next:last] are to be delivered
+	next    int // reaped[next:last] are not delivered yet
 	last    int
 	event   BufferEvent
-	kept    *EndPoint // whose reference goes with the event
-	calling bool      // the program has been called, and has not returned
-	later   *batch    // adds of callbacks that go to the Core together
-	handing *batch    // those that addNow is at
+	kept    *EndPoint // end point whose reference is dropped after the callback
+	calling bool      // a callback of the program is running
+	later   *batch    // buffers that callbacks added, to be submitted together
+	handing *batch    // the batch that addNow is submitting
 
-	// The worker's own.
+	// Owned by the worker.
 	told TMEvent
 
-	mu         orderedMutex[tmRank] // guards the rest; unlock releases it
+	mu         orderedMutex[tmRank] // guards the fields below; released by unlock
 	state      State
-	failure    error // why StateFailed
-	telling    bool  // the event of the state is not told yet
+	failure    error // the cause of StateFailed
+	telling    bool  // the callback for the current state has not returned yet
 	closing    bool
 	colour     uint32
 	self       *EndPoint
 	endPoints  endPoints
 	queues     [QueueTypes]bufferList
-	queued     int // buffers on all of them
+	queued     int // number of buffers on all queues
 	stats      [QueueTypes]Stats
-	matchBits  MatchBits // of the last passive buffer
+	matchBits  MatchBits // of the newest passive buffer
 	deadlines  deadlines
-	credits    int       // completions that ops may have yet
+	credits    int       // completions that the submitted ops may still produce
 	room       int       // completions that the Core has room for
-	batches    *batch    // that nobody uses
-	calls      int       // under way in the Core
-	callbacks  int       // under way in the program
-	delivering bool      // somebody delivers
-	turn       sync.Cond // of delivering
-	answered   sync.Cond // a batch is back
+	batches    *batch    // free list
+	calls      int       // batches in use
+	callbacks  int       // callbacks of the program that are running
+	delivering bool      // a goroutine is delivering events
+	turn       sync.Cond // signalled when delivering becomes false
+	answered   sync.Cond // signalled when a batch has been returned
 	notify     *Channel
-	news       []TMEvent // that the worker has to tell
-	down       error     // the Core is gone
+	news       []TMEvent // events that the worker has yet to report
+	down       error     // not nil if the Core is gone
 
-	// How the worker is started, rests and ends.
+	// Starting, waking and ending the worker.
 	cancelStart context.CancelFunc
 	done        chan struct{}
-	wake        chan struct{} // of restAside
+	wake        chan struct{} // wakes restAside
 	rest        rest
-	restsUntil  time.Time // unless it is zero
-	rousing     bool      // unlock shall wake the worker, if it rests
+	restsUntil  time.Time // zero if there is no limit
+	rousing     bool      // unlock must wake the worker if it rests
 }
 
-// NewTM makes a TM, StateInitialized. Callback hears of its state and troubles, one event
-// at a time, in its worker; see Callbacks for what it may do. It may be nil: State, Await and
-// Channel tell of the state, too. EINVAL: the domain is closed.
+// NewTM creates a TM in StateInitialized. The worker calls callback for state changes and errors of the TM,
+// one event at a time; the rules of Callbacks apply. If callback is nil, these events are discarded; State,
+// Await and Channel still report the state. NewTM returns EINVAL if the domain is closed.
 func (d *Domain) NewTM(callback func(e *TMEvent)) (*TransferMachine, error) {
 	if callback == nil {
 		callback = func(*TMEvent) {}
@@ -125,28 +126,30 @@ func (d *Domain) NewTM(callback func(e *TMEvent)) (*TransferMachine, error) {
 	return tm, nil
 }
 
-// Domain is the TM's.
+// Domain returns the domain that the TM belongs to.
 func (tm *TransferMachine) Domain() *Domain { return tm.domain }
 
-// State is its state now.
+// State returns the current state.
 func (tm *TransferMachine) State() State {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
 	return tm.state
 }
 
-// Self is the end point of the TM itself, with the number that it has got; nil before
-// StateStarted. The reference is the TM's.
+// Self returns the end point of the TM itself, with the number that it was assigned. It returns nil before
+// StateStarted. The reference belongs to the TM; the caller must not drop it.
 func (tm *TransferMachine) Self() *EndPoint {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
 	return tm.self
 }
 
-// Channel is signalled when the state has changed, and whenever no callback runs any more.
+// Channel returns a channel that is signalled when the state has changed, and whenever the last running
+// callback has returned.
 func (tm *TransferMachine) Channel() *Channel { return &tm.channel }
 
-// initialized tells whether what is for StateInitialized alone may be done; mu is held.
+// initialized returns an EINVAL error that names the operation what, unless the TM is in StateInitialized
+// and not closing. mu is held.
 func (tm *TransferMachine) initialized(what string) error {
 	if tm.state != StateInitialized || tm.closing {
 		return fmt.Errorf("transport: %s: the TM is %v: %w", what, tm.state, syscall.EINVAL)
@@ -154,9 +157,9 @@ func (tm *TransferMachine) initialized(what string) error {
 	return nil
 }
 
-// SetColour gives the TM a colour, by which it gets buffers from its pool: those that it
-// returned last. Colour is what it was given; AnyColour at first. EINVAL: it is stopping,
-// or over.
+// SetColour sets the colour of the TM. The TM prefers buffers of its pool that were returned with this
+// colour, the most recently returned one first. The initial colour is AnyColour. SetColour returns EINVAL
+// if the TM is stopping or has ended.
 func (tm *TransferMachine) SetColour(c uint32) error {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
@@ -167,14 +170,14 @@ func (tm *TransferMachine) SetColour(c uint32) error {
 	return nil
 }
 
-// Colour is what SetColour has set.
+// Colour returns the colour that SetColour has set, or AnyColour.
 func (tm *TransferMachine) Colour() uint32 {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
 	return tm.colour
 }
 
-// unlock releases mu, and wakes the worker, if it rests, when there is work for it.
+// unlock releases mu. If the worker rests and there is work for it, unlock wakes it.
 func (tm *TransferMachine) unlock() {
 	rousing := tm.rousing || tm.state == StateStopping || tm.down != nil
 	tm.rousing = false

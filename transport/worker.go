@@ -9,17 +9,17 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// rest is where the worker waits until there is something to do.
+// rest is where the worker waits for work.
 type rest uint8
 
 const (
-	restNone  rest = iota // it works, or was woken
-	restCore              // in the Core: for events, too
-	restAside             // beside it: the program looks for events itself
+	restNone  rest = iota // working, or woken
+	restCore              // in CoreTM.Wait, which also sees events
+	restAside             // on TransferMachine.wake, because the program polls for events
 )
 
-// startWorker starts the worker of a TM that is starting at a, or, since it was never
-// started, stopping; mu is held.
+// startWorker starts the worker of a TM that is starting at a, or that is stopped without having been
+// started. mu is held.
 func (tm *TransferMachine) startWorker(a Address) {
 	tm.done = make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -27,9 +27,9 @@ func (tm *TransferMachine) startWorker(a Address) {
 	go tm.work(ctx, a, tm.state == StateStarting)
 }
 
-// work is the life of the worker. A callback must return to it: a panic is nobody's to
-// recover, and runtime.Goexit would leave a TM that stays as it is for ever, so that is one,
-// too. Then done stays open: nobody goes on as if the TM had ended.
+// work is the main function of the worker. If a callback calls runtime.Goexit, work panics, because the TM
+// could never end. A panic is not recovered. In both cases done stays open, so that no waiting goroutine
+// continues as if the TM had ended.
 func (tm *TransferMachine) work(ctx context.Context, a Address, starting bool) {
 	over := false
 	defer func() {
@@ -47,7 +47,7 @@ func (tm *TransferMachine) work(ctx context.Context, a Address, starting bool) {
 	close(tm.done)
 }
 
-// live is work from the start to the last event.
+// live runs from the start to the last event.
 func (tm *TransferMachine) live(ctx context.Context, a Address, starting bool) {
 	var inner CoreTM
 	err := error(nil)
@@ -68,7 +68,7 @@ func (tm *TransferMachine) live(ctx context.Context, a Address, starting bool) {
 		tm.matchBits = inner.MatchBits()
 		tm.asked.Store(tm.synchronous)
 		tm.enter(StateStarted, nil)
-	default: // it was stopped before it was started
+	default: // Stop was called during the start
 		tm.unlock()
 	}
 	for tm.step() {
@@ -76,7 +76,7 @@ func (tm *TransferMachine) live(ctx context.Context, a Address, starting bool) {
 	}
 }
 
-// startCore has the Core start the TM, in a thread of its own if it is confined.
+// startCore starts the TM in the Core. If the TM is confined, it first confines the worker's thread.
 func (tm *TransferMachine) startCore(ctx context.Context, a Address) (CoreTM, error) {
 	if !validPortal(uint64(a.Portal)) {
 		return nil, fmt.Errorf("transport: start %v: portal %d, not 1 to %d: %w", a, a.Portal, lnet.Portals-1, syscall.EINVAL)
@@ -93,8 +93,8 @@ func (tm *TransferMachine) startCore(ctx context.Context, a Address) (CoreTM, er
 	return inner, nil
 }
 
-// enter changes the state, and tells the program of it (transport 3.5). mu is held, and
-// released.
+// enter changes the state and reports it to the program (transport 3.5). mu is held on entry and released
+// on return.
 func (tm *TransferMachine) enter(s State, err error) {
 	tm.state, tm.failure = s, err
 	e := &tm.told
@@ -119,7 +119,7 @@ func (tm *TransferMachine) enter(s State, err error) {
 	tm.unlock()
 }
 
-// step does what there is to do, rests if there is nothing, and tells whether to go on.
+// step does the pending work, or rests if there is none. It reports whether the TM continues.
 func (tm *TransferMachine) step() bool {
 	busy := false
 	if !tm.synchronous {
@@ -136,7 +136,7 @@ func (tm *TransferMachine) step() bool {
 	case tm.over():
 		tm.end()
 		return false
-	case busy, tm.abandoned.Load() && !tm.synchronous: // since deliver has looked
+	case busy, tm.abandoned.Load() && !tm.synchronous: // set since deliver checked
 		tm.unlock()
 	default:
 		tm.takeRest()
@@ -144,7 +144,7 @@ func (tm *TransferMachine) step() bool {
 	return true
 }
 
-// tell tells the program the news. mu is held, but not during callbacks.
+// tell reports the pending events of the TM to the program. mu is held, but released during callbacks.
 func (tm *TransferMachine) tell() {
 	for len(tm.news) > 0 {
 		e := &tm.told
@@ -161,25 +161,25 @@ func (tm *TransferMachine) tell() {
 	tm.news = nil
 }
 
-// over tells whether the TM has come to its end; mu is held.
+// over reports whether the TM can end. mu is held.
 func (tm *TransferMachine) over() bool {
 	if tm.state != StateStopping && tm.down == nil {
 		return false
 	}
-	// The worker asks, so no callback of its own runs; others run while somebody delivers.
+	// The worker calls over, so none of its own callbacks is running. DeliverAll may be running others.
 	return tm.queued == 0 && tm.calls == 0 && !tm.delivering
 }
 
-// end ends the TM. mu is held, and released.
+// end stops the TM in the Core and enters the final state. mu is held on entry and released on return.
 func (tm *TransferMachine) end() {
-	tm.delivering = true // from now on nobody else does
+	tm.delivering = true // prevents later calls of DeliverAll
 	tm.asked.Store(false)
 	tm.mu.Unlock()
 	err := tm.inner.Stop()
 	tm.mu.Lock()
 	tm.delivering = false
 	tm.turn.Broadcast()
-	tm.notifyNow() // who waits for events waits in vain
+	tm.notifyNow() // no event will follow
 	switch {
 	case tm.down != nil:
 		tm.enter(StateFailed, tm.down)
@@ -190,8 +190,8 @@ func (tm *TransferMachine) end() {
 	}
 }
 
-// takeRest waits for events, for deadlines, and until unlock wakes the worker. mu is held, and
-// released.
+// takeRest waits for events, for the next deadline, or until unlock wakes the worker. mu is held on entry
+// and released on return.
 func (tm *TransferMachine) takeRest() {
 	until := tm.nextDeadline()
 	tm.rest, tm.restsUntil = restCore, until
@@ -210,7 +210,7 @@ func (tm *TransferMachine) takeRest() {
 	tm.mu.Unlock()
 }
 
-// restAside waits for wake, and until a time unless it is zero.
+// restAside waits for wake, or until a time unless it is zero.
 func (tm *TransferMachine) restAside(until time.Time) {
 	if until.IsZero() {
 		<-tm.wake
