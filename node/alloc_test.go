@@ -143,12 +143,9 @@ func traffics() []traffic {
 func newDiscoveredPair(t testing.TB) *pair {
 	t.Helper()
 	on := node.DefaultParameters()
-	p := &pair{fabric: newFabric(), a: newNode(t, node.Config{Parameters: &on}), b: newNode(t, node.Config{Parameters: &on})}
-	p.pa = p.fabric.addNI(t, p.a, "10.77.0.11@tcp")
+	p := newPairOf(t, node.Config{Parameters: &on}, node.Config{Parameters: &on})
 	p.fabric.addNI(t, p.a, "10.77.0.21@tcp")
-	p.pb = p.fabric.addNI(t, p.b, "10.77.0.12@tcp")
 	p.fabric.addNI(t, p.b, "10.77.0.22@tcp")
-	p.ida, p.idb = process(t, "10.77.0.11@tcp"), process(t, "10.77.0.12@tcp")
 	done := func(n *node.Node, nid lnet.NID) bool {
 		const flags = discovery.MultiRail | discovery.Discovered | discovery.NIDsUpToDate
 		q, _ := n.Peer(nid)

@@ -16,7 +16,7 @@ import (
 // Given a node to which about everything has happened, then its counters tell of it;
 // when they are reset, all are 0 but for what health has cost NIs and peer NIs.
 //
-// lnet-core 10.1, 10.1 reset
+// lnet-core 2.3 committed, 10.1, 10.1 reset
 func TestCountersAreReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 2, 2)

@@ -62,7 +62,12 @@ type pair struct {
 
 func newPair(t testing.TB) *pair {
 	t.Helper()
-	p := &pair{fabric: newFabric(), a: newNode(t, node.Config{}), b: newNode(t, node.Config{})}
+	return newPairOf(t, node.Config{}, node.Config{})
+}
+
+func newPairOf(t testing.TB, a, b node.Config) *pair {
+	t.Helper()
+	p := &pair{fabric: newFabric(), a: newNode(t, a), b: newNode(t, b)}
 	p.pa = p.fabric.addNI(t, p.a, "10.77.0.11@tcp")
 	p.pb = p.fabric.addNI(t, p.b, "10.77.0.12@tcp")
 	p.ida, p.idb = process(t, "10.77.0.11@tcp"), process(t, "10.77.0.12@tcp")

@@ -217,7 +217,7 @@ func TestEarlyUpcalls(t *testing.T) {
 	if c := n.Counters(); c.Committed != 0 || !lost.placed {
 		t.Errorf("%d messages wait, the lost one dropped: %v", c.Committed, lost.placed)
 	}
-	if d := cmp.Diff([]lnet.NID{from}, f.ports[nid].cut, cmp.Comparer(func(a, b lnet.NID) bool { return a == b })); d != "" {
+	if d := cmp.Diff([]lnet.NID{from}, f.ports[nid].cut, sameNID); d != "" {
 		t.Errorf("disconnected (-want +got):\n%s", d)
 	}
 }

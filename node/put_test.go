@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // eventDiff compares events; errors by errors.Is, NIDs and memory by value.
 func eventDiff(want, got []portals.Event) string {
 	return cmp.Diff(want, got,
-		cmp.Comparer(func(a, b lnet.NID) bool { return a == b }),
+		sameNID,
 		cmp.Comparer(func(a, b memory.Vector) bool { return memoryBytes(a) == memoryBytes(b) }),
 		cmpopts.EquateErrors(), cmpopts.EquateEmpty())
 }
@@ -131,12 +131,14 @@ func getIsAnswered(t *testing.T, p *pair, settle func(), placed bool) {
 	}
 }
 
-// The headers of a PUT with ACK and of a GET, as lnet-wire 4.6 fills them.
+// The headers of a PUT with ACK and of a GET, as lnet-wire 4.6 fills them. The nodes
+// have different PIDs: a request and its answer name those of both.
 //
 // lnet-core 5.3 (2), 5.3 (4), 5.4 (2), 6.1 (4), 6.2, 6.3 (2)
 // selection 3 (7), 5.7 (4)
 func TestHeaders(t *testing.T) {
-	p := newPair(t)
+	const pidA, pidB = 50, 60
+	p := newPairOf(t, node.Config{PID: pidA}, node.Config{PID: pidB})
 	var headers []lnet.Header
 	p.fabric.sent = func(h lnet.Header, _ []byte) { headers = append(headers, h) }
 	attach(t, p.b, portals.Entry{Portal: 1, MatchBits: 7}, portals.MD{
@@ -149,8 +151,8 @@ func TestHeaders(t *testing.T) {
 	if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 1, MatchBits: 7, Offset: 4}); err != nil {
 		t.Fatal(err)
 	}
-	to := lnet.Header{Dest: p.idb.NID, Src: p.ida.NID, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre}
-	back := lnet.Header{Dest: p.ida.NID, Src: p.idb.NID, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre}
+	to := lnet.Header{Dest: p.idb.NID, Src: p.ida.NID, DestPID: lnet.PIDLustre, SrcPID: pidA}
+	back := lnet.Header{Dest: p.ida.NID, Src: p.idb.NID, DestPID: pidA, SrcPID: pidB}
 	with := func(h lnet.Header, f func(h *lnet.Header)) lnet.Header { f(&h); return h }
 	want := []lnet.Header{
 		with(to, func(x *lnet.Header) {
@@ -165,9 +167,37 @@ func TestHeaders(t *testing.T) {
 		}),
 		with(back, func(x *lnet.Header) { x.Type, x.Handle, x.PayloadLength = lnet.MsgReply, h, 3 }),
 	}
-	if d := cmp.Diff(want, headers, cmp.Comparer(func(a, b lnet.NID) bool { return a == b })); d != "" {
+	if d := cmp.Diff(want, headers, sameNID); d != "" {
 		t.Errorf("headers (-want +got):\n%s", d)
 	}
+}
+
+// Given a peer of two NIDs that take turns, when a PUT that is for the first goes to
+// the second, then its header names the second, and the NI that it leaves by.
+//
+// selection 5.7 (4)
+func TestTheHeaderNamesTheChosenNIDs(t *testing.T) {
+	type departure struct {
+		src, dest lnet.NID
+		to        lnet.ProcessID
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRails(t, static(), 2, 2)
+		var left []departure
+		r.fails(func(tx *lnd.Tx) error {
+			left = append(left, departure{tx.Header.Src, tx.Header.Dest, tx.To})
+			return nil
+		})
+		r.put(t, node.PutOptions{})
+		r.put(t, node.PutOptions{})
+		want := []departure{
+			{r.na[0], r.nb[0], lnet.ProcessID{NID: r.nb[0], PID: lnet.PIDLustre}},
+			{r.na[1], r.nb[1], lnet.ProcessID{NID: r.nb[1], PID: lnet.PIDLustre}},
+		}
+		if d := cmp.Diff(want, left, cmp.AllowUnexported(departure{}), sameNID); d != "" {
+			t.Errorf("PUTs for %s (-want +got):\n%s", r.nb[0], d)
+		}
+	})
 }
 
 // lnet-core 3.3 (6), 6.1 (6)

@@ -73,7 +73,7 @@ func TestForwardedMessage(t *testing.T) {
 // When the last router may choose another NID of the destination.
 //
 // lnet-core 9.3 (3)
-// selection 4.4 last (1)-(3), 4.4 header, 8.5 (66)-(68)
+// selection 4.4 last (1)-(3), 4.4 header, 5.7 (4), 8.5 (66)-(68)
 // lnet-wire 4.6 (6)
 func TestForwardedToAnotherNID(t *testing.T) {
 	const second = "10.77.1.21@tcp1"

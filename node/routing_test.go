@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -84,9 +86,28 @@ func (r *routed) put(t testing.TB, b []byte) error {
 	return err
 }
 
+// A PUT and a GET of each size through a router. Their headers name the client's NI and
+// the server all the way; the client's driver gets the router's NID and PID 12345.
+//
+// selection 5.7 (4)
 func TestRoutedPutAndGet(t *testing.T) {
+	type hop struct {
+		src, dest lnet.NID
+		destPID   lnet.PID
+		to        lnet.ProcessID
+	}
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouted(t, 1, node.DefaultParameters())
+		r.ids.PID = 77
+		client, router := parseNID(t, "10.77.0.10@tcp"), process(t, routerNIDs[0][0])
+		near, far := hop{client, r.ids.NID, 77, router}, hop{client, r.ids.NID, 77, r.ids}
+		var hops, want []hop
+		r.fabric.failBy(func(tx *lnd.Tx) error {
+			if h := &tx.Header; (h.Type == lnet.MsgPut || h.Type == lnet.MsgGet) && h.Portal == 4 {
+				hops = append(hops, hop{h.Src, h.Dest, h.DestPID, tx.To})
+			}
+			return nil
+		})
 		for _, size := range []int{0, 1, 4096, 4097, lnet.MTU} {
 			b := bytes.Repeat([]byte{byte(size), 7}, size)[:size]
 			if err := r.put(t, b); err != nil {
@@ -100,8 +121,12 @@ func TestRoutedPutAndGet(t *testing.T) {
 			if err != nil || n != size || !bytes.Equal(got, b) {
 				t.Errorf("get of %d bytes: %d, %v, or something else came", size, n, err)
 			}
+			want = append(want, near, far, near, far)
 		}
 		synctest.Wait()
+		if d := cmp.Diff(want, hops, cmp.AllowUnexported(hop{}), sameNID); d != "" {
+			t.Errorf("requests (-want +got):\n%s", d)
+		}
 		c := r.routers[0].Counters()
 		t.Logf("router: %+v", c)
 		if c.Routed < 20 || c.RoutedBytes < 2*lnet.MTU {
