@@ -75,7 +75,7 @@ func TestTheAnswerRepeatsWhatTheHelloSaysOfUs(t *testing.T) {
 // TestStrangersAtTheAcceptor shows what each kind of stranger hears.
 //
 // socklnd 5.1 (1)-(3), 5.3 (1)
-// lnet-wire 5.4 (4)-(5), 5.4 (7)
+// lnet-wire 2.7 (2), 5.4 (4)-(5), 5.4 (7)
 func TestStrangersAtTheAcceptor(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -90,6 +90,7 @@ func TestStrangersAtTheAcceptor(t *testing.T) {
 	}
 	stranger := lnet.AcceptorRequest{NID: p.nid()}.Append(nil, le)
 	other := lnet.AcceptorRequest{NID: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 7), n.address)}.Append(nil, le)
+	loopback := lnet.AcceptorRequest{NID: lnet.LoopbackNID}.Append(nil, le)
 	hello := func(edit func(*protocol.Hello)) []byte {
 		h := p.hello(protocol.Control)
 		edit(&h)
@@ -113,6 +114,7 @@ func TestStrangersAtTheAcceptor(t *testing.T) {
 		{"unknown magic", []byte("SSH-2.0-x\r\n"), nil},
 		{"a NID that is not ours", append(stranger, hello(func(*protocol.Hello) {})...), nil},
 		{"our address on another net", other, nil},
+		{"0@lo", append(loopback, hello(func(*protocol.Hello) {})...), nil},
 		{"hello of version 5", with(le.AppendUint32(le.AppendUint32(nil, lnet.MagicProto), 5)), none},
 		{"hello of version 0", with(le.AppendUint32(le.AppendUint32(nil, lnet.MagicProto), 0)), none},
 		{"hello of version 5, big-endian", with(be.AppendUint32(be.AppendUint32(nil, lnet.MagicProto), 5)), none},

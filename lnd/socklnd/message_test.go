@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
@@ -177,29 +178,44 @@ func TestScatteredMemory(t *testing.T) {
 	s.done()
 }
 
+// TestTheEndOfOneConnectionEndsTheSet also shows that LastAlive is the time of the peer's
+// last byte, not of the set-up or the end of its connections. A byte has the time of the
+// first look at the connection after it came.
+//
 // socklnd 13 (5), 15.1 (1), 15.4 (1)
+// lnet-core 8.4 (6)
 func TestTheEndOfOneConnectionEndsTheSet(t *testing.T) {
 	for k, name := range []string{"CONTROL", "BULK_IN", "BULK_OUT"} {
 		t.Run(name, func(t *testing.T) {
-			n := start(t, nil)
-			p := newPuppet(n)
-			control, bulkIn, bulkOut := p.callUs()
-			set := []*wire{control, bulkIn, bulkOut}
-			_ = set[k].Close()
-			for _, w := range append(set[:k:k], set[k+1:]...) {
-				w.ends()
-			}
-			d := await(t, n.down, "PeerDown")
-			if d.Peer != p.nid() || d.LastAlive.IsZero() || !errors.Is(d.Err, lnd.ErrDisconnected) {
-				t.Errorf("%+v", d)
-			}
-			if got := n.counter("closes_total"); got != 3 {
-				t.Errorf("%d connections closed, want 3", got)
-			}
-			if got := n.counter("protocol_errors_total"); got != 0 {
-				t.Errorf("an orderly end counts as %d protocol errors", got)
-			}
-			p.callUs() // and is welcome again
+			inBubble(t, func(t *testing.T, m *memoryNetwork) {
+				n := start(t, m.use)
+				p := newPuppet(n)
+				control, bulkIn, bulkOut := p.callUs()
+				set := []*wire{control, bulkIn, bulkOut}
+				time.Sleep(7500 * time.Millisecond) // between two looks
+				control.put(1)
+				n.arrival()
+				alive := time.Now()
+				time.Sleep(12 * time.Second)
+				_ = set[k].Close()
+				for _, w := range append(set[:k:k], set[k+1:]...) {
+					w.ends()
+				}
+				d := await(t, n.down, "PeerDown")
+				if d.Peer != p.nid() || !errors.Is(d.Err, lnd.ErrDisconnected) {
+					t.Errorf("%+v", d)
+				}
+				if after := d.LastAlive.Sub(alive); after < 0 || after > n.lookInterval() {
+					t.Errorf("last alive %v after its last byte, want the time of that byte", after)
+				}
+				if got := n.counter("closes_total"); got != 3 {
+					t.Errorf("%d connections closed, want 3", got)
+				}
+				if got := n.counter("protocol_errors_total"); got != 0 {
+					t.Errorf("an orderly end counts as %d protocol errors", got)
+				}
+				p.callUs() // and is welcome again
+			})
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -183,6 +184,44 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if _, err := d.Open(context.Background(), lnd.Config{Net: tcp, NID: nid, Upper: u}); !errors.Is(err, lnd.ErrClosed) {
 		t.Errorf("Open after Close: %v", err)
+	}
+}
+
+// TestDefaultsAreThoseOfTheTable compares the defaults with what the table says.
+// The bounds on half-open connections are ours (decisions 9).
+//
+// socklnd 18 (1), 19 (1)
+func TestDefaultsAreThoseOfTheTable(t *testing.T) {
+	want := Config{
+		Tunables:             lnd.Tunables{Credits: 256, PeerCredits: 8, PeerBufferCredits: 0, PeerTimeout: 180 * time.Second},
+		Accept:               AcceptSecure,
+		AcceptPort:           988,
+		AcceptPortBulk:       988,
+		AcceptBacklog:        127,
+		AcceptTimeout:        5 * time.Second,
+		MaxHalfOpen:          256,
+		MaxHalfOpenPerSource: 8,
+		SockTimeout:          50 * time.Second,
+		MinReconnect:         1000 * time.Millisecond,
+		MaxReconnect:         60000 * time.Millisecond,
+		EagerAck:             0,
+		TypedConns:           true,
+		MinBulk:              1024,
+		TxBufferSize:         0,
+		RxBufferSize:         0,
+		Nagle:                false,
+		RoundRobin:           true,
+		Keepalive:            30 * time.Second,
+		KeepaliveIdle:        30 * time.Second,
+		KeepaliveCount:       5,
+		KeepaliveInterval:    5 * time.Second,
+		EnableChecksum:       false,
+		NonblockingZCAck:     true,
+		ConnsPerPeer:         0,
+		TOS:                  -1,
+	}
+	if d := cmp.Diff(want, DefaultConfig()); d != "" {
+		t.Errorf("defaults (-want +got):\n%s", d)
 	}
 }
 

@@ -44,6 +44,7 @@ func (n *node) passes(d time.Duration) {
 // and no timer runs, however long it takes.
 //
 // socklnd 13 (3)
+// lnet-wire 8 (3)
 func TestALatePlacementHoldsUpItsConnectionOnly(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	n := start(t, func(c *Config) { c.SockTimeout = timeout })
