@@ -27,7 +27,7 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// Given a node without a NID that could name a session, then there is none.
+// NewSession fails on a node that has no NI whose NID could name the session.
 func TestNoNID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := node.New(node.Config{})
@@ -45,5 +45,17 @@ func TestNoNID(t *testing.T) {
 		if err := errors.Join(a.Close(t.Context()), n.Close(t.Context())); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// NewSession fails on a node whose only NID is large: the name of a session has room for
+// a short one.
+//
+// selftest 2.2 large
+func TestLargeNIDNamesNoSession(t *testing.T) {
+	onStage(t, 0, func(t *testing.T, s *stage) {
+		c := s.console(s.player("large", "fd00::1", true))
+		_, err := c.NewSession(t.Context(), SessionOptions{Name: "n"})
+		want(t, "fd00::1@tcp", err, syscall.EADDRNOTAVAIL, "session")
 	})
 }
