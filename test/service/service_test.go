@@ -30,6 +30,7 @@ func TestService(t *testing.T) {
 	}{
 		{"units", units},
 		{"start", start},
+		{"failedStart", failedStart},
 		{"slowStart", slowStart},
 		{"journal", journal},
 		{"reload", reload},
@@ -107,6 +108,31 @@ func start(t *testing.T, m *machine) {
 	m.sh(t, "ip link delete late0")
 	m.await(t, "lnetd", "StatusText", func(s string) bool { return s != "2 NIs are up" })
 	t.Logf("without its interface: %q", m.property(t, "lnetd", "StatusText"))
+}
+
+// A configuration that cannot be read, or cannot be applied, fails the unit, and the journal
+// has the reason. When it is repaired, the unit starts.
+func failedStart(t *testing.T, m *machine) {
+	m.drop(t, "lnetd.service", "[Service]\nRestart=no\n")
+	fails := func(name, yaml, reason string) {
+		t.Helper()
+		m.Write(t, config, yaml)
+		if out, err := m.Try(t, "systemctl start lnetd"); err == nil {
+			t.Errorf("%s: it starts: %s", name, out)
+		}
+		if s := m.property(t, "lnetd", "ActiveState"); s != "failed" {
+			t.Errorf("%s: it is %s", name, s)
+		}
+		if r := m.property(t, "lnetd", "Result"); r != "exit-code" {
+			t.Errorf("%s: result %s", name, r)
+		}
+		m.logged(t, "_SYSTEMD_INVOCATION_ID="+m.property(t, "lnetd", "InvocationID"), reason)
+	}
+	fails("cannot be read", "net: nonsense\n", "lnetd.yaml:1")
+	m.sh(t, "systemd-run --quiet --unit=busy --socket-property=ListenStream=127.0.0.1:988 sleep infinity")
+	fails("cannot be applied", oneNI, "TCP port 127.0.0.1:988 is in use")
+	m.sh(t, "systemctl stop busy.socket")
+	m.sh(t, "systemctl start lnetd")
 }
 
 // A start that waits for a gateway may be longer than the unit has it: who is called here takes
