@@ -95,6 +95,7 @@ sysctl -w net.ipv4.conf.eth1.arp_announce=2  # is 0
 // The host is shown what would be done, and that alone, unless it is asked for.
 //
 // lnetctl 4.16
+// sanity-lnet 11 (250), 11 (260)
 func TestSetup(t *testing.T) {
 	for line, want := range map[string]string{"setup-mrrouting": sharedRoutes, "setup-sysctl": sharedSysctls} {
 		socket, h := sharing(t)

@@ -15,7 +15,6 @@ import (
 //
 //	internal	how another implementation works inside, or what cannot be seen
 //	commands	a command that lnetdctl does not have, or its text, not the engine's
-//	later   	comes with a part that is not there yet
 //
 // The id is the document, the section, the name of a list where a section has
 // several, and the number in it; or the name of a requirement of Motr's designs.
@@ -109,7 +108,7 @@ func Rules() ([]Section, error) {
 
 var (
 	sectionForm = regexp.MustCompile(`^(` + strings.Join(documents, "|") + `) ([0-9]+(\.[0-9]+)*|[A-Z])$`)
-	reasonForm  = regexp.MustCompile(`^(internal|commands|later): .`)
+	reasonForm  = regexp.MustCompile(`^(internal|commands): .`)
 )
 
 func parseRules(name, text string) ([]Section, error) {

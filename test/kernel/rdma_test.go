@@ -7,6 +7,7 @@ import "testing"
 // side is killed and comes back, traffic does, without a hand.
 //
 // o2iblnd 10.2 (1), 10.3 (1), 12.3
+// selftest 11 (7)
 func TestRDMA(t *testing.T) {
 	onEach(t, mixed, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0)

@@ -3,6 +3,8 @@ package kernel
 import "testing"
 
 // Given a kernel node and lnetd with two wires between them.
+//
+// selftest 11 (7)
 func TestBesideAKernel(t *testing.T) {
 	onEach(t, ethernet, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0, 1)

@@ -73,6 +73,7 @@ func TestMemoryOfNoSize(t *testing.T) {
 // Whatever else somebody hands over is refused, and closed.
 //
 // transport 9.3
+// r.m0.net.xprt.lnet.dev.pin-objects
 func TestMemoryThatIsRefused(t *testing.T) {
 	page := int64(os.Getpagesize())
 	shrink := unix.F_SEAL_SHRINK
