@@ -43,9 +43,13 @@ func listAddrs(addrs []netip.Addr) string {
 
 // chosen are the interfaces that a net names, or the first one with an IPv4 address.
 func chosen(spec *lnet.NetSpec, usable []Interface) (out []Interface) {
+	nis, err := nisOf(lnet.Networks{*spec})
+	if err != nil {
+		return nil // Settle returns it
+	}
+	names := DevicesOf(ExpandDevices(nis, namesOf(usable)))
 	for _, i := range usable {
-		named := slices.ContainsFunc(spec.Interfaces, func(s lnet.InterfaceSpec) bool { return s.Name == i.Name })
-		if named || len(spec.Interfaces) == 0 && slices.ContainsFunc(i.Addrs, netip.Addr.Is4) {
+		if slices.Contains(names, i.Name) || len(spec.Interfaces) == 0 && slices.ContainsFunc(i.Addrs, netip.Addr.Is4) {
 			out = append(out, i)
 		}
 		if len(spec.Interfaces) == 0 && len(out) > 0 {

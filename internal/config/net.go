@@ -1,10 +1,8 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -121,8 +119,9 @@ func (ni *fileNI) places(n lnet.Net) []NI {
 	}
 	var out []NI
 	for _, at := range ni.interfaces {
-		if device, cpts, ok := at.device(all); ok {
-			out = append(out, NI{Net: n, Device: device, NID: nid, CPTs: cpts})
+		if one, ok := at.device(all); ok {
+			one.Net, one.NID = n, nid
+			out = append(out, one)
 		}
 	}
 	return out
@@ -158,45 +157,28 @@ func (ni *fileNI) allCPTs() ([]int, bool) {
 }
 
 // device reads the name of an interface, and its CPU partitions if it has its own.
-func (i *fileInterface) device(all []int) (name string, cpts []int, ok bool) {
+func (i *fileInterface) device(all []int) (ni NI, ok bool) {
 	s, ok := i.textOf(deviceText)
 	if !ok {
-		return "", nil, false
+		return ni, false
 	}
-	name, own, err := ParseDevice(s)
-	if err != nil {
-		i.bad(err, deviceText)
-		return "", nil, false
-	}
-	switch {
-	case i.cpts != nil && name != s:
-		i.cpts.wrong("stands twice: the name of the interface has CPU partitions too, %s", s).try("leave one of the two out")
-		return "", nil, false
-	case i.cpts != nil:
-		cpts, ok = i.cpts.cpts()
-		return name, cpts, ok
-	case name != s:
-		return name, own, true
-	}
-	return name, all, true
-}
-
-// ParseDevice takes an interface's name from the CPT expression that may stand behind it.
-func ParseDevice(s string) (name string, cpts []int, _ error) {
-	name, expr, has := strings.Cut(s, "[")
-	switch {
-	case has && !strings.HasSuffix(expr, "]"):
-		return "", nil, fmt.Errorf("interface %q: the bracket is not closed", s)
-	case name == "" || strings.ContainsAny(name, " \t/,"):
-		return "", nil, fmt.Errorf("interface %q: not the name of an interface", s)
-	case has:
-		cpts, err := ParseCPTs("[" + expr)
-		if err != nil {
-			return "", nil, fmt.Errorf("interface %q: %w", s, err)
+	if i.cpts != nil {
+		if all, ok = i.cpts.cpts(); !ok {
+			return ni, false
 		}
-		return name, cpts, nil
 	}
-	return name, nil, nil
+	ni, err := ParseDevice(s, all)
+	switch {
+	case err != nil:
+		i.bad(err, deviceText)
+		return ni, false
+	case i.cpts != nil && ni.Device != s && ni.Listed == nil:
+		i.cpts.wrong("stands twice: the name of the interface has CPU partitions too, %s", s).try("leave one of the two out")
+		return ni, false
+	case i.cpts != nil:
+		ni.CPTs = all
+	}
+	return ni, true
 }
 
 // tunables fills what is not given with "the driver's default".

@@ -14,11 +14,11 @@ import (
 // addresses (lnetctl 10).
 type NetRule struct {
 	net lnet.Net
-	// devices, if there are any, must all be usable and have an address in ranges.
-	devices []string
-	// cpts are the CPU partitions of devices, all those of others.
-	cpts [][]int
-	all  []int
+	// devices, if there are any, must all be usable and have an address in ranges; of a name that
+	// stands for several, those that there are and that do, at least one.
+	devices []NI
+	// all are the CPU partitions of interfaces that are not named.
+	all []int
 	// must says that the rule has to be for this machine.
 	must bool
 	// ranges are of addresses; none: any.
@@ -113,8 +113,8 @@ func readNetRule(at place) (r NetRule, good bool) {
 func (ni *fileNI) into(r *NetRule) (good bool) {
 	r.all, good = ni.allCPTs()
 	for _, at := range ni.interfaces {
-		device, cpts, ok := at.device(r.all)
-		r.devices, r.cpts = append(r.devices, device), append(r.cpts, cpts)
+		device, ok := at.device(r.all)
+		r.devices = append(r.devices, device)
 		good = good && ok
 	}
 	return good
@@ -133,52 +133,67 @@ func (p place) addressRange() (addressRange, bool) {
 	return r, err == nil
 }
 
-// cptsOf are the CPU partitions for one of the interfaces that match returns.
-func (r *NetRule) cptsOf(k int) []int {
-	if k < len(r.cpts) {
-		return r.cpts[k]
-	}
-	return r.all
-}
-
-// match returns the names of the interfaces that the rule makes NIs of; none: it is
+// match returns the interfaces, with their CPU partitions, that the rule makes NIs of; none: it is
 // not for this machine.
-func (r *NetRule) match(machine []Interface) []string {
+func (r *NetRule) match(machine []Interface) (found []NI) {
 	switch {
 	case len(r.devices) > 0:
-		for _, name := range r.devices {
-			if !slices.ContainsFunc(machine, func(i Interface) bool { return i.Name == name && r.fits(&i) }) {
-				return nil
-			}
-		}
-		return r.devices
+		return r.matchNames(machine)
 	case len(r.ranges) > 0:
-		var names []string
 		for k := range machine {
 			if i := &machine[k]; !i.Loopback && r.fits(i) {
-				names = append(names, i.Name)
+				found = append(found, NI{Device: i.Name, CPTs: r.all})
 			}
 		}
-		return names
+		return found
 	}
 	for k := range machine {
 		if i := &machine[k]; i.Up && !i.Loopback && slices.ContainsFunc(i.Addrs, netip.Addr.Is4) {
-			return []string{i.Name}
+			return []NI{{Device: i.Name, CPTs: r.all}}
 		}
 	}
 	return nil
+}
+
+// matchNames is match for a rule that names interfaces.
+func (r *NetRule) matchNames(machine []Interface) []NI {
+	var fit []string
+	for k := range machine {
+		if r.fits(&machine[k]) {
+			fit = append(fit, machine[k].Name)
+		}
+	}
+	found := ExpandDevices(r.named(machine), fit)
+	for k := range found {
+		if !slices.Contains(fit, found[k].Device) {
+			return nil
+		}
+	}
+	return found
+}
+
+// named returns the interfaces that the rule names. A name that the machine has stands for no others.
+func (r *NetRule) named(machine []Interface) []NI {
+	list := slices.Clone(r.devices)
+	for k := range list {
+		if slices.Contains(namesOf(machine), list[k].Device) {
+			list[k].Listed = nil
+		}
+	}
+	return list
 }
 
 // remedy says what would be right in place of a rule that its interfaces contradict: which addresses
 // they have, and which interfaces fit.
 func (r *NetRule) remedy(machine []Interface) string {
 	var parts, fit []string
+	named := DevicesOf(ExpandDevices(r.named(machine), namesOf(machine)))
 	for k := range machine {
 		i := &machine[k]
 		switch {
-		case slices.Contains(r.devices, i.Name) && !i.Up:
+		case slices.Contains(named, i.Name) && !i.Up:
 			parts = append(parts, i.Name+" is down")
-		case slices.Contains(r.devices, i.Name) && len(i.Addrs) > 0:
+		case slices.Contains(named, i.Name) && len(i.Addrs) > 0:
 			parts = append(parts, i.Name+" has "+listAddrs(i.Addrs))
 		case !i.Loopback && r.fits(i):
 			fit = append(fit, i.Name+" has "+listAddrs(i.Addrs))

@@ -147,7 +147,15 @@ func nisOf(specs lnet.Networks) (nis []NI, _ error) {
 			if err != nil {
 				return nil, err
 			}
-			nis = append(nis, NI{Net: s.Net, Device: devices[k].Name, Tunables: lnd.Tunables{PeerTimeout: -1}, CPTs: cpts})
+			ni := NI{Net: s.Net, Device: devices[k].Name, Tunables: lnd.Tunables{PeerTimeout: -1}, CPTs: cpts}
+			if devices[k].CPTs != nil {
+				all, err := cptsOf(s.CPTs)
+				if err != nil {
+					return nil, err
+				}
+				ni.Listed = listedBehind(ni.Device, cpts, all)
+			}
+			nis = append(nis, ni)
 		}
 	}
 	return nis, nil

@@ -50,11 +50,17 @@ type Site struct {
 // Empty reports whether nothing depends on the machine.
 func (l *Site) Empty() bool { return len(l.Rules) == 0 && len(l.IP2Nets) == 0 && len(l.Routes) == 0 }
 
+// NeedsMachine reports whether what the node is to be depends on the interfaces of the machine. Settle
+// finds out.
+func (c *Config) NeedsMachine() bool {
+	return !c.Site.Empty() || slices.ContainsFunc(c.NIs, func(n NI) bool { return n.Listed != nil })
+}
+
 // Settle returns what the node is to be on a machine that has these interfaces.
 // ErrNoRules; lnet.ErrNoMatch; a RuleError; or an error of NIs that cannot be together.
 func (c *Config) Settle(machine []Interface) (State, error) {
 	s := c.State
-	s.NIs = slices.Clip(s.NIs)
+	s.NIs = slices.Clip(ExpandDevices(s.NIs, namesOf(machine)))
 	if err := c.Site.settleRules(&s, machine); err != nil {
 		return s, err
 	}
@@ -82,12 +88,13 @@ func (l *Site) settleRules(s *State, machine []Interface) error {
 		if done[r.net] {
 			continue
 		}
-		names := r.match(machine)
-		if len(names) == 0 && r.must {
-			return &RuleError{r.where, fmt.Errorf("net %s: the interface %s has no address of the pattern", r.net, r.devices[0]), r.remedy(machine)}
+		found := r.match(machine)
+		if len(found) == 0 && r.must {
+			return &RuleError{r.where, fmt.Errorf("net %s: the interface %s has no address of the pattern", r.net, r.devices[0].Device), r.remedy(machine)}
 		}
-		for k, name := range names {
-			s.NIs = append(s.NIs, NI{Net: r.net, Device: name, Tunables: r.tunables, Options: r.options, CPTs: r.cptsOf(k), Where: r.where})
+		for _, ni := range found {
+			ni.Net, ni.Tunables, ni.Options, ni.Where = r.net, r.tunables, r.options, r.where
+			s.NIs = append(s.NIs, ni)
 			done[r.net] = true
 		}
 	}
@@ -114,7 +121,7 @@ func (l *Site) settleStrings(s *State, machine []Interface) error {
 		return err
 	}
 	nis, err := nisOf(nets)
-	s.NIs = append(s.NIs, at(nis, l.Where)...)
+	s.NIs = append(s.NIs, at(ExpandDevices(nis, namesOf(machine)), l.Where)...)
 	return err
 }
 

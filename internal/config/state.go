@@ -43,6 +43,8 @@ type NI struct {
 	Options Values
 	// CPTs are the CPU partitions for it, in order; nil: all.
 	CPTs []int
+	// Listed, if it is not nil, is what Device may stand for instead of one interface, until Settle.
+	Listed *Listed
 	// Own is the NID that the NI has; zero: it is not up.
 	Own lnet.NID
 	// Where is the place in the file, "name:line: key".

@@ -316,6 +316,7 @@ func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api
 	if err != nil {
 		return plan{}, err
 	}
+	d.NIs = config.ExpandDevices(d.NIs, config.DevicesOf(have.NIs))
 	if !d.Site.Empty() {
 		c := config.Config{Site: d.Site, Warnings: d.Warnings}
 		s, err := b.node.settled(&c)
@@ -333,7 +334,7 @@ func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api
 // settled is a configuration's state on this machine.
 func (t *nodeTask) settled(c *config.Config) (config.State, error) {
 	s := c.State
-	if !c.Site.Empty() {
+	if c.NeedsMachine() {
 		machine, err := t.interfaces()
 		if err != nil {
 			return s, err
@@ -397,6 +398,7 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 		return found, problemsFault(doc.Name, err)
 	}
 	values := b.node.engines.values
+	d.NIs = config.ExpandDevices(d.NIs, config.DevicesOf(b.node.engines.configured()))
 	d.NIs = b.node.engines.resolved(d.NIs, values, values)
 	for _, n := range b.Nets() {
 		n.NIs = slices.DeleteFunc(n.NIs, func(i api.NI) bool { return !describes(&d, n.Net, &i) })

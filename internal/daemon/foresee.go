@@ -65,7 +65,7 @@ const mismatchRemedy = "name that interface, or write the section \"ip2nets\", w
 // machine.
 func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
 	machine, err := hostInterfaces()
-	if err != nil || c.Site.Empty() {
+	if err != nil || !c.NeedsMachine() {
 		return nil
 	}
 	return foreseeRules(file, c, machine)

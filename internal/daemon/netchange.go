@@ -117,17 +117,19 @@ func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []strin
 		nis = []config.NI{ni}
 	default:
 		for _, name := range r.Interfaces {
-			ni.Net = r.Net
-			one := ni
-			device, cpts, err := config.ParseDevice(name)
+			device, err := config.ParseDevice(name, ni.CPTs)
 			if err != nil {
 				return nil, nil, api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "cannot parse interface"}.Because(err)
 			}
-			if one.Device = device; cpts != nil {
-				one.CPTs = cpts
-			}
+			one := ni
+			one.Net, one.Device, one.CPTs, one.Listed = r.Net, device.Device, device.CPTs, device.Listed
 			nis = append(nis, one)
 		}
+		s, err := b.node.settled(&config.Config{State: config.State{NIs: nis}})
+		if err != nil {
+			return nil, nil, err
+		}
+		nis = s.NIs
 	}
 	if err := b.node.engines.checkCPTs(nis); err != nil {
 		return nil, nil, err
@@ -190,8 +192,15 @@ func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
 		d.Nets = []config.NamedNet{{Net: r.Net}}
 	default:
 		for _, name := range r.Interfaces {
-			d.NIs = append(d.NIs, config.NI{Net: r.Net, Device: name})
+			ni, err := config.ParseDevice(name, nil)
+			if err != nil {
+				ni.Device = name // there is none such
+			}
+			ni.Net = r.Net
+			d.NIs = append(d.NIs, ni)
 		}
+		here := slices.DeleteFunc(slices.Clone(have.NIs), func(i config.NI) bool { return i.Net != r.Net })
+		d.NIs = config.ExpandDevices(d.NIs, config.DevicesOf(here))
 	}
 	net := r.Net
 	if net == 0 {

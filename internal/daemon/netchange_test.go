@@ -331,3 +331,46 @@ func TestAdditionOfAnNIThatIsThere(t *testing.T) {
 		}
 	}
 }
+
+// A name with numbers in brackets stands for several interfaces wherever interfaces are named: at the
+// start, in --check, in documents and their deletion, and for "net add" and "net del".
+//
+// lnetctl 11 (15)
+func TestListedInterfaces(t *testing.T) {
+	const document = "net: [{net: tcp5, interfaces: {0: 'eth[0-4]'}}]\n"
+	both := []string{"10.77.0.11@tcp5", "10.78.0.11@tcp5"}
+	want := func(t *testing.T, r *nodeRun, what string, want []string, err error) {
+		t.Helper()
+		var got []string
+		for _, nid := range r.nids() {
+			if strings.HasSuffix(nid, "@tcp5") {
+				got = append(got, nid)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v, %s", what, err, diff)
+		}
+	}
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	list := []string{"eth[0-4]"}
+	want(t, r, "net add", both, r.addNet(t, api.NetAddition{Net: tcpNet(5), Interfaces: list}))
+	want(t, r, "net del", nil, r.DeleteNet(t.Context(), api.NetDeletion{Net: tcpNet(5), Interfaces: list}))
+	for _, mode := range []api.Mode{api.ModeAdd, api.ModeAdd} { // again, it is there
+		_, err := r.document(t, mode, document)
+		want(t, r, "import", both, err)
+	}
+	found, err := r.Described(t.Context(), api.Document{Name: "t.yaml", Text: document})
+	if err != nil || len(found.Nets) != 1 || len(found.Nets[0].NIs) != 2 {
+		t.Errorf("--show: %+v, %v", found.Nets, err)
+	}
+	_, err = r.document(t, api.ModeDelete, document)
+	want(t, r, "import --del", nil, err)
+	if err := r.addNet(t, api.NetAddition{Net: tcpNet(5), Interfaces: []string{"eth[7-9]"}}); api.FaultOf(err).Errno >= 0 {
+		t.Errorf("interfaces that there are not: %v", err)
+	}
+	c := parse(t, document)
+	if waits := foreseeRules("t.yaml", &c, twoInterfaces); len(waits) > 0 || len(c.NIs) != 2 {
+		t.Errorf("--check: %v, NIs %v", waits, c.NIs)
+	}
+	want(t, startNode(t, parse(t, document)).ready(t), "the start", both, nil)
+}
