@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// Layout of an acceptor request (lnet-wire 5.1, 5.2), the first bytes on every
-// TCP connection. Magic, version and a nid4 are in the sender's byte order; a
-// 20-byte NID is never swapped.
+// Layout of an acceptor request (lnet-wire 5.1, 5.2), the first bytes on every TCP
+// connection. The magic, the version and a nid4 are in the sender's byte order. A 20-byte
+// NID is never byte-swapped.
 //
 //	version 1                          version 2
 //	 0     4        8         16        0     4        8               28
@@ -23,37 +23,37 @@ const (
 	MaxAcceptorRequestSize = acceptorSize2
 )
 
-// AcceptorRequest says which NID the initiator of a connection wants to talk
-// to. There is no reply to a good one: the driver's handshake follows.
+// AcceptorRequest names the NID that the initiator of a connection wants to reach. An
+// acceptor does not reply to a valid request; the driver's handshake follows.
 type AcceptorRequest struct {
-	// Version is 1 for a NID of 4 address bytes, 2 for one of 16. Append
-	// chooses if it is 0.
+	// Version is 1 for a NID with a 4-byte address and 2 for one with a 16-byte address. If
+	// it is 0, Append chooses the version.
 	Version uint32
-	// NID is the one that the acceptor should have.
+	// NID is the address of the acceptor's node that the connection is for.
 	NID NID
 }
 
-// AcceptorError says why bytes are no request that an acceptor serves.
+// AcceptorError reports why an acceptor rejects a request.
 type AcceptorError struct {
-	// Answer tells that the initiator gets AppendAcceptorRefusal before the
-	// connection is closed; else it is closed without a word (lnet-wire 5.4).
+	// Answer reports whether the acceptor must send AppendAcceptorRefusal before it closes
+	// the connection. If it is false, the connection is closed without a reply (lnet-wire
+	// 5.4).
 	Answer bool
-	// Err is a *MagicError, ErrProtocolQuery, a *VersionError or a
-	// *FieldError.
+	// Err is a *MagicError, ErrProtocolQuery, a *VersionError or a *FieldError.
 	Err error
 }
 
 func (e *AcceptorError) Error() string { return e.Err.Error() }
 
-// Unwrap is Err.
+// Unwrap returns e.Err.
 func (e *AcceptorError) Unwrap() error { return e.Err }
 
-// ErrProtocolQuery says that instead of a request there is a question for the
-// protocols spoken.
+// ErrProtocolQuery is the error for a peer that asks which protocols are spoken instead of
+// sending a request.
 var ErrProtocolQuery = errors.New("acceptor request: unified protocol query")
 
-// Append appends the request in that byte order. Version 2 is used for a NID
-// that does not fit into version 1, whatever r.Version says.
+// Append appends the request in the given byte order. It uses version 2 if r.NID does not
+// fit into version 1, whatever r.Version is.
 func (r AcceptorRequest) Append(b []byte, order binary.AppendByteOrder) []byte {
 	nid4, ok := r.NID.NID4()
 	if !ok || r.Version == 2 {
@@ -66,15 +66,14 @@ func (r AcceptorRequest) Append(b []byte, order binary.AppendByteOrder) []byte {
 	return order.AppendUint64(b, nid4)
 }
 
-// AppendAcceptorRefusal appends the 16 bytes by which an acceptor answers a
-// version that it does not know, and a protocol query: a request of version 1
-// for no NID.
+// AppendAcceptorRefusal appends the 16 bytes with which an acceptor answers an unknown
+// version or a protocol query. They are a version 1 request for the zero NID.
 func AppendAcceptorRefusal(b []byte, order binary.AppendByteOrder) []byte {
 	return AcceptorRequest{Version: 1}.Append(b, order)
 }
 
-// AcceptorRequestSize is the size of a request of that version in bytes, 0 for
-// a version that is not known.
+// AcceptorRequestSize returns the size of a request of the given version in bytes, or 0 if
+// the version is unknown.
 func AcceptorRequestSize(version uint32) int {
 	switch version {
 	case 1:
@@ -85,10 +84,10 @@ func AcceptorRequestSize(version uint32) int {
 	return 0
 }
 
-// AcceptorRequestNeed tells how many bytes of a request are needed, given its
-// first bytes b: 4 for the magic, then 8 with the version, then all. The
-// request is complete when the result is not more than len(b); what follows
-// it is not looked at. The error is an *AcceptorError.
+// AcceptorRequestNeed returns the number of bytes that the request beginning with b needs,
+// as far as b determines it: 4 for the magic, then 8 to include the version, then the whole
+// size. The request is complete if the result is at most len(b). Bytes after the request
+// are ignored. Any error is an *AcceptorError.
 func AcceptorRequestNeed(b []byte) (int, error) {
 	if len(b) < 4 {
 		return 4, nil
@@ -108,7 +107,7 @@ func AcceptorRequestNeed(b []byte) (int, error) {
 	return size, nil
 }
 
-// acceptorOrder finds the sender's byte order from the magic.
+// acceptorOrder determines the sender's byte order from the magic.
 func acceptorOrder(b []byte) (binary.ByteOrder, error) {
 	if order, ok := MagicOrder(b, MagicAcceptor); ok {
 		return order, nil
@@ -120,9 +119,9 @@ func acceptorOrder(b []byte) (binary.ByteOrder, error) {
 	return nil, &AcceptorError{Err: &MagicError{What: "acceptor request", Magic: magic}}
 }
 
-// DecodeAcceptorRequest reads a request from the start of b, and the byte
-// order of its sender. The error is a *TruncatedError if more bytes are
-// needed, else an *AcceptorError; then r is zero and order nil.
+// DecodeAcceptorRequest decodes the request at the start of b and returns it with the
+// sender's byte order. The error is a *TruncatedError if more bytes are needed, otherwise
+// an *AcceptorError. On an error r is zero and order is nil.
 func DecodeAcceptorRequest(b []byte) (r AcceptorRequest, order binary.ByteOrder, err error) {
 	need, err := AcceptorRequestNeed(b)
 	if err != nil {
@@ -141,7 +140,7 @@ func DecodeAcceptorRequest(b []byte) (r AcceptorRequest, order binary.ByteOrder,
 	return r, order, nil
 }
 
-// decodeRequested reads acr_nid, whose version shows in its length.
+// decodeRequested decodes acr_nid. The length of b determines its format.
 func decodeRequested(b []byte, order binary.ByteOrder) (NID, error) {
 	if len(b) == LargeNIDSize {
 		n, ok := getLarge((*[LargeNIDSize]byte)(b))

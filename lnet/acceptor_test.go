@@ -70,7 +70,7 @@ func TestAcceptorRequestChoosesVersion(t *testing.T) {
 		{"10.0.0.1@tcp", 1, 1},
 		{"10.0.0.1@tcp", 2, 2},
 		{"2001:db8::1@tcp", 0, 2},
-		{"2001:db8::1@tcp", 1, 2}, // rather than cut the address off
+		{"2001:db8::1@tcp", 1, 2}, // must not truncate the address
 		{"2001:db8::1@tcp", 2, 2},
 	} {
 		want := mustNID(t, tt.nid)

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Some texts are shorthand for many: groups in brackets stand for one text for
-// each of their items, and several groups multiply (lnetctl 12.2, lnet-wire
-// 3.8). "10.0.[1,2].[5-6]" is 10.0.1.5, 10.0.1.6, 10.0.2.5 and 10.0.2.6. The
-// results are counted before any of them is made, and made one by one; none may
-// be longer than any NID is.
+// Bracket shorthand: one text stands for many. A group in brackets stands for each of its
+// items in turn, and several groups multiply (lnetctl 12.2, lnet-wire 3.8). For example,
+// "10.0.[1,2].[5-6]" is 10.0.1.5, 10.0.1.6, 10.0.2.5 and 10.0.2.6. The results are counted
+// before the first is generated, and generated one at a time. Each is limited to
+// maxExpanded bytes.
 
 var (
-	// ErrTooMany says that a shorthand stands for more than is allowed.
+	// ErrTooMany is returned if a shorthand expands to more texts than the limit.
 	ErrTooMany = errors.New("specifies more NIDs than allowed")
 
 	errBracketSet   = errors.New("incomplete bracket set")
@@ -25,22 +25,21 @@ var (
 	errLongText     = fmt.Errorf("longer than %d bytes", maxExpanded)
 )
 
-// maxExpanded is how long a text may be that a shorthand stands for, in bytes: a
-// few times what the longest NID needs. Else each of many results could be as
-// long as all of the shorthand.
+// maxExpanded is the maximum length of one expanded text, in bytes. It is a few times what
+// the longest NID needs. Without it, each of many results could be as long as the whole
+// shorthand.
 const maxExpanded = 256
 
-// alternatives are the texts that stand at one place of a shorthand.
+// alternatives are the texts that can stand at one place of a shorthand.
 type alternatives []string
 
-// groupParser reads what stands between two brackets; before is the text that
-// precedes them. It gives no more than limit alternatives.
+// groupParser parses the text between two brackets. before is the text that precedes the
+// group. It returns at most limit alternatives.
 type groupParser func(before, group string, limit int) (alternatives, error)
 
-// expandBrackets calls yield with each text that s is shorthand for, in the
-// order in which nested loops count: the last group runs fastest. It returns
-// yield's first error; ErrTooMany before any call if there are more than limit
-// texts.
+// expandBrackets calls yield with each text that s expands to. The last group varies
+// fastest. It returns the first error of yield. It returns ErrTooMany, without calling
+// yield, if s expands to more than limit texts.
 func expandBrackets(s string, limit int, parse groupParser, yield func(string) error) error {
 	places, count, err := splitGroups(s, limit, parse)
 	if err != nil {
@@ -63,11 +62,11 @@ func expandBrackets(s string, limit int, parse groupParser, yield func(string) e
 	return nil
 }
 
-// splitGroups splits s into its groups and the texts between them, each of
-// which has one alternative, and counts what s is shorthand for.
+// splitGroups splits s into its groups and the texts between them, each of which has one
+// alternative. count is the number of texts that s expands to.
 func splitGroups(s string, limit int, parse groupParser) (places []alternatives, count int, err error) {
 	count = 1
-	longest := 0 // of the texts so far
+	longest := 0 // length of the longest expansion so far
 	for rest := s; rest != ""; {
 		open := strings.IndexAny(rest, "[]")
 		if open < 0 {
@@ -91,7 +90,7 @@ func splitGroups(s string, limit int, parse groupParser) (places []alternatives,
 			return nil, 0, errBracketOrder
 		}
 		before := s[:len(s)-len(group)-1]
-		// What the groups so far leave for this one to multiply by.
+		// limit/count is what the preceding groups leave for this one.
 		a, err := parse(before, group[:end], limit/count)
 		if err != nil {
 			return nil, 0, err
@@ -104,7 +103,7 @@ func splitGroups(s string, limit int, parse groupParser) (places []alternatives,
 	return places, count, nil
 }
 
-// longest is the length of the longest of the texts.
+// longest returns the length of the longest of the texts, in bytes.
 func (a alternatives) longest() int {
 	n := 0
 	for _, s := range a {
@@ -113,10 +112,11 @@ func (a alternatives) longest() int {
 	return n
 }
 
-// progression is a "lo-hi/stride" or "lo-hi" of a group.
+// progression is a range "lo-hi/stride" or "lo-hi" in a group.
 type progression struct{ lo, hi, stride uint32 }
 
-// texts are its numbers in that base.
+// texts returns the numbers of p, formatted in the given base. It returns ErrTooMany if
+// there are more than limit.
 func (p progression) texts(base, limit int) (alternatives, error) {
 	n := uint64(p.hi-p.lo)/uint64(p.stride) + 1
 	if n > uint64(max(limit, 0)) {
@@ -129,8 +129,8 @@ func (p progression) texts(base, limit int) (alternatives, error) {
 	return a, nil
 }
 
-// parseProgression reads a number, "lo-hi" or "lo-hi/stride" with digits of
-// that base.
+// parseProgression parses a number, "lo-hi" or "lo-hi/stride", with digits of the given
+// base.
 func parseProgression(s string, base int) (p progression, err error) {
 	number := func(s string) uint32 {
 		v, ok := parseBase(s, base, math.MaxUint32)

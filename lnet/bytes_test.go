@@ -16,8 +16,8 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// unhex reads the dumps of lnet-wire: pairs of hexadecimal digits, blanks and
-// line ends, and a comment behind two blanks.
+// unhex decodes a dump in the format of lnet-wire: pairs of hexadecimal digits, blanks and
+// line ends, and comments after two blanks.
 func unhex(t tester, dump string) []byte {
 	t.Helper()
 	var digits strings.Builder
@@ -41,7 +41,8 @@ func mustNID(t tester, s string) NID {
 	return n
 }
 
-// wantNamed fails unless err is of this package's and says what it is about.
+// wantNamed fails the test unless err is one of this package's errors and names its
+// subject.
 func wantNamed(t tester, err error) {
 	t.Helper()
 	var field *FieldError
@@ -59,12 +60,12 @@ func wantNamed(t tester, err error) {
 	}
 }
 
-// everyTruncation calls decode with every proper prefix of b and wants
+// everyTruncation calls decode with every proper prefix of b and expects
 // io.ErrUnexpectedEOF.
 func everyTruncation(t *testing.T, b []byte, decode func([]byte) error) {
 	t.Helper()
 	for n := range len(b) {
-		// A fresh slice, so that reading past the end cannot succeed.
+		// A new slice makes reads past the end fail.
 		err := decode(append(make([]byte, 0, n), b[:n]...))
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("first %d of %d bytes: error %v, want %v", n, len(b), err, io.ErrUnexpectedEOF)
@@ -73,8 +74,8 @@ func everyTruncation(t *testing.T, b []byte, decode func([]byte) error) {
 	}
 }
 
-// everyBitFlip calls decode with every copy of b that differs in one bit of
-// the bytes from to to; decode may fail, but with a named error.
+// everyBitFlip calls decode with every copy of b that differs in one bit of the bytes in
+// [from, to). decode may fail, but only with a named error.
 func everyBitFlip(t *testing.T, b []byte, from, to int, decode func([]byte) error) {
 	t.Helper()
 	for bit := from * 8; bit < to*8; bit++ {

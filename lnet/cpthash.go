@@ -7,10 +7,9 @@ const (
 	goldenRatio64 = 0x61C8864680B583EB
 )
 
-// CPT spreads NIDs over CPU partitions: the index, 0 to n-1, of the partition
-// for messages of that NID among n candidates of total partitions in all
-// (lnet-wire 2.8). It is how a kernel of 2.17 shares its work among its
-// processors, shown by "lnetctl cpt-of-nid"; no other node notices.
+// CPT returns the index, 0 to candidates-1, of the CPU partition that handles messages of
+// n. total is the number of partitions of the machine (lnet-wire 2.8). The hash is that of
+// a 2.17 kernel, as "lnetctl cpt-of-nid" shows it; other nodes do not depend on it.
 func (n NID) CPT(candidates, total int) int {
 	if candidates <= 1 {
 		return 0
@@ -39,7 +38,7 @@ func (n NID) cptLarge(candidates uint32, nbits int) int {
 	var h uint32
 	a := n.addr16()
 	for i := 0; i < len(a); i += 4 {
-		// As a little-endian processor loads the word.
+		// The word as a little-endian processor loads it.
 		w := uint32(a[i]) | uint32(a[i+1])<<8 | uint32(a[i+2])<<16 | uint32(a[i+3])<<24
 		h = (w ^ h) * goldenRatio32
 	}

@@ -7,24 +7,24 @@ import (
 	"strconv"
 )
 
-// FieldError says that one field of something read, or about to be written,
-// has a value that it may not have. It prints as
+// FieldError reports that a field which was read, or is about to be written, has an invalid
+// value. It prints as
 //
 //	header: payload_length 2000000: more than 1048576 bytes
 type FieldError struct {
-	// What is the thing the field belongs to: "header", "NID".
+	// What is the structure that the field belongs to, such as "header" or "NID".
 	What string
-	// Field is the field's name as lnet-wire spells it; empty if What is
-	// itself a single field.
+	// Field is the field's name as lnet-wire spells it. It is empty if What is itself a
+	// single field.
 	Field string
-	// Value is what the field holds; nil if there is nothing to show.
+	// Value is the field's value, or nil if there is nothing to show.
 	Value any
-	// Err is what is wrong with it.
+	// Err describes what is wrong with the value.
 	Err error
 }
 
-// Error joins the parts that are set. A long text is shown in part, since it
-// may come from anybody.
+// Error joins the parts that are set. A long string value is shortened, because it may come
+// from the network.
 func (e *FieldError) Error() string {
 	s := e.What
 	switch value := shown(e.Value); {
@@ -41,10 +41,10 @@ func (e *FieldError) Error() string {
 	return s
 }
 
-// Unwrap is Err.
+// Unwrap returns e.Err.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// maxShown is how much of a text an error shows, in bytes.
+// maxShown is the maximum number of bytes of a string that an error shows.
 const maxShown = 80
 
 func shown(v any) string {
@@ -60,15 +60,15 @@ func shown(v any) string {
 	return fmt.Sprint(v)
 }
 
-// TruncatedError says that a buffer ends before what it holds does. It is an
-// io.ErrUnexpectedEOF for errors.Is.
+// TruncatedError reports that a buffer is shorter than the structure it holds. It matches
+// io.ErrUnexpectedEOF.
 type TruncatedError struct {
-	// What was being read: "header", "ping info".
+	// What was being read, such as "header" or "ping info".
 	What string
-	// Need is how many bytes there must be, as far as what is there tells;
-	// with so many, a decoder may still ask for more.
+	// Need is the number of bytes required, as far as the bytes so far determine it. With
+	// that many, a decoder may still ask for more.
 	Need int
-	// Have is how many there are.
+	// Have is the number of bytes in the buffer.
 	Have int
 }
 
@@ -76,13 +76,13 @@ func (e *TruncatedError) Error() string {
 	return fmt.Sprintf("%s: %d of %d bytes: %v", e.What, e.Have, e.Need, io.ErrUnexpectedEOF)
 }
 
-// Unwrap is io.ErrUnexpectedEOF.
+// Unwrap returns io.ErrUnexpectedEOF.
 func (e *TruncatedError) Unwrap() error { return io.ErrUnexpectedEOF }
 
-// IsShort tells whether err says that more bytes are needed.
+// IsShort reports whether err means that more bytes are needed.
 func IsShort(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }
 
-// MagicError says that something starts with a magic that it may not have.
+// MagicError reports an unknown magic number.
 type MagicError struct {
 	// What was being read.
 	What string
@@ -94,12 +94,11 @@ func (e *MagicError) Error() string {
 	return fmt.Sprintf("%s: magic %#08x: unknown", e.What, e.Magic)
 }
 
-// VersionError says that something has the right magic and a version that is
-// not spoken here.
+// VersionError reports a valid magic followed by an unsupported version.
 type VersionError struct {
 	// What was being read.
 	What string
-	// Version is the number found, in the sender's byte order.
+	// Version is the version that was read, in the sender's byte order.
 	Version uint32
 }
 

@@ -5,36 +5,37 @@ import (
 	"strings"
 )
 
-// Features are the feature bits of a PingInfo (lnet-wire 7.3). Bits that a
-// receiver does not know mean nothing to it.
+// Features are the feature bits of a PingInfo (lnet-wire 7.3). A receiver ignores bits that
+// it does not know.
 type Features uint32
 
 const (
-	// FeatBase is set by no sender since 2.10.
+	// FeatBase has not been set by any sender since 2.10.
 	FeatBase Features = 0x01
-	// FeatNIStatus says that entries carry a status. It is mandatory.
+	// FeatNIStatus means that entries carry a status. It is mandatory.
 	FeatNIStatus Features = 0x02
-	// FeatRoutingDisabled says that the sender is no router.
+	// FeatRoutingDisabled means that the sender is not a router.
 	FeatRoutingDisabled Features = 0x04
-	// FeatMultiRail says that the sender knows peers with several NIs: the
-	// sequence number is one, and pushes are welcome.
+	// FeatMultiRail means that the sender supports peers with several NIs: its sequence
+	// number is valid, and it accepts pushes.
 	FeatMultiRail Features = 0x08
-	// FeatDiscovery says that the sender discovers its peers by itself.
+	// FeatDiscovery means that the sender discovers its peers.
 	FeatDiscovery Features = 0x10
-	// FeatLargeAddr says that large entries follow the small ones.
+	// FeatLargeAddr means that large entries follow the small ones.
 	FeatLargeAddr Features = 0x20
-	// FeatPrimaryLarge says that the first large entry is the primary NID.
+	// FeatPrimaryLarge means that the first large entry is the primary NID.
 	FeatPrimaryLarge Features = 0x40
-	// FeatMetadata says that metadata of drivers follows.
+	// FeatMetadata means that metadata of drivers follows.
 	FeatMetadata Features = 0x80
 )
 
-// featureNames are the names of the bits from the lowest on.
+// featureNames are the names of the bits, beginning with the lowest.
 var featureNames = [...]string{
 	"BASE", "NI_STATUS", "RTE_DISABLED", "MULTI_RAIL", "DISCOVERY", "LARGE_ADDR", "PRIMARY_LARGE", "METADATA",
 }
 
-// String is like "NI_STATUS|MULTI_RAIL|0x100", and "0" if no bit is set.
+// String returns the names of the bits, such as "NI_STATUS|MULTI_RAIL|0x100", or "0" if no
+// bit is set.
 func (f Features) String() string {
 	if f == 0 {
 		return "0"
@@ -56,15 +57,15 @@ func (f Features) String() string {
 type NIStatus uint32
 
 const (
-	// StatusInvalid says nothing.
+	// StatusInvalid means that the status is unknown.
 	StatusInvalid NIStatus = 0
-	// StatusUp says that the interface works.
+	// StatusUp means that the interface works.
 	StatusUp NIStatus = 0x15aac0de
-	// StatusDown says that it does not (lnet-wire 7.9).
+	// StatusDown means that the interface does not work (lnet-wire 7.9).
 	StatusDown NIStatus = 0xdeadface
 )
 
-// String is "up", "down", "invalid", or the number in hexadecimal.
+// String returns "up", "down", "invalid", or the number in hexadecimal.
 func (s NIStatus) String() string {
 	switch s {
 	case StatusUp:

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Features that nobody knows yet change nothing of what is understood.
+// Unknown feature bits do not change how the rest is decoded.
 //
 // lnet-wire 7.3 (2)
 func TestUnknownFeatures(t *testing.T) {

@@ -33,10 +33,10 @@ func genLargeNID() *rapid.Generator[NID] {
 	})
 }
 
-// genInterfaceNID is a NID that an interface can have.
+// genInterfaceNID generates NIDs that an interface can have.
 func genInterfaceNID() *rapid.Generator[NID] { return rapid.OneOf(genSmallNID(), genLargeNID()) }
 
-// genNID is any NID at all.
+// genNID generates any NID.
 func genNID() *rapid.Generator[NID] {
 	return rapid.OneOf(genInterfaceNID(), rapid.SampledFrom([]NID{{}, AnyNID, LoopbackNID}))
 }
@@ -45,7 +45,7 @@ func genNID4() *rapid.Generator[NID] {
 	return rapid.OneOf(genSmallNID(), rapid.SampledFrom([]NID{{}, AnyNID, LoopbackNID}))
 }
 
-// genHeader is a header of any type, with only the fields of that type.
+// genHeader generates headers of any type, with only the fields of that type.
 func genHeader(nid *rapid.Generator[NID]) *rapid.Generator[Header] {
 	return rapid.Custom(func(t *rapid.T) Header {
 		h := Header{

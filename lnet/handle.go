@@ -10,24 +10,23 @@ import "fmt"
 //	+--------------------------------+--------------------------------+
 const HandleSize = 16
 
-// Handle names a memory descriptor of the node that made it (lnet-wire 4.5).
-// For everybody else it is 16 opaque bytes, sent back bit by bit; both words
-// are read and written as little-endian numbers, so that this holds for
-// handles of big-endian nodes too.
+// Handle identifies a memory descriptor of the node that created it (lnet-wire 4.5). Other
+// nodes treat it as 16 opaque bytes and send them back unchanged. Both words are encoded as
+// little-endian numbers, so handles of big-endian nodes survive too.
 type Handle struct {
-	// Interface tells lives of the owner apart.
+	// Interface distinguishes incarnations of the node that owns the descriptor.
 	Interface uint64
-	// Object tells the owner's descriptors apart.
+	// Object distinguishes descriptors of that node.
 	Object uint64
 }
 
-// NoHandle in a PUT asks for no ACK.
+// NoHandle in a PUT means that the sender wants no ACK.
 var NoHandle = Handle{Interface: ^uint64(0), Object: ^uint64(0)}
 
-// IsNone tells whether h is NoHandle.
+// IsNone reports whether h is NoHandle.
 func (h Handle) IsNone() bool { return h == NoHandle }
 
-// String is "17f1a2b300000001.11d", or "none".
+// String returns text such as "17f1a2b300000001.11d", or "none" for NoHandle.
 func (h Handle) String() string {
 	if h.IsNone() {
 		return "none"

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Layout of the two headers (lnet-wire 4.2, 4.3). All numbers are
-// little-endian, a 20-byte NID is a byte string, handles are opaque.
+// Layout of the two headers (lnet-wire 4.2, 4.3). All numbers are little-endian, a 20-byte
+// NID is a byte string, and handles are opaque.
 //
 //	nid4   nid16                       size  nid4, nid16
 //	  0      0   dest_nid              8, 20
@@ -20,8 +20,8 @@ import (
 //	 28     52   payload_length        4
 //	 32     56   variant part          40
 //
-// The variant part by type (lnet-wire 4.5), with offsets into it; what a type
-// does not use is sent as zero and ignored on receipt:
+// The variant part by type (lnet-wire 4.5), with offsets into it. Bytes that a type does
+// not use are sent as zero and ignored on receipt:
 //
 //	       0           16           24          28           32            36       40
 //	ACK    | dst_wmd    | match_bits | mlength   |
@@ -37,7 +37,7 @@ const (
 	// HeaderNID16Size is the size of a header with room for 16-byte addresses.
 	HeaderNID16Size = nid16Body + bodySize
 
-	nid4Fixed  = 2 * nid4Size     // where dest_pid is in a nid4 header
+	nid4Fixed  = 2 * nid4Size     // offset of dest_pid in a nid4 header
 	nid16Fixed = 2 * LargeNIDSize // and in a nid16 header
 	fixedSize  = 16               // dest_pid to payload_length
 	nid4Body   = nid4Fixed + fixedSize
@@ -45,23 +45,23 @@ const (
 	bodySize   = 40
 )
 
-// MsgType is what a message does (lnet-wire 4.4).
+// MsgType is the type of a message (lnet-wire 4.4).
 type MsgType uint32
 
 const (
-	// MsgAck tells the sender of a PUT how much of it was taken.
+	// MsgAck reports to the sender of a PUT how many bytes the target accepted.
 	MsgAck MsgType = 0
-	// MsgPut brings data.
+	// MsgPut carries data to the target.
 	MsgPut MsgType = 1
-	// MsgGet asks for data.
+	// MsgGet requests data.
 	MsgGet MsgType = 2
-	// MsgReply brings the data that a GET asked for.
+	// MsgReply carries the data that a GET requested.
 	MsgReply MsgType = 3
-	// MsgHello is part of the handshake of socklnd V1 and no message of LNet.
+	// MsgHello is part of the socklnd V1 handshake. It is not an LNet message.
 	MsgHello MsgType = 4
 )
 
-// String is "ACK", "PUT", "GET", "REPLY", "HELLO", or "type 9".
+// String returns "ACK", "PUT", "GET", "REPLY", "HELLO", or "type 9".
 func (t MsgType) String() string {
 	switch t {
 	case MsgAck:
@@ -78,8 +78,8 @@ func (t MsgType) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// ParseMsgType reads what String says of LNet's own messages, in any case: HELLO
-// is none of them. What it does not know is a *FieldError.
+// ParseMsgType parses the name of an LNet message type, in any case. HELLO is not one of
+// them. The error is a *FieldError.
 func ParseMsgType(s string) (MsgType, error) {
 	for t := MsgAck; t <= MsgReply; t++ {
 		if strings.EqualFold(s, t.String()) {
@@ -91,38 +91,37 @@ func ParseMsgType(s string) (MsgType, error) {
 
 var errMsgType = errors.New("not put, ack, get or reply")
 
-// Header is the header of a message of any type; fields that its type does
-// not use are zero, and are not written. Which of the two layouts a header
-// travels in is a property of the connection (lnet-wire 4.9).
+// Header is the header of a message of any type. Fields that the type does not use are zero
+// and are not encoded. The connection determines which of the two layouts is used
+// (lnet-wire 4.9).
 type Header struct {
-	// Dest is the final destination, even on the way to a router; Src is
-	// where the message came from first.
+	// Dest is the final destination, even if the message travels through a router. Src is
+	// the node that created the message.
 	Dest, Src NID
 	// DestPID and SrcPID are PIDLustre.
 	DestPID, SrcPID PID
-	// Type says what the message does and which fields below mean something.
+	// Type is the message type. It determines which of the fields below are valid.
 	Type MsgType
 	// PayloadLength is the number of bytes after the header.
 	PayloadLength uint32
-	// Handle is whom an answer is for: of the sender's descriptor in a PUT
-	// (NoHandle for no ACK) and in a GET, sent back in an ACK and a REPLY.
+	// Handle identifies the sender's descriptor in a PUT (NoHandle if it wants no ACK) and
+	// in a GET. An ACK or REPLY returns it.
 	Handle Handle
-	// MatchBits of PUT and GET select a match entry; those of an ACK repeat
-	// the PUT's.
+	// MatchBits of a PUT or GET select a match entry. An ACK repeats those of its PUT.
 	MatchBits uint64
-	// HdrData of a PUT is delivered with its event.
+	// HdrData of a PUT is delivered in the target's event.
 	HdrData uint64
-	// Portal of PUT and GET, 0 to Portals-1.
+	// Portal of a PUT or GET, 0 to Portals-1.
 	Portal uint32
-	// Offset into the target's descriptor, if that is remotely managed: PUT
-	// offset, GET src_offset; in bytes.
+	// Offset into the target's descriptor, if that is remotely managed, in bytes: the PUT's
+	// offset or the GET's src_offset.
 	Offset uint32
-	// Length in bytes: what of a PUT was taken (ACK mlength), or the room for
-	// the answer (GET sink_length).
+	// Length is the number of bytes accepted from a PUT (mlength of an ACK), or the room
+	// for the reply (sink_length of a GET).
 	Length uint32
 	// Incarnation of the sender, in a HELLO.
 	Incarnation uint64
-	// ConnType of the connection, in a HELLO.
+	// ConnType is the connection type, in a HELLO.
 	ConnType uint32
 }
 
@@ -133,8 +132,8 @@ var (
 	errNotMessage = errors.New("no message of LNet")
 )
 
-// AppendNID4 appends the 72 bytes of the header with 4-byte addresses. A large
-// NID, which it cannot carry, is a *FieldError, and b is returned as it was.
+// AppendNID4 appends the 72 bytes of the header with 4-byte addresses. If a NID is large,
+// it returns b unchanged and a *FieldError.
 func (h *Header) AppendNID4(b []byte) ([]byte, error) {
 	if h.Dest.IsLarge() {
 		return b, h.fieldError("dest_nid", h.Dest, errLarge)
@@ -152,8 +151,8 @@ func (h *Header) AppendNID4(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// AppendNID16 appends the 96 bytes of the header with room for 16-byte
-// addresses, which carries any NID.
+// AppendNID16 appends the 96 bytes of the header with room for 16-byte addresses. It can
+// encode any NID.
 func (h *Header) AppendNID16(b []byte) []byte {
 	n := len(b)
 	b = slices.Grow(b, HeaderNID16Size)[:n+HeaderNID16Size]
@@ -204,9 +203,9 @@ func (h Handle) put(b *[HandleSize]byte) {
 	binary.LittleEndian.PutUint64(b[8:16], h.Object)
 }
 
-// DecodeNID4 reads a header with 4-byte addresses from the start of b. Any
-// type and length is taken, Validate judges them. A NID with reserved bits is
-// a *FieldError, a short b a *TruncatedError; then h is not changed.
+// DecodeNID4 decodes a header with 4-byte addresses from the start of b. It accepts any
+// type and length; call Validate to check them. It returns a *FieldError if a NID has
+// reserved bits set, and a *TruncatedError if b is too short. On an error h is unchanged.
 func (h *Header) DecodeNID4(b []byte) error {
 	if len(b) < HeaderNID4Size {
 		return &TruncatedError{What: "header", Need: HeaderNID4Size, Have: len(b)}
@@ -227,8 +226,8 @@ func (h *Header) DecodeNID4(b []byte) error {
 	return nil
 }
 
-// DecodeNID16 reads a header with room for 16-byte addresses from the start of
-// b, like DecodeNID4. A NID that DecodeLarge refuses is a *FieldError.
+// DecodeNID16 is like DecodeNID4 for a header with room for 16-byte addresses. It returns a
+// *FieldError for a NID that DecodeLarge rejects.
 func (h *Header) DecodeNID16(b []byte) error {
 	if len(b) < HeaderNID16Size {
 		return &TruncatedError{What: "header", Need: HeaderNID16Size, Have: len(b)}
@@ -291,9 +290,9 @@ func getHandle(b *[HandleSize]byte) Handle {
 	}
 }
 
-// Validate checks what a receiver checks first, before it knows anything of
-// addresses: the type, and the payload's length for that type (lnet-wire 4.7,
-// rows 1 to 3). A *FieldError is a protocol error: it costs the connection.
+// Validate checks the message type, and the payload length for that type (lnet-wire 4.7,
+// rows 1 to 3). A receiver calls it before it looks at addresses. A *FieldError is a
+// protocol error: the receiver must close the connection.
 func (h *Header) Validate() error {
 	switch h.Type {
 	case MsgAck, MsgGet:
@@ -310,7 +309,7 @@ func (h *Header) Validate() error {
 	return nil
 }
 
-// fieldError is apart from its callers to keep them small.
+// fieldError is a separate function so that its callers stay small.
 func (h *Header) fieldError(field string, value any, err error) error {
 	return &FieldError{What: "header", Field: field, Value: value, Err: err}
 }

@@ -137,8 +137,8 @@ func TestHeaderGolden(t *testing.T) {
 	}
 }
 
-// Every field in its place, by type: field i is the number i, so that a mixed
-// up pair shows.
+// Every field is at its offset, by type. Field i has the value i, so that exchanged fields
+// are detected.
 //
 // lnet-wire 4.5 (1)-(4)
 func TestHeaderVariantOffsets(t *testing.T) {
@@ -173,7 +173,7 @@ func TestHeaderVariantOffsets(t *testing.T) {
 	}
 }
 
-// Bytes after the used part are ignored, and fields of other types cleared.
+// Bytes after the used part are ignored, and fields of other types are cleared.
 //
 // lnet-wire 4.5 (6)
 func TestHeaderUnusedBytes(t *testing.T) {
@@ -238,7 +238,7 @@ func TestHeaderBitFlips(t *testing.T) {
 	}
 }
 
-// A nid4 with reserved bits cannot be carried on, so it is not taken.
+// A nid4 with reserved bits cannot be encoded again, so it is rejected.
 func TestHeaderReservedNIDBits(t *testing.T) {
 	b, err := (&Header{Dest: mustNID(t, "10.0.0.1@tcp"), Src: mustNID(t, "10.0.0.2@tcp")}).AppendNID4(nil)
 	if err != nil {
@@ -336,7 +336,7 @@ func TestHeaderDecodesAnything(t *testing.T) {
 	})
 }
 
-// A handle goes back as it came, whatever the byte order of its owner.
+// A handle is sent back unchanged, whatever the byte order of its owner.
 //
 // lnet-wire 4.1 (2)
 func TestHandleIsOpaque(t *testing.T) {
@@ -428,8 +428,8 @@ func BenchmarkHeader(b *testing.B) {
 	})
 }
 
-// What a type's text says is read back in any case; HELLO, which is no message of
-// LNet's, and what nobody knows are refused by name.
+// The name of a type is parsed in any case. HELLO, which is not an LNet message, and
+// unknown names are rejected with a named error.
 func TestParseMsgType(t *testing.T) {
 	for text, want := range map[string]MsgType{"ACK": MsgAck, "put": MsgPut, "Get": MsgGet, "REPLY": MsgReply} {
 		if got, err := ParseMsgType(text); err != nil || got != want {

@@ -8,38 +8,38 @@ import (
 	"strings"
 )
 
-// IP2Nets is the "ip2nets" string: nets for nodes that have certain addresses,
-// so that one text serves a whole site (lnet-wire 3.7, lnetctl 13.3).
+// IP2Nets is the "ip2nets" string. It assigns nets to nodes by their addresses, so that one
+// text can serve a whole site (lnet-wire 3.7, lnetctl 13.3).
 //
 //	ip2nets   = entry { ";" entry }           or one entry per line; # comments
 //	entry     = netspec { "," netspec } { blank ippattern }
 //	ippattern = numrange "." numrange "." numrange "." numrange
 //
-// "tcp1(eth3) 10.20.30.[2-8/2]; tcp *.*.*.*", with the netspec of Networks,
-// without blanks in it, and the numrange of RangeExpr.
+// For example: "tcp1(eth3) 10.20.30.[2-8/2]; tcp *.*.*.*". netspec is that of Networks,
+// without blanks, and numrange is that of RangeExpr.
 type IP2Nets []IP2NetsRule
 
 // IP2NetsRule is one entry of an IP2Nets.
 type IP2NetsRule struct {
-	// Nets are for nodes with an address that matches.
+	// Nets are the nets of a node that has a matching address.
 	Nets Networks
-	// Patterns are for IPv4 addresses; a rule without any never matches.
+	// Patterns match IPv4 addresses. A rule without patterns never matches.
 	Patterns []IPPattern
 }
 
-// IPPattern is a set of IPv4 addresses: a range expression for each octet.
+// IPPattern is a set of IPv4 addresses, with one range expression per octet.
 type IPPattern [4]RangeExpr
 
 var (
-	// ErrNoMatch says that no rule of an IP2Nets is for this node.
+	// ErrNoMatch is returned if no rule of an IP2Nets matches this node.
 	ErrNoMatch = errors.New("ip2nets: no rule matches a local address")
 
 	errNetTwin = errors.New("net occurs twice in a rule")
 	errOctets  = errors.New("address is not four ranges joined by dots")
 )
 
-// ParseIP2Nets reads an "ip2nets" string. A text without entries is no error,
-// but nothing will match.
+// ParseIP2Nets parses an "ip2nets" string. A text without entries is valid, but matches
+// nothing.
 func ParseIP2Nets(s string) (IP2Nets, error) {
 	var rules IP2Nets
 	for entry := range moduleEntries(s) {
@@ -52,8 +52,8 @@ func ParseIP2Nets(s string) (IP2Nets, error) {
 	return rules, nil
 }
 
-// moduleEntries are the entries of a module parameter that holds several:
-// separated by semicolons or line ends, without comments and blank ones.
+// moduleEntries returns the entries of a module parameter that holds several. They are
+// separated by semicolons or line ends. Comments and blank entries are skipped.
 func moduleEntries(s string) iter.Seq[string] {
 	isEnd := func(r rune) bool { return r == ';' || r == '\n' || r == '\r' }
 	return func(yield func(string) bool) {
@@ -67,7 +67,7 @@ func moduleEntries(s string) iter.Seq[string] {
 	}
 }
 
-// fieldsOf are the parts of an entry between blanks.
+// fieldsOf splits an entry at blanks.
 func fieldsOf(entry string) []string {
 	return strings.FieldsFunc(entry, func(r rune) bool { return strings.ContainsRune(blanks, r) })
 }
@@ -97,8 +97,8 @@ func parseIP2NetsRule(entry string) (IP2NetsRule, error) {
 	return rule, nil
 }
 
-// ParseIPPattern reads a pattern for IPv4 addresses: four range expressions of
-// 0 to 255, joined by dots.
+// ParseIPPattern parses a pattern for IPv4 addresses: four range expressions of 0 to 255,
+// joined by dots.
 func ParseIPPattern(s string) (IPPattern, error) {
 	p, err := parseIPPattern(s)
 	if err != nil {
@@ -121,8 +121,8 @@ func parseIPPattern(s string) (p IPPattern, err error) {
 	return p, nil
 }
 
-// Match tells whether a is one of the addresses. An IPv4-mapped IPv6 address
-// counts as the IPv4 address; no other IPv6 address matches.
+// Match reports whether a is in the set. An IPv4-mapped IPv6 address counts as the IPv4
+// address. No other IPv6 address matches.
 func (p *IPPattern) Match(a netip.Addr) bool {
 	a = a.Unmap()
 	if !a.Is4() {
@@ -136,8 +136,8 @@ func (p *IPPattern) Match(a netip.Addr) bool {
 	return true
 }
 
-// String is the pattern as ParseIPPattern reads it, with "*" for an octet that
-// may be anything.
+// String returns the pattern as ParseIPPattern reads it, with "*" for an octet that matches
+// everything.
 func (p *IPPattern) String() string {
 	var b []byte
 	for i, e := range p {
@@ -153,7 +153,7 @@ func (p *IPPattern) String() string {
 	return string(b)
 }
 
-// Match tells whether any of the addresses matches any pattern of the rule.
+// Match reports whether any of the addresses matches any pattern of the rule.
 func (r *IP2NetsRule) Match(local []netip.Addr) bool {
 	for i := range r.Patterns {
 		if slices.ContainsFunc(local, r.Patterns[i].Match) {
@@ -163,7 +163,7 @@ func (r *IP2NetsRule) Match(local []netip.Addr) bool {
 	return false
 }
 
-// String is the rule as an entry of IP2Nets.
+// String returns the rule as an entry of IP2Nets.
 func (r *IP2NetsRule) String() string {
 	text := r.Nets.String()
 	for i := range r.Patterns {
@@ -172,9 +172,9 @@ func (r *IP2NetsRule) String() string {
 	return text
 }
 
-// Match is the nets of all rules that match the addresses of a node, in order:
-// those of its interfaces that are up, without loopback. The error is
-// ErrNoMatch, or a *FieldError if rules put one interface on a net twice.
+// Match returns the nets of all rules that match local, in order. local holds the addresses
+// of the node's interfaces that are up, without loopback. The error is ErrNoMatch if no
+// rule matches, or a *FieldError if the rules together put one interface on a net twice.
 func (n IP2Nets) Match(local []netip.Addr) (Networks, error) {
 	var nets Networks
 	matched := false
@@ -193,7 +193,7 @@ func (n IP2Nets) Match(local []netip.Addr) (Networks, error) {
 	return nets, nil
 }
 
-// String is the text that ParseIP2Nets reads.
+// String returns the text that ParseIP2Nets reads.
 func (n IP2Nets) String() string {
 	rules := make([]string, len(n))
 	for i := range n {

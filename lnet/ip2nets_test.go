@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// addresses are those of a node, separated by blanks.
+// addresses parses the addresses of a node, separated by blanks.
 func addresses(s string) (list []netip.Addr) {
 	for _, a := range strings.Fields(s) {
 		list = append(list, netip.MustParseAddr(a))
@@ -37,12 +37,12 @@ func TestIP2Nets(t *testing.T) {
 		{example, "172.17.0.1", "tcp,o2ib(ib0),tcp"},
 		{example, "172.17.0.1 10.20.30.8", "tcp1(eth3),tcp,o2ib(ib0),tcp"},
 		{example, "", ""},
-		{example, "2001:db8::1", ""}, // IPv4 alone counts
+		{example, "2001:db8::1", ""}, // only IPv4 matches
 		{"tcp 32.1.*.*", "2001:db8::1", ""},
 		{"tcp 10.0.0.*", "::ffff:10.0.0.1", "tcp"},
 		{"tcp 10.0.0.1", "10.0.0.1", "tcp"},
 		{"tcp 10.0.0.1", "10.0.0.2", ""},
-		{"tcp", "10.0.0.1", ""}, // no pattern: never
+		{"tcp", "10.0.0.1", ""}, // no pattern never matches
 		{"", "10.0.0.1", ""},
 		{" ; \n\r # tcp *.*.*.*", "10.0.0.1", ""},
 		{"# tcp *.*.*.* ; o2ib *.*.*.*", "10.0.0.1", "o2ib"}, // a comment ends at the separator

@@ -2,17 +2,16 @@ package lnet
 
 import "encoding/binary"
 
-// Magics are the first four bytes of what nodes send outside of LNet's own
-// headers (lnet-wire 6). Except for MagicTCP they are written in the sender's
-// byte order, so that the receiver finds that order out.
+// Magic numbers: the first four bytes of everything that nodes send other than LNet headers
+// (lnet-wire 6). All except MagicTCP are written in the sender's byte order, so that the
+// receiver can determine that order.
 const (
 	// MagicAcceptor starts an AcceptorRequest.
 	MagicAcceptor = 0xacce7100
-	// MagicProto ("Eric") starts a socklnd HELLO of version 2 and later. At
-	// the acceptor it asks which protocol is spoken.
+	// MagicProto ("Eric") starts a socklnd HELLO of version 2 or later. Sent to an
+	// acceptor, it asks which protocols are spoken.
 	MagicProto = 0x45726963
-	// MagicTCP starts a socklnd HELLO of version 1, which is always
-	// little-endian.
+	// MagicTCP starts a socklnd HELLO of version 1, which is always little-endian.
 	MagicTCP = 0xeebc0ded
 	// MagicPing ("ping") starts a PingInfo.
 	MagicPing = 0x70696e67
@@ -26,8 +25,8 @@ const (
 	MagicEFA = 0x2be092be
 )
 
-// MagicOrder tells in which byte order b starts with magic. It reports false
-// if b starts with something else or is shorter than the four bytes.
+// MagicOrder returns the byte order in which b starts with magic. It returns false if b
+// starts with something else or is shorter than four bytes.
 func MagicOrder(b []byte, magic uint32) (binary.ByteOrder, bool) {
 	if len(b) < 4 {
 		return nil, false

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// NetType says which kind of network driver moves a net's messages, and so
-// what its addresses look like (lnet-wire 2.5).
+// NetType is the kind of a net. It determines the driver, and so the format of addresses
+// (lnet-wire 2.5).
 type NetType uint8
 
-// Net types. The numbers left out belonged to drivers that no release since
-// 2.10 has. A driver may bring a type of its own, for which any other number
-// from 1 to 254 does: it has no name, and its addresses are numbers.
+// Net types. The missing numbers belonged to drivers that are in no release since 2.10. A
+// driver outside this list may use any other number from 1 to 254. Such a type has no name,
+// and its addresses are numbers.
 const (
 	TypeTCP   NetType = 2
 	TypeO2IB  NetType = 5
@@ -21,16 +21,16 @@ const (
 	TypeGIP   NetType = 14
 	TypePTLF  NetType = 15
 	TypeKFI   NetType = 16
-	TypeTOFU  NetType = 17 // reserved, has no name in text
+	TypeTOFU  NetType = 17 // reserved, has no text name
 	TypeEFA   NetType = 18
 	TypeBXI3F NetType = 19
 
-	// typeAny in a NID makes it the wildcard, whatever else it holds.
+	// typeAny is the type of a wildcard NID. The other bytes of such a NID are ignored.
 	typeAny NetType = 0xff
 )
 
-// netNames is in the order in which a name is looked up: the first that is a
-// prefix of the text is taken (lnet-wire 2.5, 3.1).
+// netNames is in lookup order: the first name that is a prefix of the text determines the
+// type (lnet-wire 2.5, 3.1).
 var netNames = [...]struct {
 	name string
 	typ  NetType
@@ -46,7 +46,7 @@ var netNames = [...]struct {
 	{"bxi3f", TypeBXI3F},
 }
 
-// name is the type's name in text; empty if it has none.
+// name returns the type's text name, or "" if it has none.
 func (t NetType) name() string {
 	for i := range netNames {
 		if netNames[i].typ == t {
@@ -56,7 +56,7 @@ func (t NetType) name() string {
 	return ""
 }
 
-// String is the type's name, or "?17?" for one that has none.
+// String returns the type's name, or text such as "?17?" if it has none.
 func (t NetType) String() string {
 	if s := t.name(); s != "" {
 		return s
@@ -64,17 +64,17 @@ func (t NetType) String() string {
 	return "?" + strconv.Itoa(int(t)) + "?"
 }
 
-// IPAddressed tells whether the addresses of such a net are IP addresses.
-// Those of the others are numbers.
+// IPAddressed reports whether nets of this type have IP addresses. Otherwise their
+// addresses are numbers.
 func (t NetType) IPAddressed() bool {
 	return t == TypeTCP || t == TypeO2IB || t == TypeEFA || t == TypeGIP
 }
 
-// ipv6 tells whether such a net may have IPv6 addresses too.
+// ipv6 reports whether nets of this type may have IPv6 addresses.
 func (t NetType) ipv6() bool { return t.IPAddressed() && t != TypeGIP }
 
-// Net is one network of LNet: a type and a number, as 8 and 16 bits of a
-// 32-bit value whose highest 8 bits are zero (lnet-wire 2.1).
+// Net is an LNet network: a type in bits 23 to 16 and a number in bits 15 to 0. Bits 31 to
+// 24 are zero (lnet-wire 2.1).
 type Net uint32
 
 const (
@@ -87,17 +87,17 @@ const (
 	maxNetNumber = 0xffff
 )
 
-// MakeNet is the net of that type and number.
+// MakeNet returns the net with the given type and number.
 func MakeNet(t NetType, number uint16) Net { return Net(t)<<16 | Net(number) }
 
-// Type is the net's type.
+// Type returns the net's type.
 func (n Net) Type() NetType { return NetType(n >> 16) }
 
-// Number tells nets of one type apart.
+// Number returns the net's number, which distinguishes nets of one type.
 func (n Net) Number() uint16 { return uint16(n) }
 
-// String is the net's name as ParseNet reads it: "tcp", "o2ib7". A net of a
-// type without a name prints as "<17:3>" (lnet-wire 3.1).
+// String returns the net's name as ParseNet reads it, such as "tcp" or "o2ib7". A net whose
+// type has no name prints as "<17:3>" (lnet-wire 3.1).
 func (n Net) String() string {
 	b, _ := n.AppendText(nil)
 	return string(b)
@@ -120,10 +120,10 @@ func (n Net) AppendText(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// MarshalText is the net's name. It never fails.
+// MarshalText returns the net's name. It never fails.
 func (n Net) MarshalText() ([]byte, error) { return n.AppendText(nil) }
 
-// UnmarshalText is ParseNet. On an error n keeps its value.
+// UnmarshalText parses text with ParseNet. On an error n is unchanged.
 func (n *Net) UnmarshalText(text []byte) error {
 	v, err := ParseNet(string(text))
 	if err != nil {
@@ -139,10 +139,10 @@ var (
 	errLoNumber    = errors.New("there is only one lo")
 )
 
-// ParseNet reads a net's name: the name of a type and a decimal number, which
-// is 0 when missing: "tcp", "tcp0", "o2ib7" (lnet-wire 3.1). A number above
-// 65535, which kernels let run over into the type, is an error. A net of a type
-// without a name is read as it prints, "<17:3>", which kernels do not.
+// ParseNet parses the name of a net: a type name and an optional decimal number, by default
+// 0, such as "tcp", "tcp0" or "o2ib7" (lnet-wire 3.1). It rejects a number above 65535,
+// which in kernels overflows into the type. It accepts "<17:3>" for a net whose type has no
+// name; kernels do not.
 func ParseNet(s string) (Net, error) {
 	n, err := parseNet(s, parseDecimal)
 	if err != nil {
@@ -151,8 +151,8 @@ func ParseNet(s string) (Net, error) {
 	return n, nil
 }
 
-// parseNet is ParseNet with the number read by parse, which gets the largest
-// number allowed; in a NID list numbers have other bases.
+// parseNet is ParseNet with parse for the number. The second argument of parse is the
+// largest number allowed. Numbers in a NID list have other bases.
 func parseNet(s string, parse func(string, uint32) (uint32, bool)) (Net, error) {
 	if strings.HasPrefix(s, "<") {
 		return parseNamelessNet(s)
@@ -174,7 +174,7 @@ func parseNet(s string, parse func(string, uint32) (uint32, bool)) (Net, error) 
 	return MakeNet(t, uint16(number)), nil
 }
 
-// parseNamelessNet reads "<17:3>". A type that has a name has no second one.
+// parseNamelessNet parses text such as "<17:3>". It rejects a type that has a name.
 func parseNamelessNet(s string) (Net, error) {
 	typ, rest, _ := strings.Cut(s[1:], ":")
 	number, end, closed := strings.Cut(rest, ">")
@@ -189,7 +189,7 @@ func parseNamelessNet(s string) (Net, error) {
 	return MakeNet(NetType(t), uint16(n)), nil
 }
 
-// cutNetType splits the name of a type off the start of s.
+// cutNetType splits a type name off the start of s.
 func cutNetType(s string) (t NetType, rest string, ok bool) {
 	for i := range netNames {
 		if rest, ok := strings.CutPrefix(s, netNames[i].name); ok {
@@ -199,7 +199,7 @@ func cutNetType(s string) (t NetType, rest string, ok bool) {
 	return 0, s, false
 }
 
-// ParseNetType reads the name of a type, such as "tcp".
+// ParseNetType parses the name of a type, such as "tcp".
 func ParseNetType(s string) (NetType, error) {
 	t, rest, ok := cutNetType(s)
 	if !ok || rest != "" {

@@ -73,7 +73,7 @@ func TestParseNetRefuses(t *testing.T) {
 		"tcp1_0":                      errNetNumber,
 		"tcp0x1":                      errNetNumber,
 		"tcp1.0":                      errNetNumber,
-		"tcp65536":                    errNetNumber, // kernels let it run over into the type
+		"tcp65536":                    errNetNumber, // in kernels it overflows into the type
 		"tcp4294967296":               errNetNumber,
 		"tcp18446744073709551617":     errNetNumber,
 		"o2ib99999999999999999999999": errNetNumber,
@@ -92,7 +92,7 @@ func TestParseNetRefuses(t *testing.T) {
 	}
 }
 
-// A driver's own type has no name, and is read as it prints.
+// A driver's private type has no name, and is parsed as it prints.
 //
 // lnet-wire 3.1 (3)
 func TestNamelessNets(t *testing.T) {

@@ -5,39 +5,38 @@ import (
 	"strings"
 )
 
-// Networks is the "networks" string: which nets a node is on, and with which
-// interfaces (lnet-wire 3.6, lnetctl 13.1).
+// Networks is the "networks" string: the nets that a node is on, and their interfaces
+// (lnet-wire 3.6, lnetctl 13.1).
 //
 //	networks = netspec { "," netspec }
 //	netspec  = net [ "(" iface { "," iface } ")" ] [ "[" cptlist "]" ]
 //	iface    = ifname [ "[" cptlist "]" ]
 //	cptlist  = rexpr { "," rexpr }
 //
-// "tcp0(eth0),o2ib0(ib0[0-3])[1]". A net may occur several times; its
-// interfaces add up. "lo" may occur and is left out: every node has it.
+// For example: "tcp0(eth0),o2ib0(ib0[0-3])[1]". If a net occurs several times, its
+// interfaces are combined. "lo" is accepted and ignored, because every node has it.
 type Networks []NetSpec
 
 // NetSpec is one net of a Networks.
 type NetSpec struct {
 	Net Net
-	// Interfaces each become an NI of the net; if there are none, the driver
-	// takes the first interface that it can use.
+	// Interfaces become one NI of the net each. If there are none, the driver uses the
+	// first interface that is suitable.
 	Interfaces []InterfaceSpec
-	// CPTs are the CPU partitions for interfaces that have none of their own;
-	// nil for all.
+	// CPTs are the CPU partitions for interfaces without their own list; nil means all.
 	CPTs RangeExpr
 }
 
 // InterfaceSpec is one network interface of a NetSpec.
 type InterfaceSpec struct {
-	// Name is that of the interface or of an alias: "eth0", "eth0:1".
+	// Name is the name of the interface or of an alias, such as "eth0" or "eth0:1".
 	Name string
-	// CPTs are the CPU partitions of the NI; nil for those of the net.
+	// CPTs are the CPU partitions of the NI; nil means those of the net.
 	CPTs RangeExpr
 }
 
-// maxModuleString is the longest text that the parser of module parameters
-// takes, in bytes.
+// maxModuleString is the longest text that the parser of module parameters accepts, in
+// bytes.
 const maxModuleString = 4096
 
 var (
@@ -48,7 +47,7 @@ var (
 	errInterfaceTwin = errors.New("interface occurs twice on the net")
 )
 
-// ParseNetworks reads a "networks" string. A comma at the end does no harm.
+// ParseNetworks parses a "networks" string. A trailing comma is allowed.
 func ParseNetworks(s string) (Networks, error) {
 	n, err := parseNetworks(s)
 	if err != nil {
@@ -81,7 +80,7 @@ func parseNetworks(s string) (Networks, error) {
 	return n, n.check()
 }
 
-// check tells whether an interface is on a net twice.
+// check returns a *FieldError if an interface is on a net twice.
 func (n Networks) check() error {
 	type place struct {
 		net  Net
@@ -100,8 +99,8 @@ func (n Networks) check() error {
 	return nil
 }
 
-// splitOutside splits s at every sep that is not within parentheses or
-// brackets, which must pair and may nest only as in "(...[...]...)".
+// splitOutside splits s at each sep that is outside parentheses and brackets. These must be
+// balanced, and may nest only as in "(...[...]...)".
 func splitOutside(s string, sep byte) ([]string, error) {
 	var parts []string
 	start, paren, bracket := 0, false, false
@@ -128,7 +127,7 @@ func splitOutside(s string, sep byte) ([]string, error) {
 	return append(parts, s[start:]), nil
 }
 
-// parseNetSpec reads one netspec, in which brackets are known to pair.
+// parseNetSpec parses one netspec. Its brackets are balanced.
 func parseNetSpec(s string) (NetSpec, error) {
 	name, rest := cutBracket(s, "([")
 	if name == "" && rest == "" {
@@ -150,7 +149,7 @@ func parseNetSpec(s string) (NetSpec, error) {
 	return spec, err
 }
 
-// cutBracket splits s before the first of the brackets, and trims both parts.
+// cutBracket splits s before the first of the brackets, and trims blanks from both parts.
 func cutBracket(s, brackets string) (before, rest string) {
 	i := strings.IndexAny(s, brackets)
 	if i < 0 {
@@ -179,8 +178,8 @@ func parseInterfaces(list string) ([]InterfaceSpec, error) {
 	return specs, nil
 }
 
-// parseCPTs reads "[...]" or nothing. How many CPTs there are is not known
-// here; see RangeExpr.Below.
+// parseCPTs parses "[...]" or an empty text. It does not check the numbers against the CPTs
+// that exist; RangeExpr.Below does.
 func parseCPTs(s string) (RangeExpr, error) {
 	if s == "" {
 		return nil, nil
@@ -195,8 +194,8 @@ func parseCPTs(s string) (RangeExpr, error) {
 	return parseRanges(list, ^uint32(0))
 }
 
-// CPTsOf are the CPU partitions of the interface with that index: its own, or
-// the net's. An index without an interface gives the net's.
+// CPTsOf returns the CPU partitions of interface i: its own list, or that of the net if it
+// has none. If there is no interface i, it returns the list of the net.
 func (s *NetSpec) CPTsOf(i int) RangeExpr {
 	if i >= 0 && i < len(s.Interfaces) && s.Interfaces[i].CPTs != nil {
 		return s.Interfaces[i].CPTs
@@ -204,7 +203,7 @@ func (s *NetSpec) CPTsOf(i int) RangeExpr {
 	return s.CPTs
 }
 
-// String is the text that ParseNetworks reads; "lo" if there is no net.
+// String returns the text that ParseNetworks reads, or "lo" if there is no net.
 func (n Networks) String() string {
 	if len(n) == 0 {
 		return LoNet.String()
@@ -216,7 +215,7 @@ func (n Networks) String() string {
 	return strings.Join(specs, ",")
 }
 
-// String is the net as in Networks.
+// String returns the net as an element of Networks.
 func (s *NetSpec) String() string {
 	b, _ := s.Net.AppendText(nil)
 	for i, iface := range s.Interfaces {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The table of lnet-wire 11.1, and what else is special.
+// The table of lnet-wire 11.1, and further special cases.
 var nidForms = []struct {
 	text  string
 	nid4  uint64 // 0 for a large one
@@ -146,7 +146,7 @@ func TestZeroNID(t *testing.T) {
 	}
 }
 
-// Reserved bits announce a larger address; they must not make one up.
+// Reserved bits announce a larger address. They must not turn into another valid NID.
 func TestNIDFrom4DropsReservedBits(t *testing.T) {
 	const plain = 0x00020000c0a8010a
 	for bit := 56; bit < 64; bit++ {
@@ -185,7 +185,7 @@ func TestDecodeLargeRefuses(t *testing.T) {
 	everyTruncation(t, plain, func(b []byte) error { _, err := DecodeLarge(b); return err })
 }
 
-// The type decides whether it is the wildcard (lnet-wire 2.4).
+// The net type alone makes a NID the wildcard (lnet-wire 2.4).
 //
 // lnet-wire 2.4 (2)
 func TestDecodeLargeWildcard(t *testing.T) {
@@ -223,7 +223,7 @@ func TestNIDProperties(t *testing.T) {
 	})
 }
 
-// Two nid4 compare like their numbers.
+// Two NIDs with a nid4 compare like the numbers.
 //
 // lnet-wire 2.4 (3)
 func TestSmallNIDsCompareLikeNumbers(t *testing.T) {

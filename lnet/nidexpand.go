@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// ErrAsterisk says that a list of NIDs has a "*", which stands for too many.
+// ErrAsterisk is returned for a list of NIDs that contains "*".
 var ErrAsterisk = errors.New("asterisk not allowed in nidstring")
 
-// ExpandNIDs lists the NIDs of a text like "10.10.10.[1-3]@tcp,[6-12/4]@gni":
-// NIDs separated by commas, with brackets in their addresses or net numbers
+// ExpandNIDs returns the NIDs of a text such as "10.10.10.[1-3]@tcp,[6-12/4]@gni". The text
+// is a list of NIDs separated by commas, with groups in their addresses or net numbers
 // (lnetctl 12.2):
 //
 //	list  = nid { "," nid }
 //	group = "[" item { "," item } "]"      anywhere in a nid, any number of them
 //	item  = number | lo "-" hi | lo "-" hi "/" stride
 //
-// Numbers are decimal, hexadecimal within an IPv6 address. A NID without a net
-// is on tcp. The order is that of the text, duplicates are kept. More than
-// limit NIDs are ErrTooMany, found out before they are made. Host names are the
-// caller's business.
+// Numbers are decimal, or hexadecimal in an IPv6 address. A NID without a net is on tcp.
+// The result is in the order of the text and keeps duplicates. ExpandNIDs returns
+// ErrTooMany if the text stands for more than limit NIDs; it counts them before it
+// generates any. It does not resolve host names.
 func ExpandNIDs(s string, limit int) ([]NID, error) {
 	nids, err := expandNIDs(s, limit)
 	if err != nil {
@@ -28,8 +28,8 @@ func ExpandNIDs(s string, limit int) ([]NID, error) {
 	return nids, nil
 }
 
-// ExpandNets lists the nets of a text like "tcp[8-9]", whose groups are those of ExpandNIDs. More than
-// limit nets are ErrTooMany.
+// ExpandNets returns the nets of a text such as "tcp[8-9]". Groups are those of routes (see
+// RouteEntry). It returns ErrTooMany if the text stands for more than limit nets.
 func ExpandNets(s string, limit int) (nets []Net, err error) {
 	err = expandBrackets(strings.Trim(s, blanks), limit, textGroup, func(text string) error {
 		n, err := ParseNet(text)
@@ -66,7 +66,7 @@ func expandNIDs(s string, limit int) ([]NID, error) {
 	}
 }
 
-// cutListItem splits s at the first comma that no bracket is open at.
+// cutListItem splits s at the first comma outside brackets.
 func cutListItem(s string) (item, rest string, more bool) {
 	open := false
 	for i := range len(s) {
@@ -84,8 +84,8 @@ func cutListItem(s string) (item, rest string, more bool) {
 	return s, "", false
 }
 
-// nidGroups is the groupParser of that NID: groups within an IPv6 address,
-// which any of its colons gives away, are hexadecimal.
+// nidGroups returns the groupParser for item. Groups in an IPv6 address, which any colon in
+// the address identifies, are hexadecimal.
 func nidGroups(item string) groupParser {
 	address, _, _ := strings.Cut(item, "@")
 	ipv6 := strings.Contains(address, ":")

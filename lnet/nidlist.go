@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// NIDList is a set of NIDs by nets (lnet-wire 3.5), as Lustre's own lists have them:
+// NIDList is a set of NIDs, grouped by net (lnet-wire 3.5). The syntax is that of Lustre's
+// NID lists:
 //
 //	nidlist   = nidrange { " " nidrange }
 //	nidrange  = addrrange "@" net
 //	addrrange = "*" | netmask | expr "." expr "." expr "." expr | expr
 //	netmask   = IPv4 address "/" 1..32 | IPv6 address [ "/" 1..128 ]
 //
-// expr is a range expression. Numbers may be hexadecimal and octal, that of the net too.
-// The zero NIDList has no NIDs.
+// expr is a range expression. Numbers may be hexadecimal or octal, including that of the
+// net. The zero NIDList is empty.
 type NIDList struct {
 	nets []nidsOfNet
 }
@@ -27,7 +28,7 @@ type nidsOfNet struct {
 	net    Net
 	all    bool
 	masks  []netip.Prefix
-	ranges [][]RangeExpr // four of them each, or one
+	ranges [][]RangeExpr // each has four expressions, or one
 }
 
 var (
@@ -36,7 +37,7 @@ var (
 	errMaskWidth = errors.New("the width of a netmask is at least 1")
 )
 
-// ParseNIDList reads a list. Errors are *FieldError.
+// ParseNIDList parses a list. Any error is a *FieldError.
 func ParseNIDList(s string) (NIDList, error) {
 	var l NIDList
 	for item := range strings.SplitSeq(s, " ") {
@@ -53,7 +54,7 @@ func ParseNIDList(s string) (NIDList, error) {
 	return l, nil
 }
 
-// add adds one range of NIDs.
+// add adds one nidrange to the list.
 func (l *NIDList) add(item string) error {
 	address, name, ok := strings.Cut(item, "@")
 	if !ok {
@@ -101,7 +102,7 @@ func (o *nidsOfNet) add(address string) error {
 	return nil
 }
 
-// parseNetmask reads an address with the width of its net; IPv6 may be without.
+// parseNetmask parses an address with a prefix length, which IPv6 may omit.
 func parseNetmask(s string) (netip.Prefix, error) {
 	if !strings.Contains(s, "/") {
 		a, err := netip.ParseAddr(s)
@@ -117,7 +118,7 @@ func parseNetmask(s string) (netip.Prefix, error) {
 	return mask, err
 }
 
-// Match tells whether the NID is one of the list's.
+// Match reports whether nid is in the list.
 func (l NIDList) Match(nid NID) bool {
 	return slices.ContainsFunc(l.nets, func(o nidsOfNet) bool { return o.net == nid.Net() && o.match(nid) })
 }
@@ -126,7 +127,7 @@ func (o *nidsOfNet) match(nid NID) bool {
 	if o.all {
 		return true
 	}
-	inMask := func(m netip.Prefix) bool { return m.Contains(nid.IP()) } // never of another family
+	inMask := func(m netip.Prefix) bool { return m.Contains(nid.IP()) } // false if the address families differ
 	if o.net.Type().IPAddressed() && slices.ContainsFunc(o.masks, inMask) {
 		return true
 	}
@@ -145,8 +146,8 @@ func matchRanges(list []RangeExpr, v uint32) bool {
 	return true
 }
 
-// String is the list in its normal form, which ParseNIDList reads back: net by net,
-// netmasks before ranges, and nothing beside "*".
+// String returns the list in its normal form, which ParseNIDList reads. Nets come in order,
+// netmasks before ranges. A net that has "*" prints as "*" alone.
 func (l NIDList) String() string {
 	var items []string
 	for k := range l.nets {

@@ -64,7 +64,7 @@ func TestNIDListRefuses(t *testing.T) {
 	}
 }
 
-// The normal form of a list is read back as the same list.
+// The normal form of a list parses to the same list.
 //
 // lnet-wire 3.5 (4)
 func TestNIDListReadsBack(t *testing.T) {

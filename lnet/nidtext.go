@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// anyText is how the wildcard NID is written.
+// anyText is the text of the wildcard NID.
 const anyText = "<?>"
 
-// String is n as ParseNID reads it: "10.0.0.1@tcp", "2001:db8::10@tcp1",
-// "4660@kfi", "<?>" for the wildcard (lnet-wire 3.3). The zero NID is empty. A
-// NID of a net type without a name prints as a hexadecimal number, "1f@<17:0>",
-// and a large one whose address is no IP address as four of them.
+// String returns n as ParseNID reads it, such as "10.0.0.1@tcp", "2001:db8::10@tcp1" or
+// "4660@kfi", and "<?>" for the wildcard (lnet-wire 3.3). The zero NID is "". If the net
+// type has no name, the address prints as a hexadecimal number, "1f@<17:0>". A large
+// address that is not an IP address prints as four of them.
 func (n NID) String() string {
 	b, _ := n.AppendText(nil)
 	return string(b)
@@ -57,11 +57,11 @@ func (n NID) appendAddress(b []byte) []byte {
 	return strconv.AppendUint(b, uint64(n.Number()), 10)
 }
 
-// MarshalText is n as text, empty for the zero NID. It never fails.
+// MarshalText returns n as text, empty for the zero NID. It never fails.
 func (n NID) MarshalText() ([]byte, error) { return n.AppendText(nil) }
 
-// UnmarshalText is ParseNID, except that an empty text gives the zero NID. On
-// an error n keeps its value.
+// UnmarshalText parses text with ParseNID, except that an empty text gives the zero NID. On
+// an error n is unchanged.
 func (n *NID) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*n = NID{}
@@ -82,11 +82,10 @@ var (
 	errManyAt     = errors.New("more than one @")
 )
 
-// ParseNID reads ADDRESS[@NET], where the net is tcp when missing (lnet-wire
-// 3.2). The address is an IP address without brackets or zone, a number for
-// nets whose addresses are numbers, or anything at all for lo. "<?>" is the
-// wildcard; "*" is not. NIDs that only print (lnet-wire 3.3) are read too. Host
-// names are the caller's business.
+// ParseNID parses ADDRESS[@NET]. The default net is tcp (lnet-wire 3.2). The address is an
+// IP address without brackets or zone, or a number if the net's addresses are numbers. For
+// lo it may be any text. "<?>" is the wildcard; "*" is not. ParseNID also accepts the forms
+// of String that kernels only print (lnet-wire 3.3). It does not resolve host names.
 func ParseNID(s string) (NID, error) {
 	if s == anyText {
 		return AnyNID, nil
@@ -140,7 +139,7 @@ func parseNID(s string) (NID, error) {
 	return NIDFromNumber(net, v), nil
 }
 
-// parseWords reads a large NID whose address is no IP address: four hexadecimal
+// parseWords parses a large NID whose address is not an IP address: four hexadecimal
 // numbers joined by colons.
 func parseWords(net Net, address string) (NID, error) {
 	var a [16]byte
@@ -156,8 +155,8 @@ func parseWords(net Net, address string) (NID, error) {
 	return NIDFromIP(net, netip.AddrFrom16(a)), nil
 }
 
-// parseDottedQuad reads an IPv4 address: exactly four numbers, decimal even
-// with leading zeros.
+// parseDottedQuad parses an IPv4 address: exactly four numbers. They are decimal even if
+// they have leading zeros.
 func parseDottedQuad(s string) (uint32, bool) {
 	var v uint32
 	for i := range 4 {

@@ -10,7 +10,7 @@ import (
 // lnet-wire 3.2 (1)-(2), 3.3
 // lnetctl 12 (4)
 func TestParseNID(t *testing.T) {
-	// What is parsed, and how it prints.
+	// Text to parse, and how the result prints.
 	tests := map[string]string{
 		"192.168.1.10":          "192.168.1.10@tcp", // no net: tcp
 		"192.168.1.10@tcp0":     "192.168.1.10@tcp",
@@ -126,7 +126,7 @@ func TestLongTextIsShortInErrors(t *testing.T) {
 	}
 }
 
-// NIDs that no net type of ours has are shown, in hexadecimal (lnet-wire 3.3).
+// NIDs of unknown net types print in hexadecimal (lnet-wire 3.3).
 //
 // lnet-wire 3.3
 func TestUnknownNIDsPrint(t *testing.T) {

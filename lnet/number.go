@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// parseDecimal reads a text of decimal digits and nothing else, at most limit.
-// Leading zeros do not matter.
+// parseDecimal parses decimal digits, and returns false for anything else and for numbers
+// above limit. Leading zeros are allowed.
 func parseDecimal(s string, limit uint32) (uint32, bool) {
 	return parseBase(s, 10, limit)
 }
 
-// parseAddress reads a number as addresses of nets without IP have it:
-// decimal, or hexadecimal after 0x (lnet-wire 3.2).
+// parseAddress parses a number as in addresses of nets without IP: decimal, or hexadecimal
+// after 0x (lnet-wire 3.2).
 func parseAddress(s string, limit uint32) (uint32, bool) {
 	if hex, ok := cutHex(s); ok {
 		return parseBase(hex, 16, limit)
@@ -20,11 +20,11 @@ func parseAddress(s string, limit uint32) (uint32, bool) {
 	return parseDecimal(s, limit)
 }
 
-// parseHex reads a hexadecimal number without a prefix.
+// parseHex parses a hexadecimal number without a prefix.
 func parseHex(s string, limit uint32) (uint32, bool) { return parseBase(s, 16, limit) }
 
-// parseAutoBase reads a number as expressions have it: hexadecimal after 0x,
-// octal after 0, else decimal (lnet-wire 3.5).
+// parseAutoBase parses a number as in range expressions: hexadecimal after 0x, octal after
+// 0, otherwise decimal (lnet-wire 3.5).
 func parseAutoBase(s string, limit uint32) (uint32, bool) {
 	if hex, ok := cutHex(s); ok {
 		return parseBase(hex, 16, limit)
@@ -42,8 +42,8 @@ func cutHex(s string) (string, bool) {
 	return s, false
 }
 
-// parseBase reads digits of the base and nothing else: no sign, no blank, no
-// underscore.
+// parseBase parses digits of the given base only: no sign, blank or underscore. It returns
+// false if the number is above limit.
 func parseBase(s string, base int, limit uint32) (uint32, bool) {
 	if s == "" || s[0] == '+' || s[0] == '-' {
 		return 0, false

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Pattern says which nets or NIDs a rule is about (selection 6.7):
+// Pattern is a set of nets or NIDs that a selection rule applies to (selection 6.7):
 //
 //	pattern    = [ address "@" ] net
 //	net        = type | type number | type "*" | type "[" range { "," range } "]"
@@ -17,21 +17,21 @@ import (
 //	expr       = number | "*" | "[" range { "," range } "]"
 //	range      = lo | lo "-" hi | lo "-" hi "/" stride
 //
-// A net without a number has number 0. The zero Pattern is none at all.
+// A net without a number has number 0. The zero Pattern matches nothing.
 type Pattern struct {
 	typ     NetType
 	numbers RangeExpr
-	// address has the expressions of the four octets, or the only one; it is
-	// nil for a net.
+	// address holds the expressions of the four octets, or of the number. It is nil if the
+	// pattern is for nets.
 	address []RangeExpr
 }
 
-// PatternMax is the longest text of a pattern, in bytes.
+// PatternMax is the maximum length of a pattern, in bytes.
 const PatternMax = 4096
 
 const octets = 4
 
-// ParsePattern reads a pattern. Errors are *FieldError.
+// ParsePattern parses a pattern. Any error is a *FieldError.
 func ParsePattern(s string) (Pattern, error) {
 	p, err := parsePattern(s)
 	if err != nil {
@@ -106,8 +106,8 @@ func (p *Pattern) parseAddress(s string) error {
 	return nil
 }
 
-// parsePatternExpr reads an expression. Numbers are decimal here: what looks octal
-// means something else elsewhere, and is refused.
+// parsePatternExpr parses an expression with decimal numbers. It rejects leading zeros,
+// which mean octal elsewhere.
 func parsePatternExpr(s string, limit uint32) (RangeExpr, error) {
 	inNumber := false
 	for k := range len(s) {
@@ -123,16 +123,16 @@ func parsePatternExpr(s string, limit uint32) (RangeExpr, error) {
 	return ParseRangeExpr(s, limit)
 }
 
-// IsZero tells whether p is no pattern at all.
+// IsZero reports whether p is the zero Pattern.
 func (p Pattern) IsZero() bool { return p.typ == 0 }
 
-// HasAddress tells whether p is about NIDs; else it is about nets.
+// HasAddress reports whether p matches NIDs rather than nets.
 func (p Pattern) HasAddress() bool { return p.address != nil }
 
-// NetType is the type of the nets that p is about, 0 for the zero Pattern.
+// NetType returns the type of the nets that p matches, or 0 for the zero Pattern.
 func (p Pattern) NetType() NetType { return p.typ }
 
-// OneNet is the net that p is about if it is about one alone.
+// OneNet returns the net of p, and reports whether p matches exactly one net.
 func (p Pattern) OneNet() (_ Net, ok bool) {
 	if len(p.numbers) != 1 || p.numbers[0].Lo != p.numbers[0].Hi || p.numbers[0].Lo > math.MaxUint16 {
 		return 0, false
@@ -140,13 +140,13 @@ func (p Pattern) OneNet() (_ Net, ok bool) {
 	return MakeNet(p.typ, uint16(p.numbers[0].Lo)), true
 }
 
-// MatchNet tells whether p's net part covers a net.
+// MatchNet reports whether the net part of p matches n.
 func (p Pattern) MatchNet(n Net) bool {
 	return p.typ != 0 && n.Type() == p.typ && p.numbers.Match(uint32(n.Number()))
 }
 
-// MatchNID tells whether p covers a NID. Without an address it covers all NIDs
-// of its nets. Octets never match a large NID, unless they match all.
+// MatchNID reports whether p matches n. A pattern without an address matches all NIDs on
+// its nets. Octets match no large NID, unless every octet is a wildcard.
 func (p Pattern) MatchNID(n NID) bool {
 	switch {
 	case !p.MatchNet(n.Net()):
@@ -159,7 +159,7 @@ func (p Pattern) MatchNID(n NID) bool {
 	return matchRanges(p.address, n.Number())
 }
 
-// anyAddress tells whether every part of the address is a wildcard.
+// anyAddress reports whether every part of the address is a wildcard.
 func (p Pattern) anyAddress() bool {
 	limit := uint32(math.MaxUint32)
 	if p.typ.IPAddressed() {
@@ -173,15 +173,15 @@ func (p Pattern) anyAddress() bool {
 	return true
 }
 
-// Equal tells whether p and o are written alike but for blanks and the form of
-// wildcards: the same ranges in the same order (selection 6.3). Sets that are
-// equal but written in other ways differ.
+// Equal reports whether p and o have the same ranges in the same order (selection 6.3).
+// Blanks and the form of wildcards do not matter. Equal sets that are written differently
+// are not Equal.
 func (p Pattern) Equal(o Pattern) bool {
 	return p.typ == o.typ && slices.Equal(p.numbers, o.numbers) && slices.EqualFunc(p.address, o.address, slices.Equal[RangeExpr])
 }
 
-// String is the pattern in its normal form: a wildcard is the range that it
-// stands for, a net number 0 is left out. The zero Pattern is empty.
+// String returns the pattern in its normal form: a wildcard becomes its range, and net
+// number 0 is omitted. The zero Pattern is "".
 func (p Pattern) String() string {
 	if p.IsZero() {
 		return ""
@@ -203,11 +203,11 @@ func (p Pattern) String() string {
 	return b.String()
 }
 
-// MarshalText is the pattern in its normal form. It never fails.
+// MarshalText returns the pattern in its normal form. It never fails.
 func (p Pattern) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText is ParsePattern, except that an empty text gives the zero
-// Pattern. On an error p keeps its value.
+// UnmarshalText parses text with ParsePattern, except that an empty text gives the zero
+// Pattern. On an error p is unchanged.
 func (p *Pattern) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*p = Pattern{}

@@ -103,7 +103,7 @@ func TestPatternRefuses(t *testing.T) {
 	}
 }
 
-// A pattern of one net says so, with or without an address; others do not.
+// OneNet succeeds for a pattern of one net only, with or without an address.
 func TestPatternOfOneNet(t *testing.T) {
 	for text, want := range map[string]string{
 		"tcp": "tcp", "tcp7": "tcp7", "tcp[5-5]": "tcp5", "10.0.0.*@o2ib2": "o2ib2", "tcp65535": "tcp65535",

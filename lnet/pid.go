@@ -6,27 +6,26 @@ import (
 	"strings"
 )
 
-// PID tells processes of one node apart; on the wire it is compared with the
-// PIDs of match entries and otherwise ignored (lnet-wire 2.6).
+// PID identifies a process of a node. On the wire it is compared with the PIDs of match
+// entries and otherwise ignored (lnet-wire 2.6).
 type PID uint32
 
 const (
-	// PIDLustre is the PID of every kernel node, and ours.
+	// PIDLustre is the PID of every kernel node, and of lnetd.
 	PIDLustre PID = 12345
 	// PIDAny is the wildcard.
 	PIDAny PID = 0xffffffff
-	// PIDUserFlag is set by the receiver in the PID of a peer that connected
-	// from an unprivileged TCP port.
+	// PIDUserFlag is set by the receiver in the PID of a peer that connected from an
+	// unprivileged TCP port.
 	PIDUserFlag PID = 0x80000000
-	// PIDReserved are the bits that no process may use for itself.
+	// PIDReserved is the mask of the bits that no process may use in its PID.
 	PIDReserved PID = 0xf0000000
 )
 
-// pidAnyText is how PIDAny is written.
+// pidAnyText is the text of PIDAny.
 const pidAnyText = "LNET_PID_ANY"
 
-// String is the PID in decimal, "U7" for 7 with PIDUserFlag, or
-// "LNET_PID_ANY".
+// String returns the PID in decimal, "U7" for 7 with PIDUserFlag, or "LNET_PID_ANY".
 func (p PID) String() string {
 	switch {
 	case p == PIDAny:
@@ -37,19 +36,19 @@ func (p PID) String() string {
 	return strconv.FormatUint(uint64(p), 10)
 }
 
-// ProcessID is a process of a node.
+// ProcessID identifies a process by its node's NID and its PID.
 type ProcessID struct {
 	NID NID
 	PID PID
 }
 
-// String is "12345-10.0.0.1@tcp".
+// String returns text such as "12345-10.0.0.1@tcp".
 func (p ProcessID) String() string { return p.PID.String() + "-" + p.NID.String() }
 
-// MarshalText is p as text. It never fails.
+// MarshalText returns p as text. It never fails.
 func (p ProcessID) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText is ParseProcessID. On an error p keeps its value.
+// UnmarshalText parses text with ParseProcessID. On an error p is unchanged.
 func (p *ProcessID) UnmarshalText(text []byte) error {
 	v, err := ParseProcessID(string(text))
 	if err != nil {
@@ -61,8 +60,8 @@ func (p *ProcessID) UnmarshalText(text []byte) error {
 
 var errPID = errors.New("not LNET_PID_ANY or a decimal number of 32 bits")
 
-// ParseProcessID reads [PID-]NID, where the PID is PIDLustre when missing. It
-// takes what String writes and what ParseNID takes.
+// ParseProcessID parses [PID-]NID. The default PID is PIDLustre. It accepts the output of
+// String and everything that ParseNID accepts.
 func ParseProcessID(s string) (ProcessID, error) {
 	pid, text := PIDLustre, s
 	if before, after, found := cutPID(s); found {
@@ -79,8 +78,8 @@ func ParseProcessID(s string) (ProcessID, error) {
 	return ProcessID{NID: nid, PID: pid}, nil
 }
 
-// cutPID splits s at its first '-' unless that belongs to the NID: the
-// address of lo may be anything.
+// cutPID splits s at its first '-', unless that is part of the NID: an address on lo may be
+// any text.
 func cutPID(s string) (pid, nid string, found bool) {
 	pid, nid, found = strings.Cut(s, "-")
 	if !found || strings.Contains(pid, "@") {

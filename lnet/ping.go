@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Layout of a ping info (lnet-wire 7.2, 7.4). Numbers are in the sender's
-// byte order, which the magic tells; a large NID is never swapped.
+// Layout of a ping info (lnet-wire 7.2, 7.4). Numbers are in the sender's byte order, which
+// the magic determines. A large NID is never byte-swapped.
 //
 //	 0           4           8           12          16
 //	+-----------+-----------+-----------+-----------+
@@ -27,8 +27,8 @@ import (
 //	| nid4                  | 32 bytes              |  count times
 //	+-----------------------+-----------------------+
 //
-// ns_msg_size is 0, or with LARGE_ADDR the number of bytes up to the end of
-// the large entries; its lowest two bits are ignored.
+// ns_msg_size is 0. With LARGE_ADDR it is the number of bytes up to the end of the large
+// entries; its lowest two bits are ignored.
 const (
 	pingHeaderSize   = 16
 	pingSmallSize    = 16
@@ -38,25 +38,25 @@ const (
 	pingMetadataSize = nid4Size + metadataDataSize
 	metadataDataSize = 32
 
-	// PingBufferMin is the smallest buffer that discovery and recovery pings
-	// offer, and the first that pushes are received into, in bytes: room for
+	// PingBufferMin is the size in bytes of the smallest buffer that discovery and recovery
+	// pings offer, and of the first that pushes are received into. It has room for
 	// InterfacesMin small entries (lnet-wire 7.6).
 	PingBufferMin = pingHeaderSize + InterfacesMin*pingSmallSize
 )
 
-// PingInfo is what a node tells about itself: in the REPLY to a ping and in a
-// push (lnet-wire 7). The loopback entry is implied.
+// PingInfo is a node's description of itself, sent in the REPLY to a ping and in a push
+// (lnet-wire 7). The loopback entry is implied.
 type PingInfo struct {
-	// Features say what the node can do and what follows.
+	// Features are what the node supports, and which parts follow.
 	Features Features
 	// PID is PIDLustre.
 	PID PID
-	// Seq grows with every change of the list; only with FeatMultiRail.
+	// Seq increases with every change of the list. It is valid only with FeatMultiRail.
 	Seq uint32
-	// NIs are the node's interfaces: first those with 4-byte addresses, then
-	// those with 16, each in the order of its configuration.
+	// NIs are the node's interfaces: first those with 4-byte addresses, then those with
+	// 16-byte addresses, each group in the order of its configuration.
 	NIs []PingNI
-	// Metadata is what drivers say of some NIs; only efa has any.
+	// Metadata is data that drivers add for some NIs. Only efa has any.
 	Metadata []PingMetadata
 }
 
@@ -66,25 +66,25 @@ type PingNI struct {
 	Status NIStatus
 }
 
-// PingMetadata is what the driver of an NI adds to a PingInfo.
+// PingMetadata is the data that a driver adds for one NI.
 type PingMetadata struct {
 	// NID has a 4-byte address.
 	NID NID
-	// Data means something to drivers of its type.
+	// Data is opaque to all but drivers of the NID's type.
 	Data [metadataDataSize]byte
 }
 
-// listable tells whether n can be an interface of a node that others reach.
-// Other NIDs are neither written into a ping info nor taken from one: the
-// wildcard does not fit its layout, and 0@lo would make a peer of ourselves.
+// listable reports whether n can be an interface that other nodes reach. Other NIDs are
+// neither encoded in a ping info nor accepted from one: the wildcard does not fit the
+// layout, and 0@lo would make this node its own peer.
 func (n NID) listable() bool {
 	return !n.IsZero() && !n.IsAny() && n.Net().Type() != TypeLO
 }
 
-// inMetadata tells whether n can stand in the metadata.
+// inMetadata reports whether n can be in the metadata.
 func (n NID) inMetadata() bool { return n.listable() && !n.IsLarge() }
 
-// counts tells how many entries of each kind Append writes.
+// counts returns the number of entries of each kind that Append writes.
 func (p *PingInfo) counts() (small, large, metadata int) {
 	small = 1 // 0@lo
 	for i := range p.NIs {
@@ -104,7 +104,7 @@ func (p *PingInfo) counts() (small, large, metadata int) {
 	return small, large, metadata
 }
 
-// Size is the number of bytes that Append appends.
+// Size returns the number of bytes that Append appends.
 func (p *PingInfo) Size() int {
 	small, large, metadata := p.counts()
 	size := infoSize(small, large)
@@ -114,16 +114,15 @@ func (p *PingInfo) Size() int {
 	return size
 }
 
-// infoSize is the size without metadata.
+// infoSize returns the size without metadata, in bytes.
 func infoSize(small, large int) int {
 	return pingHeaderSize + small*pingSmallSize + large*pingLargeSize
 }
 
-// Append appends the info in that byte order. It sets FeatLargeAddr if there
-// are large NIDs and clears it if there are none, and sets FeatMetadata if
-// there is metadata; FeatPrimaryLarge is the caller's. An NI whose NID nobody
-// could reach (none, wildcard, loopback) and metadata of such or of a large
-// NID is left out.
+// Append appends the info in the given byte order. It sets FeatLargeAddr if there are large
+// NIDs and otherwise clears it, and sets FeatMetadata if there is metadata. The caller sets
+// FeatPrimaryLarge. Append omits NIs whose NID is zero, a wildcard or loopback, and
+// metadata whose NID is one of those or large.
 func (p *PingInfo) Append(b []byte, order binary.AppendByteOrder) []byte {
 	small, large, metadata := p.counts()
 	features, total := p.Features&^FeatLargeAddr, 0
@@ -171,9 +170,9 @@ func appendPingSmall(b []byte, order binary.AppendByteOrder, n NID, status, size
 	return order.AppendUint32(b, size)
 }
 
-// Primary is the NID that the node goes by: the first large one with
-// FeatPrimaryLarge, else the first with a 4-byte address. It reports false if
-// there is none; such an info tells nothing about a peer (lnet-wire 7.5).
+// Primary returns the node's primary NID: the first large one with FeatPrimaryLarge,
+// otherwise the first with a 4-byte address. It returns false if there is none; such an
+// info gives no information about a peer (lnet-wire 7.5).
 func (p *PingInfo) Primary() (NID, bool) {
 	if p.Features&FeatPrimaryLarge != 0 {
 		i := slices.IndexFunc(p.NIs, func(ni PingNI) bool { return ni.NID.IsLarge() })
@@ -193,17 +192,16 @@ var (
 	errPingNoEntry  = errors.New("not even 0@lo")
 )
 
-// DecodePingInfo reads a ping info in either byte order from the start of b,
-// and refuses what lnet-wire 7.7 says to refuse. maxNIs is
-// lnet_interfaces_max, the most entries there may be, 0@lo included.
+// DecodePingInfo decodes a ping info in either byte order from the start of b. It rejects
+// what lnet-wire 7.7 lists. maxNIs is lnet_interfaces_max, the maximum number of entries,
+// including 0@lo.
 //
-// An info that goes on after the end of b is a *TruncatedError: Need bytes
-// hold it all, and p is what could be read. Only metadata may be cut off
-// without an error. Any other error is a *MagicError or a *FieldError, and p
-// is zero.
+// If the info continues after the end of b, the error is a *TruncatedError with the total
+// size in Need, and p holds the entries that were complete. Truncated metadata is not an
+// error. Any other error is a *MagicError or a *FieldError, and p is zero.
 //
-// Entries that cannot be an interface of the sender are left out, as are
-// large ones of a size that no sender uses (lnet-wire 7.4).
+// Entries that cannot be an interface of the sender are skipped, as are large entries with
+// a size that no sender uses (lnet-wire 7.4).
 func DecodePingInfo(b []byte, maxNIs int) (p PingInfo, err error) {
 	if len(b) < pingHeaderSize {
 		return PingInfo{}, &TruncatedError{What: "ping info", Need: pingHeaderSize, Have: len(b)}
@@ -223,7 +221,7 @@ func DecodePingInfo(b []byte, maxNIs int) (p PingInfo, err error) {
 	case int64(nnis) > int64(maxNIs):
 		return PingInfo{}, pingError("pi_nnis", nnis, tooMany(maxNIs))
 	}
-	small := pingHeaderSize + int(nnis)*pingSmallSize // where small entries end
+	small := pingHeaderSize + int(nnis)*pingSmallSize // end of the small entries
 	if len(b) < pingHeaderSize+pingSmallSize {
 		return p, &TruncatedError{What: "ping info", Need: small, Have: len(b)}
 	}
@@ -251,8 +249,8 @@ func pingError(field string, value any, err error) error {
 
 func tooMany(maxNIs int) error { return fmt.Errorf("more than %d", maxNIs) }
 
-// decodeLoopback reads entry 0, which says where the large entries end; small
-// is where the small ones do.
+// decodeLoopback decodes entry 0 and returns the offset at which the large entries end.
+// small is the offset at which the small ones end.
 func (p *PingInfo) decodeLoopback(b []byte, order binary.ByteOrder, small, maxNIs int) (end int, err error) {
 	b = b[pingHeaderSize:]
 	nid4 := order.Uint64(b)
@@ -264,8 +262,8 @@ func (p *PingInfo) decodeLoopback(b []byte, order binary.ByteOrder, small, maxNI
 		return small, nil
 	}
 	size := order.Uint32(b[12:]) &^ 3
-	// A claim beyond what maxNIs interfaces can fill would make the caller
-	// ping again with a buffer of that size.
+	// A size beyond what maxNIs interfaces can fill would make the caller ping again with a
+	// buffer of that size.
 	limit := small + maxNIs*pingLargeSize
 	if int64(size) < int64(small) || int64(size) > int64(limit) {
 		return 0, pingError("ns_msg_size", size, fmt.Errorf("not within %d to %d bytes", small, limit))
@@ -273,8 +271,8 @@ func (p *PingInfo) decodeLoopback(b []byte, order binary.ByteOrder, small, maxNI
 	return int(size), nil
 }
 
-// decodeSmall reads the small entries that are complete in b, which starts
-// with the header and ends with them.
+// decodeSmall decodes the complete small entries in b, which holds the header and the small
+// entries.
 func (p *PingInfo) decodeSmall(b []byte, order binary.ByteOrder) {
 	b = b[pingHeaderSize+pingSmallSize:]
 	if len(b) < pingSmallSize {
@@ -292,7 +290,7 @@ func (p *PingInfo) addNI(nid4 uint64, status uint32) {
 	}
 }
 
-// decodeLarge reads the large entries that are complete in b.
+// decodeLarge decodes the complete large entries in b.
 func (p *PingInfo) decodeLarge(b []byte, order binary.ByteOrder) {
 	if len(b) < pingLargeMin {
 		return
@@ -311,7 +309,7 @@ func (p *PingInfo) decodeLarge(b []byte, order binary.ByteOrder) {
 		case n.IsLarge():
 			large = append(large, PingNI{NID: n, Status: NIStatus(status)})
 		default:
-			// Nobody writes a 4-byte address here, but it is one.
+			// No known sender puts a 4-byte address here, but it is valid.
 			p.NIs = append(p.NIs, PingNI{NID: n, Status: NIStatus(status)})
 		}
 		b = b[entry:]
@@ -319,8 +317,8 @@ func (p *PingInfo) decodeLarge(b []byte, order binary.ByteOrder) {
 	p.NIs = append(p.NIs, large...)
 }
 
-// decodeMetadata reads what is there of the metadata. Senders reserve far more
-// room than they use and receivers cut it off, so that neither is an error.
+// decodeMetadata decodes the metadata that is present. Senders reserve far more room than
+// they use, and receivers cut it off, so missing metadata is not an error.
 func (p *PingInfo) decodeMetadata(b []byte, order binary.ByteOrder) {
 	efa := func(ni PingNI) bool { return ni.NID.Net().Type() == TypeEFA && !ni.NID.IsLarge() }
 	if p.Features&FeatMetadata == 0 && !slices.ContainsFunc(p.NIs, efa) {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// Everything that lnet-wire 7.7 has refused, and claims beyond reason.
+// Everything that lnet-wire 7.7 rejects, and unreasonable sizes.
 //
 // discovery 4.2
 // lnet-wire 7.7
@@ -70,7 +70,7 @@ func TestDecodePingInfoEntryLimit(t *testing.T) {
 	}
 }
 
-// What a short buffer got is there, with the size to ask for.
+// A truncated ping info gives the entries that fit, and the size to ask for.
 func TestPingInfoTruncation(t *testing.T) {
 	for _, g := range goldenPings(t) {
 		b := unhex(t, g.dump)
@@ -89,7 +89,7 @@ func TestPingInfoTruncation(t *testing.T) {
 			case len(b) < 16:
 				want = 16
 			case len(b) < 32:
-				want = 16 + 16*int(binary.LittleEndian.Uint32(b[12:])) // large ones are not known yet
+				want = 16 + 16*int(binary.LittleEndian.Uint32(b[12:])) // large entries are not counted yet
 			}
 			if short.Need != want || short.Have != len(b) {
 				t.Errorf("%s: %d bytes: %+v, want %d needed", g.name, len(b), *short, want)
@@ -121,7 +121,7 @@ func TestTruncatedPingInfoHasWholeEntries(t *testing.T) {
 	}
 }
 
-// Metadata may be cut off anywhere (lnet-wire 7.4).
+// Metadata may be truncated anywhere (lnet-wire 7.4).
 //
 // lnet-wire 7.4 (2)
 func TestMetadataTruncation(t *testing.T) {
@@ -145,8 +145,7 @@ func TestMetadataSkipsBadNIDs(t *testing.T) {
 	}
 }
 
-// largeEntry is a large entry with that size byte, of the length that it
-// implies.
+// largeEntry returns a large entry with the given size byte and the length that it implies.
 func largeEntry(size int, nid NID) []byte {
 	b := nid.AppendLarge(le(uint32(StatusUp)))
 	b[4] = byte(size)
@@ -154,7 +153,7 @@ func largeEntry(size int, nid NID) []byte {
 	return b[:4+(8+size+3)&^3]
 }
 
-// Each size is stepped over by its own length; only real addresses are kept.
+// Each entry is skipped by its own length. Only valid addresses are kept.
 //
 // discovery 4.1
 // lnet-wire 7.4 (1)
@@ -183,7 +182,7 @@ func TestLargeEntrySizes(t *testing.T) {
 	}
 }
 
-// An entry beyond the end ends the list without an error.
+// An entry that crosses the end ends the list without an error.
 //
 // discovery 4.2
 func TestLargeEntryCrossesEnd(t *testing.T) {
@@ -200,7 +199,7 @@ func TestLargeEntryCrossesEnd(t *testing.T) {
 	}
 }
 
-// Bytes after the info, as in a buffer larger than it, mean nothing.
+// Bytes after the info, as in a larger buffer, are ignored.
 func TestPingInfoTrailingBytes(t *testing.T) {
 	for _, g := range goldenPings(t) {
 		b := append(unhex(t, g.dump), bytes.Repeat([]byte{0x55}, 100)...)
@@ -211,7 +210,7 @@ func TestPingInfoTrailingBytes(t *testing.T) {
 	}
 }
 
-// NIDs that would make a peer of nobody, or of ourselves, are left out.
+// NIDs that no node can have, and this node's own, are skipped.
 //
 // discovery 4.2
 // lnet-wire 2.3 (2), 7.4 (1)
@@ -244,7 +243,7 @@ func TestPingInfoBitFlips(t *testing.T) {
 	}
 }
 
-// A few bytes that claim much cost little.
+// A short message that claims many entries causes no large allocation.
 func TestDecodePingInfoBoundedAllocation(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"small entries":     le(MagicPing, 0x1e, 12345, InterfacesMax, 0, loWord, 1, 0),

@@ -122,7 +122,7 @@ func TestPingInfoGolden(t *testing.T) {
 	}
 }
 
-// Bytes of a big-endian sender: numbers swapped, large NIDs not.
+// Bytes of a big-endian sender: numbers are swapped, large NIDs are not.
 //
 // discovery 4.1
 // lnet-wire 1, 2.3 (1), 7.2
@@ -159,7 +159,7 @@ func TestPingInfoRoundTrip(t *testing.T) {
 	})
 }
 
-// Entries come small first, and what nobody can reach does not come at all.
+// Small entries come first, and unreachable NIDs are omitted.
 //
 // lnet-wire 7.5 (1)
 func TestPingInfoAppendSortsAndFilters(t *testing.T) {
@@ -193,7 +193,7 @@ func TestPingInfoFeatureFollowsList(t *testing.T) {
 	}
 }
 
-// le is a little-endian ping info from its words.
+// le returns a little-endian ping info made of the given words.
 func le(words ...uint32) []byte {
 	var b []byte
 	for _, w := range words {
@@ -204,7 +204,7 @@ func le(words ...uint32) []byte {
 
 const loWord = 0x00090000 // high half of the nid4 of 0@lo
 
-// An efa NID alone announces metadata, too.
+// An efa NID announces metadata even without FeatMetadata.
 //
 // discovery 4.1
 // sanity-lnet 11 (270)

@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// A range expression is a set of numbers (lnet-wire 3.5, lnetctl 12.1), the
-// part from which NID lists, ip2nets patterns and CPT lists are made:
+// A range expression is a set of numbers (lnet-wire 3.5, lnetctl 12.1). NID lists, ip2nets
+// patterns and CPT lists are built from range expressions:
 //
 //	numrange = number | "*" | "[" rexpr { "," rexpr } "]"
 //	rexpr    = number | "*" | number "-" number [ "/" stride ]
 //
-// A number is hexadecimal after 0x, octal after 0, else decimal.
+// A number is hexadecimal after 0x, octal after 0, otherwise decimal.
 
-// blanks may stand around the elements of most texts.
+// blanks may surround the elements of most texts.
 const blanks = " \t\v\r\n"
 
-// Range is the numbers Lo, Lo+Stride, Lo+2*Stride and so on up to Hi. A Stride
-// of 0 counts as 1.
+// Range is the set of numbers Lo, Lo+Stride, Lo+2*Stride and so on up to Hi. A Stride of 0
+// is the same as 1.
 type Range struct {
 	Lo, Hi, Stride uint32
 }
 
-// Match tells whether v is one of the numbers.
+// Match reports whether v is in the range.
 func (r Range) Match(v uint32) bool {
 	return v >= r.Lo && v <= r.Hi && (v-r.Lo)%max(r.Stride, 1) == 0
 }
 
-// String is "7", "1-9" or "1-9/2".
+// String returns text such as "7", "1-9" or "1-9/2".
 func (r Range) String() string { return string(r.append(nil)) }
 
 func (r Range) append(b []byte) []byte {
@@ -48,12 +48,12 @@ func (r Range) append(b []byte) []byte {
 	return b
 }
 
-// RangeExpr is a range expression: the numbers of any of its ranges, which keep
-// the order of the text. The nil expression has no numbers.
+// RangeExpr is a range expression: the union of its ranges, which keep the order of the
+// text. A nil RangeExpr is empty.
 type RangeExpr []Range
 
-// ParseRangeExpr reads a single number, "*", or a list in brackets. No number
-// may exceed limit; "*" is 0 to limit.
+// ParseRangeExpr parses a single number, "*", or a list in brackets. No number may exceed
+// limit; "*" is 0 to limit.
 func ParseRangeExpr(s string, limit uint32) (RangeExpr, error) {
 	e, err := parseRangeExpr(s, limit)
 	if err != nil {
@@ -87,7 +87,7 @@ var (
 	errNoStride   = errors.New("stride is 0")
 )
 
-// parseRanges reads what stands between the brackets.
+// parseRanges parses the text between the brackets.
 func parseRanges(list string, limit uint32) (RangeExpr, error) {
 	e := make(RangeExpr, 0, strings.Count(list, ",")+1)
 	for item := range strings.SplitSeq(list, ",") {
@@ -127,7 +127,7 @@ func parseRange(s string, limit uint32) (Range, error) {
 	case lo > hi:
 		return Range{}, errWrongOrder
 	case stride == 0:
-		// Kernels take it, and divide by it when they match.
+		// Kernels accept a stride of 0 and then divide by it when they match.
 		return Range{}, errNoStride
 	case lo == hi:
 		stride = 1
@@ -144,13 +144,13 @@ func parseRangeNumber(s string, limit uint32) (uint32, error) {
 	return v, nil
 }
 
-// Match tells whether v is one of the numbers.
+// Match reports whether v is in one of the ranges.
 func (e RangeExpr) Match(v uint32) bool {
 	return slices.ContainsFunc(e, func(r Range) bool { return r.Match(v) })
 }
 
-// String is the expression in canonical form: "7", "[1-9/2]", "[0,5,7]". A "*"
-// becomes the range that it stands for.
+// String returns the expression in canonical form, such as "7", "[1-9/2]" or "[0,5,7]". A
+// "*" prints as its range.
 func (e RangeExpr) String() string { return string(e.append(nil)) }
 
 func (e RangeExpr) append(b []byte) []byte {
@@ -160,7 +160,7 @@ func (e RangeExpr) append(b []byte) []byte {
 	return e.appendList(b)
 }
 
-// appendList is append with brackets even around a single number.
+// appendList is like append, but with brackets even around a single number.
 func (e RangeExpr) appendList(b []byte) []byte {
 	b = append(b, '[')
 	for i, r := range e {
@@ -172,9 +172,10 @@ func (e RangeExpr) appendList(b []byte) []byte {
 	return append(b, ']')
 }
 
-// Below lists the numbers of e that are less than n, each once and in order: the
-// CPTs of a list, of n that the machine has. A number that is not less is an
-// error, unless it is from a "*" that had no limit when it was parsed.
+// Below returns the numbers of e that are less than n, sorted and without duplicates. It is
+// for CPT lists, where n is the number of CPTs of the machine. A number that is n or more
+// is an error, unless its range ends at the largest 32-bit number, as that of a "*" parsed
+// without a limit does.
 func (e RangeExpr) Below(n int) ([]int, error) {
 	for _, r := range e {
 		open := r.Hi == math.MaxUint32

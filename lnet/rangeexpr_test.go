@@ -96,7 +96,7 @@ func TestParseRangeExprRefuses(t *testing.T) {
 	}
 }
 
-// Kernels divide by a stride of 0; a Range made by hand must not either.
+// Kernels divide by a stride of 0. A Range made by hand must not.
 //
 // lnet-wire 3.5 (2), 12 (1)
 func TestRangeStrideZero(t *testing.T) {

@@ -8,45 +8,45 @@ import (
 	"strings"
 )
 
-// RouteEntry is one entry of the "routes" string: nets that are reached through
-// gateways (lnet-wire 3.8, lnetctl 13.2).
+// RouteEntry is one entry of the "routes" string: nets that are reached through gateways
+// (lnet-wire 3.8, lnetctl 13.2).
 //
 //	routes  = entry { ";" entry }                      or one entry per line; # comments
 //	entry   = net [ hops ] gateway { gateway }         separated by blanks
 //	gateway = nid [ ":" priority ]
 //
-// "tcp[1-3] 2 10.0.0.[1,2]@tcp:1". Nets and NIDs may have groups in brackets
-// that stand for several texts: "[" item { "," item } "]", where an item is
-// any text, or lo "-" hi [ "/" stride ] for numbers.
+// For example: "tcp[1-3] 2 10.0.0.[1,2]@tcp:1". Nets and NIDs may contain groups in
+// brackets that stand for several texts: "[" item { "," item } "]". An item is any text, or
+// lo "-" hi [ "/" stride ] for numbers.
 type RouteEntry struct {
 	// Net is the remote net as written, with its groups.
 	Net string
-	// Hops is 1 to 255, or 0 if none are given.
+	// Hops is 1 to 255, or 0 if the entry has no hop count.
 	Hops uint8
-	// Gateways are at least one.
+	// Gateways holds at least one gateway.
 	Gateways []GatewaySpec
 }
 
 // GatewaySpec is one gateway of a RouteEntry.
 type GatewaySpec struct {
-	// NID is as written, with its groups.
+	// NID is the gateway's NID as written, with its groups.
 	NID string
-	// Priority of the route; 0 is the best, and what is meant by none.
+	// Priority of the route. The default, 0, is the best.
 	Priority uint32
 }
 
-// Route is one way to a remote net.
+// Route is a route to a remote net.
 type Route struct {
 	Net     Net
 	Gateway NID
-	// Hops is 1 to 255, or 0 if it is not known.
+	// Hops is 1 to 255, or 0 if it is unknown.
 	Hops uint8
 	// Priority of the route; 0 is the best.
 	Priority uint32
 }
 
-// maxRoutes is how many routes a "routes" string may stand for; a few brackets
-// stand for any number of them.
+// maxRoutes is the maximum number of routes that a "routes" string may expand to. A few
+// brackets can expand to any number.
 const maxRoutes = 1 << 16
 
 var (
@@ -59,9 +59,9 @@ var (
 	errEmptyInList = errors.New("empty item in brackets")
 )
 
-// ParseRoutes lists the routes of a "routes" string, all nets of an entry with
-// all its gateways. A gateway that is an NID of this very node means that the
-// node routes, which is for the caller to find out.
+// ParseRoutes returns the routes of a "routes" string: each net of an entry through each of
+// its gateways. If a gateway is one of the caller's own NIDs, the node is meant to be a
+// router; the caller must check for that.
 func ParseRoutes(s string) ([]Route, error) {
 	entries, err := ParseRouteEntries(s)
 	if err != nil {
@@ -81,8 +81,8 @@ func ParseRoutes(s string) ([]Route, error) {
 	return routes, nil
 }
 
-// ParseRouteEntries reads a "routes" string but leaves shorthand alone, which
-// RouteEntry.Routes resolves and checks.
+// ParseRouteEntries parses a "routes" string without expanding its groups.
+// RouteEntry.Routes expands and checks them.
 func ParseRouteEntries(s string) ([]RouteEntry, error) {
 	var entries []RouteEntry
 	for text := range moduleEntries(s) {
@@ -123,13 +123,13 @@ func parseRouteEntry(text string) (RouteEntry, error) {
 	return e, nil
 }
 
-// parseGateway splits the priority off. A colon behind the net is that of the
-// priority; without a net, one of several colons belongs to an IPv6 address.
+// parseGateway splits off the priority. A colon after the net precedes the priority.
+// Without a net, one of several colons belongs to an IPv6 address.
 func parseGateway(s string) (GatewaySpec, error) {
 	g := GatewaySpec{NID: s}
 	at := strings.LastIndexByte(s, '@')
 	net := at + 1
-	if end := strings.IndexByte(s, '>'); at >= 0 && end > at { // of a net such as "<17:3>"
+	if end := strings.IndexByte(s, '>'); at >= 0 && end > at { // a net such as "<17:3>"
 		net = end + 1
 	}
 	colon := strings.IndexByte(s[net:], ':')
@@ -147,10 +147,10 @@ func parseGateway(s string) (GatewaySpec, error) {
 	return g, nil
 }
 
-// isDigits tells what can only be a number of hops.
+// isDigits reports whether s consists of digits, so that it can only be a hop count.
 func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// String is the entry as ParseRouteEntries reads it.
+// String returns the entry as ParseRouteEntries reads it.
 func (e *RouteEntry) String() string {
 	b := []byte(e.Net)
 	if e.Hops > 0 {
@@ -168,8 +168,7 @@ func (e *RouteEntry) String() string {
 	return string(b)
 }
 
-// Routes lists the routes that the entry stands for, by net and then by
-// gateway.
+// Routes returns the routes that the entry expands to, ordered by net and then by gateway.
 func (e *RouteEntry) Routes() ([]Route, error) {
 	routes, err := e.routes()
 	if err != nil {
@@ -213,7 +212,7 @@ func (e *RouteEntry) routes() ([]Route, error) {
 	return routes, nil
 }
 
-// routesError puts the right word for what is too many.
+// routesError replaces ErrTooMany by an error that names routes.
 func routesError(err error) error {
 	if errors.Is(err, ErrTooMany) {
 		return errManyRoutes
@@ -234,8 +233,8 @@ func parseGatewayNID(text string) (NID, error) {
 	return nid, nil
 }
 
-// textGroup is the groupParser of routes: an item that is no range of numbers
-// stands for itself.
+// textGroup is the groupParser for routes. An item that is not a range of numbers stands
+// for itself.
 func textGroup(_, group string, limit int) (alternatives, error) {
 	var all alternatives
 	for item := range strings.SplitSeq(group, ",") {
@@ -263,7 +262,7 @@ func textGroup(_, group string, limit int) (alternatives, error) {
 	return all, nil
 }
 
-// isProgression tells numbers with a dash from other texts.
+// isProgression reports whether s is a range of numbers.
 func isProgression(s string) bool {
 	return strings.Contains(s, "-") && strings.Trim(s, "0123456789-/") == ""
 }

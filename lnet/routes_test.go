@@ -32,7 +32,7 @@ func TestParseRoutes(t *testing.T) {
 				"tcp2 0 10.0.0.2@tcp:1", "tcp3 0 10.0.0.1@tcp:1", "tcp3 0 10.0.0.2@tcp:1",
 			},
 		},
-		// A priority holds for its own gateway alone.
+		// A priority applies to its own gateway only.
 		{
 			"tcp1 2 10.0.0.1@tcp:3 10.0.0.2@tcp 10.0.0.3@tcp:4",
 			[]string{"tcp1 2 10.0.0.1@tcp:3", "tcp1 2 10.0.0.2@tcp:0", "tcp1 2 10.0.0.3@tcp:4"},
@@ -133,7 +133,7 @@ func TestParseRoutesLimitsTheSum(t *testing.T) {
 	}
 }
 
-// Entries keep what was written, for tools that only pass it on.
+// Entries keep the text as written, for tools that only pass it on.
 func TestParseRouteEntries(t *testing.T) {
 	got, err := ParseRouteEntries("tcp7 8 10.3.3.[6-12]@tcp:20; o2ib[1-3] 10.0.0.1 10.0.0.2:0")
 	want := []RouteEntry{
