@@ -1,27 +1,27 @@
 package portals
 
-// Cause says why the table gave a message up.
+// Cause is the reason why the table dropped a message.
 type Cause uint8
 
 const (
-	// CauseNone: it was not given up.
+	// CauseNone means that the message was not dropped.
 	CauseNone Cause = iota
-	// CauseNoPortal: there is no such portal.
+	// CauseNoPortal means that the portal does not exist.
 	CauseNoPortal
-	// CauseNoMatch: no entry takes the request.
+	// CauseNoMatch means that no entry matches the request.
 	CauseNoMatch
-	// CauseTooLong: it is longer than what the MD has room for.
+	// CauseTooLong means that the message is longer than the room in the MD.
 	CauseTooLong
-	// CauseBehind: the MD's handler is too far behind (see Handler).
+	// CauseBehind means that too many events wait for the MD's handler (see Handler).
 	CauseBehind
-	// CauseFull: too many PUTs wait on the portal already (see SetLazy).
+	// CauseFull means that too many PUTs already wait on the portal (see SetLazy).
 	CauseFull
-	// CauseNoMD: an ACK or a REPLY names no MD, or one that is unlinked.
+	// CauseNoMD means that an ACK or REPLY names an unknown or unlinked MD.
 	CauseNoMD
-	// CauseUsedUp: the MD that it names has no operations left.
+	// CauseUsedUp means that the named MD has no operations left.
 	CauseUsedUp
-	// CauseUnasked: the MD that it names asked for no such answer.
+	// CauseUnasked means that no request from the named MD asked for such a response.
 	CauseUnasked
-	// CauseClosed: the table is closed, or who brought the request is going.
+	// CauseClosed means that the table is closed, or that Operation.Gone was set.
 	CauseClosed
 )

@@ -2,9 +2,10 @@ package portals
 
 import "fmt"
 
-// Claim is match bits of a portal that somebody has to himself. Table.Claim makes it.
-// Entries that take some of them are attached under it (Entry.Claim) or not at all. It
-// costs messages nothing, and an Attach without it a look at each claim on the portal.
+// Claim is a set of match bits on one portal that are reserved for its holder. Table.Claim
+// creates one. An entry that matches some of these bits must be attached under the claim
+// (Entry.Claim). Claims cost messages nothing. An Attach without a claim checks every claim
+// of the portal.
 type Claim struct {
 	portal       *portal
 	number       uint32
@@ -12,28 +13,29 @@ type Claim struct {
 
 	// Guarded by portal.mu.
 	held    bool
-	entries int // under it that can still take a request
+	entries int // entries under the claim that can still match
 }
 
-// Portal is the number of the portal.
+// Portal returns the number of the portal.
 func (c *Claim) Portal() uint32 { return c.number }
 
-// meets tells whether there are match bits that both c and an entry, or another claim,
-// take.
+// meets reports whether some match bits belong both to c and to an entry or claim with bits
+// and ignore.
 func (c *Claim) meets(bits, ignore uint64) bool { return meet(c.bits, c.ignore, bits, ignore) }
 
 func meet(a, ignoreA, b, ignoreB uint64) bool { return (a^b)&^(ignoreA|ignoreB) == 0 }
 
-// covers tells whether c has all match bits that e takes.
+// covers reports whether c includes all match bits that e matches.
 func (c *Claim) covers(e *Entry) bool {
 	return e.IgnoreBits&^c.ignore == 0 && c.meets(e.MatchBits, 0)
 }
 
-// Claim gives the caller the match bits that equal bits but where ignore has ones, on
-// one portal, until Release. As an entry would it makes the portal one of wildcards.
-// ErrTaken: an entry there takes some of them, somebody has claimed some, or the portal
-// is lazy, so that messages for entries that have gone would wait; ErrPortalClass;
-// ErrInvalid: there is no such portal; ErrClosed.
+// Claim reserves, on one portal, all match bits that equal bits outside the ones of ignore.
+// The reservation lasts until Release. Like an entry with wildcards, it makes the portal a
+// wildcard portal. Claim returns ErrTaken if an entry or another claim has some of the
+// bits, or if the portal is lazy, because messages for a removed entry would be delayed
+// there. It returns ErrPortalClass if the portal has unique entries, ErrInvalid if there is
+// no such portal, and ErrClosed if the table is closed.
 func (t *Table) Claim(portal uint32, bits, ignore uint64) (*Claim, error) {
 	c, err := t.claimBits(portal, bits, ignore)
 	if err != nil {
@@ -71,8 +73,8 @@ func (t *Table) claimBits(portal uint32, bits, ignore uint64) (*Claim, error) {
 	return c, nil
 }
 
-// Release gives the match bits back, and tells whether c had them still. Entries that
-// were attached under it go on, as if they had been attached without.
+// Release ends the claim, and reports whether it was still held. Entries that were attached
+// under it remain, as if they had been attached without a claim.
 func (c *Claim) Release() bool {
 	p := c.portal
 	p.mu.Lock()
@@ -93,7 +95,8 @@ func (c *Claim) Release() bool {
 	return true
 }
 
-// permits is nil unless somebody has claimed what e would take. p.mu is held.
+// permits returns an error if a claim that e is not under has match bits of e. p.mu is
+// held.
 func (p *portal) permits(e *Entry) error {
 	if c := e.Claim; c != nil {
 		if c.portal != p || !c.held || !c.covers(e) {
@@ -109,8 +112,8 @@ func (p *portal) permits(e *Entry) error {
 	return nil
 }
 
-// enter gives d, attached as e says, a place among those that can take a request, and
-// leave takes it from there. p.mu is held.
+// enter adds d, attached with e, to the index of entries that can still match. leave
+// removes it from the index. p.mu is held.
 func (p *portal) enter(d *md, e *Entry) {
 	d.claim = e.Claim
 	if p.index.add(d, e); d.place.shape != nil {
@@ -133,7 +136,7 @@ func (p *portal) count(d *md, n int) {
 	}
 }
 
-// meets tells whether an entry takes some of the match bits.
+// meets reports whether an entry in x matches some of the match bits.
 func (x *index) meets(bits, ignore uint64) bool {
 	for _, g := range [...]*group{&x.ignoring, &x.exact} {
 		for s := g.shapes; s != nil; s = s.next {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	low  = 1<<52 - 1 // what a TM's claim ignores
+	low  = 1<<52 - 1 // the bits that a TM's claim ignores
 	tmid = 7 << 52
 )
 
@@ -25,7 +25,7 @@ func claim(t testing.TB, table *portals.Table, bits, ignore uint64) *portals.Cla
 	return c
 }
 
-// sinkMD is an MD that takes PUTs.
+// sinkMD returns an MD that accepts PUTs.
 func sinkMD() portals.MD {
 	return portals.MD{Bytes: make([]byte, 8), Threshold: portals.Unlimited, Options: portals.OpPut}
 }
@@ -35,11 +35,11 @@ func tryAttach(table *portals.Table, e portals.Entry, d portals.MD) error {
 	return err
 }
 
-// Match bits that somebody has claimed are his: no entry takes one of them but under the
-// claim, and no other claim.
+// Claimed match bits are reserved: no entry outside the claim and no other claim can have
+// one of them.
 func TestClaimKeepsOthersOut(t *testing.T) {
 	table := newTable()
-	c := claim(t, table, tmid|5, low) // the 5 is ignored
+	c := claim(t, table, tmid|5, low) // the claim ignores the 5
 	for _, e := range []portals.Entry{
 		{MatchBits: tmid},
 		{MatchBits: tmid | 12345},
@@ -69,7 +69,7 @@ func TestClaimKeepsOthersOut(t *testing.T) {
 	}
 }
 
-// What is not within a claim is not attached under it.
+// An entry with bits outside its claim is rejected.
 func TestEntryOutsideItsClaim(t *testing.T) {
 	table := newTable()
 	c := claim(t, table, tmid, low)
@@ -89,7 +89,7 @@ func TestEntryOutsideItsClaim(t *testing.T) {
 	}
 }
 
-// A claim of what an entry takes fails, as long as that can take something.
+// A claim of bits that an entry matches fails until the entry is used up.
 func TestClaimOfWhatIsInUse(t *testing.T) {
 	table := newTable()
 	taken := func(want bool) {
@@ -117,7 +117,7 @@ func TestClaimOfWhatIsInUse(t *testing.T) {
 	}
 	taken(false)
 
-	// What was attached under a claim that is gone is like any other.
+	// Entries under a released claim are like any others.
 	c := claim(t, table, tmid, low)
 	left := attach(t, table, portals.Entry{Portal: 1, MatchBits: tmid, Claim: c}, sinkMD())
 	c.Release()
@@ -128,8 +128,8 @@ func TestClaimOfWhatIsInUse(t *testing.T) {
 	taken(false)
 }
 
-// However many entries there are, and wherever their table is about to move them, a claim
-// of one of them fails.
+// A claim of bits in use fails, however many entries there are, and even while their hash
+// table is being resized.
 func TestClaimAmongManyEntries(t *testing.T) {
 	table := newTable()
 	for n := range uint64(200) {
@@ -142,8 +142,8 @@ func TestClaimAmongManyEntries(t *testing.T) {
 	}
 }
 
-// Portals of unique entries and lazy ones, and those that there are not, cannot be claimed;
-// what was claimed once is a portal of wildcards.
+// Unique, lazy and nonexistent portals cannot be claimed. A portal with a claim becomes a
+// wildcard portal.
 func TestWhatCannotBeClaimed(t *testing.T) {
 	table := newTable()
 	attach(t, table, portals.Entry{Portal: 1, Match: here}, sinkMD())
@@ -175,15 +175,15 @@ func TestWhatCannotBeClaimed(t *testing.T) {
 	c.Release()
 }
 
-// Claims, entries under and beside them, requests that use entries up, and releases, in
-// any order: a naive list says what must succeed.
+// Claims, entries with and without claims, requests that use entries up, and releases, in
+// random order. A simple list predicts which of them succeed.
 func TestClaimsAndEntries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := newTable()
 		type user struct {
 			bits, ignore uint64
 			claim        *portals.Claim // of the entry, or the claim itself
-			handle       lnet.Handle    // of an entry
+			handle       lnet.Handle    // of the entry
 		}
 		var claims, entries []user
 		meets := func(u user, bits, ignore uint64) bool { return (u.bits^bits)&^(u.ignore|ignore) == 0 }
@@ -238,8 +238,8 @@ func TestClaimsAndEntries(t *testing.T) {
 	})
 }
 
-// BenchmarkMatchAmongClaims shows that a message costs the same however many claims and
-// entries under them there are.
+// BenchmarkMatchAmongClaims shows that claims and entries under them add no cost to a
+// message.
 func BenchmarkMatchAmongClaims(b *testing.B) {
 	for _, n := range []uint64{1, 4095} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

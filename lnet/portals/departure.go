@@ -6,11 +6,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Departure is how a request left this node: by which NI, to which NID of its target,
-// and when, as a number that grows with each life that a target is known to have
-// ended. Who learns that a life has ended knows by it which requests that life had
-// taken, and never will answer. The zero value says nothing: the request went
-// through a router, for example, and may be answered whatever becomes of that.
+// Departure describes how a request left this node: its source NI, the NID of its target,
+// and the epoch. The epoch increases whenever an incarnation of a target is known to have
+// ended. It identifies the requests that were sent to that incarnation and will never be
+// answered. The zero value means unknown: for example, a request that went through a router
+// may be answered even if the router restarts.
 type Departure struct {
 	From, To lnet.NID
 	Epoch    uint64
@@ -19,9 +19,9 @@ type Departure struct {
 // anyDeadline is later than every deadline.
 const anyDeadline = 1<<63 - 1
 
-// depart notes how a request left that asks for a response. Where requests are
-// outstanding that left otherwise, or earlier ones that nothing is known of, only
-// what they have in common counts. d.mu is held.
+// depart records how a request that asks for a response left. If other requests are
+// outstanding that left differently, or whose departure is unknown, d.departure becomes the
+// zero value. d.mu is held.
 func (d *md) depart(w Departure) {
 	switch {
 	case !d.departed:
@@ -33,8 +33,8 @@ func (d *md) depart(w Departure) {
 	}
 }
 
-// took says that every request outstanding had left as one of lives says, before
-// it ended. d.mu is held.
+// took reports whether all outstanding requests left as one of lives describes, before its
+// epoch. d.mu is held.
 func (d *md) took(lives []Departure) bool {
 	if d.deadline.Load() == 0 || d.refs > 0 || !d.departed {
 		return false
@@ -47,16 +47,17 @@ func (d *md) took(lives []Departure) bool {
 	return false
 }
 
-// AppendUnanswered appends the watched requests that nobody will answer, since a
-// life has ended that took them: those that left by From, to To, before Epoch. A
-// zero NID stands for nobody. The caller then calls UnlinkUnanswered. MDs of which
-// something is under way are not among them, nor are those that ask several.
+// AppendUnanswered appends the tracked requests that will not be answered because their
+// target's incarnation has ended: those that left from From, to To, before Epoch, for one
+// of lives. The zero NID matches nothing. MDs with an operation under way, and MDs with
+// several requests outstanding in different ways, are not included. The caller then calls
+// UnlinkUnanswered.
 func (t *Table) AppendUnanswered(dst []Overdue, lives []Departure) []Overdue {
 	return t.appendWatched(dst, anyDeadline, func(d *md) bool { return d.took(lives) })
 }
 
-// UnlinkUnanswered is Unlink for what AppendUnanswered found, if it still holds:
-// the UNLINK event says why. The error is ErrNotFound if it does not.
+// UnlinkUnanswered is like Unlink for a request from AppendUnanswered. The UNLINK event has
+// the error why. It returns ErrNotFound if the request may be answered after all.
 func (t *Table) UnlinkUnanswered(h lnet.Handle, lives []Departure, why error) error {
 	d := t.hold(h)
 	if d == nil {

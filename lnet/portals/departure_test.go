@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Which requests are ended when a life is over: those that have left as it says,
-// before it ended, while no other that is outstanding may be answered.
+// When an incarnation ends, the requests that were sent to it before its end are unlinked,
+// unless another request of their MD is outstanding that may be answered.
 func TestUnansweredRequests(t *testing.T) {
 	from, to, other := lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), 1), lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), 2),
 		lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), 3)

@@ -1,13 +1,13 @@
-// Package portals is matching: a node's 64 portals with their entries, memory
-// descriptors (MDs), handles and events (lnet-core 2 to 4, and what 5 and 6
-// say of MDs).
+// Package portals implements matching for one node: its 64 portals with match entries,
+// memory descriptors (MDs), handles and events (lnet-core 2 to 4, and the parts of 5 and 6
+// about MDs).
 //
-// The engine of node calls it, from any goroutine: Match for a request that
-// has arrived, Begin for one that is made, TakeReply and TakeAck for answers,
-// and Finish when a message is through, which calls the MD's handler. It
-// starts no goroutine (Config.Spawn lends it the owner's), has no clock and no
-// I/O, and copies no payload; it says which memory a message belongs into.
+// Package node calls a Table from any goroutine. Match handles a request that has arrived,
+// Begin starts a request from this node, and TakeReply and TakeAck handle responses. Finish
+// ends an operation when its message is complete, and calls the MD's handler. The package
+// determines the memory for each message, but copies no payload. It does no I/O, has no
+// clock and starts no goroutine; Config.Spawn provides the owner's.
 //
-// Locks are taken in this order: portal.mu, md.mu, handleShard.mu. None is held
-// while a handler runs, and handlers may call every method.
+// The lock order is portal.mu, md.mu, handleShard.mu. None is held while a handler runs,
+// and handlers may call every method.
 package portals

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// put matches and finishes a PUT that says n.
+// put matches and finishes a PUT whose hdr_data is n.
 func put(t *testing.T, table *portals.Table, n int) {
 	o := arrived(portals.EventPut, 0, 0)
 	o.Event.HdrData = uint64(n)
@@ -22,7 +22,7 @@ func put(t *testing.T, table *portals.Table, n int) {
 	table.Finish(o, nil)
 }
 
-// upTo is 0, 1 and so on, n numbers.
+// upTo returns the numbers 0 to n-1.
 func upTo(n int) []int {
 	list := make([]int, n)
 	for i := range list {
@@ -31,7 +31,7 @@ func upTo(n int) []int {
 	return list
 }
 
-// Strangers cannot make more events than 16384 wait for a slow handler.
+// Peers cannot queue more than 16384 events for a slow handler.
 func TestWaitingEventsAreBounded(t *testing.T) {
 	const most = 16384
 	table := newTable()
@@ -58,7 +58,7 @@ func TestWaitingEventsAreBounded(t *testing.T) {
 	if count != most+2 {
 		t.Errorf("%d events, want %d", count, most+2)
 	}
-	put(t, table, 0) // it has caught up
+	put(t, table, 0) // the handler has caught up
 	if count != most+3 {
 		t.Errorf("%d events, want %d", count, most+3)
 	}
@@ -70,7 +70,7 @@ func TestWaitingEventsAreBounded(t *testing.T) {
 	table.Finish(o, nil)
 }
 
-// What the program asked for comes, however many events wait.
+// Events of the program's own requests are delivered, however many are queued.
 func TestAnswersAreNotBounded(t *testing.T) {
 	const rounds = 6000 // of four events each
 	table := newTable()
@@ -91,8 +91,8 @@ func TestAnswersAreNotBounded(t *testing.T) {
 	}
 }
 
-// Who delivers an event delivers 64 that others left, and hands the rest over;
-// so does the next one. Events stay in order, the last one last.
+// A goroutine that delivers an event delivers 64 queued events and hands the rest over. The
+// next goroutine does the same. Events stay in order, and the last one comes last.
 func TestDrainingIsHandedOver(t *testing.T) {
 	// lnet-core 3.3 (1)-(2), 2.2 unlink (6)
 	var runs []func()
@@ -136,7 +136,7 @@ func TestDrainingIsHandedOver(t *testing.T) {
 	}
 }
 
-// A handler that leaves no more than 64 events behind is served where it is.
+// If a handler queues at most 64 events, they are delivered in the same goroutine.
 func TestShortRunsAreNotHandedOver(t *testing.T) {
 	table := portals.New(portals.Config{Spawn: func(func()) { t.Error("handed over") }})
 	count := 0
@@ -156,11 +156,11 @@ func TestShortRunsAreNotHandedOver(t *testing.T) {
 	}
 }
 
-// Many goroutines make events of one MD. They and those that draining is handed
-// to take turns; each one's events come in its order, and all come.
+// Many goroutines cause events of one MD. These and the goroutines that draining is handed
+// to take turns. All events are delivered, and those of each goroutine in order.
 func TestDrainersTakeTurns(t *testing.T) {
 	// lnet-core 3.3 (1)-(2)
-	const workers, each = 4, 4000 // less than may wait
+	const workers, each = 4, 4000 // fewer events than the limit
 	var group sync.WaitGroup
 	var handed atomic.Int64
 	table := portals.New(portals.Config{Cookie: cookie, Spawn: func(run func()) {

@@ -6,38 +6,38 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Position says where among its portal's entries an entry goes.
+// Position is the place of a new entry among those of its portal.
 type Position uint8
 
 const (
-	// Before is ahead of all others.
+	// Before puts the entry before all others.
 	Before Position = iota
-	// After is behind all others.
+	// After puts the entry after all others.
 	After
-	// Local is After here, where a portal is one table.
+	// Local is the same as After, because a portal here has one table.
 	Local
 )
 
-// Entry says which requests an attached MD takes (lnet-core 2.1).
+// Entry determines which requests match an attached MD (lnet-core 2.1).
 type Entry struct {
-	// Portal is the portal, 0 to 63. Portal 0 is LNet's own.
+	// Portal is the portal number, 0 to 63. Portal 0 is reserved for LNet.
 	Portal uint32
-	// Match is who may send; the NID is the sender's primary one. AnyNID and
-	// a zero NID stand for every NID, PIDAny and PID 0 for every PID, each by
-	// itself: no entry can ask for PID 0 alone. An entry that names a NID and
-	// a PID, and has no IgnoreBits, is unique; all others are wildcards.
+	// Match is the process whose requests match. Its NID is the sender's primary NID.
+	// AnyNID and the zero NID match every NID; PIDAny and PID 0 match every PID. An entry
+	// therefore cannot match PID 0 only. An entry with a NID, a PID and no IgnoreBits is
+	// unique. All other entries are wildcards.
 	Match lnet.ProcessID
-	// MatchBits must equal the request's, but where IgnoreBits has ones.
+	// MatchBits must equal those of the request, except where IgnoreBits has ones.
 	MatchBits, IgnoreBits uint64
-	// Position is where the entry goes among those of its portal. Entries
-	// with IgnoreBits come before those without, wherever either goes.
+	// Position is the entry's place among those of its portal. Entries with IgnoreBits
+	// always come before those without.
 	Position Position
-	// Claim, if it is not nil, has all match bits that the entry takes. Without it the
-	// entry may take none that somebody has claimed.
+	// Claim, if it is not nil, must cover all match bits of the entry. If it is nil, the
+	// entry may match no claimed bits.
 	Claim *Claim
 }
 
-// matchID is Match with wildcards in place of zeros.
+// matchID returns Match with wildcards in place of zeros.
 func (e *Entry) matchID() lnet.ProcessID {
 	id := e.Match
 	if id.NID.IsZero() {
@@ -49,7 +49,7 @@ func (e *Entry) matchID() lnet.ProcessID {
 	return id
 }
 
-// class is the kind of portal that e belongs on (lnet-core 2.1 step 2).
+// class returns the class of portal that e can be attached to (lnet-core 2.1 step 2).
 func (e *Entry) class() portalClass {
 	id := e.matchID()
 	if e.IgnoreBits == 0 && !id.NID.IsAny() && id.PID != lnet.PIDAny {
@@ -58,15 +58,15 @@ func (e *Entry) class() portalClass {
 	return classWildcard
 }
 
-// Attach makes an MD that requests to a portal find. It takes OpPut, OpGet or
-// both. Delayed PUTs are offered to it at once: the caller receives those in
-// accepted, and gives up those in dropped (lnet-core 4.6). Errors are
-// ErrInvalid, ErrTaken, ErrPortalClass and ErrClosed.
+// Attach creates an MD that requests to a portal can match. The MD must have OpPut, OpGet
+// or both. Attach offers it the delayed PUTs of the portal (lnet-core 4.6). The caller must
+// receive those in accepted and drop those in dropped. The error is ErrInvalid, ErrTaken,
+// ErrPortalClass or ErrClosed.
 //
-// The first entry that a portal gets makes it one of unique entries or of
-// wildcards for good, though the entry go or its MD be used up from the start.
-// Entry and MD come as one here: an Attach that fails has attached neither,
-// and decides nothing.
+// The first entry that is attached to a portal makes it a unique or a wildcard portal for
+// good, even if that entry is removed or its MD is used up from the start. Attach is
+// atomic: if it fails, it has attached neither entry nor MD, and the class of the portal is
+// unchanged.
 func (t *Table) Attach(e Entry, c MD) (h lnet.Handle, accepted, dropped Operations, err error) {
 	h, accepted, dropped, err = t.attach(&e, &c)
 	if err != nil {
@@ -77,7 +77,7 @@ func (t *Table) Attach(e Entry, c MD) (h lnet.Handle, accepted, dropped Operatio
 
 func (t *Table) attach(e *Entry, c *MD) (h lnet.Handle, accepted, dropped Operations, err error) {
 	if e.Portal >= lnet.Portals {
-		err = fmt.Errorf("not below %d: %w", lnet.Portals, ErrInvalid) // Attach names the portal
+		err = fmt.Errorf("not below %d: %w", lnet.Portals, ErrInvalid) // Attach adds the portal number
 		return h, accepted, dropped, err
 	}
 	if e.Position > Local {
@@ -109,7 +109,7 @@ func (t *Table) attach(e *Entry, c *MD) (h lnet.Handle, accepted, dropped Operat
 	return h, accepted, dropped, err
 }
 
-// link puts the new MD d on p. p.mu is held.
+// link attaches the new MD d to p. p.mu is held.
 func (t *Table) link(p *portal, d *md, e *Entry) error {
 	class := e.class()
 	switch {
@@ -121,7 +121,7 @@ func (t *Table) link(p *portal, d *md, e *Entry) error {
 	if err := p.permits(e); err != nil {
 		return err
 	}
-	d.mu.Lock() // for those who still hold d from its former life
+	d.mu.Lock() // a goroutine may still hold d from its former use
 	d.portal = p
 	d.mu.Unlock()
 	if err := t.handles.insert(d); err != nil {
@@ -132,23 +132,23 @@ func (t *Table) link(p *portal, d *md, e *Entry) error {
 	return nil
 }
 
-// Verdict is what matching decided about a request.
+// Verdict is the result of matching a request.
 type Verdict uint8
 
 const (
-	// Accept: the operation has an MD, an offset and a length; its Memory is
-	// to be filled or read, and Finish ends it.
+	// Accept means that the operation has an MD, an offset and a length. The caller fills
+	// or reads the operation's Memory, and then calls Finish.
 	Accept Verdict = iota + 1
-	// Drop: the request is to be given up (lnet-core 4.5), for the reason in the
+	// Drop means that the request must be dropped (lnet-core 4.5), for the reason in the
 	// operation's Cause. The operation has ended.
 	Drop
-	// Delay: the table keeps the PUT until an entry takes it or it is
-	// dropped. Another goroutine may have it by now.
+	// Delay means that the table keeps the PUT until an entry accepts it or it is dropped.
+	// Another goroutine may already have the operation.
 	Delay
 )
 
-// Match searches an arrived PUT's or GET's portal, by o.Event's Type, Portal,
-// MatchBits and Initiator (lnet-core 4).
+// Match searches the entries of a portal for an arrived PUT or GET. The request is given by
+// Type, Portal, MatchBits and Initiator of o.Event (lnet-core 4).
 func (t *Table) Match(o *Operation) Verdict {
 	o.Cause = CauseNone
 	e := &o.Event
@@ -179,7 +179,7 @@ func (t *Table) Match(o *Operation) Verdict {
 	return Delay
 }
 
-// drop ends o for a cause.
+// drop records the cause c, and returns Drop.
 func (o *Operation) drop(c Cause) Verdict {
 	o.Cause = c
 	return Drop

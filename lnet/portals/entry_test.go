@@ -25,8 +25,8 @@ func TestAttachNeedsAPortal(t *testing.T) {
 	}
 }
 
-// Which class an entry is of, and that the first one decides for its portal,
-// which empties but never forgets.
+// The class of an entry, and that the first entry determines the class of its portal, even
+// after the portal is empty again.
 func TestPortalClass(t *testing.T) {
 	// lnet-core 2.1 (2)-(3)
 	unique := portals.Entry{Match: here, MatchBits: 1}
@@ -56,7 +56,7 @@ func TestPortalClass(t *testing.T) {
 	}
 }
 
-// An attach that fails leaves neither an entry nor a class behind.
+// A failed Attach leaves neither an entry nor a class behind.
 func TestFailedAttachLeavesNothing(t *testing.T) {
 	// lnet-core 2.2 attach (1), 2.1 lifetime
 	table := newTable()
@@ -70,7 +70,7 @@ func TestFailedAttachLeavesNothing(t *testing.T) {
 		}
 	}
 	match(t, table, arrived(portals.EventPut, 0, 0), portals.Drop)
-	// One that is used up from the start is attached all the same.
+	// An MD that is used up from the start is attached nevertheless.
 	attach(t, table, portals.Entry{Portal: 1}, portals.MD{Options: portals.OpPut})
 	if _, _, _, err := table.Attach(portals.Entry{Portal: 1, Match: here}, portals.MD{Options: portals.OpPut}); !errors.Is(err, portals.ErrPortalClass) {
 		t.Errorf("the other class: %v", err)
@@ -90,11 +90,11 @@ func TestOneEntry(t *testing.T) {
 		entry     entry
 		options   portals.MDOptions
 		maxSize   int
-		threshold int // 0: unlimited
+		threshold int // 0 means unlimited
 		usedUp    bool
 		op        portals.EventType
 		bits      uint64
-		from      lnet.ProcessID // zero: here
+		from      lnet.ProcessID // zero means here
 		aliases   []lnet.NID
 		offset    int
 		length    int
@@ -201,7 +201,7 @@ func TestOneEntry(t *testing.T) {
 	}
 }
 
-// An MD with its own offset fills up; an entry that drops ends the search.
+// An MD with its own offset fills up. An entry that drops a request ends the search.
 func TestTheFirstVerdictHolds(t *testing.T) {
 	// lnet-core 4.2 (8)-(10), 4.3 (4), 2.2 exhausted, 2.1 lifetime
 	table := newTable()
@@ -220,12 +220,12 @@ func TestTheFirstVerdictHolds(t *testing.T) {
 		return o
 	}
 	table.Finish(take(4, portals.Accept), nil) // at 0
-	take(5, portals.Drop)                      // over max size, though the second entry has room
-	last := take(3, portals.Accept)            // at 4; 3 are left: used up
+	take(5, portals.Drop)                      // above max_size, though the second entry has room
+	last := take(3, portals.Accept)            // at 4; 3 are left, so it is used up
 	if err := table.Unlink(h); !errors.Is(err, portals.ErrNotFound) {
 		t.Errorf("a used up MD can be found: %v", err)
 	}
-	table.Finish(take(5, portals.Accept), nil) // the second's
+	table.Finish(take(5, portals.Accept), nil) // matches the second entry
 	table.Finish(last, nil)
 	if got := first.take(); types(got) != "PUT PUT!" || got[1].Offset != 4 {
 		t.Errorf("first entry: %s at %d", types(got), got[1].Offset)
@@ -235,7 +235,7 @@ func TestTheFirstVerdictHolds(t *testing.T) {
 	}
 }
 
-// The running offset follows remote ones too, so that max_size sees them.
+// Remote offsets move the running offset, so that max_size applies to them.
 //
 // lnet-wire 12 (3)
 func TestRemoteOffsetsMoveTheRunningOffset(t *testing.T) {
@@ -270,8 +270,8 @@ func TestRemoteOffsetsMoveTheRunningOffset(t *testing.T) {
 	}
 }
 
-// Who is asked first: the entries are attached in order, and a request that
-// all of them match says which one it met.
+// The order of the search. Entries are attached in a given order, and requests that all of
+// them match show which one is first.
 func TestOrderOfEntries(t *testing.T) {
 	// lnet-core 2.1 (4), 4.3 (4)
 	const before, after, local = portals.Before, portals.After, portals.Local
@@ -279,7 +279,7 @@ func TestOrderOfEntries(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		entries []entry
-		want    []int // the order in which they are met
+		want    []int // order in which the entries match
 	}{
 		{"at the tail", []entry{{Position: after}, {Position: after}, {Position: local}}, []int{0, 1, 2}},
 		{"at the head", []entry{{}, {}, {}}, []int{2, 1, 0}},
@@ -310,7 +310,7 @@ func TestOrderOfEntries(t *testing.T) {
 				e.Portal = 1
 				options := portals.OpPut
 				if i%2 == 1 {
-					options |= portals.OpGet // another shape, the same order
+					options |= portals.OpGet // another shape, but the same order
 				}
 				attach(t, table, e, portals.MD{Threshold: 1, Options: options, UserPtr: i})
 			}
@@ -328,7 +328,7 @@ func TestOrderOfEntries(t *testing.T) {
 	}
 }
 
-// What becomes of a request that nothing matches.
+// Requests that match no entry are dropped or delayed.
 func TestNothingMatched(t *testing.T) {
 	// lnet-core 4.3 (1)-(3), 4.3 (5), 4.6 (1), 5.3 (1), 5.4 (1)
 	closed := newTable()
@@ -339,7 +339,7 @@ func TestNothingMatched(t *testing.T) {
 	closed.Close()
 	match(t, closed, arrived(portals.EventPut, 0, 0), portals.Drop)
 
-	for _, used := range []bool{false, true} { // a portal without a class, and one with
+	for _, used := range []bool{false, true} { // a portal without a class and one with a class
 		table := newTable()
 		if used {
 			if err := table.Unlink(attach(t, table, portals.Entry{Portal: 1}, portals.MD{Threshold: 1, Options: portals.OpPut})); err != nil {
@@ -361,7 +361,7 @@ func TestNothingMatched(t *testing.T) {
 	}
 }
 
-// An ACK is due for a PUT that asks for one, unless the MD does not want it.
+// An ACK is due for a PUT that asks for one, unless the MD has AckDisable.
 func TestWhenAnAckIsDue(t *testing.T) {
 	// lnet-core 5.3 (2), 2.2 options
 	asked := lnet.Handle{Interface: 5, Object: 9}

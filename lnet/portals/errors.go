@@ -2,19 +2,19 @@ package portals
 
 import "errors"
 
-// Errors of calls and events, wrapped with what was attempted. The errno that
-// LNet has for each is named for those who must show one.
+// Errors of calls and events, wrapped with the operation that failed. The errno in
+// parentheses is the one that LNet uses.
 var (
-	// ErrInvalid means that an argument makes no sense (EINVAL).
+	// ErrInvalid means that an argument is invalid (EINVAL).
 	ErrInvalid = errors.New("invalid argument")
-	// ErrNotFound means that there is no such MD, or that it is unlinked or
-	// used up (ENOENT).
+	// ErrNotFound means that the MD does not exist, is unlinked, or has no operations left
+	// (ENOENT).
 	ErrNotFound = errors.New("not found")
-	// ErrPortalClass means that a unique entry was attached to a portal of
-	// wildcard entries or the other way round (EPERM).
+	// ErrPortalClass means that a unique entry was attached to a wildcard portal, or a
+	// wildcard entry to a unique portal (EPERM).
 	ErrPortalClass = errors.New("portal is of the other class")
-	// ErrTaken means that somebody else has match bits to himself, or that entries
-	// take them already (EADDRINUSE).
+	// ErrTaken means that the match bits are claimed, or that existing entries match them
+	// (EADDRINUSE).
 	ErrTaken = errors.New("match bits are taken")
 	// ErrCanceled means that the MD was unlinked before the message left
 	// (ECANCELED).

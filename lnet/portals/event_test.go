@@ -27,8 +27,8 @@ func TestEventTypes(t *testing.T) {
 	}
 }
 
-// The columns of lnet-core 3.2. What the message says goes through unchanged;
-// the table adds what the MD says.
+// The columns of lnet-core 3.2. Fields from the message are passed through unchanged, and
+// the table adds those of the MD.
 func TestEventFields(t *testing.T) {
 	// lnet-core 3.2, 3.2 notes (1)
 	room := make([]byte, 10)
@@ -67,7 +67,7 @@ func TestEventFields(t *testing.T) {
 		{
 			"SEND", bound,
 			func(table *portals.Table, h lnet.Handle, o *portals.Operation) {
-				o.Event.Offset = 99 // the remote one
+				o.Event.Offset = 99 // the remote offset
 				if m, err := table.Begin(h, o, putAlone); err != nil || m.Length != 10 || o.Memory().Length != 10 {
 					t.Error(m, err)
 				}
@@ -88,7 +88,7 @@ func TestEventFields(t *testing.T) {
 			"ACK", bound,
 			func(table *portals.Table, h lnet.Handle, o *portals.Operation) {
 				table.Finish(begin(t, table, h, putWithAck), nil)
-				o.Event.Length = 5 // it says so
+				o.Event.Length = 5 // taken from the message
 				if !table.TakeAck(h, o) || o.Memory().Length != 0 {
 					t.Error("ACK not taken, or with memory")
 				}
@@ -136,8 +136,8 @@ func TestEventFields(t *testing.T) {
 	}
 }
 
-// A handler that makes events of its own MD is not called within itself, and
-// hears of them in order, the last one last.
+// A handler that causes events of its own MD is not called recursively. It receives them in
+// order, the last one last.
 func TestHandlersRunToCompletion(t *testing.T) {
 	// lnet-core 3.3 (1)-(2), 3.3 (7), 3.4 (1), 3.4 (7), 2.2 unlink (2)
 	table := newTable()
@@ -177,7 +177,7 @@ func TestHandlersRunToCompletion(t *testing.T) {
 	}
 }
 
-// A handler may send on and on; the stack stays as it is.
+// A handler may send forever without growing the stack.
 func TestHandlersDoNotRecurse(t *testing.T) {
 	// lnet-core 3.3 (1), 3.3 (7)
 	table := newTable()
@@ -204,8 +204,7 @@ func TestHandlersDoNotRecurse(t *testing.T) {
 	}
 }
 
-// Responses and the end of the sending come in any order, and one of them is
-// the last.
+// Responses and the end of the send come in any order. Whichever is last is the last event.
 func TestOrderOfSendAndResponse(t *testing.T) {
 	// lnet-core 3.3 (2)-(3), 3.3 (8), 3.4 (3), 2.2 unlinkable
 	for _, c := range []struct {
@@ -248,7 +247,7 @@ func TestOrderOfSendAndResponse(t *testing.T) {
 	}
 }
 
-// A call that fails makes no event, and one that succeeds makes one.
+// A call that fails causes no event, and a call that succeeds causes one.
 func TestNoEventWithAnError(t *testing.T) {
 	// lnet-core 3.3 (6), 6.1 (2)
 	table := newTable()
@@ -276,7 +275,7 @@ func TestNoEventWithAnError(t *testing.T) {
 	}
 }
 
-// Data is what a program would cut out of the MD, and nothing beyond its end.
+// Data is the part of the MD that the operation used, and nothing beyond its end.
 func TestData(t *testing.T) {
 	// lnet-core 3.2, 4.2 quirk
 	text := "0123456789"
@@ -303,7 +302,7 @@ func TestData(t *testing.T) {
 		if d := e.Data(); cap(d) != len(d) {
 			t.Errorf("%s: %d bytes, and %d more", c.name, len(d), cap(d)-len(d))
 		}
-		whole := segments(3, 6, 2) // the first byte is not the MD's
+		whole := segments(3, 6, 2) // the first byte does not belong to the MD
 		whole.CopyFrom([]byte("x" + text))
 		scattered := e
 		scattered.Bytes, scattered.Memory = nil, whole.Slice(1, 10)
@@ -324,7 +323,7 @@ func TestData(t *testing.T) {
 	}
 }
 
-// An empty request may name any offset, which a handler had better not cut by.
+// An empty request may have any offset, so a handler must not slice by it.
 func TestDataOfAnEmptyPut(t *testing.T) {
 	// lnet-core 4.2 quirk, 4.2 (6)
 	table := newTable()

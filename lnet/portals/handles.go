@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Object cookies count up by 4; the low bits 01 say "memory descriptor", as in
-// kernels (lnet-core 1.4). They are never reused.
+// Object cookies are numbered in steps of 4. Their low bits 01 identify a memory
+// descriptor, as in kernels (lnet-core 1.4). Cookies are never reused.
 const (
 	objectShift = 2
 	objectMD    = 1
@@ -16,11 +16,12 @@ const (
 	handleShards = 64 // power of two
 )
 
-// scanBuckets is how many buckets a scan looks at before it lets others in.
+// scanBuckets is the number of buckets that a scan visits before it releases the lock for
+// other goroutines.
 const scanBuckets = 256
 
-// handleTable finds linked MDs by object cookie. Chains run through the MDs,
-// so that neither insert nor remove allocates in steady state.
+// handleTable maps object cookies to linked MDs. The chains link the MDs themselves, so
+// insert and remove do not allocate in steady state.
 type handleTable struct {
 	shards [handleShards]handleShard
 }
@@ -30,8 +31,8 @@ type handleShard struct {
 	buckets  []*md      // length a power of two, or 0
 	count    int
 	closed   bool
-	trackers atomic.Int64 // MDs here with a deadline
-	_        [8]byte      // a cache line of its own
+	trackers atomic.Int64 // MDs of the shard with a deadline
+	_        [8]byte      // pads the shard to full cache lines
 }
 
 func (t *handleTable) shard(object uint64) *handleShard {
@@ -42,9 +43,9 @@ func (s *handleShard) bucket(object uint64) **md {
 	return &s.buckets[int(object>>objectShift/handleShards)&(len(s.buckets)-1)]
 }
 
-// find returns the MD, or nil. The MD may have been unlinked, and even be
-// another one, by the time the caller looks: it must compare the handle under
-// md.mu.
+// find returns the MD for the cookie, or nil. By the time the caller uses the MD, it may be
+// unlinked, and its record may even be in use for another MD. The caller must compare the
+// handle while it holds md.mu.
 func (t *handleTable) find(object uint64) *md {
 	s := t.shard(object)
 	s.mu.Lock()
@@ -60,7 +61,7 @@ func (t *handleTable) find(object uint64) *md {
 	return nil
 }
 
-// insert adds d; ErrClosed after close.
+// insert adds d. It returns ErrClosed after close.
 func (t *handleTable) insert(d *md) error {
 	s := t.shard(d.handle.Object)
 	s.mu.Lock()
@@ -90,7 +91,7 @@ func (s *handleShard) grow() {
 	}
 }
 
-// remove takes d out; it does nothing if d is not there.
+// remove removes d if it is present.
 func (t *handleTable) remove(d *md) {
 	s := t.shard(d.handle.Object)
 	s.mu.Lock()
@@ -107,14 +108,14 @@ func (t *handleTable) remove(d *md) {
 	}
 }
 
-// close refuses further MDs and forgets those that are there.
+// close removes all MDs, and makes insert fail.
 func (t *handleTable) close() {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
 		s.closed = true
 		for _, d := range s.buckets {
-			for d != nil { // one that is in use must not keep others
+			for d != nil { // an MD in use must not keep others in memory
 				next := d.chain
 				d.chain = nil
 				s.untrack(d)
@@ -126,7 +127,8 @@ func (t *handleTable) close() {
 	}
 }
 
-// isClosed tells whether an MD that is not there may have gone by close.
+// isClosed reports whether the shard of the cookie is closed, so that close may have
+// removed the MD.
 func (t *handleTable) isClosed(object uint64) bool {
 	s := t.shard(object)
 	s.mu.Lock()
@@ -134,9 +136,9 @@ func (t *handleTable) isClosed(object uint64) bool {
 	return s.closed
 }
 
-// appendWatched appends the handles of MDs whose response is watched and whose
-// deadline is until or earlier. A table that grows meanwhile may show an MD twice,
-// but keeps none back.
+// appendWatched appends the handles of MDs whose response is tracked with a deadline of
+// until or earlier. If the table grows during the scan, an MD may be appended twice, but
+// none is missed.
 func (s *handleShard) appendWatched(dst []Overdue, until int64) []Overdue {
 	for from := 0; ; from += scanBuckets {
 		s.mu.Lock()
@@ -155,7 +157,7 @@ func (s *handleShard) appendWatched(dst []Overdue, until int64) []Overdue {
 	}
 }
 
-// find returns the MD that h names, or nil: see handleTable.find.
+// find returns the MD for h, or nil. See handleTable.find.
 func (t *Table) find(h lnet.Handle) *md {
 	if h.Interface != t.cookie {
 		return nil
@@ -163,7 +165,7 @@ func (t *Table) find(h lnet.Handle) *md {
 	return t.handles.find(h.Object)
 }
 
-// nextHandle is the handle of a new MD.
+// nextHandle returns the handle for a new MD.
 func (t *Table) nextHandle() lnet.Handle {
 	return lnet.Handle{Interface: t.cookie, Object: (t.objects.Add(1)-1)<<objectShift | objectMD}
 }

@@ -7,35 +7,34 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// index holds the entries of a portal that can still take a request, and finds
-// the first one that matches at a cost that depends on the number of shapes,
-// not of entries (lnet-core 4.3). An entry whose MD is used up has no place
-// here any more.
+// index holds the entries of a portal that can still match a request. It finds the first
+// match in time that depends on the number of shapes, not of entries (lnet-core 4.3). An
+// entry whose MD is used up is removed.
 //
 //	index -> group -> shape -> bucket -> key -> entries, first to last
 //
-// All of it is guarded by portal.mu.
+// portal.mu guards the index.
 type index struct {
-	ignoring group // entries with ignore bits: they are asked first
+	ignoring group // entries with ignore bits; they match first
 	exact    group
 	seed     maphash.Seed
 	shapes   *sync.Pool
 }
 
-// group is entries that stand in one order, whatever their shape.
+// group is a set of entries, of any shape, with one order.
 type group struct {
 	shapes     *shape
-	head, tail int64 // orders given out so far: [head, tail)
+	head, tail int64 // the orders assigned so far are [head, tail)
 }
 
-// place is where an entry stands. What a search looks at comes first.
+// place is the place of an entry in the index. The fields that a search reads come first.
 type place struct {
-	chain          *md // of the first of a ring: that of the next key in the bucket
+	chain          *md // in the first entry of a ring: the first entry of the next key in the bucket
 	hash           uint64
 	key            key
-	order          int64  // in its group; less is asked first
-	shape          *shape // nil: nowhere
-	next, previous *md    // the ring of entries with the same key, in order
+	order          int64  // in its group; the lowest matches first
+	shape          *shape // nil if the entry is not in the index
+	next, previous *md    // ring of the entries with the same key, in order
 }
 
 func (x *index) group(m *mask) *group {
@@ -45,7 +44,7 @@ func (x *index) group(m *mask) *group {
 	return &x.exact
 }
 
-// add gives d a place, unless it is used up from the start.
+// add adds d, unless it is used up from the start.
 func (x *index) add(d *md, e *Entry) {
 	if d.exhausted() {
 		return
@@ -76,7 +75,7 @@ func (x *index) add(d *md, e *Entry) {
 	s.insert(d, e.Position == Before)
 }
 
-// remove takes d out, if it is there.
+// remove removes d if it is present.
 func (x *index) remove(d *md) {
 	s := d.place.shape
 	if s == nil {
@@ -91,7 +90,7 @@ func (x *index) remove(d *md) {
 	}
 }
 
-// clear takes out all entries.
+// clear removes all entries.
 func (x *index) clear() {
 	for _, g := range []*group{&x.ignoring, &x.exact} {
 		for s := g.shapes; s != nil; s = s.next {
@@ -101,7 +100,7 @@ func (x *index) clear() {
 	}
 }
 
-// first returns the entry that o meets first of those that match it, or nil.
+// first returns the first entry that matches o, or nil.
 func (x *index) first(o *Operation) *md {
 	if d := x.ignoring.first(x.seed, o); d != nil {
 		return d
@@ -119,7 +118,7 @@ func (g *group) shape(m *mask) *shape {
 	return nil
 }
 
-// drop takes s out of the group.
+// drop removes s from the group.
 func (g *group) drop(s *shape) {
 	for p := &g.shapes; *p != nil; p = &(*p).next {
 		if *p == s {
@@ -129,7 +128,7 @@ func (g *group) drop(s *shape) {
 	}
 }
 
-// first asks every shape for its first match, and returns the first of these.
+// first searches every shape, and returns the first match of all, or nil.
 func (g *group) first(seed maphash.Seed, o *Operation) *md {
 	var found *md
 	e := &o.Event
@@ -148,8 +147,7 @@ func (g *group) first(seed maphash.Seed, o *Operation) *md {
 	return found
 }
 
-// earlier is the one of two entries of a group that is asked first; either may
-// be nil.
+// earlier returns the entry that comes first in its group. Either may be nil.
 func earlier(d, f *md) *md {
 	if d == nil || f != nil && f.place.order < d.place.order {
 		return f
@@ -157,8 +155,8 @@ func earlier(d, f *md) *md {
 	return d
 }
 
-// matches tells whether d, which may have no place, matches o (lnet-core 4.2
-// steps 1 to 5).
+// matches reports whether d matches o (lnet-core 4.2 steps 1 to 5). It returns false if d
+// is not in the index.
 func (d *md) matches(o *Operation) bool {
 	w, e := &d.place, &o.Event
 	s := w.shape
@@ -179,24 +177,25 @@ func (d *md) matches(o *Operation) bool {
 	return false
 }
 
-// mask says which part of a request an entry looks at. Entries with the same
-// mask match the same request only if they are alike, which makes a search
-// among them a look into a hash table.
+// mask determines the parts of a request that an entry compares. Entries with the same mask
+// match the same request only if their keys are equal, so a search among them is a hash
+// table lookup.
 type mask struct {
 	ignore         uint64
 	anyNID, anyPID bool
 	operations     MDOptions // OpPut, OpGet or both
 }
 
-// key is the part of a request that an entry looks at, the rest being zero. It
-// has no padding, so that hashing it is one step.
+// key holds the parts of a request that an entry compares; the others are zero. It has no
+// padding, so it is hashed in one step.
 type key struct {
 	bits uint64
 	nid  lnet.NID
 	pid  uint64
 }
 
-// serves tells whether the entries take requests whose event is of type t.
+// serves reports whether entries with this mask can match a request whose event is of type
+// t.
 func (m *mask) serves(t EventType) bool {
 	switch t {
 	case EventPut:
@@ -219,28 +218,28 @@ func (m *mask) key(bits uint64, nid lnet.NID, pid lnet.PID) key {
 }
 
 const (
-	bucketsMin  = 8    // of a shape's first table
+	bucketsMin  = 8    // size of a shape's first table
 	bucketsKept = 1024 // a table of up to this size does not shrink
-	// bucketsMoved is how many buckets each change takes along to a table of
-	// another size. A table doubles when it is full and is cut to a quarter
-	// when a sixteenth is used, so that 16 is more than enough to be through
-	// before the next time; and no change ever moves a million.
+	// bucketsMoved is the number of buckets that each change moves to a resized table. A
+	// table doubles when it is full, and shrinks to a quarter when a sixteenth is used.
+	// With 16 buckets per change, a resize always completes before the next one begins, and
+	// no single change moves the whole table.
 	bucketsMoved = 16
 )
 
-// shape is the entries with one mask: a hash table of keys, each with its
-// entries in order. What is in it hangs together through md.place. Keys are
-// hashed with a secret seed, so that nobody can aim at one bucket.
+// shape is the set of entries with one mask: a hash table from keys to entries in order.
+// The entries are linked through md.place. The hash has a secret seed, so that a peer
+// cannot aim at one bucket.
 type shape struct {
 	mask
-	next    *shape // group's
+	next    *shape // next shape of the group
 	keys    int
 	buckets []*md // length a power of two, or 0
-	old     []*md // the former buckets while they are moved, else nil
+	old     []*md // the former buckets during a resize, otherwise nil
 	moved   int   // old[:moved] is empty
 }
 
-// slot is the bucket of a hash.
+// slot returns the bucket for a hash.
 func (s *shape) slot(hash uint64) **md {
 	if len(s.old) > 0 {
 		if k := int(hash & uint64(len(s.old)-1)); k >= s.moved {
@@ -261,8 +260,7 @@ func (s *shape) find(seed maphash.Seed, k key) *md {
 	return nil
 }
 
-// insert adds d, whose key, hash and order are set, as the first or the last
-// of its key.
+// insert adds d as the first or the last entry of its key. d's key, hash and order are set.
 func (s *shape) insert(d *md, before bool) {
 	if s.keys >= len(s.buckets) {
 		s.resize(max(bucketsMin, 2*len(s.buckets)))
@@ -288,7 +286,7 @@ func (s *shape) insert(d *md, before bool) {
 	}
 }
 
-// remove takes d out.
+// remove removes d.
 func (s *shape) remove(d *md) {
 	w := &d.place
 	if w.order <= w.previous.place.order { // d is the first of its ring
@@ -311,14 +309,14 @@ func (s *shape) remove(d *md) {
 	s.move(bucketsMoved)
 }
 
-// resize begins to move the entries to a table of n buckets.
+// resize begins to move the entries to a table with n buckets.
 func (s *shape) resize(n int) {
 	s.move(len(s.old))
 	s.old, s.moved = s.buckets, 0
 	s.buckets = make([]*md, n)
 }
 
-// move moves up to n of the old buckets to where they belong now.
+// move moves up to n of the old buckets to the new table.
 func (s *shape) move(n int) {
 	if s.old == nil {
 		return
@@ -339,8 +337,8 @@ func (s *shape) move(n int) {
 	}
 }
 
-// scatter makes all entries forget their places, and so each other. The shape
-// is of no use afterwards.
+// scatter clears the places of all entries, so that they no longer refer to each other. The
+// shape cannot be used afterwards.
 func (s *shape) scatter() {
 	for _, buckets := range [][]*md{s.old, s.buckets} {
 		for _, first := range buckets {
@@ -358,8 +356,8 @@ func (s *shape) scatter() {
 	s.old, s.buckets = nil, nil
 }
 
-// clear makes an empty shape fit for another mask. It keeps a table that is
-// not too large.
+// clear prepares an empty shape for another mask. It keeps the table if that is not too
+// large.
 func (s *shape) clear() {
 	s.old, s.moved = nil, 0
 	if len(s.buckets) > bucketsKept {

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// check fails unless all entries of x hang together as they should, and
-// returns how many there are.
+// check fails the test if the structure of x is inconsistent. It returns the number of
+// entries.
 func (x *index) check(t *testing.T) int {
 	t.Helper()
 	entries := 0
@@ -53,14 +53,14 @@ func ring(t *testing.T, s *shape, first *md) int {
 	}
 }
 
-// Many keys, some with several entries, come and go in great numbers; the
-// tables follow in size, and every search finds the first entry of its key.
+// Many keys, some with several entries, are added and removed. The tables grow and shrink,
+// and every search finds the first entry of its key.
 func TestIndexInSize(t *testing.T) {
 	table := New(Config{Cookie: 1})
 	x := &table.portals[1].index
 	random := rand.New(rand.NewPCG(1, 2))
-	entries := map[uint64][]lnet.Handle{} // by bits, in order
-	var bits []uint64                     // with an entry, once for each
+	entries := map[uint64][]lnet.Handle{} // by match bits, in order
+	var bits []uint64                     // each with an entry, without duplicates
 	attach := func() {
 		b := uint64(random.IntN(8000)) << 20
 		position := After
@@ -108,7 +108,7 @@ func TestIndexInSize(t *testing.T) {
 	for _, size := range []int{20_000, 100, 3000, 0, 50, 0} {
 		for step := 0; len(bits) != size; step++ {
 			up := len(bits) < size
-			if random.IntN(4) == 0 { // now and then the other way
+			if random.IntN(4) == 0 { // occasionally the opposite operation
 				up = !up && len(bits) < 25_000 || len(bits) == 0
 			}
 			if up {

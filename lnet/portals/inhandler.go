@@ -5,21 +5,20 @@ import (
 	"runtime"
 )
 
-// drainEntry is where the code of Table.drain begins.
+// drainEntry is the address of the code of Table.drain.
 var drainEntry = reflect.ValueOf((*Table).drain).Pointer()
 
-// drainSize is more than what the code of Table.drain takes, in bytes.
+// drainSize is an upper bound for the size of that code, in bytes.
 const drainSize = 1 << 16
 
-// InHandler tells whether the goroutine that calls it is running a handler, of
-// whatever table. Calls that wait for others ask it, so that a handler which makes
-// one gets an error, and no message waits for a handler that waits for the message.
-// It looks at the goroutine's stack, which takes up to a microsecond, more if that is
-// deep; events pay nothing for it. A goroutine that a handler has started is none of
-// its own.
+// InHandler reports whether the calling goroutine is running a handler, of any table. Calls
+// that block use it to return an error to a handler, because a message that waits for a
+// handler which waits for that message would never end. InHandler inspects the goroutine's
+// stack, which takes up to a microsecond, or more if the stack is deep. Events have no
+// extra cost. It returns false in a goroutine that a handler has started.
 func InHandler() bool {
 	var room [64]uintptr
-	for skip := 2; ; skip += len(room) { // Callers and InHandler
+	for skip := 2; ; skip += len(room) { // 2 skips Callers and InHandler
 		k := runtime.Callers(skip, room[:])
 		for _, pc := range room[:k] {
 			if pc-drainEntry < drainSize && runtime.FuncForPC(pc-1).Entry() == drainEntry {

@@ -6,8 +6,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Given a handler, when it or what it calls asks, however deep, then it is one, for
-// its own table and for others; and what it starts, or who made the event, is none.
+// InHandler returns true in a handler and in functions that it calls, at any depth, for its
+// own table and for others. It returns false in goroutines that a handler starts, and in
+// the caller that caused the event.
 func TestInHandler(t *testing.T) {
 	if InHandler() {
 		t.Error("no handler runs")
@@ -23,7 +24,7 @@ func TestInHandler(t *testing.T) {
 	table := New(Config{Cookie: 1, Spawn: func(run func()) { spawned <- run }})
 	events := 0
 	var h lnet.Handle
-	again := drainMax + 1 // the last one in a goroutine of Spawn's
+	again := drainMax + 1 // the last one runs in a goroutine of Spawn
 	h, err := table.Bind(MD{Threshold: Unlimited, Handler: HandlerFunc(func(*Event) {
 		events++
 		for _, depth := range []int{0, 1, 61, 62, 63, 64, 65, 127, 128, 1000} {
@@ -53,7 +54,7 @@ func TestInHandler(t *testing.T) {
 	}
 }
 
-// begun makes a request from an MD that leaves at once.
+// begun makes a request from an MD. The request leaves at once.
 func begun(t *testing.T, table *Table, h lnet.Handle) {
 	t.Helper()
 	var o Operation

@@ -6,16 +6,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// delayedMax is how many PUTs may wait on a portal: 16384, as many as a node
-// lets answers wait for one neighbour. They hold what their drivers received
-// them into, and whoever may send can make them.
+// delayedMax is the maximum number of PUTs that wait on a portal. It equals the number of
+// responses that a node queues for one neighbour. Delayed PUTs hold receive buffers of
+// their drivers, and any peer can send them.
 const delayedMax = 16384
 
-// offer offers the delayed PUTs to a new entry, in order, until it is used up
-// (lnet-core 4.6). p.mu is held.
+// offer offers the delayed PUTs to a new entry, in order, until it is used up (lnet-core
+// 4.6). p.mu is held.
 func (t *Table) offer(p *portal, d *md) (accepted, dropped Operations) {
 	var kept Operations
-	for d.place.shape != nil { // it is not used up
+	for d.place.shape != nil { // until d is used up
 		o := p.delayed.Next()
 		if o == nil {
 			break
@@ -35,9 +35,9 @@ func (t *Table) offer(p *portal, d *md) (accepted, dropped Operations) {
 	return accepted, dropped
 }
 
-// SetLazy makes PUTs that no entry takes wait on the portal, instead of being
-// dropped. While 16384 wait, further ones are dropped all the same. Errors are
-// ErrInvalid, and ErrTaken if part of the portal is claimed.
+// SetLazy makes the portal lazy: PUTs that match no entry are delayed instead of dropped.
+// If 16384 PUTs are waiting, further ones are dropped. The error is ErrInvalid, or ErrTaken
+// if a claim exists on the portal.
 func (t *Table) SetLazy(portal uint32) error {
 	if portal >= lnet.Portals {
 		return fmt.Errorf("portal %d: not below %d: %w", portal, lnet.Portals, ErrInvalid)
@@ -52,8 +52,8 @@ func (t *Table) SetLazy(portal uint32) error {
 	return nil
 }
 
-// ClearLazy undoes SetLazy and returns what waits on the portal, for the
-// caller to give up. The error is ErrInvalid.
+// ClearLazy undoes SetLazy. It returns the delayed PUTs, which the caller must drop. The
+// error is ErrInvalid.
 func (t *Table) ClearLazy(portal uint32) (dropped Operations, err error) {
 	if portal >= lnet.Portals {
 		return dropped, fmt.Errorf("portal %d: not below %d: %w", portal, lnet.Portals, ErrInvalid)
@@ -66,10 +66,9 @@ func (t *Table) ClearLazy(portal uint32) (dropped Operations, err error) {
 	return dropped, nil
 }
 
-// DropDelayed takes out the delayed PUTs for which match is true, on every
-// portal, and returns them for the caller to give up; with nil, all.
-// It is called under a lock: it may look at the operation, and must not call
-// the table.
+// DropDelayed removes the delayed PUTs for which match returns true from every portal, and
+// returns them for the caller to drop. If match is nil, it removes all. match is called
+// with a lock held: it may read the operation, but must not call the table.
 func (t *Table) DropDelayed(match func(*Operation) bool) (dropped Operations) {
 	for k := range t.portals {
 		p := &t.portals[k]

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// delay lets PUTs wait on portal 1, and returns them.
+// delay sends PUTs that are delayed on portal 1, and returns them.
 func delay(t *testing.T, table *portals.Table, bits ...uint64) []*portals.Operation {
 	t.Helper()
 	if err := table.SetLazy(1); err != nil {
@@ -26,7 +26,7 @@ func delay(t *testing.T, table *portals.Table, bits ...uint64) []*portals.Operat
 	return list
 }
 
-// same fails unless got is what stands at the given places of all.
+// same fails the test unless got holds the elements of all with the given indexes.
 func same(t *testing.T, what string, all []*portals.Operation, got portals.Operations, want ...int) {
 	t.Helper()
 	var places []int
@@ -55,7 +55,7 @@ func TestLazyPortalsExist(t *testing.T) {
 	}
 }
 
-// An MD gets what fits it, in order, until it is used up.
+// An MD gets the delayed PUTs that match, in order, until it is used up.
 //
 // lnet-wire 4.8 (2)
 func TestDelayedAreOffered(t *testing.T) {
@@ -79,12 +79,11 @@ func TestDelayedAreOffered(t *testing.T) {
 		t.Error("the MD is not gone")
 	}
 
-	// An MD that takes no PUTs leaves them alone, and so does one that is
-	// used up.
+	// An MD without OpPut accepts no delayed PUT, and neither does one that is used up.
 	attach(t, table, portals.Entry{Portal: 1, IgnoreBits: 3}, portals.MD{Threshold: 2, Options: portals.OpGet})
 	attach(t, table, portals.Entry{Portal: 1, IgnoreBits: 3}, portals.MD{Options: portals.OpPut})
 
-	// By the initiator's other NIDs too.
+	// Aliases of the initiator match too.
 	all[4].Aliases = []lnet.NID{alias.NID}
 	_, accepted, dropped, err = table.Attach(portals.Entry{Portal: 1, IgnoreBits: 3, Match: alias},
 		portals.MD{Bytes: make([]byte, 8), Threshold: 2, Options: portals.OpPut})
@@ -96,7 +95,8 @@ func TestDelayedAreOffered(t *testing.T) {
 	same(t, "left", all, table.Close(), 1)
 }
 
-// What an MD left alone before it was used up still waits in front of what it did not look at.
+// PUTs that an MD did not match before it was used up stay in front of those that it was
+// not offered.
 func TestDelayedKeepTheirOrder(t *testing.T) {
 	// lnet-core 4.6 (1)-(2)
 	table := newTable()
@@ -138,7 +138,7 @@ func TestDropDelayed(t *testing.T) {
 	same(t, "all", all, table.DropDelayed(nil), 1, 3)
 	same(t, "nothing", all, table.DropDelayed(nil))
 
-	// Whoever goes leaves nothing behind.
+	// With Gone set and DropDelayed called, no operation stays behind.
 	var gone atomic.Bool
 	o.Gone = &gone
 	match(t, table, o, portals.Delay)
@@ -149,8 +149,7 @@ func TestDropDelayed(t *testing.T) {
 	match(t, table, o, portals.Accept)
 }
 
-// Who sends to a lazy portal that nobody attends to fills it up, not the
-// memory; and what goes makes room.
+// A lazy portal without entries delays a limited number of PUTs. Removing some makes room.
 func TestDelayedAreBounded(t *testing.T) {
 	// lnet-core 4.6 (1)
 	const most = 16384
@@ -162,7 +161,7 @@ func TestDelayedAreBounded(t *testing.T) {
 	}
 	other := arrived(portals.EventPut, 0, 2)
 	other.Event.Portal = 2
-	match(t, table, other, portals.Delay) // a portal's affair
+	match(t, table, other, portals.Delay) // the limit is per portal
 
 	same(t, "dropped", all, table.DropDelayed(func(o *portals.Operation) bool { return o == all[7] }), 7)
 	match(t, table, all[7], portals.Delay)

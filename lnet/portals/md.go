@@ -14,73 +14,76 @@ type MDOptions uint32
 
 // The values are those of lnet-core 2.2.
 const (
-	// OpPut lets PUTs match; OpGet lets GETs match. Attached MDs have at
-	// least one of them, others neither.
+	// OpPut allows PUTs to match, OpGet allows GETs to match. An attached MD has at least
+	// one of them, a bound MD has neither.
 	OpPut MDOptions = 0x0001
 	OpGet MDOptions = 0x0002
-	// ManageRemote takes the offset from the request, not from the MD.
+	// ManageRemote uses the offset in the request instead of the MD's own.
 	ManageRemote MDOptions = 0x0004
-	// Truncate shortens a request that is too long instead of dropping it.
+	// Truncate shortens a request that is too long, instead of dropping it.
 	Truncate MDOptions = 0x0010
-	// AckDisable keeps PUTs into the MD unacknowledged.
+	// AckDisable suppresses ACKs of PUTs into the MD.
 	AckDisable MDOptions = 0x0020
 	// MaxSize makes MD.MaxSize valid.
 	MaxSize MDOptions = 0x0080
-	// TrackResponse and NoTrackResponse force response tracking on or off;
-	// the second wins.
+	// TrackResponse and NoTrackResponse force response tracking on or off. NoTrackResponse
+	// takes precedence.
 	TrackResponse   MDOptions = 0x0400
 	NoTrackResponse MDOptions = 0x0800
-	// Discard allows a driver to drop payload; none of ours does.
+	// Discard allows a driver to discard payload. No driver of lnetd does.
 	Discard MDOptions = 0x4000
 )
 
 const mdOptionsKnown = OpPut | OpGet | ManageRemote | Truncate | AckDisable | MaxSize |
 	TrackResponse | NoTrackResponse | Discard
 
-// Unlimited is the threshold of an MD that takes any number of operations.
+// Unlimited is the threshold of an MD for any number of operations.
 const Unlimited = -1
 
-// MD describes memory for messages (lnet-core 2.2). The memory must stay valid
-// until the handler has the event with Unlinked; an MD that is unlinked while
-// operations are under way has that event with the last of them. Without a
-// handler no call and no event tells when the memory is free again: Unlink may
-// return while a driver still reads or fills it. It is then free when the table
-// is closed and every operation has ended, as they have when the node that owns
-// it is closed.
+// MD describes memory for messages (lnet-core 2.2). The memory must stay valid until the
+// handler has received the event with Unlinked set. If an MD is unlinked while operations
+// are under way, the last of them delivers that event. Without a handler, the program
+// cannot find out when the memory is free again, because Unlink may return while a driver
+// still reads or fills it. The memory is then free when the table is closed and every
+// operation has ended, as after closing the node that owns the table.
 //
-// The zero MD takes nothing: see Threshold.
+// The zero MD accepts no operation; see Threshold.
 type MD struct {
-	// Memory is the memory, at most 256 segments, whose list must not change
-	// while the MD is linked; segments of regions that were released are
-	// ErrInvalid, and memory.ErrReleased. Bytes, if it is not nil,
-	// stands for Memory when that is one unregistered piece, and costs no
-	// allocation. At most one of both may be given; neither is an empty MD.
+	// Memory is the memory, in at most 256 segments. The segment list must not change while
+	// the MD is linked. If a segment belongs to a released region, the error matches
+	// ErrInvalid and memory.ErrReleased. Bytes is an alternative to Memory for one
+	// unregistered slice that avoids allocating a segment list. At most one of the two may
+	// be set. If neither is, the MD is empty.
 	Memory memory.Vector
 	Bytes  []byte
-	// Threshold is the number of operations allowed, or Unlimited. 0, which is
-	// what a forgotten Threshold says, TAKES NOTHING: such an MD is valid and
-	// has a handle, but is used up from the start. No request matches it,
-	// none can be made from it, and it stays until Unlink even if Unlink is
-	// set. A PUT that is acknowledged and a GET count twice: SEND, then ACK
-	// or REPLY. Responses to an MD that sends are watched only if the threshold
-	// is not Unlimited (lnet-core 6.4): else nothing tells that one will not come.
+	// Threshold is the number of operations that the MD accepts, or Unlimited.
+	//
+	// If it is 0, for example because it was not set, the MD ACCEPTS NO OPERATION. It is
+	// valid and has a handle, but is used up from the start: no request matches it, and
+	// none can be made from it. It stays until Table.Unlink, even if the field Unlink is
+	// set.
+	//
+	// A GET, and a PUT with an ACK, count twice: for the SEND and for the REPLY or ACK.
+	// Responses to requests from the MD are tracked only if the threshold is not Unlimited
+	// (lnet-core 6.4). Otherwise no event reports that a response will not come.
 	Threshold int
-	// Unlink unlinks the MD when it is used up: by the threshold, or, with
-	// MaxSize, when less than MaxSize bytes are left.
+	// Unlink unlinks the MD when it is used up: when the threshold is reached or, with the
+	// option MaxSize, when less than MaxSize bytes are left.
 	Unlink bool
-	// MaxSize bounds one request, with the option MaxSize.
+	// MaxSize is the maximum size of one request in bytes, with the option MaxSize.
 	MaxSize int
 	// Options are the options.
 	Options MDOptions
-	// Handler hears of events; nil: nobody does, the end of the MD included.
+	// Handler is called for every event, including the last. If it is nil, events are
+	// discarded.
 	Handler Handler
-	// UserPtr is handed back in every event.
+	// UserPtr is returned in every event.
 	UserPtr any
 }
 
-// md is a linked MD, with the match entry that it is attached to. What a match
-// looks at comes first and lies together: among a million entries every cache
-// line is a miss.
+// md is a linked MD with the match entry that it is attached to. The fields that a match
+// reads come first and are adjacent, because among a million entries every cache line is a
+// miss.
 type md struct {
 	place place // guarded by portal.mu
 
@@ -90,12 +93,12 @@ type md struct {
 	offset    int
 	threshold int
 	refs      int   // operations under way
-	awaits    uint8 // responses that a request has asked for: awaitAck, awaitReply
-	zombie    bool  // unlinked: not to be found again
+	awaits    uint8 // responses that requests have asked for: awaitAck, awaitReply
+	zombie    bool  // unlinked: it can no longer be found
 	aborted   bool  // unlinked by Unlink
 	finished  bool  // the last event is queued, or was delivered
-	draining  bool  // somebody is running the handler, or is about to
-	several   bool  // more than one response has been outstanding at a time
+	draining  bool  // a goroutine is running the handler, or is about to
+	several   bool  // more than one response has been outstanding at once
 
 	// Constant while the MD is linked. handle and portal change under mu.
 	unlink  bool
@@ -107,35 +110,35 @@ type md struct {
 	userPtr any
 	handler Handler
 	portal  *portal // nil if bound
-	claim   *Claim  // guarded by portal.mu; nil: under none
+	claim   *Claim  // guarded by portal.mu; nil if none
 	chain   *md     // guarded by handleShard.mu
 
 	// Guarded by mu.
-	events     *queuedEvent // that wait for the handler, oldest first
+	events     *queuedEvent // events that wait for the handler, oldest first
 	eventsTail *queuedEvent
-	waiting    int          // how many they are
-	due        int          // responses that have not come yet
-	deadline   atomic.Int64 // of the response watched, 0: none; scans read it without mu
+	waiting    int          // number of these events
+	due        int          // responses that are outstanding
+	deadline   atomic.Int64 // of the tracked response, 0 if none; scans read it without mu
 	issued     int64        // when the request was made
-	hop        lnet.NID     // where it went
-	departure  Departure    // of the requests outstanding, if they have one in common
-	departed   bool         // one of them has left
+	hop        lnet.NID     // neighbour that it was sent to
+	departure  Departure    // that the outstanding requests have in common, if any
+	departed   bool         // departure is set
 }
 
-// An ACK or REPLY is taken only if a request has asked for one.
+// An ACK or REPLY is accepted only if a request has asked for one.
 const (
 	awaitAck = 1 << iota
 	awaitReply
 )
 
-// exhausted says that the MD can take no further operation. d.mu is held.
+// exhausted reports whether the MD can accept no further operation. d.mu is held.
 func (d *md) exhausted() bool {
 	return d.threshold == 0 || d.options&MaxSize != 0 && (d.offset < 0 || d.offset > d.mem.Length-d.maxSize)
 }
 
-// left is how many bytes there are from offset on. An offset beyond the end,
-// which wraps to a negative one where an int has 32 bits, leaves none
-// (lnet-core 4.2, quirk).
+// left returns the number of bytes from offset to the end. An offset beyond the end leaves
+// 0, and so does one that is negative because it overflowed a 32-bit int (lnet-core 4.2,
+// quirk).
 func (d *md) left(offset int) int {
 	if offset < 0 || offset > d.mem.Length {
 		return 0
@@ -143,9 +146,9 @@ func (d *md) left(offset int) int {
 	return d.mem.Length - offset
 }
 
-// room is how many bytes a request at offset may have (lnet-core 4.2 step 7).
-// An in-range MaxSize can still lead past the end of the memory with
-// ManageRemote, where kernels write on; here the end is the end.
+// room returns the maximum number of bytes for a request at offset (lnet-core 4.2 step 7).
+// With ManageRemote, a valid MaxSize can extend past the end of the memory. Kernels then
+// write past the end; room does not.
 func (d *md) room(offset int) int {
 	if d.options&MaxSize != 0 {
 		return min(d.maxSize, d.left(offset))
@@ -153,7 +156,7 @@ func (d *md) room(offset int) int {
 	return d.left(offset)
 }
 
-// spend takes one operation and a reference. d.mu is held.
+// spend counts one operation and takes a reference. d.mu is held.
 func (d *md) spend() {
 	if d.threshold > 0 {
 		d.threshold--
@@ -161,8 +164,8 @@ func (d *md) spend() {
 	d.refs++
 }
 
-// apply lets d, which matches, take or drop o (lnet-core 4.2 steps 6 to 10).
-// p.mu is held.
+// apply makes o an operation on d, which matches it, or drops o (lnet-core 4.2 steps 6 to
+// 10). p.mu is held.
 func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
 	e := &o.Event
 	d.mu.Lock()
@@ -188,7 +191,7 @@ func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
 	o.Ack = e.Type == EventPut && d.options&AckDisable == 0 && o.Handle != lnet.NoHandle
 	d.describe(e)
 	e.Offset, e.Length = offset, length
-	if d.exhausted() { // for good: nothing gives an attached MD operations or room
+	if d.exhausted() { // permanently: an attached MD never regains operations or room
 		p.leave(d)
 		if d.unlink {
 			t.retire(d)
@@ -197,11 +200,11 @@ func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
 	return Accept
 }
 
-// describe fills in what an event tells of its MD. d.mu is held.
+// describe sets the fields of an event that describe its MD. d.mu is held.
 func (d *md) describe(e *Event) {
 	e.MD = d.handle
 	if e.Bytes = d.segment[0].Bytes; e.Bytes != nil {
-		e.Memory = memory.Vector{} // d.mem's segment will serve other MDs
+		e.Memory = memory.Vector{} // d's own segment will be reused for other MDs
 	} else {
 		e.Memory = d.mem
 	}
@@ -209,7 +212,7 @@ func (d *md) describe(e *Event) {
 	e.UserPtr = d.userPtr
 }
 
-// newMD makes an MD of c, which was checked, that nobody can find yet.
+// newMD returns an MD made from c, which is valid. The MD is not yet in a table.
 func (t *Table) newMD(c *MD) (*md, error) {
 	if t.mds.New == nil {
 		return nil, fmt.Errorf("table was not made by New: %w", ErrInvalid)
@@ -218,7 +221,7 @@ func (t *Table) newMD(c *MD) (*md, error) {
 		return nil, fmt.Errorf("memory: %w: %w", err, ErrInvalid)
 	}
 	d := t.mds.Get().(*md)
-	d.mu.Lock() // for those who still hold d from its former life
+	d.mu.Lock() // a goroutine may still hold d from its former use
 	defer d.mu.Unlock()
 	d.handle = t.nextHandle()
 	d.mem = c.Memory
@@ -235,15 +238,14 @@ func (t *Table) newMD(c *MD) (*md, error) {
 	return d, nil
 }
 
-// finish says that d's last event is about to be delivered: nothing uses the
+// finish releases the memory, before d's last event is delivered. No operation uses the
 // memory any more. d.mu is held.
 func (d *md) finish() {
 	d.finished = true
 	d.mem.Unpin()
 }
 
-// check is the validation of lnet-core 2.2. It returns the length of the
-// memory.
+// check validates c (lnet-core 2.2). It returns the length of the memory in bytes.
 func (c *MD) check() (length int, err error) {
 	m := &c.Memory
 	if c.Bytes != nil {
@@ -276,10 +278,10 @@ func (c *MD) check() (length int, err error) {
 	return m.Length, nil
 }
 
-// freeMD takes back an MD that nobody can find and nothing uses.
+// freeMD recycles an MD that is in no table and not in use.
 func (t *Table) freeMD(d *md) {
 	d.mu.Lock()
-	if !d.finished { // it was never linked
+	if !d.finished { // d was never linked
 		d.mem.Unpin()
 	}
 	d.handle = lnet.NoHandle

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// What Attach and Bind both refuse.
+// MDs that both Attach and Bind reject.
 func TestMDsThatMakeNoSense(t *testing.T) {
 	// lnet-core 2.2 validate (1)-(2), 2.2 validate (4), 2.2 fields
 	long := make([]int, lnet.MaxFragments+1)
@@ -116,7 +116,7 @@ func TestUnlink(t *testing.T) {
 		if err := table.Unlink(h); !errors.Is(err, portals.ErrNotFound) {
 			t.Errorf("second unlink: %v", err)
 		}
-		// The memory is the message's until it is through.
+		// The memory belongs to the message until it is complete.
 		if m := second.Memory(); m.Length != 4 || &m.Segments[0].Bytes[0] != &room[0] {
 			t.Errorf("memory %v", m)
 		}
@@ -142,8 +142,8 @@ func TestUnlink(t *testing.T) {
 	})
 }
 
-// An MD goes by itself when it is used up, has that option and nothing uses it.
-// Up to two PUTs of two bytes each go to an MD of four.
+// An MD is unlinked automatically if it is used up, has the option and is not in use. Up to
+// two PUTs of two bytes each go to an MD of four bytes.
 func TestWhenAnMDGoes(t *testing.T) {
 	// lnet-core 2.2 unlinkable, 2.2 exhausted, 3.3 (8), 3.4 (3), 3.4 (6), 4.2 (10)
 	for _, c := range []struct {
@@ -172,7 +172,7 @@ func TestWhenAnMDGoes(t *testing.T) {
 					taken = append([]*portals.Operation{o}, taken...)
 				}
 			}
-			for _, o := range taken { // the latest first
+			for _, o := range taken { // newest first
 				table.Finish(o, nil)
 			}
 			if got := types(r.take()); got != c.want {
@@ -186,7 +186,7 @@ func TestWhenAnMDGoes(t *testing.T) {
 	}
 }
 
-// Entries that are used up and stay do not stand in the way of others.
+// Used-up entries that stay linked do not affect others.
 func TestUsedUpEntriesAreRetained(t *testing.T) {
 	// lnet-core 4.2 (1), 2.2 exhausted
 	table := newTable()
@@ -211,7 +211,7 @@ func TestUsedUpEntriesAreRetained(t *testing.T) {
 	}
 }
 
-// Handles are numbered 1, 5, 9 and so on, and never come back.
+// Handles are numbered 1, 5, 9 and so on, and are never reused.
 func TestHandles(t *testing.T) {
 	// lnet-core 2.2 attach (2)
 	table := newTable()
@@ -259,7 +259,7 @@ func TestClosed(t *testing.T) {
 	if _, err := table.Begin(h, new(portals.Operation), get); !errors.Is(err, portals.ErrNotFound) {
 		t.Errorf("begin: %v", err)
 	}
-	// What was under way still ends.
+	// Operations under way still end.
 	table.Finish(o, portals.ErrCanceled)
 	if got := types(r.take()); got != "SEND (canceled)" {
 		t.Errorf("events %s", got)
@@ -269,8 +269,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// A closed table keeps nothing: neither the MDs nor, by way of one whose
-// operation goes on, their neighbours.
+// A closed table keeps no memory in use: neither its MDs nor, through an MD with an
+// operation under way, the MDs next to it.
 func TestClosedTableKeepsNoMemory(t *testing.T) {
 	table := newTable()
 	var kept []weak.Pointer[[64]byte]
@@ -285,7 +285,7 @@ func TestClosedTableKeepsNoMemory(t *testing.T) {
 		}
 		bind(t, table, portals.MD{Bytes: room(), Threshold: portals.Unlimited})
 	}
-	for i := range uint64(1000) { // keys enough for a table on the move
+	for i := range uint64(1000) { // enough keys for a table that is being resized
 		attach(t, table, portals.Entry{Portal: 3, MatchBits: i}, portals.MD{Bytes: room(), Threshold: 1, Options: portals.OpPut})
 	}
 	var r recorder

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// model is matching as lnet-core words it, over plain lists, for one goroutine.
-// It implements world, as the table does.
+// model implements matching as lnet-core describes it, with plain lists, for one goroutine.
+// Like the table, it implements world.
 type model struct {
 	made     uint64
 	found    map[lnet.Handle]*modelMD
@@ -38,9 +38,9 @@ type modelMD struct {
 	aborted  bool
 	handling bool
 	waiting  []portals.Event
-	asked    map[portals.EventType]bool // which responses
+	asked    map[portals.EventType]bool // responses that were asked for
 	due      int
-	several  bool // responses were due at a time
+	several  bool // several responses were outstanding at once
 	deadline int64
 	issued   int64
 	hop      lnet.NID
@@ -96,7 +96,7 @@ func (m *model) attach(e portals.Entry, d portals.MD) (h lnet.Handle, accepted, 
 	}
 	p := &m.portals[e.Portal]
 	if m.closed || p.class != "" && p.class != class {
-		m.made++ // the handle is lost
+		m.made++ // the handle is used up
 		if m.closed {
 			return lnet.NoHandle, nil, nil, portals.ErrClosed
 		}
@@ -131,7 +131,7 @@ func (m *model) attach(e portals.Entry, d portals.MD) (h lnet.Handle, accepted, 
 	return f.handle, accepted, dropped, nil
 }
 
-// 4.2; 0 is no match.
+// 4.2; the verdict 0 means no match.
 func (m *model) try(d *modelMD, x *exchange) portals.Verdict {
 	e := &x.Event
 	op := portals.OpPut
@@ -236,7 +236,7 @@ func (m *model) bind(d portals.MD) (lnet.Handle, error) {
 	return m.newMD(d, true).handle, nil
 }
 
-// retire makes d a zombie: it can be found neither by matching nor by handle.
+// retire makes d a zombie, which neither matching nor its handle finds.
 func (m *model) retire(d *modelMD) {
 	d.zombie = true
 	delete(m.found, d.handle)
@@ -281,7 +281,7 @@ func (m *model) deliver(d *modelMD, e portals.Event) {
 	d.handling = false
 }
 
-// usable is the MD of a request or a response (lnet-core 6.1, 5.5), or nil.
+// usable returns the MD of a request or a response (lnet-core 6.1, 5.5), or nil.
 func (m *model) usable(h lnet.Handle) *modelMD {
 	if d := m.found[h]; d != nil && d.bound && d.left != 0 {
 		return d
@@ -366,7 +366,7 @@ func (m *model) untrack(d *modelMD) {
 	}
 }
 
-// 3.4; the wait for a response also ends with it, if it was the only one.
+// 3.4; the wait for a response also ends here, if there was only one.
 func (m *model) finish(x *exchange, err error) {
 	d, e := x.on, &x.Event
 	x.on = nil

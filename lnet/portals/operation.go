@@ -8,58 +8,56 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Operation is the record of one operation on an MD: an arrived request or
-// response, or a request that is made. Its owner embeds it in the record of
-// the message, so that it costs no allocation, and may use it again once the
-// operation has ended: by Drop, by a false or an error, or by Finish.
+// Operation is the record of one operation on an MD: a request or response that has
+// arrived, or a request of this node. The owner embeds it in the record of the message, so
+// that it costs no allocation. The owner may reuse it when the operation has ended: by
+// Drop, by a result of false, by an error, or by Finish.
 //
-// The zero value is ready. The owner fills in what the message says before it
-// hands the operation to the table, and leaves it alone while the table keeps
-// it (Delay).
+// The zero value is ready for use. The owner sets the fields that the message determines
+// before it passes the operation to the table, and must not use it while the table keeps it
+// (Delay).
 type Operation struct {
-	// Event is what the MD's handler will see. The owner sets the fields that
-	// the message tells of, the table those of the MD, and Type, Length and
-	// Offset where matching decides them.
+	// Event is passed to the MD's handler. The owner sets the fields that the message
+	// determines. The table sets those that describe the MD, and Type, Length and Offset
+	// where matching determines them.
 	Event Event
-	// Owner is the record that the operation belongs to. The table does not
-	// look at it.
+	// Owner is the record that the operation belongs to. The table does not use it.
 	Owner any
 
-	// Length is, of an arrived request, how many bytes it asks for: the
-	// payload length of a PUT, the sink length of a GET.
+	// Length is the number of bytes that an arrived request asks for: the payload length of
+	// a PUT, or the sink length of a GET.
 	Length int
-	// RemoteOffset is the offset that an arrived request names, 0 to 2^32-1.
+	// RemoteOffset is the offset in an arrived request, 0 to 2^32-1.
 	RemoteOffset int
-	// Handle is where the answer to an arrived request belongs.
+	// Handle is the handle to which the response to an arrived request goes.
 	Handle lnet.Handle
-	// Aliases are other NIDs of the initiator's peer, whose primary one is
-	// Event.Initiator.NID (lnet-core 4.2 step 5). The slice must not be
-	// changed while the table keeps the operation.
+	// Aliases are further NIDs of the peer whose primary NID is Event.Initiator.NID
+	// (lnet-core 4.2 step 5). The slice must not be modified while the table keeps the
+	// operation.
 	Aliases []lnet.NID
-	// Gone, if it is not nil and holds true, keeps the operation from being
-	// delayed. Who stores true and calls DropDelayed afterwards knows that
-	// nothing is left waiting.
+	// Gone, if it is not nil and holds true, prevents the operation from being delayed.
+	// After a caller has stored true and then called DropDelayed, no operation with this
+	// Gone is waiting.
 	Gone *atomic.Bool
 
-	// Ack is a result of Match: an ACK is due when the PUT is complete.
+	// Ack is set by Match. It reports that an ACK must be sent when the PUT is complete.
 	Ack bool
-	// Departure says, when a request that has left ends, how it did; see Departure.
+	// Departure is set by the owner before Finish, if the request has left. See Departure.
 	Departure Departure
 
-	// Issued is a result of TakeReply and TakeAck: when the request was made,
-	// or 0 if it is not tracked, or not any more.
+	// Issued is set by TakeReply and TakeAck. It is the time of the request, or 0 if the
+	// request is not tracked or no longer tracked.
 	Issued int64
-	// Cause is a result of whatever gives the operation up: Match, Attach,
-	// TakeReply and TakeAck.
+	// Cause is set by Match, Attach, TakeReply and TakeAck if they drop the operation.
 	Cause Cause
 
 	md       *md
-	answered bool       // a request that asked for a response
-	next     *Operation // of Operations
+	answered bool       // the request asked for a response
+	next     *Operation // in Operations
 }
 
-// Memory is the part of the MD's memory that an accepted or begun operation
-// uses. It is empty once the operation has ended.
+// Memory returns the part of the MD's memory that an accepted or begun operation uses. It
+// is empty when the operation has ended.
 func (o *Operation) Memory() memory.Vector {
 	d := o.md
 	if d == nil {
@@ -74,14 +72,14 @@ func (o *Operation) Memory() memory.Vector {
 	case EventReply:
 		offset = 0
 	}
-	if length == 0 { // which may be beyond the end
+	if length == 0 { // offset may be beyond the end
 		return memory.Vector{}
 	}
 	return d.mem.Slice(offset, length)
 }
 
-// Handler is that of the MD of a begun operation, nil if it has none or the operation has
-// ended.
+// Handler returns the handler of the MD of a begun operation, or nil if the MD has none or
+// the operation has ended.
 func (o *Operation) Handler() Handler {
 	if o.md == nil {
 		return nil
@@ -89,7 +87,7 @@ func (o *Operation) Handler() Handler {
 	return o.md.handler
 }
 
-// Operations is a FIFO of operations.
+// Operations is a FIFO queue of operations.
 type Operations struct {
 	head, tail *Operation
 	count      int
@@ -106,7 +104,7 @@ func (q *Operations) push(o *Operation) {
 	q.count++
 }
 
-// join moves the operations of another queue to the end of this one.
+// join moves the operations of o to the end of q.
 func (q *Operations) join(o *Operations) {
 	switch {
 	case o.head == nil:
@@ -121,7 +119,7 @@ func (q *Operations) join(o *Operations) {
 	*o = Operations{}
 }
 
-// Next takes the oldest operation out and returns it, or nil if there is none.
+// Next removes the oldest operation and returns it, or nil if q is empty.
 func (q *Operations) Next() *Operation {
 	o := q.head
 	if o != nil {
@@ -131,26 +129,25 @@ func (q *Operations) Next() *Operation {
 	return o
 }
 
-// Begin says what kind of request begins.
+// Begin describes a request that begins.
 type Begin struct {
 	// Type is MsgPut or MsgGet.
 	Type lnet.MsgType
-	// Response says that an ACK or a REPLY is asked for.
+	// Response reports whether an ACK or a REPLY is requested.
 	Response bool
-	// Track says that such a response is to be watched. The MD's options
-	// TrackResponse and NoTrackResponse have the last word (lnet-core 6.4).
+	// Track asks for the response to be tracked. The MD's options TrackResponse and
+	// NoTrackResponse take precedence (lnet-core 6.4).
 	Track bool
-	// Now is the time, and Deadline until when the response must have come.
+	// Now is the current time. Deadline is the time by which the response is due.
 	Now, Deadline int64
-	// Hop is the neighbour that the request goes to; see Rehop.
+	// Hop is the neighbour that the request is sent to; see Rehop.
 	Hop lnet.NID
 }
 
-// Begin starts a request from the bound MD h, whose whole memory it returns
-// (lnet-core 6.1, 6.2). It takes one operation off the threshold. o's event
-// becomes a SEND event as far as the MD and Begin tell; Finish ends it. The
-// error is ErrNotFound if the MD is unknown, attached or used up; o has ended
-// then.
+// Begin starts a request from the bound MD h and returns the MD's whole memory (lnet-core
+// 6.1, 6.2). It counts one operation of the threshold, and makes o.Event a SEND event;
+// Finish ends the operation. If the MD is unknown, attached or used up, the error is
+// ErrNotFound and o has ended.
 func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (memory.Vector, error) {
 	d, _ := t.claim(h)
 	if d == nil {
@@ -182,7 +179,7 @@ func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (memory.Vector, erro
 	return memory, nil
 }
 
-// Region returns the region of the first byte of the bound MD that h names, nil if there is none.
+// Region returns the region of the first byte of the bound MD h, or nil if there is none.
 func (t *Table) Region(h lnet.Handle) *memory.Region {
 	d, _ := t.claim(h)
 	if d == nil {
@@ -192,8 +189,8 @@ func (t *Table) Region(h lnet.Handle) *memory.Region {
 	return d.mem.Region()
 }
 
-// Aborted tells whether Unlink was called for the MD of o, an operation that
-// has not ended. A message that has not left by then must not.
+// Aborted reports whether Unlink was called for the MD of o, an operation that has not
+// ended. If so, a message that has not left yet must not be sent.
 func (t *Table) Aborted(o *Operation) bool {
 	d := o.md
 	d.mu.Lock()
@@ -201,8 +198,8 @@ func (t *Table) Aborted(o *Operation) bool {
 	return d.aborted
 }
 
-// claim returns the bound MD that h names and that has operations left, with
-// its mu held; nil and why if there is none.
+// claim returns the bound MD h, which has operations left, with its mu held. Otherwise it
+// returns nil and the cause.
 func (t *Table) claim(h lnet.Handle) (*md, Cause) {
 	d := t.find(h)
 	if d == nil {
@@ -224,14 +221,12 @@ func (t *Table) claim(h lnet.Handle) (*md, Cause) {
 	return nil, c
 }
 
-// TakeReply starts an arrived REPLY to the request that h names, with that
-// many bytes of payload (lnet-core 5.5). If it returns false the message must
-// be dropped, and o has ended. Else o.Event.Length bytes are wanted, in
-// o.Memory(), and Finish ends o.
+// TakeReply starts the REPLY to a request from h, with the given payload size in bytes
+// (lnet-core 5.5). If it returns false, o has ended and the message must be dropped.
+// Otherwise the caller puts o.Event.Length bytes into o.Memory() and calls Finish.
 //
-// Only an MD that a GET was made from takes a REPLY, though the handle be
-// right: a peer that is sent a PUT cannot write into its memory. Kernels go by
-// the handle alone.
+// Only an MD that a GET was made from accepts a REPLY. A peer that receives a PUT therefore
+// cannot write into the memory of the PUT by its handle. Kernels check the handle only.
 func (t *Table) TakeReply(h lnet.Handle, o *Operation, payload int) bool {
 	d, c := t.claim(h)
 	if d == nil {
@@ -254,9 +249,9 @@ func (t *Table) TakeReply(h lnet.Handle, o *Operation, payload int) bool {
 	return true
 }
 
-// TakeAck starts an arrived ACK of the PUT that h names (lnet-core 5.6). If it
-// returns false the message must be dropped, and o has ended; else Finish ends
-// it. Only an MD that a PUT with an ACK was made from takes an ACK.
+// TakeAck starts the ACK of a PUT from h (lnet-core 5.6). If it returns false, o has ended
+// and the message must be dropped. Otherwise the caller calls Finish. Only an MD that a PUT
+// with an ACK was made from accepts an ACK.
 func (t *Table) TakeAck(h lnet.Handle, o *Operation) bool {
 	d, c := t.claim(h)
 	if d == nil {
@@ -273,7 +268,7 @@ func (t *Table) TakeAck(h lnet.Handle, o *Operation) bool {
 	return true
 }
 
-// take makes o an operation on d. d.mu is held on entry and released.
+// take makes o an operation on d. The caller holds d.mu, and take releases it.
 func (d *md) take(o *Operation) {
 	d.spend()
 	o.Issued = 0
@@ -286,9 +281,9 @@ func (d *md) take(o *Operation) {
 	d.mu.Unlock()
 }
 
-// Finish ends an accepted, taken or begun operation with its outcome, and
-// delivers o.Event (lnet-core 3.4). An operation on an MD that was unlinked
-// meanwhile ends with ErrTimedOut instead of nil.
+// Finish ends an accepted, taken or begun operation with the result err and delivers
+// o.Event (lnet-core 3.4). If err is nil but the MD was unlinked during the operation, the
+// event's error is ErrTimedOut.
 func (t *Table) Finish(o *Operation, err error) {
 	d := o.md
 	e := &o.Event
@@ -320,25 +315,24 @@ func (t *Table) Finish(o *Operation, err error) {
 }
 
 const (
-	// waitingMax is how many events may wait for an MD's handler before
-	// strangers can add no more.
+	// waitingMax is the number of events waiting for an MD's handler at which requests from
+	// peers are dropped.
 	waitingMax = 16384
-	// drainMax is how many events a goroutine delivers that were left to it,
-	// before it hands the rest over.
+	// drainMax is the number of queued events that one goroutine delivers before it hands
+	// the rest over.
 	drainMax = 64
 )
 
-// queuedEvent is an event that waits for an earlier handler call of its MD to
-// return.
+// queuedEvent is an event that waits for an earlier handler call of its MD to return.
 type queuedEvent struct {
 	event Event
 	next  *queuedEvent
 }
 
-// deliver runs d's handler for e, or leaves a copy of e to whoever is running
-// it at the moment. So a handler that makes further events of its MD does not
-// recurse. d.mu is held on entry and released; d may be gone afterwards if e
-// is its last event.
+// deliver runs d's handler for e. If another goroutine is running the handler, or the
+// caller is in it, deliver queues a copy of e instead, so a handler that causes events of
+// its own MD does not recurse. The caller holds d.mu, and deliver releases it. If e is its
+// last event, d may be recycled when deliver returns.
 func (t *Table) deliver(d *md, e *Event) {
 	if d.handler == nil {
 		last := d.finished
@@ -368,10 +362,10 @@ func (t *Table) deliver(d *md, e *Event) {
 	t.drain(d, h, e)
 }
 
-// drain runs d's handler h for e, if that is not nil, and then for the events that
-// wait, until there are none or it is time to hand over. The caller is the one who
-// set d.draining, or was handed it; d may be gone afterwards. Handlers run nowhere
-// else, by which InHandler knows them.
+// drain runs d's handler h for e, unless e is nil, and then for the queued events. It
+// returns when the queue is empty, or after it has handed the rest over. The caller has set
+// d.draining, or was handed it. d may be recycled when drain returns. Handlers are called
+// from drain only; InHandler depends on that.
 //
 //go:noinline
 func (t *Table) drain(d *md, h Handler, e *Event) {

@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// Which REPLYs are taken, into an MD of 10 bytes.
+// Which REPLYs an MD of 10 bytes accepts.
 func TestReply(t *testing.T) {
 	// lnet-core 5.5 (1)-(3), 2.2 bind (3), 3.2 notes (3)
 	for _, c := range []struct {
@@ -15,7 +15,7 @@ func TestReply(t *testing.T) {
 		md      portals.MD
 		request portals.Begin
 		payload int
-		want    int // -1: dropped
+		want    int // -1 means dropped
 	}{
 		{"whole", portals.MD{Threshold: 2}, get, 10, 10},
 		{"less", portals.MD{Threshold: 2}, get, 3, 3},
@@ -35,7 +35,7 @@ func TestReply(t *testing.T) {
 			h := bind(t, table, c.md)
 			sent := begin(t, table, h, c.request)
 			var o portals.Operation
-			o.Issued = 77 // of a former life
+			o.Issued = 77 // of a former use
 			if got := table.TakeReply(h, &o, c.payload); got != (c.want >= 0) {
 				t.Fatalf("taken: %v", got)
 			}
@@ -96,8 +96,7 @@ func TestAck(t *testing.T) {
 	}
 }
 
-// Responses go by their handle, which must be that of a bound MD that is still
-// there.
+// The handle of a response must be that of a bound MD that still exists.
 func TestResponsesToNobody(t *testing.T) {
 	// lnet-core 5.5 (1), 5.6 (1)
 	table := newTable()
@@ -105,7 +104,7 @@ func TestResponsesToNobody(t *testing.T) {
 	gone := bind(t, table, portals.MD{Threshold: 9})
 	table.Finish(begin(t, table, gone, get), nil)
 	table.Finish(begin(t, table, gone, putWithAck), nil)
-	busy := begin(t, table, gone, get) // keeps the MD, but not its handle
+	busy := begin(t, table, gone, get) // keeps the MD in use, but not its handle
 	if err := table.Unlink(gone); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +117,7 @@ func TestResponsesToNobody(t *testing.T) {
 	table.Finish(busy, nil)
 }
 
-// The threshold counts SEND and response, and several requests share one MD.
+// The threshold counts SEND and response. Several requests share one MD.
 func TestRequestsShareAnMD(t *testing.T) {
 	// lnet-core 6.1 (3), 6.1 threshold
 	table := newTable()

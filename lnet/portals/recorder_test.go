@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Three processes: alias is another NID of here's node.
+// Three processes. alias is another NID of the node of here.
 var (
 	here  = lnet.ProcessID{NID: lnet.NIDFromNumber(tcp, 1), PID: lnet.PIDLustre}
 	alias = lnet.ProcessID{NID: lnet.NIDFromNumber(tcp, 2), PID: lnet.PIDLustre}
@@ -23,19 +23,19 @@ const (
 	cookie = 0x17f1a2b300000001
 )
 
-// recorder keeps the events of an MD.
+// recorder records the events of an MD.
 type recorder struct{ events []portals.Event }
 
 func (r *recorder) HandleEvent(e *portals.Event) { r.events = append(r.events, *e) }
 
-// take returns what has come since the last take.
+// take returns the events since the previous take.
 func (r *recorder) take() []portals.Event {
 	events := r.events
 	r.events = nil
 	return events
 }
 
-// types are the types of events, the last of an MD with an exclamation mark.
+// types returns the types of events. Those with Unlinked set have an exclamation mark.
 func types(events []portals.Event) string {
 	s := ""
 	for i := range events {
@@ -55,7 +55,7 @@ func types(events []portals.Event) string {
 
 func newTable() *portals.Table { return portals.New(portals.Config{Cookie: cookie}) }
 
-// attach attaches an MD to a portal that nothing is delayed on.
+// attach attaches an MD to a portal without delayed PUTs.
 func attach(t testing.TB, table *portals.Table, e portals.Entry, d portals.MD) lnet.Handle {
 	t.Helper()
 	h, accepted, dropped, err := table.Attach(e, d)
@@ -77,7 +77,7 @@ func bind(t testing.TB, table *portals.Table, d portals.MD) lnet.Handle {
 	return h
 }
 
-// arrived is a PUT, or a GET, from here to portal 1.
+// arrived returns a PUT or GET from here to portal 1.
 func arrived(typ portals.EventType, bits uint64, length int) *portals.Operation {
 	o := &portals.Operation{Length: length, Handle: lnet.NoHandle}
 	o.Event.Type, o.Event.MsgType = typ, lnet.MsgPut
@@ -114,13 +114,13 @@ var (
 	get        = portals.Begin{Type: lnet.MsgGet, Response: true}
 )
 
-// tracked is b, made at now and watched for 100.
+// tracked returns b, made at time now and tracked for 100.
 func tracked(b portals.Begin, now int64) portals.Begin {
 	b.Track, b.Now, b.Deadline, b.Hop = true, now, now+100, there.NID
 	return b
 }
 
-// queue lists what is in q.
+// queue returns the operations in q.
 func queue(q portals.Operations) []*portals.Operation {
 	var list []*portals.Operation
 	for o := q.Next(); o != nil; o = q.Next() {
@@ -129,7 +129,7 @@ func queue(q portals.Operations) []*portals.Operation {
 	return list
 }
 
-// segments is memory in pieces of the given lengths.
+// segments returns memory in pieces of the given lengths.
 func segments(lengths ...int) memory.Vector {
 	var m memory.Vector
 	for _, n := range lengths {

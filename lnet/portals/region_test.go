@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// A region cannot be released while an MD names it, and can when the handler has
-// the last event of the MD, even from within it.
+// A region cannot be released while an MD uses it. It can be released when the handler
+// receives the last event of the MD, even from within the handler.
 func TestRegionIsPinnedUntilTheLastEvent(t *testing.T) {
 	r := memory.NewRegion(make([]byte, 100), nil)
 	table := portals.New(portals.Config{})
@@ -72,7 +72,7 @@ func TestMDOfWhatIsNotPinned(t *testing.T) {
 	r := memory.NewRegion(make([]byte, 100), nil)
 	table := portals.New(portals.Config{})
 	table.Close()
-	for range 2 { // a closed table pins nothing, and then there is nothing to pin
+	for range 2 { // a closed table pins nothing; the second Attach has nothing to pin
 		_, err := table.Bind(portals.MD{Memory: r.Slice(0, 50)})
 		_, _, _, err2 := table.Attach(portals.Entry{}, portals.MD{Memory: r.Slice(0, 50), Options: portals.OpPut})
 		for _, err := range []error{err, err2} {

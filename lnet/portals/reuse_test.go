@@ -7,18 +7,18 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// oneRecord makes a table use one record for all its MDs, of which there is one at a
-// time then.
+// oneRecord makes a table reuse one record for all its MDs. There must be at most one MD at
+// a time.
 func oneRecord(table *Table) *md {
 	d := new(md)
-	table.mds.New = func() any { return d } // the pool has lost it, or never had it
+	table.mds.New = func() any { return d } // the pool is empty
 	return d
 }
 
-// Given an MD that was unlinked, when the next one has its record at once, then the
-// handle of the first means nothing any more: no request can be made with it, no
-// answer to it is taken, though the second waits for one, and nothing it does ends
-// the second; and events tell whose they are.
+// Given an MD that was unlinked and whose record is reused at once for the next MD, when
+// its handle is used, then no request can be made from it, no response to it is accepted
+// although the second MD waits for one, and no operation of the first ends the second.
+// Events name the MD that they belong to.
 func TestTheNextMDIsNotTakenForTheFormer(t *testing.T) {
 	for name, typ := range map[string]lnet.MsgType{"put": lnet.MsgPut, "get": lnet.MsgGet} {
 		t.Run(name, func(t *testing.T) {
@@ -89,9 +89,9 @@ func TestTheNextMDIsNotTakenForTheFormer(t *testing.T) {
 	}
 }
 
-// Given events that wait for a handler, when it unlinks the MD and attaches another in
-// its place, then what was under way is the former's to the last event, which says
-// so; and its record serves no other until that has been heard.
+// Given queued events, when the handler unlinks its MD and attaches another one, then the
+// operations under way belong to the first MD up to its last event. The record is not
+// reused before that event was delivered.
 func TestWhatWaitsForAHandlerIsTheFormerMDs(t *testing.T) {
 	table := New(Config{Cookie: 1})
 	type heard struct {
@@ -128,7 +128,7 @@ func TestWhatWaitsForAHandlerIsTheFormerMDs(t *testing.T) {
 			if err := table.Unlink(handles[1]); err != nil {
 				t.Error(err)
 			}
-			table.Finish(&second, nil) // waits for this call to return
+			table.Finish(&second, nil) // waits for this handler call to return
 			attach(2)
 			if table.find(handles[2]) == record {
 				t.Error("the record is used again while an event of its MD waits")

@@ -10,12 +10,12 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// ignored returns k different masks of ignore bits: 0, 1, 3, 7 and so on, high
-// up, where the entries' bits do not reach.
+// ignored returns the k-th mask of ignore bits: 0, 1, 3, 7 and so on, shifted to high bits
+// that the entries do not use.
 func ignored(k int) uint64 { return (1<<k - 1) << 48 }
 
-// posted is a table with n entries on portal 1, of different bits, of so many
-// shapes in turn.
+// posted returns a table with n entries on portal 1, with different bits and the given
+// number of shapes in turn.
 func posted(t testing.TB, n, shapes int) *portals.Table {
 	t.Helper()
 	table := newTable()
@@ -26,8 +26,8 @@ func posted(t testing.TB, n, shapes int) *portals.Table {
 	return table
 }
 
-// putting returns a function that matches and finishes a PUT to one of n
-// entries after the other, jumping about.
+// putting returns a function that matches and finishes a PUT to one of n entries, in
+// scattered order.
 func putting(t testing.TB, table *portals.Table, n int) func() {
 	o := arrived(portals.EventPut, 0, 0)
 	next := 0
@@ -41,8 +41,7 @@ func putting(t testing.TB, table *portals.Table, n int) func() {
 	}
 }
 
-// attaching returns a function that attaches an MD among others and unlinks
-// it.
+// attaching returns a function that attaches and unlinks an MD among others.
 func attaching(t testing.TB, table *portals.Table, e portals.Entry, h portals.Handler) func() {
 	room := make([]byte, 64)
 	return func() {
@@ -53,7 +52,7 @@ func attaching(t testing.TB, table *portals.Table, e portals.Entry, h portals.Ha
 	}
 }
 
-// exchanging returns a function that makes a request and takes its answer.
+// exchanging returns a function that makes a request and takes its response.
 func exchanging(t testing.TB, table *portals.Table, h lnet.Handle, b portals.Begin) func() {
 	var sent, answer portals.Operation
 	return func() {
@@ -143,12 +142,12 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := c.make()
-			for range 300 { // pools and tables grow to their working size
+			for range 300 { // pools and tables grow to their steady size
 				f()
 			}
 			want := 0.0
 			if c.name == "bind, get, auto unlink" {
-				want = 2 // the test's own two operations and closure
+				want = 2 // two operations and a closure of the test itself
 			}
 			if got := testing.AllocsPerRun(1000, f); got > want && !testenv.Race {
 				t.Errorf("%v allocations per run, want %v", got, want)
@@ -157,10 +156,10 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkMatch is a PUT to one of ten entries (near), or to all of them in
-// turn (far), among so many. Near ones cost the same among ten and among a
-// million; far ones cost what the processor takes to fetch an MD from memory.
-// Either costs more with more masks.
+// BenchmarkMatch measures a PUT to one of ten entries (near), or to all entries in turn
+// (far), for several numbers of entries. Near matches cost the same among ten entries and
+// among a million. Far matches cost what the processor needs to fetch an MD from memory.
+// Both cost more with more masks.
 func BenchmarkMatch(b *testing.B) {
 	for _, n := range []int{10, 1000, 1_000_000} {
 		for _, shapes := range []int{1, 4, 16} {
@@ -192,7 +191,7 @@ func BenchmarkAttachUnlink(b *testing.B) {
 	}
 }
 
-// BenchmarkExchange is a request and its answer, tracked.
+// BenchmarkExchange measures a tracked request and its response.
 func BenchmarkExchange(b *testing.B) {
 	for name, request := range map[string]portals.Begin{"get": get, "put with ack": putWithAck} {
 		b.Run(name, func(b *testing.B) {
@@ -207,7 +206,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory shows what a posted entry costs, tables included.
+// BenchmarkMemory measures the memory of a posted entry, including tables.
 func BenchmarkMemory(b *testing.B) {
 	const n = 200_000
 	for b.Loop() {
@@ -222,9 +221,9 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkFloor is what far matches are measured by: a pointer from a table
-// at random, then a record of an MD's size changed in each of the cache lines
-// that a match touches, one after the other, without any matching.
+// BenchmarkFloor is the lower bound for far matches, without any matching. It loads a
+// random pointer from a table, and then modifies a record of an MD's size in each cache
+// line that a match touches.
 func BenchmarkFloor(b *testing.B) {
 	const lines, words = 5, 44 // 352 bytes
 	for _, bits := range []int{3, 20} {
@@ -240,7 +239,7 @@ func BenchmarkFloor(b *testing.B) {
 				r := records[slot(next)]
 				for l := range lines {
 					r[8*l] += next >> 63
-					next += r[8*l] // nothing, but the processor has to wait for it
+					next += r[8*l] // adds 0, but the processor has to wait for the value
 				}
 			}
 		})

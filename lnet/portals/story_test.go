@@ -13,14 +13,14 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// deed is one step of a story. What its numbers mean depends on the kind; MDs
-// and operations are chosen by number among those that there are.
+// deed is one step of a story. The meaning of its numbers depends on the kind. MDs and
+// operations are selected by number among those that exist.
 type deed struct {
 	Kind    string
 	Portal  uint32
 	Entry   portals.Entry
 	MD      portals.MD
-	Handled [][]deed // what the MD's handler does for its first events
+	Handled [][]deed // steps that the MD's handler takes for its first events
 	Silent  bool     // the MD has no handler
 	Put     bool
 	From    lnet.ProcessID
@@ -44,7 +44,7 @@ var (
 	nids = []lnet.NID{here.NID, alias.NID, there.NID, lnet.AnyNID, {}}
 )
 
-// drawDeed draws a deed; handlers of its MDs go on for depth levels.
+// drawDeed draws a deed. Handlers of its MDs are nested up to depth levels.
 func drawDeed(t *rapid.T, depth int) deed {
 	boolean := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
@@ -118,11 +118,11 @@ func drawDeed(t *rapid.T, depth int) deed {
 	return d
 }
 
-// teller tells a story in a world, and writes down what comes of it.
+// teller runs a story in a world, and records the results.
 type teller struct {
 	w       world
 	log     []string
-	handles []lnet.Handle // of all MDs made so far
+	handles []lnet.Handle // of all MDs created so far
 	ops     int
 	open    []*exchange // accepted, taken or begun, not finished
 	waiting []*exchange // delayed
@@ -138,8 +138,8 @@ func (s *teller) exchange() *exchange {
 	return x
 }
 
-// handle chooses one of the MDs, the latest ones rather; now and then one that
-// there is not.
+// handle selects one of the MDs, usually a recent one, and occasionally one that does not
+// exist.
 func (s *teller) handle(which int) lnet.Handle {
 	if len(s.handles) == 0 || which == 99 {
 		return lnet.Handle{Interface: cookie, Object: uint64(which)}
@@ -158,7 +158,7 @@ func (s *teller) started(x *exchange) {
 	s.open = append(s.open, x)
 	offset, length := s.w.memory(x)
 	if length == 0 {
-		offset = 0 // nowhere
+		offset = 0 // does not exist
 	}
 	s.say("operation %d has %d bytes at %d of %v, ACK %v, issued %d", x.id, length, offset, x.Event.MD, x.Ack, x.Issued)
 }
@@ -170,7 +170,7 @@ func (s *teller) dropped(list []*exchange) {
 	}
 }
 
-// kindOf makes errors of both worlds comparable.
+// kindOf maps errors of both worlds to comparable values.
 func kindOf(err error) error {
 	for _, kind := range []error{portals.ErrInvalid, portals.ErrNotFound, portals.ErrPortalClass, portals.ErrClosed} {
 		if errors.Is(err, kind) {
@@ -180,7 +180,7 @@ func kindOf(err error) error {
 	return err
 }
 
-// handler is the handler of the next MD.
+// handler returns the handler of the next MD.
 func (s *teller) handler(d *deed) portals.Handler {
 	s.mds++
 	if d.Silent {
@@ -306,12 +306,12 @@ func (s *teller) finish(i int, err error) {
 	s.w.finish(x, err)
 }
 
-// end ends everything that has begun.
+// end ends all operations that have begun.
 func (s *teller) end() {
 	for len(s.open) > 0 {
 		s.finish(0, nil)
 	}
-	for i := 0; i < len(s.handles); i++ { // handlers may make more
+	for i := 0; i < len(s.handles); i++ { // handlers may create more
 		if err := s.w.unlink(s.handles[i]); err == nil {
 			s.say("%v was left", s.handles[i])
 		}
@@ -323,7 +323,7 @@ func (s *teller) end() {
 	s.say("%d tracked, %d delayed", s.w.tracked(), len(s.waiting))
 }
 
-// tellIn returns what comes of a story in w.
+// tellIn returns the results of a story in w.
 func tellIn(w world, story []deed) []string {
 	s := &teller{w: w}
 	for i := range story {
@@ -333,8 +333,8 @@ func tellIn(w world, story []deed) []string {
 	return s.log
 }
 
-// Random stories, handlers within handlers included, come out alike with the
-// table and with the model.
+// Random stories, including nested handlers, give the same results with the table and with
+// the model.
 func TestStoriesEqualTheModels(t *testing.T) {
 	// lnet-core 2.1 (1)-(4), 2.2 unlink (1)-(6), 3.3 (1)-(2), 3.4 (1)-(7), 4.2 (1)-(10)
 	// lnet-core 4.3 (4)-(5), 4.6 (1)-(4)

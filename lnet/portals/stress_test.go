@@ -10,17 +10,17 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// watch is a handler that checks what one MD hears.
+// watch is a handler that checks the events of one MD.
 type watch struct {
 	all     *tally
 	running atomic.Bool
 	over    atomic.Bool
 }
 
-// tally is what a stress run adds up.
+// tally holds the totals of a stress run.
 type tally struct {
 	t                            *testing.T
-	mds, ended                   atomic.Int64 // made, and their last events
+	mds, ended                   atomic.Int64 // MDs created, and last events
 	arrived, dropped             atomic.Int64
 	begun, took, events, unlinks atomic.Int64
 }
@@ -47,8 +47,8 @@ func (w *watch) HandleEvent(e *portals.Event) {
 	w.running.Store(false)
 }
 
-// Many goroutines use few portals at once. However they meet, every operation
-// ends once, and every MD has one last event.
+// Many goroutines use few portals at once. Every operation ends once, and every MD has one
+// last event.
 func TestStress(t *testing.T) {
 	// lnet-core 3.3 (1)-(2)
 	const workers, rounds, kept = 8, 3000, 20
@@ -60,7 +60,7 @@ func TestStress(t *testing.T) {
 		}
 	}
 	var mu sync.Mutex
-	var handles [kept]lnet.Handle // any worker's to use and unlink
+	var handles [kept]lnet.Handle // any worker may use and unlink them
 
 	drop := func(q portals.Operations) {
 		for o := q.Next(); o != nil; o = q.Next() {
@@ -82,7 +82,7 @@ func TestStress(t *testing.T) {
 			old := handles[i]
 			handles[i] = h
 			mu.Unlock()
-			_ = table.Unlink(old) // it may be gone
+			_ = table.Unlink(old) // may already be unlinked
 		}
 		some := func() lnet.Handle {
 			mu.Lock()
@@ -145,7 +145,7 @@ func TestStress(t *testing.T) {
 					drop(table.DropDelayed(func(o *portals.Operation) bool { return o.Length%2 == 0 }))
 				case 1:
 					for _, o := range table.AppendOverdue(nil, 1000) {
-						_ = table.Unlink(o.Handle) // somebody else may have
+						_ = table.Unlink(o.Handle) // another worker may have unlinked it
 					}
 				}
 			case 9:
@@ -165,8 +165,8 @@ func TestStress(t *testing.T) {
 	}
 	group.Wait()
 
-	// What is left: retained MDs that were pushed out while they were busy
-	// are unlinked already; the rest are in handles.
+	// Retained MDs that were replaced while they were busy are already unlinked. The
+	// remaining ones are in handles.
 	for _, h := range handles {
 		_ = table.Unlink(h)
 	}

@@ -9,35 +9,35 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Config says how a Table shall be.
+// Config configures a Table.
 type Config struct {
-	// Cookie is the interface cookie of the handles (lnet-core 1.4). It
-	// should differ from those of former lives of the node.
+	// Cookie is the interface cookie of the handles (lnet-core 1.4). It should differ from
+	// those of earlier incarnations of the node.
 	Cookie uint64
-	// Spawn runs run in another goroutine. It must do so once, sooner or
-	// later, even if the owner is about to close: events wait for it. It is
-	// called under no lock, must not block, and must not call run itself.
+	// Spawn runs run in another goroutine. It must run it exactly once, even if the owner
+	// is about to close, because events wait for it. Spawn is called with no lock held. It
+	// must not block, and must not call run itself.
 	//
-	// It is for fairness: a goroutine that delivers an event also delivers
-	// those of the same MD that others leave behind meanwhile, which could be
-	// without end. After 64 of them it hands the rest over, and so does the
-	// goroutine that run is in. With nil it goes on.
+	// Spawn limits how long one goroutine delivers events. A goroutine that delivers an
+	// event also delivers those that other goroutines queue for the same MD meanwhile, and
+	// that may never end. After 64 of them it hands the rest over by Spawn. If Spawn is
+	// nil, it continues.
 	Spawn func(run func())
 }
 
-// Table is a node's MDs and portals; New makes it, the zero value takes no MD. All
-// methods are safe for concurrent use, and none blocks.
+// Table holds the MDs and portals of a node. New creates one; the zero value accepts no MD.
+// All methods are safe for concurrent use, and none blocks.
 type Table struct {
 	cookie  uint64
-	objects atomic.Uint64 // MDs made so far
+	objects atomic.Uint64 // number of MDs created
 	handles handleTable
 	portals [lnet.Portals]portal
-	spawn   func(run func()) // or nil
+	spawn   func(run func()) // may be nil
 
 	mds, events, shapes sync.Pool
 }
 
-// New makes an empty table.
+// New returns an empty table.
 func New(c Config) *Table {
 	t := &Table{cookie: c.Cookie, spawn: c.Spawn}
 	t.mds.New = func() any { return new(md) }
@@ -51,8 +51,8 @@ func New(c Config) *Table {
 	return t
 }
 
-// portalClass is fixed by the first entry that a portal ever gets, by an Attach
-// that succeeds (lnet-core 2.1 step 3).
+// portalClass is the class of a portal. The first successful Attach determines it for good
+// (lnet-core 2.1 step 3).
 type portalClass uint8
 
 const (
@@ -61,25 +61,24 @@ const (
 	classWildcard
 )
 
-// portal is one of 64: the entries that can take a request, and the requests
-// that wait for one.
+// portal is one of the 64 portals: the entries that can match, and the requests that wait
+// for an entry.
 type portal struct {
-	mu      sync.Mutex // guards the rest, and md.place of what is attached
+	mu      sync.Mutex // guards the other fields, and md.place of attached MDs
 	class   portalClass
 	lazy    bool
 	closed  bool
 	index   index
 	delayed Operations
-	claims  []*Claim // that are held, in no order
-	// unclaimed is how many of the index are under none.
+	claims  []*Claim // claims that are held, in no order
+	// unclaimed is the number of entries in the index that are under no claim.
 	unclaimed int
 }
 
-// Close ends matching: no MD can be made or found any more, and every request
-// is dropped. MDs that are left go without an event, unless an operation on
-// them is still to Finish. A closed table keeps no MD and no memory; those of
-// operations under way live on with these alone. Close returns the requests
-// that were delayed.
+// Close stops matching: no MD can be created or found any more, and every request is
+// dropped. MDs are removed without an event, except for those with an operation that has
+// yet to Finish. A closed table keeps no MD and no memory in use; only operations under way
+// keep theirs. Close returns the delayed requests for the caller to drop.
 func (t *Table) Close() (dropped Operations) {
 	for k := range t.portals {
 		p := &t.portals[k]
@@ -95,9 +94,9 @@ func (t *Table) Close() (dropped Operations) {
 	return dropped
 }
 
-// Bind makes an MD to send from, or to get into. It neither matches requests
-// nor may have OpPut or OpGet, and holds at most 1 MiB. Errors are ErrInvalid
-// and ErrClosed.
+// Bind creates an MD for requests of this node: PUTs from it and GETs into it. It matches
+// no requests, may not have OpPut or OpGet, and holds at most 1 MiB. The error is
+// ErrInvalid or ErrClosed.
 func (t *Table) Bind(c MD) (lnet.Handle, error) {
 	h, err := t.bind(&c)
 	if err != nil {
@@ -129,13 +128,15 @@ func (t *Table) bind(c *MD) (lnet.Handle, error) {
 	return h, nil
 }
 
-// Unlink unlinks an MD: no further request finds it. Operations under way go
-// on, messages that have not left yet are canceled: see Aborted. The MD's last
-// event has Unlinked set: an UNLINK event if nothing is under way, which comes
-// before Unlink returns unless earlier events of the MD are still being
-// delivered, else that of the last operation. The error is ErrNotFound: the last event has
-// been, or will be when what is under way ends; with ErrClosed, the MD may have gone with
-// the table, without one.
+// Unlink unlinks an MD, so that no further request matches it. Operations under way
+// continue; messages that have not left yet are canceled (see Aborted). The MD's last event
+// has Unlinked set. If no operation is under way, it is an UNLINK event, which is delivered
+// before Unlink returns unless earlier events of the MD are still being delivered.
+// Otherwise it is the event of the last operation.
+//
+// The error is ErrNotFound if the last event was already delivered, or will be delivered
+// when the operations under way end. If the error also matches ErrClosed, the MD may have
+// been removed by Close without an event.
 func (t *Table) Unlink(h lnet.Handle) error {
 	d := t.hold(h)
 	if d == nil {
@@ -149,8 +150,8 @@ func (t *Table) Unlink(h lnet.Handle) error {
 	return nil
 }
 
-// hold returns the MD that h names, with its mu held and, if it is attached,
-// its portal's; nil if there is none.
+// hold returns the MD for h with its mu held and, if it is attached, its portal's. It
+// returns nil if there is no such MD.
 func (t *Table) hold(h lnet.Handle) *md {
 	d := t.find(h)
 	if d == nil {
@@ -177,7 +178,7 @@ func (t *Table) hold(h lnet.Handle) *md {
 	return nil
 }
 
-// release undoes hold.
+// release releases the locks that hold acquired.
 func (d *md) release() {
 	p := d.portal
 	d.mu.Unlock()
@@ -189,7 +190,7 @@ func (d *md) release() {
 // unlink unlinks d, which is held, and releases it.
 func (t *Table) unlink(d *md) { t.end(d, nil) }
 
-// end is unlink where the UNLINK event says why.
+// end is like unlink, with the error why in the UNLINK event.
 func (t *Table) end(d *md, why error) {
 	d.aborted = true
 	t.retire(d)
@@ -210,7 +211,7 @@ func (t *Table) end(d *md, why error) {
 	t.freeEvent(q)
 }
 
-// retire makes d a zombie, no longer to be found by its handle. d.mu is held.
+// retire makes d a zombie, which its handle no longer finds. d.mu is held.
 func (t *Table) retire(d *md) {
 	d.zombie = true
 	t.handles.remove(d)

@@ -6,16 +6,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Overdue is a request whose response has not come in time.
+// Overdue is a request whose response is overdue.
 type Overdue struct {
 	// Handle is the MD that the request was made from.
 	Handle lnet.Handle
-	// Hop is the neighbour that the request went to last.
+	// Hop is the neighbour that the request was last sent to.
 	Hop lnet.NID
 }
 
-// tracks says whether a response is to be watched, where the caller's
-// parameter says parameter. d.mu is held.
+// tracks reports whether a response must be tracked. parameter is the caller's choice. d.mu
+// is held.
 func (d *md) tracks(parameter bool) bool {
 	if d.options&NoTrackResponse != 0 {
 		return false
@@ -23,8 +23,8 @@ func (d *md) tracks(parameter bool) bool {
 	return parameter || d.options&TrackResponse != 0
 }
 
-// track starts to wait for the response to a request, or moves the deadline of
-// the wait (lnet-core 6.4). d.mu is held.
+// track starts to wait for the response to a request, or changes the deadline of the wait
+// (lnet-core 6.4). d.mu is held.
 func (t *Table) track(d *md, b *Begin) {
 	if d.deadline.Swap(b.Deadline) == 0 {
 		t.handles.shard(d.handle.Object).trackers.Add(1)
@@ -36,31 +36,30 @@ func (t *Table) track(d *md, b *Begin) {
 // untrack ends the wait, if there is one. d.mu is held.
 func (t *Table) untrack(d *md) { t.handles.shard(d.handle.Object).untrack(d) }
 
-// untrack ends the wait of an MD of the shard, if there is one.
+// untrack ends the wait for a response to d, an MD of the shard.
 func (s *handleShard) untrack(d *md) {
 	if d.deadline.Swap(0) != 0 {
 		s.trackers.Add(-1)
 	}
 }
 
-// answered says that no response is outstanding. Kernels wait on for an MD
-// with operations left, and unlink it though it was answered. Here the wait
-// ends with the response, but only if there never was more than one to wait
-// for at a time: else the ACK that is one too many from one peer would pass for
-// that of another who never answered. A request whose sending failed is
-// outstanding for good, so that the program hears an UNLINK event at least.
-// d.mu is held.
+// answered reports whether no response is outstanding. Kernels keep waiting if the MD has
+// operations left, and unlink it although it was answered. Here the wait ends with the
+// response, but only if the MD never waited for several responses at once. Otherwise a
+// duplicate ACK from one peer would count as the ACK of another peer that never answered. A
+// request that could not be sent stays outstanding, so that the program at least gets an
+// UNLINK event. d.mu is held.
 func (d *md) answered() bool { return d.due == 0 && !d.several }
 
-// overdue says that a response is watched, and should have come by now. While
-// d.mu is not held, this may change.
+// overdue reports whether a response is tracked and its deadline has passed. Unless d.mu is
+// held, the result may change at any time.
 func (d *md) overdue(now int64) bool {
 	deadline := d.deadline.Load()
 	return deadline != 0 && deadline <= now
 }
 
-// Rehop notes that the request o, which has not ended, goes to another
-// neighbour than Begin said.
+// Rehop records that the request o, which has not ended, is sent to another neighbour than
+// the one passed to Begin.
 func (t *Table) Rehop(o *Operation, hop lnet.NID) {
 	if !o.answered {
 		return
@@ -73,8 +72,8 @@ func (t *Table) Rehop(o *Operation, hop lnet.NID) {
 	d.mu.Unlock()
 }
 
-// Awaits is the neighbour that the last request of an MD went to whose response is
-// watched for; zero if none is.
+// Awaits returns the neighbour that the last tracked request from the MD was sent to. It
+// returns the zero NID if no response is tracked.
 func (t *Table) Awaits(h lnet.Handle) lnet.NID {
 	d := t.find(h)
 	if d == nil {
@@ -88,7 +87,7 @@ func (t *Table) Awaits(h lnet.Handle) lnet.NID {
 	return d.hop
 }
 
-// Trackers is the number of MDs whose response is watched.
+// Trackers returns the number of MDs whose response is tracked.
 func (t *Table) Trackers() int {
 	n := int64(0)
 	for i := range t.handles.shards {
@@ -97,16 +96,15 @@ func (t *Table) Trackers() int {
 	return int(n)
 }
 
-// AppendOverdue appends the watched requests whose deadline is now or earlier,
-// for the caller to call UnlinkOverdue. It looks at a few MDs at a time, so that
-// others go on meanwhile; those with nothing to watch cost nothing but their
-// place.
+// AppendOverdue appends the tracked requests whose deadline is now or earlier. The caller
+// then calls UnlinkOverdue. AppendOverdue holds each lock only for a few MDs at a time.
+// Parts of the table without tracked requests are skipped.
 func (t *Table) AppendOverdue(dst []Overdue, now int64) []Overdue {
 	return t.appendWatched(dst, now, func(d *md) bool { return d.overdue(now) })
 }
 
-// appendWatched appends the watched requests whose deadline is until or earlier and for
-// whose MDs match, called with their mu held, is true.
+// appendWatched appends the tracked requests whose deadline is until or earlier and for
+// whose MD match returns true. match is called with the MD's mu held.
 func (t *Table) appendWatched(dst []Overdue, until int64, match func(d *md) bool) []Overdue {
 	first := len(dst)
 	for i := range t.handles.shards {
@@ -114,8 +112,8 @@ func (t *Table) appendWatched(dst []Overdue, until int64, match func(d *md) bool
 			dst = s.appendWatched(dst, until)
 		}
 	}
-	// What else there is to ask is the MDs' own secret, whose locks come before
-	// those of the shards.
+	// The rest of the check needs the locks of the MDs, which come before those of the
+	// shards in the lock order.
 	found := dst[first:]
 	dst = dst[:first]
 	for _, o := range found {
@@ -132,10 +130,9 @@ func (t *Table) appendWatched(dst []Overdue, until int64, match func(d *md) bool
 	return dst
 }
 
-// UnlinkOverdue is Unlink for what AppendOverdue found. It looks again whether a
-// response is watched and its deadline is now or earlier: if the response has
-// come in the meantime, or another request was made, the MD stays, and the error
-// is ErrNotFound.
+// UnlinkOverdue is like Unlink for a request from AppendOverdue. It first checks again that
+// a response is tracked whose deadline is now or earlier. If the response has arrived
+// since, or another request was made, the MD stays and the error is ErrNotFound.
 func (t *Table) UnlinkOverdue(h lnet.Handle, now int64) error {
 	d := t.hold(h)
 	if d == nil {

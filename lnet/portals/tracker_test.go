@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// overdue lists the handles of what AppendOverdue finds.
+// overdue returns the handles from AppendOverdue.
 func overdue(table *portals.Table, now int64) []lnet.Handle {
 	var handles []lnet.Handle
 	for _, o := range table.AppendOverdue(nil, now) {
@@ -21,7 +21,7 @@ func overdue(table *portals.Table, now int64) []lnet.Handle {
 	return handles
 }
 
-// Which requests are watched, by parameter and option.
+// Which requests are tracked, by parameter and option.
 func TestWhichResponsesAreTracked(t *testing.T) {
 	// lnet-core 6.4 (1)-(3), 6.1 (5)
 	const on, off = portals.TrackResponse, portals.NoTrackResponse
@@ -91,7 +91,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// A PUT without an ACK does not move the hop of another request's tracker.
+// A PUT without an ACK does not change the hop of a tracked request of the same MD.
 func TestRehopIsTheTrackedRequests(t *testing.T) {
 	table := newTable()
 	h := bind(t, table, portals.MD{Threshold: 9})
@@ -109,7 +109,7 @@ func TestRehopIsTheTrackedRequests(t *testing.T) {
 	}
 }
 
-// When a wait ends other than by Unlink.
+// How tracking ends other than by Unlink.
 func TestWhenTrackingEnds(t *testing.T) {
 	// lnet-core 3.4 (5), 6.4 tracker (3)
 	bad := errors.New("bad")
@@ -158,7 +158,7 @@ func TestWhenTrackingEnds(t *testing.T) {
 			"both of two responses", portals.MD{Threshold: 9},
 			func(table *portals.Table, h lnet.Handle, _, reply *portals.Operation) {
 				begin(t, table, h, tracked(get, 1))
-				for range 2 { // or the first one twice: who can tell?
+				for range 2 { // or a duplicate of the first, which cannot be told apart
 					table.TakeReply(h, reply, 0)
 					table.Finish(reply, nil)
 				}
@@ -191,7 +191,7 @@ func TestWhenTrackingEnds(t *testing.T) {
 	}
 }
 
-// Issued is when a watched request was made.
+// Issued is the time at which a tracked request was made.
 func TestIssued(t *testing.T) {
 	table := newTable()
 	h := bind(t, table, portals.MD{Threshold: 9})
@@ -221,8 +221,7 @@ func TestIssued(t *testing.T) {
 	}
 }
 
-// A request that could not be sent is not forgotten: its MD has an UNLINK event
-// in the end.
+// A request that could not be sent stays tracked: its MD gets an UNLINK event in the end.
 func TestFailedSendExpires(t *testing.T) {
 	// lnet-core 6.4 tracker (3), 6.4 tracker (5)
 	table := newTable()
@@ -239,7 +238,7 @@ func TestFailedSendExpires(t *testing.T) {
 	}
 }
 
-// What changes between AppendOverdue and UnlinkOverdue counts.
+// UnlinkOverdue takes changes since AppendOverdue into account.
 func TestUnlinkOverdueLooksAgain(t *testing.T) {
 	// lnet-core 6.4 tracker (1), 6.4 tracker (5)
 	for _, c := range []struct {
@@ -282,10 +281,10 @@ func TestUnlinkOverdueLooksAgain(t *testing.T) {
 			t.Errorf("%v: %v", h, err)
 		}
 	}
-	match(t, table, arrived(portals.EventPut, 0, 0), portals.Accept) // no lock is left behind
+	match(t, table, arrived(portals.EventPut, 0, 0), portals.Accept) // no lock is still held
 }
 
-// Among many MDs the watched ones are found, whatever shard they are in.
+// Tracked MDs are found among many others, in any shard.
 func TestOverdueAmongMany(t *testing.T) {
 	table := newTable()
 	var want []lnet.Handle

@@ -10,12 +10,12 @@ type exchange struct {
 	portals.Operation
 	id int
 
-	// The model's.
+	// Fields of the model.
 	on       *modelMD
 	response bool
 }
 
-// world is what a story can be told in: the table or the model.
+// world is what a story runs in: the table or the model.
 type world interface {
 	attach(e portals.Entry, d portals.MD) (h lnet.Handle, accepted, dropped []*exchange, err error)
 	bind(d portals.MD) (lnet.Handle, error)
