@@ -1,7 +1,7 @@
-// Package memory is what messages say of the memory that they move: vectors of
-// segments, and regions that devices know. It owns no memory.
+// Package memory describes the memory that messages move: vectors of segments, and regions
+// that are registered with devices. It does not own the memory.
 //
-// Everybody above it uses it: programs describe a buffer by it, lnet/portals cuts
-// descriptors out of it, drivers read and fill it. It copies nothing unless it is
-// asked to, and starts no goroutine.
+// Programs describe their buffers with it, package lnet/portals takes parts of them for
+// memory descriptors, and drivers read and fill them. Apart from the Copy methods, it
+// copies no data. It starts no goroutine.
 package memory

@@ -8,20 +8,20 @@ import (
 	"unsafe"
 )
 
-// Fault is memory that is mapped and has no page, and for which none can be had: the file
-// behind it is shorter by now, or the machine is out of memory, or of huge pages. It is an
-// EFAULT, as system calls say.
+// Fault is the error for an access to memory that is mapped but has no page, and cannot get
+// one: the file behind it was truncated, or the machine is out of memory or of huge pages.
+// It matches syscall.EFAULT, the error of a system call in this case.
 type Fault struct {
-	// Address is what was touched.
+	// Address is the address of the access.
 	Address uintptr
 }
 
 func (f *Fault) Error() string { return fmt.Sprintf("memory: no page at %#x", f.Address) }
 
-// Unwrap is EFAULT.
+// Unwrap returns syscall.EFAULT.
 func (f *Fault) Unwrap() error { return syscall.EFAULT }
 
-// In tells whether v has the address.
+// In reports whether the address lies in v.
 func (f *Fault) In(v Vector) (in bool) {
 	v.pieces(func(s Segment) bool {
 		in = f.Address-uintptr(unsafe.Pointer(unsafe.SliceData(s.Bytes))) < uintptr(len(s.Bytes))
@@ -30,9 +30,9 @@ func (f *Fault) In(v Vector) (in bool) {
 	return in
 }
 
-// Guard calls f, which touches memory that others have a hand in, and returns the Fault
-// that ended it, nil if none did. It costs a few nanoseconds, and f must leave nothing
-// locked behind.
+// Guard calls f, which accesses memory that other processes can unmap or truncate. It
+// returns the Fault that ended f, or nil if f returned. It costs a few nanoseconds. f must
+// not leave a lock held if it faults.
 func Guard(f func()) (fault *Fault) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -53,10 +53,11 @@ func Guard(f func()) (fault *Fault) {
 	return nil
 }
 
-// pageSize is how far apart Check looks: no machine has smaller pages.
+// pageSize is the interval at which Check reads. No machine has smaller pages.
 const pageSize = 4096
 
-// Check reads a byte of each page of m, and returns the Fault that this makes, else nil.
+// Check reads a byte of each page of m, and returns the Fault if an access fails, otherwise
+// nil.
 func (m Vector) Check() *Fault {
 	var sum byte
 	return Guard(func() {

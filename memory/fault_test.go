@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// Pages that are gone are a Fault, which says where, of whoever reads or writes them under
-// Guard, and which is an EFAULT; those that are there are none.
+// Reading or writing missing pages under Guard returns a Fault with the address, which
+// matches EFAULT. Pages that exist cause no Fault.
 //
 // transport 9.9 (8)
 func TestFault(t *testing.T) {
@@ -50,7 +50,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// Guard keeps no other panic from its way, and costs no memory.
+// Guard passes other panics on, and does not allocate.
 func TestGuard(t *testing.T) {
 	var mine *[1]Segment
 	for name, f := range map[string]func(){

@@ -15,50 +15,47 @@ var (
 	ErrReleased = errors.New("released")
 )
 
-// Registrar is implemented by interfaces that move payload by RDMA: memory
-// that an application registers once needs neither a copy nor a registration
-// per message afterwards. Its dynamic type is comparable: a driver finds what it
-// gave by naming itself.
+// Registrar is implemented by interfaces that move payload by RDMA. Memory that an
+// application registers once then needs neither a copy nor a registration per message. Its
+// dynamic type must be comparable, because a driver passes itself to find its registration.
 type Registrar interface {
-	// Register makes b known to the device. It may block, and registers part of
-	// a memory as well as the same twice. An error is harmless: messages then go
-	// through the driver's own pool.
+	// Register registers b with the device. It may block. It accepts parts of registered
+	// memory, and the same memory twice. If it fails, messages use the driver's own buffers
+	// instead.
 	Register(b []byte) (Registration, error)
 }
 
-// Registration is a device's hold on memory, of the type that the driver makes.
+// Registration is a device's registration of memory. Each driver has its own type.
 type Registration interface {
-	// Release ends the registration. No message may be using the memory. It may
-	// block. Closing the interface ends all registrations that are left, when
-	// the last message that used them is complete; to release one then, or
-	// meanwhile, does nothing.
+	// Release ends the registration. No message may be using the memory. It may block.
+	// Closing an interface ends its remaining registrations when the last message that uses
+	// them is complete. Release of a registration that ends this way does nothing.
 	Release() error
 }
 
-// Region is memory that an application registered with the interfaces of a
-// node, once, to be used by many messages: Node.Register makes one. The memory
-// must stay where it is until Release has returned nil. All methods are safe for
-// concurrent use.
+// Region is memory that an application registers once with the interfaces of a node, for
+// use by many messages. Node.Register creates a region. The memory must stay in place until
+// Release has returned nil. All methods are safe for concurrent use.
 type Region struct {
-	segment  [1]Segment // the whole, with the region itself
+	segment  [1]Segment // the whole memory
 	released func()
-	holds    atomic.Pointer[[]hold] // replaced whole; nil: the region has ended
-	pins     atomic.Int64           // by descriptors; below 0: the region has ended
-	cpt      atomic.Int64           // plus 1; 0: unknown
+	holds    atomic.Pointer[[]hold] // replaced as a whole; nil when the region has ended
+	pins     atomic.Int64           // number of descriptors; below 0 when the region has ended
+	cpt      atomic.Int64           // CPT plus 1; 0 if unknown
 }
 
-// hold is one interface's registration.
+// hold is the registration of one interface.
 type hold struct {
 	by Registrar
 	of Registration
 }
 
-// ended is what Region.pins counts from when the region has ended.
+// ended is the value that Region.pins counts from when the region has ended.
 const ended = -1 << 62
 
-// NewRegion makes a region of b that no device knows. It is for those who own
-// interfaces: programs have Node.Register. released, if it is not nil, is called
-// once, when Release has succeeded.
+// NewRegion returns a region of b that is not registered with any device. It is for owners
+// of interfaces; programs use Node.Register. If released is not nil, it is called once,
+// when Release has succeeded.
 func NewRegion(b []byte, released func()) *Region {
 	r := &Region{released: released}
 	r.segment[0] = Segment{Bytes: b, region: r}
@@ -66,29 +63,29 @@ func NewRegion(b []byte, released func()) *Region {
 	return r
 }
 
-// Bytes is the memory.
+// Bytes returns the memory.
 func (r *Region) Bytes() []byte { return r.segment[0].Bytes }
 
-// CPT returns the CPU partition that the memory is next to, or -1 if that is not known.
+// CPT returns the CPU partition nearest to the memory, or -1 if it is unknown.
 func (r *Region) CPT() int { return int(r.cpt.Load()) - 1 }
 
-// SetCPT sets what CPT returns. It is for owners of interfaces, as NewRegion is.
+// SetCPT sets the result of CPT. Like NewRegion, it is for owners of interfaces.
 func (r *Region) SetCPT(cpt int) { r.cpt.Store(int64(max(cpt, -1)) + 1) }
 
-// Segment returns the n bytes that begin off bytes into r, to be part of a
-// vector. It panics if they do not lie within r.
+// Segment returns the n bytes at offset off of r, for use in a vector. It panics if they
+// are not within r.
 func (r *Region) Segment(off, n int) Segment {
 	return Segment{Bytes: r.segment[0].Bytes[off : off+n], region: r}
 }
 
-// Slice is a vector of the n bytes that begin off bytes into r; it allocates
-// nothing. It panics if they do not lie within r.
+// Slice returns a vector of the n bytes at offset off of r. It does not allocate. It panics
+// if they are not within r.
 func (r *Region) Slice(off, n int) Vector {
 	return Vector{Segments: r.segment[:], Length: len(r.segment[0].Bytes)}.Slice(off, n)
 }
 
-// Registration returns what an interface has made of r, or nil: the driver then
-// goes through a pool of its own.
+// Registration returns the registration of r with an interface, or nil if there is none.
+// The driver then uses its own buffers.
 func (r *Region) Registration(by Registrar) Registration {
 	if holds := r.holds.Load(); holds != nil {
 		for i := range *holds {
@@ -100,8 +97,8 @@ func (r *Region) Registration(by Registrar) Registration {
 	return nil
 }
 
-// Register has an interface register r; it may block. The error is the driver's,
-// or ErrReleased.
+// Register registers r with an interface. It may block. The error is the driver's, or
+// ErrReleased.
 func (r *Region) Register(by Registrar) error {
 	of, err := by.Register(r.Bytes())
 	if err != nil {
@@ -133,7 +130,7 @@ func (r *Region) Forget(by Registrar) {
 	}
 }
 
-// pin keeps r from being released until unpin. The error is ErrReleased.
+// pin prevents r from being released until unpin. The error is ErrReleased.
 func (r *Region) pin() error {
 	for {
 		n := r.pins.Load()
@@ -148,14 +145,14 @@ func (r *Region) pin() error {
 
 func (r *Region) unpin() { r.pins.Add(-1) }
 
-// Release ends r: no device knows the memory any more, and no descriptor can be
-// made of it. Who registered it must have seen the last event of each descriptor
-// that names it; ErrInUse: there is one yet, and nothing has happened.
-// ErrReleased: it has ended before. Another error is a driver's; r has ended all
-// the same. Release may block: a handler must not call it.
+// Release ends r: its memory is no longer registered with any device, and no descriptor can
+// be made of it. The caller must have received the last event of each descriptor that uses
+// it. Release returns ErrInUse, and does nothing, if such a descriptor remains. It returns
+// ErrReleased if r has already ended. Any other error is a driver's, and r has ended
+// nevertheless. Release may block, so a handler must not call it.
 func (r *Region) Release() error {
 	for !r.pins.CompareAndSwap(0, ended) {
-		switch n := r.pins.Load(); { // 0: the last descriptor has gone meanwhile
+		switch n := r.pins.Load(); { // 0: the last descriptor was released meanwhile
 		case n > 0:
 			return fmt.Errorf("region: named %d times: %w", n, ErrInUse)
 		case n < 0:
@@ -166,7 +163,7 @@ func (r *Region) Release() error {
 	if r.released != nil {
 		r.released()
 	}
-	if holds == nil { // End was quicker
+	if holds == nil { // End was called meanwhile
 		return nil
 	}
 	var errs []error
@@ -176,8 +173,8 @@ func (r *Region) Release() error {
 	return errors.Join(errs...)
 }
 
-// End ends r without its program: all interfaces are closed, and nothing uses the
-// memory. Release then has nothing to do, and returns ErrReleased.
+// End ends r without the program that registered it. All interfaces must be closed and the
+// memory unused. A later Release does nothing and returns ErrReleased.
 func (r *Region) End() {
 	r.holds.Store(nil)
 	r.pins.Store(ended)

@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// device registers memory, and counts what it holds.
+// device registers memory, and counts its registrations.
 type device struct {
 	mu   sync.Mutex
 	held []*mapping
-	err  error // of the next Register
+	err  error // result of the next Register
 }
 
 type mapping struct {
 	device *device
 	bytes  []byte
-	err    error // of Release
+	err    error // result of Release
 }
 
 func (d *device) Register(b []byte) (Registration, error) {
@@ -145,7 +145,7 @@ func TestRegionIsReleasedWhenNobodyUsesIt(t *testing.T) {
 	if err := behind.Pin(); !errors.Is(err, ErrReleased) {
 		t.Errorf("use of what was released, behind what was not: %v", err)
 	}
-	if err := other.Release(); err != nil { // Pin has undone what it did
+	if err := other.Release(); err != nil { // the failed Pin has undone its part
 		t.Error(err)
 	}
 	if err := r.Register(a); !errors.Is(err, ErrReleased) || a.holds() != 0 {
@@ -172,8 +172,8 @@ func TestRegionEndsWithItsOwner(t *testing.T) {
 	}
 }
 
-// Interfaces come and go, and messages look, while a region ends: nothing is held
-// afterwards.
+// Interfaces are added and removed, and messages look registrations up, while a region
+// ends. No registration remains.
 func TestRegionRaces(t *testing.T) {
 	for range 200 {
 		var devices [4]device
@@ -207,8 +207,8 @@ func TestRegionRaces(t *testing.T) {
 	}
 }
 
-// Who releases a region while its last descriptor goes hears that it is in use, or
-// has ended it.
+// Release, while the last descriptor is released, either returns ErrInUse or ends the
+// region.
 func TestReleaseWhileTheLastDescriptorGoes(t *testing.T) {
 	for range 5000 {
 		r := NewRegion(make([]byte, 10), nil)

@@ -2,29 +2,28 @@ package memory
 
 import "fmt"
 
-// Vector is a stretch of scattered memory: Length bytes that begin Offset
-// bytes into the concatenation of Segments. Cutting a Vector copies no
-// segment list, so that a message can name a part of a memory descriptor
-// without allocating. The zero value is empty.
+// Vector is a range of scattered memory: Length bytes that begin Offset bytes into the
+// concatenation of Segments. Slicing a Vector does not copy the segment list, so a message
+// can refer to a part of a memory descriptor without allocating. The zero value is empty.
 type Vector struct {
 	Segments []Segment
 	Offset   int
 	Length   int
 }
 
-// Segment is one contiguous piece of memory. Region.Segment makes one of
-// registered memory.
+// Segment is one contiguous piece of memory. Region.Segment returns one of registered
+// memory.
 type Segment struct {
-	// Bytes is the memory; it may be shortened, but not moved.
+	// Bytes is the memory. It may be shortened, but not moved.
 	Bytes  []byte
 	region *Region
 }
 
-// Region is the region that the segment lies in, nil if it is in none.
+// Region returns the region that the segment lies in, or nil if there is none.
 func (s *Segment) Region() *Region { return s.region }
 
-// Registration returns what an interface has made of the region that the segment
-// lies in, or nil: the driver then goes through a pool of its own.
+// Registration returns the registration of the segment's region with an interface, or nil
+// if there is none. The driver then uses its own buffers.
 func (s *Segment) Registration(by Registrar) Registration {
 	if s.region == nil {
 		return nil
@@ -32,14 +31,12 @@ func (s *Segment) Registration(by Registrar) Registration {
 	return s.region.Registration(by)
 }
 
-// Of returns b as one unregistered segment. It allocates the segment
-// list; messages in steady state reuse one.
+// Of returns b as a vector of one unregistered segment. It allocates the segment list.
 func Of(b []byte) Vector {
 	return Vector{Segments: []Segment{{Bytes: b}}, Length: len(b)}
 }
 
-// Slice returns the n bytes that begin off bytes into m. It panics if they do
-// not lie within m.
+// Slice returns the n bytes at offset off of m. It panics if they are not within m.
 func (m Vector) Slice(off, n int) Vector {
 	if off < 0 || n < 0 || off > m.Length-n {
 		panic("memory: Vector.Slice out of range")
@@ -47,7 +44,8 @@ func (m Vector) Slice(off, n int) Vector {
 	return Vector{Segments: m.Segments, Offset: m.Offset + off, Length: n}
 }
 
-// Region returns the region of m's first byte. It is nil if m is empty or that byte is in none.
+// Region returns the region of the first byte of m. It returns nil if m is empty or the
+// byte is in no region.
 func (m Vector) Region() *Region {
 	off := m.Offset
 	for i := range m.Segments {
@@ -60,8 +58,7 @@ func (m Vector) Region() *Region {
 	return nil
 }
 
-// pieces calls f with each contiguous piece of m, in order and without empty
-// ones, until f returns false.
+// pieces calls f for each nonempty contiguous piece of m, in order, until f returns false.
 func (m Vector) pieces(f func(s Segment) bool) {
 	off, left := m.Offset, m.Length
 	for i := range m.Segments {
@@ -83,8 +80,7 @@ func (m Vector) pieces(f func(s Segment) bool) {
 	}
 }
 
-// AppendSegments appends m's pieces to list, in order and without empty ones,
-// each with its region.
+// AppendSegments appends the nonempty pieces of m to list, in order, each with its region.
 func (m Vector) AppendSegments(list []Segment) []Segment {
 	m.pieces(func(s Segment) bool {
 		list = append(list, s)
@@ -93,9 +89,9 @@ func (m Vector) AppendSegments(list []Segment) []Segment {
 	return list
 }
 
-// Pin keeps the regions that m names from being released until Unpin, which
-// needs the same segments. It is for descriptors. The error is ErrReleased: one
-// of them has ended, and nothing is pinned.
+// Pin prevents the regions of m from being released until Unpin is called with the same
+// segments. It is for descriptors. If a region has ended, Pin returns ErrReleased and pins
+// nothing.
 func (m Vector) Pin() error {
 	for i := range m.Segments {
 		if r := m.Segments[i].region; r != nil {
@@ -117,8 +113,7 @@ func (m Vector) Unpin() {
 	}
 }
 
-// AppendBuffers appends m's pieces to bufs, in order and without empty ones.
-// The pieces alias m.
+// AppendBuffers appends the nonempty pieces of m to bufs, in order. The pieces alias m.
 func (m Vector) AppendBuffers(bufs [][]byte) [][]byte {
 	m.pieces(func(s Segment) bool {
 		bufs = append(bufs, s.Bytes)
@@ -127,7 +122,7 @@ func (m Vector) AppendBuffers(bufs [][]byte) [][]byte {
 	return bufs
 }
 
-// CopyFrom copies b to the beginning of m and returns how much of it fitted.
+// CopyFrom copies b to the beginning of m and returns the number of bytes copied.
 func (m Vector) CopyFrom(b []byte) int {
 	done := 0
 	m.pieces(func(s Segment) bool {
@@ -137,7 +132,7 @@ func (m Vector) CopyFrom(b []byte) int {
 	return done
 }
 
-// CopyTo copies m into b and returns how much of it fitted.
+// CopyTo copies m to b and returns the number of bytes copied.
 func (m Vector) CopyTo(b []byte) int {
 	done := 0
 	m.pieces(func(s Segment) bool {
@@ -147,8 +142,7 @@ func (m Vector) CopyTo(b []byte) int {
 	return done
 }
 
-// CopyVector copies src to the beginning of m and returns how much of it
-// fitted.
+// CopyVector copies src to the beginning of m and returns the number of bytes copied.
 func (m Vector) CopyVector(src Vector) int {
 	done := 0
 	m.pieces(func(s Segment) bool {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawMemory draws scattered memory and the bytes that it stands for.
+// drawMemory draws scattered memory and the bytes that it represents.
 func drawMemory(t *rapid.T) (m Vector, model []byte) {
 	sizes := rapid.SliceOfN(rapid.IntRange(0, 20), 0, 8).Draw(t, "segments")
 	next := byte(1)
