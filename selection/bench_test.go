@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// grid is a node with nets times nis NIs, and that many peers with the same
-// number of NIDs on each of these nets.
+// grid returns a node with the given nets and NIs per net, and peers that have the given
+// number of NIDs on each of the nets.
 func grid(nets, nis, peers, peerNIs int) (*View, []*Peer) {
 	var local []*NI
 	id := func(net, host int) lnet.NID {
@@ -39,7 +39,7 @@ func grid(nets, nis, peers, peerNIs int) (*View, []*Peer) {
 	return &View{Local: NewLocal(nil, local)}, all
 }
 
-// manyRules are n rules of all kinds: most about single NIDs of peers.
+// manyRules returns n rules of all kinds, most of them for single NIDs of peers.
 func manyRules(tb testing.TB, n int) *Policies {
 	p := &Policies{}
 	for k := range n {
@@ -63,7 +63,7 @@ func manyRules(tb testing.TB, n int) *Policies {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		// Some are about the same.
+		// Some are for the same objects.
 		_ = p.Add(r, Append)
 	}
 	return p
@@ -118,7 +118,7 @@ func BenchmarkChoose(b *testing.B) {
 		c.ApplyPeer(peers[0])
 		choosing(b, v, peers)
 	})
-	// One that stays in the processor's cache, then thousands that do not.
+	// First a peer that stays in the processor's cache, then thousands that do not.
 	b.Run("4x4x1, 10000 peers, one in use", func(b *testing.B) {
 		v, peers := grid(4, 4, 10000, 1)
 		choosing(b, v, peers[9999:])

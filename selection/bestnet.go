@@ -1,11 +1,11 @@
 package selection
 
-// netFigures are what counts for a pair of a net of the peer and the same net
-// here (selection 5.1).
+// netFigures are the criteria for a net of the peer together with the local net of the same
+// ID (selection 5.1).
 type netFigures struct {
 	peer *PeerNet
-	// local is nil where nets behind routers are compared, and the figures of
-	// local nets are 0 then.
+	// local is nil if nets behind routers are compared. The figures of the local net are
+	// then 0.
 	local                       *Net
 	trouble                     Trouble
 	peerHealth, localHealth     int
@@ -13,9 +13,9 @@ type netFigures struct {
 	peerTurn, localTurn         uint64
 }
 
-// read fills f, whose figures of a local net are 0, in place: such structs are
-// copied seldom and late. A net here whose links are all down is in as much trouble
-// as the least of those that are better (leastTrouble).
+// read sets f, whose figures of a local net must be 0. It works in place because these
+// structs are expensive to copy. If all links of the local net are down, its trouble is at
+// least least (see leastTrouble).
 func (f *netFigures) read(p *PeerNet, l *Net, least Trouble) {
 	f.trouble = p.trouble().on(l)
 	f.peer, f.peerHealth, f.peerPriority, f.peerTurn = p, p.Health(), p.priority.get(), p.turn.Load()
@@ -25,7 +25,7 @@ func (f *netFigures) read(p *PeerNet, l *Net, least Trouble) {
 	}
 }
 
-// better tells whether the challenger f beats the incumbent g, and by what.
+// better reports whether f is better than g, and by which criterion.
 func (f *netFigures) better(g *netFigures) (bool, Criterion) {
 	switch {
 	case f.trouble != g.trouble:
@@ -46,8 +46,8 @@ func (f *netFigures) better(g *netFigures) (bool, Criterion) {
 	return false, ByOrder
 }
 
-// weighNet makes a net the best one if it is better. The net here is nil where
-// nets behind routers are compared.
+// weighNet replaces best if the net pn is better. ln is nil if nets behind routers are
+// compared.
 func (c *chooser) weighNet(best *netFigures, pn *PeerNet, ln *Net, least Trouble) {
 	var f netFigures
 	f.read(pn, ln, least)
@@ -61,8 +61,8 @@ func (c *chooser) weighNet(best *netFigures, pn *PeerNet, ln *Net, least Trouble
 	}
 }
 
-// bestNet chooses among the nets that the peer shares with this node; it
-// returns nils if there is none.
+// bestNet chooses among the nets that the peer shares with this node. It returns nil if
+// they share no net.
 func (c *chooser) bestNet(p *Peer) (*PeerNet, *Net) {
 	if id := c.r.DiscoveryNet; id != 0 {
 		if pn, ln := p.Net(id), c.v.Local.Net(id); pn != nil && ln != nil {
@@ -84,13 +84,13 @@ func (c *chooser) bestNet(p *Peer) (*PeerNet, *Net) {
 	return best.peer, best.local
 }
 
-// cameFrom tells whether the message came from the peer's one NID on the net.
+// cameFrom reports whether the message came from the peer's only NID on the net.
 func (c *chooser) cameFrom(n *PeerNet) bool {
 	return c.r.From != nil && len(n.NIs) == 1 && n.NIs[0] == c.r.From
 }
 
-// bestRemoteNet chooses among the peer's nets to which there are routes
-// (selection 5.5); it returns nil if there is none.
+// bestRemoteNet chooses among the nets of the peer that have a route (selection 5.5). It
+// returns nil if no net has a route.
 func (c *chooser) bestRemoteNet(p *Peer) *PeerNet {
 	var best netFigures
 	for _, pn := range p.Nets {

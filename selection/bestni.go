@@ -1,6 +1,6 @@
 package selection
 
-// niFigures are what counts for a local NI (selection 5.2).
+// niFigures are the criteria for a local NI (selection 5.2).
 type niFigures struct {
 	ni       *NI
 	fatal    bool
@@ -24,7 +24,7 @@ func (f *niFigures) read(c *chooser, i *NI, to toward) {
 	}
 }
 
-// better tells whether the challenger f beats the incumbent g, and by what.
+// better reports whether f is better than g, and by which criterion.
 func (f *niFigures) better(g *niFigures) (bool, Criterion) {
 	switch {
 	case f.fatal != g.fatal:
@@ -47,8 +47,8 @@ func (f *niFigures) better(g *niFigures) (bool, Criterion) {
 	return false, ByOrder
 }
 
-// bestNI chooses among the NIs of a net for a message to where these are the
-// troubles. None is ever excluded.
+// bestNI chooses among the NIs of a net. to holds the troubles of the peer NIs that the
+// message may be sent to. No NI is ever excluded.
 func (c *chooser) bestNI(n *Net, to toward) *NI {
 	if len(n.NIs) == 1 && c.t == nil {
 		return n.NIs[0]

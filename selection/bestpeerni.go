@@ -1,6 +1,6 @@
 package selection
 
-// peerNIFigures are what counts for a peer NI (selection 5.4).
+// peerNIFigures are the criteria for a peer NI (selection 5.4).
 type peerNIFigures struct {
 	ni        *PeerNI
 	trouble   Trouble
@@ -11,14 +11,15 @@ type peerNIFigures struct {
 	turn      uint64
 }
 
-// read fills f with those of p when i, if it is not nil, is sent from.
+// read sets f to the figures of p for a message from i. If i is nil, the NI is not known
+// yet.
 func (f *peerNIFigures) read(c *chooser, p *PeerNI, i *NI) {
 	f.ni, f.trouble, f.health, f.priority = p, c.trouble(p, i), p.Health.Load(), p.priority.get()
 	f.preferred = i != nil && p.sources.Load().has(i.NID)
 	f.credits, f.turn = p.Credits.Load(), p.turn.Load()
 }
 
-// better tells whether the challenger f beats the incumbent g, and by what.
+// better reports whether f is better than g, and by which criterion.
 func (f *peerNIFigures) better(g *peerNIFigures) (bool, Criterion) {
 	switch {
 	case f.trouble != g.trouble:
@@ -37,8 +38,8 @@ func (f *peerNIFigures) better(g *peerNIFigures) (bool, Criterion) {
 	return false, ByOrder
 }
 
-// improve makes best the better of itself and every peer NI of the net, but for
-// the one that the message came from: it never goes back.
+// improve replaces best if a peer NI of the net is better. It skips the peer NI that the
+// message came from, because a message is never sent back.
 func (c *chooser) improve(best *peerNIFigures, n *PeerNet, from *NI) {
 	var f peerNIFigures
 	for _, p := range n.NIs {
@@ -57,8 +58,7 @@ func (c *chooser) improve(best *peerNIFigures, n *PeerNet, from *NI) {
 	}
 }
 
-// bestPeerNI chooses among the peer NIs of a net; it returns nil if none is
-// left.
+// bestPeerNI chooses among the peer NIs of a net. It returns nil if all are excluded.
 func (c *chooser) bestPeerNI(n *PeerNet, from *NI) *PeerNI {
 	var best peerNIFigures
 	c.improve(&best, n, from)
@@ -68,8 +68,8 @@ func (c *chooser) bestPeerNI(n *PeerNet, from *NI) *PeerNI {
 	return best.ni
 }
 
-// bestGatewayNI chooses among the gateway's NIDs on a net, or, if that is nil, on
-// all nets of this node (selection 5.6). Priorities count across nets.
+// bestGatewayNI chooses among the gateway's NIDs on the net on, or on all nets of this node
+// if on is nil (selection 5.6). Priorities are compared across nets.
 func (c *chooser) bestGatewayNI(gateway *Peer, on *Net) *PeerNI {
 	var best peerNIFigures
 	if on != nil {

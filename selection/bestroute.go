@@ -2,7 +2,7 @@ package selection
 
 import "github.com/lnetd/lnetd/lnet"
 
-// routeFigures are what counts for a route (selection 5.5).
+// routeFigures are the criteria for a route (selection 5.5).
 type routeFigures struct {
 	route     *Route
 	gateway   *PeerNI
@@ -16,8 +16,8 @@ type routeFigures struct {
 	turn      uint64
 }
 
-// better tells whether the challenger f beats the incumbent g, and by what. Of
-// equal routes the last wins.
+// better reports whether f is better than g, and by which criterion. Of equal routes the
+// last is the best.
 func (f *routeFigures) better(g *routeFigures) (bool, Criterion) {
 	switch {
 	case f.trouble != g.trouble:
@@ -40,17 +40,15 @@ func (f *routeFigures) better(g *routeFigures) (bool, Criterion) {
 	return true, ByOrder
 }
 
-// routeChoice is a route, the gateway's NI to use, and the turn that the route
-// gets by that.
+// routeChoice is a route, the NI of its gateway, and the turn that Commit gives the route.
 type routeChoice struct {
 	route   *Route
 	gateway *PeerNI
 	turn    uint64
 }
 
-// bestRoute chooses among the routes to a net for a message to final, by
-// gateways that are on the net of the source, if that is given. The route is
-// nil if there is none.
+// bestRoute chooses among the routes to a net for a message to final. If on is not nil, the
+// gateway must have a NID on that net. The route is nil if no route is usable.
 func (c *chooser) bestRoute(to lnet.Net, final *PeerNI, on *Net) routeChoice {
 	var best routeFigures
 	turn := uint64(0)
@@ -61,11 +59,11 @@ func (c *chooser) bestRoute(to lnet.Net, final *PeerNI, on *Net) routeChoice {
 			continue
 		}
 		peer := r.Gateway.peer.Load()
-		if peer == final.peer.Load() { // it takes messages for itself on its own nets only
+		if peer == final.peer.Load() { // a gateway accepts messages for itself on its own nets only
 			c.t.excludeRoute(r, "the gateway is the destination itself")
 			continue
 		}
-		if c.r.From != nil && peer == c.r.From.peer.Load() { // it would come back
+		if c.r.From != nil && peer == c.r.From.peer.Load() { // the message would go back
 			c.t.excludeRoute(r, "the message came from there")
 			continue
 		}

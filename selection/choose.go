@@ -6,17 +6,17 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// chooser makes one choice. With a trace it also notes why.
+// chooser makes one choice. If it has a trace, it records the reasons.
 type chooser struct {
 	v *View
 	r *Request
 	t *trace
 }
 
-// Choose finds the path for a message (selection 3 to 5), and changes nothing.
-// ErrSource: the source is not ours; ErrUnreachable: there is no path;
-// ErrInconsistent: a view is incomplete. Only errors allocate. The request is
-// not kept.
+// Choose returns the path for a message (selection 3 to 5). It changes nothing and does not
+// keep r. It returns ErrSource if r.Source is not a local NID, ErrUnreachable if no path
+// exists, and ErrInconsistent if parts of the view contradict each other. It allocates only
+// if it returns an error.
 func (v *View) Choose(r *Request) (Decision, error) {
 	c := chooser{v: v, r: r}
 	return c.choose()
@@ -34,7 +34,7 @@ const (
 	anyOfPeer
 )
 
-// classify finds the case (selection 3, step 5).
+// classify determines the case of the request (selection 3, step 5).
 func (c *chooser) classify(p *Peer) handling {
 	r, net := c.r, c.r.Dest.net
 	if !r.Source.IsZero() && !r.Source.IsAny() {
@@ -55,8 +55,8 @@ func (c *chooser) classify(p *Peer) handling {
 	}
 }
 
-// mayRedirect tells whether a router on the last hop may hand a message to
-// another NID of the multi-rail peer that it is for (selection 4.4).
+// mayRedirect reports whether a router on the last hop may send the message to another NID
+// of its multi-rail destination (selection 4.4).
 func (c *chooser) mayRedirect() bool {
 	d := c.r.Dest
 	return c.r.FromMultiRail && (!d.Up.Load() || d.trouble() != 0 || d.Health.Load() < MaxHealth)
@@ -94,13 +94,13 @@ func (c *chooser) loopback() (Decision, error) {
 	return Decision{NI: n.NIs[0], Final: c.r.Dest}, nil
 }
 
-// direct is a path without a gateway.
+// direct returns a path without a gateway.
 func (c *chooser) direct(i *NI, n *Net, to *PeerNI) Decision {
 	return Decision{NI: i, Next: to, Final: to, local: c.v.Local, net: n}
 }
 
-// fromSource serves requests with a source, be the peer multi-rail or not
-// (selection 4.1, 4.2). On a local net nothing else is looked at.
+// fromSource handles requests with a source, whether the peer is multi-rail or not
+// (selection 4.1, 4.2). On a local net, the source and the destination determine the path.
 func (c *chooser) fromSource(p *Peer, local bool) (Decision, error) {
 	i, n := c.v.Local.Find(c.r.Source)
 	if i == nil {
@@ -119,22 +119,22 @@ func (c *chooser) fromSource(p *Peer, local bool) (Decision, error) {
 	return d, nil
 }
 
-// prefers tells whether the chosen NI is to serve the destination from now on,
-// unless one does already.
+// prefers reports whether the destination should prefer the chosen NI from now on, unless
+// it already prefers one.
 func (c *chooser) prefers(p *Peer) bool {
 	return !p.MultiRail && !c.r.Response
 }
 
-// served is the NI that serves the destination's net, if it is still there: the
-// preferred one of the first peer NI that has a preference (selection 4.3). Of several, the
-// first whose link is up serves, or the first if all are down (decisions 180).
+// served returns the preferred NI for the destination's net: that of the first peer NI with
+// a preference (selection 4.3), or nil. If that peer NI prefers several NIs, served returns
+// the first whose link is up, or the first if all links are down (decisions 180).
 func (c *chooser) served(p *Peer) (*NI, *Net) {
 	pn := p.Net(c.r.Dest.net)
 	if pn == nil {
 		return nil, nil
 	}
-	// From an NI on another net, which a policy may well name, the destination
-	// can only be reached through a gateway.
+	// A policy may name an NI on another net. From there the destination can only be
+	// reached through a gateway.
 	on := c.v.Local.Net(pn.ID)
 	for _, q := range pn.NIs {
 		if s := q.sources.Load(); s != nil {
@@ -151,8 +151,8 @@ func (c *chooser) served(p *Peer) (*NI, *Net) {
 	return nil, nil
 }
 
-// firstSource returns the first of these NIs, on one net or on any, whose link is up. If none is
-// up it returns the first.
+// firstSource returns the first of the NIs with these NIDs whose link is up, or the first
+// if all links are down. If on is not nil, it considers NIs on that net only.
 func (c *chooser) firstSource(nids []lnet.NID, on *Net) (first *NI, its *Net) {
 	for _, nid := range nids {
 		i, n := c.v.Local.Find(nid)
@@ -167,8 +167,8 @@ func (c *chooser) firstSource(nids []lnet.NID, on *Net) (first *NI, its *Net) {
 	return first, its
 }
 
-// exactLocal serves peers of one NID each, and what must reach just that NID
-// (selection 4.3).
+// exactLocal handles destinations on a local net of which only the requested NID may be
+// used: peers with one NID, and messages that must reach that NID (selection 4.3).
 func (c *chooser) exactLocal(p *Peer) (Decision, error) {
 	dest := c.r.Dest
 	n := c.v.Local.Net(dest.net)
@@ -189,7 +189,7 @@ func (c *chooser) exactLocal(p *Peer) (Decision, error) {
 	return d, nil
 }
 
-// exactRemote is the same through a gateway.
+// exactRemote is like exactLocal, for destinations behind a gateway.
 func (c *chooser) exactRemote(p *Peer) (Decision, error) {
 	i, n := c.served(p)
 	if i != nil {
@@ -203,8 +203,8 @@ func (c *chooser) exactRemote(p *Peer) (Decision, error) {
 	return d, nil
 }
 
-// anyOfPeer serves messages to a multi-rail peer, for which any of its NIDs
-// will do; gateways only if it shares no net with this node (selection 4.3).
+// anyOfPeer handles messages to a multi-rail peer, for which any NID of the peer may be
+// used. It uses a gateway only if the peer shares no net with this node (selection 4.3).
 func (c *chooser) anyOfPeer(p *Peer) (Decision, error) {
 	pn, n := c.bestNet(p)
 	if pn == nil {
@@ -221,8 +221,8 @@ func (c *chooser) anyOfPeer(p *Peer) (Decision, error) {
 	return c.direct(i, n, to), nil
 }
 
-// routed finds a path through a gateway, from a given NI or, if that is nil,
-// from any (selection 5.5).
+// routed returns a path through a gateway from the NI i, or from any NI if i is nil
+// (selection 5.5).
 func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 	final := c.r.Dest
 	d := Decision{NI: i, net: n, local: c.v.Local}
@@ -231,7 +231,7 @@ func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 		d.Next = hop
 	} else {
 		to := final.net
-		// A peer that is not multi-rail keeps the NID that was asked for.
+		// A peer that is not multi-rail keeps the requested NID.
 		if i == nil && !c.r.Forward && p.MultiRail && !c.r.Recovery {
 			pn := c.bestRemoteNet(p)
 			if pn == nil {
@@ -262,10 +262,10 @@ func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 	return d, nil
 }
 
-// Commit notes that a message goes that way (selection 5.7), so that the next
-// one goes another where all else is equal. Every attempt to send counts, also
-// if the message then waits or is dropped. Of a peer that is not multi-rail it
-// notes which NI serves it, as the kind of message has it.
+// Commit records that a message is sent along d (selection 5.7), so that the next message
+// takes another path if the paths are otherwise equal. Call it for every attempt to send,
+// even if the message then waits or is dropped. If the peer is not multi-rail, Commit may
+// also record d.NI as the preferred NI, depending on the kind of message.
 func (d *Decision) Commit() {
 	if d.Loopback() {
 		return
@@ -285,7 +285,7 @@ func (d *Decision) Commit() {
 	}
 }
 
-// step makes p and its net the last of the peer that something was sent to.
+// step records that p and its net are the last of the peer that a message was sent to.
 func (p *PeerNI) step() {
 	peer := p.peer.Load()
 	if peer == nil {

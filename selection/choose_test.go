@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// What selection 8 has no row for.
+// Cases that have no row in selection 8.
 //
 // selection 3 (1), 4.1 (1), 4.1 (3), 4.2 (4), 4.3 local (2)-(5), 4.3 remote (2)-(3)
 // selection 4.4 last (3), 4.4 onward, 4.5 (1), 4.5 (3)-(4)
@@ -111,7 +111,7 @@ func TestOtherCases(t *testing.T) {
 			w.send(w.to("B3"))
 		}), "B1", nil, twice("O1 PO", "A1 B1")},
 		{0, "a net of the peer that others' messages have not used", rails([]string{"A1", "O1", "T1"}, []string{"B1", "PO", "h1"}, func(w *world) {
-			// Of the nets here o2ib was used last, of those of the peer tcp1.
+			// Of the local nets o2ib was used last, of the peer's tcp1.
 			w.peer(Identity{}, "R1")
 			w.sends(2, w.to("B1"))
 			r := w.to("h1")
@@ -261,7 +261,7 @@ func TestCommitStepsBothEnds(t *testing.T) {
 	}
 }
 
-// An answer that goes back through its router takes no turn of a route.
+// A response that goes back through its router does not change the turn of a route.
 //
 // selection 5.5 (1)
 func TestAnswersTakeNoTurnOfARoute(t *testing.T) {
@@ -277,7 +277,7 @@ func TestAnswersTakeNoTurnOfARoute(t *testing.T) {
 	}
 }
 
-// What stays in the node takes no turn, and is told so.
+// A loopback message changes no turn, and Loopback returns true.
 //
 // selection 3 (1), 4.3 rails (1)
 func TestLoopbackTakesNoTurn(t *testing.T) {
@@ -305,7 +305,7 @@ func TestViewsFollowEachOther(t *testing.T) {
 	turn := w.net("o2ib").turn.Load()
 	w.local("O1", "A2", "A1")
 	q := w.multiRail("PO", "B2", "B1")
-	// Without rules, applying them takes the priority away; the turn stays.
+	// Without rules, applying them resets the priority. The turn stays.
 	if n := w.net("o2ib"); n.Priority() != NoPriority || n.turn.Load() != turn || w.view.Local.turn.Load() != 4 {
 		t.Errorf("net o2ib: priority %d, turn %d, before %d", n.Priority(), n.turn.Load(), turn)
 	}
@@ -325,8 +325,8 @@ func TestViewsFollowEachOther(t *testing.T) {
 	}
 }
 
-// Given a NID that messages went to before its peer was known, when the peer is made, then it goes on
-// with the turns from before: the net that was used has its turn after one that was not.
+// Given a NID that was used before its peer was known, when the peer is created, then it
+// keeps the turns: a net that was not used comes before the one that was.
 func TestPeerGoesOnFromItsFirstNID(t *testing.T) {
 	w := newWorld(t)
 	w.local("A1", "O1")

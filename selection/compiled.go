@@ -6,22 +6,22 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Compiled are policies made ready for the NIs and gateways that there are. They
-// never change: any goroutine may apply them, also to peers that appear later.
+// Compiled are policies prepared for the current NIs and gateways. They are immutable: any
+// goroutine may apply them, even to peers that are created later.
 //
-// Of the rules about an object the first decides. So whatever was changed, the
-// result of applying is that of the rules as they are, and nothing has to be
-// undone.
+// The first rule that matches an object determines the result. Applying Compiled always
+// sets the complete result, so previous rules need not be undone.
 type Compiled struct {
 	local, peers byNet
 	revision     uint64
-	// lists are whom each rule about preferences prefers, nil for nobody.
+	// lists holds the preferred NIDs of each rule that has preferences; nil if no NID
+	// matches.
 	lists []*preferences
 }
 
-// Compile makes the policies ready. It has to be done again when a rule, a local
-// NI, a route or the primary NID of a gateway has changed; then ApplyLocal, and,
-// unless SamePeers says that they need it not, ApplyPeer for every peer.
+// Compile prepares the policies. Call it again when a rule, a local NI, a route or the
+// primary NID of a gateway has changed. Then call ApplyLocal, and ApplyPeer for every peer
+// unless SamePeers reports that it is not necessary.
 func (p *Policies) Compile(l *Local, t *Routing) *Compiled {
 	c := &Compiled{revision: p.revision}
 	for k, r := range p.effective() {
@@ -40,7 +40,7 @@ func (p *Policies) Compile(l *Local, t *Routing) *Compiled {
 		if a.action != setPriority {
 			c.lists = append(c.lists, a.preferred)
 			if a.preferred == nil {
-				continue // who prefers nobody leaves the choice to the next
+				continue // without preferred NIDs, the next rule applies
 			}
 		}
 		c.peers.add(a)
@@ -48,7 +48,7 @@ func (p *Policies) Compile(l *Local, t *Routing) *Compiled {
 	return c
 }
 
-// SamePeers tells whether c does to peers what old did, which may be nil.
+// SamePeers reports whether c has the same effect on peers as old, which may be nil.
 func (c *Compiled) SamePeers(old *Compiled) bool {
 	if old == nil {
 		return c.peers.count == 0
@@ -56,7 +56,7 @@ func (c *Compiled) SamePeers(old *Compiled) bool {
 	return c.revision == old.revision && slices.EqualFunc(c.lists, old.lists, (*preferences).equal)
 }
 
-// ApplyLocal gives the nets and NIs of l their priorities.
+// ApplyLocal sets the priorities of the nets and NIs of l.
 func (c *Compiled) ApplyLocal(l *Local) {
 	nets := l.Nets
 	if l.loopback != nil {
@@ -71,11 +71,10 @@ func (c *Compiled) ApplyLocal(l *Local) {
 	}
 }
 
-// ApplyPeer gives the peer's nets and NIDs their priorities and preferences.
-// What a policy prefers replaces the NI that first served a peer NI. Peers that
-// are made while policies change may be reached by an old Compiled last: whoever
-// makes one looks afterwards whether the one that it applied is still in force,
-// and else applies the new one too.
+// ApplyPeer sets the priorities and preferences of the peer's nets and NIDs. Preferences of
+// a policy replace the NI that first served a peer NI. A peer that is created while
+// policies change may get an outdated Compiled last. Its creator must therefore check,
+// after applying, that the Compiled is still current, and otherwise apply the new one.
 func (c *Compiled) ApplyPeer(p *Peer) {
 	for _, n := range p.Nets {
 		rules := c.peers.of(n.ID)
@@ -92,7 +91,7 @@ func (c *Compiled) ApplyPeer(p *Peer) {
 	}
 }
 
-// matching are the NIDs of the NIs that d covers.
+// matching returns the NIDs of the NIs that match d.
 func (l *Local) matching(d lnet.Pattern) []lnet.NID {
 	var nids []lnet.NID
 	for _, n := range l.Nets {
@@ -105,7 +104,7 @@ func (l *Local) matching(d lnet.Pattern) []lnet.NID {
 	return nids
 }
 
-// matching are the primary NIDs of the gateways that d covers.
+// matching returns the primary NIDs of the gateways that match d.
 func (t *Routing) matching(d lnet.Pattern) []lnet.NID {
 	if t == nil {
 		return nil
@@ -133,20 +132,20 @@ const (
 	setRouters
 )
 
-// applicable is a rule with what it does to whom it matches.
+// applicable is a rule with its effect on the objects that it matches.
 type applicable struct {
 	match     lnet.Pattern
 	action    action
 	priority  uint32
 	preferred *preferences
-	// pairs says that the rule ties each of the preferred NIs to each NID that it matches, beside
-	// other such rules with the same priority.
+	// pairs means that the rule pairs preferred NIs with matching NIDs. Other such rules
+	// with the same priority apply in addition.
 	pairs bool
 }
 
-// byNet finds the rules about a net in their order. A rule about one net is
-// kept with that net, so that a peer only meets those that may concern it; the
-// places say how both lists go together.
+// byNet returns the rules for a net in order. A rule for exactly one net is stored under
+// that net, so that only rules that can match are visited. The places determine the order
+// of rules from both maps.
 type byNet struct {
 	count int
 	one   map[lnet.Net][]placed
@@ -172,7 +171,7 @@ func (b *byNet) add(a applicable) {
 	b.many[typ] = append(b.many[typ], entry)
 }
 
-// of are the rules about a net, the most important first.
+// of returns the rules for a net, in order of precedence.
 func (b *byNet) of(n lnet.Net) []*applicable {
 	one, many := b.one[n], b.many[n.Type()]
 	rules := make([]*applicable, 0, len(one)+len(many))
@@ -189,7 +188,7 @@ func (b *byNet) of(n lnet.Net) []*applicable {
 	return rules
 }
 
-// netPriority is what rules about a net come to.
+// netPriority returns the priority that the rules give a net.
 func netPriority(rules []*applicable) uint32 {
 	for _, a := range rules {
 		if a.action == setPriority && !a.match.HasAddress() {
@@ -199,17 +198,17 @@ func netPriority(rules []*applicable) uint32 {
 	return NoPriority
 }
 
-// fate is what rules make of an NI or a peer NI.
+// fate is the result of the rules for an NI or a peer NI.
 type fate struct {
 	priority         uint32
 	sources, routers *preferences
 }
 
-// decide finds what the rules about its net come to for a NID.
+// decide returns the result of the rules of a net for a NID on it.
 func decide(rules []*applicable, nid lnet.NID) fate {
 	f := fate{priority: NoPriority}
 	found := [...]bool{setPriority: false, setSources: false, setRouters: false}
-	var pairs *applicable // that decided about sources
+	var pairs *applicable // the rule that determined the sources
 	for _, a := range rules {
 		if pairs != nil && a.pairs && a.priority == pairs.priority && a.match.MatchNID(nid) {
 			f.sources = f.sources.with(a.preferred)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Choices go on while NIs come and go, peers are replaced and rules change.
+// Choices run while NIs are added and removed, peers are replaced and rules change.
 //
 // selection 3 (6)
 func TestChooseWhileViewsChange(t *testing.T) {

@@ -2,11 +2,11 @@ package selection
 
 import "strconv"
 
-// Criterion is what told two candidates apart.
+// Criterion is an attribute by which one candidate was preferred to another.
 type Criterion uint8
 
-// Criteria, by step in the order in which they count (selection 5). The zero
-// value stands for the one and only candidate.
+// Criteria by step, in order of precedence (selection 5). ByNothing is the criterion of an
+// only candidate.
 const (
 	ByNothing Criterion = iota
 	ByPeerNetTrouble
@@ -38,7 +38,7 @@ const (
 	ByGatewayQueue
 	ByGatewayCredits
 	ByRouteTurn
-	// ByOrder: all is equal, the place in the list decides.
+	// ByOrder means that the candidates are equal, so their order in the list decides.
 	ByOrder
 )
 
@@ -76,7 +76,7 @@ var criterionNames = [...]string{
 	ByOrder:           "order",
 }
 
-// String is the criterion in words, empty for ByNothing.
+// String returns the criterion in words, or "" for ByNothing.
 func (c Criterion) String() string {
 	if int(c) < len(criterionNames) {
 		return criterionNames[c]
@@ -84,5 +84,5 @@ func (c Criterion) String() string {
 	return "criterion " + strconv.Itoa(int(c))
 }
 
-// MarshalText is the criterion in words. It never fails.
+// MarshalText returns the criterion in words. It never fails.
 func (c Criterion) MarshalText() ([]byte, error) { return []byte(c.String()), nil }

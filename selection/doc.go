@@ -1,13 +1,13 @@
-// Package selection chooses how a message travels: from which NI, to which NI of
-// the peer, by which gateway. It holds the objects that a choice looks at, the
-// order in which their attributes count, what the choice changes (Commit), the
-// reasons for it (Explain), and the policies of users, which it turns into
-// attributes of the objects, so that choosing does not grow with the rules.
+// Package selection chooses the path of a message: the local NI, the NI of the peer, and
+// the gateway if one is needed. View.Choose returns a Decision, Decision.Commit records
+// that a message took it, and View.Explain returns the reasons. Policies holds the
+// selection rules of users. Compile turns them into attributes of NIs and peers, so the
+// cost of a choice does not depend on the number of rules.
 //
-// Package node calls it and embeds NI and PeerNI in its own structs. A choice is
-// free of side effects. View, Local, Peer and Routing never change once they are
-// in use: new ones replace them; what does change in the objects is atomic. So
-// all but Policies may be used from any goroutine.
+// Package node uses it, and embeds NI and PeerNI in its own structs. A choice has no side
+// effects. View, Local, Peer and Routing are immutable once they are in use, and are
+// replaced as a whole; the fields of other objects that change are atomic. Everything
+// except Policies is therefore safe for concurrent use.
 //
-// The package does no I/O, has no goroutine, no clock and no lock.
+// The package does no I/O, starts no goroutine, and has no clock and no locks.
 package selection

@@ -2,19 +2,19 @@ package selection
 
 import "errors"
 
-// What Choose and Policies report, wrapped with what was asked for.
+// Errors of Choose and Policies, wrapped with the failed request.
 var (
-	// ErrSource: the source is not an NI of this node (EINVAL).
+	// ErrSource means that the source is not an NI of this node (EINVAL).
 	ErrSource = errors.New("source is not a NID of this node")
-	// ErrUnreachable: there is no path and no route (EHOSTUNREACH).
+	// ErrUnreachable means that there is neither a direct path nor a route (EHOSTUNREACH).
 	ErrUnreachable = errors.New("unreachable")
-	// ErrInconsistent: the views contradict each other, as when the chosen
-	// gateway is on a net that was removed meanwhile (EFAULT).
+	// ErrInconsistent means that parts of the view contradict each other, for example
+	// because the chosen gateway is on a net that was removed meanwhile (EFAULT).
 	ErrInconsistent = errors.New("inconsistent view")
-	// ErrExists: there is such a rule (EALREADY).
+	// ErrExists means that the rule already exists (EALREADY).
 	ErrExists = errors.New("rule exists")
-	// ErrNotFound: there is no such rule (ENOENT).
+	// ErrNotFound means that the rule does not exist (ENOENT).
 	ErrNotFound = errors.New("no such rule")
-	// ErrInvalid: a rule or its text makes no sense (EINVAL).
+	// ErrInvalid means that a rule or its text is invalid (EINVAL).
 	ErrInvalid = errors.New("invalid rule")
 )

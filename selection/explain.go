@@ -9,50 +9,49 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Explanation is a choice and the reasons for it.
+// Explanation is a choice with its reasons.
 type Explanation struct {
-	// Case is which of the procedures was followed, in words.
+	// Case is the procedure that was followed, in words.
 	Case string
-	// Steps are in the order in which they were taken. A step without
-	// candidates is a remark.
+	// Steps are the steps of the choice, in order. A step without candidates is a remark.
 	Steps []Step
-	// Decision is what Choose returns, if Err is nil.
+	// Decision is the result of Choose, if Err is nil.
 	Decision Decision
 	Err      error
 }
 
-// Step is one of the choices that make up the whole.
+// Step is one step of a choice.
 type Step struct {
-	// What was chosen: "net", "NI", "peer NI", "remote net", "route to o2ib".
+	// What names the object that was chosen, such as "net", "NI", "peer NI", "remote net"
+	// or "route to o2ib".
 	What string
-	// Candidates are ranked, the chosen one first.
+	// Candidates are in order of rank, the chosen one first.
 	Candidates []Candidate
-	// Excluded could not be chosen.
+	// Excluded are the objects that could not be chosen.
 	Excluded []Exclusion
 }
 
-// Candidate is one that could have been chosen.
+// Candidate is an object that could have been chosen.
 type Candidate struct {
 	Name string
-	// By is what put it behind the candidate above it.
+	// By is the criterion that placed it after the preceding candidate.
 	By Criterion
-	// Figures are those that count, the most important one first.
+	// Figures are the values that were compared, in order of precedence.
 	Figures []Figure
 }
 
-// Figure is what a criterion compares: 0 or 1 for what holds or does not, and
-// NoPriority as -1.
+// Figure is the value of a criterion. A condition is 0 or 1, and NoPriority is -1.
 type Figure struct {
 	Criterion Criterion
 	Value     int64
 }
 
-// Exclusion is what could not be chosen, and why.
+// Exclusion is an object that could not be chosen, with the reason.
 type Exclusion struct {
 	Name, Why string
 }
 
-// Explain chooses as Choose does, and says why. It changes nothing.
+// Explain chooses like Choose and returns the reasons. It changes nothing.
 func (v *View) Explain(r *Request) Explanation {
 	t := &trace{}
 	c := chooser{v: v, r: r, t: t}
@@ -69,7 +68,7 @@ var handlingNames = [...]string{
 	anyOfPeer:    "any NID of a multi-rail peer",
 }
 
-// trace notes the candidates of a choice. The nil trace notes nothing.
+// trace records the candidates of a choice. A nil trace records nothing.
 type trace struct {
 	handling string
 	steps    []Step
@@ -105,7 +104,7 @@ func (t *trace) excludeRoute(r *Route, why string) {
 	}
 }
 
-// end closes a step.
+// end completes a step.
 func (t *trace) end(what string, ranked []Candidate) {
 	if len(ranked)+len(t.excluded) > 0 {
 		t.steps = append(t.steps, Step{What: what, Candidates: ranked, Excluded: t.excluded})
@@ -113,8 +112,8 @@ func (t *trace) end(what string, ranked []Candidate) {
 	t.excluded = nil
 }
 
-// endNets closes the choice among the nets of a peer; those that were no
-// candidates were left out for the reason why.
+// endNets completes the choice among the nets of a peer. Nets that were not candidates are
+// excluded with the reason why.
 func (t *trace) endNets(what string, p *Peer, why string) {
 	for _, n := range p.Nets {
 		if !slices.ContainsFunc(t.nets, func(f netFigures) bool { return f.peer == n }) {
@@ -131,7 +130,7 @@ func (t *trace) endNIs() {
 }
 
 func (t *trace) endPeerNIs(what string) {
-	// The routes left out so far belong to a later step.
+	// The routes excluded so far belong to a later step.
 	excluded := t.excluded
 	t.excluded = nil
 	t.end(what, rank(t.peerNIs, (*peerNIFigures).better, (*peerNIFigures).describe))
@@ -143,8 +142,7 @@ func (t *trace) endRoutes(to lnet.Net) {
 	t.routes = nil
 }
 
-// rank orders candidates as the walk over them would choose them one after the
-// other.
+// rank sorts the candidates in the order in which they would be chosen one after the other.
 func rank[F any](seen []F, better func(f, g *F) (bool, Criterion), describe func(*F) Candidate) []Candidate {
 	order := make([]*F, 0, len(seen))
 	for k := range seen {
@@ -203,7 +201,7 @@ func (f *routeFigures) describe() Candidate {
 	}}
 }
 
-// shown is a priority as tools show it.
+// shown returns a priority as tools show it.
 func shown(priority uint32) int64 {
 	if priority == NoPriority {
 		return -1
@@ -218,7 +216,7 @@ func flag(b bool) int64 {
 	return 0
 }
 
-// Value is the figure of a criterion, 0 if the candidate has none.
+// Value returns the value of a criterion, or 0 if the candidate does not have it.
 func (c *Candidate) Value(by Criterion) int64 {
 	for _, f := range c.Figures {
 		if f.Criterion == by {
@@ -228,7 +226,7 @@ func (c *Candidate) Value(by Criterion) int64 {
 	return 0
 }
 
-// String is the figure's value in words.
+// String returns the value in words.
 func (f Figure) String() string {
 	switch f.Criterion {
 	case ByFatal:
@@ -245,7 +243,7 @@ func (f Figure) String() string {
 	return strconv.FormatInt(f.Value, 10)
 }
 
-// String is the explanation as text, a line for each candidate:
+// String returns the explanation as text, with one line per candidate:
 //
 //	any NID of a multi-rail peer
 //	NI

@@ -6,60 +6,59 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// UnknownCPT is the CPT of memory or of a device of which nobody knows where
-// it is.
+// UnknownCPT is the CPT of memory or of a device whose location is unknown.
 const UnknownCPT = -1
 
-// NI is what selection looks at in a local NI (selection 2). The node embeds
-// it in its own and keeps the exported figures up to date; Init comes first.
+// NI holds the attributes of a local NI that selection uses (selection 2). The node embeds
+// it, calls Init first, and keeps the exported fields up to date.
 type NI struct {
-	// NID, CPT (of the device; UnknownCPT) and Owner do not change once the NI
-	// is in a Local. Owner is the caller's, to get back from a Decision to
-	// what it keeps of the NI.
+	// NID, CPT and Owner do not change once the NI is in a Local. CPT is that of the
+	// device, or UnknownCPT. Owner is for the caller, to find its own record of the NI in a
+	// Decision.
 	NID   lnet.NID
 	CPT   int
 	Owner any
 
-	// Fatal says that the driver cannot use the NI: its link is down.
+	// Fatal reports that the driver cannot use the NI because its link is down.
 	Fatal atomic.Bool
 	// Health is 0 to MaxHealth.
 	Health atomic.Int32
-	// Credits are the tx credits left; less than 0 by the number of messages
-	// that wait for one.
+	// Credits is the number of available send credits. If messages wait for a credit, it is
+	// minus their number.
 	Credits atomic.Int64
 
 	priority priority
 	turn     atomic.Uint64
-	place    uint // among all NIs that there have been; 0 before it is in a Local
+	place    uint // number of the NI among all that ever were in a Local; 0 if it was not
 }
 
-// Init makes i a healthy NI without credits.
+// Init sets i to a healthy NI without credits.
 func (i *NI) Init(nid lnet.NID, cpt int, owner any) {
 	i.NID, i.CPT, i.Owner = nid, cpt, owner
 	i.Health.Store(MaxHealth)
 }
 
-// Priority is what policies gave the NI, NoPriority if none did.
+// Priority returns the priority set by policies, or NoPriority.
 func (i *NI) Priority() uint32 { return i.priority.get() }
 
-// Turn is the place of the last message on the NI in the order of all that the
-// node sent: the lower, the longer it has been idle.
+// Turn returns the sequence number, among all messages of the node, of the last message on
+// the NI. The lower it is, the longer the NI has been idle.
 func (i *NI) Turn() uint64 { return i.turn.Load() }
 
 // Net is a net on which the node has NIs.
 type Net struct {
 	ID lnet.Net
-	// NIs are in the order of configuration.
+	// NIs are in the order of the configuration.
 	NIs []*NI
 
 	priority priority
 	turn     atomic.Uint64
 }
 
-// Priority is what policies gave the net, NoPriority if none did.
+// Priority returns the priority set by policies, or NoPriority.
 func (n *Net) Priority() uint32 { return n.priority.get() }
 
-// Health is the best of the NIs that are not fatal, 0 if all are.
+// Health returns the best health of the NIs whose link is up, or 0 if all links are down.
 func (n *Net) Health() int {
 	best := int32(0)
 	for _, i := range n.NIs {
@@ -70,20 +69,20 @@ func (n *Net) Health() int {
 	return int(best)
 }
 
-// Local is the nets and NIs of the node at one time.
+// Local is an immutable set of the node's nets and NIs.
 type Local struct {
-	// Nets are in the order of configuration.
+	// Nets are in the order of the configuration.
 	Nets []*Net
 
-	// loopback is the net of 0@lo, which is no rail like others; nil if that
-	// NI was not given.
+	// loopback is the net of 0@lo, which is not used as a rail. It is nil if NewLocal got
+	// no such NI.
 	loopback *Net
 	turn     atomic.Uint64
-	places   uint // given out
+	places   uint // number of places assigned
 }
 
-// NewLocal makes the view that follows old, which may be nil, with these NIs in
-// the order of configuration. Priorities and turns of nets that stay are kept.
+// NewLocal returns the successor of old, which may be nil, with the NIs in the order of the
+// configuration. Nets that are in old keep their priorities and turns.
 func NewLocal(old *Local, nis []*NI) *Local {
 	l := &Local{}
 	if old != nil {
@@ -114,7 +113,7 @@ func NewLocal(old *Local, nis []*NI) *Local {
 	return l
 }
 
-// Net is the net with that ID, nil if it is not local. The nil view has none.
+// Net returns the net with the ID, or nil if it is not local. A nil Local has no nets.
 func (l *Local) Net(id lnet.Net) *Net {
 	if l == nil {
 		return nil
@@ -130,7 +129,7 @@ func (l *Local) Net(id lnet.Net) *Net {
 	return nil
 }
 
-// Find is the NI with that NID and its net, nil if there is none.
+// Find returns the NI with the NID and its net, or nil if the NID is not local.
 func (l *Local) Find(nid lnet.NID) (*NI, *Net) {
 	n := l.Net(nid.Net())
 	if n == nil {

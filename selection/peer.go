@@ -6,59 +6,59 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// PeerNI is what selection looks at in a NID of a peer (selection 2). The node
-// embeds it in its own and keeps the exported figures up to date; Init comes
-// first. It belongs to the Peer that last took it by Publish, and lives on when
-// peers are merged, split and replaced.
+// PeerNI holds the attributes of a NID of a peer that selection uses (selection 2). The
+// node embeds it, calls Init first, and keeps the exported fields up to date. A PeerNI
+// belongs to the Peer that was last published with it. It remains when peers are merged,
+// split and replaced.
 type PeerNI struct {
-	// NID and Owner do not change; Owner is the caller's.
+	// NID and Owner do not change. Owner is for the caller.
 	NID   lnet.NID
 	Owner any
-	net   lnet.Net // that of NID
+	net   lnet.Net // the net of NID
 
-	// Up is the last status that the peer or the driver told of it.
+	// Up is the last status that the peer or the driver reported.
 	Up atomic.Bool
 	// Health is 0 to MaxHealth.
 	Health atomic.Int32
-	// Credits are the tx credits left; less than 0 by the number of messages
-	// that wait for one.
+	// Credits is the number of available send credits. If messages wait for a credit, it is
+	// minus their number.
 	Credits atomic.Int64
-	// Queued are the bytes, headers included, of messages that hold such a
-	// credit or wait for it.
+	// Queued is the size in bytes, including headers, of messages that hold or wait for a
+	// credit.
 	Queued atomic.Int64
 
 	troubles atomic.Uint64
 	priority priority
 	turn     atomic.Uint64
-	// sources and routers are what policies prefer.
+	// sources and routers are the preferences set by policies.
 	sources atomic.Pointer[preferences]
 	routers atomic.Pointer[preferences]
-	// first is the NID of the NI that first served it; only peers that are
-	// not multi-rail have one, and only while policies say nothing.
+	// first is the NID of the local NI that first served this peer NI. It is used only if
+	// the peer is not multi-rail and policies set no sources.
 	first atomic.Pointer[lnet.NID]
 	peer  atomic.Pointer[Peer]
 }
 
-// Init makes p a healthy peer NI without credits, and of no peer yet.
+// Init sets p to a healthy peer NI without credits that does not belong to a peer.
 func (p *PeerNI) Init(nid lnet.NID, owner any) {
 	p.NID, p.Owner, p.net = nid, owner, nid.Net()
 	p.Up.Store(true)
 	p.Health.Store(MaxHealth)
 }
 
-// Peer is the peer that p belongs to, nil before the first Publish.
+// Peer returns the peer that p belongs to, or nil before the first Publish.
 func (p *PeerNI) Peer() *Peer { return p.peer.Load() }
 
-// Priority is what policies gave the peer NI, NoPriority if none did.
+// Priority returns the priority set by policies, or NoPriority.
 func (p *PeerNI) Priority() uint32 { return p.priority.get() }
 
-// Turn is the place of the last message to p in the order of all that were sent
-// to its peer.
+// Turn returns the sequence number, among all messages to the peer, of the last message to
+// p.
 func (p *PeerNI) Turn() uint64 { return p.turn.Load() }
 
-// Prefer notes that i serves p (discovery 2.5). It does nothing if p has a
-// preference already, or belongs to a multi-rail peer. A message that arrives
-// from an unknown neighbour is such an occasion; Commit sees to the others.
+// Prefer records i as the preferred NI for p (discovery 2.5). It does nothing if p already
+// has a preference or belongs to a multi-rail peer. The node calls it when a message
+// arrives from an unknown neighbour; Commit handles the other cases.
 func (p *PeerNI) Prefer(i *NI) {
 	if q := p.peer.Load(); q != nil && q.MultiRail || p.sources.Load() != nil {
 		return
@@ -68,8 +68,8 @@ func (p *PeerNI) Prefer(i *NI) {
 	}
 }
 
-// Sources are the local NIDs that p is preferably sent to from: those of the
-// policies, else the one that first served it. The caller owns the list.
+// Sources returns the local NIDs from which p is preferably reached: those set by policies,
+// otherwise the NI that first served it. The caller owns the slice.
 func (p *PeerNI) Sources() []lnet.NID {
 	if s := p.sources.Load(); s != nil {
 		return s.list()
@@ -80,24 +80,24 @@ func (p *PeerNI) Sources() []lnet.NID {
 	return nil
 }
 
-// Routers are the primary NIDs of the gateways that policies prefer for p. The
-// caller owns the list.
+// Routers returns the primary NIDs of the gateways that policies prefer for p. The caller
+// owns the slice.
 func (p *PeerNI) Routers() []lnet.NID { return p.routers.Load().list() }
 
 // PeerNet is a net on which a peer has NIDs.
 type PeerNet struct {
 	ID lnet.Net
-	// NIs are in the order of attachment, the primary NID first.
+	// NIs are in the order in which they were attached, with the primary NID first.
 	NIs []*PeerNI
 
 	priority priority
-	turn     *atomic.Uint64 // of all views of the peer
+	turn     *atomic.Uint64 // shared by all successive Peers
 }
 
-// Priority is what policies gave the net, NoPriority if none did.
+// Priority returns the priority set by policies, or NoPriority.
 func (n *PeerNet) Priority() uint32 { return n.priority.get() }
 
-// Health is the best of the peer NIs.
+// Health returns the best health of the peer NIs.
 func (n *PeerNet) Health() int {
 	best := int32(0)
 	for _, p := range n.NIs {
@@ -106,37 +106,39 @@ func (n *PeerNet) Health() int {
 	return int(best)
 }
 
-// Identity is what discovery knows of a peer as a whole.
+// Identity is what discovery has found about a peer as a whole.
 type Identity struct {
-	// Primary is the NID that the peer goes by.
+	// Primary is the primary NID of the peer.
 	Primary lnet.NID
-	// MultiRail says that any NID of the peer will do.
+	// MultiRail reports whether any NID of the peer may be used.
 	MultiRail bool
-	// NoDiscovery says that the peer does not answer to discovery.
+	// NoDiscovery reports whether the peer does not support discovery.
 	NoDiscovery bool
-	// RoutingEnabled says that the peer's ping info calls it a router.
+	// RoutingEnabled reports whether the peer's ping info identifies it as a router.
 	RoutingEnabled bool
-	// Dead says that a gateway did not answer to the router checker.
+	// Dead reports that a gateway did not answer the router checker.
 	Dead bool
 }
 
-// Peer is a node and its NIDs at one time.
+// Peer is an immutable set of the NIDs of another node.
 type Peer struct {
 	Identity
-	// Nets are in the order of attachment, the primary NID's first.
+	// Nets are in the order in which they were attached, with the net of the primary NID
+	// first.
 	Nets []*PeerNet
 
-	turn *atomic.Uint64 // of all views of the peer
+	turn *atomic.Uint64 // shared by all successive Peers
 }
 
-// NewPeer makes the view of a peer that follows old. If old is nil, it follows what
-// the first of nis belongs to. The peer NIs are in the order of attachment, the primary NID first if it
-// was attached as that. Priorities of nets that stay are kept; turns are shared
-// with old, by which messages may still go. It takes effect with Publish.
+// NewPeer returns the successor of old with the peer NIs nis. If old is nil, it is the
+// successor of the peer that the first of nis belongs to. nis are in the order in which
+// they were attached, with the primary NID first if it was attached as that. Nets that are
+// in old keep their priorities. Turns are shared with old, because messages may still use
+// it. The new peer takes effect with Publish.
 func NewPeer(old *Peer, id Identity, nis []*PeerNI) *Peer {
 	p := &Peer{Identity: id, Nets: make([]*PeerNet, 0, 1)}
 	if old == nil && len(nis) > 0 {
-		old = nis[0].Peer() // what was made when it was met
+		old = nis[0].Peer() // created when a message first came from or went to the NID
 	}
 	if old != nil {
 		p.turn = old.turn
@@ -157,14 +159,14 @@ func NewPeer(old *Peer, id Identity, nis []*PeerNI) *Peer {
 			p.Nets = append(p.Nets, n)
 		}
 		n.NIs = append(n.NIs, i)
-		// A NID that comes from a busier peer would else have to wait until
-		// this one has caught up.
+		// A NID from a peer with more traffic would otherwise have to wait until this peer
+		// has caught up.
 		raise(p.turn, i.turn.Load())
 	}
 	return p
 }
 
-// raise makes turn at least as large as least.
+// raise sets turn to least if it is lower.
 func raise(turn *atomic.Uint64, least uint64) {
 	for {
 		now := turn.Load()
@@ -174,8 +176,8 @@ func raise(turn *atomic.Uint64, least uint64) {
 	}
 }
 
-// Publish makes p the peer of its NIDs. Those of a multi-rail peer forget which
-// NI first served them; what policies prefer stays.
+// Publish makes p the peer of its NIDs. If p is multi-rail, the NIs that first served them
+// are discarded. Preferences of policies remain.
 func (p *Peer) Publish() {
 	for _, n := range p.Nets {
 		for _, i := range n.NIs {
@@ -187,7 +189,7 @@ func (p *Peer) Publish() {
 	}
 }
 
-// Net is the peer's net with that ID, nil if it has no NID there.
+// Net returns the peer's net with the ID, or nil if the peer has no NID there.
 func (p *Peer) Net(id lnet.Net) *PeerNet {
 	if p == nil {
 		return nil
@@ -200,7 +202,7 @@ func (p *Peer) Net(id lnet.Net) *PeerNet {
 	return nil
 }
 
-// UpOn tells whether the peer has a NID on the net whose status is up.
+// UpOn reports whether the peer has a NID on the net whose status is up.
 func (p *Peer) UpOn(net lnet.Net) bool {
 	n := p.Net(net)
 	if n == nil {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Policies are the rules of the node: the list of Rules, and the table of
-// TypedRules. The zero value has none. It is not for concurrent use. A change
-// takes effect with Compile and what follows it.
+// Policies holds the selection rules of the node: a list of Rules and a table of
+// TypedRules. The zero value is empty. It is not safe for concurrent use. Changes take
+// effect with Compile.
 type Policies struct {
 	rules  []Rule
 	typed  []TypedRule
@@ -16,20 +16,20 @@ type Policies struct {
 	revision uint64
 }
 
-// Clone is a copy that can be changed on its own.
+// Clone returns an independent copy.
 func (p *Policies) Clone() *Policies {
 	c := *p
 	c.rules, c.typed = slices.Clone(p.rules), slices.Clone(p.typed)
 	return &c
 }
 
-// Append is the place of a rule behind all others.
+// Append is the place at the end of the list.
 const Append = -1
 
-// Add puts a rule at a place of the list, 0 to the number of rules; what is
-// beyond that, or negative, is the end (selection 6.3). A rule about the same
-// objects stays where it is and gets the new priority; if that is the same, or
-// the rule has none, it is ErrExists. ErrInvalid: the rule has no meaning.
+// Add inserts a rule into the list at place, which is 0 to the number of rules (selection
+// 6.3). Any other place means the end. If the list has a rule for the same objects, Add
+// instead changes the priority of that rule in place. It returns ErrExists if the priority
+// is the same or the rule has none, and ErrInvalid if the rule is invalid.
 func (p *Policies) Add(r Rule, place int) error {
 	if err := r.check(); err != nil {
 		return fmt.Errorf("add rule: %w", err)
@@ -54,8 +54,8 @@ func (p *Policies) Add(r Rule, place int) error {
 	return nil
 }
 
-// Delete removes the rule at a place; those behind it move up. ErrNotFound:
-// there is none.
+// Delete removes the rule at place. The rules after it move up. It returns ErrNotFound if
+// the list has no such place.
 func (p *Policies) Delete(place int) error {
 	if place < 0 || place >= len(p.rules) {
 		return fmt.Errorf("delete rule %d of %d: %w", place, len(p.rules), ErrNotFound)
@@ -65,18 +65,17 @@ func (p *Policies) Delete(place int) error {
 	return nil
 }
 
-// DeleteAll empties the list. The table of TypedRules stays.
+// DeleteAll removes all rules from the list, but none of the TypedRules.
 func (p *Policies) DeleteAll() {
 	p.rules = nil
 	p.revision++
 }
 
-// Rules are the rules of the list by place. The caller owns the result, which
-// does not change.
+// Rules returns a copy of the list.
 func (p *Policies) Rules() []Rule { return slices.Clone(p.rules) }
 
-// effective are the rules that the list and the table come to, the most
-// important first: those of the list, then those of the table.
+// effective returns the rules of the list followed by those that the table is equivalent
+// to, in order of precedence.
 func (p *Policies) effective() []Rule {
 	all := slices.Clone(p.rules)
 	for k := range p.typed {

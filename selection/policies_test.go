@@ -89,7 +89,7 @@ func TestRulesHavePlaces(t *testing.T) {
 	}
 }
 
-// state is what rules have made of the objects of a world.
+// state returns the attributes of a world's objects that rules set.
 func state(w *world) map[string]string {
 	s := make(map[string]string)
 	short := func(nids []lnet.NID) (names []string) {
@@ -115,7 +115,7 @@ func state(w *world) map[string]string {
 	return s
 }
 
-// differs lists what rules changed.
+// differs returns the attributes that rules have changed.
 func differs(before, after map[string]string) map[string]string {
 	d := make(map[string]string)
 	for k, v := range after {
@@ -158,7 +158,7 @@ func TestRulesApplyToWhatIsThere(t *testing.T) {
 			if diff := cmp.Diff(c.want, differs(before, state(w))); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			// What was changed is as it was when the rule is gone.
+			// Deleting the rule restores everything.
 			if err := w.policies.Delete(0); err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestRulesApplyToWhatIsThere(t *testing.T) {
 	}
 }
 
-// A gateway is known by its primary NID alone, and once, however many routes it has.
+// A gateway matches by its primary NID only, and once, however many routes it has.
 //
 // selection 6.4 (4), 6.5 effects (3)
 func TestRoutersGoByTheirPrimaryNID(t *testing.T) {
@@ -212,7 +212,7 @@ func TestRulesApplyToWhatComesLater(t *testing.T) {
 		{"A2", "o2ib", ""},
 	}
 	var want map[string]string
-	// The rules come before step 0, 1, ...; last is after all.
+	// The rules are added before step 0, 1, and so on; finally after all steps.
 	for at := len(build); at >= 0; at-- {
 		w := newWorld(t)
 		add := func() {
@@ -243,7 +243,7 @@ func TestRulesApplyToWhatComesLater(t *testing.T) {
 func TestPlacesCountAcrossPatterns(t *testing.T) {
 	for _, c := range []struct {
 		rules [][2]string // src and dst
-		want  string      // of B1
+		want  string      // result for B1
 	}{
 		{[][2]string{{"", "10.0.0.*@tcp*"}, {"", "B1"}}, "0 [] []"},
 		{[][2]string{{"", "B1"}, {"", "10.0.0.*@tcp*"}}, "0 [] []"},

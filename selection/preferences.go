@@ -6,16 +6,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// preferences are the NIDs that a policy prefers: of local NIs, in the order of
-// configuration, or of gateways, in that of their routes. They never change, and
-// all whom a rule is about share them.
+// preferences are the NIDs that a policy prefers: those of local NIs in the order of the
+// configuration, or of gateways in the order of their routes. They are immutable, and
+// shared by all objects that the rule matches.
 type preferences struct {
 	nids []lnet.NID
-	// set has the same, if there are many.
+	// set holds the same NIDs if there are many; otherwise it is nil.
 	set map[lnet.NID]struct{}
 }
 
-// setFrom is the number of NIDs from which on a set finds one faster.
+// setFrom is the number of NIDs from which a set is faster than the list.
 const setFrom = 64
 
 func newPreferences(nids []lnet.NID) *preferences {
@@ -32,7 +32,7 @@ func newPreferences(nids []lnet.NID) *preferences {
 	return p
 }
 
-// has tells whether n is preferred; the nil preferences prefer none.
+// has reports whether n is preferred. A nil p prefers no NID.
 func (p *preferences) has(n lnet.NID) bool {
 	if p == nil {
 		return false
@@ -44,7 +44,8 @@ func (p *preferences) has(n lnet.NID) bool {
 	return slices.Contains(p.nids, n)
 }
 
-// with returns the preferences of both, in the order of p and then of q. It is p if q adds none.
+// with returns the union of p and q, with the NIDs of p first. It returns p if q adds
+// nothing.
 func (p *preferences) with(q *preferences) *preferences {
 	nids := p.nids
 	for _, n := range q.nids {

@@ -3,15 +3,15 @@ package selection
 import "sync/atomic"
 
 const (
-	// NoPriority is the priority of what no rule gives one; 0 is the best.
-	// Tools show it as -1.
+	// NoPriority is the priority of an object that no rule matches. Tools show it as -1.
+	// The best priority is 0.
 	NoPriority uint32 = 0xffffffff
-	// MaxHealth is the health of what works; the worst is 0.
+	// MaxHealth is the health of an object that works. The worst health is 0.
 	MaxHealth = 1000
 )
 
-// priority is an object's priority. It is kept as its complement, so that the
-// zero value is NoPriority.
+// priority is an object's priority. It is stored as its complement, so that the zero value
+// is NoPriority.
 type priority struct{ complement atomic.Uint32 }
 
 func (p *priority) get() uint32  { return ^p.complement.Load() }

@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// drawView makes a node with some nets and a multi-rail peer with NIDs on these
-// and on others, all with figures of few values, so that they are often equal.
+// drawView draws a node with some nets and a multi-rail peer with NIDs on these and on
+// other nets. Their attributes have few possible values, so that they are often equal.
 func drawView(t *rapid.T) (*View, *Peer) {
 	few := rapid.Int64Range(0, 2)
 	priorities := rapid.SampledFrom([]uint32{NoPriority, NoPriority, 0, 1})
@@ -116,7 +116,7 @@ func TestExplainChoosesTheSame(t *testing.T) {
 			}
 			return
 		}
-		// The choice is the first of the ranking, where there was one.
+		// The choice is the first candidate of each step that has candidates.
 		for _, s := range e.Steps {
 			if s.What == "NI" && len(s.Candidates) > 0 && s.Candidates[0].Name != d.NI.NID.String() {
 				t.Fatalf("%s is ranked first, %s was chosen", s.Candidates[0].Name, d.NI.NID)
@@ -131,7 +131,7 @@ func TestExplainChoosesTheSame(t *testing.T) {
 	})
 }
 
-// Within a net, no NI whose link is down is chosen while another's is up.
+// Within a net, an NI whose link is down is chosen only if all links are down.
 //
 // selection 5.2 (1)
 func TestFatalIsTheLastResort(t *testing.T) {
@@ -152,8 +152,7 @@ func TestFatalIsTheLastResort(t *testing.T) {
 	})
 }
 
-// Messages that are sent one after the other over equal rails are shared
-// equally.
+// Consecutive messages over equal rails are distributed evenly.
 //
 // selection 5.1 (5)-(6), 5.2 (7), 5.4 (5)
 func TestEqualRailsShareEqually(t *testing.T) {
@@ -172,7 +171,7 @@ func TestEqualRailsShareEqually(t *testing.T) {
 			from[d.NI]++
 			to[d.Next]++
 		}
-		// Never more than one apart in a net, and so with nets.
+		// Counts within a net never differ by more than one, and neither do those of nets.
 		fair := func(n, of int) {
 			if share := total / of; n < share-1-nets || n > share+1+nets {
 				t.Fatalf("%d of %d messages where %d would be fair", n, total, share)
@@ -191,7 +190,7 @@ func TestEqualRailsShareEqually(t *testing.T) {
 	})
 }
 
-// drawRule makes a rule about the nets and NIDs of drawView.
+// drawRule draws a rule for the nets and NIDs of drawView.
 func drawRule(t *rapid.T) Rule {
 	net := rapid.SampledFrom([]string{"tcp", "tcp1", "tcp2", "tcp4", "tcp*", "tcp[1-2]", "tcp[0,3,5]"})
 	address := rapid.SampledFrom([]string{"", "", "*@", "0.0.0.*@", "0.0.0.1@", "0.0.0.[1-2]@", "0.0.0.[100,102]@", "0.0.0.[200-203/2]@"})
@@ -216,7 +215,7 @@ func drawRule(t *rapid.T) Rule {
 	return r
 }
 
-// firstMatch is what the rules come to for a peer NI, found the long way.
+// firstMatch returns the effect of the rules on a peer NI, found by a simple search.
 func firstMatch(v *View, rules []Rule, nid lnet.NID) (priority uint32, sources, routers []lnet.NID) {
 	priority = NoPriority
 	havePriority := false
@@ -280,7 +279,7 @@ func TestFirstMatchingRuleDecides(t *testing.T) {
 	})
 }
 
-// A rule for a net on which the peer has no NID changes nothing.
+// A rule for a net without a NID of the peer has no effect.
 func TestRuleForAnotherNetChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v, p := drawView(t)

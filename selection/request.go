@@ -2,85 +2,84 @@ package selection
 
 import "github.com/lnetd/lnetd/lnet"
 
-// View is what all choices at one time look at.
+// View is the input of a choice that is common to all messages.
 type View struct {
 	Local *Local
-	// Routing is nil if there are no routes.
+	// Routing is the route table, or nil without routes.
 	Routing *Routing
-	// Distances is nil if the machine has but one NUMA node.
+	// Distances is nil if the machine has only one NUMA node.
 	Distances *Distances
-	// NUMARange is the NUMA distance up to which NIs count as equally near.
+	// NUMARange is the NUMA distance up to which all NIs count as equally near.
 	NUMARange uint32
-	// DiscoveryOff says that this node does not discover peers.
+	// DiscoveryOff reports whether discovery is off on this node.
 	DiscoveryOff bool
-	// AsymmetricRoutes says that single-hop routes stay in use when the
-	// gateway is down on the remote net (avoid_asym_router_failure is 0).
+	// AsymmetricRoutes means that single-hop routes remain usable if the gateway is down on
+	// the remote net (avoid_asym_router_failure is 0).
 	AsymmetricRoutes bool
 }
 
-// Request says what a path is wanted for. A message that is sent again, or was
-// parked, asks with the same Source and Hop as the first time.
+// Request describes the message that a path is needed for. A message that is resent, or was
+// parked, must use the same Source and Hop as the first time.
 type Request struct {
-	// Source is the local NID to send from; the zero NID or AnyNID: any.
+	// Source is the local NID to send from. The zero NID and AnyNID mean any.
 	Source lnet.NID
-	// Dest is the NID that the message is for. Its peer has been published.
+	// Dest is the peer NI that the message is for. Its peer must have been published.
 	Dest *PeerNI
-	// Hop is the NID from which the request came that an ACK or a REPLY
-	// answers; nil for other messages.
+	// Hop is the peer NI that delivered the request, if the message is its ACK or REPLY;
+	// otherwise nil.
 	Hop *PeerNI
 
-	// Response says that the message is an ACK or a REPLY.
+	// Response reports whether the message is an ACK or a REPLY.
 	Response bool
-	// Reserved says that it is a PUT or GET on portal 0, a ping or a push.
+	// Reserved reports whether it is a PUT or GET on portal 0, which is a ping or a push.
 	Reserved bool
-	// Recovery says that it is a recovery ping, for which only Dest will do.
+	// Recovery reports whether it is a recovery ping, which must be sent to Dest.
 	Recovery bool
 
-	// Forward says that this node is but a router for the message.
+	// Forward reports whether this node forwards the message as a router.
 	Forward bool
-	// FromMultiRail says that the node that a forwarded message is from, by
-	// the header, is multi-rail.
+	// FromMultiRail reports whether the source node of a forwarded message, by its header,
+	// is multi-rail.
 	FromMultiRail bool
-	// From is the neighbour that handed over a forwarded message, which never
-	// goes back there; else nil.
+	// From is the neighbour that delivered a forwarded message, which is never sent back
+	// there; otherwise nil.
 	From *PeerNI
 
-	// DiscoveryNet is the net by which a gateway is pinged whose turn it is
-	// with the router checker; else 0.
+	// DiscoveryNet is the net over which the router checker pings a gateway; otherwise 0.
 	DiscoveryNet lnet.Net
 
-	// CPT is where the first byte to send lies, or else the sender runs;
-	// UnknownCPT.
+	// CPT is the CPU partition of the first byte to send, or that of the sender if this is
+	// unknown, or UnknownCPT.
 	CPT int
-	// Affinity, if not nil, says that the memory is a GPU's, and how far the
-	// NI is from that; 0 for all where drivers do not tell.
+	// Affinity, if not nil, means that the memory belongs to a GPU. It returns the distance
+	// of an NI from that GPU, or 0 for all NIs if the drivers do not report it.
 	Affinity func(i *NI) uint32
 }
 
-// Decision is a path. Its parts are those of the views that it was made from,
-// which may have been replaced meanwhile.
+// Decision is a path. It refers to parts of the view that it was made from, which may have
+// been replaced since.
 type Decision struct {
-	// NI is the local NI. Its NID is the header's source unless the message is
+	// NI is the local NI. Its NID is the source in the header, unless the message is
 	// forwarded.
 	NI *NI
-	// Next is the peer NI that gets the message: Final, or a gateway. It is nil
-	// for 0@lo.
+	// Next is the peer NI to which the message is sent: Final or a gateway. It is nil for
+	// 0@lo.
 	Next *PeerNI
-	// Final has the NID that goes into the header as destination.
+	// Final is the peer NI whose NID is the destination in the header.
 	Final *PeerNI
-	// Route is the route that led to the gateway; nil for a direct path and
-	// for a response, which goes back to the gateway that it came by.
+	// Route is the route through the gateway. It is nil for a direct path, and for a
+	// response, which goes back through the gateway that delivered the request.
 	Route *Route
 
 	local     *Local
 	net       *Net
 	routeTurn uint64
-	// prefer says that NI is to serve Final from now on.
+	// prefer means that Commit makes NI the preferred NI of Final.
 	prefer bool
 }
 
-// Loopback tells whether the message stays in this node.
+// Loopback reports whether the message stays in this node.
 func (d *Decision) Loopback() bool { return d.Next == nil }
 
-// Routed tells whether the message goes through a gateway.
+// Routed reports whether the message goes through a gateway.
 func (d *Decision) Routed() bool { return d.Next != nil && d.Next != d.Final }

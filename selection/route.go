@@ -6,43 +6,43 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Route is a way to a remote net (lnet-core 8.1).
+// Route is a route to a remote net (lnet-core 8.1).
 type Route struct {
-	// Net, Gateway, Priority (0 is best) and Hops (1 to 255; 0: undefined, which
-	// counts as 1) do not change. Gateway is the NID that the route was made
-	// with; whichever peer it belongs to is the gateway.
+	// Net, Gateway, Priority and Hops do not change. Priority 0 is the best. Hops is 1 to
+	// 255, or 0 if undefined, which counts as 1. Gateway is the peer NI that the route was
+	// created with. The gateway is the peer that this peer NI belongs to at the time.
 	Net      lnet.Net
 	Gateway  *PeerNI
 	Priority uint32
 	Hops     uint32
 
-	// Up is the cached aliveness: it holds as long as the gateway cannot be
-	// asked (lnet-core 8.2).
+	// Up is the last known state of the route. It is used if the gateway's own state is
+	// unknown (lnet-core 8.2).
 	Up atomic.Bool
-	// SingleHop says that the gateway was seen to be on the remote net.
+	// SingleHop reports whether the gateway was found to be on the remote net.
 	SingleHop atomic.Bool
 
 	turn atomic.Uint64
 }
 
-// Init makes r usable until something else is known. With
-// check_routers_before_use the caller sets Up to false.
+// Init sets r to a usable route. With check_routers_before_use the caller then sets Up to
+// false.
 func (r *Route) Init(net lnet.Net, gateway *PeerNI, priority, hops uint32) {
 	r.Net, r.Gateway, r.Priority, r.Hops = net, gateway, priority, hops
 	r.Up.Store(true)
 }
 
-// Turn is the place of the last message by r in the order of all that went to
-// its net.
+// Turn returns the sequence number, among all messages to the net, of the last message
+// through r.
 func (r *Route) Turn() uint64 { return r.turn.Load() }
 
-// HopCount is the number of hops that counts: 1 if it is undefined.
+// HopCount returns the number of hops, or 1 if it is undefined.
 func (r *Route) HopCount() uint32 { return max(r.Hops, 1) }
 
-// Alive tells whether v may use the route (lnet-core 8.2).
+// Alive reports whether the route is usable in v (lnet-core 8.2).
 func (r *Route) Alive(v *View) bool { return r.obstacle(v) == "" }
 
-// obstacle says why the route cannot be used, if so.
+// obstacle returns the reason why the route is not usable, or "".
 func (r *Route) obstacle(v *View) string {
 	gateway := r.Gateway.peer.Load()
 	switch {
@@ -64,7 +64,7 @@ func (r *Route) obstacle(v *View) string {
 	return ""
 }
 
-// Through is the route as it is through another peer NI.
+// Through returns a copy of the route through another peer NI.
 func (r *Route) Through(gateway *PeerNI) *Route {
 	moved := &Route{}
 	moved.Init(r.Net, gateway, r.Priority, r.Hops)
@@ -73,6 +73,6 @@ func (r *Route) Through(gateway *PeerNI) *Route {
 	return moved
 }
 
-// beats tells whether the route has the better figures in all respects, so that it
-// stays where one of two must go (lnet-core 8.1).
+// beats reports whether r has both a better priority and fewer hops than o, so that it is
+// kept if one of the two must be removed (lnet-core 8.1).
 func (r *Route) beats(o *Route) bool { return r.Priority < o.Priority && r.HopCount() < o.HopCount() }

@@ -6,18 +6,19 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Routing is the route table at one time. The nil table has no routes.
+// Routing is an immutable route table. A nil table has no routes.
 type Routing struct {
-	// all is in the order in which nets came, each net's in list order.
+	// all holds the routes of each net in list order. Nets are in the order in which they
+	// were added.
 	all      []*Route
 	nets     map[lnet.Net][]*Route
 	gateways map[*PeerNI]struct{}
-	nids     map[lnet.NID]struct{} // of gateways
+	nids     map[lnet.NID]struct{} // the NIDs of gateways
 }
 
-// NewRouting makes a table in which the routes of each net keep their order.
-// Whoever adds a route puts it at a random place among those of its net, so
-// that nodes spread over routers (lnet-core 8.1).
+// NewRouting returns a table in which the routes of each net keep their order. A new route
+// should be inserted at a random place among those of its net, so that nodes spread their
+// traffic over routers (lnet-core 8.1).
 func NewRouting(routes []*Route) *Routing {
 	t := &Routing{
 		all: slices.Clone(routes), nets: make(map[lnet.Net][]*Route),
@@ -32,8 +33,8 @@ func NewRouting(routes []*Route) *Routing {
 	return t
 }
 
-// With is the table with one more route, at a place among those of its net: 0
-// is the front; what is beyond the end is the end.
+// With returns the table with r inserted at place among the routes of its net. Place 0 is
+// the front. A place beyond the end is the end.
 func (t *Routing) With(r *Route, place int) *Routing {
 	all := t.Routes()
 	at := len(all)
@@ -50,8 +51,9 @@ func (t *Routing) With(r *Route, place int) *Routing {
 	return NewRouting(slices.Insert(all, at, r))
 }
 
-// WithAll is the table with more routes, each at a place among the n of its net that place
-// chooses, 0 to n, as With has it. It costs what one route costs.
+// WithAll returns the table with more routes. place is called with the number n of routes
+// that the net has so far, and returns the place of the new one, 0 to n. It costs as much
+// as adding a single route.
 func (t *Routing) WithAll(routes []*Route, place func(n int) int) *Routing {
 	nets := make(map[lnet.Net][]*Route)
 	var order []lnet.Net
@@ -74,7 +76,8 @@ func (t *Routing) WithAll(routes []*Route, place func(n int) int) *Routing {
 	return NewRouting(all)
 }
 
-// Without is the table without the routes for which match is true, which are gone.
+// Without returns the table without the routes for which match returns true, and those
+// routes.
 func (t *Routing) Without(match func(*Route) bool) (next *Routing, gone []*Route) {
 	var kept []*Route
 	for _, r := range t.Routes() {
@@ -87,8 +90,8 @@ func (t *Routing) Without(match func(*Route) bool) (next *Routing, gone []*Route
 	return NewRouting(kept), gone
 }
 
-// Rebound is the table in which each route leads through the peer NI that has its
-// gateway's NID now. find knows it; nil: it is the one that the route has.
+// Rebound returns the table with each route through the peer NI that now has its gateway's
+// NID. find returns that peer NI, or nil to keep the route's own.
 func (t *Routing) Rebound(find func(lnet.NID) *PeerNI) *Routing {
 	routes := t.Routes()
 	for k, r := range routes {
@@ -99,10 +102,10 @@ func (t *Routing) Rebound(find func(lnet.NID) *PeerNI) *Routing {
 	return NewRouting(routes)
 }
 
-// Moved is the table in which the routes through the NID from lead through to, in the
-// places that they had. same says of another route that it leads through to's peer too: of two
-// such routes to a net that stays which was there, unless the moved one has the
-// better figures (lnet-core 8.1); the other one is gone.
+// Moved returns the table in which routes through the NID from lead through to instead, in
+// the same places. same reports whether another route already leads through the peer of to.
+// Of two such routes to one net, the existing one is kept, unless the moved route is better
+// in all respects (lnet-core 8.1). gone are the routes that were removed.
 func (t *Routing) Moved(from lnet.NID, to *PeerNI, same func(*Route) bool) (next *Routing, gone []*Route) {
 	next = t
 	for _, r := range t.Routes() {
@@ -129,8 +132,7 @@ func (t *Routing) without(r *Route) *Routing {
 	return NewRouting(slices.DeleteFunc(t.Routes(), func(o *Route) bool { return o == r }))
 }
 
-// Routes are all routes; those of one net are in list order. The caller owns
-// the list.
+// Routes returns all routes. Those of one net are in list order. The caller owns the slice.
 func (t *Routing) Routes() []*Route {
 	if t == nil {
 		return nil
@@ -138,7 +140,7 @@ func (t *Routing) Routes() []*Route {
 	return slices.Clone(t.all)
 }
 
-// To are the routes to a net, in list order. The list belongs to the table.
+// To returns the routes to a net in list order. The table owns the slice.
 func (t *Routing) To(net lnet.Net) []*Route {
 	if t == nil {
 		return nil
@@ -146,7 +148,7 @@ func (t *Routing) To(net lnet.Net) []*Route {
 	return t.nets[net]
 }
 
-// Uses tells whether a route was made with the NID as gateway.
+// Uses reports whether a route was created with nid as its gateway.
 func (t *Routing) Uses(nid lnet.NID) bool {
 	if t == nil {
 		return false
@@ -155,7 +157,7 @@ func (t *Routing) Uses(nid lnet.NID) bool {
 	return ok
 }
 
-// gateway tells whether a route uses the peer.
+// gateway reports whether a route uses the peer.
 func (t *Routing) gateway(p *Peer) bool {
 	if t == nil || p == nil {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// way is a route in short: the net's number, gateway, priority and hops.
+// way is a route in short form: the net's number, gateway, priority and hops.
 type way struct {
 	net            uint16
 	gateway        string
@@ -24,14 +24,14 @@ func (w *world) table(ways []way) *Routing {
 	for _, x := range ways {
 		r := &Route{}
 		r.Init(lnet.MakeNet(lnet.TypeO2IB, x.net), w.peerNIs[x.gateway], x.priority, x.hops)
-		r.SingleHop.Store(true) // so that it is seen whether a route moved whole
+		r.SingleHop.Store(true) // shows whether a route moves with all its fields
 		r.Up.Store(false)
 		routes = append(routes, r)
 	}
 	return NewRouting(routes)
 }
 
-// waysOf is the opposite, by net: only the order within each counts.
+// waysOf is the inverse, by net. Only the order within each net matters.
 func waysOf(t *testing.T, routes []*Route) []way {
 	t.Helper()
 	ways := []way{}
@@ -50,7 +50,7 @@ func TestRoutesMove(t *testing.T) {
 		name       string
 		ways       []way
 		from, to   string
-		same       []string // gateways that are of one peer with to
+		same       []string // gateways that belong to the same peer as to
 		want, gone []way
 	}{
 		{name: "no route by it", ways: []way{{1, "g2", 0, 0}}, from: "g1", to: "g3", want: []way{{1, "g2", 0, 0}}},
@@ -127,8 +127,8 @@ func TestRoutesGo(t *testing.T) {
 	}
 }
 
-// A gateway's NID has gone and come back: routes lead through what has it now, and
-// those whose gateways are the same are the same routes.
+// A gateway's NID was removed and added again. Routes lead through the peer NI that now has
+// it, and routes whose gateway is unchanged are the same objects.
 func TestRoutesAreRebound(t *testing.T) {
 	w := newWorld(t)
 	table := w.table([]way{{1, "g1", 2, 3}, {1, "g2", 0, 0}, {2, "g3", 0, 0}})

@@ -6,26 +6,26 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Rule is a selection policy of a user (selection 6.1).
+// Rule is a user-defined selection policy (selection 6.1). Its effect depends on the
+// patterns that are set:
 //
 //	Src              priority of local nets, or with an address of local NIs
 //	Dst              priority of peer nets, or with an address of peer NIs
 //	Src and Dst      the NIs that match Src are preferred for peer NIs that match Dst
 //	Dst and Rte      the gateways that match Rte are preferred for those
 //
-// A preference never excludes what it does not name.
+// A preference never excludes objects that it does not match.
 type Rule struct {
 	Src, Dst, Rte lnet.Pattern
-	// Priority is that of a rule with Src or Dst alone; 0 is the best.
+	// Priority is the priority that a rule with only Src or only Dst sets. The best is 0.
 	Priority uint32
 }
 
-// HasPriority tells whether the rule gives a priority; else it is about
-// preferred NIs or gateways.
+// HasPriority reports whether the rule sets a priority. Otherwise it sets preferred NIs or
+// gateways.
 func (r *Rule) HasPriority() bool { return r.Rte.IsZero() && (r.Src.IsZero() || r.Dst.IsZero()) }
 
-// check refuses combinations without a meaning. Kernels store some of them,
-// without any effect.
+// check rejects combinations of patterns that have no effect. Kernels accept some of them.
 func (r *Rule) check() error {
 	switch {
 	case !r.Src.IsZero() && !r.Dst.IsZero() && !r.Rte.IsZero():
@@ -44,12 +44,12 @@ func (r *Rule) check() error {
 	return nil
 }
 
-// sameMatch tells whether both rules are about the same objects.
+// sameMatch reports whether both rules match the same objects.
 func (r *Rule) sameMatch(o *Rule) bool {
 	return r.Src.Equal(o.Src) && r.Dst.Equal(o.Dst) && r.Rte.Equal(o.Rte)
 }
 
-// String is the rule as options of a command.
+// String returns the rule as command line options.
 func (r Rule) String() string {
 	s := ""
 	for _, part := range []struct {

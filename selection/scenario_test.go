@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// row is a row of selection 8. Given sets the scene; the requests, one for each
-// element of want, are for a path to "to", as request says.
+// row is a row of selection 8. given prepares the world. Each element of want is the result
+// of one request for a path to "to", modified by request.
 type row struct {
 	number  int
 	name    string
@@ -44,7 +44,7 @@ func runRows(t *testing.T, rows []row, first, last int) {
 	}
 }
 
-// rails is a node with these NIs and a multi-rail peer with these.
+// rails returns a setup with a node and a multi-rail peer that have these NIs.
 func rails(local, peer []string, more ...func(w *world)) func(w *world) {
 	return func(w *world) {
 		w.local(local...)
@@ -64,7 +64,7 @@ var (
 	bPO  = []string{"B1", "PO"}
 )
 
-// near gives the memory, and the NIs A1 and A2, CPTs with these distances.
+// near sets CPTs for the memory and the NIs A1 and A2 with these distances.
 func near(d1, d2 uint32) func(w *world) {
 	return func(w *world) {
 		w.nis["A1"].CPT, w.nis["A2"].CPT = 1, 2
@@ -164,7 +164,7 @@ func TestNetScenarios(t *testing.T) {
 	}, 22, 31)
 }
 
-// lone is a node with these NIs and a peer B1 that is not multi-rail.
+// lone returns a setup with a node that has these NIs and a peer B1 that is not multi-rail.
 func lone(local []string, more ...func(w *world)) func(w *world) {
 	return func(w *world) {
 		w.local(local...)
@@ -230,7 +230,7 @@ func TestRoutedScenarios(t *testing.T) {
 			f(w)
 		}
 	}
-	// routers is a node with discovered gateways on both nets.
+	// routers returns a setup with discovered gateways on both nets.
 	routers := func(n int, f func(w *world)) func(w *world) {
 		return func(w *world) {
 			w.routed(0, "R1")

@@ -1,23 +1,23 @@
 package selection
 
-// Trouble is what speaks against a path besides health: the less, the better,
-// and it counts before anything else that the peer's side has. It never excludes
-// a path: what has no other one takes it. Kernels have no such attribute.
+// Trouble is a known problem of a path other than reduced health. Less trouble is better,
+// and it takes precedence over all other attributes of the peer. It never excludes a path:
+// a path in trouble is used if no better one exists. Kernels have no such attribute.
 type Trouble uint8
 
-// The kinds of trouble, from the least.
+// The kinds of trouble, in increasing order.
 const (
 	NoTrouble Trouble = iota
-	// Suspect: the way has its NI or its peer NI in common with one that has stalled,
-	// and of that way nobody knows which end it is.
+	// Suspect means that the path shares its NI or its peer NI with a stalled path, of
+	// which it is unknown which end is at fault.
 	Suspect
-	// Stalled: what was sent to the peer NI from the NI is not acknowledged.
+	// Stalled means that messages from the NI to the peer NI are not acknowledged.
 	Stalled
-	// ToldDown: the peer's own node says that the peer NI is down.
+	// ToldDown means that the peer reported its NI as down.
 	ToldDown
 )
 
-// String is the trouble in words.
+// String returns the trouble in words.
 func (t Trouble) String() string {
 	switch t {
 	case NoTrouble:
@@ -30,21 +30,21 @@ func (t Trouble) String() string {
 	return "link down"
 }
 
-// troubles is what is wrong between a peer NI and each NI: a bit of the NI's slot
-// for Stalled, toldDown for all. Of several peer NIs it is what is wrong with all
-// of them (and).
+// troubles is the trouble between a peer NI and each local NI. Stalled sets the bit of the
+// NI's slot, and toldDown applies to all NIs. For several peer NIs, it is the trouble that
+// all of them have (see and).
 type troubles uint64
 
 const (
 	toldDown troubles = 1 << 63
-	// slots is the number of NIs that are told apart; the one after that shares
-	// the first one's bit, and with it a preference.
+	// slots is the number of NIs with a bit of their own. Further NIs share the bits of
+	// earlier ones, and so their Stalled state.
 	slots = 63
 )
 
 func (t troubles) and(o troubles) troubles { return t.spread() & o.spread() }
 
-// spread sets the bits of all NIs where all is down.
+// spread sets the bits of all NIs if toldDown is set.
 func (t troubles) spread() troubles {
 	if t&toldDown != 0 {
 		return ^troubles(0)
@@ -52,7 +52,7 @@ func (t troubles) spread() troubles {
 	return t
 }
 
-// from is the trouble on the way from an NI; nil: from elsewhere than here.
+// from returns the trouble on the path from i. If i is nil, only toldDown counts.
 func (t troubles) from(i *NI) Trouble {
 	switch {
 	case t&toldDown != 0:
@@ -63,7 +63,7 @@ func (t troubles) from(i *NI) Trouble {
 	return NoTrouble
 }
 
-// on is the trouble on the best way from a net, by the NIs whose links are up.
+// on returns the trouble on the best path from the NIs of n whose links are up.
 func (t troubles) on(n *Net) Trouble {
 	if t == 0 || t&toldDown != 0 || n == nil {
 		return t.from(nil)
@@ -80,11 +80,11 @@ func (t troubles) on(n *Net) Trouble {
 	return best
 }
 
-// slot is the bit of the NI in troubles.
+// slot returns the bit of the NI in troubles.
 func (i *NI) slot() troubles { return 1 << (i.place % slots) }
 
-// SetStalled notes whether p acknowledges what is sent to it from i, which is in
-// a Local. It tells whether that is news.
+// SetStalled records whether messages to p from i, which is in a Local, are stalled. It
+// reports whether the state has changed.
 func (p *PeerNI) SetStalled(i *NI, stalled bool) bool {
 	if stalled {
 		return troubles(p.troubles.Or(uint64(i.slot())))&i.slot() == 0
@@ -92,11 +92,12 @@ func (p *PeerNI) SetStalled(i *NI, stalled bool) bool {
 	return troubles(p.troubles.And(^uint64(i.slot())))&i.slot() != 0
 }
 
-// Stalled tells what SetStalled has noted, whatever else speaks against p.
+// Stalled reports whether SetStalled has recorded a stall from i, regardless of other
+// trouble of p.
 func (p *PeerNI) Stalled(i *NI) bool { return p.trouble()&i.slot() != 0 }
 
-// SetToldDown notes whether p's own node says that p is down. It tells whether
-// that is news.
+// SetToldDown records whether the peer reports p as down. It reports whether the state has
+// changed.
 func (p *PeerNI) SetToldDown(down bool) bool {
 	if down {
 		return troubles(p.troubles.Or(uint64(toldDown)))&toldDown == 0
@@ -104,13 +105,13 @@ func (p *PeerNI) SetToldDown(down bool) bool {
 	return troubles(p.troubles.And(^uint64(toldDown)))&toldDown != 0
 }
 
-// Trouble is what speaks against the way from i to p; with a nil i, against p
-// itself.
+// Trouble returns the trouble on the path from i to p. If i is nil, it returns that of p
+// alone.
 func (p *PeerNI) Trouble(i *NI) Trouble { return p.trouble().from(i) }
 
 func (p *PeerNI) trouble() troubles { return troubles(p.troubles.Load()) }
 
-// trouble is what is wrong with all NIDs of the peer on the net.
+// trouble returns the trouble that all NIDs of the peer on the net have.
 func (n *PeerNet) trouble() troubles {
 	all := ^troubles(0)
 	for _, p := range n.NIs {
@@ -121,8 +122,8 @@ func (n *PeerNet) trouble() troubles {
 	return all
 }
 
-// toward is what is wrong with all, and with some, of the peer NIs that a message may
-// go to.
+// toward is the trouble that all, and that some, of the peer NIs have to which a message
+// may be sent.
 type toward struct{ all, some troubles }
 
 func (n *PeerNet) toward() toward {
@@ -139,7 +140,7 @@ func (p *PeerNI) toward() toward {
 	return toward{all: t, some: t}
 }
 
-// from is what speaks against an NI.
+// from returns the trouble on the path from i.
 func (t toward) from(i *NI) Trouble {
 	if t.some&i.slot() == 0 {
 		return t.all.from(i)
@@ -147,8 +148,8 @@ func (t toward) from(i *NI) Trouble {
 	return max(t.all.from(i), Suspect)
 }
 
-// trouble is what speaks against a peer NI, from an NI or, if that is nil, from
-// any on its net.
+// trouble returns the trouble of a peer NI on the path from an NI or, if that is nil, from
+// any NI on its net.
 func (c *chooser) trouble(p *PeerNI, from *NI) Trouble {
 	t := p.trouble()
 	if t == 0 {
@@ -160,9 +161,9 @@ func (c *chooser) trouble(p *PeerNI, from *NI) Trouble {
 	return max(t.from(from), Suspect)
 }
 
-// leastTrouble is that of the best net which the peer shares with this node and
-// whose links are not all down: these are in no less trouble, lest messages go to
-// a dead link because a peer is slow.
+// leastTrouble returns the trouble of the best net that the peer shares with this node and
+// that has a link up. A net whose links are all down counts as at least that bad.
+// Otherwise, messages would go to a dead link because a peer is slow.
 func (c *chooser) leastTrouble(p *Peer) Trouble {
 	least := ToldDown
 	for _, pn := range p.Nets {

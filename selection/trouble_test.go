@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stalled is a peer NI that does not acknowledge what comes from an NI, down one
-// whose node says so.
+// stalled marks a peer NI that does not acknowledge messages from an NI; down marks one
+// that its node reports as down.
 func stalled(from, to string) func(w *world) {
 	return func(w *world) { w.peerNIs[to].SetStalled(w.nis[from], true) }
 }
@@ -17,8 +17,8 @@ func down(name string) func(w *world) {
 	return func(w *world) { w.peerNIs[name].SetToldDown(true) }
 }
 
-// Of two ways the one in less trouble is taken, whatever else speaks for the other;
-// where all ways are alike, it is as if there were no trouble.
+// The path with less trouble is chosen, whatever its other attributes. If all paths have
+// the same trouble, it has no effect.
 func TestTrouble(t *testing.T) {
 	worse := func(name string) func(w *world) {
 		return func(w *world) { w.peerNIs[name].Health.Store(100) }
@@ -85,7 +85,8 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// News of trouble is news once, also where more NIs than there are slots come and go.
+// Each change of trouble is reported once, even if more NIs than slots were added and
+// removed.
 func TestTroubleIsNewsOnce(t *testing.T) {
 	w := newWorld(t)
 	rails(a1, b1)(w)
@@ -104,9 +105,8 @@ func TestTroubleIsNewsOnce(t *testing.T) {
 	}
 }
 
-// Whatever the figures, among the NIs and peer NIs of a net that has a link no
-// way is chosen while another one is in less trouble, and trouble alone makes
-// nothing unreachable.
+// Whatever the other attributes: in a net with a link up, no path is chosen if another one
+// has less trouble. Trouble alone makes no peer unreachable.
 func TestTroubleIsTheLastResort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v, p := drawView(t)

@@ -9,22 +9,22 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// RuleType is what a TypedRule is about.
+// RuleType is the kind of objects that a TypedRule matches.
 type RuleType uint8
 
-// Types of rules.
+// The types of rules.
 const (
-	// RuleNet: nets of this node and of peers.
+	// RuleNet matches nets of this node and of peers.
 	RuleNet RuleType = iota
-	// RuleNID: NIs of this node and of peers.
+	// RuleNID matches NIs of this node and of peers.
 	RuleNID
-	// RulePeer: pairs of local NIs and peer NIs.
+	// RulePeer matches pairs of local NIs and peer NIs.
 	RulePeer
 )
 
 var ruleTypes = [...]string{RuleNet: "net", RuleNID: "nid", RulePeer: "peer"}
 
-// String is "net", "nid" or "peer".
+// String returns "net", "nid" or "peer".
 func (t RuleType) String() string {
 	if int(t) < len(ruleTypes) {
 		return ruleTypes[t]
@@ -32,19 +32,19 @@ func (t RuleType) String() string {
 	return fmt.Sprintf("rule type %d", uint8(t))
 }
 
-// TypedRule is a selection rule as the Multi-Rail design has it (selection 7).
-// It is about local objects and those of peers alike, and is known by an ID
-// that never changes. Rules of the other kind, which have a place, come first.
+// TypedRule is a selection rule of the Multi-Rail design (selection 7). It matches local
+// objects and those of peers, and is identified by an ID that does not change. Rules in the
+// list of Policies take precedence.
 type TypedRule struct {
-	// ID is the rule's, from 0.
+	// ID is the ID of the rule, from 0.
 	ID   int
 	Type RuleType
-	// Pattern is the net or NIDs of RuleNet and RuleNID.
+	// Pattern matches the nets of RuleNet or the NIDs of RuleNID.
 	Pattern lnet.Pattern
-	// Local and Remote are the NIDs of RulePeer.
+	// Local and Remote match the NIDs of RulePeer.
 	Local, Remote lnet.Pattern
-	// Priority is 0 for the best. Of pairs of one peer NI those with the best priority
-	// count, all of them.
+	// Priority is the priority of the rule. The best is 0. Of the peer rules that match one
+	// peer NI, all those with the best priority apply.
 	Priority uint32
 }
 
@@ -67,21 +67,21 @@ func (r *TypedRule) check() error {
 	return nil
 }
 
-// SameMatch reports whether both rules are about the same objects.
+// SameMatch reports whether both rules match the same objects.
 func (r *TypedRule) SameMatch(o *TypedRule) bool {
 	return r.Type == o.Type && r.Pattern.Equal(o.Pattern) && r.Local.Equal(o.Local) && r.Remote.Equal(o.Remote)
 }
 
 const (
-	// AnyID leaves the ID of a TypedRule open.
+	// AnyID means that AddTyped chooses the ID of a TypedRule.
 	AnyID = -1
-	// IDMax bounds the ID of a TypedRule.
+	// IDMax is the largest ID of a TypedRule.
 	IDMax = math.MaxInt32
 )
 
-// AddTyped adds a rule and returns its ID: that of the rule if no other rule has it. For AnyID it
-// is one that was never used, or the lowest free one if IDMax was used. ErrExists: there is a rule
-// with that ID or about the same objects; ErrInvalid: the rule has no meaning.
+// AddTyped adds a rule and returns its ID. If r.ID is AnyID, it chooses an ID that was
+// never used, or the lowest free one if IDMax was used. It returns ErrExists if a rule with
+// the same ID or for the same objects exists, and ErrInvalid if the rule is invalid.
 func (p *Policies) AddTyped(r TypedRule) (int, error) {
 	if err := r.check(); err != nil {
 		return 0, fmt.Errorf("add %s rule: %w", r.Type, err)
@@ -104,7 +104,7 @@ func (p *Policies) AddTyped(r TypedRule) (int, error) {
 	return r.ID, nil
 }
 
-// freeID returns the ID for a rule that has none.
+// freeID returns the ID for a rule without one.
 func (p *Policies) freeID() int {
 	if p.nextID <= IDMax {
 		return p.nextID
@@ -122,9 +122,9 @@ func (r *TypedRule) HasPattern() bool {
 	return !r.Pattern.IsZero() || !r.Local.IsZero() || !r.Remote.IsZero()
 }
 
-// DeleteTyped removes the rule of the type of r that has its ID, unless that is
-// AnyID, and its patterns, unless it has none. ErrNotFound: no rule has both;
-// ErrInvalid: neither is given.
+// DeleteTyped removes the rule that has r's type, r's ID unless that is AnyID, and r's
+// patterns unless r has none. It returns ErrNotFound if no rule matches, and ErrInvalid if
+// r has neither an ID nor a pattern.
 func (p *Policies) DeleteTyped(r TypedRule) error {
 	unnamed := !r.HasPattern()
 	if r.ID < 0 && unnamed {
@@ -141,11 +141,10 @@ func (p *Policies) DeleteTyped(r TypedRule) error {
 	return fmt.Errorf("delete %s rule: %w", r.Type, ErrNotFound)
 }
 
-// Typed are the rules of the table by ID. The caller owns the result, which
-// does not change.
+// Typed returns a copy of the rules in the table, in order of their IDs.
 func (p *Policies) Typed() []TypedRule { return slices.Clone(p.typed) }
 
-// pairs are the peer rules of the table, the most important first.
+// pairs returns the peer rules of the table, in order of precedence.
 func (p *Policies) pairs() []Rule {
 	pairs := slices.DeleteFunc(p.Typed(), func(t TypedRule) bool { return t.Type != RulePeer })
 	slices.SortStableFunc(pairs, func(a, b TypedRule) int { return cmp.Compare(a.Priority, b.Priority) })

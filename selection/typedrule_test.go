@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// typed is a rule; local is the pattern unless there is a remote one.
+// typed returns a rule. local is its pattern unless remote is given.
 func typed(w *world, id int, typ RuleType, local, remote string, priority uint32) TypedRule {
 	if typ == RulePeer {
 		return TypedRule{ID: id, Type: typ, Local: w.pattern(local), Remote: w.pattern(remote), Priority: priority}
@@ -72,8 +72,9 @@ func TestWhichTypedRuleCounts(t *testing.T) {
 	}
 }
 
-// A peer rule is about pairs of a local NI and a peer NI: others about the same peer NI hold beside
-// it, unless their priority is worse. A rule of the other kind comes before all of them.
+// A peer rule is for pairs of a local NI and a peer NI. Other peer rules for the same peer
+// NI apply in addition, unless their priority is worse. Rules of the list take precedence
+// over all of them.
 //
 // selection 7, 7 pairs
 func TestPeerRulesHoldForPairs(t *testing.T) {
@@ -116,8 +117,8 @@ func TestPeerRulesHoldForPairs(t *testing.T) {
 	}
 }
 
-// Pairs change which path is chosen. For a peer that is not Multi-Rail the first NI of its pairs
-// serves, or another one while the link of that is down.
+// Pairs change the chosen path. For a peer that is not multi-rail, the first NI of its
+// pairs is used, or another one while its link is down.
 //
 // selection 7 pairs
 func TestPairsChoose(t *testing.T) {
@@ -206,7 +207,7 @@ func TestTypedRulesKeepTheirIDs(t *testing.T) {
 		}
 	}
 	expect()
-	// As after an import.
+	// IDs as after an import.
 	for _, id := range []int{12, 4} {
 		if got, err := w.policies.AddTyped(TypedRule{ID: id, Type: RuleNet, Pattern: w.pattern(map[int]string{12: "tcp", 4: "tcp1"}[id])}); err != nil || got != id {
 			t.Errorf("%d, %v", got, err)
@@ -216,7 +217,7 @@ func TestTypedRulesKeepTheirIDs(t *testing.T) {
 		t.Errorf("id %d", id)
 	}
 	expect(4, 12, 13)
-	// The IDs that are left are taken when the largest one is used.
+	// The free IDs are used after the largest ID was used.
 	addTypedID := func(id int, pattern string) int {
 		t.Helper()
 		got, err := w.policies.AddTyped(TypedRule{ID: id, Type: RuleNet, Pattern: w.pattern(pattern)})

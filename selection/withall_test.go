@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Many routes at once are where one after the other would be.
+// Adding many routes at once gives the same order as adding them one by one.
 func TestRoutesTogether(t *testing.T) {
 	nid := func(k uint32) lnet.NID { return lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), k) }
 	var routes []*Route

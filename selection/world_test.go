@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// The NIDs of selection 8: local NIs A and O (T on another tcp net), a peer's B,
-// PO and N, remote R behind gateways g (h on another tcp net).
+// The NIDs of selection 8: local NIs A and O (T on another tcp net), B, PO and N of a peer,
+// and remote R behind gateways g (h on another tcp net).
 var named = map[string]string{
 	"A1": "10.0.0.1@tcp", "A2": "10.0.0.2@tcp", "O1": "10.1.0.1@o2ib", "T1": "10.2.0.1@tcp1",
 	"B1": "10.0.0.11@tcp", "B2": "10.0.0.12@tcp", "B3": "10.0.0.13@tcp", "PO": "10.1.0.11@o2ib",
@@ -27,7 +27,7 @@ func nidOf(t testing.TB, name string) lnet.NID {
 	return n
 }
 
-// world is a node and what it knows, by the names above.
+// world is a node and the objects that it uses, by the names above.
 type world struct {
 	t        testing.TB
 	view     View
@@ -45,7 +45,7 @@ func newWorld(t testing.TB) *world {
 	}
 }
 
-// local makes these the NIs of the node.
+// local sets the NIs of the node.
 func (w *world) local(names ...string) {
 	var nis []*NI
 	for _, name := range names {
@@ -62,7 +62,7 @@ func (w *world) local(names ...string) {
 	w.apply()
 }
 
-// peer makes these the NIDs of a peer, the first one its primary NID.
+// peer creates a peer with these NIDs, the first of which is the primary NID.
 func (w *world) peer(id Identity, names ...string) *Peer {
 	var nis []*PeerNI
 	var old *Peer
@@ -90,7 +90,7 @@ func (w *world) peer(id Identity, names ...string) *Peer {
 
 func (w *world) multiRail(names ...string) *Peer { return w.peer(Identity{MultiRail: true}, names...) }
 
-// router makes a multi-rail router of these NIDs with a route to o2ib.
+// router creates a multi-rail router with these NIDs and a route to o2ib.
 func (w *world) router(names ...string) *Route {
 	w.peer(Identity{MultiRail: true, RoutingEnabled: true}, names...)
 	return w.route("o2ib", names[0])
@@ -109,8 +109,8 @@ func (w *world) route(net, gateway string) *Route {
 	return r
 }
 
-// routed is a node with A1, a peer with these NIDs and g1 to g3 as far as they
-// are wanted.
+// routed sets up a node with A1, a peer with these NIDs, and the given number of gateways
+// g1 to g3.
 func (w *world) routed(gateways int, remote ...string) {
 	w.local("A1")
 	w.multiRail(remote...)
@@ -130,7 +130,7 @@ func (w *world) peerNet(name string) *PeerNet {
 	return p.Peer().Net(p.NID.Net())
 }
 
-// rule adds a rule, src, dst and rte by name or as they stand.
+// rule adds a rule. src, dst and rte are names or patterns.
 func (w *world) rule(src, dst, rte string, priority uint32, place int) error {
 	r := Rule{Src: w.pattern(src), Dst: w.pattern(dst), Rte: w.pattern(rte), Priority: priority}
 	err := w.policies.Add(r, place)
@@ -149,7 +149,7 @@ func (w *world) pattern(s string) lnet.Pattern {
 	return d
 }
 
-// apply does what the node does when rules, NIs or routes have changed.
+// apply does what the node does after a change of rules, NIs or routes.
 func (w *world) apply() {
 	old := w.compiled
 	w.compiled = w.policies.Compile(w.view.Local, w.view.Routing)
@@ -162,11 +162,11 @@ func (w *world) apply() {
 	}
 }
 
-// to is a request for a path to that NID from any source.
+// to returns a request for a path to the NID from any source.
 func (w *world) to(name string) Request { return Request{Dest: w.peerNIs[name], CPT: UnknownCPT} }
 
-// send chooses and commits; it returns the names of NI, peer NI and, if there is
-// one, gateway, or the error.
+// send chooses and commits. It returns the names of the NI, the peer NI and the gateway, if
+// any, or the error.
 func (w *world) send(r Request) string {
 	w.t.Helper()
 	e := w.view.Explain(&r)
@@ -199,5 +199,5 @@ func (w *world) sends(n int, r Request) []string {
 	return all
 }
 
-// twice is the same again.
+// twice returns s repeated once.
 func twice(s ...string) []string { return slices.Concat(s, s) }
