@@ -7,143 +7,143 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Key names something of the caller's: a message that waits or a caller that
-// does.
+// Key identifies a message or a caller that waits. The caller of the Machine chooses it.
 type Key uint64
 
-// RequestID names a ping or a push. It is never used again; 0 is none.
+// RequestID identifies a ping or a push. It is never reused. 0 means none.
 type RequestID uint64
 
-// Action is something that the Machine wants done; its String is a line of a
-// trace. Actions are done in their order, SendPing, SendPush and Release
-// outside of the goroutine that runs the Machine.
+// Action is something that the caller of the Machine must do. Its String is a line of a
+// trace. Actions must be performed in order. SendPing, SendPush and Release must not be
+// performed in the goroutine that runs the Machine.
 type Action interface{ String() string }
 
-// SendPing wants a ping (discovery 6.2): a GET to portal 0 with a response tracker. It ends
-// with one call of PingReply, Failed or Refused, unless a Cancel comes first.
+// SendPing sends a ping (discovery 6.2): a GET to portal 0 with a response tracker. Its end
+// must be reported by one call of PingReply, Failed or Refused, unless a Cancel comes
+// first.
 type SendPing struct {
 	ID   RequestID
 	Peer PeerID
-	// To is the target; for a Multi-Rail peer another NID of it does as well.
+	// To is the target. For a Multi-Rail peer, another NID of the peer may be used instead.
 	To lnet.NID
-	// Net, if not 0, is the net that the ping has to go over: it is a router check,
-	// or asks who has a NID that two peers name.
+	// Net, if not 0, is the net over which the ping must be sent, because it checks a
+	// router or finds out which of two peers has a NID.
 	Net lnet.Net
 	// Size is the room for the reply, in bytes.
 	Size int
 }
 
-// SendPush wants a push (discovery 6.3): a PUT of our ping info to portal 0, with an ACK
-// and a response tracker. It ends with one call of PushAcked, Failed or
+// SendPush sends a push (discovery 6.3): a PUT of the local ping info to portal 0, with an
+// ACK and a response tracker. Its end must be reported by one call of PushAcked, Failed or
 // Refused, unless a Cancel comes first.
 type SendPush struct {
 	ID   RequestID
 	Peer PeerID
 	To   lnet.NID
-	// Source is the NID to send from; zero: any.
+	// Source is the NID to send from. The zero NID means any.
 	Source lnet.NID
-	// Seq is the sequence number that the ping info has at least.
+	// Seq is the minimum sequence number of the ping info to send.
 	Seq uint32
 }
 
-// Cancel says that nobody waits for a ping or push any more. Its MD is unlinked;
-// a call for it that comes too late does nothing.
+// Cancel ends a ping or push whose result is no longer needed. The node must unlink its MD.
+// A later call of PingReply, PushAcked, Failed or Refused for it does nothing.
 type Cancel struct{ ID RequestID }
 
-// Attach says that a NID belongs to a peer now.
+// Attach reports that a NID now belongs to a peer.
 type Attach struct {
 	NID  lnet.NID
 	Peer PeerID
-	// From is the peer that it belonged to, and keeps its credits and health
-	// from; 0: it starts afresh.
+	// From is the peer that the NID belonged to before. It keeps its credits and health. If
+	// From is 0, they start afresh.
 	From PeerID
 }
 
-// Detach says that a NID belongs to no peer any more. What the node has of it
-// lives on until its last message ends (discovery 7.8).
+// Detach reports that a NID no longer belongs to a peer. The node keeps its record until
+// its last message ends (discovery 7.8).
 type Detach struct {
 	NID  lnet.NID
 	Peer PeerID
 }
 
-// SetPrimary says that a peer goes by another NID.
+// SetPrimary reports that a peer has another primary NID.
 type SetPrimary struct {
 	Peer     PeerID
 	Old, New lnet.NID
 }
 
-// ViewChanged gives the View of a peer that is new or has changed. It comes
-// after the Attach of each of its NIDs.
+// ViewChanged holds the View of a peer that is new or has changed. It comes after the
+// Attach of each of the peer's NIDs.
 type ViewChanged struct{ View *View }
 
-// Gone says that a peer is no more; its last View has no NIDs.
+// Gone reports that a peer was removed. Its last View has no NIDs.
 type Gone struct{ View *View }
 
-// MarkStatus gives the status of a NID as its node told it (discovery 7.3): if it differs
-// from the one kept, and is Down, it counts as one remote failure; if it is Up,
-// as before, and the NID was never heard from, its health is the best.
+// MarkStatus holds the status of a NID as its node reported it (discovery 7.3). If it
+// differs from the known status and is Down, it counts as one remote failure. If it is Up,
+// as before, and no message ever came from the NID, the NID gets full health.
 type MarkStatus struct {
 	NID    lnet.NID
 	Status lnet.NIStatus
 }
 
-// ForgetPreferred says that what traffic made the preferred local NIDs of the
-// peer's NIDs is void: it is Multi-Rail now (discovery 2.5).
+// ForgetPreferred discards the preferred local NIDs that traffic has set for the peer's
+// NIDs, because the peer is Multi-Rail now (discovery 2.5).
 type ForgetPreferred struct{ Peer PeerID }
 
-// Release gives messages back: with nil they are sent as if they were new, to
-// whoever has the NID now; else they end with the error (discovery 5.3). Each parked key
-// is released once.
+// Release releases parked messages. If Err is nil, they must be sent as if they were new,
+// to the peer that has the NID now. Otherwise they fail with Err (discovery 5.3). Each
+// parked key is released once.
 type Release struct {
 	Keys []Key
 	Err  error
 }
 
-// Wake ends the wait of a caller of Discover or PrimaryNID.
+// Wake ends the wait of a caller of Discover, ForceDiscover or PrimaryNID.
 type Wake struct {
 	Waiter Key
-	// NID is what was asked for, Primary the primary NID of the peer that has
-	// it now; on an error it is NID.
+	// NID is the NID in the call. Primary is the primary NID of the peer that has it now,
+	// or NID if Err is not nil.
 	NID, Primary lnet.NID
 	Err          error
 }
 
-// EnlargePush wants room for pushes of this many bytes at least (discovery 4.6).
+// EnlargePush requests room for received pushes of at least Size bytes (discovery 4.6).
 type EnlargePush struct{ Size int }
 
-// GatewayInfo gives what a gateway told, for lnet-core 8.3; the MarkStatus of its
-// NIDs have come before.
+// GatewayInfo holds the ping info of a gateway, for lnet-core 8.3. It comes after the
+// MarkStatus of its NIDs.
 type GatewayInfo struct {
 	Peer PeerID
-	// Info is not to be changed.
+	// Info must not be modified.
 	Info *lnet.PingInfo
 }
 
-// GatewayChecked says that a round with a gateway has ended. With an error the
-// gateway is dead, all its NIDs are down, and its routes are (discovery 6.8).
+// GatewayChecked reports that a round with a gateway has ended. If Err is not nil, the
+// gateway is dead, and all its NIDs and routes are down (discovery 6.8).
 type GatewayChecked struct {
 	Peer PeerID
 	Err  error
 }
 
-// MoveRoutes says that routes that lead through a NID which is gone, From, lead
-// through To, of the peer that has taken its place (lnet-core 8.1 says which
-// routes are one too many).
+// MoveRoutes reports that routes through the NID From, which was removed or belongs to
+// another peer now, must lead through To, a NID of Peer. Routes that are then duplicates
+// are removed by the rules of lnet-core 8.1.
 type MoveRoutes struct {
 	From, To lnet.NID
 	Peer     PeerID
 }
 
-// Log is something that an administrator may want to know.
+// Log is a message for administrators.
 type Log struct {
-	// Warn says that something is wrong; else it is for information.
+	// Warn distinguishes a warning from information.
 	Warn bool
-	// Peer is the primary NID.
+	// Peer is the primary NID of the peer.
 	Peer lnet.NID
-	// Text is one of few.
+	// Text is one of a fixed set of texts.
 	Text string
-	// NIDs and Err are what it is about; none: the peer itself. Others counts further NIDs
-	// that are not named.
+	// NIDs and Err are the subject of the message. If there are no NIDs, it is the peer
+	// itself. Others is the number of further NIDs that are not listed.
 	NIDs   []lnet.NID
 	Others int
 	Err    error
@@ -236,7 +236,8 @@ func (a Log) String() string {
 	return s
 }
 
-// String is a line for traces: "p1 10.0.0.1@tcp [10.0.0.1@tcp] seq 2 told 1 MULTI_RAIL".
+// String returns a line for traces: "p1 10.0.0.1@tcp [10.0.0.1@tcp] seq 2 told 1
+// MULTI_RAIL".
 func (v *View) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "p%d %s %v seq %d told %d %s", v.ID, v.Primary, v.NIDs, v.Seq, v.Told, v.State)

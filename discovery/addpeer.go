@@ -7,11 +7,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// AddPeer says that a node has all these NIDs, as an upper layer knows (discovery 7.6). The
-// first that can be used is the reference: with lock it stays the primary NID
-// whatever the node says, and what the others turn out to be is merged under it.
-// It returns the reference. ErrNoPeer if no NID can be used, else the error of
-// the last one.
+// AddPeer records that one node has all these NIDs, on behalf of an upper layer (discovery
+// 7.6). The first usable NID becomes the reference, which AddPeer returns. With lock, the
+// reference remains the primary NID whatever the node reports, and the peers of the other
+// NIDs are merged into its peer. AddPeer returns ErrNoPeer if no NID is usable, otherwise
+// the error for the last one.
 func (m *Machine) AddPeer(now time.Duration, nids []lnet.NID, lock bool) (lnet.NID, error) {
 	m.begin(now)
 	defer m.end()
@@ -36,7 +36,7 @@ func (m *Machine) AddPeer(now time.Duration, nids []lnet.NID, lock bool) (lnet.N
 				reference = lnet.NID{}
 			}
 		case m.local.Mode.passive():
-			_, _ = m.make(nid, first) // whoever has it keeps it
+			_, _ = m.make(nid, first) // if another peer has the NID, it keeps it
 		default:
 			m.addAlias(nid, reference, flags, lock)
 		}
@@ -61,9 +61,9 @@ func (m *Machine) addReference(nid lnet.NID, s State) (lnet.NID, error) {
 	return nid, refuse("add", nid, nid, err)
 }
 
-// addAlias has a NID discovered that belongs to the peer of reference, as it is
-// said; with lock its first reply merges it there. A NID that is there already
-// stays.
+// addAlias starts discovery of a NID that is said to belong to the peer of reference. With
+// lock, its first reply merges its peer into that one. A NID that already belongs to that
+// peer is left alone.
 func (m *Machine) addAlias(nid, reference lnet.NID, s State, lock bool) {
 	to := m.nis[reference]
 	if i := m.nis[nid]; i != nil && to != nil && i.peer == to.peer {

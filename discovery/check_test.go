@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// check says what does not hold of a machine that must.
+// check returns an error if an invariant of the machine is violated.
 func (m *Machine) check() error {
 	nids, peers := 0, 0
 	for p := m.first; p != nil; p = p.next {

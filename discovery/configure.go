@@ -6,11 +6,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// ConfigureOptions say what kind of peer an administrator wants.
+// ConfigureOptions are options for a peer that an administrator configures.
 type ConfigureOptions struct {
-	// SingleRail: the peer is not Multi-Rail, and has at most one NID per net.
+	// SingleRail means that the peer is not Multi-Rail, and has at most one NID per net.
 	SingleRail bool
-	// Lock: the primary NID is locked.
+	// Lock means that the primary NID is locked.
 	Lock bool
 }
 
@@ -25,10 +25,10 @@ func (o ConfigureOptions) state() State {
 	return s
 }
 
-// Configure makes a peer as an administrator wants it, or adds NIDs to it: all of
-// it or, with an error, nothing (discovery 7.7). A peer that traffic or discovery has made
-// is made anew. Errors are of *PeerError: ErrInvalid, ErrExists, ErrLocked,
-// ErrPermission, ErrBusy (a gateway), ErrNotUnique.
+// Configure creates a peer for an administrator, or adds NIDs to it. If it returns an
+// error, it has changed nothing (discovery 7.7). A peer that was created by traffic or
+// discovery is replaced. The error is a *PeerError with ErrInvalid, ErrExists, ErrLocked,
+// ErrPermission, ErrBusy (for a gateway) or ErrNotUnique.
 func (m *Machine) Configure(now time.Duration, primary lnet.NID, others []lnet.NID, o ConfigureOptions) error {
 	m.begin(now)
 	defer m.end()
@@ -37,12 +37,12 @@ func (m *Machine) Configure(now time.Duration, primary lnet.NID, others []lnet.N
 	}
 	p, _ := m.make(primary, o.state())
 	for _, nid := range others {
-		_ = m.add(p, nid, !o.SingleRail, byAdmin) // it was checked
+		_ = m.add(p, nid, !o.SingleRail, byAdmin) // checkConfigure has checked it
 	}
 	return nil
 }
 
-// checkConfigure says which NID stands in the way, and why.
+// checkConfigure returns the NID for which Configure must fail, and the error.
 func (m *Machine) checkConfigure(primary lnet.NID, others []lnet.NID, o ConfigureOptions) (lnet.NID, error) {
 	if m.stopped {
 		return primary, ErrClosed
@@ -55,7 +55,7 @@ func (m *Machine) checkConfigure(primary lnet.NID, others []lnet.NID, o Configur
 		return primary, err
 	}
 	if p == nil || !p.state.Has(Configured) {
-		p = &peer{primary: primary, nis: []*ni{{nid: primary}}, state: o.state()} // as it will be
+		p = &peer{primary: primary, nis: []*ni{{nid: primary}}, state: o.state()} // as make will create it
 	}
 	nets := map[lnet.Net]lnet.NID{primary.Net(): primary}
 	for _, nid := range others {
@@ -76,9 +76,8 @@ func (m *Machine) checkConfigure(primary lnet.NID, others []lnet.NID, o Configur
 	return lnet.NID{}, nil
 }
 
-// checkMake: the rules for a peer that exists (discovery 7.6, 7.7). It returns the peer that
-// has the NID, if any. ErrExists and ErrLocked are no reason for make to fail if
-// the caller is AddPeer.
+// checkMake checks the rules for a peer that already exists (discovery 7.6, 7.7). It
+// returns the peer that has the NID, if any. AddPeer ignores ErrExists and ErrLocked.
 func (m *Machine) checkMake(nid lnet.NID, s State) (*peer, error) {
 	i := m.nis[nid]
 	if i == nil {
@@ -104,8 +103,8 @@ func (m *Machine) checkMake(nid lnet.NID, s State) (*peer, error) {
 	return p, nil
 }
 
-// make makes a peer with these flags, in place of one that has the NID (discovery 7.6). It
-// returns the peer that has it afterwards.
+// make creates a peer with these flags, and replaces one that has the NID (discovery 7.6).
+// It returns the peer that has the NID afterwards.
 func (m *Machine) make(nid lnet.NID, s State) (*peer, error) {
 	p, err := m.checkMake(nid, s)
 	switch {
@@ -122,9 +121,8 @@ func (m *Machine) make(nid lnet.NID, s State) (*peer, error) {
 	return p, nil
 }
 
-// AddNID adds a NID to a peer that an administrator made (discovery 7.7). Errors are of
-// *PeerError: ErrInvalid, ErrNotFound, ErrNotPrimary, ErrPermission, ErrExists,
-// ErrNotUnique.
+// AddNID adds a NID to a configured peer (discovery 7.7). The error is a *PeerError with
+// ErrInvalid, ErrNotFound, ErrNotPrimary, ErrPermission, ErrExists or ErrNotUnique.
 func (m *Machine) AddNID(now time.Duration, primary, nid lnet.NID, o ConfigureOptions) error {
 	m.begin(now)
 	defer m.end()
@@ -146,9 +144,9 @@ func (m *Machine) AddNID(now time.Duration, primary, nid lnet.NID, o ConfigureOp
 	return refuse("add to", primary, nid, err)
 }
 
-// Delete deletes a peer (discovery 7.7). One whose primary NID is locked keeps that NID, and
-// is discovered anew. Errors are of *PeerError: ErrNotFound, ErrNotPrimary,
-// ErrBusy (a gateway).
+// Delete deletes a peer (discovery 7.7). If the primary NID is locked, the peer keeps that
+// NID and is discovered again. The error is a *PeerError with ErrNotFound, ErrNotPrimary or
+// ErrBusy (for a gateway).
 func (m *Machine) Delete(now time.Duration, primary lnet.NID) error {
 	return m.deletePeer(now, primary, func(p *peer) {
 		if !p.state.Has(LockPrimary) {
@@ -157,14 +155,14 @@ func (m *Machine) Delete(now time.Duration, primary lnet.NID) error {
 		}
 		for _, i := range append([]*ni(nil), p.nis...) {
 			if i.nid != primary {
-				_ = m.remove(p, i.nid, keepPrimary, byAdmin) // no gateway, not the primary one
+				_ = m.remove(p, i.nid, keepPrimary, byAdmin) // not a gateway, and not the primary NID
 			}
 		}
 		m.clear(p, NIDsUpToDate)
 	})
 }
 
-// ForceDelete is Delete for a peer with a locked primary NID, too.
+// ForceDelete is like Delete, but also deletes a peer with a locked primary NID.
 func (m *Machine) ForceDelete(now time.Duration, primary lnet.NID) error {
 	return m.deletePeer(now, primary, m.destroy)
 }
@@ -183,7 +181,7 @@ func (m *Machine) deletePeer(now time.Duration, primary lnet.NID, how func(*peer
 	return refuse("delete", primary, primary, err)
 }
 
-// named is the peer with that primary NID.
+// named returns the peer with the primary NID.
 func (m *Machine) named(primary lnet.NID) (*peer, error) {
 	i := m.nis[primary]
 	switch {
@@ -195,8 +193,9 @@ func (m *Machine) named(primary lnet.NID) (*peer, error) {
 	return i.peer, nil
 }
 
-// DeleteNID takes a NID from a peer (discovery 7.8); the primary one is Delete. Errors are of
-// *PeerError: ErrNotFound, ErrNotPrimary, ErrOtherPeer, ErrBusy, ErrPermission.
+// DeleteNID removes a NID from a peer (discovery 7.8). For the primary NID it is the same
+// as Delete. The error is a *PeerError with ErrNotFound, ErrNotPrimary, ErrOtherPeer,
+// ErrBusy or ErrPermission.
 func (m *Machine) DeleteNID(now time.Duration, primary, nid lnet.NID) error {
 	if nid == primary {
 		return m.Delete(now, primary)
@@ -213,12 +212,12 @@ func (m *Machine) DeleteNID(now time.Duration, primary, nid lnet.NID) error {
 	return refuse("delete from", primary, nid, err)
 }
 
-// settable are the flags that SetState changes: those that say what a peer is, and not
-// what is being done about it.
+// settable are the flags that SetState changes: those that describe a peer, and not the
+// work in progress for it.
 const settable = MultiRail | Configured | Discovered | NIDsUpToDate | LockPrimary
 
-// SetState sets those flags of the peer that has the NID, as s has them: for tests
-// (lnetctl 4.11). ErrNotFound: no peer has it.
+// SetState sets the settable flags of the peer that has the NID to those of s, for tests
+// (lnetctl 4.11). It returns ErrNotFound if no peer has the NID.
 func (m *Machine) SetState(now time.Duration, nid lnet.NID, s State) error {
 	m.begin(now)
 	defer m.end()

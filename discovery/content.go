@@ -7,32 +7,33 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Content is the ping info of a reply or a push, read. The Machine keeps it;
-// who gave it does not change it any more.
+// Content is the decoded ping info of a reply or a push. The Machine keeps it. The caller
+// must not modify it afterwards.
 type Content struct {
-	// Info is what could be read.
+	// Info is the part that could be decoded.
 	Info lnet.PingInfo
-	// Size is how many bytes the whole ping info needs, as far as what is there
-	// tells.
+	// Size is the size of the whole ping info in bytes, as far as the received part
+	// determines it.
 	Size int
-	// Short says that the room was too small for it.
+	// Short reports that the room was too small.
 	Short bool
-	// Cut says that the sender's message was longer than the room. Of a push
-	// that is as bad as Short (discovery 6.7); it may be metadata alone that is lacking.
+	// Cut reports that the sender's message was longer than the room. For a push this is as
+	// bad as Short (discovery 6.7), although only metadata may be missing.
 	Cut bool
-	// Err is why it cannot be used; nil if it can, or could with more room.
+	// Err is the reason why the content is invalid. It is nil if the content is valid, or
+	// could be with more room.
 	Err error
 
-	asked uint64 // when the ping that it answers left; 0: it is a push
+	asked uint64 // when the ping that it answers left; 0 for a push
 	sum   uint64 // the digest
 }
 
 var errLies = errors.New("shorter than it says")
 
-// Read reads ping info that has arrived. cut says that there was, or may have
-// been, more than the room b: of a push, that the sender announced more; of a
-// ping, that the reply filled the room. interfacesMax is the most entries that
-// are taken (discovery 4.2). Any goroutine may call it.
+// Read decodes ping info that has arrived. cut means that the message was, or may have
+// been, longer than b: the sender of a push announced more, or a ping reply filled the
+// room. interfacesMax is the maximum number of entries (discovery 4.2). Read may be called
+// from any goroutine.
 func Read(b []byte, cut bool, interfacesMax int) Content {
 	info, err := lnet.DecodePingInfo(b, interfacesMax)
 	c := Content{Info: info, Cut: cut}
@@ -52,7 +53,7 @@ func Read(b []byte, cut bool, interfacesMax int) Content {
 	return c
 }
 
-// digest notes a number that differs, most likely, if the lists of NIDs do.
+// digest sets c.sum to a hash of the list of NIDs.
 func (c *Content) digest() {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	d := uint64(offset)
@@ -65,5 +66,5 @@ func (c *Content) digest() {
 	c.sum = d
 }
 
-// usable tells whether a peer can have the NID.
+// usable reports whether the NID can belong to a peer.
 func usable(n lnet.NID) bool { return !n.IsZero() && !n.IsAny() && n.Net().Type() != lnet.TypeLO }

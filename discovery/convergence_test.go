@@ -16,14 +16,14 @@ var (
 	first = flag.Uint64("first", 0, "the seed of the first of them")
 )
 
-// tracesShown bounds the worlds whose trace is printed.
+// tracesShown is the maximum number of worlds whose trace is printed.
 const tracesShown = 3
 
-// TestNodesConverge has nodes that discover each other while messages are lost,
-// overtake each other, NIs come and go and nodes restart. After the last of this
-// each node sends to each other one once more; then all come to rest and know what
-// each is, and each message that waited was given back once. In every other world
-// no driver notices that a node has restarted.
+// TestNodesConverge runs nodes that discover each other while messages are lost and
+// reordered, NIs are added and removed, and nodes restart. After the last fault each node
+// sends once more to each other node. Then all must come to rest, know the NIDs of each
+// other, and have released each parked message once. In every other world no driver detects
+// that a node has restarted.
 //
 // discovery 1, 10 (1)-(9), 5.3 sent
 func TestNodesConverge(t *testing.T) {
@@ -54,7 +54,7 @@ func TestNodesConverge(t *testing.T) {
 		took.Round(time.Millisecond), float64(*seeds)/took.Seconds(), failed.Load())
 }
 
-// regressions are seeds that have failed.
+// regressions are seeds that once failed.
 var regressions = []struct {
 	name string
 	seed uint64
@@ -76,8 +76,7 @@ func TestNodesConvergeAgain(t *testing.T) {
 	}
 }
 
-// converge plays one world and returns what is wrong at its end. A trace makes it
-// slow.
+// converge runs one world and returns the problems at its end. A trace makes it slow.
 func converge(seed uint64, trace *strings.Builder) []string {
 	w := newWorld(seed, trace)
 	w.trouble()

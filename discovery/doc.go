@@ -1,14 +1,16 @@
-// Package discovery knows which NIDs belong to one node: peers, their nets and
-// NIDs, primary NIDs, what each peer was told and has told, and which messages
-// wait for that. It is a machine without I/O, clock, goroutine or lock: events
-// and times go in by calls of Machine's methods, actions come out.
+// Package discovery finds out which NIDs belong to the same node. It keeps the peers, their
+// nets and NIDs and their primary NIDs, the ping info that each peer sent and acknowledged,
+// and the messages that wait for discovery of a peer.
 //
-// Package node calls it, from one goroutine: an event, or Step while Ready, then
-// Actions. A Step looks at a bounded number of peers, merges a bounded number of
-// NIDs and releases a bounded number of messages; only a peer that is deleted loses
-// all its NIDs at once. The node keeps what belongs to a NID (credits, health, status), and
-// the messages, known here by keys; it publishes the View of each peer, which
-// tells any goroutine whether a message must wait.
+// Machine is a state machine without I/O, clock, goroutines or locks. Package node calls it
+// from one goroutine: a method for an event, or Step while Ready returns true, and then
+// Actions for the actions that the node must perform. A Step visits a bounded number of
+// peers, merges a bounded number of NIDs and releases a bounded number of messages. Only
+// deleting a peer removes all its NIDs at once.
 //
-// No goroutines exist here. Most of it is docs/spec/discovery.md.
+// The node keeps the messages, which the Machine identifies by keys, and the credits,
+// health and status of each NID. It publishes the View of each peer. From a View, any
+// goroutine can find out whether a message must wait.
+//
+// The behaviour is specified in docs/spec/discovery.md.
 package discovery

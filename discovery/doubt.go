@@ -1,27 +1,29 @@
 package discovery
 
-// A peer is in doubt if messages about it contradict each other: some of them were
-// overtaken on their way, or come from a former life of the node. Only the answer to a
-// ping that left after the contradiction was found ends the doubt (decisions 19). A ping
-// that fails does not, and neither does a merge: the peer that takes over the NIDs or the
-// data of another one is in doubt as well.
+// A peer is in doubt if messages about it contradict each other. Then some were reordered
+// on their way, or come from an earlier incarnation of the node. Only the reply to a ping
+// that left after the contradiction was found ends the doubt (decisions 19). A failed ping
+// does not, and neither does a merge: a peer that takes over the NIDs or the data of a peer
+// in doubt is itself in doubt.
 
-// distrust puts a peer in doubt. Its next round pings it.
+// distrust puts a peer in doubt. The peer's next round pings it.
 func (m *Machine) distrust(p *peer) {
 	m.order++
 	p.doubt = m.order
 	m.set(p, ForcePing)
 }
 
-// settle ends the doubt about a peer if the ping that was answered left after it arose.
+// settle ends the doubt about a peer if the ping that was answered left after the doubt
+// began.
 func (p *peer) settle(asked uint64) {
 	if asked > p.doubt {
 		p.doubt = 0
 	}
 }
 
-// askAgain puts a peer in doubt because messages contradict each other. It reports false,
-// so that what came last is accepted, if the peer was asked often enough in this round.
+// askAgain puts a peer in doubt because messages contradict each other. If the peer was
+// already pinged often enough in this round, it returns false, so that the latest message
+// is accepted.
 func (m *Machine) askAgain(p *peer) bool {
 	if p.askedEnough() {
 		return false
@@ -31,16 +33,17 @@ func (m *Machine) askAgain(p *peer) bool {
 }
 
 // askedEnough reports whether a peer was pinged so often in its round that contradictions
-// are put up with: two nodes may go on claiming one NID forever.
+// are ignored. Two nodes may claim the same NID forever.
 func (p *peer) askedEnough() bool {
 	return p.state.Has(Discovering) && p.work.repings >= repingsMax
 }
 
-// doubted reports whether what the data c of p says of NID i, of another peer, has to
-// wait because what that peer told may be newer. News is newer than what had come before
-// it was asked for; when a push was written is not known. Then both peers are in doubt: p
-// asks the node that has the NID, whose answer is newer than all that there is, and
-// the other one is asked before the next message to it, since p may not be able to.
+// doubted reports whether the claim in data c of p to NID i of another peer must wait,
+// because the data of the other peer may be newer. A reply is newer than everything that
+// arrived before its ping left. It is unknown when a push was written. In this case doubted
+// puts both peers in doubt. p pings the node that has the NID, whose reply is newer than
+// all existing data. The other peer is pinged before the next message to it, since p may
+// not be able to reach it.
 func (m *Machine) doubted(p *peer, c *Content, i *ni) bool {
 	x := i.peer
 	agree := x.heard == c.Info.Seq && x.digest == c.sum
@@ -59,7 +62,8 @@ func (m *Machine) doubted(p *peer, c *Content, i *ni) bool {
 	return true
 }
 
-// contest doubts what the data c of p says of the NIDs of other peers, without merging it.
+// contest checks the NIDs of other peers in the data c of p for doubt, without merging
+// them.
 func (m *Machine) contest(p *peer, c *Content) {
 	for k := range c.Info.NIs {
 		if i := m.nis[c.Info.NIs[k].NID]; i != nil && i.peer != p {
@@ -68,9 +72,9 @@ func (m *Machine) contest(p *peer, c *Content) {
 	}
 }
 
-// inherit passes on to p what is known of x, which is the same node according to the data c.
-// If x is in doubt, so is p, unless c is newer than that doubt. If x began a new life after
-// our last push reached p, that push counts no more.
+// inherit passes the doubt of x on to p. According to the data c, both are the same node.
+// If x is in doubt, so is p, unless c is newer than that doubt. If a new incarnation of x
+// began after the last push reached p, that push no longer counts.
 func (m *Machine) inherit(p, x *peer, c *Content) {
 	if x.doubt > p.doubt && x.doubt > c.asked && !p.askedEnough() {
 		p.doubt = x.doubt

@@ -6,7 +6,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Two nodes have one NID, and each answers by it when it is asked there: that ends.
+// Two nodes have the same NID, and each replies with it when it is pinged there. Discovery
+// still comes to rest.
 func TestTwoNodesClaimOneNID(t *testing.T) {
 	a, b, claimed := manyNID(0, 2), manyNID(0, 3), manyNID(1, 9)
 	for _, c := range []struct {

@@ -7,37 +7,37 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Why an operation is refused, or a round failed. The errno that LNet has for
-// each is named for those who must show one (discovery 7.4, 7.5, 7.7, 7.8).
+// Errors of operations that are rejected and of rounds that fail. The errno in parentheses
+// is the one that LNet uses (discovery 7.4, 7.5, 7.7, 7.8).
 var (
-	// ErrInvalid means that a NID cannot be a peer's (EINVAL).
+	// ErrInvalid means that the NID cannot belong to a peer (EINVAL).
 	ErrInvalid = errors.New("not the NID of a peer")
-	// ErrPermission means that the peer was configured otherwise, or that its
-	// primary NID is locked (EPERM).
+	// ErrPermission means that the peer was configured differently, or that its primary NID
+	// is locked (EPERM).
 	ErrPermission = errors.New("configuration or lock forbids it")
-	// ErrNotFound means that there is no such peer or NID (ENOENT).
+	// ErrNotFound means that the peer or NID does not exist (ENOENT).
 	ErrNotFound = errors.New("unknown")
-	// ErrNotPrimary means that the NID is not its peer's primary one (ENODEV).
+	// ErrNotPrimary means that the NID is not the primary NID of its peer (ENODEV).
 	ErrNotPrimary = errors.New("not the primary NID")
-	// ErrExists means that the peer exists, or that the NID belongs to another
-	// configured one (EEXIST).
+	// ErrExists means that the peer already exists, or that the NID belongs to another
+	// configured peer (EEXIST).
 	ErrExists = errors.New("already there")
-	// ErrLocked means that the NID belongs to a peer whose primary NID is
-	// another one, and locked (EALREADY).
+	// ErrLocked means that the NID belongs to a peer with another primary NID, which is
+	// locked (EALREADY).
 	ErrLocked = errors.New("belongs to a peer with another, locked, primary NID")
 	// ErrOtherPeer means that the NID belongs to another peer (ECHILD).
 	ErrOtherPeer = errors.New("belongs to another peer")
-	// ErrBusy means that routes lead through the peer, or that it has other
-	// NIDs than its primary one (EBUSY).
+	// ErrBusy means that routes lead through the peer, or that the peer has NIDs other than
+	// its primary NID (EBUSY).
 	ErrBusy = errors.New("in use")
-	// ErrNotUnique means that a peer that is not Multi-Rail has a NID on that
-	// net already (ENOTUNIQ).
+	// ErrNotUnique means that a peer that is not Multi-Rail already has a NID on the net
+	// (ENOTUNIQ).
 	ErrNotUnique = errors.New("has another NID on this net")
-	// ErrNoPeer means that no peer can be made of the NID (ENETRESET).
+	// ErrNoPeer means that no peer can have the NID (ENETRESET).
 	ErrNoPeer = errors.New("no peer can have this NID")
 	// ErrPingFailed means that the last ping failed (EHOSTUNREACH).
 	ErrPingFailed = errors.New("ping failed")
-	// ErrUnderWay means that a round runs (EALREADY).
+	// ErrUnderWay means that a round is in progress (EALREADY).
 	ErrUnderWay = errors.New("discovery is under way")
 	// ErrAgain means that a round was started (EAGAIN).
 	ErrAgain = errors.New("discovery was started")
@@ -46,26 +46,24 @@ var (
 	// ErrCanceled means that discovery was stopped while a message waited
 	// (ECANCELED).
 	ErrCanceled = errors.New("canceled while waiting for discovery")
-	// ErrTimedOut means that no answer came in time (ETIMEDOUT).
+	// ErrTimedOut means that no response came in time (ETIMEDOUT).
 	ErrTimedOut = errors.New("no answer in time")
-	// ErrLost means that the way died by which an answer would have come
+	// ErrLost means that the connection was lost over which the response would have come
 	// (EHOSTUNREACH).
 	ErrLost = errors.New("the connection was lost before the answer came")
-	// ErrBadInfo means that a peer went on answering with what cannot be used
-	// (EPROTO).
+	// ErrBadInfo means that a peer repeatedly sent unusable ping info (EPROTO).
 	ErrBadInfo = errors.New("unusable ping info")
-	// ErrFull means that there is no room for more NIDs that nobody configured
-	// (ENOSPC).
+	// ErrFull means that the limit on NIDs that are not configured is reached (ENOSPC).
 	ErrFull = errors.New("no room for more NIDs")
 )
 
-// PeerError says which operation on which peer was refused.
+// PeerError reports the operation that was rejected and its peer.
 type PeerError struct {
-	// Op is what was attempted: "add", "delete", ...
+	// Op is the operation, such as "add" or "delete".
 	Op string
-	// Peer is the primary NID that was named.
+	// Peer is the primary NID in the call.
 	Peer lnet.NID
-	// NID is the NID in question, zero if it is Peer.
+	// NID is the NID in question, or zero if it is Peer.
 	NID lnet.NID
 	// Err is one of the errors above.
 	Err error
@@ -78,7 +76,7 @@ func (e *PeerError) Error() string {
 	return fmt.Sprintf("%s peer %s: nid %s: %v", e.Op, e.Peer, e.NID, e.Err)
 }
 
-// Unwrap is Err.
+// Unwrap returns e.Err.
 func (e *PeerError) Unwrap() error { return e.Err }
 
 func refuse(op string, peer, nid lnet.NID, err error) error {

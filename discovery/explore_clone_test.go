@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// clone returns a copy of a world that shares nothing with it that changes. Its machines
-// must be at rest.
+// clone returns a copy of a world that shares no mutable state with it. Its machines must
+// be at rest.
 func (w *world) clone() *world {
 	c := &world{now: w.now, calm: w.calm, newest: w.newest, notices: w.notices, lives: w.lives, key: w.key, parked: make(map[Key]*simNode, len(w.parked))}
 	nodes := make(map[*simNode]*simNode, len(w.nodes))
@@ -35,8 +35,8 @@ func (w *world) clone() *world {
 	return c
 }
 
-// clone returns a copy of a Machine at rest. Content and Views are shared: they do not
-// change.
+// clone returns a copy of a Machine at rest. Content and Views are shared, because they are
+// immutable.
 func (m *Machine) clone() *Machine {
 	if m.Ready() || len(m.actions) > 0 {
 		panic("clone of a machine that is not at rest")

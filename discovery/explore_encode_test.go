@@ -9,9 +9,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// encoder writes what a world does from here on depends on, and nothing else: two worlds
-// with one encoding have one future. Times and lives are relative to now, numbers of
-// requests and of the machine's order are replaced by their rank.
+// encoder encodes exactly the state that the future of a world depends on: two worlds with
+// the same encoding have the same future. Times and incarnations are relative to now.
+// Request numbers and times in the machine's order are replaced by their rank.
 type encoder struct {
 	b      []byte
 	w      *world
@@ -21,7 +21,8 @@ type encoder struct {
 
 var hashSeed = maphash.MakeSeed()
 
-// hash is that of the encoding of a world, and of what may happen to it still.
+// hash returns the hash of the encoding of a world, and of the faults that may still happen
+// to it.
 func (e *encoder) hash(w *world, b budget) uint64 {
 	e.w, e.b = w, e.b[:0]
 	e.ids = make(map[*simNode][]RequestID, len(w.nodes))
@@ -36,7 +37,7 @@ func (e *encoder) hash(w *world, b budget) uint64 {
 		letters[k] = string(e.b[at:])
 		e.b = e.b[:at]
 	}
-	slices.Sort(letters) // they overtake each other
+	slices.Sort(letters) // messages can be reordered
 	for _, l := range letters {
 		e.b = append(e.b, l...)
 	}
@@ -68,7 +69,7 @@ func (e *encoder) nids(nids []lnet.NID) {
 	}
 }
 
-// ago is a time before or after now.
+// ago encodes a time relative to now.
 func (e *encoder) ago(t time.Duration) { e.int(int((t - e.w.now) / time.Second)) }
 
 func (e *encoder) node(n *simNode) {
@@ -98,7 +99,7 @@ func (e *encoder) node(n *simNode) {
 	for p := m.first; p != nil; p = p.next {
 		e.peer(n, p)
 	}
-	for _, p := range m.timers { // of two that are due at once this is the order
+	for _, p := range m.timers { // determines the order of timers that are due at the same time
 		e.nid(p.nis[0].nid)
 	}
 }
@@ -153,7 +154,7 @@ func (e *encoder) peer(n *simNode, p *peer) {
 	}
 }
 
-// id names a request by its place among those that are under way.
+// id encodes a request by its place among those under way.
 func (e *encoder) id(n *simNode, id RequestID) {
 	e.bool(id != 0)
 	if id != 0 {
@@ -161,7 +162,7 @@ func (e *encoder) id(n *simNode, id RequestID) {
 	}
 }
 
-// rank is the place of a request, -1 if its end makes no difference any more.
+// rank returns the place of a request, or -1 if its end has no effect any more.
 func (e *encoder) rank(of *simNode, life int, id RequestID) int {
 	if of == nil || of.life != life {
 		return -1

@@ -1,8 +1,8 @@
 package discovery
 
 // starts are the worlds that TestExplore starts from. Their budgets keep the full depth
-// below a few million states each. Two changes and a loss are what most of the known causes of
-// stale NIDs take, and four changes those that need a NID to come back.
+// below a few million states each. Most known causes of stale NIDs need two changes and a
+// loss. Those in which a NID is added again need four changes.
 var starts = []start{
 	{
 		name: "two strangers", nets: []int{1, 2}, notices: true, steps: 6, full: 12,
@@ -38,8 +38,8 @@ var starts = []start{
 	},
 }
 
-// asTwoPeers has node 1 know node 0 as two peers. A push to the first one is late, and tells
-// of fewer NIDs of node 1 than the push to the second one, which has left as well.
+// asTwoPeers makes node 1 know node 0 as two peers. A push to the first one is late. It
+// lists fewer NIDs of node 1 than the push to the second one, which has also left.
 func asTwoPeers(w *world) {
 	a, b := w.nodes[0], w.nodes[1]
 	b.change(b.nid(1), 0)

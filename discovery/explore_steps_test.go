@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// choices is how many steps can be taken from here; take takes one of them.
+// choices returns the number of possible steps. take takes one of them.
 func (w *world) choices(b budget) int { return w.step(&b, -1) }
 
-// take takes a step by its number, after which the machines come to rest.
+// take takes step k, after which the machines come to rest.
 func (w *world) take(b *budget, k int) {
 	w.step(b, k)
 	for _, n := range w.nodes {
@@ -16,8 +16,8 @@ func (w *world) take(b *budget, k int) {
 	}
 }
 
-// step goes through the steps that can be taken, takes the one with number k, and returns
-// how many it has gone through.
+// step visits the possible steps, takes step k, and returns the number of steps it has
+// visited.
 func (w *world) step(b *budget, k int) int {
 	s := &steps{w: w, b: b, left: k}
 	s.deliveries()
@@ -30,11 +30,11 @@ func (w *world) step(b *budget, k int) int {
 type steps struct {
 	w     *world
 	b     *budget
-	left  int // steps before the one to take; negative if it was taken or only a count is wanted
+	left  int // steps before the one to take; negative if it was taken, or for counting only
 	count int
 }
 
-// here reports whether the next step is the one to be taken.
+// here reports whether the next step is the one to take.
 func (s *steps) here() bool {
 	s.count++
 	s.left--
@@ -74,7 +74,7 @@ func (s *steps) talks() {
 	}
 }
 
-// parked reports whether a message of the node waits.
+// parked reports whether the node has a parked message.
 func (n *simNode) parked() bool {
 	for _, p := range n.w.parked {
 		if p == n {
@@ -118,7 +118,7 @@ func (s *steps) faults() {
 	}
 }
 
-// timers lets the time pass until the next timer is due.
+// timers advances the time to the next timer that is due.
 func (s *steps) timers() {
 	next := time.Duration(-1)
 	for _, n := range s.w.nodes {

@@ -18,37 +18,38 @@ var (
 	exploreStates = flag.Int("explore-states", 20_000_000, "how many states of one world TestExplore looks at before it fails; 1 million takes about 100 MB")
 )
 
-// budget is what may happen still on a path of the explorer. Every fault costs one of
-// faults, and one of its kind.
+// budget is the number of faults that may still happen on a path of the explorer. Each
+// fault counts against faults and against its own kind.
 type budget struct{ faults, losses, restarts, changes, talks int }
 
 // start is a world that the explorer starts from.
 type start struct {
 	name       string
-	nets       []int          // of each node: how many of its NIs are there at first
+	nets       []int          // number of NIs of each node at the start
 	acquainted bool           // all nodes know each other
-	notices    bool           // drivers tell of new lives
-	given      func(w *world) // what has happened besides, nil if nothing has
+	notices    bool           // drivers detect new incarnations
+	given      func(w *world) // prepares the world further; may be nil
 	budget     budget
-	// steps is how long a path is at most, full what it is with -explore-full.
+	// steps is the maximum length of a path; full is the same with -explore-full.
 	steps, full int
 }
 
-// TestExplore enumerates what can happen to nodes that discover each other, and has each
-// state that it comes to checked: when no more faults happen, and each node has sent to
-// each other one once more, the nodes come to rest, and know what each is. Where
-// TestNodesConverge tries a path of hundreds of events, this takes each path of a few.
+// TestExplore enumerates what can happen to nodes that discover each other, and checks each
+// state that it reaches: if no more faults happen, and each node sends once more to each
+// other node, then the nodes come to rest and know the NIDs of each other.
+// TestNodesConverge tries random paths of hundreds of events; this test takes all paths of
+// a few events.
 //
-// A step is one of these: a message under way arrives, by one of the ways that its sender
-// could have chosen; it is lost; a node restarts; a node's second NI comes, as the
-// first or last one of the list, or goes; a node sends to a NID of another one that has to
-// be asked first; the next timer is due. Machines come to rest after each step, at most
-// two nets exist, the NI on the first one stays, and a message that no way is there for is refused
-// (TestNodesConverge does without these bounds). How many faults a path has at
-// most is the start's budget.
+// A step is one of these: a message under way arrives, by one of the paths that its sender
+// could have chosen; it is lost; a node restarts; a node's second NI is removed, or is
+// added as the first or last one of the list; a node sends to a NID of another node that
+// must be pinged first; the next timer is due. Machines come to rest after each step. At
+// most two nets exist, the NI on the first one stays, and a message without a path is
+// refused (TestNodesConverge does not have these limits). The start's budget limits the
+// number of faults on a path.
 //
-// A state that was reached before is not looked at again: it is known by a hash of all
-// that its future depends on.
+// A state that was reached before is not expanded again. It is identified by a hash of
+// everything that its future depends on.
 //
 // discovery 10 (1)-(9)
 func TestExplore(t *testing.T) {
@@ -60,7 +61,7 @@ func TestExplore(t *testing.T) {
 			switch {
 			case *exploreFull:
 				steps = s.full
-			case testenv.Race: // which a machine without goroutines has no use for
+			case testenv.Race: // a machine without goroutines has no races
 				steps--
 			}
 			failure := x.explore(steps)
@@ -72,7 +73,7 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// path is the steps that lead from a start to a state.
+// path is a sequence of steps that leads from a start to a state.
 type path struct {
 	steps [15]uint8
 	n     uint8
@@ -84,7 +85,7 @@ func (p path) then(step int) path {
 	return p
 }
 
-// explorer looks at states breadth first, so that a path which fails is as short as any.
+// explorer visits states breadth first, so that a failing path is as short as possible.
 type explorer struct {
 	start  start
 	root   *world
@@ -131,7 +132,7 @@ func (x *explorer) explore(depth int) string {
 	return ""
 }
 
-// world makes the world of a start.
+// world creates the world of a start.
 func (s start) world() *world {
 	w := &world{parked: map[Key]*simNode{}, notices: s.notices}
 	for name, nets := range s.nets {
@@ -184,8 +185,8 @@ func (x *explorer) expand(p path) {
 	}
 }
 
-// converges reports whether the world does, whether messages arrive in the order in which
-// they were sent or in the reverse.
+// converges reports whether the world converges, both if messages arrive in the order in
+// which they were sent and in the reverse order.
 func (w *world) converges() bool {
 	for _, newest := range []bool{false, true} {
 		c := w.clone()
@@ -200,7 +201,7 @@ func (w *world) converges() bool {
 	return true
 }
 
-// fail tells the story of a path that fails.
+// fail prints the trace of a failing path.
 func (x *explorer) fail(p path) {
 	for _, newest := range []bool{false, true} {
 		w := x.root.clone()

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// A peer that pushes large lists in a row: does anybody else's round go on? The
-// node takes what has come, and makes 16 steps, then looks again.
+// A peer sends pushes with large lists without pause. The rounds of other peers must
+// continue. The node handles what has arrived, makes 16 steps, and repeats.
 func TestPushesStarveOthers(t *testing.T) {
 	m := New(Config{Local: Local{Mode: On, Seq: 1}, Nets: []lnet.Net{lnet.MakeNet(lnet.TypeTCP, 0)}})
 	nid := func(k int) lnet.NID { return lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), uint32(0x0a000000+k)) }
@@ -24,7 +24,7 @@ func TestPushesStarveOthers(t *testing.T) {
 		return c
 	}
 	m.Meet(0, hostile)
-	m.Park(0, nid(2), 77) // an honest peer that is to be pinged
+	m.Park(0, nid(2), 77) // another peer that must be pinged
 	honest := 0
 	rounds := testenv.Fewer(400)
 	for k := range rounds {
@@ -43,7 +43,7 @@ func TestPushesStarveOthers(t *testing.T) {
 	}
 }
 
-// Does the same hold if what it lists stays the same?
+// The same holds if the lists do not change.
 func TestSamePushesStarveOthers(t *testing.T) {
 	m := New(Config{Local: Local{Mode: On, Seq: 1}, Nets: []lnet.Net{lnet.MakeNet(lnet.TypeTCP, 0)}})
 	nid := func(k int) lnet.NID { return lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), uint32(0x0a000000+k)) }

@@ -1,21 +1,23 @@
 package discovery
 
-// Figures tell what a Machine has done, and has to do.
+// Figures are counters of a Machine.
 type Figures struct {
-	// Queue is how many peers wait for their turn, Pings and Pushes how many of each
-	// are under way.
+	// Queue is the number of peers that wait for their turn. Pings and Pushes are the
+	// numbers of those under way.
 	Queue, Pings, Pushes int
 
-	// What follows only grows. PingsSent and PushesSent were begun; of them PingsFailed
-	// and PushesFailed could not be sent, had no answer, or one of no use.
+	// The following counters never decrease. PingsSent and PushesSent count those that
+	// began. PingsFailed and PushesFailed count those that could not be sent, or got no
+	// response or an unusable one.
 	PingsSent, PingsFailed, PushesSent, PushesFailed uint64
-	// PushesReceived came from peers.
+	// PushesReceived counts pushes from peers.
 	PushesReceived uint64
-	// Rounds have ended, RoundsFailed of them with an error.
+	// Rounds counts rounds that have ended, and RoundsFailed those that ended with an
+	// error.
 	Rounds, RoundsFailed uint64
 }
 
-// Figures returns the Machine's.
+// Figures returns the counters of the Machine.
 func (m *Machine) Figures() Figures {
 	f := m.figures
 	f.Queue = m.queue.length

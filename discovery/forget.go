@@ -7,21 +7,20 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Hold is what keeps a peer from being forgotten.
+// Hold is the reason why a peer must not be forgotten.
 type Hold uint8
 
 // Values of Hold.
 const (
-	// Free means that everything known of the peer can be learned again. A ping or push
-	// may be under way to it if no message and no caller waits for the end of it: otherwise
-	// a peer that answers nothing would be kept longer than one that does.
+	// Free means that everything known about the peer can be learned again. A ping or push
+	// to it may be under way, if no message and no caller waits for its end. Otherwise a
+	// peer that never answers would be kept longer than one that does.
 	Free Hold = iota
-	// Busy means that the peer is being worked on, or that a message or a caller waits
-	// for it.
+	// Busy means that the peer is being processed, or that a message or a caller waits for
+	// it.
 	Busy
-	// Named means that an administrator configured the peer, that an upper layer locked
-	// its primary NID or says which peer it belongs to, that a route leads through it, or
-	// that it is 0@lo.
+	// Named means that an administrator configured the peer, that an upper layer locked its
+	// primary NID or specified its peer, that a route leads through it, or that it is 0@lo.
 	Named
 )
 
@@ -40,8 +39,8 @@ func (p *peer) hold() Hold {
 	return Free
 }
 
-// Holds yields the View of each peer, the oldest first, and what keeps it. The
-// Machine must not be used meanwhile.
+// Holds yields the View and the Hold of each peer, oldest first. The Machine must not be
+// used during the iteration.
 func (m *Machine) Holds() iter.Seq2[*View, Hold] {
 	return func(yield func(*View, Hold) bool) {
 		for p := m.first; p != nil; p = p.next {
@@ -52,8 +51,8 @@ func (m *Machine) Holds() iter.Seq2[*View, Hold] {
 	}
 }
 
-// Forget removes the peer that has a NID, with all its NIDs, if it is Free. It reports
-// whether the peer is gone. The next message to or from a NID of it creates a peer again.
+// Forget removes the peer that has the NID if it is Free. It reports whether the peer was
+// removed. The next message to or from one of its NIDs creates a new peer.
 func (m *Machine) Forget(now time.Duration, nid lnet.NID) bool {
 	m.begin(now)
 	defer m.end()
@@ -65,8 +64,8 @@ func (m *Machine) Forget(now time.Duration, nid lnet.NID) bool {
 	return true
 }
 
-// Missed says that a push of the peer with a NID was discarded before the Machine saw
-// it. The next message to the peer waits for a round that pings it; until then nothing is sent.
+// Missed reports to the Machine that a push from the NID was discarded. The next message to
+// the peer waits for a round with a ping. Until then nothing is sent.
 func (m *Machine) Missed(now time.Duration, nid lnet.NID) {
 	m.begin(now)
 	if i := m.nis[nid]; i != nil {

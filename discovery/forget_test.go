@@ -6,8 +6,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// A peer is forgotten unless an administrator, an upper layer or a route names it, or it
-// is being worked on, or a message or a caller waits for it. A ping under way alone does
+// A peer is forgotten unless an administrator, an upper layer or a route refers to it, it
+// is being processed, or a message or a caller waits for it. A ping under way alone does
 // not keep it.
 func TestForget(t *testing.T) {
 	nid, other := manyNID(0, 2), manyNID(0, 3)
@@ -16,7 +16,7 @@ func TestForget(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		given []func(m *Machine)
-		hold  bool // in the queue: no step is made
+		hold  bool // remains in the queue: no step is made
 		want  Hold
 	}{
 		{name: "it was met", given: []func(*Machine){func(m *Machine) { m.Meet(0, nid) }}, want: Free},

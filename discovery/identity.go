@@ -4,16 +4,17 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// by says who wants a NID added or removed.
+// by is the origin of a request to add or remove a NID.
 type by uint8
 
 const (
-	byPeer  by = iota // the peer's own word
+	byPeer  by = iota // the peer's ping info
 	byAdmin           // an administrator
 )
 
-// checkAdd is why a NID cannot be added to p; owner is who has it, if anyone
-// (discovery 7.4). claimed says that it stays with another locked peer, which is no error.
+// checkAdd returns an error if the NID cannot be added to p (discovery 7.4). owner is the
+// current record of the NID, or nil. claimed means that the NID stays with another peer
+// that has locked it, which is not an error.
 func (m *Machine) checkAdd(p *peer, nid lnet.NID, multiRail bool, who by) (owner *ni, claimed bool, err error) {
 	owner = m.nis[nid]
 	switch {
@@ -35,8 +36,8 @@ func (m *Machine) checkAdd(p *peer, nid lnet.NID, multiRail bool, who by) (owner
 	return owner, false, nil
 }
 
-// add adds a NID to p, taking it from the peer that has it (discovery 7.4). A peer that
-// thereby loses its primary NID is gone.
+// add adds a NID to p and removes it from the peer that has it (discovery 7.4). A peer that
+// loses its primary NID this way is removed.
 func (m *Machine) add(p *peer, nid lnet.NID, multiRail bool, who by) error {
 	owner, claimed, err := m.checkAdd(p, nid, multiRail, who)
 	if err != nil {
@@ -61,8 +62,7 @@ func (m *Machine) add(p *peer, nid lnet.NID, multiRail bool, who by) error {
 	return nil
 }
 
-// move takes a NID, with all that the node has of it, from its peer, which keeps
-// others.
+// move moves a NID, with its record in the node, to p from a peer that has other NIDs too.
 func (m *Machine) move(p *peer, i *ni) {
 	x := i.peer
 	x.remove(i)
@@ -78,8 +78,8 @@ func (m *Machine) move(p *peer, i *ni) {
 	}
 }
 
-// takeOver gives p the primary NID of x, which goes. The older of two locks
-// holds, with its primary NID.
+// takeOver removes x and gives p its primary NID. If both primary NIDs are locked, the
+// older lock determines the primary NID of p.
 func (m *Machine) takeOver(p, x *peer) {
 	nid := x.primary
 	gateways := x.gateways()
@@ -101,7 +101,7 @@ func (m *Machine) takeOver(p, x *peer) {
 	}
 }
 
-// rename makes a NID of the peer its primary one.
+// rename makes a NID of the peer its primary NID.
 func (m *Machine) rename(p *peer, nid lnet.NID) {
 	if p.primary == nid {
 		return
@@ -112,8 +112,8 @@ func (m *Machine) rename(p *peer, nid lnet.NID) {
 	m.changedNIDs(p)
 }
 
-// setPrimary makes a NID, which may be new to it, a peer's primary one, unless
-// that is locked (discovery 7.4). Where it cannot, all stays as it was.
+// setPrimary makes a NID the primary NID of the peer, unless that is locked (discovery
+// 7.4). The peer need not have the NID before. If setPrimary fails, nothing changes.
 func (m *Machine) setPrimary(p *peer, nid lnet.NID) error {
 	err := m.add(p, nid, p.state.Has(MultiRail), byPeer)
 	fixed := p.state.Has(LockPrimary | Configured)
@@ -126,15 +126,15 @@ func (m *Machine) setPrimary(p *peer, nid lnet.NID) error {
 	return err
 }
 
-// drop is what to do about the primary NID of a peer that must go.
+// drop determines what happens if a primary NID is to be removed.
 type drop uint8
 
 const (
-	keepPrimary drop = iota // refuse, while there are others
-	nextPrimary             // another NID becomes the primary one; so for gateways
+	keepPrimary drop = iota // reject if the peer has other NIDs
+	nextPrimary             // another NID becomes the primary NID, as for gateways
 )
 
-// remove takes a NID from p (discovery 7.8). The last one takes the peer with it.
+// remove removes a NID from p (discovery 7.8). Removing the last NID removes the peer.
 func (m *Machine) remove(p *peer, nid lnet.NID, d drop, who by) error {
 	i := m.nis[nid]
 	switch {

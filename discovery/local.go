@@ -1,27 +1,27 @@
 package discovery
 
-// Mode says what this node does with what peers tell.
+// Mode determines how this node uses the ping info of peers.
 type Mode uint8
 
 const (
-	// On merges what peers tell.
+	// On merges the ping info of peers.
 	On Mode = iota
-	// Off pings a peer once before the first message to it, and takes nothing
-	// from the answer but the status of NIDs and whether the peer discovers.
+	// Off pings a peer once before the first message to it. It uses only two parts of the
+	// reply: the status of NIDs, and whether the peer supports discovery.
 	Off
-	// Verify runs the protocol, and is On to others, but changes no peer: it
-	// says in a Log where a peer's word differs from what is known. A peer is
-	// Multi-Rail, and so pushed to, only if it was configured.
+	// Verify runs the protocol and appears as On to peers, but does not change any peer. It
+	// logs differences between the ping info of a peer and what is known. A peer is
+	// Multi-Rail, and so gets pushes, only if it was configured as such.
 	Verify
-	// Static is Off as the Multi-Rail design has it: no peer is pinged, and who
-	// is not configured is used by the NID that is asked for.
+	// Static is the Off of the Multi-Rail design: no peer is pinged, and a peer that is not
+	// configured has only the NID that a message is for.
 	Static
 )
 
-// passive says that peers are not merged.
+// passive reports whether the mode does not merge peers.
 func (m Mode) passive() bool { return m == Off || m == Static }
 
-// String is "on", "off", "verify" or "static".
+// String returns "on", "off", "verify" or "static".
 func (m Mode) String() string {
 	switch m {
 	case On:
@@ -36,24 +36,25 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
-// Local is what a View is judged by: it is the same for all peers, so that a
-// change of it makes no new Views. It never changes; the node replaces it.
+// Local is the state of this node to which Views are compared. It is the same for all
+// peers, so that a change needs no new Views. It is immutable; the node replaces it.
 type Local struct {
-	// Mode is this node's.
+	// Mode is the mode of this node.
 	Mode Mode
-	// Seq is the sequence number of our ping info (discovery 4.4).
+	// Seq is the sequence number of the local ping info (discovery 4.4).
 	Seq uint32
 }
 
-// disabled: discovery 3, "discovery disabled for a peer".
+// disabled reports whether discovery is disabled for the peer (discovery 3).
 func (s State) disabled(l Local) bool {
 	return l.Mode.passive() || !s.Has(MultiRail) || s.Has(NoDiscovery)
 }
 
-// needsPing: discovery 3.
+// needsPing reports whether the peer must be pinged (discovery 3).
 func (s State) needsPing() bool { return s.Has(ForcePing) || !s.Has(NIDsUpToDate) }
 
-// needsPush: discovery 3. told is the sequence number that the peer has of us.
+// needsPush reports whether the peer must get a push (discovery 3). told is the sequence
+// number of the local ping info that the peer has.
 func (s State) needsPush(l Local, told uint32) bool {
 	if !s.Has(MultiRail) || s.Has(MarkDeleted|PushSent) {
 		return false
@@ -61,12 +62,13 @@ func (s State) needsPush(l Local, told uint32) bool {
 	return s.Has(ForcePush) || !s.Has(NoDiscovery) && !l.Mode.passive() && told < l.Seq
 }
 
-// upToDate: discovery 3. A push that is under way need not be the last.
+// upToDate reports whether discovery of the peer is complete (discovery 3). A push under
+// way is not enough, because another may have to follow.
 func (s State) upToDate(l Local, told uint32) bool {
 	const done = Discovered | NIDsUpToDate
 	return s&done == done && !s.Has(Discovering|ForcePing|Rediscover) && (!s.Has(ForcePush) || s.Has(PushSent)) &&
 		!s.needsPush(l, told)
 }
 
-// known says that all is known of the peer that there is to know.
+// known reports whether everything about the peer is known.
 func (s State) known() bool { return s.Has(NIDsUpToDate) && !s.Has(ForcePing|DataPresent|MarkDeletion) }

@@ -7,41 +7,42 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Bounds on what one call does.
+// Limits of one call of Step.
 const (
 	mergeChunk   = 64  // NIDs of one peer's data
 	sweepChunk   = 64  // peers looked at
 	releaseChunk = 256 // messages released
 )
 
-// What is done again, and how often.
+// Limits of repetitions.
 const (
-	// repingsMax bounds the pings of one round beyond the first (decisions
-	// 19, quirk of discovery 6.4).
+	// repingsMax is the maximum number of pings in one round after the first (decisions 19,
+	// quirk of discovery 6.4).
 	repingsMax = 4
-	// A failed round is tried again after retryFirst, 2*retryFirst, ... as often
-	// as retries says. A round that ends well, a Discover, news of ours and a peer
-	// that is Heard again start over; traffic does not, but begins a round itself.
+	// A failed round is retried after retryFirst, 2*retryFirst and so on, retries times.
+	// The count starts again after a successful round, a Discover, a change of the local
+	// ping info, or a call of Heard. A message does not reset the count, but begins a
+	// round.
 	retryFirst = 2 * time.Second
 	retries    = 8
 )
 
-// Config is what a Machine starts with.
+// Config is the configuration of a Machine.
 type Config struct {
 	Local
 	// Nets are the nets that this node has NIs on.
 	Nets []lnet.Net
-	// ResponseTimeout bounds the wait for the end of a ping or push, in case
-	// that the node's own trackers miss it; 0: it is not bounded here.
+	// ResponseTimeout limits the wait for the end of a ping or push, in case that the
+	// node's response trackers miss it. 0 means no limit.
 	ResponseTimeout time.Duration
-	// Full, if set, says that there is no room for one more NID of the peer with a
-	// primary NID: none is added on the word of the peer that claims it. It is called
-	// while the Machine works, and must not use it.
+	// Full, if not nil, reports whether no further NID may be added to the peer with a
+	// primary NID because of the peer's ping info. The Machine calls it while it works, so
+	// Full must not use the Machine.
 	Full func(primary lnet.NID) bool
 }
 
-// Machine is discovery's state. One goroutine at a time may use it; times never
-// go back. The zero Machine is not ready: use New.
+// Machine is the state of discovery. It must be used by one goroutine at a time. The times
+// passed to it never decrease. The zero Machine is not usable; call New.
 type Machine struct {
 	local   Local
 	nets    map[lnet.Net]struct{}
@@ -49,10 +50,10 @@ type Machine struct {
 	full    func(primary lnet.NID) bool
 	stopped bool
 	now     time.Duration
-	order   uint64 // of the pings that left and the news that came
+	order   uint64 // counts the pings that left and the news that arrived
 
 	nis         map[lnet.NID]*ni
-	first, last *peer // all, by age
+	first, last *peer // all peers, by age
 	count       int
 	lastPeer    PeerID
 	lastRequest RequestID
@@ -61,18 +62,18 @@ type Machine struct {
 	queue    queue
 	timers   timers
 	sweeps   []*sweep
-	released []Release // to be handed out
-	orphans  []waiter  // of peers that are gone
+	released []Release // to be returned by Actions
+	orphans  []waiter  // whose peers were removed
 	dirty    []*peer
 	heard    []GatewayInfo
 	woken    []Wake
 	actions  []Action
 	spare    []Action
 	pushRoom int
-	figures  Figures // but for Queue
+	figures  Figures // except for Queue
 }
 
-// New makes a Machine that knows no peer.
+// New returns a Machine without peers.
 func New(c Config) *Machine {
 	m := &Machine{
 		local: c.Local, timeout: c.ResponseTimeout, full: c.Full,
@@ -97,7 +98,7 @@ func (m *Machine) isLocal(n lnet.Net) bool {
 	return ok
 }
 
-// begin and end are around each event. end publishes what has changed.
+// begin and end enclose the handling of each event. end publishes the changes.
 func (m *Machine) begin(now time.Duration) { m.now = max(m.now, now) }
 
 func (m *Machine) end() {
@@ -115,11 +116,11 @@ func (m *Machine) end() {
 	}
 	clear(m.dirty)
 	m.dirty = m.dirty[:0]
-	for _, g := range m.heard { // routes go by the Views
+	for _, g := range m.heard { // routes depend on the Views
 		m.act(g)
 	}
 	m.heard = m.heard[:0]
-	for _, w := range m.woken { // they look at the Views
+	for _, w := range m.woken { // the callers use the Views
 		m.act(w)
 	}
 	m.woken = m.woken[:0]
@@ -135,8 +136,8 @@ func (m *Machine) warn(p *peer, text string, nid lnet.NID, err error) {
 	m.act(l)
 }
 
-// Actions returns what is to be done, in order. The slice is valid until the
-// second next call.
+// Actions returns the actions to perform, in order. The slice is valid until the second
+// next call.
 func (m *Machine) Actions() []Action {
 	a := m.actions
 	clear(m.spare)
@@ -144,12 +145,13 @@ func (m *Machine) Actions() []Action {
 	return a
 }
 
-// Ready tells whether Step has work to do now.
+// Ready reports whether Step has work to do now.
 func (m *Machine) Ready() bool {
 	return m.queue.first != nil || len(m.released) > 0 || len(m.sweeps) > 0
 }
 
-// Due is when Step will have work to do, if nothing else happens; false: never.
+// Due returns the time at which Step will have work if nothing else happens. It returns
+// false if there is no such time.
 func (m *Machine) Due() (time.Duration, bool) {
 	if len(m.timers) == 0 {
 		return 0, false
@@ -157,8 +159,8 @@ func (m *Machine) Due() (time.Duration, bool) {
 	return m.timers[0].due, true
 }
 
-// Step does a bounded piece of the work that waits: a peer of the queue, some
-// peers of a sweep, some messages to be released, the timers that are due.
+// Step does a bounded amount of pending work: one peer of the queue, some peers of a sweep,
+// some messages to release, and the timers that are due.
 func (m *Machine) Step(now time.Duration) {
 	m.begin(now)
 	m.fire()
@@ -170,10 +172,10 @@ func (m *Machine) Step(now time.Duration) {
 	m.end()
 }
 
-// Local is what this node is to its peers now.
+// Local returns the current Local of this node.
 func (m *Machine) Local() Local { return m.local }
 
-// Find returns the View of the peer that has the NID, nil if none has.
+// Find returns the View of the peer that has the NID, or nil if no peer has it.
 func (m *Machine) Find(nid lnet.NID) *View {
 	if i := m.nis[nid]; i != nil {
 		return m.publish(i.peer)
@@ -181,14 +183,14 @@ func (m *Machine) Find(nid lnet.NID) *View {
 	return nil
 }
 
-// Peers yields the View of each peer, the oldest first. The Machine must not be
-// used meanwhile.
+// Peers yields the View of each peer, oldest first. The Machine must not be used during the
+// iteration.
 func (m *Machine) Peers() iter.Seq[*View] { return m.PeersAfter(0, lnet.NID{}) }
 
-// PeersAfter yields, as Peers does, the peers that are younger than the one with
-// the ID, which need not be there any more: whoever reads a part at a time and
-// goes on after the last one sees no peer twice and misses none that stays. If
-// that one is there and has the NID had, it is found at once.
+// PeersAfter is like Peers, but yields only peers younger than the one with the ID, which
+// need not exist any more. A caller that reads in parts, and continues after the last peer
+// it read, gets no peer twice and misses no peer that stays. If that peer exists and has
+// the NID had, it is found at once.
 func (m *Machine) PeersAfter(id PeerID, had lnet.NID) iter.Seq[*View] {
 	return func(yield func(*View) bool) {
 		p := m.first
@@ -203,18 +205,18 @@ func (m *Machine) PeersAfter(id PeerID, had lnet.NID) iter.Seq[*View] {
 	}
 }
 
-// Len is the number of peers.
+// Len returns the number of peers.
 func (m *Machine) Len() int { return m.count }
 
-// Meet makes a peer of a NID that a message goes to or came from, unless it
-// belongs to one (discovery 2.4). A NID that nobody can have is ignored.
+// Meet creates a peer for a NID that a message goes to or came from, unless a peer has it
+// (discovery 2.4). A NID that no peer can have is ignored.
 func (m *Machine) Meet(now time.Duration, nid lnet.NID) {
 	m.begin(now)
 	m.findOrCreate(nid)
 	m.end()
 }
 
-// findOrCreate returns the peer with the NID; nil: nobody can have it, or
+// findOrCreate returns the peer with the NID. It returns nil if no peer can have the NID or
 // discovery is stopped.
 func (m *Machine) findOrCreate(nid lnet.NID) *peer {
 	if i := m.nis[nid]; i != nil {

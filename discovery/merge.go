@@ -7,34 +7,36 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// How what a peer says differs from what is configured.
+// Log texts for differences between ping info and configuration.
 const (
 	furtherNIDs  = "the peer says that it has further NIDs"
 	missingNIDs  = "the peer does not say that it has these NIDs"
 	otherPrimary = "the peer says that another NID is its primary NID"
 )
 
-// merge is the work of making a peer what it says that it is. It is done in
-// pieces: there may be thousands of NIDs.
+// merge is the task of updating a peer from its ping info. It is done in steps, because
+// there may be thousands of NIDs.
 type merge struct {
 	data *Content
 	set  map[lnet.NID]struct{} // of data
-	// frozen: discovery is disabled for the peer, only the status counts.
+	// frozen means that discovery is disabled for the peer, and only the status of NIDs
+	// counts.
 	frozen bool
-	// report: the peer is configured, or all are with Verify. Differences are logged, and
-	// nothing is changed.
+	// report means that differences are logged and nothing is changed, because the peer is
+	// configured or the mode is Verify.
 	report bool
 	at     int
-	old    []lnet.NID // what the peer had beyond data; nil until all of data is done
-	pruned bool       // old is made
-	// findings are logged when the merge ends: one line of each kind names all its NIDs.
+	old    []lnet.NID // NIDs of the peer that data does not list; nil until all of data is merged
+	pruned bool       // old is set
+	// findings are logged when the merge ends, with one line per text and error that lists
+	// the NIDs.
 	findings []Log
 }
 
-// maxNamed is how many NIDs a Log names; the others are counted.
+// maxNamed is the maximum number of NIDs that a Log lists. Further NIDs are counted.
 const maxNamed = 16
 
-// warn adds what is wrong with a NID of the peer to the findings.
+// warn adds a problem with a NID of the peer to the findings.
 func (j *merge) warn(p *peer, text string, nid lnet.NID, err error) {
 	for k := range j.findings {
 		f := &j.findings[k]
@@ -55,7 +57,7 @@ func sameError(a, b error) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
 }
 
-// process looks at the data of a peer (discovery 6.6).
+// process handles new data of a peer (discovery 6.6).
 func (m *Machine) process(p *peer) {
 	w := p.work
 	c := w.data
@@ -81,8 +83,9 @@ func (m *Machine) process(p *peer) {
 	case m.local.Mode == Verify:
 	case p.primary == primary, m.disabled(p) && c.lists(p.primary) && !p.primary.IsLoopback():
 	case owner == nil || owner.peer == p || p.primary.IsLoopback():
-		// A peer that is used by one NID, and calls itself otherwise (it is behind
-		// an address translation, say), goes on being used by that one.
+		// A peer that is used by one NID continues to be used by it, even if the peer
+		// itself reports another one, for example because it is behind an address
+		// translation.
 		if err := m.setPrimary(p, primary); err != nil && !m.disabled(p) {
 			m.clear(p, NIDsUpToDate)
 			m.set(p, ForcePing)
@@ -97,13 +100,13 @@ func (m *Machine) process(p *peer) {
 		return
 	}
 	if p.primary == primary && c.Info.Features&lnet.FeatMultiRail != 0 {
-		m.number(p, c.Info.Seq) // which nobody took while it went by another NID
+		m.number(p, c.Info.Seq) // while it had another primary NID, its number was not recorded
 	}
 	m.startMerge(p, c)
 }
 
-// handOver gives the data of p to x, which has the NID that p calls its primary
-// one (discovery 7.2). By and by x gets all that p has.
+// handOver gives the data of p to x, the peer that has the NID which p reports as its
+// primary NID (discovery 7.2). Merging then gradually moves the NIDs of p to x.
 func (m *Machine) handOver(p, x *peer, c *Content) {
 	if !p.state.Has(NoDiscovery) {
 		m.clear(x, NoDiscovery)
@@ -138,12 +141,12 @@ func (m *Machine) handOver(p, x *peer, c *Content) {
 		xw.pingErr = nil
 	}
 	m.set(x, NIDsUpToDate)
-	// As if x had got the data itself: what it hears else has to agree, and the
-	// peer may go by another of its NIDs than before (decisions 19).
+	// Continue as if x had received the data itself: it must agree with other data of x,
+	// and x may have to change its primary NID (decisions 19).
 	m.compare(x, c)
 	primary, _ := c.Info.Primary()
 	if i := m.nis[primary]; !m.disabled(x) && i != nil && i.peer == x {
-		_ = m.setPrimary(x, primary) // it has the NID already
+		_ = m.setPrimary(x, primary) // x already has the NID
 	}
 	m.startMerge(x, c)
 }
@@ -171,7 +174,7 @@ func (m *Machine) startMerge(p *peer, c *Content) {
 	m.mergeSome(p)
 }
 
-// mergeSome does a piece of a merge (discovery 7.1).
+// mergeSome does one step of a merge (discovery 7.1).
 func (m *Machine) mergeSome(p *peer) {
 	j := p.work.merge
 	nis := j.data.Info.NIs
@@ -198,7 +201,7 @@ func (m *Machine) mergeSome(p *peer) {
 	}
 }
 
-// mergeNI: discovery 7.1, steps 3 and 5.
+// mergeNI merges one entry (discovery 7.1, steps 3 and 5).
 func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 	if !usable(ni.NID) {
 		return
@@ -237,7 +240,7 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 	m.act(MarkStatus{NID: ni.NID, Status: ni.Status})
 }
 
-// prune takes away a NID that the peer does not name (discovery 7.1, step 6).
+// prune removes a NID that the peer's data does not list (discovery 7.1, step 6).
 func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 	if i := m.nis[nid]; i == nil || i.peer != p {
 		return
@@ -266,7 +269,7 @@ func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 	}
 }
 
-// endMerge: discovery 7.1, steps 7 and 8.
+// endMerge completes a merge (discovery 7.1, steps 7 and 8).
 func (m *Machine) endMerge(p *peer, j *merge) {
 	p.work.merge = nil
 	for k := range j.findings {

@@ -12,9 +12,10 @@ type waiter struct {
 	nid lnet.NID
 }
 
-// Park keeps a message to a NID whose View says that it must wait, until the
-// peer is known (discovery 5.1, 5.3). The key comes back in exactly one Release, perhaps at
-// once: things may have changed since the View was read.
+// Park keeps a message to a NID until its peer is known (discovery 5.1, 5.3). It is for
+// messages for which MustWait of the peer's View returned true. The key is returned in
+// exactly one Release, perhaps at once, because the state may have changed since the View
+// was read.
 func (m *Machine) Park(now time.Duration, nid lnet.NID, key Key) {
 	m.begin(now)
 	p := m.findOrCreate(nid)
@@ -25,7 +26,7 @@ func (m *Machine) Park(now time.Duration, nid lnet.NID, key Key) {
 		m.enqueueRelease([]Key{key}, ErrNoPeer)
 	case !p.state.mustWait(m.local, p.told, p.untold):
 		m.enqueueRelease([]Key{key}, nil)
-		if p.left { // which is why the message came here
+		if p.left { // the reason why the message was parked
 			m.enqueue(p)
 		}
 	default:
@@ -42,7 +43,7 @@ func (m *Machine) enqueueRelease(keys []Key, err error) {
 	m.released = append(m.released, Release{keys, err})
 }
 
-// release hands some messages back.
+// release hands out some of the released messages.
 func (m *Machine) release() {
 	for room := releaseChunk; room > 0 && len(m.released) > 0; {
 		r := &m.released[0]
@@ -59,8 +60,8 @@ func (m *Machine) release() {
 	}
 }
 
-// wake ends the wait for a round of p. A round that ends well leaves p up to date,
-// so that nobody needs to wait for another one (discovery 6.8).
+// wake ends the wait for a round of p. After a successful round p is up to date, so no
+// caller needs to wait for another one (discovery 6.8).
 func (m *Machine) wake(p *peer, err error) {
 	for _, w := range p.work.waiters {
 		m.ready(w, err)
@@ -76,8 +77,9 @@ func (m *Machine) ready(w waiter, err error) {
 	m.woken = append(m.woken, a)
 }
 
-// rehome has a caller whose peer is gone wait for the round of the one that has
-// the NID now, a new one if need be: it wants to know of the NID, not of a peer.
+// rehome handles a caller whose peer was removed. The caller waits for the round of the
+// peer that now has the NID, which is created if necessary, because it asked for the NID
+// and not for a peer.
 func (m *Machine) rehome(w waiter) {
 	i := m.nis[w.nid]
 	switch {

@@ -7,42 +7,42 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// peer is a node, as far as its identity goes (discovery 2.1).
+// peer is a node as far as its identity is known (discovery 2.1).
 type peer struct {
 	id      PeerID
 	primary lnet.NID
 	nis     []*ni // grouped by net (discovery 2.2)
 	state   State
-	// seq is the last sequence number of the peer, told that of ours which it has
-	// acknowledged.
+	// seq is the last sequence number of the peer. told is the local sequence number that
+	// the peer acknowledged last.
 	seq, told uint32
-	// heard and digest describe the data with the highest number since our last
-	// ping left, if hears is set (decisions 19).
+	// heard and digest are the number and hash of the data with the highest number since
+	// the last ping left. They are valid if hears is set (decisions 19).
 	heard    uint32
 	digest   uint64
 	hears    bool
-	learned  uint64 // when, in the machine's order, the last news of it came; 0: never
-	failures uint8  // rounds that failed in a row: each pings elsewhere than the one before
-	tries    uint8  // pauses that began after one of them, to bound retries
+	learned  uint64 // when, in the machine's order, its last news arrived; 0 if none did
+	failures uint8  // number of consecutive failed rounds; each pings another NID than the one before
+	tries    uint8  // number of retry pauses begun, limited by retries
 	dirty    bool
 	queued   bool
-	untold   bool  // our last push did not reach it
-	left     bool  // nothing is tried any more: see leave
-	dataSize int32 // of the largest ping info ever seen
+	untold   bool  // the last push did not reach the peer
+	left     bool  // retries have ended; see leave
+	dataSize int32 // size of the largest ping info received
 	lockTime time.Duration
-	routes   int   // that lead through it
-	work     *work // nil while there is nothing under way
+	routes   int   // number of routes through the peer
+	work     *work // nil while nothing is under way
 
-	// These are times in the machine's order, too. doubt is when messages about the peer last
-	// contradicted each other, or one of them was lost. reborn is when it began a new
-	// life. toldAt is when the push left that set told.
+	// The following are also times in the machine's order. doubt is when messages about the
+	// peer last contradicted each other, or one was lost. reborn is when a new incarnation
+	// began. toldAt is when the push left that set told.
 	doubt, reborn, toldAt uint64
 
 	prev, next   *peer // all peers
 	qprev, qnext *peer // the queue
 	due          time.Duration
-	again        time.Duration // until when the pause is that began last
-	slot         int           // in timers, from 1; 0: none
+	again        time.Duration // end of the last retry pause
+	slot         int           // index in timers plus 1; 0 if not in timers
 	view         *View
 }
 
@@ -50,23 +50,23 @@ type peer struct {
 type ni struct {
 	nid    lnet.NID
 	peer   *peer
-	routes int // that were added with this NID
+	routes int // number of routes added with this NID
 }
 
-// work is what a peer has while something is under way or waits.
+// work is the state of a peer while something is under way or waits.
 type work struct {
 	ping, push RequestID
 	asked      uint64 // when, in the machine's order, the last ping left
-	pushed     uint32 // sequence number under way
+	pushed     uint32 // sequence number of the push under way
 	pushedAt   uint64 // when, in the machine's order, that push left
-	void       bool   // the push under way tells a life of the peer that is over
-	// source and destination are our NID that the last reply came to and the
-	// peer's that it came from; zero: any.
+	void       bool   // the push under way went to an earlier incarnation of the peer
+	// source is the local NID that received the last reply, and destination the peer's NID
+	// that sent it. The zero NID means any.
 	source, destination lnet.NID
-	// mergeInto is the NID of the peer that this one is to be absorbed by (discovery 7.6).
+	// mergeInto is the NID of the peer into which this one is to be merged (discovery 7.6).
 	mergeInto        lnet.NID
-	net              lnet.Net // that is being checked
-	about            lnet.NID // to ask by in turn with the primary one, if not zero
+	net              lnet.Net // net of the router check in progress
+	about            lnet.NID // NID to ping alternately with the primary NID, unless zero
 	data             *Content
 	merge            *merge
 	pingErr, pushErr error
@@ -82,7 +82,7 @@ func (p *peer) doing() *work {
 	return p.work
 }
 
-// rest drops what is not needed while nothing is under way.
+// rest removes p.work if it is not needed any more.
 func (p *peer) rest() {
 	w := p.work
 	if w == nil || p.state.Has(Discovering|PingFailed|PushFailed) || w.ping != 0 || w.push != 0 || w.data != nil || w.merge != nil || len(w.parked)+len(w.waiters) > 0 ||
@@ -103,7 +103,7 @@ func (p *peer) find(nid lnet.NID) *ni {
 	return nil
 }
 
-// onNet is the first NID of the peer on a net, zero if there is none.
+// onNet returns the first NID of the peer on a net, or the zero NID.
 func (p *peer) onNet(n lnet.Net) lnet.NID {
 	for _, i := range p.nis {
 		if i.nid.Net() == n {
@@ -113,7 +113,7 @@ func (p *peer) onNet(n lnet.Net) lnet.NID {
 	return lnet.NID{}
 }
 
-// insert puts an NI behind the last one of its net.
+// insert adds an NI after the last one on the same net.
 func (p *peer) insert(i *ni) {
 	at := len(p.nis)
 	for k := len(p.nis) - 1; k >= 0; k-- {
@@ -134,8 +134,8 @@ func (p *peer) remove(i *ni) {
 	}
 }
 
-// promote moves a NID's net to the front, and the NID to the front of that
-// (discovery 7.1). It reports whether that changed anything.
+// promote moves a NID's net to the front, and the NID to the front of its net (discovery
+// 7.1). It reports whether the order changed.
 func (p *peer) promote(nid lnet.NID) bool {
 	if len(p.nis) == 0 || p.nis[0].nid == nid || !p.has(nid) {
 		return false
@@ -153,7 +153,7 @@ func (p *peer) promote(nid lnet.NID) bool {
 	return true
 }
 
-// create makes a peer of an unknown NID.
+// create creates a peer for an unknown NID.
 func (m *Machine) create(nid lnet.NID) *peer {
 	m.lastPeer++
 	p := &peer{id: m.lastPeer, primary: nid}
@@ -169,7 +169,7 @@ func (m *Machine) create(nid lnet.NID) *peer {
 	return p
 }
 
-// attach gives a peer a NID that nobody has.
+// attach adds an unknown NID to a peer.
 func (m *Machine) attach(p *peer, nid lnet.NID) {
 	i := &ni{nid: nid}
 	m.nis[nid] = i
@@ -178,8 +178,8 @@ func (m *Machine) attach(p *peer, nid lnet.NID) {
 	m.changedNIDs(p)
 }
 
-// destroy makes a peer go. Its messages are sent again; who waits for it looks
-// for the peer that has the NID then.
+// destroy removes a peer. Its parked messages are released to be sent again. Its waiters
+// wait for the peer that has the NID afterwards.
 func (m *Machine) destroy(p *peer) {
 	m.cancelPing(p)
 	m.cancelPush(p)
@@ -220,7 +220,7 @@ func (m *Machine) destroy(p *peer) {
 	m.act(Gone{m.publish(p)})
 }
 
-// publish makes the View of a peer as it is.
+// publish returns the current View of a peer.
 func (m *Machine) publish(p *peer) *View {
 	v, untold := p.view, p.untold && !p.left
 	if v != nil && v.NIDs != nil && v.Primary == p.primary && v.State == p.state && v.Seq == p.seq &&
@@ -240,7 +240,7 @@ func (m *Machine) publish(p *peer) *View {
 	return next
 }
 
-// changed notes that the View of a peer is old.
+// changed marks the View of a peer as outdated.
 func (m *Machine) changed(p *peer) {
 	if !p.dirty {
 		p.dirty = true
@@ -248,7 +248,7 @@ func (m *Machine) changed(p *peer) {
 	}
 }
 
-// changedNIDs notes that its NIDs, or their order, are too.
+// changedNIDs also marks its NIDs, or their order, as changed.
 func (m *Machine) changedNIDs(p *peer) {
 	p.view = nil
 	m.changed(p)
@@ -272,7 +272,8 @@ func (m *Machine) upToDate(p *peer) bool { return p.state.upToDate(m.local, p.to
 
 func (m *Machine) disabled(p *peer) bool { return p.state.disabled(m.local) }
 
-// becomeMultiRail: what traffic made of it before is void (discovery 2.5).
+// becomeMultiRail makes a peer Multi-Rail and discards its preferences from traffic
+// (discovery 2.5).
 func (m *Machine) becomeMultiRail(p *peer) {
 	if !p.state.Has(MultiRail) {
 		m.set(p, MultiRail)

@@ -6,13 +6,14 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Discover begins a round with the peer that has the NID, a new one if need be,
-// whatever is known of it (discovery 5.2). A Wake with that key tells its end.
+// Discover begins a round with the peer that has the NID, even if the peer is up to date
+// (discovery 5.2). It creates the peer if necessary. A Wake with the key waiter reports the
+// end of the round.
 func (m *Machine) Discover(now time.Duration, nid lnet.NID, waiter Key) {
 	m.discover(now, nid, waiter, 0)
 }
 
-// ForceDiscover is Discover with a ping and a push that are sent in any case.
+// ForceDiscover is like Discover, but always sends a ping and a push.
 func (m *Machine) ForceDiscover(now time.Duration, nid lnet.NID, waiter Key) {
 	m.discover(now, nid, waiter, ForcePing|ForcePush)
 }
@@ -35,9 +36,8 @@ func (m *Machine) discover(now time.Duration, nid lnet.NID, key Key, force State
 	m.end()
 }
 
-// Want begins a round with the peer that has a NID, for a message that cannot
-// wait for its end, unless there is no need or a failed round is about to be tried
-// again.
+// Want begins a round with the peer that has the NID, for a message that cannot wait for
+// its end. It does nothing if the peer is up to date or a timer is set for it.
 func (m *Machine) Want(now time.Duration, nid lnet.NID) {
 	m.begin(now)
 	if p := m.findOrCreate(nid); p != nil && !m.stopped && p.slot == 0 && !m.upToDate(p) {
@@ -46,8 +46,8 @@ func (m *Machine) Want(now time.Duration, nid lnet.NID) {
 	m.end()
 }
 
-// Heard says that a NID gives a sign of life after it was thought dead: a round with
-// its peer that failed is tried again at once.
+// Heard reports a sign of life from a NID that was considered dead. If the last round with
+// its peer failed, a new one begins at once.
 func (m *Machine) Heard(now time.Duration, nid lnet.NID) {
 	m.begin(now)
 	if i := m.nis[nid]; i != nil && !m.stopped && i.peer.state.Has(Rediscover) {
@@ -57,9 +57,10 @@ func (m *Machine) Heard(now time.Duration, nid lnet.NID) {
 	m.end()
 }
 
-// PrimaryNID asks for the primary NID of the peer that has a NID (discovery 7.5). It is
-// known at once if ok; else a Wake with that key brings it. With locked, nobody
-// waits if the primary NID is locked: it stays what it is.
+// PrimaryNID returns the primary NID of the peer that has the NID (discovery 7.5). If it is
+// not known yet, PrimaryNID returns false, and a Wake with the key reports it later. If
+// locked is true and the primary NID is locked, PrimaryNID returns it at once, because it
+// will not change.
 func (m *Machine) PrimaryNID(now time.Duration, nid lnet.NID, locked bool, key Key) (primary lnet.NID, ok bool) {
 	if nid.IsLoopback() {
 		return nid, true
@@ -81,8 +82,9 @@ func (m *Machine) PrimaryNID(now time.Duration, nid lnet.NID, locked bool, key K
 	return lnet.NID{}, false
 }
 
-// IsDiscovered asks whether discovery of a NID's peer is done (discovery 7.5): nil if it
-// is, else ErrPingFailed, ErrUnderWay, ErrNoPeer or, as one was begun, ErrAgain.
+// IsDiscovered returns nil if discovery of the peer that has the NID is complete (discovery
+// 7.5). Otherwise it returns ErrPingFailed, ErrUnderWay, ErrNoPeer, ErrClosed, or ErrAgain
+// if it has begun a round.
 func (m *Machine) IsDiscovered(now time.Duration, nid lnet.NID) error {
 	if nid.IsLoopback() {
 		return nil

@@ -1,7 +1,7 @@
 package discovery
 
-// queue is the request list (discovery 6). Peers whose round runs and that are not
-// in it wait for an event.
+// queue is the request list (discovery 6). A peer whose round is in progress and that is
+// not in the queue waits for an event.
 type queue struct {
 	first, last *peer
 	length      int
@@ -57,8 +57,8 @@ func (q *queue) pop() *peer {
 	return p
 }
 
-// enqueue puts a peer on the list, unless it is there, and begins a round if none
-// runs.
+// enqueue adds a peer to the queue unless it is in it, and begins a round unless one is in
+// progress.
 func (m *Machine) enqueue(p *peer) {
 	m.join(p)
 	if !p.queued {
@@ -66,14 +66,15 @@ func (m *Machine) enqueue(p *peer) {
 	}
 }
 
-// enqueueFront makes it the next peer.
+// enqueueFront is like enqueue, but puts the peer at the front.
 func (m *Machine) enqueueFront(p *peer) {
 	m.join(p)
 	m.queue.remove(p)
 	m.queue.pushFront(p)
 }
 
-// join begins a round if none runs: what the last one ended with is forgotten.
+// join begins a round unless one is in progress, and resets the state of the previous
+// round.
 func (m *Machine) join(p *peer) {
 	if p.state.Has(Discovering) {
 		return
@@ -90,8 +91,8 @@ func (m *Machine) join(p *peer) {
 	}
 }
 
-// requeue is for an event that a peer may have waited for. A late one finds it
-// up to date and starts nothing; but data is always looked at (discovery 10).
+// requeue handles an event that a peer may have waited for. If the peer is up to date, a
+// late event does not begin a round, but new data is always processed (discovery 10).
 func (m *Machine) requeue(p *peer) {
 	if !m.upToDate(p) || p.state.Has(DataPresent) {
 		m.enqueue(p)

@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// TestRandomEvents does anything in any order, few NIDs and many events, and looks
-// into the machine after each.
+// TestRandomEvents generates events in any order, with few NIDs and many events, and checks
+// the machine after each.
 //
 // discovery 2.2, 2.3 one, 5.3 sent
 func TestRandomEvents(t *testing.T) {
@@ -78,7 +78,7 @@ func (r *randomEvents) content() Content {
 	return c
 }
 
-// request takes a ping or push that is under way.
+// request returns a ping or push that is under way.
 func (r *randomEvents) request(from *[]RequestID) (RequestID, bool) {
 	if len(*from) == 0 {
 		return 0, false
@@ -169,7 +169,7 @@ func (r *randomEvents) steps(n int) {
 	}
 }
 
-// look checks the machine, and does what it wants.
+// look checks the machine and performs its actions.
 func (r *randomEvents) look() {
 	if err := r.m.check(); err != nil {
 		r.t.Fatal(err)
@@ -197,7 +197,7 @@ func (r *randomEvents) look() {
 	}
 }
 
-// end lets all that is under way fail: then nobody may wait any more.
+// end fails all requests under way. After that, no caller and no message may wait.
 func (r *randomEvents) end() {
 	if r.yes() {
 		r.m.Stop(r.now)

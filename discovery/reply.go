@@ -7,15 +7,15 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Reply is the answer to a ping.
+// Reply is the reply to a ping.
 type Reply struct {
-	// To is our NID that it came to, From the peer's that it came from.
+	// To is the local NID that received it. From is the peer's NID that sent it.
 	To, From lnet.NID
-	// Content is what it says.
+	// Content is the decoded ping info.
 	Content Content
 }
 
-// PingReply says that a ping was answered (discovery 6.7).
+// PingReply reports the reply to a ping (discovery 6.7).
 func (m *Machine) PingReply(now time.Duration, id RequestID, r Reply) {
 	m.begin(now)
 	if p := m.requests[id]; p != nil && p.work.ping == id {
@@ -63,16 +63,16 @@ func (m *Machine) replied(p *peer, c *Content) {
 	m.set(p, DataPresent)
 }
 
-// strange tells whether an answer that names no NID of a gateway's is another node's, to what
-// an earlier life of ours has asked: it has come to the same handle. Of other peers a
-// later answer mends what such a one has made; but routes would leave with the NIDs, for good.
+// strange reports whether a reply lists no NID of the gateway p. Then it comes from another
+// node that answers a ping of an earlier incarnation of this node, because both pings have
+// the same handle. For other peers a later reply corrects such an error, but a gateway
+// would lose its routes with the NIDs.
 func (m *Machine) strange(p *peer, c *Content) bool {
 	return p.routes > 0 && !c.Short && !slices.ContainsFunc(p.nis, func(i *ni) bool { return c.lists(i.nid) })
 }
 
-// PushReceived says that a push came from a NID (discovery 6.7). The ACK and the new MD
-// are the node's, whatever is made of it. A push from a NID that belongs to no
-// peer is ignored.
+// PushReceived reports a push from a NID (discovery 6.7). The node sends the ACK and posts
+// a new MD, whatever the content. A push from a NID that belongs to no peer is ignored.
 func (m *Machine) PushReceived(now time.Duration, from lnet.NID, c Content) {
 	m.begin(now)
 	m.figures.PushesReceived++
@@ -120,17 +120,18 @@ func (m *Machine) pushed(p *peer, c *Content) {
 	m.clear(p, NIDsUpToDate)
 	c.digest()
 	m.compare(p, c)
-	// Kernels keep the older of two with one number, and lose a status that is
-	// told anew under the same one.
+	// Kernels keep the older of two pushes with the same number, and so miss a status that
+	// changes under that number.
 	if w := p.doing(); w.data == nil || c.Info.Seq >= w.data.Info.Seq {
 		w.data = c
 		m.set(p, DataPresent)
 	}
 }
 
-// doesNotDiscover notes that we or the peer have discovery turned off. What was
-// learned of a peer that has one of the given flags cannot be taken apart: it
-// has to go (discovery 6.9), unless an administrator said it (quirk of discovery 6.9).
+// doesNotDiscover records that discovery is off on this node or on the peer. If the peer
+// has one of the flags in learned, what was learned about it cannot be separated from the
+// rest, and the peer must be removed (discovery 6.9), unless it was configured (quirk of
+// discovery 6.9).
 func (m *Machine) doesNotDiscover(p *peer, learned State) {
 	if p.state.Has(learned) && !p.state.Has(Configured|NoDiscovery) {
 		if m.local.Mode == Verify {
@@ -142,7 +143,7 @@ func (m *Machine) doesNotDiscover(p *peer, learned State) {
 	m.set(p, NoDiscovery)
 }
 
-// learnMultiRail: step 5 of a ping reply and 6 of a push.
+// learnMultiRail is step 5 of a ping reply and step 6 of a push.
 func (m *Machine) learnMultiRail(p *peer, c *Content) {
 	is, says := p.state.Has(MultiRail), c.Info.Features&lnet.FeatMultiRail != 0
 	switch {
@@ -153,7 +154,7 @@ func (m *Machine) learnMultiRail(p *peer, c *Content) {
 		m.warn(p, "the peer is configured as Multi-Rail, but says that it is not", lnet.NID{}, nil)
 	case m.local.Mode == Verify || says && (m.local.Mode.passive() || p.state.Has(NoDiscovery)):
 	case says:
-		// Whether it routes counts from here on, not only from the merge.
+		// The router flag counts from now on, not only from the merge.
 		m.learnRouter(p, c)
 		m.becomeMultiRail(p)
 	default:
@@ -162,7 +163,7 @@ func (m *Machine) learnMultiRail(p *peer, c *Content) {
 	}
 }
 
-// learnRouter notes whether the peer forwards.
+// learnRouter records whether the peer is a router.
 func (m *Machine) learnRouter(p *peer, c *Content) {
 	if c.Info.Features&lnet.FeatRoutingDisabled != 0 {
 		m.clear(p, RouterEnabled)
@@ -171,7 +172,7 @@ func (m *Machine) learnRouter(p *peer, c *Content) {
 	}
 }
 
-// enlarge makes room for pushes as long as ping info has been seen.
+// enlarge increases the room for pushes to the size of the largest ping info seen.
 func (m *Machine) enlarge(size int) {
 	if size = min(size, lnet.MTU); size > m.pushRoom {
 		m.pushRoom = size
@@ -179,8 +180,8 @@ func (m *Machine) enlarge(size int) {
 	}
 }
 
-// number notes the sequence number that a peer sent. A lower one is accepted: the peer has
-// perhaps restarted, and needs our NIDs again.
+// number records the sequence number of a peer. A lower number is accepted: the peer may
+// have restarted, and then needs the local NIDs again.
 func (m *Machine) number(p *peer, seq uint32) {
 	if seq == p.seq {
 		return
@@ -193,14 +194,14 @@ func (m *Machine) number(p *peer, seq uint32) {
 	m.changed(p)
 }
 
-// beginLife notes that the peer has restarted, and needs our NIDs again.
+// beginLife records that the peer has restarted and needs the local NIDs again.
 func (m *Machine) beginLife(p *peer) {
 	m.order++
 	p.reborn = m.order
 	m.forgetTold(p)
 }
 
-// forgetTold makes the pushes that reached the peer, and the one under way, count no more.
+// forgetTold discards the pushes that reached the peer, and the one under way.
 func (m *Machine) forgetTold(p *peer) {
 	if p.told != 0 {
 		p.told = 0
@@ -211,7 +212,7 @@ func (m *Machine) forgetTold(p *peer) {
 	}
 }
 
-// hear remembers the data with the highest number since our last ping left.
+// hear records the data with the highest number since the last ping left.
 func (m *Machine) hear(p *peer, c *Content) {
 	m.order++
 	p.learned = m.order
@@ -220,9 +221,9 @@ func (m *Machine) hear(p *peer, c *Content) {
 	}
 }
 
-// compare has a peer pinged once more if what came now is older than, or differs
-// from, what came since our last ping left. An answer does not contradict what had come
-// before it was asked for.
+// compare puts a peer in doubt if new data is older than, or differs from, data that
+// arrived since the last ping left. A reply does not contradict data that arrived before
+// its ping left.
 func (m *Machine) compare(p *peer, c *Content) {
 	seq := c.Info.Seq
 	if p.hears && p.learned >= c.asked && (seq < p.heard || seq == p.heard && c.sum != p.digest) {
@@ -231,7 +232,7 @@ func (m *Machine) compare(p *peer, c *Content) {
 	m.hear(p, c)
 }
 
-// PushAcked says that a push was acknowledged (discovery 6.7).
+// PushAcked reports that a push was acknowledged (discovery 6.7).
 func (m *Machine) PushAcked(now time.Duration, id RequestID) {
 	m.begin(now)
 	if p := m.requests[id]; p != nil && p.work.push == id {
@@ -254,9 +255,9 @@ func (m *Machine) PushAcked(now time.Duration, id RequestID) {
 	m.end()
 }
 
-// Restarted says that the node with this NID has begun a new life, as its driver
-// sees by its incarnation: neither side knows the other any more. The next
-// message to it waits for a new round.
+// Restarted reports that a new incarnation of the node with the NID has begun, as its
+// driver has detected. The node no longer has the local NIDs, and its own may have changed.
+// The next message to it waits for a new round.
 func (m *Machine) Restarted(now time.Duration, nid lnet.NID) {
 	m.begin(now)
 	if i := m.nis[nid]; i != nil {
@@ -267,7 +268,7 @@ func (m *Machine) Restarted(now time.Duration, nid lnet.NID) {
 			m.changed(p)
 		}
 		m.clear(p, NIDsUpToDate)
-		m.distrust(p) // the answer to a ping under way may be of the former life
+		m.distrust(p) // the reply to a ping under way may come from the earlier incarnation
 		if p.state.Has(Discovering) {
 			m.enqueue(p)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// run does the one next thing for a peer whose round runs (discovery 6.1).
+// run does the next step of a peer's round (discovery 6.1).
 func (m *Machine) run(p *peer) {
 	w := p.doing()
 	switch {
@@ -30,33 +30,33 @@ func (m *Machine) run(p *peer) {
 		m.set(p, NIDsUpToDate)
 		m.again(p)
 	case p.state.needsPing():
-		if w.ping == 0 { // else its reply is worth waiting for (discovery 6.1)
+		if w.ping == 0 { // otherwise wait for its reply (discovery 6.1)
 			m.ping(p)
 		}
 	case p.state.needsPush(m.local, p.told):
 		m.push(p)
-	default: // one push at a time: the ACK of one under way brings us here again
+	default: // one push at a time: the ACK of one under way leads here again
 		m.clear(p, Rediscover)
 		m.set(p, Discovered)
-		m.endRound(p, nil) // which makes p up to date
+		m.endRound(p, nil) // this makes p up to date
 	}
 }
 
-// leaveAlone says that a peer is not pinged, since nobody has asked for it: what
-// is known of it has to do (discovery 11.2).
+// leaveAlone reports whether a peer is not pinged because no caller asked for it. What is
+// known about it must suffice (discovery 11.2).
 func (m *Machine) leaveAlone(p *peer) bool {
 	return m.local.Mode == Static && len(p.work.waiters) == 0 && !p.state.Has(RouterDiscovery)
 }
 
-// again makes a peer the next one once more, if it is still there.
+// again puts a peer at the front of the queue, if it still exists and its round continues.
 func (m *Machine) again(p *peer) {
 	if !p.state.Has(MarkDeleted) && p.state.Has(Discovering) {
 		m.enqueueFront(p)
 	}
 }
 
-// later has a peer go on when others have had their turn: its lists may be long,
-// and new ones may come all the time.
+// later puts a peer at the end of the queue, if it still exists and its round continues.
+// Its lists may be long, and new data may arrive all the time.
 func (m *Machine) later(p *peer) {
 	if !p.state.Has(MarkDeleted) && p.state.Has(Discovering) {
 		m.enqueue(p)
@@ -69,7 +69,8 @@ func (m *Machine) request(p *peer) RequestID {
 	return m.lastRequest
 }
 
-// ping sends one (discovery 6.2). What comes in from now on is compared with the reply.
+// ping sends a ping (discovery 6.2). Data that arrives from now on is compared with the
+// reply.
 func (m *Machine) ping(p *peer) {
 	w := p.work
 	m.clear(p, ForcePing)
@@ -96,7 +97,7 @@ func (m *Machine) ping(p *peer) {
 	m.act(a)
 }
 
-// push sends one (discovery 6.3), to where the last reply came from.
+// push sends a push (discovery 6.3) to the NID that the last reply came from.
 func (m *Machine) push(p *peer) {
 	w := p.work
 	m.clear(p, ForcePush)
@@ -106,7 +107,7 @@ func (m *Machine) push(p *peer) {
 	m.figures.Pushes++
 	m.figures.PushesSent++
 	a := SendPush{ID: w.push, Peer: p.id, To: w.destination, Source: w.source, Seq: m.local.Seq}
-	if i := m.nis[a.To]; a.To.IsZero() || i != nil && i.peer != p { // another one has answered
+	if i := m.nis[a.To]; a.To.IsZero() || i != nil && i.peer != p { // another peer has the NID now
 		a.To, a.Source = p.primary, lnet.NID{}
 	}
 	w.source, w.destination = lnet.NID{}, lnet.NID{}
@@ -114,7 +115,7 @@ func (m *Machine) push(p *peer) {
 	m.act(a)
 }
 
-// cancelPing forgets a ping that is under way.
+// cancelPing cancels a ping that is under way.
 func (m *Machine) cancelPing(p *peer) {
 	if w := p.work; w != nil && w.ping != 0 {
 		m.act(Cancel{w.ping})
@@ -135,8 +136,7 @@ func (m *Machine) cancelPush(p *peer) {
 	m.clear(p, PushSent|PushFailed)
 }
 
-// ended takes a request off the books and returns its peer; nil: nobody waits
-// for it any more.
+// ended removes a request and returns its peer, or nil if the request was canceled.
 func (m *Machine) ended(id RequestID) (p *peer, ping bool) {
 	p = m.requests[id]
 	if p == nil {
@@ -156,13 +156,13 @@ func (m *Machine) ended(id RequestID) (p *peer, ping bool) {
 	if w.ping == 0 && w.push == 0 {
 		m.timers.remove(p)
 		if p.state.Has(Rediscover) && !p.state.Has(Discovering) && !m.stopped {
-			m.retry(p) // the round that failed could not, while this was under way
+			m.retry(p) // the failed round could not be retried while this was under way
 		}
 	}
 	return p, ping
 }
 
-// endedBadly counts a request of p's that failed; nil: nobody waits for it any more.
+// endedBadly counts a failed request of p. p is nil if the request was canceled.
 func (m *Machine) endedBadly(p *peer, ping bool) {
 	switch {
 	case p == nil:
@@ -173,9 +173,9 @@ func (m *Machine) endedBadly(p *peer, ping bool) {
 	}
 }
 
-// Failed says that a ping or push failed after it was sent: its send, its
-// tracker (ErrTimedOut) or its response has err, which is not nil (discovery 6.7). A ping
-// with ErrLost is made again at once, a few times in one round.
+// Failed reports that a ping or push failed after it was sent. err is the error of its
+// send, its tracker (ErrTimedOut) or its response, and is not nil (discovery 6.7). A ping
+// that failed with ErrLost is repeated at once, a limited number of times per round.
 func (m *Machine) Failed(now time.Duration, id RequestID, err error) {
 	m.begin(now)
 	m.failed(id, err)
@@ -189,7 +189,8 @@ func (m *Machine) failed(id RequestID, err error) {
 	case p == nil:
 		return
 	case ping && errors.Is(err, ErrLost) && p.work.repings < repingsMax:
-		// Who cut us off lives: whether it answers, it has not said.
+		// The peer closed the connection, so it is alive, but it is unknown whether it
+		// answers.
 		p.work.repings++
 		m.set(p, ForcePing)
 	case ping:
@@ -202,13 +203,13 @@ func (m *Machine) failed(id RequestID, err error) {
 	m.enqueue(p)
 }
 
-// Refused says that a ping or push could not even be sent: the round ends with
-// err, which is not nil (discovery 6.2, 6.3).
+// Refused reports that a ping or push could not be sent. The round ends with err, which is
+// not nil (discovery 6.2, 6.3).
 func (m *Machine) Refused(now time.Duration, id RequestID, err error) {
 	m.begin(now)
 	if p, ping := m.ended(id); p != nil {
 		m.endedBadly(p, ping)
-		if ping { // which is wanted still
+		if ping { // the ping is still needed
 			m.clear(p, PingFailed|NIDsUpToDate)
 			if p.doubt != 0 {
 				m.set(p, ForcePing)
@@ -223,8 +224,8 @@ func (m *Machine) Refused(now time.Duration, id RequestID, err error) {
 	m.end()
 }
 
-// pingFailed: discovery 6.4. An answer that is of no use is asked for again, but not
-// forever.
+// pingFailed handles a failed ping or an unusable reply (discovery 6.4). The ping is
+// repeated after an unusable reply, a limited number of times.
 func (m *Machine) pingFailed(p *peer) {
 	w := p.work
 	m.clear(p, PingFailed)
@@ -242,8 +243,9 @@ func (m *Machine) pingFailed(p *peer) {
 	m.endRound(p, err)
 }
 
-// pushFailed: discovery 6.5. Messages do not suffer, nor wait for the next push: we know the
-// peer, if it does not know us.
+// pushFailed handles a failed push (discovery 6.5). Messages to the peer are sent, and do
+// not wait for the next push: this node has the peer's NIDs, even if the peer does not have
+// the local ones.
 func (m *Machine) pushFailed(p *peer) {
 	w := p.work
 	m.clear(p, PushFailed)
@@ -253,7 +255,7 @@ func (m *Machine) pushFailed(p *peer) {
 	m.endRound(p, err)
 }
 
-// reached notes whether our last push has reached a peer.
+// reached records whether the last push has reached the peer.
 func (m *Machine) reached(p *peer, yes bool) {
 	if p.untold == yes {
 		p.untold = !yes
@@ -261,7 +263,7 @@ func (m *Machine) reached(p *peer, yes bool) {
 	}
 }
 
-// endRound: discovery 6.8.
+// endRound ends a round with the result err (discovery 6.8).
 func (m *Machine) endRound(p *peer, err error) {
 	w := p.doing()
 	m.figures.Rounds++
@@ -271,7 +273,7 @@ func (m *Machine) endRound(p *peer, err error) {
 	m.queue.remove(p)
 	m.clear(p, Discovering|RouterDiscovery)
 	if !p.state.Has(MultiRail) {
-		m.clear(p, ForcePush) // nobody else would (quirk of discovery 3)
+		m.clear(p, ForcePush) // no other event would clear it (quirk of discovery 3)
 	}
 	w.net = 0
 	if err != nil {
@@ -301,7 +303,8 @@ func (m *Machine) endRound(p *peer, err error) {
 	p.rest()
 }
 
-// unlearn: discovery 6.9. What a gateway's routes lead through becomes a peer of its own.
+// unlearn removes a peer (discovery 6.9). Each of its NIDs that routes lead through becomes
+// a new peer.
 func (m *Machine) unlearn(p *peer) {
 	gateways := p.gateways()
 	m.destroy(p)

@@ -6,9 +6,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// AddRoute says that one more route leads through a NID, whose peer is made if
-// need be: a gateway is not deleted, and is a gateway by whatever NID.
-// ErrNoPeer if nobody can have the NID.
+// AddRoute records that one more route leads through the NID, and creates its peer if
+// necessary. The whole peer is then a gateway, and is not deleted. AddRoute returns
+// ErrNoPeer if no peer can have the NID.
 func (m *Machine) AddRoute(now time.Duration, gateway lnet.NID) error {
 	m.begin(now)
 	defer m.end()
@@ -20,8 +20,8 @@ func (m *Machine) AddRoute(now time.Duration, gateway lnet.NID) error {
 	return nil
 }
 
-// RemoveRoute undoes one AddRoute; after a MoveRoutes it is to be called with
-// the NID that the routes moved to. ErrNotFound if there is no such route.
+// RemoveRoute undoes one AddRoute. After a MoveRoutes, the caller must pass the NID that
+// the routes were moved to. It returns ErrNotFound if there is no such route.
 func (m *Machine) RemoveRoute(now time.Duration, gateway lnet.NID) error {
 	m.begin(now)
 	defer m.end()
@@ -44,7 +44,7 @@ type gateway struct {
 	routes int
 }
 
-// gateways are those of the peer.
+// gateways returns the NIDs of the peer that routes were added with.
 func (p *peer) gateways() []gateway {
 	var all []gateway
 	for _, i := range p.nis {
@@ -61,9 +61,9 @@ func (m *Machine) addRoutes(p *peer, nid lnet.NID, n int) {
 	m.changed(p)
 }
 
-// CheckRouter begins a check of the gateway that has a NID, over one of its nets
-// (lnet-core 8.5). GatewayChecked tells its end. It does nothing, and reports
-// false, if there is no such gateway or a check runs.
+// CheckRouter begins a check of the gateway that has the NID, over one of its nets
+// (lnet-core 8.5). A GatewayChecked reports the end. CheckRouter returns false and does
+// nothing if there is no such gateway or a check is in progress.
 func (m *Machine) CheckRouter(now time.Duration, gateway lnet.NID, over lnet.Net) bool {
 	m.begin(now)
 	defer m.end()

@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// manyNID is the NID of a node on a net, of very many nodes.
+// manyNID returns the NID of one of very many nodes on a net.
 func manyNID(net, node int) lnet.NID {
 	return lnet.NIDFromNumber(lnet.Net(lnet.TypeTCP)<<16|lnet.Net(net), 10<<24|uint32(node))
 }
@@ -23,8 +23,8 @@ func contentOf(seq uint32, nids ...lnet.NID) Content {
 	return c
 }
 
-// answer steps the machine until it rests, and answers every ping and push of a
-// peer with two NIDs. It returns the most actions that one step wanted.
+// answer steps the machine until it rests, and answers every ping and push of a peer with
+// two NIDs. It returns the maximum number of actions of one step.
 func answer(t *testing.T, m *Machine) (most int) {
 	t.Helper()
 	for {
@@ -50,8 +50,8 @@ func answer(t *testing.T, m *Machine) (most int) {
 	}
 }
 
-// TestManyPeers discovers 10,000 peers with two NIDs each, and tells them all that
-// we have changed: what a peer costs is bounded, and so is what one step does.
+// TestManyPeers discovers 10,000 peers with two NIDs each, and sends all of them a push
+// after a local change. The cost per peer and the work per step are bounded.
 //
 // discovery 2.4 age, 4.4 told, 6.1 pieces
 func TestManyPeers(t *testing.T) {
@@ -96,8 +96,8 @@ func TestManyPeers(t *testing.T) {
 	runtime.KeepAlive(m)
 }
 
-// TestLargePeer merges a peer with as many NIDs as there may be, and releases as
-// many messages: both in pieces.
+// TestLargePeer merges a peer with the maximum number of NIDs, and releases as many
+// messages. Both are done in steps.
 //
 // discovery 5.3 sent, 6.1 pieces
 func TestLargePeer(t *testing.T) {
@@ -143,7 +143,8 @@ func TestLargePeer(t *testing.T) {
 	}
 }
 
-// TestMustWaitCostsNothing: it is asked for every message.
+// TestMustWaitCostsNothing checks that MustWait, which is called for every message, does
+// not allocate.
 //
 // discovery 3 ready, 3 push, 3 disabled, 5.1 (4)
 func TestMustWaitCostsNothing(t *testing.T) {

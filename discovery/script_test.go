@@ -16,12 +16,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// The tests below play the stories of testdata/scripts. A command is an event,
-// after which the machine steps until it rests, unless the event is told to
-// "hold"; what it wants done is the output. "show" prints the peers, with (wait)
-// behind those that messages wait for, "figures" what was counted.
+// The tests below run the stories of testdata/scripts. A command is an event, after which
+// the machine steps until it rests, unless the command has "hold". The output is the
+// machine's actions. "show" prints the peers, with (wait) after those that messages wait
+// for. "figures" prints the counters.
 
-// stories are all files, so that none is forgotten.
+// stories lists all files, so that no file is forgotten.
 var stories = []string{
 	"add_peer", "configured", "contested", "contested_stale", "contested_unreachable", "delete", "failure", "failure_garbage", "failure_left", "failure_lost", "failure_refused", "failure_refused_again", "failure_refused_in_doubt", "failure_traffic", "gateway", "gateway_left", "large", "locked", "net_removed", "net_removed_of_primary",
 	"off_both", "off_local", "off_rails", "off_remote", "query", "race_config_during_push", "race_delete_during_round", "race_push_before_ack", "race_push_in_front",
@@ -44,7 +44,7 @@ func TestEveryStoryIsListed(t *testing.T) {
 	}
 }
 
-// play plays the stories whose names begin so.
+// play runs the stories whose names begin with one of the prefixes.
 //
 // discovery 3 flags
 func play(t *testing.T, prefixes ...string) {
@@ -255,7 +255,7 @@ func (s *script) event(cmd string, a args) {
 
 var modes = map[string]Mode{"": On, "on": On, "off": Off, "verify": Verify, "static": Static}
 
-// args reads the arguments of a command.
+// args parses the arguments of a command.
 type args struct {
 	t *testing.T
 	d *datadriven.TestData
@@ -272,7 +272,7 @@ func (a args) arg(key string) *datadriven.CmdArg {
 
 func (a args) has(key string) bool { return a.arg(key) != nil }
 
-// value is the value of key=value, empty if there is none.
+// value returns the value of key=value, or "" if the key is missing.
 func (a args) value(key string) string {
 	if c := a.arg(key); c != nil && len(c.Vals) > 0 {
 		return c.Vals[0]
@@ -280,7 +280,7 @@ func (a args) value(key string) string {
 	return ""
 }
 
-// word is an argument by its place.
+// word returns an argument by its position.
 func (a args) word(n int) string {
 	a.t.Helper()
 	if n >= len(a.d.CmdArgs) {
@@ -380,8 +380,8 @@ func (a args) options() ConfigureOptions {
 	return ConfigureOptions{SingleRail: a.has("single"), Lock: a.has("lock")}
 }
 
-// content makes the ping info that a message brings: with these NIDs, to be read
-// in a room of so many bytes.
+// content returns the ping info of a message with these NIDs, decoded in a room of the
+// given number of bytes.
 func (a args) content() Content {
 	a.t.Helper()
 	if a.has("error") {
@@ -411,7 +411,7 @@ func (a args) content() Content {
 			info.Features |= lnet.FeatPrimaryLarge
 		}
 	}
-	// Any number of entries, to make it long: further NIDs 10.9.x.y@tcp9.
+	// Any number of further NIDs 10.9.x.y@tcp9, to make it long.
 	more, _ := strconv.Atoi(a.value("more"))
 	for i := range more {
 		nid := lnet.NIDFromNumber(lnet.Net(lnet.TypeTCP)<<16|9, 10<<24|9<<16|uint32(i))

@@ -5,56 +5,55 @@ import (
 	"strings"
 )
 
-// State is the word of flags that a peer has; its number is what commands show
-// (discovery 3).
+// State is the set of flags of a peer. Commands show it as a number (discovery 3).
 type State uint32
 
 // The flags of a State.
 const (
-	// MultiRail says that the peer's NIDs serve as one.
+	// MultiRail means that all NIDs of the peer can be used for it.
 	MultiRail State = 1 << iota
-	// NoDiscovery says that the peer does not discover, or we do not.
+	// NoDiscovery means that discovery is off on the peer or on this node.
 	NoDiscovery
-	// RouterEnabled says that the peer forwards.
+	// RouterEnabled means that the peer is a router.
 	RouterEnabled
-	// Configured says that an administrator made the peer.
+	// Configured means that an administrator created the peer.
 	Configured
-	// Discovered says that a round ended well once.
+	// Discovered means that a round was successful at least once.
 	Discovered
-	// Rediscover says that the last round failed.
+	// Rediscover means that the last round failed.
 	Rediscover
-	// Discovering says that a round runs.
+	// Discovering means that a round is in progress.
 	Discovering
-	// DataPresent says that a reply or push waits to be looked at.
+	// DataPresent means that a reply or push waits to be processed.
 	DataPresent
-	// NIDsUpToDate says that what the peer told last is merged.
+	// NIDsUpToDate means that the peer's last ping info is merged.
 	NIDsUpToDate
-	// PingSent says that a ping is under way.
+	// PingSent means that a ping is under way.
 	PingSent
-	// PushSent says that a push is under way.
+	// PushSent means that a push is under way.
 	PushSent
-	// PingFailed says that the last ping failed or its reply is of no use.
+	// PingFailed means that the last ping failed or its reply is unusable.
 	PingFailed
-	// PushFailed says that the last push failed.
+	// PushFailed means that the last push failed.
 	PushFailed
-	// ForcePing wants a ping whatever is known.
+	// ForcePing requests a ping, whatever is known about the peer.
 	ForcePing
-	// ForcePush wants a push whatever the peer was told.
+	// ForcePush requests a push, whatever the peer has acknowledged.
 	ForcePush
-	// RouterNIForceDelete stands here for its number alone; it is never set.
+	// RouterNIForceDelete reserves its number. It is never set.
 	RouterNIForceDelete
-	// RouterDiscovery says that the router checker started the round.
+	// RouterDiscovery means that the router checker started the round.
 	RouterDiscovery
-	// RouterDiscovered says that the first check of a gateway has ended.
+	// RouterDiscovered means that the first check of a gateway has ended.
 	RouterDiscovered
-	// MarkDeletion says that the peer must go, since one side has turned
-	// discovery off (discovery 6.9).
+	// MarkDeletion means that the peer must be removed because discovery was turned off on
+	// either side (discovery 6.9).
 	MarkDeletion
-	// MarkDeleted says that the peer is gone.
+	// MarkDeleted means that the peer was removed.
 	MarkDeleted
-	// LockPrimary says that the primary NID stays, whatever the peer says.
+	// LockPrimary means that the primary NID does not change, whatever the peer reports.
 	LockPrimary
-	// BadConfig says that two locked peers claim one NID.
+	// BadConfig means that two locked peers claim the same NID.
 	BadConfig
 )
 
@@ -65,10 +64,11 @@ var stateNames = [...]string{
 	"LOCK_PRIMARY", "BAD_CONFIG",
 }
 
-// Has tells whether one of the flags f is set.
+// Has reports whether one of the flags f is set.
 func (s State) Has(f State) bool { return s&f != 0 }
 
-// String is like "MULTI_RAIL|DISCOVERED", and "0" if no flag is set.
+// String returns the names of the flags, such as "MULTI_RAIL|DISCOVERED", or "0" if no flag
+// is set.
 func (s State) String() string {
 	if s == 0 {
 		return "0"

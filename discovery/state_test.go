@@ -36,8 +36,8 @@ func TestModeString(t *testing.T) {
 	}
 }
 
-// A peer is up to date if a round has ended well, nothing is to be asked or told, and
-// nothing under way. It is told of us unless it does not discover.
+// A peer is up to date if a round was successful, and no ping or push is needed or under
+// way. It needs a push after a local change, unless it does not support discovery.
 //
 // discovery 3 ready, 3 push
 func TestWhoIsUpToDate(t *testing.T) {

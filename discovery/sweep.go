@@ -6,11 +6,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// sweep is something that is done to each peer, some at a time.
+// sweep is an operation on all peers that is done in steps.
 type sweep struct {
 	kind  sweepKind
 	next  *peer
-	state State // to be set; of sweepPush
+	state State // flags to set, for sweepPush
 	visit func(p *peer)
 }
 
@@ -44,8 +44,8 @@ func (m *Machine) sweep() {
 	}
 }
 
-// startPush queues each peer that needs a push. One such sweep at a time will
-// do: it starts over.
+// startPush starts a sweep that queues each peer that needs a push. If such a sweep is in
+// progress, it starts over instead.
 func (m *Machine) startPush(force State) {
 	for _, s := range m.sweeps {
 		if s.kind == sweepPush {
@@ -70,9 +70,9 @@ func (m *Machine) startPush(force State) {
 	m.start(s)
 }
 
-// SetSeq says that our ping info has another sequence number: NIs came or went.
-// Nets are those that we have NIs on now. Who needs it is pushed to (discovery 5.2). The
-// node publishes Local before.
+// SetSeq sets the sequence number of the local ping info after NIs were added or removed.
+// nets are the nets that this node has NIs on now. Peers that need the new ping info get a
+// push (discovery 5.2). The node must publish the new Local before.
 func (m *Machine) SetSeq(now time.Duration, seq uint32, nets []lnet.Net) {
 	m.begin(now)
 	m.local.Seq = seq
@@ -81,9 +81,9 @@ func (m *Machine) SetSeq(now time.Duration, seq uint32, nets []lnet.Net) {
 	m.end()
 }
 
-// ForcePushAll says that our ping info has changed under the same sequence
-// number, a status or a feature: every Multi-Rail peer is pushed to (discovery 5.2). With
-// discovery off it does what SetSeq does.
+// ForcePushAll sends a push to every Multi-Rail peer, because a status or a feature in the
+// local ping info has changed under the same sequence number (discovery 5.2). If discovery
+// is off, it pushes to the same peers as SetSeq.
 func (m *Machine) ForcePushAll(now time.Duration) {
 	m.begin(now)
 	if m.local.Mode.passive() {
@@ -94,10 +94,9 @@ func (m *Machine) ForcePushAll(now time.Duration) {
 	m.end()
 }
 
-// SetMode says what is done with what peers tell from now on. When discovery is
-// turned off every Multi-Rail peer is told so; the ping info must say it
-// already. When it is turned on nobody is told (discovery 5.2). The node publishes Local
-// before.
+// SetMode sets the mode. If it turns discovery off, every Multi-Rail peer gets a push; the
+// ping info must already contain the change. If it turns discovery on, no push is sent
+// (discovery 5.2). The node must publish the new Local before.
 func (m *Machine) SetMode(now time.Duration, mode Mode) {
 	m.begin(now)
 	if mode.passive() && !m.local.Mode.passive() {
@@ -107,9 +106,9 @@ func (m *Machine) SetMode(now time.Duration, mode Mode) {
 	m.end()
 }
 
-// RemoveNet says that our last NI on a net is gone; nets are those that are left.
-// Peers that cannot be reached any more go (discovery 8.3). Routes through gateways there
-// must have been removed already.
+// RemoveNet reports that the last NI on a net was removed. nets are the remaining nets.
+// Peers that can no longer be reached are removed (discovery 8.3). Routes through gateways
+// on the net must have been removed before.
 func (m *Machine) RemoveNet(now time.Duration, gone lnet.Net, nets []lnet.Net) {
 	m.begin(now)
 	m.setNets(nets)
@@ -118,14 +117,14 @@ func (m *Machine) RemoveNet(now time.Duration, gone lnet.Net, nets []lnet.Net) {
 }
 
 func (m *Machine) unreach(p *peer, gone lnet.Net) {
-	if p.onNet(gone).IsZero() || m.isLocal(gone) { // it may have come back
+	if p.onNet(gone).IsZero() || m.isLocal(gone) { // the net may have been added again
 		return
 	}
 	for _, i := range p.nis {
 		if m.isLocal(i.nid.Net()) {
 			if p.primary.Net() == gone && !p.state.Has(LockPrimary) {
 				m.rename(p, i.nid)
-				m.clear(p, NIDsUpToDate) // it calls itself otherwise: ask when it matters
+				m.clear(p, NIDsUpToDate) // the peer reports another primary NID: ping it before the next message
 			}
 			return
 		}
@@ -136,13 +135,13 @@ func (m *Machine) unreach(p *peer, gone lnet.Net) {
 	}
 	for _, i := range append([]*ni(nil), p.nis...) {
 		if i.nid.Net() == gone {
-			_ = m.remove(p, i.nid, nextPrimary, byAdmin) // it is there, and not the primary one
+			_ = m.remove(p, i.nid, nextPrimary, byAdmin) // the NID belongs to p and is not the primary NID
 		}
 	}
 }
 
-// Stop ends discovery: who waits gets ErrClosed, parked messages ErrCanceled.
-// That is done when Ready is false.
+// Stop ends discovery. Waiting callers get ErrClosed, parked messages ErrCanceled. It is
+// complete when Ready returns false.
 func (m *Machine) Stop(now time.Duration) {
 	m.begin(now)
 	if !m.stopped {

@@ -2,8 +2,8 @@ package discovery
 
 import "time"
 
-// timers is a heap of the peers that time does something to: a ping or push that
-// is late, or a failed round that is tried again.
+// timers is a heap of peers by due time: with a ping or push that may time out, or with a
+// failed round to retry.
 type timers []*peer
 
 func (t *timers) set(p *peer, due time.Duration) {
@@ -62,7 +62,7 @@ func (t timers) down(k int) {
 	}
 }
 
-// fire does what is due, for a bounded number of peers.
+// fire handles timers that are due, for a bounded number of peers.
 func (m *Machine) fire() {
 	for range sweepChunk {
 		if len(m.timers) == 0 || m.timers[0].due > m.now {
@@ -89,17 +89,17 @@ func (m *Machine) fire() {
 	}
 }
 
-// guard bounds the wait for a ping or push that has just left.
+// guard starts the timeout of a ping or push that has just left.
 func (m *Machine) guard(p *peer) {
 	if m.timeout > 0 {
 		m.timers.set(p, m.now+m.timeout)
 	}
 }
 
-// retry has a failed round tried again (decisions 19), as often as retries
-// says. A peer that pushes do not reach is left alone after one pause more. A round that
-// a message has begun within a pause does not make the next one longer: many messages
-// would soon put off for minutes what else a few seconds might settle.
+// retry starts the pause before a failed round is retried (decisions 19), up to the limit
+// retries. A peer that pushes do not reach gets one more pause. If a message begins a round
+// during a pause, its failure does not make the next pause longer. Otherwise, many messages
+// could postpone by minutes a retry that may succeed in seconds.
 func (m *Machine) retry(p *peer) {
 	if m.now < p.again {
 		m.timers.set(p, p.again)
@@ -114,12 +114,12 @@ func (m *Machine) retry(p *peer) {
 	p.tries = min(p.tries, retries) + 1
 }
 
-// leave leaves a peer alone that does not answer: perhaps nobody has its NIDs any
-// more, and we come to rest. Who sends to it, or hears from it, has it asked and told.
+// leave ends the retries for a peer that does not answer, because it may no longer exist.
+// The next message to or from it begins a new round.
 func (m *Machine) leave(p *peer) {
 	p.left = true
 	m.changed(p)
 }
 
-// startOver forgets that rounds with the peer have failed.
+// startOver resets the count of failed rounds.
 func (p *peer) startOver() { p.failures, p.tries, p.again = 0, 0, 0 }

@@ -2,47 +2,47 @@ package discovery
 
 import "github.com/lnetd/lnetd/lnet"
 
-// PeerID names a peer within its Machine. It is never used again; 0 is none.
+// PeerID identifies a peer within its Machine. It is never reused. 0 means none.
 type PeerID uint64
 
-// View is what is known of a peer at one moment. It never changes: any
-// goroutine may read it, and a ViewChanged replaces it.
+// View is an immutable snapshot of a peer. Any goroutine may read it. A ViewChanged
+// replaces it.
 type View struct {
-	// ID is the peer's.
+	// ID is the ID of the peer.
 	ID PeerID
-	// Primary is the NID that the peer goes by.
+	// Primary is the primary NID of the peer.
 	Primary lnet.NID
-	// NIDs are all that it has, grouped by net. The primary NID's net comes first,
-	// and that NID in it, unless the primary is locked and the peer names
-	// another one itself. It may have none only when the peer is gone.
+	// NIDs are all NIDs of the peer, grouped by net. The net of the primary NID comes
+	// first, and in it the primary NID, unless it is locked and the peer reports another
+	// one. NIDs is empty only if the peer was removed.
 	NIDs []lnet.NID
-	// State has the flags.
+	// State holds the flags of the peer.
 	State State
 	// Seq is the last sequence number that the peer sent.
 	Seq uint32
-	// Told is the last sequence number of ours that the peer has acknowledged.
+	// Told is the local sequence number that the peer acknowledged last.
 	Told uint32
-	// Untold says that our last push did not reach the peer, and that it will be
-	// tried again: messages go meanwhile.
+	// Untold means that the last push did not reach the peer and will be retried. Messages
+	// are sent meanwhile.
 	Untold bool
-	// Left says that rounds with the peer have failed for so long that nothing is
-	// tried any more, until a message for it is parked, or it is Heard.
+	// Left means that rounds with the peer have failed so often that no more are begun,
+	// until a message for it is parked or Heard is called.
 	Left bool
-	// Gateway says that routes lead through the peer.
+	// Gateway means that routes lead through the peer.
 	Gateway bool
 }
 
-// UpToDate tells whether both sides know of each other what there is to know
-// (discovery 3).
+// UpToDate reports whether both sides have the current ping info of each other (discovery
+// 3).
 func (v *View) UpToDate(l Local) bool { return v != nil && v.State.upToDate(l, v.Told) }
 
-// Disabled tells whether the peer is used without discovery: by one NID, or as
-// it was configured (discovery 3).
+// Disabled reports whether discovery is disabled for the peer, so that it has one NID or
+// those of its configuration (discovery 3).
 func (v *View) Disabled(l Local) bool { return v == nil || v.State.disabled(l) }
 
-// MustWait tells whether a message to the peer has to be parked (Machine.Park).
-// It is for messages that discovery is for: neither an ACK nor a REPLY, not to
-// 0@lo, and not to portal 0 (discovery 5.1). A nil View is that of an unknown peer.
+// MustWait reports whether a message to the peer must be parked (Machine.Park). It must not
+// be called for an ACK or a REPLY, or for a message to 0@lo or to portal 0 (discovery 5.1).
+// A nil View represents an unknown peer.
 func (v *View) MustWait(l Local) bool {
 	if l.Mode == Static {
 		return false

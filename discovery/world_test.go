@@ -27,14 +27,14 @@ func (k kind) String() string { return [...]string{"ping", "reply", "push", "ACK
 type letter struct {
 	kind     kind
 	from, to lnet.NID
-	ways     []way // of which it takes one when it arrives, if that was left open
+	ways     []way // if the path is still open: the path is chosen from these when it arrives
 	sender   *simNode
-	net      lnet.Net // to go over; 0: any
+	net      lnet.Net // net to use; 0 means any
 	life     int      // of the sender
-	written  int      // when, by the world's count of lives
+	written  int      // time of writing, in the world's count of incarnations
 	id       RequestID
-	asker    *simNode // who gets the reply or ACK
-	asked    int      // its life
+	asker    *simNode // node that gets the reply or ACK
+	asked    int      // incarnation of asker
 	content  Content
 	room     int
 }
@@ -46,28 +46,28 @@ type simNode struct {
 	w     *world
 	name  int
 	life  int
-	began int // when this life did, by the world's count of lives
+	began int // start of this incarnation, in the world's count of incarnations
 	nids  []lnet.NID
 	seq   uint32
 	m     *Machine
-	lives map[*simNode]int // of others, as last seen
+	lives map[*simNode]int // incarnations of other nodes, as last seen
 }
 
-// world is nodes and what is under way between them. All that happens in it
-// follows from its seed, or from its caller's choices if it has no random source.
+// world is a set of nodes and the messages under way between them. Its seed determines all
+// that happens in it. Without a random source, its caller makes the choices.
 type world struct {
-	random   *rand.Rand // nil: every choice is the caller's, or the first
-	newest   bool       // without a random source: choices are the last instead
+	random   *rand.Rand // if nil, the caller chooses, or the first choice is taken
+	newest   bool       // without a random source: take the last choice instead
 	now      time.Duration
 	nodes    []*simNode
 	letters  []letter
-	calm     bool // nothing is lost any more
-	notices  bool // drivers tell of new lives
-	lives    int  // that have begun
+	calm     bool // no more losses
+	notices  bool // drivers detect new incarnations
+	lives    int  // number of incarnations that have begun
 	key      Key
 	parked   map[Key]*simNode
 	failures []string
-	trace    *strings.Builder // nil: what happens is not written down
+	trace    *strings.Builder // if nil, no trace is written
 }
 
 var errLost = errors.New("lost")
@@ -86,7 +86,7 @@ func newWorld(seed uint64, trace *strings.Builder) *world {
 	return w
 }
 
-// below chooses a number below n.
+// below returns a number below n.
 func (w *world) below(n int) int {
 	switch {
 	case w.random != nil:
@@ -97,7 +97,7 @@ func (w *world) below(n int) int {
 	return 0
 }
 
-// steps is how many steps a machine makes after an event.
+// steps returns the number of steps that a machine makes after an event.
 func (w *world) steps() int {
 	if w.random == nil {
 		return stepsToRest
@@ -105,7 +105,7 @@ func (w *world) steps() int {
 	return 1 + w.random.IntN(4)
 }
 
-// stepsToRest is more steps than any machine makes here before it comes to rest.
+// stepsToRest is more steps than any machine needs here to come to rest.
 const stepsToRest = 1000
 
 func (w *world) tracef(format string, a ...any) {
@@ -119,12 +119,12 @@ func (w *world) errorf(format string, a ...any) {
 	w.failures = append(w.failures, fmt.Sprintf(format, a...))
 }
 
-// nid is the node's NID on a net.
+// nid returns the node's NID on a net.
 func (n *simNode) nid(net int) lnet.NID {
 	return lnet.NIDFromNumber(lnet.Net(lnet.TypeTCP)<<16|lnet.Net(net), 10<<24|uint32(net)<<16|uint32(n.name)+1)
 }
 
-// begin is a new life.
+// begin starts a new incarnation.
 func (n *simNode) begin() {
 	n.life++
 	n.w.lives++
@@ -153,7 +153,7 @@ func (n *simNode) info() []byte {
 	return info.Append(nil, binary.LittleEndian)
 }
 
-// own is the node's NID on the net of another one.
+// own returns the node's NID on the net of another NID.
 func (n *simNode) own(of lnet.NID) (lnet.NID, bool) {
 	i := slices.IndexFunc(n.nids, func(nid lnet.NID) bool { return nid.Net() == of.Net() })
 	if i < 0 {
@@ -162,7 +162,7 @@ func (n *simNode) own(of lnet.NID) (lnet.NID, bool) {
 	return n.nids[i], true
 }
 
-// run steps the machine, to the end or not.
+// run makes up to the given number of steps of the machine.
 func (n *simNode) run(steps int) {
 	for range steps {
 		n.act()
@@ -198,7 +198,7 @@ func (n *simNode) act() {
 	}
 }
 
-// send picks a path as selection would: a NID of the peer that can be reached.
+// send chooses a path as selection would: to a NID of the peer that can be reached.
 func (n *simNode) send(l letter) {
 	l.sender, l.life, l.written = n, n.life, n.w.lives
 	targets := []lnet.NID{l.to}
@@ -226,7 +226,7 @@ func (n *simNode) send(l letter) {
 	}
 }
 
-// take decides the way of a letter.
+// take chooses the path of a letter.
 func (l *letter) take(k int) {
 	if k < len(l.ways) {
 		l.from, l.to = l.ways[k].from, l.ways[k].to
@@ -243,7 +243,8 @@ func (w *world) owner(nid lnet.NID) *simNode {
 	return nil
 }
 
-// lose tells the sender of a ping or push, or who waits for the answer.
+// lose reports a loss to the sender of a ping or push, or to the node that waits for the
+// response.
 func (w *world) lose(l letter) {
 	w.tracef("lost: %s #%d of node %d, life %d", l.kind, l.id, l.sender.name, l.life)
 	switch l.kind {
@@ -258,7 +259,7 @@ func (w *world) lose(l letter) {
 	}
 }
 
-// deliver takes one letter, any one: they overtake each other.
+// deliver delivers a random letter, so that letters are reordered.
 func (w *world) deliver() {
 	l := w.remove(w.below(len(w.letters)))
 	if len(l.ways) > 0 {
@@ -271,14 +272,14 @@ func (w *world) deliver() {
 	w.arrive(l)
 }
 
-// remove takes a letter out of those under way.
+// remove removes a letter from those under way.
 func (w *world) remove(k int) letter {
 	l := w.letters[k]
 	w.letters = slices.Delete(w.letters, k, k+1)
 	return l
 }
 
-// arrive gives a letter to the node that has the NID now.
+// arrive delivers a letter to the node that has the NID now.
 func (w *world) arrive(l letter) {
 	n := w.owner(l.to)
 	switch {
@@ -324,13 +325,14 @@ func (w *world) arrive(l letter) {
 	n.run(w.steps())
 }
 
-// early tells whether a letter was written before the life of n's began that is to
-// get it, and is lost with that of before. Where drivers tell of new lives it may
-// arrive: there the writer hears that it has to tell n again. Where none does, it
-// cannot know: the new life may say just what that of before has said.
+// early reports whether a letter was written before the incarnation of n that would receive
+// it began. Such a letter is lost with the earlier incarnation. It may arrive if drivers
+// detect new incarnations, because then its writer finds out that it must push to n again.
+// If they do not, the writer cannot know, because the new incarnation may send the same
+// ping info as the earlier one.
 func (w *world) early(l letter, n *simNode) bool { return !w.notices && l.written < n.began }
 
-// viewOf is the one NID, if it is known.
+// viewOf returns the NID alone, if it is known.
 func (m *Machine) viewOf(nid lnet.NID) []lnet.NID {
 	if m.Find(nid) == nil {
 		return nil
@@ -338,7 +340,7 @@ func (m *Machine) viewOf(nid lnet.NID) []lnet.NID {
 	return []lnet.NID{nid}
 }
 
-// talk has a node send to another one.
+// talk makes a node send to another one.
 func (w *world) talk(n, to *simNode) {
 	nids := slices.DeleteFunc(slices.Clone(to.nids), func(nid lnet.NID) bool { _, ok := n.own(nid); return !ok })
 	if len(nids) == 0 {
@@ -347,7 +349,7 @@ func (w *world) talk(n, to *simNode) {
 	w.talkTo(n, nids[w.below(len(nids))])
 }
 
-// talkTo has a node send to a NID.
+// talkTo makes a node send to a NID.
 func (w *world) talkTo(n *simNode, nid lnet.NID) {
 	if !n.m.Find(nid).MustWait(n.m.Local()) {
 		return
@@ -358,7 +360,7 @@ func (w *world) talkTo(n *simNode, nid lnet.NID) {
 	n.run(w.steps())
 }
 
-// trouble is everything that can happen.
+// trouble causes a random event or fault.
 func (w *world) trouble() {
 	for range 60 + w.random.IntN(120) {
 		n := w.nodes[w.random.IntN(len(w.nodes))]
@@ -367,7 +369,7 @@ func (w *world) trouble() {
 			w.deliver()
 		case c < 30:
 			w.talk(n, w.nodes[w.random.IntN(len(w.nodes))])
-		case c < 32: // an NI comes or goes; the first stays, so that all can meet
+		case c < 32: // an NI is added or removed; the first stays, so that all nodes can meet
 			nid := n.nid(1 + w.random.IntN(2))
 			if slices.Contains(n.nids, nid) {
 				n.change(nid, 0)
@@ -386,7 +388,7 @@ func (w *world) trouble() {
 	}
 }
 
-// change takes an NI away, or adds one at a place.
+// change removes an NI, or adds one at a place.
 func (n *simNode) change(nid lnet.NID, at int) {
 	if k := slices.Index(n.nids, nid); k >= 0 {
 		n.nids = slices.Delete(n.nids, k, k+1)
@@ -398,7 +400,7 @@ func (n *simNode) change(nid lnet.NID, at int) {
 	n.m.SetSeq(n.w.now, n.seq, n.nets())
 }
 
-// restart begins a new life of the node, which forgets what it was to send.
+// restart starts a new incarnation of the node. Its queued messages are lost.
 func (n *simNode) restart() {
 	for k, p := range n.w.parked {
 		if p == n {
@@ -408,7 +410,7 @@ func (n *simNode) restart() {
 	n.begin()
 }
 
-// settle is the time after the last fault.
+// settle runs the time after the last fault.
 func (w *world) settle() {
 	w.calm = true
 	w.tracef("calm")
@@ -423,10 +425,10 @@ func (w *world) settle() {
 	}
 }
 
-// quietMax is more than happens in any world before it comes to rest.
+// quietMax is more than the number of events in any world before it comes to rest.
 const quietMax = 10_000
 
-// quiet lets all happen that is on its way, timers included.
+// quiet runs everything that is under way, including timers.
 func (w *world) quiet() {
 	for range quietMax {
 		next := time.Duration(-1)
@@ -451,7 +453,7 @@ func (w *world) quiet() {
 	w.errorf("the nodes do not come to rest")
 }
 
-// verify looks whether each node knows what each other one is.
+// verify checks that each node knows the NIDs of each other node.
 func (w *world) verify() {
 	if len(w.parked) != 0 {
 		w.errorf("parked, and never released: %v", w.parked)
