@@ -5,53 +5,55 @@ import (
 	"time"
 )
 
-// bell is how producers wake a consumer that sleeps, and leave one alone that does not
-// (transport 9.6). The consumer (1) lies down, (2) looks whether there is anything, (3)
-// sleeps if not, and (4) gets up. A producer (1, 2) puts something there, (3) claims the
-// sleeper, which one producer alone succeeds in, and if it has, wakes him. Each side
-// writes before it reads what the other one writes, and atomic operations have one order:
-// so either the producer finds the sleeper, or the consumer what was put there.
+// bell wakes a sleeping consumer, and costs producers little while the consumer is awake (transport 9.6).
+// The consumer (1) sets the flag sleeping, (2) checks for work, (3) sleeps if it found none, and (4) clears
+// the flag. A producer (1, 2) adds work, (3) claims the consumer by clearing the flag, and wakes it if the
+// flag was set. Only one producer succeeds in claiming.
 //
-// A token that comes late, to a consumer that has found the thing by himself, wakes him
-// from his next sleep, and he looks again.
+// Each side writes before it reads what the other side writes, and atomic operations have one total order.
+// So either the producer sees the flag, or the consumer sees the work.
+//
+// A token may arrive after the consumer has already found the work. Then the consumer's next sleep ends at
+// once, and it checks again.
 type bell struct {
 	sleeping atomic.Bool
-	// woken is set by shout until the consumer gets up.
+	// woken is set by shout and cleared when the consumer gets up.
 	woken  atomic.Bool
-	tokens chan struct{} // holds one
+	tokens chan struct{} // has capacity 1
 }
 
 func newBell() bell { return bell{tokens: make(chan struct{}, 1)} }
 
-// ring wakes the consumer if he sleeps, or is about to.
+// ring wakes the consumer if it sleeps or is about to.
 func (b *bell) ring() {
 	if b.claim() {
 		b.wake()
 	}
 }
 
-// shout wakes him though there be nothing.
+// shout wakes the consumer even if there is no work.
 func (b *bell) shout() {
 	b.woken.Store(true)
 	b.ring()
 }
 
-// claim tells whether the caller has to wake the consumer. One that is up costs a load.
+// claim reports whether the caller must wake the consumer. It costs one atomic load if the consumer is
+// awake.
 func (b *bell) claim() bool { return b.sleeping.Load() && b.sleeping.Swap(false) }
 
-// wake lets the consumer return from sleep. It does not block.
+// wake makes sleep return. It does not block.
 func (b *bell) wake() {
 	select {
 	case b.tokens <- struct{}{}:
-	default: // there is one
+	default: // already holds a token
 	}
 }
 
-// lieDown says that the consumer is going to sleep unless he finds something.
+// lieDown announces that the consumer will sleep unless it finds work.
 func (b *bell) lieDown() { b.sleeping.Store(true) }
 
-// sleep blocks until there is a token, and returns true, or until expired, if it is not
-// nil, and returns false.
+// sleep blocks until it receives a token, and returns true. If expired is not nil and becomes ready first,
+// sleep returns false.
 func (b *bell) sleep(expired <-chan time.Time) bool {
 	if expired == nil {
 		<-b.tokens
@@ -65,7 +67,7 @@ func (b *bell) sleep(expired <-chan time.Time) bool {
 	}
 }
 
-// getUp says that the consumer is up, and has heard who shouted.
+// getUp marks the consumer as awake and clears woken.
 func (b *bell) getUp() {
 	b.sleeping.Store(false)
 	b.woken.Store(false)

@@ -2,5 +2,5 @@
 
 package completion
 
-// raceEnabled has mistakes of a Core panic.
+// raceEnabled makes errors of a Core panic.
 const raceEnabled = false

@@ -8,43 +8,41 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Queue holds completions in the order in which they were pushed. New makes it. Any
-// goroutine may push, which never blocks but on a short lock; one at a time reaps, and one
-// at a time waits. Nothing is allocated but by New, by Grow, and by the first Wait that
-// has a deadline.
+// Queue is a FIFO queue of completions. New creates one. Any goroutine may push, which blocks only on a
+// short lock. One goroutine at a time may reap, and one at a time may wait. Only New, Grow, and the first
+// Wait with a deadline allocate memory.
 type Queue struct {
-	// fill is how many completions wait; mu is held where it changes.
+	// fill is the number of completions in the queue. It is changed with mu held.
 	fill   atomic.Int64
 	closed atomic.Bool
 	bell   bell
 
-	mu   sync.Mutex // guards the rest
+	mu   sync.Mutex // guards the fields below
 	ring []transport.Completion
-	// first counts the completions that were reaped, next those that were pushed: both run
-	// freely, and are places in ring modulo its length, a power of two.
+	// first counts the completions reaped, next those pushed. Both wrap around; modulo the length of ring,
+	// a power of two, they are indexes into it.
 	first, next uint
 	room        int
-	told        int // how many of those that wait have no Token
+	told        int // number of queued completions without a Token
 	overruns    uint64
 
-	// timer wakes the one who waits at alarm, unless that is zero: then it has. Both are his.
+	// timer expires at alarm. If alarm is zero, it has expired. Both belong to the waiting goroutine.
 	timer *time.Timer
 	alarm time.Time
 }
 
-// reserve is how many completions of the TM itself, which no op has a credit for, there
-// is room for besides.
+// reserve is the room for completions of the TM itself, which need no credit, in addition to room.
 const reserve = 8
 
-// New makes a queue with room for so many completions of ops.
+// New creates a queue with room for the given number of completions of ops.
 func New(room int) *Queue {
 	q := &Queue{bell: newBell()}
 	q.Grow(room)
 	return q
 }
 
-// Grow makes room for that many completions of ops in all, if there was less. Who pushes or
-// reaps does not wait for the memory.
+// Grow ensures room for the given total number of completions of ops. It allocates without holding the
+// lock.
 func (q *Queue) Grow(room int) {
 	var ring []transport.Completion
 	q.mu.Lock()
@@ -61,7 +59,7 @@ func (q *Queue) Grow(room int) {
 	q.mu.Unlock()
 }
 
-// places is how long the ring has to be for n completions. mu is held.
+// places returns the length of the ring needed for n completions. mu is held.
 func (q *Queue) places(n int) int {
 	size := max(len(q.ring), 16)
 	for size < n {
@@ -70,7 +68,7 @@ func (q *Queue) places(n int) int {
 	return size
 }
 
-// move moves what waits to another ring, if that is longer. mu is held.
+// move copies the queued completions to a new ring, if that is longer. mu is held.
 func (q *Queue) move(ring []transport.Completion) {
 	if len(ring) <= len(q.ring) {
 		return
@@ -81,12 +79,12 @@ func (q *Queue) move(ring []transport.Completion) {
 	q.ring = ring
 }
 
-// at is place i of the ring. mu is held.
+// at returns place i of the ring. mu is held.
 func (q *Queue) at(i uint) *transport.Completion { return &q.ring[i&uint(len(q.ring)-1)] }
 
-// Push appends a copy of c, the completion of an op, and wakes who waits. The engine's
-// credits see to it that there is room. One more is a mistake of the Core's: tests with
-// the race detector panic; else it is kept all the same, and Overruns counts it.
+// Push appends a copy of c, the completion of an op, and wakes the waiting goroutine. The engine's credits
+// guarantee that there is room. If there is none, the Core is faulty. Then builds with the race detector
+// panic; others keep the completion and count it in Overruns.
 func (q *Queue) Push(c *transport.Completion) {
 	q.mu.Lock()
 	if q.closed.Load() {
@@ -101,10 +99,9 @@ func (q *Queue) Push(c *transport.Completion) {
 	q.bell.ring()
 }
 
-// Tell appends a copy of c, which tells of the TM itself and has no Token. It returns
-// false, and drops c, if several of those wait already: a program that does not hear that
-// messages were lost need not hear of each. One with Down, of which there is one in the
-// life of a TM, is never dropped.
+// Tell appends a copy of c, a completion of the TM itself without a Token. If several of these are queued
+// already, it discards c and returns false: one report of lost messages is enough. A completion with Down,
+// of which there is at most one, is never discarded.
 func (q *Queue) Tell(c *transport.Completion) bool {
 	q.mu.Lock()
 	if q.closed.Load() || q.told >= reserve-1 && !c.Down {
@@ -118,14 +115,14 @@ func (q *Queue) Tell(c *transport.Completion) bool {
 	return true
 }
 
-// put appends c. mu is held, and there is a place.
+// put appends c. mu is held, and the ring has room.
 func (q *Queue) put(c *transport.Completion) {
 	*q.at(q.next) = *c
 	q.next++
 	q.fill.Store(int64(q.next - q.first))
 }
 
-// overrun makes a place for a completion that has no credit. mu is held.
+// overrun makes room for a completion beyond the credits. mu is held.
 func (q *Queue) overrun() {
 	if raceEnabled {
 		q.mu.Unlock()
@@ -135,16 +132,15 @@ func (q *Queue) overrun() {
 	q.move(make([]transport.Completion, q.places(int(q.next-q.first)+1+reserve)))
 }
 
-// Overruns is how many completions there was no room for when they were pushed: 0, unless
-// the Core is wrong.
+// Overruns returns the number of completions that were pushed without room. It is 0 unless the Core is
+// faulty.
 func (q *Queue) Overruns() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.overruns
 }
 
-// Reap moves completions to dst, as many as it holds and there are, and returns their
-// number.
+// Reap moves up to len(dst) completions to dst, and returns their number.
 func (q *Queue) Reap(dst []transport.Completion) int {
 	if q.fill.Load() == 0 {
 		return 0
@@ -157,7 +153,7 @@ func (q *Queue) Reap(dst []transport.Completion) int {
 		if slot.Token == nil {
 			q.told--
 		}
-		*slot = transport.Completion{} // what it names is no longer the ring's
+		*slot = transport.Completion{} // drop references to the buffer
 		q.first++
 	}
 	q.fill.Store(int64(q.next - q.first))
@@ -165,10 +161,10 @@ func (q *Queue) Reap(dst []transport.Completion) int {
 	return n
 }
 
-// Pending tells whether Reap would find one. It is an atomic load.
+// Pending reports whether Reap would return a completion. It costs one atomic load.
 func (q *Queue) Pending() bool { return q.fill.Load() != 0 }
 
-// Wait blocks until Pending, Wake or Close, or until a time, unless that is zero.
+// Wait blocks until Pending returns true, Wake or Close is called, or the time until, unless that is zero.
 func (q *Queue) Wait(until time.Time) {
 	var expired <-chan time.Time
 	for {
@@ -180,15 +176,15 @@ func (q *Queue) Wait(until time.Time) {
 			expired = q.setAlarm(until)
 		}
 		if !q.bell.sleep(expired) {
-			q.alarm = time.Time{} // its value has been taken
+			q.alarm = time.Time{} // the value was received
 			break
 		}
 	}
 	q.bell.getUp()
 }
 
-// setAlarm returns what delivers a value at until. The timer keeps running when the Wait
-// ends, unless its value was taken: most of those that follow have the same deadline.
+// setAlarm returns a channel that becomes ready at until. The timer keeps running after Wait unless it has
+// expired, because most later calls have the same deadline.
 func (q *Queue) setAlarm(until time.Time) <-chan time.Time {
 	switch {
 	case q.timer == nil:
@@ -200,10 +196,10 @@ func (q *Queue) setAlarm(until time.Time) <-chan time.Time {
 	return q.timer.C
 }
 
-// Wake has the Wait that is under way return, or else the next.
+// Wake ends the current Wait. If there is none, the next Wait returns at once.
 func (q *Queue) Wake() { q.bell.shout() }
 
-// Close drops what waits, and has every Wait return. Calls that follow do nothing.
+// Close discards queued completions and ends every Wait. Later calls have no effect.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	q.closed.Store(true)

@@ -6,30 +6,28 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Sink is where the completions of a TM go that has no Queue: to somebody who hands them
-// on, to another process for example, without a goroutine between.
+// Sink receives the completions of a TM that has no Queue. It can forward them, for example to another
+// process, without an additional goroutine.
 //
-// The Core calls it in whichever goroutine makes a completion, and may hold locks of its
-// own: neither method blocks, but on a short lock, or calls the Core. Several goroutines
-// may call them at once, and one that has begun may yet be in there when TM.Stop has
-// returned.
+// The Core calls it in the goroutine that creates the completion, possibly with locks held. So both methods
+// must not block, except on a short lock, and must not call the Core. Several goroutines may call them
+// concurrently, and calls may still be running when TM.Stop returns.
 type Sink interface {
-	// Push takes a completion of an op. Those of one op come one behind the other, and
-	// when the final one comes, the buffer is free for another op.
+	// Push receives a completion of an op. Completions of one op arrive in order. After the final one the
+	// buffer can be used by another op.
 	Push(c transport.Completion)
-	// Tell takes a completion that tells of the TM, and has no Token. It returns false if
-	// it does not.
+	// Tell receives a completion of the TM, which has no Token. It returns false if it discards the
+	// completion.
 	Tell(c transport.Completion) bool
 }
 
-// Outlet is where a Core puts the completions of a TM: a Queue or, if there is none, a
-// Sink. Neither allocates.
+// Outlet is the destination of a TM's completions: a Queue or, if that is nil, a Sink. Neither allocates.
 type Outlet struct {
 	Queue *Queue
 	Sink  Sink
 }
 
-// Push hands over a copy of c, the completion of an op.
+// Push passes on a copy of c, the completion of an op.
 func (o *Outlet) Push(c *transport.Completion) {
 	if o.Queue != nil {
 		o.Queue.Push(c)
@@ -38,7 +36,7 @@ func (o *Outlet) Push(c *transport.Completion) {
 	o.Sink.Push(*c)
 }
 
-// Tell hands over a copy of c, which tells of the TM, or returns false.
+// Tell passes on a copy of c, a completion of the TM. It returns false if c was discarded.
 func (o *Outlet) Tell(c *transport.Completion) bool {
 	if o.Queue != nil {
 		return o.Queue.Tell(c)
@@ -46,20 +44,19 @@ func (o *Outlet) Tell(c *transport.Completion) bool {
 	return o.Sink.Tell(*c)
 }
 
-// Domain is a CoreDomain within the process whose TMs may have a Sink, and which takes
-// memory that others have mapped.
+// Domain is a CoreDomain in this process that supports TMs with a Sink, and buffers in memory mapped by
+// other code.
 type Domain interface {
 	transport.CoreDomain
-	// StartTMTo is StartTM for a TM whose completions go to a sink, which sees to it that
-	// there is room for them.
+	// StartTMTo is like StartTM, but the TM's completions go to a sink, which must have room for them.
 	StartTMTo(ctx context.Context, a transport.Address, to Sink) (TM, error)
-	// Adopt has b, whole pages that are the caller's, count as memory of Alloc from then
-	// on: buffers of it are registered without blocking. Free(b) ends that: EBUSY while a
-	// buffer of it is registered. The mapping is the caller's before, between and after.
+	// Adopt treats b, whole pages owned by the caller, as memory of Alloc, so that buffers in it are
+	// registered without blocking. Free(b) ends that, or returns EBUSY while a buffer in it is registered.
+	// The caller remains responsible for the mapping.
 	Adopt(ctx context.Context, b []byte) error
 }
 
-// TM is the part of a transport.CoreTM that has to do with ops.
+// TM is the part of transport.CoreTM that handles ops.
 type TM interface {
 	Address() transport.Address
 	MatchBits() transport.MatchBits
