@@ -9,24 +9,23 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// buffer is a CoreBuffer, and the place of its op in what waits at a TM: a buffer has one op
-// at most.
+// buffer is a CoreBuffer. It also holds the op that waits at a TM; a buffer has at most one op.
 type buffer struct {
 	domain   *domain
 	segments [][]byte
 	size     int
 	token    any
 
-	// tm is where the op waits, nil if none does; it is changed with that TM's mu held, and
-	// so who holds the mu of the TM that it names may look at the rest.
+	// tm is the TM at which the op waits, or nil. It is changed with that TM's mu held. So the other fields
+	// may be accessed with the mu of the TM that it points to.
 	tm         atomic.Pointer[tm]
 	op         transport.Op
-	offset     int // of the next message
+	offset     int // position of the next message
 	list       *list
 	next, prev *buffer
 }
 
-// Deregister ends it.
+// Deregister ends the registration.
 func (b *buffer) Deregister() error {
 	if b.tm.Load() != nil {
 		return fmt.Errorf("mem: deregister a buffer that waits: %w", syscall.EBUSY)
@@ -37,7 +36,7 @@ func (b *buffer) Deregister() error {
 	return nil
 }
 
-// list has buffers in the order in which they were appended.
+// list is a FIFO list of buffers.
 type list struct{ first, last *buffer }
 
 func (l *list) append(b *buffer) {
@@ -64,8 +63,8 @@ func (l *list) remove(b *buffer) {
 	b.list, b.prev, b.next = nil, nil, nil
 }
 
-// move copies the first n bytes of src to dst, at bytes from its beginning. EFAULT: memory
-// of one of them is gone.
+// move copies the first n bytes of src to dst, at offset at. It returns EFAULT if the memory of one of them
+// is gone.
 func move(dst [][]byte, at int, src [][]byte, n int) error {
 	if f := memory.Guard(func() { moveSound(dst, at, src, n) }); f != nil {
 		return f

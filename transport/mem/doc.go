@@ -1,11 +1,10 @@
-// Package mem is a network in memory for package transport: a Network has hosts, each of
-// them is a Core, and their TMs find each other. It serves tests, and programs that want
-// both ends in one process.
+// Package mem is a network in memory for package transport. A Network has hosts. Each host is a Core, and
+// their TMs can reach each other. It is meant for tests and for programs that have both ends in one
+// process.
 //
-// It behaves as LNet does: what nobody waits for is lost, and its sender does not learn of
-// it. Config.Strict has it complain instead, to find mistakes (docs/spec/transport.md 11).
+// It behaves like LNet: data without a matching buffer is lost without an error at the sender.
+// Config.Strict reports such cases as errors, which helps to find bugs (docs/spec/transport.md 11).
 //
-// Whoever submits an op carries it out, both sides, before Submit returns; its data is
-// copied once, under the lock of the TM that it goes to, which no other lock is taken
-// under. The package starts no goroutine.
+// Submit carries out both sides of an op before it returns. It copies the data once, with the lock of the
+// destination TM held; no second TM lock is acquired under it. The package starts no goroutines.
 package mem

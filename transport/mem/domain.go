@@ -20,17 +20,17 @@ var _ completion.Domain = (*domain)(nil)
 type domain struct {
 	host *host
 
-	mu      sync.Mutex // guards the rest
-	areas   []*area    // what Alloc gave, by address
+	mu      sync.Mutex // guards the fields below
+	areas   []*area    // memory of Alloc and Adopt, sorted by address
 	buffers int
 	tms     int
 }
 
-// area is memory that Alloc has mapped, or others before Adopt.
+// area is memory mapped by Alloc, or passed to Adopt.
 type area struct {
 	memory  []byte
-	adopted bool // others have mapped it
-	users   int  // segments of registered buffers that lie in it
+	adopted bool // passed to Adopt
+	users   int  // number of segments of registered buffers in it
 }
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
@@ -49,8 +49,7 @@ func (d *domain) NIDs(context.Context) ([]lnet.NID, error) {
 	return append(slices.Clone(d.host.nids), lnet.LoopbackNID), nil
 }
 
-// Alloc maps memory of its own, so that whoever writes beyond what he was given is caught
-// soon.
+// Alloc creates a separate mapping, so that out-of-bounds writes are likely to fault.
 func (d *domain) Alloc(_ context.Context, n int) ([]byte, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("mem: allocate %d bytes: %w", n, syscall.EINVAL)
@@ -79,15 +78,15 @@ func (d *domain) addArea(a *area) {
 	d.areas = slices.Insert(d.areas, i, a)
 }
 
-// search returns where the area that begins at an address is, or would be, in areas. mu is
-// held.
+// search returns the index in areas of the area that begins at an address, or where it would be inserted.
+// mu is held.
 func (d *domain) search(at uintptr) (int, bool) {
 	return slices.BinarySearchFunc(d.areas, at, func(a *area, at uintptr) int {
 		return cmp.Compare(address(a.memory), at)
 	})
 }
 
-// around returns the area that segment s lies in, nil if it is other memory. mu is held.
+// around returns the area that contains segment s, or nil. mu is held.
 func (d *domain) around(s []byte) *area {
 	i, found := d.search(address(s))
 	if !found {
@@ -118,7 +117,7 @@ func (d *domain) Free(b []byte) error {
 	return nil
 }
 
-// Register takes memory of any kind.
+// Register accepts any memory.
 func (d *domain) Register(_ context.Context, segments [][]byte, token any) (transport.CoreBuffer, error) {
 	b := &buffer{domain: d, segments: segments, token: token}
 	for _, s := range segments {
@@ -130,7 +129,7 @@ func (d *domain) Register(_ context.Context, segments [][]byte, token any) (tran
 	return b, nil
 }
 
-// use notes that b uses its areas, by 1, or no longer does, by -1. mu is held.
+// use changes the number of users of b's areas by +1 or -1. mu is held.
 func (d *domain) use(b *buffer, by int) {
 	d.buffers += by
 	for _, s := range b.segments {

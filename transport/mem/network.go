@@ -12,18 +12,18 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Config says how a network is.
+// Config is the configuration of a network.
 type Config struct {
-	// Strict has ops that go wrong say so, on both sides where both are concerned, when
-	// LNet would lose them in silence: a message to a host or a TM that there is not is
-	// ENETUNREACH; to a TM without a receive buffer ENOBUFS, and an error event for that
-	// TM; one longer than the buffer's MinReceiveSize EMSGSIZE, which ends the buffer, too;
-	// active bulk for which there is no passive buffer ENOENT, for one of the other
-	// direction EPERM, and of another size EFBIG, which ends both.
+	// Strict reports errors where LNet loses data silently, on both sides if both are involved. A message
+	// to a host or TM that does not exist fails with ENETUNREACH. To a TM without a receive buffer it fails
+	// with ENOBUFS, and that TM gets an error event. If it is longer than the buffer's MinReceiveSize, it
+	// fails with EMSGSIZE, and the receive buffer ends, too. Active bulk fails with ENOENT if there is no
+	// passive buffer, with EPERM if the buffer is for the other direction, and with EFBIG if the sizes do
+	// not match; the last case ends both buffers.
 	Strict bool
-	// Limits are those of all domains; a size or number that is zero is as with LNet: 1 MiB,
-	// 256 segments of 4096 bytes, descriptors as long as the host's NIDs demand. Confine and
-	// Synchronous are always set. Bulk ends at 1 MiB all the same, since descriptors do.
+	// Limits are the limits of all domains. A value of zero means that of LNet: 1 MiB, 256 segments of 4096
+	// bytes, descriptors as long as the host's NIDs require. Confine and Synchronous are always set. Bulk
+	// data is limited to 1 MiB in any case, because descriptors are.
 	Limits transport.Limits
 }
 
@@ -34,18 +34,18 @@ const (
 	segments    = 256
 )
 
-// Network is a network in memory. New makes it; there is nothing to close. Its methods are
-// safe for concurrent use.
+// Network is a network in memory. New creates one; it need not be closed. Its methods are safe for
+// concurrent use.
 type Network struct {
 	strict bool
 	limits transport.Limits
 
-	mu sync.Mutex // held by who replaces hosts
-	// hosts are those that were opened, by NID. The map is never changed.
+	mu sync.Mutex // held to replace the map of hosts
+	// hosts maps NIDs to opened hosts. The map is replaced, never modified.
 	hosts atomic.Pointer[map[lnet.NID]*host]
 }
 
-// New makes a network without hosts.
+// New creates a network without hosts.
 func New(c Config) *Network {
 	n := &Network{strict: c.Strict, limits: c.Limits}
 	l := &n.limits
@@ -63,10 +63,9 @@ func setDefault(field *int, value int) {
 	}
 }
 
-// Host makes a host with NIDs of its own, by which the others reach it; besides, it is
-// 0@lo to itself, and with no others it has just that. Each Domain that stands on the
-// Core belongs to the host: what it can start is shared by all of them. EINVAL of
-// NewDomain says that a NID cannot be a host's, EADDRINUSE that another host has it.
+// Host creates a host with the given NIDs, by which other hosts reach it. The host can also reach itself at
+// 0@lo, which is its only NID if none is given. All domains on this Core share the host and its addresses.
+// NewDomain returns EINVAL if a NID cannot belong to a host, and EADDRINUSE if another host has it.
 func (n *Network) Host(nids ...lnet.NID) transport.Core {
 	return &host{network: n, nids: slices.Clone(nids)}
 }
@@ -76,20 +75,20 @@ type host struct {
 	network *Network
 	nids    []lnet.NID // without 0@lo
 
-	mu sync.Mutex // held by who changes tms; guards open
-	// open are the numbers that are chosen from, by portal.
+	mu sync.Mutex // held to change tms; guards open
+	// open assigns dynamic numbers, by portal.
 	open [lnet.Portals]transport.TMIDs
-	// tms are the started TMs by portal and number: a message finds its TM by them, by
-	// whichever NID it has come (transport 6.4), so they are unique on the host.
+	// tms holds the started TMs by portal and number. These are unique on the host, because a message finds
+	// its TM by them, regardless of the NID it was sent to (transport 6.4).
 	tms [lnet.Portals]atomic.Pointer[portal]
 }
 
-// portal has the TMs of one portal, by number.
+// portal holds the TMs of one portal, by number.
 type portal [transport.MaxTMID + 1]atomic.Pointer[tm]
 
 func (h *host) Name() string { return "mem" }
 
-// Open makes the host known to the others, if it is not yet.
+// Open makes the host reachable for others, if it is not yet.
 func (h *host) Open(ctx context.Context) (transport.CoreDomain, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -120,7 +119,7 @@ func (n *Network) join(h *host) error {
 	return nil
 }
 
-// find returns the host that a NID stands for at h, nil if there is none.
+// find returns the host that h reaches by a NID, or nil.
 func (h *host) find(nid lnet.NID) *host {
 	if nid.IsLoopback() {
 		return h
@@ -128,7 +127,7 @@ func (h *host) find(nid lnet.NID) *host {
 	return (*h.network.hosts.Load())[nid]
 }
 
-// tm returns the TM with a number at a portal, nil if there is none.
+// tm returns the TM with a number at a portal, or nil.
 func (h *host) tm(at uint32, id uint16) *tm {
 	if at >= lnet.Portals || id > transport.MaxTMID {
 		return nil
@@ -140,7 +139,7 @@ func (h *host) tm(at uint32, id uint16) *tm {
 	return p[id].Load()
 }
 
-// occupy puts t at its address, or at a number that is free.
+// occupy registers t at its address, after choosing a free number if that is Dynamic.
 func (h *host) occupy(t *tm) error {
 	a := &t.address
 	if a.Portal == lnet.ReservedPortal || a.Portal >= lnet.Portals || a.TMID == 0 || a.TMID > transport.Dynamic {
@@ -169,5 +168,5 @@ func (h *host) occupy(t *tm) error {
 	return nil
 }
 
-// vacate takes t from its address.
+// vacate removes t from its address.
 func (h *host) vacate(t *tm) { h.tms[t.address.Portal].Load()[t.address.TMID].Store(nil) }

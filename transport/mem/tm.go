@@ -13,11 +13,11 @@ import (
 	"github.com/lnetd/lnetd/transport/completion"
 )
 
-// buckets is how many lists the passive buffers of a TM are spread over, by the last bits
-// of their counters, which follow one another.
+// buckets is the number of lists of passive buffers of a TM. The low bits of the counters, which are
+// consecutive, select the list.
 const buckets = 64
 
-// tm is a TM, whatever its completions go to.
+// tm is a TM, independent of the destination of its completions.
 type tm struct {
 	out     completion.Outlet
 	domain  *domain
@@ -26,11 +26,11 @@ type tm struct {
 	first   transport.MatchBits
 	stopped atomic.Bool
 
-	mu       sync.Mutex // guards the rest; of locks, the outlet's alone is taken under it
-	receives list       // in the order in which messages fill them
+	mu       sync.Mutex // guards the fields below; only the outlet's lock is acquired under it
+	receives list       // receive buffers, in the order in which messages fill them
 	passive  [buckets]list
-	lost     list // active receives that nobody will answer
-	waiting  int  // on all of them
+	lost     list // active receives without a matching buffer; they stay until cancelled
+	waiting  int  // number of buffers on all lists
 }
 
 func (t *tm) Address() transport.Address { return t.address }
@@ -43,7 +43,7 @@ type queuedTM struct {
 	*completion.Queue // Reap, Pending, Wait, Wake
 }
 
-// Flush has nothing to wait for: Submit has carried out all of it.
+// Flush returns at once, because Submit has carried out all ops.
 func (t *queuedTM) Flush(time.Time) {}
 
 func (t *queuedTM) Grow(n int) error {
@@ -51,7 +51,7 @@ func (t *queuedTM) Grow(n int) error {
 	return nil
 }
 
-// Stop ends the TM, and drops what was not reaped.
+// Stop ends the TM, and discards completions that were not reaped.
 func (t *queuedTM) Stop() error {
 	err := t.tm.Stop()
 	if err == nil {
@@ -60,7 +60,7 @@ func (t *queuedTM) Stop() error {
 	return err
 }
 
-// Submit carries ops out, as far as they need not wait.
+// Submit carries out the ops, or queues those that wait for a peer.
 func (t *tm) Submit(ops []transport.Op) (int, error) {
 	for i := range ops {
 		if err := t.submit(&ops[i]); err != nil {
@@ -113,10 +113,10 @@ func (t *tm) submit(op *transport.Op) error {
 	return nil
 }
 
-// bucket is the list of passive buffers with such match bits.
+// bucket returns the list of passive buffers for match bits m.
 func (t *tm) bucket(m transport.MatchBits) *list { return &t.passive[m%buckets] }
 
-// post has the op of b wait on l.
+// post appends the op of b to l.
 func (t *tm) post(l *list, b *buffer, op *transport.Op) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,7 +126,7 @@ func (t *tm) post(l *list, b *buffer, op *transport.Op) {
 	t.waiting++
 }
 
-// cancel ends the op of b, if it waits and is the one that is meant.
+// cancel ends the op of b if it waits at t and has this sequence number.
 func (t *tm) cancel(b *buffer, sequence uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,7 +135,7 @@ func (t *tm) cancel(b *buffer, sequence uint32) {
 	}
 }
 
-// conclude ends the op of b, which waits, with c. mu is held.
+// conclude ends the waiting op of b with completion c. mu is held.
 func (t *tm) conclude(b *buffer, c *transport.Completion) {
 	b.list.remove(b)
 	b.tm.Store(nil)
@@ -144,8 +144,8 @@ func (t *tm) conclude(b *buffer, c *transport.Completion) {
 	t.out.Push(c)
 }
 
-// carryOut does what op asks for, which this side does not wait with; and tells of it,
-// unless it is a request that nobody answers.
+// carryOut executes an active op, and pushes its completion. If LNet would never answer the request, the op
+// waits on the list lost instead.
 func (t *tm) carryOut(b *buffer, op *transport.Op) {
 	now := time.Now()
 	answered, err := t.transfer(b, op, now)
@@ -160,7 +160,7 @@ func (t *tm) carryOut(b *buffer, op *transport.Op) {
 	t.out.Push(&c)
 }
 
-// Refusals: of a host that nobody is, by the way LNet says it, and of Config.Strict.
+// Reasons for refusals. errNoHost is the error of LNet; Config.Strict enables the others.
 var (
 	errNoHost      = fmt.Errorf("mem: no host has the NID: %w", syscall.EHOSTUNREACH)
 	errNobody      = fmt.Errorf("mem: no TM is there: %w", syscall.ENETUNREACH)
@@ -171,8 +171,8 @@ var (
 	errBulkTooLong = fmt.Errorf("mem: the passive buffer is shorter: %w", syscall.EFBIG)
 )
 
-// transfer finds the other side and moves the data. Answered is false if nobody will tell
-// this side, which waits for it.
+// transfer finds the other side and moves the data. It returns answered as false if this side would wait
+// for an answer forever.
 func (t *tm) transfer(b *buffer, op *transport.Op, now time.Time) (answered bool, err error) {
 	strict := t.host.network.strict
 	h := t.host.find(op.Peer.NID)
@@ -202,7 +202,7 @@ func (t *tm) transfer(b *buffer, op *transport.Op, now time.Time) (answered bool
 	return op.Queue != transport.ActiveBulkRecv, nil
 }
 
-// source is how host h sees t; ok is false if nothing goes from here to there.
+// source returns the address of t as seen by host h. It returns false if t cannot reach h.
 func (t *tm) source(h *host) (a transport.Address, ok bool) {
 	a = t.address
 	if h == nil {
@@ -217,8 +217,8 @@ func (t *tm) source(h *host) (a transport.Address, ok bool) {
 	return a, true
 }
 
-// receive puts a message of n bytes into the oldest receive buffer, or says why it does
-// not: it is lost then. mu is held.
+// receive stores a message of n bytes in the oldest receive buffer. It returns an error if the message is
+// lost. mu is held.
 func (t *tm) receive(from *buffer, n int, sender transport.Address, now time.Time) error {
 	strict := t.host.network.strict
 	b := t.receives.first
@@ -249,8 +249,7 @@ func (t *tm) receive(from *buffer, n int, sender transport.Address, now time.Tim
 	return nil
 }
 
-// serve carries op out, which is active bulk of buffer a, or says why it does not. mu is
-// held.
+// serve carries out op, active bulk of buffer a, with a passive buffer of t. mu is held.
 func (t *tm) serve(a *buffer, op *transport.Op, now time.Time) error {
 	b, err := t.match(op)
 	if err != nil {
@@ -277,7 +276,7 @@ func (t *tm) serve(a *buffer, op *transport.Op, now time.Time) error {
 	return nil
 }
 
-// match finds the oldest passive buffer for active bulk. mu is held.
+// match returns the oldest passive buffer for op. mu is held.
 func (t *tm) match(op *transport.Op) (*buffer, error) {
 	wanted := transport.PassiveBulkSend
 	if op.Queue == transport.ActiveBulkSend {
