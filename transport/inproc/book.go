@@ -7,19 +7,19 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// book is where the TMs of a Core are. What one of them sends to another does not leave the
-// node, whatever their NIDs are: it goes by 0@lo, in one copy and without credits, and not
-// by a driver to itself. Who receives it hears who has sent it from the book, for the
-// message says no more than 0@lo. A TM that sends stays in the book until it has been told
-// that its message was sent, by when the other side has been told.
+// book is the directory of the TMs of a Core. Messages between two of them stay in the node, whatever their
+// NIDs are: they are sent to 0@lo, with one copy and without credits, instead of through a driver. The
+// message then only names 0@lo as its source, so the receiver finds the sender's address in the book. A
+// sending TM stays in the book until its send has completed, which is after the receiver has handled the
+// message.
 //
 // The zero value is empty. It is safe for concurrent use.
 type book [lnet.Portals]atomic.Pointer[page]
 
-// page is those of a portal, by number.
+// page holds the TMs of a portal, by number.
 type page [transport.MaxTMID + 1]atomic.Pointer[tm]
 
-// enter notes a TM, whose portal and number nobody else in the node has.
+// enter adds a TM. Its portal and number are unique in the node.
 func (b *book) enter(t *tm) {
 	p := b[t.address.Portal].Load()
 	if p == nil {
@@ -29,10 +29,10 @@ func (b *book) enter(t *tm) {
 	p[t.address.TMID].Store(t)
 }
 
-// strike takes a TM out.
+// strike removes a TM.
 func (b *book) strike(t *tm) { b[t.address.Portal].Load()[t.address.TMID].Store(nil) }
 
-// find is the TM with a portal and a number; nil if there is none.
+// find returns the TM with a portal and a number, or nil.
 func (b *book) find(portal uint32, id uint16) *tm {
 	if portal >= lnet.Portals || id > transport.MaxTMID {
 		return nil
@@ -44,7 +44,7 @@ func (b *book) find(portal uint32, id uint16) *tm {
 	return p[id].Load()
 }
 
-// way is where LNet is to take what is for a peer.
+// way returns the LNet destination for a peer.
 func (b *book) way(peer *transport.Address) lnet.ProcessID {
 	to := lnet.ProcessID{NID: peer.NID, PID: peer.PID}
 	if t := b.find(peer.Portal, peer.TMID); t != nil && t.address == *peer {

@@ -11,44 +11,44 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// buffer is a CoreBuffer, the state of the op on it, and the handler of its descriptor.
+// buffer is a CoreBuffer. It holds the state of its op, and handles the events of the op's memory
+// descriptor.
 type buffer struct {
 	domain *domain
 	token  any
-	// memory is all of it; regions are those made for it, areas those that it uses.
+	// memory is the whole buffer. regions are registered for this buffer, areas are shared.
 	memory  memory.Vector
 	regions []*memory.Region
 	areas   []*area
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	ended bool       // deregistered
-	// tm is the one of the op under way, nil if there is none. turn grows with each op.
+	// tm is the TM of the current op, or nil. turn is incremented for each op.
 	tm       *tm
 	turn     uint64
 	sequence uint32
 	queue    transport.QueueType
-	// handle is the op's descriptor as soon as it is known, else NoHandle.
+	// handle is the op's descriptor once it is known, otherwise NoHandle.
 	handle   lnet.Handle
-	canceled bool // somebody wants it to end
-	refused  bool // it could not begin, and its descriptor is being taken back
+	canceled bool // cancellation was requested
+	refused  bool // the op could not begin, and its descriptor is being unlinked
 	fetch    fetch
 }
 
-// fetch is what is known so far of an op on ActiveBulkRecv, which has two events, in
-// either order.
+// fetch is the state of an op on ActiveBulkRecv. It has two events, SEND and REPLY, in either order.
 type fetch struct {
-	failed  error // the request could not leave
+	failed  error // the request could not be sent
 	replied bool
 	reply   outcome
 }
 
-// outcome is what an op, or a message, has come to.
+// outcome is the result of an op or of a message.
 type outcome struct {
 	err            error
 	length, offset int
 }
 
-// submit begins an op. An error means that there will be no completion.
+// submit begins an op. After an error there is no completion.
 func (b *buffer) submit(t *tm, op *transport.Op, more bool) error {
 	b.mu.Lock()
 	err := t.accepts()
@@ -77,7 +77,7 @@ func (b *buffer) submit(t *tm, op *transport.Op, more bool) error {
 	return nil
 }
 
-// wrapRefusal gives an error its errno, if it has none yet.
+// wrapRefusal adds an errno to an error that has none.
 func wrapRefusal(err error) error {
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return err
@@ -85,8 +85,8 @@ func wrapRefusal(err error) error {
 	return wrap(err)
 }
 
-// refuse takes back the descriptor of an op that could not begin, if there is one. It has
-// had no event, and none but UNLINK may follow, in here.
+// refuse unlinks the descriptor of an op that could not begin, if it has one. The descriptor has had no
+// event. Only UNLINK may follow, within this call.
 func (b *buffer) refuse(h lnet.Handle) {
 	b.mu.Lock()
 	b.refused = true
@@ -97,7 +97,7 @@ func (b *buffer) refuse(h lnet.Handle) {
 	b.mu.Unlock()
 }
 
-// began notes the descriptor of the op of a turn, unless that has ended already.
+// began records the descriptor of the op of a turn, unless the op has ended already.
 func (b *buffer) began(turn uint64, h lnet.Handle) {
 	b.mu.Lock()
 	late := false
@@ -110,9 +110,9 @@ func (b *buffer) began(turn uint64, h lnet.Handle) {
 	}
 }
 
-// lose ends the op of a turn that was to be canceled, but whose descriptor has gone with the
-// node, so that nobody will hear of it. One that is just not found has an event yet, when
-// the driver is through with the memory.
+// lose ends the op of a turn that was to be canceled, if its descriptor disappeared with the node so that
+// no event will follow. If the descriptor is merely not found, an event follows when the driver has
+// released the memory.
 func (b *buffer) lose(turn uint64) {
 	b.mu.Lock()
 	t := b.tm
@@ -126,7 +126,7 @@ func (b *buffer) lose(turn uint64) {
 	t.push(&c)
 }
 
-// cancel ends the op of t with a sequence number, if it is still under way.
+// cancel ends the op of t with a sequence number, if it is still in progress.
 func (b *buffer) cancel(t *tm, sequence uint32) {
 	b.mu.Lock()
 	h := lnet.NoHandle
@@ -137,7 +137,7 @@ func (b *buffer) cancel(t *tm, sequence uint32) {
 	b.unlink(h)
 }
 
-// abort ends the op that is under way, if there is one.
+// abort ends the current op, if there is one.
 func (b *buffer) abort() {
 	b.mu.Lock()
 	h := b.giveUp()
@@ -145,8 +145,8 @@ func (b *buffer) abort() {
 	b.unlink(h)
 }
 
-// giveUp notes that the op under way, if there is one, is to end, and returns what to
-// unlink for that, or NoHandle if that is not known yet. mu is held.
+// giveUp marks the current op as canceled. It returns the handle to unlink, or NoHandle if that is not
+// known yet. mu is held.
 func (b *buffer) giveUp() lnet.Handle {
 	b.canceled = b.tm != nil
 	return b.handle
@@ -154,18 +154,18 @@ func (b *buffer) giveUp() lnet.Handle {
 
 func (b *buffer) unlink(h lnet.Handle) {
 	if h != lnet.NoHandle {
-		_ = b.domain.core.node.Unlink(h) // not found: its last event is on its way
+		_ = b.domain.core.node.Unlink(h) // not found means that its last event is on its way
 	}
 }
 
-// idle says that no op is under way. mu is held.
+// idle resets the state after an op. mu is held.
 func (b *buffer) idle() {
 	b.tm, b.handle = nil, lnet.NoHandle
 	b.canceled, b.refused = false, false
 	b.fetch = fetch{}
 }
 
-// completion tells of the op. mu is held.
+// completion returns a completion of the current op. mu is held.
 func (b *buffer) completion(final bool, o *outcome) transport.Completion {
 	return transport.Completion{
 		Token: b.token, Sequence: b.sequence, Final: final, Err: o.err, Length: o.length, Offset: o.offset,

@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// engine is what a Core needs of a node. *node.Node is one.
+// engine is the part of a node that a Core uses. *node.Node implements it.
 type engine interface {
 	PID() lnet.PID
 	NIs() []node.NIInfo
@@ -31,30 +31,29 @@ type engine interface {
 	Unlink(h lnet.Handle) error
 }
 
-// Core is a way to LNet by a node. New makes it. It is safe for concurrent use.
+// Core provides LNet through a node. New creates one. It is safe for concurrent use.
 type Core struct {
 	node engine
 	book book
 
 	mu sync.Mutex // guards open
-	// open are the numbers that are chosen from, by portal.
+	// open assigns dynamic numbers, by portal.
 	open [lnet.Portals]transport.TMIDs
 }
 
 var _ transport.Core = (*Core)(nil)
 
-// New makes a Core over a node, which stays the caller's to close: that ends all TMs of
-// the Core, and their domains can only be closed any more. Several Cores may be over one
-// node, and others may use it: where they want the same match bits of a portal, who comes
-// first has them.
+// New creates a Core on a node. The caller still has to close the node. That ends all TMs of the Core;
+// their domains can then only be closed. Several Cores and other users may share a node. If two of them
+// need the same match bits of a portal, the second one gets an error.
 func New(n *node.Node) *Core { return newCore(n) }
 
 func newCore(n engine) *Core { return &Core{node: n} }
 
-// Name is "lnet".
+// Name returns "lnet".
 func (c *Core) Name() string { return "lnet" }
 
-// Open makes what a domain stands on.
+// Open creates the Core's side of a domain.
 func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -67,8 +66,8 @@ func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	return d, nil
 }
 
-// occupy gives a TM that shall start at a its number, and the match bits that go with it
-// (transport 6.3). EADDRINUSE, EADDRNOTAVAIL; or what the node says.
+// occupy assigns a number to a TM that starts at a, and claims its match bits (transport 6.3). It returns
+// EADDRINUSE, EADDRNOTAVAIL, or an error of the node.
 func (c *Core) occupy(a transport.Address) (uint16, *portals.Claim, error) {
 	if a.TMID != transport.Dynamic && (a.TMID == 0 || a.TMID > transport.MaxTMID) {
 		return 0, nil, fmt.Errorf("number %d: %w", a.TMID, syscall.EINVAL)
@@ -84,7 +83,7 @@ func (c *Core) occupy(a transport.Address) (uint16, *portals.Claim, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id, err := c.open[a.Portal].Choose(func(id uint16) (_ bool, err error) {
-		if c.book.find(a.Portal, id) != nil { // a claim looks at all that is on the portal
+		if c.book.find(a.Portal, id) != nil { // cheaper than a claim, which checks everything on the portal
 			return false, nil
 		}
 		if claim, err = c.claim(a.Portal, id); errors.Is(err, portals.ErrTaken) {
@@ -95,8 +94,8 @@ func (c *Core) occupy(a transport.Address) (uint16, *portals.Claim, error) {
 	return id, claim, err
 }
 
-// claim claims the match bits of a number. Whoever has a portal in a way that TMs cannot
-// live with has the address in use.
+// claim claims the match bits of a number. If the portal is used in a way that is incompatible with TMs, it
+// returns EADDRINUSE.
 func (c *Core) claim(portal uint32, id uint16) (*portals.Claim, error) {
 	claim, err := c.node.Claim(portal, uint64(transport.MakeMatchBits(id, 0)), transport.MaxCounter)
 	switch {

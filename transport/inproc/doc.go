@@ -1,17 +1,15 @@
-// Package inproc is the Core of package transport over a node of this process: transfer
-// machines on LNet itself (docs/spec/transport.md 6).
+// Package inproc is the Core of package transport for a node in this process. Its transfer machines use
+// LNet directly (docs/spec/transport.md 6).
 //
-// Each op is one memory descriptor, and the registered buffer is its handler: it holds all
-// there is to know of the op, so that nothing is allocated for one. Handlers run in
-// goroutines of the node's; they turn events into completions (event.go), push those to
-// the TM's completion.Queue, and never block.
+// Each op uses one memory descriptor. The registered buffer is the handler of its events and holds the
+// state of the op, so that an op allocates nothing. Handlers run in goroutines of the node. They convert
+// events to completions (event.go), push them to the TM's completion.Queue, and never block.
 //
-// A TM claims its match bits on its portal (node.Node.Claim), which keeps all others out,
-// also those who know nothing of transfer machines: other Cores on the node, inboxes, and
-// programs that attach entries. LNet matches without looking at the NID that a message
-// came to, and multi-rail peers may choose any: so portal and number of a TM are unique
-// together over all NIDs of a node.
+// A TM claims its match bits on its portal (node.Node.Claim). This excludes all other users of the node:
+// other Cores, inboxes, and programs that attach entries. LNet ignores the destination NID when it matches
+// messages, and multi-rail peers may choose any NID. So the pair of portal and number is unique across all
+// NIDs of a node.
 //
-// Goroutines: none. Core.mu, domain.mu and buffer.mu are taken one at a time, and none is
-// held across a call of the node, but for Claim and Unclaim, under Core.mu.
+// The package starts no goroutines. At most one of Core.mu, domain.mu and buffer.mu is held at a time. No
+// lock is held while the node is called, except Core.mu for Claim and Unclaim.
 package inproc

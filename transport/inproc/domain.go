@@ -19,26 +19,26 @@ var _ completion.Domain = (*domain)(nil)
 // domain is a CoreDomain of a Core.
 type domain struct {
 	core *Core
-	// large says that a local NID was a large one, or is.
+	// large is set once a local NID is or was a large one.
 	large atomic.Bool
 
-	mu      sync.Mutex // guards the rest
-	areas   []*area    // what Alloc gave, by address
+	mu      sync.Mutex // guards the fields below
+	areas   []*area    // memory of Alloc and Adopt, sorted by address
 	buffers map[*buffer]struct{}
 	tms     map[*tm]struct{}
-	forget  func() // the node shall not call abort any more
-	down    bool   // the node closes
+	forget  func() // unregisters abort from the node
+	down    bool   // the node is closing
 }
 
-// The limits of LNet (transport 3.4), which are those of Motr in the kernel: a program
-// that was sized for one fits the other.
+// The limits of LNet (transport 3.4). They equal those of Motr in the kernel, so that programs sized for
+// one also fit the other.
 const (
 	segmentSize = 4096
 	segments    = 256
 )
 
-// Limits are LNet's. Descriptors are longer from when the node has a large NID on: TMs there
-// outlive its NI.
+// Limits returns the limits of LNet. DescriptorSize grows once the node has a large NID, and stays, because
+// TMs can outlive the NI.
 func (d *domain) Limits() transport.Limits {
 	l := transport.Limits{
 		BufferSize: lnet.MTU, SegmentSize: segmentSize, Segments: segments,
@@ -51,7 +51,7 @@ func (d *domain) Limits() transport.Limits {
 	return l
 }
 
-// NIDs are those of the node's NIs, 0@lo first.
+// NIDs returns the NIDs of the node's NIs, 0@lo first.
 func (d *domain) NIDs(context.Context) ([]lnet.NID, error) {
 	nis := d.core.node.NIs()
 	nids := make([]lnet.NID, len(nis))
@@ -61,7 +61,7 @@ func (d *domain) NIDs(context.Context) ([]lnet.NID, error) {
 	return nids, nil
 }
 
-// local tells whether a process is this node.
+// local reports whether a process ID is that of this node.
 func (d *domain) local(nid lnet.NID, pid lnet.PID) bool {
 	if pid != d.core.node.PID() {
 		return false
@@ -75,7 +75,7 @@ func (d *domain) local(nid lnet.NID, pid lnet.PID) bool {
 	return false
 }
 
-// StartTM does not block.
+// StartTM implements transport.CoreDomain. It does not block.
 func (d *domain) StartTM(ctx context.Context, a transport.Address, completions int) (transport.CoreTM, error) {
 	q := completion.New(completions)
 	t, err := d.start(ctx, a, completion.Outlet{Queue: q})
@@ -130,7 +130,7 @@ func (d *domain) start(ctx context.Context, a transport.Address, out completion.
 	return t, nil
 }
 
-// abort ends what is under way, since the node closes.
+// abort ends all operations because the node is closing.
 func (d *domain) abort() {
 	d.mu.Lock()
 	d.down = true
@@ -154,7 +154,7 @@ func (d *domain) abort() {
 	}
 }
 
-// Close ends the domain. EBUSY: it has TMs, buffers or memory yet.
+// Close closes the domain. It returns EBUSY if the domain has TMs, buffers or memory.
 func (d *domain) Close() error {
 	d.mu.Lock()
 	tms, buffers, areas := len(d.tms), len(d.buffers), len(d.areas)

@@ -10,8 +10,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Error is an error of the node's with the errno that LNet has for it (transport 3.16),
-// which errors.Is finds, as well as the node's own.
+// Error is an error of the node together with LNet's errno for it (transport 3.16). errors.Is matches both.
 type Error struct {
 	Errno syscall.Errno
 	Err   error
@@ -19,12 +18,11 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap gives both.
+// Unwrap returns the errno and the error.
 func (e *Error) Unwrap() []error { return []error{e.Errno, e.Err} }
 
-// errnos are those of the errors that the node, portals and drivers make, in the order in
-// which they are looked for: what the node says of a whole counts more than what a driver
-// says of an attempt.
+// errnos maps errors of the node, portals and drivers to errnos. The first match counts: errors of the
+// whole operation precede those of one attempt by a driver.
 var errnos = []struct {
 	err   error
 	errno syscall.Errno
@@ -53,8 +51,7 @@ var errnos = []struct {
 	{context.DeadlineExceeded, syscall.ETIMEDOUT},
 }
 
-// errnoOf is the errno of an error: by what it is, else by whose fault a driver says it
-// is, else EIO.
+// errnoOf returns the errno of an error: that in errnos, or else the one for the driver's status, or EIO.
 func errnoOf(err error) syscall.Errno {
 	for _, e := range errnos {
 		if errors.Is(err, e.err) {
@@ -70,7 +67,7 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// wrap gives an error its errno, unless it is nil.
+// wrap adds an errno to an error. It returns nil for nil.
 func wrap(err error) error {
 	if err == nil {
 		return nil

@@ -9,17 +9,17 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// verdict is what an event means for an op.
+// verdict is the meaning of an event for an op.
 type verdict uint8
 
 const (
-	nothing      verdict = iota // others will tell
-	intermediate                // a message has come, and the buffer waits for more
-	final                       // the op is over
-	hopeless                    // it will come to nothing: the descriptor is to be unlinked
+	nothing      verdict = iota // no completion; another event follows
+	intermediate                // a message was received, and the buffer waits for more
+	final                       // the op has ended
+	hopeless                    // the op has failed; the descriptor must be unlinked
 )
 
-// Errors of completions that come up all the time.
+// Frequent errors of completions.
 var (
 	errCanceled error = syscall.ECANCELED
 	errTimedOut error = syscall.ETIMEDOUT
@@ -27,8 +27,8 @@ var (
 	errGivenUp  error = &Error{syscall.EHOSTUNREACH, errors.New("given up before it was sent")}
 )
 
-// judge says what an event of the op's descriptor means, and, if something is to be told,
-// what the op or the message has come to (transport 6.9). b.mu is held.
+// judge returns the meaning of an event of the op's descriptor. If a completion follows, it sets the
+// outcome of the op or message (transport 6.9). b.mu is held.
 func (b *buffer) judge(e *portals.Event, o *outcome) verdict {
 	switch e.Type {
 	case portals.EventUnlink:
@@ -51,7 +51,7 @@ func (b *buffer) judge(e *portals.Event, o *outcome) verdict {
 	case portals.EventGet:
 		o.err = b.failure(e.Err)
 	default:
-		return nothing // an ACK, which nobody has asked for
+		return nothing // an ACK, which was not requested
 	}
 	if !e.Unlinked {
 		return nothing
@@ -72,7 +72,7 @@ func (b *buffer) asked(e *portals.Event, o *outcome) verdict {
 		o.err = b.failure(e.Err)
 	case f.replied:
 		*o = f.reply
-	default: // a cancel rode on it
+	default: // a cancellation took effect at the same time
 		o.err = errCanceled
 	}
 	return final
@@ -95,9 +95,8 @@ func (b *buffer) fetched(e *portals.Event, o *outcome) verdict {
 	return final
 }
 
-// unlinked is what an op has come to whose descriptor was unlinked while nothing was
-// under way. If nobody wanted that it was the node, which has given up waiting for a
-// REPLY (lnet-core 6.4).
+// unlinked returns the error of an op whose descriptor was unlinked while it was not in use. Without a
+// cancellation, the node has stopped waiting for a REPLY (lnet-core 6.4).
 func (b *buffer) unlinked(e *portals.Event) error {
 	switch {
 	case b.fetch.failed != nil:
@@ -110,9 +109,9 @@ func (b *buffer) unlinked(e *portals.Event) error {
 	return errTimedOut
 }
 
-// failure is the error of an event, with its errno. What was under way when its descriptor
-// was unlinked timed out, as LNet has it (lnet-core 3.4): who has canceled it knows better.
-// Without a cancel the node has given up a message that still waited: its NI was removed
+// failure returns the error of an event with its errno. LNet reports ETIMEDOUT for messages in progress
+// whose descriptor is unlinked (lnet-core 3.4). After a cancellation this becomes ECANCELED. Without a
+// cancellation, ErrCanceled means that the node has discarded a waiting message: its NI was removed
 // (lnet-core 12.5), or its answer is overdue (lnet-core 6.4).
 func (b *buffer) failure(err error) error {
 	switch {
@@ -126,11 +125,10 @@ func (b *buffer) failure(err error) error {
 	return wrap(err)
 }
 
-// sender says who has sent a message, as its hdr_data has it, by the NID that the message
-// came from: that is the TM's own, which it sends from, and stays the same whatever is
-// found out about its node, while LNet's initiator becomes the node's primary NID when
-// that is discovered, which may be on a net that this node is not on. Without a usable
-// sender a message has but used up room (transport 6.5).
+// sender sets the sender of a message from its hdr_data and source NID. The source NID is the NID that the
+// TM sends from, and does not change. LNet's initiator is not used, because discovery can change it to the
+// node's primary NID, possibly on a net that this node cannot reach. A message without a usable sender only
+// uses up space (transport 6.5).
 func (b *buffer) sender(e *portals.Event, c *transport.Completion) {
 	if c.Err != nil {
 		return

@@ -17,14 +17,14 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// area is memory that Alloc has mapped, or others before Adopt, and that is registered
-// with the node once: buffers of it share the registration.
+// area is memory mapped by Alloc, or passed to Adopt. It is registered with the node once, and the buffers
+// in it share the registration.
 type area struct {
 	bytes   []byte // whole pages
-	length  int    // that were asked for
-	adopted bool   // others have mapped it
+	length  int    // the requested length
+	adopted bool   // passed to Adopt
 	region  *memory.Region
-	users   int // buffers, a buffer as often as it has segments here
+	users   int // number of segments of registered buffers in it
 }
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
@@ -42,7 +42,7 @@ func (d *domain) Alloc(ctx context.Context, n int) ([]byte, error) {
 	}
 	r, err := d.core.node.Register(ctx, b)
 	if err != nil {
-		_ = unix.Munmap(b) // it is mapped
+		_ = unix.Munmap(b) // the mapping exists, so this cannot fail
 		return fail(wrap(err))
 	}
 	d.addArea(&area{bytes: b, length: n, region: r})
@@ -64,8 +64,8 @@ func (d *domain) Adopt(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// Free ends what Alloc or Adopt has begun. EINVAL: b is not what they have; EBUSY: a
-// buffer of it is registered. After another error b can be freed again.
+// Free reverts Alloc or Adopt. It returns EINVAL if b was not returned by Alloc or passed to Adopt, and
+// EBUSY if a buffer in it is registered. After any other error, Free can be called again.
 func (d *domain) Free(b []byte) error {
 	a, err := d.takeArea(b)
 	if err == nil {
@@ -79,7 +79,7 @@ func (d *domain) Free(b []byte) error {
 	return nil
 }
 
-// free ends what there is yet of an area.
+// free releases the region and the mapping of an area. It can be called again after an error.
 func (a *area) free() error {
 	if err := release(a.region); err != nil || a.adopted {
 		return err
@@ -87,7 +87,7 @@ func (a *area) free() error {
 	return unix.Munmap(a.bytes)
 }
 
-// addArea puts an area on the list.
+// addArea inserts an area into areas.
 func (d *domain) addArea(a *area) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +95,7 @@ func (d *domain) addArea(a *area) {
 	d.areas = slices.Insert(d.areas, i, a)
 }
 
-// takeArea takes the area that b is from the list.
+// takeArea removes the area b from areas and returns it.
 func (d *domain) takeArea(b []byte) (*area, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,15 +111,15 @@ func (d *domain) takeArea(b []byte) (*area, error) {
 	return a, nil
 }
 
-// search returns where the area that begins at an address is, or would be, in areas. mu is
-// held.
+// search returns the index in areas of the area that begins at an address, or where it would be inserted.
+// mu is held.
 func (d *domain) search(at uintptr) (int, bool) {
 	return slices.BinarySearchFunc(d.areas, at, func(a *area, at uintptr) int {
 		return cmp.Compare(address(a.bytes), at)
 	})
 }
 
-// around returns the area that segment s lies in, nil if it is other memory. mu is held.
+// around returns the area that contains segment s, or nil. mu is held.
 func (d *domain) around(s []byte) *area {
 	i, found := d.search(address(s))
 	if !found {
@@ -135,8 +135,8 @@ func (d *domain) around(s []byte) *area {
 	return a
 }
 
-// Register takes memory of any kind, and makes it known to the node's devices. It waits
-// for changes of the node's configuration unless all of it comes from Alloc.
+// Register registers memory of any kind with the node's devices. It waits for changes of the node's
+// configuration, unless all memory is from Alloc.
 func (d *domain) Register(ctx context.Context, segments [][]byte, token any) (transport.CoreBuffer, error) {
 	b := &buffer{domain: d, token: token, handle: lnet.NoHandle}
 	if err := b.build(ctx, segments); err != nil {
@@ -174,8 +174,8 @@ func (b *buffer) build(ctx context.Context, segments [][]byte) error {
 	return nil
 }
 
-// join makes b one of the domain's buffers, and returns the areas that its segments lie
-// in, which stay as long as it does; nil stands for other memory.
+// join adds b to the domain, and returns the areas that contain its segments, or nil for other memory. The
+// areas cannot be freed while b uses them.
 func (d *domain) join(b *buffer, segments [][]byte) ([]*area, error) {
 	areas := make([]*area, len(segments))
 	d.mu.Lock()
@@ -194,7 +194,7 @@ func (d *domain) join(b *buffer, segments [][]byte) ([]*area, error) {
 	return areas, nil
 }
 
-// letGo releases the regions made for b, and keeps those that are not to be released.
+// letGo releases the regions of b. Those that cannot be released stay in b.regions.
 func (b *buffer) letGo() error {
 	var errs []error
 	b.regions = slices.DeleteFunc(b.regions, func(r *memory.Region) bool {
@@ -205,7 +205,7 @@ func (b *buffer) letGo() error {
 	return errors.Join(errs...)
 }
 
-// leave takes b back out of the domain, and of its areas.
+// leave removes b from the domain and from its areas.
 func (b *buffer) leave() {
 	d := b.domain
 	d.mu.Lock()
@@ -217,7 +217,7 @@ func (b *buffer) leave() {
 	b.areas = nil
 }
 
-// release ends a region, which a node that is closed has done already.
+// release releases a region. It succeeds if the node was closed, which has released it already.
 func release(r *memory.Region) error {
 	err := r.Release()
 	switch {
@@ -229,8 +229,8 @@ func release(r *memory.Region) error {
 	return wrap(err)
 }
 
-// Deregister ends the buffer. EBUSY: an op on it is under way; EINVAL: it has ended. It
-// may wait for drivers. After an error of theirs it can be called again.
+// Deregister ends the registration. It returns EBUSY if an op on the buffer is in progress, and EINVAL if
+// it is deregistered. It may wait for drivers. After an error of a driver it can be called again.
 func (b *buffer) Deregister() error {
 	err := b.end()
 	if err == nil {
@@ -245,7 +245,7 @@ func (b *buffer) Deregister() error {
 	return fmt.Errorf("inproc: deregister: %w", err)
 }
 
-// end has b take no ops any more.
+// end makes b refuse ops.
 func (b *buffer) end() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

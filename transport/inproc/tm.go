@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/transport/completion"
 )
 
-// tm is a TM, whatever its completions go to.
+// tm is a TM, independent of the destination of its completions.
 type tm struct {
 	domain  *domain
 	address transport.Address
@@ -23,12 +23,11 @@ type tm struct {
 	hdrData uint64
 	out     completion.Outlet
 
-	// ops counts ops: those under way as multiples of opUnderWay, those whose final
-	// completion is about to be pushed as ones.
+	// ops counts ops. Each op in progress adds opUnderWay, each final completion being pushed adds 1.
 	ops     atomic.Int64
 	stopped atomic.Bool
-	down    atomic.Bool // the node closes
-	told    atomic.Bool // of that
+	down    atomic.Bool // the node is closing
+	told    atomic.Bool // a completion with Down was pushed
 }
 
 const opUnderWay = 1 << 32
@@ -53,7 +52,7 @@ type queuedTM struct {
 	*completion.Queue // Reap, Pending, Wait, Wake
 }
 
-// Flush has nothing to wait for: Submit has carried out all of it.
+// Flush returns at once, because Submit has carried out all ops.
 func (t *queuedTM) Flush(time.Time) {}
 
 func (t *queuedTM) Grow(n int) error {
@@ -61,7 +60,7 @@ func (t *queuedTM) Grow(n int) error {
 	return nil
 }
 
-// Stop gives the address back, and drops what was not reaped.
+// Stop releases the address, and discards completions that were not reaped.
 func (t *queuedTM) Stop() error {
 	err := t.tm.Stop()
 	if err == nil {
@@ -70,8 +69,8 @@ func (t *queuedTM) Stop() error {
 	return err
 }
 
-// Submit carries ops out one by one, so that drivers can write together what goes one
-// way. Handlers may run in it.
+// Submit carries out ops one by one, and indicates which ones follow so that drivers can combine writes.
+// Handlers may run during the call.
 func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
 	for i := range ops {
 		if err := t.submit(&ops[i], i+1 < len(ops)); err != nil {
@@ -81,7 +80,7 @@ func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
 	return len(ops), nil
 }
 
-// submit carries one op out; more says that another one follows.
+// submit carries out one op. If more is set, another one follows.
 func (t *tm) submit(op *transport.Op, more bool) error {
 	b, _ := op.Buffer.(*buffer)
 	if b == nil || b.domain != t.domain {
@@ -99,7 +98,7 @@ func (t *tm) submit(op *transport.Op, more bool) error {
 	return err
 }
 
-// accepts is nil if the TM takes ops.
+// accepts returns nil if the TM accepts ops.
 func (t *tm) accepts() error {
 	switch {
 	case t.stopped.Load():
@@ -110,7 +109,7 @@ func (t *tm) accepts() error {
 	return nil
 }
 
-// push hands over a completion. After a final one the buffer may be in other hands.
+// push passes on a completion. After a final one, the buffer may be in use by another op.
 func (t *tm) push(c *transport.Completion) {
 	c.Time = time.Now()
 	if !c.Final {
@@ -122,15 +121,15 @@ func (t *tm) push(c *transport.Completion) {
 	t.account(-1)
 }
 
-// account adds to ops. If the node closes, who finds that the last completion of an op is
-// handed over tells that nothing will follow.
+// account adds n to ops. If the node is closing and the last completion was passed on, it reports that the
+// Core is gone.
 func (t *tm) account(n int64) {
 	if t.ops.Add(n) == 0 && t.down.Load() && t.told.CompareAndSwap(false, true) {
 		t.out.Tell(&transport.Completion{Err: errFallen, Time: time.Now(), Down: true})
 	}
 }
 
-// Stop gives the address back.
+// Stop releases the address.
 func (t *tm) Stop() error {
 	if t.stopped.Swap(true) {
 		return nil
@@ -147,8 +146,8 @@ func (t *tm) Stop() error {
 	return nil
 }
 
-// start carries out op on b, as the table of transport 6.7 says, and returns the
-// descriptor. An error means that there will be no event.
+// start carries out op on b, by the table of transport 6.7, and returns the descriptor. After an error no
+// event follows.
 func (t *tm) start(op *transport.Op, b *buffer, more bool) (lnet.Handle, error) {
 	d := portals.MD{Memory: b.memory, Threshold: 1, Unlink: true, Handler: b}
 	switch op.Queue {
@@ -179,7 +178,7 @@ func (t *tm) start(op *transport.Op, b *buffer, more bool) (lnet.Handle, error) 
 	return lnet.NoHandle, errNoQueue
 }
 
-// attach has b wait for whoever knows the match bits, behind those that wait already.
+// attach attaches a descriptor for the match bits, after the existing entries.
 func (t *tm) attach(bits uint64, d *portals.MD) (lnet.Handle, error) {
 	return t.domain.core.node.Attach(portals.Entry{
 		Portal: t.address.Portal, MatchBits: bits, Position: portals.After, Claim: t.claim,
