@@ -11,60 +11,55 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A bell is how a producer in one process wakes a consumer in another that sleeps, and
-// leaves one alone that does not (transport 9.6). It is a flag in shared memory, and a
-// descriptor that tokens go through, on which Go's poller waits. The consumer (1) lies
-// down: flag = 1; (2) looks whether there is anything: load of the tail; (3) sleeps if
-// not: reads a token; (4) gets up: flag = 0. A producer (1) writes entries; (2) stores the
-// tail; (3) claims the sleeper: load of the flag, and if that is not 0, exchange with 0,
-// which one producer alone gets something else from; (4) writes a token if he did.
+// A bell wakes a sleeping consumer in another process, and costs producers little while the consumer is
+// awake (transport 9.6). It consists of a flag in shared memory and a file descriptor through which tokens
+// are sent; Go's poller waits on the descriptor. The consumer (1) announces its sleep: flag = 1; (2) checks
+// for work: load of the tail; (3) sleeps if it found none: reads a token; (4) gets up: flag = 0. A producer
+// (1) writes entries; (2) stores the tail; (3) claims the consumer: loads the flag and, if it is not 0,
+// exchanges it with 0; only one producer gets a nonzero value; (4) writes a token if it got one.
 //
-// Each side stores before it loads what the other one stores, all four being sequentially
-// consistent (seq_cst to C): there is one order of them, in which either the consumer's
-// store comes before the producer's load, who then finds the sleeper, or the producer's
-// store before the consumer's load, who then finds the entry. Acquire and release would
-// not do: they let a load pass a store of something else.
+// Each side stores before it loads what the other side stores. All four accesses are sequentially
+// consistent (seq_cst in C), so they have one total order. If the consumer's store precedes the producer's
+// load, the producer sees the flag. Otherwise the producer's store precedes the consumer's load, and the
+// consumer sees the entry. Acquire and release would not suffice, because they allow a load to overtake a
+// store to another address.
 //
-// fences: Both stores are Swaps. Go compiles an atomic store to an instruction that orders it
-// before the loads that follow (XCHG on amd64), but not with the race detector, which makes a
-// plain MOV of it for memory that Go has not allocated, such as these mappings. The processor may then
-// load before it stores, and the wake-up is lost. A Swap orders them in every build.
+// fences: Both stores are Swaps. Go compiles an atomic store to an instruction that orders it before later
+// loads (XCHG on amd64). But with the race detector it is a plain MOV for memory that Go has not allocated,
+// such as these mappings. The processor may then load before it stores, and the wake-up is lost. A Swap is
+// ordered in every build.
 //
-// A token that comes late, to a consumer that has found the entry by himself, wakes him
-// from his next sleep, and he looks again. Package completion has the same within a
-// process.
+// A token may arrive after the consumer has already found the entry. Then the consumer's next sleep ends at
+// once, and it checks again. Package completion uses the same protocol within a process.
 //
-// Two kinds of descriptors carry tokens, since flags such as O_NONBLOCK belong to what is
-// open and not to who holds it, and a client may do to them what it wants. Submissions
-// have an eventfd, of which lnetd only reads, and says each time that it will not wait.
-// Completions have a pair of sockets: what lnetd writes to is its own end, where no flag
-// of the client's, and nothing that it leaves unread, makes lnetd wait. A write to a full
-// eventfd has no such promise, and one to a pipe waits for a reader whose memory is slow.
+// Two kinds of descriptors carry tokens. Flags such as O_NONBLOCK belong to the open file, not to the
+// process, so a client can change them at any time. Submissions use an eventfd. lnetd only reads it, and
+// requests each read not to block. Completions use a pair of sockets. lnetd writes to its own end, so
+// neither the client's flags nor unread tokens can block lnetd. A write to a full eventfd has no such
+// guarantee, and a write to a pipe can wait for a reader that faults on its memory.
 
-// sleeper is the consumer's side. One goroutine at a time is anywhere between setAlarm
-// and getUp.
+// sleeper is the consumer's side. Only one goroutine at a time may be between setAlarm and getUp.
 type sleeper struct {
 	flag *atomic.Uint32 // in shared memory
-	// woken is set by shout until the consumer gets up, shut when the end is shut.
+	// woken is set by shout and cleared when the consumer gets up. shut is set by close.
 	woken, shut atomic.Bool
 
 	file  *os.File
 	raw   syscall.RawConn
-	read  func(fd uintptr) bool // is take, or takeEvent
+	read  func(fd uintptr) bool // take or takeEvent
 	token [64]byte
-	into  unix.Iovec // the token, for takeEvent
+	into  unix.Iovec // iovec for token, used by takeEvent
 	got   int
 	errno syscall.Errno
-	// alarm is the deadline that file has, if known: zero is none.
+	// alarm is the deadline set in file, if known is set. Zero means no deadline.
 	alarm time.Time
 	known bool
 
 	sleeps, reads counter
 }
 
-// listen makes a sleeper of a socket or eventfd, open without blocking, which it owns from
-// then on. EOPNOTSUPP: the kernel is older than 5.8, and cannot do with an eventfd what
-// lnetd needs.
+// listen initializes s with a non-blocking socket or eventfd, and takes ownership of fd. It returns
+// EOPNOTSUPP if the kernel is older than 5.8, which does not support the required reads of an eventfd.
 func (s *sleeper) listen(fd int, flag *atomic.Uint32, eventfd bool) (err error) {
 	s.flag, s.file, s.read = flag, os.NewFile(uintptr(fd), "bell"), s.take
 	defer func() {
@@ -84,37 +79,36 @@ func (s *sleeper) listen(fd int, flag *atomic.Uint32, eventfd bool) (err error) 
 	return nil
 }
 
-// lieDown says that the consumer is going to sleep unless he finds something.
+// lieDown announces that the consumer will sleep unless it finds work.
 func (s *sleeper) lieDown() {
 	s.sleeps.add(1)
-	s.flag.Swap(1) // Wait loads the tail behind it (see fences)
+	s.flag.Swap(1) // Wait loads the tail after this store (see fences)
 }
 
-// getUp says that the consumer is up, and has heard who shouted.
+// getUp marks the consumer as awake and clears woken.
 func (s *sleeper) getUp() {
 	s.flag.Store(0)
 	s.woken.Store(false)
 }
 
-// setAlarm has sleep end at until, if it is not zero. It is made before lieDown: a shout
-// that it undoes is seen by who looks at woken then.
+// setAlarm makes sleep end at until, unless that is zero. It must be called before lieDown: if it
+// overwrites the deadline of a concurrent shout, the caller still sees woken afterwards.
 func (s *sleeper) setAlarm(until time.Time) {
 	if s.known && s.alarm.Equal(until) {
 		return
 	}
 	s.alarm, s.known = until, true
-	_ = s.file.SetReadDeadline(until) // fails if it was closed, as sleep will
+	_ = s.file.SetReadDeadline(until) // fails after close, and then sleep fails, too
 }
 
-// sleep blocks until there is a token, until, or a shout. It tells whether it was the
-// second.
+// sleep blocks until a token, the time until, or a shout. It reports whether the time has passed.
 func (s *sleeper) sleep(until time.Time) (over bool, err error) {
 	err = s.raw.Read(s.read)
 	switch {
 	case s.shut.Load():
 		return false, ErrShut
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		// Somebody shouted, who may be heard by now, or it is time.
+		// The deadline was set by shout, whose effect may be over, or the time has passed.
 		s.known = false
 		return !until.IsZero() && !time.Now().Before(until), nil
 	case err != nil:
@@ -128,7 +122,7 @@ func (s *sleeper) sleep(until time.Time) (over bool, err error) {
 	return false, nil
 }
 
-// take takes the tokens out of a socket, and tells whether there is no need to wait.
+// take reads tokens from a socket. It returns false if the poller must wait.
 func (s *sleeper) take(fd uintptr) bool {
 	for {
 		n, _, e := unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&s.token)), uintptr(len(s.token)), unix.MSG_DONTWAIT, 0, 0)
@@ -139,7 +133,7 @@ func (s *sleeper) take(fd uintptr) bool {
 	}
 }
 
-// takeEvent does the same with an eventfd, whether it is set to block or not.
+// takeEvent is take for an eventfd. It does not block even if the eventfd is set to.
 func (s *sleeper) takeEvent(fd uintptr) bool {
 	for {
 		n, _, e := unix.Syscall6(unix.SYS_PREADV2, fd, uintptr(unsafe.Pointer(&s.into)), 1, ^uintptr(0), ^uintptr(0), unix.RWF_NOWAIT)
@@ -150,30 +144,30 @@ func (s *sleeper) takeEvent(fd uintptr) bool {
 	}
 }
 
-// shout wakes him though there be nothing.
+// shout wakes the consumer even if there is no work.
 func (s *sleeper) shout() {
 	s.woken.Store(true)
-	_ = s.file.SetReadDeadline(time.Unix(1, 0)) // fails if it was closed, which wakes him too
+	_ = s.file.SetReadDeadline(time.Unix(1, 0)) // fails after close, which has ended the sleep
 }
 
-// close ends the sleep that is under way, and all that follow.
+// close ends the current sleep and all later ones.
 func (s *sleeper) close() {
 	if !s.shut.Swap(true) {
 		_ = s.file.Close()
 	}
 }
 
-// ringer is the producer's side. Any goroutine may use it.
+// ringer is the producer's side. It is safe for concurrent use.
 type ringer struct {
 	flag *atomic.Uint32 // in shared memory
 	to   descriptor
-	give func(fd uintptr) syscall.Errno // is giveEvent or giveSocket
+	give func(fd uintptr) syscall.Errno // giveEvent or giveSocket
 	rung counter
-	late atomic.Bool // a token that the kernel had no memory for will follow
+	late atomic.Bool // a retry is scheduled for a token that failed for lack of kernel memory
 }
 
-// claim tells whether the caller has to wake the consumer, and counts it if so: when wake
-// comes the memory may be gone. One that is up costs a load.
+// claim reports whether the caller must wake the consumer, and counts it, because the memory may be gone
+// when wake is called. It costs one load if the consumer is awake.
 func (r *ringer) claim() bool {
 	if r.flag.Load() == 0 || r.flag.Swap(0) == 0 {
 		return false
@@ -182,17 +176,15 @@ func (r *ringer) claim() bool {
 	return true
 }
 
-// token is one, and what adds one to an eventfd.
+// token is the value written to an eventfd.
 var token = uint64(1)
 
-// wakeRetry is how long to wait before a token is written again for which the kernel had no
-// memory.
+// wakeRetry is the delay before a token is written again after the kernel was out of memory.
 const wakeRetry = time.Millisecond
 
-// wake lets the consumer return from sleep. It does not block, and does not touch shared
-// memory. A consumer that is gone needs no token, nor does one that has left so many unread
-// that no more fit (EAGAIN). If the kernel has no memory for it, wake writes it a little later:
-// the flag has been claimed, so no other producer will.
+// wake makes sleep return. It does not block or access shared memory. It ignores errors if the consumer is
+// gone, or has so many unread tokens that no more fit (EAGAIN). If the kernel is out of memory, wake
+// retries a little later, because the flag is already claimed and no other producer will write a token.
 func (r *ringer) wake() {
 	if !r.to.use() {
 		return
@@ -222,7 +214,7 @@ func giveSocket(fd uintptr) syscall.Errno {
 	return e
 }
 
-// ring makes a ringer of a descriptor, which it owns from then on.
+// ring initializes r with a descriptor, and takes ownership of it.
 func (r *ringer) ring(fd int, flag *atomic.Uint32, give func(fd uintptr) syscall.Errno) {
 	r.to.fd, r.flag, r.give = fd, flag, give
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Layout of a completion (transport 9.4). Numbers are little endian, the NID is as on the
-// wire.
+// Layout of a completion (transport 9.4). Numbers are little endian. The NID has the wire format.
 //
 //	   0        4           8          12        16        20        24
 //	  +--------+-----------+----------+---------+---------+---------+--------------+
@@ -31,26 +30,26 @@ const (
 	flagTM
 )
 
-// maxErrno is the highest number that kernels give to an error.
+// maxErrno is the largest errno of the kernel.
 const maxErrno = 4095
 
-// Completion is what lnetd tells a client of an op, or of the TM.
+// Completion reports the progress of an op, or a change of the TM, to a client.
 type Completion struct {
-	// Buffer, Generation and Operation are those of the submission, 0 if TM is set.
+	// Buffer, Generation and Operation are those of the submission, or 0 if TM is set.
 	Buffer, Generation, Operation uint32
-	// Errno is 0 if all went well. It is up to 4095.
+	// Errno is 0 on success, and at most 4095.
 	Errno syscall.Errno
-	// Length bytes have come, or gone, Offset bytes into the buffer.
+	// Length is the number of bytes moved, Offset their position in the buffer.
 	Length, Offset uint32
-	// Time is when lnetd saw it, in ns of CLOCK_MONOTONIC.
+	// Time is when lnetd received the event, in nanoseconds of CLOCK_MONOTONIC.
 	Time uint64
-	// Sender, PID, Portal and TMID are where a message came from. Sender is the zero NID
-	// if there is no telling; it is never the wildcard.
+	// Sender, PID, Portal and TMID are the address of a message's sender. Sender is the zero NID if the
+	// sender is unknown. It is never the wildcard.
 	Sender       lnet.NID
 	PID          lnet.PID
 	Portal, TMID uint16
-	// Final says that it is the op's last, Rejected that lnetd did not begin with the op,
-	// TM that it tells of the TM and not of an op.
+	// Final marks the last completion of the op. Rejected means that lnetd did not begin the op. TM means
+	// that the completion concerns the TM, not an op.
 	Final, Rejected, TM bool
 }
 
@@ -59,7 +58,7 @@ var (
 	errNoOp   = errors.New("an op is named in what tells of the TM")
 )
 
-// Put writes the completion into b, all of which it sets.
+// Put encodes c into b. It sets all bytes.
 func (c *Completion) Put(b *[CompletionSize]byte) {
 	binary.LittleEndian.PutUint32(b[0:], c.Buffer)
 	binary.LittleEndian.PutUint32(b[4:], c.Generation)
@@ -88,9 +87,8 @@ func (c *Completion) flags() (f byte) {
 	return f
 }
 
-// Decode reads a completion from b, which nobody else may write to meanwhile: a copy of
-// what is in the ring. What no lnetd writes is a *lnet.FieldError and EPROTO, and c is
-// not changed then. It allocates nothing but errors.
+// Decode decodes b, which must be a private copy of the entry in the ring. If lnetd cannot have written it,
+// Decode returns a *lnet.FieldError that matches EPROTO, and leaves c unchanged. It allocates only errors.
 func (c *Completion) Decode(b *[CompletionSize]byte) error {
 	flags := b[60]
 	status := int32(binary.LittleEndian.Uint32(b[12:]))

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Consumer is the half that takes entries out of a ring. One goroutine at a time calls
-// Next and Release, one at a time Wait; any may call the others. Nothing but Wait blocks
-// or makes system calls, and nothing allocates but errors.
+// Consumer is the side of a ring that removes entries. One goroutine at a time may call Next and Release,
+// and one at a time Wait. The other methods are safe for concurrent use. Only Wait blocks or makes system
+// calls. Only errors are allocated.
 type Consumer struct {
 	entries []byte // of the ring, in shared memory
 	size    uint32 // of an entry
-	count   uint32 // of entries, a power of two
+	count   uint32 // number of entries, a power of two
 
-	// next counts what was taken out, and released what the other side may write over.
-	// They are private: sharedHead is a copy of released that is never read back.
+	// next counts entries removed, released counts those that the other side may overwrite. Both are
+	// private; sharedHead is a copy of released that is never read back.
 	next       uint32
 	released   atomic.Uint32
 	sharedHead *atomic.Uint32
-	// tail is sharedTail, the other side's, as it was when last looked at.
+	// tail is the last value loaded from sharedTail, the other side's counter.
 	tail       uint32
 	sharedTail *atomic.Uint32
 
@@ -27,7 +27,7 @@ type Consumer struct {
 	taken counter
 }
 
-// lay makes the consumer of a ring, which goes on where its counter stands.
+// lay initializes c for a ring, beginning at the ring's current counter.
 func (c *Consumer) lay(b []byte, r ring) {
 	c.entries, c.size, c.count = b[r.begin:r.end], r.size, r.count
 	c.sharedTail, c.sharedHead = word(b, r.tail), word(b, r.head)
@@ -36,10 +36,10 @@ func (c *Consumer) lay(b []byte, r ring) {
 	c.tail = c.next
 }
 
-// take copies the next entry to dst, of its size. It reports false if there is none.
+// take copies the next entry to dst, which has the size of an entry. It returns false if the ring is empty.
 func (c *Consumer) take(dst []byte) (bool, error) {
 	if c.next == c.tail {
-		// What was put there before the other side stored this counter is seen by now.
+		// Entries written before the other side stored this counter are visible now.
 		tail := c.sharedTail.Load()
 		if fill := tail - c.released.Load(); fill > c.count || tail-c.next > c.count {
 			return false, fmt.Errorf("%w: it has put %d entries where there is room for %d", ErrRing, int32(tail-c.next), c.count)
@@ -54,27 +54,27 @@ func (c *Consumer) take(dst []byte) (bool, error) {
 	return true, nil
 }
 
-// Release lets the other side write over all that was taken out. Who has a whole batch
-// taken out calls it once, and before it tells the other side of room by other ways.
+// Release allows the other side to overwrite all removed entries. Call it once per batch, and before the
+// other side learns by other means that there is room.
 func (c *Consumer) Release() {
 	if n := c.next - c.released.Load(); n != 0 {
 		c.released.Store(c.next)
-		// What was copied was copied before this store.
+		// The entries were copied before this store.
 		c.sharedHead.Store(c.next)
 		c.taken.add(uint64(n))
 	}
 }
 
-// Pending tells whether there is something beyond what was released. It is two atomic
-// loads, and believes the other side, whose counter the next call of Next checks.
+// Pending reports whether there are entries that were not released. It costs two atomic loads. It does not
+// validate the other side's counter; Next does.
 func (c *Consumer) Pending() bool { return c.sharedTail.Load() != c.released.Load() }
 
-// Wait blocks until Pending or Wake, or until a time, unless that is zero. Release comes
-// first: else it does not block. While it blocks, no thread does. ErrShut: this side has
-// been shut; ErrGone: lnetd is gone, which a client is told of.
+// Wait blocks until Pending returns true, Wake is called, or the time until, unless that is zero. It
+// returns at once if entries were removed but not released. It does not block a thread. It returns ErrShut
+// if this side is shut, and ErrGone, in a client, if lnetd is gone.
 func (c *Consumer) Wait(until time.Time) error { return c.wait(until, false) }
 
-// wait is Wait. With bell it also returns for a token that announces nothing.
+// wait implements Wait. If bell is set, it also returns after a token without an entry.
 func (c *Consumer) wait(until time.Time, bell bool) error {
 	if c.Pending() {
 		c.bell.woken.Store(false)
@@ -99,42 +99,42 @@ func (c *Consumer) wait(until time.Time, bell bool) error {
 	return nil
 }
 
-// Wake has the Wait that is under way return, or else the next.
+// Wake ends the current Wait. If there is none, the next Wait returns at once.
 func (c *Consumer) Wake() { c.bell.shout() }
 
-// ConsumerStats are the figures of transport 9.7 of a consumer.
+// ConsumerStats are the statistics of a consumer (transport 9.7).
 type ConsumerStats struct {
-	// Taken counts released entries, Sleeps how often the consumer lay down, and Reads how
-	// often it found a token, by a system call. The other side's Rung is never above Sleeps.
+	// Taken counts released entries, Sleeps announced sleeps, and Reads system calls that found a token.
+	// The other side's Rung never exceeds Sleeps.
 	Taken, Sleeps, Reads uint64
 }
 
-// Stats are the figures since the ring was made. Any goroutine may call it.
+// Stats returns the statistics since the ring was created. It is safe for concurrent use.
 func (c *Consumer) Stats() ConsumerStats {
 	return ConsumerStats{Taken: c.taken.load(), Sleeps: c.bell.sleeps.load(), Reads: c.bell.reads.load()}
 }
 
-// SubmissionConsumer is lnetd's half of the submissions.
+// SubmissionConsumer is lnetd's side of the submissions.
 type SubmissionConsumer struct {
 	Consumer
 	entry  [SubmissionSize]byte
 	posted posted
 }
 
-// WaitBell is Wait that also returns when the client rings with nothing submitted, so that its
-// counters are checked.
+// WaitBell is like Wait, but also returns when the client rings without a new submission, so that the
+// client's counters are checked.
 func (c *SubmissionConsumer) WaitBell() error { return c.wait(time.Time{}, true) }
 
-// MarkPosted tells the client that all submissions that were taken out have been carried out.
-// It reports whether the client waits for that, so that the caller must call WakePosted.
+// MarkPosted reports to the client that all removed submissions have been carried out. It returns true if
+// the client waits for that. Then the caller must call WakePosted.
 func (c *SubmissionConsumer) MarkPosted() (wake bool) { return c.posted.mark(c.next) }
 
-// WakePosted wakes the client's WaitPosted, after MarkPosted. It does not block. If the memory
-// is gone, it does nothing.
+// WakePosted wakes the client's WaitPosted, after MarkPosted. It does not block. If the memory is gone, it
+// has no effect.
 func (c *SubmissionConsumer) WakePosted() { c.posted.wake() }
 
-// Next takes the next submission out. It reports false if there is none. An error is
-// ErrRing, or a *lnet.FieldError of an entry that was taken out.
+// Next removes and decodes the next submission. It returns false if the ring is empty. The error is
+// ErrRing, or the *lnet.FieldError of an invalid entry, which has been removed.
 func (c *SubmissionConsumer) Next(s *Submission) (bool, error) {
 	ok, err := c.take(c.entry[:])
 	if !ok {
@@ -143,14 +143,14 @@ func (c *SubmissionConsumer) Next(s *Submission) (bool, error) {
 	return true, s.Decode(&c.entry)
 }
 
-// CompletionConsumer is a client's half of the completions.
+// CompletionConsumer is a client's side of the completions.
 type CompletionConsumer struct {
 	Consumer
 	entry [CompletionSize]byte
 }
 
-// Next takes the next completion out. It reports false if there is none. An error is
-// ErrRing, or a *lnet.FieldError of an entry that was taken out.
+// Next removes and decodes the next completion. It returns false if the ring is empty. The error is
+// ErrRing, or the *lnet.FieldError of an invalid entry, which has been removed.
 func (c *CompletionConsumer) Next(d *Completion) (bool, error) {
 	ok, err := c.take(c.entry[:])
 	if !ok {

@@ -2,8 +2,8 @@ package shm
 
 import "sync/atomic"
 
-// counter counts in private memory, and shows the count in the ring file if shown is set.
-// Several goroutines may add; what is shown may be behind then, until the next one adds.
+// counter counts in private memory. If shown is set, it also publishes the count in the ring file. Several
+// goroutines may add concurrently. The published value may then lag until the next add.
 type counter struct {
 	n     atomic.Uint64
 	shown *atomic.Uint64

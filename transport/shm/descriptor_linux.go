@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptor is one that goroutines use for a moment, while another one may close it:
-// the last one out does. It is not an *os.File since the runtime would watch that, and
-// wake up for each token that the other side takes.
+// descriptor is a file descriptor with short uses by several goroutines. If one of them closes it, the last
+// user closes the file. It is not an *os.File, because the runtime's poller would wake up for each token
+// that the other side reads.
 type descriptor struct {
 	fd int
-	// users is how many use it, plus closing once nobody may any more.
+	// users is the number of users, plus closing after close.
 	users atomic.Int64
 }
 
 const closing = math.MinInt64
 
-// use tells whether the caller may use fd, until done.
+// use reports whether the caller may use fd. If so, the caller must call done.
 func (d *descriptor) use() bool {
 	for {
 		n := d.users.Load()
@@ -37,7 +37,7 @@ func (d *descriptor) done() {
 	}
 }
 
-// close lets nobody begin to use it. It does not wait for those who do.
+// close prevents new uses. It does not wait for current ones.
 func (d *descriptor) close() {
 	for {
 		n := d.users.Load()

@@ -1,9 +1,8 @@
-// Package shm is what lnetd and the programs that it hosts transfer machines for share:
-// areas of memory for buffers, and for each TM a ring file with submissions one way and
-// completions the other, with a bell each way by which who waits for them is woken
-// (docs/spec/transport.md 9.3 to 9.6).
+// Package shm implements the memory shared by lnetd and the programs whose transfer machines it hosts:
+// areas for buffers, and one ring file for each TM. A ring file has a ring of submissions and a ring of
+// completions. Each ring has a bell that wakes its sleeping consumer (docs/spec/transport.md 9.3 to 9.6).
 //
-// It knows layouts, and trusts nobody with them: what the other side can write is copied
-// before it is looked at, and what it says of its own progress is checked. What entries
-// ask for, credits, quotas and who may do what, is for those above. It starts no goroutine.
+// The package handles memory layouts and trusts no data of the other side: entries are copied before they
+// are validated, and counters are checked. Callers are responsible for the meaning of entries, and for
+// credits, quotas and permissions. The package starts no goroutines.
 package shm

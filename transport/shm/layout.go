@@ -11,30 +11,30 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Layout of a ring file (transport 9.4). Numbers are little endian. What is written while
-// the file is in use has a line of 64 bytes to itself.
+// Layout of a ring file (transport 9.4). Numbers are little endian. Each word that is written while the
+// file is in use has its own line of 64 bytes. The second column names the side that writes it.
 //
 //	 0          4          8          12         16         20         24
 //	+----------+-----+----+----------+----------+----------+----------+-----+-----+
 //	| magic    | ver | hdr| SQ offset| SQ ents  | CQ offset| CQ ents  | SQe | CQe |
 //	+----------+-----+----+----------+----------+----------+----------+-----+-----+
-//	64   SQ tail u32      client     submissions that were put there
-//	128  SQ head u32      lnetd      submissions that were taken out
-//	192  CQ tail u32      lnetd      completions that were put there
-//	256  CQ head u32      client     completions that were taken out
-//	320  SQ sleeping u32  lnetd      1: it wants to be woken; 0 by who is going to
-//	384  CQ sleeping u32  client     the same of the client
-//	448  3 x u64          lnetd      submissions taken, times it lay down, bells read
-//	512  2 x u64          lnetd      completions put, bells rung
-//	576  SQ posted u32    lnetd      submissions that were carried out
-//	640  SQ waiting u32   client     1: it waits for SQ posted; 0 by the side that wakes it
+//	64   SQ tail u32      client     submissions written
+//	128  SQ head u32      lnetd      submissions read
+//	192  CQ tail u32      lnetd      completions written
+//	256  CQ head u32      client     completions read
+//	320  SQ sleeping u32  lnetd      1: lnetd must be woken; set to 0 by the side that wakes it
+//	384  CQ sleeping u32  client     1: the client must be woken; set to 0 by the side that wakes it
+//	448  3 x u64          lnetd      statistics: submissions taken, sleeps, tokens read
+//	512  2 x u64          lnetd      statistics: completions put, tokens written
+//	576  SQ posted u32    lnetd      submissions carried out
+//	640  SQ waiting u32   client     1: it waits for SQ posted; set to 0 by the side that wakes it
 //	4096                  client     submissions
 //	...                   lnetd      completions, from the next multiple of 4096
 //
-// Ver is 1, hdr 4096, SQe 128 and CQe 64, the sizes of entries. What is not named is 0.
-// Heads and tails run freely, modulo 2^32; entry i is at place i modulo the number of
-// entries. They begin where lnetd has put them, which is not at 0; SQ posted begins like
-// SQ head. The figures at 448 and 512 are for display only: lnetd does not read them.
+// Ver is 1 and hdr is 4096. SQe is 128 and CQe is 64, the sizes of entries. All other bytes are 0. Heads
+// and tails wrap around modulo 2^32. Entry i is at index i modulo the number of entries. lnetd sets the
+// initial counters, which are not 0; SQ posted begins like SQ head. The statistics are for display only;
+// lnetd does not read them.
 const (
 	ringMagic  = 0x474e4952 // "RING"
 	version    = 1
@@ -65,18 +65,18 @@ const (
 	offSQWaiting  = 640
 )
 
-// Bounds of Sizes. Submissions may be four times as many as completions.
+// Bounds of Sizes. There may be four times as many submissions as completions.
 const (
 	MinEntries     = 2
 	MaxCompletions = 1 << 16
 	MaxSubmissions = 4 * MaxCompletions
 )
 
-// firstCount is what heads and tails begin with: soon enough before 2^32 that each ring
-// runs over it, in tests as in service, rather than one in a hundred after a week.
+// firstCount is the initial value of heads and tails. It is so close to 2^32 that every ring soon wraps
+// around, in tests as well as in production.
 const firstCount = 1<<32 - 256
 
-// errNotOurs says that a ring file cannot be one of lnetd's.
+// errNotOurs means that lnetd cannot have written a ring file.
 var errNotOurs = fmt.Errorf("not what lnetd writes: %w", syscall.EPROTO)
 
 // Sizes are the numbers of entries of both rings: powers of two within the bounds.
@@ -84,7 +84,7 @@ type Sizes struct {
 	Submissions, Completions int
 }
 
-// check refuses sizes out of bounds, with EINVAL.
+// check returns EINVAL if a size is out of bounds.
 func (s Sizes) check() error {
 	if !size(s.Submissions, MaxSubmissions) || !size(s.Completions, MaxCompletions) {
 		return fmt.Errorf("shm: rings of %d and %d entries: %w", s.Submissions, s.Completions, syscall.EINVAL)
@@ -92,26 +92,26 @@ func (s Sizes) check() error {
 	return nil
 }
 
-// size tells whether n entries, of at most limit, can be a ring.
+// size reports whether a ring can have n entries, with the given limit.
 func size(n, limit int) bool {
 	return n >= MinEntries && n <= limit && bits.OnesCount(uint(n)) == 1
 }
 
-// completionsAt is where completions begin.
+// completionsAt returns the offset of the completions.
 func (s Sizes) completionsAt() int {
 	return headerSize + (s.Submissions*SubmissionSize+headerSize-1)&^(headerSize-1)
 }
 
-// FileSize is how large the ring file is, in bytes: whole pages.
+// FileSize returns the size of the ring file in bytes: whole pages.
 func (s Sizes) FileSize() int {
 	return wholePages(s.completionsAt() + s.Completions*CompletionSize)
 }
 
-// ring is where one of the two rings is in the file.
+// ring is the position of one of the two rings in the file.
 type ring struct {
 	begin, end  int    // of the entries
-	size, count uint32 // of an entry, and of entries
-	tail, head  int    // of the counters
+	size, count uint32 // size of an entry, number of entries
+	tail, head  int    // offsets of the counters
 }
 
 func (s Sizes) submissions() ring {
@@ -123,7 +123,7 @@ func (s Sizes) completions() ring {
 	return ring{begin, begin + s.Completions*CompletionSize, CompletionSize, uint32(s.Completions), offCQTail, offCQHead}
 }
 
-// fixed appends what does not change in the life of a file, which is its first line.
+// fixed appends the constant part of the header, its first line.
 func (s Sizes) fixed(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, ringMagic)
 	b = binary.LittleEndian.AppendUint16(b, version)
@@ -136,8 +136,8 @@ func (s Sizes) fixed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint16(b, CompletionSize)
 }
 
-// decodeSizes reads a private copy of the first line of a file of total bytes, and
-// believes it only if it is, field by field, what lnetd writes for the sizes in it.
+// decodeSizes decodes a private copy of the first line of a file of total bytes. It accepts only what lnetd
+// writes for these sizes, and checks each field.
 func decodeSizes(b []byte, total int64) (Sizes, error) {
 	s := Sizes{
 		Submissions: int(binary.LittleEndian.Uint32(b[offSQEntries:])),
@@ -173,12 +173,12 @@ func decodeSizes(b []byte, total int64) (Sizes, error) {
 	return s, nil
 }
 
-// word is the counter or flag at an offset of mapped memory.
+// word returns the counter or flag at an offset of mapped memory.
 func word(b []byte, at int) *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Pointer(&b[at : at+4][0]))
 }
 
-// figure is a u64 that is there to be looked at.
+// figure returns the statistics value at an offset of mapped memory.
 func figure(b []byte, at int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&b[at : at+8][0]))
 }

@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory is a sealed memfd that this process has mapped, for reading and writing. It can
-// neither shrink nor grow: no access to it faults because the other side cut it off. Who
-// can write to it can have pages of it freed, which read as zeros from then on.
+// Memory is a sealed memfd, mapped for reading and writing. It can neither shrink nor grow, so the other
+// side cannot make accesses fault. A process that can write to it can free its pages, which then read as
+// zeros.
 type Memory struct {
 	mu    sync.Mutex // guards bytes
 	bytes []byte
 }
 
-// seals are those of what Create makes.
+// seals are the seals that Create sets.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// Create makes zeroed memory of size bytes, rounded up to whole pages, that has its pages
-// already, so that using it does not fail for lack of memory. Name is for people who read
-// /proc. The descriptor, which the caller closes, is what to hand to others; the mapping
-// does not need it. It may block while the kernel finds pages. EINVAL: a size below 1.
+// Create creates zeroed memory of size bytes, rounded up to whole pages. All pages are allocated, so that
+// accesses do not fail for lack of memory. Name appears in /proc. The caller owns the descriptor fd, which
+// can be passed to other processes; the mapping does not need it. Create may block while the kernel
+// allocates pages. It returns EINVAL if size is below 1.
 func Create(name string, size int) (m *Memory, fd int, err error) {
 	if size < 1 {
 		return nil, -1, fmt.Errorf("shm: memory of %d bytes: %w", size, unix.EINVAL)
@@ -52,8 +52,7 @@ func Create(name string, size int) (m *Memory, fd int, err error) {
 	return m, fd, err
 }
 
-// newMemfd makes an empty one that cannot be executed. Kernels before 6.3 have no word
-// for that.
+// newMemfd creates an empty memfd that cannot be executed. Kernels before 6.3 do not support that flag.
 func newMemfd(name string) (int, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
@@ -63,14 +62,13 @@ func newMemfd(name string) (int, error) {
 	return fd, err
 }
 
-// Adopt maps what somebody else has made, and says is size bytes. It closes fd, whatever
-// comes of it, and may block while it maps. Of what it is, and what seals it has, nobody
-// is believed:
+// Adopt maps memory that another process has created, with the given size. It always closes fd, and may
+// block while it maps. It validates the type, size and seals of the file:
 //
-//	EPERM   it can shrink, so that using it might fault; or it cannot be written
-//	EACCES  the descriptor is not for reading and writing
-//	EINVAL  it is no memfd, or of huge pages, whose lack would be a fault; it has another
-//	        size; the size is not one of whole pages, or is below one
+//	EPERM   it can shrink, so that accesses might fault; or it cannot be written
+//	EACCES  the descriptor is not open for reading and writing
+//	EINVAL  it is not a memfd, or has huge pages, whose lack would cause a fault; it has
+//	        another size; or the size is not a positive number of whole pages
 func Adopt(fd int, size int64) (*Memory, error) {
 	defer func() { _ = unix.Close(fd) }()
 	found, err := inspect(fd)
@@ -83,9 +81,9 @@ func Adopt(fd int, size int64) (*Memory, error) {
 	return mapped(fd, int(size))
 }
 
-// inspect checks all of a descriptor that it can without being told the size, which it
-// returns. What its file system is asked comes last: only the kernel's own has seals, while
-// another one might not answer.
+// inspect validates a descriptor, except for its expected size, and returns its size. It calls the file
+// system last, after the check of the seals: only the kernel's own file systems have seals, while others
+// might not answer.
 func inspect(fd int) (size int64, err error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
@@ -130,15 +128,15 @@ func mapped(fd, size int) (*Memory, error) {
 	return &Memory{bytes: b}, nil
 }
 
-// Bytes is the memory: all of it, from the beginning of a page. It is nil after Close, and
-// nobody may touch what was taken before.
+// Bytes returns the whole memory, which begins at a page. It returns nil after Close. Slices returned
+// before must not be used after Close.
 func (m *Memory) Bytes() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.bytes
 }
 
-// Close gives the mapping up. Calls that follow do nothing.
+// Close unmaps the memory. Later calls have no effect.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	b := m.bytes
@@ -150,13 +148,13 @@ func (m *Memory) Close() error {
 	return os.NewSyscallError("munmap", unix.Munmap(b))
 }
 
-// wholePages rounds n up.
+// wholePages rounds n up to a multiple of the page size.
 func wholePages(n int) int {
 	page := os.Getpagesize()
 	return (n + page - 1) / page * page
 }
 
-// again calls f until no signal interrupts it.
+// again calls f until it is not interrupted by a signal.
 func again(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, unix.EINTR) {

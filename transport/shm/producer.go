@@ -8,35 +8,33 @@ import (
 	"time"
 )
 
-// ErrRing says that the other side's counters cannot be: it puts in more than the ring
-// holds, or takes out more than was put there. The ring is of no use any more. It is
-// EPROTO.
+// ErrRing means that the other side's counters are invalid: it has written more entries than the ring
+// holds, or read more than were written. The ring cannot be used any more. The error matches EPROTO.
 var ErrRing = fmt.Errorf("shm: the other side's counter is impossible: %w", syscall.EPROTO)
 
-// ErrGone says that the other side has given the ring up. It is ESHUTDOWN.
+// ErrGone means that the other side has abandoned the ring. The error matches ESHUTDOWN.
 var ErrGone = fmt.Errorf("shm: the other side is gone: %w", syscall.ESHUTDOWN)
 
-// ErrShut says that this side has shut its end of the ring.
+// ErrShut means that this side has shut its end of the ring.
 var ErrShut = errors.New("shm: the ring is shut")
 
-// Producer is the half that puts entries into a ring. One goroutine at a time calls Room,
-// Put and Publish, which is for the caller to see to: he has a lock for his credits
-// anyway. Claim and Wake, which any goroutine may call, are apart from them so that Wake,
-// a system call, can be made without that lock:
+// Producer is the side of a ring that adds entries. One goroutine at a time may call Room, Put and Publish;
+// the caller ensures this, usually with the lock of its credits. Claim and Wake are safe for concurrent
+// use. They are separate so that Wake, a system call, can be made without that lock:
 //
 //	lock; Room; Put, ...; Publish; wake := Claim; unlock; if wake { Wake }
 //
-// Nothing but Wake makes system calls, nothing blocks, and nothing allocates but errors.
+// Only Wake makes system calls, no method blocks, and only errors are allocated.
 type Producer struct {
 	entries []byte // of the ring, in shared memory
 	size    uint32 // of an entry
-	count   uint32 // of entries, a power of two
+	count   uint32 // number of entries, a power of two
 
-	// next counts what was put there, published what the other side knows of. They are
-	// private: sharedTail is a copy of published that is never read back.
+	// next counts entries written, published those visible to the other side. Both are private; sharedTail
+	// is a copy of published that is never read back.
 	next, published uint32
 	sharedTail      *atomic.Uint32
-	// head is sharedHead, the other side's, as it was when last looked at.
+	// head is the last value loaded from sharedHead, the other side's counter.
 	head       uint32
 	sharedHead *atomic.Uint32
 
@@ -44,7 +42,7 @@ type Producer struct {
 	put  counter
 }
 
-// lay makes the producer of an empty ring, which goes on where its counter stands.
+// lay initializes p for an empty ring, beginning at the ring's current counter.
 func (p *Producer) lay(b []byte, r ring) {
 	p.entries, p.size, p.count = b[r.begin:r.end], r.size, r.count
 	p.sharedTail, p.sharedHead = word(b, r.tail), word(b, r.head)
@@ -52,11 +50,11 @@ func (p *Producer) lay(b []byte, r ring) {
 	p.published, p.head = p.next, p.next
 }
 
-// Room is how many entries can be put there: as the other side says, which is ErrRing if
-// it cannot be.
+// Room returns the number of entries that can be added. It returns ErrRing if the other side's counter is
+// invalid.
 func (p *Producer) Room() (int, error) {
-	// This load is before what the caller learned by it: the other side has copied the
-	// entries that its counter leaves behind.
+	// This load precedes the writes that the caller bases on it. The other side has copied the entries
+	// before its counter.
 	head := p.sharedHead.Load()
 	if head-p.head > p.published-p.head {
 		return 0, fmt.Errorf("%w: it has taken %d entries of %d", ErrRing, int32(head-p.head), p.published-p.head)
@@ -65,8 +63,8 @@ func (p *Producer) Room() (int, error) {
 	return int(p.count - (p.next - head)), nil
 }
 
-// slot is the place of the next entry, or nil if there is no room. The caller fills it
-// and calls filled.
+// slot returns the place of the next entry, or nil if the ring is full. The caller fills it and calls
+// filled.
 func (p *Producer) slot() ([]byte, error) {
 	if p.next-p.head == p.count {
 		if room, err := p.Room(); room == 0 {
@@ -79,23 +77,23 @@ func (p *Producer) slot() ([]byte, error) {
 
 func (p *Producer) filled() { p.next++ }
 
-// Publish lets the other side see what was put there, and does not wake it.
+// Publish makes the added entries visible to the other side. It does not wake the other side.
 func (p *Producer) Publish() {
 	if n := p.next - p.published; n != 0 {
 		p.published = p.next
-		// The entries are written before the tail, and the side that loads the tail sees
-		// them. Claim loads the flag behind it, so this is a Swap (see fences).
+		// The entries are written before the tail, so a side that loads the tail sees them. Claim loads the
+		// flag after this store, which therefore is a Swap (see fences).
 		p.sharedTail.Swap(p.next)
 		p.put.add(uint64(n))
 	}
 }
 
-// Claim tells whether the caller has to call Wake: the other side sleeps, or is about to,
-// and nobody else has claimed it. If it is up it costs a load.
+// Claim reports whether the caller must call Wake: the other side sleeps or is about to, and no other
+// goroutine has claimed it. It costs one load if the other side is awake.
 func (p *Producer) Claim() bool { return p.bell.claim() }
 
-// Wake wakes the other side, after Claim. A client that is not there, or lets tokens pile
-// up, is not told.
+// Wake wakes the other side, after Claim. It has no effect if a client is gone or has too many unread
+// tokens.
 func (p *Producer) Wake() { p.bell.wake() }
 
 // Ring wakes the other side if it sleeps.
@@ -105,49 +103,46 @@ func (p *Producer) Ring() {
 	}
 }
 
-// ProducerStats are the figures of transport 9.7 of a producer.
+// ProducerStats are the statistics of a producer (transport 9.7).
 type ProducerStats struct {
-	// Put counts published entries, Rung how often the other side had to be woken, by a
-	// system call each.
+	// Put counts published entries, Rung the wake-ups of the other side, each a system call.
 	Put, Rung uint64
 }
 
-// Stats are the figures since the ring was made. Any goroutine may call it.
+// Stats returns the statistics since the ring was created. It is safe for concurrent use.
 func (p *Producer) Stats() ProducerStats {
 	return ProducerStats{Put: p.put.load(), Rung: p.bell.rung.load()}
 }
 
-// SubmissionProducer is a client's half of the submissions.
+// SubmissionProducer is a client's side of the submissions.
 type SubmissionProducer struct {
 	Producer
 	posted posted
 }
 
-// Published returns the position behind the last submission that was published. The caller
-// must hold what guards Put and Publish.
+// Published returns the position after the last published submission. The caller must hold the lock that
+// guards Put and Publish.
 func (p *SubmissionProducer) Published() uint32 { return p.published }
 
-// Posted reports whether lnetd has carried out all submissions in front of a position. Any
-// goroutine may call it.
+// Posted reports whether lnetd has carried out all submissions before a position. It is safe for concurrent
+// use.
 func (p *SubmissionProducer) Posted(position uint32) bool { return p.posted.reached(position) }
 
-// PrepareWait announces WaitPosted: the caller checks Posted, and whatever else ends its wait,
-// between the two. One goroutine at a time calls them.
+// PrepareWait must be called before WaitPosted. Between the two, the caller checks Posted and its other
+// conditions. Only one goroutine at a time may call them.
 func (p *SubmissionProducer) PrepareWait() { p.posted.prepare() }
 
-// WaitPosted blocks a thread until lnetd has carried out more submissions, until WakePosted, or
-// for d at most. It returns at once if either came after PrepareWait, and may return early for
-// no reason.
+// WaitPosted blocks a thread until lnetd has carried out more submissions, WakePosted is called, or d has
+// passed. It returns at once if one of these happened after PrepareWait, and may return early.
 func (p *SubmissionProducer) WaitPosted(d time.Duration) { p.posted.sleep(d) }
 
-// WakePosted ends the WaitPosted that is under way, or prepared. Any goroutine may call it.
+// WakePosted ends a current or prepared WaitPosted. It is safe for concurrent use.
 func (p *SubmissionProducer) WakePosted() {
 	p.posted.waiting.Store(0)
 	p.posted.wake()
 }
 
-// Put writes s to the next free place, for Publish to hand over. It reports false if there
-// is none.
+// Put encodes s into the next free place. Publish makes it visible. Put returns false if the ring is full.
 func (p *SubmissionProducer) Put(s *Submission) (bool, error) {
 	b, err := p.slot()
 	if b == nil {
@@ -158,11 +153,10 @@ func (p *SubmissionProducer) Put(s *Submission) (bool, error) {
 	return true, nil
 }
 
-// CompletionProducer is lnetd's half of the completions.
+// CompletionProducer is lnetd's side of the completions.
 type CompletionProducer struct{ Producer }
 
-// Put writes c to the next free place, for Publish to hand over. It reports false if there
-// is none.
+// Put encodes c into the next free place. Publish makes it visible. Put returns false if the ring is full.
 func (p *CompletionProducer) Put(c *Completion) (bool, error) {
 	b, err := p.slot()
 	if b == nil {

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files are the descriptors by which a client gets at its end of a ring file.
+// Files are the file descriptors that give a client access to its end of a ring file.
 type Files struct {
-	// Ring is the ring file, Submissions the eventfd by which lnetd is woken, Completions
-	// the socket by which the client is. Less than 0 is none.
+	// Ring is the ring file. Submissions is the eventfd that wakes lnetd. Completions is the socket that
+	// wakes the client. A negative value means none.
 	Ring, Submissions, Completions int
 }
 
-// Close closes them.
+// Close closes the descriptors.
 func (f *Files) Close() {
 	for _, fd := range []*int{&f.Ring, &f.Submissions, &f.Completions} {
 		if *fd >= 0 {
@@ -24,15 +24,15 @@ func (f *Files) Close() {
 	}
 }
 
-// Host is lnetd's end of a ring file. CreateRing makes it.
+// Host is lnetd's end of a ring file. CreateRing creates it.
 type Host struct {
 	Submissions SubmissionConsumer
 	Completions CompletionProducer
 	memory      *Memory
 }
 
-// CreateRing makes a ring file with empty rings. The caller hands files to the client,
-// and closes them then. It blocks as Create does. EINVAL: sizes that there cannot be.
+// CreateRing creates a ring file with empty rings. The caller passes files to the client and then closes
+// them. CreateRing blocks like Create. It returns EINVAL if the sizes are invalid.
 func CreateRing(s Sizes) (h *Host, files Files, err error) {
 	files = Files{-1, -1, -1}
 	if err := s.check(); err != nil {
@@ -52,7 +52,7 @@ func CreateRing(s Sizes) (h *Host, files Files, err error) {
 	return h, files, nil
 }
 
-// lay makes the header, both halves, and the bells between them and the client's.
+// lay initializes the header, both rings and their bells.
 func (h *Host) lay(s Sizes, files *Files) error {
 	b := h.memory.Bytes()
 	s.fixed(b[:0])
@@ -82,7 +82,7 @@ func (h *Host) lay(s Sizes, files *Files) error {
 	if err == nil {
 		cq.bell.ring(pair[0], word(b, offCQSleeping), giveSocket)
 		files.Completions = pair[1]
-		err = unix.Shutdown(pair[0], unix.SHUT_RD) // so that nothing can pile up here
+		err = unix.Shutdown(pair[0], unix.SHUT_RD) // so that no data can accumulate here
 	}
 	if err != nil {
 		h.Shut()
@@ -91,25 +91,25 @@ func (h *Host) lay(s Sizes, files *Files) error {
 	return nil
 }
 
-// ShutSubmissions is Shut for the submissions alone: completions can still be put, and the
-// client be woken for them.
+// ShutSubmissions is Shut for the submissions only: completions can still be put, and the client can be
+// woken for them.
 func (h *Host) ShutSubmissions() { h.Submissions.bell.close() }
 
-// Shut has every Wait return ErrShut, and every Wake do nothing. It does not block, and
-// may be called more than once, by any goroutine.
+// Shut makes every Wait return ErrShut, and disables Wake. It does not block. It may be called repeatedly
+// and concurrently.
 func (h *Host) Shut() {
 	h.Submissions.bell.close()
 	h.Completions.bell.to.close()
 }
 
-// Close shuts the end and gives the memory up: nobody may use either half any more, but
-// for Completions.Wake. The client's end stays as it is.
+// Close shuts the end and unmaps the memory. After that only Completions.Wake may be called. The client's
+// end is not affected.
 func (h *Host) Close() error {
 	h.Shut()
 	return h.memory.Close()
 }
 
-// Client is a client's end of a ring file. AttachRing makes it.
+// Client is a client's end of a ring file. AttachRing creates it.
 type Client struct {
 	Submissions SubmissionProducer
 	Completions CompletionConsumer
@@ -117,10 +117,9 @@ type Client struct {
 	sizes       Sizes
 }
 
-// AttachRing makes a client's end of what lnetd has handed to it. It owns the files,
-// whatever comes of it. What Adopt refuses is refused; a header that lnetd does not write
-// is a *lnet.FieldError and EPROTO, as are counters that cannot be (ErrRing); EINVAL: a
-// descriptor of the wrong kind.
+// AttachRing creates a client's end from the files that lnetd has passed to it. It always takes ownership
+// of the files. It returns the errors of Adopt; a *lnet.FieldError that matches EPROTO if lnetd cannot have
+// written the header; ErrRing if the counters are invalid; and EINVAL if a descriptor has the wrong type.
 func AttachRing(files Files) (c *Client, err error) {
 	defer func() { files.Close() }()
 	size, err := inspect(files.Ring)
@@ -139,7 +138,7 @@ func AttachRing(files Files) (c *Client, err error) {
 	return c, nil
 }
 
-// find reads the header, and makes both halves. It takes the bells out of files.
+// find decodes the header and initializes both rings. It removes the bells from files.
 func (c *Client) find(files *Files) error {
 	b := c.memory.Bytes()
 	var first [fixedSize]byte
@@ -172,8 +171,7 @@ func (c *Client) find(files *Files) error {
 	return nil
 }
 
-// checkBells wants files that can wake and be woken, and have reads of the socket not
-// block.
+// checkBells validates the descriptors of the bells, and makes the socket non-blocking.
 func checkBells(files *Files) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(files.Submissions, &stat); err != nil || stat.Mode&unix.S_IFMT != 0 {
@@ -186,11 +184,11 @@ func checkBells(files *Files) error {
 	return os.NewSyscallError("fcntl O_NONBLOCK", unix.SetNonblock(files.Completions, true))
 }
 
-// Sizes are the numbers of entries.
+// Sizes returns the numbers of entries.
 func (c *Client) Sizes() Sizes { return c.sizes }
 
-// HostStats are lnetd's figures of its halves, as it shows them in the ring file, to be looked
-// at. Any goroutine may call it, before Close.
+// HostStats returns lnetd's statistics of its ends, which lnetd publishes in the ring file for display. It
+// is safe for concurrent use, but must not be called after Close.
 func (c *Client) HostStats() (submissions ConsumerStats, completions ProducerStats) {
 	b := c.memory.Bytes()
 	submissions = ConsumerStats{Taken: figure(b, offTaken).Load(), Sleeps: figure(b, offSleeps).Load(), Reads: figure(b, offReads).Load()}
@@ -198,15 +196,15 @@ func (c *Client) HostStats() (submissions ConsumerStats, completions ProducerSta
 	return submissions, completions
 }
 
-// Shut has every Wait return ErrShut, and every Wake do nothing. It does not block, and
-// may be called more than once, by any goroutine.
+// Shut makes every Wait return ErrShut, and disables Wake. It does not block. It may be called repeatedly
+// and concurrently.
 func (c *Client) Shut() {
 	c.Completions.bell.close()
 	c.Submissions.bell.to.close()
 }
 
-// Close shuts the end and gives the memory up: nobody may use either half any more, but
-// for Submissions.Wake. lnetd's end stays as it is.
+// Close shuts the end and unmaps the memory. After that only Submissions.Wake may be called. lnetd's end is
+// not affected.
 func (c *Client) Close() error {
 	c.Shut()
 	return c.memory.Close()

@@ -9,8 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Layout of a submission (transport 9.4). Numbers are little endian, the NID is as on the
-// wire.
+// Layout of a submission (transport 9.4). Numbers are little endian. The NID has the wire format.
 //
 //	   0         1       2       4         8          12         16
 //	  +--------+-------+-------+---------+----------+----------+------------+
@@ -31,10 +30,10 @@ const SubmissionSize = 128
 // flagMore is the only flag of a submission.
 const flagMore = 1
 
-// Opcode is what a submission asks for.
+// Opcode is the type of a submission.
 type Opcode uint8
 
-// Opcodes: the six queues of a TM, the end of what one of them has, and nothing.
+// Opcodes: the six queues of a TM, the cancellation of an op, and no operation.
 const (
 	OpMsgRecv Opcode = 1 + iota
 	OpMsgSend
@@ -46,13 +45,13 @@ const (
 	OpNop
 )
 
-// opcodes has the names, as the specification has them.
+// opcodes holds the names used in the specification.
 var opcodes = [...]string{
 	OpMsgRecv: "MSG_RECV", OpMsgSend: "MSG_SEND", OpPassiveRecv: "PASSIVE_RECV", OpPassiveSend: "PASSIVE_SEND",
 	OpActiveRecv: "ACTIVE_RECV", OpActiveSend: "ACTIVE_SEND", OpCancel: "CANCEL", OpNop: "NOP",
 }
 
-// String is the name, or the number of one that there is not.
+// String returns the name of the opcode, or its number if it is invalid.
 func (o Opcode) String() string {
 	if o.valid() {
 		return opcodes[o]
@@ -62,24 +61,23 @@ func (o Opcode) String() string {
 
 func (o Opcode) valid() bool { return o >= OpMsgRecv && o <= OpNop }
 
-// Submission is what a client asks lnetd for. What an opcode does not use is 0, and is
-// not looked at.
+// Submission is a request of a client to lnetd. Fields that the opcode does not use are 0 and ignored.
 type Submission struct {
-	// Opcode is what to do.
+	// Opcode is the operation.
 	Opcode Opcode
-	// More says that others follow at once. It is informative.
+	// More means that other submissions follow at once. It is a hint.
 	More bool
-	// Buffer and Generation name a registered buffer, Operation the op on it, which is the
-	// one to end if the opcode is OpCancel.
+	// Buffer and Generation identify a registered buffer, Operation the op on it. For OpCancel, Operation
+	// is the op to cancel.
 	Buffer, Generation, Operation uint32
-	// MatchBits are those of the passive buffer, of passive and active bulk.
+	// MatchBits are those of the passive buffer, for passive and active bulk.
 	MatchBits uint64
-	// Length is how many bytes to move, of active bulk and of what is sent.
+	// Length is the number of bytes to move, for active bulk and for queues that send.
 	Length uint32
-	// MinReceive, in bytes, and MaxMessages are those of OpMsgRecv.
+	// MinReceive, in bytes, and MaxMessages apply to OpMsgRecv.
 	MinReceive, MaxMessages uint32
-	// Peer, PID, Portal and TMID are where a message or active bulk goes. Peer is the
-	// zero NID if it goes nowhere; it is never the wildcard.
+	// Peer, PID, Portal and TMID are the destination of a message or of active bulk. Peer is the zero NID
+	// if the op has no destination. It is never the wildcard.
 	Peer         lnet.NID
 	PID          lnet.PID
 	Portal, TMID uint32
@@ -92,7 +90,7 @@ var (
 	errWildcard = errors.New("is the wildcard")
 )
 
-// Put writes the submission into b, all of which it sets.
+// Put encodes s into b. It sets all bytes.
 func (s *Submission) Put(b *[SubmissionSize]byte) {
 	clear(b[:])
 	b[0] = byte(s.Opcode)
@@ -112,9 +110,8 @@ func (s *Submission) Put(b *[SubmissionSize]byte) {
 	binary.LittleEndian.PutUint32(b[68:], s.TMID)
 }
 
-// Decode reads a submission from b, which nobody else may write to meanwhile: a copy of
-// what is in the ring. What lnetd must not take for an entry is a *lnet.FieldError and
-// EPROTO, and s is not changed then. It allocates nothing but errors.
+// Decode decodes b, which must be a private copy of the entry in the ring. If the entry is invalid, Decode
+// returns a *lnet.FieldError that matches EPROTO, and leaves s unchanged. It allocates only errors.
 func (s *Submission) Decode(b *[SubmissionSize]byte) error {
 	op, flags := Opcode(b[0]), b[1]
 	switch {
@@ -158,7 +155,7 @@ func submissionError(field string, value any, err error) error {
 	return &lnet.FieldError{What: "submission", Field: field, Value: value, Err: fmt.Errorf("%w: %w", err, syscall.EPROTO)}
 }
 
-// zero tells whether b, of a multiple of 8 bytes, is all zeros.
+// zero reports whether b, whose length is a multiple of 8, is all zeros.
 func zero(b []byte) bool {
 	var or uint64
 	for ; len(b) >= 8; b = b[8:] {

@@ -2,6 +2,6 @@ package shm
 
 import "syscall"
 
-// Yield lets other threads run on this one's processor, of other processes too. Who polls
-// for what another process makes calls it between looks: the maker may want a processor.
+// Yield lets other threads, including those of other processes, run on this processor. A goroutine that
+// polls for data of another process calls it between polls, because that process may need the processor.
 func Yield() { _, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }
