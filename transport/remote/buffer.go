@@ -12,29 +12,29 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// buffer is a CoreBuffer, and the state of the op on it: there is one at most.
+// buffer is a CoreBuffer. It holds the state of its op; there is at most one.
 type buffer struct {
 	*registration
 	domain *domain
 	token  any
 	size   int
 	pieces []*piece
-	own    *own // nil if Alloc has given all of the memory
+	own    *own // nil if all of the memory is from Alloc
 	ended  atomic.Bool
 
-	// tm is the one of the op, nil if there is none. It is changed with that TM's mu held,
-	// and so who holds the mu of the TM that it names may look at the rest.
+	// tm is the TM of the op, or nil. It is changed with that TM's mu held. So the fields below may be
+	// accessed with the mu of the TM that it points to.
 	tm       atomic.Pointer[tm]
-	sequence uint32 // of the op, which lnetd knows by registration.operation more
-	receives bool   // the op does
+	sequence uint32 // of the op; lnetd's number is greater by registration.operation
+	receives bool   // the op receives data
 	credits  int
-	// cancelled is the place in tm.cancels.buffers, from 1 on; 0: the op was not cancelled.
-	// endedHere says that it has ended for the program, though not for lnetd.
+	// cancelled is the index in tm.cancels.buffers plus 1, or 0 if the op was not cancelled. endedHere
+	// means that the op has ended for the program, but not for lnetd.
 	cancelled int
 	endedHere bool
 }
 
-// table finds buffers by their indices. Finding one takes no lock.
+// table maps indexes to buffers. Lookups take no lock.
 type table struct {
 	slots atomic.Pointer[[]atomic.Pointer[buffer]]
 
@@ -42,10 +42,10 @@ type table struct {
 	n  int
 }
 
-// maxIndex bounds the table, whatever lnetd says.
+// maxIndex limits the size of the table, regardless of the indexes that lnetd assigns.
 const maxIndex = 1 << 20
 
-// find is the buffer with an index, nil if there is none.
+// find returns the buffer with an index, or nil.
 func (t *table) find(index uint32) *buffer {
 	slots := t.slots.Load()
 	if slots == nil || uint64(index) >= uint64(len(*slots)) {
@@ -54,7 +54,7 @@ func (t *table) find(index uint32) *buffer {
 	return (*slots)[index].Load()
 }
 
-// put makes b the one with its index. EPROTO: there is one, or none can have that.
+// put stores b at its index. It returns EPROTO if the index is in use or too large.
 func (t *table) put(b *buffer) error {
 	if b.index >= maxIndex {
 		return fmt.Errorf("buffer index %d: %w", b.index, syscall.EPROTO)
@@ -79,7 +79,7 @@ func (t *table) put(b *buffer) error {
 	return nil
 }
 
-// remove takes b out.
+// remove removes b.
 func (t *table) remove(b *buffer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,12 +93,14 @@ func (t *table) len() int {
 	return t.n
 }
 
-// Register takes any memory: what Alloc has given, and whole pages of private memory, without
-// copies; other memory is copied (transport 9.3), and so are pages that overlap those of a buffer
-// in part, and a range that is one of more than maxExchanged. No goroutine may write to the
-// memory of the buffer, if Alloc has not given it, during Register and Deregister. It asks lnetd,
-// unless it knows a buffer of the same memory, and blocks until ctx ends. EDQUOT: lnetd knows as
-// many buffers as it may, or maps no more, or Config.CopyMemory is used up.
+// Register registers any memory. Memory of Alloc and whole pages of private memory are used without copies.
+// Other memory is copied (transport 9.3). So are pages that partly overlap those of another buffer, and
+// ranges beyond the limit maxExchanged. If the memory is not from Alloc, no goroutine may write to it
+// during Register and Deregister.
+//
+// Register sends a request to lnetd, unless a registration of the same memory is idle, and blocks until ctx
+// ends. It returns EDQUOT if lnetd's limit of buffers or mapped memory is reached, or Config.CopyMemory is
+// used up.
 func (d *domain) Register(ctx context.Context, segments [][]byte, token any) (transport.CoreBuffer, error) {
 	b, err := d.register(ctx, segments, token)
 	if err != nil {
@@ -123,8 +125,7 @@ func (d *domain) register(ctx context.Context, segments [][]byte, token any) (*b
 	return b, nil
 }
 
-// name gives b a registration of segments of the store: one that no buffer has, or another one of
-// lnetd's.
+// name assigns a registration of segments of the store to b: an idle one, or a new one from lnetd.
 func (d *domain) name(ctx context.Context, b *buffer, segments [][]byte) error {
 	ranges, pieces, err := d.store.hold(segments, &d.agreed.Limits)
 	if err != nil {
@@ -162,9 +163,9 @@ func (d *domain) registration(ctx context.Context, ranges []protocol.Range) (*re
 	return newRegistration(ranges, key, &reply), nil
 }
 
-// makeRoom evicts idle registrations, the oldest eighth at a time, until try returns no EDQUOT, or
-// none is left. Goroutines do so one after the other, and each tries once at least: another one
-// may have made room.
+// makeRoom evicts idle registrations, the oldest eighth at a time, until try returns an error other than
+// EDQUOT or nil, or no idle registration could be evicted. One goroutine at a time does so. Each calls try
+// at least once, because another one may have made room.
 func (d *domain) makeRoom(ctx context.Context, try func() error) error {
 	select {
 	case d.evicting <- struct{}{}:
@@ -186,13 +187,13 @@ func (d *domain) makeRoom(ctx context.Context, try func() error) error {
 	}
 }
 
-// evict has lnetd forget the idle registrations of an area.
+// evict deregisters the idle registrations of an area.
 func (d *domain) evict(area uint32) {
 	d.forget(d.idle.evict(func(r *registration) bool { _, has := r.areas[area]; return has }))
 }
 
-// forget has lnetd forget registrations that no buffer has, and returns how many it has forgotten.
-// One that lnetd has in use yet is idle again, and is evicted later, or ends with the connection.
+// forget deregisters registrations without a buffer, and returns how many it has deregistered. If lnetd
+// still uses one, it becomes idle again. It is then evicted later, or ends with the connection.
 func (d *domain) forget(all []*registration) (n int) {
 	for _, r := range all {
 		switch err := d.deregister(r.index, r.generation); {
@@ -205,11 +206,11 @@ func (d *domain) forget(all []*registration) (n int) {
 	return n
 }
 
-// undoRegister is for a buffer that nobody waits for any more.
+// undoRegister deregisters a buffer whose registration was abandoned by its caller.
 func (d *domain) undoRegister(a *call) {
 	var reply protocol.BufRegisterReply
 	if d.connection.decode(a, &reply) == nil {
-		// If lnetd refuses, there is nothing to be done.
+		// A refusal by lnetd cannot be handled.
 		_ = d.deregister(reply.Index, reply.Generation)
 	}
 }
@@ -219,9 +220,9 @@ func (d *domain) deregister(index, generation uint32) error {
 	return d.connection.insist(&r, &protocol.Empty{})
 }
 
-// Deregister ends the buffer. lnetd may know it for longer, for the next buffer of the same
-// memory; at times it is asked to forget one. EBUSY: an op on it is under way; EINVAL: it has
-// ended.
+// Deregister ends the buffer. The registration with lnetd is kept for the next buffer of the same memory;
+// if too many are kept, the oldest one is deregistered. Deregister returns EBUSY if an op on the buffer is
+// in progress, and EINVAL if the buffer has ended.
 func (b *buffer) Deregister() error {
 	if t := b.tm.Load(); t != nil && !t.over() {
 		return fmt.Errorf("remote: deregister: %w", errBusy)
@@ -230,7 +231,7 @@ func (b *buffer) Deregister() error {
 		return fmt.Errorf("remote: deregister: %w", errBuffer)
 	}
 	d := b.domain
-	d.table.remove(b) // before another one can have the index
+	d.table.remove(b) // before another buffer can get the index
 	r := *b.registration
 	r.operation += b.sequence + 1
 	if oldest := d.idle.put(&r, min(maxIdle, int(d.agreed.Quotas.Buffers)/2)); oldest != nil {

@@ -6,26 +6,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clock says when something was by lnetd's CLOCK_MONOTONIC. Its times go with the wall
-// clock as that was when the domain was opened, and compare with time.Now by the monotonic
-// clock.
+// clock converts times of lnetd's CLOCK_MONOTONIC to time.Time. The wall clock reading is based on the wall
+// clock when the domain was opened. The results have a monotonic reading, so they compare with time.Now.
 type clock struct {
 	base time.Time
-	zero int64 // what lnetd's clock had then, in ns
+	zero int64 // lnetd's clock at base, in ns
 }
 
-// monotonic is CLOCK_MONOTONIC, in ns.
+// monotonic returns CLOCK_MONOTONIC in nanoseconds.
 func monotonic() int64 {
 	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // which every Linux has
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // exists on every Linux
 	return t.Nano()
 }
 
-// readings is how often both clocks are read to find a moment at which nothing came between.
+// readings is the number of attempts to read both clocks without a delay in between.
 const readings = 8
 
-// newClock makes a clock, of what lnetd's was between two times of our own: it is the same
-// one, unless that time is not between them, as in another time namespace.
+// newClock returns a clock, given lnetd's time now, which was read between two local times. Usually both
+// processes share one clock. If now is not between before and after, as in another time namespace, newClock
+// adds the offset.
 func newClock(before, after int64, now uint64) clock {
 	var c clock
 	least := int64(-1)
@@ -43,5 +43,5 @@ func newClock(before, after int64, now uint64) clock {
 	return c
 }
 
-// at is a time of lnetd's clock, in ns.
+// at converts a time of lnetd's clock, in nanoseconds.
 func (c *clock) at(ns uint64) time.Time { return c.base.Add(time.Duration(int64(ns) - c.zero)) }

@@ -17,46 +17,45 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// connection is the control socket: requests with their replies, and notices (transport
-// 9.1, 9.2). Any goroutine may ask.
+// connection is the control socket. It carries requests with replies, and notices (transport 9.1, 9.2). Any
+// goroutine may send requests.
 type connection struct {
 	socket *net.UnixConn
-	// notice hears what lnetd says without being asked, lost why nothing will be answered any
-	// more. The goroutine that reads calls both, the latter once, at its end.
+	// notice is called for each notice of lnetd. lost is called once, at the end of the connection, with
+	// its reason. The reading goroutine calls both.
 	notice func(n *protocol.Notice)
 	lost   func(err error)
-	// slots has room for the requests that may wait for their replies at once. They fit the
-	// socket's buffer all together, so that sending one does not block.
+	// slots limits the number of outstanding requests. That many requests fit in the socket's buffer, so
+	// that sending one does not block.
 	slots chan struct{}
-	// patience is how long lnetd may say nothing at all when it is insisted on an answer, and
-	// heard counts what it has said.
+	// patience is how long lnetd may send nothing before insist gives the connection up. heard counts the
+	// records received.
 	patience time.Duration
 	heard    atomic.Uint64
 	requests atomic.Uint64
 	reader   sync.WaitGroup
 	undoing  sync.WaitGroup
 
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the fields below
 	sequence uint32
 	calls    map[uint32]*call
-	nop      *call                      // of sound, the last one
-	undos    map[chan struct{}]struct{} // closed when it is done
-	last     *protocol.Notice           // the last one that was about the end
-	failure  error                      // why this side gives the connection up
-	gone     error                      // why nothing will be answered
+	nop      *call                      // the last one sent by sound
+	undos    map[chan struct{}]struct{} // abandoned calls; each channel is closed when the call was undone
+	last     *protocol.Notice           // the last notice about the end of the connection
+	failure  error                      // reason why this side has ended the connection
+	gone     error                      // reason why no more replies will follow
 }
 
-// call is a request that waits for its reply. The other fields are for whoever waits when
-// done is closed.
+// call is an outstanding request. The other fields may be read when done is closed.
 type call struct {
 	opcode protocol.Opcode
 	done   chan struct{}
 	body   []byte
-	fds    []int // which he has to close
+	fds    []int // owned by the caller that waits
 	err    error
 }
 
-// newConnection makes one. Nothing is read until start.
+// newConnection returns a connection that does not read until start is called.
 func newConnection(socket *net.UnixConn, patience time.Duration, notice func(n *protocol.Notice), lost func(err error)) *connection {
 	return &connection{
 		socket: socket, notice: notice, lost: lost, slots: make(chan struct{}, protocol.MaxOutstanding),
@@ -65,12 +64,12 @@ func newConnection(socket *net.UnixConn, patience time.Duration, notice func(n *
 	}
 }
 
-// start begins to read.
+// start starts the reading goroutine.
 func (c *connection) start() { c.reader.Go(c.read) }
 
-// ask makes a request, waits for the reply, and decodes it. It blocks until ctx ends; then
-// undo, unless it is nil, is called behind a reply that says that it was done, in another
-// goroutine. EPIPE, and more: lnetd is gone; a *protocol.Failure is what it says.
+// ask sends a request, waits for the reply, and decodes it. It blocks until ctx ends. In that case, if the
+// request succeeds later, undo is called in another goroutine, unless it is nil. If lnetd is gone, the
+// error matches EPIPE. If lnetd refuses the request, the error is a *protocol.Failure.
 func (c *connection) ask(ctx context.Context, r protocol.Request, reply protocol.Body, undo func(a *call), fds ...int) error {
 	a, err := c.call(ctx, r, undo, fds...)
 	if err != nil {
@@ -97,7 +96,7 @@ func (c *connection) call(ctx context.Context, r protocol.Request, undo func(a *
 	return a, nil
 }
 
-// decode reads the body of the reply to a call, without which the connection is no good.
+// decode decodes the reply to a call. If the reply is invalid, decode ends the connection.
 func (c *connection) decode(a *call, reply protocol.Body) error {
 	err := reply.Decode(a.body)
 	if err != nil {
@@ -117,7 +116,7 @@ func (c *connection) send(ctx context.Context, r protocol.Request, fds []int) (*
 	return c.sendIn(r, fds)
 }
 
-// sendIn is send of a caller that has a slot.
+// sendIn is send for a caller that has acquired a slot.
 func (c *connection) sendIn(r protocol.Request, fds []int) (*call, error) {
 	a := &call{opcode: r.Opcode(), done: make(chan struct{})}
 	c.mu.Lock()
@@ -141,7 +140,7 @@ func (c *connection) sendIn(r protocol.Request, fds []int) (*call, error) {
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	// If lnetd is gone, the reader finds it, too, and tells in better words.
+	// If lnetd is gone, the reader notices, too, and returns a better error.
 	_, _, err = c.socket.WriteMsgUnix(record, rights, nil)
 	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, net.ErrClosed) {
 		c.withdraw(n)
@@ -150,18 +149,18 @@ func (c *connection) sendIn(r protocol.Request, fds []int) (*call, error) {
 	return a, nil
 }
 
-// withdraw ends a call that could not be sent.
+// withdraw removes a call that could not be sent.
 func (c *connection) withdraw(sequence uint32) {
 	c.mu.Lock()
 	_, waits := c.calls[sequence]
 	delete(c.calls, sequence)
 	c.mu.Unlock()
-	if waits { // else the connection has ended
+	if waits { // otherwise the connection has ended and released the slot
 		<-c.slots
 	}
 }
 
-// abandon is for a call that nobody waits for any more.
+// abandon arranges that undo is called for a call without a waiting caller, if lnetd carries it out.
 func (c *connection) abandon(a *call, undo func(a *call)) {
 	done := make(chan struct{})
 	c.mu.Lock()
@@ -180,7 +179,7 @@ func (c *connection) abandon(a *call, undo func(a *call)) {
 	})
 }
 
-// settle waits until what was abandoned so far has been undone, or ctx ends.
+// settle waits until the calls abandoned so far have been undone, or ctx ends.
 func (c *connection) settle(ctx context.Context) error {
 	c.mu.Lock()
 	waits := make([]chan struct{}, 0, len(c.undos))
@@ -198,42 +197,42 @@ func (c *connection) settle(ctx context.Context) error {
 	return nil
 }
 
-// fail gives the connection up, since lnetd has said what it never says.
+// fail ends the connection for the given reason, such as invalid data from lnetd.
 func (c *connection) fail(err error) {
 	c.mu.Lock()
 	if c.failure == nil {
 		c.failure = err
 	}
 	c.mu.Unlock()
-	_ = c.socket.Close() // more than once, perhaps
+	_ = c.socket.Close() // may be closed already
 }
 
-// close ends the connection, and returns when all its goroutines have.
+// close ends the connection, and waits for its goroutines.
 func (c *connection) close() {
 	c.fail(errClosed)
 	c.reader.Wait()
 	c.undoing.Wait()
 }
 
-// maxFDs is how many descriptors there is room for in one record. lnetd never sends more.
+// maxFDs is the maximum number of descriptors in one record. lnetd never sends more.
 const maxFDs = 4
 
-// read reads until the connection ends.
+// read reads records until the connection ends.
 func (c *connection) read() {
 	record := make([]byte, protocol.MaxRecord+1)
 	control := make([]byte, unix.CmsgSpace(4*maxFDs))
 	for ended := false; ; {
 		n, m, flags, _, err := c.socket.ReadMsgUnix(record, control)
 		if errors.Is(err, syscall.ECONNRESET) {
-			continue // it has closed before it had read all; what it said comes now, then the end
+			continue // lnetd closed the socket with unread requests; its records can still be read
 		}
 		if errors.Is(err, io.EOF) && m == 0 && !ended {
 			ended = true
-			continue // Linux looks for a record, and then for the end: both may have come between
+			continue // data may have arrived between the two checks of Linux, for data and for the end
 		}
 		fds, bad := rights(control[:m])
 		if err != nil {
-			closeAll(fds) // a record of nothing, which is the end, may have some
+			closeAll(fds) // an empty record, which also looks like the end, may carry descriptors
 			c.end(err)
 			return
 		}
@@ -251,8 +250,7 @@ func (c *connection) read() {
 	}
 }
 
-// rights are the descriptors that came with a record, which the caller owns, whatever else
-// came.
+// rights returns the descriptors in a control message. The caller owns them even if err is not nil.
 func rights(control []byte) (fds []int, err error) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	for i := range messages {
@@ -271,7 +269,7 @@ func closeAll(fds []int) {
 	}
 }
 
-// take hands a record to whom it is for. It owns the descriptors if there is no error.
+// take dispatches a record. It takes ownership of the descriptors if it returns nil.
 func (c *connection) take(record []byte, fds []int) error {
 	h, body, err := protocol.DecodeReply(record)
 	if err != nil {
@@ -302,14 +300,14 @@ func (c *connection) take(record []byte, fds []int) error {
 	return nil
 }
 
-// over is why nothing will be answered any more, nil if lnetd still answers.
+// over returns the reason why no more replies will follow, or nil.
 func (c *connection) over() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.gone
 }
 
-// hear takes a notice.
+// hear processes a notice.
 func (c *connection) hear(body []byte) error {
 	n := new(protocol.Notice)
 	if err := n.Decode(body); err != nil {
@@ -324,9 +322,9 @@ func (c *connection) hear(body []byte) error {
 	return nil
 }
 
-// end answers all that waits, and has nothing be asked any more.
+// end completes all outstanding calls with an error, and prevents new ones.
 func (c *connection) end(err error) {
-	_ = c.socket.Close() // more than once, perhaps
+	_ = c.socket.Close() // may be closed already
 	c.mu.Lock()
 	switch {
 	case c.failure != nil:

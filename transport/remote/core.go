@@ -13,57 +13,57 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// Config says which lnetd, and how. The zero value is that of this host.
+// Config selects an lnetd and sets options. The zero value connects to the lnetd of this host.
 type Config struct {
-	// Path is the socket on which lnetd waits for programs; "": FindSocket's.
+	// Path is the path of lnetd's socket for programs. Empty means the result of FindSocket.
 	Path string
-	// Program is what lnetd's user sees of this one, in printable ASCII of which 31 bytes are
-	// shown; "": the last part of os.Args[0].
+	// Program is the name of this program shown by lnetd: printable ASCII, of which 31 bytes are shown.
+	// Empty means the last element of os.Args[0].
 	Program string
-	// Completions is for how many events that are to come, or wait, a TM has room: of buffers,
-	// MaxMessages for each one on MsgRecv and one for any other; and 8 of its own. It is
-	// rounded up to a power of two, and does not grow: who adds more gets ENOBUFS. Each
-	// takes 576 bytes. 0: 1024; at most 16384, and less if lnetd's quotas say so.
+	// Completions is the number of events for which a TM has room, pending or expected. A buffer on MsgRecv
+	// needs MaxMessages, any other queued buffer one, and the TM itself 8. The number is rounded up to a
+	// power of two and does not grow; if it is exceeded, Add returns ENOBUFS. Each event uses 576 bytes. 0
+	// means 1024. The maximum is 16384, or less if lnetd's quotas are lower.
 	Completions int
-	// CopyMemory bounds the bytes of buffers that a domain copies: those in memory neither of
-	// Domain.Buffer, nor of whole pages of private memory, of which a process may have 1024
-	// different ranges without copies, ever. 0: 64 MiB; less: none.
+	// CopyMemory limits the bytes of buffers that a domain copies. These are buffers outside the memory of
+	// Domain.Buffer and of whole pages of private memory. Of the latter, a process can use at most 1024
+	// different ranges without copies during its lifetime. 0 means 64 MiB, a negative value none.
 	CopyMemory int
-	// PollTime is how long who waits for an event looks for it, with a processor for itself,
-	// before it sleeps; and that lnetd shall do the same with ops, as long as its settings
-	// say. If it has been in vain, it is less the next time. 0: not at all.
+	// PollTime is how long Wait polls for an event before it sleeps, which occupies a processor. It also
+	// requests that lnetd polls for ops, as far as its settings permit. The time is reduced while polling
+	// is unsuccessful. 0 means no polling.
 	PollTime time.Duration
-	// Patience is how long lnetd may be silent while what has no context waits for it: Add of a
-	// buffer that peers are to reach, the end of a TM, of a buffer, or of memory. The connection
-	// is given up then, as if lnetd were gone: all TMs of the domain fail with ETIMEDOUT and
-	// EPIPE. Operations that were cancelled, or have passed their deadlines, end after a second
-	// of silence, or after Patience if that is less. 0, or less: 30 s.
+	// Patience is how long lnetd may be silent during calls that have no context: Add of a buffer that
+	// peers are to reach, and the end of a TM, a buffer or memory. After that the connection is given up as
+	// if lnetd were gone: all TMs of the domain fail with ETIMEDOUT and EPIPE. Operations that were
+	// cancelled or have passed their deadline end after one second of silence, or after Patience if that is
+	// shorter. 0 or a negative value means 30 s.
 	Patience time.Duration
 }
 
-// defaultCompletions is Config.Completions by default.
+// defaultCompletions is the default of Config.Completions.
 const defaultCompletions = 1024
 
-// defaultCopyMemory is Config.CopyMemory by default.
+// defaultCopyMemory is the default of Config.CopyMemory.
 const defaultCopyMemory = 64 << 20
 
-// defaultPatience is Config.Patience by default.
+// defaultPatience is the default of Config.Patience.
 const defaultPatience = 30 * time.Second
 
-// Core is a way to LNet by lnetd. New makes it. It is safe for concurrent use.
+// Core provides LNet through lnetd. New creates one. It is safe for concurrent use.
 type Core struct {
 	config   Config
 	exchange *exchange
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	domains map[*domain]struct{}
-	past    Stats // of domains that are closed
+	past    Stats // of closed domains
 }
 
 var _ transport.Core = (*Core)(nil)
 
-// New makes a Core. Nothing is connected until a domain is opened, and each has a
-// connection of its own. Nothing has to be closed but those.
+// New creates a Core. It does not connect; each domain opens a separate connection. Only domains need to be
+// closed.
 func New(c Config) *Core {
 	if c.Program == "" && len(os.Args) > 0 {
 		c.Program = filepath.Base(os.Args[0])
@@ -83,13 +83,14 @@ func New(c Config) *Core {
 	return &Core{config: c, exchange: ofProcess, domains: make(map[*domain]struct{})}
 }
 
-// Name is "lnetd".
+// Name returns "lnetd".
 func (*Core) Name() string { return "lnetd" }
 
-// Open connects, and agrees with lnetd on what there is to be. ENOENT: there is no socket;
-// ECONNREFUSED: nobody listens on it, or it is none; EINVAL: its path is too long; EACCES: this user may not connect, or lnetd has no
-// rule for him; EPROTO: it speaks another version, or is no lnetd; EDQUOT: the user has too
-// many connections (transport 3.3). The error says which socket it was about, and what to do.
+// Open connects to lnetd and negotiates the parameters of the connection. It returns ENOENT if the socket
+// does not exist; ECONNREFUSED if no process listens on it, or it is not a socket; EINVAL if its path is
+// too long; EACCES if this user may not connect, or lnetd has no rule for the user; EPROTO if the versions
+// differ or the peer is not lnetd; and EDQUOT if the user has too many connections (transport 3.3). The
+// error names the socket and a remedy.
 func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	if n := c.config.Completions; n < 1 || n > protocol.MaxCompletions {
 		return nil, fmt.Errorf("remote: Config.Completions is %d, not 1 to %d: %w", n, protocol.MaxCompletions, syscall.EINVAL)
@@ -108,7 +109,7 @@ func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	return d, nil
 }
 
-// open is Open without words for the error.
+// open is Open without explaining the error.
 func (c *Core) open(ctx context.Context, path string) (*domain, error) {
 	socket, err := dial(ctx, path)
 	if err != nil {
@@ -122,7 +123,7 @@ func (c *Core) open(ctx context.Context, path string) (*domain, error) {
 	return d, nil
 }
 
-// forget takes a closed domain out, and keeps its figures.
+// forget removes a closed domain, and keeps its statistics.
 func (c *Core) forget(d *domain) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

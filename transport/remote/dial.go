@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// crowded is how long to wait when too many connect at once.
+// crowded is the delay before another attempt if too many programs connect at once.
 const crowded = 5 * time.Millisecond
 
 // dial connects to a socket. It blocks until ctx ends.
@@ -27,8 +27,7 @@ func dial(ctx context.Context, path string) (*net.UnixConn, error) {
 		case !errors.Is(err, syscall.EAGAIN):
 			return nil, err
 		}
-		// Connecting to a socket of this kind does not wait for room in the other side's
-		// queue, if it is not to block.
+		// A non-blocking connect to a socket of this type does not wait for room in the listener's queue.
 		select {
 		case <-time.After(crowded):
 		case <-ctx.Done():
@@ -37,7 +36,7 @@ func dial(ctx context.Context, path string) (*net.UnixConn, error) {
 	}
 }
 
-// advice is what to do about an errno of Open.
+// advice maps errors of Open to a remedy.
 var advice = []struct {
 	errno       syscall.Errno
 	dial, hello string
@@ -77,11 +76,11 @@ var advice = []struct {
 	},
 }
 
-// pathMax is how long the path of a socket may be, in bytes.
+// pathMax is the maximum length of a socket's path in bytes.
 const pathMax = 107
 
-// misplaced is what is wrong with the path itself, for which connect has an errno that says
-// something else; empty: nothing.
+// misplaced returns what is wrong with the path itself, if the errno of connect does not show it. Otherwise
+// it returns "".
 func misplaced(path string, err error) string {
 	if len(path) > pathMax && errors.Is(err, syscall.EINVAL) {
 		return fmt.Sprintf("the path has %d bytes, at most %d fit: take a shorter one, or a link", len(path), pathMax)
@@ -92,12 +91,12 @@ func misplaced(path string, err error) string {
 	return ""
 }
 
-// explain has an error of Open say which socket it is about, and what to do.
+// explain adds the socket's path and a remedy to an error of Open.
 func explain(path string, err error) error {
 	var dialled *net.OpError
 	atDial := errors.As(err, &dialled)
 	if atDial && dialled.Err != nil {
-		err = dialled.Err // the rest of it is the path
+		err = dialled.Err // the rest of it repeats the path
 		if words := misplaced(path, err); words != "" {
 			return fmt.Errorf("remote: %s: %s: %w", path, words, err)
 		}
@@ -114,7 +113,7 @@ func explain(path string, err error) error {
 	return fmt.Errorf("remote: connect to lnetd at %s: %w", path, err)
 }
 
-// greet is the HELLO.
+// greet exchanges HELLO with lnetd.
 func (d *domain) greet(ctx context.Context) error {
 	hello := protocol.Hello{
 		Lowest: protocol.Version, Highest: protocol.Version, Wanted: protocol.FeatPosted | protocol.FeatMatchBits, Program: d.core.config.Program,
@@ -132,7 +131,7 @@ func (d *domain) greet(ctx context.Context) error {
 		return err
 	}
 	d.agreed = reply
-	d.longerDescriptors(int64(reply.Limits.DescriptorSize)) // which a notice may have done
+	d.longerDescriptors(int64(reply.Limits.DescriptorSize)) // a notice may have raised it already
 	d.clock = newClock(before, after, reply.Now)
 	return nil
 }

@@ -23,21 +23,21 @@ type domain struct {
 	store      *store
 	table      table
 	idle       idle
-	evicting   chan struct{} // held by a goroutine that makes room for a registration
-	// agreed is what lnetd has said to HELLO, clock its clock.
+	evicting   chan struct{} // held by the goroutine that evicts registrations
+	// agreed is lnetd's reply to HELLO. clock converts lnetd's times.
 	agreed         protocol.HelloReply
 	clock          clock
 	descriptorSize atomic.Int64
-	// looks are the calls of tm.look that are due or under way.
+	// looks counts pending and running calls of tm.look.
 	looks sync.WaitGroup
 
-	mu   sync.Mutex // guards the rest
+	mu   sync.Mutex // guards the fields below
 	tms  map[*tm]struct{}
-	gone error // why lnetd answers no more
+	gone error // reason why lnetd no longer answers
 	past Stats // of TMs that have ended
 }
 
-// newDomain makes one of a connection, on which nothing was said yet.
+// newDomain returns a domain for a new connection.
 func newDomain(c *Core, socket *net.UnixConn) *domain {
 	d := &domain{core: c, tms: make(map[*tm]struct{}), evicting: make(chan struct{}, 1)}
 	d.connection = newConnection(socket, c.config.Patience, d.notice, d.lost)
@@ -46,8 +46,8 @@ func newDomain(c *Core, socket *net.UnixConn) *domain {
 	return d
 }
 
-// Limits are what lnetd has said. Descriptors get longer when it says so, or when a TM
-// starts at a large NID: whichever is first.
+// Limits returns lnetd's limits. DescriptorSize grows when lnetd reports a new limit, or when a TM starts
+// at a large NID, whichever is first.
 func (d *domain) Limits() transport.Limits {
 	l := d.agreed.Limits
 	return transport.Limits{
@@ -64,7 +64,7 @@ func (d *domain) longerDescriptors(size int64) {
 	}
 }
 
-// NIDs are those of lnetd's node. It blocks until ctx ends.
+// NIDs returns the NIDs of lnetd's node. It blocks until ctx ends.
 func (d *domain) NIDs(ctx context.Context) ([]lnet.NID, error) {
 	var reply protocol.NIDsReply
 	if err := d.connection.ask(ctx, &protocol.NIDsGet{}, &reply, nil); err != nil {
@@ -73,8 +73,8 @@ func (d *domain) NIDs(ctx context.Context) ([]lnet.NID, error) {
 	return reply.NIDs, nil
 }
 
-// Alloc gives memory that lnetd has mapped, too. Once in a while it has to make some.
-// EDQUOT: lnetd maps no more of this program, or of this user.
+// Alloc returns memory that is shared with lnetd. It sends a request to lnetd only if no area has enough
+// free memory. It returns EDQUOT if the limit of mapped memory of this program or user is reached.
 func (d *domain) Alloc(ctx context.Context, n int) ([]byte, error) {
 	b, err := d.store.alloc(ctx, n)
 	if err != nil {
@@ -83,7 +83,7 @@ func (d *domain) Alloc(ctx context.Context, n int) ([]byte, error) {
 	return b, nil
 }
 
-// Free takes back what Alloc gave.
+// Free releases memory of Alloc.
 func (d *domain) Free(b []byte) error {
 	if err := d.store.release(b); err != nil {
 		return fmt.Errorf("remote: free %d bytes: %w", len(b), err)
@@ -91,7 +91,7 @@ func (d *domain) Free(b []byte) error {
 	return nil
 }
 
-// lost has all TMs fail, since lnetd answers no more.
+// lost makes all TMs fail, because lnetd no longer answers.
 func (d *domain) lost(err error) {
 	d.mu.Lock()
 	d.gone = err
@@ -102,7 +102,7 @@ func (d *domain) lost(err error) {
 	}
 }
 
-// list is all TMs. mu is held.
+// list returns all TMs. mu is held.
 func (d *domain) list() []*tm {
 	tms := make([]*tm, 0, len(d.tms))
 	for t := range d.tms {
@@ -111,16 +111,16 @@ func (d *domain) list() []*tm {
 	return tms
 }
 
-// GoingDown is the Diagnostic of a TM event: lnetd is about to end, and has said so
-// (transport 9.10). What is under way may end well until then. What follows is StateFailed.
+// GoingDown is the Diagnostic of a TM event: lnetd has announced that it is about to end (transport 9.10).
+// Operations in progress may still complete. Then the TM fails.
 type GoingDown struct {
-	// In is how long lnetd waits with it, at most.
+	// In is the maximum time until lnetd ends.
 	In time.Duration
-	// Text is what its user, or it, says of that; it may be empty.
+	// Text is an explanation from lnetd or its user. It may be empty.
 	Text string
 }
 
-// String is like "lnetd ends in 5s: upgrade".
+// String returns a text such as "lnetd ends in 5s: upgrade".
 func (g GoingDown) String() string {
 	s := fmt.Sprintf("lnetd ends in %v", g.In)
 	if g.Text != "" {
@@ -129,7 +129,7 @@ func (g GoingDown) String() string {
 	return s
 }
 
-// notice hears what lnetd says.
+// notice processes a notice of lnetd.
 func (d *domain) notice(n *protocol.Notice) {
 	switch n.Kind {
 	case protocol.NoticeLimits:
@@ -144,9 +144,8 @@ func (d *domain) notice(n *protocol.Notice) {
 	}
 }
 
-// Close gives back what memory is kept for the next Alloc, and ends the connection, so that
-// lnetd finds nothing left. It waits for that as long as lnetd is not silent for
-// Config.Patience. EBUSY: there are TMs, buffers or memory in use yet.
+// Close releases cached memory and ends the connection. It waits for lnetd, unless lnetd is silent for
+// Config.Patience. It returns EBUSY if TMs, buffers or memory are still in use.
 func (d *domain) Close() error {
 	d.mu.Lock()
 	tms := len(d.tms)

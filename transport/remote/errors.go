@@ -21,13 +21,14 @@ var (
 	errTruncated = fmt.Errorf("a record, or what comes with it, is too long: %w", syscall.EPROTO)
 )
 
-// silent is why an lnetd is given up that has not answered for so long, and said nothing else.
+// silent returns the error for an lnetd that has sent nothing for d.
 func silent(d time.Duration) error {
 	return fmt.Errorf("it has not answered for %v, though it runs or is stopped: %w", d, syscall.ETIMEDOUT)
 }
 
-// farewell is why nothing will be answered any more: what lnetd has announced, if it has,
-// and what was found, nil if that is no more than its end. It is EPIPE (transport 3.5).
+// farewell returns the reason why no more replies will follow. n is lnetd's last notice about its end, or
+// nil. err is the error of the connection, or nil if it was closed normally. The result matches EPIPE
+// (transport 3.5).
 func farewell(n *protocol.Notice, err error) error {
 	switch {
 	case n != nil && n.Kind == protocol.NoticeCutOff:
@@ -42,24 +43,24 @@ func farewell(n *protocol.Notice, err error) error {
 	return fmt.Errorf("remote: lnetd is gone, it has not said why: %w", syscall.EPIPE)
 }
 
-// failed is what an op came to that lnetd has carried out. It is an errno below 256, most
-// likely, so that none is allocated.
+// failed is the error of an op that lnetd has carried out. It is an errno, usually below 256, so that
+// converting it to an interface does not allocate.
 type failed syscall.Errno
 
 func (e failed) Error() string { return "lnetd: " + syscall.Errno(e).Error() }
 
-// Unwrap is the errno.
+// Unwrap returns the errno.
 func (e failed) Unwrap() error { return syscall.Errno(e) }
 
-// refused is why lnetd has not begun with an op.
+// refused is the error of an op that lnetd has not begun.
 type refused syscall.Errno
 
 func (e refused) Error() string {
 	return "lnetd has refused the operation: " + syscall.Errno(e).Error()
 }
 
-// Unwrap is the errno.
+// Unwrap returns the errno.
 func (e refused) Unwrap() error { return syscall.Errno(e) }
 
-// gone tells whether an error is that of a connection that is over.
+// gone reports whether err means that the connection has ended.
 func gone(err error) bool { return errors.Is(err, syscall.EPIPE) }

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// flushLooks is how often Flush looks, and yields the processor in between, before it
-	// sleeps: some 20 µs, in which an lnetd that is not busy carries out a submission.
+	// flushLooks is the number of checks, with a yield after each, before Flush sleeps. They take about 20
+	// µs, enough for an idle lnetd to carry out a submission.
 	flushLooks = 40
-	// longYield is how long a yield takes if others use the processor. A thread that sleeps
-	// comes back sooner than one that yields.
+	// longYield is the duration from which a yield indicates that other threads use the processor. Then
+	// sleeping is better, because a sleeping thread is resumed sooner than one that yields.
 	longYield = 50 * time.Microsecond
 )
 
-// Flush waits until lnetd has carried out what was submitted (transport 9.12). If lnetd does not
-// answer for Config.Patience, the connection is given up. An lnetd that does not say how far it
-// is (protocol.FeatPosted) is not waited for.
+// Flush waits until lnetd has carried out all submissions (transport 9.12). If lnetd does not answer for
+// Config.Patience, the connection is given up. Flush returns at once if lnetd does not support
+// protocol.FeatPosted.
 func (t *tm) Flush(until time.Time) {
 	if t.domain.agreed.Features&protocol.FeatPosted == 0 || !t.gate.enter() {
 		return
@@ -43,11 +43,11 @@ func (t *tm) Flush(until time.Time) {
 	}
 }
 
-// acquireFlushing waits until no other goroutine sleeps in Flush, and reports whether that was so
-// before the time; zero: it waits as long as it takes.
+// acquireFlushing waits until no other goroutine sleeps in Flush. It returns false if until passes first;
+// zero means no limit.
 func (t *tm) acquireFlushing(until time.Time) bool {
 	select {
-	case t.flushing <- struct{}{}: // as mostly: without a timer
+	case t.flushing <- struct{}{}: // the common case, without a timer
 		return true
 	default:
 	}
@@ -63,7 +63,7 @@ func (t *tm) acquireFlushing(until time.Time) bool {
 	}
 }
 
-// flushed reports whether there is nothing to wait for.
+// flushed reports whether Flush can return.
 func (t *tm) flushed(position uint32) bool {
 	return t.ring.Submissions.Posted(position) || t.over()
 }
@@ -93,7 +93,7 @@ func (t *tm) sleepFlushed(position uint32, until time.Time) {
 		if d < nap || t.flushed(position) {
 			continue
 		}
-		// It takes long. From now on lnetd must answer questions.
+		// Flush takes long. From now on lnetd must answer requests.
 		c.sound()
 		if w == nil {
 			w = c.watch()

@@ -5,17 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// gate is what who uses memory passes through that is going to be unmapped: the last one
-// out calls last.
+// gate protects memory that is going to be unmapped. After shut, when the last user has left, it calls
+// last.
 type gate struct {
-	// inside is how many there are, plus shut once nobody may enter any more.
+	// inside is the number of users, plus shut after shut was called.
 	inside atomic.Int64
 	last   func()
 }
 
 const shut = math.MinInt64 / 2
 
-// enter tells whether the caller may use the memory, until leave.
+// enter reports whether the caller may use the memory. If so, the caller must call leave.
 func (g *gate) enter() bool {
 	for {
 		n := g.inside.Load()
@@ -34,7 +34,8 @@ func (g *gate) leave() {
 	}
 }
 
-// shut lets nobody enter any more, and does not wait for those inside. It is called once.
+// shut prevents later calls of enter from succeeding. It does not wait for current users. It is called
+// once.
 func (g *gate) shut() {
 	if g.inside.Add(shut) == shut {
 		g.last()

@@ -8,21 +8,21 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// maxIdle is how many registrations a domain keeps that no buffer has, unless lnetd's quota of
-// buffers is small.
+// maxIdle is the maximum number of idle registrations of a domain. It is lower if lnetd's quota of buffers
+// is small.
 const maxIdle = 1024
 
-// registration is a buffer as lnetd knows it.
+// registration is a buffer as lnetd has registered it.
 type registration struct {
 	index, generation uint32
-	ranges            string // that it has, one behind the other
+	ranges            string // key of its ranges, see rangesKey
 	areas             map[uint32]struct{}
-	// operation is from where on its operations have numbers that no former one had.
+	// operation is the first operation number that was not used yet.
 	operation uint32
-	place     *list.Element // in idle.order, while no buffer has it
+	place     *list.Element // position in idle.order, while no buffer uses it
 }
 
-// newRegistration is what lnetd has called a buffer of some ranges.
+// newRegistration returns the registration that lnetd has created for ranges.
 func newRegistration(ranges []protocol.Range, key string, name *protocol.BufRegisterReply) *registration {
 	r := &registration{index: name.Index, generation: name.Generation, ranges: key, areas: make(map[uint32]struct{})}
 	for i := range ranges {
@@ -31,7 +31,7 @@ func newRegistration(ranges []protocol.Range, key string, name *protocol.BufRegi
 	return r
 }
 
-// rangesKey identifies ranges, however they are cut.
+// rangesKey returns a key of ranges. It does not depend on how consecutive ranges are split.
 func rangesKey(ranges []protocol.Range) string {
 	var key []byte
 	for i := 0; i < len(ranges); {
@@ -46,16 +46,16 @@ func rangesKey(ranges []protocol.Range) string {
 	return string(key)
 }
 
-// idle are the registrations that no buffer has. A buffer of the same ranges gets one without a
-// request, so that a program that registers the same memory for each message asks lnetd once. The
-// registration that was used longest ago is evicted first.
+// idle holds the registrations that no buffer uses. A buffer of the same ranges can reuse one without a
+// request. So a program that registers the same memory for each message sends one request to lnetd. The
+// least recently used registration is evicted first.
 type idle struct {
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the fields below
 	byRanges map[string][]*registration
 	order    list.List // of *registration; the front is evicted first
 }
 
-// take removes and returns a registration of some ranges. It returns nil if none is idle.
+// take removes and returns a registration of some ranges. It returns nil if there is no such registration.
 func (s *idle) take(ranges string) *registration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *idle) remove(r *registration) {
 	}
 }
 
-// add adds r as the one that is evicted last. mu is held.
+// add adds r as the last to be evicted. mu is held.
 func (s *idle) add(r *registration) {
 	if s.byRanges == nil {
 		s.byRanges = make(map[string][]*registration)
@@ -94,14 +94,15 @@ func (s *idle) add(r *registration) {
 	s.byRanges[r.ranges] = append(s.byRanges[r.ranges], r)
 }
 
-// restore adds r, which was evicted and lnetd knows yet, however many there are.
+// restore adds r, which was evicted but could not be deregistered, without limiting the number.
 func (s *idle) restore(r *registration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(r)
 }
 
-// put adds r, and returns the one that has to go if there are more than most; else nil.
+// put adds r. If there are more than most, it removes and returns the least recently used one, otherwise
+// nil.
 func (s *idle) put(r *registration, most int) *registration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +115,7 @@ func (s *idle) put(r *registration, most int) *registration {
 	return oldest
 }
 
-// evict removes those of which match reports true.
+// evict removes and returns those for which match returns true.
 func (s *idle) evict(match func(r *registration) bool) (all []*registration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +129,7 @@ func (s *idle) evict(match func(r *registration) bool) (all []*registration) {
 	return all
 }
 
-// evictOldest removes an eighth, rounded up: those that were used longest ago.
+// evictOldest removes and returns the least recently used eighth, rounded up.
 func (s *idle) evictOldest() (all []*registration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

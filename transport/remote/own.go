@@ -7,19 +7,18 @@ import (
 	"syscall"
 )
 
-// own is memory of a buffer that Alloc has not given, and what stands for it in the store. Whole
-// pages of private memory are exchanged for pages of the store, in place. Other memory has a copy
-// there, which send and fetch bring up to date.
+// own represents memory of a buffer that is not from Alloc. Whole pages of private memory are replaced in
+// place by pages of the store. Other memory has a copy in the store, which send and fetch keep up to date.
 type own struct {
 	places   []*place
-	segments [][]byte // of the program, if there is a copy
+	segments [][]byte // the program's memory, if there is a copy
 	copied   []byte   // the copy
 	exchange *exchange
 }
 
-// share returns memory of the store that stands for segments. It is segments if Alloc has given
-// them all, and o is nil then. The caller ends o. EDQUOT: more would be copied than may be, or
-// lnetd maps no more.
+// share returns memory of the store for segments. If all segments are from Alloc, it returns them and a nil
+// o. Otherwise the caller must call unshare(o). share returns EDQUOT if the limit of copies, or lnetd's
+// limit of mapped memory, is reached.
 func (s *store) share(ctx context.Context, segments [][]byte) (shared [][]byte, o *own, err error) {
 	if !slices.ContainsFunc(segments, func(b []byte) bool { return !s.gave(b) }) {
 		return segments, nil, nil
@@ -44,8 +43,7 @@ func (s *store) share(ctx context.Context, segments [][]byte) (shared [][]byte, 
 	return shared, o, nil
 }
 
-// joined are the segments, of which those that were cut from one slice, one behind the other, are
-// one.
+// joined returns segments with adjacent pieces of one slice joined.
 func joined(segments [][]byte) (all [][]byte) {
 	for _, b := range segments {
 		if k := len(all) - 1; k >= 0 {
@@ -60,7 +58,7 @@ func joined(segments [][]byte) (all [][]byte) {
 	return all
 }
 
-// gave reports whether b lies in what Alloc has given.
+// gave reports whether b is in memory of Alloc.
 func (s *store) gave(b []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +66,7 @@ func (s *store) gave(b []byte) bool {
 	return p != nil
 }
 
-// duplicate makes a copy of segments.
+// duplicate allocates a copy of segments.
 func (s *store) duplicate(ctx context.Context, segments [][]byte) ([][]byte, *own, error) {
 	n := 0
 	for _, b := range segments {
@@ -92,14 +90,14 @@ func (s *store) duplicate(ctx context.Context, segments [][]byte) ([][]byte, *ow
 	return [][]byte{memory}, &own{segments: segments, copied: memory, exchange: s.exchange}, nil
 }
 
-// uncount is for a copy of n bytes that has ended.
+// uncount records the end of a copy of n bytes.
 func (s *store) uncount(n int) {
 	s.mu.Lock()
 	s.copied -= n
 	s.mu.Unlock()
 }
 
-// unshare ends o, of which no buffer has a part any more.
+// unshare releases o, which no buffer uses any more.
 func (s *store) unshare(o *own) {
 	if o == nil {
 		return
@@ -110,12 +108,12 @@ func (s *store) unshare(o *own) {
 	o.places = nil
 	if o.copied != nil {
 		s.uncount(len(o.copied))
-		_ = s.release(o.copied) // it is there, and no buffer has a part of it
+		_ = s.release(o.copied) // cannot fail: the memory exists and is unused
 		o.copied = nil
 	}
 }
 
-// send copies the first n bytes of the program's memory, for lnetd to read.
+// send copies the first n bytes of the program's memory to the copy, for lnetd to read.
 func (o *own) send(n int) {
 	if o == nil || o.copied == nil {
 		return
@@ -126,12 +124,12 @@ func (o *own) send(n int) {
 	}
 }
 
-// fetch copies n bytes, at an offset, that lnetd has written into the program's memory.
+// fetch copies n bytes at an offset, which lnetd has written, to the program's memory.
 func (o *own) fetch(offset, n int) {
 	if o == nil || o.copied == nil || offset < 0 || n < 1 || offset >= len(o.copied) {
 		return
 	}
-	o.exchange.writing.RLock() // what is written while pages are exchanged would be lost
+	o.exchange.writing.RLock() // data written while pages are exchanged would be lost
 	defer o.exchange.writing.RUnlock()
 	from := o.copied[offset:min(len(o.copied), offset+n)]
 	for _, b := range o.segments {
@@ -144,7 +142,7 @@ func (o *own) fetch(offset, n int) {
 	}
 }
 
-// file is where a piece lies: the descriptor of its area, and the offset.
+// file returns the descriptor of the area that contains a piece, and the offset in it.
 func (s *store) file(piece []byte) (fd int, offset int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 
 const readWrite = unix.PROT_READ | unix.PROT_WRITE
 
-// private reports whether all memory between two addresses is private, anonymous and writable, so
-// that no file and no other process loses it when other pages take its place.
+// private reports whether all memory between two addresses is private, anonymous and writable. Only then
+// can other pages replace it without affecting a file or another process.
 func private(from, to uintptr) bool {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -39,7 +39,7 @@ func private(from, to uintptr) bool {
 	return from >= to
 }
 
-// parseRange parses the addresses of a mapping, of which there are the fields of its line.
+// parseRange parses the address range of a mapping from the fields of its line.
 func parseRange(fields []string) (first, end uintptr, err error) {
 	if len(fields) < 5 {
 		return 0, 0, syscall.EINVAL
@@ -50,9 +50,9 @@ func parseRange(fields []string) (first, end uintptr, err error) {
 	return uintptr(a), uintptr(b), errors.Join(err, err2)
 }
 
-// mapOver has the pages of b be those of a file, which have the same content, in one step.
+// mapOver atomically replaces the pages of b by pages of a file that have the same content.
 func mapOver(b []byte, fd int, offset int64) error {
-	// unix.MmapPtr makes a pointer of the result, which the race detector takes for one beyond b.
+	// unix.MmapPtr would convert the result to a pointer, which the race detector considers beyond b.
 	_, _, errno := unix.Syscall6(unix.SYS_MMAP, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
 		readWrite, unix.MAP_SHARED|unix.MAP_FIXED, uintptr(fd), uintptr(offset))
 	if errno != 0 {
@@ -61,7 +61,7 @@ func mapOver(b []byte, fd int, offset int64) error {
 	return nil
 }
 
-// mapPrivate has the pages of b be private ones with the same content, in one step.
+// mapPrivate atomically replaces the pages of b by private ones with the same content.
 func mapPrivate(b []byte) error {
 	n := uintptr(len(b))
 	fresh, err := unix.MmapPtr(-1, 0, nil, n, readWrite, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)

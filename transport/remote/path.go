@@ -8,16 +8,16 @@ import (
 	"strconv"
 )
 
-// SocketName is what the socket is called in the directory of lnetd's sockets.
+// SocketName is the name of the socket in the directory of lnetd's sockets.
 const SocketName = "lnetd.sock"
 
-// systemDir is where root's lnetd has its sockets. Where others' are is what
-// internal/control/api says, which programs cannot import.
+// systemDir is the directory of the sockets of root's lnetd. The directories of other users are defined in
+// internal/control/api, which programs cannot import.
 const systemDir = "/run/lnetd"
 
-// FindSocket is where lnetd is looked for if nobody says where it is: root looks in
-// /run/lnetd, others in $XDG_RUNTIME_DIR/lnetd, or else /tmp/lnetd-UID, and if there is no
-// such socket, in /run/lnetd.
+// FindSocket returns the default path of lnetd's socket. For root it is in /run/lnetd. For other users it
+// is in $XDG_RUNTIME_DIR/lnetd, or /tmp/lnetd-UID if that variable is not set. If that socket does not
+// exist, the one in /run/lnetd is used, if it exists.
 func FindSocket() string {
 	return findSocket(systemDir, os.Geteuid(), os.Getenv("XDG_RUNTIME_DIR"), os.TempDir())
 }

@@ -10,33 +10,33 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// insist is ask for who has no context: it blocks until lnetd answers, is gone, or is given
-// up since it says nothing.
+// insist is ask without a context. It blocks until lnetd answers, is gone, or is given up because it is
+// silent.
 func (c *connection) insist(r protocol.Request, reply protocol.Body) error {
 	defer c.watch().stop()
 	return c.ask(context.Background(), r, reply, nil)
 }
 
-// settleAll waits until what was abandoned so far has been undone, or the connection is gone,
-// or given up since lnetd says nothing.
+// settleAll waits until the calls abandoned so far have been undone, or the connection has ended or is
+// given up.
 func (c *connection) settleAll() {
 	defer c.watch().stop()
-	_ = c.settle(context.Background()) // which does not end
+	_ = c.settle(context.Background()) // the context never ends
 }
 
-// watch gives a connection up on which nothing comes for as long as its patience, and twice
-// that at most. That one of many requests waits long for its turn is no reason, nor is that
-// this process has slept, and not read what has come.
+// watch gives a connection up if nothing arrives for its patience, or at most twice that time. Any received
+// record counts, so waiting behind other requests is not an error. Neither is a suspension of this process,
+// which leaves received records unread.
 type watch struct {
 	connection *connection
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	timer *time.Timer
-	heard uint64 // when it last looked
+	heard uint64 // value of connection.heard at the last check
 	over  bool
 }
 
-// watch begins to.
+// watch starts a watch.
 func (c *connection) watch() *watch {
 	w := &watch{connection: c, heard: c.heard.Load()}
 	w.mu.Lock()
@@ -45,7 +45,7 @@ func (c *connection) watch() *watch {
 	return w
 }
 
-// look looks whether there is a sign of life, and when to look again.
+// look checks whether lnetd has sent anything, and schedules the next check.
 func (w *watch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,7 +59,7 @@ func (w *watch) look() {
 	}
 }
 
-// sound has a NOP under way, which lnetd answers if it is alive. It does not block.
+// sound ensures that a NOP is outstanding, which lnetd answers if it is alive. It does not block.
 func (c *connection) sound() {
 	c.mu.Lock()
 	last := c.nop
@@ -74,18 +74,18 @@ func (c *connection) sound() {
 	select {
 	case c.slots <- struct{}{}:
 	default:
-		return // lnetd has other questions to answer
+		return // other requests are outstanding
 	}
 	a, err := c.sendIn(&protocol.Nop{}, nil)
 	if err != nil {
-		return // the reader finds it, too
+		return // the reader reports the error
 	}
 	c.mu.Lock()
 	c.nop = a
 	c.mu.Unlock()
 }
 
-// readable tells whether something has come that nobody has read.
+// readable reports whether the socket has unread data.
 func (c *connection) readable() bool {
 	raw, err := c.socket.SyscallConn()
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *connection) readable() bool {
 	return err == nil && n > 0
 }
 
-// stop ends it. Nothing is given up behind that.
+// stop ends the watch. The connection is not given up by this watch afterwards.
 func (w *watch) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// maxExchanged is how many ranges of memory of a process are ever exchanged for pages of areas.
-// Each leaves up to two mappings more than there were, since Linux does not join pages that have
-// moved with those beside them, and ends a process that needs more than 65530 (vm.max_map_count).
-// A range that was exchanged before leaves no more.
+// maxExchanged is the maximum number of memory ranges of a process that are ever exchanged for pages of
+// areas. Each leaves up to two additional mappings, because Linux does not merge pages that have moved with
+// their neighbours. A process that needs more than 65530 mappings fails (vm.max_map_count). Exchanging a
+// known range again adds no mappings.
 const maxExchanged = 1024
 
-// place is memory of the program whose pages are those of a piece of the store.
+// place is memory of the program whose pages belong to a piece of the store.
 type place struct {
 	bytes []byte // of the program
 	piece []byte // the same memory in its area
-	users int    // buffers
+	users int    // number of buffers
 }
 
 // extent is a range of memory of the process.
@@ -26,15 +26,15 @@ type extent struct {
 
 func extentOf(b []byte) extent { return extent{address(b), len(b)} }
 
-// exchange is what the domains of a process have exchanged, of which there is one.
+// exchange records the exchanged ranges of all domains of a process. There is one instance.
 type exchange struct {
-	back func(b []byte) error // mapPrivate
+	back func(b []byte) error // mapPrivate; tests replace it
 
-	mu     sync.Mutex // guards the rest, and the places of all stores; held while pages are exchanged
+	mu     sync.Mutex // guards ranges, and the places of all stores; held while pages are exchanged
 	ranges map[extent]struct{}
 
-	// writing is held by a goroutine that exchanges pages, and read-locked by one that copies
-	// into memory of the program, which may be the same.
+	// writing is locked while pages are exchanged, and read-locked while data is copied into memory of the
+	// program, which may be on the same pages.
 	writing sync.RWMutex
 }
 
@@ -45,9 +45,9 @@ func newExchange() *exchange {
 	return &exchange{back: mapPrivate, ranges: make(map[extent]struct{})}
 }
 
-// place returns the place of exactly b, with one more user: the one that there is, or a new one.
-// It is nil, and so may err be, if the pages of b cannot be exchanged: parts of pages, memory of a
-// file, what overlaps another place, or one range too many.
+// place returns the place of exactly b, an existing or a new one, and adds a user. It returns nil, possibly
+// with a nil error, if the pages of b cannot be exchanged: partial pages, memory of a file, overlap with
+// another place, or too many ranges.
 func (s *store) place(ctx context.Context, b []byte) (*place, error) {
 	x := s.exchange
 	x.mu.Lock()
@@ -56,7 +56,7 @@ func (s *store) place(ctx context.Context, b []byte) (*place, error) {
 	if p != nil || !may {
 		return p, nil
 	}
-	piece, err := s.alloc(ctx, len(b)) // asks lnetd, so nothing is locked
+	piece, err := s.alloc(ctx, len(b)) // may send a request to lnetd, so no lock is held
 	if err != nil {
 		return nil, err
 	}
@@ -66,12 +66,13 @@ func (s *store) place(ctx context.Context, b []byte) (*place, error) {
 	}
 	x.mu.Unlock()
 	if p == nil || address(p.piece) != address(piece) {
-		_ = s.release(piece) // it is there, and no buffer has a part of it
+		_ = s.release(piece) // cannot fail: the memory exists and is unused
 	}
 	return p, nil
 }
 
-// placed is the place of exactly b, with one more user; nil if there is none. exchange.mu is held.
+// placed returns the place of exactly b and adds a user. It returns nil if that does not exist. exchange.mu
+// is held.
 func (s *store) placed(b []byte) *place {
 	p := s.places[extentOf(b)]
 	if p != nil {
@@ -80,14 +81,14 @@ func (s *store) placed(b []byte) *place {
 	return p
 }
 
-// exchangeable reports whether the pages of b may be exchanged if they are private. exchange.mu
-// is held.
+// exchangeable reports whether the pages of b may be exchanged if they are private. exchange.mu is held.
 func (s *store) exchangeable(b []byte) bool {
 	_, known := s.exchange.ranges[extentOf(b)]
 	return int(address(b))%s.page == 0 && len(b)%s.page == 0 && (known || len(s.exchange.ranges) < maxExchanged)
 }
 
-// adopt has the pages of b be those of piece, if they can; else it returns nil. exchange.mu is held.
+// adopt replaces the pages of b by those of piece. It returns nil if that is not possible. exchange.mu is
+// held.
 func (s *store) adopt(b, piece []byte) *place {
 	at := address(b)
 	if !s.exchangeable(b) || !private(at, at+uintptr(len(b))) {
@@ -107,10 +108,9 @@ func (s *store) adopt(b, piece []byte) *place {
 	return p
 }
 
-// leave has a place have a user less. The last one gives the program its memory back. If the
-// system cannot do that, since the process has too many mappings or too little memory, the program
-// keeps the pages, which are of an area and serve no other buffer: what is registered there later
-// is copied.
+// leave removes a user of a place. The last one returns private pages to the program. That fails if the
+// process has too many mappings or too little memory. Then the program keeps the pages, which stay part of
+// the area and are not used for other buffers. Buffers registered in them later are copied.
 func (s *store) leave(p *place) {
 	x := s.exchange
 	x.mu.Lock()
@@ -130,5 +130,5 @@ func (s *store) leave(p *place) {
 		s.mu.Unlock()
 		return
 	}
-	_ = s.release(p.piece) // it is there, and no buffer has a part of it
+	_ = s.release(p.piece) // cannot fail: the memory exists and is unused
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// Pending is two atomic loads of what this process writes, and one of what lnetd does.
+// Pending costs two atomic loads of private memory, and one of shared memory.
 func (t *tm) Pending() bool {
 	if t.news.Load() {
 		return true
@@ -21,8 +21,8 @@ func (t *tm) Pending() bool {
 	return t.ring.Completions.Pending()
 }
 
-// Reap takes completions out of the ring, and gives their places back to lnetd all at once.
-// Behind them comes what there is to be told of lnetd.
+// Reap removes completions from the ring, and releases their entries to lnetd all at once. Completions
+// about the connection follow those of the ring.
 func (t *tm) Reap(dst []transport.Completion) int {
 	if !t.Pending() {
 		return 0
@@ -36,7 +36,7 @@ func (t *tm) Reap(dst []transport.Completion) int {
 	return n
 }
 
-// reap is Reap. The error is that of the ring. mu is held.
+// reap implements Reap. The error is that of the ring. mu is held.
 func (t *tm) reap(dst []transport.Completion) (n int, err error) {
 	if t.ended.Load() {
 		return 0, nil
@@ -51,7 +51,7 @@ func (t *tm) reap(dst []transport.Completion) (n int, err error) {
 		n++
 	}
 	if n < len(dst) && t.gone != nil {
-		// lnetd has put what it had done before it went, and nobody puts anything any more.
+		// lnetd is gone, and all completions that it wrote were reaped.
 		dst[n] = transport.Completion{Err: t.gone, Down: true, Time: time.Now()}
 		n++
 		t.ended.Store(true)
@@ -62,7 +62,7 @@ func (t *tm) reap(dst []transport.Completion) (n int, err error) {
 	return n, err
 }
 
-// drain is reap of the ring.
+// drain reaps the ring.
 func (t *tm) drain(dst []transport.Completion) (n int, err error) {
 	for more := true; more && n < len(dst); {
 		if more, err = t.ring.Completions.Next(&t.in); err != nil {
@@ -76,8 +76,8 @@ func (t *tm) drain(dst []transport.Completion) (n int, err error) {
 	return n, err
 }
 
-// translate makes a completion of an entry. It reports false if that tells of nothing that is
-// under way. mu is held.
+// translate converts an entry to a completion. It returns false if the entry concerns no op in progress. mu
+// is held.
 func (t *tm) translate(e *shm.Completion, c *transport.Completion) bool {
 	*c = transport.Completion{Time: t.domain.clock.at(e.Time)}
 	switch {
@@ -107,7 +107,7 @@ func (t *tm) translate(e *shm.Completion, c *transport.Completion) bool {
 		t.spent -= b.credits
 		t.ops--
 		t.cancels.remove(b)
-		b.tm.Store(nil) // from now on it may be submitted again
+		b.tm.Store(nil) // the buffer may be submitted again from now on
 	}
 	return !known
 }

@@ -8,38 +8,37 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// silence is how long lnetd may say nothing while an op that was cancelled has not ended. Then
-// the op ends here, by this process's clock, so that deadlines, Cancel and Shutdown do not depend
-// on an lnetd that is stopped or hangs (transport 9.10). An lnetd that answers is waited for: the
-// op may be in the middle of a transfer. The buffer stays busy until lnetd, which may yet write
-// into it, has ended the op, or the TM is stopped.
+// silence is how long lnetd may send nothing while a cancelled op has not ended. Then the op ends here, by
+// this process's clock. So deadlines, Cancel and Shutdown do not depend on an lnetd that is stopped or
+// hangs (transport 9.10). If lnetd answers, the op continues, because a transfer may be in progress. The
+// buffer stays busy until lnetd, which may still write into it, has ended the op, or the TM is stopped.
 const silence = time.Second
 
 // errSilent is the error of an op that has ended without lnetd.
 var errSilent = fmt.Errorf("remote: lnetd does not answer, and the op has ended without it: %w", syscall.ECANCELED)
 
-// cancels are the cancelled ops of a TM that lnetd has not ended. The TM's mu guards it.
+// cancels holds the cancelled ops of a TM that lnetd has not ended. The TM's mu guards it.
 type cancels struct {
 	buffers []*buffer
-	// ended is how many of them have ended here, and unanswered says that the others must.
+	// ended is the number of buffers with endedHere. unanswered means that the others must end, too.
 	ended      int
 	unanswered bool
 
-	// timer calls look, twice for each question: asked says that lnetd's answer is due, and
-	// heard is what it had said before.
+	// timer calls look twice for each question to lnetd. asked means that the answer is due. heard is the
+	// value of connection.heard before the question.
 	timer   *time.Timer
 	running bool
 	asked   bool
 	heard   uint64
 }
 
-// add notes a buffer whose op was cancelled.
+// add adds a buffer whose op was cancelled.
 func (c *cancels) add(b *buffer) {
 	c.buffers = append(c.buffers, b)
 	b.cancelled = len(c.buffers)
 }
 
-// remove forgets a buffer, which lnetd is done with.
+// remove removes a buffer whose op has ended for lnetd.
 func (c *cancels) remove(b *buffer) {
 	if b.cancelled == 0 {
 		return
@@ -55,10 +54,11 @@ func (c *cancels) remove(b *buffer) {
 	b.cancelled, b.endedHere = 0, false
 }
 
-// waiting reports whether an op waits for lnetd.
+// waiting reports whether an op still waits for lnetd.
 func (c *cancels) waiting() bool { return len(c.buffers) > c.ended }
 
-// finish ends the ops that lnetd has not answered for, as far as dst has room.
+// finish ends the ops that lnetd has not ended, as far as dst has room. It returns the number of
+// completions.
 func (c *cancels) finish(dst []transport.Completion) (n int) {
 	for _, b := range c.buffers {
 		switch {
@@ -76,13 +76,13 @@ func (c *cancels) finish(dst []transport.Completion) (n int) {
 	return n
 }
 
-// pauses are how long to wait before lnetd is asked whether it is there, and for the answer.
+// pauses returns the delay before lnetd is asked, and the time allowed for its answer.
 func (t *tm) pauses() (before, answer time.Duration) {
 	answer = min(silence, t.domain.connection.patience)
 	return answer / 2, answer
 }
 
-// watchCancels has look called while cancelled ops wait for lnetd. mu is held.
+// watchCancels starts the timer for look, unless it is running. mu is held.
 func (t *tm) watchCancels() {
 	if t.cancels.running {
 		return
@@ -97,7 +97,7 @@ func (t *tm) watchCancels() {
 	}
 }
 
-// unwatchCancels ends what watchCancels began. mu is held.
+// unwatchCancels stops the timer. mu is held.
 func (t *tm) unwatchCancels() {
 	if t.cancels.running && t.cancels.timer.Stop() {
 		t.cancels.running = false
@@ -105,8 +105,8 @@ func (t *tm) unwatchCancels() {
 	}
 }
 
-// look asks lnetd for a sign of life, and the next time looks whether there was one. It runs in
-// the timer's goroutine.
+// look asks lnetd for a sign of life. On the next call it checks whether there was one. It runs in the
+// timer's goroutine.
 func (t *tm) look() {
 	connection := t.domain.connection
 	t.mu.Lock()

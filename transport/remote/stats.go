@@ -1,27 +1,27 @@
 package remote
 
-// Stats are figures of rings and sockets (transport 9.7).
+// Stats are statistics of rings and sockets (transport 9.7).
 type Stats struct {
-	// Submissions is how many entries were handed to lnetd, Completions how many came from it.
+	// Submissions counts entries sent to lnetd, Completions entries received from it.
 	Submissions, Completions uint64
-	// BellWrites is how often lnetd was woken, BellReads how often it has woken somebody here
-	// who waits, and Sleeps how often one was about to. The former two are system calls.
+	// BellWrites counts wake-ups of lnetd, and BellReads wake-ups by lnetd; both are system calls. Sleeps
+	// counts how often a goroutine here was about to sleep.
 	BellWrites, BellReads, Sleeps uint64
-	// Requests is how many there were on control sockets.
+	// Requests counts requests on control sockets.
 	Requests uint64
-	// Stale is how many completions were dropped since they told of no op under way: lnetd
-	// makes none such.
+	// Stale counts completions that were discarded because they concerned no op in progress. lnetd should
+	// never send any.
 	Stale uint64
-	// Host is what lnetd says of its side of the rings.
+	// Host has the statistics of lnetd's side of the rings.
 	Host HostStats
 }
 
-// HostStats are figures of lnetd's side, of the same rings.
+// HostStats are statistics of lnetd's side of the same rings.
 type HostStats struct {
-	// Submissions is how many entries it has taken out, Completions how many it has put in.
+	// Submissions counts entries received, Completions entries sent.
 	Submissions, Completions uint64
-	// BellWrites is how often it has woken somebody here, BellReads how often it was woken, and
-	// Sleeps how often it was about to sleep. The former two are system calls.
+	// BellWrites counts wake-ups of clients, and BellReads wake-ups by clients; both are system calls.
+	// Sleeps counts how often lnetd was about to sleep.
 	BellWrites, BellReads, Sleeps uint64
 }
 
@@ -40,8 +40,8 @@ func (s *Stats) add(other *Stats) {
 	s.Host.Sleeps += other.Host.Sleeps
 }
 
-// Stats are the figures of all domains that the Core has or had. It does not block, and makes
-// no request.
+// Stats returns the statistics of all domains of the Core, including closed ones. It does not block or send
+// a request.
 func (c *Core) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,20 +53,20 @@ func (c *Core) Stats() Stats {
 	return s
 }
 
-// stats are those of a domain.
+// stats returns the statistics of a domain.
 func (d *domain) stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.past
 	for t := range d.tms {
-		one := t.stats() // it is mapped as long as it is here
+		one := t.stats() // its ring is mapped while it is in d.tms
 		s.add(&one)
 	}
 	s.Requests = d.connection.requests.Load()
 	return s
 }
 
-// stats are those of a TM, whose ring is mapped.
+// stats returns the statistics of a TM whose ring is mapped.
 func (t *tm) stats() Stats {
 	put, taken := t.ring.Submissions.Stats(), t.ring.Completions.Stats()
 	submissions, completions := t.ring.HostStats()

@@ -12,49 +12,49 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// store is the memory of a domain that lnetd has mapped, too: areas, of which Alloc gives
-// pieces, since a connection may have few areas and many buffers. An area is at least
-// firstArea bytes, and a quarter of what there is already, so that the quotas of areas and
-// of bytes are used up at the same pace.
+// store manages the memory that a domain shares with lnetd. It consists of areas, which Alloc divides into
+// pieces, because a connection may have few areas but many buffers. A new area has at least firstArea
+// bytes, and at least a quarter of the existing bytes, so that the quotas of areas and of bytes are used up
+// at the same rate.
 type store struct {
 	connection *connection
 	page       int
-	// forget has lnetd forget what it knows of an area that is to go.
+	// forget deregisters idle buffers of an area that is about to be removed.
 	forget func(area uint32)
-	// growing is held by who makes an area, so that two who need one do not make two.
+	// growing is held while an area is created, so that two goroutines do not create one each.
 	growing  chan struct{}
 	exchange *exchange
 	places   map[extent]*place // guarded by exchange.mu
-	copyMost int               // bounds copied
+	copyMost int               // limit of copied
 
-	mu     sync.Mutex // guards the rest
-	areas  []*area    // by address
-	bytes  int        // of all of them
-	copied int        // bytes of all copies
-	lost   int        // pieces whose pages the program has for good
+	mu     sync.Mutex // guards the fields below
+	areas  []*area    // sorted by address
+	bytes  int        // total size of the areas
+	copied int        // total size of the copies
+	lost   int        // number of pieces whose pages the program keeps forever
 }
 
-// area is memory that both have mapped.
+// area is memory mapped by this process and by lnetd.
 type area struct {
 	id     uint32
 	memory *shm.Memory
 	fd     int
 	bytes  []byte
 	at     uintptr
-	pieces []*piece // that Alloc has given, by address
-	free   []run    // the rest, by place, none beside another
-	// fresh is where begins what nobody has had.
+	pieces []*piece // allocated pieces, sorted by position
+	free   []run    // free runs, sorted by position, not adjacent to each other
+	// fresh is the offset from which the memory was never used.
 	fresh int
 }
 
-// run is length bytes of an area.
+// run is a range of length bytes of an area.
 type run struct{ at, length int }
 
-// piece is what Alloc has given: a run of whole pages, of which length bytes were asked for.
+// piece is an allocation: a run of whole pages. asked is the requested length.
 type piece struct {
 	run
 	asked int
-	// users is how many segments of buffers lie here.
+	// users is the number of segments of buffers in it.
 	users int
 }
 
@@ -69,7 +69,7 @@ func newStore(c *connection, page, copyMost int, x *exchange, forget func(area u
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// alloc gives n bytes of zeroed memory.
+// alloc returns n bytes of zeroed memory.
 func (s *store) alloc(ctx context.Context, n int) ([]byte, error) {
 	if n < 1 || n > 1<<40 {
 		return nil, syscall.EINVAL
@@ -95,12 +95,12 @@ func (s *store) alloc(ctx context.Context, n int) ([]byte, error) {
 	i := s.search(a.at)
 	s.areas = slices.Insert(s.areas, i, a)
 	s.bytes += len(a.bytes)
-	b, _ := a.cut(n, pages) // which nobody else has had
+	b, _ := a.cut(n, pages) // new memory, which needs no clearing
 	s.mu.Unlock()
 	return b, nil
 }
 
-// take gives memory of an area that there is, nil if none has so much in one piece.
+// take allocates from existing areas. It returns nil if no area has enough contiguous memory.
 func (s *store) take(n, pages int) []byte {
 	s.mu.Lock()
 	var b []byte
@@ -115,7 +115,7 @@ func (s *store) take(n, pages int) []byte {
 	return b
 }
 
-// cut gives memory of the area, of which the first bytes may have been used.
+// cut allocates n bytes of the area. It returns how many of the first bytes may have been used before.
 func (a *area) cut(n, pages int) (b []byte, used int) {
 	for i := range a.free {
 		r := &a.free[i]
@@ -136,12 +136,13 @@ func (a *area) cut(n, pages int) (b []byte, used int) {
 	return nil, 0
 }
 
-// find is where the piece that begins at a place of the area is, or would be, in pieces.
+// find returns the index in pieces of the piece that begins at offset at, or where it would be inserted.
 func (a *area) find(at int) (int, bool) {
 	return slices.BinarySearchFunc(a.pieces, at, func(p *piece, at int) int { return p.at - at })
 }
 
-// search is where the area that begins at an address is, or would be. mu is held.
+// search returns the index in areas of the area that begins at an address, or where it would be inserted.
+// mu is held.
 func (s *store) search(at uintptr) int {
 	i, _ := slices.BinarySearchFunc(s.areas, at, func(a *area, at uintptr) int {
 		switch {
@@ -155,7 +156,7 @@ func (s *store) search(at uintptr) int {
 	return i
 }
 
-// grow makes an area of at least so many bytes.
+// grow creates an area of at least the given size.
 func (s *store) grow(ctx context.Context, bytes int) (*area, error) {
 	s.mu.Lock()
 	generous := max(bytes, firstArea, s.bytes/4/s.page*s.page)
@@ -167,7 +168,7 @@ func (s *store) grow(ctx context.Context, bytes int) (*area, error) {
 	return a, err
 }
 
-// add makes an area of so many bytes, and hands it to lnetd.
+// add creates an area of the given size, and passes it to lnetd.
 func (s *store) add(ctx context.Context, bytes int) (*area, error) {
 	m, fd, err := shm.Create("lnetd-area", bytes)
 	if err != nil {
@@ -178,7 +179,7 @@ func (s *store) add(ctx context.Context, bytes int) (*area, error) {
 	var reply protocol.AreaAddReply
 	err = s.connection.ask(ctx, &protocol.AreaAdd{Size: uint64(len(b))}, &reply, s.undoAdd, fd)
 	if err != nil {
-		_ = a.close() // it is mapped
+		_ = a.close() // cannot fail: it is mapped
 		return nil, err
 	}
 	a.id = reply.Area
@@ -191,21 +192,21 @@ func (a *area) close() error {
 	return a.memory.Close()
 }
 
-// undoAdd is for an area that nobody waits for any more.
+// undoAdd removes an area whose creation was abandoned by its caller.
 func (s *store) undoAdd(a *call) {
 	var reply protocol.AreaAddReply
 	if s.connection.decode(a, &reply) == nil {
-		_ = s.del(reply.Area) // if lnetd refuses, there is nothing to be done
+		_ = s.del(reply.Area) // a refusal by lnetd cannot be handled
 	}
 }
 
-// del has lnetd forget an area, of which no buffer has a part.
+// del removes an area from lnetd. No buffer uses it.
 func (s *store) del(id uint32) error {
 	s.forget(id)
 	return s.connection.insist(&protocol.AreaDel{Area: id}, &protocol.Empty{})
 }
 
-// around is the piece that b lies in, with its area; nil if there is none. mu is held.
+// around returns the piece that contains b, and its area, or nil. mu is held.
 func (s *store) around(b []byte) (*area, *piece) {
 	at := address(b)
 	i := s.search(at)
@@ -227,9 +228,9 @@ func (s *store) around(b []byte) (*area, *piece) {
 	return a, a.pieces[k]
 }
 
-// release takes back what alloc gave. EINVAL: b is not that; EBUSY: a buffer has a part of
-// it. An area of which nothing is left goes, unless it is the only one of its kind: the
-// next alloc has it then.
+// release frees memory of alloc. It returns EINVAL if b is not such memory, and EBUSY if a buffer uses a
+// part of it. If an area becomes empty, it is removed, unless it is the only empty one, which is kept for
+// the next alloc.
 func (s *store) release(b []byte) error {
 	s.mu.Lock()
 	a, p := s.around(b)
@@ -259,19 +260,19 @@ func (s *store) release(b []byte) error {
 		s.areas = slices.Insert(s.areas, s.search(a.at), a)
 		s.bytes += len(a.bytes)
 		s.mu.Unlock()
-		return nil // it is free, and there for the next one
+		return nil // the piece is free, and the area can be used again
 	}
 	return a.close()
 }
 
-// remove takes an area off the list. mu is held.
+// remove removes an area from areas. mu is held.
 func (s *store) remove(a *area) {
 	i := s.search(a.at)
 	s.areas = slices.Delete(s.areas, i, i+1)
 	s.bytes -= len(a.bytes)
 }
 
-// giveBack has the area be free where a piece was.
+// giveBack marks the memory of a piece as free.
 func (a *area) giveBack(p *piece) {
 	k, _ := a.find(p.at)
 	a.pieces = slices.Delete(a.pieces, k, k+1)
@@ -288,8 +289,8 @@ func (a *area) giveBack(p *piece) {
 	a.free = slices.Insert(a.free, i, r)
 }
 
-// hold names segments by the areas that they lie in, which they keep until letGo, within
-// limits. EINVAL: one lies in other memory; EFBIG.
+// hold converts segments to ranges of areas within limits, and marks their pieces as used until letGo. It
+// returns EINVAL if a segment is in other memory, and EFBIG if there would be too many ranges.
 func (s *store) hold(segments [][]byte, limits *protocol.Limits) (ranges []protocol.Range, pieces []*piece, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,7 +323,7 @@ func (s *store) letGo(pieces []*piece) {
 	s.mu.Unlock()
 }
 
-// inUse tells whether alloc has given anything that was not released.
+// inUse reports whether memory of alloc was not released.
 func (s *store) inUse() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -333,8 +334,7 @@ func (s *store) inUse() bool {
 	return pieces > s.lost
 }
 
-// giveUp has lnetd forget all areas, of which nothing is in use. What it does not forget it
-// frees when the connection ends.
+// giveUp removes all areas from lnetd. They are unused. lnetd releases the rest when the connection ends.
 func (s *store) giveUp() {
 	s.mu.Lock()
 	areas := slices.Clone(s.areas)
@@ -346,7 +346,7 @@ func (s *store) giveUp() {
 	}
 }
 
-// close unmaps what is left.
+// close unmaps the remaining areas.
 func (s *store) close() error {
 	s.mu.Lock()
 	areas := s.areas

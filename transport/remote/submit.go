@@ -8,15 +8,15 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// opcodes are those of the queues.
+// opcodes maps queues to opcodes.
 var opcodes = [transport.QueueTypes]shm.Opcode{
 	transport.MsgRecv: shm.OpMsgRecv, transport.MsgSend: shm.OpMsgSend,
 	transport.PassiveBulkRecv: shm.OpPassiveRecv, transport.PassiveBulkSend: shm.OpPassiveSend,
 	transport.ActiveBulkRecv: shm.OpActiveRecv, transport.ActiveBulkSend: shm.OpActiveSend,
 }
 
-// Submit puts ops into the ring, and wakes lnetd once for all of them, if it sleeps
-// (transport 9.6). What lnetd does not like, a final completion tells.
+// Submit writes ops into the ring, and wakes lnetd once for all of them if it sleeps (transport 9.6). If
+// lnetd refuses an op, its final completion reports that.
 func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
 	t.mu.Lock()
 	for taken < len(ops) {
@@ -26,7 +26,7 @@ func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
 		taken++
 	}
 	wake := false
-	if taken > 0 { // and so the ring is mapped
+	if taken > 0 { // so the ring is mapped
 		t.ring.Submissions.Publish()
 		wake = t.ring.Submissions.Claim()
 	}
@@ -40,7 +40,7 @@ func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
 	return taken, err
 }
 
-// put puts one op into the ring; more says that another one follows. mu is held.
+// put writes one op into the ring. If more is set, another one follows. mu is held.
 func (t *tm) put(op *transport.Op, more bool) error {
 	b, ok := op.Buffer.(*buffer)
 	switch {
@@ -50,7 +50,7 @@ func (t *tm) put(op *transport.Op, more bool) error {
 		return t.gone
 	case !ok || b.domain != t.domain || b.ended.Load():
 		if ok && op.Cancel && b.domain == t.domain {
-			return nil // its op is over
+			return nil // its op has ended
 		}
 		return errBuffer
 	case op.Cancel:
@@ -94,7 +94,7 @@ func (t *tm) put(op *transport.Op, more bool) error {
 	return nil
 }
 
-// fits tells whether an op makes sense for the buffer.
+// fits reports whether the parameters of an op suit the buffer.
 func (b *buffer) fits(op *transport.Op) bool {
 	switch op.Queue {
 	case transport.MsgRecv:
@@ -105,8 +105,7 @@ func (b *buffer) fits(op *transport.Op) bool {
 	return op.Length >= 1 && op.Length <= b.size
 }
 
-// cancel asks for the end of the op of b, if it is the one that is meant, and that was not
-// done before. mu is held.
+// cancel cancels the op of b, unless another op was meant or it is cancelled already. mu is held.
 func (t *tm) cancel(b *buffer, sequence uint32, more bool) error {
 	if b.tm.Load() != t || b.sequence != sequence || b.cancelled != 0 {
 		return nil
@@ -120,9 +119,9 @@ func (t *tm) cancel(b *buffer, sequence uint32, more bool) error {
 	return nil
 }
 
-// enter puts t.out into the ring. There is room, unless lnetd is wrong: of each buffer with
-// an op, which has a credit at least, the cancel of the op before, the op and its cancel may
-// wait. mu is held.
+// enter writes t.out into the ring. There is room unless lnetd is faulty: for each buffer with an op, at
+// most the cancellation of its previous op, the op and its cancellation are unread, and each op holds at
+// least one credit. mu is held.
 func (t *tm) enter() error {
 	switch ok, err := t.ring.Submissions.Put(&t.out); {
 	case err != nil:

@@ -20,41 +20,38 @@ type tm struct {
 	address transport.Address
 	first   transport.MatchBits
 	handle  uint32
-	// credits is how many completions of ops there is room for.
+	// credits is the number of completions of ops that the ring has room for.
 	credits int
-	// ring is behind the gate, for who does not hold mu while ended is false.
+	// ring may be used inside the gate, or with mu held while ended is false.
 	ring *shm.Client
 	gate gate
 
-	// news says that Reap has something to tell that is not in the ring; fallen that lnetd is
-	// gone; ended that nothing is in the ring any more for anybody to take: that has been
-	// told, or the TM is stopped.
+	// news means that Reap has completions that are not in the ring. fallen means that lnetd is gone. ended
+	// means that no completions remain: Reap has returned the one with Down, or the TM is stopped.
 	news, fallen, ended atomic.Bool
 	stale               atomic.Uint64
 
-	// woken is set by Wake, tokens for who waits aside, and poll is how long to poll, which is
-	// Wait's alone.
+	// woken is set by Wake. tokens wakes waitAside. poll is the current time of polling, used only by Wait.
 	woken  atomic.Bool
-	tokens chan struct{} // holds one
+	tokens chan struct{} // has capacity 1
 	poll   time.Duration
 
-	// flushing is full while a goroutine sleeps in Flush, which takes no lock but mu then.
+	// flushing is full while a goroutine sleeps in Flush. That goroutine acquires no lock except mu.
 	flushing chan struct{}
 
-	mu      sync.Mutex // guards the rest, and both halves of the ring, but for bells
+	mu      sync.Mutex // guards the fields below, and both rings, except for their bells
 	stopped bool
-	spent   int // credits that ops have
-	ops     int // under way
+	spent   int // credits used by ops
+	ops     int // in progress
 	cancels cancels
 	gone    error
-	heard   *GoingDown     // not told yet: the last one
+	heard   *GoingDown     // the last notice not yet reaped
 	in      shm.Completion // scratch
 	out     shm.Submission
 }
 
-// StartTM asks lnetd, and blocks until ctx ends. EDQUOT: there are as many TMs, or as many
-// entries of rings, as there may be; EACCES: lnetd's rules do not let this program have the
-// address.
+// StartTM requests a TM from lnetd. It blocks until ctx ends. It returns EDQUOT if the quota of TMs or of
+// ring entries is used up, and EACCES if lnetd's rules do not permit this program to use the address.
 func (d *domain) StartTM(ctx context.Context, a transport.Address, completions int) (transport.CoreTM, error) {
 	t, err := d.startTM(ctx, a, completions)
 	if err != nil {
@@ -68,7 +65,7 @@ func (d *domain) startTM(ctx context.Context, a transport.Address, completions i
 	if err != nil {
 		return nil, err
 	}
-	// One that nobody waited for may have the address yet, for a moment.
+	// An abandoned TM may still occupy the address for a moment.
 	if err := d.connection.settle(ctx); err != nil {
 		return nil, err
 	}
@@ -103,9 +100,8 @@ func (d *domain) startTM(ctx context.Context, a transport.Address, completions i
 	return d.attach(a, &reply, ring)
 }
 
-// entriesFor is how many entries to ask for, that there be so many, and room for so many
-// completions of ops, if lnetd does not keep more of them back than we think. ENOBUFS: no
-// ring is so long.
+// entriesFor returns the number of ring entries to request: at least entries, and enough for the given
+// number of completions, as estimated by protocol.Credits. It returns ENOBUFS if no ring is long enough.
 func entriesFor(completions, entries int) (uint32, error) {
 	n := uint32(max(entries, min(completions, protocol.MaxCompletions)))
 	for int(protocol.Credits(protocol.Granted(n))) < completions {
@@ -117,8 +113,7 @@ func entriesFor(completions, entries int) (uint32, error) {
 	return n, nil
 }
 
-// fits tells whether the reply to what was asked, and the ring that came with it, belong
-// together.
+// fits returns an error if lnetd's reply does not match the request or the ring.
 func fits(a *transport.Address, reply *protocol.TMStartReply, ring *shm.Client) error {
 	n := int(reply.Completions)
 	want := shm.Sizes{Submissions: protocol.SubmissionsPerCompletion * n, Completions: n}
@@ -131,16 +126,16 @@ func fits(a *transport.Address, reply *protocol.TMStartReply, ring *shm.Client) 
 	return nil
 }
 
-// undoStart is for a TM that nobody waits for any more. Its files are closed by others.
+// undoStart stops a TM whose start was abandoned by its caller. The files are closed elsewhere.
 func (d *domain) undoStart(c *call) {
 	var reply protocol.TMStartReply
 	if d.connection.decode(c, &reply) == nil {
-		// If lnetd refuses, there is nothing to be done.
+		// A refusal by lnetd cannot be handled.
 		_ = d.connection.insist(&protocol.TMStop{Handle: reply.Handle}, &protocol.Counters{})
 	}
 }
 
-// attach makes a TM that lnetd has started one of the domain's.
+// attach adds a TM that lnetd has started to the domain.
 func (d *domain) attach(a transport.Address, reply *protocol.TMStartReply, ring *shm.Client) (*tm, error) {
 	t := &tm{
 		domain: d, address: a, first: transport.MatchBits(reply.MatchBits), handle: reply.Handle, credits: int(reply.Credits), ring: ring,
@@ -149,7 +144,7 @@ func (d *domain) attach(a transport.Address, reply *protocol.TMStartReply, ring 
 	if t.first == 0 { // lnetd is older
 		t.first = transport.RandomMatchBits(a.TMID)
 	}
-	t.gate.last = func() { _ = ring.Close() } // it is mapped
+	t.gate.last = func() { _ = ring.Close() } // cannot fail: it is mapped
 	d.mu.Lock()
 	err := d.gone
 	if err == nil {
@@ -166,13 +161,14 @@ func (d *domain) attach(a transport.Address, reply *protocol.TMStartReply, ring 
 	return t, nil
 }
 
-// Address is where the TM is.
+// Address returns the address of the TM.
 func (t *tm) Address() transport.Address { return t.address }
 
-// MatchBits are those that lnetd has chosen, if it does.
+// MatchBits returns the match bits that lnetd has chosen, or random ones if lnetd is older.
 func (t *tm) MatchBits() transport.MatchBits { return t.first }
 
-// Grow does not make room, but tells whether there is: ENOBUFS if not, and what to do.
+// Grow returns nil if the ring has room for n completions, otherwise ENOBUFS with a remedy. The ring cannot
+// grow.
 func (t *tm) Grow(n int) error {
 	if n > t.credits {
 		return fmt.Errorf("remote: room for %d events, the TM has for %d (remote.Config.Completions): %w",
@@ -181,10 +177,10 @@ func (t *tm) Grow(n int) error {
 	return nil
 }
 
-// over tells whether no op of the TM is under way any more, whatever its buffers say.
+// over reports whether no op of the TM can be in progress any more, regardless of the state of its buffers.
 func (t *tm) over() bool { return t.fallen.Load() || t.ended.Load() }
 
-// fall has the TM tell that lnetd is gone, behind what is in the ring yet.
+// fall makes the TM report that lnetd is gone, after the completions in the ring.
 func (t *tm) fall(err error) {
 	t.mu.Lock()
 	t.gone = err
@@ -198,7 +194,7 @@ func (t *tm) fall(err error) {
 	}
 }
 
-// hear has the TM tell of what lnetd says of itself.
+// hear makes the TM report that lnetd is about to end.
 func (t *tm) hear(g GoingDown) {
 	t.mu.Lock()
 	if !t.ended.Load() {
@@ -209,7 +205,8 @@ func (t *tm) hear(g GoingDown) {
 	t.Wake()
 }
 
-// Stop asks lnetd, unless it is gone, and waits for it no longer than Config.Patience says.
+// Stop requests the end of the TM from lnetd, unless lnetd is gone. It waits while lnetd is not silent for
+// Config.Patience.
 func (t *tm) Stop() error {
 	t.mu.Lock()
 	switch {
@@ -227,7 +224,7 @@ func (t *tm) Stop() error {
 	d := t.domain
 	err := d.connection.insist(&protocol.TMStop{Handle: t.handle}, &protocol.Counters{})
 	if left > 0 && err != nil && !gone(err) {
-		// lnetd is back, and would go on with ops that have ended here.
+		// lnetd answers again, and would continue ops that have ended here.
 		d.connection.fail(err)
 		err = nil
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// Wait polls for a while, if it is to, and sleeps then: in the ring, where lnetd wakes it, or
-// aside, when there is no lnetd any more.
+// Wait polls for a while if configured, and then sleeps: in the ring, where lnetd wakes it, or in waitAside
+// if lnetd is gone.
 func (t *tm) Wait(until time.Time) {
 	defer t.woken.Store(false)
 	if t.Pending() || t.poll > 0 && t.polled(until) {
@@ -25,15 +25,14 @@ func (t *tm) Wait(until time.Time) {
 }
 
 const (
-	// looks is how often to look, and to offer the processor to others in between, between
-	// two looks at the clock.
+	// looks is the number of checks, with a yield after each, between two readings of the clock.
 	looks = 16
-	// leastPoll is what part of Config.PollTime remains when polling has been in vain often.
+	// leastPoll is the divisor of Config.PollTime that yields the shortest time of polling.
 	leastPoll = 16
 )
 
-// polled looks for something to do for a while, and tells whether there is. The while gets
-// shorter when that was in vain, and longer when it was not.
+// polled polls for a while, and reports whether Wait can return. The time is halved after each failure and
+// doubled after each success.
 func (t *tm) polled(until time.Time) bool {
 	most := t.domain.core.config.PollTime
 	end := time.Now().Add(t.poll)
@@ -56,8 +55,8 @@ func (t *tm) polled(until time.Time) bool {
 	}
 }
 
-// waitAside waits without the ring: when lnetd has left that, until it is known that it is
-// gone, which fall tells by Wake; and when that has been told, for who calls Wake then.
+// waitAside waits without the ring. It is used between the end of the ring and the call of fall, which
+// calls Wake, and after the end was reaped.
 func (t *tm) waitAside(until time.Time) {
 	var expired <-chan time.Time
 	if !until.IsZero() {
@@ -71,12 +70,12 @@ func (t *tm) waitAside(until time.Time) {
 	}
 }
 
-// Wake has the Wait that is under way return, wherever it waits, or else the next.
+// Wake ends the current Wait. If there is none, the next Wait returns at once.
 func (t *tm) Wake() {
 	t.woken.Store(true)
 	select {
 	case t.tokens <- struct{}{}:
-	default: // there is one
+	default: // already holds a token
 	}
 	if t.gate.enter() {
 		t.ring.Completions.Wake()

@@ -14,14 +14,14 @@ const (
 	areaIDSize  = 4
 )
 
-// AreaAdd hands memory over: a memfd goes along, sealed against shrinking.
+// AreaAdd passes memory to lnetd: a memfd, sealed against shrinking, accompanies it.
 type AreaAdd struct {
-	// Size is the memfd's in bytes, more than 0. That it is, and a multiple of the page's,
-	// is for lnetd to see.
+	// Size is the size of the memfd in bytes, more than 0. lnetd checks that it is correct, and a multiple
+	// of the page size.
 	Size uint64
 }
 
-// Opcode is OpAreaAdd.
+// Opcode returns OpAreaAdd.
 func (*AreaAdd) Opcode() Opcode { return OpAreaAdd }
 
 // Append appends the body.
@@ -30,7 +30,7 @@ func (a *AreaAdd) Append(b []byte) []byte {
 	return append(b, make([]byte, 8)...)
 }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (a *AreaAdd) Decode(b []byte) error {
 	if err := exactly("area", b, areaAddSize); err != nil {
 		return err
@@ -49,16 +49,16 @@ func (a *AreaAdd) Decode(b []byte) error {
 	return nil
 }
 
-// AreaAddReply says how the area is named.
+// AreaAddReply is the reply to AreaAdd.
 type AreaAddReply struct {
-	// Area is the name of it on this connection.
+	// Area identifies the area on this connection.
 	Area uint32
 }
 
 // Append appends the body.
 func (r *AreaAddReply) Append(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, r.Area) }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (r *AreaAddReply) Decode(b []byte) error {
 	if err := exactly("area reply", b, areaIDSize); err != nil {
 		return err
@@ -67,20 +67,19 @@ func (r *AreaAddReply) Decode(b []byte) error {
 	return nil
 }
 
-// AreaDel takes an area back. EBUSY answers it while a buffer has a part of it. The reply
-// is Empty.
+// AreaDel removes an area. It fails with EBUSY while a buffer uses a part of it. The reply is Empty.
 type AreaDel struct {
-	// Area is what AreaAddReply said.
+	// Area is the value from AreaAddReply.
 	Area uint32
 }
 
-// Opcode is OpAreaDel.
+// Opcode returns OpAreaDel.
 func (*AreaDel) Opcode() Opcode { return OpAreaDel }
 
 // Append appends the body.
 func (a *AreaDel) Append(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, a.Area) }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (a *AreaDel) Decode(b []byte) error {
 	if err := exactly("area to delete", b, areaIDSize); err != nil {
 		return err

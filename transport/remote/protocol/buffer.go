@@ -21,22 +21,22 @@ const (
 	registerHead = 8
 	rangeSize    = 16
 	bufferSize   = 8
-	// MaxRanges is how many ranges one BUF_REGISTER holds.
+	// MaxRanges is the maximum number of ranges in one BUF_REGISTER.
 	MaxRanges = (maxBody - registerHead) / rangeSize
 )
 
 // Range is a part of an area.
 type Range struct {
 	Area uint32
-	// Length is in bytes, more than 0. Offset + Length is below 2^64; that they lie within
-	// the area is for lnetd to see.
+	// Length is in bytes, more than 0. Offset + Length is below 2^64. lnetd checks that the range is within
+	// the area.
 	Length uint32
 	Offset uint64
 }
 
-// BufRegister makes a buffer of ranges, in their order.
+// BufRegister registers a buffer that consists of ranges, in this order.
 type BufRegister struct {
-	// Ranges are 1 to MaxRanges. They may overlap.
+	// Ranges has 1 to MaxRanges elements. They may overlap.
 	Ranges []Range
 }
 
@@ -45,7 +45,7 @@ var (
 	errOverflow = fmt.Errorf("range ends beyond 64 bits: %w", syscall.EINVAL)
 )
 
-// Opcode is OpBufRegister.
+// Opcode returns OpBufRegister.
 func (*BufRegister) Opcode() Opcode { return OpBufRegister }
 
 // Append appends the body.
@@ -60,7 +60,7 @@ func (r *BufRegister) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (r *BufRegister) Decode(b []byte) error {
 	n, err := decodeCount("buffer", b, registerHead, rangeSize, MaxRanges)
 	if err != nil {
@@ -92,8 +92,8 @@ func (r *BufRegister) Decode(b []byte) error {
 	return nil
 }
 
-// BufRegisterReply says how the buffer is named, here and in ring entries. A name with the
-// same index comes again, with another generation.
+// BufRegisterReply identifies the buffer in requests and in ring entries. An index is reused with another
+// generation.
 type BufRegisterReply struct {
 	Index, Generation uint32
 }
@@ -101,7 +101,7 @@ type BufRegisterReply struct {
 // Append appends the body.
 func (r *BufRegisterReply) Append(b []byte) []byte { return appendBuffer(b, r.Index, r.Generation) }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (r *BufRegisterReply) Decode(b []byte) error {
 	if err := exactly("buffer reply", b, bufferSize); err != nil {
 		return err
@@ -110,19 +110,19 @@ func (r *BufRegisterReply) Decode(b []byte) error {
 	return nil
 }
 
-// BufDeregister ends a buffer. EBUSY answers it while an operation on it is under way. The
+// BufDeregister deregisters a buffer. It fails with EBUSY while an operation on it is in progress. The
 // reply is Empty.
 type BufDeregister struct {
 	Index, Generation uint32
 }
 
-// Opcode is OpBufDeregister.
+// Opcode returns OpBufDeregister.
 func (*BufDeregister) Opcode() Opcode { return OpBufDeregister }
 
 // Append appends the body.
 func (d *BufDeregister) Append(b []byte) []byte { return appendBuffer(b, d.Index, d.Generation) }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (d *BufDeregister) Decode(b []byte) error {
 	if err := exactly("buffer to deregister", b, bufferSize); err != nil {
 		return err

@@ -2,34 +2,34 @@ package protocol
 
 import "encoding/binary"
 
-// Layouts of the bodies of STATS_GET, of its reply, and of TM_STOP's (transport 9.2, 9.7).
+// Layouts of the bodies of STATS_GET, of its reply, and of the reply to TM_STOP (transport 9.2, 9.7).
 //
 //	STATS_GET          reply
 //	0 handle u32       0 count u32        0 to 256
 //	4                  4 0 u32
 //	                   8 counter u64      count times, in the order of Counters
 //
-// A reader takes counters that are not there as 0, and skips those that it does not know,
-// so that a later lnetd may have more of them.
+// Readers treat missing counters as 0 and ignore unknown ones, so that later versions of lnetd can add
+// counters.
 const (
 	countersHead = 8
 	counterSize  = 8
 	maxCounters  = 256
 )
 
-// StatsGet asks for the figures of a TM, or of the whole connection.
+// StatsGet requests the statistics of a TM, or of the whole connection.
 type StatsGet struct {
-	// Handle is the TM's, or NoHandle for all TMs that the connection has, or had.
+	// Handle is the handle of a TM, or NoHandle for all current and past TMs of the connection.
 	Handle uint32
 }
 
-// Opcode is OpStatsGet.
+// Opcode returns OpStatsGet.
 func (*StatsGet) Opcode() Opcode { return OpStatsGet }
 
 // Append appends the body.
 func (s *StatsGet) Append(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, s.Handle) }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (s *StatsGet) Decode(b []byte) error {
 	if err := exactly("stats", b, handleSize); err != nil {
 		return err
@@ -38,21 +38,21 @@ func (s *StatsGet) Decode(b []byte) error {
 	return nil
 }
 
-// Counters are what lnetd counts.
+// Counters are lnetd's statistics.
 type Counters struct {
-	// Submissions is the number of submission entries that it has consumed.
+	// Submissions is the number of submission entries that lnetd has consumed.
 	Submissions uint64
-	// Completions is the number of completion entries that it has written.
+	// Completions is the number of completion entries that lnetd has written.
 	Completions uint64
-	// BellWrites is how often it has written to the socket that wakes the client, BellReads
-	// how often it has read from the eventfd that wakes itself.
+	// BellWrites counts writes to the socket that wakes the client. BellReads counts reads from the eventfd
+	// that wakes lnetd.
 	BellWrites, BellReads uint64
-	// Requests is the number of control records from this connection, this one included,
-	// in the figures of a TM as well.
+	// Requests is the number of control records from this connection, including this one. In the statistics
+	// of one TM it also counts the whole connection.
 	Requests uint64
 }
 
-// inOrder are the counters as they stand in the record.
+// inOrder returns the counters in the order of the record.
 func (c *Counters) inOrder() [5]*uint64 {
 	return [...]*uint64{&c.Submissions, &c.Completions, &c.BellWrites, &c.BellReads, &c.Requests}
 }
@@ -68,7 +68,7 @@ func (c *Counters) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (c *Counters) Decode(b []byte) error {
 	n, err := decodeCount("counters", b, countersHead, counterSize, maxCounters)
 	if err != nil {

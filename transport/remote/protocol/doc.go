@@ -1,14 +1,13 @@
-// Package protocol has the control records between lnetd and the programs whose transfer
-// machines it hosts: a codec, bytes in and values out (transport 9.1, 9.2).
+// Package protocol encodes and decodes the control records between lnetd and the programs whose transfer
+// machines it hosts (transport 9.1, 9.2).
 //
-// A record is one datagram of a SOCK_SEQPACKET socket: a Header and, for most, a body. A
-// client sends requests by AppendRequest, and reads what comes by DecodeReply; lnetd takes
-// them by DecodeRequest and answers by AppendReply, AppendFailure and AppendNotice. File
-// descriptors that go along (Opcode.RequestFDs, ReplyFDs), the order of records and the
-// rings are the business of those two.
+// A record is one datagram of a SOCK_SEQPACKET socket. It has a Header and usually a body. A client sends
+// requests with AppendRequest, and decodes received records with DecodeReply. lnetd decodes requests with
+// DecodeRequest, and answers with AppendReply, AppendFailure and AppendNotice. The package does not handle
+// the accompanying file descriptors (Opcode.RequestFDs, ReplyFDs), the order of records, or the rings.
 //
-// Numbers are little endian, NIDs are lnet.NID.AppendLarge's 20 bytes, and what has no
-// meaning is 0. Errors are a *lnet.FieldError and have an errno: EPROTO if a record is none,
-// which costs the connection; any other is an answer. Nothing here is safe for concurrent
-// use, or starts a goroutine.
+// Numbers are little endian, NIDs have the 20 bytes of lnet.NID.AppendLarge, and unused bytes are 0. Errors
+// are a *lnet.FieldError and have an errno. EPROTO means that the data is not a valid record, and the
+// connection must be closed. Any other error can be sent as a reply. The package is not safe for concurrent
+// use, and starts no goroutines.
 package protocol

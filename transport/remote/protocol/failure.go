@@ -6,20 +6,20 @@ import (
 	"syscall"
 )
 
-// MaxText is how long the texts of failures and notices may be, in bytes. They are for
-// people: printable ASCII, of which the rest of the record consists, without NUL.
+// MaxText is the maximum length of the texts of failures and notices, in bytes. Texts are printable ASCII
+// for human readers. They extend to the end of the record, without NUL.
 const MaxText = 1024
 
-// Failure is a reply with a status: the request has changed nothing.
+// Failure is a reply with a nonzero status. The request has had no effect.
 type Failure struct {
-	// Opcode is the request's.
+	// Opcode is the opcode of the request.
 	Opcode Opcode
-	// Errno is why, Text is lnetd's explanation, which may be empty.
+	// Errno is the reason. Text is lnetd's explanation, which may be empty.
 	Errno syscall.Errno
 	Text  string
 }
 
-// Error is like "lnetd: TM_START: no rule for uid 1000: permission denied".
+// Error returns a text such as "lnetd: TM_START: no rule for uid 1000: permission denied".
 func (f *Failure) Error() string {
 	s := "lnetd: " + f.Opcode.String()
 	if f.Text != "" {
@@ -28,14 +28,14 @@ func (f *Failure) Error() string {
 	return s + ": " + f.Errno.Error()
 }
 
-// Unwrap is the errno.
+// Unwrap returns the errno.
 func (f *Failure) Unwrap() error { return f.Errno }
 
 // Append appends the body, which is the text.
 func (f *Failure) Append(b []byte) []byte { return appendText(b, f.Text, MaxText) }
 
-// Failure is a *Failure if h is the header of one with that body, else nil. What is not
-// printable in the text, or too long, is not shown.
+// Failure returns a *Failure if h is the header of a failed reply with the given body, otherwise nil. The
+// text is cut to MaxText bytes, and unprintable bytes become "?".
 func (h Header) Failure(body []byte) error {
 	if h.Status == 0 {
 		return nil
@@ -43,21 +43,21 @@ func (h Header) Failure(body []byte) error {
 	return &Failure{Opcode: h.Opcode, Errno: h.Status, Text: shownText(body, MaxText)}
 }
 
-// AppendFailure appends the reply to a request that err came of: the errno that is in err,
-// or EIO, and its words.
+// AppendFailure appends the failed reply to a request. Its status is the errno in err, or EIO. Its text is
+// that of err.
 func AppendFailure(b []byte, request Header, err error) []byte {
 	request.Status = errnoOf(err)
-	// It cannot be too long: the text is cut off.
+	// It cannot be too long, because the text is cut.
 	b, _ = appendRecord(b, request, &Failure{Text: words(err, request.Status)})
 	return b
 }
 
-// words are those of an error, without those of the errno at their end: that travels apart.
+// words returns the text of an error, without the text of its errno at the end, which is sent separately.
 func words(err error, errno syscall.Errno) string {
 	return strings.TrimSuffix(strings.TrimSuffix(err.Error(), errno.Error()), ": ")
 }
 
-// errnoOf is the errno of an error, such as a status can hold, else EIO.
+// errnoOf returns the errno of an error, or EIO if it has none that fits in a status.
 func errnoOf(err error) syscall.Errno {
 	var errno syscall.Errno
 	if errors.As(err, &errno) && errno > 0 && errno <= maxErrno {

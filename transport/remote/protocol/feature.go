@@ -5,34 +5,34 @@ import (
 	"strings"
 )
 
-// Features are what a connection may have beyond the version (transport 9.11).
+// Features are optional features of a connection (transport 9.11).
 type Features uint64
 
 const (
-	// FeatLargeSegments is reserved: segments beyond a page.
+	// FeatLargeSegments is reserved for segments larger than a page.
 	FeatLargeSegments Features = 1 << 0
-	// FeatPolling has lnetd look at submission rings for a while before it sleeps, as its
-	// settings say.
+	// FeatPolling makes lnetd poll submission rings for a while before it sleeps, depending on its
+	// settings.
 	FeatPolling Features = 1 << 1
-	// FeatRingGrowth is reserved: rings that grow.
+	// FeatRingGrowth is reserved for rings that can grow.
 	FeatRingGrowth Features = 1 << 2
-	// FeatZeroCopy is reserved: transmission without a copy in the kernel.
+	// FeatZeroCopy is reserved for transmission without a copy in the kernel.
 	FeatZeroCopy Features = 1 << 3
-	// FeatHugePages is reserved: areas of huge pages.
+	// FeatHugePages is reserved for areas of huge pages.
 	FeatHugePages Features = 1 << 4
-	// FeatPosted has lnetd write SQ posted: how far it has carried out submissions.
+	// FeatPosted makes lnetd write SQ posted, the position up to which it has carried out submissions.
 	FeatPosted Features = 1 << 5
-	// FeatMatchBits has the reply to TM_START say which match bits those of passive buffers
-	// follow. Others are refused.
+	// FeatMatchBits adds to the reply to TM_START the match bits that precede those of passive buffers.
+	// lnetd refuses other match bits.
 	FeatMatchBits Features = 1 << 6
 
-	// Implemented are those that an lnetd of this version may grant.
+	// Implemented has the features that this version of lnetd may grant.
 	Implemented = FeatPolling | FeatPosted | FeatMatchBits
 )
 
 var featureNames = [...]string{"LARGE_SEGMENTS", "POLLING", "RING_GROWTH", "ZERO_COPY", "HUGE_PAGES", "POSTED", "MATCH_BITS"}
 
-// String is like "POLLING|0x100", and "0" if no bit is set.
+// String returns a text such as "POLLING|0x100", or "0" if no bit is set.
 func (f Features) String() string {
 	if f == 0 {
 		return "0"

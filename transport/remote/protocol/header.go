@@ -18,18 +18,17 @@ import (
 //	16 status i32       of a reply 0 or -errno, otherwise 0
 //	20 flags u32        0
 //
-// A HELLO and its reply have version 1 here whatever comes of them, and this header and
-// their bodies are the same in every version; later records have the version granted.
+// HELLO and its reply always have version 1 here. This header and their bodies are the same in every
+// version. Later records have the granted version.
 const (
 	// HeaderSize is the size of a Header in bytes.
 	HeaderSize = 24
 	// MaxRecord is the size of the longest record, in bytes.
 	MaxRecord = 16 << 10
-	// Version is the one version that there is.
+	// Version is the only version.
 	Version = 1
-	// MaxOutstanding is how many requests may wait for their replies on one connection.
-	// The replies come in any order, except that requests of one transfer machine are
-	// done one behind the other.
+	// MaxOutstanding is the maximum number of outstanding requests on one connection. Replies may arrive in
+	// any order, but requests of one transfer machine are carried out in order.
 	MaxOutstanding = 16
 
 	magic    = 0x444e544c
@@ -47,15 +46,13 @@ var (
 	errTooLong  = fmt.Errorf("more than %d bytes: %w", MaxRecord, syscall.EMSGSIZE)
 )
 
-// Header is what each record begins with.
+// Header is the start of each record.
 type Header struct {
-	// Opcode may be any.
+	// Opcode may have any value.
 	Opcode Opcode
-	// Sequence is the client's choice, different for all its requests that wait for a
-	// reply.
+	// Sequence is chosen by the client. All its outstanding requests must have different values.
 	Sequence uint32
-	// Status of a reply is 0 if all went well; otherwise the body says why in words, see
-	// Failure.
+	// Status is 0 in a successful reply. Otherwise the body is an explanation; see Failure.
 	Status syscall.Errno
 }
 
@@ -69,7 +66,7 @@ func (h *Header) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, 0)
 }
 
-// decode reads the header of a whole record, and gives what follows it.
+// decode decodes the header of a whole record, and returns the body.
 func (h *Header) decode(record []byte) (body []byte, err error) {
 	if len(record) < HeaderSize || len(record) > MaxRecord {
 		return nil, headerError("record", len(record), errShort)

@@ -19,19 +19,19 @@ import (
 //	56
 const (
 	helloSize = 56
-	// MaxProgram is how long the name of a program may be, in bytes.
+	// MaxProgram is the maximum length of a program's name, in bytes.
 	MaxProgram  = programSize - 1
 	programSize = 32
 )
 
-// Hello is the first request of a connection, and not made again.
+// Hello is the first request of a connection. It is sent only once.
 type Hello struct {
-	// Lowest and Highest are the versions that the client speaks.
+	// Lowest and Highest are the range of versions that the client supports.
 	Lowest, Highest uint16
-	// Wanted are granted if they can be; without Required there shall be no connection.
+	// Wanted features are granted if possible. If a Required feature is unavailable, the connection fails.
 	Wanted, Required Features
-	// Program is what lnetd's user sees of the client: MaxProgram bytes of it, with ? for
-	// what is not printable ASCII.
+	// Program is the name of the client shown by lnetd. It is cut to MaxProgram bytes, and bytes other than
+	// printable ASCII become "?".
 	Program string
 }
 
@@ -43,7 +43,7 @@ var (
 	errFeature    = fmt.Errorf("not to be had: %w", syscall.EOPNOTSUPP)
 )
 
-// Opcode is OpHello.
+// Opcode returns OpHello.
 func (*Hello) Opcode() Opcode { return OpHello }
 
 // Append appends the body.
@@ -58,7 +58,7 @@ func (h *Hello) Append(b []byte) []byte {
 	return append(b, make([]byte, end-len(b))...)
 }
 
-// Decode reads the body. Any features are taken.
+// Decode decodes the body. It accepts any features.
 func (h *Hello) Decode(b []byte) error {
 	if err := exactly("hello", b, helloSize); err != nil {
 		return err
@@ -87,9 +87,9 @@ func (h *Hello) Decode(b []byte) error {
 	return nil
 }
 
-// Negotiate is lnetd's choice, of what it offers: the version and the features that the
-// reply grants. Errors are for AppendFailure. EPROTO: there is no version in common;
-// EOPNOTSUPP: a feature that is required is not offered.
+// Negotiate returns the version and features that lnetd grants, given the offered ones. It returns EPROTO
+// if no version is common, and EOPNOTSUPP if a required feature is not offered. Errors can be passed to
+// AppendFailure.
 func (h *Hello) Negotiate(offered Features) (version uint16, granted Features, err error) {
 	switch missing := h.Required &^ offered; {
 	case h.Lowest > Version:
@@ -102,8 +102,8 @@ func (h *Hello) Negotiate(offered Features) (version uint16, granted Features, e
 	return Version, (h.Wanted | h.Required) & offered, nil
 }
 
-// Check is the client's look at the reply to h. EPROTO: it grants what h has not asked
-// for; EOPNOTSUPP: it does not grant what h requires.
+// Check validates the reply to h for the client. It returns EPROTO if the reply grants something that h has
+// not requested, and EOPNOTSUPP if a required feature is missing.
 func (h *Hello) Check(r *HelloReply) error {
 	if r.Version < h.Lowest || r.Version > h.Highest {
 		return fieldError("hello reply", "version", r.Version, errNotOffered)
@@ -138,33 +138,33 @@ func (h *Hello) Check(r *HelloReply) error {
 //	88
 const helloReplySize = 88
 
-// HelloReply says what the connection is to have.
+// HelloReply has the parameters of the connection.
 type HelloReply struct {
-	// Version is that of all later records.
+	// Version is the version of all later records.
 	Version uint16
-	// Features are those granted.
+	// Features are the granted ones.
 	Features Features
 	Limits   Limits
 	Quotas   Quotas
-	// Incarnation tells one run of lnetd from the next.
+	// Incarnation identifies the run of lnetd.
 	Incarnation uint64
-	// Now is lnetd's CLOCK_MONOTONIC when it answered, in nanoseconds; completions bear
-	// times of this clock.
+	// Now is lnetd's CLOCK_MONOTONIC at the time of the reply, in nanoseconds. Completions have times of
+	// this clock.
 	Now uint64
-	// Connection is how lnetd's users call the connection. No other one of this run of
-	// lnetd has, or had, the same.
+	// Connection is the number by which lnetd's users refer to the connection. It is unique during a run of
+	// lnetd.
 	Connection uint64
 }
 
-// Limits are those of buffers (transport 3.4), in bytes; Segments is a number, at most
-// MaxRanges.
+// Limits are the limits of buffers (transport 3.4), in bytes. Segments is the maximum number of segments,
+// at most MaxRanges.
 type Limits struct {
 	BufferSize, SegmentSize  uint64
 	Segments, DescriptorSize uint32
 }
 
-// Quotas are how much a connection may have at a time (transport 9.8). RingEntries are the
-// completion entries of all its TMs, Bytes the size of all its areas.
+// Quotas limit the resources of a connection (transport 9.8). RingEntries is the total number of completion
+// entries of its TMs, Bytes the total size of its areas.
 type Quotas struct {
 	TMs, Buffers, Areas, RingEntries uint32
 	Bytes                            uint64
@@ -189,7 +189,7 @@ func (r *HelloReply) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, r.Connection)
 }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (r *HelloReply) Decode(b []byte) error {
 	if err := exactly("hello reply", b, helloReplySize); err != nil {
 		return err
@@ -233,8 +233,8 @@ func (r *HelloReply) Decode(b []byte) error {
 	return nil
 }
 
-// check bounds what a client makes room by, and what a buffer is described with: the ring's
-// lengths have 32 bits, the list of segments fits a record.
+// check validates the limits: lengths in ring entries have 32 bits, and the list of segments must fit in a
+// record.
 func (l *Limits) check() error {
 	switch {
 	case l.BufferSize == 0 || l.BufferSize > math.MaxUint32:

@@ -8,31 +8,31 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Layout of the body of the reply to NIDS_GET (transport 9.2); the request has none.
+// Layout of the body of the reply to NIDS_GET (transport 9.2). The request has no body.
 //
 //	0 count u32       0 to 817
 //	4 NID [20]        count times
 const (
 	nidsHead = 4
-	// MaxNIDs is how many NIDs one reply holds.
+	// MaxNIDs is the maximum number of NIDs in one reply.
 	MaxNIDs = (maxBody - nidsHead) / lnet.LargeNIDSize
 )
 
-// NIDsGet asks for the local NIDs. Its body is empty.
+// NIDsGet requests the local NIDs. Its body is empty.
 type NIDsGet struct{}
 
-// Opcode is OpNIDsGet.
+// Opcode returns OpNIDsGet.
 func (*NIDsGet) Opcode() Opcode { return OpNIDsGet }
 
 // Append appends nothing.
 func (*NIDsGet) Append(b []byte) []byte { return b }
 
-// Decode refuses any byte.
+// Decode returns an error if b is not empty.
 func (*NIDsGet) Decode(b []byte) error { return exactly("NIDs request", b, 0) }
 
-// NIDsReply tells them.
+// NIDsReply is the reply to NIDsGet.
 type NIDsReply struct {
-	// NIDs are the local ones, loopback included, at most MaxNIDs.
+	// NIDs are the local NIDs, including loopback, at most MaxNIDs.
 	NIDs []lnet.NID
 }
 
@@ -45,7 +45,7 @@ func (r *NIDsReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (r *NIDsReply) Decode(b []byte) error {
 	n, err := decodeCount("NIDs reply", b, nidsHead, lnet.LargeNIDSize, MaxNIDs)
 	if err != nil {
@@ -63,9 +63,8 @@ func (r *NIDsReply) Decode(b []byte) error {
 	return nil
 }
 
-// decodeCount reads the count that a list's body begins with, and tells whether so many
-// items of that size follow a head of that size, and nothing else; most is what there may
-// be.
+// decodeCount decodes the count at the start of a list. It returns an error unless b consists of a head and
+// that many items, of the given sizes, and the count is at most most.
 func decodeCount(what string, b []byte, head, size, most int) (int, error) {
 	if len(b) < head {
 		return 0, fieldError(what, "body", len(b), fmt.Errorf("less than %d bytes: %w", head, syscall.EINVAL))

@@ -7,28 +7,27 @@ import (
 	"syscall"
 )
 
-// Layout of the body of a NOTICE (transport 9.2), by its kind. A client passes over kinds
-// that it does not know.
+// Layout of the body of a NOTICE (transport 9.2), by kind. Clients ignore unknown kinds.
 //
 //	0 kind u32     1 going down        2 cut off    3 limits changed
 //	4 value i32    in so many seconds  -errno       descriptor size, bytes
 //	8 text         up to 1024 bytes of printable ASCII, to the end of the record
 const noticeHead = 8
 
-// NoticeKind says what a Notice is about.
+// NoticeKind is the kind of a Notice.
 type NoticeKind uint32
 
 const (
-	// NoticeGoingDown says that lnetd ends in Value seconds.
+	// NoticeGoingDown announces that lnetd ends in Value seconds.
 	NoticeGoingDown NoticeKind = 1
-	// NoticeCutOff says that lnetd is about to close the connection, and why: see
-	// Notice.Errno. It is the last record.
+	// NoticeCutOff announces that lnetd is about to close the connection. Notice.Errno returns the reason.
+	// It is the last record.
 	NoticeCutOff NoticeKind = 2
-	// NoticeLimits says that the size of descriptors is Value now: a large NID has come.
+	// NoticeLimits announces that the size of descriptors is now Value, because the node has a large NID.
 	NoticeLimits NoticeKind = 3
 )
 
-// String is like "going down", or "notice 9".
+// String returns a text such as "going down" or "notice 9".
 func (k NoticeKind) String() string {
 	switch k {
 	case NoticeGoingDown:
@@ -41,13 +40,13 @@ func (k NoticeKind) String() string {
 	return fmt.Sprintf("notice %d", uint32(k))
 }
 
-// Notice is what lnetd says without having been asked.
+// Notice is a record that lnetd sends without a request.
 type Notice struct {
-	// Kind may be one that is not known.
+	// Kind may be unknown to this package.
 	Kind NoticeKind
-	// Value means what the Kind says, and is not negative but for an errno.
+	// Value depends on Kind. It is negative only for an errno.
 	Value int32
-	// Text is for people, and may be empty.
+	// Text is an explanation for human readers. It may be empty.
 	Text string
 }
 
@@ -57,19 +56,19 @@ var (
 	errText     = fmt.Errorf("more than %d bytes: %w", MaxText, syscall.EINVAL)
 )
 
-// GoingDown is the notice that lnetd ends in so many seconds.
+// GoingDown returns the notice that lnetd ends in the given number of seconds.
 func GoingDown(seconds int, text string) Notice {
 	return Notice{Kind: NoticeGoingDown, Value: int32(max(0, min(seconds, math.MaxInt32))), Text: text}
 }
 
-// CutOff is the notice that err costs the client its connection: the errno that is in err,
-// or EIO, and its words.
+// CutOff returns the notice that the connection is about to be closed because of err. Its value is the
+// errno in err, or EIO, and its text is that of err.
 func CutOff(err error) Notice {
 	errno := errnoOf(err)
 	return Notice{Kind: NoticeCutOff, Value: -int32(errno), Text: words(err, errno)}
 }
 
-// Errno is why the client is cut off; 0 in a notice of any other kind.
+// Errno returns the reason of a NoticeCutOff. It returns 0 for any other kind.
 func (n *Notice) Errno() syscall.Errno {
 	if n.Kind != NoticeCutOff {
 		return 0
@@ -84,7 +83,7 @@ func (n *Notice) Append(b []byte) []byte {
 	return appendText(b, n.Text, MaxText)
 }
 
-// Decode reads the body. What is not printable in the text is not shown.
+// Decode decodes the body. Unprintable bytes of the text become "?".
 func (n *Notice) Decode(b []byte) error {
 	if len(b) < noticeHead {
 		return fieldError("notice", "body", len(b), fmt.Errorf("less than %d bytes: %w", noticeHead, syscall.EINVAL))
@@ -113,7 +112,7 @@ func (n *Notice) Decode(b []byte) error {
 
 // AppendNotice appends a notice.
 func AppendNotice(b []byte, n *Notice) []byte {
-	// It cannot be too long: the text is cut off.
+	// It cannot be too long, because the text is cut.
 	b, _ = appendRecord(b, Header{Opcode: OpNotice}, n)
 	return b
 }

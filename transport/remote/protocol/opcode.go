@@ -2,35 +2,35 @@ package protocol
 
 import "fmt"
 
-// Opcode says what a record is about; a reply has that of its request (transport 9.2).
+// Opcode is the type of a record. A reply has the opcode of its request (transport 9.2).
 type Opcode uint16
 
 const (
 	// OpHello is the first request of a connection: Hello, HelloReply.
 	OpHello Opcode = 1
-	// OpNIDsGet asks for the local NIDs: NIDsGet, NIDsReply.
+	// OpNIDsGet requests the local NIDs: NIDsGet, NIDsReply.
 	OpNIDsGet Opcode = 2
-	// OpAreaAdd hands memory over, of which buffers may have parts: AreaAdd, AreaAddReply.
+	// OpAreaAdd passes memory for buffers to lnetd: AreaAdd, AreaAddReply.
 	OpAreaAdd Opcode = 3
-	// OpAreaDel takes it back: AreaDel, Empty.
+	// OpAreaDel removes an area: AreaDel, Empty.
 	OpAreaDel Opcode = 4
-	// OpBufRegister makes parts of areas a buffer: BufRegister, BufRegisterReply.
+	// OpBufRegister registers parts of areas as a buffer: BufRegister, BufRegisterReply.
 	OpBufRegister Opcode = 5
-	// OpBufDeregister ends it: BufDeregister, Empty.
+	// OpBufDeregister deregisters a buffer: BufDeregister, Empty.
 	OpBufDeregister Opcode = 6
 	// OpTMStart starts a transfer machine: TMStart, TMStartReply.
 	OpTMStart Opcode = 7
-	// OpTMStop ends it: TMStop, Counters.
+	// OpTMStop stops it: TMStop, Counters.
 	OpTMStop Opcode = 8
-	// OpStatsGet asks for figures: StatsGet, Counters.
+	// OpStatsGet requests statistics: StatsGet, Counters.
 	OpStatsGet Opcode = 9
-	// OpNop asks for an echo: Nop, Nop.
+	// OpNop requests an echo: Nop, Nop.
 	OpNop Opcode = 10
-	// OpNotice comes from lnetd without a request: Notice.
+	// OpNotice is sent by lnetd without a request: Notice.
 	OpNotice Opcode = 64
 )
 
-// String is the name that transport 9.2 gives: "TM_START", or "opcode 99".
+// String returns the name in transport 9.2, such as "TM_START", or a text such as "opcode 99".
 func (o Opcode) String() string {
 	switch o {
 	case OpHello:
@@ -59,7 +59,7 @@ func (o Opcode) String() string {
 	return fmt.Sprintf("opcode %d", uint16(o))
 }
 
-// RequestFDs is how many file descriptors go along with a request: the memfd of an area,
+// RequestFDs returns the number of file descriptors that accompany a request: the memfd of an area,
 // otherwise none.
 func (o Opcode) RequestFDs() int {
 	if o == OpAreaAdd {
@@ -68,9 +68,9 @@ func (o Opcode) RequestFDs() int {
 	return 0
 }
 
-// ReplyFDs is how many come with a reply whose status is 0: of a transfer machine the memfd
-// of its ring, the eventfd that wakes lnetd, and the socket that wakes the client, in this
-// order; otherwise none. A failure has none.
+// ReplyFDs returns the number of file descriptors that accompany a successful reply. For TM_START these are
+// the memfd of the ring, the eventfd that wakes lnetd, and the socket that wakes the client, in this order.
+// Other replies have no descriptors, and failures never do.
 func (o Opcode) ReplyFDs() int {
 	if o == OpTMStart {
 		return 3

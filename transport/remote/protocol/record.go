@@ -8,21 +8,20 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Body is what follows the header of a record that is no failure. All of this package's
-// are pointers to the types that Opcode's constants name.
+// Body is the part of a record after the header, except in failures. The bodies of this package are
+// pointers to the types named in the comments of the Opcode constants.
 type Body interface {
-	// Append appends it. A list too long for a record is what the functions refuse that
-	// append the whole of it.
+	// Append appends the body. It does not limit the length; the functions that append whole records do.
 	Append(b []byte) []byte
-	// Decode reads it from b, which it has to itself, and keeps nothing of b unless it says
-	// so. The error is a *lnet.FieldError and an EINVAL; then the value is as it was.
+	// Decode decodes b, the whole body. It keeps no reference to b unless its comment states otherwise. The
+	// error is a *lnet.FieldError that matches EINVAL; then the value is unchanged.
 	Decode(b []byte) error
 }
 
 // Request is the body of a request.
 type Request interface {
 	Body
-	// Opcode is that of its records.
+	// Opcode returns the opcode of the request.
 	Opcode() Opcode
 }
 
@@ -31,14 +30,14 @@ var (
 	errNotice = fmt.Errorf("lnetd's alone: %w", syscall.EPROTO)
 )
 
-// AppendRequest appends a request. EMSGSIZE: it is longer than MaxRecord; b is returned as
-// it was.
+// AppendRequest appends a request. It returns EMSGSIZE and b unchanged if the request is longer than
+// MaxRecord.
 func AppendRequest(b []byte, sequence uint32, r Request) ([]byte, error) {
 	return appendRecord(b, Header{Opcode: r.Opcode(), Sequence: sequence}, r)
 }
 
-// AppendReply appends the reply to a request that all has gone well with; what has no body
-// to answer with is an Empty. Errors are those of AppendRequest.
+// AppendReply appends a successful reply to a request. A reply without content has an Empty body. Errors
+// are those of AppendRequest.
 func AppendReply(b []byte, request Header, body Body) ([]byte, error) {
 	request.Status = 0
 	return appendRecord(b, request, body)
@@ -55,10 +54,10 @@ func appendRecord(b []byte, h Header, body interface{ Append(b []byte) []byte })
 	return b, nil
 }
 
-// DecodeRequest reads what a client sent, all of one datagram. EPROTO: it is no request,
-// and what follows on the connection cannot be trusted. Any other error is the request's:
-// h is good, and AppendFailure makes the answer; EOPNOTSUPP: an opcode that is not known
-// here; EINVAL: the body. Nop alone keeps a part of record.
+// DecodeRequest decodes a request from a client, one whole datagram. EPROTO means that it is not a request,
+// and the connection cannot be trusted any more. After any other error h is valid, and AppendFailure
+// creates the reply: EOPNOTSUPP means an unknown opcode, and EINVAL an invalid body. Only Nop keeps a
+// reference to record.
 func DecodeRequest(record []byte) (h Header, r Request, err error) {
 	body, err := h.decode(record)
 	if err != nil {
@@ -68,7 +67,7 @@ func DecodeRequest(record []byte) (h Header, r Request, err error) {
 		return Header{}, nil, headerError("status", -int32(h.Status), errHeadZero)
 	}
 	if h.Opcode == OpNotice {
-		// A failure with this opcode would be no reply to the client.
+		// The client would not accept a failure with this opcode as a reply.
 		return Header{}, nil, headerError("opcode", uint16(h.Opcode), errNotice)
 	}
 	if r = newRequest(h.Opcode); r == nil {
@@ -80,7 +79,7 @@ func DecodeRequest(record []byte) (h Header, r Request, err error) {
 	return h, r, nil
 }
 
-// newRequest is an empty body for an opcode, nil if no request has that.
+// newRequest returns an empty request body for an opcode, or nil if no request has that opcode.
 func newRequest(o Opcode) Request {
 	switch o {
 	case OpHello:
@@ -107,10 +106,10 @@ func newRequest(o Opcode) Request {
 	return nil
 }
 
-// DecodeReply reads what lnetd sent, all of one datagram: a reply, or, if h.Opcode is
-// OpNotice, a Notice. Body is a part of record. Whose reply it is h.Sequence tells; the
-// client compares h.Opcode with its request's, asks h.Failure, and has the body decoded by
-// the type that belongs to the opcode. EPROTO: it is neither.
+// DecodeReply decodes a record from lnetd, one whole datagram: a Notice if h.Opcode is OpNotice, otherwise
+// a reply. Body is a part of record. h.Sequence identifies the request. The client must compare h.Opcode
+// with the request's, call h.Failure, and decode the body with the type for the opcode. DecodeReply returns
+// EPROTO if the record is invalid.
 func DecodeReply(record []byte) (h Header, body []byte, err error) {
 	if body, err = h.decode(record); err != nil {
 		return Header{}, nil, err
@@ -124,28 +123,28 @@ func DecodeReply(record []byte) (h Header, body []byte, err error) {
 	return h, body, nil
 }
 
-// Empty is the body of replies that say no more than that it is done.
+// Empty is the body of replies without content.
 type Empty struct{}
 
 // Append appends nothing.
 func (*Empty) Append(b []byte) []byte { return b }
 
-// Decode refuses any byte.
+// Decode returns an error if b is not empty.
 func (*Empty) Decode(b []byte) error { return exactly("reply", b, 0) }
 
-// Nop asks for an echo, and is the echo. Its body is Data, up to 16360 bytes of anything.
+// Nop requests an echo, and is the echo. Its body is Data, up to 16360 arbitrary bytes.
 type Nop struct {
-	// Data is a part of the record, if it was decoded.
+	// Data is a part of the record if it was decoded.
 	Data []byte
 }
 
-// Opcode is OpNop.
+// Opcode returns OpNop.
 func (*Nop) Opcode() Opcode { return OpNop }
 
 // Append appends the data.
 func (n *Nop) Append(b []byte) []byte { return append(b, n.Data...) }
 
-// Decode takes all of b, which it keeps. It never fails.
+// Decode stores b as Data. It never fails.
 func (n *Nop) Decode(b []byte) error {
 	n.Data = b
 	return nil

@@ -32,18 +32,16 @@ const (
 	handleSize       = 4
 
 	maxTMID = 4095
-	// DynamicTMID asks for a number that is free.
+	// DynamicTMID requests any free number.
 	DynamicTMID = maxTMID + 1
-	// MaxCompletions is how many entries a completion ring may have; MinCompletions is how
-	// many it has at least.
+	// MaxCompletions and MinCompletions limit the number of entries of a completion ring.
 	MaxCompletions = 16384
 	MinCompletions = 2
-	// SubmissionsPerCompletion is how many times longer the submission ring is. Of each
-	// buffer that has a completion entry reserved, there may wait unread the cancel of its
-	// former operation, the present one, and a cancel of that: three, and the next power of
-	// two makes that it never is full.
+	// SubmissionsPerCompletion is the ratio of the ring sizes. For each buffer with a reserved completion
+	// entry, up to three submissions may be unread: the cancellation of its previous operation, the current
+	// one and its cancellation. With the next power of two the ring is never full.
 	SubmissionsPerCompletion = 4
-	// NoHandle is no TM's: in a StatsGet it stands for the connection.
+	// NoHandle is not the handle of a TM. In a StatsGet it means the whole connection.
 	NoHandle = 0xffffffff
 )
 
@@ -54,9 +52,9 @@ var (
 	errNoHandle    = fmt.Errorf("is no TM's: %w", syscall.EINVAL)
 )
 
-// TMStart starts a transfer machine. It is answered when it is clear what comes of it.
-// ENOENT: the NID or the PID is not one of this host; EADDRINUSE: the address is taken;
-// EADDRNOTAVAIL: no number is free; EACCES, EDQUOT.
+// TMStart starts a transfer machine. The reply is sent when the start has succeeded or failed. It fails
+// with ENOENT if the NID or the PID does not belong to this host, EADDRINUSE if the address is in use,
+// EADDRNOTAVAIL if no number is free, EACCES, or EDQUOT.
 type TMStart struct {
 	NID lnet.NID
 	PID lnet.PID
@@ -64,12 +62,12 @@ type TMStart struct {
 	Portal uint32
 	// TMID is 1 to 4095, or DynamicTMID.
 	TMID uint32
-	// Completions is how many entries its completion ring shall have at least, 1 to
-	// MaxCompletions. The reply says how many of them are for operations.
+	// Completions is the minimum number of entries of the completion ring, 1 to MaxCompletions. The reply
+	// has the number available for operations.
 	Completions uint32
 }
 
-// Opcode is OpTMStart.
+// Opcode returns OpTMStart.
 func (*TMStart) Opcode() Opcode { return OpTMStart }
 
 // Append appends the body.
@@ -82,7 +80,7 @@ func (s *TMStart) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, 0)
 }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (s *TMStart) Decode(b []byte) error {
 	if err := exactly("TM", b, tmStartSize); err != nil {
 		return err
@@ -113,31 +111,31 @@ func (s *TMStart) Decode(b []byte) error {
 	return nil
 }
 
-// Granted is how many entries the completion ring of a TM has that asked for so many, 1 to
-// MaxCompletions: the next power of two, at least MinCompletions.
+// Granted returns the number of entries of a completion ring for a request of 1 to MaxCompletions: the next
+// power of two, at least MinCompletions.
 func Granted(completions uint32) uint32 {
 	return max(MinCompletions, uint32(1)<<bits.Len32(completions-1))
 }
 
-// Credits is how many of the entries of a completion ring lnetd has for operations: all but
-// an eighth, and but 8 at most. Those are for what it tells of the TM itself, which nobody
-// has asked for, and which is not told if they are in use (transport 9.5). A client goes by
-// the reply to TM_START; this is a good guess of how many entries to ask for.
+// Credits returns the number of entries of a completion ring that lnetd uses for operations: all except an
+// eighth, at most 8. The others are for completions of the TM itself, which are discarded if these entries
+// are in use (transport 9.5). The value in the reply to TM_START is authoritative; clients use Credits to
+// estimate how many entries to request.
 func Credits(completions uint32) uint32 { return completions - min(8, completions/8) }
 
-// TMStartReply says that the TM is started. What goes along is Opcode.ReplyFDs's.
+// TMStartReply is the reply to TMStart. Opcode.ReplyFDs describes the accompanying descriptors.
 type TMStartReply struct {
-	// Handle is the TM's name on this connection.
+	// Handle identifies the TM on this connection.
 	Handle uint32
 	// TMID is its number, 1 to 4095.
 	TMID uint32
-	// Completions is how many entries its completion ring has, a power of two; the
-	// submission ring has SubmissionsPerCompletion times as many.
+	// Completions is the number of entries of the completion ring, a power of two. The submission ring has
+	// SubmissionsPerCompletion times as many.
 	Completions uint32
-	// Credits is how many of the entries are for completions of operations, 1 to Completions.
+	// Credits is the number of entries for completions of operations, 1 to Completions.
 	Credits uint32
-	// MatchBits has the number of the TM and a counter, 1 to 2^52-1, which those of the TM's
-	// passive buffers follow (transport 6.4). It is 0 without FeatMatchBits.
+	// MatchBits has the number of the TM and a counter, 1 to 2^52-1. The match bits of the TM's passive
+	// buffers follow it (transport 6.4). It is 0 without FeatMatchBits.
 	MatchBits uint64
 }
 
@@ -155,7 +153,7 @@ func (r *TMStartReply) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, r.MatchBits)
 }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (r *TMStartReply) Decode(b []byte) error {
 	size := tmStartReplySize
 	if len(b) > size {
@@ -196,9 +194,8 @@ func (r *TMStartReply) Decode(b []byte) error {
 	return nil
 }
 
-// TMStop ends a transfer machine, and gives its address back. EBUSY answers it while an
-// operation is under way, which what was submitted before is; the reply is Counters, the
-// last ones.
+// TMStop stops a transfer machine, and releases its address. It fails with EBUSY while an operation is in
+// progress, including those submitted before. The reply is Counters with the final values.
 type TMStop struct {
 	Handle uint32
 }
@@ -209,7 +206,7 @@ func (*TMStop) Opcode() Opcode { return OpTMStop }
 // Append appends the body.
 func (s *TMStop) Append(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, s.Handle) }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (s *TMStop) Decode(b []byte) error {
 	if err := exactly("TM to stop", b, handleSize); err != nil {
 		return err
