@@ -2,10 +2,10 @@ package coretest
 
 import "golang.org/x/sys/unix"
 
-// canConfine says whether this system has what Confine needs.
+// canConfine reports whether this system supports Confine.
 const canConfine = true
 
-// affinity is the processors that the calling thread may run on, in order.
+// affinity returns the processors that the calling thread may run on, in order.
 func affinity() (processors []int, err error) {
 	var set unix.CPUSet
 	err = unix.SchedGetaffinity(0, &set)

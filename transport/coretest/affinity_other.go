@@ -4,8 +4,8 @@ package coretest
 
 import "syscall"
 
-// canConfine says whether this system has what Confine needs.
+// canConfine reports whether this system supports Confine.
 const canConfine = false
 
-// affinity is the processors that the calling thread may run on: nobody knows here.
+// affinity is not supported on this system.
 func affinity() ([]int, error) { return nil, syscall.ENOSYS }

@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group C: registration, and what cannot be added.
+// Group C: registration, and buffers that cannot be added.
 var bufferCases = []scenario{
 	{name: "T019_Register", run: register},
 	{name: "T019_Memory", run: memory},
@@ -56,8 +56,7 @@ func register(s *stage) {
 	}
 }
 
-// memory is that of the domain: in one piece, of every size, zero, and gone when it is
-// freed.
+// memory allocates buffers in a domain. They are contiguous and zeroed, of every size, and gone after Free.
 //
 // transport 3.7 (3)
 func memory(s *stage) {
@@ -77,7 +76,7 @@ func memory(s *stage) {
 		}
 		guard(b)
 		s.untouched(b, 0)
-		if n == 4096 { // to free it is to deregister it, if that was not done before
+		if n == 4096 { // Free also deregisters, unless Deregister was called before
 			s.must(d.Deregister(b))
 		}
 		s.want("close its domain", d.Close(), syscall.EBUSY)
@@ -96,14 +95,14 @@ func memory(s *stage) {
 	s.must(d.Deregister(foreign))
 }
 
-// ownMemory moves messages and bulk between buffers in memory of the program: whole pages, parts
-// of pages, and both. Before, meanwhile and afterwards it is the program's.
+// ownMemory moves messages and bulk between buffers in memory of the program: whole pages, parts of pages,
+// and both. The program can use the memory before and after, with its contents intact.
 //
 // transport 3.7 (3), 9.3
 func ownMemory(s *stage) {
 	a, b := s.pair()
 	page := max(a.domain.Limits().PageSize, 4096)
-	heap := func(n int) []byte { return make([]byte, n) } // what is large begins at a page
+	heap := func(n int) []byte { return make([]byte, n) } // large slices begin at a page
 	for name, segments := range map[string]func() [][]byte{
 		"whole pages":      func() [][]byte { return [][]byte{heap(16 * page)[:page], heap(16 * page)[page : 2*page]} },
 		"a large slice":    func() [][]byte { return cut(heap(1<<20), a.domain.Limits().SegmentSize) },
@@ -129,7 +128,7 @@ func ownMemory(s *stage) {
 				s.must(a.domain.Deregister(from))
 				s.must(b.domain.Deregister(to))
 				s.same(name+", deregistered", from, pattern)
-				from.Segments()[0][0]++ // it is the program's
+				from.Segments()[0][0]++ // the program may write to it
 			}
 		}
 	}
@@ -147,7 +146,7 @@ func (m *machine) own(segments [][]byte) *transport.Buffer {
 	return b
 }
 
-// same demands that a buffer has some bytes.
+// same checks the contents of a buffer.
 func (s *stage) same(what string, b *transport.Buffer, want []byte) {
 	s.t.Helper()
 	got := make([]byte, len(want))
@@ -156,10 +155,10 @@ func (s *stage) same(what string, b *transport.Buffer, want []byte) {
 	}
 }
 
-// cut makes segments of n bytes of memory.
+// cut divides memory into segments of n bytes.
 func cut(memory []byte, n int) [][]byte { return slices.Collect(slices.Chunk(memory, n)) }
 
-// sameMemory registers the same memory again and again, for a message each time.
+// sameMemory registers the same memory repeatedly, for one message each time.
 //
 // transport 3.7 (3)
 func sameMemory(s *stage) {

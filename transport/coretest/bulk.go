@@ -43,7 +43,7 @@ func descriptors(s *stage) {
 	}
 }
 
-// moved checks the figures of a queue that has moved one buffer.
+// moved checks the statistics of a queue that has moved one buffer of n bytes.
 func (m *machine) moved(q transport.QueueType, n int) {
 	m.stage.t.Helper()
 	m.stats(q, 1, 0, 1, 0)
@@ -121,7 +121,7 @@ func wrongDirection(s *stage) {
 	b.none(active)
 }
 
-// malformed descriptors are refused, and leave the buffer as it was.
+// malformed: descriptors that are malformed are refused, and leave the buffer unchanged.
 //
 // transport 6.6 (2)
 func malformed(s *stage) {
@@ -144,7 +144,7 @@ func malformed(s *stage) {
 func counters(s *stage) {
 	m := s.machine(0)
 	if m.Self().Address().NID.IsLarge() {
-		return // another layout
+		return // the layout differs
 	}
 	var last transport.MatchBits
 	for range 3 {
@@ -176,8 +176,8 @@ func megabyte(s *stage) {
 	s.check(passive, 0, n, 2)
 }
 
-// outOfOrder announces many buffers and moves them in another order: each descriptor stands
-// for its own buffer, though those of others wait, and for none when that has gone.
+// outOfOrder announces many buffers and moves them in another order. Each descriptor identifies its own
+// buffer, even while others wait, and matches none after that buffer has ended.
 //
 // transport 6.4
 func outOfOrder(s *stage) {

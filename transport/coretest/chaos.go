@@ -11,20 +11,19 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// chaos is one buffer, with which a goroutine of its own does what occurs to it.
+// chaos is one buffer with a goroutine that performs random operations on it.
 type chaos struct {
 	m, peer *machine
 	b       *transport.Buffer
-	// announced are the descriptors of this side, wanted those of the other.
+	// announced has the descriptors of this side, wanted those of the other side.
 	announced, wanted *lastDescriptors
 	random            *rand.Rand
-	ended             chan transport.BufferEvent // final events, of which there is one for each add
-	// What came of it, as the figures of the TM have to say.
+	ended             chan transport.BufferEvent // final events, one for each add
+	// Expected statistics.
 	adds, cancels, failures uint64
 }
 
-// lastDescriptors are what the passive buffers of a side have announced last, by their
-// queue; most of them are stale.
+// lastDescriptors holds the latest descriptor of each passive queue of one side. Most of them are stale.
 type lastDescriptors struct {
 	mu   sync.Mutex
 	list map[transport.QueueType]transport.Descriptor
@@ -42,9 +41,9 @@ func (l *lastDescriptors) get(q transport.QueueType) transport.Descriptor {
 	return l.list[q]
 }
 
-// everyAddEndsOnce has many buffers added to all queues, cancelled, and with deadlines that
-// pass, all at random, and then stops the TMs among them: each add that was accepted has one
-// final event, with an error that can be, and the figures say the same.
+// everyAddEndsOnce adds many buffers to all queues, cancels them, and lets deadlines pass, all at random.
+// Then it stops the TMs during adds. Each accepted add must have exactly one final event with a possible
+// error, and the statistics must agree.
 //
 // transport 3.10 guarantees
 func everyAddEndsOnce(s *stage) {
@@ -94,7 +93,7 @@ func everyAddEndsOnce(s *stage) {
 	s.stopAmongAdds(a, all)
 }
 
-// callbacks note final events.
+// callbacks returns callbacks that record final events.
 func (c *chaos) callbacks() *transport.Callbacks {
 	var list transport.Callbacks
 	for q := range list {
@@ -107,7 +106,7 @@ func (c *chaos) callbacks() *transport.Callbacks {
 	return &list
 }
 
-// add adds the buffer to some queue, with a deadline that comes soon.
+// add adds the buffer to a random queue, with a deadline in the near future.
 func (c *chaos) add() (deadline time.Time, err error) {
 	b := c.b
 	b.Queue = transport.QueueType(c.random.IntN(transport.QueueTypes))
@@ -134,11 +133,11 @@ func (c *chaos) add() (deadline time.Time, err error) {
 	return deadline, err
 }
 
-// play adds the buffer once, perhaps cancels it, and waits for the end of it.
+// play adds the buffer once, may cancel it, and waits for its final event. It reports whether to continue.
 func (c *chaos) play(s *stage) bool {
 	deadline, err := c.add()
 	if errors.Is(err, syscall.ETIME) || errors.Is(err, syscall.EINVAL) && c.b.Descriptor == nil {
-		return true // it is past already, or there is no descriptor yet
+		return true // the deadline has passed already, or there is no descriptor yet
 	}
 	if err != nil {
 		s.t.Errorf("add to %v: %v", c.b.Queue, err)
@@ -161,7 +160,7 @@ func (c *chaos) play(s *stage) bool {
 	}
 }
 
-// judge looks at a final event.
+// judge checks a final event. It reports whether to continue.
 func (c *chaos) judge(s *stage, e transport.BufferEvent, deadline time.Time) bool {
 	if e.Err != nil {
 		c.failures++

@@ -1,18 +1,18 @@
-// Package coretest is the conformance suite of package transport over a Core: every Core's
-// tests run it, over whatever network they have. It runs whole domains and transfer
-// machines against each other, and shows the behaviours of transport-tests that are marked
-// (L) or (R), each by its number.
+// Package coretest is the conformance suite for Cores of package transport. The tests of each Core run it,
+// on a network of their choice. It runs complete domains and transfer machines against each other. It
+// covers the test cases of transport-tests that are marked (L) or (R), each under its number.
 //
-// A Core's test makes a Harness, whose New makes a Network of hosts, and calls Run:
+// The test of a Core creates a Harness, whose New returns a Network of hosts, and calls Run:
 //
 //	coretest.Run(t, coretest.Harness{
 //		New:    func(t *testing.T, n int) *coretest.Network { ... },
 //		Bubble: synctest.Test, // if time can be simulated
 //	})
 //
-// Stories runs random programs beside a model (story*.go); a Core's test calls it, too.
+// Stories runs random programs and compares them with a model (story*.go). The tests of a Core call it,
+// too.
 //
-// A case records every event, checks contents and what lies around them, waits for what
-// must happen for Harness.Patience at most, and ends with closing all TMs, buffers and
-// domains. There is a file for each group; the suite's goroutines end with their case.
+// A test case records every event, and checks contents and the memory around them. It waits for expected
+// events, for Harness.Patience at most. At the end it closes all TMs, buffers and domains. Each group has a
+// file. Goroutines of the suite end with their test case.
 package coretest

@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group A: domains and what they say.
+// Group A: domains and their properties.
 var domainCases = []scenario{
 	{name: "T006_Limits", run: limits},
 	{name: "T007_SeveralDomains", run: severalDomains},
@@ -29,8 +29,8 @@ func limits(s *stage) {
 	}
 }
 
-// severalDomains has three domains of two hosts send to each other; what belongs to one
-// is nothing to the others.
+// severalDomains sends messages between three domains on two hosts. Objects of one domain are invalid in
+// the others.
 //
 // transport-tests A (7)
 // transport 3.3 (3)-(4)

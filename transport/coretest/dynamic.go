@@ -7,14 +7,14 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group N: numbers from the top down.
+// Group N: dynamic numbers, from the top down.
 var dynamicCases = []scenario{
 	{name: "T108_FromTheTopDown", run: fromTheTopDown},
 	{name: "T109_OwnAddress", run: ownAddress},
 	{name: "T110_InParallel", run: inParallel},
 }
 
-// dynamic is the address of any TM on host k.
+// dynamic returns an address with a dynamic number on host k.
 func (s *stage) dynamic(k int) string {
 	return fmt.Sprintf("%v:12345:%d:*", s.net.Hosts[k].NID, portal)
 }
@@ -61,7 +61,8 @@ func ownAddress(s *stage) {
 	a.arrives(in, 0, 100, 1, true, 1)
 }
 
-// inParallel starts and stops TMs from several goroutines: no two have a number at once.
+// inParallel starts and stops TMs from several goroutines. No two TMs have the same number at the same
+// time.
 //
 // transport 6.3 (1)
 func inParallel(s *stage) {

@@ -8,14 +8,13 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Groups D and F: in which goroutine callbacks run, and whom they name.
+// Groups D and F: the goroutine of callbacks, and the sender in events.
 var eventCases = []scenario{
 	{name: "T034_OneAtATime", run: oneAtATime},
 	{name: "T056_Sender", run: sender},
 }
 
-// oneAtATime keeps all six queues of a TM busy, from the goroutine of the test and from
-// callbacks.
+// oneAtATime keeps all six queues of a TM busy, from the goroutine of the test and from callbacks.
 //
 // transport-tests D (34)
 // transport 3.10 guarantees
@@ -66,7 +65,7 @@ func oneAtATime(s *stage) {
 	}
 }
 
-// sender has a TM answer to whoever has sent, from the callback.
+// sender makes a TM answer the sender of a message, in the callback.
 //
 // transport-tests F (56)
 // transport 3.6 (5), 6.5 (3)
@@ -101,7 +100,7 @@ func sender(s *stage) {
 	a.expect(answer)
 	b.expect(out)
 	a.then = nil
-	s.must(a.Stop(false)) // no reference is left that would keep it
+	s.must(a.Stop(false)) // no remaining reference prevents it
 	ctx, cancel := s.context()
 	defer cancel()
 	s.must(a.Await(ctx, transport.StateStopped))

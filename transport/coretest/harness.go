@@ -8,57 +8,52 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Harness is what a Core's test supplies.
+// Harness has the parameters of the suite for one Core.
 type Harness struct {
-	// New makes a network of n hosts for one case; what it made, t.Cleanup takes down.
+	// New creates a network of n hosts for one test case. It must release everything with t.Cleanup.
 	// Required.
 	New func(t *testing.T, n int) *Network
-	// Bubble runs a case where time is simulated (synctest.Test); nil runs it in real time.
-	// Then messages between two hosts must keep their order while they are small.
+	// Bubble runs a test case in simulated time (synctest.Test). If it is nil, the case runs in real time.
+	// Then small messages between two hosts must keep their order.
 	Bubble func(t *testing.T, run func(t *testing.T))
-	// Strict says that the Core complains of what LNet loses in silence, as mem does with
-	// Config.Strict.
+	// Strict means that the Core reports losses that LNet ignores silently, like mem with Config.Strict.
 	Strict bool
-	// Limits are what the Core's domains must say; zero: LNet's.
+	// Limits are the expected limits of the Core's domains. Zero means the limits of LNet.
 	Limits transport.Limits
-	// Patience bounds the wait for what must happen; 0: 10 s. It must exceed the Core's
-	// time-outs.
+	// Patience limits the wait for an expected event. It must exceed the Core's time-outs. 0 means 10 s.
 	Patience time.Duration
-	// Allocations says that messages and bulk in steady state must allocate nothing, on
-	// both sides together, and that this can be measured: not with the race detector.
+	// Allocations means that messages and bulk in steady state must not allocate on either side, and that
+	// this can be measured, which is not the case with the race detector.
 	Allocations bool
-	// PageSize and CopyMemory are those that Limits must have, if Limits is zero.
+	// PageSize and CopyMemory are the expected values if Limits is zero.
 	PageSize, CopyMemory int
-	// Own has all buffers be in memory of the program, not in that of Domain.Buffer, though the
-	// Core copies such.
+	// Own places all buffers in memory of the program instead of Domain.Buffer, even if the Core copies it.
 	Own bool
-	// Posts is how often each case of group Order posts a buffer and has a peer use it at
-	// once; 0: 200.
+	// Posts is how often each case of group Order adds a buffer that a peer then uses at once. 0 means 200.
 	Posts int
-	// Only, if not nil, chooses the cases to run, by the group and the name.
+	// Only, if not nil, selects the cases to run by group and name.
 	Only func(group, name string) bool
 }
 
-// Network is the hosts of one case.
+// Network has the hosts of one test case.
 type Network struct {
 	Hosts []Host
 }
 
-// Host is one of them.
+// Host is a host of a Network.
 type Host struct {
-	// Core is the host's. Hosts that can only talk to themselves, by 0@lo, are one and the
-	// same.
+	// Core is the Core of the host. If hosts can only reach themselves, by 0@lo, all have the same Core.
 	Core transport.Core
-	// NID is where its TMs are started.
+	// NID is the NID at which the host's TMs are started.
 	NID lnet.NID
 }
 
-// scenario is a case: a story that a stage plays.
+// scenario is a test case that runs on a stage.
 type scenario struct {
 	name  string
-	hosts int // 0: two
+	hosts int // 0 means two
 	run   func(s *stage)
-	// silent and strict are for Cores that do not complain, and for those that do, alone.
+	// silent cases apply only to Cores that lose data silently, strict ones only to those that report it.
 	silent, strict bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group E: the life of a TM.
+// Group E: the life cycle of a TM.
 var lifeCases = []scenario{
 	{name: "T042_MalformedAddress", run: malformedAddress},
 	{name: "T043_WrongPortal", run: wrongPortal},
@@ -42,7 +42,7 @@ func malformedAddress(s *stage) {
 	}
 }
 
-// failsToStart starts a TM at an address, which Start takes and an event refuses.
+// failsToStart starts a TM at an address that Start accepts, but that is then refused by an event.
 func (s *stage) failsToStart(a transport.Address, want error) {
 	s.t.Helper()
 	m := s.prepare(s.domain(0))
@@ -68,8 +68,7 @@ func wrongPortal(s *stage) {
 	}
 }
 
-// noSuchAddress asks the Core itself: addresses that no TM can have, whoever asks, are no
-// matter of who was first.
+// noSuchAddress calls the Core itself. It must refuse invalid addresses, whether they are in use or not.
 //
 // transport-tests B (11)
 // transport 3.16, 6.2 (2), 6.3 (1)
@@ -130,7 +129,7 @@ func stopWithEmptyQueues(s *stage) {
 	}
 }
 
-// addressInUse: it is one of this host, whatever domain starts it.
+// addressInUse: an address is in use on the host, regardless of the domain.
 //
 // transport 3.16, 6.3 (1), 6.3 (4)
 func addressInUse(s *stage) {
@@ -181,7 +180,7 @@ func drain(s *stage) {
 	a.receive(late, 100, 1)
 	s.must(a.Stop(false))
 	out := b.buffer(100)
-	b.send(out, 50, a) // a TM that is stopping receives
+	b.send(out, 50, a) // a TM that is stopping still receives
 	a.expect(in)
 	b.expect(out)
 	if a.State() != transport.StateStopping {
@@ -218,7 +217,7 @@ func manyLives(s *stage) {
 	}
 }
 
-// openFiles is how many the process has.
+// openFiles returns the number of open files of the process.
 func openFiles() int {
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -240,7 +239,7 @@ func confine(s *stage) {
 	mine, err := affinity()
 	s.must(err)
 	processor := mine[0]
-	s.must(m.Confine(processor, 1023)) // which is left out, if there is no such thing
+	s.must(m.Confine(processor, 1023)) // unavailable processors are ignored
 	m.start(s.address(0).String())
 	s.want("confine a TM that is started", m.Confine(processor), syscall.EINVAL)
 	var seen []int
@@ -273,8 +272,7 @@ func stopBeforeStart(s *stage) {
 	s.want("start what is stopped", m.Start(s.address(0).String()), syscall.EINVAL)
 }
 
-// stopWhileStarting: the TM stops, whether it had started or not, and leaves nothing at its
-// address.
+// stopWhileStarting: the TM stops, whether its start succeeded or not, and releases its address.
 //
 // transport 3.5 ours (2)
 func stopWhileStarting(s *stage) {

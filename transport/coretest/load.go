@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Load: many buffers at once, both ways.
+// Load: many buffers at the same time, in both directions.
 var loadCases = []scenario{
 	{name: "T084_BulkBothWays", run: bulkBothWays},
 	{name: "Incast", hosts: 4, run: incast},
@@ -16,7 +16,7 @@ var loadCases = []scenario{
 	{name: "EveryAddEndsOnce", run: everyAddEndsOnce},
 }
 
-// bulkBothWays has each side announce 8 buffers to the other, again and again.
+// bulkBothWays makes each side announce 8 buffers to the other, repeatedly.
 //
 // transport-tests I (84)
 func bulkBothWays(s *stage) {
@@ -48,8 +48,8 @@ func bulkBothWays(s *stage) {
 	wg.Wait()
 }
 
-// exchange moves n bytes between a passive buffer here and an active one there. It may run
-// beside others of its kind, and returns false if something has gone wrong.
+// exchange moves n bytes between a passive buffer of m and an active one of other. Several calls may run
+// concurrently. It returns false after an error.
 func (m *machine) exchange(passive, active *transport.Buffer, other *machine, p, q transport.QueueType, n int) bool {
 	s := m.stage
 	passive.Queue, passive.Length = p, n
@@ -71,7 +71,7 @@ func (m *machine) exchange(passive, active *transport.Buffer, other *machine, p,
 	return true
 }
 
-// incast has several TMs on all hosts send to one, as fast as it takes the messages.
+// incast makes several TMs on all hosts send to one, as fast as it accepts the messages.
 func incast(s *stage) {
 	const senders, messages, n = 6, 40, 5000
 	a := s.machine(0)
@@ -106,14 +106,14 @@ func incast(s *stage) {
 	a.stats(transport.MsgRecv, senders*messages, 0, senders*messages, 0)
 }
 
-// addedFromCallbacks has two TMs throw a message to and fro, all of it in callbacks.
+// addedFromCallbacks makes two TMs send a message back and forth, entirely in callbacks.
 //
 // transport 3.2 (2)-(3)
 func addedFromCallbacks(s *stage) {
 	const throws = 500
 	a, b := s.pair()
 	done := make(chan struct{})
-	var caught atomic.Int64 // by whoever has the message
+	var caught atomic.Int64 // messages received
 	for k, m := range []*machine{a, b} {
 		in, out := m.buffer(100), m.buffer(100)
 		ep, err := m.EndPointAt([]*machine{b, a}[k].Self().Address())
@@ -125,7 +125,7 @@ func addedFromCallbacks(s *stage) {
 				s.t.Errorf("add: %v", err)
 			}
 		}
-		held := 0 // what keeps it from throwing: the message is away, the last one is leaving
+		held := 0 // reasons not to send yet: the message is at the peer, or the last send has not completed
 		throw := func() {
 			if held--; held == 0 {
 				held = 2
@@ -160,7 +160,7 @@ func addedFromCallbacks(s *stage) {
 	}
 }
 
-// allocations measures what a message and bulk allocate, in real time.
+// allocations measures how much a message and a bulk operation allocate, in real time.
 func allocations(t *testing.T, h *Harness) {
 	s := &stage{t: t, h: h, net: h.New(t, 2)}
 	defer s.finish()
@@ -168,7 +168,7 @@ func allocations(t *testing.T, h *Harness) {
 	ep, err := b.EndPointAt(a.Self().Address())
 	s.must(err)
 	defer ep.Put()
-	ended := make(chan struct{}, 2) // who polls would keep the network from its one processor
+	ended := make(chan struct{}, 2) // polling would keep the network from its only processor
 	callbacks := transport.Callbacks{}
 	for q := range callbacks {
 		callbacks[q] = func(*transport.BufferEvent) { ended <- struct{}{} }
@@ -185,7 +185,7 @@ func allocations(t *testing.T, h *Harness) {
 		if q == transport.MsgSend {
 			active.EndPoint = ep
 		}
-		// What else goes on beside it may allocate; an op that does, does so in each try.
+		// Other goroutines may allocate during a try. An operation that allocates does so in every try.
 		n := 1.0
 		for try := 0; try < 3 && n != 0; try++ {
 			n = testing.AllocsPerRun(500, func() {

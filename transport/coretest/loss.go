@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// What gets lost, of groups G and I: in silence, as LNet loses it, or with complaints.
+// Losses, of groups G and I: silent, as in LNet, or reported as errors.
 var lossCases = []scenario{
 	{name: "T060_NoBuffer", silent: true, run: noBuffer},
 	{name: "T061_NoTM", silent: true, run: noTM},
@@ -50,8 +50,8 @@ func noTM(s *stage) {
 	a.arrives(in, 0, 100, 1, true, 1)
 }
 
-// longMessage: one longer than MinReceiveSize is lost though there is room, and does not go
-// to another buffer.
+// longMessage: a message longer than MinReceiveSize is lost even if it would fit, and does not go to
+// another buffer.
 //
 // transport 3.11 (1)
 func longMessage(s *stage) {
@@ -100,8 +100,8 @@ func fillWhatIsCancelled(s *stage) {
 	a.none(passive)
 }
 
-// lateDescriptors moves data with descriptors of a TM that has ended: they reach no buffer of the
-// next TM that has its number.
+// lateDescriptors uses descriptors of a TM that has ended. They do not match buffers of the next TM with
+// the same number.
 //
 // transport 6.4
 func lateDescriptors(s *stage) {

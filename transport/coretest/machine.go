@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// machine is a TM with the log of its events, and the buffers that were made for it.
+// machine is a TM with the log of its events and its buffers.
 type machine struct {
 	*transport.TransferMachine
 
@@ -21,15 +21,15 @@ type machine struct {
 	buffers   []*transport.Buffer
 	closed    bool
 
-	// events are those that nobody has looked at yet, in their order; and total is how many
-	// there were. stage.mu guards them.
+	// events holds the events that no check has consumed yet, in order. total counts all events. stage.mu
+	// guards both.
 	events []event
 	total  int
-	// then, if not nil, is called in the callbacks of buffers, after the event was noted.
+	// then, if not nil, is called in the callbacks of buffers after the event was recorded.
 	then func(e *transport.BufferEvent)
 }
 
-// start starts it and waits until it is.
+// start starts the TM and waits until it is started.
 func (m *machine) start(address string) {
 	s := m.stage
 	s.t.Helper()
@@ -61,7 +61,7 @@ func (m *machine) recordState(e *transport.TMEvent) {
 	m.stage.note(func() { m.events, m.total = append(m.events, n), m.total+1 })
 }
 
-// goroutine names the one that calls it.
+// goroutine returns the number of the calling goroutine.
 func goroutine() string {
 	var b [64]byte
 	head := b[:runtime.Stack(b[:], false)]
@@ -69,7 +69,7 @@ func goroutine() string {
 	return string(name)
 }
 
-// take waits for the next event that was not looked at and that matches, and takes it out.
+// take waits for the first matching event in the log, removes it and returns it.
 func (m *machine) take(what string, matches func(e *event) bool) event {
 	m.stage.t.Helper()
 	var taken event
@@ -86,19 +86,19 @@ func (m *machine) take(what string, matches func(e *event) bool) event {
 	return taken
 }
 
-// next is the next event of a buffer.
+// next returns the next event of a buffer.
 func (m *machine) next(b *transport.Buffer) event {
 	m.stage.t.Helper()
 	return m.take("an event of "+b.Queue.String(), func(e *event) bool { return e.buffer == b })
 }
 
-// expect is the next event of a buffer, which must be final and good.
+// expect returns the next event of a buffer, which must be final and successful.
 func (m *machine) expect(b *transport.Buffer) event {
 	m.stage.t.Helper()
 	return m.fails(b, nil)
 }
 
-// fails is the next event of a buffer, which must be final, with an error.
+// fails returns the next event of a buffer, which must be final and have the given error.
 func (m *machine) fails(b *transport.Buffer, want error) event {
 	m.stage.t.Helper()
 	e := m.next(b)
@@ -108,7 +108,7 @@ func (m *machine) fails(b *transport.Buffer, want error) event {
 	return e
 }
 
-// states waits for the next TM event, which must be of a state, with an error.
+// states waits for the next TM event, which must report the given state and error.
 func (m *machine) states(want transport.State, err error) {
 	m.stage.t.Helper()
 	e := m.take("state "+want.String(), func(e *event) bool { return e.buffer == nil })
@@ -117,7 +117,7 @@ func (m *machine) states(want transport.State, err error) {
 	}
 }
 
-// none demands that a buffer has had no event that was not looked at.
+// none checks that no event of a buffer is left in the log.
 func (m *machine) none(b *transport.Buffer) {
 	s := m.stage
 	s.t.Helper()
@@ -130,7 +130,7 @@ func (m *machine) none(b *transport.Buffer) {
 	}
 }
 
-// stats demands some figures of a queue.
+// stats checks the statistics of a queue.
 func (m *machine) stats(q transport.QueueType, adds, cancels, successes, failures uint64) {
 	m.stage.t.Helper()
 	got := m.Stats(q)
@@ -141,7 +141,7 @@ func (m *machine) stats(q transport.QueueType, adds, cancels, successes, failure
 	}
 }
 
-// buffer makes a registered buffer of size bytes, in segments as long as may be.
+// buffer returns a registered buffer of size bytes, with segments of the maximum length.
 func (m *machine) buffer(size int) *transport.Buffer {
 	m.stage.t.Helper()
 	var sizes []int
@@ -151,7 +151,7 @@ func (m *machine) buffer(size int) *transport.Buffer {
 	return m.pieces(sizes...)
 }
 
-// pieces makes a registered buffer of segments with such sizes, which lie apart.
+// pieces returns a registered buffer with segments of these sizes, which are not adjacent.
 func (m *machine) pieces(sizes ...int) *transport.Buffer {
 	m.stage.t.Helper()
 	var segments [][]byte
@@ -173,7 +173,7 @@ func (m *machine) register(b *transport.Buffer) *transport.Buffer {
 	return b
 }
 
-// receive adds a receive buffer, whose memory has a pattern of its own.
+// receive adds a receive buffer filled with the guard pattern.
 func (m *machine) receive(b *transport.Buffer, least, messages int) {
 	m.stage.t.Helper()
 	guard(b)
@@ -197,8 +197,8 @@ func (m *machine) sendTo(b *transport.Buffer, n int, to transport.Address) {
 	m.stage.must(m.Add(b))
 }
 
-// announce adds a passive buffer, of n bytes if it is to be fetched, and returns a copy of
-// its descriptor.
+// announce adds a passive buffer and returns a copy of its descriptor. n is the number of bytes to be
+// fetched.
 func (m *machine) announce(b *transport.Buffer, q transport.QueueType, n int) transport.Descriptor {
 	m.stage.t.Helper()
 	b.Queue, b.Length = q, n
@@ -206,13 +206,13 @@ func (m *machine) announce(b *transport.Buffer, q transport.QueueType, n int) tr
 	return bytes.Clone(b.Descriptor)
 }
 
-// move adds an active buffer, to move n bytes if it fills another one.
+// move adds an active buffer. n is the number of bytes to send.
 func (m *machine) move(b *transport.Buffer, q transport.QueueType, n int, d transport.Descriptor) error {
 	b.Queue, b.Length, b.Descriptor = q, n, d
 	return m.Add(b)
 }
 
-// cancel cancels a buffer that is queued, and waits for the end of it.
+// cancel cancels a queued buffer, and waits for its final event.
 func (m *machine) cancel(b *transport.Buffer) {
 	m.stage.t.Helper()
 	if !m.Cancel(b) {
@@ -221,7 +221,7 @@ func (m *machine) cancel(b *transport.Buffer) {
 	m.fails(b, syscall.ECANCELED)
 }
 
-// close stops it, whatever is queued, and closes it.
+// close stops the TM with abort, and closes it.
 func (m *machine) close() {
 	m.stage.t.Helper()
 	ctx, cancel := m.stage.context()
@@ -230,7 +230,7 @@ func (m *machine) close() {
 	m.closed = true
 }
 
-// finish ends it and its buffers, if it was not closed.
+// finish closes the TM, unless that was done, and deregisters its buffers.
 func (m *machine) finish() {
 	t := m.stage.t
 	if !m.closed {
@@ -253,7 +253,7 @@ func (m *machine) finish() {
 	}
 }
 
-// deliverUntilStopped does the part of a program with synchronous delivery.
+// deliverUntilStopped delivers events of a TM with synchronous delivery until it is stopped.
 func (m *machine) deliverUntilStopped() {
 	deadline := time.Now().Add(m.stage.h.Patience)
 	for time.Now().Before(deadline) {

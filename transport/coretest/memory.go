@@ -2,14 +2,14 @@ package coretest
 
 import "github.com/lnetd/lnetd/transport"
 
-// arena is a domain's memory for buffers of a case, if the Core copies other memory.
+// arena is memory of a domain for the buffers of a case. It is used if the Core copies other memory.
 type arena struct {
 	domain *transport.Domain
 	whole  *transport.Buffer
 	free   []byte
 }
 
-// memory makes n bytes that a domain can have buffers of, until the case ends.
+// memory returns n bytes of memory for buffers of a domain, valid until the case ends.
 func (s *stage) memory(d *transport.Domain, n int) []byte {
 	s.t.Helper()
 	if s.h.Own || d.Limits().PageSize == 0 {
@@ -30,7 +30,7 @@ func (s *stage) memory(d *transport.Domain, n int) []byte {
 	return s.memory(d, n)
 }
 
-// segments makes such memory of such sizes.
+// segments returns memory for buffers in pieces of these sizes.
 func (s *stage) segments(d *transport.Domain, sizes ...int) [][]byte {
 	s.t.Helper()
 	var list [][]byte
@@ -40,7 +40,7 @@ func (s *stage) segments(d *transport.Domain, sizes ...int) [][]byte {
 	return list
 }
 
-// freeMemory gives back what memory has made.
+// freeMemory frees the memory that memory has allocated.
 func (s *stage) freeMemory() {
 	for _, a := range s.arenas {
 		if err := a.domain.Free(a.whole); err != nil {

@@ -34,7 +34,7 @@ func cancelReceive(s *stage) {
 	s.want("add again", m.Add(b), syscall.EBUSY)
 	m.cancel(b)
 	m.stats(transport.MsgRecv, 1, 1, 0, 1)
-	m.receive(b, 100, 1) // and is usable again
+	m.receive(b, 100, 1) // the buffer can be used again
 	m.cancel(b)
 	m.none(b)
 }
@@ -74,7 +74,7 @@ func sizes(s *stage) {
 	}
 }
 
-// sharedMemory has one piece of memory in three buffers, which go to three TMs at once.
+// sharedMemory sends three buffers with the same memory to three TMs at the same time.
 //
 // transport-tests G (62)
 func sharedMemory(s *stage) {
@@ -100,7 +100,7 @@ func sharedMemory(s *stage) {
 	}
 }
 
-// loopback: a host is 0@lo to itself, wherever its TMs have been started.
+// loopback: a host is 0@lo to itself, regardless of the NIDs of its TMs.
 func loopback(s *stage) {
 	a, b := s.machine(0), s.machine(0)
 	in, out := a.buffer(5000), b.buffer(5000)
@@ -116,7 +116,7 @@ func loopback(s *stage) {
 	b.expect(out)
 }
 
-// toItself: a TM sends to itself, and moves bulk between buffers of its own.
+// toItself: a TM sends to itself, and moves bulk between its buffers.
 func toItself(s *stage) {
 	m := s.machine(0)
 	in, out := m.buffer(100), m.buffer(100)

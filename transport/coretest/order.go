@@ -6,9 +6,9 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// orderCases is group Order: a peer reaches a buffer as soon as Add has returned, also if the
-// peer learned of it by other ways than this TM's messages. Each case runs Harness.Posts times,
-// with a sender on the same host, in a domain of its own, and with one on another host.
+// orderCases is group Order: a peer can reach a buffer as soon as Add has returned, even if the peer was
+// not notified by a message of this TM. Each case runs Harness.Posts times, with a sender in a separate
+// domain of the same host, and with one on another host.
 //
 // transport 9.12
 var orderCases = func() (cases []scenario) {
@@ -33,7 +33,7 @@ var orderCases = func() (cases []scenario) {
 	return cases
 }()
 
-// begin starts a TM that prepare has made.
+// begin starts a TM returned by prepare.
 func (m *machine) begin() { m.start(m.stage.address(0).String()) }
 
 func receiveAtOnce(s *stage, a, b *machine) {
@@ -95,7 +95,7 @@ func batchAtOnce(s *stage, a, b *machine) {
 	}
 }
 
-// callbackAtOnce adds a buffer in a callback, which then tells another goroutine.
+// callbackAtOnce adds a buffer in a callback, which then notifies another goroutine.
 func callbackAtOnce(s *stage, a, b *machine) {
 	a.begin()
 	in, out := a.buffer(100), b.buffer(100)
@@ -114,7 +114,7 @@ func callbackAtOnce(s *stage, a, b *machine) {
 	a.cancel(in)
 }
 
-// poolAtOnce has one receive buffer at a time, which the TM replaces before it calls back.
+// poolAtOnce uses one receive buffer at a time. The TM replaces it before it calls the callback.
 func poolAtOnce(s *stage, a, b *machine) {
 	p := s.pool(a.domain, 3)
 	a.attach(p, 1, 1)
@@ -137,7 +137,7 @@ func poolAtOnce(s *stage, a, b *machine) {
 	s.drained(p, a)
 }
 
-// receives waits for a message that a callback tells of.
+// receives waits for a message, which a callback signals.
 func (s *stage) receives(arrived chan struct{}) {
 	s.t.Helper()
 	ctx, cancel := s.context()

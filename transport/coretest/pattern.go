@@ -6,10 +6,10 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// guardSeed is the pattern of memory that nothing has come to.
+// guardSeed is the seed of the guard pattern, for memory that receives nothing.
 const guardSeed = -1
 
-// pattern is n bytes of the pattern with a seed.
+// pattern returns n bytes of the pattern with a seed.
 func pattern(seed, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -18,13 +18,13 @@ func pattern(seed, n int) []byte {
 	return b
 }
 
-// fill puts a pattern at the beginning of a buffer.
+// fill writes a pattern to the beginning of a buffer.
 func fill(b *transport.Buffer, seed, n int) { b.CopyIn(0, pattern(seed, n)) }
 
-// guard fills the whole buffer with what check looks for where nothing has come.
+// guard fills the whole buffer with the guard pattern.
 func guard(b *transport.Buffer) { fill(b, guardSeed, b.Size()) }
 
-// check demands that n bytes at an offset of a buffer are those of a pattern.
+// check checks that n bytes at an offset of a buffer have the pattern with a seed.
 func (s *stage) check(b *transport.Buffer, off, n, seed int) {
 	s.t.Helper()
 	got := make([]byte, n)
@@ -43,13 +43,13 @@ func (s *stage) check(b *transport.Buffer, off, n, seed int) {
 	}
 }
 
-// holds tells whether a buffer has some bytes at an offset.
+// holds reports whether a buffer has the given bytes at an offset.
 func holds(b *transport.Buffer, off int, want []byte) bool {
 	got := make([]byte, len(want))
 	return b.CopyOut(off, got) == len(got) && bytes.Equal(got, want)
 }
 
-// untouched demands that nothing has come to a guarded buffer behind its first n bytes.
+// untouched checks that a guarded buffer is unchanged after its first n bytes.
 func (s *stage) untouched(b *transport.Buffer, n int) {
 	s.t.Helper()
 	got := make([]byte, b.Size())

@@ -6,15 +6,15 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Groups K and L, which need no Core of their own, as programs meet them: receive queues
-// that are filled from a pool.
+// Groups K and L, which do not depend on the Core, from a program's point of view: receive queues filled
+// from a pool.
 var provisioningCases = []scenario{
 	{name: "NeverDry", run: neverDry},
 	{name: "SharedPool", run: sharedPool},
 	{name: "Synchronously", run: provisionedSynchronously},
 }
 
-// pool makes a pool of buffers of 1000 bytes.
+// pool returns a pool with buffers of 1000 bytes.
 func (s *stage) pool(d *transport.Domain, buffers int) *transport.Pool {
 	s.t.Helper()
 	p, err := d.NewPool(transport.PoolConfig{Segments: 2, SegmentSize: 500, Colours: 2})
@@ -29,7 +29,7 @@ func (s *stage) pool(d *transport.Domain, buffers int) *transport.Pool {
 	return p
 }
 
-// attach gives a TM a pool, to which its callback returns buffers with the TM's colour.
+// attach attaches a pool to a TM. The TM's callback returns buffers with the TM's colour.
 func (m *machine) attach(p *transport.Pool, length, messages int) {
 	s := m.stage
 	s.t.Helper()
@@ -46,7 +46,7 @@ func (m *machine) attach(p *transport.Pool, length, messages int) {
 	}))
 }
 
-// drained ends the TMs of a pool, which must have all its buffers then, and closes it.
+// drained closes the TMs of a pool, checks that all buffers are back, and closes the pool.
 func (s *stage) drained(p *transport.Pool, tms ...*machine) {
 	s.t.Helper()
 	for _, m := range tms {
@@ -58,7 +58,7 @@ func (s *stage) drained(p *transport.Pool, tms ...*machine) {
 	s.must(p.Close())
 }
 
-// neverDry: while the program returns what it has got, each message finds a buffer.
+// neverDry: while the program returns its buffers, each message finds a buffer.
 //
 // transport 5.2 (1)
 func neverDry(s *stage) {
@@ -82,7 +82,7 @@ func neverDry(s *stage) {
 	s.drained(p, a)
 }
 
-// sharedPool: what one TM cannot get, it gets when another one stops.
+// sharedPool: buffers that one TM lacks become available when another one stops.
 //
 // transport 5.3 (4), 5.4
 // r.M0.net.xprt.auto-provisioned-receive-buffer-pool
@@ -115,7 +115,7 @@ func sharedPool(s *stage) {
 	s.drained(p, second)
 }
 
-// provisionedSynchronously: it is DeliverAll that fills the queue then.
+// provisionedSynchronously: with synchronous delivery, DeliverAll fills the queue.
 //
 // transport 5.2 (1)
 func provisionedSynchronously(s *stage) {

@@ -15,7 +15,7 @@ var severalCases = []scenario{
 	{name: "CancelledInBetween", run: cancelledInBetween},
 }
 
-// arrives waits for a message in a buffer and checks what came with it, and its content.
+// arrives waits for a message in a buffer, and checks its event and its contents.
 func (m *machine) arrives(b *transport.Buffer, off, n, seed int, final bool, number int) {
 	s := m.stage
 	s.t.Helper()
@@ -30,7 +30,7 @@ func (m *machine) arrives(b *transport.Buffer, off, n, seed int, final bool, num
 	s.check(b, off, n, seed)
 }
 
-// sends sends one message and waits until it has left.
+// sends sends one message and waits for its final event.
 func (m *machine) sends(b *transport.Buffer, seed, n int, to *machine) {
 	m.stage.t.Helper()
 	fill(b, seed, n)
@@ -52,7 +52,7 @@ func fourMessages(s *stage) {
 	}
 	s.untouched(in, 4*n)
 	for i := range 4 {
-		s.check(in, i*n, n, i) // those before are as they were
+		s.check(in, i*n, n, i) // earlier messages are unchanged
 	}
 	a.stats(transport.MsgRecv, 1, 0, 4, 0)
 	a.receive(in, least, 4)
@@ -93,8 +93,8 @@ func acrossSegments(s *stage) {
 	s.untouched(in, off)
 }
 
-// tooLittleRoom: a buffer with less room than MinReceiveSize is done, and the next message
-// goes to the next one.
+// tooLittleRoom: a buffer ends when its free space is below MinReceiveSize, and the next message uses the
+// next buffer.
 //
 // transport 3.11 (1)-(2)
 func tooLittleRoom(s *stage) {
@@ -104,7 +104,7 @@ func tooLittleRoom(s *stage) {
 	a.receive(second, 400, 100)
 	b.sends(out, 1, 300, a)
 	a.arrives(first, 0, 300, 1, false, 1)
-	b.sends(out, 2, 300, a) // 400 are left
+	b.sends(out, 2, 300, a) // 400 bytes are left
 	a.arrives(first, 300, 300, 2, false, 2)
 	b.sends(out, 3, 1, a)
 	a.arrives(first, 600, 1, 3, true, 3)
@@ -112,7 +112,7 @@ func tooLittleRoom(s *stage) {
 	a.arrives(second, 0, 400, 4, false, 1)
 }
 
-// cancelledInBetween: what has come stays, the final event has none of it.
+// cancelledInBetween: messages already received are kept, and the final event has length 0.
 //
 // transport 6.10
 func cancelledInBetween(s *stage) {

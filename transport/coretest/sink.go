@@ -6,8 +6,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Sink keeps what it is handed, as a completion.Sink. Its lists are read when nothing comes
-// any more.
+// Sink is a completion.Sink that stores all completions. Its lists may be read when no more completions
+// arrive.
 type Sink struct {
 	mu           sync.Mutex
 	Pushed, Told []transport.Completion

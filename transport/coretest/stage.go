@@ -13,10 +13,10 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// portal is where the suite's TMs are.
+// portal is the portal of the suite's TMs.
 const portal = 34
 
-// stage is where one case is played.
+// stage is the environment of one test case.
 type stage struct {
 	t   *testing.T
 	h   *Harness
@@ -25,20 +25,20 @@ type stage struct {
 	domains  []*transport.Domain
 	machines []*machine
 	arenas   []*arena
-	ids      uint16 // numbers of TMs that are taken
+	ids      uint16 // the last number of a TM in use
 
-	probes [2]*machine // of quiet
+	probes [2]*machine // used by quiet
 
 	mu      sync.Mutex // guards the logs of all machines
 	changed chan struct{}
 }
 
-// context ends when the patience does.
+// context returns a context that ends after Harness.Patience.
 func (s *stage) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), s.h.Patience)
 }
 
-// note changes what await looks at.
+// note calls change, which modifies state that await checks.
 func (s *stage) note(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,8 +49,7 @@ func (s *stage) note(change func()) {
 	}
 }
 
-// await waits until a condition holds; it is looked at under mu whenever something was
-// noted.
+// await waits until a condition holds. It checks the condition under mu after each note.
 func (s *stage) await(what string, holds func() bool) {
 	s.t.Helper()
 	timer := time.NewTimer(s.h.Patience)
@@ -74,7 +73,7 @@ func (s *stage) await(what string, holds func() bool) {
 	}
 }
 
-// must ends the case if there is an error.
+// must ends the case if err is not nil.
 func (s *stage) must(err error) {
 	s.t.Helper()
 	if err != nil {
@@ -82,7 +81,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// want demands that an error be one, or nil.
+// want checks that an error matches want, or is nil.
 func (s *stage) want(what string, got, want error) {
 	s.t.Helper()
 	if !errors.Is(got, want) {
@@ -90,7 +89,7 @@ func (s *stage) want(what string, got, want error) {
 	}
 }
 
-// domain makes a domain on host k.
+// domain returns a new domain on host k.
 func (s *stage) domain(k int) *transport.Domain {
 	s.t.Helper()
 	ctx, cancel := s.context()
@@ -101,13 +100,13 @@ func (s *stage) domain(k int) *transport.Domain {
 	return d
 }
 
-// address is one on host k that no TM has.
+// address returns an unused address on host k.
 func (s *stage) address(k int) transport.Address {
 	s.ids++
 	return transport.Address{NID: s.net.Hosts[k].NID, PID: lnet.PIDLustre, Portal: portal, TMID: s.ids}
 }
 
-// machine starts a TM on host k, in a domain of its own.
+// machine starts a TM on host k, in a new domain.
 func (s *stage) machine(k int) *machine {
 	s.t.Helper()
 	m := s.prepare(s.domain(k))
@@ -115,13 +114,13 @@ func (s *stage) machine(k int) *machine {
 	return m
 }
 
-// pair is a TM on either host.
+// pair starts one TM on each host.
 func (s *stage) pair() (a, b *machine) {
 	s.t.Helper()
 	return s.machine(0), s.machine(1)
 }
 
-// prepare makes a TM that is not started.
+// prepare returns a TM that is not started.
 func (s *stage) prepare(d *transport.Domain) *machine {
 	s.t.Helper()
 	m := &machine{stage: s, domain: d}
@@ -133,8 +132,7 @@ func (s *stage) prepare(d *transport.Domain) *machine {
 	return m
 }
 
-// quiet returns when what host 1 has sent to host 0, and has not left a trace there, has
-// got lost.
+// quiet returns when messages from host 1 to host 0 that had no effect there are certainly lost.
 func (s *stage) quiet() {
 	s.t.Helper()
 	if s.h.Bubble != nil {
@@ -153,7 +151,7 @@ func (s *stage) quiet() {
 	s.probes[1].expect(out)
 }
 
-// finish ends all that the case has left.
+// finish releases everything that the case has left.
 func (s *stage) finish() {
 	for _, m := range s.machines {
 		m.finish()
@@ -166,18 +164,18 @@ func (s *stage) finish() {
 	}
 }
 
-// event is a copy of an event of a buffer, or of a TM.
+// event is a copy of an event of a buffer or of a TM.
 type event struct {
-	buffer         *transport.Buffer // nil: of the TM
+	buffer         *transport.Buffer // nil for an event of the TM
 	queue          transport.QueueType
 	final          bool
 	err            error
 	length, offset int
 	sender         transport.Address
 	time           time.Time
-	flags          transport.Flags // in the callback
-	received       int             // messages, in the callback
-	goroutine      string          // which ran the callback
+	flags          transport.Flags // during the callback
+	received       int             // MessagesReceived during the callback
+	goroutine      string          // that ran the callback
 	kind           transport.TMEventType
 	next           transport.State
 }

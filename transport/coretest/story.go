@@ -9,18 +9,17 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Stories runs random programs over a Core whose time is simulated, and compares what comes
-// of them with a model of TMs and pools that is written down naively, straight from the
-// specification. Each half runs as many as rapid's flag -rapid.checks says, 100 at first:
+// Stories runs random programs on a Core in simulated time, and compares the results with a model of TMs
+// and pools. The model is a simple implementation of the specification. Each of the two kinds runs as often
+// as rapid's flag -rapid.checks states, 100 by default:
 //
-//   - Calm programs do one thing at a time, and wait until all is quiet: the model
-//     knows each event, status, length, offset, content, figure and order.
-//   - Storms do things from several goroutines, while callbacks go on sending: the model
-//     knows what each buffer's events may be, that each add has one final event, what
-//     comes, and what the figures add up to.
+//   - Calm programs perform one action at a time, and wait until nothing is in progress. The model
+//     predicts each event with its status, length, offset, content, statistics and order.
+//   - Storms perform actions in several goroutines, while callbacks continue to send. The model
+//     checks that each event is possible, that each add has one final event, and the contents
+//     and totals.
 //
-// The Core's network must lose nothing, keep the order of messages, and be quiet within
-// half of calm.
+// The Core's network must lose nothing, keep the order of messages, and become idle within half of calm.
 //
 // transport 3.7 flags, 3.8 table, 3.8 (1)-(3), 3.8 errors, 3.8 del, 3.9 (1)
 // transport 3.10 posting (2)-(3), 3.10 posting (5), 3.10 guarantees
@@ -37,35 +36,35 @@ func Stories(t *testing.T, h Harness) {
 	})
 }
 
-// calm is how long a network needs at most, twice, until nothing is under way.
+// calm is twice the maximum time that a network needs until nothing is in progress.
 const calm = 100 * time.Millisecond
 
-// program is a random one. What the numbers in its deeds choose, depends on what there is.
+// program is a random program. The effect of the numbers in its deeds depends on the current state.
 type program struct {
-	Sizes []int // of the loose buffers, of either host in turn
+	Sizes []int // of the buffers without a pool, alternately on each host
 	Pools [2]transport.PoolConfig
 	Deeds []deed
-	Lanes [][]deed // of a storm, behind that
+	Lanes [][]deed // of a storm, after Deeds
 }
 
-// deed is one thing that a program does.
+// deed is one action of a program.
 type deed struct {
 	Kind   string
-	Slot   int // of a TM
-	Which  int // buffer, descriptor or whatever
+	Slot   int // selects a TM
+	Which  int // selects a buffer, descriptor or other object
 	Queue  transport.QueueType
 	Length int
 	Min    int
 	Max    int
 	Fault  fault
-	Halves int // the deadline, in halves of calm; 0: none
+	Halves int // deadline in halves of calm; 0 means none
 	Colour uint32
 	Yes    bool
-	Pooled bool // of a new TM: it has a pool
+	Pooled bool // a new TM has a pool
 	Then   then
 }
 
-// fault is what is wrong with an add.
+// fault is an error in the arguments of an add.
 type fault uint8
 
 const (
@@ -82,7 +81,7 @@ const (
 	faults
 )
 
-// then is what the callback of a final event does.
+// then is the action in the callback of a final event.
 type then uint8
 
 const (
@@ -96,8 +95,8 @@ const (
 	thens
 )
 
-// storyKinds begins with what a program shrinks to, and goes on with what it is about: rapid
-// rather chooses what stands in front.
+// storyKinds lists the kinds of deeds. Programs shrink towards the first ones. Important kinds follow,
+// because rapid prefers those near the front.
 var storyKinds = []string{
 	"nothing", "send", "receive", "active", "send", "passive", "send", "active", "receive", "cancel", "deliver", "add",
 	"stop", "pass", "put", "get", "length", "grow", "close", "new", "start", "send", "active", "passive", "receive", "add",
@@ -148,7 +147,7 @@ func drawDeed(t *rapid.T) deed {
 	return d
 }
 
-// aim makes the queue one of those that the kind of a deed is about.
+// aim adjusts the queue to the kind of the deed.
 func (d *deed) aim() {
 	switch d.Kind {
 	case "receive":

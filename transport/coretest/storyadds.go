@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// add adds a buffer, perhaps wrongly, and has it lead to what it does.
+// add adds a buffer, possibly with a fault, and updates the model.
 func (s *teller) add(m *tmModel, b *tale, d deed, later *transport.BufferEvent) {
 	r := b.real
 	var faults []syscall.Errno
@@ -46,7 +46,7 @@ func (s *teller) add(m *tmModel, b *tale, d deed, later *transport.BufferEvent) 
 	}
 }
 
-// prepare fills in a buffer, with what may be wrong with it.
+// prepare sets the fields of a buffer, including the fault. It calls fault for each expected error.
 func (s *teller) prepare(m *tmModel, b *tale, d *deed, fault func(bool, syscall.Errno)) *transport.EndPoint {
 	r, f := b.real, d.Fault
 	sends := d.Queue%2 == 1
@@ -84,7 +84,7 @@ func (s *teller) prepare(m *tmModel, b *tale, d *deed, fault func(bool, syscall.
 	b.deadline = time.Time{}
 	if d.Halves > 0 && f != faultLate {
 		s.ticks++
-		// Far from when deeds are done, which is at halves.
+		// Deadlines stay away from multiples of half of calm, when deeds are performed.
 		r.Deadline = time.Now().Add(time.Duration(d.Halves)*calm/2 + calm/4 + s.ticks*time.Microsecond)
 		b.deadline = r.Deadline
 	}
@@ -97,7 +97,7 @@ func (s *teller) prepare(m *tmModel, b *tale, d *deed, fault func(bool, syscall.
 	return to
 }
 
-// aim gives an active buffer a descriptor, and tells what is wrong with that (transport 6.6).
+// aim sets the descriptor of an active buffer, and calls fault for each expected error (transport 6.6).
 func (s *teller) aim(b *tale, d *deed, certain bool, fault func(bool, syscall.Errno)) *announcement {
 	r := b.real
 	if len(s.said) == 0 || d.Fault == faultDescriptor && d.Which%3 == 0 {
@@ -118,7 +118,7 @@ func (s *teller) aim(b *tale, d *deed, certain bool, fault func(bool, syscall.Er
 		return nil
 	}
 	if certain {
-		return nil // checked before the descriptor is looked at
+		return nil // the other errors are checked before the descriptor
 	}
 	switch fetches := d.Queue == transport.ActiveBulkRecv; {
 	case fetches != (said.queue == transport.PassiveBulkSend):
@@ -129,7 +129,7 @@ func (s *teller) aim(b *tale, d *deed, certain bool, fault func(bool, syscall.Er
 	return &said
 }
 
-// added is what an add that has succeeded leads to.
+// added updates the model after a successful add.
 func (s *teller) added(m *tmModel, b *tale, d deed, said *announcement) {
 	m.link(b, d)
 	switch d.Queue {
@@ -146,14 +146,14 @@ func (s *teller) added(m *tmModel, b *tale, d deed, said *announcement) {
 	}
 }
 
-// announce looks at the descriptor of a passive buffer (transport 6.4, 6.6).
+// announce checks and records the descriptor of a passive buffer (transport 6.4, 6.6).
 func (s *teller) announce(m *tmModel, b *tale, d deed) {
 	b.limit = b.size
 	if d.Queue == transport.PassiveBulkSend {
 		b.limit = d.Length
 	}
 	x := b.real.Descriptor
-	if first := m.bits == 0; first && len(x) == 48 { // it begins anywhere
+	if first := m.bits == 0; first && len(x) == 48 { // the first counter is arbitrary
 		m.bits = transport.MakeMatchBits(m.address.TMID, transport.MatchBits(matchBitsOf(x)).Counter())
 	} else {
 		m.bits = m.bits.Next()
@@ -167,7 +167,7 @@ func (s *teller) announce(m *tmModel, b *tale, d deed) {
 	s.said = append(s.said, announcement{bytes.Clone(x), m.address, d.Queue, b.bits, b.limit, b.seed})
 }
 
-// matchBitsOf are those in a descriptor.
+// matchBitsOf returns the match bits in a descriptor.
 func matchBitsOf(d transport.Descriptor) uint64 {
 	if len(d) < 8 {
 		return 0
@@ -175,7 +175,7 @@ func matchBitsOf(d transport.Descriptor) uint64 {
 	return binary.LittleEndian.Uint64(d)
 }
 
-// transfer is bulk: with the passive buffer that waits for it, if there is one.
+// transfer models active bulk with the matching passive buffer, if there is one.
 func (s *teller) transfer(b *tale, d deed, said *announcement) {
 	fetches := d.Queue == transport.ActiveBulkRecv
 	var passive *tale
@@ -191,7 +191,7 @@ func (s *teller) transfer(b *tale, d deed, said *announcement) {
 		passive.open, b.open = false, false
 		passive.coming = append(passive.coming, outcome{final: true})
 		b.coming = append(b.coming, outcome{final: true, length: said.size, seed: passive.seed, data: true})
-	case fetches: // nobody answers
+	case fetches: // never answered
 	default:
 		b.open = false
 		b.coming = append(b.coming, outcome{final: true})

@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// end compares what is left when all is over. mu is held.
+// end checks the final state of a storm. mu is held.
 func (w *storm) end() {
 	for slot, m := range w.tms {
 		if m.state != transport.StateStopped || w.stops[slot] != 1 || len(m.news) > 0 || atomic.LoadInt32(&m.running) != 0 {
@@ -19,7 +19,7 @@ func (w *storm) end() {
 			if m.pool == nil || q != int(transport.MsgRecv) {
 				want.Adds = m.adds[q]
 			} else {
-				want.Adds = got.Adds // and those of the pool; deficits are failures
+				want.Adds = got.Adds // including those of the pool; deficits count as failures
 				want.Failures = max(want.Failures, got.Failures)
 			}
 			want.Cancels, want.TimeInQueue = got.Cancels, got.TimeInQueue
@@ -46,7 +46,7 @@ func (w *storm) end() {
 	}
 }
 
-// relearn finds out in which order a pool has its buffers.
+// relearn determines the order of the buffers in a pool.
 func (w *storm) relearn(p *poolModel) {
 	size, n := p.real.Size(), 0
 	if size != len(p.free)+p.out {

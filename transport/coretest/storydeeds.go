@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// do does a deed, with mu held, and has the model do the same.
+// do performs a deed, with mu held, and updates the model.
 func (s *teller) do(d deed) {
 	s.due()
 	m, p := s.tms[d.Slot], s.pools[d.Slot/2]
@@ -84,7 +84,7 @@ func (s *teller) doWith(m *tmModel, d deed) {
 	}
 }
 
-// choose chooses a buffer that has been seen and that suits.
+// choose chooses a suitable buffer among the known ones.
 func (s *teller) choose(which int, suits func(b *tale) bool) *tale {
 	var all []*tale
 	for _, b := range s.tales {
@@ -98,7 +98,7 @@ func (s *teller) choose(which int, suits func(b *tale) bool) *tale {
 	return all[which%len(all)]
 }
 
-// open makes a TM.
+// open creates a TM.
 func (s *teller) open(d deed) {
 	m := &tmModel{slot: d.Slot, host: d.Slot / 2, address: s.address(d.Slot), state: transport.StateInitialized, colour: d.Colour, length: 2}
 	tm, err := s.domains[m.host].NewTM(func(e *transport.TMEvent) { s.state(m, e) })
@@ -128,8 +128,7 @@ func (s *teller) open(d deed) {
 	}
 }
 
-// start starts a TM: well, at an address that cannot be, that another has, or on another
-// host.
+// start starts a TM: correctly, or at an address that is invalid, in use, or on another host.
 func (s *teller) start(m *tmModel, d deed) {
 	address := m.address.String()
 	var errno, fate syscall.Errno
@@ -182,7 +181,7 @@ func (s *teller) stop(m *tmModel, abort bool) {
 	m.stop(abort)
 }
 
-// hurry ends what is queued on a TM that was stopped without abort.
+// hurry cancels what is queued on a TM that was stopped without abort.
 func (s *teller) hurry(m *tmModel) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -192,7 +191,7 @@ func (s *teller) hurry(m *tmModel) {
 	m.abort()
 }
 
-// errnoOf has an error of a context that was cancelled be EINTR.
+// errnoOf returns EINTR for the error of a cancelled context.
 func errnoOf(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return syscall.EINTR
@@ -216,7 +215,7 @@ func (s *teller) close(m *tmModel) {
 	s.tms[m.slot] = nil
 }
 
-// cancel cancels a buffer, be it queued or not.
+// cancel cancels a buffer, whether it is queued or not.
 func (s *teller) cancel(m *tmModel, b *tale) {
 	got, want := m.real.Cancel(b.real), b.tm == m
 	if got != want {
@@ -271,7 +270,7 @@ func (s *teller) deliver(m *tmModel) {
 	}
 }
 
-// hold takes a reference to an end point, drop gives one back.
+// hold acquires a reference to an end point, and drop drops one.
 func (s *teller) hold(m *tmModel, d deed) {
 	e, err := m.real.EndPointAt(s.address(d.Which % 3))
 	if m.state != transport.StateStarted {
@@ -289,7 +288,7 @@ func (s *teller) drop(m *tmModel) {
 	}
 }
 
-// grow makes n more buffers in a pool, one after the other.
+// grow adds n buffers to a pool, one by one.
 func (s *teller) grow(p *poolModel, n int) {
 	made, err := p.real.Provision(context.Background(), n)
 	if !s.must(err) || made != n {
@@ -300,7 +299,7 @@ func (s *teller) grow(p *poolModel, n int) {
 		p.out++
 		s.hasPut(p, &tale{host: p.host, size: p.config.Segments * p.config.SegmentSize, pool: p}, transport.AnyColour)
 	}
-	if p.low > low { // TMs have taken some: it says once what is left
+	if p.low > low { // TMs have taken some: Low is called once, for the rest
 		p.low = low
 		if len(p.free) < p.threshold {
 			p.low++
@@ -308,15 +307,15 @@ func (s *teller) grow(p *poolModel, n int) {
 	}
 }
 
-// hasPut is what putting a buffer into a pool leads to.
+// hasPut updates the model after a buffer was put into a pool.
 func (s *teller) hasPut(p *poolModel, b *tale, colour uint32) {
 	p.out--
 	p.put(b, colour)
 	if s.storm != nil {
 		return
 	}
-	// Which TM is served first is not said: the deficits tell. Those that are not served may
-	// lack less than they say, if buffers were added to them by hand.
+	// The order of service among TMs is not specified, so the deficits show which TM was served. TMs that
+	// were not served may lack less than their deficit, if the program has added buffers to their queues.
 	for _, sure := range []bool{true, false} {
 		for _, m := range s.tms {
 			if m != nil && m.pool == p && m.deficit > 0 && (m.real.Deficit() < m.deficit || !sure && len(p.free) > 0) {

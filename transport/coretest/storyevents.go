@@ -57,7 +57,7 @@ func (s *teller) lockedFail(format string, a ...any) {
 	s.fail(format, a...)
 }
 
-// find returns the TM that an event is of.
+// find returns the model of the TM of an event.
 func (s *teller) find(tm *transport.TransferMachine) *tmModel {
 	for _, m := range s.tms {
 		if m != nil && m.real == tm {
@@ -114,7 +114,7 @@ func (s *teller) event(e *transport.BufferEvent) {
 	}
 }
 
-// whose returns the model of the buffer that an event is of.
+// whose returns the model of the buffer of an event.
 func (s *teller) whose(m *tmModel, e *transport.BufferEvent) *tale {
 	if b := s.known[e.Buffer]; b != nil {
 		if b.tm != m {
@@ -122,7 +122,7 @@ func (s *teller) whose(m *tmModel, e *transport.BufferEvent) *tale {
 		}
 		return b
 	}
-	// It is a pool's that was never seen: the first of those that have an event.
+	// An unknown buffer of a pool: use the first one that has an event.
 	for _, b := range m.queues[transport.MsgRecv] {
 		if b.real == nil && len(b.coming) > 0 {
 			s.bind(e.Buffer, b)
@@ -132,7 +132,7 @@ func (s *teller) whose(m *tmModel, e *transport.BufferEvent) *tale {
 	return nil
 }
 
-// compareEvent compares an event with what it must be.
+// compareEvent compares an event with the expected one.
 func (s *teller) compareEvent(b *tale, o *outcome, e *transport.BufferEvent) {
 	now := time.Now()
 	var errno []syscall.Errno
@@ -176,8 +176,8 @@ func (s *teller) compareEvent(b *tale, o *outcome, e *transport.BufferEvent) {
 	}
 }
 
-// comparePlace compares where things are in the callback: the receive queue has been filled
-// before it.
+// comparePlace checks queues, flags and pools during the callback. The receive queue is filled before the
+// callback.
 func (s *teller) comparePlace(m *tmModel, b *tale, o *outcome) {
 	flags, want := b.real.Flags()&^(transport.FlagCancelled|transport.FlagTimedOut), transport.FlagRegistered
 	if !o.final {
@@ -202,7 +202,7 @@ func (s *teller) comparePlace(m *tmModel, b *tale, o *outcome) {
 	}
 }
 
-// react does what the callback of a final event shall do.
+// react performs the action of the callback of a final event.
 func (s *teller) react(m *tmModel, b *tale, e *transport.BufferEvent) {
 	e.Buffer.EndPoint = nil
 	d := b.deed
@@ -212,12 +212,12 @@ func (s *teller) react(m *tmModel, b *tale, e *transport.BufferEvent) {
 	}
 	switch {
 	case !waits(d.Queue):
-		return // the other side may do something at this moment
+		return // the other side may act at the same time
 	case d.Then == thenReadd:
 		s.add(m, b, again, nil)
 	case d.Then == thenReaddLater && d.Queue != transport.MsgRecv:
 		s.add(m, b, again, e)
-	case d.Then == thenCancel && e.Err == nil: // else pools would see to it that there is no end
+	case d.Then == thenCancel && e.Err == nil: // otherwise pools would cause endless cancellations
 		if other := s.choose(d.Which, func(b *tale) bool { return b.tm == m && waits(b.deed.Queue) }); other != nil {
 			s.cancel(m, other)
 		}
@@ -237,7 +237,7 @@ func (s *teller) react(m *tmModel, b *tale, e *transport.BufferEvent) {
 	}
 }
 
-// isOne tells whether an error is one of some.
+// isOne reports whether an error matches one of several errnos.
 func isOne(err error, want ...syscall.Errno) bool {
 	for _, errno := range want {
 		if errors.Is(err, errno) {

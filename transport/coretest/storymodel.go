@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// where is who has a buffer of a story.
+// where is the owner of a buffer of a story.
 type where uint8
 
 const (
@@ -17,55 +17,55 @@ const (
 	withPool
 )
 
-// tale is the model of a buffer: what is known of it, straight from the specification.
+// tale is the model of a buffer, based on the specification.
 type tale struct {
-	real  *transport.Buffer // nil: a pool's that nobody has seen yet
+	real  *transport.Buffer // nil for a buffer of a pool that was not seen yet
 	host  int
 	size  int
-	pool  *poolModel // it belongs to
+	pool  *poolModel // the owning pool, or nil
 	where where
 
-	// While a TM has it.
+	// While a TM owns it.
 	tm       *tmModel
-	deed     deed // that added it
-	open     bool // the network has not ended the operation
-	offset   int  // where the next message goes
-	received int  // messages that have come
-	told     int  // of them the program knows
+	deed     deed // the deed that added it
+	open     bool // the operation has not ended in the network
+	offset   int  // position of the next message
+	received int  // messages received
+	told     int  // of these, messages reported to the program
 	seed     int  // of the pattern that it sends
 	bits     uint64
-	limit    int // bytes that a peer may move
+	limit    int // number of bytes that a peer may move
 	added    time.Time
 	deadline time.Time
-	coming   []outcome // what its events will tell
-	parts    []outcome // messages that were told
+	coming   []outcome // expected events
+	parts    []outcome // messages reported
 
-	// While a pool has it.
+	// While a pool owns it.
 	colour uint32
 
-	// Of a storm.
+	// During a storm.
 	owner        int  // the lane that adds it
-	adds, finals int  // what has become of it
-	wanted       bool // somebody has cancelled it
-	ends         int  // the add that was cancelled for sure
+	adds, finals int  // number of adds and of final events
+	wanted       bool // a cancellation was requested
+	ends         int  // the number of the add that was certainly cancelled
 	said         *announcement
 }
 
-// outcome is what an event will tell.
+// outcome is an expected event.
 type outcome struct {
 	final          bool
 	cancelled      bool
-	late           bool // by the deadline, not before it
+	late           bool // ended by the deadline, not before it
 	length, offset int
 	sender         transport.Address
-	seed           int // of the pattern that has come
+	seed           int // of the expected pattern
 	data           bool
 }
 
-// news is a TM event that is to come.
+// news is an expected TM event.
 type news struct {
 	next transport.State
-	err  syscall.Errno // 0: none
+	err  syscall.Errno // 0 means none
 }
 
 // tmModel is the model of a TM.
@@ -78,7 +78,7 @@ type tmModel struct {
 
 	synchronous bool
 	pool        *poolModel
-	how         deed // of the pool's buffers
+	how         deed // parameters of the pool's buffers
 	colour      uint32
 	length      int
 	deficit     int
@@ -89,42 +89,42 @@ type tmModel struct {
 	news   []news
 	held   []*transport.EndPoint
 
-	peak       int  // of the events that what is queued may have
-	delivering bool // the driver is in DeliverAll
-	told       int  // callbacks of buffers
+	peak       int  // maximum number of events of all queued buffers
+	delivering bool // DeliverAll is running
+	told       int  // callbacks of buffers called
 	running    int32
 
-	// Of a storm.
+	// During a storm.
 	aborted bool
 	closed  bool
-	cancels int // that did something, other than those of Stop
+	cancels int // successful cancels, except those of Stop
 	adds    [transport.QueueTypes]uint64
 }
 
-// poolModel is the model of a pool: a slice, the buffer that came back first in front.
+// poolModel is the model of a pool: a slice in which the first buffer came back first.
 type poolModel struct {
 	real      *transport.Pool
 	host      int
 	config    transport.PoolConfig
 	free      []*tale
 	out       int
-	notEmpty  int // calls of the callback that are due
+	notEmpty  int // expected calls of the callback
 	low       int
 	heard     poolNews
 	threshold int
 }
 
-// up tells whether messages find the TM.
+// up reports whether messages can reach the TM.
 func (m *tmModel) up() bool {
 	return m != nil && (m.state == transport.StateStarted || m.state == transport.StateStopping)
 }
 
-// waits tells whether buffers on a queue wait for what others do.
+// waits reports whether buffers on a queue wait for actions of others.
 func waits(q transport.QueueType) bool {
 	return q != transport.MsgSend && q < transport.ActiveBulkRecv
 }
 
-// busy tells whether the TM does something by itself, which may end at this moment.
+// busy reports whether the TM has an operation that may end at any moment.
 func (m *tmModel) busy() bool {
 	for q := range m.queues {
 		if len(m.queues[q]) > 0 && !waits(transport.QueueType(q)) {
@@ -134,7 +134,7 @@ func (m *tmModel) busy() bool {
 	return false
 }
 
-// queued is how many buffers the TM has.
+// queued returns the number of buffers on all queues.
 func (m *tmModel) queued() int {
 	n := 0
 	for _, q := range m.queues {
@@ -143,7 +143,7 @@ func (m *tmModel) queued() int {
 	return n
 }
 
-// receiver is the buffer that the next message goes to.
+// receiver returns the buffer that receives the next message.
 func (m *tmModel) receiver() *tale {
 	for _, b := range m.queues[transport.MsgRecv] {
 		if b.open {
@@ -153,8 +153,8 @@ func (m *tmModel) receiver() *tale {
 	return nil
 }
 
-// arrive is a message of n bytes that comes to the TM. It is lost if there is no buffer, or
-// if it is longer than the first one takes (transport 6.8).
+// arrive models a message of n bytes to the TM. The message is lost if there is no buffer, or if it is
+// longer than the first one accepts (transport 6.8).
 func (m *tmModel) arrive(n, seed int, from transport.Address) bool {
 	b := m.receiver()
 	if b == nil || n > b.deed.Min {
@@ -170,7 +170,7 @@ func (m *tmModel) arrive(n, seed int, from transport.Address) bool {
 	return true
 }
 
-// end ends what waits, by Cancel, by Stop, or by the deadline.
+// end ends a waiting operation, by Cancel, Stop or deadline.
 func (b *tale) end(late bool) {
 	if b.open {
 		b.open = false
@@ -198,8 +198,8 @@ func (m *tmModel) link(b *tale, d deed) {
 	m.peak = max(m.peak, events)
 }
 
-// tell is what an event does (transport 3.10): the buffer leaves the queue if it is the
-// final one, figures change, and the receive queue is filled again.
+// tell models the effects of an event (transport 3.10): the buffer leaves the queue if the event is final,
+// statistics change, and the receive queue is filled again.
 func (m *tmModel) tell(b *tale, o outcome, at time.Time) {
 	q := b.deed.Queue
 	stats := &m.stats[q]
@@ -230,7 +230,7 @@ func (m *tmModel) tell(b *tale, o outcome, at time.Time) {
 	}
 }
 
-// provision is transport 5.2.
+// provision implements transport 5.2.
 func (m *tmModel) provision() {
 	if m.state != transport.StateStarted || m.pool == nil {
 		return
@@ -252,7 +252,7 @@ func (m *tmModel) provision() {
 	m.deficit = deficit
 }
 
-// stop is what Stop does, when it may.
+// stop models Stop in a state in which it is allowed.
 func (m *tmModel) stop(abort bool) {
 	m.state, m.deficit = transport.StateStopping, 0
 	if abort {
@@ -271,8 +271,8 @@ func (m *tmModel) abort() {
 	}
 }
 
-// get takes a buffer out (transport 4): the last one that came back with the colour, or
-// the oldest without one, or the oldest.
+// get takes a buffer from the pool (transport 4): the last one returned with the colour, or the oldest
+// without a colour, or the oldest.
 func (p *poolModel) get(colour uint32) *tale {
 	if len(p.free) == 0 {
 		return nil
@@ -298,7 +298,7 @@ func (p *poolModel) get(colour uint32) *tale {
 	return b
 }
 
-// put brings one back; those that lack buffers are served by whoever calls it.
+// put returns a buffer. The caller serves the TMs that lack buffers.
 func (p *poolModel) put(b *tale, colour uint32) {
 	b.where, b.colour = withPool, colour
 	p.free = append(p.free, b)

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// rooms is for how many completions the engine has had the Core make room, by the address
-// of the TM that was started last.
+// rooms records the number of completions that the engine has requested room for, by address of the latest
+// TM.
 type rooms struct {
 	mu sync.Mutex
 	of map[transport.Address]int
@@ -27,7 +27,7 @@ func (r *rooms) get(a transport.Address) int {
 	return r.of[a]
 }
 
-// roomCore is a Core that notes what rooms has.
+// roomCore is a Core that records the requests for room.
 type roomCore struct {
 	transport.Core
 	rooms *rooms
@@ -60,7 +60,7 @@ type roomTM struct {
 	rooms *rooms
 }
 
-// Submit lets others run while it is not known yet what the Core takes.
+// Submit yields before and after the call, so that others run while the result is not yet known.
 func (tm roomTM) Submit(ops []transport.Op) (int, error) {
 	runtime.Gosched()
 	n, err := tm.CoreTM.Submit(ops)

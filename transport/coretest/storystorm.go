@@ -11,24 +11,24 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// storm is what is known of a program whose goroutines do things at the same time.
-// teller.mu guards it; it is not held during calls.
+// storm is the state of a program whose goroutines act concurrently. teller.mu guards it, and is not held
+// during calls.
 type storm struct {
 	*teller
 	sent  []*sent
-	stops [3]int // calls of Stop that did something, by slot
+	stops [3]int // successful calls of Stop, by slot
 }
 
 // sent is a message, or bulk that fills a passive buffer.
 type sent struct {
 	to, from transport.Address
-	bits     uint64 // of bulk
+	bits     uint64 // for bulk
 	seed     int
 	length   int
 	come     bool
 }
 
-// blow runs lanes at the same time, and ends all TMs.
+// blow runs lanes concurrently, and then stops all TMs.
 func (s *teller) blow(lanes [][]deed) {
 	if s.failure != "" {
 		return
@@ -60,7 +60,7 @@ func (s *teller) blow(lanes [][]deed) {
 	for _, m := range s.tms {
 		w.stop(m, true)
 		s.settle(0)
-		if m.real.State() == transport.StateStopping { // it was stopped without
+		if m.real.State() == transport.StateStopping { // it was stopped without abort
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
 			w.note(func() { m.aborted = true })
@@ -81,7 +81,7 @@ func (w *storm) note(change func()) {
 	change()
 }
 
-// overdue looks for what should have ended. mu is held.
+// overdue reports operations that should have ended. mu is held.
 func (w *storm) overdue() {
 	for _, b := range w.tales {
 		late := !b.deadline.IsZero() && !b.deadline.After(time.Now())
@@ -104,7 +104,7 @@ func (w *storm) deliverer(m *tmModel) {
 	}
 }
 
-// do does a deed of a lane.
+// do performs a deed of a lane.
 func (w *storm) do(lane int, d deed) {
 	w.mu.Lock()
 	m, p := w.tms[d.Slot], w.pools[d.Slot/2]
@@ -164,7 +164,7 @@ func (w *storm) stop(m *tmModel, abort bool) {
 	})
 }
 
-// cancel cancels a buffer, which its final event may forestall, or another add.
+// cancel cancels a buffer. Its final event or another add may happen first.
 func (w *storm) cancel(m *tmModel, b *tale) {
 	var adds int
 	w.note(func() {
@@ -176,13 +176,13 @@ func (w *storm) cancel(m *tmModel, b *tale) {
 	}
 	w.note(func() {
 		m.cancels++
-		if b.adds == adds { // else it is not known which add was meant
+		if b.adds == adds { // otherwise it is unknown which add was cancelled
 			b.ends = adds
 		}
 	})
 }
 
-// borrow takes a buffer out of a pool, and brings it back.
+// borrow takes a buffer from a pool, and returns it.
 func (w *storm) borrow(p *poolModel, d deed) {
 	r := p.real.Get(d.Colour)
 	if r == nil {
@@ -210,7 +210,7 @@ func (w *storm) pooled(p *poolModel, r *transport.Buffer) *tale {
 	return b
 }
 
-// bring brings a buffer back to its pool.
+// bring returns a buffer to its pool.
 func (w *storm) bring(b *tale, colour uint32) {
 	if int(colour) >= b.pool.config.Colours {
 		colour = transport.AnyColour
@@ -220,12 +220,12 @@ func (w *storm) bring(b *tale, colour uint32) {
 	w.note(func() { w.expect("put", err) })
 }
 
-// add adds a buffer that the caller has.
+// add adds a buffer.
 func (w *storm) add(m *tmModel, b *tale, d deed, e *transport.BufferEvent) {
 	w.mu.Lock()
 	if b.where != withProgram {
 		w.mu.Unlock()
-		return // another one was faster
+		return // another goroutine was faster
 	}
 	b.where, b.tm, b.received, b.parts = withTM, m, 0, nil
 	var faults []syscall.Errno
@@ -236,7 +236,7 @@ func (w *storm) add(m *tmModel, b *tale, d deed, e *transport.BufferEvent) {
 	}
 	var said *announcement
 	state := m.state
-	m.state = transport.StateUndefined // no end point now
+	m.state = transport.StateUndefined // makes prepare create no end point
 	w.prepare(m, b, &d, fault)
 	m.state = state
 	if d.Queue >= transport.ActiveBulkRecv {
@@ -291,9 +291,9 @@ func (w *storm) hand(m *tmModel, b *tale, d deed, to transport.Address, e *trans
 	return m.real.Add(b.real)
 }
 
-// handPassive adds a passive buffer, and says so before an event may tell that it is over.
+// handPassive adds a passive buffer, and records its descriptor before an event can report its end.
 func (w *storm) handPassive(m *tmModel, b *tale, d deed) error {
-	w.mu.Lock() // so that no callback takes the descriptor away
+	w.mu.Lock() // so that no callback changes the descriptor
 	defer w.mu.Unlock()
 	err := m.real.Add(b.real)
 	if err != nil {
@@ -318,7 +318,7 @@ func (w *storm) event(m *tmModel, e *transport.BufferEvent) {
 	b := w.known[e.Buffer]
 	if p := m.pool; p != nil && (b == nil || b.pool == p) && e.Buffer.Pool() == p.real {
 		b = w.pooled(p, e.Buffer)
-		if b.where == withPool { // the TM has taken it out
+		if b.where == withPool { // the TM has taken it from the pool
 			b.where, b.tm, b.deed, b.received, b.parts, b.deadline = withTM, m, m.how, 0, nil, time.Time{}
 			b.adds++
 		}
@@ -342,7 +342,7 @@ func (w *storm) event(m *tmModel, e *transport.BufferEvent) {
 	case b.pool != nil:
 		w.bring(b, d.Colour)
 	case d.Then == thenReadd && d.Halves < 20:
-		d.Halves += 7 // some times only
+		d.Halves += 7 // limits the number of repetitions
 		w.add(m, b, d, nil)
 	case d.Then == thenReaddLater && d.Halves < 20:
 		d.Halves += 7
@@ -359,7 +359,7 @@ func (w *storm) event(m *tmModel, e *transport.BufferEvent) {
 	}
 }
 
-// compare compares an event with what it may be.
+// compare checks that an event is possible.
 func (w *storm) compare(m *tmModel, b *tale, e *transport.BufferEvent) {
 	q, stats := b.deed.Queue, &m.stats[b.deed.Queue]
 	if e.Queue != q {
@@ -408,7 +408,7 @@ func (w *storm) compare(m *tmModel, b *tale, e *transport.BufferEvent) {
 	stats.MaxBytes = max(stats.MaxBytes, uint64(n))
 }
 
-// compareMessage looks at a message that has come.
+// compareMessage checks a received message.
 func (w *storm) compareMessage(m *tmModel, b *tale, e *transport.BufferEvent) {
 	b.received++
 	used := e.Length
@@ -430,7 +430,7 @@ func (w *storm) compareMessage(m *tmModel, b *tale, e *transport.BufferEvent) {
 	w.compareData(e, &sent{to: m.address, from: e.EndPoint.Address()})
 }
 
-// compareData finds out what was sent that has come.
+// compareData finds the sent data that matches the received data.
 func (w *storm) compareData(e *transport.BufferEvent, like *sent) {
 	got := make([]byte, e.Length)
 	e.CopyTo(got)

@@ -18,24 +18,24 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// poolNews counts what a pool says, in whichever goroutine it does.
+// poolNews counts the calls of a pool's callbacks, in any goroutine.
 type poolNews struct{ notEmpty, low atomic.Int32 }
 
-// teller runs a program, beside its model.
+// teller runs a program and its model.
 type teller struct {
 	net     *Network
 	domains [2]*transport.Domain
 	tms     [3]*tmModel // by slot
 	pools   [2]*poolModel
 	rooms   rooms
-	said    []announcement // descriptors that there were
+	said    []announcement // all descriptors so far
 	seeds   int
-	ticks   time.Duration // so that no two deadlines are the same
+	ticks   time.Duration // makes all deadlines different
 
-	// mu guards all that is the model's. In a calm program it is held during calls, so that
-	// callbacks wait for the end of them.
+	// mu guards the model. In a calm program it is held during calls, so that callbacks wait until the call
+	// has returned.
 	mu      sync.Mutex
-	tales   []*tale // whose buffers have been seen
+	tales   []*tale // models of the known buffers
 	known   map[*transport.Buffer]*tale
 	failure string
 	log     []string
@@ -86,7 +86,7 @@ func tellStory(t *testing.T, rt *rapid.T, h *Harness, p program) {
 	}
 }
 
-// fail notes the first thing that is not as the model has it; mu is held.
+// fail records the first difference from the model. mu is held.
 func (s *teller) fail(format string, a ...any) {
 	if s.failure == "" {
 		s.failure = fmt.Sprintf(format, a...)
@@ -95,7 +95,7 @@ func (s *teller) fail(format string, a ...any) {
 
 func (s *teller) say(format string, a ...any) { s.log = append(s.log, fmt.Sprintf(format, a...)) }
 
-// expect demands that an error be one of some; none: nil.
+// expect checks that an error matches one of want, or is nil if want is empty.
 func (s *teller) expect(what string, got error, want ...syscall.Errno) {
 	if got == nil && len(want) == 0 {
 		return
@@ -115,7 +115,7 @@ func (s *teller) must(err error) bool {
 	return err == nil
 }
 
-// begin makes domains, pools, and buffers that belong to none.
+// begin creates the domains, the pools, and the buffers without a pool.
 func (s *teller) begin(p *program) {
 	ctx := context.Background()
 	for k := range s.domains {
@@ -149,13 +149,13 @@ func (s *teller) begin(p *program) {
 	}
 }
 
-// learn notes that a buffer has been seen.
+// learn adds the model of a buffer to the known ones.
 func (s *teller) learn(b *tale) {
 	s.tales = append(s.tales, b)
 	s.known[b.real] = b
 }
 
-// bind tells which buffer of the model a real one is, which may not have been seen before.
+// bind records that b is the model of r, which may be new.
 func (s *teller) bind(r *transport.Buffer, b *tale) {
 	switch seen := s.known[r]; {
 	case b.real == nil && seen == nil:
@@ -166,12 +166,12 @@ func (s *teller) bind(r *transport.Buffer, b *tale) {
 	}
 }
 
-// address is where the TM of a slot is.
+// address returns the address of the TM of a slot.
 func (s *teller) address(slot int) transport.Address {
 	return transport.Address{NID: s.net.Hosts[slot/2].NID, PID: lnet.PIDLustre, Portal: portal, TMID: uint16(100 + slot)}
 }
 
-// at returns the TM that is at an address, nil if none is.
+// at returns the TM at an address, or nil.
 func (s *teller) at(a transport.Address) *tmModel {
 	for _, m := range s.tms {
 		if m.up() && m.address == a {
@@ -181,7 +181,7 @@ func (s *teller) at(a transport.Address) *tmModel {
 	return nil
 }
 
-// due ends what is past its deadline.
+// due ends operations whose deadline has passed.
 func (s *teller) due() {
 	now := time.Now()
 	for _, m := range s.tms {
@@ -198,7 +198,7 @@ func (s *teller) due() {
 	}
 }
 
-// settle has time pass, at least until all is quiet, and compares.
+// settle lets time pass until nothing is in progress, and compares the state with the model.
 func (s *teller) settle(halves int) {
 	synctest.Wait()
 	time.Sleep(calm + time.Duration(halves)*calm/2)
@@ -222,7 +222,7 @@ func (s *teller) settle(halves int) {
 	}
 }
 
-// storyRoom is for how many events there may be room in any case.
+// storyRoom is the number of events for which there may always be room.
 const storyRoom = 32
 
 // compare compares a TM with its model.
@@ -258,7 +258,7 @@ func (s *teller) compare(m *tmModel) {
 	}
 }
 
-// pending is how many events are to be told.
+// pending returns the number of expected events that were not delivered.
 func (m *tmModel) pending() int {
 	n := 0
 	for _, q := range m.queues {
@@ -269,7 +269,7 @@ func (m *tmModel) pending() int {
 	return n
 }
 
-// comparePool compares a pool with its model, and what it has said.
+// comparePool compares a pool and the calls of its callbacks with the model.
 func (s *teller) comparePool(p *poolModel) {
 	if free, size := p.real.Free(), p.real.Size(); free != len(p.free) || size != len(p.free)+p.out {
 		s.fail("pool %d has %d free of %d, not %d of %d", p.host, free, size, len(p.free), len(p.free)+p.out)
@@ -277,14 +277,14 @@ func (s *teller) comparePool(p *poolModel) {
 	if n := int(p.heard.notEmpty.Swap(0)); n != p.notEmpty {
 		s.fail("pool %d has said %d times that it is not empty, not %d", p.host, n, p.notEmpty)
 	}
-	// A TM that takes several says it once.
+	// A TM that takes several buffers causes one call.
 	if n := int(p.heard.low.Swap(0)); n > p.low || n == 0 && p.low > 0 {
 		s.fail("pool %d has said %d times that it is low, not %d", p.host, n, p.low)
 	}
 	p.notEmpty, p.low = 0, 0
 }
 
-// compareBuffer compares what a buffer says of itself.
+// compareBuffer compares the flags and counters of a buffer with the model.
 func (s *teller) compareBuffer(b *tale) {
 	got := b.real.Flags() &^ (transport.FlagCancelled | transport.FlagTimedOut)
 	want := transport.FlagRegistered
@@ -299,7 +299,7 @@ func (s *teller) compareBuffer(b *tale) {
 	}
 }
 
-// finish ends all, and demands that nothing is left.
+// finish closes everything, and checks that nothing is left.
 func (s *teller) finish() {
 	for _, m := range s.tms {
 		if m != nil {
@@ -349,8 +349,7 @@ func (s *teller) endTM(m *tmModel) {
 	s.mu.Unlock()
 }
 
-// endPool brings all buffers back, takes them out in the order that they must have, and
-// closes the pool.
+// endPool returns all buffers, takes them again in the expected order, and closes the pool.
 func (s *teller) endPool(p *poolModel) {
 	s.say("end of pool %d", p.host)
 	s.mu.Lock()

@@ -28,7 +28,7 @@ func (s *stage) synchronous() *machine {
 	return m
 }
 
-// deliver delivers what is pending, which must be events of n buffers.
+// deliver delivers the pending events, which must be n events of buffers.
 func (m *machine) deliver(n int) {
 	s := m.stage
 	s.t.Helper()
@@ -39,7 +39,7 @@ func (m *machine) deliver(n int) {
 	}
 }
 
-// deliverInAll delivers events of n buffers, as they come.
+// deliverInAll delivers n events of buffers as they arrive.
 func (m *machine) deliverInAll(n int) {
 	s := m.stage
 	s.t.Helper()
@@ -73,7 +73,7 @@ func (m *machine) becomesPending() {
 	}
 }
 
-// signalled tells whether a channel has been signalled since Wait returned wake.
+// signalled reports whether a channel was signalled since Wait returned wake.
 func signalled(wake <-chan struct{}) bool {
 	select {
 	case <-wake:
@@ -139,7 +139,7 @@ func notify(s *stage) {
 	if a.Pending() {
 		s.t.Error("something is pending yet")
 	}
-	// Where two hosts have several connections, the first messages may overtake each other.
+	// If two hosts have several connections, the first messages may overtake each other.
 	left := []int{0, 1, 2, 3}
 	for i := range 4 {
 		e := a.next(in)
@@ -155,7 +155,7 @@ func notify(s *stage) {
 	s.signalsOnce(a, b)
 }
 
-// signalsOnce: a request to be notified is used up by one signal.
+// signalsOnce: one call of Notify causes one signal.
 func (s *stage) signalsOnce(a, b *machine) {
 	s.t.Helper()
 	in, out := a.buffer(100), b.buffer(100)
@@ -164,7 +164,7 @@ func (s *stage) signalsOnce(a, b *machine) {
 	a.becomesPending()
 	var c transport.Channel
 	wake := c.Wait()
-	s.must(a.Notify(&c)) // at once
+	s.must(a.Notify(&c)) // signals at once
 	if !signalled(wake) {
 		s.t.Error("not signalled though events are pending")
 	}
@@ -215,8 +215,8 @@ func synchronousStates(s *stage) {
 	s.want("notify of what is stopped", m.Notify(&transport.Channel{}), syscall.EINVAL)
 }
 
-// stopsWhileItDelivers: the cancels of a stop are delivered by the program, and STOPPED
-// waits for them.
+// stopsWhileItDelivers: the program delivers the cancellations of a stop, and StateStopped follows after
+// that.
 //
 // transport 3.14 (2)
 func stopsWhileItDelivers(s *stage) {
@@ -240,14 +240,14 @@ func stopsWhileItDelivers(s *stage) {
 	m.states(transport.StateStopped, nil)
 }
 
-// eventLoop is a program's: work items and messages wake the same goroutine.
+// eventLoop is the event loop of a program: work items and messages wake the same goroutine.
 //
 // transport-tests M (107)
 // transport 3.14 (4)
 func eventLoop(s *stage) {
 	const count = 1000
 	a, b := s.synchronous(), s.machine(1)
-	room := make(chan struct{}, 4) // that no message is sent without
+	room := make(chan struct{}, 4) // one token for each message
 	messages, done := 0, 0
 	a.then = func(e *transport.BufferEvent) {
 		if e.Err != nil {
@@ -271,8 +271,8 @@ func eventLoop(s *stage) {
 	}()
 	go b.sendMany(b.buffer(8), count, a, room)
 
-	// Each of them may take as long as patience lasts, and not all together: a machine may be
-	// busy. That no message comes any more is a wakeup, or a message, that was lost.
+	// Each step may take as long as Patience, because the machine may be busy. If nothing more arrives, a
+	// wake-up or a message was lost.
 	patience := time.NewTimer(s.h.Patience)
 	defer patience.Stop()
 	var c transport.Channel
@@ -299,7 +299,7 @@ func eventLoop(s *stage) {
 	}
 }
 
-// sendMany sends so many messages, one after the other, each when it has taken a token.
+// sendMany sends count messages one by one, each after receiving a token.
 func (m *machine) sendMany(b *transport.Buffer, count int, to *machine, tokens <-chan struct{}) {
 	left := make(chan struct{}, 1)
 	m.then = func(*transport.BufferEvent) { left <- struct{}{} }
@@ -319,7 +319,7 @@ func (m *machine) sendMany(b *transport.Buffer, count int, to *machine, tokens <
 	}
 }
 
-// twoTMsOneChannel: whichever has events wakes the program.
+// twoTMsOneChannel: events of either TM wake the program.
 //
 // transport 3.14 table
 func twoTMsOneChannel(s *stage) {

@@ -14,8 +14,7 @@ var timeoutCases = []scenario{
 	{name: "T087_InBetween", run: timesOutInBetween},
 }
 
-// waiting adds a buffer to a queue where it waits for a peer, with a deadline unless that is
-// zero.
+// waiting adds a buffer to a queue on which it waits for a peer, with a deadline unless that is zero.
 func (m *machine) waiting(q transport.QueueType, deadline time.Time) *transport.Buffer {
 	m.stage.t.Helper()
 	b := m.buffer(100)
@@ -24,7 +23,7 @@ func (m *machine) waiting(q transport.QueueType, deadline time.Time) *transport.
 	return b
 }
 
-// timesOut waits for the time-out of a buffer, which must not come before its deadline.
+// timesOut waits for the time-out of a buffer, which must not precede its deadline.
 func (m *machine) timesOut(b *transport.Buffer, deadline time.Time) {
 	s := m.stage
 	s.t.Helper()
@@ -40,7 +39,7 @@ func (m *machine) timesOut(b *transport.Buffer, deadline time.Time) {
 	}
 }
 
-// waitingQueues are those where a buffer may wait for ever.
+// waitingQueues are the queues on which a buffer can wait forever.
 var waitingQueues = []transport.QueueType{transport.MsgRecv, transport.PassiveBulkRecv, transport.PassiveBulkSend}
 
 // transport-tests J (85)
@@ -91,7 +90,7 @@ func severalDeadlines(s *stage) {
 	if stays.Flags() != transport.FlagRegistered|transport.FlagQueued {
 		s.t.Errorf("flags %x of a buffer without deadline", stays.Flags())
 	}
-	// An earlier deadline than that which the TM waits for.
+	// An earlier deadline than the one that the TM waits for.
 	m.waiting(transport.PassiveBulkRecv, time.Now().Add(time.Hour))
 	soon = time.Now().Add(500 * time.Millisecond)
 	m.timesOut(m.waiting(transport.PassiveBulkSend, soon), soon)
@@ -102,7 +101,7 @@ func timesOutInBetween(s *stage) {
 	a, b := s.pair()
 	in, out := a.buffer(1000), b.buffer(100)
 	guard(in)
-	deadline := time.Now().Add(3 * time.Second) // in which a message comes
+	deadline := time.Now().Add(3 * time.Second) // a message arrives before it
 	in.Queue, in.MinReceiveSize, in.MaxMessages, in.Deadline = transport.MsgRecv, 100, 5, deadline
 	s.must(a.Add(in))
 	b.sends(out, 1, 100, a)
