@@ -34,7 +34,8 @@ the other stays down, for an lnetd that has the driver.
 With --del NIs, routes, peers and policies go that the file names. Of the parameters
 that it names, as with lnetctl, numa_range, max_interfaces and discovery get their
 defaults and the others stay; routing ends, and buffers get their defaults. With --show
-those are printed that it names; with --exec its blocks "ping" and "discover" are carried
+those are printed that it names, each net and peer, and the routes, at the level that
+"detail: LEVEL" in a block asks for; with --exec its blocks "ping" and "discover" are carried
 out, and no others.
 
 A block may have a number, "seq_no: N": errors about the block have it, too.
@@ -101,6 +102,9 @@ func moreThanOne(options ...bool) bool {
 	return n > 1
 }
 
+// maxDetail is the level at which all is shown.
+const maxDetail = 4
+
 // importShow prints what there is of what a document describes (lnetctl 7.5).
 func (p *program) importShow(ctx context.Context, d *document) error {
 	var found api.Described
@@ -116,16 +120,21 @@ func (p *program) importShow(ctx context.Context, d *document) error {
 	case p.json:
 		return p.printJSON(found)
 	}
-	if len(found.Nets) > 0 {
-		if err := wide.write(p.stdout, netDocument(found.Nets, 4)); err != nil {
-			return err
+	level := func(name string, usual int64) int64 {
+		if n, ok := found.Details[name]; ok {
+			return min(n, maxDetail)
 		}
+		return usual
 	}
-	var peers sequence
+	var nets, peers sequence
+	for k := range found.Nets {
+		nets = append(nets, netItem(&found.Nets[k], level(found.Nets[k].Net.String(), maxDetail)))
+	}
 	for k := range found.Peers {
-		peers = append(peers, peerDocument(&found.Peers[k], 4))
+		peers = append(peers, peerDocument(&found.Peers[k], level(found.Peers[k].Primary.String(), maxDetail)))
 	}
-	if err := wide.write(p.stdout, append(routesDocument(found.Routes, 1), section("peer", peers)...)); err != nil {
+	document := append(section("net", nets), routesDocument(found.Routes, level("route", 1))...)
+	if err := wide.write(p.stdout, append(document, section("peer", peers)...)); err != nil {
 		return err
 	}
 	var rest mapping

@@ -141,16 +141,18 @@ func waitingText(w *api.WaitingNI) string {
 func netDocument(nets []api.Net, level int64) mapping {
 	list := sequence{}
 	for i := range nets {
-		nis := sequence{}
-		for j := range nets[i].NIs {
-			nis = append(nis, niDocument(&nets[i].NIs[j], level))
-		}
-		list = append(list, mapping{
-			{"net type", text(nets[i].Net.String())},
-			{"local NI(s)", nis},
-		})
+		list = append(list, netItem(&nets[i], level))
 	}
 	return mapping{{"net", list}}
+}
+
+// netItem is one net of that document.
+func netItem(n *api.Net, level int64) mapping {
+	nis := sequence{}
+	for j := range n.NIs {
+		nis = append(nis, niDocument(&n.NIs[j], level))
+	}
+	return mapping{{"net type", text(n.Net.String())}, {"local NI(s)", nis}}
 }
 
 // niDocument holds of one NI what the level shows.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -315,6 +316,43 @@ func TestImportShow(t *testing.T) {
 	got := runProgram(program{}, "import", "--show", "--control-socket", path)
 	if diff := cmp.Diff(ran{want, "", 0}, got, cmp.AllowUnexported(ran{})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A level of detail that a document asks for holds for its net, its peer, and for routes.
+//
+// lnetctl 7 (5)
+func TestImportShowDetail(t *testing.T) {
+	n := cannedPeer(t, "peerA")
+	route := api.Route{Net: lnet.MakeNet(lnet.TypeTCP, 9), Gateway: mustNID(t, "10.77.0.12@tcp")}
+	peer := n.PeerList[0]
+	var details map[string]int64
+	n.DescribedFunc = func(api.Document) (api.Described, error) {
+		return api.Described{Nets: n.NetList, Peers: []api.Peer{peer}, Routes: []api.Route{route}, Details: details}, nil
+	}
+	path := serve(t, n)
+	show := func(line string) string {
+		return runProgram(program{}, append(words(line), "--control-socket", path)...).stdout
+	}
+	net := func(name string, level int) string {
+		return strings.TrimPrefix(show(fmt.Sprintf("net show --net %s -v %d", name, level)), "net:\n")
+	}
+	for _, tt := range []struct {
+		tcp, peer, route int64
+		level            int
+		routes           string
+	}{
+		{0, 0, 0, 0, "route:\n-     net: tcp9\n      gateway: 10.77.0.12@tcp\n"},
+		{1, 1, 1, 1, "route:\n-     net: tcp9\n      gateway: 10.77.0.12@tcp\n      hop: -1\n"},
+		{99, 99, 99, 4, "route:\n-     net: tcp9\n      gateway: 10.77.0.12@tcp\n      hop: -1\n"},
+	} {
+		details = map[string]int64{"tcp": tt.tcp, peer.Primary.String(): tt.peer, "route": tt.route}
+		got := show("import --show")
+		peers := show(fmt.Sprintf("peer show --nid %s -v %d", peer.Primary, tt.level))
+		if !strings.Contains(got, net("tcp", tt.level)) || !strings.Contains(got, net("lo", 4)) || !strings.Contains(got, tt.routes) ||
+			!strings.HasSuffix(got, peers) || strings.Contains(got, "hop:") != (tt.route > 0) {
+			t.Errorf("%+v:\n%s\nwant\n%s\nand\n%s", tt, got, net("tcp", tt.level), peers)
+		}
 	}
 }
 

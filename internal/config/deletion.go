@@ -29,6 +29,9 @@ type Deletion struct {
 	Routing, Buffers bool
 	// Site is what depends on the machine: NIs by "ip2nets".
 	Site Site
+	// Details are the levels of detail at which "import --show" is to show nets, by name, peers, by their
+	// first NID, and under "route" all routes.
+	Details map[string]int64
 	// Warnings name what was written and has no effect.
 	Warnings Problems
 	name     string
@@ -64,6 +67,7 @@ func ParseDeletion(ctx context.Context, name string, data []byte, drivers []Driv
 	d.Site = c.Site
 	for _, at := range f.routes {
 		c.addRoute(at)
+		d.detail("route", at)
 	}
 	d.Routes = append(d.Routes, c.Routes...)
 	for k := range f.peers {
@@ -85,6 +89,7 @@ func (d *Deletion) net(f *fileNet) {
 	if !ok || n.Type() == lnet.TypeLO {
 		return
 	}
+	d.detail(n.String(), f.at)
 	items := f.nis
 	if !f.list {
 		items = []fileNI{f.own}
@@ -118,6 +123,19 @@ func (d *Deletion) peer(f *filePeer) {
 		}
 	}
 	d.Peers = append(d.Peers, p)
+	d.detail(p.Primary.String(), f.at)
+}
+
+// detail keeps the level of detail that a block asks for, the highest of all under the same name.
+func (d *Deletion) detail(name string, at place) {
+	level, ok := at.numberUnder("detail")
+	if before, has := d.Details[name]; !ok || has && before >= level {
+		return
+	}
+	if d.Details == nil {
+		d.Details = map[string]int64{}
+	}
+	d.Details[name] = level
 }
 
 // indexes are the numbers that items have under a key.

@@ -62,20 +62,23 @@ func (l SeqNos) Of(p *Problem) (int64, bool) {
 
 const seqNoKey = "seq_no"
 
-// seqNo returns the number that stands in a block, at any depth. A negative one is none, as in the
-// interface that the design has.
-func (p place) seqNo() (int64, bool) {
+// seqNo returns the number that stands in a block, at any depth.
+func (p place) seqNo() (int64, bool) { return p.numberUnder(seqNoKey) }
+
+// numberUnder returns the first number that stands under a key in a block, at any depth. A negative one
+// is none, as in the interface that the design has.
+func (p place) numberUnder(key string) (int64, bool) {
 	switch p.node.Kind {
 	case yaml.SequenceNode:
 		for _, item := range p.items() {
-			if n, ok := item.seqNo(); ok {
+			if n, ok := item.numberUnder(key); ok {
 				return n, true
 			}
 		}
 	case yaml.MappingNode:
 		for _, m := range p.raw() {
-			if m.key != seqNoKey {
-				if n, ok := m.value.seqNo(); ok {
+			if m.key != key {
+				if n, ok := m.value.numberUnder(key); ok {
 					return n, true
 				}
 			} else if n, err := strconv.ParseInt(m.value.node.Value, 0, 64); err == nil && n >= 0 {

@@ -88,3 +88,24 @@ numa: {range: 3, seq_no: 13}
 		}
 	}
 }
+
+// "detail" is the level at which a net, a peer and the routes are to be shown; it changes nothing.
+//
+// lnetctl 7 (5)
+func TestDetails(t *testing.T) {
+	const text = `
+net:
+  - {net type: tcp, detail: 2}
+  - {net: tcp1, interfaces: [{intf: eth0, detail: 1}]}
+  - {net: tcp1, detail: 0}
+  - {net: tcp2, detail: -1}
+route: [{net: tcp9, gateway: 10.0.0.9@tcp, detail: 0}, {net: tcp8, gateway: 10.0.0.9@tcp, detail: 1}]
+peer: [{primary nid: 10.0.0.2@tcp, detail: 3}]
+peers: [{nids: [10.0.0.3@tcp, 10.0.0.4@tcp], detail: 4}]
+`
+	d, err := ParseDeletion(t.Context(), "t.yaml", []byte(text), nil)
+	want := map[string]int64{"tcp": 2, "tcp1": 1, "route": 1, "10.0.0.2@tcp": 3, "10.0.0.3@tcp": 4}
+	if diff := cmp.Diff(want, d.Details); diff != "" || err != nil || len(d.Warnings) > 0 {
+		t.Errorf("%v, %v, %s", err, d.Warnings, diff)
+	}
+}

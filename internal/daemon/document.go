@@ -404,6 +404,7 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 		n.NIs = slices.DeleteFunc(n.NIs, func(i api.NI) bool { return !describes(&d, n.Net, &i) })
 		if len(n.NIs) > 0 {
 			found.Nets = append(found.Nets, n)
+			setDetail(&found, n.Net.String(), &d, n.Net.String())
 		}
 	}
 	type route struct {
@@ -424,7 +425,11 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 		if ok && !slices.ContainsFunc(found.Peers, func(o api.Peer) bool { return o.Primary == p.Primary }) {
 			found.Peers = append(found.Peers, p)
 		}
+		if ok {
+			setDetail(&found, p.Primary.String(), &d, nid.String())
+		}
 	}
+	setDetail(&found, "route", &d, "route")
 	if d.Routing || d.Buffers {
 		r := b.Routing()
 		found.Routing = &r
@@ -439,6 +444,18 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 		}
 	}
 	return found, nil
+}
+
+// setDetail sets the level of detail of what the document calls by another name.
+func setDetail(found *api.Described, name string, d *config.Deletion, said string) {
+	level, ok := d.Details[said]
+	if !ok {
+		return
+	}
+	if found.Details == nil {
+		found.Details = map[string]int64{}
+	}
+	found.Details[name] = level
 }
 
 // describes tells whether an NI that is up is among those that a document names.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
@@ -52,5 +54,23 @@ func TestSeqNosAreEchoed(t *testing.T) {
 	_, err = r.Errands(t.Context(), api.Document{Name: "t.yaml", Text: "ping: {nids: [], seq_no: 7}"})
 	if got := numbersOf(err); len(got) != 1 || got[0] != 7 {
 		t.Errorf("--exec: numbers %v of %v", got, err)
+	}
+}
+
+// What a document describes comes with the level of detail that it asks for, by the names that things have.
+//
+// lnetctl 7 (5)
+func TestDetailsAreKept(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+"peer: [{primary nid: 10.77.0.2@tcp, peer ni: [{nid: 10.78.0.2@tcp1}]}]\n")).ready(t)
+	for text, want := range map[string]map[string]int64{
+		"net: [{net: tcp, detail: 1}, {net: tcp7, detail: 2}]": {"tcp": 1},
+		"net: [{net: tcp}]":                                       nil,
+		"peers: [{nids: [10.78.0.2@tcp1], detail: 0}]":            {"10.77.0.2@tcp": 0},
+		"route: [{net: tcp9, gateway: 10.77.0.9@tcp, detail: 1}]": {"route": 1},
+	} {
+		found, err := r.Described(t.Context(), api.Document{Name: "t.yaml", Text: text})
+		if diff := cmp.Diff(want, found.Details); diff != "" || err != nil {
+			t.Errorf("%s: %v, %s", text, err, diff)
+		}
 	}
 }

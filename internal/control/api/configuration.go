@@ -75,6 +75,9 @@ type Described struct {
 	Routing *Routing   `json:"routing,omitempty"`
 	Globals *Globals   `json:"globals,omitempty"`
 	UDSP    []UDSPRule `json:"udsp,omitempty"`
+	// Details are the levels of detail that the document asks for with the key "detail", of nets by their
+	// names, of peers by their primary NIDs, and of routes under "route".
+	Details map[string]int64 `json:"details,omitempty"`
 }
 
 // Errands is the reply to POST /v1/configuration/errands, whose body is a Document: the
