@@ -2,18 +2,16 @@ package clients
 
 import "github.com/lnetd/lnetd/transport/remote/protocol"
 
-// account is lnetd's own reckoning of a completion ring (transport 9.5): how many of its
-// entries wait for the client, and how many are reserved for completions of operations
-// under way. Credits of the entries are for operations, the others for what tells of the
-// TM.
+// account is lnetd's own bookkeeping of a completion ring (transport 9.5): the entries that the client
+// has not read yet, and the entries reserved for completions of operations under way. Some entries of the
+// ring, the credits, are for operations. The others are for events of the TM itself.
 type account struct {
 	entries, credits int
 	reserved         int
-	// posted counts the entries that were written, taken those that the client is known to
-	// have taken out.
+	// posted counts the entries written. taken counts those that the client is known to have read.
 	posted, taken uint64
-	// told are the numbers, of posted, of entries that tell of the TM, until those were
-	// taken.
+	// told holds the positions, counted as in posted, of the entries with TM events that the client has
+	// not read yet.
 	told []uint64
 }
 
@@ -22,10 +20,10 @@ func newAccount(entries int) account {
 	return account{entries: entries, credits: credits, told: make([]uint64, 0, entries-credits)}
 }
 
-// waiting is how many entries the client has not taken out, as far as is known.
+// waiting returns how many entries the client has not read yet, as of the last update.
 func (a *account) waiting() int { return int(a.posted - a.taken) }
 
-// update notes how much room there is in the ring.
+// update records how many entries of the ring are free.
 func (a *account) update(room int) {
 	a.taken = a.posted - uint64(a.entries-room)
 	n := 0
@@ -35,16 +33,16 @@ func (a *account) update(room int) {
 	a.told = append(a.told[:0], a.told[n:]...)
 }
 
-// free is how many completions of operations can be reserved.
+// free returns how many more completions of operations can be reserved.
 func (a *account) free() int { return a.credits - a.reserved - (a.waiting() - len(a.told)) }
 
-// spare tells whether there is an entry that nothing is reserved for.
+// spare reports whether an entry is free and not reserved.
 func (a *account) spare() bool { return a.reserved+a.waiting() < a.entries }
 
-// mayTell tells whether something can be told of the TM.
+// mayTell reports whether an event of the TM can be written to the ring.
 func (a *account) mayTell() bool { return len(a.told) < a.entries-a.credits && a.spare() }
 
-// tell notes an entry that was written and tells of the TM.
+// tell counts an entry that was written for an event of the TM.
 func (a *account) tell() {
 	a.told = append(a.told, a.posted)
 	a.posted++

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// Steady traffic costs lnetd no allocations, whatever the queue.
+// Steady traffic on any queue causes no allocations in lnetd.
 func TestNothingIsAllocated(t *testing.T) {
 	w := newWorld(t, nil)
 	o := w.one(7, 64)

@@ -11,16 +11,16 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// area is memory of a client, mapped here (transport 9.3).
+// area is client memory that is mapped into this process (transport 9.3).
 type area struct {
 	memory *shm.Memory
 	bytes  []byte
-	users  int // buffers, one as often as it has segments here; client.mu guards it
+	users  int // segments of buffers in this area; guarded by client.mu
 }
 
-// newArea maps what a client has sent, and lets the Core know it. It closes fd.
+// newArea maps the memory that a client has sent and registers it with the Core. It closes fd.
 func newArea(ctx context.Context, d completion.Domain, fd int, size uint64) (*area, error) {
-	m, err := shm.Adopt(fd, int64(size)) // one beyond 2^63 is negative, and no size
+	m, err := shm.Adopt(fd, int64(size)) // sizes beyond 2^63 become negative and are rejected
 	if err != nil {
 		return nil, err
 	}
@@ -31,8 +31,8 @@ func newArea(ctx context.Context, d completion.Domain, fd int, size uint64) (*ar
 	return a, nil
 }
 
-// end gives the mapping up. If the Core has the memory in use, which is a mistake of its,
-// it stays.
+// end unmaps the area. If the Core still uses the memory, which is a bug, the mapping stays and end
+// returns the Core's error.
 func (a *area) end(d completion.Domain) error {
 	if err := d.Free(a.bytes); err != nil {
 		return err
@@ -40,10 +40,10 @@ func (a *area) end(d completion.Domain) error {
 	return a.memory.Close()
 }
 
-// areas are those of a client, by their names. client.mu guards it.
+// areas holds a client's areas, indexed by area ID. client.mu guards it.
 type areas []*area
 
-// get is the area of a name. EBADR: there is none.
+// get returns the area with an ID, or EBADR if it does not exist.
 func (s areas) get(id uint32) (*area, error) {
 	if uint64(id) >= uint64(len(s)) || s[id] == nil {
 		return nil, fmt.Errorf("no area %d: %w", id, syscall.EBADR)
@@ -51,7 +51,7 @@ func (s areas) get(id uint32) (*area, error) {
 	return s[id], nil
 }
 
-// add gives a name to an area.
+// add stores an area and returns its ID.
 func (s *areas) add(a *area) uint32 {
 	for id, o := range *s {
 		if o == nil {
@@ -63,14 +63,14 @@ func (s *areas) add(a *area) uint32 {
 	return uint32(len(*s) - 1)
 }
 
-// segments are the parts of areas that a client has named, in memory, and the area of each.
-// There may be so many parts, of so many bytes, also in all. Those that lie one behind the
-// other become one segment.
+// segments translates the ranges of a client's areas to memory, and returns the area of each segment.
+// Adjacent ranges become one segment. It returns EFBIG if the number of ranges or the total size exceeds
+// the limits.
 func (s areas) segments(parts []protocol.Range, l *protocol.Limits) (segments [][]byte, of []*area, err error) {
 	if len(parts) > int(l.Segments) {
 		return nil, nil, fmt.Errorf("%d ranges, at most %d: %w", len(parts), l.Segments, syscall.EFBIG)
 	}
-	var total, last uint64 // last is where the segment before ends
+	var total, last uint64 // last is where the previous segment ends
 	for i, r := range parts {
 		a, err := s.get(r.Area)
 		if err == nil {
@@ -93,7 +93,7 @@ func (s areas) segments(parts []protocol.Range, l *protocol.Limits) (segments []
 	return segments, of, nil
 }
 
-// fits tells whether a range lies in the area.
+// fits returns EINVAL if a range does not lie within the area.
 func (a *area) fits(r *protocol.Range, l *protocol.Limits) error {
 	if r.Length == 0 || uint64(r.Length) > l.SegmentSize {
 		return fmt.Errorf("%d bytes, not 1 to %d: %w", r.Length, l.SegmentSize, syscall.EINVAL)

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// Ranges of one area that lie one behind the other are one segment, others are not, and each
-// segment counts as a user of its area.
+// Adjacent ranges of one area become one segment, others do not. Each segment is counted
+// as a user of the area.
 func TestRangesAreMerged(t *testing.T) {
 	all := areas{{bytes: make([]byte, 100)}, {bytes: make([]byte, 100)}}
 	parts := []protocol.Range{

@@ -8,55 +8,54 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// buffer is a registered buffer of a client, and the token of its completions.
+// buffer is a client's registered buffer. It is also the token of its completions.
 type buffer struct {
 	index, generation uint32
 	core              transport.CoreBuffer
 	size              int
-	areas             []*area // one as often as it has segments there
+	areas             []*area // the area of each segment
 
-	// owner is the TM that an operation on the buffer is under way at, or else nil; or
-	// nobody, if the buffer is being deregistered. Who has set it has the rest for himself,
-	// until he hands the operation over, and then the one who is told of its end; but who
-	// has a cancel looks at operation, which may be another one's by then.
+	// owner is the TM on which an operation on the buffer is under way. It is nil if the buffer is idle,
+	// and nobody if the buffer is being deregistered. The goroutine that sets owner may use the fields
+	// below until it submits the operation; after that, they belong to the handler of its final
+	// completion. Cancels read only operation, which may belong to a later operation by then.
 	owner     atomic.Pointer[tm]
 	operation atomic.Uint32
 	queue     transport.QueueType
-	reserved  int    // completions that the operation may have yet
-	length    uint32 // that the client gave
-	began     uint64 // when the operation did, as completions have it
+	reserved  int    // completions that the operation may still produce
+	length    uint32 // as given by the client
+	began     uint64 // when the operation began, as a completion timestamp
 }
 
-// charge is what the buffer counts for.
+// charge returns what the buffer counts towards quotas.
 func (b *buffer) charge() amounts { return amounts{ofBuffers: 1, ofSegments: int64(len(b.areas))} }
 
-// nobody owns buffers that are being deregistered.
+// nobody is the owner of buffers that are being deregistered.
 var nobody = new(tm)
 
-// chunkSize is how many buffers a part of the table has.
+// chunkSize is the number of buffers in a chunk of the table.
 const chunkSize = 256
 
-// chunk is a part of the table.
+// chunk is a part of the buffer table.
 type chunk [chunkSize]atomic.Pointer[buffer]
 
-// buffers are those of a client, by index. The goroutine of the connection adds and
-// removes; any may look.
+// buffers holds a client's buffers by index. Only the connection's goroutine adds and removes buffers.
+// Any goroutine may look them up.
 type buffers struct {
 	chunks []atomic.Pointer[chunk]
-	// used is how many indices were ever given.
+	// used is the number of indices assigned so far.
 	used atomic.Uint32
-	// generations are those of the buffers that had each index last, free those indices that
-	// none has.
+	// generations holds the latest generation of each index. free lists the indices not in use.
 	generations []uint32
 	free        []uint32
 }
 
-// init makes room for so many.
+// init allocates the table for up to most buffers.
 func (s *buffers) init(most int) {
 	s.chunks = make([]atomic.Pointer[chunk], (most+chunkSize-1)/chunkSize)
 }
 
-// add gives b a name.
+// add assigns an index and a generation to b.
 func (s *buffers) add(b *buffer) {
 	if n := len(s.free); n > 0 {
 		b.index = s.free[n-1]
@@ -76,14 +75,14 @@ func (s *buffers) add(b *buffer) {
 	}
 }
 
-// remove takes b's name away.
+// remove releases the index of b.
 func (s *buffers) remove(b *buffer) {
 	s.chunks[b.index/chunkSize].Load()[b.index%chunkSize].Store(nil)
 	s.free = append(s.free, b.index)
 }
 
-// find returns the buffer of a name, nil if there is none any more. EBADR: the index never
-// was one.
+// find returns the buffer with an index and a generation, or nil if it no longer exists. It returns EBADR
+// if the index was never assigned.
 func (s *buffers) find(index, generation uint32) (*buffer, error) {
 	if index >= s.used.Load() {
 		return nil, fmt.Errorf("no buffer %d: %w", index, syscall.EBADR)
@@ -104,7 +103,7 @@ func (s *buffers) all(f func(*buffer)) {
 	}
 }
 
-// count is how many there are.
+// count returns the number of buffers.
 func (s *buffers) count() (n int) {
 	s.all(func(*buffer) { n++ })
 	return n

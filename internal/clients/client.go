@@ -19,7 +19,7 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// client is one connection, which is a domain of its own.
+// client is one connection. Each connection has its own domain.
 type client struct {
 	server  *Server
 	id      uint64
@@ -27,36 +27,36 @@ type client struct {
 	process Process
 	rule    *Rule
 	since   time.Time
-	// ctx ends when the client is cut off, or has gone.
+	// ctx is canceled when the client is disconnected or has closed the connection.
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	// What follows is for the goroutine of the connection. Refusal is what its HELLO is
-	// answered, if it is not nil.
+	// The fields below belong to the connection's goroutine. If refusal is not nil, it is the answer to
+	// HELLO.
 	refusal  error
-	turn     time.Duration // how long it has to wait before it is listened to
+	turn     time.Duration // how long to wait before reading the first request
 	pace     pace
 	features protocol.Features
-	size     uint32 // of descriptors, as the client knows it
+	size     uint32 // of descriptors, as last reported to the client
 	past     protocol.Counters
 
 	domain  completion.Domain // nil before HELLO
 	limits  protocol.Limits
 	buffers buffers
 
-	mu sync.Mutex // guards the rest; the goroutine of the connection alone changes the tables
-	// reason is why the client is cut off, nil if it is not.
+	mu sync.Mutex // guards the fields below; only the connection's goroutine changes the tables
+	// reason is why the client was disconnected, or nil.
 	reason   error
 	program  string
 	ending   bool
 	used     amounts
 	areas    areas
-	tms      []*tm // by handle; nil: none has it
+	tms      []*tm // by handle; nil: unused handle
 	requests uint64
-	done     tally // by TMs that are gone
+	done     tally // by TMs that have been stopped
 }
 
-// tell logs something about the client, bounded for each process.
+// tell logs a message about the client. The number of messages per process is limited.
 func (c *client) tell(level slog.Level, text string, attrs ...slog.Attr) {
 	c.mu.Lock()
 	program := c.program
@@ -65,9 +65,9 @@ func (c *client) tell(level slog.Level, text string, attrs ...slog.Attr) {
 	log.Tell(boundedlog.Line{Level: level, Text: text, Of: boundedlog.About("pid", strconv.Itoa(int(c.process.PID)))}, attrs...)
 }
 
-// cutOff ends the connection, for a reason that the client is told of: the first one. When it
-// returns the client can read that, and gets no other record. It does not block, and may be
-// called by anybody.
+// cutOff disconnects the client and sends it the reason. Only the first call has an effect. When cutOff
+// returns, the client can read the reason and receives no further records. It does not block and is safe
+// for concurrent use.
 func (c *client) cutOff(reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,18 +75,18 @@ func (c *client) cutOff(reason error) {
 		return
 	}
 	n := protocol.CutOff(reason)
-	_ = c.conn.put(protocol.AppendNotice(nil, &n), nil) // it is gone, or does not read
+	_ = c.conn.put(protocol.AppendNotice(nil, &n), nil) // the client has closed the connection or does not read
 	c.reason = reason
 	c.cancel()
 	_ = c.conn.SetDeadline(time.Unix(1, 0)) // fails if it was closed
 }
 
-// violation is a reason to cut a client off that has broken the rules.
+// violation returns an EPROTO error: a reason to disconnect a client that has broken the rules.
 func violation(format string, a ...any) error {
 	return fmt.Errorf(format+": %w", append(a, syscall.EPROTO)...)
 }
 
-// serve answers the client until it ends, and clears up.
+// serve answers the client's requests until the connection ends, and then releases what the client held.
 func (c *client) serve() {
 	err := c.converse()
 	switch {
@@ -97,11 +97,11 @@ func (c *client) serve() {
 		c.cutOff(err)
 	}
 	c.cancel()
-	_ = c.conn.CloseRead() // fails if the client is gone
+	_ = c.conn.CloseRead() // fails if the client has closed the connection
 	c.clear()
 }
 
-// converse answers requests, one after the other. It returns why there are no more.
+// converse answers requests one by one. It returns the reason why no more can be read.
 func (c *client) converse() error {
 	if err := c.queue(); err != nil {
 		return err
@@ -125,7 +125,8 @@ func (c *client) converse() error {
 	}
 }
 
-// queue waits until it is the client's turn to be listened to. io.EOF: it has not waited.
+// queue delays a connection that came too fast. It returns io.EOF if the client closes the connection
+// meanwhile.
 func (c *client) queue() error {
 	const look = 50 * time.Millisecond
 	for left := c.turn; left > 0; left -= look {
@@ -139,10 +140,10 @@ func (c *client) queue() error {
 	return nil
 }
 
-// rest waits if the client asks too much.
+// rest delays the client if it sends too many requests.
 func (c *client) rest() error { return c.sleep(c.pace.next(time.Now())) }
 
-// sleep waits, or until the client is cut off.
+// sleep waits for a duration. It returns early with an error if the client is disconnected.
 func (c *client) sleep(wait time.Duration) error {
 	if wait == 0 {
 		return nil
@@ -157,12 +158,13 @@ func (c *client) sleep(wait time.Duration) error {
 	}
 }
 
-// controlSize is room for what goes along with a record: more descriptors than any has.
+// controlSize is the size of the buffer for control messages: room for more descriptors than any record
+// has.
 var controlSize = unix.CmsgSpace(8 * 4)
 
-// receive waits for the next record, which the caller gives back to server.records, and
-// takes the descriptors that came with it, which are the caller's. On an error there are
-// none. io.EOF: the client has closed the connection, or sent a record of nothing.
+// receive waits for the next record and returns it with the descriptors that came with it. The caller
+// closes the descriptors and returns the record to server.records. On an error there are no descriptors.
+// io.EOF means that the client has closed the connection or sent an empty record.
 func (c *client) receive() (record *[]byte, fds []int, err error) {
 	var flags int
 	var inner error
@@ -210,7 +212,7 @@ func (c *client) receive() (record *[]byte, fds []int, err error) {
 	return record, fds, nil
 }
 
-// descriptors are those in control messages.
+// descriptors returns the file descriptors in control messages.
 func descriptors(control []byte) (fds []int, err error) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	for i := range messages {
@@ -230,8 +232,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// send writes a record, with descriptors, which stay the caller's. It waits for a client
-// that does not read, for a while.
+// send writes a record with descriptors, which the caller still owns. If the client does not read, send
+// waits for up to Config.HelloTime.
 func (c *client) send(record []byte, fds ...int) error {
 	var control []byte
 	if len(fds) > 0 {
@@ -239,7 +241,7 @@ func (c *client) send(record []byte, fds ...int) error {
 	}
 	c.mu.Lock()
 	if c.reason == nil {
-		_ = c.conn.SetWriteDeadline(time.Now().Add(c.server.config.HelloTime)) // the write says it
+		_ = c.conn.SetWriteDeadline(time.Now().Add(c.server.config.HelloTime)) // an error shows at the write
 	}
 	c.mu.Unlock()
 	var inner error
@@ -265,19 +267,19 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// notify sends a notice if that needs no wait, else not at all.
+// notify sends a notice if that does not block. Otherwise the notice is discarded.
 func (c *client) notify(n protocol.Notice) {
 	record := protocol.AppendNotice(nil, &n)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reason == nil {
-		_ = c.conn.put(record, nil) // it is gone, or does not read
+		_ = c.conn.put(record, nil) // the client has closed the connection or does not read
 	}
 }
 
-// hangUp closes the connection, if it is not closed. What a client that is cut off has sent
-// and nobody has read is read first: otherwise the kernel would tell the client of that, and
-// not of the reason.
+// hangUp closes the connection. If the client was disconnected by lnetd, hangUp first reads what the
+// client has sent. Otherwise the kernel would report a reset to the client, and the client would not read
+// the reason.
 func (c *client) hangUp() {
 	c.mu.Lock()
 	reason := c.reason

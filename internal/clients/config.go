@@ -11,33 +11,33 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Config says how a Server is.
+// Config configures a Server.
 type Config struct {
-	// Core is what the domains of clients stand on. Its CoreDomains are completion.Domains.
+	// Core provides the domains of clients. Its CoreDomains must be completion.Domains.
 	Core transport.Core
-	// Rules say who may connect, and what he may have: the first one that fits a client
-	// holds. None: DefaultRules.
+	// Rules define which clients may connect and what they may use. The first rule that matches a client
+	// applies. If empty, DefaultRules is used.
 	Rules []Rule
-	// Logger hears of clients that end without having given back what they had, and of
-	// those that are cut off. Nil: nobody.
+	// Logger receives messages about clients that end without releasing what they held, and about clients
+	// that are disconnected. If it is nil, they are discarded.
 	Logger *slog.Logger
-	// Incarnation tells this Server from the next one; 0: of the time of New.
+	// Incarnation distinguishes this Server from later ones. If it is 0, the time of New is used.
 	Incarnation uint64
 
-	// Grace is how long a client's operations have to end when it is gone, before its TMs
-	// and memory are left behind until they do. 0: 5 s.
+	// Grace is how long lnetd waits for operations of a client that has gone. After that, the TMs and
+	// memory in use stay until the operations end. 0 means 5 s.
 	Grace time.Duration
-	// Farewell is how long clients have from when Close tells them that lnetd ends until
-	// they are cut off. 0: not at all.
+	// Farewell is how long Close waits, after it has notified the clients, before it disconnects them. 0
+	// means no wait.
 	Farewell time.Duration
-	// PollTime is how long submission rings are polled before lnetd sleeps, for clients that
-	// ask for it. 0: it does not, and who asks is told so.
+	// PollTime is how long lnetd polls submission rings before it sleeps, for clients that request
+	// polling. 0 disables polling, and clients learn that in the reply to HELLO.
 	PollTime time.Duration
-	// HelloTime is how long a client has for its first request, and for reading any reply.
-	// 0: 10 s.
+	// HelloTime is how long a client may take to send its first request, and to read any reply. 0 means
+	// 10 s.
 	HelloTime time.Duration
-	// Connects is how many connections of one user are answered in a second, as many at
-	// once, and no more in the long run: those that come faster wait for their turn. 0: 200.
+	// Connects is how many connections of one user are served per second. It is also the largest
+	// burst. Faster connections are delayed. 0 means 200.
 	Connects int
 }
 
@@ -47,7 +47,7 @@ const (
 	defaultConnects  = 200
 )
 
-// withDefaults is c with all of it set. EINVAL: it cannot be.
+// withDefaults returns c with defaults filled in, or EINVAL if c is invalid.
 func (c Config) withDefaults() (Config, error) {
 	if c.Core == nil {
 		return c, fmt.Errorf("clients: no Core: %w", syscall.EINVAL)
@@ -78,7 +78,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, err
 }
 
-// errnoOf is the errno of an error, else EIO.
+// errnoOf returns the errno of an error, and EIO for other errors.
 func errnoOf(err error) syscall.Errno {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok && errno > 0 {
 		return errno

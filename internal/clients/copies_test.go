@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// far is a client of an lnetd over a node with TCP.
+// far is a client of an lnetd whose node uses TCP.
 type far struct {
 	node   *node.Node
 	peer   *peer
@@ -55,7 +55,7 @@ func newFar(t *testing.T, address string, port int) *far {
 	return f
 }
 
-// copied is how many bytes of payloads lnetd has copied that came by TCP.
+// copied returns how many payload bytes, received over TCP, lnetd has copied.
 func (f *far) copied(t *testing.T) uint64 {
 	t.Helper()
 	for _, c := range f.node.NIs()[1].Driver {
@@ -67,10 +67,9 @@ func (f *far) copied(t *testing.T) uint64 {
 	return 0
 }
 
-// Bulk between clients of two hosts goes from the one's memory to the wire, and from there
-// to the other's, in both directions, and nothing copies it but the kernel. What comes along
-// with a header is copied: no more than a page of a payload, and none where payloads before
-// it were large, too.
+// Bulk between clients on two hosts moves from the memory of one to the wire, and from there to the
+// memory of the other, in both directions. Only the kernel copies it. Payload that arrives together with
+// a header is copied, but no more than a page of it, and none if previous payloads were large, too.
 //
 // transport-tests P (125)
 // transport 9.3

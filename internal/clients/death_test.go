@@ -21,8 +21,8 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// victimPath has the path of the socket, in the environment of a process that this binary
-// starts as a client.
+// victimPath is the environment variable with the path of the socket, for a client process that this test
+// binary starts.
 const victimPath = "CLIENTS_TEST_VICTIM"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// alone is a testing.TB where there is no test.
+// alone is a testing.TB outside of a test.
 type alone struct{ testing.TB }
 
 func (alone) Helper()                   {}
@@ -40,8 +40,8 @@ func (alone) Cleanup(func())            {}
 func (alone) Fatal(a ...any)            { panic(fmt.Sprintln(a...)) }
 func (alone) Fatalf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
 
-// victim is a client with three TMs, and operations on all queues of each, one after the
-// other, until it is killed. It says on its output when it has begun.
+// victim is a client with three TMs. It runs operations on all queues of each until it is killed. It
+// writes to its output when it has started.
 func victim(path string) {
 	p := (&world{t: alone{}, path: path}).join()
 	var rings []*ring
@@ -96,7 +96,7 @@ func victim(path string) {
 	}
 }
 
-// holdings are the descriptors, mapped memfds and goroutines of this process.
+// holdings counts the descriptors, mapped memfds and goroutines of this process.
 type holdings struct{ descriptors, mappings, goroutines int }
 
 func held(t *testing.T) holdings {
@@ -112,8 +112,7 @@ func held(t *testing.T) holdings {
 	return holdings{len(fds), strings.Count(string(maps), "/memfd:"), runtime.NumGoroutine()}
 }
 
-// noMore waits until this process has no more than before, when others may have been
-// about to go.
+// noMore waits until the holdings of this process are at most those of before.
 func noMore(t *testing.T, before holdings) {
 	t.Helper()
 	var now holdings
@@ -127,8 +126,8 @@ func noMore(t *testing.T, before holdings) {
 	}
 }
 
-// A client that is killed under load leaves nothing behind but one line; its addresses can
-// be started at once, and other clients see nothing.
+// A client is killed under load. It leaves nothing behind but one log line. Its addresses can be used
+// again at once, and other clients notice nothing.
 //
 // transport-tests P (120)
 // transport 8.5, 9.9 (11), 9.10
@@ -150,7 +149,7 @@ func killed(t *testing.T, w *world) {
 		lines := len(w.log.lines())
 		kill(t, w.path)
 		eventually(t, "one client is left", func() bool { return len(w.server.Clients()) == 1 })
-		// The log is bounded: of the first few there is a line each.
+		// The log is limited: only the first few have a line each.
 		if got := w.log.lines()[lines:]; round < 2 && (len(got) != 1 || !strings.Contains(got[0], "tms=3 buffers=18 areas=1")) {
 			t.Errorf("round %d: %q", round, got)
 		}
@@ -167,7 +166,7 @@ func killed(t *testing.T, w *world) {
 	noMore(t, before)
 }
 
-// kill starts a client, and kills it when it has been at work for a while.
+// kill starts a client, and kills it after it has run for a while.
 func kill(t *testing.T, path string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -182,7 +181,7 @@ func kill(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	_, err = io.ReadFull(out, make([]byte, 3))
-	time.Sleep(time.Duration(rand.IntN(10_000)) * time.Microsecond) // any moment will do
+	time.Sleep(time.Duration(rand.IntN(10_000)) * time.Microsecond) // at a random moment
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	if err != nil || complaint.Len() > 0 {
@@ -190,8 +189,8 @@ func kill(t *testing.T, path string) {
 	}
 }
 
-// A client that stops answers is cut off when it is asked to read too much, and does not
-// keep Close from its end.
+// A client that does not read replies is disconnected when it must read too much. It does not block
+// Close.
 //
 // transport 9.8
 func TestClientThatDoesNotRead(t *testing.T) {
@@ -214,7 +213,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 0)
 		return n == 0
 	}
-	// Its replies fill the socket; then the hour is over.
+	// Its replies fill the socket. Then the hour is over.
 	eventually(t, "it is gone", func() bool {
 		over := false
 		_ = c.conn.(*socket).raw.Control(func(fd uintptr) { over = full(fd) })
@@ -231,7 +230,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// A client that says nothing is told that it should have.
+// A client that sends nothing is disconnected, with the reason.
 //
 // transport 9.1
 func TestNoHello(t *testing.T) {
@@ -239,8 +238,8 @@ func TestNoHello(t *testing.T) {
 	w.dial().cut(syscall.ETIMEDOUT, "no HELLO")
 }
 
-// A listener that others have made has to be of the right type; and a socket that a dead
-// process has left is replaced, one of a living one is not.
+// An inherited listener must have the right type. Listen replaces a socket that a dead process left
+// behind, but not one that is in use.
 func TestListen(t *testing.T) {
 	w := newWorld(t, nil)
 	if _, err := Listen(w.path, -1); !isErrno(err, syscall.EADDRINUSE) {

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// fewDescriptors lowers the limit of this process until the test ends.
+// fewDescriptors lowers the descriptor limit of this process until the test ends.
 func fewDescriptors(t *testing.T, limit uint64) {
 	t.Helper()
 	var before syscall.Rlimit
@@ -29,12 +29,13 @@ func fewDescriptors(t *testing.T, limit uint64) {
 	})
 }
 
-// Given a client that starts TMs, or connects, until it takes descriptors that are kept for the
-// control socket, then it is refused, others go on, and there is room again once something ends.
+// Given a client that starts TMs, or connects, until it would use descriptors that are reserved for the
+// control socket, then it is refused. Other clients continue, and there is room again when something
+// ends.
 //
 // decisions 134
 func TestClientsLeaveDescriptors(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Logger = slog.New(slog.DiscardHandler) }) // it says that a client is not accepted
+	w := newWorld(t, func(c *Config) { c.Logger = slog.New(slog.DiscardHandler) }) // accept errors are logged
 	o := w.join()
 	idle := w.dial()
 	fewDescriptors(t, 512)
@@ -52,7 +53,7 @@ func TestClientsLeaveDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 		held = append(held, f)
-		if limit.CheckClientDescriptor(int(f.Fd())+2) != nil { // one is left below
+		if limit.CheckClientDescriptor(int(f.Fd())+2) != nil { // one is free below
 			break
 		}
 	}
@@ -61,7 +62,7 @@ func TestClientsLeaveDescriptors(t *testing.T) {
 	if err := idle.ask(&protocol.Hello{Lowest: 1, Highest: 1, Program: "test"}, &idle.hello); err != nil {
 		t.Errorf("one that is connected: %v", err)
 	}
-	late := w.dial() // its end here takes the one that is left
+	late := w.dial() // lnetd's end takes the free one
 	if err := late.ask(&protocol.Hello{Lowest: 1, Highest: 1, Program: "test"}, &late.hello); err == nil {
 		t.Error("a client took a descriptor of the reserve")
 	}

@@ -1,16 +1,19 @@
-// Package clients hosts transfer machines for other processes: lnetd's side of the protocol
-// of docs/spec/transport.md 9. A Server accepts connections on a Unix socket; each of them
-// is a domain of its client, over a Core within this process. Control records are answered
-// in order; operations come through a ring in shared memory for each transfer machine, and
-// completions go back through another one, from whichever goroutine of the Core makes them.
+// Package clients lets other processes use transfer machines (TMs) of lnetd. It is the server side of the
+// protocol in docs/spec/transport.md 9. A Server accepts connections on a Unix socket. Each connection is
+// one domain of a Core in this process. Control requests are answered in order. Each TM has two rings in
+// shared memory: the client writes operations to one, and lnetd writes completions to the other, from the
+// goroutine in which the Core reports them.
 //
-// What a client says or writes is copied, checked, and only then believed (9.9). Who breaks
-// the rules is cut off with a reason; who dies, or is cut off, leaves nothing behind (8.5).
+// Everything that a client sends or writes is copied and validated before it is used (9.9). A client that
+// breaks the rules is disconnected with a reason. When a client exits or is disconnected, everything that
+// it held is released (8.5).
 //
-// Goroutines: Serve, in which connections are accepted; one per connection, that answers
-// requests and, at the end, clears up; one per TM, that takes submissions out of its ring.
-// Close waits for all of them. Of locks, tm.mu may be taken under client.mu, and both
-// under tm.taking, and no other one under another; but for tm.taking none is held while a Core
-// is called, and a Core may hold its own when it calls a tm. Records that need no wait are sent
-// under client.mu: behind the reason for which a client is cut off comes no other one.
+// Goroutines: Serve accepts connections. Each connection has one goroutine, which answers requests and
+// cleans up at the end. Each TM has one goroutine, which reads submissions from its ring. Close waits for
+// all of them.
+//
+// Lock order: tm.taking, then client.mu, then tm.mu. No other two locks are held together. Only tm.taking
+// may be held during a call of a Core, and a Core may hold its own locks when it calls a tm. Records that
+// can be sent without blocking are sent under client.mu, so that no record follows the reason for a
+// disconnect.
 package clients

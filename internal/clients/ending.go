@@ -8,10 +8,10 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// left is what a client has not given back.
+// left counts what a client has not released.
 type left struct{ TMs, Buffers, Areas, Operations int }
 
-// remainder is what there is of a client's.
+// remainder counts what the client still holds.
 func (c *client) remainder() (l left) {
 	l.Buffers = c.buffers.count()
 	c.mu.Lock()
@@ -32,10 +32,10 @@ func (c *client) remainder() (l left) {
 	return l
 }
 
-// clear frees all that a client had, in the order of transport 8.5: operations end, then
-// TMs and buffers, then memory. What an operation needs that does not end in time stays
-// until it does. Then the rings are given up, and the connection is closed: who reads on to
-// the end of file finds the reason first, and all that became of operations in the rings.
+// clear releases everything that a client held, in the order of transport 8.5: it ends operations, then
+// stops TMs and deregisters buffers, then unmaps memory. If an operation does not end in time, what it
+// needs stays until it ends. At last, clear unmaps the rings and closes the connection. A client that
+// reads up to the end of file therefore finds the reason first, and all completions in the rings.
 func (c *client) clear() {
 	c.mu.Lock()
 	c.ending = true
@@ -57,7 +57,7 @@ func (c *client) clear() {
 	c.server.forget(c)
 }
 
-// report writes the one line about a client that did not end in good order.
+// report logs one line about a client that did not release everything, or that was disconnected.
 func (c *client) report(reason error, had left) {
 	level, text := slog.LevelInfo, "a client has gone, and left something behind"
 	switch {
@@ -72,7 +72,7 @@ func (c *client) report(reason error, had left) {
 		slog.Int("areas", had.Areas), slog.Int("operations", had.Operations))
 }
 
-// endAll ends operations and all they need.
+// endAll ends all operations and then releases what they needed.
 func (c *client) endAll() {
 	tms := c.started()
 	for _, t := range tms {
@@ -80,7 +80,7 @@ func (c *client) endAll() {
 	}
 	c.buffers.all(func(b *buffer) {
 		if t := b.owner.Load(); t != nil {
-			// It is not refused as long as the TM is there.
+			// The Core accepts cancels as long as the TM exists.
 			_, _ = t.core.Submit([]transport.Op{{Cancel: true, Buffer: b.core, Sequence: b.operation.Load()}})
 		}
 	})
@@ -110,7 +110,7 @@ func (c *client) endAll() {
 	c.free()
 }
 
-// started are the TMs that there are.
+// started returns the TMs that exist.
 func (c *client) started() (tms []*tm) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,8 @@ func (c *client) started() (tms []*tm) {
 	return tms
 }
 
-// free gives back what no operation needs. What cannot be given back stays, and is logged.
+// free releases what no operation needs. If something cannot be released, it stays,
+// and the failure is logged.
 func (c *client) free() {
 	failed := func(what string, err error) {
 		c.tell(slog.LevelError, "what a client had is not freed yet", slog.String("what", what), slog.Any("err", err))
@@ -161,7 +162,7 @@ func (c *client) free() {
 	}
 }
 
-// unused are the areas that no buffer has a part of.
+// unused returns the areas that no buffer uses, by ID.
 func (c *client) unused() map[int]*area {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// A client that has given everything back, and closes, is not worth a line; one that has
-// not is worth one, with what it was.
+// A client that released everything before it closed is not logged. A client that did not is logged in
+// one line, with what it held.
 //
 // transport-tests P (121)
 // transport 9.10
@@ -45,10 +45,10 @@ func TestLines(t *testing.T) {
 	if len(lines) != 1 || !strings.Contains(lines[0], "tms=1 buffers=1 areas=1 operations=1") || !strings.Contains(lines[0], "program=test") {
 		t.Errorf("%q", lines)
 	}
-	w.one(7, 16) // its address is free
+	w.one(7, 16) // its address is free again
 }
 
-// A dropped client is told so, and another one is left alone.
+// A client that is dropped receives the reason. Another client is not affected.
 func TestDrop(t *testing.T) {
 	w := newWorld(t, nil)
 	a, b := w.one(7, 16), w.one(8, 16)
@@ -64,7 +64,7 @@ func TestDrop(t *testing.T) {
 	w.one(7, 16)
 }
 
-// The reason arrives though requests of the client were not read.
+// The reason arrives even if lnetd has not read all requests of the client.
 //
 // transport 9.9 (9)
 func TestReasonBehindRequests(t *testing.T) {
@@ -79,14 +79,14 @@ func TestReasonBehindRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 5 {
-			_ = p.write(nop) // the connection may be closed by now
+			_ = p.write(nop) // the connection may already be closed
 		}
 		p.cut(syscall.EPROTO, "")
 	}
 }
 
-// Close tells clients that lnetd ends, lets them end in good order, and cuts off who does
-// not. Nothing is left, and nobody gets in.
+// Close notifies clients that lnetd ends and waits until they close. It disconnects those that do not.
+// Nothing is left, and no new client is accepted.
 //
 // transport 9.10
 func TestClose(t *testing.T) {
@@ -124,20 +124,20 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// slowCore is a Core whose operations end when they are let.
+// slowCore is a Core whose operations end when letGo is called.
 type slowCore struct {
 	transport.Core
 	slow *slow
 }
 
-// slow is what holds operations, of all domains of a Core.
+// slow holds operations, of all domains of a Core.
 type slow struct {
 	mu   sync.Mutex
 	held []func()
 	done bool
-	size int // of descriptors, if it is not 0
+	size int // of descriptors; 0: the Core's
 
-	refuse atomic.Bool // to adopt memory
+	refuse atomic.Bool // Adopt fails
 }
 
 func newSlowCore() *slowCore {
@@ -178,7 +178,7 @@ func (d *slowDomain) StartTMTo(ctx context.Context, a transport.Address, to comp
 	return d.Domain.StartTMTo(ctx, a, slowSink{to, d})
 }
 
-// letGo ends all operations that are held, and holds no more.
+// letGo ends all operations that are held. Later ones are not held.
 func (d *slow) letGo() {
 	d.mu.Lock()
 	held := d.held
@@ -206,8 +206,8 @@ func (s slowSink) Push(c transport.Completion) {
 	}
 }
 
-// An operation that does not end keeps its TM, buffer and memory behind its client, and
-// nothing else, until it does.
+// An operation that does not end keeps its TM, buffer and memory after its client has gone, but nothing
+// else.
 //
 // transport 8.5
 func TestOperationsThatDoNotEnd(t *testing.T) {
@@ -237,7 +237,7 @@ func TestOperationsThatDoNotEnd(t *testing.T) {
 	w.empty()
 }
 
-// A client hears when descriptors become longer.
+// A client is notified when descriptors become longer.
 //
 // transport 9.2
 func TestLimitsThatChange(t *testing.T) {
@@ -255,7 +255,7 @@ func TestLimitsThatChange(t *testing.T) {
 	}
 }
 
-// When the Core goes, its clients are told.
+// When the Core is closed, its clients receive the reason.
 func TestCoreIsGone(t *testing.T) {
 	core := newSlowCore()
 	w := newWorld(t, func(c *Config) { c.Core = core })
@@ -268,8 +268,8 @@ func TestCoreIsGone(t *testing.T) {
 	o.cut(syscall.ESHUTDOWN, "node is closed")
 }
 
-// A client that asks for it has its rings polled, if the server does that: of several TMs
-// those as well that do not look themselves, also when the one is gone that did.
+// If a client requests polling and the server supports it, the rings of all its TMs are polled, including
+// those of parked TMs, and also after the polling TM has gone.
 //
 // transport 9.11
 func TestPolling(t *testing.T) {
@@ -288,7 +288,7 @@ func TestPolling(t *testing.T) {
 				if ok, err := r.Submissions.Put(&shm.Submission{Opcode: shm.OpNop}); !ok {
 					t.Fatal(err)
 				}
-				r.Submissions.Publish() // and nobody is woken
+				r.Submissions.Publish() // without waking lnetd
 				eventually(t, "it is read", func() bool { return w.server.Clients()[0].TMs[k].Submissions == read })
 			}
 		}
@@ -300,12 +300,12 @@ func TestPolling(t *testing.T) {
 		p.must(&protocol.TMStop{Handle: rings[0].handle}, &protocol.Counters{})
 		rings = rings[1:]
 	}
-	p.start(34, 7, 16) // and whoever polls for an hour ends at once
+	p.start(34, 7, 16) // now the TM that polls for an hour ends at once
 	_ = p.conn.Close()
 	w.empty()
 }
 
-// Lines about clients that end badly are bounded, and how many there were not is told.
+// Log lines about clients that end badly are limited, and the number of suppressed lines is logged.
 //
 // transport 9.9 (9)
 func TestLinesAreBounded(t *testing.T) {
@@ -320,14 +320,13 @@ func TestLinesAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 	lines := w.log.lines()
-	if len(lines) != 2 || !strings.Contains(lines[1], " more=18") { // all were of one process
+	if len(lines) != 2 || !strings.Contains(lines[1], " more=18") { // all came from one process
 		t.Errorf("%d lines: %q", len(lines), lines)
 	}
 }
 
-// However a client ends that has something, or has done something, that it should not: one
-// line says why, and what it held.
-//
+// A client may end in many ways while it holds something, or after it broke a rule. In each case one line
+// has the reason and what it held.
 // transport 9.9 (9), 9.10
 func TestOneLineEach(t *testing.T) {
 	const all = "tms=1 buffers=1 areas=1 operations=1"

@@ -17,7 +17,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// ringsMapped are where this process has ring files mapped.
+// ringsMapped returns the addresses at which this process has ring files mapped.
 func ringsMapped(t *testing.T) map[uintptr]uintptr {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
@@ -38,8 +38,8 @@ func ringsMapped(t *testing.T) map[uintptr]uintptr {
 	return all
 }
 
-// loseRing has the pages of a ring file go that lnetd has mapped since before: what is
-// mapped there now is a file without a byte.
+// loseRing simulates a ring file without pages: it replaces the mappings that lnetd made after before
+// with an empty file.
 func loseRing(t *testing.T, before map[uintptr]uintptr) {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "")
@@ -53,7 +53,7 @@ func loseRing(t *testing.T, before map[uintptr]uintptr) {
 			continue
 		}
 		lost++
-		// The address is that of a mapping, which Go's memory has nothing to do with.
+		// The address is that of a mapping outside of Go's memory.
 		at := *(*unsafe.Pointer)(unsafe.Pointer(&begin))
 		if _, err := unix.MmapPtr(int(f.Fd()), 0, at, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
 			t.Fatal(err)
@@ -64,8 +64,8 @@ func loseRing(t *testing.T, before map[uintptr]uintptr) {
 	}
 }
 
-// A client whose ring file has no pages any more, and gets no others, is cut off, whether
-// lnetd was about to read submissions or to write completions. Others see nothing.
+// A client whose ring file has lost its pages is disconnected, whether lnetd reads submissions or writes
+// completions at that moment. Other clients notice nothing.
 //
 // transport 9.9 (8)
 func TestLostRing(t *testing.T) {
@@ -130,21 +130,21 @@ func TestLostRing(t *testing.T) {
 	}
 }
 
-// forgotten is a buffer of a Core that lets it go.
+// forgotten is a buffer that can always be deregistered.
 type forgotten struct{ transport.CoreBuffer }
 
 func (forgotten) Deregister() error { return nil }
 
-// client is lnetd's side of a peer.
+// client returns lnetd's side of a peer.
 func (w *world) client(p *peer) *client {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
 	return w.server.clients[p.hello.Connection]
 }
 
-// A buffer is its client's again before the completion can be read that says so: another
-// operation, at another TM, or its end, may come from then on. Here there is no ring, so
-// that nothing is written when it would be.
+// A buffer belongs to its client again before the client can read the completion, because the client may
+// then start another operation, at another TM, or deregister the buffer. There is no ring here, so
+// nothing is written.
 func TestBufferIsFreeBeforeItsCompletion(t *testing.T) {
 	tm := &tm{account: newAccount(4), under: 1, idle: make(chan struct{})}
 	b := &buffer{reserved: 1}
@@ -160,8 +160,7 @@ func TestBufferIsFreeBeforeItsCompletion(t *testing.T) {
 	tm.finish(b, &shm.Completion{Final: true})
 }
 
-// Submissions in vain are taken out at a pace, however many there are, and do not keep
-// other clients from their turn.
+// Submissions without effect are read at a limited rate, and do not delay other clients.
 //
 // transport 9.9 (10)
 func TestFloodOfNOPs(t *testing.T) {
@@ -195,7 +194,7 @@ func TestFloodOfNOPs(t *testing.T) {
 			t.Fatalf("%+v", c)
 		}
 	}
-	// A round may be one entry short of a pause, and another round long.
+	// A round may end one entry short of a pause, and the next round is long.
 	eventually(t, "all were read once", func() bool {
 		for _, i := range w.server.Clients() {
 			if i.TMs[0].Submissions < 600 {
@@ -212,7 +211,7 @@ func TestFloodOfNOPs(t *testing.T) {
 	}
 }
 
-// Requests that are behind submissions do not have more of them taken out in vain.
+// Requests behind submissions do not make lnetd read submissions without effect faster.
 //
 // transport 9.9 (10)
 func TestFloodBehindRequests(t *testing.T) {
@@ -236,7 +235,7 @@ func TestFloodBehindRequests(t *testing.T) {
 	}
 }
 
-// Work pays for as many submissions in vain.
+// Each operation offsets one submission without effect.
 func TestVain(t *testing.T) {
 	w := newWorld(t, nil)
 	o := w.one(7, 16)
@@ -255,7 +254,7 @@ func TestVain(t *testing.T) {
 	}
 }
 
-// Nothing that is refused, with a descriptor or instead of some, leaves one open.
+// A refused request, with a descriptor or with a missing one, leaves no descriptor open.
 //
 // transport 9.3, 9.8
 func TestDescriptorsOfRefusals(t *testing.T) {
@@ -304,7 +303,7 @@ func TestDescriptorsOfRefusals(t *testing.T) {
 	}
 	for name, c := range cases {
 		before := held(t)
-		for range 20 { // more than others may have been about to close
+		for range 20 { // more than other goroutines may be about to close
 			if err := c.ask(); !errors.Is(err, c.want) {
 				t.Errorf("%s: %v, want %v", name, err, c.want)
 			}

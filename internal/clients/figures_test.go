@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// Of 10,000 operations in batches of 100 each batch wakes lnetd once at most, it wakes the
-// client once for each of its sleeps at most, and nobody makes a request; STATS_GET says so.
+// 10,000 operations run in batches of 100. Each batch wakes lnetd at most once. lnetd wakes the client at
+// most once for each time that it sleeps. There are no requests. STATS_GET confirms it.
 //
 // transport-tests P (124)
 // transport 9.7
@@ -26,7 +26,7 @@ func TestFiguresOfSteadyTraffic(t *testing.T) {
 	for k := range uint32(batches) {
 		all := make([]shm.Submission, batch)
 		for i := range all {
-			// Nobody receives it, which its sender does not hear of.
+			// No TM receives it; the sender gets no error for that.
 			all[i] = of(to(shm.Submission{Opcode: shm.OpMsgSend, Length: 1}, o.tm.at), buffers[i], k)
 		}
 		o.tm.submit(all...)
@@ -40,7 +40,7 @@ func TestFiguresOfSteadyTraffic(t *testing.T) {
 	if f := info.TMs[0].Queues[transport.MsgSend]; f.Added != batches*batch || f.Completed != f.Added || f.Cancelled != 0 || f.Bytes != f.Added || f.MaxBytes != 1 || f.InQueue < 0 {
 		t.Errorf("figures of the queue %+v", f)
 	}
-	// A cancelled operation was on the queue, and is counted once.
+	// A canceled operation was on the queue, and is counted once.
 	o.tm.submit(of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 1, MaxMessages: 1}, buffers[0], batches))
 	o.tm.submit(of(shm.Submission{Opcode: shm.OpCancel}, buffers[0], batches))
 	if c := o.tm.next(); c.Errno != syscall.ECANCELED || !c.Final {

@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// Clients write anything anywhere into their rings, entries and counters alike, while lnetd
-// reads them; others see nothing of it, and nothing of it stays.
+// Clients write random data to their rings, entries and counters alike, while lnetd reads them. Other
+// clients notice nothing, and nothing stays behind.
 //
 // transport 9.9 (1), 9.9 (2), 9.9 (7), 9.9 (11)
 // r.m0.net.xprt.lnet.dev.safe-sharing
@@ -39,8 +39,7 @@ func TestScribblers(t *testing.T) {
 	noMore(t, before)
 }
 
-// scribble is a client that does good things and bad ones, until it is cut off or has
-// enough.
+// scribble is a client that does valid and invalid things, until it is disconnected or stops.
 func scribble(t *testing.T, w *world, r *rand.Rand) {
 	t.Helper()
 	p := w.join()
@@ -79,7 +78,7 @@ func scribble(t *testing.T, w *world, r *rand.Rand) {
 		}
 		for range r.IntN(20) {
 			switch r.IntN(8) {
-			case 0: // anything, but the head of the file, which nobody reads
+			case 0: // anything but the header of the file, which lnetd does not read
 				m[64+r.IntN(size-64)] = byte(r.Uint32())
 			case 1:
 				area.memory.Bytes()[r.IntN(4096)] = byte(r.Uint32())
@@ -88,12 +87,12 @@ func scribble(t *testing.T, w *world, r *rand.Rand) {
 			}
 		}
 		if r.IntN(8) == 0 {
-			copy(m[256:260], m[192:196]) // has taken all completions
+			copy(m[256:260], m[192:196]) // pretends to have read all completions
 		}
 	}
 }
 
-// One TM takes no more out at a time than others have to wait for.
+// A TM reads a limited number of submissions before others get a turn.
 //
 // transport 9.9 (10)
 func TestRound(t *testing.T) {

@@ -10,62 +10,61 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Info is what there is to be seen of a connection.
+// Info describes a connection.
 type Info struct {
 	// ID is the number of the connection.
 	ID uint64
-	// Process has it; Program is what it calls itself, empty before HELLO.
+	// Process is the client's process. Program is the name that it sent in HELLO; empty before.
 	Process
 	Program string
-	// Rule is the name of the rule that holds.
+	// Rule is the name of the rule that applies.
 	Rule  string
 	Since time.Time
-	// Ending says that it is gone, and operations of its have not ended yet.
+	// Ending reports whether the client has gone while operations of it are still under way.
 	Ending bool
 
-	// Buffers and Areas are numbers, Bytes is the size of the areas.
+	// Buffers and Areas are counts. Bytes is the total size of the areas.
 	Buffers, Areas int
 	Bytes          int64
-	// Requests counts its control records.
+	// Requests counts control requests.
 	Requests uint64
 	TMs      []TMInfo
 }
 
-// TMInfo is what there is to be seen of a TM.
+// TMInfo describes a TM.
 type TMInfo struct {
 	Address transport.Address
-	// Queues are by transport.QueueType.
+	// Queues is indexed by transport.QueueType.
 	Queues [transport.QueueTypes]QueueFigures
-	// Entries is how many the completion ring has, Waiting how many of them wait for the
-	// client, Reserved how many are for operations under way.
+	// Entries is the size of the completion ring. Waiting is how many entries the client has not read.
+	// Reserved is how many are reserved for operations under way.
 	Entries, Waiting, Reserved int
-	// Rejected counts operations that did not begin.
+	// Rejected counts operations that did not start.
 	Rejected uint64
-	// Submissions and Completions count entries of the rings; Waits is how often lnetd went
-	// to sleep for want of submissions, BellReads how often it was woken then, BellWrites how
-	// often it had to wake the client.
+	// Submissions and Completions count ring entries. Waits is how often lnetd slept because there were
+	// no submissions, BellReads how often it was woken, and BellWrites how often it woke the client.
 	Submissions, Completions     uint64
 	Waits, BellReads, BellWrites uint64
 }
 
-// QueueFigures are those of one queue of a TM.
+// QueueFigures are the counters of one queue of a TM.
 type QueueFigures struct {
-	// Depth is how many operations are under way.
+	// Depth is the number of operations under way.
 	Depth int
-	// Completed and Failed count completions, without an error and with one.
+	// Completed counts completions without an error, Failed those with one.
 	Completed, Failed uint64
-	// Cancelled counts the completions with ECANCELED, which are among the failed ones.
+	// Cancelled counts completions with ECANCELED. Failed includes them.
 	Cancelled uint64
-	// Bytes is how much was moved, MaxBytes the most by one completion.
+	// Bytes is how much data was moved, MaxBytes the largest single completion.
 	Bytes, MaxBytes uint64
-	// Added counts operations that were handed to LNet, also those that it refused. InQueue is how long
-	// those that began and have ended were under way, all together, in seconds: buffers that are
-	// posted for good would soon exceed a time.Duration.
+	// Added counts operations submitted to LNet, including those that it rejected. InQueue is the total
+	// time, in seconds, that completed operations were under way. It is not a time.Duration, because
+	// buffers that stay posted for long would overflow one.
 	Added   uint64
 	InQueue float64
 }
 
-// add adds other figures, but for the depth.
+// add adds o to f, except for Depth.
 func (f *QueueFigures) add(o *QueueFigures) {
 	f.Completed += o.Completed
 	f.Failed += o.Failed
@@ -76,7 +75,7 @@ func (f *QueueFigures) add(o *QueueFigures) {
 	f.InQueue += o.InQueue
 }
 
-// Clients tells of all connections, in the order of their numbers.
+// Clients describes all connections, ordered by ID.
 func (s *Server) Clients() []Info {
 	s.mu.Lock()
 	all := make([]*client, 0, len(s.clients))
@@ -92,8 +91,8 @@ func (s *Server) Clients() []Info {
 	return infos
 }
 
-// Drop cuts a connection off. ENOENT: there is none with that number. It does not wait for
-// its end.
+// Drop disconnects a client and does not wait for the end. It returns ENOENT if no connection has that
+// ID.
 func (s *Server) Drop(id uint64) error {
 	s.mu.Lock()
 	c := s.clients[id]
@@ -128,7 +127,7 @@ func (t *tm) info() TMInfo {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.gone {
-		_ = touch(func() error { // whoever writes to the ring sees to it
+		_ = touch(func() error { // the writer to the ring handles a fault
 			room, err := t.ring.Completions.Room()
 			if err == nil {
 				t.update(room)

@@ -10,16 +10,16 @@ import (
 	"github.com/lnetd/lnetd/internal/unixsocket"
 )
 
-// Listener is where clients connect: a socket of Listen, or one that others have made.
+// Listener accepts clients: a socket made by Listen, or one inherited from another process.
 type Listener interface {
 	net.Listener
 	AcceptUnix() (*net.UnixConn, error)
 	SyscallConn() (syscall.RawConn, error)
 }
 
-// Listen makes the socket that clients connect to, with mode 0660, and a group, unless that
-// is negative. What a dead lnetd has left is replaced. EADDRINUSE: somebody has it; EEXIST:
-// there is a file that is no socket; ENAMETOOLONG.
+// Listen creates the socket that clients connect to, with mode 0660. It sets the group unless group is
+// negative. A socket that a dead lnetd left behind is replaced. It returns EADDRINUSE if another process
+// listens there, EEXIST if the path is not a socket, and ENAMETOOLONG if the path is too long.
 func Listen(path string, group int) (*unixsocket.Listener, error) {
 	l, err := unixsocket.Listen("unixpacket", path, group)
 	if err != nil {
@@ -28,8 +28,8 @@ func Listen(path string, group int) (*unixsocket.Listener, error) {
 	return l, nil
 }
 
-// checkType is nil if a listener, which others may have made, is of the type that records
-// need.
+// checkType returns an error if the listener's socket, which may come from another process, is not of
+// type SOCK_SEQPACKET.
 func checkType(l Listener) error {
 	raw, err := l.SyscallConn()
 	if err != nil {

@@ -2,20 +2,20 @@ package clients
 
 import "github.com/lnetd/lnetd/transport"
 
-// passiveBits are the match bits that a client may give the passive buffers of a TM: those that
-// follow the ones of the reply to TM_START. So a client cannot give a buffer those of a
-// descriptor that another program has sent, whose TM had the same number (transport 6.4). The
-// round lock guards it.
+// passiveBits checks the match bits that a client gives to passive buffers of a TM. They must follow the
+// ones in the reply to TM_START. This prevents a client from using the match bits of a descriptor that
+// was sent by another program whose TM had the same number (transport 6.4). The round lock guards it.
 type passiveBits struct {
-	// first is the counter of the reply; 0 permits any, to a client without the feature.
+	// first is the counter in the reply to TM_START. If it is 0, the client has not negotiated the
+	// feature, and any counter is permitted.
 	first uint64
-	// reach is how far beyond first a counter may be.
+	// reach is how far a counter may be beyond first.
 	reach uint64
 }
 
-// Operations may come in another order than their counters, and a counter is lost when an
-// operation is not submitted. So the reach begins with reachFirst, and grows by reachMore with each
-// operation: a program that wants a certain counter needs 2^46 operations for it.
+// Operations may be submitted in another order than their counters, and a counter is lost if its
+// operation is not submitted. So the reach starts with reachFirst and grows by reachMore with each
+// operation. A program that wants one particular counter would need 2^46 operations for it.
 const (
 	reachFirst = 1 << 16
 	reachMore  = 64
@@ -25,7 +25,7 @@ func passiveBitsFrom(first transport.MatchBits) passiveBits {
 	return passiveBits{first: first.Counter(), reach: reachFirst}
 }
 
-// permit reports whether a passive buffer may have match bits, and counts it.
+// permit reports whether a passive buffer may use m. If so, it extends the reach.
 func (p *passiveBits) permit(m transport.MatchBits) bool {
 	counter := m.Counter()
 	if counter == 0 || p.first == 0 {

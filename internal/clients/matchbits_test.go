@@ -6,8 +6,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Match bits may come in any order, with gaps, and wrap; what is far from all that came is
-// another program's.
+// Match bits may come in any order, with gaps, and wrap around. Match bits that are far from the previous
+// ones belong to another program and are rejected.
 func TestPassiveBits(t *testing.T) {
 	const last = transport.MaxCounter
 	bits := func(counter uint64) transport.MatchBits { return transport.MakeMatchBits(7, counter) }

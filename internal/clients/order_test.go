@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// quietly hands submissions over, of which nobody is woken.
+// quietly writes submissions without waking lnetd.
 func (r *ring) quietly(all ...shm.Submission) {
 	r.peer.t.Helper()
 	for i := range all {
@@ -23,7 +23,7 @@ func (r *ring) quietly(all ...shm.Submission) {
 	r.Submissions.Publish()
 }
 
-// asleep waits until nobody reads what one TM of each client submits before he is woken.
+// asleep waits until, for one TM of each client, lnetd sleeps.
 func (w *world) asleep() {
 	w.t.Helper()
 	eventually(w.t, "lnetd sleeps", func() bool {
@@ -44,8 +44,8 @@ func (w *world) receives() {
 	eventually(w.t, "it waits", func() bool { return w.server.Clients()[0].TMs[0].Queues[transport.MsgRecv].Depth == 1 })
 }
 
-// What was submitted before TM_STOP is taken out before it, be it more than one round, and
-// keeps the TM if it is not over.
+// Submissions before TM_STOP are processed first, even if that takes more than one round. The TM stays if
+// their operations are still under way.
 //
 // transport 9.1
 func TestStopIsBehindSubmissions(t *testing.T) {
@@ -67,8 +67,7 @@ func TestStopIsBehindSubmissions(t *testing.T) {
 	}
 }
 
-// A buffer that is deregistered behind a submission that nobody has read has an operation, at
-// whichever TM.
+// A submission before BUF_DEREGISTER is processed first, at any TM. So the buffer is busy.
 //
 // transport 9.1
 func TestDeregisterIsBehindSubmissions(t *testing.T) {
@@ -87,8 +86,8 @@ func TestDeregisterIsBehindSubmissions(t *testing.T) {
 	o.must(deregister, &protocol.Empty{})
 }
 
-// A rule that was broken before TM_STOP, or BUF_DEREGISTER, costs the connection, and not the
-// request.
+// If a rule was broken before TM_STOP or BUF_DEREGISTER, the connection ends, and the request is not
+// answered.
 //
 // transport 9.1, 9.9 (9)
 func TestViolationBeforeARequest(t *testing.T) {
@@ -109,7 +108,7 @@ func TestViolationBeforeARequest(t *testing.T) {
 	}
 }
 
-// now reads what is there to be read, without waiting: EAGAIN if there is nothing.
+// now reads a record without waiting. It returns EAGAIN if there is no record.
 func (p *peer) now() (n protocol.Notice, err error) {
 	raw, err := p.conn.SyscallConn()
 	if err != nil {
@@ -132,8 +131,8 @@ func (p *peer) now() (n protocol.Notice, err error) {
 	return n, err
 }
 
-// Who is cut off can read why when his first operation ends by it, whoever has done it; and
-// all operations have ended when he has read to the end of file.
+// When a client is disconnected, for any reason, it can read the reason before its first operation ends
+// by that. When it has read to the end of file, all operations have ended.
 //
 // transport 9.9 (9), 9.10
 func TestReasonComesFirst(t *testing.T) {
@@ -157,7 +156,7 @@ func TestReasonComesFirst(t *testing.T) {
 		"lnetd ends": {syscall.ESHUTDOWN, func(w *world, o *one, waits, _ shm.Submission) {
 			o.tm.submit(waits)
 			w.receives()
-			go func() { _ = w.server.Close(w.t.Context()) }() // the end of the test asks again
+			go func() { _ = w.server.Close(w.t.Context()) }() // the end of the test calls it again
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +181,7 @@ func TestReasonComesFirst(t *testing.T) {
 
 // The end of file comes when operations have ended, and all completions are in the ring.
 //
-// transport 9.10
+// The end of file comes after all operations have ended and all completions are in the ring.
 func TestEndOfFileComesLast(t *testing.T) {
 	core := newSlowCore()
 	w := newWorld(t, func(c *Config) { c.Core, c.Grace = core, time.Hour })
@@ -214,7 +213,7 @@ func TestEndOfFileComesLast(t *testing.T) {
 	}
 }
 
-// The reason is the last that a client hears.
+// The reason is the last record that a client receives.
 //
 // transport 9.9 (9)
 func TestNothingBehindTheReason(t *testing.T) {

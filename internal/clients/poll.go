@@ -10,11 +10,11 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// lookout is how the TMs of a Server poll their submissions together: one of them looks at
-// the rings of all, since each that did by itself would take a processor from those who make
-// what is looked for. The others are parked until it finds something in their rings, or
-// their time is over. Who finds something in its own ring works it off, and comes back; if
-// that takes long, another one looks in its place, when it has been parked for a while.
+// lookout lets the TMs of a Server share the polling of their submission rings. One TM polls the rings of
+// all, because polling by each would take processors from the clients that produce the submissions. The
+// other TMs are parked until the polling TM finds something in their rings or their time is over. If the
+// polling TM finds something in its own ring, it processes that and comes back. If this takes long, a TM
+// that has been parked for mostParked polls in its place.
 type lookout struct {
 	mu      sync.Mutex // guards the rest
 	looking bool
@@ -22,23 +22,23 @@ type lookout struct {
 }
 
 const (
-	// looks is how often to look, and to offer the processor to others in between, between
-	// two looks at the clock.
+	// looks is how many polls there are between two checks of the clock. After as many, the poller also
+	// yields to other goroutines.
 	looks = 16
-	// leastPoll is what part of Config.PollTime remains when polling has been in vain often.
+	// leastPoll limits how far the poll time shrinks after polls in vain: to Config.PollTime / leastPoll.
 	leastPoll = 16
-	// mostParked is how long to rely on who looks.
+	// mostParked is how long a parked TM relies on the polling TM.
 	mostParked = 500 * time.Microsecond
 )
 
-// polling is what a TM has for that. Its goroutine alone uses it, but for kick.
+// polling is the polling state of a TM. Only the TM's goroutine uses it, except for kick.
 type polling struct {
-	most, now time.Duration // how long to poll; 0: not at all
-	kick      chan struct{} // holds one
+	most, now time.Duration // how long to poll; 0: no polling
+	kick      chan struct{} // has a capacity of one
 	timer     *time.Timer
 }
 
-// newPolling is polling for so long at most.
+// newPolling returns the state for polling up to most.
 func newPolling(most time.Duration) polling {
 	if most == 0 {
 		return polling{}
@@ -48,16 +48,16 @@ func newPolling(most time.Duration) polling {
 	return polling{most: most, now: most, kick: make(chan struct{}, 1), timer: timer}
 }
 
-// found tells whether the TM has something to do: also if a page of its ring is gone, which
-// its own goroutine has to find out.
+// found reports whether the TM has something to do. It also returns true if a page of the ring is
+// missing: the TM's own goroutine must handle that.
 func (t *tm) found() bool {
 	found := t.closing.Load()
 	fault := memory.Guard(func() { found = found || t.ring.Submissions.Pending() })
 	return found || fault != nil
 }
 
-// polled looks at the ring for a while, or has it looked at, and tells whether something has
-// come. The while gets shorter when that was in vain, and longer when it was not.
+// polled polls the ring for a while, or waits while another TM polls it. It reports whether submissions
+// have come. The poll time shrinks when polling was in vain, and grows when it was not.
 func (t *tm) polled() bool {
 	if t.polling.most == 0 {
 		return false
@@ -80,7 +80,7 @@ func (t *tm) polled() bool {
 	return true
 }
 
-// rest waits for a kick, for a while.
+// rest waits for a kick, for at most d.
 func (t *tm) rest(d time.Duration) {
 	t.polling.timer.Reset(d)
 	select {
@@ -90,7 +90,8 @@ func (t *tm) rest(d time.Duration) {
 	}
 }
 
-// look makes t the one who looks, or parks it if there is one.
+// look makes t the polling TM and returns true. If another TM polls already, it parks t and returns
+// false.
 func (l *lookout) look(t *tm) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +103,7 @@ func (l *lookout) look(t *tm) bool {
 	return true
 }
 
-// leave takes t out of those who are parked.
+// leave removes t from the parked TMs.
 func (l *lookout) leave(t *tm) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,17 +111,17 @@ func (l *lookout) leave(t *tm) {
 		l.parked = slices.Delete(l.parked, k, k+1)
 	}
 	select {
-	case <-t.polling.kick: // that came late
+	case <-t.polling.kick: // a late kick
 	default:
 	}
 }
 
-// watch looks at all rings until there is something in that of t, or a time. Then another
-// one may look.
+// watch polls all rings until there is something in the ring of t, or until end. Then another TM may
+// poll.
 func (l *lookout) watch(t *tm, end time.Time) {
 	for n := 1; !t.found(); n++ {
 		if l.kick((*tm).found) {
-			runtime.Gosched() // its goroutine is the next one here
+			runtime.Gosched() // its goroutine runs next on this processor
 		}
 		if n%looks == 0 && !time.Now().Before(end) {
 			break
@@ -138,10 +139,10 @@ func (l *lookout) watch(t *tm, end time.Time) {
 	}
 }
 
-// handOver has another one look, if any is parked.
+// handOver wakes the first parked TM, which polls next.
 func (l *lookout) handOver() { l.kick(func(*tm) bool { return true }) }
 
-// kick wakes the first one who is parked, and is as it shall be.
+// kick wakes the first parked TM for which be returns true. It reports whether there was one.
 func (l *lookout) kick(be func(t *tm) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +150,7 @@ func (l *lookout) kick(be func(t *tm) bool) bool {
 	if k < 0 {
 		return false
 	}
-	l.parked[k].polling.kick <- struct{}{} // there is room: it is parked once, and has left before
+	l.parked[k].polling.kick <- struct{}{} // does not block: a TM is parked once, and drains kick
 	l.parked = slices.Delete(l.parked, k, k+1)
 	return true
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// Of three TMs one looks, and the others are parked: who is kicked is one with something to
-// do, and just once. Who leaves is parked no more, and keeps no kick for the next time.
+// One of three TMs polls and the others are parked. A kick wakes only a TM that has something to do, and
+// only once. A TM that leaves is no longer parked, and has no kick left for the next time.
 func TestLookout(t *testing.T) {
 	var l lookout
 	var tms []*tm
@@ -39,7 +39,7 @@ func TestLookout(t *testing.T) {
 	}
 }
 
-// Who looks finds what is in the ring of one who is parked, and goes on until it ends itself.
+// The polling TM finds what is in the ring of a parked TM, and continues until its own time is over.
 func TestWatchSeesOthers(t *testing.T) {
 	var l lookout
 	var tms []*tm

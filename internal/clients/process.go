@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is who has a connection, as the kernel said when it was made.
+// Process identifies the process at the other end of a connection, as the kernel recorded it at connect.
 type Process struct {
 	PID      int32
 	UID, GID uint32
-	// Cgroup is that of cgroup 2, or the whole of /proc/PID/cgroup's first line; empty if
-	// the process was gone.
+	// Cgroup is the path in cgroup 2. Without cgroup 2, it is the first line of /proc/PID/cgroup. It is
+	// empty if the process no longer exists.
 	Cgroup string
 
-	groups []uint32 // its other ones
+	groups []uint32 // supplementary groups
 }
 
-// processOf finds out who is at the other end.
+// processOf returns the process at the other end of a connection.
 func processOf(conn *net.UnixConn) (p Process, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -45,7 +45,7 @@ func processOf(conn *net.UnixConn) (p Process, err error) {
 	return p, nil
 }
 
-// peerGroups asks for the supplementary groups.
+// peerGroups returns the supplementary groups of the peer process.
 func peerGroups(fd uintptr) ([]uint32, error) {
 	for groups := make([]uint32, 64); ; {
 		size := uint32(4 * len(groups))
@@ -62,7 +62,7 @@ func peerGroups(fd uintptr) ([]uint32, error) {
 	}
 }
 
-// cgroupOf reads the control group of a process.
+// cgroupOf returns the control group of a process; see Process.Cgroup.
 func cgroupOf(pid int32) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {

@@ -7,19 +7,19 @@ import (
 	"syscall"
 )
 
-// Quotas are how much there may be at a time (transport 9.8).
+// Quotas limit what may exist at a time (transport 9.8).
 type Quotas struct {
-	// Connections counts for a user alone.
+	// Connections applies only to users.
 	Connections int
-	// TMs, Buffers and Areas are numbers. All buffers together have segmentsPerBuffer
-	// segments for each that there may be.
+	// TMs, Buffers and Areas are counts. All buffers together may have segmentsPerBuffer times Buffers
+	// segments.
 	TMs, Buffers, Areas int
-	// RingEntries are those of the completion rings of all TMs.
+	// RingEntries is the total size of the completion rings of all TMs.
 	RingEntries int
-	// Bytes is the size of all areas.
+	// Bytes is the total size of all areas.
 	Bytes int64
-	// Requests is how many control records are answered in a second; those that come
-	// faster wait. It counts for a connection alone.
+	// Requests is how many control requests are answered per second. Faster requests are delayed. It
+	// applies only to connections.
 	Requests int
 }
 
@@ -33,7 +33,7 @@ var (
 	}
 )
 
-// or is q with what is 0 as o has it.
+// or returns q with zero fields taken from o.
 func (q Quotas) or(o Quotas) Quotas {
 	return Quotas{
 		Connections: cmp.Or(q.Connections, o.Connections), TMs: cmp.Or(q.TMs, o.TMs), Buffers: cmp.Or(q.Buffers, o.Buffers),
@@ -42,7 +42,7 @@ func (q Quotas) or(o Quotas) Quotas {
 	}
 }
 
-// Kinds of what is counted.
+// Kinds of resources that are counted.
 const (
 	ofConnections = iota
 	ofTMs
@@ -56,11 +56,11 @@ const (
 
 var kindNames = [kinds]string{"connections", "TMs", "buffers", "areas", "ring entries", "bytes of areas", "segments of buffers"}
 
-// segmentsPerBuffer bounds what lnetd remembers of buffers that are scattered in areas:
-// ranges one behind the other are one segment.
+// segmentsPerBuffer bounds the memory that lnetd needs for buffers that are scattered over areas.
+// Adjacent ranges count as one segment.
 const segmentsPerBuffer = 16
 
-// amounts are how much there is of each kind.
+// amounts holds a number for each kind of resource.
 type amounts [kinds]int64
 
 func (q *Quotas) amounts() amounts {
@@ -70,8 +70,8 @@ func (q *Quotas) amounts() amounts {
 	}
 }
 
-// add adds more if the sum is within limits. Else it changes nothing, and says what whose
-// has too much of: EDQUOT.
+// add adds more to a if the sum is within limits. Otherwise it changes nothing and returns EDQUOT, with
+// an error that names the resource and its owner, whose.
 func (a *amounts) add(more, limits *amounts, whose string) error {
 	for k, n := range more {
 		if n > 0 && n > limits[k]-a[k] {
@@ -90,13 +90,13 @@ func (a *amounts) subtract(less *amounts) {
 	}
 }
 
-// users is what the connections of each user have, by UID.
+// users holds the usage of all connections of each user, by UID.
 type users struct {
 	mu  sync.Mutex // guards all
 	all map[uint32]*amounts
 }
 
-// add adds to what a user has, as amounts.add does.
+// add adds to the usage of a user, like amounts.add.
 func (u *users) add(uid uint32, more, limits *amounts) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -114,7 +114,7 @@ func (u *users) add(uid uint32, more, limits *amounts) error {
 	return nil
 }
 
-// subtract takes from what a user has.
+// subtract subtracts from the usage of a user.
 func (u *users) subtract(uid uint32, less *amounts) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

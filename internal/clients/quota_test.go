@@ -11,15 +11,15 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// mine is a rule for this process with quotas.
+// mine is a rule for the user of this process with quotas.
 func mine(connection, user Quotas) func(*Config) {
 	return func(c *Config) {
 		c.Rules = []Rule{{Name: "mine", UIDs: []uint32{uint32(os.Geteuid())}, Connection: connection, User: user}}
 	}
 }
 
-// Ranges that lie one behind the other are one segment, and of segments there are few for
-// each buffer that there may be.
+// Adjacent ranges become one segment. The number of segments is limited by the number of buffers
+// permitted.
 //
 // transport 9.8
 func TestQuotaOfSegments(t *testing.T) {
@@ -40,8 +40,8 @@ func TestQuotaOfSegments(t *testing.T) {
 	w.charged(p, amounts{ofAreas: 1, ofBytes: 1 << 20, ofBuffers: 1, ofSegments: 1})
 }
 
-// What is beyond a quota of the connection, or of the user, is refused, and leaves no
-// charge behind; what is given back makes room.
+// A request beyond a quota of the connection or of the user is refused and charges nothing. Released
+// resources can be used again.
 //
 // transport-tests P (122)
 // transport 9.8
@@ -94,7 +94,7 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// One connection too many of a user is refused by the answer to its HELLO.
+// One connection too many of a user is refused in the reply to HELLO.
 //
 // transport 9.8
 func TestConnectionsOfAUser(t *testing.T) {
@@ -109,8 +109,8 @@ func TestConnectionsOfAUser(t *testing.T) {
 	w.join()
 }
 
-// A client for which no rule is there is told so; there may only be so many at once that
-// have not said HELLO.
+// A client without a matching rule receives the reason. The number of such clients before their HELLO is
+// limited.
 //
 // transport-tests P (123)
 // transport 9.8
@@ -129,7 +129,7 @@ func TestNoRule(t *testing.T) {
 	}
 }
 
-// A rule says where TMs may be, and a dynamic number is one that it permits.
+// A rule limits where TMs may be started. A dynamic number is one that the rule permits.
 //
 // transport 9.8
 func TestPlacesOfARule(t *testing.T) {
@@ -156,7 +156,7 @@ func TestPlacesOfARule(t *testing.T) {
 	}
 }
 
-// Rules and times that cannot be are refused.
+// New rejects invalid rules and times.
 func TestBadConfig(t *testing.T) {
 	good := newWorld(t, nil).core
 	for _, c := range []Config{
@@ -169,7 +169,7 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// A second's worth may come at once, and then one in its time; what was not used in a
+// A burst may have one second's worth of events. After that they come at the rate. Unused time beyond a
 // second is lost.
 func TestPace(t *testing.T) {
 	now := time.Unix(1000, 0)
@@ -193,9 +193,9 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A user has as many turns as fit a second, and then one in its time, which others do not
-// wait for. Who may not wait has no turn, and others none the later for that; who has been
-// away is forgotten.
+// A user may connect in a burst of one second's worth, and then at the rate. Other users are not delayed.
+// A connection whose delay would be too long takes no turn and delays no others. Users who have not
+// connected for a while are forgotten.
 //
 // transport 9.8
 func TestTurns(t *testing.T) {
@@ -225,8 +225,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Connections beyond a user's turns are accepted, count for his quota, and are not answered
-// yet: they end with the Server. What is beyond his quota, too, is closed at once.
+// Connections beyond the rate are accepted, count against the user's quota, and are not answered yet.
+// They end with the Server. Connections beyond the quota, too, are closed at once.
 //
 // transport 9.8
 func TestConnectionsThatComeTooFast(t *testing.T) {
@@ -238,7 +238,7 @@ func TestConnectionsThatComeTooFast(t *testing.T) {
 	})
 	w.server.mu.Lock()
 	p := newPace(turns)
-	p.free = time.Now().Add(time.Hour) // the user has connected very often
+	p.free = time.Now().Add(time.Hour) // as if the user had connected very often
 	w.server.turns[uint32(os.Geteuid())], w.server.longestTurn = &p, 2*time.Hour
 	w.server.mu.Unlock()
 	var waiting []*peer

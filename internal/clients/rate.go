@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// pace spreads what happens over time: as many as fit one second at once, and no more of
-// them in the long run. It is not safe for concurrent use.
+// pace limits a rate. It permits bursts of one second's worth. It is not safe for concurrent use.
 type pace struct {
-	each time.Duration // one takes so long
-	// free is when all that has happened is paid for; it is at most a second ago.
+	each time.Duration // the inverse of the rate
+	// free is when all past events are paid off. It is at most one second before now.
 	free time.Time
 }
 
 func newPace(perSecond int) pace { return pace{each: time.Second / time.Duration(perSecond)} }
 
-// idle tells whether nothing is to be paid for.
+// idle reports whether all past events are paid off.
 func (p *pace) idle(now time.Time) bool { return !p.free.After(now.Add(-time.Second)) }
 
-// next notes that one happens, and returns how long it has to wait.
+// next records an event and returns how long it must be delayed.
 func (p *pace) next(now time.Time) time.Duration {
 	if earliest := now.Add(-time.Second); p.free.Before(earliest) {
 		p.free = earliest
@@ -27,11 +26,11 @@ func (p *pace) next(now time.Time) time.Duration {
 	return max(0, p.free.Sub(now))
 }
 
-// turns are the paces at which users connect, by UID. They are not safe for concurrent use.
+// turns holds the pace of connections of each user, by UID. It is not safe for concurrent use.
 type turns map[uint32]*pace
 
-// next notes that a user connects, of whom so many may in a second, and returns how long he
-// has to wait. If that is longer than most it notes nothing.
+// next records a connection of a user who may make perSecond of them per second. It returns how long the
+// connection must be delayed. If that exceeds most, nothing is recorded.
 func (u turns) next(uid uint32, perSecond int, now time.Time, most time.Duration) time.Duration {
 	p := u[uid]
 	if p == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// handle answers a record; the descriptors are its own. An error costs the connection.
+// handle answers a request. It owns the descriptors. If it returns an error, the connection ends.
 func (c *client) handle(record []byte, fds []int) error {
 	h, r, err := protocol.DecodeRequest(record)
 	fail := func(err error) error {
@@ -66,11 +66,10 @@ func (c *client) handle(record []byte, fds []int) error {
 	return c.send(answer)
 }
 
-// noFiles are what goes along with most replies.
+// noFiles is the value for replies without descriptors.
 var noFiles = shm.Files{Ring: -1, Submissions: -1, Completions: -1}
 
-// carryOut does what a request asks for; fd, if there is one, is its own, and the files
-// are the caller's.
+// carryOut executes a request. It owns fd, if the request has a descriptor. The caller owns the returned files.
 func (c *client) carryOut(r protocol.Request, fd int) (protocol.Body, shm.Files, error) {
 	var body protocol.Body = &protocol.Empty{}
 	var err error
@@ -97,7 +96,7 @@ func (c *client) carryOut(r protocol.Request, fd int) (protocol.Body, shm.Files,
 	return body, noFiles, err
 }
 
-// hello begins the conversation.
+// hello handles the first request of a connection.
 func (c *client) hello(h protocol.Header, r *protocol.Hello) error {
 	c.mu.Lock()
 	c.program = r.Program
@@ -116,7 +115,7 @@ func (c *client) hello(h protocol.Header, r *protocol.Hello) error {
 	return c.send(answer)
 }
 
-// welcome opens the client's domain.
+// welcome negotiates version and features, and opens the client's domain.
 func (c *client) welcome(r *protocol.Hello) (*protocol.HelloReply, error) {
 	offered := protocol.FeatPosted | protocol.FeatMatchBits
 	if c.server.config.PollTime > 0 {
@@ -158,7 +157,7 @@ func (c *client) welcome(r *protocol.Hello) (*protocol.HelloReply, error) {
 	}, c.conn.SetReadDeadline(time.Time{})
 }
 
-// take charges the client, and its user, for what it is to get: EDQUOT.
+// take charges resources to the client and its user. It returns EDQUOT if a quota is exceeded.
 func (c *client) take(more amounts) error {
 	limits := c.rule.Connection.amounts()
 	c.mu.Lock()
@@ -177,7 +176,7 @@ func (c *client) take(more amounts) error {
 	return nil
 }
 
-// give takes a charge back.
+// give releases resources that take charged.
 func (c *client) give(less amounts) {
 	c.mu.Lock()
 	c.used.subtract(&less)
@@ -194,13 +193,13 @@ func (c *client) nids() (*protocol.NIDsReply, error) {
 	return &protocol.NIDsReply{NIDs: nids[:min(len(nids), protocol.MaxNIDs)]}, nil
 }
 
-// tellLimits lets the client know if descriptors have become longer. It waits as send does:
-// a notice that gets lost would not come again.
+// tellLimits notifies the client if descriptors have become longer. Like send, it may block: a lost
+// notice would not be repeated.
 func (c *client) tellLimits() {
 	if n := uint32(c.domain.Limits().DescriptorSize); n != c.size {
 		c.size = n
 		notice := protocol.Notice{Kind: protocol.NoticeLimits, Value: int32(n)}
-		_ = c.send(protocol.AppendNotice(nil, &notice)) // the reply fails too
+		_ = c.send(protocol.AppendNotice(nil, &notice)) // then the reply fails, too
 	}
 }
 
@@ -271,7 +270,7 @@ func (c *client) register(parts []protocol.Range) (*protocol.BufRegisterReply, e
 	return &protocol.BufRegisterReply{Index: b.index, Generation: b.generation}, nil
 }
 
-// catchUp has all that the client submitted before its request be under way, or over.
+// catchUp processes everything that the client submitted before its request.
 func (c *client) catchUp() error {
 	for _, t := range c.started() {
 		if err := t.catchUp(); err != nil {
@@ -303,7 +302,7 @@ func (c *client) deregister(index, generation uint32) error {
 	return nil
 }
 
-// forget takes a buffer off the tables that the Core has no more.
+// forget removes a buffer that was deregistered from the Core.
 func (c *client) forget(b *buffer) {
 	c.buffers.remove(b)
 	c.mu.Lock()
@@ -353,8 +352,8 @@ func (c *client) startTM(r *protocol.TMStart) (protocol.Body, shm.Files, error) 
 	return reply, files, nil
 }
 
-// start starts a TM. A Core chooses a dynamic number among all, so one for a client that may
-// have some of them is looked for here.
+// start starts a TM. A Core would choose a dynamic TM number among all numbers. If the client may have
+// only some of them, start tries those.
 func (r *Rule) start(ctx context.Context, d completion.Domain, a transport.Address, t *tm) (completion.TM, error) {
 	if a.TMID != transport.Dynamic || r.open == nil {
 		return d.StartTMTo(ctx, a, t)
@@ -375,7 +374,7 @@ func (r *Rule) start(ctx context.Context, d completion.Domain, a transport.Addre
 	return tm, err
 }
 
-// addTM gives t a handle. mu is held.
+// addTM stores t and returns its handle. The caller holds mu.
 func (c *client) addTM(t *tm) uint32 {
 	for h, o := range c.tms {
 		if o == nil {
@@ -387,7 +386,7 @@ func (c *client) addTM(t *tm) uint32 {
 	return uint32(len(c.tms) - 1)
 }
 
-// tm is the TM of a handle. EBADR: there is none.
+// tm returns the TM with a handle, or EBADR if it does not exist.
 func (c *client) tm(handle uint32) (*tm, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -411,7 +410,7 @@ func (c *client) stopTM(handle uint32) (*protocol.Counters, error) {
 	return &counters, nil
 }
 
-// forgetTM takes a TM off the tables that the Core has no more.
+// forgetTM removes a TM that was stopped in the Core.
 func (c *client) forgetTM(t *tm) {
 	counters, done := t.counters(), t.tally()
 	c.mu.Lock()
@@ -422,7 +421,7 @@ func (c *client) forgetTM(t *tm) {
 	c.give(amounts{ofTMs: 1, ofEntries: int64(t.entries)})
 }
 
-// asked is how many requests the client has made.
+// asked returns the number of requests that the client has made.
 func (c *client) asked() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

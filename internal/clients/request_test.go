@@ -13,9 +13,9 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// A HELLO is answered with the version and the limits; one of a later version, or with a
-// feature that there is not, with why not, and the connection ends, as it does if anything
-// else comes first, or a second HELLO.
+// The reply to HELLO has the version and the limits. A HELLO with only later versions, or with an unknown
+// feature, is answered with an error, and the connection ends. It also ends if anything comes before
+// HELLO, or if a second HELLO comes.
 //
 // transport-tests P (116)
 // transport 9.1, 9.2, 9.11
@@ -55,7 +55,7 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// Records that are none end the connection.
+// Malformed records end the connection.
 //
 // transport 9.1
 func TestBadRecords(t *testing.T) {
@@ -74,7 +74,7 @@ func TestBadRecords(t *testing.T) {
 	}
 }
 
-// pipe is a descriptor that is no memory.
+// pipe returns a descriptor that is not memory.
 func pipe(t *testing.T) int {
 	t.Helper()
 	var fds [2]int
@@ -85,7 +85,7 @@ func pipe(t *testing.T) int {
 	return fds[0]
 }
 
-// memfd is one with such seals.
+// memfd returns a memfd with the given seals.
 func memfd(t *testing.T, size int64, seals int) int {
 	t.Helper()
 	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -102,9 +102,8 @@ func memfd(t *testing.T, size int64, seals int) int {
 	return fd
 }
 
-// Memory is refused that could shrink, that is none, or of another size; a record with too
-// many or too few descriptors ends the connection. An area stays while a buffer has a part
-// of it.
+// AREA_ADD refuses memory that could shrink, that is not memory, or that has another size. A record with
+// too many or too few descriptors ends the connection. An area stays while a buffer uses it.
 //
 // transport-tests P (117)
 // transport 9.3, 9.8
@@ -151,7 +150,7 @@ func TestAreas(t *testing.T) {
 	p.cut(syscall.EPROTO, "NOP with 1 descriptors")
 }
 
-// Buffers lie within areas, and have as many ranges, and bytes, as the limits say.
+// Buffers must lie within areas. The number of ranges and of bytes is limited.
 //
 // transport-tests P (118)
 // transport 9.3, 9.9 (3)
@@ -181,7 +180,7 @@ func TestRegister(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.errno)
 		}
 	}
-	// What the codec would not encode: no bytes, and an end beyond 2^64.
+	// Values that the codec would not encode: no bytes, and an end beyond 2^64.
 	for _, change := range []struct {
 		at int
 		to byte
@@ -210,8 +209,7 @@ func TestRegister(t *testing.T) {
 	p.refused(&protocol.BufDeregister{Index: b.Index, Generation: b.Generation}, syscall.EBADR)
 }
 
-// Addresses that cannot be, or are taken, are refused as on the node; handles that there
-// are not, by EBADR.
+// Invalid addresses, and addresses in use, are refused as on the node. Unknown handles return EBADR.
 //
 // transport 9.2
 func TestStart(t *testing.T) {

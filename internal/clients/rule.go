@@ -11,37 +11,37 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Rule says what some clients may do (transport 9.8).
+// Rule defines what some clients may do (transport 9.8).
 type Rule struct {
-	// Name is what kind of clients these are, for people and metrics.
+	// Name identifies the rule in logs and metrics.
 	Name string
-	// UIDs and GIDs are whose processes it holds for: a client fits if its user is among
-	// the former, or one of its groups among the latter. Neither: everybody.
+	// A client matches if its user is in UIDs or one of its groups is in GIDs. If both are empty, every
+	// client matches.
 	UIDs, GIDs []uint32
-	// NIDs are where the clients may start TMs; none: at all.
+	// NIDs lists the NIDs at which clients may start TMs. If empty, all are permitted.
 	NIDs []lnet.NID
-	// Portals and TMIDs are the portals, 1 to 63, and the numbers, 1 to 4095, that their
-	// TMs may have. The zero Span is all of them.
+	// Portals and TMIDs limit the portals (1 to 63) and the numbers (1 to 4095) of TMs. The zero Span
+	// permits all.
 	Portals, TMIDs Span
-	// Connection is what each connection may have, User what all connections of one user
-	// may have together. What is 0 has the default.
+	// Connection limits each connection. User limits all connections of one user together. Zero fields
+	// have defaults.
 	Connection, User Quotas
 
-	open *openTMIDs // nil: the Core chooses
+	open *openTMIDs // nil: the Core chooses dynamic numbers
 }
 
-// openTMIDs are the numbers that clients of one rule may have, and lnetd chooses.
+// openTMIDs chooses dynamic TM numbers for clients that may have only some of them.
 type openTMIDs struct {
 	mu sync.Mutex
 	transport.TMIDs
 }
 
-// Span is First to Last, both included.
+// Span is the range from First to Last, inclusive.
 type Span struct{ First, Last uint32 }
 
 func (s Span) has(v uint32) bool { return v >= s.First && v <= s.Last }
 
-// within is s, or all if s is zero. EINVAL: it is not within all.
+// within returns s, or all if s is zero. It returns EINVAL if s is not within all.
 func (s Span) within(all Span) (Span, error) {
 	if s == (Span{}) {
 		return all, nil
@@ -57,12 +57,13 @@ var (
 	allTMIDs   = Span{1, transport.MaxTMID}
 )
 
-// DefaultRules let root and this process's own user do anything.
+// DefaultRules permits everything to root and to the user of this process.
 func DefaultRules() []Rule {
 	return []Rule{{Name: "default", UIDs: []uint32{0, uint32(os.Geteuid())}}}
 }
 
-// rulesWithDefaults are the rules that hold if these are wanted. EINVAL: they cannot be.
+// rulesWithDefaults returns the rules with defaults filled in, or DefaultRules if want is empty. It
+// returns EINVAL if a rule is invalid.
 func rulesWithDefaults(want []Rule) ([]Rule, error) {
 	if len(want) == 0 {
 		want = DefaultRules()
@@ -92,7 +93,7 @@ func (r Rule) withDefaults() (_ Rule, err error) {
 	return r, nil
 }
 
-// fits tells whether the rule holds for a process.
+// fits reports whether the rule applies to a process.
 func (r *Rule) fits(p *Process) bool {
 	if len(r.UIDs) == 0 && len(r.GIDs) == 0 || slices.Contains(r.UIDs, p.UID) || slices.Contains(r.GIDs, p.GID) {
 		return true
@@ -100,7 +101,7 @@ func (r *Rule) fits(p *Process) bool {
 	return slices.ContainsFunc(p.groups, func(g uint32) bool { return slices.Contains(r.GIDs, g) })
 }
 
-// permits is nil if a client may start a TM there, else an EACCES.
+// permits returns EACCES if a client may not start a TM at the address.
 func (r *Rule) permits(a transport.Address) error {
 	switch {
 	case len(r.NIDs) > 0 && !slices.Contains(r.NIDs, a.NID):

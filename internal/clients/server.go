@@ -18,26 +18,26 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// strangersMax is how many connections there may be at once that are to be refused: they
-// are kept until they say HELLO, to be told why.
+// strangersMax is the maximum number of connections that are to be refused. Each is kept until its HELLO,
+// so that the reply can contain the reason.
 const strangersMax = 64
 
-// errEnd is why clients are cut off when the Server is closed.
+// errEnd is why clients are disconnected when the Server is closed.
 var errEnd = errors.New("lnetd ends")
 
-// Server hosts transfer machines for other processes. New makes it. Its methods are safe
-// for concurrent use.
+// Server lets other processes use transfer machines. Create it with New. Its methods are safe for
+// concurrent use.
 type Server struct {
 	config Config
-	rules  atomic.Pointer[[]Rule] // those of config are what it began with
-	// longestTurn is how long a connection of a user who connects too fast may wait.
+	rules  atomic.Pointer[[]Rule] // initially those of config
+	// longestTurn is the longest delay of a connection of a user who connects too fast.
 	longestTurn time.Duration
 	users       users
 	records     sync.Pool // of *[]byte, with room for a record and one byte more
-	// context is that of all connections.
+	// context is the parent of the contexts of all connections.
 	context context.Context
 	end     context.CancelFunc
-	// began is a time, and what CLOCK_MONOTONIC showed then, in ns.
+	// began and monotonic are the same moment; monotonic is CLOCK_MONOTONIC in ns.
 	began     time.Time
 	monotonic uint64
 
@@ -48,16 +48,16 @@ type Server struct {
 	mu        sync.Mutex // guards the rest
 	listeners map[Listener]struct{}
 	clients   map[uint64]*client
-	past      map[string]*tally // of clients that are gone, by their rules' names
-	last      uint64            // connection
+	past      map[string]*tally // of clients that have gone, by rule name
+	last      uint64            // ID of the latest connection
 	strangers int
 	turns     turns
 	closing   bool
-	gone      chan struct{} // closed when closing and there is no client
+	gone      chan struct{} // closed when closing is set and no client is left
 }
 
-// New makes a Server; there is nothing to close unless Serve was called. EINVAL: the
-// Config cannot be.
+// New returns a Server. It needs no Close unless Serve was called. It returns EINVAL if the Config is
+// invalid.
 func New(c Config) (*Server, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -82,9 +82,9 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// SetRules has other rules hold for those who connect from now on; none: DefaultRules. Who
-// is connected keeps what held for him; the figures of rules that are no more go with the
-// last one of their clients. EINVAL: they cannot be, and nothing has changed.
+// SetRules replaces the rules for future connections. No rules means DefaultRules. Existing connections
+// keep the rule that they have. The counters of a removed rule disappear with its last client. SetRules
+// returns EINVAL and changes nothing if a rule is invalid.
 func (s *Server) SetRules(rules []Rule) error {
 	rules, err := rulesWithDefaults(rules)
 	if err != nil {
@@ -97,13 +97,13 @@ func (s *Server) SetRules(rules []Rule) error {
 	return nil
 }
 
-// stamp is a time as completions have it, in ns of CLOCK_MONOTONIC.
+// stamp converts a time to a completion timestamp: ns of CLOCK_MONOTONIC.
 func (s *Server) stamp(t time.Time) uint64 { return s.monotonic + uint64(t.Sub(s.began)) }
 
 func (s *Server) now() uint64 { return s.stamp(time.Now()) }
 
-// Serve accepts clients on a listener, which it closes in the end. It returns nil after
-// Close, or why it cannot go on; EPROTOTYPE: its sockets are not of type SOCK_SEQPACKET.
+// Serve accepts clients on a listener until Close, and closes the listener before it returns. It returns
+// nil after Close. It returns EPROTOTYPE if the sockets are not of type SOCK_SEQPACKET.
 func (s *Server) Serve(l Listener) error {
 	if err := checkType(l); err != nil {
 		_ = l.Close()
@@ -126,7 +126,7 @@ func (s *Server) Serve(l Listener) error {
 		case s.context.Err() != nil || s.isClosing():
 			return nil
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOBUFS):
-			// Who is connected goes on, and may make room.
+			// Existing clients are not affected. They may free resources.
 			s.log.Tell(boundedlog.Line{Level: slog.LevelError, Text: "a client cannot be accepted"}, slog.Any("err", err))
 			select {
 			case <-time.After(slow):
@@ -139,7 +139,8 @@ func (s *Server) Serve(l Listener) error {
 	}
 }
 
-// acceptOne accepts a connection, unless its descriptor is one that clients leave free: EMFILE.
+// acceptOne accepts a connection. It returns EMFILE if the descriptor is one of those that are kept free
+// for other purposes than clients.
 func acceptOne(l Listener) (*net.UnixConn, error) {
 	conn, err := l.AcceptUnix()
 	if err != nil {
@@ -171,9 +172,9 @@ func (s *Server) isClosing() bool {
 	return s.closing
 }
 
-// accept takes in a connection. One of a user who connects too fast is answered when it is
-// its turn: until then it counts as one that he has, so that there are few of them. One whose
-// turn is far away is closed.
+// accept starts to serve a connection. If its user connects too fast, the connection is served after a
+// delay. It counts as one of the user's connections meanwhile, so there are only few of them. If the
+// delay would be too long, the connection is closed.
 func (s *Server) accept(conn *net.UnixConn) {
 	process, err := processOf(conn)
 	var w *socket
@@ -193,7 +194,7 @@ func (s *Server) accept(conn *net.UnixConn) {
 	}
 	most := s.longestTurn
 	if c.refusal != nil {
-		most = 0 // there may be few strangers at once
+		most = 0 // connections to be refused do not wait: few are kept at once
 	}
 	c.turn = s.turns.next(c.process.UID, s.config.Connects, c.since, most)
 	taken := !s.closing && s.strangers <= strangersMax && c.turn <= most
@@ -218,15 +219,15 @@ func (s *Server) accept(conn *net.UnixConn) {
 	}()
 }
 
-// newClient returns a client that nothing knows of yet.
+// newClient returns a client that is not registered yet.
 func (s *Server) newClient(w wire, p Process) *client {
 	c := &client{server: s, conn: w, process: p, since: time.Now(), pace: newPace(connectionQuotas.Requests)}
 	c.ctx, c.cancel = context.WithCancel(s.context)
 	return c
 }
 
-// admit finds the rule for a client, and charges its user for the connection. EACCES: there
-// is none; EDQUOT.
+// admit finds the rule for a client and charges the connection to its user. It returns EACCES if no rule
+// matches, and EDQUOT if the user has too many connections.
 func (s *Server) admit(c *client) error {
 	rules := *s.rules.Load()
 	for i := range rules {
@@ -244,14 +245,14 @@ func (s *Server) admit(c *client) error {
 	return fmt.Errorf("no rule is for user %d, group %d: %w", c.process.UID, c.process.GID, syscall.EACCES)
 }
 
-// leave gives back what admit charged.
+// leave releases what admit charged.
 func (c *client) leave() {
 	if c.rule != nil {
 		c.server.users.subtract(c.process.UID, &amounts{ofConnections: 1})
 	}
 }
 
-// forget takes a client off the list that has nothing any more.
+// forget removes a client that holds nothing any more. Its counters are added to those of its rule.
 func (s *Server) forget(c *client) {
 	c.leave()
 	done, rule := c.tally(), ""
@@ -274,10 +275,9 @@ func (s *Server) forget(c *client) {
 	}
 }
 
-// Close has Serve return, tells clients that lnetd ends, and cuts off, Config.Farewell
-// later or when ctx ends, those that are still there. When it returns nil all that they had
-// is freed. It waits for that until ctx ends, and says what is left then; it may be called
-// again.
+// Close makes Serve return, notifies clients that lnetd ends, and disconnects the remaining ones after
+// Config.Farewell or when ctx is done. It then waits until everything that they held is released. If ctx
+// is done before, it returns an error with the number of clients left. It may be called again.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closing
@@ -299,7 +299,7 @@ func (s *Server) Close(ctx context.Context) error {
 	for _, c := range clients {
 		c.cutOff(fmt.Errorf("%w: %w", errEnd, syscall.ESHUTDOWN))
 	}
-	s.end() // or they would have that for a reason
+	s.end() // last, so that the clients see errEnd and not a canceled context
 	select {
 	case <-s.gone:
 		s.work.Wait()
@@ -312,7 +312,7 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 }
 
-// farewell lets clients know, and waits until they are gone, or for a while.
+// farewell notifies clients, and waits until all have gone, for up to Config.Farewell.
 func (s *Server) farewell(ctx context.Context, clients []*client) {
 	wait := s.config.Farewell
 	if wait == 0 || len(clients) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// Two clients exchange a message, and bulk, whose payload goes from memory to memory.
+// Two clients exchange a message and bulk. The payload moves from memory to memory.
 //
 // transport 9.1, 9.2, 9.3, 9.4
 func TestSession(t *testing.T) {

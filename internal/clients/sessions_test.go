@@ -20,27 +20,27 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// Kinds of steps: the descriptors that are sent with a record, or what is done instead.
+// Kinds of steps: the descriptors that are sent with a record, or another action.
 const (
 	sessionPlain = iota
-	sessionArea  // a proper memfd
-	sessionLoose // one without seals
+	sessionArea  // a valid memfd
+	sessionLoose // a memfd without seals
 	sessionPipe
-	sessionTwo     // memfds
-	sessionMany    // more than there is room for
+	sessionTwo     // two memfds
+	sessionMany    // more than lnetd accepts
 	sessionSubmit  // the bytes are an entry for the ring of the last TM
-	sessionCounter // the bytes are a place in its header, and a number for it
+	sessionCounter // the bytes are an offset in its header and a number for it
 	sessionKinds
 )
 
 const sessionAreaSize = 64 << 10
 
-// sessionStep appends a step of a session: what it is, the length of its bytes, and those.
+// sessionStep appends a step of a session: its kind, the length of its data, and the data.
 func sessionStep(b []byte, kind byte, data []byte) []byte {
 	return append(binary.LittleEndian.AppendUint16(append(b, kind), uint16(len(data))), data...)
 }
 
-// makeSession is a session as a client has it.
+// makeSession encodes a session.
 func makeSession(t testing.TB, steps ...any) (b []byte) {
 	t.Helper()
 	kind, sequence := byte(sessionPlain), uint32(0)
@@ -68,7 +68,7 @@ func makeSession(t testing.TB, steps ...any) (b []byte) {
 	return b
 }
 
-// makeSessions are sessions as clients have them, and such as none should have.
+// makeSessions returns valid and invalid sessions.
 func makeSessions(t testing.TB) (all [][]byte) {
 	t.Helper()
 	hello := &protocol.Hello{Lowest: 1, Highest: 1, Program: "fuzz"}
@@ -92,10 +92,10 @@ func makeSessions(t testing.TB) (all [][]byte) {
 
 var sessionQuotas = Quotas{TMs: 4, Buffers: 64, Areas: 4, RingEntries: 1024, Requests: 1 << 20}
 
-// FuzzClientsRequests has a client send records, with descriptors, and write into its rings,
-// without a socket: requests are carried out, and rings emptied, by calls. lnetd answers each
-// record, or says why it does not and ends the connection; and when the client has gone,
-// nothing of it is left. TestSessions has the same sessions over a socket.
+// FuzzClientsRequests lets a client send records with descriptors and write to its rings. There is no
+// socket: requests and submissions are processed by calls. lnetd answers each record, or gives the reason
+// and ends the connection. When the client has gone, nothing of it is left. TestSessions runs the same
+// sessions over a socket.
 //
 // transport 9.1, 9.2
 // transport-tests P (126)
@@ -117,7 +117,7 @@ func FuzzClientsRequests(f *testing.F) {
 		if n := len(w.server.Clients()); n > 0 || len(w.server.users.all) > 0 {
 			t.Fatalf("%d clients are left, and charges for users %v", n, w.server.users.all)
 		}
-		// To count descriptors costs more than most sessions.
+		// Counting descriptors costs more than most sessions.
 		if sessions++; sessions%sessionsPerCount == 1 {
 			if n := openDescriptors(t); before != 0 && n > before {
 				t.Fatalf("%d descriptors are left of %d sessions", n-before, sessionsPerCount)
@@ -129,12 +129,12 @@ func FuzzClientsRequests(f *testing.F) {
 }
 
 const (
-	sessionMost      = 2048 // bytes: what a longer session does, shorter ones do
+	sessionMost      = 2048 // bytes; longer sessions find no more than shorter ones
 	sessionsPerCount = 64
 )
 
-// TestSessions has sessions over a socket: those that FuzzClientsRequests begins with, and random
-// changes to them.
+// TestSessions runs sessions over a socket: the seeds of FuzzClientsRequests and random mutations of
+// them.
 //
 // transport 9.1, 9.2
 // transport-tests P (126)
@@ -155,8 +155,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// session is one client with a socket, from coming to going. If exact is true it leaves no
-// descriptor.
+// session runs one client with a socket, from connect to close. If exact is true, it checks that no
+// descriptor is left.
 func (w *world) session(t testing.TB, b []byte, exact bool) {
 	t.Helper()
 	before := openDescriptors(t)
@@ -179,11 +179,11 @@ func openDescriptors(t testing.TB) int {
 	return len(all)
 }
 
-// sessionWire is a client's end of its connection.
+// sessionWire is the client's end of a connection.
 type sessionWire interface {
-	// send sends a record with descriptors, which stay the caller's.
+	// send sends a record with descriptors, which the caller still owns.
 	send(record []byte, fds []int) error
-	// read reads a record, with what came along. It returns io.EOF after the last one.
+	// read reads a record and its descriptors. It returns io.EOF after the last one.
 	read() (h protocol.Header, body []byte, fds []int, err error)
 	// ring rings the bell of a ring.
 	ring(bell int)
@@ -194,7 +194,7 @@ type sessionWire interface {
 type sessionClient struct {
 	t    testing.TB
 	wire sessionWire
-	over bool // lnetd has ended it, and has said why
+	over bool // lnetd has ended the connection, with a reason
 	ring []byte
 	size uint32 // submissions in it
 	bell int
@@ -202,7 +202,7 @@ type sessionClient struct {
 	maps [][]byte
 }
 
-// play does what b says, and leaves.
+// play runs the steps in b, and closes the connection.
 func (c *sessionClient) play(b []byte) {
 	c.t.Helper()
 	for len(b) >= 3 && !c.over {
@@ -218,7 +218,7 @@ func (c *sessionClient) play(b []byte) {
 	closeAll(c.fds)
 }
 
-// step does one thing, and checks the answer.
+// step runs one step, and checks the answer.
 func (c *sessionClient) step(kind byte, data []byte) {
 	switch kind {
 	case sessionSubmit:
@@ -246,7 +246,7 @@ func (c *sessionClient) submit(data []byte) {
 	c.wire.ring(c.bell)
 }
 
-// send sends a record, and waits for the reply, or for the end.
+// send sends a record, and waits for the reply or the end of the connection.
 func (c *sessionClient) send(kind byte, record []byte) {
 	c.t.Helper()
 	fds := c.descriptors(kind)
@@ -261,7 +261,7 @@ func (c *sessionClient) send(kind byte, record []byte) {
 	c.await(record)
 }
 
-// descriptors are what goes along.
+// descriptors returns the descriptors to send with a step.
 func (c *sessionClient) descriptors(kind byte) (fds []int) {
 	c.t.Helper()
 	memfd := func(seals int) {
@@ -297,7 +297,7 @@ func (c *sessionClient) descriptors(kind byte) (fds []int) {
 	return fds
 }
 
-// await reads the reply to a record. There is one, unless lnetd has said why it ends the
+// await reads the reply to a record. There must be one, unless lnetd has sent the reason why it ends the
 // connection, or the record was empty.
 func (c *sessionClient) await(record []byte) {
 	c.t.Helper()
@@ -333,7 +333,7 @@ func (c *sessionClient) await(record []byte) {
 	}
 }
 
-// check looks at a reply.
+// check validates a reply.
 func (c *sessionClient) check(record []byte, h protocol.Header, body []byte, fds []int) {
 	c.t.Helper()
 	c.fds = append(c.fds, fds...)
@@ -374,8 +374,8 @@ func (c *sessionClient) checkText(s string) {
 	}
 }
 
-// withItsSize returns b with its own length in its header, which a mutation seldom writes by
-// itself. A length of 0 stays.
+// withItsSize returns b with its own length in its header, which a mutation seldom gets right. A length
+// of 0 stays.
 func withItsSize(b []byte) []byte {
 	if len(b) < protocol.HeaderSize || b[8] == 0 {
 		return b

@@ -34,7 +34,7 @@ func (s *socketWire) read() (h protocol.Header, body []byte, fds []int, err erro
 	_ = s.conn.SetReadDeadline(time.Now().Add(patience))
 	n, m, _, _, err := s.conn.ReadMsgUnix(s.buffer, control[:])
 	if errors.Is(err, syscall.ECONNRESET) {
-		return s.read() // the reason is yet to come
+		return s.read() // the reason can still be read
 	}
 	if err != nil {
 		return h, nil, nil, err
@@ -50,13 +50,13 @@ func (*socketWire) ring(bell int) { _, _ = unix.Write(bell, []byte{1, 0, 0, 0, 0
 
 func (s *socketWire) close() { _ = s.conn.Close() }
 
-// directWire is both ends of a connection without a socket. The call that sends a record also
-// carries it out.
+// directWire is both ends of a connection without a socket. The call that sends a record also processes
+// it.
 type directWire struct {
 	c *client
 
-	mu      sync.Mutex     // guards records: a TM that looks at its ring by itself may cut the client off
-	records []directRecord // of the server, which the client has not read
+	mu      sync.Mutex     // guards records: a TM that polls its ring may disconnect the client
+	records []directRecord // from the server, not yet read by the client
 }
 
 type directRecord struct {
@@ -115,7 +115,7 @@ func (d *directWire) read() (h protocol.Header, body []byte, fds []int, err erro
 	return h, body, r.fds, err
 }
 
-// ring implements sessionWire. It carries out what was submitted.
+// ring implements sessionWire. It processes what was submitted.
 func (d *directWire) ring(int) {
 	for _, t := range d.c.started() {
 		for n, err := 1, error(nil); n > 0 && err == nil; {
@@ -141,7 +141,7 @@ func (d *directWire) put(record, control []byte) error {
 		return err
 	}
 	r := directRecord{bytes: append([]byte(nil), record...)}
-	for _, fd := range fds { // which stay the server's
+	for _, fd := range fds { // the server owns these
 		n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return err

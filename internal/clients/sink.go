@@ -10,13 +10,13 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// errNoRoom says that the Core, or the account, is wrong.
+// errNoRoom indicates a bug in the Core or in account.
 var errNoRoom = fmt.Errorf("lnetd has a completion for which it kept no room: %w", syscall.EIO)
 
-// errDown cuts off the clients of a Core that is gone.
+// errDown is the reason for disconnects when the node is closed.
 var errDown = errors.New("lnetd's node is closed")
 
-// Push implements completion.Sink: it writes to the client's ring.
+// Push implements completion.Sink. It writes to the client's ring.
 func (t *tm) Push(c transport.Completion) {
 	b := c.Token.(*buffer)
 	e := shm.Completion{
@@ -30,7 +30,7 @@ func (t *tm) Push(c transport.Completion) {
 	t.finish(b, &e)
 }
 
-// finish writes a completion of the operation of b.
+// finish writes a completion of the operation on b.
 func (t *tm) finish(b *buffer, e *shm.Completion) {
 	t.mu.Lock()
 	t.count(b, e)
@@ -43,7 +43,7 @@ func (t *tm) finish(b *buffer, e *shm.Completion) {
 	b.reserved -= reservations
 	t.reserved -= reservations
 	if e.Final {
-		// The client may submit another one as soon as it reads this.
+		// The client may submit the next operation as soon as it reads this.
 		b.owner.Store(nil)
 	}
 	wake := false
@@ -59,7 +59,7 @@ func (t *tm) finish(b *buffer, e *shm.Completion) {
 	t.told(wake, err)
 }
 
-// count notes a completion of b for people. mu is held.
+// count updates the counters with a completion of b. The caller holds mu.
 func (t *tm) count(b *buffer, e *shm.Completion) {
 	f := &t.figures[b.queue]
 	switch {
@@ -103,7 +103,8 @@ func (t *tm) Tell(c transport.Completion) bool {
 	return told
 }
 
-// tellClient writes c, which tells of the TM, if there is an entry for such. mu is held.
+// tellClient writes an event of the TM if there is an entry for it, and reports whether it did. The
+// caller holds mu.
 func (t *tm) tellClient(c *transport.Completion) (bool, error) {
 	if t.gone {
 		return false, nil
@@ -121,7 +122,7 @@ func (t *tm) tellClient(c *transport.Completion) (bool, error) {
 	return true, t.write(&shm.Completion{TM: true, Errno: errnoOf(c.Err), Time: t.client.server.stamp(c.Time)})
 }
 
-// put writes a completion of an operation, unless the ring is gone. mu is held.
+// put writes a completion of an operation, unless the ring is closed. The caller holds mu.
 func (t *tm) put(e *shm.Completion) error {
 	if t.gone {
 		return nil
@@ -130,7 +131,7 @@ func (t *tm) put(e *shm.Completion) error {
 	return t.write(e)
 }
 
-// write writes an entry, and lets the client see it. mu is held.
+// write writes an entry and publishes it to the client. The caller holds mu.
 func (t *tm) write(e *shm.Completion) error {
 	if _, err := t.ring.Completions.Room(); err != nil {
 		return err
@@ -143,7 +144,8 @@ func (t *tm) write(e *shm.Completion) error {
 	return err
 }
 
-// told is what is left to do when mu is free.
+// told finishes a write to the ring after mu was unlocked: it wakes the client, or disconnects it on an
+// error.
 func (t *tm) told(wake bool, err error) {
 	if err != nil {
 		t.client.cutOff(fmt.Errorf("TM at %v: %w", t.address, err))

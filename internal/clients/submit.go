@@ -9,16 +9,15 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// queues are those of the opcodes.
+// queues maps opcodes to queues.
 var queues = [...]transport.QueueType{
 	shm.OpMsgRecv: transport.MsgRecv, shm.OpMsgSend: transport.MsgSend,
 	shm.OpPassiveRecv: transport.PassiveBulkRecv, shm.OpPassiveSend: transport.PassiveBulkSend,
 	shm.OpActiveRecv: transport.ActiveBulkRecv, shm.OpActiveSend: transport.ActiveBulkSend,
 }
 
-// round takes submissions out of the ring, up to perRound, and hands them to the Core. It
-// returns their number. An error has cost the client its connection, and comes again. The
-// caller keeps the ring mapped.
+// round processes up to perRound submissions from the ring and returns their number. On an error, the
+// client has been disconnected, and later calls return the same error. The caller keeps the ring mapped.
 func (t *tm) round() (n int, err error) {
 	n, wake, err := t.carryOut()
 	if wake.completions {
@@ -30,7 +29,7 @@ func (t *tm) round() (n int, err error) {
 	return n, err
 }
 
-// wakes are the system calls of a round, which are made without its lock.
+// wakes are the system calls that a round must make after it has released its lock.
 type wakes struct{ completions, posted bool }
 
 // carryOut is round without the system calls.
@@ -43,7 +42,7 @@ func (t *tm) carryOut() (n int, wake wakes, err error) {
 	t.ops, t.names, t.refused, t.began = t.ops[:0], t.names[:0], t.refused[:0], t.client.server.now()
 	if err = touch(func() (err error) { n, err = t.gather(); return err }); err != nil {
 		t.broken = fmt.Errorf("TM at %v: %w", t.address, err)
-		t.client.cutOff(t.broken) // before the client sees what abandon tells
+		t.client.cutOff(t.broken) // before the client sees the completions of abandon
 		t.abandon()
 		return n, wake, t.broken
 	}
@@ -68,7 +67,7 @@ func (t *tm) carryOut() (n int, wake wakes, err error) {
 	return n, wake, err
 }
 
-// gather takes submissions out of the ring, and notes what comes of them.
+// gather reads submissions from the ring and prepares what to submit or to reject.
 func (t *tm) gather() (n int, err error) {
 	if err := t.checkHead(); err != nil {
 		return 0, err
@@ -86,14 +85,14 @@ func (t *tm) gather() (n int, err error) {
 		}
 		n++
 	}
-	// The client counts on it that what completes was taken out before.
+	// The client relies on this: an operation leaves the submission ring before it completes.
 	t.ring.Submissions.Release()
 	return n, nil
 }
 
-// checkHead returns an error if the client's CQ head is where it cannot be (transport 9.9 rule 2).
-// It is checked in each round, and for each completion: an account that has room enough would not
-// look at it.
+// checkHead returns an error if the client's head of the completion ring is invalid (transport 9.9 rule
+// 2). It runs in each round and for each completion, because account does not read the head while it has
+// enough room.
 func (t *tm) checkHead() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,14 +100,14 @@ func (t *tm) checkHead() error {
 	return err
 }
 
-// drop notes that op i does not begin. Cancels have nobody to tell.
+// drop marks op i as rejected. Cancels have no completion, so nothing is reported for them.
 func (t *tm) drop(i int, errno syscall.Errno) {
 	if !t.ops[i].Cancel {
 		t.refused = append(t.refused, refusal{t.names[i], errno})
 	}
 }
 
-// abandon ends what this round was to begin, since the client is to be cut off.
+// abandon cancels the operations of this round, because the client is being disconnected.
 func (t *tm) abandon() {
 	for i := range t.ops {
 		t.drop(i, syscall.ECANCELED)
@@ -116,7 +115,7 @@ func (t *tm) abandon() {
 	t.refuse()
 }
 
-// refuse tells of the operations that do not begin.
+// refuse writes the completions of rejected operations.
 func (t *tm) refuse() {
 	for _, r := range t.refused {
 		b := r.buffer
@@ -127,7 +126,7 @@ func (t *tm) refuse() {
 	}
 }
 
-// take checks one submission, and notes what to hand to the Core. An error is a violation
+// take validates one submission and prepares the operation for the Core. An error is a violation
 // (transport 9.9).
 func (t *tm) take(s *shm.Submission) error {
 	if s.Opcode == shm.OpNop {
@@ -173,13 +172,13 @@ func (t *tm) take(s *shm.Submission) error {
 	return nil
 }
 
-// note has the round hand op to the Core.
+// note adds op to those that the round submits to the Core.
 func (t *tm) note(b *buffer, op *transport.Op) {
 	t.ops, t.names = append(t.ops, *op), append(t.names, b)
 }
 
-// acceptable tells whether an operation on a buffer of a size is one that can be tried: if
-// not, it is refused by itself (transport 9.9 rule 6).
+// acceptable reports whether an operation is valid for a buffer of the given size. If not, only this
+// operation is rejected (transport 9.9 rule 6).
 func acceptable(s *shm.Submission, queue transport.QueueType, size int) bool {
 	length := s.Length >= 1 && uint64(s.Length) <= uint64(size)
 	switch queue {
@@ -198,9 +197,8 @@ func acceptable(s *shm.Submission, queue transport.QueueType, size int) bool {
 	return length && peer && uint32(m.TMID()) == s.TMID && m.Counter() != 0
 }
 
-// begin makes the TM the owner of a buffer, and reserves what its operation may post. It
-// returns false if the operation does not begin, for lack of room in the ring, or since the
-// TM ends.
+// begin makes the TM the owner of a buffer and reserves completions for its operation. It returns false
+// if the operation cannot start, because the ring lacks room or the TM is ending.
 func (t *tm) begin(b *buffer, queue transport.QueueType, s *shm.Submission) (began bool, err error) {
 	need := 1
 	if queue == transport.MsgRecv {

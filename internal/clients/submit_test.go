@@ -33,7 +33,7 @@ func (w *world) one(id, entries uint32) *one {
 	return o
 }
 
-// good is an operation of each kind on a buffer.
+// good returns a valid operation of each kind on a buffer.
 func good(b protocol.BufRegisterReply, operation uint32, at transport.Address) map[shm.Opcode]shm.Submission {
 	bits := uint64(transport.MakeMatchBits(at.TMID, 9))
 	all := map[shm.Opcode]shm.Submission{
@@ -48,7 +48,7 @@ func good(b protocol.BufRegisterReply, operation uint32, at transport.Address) m
 	return all
 }
 
-// Submissions that no client that keeps the rules makes cost the connection, with a reason.
+// Submissions that break the rules end the connection, with a reason.
 //
 // transport-tests P (119)
 // transport 9.9 (4), 9.9 (5), 9.9 (9)
@@ -75,7 +75,7 @@ func TestViolations(t *testing.T) {
 			o := w.one(7, 16)
 			s := good(o.buffer, 1, o.tm.at)[c.opcode]
 			c.change(o, &s)
-			// Others in the round go with it.
+			// Other submissions in the round are lost, too.
 			waits := good(o.register(protocol.Range{Area: o.memory.id, Length: 1}), 1, o.tm.at)[shm.OpMsgRecv]
 			if name == "index" || name == "index of a cancel" {
 				s.Buffer = 2
@@ -87,7 +87,7 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// A buffer with an operation gets no other one.
+// A second operation on a busy buffer is a violation.
 //
 // transport 9.9 (4)
 func TestBufferWithAnOperation(t *testing.T) {
@@ -101,7 +101,8 @@ func TestBufferWithAnOperation(t *testing.T) {
 	o.cut(syscall.EBUSY, "has an operation")
 }
 
-// An operation that cannot be tried is rejected by itself; so is one that the Core refuses.
+// An invalid operation is rejected, and only this one. The same holds for an operation that the Core
+// rejects.
 //
 // transport-tests P (119)
 // transport 9.9 (6), 9.9 (9)
@@ -155,7 +156,7 @@ func TestRejected(t *testing.T) {
 	o.must(&protocol.TMStop{Handle: o.tm.handle}, &protocol.Counters{})
 }
 
-// A cancel of what is over, or of a buffer that is no more, is not looked at.
+// A cancel of a completed operation, or for a deregistered buffer, is ignored.
 //
 // transport-tests P (119)
 // transport 9.4, 9.9 (4)
@@ -179,7 +180,7 @@ func TestStaleCancels(t *testing.T) {
 	if c := o.tm.next(); c.Errno != syscall.ECANCELED || c.Operation != 5 {
 		t.Errorf("%+v", c)
 	}
-	// In one round: begun, and ended.
+	// Started and canceled in one round.
 	receive.Operation = 6
 	o.tm.submit(receive, cancel(o.buffer, 6))
 	if c := o.tm.next(); c.Errno != syscall.ECANCELED || c.Operation != 6 {
@@ -187,8 +188,8 @@ func TestStaleCancels(t *testing.T) {
 	}
 }
 
-// More completions than there is room for are rejected, with the room that is left; who
-// leaves none is cut off.
+// An operation with more completions than there is room for is rejected, if there is room for the
+// rejection. Otherwise the client is disconnected.
 //
 // transport 9.5
 func TestCredits(t *testing.T) {
@@ -216,7 +217,7 @@ func TestCredits(t *testing.T) {
 	if c := o.tm.next(); c.Errno != syscall.ENOSPC || c.Buffer != buffers[2].Index {
 		t.Errorf("%+v", c)
 	}
-	// What an operation has not used is there again when its end was taken out.
+	// Completions that an operation did not use are free again after its final completion was read.
 	o.tm.submit(of(shm.Submission{Opcode: shm.OpCancel}, buffers[1], 1))
 	if c := o.tm.next(); c.Errno != syscall.ECANCELED {
 		t.Errorf("%+v", c)
@@ -227,12 +228,12 @@ func TestCredits(t *testing.T) {
 	o.cut(syscall.ENOSPC, "room")
 }
 
-// What tells of the TM itself takes no entry that an operation has reserved.
+// Events of the TM use no entry that is reserved for an operation.
 //
 // transport 9.5
 func TestTold(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Core = mem.New(mem.Config{Strict: true}).Host(home) })
-	o := w.one(7, 32) // 4 entries are for such
+	o := w.one(7, 32) // 4 entries are for events of the TM
 	s := w.one(8, 32)
 	for i := range uint32(6) {
 		s.tm.submit(of(to(shm.Submission{Opcode: shm.OpMsgSend, Length: 1}, o.tm.at), s.buffer, i))
@@ -265,15 +266,15 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// Whatever is done with an account: no more is reserved than there are credits, and what is
-// told leaves those alone.
+// Whatever happens to an account: no more completions are reserved than there are credits, and events of
+// the TM do not use those.
 //
 // transport 9.5
 func TestAccount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries := 1 << rapid.IntRange(1, 7).Draw(t, "log of entries")
 		a := newAccount(entries)
-		var ring []bool // entries that wait, and whether they tell of the TM
+		var ring []bool // entries that wait, and whether they are events of the TM
 		reserved := 0
 		told := func() (n int) {
 			for _, tells := range ring {
@@ -317,7 +318,7 @@ func TestAccount(t *testing.T) {
 	})
 }
 
-// Whoever makes counters jump, or entries change, harms himself alone.
+// A client that changes counters or entries only harms itself.
 //
 // transport 9.9 (2)
 func TestHostileRings(t *testing.T) {
@@ -330,7 +331,7 @@ func TestHostileRings(t *testing.T) {
 		"one too many":   func(b []byte) { add(b, sqTail, 65) },
 		"head beyond":    func(b []byte) { add(b, cqHead, 1) },
 		"head behind":    func(b []byte) { add(b, cqHead, -17) },
-		"zeros":          func(b []byte) { clear(b[:320]) }, // but for the flags of who sleeps
+		"zeros":          func(b []byte) { clear(b[:320]) }, // except for the flags of sleeping sides
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := w.join()
@@ -348,8 +349,8 @@ func TestHostileRings(t *testing.T) {
 	}
 }
 
-// An impossible CQ head costs the client its connection whatever lnetd does next with the ring: it
-// writes a completion, or takes a submission that needs no room. It does not wait until credits are short.
+// An impossible head of the completion ring ends the connection whatever lnetd does next with the ring:
+// write a completion, or read a submission that needs no room. It does not wait until credits are short.
 //
 // transport 9.9 (2)
 func TestImpossibleHeadIsFoundAtOnce(t *testing.T) {
@@ -379,8 +380,8 @@ func TestImpossibleHeadIsFoundAtOnce(t *testing.T) {
 	}
 }
 
-// Words of a ring file that lnetd writes alone, that nobody writes, or that only wake, mean nothing to
-// lnetd when a client changes them: it takes what is submitted next, once, and the client stays.
+// A client changes words of a ring file that only lnetd writes, that neither side writes, or that only
+// wake. lnetd ignores that: it processes the next submission once, and the client stays connected.
 //
 // transport 9.4, 9.9 (2)
 func TestWordsThatLnetdDoesNotRead(t *testing.T) {
@@ -406,9 +407,9 @@ func TestWordsThatLnetdDoesNotRead(t *testing.T) {
 	}
 }
 
-// Given a client that takes nothing out of its ring, when more and more is told of the TM, then Tell
-// returns true for what the client finds in the ring later, and false for all else; once the client has
-// taken it out, there is room again.
+// Given a client that reads nothing from its ring, when more and more events of the TM occur, then Tell
+// returns true for those that the client finds in the ring later, and false for all others. Once the
+// client has read them, there is room again.
 //
 // transport 9.5
 func TestTellReportsWhatTheClientGets(t *testing.T) {
@@ -436,8 +437,8 @@ func TestTellReportsWhatTheClientGets(t *testing.T) {
 	}
 }
 
-// A client that sleeps is woken for an operation that is rejected since credits are short, and
-// the rejection is counted.
+// A sleeping client is woken for an operation that is rejected because credits are short. The rejection
+// is counted.
 //
 // transport 9.5
 func TestShortOfCreditsWakes(t *testing.T) {
@@ -463,7 +464,7 @@ func add(b []byte, at int, n int32) {
 	binary.LittleEndian.PutUint32(b[at:], binary.LittleEndian.Uint32(b[at:])+uint32(n))
 }
 
-// Nothing begins on a TM that ends, and its last operation ends it once.
+// No operation starts on a TM that is ending, and idle is closed once, by the last operation.
 //
 // transport 8.5
 func TestNothingBeginsAtTheEnd(t *testing.T) {

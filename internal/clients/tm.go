@@ -18,14 +18,14 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// perRound is how many submissions are taken out before the other TMs have their turn.
+// perRound is how many submissions of a TM are processed before other TMs get a turn.
 const perRound = 256
 
-// vainPause is how long a TM waits after perRound submissions in vain: NOPs, cancels that
-// are stale, operations that do not begin.
+// vainPause is how long a TM pauses after perRound submissions without effect: NOPs, stale cancels,
+// operations that do not start.
 const vainPause = 10 * time.Millisecond
 
-// tm is a client's TM, and the sink of the Core's.
+// tm is a client's TM. It is the sink for completions of the Core's TM.
 type tm struct {
 	client  *client
 	handle  uint32
@@ -34,42 +34,41 @@ type tm struct {
 	ring    *shm.Host
 	core    completion.TM
 	polling polling
-	closing atomic.Bool   // run shall return
+	closing atomic.Bool   // run must return
 	done    chan struct{} // closed when run has returned
 
-	taking  sync.Mutex // a round's, and guards what it needs
+	taking  sync.Mutex // held during a round; guards what it needs
 	broken  error      // ends all rounds
 	entry   shm.Submission
 	ops     []transport.Op
 	names   []*buffer // of each op
 	refused []refusal
 	passive passiveBits
-	// vain is how many more submissions there were that came to nothing than others, since
-	// the last pause.
+	// vain is how many more submissions had no effect than had one, since the last pause.
 	vain  int
-	began uint64 // when this round did, as completions have it
-	spoke bool   // there is a completion that the client was not woken for
+	began uint64 // when this round began, as a completion timestamp
+	spoke bool   // a completion was written and the client was not woken for it
 
-	mu sync.Mutex // guards the rest, and who puts into the ring holds it
+	mu sync.Mutex // guards the fields below and is held to write to the completion ring
 	account
-	// under is how many operations are under way, depth how many on each queue.
+	// under is the number of operations under way, depth the number on each queue.
 	under int
 	depth [transport.QueueTypes]int
-	// ending says that no operation begins any more, idle is closed once it is set and
-	// under is 0. Gone says that nobody may touch the ring any more.
+	// ending is set when no more operations may start. idle is closed when ending is set and under is 0.
+	// gone is set when the ring must not be accessed any more.
 	ending, gone bool
 	idle         chan struct{}
 	figures      [transport.QueueTypes]QueueFigures
 	rejected     uint64
 }
 
-// refusal is an operation that does not begin.
+// refusal is an operation that is rejected.
 type refusal struct {
 	buffer *buffer
 	errno  syscall.Errno
 }
 
-// newTM makes a TM without a Core's. Entries are those of the completion ring.
+// newTM returns a tm without a TM of a Core. entries is the size of the completion ring.
 func newTM(c *client, a transport.Address, entries int) (*tm, shm.Files, error) {
 	ring, files, err := shm.CreateRing(shm.Sizes{
 		Submissions: protocol.SubmissionsPerCompletion * entries, Completions: entries,
@@ -90,10 +89,10 @@ func newTM(c *client, a transport.Address, entries int) (*tm, shm.Files, error) 
 	}, files, nil
 }
 
-// run carries out what the client submits, until the ring is shut, or it breaks a rule.
+// run processes the client's submissions until the ring is closed or the client breaks a rule.
 func (t *tm) run() {
 	defer close(t.done)
-	defer t.client.server.lookout.handOver() // it may be that t was to look
+	defer t.client.server.lookout.handOver() // t may have been woken to poll
 	for {
 		n, err := t.round()
 		if err == nil {
@@ -119,8 +118,8 @@ func (t *tm) run() {
 	}
 }
 
-// tired tells whether so much was in vain that a pause is due: what costs its client no
-// credit would cost the others their turn.
+// tired reports whether so many submissions were without effect that a pause is due. Such submissions use
+// no credits, but they delay the other TMs.
 func (t *tm) tired() bool {
 	t.taking.Lock()
 	defer t.taking.Unlock()
@@ -131,7 +130,7 @@ func (t *tm) tired() bool {
 	return tired
 }
 
-// pause waits for as long as is due, or until the client is cut off, and tells which.
+// pause waits for vainPause. It returns false if the client is disconnected before.
 func (t *tm) pause() bool {
 	timer := time.NewTimer(vainPause)
 	defer timer.Stop()
@@ -151,8 +150,8 @@ func (t *tm) await() error {
 	return t.ring.Submissions.WaitBell()
 }
 
-// touch calls f, which touches a ring file. Its client can have had pages of it freed, in
-// whose place there may be no others to be had: EFAULT, and not the end of lnetd.
+// touch calls f, which accesses a ring file. The client may have freed pages of the file, and the kernel
+// may have no memory to replace them. Then touch returns EFAULT instead of crashing lnetd.
 func touch(f func() error) (err error) {
 	if fault := memory.Guard(func() { err = f() }); fault != nil {
 		return fmt.Errorf("a page of the ring file is gone: %w", fault)
@@ -160,7 +159,7 @@ func touch(f func() error) (err error) {
 	return err
 }
 
-// shut ends run, and has nothing begin any more. What is under way stays so.
+// shut stops run. No more operations can start; those under way continue.
 func (t *tm) shut() {
 	t.mu.Lock()
 	t.end()
@@ -170,7 +169,7 @@ func (t *tm) shut() {
 	<-t.done
 }
 
-// end has no operation begin any more. mu is held.
+// end prevents further operations from starting. The caller holds mu.
 func (t *tm) end() {
 	if !t.ending {
 		t.ending = true
@@ -180,8 +179,8 @@ func (t *tm) end() {
 	}
 }
 
-// catchUp carries out all that was submitted before it was called, whether anybody has been
-// woken for it or not. An error has cost the client its connection.
+// catchUp processes all submissions that were made before the call, even if lnetd has not been woken for
+// them. On an error, the client has been disconnected.
 func (t *tm) catchUp() error {
 	for left := protocol.SubmissionsPerCompletion * t.entries; left > 0 && t.found(); {
 		if t.tired() && !t.pause() {
@@ -196,7 +195,7 @@ func (t *tm) catchUp() error {
 	return nil
 }
 
-// stop ends a TM on which nothing is under way, by its client's wish. EBUSY: there is.
+// stop stops a TM at the client's request. It returns EBUSY if operations are under way.
 func (t *tm) stop() error {
 	if err := t.catchUp(); err != nil {
 		return err
@@ -219,7 +218,7 @@ func (t *tm) stop() error {
 	return err
 }
 
-// closeRing gives the ring up, whose run has ended.
+// closeRing unmaps the ring after run has returned.
 func (t *tm) closeRing() {
 	t.mu.Lock()
 	gone := t.gone
@@ -232,7 +231,7 @@ func (t *tm) closeRing() {
 	}
 }
 
-// counters are the figures of transport 9.7.
+// counters returns the counters of transport 9.7.
 func (t *tm) counters() protocol.Counters {
 	taken, put := t.ring.Submissions.Stats(), t.ring.Completions.Stats()
 	return protocol.Counters{

@@ -9,21 +9,21 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Total is what there is, and has been, of all clients for whom one rule holds.
+// Total is the sum of all present and past clients of one rule.
 type Total struct {
-	// Rule is its name; empty: those for whom there is none.
+	// Rule is the name of the rule. It is empty for clients without a rule.
 	Rule string
-	// Clients, TMs and Buffers are numbers, Bytes is the size of areas: those of now.
+	// Clients, TMs, Buffers and Bytes, the size of areas, describe the present.
 	Clients, TMs, Buffers int
 	Bytes                 int64
 
-	// What follows only grows. CutOffs counts clients that were not let go on, but for
-	// those that were there when the Server was closed.
+	// The fields below only grow. CutOffs counts clients that were disconnected, except those
+	// disconnected by Close.
 	CutOffs  uint64
 	Requests uint64
 	Rejected uint64
-	// Waits is how often lnetd went to sleep for want of submissions, BellReads how often it
-	// was woken then, BellWrites how often it had to wake a client.
+	// Waits is how often lnetd slept because there were no submissions, BellReads how often it was woken,
+	// and BellWrites how often it woke a client.
 	Waits, BellReads, BellWrites uint64
 	Queues                       [transport.QueueTypes]QueueFigures
 }
@@ -52,10 +52,10 @@ func (t *tally) addQueues(o *[transport.QueueTypes]QueueFigures) {
 	}
 }
 
-// Totals are the sums of each rule, by name, and of those for whom there is none. What
-// clients did that are gone stays in them, as long as there is a rule of the name, or a
-// client that it holds for. A rule is there before its first client, since what grows from
-// nothing has not grown for who watches it.
+// Totals returns the sums of each rule, ordered by name, and of clients without a rule. The counters of
+// past clients are included as long as a rule with that name exists or applies to a client. A rule
+// without clients is included with zeros: a counter that first appears with a value would not show as an
+// increase.
 func (s *Server) Totals() []Total {
 	s.mu.Lock()
 	sums := make(map[string]*Total, len(s.past))
@@ -77,7 +77,7 @@ func (s *Server) Totals() []Total {
 		all = append(all, c)
 	}
 	s.mu.Unlock()
-	// Who is forgotten meanwhile still has his figures, and is not in those of the past.
+	// A client that is removed meanwhile is still in all, and not yet in the past sums.
 	for _, c := range all {
 		i, t := c.info(), c.tally()
 		sum := at(i.Rule)
@@ -95,8 +95,8 @@ func (s *Server) Totals() []Total {
 	return list
 }
 
-// prune forgets the past of rules that are no more, and that hold for nobody; of those for
-// whom there was none it stays. mu is held.
+// prune removes the counters of rules that no longer exist and apply to no client. Those of clients
+// without a rule stay. The caller holds mu.
 func (s *Server) prune() {
 	stays := map[string]bool{"": true}
 	for _, r := range *s.rules.Load() {
@@ -117,7 +117,7 @@ func (t *Total) grow(by *tally) {
 	t.Waits, t.BellReads, t.BellWrites = sum.waits, sum.bellReads, sum.bellWrites
 }
 
-// tally is what a client has done, with TMs that it has no more.
+// tally returns the counters of the client, including those of stopped TMs.
 func (c *client) tally() tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +135,7 @@ func (c *client) tally() tally {
 	return sum
 }
 
-// tally is what a TM has done, and has under way.
+// tally returns the counters of the TM, including operations under way.
 func (t *tm) tally() tally {
 	taken, put := t.ring.Submissions.Stats(), t.ring.Completions.Stats()
 	t.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// total is that of a rule; zero: there is none.
+// total returns the Total of a rule, or the zero Total if the rule is unknown.
 func (w *world) total(rule string) (of Total) {
 	for _, t := range w.server.Totals() {
 		if t.Rule == rule {
@@ -22,8 +22,8 @@ func (w *world) total(rule string) (of Total) {
 	return of
 }
 
-// A rule has figures before its first client: a counter that is there with a 1 at once
-// has not grown for who watches it.
+// A rule has counters before its first client. A counter that first appears with the value 1 would not
+// show as an increase.
 func TestTotalsOfRulesWithoutClients(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Rules = []Rule{{Name: "b"}, {Name: "a"}} })
 	if diff := cmp.Diff([]Total{{}, {Rule: "a"}, {Rule: "b"}}, w.server.Totals()); diff != "" {
@@ -31,7 +31,7 @@ func TestTotalsOfRulesWithoutClients(t *testing.T) {
 	}
 }
 
-// What clients have done stays in the totals of their rule when they are gone.
+// The counters of past clients stay in the totals of their rule.
 func TestTotals(t *testing.T) {
 	w := newWorld(t, nil)
 	p := w.join()
@@ -58,8 +58,8 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// The figures of a rule that is no more go when the last of its clients has gone; those of a
-// rule that is there stay. Sleeps and bells of TMs that have ended are in them.
+// The counters of a removed rule disappear when its last client has gone. Those of an existing rule stay.
+// They include the sleeps and bells of stopped TMs.
 func TestTotalsOfRulesThatAreNoMore(t *testing.T) {
 	rule := func(name string) []Rule { return []Rule{{Name: name, UIDs: []uint32{uint32(os.Geteuid())}}} }
 	w := newWorld(t, func(c *Config) { c.Rules = rule("old") })

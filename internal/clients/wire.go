@@ -9,25 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wire is the connection with a client: a socket, unless a test has the requests of a client
-// carried out without one.
+// wire is the connection to a client. It is a socket, or a fake in tests.
 type wire interface {
 	SetDeadline(t time.Time) error
 	SetReadDeadline(t time.Time) error
 	SetWriteDeadline(t time.Time) error
 	CloseRead() error
 	Close() error
-	// await calls f with the socket until f returns true, each time that there may be a record.
+	// await calls f with the socket each time that a record may have arrived, until f returns true.
 	await(f func(fd int) bool) error
-	// write calls f until it returns true, each time that there may be room for a record.
+	// write calls f each time that there may be room for a record, until f returns true.
 	write(f func() bool) error
-	// put writes a record if that needs no wait. Otherwise it returns EAGAIN.
+	// put writes a record without blocking. It returns EAGAIN if there is no room.
 	put(record, control []byte) error
 	// hungUp reports whether the client has closed the connection.
 	hungUp() bool
 }
 
-// socket is a wire that is one.
+// socket is a wire over a Unix socket.
 type socket struct {
 	*net.UnixConn
 	raw syscall.RawConn
@@ -47,8 +46,7 @@ func (s *socket) await(f func(fd int) bool) error {
 
 func (s *socket) write(f func() bool) error { return s.raw.Write(func(uintptr) bool { return f() }) }
 
-// put implements wire. The caller holds client.mu, so that no record comes behind the reason
-// for which a client is cut off.
+// put implements wire. The caller holds client.mu, so that no record follows the reason for a disconnect.
 func (s *socket) put(record, control []byte) (err error) {
 	if e := s.raw.Control(func(fd uintptr) {
 		for {
@@ -64,7 +62,7 @@ func (s *socket) put(record, control []byte) (err error) {
 }
 
 func (s *socket) hungUp() bool {
-	fds := []unix.PollFd{{}} // POLLHUP comes without being asked for
+	fds := []unix.PollFd{{}} // POLLHUP is always reported
 	err := s.raw.Control(func(fd uintptr) {
 		fds[0].Fd = int32(fd)
 		_, _ = unix.Poll(fds, 0)

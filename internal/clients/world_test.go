@@ -28,7 +28,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// home is the NID of the host on which the tests' servers are.
+// home is the NID of the host of the test servers.
 var home = func() lnet.NID {
 	nid, err := lnet.ParseNID("10.0.0.1@tcp")
 	if err != nil {
@@ -37,7 +37,7 @@ var home = func() lnet.NID {
 	return nid
 }()
 
-// patience bounds what a test waits for.
+// patience is how long a test waits for anything.
 const patience = 30 * time.Second
 
 // world is a Server over a Core in memory.
@@ -49,7 +49,7 @@ type world struct {
 	log    logBuffer
 }
 
-// logBuffer keeps lines.
+// logBuffer collects log lines.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -61,14 +61,14 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// lines are those so far that are not debug ones.
+// lines returns the lines so far, without debug lines.
 func (l *logBuffer) lines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Split(strings.TrimSuffix(l.b.String(), "\n"), "\n")[:strings.Count(l.b.String(), "\n")]
 }
 
-// newWorld starts a Server, which ends with the test.
+// newWorld starts a Server, which is closed when the test ends.
 func newWorld(t testing.TB, change func(*Config)) *world {
 	t.Helper()
 	w := &world{t: t, core: mem.New(mem.Config{}).Host(home)}
@@ -103,7 +103,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	return w
 }
 
-// eventually waits until f is true.
+// eventually waits until f returns true.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !f(); {
@@ -121,7 +121,7 @@ func (w *world) empty() {
 	eventually(w.t, "the clients are gone", func() bool { return len(w.server.Clients()) == 0 })
 }
 
-// peer is a client that speaks the protocol by hand.
+// peer is a client that encodes the protocol itself.
 type peer struct {
 	t        testing.TB
 	conn     *net.UnixConn
@@ -131,7 +131,7 @@ type peer struct {
 	credits  uint32 // of the TM that was started last
 }
 
-// dial connects, without HELLO.
+// dial connects without HELLO.
 func (w *world) dial() *peer {
 	w.t.Helper()
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: w.path, Net: "unixpacket"})
@@ -142,7 +142,7 @@ func (w *world) dial() *peer {
 	return &peer{t: w.t, conn: conn}
 }
 
-// join connects, and says HELLO.
+// join connects and sends HELLO.
 func (w *world) join() *peer {
 	w.t.Helper()
 	p := w.dial()
@@ -162,7 +162,7 @@ func (p *peer) write(record []byte, fds ...int) error {
 	return err
 }
 
-// read reads a record. Notices are kept, and passed over.
+// read reads a record. It stores notices and skips them.
 func (p *peer) read() (h protocol.Header, body []byte, fds []int, err error) {
 	for ended := false; ; {
 		b, control := make([]byte, protocol.MaxRecord), make([]byte, 256)
@@ -190,7 +190,7 @@ func (p *peer) read() (h protocol.Header, body []byte, fds []int, err error) {
 	}
 }
 
-// request asks for something, and returns what came with the reply.
+// request sends a request and returns the descriptors of the reply.
 func (p *peer) request(r protocol.Request, reply protocol.Body, with ...int) (fds []int, err error) {
 	p.sequence++
 	record, err := protocol.AppendRequest(nil, p.sequence, r)
@@ -213,13 +213,13 @@ func (p *peer) request(r protocol.Request, reply protocol.Body, with ...int) (fd
 	return fds, reply.Decode(body)
 }
 
-// ask is request for what has no descriptors.
+// ask is request without descriptors.
 func (p *peer) ask(r protocol.Request, reply protocol.Body) error {
 	_, err := p.request(r, reply)
 	return err
 }
 
-// must demands that a request does well.
+// must fails the test if a request fails.
 func (p *peer) must(r protocol.Request, reply protocol.Body) {
 	p.t.Helper()
 	if err := p.ask(r, reply); err != nil {
@@ -227,7 +227,7 @@ func (p *peer) must(r protocol.Request, reply protocol.Body) {
 	}
 }
 
-// refused demands an errno.
+// refused fails the test unless the request fails with the errno.
 func (p *peer) refused(r protocol.Request, want syscall.Errno) {
 	p.t.Helper()
 	if err := p.ask(r, &protocol.Empty{}); !errors.Is(err, want) {
@@ -235,7 +235,7 @@ func (p *peer) refused(r protocol.Request, want syscall.Errno) {
 	}
 }
 
-// cut demands that the connection ends, with a reason that has an errno and such words.
+// cut fails the test unless the connection ends with a reason that has the errno and the words.
 func (p *peer) cut(errno syscall.Errno, words string) {
 	p.t.Helper()
 	for {
@@ -256,13 +256,13 @@ func (p *peer) cut(errno syscall.Errno, words string) {
 	}
 }
 
-// area is memory that both sides have.
+// sharedArea is memory that both sides have mapped.
 type sharedArea struct {
 	id     uint32
 	memory *shm.Memory
 }
 
-// share makes an area.
+// share adds an area.
 func (p *peer) share(size int) sharedArea {
 	p.t.Helper()
 	m, fd, err := shm.Create("test", size)
@@ -293,7 +293,7 @@ type ring struct {
 	file   []byte // another mapping of the ring file
 	handle uint32
 	at     transport.Address
-	// submitted counts what submit has handed over.
+	// submitted counts the submissions made by submit.
 	submitted uint64
 }
 
@@ -336,7 +336,7 @@ func (p *peer) tryStartAt(nid lnet.NID, portal, id, entries uint32) (*ring, erro
 	return &ring{Client: c, peer: p, file: file, handle: reply.Handle, at: at}, nil
 }
 
-// submit hands submissions over.
+// submit writes submissions and wakes lnetd.
 func (r *ring) submit(all ...shm.Submission) {
 	r.peer.t.Helper()
 	for i := range all {
@@ -349,7 +349,7 @@ func (r *ring) submit(all ...shm.Submission) {
 	r.submitted += uint64(len(all))
 }
 
-// asleep waits until lnetd wants its bell rung.
+// asleep waits until lnetd sleeps on the ring.
 func (r *ring) asleep() {
 	r.peer.t.Helper()
 	const sqSleeping = 320 // transport 9.4
@@ -357,8 +357,8 @@ func (r *ring) asleep() {
 	eventually(r.peer.t, "lnetd sleeps", func() bool { return flag.Load() != 0 })
 }
 
-// begin submits, and waits until the Core has it: that is so when a NOP was taken out that
-// came after it was.
+// begin submits operations and waits until they have reached the Core. That is so when a NOP that was
+// submitted after them was read.
 func (r *ring) begin(all ...shm.Submission) {
 	r.peer.t.Helper()
 	r.submit(all...)
@@ -367,7 +367,7 @@ func (r *ring) begin(all ...shm.Submission) {
 	r.taken()
 }
 
-// taken waits until all that was submitted was taken out.
+// taken waits until all submissions have been read.
 func (r *ring) taken() {
 	r.peer.t.Helper()
 	eventually(r.peer.t, "all is taken out", func() bool {
@@ -400,13 +400,13 @@ func (r *ring) next() shm.Completion {
 	}
 }
 
-// to addresses a submission.
+// to sets the destination of a submission.
 func to(s shm.Submission, a transport.Address) shm.Submission {
 	s.Peer, s.PID, s.Portal, s.TMID = a.NID, a.PID, a.Portal, uint32(a.TMID)
 	return s
 }
 
-// of names the buffer of a submission.
+// of sets the buffer of a submission.
 func of(s shm.Submission, b protocol.BufRegisterReply, operation uint32) shm.Submission {
 	s.Buffer, s.Generation, s.Operation = b.Index, b.Generation, operation
 	return s
@@ -414,7 +414,7 @@ func of(s shm.Submission, b protocol.BufRegisterReply, operation uint32) shm.Sub
 
 func isErrno(err error, want syscall.Errno) bool { return errors.Is(err, want) }
 
-// listenStream listens with the wrong type.
+// listenStream listens with the wrong socket type.
 func listenStream(t testing.TB, path string) *net.UnixListener {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -424,7 +424,7 @@ func listenStream(t testing.TB, path string) *net.UnixListener {
 	return l
 }
 
-// charged demands that a client is charged with so much, and his user with that and the
+// charged fails the test unless the client is charged with want, and its user with want and the
 // connection.
 func (w *world) charged(p *peer, want amounts) {
 	w.t.Helper()
