@@ -19,44 +19,44 @@ import (
 	"github.com/lnetd/lnetd/selftest/rpc"
 )
 
-// Config says how an Agent shall be; the zero value is a good one.
+// Config configures an Agent. The zero value means the defaults.
 type Config struct {
-	// SessionTimeout is how long a session lives without a framework request
-	// (session_timeout), in whole seconds; 0: 100 s, negative: for ever.
+	// SessionTimeout is how long a session lives without a framework request (session_timeout), in whole
+	// seconds. 0 means 100 s; a negative value means no limit.
 	SessionTimeout time.Duration
-	// RPCTimeout bounds the RPCs of clients, and the fetching of a client's
-	// destinations (rpc_timeout); 0: 64 s, negative: nothing does.
+	// RPCTimeout limits the RPCs of clients, and the time to fetch a client's list of destinations
+	// (rpc_timeout). 0 means 64 s; a negative value means no limit.
 	RPCTimeout time.Duration
-	// BRWWorkItems and PingWorkItems bound the buffers that a server test adds
-	// (brw_srv_workitems, ping_srv_workitems); 0: 2048.
+	// BRWWorkItems and PingWorkItems limit the buffers that a server test adds (brw_srv_workitems,
+	// ping_srv_workitems). 0 means 2048.
 	BRWWorkItems, PingWorkItems int
-	// InjectErrors spoils bulks that this node sends: to a word of about every
-	// second one, 1 to InjectErrors is added (brw_inject_errors); 0: to none.
+	// InjectErrors corrupts about every second bulk that this node sends: a number from 1 to InjectErrors
+	// is added to one of its words (brw_inject_errors). 0 corrupts none.
 	InjectErrors int
 
-	// ClientMemory and ServerMemory bound the bulk buffers in bytes, of units
-	// and of test services; RPCs wait for them. Of the latter one peer gets
-	// about half at most. 0: 128 MiB; at least 1 MiB.
+	// ClientMemory and ServerMemory limit the bulk buffers of units and of test services, in bytes. RPCs
+	// wait for memory. One peer gets at most about half of ServerMemory. 0 means 128 MiB; the minimum is
+	// 1 MiB.
 	ClientMemory, ServerMemory int
-	// MaxUnits bounds the units, MaxTests the tests of a session: more are
-	// refused with ENOMEM. 0: 65536, 4096.
+	// MaxUnits limits the number of units, and MaxTests the number of tests in a session. Tests beyond
+	// that are refused with ENOMEM. 0 means 65536 and 4096.
 	MaxUnits, MaxTests int
-	// MaxServing bounds the requests being served, per portal. From a quarter of
-	// it on, and at least from one, requests wait at their senders; but while data
-	// of a client are waited for, which a request that waits might hold up, they
-	// are accepted up to the bound and dropped beyond it. It should therefore
-	// exceed the writes that clients have under way: with less than 4, as few as 4
-	// units that write see RPCs fail; pings and reads never do. 0: 65536.
+	// MaxServing limits the requests that are served at a time, per portal. When a quarter of it is in
+	// use (at least one request), further requests wait at their senders. While served requests wait for
+	// data from their clients, this could deadlock, since the data may be behind a waiting request.
+	// During that time, requests are accepted up to MaxServing and dropped beyond. It should therefore
+	// exceed the number of writes that clients have under way: with less than 4, as few as 4 units that
+	// write see failed RPCs. Pings and reads do not fail. 0 means 65536.
 	MaxServing int
 
-	// Wall is the wall clock, for match bits and the time in pings; nil:
-	// time.Now.
+	// Wall is the wall clock, used for match bits and for the time in pings. If it is nil, time.Now is
+	// used.
 	Wall func() time.Time
-	// Logger receives what an operator should see; nil discards.
+	// Logger receives messages for operators. If it is nil, they are discarded.
 	Logger *slog.Logger
 }
 
-// What Config's zeros stand for.
+// Defaults of Config.
 const (
 	defaultSessionTimeout = 100 * time.Second
 	defaultRPCTimeout     = 64 * time.Second
@@ -67,13 +67,13 @@ const (
 	defaultMaxServing     = 65536
 )
 
-// DefaultConfig is the zero Config with its numbers spelled out.
+// DefaultConfig returns the zero Config with all numbers set to their defaults.
 func DefaultConfig() (c Config) {
 	c.fill()
 	return c
 }
 
-// complete replaces all that stands for something else.
+// complete sets all defaults.
 func (c *Config) complete() {
 	c.fill()
 	if c.Wall == nil {
@@ -84,7 +84,7 @@ func (c *Config) complete() {
 	}
 }
 
-// fill replaces the numbers that stand for others.
+// fill sets the defaults of numbers.
 func (c *Config) fill() {
 	zero := func(v *int, d int) {
 		if *v <= 0 {
@@ -114,7 +114,7 @@ func (c *Config) fill() {
 	zero(&c.MaxServing, defaultMaxServing)
 }
 
-// Agent is selftest on one node. All methods are safe for concurrent use.
+// Agent is LNet selftest on one node. All methods are safe for concurrent use.
 type Agent struct {
 	config Config
 
@@ -124,17 +124,17 @@ type Agent struct {
 	join     atomic.Pointer[JoinHandler]
 
 	framework, tests *inbox
-	requests         chan *inbound // to the framework's goroutine
-	fetching         int           // lists on their way; the framework's goroutine has it
-	looks            *time.Ticker  // while a batch runs; the framework's goroutine has it
+	requests         chan *inbound // read by the framework's goroutine
+	fetching         int           // lists being fetched; owned by the framework's goroutine
+	looks            *time.Ticker  // ticks while a batch runs; owned by the framework's goroutine
 	fetches          sync.WaitGroup
 	clientMemory     *memory
 	serverMemory     *memory
-	source           func() []byte // a bulk of pattern, which is never changed
+	source           func() []byte // a bulk filled with the pattern; it is never modified
 
 	ctx    context.Context // done when Close is called
 	cancel context.CancelFunc
-	ended  chan struct{} // the framework's goroutine has ended
+	ended  chan struct{} // closed when the framework's goroutine has ended
 	work   sync.WaitGroup
 
 	mu       sync.Mutex // guards session and the lists in it
@@ -149,13 +149,11 @@ type Agent struct {
 	log *boundedlog.Log
 }
 
-// JoinHandler answers the JOIN request of a process, as consoles do. It runs
-// between other framework requests and must not block. A Header without a
-// version is filled in.
+// JoinHandler answers a process's JOIN request, as consoles do. It runs between other framework requests
+// and must not block. If the Header has no version, it is filled in.
 type JoinHandler func(from lnet.ProcessID, q *message.JoinRequest) message.JoinReply
 
-// Enable starts selftest on a node, on portals 50 to 52. There may be one agent
-// at a time per node.
+// Enable starts selftest on a node, on portals 50 to 52. A node can have one agent at a time.
 func Enable(n *node.Node, c Config) (*Agent, error) {
 	c.complete()
 	a := &Agent{config: c, node: n, ended: make(chan struct{}), log: boundedlog.New(c.Logger)}
@@ -173,7 +171,7 @@ func Enable(n *node.Node, c Config) (*Agent, error) {
 	a.looks = time.NewTicker(lookInterval)
 	a.looks.Stop()
 	a.requests = make(chan *inbound, c.MaxServing)
-	a.framework = newInbox(a, message.FrameworkPortal, func(in *inbound) { a.requests <- in }) // there is room for all
+	a.framework = newInbox(a, message.FrameworkPortal, func(in *inbound) { a.requests <- in }) // has room for all
 	a.tests = newInbox(a, message.TestPortal, a.serveTest)
 	go a.runFramework()
 	for _, b := range []*inbox{a.framework, a.tests} {
@@ -188,17 +186,17 @@ func Enable(n *node.Node, c Config) (*Agent, error) {
 	return a, nil
 }
 
-// Client makes RPCs from this node; it is closed with the agent.
+// Client returns the client for RPCs from this node. Closing the agent closes it.
 func (a *Agent) Client() *rpc.Client { return a.client }
 
-// Counters are those that a STAT request is told.
+// Counters returns the counters that a STAT reply contains.
 func (a *Agent) Counters() message.RPCCounters { return a.counters.Snapshot() }
 
-// Spoilt is how many bulks InjectErrors has spoilt.
+// Spoilt returns the number of bulks that InjectErrors has corrupted.
 func (a *Agent) Spoilt() uint64 { return a.spoilt.Load() }
 
-// SetJoin makes f answer JOIN requests; with nil, and at first, they are
-// dropped, as nodes do.
+// SetJoin sets the handler of JOIN requests. Without one, which is the default, they are dropped, as on
+// nodes without a console.
 func (a *Agent) SetJoin(f JoinHandler) {
 	if f == nil {
 		a.join.Store(nil)
@@ -207,10 +205,9 @@ func (a *Agent) SetJoin(f JoinHandler) {
 	a.join.Store(&f)
 }
 
-// Close ends the session and all RPCs, those of Client included, and waits
-// until nothing of them is left, or ctx is done; it may then be called again.
-// It is to be called before the node is closed; after that it works, too, but
-// bulk memory is then free only when the node's Close has returned.
+// Close ends the session and all RPCs, including those of Client. It waits until they have ended or ctx
+// is done; then it may be called again. Close the agent before the node. If the node is closed first,
+// Close still works, but bulk memory is in use until the node's Close has returned.
 func (a *Agent) Close(ctx context.Context) error {
 	a.cancel()
 	select {
@@ -218,11 +215,11 @@ func (a *Agent) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	a.fetches.Wait() // they have ended with a.ctx; nobody but the framework begins one
+	a.fetches.Wait() // they have ended with a.ctx; only the framework's goroutine starts them
 	a.deactivate()
 	closed := a.nodeClosed()
 	for _, b := range []*inbox{a.framework, a.tests} {
-		_ = a.node.ClearLazy(b.portal) // it is a portal
+		_ = a.node.ClearLazy(b.portal) // cannot fail: the portal is valid
 		b.close(closed)
 	}
 	for _, b := range []*inbox{a.framework, a.tests} {
@@ -255,8 +252,8 @@ func (a *Agent) Close(ctx context.Context) error {
 	}
 }
 
-// drain drops the framework requests that nobody will handle any more, until none
-// is being served. Handlers may still be about to bring some.
+// drain drops the remaining framework requests until no request is being served. Handlers may
+// still add some.
 func (a *Agent) drain(ctx context.Context) error {
 	for {
 		select {
@@ -273,20 +270,20 @@ func (a *Agent) drain(ctx context.Context) error {
 // spawn runs f in a goroutine that Close waits for.
 func (a *Agent) spawn(f func()) { a.work.Go(f) }
 
-// nodeClosed tells whether the node has closed, so that MDs end without events.
+// nodeClosed reports whether the node has been closed. Then MDs end without events.
 func (a *Agent) nodeClosed() bool {
 	h, err := a.node.Bind(portals.MD{})
 	if err == nil {
-		_ = a.node.Unlink(h) // nobody else knows it
+		_ = a.node.Unlink(h) // cannot fail: the MD is not used
 		return false
 	}
 	return errors.Is(err, node.ErrClosed)
 }
 
-// inject tells whether the next bulk is to be spoilt.
+// inject reports whether the next bulk is to be corrupted.
 func (a *Agent) inject() bool { return a.config.InjectErrors > 0 && rand.IntN(2) == 0 }
 
-// header is that of a reply.
+// header returns the header of a reply.
 func (a *Agent) header() message.Header {
 	return message.NewHeader(message.Features(a.features.Load()))
 }

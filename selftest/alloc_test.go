@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector makes pools forget, so that allocations cannot be counted.
+// The race detector makes pools discard objects, so allocations cannot be counted.
 
 package selftest
 
@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given a node that tests itself through 0@lo, when thousands of RPCs are made,
-// then the number of allocations does not depend on theirs.
+// Given a node that tests itself through 0@lo, when it makes thousands of RPCs, then the number of
+// allocations does not depend on the number of RPCs.
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	for name, change := range map[string]func(q *message.TestRequest){
 		"ping":  func(*message.TestRequest) {},

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// impostor is a server of which the test decides what it answers.
+// impostor is a server whose answers the test chooses.
 func (s *stage) impostor(answer func(q []byte) []byte) *player {
 	s.t.Helper()
 	p := s.player("impostor", "10.0.0.77")
@@ -38,8 +38,8 @@ func (s *stage) impostor(answer func(q []byte) []byte) *player {
 	return p
 }
 
-// Given servers that answer with something else than was asked for, when units
-// see it, then each is an error of its test, and the unit ends (selftest 5, 6).
+// Given servers that send wrong answers, when units receive them, then each is counted as an error of the
+// test, and the unit ends (selftest 5, 6).
 //
 // selftest 5 (4), 6 (2)
 func TestWrongAnswers(t *testing.T) {

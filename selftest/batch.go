@@ -6,8 +6,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// batch is tests that are started together (selftest 4.8, 4.9). Its list
-// belongs to the framework's goroutine, and is read under Agent.mu.
+// batch is a set of tests that are started together (selftest 4.8, 4.9). Its list belongs to the
+// framework's goroutine, which changes it under Agent.mu. Others read it under Agent.mu.
 type batch struct {
 	session *session
 	id      uint64
@@ -15,7 +15,7 @@ type batch struct {
 	active  atomic.Int32
 }
 
-// batch is selftest 4.9. It returns false if there is to be no reply.
+// batch handles a batch request (selftest 4.9). It returns false if there must be no reply.
 func (a *Agent) batch(q *message.BatchRequest) (message.BatchReply, bool) {
 	s := a.session
 	r := message.BatchReply{Session: a.sessionID()}
@@ -48,10 +48,10 @@ func (a *Agent) batch(q *message.BatchRequest) (message.BatchReply, bool) {
 	return r, true
 }
 
-// running tells whether a unit of the batch is.
+// running reports whether a unit of the batch is running.
 func (b *batch) running() bool { return b.active.Load() > 0 }
 
-// run starts all units, unless the batch is running already.
+// run starts all units, unless the batch is already running.
 func (b *batch) run() {
 	if b.running() {
 		return
@@ -75,7 +75,7 @@ func (b *batch) run() {
 	a := b.session.agent
 	a.looks.Reset(lookInterval)
 	tests := b.tests[:len(b.tests):len(b.tests)]
-	// A unit may keep this goroutine: on 0@lo it runs the others' messages, too.
+	// A unit may occupy this goroutine: on 0@lo, it also runs the messages of the other units.
 	a.spawn(func() {
 		for _, t := range tests {
 			for k := range t.places {
@@ -85,7 +85,7 @@ func (b *batch) run() {
 	})
 }
 
-// stop ends all units after their RPCs, or, by force, has those aborted.
+// stop ends all units after their current RPCs. If force is set, it aborts those.
 func (b *batch) stop(force bool) {
 	if !b.running() {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given a session, when tests are added, then each row of selftest 4.8 is
-// answered as it says, and what a kernel could not bear is refused.
+// Given a session, when tests are added, then each row of selftest 4.8 has the specified answer.
+// Parameters that would crash a kernel are refused.
 //
 // selftest 4.8 (1)-(2), 4.8 (4)-(6), 5 (5)
 func TestAddTest(t *testing.T) {
@@ -80,8 +80,8 @@ func TestAddTest(t *testing.T) {
 	})
 }
 
-// Given lists of destinations that make no sense, when a client test is added,
-// then it is refused, or not answered if there is no list.
+// Given invalid lists of destinations, when a client test is added, then it is refused. If the list
+// cannot be fetched, there is no answer.
 //
 // selftest 2.3.3 (1), 3 server (2), 4.8 (1), 4.8 (4)
 func TestDestinations(t *testing.T) {
@@ -113,7 +113,7 @@ func TestDestinations(t *testing.T) {
 		if status, err := add(2, good); status != message.EINVAL || err != nil {
 			t.Errorf("a list too short: %v, %v", status, err)
 		}
-		if _, err := add(1); err == nil { // nothing is offered under the bulk ID
+		if _, err := add(1); err == nil { // the bulk ID has no buffer
 			t.Error("without a list: answered")
 		}
 		list := make([]message.Destination, message.DestinationsPerBlock)
@@ -129,8 +129,8 @@ func TestDestinations(t *testing.T) {
 	})
 }
 
-// Given a batch of two tests on the client and one on the server, when it is
-// run, queried and stopped, then selftest 4.9 holds throughout.
+// Given a batch with two tests on the client and one on the server, when it is run, queried and stopped,
+// then all steps match selftest 4.9.
 //
 // selftest 4.7 (3), 4.8 (3), 4.8 index, 4.9 (1)-(4), 4.10 (1)-(2)
 func TestBatch(t *testing.T) {
@@ -186,17 +186,17 @@ func TestBatch(t *testing.T) {
 			t.Errorf("%+v", r.Framework)
 		}
 		time.Sleep(time.Second)
-		expect(client, 5, query, 0, 0, message.OK, 1) // two loops are over
+		expect(client, 5, query, 0, 0, message.OK, 1) // two loops have ended
 		expect(client, 5, query, 2, 0, message.OK, 0)
 		expect(client, 5, message.BatchStop, 0, 0, message.OK, 0)
 		con.idle(client, 5)
-		// No RPC was cut short: each that was sent has been answered.
+		// No RPC was aborted: each request has been answered.
 		first, _ := client.Latency(5, 1)
 		second, _ := client.Latency(5, 2)
 		if sent := client.Counters().Sent; uint64(sent) != first.Count()+second.Count() {
 			t.Errorf("%d RPCs sent, %d and %d answered", sent, first.Count(), second.Count())
 		}
-		con.run(client, 5) // again
+		con.run(client, 5) // a second run
 		expect(client, 5, query, 2, 0, message.OK, 6)
 		expect(client, 5, message.BatchStop, 0, 1, message.OK, 0)
 		con.idle(client, 5)
@@ -206,9 +206,8 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// Given units whose server has gone, when the batch is stopped by force, then
-// they end at once and without an error; and when it is not, then they end with
-// an error after the RPC's timeout.
+// Given units whose server is gone, when the batch is stopped by force, then they end at once without an
+// error. When it is stopped without force, they end with an error after the RPC timeout.
 //
 // selftest 3 client (4), 4.9 (3), 4.10 (2), 6 (2)
 func TestStopWithoutAnswers(t *testing.T) {
@@ -249,9 +248,8 @@ func TestStopWithoutAnswers(t *testing.T) {
 	}
 }
 
-// Given a server that crashes and one that says nothing of sessions any more,
-// when units go on, then they end with an error each; one that shall not stop on
-// errors goes on, but not fast.
+// Given a server that crashes and one that no longer serves tests, when units continue, then each ends
+// with an error. A unit that does not stop on errors continues, but slowly.
 //
 // selftest 4.10 (3), 5 (4), 11 (5)
 func TestServerDies(t *testing.T) {
@@ -290,8 +288,8 @@ func TestServerDies(t *testing.T) {
 	})
 }
 
-// Given a session whose batch is being started, when it expires, is stolen, or its
-// agent is closed meanwhile, then nothing of it is left.
+// Given a session whose batch is being started, when it expires, is taken over, or its agent is closed at
+// the same time, then nothing of it is left.
 func TestEndDuringStart(t *testing.T) {
 	for name, end := range map[string]func(client *player, con *console){
 		"expires": func(client *player, _ *console) {
@@ -328,7 +326,7 @@ func TestEndDuringStart(t *testing.T) {
 					con.prepare(client, server, 1, q)
 					con.run(client, 1)
 					end(client, con)
-					time.Sleep(2 * time.Minute) // what is on its way cannot be called back
+					time.Sleep(2 * time.Minute) // messages in transit cannot be canceled
 					if z, u := client.zombies.Load(), client.units.Load(); z != 0 || u != 0 {
 						t.Errorf("%d zombies, %d units", z, u)
 					}

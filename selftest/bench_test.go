@@ -16,13 +16,12 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// What is measured is both nodes in one process: time and allocations are those
-// of client and server together.
+// Both nodes run in this process, so time and allocations are those of client and server together.
 const benchPort = 7987
 
 var benchAddresses atomic.Uint32
 
-// overTCP is a node with an agent on a loopback address of its own.
+// overTCP returns a node with an agent on its own loopback address.
 func overTCP(b testing.TB) *player {
 	b.Helper()
 	k := benchAddresses.Add(1)
@@ -39,7 +38,7 @@ func overTCP(b testing.TB) *player {
 	return p.agent(Config{Logger: slog.New(slog.DiscardHandler)})
 }
 
-// benchPair makes two nodes of a kind.
+// benchPair creates two nodes of a kind.
 func benchPair(b *testing.B, kind string) (client, server *player) {
 	b.Helper()
 	switch kind {
@@ -60,7 +59,7 @@ func benchPair(b *testing.B, kind string) (client, server *player) {
 	return s.player("client", "10.0.0.1").agent(c), s.player("server", "10.0.0.2").agent(c)
 }
 
-// BenchmarkTest is b.N RPCs of a batch, split among its units.
+// BenchmarkTest makes b.N RPCs in a batch, divided among its units.
 func BenchmarkTest(b *testing.B) {
 	for _, kind := range []string{"simlnd", "tcp", "0@lo"} {
 		for _, test := range []struct {
@@ -116,7 +115,7 @@ func benchmarkTest(b *testing.B, kind string, change func(q *message.TestRequest
 	b.ReportMetric(float64((processorTime(b)-began).Nanoseconds())/1e3/float64(q.Loop*units), "cpu-µs/RPC")
 	b.ReportMetric(float64(q.Loop*units)/b.Elapsed().Seconds(), "RPC/s")
 	index := 1
-	if kind == "0@lo" { // where the server's test is the first
+	if kind == "0@lo" { // the server's test comes first
 		index = 2
 	}
 	h, _ := client.Latency(2, index)
@@ -127,8 +126,8 @@ func benchmarkTest(b *testing.B, kind string, change func(q *message.TestRequest
 	}
 }
 
-// processorTime is what the process has used so far; on a busy machine it says
-// more than the time that passed.
+// processorTime returns the CPU time of the process. On a busy machine it is more meaningful than the
+// elapsed time.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -138,7 +137,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// finish waits until no batch runs.
+// finish waits until no batch is running.
 func finish(b *testing.B, p *player) {
 	b.Helper()
 	p.mu.Lock()

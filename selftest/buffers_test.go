@@ -6,9 +6,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given a node, when server tests are added to it, then each brings as many request
-// buffers as it says how many requests may come, and some more, within bounds, and
-// takes them along when it goes.
+// Given a node, when server tests are added, then each adds as many request buffers as requests may come,
+// plus some more, within limits. When the test is removed, its buffers are removed.
 //
 // selftest 1 (1), 4.8 (6), 10
 func TestBuffersOfServerTests(t *testing.T) {

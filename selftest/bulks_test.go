@@ -15,9 +15,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// Given writes that hold more buffers than all server tests have brought, and that
-// nobody gives any data, when a ping comes, then it is served at once; the writes
-// end without a reply, and each counts as dropped.
+// Given writes that use more buffers than all server tests have added, and whose clients send no data,
+// when a ping comes, then it is served at once. The writes end without a reply, and each is counted as
+// dropped.
 //
 // selftest 1 (2), 3 server (2)-(3), 3 counters
 func TestWritesWithoutData(t *testing.T) {
@@ -64,8 +64,8 @@ func TestWritesWithoutData(t *testing.T) {
 	})
 }
 
-// Given a server of whose messages some do not leave, when a bulk is one of them,
-// then no reply follows it; and what failed counts as an error, once.
+// Given a server some of whose messages cannot be sent, when a bulk fails, then no reply follows it. Each
+// failure is counted as one error.
 //
 // selftest 3 server (2), 3 counters
 func TestBulksAndRepliesThatDoNotLeave(t *testing.T) {
@@ -84,7 +84,7 @@ func TestBulksAndRepliesThatDoNotLeave(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		const reads = 60 // of which some lose their bulk, some their reply
+		const reads = 60 // some lose their bulk, some their reply
 		replies := uint32(0)
 		for range reads {
 			replies += uint32(len(x.ask(server, read)))
@@ -97,8 +97,7 @@ func TestBulksAndRepliesThatDoNotLeave(t *testing.T) {
 	})
 }
 
-// Given a client whose buffer is shorter than it said, when it writes, then there is
-// no reply.
+// Given a client whose buffer is shorter than announced, when it writes, then there is no reply.
 //
 // selftest 3 server (2)
 func TestWriteThatIsTooShort(t *testing.T) {
@@ -115,14 +114,14 @@ func TestWriteThatIsTooShort(t *testing.T) {
 	})
 }
 
-// Given servers of either byte order that send their own pattern, or the other one,
-// when a unit reads from them, then only the other one is an error.
+// Given servers of either byte order that send their own pattern or the other one, when a unit reads from
+// them, then only the other one is an error.
 //
 // selftest 1.1, 5 (2)
 func TestReadsFromEitherByteOrder(t *testing.T) {
 	const length = 4096
 	for name, test := range map[string]struct {
-		order, data message.Order // of the reply, and of what is sent
+		order, data message.Order // of the reply, and of the data
 		errors      uint32
 	}{
 		"little endian":         {message.LittleEndian, message.LittleEndian, 0},
@@ -163,7 +162,7 @@ func TestReadsFromEitherByteOrder(t *testing.T) {
 	}
 }
 
-// give PUTs a bulk into the buffer that a client has for it.
+// give PUTs a bulk into a client's buffer.
 func (p *player) give(to lnet.ProcessID, bits uint64, b []byte) {
 	h, err := p.node.Bind(portals.MD{Bytes: b, Threshold: 1, Unlink: true})
 	if err == nil {
@@ -174,8 +173,7 @@ func (p *player) give(to lnet.ProcessID, bits uint64, b []byte) {
 	}
 }
 
-// Given pings, then they carry the time and a number that counts from 0 on since the
-// last ping test was added.
+// Pings contain the time and a sequence number. The number starts at 0 when a ping test is added.
 //
 // selftest 6 (2)
 func TestWhatPingsCarry(t *testing.T) {
@@ -206,7 +204,7 @@ func TestWhatPingsCarry(t *testing.T) {
 			con.run(client, batch)
 			con.idle(client, batch)
 		}
-		con.run(client, 0) // again
+		con.run(client, 0) // a second run
 		con.idle(client, 0)
 		if diff := cmp.Diff([]uint32{0, 1, 0, 1, 2, 3}, numbers); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)

@@ -14,10 +14,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/rpc"
 )
 
-// Given three nodes that test each other, when connections break, nodes are cut
-// off, sessions are stolen, left to expire, ended in the middle, and agents are
-// closed and enabled, then nothing is kept once all have been closed, and no bulk
-// was ever wrong.
+// Given three nodes that test each other, when connections break, nodes are isolated, sessions are taken
+// over, expire or end early, and agents are closed and enabled, then nothing is left after all have been
+// closed, and no bulk was corrupt.
 func TestChaos(t *testing.T) {
 	for seed := range testenv.Fewer(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -75,11 +74,11 @@ func (c *chaos) config() Config {
 
 func (c *chaos) any() *player { return c.nodes[c.rand.IntN(len(c.nodes))] }
 
-// step does one thing.
+// step performs one random action.
 func (c *chaos) step() {
 	a := c.any()
 	b := c.any()
-	for a == b { // what a node does by itself takes no time, so that there would be no end
+	for a == b { // a node's RPCs to itself take no time, so the test would not end
 		b = c.any()
 	}
 	switch c.rand.IntN(10) {
@@ -108,7 +107,7 @@ func (c *chaos) step() {
 	}
 }
 
-// session is that of the console's latest.
+// session returns the ID of the console's latest session.
 func (c *chaos) session() message.SessionID {
 	id := c.console.id
 	id.Stamp = c.stamp
@@ -126,7 +125,7 @@ func (c *chaos) ask(to *player, q message.Request, r message.Reply, bulk ...byte
 	return err == nil
 }
 
-// begin makes a session on two nodes, by force, and runs a batch.
+// begin makes a session on two nodes by force, and runs a batch.
 func (c *chaos) begin(client, server *player) {
 	c.stamp++
 	h := c.console.header()

@@ -8,9 +8,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given a stranger that adds client tests whose destinations it never hands out,
-// when the console asks for something, then it is answered at once; of the tests
-// so many wait for their lists, the rest is refused, and later there is room again.
+// Given a stranger that adds client tests but never provides their destinations, when the console sends a
+// request, then it is answered at once. Only a limited number of tests wait for their lists, and the
+// others are refused. Later there is room again.
 func TestListsThatNobodyHandsOut(t *testing.T) {
 	for _, flood := range []int{1, maxFetching + 30} {
 		onStage(t, func(t *testing.T, s *stage) {
@@ -49,8 +49,8 @@ func TestListsThatNobodyHandsOut(t *testing.T) {
 	}
 }
 
-// Given a test whose list is on its way, when another console takes the node
-// meanwhile, then the test is refused, and leaves no units.
+// Given a test whose list is being fetched, when another console takes the node over, then the test is
+// refused and leaves no units.
 func TestSessionIsStolenWhileAListComes(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		client := s.player("client", "10.0.0.2").agent(Config{})
@@ -73,9 +73,8 @@ func TestSessionIsStolenWhileAListComes(t *testing.T) {
 	})
 }
 
-// Given an agent that serves no more than one request at a time, when a console
-// asks for something before it has handed out its list, then the question does not
-// hold up the list that comes behind it.
+// Given an agent that serves only one request at a time, when a console sends a request before it has
+// provided its list, then the request does not hold up the list behind it.
 func TestListBehindARequest(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		client := s.player("client", "10.0.0.2").agent(Config{MaxServing: waitingPart})

@@ -1,12 +1,13 @@
-// Package selftest makes a node of the LNet a node of LNet selftest: it answers
-// a console's framework requests, serves test requests, and runs the units of
-// tests whose client it is (selftest 1 to 6).
+// Package selftest makes a node take part in LNet selftest. It answers the framework requests of
+// consoles, serves test requests, and runs the units of tests in which the node is a client (selftest 1
+// to 6).
 //
-// Enable starts an Agent on a node; lnetd and tests call it, consoles use its
-// Client. Handlers run in goroutines of the node's drivers and do all short
-// work there. Goroutines of the Agent are: one that handles framework requests,
-// strictly one at a time, and owns the session; one per start of a batch;
-// short-lived ones that fill and check large bulks. Close waits for them.
-// Locks: inbox.mu comes before inbound.mu; Agent.mu and memory.mu are alone. None
-// is held across a call of the node or of a Call.
+// Enable starts an Agent on a node. lnetd and tests call it; consoles use the Agent's Client.
+//
+// Handlers run in goroutines of the node's drivers and do all short work there. An Agent has these
+// goroutines: one that handles framework requests, one at a time, and owns the session; one per start of
+// a batch; and short-lived ones that fill and check large bulks. Close waits for them.
+//
+// Lock order: inbox.mu, then inbound.mu. Agent.mu and memory.mu are not held together with other locks.
+// No lock is held during a call of the node or of a Call.
 package selftest

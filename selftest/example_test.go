@@ -18,7 +18,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/rpc"
 )
 
-// A node with an agent is asked to join a session by another one.
+// One node asks another node with an agent to join a session.
 func ExampleEnable() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given nodes that spoil what they send, when bulks are checked, then every
-// spoilt one is found and no other, whoever sends and whoever checks.
+// Given nodes that corrupt what they send, when bulks are checked, then each corrupt bulk is found and no
+// other, for all senders and receivers.
 //
 // selftest 5 (3)-(4), 5 (8), 11 (6)
 func TestInjectedErrorsAreFoundExactly(t *testing.T) {
@@ -34,7 +34,7 @@ func TestInjectedErrorsAreFoundExactly(t *testing.T) {
 	}
 }
 
-// Given a test that stops on errors, when a bulk is wrong, then the unit ends.
+// Given a test that stops on errors, when a bulk is corrupt, then the unit ends.
 //
 // selftest 4.10 (3), 5 (4)
 func TestStopOnError(t *testing.T) {
@@ -53,8 +53,8 @@ func TestStopOnError(t *testing.T) {
 	})
 }
 
-// Given little memory for bulks, when many units want some, then they take
-// turns, and none is lost; when they are stopped those that wait end, too.
+// Given little memory for bulks, when many units need some, then they take turns and all get memory. When
+// they are stopped, the waiting ones end, too.
 func TestLittleMemory(t *testing.T) {
 	for _, op := range []uint32{message.BRWRead, message.BRWWrite} {
 		onStage(t, func(t *testing.T, s *stage) {
@@ -88,9 +88,8 @@ func TestLittleMemory(t *testing.T) {
 	}
 }
 
-// Given a multi-rail server and client, when the client is told of a NID that is
-// not the server's first, and nobody has heard of the other before, then replies
-// and bulks find their buffers.
+// Given a multi-rail server and client that have not discovered each other, when the client's test names
+// a NID that is not the server's first, then replies and bulks reach their buffers.
 //
 // selftest 1 (3)-(4)
 func TestMultiRail(t *testing.T) {
@@ -120,9 +119,8 @@ func TestMultiRail(t *testing.T) {
 	})
 }
 
-// Given a server whose first NI serves a client, when the client asks it by the NID
-// of another, then replies leave from that one, and so does what the server fetches
-// and what it brings.
+// Given a server whose first NI serves a client, when the client addresses the NID of another NI, then
+// replies leave from that NI, and so do the server's bulk GETs and PUTs.
 //
 // selftest 1 (4)
 func TestAnswersLeaveFromTheNIDThatWasAsked(t *testing.T) {
@@ -131,7 +129,7 @@ func TestAnswersLeaveFromTheNIDThatWasAsked(t *testing.T) {
 		server := s.player("server", "10.0.0.12", "10.0.1.12").agent(Config{})
 		for _, p := range []*player{client, server} {
 			alone := p.node.Parameters()
-			alone.Discovery = discovery.Off // else any NID is as good as another
+			alone.Discovery = discovery.Off // otherwise all NIDs are equivalent
 			if err := p.node.SetParameters(alone); err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +147,7 @@ func TestAnswersLeaveFromTheNIDThatWasAsked(t *testing.T) {
 			con.run(client, uint64(batch))
 			con.idle(client, uint64(batch))
 		}
-		if status := con.add(&second, con.test(3), client); status != message.OK { // whose list the server fetches
+		if status := con.add(&second, con.test(3), client); status != message.OK { // the server fetches its list
 			t.Error(status)
 		}
 		if n := server.node.NIs()[1].Traffic.Sent.Total() - before; n != 0 {
@@ -161,8 +159,8 @@ func TestAnswersLeaveFromTheNIDThatWasAsked(t *testing.T) {
 	})
 }
 
-// Given agents in the midst of a run, when one is closed, then it ends soon,
-// though its peer does not answer, and can be enabled again.
+// Given agents during a run, when one is closed, then it ends soon, even if its peer does not answer. It
+// can be enabled again.
 func TestCloseDuringRun(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		onStage(t, func(t *testing.T, s *stage) {
@@ -208,8 +206,7 @@ func TestCloseDuringRun(t *testing.T) {
 	}
 }
 
-// Given agents in the midst of a run, when the nodes are closed first, then the
-// agents can still be closed.
+// Given agents during a run, when the nodes are closed first, then the agents can still be closed.
 func TestNodeClosedFirst(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		client := s.player("client", "10.0.0.11").agent(Config{})

@@ -20,13 +20,13 @@ import (
 
 var tcp = lnet.MakeNet(lnet.TypeTCP, 0)
 
-// stage is a network in memory with nodes on it.
+// stage is a network in memory with nodes.
 type stage struct {
 	*simlnd.Fabric
 	t testing.TB
 }
 
-// onStage runs a test in a bubble, on a network with some latency.
+// onStage runs a test in a bubble, on a network with latency.
 func onStage(t *testing.T, f func(t *testing.T, s *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func onStage(t *testing.T, f func(t *testing.T, s *stage)) {
 	})
 }
 
-// player is a node on a stage, perhaps with an agent.
+// player is a node on a stage, possibly with an agent.
 type player struct {
 	*Agent
 	t      testing.TB
@@ -79,7 +79,7 @@ func (p *player) start(addresses []string) {
 	p.t.Cleanup(p.close)
 }
 
-// agent gives the player an agent.
+// agent enables an agent on the player's node.
 func (p *player) agent(c Config) *player {
 	p.t.Helper()
 	if c.Logger == nil {
@@ -93,7 +93,7 @@ func (p *player) agent(c Config) *player {
 	return p
 }
 
-// close ends all of the player, once.
+// close closes everything of the player, once.
 func (p *player) close() {
 	if p.closed {
 		return
@@ -115,7 +115,7 @@ func (p *player) close() {
 	}
 }
 
-// checkEmpty holds a closed agent to have kept nothing.
+// checkEmpty checks that a closed agent has released everything.
 func (p *player) checkEmpty() {
 	p.t.Helper()
 	a := p.Agent
@@ -132,7 +132,7 @@ func (p *player) checkEmpty() {
 	}
 }
 
-// console speaks for a session, message by message.
+// console sends the messages of a session one by one.
 type console struct {
 	t        testing.TB
 	client   *rpc.Client
@@ -141,7 +141,7 @@ type console struct {
 	order    message.Order
 }
 
-// console is one on the player's node.
+// console returns a console on the player's node.
 func (p *player) console(stamp int64) *console {
 	p.t.Helper()
 	nid, ok := message.NID4Of(p.id.NID)
@@ -223,7 +223,7 @@ func (c *console) run(to *player, batch uint64) {
 	}
 }
 
-// test is a ping test of a client, endless, for callers to change.
+// test returns an endless ping test for a client. Callers may change it.
 func (c *console) test(batch uint64) *message.TestRequest {
 	return &message.TestRequest{
 		Header: c.header(), Session: c.id, Batch: batch, Tests: message.ServicePing, Loop: ^uint32(0),
@@ -231,7 +231,7 @@ func (c *console) test(batch uint64) *message.TestRequest {
 	}
 }
 
-// brw makes a test one of BRW.
+// brw turns a test into a BRW test.
 func brw(q *message.TestRequest, op uint32, length uint32, check message.Check) *message.TestRequest {
 	q.Tests = message.ServiceBRW
 	q.BRW = message.BRWParameters{Op: op, Flags: uint32(check), Length: length}
@@ -253,7 +253,7 @@ func destinations(t testing.TB, servers ...*player) (list []message.Destination)
 	return list
 }
 
-// add adds a test to a client, or, without servers, to a server.
+// add adds a test to a client or, without servers, to a server.
 func (c *console) add(to *player, q *message.TestRequest, servers ...*player) message.Status {
 	c.t.Helper()
 	q.Client = len(servers) > 0
@@ -277,7 +277,7 @@ func (c *console) prepare(client, server *player, batch uint64, q *message.TestR
 	}
 }
 
-// idle waits until a batch has come to its end, in steps of a second.
+// idle waits until a batch has ended, in steps of a second.
 func (c *console) idle(on *player, batch uint64) {
 	c.t.Helper()
 	for range 300 {
@@ -291,7 +291,7 @@ func (c *console) idle(on *player, batch uint64) {
 	c.t.Fatalf("batch %d does not end", batch)
 }
 
-// puts is how many PUTs and ACKs have left the player's NI and come to it.
+// puts returns how many PUTs and ACKs the player's NI has sent and received.
 func (p *player) puts() (sent, received uint64) {
 	t := p.node.NIs()[1].Traffic
 	return t.Sent.Put, t.Received.Put
@@ -299,7 +299,7 @@ func (p *player) puts() (sent, received uint64) {
 
 func latencyOf(d time.Duration) simlnd.Link { return simlnd.Link{Latency: d} }
 
-// load is how many test requests are served, and how many buffers are posted.
+// load returns the number of test requests being served and of posted buffers.
 func (p *player) load() (busy, posted int) {
 	p.tests.mu.Lock()
 	defer p.tests.mu.Unlock()

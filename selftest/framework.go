@@ -7,9 +7,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// runFramework handles framework requests one at a time until Close, and ends
-// the session when none has come for too long (selftest 4.1). A request stops
-// that timer; it begins anew when the request has been handled.
+// runFramework handles framework requests one at a time until Close. It ends the session if no request
+// has come for SessionTimeout (selftest 4.1). The timer stops while a request is handled, and restarts
+// afterwards.
 func (a *Agent) runFramework() {
 	defer close(a.ended)
 	timer := time.NewTimer(time.Hour)
@@ -36,12 +36,12 @@ func (a *Agent) runFramework() {
 
 // handle handles one framework request (selftest 4).
 func (a *Agent) handle(in *inbound) {
-	if in.list != nil { // again, with its destinations
+	if in.list != nil { // second time, with its destinations
 		a.fetching--
 	}
 	if s := a.session; s != nil && s.features != in.header.Features &&
 		in.service != message.ServiceMakeSession && in.service != message.ServiceDebug &&
-		in.service != message.ServiceJoin { // which the console's session decides on
+		in.service != message.ServiceJoin { // joins are decided by the console's session
 		in.refuse(message.EPROTO)
 		return
 	}
@@ -53,17 +53,17 @@ func (a *Agent) handle(in *inbound) {
 	}
 }
 
-// errNoReply says that a request is dropped.
+// errNoReply means that a request is dropped.
 var errNoReply = errors.New("selftest: no reply")
 
-// carryOut does what a framework request asks for, and puts the reply into in.reply.
-// An error says that there is to be none, errFetching: not yet.
+// carryOut executes a framework request and puts the reply into in.reply. An error means that there is no
+// reply; errFetching means that it comes later.
 func (a *Agent) carryOut(in *inbound) error {
 	b, out := in.request[:], in.reply[:0]
 	switch in.service {
 	case message.ServiceMakeSession:
 		var q message.MakeSessionRequest
-		_ = q.Decode(b) // the type was looked at, as with all others
+		_ = q.Decode(b) // cannot fail: the type was checked; the same below
 		r := a.makeSession(&q)
 		r.Header = a.header()
 		r.Append(out)

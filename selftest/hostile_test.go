@@ -12,10 +12,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given a node in a session, when a stranger who knows the session sends it
-// thousands of requests with spoilt bytes and extreme numbers, and leaves its
-// fetches unanswered, then the node lives, keeps within its bounds, answers
-// others afterwards, and keeps nothing.
+// Given a node in a session, when a stranger that has the session ID sends thousands of requests with
+// corrupt bytes and extreme numbers, and does not answer the node's fetches, then the node survives,
+// stays within its limits, answers others afterwards, and keeps nothing.
 //
 // selftest 1 (2), 2.5 (1), 3 server (2)-(3), 5 (6)
 func TestHostileFlood(t *testing.T) {
@@ -26,7 +25,7 @@ func TestHostileFlood(t *testing.T) {
 			})
 			con := s.player("console", "10.0.0.1").console(1)
 			con.make(server, false)
-			x := s.stranger(server, make([]byte, 1<<20), portals.OpGet) // what is PUT finds nothing
+			x := s.stranger(server, make([]byte, 1<<20), portals.OpGet) // PUTs to this buffer fail
 			list := message.AppendDestinations(nil, append(destinations(t, server, x.player),
 				message.Destination{NID: 0x0002_0000_0a00_0099, PID: 12345}), message.LittleEndian)
 			r := rand.New(rand.NewPCG(uint64(seed), 2))
@@ -60,7 +59,7 @@ func TestHostileFlood(t *testing.T) {
 					time.Sleep(time.Duration(r.Int64N(int64(50 * time.Millisecond))))
 				}
 			}
-			time.Sleep(30 * time.Minute) // every fetch of a list has been given up
+			time.Sleep(30 * time.Minute) // all fetches of lists have timed out
 			if busy, posted := server.load(); busy+posted > 500 {
 				t.Errorf("%d busy, %d posted", busy, posted)
 			}
@@ -80,7 +79,7 @@ func TestHostileFlood(t *testing.T) {
 	}
 }
 
-// hostile makes a request that may do something.
+// hostile returns a request that may have an effect.
 func hostile(r *rand.Rand, con *console, list uint64) message.Request {
 	h := con.header()
 	switch r.IntN(10) {
@@ -96,7 +95,7 @@ func hostile(r *rand.Rand, con *console, list uint64) message.Request {
 		return &message.StatRequest{Header: h, ReplyID: strangeReply + 1, Session: con.id}
 	case 5, 6:
 		q := con.test(r.Uint64N(3))
-		q.Loop = 1 + r.Uint32N(20) // what a node does by itself takes no time here
+		q.Loop = 1 + r.Uint32N(20) // a node's RPCs to itself take no time here
 		q.ReplyID, q.BulkID, q.Client, q.Destinations = strangeReply+1, list, r.IntN(3) > 0, 1+r.Uint32N(3)
 		if r.IntN(2) == 0 {
 			brw(q, 1+r.Uint32N(2), 4096, message.Check(1+r.Uint32N(4)))
@@ -111,8 +110,7 @@ func hostile(r *rand.Rand, con *console, list uint64) message.Request {
 	}
 }
 
-// spoil changes a message somewhere, but for the loop of a test, which had
-// better not become endless.
+// spoil changes a message somewhere, except the loop of a test, which must not become endless.
 func spoil(r *rand.Rand, b []byte) {
 	extremes := []uint32{0, 1, 7, 1 << 20, 1<<31 - 1, 1 << 31, ^uint32(0)}
 	switch at := r.IntN(40) * 4; {

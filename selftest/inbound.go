@@ -11,38 +11,38 @@ import (
 	"github.com/lnetd/lnetd/selftest/ring"
 )
 
-// inbound is a request buffer and, when a request is in it, the server side of
-// that RPC: perhaps a bulk, then a reply, each an MD of its own that is waited
-// for. Steps follow each other in handlers; nothing waits in a goroutine.
+// inbound is a request buffer. When it holds a request, it is also the server side of that RPC: a bulk
+// transfer if the service needs one, then a reply. Each is an MD whose end is reported by an event. Event
+// handlers start the next step; no goroutine waits.
 type inbound struct {
 	inbox  *inbox
 	links  ring.Links[inbound] // guarded by inbox.mu
 	handle lnet.Handle
 	known  bool
-	serial uint64 // counts lives
-	gone   bool   // posted when the node closed
+	serial uint64 // incremented for each request
+	gone   bool   // the buffer was posted when the node closed
 
 	request, reply [message.Size]byte
 
-	from    lnet.ProcessID // who asked, by the NID in the header
-	self    lnet.NID       // whom it asked
+	from    lnet.ProcessID // the client's NID in the header
+	self    lnet.NID       // the NID that it was sent to
 	service message.Service
 	header  message.Header
 	brw     message.BRWRequest
 
-	list   *destinationList // of a client's test, once it has come
+	list   *destinationList // of a client's test, once fetched
 	bulk   []byte           // memory of the bulk
-	shared bool             // it is the agent's source
-	awaits bool             // the inbox counts it; who serves the request has it
+	shared bool             // bulk is the agent's source
+	awaits bool             // counted by the inbox; owned by the server of the request
 	waiter memoryWaiter
 
 	mu       sync.Mutex // guards the rest
 	step     step
-	md       lnet.Handle // of the step, if linked
+	md       lnet.Handle // MD of the step, if linked
 	linked   bool
 	aborted  bool
 	failure  error
-	received int // bytes of a bulk
+	received int // bytes of bulk
 }
 
 // step is what an inbound waits for.
@@ -61,7 +61,7 @@ func newInbound(b *inbox) *inbound {
 	return in
 }
 
-// reset begins a new life, with inbox.mu held.
+// reset prepares for a new request. The caller holds inbox.mu.
 func (in *inbound) reset() {
 	in.serial++
 	in.known = false
@@ -70,8 +70,8 @@ func (in *inbound) reset() {
 	in.mu.Unlock()
 }
 
-// arrived looks at what is in the buffer, drops what is malformed, and has the
-// rest served (selftest 2.5).
+// arrived checks the request in the buffer. It drops a malformed request, and serves a valid one
+// (selftest 2.5).
 func (in *inbound) arrived(e *portals.Event) {
 	a := in.inbox.agent
 	a.counters.Received.Add(1)
@@ -93,7 +93,7 @@ func (in *inbound) arrived(e *portals.Event) {
 	in.inbox.serve(in)
 }
 
-// identify reads the header and tells the service.
+// identify decodes the header and sets the service.
 func (in *inbound) identify(e *portals.Event) error {
 	if e.Requested != message.Size {
 		return fmt.Errorf("message of %d bytes: %w", e.Requested, message.ErrSize)
@@ -111,13 +111,13 @@ func (in *inbound) identify(e *portals.Event) error {
 	return err
 }
 
-// awaitData notes that data of the client are waited for.
+// awaitData records that the request waits for data from its client.
 func (in *inbound) awaitData() {
 	in.awaits = true
 	in.inbox.await(+1)
 }
 
-// dataArrived notes that they are not, or not any more.
+// dataArrived records that the request does not wait for data any more. It may be called more than once.
 func (in *inbound) dataArrived() {
 	if in.awaits {
 		in.awaits = false
@@ -131,7 +131,7 @@ func (in *inbound) drop() {
 	in.end()
 }
 
-// end gives all back.
+// end releases what the request used.
 func (in *inbound) end() {
 	in.dataArrived()
 	in.list = nil
@@ -144,14 +144,14 @@ func (in *inbound) end() {
 	in.inbox.release(in)
 }
 
-// refuse answers with nothing but a status.
+// refuse sends a reply that has only a status.
 func (in *inbound) refuse(s message.Status) {
 	a := in.inbox.agent
 	message.AppendRefusal(in.reply[:0], a.header(), in.service, s, a.sessionID())
 	in.answer()
 }
 
-// answer sends what is in in.reply.
+// answer sends the reply in in.reply.
 func (in *inbound) answer() {
 	in.begin(stepReply, portals.MD{Bytes: in.reply[:], Threshold: 1}, message.ReplyID(in.request[:]))
 }
@@ -161,8 +161,8 @@ func (in *inbound) send() {
 	in.begin(stepSend, portals.MD{Bytes: in.bulk, Threshold: 1}, in.brw.BulkID)
 }
 
-// fetch GETs the bulk from the client's memory. A client that never answers is
-// given up after LNet's transaction timeout.
+// fetch GETs the bulk from the client's memory. If the client does not answer, it fails after LNet's
+// transaction timeout.
 func (in *inbound) fetch() {
 	in.awaitData()
 	in.begin(stepFetch, portals.MD{
@@ -170,7 +170,7 @@ func (in *inbound) fetch() {
 	}, in.brw.BulkID)
 }
 
-// begin starts a step, whose end comes to HandleEvent.
+// begin starts a step. HandleEvent is called when it ends.
 func (in *inbound) begin(s step, d portals.MD, bits uint64) {
 	a := in.inbox.agent
 	d.Unlink = true
@@ -202,7 +202,7 @@ func (in *inbound) begin(s step, d portals.MD, bits uint64) {
 
 var errAborted = fmt.Errorf("selftest: RPC aborted: %w", node.ErrCanceled)
 
-// unlink ends a step early. Its event tells when, unless the node is closed.
+// unlink ends a step early. An event reports the end, unless the node is closed.
 func (in *inbound) unlink(h lnet.Handle) {
 	a := in.inbox.agent
 	if a.node.Unlink(h) == nil || !a.nodeClosed() {
@@ -223,7 +223,7 @@ func (in *inbound) unlink(h lnet.Handle) {
 	}
 }
 
-// abort ends the serving, if it is still that of the same life.
+// abort ends the RPC, if the inbound still serves the request with that serial.
 func (in *inbound) abort(serial uint64) {
 	in.inbox.mu.Lock()
 	if in.serial != serial {
@@ -244,7 +244,7 @@ func (in *inbound) abort(serial uint64) {
 	}
 }
 
-// stepEvents is an inbound as the handler of its present step.
+// stepEvents is an inbound as the event handler of its current step.
 type stepEvents inbound
 
 // HandleEvent implements portals.Handler.
@@ -258,7 +258,7 @@ func (s *stepEvents) HandleEvent(e *portals.Event) {
 	}
 	if e.Err != nil && in.failure == nil {
 		in.failure = e.Err
-		if !in.aborted { // else it is our doing
+		if !in.aborted { // otherwise caused by the abort
 			a.counters.Event(e.Err)
 		}
 	}

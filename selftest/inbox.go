@@ -10,11 +10,10 @@ import (
 	"github.com/lnetd/lnetd/selftest/ring"
 )
 
-// Request buffers (selftest 1, 4.8). A portal always has baseBuffers, so that
-// requests that nobody serves are dropped rather than holding up the
-// connection that they came on, with all that is behind them. A server test
-// adds between serverBuffers and its loop, and buffersMargin; buffers of all
-// tests are at most maxBuffers.
+// Numbers of request buffers (selftest 1, 4.8). A portal always has baseBuffers posted, so that requests
+// for services that are not loaded are dropped. Otherwise they would hold up their connection and
+// everything behind them. A server test adds the larger of serverBuffers and its loop count (at most the
+// work items), plus buffersMargin. A portal has at most maxBuffers.
 const (
 	baseBuffers   = 256
 	serverBuffers = 256
@@ -22,16 +21,15 @@ const (
 	maxBuffers    = 8192
 )
 
-// waitingPart is the part of MaxServing, one in so many, from which on requests
-// wait at their senders, if they can.
+// waitingPart is the divisor of MaxServing from which on requests wait at their senders.
 const waitingPart = 4
 
-// inbox is the posted request buffers of a portal, and the requests that are
-// being served. A buffer is replaced as soon as a request is in it, unless too
-// many are being served: then requests wait at their senders, since the portal
-// is lazy. But not while requests being served wait for data of their clients:
-// these may come behind the next request on the same connection, so that nothing
-// would go on any more. Then more are served, and what is too much is dropped.
+// inbox manages the posted request buffers of a portal and the requests being served. A buffer that
+// receives a request is replaced at once, unless too many requests are being served. Then further
+// requests wait at their senders, since the portal is lazy. They must not wait while requests being
+// served wait for data from their clients: the data may follow the next request on the same connection,
+// so that nothing would make progress. In that case more requests are accepted, and those beyond
+// MaxServing are dropped.
 type inbox struct {
 	agent  *Agent
 	portal uint32
@@ -43,17 +41,17 @@ type inbox struct {
 	closed  bool
 	posted  ring.Ring[inbound] // waiting for requests
 	busy    ring.Ring[inbound] // being served
-	waiting int                // those of them that wait for data
+	waiting int                // number of busy ones that wait for data
 	free    ring.Ring[inbound]
-	deaf    chan struct{} // closed when no buffer is posted after close
-	idle    chan struct{} // closed when nothing is being served either
+	deaf    chan struct{} // closed when no buffer is posted any more after close
+	idle    chan struct{} // closed when no request is being served either
 }
 
 func newInbox(a *Agent, portal uint32, serve func(*inbound)) *inbox {
 	return &inbox{agent: a, portal: portal, serve: serve, deaf: make(chan struct{}), idle: make(chan struct{})}
 }
 
-// add changes the number of buffers that should be posted.
+// add changes the number of buffers that should be posted by n.
 func (b *inbox) add(n int) error {
 	b.mu.Lock()
 	b.wanted += n
@@ -69,13 +67,13 @@ func (b *inbox) add(n int) error {
 	}
 	b.mu.Unlock()
 	for _, h := range surplus {
-		_ = b.agent.node.Unlink(h) // not found: a request has come
+		_ = b.agent.node.Unlink(h) // not found if a request has arrived
 	}
 	return b.post()
 }
 
-// post posts the buffers that are missing. One goroutine does it at a time: a
-// new buffer may find a request waiting, whose handler comes here, too.
+// post posts the missing buffers. Only one goroutine does so at a time: a new buffer may receive a
+// waiting request at once, whose handler also calls post.
 func (b *inbox) post() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,16 +111,16 @@ func (b *inbox) post() error {
 		if in.serial == serial {
 			in.handle, in.known = h, true
 		}
-		if b.closed { // which did not know the handle
+		if b.closed { // close did not see this handle
 			b.mu.Unlock()
-			_ = b.agent.node.Unlink(h) // not found: a request has come
+			_ = b.agent.node.Unlink(h) // not found if a request has arrived
 			b.mu.Lock()
 		}
 	}
 	return nil
 }
 
-// short tells whether a buffer is to be posted; b.mu is held.
+// short reports whether a buffer should be posted. The caller holds b.mu.
 func (b *inbox) short() bool {
 	if b.closed || b.posted.Len() >= min(b.wanted, maxBuffers) {
 		return false
@@ -134,18 +132,18 @@ func (b *inbox) short() bool {
 	return have < max(most/waitingPart, 1)
 }
 
-// await counts a request that waits for data, or, with -1, does not any more.
+// await adds n to the number of requests that wait for data.
 func (b *inbox) await(n int) {
 	b.mu.Lock()
 	b.waiting += n
 	short := b.posted.Len() == 0 && b.short()
 	b.mu.Unlock()
 	if short {
-		_ = b.post() // an error is the node's end
+		_ = b.post() // fails only if the node is closed
 	}
 }
 
-// keep puts an inbound that is in no ring aside.
+// keep returns an inbound that is in no ring to the free list. The caller holds b.mu.
 func (b *inbox) keep(in *inbound) {
 	in.serial++
 	in.known = false
@@ -153,7 +151,7 @@ func (b *inbox) keep(in *inbound) {
 	b.notifyDone()
 }
 
-// notifyDone tells those who wait for the end what has come to it; b.mu is held.
+// notifyDone closes deaf and idle when their conditions hold. The caller holds b.mu.
 func (b *inbox) notifyDone() {
 	if b.closed && b.posted.Len() == 0 {
 		closeOnce(b.deaf)
@@ -171,7 +169,7 @@ func closeOnce(c chan struct{}) {
 	}
 }
 
-// requestEvents is an inbound as the handler of its posted buffer.
+// requestEvents is an inbound as the event handler of its posted buffer.
 type requestEvents inbound
 
 // HandleEvent implements portals.Handler.
@@ -184,17 +182,17 @@ func (r *requestEvents) HandleEvent(e *portals.Event) {
 		return
 	}
 	b.posted.Remove(&in.links)
-	if e.Type == portals.EventUnlink { // given back, or the end
+	if e.Type == portals.EventUnlink { // unlinked, or the node is closed
 		b.keep(in)
 		b.mu.Unlock()
 		return
 	}
 	in.reset()
 	b.busy.Add(in, &in.links)
-	b.notifyDone() // it may have been the last that was posted
+	b.notifyDone() // it may have been the last posted buffer
 	excess := b.busy.Len() > b.agent.config.MaxServing
 	b.mu.Unlock()
-	_ = b.post() // an error is the node's end
+	_ = b.post() // fails only if the node is closed
 	if excess {
 		b.agent.counters.Received.Add(1)
 		in.drop()
@@ -203,7 +201,7 @@ func (r *requestEvents) HandleEvent(e *portals.Event) {
 	in.arrived(e)
 }
 
-// release takes back a request that is served.
+// release takes back a request that has been served.
 func (b *inbox) release(in *inbound) {
 	b.mu.Lock()
 	b.busy.Remove(&in.links)
@@ -211,11 +209,11 @@ func (b *inbox) release(in *inbound) {
 	starved := b.short()
 	b.mu.Unlock()
 	if starved {
-		_ = b.post() // an error is the node's end
+		_ = b.post() // fails only if the node is closed
 	}
 }
 
-// abort ends the serving of all present requests without a reply.
+// abort ends the RPCs of all current requests without a reply.
 func (b *inbox) abort() {
 	type victim struct {
 		in     *inbound
@@ -232,8 +230,8 @@ func (b *inbox) abort() {
 	}
 }
 
-// close gives all posted buffers up. gone says that the node is closed, so that
-// no event tells of their end.
+// close unlinks all posted buffers. If gone is set, the node is closed and no event reports the end of
+// the buffers.
 func (b *inbox) close(gone bool) {
 	b.mu.Lock()
 	b.closed = true
@@ -242,7 +240,7 @@ func (b *inbox) close(gone bool) {
 		switch {
 		case gone:
 			b.posted.Remove(&in.links)
-			in.gone = true // the node may have it for a while
+			in.gone = true // the node may still use it for a while
 		case in.known:
 			handles = append(handles, in.handle)
 		}
@@ -250,11 +248,11 @@ func (b *inbox) close(gone bool) {
 	b.notifyDone()
 	b.mu.Unlock()
 	for _, h := range handles {
-		_ = b.agent.node.Unlink(h) // not found: a request has come
+		_ = b.agent.node.Unlink(h) // not found if a request has arrived
 	}
 }
 
-// wait waits for a channel of the inbox, or for ctx.
+// wait waits until c is closed or ctx is done.
 func (b *inbox) wait(ctx context.Context, c <-chan struct{}) error {
 	select {
 	case <-c:
@@ -264,7 +262,7 @@ func (b *inbox) wait(ctx context.Context, c <-chan struct{}) error {
 	}
 }
 
-// buffers is how many a server test adds (selftest 4.8).
+// buffers returns how many buffers a server test adds (selftest 4.8).
 func (c *Config) buffers(s message.Service, loop uint32) int {
 	items := c.BRWWorkItems
 	if s == message.ServicePing {

@@ -8,11 +8,10 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given a server that may serve few requests at a time, when a client has more
-// under way than that, then reads wait, and writes are served as far as the server
-// may: the data that they wait for come behind later requests on the same
-// connection. What is too much is dropped, nothing else fails, and the framework
-// answers all the while.
+// Given a server with a low limit of requests, when a client has more requests under way, then reads
+// wait, and writes are served up to the limit, because their data comes behind later requests on the same
+// connection. Requests beyond the limit are dropped. Nothing else fails, and the framework keeps
+// answering.
 func TestMoreRequestsThanMayBeServed(t *testing.T) {
 	const most, loop = 64, 3
 	for _, test := range []struct {
@@ -22,7 +21,7 @@ func TestMoreRequestsThanMayBeServed(t *testing.T) {
 		{message.BRWWrite, most - 4, 0},
 		{message.BRWWrite, 2 * most, most},
 	} {
-		for _, length := range []uint32{8, 1 << 20} { // these go on connections of their own
+		for _, length := range []uint32{8, 1 << 20} { // these sizes use different connections
 			t.Run(fmt.Sprintf("%d of operation %d, %d bytes", test.units, test.op, length), func(t *testing.T) {
 				onStage(t, func(t *testing.T, s *stage) {
 					client := s.player("client", "10.0.0.1").agent(Config{})
@@ -32,7 +31,7 @@ func TestMoreRequestsThanMayBeServed(t *testing.T) {
 					q.Concurrency, q.Loop = test.units, loop
 					con.prepare(client, server, 1, q)
 					con.run(client, 1)
-					time.Sleep(30 * time.Second) // no RPC has been given up yet
+					time.Sleep(30 * time.Second) // no RPC has timed out yet
 					asked := time.Now()
 					con.debug(server)
 					if took := time.Since(asked); took > time.Second {
@@ -53,8 +52,8 @@ func TestMoreRequestsThanMayBeServed(t *testing.T) {
 	}
 }
 
-// Given agents with the least bounds that there are, when several units run, then
-// they take turns. Writes, whose data must not be held up, need room for all.
+// Given agents with the smallest limits, when several units run, then they take turns. Writes need room
+// for all units, because their data must not be held up.
 func TestLeastBounds(t *testing.T) {
 	for _, test := range []struct {
 		serving int
@@ -89,9 +88,8 @@ func TestLeastBounds(t *testing.T) {
 	}
 }
 
-// Given an agent that is being closed, when a request takes its last buffer before
-// that has been given back, then the agent is deaf nevertheless, and the request is
-// dropped, which nobody will handle.
+// Given an agent that is being closed, when a request uses its last buffer before that is unlinked, then
+// deaf is closed nevertheless, and the request is dropped.
 func TestRequestWhileClosing(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		node := s.player("node", "10.0.0.3").agent(Config{MaxServing: waitingPart}) // one buffer at a time

@@ -32,14 +32,13 @@ type TestInfo struct {
 	Index   int // from 1
 	Service message.Service
 	Client  bool
-	// Units is how many there are, Active how many of them run; 0 of a server.
+	// Units is the number of units, Active the number of running ones. Both are 0 for a server.
 	Units, Active int
-	// Latency are the times from a request to the end of its RPC, those that
-	// failed left out, since the test was added.
+	// Latency has the times from request to end of all successful RPCs since the test was added.
 	Latency latency.Histogram
 }
 
-// Session describes the session; false if there is none.
+// Session describes the session. It returns false if there is no session.
 func (a *Agent) Session() (SessionInfo, bool) {
 	a.mu.Lock()
 	s := a.session
@@ -74,8 +73,8 @@ func describe(tests []*test) (list []TestInfo) {
 	return list
 }
 
-// Latency is the Latency of one test of the session, as TestInfo has it; false
-// if there is no such test.
+// Latency returns the latencies of one test of the session, as in TestInfo. It returns false if there is
+// no such test.
 func (a *Agent) Latency(batch uint64, index int) (latency.Histogram, bool) {
 	var t *test
 	a.mu.Lock()

@@ -10,51 +10,49 @@ import (
 	"github.com/lnetd/lnetd/selftest/ring"
 )
 
-// memory is the bulk buffers of all units, or of all test services: no more
-// than a limit, kept for the next user. Whoever finds none waits in a queue,
-// not in a goroutine.
+// memory manages the bulk buffers of all units, or of all test services. The total size is limited, and
+// free buffers are kept for reuse. If no buffer is available, the user is queued and called back; no
+// goroutine waits.
 //
-// In fair memory a peer that has some gets more only up to what was free for all
-// others, and those that wait take turns, so that one that takes all it can get and
-// gives nothing back, as one that has died, does not stop the rest. Otherwise all
-// that wait are in one queue, whomever it is for.
+// If fair is set, a peer that already holds memory gets more only if its total does not exceed the memory
+// that is free, and waiting peers take turns. So a peer that takes all it can get and releases nothing,
+// for example because it has died, does not block the others. Otherwise all waiters are in one queue.
 type memory struct {
 	limit int
 	fair  bool
 	spawn func(func())
 
-	mu      sync.Mutex // guards the rest, and what is in it
+	mu      sync.Mutex // guards the fields below and what they contain
 	used    int        // bytes handed out
 	kept    int        // bytes in free
 	free    [classes][][]byte
 	claims  map[lnet.NID]*claim
-	waiting ring.Ring[claim] // those that want; it is the first one's turn
-	blocked bool             // there is not enough for that
+	waiting ring.Ring[claim] // claims with waiters; the first one is next
+	blocked bool             // too little memory for the next waiter
 }
 
-// claim is what a peer has and wants; memory.mu guards it.
+// claim is the memory that a peer holds and waits for. memory.mu guards it.
 type claim struct {
 	held  int // bytes
 	wants ring.Ring[memoryWaiter]
 	links ring.Links[claim] // in memory.waiting
 }
 
-// maxClaims is how many peers may be known before those that have and want
-// nothing are forgotten.
+// maxClaims is the number of known peers from which on idle claims are deleted.
 const maxClaims = 1024
 
-// Buffers are of 4096 bytes times a power of two, up to 1 MiB.
+// Buffer sizes are 4096 bytes times a power of two, up to 1 MiB.
 const (
 	classBits = 12
 	classes   = 9 // the last is 1 MiB
 )
 
-// memoryWaiter is a place in the queue; it belongs to one user.
+// memoryWaiter is an entry of the queue. It belongs to one user of memory.
 type memoryWaiter struct {
 	links  ring.Links[memoryWaiter] // in claim.wants
-	claim  *claim                   // since take
+	claim  *claim                   // set by take
 	length int
-	// granted is given the buffer, in a goroutine of its own.
+	// granted is called with the buffer, in a new goroutine.
 	granted func(b []byte)
 }
 
@@ -62,15 +60,14 @@ func newMemory(limit int, spawn func(func())) *memory {
 	return &memory{limit: limit, spawn: spawn, claims: map[lnet.NID]*claim{}}
 }
 
-// class is that of a buffer for n bytes, 1 to 1 MiB.
+// class returns the size class for n bytes, 1 to 1 MiB.
 func class(n int) int { return max(bits.Len(uint(n-1))-classBits, 0) }
 
-// size is what a buffer for n bytes takes.
+// size returns the size of a buffer for n bytes.
 func size(n int) int { return 1 << (classBits + class(n)) }
 
-// take returns a buffer of n bytes with anything in it, for a peer. If there is
-// none it returns nil, and w.granted will be called, unless w is forgotten
-// before.
+// take returns a buffer of n bytes for a peer. Its content is undefined. If no memory is available, take
+// returns nil and w.granted is called later, unless w is canceled with forget before.
 func (m *memory) take(w *memoryWaiter, peer lnet.NID, n int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,10 +88,10 @@ func (m *memory) take(w *memoryWaiter, peer lnet.NID, n int) []byte {
 	return nil
 }
 
-// claimOf is the claim of a peer. m.mu is held.
+// claimOf returns the claim of a peer. The caller holds m.mu.
 func (m *memory) claimOf(peer lnet.NID) *claim {
 	if !m.fair {
-		peer = lnet.NID{} // all are one
+		peer = lnet.NID{} // all peers share one claim
 	}
 	c := m.claims[peer]
 	if c == nil {
@@ -107,18 +104,18 @@ func (m *memory) claimOf(peer lnet.NID) *claim {
 	return c
 }
 
-// forgetPeers gives up claims of which nothing is left. m.mu is held.
+// forgetPeers deletes the claims without memory and without waiters. The caller holds m.mu.
 func (m *memory) forgetPeers() {
 	maps.DeleteFunc(m.claims, func(_ lnet.NID, c *claim) bool { return c.held == 0 && c.wants.Len() == 0 })
 }
 
-// allows tells whether a claim may grow by a buffer for n bytes, if there is one.
-// Whoever has nothing always may: the least limit is one buffer.
+// allows reports whether a claim may grow by a buffer for n bytes. A peer that holds nothing always may,
+// because the limit has room for at least one buffer.
 func (m *memory) allows(c *claim, n int) bool {
 	return !m.fair || c.held == 0 || c.held+size(n) <= m.limit-m.used
 }
 
-// forget takes w out of the queue; false if it is not there, or not any more.
+// forget removes w from the queue. It returns false if w is not queued.
 func (m *memory) forget(w *memoryWaiter) bool {
 	m.mu.Lock()
 	if !w.links.In() {
@@ -126,12 +123,11 @@ func (m *memory) forget(w *memoryWaiter) bool {
 		return false
 	}
 	m.remove(w)
-	m.serve() // a smaller one may have waited behind it; unlocks
+	m.serve() // unlocks; a waiter for less memory may now succeed
 	return true
 }
 
-// remove takes w out of its claim, and that out of those that wait if it wants
-// nothing more.
+// remove removes w from its claim, and the claim from the waiting ones if w was its last waiter.
 func (m *memory) remove(w *memoryWaiter) {
 	c := w.claim
 	c.wants.Remove(&w.links)
@@ -140,7 +136,7 @@ func (m *memory) remove(w *memoryWaiter) {
 	}
 }
 
-// put takes back the buffer that w was given.
+// put releases the buffer that was granted to w.
 func (m *memory) put(w *memoryWaiter, b []byte) {
 	m.mu.Lock()
 	b = b[:cap(b)]
@@ -152,7 +148,7 @@ func (m *memory) put(w *memoryWaiter, b []byte) {
 	m.serve()
 }
 
-// lose says that w's buffer will not come back: the node may still write to it.
+// lose records that w's buffer will not be released, because the node may still write to it.
 func (m *memory) lose(w *memoryWaiter, b []byte) {
 	m.mu.Lock()
 	m.used -= cap(b)
@@ -160,8 +156,7 @@ func (m *memory) lose(w *memoryWaiter, b []byte) {
 	m.serve()
 }
 
-// serve grants what can be granted, one peer after the other. It is called with
-// m.mu held, and returns without it.
+// serve grants memory to waiters, peer by peer. The caller holds m.mu, and serve unlocks it.
 func (m *memory) serve() {
 	m.blocked = false
 	for passed := 0; passed < m.waiting.Len(); {
@@ -186,7 +181,7 @@ func (m *memory) serve() {
 	m.mu.Unlock()
 }
 
-// find returns a buffer if the limit allows. m.mu is held.
+// find returns a free buffer, or a new one if the limit permits. The caller holds m.mu.
 func (m *memory) find(n int) []byte {
 	c, size := class(n), size(n)
 	if last := len(m.free[c]) - 1; last >= 0 {
@@ -207,13 +202,13 @@ func (m *memory) find(n int) []byte {
 	return make([]byte, n, size)
 }
 
-// trim gives up all kept buffers. m.mu is held.
+// trim discards all kept buffers. The caller holds m.mu.
 func (m *memory) trim() {
 	m.free = [classes][][]byte{}
 	m.kept = 0
 }
 
-// rest gives kept buffers back to the system, if none is in use.
+// rest returns the kept buffers to the system if no buffer is in use.
 func (m *memory) rest() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,14 +11,14 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// borrower is a user of memory, one buffer at a time.
+// borrower is a user of memory with at most one buffer.
 type borrower struct {
 	waiter memoryWaiter
 	peer   lnet.NID
-	bytes  []byte // nil: none
+	bytes  []byte // nil: no buffer
 }
 
-// memoryOf is fair memory, which grants at once.
+// memoryOf returns fair memory that calls granted at once.
 func memoryOf(limit int) *memory {
 	m := newMemory(limit, func(f func()) { f() })
 	m.fair = true
@@ -27,7 +27,7 @@ func memoryOf(limit int) *memory {
 
 func peerOf(n int) lnet.NID { return lnet.NIDFromNumber(tcp, uint32(n)) }
 
-// borrower is a new one, who wants n bytes.
+// borrower returns a new borrower that wants n bytes.
 func (m *memory) borrower(peer lnet.NID, n int) *borrower {
 	x := &borrower{peer: peer}
 	x.waiter.granted = func(b []byte) { x.bytes = b }
@@ -35,9 +35,8 @@ func (m *memory) borrower(peer lnet.NID, n int) *borrower {
 	return x
 }
 
-// Given a peer that takes all it gets, when others come, then there is something
-// left for each, and whoever has nothing yet is served before those who want more,
-// or who came later and are content with less.
+// Given a peer that takes all that it can get, when others come, then there is something left for each. A
+// peer without memory is served before peers that want more, and before later peers that want less.
 func TestMemoryLeavesSomethingForOthers(t *testing.T) {
 	const mib = 1 << 20
 	m := memoryOf(8 * mib)
@@ -79,8 +78,8 @@ func TestMemoryLeavesSomethingForOthers(t *testing.T) {
 	}
 }
 
-// Given one who waits behind another that wants too much, when that one renounces,
-// then he is served at once.
+// Given a waiter behind one that wants too much memory, when the first one cancels, then the second one
+// is served at once.
 func TestMemoryForgetsWaiters(t *testing.T) {
 	m := memoryOf(1 << 20)
 	first := m.borrower(peerOf(1), 4096)
@@ -96,9 +95,8 @@ func TestMemoryForgetsWaiters(t *testing.T) {
 	}
 }
 
-// Given users who take, give back, lose and renounce memory in any order, then the
-// limit holds, who has something does not grow beyond what was free, and nobody
-// waits for ever.
+// Given users that take, release, lose and cancel in any order, then the limit holds, a peer with memory
+// does not grow beyond what was free, and no user waits forever.
 func TestMemoryServesAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1<<20, 4<<20).Draw(t, "limit")
@@ -180,8 +178,7 @@ func TestMemoryServesAll(t *testing.T) {
 	})
 }
 
-// Given ever new peers, when they have given back what they took, then they are
-// forgotten.
+// Given a sequence of new peers, when they have released their memory, then their claims are deleted.
 func TestMemoryForgetsPeers(t *testing.T) {
 	m := memoryOf(2 << 20)
 	kept := m.borrower(peerOf(0), 1)
@@ -194,13 +191,13 @@ func TestMemoryForgetsPeers(t *testing.T) {
 	}
 }
 
-// Given a client that asks for more bulks than fit into the server's memory and
-// does not hand out any, when another writes, then that one is served at once.
+// Given a client that writes more bulks than fit into the server's memory and provides no data, when
+// another client writes, then that one is served at once.
 func TestMemoryHeldByAClientThatIsDead(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		server, con := s.serving(Config{ServerMemory: 2 << 20})
 		x := s.stranger(server, nil, 0)
-		for range 16 { // each is given up after 50 s
+		for range 16 { // each times out after 50 s
 			q := message.BRWRequest{
 				Header: con.header(), ReplyID: strangeReply + 1, BulkID: strangeBulk,
 				Op: message.BRWWrite, Length: 1 << 20, Check: message.CheckNone,
@@ -227,8 +224,8 @@ func TestMemoryHeldByAClientThatIsDead(t *testing.T) {
 	})
 }
 
-// Given units by the thousand, when they have run, then each takes no more than
-// its own state: what they have measured is kept together.
+// Given thousands of units, when they have run, then each needs only its own state, because the recorders
+// are shared.
 func TestUnitsAreSmall(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		quiet := Config{Logger: slog.New(slog.DiscardHandler)}
@@ -242,7 +239,7 @@ func TestUnitsAreSmall(t *testing.T) {
 		const units = 4096
 		heap := func() int64 {
 			runtime.GC()
-			runtime.GC() // the first one leaves what is in pools
+			runtime.GC() // the first one leaves objects in pools
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			return int64(m.HeapAlloc)
@@ -261,7 +258,7 @@ func TestUnitsAreSmall(t *testing.T) {
 		if h, _ := client.Latency(1, 1); h.Count() != message.MaxConcurrency {
 			t.Errorf("%d RPCs", h.Count())
 		}
-		if n := (heap() - before) / units; n > 2000 { // half of it, rather
+		if n := (heap() - before) / units; n > 2000 { // typically half of it
 			t.Errorf("%d bytes per unit", n)
 		}
 	})

@@ -5,40 +5,36 @@ import (
 	"time"
 )
 
-// place is what makes the concurrency of a test: one unit at a time makes RPCs
-// there. When its RPC is held up on a way that this node goes round by now
-// (node.Detour), another unit takes the place, and the first one leaves with the
-// end of that RPC: nothing is sent twice or given up, the load goes on by the ways
-// that work, and soon after the repair there are no more RPCs than before. It
-// deviates from kernels, whose load stands still until the way works again.
+// place stands for one degree of concurrency of a test: one unit at a time makes RPCs for it. A unit's
+// RPC may be stuck on a path that the node avoids by now (node.Detour). Then another unit takes over, and
+// the first one leaves when its RPC ends. Nothing is sent twice or given up, the load continues on
+// working paths, and soon after the repair the number of RPCs is the same as before. This deviates from
+// kernels, whose load stops until the path works again.
 type place struct {
 	first unit
-	// standIns are further units, made when they are first needed. They and turn,
-	// the unit that is not held up, belong to the framework's goroutine, as does
-	// what it has last seen: that so many RPCs had been begun, since a time of the
-	// session.
+	// standIns are additional units, created when first needed. turn is the unit that currently makes
+	// RPCs. seen is the number of RPCs that it had begun at the last check, and since is the session time
+	// from which on that number is unchanged. These fields belong to the framework's goroutine.
 	standIns []*unit
 	turn     *unit
 	seen     uint32
 	since    time.Duration
-	// left are the RPCs to be begun; from endless on they do not count.
+	// left is the number of RPCs still to begin. From endless on, it does not decrease.
 	left atomic.Uint32
-	// working are the units that have the place, or an RPC under way; test.mu
-	// guards it.
+	// working is the number of units that have the place or an RPC under way. test.mu guards it.
 	working int
 }
 
 const (
-	// lookInterval is how often it is seen to RPCs that are held up.
+	// lookInterval is the interval of the search for stuck RPCs.
 	lookInterval = 250 * time.Millisecond
-	// patience is how old an RPC is at least that counts as held up.
+	// patience is the minimum age of an RPC that counts as stuck.
 	patience = time.Second
-	// settling is how long after this node the peer may find out that a way is in
-	// trouble, and answer by it.
+	// settling is how much later than this node the peer may notice that a path has failed, and may still
+	// have replied over it.
 	settling = 2 * time.Second
-	// maxStandIns is how many further units a place has: one for RPCs that were
-	// under way when this node did not know of the trouble, and one for those that
-	// the peer answered when it did not.
+	// maxStandIns is the number of additional units of a place: one for RPCs that were under way before
+	// this node noticed the failure, and one for those that the peer answered before it noticed.
 	maxStandIns = 2
 )
 
@@ -46,13 +42,13 @@ const (
 func (p *place) begin(loop uint32) {
 	p.left.Store(loop)
 	p.turn, p.seen = &p.first, 0
-	p.working = 1 // nobody works at the test
+	p.working = 1 // no unit of the test runs
 	p.first.works = true
 	p.first.held.Store(false)
 	p.first.begun.Store(0)
 }
 
-// take takes an RPC to be begun; false if there is none.
+// take reserves an RPC to begin. It returns false if no RPC is left.
 func (p *place) take() bool {
 	for {
 		n := p.left.Load()
@@ -65,8 +61,7 @@ func (p *place) take() bool {
 	}
 }
 
-// leave is called by each unit when it ends. Nobody works at a place without
-// units.
+// leave is called by each unit when it ends. When the last one has left, the place ends.
 func (p *place) leave(u *unit) {
 	t := u.test
 	t.mu.Lock()
@@ -79,8 +74,7 @@ func (p *place) leave(u *unit) {
 	}
 }
 
-// late tells whether the RPC of the unit whose turn it is takes long. now is a time
-// of the session.
+// late reports whether the RPC of the current unit takes long. now is a time of the session.
 func (p *place) late(now time.Duration) bool {
 	u := p.turn
 	if n := u.begun.Load(); n != p.seen || u.phase.Load() != phaseWaiting {
@@ -89,8 +83,8 @@ func (p *place) late(now time.Duration) bool {
 	return now-p.since >= patience
 }
 
-// relieve gives the place to a unit that is free, and returns it to be run; nil if
-// there is none, or nothing is left to do.
+// relieve gives the place to a free unit and returns that unit, which the caller must run. It returns nil
+// if no unit is free or no RPC is left.
 func (p *place) relieve() *unit {
 	t := p.turn.test
 	t.mu.Lock()
@@ -110,8 +104,7 @@ func (p *place) relieve() *unit {
 	return u
 }
 
-// free is a unit that does not work, a new one if there may be more. test.mu is
-// held.
+// free returns an idle unit, or a new one if the limit permits, or nil. The caller holds test.mu.
 func (p *place) free() *unit {
 	if !p.first.works {
 		return &p.first
@@ -137,7 +130,7 @@ func (p *place) free() *unit {
 	return u
 }
 
-// look sees to RPCs that are held up, as long as a batch runs.
+// look searches all running batches for stuck RPCs. Without a running batch, it stops the ticker.
 func (a *Agent) look() {
 	s := a.session
 	running := false
@@ -158,7 +151,7 @@ func (a *Agent) look() {
 	}
 }
 
-// look has stand-ins make RPCs in place of units that are held up.
+// look starts stand-ins for the units of the test that are stuck.
 func (t *test) look(now time.Duration) {
 	var ready []*unit
 	for k := range t.places {

@@ -23,8 +23,8 @@ type railed struct {
 	con            *console
 }
 
-// onRails runs a test in a bubble, on wires that take 10 ms. The NIs of the second
-// one are on a net.
+// onRails runs a test in a bubble, on wires with a latency of 10 ms. The NIs of the second wire are on
+// net.
 func onRails(t *testing.T, net lnet.Net, f func(t *testing.T, r *railed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +40,7 @@ func onRails(t *testing.T, net lnet.Net, f func(t *testing.T, r *railed)) {
 	})
 }
 
-// second gives a player another NI, on a device of its own.
+// second adds another NI to a player, on a separate device.
 func (p *player) second(net lnet.Net, address string) *simlnd.Device {
 	p.t.Helper()
 	d := p.host.AddDevice("eth1", address)
@@ -51,20 +51,20 @@ func (p *player) second(net lnet.Net, address string) *simlnd.Device {
 	return d
 }
 
-// done is how many RPCs of the batch have ended well.
+// done returns how many RPCs of the batch have succeeded.
 func (r *railed) done() int {
 	h, _ := r.client.Latency(1, 1)
 	return int(h.Count())
 }
 
-// rate is how many RPCs end within a second.
+// rate returns how many RPCs end within a second.
 func (r *railed) rate() int {
 	before := r.done()
 	time.Sleep(time.Second)
 	return r.done() - before
 }
 
-// underWay is how many RPCs are.
+// underWay returns how many RPCs are under way.
 func (r *railed) underWay() (n int) {
 	synctest.Wait()
 	load := r.client.session.batches[1].tests[0]
@@ -81,7 +81,7 @@ func (r *railed) underWay() (n int) {
 	return n
 }
 
-// wantAllWell checks that every RPC came to the server once, and succeeded.
+// wantAllWell checks that every RPC reached the server once and succeeded.
 func (r *railed) wantAllWell(t *testing.T) {
 	t.Helper()
 	c, s := r.client.Counters(), r.server.Counters()
@@ -91,7 +91,7 @@ func (r *railed) wantAllWell(t *testing.T) {
 	}
 }
 
-// cuts are the places where a wire is cut, each with what cuts it.
+// cuts are ways to cut a wire at different places. Each returns a function that repairs it.
 var cuts = map[string]func(r *railed) (mend func()){
 	"near end": func(r *railed) func() {
 		r.near.SetUp(false)
@@ -114,9 +114,9 @@ var kinds = map[string]func(q *message.TestRequest){
 	"write": func(q *message.TestRequest) { brw(q, message.BRWWrite, 4096, message.CheckFull) },
 }
 
-// Given a load in a closed loop over two wires, on one LNet or two, when one is cut, wherever that
-// is, then the load is what one wire carries within 3 s; after the repair all RPCs
-// that were held up come to their end, and as many are under way as before.
+// Given a closed-loop load over two wires, on one LNet or two, when one wire is cut at any place, then
+// within 3 s the load is what one wire carries. After the repair, all stuck RPCs end, and as many RPCs
+// are under way as before.
 func TestLoadGoesOnByTheOtherWire(t *testing.T) {
 	const concurrency = 8
 	for name, cut := range cuts {
@@ -138,7 +138,7 @@ func TestLoadGoesOnByTheOtherWire(t *testing.T) {
 						var rates []int
 						low := 0
 						most := 2 * concurrency
-						if nets == 0 { // the server may answer by another way than it was asked
+						if nets == 0 { // the server may reply over the other wire
 							most = 3 * concurrency
 						}
 						for range 20 {
@@ -169,9 +169,8 @@ func TestLoadGoesOnByTheOtherWire(t *testing.T) {
 	}
 }
 
-// Given a test that makes a number of RPCs, when a wire is cut while it runs, then it
-// makes as many, no matter by how many units, and the server sees each once; it can
-// be run again.
+// Given a test with a number of RPCs, when a wire is cut while it runs, then it makes that number of
+// RPCs, with any number of units, and the server receives each once. The test can be run again.
 func TestHeldUpRPCsCount(t *testing.T) {
 	const concurrency, loop = 8, 300
 	for name, cut := range cuts {
@@ -203,7 +202,7 @@ func TestHeldUpRPCsCount(t *testing.T) {
 						if n := r.server.Counters().Received - before; n != loop*concurrency {
 							t.Errorf("%d RPCs seen by the server in round %d", n, round)
 						}
-						time.Sleep(10 * time.Minute) // all is as good as new
+						time.Sleep(10 * time.Minute) // everything has recovered
 					}
 					r.wantAllWell(t)
 				})
@@ -212,8 +211,8 @@ func TestHeldUpRPCsCount(t *testing.T) {
 	}
 }
 
-// Given a load whose RPCs are held up, when it is stopped, by force or by the end of
-// the session, then all of it ends, and nothing is kept.
+// Given a load whose RPCs are stuck, when it is stopped, by force or by the end of the session, then all
+// of it ends, and nothing is left.
 func TestHeldUpLoadIsStopped(t *testing.T) {
 	for name, stop := range map[string]func(r *railed){
 		"stopped":       func(r *railed) { r.con.batch(r.client, 1, message.BatchStop, 0, 0) },
@@ -239,7 +238,7 @@ func TestHeldUpLoadIsStopped(t *testing.T) {
 						t.Fatalf("%d RPCs under way: none is held up", n)
 					}
 					stop(r)
-					time.Sleep(70 * time.Second) // the timeout of RPCs
+					time.Sleep(70 * time.Second) // the RPC timeout
 					if b.running() {
 						t.Error("it runs on")
 					}
@@ -250,8 +249,8 @@ func TestHeldUpLoadIsStopped(t *testing.T) {
 	}
 }
 
-// Given a node with as many units as it may have, when RPCs are held up, then there
-// are no stand-ins: bounds hold. Nor are there any for a peer with one wire.
+// Given a node with the maximum number of units, when RPCs are stuck, then there are no stand-ins. A peer
+// with one wire has no stand-ins either.
 func TestNoStandInsBeyondBounds(t *testing.T) {
 	onRails(t, lnet.MakeNet(lnet.TypeTCP, 1), func(t *testing.T, r *railed) {
 		r.client.config.MaxUnits = 10

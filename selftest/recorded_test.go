@@ -16,8 +16,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// exchanges reads what a recorded console sent, in order, and what it was
-// answered, by match bits.
+// exchanges returns the recorded requests of a console in order, and the replies by match bits.
 func exchanges(t *testing.T, name, from string) (requests []recording.TimedUnit, replies map[uint64][]byte, lists map[lnet.Handle][]byte) {
 	t.Helper()
 	rec, err := recording.Load(name)
@@ -48,9 +47,9 @@ func exchanges(t *testing.T, name, from string) (requests []recording.TimedUnit,
 	return requests, replies, lists
 }
 
-// Given the requests that a kernel console was recorded to send, when they are
-// sent as they are, to nodes of the recorded NIDs, then the answers are those
-// that kernel nodes gave, but for the time and LNet's own counters.
+// Given the recorded requests of a kernel console, when they are sent unchanged to nodes with the
+// recorded NIDs, then the answers are those of the kernel nodes, except for the time and LNet's own
+// counters.
 //
 // selftest 1 messages, 2.3, 3 server (1), 3 counters
 func TestRecordedConsole(t *testing.T) {
@@ -102,7 +101,7 @@ func TestRecordedConsole(t *testing.T) {
 	})
 }
 
-// compareReplies compares what a reply says.
+// compareReplies compares two replies.
 func compareReplies(t *testing.T, s message.Service, got, want []byte) {
 	t.Helper()
 	ends := map[message.Service]int{
@@ -114,7 +113,7 @@ func compareReplies(t *testing.T, s message.Service, got, want []byte) {
 		t.Fatalf("%v: %d bytes, recorded %d", s, len(got), len(want))
 	}
 	if s == message.ServiceMakeSession {
-		end = 49 // of the name only that it is empty
+		end = 49 // compare only the first byte of the name: it is empty
 	}
 	got, want = slices.Clone(got[:end]), slices.Clone(want[:end])
 	if s == message.ServiceStat {

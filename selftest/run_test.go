@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given a client and a server, when the recorded ping session is played (loop 5,
-// concurrency 2), then the counters are those that the kernels reported.
+// Given a client and a server, when the recorded ping session is replayed (loop 5, concurrency 2), then
+// the counters are those that the kernels reported.
 //
 // selftest 3 counters, 4.10 (1)
 func TestRecordedPingSession(t *testing.T) {
@@ -47,9 +47,8 @@ func TestRecordedPingSession(t *testing.T) {
 	})
 }
 
-// Given every combination of direction, check, size and version, when a few
-// bulks are moved by several units, then there are no errors and all bytes are
-// counted.
+// Given every combination of direction, check, size and version, when several units transfer a few bulks,
+// then there are no errors, and all bytes are counted.
 //
 // selftest 1 messages, 2.4, 3 server (1), 3 counters, 5 (1)
 func TestBulk(t *testing.T) {
@@ -80,7 +79,7 @@ func moveBulk(t *testing.T, s *stage, op uint32, check message.Check, features m
 	sent, received := server.puts()
 	con.run(client, 1)
 	con.idle(client, 1)
-	// Six requests and replies, with reads the bulks, and no ACKs.
+	// Six requests and replies, the bulks of reads, and no ACKs.
 	answers := uint64(6)
 	if op == message.BRWRead {
 		answers = 12
@@ -104,8 +103,8 @@ func moveBulk(t *testing.T, s *stage, op uint32, check message.Check, features m
 	}
 }
 
-// Given a console of the other byte order, when it sets up and runs tests of all
-// kinds, then its requests and lists are understood, and it is answered.
+// Given a console of the other byte order, when it sets up and runs tests of all kinds, then its requests
+// and lists are decoded, and it receives answers.
 func TestBigEndianConsole(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		client := s.player("client", "10.0.0.11").agent(Config{})
@@ -134,8 +133,7 @@ func TestBigEndianConsole(t *testing.T) {
 	})
 }
 
-// Given two nodes on real TCP, when all kinds of tests run in one batch, then
-// there are no errors.
+// Given two nodes on real TCP, when all kinds of tests run in one batch, then there are no errors.
 //
 // selftest 11 (2)
 func TestOverTCP(t *testing.T) {
@@ -163,7 +161,7 @@ func TestOverTCP(t *testing.T) {
 	}
 	con.run(client, 1)
 	for con.batch(client, 1, message.BatchQuery, 0, 0).Active > 0 {
-		runtime.Gosched() // each query is a message there and back
+		runtime.Gosched() // each query is a message in both directions
 	}
 	if r := con.stat(client); r.Framework.BRWErrors+r.Framework.PingErrors != 0 {
 		t.Errorf("%+v, %+v", r.Framework, r.RPC)

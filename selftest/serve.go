@@ -7,13 +7,13 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// heavy is the size from which bulks are filled and checked in goroutines of
-// their own: a driver's goroutine has other messages to read.
+// heavy is the bulk size from which on bulks are filled and checked in separate goroutines, so that the
+// driver's goroutine can read other messages.
 const heavy = 64 << 10
 
-// serveTest serves a request to a test service, in a handler.
+// serveTest serves a request to a test service. It is called in a handler.
 func (a *Agent) serveTest(in *inbound) {
-	if a.server(in.service).Load() == 0 { // nobody has asked for it
+	if a.server(in.service).Load() == 0 { // no server test is loaded
 		in.drop()
 		return
 	}
@@ -28,7 +28,7 @@ func (a *Agent) serveTest(in *inbound) {
 	in.serveBRW()
 }
 
-// server counts the loaded server tests of a service.
+// server returns the number of loaded server tests of a service.
 func (a *Agent) server(s message.Service) *atomic.Int32 {
 	return &a.servers[s-message.ServiceBRW]
 }
@@ -45,7 +45,7 @@ func (in *inbound) ping() {
 	in.answer()
 }
 
-// serveBRW begins with a BRW request (selftest 5).
+// serveBRW starts to serve a BRW request (selftest 5).
 func (in *inbound) serveBRW() {
 	a := in.inbox.agent
 	if in.brw.Decode(in.request[:]) != nil || !validBRW(&in.brw) {
@@ -62,7 +62,7 @@ func (in *inbound) serveBRW() {
 		in.granted(b)
 		return
 	}
-	// A tear-down that came before the request was in the queue did not find it.
+	// A tear-down before the request was queued did not find it.
 	in.mu.Lock()
 	aborted := in.aborted
 	in.mu.Unlock()
@@ -71,7 +71,7 @@ func (in *inbound) serveBRW() {
 	}
 }
 
-// validBRW tells whether a request can be served.
+// validBRW reports whether a request can be served.
 func validBRW(q *message.BRWRequest) bool {
 	n := q.Length
 	switch {
@@ -85,7 +85,7 @@ func validBRW(q *message.BRWRequest) bool {
 	return !q.Check.Looks() || n%8 == 0
 }
 
-// granted goes on when there is memory for the bulk.
+// granted continues when memory for the bulk is available.
 func (in *inbound) granted(b []byte) {
 	in.bulk = b
 	if in.heavy() {
@@ -95,10 +95,10 @@ func (in *inbound) granted(b []byte) {
 	in.prepare()
 }
 
-// heavy tells whether to fill or check the bulk is much work.
+// heavy reports whether filling or checking the bulk takes long.
 func (in *inbound) heavy() bool { return len(in.bulk) >= heavy && in.brw.Check == message.CheckFull }
 
-// prepare fills the bulk to be sent, or poisons the memory for one.
+// prepare fills the bulk and sends it, or poisons the memory and fetches the client's bulk.
 func (in *inbound) prepare() {
 	if in.brw.Op == message.BRWRead {
 		in.inbox.agent.spoil(in.bulk, in.brw.Check)
@@ -109,7 +109,7 @@ func (in *inbound) prepare() {
 	in.fetch()
 }
 
-// sent goes on when the client has the bulk, or at least when it has left.
+// sent continues when the bulk has been sent.
 func (in *inbound) sent() {
 	a := in.inbox.agent
 	a.counters.BulkPut.Add(uint64(len(in.bulk)))
@@ -118,7 +118,7 @@ func (in *inbound) sent() {
 	in.answer()
 }
 
-// fetched goes on when the client's bulk has come.
+// fetched continues when the client's bulk has arrived.
 func (in *inbound) fetched() {
 	in.dataArrived()
 	if in.received != len(in.bulk) {

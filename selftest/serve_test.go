@@ -16,8 +16,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// stranger is a process that sends what it likes: messages as bytes, with one
-// buffer for the reply and one for the bulk.
+// stranger is a process that sends arbitrary messages as bytes, with one buffer for replies and one for
+// bulk.
 type stranger struct {
 	*player
 	mu      sync.Mutex
@@ -49,7 +49,7 @@ func (s *stage) stranger(victim *player, bulk []byte, options portals.MDOptions)
 	if bulk != nil {
 		attach(strangeBulk, portals.MD{
 			Bytes: bulk, Options: options | portals.ManageRemote, Handler: portals.HandlerFunc(func(*portals.Event) {
-				x.mu.Lock() // what was written into it can be seen by who has the lock
+				x.mu.Lock() // orders the writes into the buffer before later holders of the lock
 				defer x.mu.Unlock()
 			}),
 		})
@@ -66,7 +66,7 @@ func (x *stranger) send(to *player, portal uint32, bits uint64, b []byte) {
 	}
 }
 
-// ask sends a request and returns the replies that have come a second later.
+// ask sends a request and returns the replies received within a second.
 func (x *stranger) ask(to *player, q message.Request) [][]byte {
 	x.t.Helper()
 	x.send(to, q.Service().Portal(), uint64(q.Service()), q.Append(nil))
@@ -82,7 +82,7 @@ func (x *stranger) answers() [][]byte {
 	return r
 }
 
-// serving is a node with a session and server tests of both kinds.
+// serving returns a node with a session and server tests of both kinds.
 func (s *stage) serving(c Config) (*player, *console) {
 	s.t.Helper()
 	p := s.player("server", "10.0.0.3").agent(c)
@@ -96,9 +96,8 @@ func (s *stage) serving(c Config) (*player, *console) {
 	return p, con
 }
 
-// Given a server, when messages come that are none, or to places where they do
-// not belong, then they are received and dropped, nobody is answered, nothing
-// waits, and the server serves on.
+// Given a server, when malformed messages come, or messages to the wrong place, then they are counted and
+// dropped without an answer, nothing waits for them, and the server continues.
 //
 // selftest 2.5 (1), 3 counters, 6 (1)
 func TestMalformedRequests(t *testing.T) {
@@ -122,7 +121,7 @@ func TestMalformedRequests(t *testing.T) {
 			{50, 12, spoilt(0, 0)}, {50, 12, spoilt(8, 15)}, {50, 12, spoilt(8, 12)}, {50, 12, spoilt(8, 99)},
 			{50, 11, good}, {50, 13, good}, {50, 1, good}, {50, 12 | 1<<32, good}, {50, ^uint64(0), good},
 			{51, 12, good}, {51, 0, good}, {51, 7, good}, {51, 99, good}, {51, 1, nil},
-			{50, 12, spoilt(32, 0)}, // the ping's own magic
+			{50, 12, spoilt(32, 0)}, // the magic of the ping itself
 		}
 		for _, m := range malformed {
 			x.send(server, m.portal, m.bits, m.b)
@@ -141,8 +140,8 @@ func TestMalformedRequests(t *testing.T) {
 	})
 }
 
-// Given requests of another version, when they come to any service, then the
-// answer is EPROTO of the right type, and nothing was done.
+// Given requests of another version, when they come to any service, then the answer is EPROTO with the
+// right type, and they have no effect.
 //
 // selftest 2.5 (2)
 func TestVersions(t *testing.T) {
@@ -178,8 +177,8 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// Given bulk requests that would bring a kernel server down, or that make no
-// sense, when they come, then the answer is a status, and no bulk moves.
+// Given invalid bulk requests, including those that would crash a kernel server, when they come, then the
+// answer is a status, and no bulk is transferred.
 //
 // selftest 2.4, 5 (6), 6 (1)
 func TestBadBulkRequests(t *testing.T) {
@@ -226,8 +225,8 @@ func TestBadBulkRequests(t *testing.T) {
 	})
 }
 
-// Given a client of the other byte order, when it pings, writes and reads, then
-// its pattern is understood, and it is sent ours; a wrong pattern is EBADMSG.
+// Given a client of the other byte order, when it pings, writes and reads, then its pattern is accepted,
+// and it receives ours. A wrong pattern is answered with EBADMSG.
 //
 // selftest 1.1, 5 (2)-(3), 11 (3)
 func TestOtherByteOrder(t *testing.T) {
@@ -248,7 +247,7 @@ func TestOtherByteOrder(t *testing.T) {
 		for _, test := range []struct {
 			op    uint32
 			check message.Check
-			order message.Order // of what is in the client's memory
+			order message.Order // of the pattern in the client's memory
 			want  message.Status
 		}{
 			{message.BRWWrite, message.CheckFull, message.BigEndian, message.OK},
@@ -277,8 +276,8 @@ func TestOtherByteOrder(t *testing.T) {
 	})
 }
 
-// Given a node where no server test is loaded, when test requests come, then
-// they are dropped and hold up nothing that is behind them.
+// Given a node without a server test, when test requests come, then they are dropped and do not hold up
+// what is behind them.
 //
 // selftest 1 (2), 4.8 (6)
 func TestTestRequestsWithoutATest(t *testing.T) {
@@ -310,10 +309,9 @@ func TestTestRequestsWithoutATest(t *testing.T) {
 	})
 }
 
-// Given a client that asks for much more than the server may serve at a time and
-// has nothing to give, when it does so, then memory and requests stay within
-// bounds, another client is served meanwhile or after LNet's timeout, and in the
-// end all is given back.
+// Given a client that sends many more requests than the server may serve at a time, and that provides no
+// data, then memory and requests stay within limits, another client is served meanwhile or after LNet's
+// timeout, and finally everything is released.
 //
 // selftest 1 (1), 3 server (2)-(4)
 func TestGreedyClient(t *testing.T) {
@@ -355,8 +353,7 @@ func TestGreedyClient(t *testing.T) {
 	})
 }
 
-// Given a request that came through 0@lo, when it is served, then the node
-// answers itself.
+// Given a request through 0@lo, when it is served, then the node answers itself.
 //
 // selftest 5 (1), 6 (2)
 func TestLoopback(t *testing.T) {

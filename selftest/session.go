@@ -9,9 +9,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// session is what a console has set up on this node (selftest 4). It and what
-// hangs on it belong to the framework's goroutine; Agent.mu guards what others
-// read, too.
+// session is what a console has set up on this node (selftest 4). It belongs to the framework's
+// goroutine, with everything that it refers to. Agent.mu guards what other goroutines also read.
 type session struct {
 	agent    *Agent
 	id       message.SessionID
@@ -24,12 +23,11 @@ type session struct {
 
 	batches map[uint64]*batch
 	tests   int
-	// holds are the running batches, and one for as long as this is the node's
-	// session.
+	// holds counts the running batches, plus one while this is the node's session.
 	holds atomic.Int32
 }
 
-// sessionID is that of the session, or NoSession.
+// sessionID returns the ID of the session, or NoSession.
 func (a *Agent) sessionID() message.SessionID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -39,10 +37,10 @@ func (a *Agent) sessionID() message.SessionID {
 	return a.session.id
 }
 
-// is tells whether a session is the node's; a nil session is nobody's.
+// is reports whether id is the ID of the session. It returns false for a nil session.
 func (s *session) is(id message.SessionID) bool { return s != nil && s.id == id }
 
-// refer changes a session's references and returns what they are.
+// refer adds n to a session's references and returns the result.
 func (a *Agent) refer(s *session, n int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -50,10 +48,10 @@ func (a *Agent) refer(s *session, n int) int {
 	return s.refs
 }
 
-// timeout is what replies say of the session's life, in seconds.
+// timeout returns the session timeout for replies, in seconds.
 func (a *Agent) timeout() uint32 { return uint32(a.config.SessionTimeout / time.Second) }
 
-// makeSession is selftest 4.4.
+// makeSession handles a make-session request (selftest 4.4).
 func (a *Agent) makeSession(q *message.MakeSessionRequest) message.MakeSessionReply {
 	s := a.session
 	switch {
@@ -82,7 +80,7 @@ func (a *Agent) makeSession(q *message.MakeSessionRequest) message.MakeSessionRe
 	return message.MakeSessionReply{Session: s.id, Timeout: a.timeout()}
 }
 
-// removeSession is selftest 4.5.
+// removeSession handles a remove-session request (selftest 4.5).
 func (a *Agent) removeSession(q *message.RemoveSessionRequest) message.RemoveSessionReply {
 	s := a.session
 	switch {
@@ -100,7 +98,7 @@ func (a *Agent) removeSession(q *message.RemoveSessionRequest) message.RemoveSes
 	return message.RemoveSessionReply{Session: message.NoSession}
 }
 
-// debug is selftest 4.6.
+// debug handles a debug request (selftest 4.6).
 func (a *Agent) debug(q *message.DebugRequest) message.DebugReply {
 	s := a.session
 	switch {
@@ -112,7 +110,7 @@ func (a *Agent) debug(q *message.DebugRequest) message.DebugReply {
 	return message.DebugReply{Session: s.id, Timeout: a.timeout(), Name: s.name}
 }
 
-// stat is selftest 4.7.
+// stat handles a stat request (selftest 4.7).
 func (a *Agent) stat(q *message.StatRequest) message.StatReply {
 	s := a.session
 	switch {
@@ -142,7 +140,7 @@ func (a *Agent) stat(q *message.StatRequest) message.StatReply {
 	}
 }
 
-// expire ends a session that its console has left alone (selftest 4.1).
+// expire ends a session whose console has sent nothing for too long (selftest 4.1).
 func (a *Agent) expire() {
 	if a.session != nil {
 		a.log.Tell(boundedlog.Line{Level: slog.LevelWarn, Text: "selftest: session expired", Of: boundedlog.AboutPeer(a.session.id.NID.NID())},
@@ -151,9 +149,9 @@ func (a *Agent) expire() {
 	}
 }
 
-// deactivate ends the session, if there is one (selftest 4.2). Its units go on
-// until their RPCs are aborted; so long it is a zombie. Only the framework's
-// goroutine calls it, or whoever has seen that one end.
+// deactivate ends the session, if the node has one (selftest 4.2). Its units continue until their RPCs
+// are aborted; until then it is a zombie. Only the framework's goroutine calls it, or Close after that
+// goroutine has ended.
 func (a *Agent) deactivate() {
 	a.mu.Lock()
 	s := a.session
@@ -173,7 +171,7 @@ func (a *Agent) deactivate() {
 	a.tellSession("selftest: session ended", s.id)
 }
 
-// letGo takes a hold away; with the last one the session is gone.
+// letGo drops a hold. With the last one, the session is gone.
 func (s *session) letGo() {
 	if s.holds.Add(-1) > 0 {
 		return

@@ -14,8 +14,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/rpc"
 )
 
-// Given a node, when sessions are made, then each row of selftest 4.4 is
-// answered as it says.
+// Given a node, when sessions are made, then each row of selftest 4.4 has the specified answer.
 //
 // selftest 4, 4.3 (3), 4.4 (1)-(5)
 func TestMakeSession(t *testing.T) {
@@ -66,8 +65,8 @@ func TestMakeSession(t *testing.T) {
 	})
 }
 
-// Given a session of two references, when it is removed, then each row is
-// answered as selftest 4.5 says.
+// Given a session with two references, when it is removed, then each row of selftest 4.5 has the
+// specified answer.
 //
 // selftest 4.5 (1)-(5)
 func TestRemoveSession(t *testing.T) {
@@ -109,8 +108,8 @@ func TestRemoveSession(t *testing.T) {
 	})
 }
 
-// Given a node with and without a session, when it is asked about it, then what
-// selftest says in 4.3, 4.6 and 4.7 holds.
+// Given a node with and without a session, when it is queried, then the answers match selftest 4.3, 4.6
+// and 4.7.
 //
 // selftest 4.3 (1)-(3), 4.6, 4.7 (1)-(3)
 func TestDebugAndStat(t *testing.T) {
@@ -163,9 +162,8 @@ func TestDebugAndStat(t *testing.T) {
 	})
 }
 
-// Given a session that runs a batch, when the console keeps it alive, then it
-// lives; when the console falls silent, then it ends with its units after the
-// timeout, though they are busy.
+// Given a session with a running batch, when the console keeps it alive, then it continues. When the
+// console stops, the session ends with its units after the timeout, although they are busy.
 //
 // selftest 4.1, 4.2, 11 (4)
 func TestExpiry(t *testing.T) {
@@ -204,9 +202,9 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// Given a session whose units are in the midst of RPCs that nobody answers, when
-// it is taken over by force, then the new one stands at once, and the old one's
-// RPCs end on both sides as soon as nothing of them is on its way.
+// Given a session whose units have RPCs without answers under way, when it is taken over by force, then
+// the new session starts at once. The RPCs of the old one end on both sides as soon as none of their
+// messages is in transit.
 //
 // selftest 4, 4.2, 4.4 (5), 11 (4)
 func TestForceDuringRun(t *testing.T) {
@@ -235,7 +233,7 @@ func TestForceDuringRun(t *testing.T) {
 		if r := con.remove(client); r.Status != message.EBUSY || r.Session != other.id {
 			t.Errorf("the former session: %+v", r)
 		}
-		// What is on its way through a connection cannot be called back.
+		// Messages in transit cannot be canceled.
 		s.Heal(client.host, server.host, 0)
 		time.Sleep(time.Second)
 		if r := other.stat(client); r.Framework.ZombieSessions != 0 || r.Framework.ActiveBatches != 0 || r.Framework.BRWErrors != 0 {
@@ -244,7 +242,7 @@ func TestForceDuringRun(t *testing.T) {
 		if n, _ := server.load(); n != 0 {
 			t.Errorf("%d RPCs still served", n)
 		}
-		// The new session is as good as any.
+		// The new session can run a batch.
 		q.Session, q.Batch, q.Loop = other.id, 7, 2
 		for k, status := range []message.Status{other.add(server, q), other.add(client, q, server)} {
 			if status != message.OK {
@@ -259,8 +257,8 @@ func TestForceDuringRun(t *testing.T) {
 	})
 }
 
-// Given somebody who takes a node's session over and over again, when he has done
-// so a thousand times, then the log has not got a line for each.
+// Given a console that takes a node's session over a thousand times, then the log does not have a line
+// for each.
 func TestSessionsDoNotFillTheLog(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		var log bytes.Buffer
@@ -278,7 +276,7 @@ func TestSessionsDoNotFillTheLog(t *testing.T) {
 	})
 }
 
-// slow makes every message take 10 ms.
+// slow gives every message a latency of 10 ms.
 func slow(s *stage) {
 	places := []string{"console", "client", "server"}
 	for _, a := range places {
@@ -290,8 +288,8 @@ func slow(s *stage) {
 	}
 }
 
-// Given a console that answers them, when a process asks to join, then it gets
-// the console's answer; a node without one is silent.
+// Given a handler for JOIN requests, when a process asks to join, then it receives the handler's answer.
+// A node without a handler does not answer.
 //
 // selftest 4.11
 func TestJoin(t *testing.T) {

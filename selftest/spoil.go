@@ -8,8 +8,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// spoil fills a bulk and adds 1 to InjectErrors to one word that the receiver
-// looks at.
+// spoil fills a bulk and adds 1 to InjectErrors to one word that the receiver will check.
 func (a *Agent) spoil(b []byte, c message.Check) {
 	pattern.Fill(b, message.LittleEndian)
 	if !c.Looks() {

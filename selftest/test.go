@@ -13,19 +13,18 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// test is one test of a batch: the places of its units if this node is a client,
-// its buffers if it is a server.
+// test is one test of a batch. On a client it has the places of its units, on a server its buffers.
 type test struct {
 	batch   *batch
 	service message.Service
 	client  bool
 	buffers int // of a server
 	places  []place
-	// standIns are the units besides the first of each place.
+	// standIns is the number of units besides the first one of each place.
 	standIns int
-	mu       sync.Mutex // guards which units work
-	// latency are recorders that units share: with one each these would be most of
-	// what a unit takes, and one for all would be a bottleneck.
+	mu       sync.Mutex // guards which units are working
+	// latency holds recorders that units share. One recorder per unit would need most of a unit's memory,
+	// and a single one would be a bottleneck.
 	latency []latency.Recorder
 
 	loop        uint32
@@ -34,21 +33,21 @@ type test struct {
 	length      uint32
 	check       message.Check
 
-	active   atomic.Int32 // places at which units work
+	active   atomic.Int32 // places with working units
 	stopping atomic.Bool
 	aborting atomic.Bool
 }
 
-// maxRecorders bounds the recorders of a test. Units of one destination, whose
-// events mostly come in the same goroutine, have the same one.
+// maxRecorders limits the recorders of a test. Units with the same destination, whose events mostly come
+// in the same goroutine, share one.
 const maxRecorders = 4
 
-// endless begins the loop counts that are negative as kernels see them.
+// endless is the smallest loop count without end. Kernels see such counts as negative.
 const endless = 1 << 31
 
-// addTest is selftest 4.8. A client's test comes twice: first without its list of
-// destinations, which is fetched then (errFetching), and again with it. Another
-// error says that there is to be no reply.
+// addTest handles an add-test request (selftest 4.8). It is called twice for a client's test: the first
+// call starts to fetch the list of destinations and returns errFetching, the second one has the list. Any
+// other error means that there must be no reply.
 func (a *Agent) addTest(in *inbound, q *message.TestRequest) (message.Status, error) {
 	switch {
 	case q.Loop == 0, q.Concurrency == 0, q.Concurrency > message.MaxConcurrency, q.Session.NID.IsAny(),
@@ -74,7 +73,7 @@ func (a *Agent) addTest(in *inbound, q *message.TestRequest) (message.Status, er
 	} else {
 		t.buffers = a.config.buffers(q.Tests, q.Loop)
 		a.server(t.service).Add(1)
-		_ = a.tests.add(t.buffers) // an error is the node's end
+		_ = a.tests.add(t.buffers) // fails only if the node is closed
 	}
 	if q.Tests == message.ServicePing && q.Client {
 		a.pingSeq.Store(0)
@@ -94,11 +93,10 @@ func (a *Agent) addTest(in *inbound, q *message.TestRequest) (message.Status, er
 // unload ends a server test.
 func (a *Agent) unload(t *test) {
 	a.server(t.service).Add(-1)
-	_ = a.tests.add(-t.buffers) // an error is the node's end
+	_ = a.tests.add(-t.buffers) // fails only if the node is closed
 }
 
-// populate makes the units of a client test: a place for one per destination and
-// degree of concurrency.
+// populate creates the units of a client test: one place per destination and degree of concurrency.
 func (a *Agent) populate(in *inbound, t *test, q *message.TestRequest) (message.Status, error) {
 	n := int64(q.Destinations) * int64(q.Concurrency)
 	if a.units.Load()+n > int64(a.config.MaxUnits) {
@@ -143,23 +141,22 @@ func (a *Agent) populate(in *inbound, t *test, q *message.TestRequest) (message.
 	return message.OK, nil
 }
 
-// destinationList is what came of fetching a list.
+// destinationList is the result of fetching a list of destinations.
 type destinationList struct {
 	bytes []byte
-	err   error // no list has come
+	err   error // set if the list could not be fetched
 }
 
-// errFetching says that a request goes on when its list has come.
+// errFetching means that the request continues when its list has been fetched.
 var errFetching = errors.New("selftest: destinations are being fetched")
 
-// maxFetching bounds the lists that are being fetched, of 1 MiB at most each.
+// maxFetching limits the lists that are fetched at a time. Each has up to 1 MiB.
 const maxFetching = 16
 
-// fetchDestinations fetches the list of a client's destinations (selftest
-// 2.3.3), for RPCTimeout at most, and hands the request to the framework again.
-// Others are handled meanwhile: who does not give the list, having gone or by
-// intent, must not keep others from asking for the session, or ending it. Nothing
-// else touches the request until the framework has it again.
+// fetchDestinations fetches the list of a client's destinations (selftest 2.3.3) for up to RPCTimeout,
+// and then passes the request to the framework's goroutine again. Meanwhile other requests are handled: a
+// console that does not provide the list must not keep others from querying or ending the session.
+// Nothing else accesses the request during that time.
 func (a *Agent) fetchDestinations(in *inbound, q *message.TestRequest) {
 	a.fetching++
 	in.awaitData()
@@ -169,14 +166,14 @@ func (a *Agent) fetchDestinations(in *inbound, q *message.TestRequest) {
 		list.bytes, list.err = a.getDestinations(in, n, features, bits)
 		in.dataArrived()
 		in.list = list
-		a.requests <- in // there is room: it is still one of those being served
+		a.requests <- in // has room: the request still counts as being served
 	})
 }
 
 func (a *Agent) getDestinations(in *inbound, n int, f message.Features, bits uint64) ([]byte, error) {
 	size := n * message.DestinationSize
 	if f&message.BulkLength == 0 {
-		size = message.DestinationsSize(n) // whole blocks are offered
+		size = message.DestinationsSize(n) // kernels offer whole blocks
 	}
 	b := make([]byte, size)
 	ctx := a.ctx
@@ -205,7 +202,7 @@ func (t *test) begin() {
 	}
 }
 
-// stop has the units end.
+// stop ends the units after their current RPCs. If force is set, it aborts those.
 func (t *test) stop(force bool) {
 	t.stopping.Store(true)
 	if force {
@@ -220,7 +217,7 @@ func (t *test) stop(force bool) {
 	}
 }
 
-// placeEnded is called for each place, when no unit works there any more.
+// placeEnded is called for each place when no unit works there any more.
 func (t *test) placeEnded() {
 	if t.active.Add(-1) > 0 {
 		return
@@ -230,7 +227,7 @@ func (t *test) placeEnded() {
 	}
 }
 
-// latencies adds up what the units have seen.
+// latencies returns the sum of all recorders.
 func (t *test) latencies() (h latency.Histogram) {
 	for k := range t.latency {
 		t.latency[k].AddTo(&h)

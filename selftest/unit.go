@@ -11,9 +11,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/rpc"
 )
 
-// unit makes the RPCs of a client test to one destination, one after the other
-// (selftest 4.10). It has no goroutine: the end of an RPC begins the next, in
-// the handler that sees it.
+// unit makes the RPCs of a client test to one destination, one after the other (selftest 4.10). It has no
+// goroutine: the handler that ends an RPC begins the next one.
 type unit struct {
 	agent *Agent
 	test  *test
@@ -21,18 +20,18 @@ type unit struct {
 	call  rpc.Call
 	seq   uint32 // of a ping
 	phase atomic.Uint32
-	begun atomic.Uint32 // RPCs
-	// held says that another unit has taken over: the RPC is the last.
+	begun atomic.Uint32 // number of RPCs begun
+	// held is set when another unit has taken over. The current RPC is then the last.
 	held  atomic.Bool
 	works bool // test.mu guards it
 
-	bulk    []byte // taken from the memory
+	bulk    []byte // from the client memory, or nil
 	waiter  memoryWaiter
-	latency *latency.Recorder // shared with others of the test
+	latency *latency.Recorder // shared with other units of the test
 }
 
-// Phases of a unit. Start may end an RPC before it returns; then the loop that
-// called it goes on, so that RPCs that follow each other do not recurse.
+// Phases of a unit. Start may end an RPC before it returns. Then the loop in run continues, so that
+// consecutive RPCs do not recurse.
 const (
 	phaseIdle uint32 = iota
 	phaseStarting
@@ -40,13 +39,11 @@ const (
 	phaseEnded
 )
 
-// inlineMax is how many RPCs may end within Start one after the other, before
-// the goroutine gets back to its own work.
+// inlineMax is how many RPCs may end within Start in a row before run continues in another goroutine.
 const inlineMax = 64
 
-// pause is how long a unit waits after an RPC that failed, if it goes on at
-// all: without it a destination that cannot be reached would keep a processor
-// busy. It deviates from kernels.
+// pause is how long a unit waits after a failed RPC, if it continues at all. Without it, an unreachable
+// destination would keep a processor busy. This deviates from kernels.
 const pause = 100 * time.Millisecond
 
 func (u *unit) init(a *Agent, t *test, p *place, to lnet.ProcessID) {
@@ -55,8 +52,8 @@ func (u *unit) init(a *Agent, t *test, p *place, to lnet.ProcessID) {
 	u.waiter.granted = u.granted
 }
 
-// run makes RPCs until one is under way, memory is waited for, or the unit has
-// ended. Nothing may touch the unit after it, but for what run left under way.
+// run makes RPCs until one is under way, the unit waits for memory, or the unit has ended. The caller
+// must not access the unit afterwards.
 func (u *unit) run() {
 	for range inlineMax {
 		if u.finished() {
@@ -80,19 +77,19 @@ func (u *unit) run() {
 	u.agent.spawn(u.run)
 }
 
-// finished tells whether there is no RPC for it to make any more.
+// finished reports whether the unit has no further RPC to make.
 func (u *unit) finished() bool {
 	return u.place.left.Load() == 0 || u.test.stopping.Load() || u.held.Load()
 }
 
-// end is the last that the unit does, unless it gets the place once more.
+// end ends the unit. It may get the place again later.
 func (u *unit) end() {
 	u.release()
 	u.place.leave(u)
 }
 
-// memory sees to the memory for a bulk that comes or is to be spoilt; false if
-// the unit must wait for it. Other bulks are the agent's.
+// memory provides memory for a bulk that is to be received or corrupted. It returns false if the unit
+// must wait for memory. Other bulks use the agent's source.
 func (u *unit) memory() bool {
 	t := u.test
 	u.call.Bulk = rpc.Bulk{}
@@ -106,7 +103,7 @@ func (u *unit) memory() bool {
 		}
 		b := u.agent.clientMemory.take(&u.waiter, u.call.To.NID, int(t.length))
 		if b == nil {
-			// A stop that came before the unit was in the queue did not find it.
+			// A stop before the unit was queued did not find it.
 			if t.stopping.Load() && u.agent.clientMemory.forget(&u.waiter) {
 				u.end()
 			}
@@ -123,13 +120,13 @@ func (u *unit) memory() bool {
 	return true
 }
 
-// granted goes on when there is memory.
+// granted continues when memory is available.
 func (u *unit) granted(b []byte) {
 	u.bulk = b
 	u.run()
 }
 
-// launch starts an RPC; true if it has ended already.
+// launch starts an RPC. It returns true if the RPC has already ended.
 func (u *unit) launch() bool {
 	a, t := u.agent, u.test
 	h := message.NewHeader(t.batch.session.features)
@@ -148,7 +145,7 @@ func (u *unit) launch() bool {
 	u.begun.Add(1)
 	u.phase.Store(phaseStarting)
 	a.client.Start(&u.call)
-	if t.aborting.Load() { // it came before there was anything to abort
+	if t.aborting.Load() { // it was set before there was an RPC to abort
 		u.call.Abort()
 	}
 	return !u.phase.CompareAndSwap(phaseStarting, phaseWaiting)
@@ -166,22 +163,21 @@ func (u *unit) Ended(*rpc.Call) {
 	u.proceed()
 }
 
-// proceed goes on after an RPC.
+// proceed continues after an RPC.
 func (u *unit) proceed() {
 	if u.evaluate() {
 		u.run()
 	}
 }
 
-// evaluate looks at how an RPC has ended; true if another is to follow at once,
-// or the unit has to look whether it is through.
+// evaluate handles the result of an RPC. It returns true if run must continue at once.
 func (u *unit) evaluate() bool {
 	err := u.call.Err()
 	if err == nil {
 		u.latency.Record(u.call.Took())
 		err = u.examine()
 	} else if u.test.stopping.Load() {
-		err = nil // it was stopped; run sees that
+		err = nil // it was stopped; run handles that
 	}
 	if u.call.Abandoned() {
 		u.abandon()
@@ -201,7 +197,7 @@ func (u *unit) evaluate() bool {
 	return false
 }
 
-// examine looks at a reply, and at a bulk that was read.
+// examine checks a reply, and the bulk of a read.
 func (u *unit) examine() error {
 	t := u.test
 	if t.service == message.ServicePing {
@@ -239,7 +235,7 @@ func (u *unit) countError(err error) {
 	}
 }
 
-// release gives memory back.
+// release returns the bulk memory.
 func (u *unit) release() {
 	if u.bulk != nil {
 		u.agent.clientMemory.put(&u.waiter, u.bulk)
@@ -248,7 +244,7 @@ func (u *unit) release() {
 	u.call.Bulk = rpc.Bulk{}
 }
 
-// abandon ends the unit of a node that was closed under it.
+// abandon ends the unit after the node was closed.
 func (u *unit) abandon() {
 	if u.bulk != nil {
 		u.agent.clientMemory.lose(&u.waiter, u.bulk)
@@ -258,7 +254,7 @@ func (u *unit) abandon() {
 	u.place.leave(u)
 }
 
-// stop has the unit end: test.stopping is set.
+// stop ends the unit. The caller has set test.stopping.
 func (u *unit) stop(force bool) {
 	if u.agent.clientMemory.forget(&u.waiter) {
 		u.end()
@@ -269,7 +265,7 @@ func (u *unit) stop(force bool) {
 	}
 }
 
-// later runs f after a while; Close waits for it.
+// later runs f after d. Close waits for it.
 func (a *Agent) later(d time.Duration, f func()) {
 	a.work.Add(1)
 	time.AfterFunc(d, func() {

@@ -327,6 +327,7 @@ func TestLinesAreBounded(t *testing.T) {
 
 // A client may end in many ways while it holds something, or after it broke a rule. In each case one line
 // has the reason and what it held.
+//
 // transport 9.9 (9), 9.10
 func TestOneLineEach(t *testing.T) {
 	const all = "tms=1 buffers=1 areas=1 operations=1"

@@ -179,9 +179,9 @@ func TestReasonComesFirst(t *testing.T) {
 	}
 }
 
-// The end of file comes when operations have ended, and all completions are in the ring.
-//
 // The end of file comes after all operations have ended and all completions are in the ring.
+//
+// transport 9.10
 func TestEndOfFileComesLast(t *testing.T) {
 	core := newSlowCore()
 	w := newWorld(t, func(c *Config) { c.Core, c.Grace = core, time.Hour })

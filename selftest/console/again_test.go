@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// second gives a player another NI, on a wire of its own.
+// second adds another NI to a player, on a separate wire.
 func (p *player) second(address string) *simlnd.Device {
 	p.t.Helper()
 	d := p.host.AddDevice("eth1", address)
@@ -22,9 +22,8 @@ func (p *player) second(address string) *simlnd.Device {
 	return d
 }
 
-// Given a console and a node with two wires between them, when one is cut in the
-// middle, so that what goes by it meanwhile stays there, then whoever only asks the
-// node, for its counters or what it does, gets an answer all the same.
+// Given a console and a node with two wires between them, when one is cut in the middle, so that messages
+// on it are stuck, then queries, for counters or for a batch, are answered nevertheless.
 func TestQuestionsGetRoundACut(t *testing.T) {
 	for name, question := range map[string]func(s *stage) (Result, error){
 		"stat": func(s *stage) (Result, error) {
@@ -65,7 +64,7 @@ func TestQuestionsGetRoundACut(t *testing.T) {
 	}
 }
 
-// What changes something at a node is sent to it once.
+// Requests that change something are sent only once.
 func TestOrdersAreGivenOnce(t *testing.T) {
 	for _, q := range []message.Request{
 		&message.MakeSessionRequest{}, &message.RemoveSessionRequest{}, &message.TestRequest{},

@@ -9,32 +9,32 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Bounds of what a session holds.
+// Limits of a session.
 const (
 	maxBatches = 4096
-	maxTests   = 4096 // of a batch
+	maxTests   = 4096 // per batch
 )
 
-// batch is tests that run together; Console.mu guards it.
+// batch is a set of tests that run together. Console.mu guards it.
 type batch struct {
 	name             string
 	id               uint64
 	tests            []*test // by index - 1
 	clients, servers roster
-	told             map[*member]uint32 // how many of its tests a node has
-	unsure           map[*member]bool   // perhaps it has more: it did not answer
+	told             map[*member]uint32 // number of its tests that a node has
+	unsure           map[*member]bool   // nodes that did not answer and may have one more
 
 	running bool
-	runs    int // counts them: a run's end must not be taken for the next one's
+	runs    int // number of runs; identifies the latest one
 }
 
-// roster is a list of nodes, each once.
+// roster is a list of distinct nodes.
 type roster struct {
 	list []*member
 	in   map[*member]bool
 }
 
-// note notes which nodes have a test now.
+// note records which of the asked nodes have a new test.
 func (r *roster) note(b *batch, index map[*member]uint32, asked []*member, came *Result) {
 	for k, m := range asked {
 		if !r.in[m] {
@@ -65,14 +65,14 @@ func (s *session) batch(name string) *batch {
 	return nil
 }
 
-// newBatch adds a batch; c.mu is held.
+// newBatch adds a batch. The caller holds c.mu.
 func (c *Console) newBatch(s *session, name string) {
 	c.batches++
 	s.batches = append(s.batches, &batch{name: name, id: c.batches, told: map[*member]uint32{}, unsure: map[*member]bool{}})
 }
 
-// AddBatch adds a batch without tests. There is one named "batch" from the
-// start. Errors: EEXIST, EINVAL the name.
+// AddBatch adds an empty batch. A session starts with one named "batch". Errors: EEXIST if the name is in
+// use, EINVAL if it is invalid.
 func (c *Console) AddBatch(key Key, name string) error {
 	if err := checkName("batch", name); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *Console) AddBatch(key Key, name string) error {
 	})
 }
 
-// Batches are the names of all batches, in the order in which they were added.
+// Batches returns the names of all batches in the order in which they were added.
 func (c *Console) Batches(key Key) (names []string, err error) {
 	err = c.view(key, func(s *session) error {
 		names = make([]string, 0, len(s.batches))
@@ -101,7 +101,7 @@ func (c *Console) Batches(key Key) (names []string, err error) {
 	return names, err
 }
 
-// Batch describes a batch; ENOENT.
+// Batch describes a batch. It returns ENOENT if there is no such batch.
 func (c *Console) Batch(key Key, name string) (i BatchInfo, err error) {
 	err = c.view(key, func(s *session) error {
 		b := s.batch(name)
@@ -122,12 +122,12 @@ func (c *Console) Batch(key Key, name string) (i BatchInfo, err error) {
 	return i, err
 }
 
-// request is one about the batch; c.mu is held.
+// request returns a request about the batch. The caller holds c.mu.
 func (b *batch) request(s *session, op message.BatchOp) message.BatchRequest {
 	return message.BatchRequest{Header: s.header(), Session: s.id, Batch: b.id, Op: op}
 }
 
-// legs asks nodes the same.
+// legs returns legs that send the same request to all nodes.
 func (b *batch) legs(list []*member, q message.BatchRequest) []*leg {
 	legs := make([]*leg, len(list))
 	for k, m := range list {
@@ -136,10 +136,10 @@ func (b *batch) legs(list []*member, q message.BatchRequest) []*leg {
 	return legs
 }
 
-// Run starts the tests of a batch on all its clients. They end when their loops
-// are used up, by Stop, or after stopAfter, if that is not 0. A batch that runs
-// is started where it has ended. Errors: ENOENT; ENETDOWN a client is not
-// active. Without tests there is nobody to ask.
+// Run starts the tests of a batch on all its clients. They end when their loops are done, when Stop is
+// called, or after stopAfter if that is not 0. If the batch is already running, it is started on the
+// clients where it has ended. Without tests, no node is asked. Errors: ENOENT if there is no such batch,
+// ENETDOWN if a client is not active.
 func (c *Console) Run(ctx context.Context, key Key, name string, stopAfter time.Duration) (Result, error) {
 	x, err := c.change(ctx, key)
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *Console) Run(ctx context.Context, key Key, name string, stopAfter time.
 	return r, stopped(x.ctx)
 }
 
-// stopLater stops a run after a while, unless it is over by then.
+// stopLater stops a run after a time, unless it has ended before.
 func (c *Console) stopLater(s *session, b *batch, run int, after time.Duration) {
 	t := time.NewTimer(after)
 	defer t.Stop()
@@ -210,8 +210,8 @@ func (c *Console) stopLater(s *session, b *batch, run int, after time.Duration) 
 	}
 }
 
-// Stop has the tests of a batch end on all its clients: after their current
-// RPCs, or, by force, at once. Query tells when they have. Errors: ENOENT.
+// Stop ends the tests of a batch on all its clients, after their current RPCs or, with force, at once.
+// Use Query to find out when they have ended. It returns ENOENT if there is no such batch.
 func (c *Console) Stop(ctx context.Context, key Key, name string, force bool) (Result, error) {
 	x, err := c.change(ctx, key)
 	if err != nil {
@@ -253,19 +253,19 @@ func (c *Console) stop(ctx context.Context, s *session, b *batch, force bool) Re
 	return r
 }
 
-// QueryOptions say what to ask about a batch.
+// QueryOptions are the options of Query.
 type QueryOptions struct {
-	// Test is the index of a test, from 1; 0: the batch as a whole.
+	// Test is the index of a test, from 1. 0 means the batch as a whole.
 	Test int `json:"test"`
-	// Servers are to be asked, not clients. They always are idle: only clients
-	// know of tests that run.
+	// Servers asks the servers instead of the clients. Servers are always idle: only clients know about
+	// running tests.
 	Servers bool `json:"servers"`
-	// Timeout is how long nodes may take, 3 s at least; 0: 30 s.
+	// Timeout is how long nodes may take, at least 3 s. 0 means 30 s.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
-// Query asks the nodes of a batch whether it runs. Errors: ENOENT the batch or
-// the test.
+// Query asks the nodes of a batch whether it is running. It returns ENOENT if there is no such batch or
+// test.
 func (c *Console) Query(ctx context.Context, key Key, name string, o QueryOptions) (QueryResult, error) {
 	x, err := c.begin(ctx, key)
 	if err != nil {
@@ -303,7 +303,7 @@ func (c *Console) Query(ctx context.Context, key Key, name string, o QueryOption
 	}
 	if o.Test == 0 && !o.Servers && r.Idle == len(legs) {
 		c.mu.Lock()
-		if b.runs == runs { // else another run was begun meanwhile
+		if b.runs == runs { // otherwise another run has begun meanwhile
 			b.running = false
 		}
 		c.mu.Unlock()
@@ -311,7 +311,7 @@ func (c *Console) Query(ctx context.Context, key Key, name string, o QueryOption
 	return r, stopped(x.ctx)
 }
 
-// queries asks about the batch or one of its tests; c.mu is held.
+// queries returns legs that ask about the batch or one of its tests. The caller holds c.mu.
 func (b *batch) queries(s *session, o QueryOptions) []*leg {
 	q := b.request(s, message.BatchQuery)
 	if o.Test == 0 {
@@ -329,7 +329,7 @@ func (b *batch) queries(s *session, o QueryOptions) []*leg {
 	for k, m := range list {
 		own := q
 		if own.Test = index[m]; own.Test == 0 {
-			own.Test = math.MaxUint32 // ENOENT: it has no such test
+			own.Test = math.MaxUint32 // ENOENT: the node has no such test
 		}
 		legs[k] = &leg{member: m, request: &own, reply: new(message.BatchReply)}
 	}

@@ -15,24 +15,24 @@ import (
 	"github.com/lnetd/lnetd/selftest/rpc"
 )
 
-// Config says how a Console shall be; the zero value is a good one.
+// Config configures a Console. The zero value means the defaults.
 type Config struct {
-	// Latencies tells the times of RPCs of a node's clients, since their tests
-	// were added; false if nobody knows. The protocol has no way to ask for them.
-	// nil: those of the console's own node alone.
+	// Latencies returns the RPC times of a node's clients since their tests were added, or false if they
+	// are unknown. The protocol cannot ask for them. If it is nil, only those of the console's own node
+	// are known.
 	Latencies func(nid lnet.NID) (latency.Histogram, bool)
-	// Wall is the wall clock, for stamps of sessions; nil: time.Now.
+	// Wall is the wall clock, used for session stamps. If it is nil, time.Now is used.
 	Wall func() time.Time
-	// Logger receives what an operator should see; nil discards.
+	// Logger receives messages for operators. If it is nil, they are discarded.
 	Logger *slog.Logger
 }
 
-// Key is what the commands of a session must know: LST_SESSION. 0 is none.
+// Key identifies a session in commands: LST_SESSION. 0 means none.
 type Key int64
 
-// Console is one node's console. All methods are safe for concurrent use.
-// Commands wait for each other where they change the session; when their
-// context is canceled they abort their RPCs and return its cause.
+// Console is the console of one node. All methods are safe for concurrent use. Commands that change the
+// session wait for each other. When the context of a command is canceled, the command aborts its RPCs and
+// returns the cause.
 type Console struct {
 	Config
 
@@ -40,19 +40,19 @@ type Console struct {
 	agent  *selftest.Agent
 	client *rpc.Client
 
-	ctx    context.Context // of sessions; done when Close gives up
+	ctx    context.Context // of sessions; canceled when Close gives up
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
 	mu      sync.Mutex // guards the rest
 	closed  bool
-	session *session // nil: none
-	batches uint64   // IDs given out, over all sessions
+	session *session // nil if there is no session
+	batches uint64   // last batch ID, over all sessions
 	stamp   int64    // of the last session
 }
 
-// New makes the console of a node with an agent. From now on it answers the JOIN
-// requests that the agent gets. Close ends it, before the agent is closed.
+// New returns the console of a node with an agent. The console answers the JOIN requests that the agent
+// receives. Close it before the agent.
 func New(n *node.Node, a *selftest.Agent, c Config) *Console {
 	if c.Wall == nil {
 		c.Wall = time.Now
@@ -69,9 +69,8 @@ func New(n *node.Node, a *selftest.Agent, c Config) *Console {
 	return o
 }
 
-// Close ends the session on its nodes, all commands included, and waits for
-// that; when ctx is done before, nodes that have not answered are left to
-// themselves and Close returns its cause. It may be called again.
+// Close ends the session on its nodes, including all commands, and waits for that. If ctx is done before,
+// Close returns its cause, and nodes that have not answered are not asked again. It may be called again.
 func (c *Console) Close(ctx context.Context) error {
 	c.agent.SetJoin(nil)
 	c.mu.Lock()
@@ -94,7 +93,7 @@ func (c *Console) Close(ctx context.Context) error {
 	return err
 }
 
-// own are the latencies of this node's clients.
+// own returns the latencies of this node's clients.
 func (c *Console) own(nid lnet.NID) (h latency.Histogram, ok bool) {
 	mine := false
 	for _, i := range c.node.NIs() {
@@ -117,7 +116,7 @@ func (c *Console) own(nid lnet.NID) (h latency.Histogram, ok bool) {
 	return h, true
 }
 
-// name is the NID that sessions of this console are named by.
+// name returns the NID that identifies this console's sessions.
 func (c *Console) name() (message.NID4, error) {
 	for _, i := range c.node.NIs() {
 		if n, ok := message.NID4Of(i.NID); ok && !i.NID.IsLoopback() {
@@ -127,18 +126,18 @@ func (c *Console) name() (message.NID4, error) {
 	return 0, refuse(syscall.EADDRNOTAVAIL, "session", "", "this node has no NID with a short address to name a session by")
 }
 
-// command is a command of a session that is being carried out.
+// command is a command of a session that is being executed.
 type command struct {
 	*session
-	ctx     context.Context // ends with the caller's or the session
+	ctx     context.Context // done when the caller's context or the session ends
 	console *Console
 	release func()
-	holds   bool // the slot
-	paused  bool // the session's end does not wait for it
+	holds   bool // holds the slot
+	paused  bool // the session may end before the command
 }
 
-// begin begins a command. The session lasts until end is called, unless it is
-// ended, which ends ctx.
+// begin begins a command. The session exists until end is called. If the session is ended meanwhile, ctx
+// is canceled.
 func (c *Console) begin(ctx context.Context, key Key) (*command, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +161,7 @@ func (c *Console) begin(ctx context.Context, key Key) (*command, error) {
 	}}, nil
 }
 
-// change begins a command that changes the session: it waits for others.
+// change begins a command that changes the session. It waits for other such commands.
 func (c *Console) change(ctx context.Context, key Key) (*command, error) {
 	x, err := c.begin(ctx, key)
 	if err != nil {
@@ -195,15 +194,14 @@ func (x *command) end() {
 	}
 }
 
-// pause lets the session end before the command does. Until it has called resume
-// the command must leave the session alone, and it must not hold the slot.
+// pause permits the session to end before the command does. Until resume returns, the command must not
+// access the session, and it must not hold the slot.
 func (x *command) pause() {
 	x.paused = true
 	x.work.Done()
 }
 
-// resume undoes pause, or tells that the session is ending: then nothing is left
-// for the command but to end.
+// resume undoes pause. If it returns an error, the session is ending and the command must end.
 func (x *command) resume() error {
 	x.console.mu.Lock()
 	defer x.console.mu.Unlock()
@@ -215,7 +213,7 @@ func (x *command) resume() error {
 	return nil
 }
 
-// view calls f with the session's state, without a transaction.
+// view calls f with the session's state. It sends no RPCs.
 func (c *Console) view(key Key, f func(s *session) error) error {
 	x, err := c.begin(context.Background(), key)
 	if err != nil {

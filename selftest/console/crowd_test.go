@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// Given many callers that give commands at random, some without patience, while
-// a node comes and goes, when all have done and the session is ended, then every
-// error was one of those that commands have, and no node that can be reached has
-// kept a session.
+// Given many callers that give random commands, some with short timeouts, while a node comes and goes,
+// when all have finished and the session has ended, then every error was a documented one, and no
+// reachable node has kept a session.
 func TestCrowd(t *testing.T) {
 	allowed := []error{
 		syscall.ESRCH, syscall.ESHUTDOWN, syscall.EEXIST, syscall.ENOENT, syscall.EBUSY, syscall.EINVAL, syscall.ENETDOWN,
@@ -62,7 +61,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// something gives a command, or ends a session, which is less likely.
+// something gives a random command or, with a lower probability, ends a session.
 func (s *stage) something(ctx context.Context, r *rand.Rand) error {
 	group := func() string { return fmt.Sprint("g", r.IntN(3)) }
 	list := []string{ids([]string{"1", "2", "3", "1-2", "1-3"}[r.IntN(5)])}

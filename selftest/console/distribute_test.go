@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Given groups of all shapes, when clients are distributed over servers, then
-// this is who talks to whom, and the loop that servers are told (selftest 7.5).
+// Given groups of all shapes, when clients are distributed over servers, then each client has the servers
+// in this table, and servers receive this loop count (selftest 7.5).
 //
 // selftest 7.5 (2)
 func TestDistribution(t *testing.T) {
@@ -54,8 +54,8 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// Given any distribution at all, then every client has span servers in a row, and
-// servers are told a loop that is neither 0 nor endless.
+// Given any distribution, then every client has span consecutive servers, and the loop count for servers
+// is neither 0 nor endless.
 //
 // selftest 7.5 (2)
 func TestDistributionProperties(t *testing.T) {

@@ -1,14 +1,12 @@
-// Package console drives LNet selftest: it makes a session on other nodes, sorts
-// them into groups, gives them batches of tests, runs those, and reads counters
-// (selftest 7, 9). A Console holds one session at a time; control commands and
-// programs call it, any number at once.
+// Package console controls LNet selftest. It makes a session on other nodes, sorts them into groups,
+// gives them batches of tests, runs those, and reads counters (selftest 7, 9). A Console has one session
+// at a time. Control commands and programs call it, concurrently if they like.
 //
-// Goroutines, all waited for by Close: one per session, which keeps it alive on
-// its nodes and ends it when nobody has given a command for too long, and one per
-// round of asking those; one that ends a session; one per run that is to stop by
-// itself. RPCs have none: a transaction collects their ends in its caller's.
+// Goroutines: one per session, which keeps it alive on its nodes and ends it if no command has come for
+// too long; one per round of keep-alive requests; one that ends a session; one per run with a time limit.
+// Close waits for all of them. RPCs need no goroutine: a transaction collects their results in the
+// caller's goroutine.
 //
-// Console.mu guards all state and is never held across a call of another
-// package. A session's slot is held by commands that change it, RPCs included,
-// and taken before mu.
+// Console.mu guards all state and is not held during calls of other packages. A command that changes the
+// session holds the session's slot, also during its RPCs. It acquires the slot before mu.
 package console

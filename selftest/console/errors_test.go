@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/selftest"
 )
 
-// Given errors with more or less in them, then they say all that they know, and
-// their number can be found.
+// Given errors with more or fewer fields, then the text contains all of them, and errors.Is finds the
+// errno.
 func TestErrorText(t *testing.T) {
 	for text, err := range map[string]error{
 		`selftest: batch "b": no such file or directory`:                                       notFound("batch", "b"),

@@ -24,8 +24,7 @@ var tcp = lnet.MakeNet(lnet.TypeTCP, 0)
 
 const key Key = 77
 
-// stage is a network in memory: a console at 10.0.0.100 and nodes with agents
-// at 10.0.0.1 and so on.
+// stage is a network in memory with a console at 10.0.0.100 and nodes with agents at 10.0.0.1 and so on.
 type stage struct {
 	*simlnd.Fabric
 	*Console
@@ -41,7 +40,7 @@ type player struct {
 	host   *simlnd.Host
 	driver *socklnd.Driver
 	node   *node.Node
-	agent  *selftest.Agent // nil: none
+	agent  *selftest.Agent // nil: no agent
 	nid    lnet.NID
 }
 
@@ -104,7 +103,7 @@ func (p *player) close() {
 	}
 }
 
-// console is another console, on p.
+// console creates another console on p.
 func (s *stage) console(p *player) *Console {
 	c := New(p.node, p.agent, Config{})
 	s.t.Cleanup(func() { shut(s.t, c) })
@@ -120,8 +119,8 @@ func shut(t *testing.T, c *Console) {
 	}
 }
 
-// slow makes messages take 50 ms, so that endless tests do not make millions of
-// RPCs while nothing else happens.
+// slow gives messages a latency of 50 ms, so that endless tests do not make millions of RPCs while
+// nothing else happens.
 func (s *stage) slow() {
 	all := append(slices.Clone(s.nodes), s.master)
 	for _, a := range all {
@@ -133,7 +132,7 @@ func (s *stage) slow() {
 	}
 }
 
-// cut takes a node off the network.
+// cut isolates a node from the network.
 func (s *stage) cut(p *player) {
 	for _, o := range append(slices.Clone(s.nodes), s.master) {
 		if o != p {
@@ -151,7 +150,7 @@ func (s *stage) mend(p *player) {
 	}
 }
 
-// session makes a session with groups: "c=1-2" are 10.0.0.[1-2]@tcp.
+// session makes a session with groups. For example, "c=1-2" is 10.0.0.[1-2]@tcp.
 func (s *stage) session(groups ...[2]string) {
 	s.t.Helper()
 	if _, err := s.NewSession(s.ctx, SessionOptions{Key: key, Name: "test"}); err != nil {
@@ -171,10 +170,10 @@ func (s *stage) group(name, last string) {
 	}
 }
 
-// ids is 10.0.0.[LAST]@tcp.
+// ids returns 10.0.0.[LAST]@tcp.
 func ids(last string) string { return "10.0.0.[" + last + "]@tcp" }
 
-// add adds a test that all nodes must take.
+// add adds a test that all nodes must accept.
 func (s *stage) add(t Test) {
 	s.t.Helper()
 	if a, err := s.AddTest(s.ctx, key, t); err != nil || !a.OK() {
@@ -190,7 +189,7 @@ func (s *stage) run(batch string) {
 	}
 }
 
-// idle waits until no client of a batch runs.
+// idle waits until no client of a batch is running.
 func (s *stage) idle(batch string) {
 	s.t.Helper()
 	for range 300 {
@@ -206,7 +205,7 @@ func (s *stage) idle(batch string) {
 	s.t.Fatalf("batch %s does not end", batch)
 }
 
-// stat reads counters of nodes that must all answer.
+// stat reads counters of nodes, which must all answer.
 func (s *stage) stat(targets ...string) Sample {
 	s.t.Helper()
 	v, err := s.Stat(s.ctx, key, targets, 0)
@@ -221,7 +220,7 @@ func (s *stage) stat(targets ...string) Sample {
 	return v
 }
 
-// empty holds nodes to have no session.
+// empty checks that nodes have no session.
 func (s *stage) empty(nodes ...*player) {
 	s.t.Helper()
 	for _, p := range nodes {
@@ -231,13 +230,12 @@ func (s *stage) empty(nodes ...*player) {
 	}
 }
 
-// pingTest is a ping test from group c to group s, to be changed.
+// pingTest returns a ping test from group c to group s. Callers may change it.
 func pingTest() Test {
 	return Test{Batch: "batch", From: "c", To: "s", Kind: PingTest, Loop: -1, Concurrency: 1, Distribute: 1, Span: 1}
 }
 
-// want holds err to be a given errno, about a given thing, and with a reason or
-// a name.
+// want checks that err has the errno, is about the given kind of object, and has a reason or a name.
 func want(t *testing.T, what string, err error, errno syscall.Errno, thing string) {
 	t.Helper()
 	var e *Error
@@ -249,7 +247,7 @@ func want(t *testing.T, what string, err error, errno syscall.Errno, thing strin
 	}
 }
 
-// states are those of a group's nodes.
+// states returns the states of a group's nodes.
 func (s *stage) states(group string) (list []State) {
 	s.t.Helper()
 	g, err := s.Group(key, group)

@@ -9,16 +9,15 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// headerSize is what a reply begins with that a node must get right for it to be
-// looked at: the message's header and, behind it, the status.
+// headerSize and statusEnd are the ends of the parts of a reply that must be valid for the rest to be
+// decoded: the header and the status.
 const (
 	headerSize = 24
 	statusEnd  = headerSize + 4
 )
 
-// garbage answers as obedient, but mostly too short, too long, or with bytes that
-// mean something else; about half of the sessions are made. Its calls must not
-// overlap.
+// garbage answers like obedient, but most answers are too short, too long, or have changed bytes. About
+// half of the sessions are made. Its calls must not overlap.
 func garbage(r *rand.Rand) func(q message.Request) []byte {
 	good := obedient(1)
 	scramble := func(b []byte) {
@@ -51,8 +50,8 @@ func garbage(r *rand.Rand) func(q message.Request) []byte {
 	}
 }
 
-// Given nodes that answer every request with something odd, when all commands are
-// given, then each comes back, and the session ends everywhere.
+// Given nodes that answer every request with garbage, when all commands are given, then each returns, and
+// the session ends everywhere.
 func TestNodesThatAnswerGarbage(t *testing.T) {
 	for seed := range uint64(8) {
 		onStage(t, 1, func(t *testing.T, s *stage) {
@@ -80,8 +79,8 @@ func TestNodesThatAnswerGarbage(t *testing.T) {
 	}
 }
 
-// everything gives all commands that nodes are asked for, to odd nodes and good
-// ones. What they return is as odd as the nodes.
+// everything gives all commands that send requests to nodes, to odd nodes and good ones. It ignores the
+// results.
 func (s *stage) everything(ctx context.Context, odd, good string) {
 	s.t.Helper()
 	_, _ = s.AddGroup(ctx, key, "c", []string{odd})

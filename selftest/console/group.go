@@ -10,15 +10,15 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// maxGroups bounds the groups of a session, those that processes join included.
+// maxGroups limits the groups of a session, including those created by joining processes.
 const maxGroups = 4096
 
-// group is a list of nodes; Console.mu guards it.
+// group is a list of nodes. Console.mu guards it.
 type group struct {
 	name    string
 	members []*member
-	tests   int  // that use it: it must not change
-	joined  bool // a process that joined has made it
+	tests   int  // tests that use it; if not 0, it must not change
+	joined  bool // created by a process that joined
 }
 
 func (s *session) group(name string) *group {
@@ -50,8 +50,8 @@ func (g *group) add(m *member) {
 	m.groups++
 }
 
-// leaveGroup takes nodes out of a group, and that out of the session if it is left
-// empty. The nodes that are in no other are returned: they must be removed.
+// leaveGroup removes nodes from a group, and the group from the session if it becomes empty. It returns
+// the nodes that are in no other group. The caller must remove the session from them.
 func (s *session) leaveGroup(g *group, leaving []*member) (gone []*member) {
 	out := make(map[*member]bool, len(leaving))
 	for _, m := range leaving {
@@ -62,7 +62,7 @@ func (s *session) leaveGroup(g *group, leaving []*member) (gone []*member) {
 		}
 	}
 	g.members = slices.DeleteFunc(g.members, func(m *member) bool { return out[m] })
-	// The list may be in use by whoever ends the session: it is not changed.
+	// A goroutine that ends the session may be using the old slice, so make a new one.
 	members := make([]*member, 0, len(s.members)-len(gone))
 	for _, m := range s.members {
 		if m.groups > 0 {
@@ -76,10 +76,9 @@ func (s *session) leaveGroup(g *group, leaving []*member) (gone []*member) {
 	return gone
 }
 
-// AddGroup makes a group of the nodes that are in lists of NIDs, which are made
-// to take part in the session (selftest 7.4). If none does the group is deleted
-// again. Errors: EEXIST, EINVAL a bad name or no list; EPROTO nodes have other
-// features than the session, and were left out of it.
+// AddGroup creates a group of the nodes in lists of NIDs, and makes them join the session (selftest 7.4).
+// If none joins, the group is deleted again. Errors: EEXIST if the group exists; EINVAL if the name is
+// invalid or there are no lists; EPROTO if nodes have other features than the session and were excluded.
 func (c *Console) AddGroup(ctx context.Context, key Key, name string, lists []string) (GroupAddition, error) {
 	x, err := c.change(ctx, key)
 	if err != nil {
@@ -110,18 +109,18 @@ func (c *Console) AddGroup(ctx context.Context, key Key, name string, lists []st
 	return a.GroupAddition, mismatch
 }
 
-// addition is a group in the making. What is by list is in the order of Lists.
+// addition is a group that is being created. Slices per list have the order of Lists.
 type addition struct {
 	GroupAddition
 	name  string
-	ids   [][]lnet.ProcessID // by list
-	total int                // of ids
+	ids   [][]lnet.ProcessID // per list
+	total int                // number of ids
 	group *group
-	fresh []*member // those that the session did not have
-	asked [][]int   // by list, indices into fresh
+	fresh []*member // members that are new in the session
+	asked [][]int   // per list, indices into fresh
 }
 
-// newAddition reads lists of NIDs: one that cannot be read has its error.
+// newAddition parses lists of NIDs. The Error field of an invalid list is set.
 func newAddition(name string, lists []string) (*addition, error) {
 	if err := checkName("group", name); err != nil {
 		return nil, err
@@ -143,8 +142,7 @@ func newAddition(name string, lists []string) (*addition, error) {
 	return a, nil
 }
 
-// enter puts the group, and nodes that it does not have, into the session; Console.mu
-// is held.
+// enter adds the group and its new nodes to the session. The caller holds Console.mu.
 func (a *addition) enter(s *session) error {
 	if s.group(a.name) != nil {
 		return &Error{Errno: syscall.EEXIST, What: "group", Name: a.name}
@@ -171,8 +169,8 @@ func (a *addition) enter(s *session) error {
 	return nil
 }
 
-// note tells of each list what came of its nodes, made is that of the fresh ones;
-// Console.mu is held.
+// note sets the result of each list. made holds the results of the fresh nodes. The caller holds
+// Console.mu.
 func (a *addition) note(s *session, made []NodeResult) {
 	for k := range a.Lists {
 		l := &a.Lists[k]
@@ -188,8 +186,8 @@ func (a *addition) note(s *session, made []NodeResult) {
 	}
 }
 
-// dropUnlessActive takes the group out again if none of its nodes is active, and
-// returns those that are in no other: they must be removed. Console.mu is held.
+// dropUnlessActive deletes the group again if it has no active node. It returns the nodes that are
+// in no other group; the caller must remove the session from them. The caller holds Console.mu.
 func (a *addition) dropUnlessActive(s *session) (gone []*member) {
 	g := a.group
 	a.Deleted = !slices.ContainsFunc(g.members, func(m *member) bool { return m.state == Active })
@@ -199,20 +197,20 @@ func (a *addition) dropUnlessActive(s *session) (gone []*member) {
 	return s.leaveGroup(g, slices.Clone(g.members))
 }
 
-// removal is the context in which nodes that are let go are told so: not that of
-// a caller who may have lost patience, nor the session's, whose end does not know
-// these nodes any more.
+// removal returns the context for removing the session from nodes. It is neither the caller's context,
+// since the caller may have canceled, nor that of the session, whose end does not include these nodes any
+// more.
 func (x *command) removal() context.Context { return x.console.ctx }
 
-// makeSessions makes nodes take part in the session. The first one decides on
-// its features (selftest 7.4); compatible tells that some were lost, the error
-// (EPROTO) that nodes have others.
+// makeSessions makes nodes join the session. The first node that answers decides on the session's
+// features (selftest 7.4). compatible reports whether the session lost features by that. mismatch
+// (EPROTO) is set if nodes have other features than the session.
 func (c *Console) makeSessions(x *command, members []*member) (r Result, compatible bool, mismatch error) {
 	s := x.session
 	legs := make([]*leg, len(members))
 	c.mu.Lock()
 	for k, m := range members {
-		m.makes++ // perhaps; who does not answer may have done it nevertheless
+		m.makes++ // also if the node does not answer: it may have joined nevertheless
 		m.features = s.features
 		legs[k] = &leg{member: m, reply: new(message.MakeSessionReply), request: &message.MakeSessionRequest{
 			Header: s.header(), Session: s.id, Force: s.force, Name: s.name,
@@ -264,20 +262,20 @@ func (c *Console) makeSessions(x *command, members []*member) (r Result, compati
 	return r, compatible, mismatch
 }
 
-// unreached tells that an RPC has failed because there was no way to its node, so
-// that this has not heard of it.
+// unreached reports whether an RPC failed because there was no path to its node. Then the node has not
+// received the request.
 func unreached(e syscall.Errno) bool {
 	return e == syscall.EHOSTUNREACH || e == syscall.ENETUNREACH || e == syscall.ECONNREFUSED
 }
 
-// DeleteGroup deletes a group; nodes that are in no other leave the session.
-// Errors: ENOENT; EBUSY a test uses it.
+// DeleteGroup deletes a group. Nodes that are in no other group leave the session. Errors: ENOENT if
+// there is no such group, EBUSY if a test uses it.
 func (c *Console) DeleteGroup(ctx context.Context, key Key, name string) (Result, error) {
 	g, err := c.changeGroup(ctx, key, name, func(*member) bool { return true })
 	return g.Result, err
 }
 
-// Groups are the names of all groups, in the order in which they were added.
+// Groups returns the names of all groups in the order in which they were added.
 func (c *Console) Groups(key Key) (names []string, err error) {
 	err = c.view(key, func(s *session) error {
 		names = make([]string, 0, len(s.groups))
@@ -289,7 +287,7 @@ func (c *Console) Groups(key Key) (names []string, err error) {
 	return names, err
 }
 
-// Group describes a group; ENOENT.
+// Group describes a group. It returns ENOENT if there is no such group.
 func (c *Console) Group(key Key, name string) (i GroupInfo, err error) {
 	err = c.view(key, func(s *session) error {
 		g := s.group(name)

@@ -12,9 +12,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given lists of NIDs, good and bad, when they are added as groups, then each
-// list has its own result, nodes are shared, and a group that nobody comes into
-// is deleted.
+// Given valid and invalid lists of NIDs, when they are added as groups, then each list has its own
+// result, nodes are shared, and a group without active nodes is deleted.
 //
 // selftest 2.2 large, 7.1, 7.3 (4), 7.4 (1)
 func TestAddGroup(t *testing.T) {
@@ -63,14 +62,14 @@ func TestAddGroup(t *testing.T) {
 		_, err = s.AddGroup(s.ctx, key, "g", []string{ids("4")})
 		want(t, "again", err, syscall.EEXIST, "group")
 
-		// Nobody comes: no group, but others' nodes are left alone.
+		// No node joins: the group is deleted, but the nodes of other groups stay.
 		for _, lists := range [][]string{{"10.0.0.78@tcp"}, {"nonsense"}} {
 			a, err = s.AddGroup(s.ctx, key, "nobody", lists)
 			if err != nil || !a.Deleted {
 				t.Errorf("%+v, %v", a, err)
 			}
 		}
-		// All known: nobody is asked.
+		// All nodes are already members and are not asked.
 		a, err = s.AddGroup(s.ctx, key, "h", []string{ids("1,3")})
 		if err != nil || a.Deleted || !a.Lists[0].Added || len(a.Lists[0].Result.Nodes) != 0 {
 			t.Errorf("%+v, %v", a, err)
@@ -85,7 +84,7 @@ func TestAddGroup(t *testing.T) {
 			t.Errorf("%+v", i)
 		}
 
-		// What a client of the control socket sees.
+		// The value as a client of the control socket receives it.
 		g, err := s.Group(key, "h")
 		if err != nil {
 			t.Fatal(err)
@@ -104,7 +103,7 @@ func TestAddGroup(t *testing.T) {
 			t.Errorf("%+v, %v", back, err)
 		}
 
-		// A node stays until its last group goes.
+		// A node stays until its last group is deleted.
 		if r, err := s.DeleteGroup(s.ctx, key, "g"); err != nil || r.Succeeded != 1 || r.Nodes[0].ID.NID != s.nodes[1].nid {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -121,9 +120,8 @@ func TestAddGroup(t *testing.T) {
 	})
 }
 
-// Given a group with nodes in all states, when it is refreshed and cleaned and
-// nodes are removed, then it changes as asked, and nodes that have answered
-// twice keep no reference of the session.
+// Given a group with nodes in all states, when it is refreshed and cleaned and nodes are removed, then it
+// changes accordingly, and nodes with two references keep none.
 //
 // selftest 7.2, 7.3 (3)-(4), 7.4 (1)
 func TestUpdateGroup(t *testing.T) {
@@ -181,7 +179,7 @@ func TestUpdateGroup(t *testing.T) {
 			t.Errorf("another's node: %+v", i)
 		}
 
-		// Its answer is lost, so that it is asked again: it has two references.
+		// Its answer is lost and it is asked again, so it has two references.
 		s.group("twice", "4")
 		m := s.session4(t)
 		s.mu.Lock()
@@ -209,7 +207,7 @@ func TestUpdateGroup(t *testing.T) {
 	})
 }
 
-// session4 is the member 10.0.0.4.
+// session4 returns the member 10.0.0.4.
 func (s *stage) session4(t *testing.T) *member {
 	t.Helper()
 	s.mu.Lock()
@@ -223,9 +221,8 @@ func (s *stage) session4(t *testing.T) *member {
 	return nil
 }
 
-// Given two consoles, when both want the same node, then the second is refused,
-// unless by force: then the first sees that its node is busy, and its end leaves
-// the other's session alone.
+// Given two consoles that want the same node, then the second is refused, unless it uses force. Then the
+// first console sees that its node is busy, and when it ends its session, the other session continues.
 //
 // selftest 7.2, 7.4 (1), 11 (4)
 func TestSecondConsole(t *testing.T) {
@@ -262,9 +259,8 @@ func TestSecondConsole(t *testing.T) {
 	})
 }
 
-// Given a list of nodes of which one lives and hundreds are dead, when it is added
-// as a group, then the one is found in time, and the session's end does not wait for
-// the others.
+// Given a list of one live node and hundreds of dead ones, when it is added as a group, then the live
+// node joins in time, and the end of the session does not wait for the others.
 func TestGroupOfDeadNodes(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, s *stage) {
 		s.session()
@@ -287,8 +283,8 @@ func TestGroupOfDeadNodes(t *testing.T) {
 	})
 }
 
-// Given nodes whose session has a name with escape sequences, when they tell it,
-// then what is passed on to the user's terminal has none.
+// Given nodes whose session has a name with escape sequences, when they report it, then the name for the
+// user's terminal does not contain them.
 func TestNamesAreMadePrintable(t *testing.T) {
 	onStage(t, 0, func(t *testing.T, s *stage) {
 		const shown = "?]0;owned??[2J?"
@@ -312,8 +308,8 @@ func TestNamesAreMadePrintable(t *testing.T) {
 	})
 }
 
-// Given nodes in and out of a session, when they are pinged, then each tells
-// which session it is in; targets that make no sense are refused.
+// Given nodes in and out of a session, when they are pinged, then each reports its session. Invalid
+// targets are refused.
 //
 // selftest 7.2, 7.3 (3)
 func TestPing(t *testing.T) {
@@ -366,14 +362,14 @@ func TestPing(t *testing.T) {
 	})
 }
 
-// Given a node that cannot be reached, when it is added as a group, and again in one
-// that another node is in, then it counts as one error each: nobody tries to remove
-// a session from it that it cannot have.
+// Given a node that cannot be reached, when it is added as a group, alone and together with another node,
+// then it is counted as one error each time. The console does not try to remove a session that the node
+// cannot have.
 //
 // selftest 7.3 (4)
 func TestNobodyToRemoveFrom(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, s *stage) {
-		s.Host("refuses", "10.0.0.78") // the other has no host at all
+		s.Host("refuses", "10.0.0.78") // the other one has no host at all
 		s.session()
 		errors := uint32(0)
 		for _, list := range []string{"10.0.0.77@tcp", "10.0.0.78@tcp", "10.0.0.[1,77-78]@tcp"} {
@@ -393,8 +389,8 @@ func TestNobodyToRemoveFrom(t *testing.T) {
 	})
 }
 
-// Given a node that another console has taken and left, when it is asked, then it is
-// in no session; when its group is refreshed, then in ours.
+// Given a node that another console has taken and released, when it is asked, then it is in no session.
+// When its group is refreshed, it is in this console's session.
 //
 // selftest 7.2
 func TestNodeInNoSession(t *testing.T) {

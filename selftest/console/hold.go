@@ -2,15 +2,14 @@ package console
 
 import "context"
 
-// Hold ties a session to its holder: when that has gone, whoever looks after it
-// ends the session, and no later one of the same key. Its methods are safe for
-// concurrent use.
+// Hold ties a session to a holder, such as a connection. When the holder goes away, End ends that
+// session, but not a later one with the same key. Its methods are safe for concurrent use.
 type Hold struct {
 	console *Console
 	session *session
 }
 
-// Hold holds the session that a key is of. Errors: as all commands.
+// Hold returns a Hold on the session with a key. It fails like all commands.
 func (c *Console) Hold(key Key) (*Hold, error) {
 	x, err := c.begin(context.Background(), key)
 	if err != nil {
@@ -20,11 +19,11 @@ func (c *Console) Hold(key Key) (*Hold, error) {
 	return &Hold{console: c, session: x.session}, nil
 }
 
-// Over is closed when the session has ended, whyever.
+// Over returns a channel that is closed when the session has ended for any reason.
 func (h *Hold) Over() <-chan struct{} { return h.session.ended }
 
-// End ends the session, if it has not ended yet, and waits for that. It goes on
-// after ctx is canceled, whose cause is returned then.
+// End ends the session, if it has not ended yet, and waits for that. If ctx is done before, End returns
+// its cause, and the session ends in the background.
 func (h *Hold) End(ctx context.Context) error {
 	h.console.mu.Lock()
 	h.console.endLocked(h.session)

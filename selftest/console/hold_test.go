@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// A hold ends the session that it was taken of, and never a later one of the same
-// key.
+// A hold ends its own session, but not a later one with the same key.
 func TestHold(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, s *stage) {
 		if _, err := s.Console.Hold(key); !errors.Is(err, syscall.ESRCH) {
@@ -47,7 +46,7 @@ func TestHold(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(s.ctx)
 		cancel()
-		_ = second.End(gone) // goes on by itself
+		_ = second.End(gone) // continues in the background
 		<-second.Over()
 		if _, err := s.ShowSession(); !errors.Is(err, syscall.ESRCH) {
 			t.Errorf("the second session: %v", err)

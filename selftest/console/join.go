@@ -7,19 +7,18 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// joinTimeout is what a session on a node that has joined is taken to live, as
-// nodes do by default: they are not asked.
+// joinTimeout is the assumed session timeout of nodes that have joined. It is the default of nodes, which
+// are not asked.
 const joinTimeout = 100 * time.Second
 
-// Bounds of what processes that join may make, so that there is room for what
-// users want: anybody may join, under any PID, and each is kept alive.
+// Limits for processes that join, so that there is room for the groups of users. Any process may join,
+// under any PID, and each is kept alive.
 const (
 	maxJoinedGroups = 256
 	maxJoinedNodes  = 1024
 )
 
-// joinedGroups is how many groups processes that joined have made; Console.mu is
-// held.
+// joinedGroups returns the number of groups created by joining processes. The caller holds Console.mu.
 func (s *session) joinedGroups() (n int) {
 	for _, g := range s.groups {
 		if g.joined {
@@ -29,7 +28,7 @@ func (s *session) joinedGroups() (n int) {
 	return n
 }
 
-// joinedNodes is how many nodes have come in by joining; Console.mu is held.
+// joinedNodes returns the number of nodes that joined by themselves. The caller holds Console.mu.
 func (s *session) joinedNodes() (n int) {
 	for _, m := range s.members {
 		if m.joined {
@@ -39,7 +38,7 @@ func (s *session) joinedNodes() (n int) {
 	return n
 }
 
-// join answers a process that asks to be taken into a group (selftest 7.9).
+// join answers a JOIN request (selftest 7.9).
 func (c *Console) join(from lnet.ProcessID, q *message.JoinRequest) message.JoinReply {
 	c.mu.Lock()
 	defer c.mu.Unlock()

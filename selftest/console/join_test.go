@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given processes without number that join, when the user adds a group, then there
-// is room for it, and no more nodes are kept alive than joining may bring in.
+// Given a large number of joining processes, when the user adds a group, then there is room for it, and
+// the number of nodes kept alive is limited.
 func TestJoiningLeavesRoom(t *testing.T) {
 	onStage(t, 2, func(t *testing.T, s *stage) {
 		s.session()
@@ -38,7 +38,7 @@ func TestJoiningLeavesRoom(t *testing.T) {
 			t.Errorf("%d have joined, %+v, %v", joined, i, err)
 		}
 		s.group("mine", "1-2")
-		// Who leaves makes room for others.
+		// A deleted group makes room for others.
 		if _, err := s.DeleteGroup(s.ctx, key, "theirs1"); err != nil {
 			t.Fatal(err)
 		}

@@ -6,15 +6,15 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// keepInterval is how often nodes are looked after (selftest 7.7), unless one
-// gives the session up so early that it takes more.
+// keepInterval is the interval of keep-alive checks (selftest 7.7). It is shorter if a node has a short
+// session timeout.
 const keepInterval = 8 * time.Second
 
-// keepPatience is how long nodes are waited for, at least.
+// keepPatience is the minimum time to wait for nodes.
 const keepPatience = time.Second
 
-// keep keeps the session alive on its nodes, and ends it when no command has
-// come for too long. It returns when the session ends.
+// keep keeps the session alive on its nodes, and ends it if no command has come for too long. It returns
+// when the session ends.
 func (c *Console) keep(s *session) {
 	defer s.look.Stop()
 	for {
@@ -29,8 +29,7 @@ func (c *Console) keep(s *session) {
 	}
 }
 
-// ask asks nodes whether they are there. Those that do not answer hold up none that
-// are due next.
+// ask sends keep-alive requests to nodes. Nodes that do not answer do not delay the next round.
 func (c *Console) ask(s *session, patience time.Duration, legs []*leg) {
 	c.transact(s.ctx, s, patience, legs, nil)
 	c.mu.Lock()
@@ -41,9 +40,8 @@ func (c *Console) ask(s *session, patience time.Duration, legs []*leg) {
 	s.work.Done()
 }
 
-// keepOn sees to it that a node that gives the session up after a time is asked
-// in time: when half of it has passed, and before three quarters have. c.mu is
-// held.
+// keepOn shortens the interval so that a node with this session timeout is asked after half of it and
+// before three quarters of it. The caller holds c.mu.
 func (s *session) keepOn(timeout time.Duration) {
 	if d := timeout / 4; timeout > 0 && d < s.every {
 		s.every = d
@@ -51,8 +49,8 @@ func (s *session) keepOn(timeout time.Duration) {
 	}
 }
 
-// stale are the nodes to be asked now, and how long to wait for them. If there
-// are any the session lasts until s.work.Done is called.
+// stale returns the keep-alive requests that are due, and how long to wait for the answers. If there are
+// any, the session exists until s.work.Done is called.
 func (c *Console) stale(s *session) (legs []*leg, patience time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +77,7 @@ func (c *Console) stale(s *session) (legs []*leg, patience time.Duration) {
 	return legs, max(s.every, keepPatience)
 }
 
-// debug asks a node for its session; c.mu is held.
+// debug returns a leg that asks a node about its session. The caller holds c.mu.
 func (c *Console) debug(s *session, m *member) *leg {
 	return &leg{
 		member: m, reply: new(message.DebugReply),

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given nodes that give a session up after whatever time, when no command comes,
-// then each is asked before it would, and not much more often than needed.
+// Given nodes with any session timeout, when no command comes, then each is asked before its timeout, and
+// not much more often than necessary.
 //
 // selftest 7.7 (1), 11 (4)
 func TestNodesAreAskedInTime(t *testing.T) {
@@ -36,7 +36,7 @@ func TestNodesAreAskedInTime(t *testing.T) {
 						return answer(q)
 					})
 					s.session()
-					time.Sleep(late) // looks have begun
+					time.Sleep(late) // keep-alive checks have begun
 					s.group("g", "1")
 					watched := min(5*timeout, 250*time.Second) // a session without a command lives for 300 s
 					time.Sleep(watched)
@@ -56,15 +56,15 @@ func TestNodesAreAskedInTime(t *testing.T) {
 	}
 }
 
-// Given a node that does not answer, when it is asked whether it is there, then
-// another that gives the session up early is asked in time nevertheless.
+// Given a node that does not answer a keep-alive request, then another node with a short timeout is still
+// asked in time.
 //
 // selftest 7.7 (1)
 func TestANodeThatIsSilentHoldsUpNoOther(t *testing.T) {
-	// The silent node is asked when the other is about to be due, or when it comes in.
+	// The silent node is asked just before the other is due, or just when the other joins.
 	for name, row := range map[string]struct {
 		silent, other time.Duration // session timeouts
-		apart         time.Duration // from the one's coming to the other's
+		apart         time.Duration // between the joins
 	}{
 		"at once":  {2 * time.Second, time.Second, 850 * time.Millisecond},
 		"meantime": {16 * time.Second, 2 * time.Second, 9 * time.Second},

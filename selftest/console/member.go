@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// membersOf describes nodes; Console.mu is held.
+// membersOf describes nodes. The caller holds Console.mu.
 func membersOf(list []*member) Members {
 	m := Members{Nodes: make([]NodeInfo, 0, len(list))}
 	for _, v := range list {
@@ -19,41 +19,40 @@ func membersOf(list []*member) Members {
 	return m
 }
 
-// member is a node of the session, shared by its groups; Console.mu guards it.
+// member is a node of the session. Its groups share it. Console.mu guards it.
 type member struct {
 	id       lnet.ProcessID
 	state    State
-	groups   int              // that it is in
-	timeout  time.Duration    // of the session on the node; 0: it lives for ever
+	groups   int              // number of groups that contain it
+	timeout  time.Duration    // of the session on the node; 0: no timeout
 	features message.Features // of the session on the node
-	contact  time.Time        // of the last answer
-	joined   bool             // it came in by itself
-	asked    bool             // whether it is there, and has not answered yet
-	// makes is how often the session may have been made on the node, which counts
-	// references: so often it must be removed.
+	contact  time.Time        // time of the last answer
+	joined   bool             // it joined by itself
+	asked    bool             // a keep-alive request is unanswered
+	// makes is how often the session may have been made on the node. Nodes count references, so it must
+	// be removed as often.
 	makes int
 }
 
-// destination is the node as a client is told of it.
+// destination returns the node as a destination of a client's test.
 func (m *member) destination() message.Destination {
-	n, _ := message.NID4Of(m.id.NID) // it was parsed as such
+	n, _ := message.NID4Of(m.id.NID) // cannot fail: the NID was parsed as one
 	return message.Destination{NID: n, PID: m.id.PID}
 }
 
-// maxNodes bounds the nodes of a session, and of a list of NIDs.
+// maxNodes limits the nodes of a session and of a list of NIDs.
 const maxNodes = 16384
 
-// maxRows bounds the nodes of all that one command names, each as often as it is
-// named.
+// maxRows limits the nodes in all targets of one command. A node in several targets counts several times.
 const maxRows = 4 * maxNodes
 
-// tooMany refuses a command that names more.
+// tooMany returns the error for a command that names more than maxRows nodes.
 func tooMany(what, name string) *Error {
 	return refuse(syscall.ENOMEM, what, name, "more than %d nodes are named at once", maxRows)
 }
 
-// parseIDs reads NIDs as `lst` takes them, "10.0.0.[1-4]@tcp,10.0.1.1@tcp", with
-// or without a PID before the first; each node once.
+// parseIDs parses NIDs in the syntax of lst: "10.0.0.[1-4]@tcp,10.0.1.1@tcp", with or without a PID
+// before the first. Each node is returned once.
 func parseIDs(text string) ([]lnet.ProcessID, *Error) {
 	fail := func(format string, args ...any) ([]lnet.ProcessID, *Error) {
 		return nil, refuse(syscall.EINVAL, "nodes", text, format, args...)

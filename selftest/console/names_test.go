@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Names are shown on terminals, and given back by programs that have read them as
-// JSON: what cannot be shown is no name, whoever gives it.
+// Names are shown on terminals, and programs that have read them as JSON send them back. So a name with
+// characters that cannot be shown is refused, no matter where it comes from.
 func TestNamesCanBeShown(t *testing.T) {
 	onStage(t, 0, func(t *testing.T, s *stage) {
 		if _, err := s.NewSession(s.ctx, SessionOptions{Key: key, Name: "Sitzung Größe 1"}); err != nil {
@@ -31,7 +31,7 @@ func TestNamesCanBeShown(t *testing.T) {
 				t.Errorf("group %q: %v", name, err)
 			}
 			if shown := message.NameOf(name).String(); shown != name {
-				continue // others cannot send it
+				continue // it cannot be sent by others
 			}
 			q := message.JoinRequest{Header: message.NewHeader(message.Supported), Session: message.NoSession, Group: message.NameOf(name)}
 			if r := s.join(lnet.ProcessID{NID: s.master.nid, PID: 77}, &q); r.Status != message.EINVAL {
@@ -46,7 +46,7 @@ func TestNamesCanBeShown(t *testing.T) {
 	})
 }
 
-// However many lists of NIDs a command has, it names a bounded number of nodes.
+// A command with any number of lists of NIDs addresses a limited number of nodes.
 func TestNodesOfOneCommandAreBounded(t *testing.T) {
 	onStage(t, 0, func(t *testing.T, s *stage) {
 		if _, err := s.NewSession(s.ctx, SessionOptions{Key: key, Name: "s"}); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Target says which nodes to ask: exactly one of the session's, a group's, a
-// batch's clients or servers, or some by NID, which need not be in the session.
+// Target selects the nodes to ask. Exactly one of these must be set: the session's nodes, a group, a
+// batch (its clients or its servers), or lists of NIDs, which need not be in the session.
 type Target struct {
 	Session bool     `json:"session,omitempty"`
 	Group   string   `json:"group,omitempty"`
@@ -18,7 +18,7 @@ type Target struct {
 	Nodes   []string `json:"nodes,omitempty"`   // lists of NIDs
 }
 
-// find finds the nodes; c.mu is held.
+// find returns the nodes of a target. The caller holds c.mu.
 func (s *session) find(t *Target) ([]*member, error) {
 	chosen := 0
 	for _, b := range []bool{t.Session, t.Group != "", t.Batch != "", len(t.Nodes) > 0} {
@@ -69,8 +69,8 @@ func (s *session) find(t *Target) ([]*member, error) {
 	return list, nil
 }
 
-// byIDs are the nodes of a list of NIDs; those that are not in the session are
-// made for the occasion. c.mu is held.
+// byIDs returns the nodes in a list of NIDs, with temporary members for nodes that are not in the
+// session. The caller holds c.mu.
 func (s *session) byIDs(text string) ([]*member, error) {
 	ids, err := parseIDs(text)
 	if err != nil {
@@ -87,9 +87,9 @@ func (s *session) byIDs(text string) ([]*member, error) {
 	return list, nil
 }
 
-// Ping asks nodes which session they are in, within timeout: 3 to 30 s, 0 for
-// 30 s. Each row has a state, and, if the node is active or busy, its session's
-// console and name. Errors: EINVAL; ENOENT the group or the batch.
+// Ping asks nodes which session they are in, and waits up to timeout: 3 to 30 s, where 0 means 30 s. Each
+// row has a state and, if the node is active or busy, the console and the name of its session. Errors:
+// EINVAL if the target is invalid, ENOENT if there is no such group or batch.
 func (c *Console) Ping(ctx context.Context, key Key, t Target, timeout time.Duration) (Result, error) {
 	x, err := c.begin(ctx, key)
 	if err != nil {

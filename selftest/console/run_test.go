@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// moved is what nodes of a sample have counted of tests: requests that clients
-// sent, requests that servers got beyond those of the console, and bulk.
+// moved has the test counters of nodes in a sample: requests sent by clients, requests received by
+// servers except those of the console, and bulk.
 type moved struct {
 	Sent, Received   uint32
 	BulkGet, BulkPut uint64
@@ -31,9 +31,9 @@ func sum(v *TargetSample) (m moved) {
 	return m
 }
 
-// Given pings and bulks of all directions, checks, sizes and offsets, when they
-// run to the end of their loops between two clients and three servers, m:n, then
-// both sides have counted exactly what was asked for, and no errors.
+// Given pings and bulks of all directions, checks, sizes and offsets, when they run to the end of their
+// loops between two clients and three servers, m:n, then both sides have counted exactly the requested
+// RPCs, and no errors.
 //
 // selftest 3 counters, 5 (1), 7.5 (2), 11 (2)
 func TestCountsAddUp(t *testing.T) {
@@ -66,7 +66,7 @@ func TestCountsAddUp(t *testing.T) {
 				before := s.stat("c", "s")
 				s.run("batch")
 				s.idle("batch")
-				// A loop that is over can be run again.
+				// A batch that has ended can be run again.
 				s.run("batch")
 				s.idle("batch")
 				b, err := s.Batch(key, "batch")
@@ -80,7 +80,7 @@ func TestCountsAddUp(t *testing.T) {
 				if diff := cmp.Diff(expected, moved{Sent: c1.Sent - c0.Sent, SessionErrors: c1.SessionErrors, Errors: c1.Errors, Dropped: c1.Dropped}); diff != "" {
 					t.Errorf("clients: %s", diff)
 				}
-				// Each server has got a STAT, too.
+				// Each server has also received a STAT.
 				expected = moved{Received: rpcs + 3}
 				if v.Kind == BulkTest && v.BRW.Write {
 					expected.BulkGet = uint64(rpcs) * uint64(v.BRW.Size)
@@ -103,8 +103,8 @@ func TestCountsAddUp(t *testing.T) {
 	}
 }
 
-// Given batches of several tests on overlapping groups, when they run and are
-// queried, then each test is asked for by its number on each node.
+// Given batches of several tests on overlapping groups, when they run and are queried, then each test is
+// queried by its index on each node.
 //
 // selftest 4.9 (4), 7.5 (1), 7.6 (1)-(2)
 func TestQuery(t *testing.T) {
@@ -114,7 +114,7 @@ func TestQuery(t *testing.T) {
 		short := pingTest()
 		short.Loop = 1
 		s.add(short)
-		long := pingTest() // node 3 has this test only; 1 and 2 are on both sides of it
+		long := pingTest() // only this test is on node 3; 1 and 2 are clients and servers of it
 		long.From, long.To = "all", "all"
 		s.add(long)
 		s.run("batch")
@@ -127,7 +127,7 @@ func TestQuery(t *testing.T) {
 			running, idle, active int
 		}{
 			"batch":                {QueryOptions{}, 3, 0, 3},
-			"servers of the batch": {QueryOptions{Servers: true}, 3, 0, 3}, // they are its clients, too
+			"servers of the batch": {QueryOptions{Servers: true}, 3, 0, 3}, // they are also its clients
 			"short test":           {QueryOptions{Test: 1}, 0, 1, 0},
 			"long test":            {QueryOptions{Test: 2}, 3, 0, 3},
 			"servers of a test":    {QueryOptions{Test: 2, Servers: true}, 0, 3, 0},
@@ -153,12 +153,12 @@ func TestQuery(t *testing.T) {
 		if b, err := s.Batch(key, "batch"); err != nil || b.Running {
 			t.Errorf("%+v, %v", b, err)
 		}
-		s.add(short) // it is idle
+		s.add(short) // the batch is idle
 	})
 }
 
-// Given a batch that is to stop by itself, when its time is over, then it has,
-// unless it was stopped and run anew before.
+// Given a batch with a time limit, when the time is over, then it is stopped, unless it was stopped and
+// run again before.
 //
 // selftest 7.6 (3)
 func TestRunForAWhile(t *testing.T) {
@@ -205,9 +205,9 @@ func TestRunForAWhile(t *testing.T) {
 	})
 }
 
-// Given a test that runs, when a server dies, then its client's units end with
-// errors that show_error tells, and stopping by force does not wait for it; when
-// a client dies, the other one is stopped, and the session ends without either.
+// Given a running test, when a server dies, then its client's units end with errors that show_error
+// lists, and a stop by force does not wait for the server. When a client dies, the other one is stopped,
+// and the session ends without either.
 //
 // selftest 7.2, 7.3 (3), 7.6 (2), 11 (5)
 func TestKilledMidRun(t *testing.T) {
@@ -249,7 +249,7 @@ func TestKilledMidRun(t *testing.T) {
 			t.Errorf("stopped after %v", took)
 		}
 
-		// A client.
+		// A client dies.
 		s.run("batch")
 		s.cut(s.nodes[1])
 		r, err := s.Ping(s.ctx, key, Target{Batch: "batch"}, 0)
@@ -276,8 +276,8 @@ func TestKilledMidRun(t *testing.T) {
 	})
 }
 
-// Given a node that does not answer, when it is asked, then it counts as timed
-// out, or, if there was less than 6 s, as interrupted (selftest 7.3).
+// Given a node that does not answer, when it is asked, then it is counted as timed out or, with a limit
+// below 6 s, as interrupted (selftest 7.3).
 //
 // selftest 7.3 (1)-(2)
 func TestLimits(t *testing.T) {

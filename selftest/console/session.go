@@ -11,19 +11,18 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// defaultTimeout is how long a session lives without a command (selftest 7.7).
+// defaultTimeout is how long a session exists without a command (selftest 7.7).
 const defaultTimeout = 300 * time.Second
 
-// SessionOptions say what a session shall be.
+// SessionOptions are the options of NewSession.
 type SessionOptions struct {
-	Key  Key    `json:"key"` // 0: one is made up
+	Key  Key    `json:"key"` // 0: chosen by NewSession
 	Name string `json:"name"`
-	// Timeout is how long the session lives without a command; 0 and less: 300 s.
+	// Timeout is how long the session exists without a command. 0 or less means 300 s.
 	Timeout time.Duration `json:"timeout"`
-	// Force ends this console's former session, if there is one, and takes nodes
-	// from other consoles.
+	// Force ends the current session of this console and takes nodes from other consoles.
 	Force bool `json:"force"`
-	// Features are those to ask nodes for (LST_FEATURES); nil: all there are.
+	// Features are the features to request from nodes (LST_FEATURES). nil means all.
 	Features *uint32 `json:"features,omitempty"`
 }
 
@@ -39,7 +38,7 @@ type SessionInfo struct {
 	Nodes    int           `json:"nodes"`
 }
 
-// session is what hangs on a session; Console.mu guards all that changes.
+// session is the state of a session. Console.mu guards everything that changes.
 type session struct {
 	id      message.SessionID
 	name    message.Name
@@ -50,17 +49,17 @@ type session struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	slot   chan struct{}  // held by commands that change the session
-	work   sync.WaitGroup // commands, keep-alives, runs; none begins while ending
-	ended  chan struct{}  // closed when it is over
+	work   sync.WaitGroup // commands, keep-alives, runs; none begins while ending is set
+	ended  chan struct{}  // closed when the session has ended
 
 	ending   bool
-	commands int           // being carried out
-	last     time.Time     // when one began or ended
-	every    time.Duration // how often nodes are looked after
-	look     *time.Timer   // when they are next
+	commands int           // number of commands being executed
+	last     time.Time     // when a command began or ended last
+	every    time.Duration // interval of keep-alive checks
+	look     *time.Timer   // fires at the next check
 
 	features message.Features
-	decided  bool // a node has had its say on the features
+	decided  bool // a node has decided on the features
 	members  []*member
 	byID     map[lnet.ProcessID]*member
 	groups   []*group
@@ -75,8 +74,8 @@ func (s *session) enter() {
 
 func (s *session) header() message.Header { return message.NewHeader(s.features) }
 
-// NewSession begins a session. Errors: EEXIST there is one (Force: it is ended),
-// EPROTO features that nobody knows, EINVAL the name.
+// NewSession begins a session. Errors: EEXIST if a session exists and Force is not set, EPROTO if features
+// are unknown, EINVAL if the name is invalid.
 func (c *Console) NewSession(ctx context.Context, o SessionOptions) (SessionInfo, error) {
 	if err := checkName("session", o.Name); err != nil {
 		return SessionInfo{}, err
@@ -111,7 +110,7 @@ func (c *Console) NewSession(ctx context.Context, o SessionOptions) (SessionInfo
 	}
 }
 
-// found makes a session, or returns the one that must end before.
+// found creates a session, or returns the session that must end before.
 func (c *Console) found(o SessionOptions, f message.Features, nid message.NID4) (SessionInfo, *session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +124,7 @@ func (c *Console) found(o SessionOptions, f message.Features, nid message.NID4) 
 	default:
 		return SessionInfo{}, nil, &Error{Errno: syscall.EEXIST, What: "session", Name: old.name.String()}
 	}
-	// Kernels count from their boot. This is as good, and differs after a boot, too.
+	// Kernels count from their boot. This is as good, and also differs after a reboot.
 	c.stamp = max(c.stamp+1, c.Wall().UnixMilli())
 	s := &session{
 		id: message.SessionID{NID: nid, Stamp: c.stamp}, name: message.NameOf(o.Name), key: o.Key,
@@ -149,8 +148,8 @@ func (s *session) info() SessionInfo {
 	}
 }
 
-// ShowSession describes the session, whatever its key; ESRCH: there is none.
-// Looking does not keep it alive.
+// ShowSession describes the session, regardless of its key. It does not keep the session alive. It
+// returns ESRCH if no session exists.
 func (c *Console) ShowSession() (SessionInfo, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,8 +163,8 @@ func (c *Console) ShowSession() (SessionInfo, error) {
 	}
 }
 
-// EndSession ends the session: commands that are being carried out, and then it
-// on its nodes. It goes on after ctx is canceled.
+// EndSession ends the session: first its running commands, then the session on its nodes. If ctx is
+// canceled, the session still ends in the background.
 func (c *Console) EndSession(ctx context.Context, key Key) error {
 	x, err := c.begin(ctx, key)
 	if err != nil {
@@ -183,8 +182,8 @@ func (c *Console) EndSession(ctx context.Context, key Key) error {
 	}
 }
 
-// endLocked begins to end a session, unless that was begun already. ended is
-// closed when it is over.
+// endLocked starts to end a session, unless it is ending already. s.ended is closed when the session has
+// ended.
 func (c *Console) endLocked(s *session) {
 	if s.ending {
 		return
@@ -205,9 +204,9 @@ func (c *Console) endLocked(s *session) {
 	})
 }
 
-// remove removes the session from those nodes that it may be on, as often as it
-// was made there: they count. Nodes that are not known to be in it get less time
-// to answer. The result has a row for each node that was asked.
+// remove removes the session from nodes, as often as it may have been made there, because nodes count
+// references. Nodes that are not known to be in the session have less time to answer. The result has a
+// row for each node that was asked.
 func (c *Console) remove(ctx context.Context, s *session, members []*member) Result {
 	all := Result{Nodes: []NodeResult{}}
 	row := map[*member]int{}

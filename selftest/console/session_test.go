@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Given a console, when sessions are made, shown and ended, then there is one at
-// a time, and only who knows its key commands it.
+// Given a console, when sessions are made, shown and ended, then only one exists at a time, and commands
+// need its key.
 //
 // selftest 2.4, 7.1, 7.8
 func TestSession(t *testing.T) {
@@ -52,7 +52,7 @@ func TestSession(t *testing.T) {
 			t.Errorf("%+v, %v", second, err)
 		}
 		s.empty(s.nodes[0])
-		// IDs of batches go on.
+		// Batch IDs continue.
 		if b, err := s.Batch(second.Key, "batch"); err != nil || b.ID != 2 || b.Running {
 			t.Errorf("%+v, %v", b, err)
 		}
@@ -66,9 +66,8 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// Given a session on nodes, when its console is left alone for longer than the
-// timeout, then it is ended everywhere; while commands come, or one is being
-// carried out, it lives, and so do the nodes' halves of it.
+// Given a session on nodes, when no command comes for longer than the timeout, then it ends everywhere.
+// While commands come, or one is running, it continues, also on the nodes.
 //
 // selftest 7.7 (1)-(2), 11 (4)
 func TestIdleSessionExpires(t *testing.T) {
@@ -77,7 +76,7 @@ func TestIdleSessionExpires(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.group("g", "1-2")
-		// Twice as long as nodes keep a session that nobody asks about.
+		// Twice as long as nodes keep a session without requests.
 		time.Sleep(240 * time.Second)
 		for _, p := range s.nodes {
 			if i, ok := p.agent.Session(); !ok || i.Name != "idle" {
@@ -87,7 +86,7 @@ func TestIdleSessionExpires(t *testing.T) {
 		if _, err := s.Groups(key); err != nil {
 			t.Fatal(err)
 		}
-		// Presence, and no command within it.
+		// A long command, and no other command during it.
 		intervals := 0
 		err := s.Watch(s.ctx, key, WatchOptions{Targets: []string{"g"}, Delay: 400 * time.Second, Count: 2}, func([]Interval) error {
 			intervals++
@@ -107,9 +106,8 @@ func TestIdleSessionExpires(t *testing.T) {
 	})
 }
 
-// Given a session with a test that runs, when the console is closed, then its
-// commands end, and within the bound no node has the session or runs the test,
-// though one of them is dead.
+// Given a session with a running test, when the console is closed, then its commands end, and in time no
+// node has the session or runs the test, although one node is dead.
 func TestCloseMidRun(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, s *stage) {
 		s.slow()
@@ -135,15 +133,15 @@ func TestCloseMidRun(t *testing.T) {
 			t.Errorf("watch: %v", err)
 		}
 		s.empty(s.nodes[1:]...)
-		time.Sleep(200 * time.Second) // the dead node sees to itself
+		time.Sleep(200 * time.Second) // the session on the dead node expires
 		s.empty(s.nodes...)
 		s.mend(s.nodes[0])
-		shut(t, s.Console) // again
+		shut(t, s.Console) // a second time
 	})
 }
 
-// Given commands that wait for others or for nodes, when their callers lose
-// patience, then they return at once and leave the session usable.
+// Given commands that wait for others or for nodes, when their callers cancel them, then they return at
+// once and leave the session usable.
 func TestImpatientCallers(t *testing.T) {
 	onStage(t, 2, func(t *testing.T, s *stage) {
 		s.session([2]string{"g", "1"})
@@ -181,8 +179,7 @@ func TestImpatientCallers(t *testing.T) {
 	})
 }
 
-// Given an agent without its console, when that has gone without a word, then
-// the nodes end the session by themselves.
+// Given nodes whose console has died, then they end the session by themselves.
 //
 // selftest 11 (4)
 func TestDeadConsole(t *testing.T) {

@@ -9,9 +9,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Stat reads the counters of groups, or of nodes by lists of NIDs, within
-// timeout: 3 to 30 s, 0 for 30 s. Errors: ENOENT no group of that name, nor a
-// list of NIDs.
+// Stat reads the counters of groups or of nodes in lists of NIDs. It waits up to timeout: 3 to 30 s,
+// where 0 means 30 s. It returns ENOENT if a target is neither a group nor a list of NIDs.
 func (c *Console) Stat(ctx context.Context, key Key, targets []string, timeout time.Duration) (Sample, error) {
 	x, err := c.begin(ctx, key)
 	if err != nil {
@@ -81,7 +80,7 @@ func (c *Console) stat(x *command, targets []string, timeout time.Duration) (Sam
 	return s, stopped(x.ctx)
 }
 
-// target is the nodes of a group, or of a list of NIDs; c.mu is held.
+// target returns the nodes of a group or of a list of NIDs. The caller holds c.mu.
 func (s *session) target(name string) ([]*member, error) {
 	if g := s.group(name); g != nil {
 		return g.members, nil
@@ -93,22 +92,22 @@ func (s *session) target(name string) ([]*member, error) {
 	return list, nil
 }
 
-// WatchOptions say what to watch.
+// WatchOptions are the options of Watch.
 type WatchOptions struct {
-	Targets []string      `json:"targets"` // as Stat has them
-	Delay   time.Duration `json:"delay"`   // from a sample to the next, at least 1 s
-	Timeout time.Duration `json:"timeout"` // of each sample, as Stat has it
-	Count   int           `json:"count"`   // intervals; negative: until ctx is done
+	Targets []string      `json:"targets"` // as in Stat
+	Delay   time.Duration `json:"delay"`   // between samples, at least 1 s
+	Timeout time.Duration `json:"timeout"` // of each sample, as in Stat
+	Count   int           `json:"count"`   // number of intervals; negative: until ctx is done
 }
 
-// minDelay keeps a watch from being a load of its own.
+// minDelay limits the load that a watch causes.
 const minDelay = time.Second
 
-// Watch takes a sample every Delay and calls see with what has happened since
-// the one before, Count times. see runs in the caller's goroutine; its error ends
-// the watch. Other errors: as Stat, ErrGroupChanged, and the cause of ctx. The
-// session is not idle while it is watched. Its end does not wait for see, which
-// may therefore take its time, and end the session itself; ESHUTDOWN: it has ended.
+// Watch takes a sample every Delay and calls see with the changes since the previous sample, Count times.
+// see runs in the caller's goroutine; if it returns an error, the watch ends with it. Other errors are
+// those of Stat, ErrGroupChanged, the cause of ctx, and ESHUTDOWN if the session has ended. A watched
+// session does not expire. The end of the session does not wait for see, which may therefore block, or
+// end the session itself.
 func (c *Console) Watch(ctx context.Context, key Key, o WatchOptions, see func([]Interval) error) error {
 	x, err := c.begin(ctx, key)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Given a test that runs, when its groups are watched, then what clients send is
-// what servers receive, and latencies are known of the console's own node.
+// Given a running test, when its groups are watched, then servers receive what clients send, and the
+// latencies of the console's own node are known.
 //
 // selftest 9 (1), 9 (5)
 func TestWatch(t *testing.T) {
@@ -58,7 +58,7 @@ func TestWatch(t *testing.T) {
 			t.Error(err)
 		}
 
-		// A sample survives the way through a control socket.
+		// A sample survives encoding for the control socket.
 		v := s.stat("c")
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -76,9 +76,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// Given somebody who watches and does not come back from what he does with an
-// interval, when the session is ended in whatever way, be it by himself, then that
-// does not wait for him, and his watch ends when he is back.
+// Given a watch whose callback blocks, when the session is ended in any way, including by the callback,
+// then the end does not wait for the callback, and the watch ends when the callback returns.
 func TestEndWhileAWatcherHangs(t *testing.T) {
 	end := func(ctx context.Context, s *stage) error { return s.EndSession(ctx, key) }
 	another := func(ctx context.Context, s *stage) error {

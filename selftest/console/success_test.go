@@ -7,9 +7,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given a node that says no where others do what they are told, when a batch is run
-// and stopped and the node is removed, then a batch of which one node runs is
-// running, and who need not be stopped or removed any more is a success.
+// Given a node that refuses where others obey, when a batch is run and stopped and the node is removed,
+// then a batch that runs on one node is running, and a node that is already stopped or removed counts as
+// a success.
 //
 // selftest 7.3 (3), 7.6 (1)-(2)
 func TestWhatIsASuccess(t *testing.T) {
@@ -51,7 +51,7 @@ func TestWhatIsASuccess(t *testing.T) {
 		if b, err := s.Batch(key, "batch"); err != nil || b.Running {
 			t.Errorf("a batch that was stopped: %+v, %v", b, err)
 		}
-		// Its group is in no test.
+		// Its group is used by no test.
 		s.act("10.0.0.13", func(q message.Request) []byte {
 			if _, ok := q.(*message.RemoveSessionRequest); ok {
 				return (&message.RemoveSessionReply{Header: message.NewHeader(1), Session: message.NoSession, Status: message.ESRCH}).Append(nil)

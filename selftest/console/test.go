@@ -9,16 +9,17 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// test is a test of a batch; Console.mu guards it.
+// test is a test of a batch. Console.mu guards it.
 type test struct {
 	Test
 	from, to *group
-	// A node's place of the test among those of the batch that it was told of:
-	// by that it is asked. 0: it does not have it, or nobody knows its place.
+	// clientIndex and serverIndex map a node to the index of this test among the tests of the batch that
+	// the node has. Queries use that index. It is 0 if the node does not have the test, or if the index
+	// is unknown.
 	clientIndex, serverIndex map[*member]uint32
 }
 
-// checkTest looks at what needs no session.
+// checkTest validates what does not depend on the session.
 func checkTest(t *Test) error {
 	fail := func(format string, args ...any) error {
 		return refuse(syscall.EINVAL, "test", string(t.Kind), format, args...)
@@ -70,7 +71,7 @@ func checkMode(b *BRW) (message.Check, bool) {
 	return 0, false
 }
 
-// testRequest is a request to a server; clients have more.
+// testRequest returns the request to a server. Requests to clients have more fields.
 func (s *session) testRequest(t *Test, batch uint64) message.TestRequest {
 	q := message.TestRequest{
 		Header: s.header(), Session: s.id, Batch: batch, Tests: message.ServicePing,
@@ -93,11 +94,10 @@ func (s *session) testRequest(t *Test, batch uint64) message.TestRequest {
 	return q
 }
 
-// AddTest adds a test to a batch, first on the servers, then on the clients
-// (selftest 7.5). From then on its groups cannot change. Where nodes fail the
-// test has its index nevertheless, and what has come of it is in the result.
-// Errors: ENOENT batch or group; EINVAL a parameter, or a group without active
-// nodes; EBUSY the batch runs; ENETDOWN a node is not active.
+// AddTest adds a test to a batch, first on the servers, then on the clients (selftest 7.5). From then on,
+// its groups cannot change. If nodes fail, the test still exists under its index, and the result has
+// their errors. Errors: ENOENT if there is no such batch or group; EINVAL if a parameter is invalid or a
+// group has no active nodes; EBUSY if the batch is running; ENETDOWN if a node is not active.
 func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, error) {
 	if err := checkTest(&t); err != nil {
 		return TestAddition{}, err
@@ -121,7 +121,7 @@ func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, e
 	base := s.testRequest(&t, b.id)
 	c.mu.Unlock()
 
-	// The groups are held now: their lists do not change.
+	// The groups are in use now, so their lists do not change.
 	limit := limitOf(t.Timeout, math.MaxInt64)
 	a := TestAddition{Servers: c.transact(x.ctx, s, limit, v.serverLegs(base), nil), Clients: Result{Nodes: []NodeResult{}}}
 	c.mu.Lock()
@@ -141,7 +141,7 @@ func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, e
 	return a, stopped(x.ctx)
 }
 
-// serverLegs ask the servers to take part, base is what all are asked.
+// serverLegs returns the requests to the servers. base has the fields common to all.
 func (v *test) serverLegs(base message.TestRequest) []*leg {
 	legs := make([]*leg, len(v.to.members))
 	base.Loop = serverLoop(len(v.from.members), len(v.to.members), v.Distribute, v.Span, v.Concurrency)
@@ -152,7 +152,7 @@ func (v *test) serverLegs(base message.TestRequest) []*leg {
 	return legs
 }
 
-// clientLegs ask the clients, each for its own servers.
+// clientLegs returns the requests to the clients, each with its own servers.
 func (v *test) clientLegs(base message.TestRequest) []*leg {
 	legs := make([]*leg, len(v.from.members))
 	base.Loop, base.Client, base.Destinations = uint32(v.Loop), true, uint32(v.Span)
@@ -170,7 +170,7 @@ func (v *test) clientLegs(base message.TestRequest) []*leg {
 	return legs
 }
 
-// admit tells whether a test may be added; c.mu is held.
+// admit checks whether a test may be added, and returns its batch and groups. The caller holds c.mu.
 func (s *session) admit(t *Test) (b *batch, from, to *group, err error) {
 	b, from, to = s.batch(t.Batch), s.group(t.From), s.group(t.To)
 	switch {

@@ -11,9 +11,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given a session, when tests are added that make no sense, or that could bring
-// a kernel down, then they are refused with the number that belongs to it, and
-// no node hears of them.
+// Given a session, when invalid tests are added, including those that could crash a kernel, then they are
+// refused with the right errno, and no node receives them.
 //
 // selftest 5 (5), 7.1, 7.5 (1), 7.5 (3), 7.6 (1)
 func TestAddTestRefuses(t *testing.T) {
@@ -105,7 +104,7 @@ func TestAddTestRefuses(t *testing.T) {
 		_, err = s.RemoveFromGroup(s.ctx, key, "s", []string{ids("2")})
 		want(t, "remove", err, syscall.EBUSY, "group")
 
-		// Batches that are not there or have nothing to run.
+		// Batches that do not exist or have no tests.
 		_, err = s.Run(s.ctx, key, "x", 0)
 		want(t, "run", err, syscall.ENOENT, "batch")
 		if r, err := s.Run(s.ctx, key, "idle", 0); err != nil || !r.OK() || len(r.Nodes) > 0 {
@@ -125,7 +124,7 @@ func TestAddTestRefuses(t *testing.T) {
 			t.Errorf("%v, %v", list, err)
 		}
 
-		// A client that went down meanwhile.
+		// A client that has gone down meanwhile.
 		s.cut(s.nodes[0])
 		if r, err := s.Query(s.ctx, key, "running", QueryOptions{Timeout: 1}); err != nil || r.Failed != 1 || r.RPCErrno != syscall.EINTR {
 			t.Errorf("%+v, %v", r, err)
@@ -138,8 +137,8 @@ func TestAddTestRefuses(t *testing.T) {
 	})
 }
 
-// Given a group of more servers than a block of destinations has room for, when a
-// client is to have them all, then the test is refused.
+// Given a group with more servers than fit into a block of destinations, when a client is to have them
+// all, then the test is refused.
 //
 // selftest 2.3.3 (2)
 func TestSpanFitsIntoABlock(t *testing.T) {

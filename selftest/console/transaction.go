@@ -10,23 +10,23 @@ import (
 	"github.com/lnetd/lnetd/selftest/rpc"
 )
 
-// Limits of transactions (selftest 7.3).
+// Time limits of transactions (selftest 7.3).
 const (
 	defaultLimit = 30 * time.Second
 	minLimit     = 3 * time.Second
 	maxAsk       = 30 * time.Second // of ping and stat
-	// longLimit is from where on an RPC that is overdue counts as timed out;
-	// with less time it is interrupted.
+	// longLimit is the time limit from which on an overdue RPC is reported as timed out. With a shorter
+	// limit, it is reported as interrupted.
 	longLimit = 6 * time.Second
-	// grace is how long RPCs may take to end after their time is up, so that
-	// they tell by themselves how they have ended.
+	// grace is how long RPCs may take to end after their time is up. It lets them time out and report
+	// their own error.
 	grace = 100 * time.Millisecond
-	// askAgain is when a question that was not answered is asked once more: it may be
-	// on a way that works no longer, which this node has found out by then.
+	// askAgain is when an unanswered query is repeated. The first one may have been sent on a path that
+	// has failed and that this node avoids by then.
 	askAgain = 2 * time.Second
 )
 
-// limitOf is a user's time limit within bounds; 0 stands for the default.
+// limitOf returns a time limit chosen by a user, within bounds. 0 means the default.
 func limitOf(d, most time.Duration) time.Duration {
 	if d == 0 {
 		return defaultLimit
@@ -34,20 +34,20 @@ func limitOf(d, most time.Duration) time.Duration {
 	return min(max(d, minLimit), most)
 }
 
-// leg is the RPC to one node of a transaction.
+// leg is the RPC of a transaction to one node.
 type leg struct {
 	member  *member
 	request message.Request
-	reply   message.Reply // read only if the leg's result has no RPC error
+	reply   message.Reply // valid only if the leg's result has no RPC error
 	bulk    []byte
-	limit   time.Duration // 0: the transaction's
+	limit   time.Duration // 0: the limit of the transaction
 
 	first  rpc.Call
-	second *rpc.Call // of a question that is asked again
+	second *rpc.Call // the repetition of a query
 	left   int       // calls that have not ended
 	index  int
 	ended  chan<- ending
-	again  time.Time // when to ask again; zero: never
+	again  time.Time // when to repeat the query; zero: never
 	due    time.Time
 	over   bool
 }
@@ -58,12 +58,12 @@ type ending struct {
 	call *rpc.Call
 }
 
-// Ended implements rpc.Waiter. The channel has room for all.
+// Ended implements rpc.Waiter. The channel has room for all calls.
 func (l *leg) Ended(k *rpc.Call) { l.ended <- ending{l, k} }
 
-// giveUp ends the calls that nobody waits for any more. Where the node is to fetch a
-// bulk it is left to its own timeout: a node that finds none would answer
-// nobody, the one who ends the session included, until its RPC has timed out.
+// giveUp aborts the remaining calls. A call whose bulk the node is to fetch is left to its own timeout:
+// if the bulk were gone, the node would answer no requests, including those that end the session, until
+// its fetch has timed out.
 func (l *leg) giveUp() {
 	if l.bulk != nil {
 		return
@@ -74,7 +74,7 @@ func (l *leg) giveUp() {
 	}
 }
 
-// repeatable tells whether the node may be sent the request twice: it only asks.
+// repeatable reports whether the request may be sent twice, because it is only a query.
 func (l *leg) repeatable() bool {
 	switch q := l.request.(type) {
 	case *message.StatRequest, *message.DebugRequest:
@@ -85,7 +85,7 @@ func (l *leg) repeatable() bool {
 	return false
 }
 
-// start makes an RPC of the leg, with what is left of its time.
+// start starts a call of the leg, with the time that is left.
 func (l *leg) start(c *rpc.Client, k *rpc.Call, now time.Time) {
 	k.To, k.Service, k.Waiter = l.member.id, l.request.Service(), l
 	k.Bulk = rpc.Bulk{Bytes: l.bulk}
@@ -112,7 +112,7 @@ func (l *leg) begin(c *rpc.Client, now time.Time) {
 	l.start(c, &l.first, now)
 }
 
-// next is when something is to be done about the leg.
+// next returns when the leg needs attention again.
 func (l *leg) next() time.Time {
 	if l.again.IsZero() || l.due.Before(l.again) {
 		return l.due
@@ -120,15 +120,15 @@ func (l *leg) next() time.Time {
 	return l.again
 }
 
-// ask asks once more.
+// ask repeats the query.
 func (l *leg) ask(c *rpc.Client, now time.Time) {
 	l.again = time.Time{}
 	l.second = new(rpc.Call)
 	l.start(c, l.second, now)
 }
 
-// took takes the end of a call, and tells whether it is that of the leg: of two
-// calls the first reply counts, or the last error.
+// took handles the end of a call. It returns true if the leg has ended. Of two calls, the first reply
+// counts, or the last error.
 func (l *leg) took(k *rpc.Call) (over bool, err error) {
 	l.left--
 	if err = k.Err(); err == nil {
@@ -137,11 +137,10 @@ func (l *leg) took(k *rpc.Call) (over bool, err error) {
 	return err == nil || l.left == 0, err
 }
 
-// transact makes an RPC to each node at once, another one where a question is not
-// answered soon (which deviates from kernels), and returns when all have ended or
-// their time is up, or ctx is done. It may leave calls behind that are about to
-// end, which are the RPC client's; nobody hears of that. accept tells
-// which statuses are a success; nil: 0.
+// transact sends an RPC to each node at once. It repeats queries that are not answered soon, which
+// deviates from kernels. It returns when all RPCs have ended, their time is up, or ctx is done. Calls
+// that are about to end may be left to the RPC client; their results are discarded. accept reports
+// whether a status is a success; if it is nil, only 0 is.
 func (c *Console) transact(
 	ctx context.Context, s *session, limit time.Duration, legs []*leg, accept func(message.Status) bool,
 ) Result {
@@ -206,7 +205,7 @@ func overdue(limit time.Duration) error {
 	return rpc.ErrTimedOut
 }
 
-// earliest is when there is something to be done about a leg that is not over.
+// earliest returns when the next unfinished leg needs attention.
 func earliest(legs []*leg) (t time.Time) {
 	for _, l := range legs {
 		if !l.over && (t.IsZero() || l.next().Before(t)) {
@@ -216,7 +215,7 @@ func earliest(legs []*leg) (t time.Time) {
 	return t
 }
 
-// finish notes how a leg has ended.
+// finish records the result of a leg.
 func (c *Console) finish(s *session, l *leg, err error, accept func(message.Status) bool) NodeResult {
 	l.over = true
 	n := NodeResult{ID: l.member.id}
@@ -225,7 +224,7 @@ func (c *Console) finish(s *session, l *leg, err error, accept func(message.Stat
 	m := l.member
 	if err != nil {
 		n.RPC = rpc.Errno(err)
-		// Who was not waited for is not down for that.
+		// A node whose answer was not awaited to the end is not down.
 		if !errors.Is(err, rpc.ErrAborted) || !time.Now().Before(l.due) {
 			m.state = Down
 		}
@@ -255,7 +254,7 @@ func (c *Console) finish(s *session, l *leg, err error, accept func(message.Stat
 	return n
 }
 
-// answer is what replies of all services tell.
+// answer has the fields that all types of replies share.
 type answer struct {
 	status  message.Status
 	session message.SessionID
@@ -267,7 +266,7 @@ func answerOf(r message.Reply) answer {
 	switch r := r.(type) {
 	case *message.MakeSessionReply:
 		a := answer{status: r.Status, session: r.Session}
-		if r.Status == message.EBUSY { // else it is not filled in
+		if r.Status == message.EBUSY { // otherwise it is not set
 			a.name = r.Name.Printable()
 		}
 		return a

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// unused is a group that may be changed; c.mu is held.
+// unused returns a group that may be changed. The caller holds c.mu.
 func (s *session) unused(name string) (*group, error) {
 	g := s.group(name)
 	switch {
@@ -17,8 +17,8 @@ func (s *session) unused(name string) (*group, error) {
 	return g, nil
 }
 
-// RefreshGroup asks those nodes of a group that are not active once more to take
-// part in the session. Errors: ENOENT; EBUSY a test uses it; EPROTO as AddGroup.
+// RefreshGroup asks the inactive nodes of a group again to join the session. Errors: ENOENT if there is
+// no such group; EBUSY if a test uses it; EPROTO as for AddGroup.
 func (c *Console) RefreshGroup(ctx context.Context, key Key, name string) (GroupChange, error) {
 	x, err := c.change(ctx, key)
 	if err != nil {
@@ -46,8 +46,8 @@ func (c *Console) RefreshGroup(ctx context.Context, key Key, name string) (Group
 	return GroupChange{Result: r, Compatible: compatible}, mismatch
 }
 
-// CleanGroup takes nodes that are in one of the given states out of a group.
-// Errors: ENOENT; EBUSY a test uses it; EINVAL no states.
+// CleanGroup removes the nodes in any of the given states from a group. Errors: ENOENT if there is no
+// such group; EBUSY if a test uses it; EINVAL if states is invalid.
 func (c *Console) CleanGroup(ctx context.Context, key Key, name string, states State) (GroupChange, error) {
 	if states == 0 || states&^(Active|Invalid) != 0 {
 		return GroupChange{}, refuse(syscall.EINVAL, "group", name, "states %#x", uint8(states))
@@ -55,9 +55,8 @@ func (c *Console) CleanGroup(ctx context.Context, key Key, name string, states S
 	return c.changeGroup(ctx, key, name, func(m *member) bool { return m.state&states != 0 })
 }
 
-// RemoveFromGroup takes the nodes that are in lists of NIDs out of a group.
-// Errors: ENOENT the group, or none of the nodes is in it; EBUSY a test uses it;
-// EINVAL a list.
+// RemoveFromGroup removes the nodes in lists of NIDs from a group. Errors: ENOENT if there is no such
+// group or it contains none of the nodes; EBUSY if a test uses it; EINVAL if a list is invalid.
 func (c *Console) RemoveFromGroup(ctx context.Context, key Key, name string, lists []string) (GroupChange, error) {
 	out := map[string]bool{}
 	total := 0
@@ -80,8 +79,8 @@ func (c *Console) RemoveFromGroup(ctx context.Context, key Key, name string, lis
 	return g, err
 }
 
-// changeGroup takes the nodes that leaving picks out of a group. Those that are
-// in no other leave the session.
+// changeGroup removes the nodes for which leaving returns true from a group. Nodes that are in no other
+// group leave the session.
 func (c *Console) changeGroup(ctx context.Context, key Key, name string, leaving func(m *member) bool) (GroupChange, error) {
 	x, err := c.change(ctx, key)
 	if err != nil {

@@ -2,58 +2,58 @@ package console
 
 import "github.com/lnetd/lnetd/selftest/report"
 
-// What a console tells are values of package report, for those who show it without
-// having a console.
+// The values that a console returns are types of package report, so that programs without a console can
+// use them.
 type (
-	// State is a node's.
+	// State is the state of a node.
 	State = report.State
-	// Count is nodes by state.
+	// Count has the number of nodes in each state.
 	Count = report.Count
-	// NodeInfo is a node in a list.
+	// NodeInfo describes a node in a list.
 	NodeInfo = report.NodeInfo
-	// Members are nodes with their count.
+	// Members is a list of nodes with the number in each state.
 	Members = report.Members
-	// Result is what came of asking nodes.
+	// Result is the result of asking nodes.
 	Result = report.Result
-	// NodeResult is what came of asking one.
+	// NodeResult is the result of asking one node.
 	NodeResult = report.NodeResult
-	// SessionRef names a session that a node is in.
+	// SessionRef identifies the session that a node is in.
 	SessionRef = report.SessionRef
 	// GroupInfo describes a group.
 	GroupInfo = report.GroupInfo
-	// GroupAddition is what came of AddGroup.
+	// GroupAddition is the result of AddGroup.
 	GroupAddition = report.GroupAddition
-	// Addition is what came of one of its lists.
+	// Addition is the result for one list of AddGroup.
 	Addition = report.Addition
-	// GroupChange is what came of changing a group.
+	// GroupChange is the result of changing a group.
 	GroupChange = report.GroupChange
 	// BatchInfo describes a batch.
 	BatchInfo = report.BatchInfo
 	// TestInfo describes a test of a batch.
 	TestInfo = report.TestInfo
-	// Test is a test to be added.
+	// Test describes a test to add.
 	Test = report.Test
-	// TestKind is what a test does.
+	// TestKind is the kind of a test.
 	TestKind = report.TestKind
-	// BRW says how bulk is moved.
+	// BRW has the parameters of a bulk test.
 	BRW = report.BRW
-	// TestAddition is what came of AddTest.
+	// TestAddition is the result of AddTest.
 	TestAddition = report.TestAddition
-	// QueryResult tells where a batch runs.
+	// QueryResult is the result of Query.
 	QueryResult = report.QueryResult
-	// Sample is the counters of nodes at one time.
+	// Sample has the counters of nodes at one time.
 	Sample = report.Sample
-	// TargetSample is the sample of a group, or of a list of NIDs.
+	// TargetSample is the sample of a group or of a list of NIDs.
 	TargetSample = report.TargetSample
 	// NodeSample is the sample of a node.
 	NodeSample = report.NodeSample
-	// Interval is what has happened between two samples.
+	// Interval is the difference of two samples.
 	Interval = report.Interval
-	// Error is why a command was refused or stopped.
+	// Error describes why a command was refused or stopped.
 	Error = report.Error
 )
 
-// The states of nodes, and the kinds of tests.
+// The states of nodes and the kinds of tests.
 const (
 	Active  = report.Active
 	Busy    = report.Busy
@@ -65,5 +65,5 @@ const (
 	PingTest = report.PingTest
 )
 
-// ErrGroupChanged means that two samples are not of the same nodes.
+// ErrGroupChanged means that two samples have different nodes.
 var ErrGroupChanged = report.ErrGroupChanged

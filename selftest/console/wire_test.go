@@ -16,17 +16,16 @@ import (
 	"github.com/lnetd/lnetd/selftest/rpc"
 )
 
-// actor is a node that a test makes answer as it likes, and that remembers what
-// it was asked.
+// actor is a node whose answers the test chooses. It records the requests.
 type actor struct {
 	*player
-	answer func(q message.Request) []byte // nil bytes: no answer
+	answer func(q message.Request) []byte // nil: no answer
 
 	mu    sync.Mutex
 	heard []message.Request
 }
 
-// act puts an actor on the stage.
+// act adds an actor to the stage.
 func (s *stage) act(address string, answer func(q message.Request) []byte) *actor {
 	s.t.Helper()
 	a := &actor{player: s.player("actor "+address, address, false), answer: answer}
@@ -71,7 +70,7 @@ func (l listener) HandleEvent(e *portals.Event) {
 	}
 }
 
-// play answers one request; of a client test it fetches the destinations before.
+// play answers one request. For a client test, it first fetches the destinations.
 func (a *actor) play(ctx context.Context, e *portals.Event) {
 	b := e.Bytes[:e.Length]
 	q := map[message.Service]interface {
@@ -107,7 +106,7 @@ func (a *actor) play(ctx context.Context, e *portals.Event) {
 	}
 }
 
-// take is what was heard since the last time, without the IDs.
+// take returns the requests since the last call, without IDs.
 func (a *actor) take() []message.Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,8 +134,7 @@ func (a *actor) take() []message.Request {
 	return list
 }
 
-// obedient answers as a node of given features does that is in session id, which
-// it learns from the first MAKE SESSION.
+// obedient answers like a node with the given features. It is in the session of the first MAKE SESSION.
 func obedient(features message.Features) func(q message.Request) []byte {
 	var id message.SessionID
 	h := message.NewHeader(features)
@@ -159,9 +157,8 @@ func obedient(features message.Features) func(q message.Request) []byte {
 	}
 }
 
-// Given a client and a server, when the commands of the recorded sessions are
-// given, then the requests are those that were recorded: the 1 of a ping test
-// with loop 5 and concurrency 2, the other of a bulk read.
+// Given a client and a server, when the commands of the recorded sessions are given, then the requests
+// equal the recorded ones: a ping test with loop 5 and concurrency 2, and a bulk read.
 //
 // selftest 7.5 (2)
 func TestRequestsAreTheRecorded(t *testing.T) {
@@ -219,9 +216,8 @@ func TestRequestsAreTheRecorded(t *testing.T) {
 	})
 }
 
-// Given nodes that know no features, when the first one comes, then the session
-// does without, and a node of another kind is refused; bulk sizes are then whole
-// pages.
+// Given nodes without features, when the first one joins, then the session has no features, and a node
+// that insists on features is refused. Bulk sizes must then be whole pages.
 //
 // selftest 2.4, 7.4 (2)
 func TestFeatures(t *testing.T) {
@@ -235,7 +231,7 @@ func TestFeatures(t *testing.T) {
 		if i, _ := s.ShowSession(); i.Features != 0 {
 			t.Errorf("%+v", i)
 		}
-		s.group("new", "1") // it takes what is asked for
+		s.group("new", "1") // it accepts the requested features
 		for size, errno := range map[int]syscall.Errno{4096: 0, 1 << 20: 0, 8: syscall.EINVAL, 4104: syscall.EINVAL} {
 			q := pingTest()
 			q.From, q.To, q.Kind, q.BRW = "new", "old", BulkTest, BRW{Size: size, Write: true}
@@ -277,8 +273,8 @@ func TestFeatures(t *testing.T) {
 	})
 }
 
-// Given nodes that refuse a test, when it is added, then clients are not asked if
-// servers fail; the test has its number nevertheless, and holds its groups.
+// Given nodes that refuse a test, when it is added, then clients are not asked if servers fail. The test
+// still has an index and uses its groups.
 //
 // selftest 7.5 (2)-(3)
 func TestRefusedTest(t *testing.T) {
@@ -304,7 +300,7 @@ func TestRefusedTest(t *testing.T) {
 		if err != nil || a.OK() || a.Index != 2 || !a.Servers.OK() || a.Clients.Refused != 1 {
 			t.Errorf("%+v, %v", a, err)
 		}
-		// Node 2 has the second test as its third: it was a server of both before.
+		// Node 2 has the second test as its third, because it is a server of both earlier tests.
 		s.run("batch")
 		time.Sleep(time.Second)
 		r, err := s.Query(s.ctx, key, "batch", QueryOptions{Test: 2})
@@ -316,8 +312,7 @@ func TestRefusedTest(t *testing.T) {
 	})
 }
 
-// Given a console, when processes ask to join, then each row of selftest 7.9 is
-// answered as it says.
+// Given a console, when processes ask to join, then each row of selftest 7.9 has the specified answer.
 //
 // selftest 7.9
 func TestJoin(t *testing.T) {

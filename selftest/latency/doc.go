@@ -1,5 +1,5 @@
-// Package latency is a histogram of durations on a fixed logarithmic scale: any
-// number of goroutines record and look on, and histograms of many tests and nodes
-// add up. Clients of tests keep a few per test, which LNet selftest does not
-// have; consoles make percentiles of them. No goroutine, no clock.
+// Package latency provides histograms of durations on a fixed logarithmic scale. Any number of goroutines
+// may record and read. Histograms of several tests and nodes can be merged. Clients of tests keep a few
+// recorders per test, and consoles compute percentiles from them; LNet selftest itself has no latencies.
+// The package has no goroutines and does not use the clock.
 package latency

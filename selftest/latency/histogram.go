@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// The scale: bucket 0 is below 1 µs (in truth 1.024 µs), then each doubling has
-// 8 buckets, so that a bucket is at most 12.5 % wide, up to 73 minutes; what is
-// longer goes into the last bucket.
+// The scale: bucket 0 has durations below 1 µs (precisely, 1.024 µs). Above, each doubling has 8 buckets,
+// so a bucket is at most 12.5 % wide. The scale ends at 73 minutes; longer durations go into the last
+// bucket.
 const (
 	unitBits = 10 // 1024 ns
 	subBits  = 3
@@ -19,7 +19,7 @@ const (
 	Buckets = 1 + octaves*subs
 )
 
-// bucket is the bucket that d belongs to.
+// bucket returns the bucket that d belongs to.
 func bucket(d time.Duration) int {
 	if d < 1<<unitBits {
 		return 0
@@ -29,8 +29,8 @@ func bucket(d time.Duration) int {
 	return min(1+(e-unitBits)*subs+sub, Buckets-1)
 }
 
-// Bounds are the least duration that belongs to a bucket, 0 to Buckets-1, and
-// the least that does not any more; the last bucket has no end.
+// Bounds returns the range of bucket k, 0 to Buckets-1. from is included, to is not. The last bucket also
+// has all longer durations.
 func Bounds(k int) (from, to time.Duration) { return lower(k), lower(k + 1) }
 
 func lower(k int) time.Duration {
@@ -41,14 +41,13 @@ func lower(k int) time.Duration {
 	return time.Duration(subs+k%subs) << (unitBits - subBits + k/subs)
 }
 
-// Recorder counts durations. It is safe for concurrent use. The zero value is
-// ready.
+// Recorder counts durations. It is safe for concurrent use. The zero value is ready to use.
 type Recorder struct {
 	counts   [Buckets]atomic.Uint64
 	sum, max atomic.Int64
 }
 
-// Record counts a duration; a negative one is 0.
+// Record counts a duration. Negative durations count as 0.
 func (r *Recorder) Record(d time.Duration) {
 	d = max(d, 0)
 	r.counts[bucket(d)].Add(1)
@@ -61,8 +60,8 @@ func (r *Recorder) Record(d time.Duration) {
 	}
 }
 
-// AddTo adds what was recorded to h. A duration that is being recorded may be
-// in the counts and not yet in the sum.
+// AddTo adds the recorded durations to h. A duration that is being recorded concurrently may be in the
+// counts but not in the sum.
 func (r *Recorder) AddTo(h *Histogram) {
 	for k := range r.counts {
 		h.Counts[k] += r.counts[k].Load()
@@ -71,15 +70,14 @@ func (r *Recorder) AddTo(h *Histogram) {
 	h.Max = max(h.Max, time.Duration(r.max.Load()))
 }
 
-// Histogram is a plain value: what recorders have counted. The zero value is
-// empty.
+// Histogram is a snapshot of one or more recorders. It is a plain value. The zero value is empty.
 type Histogram struct {
 	Counts [Buckets]uint64
 	Sum    time.Duration
 	Max    time.Duration
 }
 
-// Merge adds another histogram.
+// Merge adds another histogram to h.
 func (h *Histogram) Merge(o *Histogram) {
 	for k, n := range o.Counts {
 		h.Counts[k] += n
@@ -88,7 +86,7 @@ func (h *Histogram) Merge(o *Histogram) {
 	h.Max = max(h.Max, o.Max)
 }
 
-// Count is the number of durations.
+// Count returns the number of durations.
 func (h *Histogram) Count() (n uint64) {
 	for _, c := range h.Counts {
 		n += c
@@ -96,7 +94,7 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// Mean is the mean, 0 if nothing was counted.
+// Mean returns the mean, or 0 if the histogram is empty.
 func (h *Histogram) Mean() time.Duration {
 	if n := h.Count(); n > 0 {
 		return h.Sum / time.Duration(n)
@@ -104,9 +102,8 @@ func (h *Histogram) Mean() time.Duration {
 	return 0
 }
 
-// Quantile is a duration that a part q, 0 to 1, of all durations does not
-// exceed, rounded up by at most 12.5 %, but never above Max; 0 if nothing was
-// counted.
+// Quantile returns a duration that the fraction q, 0 to 1, of all durations does not exceed. It is
+// rounded up by at most 12.5 %, but never above Max. It returns 0 if the histogram is empty.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {

@@ -11,8 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Given every bucket, when its bounds are asked for, then buckets join without
-// a gap, hold their own bounds, and are narrow.
+// Adjacent buckets have no gap between them, contain their own bounds, and are narrow.
 func TestBucketsJoin(t *testing.T) {
 	for k := range Buckets {
 		from, to := Bounds(k)
@@ -31,8 +30,8 @@ func TestBucketsJoin(t *testing.T) {
 	}
 }
 
-// Given random durations, when a quantile is asked for, then it is that of the
-// sorted list, at most an eighth more, and merging changes nothing.
+// Given random durations, then a quantile is at most an eighth more than that of the sorted list, and
+// merging does not change it.
 func TestQuantiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.Int64Range(0, int64(time.Hour)), 1, 200).Draw(t, "durations")
@@ -63,8 +62,7 @@ func TestQuantiles(t *testing.T) {
 	})
 }
 
-// Given odd durations and an empty histogram, when they are used, then nothing
-// breaks.
+// Extreme durations and an empty histogram cause no errors.
 func TestEdges(t *testing.T) {
 	var empty Histogram
 	if empty.Quantile(0.5) != 0 || empty.Mean() != 0 || empty.Count() != 0 {
@@ -87,7 +85,7 @@ func TestRecordDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Given several who record at once, when they have done, then nothing is lost.
+// Given several goroutines that record at once, then nothing is lost.
 func TestRecordersAreShared(t *testing.T) {
 	const each, several = 500_000, 4
 	var r Recorder

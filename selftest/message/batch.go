@@ -22,7 +22,7 @@ const (
 	offBatchTime   = 48
 )
 
-// BatchOp is what shall be done with a batch.
+// BatchOp is an operation on a batch.
 type BatchOp uint32
 
 // The operations.
@@ -44,7 +44,7 @@ func (o BatchOp) String() string {
 	return fmt.Sprintf("batch operation %d", uint32(o))
 }
 
-// BatchRequest runs, stops or asks about a batch.
+// BatchRequest starts, stops or queries a batch.
 type BatchRequest struct {
 	Header
 	ReplyID uint64
@@ -52,10 +52,10 @@ type BatchRequest struct {
 	Batch   uint64
 	Op      BatchOp
 	Test    uint32 // query: index of a test from 1, or 0 for the batch
-	Arg     uint32 // run: a timeout that nodes ignore; stop: not 0 aborts RPCs
+	Arg     uint32 // run: a timeout that nodes ignore; stop: abort RPCs if not 0
 }
 
-// Service is ServiceBatch.
+// Service returns ServiceBatch.
 func (*BatchRequest) Service() Service { return ServiceBatch }
 
 // Append appends the encoded message.
@@ -70,7 +70,7 @@ func (m *BatchRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *BatchRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeBatchRequest)
 	if err != nil {
@@ -83,8 +83,7 @@ func (m *BatchRequest) Decode(b []byte) error {
 	return nil
 }
 
-// BatchReply answers a BatchRequest. Senders of the other byte order forget to
-// swap Active (selftest 1.1).
+// BatchReply answers a BatchRequest. Kernels of the other byte order do not swap Active (selftest 1.1).
 type BatchReply struct {
 	Header
 	Status  Status
@@ -103,7 +102,7 @@ func (m *BatchReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *BatchReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeBatchRequest.Reply())
 	if err != nil {

@@ -14,19 +14,19 @@ const (
 	offBRWFlags  = 48
 )
 
-// Bounds of a bulk in bytes.
+// Limits of a bulk in bytes.
 const (
 	MaxBulk  = 1 << 20
-	PageSize = 4096 // the unit of sizes without BulkLength
+	PageSize = 4096 // unit of sizes without BulkLength
 )
 
-// What a BRW does, seen from the client.
+// Operations of a BRW, from the client's point of view.
 const (
 	BRWRead  = 1
 	BRWWrite = 2
 )
 
-// Check says what of a bulk is filled and checked.
+// Check selects which words of a bulk are filled and checked.
 type Check uint32
 
 // The checks.
@@ -34,13 +34,13 @@ const (
 	CheckNone    Check = 1
 	CheckSimple  Check = 2
 	CheckFull    Check = 3
-	CheckDiscard Check = 4 // nothing, and the receiver may drop the data
+	CheckDiscard Check = 4 // no words, and the receiver may discard the data
 )
 
-// Valid tells whether there is such a check.
+// Valid reports whether c is one of the checks.
 func (c Check) Valid() bool { return c >= CheckNone && c <= CheckDiscard }
 
-// Looks tells whether the check looks at data at all.
+// Looks reports whether c checks any data.
 func (c Check) Looks() bool { return c == CheckSimple || c == CheckFull }
 
 func (c Check) String() string {
@@ -57,7 +57,7 @@ func (c Check) String() string {
 	return fmt.Sprintf("check %d", uint32(c))
 }
 
-// BRWRequest asks a server to send or to fetch a bulk.
+// BRWRequest asks a server to send or fetch a bulk.
 type BRWRequest struct {
 	Header
 	ReplyID uint64
@@ -67,7 +67,7 @@ type BRWRequest struct {
 	Check   Check
 }
 
-// Service is ServiceBRW.
+// Service returns ServiceBRW.
 func (*BRWRequest) Service() Service { return ServiceBRW }
 
 // Append appends the encoded message.
@@ -81,7 +81,7 @@ func (m *BRWRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *BRWRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeBRWRequest)
 	if err != nil {
@@ -107,7 +107,7 @@ func (m *BRWReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *BRWReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeBRWRequest.Reply())
 	if err != nil {

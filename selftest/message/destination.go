@@ -6,8 +6,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// The list of a client's destinations (selftest 2.3.3): blocks of 4096 bytes
-// with up to 341 entries each, and 4 spare bytes in a full one.
+// The list of a client's destinations (selftest 2.3.3) consists of blocks of 4096 bytes. Each has up to
+// 341 entries; a full block has 4 unused bytes at the end.
 //
 //	0       8     12
 //	+-------+-----+
@@ -19,14 +19,14 @@ const (
 	DestinationsPerBlock = DestinationBlock / DestinationSize
 )
 
-// Destination is a process that a client sends test requests to.
+// Destination is a process to which a client sends test requests.
 type Destination struct {
 	NID NID4
 	PID lnet.PID
 }
 
-// DestinationsSize is the number of bytes that n destinations take. Where they
-// need more than one block it is more than 12 each.
+// DestinationsSize returns the encoded size of n destinations in bytes, including the unused bytes of
+// full blocks.
 func DestinationsSize(n int) int {
 	return n/DestinationsPerBlock*DestinationBlock + n%DestinationsPerBlock*DestinationSize
 }
@@ -45,9 +45,9 @@ func AppendDestinations(b []byte, list []Destination, o Order) []byte {
 	return b
 }
 
-// DecodeDestination reads the k-th entry, from 0, of an encoded list. An entry
-// that lacks no more than its PID, as the last one of a list over 341 may, is
-// one of PID 12345; false if more is missing.
+// DecodeDestination decodes entry k, from 0, of an encoded list. If only the PID is missing, which may
+// happen to the last entry of a list of more than 341, the PID is 12345. It returns false if more is
+// missing.
 func DecodeDestination(b []byte, k int, o Order) (Destination, bool) {
 	off := DestinationsSize(k)
 	if len(b) < off+8 {

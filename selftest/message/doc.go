@@ -1,9 +1,10 @@
-// Package message is the codec of LNet selftest's messages: every one is 160
-// bytes, request or reply, in its sender's byte order (selftest 1.1, 2).
+// Package message encodes and decodes the messages of LNet selftest. Each message, request or reply, has
+// 160 bytes in its sender's byte order (selftest 1.1, 2).
 //
-// There is a struct per request and reply. Append writes one in the order that
-// its header names, Decode reads one of either order; neither allocates, but
-// for errors, and a failed Decode leaves the struct as it was. The client side
-// of RPCs (package rpc), the node's services and consoles call it. It is pure:
-// no goroutine, no clock, no I/O.
+// Each request and each reply has a struct. Append encodes it in the byte order that its header selects.
+// Decode decodes a message of either byte order. Neither allocates, except for errors. A failed Decode
+// leaves the struct unchanged.
+//
+// The client side of RPCs (package rpc), the services of a node, and consoles use this package. It has no
+// goroutines and does not use the clock or do I/O.
 package message

@@ -13,13 +13,13 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// codec is what every message can do.
+// codec has the methods of all messages.
 type codec interface {
 	Append(b []byte) []byte
 	Decode(b []byte) error
 }
 
-// fresh makes an empty message of the same type.
+// fresh returns an empty message of the same type.
 func fresh(m codec) codec { return reflect.New(reflect.TypeOf(m).Elem()).Interface().(codec) }
 
 // nid is 10.77.0.13@tcp.
@@ -27,13 +27,13 @@ const nid = NID4(0x00020000_0a4d000d)
 
 var sid = SessionID{NID: nid, Stamp: 0x0102030405060708}
 
-// What sid looks like, and the header after the type.
+// The encodings of sid. The header follows the type.
 const (
 	sidLittle = "0d004d0a00000200 0807060504030201"
 	sidBig    = "000200000a4d000d 0102030405060708"
 )
 
-// zeros pads a table's bytes to 160.
+// wire pads the bytes of a table to 160 with zeros.
 func wire(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Map(func(r rune) rune {
@@ -48,7 +48,7 @@ func wire(t testing.TB, s string) []byte {
 	return append(b, make([]byte, Size-len(b))...)
 }
 
-// Worked out by hand from the tables of selftest 2.
+// Computed by hand from the tables of selftest 2.
 var golden = []struct {
 	name string
 	m    codec
@@ -135,8 +135,8 @@ var golden = []struct {
 		`0df0b0ee 01000000 11000000 00000000 00000000 01000000 11000000 ` + sidLittle + ` 2c010000 73`},
 }
 
-// Given bytes written down by hand, when messages are encoded and decoded, then
-// the two agree, and nothing but the message's type decodes it.
+// Given bytes written by hand, when messages are encoded and decoded, then they match, and only the
+// message's own type decodes it.
 //
 // selftest 1.1, 2, 2.1, 2.2, 2.3, 2.3.1, 2.3.2, 11 (1)
 func TestGolden(t *testing.T) {
@@ -170,8 +170,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Given a message cut short, grown, or with another magic, when it is decoded,
-// then the error says so.
+// Given a message that is too short, too long, or has another magic, when it is decoded, then the error
+// names the reason.
 //
 // selftest 2.5 (1)
 func TestMalformed(t *testing.T) {
@@ -192,8 +192,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// Given requests, when IDs are set, then they are where the receiver looks, in
-// the request's own order.
+// Given requests, when IDs are set, then they are at the specified offsets in the request's byte order.
 //
 // selftest 1.1
 func TestSetIDs(t *testing.T) {
@@ -214,8 +213,7 @@ func TestSetIDs(t *testing.T) {
 	}
 }
 
-// Given services and types, when their names, portals and types are asked for,
-// then they fit together.
+// The names, portals and types of all services are consistent.
 //
 // selftest 2.3
 func TestServices(t *testing.T) {
@@ -236,9 +234,9 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// Given lists of destinations around the size of a block, when they are encoded,
-// then entries are where kernels look for them, and a list cut to 12 bytes per
-// entry lacks what the specification says.
+// Given lists of destinations around the size of a block, when they are encoded, then entries are at the
+// offsets that kernels use, and a list truncated to 12 bytes per entry lacks what the specification
+// states.
 //
 // selftest 2.3.3 (1)
 func TestDestinations(t *testing.T) {
@@ -275,7 +273,7 @@ func TestDestinations(t *testing.T) {
 	}
 }
 
-// Given names of any length, when they are made, then 31 bytes are kept.
+// Given names of any length, then 31 bytes are kept.
 //
 // selftest 2.2
 func TestNames(t *testing.T) {
@@ -291,8 +289,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Given large and small NIDs, when their short form is asked for, then it is
-// exact or there is none.
+// Given large and small NIDs, then the short form is exact or does not exist.
 //
 // selftest 2.2, 2.2 large
 func TestNID4(t *testing.T) {

@@ -6,17 +6,17 @@ import (
 	"math/bits"
 )
 
-// Size is the length of every message in bytes.
+// Size is the length of all messages in bytes.
 const Size = 160
 
-// Version is the only version there is.
+// Version is the only protocol version.
 const Version = 1
 
-// Magic begins every message, in its sender's byte order.
+// Magic is the first word of every message, in its sender's byte order.
 const Magic = 0xeeb0f00d
 
-// The header (selftest 2.1). Requests have their reply's match bits behind it,
-// replies their status.
+// Layout of the header (selftest 2.1). In requests it is followed by the match bits of the reply, in
+// replies by the status.
 //
 //	0         4         8         12        16        20        24
 //	+---------+---------+---------+---------+---------+---------+---------+
@@ -36,7 +36,7 @@ const (
 // Order is the byte order of a message's sender.
 type Order uint8
 
-// The orders. What this project sends is little endian.
+// The byte orders. This implementation sends little endian.
 const (
 	LittleEndian Order = iota
 	BigEndian
@@ -49,37 +49,37 @@ func (o Order) String() string {
 	return "little endian"
 }
 
-// Features are what a session can do beyond the first version (selftest 2.4).
+// Features are extensions to the first version of the protocol (selftest 2.4).
 type Features uint32
 
-// BulkLength makes bulk sizes bytes with an offset, not pages.
+// BulkLength means that bulks have an offset and a size in bytes instead of a number of pages.
 const BulkLength Features = 1
 
-// Supported are the features that there are.
+// Supported has all known features.
 const Supported = BulkLength
 
-// Header is what all messages have in common. The type is not in it: each
-// struct has its own.
+// Header has the fields that all messages share. It does not contain the type, which follows from the
+// struct.
 type Header struct {
 	Order    Order
-	Version  uint32 // Version, unless somebody else's is to be imitated
+	Version  uint32 // Version; other values imitate other implementations
 	Features Features
 }
 
-// NewHeader is the header of a message of ours.
+// NewHeader returns the header of a message that this implementation sends.
 func NewHeader(f Features) Header { return Header{Version: Version, Features: f} }
 
-// Errors of Decode and Peek, wrapped with what was there instead.
+// Errors of Decode and Peek. They are wrapped with the value found.
 var (
-	// ErrSize means that a message is not of 160 bytes.
+	// ErrSize means that a message does not have 160 bytes.
 	ErrSize = errors.New("not 160 bytes")
 	// ErrMagic means that a message does not begin with Magic.
 	ErrMagic = errors.New("bad magic")
-	// ErrType means that it is a message of another type.
+	// ErrType means that a message has another type.
 	ErrType = errors.New("message of another type")
 )
 
-// view is a message as bytes, with its byte order.
+// view accesses the fields of a message in its byte order.
 type view struct {
 	b   *[Size]byte
 	big bool
@@ -140,7 +140,7 @@ func (v view) put64(off int, n uint64) {
 	b[4], b[5], b[6], b[7] = byte(n>>32), byte(n>>40), byte(n>>48), byte(n>>56)
 }
 
-// begin appends a message with a header and nothing but zeros behind it.
+// begin appends a message with a header and zeros.
 func (h *Header) begin(dst []byte, t Type) ([]byte, view) {
 	dst = append(dst, make([]byte, Size)...) // does not allocate by itself
 	v := view{(*[Size]byte)(dst[len(dst)-Size:]), h.Order == BigEndian}
@@ -151,7 +151,7 @@ func (h *Header) begin(dst []byte, t Type) ([]byte, view) {
 	return dst, v
 }
 
-// look reads the header, of whatever type.
+// look decodes the header of a message of any type.
 func look(b []byte) (h Header, t Type, v view, err error) {
 	if len(b) != Size {
 		return h, 0, v, fmt.Errorf("message of %d bytes: %w", len(b), ErrSize)
@@ -170,7 +170,7 @@ func look(b []byte) (h Header, t Type, v view, err error) {
 	return h, Type(v.u32(offType)), v, nil
 }
 
-// expect reads the header of a message that must be of type t.
+// expect decodes the header of a message that must have type t.
 func expect(b []byte, t Type) (Header, view, error) {
 	h, got, v, err := look(b)
 	if err == nil && got != t {
@@ -179,15 +179,14 @@ func expect(b []byte, t Type) (Header, view, error) {
 	return h, v, err
 }
 
-// Peek reads the header of a message and tells its type, which may be one that
-// nobody knows.
+// Peek decodes the header of a message and returns it with the type, which may be unknown.
 func Peek(b []byte) (Header, Type, error) {
 	h, t, _, err := look(b)
 	return h, t, err
 }
 
-// ReplyID reads a request's reply match bits, whatever its type and version;
-// 0 if it is no message.
+// ReplyID returns the match bits of a request's reply. It accepts any type and version. It returns 0 if b
+// is not a message.
 func ReplyID(b []byte) uint64 {
 	_, _, v, err := look(b)
 	if err != nil {
@@ -196,8 +195,8 @@ func ReplyID(b []byte) uint64 {
 	return v.u64(offReplyID)
 }
 
-// SetIDs writes the match bits of the reply into an encoded request and, if
-// bulk is not 0, those of the bulk. It panics if b is no message.
+// SetIDs sets the match bits of the reply in an encoded request and, if bulk is not 0, those of the bulk.
+// It panics if b is not a message.
 func SetIDs(b []byte, reply, bulk uint64) {
 	_, _, v, err := look(b)
 	if err != nil {
@@ -209,8 +208,8 @@ func SetIDs(b []byte, reply, bulk uint64) {
 	}
 }
 
-// AppendRefusal appends a service's reply that says nothing but a status and, but
-// for test services, whose replies have none, a session.
+// AppendRefusal appends a reply of a service that has only a status and a session. Replies of test
+// services have no session.
 func AppendRefusal(b []byte, h Header, of Service, s Status, id SessionID) []byte {
 	t, _ := of.Request()
 	b, v := h.begin(b, t.Reply())
@@ -221,8 +220,8 @@ func AppendRefusal(b []byte, h Header, of Service, s Status, id SessionID) []byt
 	return b
 }
 
-// ReplyStatus reads a reply's header and status. Errors are ErrSize, ErrMagic
-// and ErrType.
+// ReplyStatus decodes the header and status of a reply. It returns ErrSize, ErrMagic or ErrType if b is
+// not a reply of type t.
 func ReplyStatus(b []byte, t Type) (Header, Status, error) {
 	h, v, err := expect(b, t)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// NID4 is a NID as these messages carry it: the net in the high 32 bits, the
-// address in the low ones. It is kept as it came; a large NID has none.
+// NID4 is a NID in the encoding of these messages: the net in the high 32 bits, the address in the low
+// ones. It keeps received values unchanged. Large NIDs cannot be encoded.
 type NID4 uint64
 
-// AnyNID4 stands for no NID.
+// AnyNID4 means no NID.
 const AnyNID4 = ^NID4(0)
 
-// NID4Of is the short form of a NID; false for a large one.
+// NID4Of returns the encoding of a NID, or false if the NID is large.
 func NID4Of(n lnet.NID) (NID4, bool) {
 	if n.IsAny() {
 		return AnyNID4, true
@@ -25,17 +25,17 @@ func NID4Of(n lnet.NID) (NID4, bool) {
 	return NID4(v), ok
 }
 
-// NID is the NID that n stands for.
+// NID returns the NID that n encodes.
 func (n NID4) NID() lnet.NID { return lnet.NIDFrom4(uint64(n)) }
 
-// IsAny tells whether n is AnyNID4.
+// IsAny reports whether n is AnyNID4.
 func (n NID4) IsAny() bool { return n == AnyNID4 }
 
-// anyText is the text of AnyNID4.
+// anyText is the text form of AnyNID4.
 const anyText = "any"
 
-// String is the NID's text. What others send may have none that could be read again,
-// as with network type 0: then it is the number, in hexadecimal behind 0x.
+// String returns the text of the NID. If a received value has no text that could be parsed again, such as
+// with network type 0, it returns the number in hexadecimal with the prefix 0x.
 func (n NID4) String() string {
 	if n.IsAny() {
 		return anyText
@@ -47,10 +47,10 @@ func (n NID4) String() string {
 	return text
 }
 
-// MarshalText is String.
+// MarshalText returns String as bytes.
 func (n NID4) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// UnmarshalText reads what String says of any NID4.
+// UnmarshalText parses any text that String returns.
 func (n *NID4) UnmarshalText(b []byte) error {
 	text := string(b)
 	if text == anyText {
@@ -68,7 +68,7 @@ func (n *NID4) UnmarshalText(b []byte) error {
 	return err
 }
 
-// parseHexNID4 reads a number behind 0x.
+// parseHexNID4 parses a number with the prefix 0x.
 func parseHexNID4(text string) (NID4, error) {
 	v, err := strconv.ParseUint(text[len("0x"):], 16, 64)
 	if err != nil {
@@ -77,7 +77,7 @@ func parseHexNID4(text string) (NID4, error) {
 	return NID4(v), nil
 }
 
-// parseNID4 reads a NID's text.
+// parseNID4 parses the text of a NID.
 func parseNID4(text string) (NID4, error) {
 	nid, err := lnet.ParseNID(text)
 	if err != nil {
@@ -90,13 +90,13 @@ func parseNID4(text string) (NID4, error) {
 	return n, nil
 }
 
-// SessionID names a session: its console and a stamp.
+// SessionID identifies a session by its console and a stamp.
 type SessionID struct {
 	NID   NID4
 	Stamp int64 // milliseconds
 }
 
-// NoSession stands where there is no session.
+// NoSession means that there is no session.
 var NoSession = SessionID{NID: AnyNID4, Stamp: -1}
 
 func (s SessionID) String() string {
@@ -109,13 +109,13 @@ func (s SessionID) String() string {
 // Name is the name of a session or a group: up to 31 bytes and a NUL.
 type Name [32]byte
 
-// NameOf makes a Name of at most the first 31 bytes of s.
+// NameOf returns the first 31 bytes of s as a Name.
 func NameOf(s string) (n Name) {
 	copy(n[:len(n)-1], s)
 	return n
 }
 
-// String is what is before the first NUL.
+// String returns the bytes before the first NUL.
 func (n Name) String() string {
 	for k, c := range n {
 		if c == 0 {
@@ -125,8 +125,8 @@ func (n Name) String() string {
 	return string(n[:])
 }
 
-// Printable is String with a question mark for each control character and what
-// is not UTF-8: others' names are shown on terminals.
+// Printable returns String with question marks in place of control characters and invalid UTF-8. Names
+// that come from other hosts must be printed this way.
 func (n Name) Printable() string {
 	return strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) || c == unicode.ReplacementChar {

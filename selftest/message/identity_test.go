@@ -2,8 +2,8 @@ package message
 
 import "testing"
 
-// Given names with what terminals take for commands, when they are made printable,
-// then nothing but plain text is left, as much as can be read.
+// Given names with terminal control sequences, when they are made printable, then only plain text is
+// left, as much as can be read.
 func TestPrintableNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"":                       "",

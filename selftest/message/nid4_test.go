@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever NID others send, its text tells it, and can be shown.
+// The text of any received NID is unique and printable.
 func TestTextOfNID4(t *testing.T) {
 	for n, want := range map[NID4]string{
 		0x000200000a000001: "10.0.0.1@tcp", 0x000200030a000001: "10.0.0.1@tcp3", 0x000500000a000001: "10.0.0.1@o2ib",

@@ -9,8 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Given parameters of BRW tests, when their length is asked for, then it is
-// right, or the error names the field.
+// Given parameters of BRW tests, then Bytes returns the right length, or an error that names the field.
 //
 // selftest 4.8 (5), 5 (5)
 func TestBRWParameters(t *testing.T) {
@@ -45,8 +44,7 @@ func TestBRWParameters(t *testing.T) {
 	}
 }
 
-// Given any parameters, when they are taken, then they are within what kernels
-// can bear.
+// Given any parameters that Bytes accepts, then they are within the limits of kernels.
 //
 // selftest 5 (5)
 func TestParametersTakenAreHarmless(t *testing.T) {

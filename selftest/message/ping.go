@@ -20,10 +20,10 @@ const (
 	offPingReplySeq   = 32
 )
 
-// PingMagic is in every ping, request and reply.
+// PingMagic is a word in all ping requests and replies.
 const PingMagic = 0xbabeface
 
-// PingRequest asks for a PingReply with the same magic and number.
+// PingRequest asks for a PingReply with the same magic and sequence number.
 type PingRequest struct {
 	Header
 	ReplyID     uint64
@@ -33,7 +33,7 @@ type PingRequest struct {
 	Nanoseconds int64
 }
 
-// Service is ServicePing.
+// Service returns ServicePing.
 func (*PingRequest) Service() Service { return ServicePing }
 
 // Append appends the encoded message.
@@ -47,7 +47,7 @@ func (m *PingRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *PingRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypePingRequest)
 	if err != nil {
@@ -77,7 +77,7 @@ func (m *PingReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *PingReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypePingRequest.Reply())
 	if err != nil {

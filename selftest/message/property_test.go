@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// draw fills a message with anything that can be on the wire.
+// draw fills a message with random values that can be encoded.
 func draw(t *rapid.T, v reflect.Value, name string) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -40,8 +40,7 @@ func draw(t *rapid.T, v reflect.Value, name string) {
 	}
 }
 
-// Given any message of any type, when it is encoded and decoded, then it is the
-// same again.
+// Given any message of any type, when it is encoded and decoded, then the result is equal.
 //
 // selftest 1.1, 2.3
 func TestDecodeUndoesAppend(t *testing.T) {
@@ -66,7 +65,7 @@ func TestDecodeUndoesAppend(t *testing.T) {
 	}
 }
 
-// express leaves of a test request's parameters what it can carry.
+// express clears the parameters that a test request cannot encode.
 func (m *TestRequest) express(brw bool) {
 	if !brw {
 		m.Tests = ServicePing
@@ -82,9 +81,8 @@ func (m *TestRequest) express(brw bool) {
 	}
 }
 
-// Given any bytes, when they are decoded as anything, then there is a named
-// error and nothing is touched, or they are encoded to a message that decodes to
-// the same.
+// Given any bytes, when they are decoded as any type, then either the error is one of the documented ones
+// and the message is unchanged, or the message encodes to bytes that decode to the same.
 //
 // selftest 2, 2.5 (1)
 func TestDecodeAnything(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// codecs makes an empty message of each type, by type.
+// codecs returns an empty message of each type.
 func codecs() map[Type]codec {
 	list := map[Type]codec{}
 	for _, test := range golden {
@@ -46,9 +46,8 @@ func recorded(t testing.TB, name string, f func(h *lnet.Header, b []byte)) {
 	}
 }
 
-// Given all messages that kernels were recorded to send, when they are decoded
-// and encoded again, then they are what they were, as far as their bodies go,
-// and came to the portals and match bits of their services.
+// Given all recorded messages of kernels, when they are decoded and encoded again, then their bodies are
+// unchanged. They were sent to the portals and match bits of their services.
 //
 // selftest 1 messages, 2.1, 2.3, 2.3.1, 2.3.2
 func TestRecordedMessages(t *testing.T) {
@@ -77,7 +76,7 @@ func TestRecordedMessages(t *testing.T) {
 			} else if h.Portal != ReplyPortal {
 				t.Errorf("%s: %v came to portal %d", name, typ, h.Portal)
 			}
-			// What is behind the body is undefined.
+			// Bytes after the body are undefined.
 			end := bodyEnd(typ, m)
 			if again := m.Append(nil); !bytes.Equal(again[:end], b[:end]) {
 				t.Errorf("%s: %v\n%x became\n%x", name, typ, b[:end], again[:end])
@@ -91,8 +90,8 @@ func TestRecordedMessages(t *testing.T) {
 	}
 }
 
-// bodyEnd is where the body of a message ends (selftest 2.3). A reply's means
-// nothing behind the session if it has a status.
+// bodyEnd returns where the body of a message ends (selftest 2.3). In a reply with a status, everything
+// after the session is undefined.
 func bodyEnd(t Type, m codec) int {
 	ends := map[Type]int{
 		TypeDebugRequest: 52, TypeMakeSessionRequest: 84, TypeRemoveSessionRequest: 48, TypeBatchRequest: 68,
@@ -107,8 +106,8 @@ func bodyEnd(t Type, m codec) int {
 	return ends[t]
 }
 
-// Given the recorded ping session, when its messages are decoded in order, then
-// they say what the notes taken beside it say.
+// Given the recorded ping session, when its messages are decoded in order, then they match the notes
+// taken during the recording.
 //
 // selftest 2.3, 2.3.1
 func TestRecordedPingSession(t *testing.T) {

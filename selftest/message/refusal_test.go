@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A refusal of a service is its reply with nothing but a status and a session.
+// AppendRefusal encodes a reply of the service with only a status and a session.
 func TestRefusalsAreReplies(t *testing.T) {
 	id := SessionID{NID: 0x20000_0a000001, Stamp: 5}
 	for _, order := range []Order{LittleEndian, BigEndian} {

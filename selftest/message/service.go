@@ -9,11 +9,10 @@ const (
 	ReplyPortal     = 52 // replies and bulk
 )
 
-// Service is what a request asks for; it is the request's match bits
-// (selftest 2.3).
+// Service is the service that a request is for. It is also the match bits of the request (selftest 2.3).
 type Service uint32
 
-// The services; those from ServiceBRW on are test services.
+// The services. Those from ServiceBRW on are test services.
 const (
 	ServiceDebug         Service = 0
 	ServiceMakeSession   Service = 1
@@ -41,10 +40,10 @@ var services = map[Service]struct {
 	ServicePing:          {"ping", TypePingRequest},
 }
 
-// IsTest tells whether s is a test service.
+// IsTest reports whether s is a test service.
 func (s Service) IsTest() bool { return s == ServiceBRW || s == ServicePing }
 
-// Portal is the portal that requests to s go to.
+// Portal returns the portal for requests to s.
 func (s Service) Portal() uint32 {
 	if s.IsTest() {
 		return TestPortal
@@ -52,9 +51,9 @@ func (s Service) Portal() uint32 {
 	return FrameworkPortal
 }
 
-// Request is the type of requests to s; false if there is no such service.
+// Request returns the type of requests to s, or false if s is unknown.
 func (s Service) Request() (Type, bool) {
-	switch s { // on every request's way: no map
+	switch s { // on the path of every request: no map lookup
 	case ServiceBRW:
 		return TypeBRWRequest, true
 	case ServicePing:
@@ -74,7 +73,7 @@ func (s Service) String() string {
 // Type is the type of a message.
 type Type uint32
 
-// The types. A reply's is its request's and one more.
+// The types of requests. The type of a reply is one higher.
 const (
 	TypeMakeSessionRequest   Type = 0
 	TypeRemoveSessionRequest Type = 2
@@ -87,7 +86,7 @@ const (
 	TypeJoinRequest          Type = 16
 )
 
-// Reply is the type of the reply to a request of type t.
+// Reply returns the type of the reply to a request of type t.
 func (t Type) Reply() Type { return t + 1 }
 
 func (t Type) String() string {
@@ -104,7 +103,7 @@ func (t Type) String() string {
 
 // Request is a request of any type.
 type Request interface {
-	// Service is the service that answers it.
+	// Service returns the service that answers the request.
 	Service() Service
 	// Append appends the encoded request.
 	Append(b []byte) []byte
@@ -112,6 +111,6 @@ type Request interface {
 
 // Reply is a reply of any type.
 type Reply interface {
-	// Decode reads an encoded reply.
+	// Decode decodes a reply.
 	Decode(b []byte) error
 }

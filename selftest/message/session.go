@@ -1,6 +1,6 @@
 package message
 
-// Requests and replies about sessions (selftest 2.3). In all requests
+// Layout of requests and replies about sessions (selftest 2.3). In requests:
 //
 //	24          32          48
 //	+-----------+-----------+----------------------------------+
@@ -10,7 +10,7 @@ package message
 //	|           |           | -                  remove        |
 //	+-----------+-----------+----------------------------------+
 //
-// and in all replies
+// In replies:
 //
 //	24       28        44        48
 //	+--------+---------+---------+---------------------+
@@ -35,11 +35,11 @@ type MakeSessionRequest struct {
 	Header
 	ReplyID uint64
 	Session SessionID
-	Force   bool // take the node away from another session
+	Force   bool // take the node from another session
 	Name    Name
 }
 
-// Service is ServiceMakeSession.
+// Service returns ServiceMakeSession.
 func (*MakeSessionRequest) Service() Service { return ServiceMakeSession }
 
 // Append appends the encoded message.
@@ -54,7 +54,7 @@ func (m *MakeSessionRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *MakeSessionRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeMakeSessionRequest)
 	if err != nil {
@@ -67,8 +67,7 @@ func (m *MakeSessionRequest) Decode(b []byte) error {
 	return nil
 }
 
-// MakeSessionReply answers a MakeSessionRequest. Timeout and Name are set where
-// selftest 4.4 says so.
+// MakeSessionReply answers a MakeSessionRequest. See selftest 4.4 for when Timeout and Name are set.
 type MakeSessionReply struct {
 	Header
 	Status  Status
@@ -87,7 +86,7 @@ func (m *MakeSessionReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *MakeSessionReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeMakeSessionRequest.Reply())
 	if err != nil {
@@ -100,14 +99,14 @@ func (m *MakeSessionReply) Decode(b []byte) error {
 	return nil
 }
 
-// RemoveSessionRequest ends a session on a node, or one of its references.
+// RemoveSessionRequest drops a reference to a session on a node. The last one ends the session.
 type RemoveSessionRequest struct {
 	Header
 	ReplyID uint64
 	Session SessionID
 }
 
-// Service is ServiceRemoveSession.
+// Service returns ServiceRemoveSession.
 func (*RemoveSessionRequest) Service() Service { return ServiceRemoveSession }
 
 // Append appends the encoded message.
@@ -118,7 +117,7 @@ func (m *RemoveSessionRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *RemoveSessionRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeRemoveSessionRequest)
 	if err != nil {
@@ -143,7 +142,7 @@ func (m *RemoveSessionReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *RemoveSessionReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeRemoveSessionRequest.Reply())
 	if err != nil {
@@ -153,7 +152,7 @@ func (m *RemoveSessionReply) Decode(b []byte) error {
 	return nil
 }
 
-// DebugRequest asks a node for its session; it keeps that alive.
+// DebugRequest asks a node about its session. It keeps the session alive.
 type DebugRequest struct {
 	Header
 	ReplyID uint64
@@ -161,7 +160,7 @@ type DebugRequest struct {
 	Flags   uint32
 }
 
-// Service is ServiceDebug.
+// Service returns ServiceDebug.
 func (*DebugRequest) Service() Service { return ServiceDebug }
 
 // Append appends the encoded message.
@@ -173,7 +172,7 @@ func (m *DebugRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *DebugRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeDebugRequest)
 	if err != nil {
@@ -185,7 +184,7 @@ func (m *DebugRequest) Decode(b []byte) error {
 	return nil
 }
 
-// DebugReply answers a DebugRequest. Nodes leave Batches 0.
+// DebugReply answers a DebugRequest. Nodes set Batches to 0.
 type DebugReply struct {
 	Header
 	Status  Status
@@ -206,7 +205,7 @@ func (m *DebugReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *DebugReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeDebugRequest.Reply())
 	if err != nil {
@@ -219,7 +218,7 @@ func (m *DebugReply) Decode(b []byte) error {
 	return nil
 }
 
-// JoinRequest asks a console to take the sender into a group.
+// JoinRequest asks a console to add the sender to a group.
 type JoinRequest struct {
 	Header
 	ReplyID uint64
@@ -227,7 +226,7 @@ type JoinRequest struct {
 	Group   Name
 }
 
-// Service is ServiceJoin.
+// Service returns ServiceJoin.
 func (*JoinRequest) Service() Service { return ServiceJoin }
 
 // Append appends the encoded message.
@@ -239,7 +238,7 @@ func (m *JoinRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *JoinRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeJoinRequest)
 	if err != nil {
@@ -270,7 +269,7 @@ func (m *JoinReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *JoinReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeJoinRequest.Reply())
 	if err != nil {

@@ -24,7 +24,7 @@ type StatRequest struct {
 	Kind    uint32 // 0; nodes ignore it
 }
 
-// Service is ServiceStat.
+// Service returns ServiceStat.
 func (*StatRequest) Service() Service { return ServiceStat }
 
 // Append appends the encoded message.
@@ -36,7 +36,7 @@ func (m *StatRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *StatRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeStatRequest)
 	if err != nil {
@@ -48,7 +48,7 @@ func (m *StatRequest) Decode(b []byte) error {
 	return nil
 }
 
-// FrameworkCounters are those of a node's session.
+// FrameworkCounters are the counters of a node's session.
 type FrameworkCounters struct {
 	RunningMS      uint32 // milliseconds since the session was made, modulo 2^32
 	ActiveBatches  uint32
@@ -57,18 +57,18 @@ type FrameworkCounters struct {
 	PingErrors     uint32
 }
 
-// RPCCounters are those of a node's RPCs (selftest 3).
+// RPCCounters are the counters of a node's RPCs (selftest 3).
 type RPCCounters struct {
-	Errors   uint32 // events with a bad status
+	Errors   uint32 // events with an error status
 	Sent     uint32 // requests sent
 	Received uint32 // requests received
-	Dropped  uint32 // RPCs that ended without a reply of ours
-	Expired  uint32 // RPCs of ours that timed out
+	Dropped  uint32 // RPCs that this node, as server, ended without a reply
+	Expired  uint32 // RPCs of this node, as client, that timed out
 	BulkGet  uint64 // bytes fetched as the server of a bulk
 	BulkPut  uint64 // bytes sent as the server of a bulk
 }
 
-// LNetCounters are those of the node itself.
+// LNetCounters are the counters of the node itself.
 type LNetCounters struct {
 	MessagesAllocated, MessagesMax                     uint32
 	Errors                                             uint32
@@ -76,7 +76,7 @@ type LNetCounters struct {
 	SendLength, ReceiveLength, RouteLength, DropLength uint64
 }
 
-// StatReply answers a StatRequest; without Status 0 the counters mean nothing.
+// StatReply answers a StatRequest. The counters are valid only if Status is 0.
 type StatReply struct {
 	Header
 	Status    Status
@@ -108,7 +108,7 @@ func (m *StatReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *StatReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeStatRequest.Reply())
 	if err != nil {

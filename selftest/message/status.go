@@ -2,10 +2,10 @@ package message
 
 import "syscall"
 
-// Status is a reply's outcome: a positive Linux errno, or 0.
+// Status is the outcome in a reply: 0 or a positive Linux errno.
 type Status uint32
 
-// The statuses that nodes and consoles give.
+// The statuses that nodes and consoles send.
 const (
 	OK      Status = 0
 	ENOENT  Status = 2
@@ -18,7 +18,7 @@ const (
 	EBADMSG Status = 74
 )
 
-// Err is nil for OK, else the errno.
+// Err returns nil for OK, and the errno otherwise.
 func (s Status) Err() error {
 	if s == OK {
 		return nil

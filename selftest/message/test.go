@@ -30,7 +30,7 @@ const (
 	offTestParameters   = 82
 )
 
-// Bounds of a test (selftest 4.8).
+// Limits of a test (selftest 4.8).
 const (
 	MaxConcurrency  = 1024
 	MaxDestinations = 256 * DestinationsPerBlock
@@ -40,34 +40,34 @@ const (
 type TestRequest struct {
 	Header
 	ReplyID uint64
-	BulkID  uint64 // of the destinations, which a client fetches
+	BulkID  uint64 // of the list of destinations, which the client fetches
 	Session SessionID
 	Batch   uint64
 	Tests   Service // ServiceBRW or ServicePing
-	Loop    uint32  // RPCs of a unit; from 2^31 on: endless
+	Loop    uint32  // RPCs per unit; from 2^31 on: endless
 	// Concurrency is the number of units per destination.
 	Concurrency  uint32
 	Client       bool
 	StopOnError  bool
 	Destinations uint32
-	// BRW or Ping holds the parameters, as Tests says. Those of other services
-	// are taken for a ping's.
+	// BRW or Ping has the parameters, depending on Tests. Those of unknown services are decoded as a
+	// ping's.
 	BRW  BRWParameters
 	Ping PingParameters
 }
 
-// BRWParameters say what a BRW client does.
+// BRWParameters are the parameters of a BRW client.
 type BRWParameters struct {
 	Op    uint32 // BRWRead or BRWWrite; 16 bits with BulkLength
 	Flags uint32 // a Check; 16 bits with BulkLength
-	// Pages is the size without BulkLength, Length and Offset in bytes with it.
+	// Pages is the size without BulkLength. With it, Length and Offset are in bytes.
 	Pages          uint32
 	Length, Offset uint32
 }
 
-// Bytes is the length of the bulk in bytes, if kernels can bear these parameters:
-// some that say more, or something odd, bring them down, so that no console and
-// no client may use them (selftest 5). Else it is a *lnet.FieldError.
+// Bytes returns the length of the bulk in bytes. If the parameters are too large or not aligned, it
+// returns a *lnet.FieldError. Such parameters crash kernels, so no console and no client may use them
+// (selftest 5).
 func (p *BRWParameters) Bytes(f Features) (uint32, error) {
 	wrong := func(field string, value any, format string, args ...any) (uint32, error) {
 		return 0, &lnet.FieldError{What: "brw test", Field: field, Value: value, Err: fmt.Errorf(format, args...)}
@@ -99,7 +99,7 @@ func (p *BRWParameters) Bytes(f Features) (uint32, error) {
 // PingParameters are unused.
 type PingParameters struct{ Size, Flags uint32 }
 
-// Service is ServiceTest.
+// Service returns ServiceTest.
 func (*TestRequest) Service() Service { return ServiceTest }
 
 // Append appends the encoded message.
@@ -133,7 +133,7 @@ func (m *TestRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *TestRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeTestRequest)
 	if err != nil {
@@ -180,7 +180,7 @@ func (m *TestReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads an encoded message: ErrSize, ErrMagic, ErrType.
+// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
 func (m *TestReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeTestRequest.Reply())
 	if err != nil {

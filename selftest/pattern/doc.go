@@ -1,8 +1,8 @@
-// Package pattern is what the bulk of a BRW test holds: a word over and over,
-// written by the sender, and poison in the receiver's memory before
-// (selftest 5).
+// Package pattern fills and checks the bulk of BRW tests: the sender fills it with one repeated word, and
+// the receiver first fills its memory with poison (selftest 5).
 //
-// Page sizes and offsets differ between nodes. So a sender fills every word,
-// and a receiver of a simple check looks at the first and the last word only.
-// Package selftest calls it. It is pure: no goroutine, no clock, no I/O.
+// Page sizes and offsets differ between nodes. So a sender fills every word, and a receiver with a simple
+// check compares only the first and the last word.
+//
+// Package selftest uses this package. It has no goroutines and does not use the clock or do I/O.
 package pattern

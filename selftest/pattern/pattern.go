@@ -8,10 +8,10 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Word is what a bulk consists of, in its sender's byte order.
+// Word is the word that a bulk consists of, in its sender's byte order.
 const Word = 0xeeb0eeb1eeb2eeb3
 
-// PoisonWord stands in a receiver's memory until data come.
+// PoisonWord fills a receiver's memory before data arrives.
 const PoisonWord = 0xbeefbeefbeefbeef
 
 const (
@@ -19,7 +19,7 @@ const (
 	chunkSize = 4096
 )
 
-// The pattern, chunk by chunk, to copy from and to compare with.
+// The pattern as whole chunks, for copying and comparing.
 var (
 	little = chunk(binary.LittleEndian, Word)
 	big    = chunk(binary.BigEndian, Word)
@@ -41,8 +41,8 @@ func of(o message.Order) *[chunkSize]byte {
 	return little
 }
 
-// Fill fills b with the pattern, as a sender of byte order o does. A rest of
-// less than 8 bytes gets the beginning of a word.
+// Fill fills b with the pattern of a sender with byte order o. A rest of less than 8 bytes gets the
+// beginning of a word.
 func Fill(b []byte, o message.Order) { repeat(b, of(o)) }
 
 func repeat(b []byte, c *[chunkSize]byte) {
@@ -51,7 +51,7 @@ func repeat(b []byte, c *[chunkSize]byte) {
 	}
 }
 
-// Poison fills b with poison where Check will look.
+// Poison fills the words of b that Check will compare with poison.
 func Poison(b []byte, c message.Check) {
 	switch {
 	case c == message.CheckFull:
@@ -62,10 +62,10 @@ func Poison(b []byte, c message.Check) {
 	}
 }
 
-// lastWord is the offset of the last whole word in b, which has one.
+// lastWord returns the offset of the last whole word of b, which must have one.
 func lastWord(b []byte) int { return (len(b) - wordSize) &^ (wordSize - 1) }
 
-// MismatchError says where a bulk is not what it should be.
+// MismatchError describes a word that does not match the pattern.
 type MismatchError struct {
 	Offset    int // of the word
 	Got, Want uint64
@@ -78,9 +78,8 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("bulk: %#x at offset %d, want %#x", e.Got, e.Offset, e.Want)
 }
 
-// Check looks for the pattern in b, as a sender of byte order o writes it, and
-// returns a *MismatchError with the first word that is another. A rest of less
-// than 8 bytes is not looked at. Checks that look at nothing find nothing.
+// Check compares b with the pattern of a sender with byte order o. It returns a *MismatchError for the
+// first word that differs. It ignores a rest of less than 8 bytes. Checks without data always succeed.
 func Check(b []byte, c message.Check, o message.Order) error {
 	switch {
 	case c == message.CheckFull:

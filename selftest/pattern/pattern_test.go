@@ -21,8 +21,8 @@ func mismatch(t testing.TB, err error) *MismatchError {
 	return m
 }
 
-// Given the two byte orders, when a buffer is filled, then it holds the word as
-// a sender of that order has it in memory.
+// Given the two byte orders, when a buffer is filled, then it contains the word as a sender of that order
+// stores it.
 //
 // selftest 5 (2), 5 (7)
 func TestFillIsInTheSendersByteOrder(t *testing.T) {
@@ -42,8 +42,7 @@ func TestFillIsInTheSendersByteOrder(t *testing.T) {
 	}
 }
 
-// Given bulks that kernels sent with check=full and check=simple, when they are
-// checked, then all of them are right.
+// Given recorded bulks of kernels with check=full and check=simple, then all of them pass the check.
 //
 // selftest 5 (2)
 func TestRecordedBulksPass(t *testing.T) {
@@ -76,8 +75,8 @@ func TestRecordedBulksPass(t *testing.T) {
 	}
 }
 
-// Given a poisoned buffer, when nothing or not all is written into it, then the
-// check finds the place.
+// Given a poisoned buffer, when it is not written at all, or only in part, then the check finds the
+// place.
 //
 // selftest 5 (2)
 func TestPoisonShowsWhatDidNotCome(t *testing.T) {
@@ -102,8 +101,8 @@ func TestPoisonShowsWhatDidNotCome(t *testing.T) {
 	}
 }
 
-// Given any spoilt word of any bulk, when it is checked, then a full check names
-// it, and a simple one if it is the first or the last.
+// Given a bulk with one corrupt word, then a full check reports it. A simple check reports it if it is
+// the first or the last word.
 //
 // selftest 5 (2), 5 (7)
 func TestEverySpoiltWordIsFound(t *testing.T) {
@@ -125,8 +124,7 @@ func TestEverySpoiltWordIsFound(t *testing.T) {
 	})
 }
 
-// Given bulks shorter than a word, when they are filled, poisoned and checked,
-// then nothing breaks.
+// Given bulks shorter than a word, then filling, poisoning and checking them cause no errors.
 func TestShortBulks(t *testing.T) {
 	for n := range 8 {
 		b := make([]byte, n)

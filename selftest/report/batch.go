@@ -2,54 +2,54 @@ package report
 
 import "time"
 
-// TestKind is what a test does.
+// TestKind is the kind of a test.
 type TestKind string
 
-// The kinds.
+// The kinds of tests.
 const (
 	BulkTest TestKind = "brw"
 	PingTest TestKind = "ping"
 )
 
-// Test is a test to be added to a batch.
+// Test describes a test to add to a batch.
 type Test struct {
 	Batch string   `json:"batch"`
-	From  string   `json:"from"` // the clients' group
-	To    string   `json:"to"`   // the servers'
-	Kind  TestKind `json:"kind"` // in whatever case
-	// Loop is how many RPCs each unit makes; negative: no end. Not 0.
+	From  string   `json:"from"` // group of clients
+	To    string   `json:"to"`   // group of servers
+	Kind  TestKind `json:"kind"` // in any case
+	// Loop is how many RPCs each unit makes. A negative number means no end; 0 is invalid.
 	Loop int32 `json:"loop"`
 	// Concurrency is the number of units per client and server, 1 to 1024.
 	Concurrency int `json:"concurrency"`
-	// Distribute clients share Span servers, 1 to 341.
+	// Each Distribute clients share Span servers, 1 to 341.
 	Distribute int `json:"distribute"`
 	Span       int `json:"span"`
-	// BRW holds the parameters of a BulkTest.
+	// BRW has the parameters of a BulkTest.
 	BRW BRW `json:"brw"`
-	// Timeout is how long nodes may take to answer, 3 s at least; 0: 30 s.
+	// Timeout is how long nodes may take to answer, at least 3 s. 0 means 30 s.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
-// BRW says how bulk is moved.
+// BRW has the parameters of a bulk test.
 type BRW struct {
-	Write bool `json:"write"` // from client to server; else the other way
-	// Size in bytes: a multiple of 8, up to 1 MiB. Offset in the client's memory:
-	// a multiple of 8. Kernels can be brought down by a bulk that touches more
-	// pages than its size alone would, so that none such is allowed.
+	Write bool `json:"write"` // from client to server; false: from server to client
+	// Size is in bytes: a multiple of 8, up to 1 MiB. Offset is the offset in the client's memory, a
+	// multiple of 8. A bulk must not touch more pages than its size alone requires, because such bulks
+	// can crash kernels.
 	Size   int `json:"size"`
 	Offset int `json:"offset"`
 	// Check is "none" (or empty), "simple", "full" or "discard".
 	Check string `json:"check,omitempty"`
 }
 
-// TestAddition is what came of AddTest. If servers failed, clients were not asked.
+// TestAddition is the result of AddTest. If a server failed, the clients were not asked.
 type TestAddition struct {
 	Index   int    `json:"index"` // in the batch, from 1
 	Servers Result `json:"servers"`
 	Clients Result `json:"clients"`
 }
 
-// OK tells whether all nodes have the test.
+// OK reports whether all nodes have the test.
 func (a *TestAddition) OK() bool { return a.Servers.OK() && a.Clients.OK() }
 
 // BatchInfo describes a batch.
@@ -70,8 +70,8 @@ type TestInfo struct {
 	Servers Members `json:"servers"`
 }
 
-// QueryResult tells on how many nodes a batch, or a test, runs. A node's Active
-// is not 0 where it does.
+// QueryResult has the number of nodes on which a batch, or a test, is running. Active is not 0 in the
+// rows of those nodes.
 type QueryResult struct {
 	Result
 	Running int `json:"running"`

@@ -1,7 +1,6 @@
-// Package report is what a console of LNet selftest tells: nodes and their states,
-// what came of asking them, groups, batches, samples of counters, and what follows
-// from two samples (selftest 7, 9). The console makes these values, the control
-// interface carries them, and lnetdctl shows them without having a console.
+// Package report defines the values that a console of LNet selftest returns: nodes and their states,
+// results of asking them, groups, batches, samples of counters, and differences of samples (selftest 7,
+// 9). The console creates them, the control interface transports them, and lnetdctl prints them.
 //
-// It is pure: no goroutine, no clock, no I/O.
+// The package has no goroutines and does not use the clock or do I/O.
 package report

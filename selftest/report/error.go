@@ -6,19 +6,19 @@ import (
 	"syscall"
 )
 
-// Error is why a command was refused or stopped. errors.Is finds the number:
-// errors.Is(err, syscall.ENOENT). See selftest 8 for how they are shown.
+// Error describes why a command was refused or stopped. Use errors.Is to check for an errno:
+// errors.Is(err, syscall.ENOENT). See selftest 8 for how errors are printed.
 type Error struct {
 	Errno syscall.Errno `json:"errno"`
-	// What kind of thing it is about: "session", "group", "batch", "test",
-	// "nodes"; and its name, if it has one.
+	// What names the kind of object: "session", "group", "batch", "test" or "nodes". Name is its name, if it
+	// has one.
 	What string `json:"what"`
 	Name string `json:"name,omitempty"`
-	// Reason says more than the number does; it may be empty.
+	// Reason gives details. It may be empty.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Error is the error as text, for logs.
+// Error returns the error as text, for logs.
 func (e *Error) Error() string {
 	s := "selftest: " + e.What
 	if e.Name != "" {
@@ -30,8 +30,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s (%s)", s, e.Reason, e.Errno.Error())
 }
 
-// Unwrap is the number.
+// Unwrap returns Errno.
 func (e *Error) Unwrap() error { return e.Errno }
 
-// ErrGroupChanged means that two samples are not of the same nodes.
+// ErrGroupChanged means that two samples have different nodes.
 var ErrGroupChanged = errors.New("selftest: group is changed")

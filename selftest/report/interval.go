@@ -6,28 +6,28 @@ import (
 	"github.com/lnetd/lnetd/selftest/latency"
 )
 
-// Interval is what a target's nodes have done between two samples.
+// Interval is the activity of a target's nodes between two samples.
 type Interval struct {
 	Name string `json:"name"`
-	// Nodes count; Failed ones have not answered both times.
+	// Nodes is the number of nodes with counters in both samples, Failed that of all others.
 	Nodes  int `json:"nodes"`
 	Failed int `json:"failed"`
-	// Receive and Send are of LNet messages: those of tests, and all others.
+	// Receive and Send count all LNet messages, not only those of tests.
 	Receive Traffic `json:"receive"`
 	Send    Traffic `json:"send"`
 	RPC     RPCs    `json:"rpc"`
-	// Latency is that of the clients that it is known of; nil: of none.
+	// Latency has the RPC times of clients. It is nil if they are not known for any node.
 	Latency *Percentiles `json:"latency,omitempty"`
 }
 
-// Traffic is in one direction.
+// Traffic is the traffic in one direction.
 type Traffic struct {
 	Rate      Figure `json:"rate"`      // messages per second
 	Bandwidth Figure `json:"bandwidth"` // bytes per second
 }
 
-// RPCs are what nodes count of RPCs: Sent, Received and bulk, which servers move,
-// per second; of those that failed, how many there were on all nodes.
+// RPCs are rates and counts of RPCs. Sent, Received and the bulk that servers move are per second.
+// Errors, Dropped and Expired are totals of all nodes.
 type RPCs struct {
 	Sent     Figure `json:"sent"`
 	Received Figure `json:"received"`
@@ -38,16 +38,16 @@ type RPCs struct {
 	Expired  uint64 `json:"expired"`
 }
 
-// Figure is what nodes did, per node. Min is the smallest that is not 0.
+// Figure is a rate per node. Min is the smallest rate that is not 0.
 type Figure struct {
 	Avg float64 `json:"avg"`
 	Min float64 `json:"min"`
 	Max float64 `json:"max"`
 }
 
-// add counts a node; done is to be called at the end.
+// add adds a node. Call done after the last one.
 func (f *Figure) add(v float64) {
-	f.Avg += v // a sum so far
+	f.Avg += v // the sum until done is called
 	f.Max = max(f.Max, v)
 	if v > 0 && (f.Min == 0 || v < f.Min) {
 		f.Min = v
@@ -60,10 +60,10 @@ func (f *Figure) done(nodes int) {
 	}
 }
 
-// Percentiles are of the times of RPCs.
+// Percentiles are percentiles of RPC times.
 type Percentiles struct {
-	Nodes int           `json:"nodes"` // that it is known of
-	Count uint64        `json:"count"` // RPCs
+	Nodes int           `json:"nodes"` // number of nodes with known times
+	Count uint64        `json:"count"` // number of RPCs
 	Mean  time.Duration `json:"mean"`
 	P50   time.Duration `json:"p50"`
 	P90   time.Duration `json:"p90"`
@@ -72,8 +72,8 @@ type Percentiles struct {
 	Max   time.Duration `json:"max"`
 }
 
-// Since is what has happened since an older sample of the same targets
-// (selftest 9): ErrGroupChanged if they are not the same.
+// Since returns the changes since an older sample of the same targets (selftest 9). It returns
+// ErrGroupChanged if the targets differ.
 func (s Sample) Since(old Sample) ([]Interval, error) {
 	if len(s.Targets) != len(old.Targets) {
 		return nil, ErrGroupChanged
@@ -105,8 +105,8 @@ func (s Sample) Since(old Sample) ([]Interval, error) {
 	return list, nil
 }
 
-// add counts a node that has answered both times. Counters of 32 bits wrap; the
-// node's own clock counts.
+// add adds a node that has answered both times. Differences of 32-bit counters are correct if they wrap.
+// The time is that of the node's own clock.
 func (v *Interval) add(x, y *NodeSample) {
 	v.Nodes++
 	seconds := float64(y.Framework.RunningMS-x.Framework.RunningMS) / 1000
@@ -139,13 +139,13 @@ func (v *Interval) done() {
 	}
 }
 
-// timesOf adds up the latencies of a target's nodes.
+// timesOf sums the latencies of a target's nodes.
 type timesOf struct {
 	nodes int
 	all   latency.Histogram
 }
 
-// add adds what was recorded from x to y; all of y if x is not of the same tests.
+// add adds what was recorded from x to y, or all of y if x is from other tests.
 func (t *timesOf) add(x, y *latency.Histogram) {
 	if y == nil {
 		return
@@ -157,7 +157,7 @@ func (t *timesOf) add(x, y *latency.Histogram) {
 			h.Counts[k] -= n
 		}
 		h.Sum -= x.Sum
-		// When the longest was is not known: the end of its bucket is.
+		// The time of the maximum is not known, so use the end of the last bucket.
 		for k := len(h.Counts) - 1; k >= 0; k-- {
 			if h.Counts[k] > 0 {
 				if _, end := latency.Bounds(k); k < len(h.Counts)-1 {
@@ -173,7 +173,7 @@ func (t *timesOf) add(x, y *latency.Histogram) {
 	t.all.Merge(&h)
 }
 
-// within tells whether y may have come of x by recording more.
+// within reports whether y may be x with more durations recorded.
 func within(x, y *latency.Histogram) bool {
 	for k, n := range x.Counts {
 		if y.Counts[k] < n {

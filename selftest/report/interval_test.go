@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// sampleOf is a sample of nodes "1", "2"... of a group.
+// sampleOf returns a sample of nodes "1", "2"... of a group.
 func sampleOf(nodes ...NodeSample) Sample {
 	v := TargetSample{Name: "g", Nodes: nodes}
 	for k := range v.Nodes {
@@ -37,9 +37,9 @@ func counted(ms, sent, received uint32, sentBytes, receivedBytes uint64) NodeSam
 	}
 }
 
-// Given two samples, then rates are per second of each node's own clock, over
-// counters that may have wrapped, averaged over those that answered; the least
-// one that is not 0 is the minimum; R is what came in.
+// Given two samples, then rates are per second of each node's own clock, correct for counters that wrap,
+// and averaged over the nodes that answered. The minimum is the smallest rate that is not 0. R is what
+// was received.
 //
 // selftest 9 (1)-(2), 9 (4)
 func TestSince(t *testing.T) {
@@ -68,7 +68,7 @@ func TestSince(t *testing.T) {
 		RPC: RPCs{
 			Sent:    Figure{Avg: (100 + 200) / 4.0, Min: 100, Max: 200},
 			BulkGet: Figure{Avg: 2 * mib / 4.0, Min: 2 * mib, Max: 2 * mib},
-			Errors:  got[0].RPC.Errors, // of no interest here
+			Errors:  got[0].RPC.Errors, // not compared here
 		},
 	}}
 	if diff := cmp.Diff(expected, got); diff != "" {
@@ -89,8 +89,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// Given latencies in samples, then an interval has those of its own time, and
-// none where nobody knows.
+// Given samples with latencies, then an interval has the latencies during that time, if they are known.
 func TestLatencyOfAnInterval(t *testing.T) {
 	var r latency.Recorder
 	record := func(n int, d time.Duration) *latency.Histogram {

@@ -7,18 +7,17 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// State is what a node's last answer told of it (selftest 7.2). As a mask it
-// stands for several.
+// State is the state of a node after its last answer (selftest 7.2). States can be combined to a mask.
 type State uint8
 
 // The states.
 const (
-	Active  State = 1 // it is in our session
-	Busy    State = 2 // it is in another's
-	Down    State = 4 // it did not answer
-	Unknown State = 8 // it is in none, or was not asked yet
+	Active  State = 1 // in this console's session
+	Busy    State = 2 // in another session
+	Down    State = 4 // did not answer
+	Unknown State = 8 // in no session, or not asked yet
 
-	// Invalid are all but Active.
+	// Invalid is the mask of all states but Active.
 	Invalid = Busy | Down | Unknown
 )
 
@@ -31,10 +30,10 @@ func (s State) String() string {
 	return fmt.Sprintf("states %#x", uint8(s))
 }
 
-// MarshalText is String.
+// MarshalText returns String as bytes.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads the name of one state, in whatever case.
+// UnmarshalText parses the name of one state, in any case.
 func (s *State) UnmarshalText(text []byte) error {
 	for v, name := range stateNames {
 		if strings.EqualFold(name, string(text)) {
@@ -45,7 +44,7 @@ func (s *State) UnmarshalText(text []byte) error {
 	return fmt.Errorf("state %q: there is none of that name", text)
 }
 
-// Count is how many nodes are in each state.
+// Count has the number of nodes in each state.
 type Count struct {
 	Active  int `json:"active"`
 	Busy    int `json:"busy"`
@@ -54,7 +53,7 @@ type Count struct {
 	Total   int `json:"total"`
 }
 
-// Add counts a node in a state.
+// Add counts a node in state s.
 func (c *Count) Add(s State) {
 	c.Total++
 	switch s {
@@ -69,13 +68,13 @@ func (c *Count) Add(s State) {
 	}
 }
 
-// NodeInfo is a node in a list.
+// NodeInfo describes a node in a list.
 type NodeInfo struct {
 	ID    lnet.ProcessID `json:"id"`
 	State State          `json:"state"`
 }
 
-// Members are nodes and how many of them are in each state.
+// Members is a list of nodes with the number in each state.
 type Members struct {
 	Count Count      `json:"count"`
 	Nodes []NodeInfo `json:"nodes"`

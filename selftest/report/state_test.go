@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Given the states, then their texts can be read back, and no others.
+// The texts of the states can be parsed, and no other texts.
 //
 // selftest 7.2
 func TestStateText(t *testing.T) {

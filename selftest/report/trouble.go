@@ -1,18 +1,17 @@
 package report
 
-// Trouble is the nodes of a target that have seen errors.
+// Trouble lists the nodes of a target that have counted errors.
 type Trouble struct {
 	Name  string        `json:"name"`
 	Nodes []NodeTrouble `json:"nodes"`
-	// Unreachable nodes could not be asked.
+	// Unreachable has the nodes that did not answer.
 	Unreachable []NodeResult `json:"unreachable"`
 }
 
-// Total is how many nodes have trouble or could not be asked.
+// Total returns how many nodes have errors or did not answer.
 func (t *Trouble) Total() int { return len(t.Nodes) + len(t.Unreachable) }
 
-// NodeTrouble is the errors that a node has counted, in its session and in all
-// RPCs since it began.
+// NodeTrouble has the errors that a node has counted, in its session and in all its RPCs.
 type NodeTrouble struct {
 	NodeInfo
 	BRWErrors  uint32 `json:"brw_errors"`
@@ -22,8 +21,8 @@ type NodeTrouble struct {
 	Expired    uint32 `json:"expired"`
 }
 
-// Troubles are the nodes that have counted errors, per target, as `show_error`
-// tells them; with session those of the session alone.
+// Troubles returns the nodes that have counted errors, per target, as in `show_error`. If session is set,
+// only errors of the session count.
 func (s Sample) Troubles(session bool) []Trouble {
 	list := make([]Trouble, len(s.Targets))
 	for k := range s.Targets {

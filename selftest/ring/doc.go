@@ -1,4 +1,4 @@
-// Package ring is a list of elements that hold their own links: nothing is
-// allocated to add one, and one is taken out without being looked for. LNet
-// selftest's calls, request buffers and waiters are kept in such. It has no locks.
+// Package ring provides a doubly linked list whose elements contain their links. Adding an element does
+// not allocate, and removing one does not search. LNet selftest keeps its calls, request buffers and
+// waiters in such lists. The package does no locking.
 package ring

@@ -2,27 +2,26 @@ package ring
 
 import "iter"
 
-// Links are an element's place in one ring at a time. An element that is in
-// several rings at once has one for each.
+// Links are the links of an element in one ring. An element that can be in several rings at once needs
+// one Links for each.
 type Links[T any] struct {
 	next, previous *Links[T]
 	element        *T
 }
 
-// In tells whether the element is in a ring.
+// In reports whether the element is in a ring.
 func (l *Links[T]) In() bool { return l.next != nil }
 
-// Ring is elements in the order in which they were added, of which one is the
-// first. The zero value is empty.
+// Ring is a list of elements in the order in which they were added. The zero value is empty.
 type Ring[T any] struct {
 	first *Links[T]
 	n     int
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (r *Ring[T]) Len() int { return r.n }
 
-// First is the first element; nil: there is none.
+// First returns the first element, or nil if the ring is empty.
 func (r *Ring[T]) First() *T {
 	if r.first == nil {
 		return nil
@@ -30,7 +29,7 @@ func (r *Ring[T]) First() *T {
 	return r.first.element
 }
 
-// Add puts e behind the last element. l is e's, and in no ring.
+// Add adds e after the last element. l must be links of e that are in no ring.
 func (r *Ring[T]) Add(e *T, l *Links[T]) {
 	l.element = e
 	if r.first == nil {
@@ -43,7 +42,7 @@ func (r *Ring[T]) Add(e *T, l *Links[T]) {
 	r.n++
 }
 
-// Remove takes out the element of l, which is in r.
+// Remove removes the element with links l, which must be in r.
 func (r *Ring[T]) Remove(l *Links[T]) {
 	switch {
 	case r.n == 1:
@@ -63,8 +62,8 @@ func (r *Ring[T]) Turn() {
 	}
 }
 
-// All are the elements, from the first on. The one at hand may be taken out; other
-// changes must wait.
+// All returns an iterator over the elements, from the first on. The loop may remove the current element,
+// but must not change the ring otherwise.
 func (r *Ring[T]) All() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		l := r.first

@@ -19,7 +19,7 @@ func numbers(r *Ring[item]) (list []int) {
 	return list
 }
 
-// A ring is what a slice is to which the same is done.
+// Ring behaves like a slice.
 func TestRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Ring[item]
@@ -49,7 +49,7 @@ func TestRing(t *testing.T) {
 					want = append(want[1:], want[0])
 				}
 			},
-			"drain": func(t *rapid.T) { // every other one
+			"drain": func(t *rapid.T) { // every other element
 				keep := want[:0:0]
 				k := 0
 				for e := range r.All() {
@@ -80,7 +80,7 @@ func TestRing(t *testing.T) {
 	})
 }
 
-// What ends early leaves the ring as it is.
+// A loop that ends early leaves the ring unchanged.
 func TestAllMayEndEarly(t *testing.T) {
 	var r Ring[item]
 	for n := range 3 {

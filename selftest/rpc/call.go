@@ -13,34 +13,32 @@ import (
 	"github.com/lnetd/lnetd/selftest/ring"
 )
 
-// Waiter hears of the end of a call.
+// Waiter is notified when a call ends.
 type Waiter interface {
-	// Ended is called once for every Start, under no lock, in any goroutine: a
-	// driver's, a timer's, that of Abort, or that of Start before it returns. It
-	// must not block. The call may be started again, but where Ended runs within
-	// Start only after that has returned.
+	// Ended is called once for every Start. No lock is held. It may run in any goroutine: a driver's, a
+	// timer's, that of Abort, or that of Start before Start returns. It must not block. It may start the
+	// call again; but if it runs within Start, only after Start has returned.
 	Ended(k *Call)
 }
 
-// Call is one RPC at a time. The fields and SetRequest belong to the caller
-// while it is not under way.
+// Call is one RPC at a time. While it is not under way, the caller may use the fields and SetRequest.
 type Call struct {
-	To      lnet.ProcessID // one process: no wildcards
+	To      lnet.ProcessID // a single process, no wildcards
 	Service message.Service
 	Bulk    Bulk
-	// Timeout bounds the RPC; 0: nothing does.
+	// Timeout limits the duration of the RPC. 0 means no limit.
 	Timeout time.Duration
 	Waiter  Waiter
 
 	request, reply [message.Size]byte
 
-	client *Client          // since the first Start
+	client *Client          // set by the first Start
 	links  ring.Links[Call] // guarded by client.mu
 
 	mu       sync.Mutex // guards the rest
 	parts    [parts]part
-	pending  int  // parts whose MD is linked
-	active   bool // from Start until the end
+	pending  int  // number of parts with a linked MD
+	active   bool // from Start to the end
 	starting bool
 	err      error // the first failure
 	timer    *time.Timer
@@ -48,12 +46,12 @@ type Call struct {
 	started  time.Time
 	took     time.Duration
 
-	// abandoned: the node was closed while MDs were linked. Their memory is not
-	// ours any more.
+	// abandoned is set if the node was closed while MDs were linked. The node may still access their
+	// memory.
 	abandoned bool
 }
 
-// The parts of a call, in the order in which their failures count.
+// The parts of a call, in the order in which their failures are reported.
 const (
 	partRequest = iota
 	partReply
@@ -64,13 +62,13 @@ const (
 // part is one of a call's MDs.
 type part struct {
 	handle lnet.Handle
-	linked bool // its last event has not come
+	linked bool // its last event has not come yet
 	known  bool // handle is set
 	done   bool
 	length int
 }
 
-// Each part has a handler of its own, which is the call by another name.
+// Each part has its own event handler type. All are the call itself.
 type (
 	requestEvents Call
 	replyEvents   Call
@@ -81,30 +79,27 @@ func (k *requestEvents) HandleEvent(e *portals.Event) { (*Call)(k).event(partReq
 func (k *replyEvents) HandleEvent(e *portals.Event)   { (*Call)(k).event(partReply, e) }
 func (k *bulkEvents) HandleEvent(e *portals.Event)    { (*Call)(k).event(partBulk, e) }
 
-// SetRequest encodes the request; Start adds the IDs.
+// SetRequest encodes the request. Start adds the IDs.
 func (k *Call) SetRequest(q message.Request) { q.Append(k.request[:0]) }
 
-// Request is the encoded request, to be written by those who do without
-// SetRequest.
+// Request returns the buffer of the encoded request, for callers that do not use SetRequest.
 func (k *Call) Request() []byte { return k.request[:] }
 
-// Err is how the call has ended; nil: a reply to the request has come, of
-// whatever status.
+// Err returns the error of a call that has ended. It is nil if a reply has come, with any status.
 func (k *Call) Err() error { return k.err }
 
-// Reply is the encoded reply, if Err is nil.
+// Reply returns the encoded reply. It is valid if Err is nil.
 func (k *Call) Reply() []byte { return k.reply[:] }
 
-// Abandoned tells that the node was closed under the call. Then it must not be
-// started again, and its bulk must stay as it is until the node's Close has
-// returned.
+// Abandoned reports whether the node was closed during the call. If so, the call must not be started
+// again, and its bulk must not be touched until the node's Close has returned.
 func (k *Call) Abandoned() bool { return k.abandoned }
 
-// Took is how long the call took, from Start to its last event.
+// Took returns the time from Start to the last event.
 func (k *Call) Took() time.Duration { return k.took }
 
-// Start sends the request. It never blocks; k.Waiter hears of the end. k must
-// not be under way, and be of one client all its life.
+// Start sends the request. It does not block. k.Waiter is notified of the end. k must not be under way,
+// and must always be used with the same client.
 func (c *Client) Start(k *Call) {
 	if k.client == nil {
 		k.client = c
@@ -142,7 +137,7 @@ func (c *Client) Start(k *Call) {
 	k.advance()
 }
 
-// check refuses what entries that wait for this one process cannot express.
+// check returns ErrInvalid if the call does not address a single process or its bulk is too large.
 func (k *Call) check() error {
 	n := k.To.NID
 	switch {
@@ -204,7 +199,7 @@ func (b *Bulk) options() portals.MDOptions {
 	return o
 }
 
-// link makes the MD of a part, bound if there is no entry.
+// link creates the MD of a part. Without an entry, the MD is only bound.
 func (k *Call) link(p int, e *portals.Entry, d portals.MD) error {
 	k.mu.Lock()
 	k.parts[p].linked = true
@@ -228,7 +223,7 @@ func (k *Call) link(p int, e *portals.Entry, d portals.MD) error {
 	return err
 }
 
-// event notes an event of a part.
+// event handles an event of a part.
 func (k *Call) event(p int, e *portals.Event) {
 	k.mu.Lock()
 	if k.abandoned {
@@ -241,7 +236,7 @@ func (k *Call) event(p int, e *portals.Event) {
 		if p == partBulk && !k.Bulk.Sink {
 			w.length = e.Length
 		}
-		if e.Err != nil && k.err == nil { // else it is our doing
+		if e.Err != nil && k.err == nil { // otherwise this call has caused it
 			k.err = e.Err
 			k.client.counters.Event(e.Err)
 		}
@@ -253,9 +248,8 @@ func (k *Call) event(p int, e *portals.Event) {
 	k.advance()
 }
 
-// advance sees what follows from what has happened: nothing, the end of the
-// call, or that MDs are to be unlinked. It is called with k.mu held, and
-// returns without it.
+// advance decides what follows from the events so far: nothing, the end of the call, or unlinking MDs.
+// The caller holds k.mu, and advance unlocks it.
 func (k *Call) advance() {
 	if k.starting || !k.active {
 		k.mu.Unlock()
@@ -274,7 +268,7 @@ func (k *Call) advance() {
 	for p := range k.parts {
 		w := &k.parts[p]
 		if w.linked && w.known && (k.err != nil || refused && p == partBulk) {
-			w.known = false // once is enough
+			w.known = false // unlink only once
 			unlink[n] = w.handle
 			n++
 		}
@@ -282,7 +276,7 @@ func (k *Call) advance() {
 	k.mu.Unlock()
 	missing := false
 	for _, h := range unlink[:n] {
-		// Not found: it was used up just now, and its last event is on its way.
+		// If the handle is not found, the MD was just used, and its last event is about to come.
 		missing = k.client.node.Unlink(h) != nil || missing
 	}
 	if missing && k.client.nodeClosed() {
@@ -290,8 +284,7 @@ func (k *Call) advance() {
 	}
 }
 
-// judge looks at the reply that has come, and tells whether it says that there
-// will be no bulk.
+// judge checks the reply. It returns true if the status means that no bulk will follow.
 func (k *Call) judge() (refused bool) {
 	if n := k.parts[partReply].length; n != message.Size {
 		k.err = fmt.Errorf("reply of %d bytes from %s: %w", n, k.To, ErrBadReply)
@@ -308,7 +301,7 @@ func (k *Call) judge() (refused bool) {
 	return k.err == nil && status != message.OK
 }
 
-// end ends the call; k.mu is held, and released.
+// end ends the call. The caller holds k.mu, and end unlocks it.
 func (k *Call) end() {
 	if w := &k.parts[partBulk]; k.err == nil && len(k.Bulk.Bytes) > 0 && !w.done {
 		if _, status, _ := message.ReplyStatus(k.reply[:], k.replyType()); status == message.OK {
@@ -332,8 +325,8 @@ func (k *Call) replyType() message.Type {
 	return t.Reply()
 }
 
-// Abort ends the call with ErrAborted as soon as nothing of it is under way. It
-// does nothing if the call has ended.
+// Abort ends the call with ErrAborted as soon as its MDs are no longer in use. It does nothing if the
+// call has ended.
 func (k *Call) Abort() { k.abort(ErrAborted) }
 
 func (k *Call) abort(err error) {
@@ -344,13 +337,13 @@ func (k *Call) abort(err error) {
 	k.advance()
 }
 
-// expire ends the call because its time is up.
+// expire ends the call with ErrTimedOut.
 func (k *Call) expire() {
 	k.mu.Lock()
 	k.expireLocked()
 }
 
-// expireLocked is expire with k.mu held, which it releases.
+// expireLocked is expire for callers that hold k.mu. It unlocks k.mu.
 func (k *Call) expireLocked() {
 	if k.active && k.err == nil {
 		k.err = fmt.Errorf("%s RPC to %s: %w", k.Service, k.To, ErrTimedOut)
@@ -359,8 +352,8 @@ func (k *Call) expireLocked() {
 	k.advance()
 }
 
-// timeUp is the timer's. It may be a former call's, whose timer was stopped too
-// late.
+// timeUp is called by the timer. The timer may be from an earlier use of the call and have been stopped
+// too late.
 func (k *Call) timeUp() {
 	k.mu.Lock()
 	if k.starting || time.Now().Before(k.deadline) {
@@ -370,7 +363,7 @@ func (k *Call) timeUp() {
 	k.expireLocked()
 }
 
-// abandon ends a call whose node has closed: no event will come.
+// abandon ends a call whose node was closed: no events will come.
 func (k *Call) abandon() {
 	k.mu.Lock()
 	if !k.active || k.abandoned || k.pending == 0 {

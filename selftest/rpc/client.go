@@ -15,16 +15,16 @@ import (
 	"github.com/lnetd/lnetd/selftest/ring"
 )
 
-// Config says how a Client shall be; the zero value is a good one.
+// Config configures a Client. The zero value means the defaults.
 type Config struct {
-	// Counters count calls; nil: nobody does.
+	// Counters counts calls. If it is nil, they are not counted.
 	Counters *Counters
-	// Wall is the wall clock, which match bits begin with; nil: time.Now.
+	// Wall is the wall clock. The match bits begin with the time. If it is nil, time.Now is used.
 	Wall func() time.Time
 }
 
-// Client makes RPCs from a node. All methods are safe for concurrent use. Two
-// clients of one node would give out the same match bits.
+// Client makes RPCs from a node. All methods are safe for concurrent use. A node must not have two
+// clients, since they would assign the same match bits.
 type Client struct {
 	node     *node.Node
 	counters *Counters
@@ -37,7 +37,7 @@ type Client struct {
 	idle   chan struct{} // closed when the last call ends after Close
 }
 
-// New makes a client. Close ends it, before its node is closed.
+// New returns a client of a node. Close it before the node.
 func New(n *node.Node, c Config) *Client {
 	if c.Counters == nil {
 		c.Counters = new(Counters)
@@ -51,7 +51,7 @@ func New(n *node.Node, c Config) *Client {
 	return r
 }
 
-// nextID gives out match bits, never 0 (selftest 1).
+// nextID returns new match bits, which are never 0 (selftest 1).
 func (c *Client) nextID() uint64 {
 	for {
 		if id := c.id.Add(1); id != 0 {
@@ -60,18 +60,18 @@ func (c *Client) nextID() uint64 {
 	}
 }
 
-// Bulk is memory that moves with a call, at most 1 MiB; none if it is empty. It
-// belongs to the call until that has ended.
+// Bulk is memory to transfer with a call, up to 1 MiB. If it is empty, there is no transfer. The memory
+// belongs to the call until the call has ended.
 type Bulk struct {
 	Bytes []byte
-	// Sink says that the server PUTs into it, all of it; else the server may
-	// GET from it.
+	// Sink reports whether the server PUTs data into Bytes, filling all of it. Otherwise the server may
+	// GET data from Bytes.
 	Sink bool
-	// Discard says that a driver need not keep what is put into it.
+	// Discard permits the driver to discard received data.
 	Discard bool
 }
 
-// blocking is a Call that somebody waits for.
+// blocking is a Call that a goroutine waits for.
 type blocking struct {
 	Call
 	ended chan struct{}
@@ -80,12 +80,11 @@ type blocking struct {
 // Ended implements Waiter.
 func (b *blocking) Ended(*Call) { b.ended <- struct{}{} }
 
-// Call makes an RPC: it sends q, with IDs of its own, and decodes the answer
-// into r, whatever status that has. It blocks until the RPC has ended and the
-// node does not use the bulk any more, which after a timeout or an abort is as
-// soon as nothing of it is on its way. When ctx's deadline comes the error is an
-// ErrTimedOut, when ctx is canceled an ErrAborted; others are those of messages.
-// Errno has a number for each. A handler must not call it.
+// Call makes an RPC: it sends q with new IDs and decodes the reply into r, whatever its status. It blocks
+// until the RPC has ended and the node no longer uses the bulk. After a timeout or an abort, this is as
+// soon as none of it is in transit. It returns ErrTimedOut if ctx's deadline passes, ErrAborted if ctx is
+// canceled, and the errors of package message. Errno converts them to numbers. An event handler must not
+// call it.
 func (c *Client) Call(ctx context.Context, to lnet.ProcessID, q message.Request, r message.Reply, bulk Bulk) error {
 	b := c.calls.Get().(*blocking)
 	k := &b.Call
@@ -100,7 +99,7 @@ func (c *Client) Call(ctx context.Context, to lnet.ProcessID, q message.Request,
 		k.Abort()
 	})
 	<-b.ended
-	reusable := stop() // else that function may still be about to abort
+	reusable := stop() // otherwise that function may still be about to abort
 	err := k.Err()
 	if err == nil {
 		err = r.Decode(k.Reply())
@@ -112,8 +111,8 @@ func (c *Client) Call(ctx context.Context, to lnet.ProcessID, q message.Request,
 	return err
 }
 
-// Close aborts all calls and waits until they have ended, or ctx is done. Calls
-// that are started later end at once with ErrClosed.
+// Close aborts all calls and waits until they have ended or ctx is done. Calls that are started later end
+// at once with ErrClosed.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
@@ -141,7 +140,7 @@ func (c *Client) closeIdle() {
 	}
 }
 
-// enter adds a call to the active ones; false if the client is closed.
+// enter adds a call to the active ones. It returns false if the client is closed.
 func (c *Client) enter(k *Call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +151,7 @@ func (c *Client) enter(k *Call) bool {
 	return true
 }
 
-// leave takes a call out.
+// leave removes a call from the active ones.
 func (c *Client) leave(k *Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,11 +161,11 @@ func (c *Client) leave(k *Call) {
 	}
 }
 
-// nodeClosed tells whether the node has closed, so that MDs end without events.
+// nodeClosed reports whether the node has been closed. Then MDs end without events.
 func (c *Client) nodeClosed() bool {
 	h, err := c.node.Bind(portals.MD{})
 	if err == nil {
-		_ = c.node.Unlink(h) // nobody else knows it
+		_ = c.node.Unlink(h) // cannot fail: the MD is not used
 		return false
 	}
 	return errors.Is(err, node.ErrClosed)

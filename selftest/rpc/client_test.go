@@ -19,9 +19,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given a server that answers, when calls with no bulk, a sink and a source are
-// made, and the reply comes before, between or after, then they succeed, with
-// bulk and reply.
+// Given a server that answers, when calls without bulk, with a sink and with a source are made, and the
+// reply comes before, between or after the other events, then they succeed, with bulk and reply.
 //
 // selftest 3 client (1)
 func TestCallsInAnyOrder(t *testing.T) {
@@ -62,8 +61,8 @@ func TestCallsInAnyOrder(t *testing.T) {
 	}
 }
 
-// Given a call with a bulk, when the reply has a status and no bulk comes, then
-// the call ends with that reply at once, and nobody can use the bulk later.
+// Given a call with a bulk, when the reply has an error status and no bulk comes, then the call ends with
+// that reply at once, and the bulk cannot be accessed later.
 //
 // selftest 1 (3), 3 client (3)
 func TestRefusalEndsTheBulk(t *testing.T) {
@@ -84,8 +83,8 @@ func TestRefusalEndsTheBulk(t *testing.T) {
 	})
 }
 
-// Given servers that answer with something else, when calls are made, then each
-// fails with an error that says so, at once.
+// Given servers that send wrong answers, when calls are made, then each fails at once with an error that
+// names the reason.
 //
 // selftest 3 client (2)
 func TestBadAnswers(t *testing.T) {
@@ -128,9 +127,8 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// Given a server that says nothing, when the deadline comes, the caller gives up,
-// or the client is closed, then the call ends with that error and its number,
-// and only a deadline counts as expired.
+// Given a server that does not answer, when the deadline passes, the caller cancels, or the client is
+// closed, then the call ends with the matching error and errno. Only a deadline is counted as expired.
 //
 // selftest 3 client (2), 3 client (4), 3 counters
 func TestWaysToGiveUp(t *testing.T) {
@@ -159,21 +157,21 @@ func TestWaysToGiveUp(t *testing.T) {
 				if c := s.counts.Snapshot(); c != (message.RPCCounters{Sent: 1, Expired: test.expired}) {
 					t.Errorf("%+v", c)
 				}
-				s.first().status(message.OK) // nobody is there for it
+				s.first().status(message.OK) // no buffer is there for it
 				time.Sleep(time.Second)
 			})
 		})
 	}
 }
 
-// Given a node that cannot send to the server, when it calls, then the call fails at
-// once, and what failed counts as an error; what the call itself gave up does not.
+// Given a node that cannot send to the server, when it makes a call, then the call fails at once, and the
+// failure is counted as an error. Cancellations by the call itself are not counted.
 //
 // selftest 3 client (2), 3 counters
 func TestFailedMessagesCount(t *testing.T) {
 	inScene(t, func(t *testing.T, s *scene) {
 		s.play(func(r request) { r.status(message.OK) })
-		if _, err := s.call(Bulk{}); err != nil { // discovery is through
+		if _, err := s.call(Bulk{}); err != nil { // completes discovery
 			t.Fatal(err)
 		}
 		err := s.node.AddFault(fault.Rule{
@@ -193,8 +191,7 @@ func TestFailedMessagesCount(t *testing.T) {
 	})
 }
 
-// Given calls that cannot be made, when they are, then they fail without a
-// message.
+// Given invalid calls, then they fail without sending a message.
 func TestInvalidCalls(t *testing.T) {
 	inScene(t, func(t *testing.T, s *scene) {
 		q := &message.PingRequest{Header: message.NewHeader(1)}
@@ -229,8 +226,8 @@ func TestInvalidCalls(t *testing.T) {
 	})
 }
 
-// Given a thousand callers at once, of which the server leaves every tenth
-// alone, when they call, then each gets its own answer or its deadline.
+// Given a thousand concurrent callers, of which the server ignores every tenth, then each gets its own
+// answer or times out.
 //
 // selftest 1 (5), 3 client (4)
 func TestThousandsInParallel(t *testing.T) {
@@ -276,7 +273,7 @@ func TestThousandsInParallel(t *testing.T) {
 	})
 }
 
-// chain starts its call again whenever it has ended.
+// chain starts its call again each time that it has ended.
 type chain struct {
 	client *Client
 	left   int
@@ -306,8 +303,8 @@ func (c *chain) next(k *Call) {
 	close(c.done)
 }
 
-// Given one Call used again and again, with a timeout that passes for some, when
-// it ends, then a late timer of a former use does no harm.
+// Given one Call that is used again and again, with a timeout that passes for some uses, then a late
+// timer of an earlier use has no effect.
 func TestCallIsReused(t *testing.T) {
 	inScene(t, func(t *testing.T, s *scene) {
 		n := 0
@@ -332,8 +329,8 @@ func TestCallIsReused(t *testing.T) {
 	})
 }
 
-// Given a target that the node was told to fail, when calls are made one after
-// the other, then each ends before Start returns, and nothing recurses.
+// Given a target for which the node simulates failures, when calls are made one after the other, then
+// each ends before Start returns, without recursion.
 func TestEndWithinStart(t *testing.T) {
 	inScene(t, func(t *testing.T, s *scene) {
 		if err := s.node.FailNID(s.to.NID, fault.Forever); err != nil {
@@ -350,8 +347,7 @@ func TestEndWithinStart(t *testing.T) {
 	})
 }
 
-// Given a call under way, when its node is closed, then it ends at its deadline
-// all the same.
+// Given a call under way, when its node is closed, then it still ends at its deadline.
 func TestNodeClosedUnderACall(t *testing.T) {
 	inScene(t, func(t *testing.T, s *scene) {
 		done := make(chan error, 1)
@@ -373,7 +369,7 @@ func TestNodeClosedUnderACall(t *testing.T) {
 	})
 }
 
-// Given errors of all kinds, when their numbers are asked for, then none is 0.
+// Given errors of all kinds, then no errno is 0.
 func TestErrno(t *testing.T) {
 	if Errno(nil) != 0 {
 		t.Error("nil has a number")

@@ -8,9 +8,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Counters count a node's RPCs since it began (selftest 3). The zero value is
-// ready, all of it safe for concurrent use. Clients count Errors, Sent and
-// Expired, servers the rest.
+// Counters count the RPCs of a node (selftest 3). The zero value is ready to use, and all fields are safe
+// for concurrent use. Clients count Errors, Sent and Expired; servers count the rest.
 type Counters struct {
 	Errors   atomic.Uint32
 	Sent     atomic.Uint32
@@ -21,14 +20,14 @@ type Counters struct {
 	BulkPut  atomic.Uint64
 }
 
-// Event counts an event's error, unless it is none or a cancellation.
+// Event counts the error of an event, unless it is nil or a cancellation.
 func (c *Counters) Event(err error) {
 	if err != nil && !errors.Is(err, node.ErrCanceled) {
 		c.Errors.Add(1)
 	}
 }
 
-// Snapshot is what they are now.
+// Snapshot returns the current values.
 func (c *Counters) Snapshot() message.RPCCounters {
 	return message.RPCCounters{
 		Errors: c.Errors.Load(), Sent: c.Sent.Load(), Received: c.Received.Load(),

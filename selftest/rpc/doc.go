@@ -1,12 +1,11 @@
-// Package rpc is the client side of LNet selftest's RPCs (selftest 3): a reply
-// buffer and perhaps a bulk buffer are posted, the request is PUT, and three
-// events are waited for, in any order.
+// Package rpc is the client side of LNet selftest's RPCs (selftest 3). A call posts a buffer for the
+// reply and one for the bulk, if it has one, PUTs the request, and waits for up to three events, in any
+// order.
 //
-// Units of tests and consoles call it: Client.Call blocks, Client.Start does
-// not, and a Call that is used again allocates nothing. There is one Client per
-// node, since it gives out the match bits.
+// Units of tests and consoles use this package. Client.Call blocks, Client.Start does not. Reusing a Call
+// does not allocate. A node must have only one Client, because the Client assigns the match bits.
 //
-// It has no goroutines but those of timers. Events come in goroutines of the
-// node's drivers or of callers; a Call that has ended is handed back in
-// whichever ran last. No lock is held across a call of the node or a handler.
+// The package has no goroutines except those of timers. Events are handled in goroutines of the node's
+// drivers or of callers. The end of a Call is reported in the goroutine that handles its last event. No
+// lock is held during a call of the node or of a Waiter.
 package rpc

@@ -11,20 +11,20 @@ import (
 
 // Errors of calls.
 var (
-	// ErrTimedOut means that a call's time was up (ETIMEDOUT).
+	// ErrTimedOut means that the call has timed out (ETIMEDOUT).
 	ErrTimedOut = errors.New("RPC timed out")
 	// ErrAborted means that the call was aborted (EINTR).
 	ErrAborted = errors.New("RPC aborted")
 	// ErrClosed means that the client, or its node, is closed (ESHUTDOWN).
 	ErrClosed = errors.New("RPC client closed")
-	// ErrBadReply means that what came is no reply to the request (EBADMSG).
+	// ErrBadReply means that a message came that is not a reply to the request (EBADMSG).
 	ErrBadReply = errors.New("malformed reply")
-	// ErrBadVersion means a reply of a version that nobody knows (EPROTO).
+	// ErrBadVersion means that the reply has an unknown version (EPROTO).
 	ErrBadVersion = errors.New("reply of an unknown version")
-	// ErrShortBulk means that the bulk was not moved as a whole (EMSGSIZE).
+	// ErrShortBulk means that the bulk was not transferred completely (EMSGSIZE).
 	ErrShortBulk = errors.New("bulk not of the length asked for")
-	// ErrInvalid means that the call cannot be made: its target is not one
-	// process, or its bulk is longer than 1 MiB (EINVAL).
+	// ErrInvalid means that the call cannot be made: its target is not a single process, or its bulk
+	// exceeds 1 MiB (EINVAL).
 	ErrInvalid = errors.New("invalid call")
 )
 
@@ -52,8 +52,8 @@ var errnos = []struct {
 	{context.Canceled, syscall.EINTR},
 }
 
-// Errno is the number by which consoles show an error of a call; 0 for nil, EIO
-// for what has no better one.
+// Errno returns the number by which consoles report an error of a call: 0 for nil, and EIO for errors
+// without a better number.
 func Errno(err error) syscall.Errno {
 	if err == nil {
 		return 0

@@ -21,7 +21,7 @@ import (
 
 var tcp = lnet.MakeNet(lnet.TypeTCP, 0)
 
-// scene is a client and a server whose behaviour the test writes.
+// scene is a client and a server whose behaviour the test defines.
 type scene struct {
 	*simlnd.Fabric
 	t      *testing.T
@@ -36,7 +36,7 @@ type scene struct {
 	script   func(r request)
 }
 
-// request is one that has come to the server.
+// request is a request that the server has received.
 type request struct {
 	*scene
 	from  lnet.ProcessID
@@ -97,7 +97,7 @@ func (s *scene) start(name, address string) (*node.Node, lnet.ProcessID) {
 	return n, lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}
 }
 
-// serve hands requests to the script.
+// serve passes requests to the script.
 func (s *scene) serve() {
 	const buffers = 256
 	for _, portal := range []uint32{message.TestPortal, message.FrameworkPortal} {
@@ -130,7 +130,7 @@ func (s *scene) serve() {
 	}
 }
 
-// play sets what the server does, in a handler.
+// play sets the function that handles requests. It runs in an event handler.
 func (s *scene) play(f func(r request)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +156,7 @@ func (r request) put(bits uint64, b []byte) {
 	}
 }
 
-// get fetches the client's bulk, and calls then when it is there.
+// get fetches the client's bulk, and then calls then.
 func (r request) get(b []byte, then func()) {
 	h, err := r.server.Bind(portals.MD{Bytes: b, Threshold: 2, Unlink: true, Options: portals.Truncate,
 		Handler: portals.HandlerFunc(func(e *portals.Event) {
@@ -172,7 +172,7 @@ func (r request) get(b []byte, then func()) {
 	}
 }
 
-// call makes a BRW RPC with 64 s of time.
+// call makes a BRW RPC with a timeout of 64 s.
 func (s *scene) call(bulk Bulk) (message.BRWReply, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 64*time.Second)
@@ -182,7 +182,7 @@ func (s *scene) call(bulk Bulk) (message.BRWReply, error) {
 	return r, err
 }
 
-// first is the first request that came.
+// first returns the first request received.
 func (s *scene) first() request {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given a process that knows the IDs of a call, when it answers before the one that
-// was asked, puts into the bulk, and does so again when the call has ended, then it
-// is not believed, and nobody waits for more than the one answer.
+// Given a process that knows the IDs of a call, when it answers before the server does, PUTs into the
+// bulk, and does so again after the call has ended, then its messages are ignored, and the call ends with
+// the server's one answer.
 //
 // selftest 1 (3)
 func TestOnlyWhoWasAskedIsBelieved(t *testing.T) {
