@@ -10,8 +10,8 @@ import (
 // AddPeer records that one node has all these NIDs, on behalf of an upper layer (discovery
 // 7.6). The first usable NID becomes the reference, which AddPeer returns. With lock, the
 // reference remains the primary NID whatever the node reports, and the peers of the other
-// NIDs are merged into its peer. AddPeer returns ErrNoPeer if no NID is usable, otherwise
-// the error for the last one.
+// NIDs are merged into its peer. If AddPeer sets no reference, it returns ErrNoPeer, or the
+// error for the last NID that it tried.
 func (m *Machine) AddPeer(now time.Duration, nids []lnet.NID, lock bool) (lnet.NID, error) {
 	m.begin(now)
 	defer m.end()

@@ -60,7 +60,8 @@ func (m *Machine) Heard(now time.Duration, nid lnet.NID) {
 // PrimaryNID returns the primary NID of the peer that has the NID (discovery 7.5). If it is
 // not known yet, PrimaryNID returns false, and a Wake with the key reports it later. If
 // locked is true and the primary NID is locked, PrimaryNID returns it at once, because it
-// will not change.
+// will not change. If no peer can have the NID, or discovery is stopped, PrimaryNID returns
+// nid itself.
 func (m *Machine) PrimaryNID(now time.Duration, nid lnet.NID, locked bool, key Key) (primary lnet.NID, ok bool) {
 	if nid.IsLoopback() {
 		return nid, true

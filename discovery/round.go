@@ -42,8 +42,8 @@ func (m *Machine) run(p *peer) {
 	}
 }
 
-// leaveAlone reports whether a peer is not pinged because no caller asked for it. What is
-// known about it must suffice (discovery 11.2).
+// leaveAlone reports whether a peer is not pinged because no caller asked for it. Messages
+// then use the NIDs that are already known (discovery 11.2).
 func (m *Machine) leaveAlone(p *peer) bool {
 	return m.local.Mode == Static && len(p.work.waiters) == 0 && !p.state.Has(RouterDiscovery)
 }
@@ -173,8 +173,8 @@ func (m *Machine) endedBadly(p *peer, ping bool) {
 	}
 }
 
-// Failed reports that a ping or push failed after it was sent. err is the error of its
-// send, its tracker (ErrTimedOut) or its response, and is not nil (discovery 6.7). A ping
+// Failed reports that a ping or push failed after it was sent. err is the error of the
+// send, the tracker (ErrTimedOut) or the response, and is not nil (discovery 6.7). A ping
 // that failed with ErrLost is repeated at once, a limited number of times per round.
 func (m *Machine) Failed(now time.Duration, id RequestID, err error) {
 	m.begin(now)

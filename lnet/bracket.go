@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Bracket shorthand: one text stands for many. A group in brackets stands for each of its
-// items in turn, and several groups multiply (lnetctl 12.2, lnet-wire 3.8). For example,
-// "10.0.[1,2].[5-6]" is 10.0.1.5, 10.0.1.6, 10.0.2.5 and 10.0.2.6. The results are counted
-// before the first is generated, and generated one at a time. Each is limited to
+// Bracket shorthand: one text stands for many. A group in brackets stands for each item of
+// the group in turn, and several groups multiply (lnetctl 12.2, lnet-wire 3.8). For
+// example, "10.0.[1,2].[5-6]" is 10.0.1.5, 10.0.1.6, 10.0.2.5 and 10.0.2.6. The results are
+// counted before the first is generated, and generated one at a time. Each is limited to
 // maxExpanded bytes.
 
 var (

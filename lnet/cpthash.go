@@ -8,8 +8,9 @@ const (
 )
 
 // CPT returns the index, 0 to candidates-1, of the CPU partition that handles messages of
-// n. total is the number of partitions of the machine (lnet-wire 2.8). The hash is that of
-// a 2.17 kernel, as "lnetctl cpt-of-nid" shows it; other nodes do not depend on it.
+// n, if candidates of the total partitions of the machine are available (lnet-wire 2.8).
+// The hash is that of a 2.17 kernel, as "lnetctl cpt-of-nid" shows it; other nodes do not
+// depend on it.
 func (n NID) CPT(candidates, total int) int {
 	if candidates <= 1 {
 		return 0

@@ -7,17 +7,17 @@ import (
 	"strconv"
 )
 
-// FieldError reports that a field which was read, or is about to be written, has an invalid
+// FieldError reports that a field that was read, or is about to be written, has an invalid
 // value. It prints as
 //
 //	header: payload_length 2000000: more than 1048576 bytes
 type FieldError struct {
-	// What is the structure that the field belongs to, such as "header" or "NID".
+	// The structure that the field belongs to, such as "header" or "NID".
 	What string
 	// Field is the field's name as lnet-wire spells it. It is empty if What is itself a
 	// single field.
 	Field string
-	// Value is the field's value, or nil if there is nothing to show.
+	// Value is the field's value, or nil if it is not shown.
 	Value any
 	// Err describes what is wrong with the value.
 	Err error
@@ -63,7 +63,7 @@ func shown(v any) string {
 // TruncatedError reports that a buffer is shorter than the structure it holds. It matches
 // io.ErrUnexpectedEOF.
 type TruncatedError struct {
-	// What was being read, such as "header" or "ping info".
+	// The structure that was being read, such as "header" or "ping info".
 	What string
 	// Need is the number of bytes required, as far as the bytes so far determine it. With
 	// that many, a decoder may still ask for more.
@@ -84,7 +84,7 @@ func IsShort(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }
 
 // MagicError reports an unknown magic number.
 type MagicError struct {
-	// What was being read.
+	// The structure that was being read.
 	What string
 	// Magic is the first four bytes as a little-endian number.
 	Magic uint32
@@ -96,7 +96,7 @@ func (e *MagicError) Error() string {
 
 // VersionError reports a valid magic followed by an unsupported version.
 type VersionError struct {
-	// What was being read.
+	// The structure that was being read.
 	What string
 	// Version is the version that was read, in the sender's byte order.
 	Version uint32

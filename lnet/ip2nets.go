@@ -15,8 +15,11 @@ import (
 //	entry     = netspec { "," netspec } { blank ippattern }
 //	ippattern = numrange "." numrange "." numrange "." numrange
 //
-// For example: "tcp1(eth3) 10.20.30.[2-8/2]; tcp *.*.*.*". netspec is that of Networks,
-// without blanks, and numrange is that of RangeExpr.
+// For example:
+//
+//	tcp1(eth3) 10.20.30.[2-8/2]; tcp *.*.*.*
+//
+// netspec is that of Networks, without blanks, and numrange is that of RangeExpr.
 type IP2Nets []IP2NetsRule
 
 // IP2NetsRule is one entry of an IP2Nets.

@@ -46,7 +46,7 @@ var netNames = [...]struct {
 	{"bxi3f", TypeBXI3F},
 }
 
-// name returns the type's text name, or "" if it has none.
+// name returns the type's text name. It returns "" for a type without a name.
 func (t NetType) name() string {
 	for i := range netNames {
 		if netNames[i].typ == t {
@@ -56,7 +56,7 @@ func (t NetType) name() string {
 	return ""
 }
 
-// String returns the type's name, or text such as "?17?" if it has none.
+// String returns the type's name, or text such as "?17?" for a type without a name.
 func (t NetType) String() string {
 	if s := t.name(); s != "" {
 		return s

@@ -13,15 +13,19 @@ import (
 //	iface    = ifname [ "[" cptlist "]" ]
 //	cptlist  = rexpr { "," rexpr }
 //
-// For example: "tcp0(eth0),o2ib0(ib0[0-3])[1]". If a net occurs several times, its
-// interfaces are combined. "lo" is accepted and ignored, because every node has it.
+// For example:
+//
+//	tcp0(eth0),o2ib0(ib0[0-3])[1]
+//
+// If a net occurs several times, its interfaces are combined. "lo" is accepted and ignored,
+// because every node has it.
 type Networks []NetSpec
 
 // NetSpec is one net of a Networks.
 type NetSpec struct {
 	Net Net
-	// Interfaces become one NI of the net each. If there are none, the driver uses the
-	// first interface that is suitable.
+	// Interfaces become one NI of the net each. If the list is empty, the driver uses the
+	// first suitable interface.
 	Interfaces []InterfaceSpec
 	// CPTs are the CPU partitions for interfaces without their own list; nil means all.
 	CPTs RangeExpr
@@ -194,8 +198,9 @@ func parseCPTs(s string) (RangeExpr, error) {
 	return parseRanges(list, ^uint32(0))
 }
 
-// CPTsOf returns the CPU partitions of interface i: its own list, or that of the net if it
-// has none. If there is no interface i, it returns the list of the net.
+// CPTsOf returns the CPU partitions of interface i: its own list if that is set, otherwise
+// the list of the net. If i is not the index of an interface, it returns the list of the
+// net.
 func (s *NetSpec) CPTsOf(i int) RangeExpr {
 	if i >= 0 && i < len(s.Interfaces) && s.Interfaces[i].CPTs != nil {
 		return s.Interfaces[i].CPTs

@@ -8,9 +8,12 @@ import (
 // ErrAsterisk is returned for a list of NIDs that contains "*".
 var ErrAsterisk = errors.New("asterisk not allowed in nidstring")
 
-// ExpandNIDs returns the NIDs of a text such as "10.10.10.[1-3]@tcp,[6-12/4]@gni". The text
-// is a list of NIDs separated by commas, with groups in their addresses or net numbers
-// (lnetctl 12.2):
+// ExpandNIDs returns the NIDs of a text such as
+//
+//	10.10.10.[1-3]@tcp,[6-12/4]@gni
+//
+// The text is a list of NIDs separated by commas, with groups in their addresses or net
+// numbers (lnetctl 12.2):
 //
 //	list  = nid { "," nid }
 //	group = "[" item { "," item } "]"      anywhere in a nid, any number of them

@@ -58,7 +58,7 @@ func TestExpandNIDsMultiplies(t *testing.T) {
 	}
 }
 
-// What lnetctl 12.2 and case 99a of sanity-lnet reject.
+// Texts that lnetctl 12.2 and case 99a of sanity-lnet reject.
 //
 // lnetctl 12 (2)
 func TestExpandNIDsRefuses(t *testing.T) {

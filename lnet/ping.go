@@ -171,8 +171,8 @@ func appendPingSmall(b []byte, order binary.AppendByteOrder, n NID, status, size
 }
 
 // Primary returns the node's primary NID: the first large one with FeatPrimaryLarge,
-// otherwise the first with a 4-byte address. It returns false if there is none; such an
-// info gives no information about a peer (lnet-wire 7.5).
+// otherwise the first with a 4-byte address. It returns false if no such NID is listed;
+// then the info says nothing about a peer (lnet-wire 7.5).
 func (p *PingInfo) Primary() (NID, bool) {
 	if p.Features&FeatPrimaryLarge != 0 {
 		i := slices.IndexFunc(p.NIs, func(ni PingNI) bool { return ni.NID.IsLarge() })

@@ -15,9 +15,12 @@ import (
 //	entry   = net [ hops ] gateway { gateway }         separated by blanks
 //	gateway = nid [ ":" priority ]
 //
-// For example: "tcp[1-3] 2 10.0.0.[1,2]@tcp:1". Nets and NIDs may contain groups in
-// brackets that stand for several texts: "[" item { "," item } "]". An item is any text, or
-// lo "-" hi [ "/" stride ] for numbers.
+// For example:
+//
+//	tcp[1-3] 2 10.0.0.[1,2]@tcp:1
+//
+// Nets and NIDs may contain groups in brackets that stand for several texts: "[" item { ","
+// item } "]". An item is any text, or lo "-" hi [ "/" stride ] for numbers.
 type RouteEntry struct {
 	// Net is the remote net as written, with its groups.
 	Net string

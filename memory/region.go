@@ -84,8 +84,8 @@ func (r *Region) Slice(off, n int) Vector {
 	return Vector{Segments: r.segment[:], Length: len(r.segment[0].Bytes)}.Slice(off, n)
 }
 
-// Registration returns the registration of r with an interface, or nil if there is none.
-// The driver then uses its own buffers.
+// Registration returns the registration of r with an interface. It returns nil if r is not
+// registered there; the driver then uses its own buffers.
 func (r *Region) Registration(by Registrar) Registration {
 	if holds := r.holds.Load(); holds != nil {
 		for i := range *holds {

@@ -19,11 +19,12 @@ type Segment struct {
 	region *Region
 }
 
-// Region returns the region that the segment lies in, or nil if there is none.
+// Region returns the region that the segment lies in. It returns nil if the segment is not
+// registered.
 func (s *Segment) Region() *Region { return s.region }
 
-// Registration returns the registration of the segment's region with an interface, or nil
-// if there is none. The driver then uses its own buffers.
+// Registration returns the registration of the segment's region with an interface. It
+// returns nil if the segment is not registered there; the driver then uses its own buffers.
 func (s *Segment) Registration(by Registrar) Registration {
 	if s.region == nil {
 		return nil

@@ -22,8 +22,8 @@ type Explanation struct {
 
 // Step is one step of a choice.
 type Step struct {
-	// What names the object that was chosen, such as "net", "NI", "peer NI", "remote net"
-	// or "route to o2ib".
+	// The kind of object that was chosen, such as "net", "NI", "peer NI", "remote net" or
+	// "route to o2ib".
 	What string
 	// Candidates are in order of rank, the chosen one first.
 	Candidates []Candidate

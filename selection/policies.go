@@ -28,8 +28,8 @@ const Append = -1
 
 // Add inserts a rule into the list at place, which is 0 to the number of rules (selection
 // 6.3). Any other place means the end. If the list has a rule for the same objects, Add
-// instead changes the priority of that rule in place. It returns ErrExists if the priority
-// is the same or the rule has none, and ErrInvalid if the rule is invalid.
+// instead changes the priority of that rule in place. It returns ErrExists if that would
+// change nothing, and ErrInvalid if the rule is invalid.
 func (p *Policies) Add(r Rule, place int) error {
 	if err := r.check(); err != nil {
 		return fmt.Errorf("add rule: %w", err)

@@ -37,8 +37,8 @@ type troubles uint64
 
 const (
 	toldDown troubles = 1 << 63
-	// slots is the number of NIs with a bit of their own. Further NIs share the bits of
-	// earlier ones, and so their Stalled state.
+	// slots is the number of NIs with separate bits. Further NIs share the bits of earlier
+	// ones, and so their Stalled state.
 	slots = 63
 )
 

@@ -123,8 +123,8 @@ func (r *TypedRule) HasPattern() bool {
 }
 
 // DeleteTyped removes the rule that has r's type, r's ID unless that is AnyID, and r's
-// patterns unless r has none. It returns ErrNotFound if no rule matches, and ErrInvalid if
-// r has neither an ID nor a pattern.
+// patterns if any are set. It returns ErrNotFound if no rule matches, and ErrInvalid if r
+// has neither an ID nor a pattern.
 func (p *Policies) DeleteTyped(r TypedRule) error {
 	unnamed := !r.HasPattern()
 	if r.ID < 0 && unnamed {

@@ -117,7 +117,7 @@ func TestPeerRulesHoldForPairs(t *testing.T) {
 	}
 }
 
-// Pairs change the chosen path. For a peer that is not multi-rail, the first NI of its
+// Pairs change the chosen path. For a peer that is not multi-rail, the first NI in the
 // pairs is used, or another one while its link is down.
 //
 // selection 7 pairs

@@ -49,9 +49,9 @@ func (d *md) took(lives []Departure) bool {
 
 // AppendUnanswered appends the tracked requests that will not be answered because their
 // target's incarnation has ended: those that left from From, to To, before Epoch, for one
-// of lives. The zero NID matches nothing. MDs with an operation under way, and MDs with
-// several requests outstanding in different ways, are not included. The caller then calls
-// UnlinkUnanswered.
+// of lives. The NIDs in lives must not be zero. MDs with an operation under way, and MDs
+// whose outstanding requests left in different ways, are not included. The caller then
+// calls UnlinkUnanswered.
 func (t *Table) AppendUnanswered(dst []Overdue, lives []Departure) []Overdue {
 	return t.appendWatched(dst, anyDeadline, func(d *md) bool { return d.took(lives) })
 }

@@ -44,7 +44,7 @@ type Event struct {
 	// MsgType is the type of the message that caused the event. For an EventReply it is
 	// MsgGet if the reply came by RDMA.
 	MsgType lnet.MsgType
-	// Unlinked reports that this is the last event of the MD.
+	// Unlinked reports whether this is the last event of the MD.
 	Unlinked bool
 	// Portal is the portal in the request.
 	Portal uint32

@@ -136,8 +136,8 @@ func TestEventFields(t *testing.T) {
 	}
 }
 
-// A handler that causes events of its own MD is not called recursively. It receives them in
-// order, the last one last.
+// A handler that causes further events of its MD is not called recursively. It receives
+// them in order, the last one last.
 func TestHandlersRunToCompletion(t *testing.T) {
 	// lnet-core 3.3 (1)-(2), 3.3 (7), 3.4 (1), 3.4 (7), 2.2 unlink (2)
 	table := newTable()

@@ -137,8 +137,8 @@ func (t *handleTable) isClosed(object uint64) bool {
 }
 
 // appendWatched appends the handles of MDs whose response is tracked with a deadline of
-// until or earlier. If the table grows during the scan, an MD may be appended twice, but
-// none is missed.
+// until or earlier. It misses no MD, but if the table grows during the scan, it may append
+// an MD twice.
 func (s *handleShard) appendWatched(dst []Overdue, until int64) []Overdue {
 	for from := 0; ; from += scanBuckets {
 		s.mu.Lock()

@@ -72,7 +72,7 @@ type MD struct {
 	Unlink bool
 	// MaxSize is the maximum size of one request in bytes, with the option MaxSize.
 	MaxSize int
-	// Options are the options.
+	// Options is a combination of the options above.
 	Options MDOptions
 	// Handler is called for every event, including the last. If it is nil, events are
 	// discarded.

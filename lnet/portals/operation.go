@@ -78,8 +78,8 @@ func (o *Operation) Memory() memory.Vector {
 	return d.mem.Slice(offset, length)
 }
 
-// Handler returns the handler of the MD of a begun operation, or nil if the MD has none or
-// the operation has ended.
+// Handler returns the handler of the MD of a begun operation. It returns nil if the MD has
+// no handler or the operation has ended.
 func (o *Operation) Handler() Handler {
 	if o.md == nil {
 		return nil
@@ -179,7 +179,8 @@ func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (memory.Vector, erro
 	return memory, nil
 }
 
-// Region returns the region of the first byte of the bound MD h, or nil if there is none.
+// Region returns the region of the first byte of the bound MD h. It returns nil if the byte
+// is in no region or h is not such an MD.
 func (t *Table) Region(h lnet.Handle) *memory.Region {
 	d, _ := t.claim(h)
 	if d == nil {

@@ -72,7 +72,7 @@ func TestMDOfWhatIsNotPinned(t *testing.T) {
 	r := memory.NewRegion(make([]byte, 100), nil)
 	table := portals.New(portals.Config{})
 	table.Close()
-	for range 2 { // a closed table pins nothing; the second Attach has nothing to pin
+	for range 2 { // first on a closed table, which must not leave r pinned, then with r released
 		_, err := table.Bind(portals.MD{Memory: r.Slice(0, 50)})
 		_, _, _, err2 := table.Attach(portals.Entry{}, portals.MD{Memory: r.Slice(0, 50), Options: portals.OpPut})
 		for _, err := range []error{err, err2} {

@@ -33,7 +33,8 @@ func (t *Table) track(d *md, b *Begin) {
 	d.hop = b.Hop
 }
 
-// untrack ends the wait, if there is one. d.mu is held.
+// untrack ends the wait for a response to d. It does nothing if d is not tracked. d.mu is
+// held.
 func (t *Table) untrack(d *md) { t.handles.shard(d.handle.Object).untrack(d) }
 
 // untrack ends the wait for a response to d, an MD of the shard.

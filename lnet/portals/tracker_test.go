@@ -158,7 +158,7 @@ func TestWhenTrackingEnds(t *testing.T) {
 			"both of two responses", portals.MD{Threshold: 9},
 			func(table *portals.Table, h lnet.Handle, _, reply *portals.Operation) {
 				begin(t, table, h, tracked(get, 1))
-				for range 2 { // or a duplicate of the first, which cannot be told apart
+				for range 2 { // or a duplicate of the first, which looks the same
 					table.TakeReply(h, reply, 0)
 					table.Finish(reply, nil)
 				}
