@@ -21,8 +21,8 @@ var ErrAsterisk = errors.New("asterisk not allowed in nidstring")
 //
 // Numbers are decimal, or hexadecimal in an IPv6 address. A NID without a net is on tcp.
 // The result is in the order of the text and keeps duplicates. ExpandNIDs returns
-// ErrTooMany if the text stands for more than limit NIDs; it counts them before it
-// generates any. It does not resolve host names.
+// ErrTooMany if the text stands for more than limit NIDs; it counts those of each item
+// before it generates them. It does not resolve host names.
 func ExpandNIDs(s string, limit int) ([]NID, error) {
 	nids, err := expandNIDs(s, limit)
 	if err != nil {
