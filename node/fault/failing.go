@@ -2,13 +2,13 @@ package fault
 
 import "github.com/lnetd/lnetd/lnet"
 
-// Forever is the number of messages of a FailNID that does not end by itself.
+// Forever is the count for FailNID that never runs out.
 const Forever = -1
 
-// FailNID makes the next count messages to or from a NID fail, those of every
-// NID for lnet.AnyNID (lnet-core 11.4). It takes the place of what was said
-// about that NID before. A count of 0 ends it, and for lnet.AnyNID ends all. A
-// count below Forever and the zero NID are ErrInvalid.
+// FailNID makes the next count messages to or from n fail, or of every NID if n is
+// lnet.AnyNID (lnet-core 11.4). It replaces an earlier count for n. A count of 0 removes
+// the count for n; with lnet.AnyNID it removes all counts. FailNID returns ErrInvalid if
+// count is below Forever or n is the zero NID.
 func (r *Rules) FailNID(n lnet.NID, count int) error {
 	switch {
 	case n.IsZero():
@@ -30,9 +30,9 @@ func (r *Rules) FailNID(n lnet.NID, count int) error {
 	return nil
 }
 
-// Fails tells whether a message to or from a NID fails, and counts it if so:
-// against what was said about that NID, else about every NID. The caller drops
-// an arrival and refuses to send a PUT or GET (EIO).
+// Fails reports whether a message to or from n fails. If so, the message is counted:
+// against the count for n if it has one, otherwise against that for lnet.AnyNID. The
+// caller drops a message that has arrived, and refuses to send a PUT or GET (EIO).
 func (r *Rules) Fails(n lnet.NID) bool {
 	if !r.has(someFailing) {
 		return false
@@ -42,7 +42,7 @@ func (r *Rules) Fails(n lnet.NID) bool {
 	return r.countDown(n) || r.countDown(lnet.AnyNID)
 }
 
-// countDown takes one message off the count of a NID that has one.
+// countDown uses up one message of n's count. It returns false if n has no count.
 func (r *Rules) countDown(n lnet.NID) bool {
 	left, ok := r.failing[n]
 	switch {

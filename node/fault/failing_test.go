@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/node/fault"
 )
 
-// fails counts how many of n messages to or from a NID fail.
+// fails returns how many of n messages to or from a NID fail.
 func fails(r *fault.Rules, nid lnet.NID, n int) (failed int) {
 	for range n {
 		if r.Fails(nid) {

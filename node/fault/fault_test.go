@@ -18,8 +18,7 @@ var (
 	nidOther = lnet.NIDFromNumber(tcp1, 0x0a000001)
 )
 
-// aPut is a PUT from A that arrived at B, as tests send it unless they say
-// otherwise.
+// aPut returns a PUT from A that arrived at B, the default message of the tests.
 func aPut() *fault.Message {
 	return &fault.Message{Source: nidA, Dest: nidB, Local: nidB, Type: lnet.MsgPut, Portal: 4}
 }
@@ -30,7 +29,7 @@ func ofType(t lnet.MsgType) *fault.Message {
 	return m
 }
 
-// with makes a set that holds the rules, added at time 1 in this order.
+// with returns a set that holds the rules, added at time 1 in this order.
 func with(t testing.TB, rules ...fault.Rule) *fault.Rules {
 	t.Helper()
 	r := fault.New(7)
@@ -47,7 +46,7 @@ func add(t testing.TB, r *fault.Rules, rule fault.Rule) {
 	}
 }
 
-// one is the only rule of the kind.
+// one returns the only rule of the kind.
 func one(t testing.TB, r *fault.Rules, k fault.Kind) fault.Status {
 	t.Helper()
 	l := r.List(k)

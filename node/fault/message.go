@@ -4,24 +4,24 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Message is what rules look at.
+// Message holds the properties of a message that rules compare.
 type Message struct {
-	// Source and Dest are those of the header: where the message was made and
-	// where it goes in the end, not the hop.
+	// Source and Dest are taken from the header: the origin of the message and its final
+	// destination, not the next hop.
 	Source, Dest lnet.NID
-	// Local is the NI that the message arrived on, and zero when it is looked
-	// at for sending: a rule for a local NID acts on arrivals only.
+	// Local is the NI on which the message arrived. It is zero for a message that is about to
+	// be sent, so a rule with a local NID applies to arrivals only.
 	Local lnet.NID
 	// Type is ACK, PUT, GET or REPLY; no rule matches any other.
 	Type lnet.MsgType
-	// Portal of a PUT or GET; not looked at for the others.
+	// Portal is the portal of a PUT or GET. It is ignored for other types.
 	Portal uint32
 }
 
 // MessageMask is a set of message types: bit n is lnet.MsgType n (lnet-core 11.1).
 type MessageMask uint8
 
-// The types that a rule can name. A rule that names none takes all four.
+// Message types for a rule. A rule without any type matches all four.
 const (
 	Ack   MessageMask = 1 << lnet.MsgAck
 	Put   MessageMask = 1 << lnet.MsgPut
@@ -31,8 +31,8 @@ const (
 	allMessages = Ack | Put | Get | Reply
 )
 
-// ParseMessage reads the name of one message type, in any case. What it does
-// not know is a *lnet.FieldError.
+// ParseMessage parses the name of one message type, ignoring case. It returns a
+// *lnet.FieldError if the name is unknown.
 func ParseMessage(s string) (MessageMask, error) {
 	t, err := lnet.ParseMsgType(s)
 	if err != nil {
@@ -41,5 +41,5 @@ func ParseMessage(s string) (MessageMask, error) {
 	return 1 << t, nil
 }
 
-// has tells whether t is in the set.
+// has reports whether t is in the set.
 func (m MessageMask) has(t lnet.MsgType) bool { return t <= lnet.MsgReply && m&(1<<t) != 0 }

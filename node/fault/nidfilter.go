@@ -6,15 +6,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// NIDFilter is a set of NIDs: all of them, those of a net, or one (lnet-core
-// 11.1). The zero NIDFilter is all. Two that stand for the same set are ==.
+// NIDFilter is a set of NIDs: all NIDs, those of one net, or a single one (lnet-core
+// 11.1). The zero NIDFilter matches all NIDs. Filters for the same set compare equal with
+// ==.
 type NIDFilter struct {
-	// nid is zero for all NIDs, and the address 255.255.255.255 of a net for
-	// all of that.
+	// nid is zero for all NIDs. For all NIDs of a net it has the address 255.255.255.255 on
+	// that net.
 	nid lnet.NID
 }
 
-// everyAddress on a net stands for all of its addresses.
+// everyAddress represents all addresses of a net.
 const everyAddress = 0xffffffff
 
 const (
@@ -22,9 +23,9 @@ const (
 	netText = "*@"
 )
 
-// Only is the filter that a NID stands for: that NID alone, or every NID for
-// the wildcard and the zero NID, or every NID of its net for the address
-// 255.255.255.255.
+// Only returns the filter that matches n alone. If n is the wildcard or the zero NID, the
+// filter matches every NID. If n has the address 255.255.255.255, it matches every NID of
+// n's net.
 func Only(n lnet.NID) NIDFilter {
 	if n.IsAny() {
 		return NIDFilter{}
@@ -32,11 +33,12 @@ func Only(n lnet.NID) NIDFilter {
 	return NIDFilter{nid: n}
 }
 
-// On takes every NID of a net, large ones too; lnet.NetAny is every NID.
+// On returns the filter that matches every NID of a net, including large NIDs. For
+// lnet.NetAny it matches every NID.
 func On(n lnet.Net) NIDFilter { return Only(lnet.NIDFromNumber(n, everyAddress)) }
 
-// ParseNIDFilter reads "*", "*@NET" or a NID (lnet-core 11.3). What is none of
-// these is a *lnet.FieldError.
+// ParseNIDFilter parses "*", "*@NET" or a NID (lnet-core 11.3). Otherwise it returns a
+// *lnet.FieldError.
 func ParseNIDFilter(s string) (NIDFilter, error) {
 	if s == anyText {
 		return NIDFilter{}, nil
@@ -55,15 +57,16 @@ func ParseNIDFilter(s string) (NIDFilter, error) {
 	return Only(n), nil
 }
 
-// IsAny tells whether f takes every NID.
+// IsAny reports whether f matches every NID.
 func (f NIDFilter) IsAny() bool { return f == NIDFilter{} }
 
-// isNet tells whether f takes every NID of a net.
+// isNet reports whether f matches every NID of one net.
 func (f NIDFilter) isNet() bool {
 	return !f.IsAny() && !f.nid.IsLarge() && f.nid.Number() == everyAddress
 }
 
-// Match tells whether f takes n. Only the filter of all takes the zero NID.
+// Match reports whether f matches n. The zero NID is matched only by the filter for all
+// NIDs.
 func (f NIDFilter) Match(n lnet.NID) bool {
 	switch {
 	case f.IsAny():
@@ -74,7 +77,7 @@ func (f NIDFilter) Match(n lnet.NID) bool {
 	return n == f.nid
 }
 
-// String is f as ParseNIDFilter reads it.
+// String returns f in the form that ParseNIDFilter accepts.
 func (f NIDFilter) String() string {
 	switch {
 	case f.IsAny():
@@ -85,10 +88,10 @@ func (f NIDFilter) String() string {
 	return f.nid.String()
 }
 
-// MarshalText is String. It never fails.
+// MarshalText returns the result of String. It never fails.
 func (f NIDFilter) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText is ParseNIDFilter. On an error f keeps its value.
+// UnmarshalText parses text with ParseNIDFilter. If that fails, f is unchanged.
 func (f *NIDFilter) UnmarshalText(text []byte) error {
 	v, err := ParseNIDFilter(string(text))
 	if err != nil {

@@ -8,21 +8,21 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// ErrInvalid means that a rule or a call makes no sense (EINVAL). It comes in a
+// ErrInvalid means that a rule or an argument is invalid (EINVAL). It is wrapped in a
 // *lnet.FieldError with the field and its value.
 var ErrInvalid = errors.New("invalid argument")
 
-// Kind is what a rule does to a message.
+// Kind is the kind of a rule, Drop or Delay.
 type Kind uint8
 
 const (
-	// Drop discards a message that arrives, or fails one that is sent.
+	// Drop discards a message on arrival, or makes a send fail.
 	Drop Kind = iota + 1
-	// Delay holds a message for a while.
+	// Delay holds a message for a fixed time.
 	Delay
 )
 
-// String is "drop" or "delay", as lnetctl shows the type of a rule.
+// String returns "drop" or "delay", as lnetctl shows the type of a rule.
 func (k Kind) String() string {
 	switch k {
 	case Drop:
@@ -33,42 +33,42 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Rule says which messages to hit, how often, and with what (lnet-core 11.1,
-// 11.2).
+// Rule specifies which messages are hit, how often, and what happens to them (lnet-core
+// 11.1, 11.2).
 type Rule struct {
 	Kind Kind
 
-	// Source and Dest are compared with the header, Local with the NI that a
-	// message arrived on.
+	// Source and Dest are compared with the header, Local with the NI on which the message
+	// arrived.
 	Source, Dest, Local NIDFilter
-	// Portals is a set of portals, bit n for portal n; none is no filter. With
-	// portals, a rule takes PUTs and GETs alone.
+	// Portals is a set of portals, bit n for portal n. Zero means no filter. If it is set,
+	// the rule matches PUTs and GETs only.
 	Portals uint64
-	// Messages is the set of types; none is all of them.
+	// Messages is the set of message types. Zero means all types.
 	Messages MessageMask
 
-	// Rate hits one of every so many matching messages, at random, but of the
-	// first two if it is 2 the first. Exactly one of Rate and Interval is set.
+	// Rate hits one of every Rate matching messages, chosen at random. If Rate is 2, the
+	// first message of the first two is hit. Exactly one of Rate and Interval must be set.
 	Rate int
-	// Interval hits one message in every such time, at a random moment.
+	// Interval hits one message in every interval of this length, at a random moment.
 	Interval time.Duration
 
-	// Latency is how long a delay rule holds a message, more than 0.
+	// Latency is how long a delay rule holds a message. It must be positive.
 	Latency time.Duration
 
-	// Statuses of a drop rule make it fail sends with one of them, instead of
-	// discarding arrivals.
+	// Statuses makes a drop rule fail sends with one of these statuses instead of discarding
+	// arrivals.
 	Statuses StatusMask
-	// Random makes a drop rule with an interval hit a matching message with
-	// probability 1/2, whatever the time. It means nothing with a rate.
+	// Random makes a drop rule with an interval hit each matching message with probability
+	// 1/2, whatever the time. It has no effect with a rate.
 	Random bool
-	// DropAll makes a drop rule hit each matching message, both arriving and
-	// sent, whatever its rate, interval and statuses. A send fails with
-	// lnd.StatusLocalDropped if there are no statuses.
+	// DropAll makes a drop rule hit every matching message, both on arrival and on sending,
+	// whatever its rate, interval and statuses. A send fails with lnd.StatusLocalDropped if
+	// Statuses is empty.
 	DropAll bool
 }
 
-// restricted is r with the message types that it can match.
+// restricted returns r with Messages limited to the types that it can match.
 func (r Rule) restricted() Rule {
 	if r.Portals == 0 {
 		return r
@@ -80,7 +80,7 @@ func (r Rule) restricted() Rule {
 	return r
 }
 
-// check tells what about the rule, as its caller wrote it, makes no sense.
+// check validates the rule as the caller specified it.
 func (r *Rule) check() error {
 	switch {
 	case r.Kind != Drop && r.Kind != Delay:
@@ -128,19 +128,19 @@ func (r *Rule) checkDelay() error {
 	return nil
 }
 
-// match tells whether the message passes the filters.
+// match reports whether the message passes the filters.
 func (r *Rule) match(m *Message) bool {
 	if m.Type > lnet.MsgReply || r.Messages != 0 && !r.Messages.has(m.Type) {
 		return false
 	}
-	// A shift by 64 and more leaves 0: no such portal.
+	// A shift by 64 or more yields 0, so a portal beyond 63 does not match.
 	if r.Portals != 0 && r.Portals&(1<<m.Portal) == 0 {
 		return false
 	}
 	return r.Source.Match(m.Source) && r.Dest.Match(m.Dest) && r.Local.Match(m.Local)
 }
 
-// hex shows a set of bits.
+// hex formats a set of bits.
 type hex uint32
 
 func (h hex) String() string { return fmt.Sprintf("%#x", uint32(h)) }

@@ -10,24 +10,24 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// ID tells the rules of one Rules apart. It is never 0, and none is used twice.
+// ID identifies a rule within one Rules. It is never 0 and is never reused.
 type ID uint64
 
-// Rules are the rules and failing NIDs of one node. They are made by New, and
-// safe for concurrent use. All methods return at once. The checks of a message
-// (DropArrival, FailSend, Hold, Fails) allocate nothing, and cost one atomic
-// load while there is nothing for them to look at.
+// Rules holds the rules and failing NIDs of one node. New creates it. All methods are
+// safe for concurrent use and never block for long. The checks of a message (DropArrival,
+// FailSend, Hold, Fails) do not allocate, and cost one atomic load if there is no rule of
+// that kind.
 //
-// Times are in nanoseconds of the caller's clock, which does not go back.
+// Times are nanoseconds of the caller's clock, which must not go backwards.
 type Rules struct {
-	present atomic.Uint32 // what there is; written under mu
+	present atomic.Uint32 // which kinds of rules exist; written under mu
 
-	mu      sync.Mutex // guards what follows, and the entries
+	mu      sync.Mutex // guards the fields below, and the entries
 	seed    uint64
 	last    ID
-	drops   []*entry // the newest first, as they are searched
+	drops   []*entry // newest first, the order in which they are searched
 	delays  []*entry
-	failing map[lnet.NID]int // how many messages more; below 0 for ever
+	failing map[lnet.NID]int // remaining messages; negative for no limit
 }
 
 // Bits of Rules.present.
@@ -37,7 +37,7 @@ const (
 	someFailing
 )
 
-// entry is a rule with what it has done.
+// entry is a rule with its trigger and counters.
 type entry struct {
 	id ID
 	Rule
@@ -45,41 +45,42 @@ type entry struct {
 	counts Counts
 }
 
-// Counts is what a rule has done since it was added or Reset.
+// Counts are the counters of a rule since it was added or Reset was called.
 type Counts struct {
-	// Matched counts the messages that passed the filters and reached the rule:
-	// that no newer one had hit.
+	// Matched counts the messages that passed the filters and had not been hit by a newer
+	// rule.
 	Matched uint64
-	// Hits counts those dropped, failed or held; it is the sum of the others.
+	// Hits counts the messages that were dropped, failed or held. It is the sum of Put, Ack,
+	// Get and Reply.
 	Hits uint64
-	// By type of the message hit.
+	// Hits by message type.
 	Put, Ack, Get, Reply uint64
 }
 
-// Status is a rule and what it has done.
+// Status is a rule with its counters.
 type Status struct {
 	ID ID
-	// Rule is as it was added, but with portals its Messages are those left.
+	// Rule is the rule as it was added, except that Messages of a rule with portals holds
+	// only the types that it can match.
 	Rule
 	Counts Counts
 }
 
-// New makes an empty set. Everything random follows from the seed and from
-// what the methods are called with, in which order: a rule's choices depend on
-// the seed, on how many rules were added before it, and on the messages that it
-// saw.
+// New returns an empty set of rules. All random choices follow from the seed and the
+// calls: those of a rule depend on the seed, on the number of rules added before it, and
+// on the messages that it has seen.
 func New(seed uint64) *Rules {
 	return &Rules{seed: seed, failing: make(map[lnet.NID]int)}
 }
 
-// Active tells whether there is any rule or failing NID, at the cost of one
-// atomic load: without any, nothing else need be asked about a message.
+// Active reports whether there is any rule or failing NID. It costs one atomic load. If
+// it returns false, the caller can skip all other checks of a message.
 func (r *Rules) Active() bool { return r.present.Load() != 0 }
 
-// has tells whether there is anything of that kind.
+// has reports whether there is any rule of the given kind.
 func (r *Rules) has(what uint32) bool { return r.present.Load()&what != 0 }
 
-// changed brings present up to date. The caller holds mu.
+// changed updates present. r.mu must be held.
 func (r *Rules) changed() {
 	var present uint32
 	if len(r.drops) != 0 {
@@ -94,7 +95,7 @@ func (r *Rules) changed() {
 	r.present.Store(present)
 }
 
-// list is where the rules of a kind are; nil for what is no kind.
+// list returns the list of rules of kind k, or nil if k is not a kind.
 func (r *Rules) list(k Kind) *[]*entry {
 	switch k {
 	case Drop:
@@ -105,8 +106,8 @@ func (r *Rules) list(k Kind) *[]*entry {
 	return nil
 }
 
-// Add puts a rule in front of all others of its kind. One that makes no sense
-// is ErrInvalid.
+// Add inserts a rule before all others of its kind. It returns ErrInvalid if the rule is
+// invalid.
 func (r *Rules) Add(rule Rule, now int64) error {
 	if err := rule.check(); err != nil {
 		return err
@@ -122,10 +123,10 @@ func (r *Rules) Add(rule Rule, now int64) error {
 	return nil
 }
 
-// Remove takes away the rules of a kind that were added with exactly these
-// filters; the filter of all stands for any filter, so that two of them take
-// away every rule. It returns the rules that are gone. What the caller holds
-// for them (Hold) it must now let go.
+// Remove removes the rules of kind k that were added with exactly these filters. The
+// filter for all NIDs stands for any filter, so passing it twice removes every rule.
+// Remove returns the IDs of the removed rules. The caller must then release the messages
+// that it holds for them (see Hold).
 func (r *Rules) Remove(k Kind, source, dest NIDFilter) []ID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,8 +146,8 @@ func (r *Rules) Remove(k Kind, source, dest NIDFilter) []ID {
 	return gone
 }
 
-// Reset zeroes the counts of all rules. Each rate begins anew, so that from
-// here too the hits are one of every so many counted.
+// Reset zeroes the counters of all rules and restarts their rates, so that the hits match
+// the rate again from here.
 func (r *Rules) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,8 +159,7 @@ func (r *Rules) Reset() {
 	}
 }
 
-// List returns the rules of a kind in the order in which they are searched:
-// the newest first.
+// List returns the rules of kind k in the order in which they are searched, newest first.
 func (r *Rules) List(k Kind) []Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,8 +174,8 @@ func (r *Rules) List(k Kind) []Status {
 	return all
 }
 
-// DropArrival tells whether a message that has arrived, for this node or to be
-// forwarded, is to be discarded. It is asked once per message, before any
+// DropArrival reports whether a message that has arrived must be discarded. The caller
+// calls it once per message, for its own messages and for those to be forwarded, before
 // matching.
 func (r *Rules) DropArrival(m *Message, now int64) bool {
 	if !r.has(someDrops) {
@@ -191,8 +191,8 @@ func (r *Rules) DropArrival(m *Message, now int64) bool {
 	return false
 }
 
-// FailSend tells whether a message that is about to be transmitted, for the
-// first time or again, is to fail instead, and with which status.
+// FailSend reports whether a message that is about to be transmitted must fail instead,
+// and with which status. The caller calls it for each attempt.
 func (r *Rules) FailSend(m *Message, now int64) (status lnd.Status, fail bool) {
 	if !r.has(someDrops) {
 		return lnd.StatusOK, false
@@ -207,13 +207,13 @@ func (r *Rules) FailSend(m *Message, now int64) (status lnd.Status, fail bool) {
 	return lnd.StatusOK, false
 }
 
-// Hold tells whether a message is to be held, until when, and by which rule.
-// It is asked on arrival, before matching and forwarding, and on sending, after
-// the credits were taken. What one rule holds is due in the order of its calls.
+// Hold reports whether a message must be held, until when, and by which rule. The caller
+// calls it on arrival, before matching and forwarding, and on sending, after the credits
+// were acquired. Messages held by one rule are due in the order of the calls.
 //
-// Who holds the messages lets go of each at its time or when Remove returns its
-// rule. One lock of the caller's, around Hold with the keeping of the message
-// and around Remove with the letting go, sees to it that none stays behind.
+// The caller releases each message at its time, or when Remove returns its rule. To make
+// sure that no message is left behind, the caller must hold the same lock while it calls
+// Hold and stores the message, and while it calls Remove.
 func (r *Rules) Hold(m *Message, now int64) (until int64, by ID, hold bool) {
 	if !r.has(someDelays) {
 		return 0, 0, false
@@ -228,7 +228,7 @@ func (r *Rules) Hold(m *Message, now int64) (until int64, by ID, hold bool) {
 	return 0, 0, false
 }
 
-// take shows the message to the rule and tells whether it is hit.
+// take counts the message if the rule matches it, and reports whether the rule hits it.
 func (e *entry) take(m *Message, now int64) bool {
 	if !e.match(m) {
 		return false
@@ -241,9 +241,9 @@ func (e *entry) take(m *Message, now int64) bool {
 	return true
 }
 
-// status is what a send that the rule hits fails with.
+// status returns the status of a send that the rule has hit.
 func (e *entry) status() lnd.Status {
-	if e.Statuses == 0 { // by DropAll: it went nowhere
+	if e.Statuses == 0 { // by DropAll: the message was never sent
 		return lnd.StatusLocalDropped
 	}
 	return e.Statuses.draw(e.random)

@@ -47,7 +47,7 @@ func TestStatusesDivideReceivingFromSending(t *testing.T) {
 	}
 }
 
-// The side that a rule does not look at does not count either.
+// A rule for one direction does not count messages of the other one.
 //
 // lnet-core 11.1
 func TestSendsDoNotAdvanceARuleOfArrivals(t *testing.T) {
@@ -63,8 +63,7 @@ func TestSendsDoNotAdvanceARuleOfArrivals(t *testing.T) {
 	}
 }
 
-// A message that is sent has no receiving NI for the local NID to be compared
-// with.
+// A message that is sent has no receiving NI with which the local NID could be compared.
 //
 // lnet-core 11.1
 func TestLocalNIDMatchesNoSend(t *testing.T) {
@@ -84,8 +83,8 @@ func TestNewRulesComeFirstAndTheFirstHitEndsTheSearch(t *testing.T) {
 	newest.Rate = 2
 	r := with(t, old, newest)
 
-	first := r.DropArrival(aPut(), 1)  // the new rule's
-	second := r.DropArrival(aPut(), 1) // whichever has it, or both look at it
+	first := r.DropArrival(aPut(), 1)  // hit by the new rule
+	second := r.DropArrival(aPut(), 1) // hit by one of them after both or one have counted it
 	if !first || !second {
 		t.Fatal("a message passed both rules")
 	}
@@ -93,8 +92,8 @@ func TestNewRulesComeFirstAndTheFirstHitEndsTheSearch(t *testing.T) {
 	if l[0].Rate != 2 || l[1].Rate != 1 {
 		t.Fatalf("rates %d, %d in the list, want the new rule's 2 first", l[0].Rate, l[1].Rate)
 	}
-	// The new rule hit one of two; what it let pass, it has counted, and the
-	// old rule has seen that one alone.
+	// The new rule has hit one of two messages. It has counted both, and the old rule only
+	// the one that the new rule did not hit.
 	want := []fault.Counts{{Matched: 2, Hits: 1, Put: 1}, {Matched: 1, Hits: 1, Put: 1}}
 	if diff := cmp.Diff(want, []fault.Counts{l[0].Counts, l[1].Counts}); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
@@ -184,7 +183,7 @@ func TestRemoveBySourceAndDestination(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		source, dest fault.NIDFilter
-		want         []fault.ID // the newest first
+		want         []fault.ID // newest first
 	}{
 		{"all", all, all, []fault.ID{5, 4, 3, 2, 1}},
 		{"from anywhere to B", all, onlyB, []fault.ID{4, 3, 2}},
@@ -271,8 +270,8 @@ func TestDelayByRateAndByInterval(t *testing.T) {
 	}
 }
 
-// A holder in the way that Hold describes: nothing stays behind when rules come
-// and go while messages are held.
+// A holder that works as described at Hold: no message is left behind when rules are
+// added and removed while messages are held.
 //
 // lnet-core 11.2
 func TestRemoveReleasesWhatARuleHolds(t *testing.T) {
@@ -357,8 +356,7 @@ func TestChecksAllocateNothing(t *testing.T) {
 	}
 }
 
-// Everything at once, for the race detector; and what is counted is what was
-// hit.
+// All methods concurrently, for the race detector. The counters match the hits.
 func TestConcurrentUse(t *testing.T) {
 	r := with(t, fault.Rule{Kind: fault.Drop, Rate: 2})
 	var wg sync.WaitGroup
@@ -400,7 +398,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// BenchmarkNoRules is what each message pays on a node without rules.
+// BenchmarkNoRules measures the cost per message on a node without rules.
 func BenchmarkNoRules(b *testing.B) {
 	r := fault.New(1)
 	for b.Loop() {

@@ -9,19 +9,19 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// StatusMask is a set of health statuses with which a drop rule makes sends fail:
-// bit n is lnd.Status n, 1 to 10 (lnet-core 11.1). Several mean that each
-// failure draws one.
+// StatusMask is a set of health statuses that a drop rule gives to failed sends. Bit n
+// stands for lnd.Status n, 1 to 10 (lnet-core 11.1). If several are set, one is chosen at
+// random for each failure.
 type StatusMask uint32
 
-// RandomStatus is every status: each failure has any of them.
+// RandomStatus is the set of all statuses: each failure has a random one.
 const RandomStatus StatusMask = 0xffffffff
 
 const (
 	firstStatus = lnd.StatusLocalInterrupt
 	lastStatus  = lnd.StatusNetworkTimeout
 
-	// allStatuses are the bits that have a meaning of their own.
+	// allStatuses are the bits that stand for a status.
 	allStatuses StatusMask = (1<<(lastStatus+1) - 1) &^ (1<<firstStatus - 1)
 )
 
@@ -29,12 +29,12 @@ const randomText = "random"
 
 var errStatusName = errors.New("not a health status such as local_dropped, and not " + randomText)
 
-// StatusOf is the set of that one status; empty for lnd.StatusOK and what is
-// no status.
+// StatusOf returns the set that holds only s. It is empty if s is lnd.StatusOK or not a
+// valid status.
 func StatusOf(s lnd.Status) StatusMask { return 1 << s & allStatuses }
 
-// ParseStatus reads the name of one status, "local_dropped", or "random", in
-// any case (lnet-core 11.3). What it does not know is a *lnet.FieldError.
+// ParseStatus parses "random" or the name of one status, such as "local_dropped",
+// ignoring case (lnet-core 11.3). It returns a *lnet.FieldError if the name is unknown.
 func ParseStatus(s string) (StatusMask, error) {
 	if strings.EqualFold(s, randomText) {
 		return RandomStatus, nil
@@ -47,8 +47,8 @@ func ParseStatus(s string) (StatusMask, error) {
 	return 0, &lnet.FieldError{What: "health status", Value: s, Err: errStatusName}
 }
 
-// draw is a random status, rounded to the nearest of the set, down before up.
-// The set has at least one.
+// draw chooses a random status and rounds it to the nearest one in the set, to the lower
+// one if two are equally near. The set must not be empty.
 func (m StatusMask) draw(random *rand.Rand) lnd.Status {
 	drawn := int(firstStatus) + random.IntN(int(lastStatus-firstStatus)+1)
 	m &= allStatuses

@@ -54,15 +54,15 @@ func drawn(t testing.TB, mask fault.StatusMask, n int) map[lnd.Status]int {
 	return got
 }
 
-// A random status of 1 to 10, rounded to the nearest enabled one: how often
-// each comes says how many statuses are rounded to it.
+// A random status of 1 to 10 is rounded to the nearest enabled one. The frequency of each
+// shows how many statuses are rounded to it.
 //
 // lnet-core 11.1
 func TestSeveralStatusesAreDrawnAndRounded(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		mask fault.StatusMask
-		want map[lnd.Status]int // of 10
+		want map[lnd.Status]int // out of 10
 	}{
 		{"one", 1 << 5, map[lnd.Status]int{5: 10}},
 		{"the ends, a tie goes down", 1<<1 | 1<<10, map[lnd.Status]int{1: 5, 10: 5}},

@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// trigger picks the messages to hit among those that match (lnet-core 11.1).
-// Either rate or interval is set.
+// trigger chooses the messages to hit among those that match (lnet-core 11.1). Either
+// rate or interval is set.
 type trigger struct {
 	rate     int
 	interval time.Duration
-	coin     bool // with an interval: toss for each message instead
+	coin     bool // with an interval: choose each message with probability 1/2 instead
 
 	random *rand.Rand
 
-	// By rate: how many messages the present window of that many has seen, and
-	// which of them, from 0, is hit.
+	// With a rate: how many of the rate messages of the current window were seen, and the
+	// index of the one to hit.
 	seen, place int
-	// By interval: when the hit of the present window is due, and when the
-	// window began.
+	// With an interval: when the hit of the current window is due, and when the window began.
 	due, begun int64
 }
 
@@ -33,7 +32,7 @@ func newTrigger(r *Rule, random *rand.Rand, now int64) trigger {
 	return t
 }
 
-// hit tells whether one more matching message is hit.
+// hit reports whether the next matching message is hit.
 func (t *trigger) hit(now int64) bool {
 	switch {
 	case t.rate != 0:
@@ -44,8 +43,8 @@ func (t *trigger) hit(now int64) bool {
 	return t.hitByInterval(now)
 }
 
-// alwaysFirst is the rate whose first window has its hit at the first message,
-// so that a test can fail a first attempt and let the second pass.
+// alwaysFirst is the rate whose first window hits the first message, so that a test can
+// fail a first attempt and let the second one pass.
 const alwaysFirst = 2
 
 // restart begins the first window of a rate.
@@ -70,9 +69,8 @@ func (t *trigger) begin(at int64) {
 	t.due = later(at, time.Duration(t.random.Int64N(int64(t.interval))))
 }
 
-// hitByInterval hits the first message at or after the moment of a window.
-// Moments that pass without a message hit one message together: a silence is
-// not made up for.
+// hitByInterval hits the first message at or after the due time of a window. If several
+// due times pass without a message, only one message is hit for all of them.
 func (t *trigger) hitByInterval(now int64) bool {
 	if now < t.due {
 		return false
@@ -87,7 +85,7 @@ func (t *trigger) hitByInterval(now int64) bool {
 	return true
 }
 
-// later is now + d, or the end of time if that lies beyond.
+// later returns now + d, or math.MaxInt64 if that overflows.
 func later(now int64, d time.Duration) int64 {
 	if t := now + int64(d); t >= now {
 		return t

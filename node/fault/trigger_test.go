@@ -11,7 +11,8 @@ import (
 	"github.com/lnetd/lnetd/node/fault"
 )
 
-// hits tells which of n messages, step apart from time 1 on, a rule drops.
+// hits returns the indexes of the messages that a rule drops, of n messages at intervals
+// of step from time 1 on.
 func hits(r *fault.Rules, n int, step time.Duration) []int {
 	var at []int
 	for i := range n {
@@ -102,7 +103,7 @@ func TestRateOneHitsEverything(t *testing.T) {
 	}
 }
 
-// Messages come far more often than the interval: one hit in each.
+// Messages are far more frequent than the interval: one hit in each interval.
 //
 // lnet-core 11.1
 // lnetctl 15 (3)
@@ -119,7 +120,8 @@ func TestIntervalHitsOneMessageInEach(t *testing.T) {
 			t.Fatalf("%d hits in %d intervals", len(at), intervals)
 		}
 		for k := range intervals - 1 {
-			// A moment after an interval's last message hits the next one's first.
+			// A due time after the last message of an interval hits the first one of the next
+			// interval.
 			first, last := k*perInterval, (k+1)*perInterval
 			if !slices.ContainsFunc(at, func(i int) bool { return first <= i && i <= last }) {
 				t.Fatalf("none of messages %d to %d is hit, of an interval: %v", first, last, at)
@@ -166,7 +168,7 @@ func TestIntervalDoesNotCatchUp(t *testing.T) {
 	}
 }
 
-// A message now and then meets a rule of as many hits as there are messages.
+// With rare messages, a rule by interval hits every message.
 //
 // lnet-core 11.1
 func TestIntervalHitsEachOfFewMessages(t *testing.T) {
