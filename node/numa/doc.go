@@ -1,10 +1,10 @@
-// Package numa reads how the machine is laid out: its NUMA nodes, how far they
-// are from each other, which processors belong to them and which of them a
-// network device is next to. The programs that compose a node call it once, and
-// for each NI that is added; package selection takes the results.
+// Package numa reads the layout of the machine: its NUMA nodes, the distances between
+// them, their processors, and the node to which each network device is attached. Programs
+// that create a node read it once and pass it in node.Config; the results are used by
+// package selection.
 //
-// Every NUMA node with processors is one CPU partition (CPT), in the order of
-// their numbers.
+// Every NUMA node with processors is one CPU partition (CPT). CPTs are numbered in the
+// order of their NUMA nodes.
 //
-// It reads sysfs under a root that tests replace, and has no goroutine.
+// The package reads sysfs below a root that tests replace. It starts no goroutine.
 package numa

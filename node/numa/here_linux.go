@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Here is the CPT of the processor that the caller runs on at this moment,
-// selection.UnknownCPT if nobody knows. It costs a system call.
+// Here returns the CPT of the processor on which the caller is running, or
+// selection.UnknownCPT if it is unknown. It costs a system call.
 func (m *Machine) Here() int {
 	var cpu uint32
 	if _, _, err := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0); err != 0 {
@@ -18,8 +18,9 @@ func (m *Machine) Here() int {
 	return m.OfCPU(int(cpu))
 }
 
-// pageNodes returns the NUMA nodes of the pages that have these addresses, below 0 for those that are
-// nowhere yet; nil if the kernel does not say, such as under a filter of system calls.
+// pageNodes returns the NUMA nodes of the pages at these addresses; negative for pages
+// that are not allocated yet. It returns nil if the kernel refuses the call, as under a
+// filter of system calls.
 func pageNodes(addrs []uintptr) []int {
 	status := make([]int32, len(addrs))
 	nodes := make([]int, len(addrs))

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// The kernel says on which nodes pages are that are used. Where it does not say, nothing is known, and
-// nothing is asked again.
+// The kernel reports the nodes of used pages. If it refuses, the CPT is unknown and the
+// result final.
 func TestPagesOfTheKernel(t *testing.T) {
 	_, _, refused := unix.Syscall6(unix.SYS_MOVE_PAGES, 0, 0, 0, 0, 0, 0)
 	page := unix.Getpagesize()

@@ -4,7 +4,8 @@ package numa
 
 import "github.com/lnetd/lnetd/selection"
 
-// Here is the CPT of the processor that the caller runs on: nobody knows.
+// Here returns selection.UnknownCPT, because this operating system does not report the
+// processor.
 func (m *Machine) Here() int { return selection.UnknownCPT }
 
 // pageNodes returns nil: nothing says where pages are.

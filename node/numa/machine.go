@@ -13,33 +13,32 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Machine is the CPTs of a machine. It does not change, and may be used from any
-// goroutine. The zero Machine has none, so that all is unknown.
+// Machine describes the CPTs of a machine. It is immutable and safe for concurrent use.
+// The zero Machine has no CPTs and reports everything as unknown.
 type Machine struct {
-	// Pages returns the NUMA nodes of the pages with these addresses, below 0 for those that are
-	// nowhere yet. If it is nil, which it is but in tests, the kernel is asked.
+	// Pages returns the NUMA nodes of the pages at these addresses; negative for pages that
+	// are not allocated yet. Tests set it. If it is nil, the kernel is queried.
 	Pages func(addrs []uintptr) []int
 
 	root fs.FS
-	// nodes are the numbers of the NUMA nodes, by CPT.
+	// nodes are the NUMA node numbers, indexed by CPT.
 	nodes     []int
 	cpuCPT    map[int]int
 	distances [][]uint32
 }
 
-// LocalDistance is the distance of a node from itself where the machine does not say.
+// LocalDistance is the distance of a node from itself if the machine does not report it.
 const LocalDistance = 10
 
-// Where sysfs keeps what is read here, below its root.
+// Directories below the root of sysfs.
 const (
 	nodesDir = "devices/system/node"
 	netDir   = "class/net"
 	verbsDir = "class/infiniband"
 )
 
-// Read reads the layout from sysfs, such as os.DirFS("/sys"). A machine whose
-// kernel knows no NUMA nodes is one CPT, whose processors nobody knows. An error
-// names the file.
+// Read reads the layout from sysfs, such as os.DirFS("/sys"). If the kernel has no NUMA
+// nodes, the machine is one CPT with unknown processors. Errors name the file.
 func Read(sysfs fs.FS) (*Machine, error) {
 	m := &Machine{root: sysfs, cpuCPT: make(map[int]int)}
 	numbers, err := nodeNumbers(sysfs)
@@ -53,7 +52,7 @@ func Read(sysfs fs.FS) (*Machine, error) {
 			return nil, fmt.Errorf("numa: node %d: %w", n, err)
 		}
 		if len(cpus) == 0 {
-			continue // memory alone
+			continue // memory only
 		}
 		for _, cpu := range cpus {
 			m.cpuCPT[cpu] = len(m.nodes)
@@ -75,20 +74,20 @@ func Read(sysfs fs.FS) (*Machine, error) {
 	return m, nil
 }
 
-// CPTs is how many CPTs there are.
+// CPTs returns the number of CPTs.
 func (m *Machine) CPTs() int { return len(m.nodes) }
 
 // CPT is one CPU partition.
 type CPT struct {
-	// Node is the number of its NUMA node.
+	// Node is the number of the NUMA node.
 	Node int
-	// CPUs are its processors, in order; nil if the machine does not say.
+	// CPUs are the processors in ascending order; nil if unknown.
 	CPUs []int
-	// Distances are those to all CPTs, itself included.
+	// Distances are the distances to all CPTs, including this one.
 	Distances []uint32
 }
 
-// Layout returns the CPTs in order. The caller owns them.
+// Layout returns the CPTs in order. The caller owns the result.
 func (m *Machine) Layout() []CPT {
 	all := make([]CPT, len(m.nodes))
 	for k, n := range m.nodes {
@@ -101,7 +100,7 @@ func (m *Machine) Layout() []CPT {
 	return all
 }
 
-// Distances are those between the CPTs, nil if there is but one.
+// Distances returns the distances between the CPTs, or nil if there are fewer than two.
 func (m *Machine) Distances() *selection.Distances {
 	if len(m.nodes) < 2 {
 		return nil
@@ -109,7 +108,7 @@ func (m *Machine) Distances() *selection.Distances {
 	return selection.NewDistances(m.distances)
 }
 
-// OfCPU is the CPT of a processor, selection.UnknownCPT if it has none.
+// OfCPU returns the CPT of a processor, or selection.UnknownCPT if it is in no CPT.
 func (m *Machine) OfCPU(cpu int) int {
 	if c, ok := m.cpuCPT[cpu]; ok {
 		return c
@@ -117,9 +116,9 @@ func (m *Machine) OfCPU(cpu int) int {
 	return selection.UnknownCPT
 }
 
-// OfDevice is the CPT that a network or RDMA device is next to,
-// selection.UnknownCPT if the machine does not tell. A device on top of others
-// is where they are, if they are all in one place.
+// OfDevice returns the CPT to which a network or RDMA device is attached, or
+// selection.UnknownCPT if it is unknown. A device on top of others has their CPT if they
+// all have the same one.
 func (m *Machine) OfDevice(name string) int {
 	if m.root == nil || name == "" || strings.Contains(name, "/") {
 		return selection.UnknownCPT
@@ -127,8 +126,8 @@ func (m *Machine) OfDevice(name string) int {
 	return m.ofDevice(name, maxStack)
 }
 
-// maxStack is how many devices are followed that lie on top of each other, as a
-// VLAN on a bond on ports.
+// maxStack limits how many devices on top of each other are followed, such as a VLAN on a
+// bond on its ports.
 const maxStack = 4
 
 func (m *Machine) ofDevice(name string, depth int) int {
@@ -141,7 +140,7 @@ func (m *Machine) ofDevice(name string, depth int) int {
 		if err != nil {
 			return selection.UnknownCPT
 		}
-		// A node without processors is no CPT: unknown, too.
+		// Index returns -1, which is UnknownCPT, for a node without processors.
 		return slices.Index(m.nodes, n)
 	}
 	if depth == 0 {
@@ -166,7 +165,7 @@ func (m *Machine) ofDevice(name string, depth int) int {
 	return found
 }
 
-// nodeNumbers lists the nodes that there are.
+// nodeNumbers lists the numbers of the existing NUMA nodes.
 func nodeNumbers(sysfs fs.FS) ([]int, error) {
 	entries, err := fs.ReadDir(sysfs, nodesDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,7 +185,7 @@ func nodeNumbers(sysfs fs.FS) ([]int, error) {
 	return slices.Sorted(maps.Keys(numbers)), nil
 }
 
-// readNode reads the processors of a node, and its distances to all.
+// readNode reads the processors of a node, and its distances to all nodes.
 func readNode(sysfs fs.FS, n int, numbers []int) (cpus []int, row map[int]uint32, err error) {
 	dir := path.Join(nodesDir, "node"+strconv.Itoa(n))
 	text, err := fs.ReadFile(sysfs, path.Join(dir, "cpulist"))
@@ -214,10 +213,10 @@ func readNode(sysfs fs.FS, n int, numbers []int) (cpus []int, row map[int]uint32
 	return cpus, row, nil
 }
 
-// maxCPU bounds what a list may name.
+// maxCPU is the upper bound for processor numbers in a list.
 const maxCPU = 1 << 16
 
-// parseCPUs reads a list like "0-3,8". It may be empty.
+// parseCPUs parses a list such as "0-3,8". The list may be empty.
 func parseCPUs(s string) ([]int, error) {
 	var cpus []int
 	if s == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// sysfs is a tree of files with these contents, by path.
+// sysfs returns a tree of files with these contents, by path.
 func sysfs(files ...string) fstest.MapFS {
 	tree := make(fstest.MapFS)
 	for k := 0; k < len(files); k += 2 {
@@ -22,7 +22,7 @@ func sysfs(files ...string) fstest.MapFS {
 	return tree
 }
 
-// twoSockets has nodes 0 and 2 with processors, and node 1 with memory alone.
+// twoSockets has nodes 0 and 2 with processors, and node 1 with memory only.
 var twoSockets = []string{
 	"devices/system/node/node0/cpulist", "0-3,8", "devices/system/node/node0/distance", "10 17 21",
 	"devices/system/node/node1/cpulist", "", "devices/system/node/node1/distance", "17 10 28",
@@ -77,7 +77,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// The table of distances is there to be shown, with the nodes and processors.
+// The table of distances is available for display, with the nodes and processors.
 //
 // lnetctl 11 (14)
 func TestLayout(t *testing.T) {
@@ -93,7 +93,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// Memory is next to the CPT of its pages, as far as they are used and on one node.
+// Memory has the CPT of its pages, if these are used and on one node.
 //
 // selection 5.3 (1)
 func TestOfMemory(t *testing.T) {

@@ -7,13 +7,14 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// samples is how many pages of a memory are looked at: more would cost more than they tell, as memory
-// is normally on one node.
+// samples is the number of pages that OfMemory checks. More would not be worth the cost,
+// because memory is normally on one node.
 const samples = 16
 
-// OfMemory returns the CPT that b is next to. It is selection.UnknownCPT if parts of b are on
-// different nodes, or if no page of b has been used yet. settled reports whether the answer is final:
-// pages that are not used yet may come to be anywhere. It costs a system call.
+// OfMemory returns the CPT nearest to b. It returns selection.UnknownCPT if parts of b
+// are on different nodes, or if no page of b has been used yet. settled reports whether
+// the result is final: unused pages may be allocated on any node later. It costs a system
+// call.
 func (m *Machine) OfMemory(b []byte) (cpt int, settled bool) {
 	if len(m.nodes) < 2 || len(b) == 0 {
 		return selection.UnknownCPT, true
@@ -40,7 +41,7 @@ func (m *Machine) OfMemory(b []byte) (cpt int, settled bool) {
 	return cpt, settled
 }
 
-// sample returns addresses in b, the first and the last among them.
+// sample returns addresses in b, including the first and the last one.
 func sample(b []byte) []uintptr {
 	first := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	n := min(samples, len(b))
